@@ -1,0 +1,86 @@
+import type { IpFamily } from '../util/ip.ts'
+
+/** SCTP is refused while decoding: Node has no SCTP sockets. */
+export type Protocol = 'TCP' | 'UDP'
+
+/** One `spec.ports[]` entry of a Service. `name` is '' for the single unnamed port. */
+export interface ServicePortSpec {
+  readonly name: string
+  readonly protocol: Protocol
+  readonly port: number
+  /** 0 when the Service has no node port. */
+  readonly nodePort: number
+}
+
+/**
+ * What Usher keeps of a v1 Service. Plain data, comparable by value.
+ * A headless Service or one of type ExternalName has no VIPs and never reaches here.
+ */
+export interface Service {
+  readonly namespace: string
+  readonly name: string
+  /**
+   * Decides who keeps a VIP that two Services claim: the smaller wins, equal ones go
+   * by namespace and name. Milliseconds since 1970 where the object says when it was
+   * made, else a number its source gives out in the order of first sight.
+   */
+  readonly createdAt: number
+  /** Canonical addresses, at most one of each family. */
+  readonly clusterIPs: readonly string[]
+  readonly externalIPs: readonly string[]
+  /** Ingress addresses whose ipMode is VIP (KEP-1860). */
+  readonly loadBalancerIPs: readonly string[]
+  readonly ports: readonly ServicePortSpec[]
+  /** Sliding ClientIP affinity in milliseconds; 0 for none. */
+  readonly affinityMs: number
+}
+
+export interface EndpointSpec {
+  /** Canonical. */
+  readonly address: string
+  readonly ready: boolean
+  readonly serving: boolean
+  readonly terminating: boolean
+  /** '' when unknown. */
+  readonly nodeName: string
+  /** '' when unknown. */
+  readonly zone: string
+}
+
+/** One port of an EndpointSlice; `name` '' matches the unnamed Service port. */
+export interface SlicePort {
+  readonly name: string
+  readonly protocol: Protocol
+  readonly port: number
+}
+
+/** What Usher keeps of a discovery.k8s.io/v1 EndpointSlice (or one v1 Endpoints subset). */
+export interface EndpointSlice {
+  readonly namespace: string
+  readonly name: string
+  /** The label kubernetes.io/service-name. */
+  readonly serviceName: string
+  readonly family: IpFamily
+  readonly endpoints: readonly EndpointSpec[]
+  readonly ports: readonly SlicePort[]
+}
+
+/** What Usher keeps of a v1 Node. */
+export interface Node {
+  readonly name: string
+  /** The label topology.kubernetes.io/zone, '' when absent. */
+  readonly zone: string
+  /** status.addresses of type InternalIP, then ExternalIP. */
+  readonly addresses: readonly string[]
+}
+
+/** One object that appeared or changed (`object`) or went away (`undefined`). */
+export type Change =
+  | { kind: 'Service'; namespace: string; name: string; object: Service | undefined }
+  | {
+      kind: 'EndpointSlice'
+      namespace: string
+      name: string
+      object: EndpointSlice | undefined
+    }
+  | { kind: 'Node'; name: string; object: Node | undefined }

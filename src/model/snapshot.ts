@@ -1,0 +1,62 @@
+import type { IpFamily } from '../util/ip.ts'
+import type { EndpointSpec, Protocol } from './service.ts'
+
+export type VipKind = 'ClusterIP' | 'ExternalIP' | 'LoadBalancerIP' | 'NodePort'
+
+/** An address and port that clients dial. A NodePort's address is its family's wildcard. */
+export interface Vip {
+  readonly kind: VipKind
+  readonly address: string
+  readonly port: number
+}
+
+/** One ip:port that serves a ServicePort, with its conditions. */
+export interface Endpoint extends EndpointSpec {
+  readonly port: number
+}
+
+/**
+ * One port of one Service in one IP family, complete: what to listen for and where to
+ * send it. Immutable; a ServicePort that did not change is the same object in the next
+ * snapshot, so `===` is the diff.
+ */
+export interface ServicePort {
+  /** `namespace/name:port/PROTOCOL`; unique within a family. */
+  readonly key: string
+  /** `namespace/name:port`, without the colon when the port is unnamed. */
+  readonly name: string
+  readonly namespace: string
+  readonly serviceName: string
+  readonly portName: string
+  readonly protocol: Protocol
+  readonly family: IpFamily
+  readonly vips: readonly Vip[]
+  readonly affinityMs: number
+  /** All endpoints, in the order of their `ip:port` text. */
+  readonly endpoints: readonly Endpoint[]
+  /** Those of `endpoints` that may get new connections now. */
+  readonly eligible: readonly Endpoint[]
+}
+
+/** The immutable desired state of one IP family at one moment. */
+export interface Snapshot {
+  readonly family: IpFamily
+  readonly servicePorts: ReadonlyMap<string, ServicePort>
+}
+
+/** An object, or a part of one, that could not be honoured. */
+export interface Problem {
+  /** `Service default/web`, `EndpointSlice default/web-abc`. */
+  readonly object: string
+  /** `spec.ports[0].nodePort`; '' when it is about the whole object. */
+  readonly field: string
+  /** What is wrong and what would be right. */
+  readonly message: string
+}
+
+/** `namespace/name:port`, as kube-proxy prints a ServicePortName. */
+export const servicePortName = (
+  namespace: string,
+  service: string,
+  port: string,
+): string => `${namespace}/${service}${port === '' ? '' : `:${port}`}`

@@ -1,0 +1,40 @@
+/**
+ * Why a TCP connection ended, in the manner of HAProxy's termination codes
+ * (configuration manual, "Session state at disconnection"): who ended it, then in
+ * which phase. Upper-case is an act, lower-case a timeout.
+ */
+export type Cause =
+  /** Both sides finished. */
+  | '--'
+  /** The client left while Usher was still dialling. */
+  | 'CC'
+  /** Every endpoint refused, or there was none. */
+  | 'SC'
+  /** No endpoint answered within the dial budget. */
+  | 'sC'
+  /** Usher ran out of a resource (file descriptors, source ports) while dialling. */
+  | 'RC'
+  /** The client reset the connection while data flowed. */
+  | 'CD'
+  /** The endpoint reset the connection while data flowed. */
+  | 'SD'
+  /** The client side was idle for too long. */
+  | 'cD'
+  /** The endpoint side was idle for too long. */
+  | 'sD'
+  /** Usher was shut down and the drain time was over. */
+  | 'KD'
+
+/** Each cause in words, for logs and docs. */
+export const causeText: Readonly<Record<Cause, string>> = {
+  '--': 'finished',
+  CC: 'client left while dialling',
+  SC: 'no endpoint accepted',
+  sC: 'no endpoint answered in time',
+  RC: 'out of local resources while dialling',
+  CD: 'reset by the client',
+  SD: 'reset by the endpoint',
+  cD: 'client idle for too long',
+  sD: 'endpoint idle for too long',
+  KD: 'cut at the end of the drain time',
+}

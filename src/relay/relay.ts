@@ -1,0 +1,171 @@
+import type { Protocol } from '../model/service.ts'
+import type { Cause } from './cause.ts'
+
+/** An address and port to listen on. */
+export interface Bind {
+  readonly address: string
+  readonly port: number
+}
+
+/** Where a connection may go. `key` is `ip:port`, the identity across updates. */
+export interface RelayEndpoint {
+  readonly key: string
+  readonly address: string
+  readonly port: number
+}
+
+/**
+ * Everything the relay knows of one ServicePort, as plain data. Listeners with the same
+ * `id` in two calls of `apply` are the same listener: its sockets stay open, its
+ * balancer keeps its position and affinity, its connections stay where they are.
+ */
+export interface RelayListener {
+  readonly id: string
+  /** `namespace/name:port`, for logs and metrics. */
+  readonly name: string
+  readonly protocol: Protocol
+  readonly binds: readonly Bind[]
+  /** Empty means refuse: the listening sockets are closed until there are some. */
+  readonly endpoints: readonly RelayEndpoint[]
+  /** Sliding ClientIP affinity in milliseconds; 0 for none. */
+  readonly affinityMs: number
+}
+
+export interface RelayLimits {
+  /** Milliseconds after which the next dial attempt starts beside the earlier ones. */
+  readonly dialLadderMs: readonly number[]
+  /** A half-closed connection in which no byte moved for so long is ended. */
+  readonly halfCloseIdleMs: number
+  /** The same for a whole connection; 0 for never. */
+  readonly tcpIdleMs: number
+  /** Bytes one direction of one connection may hold in user memory. */
+  readonly bufferBytes: number
+  /** Idle limit of a UDP flow before its first reply, and after it. */
+  readonly udpReplyIdleMs: number
+  readonly udpIdleMs: number
+  readonly udpFlowsPerListener: number
+  readonly udpFlows: number
+  /** File descriptors kept back for the process's own use. */
+  readonly reservedFds: number
+}
+
+export type BindState =
+  | { readonly bind: Bind; readonly state: 'listening' }
+  | { readonly bind: Bind; readonly state: 'binding' }
+  | { readonly bind: Bind; readonly state: 'closed'; readonly reason: string }
+  | {
+      readonly bind: Bind
+      readonly state: 'failed'
+      readonly error: string
+      /** Epoch milliseconds of the first failure in a row. */
+      readonly since: number
+    }
+
+/** Totals of one listener since the process started. Plain numbers, bumped in place. */
+export interface ListenerCounters {
+  accepted: number
+  /** TCP connections, or UDP flows, that are open now. */
+  active: number
+  dialAttempts: number
+  dialRetries: number
+  /** Connections that ended in each abnormal way; see cause.ts. */
+  failed: Partial<Record<Cause, number>>
+  /** Bytes of connections that have ended; those of open ones are added when read. */
+  bytesToBackend: number
+  bytesToClient: number
+  datagramsToBackend: number
+  datagramsToClient: number
+  datagramsDropped: Partial<Record<DropReason, number>>
+  /** Counts per bucket of `dialBuckets` (the last is +Inf), and their sum in seconds. */
+  dialSeconds: number[]
+  dialSecondsSum: number
+}
+
+export type DropReason =
+  'no-endpoint' | 'no-fd' | 'flow-limit' | 'send-failed' | 'refused'
+
+/** Upper bounds, in seconds, of the buckets of `dialSeconds`. */
+export const dialBuckets: readonly number[] = [
+  0.0005, 0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5,
+]
+
+export interface ListenerStats {
+  readonly id: string
+  readonly name: string
+  readonly protocol: Protocol
+  readonly binds: readonly BindState[]
+  readonly endpoints: readonly EndpointStats[]
+  readonly counters: Readonly<ListenerCounters>
+  /** What went wrong last, '' when nothing has. */
+  readonly lastError: string
+  /** False once `apply` left it out and only its last connections keep it alive. */
+  readonly wanted: boolean
+}
+
+export interface EndpointStats {
+  readonly key: string
+  readonly active: number
+  readonly failures: number
+}
+
+export interface RelayStats {
+  readonly listeners: readonly ListenerStats[]
+  /** File descriptors the relay holds, and how many it may. */
+  readonly fds: { readonly used: number; readonly limit: number }
+  /** True while no new connection is accepted for want of file descriptors. */
+  readonly acceptPaused: boolean
+}
+
+export interface DrainResult {
+  /** Connections that were reset at the deadline. */
+  readonly reset: number
+}
+
+/** The userspace data path. Knows listeners, never where they came from. */
+export interface Relay {
+  /**
+   * Makes the set of listeners equal to `listeners`. Resolves when each new bind has
+   * succeeded or failed once; a failed one is tried again by the relay on its own.
+   */
+  apply(listeners: readonly RelayListener[]): Promise<void>
+  stats(): RelayStats
+  /** Stops accepting, waits for connections to end, resets what is left after `ms`. */
+  drain(ms: number): Promise<DrainResult>
+}
+
+/** One dial attempt, for the record of a connection. */
+export interface Attempt {
+  readonly endpoint: string
+  /** `connected`, `refused`, `timeout`, `lost` (another was first) or an errno code. */
+  result: string
+  /** Milliseconds from the start of the attempt to its result. */
+  ms: number
+}
+
+/** What there is to say about a TCP connection that has ended. */
+export interface ConnectionRecord {
+  readonly listener: string
+  readonly client: string
+  /** `ip:port` of the endpoint that took it, '' when none did. */
+  readonly endpoint: string
+  readonly attempts: readonly Attempt[]
+  readonly bytesToBackend: number
+  readonly bytesToClient: number
+  /** Milliseconds from accept to connected (or given up), and from accept to the end. */
+  readonly dialMs: number
+  readonly totalMs: number
+  readonly cause: Cause
+  /** The errno or reason behind an abnormal cause, '' otherwise. */
+  readonly detail: string
+}
+
+/** What the relay tells about itself. Called on the data path: keep it cheap. */
+export interface RelayObserver {
+  /** Whether `connectionClosed` wants the record of a connection that ended so. */
+  wants(cause: Cause): boolean
+  connectionClosed(record: ConnectionRecord): void
+  bindChanged(listener: string, state: BindState): void
+  acceptPaused(paused: boolean, used: number, limit: number): void
+  /** Something that must not happen and did not end the process. */
+  fault(listener: string, error: Error): void
+}

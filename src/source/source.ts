@@ -1,0 +1,31 @@
+import type { Change } from '../model/service.ts'
+import type { Problem } from '../model/snapshot.ts'
+
+/** Where a source's changes go. A batch is applied as one: nobody sees half of it. */
+export interface SourceSink {
+  apply(changes: readonly Change[]): void
+  /** Said once, after the first complete state went through `apply`. */
+  synced(): void
+  /** All that is wrong with the source's objects now; replaces what was said before. */
+  problems(problems: readonly Problem[]): void
+}
+
+export interface SourceStatus {
+  /** `manifests /etc/usher/services`, `routes`. */
+  readonly name: string
+  readonly synced: boolean
+  /** Epoch milliseconds of the last good read; undefined before the first. */
+  readonly lastGoodAt: number | undefined
+  /** Why the newest state could not be taken; '' when it was. */
+  readonly error: string
+}
+
+/** Where Services come from: manifest files, routes of a sidecar, the Kubernetes API. */
+export interface Source {
+  /** Resolves when the first state has been read; rejects when that can never be. */
+  start(sink: SourceSink): Promise<void>
+  /** Reads again now (SIGHUP). */
+  reload(): void
+  status(): SourceStatus
+  close(): Promise<void>
+}

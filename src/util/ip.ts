@@ -1,0 +1,54 @@
+import { isIP, SocketAddress } from 'node:net'
+
+export type IpFamily = 'IPv4' | 'IPv6'
+
+export const ipFamilies: readonly IpFamily[] = ['IPv4', 'IPv6']
+
+/** The family of a literal address, or undefined when the text is not one. */
+export const familyOf = (address: string): IpFamily | undefined => {
+  const version = isIP(address)
+  return version === 4 ? 'IPv4' : version === 6 ? 'IPv6' : undefined
+}
+
+/**
+ * The one spelling of an address that is used as a key: IPv6 compressed and lower-case
+ * (RFC 5952), IPv4 mapped into IPv6 turned back into IPv4. Undefined when the text is
+ * not an address; leading zeros in IPv4 are refused, because programs disagree on
+ * whether they are octal (CVE-2021-29923).
+ */
+export const canonicalIp = (text: string): string | undefined => {
+  const family = familyOf(text)
+  if (family === 'IPv4') return text
+  if (family === undefined || text.includes('%')) return undefined
+  const { address } = new SocketAddress({ address: text, family: 'ipv6' })
+  return unmapped(address)
+}
+
+/** `::ffff:192.0.2.1`, as a dual-stack socket reports an IPv4 peer, to `192.0.2.1`. */
+export const unmapped = (address: string): string =>
+  address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address
+
+export const wildcardOf = (family: IpFamily): string =>
+  family === 'IPv4' ? '0.0.0.0' : '::'
+
+export const isWildcard = (address: string): boolean =>
+  address === '0.0.0.0' || address === '::'
+
+/** `192.0.2.1:80` or `[2001:db8::1]:80`. */
+export const joinHostPort = (host: string, port: number): string =>
+  host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+
+/**
+ * Splits `host:port`, `[v6]:port`. Undefined when the text has no port from
+ * `lowest` to 65535 or an IPv6 host without brackets.
+ */
+export const splitHostPort = (
+  text: string,
+  lowest = 1,
+): { host: string; port: number } | undefined => {
+  const match = /^(?:\[([^\]]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(text)
+  const host = match?.[1] ?? match?.[2]
+  const port = Number(match?.[3])
+  if (host === undefined || !(port >= lowest && port <= 65535)) return undefined
+  return { host, port }
+}
