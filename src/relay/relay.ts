@@ -81,8 +81,18 @@ export interface ListenerCounters {
   dialSecondsSum: number
 }
 
+/** Why a datagram was not passed on. */
 export type DropReason =
-  'no-endpoint' | 'no-fd' | 'flow-limit' | 'send-failed' | 'refused'
+  | 'no-endpoint'
+  /** Every endpoint answered that nobody listens. */
+  | 'refused'
+  /** No descriptor was left, and no flow to take one from. */
+  | 'no-fd'
+  | 'send-failed'
+  /** Usher is shutting down and takes no new flows. */
+  | 'draining'
+  /** It claimed to come from a listener of Usher's own, or from port 0. */
+  | 'loop'
 
 /** Upper bounds, in seconds, of the buckets of `dialSeconds`. */
 export const dialBuckets: readonly number[] = [

@@ -1,0 +1,20 @@
+import { listenTcp } from './listen.ts'
+
+/** The sink acknowledges each of so many bytes received with one byte. */
+export const ackedBytes = 1024 * 1024
+
+/**
+ * Reads without end. The acknowledgements let the client count what has arrived
+ * instead of what it has written, which may still sit in buffers on the way.
+ */
+export const serveSink = (): Promise<number> =>
+  listenTcp(socket => {
+    let received = 0
+    socket.on('data', chunk => {
+      received += chunk.length
+      const acks = Math.floor(received / ackedBytes)
+      if (acks === 0) return
+      received -= acks * ackedBytes
+      socket.write(Buffer.alloc(acks))
+    })
+  })

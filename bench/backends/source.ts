@@ -1,0 +1,14 @@
+import { listenTcp } from './listen.ts'
+
+/** Sends without end, as fast as the client reads. */
+export const serveSource = (): Promise<number> => {
+  const block = Buffer.alloc(256 * 1024, 'usher')
+  return listenTcp(socket => {
+    const fill = (): void => {
+      while (!socket.destroyed && socket.write(block));
+    }
+    socket.on('drain', fill)
+    socket.resume()
+    fill()
+  })
+}

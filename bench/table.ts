@@ -1,0 +1,16 @@
+/** Lines of text with aligned columns: the first to the left, the others to the right. */
+export const formatTable = (rows: readonly (readonly string[])[]): string[] => {
+  const widths: number[] = []
+  for (const row of rows)
+    for (const [column, cell] of row.entries())
+      widths[column] = Math.max(widths[column] ?? 0, cell.length)
+  return rows.map(row =>
+    row
+      .map((cell, column) => {
+        const width = widths[column] ?? 0
+        return column === 0 ? cell.padEnd(width) : cell.padStart(width)
+      })
+      .join('  ')
+      .trimEnd(),
+  )
+}

@@ -1,0 +1,63 @@
+import { format, resolveConfig } from 'prettier'
+import { defaultText, flagText } from '../src/cli/help.ts'
+import { commandNames, type Command } from '../src/config/commands.ts'
+import type { Row } from '../src/config/options.ts'
+import { defaultOf, rowsOf } from '../src/config/typed.ts'
+
+const begin = '<!-- flags:begin -->'
+const end = '<!-- flags:end -->'
+
+type Rows = readonly (readonly [string, Row])[]
+
+/** A bar would end the cell, even inside a code span. */
+const cell = (text: string): string => text.replaceAll('|', String.raw`\|`)
+
+const code = (text: string): string => `\`${cell(text)}\``
+
+const defaultCell = (row: Row, command: Command): string => {
+  const shown = defaultText(row, command)
+  return shown === '' || row.defaultText !== undefined ? shown : code(shown)
+}
+
+const tableOf = (command: Command, rows: Rows): string =>
+  [
+    '| Flag | Default | Meaning |',
+    '| --- | --- | --- |',
+    ...rows.map(
+      ([flag, row]) =>
+        `| ${code(flagText(flag, row))} | ${defaultCell(row, command)} | ${cell(row.help)} |`,
+    ),
+  ].join('\n')
+
+/** What `run` has with the same default; the table of `run` says it all. */
+const sharedWithRun = ([, row]: readonly [string, Row], command: Command): boolean =>
+  command !== 'run' &&
+  row.commands.includes('run') &&
+  defaultOf(row, command) === defaultOf(row, 'run')
+
+const section = (command: Command): string => {
+  const rows = rowsOf(command)
+  const shared = rows.filter(row => sharedWithRun(row, command))
+  const own = rows.filter(row => !sharedWithRun(row, command))
+  const list = shared.map(([flag]) => code(`--${flag}`)).join(', ')
+  if (own.length === 0) return `#### \`usher ${command}\`\n\nAll flags of \`usher run\`.`
+  return [
+    `#### \`usher ${command}\``,
+    tableOf(command, own),
+    ...(list === '' ? [] : [`As for \`usher run\`: ${list}.`]),
+  ].join('\n\n')
+}
+
+/**
+ * The README with the block between its two markers written anew from the option table,
+ * as prettier would have it. Throws when a marker is missing.
+ */
+export const withFlagsTable = async (readme: string): Promise<string> => {
+  const from = readme.indexOf(begin)
+  const to = readme.indexOf(end, from)
+  if (from === -1 || to === -1) throw new Error(`README.md has no ${begin} ... ${end}`)
+  const config = await resolveConfig(import.meta.filename)
+  const sections = commandNames.map(section).join('\n\n')
+  const block = await format(sections, { ...config, parser: 'markdown' })
+  return `${readme.slice(0, from + begin.length)}\n\n${block}\n${readme.slice(to)}`
+}

@@ -1,0 +1,107 @@
+/** Linked from least to most recently used, so that every step is O(1). */
+class Entry {
+  readonly client: string
+  endpoint: string
+  lastUsed: number
+  older: Entry = this
+  newer: Entry = this
+
+  constructor(client: string, endpoint: string, lastUsed: number) {
+    this.client = client
+    this.endpoint = endpoint
+    this.lastUsed = lastUsed
+  }
+}
+
+/**
+ * Which endpoint each client is to come back to (ClientIP affinity). Entries end when
+ * unused for `timeoutMs`, when their endpoint goes, or when there are more than
+ * `capacity` and they were used least recently: a flood of client addresses must not
+ * fill the memory. Times are monotonic milliseconds, never smaller than the one before.
+ *
+ * A Map alone could be the list, in order of insertion, but finding its oldest key after
+ * many deletions means walking over their remains: 20 us an eviction at 65536 entries.
+ */
+export class Affinity {
+  readonly #capacity: number
+  readonly #entries = new Map<string, Entry>()
+  /** Closes the list to a ring: `newer` is the oldest entry, `older` the newest. */
+  readonly #end = new Entry('', '', 0)
+
+  /** Compared at each lookup, so that a changed timeout counts for old entries too. */
+  timeoutMs: number
+
+  constructor(timeoutMs: number, capacity = 65_536) {
+    this.timeoutMs = timeoutMs
+    this.#capacity = capacity
+  }
+
+  get size(): number {
+    return this.#entries.size
+  }
+
+  /** The key of the client's endpoint. Refreshes nothing: only `remember` does. */
+  lookup(client: string, now: number): string | undefined {
+    const entry = this.#entries.get(client)
+    if (entry === undefined || this.#isExpired(entry, now)) return undefined
+    return entry.endpoint
+  }
+
+  /** Sends the client to `endpoint` from now on, for as long as it comes often enough. */
+  remember(client: string, endpoint: string, now: number): void {
+    let entry = this.#entries.get(client)
+    if (entry === undefined) {
+      entry = new Entry(client, endpoint, now)
+      this.#entries.set(client, entry)
+    } else {
+      unlink(entry)
+      entry.endpoint = endpoint
+      entry.lastUsed = now
+    }
+    linkBefore(this.#end, entry)
+    if (this.#entries.size > this.#capacity) this.#drop(this.#end.newer)
+  }
+
+  /** Drops the entries whose endpoint is not one of `endpoints`. O(entries). */
+  retain(endpoints: { has(key: string): boolean }): void {
+    for (const entry of this.#entries.values()) {
+      if (!endpoints.has(entry.endpoint)) this.#drop(entry)
+    }
+  }
+
+  /** Drops what has expired, from the oldest on; costs no more than it drops. */
+  sweep(now: number): void {
+    let oldest = this.#end.newer
+    while (oldest !== this.#end && this.#isExpired(oldest, now)) {
+      this.#drop(oldest)
+      oldest = this.#end.newer
+    }
+  }
+
+  clear(): void {
+    this.#entries.clear()
+    this.#end.older = this.#end
+    this.#end.newer = this.#end
+  }
+
+  #isExpired(entry: Entry, now: number): boolean {
+    return now - entry.lastUsed >= this.timeoutMs
+  }
+
+  #drop(entry: Entry): void {
+    unlink(entry)
+    this.#entries.delete(entry.client)
+  }
+}
+
+const unlink = (entry: Entry): void => {
+  entry.older.newer = entry.newer
+  entry.newer.older = entry.older
+}
+
+const linkBefore = (next: Entry, entry: Entry): void => {
+  entry.older = next.older
+  entry.newer = next
+  next.older.newer = entry
+  next.older = entry
+}

@@ -1,0 +1,73 @@
+import type { Clock } from '../util/clock.ts'
+import { Affinity } from './affinity.ts'
+import { RoundRobin } from './round-robin.ts'
+
+/**
+ * Chooses the endpoint of each new connection of one ServicePort: the one the client
+ * had (ClientIP affinity), else the next in turn. Endpoints are told apart by `key`;
+ * position and affinity live on across `setEndpoints`.
+ */
+export class Balancer<E extends { readonly key: string }> {
+  readonly #clock: Pick<Clock, 'now'>
+  readonly #ring: RoundRobin<E>
+  readonly #affinity = new Affinity(0)
+
+  /** `random` is uniform in [0, 1); it decides where the round starts. */
+  constructor(clock: Pick<Clock, 'now'>, random: () => number) {
+    this.#clock = clock
+    this.#ring = new RoundRobin(random)
+  }
+
+  get size(): number {
+    return this.#ring.size
+  }
+
+  has(key: string): boolean {
+    return this.#ring.get(key) !== undefined
+  }
+
+  /** O(n). Of duplicate keys the first counts; an endpoint's affinity goes with it. */
+  setEndpoints(list: readonly E[]): void {
+    const oneWent = this.#ring.setEndpoints(list)
+    if (oneWent) this.#affinity.retain(this)
+  }
+
+  /**
+   * Sliding ClientIP affinity in milliseconds, which counts at once for entries there
+   * already are; 0 for none, which forgets them.
+   */
+  setAffinity(ms: number): void {
+    this.#affinity.timeoutMs = ms
+    if (ms <= 0) this.#affinity.clear()
+  }
+
+  /**
+   * Where to try `client` next, leaving out the keys in `tried`; undefined when nothing
+   * is left. Changes no affinity: trying is not succeeding.
+   */
+  pick(client: string, tried?: ReadonlySet<string>): E | undefined {
+    return this.#remembered(client, tried) ?? this.#ring.next(tried)
+  }
+
+  /**
+   * The connection stands. Only this writes affinity, so that attempts which fail never
+   * move a client (kube-proxy's userspace mode re-pinned it at each one). Ignored when
+   * the endpoint has gone meanwhile.
+   */
+  succeeded(client: string, endpoint: E): void {
+    if (this.#affinity.timeoutMs <= 0 || !this.has(endpoint.key)) return
+    this.#affinity.remember(client, endpoint.key, this.#clock.now())
+  }
+
+  /** Frees expired affinity; call it now and then. */
+  sweep(): void {
+    this.#affinity.sweep(this.#clock.now())
+  }
+
+  #remembered(client: string, tried?: ReadonlySet<string>): E | undefined {
+    if (this.#affinity.size === 0) return undefined
+    const key = this.#affinity.lookup(client, this.#clock.now())
+    if (key === undefined || tried?.has(key)) return undefined
+    return this.#ring.get(key)
+  }
+}

@@ -1,0 +1,67 @@
+/**
+ * Endpoints in a ring, taken in turn. Those that stay keep their order and the ring its
+ * position across updates; newcomers go to the end. A ring of nothing but newcomers
+ * starts at a random place, so that many proxies started together do not all send
+ * their first connections to the same endpoint.
+ */
+export class RoundRobin<E extends { readonly key: string }> {
+  readonly #random: () => number
+  #byKey: ReadonlyMap<string, E> = new Map()
+  #ring: readonly E[] = []
+  #next = 0
+
+  /** `random` is uniform in [0, 1), as Math.random is. */
+  constructor(random: () => number) {
+    this.#random = random
+  }
+
+  get size(): number {
+    return this.#ring.length
+  }
+
+  get(key: string): E | undefined {
+    return this.#byKey.get(key)
+  }
+
+  /** Of several endpoints with one key the first counts. True when one went. O(n). */
+  setEndpoints(list: readonly E[]): boolean {
+    const before = this.#ring.length
+    const incoming = new Map<string, E>()
+    for (const endpoint of list) {
+      if (!incoming.has(endpoint.key)) incoming.set(endpoint.key, endpoint)
+    }
+    const ring: E[] = []
+    let stayedBefore = 0
+    for (const [index, { key }] of this.#ring.entries()) {
+      const stayed = incoming.get(key)
+      if (stayed === undefined) continue
+      if (index < this.#next) stayedBefore++
+      ring.push(stayed)
+    }
+    const stayed = ring.length
+    for (const [key, endpoint] of incoming) {
+      if (!this.#byKey.has(key)) ring.push(endpoint)
+    }
+    this.#next =
+      stayed === 0 ? Math.floor(this.#random() * ring.length) : stayedBefore % stayed
+    this.#byKey = incoming
+    this.#ring = ring
+    return stayed < before
+  }
+
+  /**
+   * The next endpoint whose key is not in `skip`, undefined when there is none. Only an
+   * endpoint that is returned has had its turn.
+   */
+  next(skip?: ReadonlySet<string>): E | undefined {
+    const { length } = this.#ring
+    for (let passed = 0; passed < length; passed++) {
+      const index = (this.#next + passed) % length
+      const endpoint = this.#ring[index]
+      if (endpoint === undefined || skip?.has(endpoint.key)) continue
+      this.#next = (index + 1) % length
+      return endpoint
+    }
+    return undefined
+  }
+}

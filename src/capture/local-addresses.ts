@@ -1,0 +1,82 @@
+import { createSocket } from 'node:dgram'
+import { networkInterfaces } from 'node:os'
+import type { Clock } from '../util/clock.ts'
+import { familyOf, type IpFamily, isWildcard } from '../util/ip.ts'
+
+/** An answer is taken for true for so long. */
+const rememberMs = 30_000
+
+/**
+ * Which addresses are this host's own. Asked by binding a socket to them: the list of
+ * interfaces knows neither the rest of 127.0.0.0/8 nor a `local` route to a whole range
+ * of Service addresses.
+ */
+export class LocalAddresses {
+  readonly #clock: Pick<Clock, 'now'>
+  readonly #canBind: (address: string) => Promise<boolean>
+  readonly #known = new Map<string, { readonly local: boolean; readonly until: number }>()
+
+  constructor(
+    clock: Pick<Clock, 'now'>,
+    canBind: (address: string) => Promise<boolean> = bindProbe,
+  ) {
+    this.#clock = clock
+    this.#canBind = canBind
+  }
+
+  async has(address: string): Promise<boolean> {
+    const now = this.#clock.now()
+    const known = this.#known.get(address)
+    if (known !== undefined && known.until > now) return known.local
+    const local = await this.#canBind(address)
+    this.#known.set(address, { local, until: now + rememberMs })
+    return local
+  }
+
+  /** Drops what was learnt of addresses that nobody asks for any more. */
+  keepOnly(addresses: ReadonlySet<string>): void {
+    for (const address of this.#known.keys()) {
+      if (!addresses.has(address)) this.#known.delete(address)
+    }
+  }
+}
+
+/** Binds a UDP socket to a port of the system's choice, and closes it. */
+const bindProbe = (address: string): Promise<boolean> =>
+  new Promise(resolve => {
+    const socket = createSocket(familyOf(address) === 'IPv6' ? 'udp6' : 'udp4')
+    socket.once('error', () => {
+      // EADDRNOTAVAIL, or no IPv6 at all: not ours, which is all that was asked.
+      socket.close()
+      resolve(false)
+    })
+    socket.bind({ address, port: 0, exclusive: true }, () => {
+      socket.close()
+      resolve(true)
+    })
+  })
+
+/**
+ * The addresses of the host's interfaces in one family. IPv6 link-local ones are left out:
+ * they mean something only together with an interface.
+ */
+export const interfaceAddresses = (family: IpFamily): string[] =>
+  Object.values(networkInterfaces())
+    .flatMap(infos => infos ?? [])
+    .filter(info => info.family === family && !info.address.startsWith('fe80:'))
+    .map(info => info.address)
+
+/**
+ * The addresses to bind for `address`. A UDP socket on a wildcard can't say from which of
+ * the host's addresses a reply leaves (Node has no IP_PKTINFO), so there is one socket for
+ * each address; TCP needs no such thing.
+ */
+export const bindAddresses = (
+  protocol: 'TCP' | 'UDP',
+  address: string,
+  ofInterfaces: (family: IpFamily) => string[] = interfaceAddresses,
+): string[] => {
+  const family = familyOf(address)
+  if (protocol === 'TCP' || family === undefined || !isWildcard(address)) return [address]
+  return ofInterfaces(family)
+}

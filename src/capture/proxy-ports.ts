@@ -1,0 +1,141 @@
+import { createSocket } from 'node:dgram'
+import { createServer } from 'node:net'
+import type { Protocol } from '../model/service.ts'
+
+export interface PortRange {
+  readonly first: number
+  readonly last: number
+}
+
+/** Whether a port (0: any) can be bound on all the addresses; which one, if so. */
+export type TryPort = (
+  protocol: Protocol,
+  addresses: readonly string[],
+  port: number,
+) => Promise<number | undefined>
+
+/**
+ * Hands out proxy ports: from a range, or of the system's choice. A ServicePort keeps its
+ * port for as long as the process lives, even while it is away; only when the range has
+ * run out are the ports of absent ServicePorts given to others, those longest away first.
+ */
+export class ProxyPorts {
+  readonly #range: PortRange | undefined
+  readonly #random: () => number
+  readonly #tryPort: TryPort
+  /** By id, those in use longest ago first. */
+  readonly #ports = new Map<string, { port: number; protocol: Protocol }>()
+
+  constructor(
+    range: PortRange | undefined,
+    random: () => number,
+    tryPort: TryPort = tryToBind,
+  ) {
+    this.#range = range
+    this.#random = random
+    this.#tryPort = tryPort
+  }
+
+  /** `inUse`: the ids that have a claim now. Undefined when no port is to be had. */
+  async portFor(
+    id: string,
+    protocol: Protocol,
+    addresses: readonly string[],
+    inUse: ReadonlySet<string>,
+  ): Promise<number | undefined> {
+    const known = this.#ports.get(id)
+    if (known !== undefined) {
+      this.#ports.delete(id)
+      this.#ports.set(id, known)
+      return known.port
+    }
+    const port =
+      (await this.#find(protocol, addresses)) ?? this.#takeBack(protocol, inUse)
+    if (port !== undefined) this.#ports.set(id, { port, protocol })
+    return port
+  }
+
+  async #find(
+    protocol: Protocol,
+    addresses: readonly string[],
+  ): Promise<number | undefined> {
+    const taken = new Set<number>()
+    for (const held of this.#ports.values()) {
+      if (held.protocol === protocol) taken.add(held.port)
+    }
+    for (const candidate of this.#candidates()) {
+      if (taken.has(candidate)) continue
+      const port = await this.#tryPort(protocol, addresses, candidate)
+      if (port !== undefined && !taken.has(port)) return port
+    }
+    return undefined
+  }
+
+  /** The whole range from a random place on; without a range, the system's choice. */
+  *#candidates(): Iterable<number> {
+    const triesWithoutRange = 16
+    if (this.#range === undefined) {
+      yield* Array<number>(triesWithoutRange).fill(0)
+      return
+    }
+    const { first, last } = this.#range
+    const size = last - first + 1
+    const start = Math.floor(this.#random() * size)
+    for (let i = 0; i < size; i += 1) yield first + ((start + i) % size)
+  }
+
+  #takeBack(protocol: Protocol, inUse: ReadonlySet<string>): number | undefined {
+    for (const [id, held] of this.#ports) {
+      if (held.protocol !== protocol || inUse.has(id)) continue
+      this.#ports.delete(id)
+      return held.port
+    }
+    return undefined
+  }
+}
+
+const tryToBind: TryPort = async (protocol, addresses, wanted) => {
+  let port = wanted
+  const open: (() => void)[] = []
+  try {
+    for (const address of addresses) {
+      const bound = await (protocol === 'TCP' ? bindTcp : bindUdp)(address, port)
+      open.push(bound.close)
+      port = bound.port
+    }
+    return port
+  } catch {
+    return undefined // In use on one of them, which is all that was asked.
+  } finally {
+    for (const close of open) close()
+  }
+}
+
+interface Bound {
+  readonly port: number
+  readonly close: () => void
+}
+
+const bindTcp = (host: string, port: number): Promise<Bound> =>
+  new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', reject)
+    server.listen({ host, port, ipv6Only: true, exclusive: true }, () => {
+      const address = server.address()
+      const bound = typeof address === 'object' ? (address?.port ?? port) : port
+      resolve({ port: bound, close: () => server.close() })
+    })
+  })
+
+const bindUdp = (address: string, port: number): Promise<Bound> =>
+  new Promise((resolve, reject) => {
+    const type = address.includes(':') ? 'udp6' : 'udp4'
+    const socket = createSocket({ type, ipv6Only: type === 'udp6' })
+    socket.once('error', error => {
+      socket.close()
+      reject(error)
+    })
+    socket.bind({ address, port, exclusive: true }, () => {
+      resolve({ port: socket.address().port, close: () => socket.close() })
+    })
+  })

@@ -1,0 +1,46 @@
+import type { OptionsOf } from '../config/typed.ts'
+import type { Problem } from '../model/snapshot.ts'
+import { listFiles } from '../source/manifests/list-files.ts'
+import type { ManifestSet } from '../source/manifests/manifest-set.ts'
+import { readManifests } from '../source/manifests/read-manifests.ts'
+import { findingsOf, type Findings } from './check-findings.ts'
+import { styled, type Style } from './columns.ts'
+import type { Io } from './io.ts'
+import { count, visible } from './words.ts'
+
+const problemText = ({ object, field, message }: Problem): string =>
+  [object, field, message].filter(part => part !== '').join(': ')
+
+/** `3 Services, 4 EndpointSlices`, refused ones included. */
+const kindsText = (set: ManifestSet): string => {
+  const kinds = new Map<string, number>()
+  for (const key of [...set.objects.map(object => object.key), ...set.refused]) {
+    const kind = key.slice(0, key.indexOf(' '))
+    kinds.set(kind, (kinds.get(kind) ?? 0) + 1)
+  }
+  const texts = [...kinds].map(([kind, number]) =>
+    count(number, kind, kind.endsWith('s') ? kind : `${kind}s`),
+  )
+  return texts.join(', ') || 'nothing Usher reads'
+}
+
+const summary = (files: number, set: ManifestSet, findings: Findings): string => {
+  const { problems, warnings } = findings
+  const read = `${count(files, 'file')}, ${count(set.documents, 'document')}`
+  const warned = warnings.length === 0 ? '' : `, ${count(warnings.length, 'warning')}`
+  return `${read}: ${kindsText(set)}; ${count(problems.length, 'problem')}${warned}`
+}
+
+/** `usher check`: 0 when nothing is wrong (warnings do not count), 1 when something is. */
+export const check = async (options: OptionsOf<'check'>, io: Io): Promise<number> => {
+  const { files } = await listFiles(options.manifests)
+  const set = await readManifests(options.manifests)
+  const findings = findingsOf(set)
+  const say = (kind: string, text: string, style: Style): void =>
+    io.out(`${styled(`${kind}:`, style, io.colour)} ${visible(text)}\n`)
+  for (const problem of findings.problems) say('problem', problemText(problem), 'red')
+  for (const text of findings.warnings) say('warning', text, 'yellow')
+  for (const text of set.skipped) say('skipped', text, 'dim')
+  io.out(`${summary(files.length, set, findings)}\n`)
+  return findings.problems.length === 0 ? 0 : 1
+}

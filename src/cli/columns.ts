@@ -1,0 +1,52 @@
+import { styleText } from 'node:util'
+import { visible } from './words.ts'
+
+export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow'
+
+export interface Cell {
+  readonly text: string
+  readonly style?: Style
+}
+
+export type Cells = readonly (string | Cell)[]
+
+export const styled = (
+  text: string,
+  style: Style | undefined,
+  colour: boolean,
+): string =>
+  colour && style !== undefined ? styleText(style, text, { validateStream: false }) : text
+
+const textOf = (cell: string | Cell): string =>
+  visible(typeof cell === 'string' ? cell : cell.text)
+
+/** One long name must not push all the others off the screen. */
+const widest = 48
+
+/** The width each column needs, for `aligned`. Takes any number of rows. */
+export const columnWidths = (rows: Iterable<Cells>): readonly number[] => {
+  const widths: number[] = []
+  for (const row of rows)
+    for (const [column, cell] of row.entries())
+      widths[column] = Math.min(
+        widest,
+        Math.max(widths[column] ?? 0, textOf(cell).length),
+      )
+  return widths
+}
+
+/** One line with its cells at the columns; control characters made visible. */
+export const aligned = (
+  row: Cells,
+  widths: readonly number[],
+  indent: string,
+  colour: boolean,
+): string => {
+  const cells = row.map((cell, column) => {
+    const text = textOf(cell).padEnd(
+      column === row.length - 1 ? 0 : (widths[column] ?? 0),
+    )
+    return styled(text, typeof cell === 'string' ? undefined : cell.style, colour)
+  })
+  return `${indent}${cells.join('  ')}`.trimEnd()
+}

@@ -1,0 +1,84 @@
+import { isCommand, type Command } from '../config/commands.ts'
+import { parseOptions, unknownCommand, wantsHelp } from '../config/parse.ts'
+import { UsageError } from '../config/usage-error.ts'
+import { commandHelp, mainHelp } from './help.ts'
+import type { Io } from './io.ts'
+import { version } from './version.ts'
+import { visible } from './words.ts'
+
+type Call = (args: readonly string[], io: Io) => Promise<number>
+
+/** Each command is loaded only when it is called, so that help needs none of them. */
+const calls: Readonly<Record<Command, Call>> = {
+  run: async args => {
+    const options = parseOptions('run', args)
+    return (await import('./run.ts')).run(options)
+  },
+  sidecar: async args => {
+    const options = parseOptions('sidecar', args)
+    return (await import('./sidecar.ts')).sidecar(options)
+  },
+  demo: async args => {
+    const options = parseOptions('demo', args)
+    return (await import('./demo.ts')).demo(options)
+  },
+  check: async (args, io) => {
+    const options = parseOptions('check', args)
+    return (await import('./check.ts')).check(options, io)
+  },
+  status: async (args, io) => {
+    const options = parseOptions('status', args)
+    return (await import('./status.ts')).status(options, io)
+  },
+}
+
+const help = (topic: string | undefined, io: Io): number => {
+  if (topic !== undefined && !isCommand(topic)) throw unknownCommand(topic)
+  io.out(topic === undefined ? mainHelp(io.columns) : commandHelp(topic, io.columns))
+  return 0
+}
+
+const dispatch = async (args: readonly string[], io: Io): Promise<number> => {
+  const [first, ...rest] = args
+  if (first === undefined) {
+    io.err(mainHelp(io.columns))
+    return 2
+  }
+  if (first === '--version') {
+    io.out(`usher ${version()}\n`)
+    return 0
+  }
+  if (first === '--help' || first === '-h') return help(undefined, io)
+  if (first === 'help')
+    return help(
+      rest.find(word => !word.startsWith('-')),
+      io,
+    )
+  if (!isCommand(first)) throw unknownCommand(first)
+  return wantsHelp(rest) ? help(first, io) : calls[first](rest, io)
+}
+
+/**
+ * Carries out one command line (without the program's name) and gives its exit code:
+ * 2 for a wrong call, 1 for a failure, both said on `io.err`. Never rejects.
+ */
+export const main = async (args: readonly string[], io: Io): Promise<number> => {
+  try {
+    return await dispatch(args, io)
+  } catch (error) {
+    if (error instanceof UsageError) {
+      const name = error.command === undefined ? 'usher' : `usher ${error.command}`
+      io.err(`${visible(`${name}: ${error.message}`)}\nTry: ${name} --help\n`)
+      return 2
+    }
+    io.err(`usher: ${explain(error)}\n`)
+    return 1
+  }
+}
+
+/** A failed system call says enough in its message; anything else needs its stack. */
+const explain = (error: unknown): string => {
+  if (!(error instanceof Error)) return visible(String(error))
+  if ('code' in error) return visible(error.message)
+  return (error.stack ?? error.message).split('\n').map(visible).join('\n')
+}

@@ -1,0 +1,109 @@
+import {
+  commandNames,
+  commands,
+  type Command,
+  type CommandText,
+} from '../config/commands.ts'
+import type { Row } from '../config/options.ts'
+import { defaultOf, rowsOf } from '../config/typed.ts'
+import { wrap } from './words.ts'
+
+const clamp = (columns: number | undefined): number =>
+  Math.min(100, Math.max(80, columns ?? 80))
+
+/** What `usher --help` prints; `columns` is the terminal's width, used within 80..100. */
+export const mainHelp = (columns?: number): string => {
+  const width = clamp(columns)
+  const name = Math.max(...commandNames.map(command => command.length))
+  return [
+    ...wrap(
+      'Usher is a proxy for Kubernetes Services: it accepts TCP connections and UDP ' +
+        'datagrams for a Service and spreads them over its endpoints, trying another ' +
+        'one when an endpoint refuses or does not answer.',
+      width,
+    ),
+    '',
+    'Usage: usher COMMAND [flags]',
+    '',
+    'Commands:',
+    ...commandNames.map(
+      command => `  ${command.padEnd(name)}  ${commands[command].summary}`,
+    ),
+    '',
+    'Examples:',
+    ...examples([...commands.demo.examples, ...commands.run.examples]),
+    '',
+    'More:',
+    '  usher COMMAND --help  the flags of a command',
+    '  usher --version       the version of Usher',
+    '',
+  ].join('\n')
+}
+
+const examples = (list: CommandText['examples']): string[] =>
+  list.flatMap(([line, meaning]) => [`  # ${meaning}`, `  ${line}`])
+
+/** `--drain-timeout DURATION`, `--once`. */
+export const flagText = (flag: string, { type }: Row): string =>
+  type.kind === 'switch' ? `--${flag}` : `--${flag} ${type.metavar}`
+
+/** The default as help and the README show it; '' when there is nothing to say. */
+export const defaultText = (row: Row, command: Command): string =>
+  row.type.kind === 'switch' ? '' : (row.defaultText ?? defaultOf(row, command))
+
+const flagLines = (
+  flag: string,
+  row: Row,
+  command: Command,
+  width: number,
+): readonly string[] => {
+  const shown = defaultText(row, command)
+  const ending = shown === '' ? '' : `  (default: ${shown})`
+  return [`  ${flagText(flag, row)}${ending}`, ...wrap(row.help, width, '      ')]
+}
+
+const flagGroups = (command: Command, width: number): string[] => {
+  const lines: string[] = []
+  let last: string | undefined
+  for (const [flag, row] of rowsOf(command)) {
+    if (row.group !== last)
+      lines.push('', row.group === 'What' ? 'Flags:' : `${row.group}:`)
+    last = row.group
+    lines.push(...flagLines(flag, row, command, width))
+  }
+  return lines
+}
+
+/** The lines on how values are written, for those types the command has. */
+const notations = (command: Command, width: number): string[] => {
+  const metavars = new Set(
+    rowsOf(command).map(([, { type }]) => (type.kind === 'switch' ? '' : type.metavar)),
+  )
+  const notes = [
+    metavars.has('DURATION') &&
+      'A DURATION is a number with a unit (ms, s, m, h), or several: 250ms, 1m30s.',
+    metavars.has('BYTES') &&
+      'BYTES are a number with or without a unit (KiB, MiB): 65536, 64KiB.',
+    'A flag given twice counts the last time, unless it may be given several times.',
+  ]
+  return ['', ...notes.filter(note => note !== false).flatMap(note => wrap(note, width))]
+}
+
+/** What `usher COMMAND --help` prints. */
+export const commandHelp = (command: Command, columns?: number): string => {
+  const width = clamp(columns)
+  const { usage, description, summary } = commands[command]
+  return [
+    summary,
+    '',
+    `Usage: usher ${command} ${usage}`,
+    '',
+    ...wrap(description, width),
+    '',
+    commands[command].examples.length === 1 ? 'Example:' : 'Examples:',
+    ...examples(commands[command].examples),
+    ...flagGroups(command, width),
+    ...notations(command, width),
+    '',
+  ].join('\n')
+}

@@ -1,0 +1,23 @@
+import type { OptionsOf } from '../config/typed.ts'
+import type { Io } from './io.ts'
+import { fetchStatus, StatusError } from './status-fetch.ts'
+import { statusText } from './status-view.ts'
+import { visible } from './words.ts'
+
+/** `usher status`: 0 when Usher answered (healthy or not), 1 when it did not. */
+export const status = async (
+  options: OptionsOf<'status'>,
+  io: Io,
+  timeoutMs = 3000,
+): Promise<number> => {
+  try {
+    const { document, raw } = await fetchStatus(options.address, timeoutMs)
+    if (options.json) io.out(`${JSON.stringify(raw, undefined, 2)}\n`)
+    else for (const piece of statusText(document, Date.now(), io.colour)) io.out(piece)
+    return 0
+  } catch (error) {
+    if (!(error instanceof StatusError)) throw error
+    io.err(`usher status: ${visible(error.message)}\n`)
+    return 1
+  }
+}

@@ -1,0 +1,54 @@
+import { canonicalIp, joinHostPort, splitHostPort } from '../util/ip.ts'
+import { badValue, value, type Value } from './value.ts'
+
+/** An address and port to listen on; port 0 lets the system choose. */
+export interface BindAddress {
+  readonly address: string
+  readonly port: number
+}
+
+/** A literal IP address, in its canonical spelling. */
+export const ip: Value<string> = value('IP', text => {
+  const address = canonicalIp(text)
+  if (address === undefined)
+    throw badValue(text, 'is not an IP address', 'give one like 192.0.2.1, 0.0.0.0 or ::')
+  return address
+})
+
+const unbracketed = (text: string): string =>
+  text.startsWith('[') && text.endsWith(']') ? text.slice(1, -1) : text
+
+/**
+ * `ip:port` or, as kube-proxy has it, a bare IP that gets `defaultPort`. `off` is
+ * undefined: don't listen at all.
+ */
+export const bindAddress = (defaultPort: number): Value<BindAddress | undefined> =>
+  value('IP:PORT', text => {
+    if (text === 'off') return undefined
+    const bare = canonicalIp(unbracketed(text))
+    if (bare !== undefined) return { address: bare, port: defaultPort }
+    const parts = splitHostPort(text, 0)
+    const address = canonicalIp(parts?.host ?? '')
+    if (parts === undefined || address === undefined)
+      throw badValue(
+        text,
+        'is not an IP address with a port',
+        `give one like 127.0.0.1:${defaultPort} or [::1]:${defaultPort}, or off`,
+      )
+    return { address, port: parts.port }
+  })
+
+/** `host:port` of a server to ask; a bare host gets `defaultPort`. Kept as text. */
+export const serverAddress = (defaultPort: number): Value<string> =>
+  value('HOST:PORT', text => {
+    const bare = canonicalIp(unbracketed(text))
+    if (bare !== undefined) return joinHostPort(bare, defaultPort)
+    const parts = splitHostPort(text)
+    if (parts !== undefined && /^[\w.:-]+$/.test(parts.host)) return text
+    if (/^[\w.-]+$/.test(text)) return joinHostPort(text, defaultPort)
+    throw badValue(
+      text,
+      'is not a host with a port',
+      `give one like 127.0.0.1:${defaultPort} or [::1]:${defaultPort}`,
+    )
+  })

@@ -1,0 +1,64 @@
+import { badValue, value, type Value } from './value.ts'
+
+const hour = 3_600_000
+
+const milliseconds: Readonly<Record<string, number>> = {
+  ns: 1e-6,
+  us: 1e-3,
+  µs: 1e-3, // U+00B5, the micro sign
+  μs: 1e-3, // U+03BC, the Greek letter; Go takes both
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: hour,
+}
+
+/** A longer timer than this makes setTimeout fire at once (its delay is 32 bits signed). */
+const longest = 576 * hour
+
+const wholeText = /^(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/
+const part = /(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g
+
+/**
+ * Go's duration syntax (`1h30m`, `250ms`, `1.5s`, a bare `0`) in milliseconds;
+ * undefined when the text is not one. Signs are refused: nothing here runs backwards.
+ */
+export const parseDuration = (text: string): number | undefined => {
+  if (text === '0') return 0
+  if (!wholeText.test(text)) return undefined
+  let sum = 0
+  for (const [, number, unit] of text.matchAll(part))
+    sum += Number(number) * (milliseconds[unit ?? ''] ?? Number.NaN)
+  return sum
+}
+
+const parse = (text: string, lowest: number, example: string): number => {
+  const ms = parseDuration(text)
+  if (ms === undefined)
+    throw badValue(
+      text,
+      'is not a duration',
+      `give a number with a unit, like ${example} or 1m30s`,
+    )
+  // Between 0 and 1 ms would round to 0, which means "never" to some of the flags.
+  if (ms < lowest || (ms > 0 && ms < 1))
+    throw badValue(
+      text,
+      'is too short',
+      `give ${lowest === 0 ? '0, or ' : ''}1ms or more`,
+    )
+  if (ms > longest) throw badValue(text, 'is too long', 'give 576h (24 days) or less')
+  return Math.round(ms)
+}
+
+/** A duration in whole milliseconds; 0 is taken only where `zero` says so. */
+export const duration = (zero: 'or zero' | 'above zero'): Value<number> =>
+  value('DURATION', text => parse(text, zero === 'or zero' ? 0 : 1, '30s'))
+
+/** 1 to 16 durations above zero with commas between them, in milliseconds. */
+export const durations: Value<readonly number[]> = value('DURATION,...', text => {
+  const steps = text.split(',')
+  if (steps.length > 16)
+    throw badValue(text, `has ${steps.length} steps`, 'give 16 steps or fewer')
+  return steps.map(step => parse(step.trim(), 1, '250ms'))
+})

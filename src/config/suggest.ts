@@ -1,0 +1,38 @@
+/** Edits (insert, delete, replace, swap of neighbours) that turn `a` into `b`. */
+const distance = (a: string, b: string): number => {
+  let beforeLast: number[] = []
+  let last = Array.from({ length: b.length + 1 }, (_, column) => column)
+  for (let row = 1; row <= a.length; row++) {
+    const next = [row]
+    for (let column = 1; column <= b.length; column++) {
+      const same = a[row - 1] === b[column - 1]
+      const swapped = a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1]
+      next[column] = Math.min(
+        (last[column] ?? 0) + 1,
+        (next[column - 1] ?? 0) + 1,
+        (last[column - 1] ?? 0) + (same ? 0 : 1),
+        swapped ? (beforeLast[column - 2] ?? 0) + 1 : Number.POSITIVE_INFINITY,
+      )
+    }
+    beforeLast = last
+    last = next
+  }
+  return last[b.length] ?? 0
+}
+
+/**
+ * The one of `known` that `word` was probably meant to be: the nearest by few edits, or
+ * the only one it is the beginning of. Undefined when none is near.
+ */
+export const suggest = (word: string, known: readonly string[]): string | undefined => {
+  const allowed = word.length < 4 ? 1 : word.length < 8 ? 2 : 3
+  let best: string | undefined
+  let fewest = allowed + 1
+  for (const candidate of known) {
+    const edits = distance(word, candidate)
+    if (edits < fewest) [best, fewest] = [candidate, edits]
+  }
+  if (best !== undefined || word.length < 3) return best
+  const longer = known.filter(candidate => candidate.startsWith(word))
+  return longer.length === 1 ? longer[0] : undefined
+}

@@ -1,0 +1,65 @@
+import type { StatusDocument, VipStatus } from '../observe/status.ts'
+import type { Backend } from './backends.ts'
+import type { PlannedBackend } from './plan.ts'
+import type { Screen } from './screen.ts'
+import { textOfTarget, targetOf, type Stage } from './stage.ts'
+
+const vipText = ({ vip, listen }: VipStatus): string =>
+  vip === listen ? vip : `${vip}, dial ${listen}`
+
+/** Every Service with its address and what stands behind it. */
+export const showServices = (
+  screen: Screen,
+  { servicePorts }: StatusDocument,
+  plan: readonly PlannedBackend[],
+  running: readonly Backend[],
+): void => {
+  for (const { servicePort, protocol, vips } of servicePorts) {
+    const service = /^[^/]*\/([^:]*)/.exec(servicePort)?.[1] ?? ''
+    const behind = plan.filter(
+      one => one.service === service && one.protocol === protocol,
+    )
+    const names = behind.map(({ name, dead }) => {
+      const pid = running.find(r => r.name === name && r.protocol === protocol)?.pid
+      return dead ? `${name} (dead)` : `${name} (pid ${pid ?? '?'})`
+    })
+    screen.row(service, `${protocol} ${vips.map(vipText).join(', ')}`, 6)
+    screen.quiet(`          → ${names.join(', ') || 'nobody'}`)
+  }
+}
+
+export interface Addresses {
+  readonly stage: Pick<Stage, 'status'>
+  readonly running: readonly Backend[]
+  /** `ip:port`; '' when it is off. */
+  readonly metrics: string
+  /** How this Usher is called: `usher`, `node dist/cli/main.js`. */
+  readonly usher: string
+}
+
+/** What a newcomer can type now. */
+export const showWhatToType = (screen: Screen, from: Addresses): void => {
+  const { stage, running, metrics, usher } = from
+  const victim = running.find(one => one.name === 'web-2') ?? running[0]
+  const web = textOfTarget(targetOf(stage, 'web'))
+  const sticky = textOfTarget(targetOf(stage, 'sticky'))
+  const rows: readonly (readonly [command: string, meaning: string])[] = [
+    [`curl http://${web}`, 'another backend each time'],
+    [`curl http://${sticky}`, 'always the same backend'],
+    ...(victim?.pid === undefined
+      ? []
+      : [[`kill ${victim.pid}`, `ends ${victim.name}: no request fails`] as const]),
+    ...(metrics === ''
+      ? []
+      : ([
+          [`${usher} status --address ${metrics}`, 'what Usher knows and does'],
+          [`curl http://${metrics}/metrics`, 'the same for Prometheus'],
+        ] as const)),
+    ['Ctrl-C', 'here, ends the demo'],
+  ]
+  const width = Math.max(...rows.map(([command]) => command.length))
+  screen.line()
+  screen.heading('Your turn. All of this keeps running; in another terminal, type')
+  for (const [command, meaning] of rows) screen.row(command, meaning, width)
+  screen.line()
+}

@@ -1,0 +1,46 @@
+import type { StatusDocument } from '../observe/status.ts'
+import type { Clock } from '../util/clock.ts'
+import { DemoError, portInUse } from './demo-error.ts'
+
+const patienceMs = 5000
+const lookEveryMs = 20
+
+/**
+ * Resolves when Usher listens for every VIP.
+ * @throws DemoError when a port is taken, or when it is not so within 5 s.
+ */
+export const untilListening = async (
+  proxy: { status(): StatusDocument },
+  clock: Clock,
+): Promise<void> => {
+  const until = clock.now() + patienceMs
+  for (;;) {
+    const { servicePorts } = proxy.status()
+    const all = servicePorts.flatMap(({ servicePort, vips }) =>
+      vips.map(vip => ({ ...vip, servicePort })),
+    )
+    const failed = all.find(({ state }) => state === 'failed')
+    if (failed) throw new DemoError(reasonOf(failed))
+    const waiting = all.filter(({ state }) => state !== 'listening')
+    if (all.length > 0 && waiting.length === 0) return
+    if (clock.now() >= until) {
+      const names = waiting.map(({ vip, state, reason }) => `${vip} (${reason || state})`)
+      throw new DemoError(
+        `Usher does not listen after 5 s on ${names.join(', ') || 'any VIP'}`,
+      )
+    }
+    await new Promise<void>(resolve => clock.setTimeout(resolve, lookEveryMs))
+  }
+}
+
+const reasonOf = (failed: {
+  readonly vip: string
+  readonly listen: string
+  readonly reason: string
+  readonly servicePort: string
+}): string => {
+  const where = failed.listen || failed.vip
+  return /EADDRINUSE|in use/.test(failed.reason)
+    ? portInUse(where, `the VIP of ${failed.servicePort}`)
+    : `Usher can't listen on ${where} for ${failed.servicePort}: ${failed.reason}`
+}

@@ -1,0 +1,186 @@
+import type { DrainResult } from '../relay/relay.ts'
+import type { StatusDocument } from '../observe/status.ts'
+import type { Source } from '../source/source.ts'
+import type { Clock } from '../util/clock.ts'
+import { Backends, type Backend } from './backends.ts'
+import { DemoError, portInUse } from './demo-error.ts'
+import type { Expectation } from './expectation.ts'
+import { firstState } from './first-state.ts'
+import { showServices, showWhatToType } from './introduce.ts'
+import { live } from './live.ts'
+import { fixedSource, ontoOneAddress, type Placement } from './one-address.ts'
+import { planOf } from './plan.ts'
+import { untilListening } from './ready.ts'
+import type { Screen } from './screen.ts'
+import { echo } from './sections/echo.ts'
+import { flaky } from './sections/flaky.ts'
+import { spread } from './sections/spread.ts'
+import { sticky } from './sections/sticky.ts'
+import type { Stage } from './stage.ts'
+
+/** What the demo needs of a running Usher. */
+export interface DemoProxy {
+  status(): StatusDocument
+  /** `ip:port`; '' when it is off. */
+  metricsAddress(): string
+  drain(ms: number): Promise<DrainResult>
+  close(): Promise<void>
+}
+
+export interface DemoDeps {
+  /** Reads the example's manifest; called anew for each reader. */
+  readonly manifest: () => Source
+  /** Starts Usher over a source; with `proxyPortsOnly` it listens on no VIP. */
+  readonly startProxy: (source: Source, proxyPortsOnly: boolean) => Promise<DemoProxy>
+  /** Do it all once, check it, and end; else stay up until `stop`. */
+  readonly once: boolean
+  /** Whether this system answers on all of 127.0.0.0/8, or on 127.0.0.1 alone. */
+  readonly allOfLoopback: boolean
+  readonly screen: Screen
+  readonly clock: Clock
+  readonly stop: AbortSignal
+  /** How this Usher is called: `usher`, `node dist/cli/main.js`. */
+  readonly usher: string
+  /** Milliseconds before a killed backend is started again: 2000 by default. */
+  readonly restartMs?: number
+  /** Milliseconds between lines of live figures: 1000 by default. */
+  readonly everyMs?: number
+}
+
+/** Long enough for what the demo itself has open. */
+const drainMs = 500
+
+const clientAddresses = ['127.0.0.11', '127.0.0.12', '127.0.0.13', '127.0.0.14']
+
+type Undo = (() => Promise<unknown>)[]
+
+/**
+ * The whole demo. Resolves to the exit code: 0, or 1 when it could not be shown or
+ * (with `once`) did not come out as expected. All it started has ended by then.
+ */
+export const runDemo = async (deps: DemoDeps): Promise<number> => {
+  const undo: Undo = []
+  try {
+    return await perform(deps, undo)
+  } catch (error) {
+    const reason = reasonOf(error)
+    if (reason === undefined) throw error
+    deps.screen.line()
+    deps.screen.warn(`The demo can't go on: ${reason}`)
+    return 1
+  } finally {
+    await unwind(undo)
+  }
+}
+
+/** What to tell of an error; undefined for one that is a fault of the program. */
+const reasonOf = (error: unknown): string | undefined => {
+  if (error instanceof DemoError) return error.message
+  if (!(error instanceof Error) || !('code' in error)) return undefined
+  const where = 'address' in error && 'port' in error ? [error.address, error.port] : []
+  return error.code === 'EADDRINUSE' && where.length > 0
+    ? portInUse(where.join(':'), 'metrics or health')
+    : error.message
+}
+
+/** The last step first; one that fails does not keep the others from being done. */
+const unwind = async (undo: Undo): Promise<void> => {
+  const errors: unknown[] = []
+  for (const step of undo.toReversed()) {
+    await step().catch((error: unknown) => errors.push(error))
+  }
+  if (errors.length > 0) throw new AggregateError(errors, 'the demo did not end cleanly')
+}
+
+const perform = async (deps: DemoDeps, undo: Undo): Promise<number> => {
+  const { screen, stop, once } = deps
+  screen.heading('Usher demo')
+  screen.line(
+    'Clients dial a Service. Usher passes each connection on to one of its backends.',
+  )
+  screen.line()
+  const { stage, proxy, backends } = await setUp(deps, undo)
+  showServices(screen, stage.status(), stage.backends, backends.list())
+
+  const expectations = await showSections(stage, screen, stop)
+  if (once) {
+    if (stop.aborted) throw new DemoError('it was stopped before the end')
+    screen.summary(expectations)
+    return expectations.every(({ ok }) => ok) ? 0 : 1
+  }
+  if (stop.aborted) return 0
+  const running = backends.list()
+  const metrics = proxy.metricsAddress()
+  showWhatToType(screen, { stage, running, metrics, usher: deps.usher })
+  await live({ ...deps, stage, everyMs: deps.everyMs ?? 1000 })
+  return 0
+}
+
+const setUp = async (deps: DemoDeps, undo: Undo) => {
+  const { screen, allOfLoopback, clock, restartMs = 2000 } = deps
+  const changes = await firstState(deps.manifest())
+  const plan = planOf(changes)
+  const backends = new Backends(plan.backends, {
+    clock,
+    restartMs,
+    oneAddress: !allOfLoopback,
+    say: text => screen.warn(text),
+  })
+  undo.push(() => backends.stop())
+  await backends.start()
+
+  if (!allOfLoopback) {
+    screen.line()
+    screen.warn(
+      'This system has no loopback address but 127.0.0.1. So backends get ports',
+    )
+    screen.warn(
+      'of it, and Usher a proxy port of it for each Service in place of its VIP.',
+    )
+    screen.line()
+  }
+  const source = allOfLoopback
+    ? deps.manifest()
+    : fixedSource('demo', ontoOneAddress(changes, placement(backends.list())))
+  const proxy = await deps.startProxy(source, !allOfLoopback)
+  undo.push(() => proxy.close())
+  undo.push(() => proxy.drain(drainMs))
+  await untilListening(proxy, clock)
+
+  const stage: Stage = {
+    backends: plan.backends,
+    clientAddresses: allOfLoopback ? clientAddresses : ['127.0.0.1'],
+    status: () => proxy.status(),
+  }
+  return { stage, proxy, backends }
+}
+
+/** Dead backends go to ports that nobody uses: 1 (tcpmux), 2, ... */
+const placement = (running: readonly Backend[]): Placement => {
+  const dead = new Map<string, number>()
+  return (address, protocol, port) => {
+    const found = running.find(
+      one => one.address === address && one.protocol === protocol && one.port === port,
+    )
+    if (found) return found.listensOn.port
+    const key = `${address} ${protocol} ${port}`
+    const unused = dead.get(key) ?? dead.size + 1
+    dead.set(key, unused)
+    return unused
+  }
+}
+
+const showSections = async (
+  stage: Stage,
+  screen: Screen,
+  stop: AbortSignal,
+): Promise<readonly Expectation[]> => {
+  const expectations: Expectation[] = []
+  for (const show of [spread, sticky, flaky, echo]) {
+    if (stop.aborted) break
+    const section = await show(stage)
+    expectations.push(section.expectation)
+    screen.section(expectations.length, section)
+  }
+  return expectations
+}

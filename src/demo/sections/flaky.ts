@@ -1,0 +1,42 @@
+import { bars } from '../bars.ts'
+import { askHttp } from '../clients.ts'
+import { expectation, type Section } from '../expectation.ts'
+import {
+  backendsOf,
+  servicePortOf,
+  targetOf,
+  textOfTarget,
+  type Stage,
+} from '../stage.ts'
+import { askTogether, failures } from '../tally.ts'
+
+const requests = 30
+
+/** One backend of `flaky` is dead: Usher tries another, and clients never notice. */
+export const flaky = async (stage: Stage): Promise<Section> => {
+  const target = targetOf(stage, 'flaky')
+  const retries = (): number => servicePortOf(stage, 'flaky', 'TCP').retries
+  const before = retries()
+  const counted = await askTogether(requests, () => askHttp(target))
+  const retried = retries() - before
+  const backends = backendsOf(stage, 'flaky')
+  const dead = backends.filter(one => one.dead).map(({ name }) => name)
+  const rows = backends.map(({ name, dead: isDead }) => ({
+    name,
+    count: counted.byBackend.get(name) ?? 0,
+    note: isDead ? 'dead: nobody listens there' : '',
+  }))
+  return {
+    title: 'A dead backend goes unnoticed',
+    lines: [
+      `${requests} requests to http://${textOfTarget(target)}`,
+      ...bars(rows),
+      `${counted.failed} failed; Usher retried ${retried} times on another backend`,
+    ],
+    expectation: expectation('no request fails, though a backend is dead', [
+      [counted.failed > 0, failures(counted, 'requests')],
+      [dead.length === 0, 'no backend of flaky is dead, there is nothing to notice'],
+      [retried === 0, `Usher counts no retry: does somebody listen for ${dead.join()}?`],
+    ]),
+  }
+}

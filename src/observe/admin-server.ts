@@ -1,0 +1,187 @@
+import { createServer } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { Bind } from '../relay/relay.ts'
+import type { Clock, Timer } from '../util/clock.ts'
+import { joinHostPort } from '../util/ip.ts'
+import type { Answer, Route, Routes } from './admin-routes.ts'
+import { isHostAllowed } from './host-check.ts'
+import type { Log } from './log.ts'
+
+export interface AdminServerOptions {
+  /** `metrics`, `health`; for the log. */
+  readonly name: string
+  /** The option that sets `bind`, for the advice when it fails. */
+  readonly flag: string
+  readonly bind: Bind
+  readonly routes: Routes
+  readonly log: Log
+  readonly clock: Clock
+}
+
+export interface AdminServer {
+  /** `host:port` it listens on, '' while it does not. */
+  address(): string
+  close(): Promise<void>
+}
+
+const retryMs = 5000
+const mostConnections = 64
+/** An answer that a client has not taken by then is cut. */
+const answerMs = 60_000
+
+/** A slow or silent client must not hold one of the few connections for long. */
+const timeouts = {
+  headersTimeout: 5000,
+  requestTimeout: 10_000,
+  keepAliveTimeout: 5000,
+  connectionsCheckingInterval: 1000,
+}
+
+const plain = (status: number, body: string): Answer => ({
+  status,
+  contentType: 'text/plain; charset=utf-8',
+  body: `${body}\n`,
+})
+
+const send = async (
+  response: ServerResponse,
+  { status, contentType, body }: Answer,
+): Promise<void> => {
+  const pages = typeof body === 'string' ? [Buffer.from(body)] : body
+  response.writeHead(status, {
+    'Content-Type': contentType,
+    'Content-Length': pages.reduce((sum, page) => sum + page.length, 0),
+    'X-Content-Type-Options': 'nosniff',
+  })
+  // Of an answer to HEAD, node:http sends the headers alone.
+  await pipeline(Readable.from(pages), response)
+}
+
+const answerOf = async (route: Route, name: string, log: Log): Promise<Answer> => {
+  try {
+    return await route.answer()
+  } catch (err) {
+    log.error({ server: name, err }, 'a request could not be answered')
+    return plain(500, 'internal error; the log has the reason')
+  }
+}
+
+const decide = async (
+  request: IncomingMessage,
+  response: ServerResponse,
+  { name, bind, routes, log }: AdminServerOptions,
+): Promise<Answer> => {
+  const route = routes.get(request.url?.split('?', 1)[0] ?? '')
+  if (route === undefined)
+    return plain(404, `no such path; there are ${[...routes.keys()].join(', ')}`)
+  if (request.method !== 'GET' && request.method !== 'HEAD') {
+    response.setHeader('Allow', 'GET, HEAD')
+    // What follows may be a body of any length, which nobody wants to read.
+    response.setHeader('Connection', 'close')
+    return plain(405, 'only GET and HEAD')
+  }
+  if (route.local && !isHostAllowed(request.headers.host, bind.address))
+    return plain(403, 'the Host header must be an IP address or localhost')
+  return answerOf(route, name, log)
+}
+
+/** The server, not yet listening. */
+const serverOf = (options: AdminServerOptions): Server => {
+  const { name, log, clock } = options
+  const respond = async (request: IncomingMessage, response: ServerResponse) => {
+    const cut = clock.setTimeout(() => response.destroy(), answerMs)
+    try {
+      await send(response, await decide(request, response, options))
+    } catch (err) {
+      log.debug({ server: name, err }, 'a client left before it had its answer')
+    } finally {
+      clock.clearTimeout(cut)
+    }
+  }
+  const server = createServer(timeouts, (request, response) => {
+    void respond(request, response)
+  })
+  server.maxConnections = mostConnections
+  let open = 0
+  server.on('connection', socket => {
+    open += 1
+    socket.once('close', () => (open -= 1))
+    // Idle ones give way, so that a probe still gets in.
+    if (open > mostConnections / 2) server.closeIdleConnections()
+  })
+  return server
+}
+
+const causes: ReadonlyMap<string, string> = new Map([
+  ['EADDRINUSE', 'another process listens there; end it or '],
+  ['EACCES', 'ports below 1024 need CAP_NET_BIND_SERVICE; grant it or '],
+  ['EADDRNOTAVAIL', 'this host does not have the address; '],
+])
+
+const advice = (code: string | undefined, flag: string): string =>
+  `${causes.get(code ?? '') ?? ''}give another address with ${flag}`
+
+const boundAddress = (server: Server): string => {
+  const bound = server.address()
+  return bound === null || typeof bound === 'string'
+    ? ''
+    : joinHostPort(bound.address, bound.port)
+}
+
+/**
+ * Starts a small HTTP server for people and probes. Resolves when the first try to
+ * listen has ended, well or not: a port in use is logged and tried again every 5 s,
+ * since traffic must flow whether or not anybody can look at it.
+ */
+export const startAdminServer = async (
+  options: AdminServerOptions,
+): Promise<AdminServer> => {
+  const { name, flag, bind, log, clock } = options
+  const server = serverOf(options)
+  let retry: Timer | undefined
+  let failures = 0
+  let closed = false
+  const firstTry = new Promise<void>(resolve => {
+    server.once('listening', resolve)
+    server.once('error', () => resolve())
+  })
+  const listen = (): void => {
+    server.listen({ host: bind.address, port: bind.port })
+  }
+
+  server.on('listening', () => {
+    // `close` came while the address was being looked up.
+    if (closed) server.close()
+    failures = 0
+    log.info({ server: name, address: boundAddress(server) }, 'admin server listens')
+  })
+  server.on('error', (error: NodeJS.ErrnoException) => {
+    const fields = { server: name, address: joinHostPort(bind.address, bind.port) }
+    if (server.listening) {
+      // Accepting failed (EMFILE); the socket itself is well.
+      log.warn({ ...fields, err: error }, 'admin server could not accept a connection')
+      return
+    }
+    failures += 1
+    log[failures === 1 ? 'error' : 'debug'](
+      { ...fields, error: error.message, advice: advice(error.code, flag) },
+      'admin server cannot listen; trying again every 5 s',
+    )
+    if (!closed) retry = clock.setTimeout(listen, retryMs)
+  })
+
+  listen()
+  await firstTry
+  return {
+    address: () => boundAddress(server),
+    close: async () => {
+      closed = true
+      clock.clearTimeout(retry)
+      const ended = new Promise<void>(resolve => server.close(() => resolve()))
+      server.closeAllConnections()
+      await ended
+    },
+  }
+}

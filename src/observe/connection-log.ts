@@ -1,0 +1,122 @@
+import { causeText } from '../relay/cause.ts'
+import type { Cause } from '../relay/cause.ts'
+import type { BindState, ConnectionRecord, RelayObserver } from '../relay/relay.ts'
+import type { Clock } from '../util/clock.ts'
+import { joinHostPort } from '../util/ip.ts'
+import { BindLog } from './bind-log.ts'
+import type { Log, LogFields } from './log.ts'
+import { RecordLimiter } from './record-limiter.ts'
+
+export interface ConnectionLogOptions {
+  readonly log: Log
+  readonly clock: Clock
+  /** Failures of one ServicePort that are logged at once; 10. */
+  readonly burst?: number
+  /** And how many per second after that; 1. */
+  readonly perSecond?: number
+}
+
+/** Ends worth an operator's attention; all others are a client's or endpoint's habit. */
+const failures: ReadonlySet<Cause> = new Set(['SC', 'sC', 'RC', 'KD', 'cD', 'sD'])
+
+/** To a microsecond: what is finer is noise, and 17 digits are hard to read. */
+const milliseconds = (ms: number): number => Math.round(ms * 1000) / 1000
+
+const recordFields = (record: ConnectionRecord): LogFields => ({
+  servicePort: record.listener,
+  client: record.client,
+  endpoint: record.endpoint,
+  attempts: record.attempts.map(({ endpoint, result, ms }) => ({
+    endpoint,
+    result,
+    ms: milliseconds(ms),
+  })),
+  bytes: {
+    'client->backend': record.bytesToBackend,
+    'backend->client': record.bytesToClient,
+  },
+  dialMs: milliseconds(record.dialMs),
+  totalMs: milliseconds(record.totalMs),
+  cause: record.cause,
+  causeText: causeText[record.cause],
+  detail: record.detail,
+})
+
+/**
+ * Writes what the relay tells about itself. A connection is one record when it has
+ * ended: at debug, or at info when it failed. Failures are limited per ServicePort,
+ * because one dead Service under load would otherwise fill the disk and hide the rest;
+ * with debug on nothing is held back.
+ */
+export class ConnectionLog implements RelayObserver {
+  readonly #log: Log
+  readonly #binds: BindLog
+  readonly #debug: boolean
+  readonly #info: boolean
+  readonly #failures: RecordLimiter
+  readonly #faults: RecordLimiter
+
+  constructor({ log, clock, burst = 10, perSecond = 1 }: ConnectionLogOptions) {
+    this.#log = log
+    this.#debug = log.isLevelEnabled('debug')
+    this.#info = log.isLevelEnabled('info')
+    this.#binds = new BindLog(log, clock)
+    const limit = { clock, burst, perSecond }
+    this.#failures = new RecordLimiter({
+      ...limit,
+      onQuiet: (servicePort, heldBack) =>
+        log.info({ servicePort, heldBack }, `held back ${heldBack} failed connections`),
+    })
+    this.#faults = new RecordLimiter({
+      ...limit,
+      onQuiet: (servicePort, heldBack) =>
+        log.error({ servicePort, heldBack }, `held back ${heldBack} faults`),
+    })
+  }
+
+  wants(cause: Cause): boolean {
+    return this.#debug || (this.#info && failures.has(cause))
+  }
+
+  connectionClosed(record: ConnectionRecord): void {
+    if (!this.wants(record.cause)) return
+    if (!failures.has(record.cause)) {
+      this.#log.debug(recordFields(record), 'connection closed')
+      return
+    }
+    const heldBack = this.#debug ? 0 : this.#failures.take(record.listener)
+    if (heldBack === undefined) return
+    const fields = recordFields(record)
+    this.#log.info(heldBack > 0 ? { ...fields, heldBack } : fields, 'connection failed')
+  }
+
+  bindChanged(listener: string, state: BindState): void {
+    this.#binds.changed(
+      listener,
+      joinHostPort(state.bind.address, state.bind.port),
+      state,
+    )
+  }
+
+  acceptPaused(paused: boolean, used: number, limit: number): void {
+    if (paused)
+      this.#log.warn(
+        { used, limit },
+        'too few file descriptors are left: new connections wait; raise the limit (ulimit -n)',
+      )
+    else this.#log.info({ used, limit }, 'new connections are accepted again')
+  }
+
+  fault(listener: string, error: Error): void {
+    const heldBack = this.#faults.take(listener)
+    if (heldBack === undefined) return
+    const fields = { servicePort: listener, err: error }
+    this.#log.error(heldBack > 0 ? { ...fields, heldBack } : fields, 'fault in the relay')
+  }
+
+  /** Says what is still held back; the timers end. */
+  close(): void {
+    this.#failures.close()
+    this.#faults.close()
+  }
+}

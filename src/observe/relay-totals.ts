@@ -1,0 +1,70 @@
+import type { Protocol } from '../model/service.ts'
+import type { ListenerCounters, ListenerStats, RelayStats } from '../relay/relay.ts'
+import { labelText } from './exposition.ts'
+import { addCounts } from './plain-histogram.ts'
+
+/** What all listeners of one ServicePort have counted. */
+export interface ServicePortTotals {
+  readonly protocol: Protocol
+  /** The labels of its metrics, as they are printed. */
+  readonly labels: string
+  readonly counters: Readonly<ListenerCounters>
+}
+
+/** What the metrics are read from: one look at the relay, ServicePorts added up. */
+export interface RelayTotals {
+  readonly servicePorts: readonly ServicePortTotals[]
+  readonly stats: RelayStats
+}
+
+const addTallies = <K extends string>(
+  a: Readonly<Partial<Record<K, number>>>,
+  b: Readonly<Partial<Record<K, number>>>,
+): Partial<Record<K, number>> => {
+  const sum: Partial<Record<K, number>> = { ...a }
+  for (const key in b) sum[key] = (sum[key] ?? 0) + (b[key] ?? 0)
+  return sum
+}
+
+const addCounters = (
+  a: Readonly<ListenerCounters>,
+  b: Readonly<ListenerCounters>,
+): ListenerCounters => ({
+  accepted: a.accepted + b.accepted,
+  active: a.active + b.active,
+  dialAttempts: a.dialAttempts + b.dialAttempts,
+  dialRetries: a.dialRetries + b.dialRetries,
+  failed: addTallies(a.failed, b.failed),
+  bytesToBackend: a.bytesToBackend + b.bytesToBackend,
+  bytesToClient: a.bytesToClient + b.bytesToClient,
+  datagramsToBackend: a.datagramsToBackend + b.datagramsToBackend,
+  datagramsToClient: a.datagramsToClient + b.datagramsToClient,
+  datagramsDropped: addTallies(a.datagramsDropped, b.datagramsDropped),
+  dialSeconds: addCounts(a.dialSeconds, b.dialSeconds),
+  dialSecondsSum: a.dialSecondsSum + b.dialSecondsSum,
+})
+
+const totalsOf = ({ name, protocol, counters }: ListenerStats): ServicePortTotals => ({
+  protocol,
+  labels: labelText({ service_port: name, protocol }),
+  counters,
+})
+
+/**
+ * Adds up listeners of the same name and protocol: a dual-stack ServicePort has one in
+ * each IP family, and two lines with the same labels would make a scrape invalid.
+ */
+export const relayTotals = (stats: RelayStats): RelayTotals => {
+  const totals = new Map<string, ServicePortTotals>()
+  for (const listener of stats.listeners) {
+    const key = `${listener.protocol} ${listener.name}`
+    const before = totals.get(key)
+    totals.set(
+      key,
+      before === undefined
+        ? totalsOf(listener)
+        : { ...before, counters: addCounters(before.counters, listener.counters) },
+    )
+  }
+  return { servicePorts: [...totals.values()], stats }
+}

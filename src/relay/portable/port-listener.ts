@@ -1,0 +1,47 @@
+import type { Clock } from '../../util/clock.ts'
+import type { FdBudget } from '../fd-budget.ts'
+import type {
+  ListenerStats,
+  RelayLimits,
+  RelayListener,
+  RelayObserver,
+} from '../relay.ts'
+import type { AcceptGate } from './accept-gate.ts'
+import type { UdpFlows } from './udp-flows.ts'
+import type { Undelivered } from './undelivered.ts'
+
+/** What the relay shares among its listeners. */
+export interface RelayEnv {
+  readonly clock: Clock
+  readonly random: () => number
+  readonly limits: RelayLimits
+  readonly observer: RelayObserver
+  readonly budget: FdBudget
+  readonly undelivered: Undelivered
+  readonly udpFlows: UdpFlows
+  /** The gates of all servers, worked together when descriptors run out. */
+  readonly gates: Set<AcceptGate>
+  /** Whether a UDP listener of this relay is bound to this address and port. */
+  isOwn(address: string, port: number): boolean
+}
+
+/** Who keeps the listeners. */
+export interface ListenerOwner {
+  /** Nothing is left of a listener that was retired. */
+  retired(): void
+  connectionEnded(): void
+}
+
+/** One ServicePort's sockets, balancer and connections, TCP or UDP. */
+export interface PortListener {
+  update(spec: RelayListener): Promise<void>
+  /** Takes no new connections or flows from now on. */
+  stopAccepting(): void
+  /** Stops listening; what is open goes on, and `retired` is called when it has ended. */
+  retire(): void
+  /** TCP connections that are open: what a drain waits for. */
+  readonly connections: number
+  /** Ends everything now; answers how many TCP connections that reset. */
+  kill(): number
+  stats(): ListenerStats
+}

@@ -1,0 +1,165 @@
+import { createSocket, type Socket } from 'node:dgram'
+import type { Backend } from '../backend.ts'
+import { countDrop } from '../counters.ts'
+import { errorCode } from '../dial-errors.ts'
+import type { ListenerCounters } from '../relay.ts'
+import { literalLookup } from './literal-lookup.ts'
+import { Place } from './lru-list.ts'
+
+/** What a flow needs of its listener. */
+export interface FlowOwner {
+  readonly counters: ListenerCounters
+  pick(client: string, tried: ReadonlySet<string>): Backend | undefined
+  /** The flow now goes to `backend`. */
+  chose(client: string, backend: Backend): void
+  touched(flow: UdpFlow): void
+  answered(flow: UdpFlow): void
+  closed(flow: UdpFlow): void
+}
+
+/** Datagrams that may wait for a socket to be connected, which takes a turn of the loop. */
+const mostWaiting = 16
+
+/**
+ * The datagrams between one client address:port and one endpoint. Each flow has a
+ * connected socket of its own: its port tells replies apart, and only a connected socket
+ * hears of a refusal (ICMP port unreachable, udp(7)).
+ */
+export class UdpFlow {
+  /** Where it stands in the listener's and in the relay's order of ages. */
+  readonly ownPlace = new Place<UdpFlow>(this)
+  readonly commonPlace = new Place<UdpFlow>(this)
+  answered = false
+  touchedAt = 0
+  readonly key: string
+  readonly #owner: FlowOwner
+  readonly #client: string
+  readonly #clientPort: number
+  /** The listening socket: replies leave from the address that the client wrote to. */
+  readonly #front: Socket
+  #socket: Socket | undefined
+  #connected = false
+  #backend: Backend | undefined
+  #waiting: Buffer[] = []
+  /** Kept to go out once more if the endpoint refuses it. */
+  #last: Buffer | undefined
+  #refusedBy = new Set<string>()
+
+  constructor(
+    owner: FlowOwner,
+    key: string,
+    front: Socket,
+    client: string,
+    clientPort: number,
+  ) {
+    this.#owner = owner
+    this.key = key
+    this.#front = front
+    this.#client = client
+    this.#clientPort = clientPort
+  }
+
+  get backend(): Backend | undefined {
+    return this.#backend
+  }
+
+  get front(): Socket {
+    return this.#front
+  }
+
+  /** client->backend */
+  send(datagram: Buffer): void {
+    this.#last = datagram
+    this.#owner.touched(this)
+    if (this.#connected) this.#write(datagram)
+    else if (this.#waiting.length < mostWaiting) this.#waiting.push(datagram)
+    else countDrop(this.#owner.counters, 'send-failed')
+  }
+
+  /** Goes to an endpoint that did not refuse yet; false (and closed) when there is none. */
+  move(): boolean {
+    this.#disconnect()
+    const backend = this.#owner.pick(this.#client, this.#refusedBy)
+    if (backend === undefined) {
+      this.close()
+      return false
+    }
+    this.#owner.chose(this.#client, backend)
+    this.#connect(backend)
+    return true
+  }
+
+  close(): void {
+    this.#disconnect()
+    this.#owner.closed(this)
+  }
+
+  #connect(backend: Backend): void {
+    const type = backend.address.includes(':') ? 'udp6' : 'udp4'
+    const socket = createSocket({ type, lookup: literalLookup })
+    this.#socket = socket
+    this.#backend = backend
+    backend.active += 1
+    this.#owner.counters.dialAttempts += 1
+    socket.on('message', message => this.#reply(socket, message))
+    socket.on('error', error => this.#failed(socket, error))
+    socket.on('connect', () => this.#ready(socket))
+    socket.connect(backend.port, backend.address)
+  }
+
+  #ready(socket: Socket): void {
+    if (socket !== this.#socket) return
+    this.#connected = true
+    const waiting = this.#waiting
+    this.#waiting = []
+    for (const datagram of waiting) this.#write(datagram)
+  }
+
+  #write(datagram: Buffer): void {
+    const socket = this.#socket
+    const { counters } = this.#owner
+    counters.datagramsToBackend += 1
+    counters.bytesToBackend += datagram.length
+    socket?.send(datagram, error => {
+      if (error !== null) this.#failed(socket, error)
+    })
+  }
+
+  /** backend->client */
+  #reply(socket: Socket, message: Buffer): void {
+    if (socket !== this.#socket) return
+    const { counters } = this.#owner
+    if (!this.answered) this.#owner.answered(this)
+    else this.#owner.touched(this)
+    if (this.#refusedBy.size > 0) this.#refusedBy.clear()
+    counters.datagramsToClient += 1
+    counters.bytesToClient += message.length
+    this.#front.send(message, this.#clientPort, this.#client, error => {
+      if (error !== null) countDrop(counters, 'send-failed')
+    })
+  }
+
+  /** A refusal moves the flow and sends the last datagram again; others cost that datagram. */
+  #failed(socket: Socket, error: NodeJS.ErrnoException): void {
+    const backend = this.#backend
+    if (socket !== this.#socket || backend === undefined) return
+    const { counters } = this.#owner
+    if (!movesOn.has(errorCode(error))) return countDrop(counters, 'send-failed')
+    backend.failures += 1
+    this.#refusedBy.add(backend.key)
+    const last = this.#last
+    if (!this.move()) return countDrop(counters, 'refused')
+    counters.dialRetries += 1
+    if (last !== undefined && this.#waiting.length === 0) this.#waiting.push(last)
+  }
+
+  #disconnect(): void {
+    if (this.#backend !== undefined) this.#backend.active -= 1
+    this.#backend = undefined
+    this.#connected = false
+    this.#socket?.close()
+    this.#socket = undefined
+  }
+}
+
+const movesOn = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN'])

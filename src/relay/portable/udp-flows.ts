@@ -1,0 +1,76 @@
+import type { Clock, Timer } from '../../util/clock.ts'
+import type { RelayLimits } from '../relay.ts'
+import { FlowAges } from './flow-ages.ts'
+import type { UdpFlow } from './udp-flow.ts'
+
+const tickMs = 100
+
+/**
+ * The flows of all UDP listeners and their idle limits. One coarse timer serves them all,
+ * and only while there are any: a datagram costs a comparison, not a timer.
+ */
+export class UdpFlows {
+  readonly #clock: Clock
+  readonly #limits: RelayLimits
+  readonly #ages = new FlowAges<UdpFlow>(flow => flow.commonPlace)
+  #timer: Timer | undefined
+  #now = 0
+
+  constructor(clock: Clock, limits: RelayLimits) {
+    this.#clock = clock
+    this.#limits = limits
+  }
+
+  /** Monotonic milliseconds, up to one tick old while there are flows. */
+  get now(): number {
+    return this.#now
+  }
+
+  /** Ends the most dispensable flow if there is no room for one more. */
+  makeRoom(): void {
+    if (this.#ages.size >= this.#limits.udpFlows) this.#ages.mostDispensable?.close()
+  }
+
+  /** Ends a flow to get its descriptor; false when there is none to end. */
+  evict(): boolean {
+    const flow = this.#ages.mostDispensable
+    flow?.close()
+    return flow !== undefined
+  }
+
+  add(flow: UdpFlow): void {
+    if (this.#timer === undefined) this.#schedule()
+    flow.touchedAt = this.#now
+    this.#ages.push(flow)
+  }
+
+  push(flow: UdpFlow): void {
+    this.#ages.push(flow)
+  }
+
+  remove(flow: UdpFlow): void {
+    this.#ages.remove(flow)
+  }
+
+  #schedule(): void {
+    this.#now = this.#clock.now()
+    this.#timer = this.#clock.setTimeout(() => this.#tick(), tickMs)
+    this.#timer.unref?.()
+  }
+
+  #tick(): void {
+    this.#timer = undefined
+    this.#now = this.#clock.now()
+    const { udpReplyIdleMs, udpIdleMs } = this.#limits
+    this.#expire(() => this.#ages.oldestUnanswered, udpReplyIdleMs)
+    this.#expire(() => this.#ages.oldestAnswered, udpIdleMs)
+    if (this.#ages.size > 0) this.#schedule()
+  }
+
+  #expire(oldest: () => UdpFlow | undefined, idleMs: number): void {
+    for (let flow = oldest(); flow !== undefined; flow = oldest()) {
+      if (this.#now - flow.touchedAt < idleMs) return
+      flow.close()
+    }
+  }
+}

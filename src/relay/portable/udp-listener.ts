@@ -1,0 +1,216 @@
+import { createSocket, type RemoteInfo, type Socket } from 'node:dgram'
+import { Balancer } from '../../balance/balancer.ts'
+import { type Backend, nextBackends } from '../backend.ts'
+import { countDrop, newCounters } from '../counters.ts'
+import type {
+  Bind,
+  BindState,
+  DropReason,
+  ListenerStats,
+  RelayListener,
+} from '../relay.ts'
+import { BindSet, type Listening } from './bind-set.ts'
+import { FlowAges } from './flow-ages.ts'
+import { literalLookup } from './literal-lookup.ts'
+import type { ListenerOwner, PortListener, RelayEnv } from './port-listener.ts'
+import { type FlowOwner, UdpFlow } from './udp-flow.ts'
+
+/** Asked for; the kernel gives at most net.core.rmem_max. */
+const receiveBufferBytes = 4 << 20
+
+export class UdpListener implements PortListener, FlowOwner {
+  readonly counters = newCounters()
+  /** UDP has no connections to wait for: its flows end with their listener. */
+  readonly connections = 0
+  #spec: RelayListener
+  #wanted = true
+  #accepting = true
+  #lastError = ''
+  #backends = new Map<string, Backend>()
+  readonly #env: RelayEnv
+  readonly #owner: ListenerOwner
+  readonly #balancer: Balancer<Backend>
+  readonly #binds: BindSet
+  readonly #ages = new FlowAges<UdpFlow>(flow => flow.ownPlace)
+  /** By listening socket, then by the client's `address port`. */
+  readonly #flows = new Map<Socket, Map<string, UdpFlow>>()
+
+  constructor(env: RelayEnv, spec: RelayListener, owner: ListenerOwner) {
+    this.#env = env
+    this.#spec = spec
+    this.#owner = owner
+    this.#balancer = new Balancer(env.clock, env.random)
+    this.#binds = new BindSet(
+      bind => this.#open(bind),
+      state => this.#bindChanged(state),
+    )
+  }
+
+  async update(spec: RelayListener): Promise<void> {
+    this.#spec = spec
+    this.#wanted = true
+    this.#backends = nextBackends(this.#backends, spec.endpoints)
+    this.#balancer.setEndpoints([...this.#backends.values()])
+    this.#balancer.setAffinity(spec.affinityMs)
+    if (spec.endpoints.length === 0) {
+      return this.#binds.refuse(spec.binds, 'no endpoints')
+    }
+    for (const flow of this.#allFlows()) {
+      // By key and not by object: an endpoint that left and came back is another object.
+      if (flow.backend !== this.#backends.get(flow.backend?.key ?? '')) flow.move()
+    }
+    await this.#binds.listen(spec.binds)
+  }
+
+  stopAccepting(): void {
+    this.#accepting = false
+  }
+
+  retire(): void {
+    this.#wanted = false
+    this.#binds.refuse([], '')
+    this.#owner.retired()
+  }
+
+  kill(): number {
+    this.retire()
+    return 0
+  }
+
+  stats(): ListenerStats {
+    const { id, name, protocol } = this.#spec
+    return {
+      id,
+      name,
+      protocol,
+      counters: { ...this.counters, active: this.#ages.size },
+      binds: this.#binds.states(),
+      endpoints: [...this.#backends.values()],
+      lastError: this.#lastError,
+      wanted: this.#wanted,
+    }
+  }
+
+  pick(client: string, tried: ReadonlySet<string>): Backend | undefined {
+    return this.#balancer.pick(client, tried)
+  }
+
+  chose(client: string, backend: Backend): void {
+    this.#balancer.succeeded(client, backend)
+  }
+
+  touched(flow: UdpFlow): void {
+    const { now } = this.#env.udpFlows
+    if (flow.touchedAt === now) return
+    flow.touchedAt = now
+    this.#ages.push(flow)
+    this.#env.udpFlows.push(flow)
+  }
+
+  answered(flow: UdpFlow): void {
+    this.#forgetAge(flow)
+    flow.answered = true
+    flow.touchedAt = this.#env.udpFlows.now
+    this.#ages.push(flow)
+    this.#env.udpFlows.push(flow)
+  }
+
+  closed(flow: UdpFlow): void {
+    const flows = this.#flows.get(flow.front)
+    if (flows?.get(flow.key) !== flow) return
+    flows.delete(flow.key)
+    this.#forgetAge(flow)
+    this.#env.budget.release(1)
+  }
+
+  #forgetAge(flow: UdpFlow): void {
+    this.#ages.remove(flow)
+    this.#env.udpFlows.remove(flow)
+  }
+
+  #open(bind: Bind): Promise<Listening> {
+    return new Promise((resolve, reject) => {
+      const type = bind.address.includes(':') ? 'udp6' : 'udp4'
+      const socket = createSocket({
+        type,
+        ipv6Only: type === 'udp6',
+        recvBufferSize: receiveBufferBytes,
+        lookup: literalLookup,
+      })
+      const failed = (error: Error): void => {
+        socket.close()
+        reject(error)
+      }
+      socket.once('error', failed)
+      socket.bind({ address: bind.address, port: bind.port, exclusive: true }, () => {
+        socket.removeListener('error', failed)
+        resolve(this.#serve(socket))
+      })
+    })
+  }
+
+  #serve(socket: Socket): Listening {
+    const flows = new Map<string, UdpFlow>()
+    this.#flows.set(socket, flows)
+    socket.on('error', error => this.#env.observer.fault(this.#spec.name, error))
+    socket.on('message', (message, from) => this.#receive(socket, flows, message, from))
+    const close = (): void => {
+      for (const flow of flows.values()) flow.close()
+      this.#flows.delete(socket)
+      socket.close()
+    }
+    return { close }
+  }
+
+  #receive(
+    front: Socket,
+    flows: Map<string, UdpFlow>,
+    message: Buffer,
+    from: RemoteInfo,
+  ): void {
+    const key = `${from.address} ${from.port}`
+    const flow = flows.get(key) ?? this.#begin(front, flows, key, from)
+    flow?.send(message)
+  }
+
+  #begin(
+    front: Socket,
+    flows: Map<string, UdpFlow>,
+    key: string,
+    from: RemoteInfo,
+  ): UdpFlow | undefined {
+    if (!this.#accepting) return this.#drop('draining')
+    // Nobody can be answered at port 0 (RFC 768), and a datagram "from" a listener of
+    // ours is made up: answering it would go round for ever (CVE-2024-2169).
+    if (from.port === 0 || this.#env.isOwn(from.address, from.port)) {
+      return this.#drop('loop')
+    }
+    const { udpFlows, limits, budget } = this.#env
+    if (this.#ages.size >= limits.udpFlowsPerListener) this.#ages.mostDispensable?.close()
+    udpFlows.makeRoom()
+    if (!budget.take(1) && !(udpFlows.evict() && budget.take(1)))
+      return this.#drop('no-fd')
+    const flow = new UdpFlow(this, key, front, from.address, from.port)
+    flows.set(key, flow)
+    this.counters.accepted += 1
+    udpFlows.add(flow)
+    this.#ages.push(flow)
+    return flow.move() ? flow : this.#drop('no-endpoint')
+  }
+
+  #drop(reason: DropReason): undefined {
+    countDrop(this.counters, reason)
+  }
+
+  *#allFlows(): Iterable<UdpFlow> {
+    for (const flows of this.#flows.values()) yield* flows.values()
+  }
+
+  #bindChanged(state: BindState): void {
+    if (state.state === 'failed') {
+      const { address, port } = state.bind
+      this.#lastError = `listen on ${address} port ${port}: ${state.error}`
+    }
+    this.#env.observer.bindChanged(this.#spec.name, state)
+  }
+}

@@ -1,0 +1,90 @@
+import { readFile } from 'node:fs/promises'
+import type { Socket } from 'node:net'
+import type { Clock } from '../../util/clock.ts'
+import { rowOf, tableOf, unacknowledged } from './proc-net-tcp.ts'
+
+const firstLookMs = 1
+const nextLookMs = 20
+const blindWaitMs = 100
+
+interface Waiting {
+  readonly socket: Socket
+  readonly table: string
+  readonly row: string
+  readonly since: number
+  readonly until: number
+  readonly done: () => void
+}
+
+/**
+ * Waits until bytes handed to a socket have reached its peer, for the one case in which
+ * that matters: before a reset is passed on, since the kernel throws away what it has not
+ * sent yet. Node can't ask a socket (SIOCOUTQ); on Linux /proc/net/tcp tells it for all
+ * sockets at once, so that one look serves everybody who waits. Where that file does not
+ * exist the wait is a blind 100 ms.
+ */
+export class Undelivered {
+  readonly #clock: Clock
+  readonly #readTable: (path: string) => Promise<Buffer>
+  readonly #waiting = new Set<Waiting>()
+  #looking = false
+
+  constructor(clock: Clock, readTable: (path: string) => Promise<Buffer> = readFile) {
+    this.#clock = clock
+    this.#readTable = readTable
+  }
+
+  /** Calls `done` once: when the peer has it all, the socket is closed or `ms` are over. */
+  wait(socket: Socket, ms: number, done: () => void): void {
+    const { localAddress, localPort, remoteAddress, remotePort } = socket
+    if (!localAddress || !localPort || !remoteAddress || !remotePort) return done()
+    const since = this.#clock.now()
+    this.#waiting.add({
+      socket,
+      table: tableOf(localAddress),
+      row: rowOf(localAddress, localPort, remoteAddress, remotePort),
+      since,
+      until: since + ms,
+      done,
+    })
+    if (!this.#looking) this.#lookAfter(firstLookMs)
+  }
+
+  #lookAfter(ms: number): void {
+    this.#looking = true
+    this.#clock.setTimeout(() => void this.#look(), ms)
+  }
+
+  async #look(): Promise<void> {
+    const started = this.#clock.now()
+    const tables = await this.#readTables()
+    const now = this.#clock.now()
+    for (const waiting of this.#waiting) {
+      if (!isOver(waiting, tables.get(waiting.table), now)) continue
+      this.#waiting.delete(waiting)
+      waiting.done()
+    }
+    this.#looking = false
+    // A table of 100 000 sockets takes long to read: never spend more than a fifth on it.
+    const pause = Math.max(nextLookMs, 4 * (now - started))
+    if (this.#waiting.size > 0) this.#lookAfter(pause)
+  }
+
+  async #readTables(): Promise<Map<string, Buffer | undefined>> {
+    const paths = new Set([...this.#waiting].map(waiting => waiting.table))
+    const read = async (path: string): Promise<[string, Buffer | undefined]> => [
+      path,
+      // Not Linux, or no /proc: the blind wait is for that.
+      await this.#readTable(path).catch(() => undefined),
+    ]
+    return new Map(await Promise.all([...paths].map(read)))
+  }
+}
+
+const isOver = (waiting: Waiting, table: Buffer | undefined, now: number): boolean => {
+  if (waiting.socket.destroyed || now >= waiting.until) return true
+  if (waiting.socket.writableLength > 0) return false
+  if (table === undefined) return now - waiting.since >= blindWaitMs
+  // A socket without a row has been closed: there is nobody left to deliver to.
+  return (unacknowledged(table, waiting.row) ?? 0) === 0
+}

@@ -1,0 +1,149 @@
+import * as v from 'valibot'
+import type { EndpointSlice, EndpointSpec, SlicePort } from '../../model/service.ts'
+import { canonicalIp, familyOf, type IpFamily } from '../../util/ip.ts'
+import { isDnsSubdomain } from './dns-name.ts'
+import { decodeObject, type Kind } from './decode-object.ts'
+import type { Decoded } from './decoded.ts'
+import {
+  addressFault,
+  isProtocol,
+  list,
+  nodeName,
+  object,
+  portName,
+  protocolOrSctp,
+  slicePortNumber,
+  text,
+} from './fields.ts'
+import { labels, peek, type Metadata } from './metadata.ts'
+import { show } from './printable.ts'
+import { fieldPath, type Fault } from './problem.ts'
+
+const flag = v.boolean(issue => `${show(issue.input)} is not true or false`)
+
+const shape = object({
+  addressType: v.picklist(
+    ['IPv4', 'IPv6'],
+    issue => `${show(issue.input)} is not IPv4, IPv6 or FQDN`,
+  ),
+  endpoints: v.nullish(
+    list(
+      object({
+        addresses: list(text),
+        conditions: v.nullish(
+          object({
+            ready: v.nullish(flag),
+            serving: v.nullish(flag),
+            terminating: v.nullish(flag),
+          }),
+        ),
+        nodeName: v.nullish(nodeName),
+        zone: v.nullish(text),
+      }),
+    ),
+  ),
+  ports: v.nullish(
+    list(
+      object({
+        name: v.nullish(portName),
+        protocol: v.nullish(protocolOrSctp),
+        port: v.nullish(slicePortNumber),
+      }),
+    ),
+  ),
+})
+
+type Body = v.InferOutput<typeof shape>
+type RawEndpoint = NonNullable<Body['endpoints']>[number]
+
+const kind: Kind<typeof shape, EndpointSlice> = {
+  kind: 'EndpointSlice',
+  namespaced: true,
+  ignored: (metadata, raw) =>
+    peek(raw, 'addressType') === 'FQDN'
+      ? 'its addresses are host names (FQDN)'
+      : metadata.label(labels.headless) === undefined
+        ? ''
+        : `the label ${labels.headless} makes it headless`,
+  shape,
+  faults: (body, metadata) => [...labelFaults(metadata), ...endpointFaults(body)],
+  build: (body, metadata) => ({
+    namespace: metadata.namespace,
+    name: metadata.name,
+    serviceName: metadata.label(labels.serviceName) ?? '',
+    family: body.addressType,
+    endpoints: (body.endpoints ?? []).map(endpointSpec),
+    ports: slicePorts(body.ports ?? []),
+  }),
+}
+
+/** A discovery.k8s.io/v1 EndpointSlice; one of type FQDN is ignored. */
+export const decodeEndpointSlice = (raw: unknown): Decoded<EndpointSlice> =>
+  decodeObject(kind, raw)
+
+const labelFaults = (metadata: Metadata): Fault[] => {
+  const given = metadata.label(labels.serviceName)
+  if (given !== undefined && isDnsSubdomain(given)) return []
+  const message =
+    given === undefined
+      ? 'is missing; it names the Service that the endpoints belong to'
+      : `${show(given)} is not the name of a Service`
+  return [{ field: fieldPath(['metadata', 'labels', labels.serviceName]), message }]
+}
+
+const endpointFaults = ({ endpoints, addressType }: Body): Fault[] => {
+  const faults: Fault[] = []
+  for (const [i, { addresses }] of (endpoints ?? []).entries()) {
+    const message = endpointAddressFault(addresses[0], addressType)
+    if (message !== '') faults.push({ field: `endpoints[${i}].addresses[0]`, message })
+  }
+  return faults
+}
+
+/** Why an endpoint's address can't be used in a slice of this family; '' when it can. */
+export const endpointAddressFault = (
+  given: string | undefined,
+  family: IpFamily | undefined,
+): string => {
+  if (given === undefined) return 'is missing; an endpoint needs an address'
+  const fault = addressFault(given)
+  if (fault !== '' || family === undefined) return fault
+  return familyOf(canonicalIp(given) ?? '') === family
+    ? ''
+    : `${show(given)} is not an ${family} address, as addressType says`
+}
+
+// Only addresses[0] counts: the API calls the others fungible, and kube-proxy never
+// looked at them. An absent condition reads as the API defines it.
+const endpointSpec = (given: RawEndpoint): EndpointSpec => ({
+  address: canonicalIp(given.addresses[0] ?? '') ?? '',
+  ready: given.conditions?.ready ?? true,
+  serving: given.conditions?.serving ?? true,
+  terminating: given.conditions?.terminating ?? false,
+  nodeName: given.nodeName ?? '',
+  zone: zoneName(given.zone),
+})
+
+const labelValue = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/
+
+/**
+ * A zone is compared with Nodes' labels and nothing else, so one that can't be a label's
+ * value is as good as unknown.
+ */
+export const zoneName = (given: string | null | undefined): string =>
+  given && labelValue.test(given) ? given : ''
+
+interface RawPort {
+  readonly name?: string | null | undefined
+  readonly protocol?: string | null | undefined
+  readonly port?: number | null | undefined
+}
+
+/** Without SCTP (the Service says that it can't be carried) and ports without a number. */
+export const slicePorts = (given: readonly RawPort[]): SlicePort[] =>
+  given.flatMap(({ name, protocol, port }) => {
+    const carried = protocol ?? 'TCP'
+    return port && isProtocol(carried)
+      ? [{ name: name ?? '', protocol: carried, port }]
+      : []
+  })

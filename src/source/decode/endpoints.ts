@@ -1,0 +1,97 @@
+import * as v from 'valibot'
+import type { EndpointSlice, EndpointSpec } from '../../model/service.ts'
+import { canonicalIp, familyOf, ipFamilies, type IpFamily } from '../../util/ip.ts'
+import { decodeObject, type Kind } from './decode-object.ts'
+import type { Decoded } from './decoded.ts'
+import { endpointAddressFault, slicePorts } from './endpoint-slice.ts'
+import { list, nodeName, object, port, portName, protocolOrSctp, text } from './fields.ts'
+import { labels, type Metadata } from './metadata.ts'
+import type { Fault } from './problem.ts'
+
+const addresses = v.nullish(list(object({ ip: text, nodeName: v.nullish(nodeName) })))
+
+const shape = object({
+  subsets: v.nullish(
+    list(
+      object({
+        addresses,
+        notReadyAddresses: addresses,
+        ports: v.nullish(
+          list(
+            object({
+              name: v.nullish(portName),
+              protocol: v.nullish(protocolOrSctp),
+              port,
+            }),
+          ),
+        ),
+      }),
+    ),
+  ),
+})
+
+type Subset = NonNullable<v.InferOutput<typeof shape>['subsets']>[number]
+type Address = NonNullable<Subset['addresses']>[number]
+
+const kind: Kind<typeof shape, readonly EndpointSlice[]> = {
+  kind: 'Endpoints',
+  namespaced: true,
+  ignored: metadata =>
+    metadata.label(labels.headless) === undefined
+      ? ''
+      : `the label ${labels.headless} makes it headless`,
+  shape,
+  faults: ({ subsets }) => (subsets ?? []).flatMap(subsetFaults),
+  build: ({ subsets }, metadata) =>
+    (subsets ?? []).flatMap((subset, i) =>
+      ipFamilies.flatMap(family => sliceOf(subset, i, family, metadata)),
+    ),
+}
+
+/**
+ * A v1 Endpoints (deprecated since Kubernetes 1.33, KEP-4974, and still what people write
+ * by hand) as EndpointSlices: one for each subset and family, named
+ * `endpoints/<name>/<subset>/<family>`, which no slice of the API can be called.
+ */
+export const decodeEndpoints = (raw: unknown): Decoded<readonly EndpointSlice[]> =>
+  decodeObject(kind, raw)
+
+const subsetFaults = (subset: Subset, i: number): Fault[] =>
+  (['addresses', 'notReadyAddresses'] as const).flatMap(part =>
+    (subset[part] ?? []).flatMap(({ ip }, j) => {
+      const message = endpointAddressFault(ip, undefined)
+      return message === '' ? [] : [{ field: `subsets[${i}].${part}[${j}].ip`, message }]
+    }),
+  )
+
+const sliceOf = (
+  subset: Subset,
+  i: number,
+  family: IpFamily,
+  { namespace, name }: Metadata,
+): EndpointSlice[] => {
+  const endpoints = [
+    ...(subset.addresses ?? []).map(given => endpointSpec(given, true)),
+    ...(subset.notReadyAddresses ?? []).map(given => endpointSpec(given, false)),
+  ].filter(({ address }) => familyOf(address) === family)
+  if (endpoints.length === 0) return []
+  return [
+    {
+      namespace,
+      name: `endpoints/${name}/${i}/${family}`,
+      serviceName: name,
+      family,
+      endpoints,
+      ports: slicePorts(subset.ports ?? []),
+    },
+  ]
+}
+
+const endpointSpec = (given: Address, ready: boolean): EndpointSpec => ({
+  address: canonicalIp(given.ip) ?? '',
+  ready,
+  serving: ready,
+  terminating: false,
+  nodeName: given.nodeName ?? '',
+  zone: '',
+})

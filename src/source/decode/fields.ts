@@ -1,0 +1,113 @@
+import * as v from 'valibot'
+import type { Protocol } from '../../model/service.ts'
+import { canonicalIp, isWildcard } from '../../util/ip.ts'
+import { isDnsLabel, isDnsSubdomain } from './dns-name.ts'
+import { show } from './printable.ts'
+
+// Only checks, never transformations: valibot then goes on after the first fault, and
+// an object that is refused hears of all its faults at once.
+
+const isNot =
+  (right: string) =>
+  (issue: { readonly input: unknown }): string =>
+    `${show(issue.input)} is not ${right}`
+
+export const object = <T extends v.ObjectEntries>(
+  entries: T,
+): v.ObjectSchema<T, (issue: v.ObjectIssue) => string> =>
+  v.object(entries, (issue: v.ObjectIssue) =>
+    // For a key that is not there valibot quotes its name in `expected`.
+    issue.expected === 'Object' ? isNot('an object')(issue) : 'is missing',
+  )
+
+export const list = <T extends v.BaseSchema<unknown, unknown, v.BaseIssue<unknown>>>(
+  item: T,
+): v.ArraySchema<T, (issue: v.ArrayIssue) => string> =>
+  v.array(item, (issue: v.ArrayIssue) => isNot('a list')(issue))
+
+export const text = v.string(isNot('text'))
+
+const checkedText = (holds: (given: string) => boolean, right: string) =>
+  v.pipe(v.string(isNot(right)), v.check(holds, isNot(right)))
+
+export const objectName = checkedText(
+  isDnsSubdomain,
+  'a name: lower-case letters, digits, "-" and ".", at most 253',
+)
+const labelRight = 'a name: lower-case letters, digits and "-", at most 63'
+export const namespaceName = checkedText(
+  given => given === '' || isDnsLabel(given),
+  labelRight,
+)
+/** '' is the single unnamed port. */
+export const portName = checkedText(
+  given => given === '' || isDnsLabel(given),
+  labelRight,
+)
+export const nodeName = checkedText(
+  given => given === '' || isDnsSubdomain(given),
+  'the name of a node',
+)
+
+const wholeNumber = (lowest: number, highest: number, right: string) =>
+  v.pipe(
+    v.number(isNot(right)),
+    v.check(n => Number.isInteger(n) && n >= lowest && n <= highest, isNot(right)),
+  )
+
+export const port = wholeNumber(1, 65535, 'a port: 1 to 65535')
+/** In a slice 0 is like nothing: the endpoint has no such port. */
+export const slicePortNumber = wholeNumber(0, 65535, 'a port: 1 to 65535')
+export const nodePort = wholeNumber(0, 65535, 'a node port: 1 to 65535, or 0 for none')
+/** The API's own bounds: one second to one day. */
+export const affinitySeconds = wholeNumber(
+  1,
+  86_400,
+  'an affinity timeout: 1 to 86400 seconds',
+)
+
+export const sctpRefused =
+  'Usher cannot carry SCTP: Node has no SCTP sockets; give TCP or UDP, or use a kernel mode (iptables, ipvs, nftables)'
+
+export const isProtocol = (given: string): given is Protocol =>
+  given === 'TCP' || given === 'UDP'
+
+export const protocol = v.pipe(
+  v.string(isNot('a protocol: TCP or UDP')),
+  v.check(isProtocol, issue =>
+    issue.input === 'SCTP' ? sctpRefused : isNot('a protocol: TCP or UDP')(issue),
+  ),
+)
+
+export const protocolOrSctp = v.pipe(
+  v.string(isNot('a protocol: TCP or UDP')),
+  v.check(
+    given => isProtocol(given) || given === 'SCTP',
+    isNot('a protocol: TCP or UDP'),
+  ),
+)
+
+/** Why an address can't be dialled; '' when it can. Nobody connects to "any" or to a group. */
+export const addressFault = (given: string): string => {
+  const ip = canonicalIp(given)
+  if (ip === undefined) return `${show(given)} is not an IP address`
+  if (isWildcard(ip) || isGroup(ip))
+    return `${show(given)} is not the address of one host`
+  return ''
+}
+
+const isGroup = (ip: string): boolean =>
+  ip.includes(':') ? ip.startsWith('ff') : Number(ip.split('.', 1)[0]) >= 224
+
+export const address = v.pipe(
+  v.string(isNot('an IP address')),
+  v.check(
+    given => addressFault(given) === '',
+    issue => addressFault(issue.input),
+  ),
+)
+
+/** Canonical spelling, without those already in the list. Only for checked addresses. */
+export const canonicalAll = (addresses: readonly string[]): string[] => [
+  ...new Set(addresses.map(given => canonicalIp(given) ?? given)),
+]

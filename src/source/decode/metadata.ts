@@ -1,0 +1,96 @@
+import * as v from 'valibot'
+import { isDnsLabel, isDnsSubdomain } from './dns-name.ts'
+import { namespaceName, object, objectName, text } from './fields.ts'
+import { printable, show } from './printable.ts'
+import { faultOf, type Fault } from './problem.ts'
+
+export const labels = {
+  /** Says that some other proxy serves this Service. */
+  proxyName: 'service.kubernetes.io/service-proxy-name',
+  headless: 'service.kubernetes.io/headless',
+  serviceName: 'kubernetes.io/service-name',
+  zone: 'topology.kubernetes.io/zone',
+} as const
+
+type Label = (typeof labels)[keyof typeof labels]
+
+const isTime = (given: unknown): given is string | Date =>
+  (typeof given === 'string' || given instanceof Date) &&
+  Number.isFinite(new Date(given).getTime())
+
+const shape = object({
+  metadata: object({
+    name: objectName,
+    namespace: v.nullish(namespaceName),
+    // The labels that mean something here; the rest of an object's labels are not walked.
+    labels: v.nullish(
+      object({
+        [labels.proxyName]: v.nullish(text),
+        [labels.headless]: v.nullish(text),
+        [labels.serviceName]: v.nullish(text),
+        [labels.zone]: v.nullish(text),
+      }),
+    ),
+    creationTimestamp: v.nullish(
+      v.custom<string | Date>(isTime, issue => `${show(issue.input)} is not a time`),
+    ),
+  }),
+})
+
+export interface Metadata {
+  readonly namespace: string
+  readonly name: string
+  /** The value of one of the labels that mean something here. */
+  readonly label: (key: Label) => string | undefined
+  /** Milliseconds since 1970. */
+  readonly createdAt: number | undefined
+}
+
+export interface DecodedMetadata {
+  /** Undefined when there are faults. */
+  readonly metadata: Metadata | undefined
+  /** `Service default/web`: the object as messages name it, safe to print. */
+  readonly title: string
+  readonly faults: readonly Fault[]
+}
+
+/** A property of something that may not even be an object. */
+export const peek = (raw: unknown, key: string): unknown =>
+  isRecord(raw) && Object.hasOwn(raw, key) ? raw[key] : undefined
+
+const isRecord = (raw: unknown): raw is Record<string, unknown> =>
+  typeof raw === 'object' && raw !== null
+
+/** Reads who an object is. `namespaced` false is for kinds without a namespace. */
+export const decodeMetadata = (
+  kind: string,
+  raw: unknown,
+  namespaced = true,
+): DecodedMetadata => {
+  const title = titleOf(kind, raw, namespaced)
+  const parsed = v.safeParse(shape, raw)
+  if (!parsed.success)
+    return { metadata: undefined, title, faults: parsed.issues.map(faultOf) }
+  const { name, namespace, labels: given, creationTimestamp } = parsed.output.metadata
+  const metadata: Metadata = {
+    namespace: namespaced ? namespace || 'default' : '',
+    name,
+    label: key => given?.[key] ?? undefined,
+    createdAt: creationTimestamp ? new Date(creationTimestamp).getTime() : undefined,
+  }
+  return { metadata, title, faults: [] }
+}
+
+const titleOf = (kind: string, raw: unknown, namespaced: boolean): string => {
+  const metadata = peek(raw, 'metadata')
+  const name = safeName(peek(metadata, 'name'), isDnsSubdomain)
+  const namespace = safeName(peek(metadata, 'namespace') || 'default', isDnsLabel)
+  return `${printable(kind)} ${namespaced ? `${namespace}/` : ''}${name}`
+}
+
+const safeName = (given: unknown, holds: (name: string) => boolean): string =>
+  typeof given === 'string' && holds(given)
+    ? given
+    : given === undefined || given === null
+      ? '(no name)'
+      : show(given)

@@ -1,0 +1,97 @@
+import type { Service } from '../../model/service.ts'
+import { familyOf } from '../../util/ip.ts'
+import { decodeObject, type Kind } from './decode-object.ts'
+import type { CreatedAt, Decoded } from './decoded.ts'
+import { addressFault, canonicalAll } from './fields.ts'
+import { labels, peek, type Metadata } from './metadata.ts'
+import type { Fault } from './problem.ts'
+import { portFaults, portSpec } from './service-ports.ts'
+import { shape, type Body } from './service-shape.ts'
+
+/** The API server's own default, three hours. */
+const defaultAffinitySeconds = 10_800
+
+/**
+ * A v1 Service. Headless ones, ExternalName and those that another proxy serves are
+ * ignored; `createdAt` is asked for those without a creation time.
+ */
+export const decodeService = (raw: unknown, createdAt: CreatedAt): Decoded<Service> =>
+  decodeObject(serviceKind(createdAt), raw)
+
+const serviceKind = (createdAt: CreatedAt): Kind<typeof shape, Service> => ({
+  kind: 'Service',
+  namespaced: true,
+  ignored,
+  shape,
+  faults: ({ spec, status }) => [
+    ...clusterIPFaults(spec),
+    ...portFaults(spec.ports ?? []),
+    ...ingressFaults(status),
+  ],
+  build: (body, metadata) => build(body, metadata, createdAt),
+})
+
+const ignored = (metadata: Metadata, raw: unknown): string => {
+  const spec = peek(raw, 'spec')
+  if (metadata.label(labels.proxyName) !== undefined)
+    return `the label ${labels.proxyName} leaves it to another proxy`
+  if (metadata.label(labels.headless) !== undefined)
+    return `the label ${labels.headless} makes it headless`
+  if (peek(spec, 'type') === 'ExternalName') return 'type ExternalName has no address'
+  const given = peek(spec, 'clusterIPs')
+  const first: unknown =
+    Array.isArray(given) && given.length > 0 ? given[0] : peek(spec, 'clusterIP')
+  return first === 'None' || first === '' ? 'it is headless' : ''
+}
+
+// The API server gives every Service one; a file that leaves it out is half a file.
+const noClusterIP =
+  'is missing; give the address that clients dial, or None for a headless Service'
+
+const clusterIPsOf = ({ clusterIPs, clusterIP }: Body['spec']): readonly string[] =>
+  clusterIPs && clusterIPs.length > 0 ? clusterIPs : clusterIP ? [clusterIP] : []
+
+const clusterIPFaults = (spec: Body['spec']): Fault[] => {
+  const given = clusterIPsOf(spec)
+  if (given.length === 0) return [{ field: 'spec.clusterIP', message: noClusterIP }]
+  const families = canonicalAll(given).map(familyOf)
+  const twice = families.find((family, i) => family && families.indexOf(family) !== i)
+  if (twice === undefined) return []
+  const message = `holds more than one ${twice} address; give one of each family at most`
+  return [{ field: 'spec.clusterIPs', message }]
+}
+
+type Ingress = { readonly index: number; readonly ip: string }
+
+/** The ingress addresses traffic arrives for unchanged: ipMode VIP or absent (KEP-1860). */
+const vipIngress = (status: Body['status']): Ingress[] =>
+  (status?.loadBalancer?.ingress ?? []).flatMap(({ ip, ipMode }, index) =>
+    ip && (ipMode ?? 'VIP') === 'VIP' ? [{ index, ip }] : [],
+  )
+
+const ingressFaults = (status: Body['status']): Fault[] =>
+  vipIngress(status).flatMap(({ index, ip }) => {
+    const message = addressFault(ip)
+    const field = `status.loadBalancer.ingress[${index}].ip`
+    return message === '' ? [] : [{ field, message }]
+  })
+
+const build = (
+  { spec, status }: Body,
+  { namespace, name, createdAt }: Metadata,
+  ask: CreatedAt,
+): Service => ({
+  namespace,
+  name,
+  createdAt: createdAt ?? ask(namespace, name),
+  clusterIPs: canonicalAll(clusterIPsOf(spec)),
+  externalIPs: canonicalAll(spec.externalIPs ?? []),
+  loadBalancerIPs: canonicalAll(vipIngress(status).map(({ ip }) => ip)),
+  ports: (spec.ports ?? []).map(portSpec),
+  affinityMs: affinityMs(spec),
+})
+
+const affinityMs = ({ sessionAffinity, sessionAffinityConfig }: Body['spec']): number =>
+  sessionAffinity === 'ClientIP'
+    ? (sessionAffinityConfig?.clientIP?.timeoutSeconds ?? defaultAffinitySeconds) * 1000
+    : 0

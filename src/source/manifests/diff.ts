@@ -1,0 +1,31 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Change } from '../../model/service.ts'
+import type { ManifestObject } from './manifest-set.ts'
+
+/** Objects by what they are called in a ManifestSet. */
+export type Applied = ReadonlyMap<string, ManifestObject>
+
+/** What turns the world of `before` into that of `after`: only real changes, deletes first. */
+export const changesBetween = (before: Applied, after: Applied): Change[] => {
+  const old = byName(before)
+  const now = byName(after)
+  const deletes = [...old].flatMap(([name, change]) =>
+    now.has(name) ? [] : [{ ...change, object: undefined }],
+  )
+  const upserts = [...now].flatMap(([name, change]) =>
+    isDeepStrictEqual(old.get(name), change) ? [] : [change],
+  )
+  return [...deletes, ...upserts]
+}
+
+const byName = (objects: Applied): Map<string, Change> => {
+  const changes = new Map<string, Change>()
+  for (const object of objects.values())
+    for (const change of object.changes) changes.set(nameOf(change), change)
+  return changes
+}
+
+const nameOf = (change: Change): string =>
+  change.kind === 'Node'
+    ? `Node ${change.name}`
+    : `${change.kind} ${change.namespace}/${change.name}`

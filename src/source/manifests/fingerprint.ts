@@ -1,0 +1,29 @@
+import { stat } from 'node:fs/promises'
+import { listFiles } from './list-files.ts'
+
+/** A file changed more recently than this may change again and look the same. */
+const settledMs = 2000
+
+/**
+ * A text that differs when a file behind `paths` has been changed, replaced, added or
+ * removed: inode, size and both times of each. A file whose time is as good as now is
+ * marked, so that it is looked at once more when its time has passed: two writes within
+ * one tick of the file system's clock leave the same time (git's "racily clean" entries).
+ */
+export const fingerprint = async (paths: readonly string[]): Promise<string> => {
+  const { files, failures } = await listFiles(paths)
+  const lines = failures.map(({ path, message }) => `${path}\0${message}`)
+  for (const file of files) lines.push(`${file}\0${await print(file)}`)
+  return lines.join('\n')
+}
+
+const print = async (file: string): Promise<string> => {
+  try {
+    const { dev, ino, size, mtimeNs, ctimeNs } = await stat(file, { bigint: true })
+    const age = Date.now() - Number(ctimeNs / 1_000_000n)
+    const racy = age >= 0 && age < settledMs ? 'racy' : ''
+    return [dev, ino, size, mtimeNs, ctimeNs, racy].join(' ')
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
+}

@@ -1,0 +1,81 @@
+import { readdir, stat } from 'node:fs/promises'
+import { basename, dirname, join, resolve } from 'node:path'
+import { printable } from '../decode/printable.ts'
+
+/** What a path that the user gave stands for. */
+export interface Listing {
+  /** In the order in which they are read, each once. */
+  readonly files: readonly string[]
+  /** Paths that could not be listed, and why. */
+  readonly failures: readonly Failure[]
+}
+
+export interface Failure {
+  readonly path: string
+  readonly message: string
+}
+
+/**
+ * Whether a directory's entry is a manifest: `.yaml`, `.yml` or `.json`. Names that begin
+ * with a dot are editors' and the kubelet's own (`.web.yaml.swp`, `..data`).
+ */
+export const isManifestName = (name: string): boolean =>
+  !name.startsWith('.') && /\.(?:yaml|yml|json)$/.test(name)
+
+/**
+ * The files behind `paths`: a file is itself, whatever it is called; a directory is the
+ * manifests right in it, in the order of their names, as `kubectl -f` has it.
+ */
+export const listFiles = async (paths: readonly string[]): Promise<Listing> => {
+  const files = new Map<string, string>()
+  const failures: Failure[] = []
+  for (const path of paths) {
+    try {
+      for (const file of await filesOf(path))
+        if (!files.has(resolve(file))) files.set(resolve(file), file)
+    } catch (error) {
+      failures.push({ path, message: messageOf(error) })
+    }
+  }
+  return { files: [...files.values()], failures }
+}
+
+const filesOf = async (path: string): Promise<string[]> => {
+  if (!(await stat(path)).isDirectory()) return [path]
+  const entries = await readdir(path, { withFileTypes: true })
+  return entries
+    .filter(entry => isManifestName(entry.name) && !entry.isDirectory())
+    .map(entry => join(path, entry.name))
+    .toSorted()
+}
+
+/** The directory to watch for a path, and whether one of its entries concerns that path. */
+export const watchOf = async (
+  path: string,
+): Promise<{ directory: string; concerns: (name: string) => boolean }> => {
+  const isDirectory = await stat(path).then(
+    found => found.isDirectory(),
+    () => false,
+  )
+  if (isDirectory)
+    return { directory: path, concerns: name => isManifestName(name) || name === swapped }
+  const own = basename(path)
+  return { directory: dirname(path), concerns: name => name === own || name === swapped }
+}
+
+/** The link that the kubelet swaps when a mounted ConfigMap or Secret changes. */
+const swapped = '..data'
+
+const codes: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file or directory',
+  EACCES: 'permission to read it is denied',
+  EMFILE: 'no file descriptor is left to open it with',
+  ENFILE: 'the system has no file descriptor left to open it with',
+}
+
+/** An error of the file system in words, without the path, which is said beside it. */
+export const messageOf = (error: unknown): string => {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const text = error instanceof Error ? error.message : String(error)
+  return codes[code] ?? printable(text, 300)
+}

@@ -1,0 +1,175 @@
+import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
+import type { Problem } from '../../model/snapshot.ts'
+import { printable } from '../decode/printable.ts'
+import type { Source, SourceSink, SourceStatus } from '../source.ts'
+import { Debounce } from './debounce.ts'
+import { changesBetween, type Applied } from './diff.ts'
+import { DirectoryWatches } from './directory-watches.ts'
+import { fingerprint } from './fingerprint.ts'
+import { FirstSight } from './first-sight.ts'
+import type { ManifestObject, ManifestSet } from './manifest-set.ts'
+import { steadyRead } from './steady-read.ts'
+
+export interface ManifestSourceOptions {
+  /** Files, and directories whose `.yaml`, `.yml` and `.json` files are read. */
+  readonly paths: readonly string[]
+  readonly clock?: Clock
+  /** How often the files are looked at besides being watched; 2000 ms unless told. */
+  readonly pollMs?: number
+  /** Told once of each apiVersion and kind that is passed over. */
+  readonly onSkipped?: (text: string) => void
+  /** Told once when files can't be watched and only the poll is left. */
+  readonly onWarning?: (text: string) => void
+}
+
+/**
+ * Services from manifest files, read again when they change. A state is taken as a
+ * whole or not at all: while a file can't be read or parsed the last good one stands,
+ * and an object with bad values keeps its own last good version. `start` rejects when
+ * the very first state can't be read.
+ */
+export const manifestSource = (options: ManifestSourceOptions): Source =>
+  new ManifestSource(options)
+
+class ManifestSource implements Source {
+  readonly #paths: readonly string[]
+  readonly #clock: Clock
+  readonly #pollMs: number
+  readonly #onSkipped: (text: string) => void
+  readonly #watches: DirectoryWatches
+  readonly #debounce: Debounce
+  readonly #firstSight = new FirstSight()
+  #sink: SourceSink | undefined
+  #applied: Applied = new Map()
+  #skipped: readonly string[] = []
+  #fingerprint = ''
+  #transient = false
+  #error = ''
+  #synced = false
+  #lastGoodAt: number | undefined
+  #reading: Promise<void> | undefined
+  #readAgain = false
+  #pollTimer: Timer | undefined
+  #closed = false
+
+  constructor(options: ManifestSourceOptions) {
+    this.#paths = options.paths
+    this.#clock = options.clock ?? systemClock
+    this.#pollMs = options.pollMs ?? 2000
+    this.#onSkipped = options.onSkipped ?? (() => {})
+    this.#debounce = new Debounce(this.#clock, () => this.reload())
+    const onChange = () => this.#debounce.poke()
+    this.#watches = new DirectoryWatches(
+      this.#paths,
+      onChange,
+      options.onWarning ?? (() => {}),
+    )
+  }
+
+  async start(sink: SourceSink): Promise<void> {
+    this.#sink = sink
+    // Watched before they are read: nothing can change unseen in between.
+    await this.#watches.renew()
+    this.reload()
+    await this.#reading
+    if (this.#closed) return
+    if (this.#synced) return this.#schedulePoll()
+    const error = new Error(this.#error)
+    await this.close()
+    throw error
+  }
+
+  /** Reads now; during a read, once more after it. */
+  reload(): void {
+    this.#debounce.cancel()
+    if (this.#closed || this.#sink === undefined) return
+    this.#readAgain = this.#reading !== undefined
+    this.#reading ??= this.#read(this.#sink).finally(() => {
+      this.#reading = undefined
+      if (this.#readAgain) this.reload()
+    })
+  }
+
+  status(): SourceStatus {
+    return {
+      name: `manifests ${this.#paths.map(path => printable(path, 300)).join(', ')}`,
+      synced: this.#synced,
+      lastGoodAt: this.#lastGoodAt,
+      error: this.#error,
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#watches.close()
+    this.#debounce.cancel()
+    this.#clock.clearTimeout(this.#pollTimer)
+    await this.#reading
+  }
+
+  async #read(sink: SourceSink): Promise<void> {
+    try {
+      const wait = () =>
+        new Promise<void>(resolve => {
+          this.#clock.setTimeout(resolve, 50)
+        })
+      const read = await steadyRead(this.#paths, this.#firstSight.createdAt, wait)
+      if (this.#closed) return
+      this.#fingerprint = read.fingerprint
+      this.#transient = read.set.transient
+      this.#error = summary(read.set.unreadable)
+      if (this.#error === '') this.#take(sink, read.set)
+      sink.problems(read.set.problems)
+    } catch (error) {
+      // Not the files' fault, but they must not be taken for read.
+      this.#transient = true
+      this.#error = error instanceof Error ? error.message : String(error)
+    }
+  }
+
+  #take(sink: SourceSink, set: ManifestSet): void {
+    const objects = new Map<string, ManifestObject>()
+    for (const object of set.objects) objects.set(object.key, object)
+    for (const key of set.refused) {
+      const lastGood = this.#applied.get(key)
+      if (lastGood !== undefined) objects.set(key, lastGood)
+    }
+    const changes = changesBetween(this.#applied, objects)
+    if (changes.length > 0 || !this.#synced) sink.apply(changes)
+    this.#applied = objects
+    this.#firstSight.keepOnly(objects)
+    this.#lastGoodAt = Date.now()
+    for (const text of set.skipped)
+      if (!this.#skipped.includes(text)) this.#onSkipped(text)
+    this.#skipped = set.skipped
+    if (this.#synced) return
+    this.#synced = true
+    sink.synced()
+  }
+
+  #schedulePoll(): void {
+    this.#pollTimer = this.#clock.setTimeout(() => void this.#poll(), this.#pollMs)
+  }
+
+  async #poll(): Promise<void> {
+    if (this.#reading === undefined) {
+      const renewed = await this.#watches.renew()
+      const now = await fingerprint(this.#paths)
+      if (renewed || this.#transient || now !== this.#fingerprint) this.reload()
+    }
+    if (!this.#closed) this.#schedulePoll()
+  }
+}
+
+const mostListed = 5
+
+/** What is wrong, on one line; '' when nothing is. */
+const summary = (unreadable: readonly Problem[]): string => {
+  const listed = unreadable
+    .slice(0, mostListed)
+    .map(({ object, field, message }) =>
+      [object, field, message].filter(Boolean).join(': '),
+    )
+  const more = unreadable.length - listed.length
+  return [...listed, ...(more > 0 ? [`and ${more} more`] : [])].join('; ')
+}

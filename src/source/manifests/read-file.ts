@@ -1,0 +1,36 @@
+import { constants } from 'node:fs'
+import { open } from 'node:fs/promises'
+
+/** Larger files are refused: half a gigabyte of manifests is a mistake, or an attack. */
+export const mostFileBytes = 64 * 1024 * 1024
+
+/**
+ * A whole text file. Throws when it is not a regular file, larger than `mostFileBytes`
+ * or not UTF-8. Opened without blocking: a FIFO would otherwise hold up the read for ever.
+ */
+export const readText = async (path: string): Promise<string> => {
+  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    if (!(await handle.stat()).isFile()) throw new Error('it is not a regular file')
+    const chunks: Buffer[] = []
+    let size = 0
+    // One byte beyond the limit tells a file that grew while it was read.
+    const stream = handle.createReadStream({ end: mostFileBytes, autoClose: false })
+    for await (const chunk of stream as AsyncIterable<Buffer>) {
+      chunks.push(chunk)
+      size += chunk.length
+    }
+    if (size > mostFileBytes) throw new Error('it is larger than 64 MiB; split it')
+    return decodeUtf8(Buffer.concat(chunks))
+  } finally {
+    await handle.close()
+  }
+}
+
+const decodeUtf8 = (bytes: Buffer): string => {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (cause) {
+    throw new Error('it is not UTF-8 text', { cause })
+  }
+}

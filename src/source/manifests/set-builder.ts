@@ -1,0 +1,110 @@
+import type { Problem } from '../../model/snapshot.ts'
+import { decode, type DecodedObject } from '../decode/decode.ts'
+import type { CreatedAt } from '../decode/decoded.ts'
+import { peek } from '../decode/metadata.ts'
+import type { ManifestObject, ManifestSet } from './manifest-set.ts'
+import type { RawDocument } from './parse-documents.ts'
+
+/** A List may hold Lists; nobody writes them deeper than this. */
+const deepestList = 8
+
+/** Where an object stands: `web.yaml document 2`, and `items[3].` when it is in a List. */
+interface Place {
+  readonly document: string
+  readonly prefix: string
+}
+
+/** Gathers a ManifestSet document by document. */
+export class SetBuilder {
+  readonly #createdAt: CreatedAt
+  readonly #objects = new Map<string, ManifestObject>()
+  /** Where each key was first seen, sound or not. */
+  readonly #places = new Map<string, Place>()
+  readonly #refused = new Set<string>()
+  readonly #problems: Problem[] = []
+  readonly #unreadable: Problem[] = []
+  readonly #skipped = new Set<string>()
+  #transient = false
+  #documents = 0
+
+  constructor(createdAt: CreatedAt) {
+    this.#createdAt = createdAt
+  }
+
+  unreadableFile(file: string, message: string): void {
+    this.#transient = true
+    this.#hole({ object: file, field: '', message })
+  }
+
+  document(file: string, { number, value, error }: RawDocument): void {
+    const document = `${file} document ${number}`
+    if (error !== '') this.#hole({ object: document, field: '', message: error })
+    // Nothing but comments between two `---` lines.
+    else if (value === null || value === undefined) return
+    else this.#add(value, { document, prefix: '' }, 0)
+    this.#documents++
+  }
+
+  build(): ManifestSet {
+    return {
+      objects: [...this.#objects.values()],
+      refused: this.#refused,
+      problems: this.#problems,
+      unreadable: this.#unreadable,
+      transient: this.#transient,
+      skipped: [...this.#skipped],
+      documents: this.#documents,
+    }
+  }
+
+  #add(raw: unknown, place: Place, depth: number): void {
+    if (peek(raw, 'apiVersion') === 'v1' && peek(raw, 'kind') === 'List')
+      return this.#list(peek(raw, 'items'), place, depth)
+    const result = decode(raw, this.#createdAt)
+    if ('skipped' in result) this.#skipped.add(skippedText(result.skipped))
+    else if ('malformed' in result)
+      this.#hole({
+        object: place.document,
+        field: place.prefix.slice(0, -1),
+        message: result.malformed,
+      })
+    else this.#take(result, place)
+  }
+
+  #list(items: unknown, { document, prefix }: Place, depth: number): void {
+    const field = `${prefix}items`
+    if (items === undefined || items === null) return
+    if (!Array.isArray(items))
+      return this.#hole({ object: document, field, message: 'is not a list' })
+    if (depth >= deepestList) {
+      const message = `is a List in a List for the ${deepestList + 1}th time`
+      return this.#hole({ object: document, field, message })
+    }
+    for (const [i, item] of items.entries())
+      this.#add(item, { document, prefix: `${field}[${i}].` }, depth + 1)
+  }
+
+  #take(decoded: DecodedObject, place: Place): void {
+    const { key, title, changes, problems } = decoded
+    const object = `${place.document} (${title})`
+    const first = key === '' ? undefined : this.#places.get(key)
+    if (first !== undefined) {
+      const message = `is in ${first.document} already, which stands`
+      this.#problems.push({ object, field: place.prefix.slice(0, -1), message })
+      return
+    }
+    if (key !== '') this.#places.set(key, place)
+    for (const { field, message } of problems)
+      this.#problems.push({ object, field: `${place.prefix}${field}`, message })
+    if (problems.length === 0) this.#objects.set(key, { key, changes })
+    else if (key !== '') this.#refused.add(key)
+  }
+
+  #hole(problem: Problem): void {
+    this.#unreadable.push(problem)
+    this.#problems.push(problem)
+  }
+}
+
+const skippedText = (what: string): string =>
+  `${what} is none of what Usher reads: v1 Service, Endpoints, Node, List and discovery.k8s.io/v1 EndpointSlice`

@@ -1,0 +1,65 @@
+import { lookup, Resolver } from 'node:dns/promises'
+import { setTimeout } from 'node:timers/promises'
+
+export interface Resolved {
+  readonly addresses: readonly string[]
+  /** How long the answer holds, in milliseconds; undefined when nobody said. */
+  readonly ttlMs: number | undefined
+}
+
+/** Finds a host's addresses; rejects when it has none or nobody could tell. */
+export type Resolve = (host: string) => Promise<Resolved>
+
+/** What `resolverFrom` needs of the system. */
+export interface HostLookup {
+  addresses(host: string): Promise<readonly string[]>
+  /** Seconds the host's A and AAAA records hold, of those that could be had. */
+  ttls(host: string, signal: AbortSignal): Promise<readonly number[]>
+}
+
+/** How long the addresses are kept back for a TTL that is still on its way. */
+const graceMs = 200
+
+/**
+ * Addresses come from the system's resolver, which knows /etc/hosts and search domains
+ * and tells no TTL; the TTL is asked of DNS at the same time, and done without when the
+ * answer is late or there is none.
+ */
+export const resolverFrom =
+  (system: HostLookup): Resolve =>
+  async host => {
+    const done = new AbortController()
+    const ttls = system.ttls(host, done.signal).catch((): number[] => [])
+    try {
+      const addresses = await system.addresses(host)
+      const late = setTimeout(graceMs, [], { signal: done.signal }).catch(() => [])
+      const known = await Promise.race([ttls, late])
+      return {
+        addresses,
+        ttlMs: known.length > 0 ? Math.min(...known) * 1000 : undefined,
+      }
+    } finally {
+      done.abort()
+    }
+  }
+
+const system: HostLookup = {
+  addresses: async host => {
+    const found = await lookup(host, { all: true })
+    return found.map(({ address }) => address)
+  },
+  ttls: async (host, signal) => {
+    const resolver = new Resolver({ timeout: 1000, tries: 1 })
+    signal.addEventListener('abort', () => resolver.cancel(), { once: true })
+    const answers = await Promise.allSettled([
+      resolver.resolve4(host, { ttl: true }),
+      resolver.resolve6(host, { ttl: true }),
+    ])
+    return answers.flatMap(answer =>
+      answer.status === 'fulfilled' ? answer.value.map(({ ttl }) => ttl) : [],
+    )
+  },
+}
+
+/** The system's own way of finding a host, with DNS's TTL when it can be had. */
+export const resolveHost: Resolve = resolverFrom(system)

@@ -1,0 +1,58 @@
+import type { EndpointSlice, Service } from '../../model/service.ts'
+import { familyOf } from '../../util/ip.ts'
+import { isLoop } from './loop.ts'
+import type { Route, RouteBackend } from './route.ts'
+
+/** Where sidecar routes live; no namespace of a cluster meets them. */
+export const routeNamespace = 'route'
+
+/** `tcp-127-0-0-1-15432`: one for each listen address and protocol. */
+const nameOf = ({ protocol, listen }: Route): string =>
+  `${protocol.toLowerCase()}-${listen.address.replaceAll(/[.:]/g, '-')}-${listen.port}`
+
+/** The route's only port is unnamed. `order` decides as a Service's age does. */
+export const routeService = (route: Route, order: number): Service => ({
+  namespace: routeNamespace,
+  name: nameOf(route),
+  createdAt: order,
+  clusterIPs: [route.listen.address],
+  externalIPs: [],
+  loadBalancerIPs: [],
+  ports: [{ name: '', protocol: route.protocol, port: route.listen.port, nodePort: 0 }],
+  affinityMs: route.affinityMs,
+})
+
+/**
+ * One slice for each backend, as a slice has one port number for all its endpoints. Its
+ * family is that of the listen address, for that is where its Service looks for it; the
+ * endpoints themselves may be of the other.
+ */
+export const routeSlices = (
+  route: Route,
+  addressesOf: (host: string) => readonly string[],
+): EndpointSlice[] =>
+  route.backends.map(({ host, port }, i) => ({
+    namespace: routeNamespace,
+    name: `${nameOf(route)}-${i}`,
+    serviceName: nameOf(route),
+    family: familyOf(route.listen.address) ?? 'IPv4',
+    endpoints: addressesOf(host)
+      .filter(address => !isLoop(route.listen, address, port))
+      .map(address => ({
+        address,
+        ready: true,
+        serving: true,
+        terminating: false,
+        nodeName: '',
+        zone: '',
+      })),
+    ports: [{ name: '', protocol: route.protocol, port }],
+  }))
+
+/** The addresses of a backend that are the route itself. */
+export const loopsOf = (
+  route: Route,
+  { host, port }: RouteBackend,
+  addressesOf: (host: string) => readonly string[],
+): readonly string[] =>
+  addressesOf(host).filter(address => isLoop(route.listen, address, port))

@@ -1,0 +1,293 @@
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
+import type { Io } from '../../src/cli/io.ts'
+import { statusText } from '../../src/cli/status-view.ts'
+import { status } from '../../src/cli/status.ts'
+import { bytesForPeople, forPeople, visible, wrap } from '../../src/cli/words.ts'
+import type { ServicePortStatus, StatusDocument } from '../../src/observe/status.ts'
+
+const now = Date.parse('2030-01-01T03:00:00Z')
+
+const web: ServicePortStatus = {
+  servicePort: 'default/web:http',
+  protocol: 'TCP',
+  family: 'IPv4',
+  affinityMs: 10_800_000,
+  vips: [
+    {
+      kind: 'ClusterIP',
+      vip: '127.96.0.10:8080',
+      capture: 'local',
+      listen: '127.96.0.10:8080',
+      state: 'listening',
+      reason: '',
+    },
+    {
+      kind: 'NodePort',
+      vip: '0.0.0.0:30080',
+      capture: 'none',
+      listen: '0.0.0.0:41000',
+      state: 'failed',
+      reason: 'EADDRINUSE: the port is in use',
+    },
+  ],
+  endpoints: [
+    {
+      endpoint: '127.0.0.1:9001',
+      state: 'ready',
+      eligible: true,
+      active: 3,
+      failures: 0,
+    },
+    {
+      endpoint: '127.0.0.1:9002',
+      state: 'not ready',
+      eligible: false,
+      active: 0,
+      failures: 1,
+    },
+  ],
+  active: 3,
+  accepted: 12,
+  failed: 2,
+  retries: 1,
+  bytesToBackend: 1536,
+  bytesToClient: 12,
+  datagrams: 0,
+  lastError: 'ECONNREFUSED 127.0.0.1:9002',
+}
+
+const good: StatusDocument = {
+  version: '1.2.3',
+  mode: 'userspace',
+  startedAt: '2030-01-01T00:00:00.000Z',
+  healthy: true,
+  unhealthy: [],
+  draining: false,
+  source: { name: 'manifests a.yaml', synced: true, lastGoodAt: now - 12_000, error: '' },
+  problems: [],
+  fds: { used: 40, limit: 1024 },
+  acceptPaused: false,
+  servicePorts: [web],
+}
+
+const bad: StatusDocument = {
+  ...good,
+  healthy: false,
+  unhealthy: ['0.0.0.0:30080 could not be bound for 2m', 'the source is stale'],
+  draining: true,
+  acceptPaused: true,
+  source: { ...good.source, error: 'a.yaml: document 2: not YAML' },
+  problems: [
+    { object: 'Service default/x', field: 'spec.ports[0].port', message: 'is 70000' },
+  ],
+}
+
+const textOf = (document: StatusDocument, colour = false): string =>
+  [...statusText(document, now, colour)].join('')
+
+/** An Io that keeps what was printed. */
+const recorder = (): Io & { printed: { out: string; err: string } } => {
+  const printed = { out: '', err: '' }
+  return {
+    printed,
+    out: text => void (printed.out += text),
+    err: text => void (printed.err += text),
+    colour: false,
+    columns: undefined,
+  }
+}
+
+const serve = async (t: Test, listener: RequestListener): Promise<string> => {
+  const server = createServer(listener)
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+const ask = async (address: string, json = false, timeoutMs = 3000) => {
+  const io = recorder()
+  const code = await status({ address, json }, io, timeoutMs)
+  return { code, ...io.printed }
+}
+
+t.test('all that is known of a ServicePort stands in aligned lines', async t => {
+  t.equal(
+    textOf(good),
+    `usher   1.2.3, userspace, up 3h (since 2030-01-01T00:00:00.000Z)
+health  ok
+source  manifests a.yaml, last read 12s ago
+files   40 of 1024 descriptors in use
+
+default/web:http TCP IPv4
+  3 active, 12 accepted, 2 failed, 1 retry, 1.5 KiB to backends, 12 B to clients, sticky for 3h
+  ClusterIP  127.96.0.10:8080  on the VIP itself         listening
+  NodePort   0.0.0.0:30080     proxy port 0.0.0.0:41000  failed: EADDRINUSE: the port is in use
+  ->  127.0.0.1:9001  ready              3 active  0 failures
+  ->  127.0.0.1:9002  not ready, unused  0 active  1 failure
+  last error: ECONNREFUSED 127.0.0.1:9002
+
+1 ServicePort, 0 without usable endpoints, 3 active, 0 problems
+`,
+  )
+})
+
+t.test('trouble is told with its reasons', async t => {
+  const text = textOf(bad)
+  for (const line of [
+    'health  red: 0.0.0.0:30080 could not be bound for 2m; the source is stale',
+    '        a.yaml: document 2: not YAML',
+    '        no new connections are accepted until some are free',
+    'ending  waiting for open connections to finish',
+    'problem: Service default/x spec.ports[0].port: is 70000',
+    '1 ServicePort, 0 without usable endpoints, 3 active, 1 problem',
+  ])
+    t.ok(text.split('\n').includes(line), line)
+})
+
+t.test('a ServicePort without endpoints says what clients get', async t => {
+  const text = textOf({ ...good, servicePorts: [{ ...web, endpoints: [] }] })
+  t.match(text, '  -> no endpoints: clients are refused\n')
+  t.match(text, '1 ServicePort, 1 without usable endpoints')
+})
+
+t.test('an idle UDP ServicePort counts datagrams in place of retries', async t => {
+  const text = textOf({ ...good, servicePorts: [{ ...web, protocol: 'UDP' }] })
+  t.match(text, '2 failed, 0 datagrams, 1.5 KiB')
+})
+
+t.test('without colour nothing in the text can drive a terminal', async t => {
+  const evil = '\u001B[2J\u009B31m\u202Ex\n'
+  const nasty = {
+    ...web,
+    servicePort: evil,
+    lastError: evil,
+    vips: web.vips.map(vip => ({ ...vip, vip: evil, reason: evil })),
+    endpoints: web.endpoints.map(endpoint => ({ ...endpoint, endpoint: evil })),
+  }
+  const source = { ...bad.source, name: evil, error: evil }
+  const problems = [{ object: evil, field: evil, message: evil }]
+  const text = textOf({
+    ...bad,
+    version: evil,
+    unhealthy: [evil],
+    source,
+    problems,
+    servicePorts: [nasty],
+  })
+  t.notMatch(text, /[^\P{Cc}\n]|\u202E/u)
+  t.equal(text.split('\n').length, textOf(bad).split('\n').length)
+})
+
+t.test('colour changes no letter', async t => {
+  const colourful = textOf(bad, true)
+  t.match(colourful, '\u001B[31m')
+  // oxlint-disable-next-line no-control-regex
+  t.equal(colourful.replaceAll(/\u001B\[\d+m/g, ''), textOf(bad))
+})
+
+t.test('10 000 ServicePorts with 20 endpoints each come through', async t => {
+  const [endpoint] = web.endpoints
+  const servicePorts = Array.from({ length: 10_000 }, (_, index) => ({
+    ...web,
+    servicePort: `default/web-${index}`,
+    endpoints: Array(20).fill(endpoint),
+  }))
+  const address = await serve(t, (_, response) => {
+    response.end(JSON.stringify({ ...good, servicePorts }))
+  })
+  const { code, out } = await ask(address, false, 60_000)
+  t.equal(code, 0)
+  t.match(out, 'default/web-9999 TCP')
+  t.match(out, '10000 ServicePorts, 0 without usable endpoints, 30000 active')
+})
+
+t.test('one long name does not push the other columns away', async t => {
+  const long = web.vips.map(vip => ({ ...vip, vip: `${'x'.repeat(500)}:1` }))
+  const vips = [...web.vips, ...long]
+  const text = textOf({ ...good, servicePorts: [{ ...web, vips }] })
+  const line = text.split('\n').find(each => each.includes('127.96.0.10')) ?? ''
+  t.ok(line !== '' && line.length < 120, line)
+})
+
+t.test('a running Usher is asked for /status', async t => {
+  let asked = ''
+  const address = await serve(t, (request, response) => {
+    asked = request.url ?? ''
+    response.end(JSON.stringify(good))
+  })
+  const { code, out, err } = await ask(address)
+  t.strictSame([code, err, asked], [0, '', '/status'])
+  t.match(out, 'default/web:http TCP IPv4')
+})
+
+t.test('--json prints the document as it came, fields of a later Usher too', async t => {
+  const document = { ...good, later: [1] }
+  const address = await serve(t, (_, response) => response.end(JSON.stringify(document)))
+  const { code, out } = await ask(address, true)
+  t.equal(code, 0)
+  t.strictSame(JSON.parse(out), document)
+})
+
+t.test('an Usher that has not read its source yet can be shown', async t => {
+  const source = { ...good.source, synced: false, lastGoodAt: undefined }
+  const document = JSON.stringify({ ...good, source })
+  const address = await serve(t, (_, response) => response.end(document))
+  const { code, out } = await ask(address)
+  t.equal(code, 0)
+  t.match(out, 'source  manifests a.yaml, not synced, not read yet\n')
+})
+
+t.test('when nothing answers it says where it asked and what decides that', async t => {
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise(resolve => server.close(resolve))
+  const { code, out, err } = await ask(`127.0.0.1:${port}`)
+  t.strictSame([code, out], [1, ''])
+  t.match(err, `asked http://127.0.0.1:${port}/status: connect ECONNREFUSED`)
+  t.match(err, /--address.*--metrics-bind-address/)
+})
+
+t.test('a server that is silent, before or within its answer, is given up', async t => {
+  const mute = await serve(t, () => {})
+  t.match((await ask(mute, false, 100)).err, 'no answer within 0.1 s')
+  const halting = await serve(t, (_, response) => response.write('{'))
+  const { code, err } = await ask(halting, false, 100)
+  t.equal(code, 1)
+  t.match(err, 'no answer within 0.1 s')
+})
+
+t.test('an answer that is not Usher’s is refused, saying why', async t => {
+  const answer = async (statusCode: number, body: string) => {
+    const address = await serve(t, (_, response) => {
+      response.writeHead(statusCode).end(body)
+    })
+    return (await ask(address)).err
+  }
+  t.match(await answer(404, 'no'), 'it answered 404, so it is not Usher')
+  t.match(await answer(200, 'iptables'), 'its answer is not JSON, so it is not Usher')
+  t.match(await answer(200, '[]'), 'does not understand its answer')
+  const odd = { ...good, servicePorts: [{ ...web, active: 'many' }] }
+  t.match(await answer(200, JSON.stringify(odd)), '(servicePorts.0.active: ')
+})
+
+t.test('words for people', async t => {
+  const times = [0, 400, 59_600, 3_600_000, 3_660_000, 90_000_000, -5]
+  t.strictSame(times.map(forPeople), ['0s', '0s', '1m', '1h', '1h1m', '1d1h', '0s'])
+  const sizes = [0, 1023, 1024, 1536, 1024 ** 3]
+  t.strictSame(sizes.map(bytesForPeople), [
+    '0 B',
+    '1023 B',
+    '1.0 KiB',
+    '1.5 KiB',
+    '1.0 GiB',
+  ])
+  t.equal(visible('a\u001B[m\n'), String.raw`a\u001b[m\u000a`)
+  t.strictSame(wrap('aa bb cc', 5, ''), ['aa bb', 'cc'])
+  t.strictSame(wrap('aaaaaaa b', 5, '  '), ['  aaaaaaa', '  b'])
+})

@@ -1,0 +1,399 @@
+import assert from 'node:assert/strict'
+import * as fc from 'fast-check'
+import t from 'tap'
+import { Registry } from '../../src/model/registry.ts'
+import type {
+  Change,
+  EndpointSlice,
+  Service,
+  ServicePortSpec,
+} from '../../src/model/service.ts'
+import { ipFamilies } from '../../src/util/ip.ts'
+
+const port = (over: Partial<ServicePortSpec> = {}): ServicePortSpec => ({
+  name: 'http',
+  protocol: 'TCP',
+  port: 80,
+  nodePort: 0,
+  ...over,
+})
+const service = (name: string, over: Partial<Service> = {}): Service => ({
+  namespace: 'default',
+  name,
+  createdAt: 0,
+  clusterIPs: ['10.0.0.1'],
+  externalIPs: [],
+  loadBalancerIPs: [],
+  ports: [port()],
+  affinityMs: 0,
+  ...over,
+})
+const slice = (
+  name: string,
+  serviceName: string,
+  ...addresses: string[]
+): EndpointSlice => ({
+  namespace: 'default',
+  name,
+  serviceName,
+  family: 'IPv4',
+  endpoints: addresses.map(address => ({
+    address,
+    ready: true,
+    serving: true,
+    terminating: false,
+    nodeName: '',
+    zone: '',
+  })),
+  ports: [{ name: 'http', protocol: 'TCP', port: 8080 }],
+})
+
+const put = (object: Service | EndpointSlice): Change =>
+  'serviceName' in object
+    ? { kind: 'EndpointSlice', namespace: object.namespace, name: object.name, object }
+    : { kind: 'Service', namespace: object.namespace, name: object.name, object }
+const drop = (kind: 'Service' | 'EndpointSlice', name: string): Change => ({
+  kind,
+  namespace: 'default',
+  name,
+  object: undefined,
+})
+
+const registryOf = (...changes: Change[]): Registry => {
+  const registry = new Registry()
+  registry.apply(changes)
+  return registry
+}
+const v4 = (registry: Registry) => registry.snapshot('IPv4').servicePorts
+const web = 'default/web:http/TCP'
+const addressesOf = (registry: Registry, key = web): string[] | undefined =>
+  v4(registry)
+    .get(key)
+    ?.endpoints.map(({ address }) => address)
+
+t.test('a snapshot says everything of a ServicePort', async t => {
+  const registry = registryOf(
+    put(slice('web-1', 'web', '10.1.0.1')),
+    put(
+      service('web', {
+        clusterIPs: ['10.0.0.1', 'fd00::1'],
+        externalIPs: ['192.0.2.1'],
+        ports: [port({ nodePort: 30080 })],
+        affinityMs: 10_800_000,
+      }),
+    ),
+  )
+  const endpoint = { ...slice('', '', '10.1.0.1').endpoints[0], port: 8080 }
+  t.strictSame(
+    [...v4(registry)],
+    [
+      [
+        web,
+        {
+          key: web,
+          name: 'default/web:http',
+          namespace: 'default',
+          serviceName: 'web',
+          portName: 'http',
+          protocol: 'TCP',
+          family: 'IPv4',
+          vips: [
+            { kind: 'ClusterIP', address: '10.0.0.1', port: 80 },
+            { kind: 'ExternalIP', address: '192.0.2.1', port: 80 },
+            { kind: 'NodePort', address: '0.0.0.0', port: 30080 },
+          ],
+          affinityMs: 10_800_000,
+          endpoints: [endpoint],
+          eligible: [endpoint],
+        },
+      ],
+    ],
+  )
+  t.match(registry.snapshot('IPv6').servicePorts.get(web), {
+    family: 'IPv6',
+    vips: [{ address: 'fd00::1' }, { address: '::', port: 30080 }],
+    endpoints: [],
+  })
+  t.same(registry.problems(), [])
+})
+
+t.test('a new registry has two empty snapshots and no problem', async t => {
+  for (const family of ipFamilies) {
+    t.strictSame(new Registry().snapshot(family), { family, servicePorts: new Map() })
+  }
+  t.same(new Registry().problems(), [])
+})
+
+t.test('a Service that is deleted and made again keeps its endpoints', async t => {
+  const registry = registryOf(
+    put(service('web')),
+    put(slice('web-1', 'web', '10.1.0.1')),
+    drop('Service', 'web'),
+  )
+  t.equal(v4(registry).size, 0)
+  registry.apply([put(service('web'))])
+  t.same(addressesOf(registry), ['10.1.0.1'])
+})
+
+t.test('an endpoint that moves between slices never disappears', async t => {
+  const registry = registryOf(put(service('web')), put(slice('web-1', 'web', '10.1.0.1')))
+  const before = registry.snapshot('IPv4')
+  registry.apply([put(slice('web-2', 'web', '10.1.0.1')), put(slice('web-1', 'web'))])
+  t.equal(registry.snapshot('IPv4'), before)
+})
+
+t.test('a slice whose label moves on takes its endpoints along', async t => {
+  const registry = registryOf(
+    put(service('web')),
+    put(service('api', { clusterIPs: ['10.0.0.2'] })),
+    put(slice('x', 'web', '10.1.0.1')),
+  )
+  t.same(addressesOf(registry), ['10.1.0.1'])
+  registry.apply([put(slice('x', 'api', '10.1.0.1'))])
+  t.same(addressesOf(registry), [])
+  t.same(addressesOf(registry, 'default/api:http/TCP'), ['10.1.0.1'])
+})
+
+t.test('slices of another namespace are not mixed in', async t => {
+  const other = { ...slice('web-1', 'web', '10.1.0.2'), namespace: 'other' }
+  const registry = registryOf(
+    put(service('web')),
+    put(slice('web-1', 'web', '10.1.0.1')),
+    put(other),
+  )
+  t.same(addressesOf(registry), ['10.1.0.1'])
+})
+
+t.test('deleting what is not there is no error and changes nothing', async t => {
+  const registry = registryOf(put(service('web')))
+  const before = registry.snapshot('IPv4')
+  registry.apply([drop('Service', 'nobody'), drop('EndpointSlice', 'nothing')])
+  t.equal(registry.snapshot('IPv4'), before)
+})
+
+t.test('Nodes are taken and change nothing for now', async t => {
+  const registry = registryOf(put(service('web')))
+  const before = registry.snapshot('IPv4')
+  const object = { name: 'n', zone: 'z', addresses: ['192.0.2.9'] }
+  registry.apply([{ kind: 'Node', name: 'n', object }])
+  t.equal(registry.snapshot('IPv4'), before)
+})
+
+t.test('a loser of its only VIP is absent until the holder lets go', async t => {
+  const registry = registryOf(
+    put(service('web', { createdAt: 2 })),
+    put(service('old', { createdAt: 1 })),
+  )
+  t.same([...v4(registry).keys()], ['default/old:http/TCP'])
+  t.match(registry.problems(), [
+    {
+      object: 'Service default/web',
+      field: 'spec.clusterIPs',
+      message: /10\.0\.0\.1:80\/TCP is held by Service default\/old/,
+    },
+  ])
+  registry.apply([drop('Service', 'old')])
+  t.same([...v4(registry).keys()], [web])
+  t.same(registry.problems(), [])
+})
+
+t.test('a loser of one VIP keeps the others', async t => {
+  const registry = registryOf(
+    put(service('old')),
+    put(
+      service('web', {
+        clusterIPs: ['10.0.0.2'],
+        externalIPs: ['10.0.0.1'],
+        createdAt: 1,
+      }),
+    ),
+  )
+  t.same(v4(registry).get(web)?.vips, [
+    { kind: 'ClusterIP', address: '10.0.0.2', port: 80 },
+  ])
+  t.equal(registry.problems()[0]?.field, 'spec.externalIPs[0]')
+})
+
+t.test('what did not change is the same object', async t => {
+  const api = service('api', { clusterIPs: ['10.0.0.2', 'fd00::2'] })
+  const registry = registryOf(
+    put(service('web')),
+    put(api),
+    put(slice('web-1', 'web', '10.1.0.1')),
+    put(slice('api-1', 'api', '10.1.0.2')),
+  )
+  const [before, v6Before] = [registry.snapshot('IPv4'), registry.snapshot('IPv6')]
+
+  t.test('the snapshot, when objects arrive again as they were', async t => {
+    registry.apply([put(structuredClone(api)), put(slice('web-1', 'web', '10.1.0.1'))])
+    t.equal(registry.snapshot('IPv4'), before)
+    registry.apply([drop('Service', 'api')])
+    registry.apply([put(api)])
+    t.equal(registry.snapshot('IPv4'), before, 'gone and back before anyone looked')
+  })
+
+  t.test('the other ServicePorts and the other family, when one changes', async t => {
+    registry.apply([put(slice('web-1', 'web', '10.1.0.9'))])
+    const after = registry.snapshot('IPv4')
+    t.not(after, before)
+    t.not(after.servicePorts.get(web), before.servicePorts.get(web))
+    const other = 'default/api:http/TCP'
+    t.equal(after.servicePorts.get(other) ?? 'gone', before.servicePorts.get(other))
+    t.equal(registry.snapshot('IPv6'), v6Before)
+  })
+
+  t.test('and an old snapshot stays as it was', async t => {
+    t.same(
+      before.servicePorts.get(web)?.endpoints.map(({ address }) => address),
+      ['10.1.0.1'],
+    )
+    registry.apply([drop('Service', 'web')])
+    t.equal(registry.snapshot('IPv4').servicePorts.size, 1)
+    t.equal(before.servicePorts.size, 2)
+  })
+})
+
+t.test('each part of a ServicePort makes it a new object when it changes', async t => {
+  const spec = service('web')
+  const ends = slice('web-1', 'web', '10.1.0.1')
+  const [only] = ends.endpoints
+  assert(only)
+  const table: [what: string, change: Change][] = [
+    ['affinity', put({ ...spec, affinityMs: 1 })],
+    ['another VIP', put({ ...spec, externalIPs: ['192.0.2.1'] })],
+    ['another port', put({ ...spec, ports: [port({ port: 81 })] })],
+    [
+      'target port',
+      put({ ...ends, ports: [{ name: 'http', protocol: 'TCP', port: 1 }] }),
+    ],
+    ['address', put(slice('web-1', 'web', '10.1.0.2'))],
+    ['one endpoint more', put(slice('web-1', 'web', '10.1.0.1', '10.1.0.2'))],
+    ['one endpoint less', put(slice('web-1', 'web'))],
+    ['ready', put({ ...ends, endpoints: [{ ...only, ready: false }] })],
+    ['serving', put({ ...ends, endpoints: [{ ...only, serving: false }] })],
+    ['terminating', put({ ...ends, endpoints: [{ ...only, terminating: true }] })],
+    ['node', put({ ...ends, endpoints: [{ ...only, nodeName: 'n' }] })],
+    ['zone', put({ ...ends, endpoints: [{ ...only, zone: 'z' }] })],
+  ]
+  for (const [what, change] of table) {
+    const registry = registryOf(put(spec), put(ends))
+    const before = v4(registry).get(web)
+    registry.apply([change])
+    t.ok(before)
+    t.not(v4(registry).get(web), before, what)
+  }
+})
+
+const address = (index: number): string => `10.0.${index >> 8}.${index & 255}`
+
+const make = (index: number, affinityMs: number): Change =>
+  put(service(`web-${index}`, { clusterIPs: [address(index)], affinityMs }))
+
+t.test('one changed Service among many rebuilds no other', async t => {
+  let reads = 0
+  const watched = (index: number): EndpointSlice => ({
+    ...slice(`s-${index}`, `web-${index}`),
+    get endpoints() {
+      reads++
+      return []
+    },
+  })
+  const indices = Array.from({ length: 10_000 }, (_, index) => index)
+  const registry = registryOf(
+    ...indices.flatMap(index => [make(index, 0), put(watched(index))]),
+  )
+  t.equal(v4(registry).size, 10_000)
+  t.equal(reads, 10_000)
+  registry.apply([make(77, 5)])
+  t.equal(v4(registry).get('default/web-77:http/TCP')?.affinityMs, 5)
+  t.equal(reads, 10_001)
+})
+
+const identityOf = (change: Change): string =>
+  change.kind === 'Node' ? '' : `${change.kind} ${change.namespace}/${change.name}`
+/** Maps as lists: their order counts too. */
+const stateOf = (registry: Registry) => [
+  ...ipFamilies.map(family => [...registry.snapshot(family).servicePorts]),
+  registry.problems(),
+]
+
+t.test('any order of arrival ends in the state of the final objects', async () => {
+  const namespace = fc.constantFrom('default', 'other')
+  const serviceName = fc.constantFrom('a', 'b', 'c')
+  const protocol = fc.constantFrom('TCP' as const, 'UDP' as const)
+  const portName = fc.constantFrom('', 'http')
+  const vip = fc.constantFrom('10.0.0.1', '10.0.0.2', 'fd00::1', 'fd00::2')
+  const ports = fc.array(
+    fc.record({
+      name: portName,
+      protocol,
+      port: fc.constantFrom(80, 81),
+      nodePort: fc.constantFrom(0, 30080),
+    }),
+    { maxLength: 2 },
+  )
+  const anyService = fc.record({
+    namespace,
+    name: serviceName,
+    createdAt: fc.nat(1),
+    clusterIPs: fc.uniqueArray(vip, { minLength: 1, maxLength: 2 }),
+    externalIPs: fc.array(vip, { maxLength: 2 }),
+    loadBalancerIPs: fc.array(vip, { maxLength: 1 }),
+    ports,
+    affinityMs: fc.nat(1),
+  })
+  const anyEndpoint = fc.record({
+    address: fc.constantFrom('10.1.0.1', '10.1.0.2', '10.1.0.10'),
+    ready: fc.boolean(),
+    serving: fc.boolean(),
+    terminating: fc.boolean(),
+    nodeName: fc.constantFrom('', 'n'),
+    zone: fc.constantFrom('', 'z'),
+  })
+  const anySlice = fc.record({
+    namespace,
+    name: fc.constantFrom('s', 't', 'u'),
+    serviceName,
+    family: fc.constantFrom('IPv4' as const, 'IPv6' as const),
+    endpoints: fc.array(anyEndpoint, { maxLength: 3 }),
+    ports,
+  })
+  const step = fc
+    .record({
+      object: fc.oneof(anyService, anySlice),
+      gone: fc.boolean(),
+      looked: fc.boolean(),
+    })
+    .map(({ object, gone, looked }) => {
+      const change = put(object)
+      return { change: gone ? { ...change, object: undefined } : change, looked }
+    })
+  const history = fc.array(step, { maxLength: 30 }).chain(steps => {
+    const last = new Map(steps.map(({ change }) => [identityOf(change), change]))
+    const finals = [...last.values()].filter(({ object }) => object !== undefined)
+    const all = { minLength: finals.length, maxLength: finals.length }
+    return fc.tuple(fc.constant(steps), fc.shuffledSubarray(finals, all))
+  })
+  fc.assert(
+    fc.property(history, ([steps, finals]) => {
+      const registry = new Registry()
+      let batch: Change[] = []
+      for (const { change, looked } of steps) {
+        batch.push(change)
+        if (!looked) continue
+        registry.apply(batch)
+        batch = []
+        registry.snapshot('IPv6')
+      }
+      registry.apply(batch)
+      const fresh = new Registry()
+      fresh.apply(finals)
+      assert.deepStrictEqual(stateOf(registry), stateOf(fresh))
+
+      const before = ipFamilies.map(family => registry.snapshot(family))
+      registry.apply(structuredClone(finals))
+      assert(before.every(snapshot => snapshot === registry.snapshot(snapshot.family)))
+    }),
+    { numRuns: 500 },
+  )
+})

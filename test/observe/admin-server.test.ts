@@ -1,0 +1,329 @@
+import type { RequestOptions } from 'node:http'
+import { connect, createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import t from 'tap'
+import { healthRoutes, metricsRoutes } from '../../src/observe/admin-routes.ts'
+import type { Routes } from '../../src/observe/admin-routes.ts'
+import type { HealthReport } from '../../src/observe/health.ts'
+import { isHostAllowed } from '../../src/observe/host-check.ts'
+import type { StatusDocument } from '../../src/observe/status.ts'
+import { splitHostPort } from '../../src/util/ip.ts'
+import { ask, start } from './admin-client.ts'
+
+const epoch = 1_700_000_000_000
+const epochText = '2023-11-14T22:13:20.000Z'
+
+t.test('the host check', async t => {
+  const cases: [host: string | undefined, boundTo: string, allowed: boolean][] = [
+    ['127.0.0.1:10249', '127.0.0.1', true],
+    ['localhost:10249', '127.0.0.1', true],
+    ['LocalHost', '::1', true],
+    ['[::1]:10249', '::1', true],
+    ['10.0.0.1', '127.0.0.1', true],
+    ['evil.example:10249', '127.0.0.1', false],
+    ['evil.example', '::1', false],
+    ['evil.example', 'localhost', false],
+    ['localhost.evil.example', '127.9.9.9', false],
+    ['127.0.0.1.evil.example', '127.0.0.1', false],
+    ['', '127.0.0.1', false],
+    [undefined, '127.0.0.1', true],
+    ['node-1.example', '0.0.0.0', true],
+    ['node-1.example', '192.0.2.1', true],
+  ]
+  for (const [host, boundTo, allowed] of cases)
+    t.equal(isHostAllowed(host, boundTo), allowed, `${host} to ${boundTo}`)
+})
+
+const anyPort = { address: '127.0.0.1', port: 0 }
+const document = { version: '1', servicePorts: [] } as unknown as StatusDocument
+const pages = [Buffer.from('first '), Buffer.from('second\n')]
+const metrics = { contentType: 'text/plain; version=0.0.4', scrape: async () => pages }
+const routes = metricsRoutes(metrics, () => document)
+
+t.test('the metrics server', async t => {
+  const { server } = await start(t, routes, anyPort)
+  const get = (path: string, options?: RequestOptions) =>
+    ask(server.address(), path, options)
+
+  t.test('answers /proxyMode with exactly the mode', async t => {
+    const { status, headers, body } = await get('/proxyMode')
+    t.equal(status, 200)
+    t.equal(body, 'userspace')
+    t.equal(headers['content-type'], 'text/plain; charset=utf-8')
+    t.equal(headers['x-content-type-options'], 'nosniff')
+  })
+
+  t.test('answers /healthz with ok', async t => {
+    t.match(await get('/healthz'), { status: 200, body: 'ok' })
+  })
+
+  t.test('answers /metrics with all pages in order', async t => {
+    const { status, headers, body } = await get('/metrics?name[]=x')
+    t.equal(status, 200)
+    t.equal(body, 'first second\n')
+    t.equal(headers['content-type'], 'text/plain; version=0.0.4')
+  })
+
+  t.test('answers /status with the document', async t => {
+    const { status, headers, body } = await get('/status')
+    t.equal(status, 200)
+    t.equal(headers['content-type'], 'application/json')
+    t.strictSame(JSON.parse(body), { version: '1', servicePorts: [] })
+  })
+
+  t.test('refuses /status to a page with another name, but not /metrics', async t => {
+    const headers = { Host: 'evil.example' }
+    const refused = await get('/status', { headers })
+    t.equal(refused.status, 403)
+    t.notMatch(refused.body, 'version')
+    t.equal((await get('/metrics', { headers })).status, 200)
+  })
+
+  t.test('knows no other path, and says which there are', async t => {
+    for (const path of ['/', '/metrics/', '/constructor', '/../status', '//status'])
+      t.match(await get(path), { status: 404, body: /\/metrics, / }, path)
+  })
+
+  t.test('answers another method with 405 and the allowed ones', async t => {
+    for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
+      const { status, headers } = await get('/metrics', { method })
+      t.equal(status, 405, method)
+      t.equal(headers.allow, 'GET, HEAD')
+    }
+  })
+
+  t.test('answers HEAD with the headers alone', async t => {
+    const { status, headers, body } = await get('/metrics', { method: 'HEAD' })
+    t.equal(status, 200)
+    t.equal(headers['content-length'], '13')
+    t.equal(body, '')
+  })
+
+  t.test('serves one connection again and again', async t => {
+    const { host, port } = splitHostPort(server.address()) ?? { host: '', port: 0 }
+    const socket = connect(port, host)
+    t.teardown(() => socket.destroy())
+    const request = 'GET /proxyMode HTTP/1.1\r\nHost: localhost\r\n\r\n'
+    socket.write(request.repeat(3))
+    let text = ''
+    for await (const piece of socket.setEncoding('utf8')) {
+      text += piece
+      if (text.split('userspace').length === 4) break
+    }
+    t.equal(text.split('HTTP/1.1 200 OK').length, 4)
+  })
+
+  t.test('answers what is not HTTP with 400', async t => {
+    const { host, port } = splitHostPort(server.address()) ?? { host: '', port: 0 }
+    const socket = connect(port, host)
+    socket.end('\u0016\u0003\u0001\r\n\r\n')
+    let text = ''
+    for await (const piece of socket.setEncoding('utf8')) text += piece
+    t.match(text, /^HTTP\/1\.1 400 Bad Request\r\n/)
+    t.notMatch(text, /\.(js|ts):/)
+  })
+})
+
+t.test('an answer that fails is 500 without a stack, and logged with it', async t => {
+  const broken: Routes = new Map([
+    ['/x', { answer: () => Promise.reject(new Error('secret thing')) }],
+  ])
+  const { server, records } = await start(t, broken, anyPort)
+  const { status, body } = await ask(server.address(), '/x')
+  t.equal(status, 500)
+  t.notMatch(body, /secret|\.ts/)
+  t.match(records.at(-1), { level: 'error', err: { message: 'secret thing' } })
+})
+
+t.test('the health server', async t => {
+  const state: { report: HealthReport; eligible: boolean } = {
+    report: {
+      healthy: true,
+      reasons: [],
+      lastUpdated: epoch - 1000,
+      families: {
+        IPv4: { healthy: true, lastUpdated: epoch - 1000 },
+        IPv6: { healthy: true, lastUpdated: undefined },
+      },
+    },
+    eligible: true,
+  }
+  const green = state.report
+  const probes = healthRoutes(
+    () => state.report,
+    () => state.eligible,
+    () => epoch,
+  )
+  const { server } = await start(t, probes, anyPort)
+  const get = async (path: string) => {
+    const reply = await ask(server.address(), path)
+    return { ...reply, json: JSON.parse(reply.body) as unknown }
+  }
+  t.beforeEach(() => Object.assign(state, { report: green, eligible: true }))
+
+  t.test('answers /healthz as kube-proxy does since 1.33', async t => {
+    const { status, headers, json } = await get('/healthz')
+    t.equal(status, 200)
+    t.equal(headers['content-type'], 'application/json')
+    t.equal(headers['x-content-type-options'], 'nosniff')
+    t.strictSame(json, {
+      lastUpdated: epochText,
+      currentTime: epochText,
+      nodeEligible: true,
+      healthy: true,
+      status: {
+        IPv4: { lastUpdated: '2023-11-14T22:13:19.000Z', healthy: true },
+        IPv6: { lastUpdated: '0001-01-01T00:00:00Z', healthy: true },
+      },
+    })
+  })
+
+  t.test('says nothing of the node in /livez', async t => {
+    const { status, json } = await get('/livez')
+    t.equal(status, 200)
+    t.notOk(Object.hasOwn(json as object, 'nodeEligible'))
+    t.match(json, { healthy: true })
+  })
+
+  t.test('fails /healthz alone when the node should get no traffic', async t => {
+    state.eligible = false
+    t.match(await get('/healthz'), {
+      status: 503,
+      json: { healthy: true, nodeEligible: false, lastUpdated: /19\.000Z$/ },
+    })
+    t.equal((await get('/livez')).status, 200)
+  })
+
+  t.test('fails both when red, with the time of the last good state', async t => {
+    state.report = {
+      ...green,
+      healthy: false,
+      families: { ...green.families, IPv4: { healthy: false, lastUpdated: epoch } },
+    }
+    for (const path of ['/healthz', '/livez'])
+      t.match(await get(path), {
+        status: 503,
+        json: {
+          healthy: false,
+          lastUpdated: '2023-11-14T22:13:19.000Z',
+          currentTime: epochText,
+          status: { IPv4: { healthy: false }, IPv6: { healthy: true } },
+        },
+      })
+  })
+})
+
+const closed = (socket: Socket) =>
+  new Promise<void>(resolve => socket.once('close', () => resolve()))
+
+t.test('a client that sends its headers too slowly is cut', async t => {
+  const { server } = await start(t, routes, anyPort)
+  const { host, port } = splitHostPort(server.address()) ?? { host: '', port: 0 }
+  const socket = connect(port, host)
+  socket.on('error', () => {})
+  socket.resume()
+  socket.write('GET /metrics HTTP/1.1\r\n')
+  const drip = setInterval(() => socket.write('X-Slow: 1\r\n'), 500)
+  t.teardown(() => clearInterval(drip))
+  await closed(socket)
+  t.ok(socket.bytesWritten < 500)
+})
+
+t.test('a client that does not take its answer is cut', async t => {
+  const endless = Array<Buffer>(64).fill(Buffer.alloc(1024 * 1024))
+  const large: Routes = new Map([
+    ['/', { answer: () => ({ status: 200, contentType: 'text/plain', body: endless }) }],
+  ])
+  const { server, clock, records } = await start(t, large, anyPort)
+  const { host, port } = splitHostPort(server.address()) ?? { host: '', port: 0 }
+  const socket = connect(port, host)
+  socket.on('error', () => {})
+  socket.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n')
+  await new Promise<void>(resolve => socket.once('readable', () => resolve()))
+  clock.advance(60_000)
+  socket.resume()
+  await closed(socket)
+  t.ok(socket.bytesRead < 64 * 1024 * 1024)
+  t.match(records.at(-1), { level: 'debug' })
+})
+
+t.test('connections beyond the cap are refused, and idle ones give way', async t => {
+  const { server } = await start(t, routes, anyPort)
+  const { host, port } = splitHostPort(server.address()) ?? { host: '', port: 0 }
+  const sockets: Socket[] = []
+  t.teardown(() => sockets.forEach(socket => socket.destroy()))
+  const open = async (text: string) => {
+    const socket = connect(port, host)
+    socket.on('error', () => {})
+    sockets.push(socket)
+    socket.write(text)
+    await new Promise<void>(resolve => {
+      socket.once('data', () => resolve())
+      socket.once('close', () => resolve())
+      if (!text.endsWith('\r\n\r\n')) socket.once('connect', () => resolve())
+    })
+    return socket
+  }
+  const request = 'GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n'
+  for (let i = 0; i < 80; i += 1) await open(request)
+  const last = sockets.at(-1)
+  t.ok((last?.bytesRead ?? 0) > 0, 'idle connections do not lock a probe out')
+  for (const socket of sockets) socket.destroy()
+  for (const socket of sockets) if (!socket.closed) await closed(socket)
+  await new Promise(resolve => setTimeout(resolve, 50))
+  for (let i = 0; i < 64; i += 1) await open('GET /')
+  const refused = await open(request)
+  t.equal(refused.bytesRead, 0)
+})
+
+t.test('a port in use is said once, with advice, and tried again', async t => {
+  const other = createServer()
+  await new Promise<void>(resolve => other.listen(0, '127.0.0.1', resolve))
+  const { port } = other.address() as AddressInfo
+  const bind = { address: '127.0.0.1', port }
+  const { server, clock, records } = await start(t, routes, bind)
+  t.equal(server.address(), '')
+  t.match(records[0], {
+    level: 'error',
+    address: `127.0.0.1:${port}`,
+    error: /EADDRINUSE/,
+    advice: /another process listens there.*--metrics-bind-address/,
+  })
+  const until = async (done: () => boolean) => {
+    for (let i = 0; i < 500 && !done(); i += 1)
+      await new Promise(resolve => setTimeout(resolve, 10))
+    t.ok(done())
+  }
+  clock.advance(5000)
+  await until(() => records.length === 2)
+  t.match(records[1], { level: 'debug' })
+  await new Promise<void>(resolve => other.close(() => resolve()))
+  clock.advance(4999)
+  t.equal(clock.waiting, 1)
+  clock.advance(1)
+  await until(() => server.address() === `127.0.0.1:${port}`)
+  t.match(await ask(server.address(), '/healthz'), { status: 200 })
+})
+
+t.test('closing while the port is in use ends the tries', async t => {
+  const other = createServer()
+  await new Promise<void>(resolve => other.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => other.close())
+  const { port } = other.address() as AddressInfo
+  const { server, clock } = await start(t, routes, { address: '127.0.0.1', port })
+  t.equal(clock.waiting, 1)
+  await server.close()
+  t.equal(clock.waiting, 0)
+})
+
+t.test('closing ends open connections too', async t => {
+  const { server } = await start(t, routes, anyPort)
+  const { host, port } = splitHostPort(server.address()) ?? { host: '', port: 0 }
+  const socket = connect(port, host)
+  socket.on('error', () => {})
+  await new Promise<void>(resolve => socket.once('connect', () => resolve()))
+  const gone = closed(socket.resume())
+  await server.close()
+  await gone
+  t.equal(server.address(), '')
+})

@@ -1,0 +1,297 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { ConnectionLog } from '../../src/observe/connection-log.ts'
+import { createLog } from '../../src/observe/log.ts'
+import type { LogLevel } from '../../src/observe/log.ts'
+import { causeText } from '../../src/relay/cause.ts'
+import type { Cause } from '../../src/relay/cause.ts'
+import type { BindState, ConnectionRecord } from '../../src/relay/relay.ts'
+import { FakeClock } from './fake-clock.ts'
+
+const capture = async (level: LogLevel) => {
+  const lines: string[] = []
+  const stream = { write: (line: string) => void lines.push(line) }
+  const log = await createLog({ level, format: 'json', stream })
+  const records = (): Record<string, unknown>[] => lines.map(line => JSON.parse(line))
+  return { log, lines, records }
+}
+
+const connectionLog = async (level: LogLevel) => {
+  const { log, records } = await capture(level)
+  const clock = new FakeClock()
+  const observer = new ConnectionLog({ log, clock, burst: 10, perSecond: 1 })
+  return { observer, clock, records }
+}
+
+const record = (cause: Cause, listener = 'default/web:http'): ConnectionRecord => ({
+  listener,
+  client: '192.0.2.9:40000',
+  endpoint: '10.0.0.2:80',
+  attempts: [
+    { endpoint: '10.0.0.1:80', result: 'refused', ms: 0.123456 },
+    { endpoint: '10.0.0.2:80', result: 'connected', ms: 1 },
+  ],
+  bytesToBackend: 10,
+  bytesToClient: 2000,
+  dialMs: 1.25,
+  totalMs: 99.9999999,
+  cause,
+  detail: 'ECONNRESET',
+})
+
+const allCauses = Object.keys(causeText) as Cause[]
+const logged: readonly Cause[] = ['SC', 'sC', 'RC', 'KD', 'cD', 'sD']
+
+t.test('a record is one JSON line with ISO time and the level as a word', async t => {
+  const { log, lines, records } = await capture('info')
+  log.child({ part: 'source' }).warn({ file: 'a\nb' }, 'cannot read')
+  t.equal(lines.length, 1)
+  t.match(lines[0], /^[^\n]*\n$/)
+  const [first] = records()
+  t.match(first, { level: 'warn', part: 'source', file: 'a\nb', msg: 'cannot read' })
+  t.match(first?.['time'], /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+  t.notOk('pid' in (first ?? {}))
+})
+
+t.test('records below the level are not written', async t => {
+  const { log, lines } = await capture('warn')
+  log.info({}, 'quiet')
+  log.debug({}, 'quieter')
+  log.error({ err: new Error('boom') }, 'loud')
+  t.equal(lines.length, 1)
+  t.match(lines[0], 'boom')
+  t.notOk(log.isLevelEnabled('info'))
+  t.ok(log.isLevelEnabled('warn'))
+})
+
+t.test('pretty is a readable line at once, without a worker', async t => {
+  const lines: string[] = []
+  const stream = { write: (line: string) => void lines.push(line) }
+  const log = await createLog({ level: 'info', format: 'pretty', stream })
+  log.info({ vip: '127.96.0.10:80' }, 'listening')
+  t.match(lines.join(''), /INFO.*: listening \{"vip":"127\.96\.0\.10:80"\}\n$/)
+})
+
+t.test('auto is JSON when lines do not go to a terminal', async t => {
+  const lines: string[] = []
+  const stream = { write: (line: string) => void lines.push(line) }
+  const log = await createLog({ level: 'info', format: 'auto', stream })
+  log.info({}, 'hello')
+  t.match(JSON.parse(lines.join('')), { msg: 'hello' })
+})
+
+const run = promisify(execFile)
+const program = (end: string) => `
+  import { createLog } from '${new URL('../../src/observe/log.ts', import.meta.url).href}'
+  const log = await createLog({ level: 'info', format: 'json' })
+  for (let i = 0; i < 3; i++) log.info({ i }, 'short')
+  ${end}`
+const node = (source: string) =>
+  run(process.execPath, ['--import=tsx', '--input-type=module', '-e', source])
+
+t.test('buffered records are written when the process exits', async t => {
+  const { stdout } = await node(program('process.exit(0)'))
+  t.equal(stdout.split('\n').filter(line => line.includes('"short"')).length, 3)
+})
+
+t.test('buffered records are written when the process dies of an exception', async t => {
+  const died = await node(program('setTimeout(() => { throw new Error("x") })')).then(
+    () => t.fail('it should have died'),
+    (error: { stdout: string }) => error.stdout,
+  )
+  t.equal(
+    String(died)
+      .split('\n')
+      .filter(line => line.includes('"short"')).length,
+    3,
+  )
+})
+
+t.test('a record is on its way after a second without more of them', async t => {
+  // The end does not flush: SIGKILL leaves the program no time for anything.
+  const died = await node(
+    program('setTimeout(() => process.kill(process.pid, "SIGKILL"), 2500)'),
+  ).then(
+    () => t.fail('it should have been killed'),
+    (error: { stdout: string }) => error.stdout,
+  )
+  t.equal(
+    String(died)
+      .split('\n')
+      .filter(line => line.includes('"short"')).length,
+    3,
+  )
+})
+
+t.test('at info only failures are wanted', async t => {
+  const { observer } = await connectionLog('info')
+  t.same(
+    allCauses.filter(cause => observer.wants(cause)).toSorted(),
+    [...logged].toSorted(),
+  )
+})
+
+t.test('at debug every end is wanted, at warn none', async t => {
+  const { observer } = await connectionLog('debug')
+  t.ok(allCauses.every(cause => observer.wants(cause)))
+  const quiet = await connectionLog('warn')
+  t.notOk(allCauses.some(cause => quiet.observer.wants(cause)))
+})
+
+t.test('failures are at info, all other ends at debug', async t => {
+  const { observer, records } = await connectionLog('debug')
+  for (const cause of allCauses) observer.connectionClosed(record(cause))
+  const infos = records().filter(({ level }) => level === 'info')
+  t.same(
+    infos.map(({ cause }) => cause),
+    allCauses.filter(cause => logged.includes(cause)),
+  )
+  t.equal(records().length, allCauses.length)
+})
+
+t.test('a record has all there is to say about a connection', async t => {
+  const { observer, records } = await connectionLog('info')
+  observer.connectionClosed(record('sD'))
+  const [first = {}] = records()
+  delete first['time']
+  t.strictSame(first, {
+    level: 'info',
+    servicePort: 'default/web:http',
+    client: '192.0.2.9:40000',
+    endpoint: '10.0.0.2:80',
+    attempts: [
+      { endpoint: '10.0.0.1:80', result: 'refused', ms: 0.123 },
+      { endpoint: '10.0.0.2:80', result: 'connected', ms: 1 },
+    ],
+    bytes: { 'client->backend': 10, 'backend->client': 2000 },
+    dialMs: 1.25,
+    totalMs: 100,
+    cause: 'sD',
+    causeText: 'endpoint idle for too long',
+    detail: 'ECONNRESET',
+    msg: 'connection failed',
+  })
+})
+
+t.test('after a burst one failure per second passes and counts the others', async t => {
+  const { observer, clock, records } = await connectionLog('info')
+  for (let i = 0; i < 15; i += 1) observer.connectionClosed(record('SC'))
+  t.equal(records().length, 10)
+  clock.advance(999)
+  observer.connectionClosed(record('SC'))
+  t.equal(records().length, 10)
+  clock.advance(1)
+  observer.connectionClosed(record('SC'))
+  observer.connectionClosed(record('SC'))
+  t.equal(records().length, 11)
+  t.equal(records()[10]?.['heldBack'], 6)
+  clock.advance(1000)
+  observer.connectionClosed(record('SC'))
+  t.equal(records()[11]?.['heldBack'], 1)
+})
+
+t.test('one busy ServicePort does not silence another', async t => {
+  const { observer, records } = await connectionLog('info')
+  for (let i = 0; i < 50; i += 1) observer.connectionClosed(record('SC', 'a/busy'))
+  observer.connectionClosed(record('SC', 'a/calm'))
+  t.equal(records().filter(({ servicePort }) => servicePort === 'a/calm').length, 1)
+  t.equal(records().length, 11)
+})
+
+t.test('when it is quiet again the count is said once and forgotten', async t => {
+  const { observer, clock, records } = await connectionLog('info')
+  for (let i = 0; i < 13; i += 1) observer.connectionClosed(record('SC'))
+  t.equal(clock.waiting, 1)
+  clock.advance(5000)
+  t.match(records()[10], {
+    level: 'info',
+    servicePort: 'default/web:http',
+    heldBack: 3,
+    msg: 'held back 3 failed connections',
+  })
+  clock.advance(60_000)
+  t.equal(records().length, 11)
+  t.equal(clock.waiting, 0, 'no timer and so no bucket is left')
+  observer.connectionClosed(record('SC'))
+  t.notOk('heldBack' in (records()[11] ?? {}))
+})
+
+t.test('with debug on nothing is held back', async t => {
+  const { observer, records } = await connectionLog('debug')
+  for (let i = 0; i < 30; i += 1) observer.connectionClosed(record('SC'))
+  t.equal(records().length, 30)
+})
+
+t.test('closing says what is held back and leaves no timer', async t => {
+  const { observer, clock, records } = await connectionLog('info')
+  for (let i = 0; i < 12; i += 1) observer.connectionClosed(record('SC'))
+  for (let i = 0; i < 11; i += 1) observer.fault('default/db', new Error('odd'))
+  observer.close()
+  t.same(
+    records()
+      .slice(-2)
+      .map(({ level, msg }) => [level, msg]),
+    [
+      ['info', 'held back 2 failed connections'],
+      ['error', 'held back 1 faults'],
+    ],
+  )
+  t.equal(clock.waiting, 0)
+})
+
+t.test('a fault is an error with its stack', async t => {
+  const { observer, records } = await connectionLog('info')
+  observer.fault('default/db', new Error('must not happen'))
+  t.match(records()[0], {
+    level: 'error',
+    servicePort: 'default/db',
+    err: { message: 'must not happen', stack: /log\.test/ },
+  })
+})
+
+const bind = { address: '127.96.0.1', port: 53 }
+const failed: BindState = { bind, state: 'failed', error: 'EADDRINUSE', since: 0 }
+
+t.test('a bind that goes on failing is an error at most once a minute', async t => {
+  const { observer, clock, records } = await connectionLog('info')
+  observer.bindChanged('default/dns', failed)
+  for (let i = 0; i < 59; i += 1) {
+    clock.advance(1000)
+    observer.bindChanged('default/dns', failed)
+  }
+  t.equal(records().length, 1)
+  t.match(records()[0], {
+    level: 'error',
+    address: '127.96.0.1:53',
+    error: 'EADDRINUSE',
+    since: '1970-01-01T00:00:00.000Z',
+  })
+  clock.advance(1000)
+  observer.bindChanged('default/dns', failed)
+  t.equal(records().length, 2)
+})
+
+t.test('another bind, and one that worked in between, is news', async t => {
+  const { observer, records } = await connectionLog('info')
+  observer.bindChanged('default/dns', failed)
+  observer.bindChanged('default/dns', { ...failed, bind: { ...bind, port: 54 } })
+  observer.bindChanged('default/dns', { bind, state: 'binding' })
+  observer.bindChanged('default/dns', { bind, state: 'listening' })
+  observer.bindChanged('default/dns', failed)
+  observer.bindChanged('default/dns', { bind, state: 'closed', reason: 'no endpoints' })
+  t.same(
+    records().map(({ level }) => level),
+    ['error', 'error', 'info', 'error', 'info'],
+  )
+})
+
+t.test('a pause of accepting is a warning, its end is not', async t => {
+  const { observer, records } = await connectionLog('info')
+  observer.acceptPaused(true, 990, 1000)
+  observer.acceptPaused(false, 500, 1000)
+  t.match(records(), [
+    { level: 'warn', used: 990, limit: 1000 },
+    { level: 'info', used: 500, limit: 1000 },
+  ])
+})

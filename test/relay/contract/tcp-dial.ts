@@ -1,0 +1,171 @@
+import { once } from 'node:events'
+import type { Test } from 'tap'
+import { reset } from '../../support/reset.ts'
+import type { RelayEndpoint } from '../../../src/relay/relay.ts'
+import { freeTcpPort, testHost } from '../../support/ports.ts'
+import { endpoint, type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'
+import { silentBackend } from '../../support/silent-backend.ts'
+import { ask, dial, namedBackend, tcpBackend } from '../../support/tcp-backend.ts'
+import { until } from '../../support/until.ts'
+
+const at = (port: number) => [{ address: testHost, port }]
+
+const dead = async (): Promise<RelayEndpoint> => endpoint(testHost, await freeTcpPort())
+
+const shortLadder = { limits: { dialLadderMs: [100, 200, 300] } }
+
+/** Endpoints that refuse, are silent or hang up, and what their clients notice. */
+export const tcpDialContract = (t: Test, make: MakeRelay): void => {
+  t.test('with 9 of 10 backends dead none of 1000 connections fails', async t => {
+    const { listen, stats } = relayFixture(t, make)
+    const port = await freeTcpPort()
+    const alive = await namedBackend(t, 'alive')
+    const nine = await Promise.all(Array.from({ length: 9 }, dead))
+    await listen({ binds: at(port), endpoints: [...nine, alive.endpoint] })
+    const wrong: string[] = []
+    for (let batch = 0; batch < 20; batch += 1) {
+      const answers = await Promise.all(Array.from({ length: 50 }, () => ask(port)))
+      for (const { text, how } of answers) {
+        if (text !== 'alive' || how !== 'end') wrong.push(`${text} ${how}`)
+      }
+    }
+    t.strictSame(wrong, [])
+    const { counters, endpoints } = stats()
+    t.equal(counters.accepted, 1000)
+    t.strictSame(counters.failed, {})
+    t.ok(counters.dialRetries > 3000, `${counters.dialRetries} retries were counted`)
+    t.equal(endpoints.filter(one => one.failures > 100).length, 9, 'nine are blamed')
+  })
+
+  t.test('a silent backend costs others no time and its clients one step', async t => {
+    const { listen, records } = relayFixture(t, make)
+    const port = await freeTcpPort()
+    const alive = await namedBackend(t, 'alive')
+    const silent = await silentBackend(t)
+    await listen({ binds: at(port), endpoints: [silent, alive.endpoint] })
+    const answers = await Promise.all(Array.from({ length: 40 }, () => ask(port)))
+    t.strictSame(
+      answers.filter(({ text }) => text !== 'alive'),
+      [],
+    )
+    await until('all are recorded', () => records.length === 40)
+    const direct = records.filter(({ attempts }) => attempts.length === 1)
+    const retried = records.filter(({ attempts }) => attempts.length === 2)
+    t.equal(direct.length, 20, 'half went straight to the one that lives')
+    t.equal(retried.length, 20)
+    t.ok(
+      direct.every(({ dialMs }) => dialMs < 250),
+      'none of those waited for a step',
+    )
+    t.ok(retried.every(({ dialMs }) => dialMs >= 245 && dialMs < 500))
+    t.match(retried[0]?.attempts, [{ result: 'lost' }, { result: 'connected' }])
+  })
+
+  t.test('a slow backend wins if the attempts after it fail', async t => {
+    // The first step is over at once, the endpoint answers later all the same.
+    const { listen, records } = relayFixture(t, make, {
+      limits: { dialLadderMs: [1, 400] },
+    })
+    const port = await freeTcpPort()
+    const silent = await silentBackend(t)
+    const alive = await namedBackend(t, 'alive')
+    await listen({ binds: at(port), endpoints: [silent, alive.endpoint] })
+    const answers = await Promise.all(Array.from({ length: 4 }, () => ask(port)))
+    t.ok(answers.every(({ text }) => text === 'alive'))
+    await until('all are recorded', () => records.length === 4)
+  })
+
+  t.test('when all backends are silent the client is reset after the budget', async t => {
+    const { listen, records, relay } = relayFixture(t, make, shortLadder)
+    const port = await freeTcpPort()
+    const silent = await silentBackend(t)
+    await listen({ binds: at(port), endpoints: [silent] })
+    const { how } = await ask(port)
+    t.equal(how, 'ECONNRESET')
+    await until('it is recorded', () => records.length === 1)
+    const [record] = records
+    t.match(record, { cause: 'sC', endpoint: '', bytesToBackend: 0 })
+    t.equal(record?.attempts.length, 3, 'one attempt per step')
+    t.ok((record?.dialMs ?? 0) >= 590 && (record?.dialMs ?? 0) < 1000)
+    t.equal(relay.stats().fds.used, 0)
+  })
+
+  t.test('when all backends refuse the client is reset after the budget', async t => {
+    const { listen, records, stats } = relayFixture(t, make, shortLadder)
+    const port = await freeTcpPort()
+    await listen({ binds: at(port), endpoints: [await dead(), await dead()] })
+    const { how } = await ask(port)
+    t.equal(how, 'ECONNRESET')
+    await until('it is recorded', () => records.length === 1)
+    const [record] = records
+    t.match(record, {
+      cause: 'SC',
+      attempts: [{ result: 'refused' }, { result: 'refused' }],
+    })
+    t.ok((record?.attempts.length ?? 0) < 20, 'it paused between rounds')
+    t.strictSame(stats().counters.failed, { SC: 1 })
+    t.match(stats().lastError, /ECONNREFUSED from 127\./)
+  })
+
+  t.test('a backend that comes back within the budget serves who waited', async t => {
+    const { listen, records } = relayFixture(t, make)
+    const port = await freeTcpPort()
+    const gone = await freeTcpPort()
+    await listen({ binds: at(port), endpoints: [endpoint(testHost, gone)] })
+    const answer = ask(port)
+    await new Promise(resolve => setTimeout(resolve, 300))
+    await tcpBackend(t, socket => void socket.end('back'), testHost, gone)
+    t.match(await answer, { text: 'back', how: 'end' })
+    await until('it is recorded', () => records.length === 1)
+    t.match(records[0], { cause: '--' })
+  })
+
+  t.test('a client that is reset while dialling ends the dialling', async t => {
+    const { listen, records, relay } = relayFixture(t, make)
+    const port = await freeTcpPort()
+    await listen({ binds: at(port), endpoints: [await silentBackend(t)] })
+    const client = dial(t, port)
+    await once(client, 'connect')
+    await until('it was accepted', () => relay.stats().fds.used > 0)
+    reset(client)
+    await until('it is recorded', () => records.length === 1, 200)
+    t.match(records[0], { cause: 'CC', attempts: [{ result: 'cancelled' }] })
+    t.equal(relay.stats().fds.used, 0)
+  })
+
+  t.test('a backend that accepts and closes is seen as it is', async t => {
+    const { listen, records } = relayFixture(t, make)
+    const port = await freeTcpPort()
+    const closing = await tcpBackend(t, socket => void socket.end())
+    await listen({ binds: at(port), endpoints: [closing.endpoint] })
+    t.strictSame(await ask(port), { text: '', how: 'end' })
+    await until('it is recorded', () => records.length === 1)
+    t.match(records[0], { cause: '--', endpoint: closing.endpoint.key })
+  })
+
+  t.test('a backend that accepts and resets is seen as it is', async t => {
+    const { listen, records } = relayFixture(t, make)
+    const port = await freeTcpPort()
+    const resetting = await tcpBackend(t, socket => void setTimeout(reset, 20, socket))
+    await listen({ binds: at(port), endpoints: [resetting.endpoint] })
+    t.match(await ask(port), { text: '', how: 'ECONNRESET' })
+    await until('it is recorded', () => records.length === 1)
+    t.equal(records[0]?.cause, 'SD')
+  })
+
+  t.test(
+    'without endpoints the client is refused, and served when some come',
+    async t => {
+      const { listen, stats } = relayFixture(t, make)
+      const port = await freeTcpPort()
+      await listen({ binds: at(port), endpoints: [] })
+      t.match(await ask(port), { how: 'ECONNREFUSED' })
+      t.match(stats().binds, [{ state: 'closed', reason: 'no endpoints' }])
+      const alive = await namedBackend(t, 'alive')
+      await listen({ binds: at(port), endpoints: [alive.endpoint] })
+      t.match(await ask(port), { text: 'alive' })
+      await listen({ binds: at(port), endpoints: [] })
+      t.match(await ask(port), { how: 'ECONNREFUSED' })
+    },
+  )
+}

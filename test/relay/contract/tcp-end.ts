@@ -1,0 +1,181 @@
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import type { Socket } from 'node:net'
+import type { Test } from 'tap'
+import { wasReset } from '../../../src/relay/portable/reset.ts'
+import { reset } from '../../support/reset.ts'
+import { freeTcpPort, testHost } from '../../support/ports.ts'
+import { type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'
+import { dial, tcpBackend } from '../../support/tcp-backend.ts'
+import { until } from '../../support/until.ts'
+
+/** What a socket saw, in order: counted bytes, then how it ended. */
+const watch = (socket: Socket): { bytes: number; events: string[] } => {
+  const seen = { bytes: 0, events: [] as string[] }
+  socket.on('data', chunk => (seen.bytes += chunk.length))
+  socket.on('end', () => {
+    // Data and a reset that come together look like an end to Node; see wasReset.
+    if (!wasReset(socket)) return seen.events.push('end')
+    seen.events.push('ECONNRESET')
+    return socket.destroy()
+  })
+  socket.on('error', (error: NodeJS.ErrnoException) =>
+    seen.events.push(error.code ?? error.message),
+  )
+  socket.on('close', () => seen.events.push('close'))
+  return seen
+}
+
+const first = async <T>(list: readonly T[]): Promise<T> => {
+  await until('there is one', () => list.length > 0)
+  const [item] = list
+  if (item === undefined) throw new Error('gone')
+  return item
+}
+
+/** Resets, idle limits and how the end of a connection is told. */
+export const tcpEndContract = (t: Test, make: MakeRelay): void => {
+  const setUp = async (t: Test, request = {}) => {
+    const fixture = relayFixture(t, make, request)
+    const port = await freeTcpPort()
+    const sockets: Socket[] = []
+    const backend = await tcpBackend(t, socket => void sockets.push(socket))
+    const binds = [{ address: testHost, port }]
+    await fixture.listen({ binds, endpoints: [backend.endpoint] })
+    const client = dial(t, port)
+    await once(client, 'connect')
+    const opposite = await first(sockets)
+    return { ...fixture, client, opposite, port, backend }
+  }
+
+  t.test('a reset by the client is a reset at the backend, after the data', async t => {
+    const { client, opposite, records } = await setUp(t)
+    const seen = watch(opposite)
+    client.write(randomBytes(100_000), () => reset(client))
+    await until('the backend saw the end', () => seen.events.includes('close'))
+    t.equal(seen.bytes, 100_000, 'all that was sent before arrived')
+    t.strictSame(seen.events, ['ECONNRESET', 'close'])
+    await until('the connection is recorded', () => records.length === 1)
+    t.match(records[0], { cause: 'CD', detail: 'ECONNRESET' })
+  })
+
+  t.test('a reset by the backend is a reset at the client, after the data', async t => {
+    const { client, opposite, records } = await setUp(t)
+    const seen = watch(client)
+    opposite.write(randomBytes(100_000), () => reset(opposite))
+    await until('the client saw the end', () => seen.events.includes('close'))
+    t.equal(seen.bytes, 100_000)
+    t.strictSame(seen.events, ['ECONNRESET', 'close'])
+    await until('the connection is recorded', () => records.length === 1)
+    t.match(records[0], { cause: 'SD', detail: 'ECONNRESET' })
+  })
+
+  t.test('data before a reset reaches a reader that is slow', async t => {
+    const { client, opposite, stats } = await setUp(t)
+    const seen = watch(client)
+    client.pause()
+    // More than what user memory holds, less than what the kernel's buffers do.
+    const bytes = 1_500_000
+    opposite.write(randomBytes(bytes))
+    await until('the relay has it all', () => stats().counters.bytesToClient === bytes)
+    reset(opposite)
+    await until('the backend is gone', () => opposite.destroyed)
+    await new Promise(resolve => setTimeout(resolve, 300))
+    client.resume()
+    await until('the client saw the end', () => seen.events.includes('close'))
+    t.equal(seen.bytes, bytes)
+    t.strictSame(seen.events, ['ECONNRESET', 'close'])
+  })
+
+  t.test('a reset passes to a side that has already half-closed', async t => {
+    const { client, opposite } = await setUp(t)
+    const seen = watch(client)
+    watch(opposite)
+    client.end('last words')
+    await once(opposite, 'end')
+    reset(opposite)
+    await until('the client saw the end', () => seen.events.includes('close'))
+    t.strictSame(seen.events, ['ECONNRESET', 'close'])
+  })
+
+  t.test('a half-closed connection without traffic is ended', async t => {
+    const { client, opposite, records } = await setUp(t, {
+      limits: { halfCloseIdleMs: 200 },
+    })
+    watch(opposite)
+    const seen = watch(client)
+    client.end()
+    await until('the client saw the end', () => seen.events.includes('close'))
+    await until('the connection is recorded', () => records.length === 1)
+    t.match(records[0], { cause: 'sD', detail: 'ETIMEDOUT' })
+  })
+
+  t.test('a half-closed connection with traffic goes on', async t => {
+    const { client, opposite, records } = await setUp(t, {
+      limits: { halfCloseIdleMs: 300 },
+    })
+    const seen = watch(client)
+    watch(opposite)
+    client.end()
+    for (let i = 0; i < 10; i += 1) {
+      opposite.write('x')
+      await new Promise(resolve => setTimeout(resolve, 100))
+    }
+    t.strictSame(seen.events, [], 'nothing ended in a second')
+    opposite.end()
+    await until('the connection is recorded', () => records.length === 1)
+    t.match(records[0], { cause: '--', bytesToClient: 10 })
+  })
+
+  t.test('an idle limit ends a connection on which nothing moves', async t => {
+    const { client, opposite, records } = await setUp(t, { limits: { tcpIdleMs: 200 } })
+    const seen = watch(client)
+    watch(opposite)
+    await until('the client saw the end', () => seen.events.includes('close'))
+    t.strictSame(seen.events, ['ECONNRESET', 'close'])
+    await until('the connection is recorded', () => records.length === 1)
+    t.match(records[0], { cause: 'cD' })
+  })
+
+  t.test('a connection whose endpoint was removed goes on', async t => {
+    const { client, opposite, listen, port } = await setUp(t)
+    const other = await tcpBackend(t, socket => void socket.end('other'))
+    const binds = [{ address: testHost, port }]
+    await listen({ binds, endpoints: [other.endpoint] })
+    client.write('still here?')
+    const [heard] = (await once(opposite, 'data')) as [Buffer]
+    t.equal(heard.toString(), 'still here?')
+    await listen({ binds, endpoints: [] })
+    opposite.write('yes')
+    const [answer] = (await once(client, 'data')) as [Buffer]
+    t.equal(answer.toString(), 'yes')
+  })
+
+  t.test('draining waits for connections, and resets them when time is up', async t => {
+    const { client, opposite, relay, records, port } = await setUp(t)
+    const seen = watch(client)
+    watch(opposite)
+    const draining = relay.drain(300)
+    const late = dial(t, port)
+    const [refused] = (await once(late, 'error')) as [NodeJS.ErrnoException]
+    t.equal(refused.code, 'ECONNREFUSED', 'nobody new is accepted')
+    opposite.write('x')
+    await once(client, 'data')
+    t.strictSame(seen.events, [], 'the open connection works')
+    t.strictSame(await draining, { reset: 1 })
+    await until('the client saw the end', () => seen.events.includes('close'))
+    t.strictSame(seen.events, ['ECONNRESET', 'close'])
+    await until('the connection is recorded', () => records.length === 1)
+    t.match(records[0], { cause: 'KD' })
+  })
+
+  t.test('draining is over as soon as the last connection is', async t => {
+    const { client, opposite, relay } = await setUp(t)
+    watch(opposite)
+    watch(client)
+    const draining = relay.drain(60_000)
+    client.end()
+    opposite.end()
+    t.strictSame(await draining, { reset: 0 })
+  })
+}

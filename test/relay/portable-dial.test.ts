@@ -1,0 +1,5 @@
+import t from 'tap'
+import { makePortableRelay } from '../support/portable-relay.ts'
+import { tcpDialContract } from './contract/tcp-dial.ts'
+
+tcpDialContract(t, makePortableRelay)

@@ -1,0 +1,96 @@
+import type { Test } from 'tap'
+import type {
+  ConnectionRecord,
+  ListenerStats,
+  Relay,
+  RelayEndpoint,
+  RelayLimits,
+  RelayListener,
+  RelayObserver,
+} from '../../src/relay/relay.ts'
+import { joinHostPort } from '../../src/util/ip.ts'
+
+/** What a test of the relay's contract may ask for. */
+export interface RelayRequest {
+  readonly limits?: Partial<RelayLimits>
+  readonly openFileLimit?: number
+}
+
+/** Makes the relay under test; the contract is the same for every kind. */
+export type MakeRelay = (
+  request: Required<RelayRequest> & { limits: RelayLimits; observer: RelayObserver },
+) => Relay
+
+export const defaultLimits: RelayLimits = {
+  dialLadderMs: [250, 500, 1000, 2000],
+  halfCloseIdleMs: 60_000,
+  tcpIdleMs: 0,
+  bufferBytes: 65_536,
+  udpReplyIdleMs: 5000,
+  udpIdleMs: 30_000,
+  udpFlowsPerListener: 16_384,
+  udpFlows: 65_536,
+  reservedFds: 64,
+}
+
+export interface RelayFixture {
+  readonly relay: Relay
+  readonly records: ConnectionRecord[]
+  readonly faults: Error[]
+  readonly pauses: boolean[]
+  /** Applies one listener and nothing else. */
+  readonly listen: (spec: Partial<RelayListener>) => Promise<void>
+  readonly stats: (id?: string) => ListenerStats
+}
+
+/** A relay with its observer written down; drained when the test ends. */
+export const relayFixture = (
+  t: Test,
+  makeRelay: MakeRelay,
+  { limits = {}, openFileLimit = 20_000 }: RelayRequest = {},
+): RelayFixture => {
+  const records: ConnectionRecord[] = []
+  const faults: Error[] = []
+  const pauses: boolean[] = []
+  const observer: RelayObserver = {
+    wants: () => true,
+    connectionClosed: record => void records.push(record),
+    bindChanged: () => {},
+    acceptPaused: paused => void pauses.push(paused),
+    fault: (_listener, error) => void faults.push(error),
+  }
+  const relay = makeRelay({
+    limits: { ...defaultLimits, ...limits },
+    openFileLimit,
+    observer,
+  })
+  t.teardown(() => relay.drain(0))
+  return {
+    relay,
+    records,
+    faults,
+    pauses,
+    listen: spec => relay.apply([listenerSpec(spec)]),
+    stats: (id = 'test') => {
+      const found = relay.stats().listeners.find(listener => listener.id === id)
+      if (found === undefined) throw new Error(`no listener ${id}`)
+      return found
+    },
+  }
+}
+
+export const listenerSpec = (spec: Partial<RelayListener>): RelayListener => ({
+  id: 'test',
+  name: 'test/service:port',
+  protocol: 'TCP',
+  binds: [],
+  endpoints: [],
+  affinityMs: 0,
+  ...spec,
+})
+
+export const endpoint = (address: string, port: number): RelayEndpoint => ({
+  key: joinHostPort(address, port),
+  address,
+  port,
+})
