@@ -68,11 +68,12 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const { source, options, log, clock = systemClock, random = Math.random } = deps
   const startedAt = Date.now()
   const registry = new Registry()
+  const connectionLog = new ConnectionLog({ log, clock })
   const relay = new PortableRelay({
     clock,
     random,
     limits: options.limits,
-    observer: new ConnectionLog({ log, clock }),
+    observer: connectionLog,
     openFileLimit: openFileLimit(),
   })
   const mode = new UserspaceMode(captureOf(options, clock, random), relay)
@@ -163,6 +164,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const close = async (): Promise<void> => {
     await stop()
     await relay.drain(0)
+    connectionLog.close()
     metrics.close()
     await Promise.all(servers.map(server => server?.close()))
   }

@@ -4,8 +4,8 @@ import type { OptionsOf } from '../config/typed.ts'
 import { answersOn } from '../demo/loopback.ts'
 import { runDemo } from '../demo/run-demo.ts'
 import { createScreen } from '../demo/screen.ts'
-import { exampleManifest, proxyOver } from '../demo/wiring.ts'
 import { systemClock } from '../util/clock.ts'
+import { exampleManifest, proxyOver } from './demo-wiring.ts'
 import { processIo } from './io.ts'
 
 const manifest = fileURLToPath(

@@ -19,8 +19,10 @@ const port = Number(portText)
 /** Time for connections in hand to end once the process has been asked to. */
 const graceMs = 300
 
-const tell = (message: BackendMessage, then?: () => void): void => {
+const tell = (message: BackendMessage, then = (): void => {}): void => {
+  // With a callback, a parent that has just gone is no uncaught error.
   if (process.connected) process.send?.(message, undefined, {}, then)
+  else then()
 }
 
 const fail = (error: NodeJS.ErrnoException): void =>
@@ -83,6 +85,7 @@ const serveUdpEcho = (): void => {
 // after the proxy. And when the demo is gone, however it went, so is this.
 process.on('SIGINT', () => {})
 process.on('disconnect', () => process.exit(0))
+if (!process.connected) process.exit(0)
 
 if (speaks === 'http') serveHttp()
 else if (speaks === 'tcp-echo') serveTcpEcho()

@@ -20,6 +20,8 @@ export interface BackendsDeps {
   readonly restartMs: number
   /** True puts all of them on ports of 127.0.0.1, which the system chooses. */
   readonly oneAddress: boolean
+  /** The backends' program; what is compiled of `backend-process.ts` by default. */
+  readonly entry?: URL
   /** Is told what happens to backends after the start. */
   readonly say: (text: string) => void
 }
@@ -28,8 +30,8 @@ export interface BackendsDeps {
 const startMs = 10_000
 const leaveMs = 1000
 
-// Beside this file, compiled or not: what runs this one runs that one too.
-const entry = new URL(
+// Compiled or not, as this file is: what runs this one runs that one too.
+const entryBesideThis = new URL(
   `./backend-process${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`,
   import.meta.url,
 )
@@ -57,8 +59,12 @@ class Slot {
   async start(): Promise<void> {
     const { name, speaks } = this.plan
     const { address, port } = this.listensOn
+    const { entry = entryBesideThis } = this.#deps
     const child = fork(entry, [speaks, name, address, String(port)], {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+      // Node's own flags of this process (a loader, a debugger's port) are not for it,
+      // but TypeScript needs its loader.
+      execArgv: entry.pathname.endsWith('.ts') ? process.execArgv : [],
     })
     this.child = child
     // Its exit is what counts; a message that can't reach a dying child is no news.

@@ -18,8 +18,8 @@ export const firstState = async (source: Source): Promise<readonly Change[]> => 
         found = problems
       },
     })
-    const { error, name } = source.status()
-    if (error !== '') throw new DemoError(`${name}: ${error}`)
+  } catch (error) {
+    throw new DemoError(error instanceof Error ? error.message : String(error))
   } finally {
     await source.close()
   }

@@ -41,6 +41,8 @@ export interface DemoDeps {
   readonly stop: AbortSignal
   /** How this Usher is called: `usher`, `node dist/cli/main.js`. */
   readonly usher: string
+  /** See `BackendsDeps`. */
+  readonly backendEntry?: URL
   /** Milliseconds before a killed backend is started again: 2000 by default. */
   readonly restartMs?: number
   /** Milliseconds between lines of live figures: 1000 by default. */
@@ -117,7 +119,7 @@ const perform = async (deps: DemoDeps, undo: Undo): Promise<number> => {
 }
 
 const setUp = async (deps: DemoDeps, undo: Undo) => {
-  const { screen, allOfLoopback, clock, restartMs = 2000 } = deps
+  const { screen, allOfLoopback, clock, restartMs = 2000, backendEntry } = deps
   const changes = await firstState(deps.manifest())
   const plan = planOf(changes)
   const backends = new Backends(plan.backends, {
@@ -125,6 +127,7 @@ const setUp = async (deps: DemoDeps, undo: Undo) => {
     restartMs,
     oneAddress: !allOfLoopback,
     say: text => screen.warn(text),
+    ...(backendEntry && { entry: backendEntry }),
   })
   undo.push(() => backends.stop())
   await backends.start()

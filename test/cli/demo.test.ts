@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { test, type Test } from 'tap'
+import t, { type Test } from 'tap'
+import { exampleManifest, proxyOver } from '../../src/cli/demo-wiring.ts'
 import { parseOptions } from '../../src/config/parse.ts'
 import { bars } from '../../src/demo/bars.ts'
 import { figuresHeader, figuresLine, figuresOf } from '../../src/demo/figures.ts'
@@ -13,10 +14,10 @@ import { createScreen } from '../../src/demo/screen.ts'
 import { flaky } from '../../src/demo/sections/flaky.ts'
 import { spread } from '../../src/demo/sections/spread.ts'
 import { sticky } from '../../src/demo/sections/sticky.ts'
-import { exampleManifest, proxyOver } from '../../src/demo/wiring.ts'
 import type { EndpointSlice, SlicePort } from '../../src/model/service.ts'
 import { systemClock } from '../../src/util/clock.ts'
 import {
+  compiledBackend,
   endpointOf,
   listen,
   servicePort,
@@ -35,6 +36,8 @@ const prefix = `127.${100 + (process.pid % 100)}`
 const skip = (await answersOn(`${prefix}.0.10`))
   ? false
   : 'this system does not answer on all of 127.0.0.0/8'
+
+const backendEntry = await compiledBackend(t)
 
 const options = parseOptions('demo', [
   '--metrics-bind-address=127.0.0.1:0',
@@ -67,6 +70,7 @@ const show = (
     clock: systemClock,
     stop: stop.signal,
     usher: 'usher',
+    backendEntry,
     ...deps,
   })
   t.teardown(async () => {
@@ -118,7 +122,7 @@ const occupy = async (t: Test, host: string, port: number) => {
   return release
 }
 
-void test('meets its expectations and leaves no process behind', { skip }, async t => {
+t.test('meets its expectations and leaves no process behind', { skip }, async t => {
   const { code, text } = show(t)
   t.equal(await code, 0, text())
   t.match(text(), /✔ all 4 expectations are met/)
@@ -131,7 +135,7 @@ void test('meets its expectations and leaves no process behind', { skip }, async
   t.strictSame(pids.filter(runs), [])
 })
 
-void test('fails, saying why, when what it shows is not so', { skip }, async t => {
+t.test('fails, saying why, when what it shows is not so', { skip }, async t => {
   const { code, text } = show(t, manifest =>
     manifest
       .replace('sessionAffinity: ClientIP', 'sessionAffinity: None')
@@ -145,14 +149,14 @@ void test('fails, saying why, when what it shows is not so', { skip }, async t =
   t.strictSame(pidsIn(text()).filter(runs), [])
 })
 
-void test('says which Service the manifest lacks', { skip }, async t => {
+t.test('says which Service the manifest lacks', { skip }, async t => {
   const { code, text } = show(t, manifest => manifest.replaceAll('flaky', 'other'))
   t.equal(await code, 1)
   t.match(text(), /can't go on: there is no TCP port of a Service flaky/)
   t.strictSame(pidsIn(text()).filter(runs), [])
 })
 
-void test('says what is wrong with the manifest', { skip }, async t => {
+t.test('says what is wrong with the manifest', { skip }, async t => {
   const { code, text } = show(t, manifest =>
     manifest.replace('port: 8080', 'port: 70000'),
   )
@@ -160,7 +164,7 @@ void test('says what is wrong with the manifest', { skip }, async t => {
   t.match(text(), /can't go on: .*Service default\/web.*port/)
 })
 
-void test('names the port of a backend that is taken', { skip }, async t => {
+t.test('names the port of a backend that is taken', { skip }, async t => {
   const release = await occupy(t, `${prefix}.10.2`, 9000)
   const { code, text } = show(t)
   t.equal(await code, 1)
@@ -171,7 +175,7 @@ void test('names the port of a backend that is taken', { skip }, async t => {
   t.equal(await again.code, 0, 'the backends that had started did not keep their ports')
 })
 
-void test('names the VIP that is taken', { skip }, async t => {
+t.test('names the VIP that is taken', { skip }, async t => {
   await occupy(t, `${prefix}.0.11`, 8080)
   const { code, text } = show(t)
   t.equal(await code, 1)
@@ -181,18 +185,14 @@ void test('names the VIP that is taken', { skip }, async t => {
   )
 })
 
-void test(
-  'has not come out well when it was stopped before its end',
-  { skip },
-  async t => {
-    const { code, stop, text } = show(t)
-    stop()
-    t.equal(await code, 1)
-    t.match(text(), /stopped before the end/)
-  },
-)
+t.test('has not come out well when it was stopped before its end', { skip }, async t => {
+  const { code, stop, text } = show(t)
+  stop()
+  t.equal(await code, 1)
+  t.match(text(), /stopped before the end/)
+})
 
-void test('makes do with 127.0.0.1 alone, and says so', async t => {
+t.test('makes do with 127.0.0.1 alone, and says so', async t => {
   const { code, text } = show(t, same, { allOfLoopback: false })
   t.equal(await code, 0, text())
   t.match(text(), /no loopback address but 127\.0\.0\.1/)
@@ -202,7 +202,7 @@ void test('makes do with 127.0.0.1 alone, and says so', async t => {
   t.match(text(), /0 failed; Usher retried [1-9]/, 'the dead backend is dead there too')
 })
 
-void test('starts a killed backend again while no request fails', { skip }, async t => {
+t.test('starts a killed backend again while no request fails', { skip }, async t => {
   const { code, text, stop } = show(t, same, staying)
   await until('live figures', () => /\d\d:\d\d:\d\d +\d/.test(text()))
   t.match(text(), `curl http://${prefix}.0.10:8080`)
@@ -221,7 +221,7 @@ void test('starts a killed backend again while no request fails', { skip }, asyn
   t.strictSame(pidsIn(text()).filter(runs), [], 'the new process has ended too')
 })
 
-void test('tells of requests that failed while it stayed up', { skip }, async t => {
+t.test('tells of requests that failed while it stayed up', { skip }, async t => {
   let lost = false
   const startProxy: DemoDeps['startProxy'] = async (source, only) => {
     const proxy = await proxyOver(options)(source, only)
@@ -242,25 +242,25 @@ void test('tells of requests that failed while it stayed up', { skip }, async t 
   t.match(text(), /meanwhile; [1-9]\d* failed\./)
 })
 
-void test('a section sees one backend that answers everything', async t => {
+t.test('a section sees one backend that answers everything', async t => {
   const { expectation } = await spread(await stageOf(t, 'web', () => 'web-1'))
   t.notOk(expectation.ok)
   t.equal(expectation.reason, 'the shares are web-1 30')
 })
 
-void test('a section sees an answer that no backend gives', async t => {
+t.test('a section sees an answer that no backend gives', async t => {
   const { expectation } = await spread(await stageOf(t, 'web', () => ''))
   t.match(expectation.reason, /30 of 30 requests failed \(an answer of no backend/)
 })
 
-void test('a section sees a client that strays', async t => {
+t.test('a section sees a client that strays', async t => {
   let turn = 0
   const stage = await stageOf(t, 'sticky', () => `sticky-${(turn++ % 3) + 1}`)
   const { expectation } = await sticky(stage)
   t.match(expectation.reason, '127.0.0.1 was answered by sticky-1 2, sticky-2 2')
 })
 
-void test('a section sees all clients sent to one backend', { skip }, async t => {
+t.test('a section sees all clients sent to one backend', { skip }, async t => {
   const stage = await stageOf(t, 'sticky', () => 'sticky-1')
   const { expectation } = await sticky({
     ...stage,
@@ -270,19 +270,19 @@ void test('a section sees all clients sent to one backend', { skip }, async t =>
   t.ok((await sticky(stage)).expectation.ok, 'one client may well stay with one')
 })
 
-void test('a section sees a dead backend that nobody met', async t => {
+t.test('a section sees a dead backend that nobody met', async t => {
   const { expectation } = await flaky(await stageOf(t, 'flaky', () => 'flaky-1'))
   t.match(expectation.reason, /counts no retry: does somebody listen for flaky-3/)
 })
 
-void test('a section sees an example without a dead backend', async t => {
+t.test('a section sees an example without a dead backend', async t => {
   const stage = await stageOf(t, 'flaky', () => 'flaky-1')
   const backends = stage.backends.filter(one => !one.dead)
   const { expectation } = await flaky({ ...stage, backends })
   t.match(expectation.reason, 'no backend of flaky is dead')
 })
 
-void test('bars are to scale, at most 30 wide, and never vanish above zero', t => {
+t.test('bars are to scale, at most 30 wide, and never vanish above zero', t => {
   const rows = [
     { name: 'a', count: 300 },
     { name: 'bb', count: 1 },
@@ -296,7 +296,7 @@ void test('bars are to scale, at most 30 wide, and never vanish above zero', t =
   t.end()
 })
 
-void test('figures are rates over the time that passed, in aligned columns', t => {
+t.test('figures are rates over the time that passed, in aligned columns', t => {
   const before = figuresOf(statusOf([servicePort('web', { accepted: 10, retries: 1 })]))
   const now = figuresOf(
     statusOf([
@@ -310,7 +310,7 @@ void test('figures are rates over the time that passed, in aligned columns', t =
   t.end()
 })
 
-void test('a plan names endpoints, knows what they speak and which are dead', t => {
+t.test('a plan names endpoints, knows what they speak and which are dead', t => {
   const at = { namespace: 'default', name: '' }
   const echoPorts = [slicePort('t', 'TCP'), slicePort('u', 'UDP')]
   const { backends } = planOf([
@@ -334,7 +334,7 @@ void test('a plan names endpoints, knows what they speak and which are dead', t 
   t.end()
 })
 
-void test('a screen uses colour only when it is told to', t => {
+t.test('a screen uses colour only when it is told to', t => {
   const said = { plain: '', coloured: '' }
   const broken = [{ name: 'all is well', ok: false, reason: 'it is not' }]
   createScreen(part => (said.plain += part), false).summary(broken)

@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import t from 'tap'
 import { decode, type DecodedObject } from '../../src/source/decode/decode.ts'
 import { decodeService } from '../../src/source/decode/service.ts'
@@ -7,10 +7,12 @@ type Fields = Record<string, unknown>
 
 const made = 7
 
+const result = (raw: unknown) => decode(raw, () => made)
+
 const decoded = (raw: unknown): DecodedObject => {
-  const result = decode(raw, () => made)
-  if (!('key' in result)) throw new Error(`not decoded: ${JSON.stringify(result)}`)
-  return result
+  const object = result(raw)
+  if (!('key' in object)) throw new Error(`not decoded: ${JSON.stringify(object)}`)
+  return object
 }
 
 const service = (
@@ -149,13 +151,13 @@ t.test(
       ],
     ]
     for (const [name, raw, ignored] of cases) {
-      const result = decoded(raw)
+      const object = decoded(raw)
       t.strictSame(
-        [result.changes, result.problems, result.ignored],
+        [object.changes, object.problems, object.ignored],
         [[], [], ignored],
         name,
       )
-      t.equal(result.key, 'Service default/web', name)
+      t.equal(object.key, 'Service default/web', name)
     }
   },
 )
@@ -295,10 +297,10 @@ t.test('all faults of one object are told at once, up to a bound', async t => {
 })
 
 t.test('a name that could forge a log line is escaped wherever it is said', async t => {
-  const result = decoded(service({}, { name: 'a\n\u001b[2J\u202e', namespace: '\r' }))
-  t.equal(result.key, '')
+  const object = decoded(service({}, { name: 'a\n\u001b[2J\u202e', namespace: '\r' }))
+  t.equal(object.key, '')
   t.equal(
-    result.problems[0]?.object,
+    object.problems[0]?.object,
     String.raw`Service "\u000d"/"a\u000a\u001b[2J\u202e"`,
   )
 })
@@ -468,7 +470,6 @@ t.test('a Node keeps its zone and addresses, internal ones first', async t => {
 })
 
 t.test('other kinds and versions are skipped, other things are malformed', async t => {
-  const result = (raw: unknown) => decode(raw, () => made)
   t.strictSame(result({ apiVersion: 'apps/v1', kind: 'Deployment' }), {
     skipped: 'apps/v1 Deployment',
   })
@@ -501,17 +502,21 @@ t.test('no input makes decoding throw, or say anything unprintable', async t => 
     fc.constantFrom('10.0.0.1', '::1', 'None', 'TCP', 'web', 80, 0, '__proto__'),
   )
   const field = fc.constantFrom(
-    ...[
-      'name',
-      'namespace',
-      'labels',
-      'type',
-      'clusterIP',
-      'clusterIPs',
-      'ports',
-      'port',
-    ],
-    ...['addresses', 'addressType', 'endpoints', 'subsets', 'ip', 'protocol', 'nodePort'],
+    'name',
+    'namespace',
+    'labels',
+    'type',
+    'clusterIP',
+    'clusterIPs',
+    'ports',
+    'port',
+    'addresses',
+    'addressType',
+    'endpoints',
+    'subsets',
+    'ip',
+    'protocol',
+    'nodePort',
   )
   const fields = fc.dictionary(
     field,
@@ -524,18 +529,20 @@ t.test('no input makes decoding throw, or say anything unprintable', async t => 
     status: fc.oneof(fields, value),
     top: fields,
   })
-  fc.assert(
-    fc.property(raw, ({ kind: both, top, ...body }) => {
-      const [apiVersion, kind] = both.split(' ')
-      const result = decoded({ ...top, ...body, apiVersion, kind })
-      const said = [result.key, result.title, ...result.problems.flatMap(Object.values)]
-      const outcomes = [result.changes, result.problems].filter(list => list.length > 0)
-      const empty = result.ignored !== '' || /^Endpoints/.test(result.title)
-      return (
-        said.every(text => /^[\x20-\x7e]*$/.test(String(text))) &&
-        (outcomes.length === 1 || (outcomes.length === 0 && empty))
-      )
-    }),
-    { numRuns: 300 },
-  )
+  const check = () =>
+    fc.assert(
+      fc.property(raw, ({ kind: both, top, ...body }) => {
+        const [apiVersion, kind] = both.split(' ')
+        const object = decoded({ ...top, ...body, apiVersion, kind })
+        const said = [object.key, object.title, ...object.problems.flatMap(Object.values)]
+        const outcomes = [object.changes, object.problems].filter(list => list.length > 0)
+        const empty = object.ignored !== '' || object.title.startsWith('Endpoints')
+        return (
+          said.every(text => /^[\x20-\x7e]*$/.test(String(text))) &&
+          (outcomes.length === 1 || (outcomes.length === 0 && empty))
+        )
+      }),
+      { numRuns: 300 },
+    )
+  t.doesNotThrow(check)
 })

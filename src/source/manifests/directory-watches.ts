@@ -19,6 +19,7 @@ export class DirectoryWatches {
   readonly #paths: readonly string[]
   readonly #onChange: () => void
   readonly #onFailure: (text: string) => void
+  readonly #watchDirectory: (directory: string) => FSWatcher
   readonly #watches = new Map<string, Watch>()
   #told = false
   #closed = false
@@ -27,7 +28,9 @@ export class DirectoryWatches {
     paths: readonly string[],
     onChange: () => void,
     onFailure: (text: string) => void,
+    watchDirectory: (directory: string) => FSWatcher = directory => watch(directory),
   ) {
+    this.#watchDirectory = watchDirectory
     this.#paths = paths
     this.#onChange = onChange
     this.#onFailure = onFailure
@@ -65,7 +68,7 @@ export class DirectoryWatches {
     // A directory that is not there can't be watched; the poll sees it come.
     if (identity === '') return false
     try {
-      const watcher = watch(directory)
+      const watcher = this.#watchDirectory(directory)
       this.#watches.set(directory, { watcher, identity, concerns })
       watcher.on('change', (_, name) => this.#changed(directory, watcher, name))
       watcher.on('error', error => {

@@ -1,11 +1,12 @@
-import type { Composer, Document, LineCounter, Parser } from 'yaml'
+import type * as Yaml from 'yaml'
 import { printable } from '../decode/printable.ts'
 import type { RawDocument } from './parse-documents.ts'
 import { twinKey } from './twin-keys.ts'
 import { pacer } from './pacer.ts'
 
-/** A parsed document takes some fifty times its text in memory; JSON has no such limit. */
-const mostDocumentChars = 8 * 1024 * 1024
+// A document is taken apart in one go, and takes some fifty times its text in memory.
+// JSON has no such limit.
+const mostDocumentChars = 4 * 1024 * 1024
 
 /** Finding what an alias stands for takes the longer the more there are. */
 const mostAliases = 1000
@@ -29,7 +30,7 @@ export const parseYaml = async (text: string): Promise<RawDocument[]> => {
     logLevel: 'error',
   })
   const documents: RawDocument[] = []
-  const take = (found: Iterable<Document>) => {
+  const take = (found: Iterable<Yaml.Document>) => {
     for (const document of found)
       documents.push(rawDocument(document, documents.length + 1, lines, yaml))
   }
@@ -44,9 +45,9 @@ export const parseYaml = async (text: string): Promise<RawDocument[]> => {
 const feed = async (
   text: string,
   lexer: { lex(source: string): Iterable<string> },
-  parser: Parser,
-  composer: Composer,
-  take: (found: Iterable<Document>) => void,
+  parser: Yaml.Parser,
+  composer: Yaml.Composer,
+  take: (found: Iterable<Yaml.Document>) => void,
 ): Promise<void> => {
   const pause = pacer()
   let chars = 0
@@ -54,7 +55,7 @@ const feed = async (
   for (const lexeme of lexer.lex(text)) {
     chars += lexeme.length
     if (chars > mostDocumentChars)
-      throw new Error('is larger than 8 MiB; split it, or write it as JSON')
+      throw new Error('is larger than 4 MiB; split it, or write it as JSON')
     if (lexeme.startsWith('*') && ++aliases > mostAliases)
       throw new Error(`has more than ${mostAliases} aliases; write the values out`)
     for (const token of parser.next(lexeme)) {
@@ -72,10 +73,10 @@ const feed = async (
 const tooDeep = 'it is nested too deeply'
 
 const rawDocument = (
-  document: Document,
+  document: Yaml.Document,
   number: number,
-  lines: LineCounter,
-  yaml: typeof import('yaml'),
+  lines: Yaml.LineCounter,
+  yaml: typeof Yaml,
 ): RawDocument => {
   const at = (offset: number, message: string): RawDocument => {
     const error = `line ${lines.linePos(offset).line}: ${printable(message, 300)}`

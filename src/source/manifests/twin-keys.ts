@@ -1,4 +1,4 @@
-import type { Document } from 'yaml'
+import type * as Yaml from 'yaml'
 import { show } from '../decode/printable.ts'
 
 export interface TwinKey {
@@ -11,8 +11,8 @@ export interface TwinKey {
  * the two its writer meant nobody knows. Takes time in proportion to the text.
  */
 export const twinKey = (
-  document: Document,
-  { isScalar, visit }: typeof import('yaml'),
+  document: Yaml.Document,
+  { isScalar, visit }: typeof Yaml,
 ): TwinKey | undefined => {
   let found: TwinKey | undefined
   visit(document, {

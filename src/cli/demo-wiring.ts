@@ -1,0 +1,33 @@
+import type { OptionsOf } from '../config/typed.ts'
+import type { DemoProxy } from '../demo/run-demo.ts'
+import { createLog } from '../observe/log.ts'
+import { startProxy } from '../proxy.ts'
+import { manifestSource } from '../source/manifests/manifest-source.ts'
+import type { Source } from '../source/source.ts'
+import { relayLimits } from './serve.ts'
+import { version } from './version.ts'
+
+export const exampleManifest = (path: string): Source => manifestSource({ paths: [path] })
+
+/**
+ * Starts the real proxy for the demo, as `usher run` would. With `proxyPortsOnly` it
+ * listens on no VIP, but on ports of 127.0.0.1.
+ */
+export const proxyOver =
+  (options: OptionsOf<'demo'>) =>
+  async (source: Source, proxyPortsOnly: boolean): Promise<DemoProxy> =>
+    startProxy({
+      source,
+      log: await createLog({ level: options.logLevel, format: options.logFormat }),
+      options: {
+        version: version(),
+        capture: proxyPortsOnly ? 'none' : options.capture,
+        bindAddress: proxyPortsOnly ? '127.0.0.1' : options.bindAddress,
+        proxyPortRange: options.proxyPortRange,
+        metricsBindAddress: options.metricsBindAddress,
+        healthzBindAddress: options.healthzBindAddress,
+        syncPeriod: 30_000,
+        minSyncPeriod: 0,
+        limits: relayLimits(options),
+      },
+    })
