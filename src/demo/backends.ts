@@ -14,7 +14,7 @@ export interface Backend extends PlannedBackend {
   readonly listensOn: { readonly address: string; readonly port: number }
 }
 
-export interface BackendsDeps {
+interface BackendsDeps {
   readonly clock: Clock
   /** Between the death of a backend and its new start. */
   readonly restartMs: number

@@ -1,15 +1,19 @@
 import type { Clock, Timer } from '../util/clock.ts'
-import { askHttp, askUdpEcho, type Answer } from './clients.ts'
+import { askHttp, openUdpClient, type Answer } from './clients.ts'
 import { targetOf, type Stage } from './stage.ts'
 
 /** 20 requests a second. */
 const paceMs = 50
 
 /** What the demo's own traffic came to. */
-export interface Outcome {
+interface Outcome {
   asked: number
   failed: number
 }
+
+const failureOf = (error: unknown): Answer => ({
+  error: error instanceof Error ? error.message : String(error),
+})
 
 /**
  * Keeps the figures moving, gently, and is the proof that killing a backend fails no
@@ -20,12 +24,13 @@ export const startBackground = (
   clock: Clock,
   onFailure: (text: string) => void,
 ): { readonly outcome: Readonly<Outcome>; stop(): Promise<void> } => {
+  const udp = openUdpClient()
   const outcome: Outcome = { asked: 0, failed: 0 }
   const underway = new Set<Promise<void>>()
   const ask = async (service: string, asking: () => Promise<Answer>): Promise<void> => {
     outcome.asked += 1
     // A Service that was taken out of the manifest has no target: that is a failure too.
-    const answer = await asking().catch((error: unknown) => ({ error: String(error) }))
+    const answer = await asking().catch(failureOf)
     if (!('error' in answer)) return
     outcome.failed += 1
     onFailure(`a request to ${service} failed: ${answer.error}`)
@@ -42,7 +47,7 @@ export const startBackground = (
     const service = services[turn++ % services.length] ?? 'web'
     track(ask(service, async () => askHttp(targetOf(stage, service))))
     if (turn % services.length === 0)
-      track(ask('echo', async () => askUdpEcho(targetOf(stage, 'echo', 'UDP'))))
+      track(ask('echo', async () => udp.ask(targetOf(stage, 'echo', 'UDP'))))
   }
   step()
   return {
@@ -50,6 +55,7 @@ export const startBackground = (
     stop: async () => {
       clock.clearTimeout(timer)
       await Promise.all(underway)
+      udp.close()
     },
   }
 }

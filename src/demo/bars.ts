@@ -1,4 +1,4 @@
-export interface Bar {
+interface Bar {
   readonly name: string
   readonly count: number
   readonly note?: string

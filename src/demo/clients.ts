@@ -49,19 +49,51 @@ export const askTcpEcho = (target: Target): Promise<Answer> =>
     socket.end('hello\n')
   })
 
-/** One datagram from a port of its own, and its reply. Never rejects. */
-export const askUdpEcho = (target: Target): Promise<Answer> =>
-  new Promise(resolve => {
-    const socket = createSocket('udp4')
-    const settle = (answer: Answer): void => {
-      clearTimeout(timer)
-      socket.close()
-      resolve(answer)
-    }
-    const timer = setTimeout(() => settle({ error: 'no reply in 2 s' }), udpTimeoutMs)
-    socket.once('error', error => settle({ error: error.message }))
-    socket.once('message', reply => settle(read(reply.toString())))
-    // A connected socket is told when its datagram is refused.
-    socket.once('connect', () => socket.send('hello\n'))
-    socket.connect(target.port, target.address)
+/** A UDP client that keeps its port, so that all its datagrams are one flow to Usher. */
+interface UdpClient {
+  /** One datagram and its reply. Never rejects. */
+  ask(target: Target): Promise<Answer>
+  close(): void
+}
+
+export const openUdpClient = (): UdpClient => {
+  const socket = createSocket('udp4')
+  const waiting = new Map<string, (answer: Answer) => void>()
+  let sent = 0
+  // Replies may come out of order, or not at all: each says what it is the reply to.
+  socket.on('message', reply => {
+    const text = reply.toString()
+    waiting.get(text.split(' ').at(-1) ?? '')?.(read(text))
   })
+  const failAll = (error: string): void => {
+    for (const settle of waiting.values()) settle({ error })
+  }
+  socket.on('error', error => failAll(error.message))
+  const ask = ({ address, port }: Target): Promise<Answer> =>
+    new Promise(resolve => {
+      const token = String(++sent)
+      const settle = (answer: Answer): void => {
+        clearTimeout(timer)
+        waiting.delete(token)
+        resolve(answer)
+      }
+      const timer = setTimeout(() => settle({ error: 'no reply in 2 s' }), udpTimeoutMs)
+      waiting.set(token, settle)
+      socket.send(`hello ${token}`, port, address, error => {
+        if (error) settle({ error: error.message })
+      })
+    })
+  const close = (): void => {
+    failAll('the client was closed')
+    socket.close()
+  }
+  return { ask, close }
+}
+
+/** One datagram from a port of its own, and its reply. Never rejects. */
+export const askUdpEcho = async (target: Target): Promise<Answer> => {
+  const client = openUdpClient()
+  const answer = await client.ask(target)
+  client.close()
+  return answer
+}

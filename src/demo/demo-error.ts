@@ -4,9 +4,9 @@ export class DemoError extends Error {
 }
 
 /**
- * The one line that says a port is taken. Two demos use the same addresses, so another
- * one is the likeliest reason.
+ * Says that a port is taken. Two demos use the same addresses, so another one is the
+ * likeliest reason.
  */
 export const portInUse = (address: string, wantedBy: string): string =>
-  `${address} (${wantedBy}) is already in use. Is another demo running? ` +
-  'Stop it, or whatever else listens there, and try again.'
+  `${address} (${wantedBy}) is already in use.\n` +
+  '  Is another demo running? Stop it, or whatever else listens there, and try again.'

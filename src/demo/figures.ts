@@ -1,7 +1,7 @@
 import type { StatusDocument } from '../observe/status.ts'
 
 /** What one line of live figures is made of, summed over all ServicePorts. */
-export interface Figures {
+interface Figures {
   /** TCP connections accepted since Usher started; the demo makes one for each request. */
   readonly accepted: number
   /** TCP connections and UDP flows open now. */

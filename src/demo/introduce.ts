@@ -1,8 +1,8 @@
-import type { StatusDocument, VipStatus } from '../observe/status.ts'
+import type { VipStatus } from '../observe/status.ts'
 import type { Backend } from './backends.ts'
 import type { PlannedBackend } from './plan.ts'
 import type { Screen } from './screen.ts'
-import { textOfTarget, targetOf, type Stage } from './stage.ts'
+import { servicePortOf, targetOf, textOfTarget, type Stage } from './stage.ts'
 
 const vipText = ({ vip, listen }: VipStatus): string =>
   vip === listen ? vip : `${vip}, dial ${listen}`
@@ -10,25 +10,28 @@ const vipText = ({ vip, listen }: VipStatus): string =>
 /** Every Service with its address and what stands behind it. */
 export const showServices = (
   screen: Screen,
-  { servicePorts }: StatusDocument,
-  plan: readonly PlannedBackend[],
+  stage: Stage,
   running: readonly Backend[],
 ): void => {
-  for (const { servicePort, protocol, vips } of servicePorts) {
-    const service = /^[^/]*\/([^:]*)/.exec(servicePort)?.[1] ?? ''
-    const behind = plan.filter(
-      one => one.service === service && one.protocol === protocol,
-    )
-    const names = behind.map(({ name, dead }) => {
+  const shown = new Map<string, readonly PlannedBackend[]>()
+  for (const one of stage.backends) {
+    const key = `${one.service} ${one.protocol}`
+    shown.set(key, [...(shown.get(key) ?? []), one])
+  }
+  for (const [first, ...others] of shown.values()) {
+    if (!first) continue
+    const { service, protocol } = first
+    const { vips } = servicePortOf(stage, service, protocol)
+    const names = [first, ...others].map(({ name, dead }) => {
       const pid = running.find(r => r.name === name && r.protocol === protocol)?.pid
       return dead ? `${name} (dead)` : `${name} (pid ${pid ?? '?'})`
     })
     screen.row(service, `${protocol} ${vips.map(vipText).join(', ')}`, 6)
-    screen.quiet(`          → ${names.join(', ') || 'nobody'}`)
+    screen.quiet(`          → ${names.join(', ')}`)
   }
 }
 
-export interface Addresses {
+interface Addresses {
   readonly stage: Pick<Stage, 'status'>
   readonly running: readonly Backend[]
   /** `ip:port`; '' when it is off. */

@@ -5,7 +5,7 @@ import { figuresHeader, figuresLine, figuresOf } from './figures.ts'
 import type { Screen } from './screen.ts'
 import type { Stage } from './stage.ts'
 
-export interface LiveDeps {
+interface LiveDeps {
   readonly stage: Pick<Stage, 'status'>
   readonly screen: Screen
   readonly clock: Clock

@@ -1,7 +1,7 @@
 import type { Change, EndpointSlice, Protocol, Service } from '../model/service.ts'
 
 /** What a backend process does with what it gets. */
-export type Speaks = 'http' | 'tcp-echo' | 'udp-echo'
+type Speaks = 'http' | 'tcp-echo' | 'udp-echo'
 
 /** One endpoint of the example, and the process that is to stand there. */
 export interface PlannedBackend {
@@ -24,7 +24,7 @@ export interface Plan {
 }
 
 /** Endpoints on this node get no process. */
-export const deadNode = 'dead-node'
+const deadNode = 'dead-node'
 
 const speaks = (protocol: Protocol, portName: string): Speaks =>
   protocol === 'UDP' ? 'udp-echo' : portName === 'http' ? 'http' : 'tcp-echo'

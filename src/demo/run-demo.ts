@@ -3,7 +3,7 @@ import type { StatusDocument } from '../observe/status.ts'
 import type { Source } from '../source/source.ts'
 import type { Clock } from '../util/clock.ts'
 import { Backends, type Backend } from './backends.ts'
-import { DemoError, portInUse } from './demo-error.ts'
+import { DemoError } from './demo-error.ts'
 import type { Expectation } from './expectation.ts'
 import { firstState } from './first-state.ts'
 import { showServices, showWhatToType } from './introduce.ts'
@@ -65,24 +65,13 @@ export const runDemo = async (deps: DemoDeps): Promise<number> => {
   try {
     return await perform(deps, undo)
   } catch (error) {
-    const reason = reasonOf(error)
-    if (reason === undefined) throw error
+    if (!(error instanceof DemoError)) throw error
     deps.screen.line()
-    deps.screen.warn(`The demo can't go on: ${reason}`)
+    deps.screen.warn(`The demo can't go on: ${error.message}`)
     return 1
   } finally {
     await unwind(undo)
   }
-}
-
-/** What to tell of an error; undefined for one that is a fault of the program. */
-const reasonOf = (error: unknown): string | undefined => {
-  if (error instanceof DemoError) return error.message
-  if (!(error instanceof Error) || !('code' in error)) return undefined
-  const where = 'address' in error && 'port' in error ? [error.address, error.port] : []
-  return error.code === 'EADDRINUSE' && where.length > 0
-    ? portInUse(where.join(':'), 'metrics or health')
-    : error.message
 }
 
 /** The last step first; one that fails does not keep the others from being done. */
@@ -100,9 +89,9 @@ const perform = async (deps: DemoDeps, undo: Undo): Promise<number> => {
   screen.line(
     'Clients dial a Service. Usher passes each connection on to one of its backends.',
   )
-  screen.line()
   const { stage, proxy, backends } = await setUp(deps, undo)
-  showServices(screen, stage.status(), stage.backends, backends.list())
+  screen.line()
+  showServices(screen, stage, backends.list())
 
   const expectations = await showSections(stage, screen, stop)
   if (once) {
@@ -133,6 +122,7 @@ const setUp = async (deps: DemoDeps, undo: Undo) => {
   await backends.start()
 
   if (!allOfLoopback) {
+    screen.line()
     screen.line()
     screen.warn(
       'This system has no loopback address but 127.0.0.1. So backends get ports',

@@ -37,6 +37,7 @@ export class RetryPlan<E extends { readonly key: string }> {
   #step = 0
   #round = 0
   #pausing = false
+  #pauseEnds = 0
   #refused = false
   #local = false
 
@@ -117,10 +118,16 @@ export class RetryPlan<E extends { readonly key: string }> {
   #pause(now: number): NextStep<E> {
     const left = this.#deadline - now
     if (left <= 0) return giveUp
+    // An earlier attempt that fails during a pause must not make it longer.
+    if (!this.#pausing) this.#pauseEnds = now + this.#nextPause()
+    this.#pausing = true
+    return { action: 'wait', ms: Math.min(Math.max(this.#pauseEnds - now, 0), left) }
+  }
+
+  #nextPause(): number {
     const pause = Math.min(firstPauseMs * 2 ** this.#round, longestPauseMs)
     this.#round += 1
-    this.#pausing = true
-    return { action: 'wait', ms: Math.min(pause * (0.5 + this.#random()), left) }
+    return pause * (0.5 + this.#random())
   }
 
   #settle(key: string): void {

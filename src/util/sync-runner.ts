@@ -60,6 +60,7 @@ export class SyncRunner {
     this.#due = Infinity
     this.#running = true
     this.#again = false
+    this.#fill()
     this.#tokens -= 1
     try {
       await this.#deps.sync()
@@ -70,19 +71,29 @@ export class SyncRunner {
     }
     this.#running = false
     if (this.#closed) return
+    const token = this.#untilToken()
+    if (this.#again) this.#schedule(token)
+    else this.#schedule(Math.max(this.#pause(), token))
+  }
+
+  /** Milliseconds until the next run that nobody asks for. */
+  #pause(): number {
     const { maxMs } = this.#deps
-    if (this.#again) this.#schedule(this.#untilToken())
-    else if (this.#failures === 0) this.#schedule(maxMs)
-    else this.#schedule(Math.min(firstRetryMs * 2 ** (this.#failures - 1), maxMs))
+    if (this.#failures === 0) return maxMs
+    return Math.min(firstRetryMs * 2 ** (this.#failures - 1), maxMs)
   }
 
   /** Milliseconds until there is a token. */
   #untilToken(): number {
+    this.#fill()
+    return this.#tokens >= 1 ? 0 : (1 - this.#tokens) * this.#deps.minMs
+  }
+
+  #fill(): void {
     const { clock, minMs } = this.#deps
-    if (minMs === 0) return 0
     const now = clock.now()
-    this.#tokens = Math.min(burst, this.#tokens + (now - this.#filledAt) / minMs)
+    const earned = minMs === 0 ? burst : (now - this.#filledAt) / minMs
+    this.#tokens = Math.min(burst, this.#tokens + earned)
     this.#filledAt = now
-    return this.#tokens >= 1 ? 0 : (1 - this.#tokens) * minMs
   }
 }

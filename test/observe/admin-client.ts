@@ -6,7 +6,7 @@ import { startAdminServer } from '../../src/observe/admin-server.ts'
 import { createLog } from '../../src/observe/log.ts'
 import type { Bind } from '../../src/relay/relay.ts'
 import { splitHostPort } from '../../src/util/ip.ts'
-import { FakeClock } from './fake-clock.ts'
+import { FakeClock } from '../support/fake-clock.ts'
 
 /** A server with a fake clock and its log records. */
 export const start = async (t: Test, routes: Routes, bind: Bind) => {

@@ -7,7 +7,7 @@ import type { LogLevel } from '../../src/observe/log.ts'
 import { causeText } from '../../src/relay/cause.ts'
 import type { Cause } from '../../src/relay/cause.ts'
 import type { BindState, ConnectionRecord } from '../../src/relay/relay.ts'
-import { FakeClock } from './fake-clock.ts'
+import { FakeClock } from '../support/fake-clock.ts'
 
 const capture = async (level: LogLevel) => {
   const lines: string[] = []

@@ -5,7 +5,7 @@ import { Health } from '../../src/observe/health.ts'
 import { buildStatusDocument } from '../../src/observe/status-document.ts'
 import type { StatusInput } from '../../src/observe/status-document.ts'
 import type { Bind, BindState, ListenerStats } from '../../src/relay/relay.ts'
-import { FakeClock } from './fake-clock.ts'
+import { FakeClock } from '../support/fake-clock.ts'
 
 const endpoint = (address: string, some: Partial<Endpoint> = {}): Endpoint => ({
   address,

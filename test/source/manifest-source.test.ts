@@ -17,7 +17,7 @@ import {
   manifestSource,
   type ManifestSourceOptions,
 } from '../../src/source/manifests/manifest-source.ts'
-import { FakeClock } from '../observe/fake-clock.ts'
+import { FakeClock } from '../support/fake-clock.ts'
 import { until } from '../support/until.ts'
 
 const service = (name: string, port: number | string = 80, more = ''): string =>
@@ -301,30 +301,52 @@ t.test('a kind that is passed over is said once, not at each read', async t => {
   ])
 })
 
-t.test(
-  'a sink that throws is told as an error, and the state is offered again',
-  async t => {
-    const directory = t.testdir({ 'a.yaml': service('a') })
-    let failing = false
-    let taken = 0
-    const source = manifestSource({ paths: [directory], pollMs: 10 })
-    t.teardown(() => source.close())
-    await source.start({
-      apply: () => {
-        if (failing) throw new Error('no room')
-        taken++
-      },
-      synced: () => {},
-      problems: () => {},
-    })
-    failing = true
-    writeFileSync(join(directory, 'a.yaml'), service('a', 81))
-    await until('the error', () => source.status().error === 'no room')
-    failing = false
-    await until('the state is taken', () => taken === 2)
-    t.equal(source.status().error, '')
-  },
-)
+t.test('a change during a read causes one more', async t => {
+  const directory = t.testdir({ real: { 'a.yaml': service('a') } })
+  // Behind a link, where no watch sees it: only reload does.
+  symlinkSync('real/a.yaml', join(directory, 'a.yaml'))
+  const source = manifestSource({ paths: [join(directory, 'a.yaml')], pollMs: never })
+  t.teardown(() => source.close())
+  const told: unknown[] = []
+  await source.start({
+    apply: changes => {
+      for (const { object } of changes)
+        if (object && 'ports' in object) told.push(object.ports[0]?.port)
+      if (told.length > 1) return
+      writeFileSync(join(directory, 'real/a.yaml'), service('a', 81))
+      for (let again = 0; again < 10; again++) source.reload()
+    },
+    synced: () => {},
+    problems: () => {},
+  })
+  await until('the change', () => told.length === 2)
+  t.strictSame(told, [80, 81])
+})
+
+t.test('a state that the sink could not take is offered again', async t => {
+  const directory = t.testdir({ real: { 'a.yaml': service('a') } })
+  symlinkSync('real/a.yaml', join(directory, 'a.yaml'))
+  let failing = false
+  let taken = 0
+  const paths = [join(directory, 'a.yaml')]
+  const source = manifestSource({ paths, pollMs: 10 })
+  t.teardown(() => source.close())
+  await source.start({
+    apply: () => {
+      if (failing) throw new Error('no room')
+      taken++
+    },
+    synced: () => {},
+    problems: () => {},
+  })
+  failing = true
+  writeFileSync(join(directory, 'real/a.yaml'), service('a', 81))
+  await until('the error', () => source.status().error === 'no room')
+  failing = false
+  // Well before the file is old enough to be looked at again for its own sake.
+  await until('the state is taken', () => taken === 2, 1000)
+  t.equal(source.status().error, '')
+})
 
 t.test('close ends watching, polling and what is on its way', async t => {
   const f = fixture(t, { 'a.yaml': service('a') }, { pollMs: 5 })
@@ -345,6 +367,25 @@ t.test('a source that is closed while it starts says nothing', async t => {
   await f.source.close()
   await started
   t.strictSame([f.batches, f.synced()], [[], 0])
+})
+
+t.test('a directory that was replaced is watched under its old name', async t => {
+  const directory = t.testdir({ a: {} })
+  const path = join(directory, 'a')
+  let changes = 0
+  const watches = new DirectoryWatches(
+    [path],
+    () => changes++,
+    text => t.fail(text),
+  )
+  t.teardown(() => watches.close())
+  t.ok(await watches.renew())
+  t.notOk(await watches.renew(), 'there is nothing new')
+  renameSync(path, join(directory, 'b'))
+  mkdirSync(path)
+  t.ok(await watches.renew())
+  writeFileSync(join(path, 'a.yaml'), '')
+  await until('the change', () => changes > 0)
 })
 
 const full = (): never => {

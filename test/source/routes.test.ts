@@ -5,7 +5,7 @@ import type { HostWatchTimes } from '../../src/source/routes/host-watch.ts'
 import { parseRoute } from '../../src/source/routes/parse-route.ts'
 import { resolverFrom, type Resolved } from '../../src/source/routes/resolve-host.ts'
 import { routeSource } from '../../src/source/routes/route-source.ts'
-import { FakeClock } from '../observe/fake-clock.ts'
+import { FakeClock } from '../support/fake-clock.ts'
 import { until } from '../support/until.ts'
 
 t.test('a route is read in all the forms it may have', async t => {

@@ -25,10 +25,30 @@ export interface Dialler {
 }
 
 interface Try {
+  readonly dial: Dial
   readonly socket: Socket
   readonly backend: Backend
   readonly startedAt: number
   readonly record: Attempt
+}
+
+const kTry = Symbol('try')
+
+/** A socket that knows for which attempt it is dialled, as long as the dial lasts. */
+interface DialledSocket extends Socket {
+  [kTry]?: Try | undefined
+}
+
+// They stay on the socket that wins, and cost it nothing once it has no attempt.
+
+function onConnect(this: DialledSocket): void {
+  const attempt = this[kTry]
+  attempt?.dial.won(attempt)
+}
+
+function onError(this: DialledSocket, error: NodeJS.ErrnoException): void {
+  const attempt = this[kTry]
+  attempt?.dial.lost(attempt, error)
 }
 
 /**
@@ -49,7 +69,6 @@ export class Dial {
   /** Descriptors taken beyond the one that the caller paid for. */
   #extraFds = 0
   #lastError = ''
-  #over = false
 
   constructor(context: DialContext, client: string, dialler: Dialler) {
     this.#context = context
@@ -96,7 +115,7 @@ export class Dial {
     if (this.attempts.length > 0) counters.dialRetries += 1
     const record: Attempt = { endpoint: backend.key, result: 'pending', ms: 0 }
     this.attempts.push(record)
-    const socket = connect({
+    const socket: DialledSocket = connect({
       host: backend.address,
       port: backend.port,
       allowHalfOpen: true,
@@ -104,27 +123,24 @@ export class Dial {
       autoSelectFamily: false,
       highWaterMark: limits.bufferBytes,
     } as TcpNetConnectOpts)
-    const attempt: Try = { socket, backend, startedAt: clock.now(), record }
+    const attempt: Try = { dial: this, socket, backend, startedAt: clock.now(), record }
     this.#tries.push(attempt)
-    socket.on('connect', () => this.#won(attempt))
-    socket.on('error', error => this.#lost(attempt, error))
+    socket[kTry] = attempt
+    socket.on('connect', onConnect)
+    socket.on('error', onError)
   }
 
-  #won(attempt: Try): void {
-    if (this.#over) return
+  won(attempt: Try): void {
     const { counters, balancer } = this.#context
     const { socket, backend, record } = attempt
     this.#settle(attempt, 'connected')
     countDialTime(counters, record.ms)
     balancer.succeeded(this.#client, backend)
     this.#finish('lost')
-    socket.removeAllListeners('connect')
-    socket.removeAllListeners('error')
     this.#dialler.connected(socket, backend)
   }
 
-  #lost(attempt: Try, error: NodeJS.ErrnoException): void {
-    if (this.#over) return
+  lost(attempt: Try, error: NodeJS.ErrnoException): void {
     const { backend } = attempt
     const code = errorCode(error)
     this.#lastError = `${code} from ${backend.key}`
@@ -145,7 +161,6 @@ export class Dial {
 
   /** Ends the timer and the attempts that are still under way. */
   #finish(result: 'lost' | 'timeout' | 'cancelled'): void {
-    this.#over = true
     this.#context.clock.clearTimeout(this.#timer)
     for (const attempt of this.#tries.slice()) {
       const silent = this.#settle(attempt, result) >= this.#firstStepMs
@@ -157,6 +172,8 @@ export class Dial {
   /** Notes the result of an attempt, and returns how many milliseconds it took. */
   #settle(attempt: Try, result: string): number {
     const { record, startedAt } = attempt
+    const socket: DialledSocket = attempt.socket
+    socket[kTry] = undefined
     record.result = result
     record.ms = this.#context.clock.now() - startedAt
     this.#tries.splice(this.#tries.indexOf(attempt), 1)

@@ -7,6 +7,7 @@ import type {
   RelayObserver,
 } from '../relay.ts'
 import type { AcceptGate } from './accept-gate.ts'
+import type { Patrol } from './patrol.ts'
 import type { UdpFlows } from './udp-flows.ts'
 import type { Undelivered } from './undelivered.ts'
 
@@ -18,6 +19,7 @@ export interface RelayEnv {
   readonly observer: RelayObserver
   readonly budget: FdBudget
   readonly undelivered: Undelivered
+  readonly patrol: Patrol
   readonly udpFlows: UdpFlows
   /** The gates of all servers, worked together when descriptors run out. */
   readonly gates: Set<AcceptGate>

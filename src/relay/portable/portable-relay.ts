@@ -11,6 +11,7 @@ import type {
   RelayObserver,
   RelayStats,
 } from '../relay.ts'
+import { Patrol } from './patrol.ts'
 import type { PortListener, RelayEnv } from './port-listener.ts'
 import { TcpListener } from './tcp-listener.ts'
 import { UdpFlows } from './udp-flows.ts'
@@ -52,6 +53,7 @@ export class PortableRelay implements Relay {
       budget,
       gates,
       undelivered: new Undelivered(clock),
+      patrol: new Patrol(clock, limits.halfCloseIdleMs),
       udpFlows: new UdpFlows(clock, limits),
       isOwn: (address, port) => this.#udpBinds.has(bindKey({ address, port })),
     }

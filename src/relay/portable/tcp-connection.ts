@@ -6,18 +6,26 @@ import { countFailure } from '../counters.ts'
 import { errorCode } from '../dial-errors.ts'
 import type { ConnectionRecord, RelayObserver } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
-import { Dial, type DialContext } from './dial.ts'
+import { Dial, type DialContext, type Dialler } from './dial.ts'
 import { reset, wasReset } from './reset.ts'
+import type { Patrol, Patrolled } from './patrol.ts'
 import type { Undelivered } from './undelivered.ts'
 
 /** What a connection needs of the listener that accepted it. */
 export interface ConnectionContext extends DialContext {
   readonly name: string
   readonly undelivered: Undelivered
+  readonly patrol: Patrol
   readonly observer: RelayObserver
   /** Said once, when both sockets are closed. */
   ended(connection: TcpConnection): void
 }
+
+/**
+ * Idle time before the first probe; Node adds an interval of 1 s and 10 probes. Go's 15 s,
+ * as kube-proxy had.
+ */
+const keepAliveIdleMs = 15_000
 
 const kConnection = Symbol('connection')
 const kPeer = Symbol('peer')
@@ -34,7 +42,13 @@ interface RelayedSocket extends Socket {
 function onData(this: RelayedSocket, chunk: Buffer): void {
   const peer = this[kPeer]
   if (peer === undefined) this[kConnection].hold(chunk)
-  else if (!peer.write(chunk)) this.pause()
+  else if (!peer.write(chunk)) waitForDrain(this, peer)
+}
+
+/** Back-pressure: nothing more is read until what is written has gone. */
+const waitForDrain = (from: RelayedSocket, to: RelayedSocket): void => {
+  from.pause()
+  if (to.listenerCount('drain') === 0) to.on('drain', onDrain)
 }
 
 function onDrain(this: RelayedSocket): void {
@@ -63,21 +77,19 @@ const adopt = (socket: Socket, connection: TcpConnection): RelayedSocket => {
   relayed[kConnection] = connection
   relayed[kPeer] = undefined
   relayed.on('data', onData)
-  relayed.on('drain', onDrain)
   relayed.on('end', onEnd)
   relayed.on('error', onError)
-  relayed.on('timeout', onTimeout)
   relayed.on('close', onClose)
   return relayed
 }
 
 /** One relayed TCP connection: accepted, dialled, copied both ways, closed, recorded. */
-export class TcpConnection {
+export class TcpConnection implements Dialler, Patrolled {
   readonly #context: ConnectionContext
   readonly #client: RelayedSocket
   readonly #clientAddress: string
   readonly #clientPort: number
-  readonly #acceptedAt: number
+  readonly acceptedAt: number
   #connectedAt = 0
   #dial: Dial | undefined
   #record: Dial['attempts'] = []
@@ -87,17 +99,22 @@ export class TcpConnection {
   #held: Buffer[] = []
   #heldBytes = 0
   #openSockets = 1
+  /** When half-closed: the socket whose side has not ended. */
+  #openWay: RelayedSocket
   #cause: Cause = '--'
   #detail = ''
 
   constructor(context: ConnectionContext, client: Socket) {
     this.#context = context
-    this.#acceptedAt = context.clock.now()
+    this.acceptedAt = context.clock.now()
     this.#clientAddress = unmapped(client.remoteAddress ?? '')
     this.#clientPort = client.remotePort ?? 0
     // Reading starts now: only a socket that is read tells that its peer has left.
     this.#client = adopt(client, this)
-    if (context.limits.tcpIdleMs > 0) client.setTimeout(context.limits.tcpIdleMs)
+    this.#openWay = this.#client
+    const { tcpIdleMs } = context.limits
+    if (tcpIdleMs > 0) this.#client.setTimeout(tcpIdleMs).on('timeout', onTimeout)
+    context.patrol.accepted(this)
   }
 
   start(): void {
@@ -120,7 +137,7 @@ export class TcpConnection {
     this.#held = []
     if (client.readableEnded) this.halfClosed(client)
     else if (room) client.resume()
-    else client.pause()
+    else waitForDrain(client, opposite)
   }
 
   gaveUp(cause: GiveUpCause, detail: string): void {
@@ -138,10 +155,8 @@ export class TcpConnection {
   halfClosed(from: RelayedSocket): void {
     const to = from[kPeer]
     if (to === undefined) return
-    // Every byte that still moves touches `to`: it gets the rest of this direction and
-    // is the source of the other. A connection with one end gone must not stay for ever
-    // (kubernetes/kubernetes#18354: 14 500 connections in FIN_WAIT2).
-    to.setTimeout(this.#context.limits.halfCloseIdleMs)
+    this.#context.patrol.halfClosed(this)
+    this.#openWay = to
     to.end()
   }
 
@@ -159,6 +174,20 @@ export class TcpConnection {
   idle(socket: RelayedSocket): void {
     this.#blame(socket === this.#client ? 'cD' : 'sD', 'ETIMEDOUT')
     this.#reset()
+  }
+
+  /** Half-closed, and nothing moves: the side that could still send is the idle one. */
+  endIdle(): void {
+    this.idle(this.#openWay)
+  }
+
+  enableKeepAlive(): void {
+    this.#client.setKeepAlive(true, keepAliveIdleMs)
+    this.#backendSocket?.setKeepAlive(true, keepAliveIdleMs)
+  }
+
+  get bytesMoved(): number {
+    return this.bytesToBackend + this.bytesToClient
   }
 
   /** Ends the connection at once; for the end of the drain time. */
@@ -229,6 +258,7 @@ export class TcpConnection {
     counters.bytesToClient += this.bytesToClient
     if (this.#cause !== '--') countFailure(counters, this.#cause)
     if (observer.wants(this.#cause)) observer.connectionClosed(this.#describe())
+    this.#context.patrol.ended(this)
     this.#context.ended(this)
   }
 
@@ -242,8 +272,8 @@ export class TcpConnection {
       attempts: this.#record,
       bytesToBackend: this.bytesToBackend,
       bytesToClient: this.bytesToClient,
-      dialMs: this.#connectedAt - this.#acceptedAt,
-      totalMs: this.#context.clock.now() - this.#acceptedAt,
+      dialMs: this.#connectedAt - this.acceptedAt,
+      totalMs: this.#context.clock.now() - this.acceptedAt,
       cause: this.#cause,
       detail: this.#detail,
     }

@@ -100,8 +100,6 @@ export class TcpListener implements PortListener {
       const options: ServerOpts = {
         allowHalfOpen: true,
         noDelay: true,
-        keepAlive: true,
-        keepAliveInitialDelay: 15_000,
         highWaterMark: this.#env.limits.bufferBytes,
       }
       const server = createServer(options, socket => this.#accept(socket))

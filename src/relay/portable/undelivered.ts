@@ -57,10 +57,13 @@ export class Undelivered {
 
   async #look(): Promise<void> {
     const started = this.#clock.now()
-    const tables = await this.#readTables()
+    // A table says nothing of what is handed to the kernel while it is being read.
+    const judged = [...this.#waiting].filter(isFlushed)
+    const tables = await this.#readTables(judged)
     const now = this.#clock.now()
     for (const waiting of this.#waiting) {
-      if (!isOver(waiting, tables.get(waiting.table), now)) continue
+      const over = isPast(waiting, now)
+      if (!over && !(judged.includes(waiting) && isDelivered(waiting, tables, now))) continue
       this.#waiting.delete(waiting)
       waiting.done()
     }

@@ -66,7 +66,7 @@ export const affinitySeconds = wholeNumber(
   'an affinity timeout: 1 to 86400 seconds',
 )
 
-export const sctpRefused =
+const sctpRefused =
   'Usher cannot carry SCTP: Node has no SCTP sockets; give TCP or UDP, or use a kernel mode (iptables, ipvs, nftables)'
 
 export const isProtocol = (given: string): given is Protocol =>

@@ -58,9 +58,9 @@ export const watchOf = async (
     () => false,
   )
   if (isDirectory)
-    return { directory: path, concerns: name => isManifestName(name) }
+    return { directory: path, concerns: name => isManifestName(name) || name === swapped }
   const own = basename(path)
-  return { directory: dirname(path), concerns: name => name === own }
+  return { directory: dirname(path), concerns: name => name === own || name === swapped }
 }
 
 /** The link that the kubelet swaps when a mounted ConfigMap or Secret changes. */

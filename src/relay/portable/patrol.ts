@@ -1,0 +1,86 @@
+import type { Clock, Timer } from '../../util/clock.ts'
+
+/** What is looked after. */
+export interface Patrolled {
+  /** `Clock` time at which the connection was accepted. */
+  readonly acceptedAt: number
+  /** Bytes moved so far, both ways. */
+  readonly bytesMoved: number
+  enableKeepAlive(): void
+  endIdle(): void
+}
+
+interface Watched {
+  bytes: number
+  movedAt: number
+}
+
+const keepAliveAfterMs = 5000
+const longestTickMs = 1000
+
+/**
+ * Does at leisure, for all connections together, what would cost each of them system calls
+ * or a timer of its own. TCP keep-alive (four calls a socket) is switched on only for
+ * connections that last; most are over before. Half-closed ones are looked at now and
+ * then to see whether anything still moves.
+ */
+export class Patrol {
+  readonly #clock: Clock
+  readonly #halfCloseIdleMs: number
+  readonly #tickMs: number
+  /** In the order of acceptance. */
+  readonly #young = new Set<Patrolled>()
+  readonly #halfClosed = new Map<Patrolled, Watched>()
+  #timer: Timer | undefined
+
+  constructor(clock: Clock, halfCloseIdleMs: number) {
+    this.#clock = clock
+    this.#halfCloseIdleMs = halfCloseIdleMs
+    this.#tickMs = Math.max(10, Math.min(longestTickMs, halfCloseIdleMs / 8))
+  }
+
+  accepted(connection: Patrolled): void {
+    this.#young.add(connection)
+    this.#start()
+  }
+
+  /**
+   * A connection with one end gone must not stay for ever (kubernetes/kubernetes#18354:
+   * 14 500 connections in FIN_WAIT2).
+   */
+  halfClosed(connection: Patrolled): void {
+    if (this.#halfClosed.has(connection)) return
+    const bytes = connection.bytesMoved
+    this.#halfClosed.set(connection, { bytes, movedAt: this.#clock.now() })
+    this.#start()
+  }
+
+  ended(connection: Patrolled): void {
+    this.#young.delete(connection)
+    this.#halfClosed.delete(connection)
+  }
+
+  #start(): void {
+    if (this.#timer !== undefined) return
+    this.#timer = this.#clock.setTimeout(() => this.#tick(), this.#tickMs)
+    this.#timer.unref?.()
+  }
+
+  #tick(): void {
+    this.#timer = undefined
+    const now = this.#clock.now()
+    for (const connection of this.#young) {
+      if (now - connection.acceptedAt < keepAliveAfterMs) break
+      this.#young.delete(connection)
+      connection.enableKeepAlive()
+    }
+    for (const [connection, watched] of this.#halfClosed) {
+      const bytes = connection.bytesMoved
+      if (bytes !== watched.bytes) {
+        watched.bytes = bytes
+        watched.movedAt = now
+      } else if (now - watched.movedAt >= this.#halfCloseIdleMs) connection.endIdle()
+    }
+    if (this.#young.size + this.#halfClosed.size > 0) this.#start()
+  }
+}

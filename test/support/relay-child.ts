@@ -1,0 +1,58 @@
+import { readdirSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
+import { openFileLimit } from '../../src/relay/fd-limit.ts'
+import type { RelayLimits, RelayObserver } from '../../src/relay/relay.ts'
+import type { MakeRelay } from './relay-fixture.ts'
+import type { RelayCall, RelayUsage } from './relay-process.ts'
+
+// The program of a relay in a process of its own; relay-process.ts starts it and calls it.
+
+const [file = '', exported = '', limits = ''] = process.argv.slice(2)
+
+const observer: RelayObserver = {
+  wants: () => false,
+  connectionClosed: () => {},
+  bindChanged: () => {},
+  acceptPaused: () => {},
+  fault: (listener, error) => {
+    throw new Error(`fault at ${listener}`, { cause: error })
+  },
+}
+
+const { [exported]: makeRelay } = (await import(file)) as Record<string, MakeRelay>
+if (makeRelay === undefined) throw new Error(`${file} exports no ${exported}`)
+const relay = makeRelay({
+  limits: JSON.parse(limits) as RelayLimits,
+  openFileLimit: openFileLimit(),
+  observer,
+})
+
+/**
+ * Garbage is not held: it is collected before memory is measured. Twice, because buffers
+ * are freed after the collection that found nobody wants them.
+ */
+const usage = async (): Promise<RelayUsage> => {
+  for (let i = 0; i < 2; i += 1) {
+    globalThis.gc?.()
+    await setTimeout(10)
+  }
+  const { rss, heapUsed, external } = process.memoryUsage()
+  // The directory being read is one of them.
+  const fds = readdirSync('/proc/self/fd').length - 1
+  return { rss, held: heapUsed + external, fds }
+}
+
+const answer = (call: RelayCall): unknown => {
+  if (call.name === 'apply') return relay.apply(call.listeners)
+  if (call.name === 'stats') return relay.stats()
+  return usage()
+}
+
+const serve = async (call: RelayCall): Promise<void> => {
+  const result = await answer(call)
+  process.send?.({ id: call.id, result: result ?? null })
+}
+
+process.on('message', call => void serve(call as RelayCall))
+process.on('disconnect', () => process.exit(0))
+process.send?.({ id: 0, result: null })
