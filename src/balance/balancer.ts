@@ -22,6 +22,11 @@ export class Balancer<E extends { readonly key: string }> {
     return this.#ring.size
   }
 
+  /** Whether `pick` looks at who the client is. */
+  get isSticky(): boolean {
+    return this.#affinity.timeoutMs > 0
+  }
+
   has(key: string): boolean {
     return this.#ring.get(key) !== undefined
   }

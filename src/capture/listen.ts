@@ -11,6 +11,8 @@ export interface ListenCaptureDeps {
   readonly proxyPortRange: PortRange | undefined
   readonly localAddresses: LocalAddresses
   readonly proxyPorts: ProxyPorts
+  /** The host's own addresses in one family; by default those of its interfaces. */
+  readonly ofInterfaces?: (family: IpFamily) => string[]
 }
 
 /** How many addresses are probed at the same time; each needs a descriptor. */
@@ -44,21 +46,22 @@ const placeOne = async (
   const needsProxyPort = deps.mode !== 'local' && !servicePort.vips.every(isLocal)
   const proxy = needsProxyPort ? await proxyPort(deps, servicePort, inUse) : undefined
   const vips = servicePort.vips.map((vip): VipPlacement => {
-    if (isLocal(vip)) return onVip(servicePort, vip)
+    if (isLocal(vip)) return onVip(deps, servicePort, vip)
     return { vip, ...(proxy ?? notLocal) }
   })
   return { servicePort, listenerId: listenerId(servicePort), vips }
 }
 
-const onVip = ({ protocol }: ServicePort, vip: Vip): VipPlacement => ({
-  vip,
-  capture: 'local',
-  binds: bindAddresses(protocol, vip.address).map(address => ({
-    address,
-    port: vip.port,
-  })),
-  reason: '',
-})
+const onVip = (
+  { ofInterfaces }: ListenCaptureDeps,
+  { protocol, family }: ServicePort,
+  vip: Vip,
+): VipPlacement => {
+  const addresses = bindAddresses(protocol, vip.address, ofInterfaces)
+  if (addresses.length === 0) return { vip, ...noAddress(family) }
+  const binds = addresses.map(address => ({ address, port: vip.port }))
+  return { vip, capture: 'local', binds, reason: '' }
+}
 
 type Where = Omit<VipPlacement, 'vip'>
 
@@ -67,6 +70,12 @@ const notLocal: Where = {
   binds: [],
   reason: 'not an address of this host; --capture auto would give it a proxy port',
 }
+
+const noAddress = (family: IpFamily): Where => ({
+  capture: 'not captured',
+  binds: [],
+  reason: `this host has no ${family} address`,
+})
 
 const proxyPort = async (
   deps: ListenCaptureDeps,
@@ -79,7 +88,8 @@ const proxyPort = async (
     const reason = `--bind-address ${deps.bindAddress} is not an ${family} address`
     return { capture: 'not captured', binds: [], reason }
   }
-  const addresses = bindAddresses(protocol, address)
+  const addresses = bindAddresses(protocol, address, deps.ofInterfaces)
+  if (addresses.length === 0) return noAddress(family)
   const id = listenerId(servicePort)
   const port = await deps.proxyPorts.portFor(id, protocol, addresses, inUse)
   if (port === undefined) {

@@ -2,6 +2,7 @@ import { createSocket } from 'node:dgram'
 import { networkInterfaces } from 'node:os'
 import type { Clock } from '../util/clock.ts'
 import { familyOf, type IpFamily, isWildcard } from '../util/ip.ts'
+import { isOutOfResources } from '../util/out-of-resources.ts'
 
 /** An answer is taken for true for so long. */
 const rememberMs = 30_000
@@ -28,9 +29,24 @@ export class LocalAddresses {
     const now = this.#clock.now()
     const known = this.#known.get(address)
     if (known !== undefined && known.until > now) return known.local
-    const local = await this.#canBind(address)
+    const local = await this.#probe(address, known?.local)
     this.#known.set(address, { local, until: now + rememberMs })
     return local
+  }
+
+  /**
+   * A probe that fails for want of a descriptor says nothing: what held before goes on,
+   * lest a listener leave its VIP because of it. Rejects when nothing is known.
+   */
+  async #probe(address: string, before: boolean | undefined): Promise<boolean> {
+    try {
+      return await this.#canBind(address)
+    } catch (error) {
+      if (before !== undefined) return before
+      throw new Error(`can't tell whether ${address} is an address of this host`, {
+        cause: error,
+      })
+    }
   }
 
   /** Drops what was learnt of addresses that nobody asks for any more. */
@@ -41,14 +57,18 @@ export class LocalAddresses {
   }
 }
 
-/** Binds a UDP socket to a port of the system's choice, and closes it. */
+/**
+ * Binds a UDP socket to a port of the system's choice, and closes it. Rejects when there
+ * is no descriptor or memory for a socket.
+ */
 const bindProbe = (address: string): Promise<boolean> =>
-  new Promise(resolve => {
+  new Promise((resolve, reject) => {
     const socket = createSocket(familyOf(address) === 'IPv6' ? 'udp6' : 'udp4')
-    socket.once('error', () => {
-      // EADDRNOTAVAIL, or no IPv6 at all: not ours, which is all that was asked.
+    socket.once('error', (error: NodeJS.ErrnoException) => {
       socket.close()
-      resolve(false)
+      if (isOutOfResources(error.code)) reject(error)
+      // EADDRNOTAVAIL, or no IPv6 at all: not ours, which is all that was asked.
+      else resolve(false)
     })
     socket.bind({ address, port: 0, exclusive: true }, () => {
       socket.close()
@@ -69,7 +89,7 @@ export const interfaceAddresses = (family: IpFamily): string[] =>
 /**
  * The addresses to bind for `address`. A UDP socket on a wildcard can't say from which of
  * the host's addresses a reply leaves (Node has no IP_PKTINFO), so there is one socket for
- * each address; TCP needs no such thing.
+ * each address, none when the host has no address of that family; TCP needs no such thing.
  */
 export const bindAddresses = (
   protocol: 'TCP' | 'UDP',
@@ -78,5 +98,6 @@ export const bindAddresses = (
 ): string[] => {
   const family = familyOf(address)
   if (protocol === 'TCP' || family === undefined || !isWildcard(address)) return [address]
-  return ofInterfaces(family)
+  // Two interfaces may have the same address (point-to-point links without their own).
+  return [...new Set(ofInterfaces(family))]
 }

@@ -1,13 +1,17 @@
 import { createSocket } from 'node:dgram'
 import { createServer } from 'node:net'
 import type { Protocol } from '../model/service.ts'
+import { isOutOfResources } from '../util/out-of-resources.ts'
 
 export interface PortRange {
   readonly first: number
   readonly last: number
 }
 
-/** Whether a port (0: any) can be bound on all the addresses; which one, if so. */
+/**
+ * Whether a port (0: any) can be bound on all the addresses; which one, if so. Rejects
+ * when there is no descriptor or memory to find out with.
+ */
 export type TryPort = (
   protocol: Protocol,
   addresses: readonly string[],
@@ -104,7 +108,8 @@ const tryToBind: TryPort = async (protocol, addresses, wanted) => {
       port = bound.port
     }
     return port
-  } catch {
+  } catch (error) {
+    if (isOutOfResources((error as NodeJS.ErrnoException).code)) throw error
     return undefined // In use on one of them, which is all that was asked.
   } finally {
     for (const close of open) close()

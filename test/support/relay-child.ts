@@ -39,7 +39,8 @@ const usage = async (): Promise<RelayUsage> => {
   const { rss, heapUsed, external } = process.memoryUsage()
   // The directory being read is one of them.
   const fds = readdirSync('/proc/self/fd').length - 1
-  return { rss, held: heapUsed + external, fds }
+  const handles = process.getActiveResourcesInfo().length
+  return { rss, held: heapUsed + external, fds, handles }
 }
 
 const answer = (call: RelayCall): unknown => {

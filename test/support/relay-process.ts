@@ -18,6 +18,8 @@ export interface RelayUsage {
   readonly held: number
   /** Descriptors that the whole process has open. */
   readonly fds: number
+  /** Handles, requests and timers that keep the process alive. */
+  readonly handles: number
 }
 
 export type RelayCall = { readonly id: number } & (
@@ -52,10 +54,8 @@ export const relayProcess = async (
 ): Promise<RelayProcess> => {
   const program = fileURLToPath(new URL('relay-child.ts', import.meta.url))
   const allLimits = JSON.stringify({ ...defaultLimits, ...limits })
-  const child = start(openFiles, [
-    ...['--expose-gc', '--import', 'tsx', program],
-    ...[file.href, exported, allLimits],
-  ])
+  const node = ['--expose-gc', '--import', 'tsx', program]
+  const child = start(openFiles, node.concat(file.href, exported, allLimits))
   t.teardown(async () => {
     if (!isAlive(child)) return
     child.kill('SIGKILL')

@@ -25,30 +25,12 @@ export interface Dialler {
 }
 
 interface Try {
-  readonly dial: Dial
+  /** Gone when the attempt is settled: what its socket says then is not for the dial. */
+  dial: Dial | undefined
   readonly socket: Socket
   readonly backend: Backend
   readonly startedAt: number
   readonly record: Attempt
-}
-
-const kTry = Symbol('try')
-
-/** A socket that knows for which attempt it is dialled, as long as the dial lasts. */
-interface DialledSocket extends Socket {
-  [kTry]?: Try | undefined
-}
-
-// They stay on the socket that wins, and cost it nothing once it has no attempt.
-
-function onConnect(this: DialledSocket): void {
-  const attempt = this[kTry]
-  attempt?.dial.won(attempt)
-}
-
-function onError(this: DialledSocket, error: NodeJS.ErrnoException): void {
-  const attempt = this[kTry]
-  attempt?.dial.lost(attempt, error)
 }
 
 /**
@@ -115,7 +97,7 @@ export class Dial {
     if (this.attempts.length > 0) counters.dialRetries += 1
     const record: Attempt = { endpoint: backend.key, result: 'pending', ms: 0 }
     this.attempts.push(record)
-    const socket: DialledSocket = connect({
+    const socket = connect({
       host: backend.address,
       port: backend.port,
       allowHalfOpen: true,
@@ -125,9 +107,8 @@ export class Dial {
     } as TcpNetConnectOpts)
     const attempt: Try = { dial: this, socket, backend, startedAt: clock.now(), record }
     this.#tries.push(attempt)
-    socket[kTry] = attempt
-    socket.on('connect', onConnect)
-    socket.on('error', onError)
+    socket.on('connect', () => attempt.dial?.won(attempt))
+    socket.on('error', error => attempt.dial?.lost(attempt, error))
   }
 
   won(attempt: Try): void {
@@ -172,8 +153,7 @@ export class Dial {
   /** Notes the result of an attempt, and returns how many milliseconds it took. */
   #settle(attempt: Try, result: string): number {
     const { record, startedAt } = attempt
-    const socket: DialledSocket = attempt.socket
-    socket[kTry] = undefined
+    attempt.dial = undefined
     record.result = result
     record.ms = this.#context.clock.now() - startedAt
     this.#tries.splice(this.#tries.indexOf(attempt), 1)

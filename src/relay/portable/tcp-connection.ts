@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import { unmapped } from '../../util/ip.ts'
+import { joinHostPort, unmapped } from '../../util/ip.ts'
 import type { Backend } from '../backend.ts'
 import type { Cause } from '../cause.ts'
 import { countFailure } from '../counters.ts'
@@ -27,94 +27,40 @@ export interface ConnectionContext extends DialContext {
  */
 const keepAliveIdleMs = 15_000
 
-const kConnection = Symbol('connection')
-const kPeer = Symbol('peer')
-
-/** A socket that knows its connection and, once there is one, the socket opposite. */
-interface RelayedSocket extends Socket {
-  [kConnection]: TcpConnection
-  [kPeer]: RelayedSocket | undefined
-}
-
-// The data path: two half-duplex copies. The same few functions serve every socket, so
-// that an idle connection costs no closures and a chunk costs one call.
-
-function onData(this: RelayedSocket, chunk: Buffer): void {
-  const peer = this[kPeer]
-  if (peer === undefined) this[kConnection].hold(chunk)
-  else if (!peer.write(chunk)) waitForDrain(this, peer)
-}
-
-/** Back-pressure: nothing more is read until what is written has gone. */
-const waitForDrain = (from: RelayedSocket, to: RelayedSocket): void => {
-  from.pause()
-  if (to.listenerCount('drain') === 0) to.on('drain', onDrain)
-}
-
-function onDrain(this: RelayedSocket): void {
-  this[kPeer]?.resume()
-}
-
-function onEnd(this: RelayedSocket): void {
-  if (wasReset(this)) this[kConnection].broken(this, 'ECONNRESET')
-  else this[kConnection].halfClosed(this)
-}
-
-function onError(this: RelayedSocket, error: NodeJS.ErrnoException): void {
-  this[kConnection].broken(this, errorCode(error))
-}
-
-function onTimeout(this: RelayedSocket): void {
-  this[kConnection].idle(this)
-}
-
-function onClose(this: RelayedSocket): void {
-  this[kConnection].closed()
-}
-
-const adopt = (socket: Socket, connection: TcpConnection): RelayedSocket => {
-  const relayed = socket as RelayedSocket
-  relayed[kConnection] = connection
-  relayed[kPeer] = undefined
-  relayed.on('data', onData)
-  relayed.on('end', onEnd)
-  relayed.on('error', onError)
-  relayed.on('close', onClose)
-  return relayed
-}
-
 /** One relayed TCP connection: accepted, dialled, copied both ways, closed, recorded. */
 export class TcpConnection implements Dialler, Patrolled {
   readonly #context: ConnectionContext
-  readonly #client: RelayedSocket
-  readonly #clientAddress: string
-  readonly #clientPort: number
+  readonly #client: Socket
+  #clientAddress = ''
+  #clientPort = 0
   readonly acceptedAt: number
   #connectedAt = 0
   #dial: Dial | undefined
   #record: Dial['attempts'] = []
   #backend: Backend | undefined
-  #backendSocket: RelayedSocket | undefined
+  #backendSocket: Socket | undefined
   /** What the client sent before there was somebody to send it to. */
   #held: Buffer[] = []
   #heldBytes = 0
   #openSockets = 1
   /** When half-closed: the socket whose side has not ended. */
-  #openWay: RelayedSocket
+  #openWay: Socket
   #cause: Cause = '--'
   #detail = ''
 
   constructor(context: ConnectionContext, client: Socket) {
     this.#context = context
     this.acceptedAt = context.clock.now()
-    this.#clientAddress = unmapped(client.remoteAddress ?? '')
-    this.#clientPort = client.remotePort ?? 0
+    this.#client = client
+    this.#openWay = client
+    const { limits, observer, balancer, patrol } = context
+    if (balancer.isSticky || observer.wants('--')) this.#nameClient()
     // Reading starts now: only a socket that is read tells that its peer has left.
-    this.#client = adopt(client, this)
-    this.#openWay = this.#client
-    const { tcpIdleMs } = context.limits
-    if (tcpIdleMs > 0) this.#client.setTimeout(tcpIdleMs).on('timeout', onTimeout)
-    context.patrol.accepted(this)
+    this.#attach(client)
+    if (limits.tcpIdleMs > 0) {
+      client.setTimeout(limits.tcpIdleMs).on('timeout', () => this.#idle(client))
+    }
+    patrol.accepted(this)
   }
 
   start(): void {
@@ -123,21 +69,19 @@ export class TcpConnection implements Dialler, Patrolled {
   }
 
   connected(socket: Socket, backend: Backend): void {
-    const client = this.#client
-    const opposite = adopt(socket, this)
     this.#endDial()
     this.#backend = backend
-    this.#backendSocket = opposite
+    this.#backendSocket = socket
     this.#openSockets += 1
     backend.active += 1
-    opposite[kPeer] = client
-    client[kPeer] = opposite
-    let room = true
-    for (const chunk of this.#held) room = opposite.write(chunk)
+    this.#attach(socket)
+    const held = this.#held
     this.#held = []
-    if (client.readableEnded) this.halfClosed(client)
-    else if (room) client.resume()
-    else waitForDrain(client, opposite)
+    let room = true
+    for (const chunk of held) room = socket.write(chunk)
+    if (this.#client.readableEnded) this.#halfClosed(this.#client)
+    else if (room) this.#client.resume()
+    else waitForDrain(this.#client, socket)
   }
 
   gaveUp(cause: GiveUpCause, detail: string): void {
@@ -146,39 +90,69 @@ export class TcpConnection implements Dialler, Patrolled {
     reset(this.#client)
   }
 
-  hold(chunk: Buffer): void {
-    this.#held.push(chunk)
-    this.#heldBytes += chunk.length
-    if (this.#heldBytes >= this.#context.limits.bufferBytes) this.#client.pause()
+  // The data path: two half-duplex copies, `from` one socket to the one opposite.
+
+  #attach(socket: Socket): void {
+    socket.on('data', chunk => this.#copy(socket, chunk))
+    socket.on('end', () => this.#end(socket))
+    socket.on('error', error => this.#broken(socket, errorCode(error)))
+    socket.on('close', () => this.#closed())
   }
 
-  halfClosed(from: RelayedSocket): void {
-    const to = from[kPeer]
+  #copy(from: Socket, chunk: Buffer): void {
+    const to = this.#opposite(from)
+    if (to === undefined) this.#hold(chunk)
+    else if (!to.write(chunk)) waitForDrain(from, to)
+  }
+
+  #end(from: Socket): void {
+    if (wasReset(from)) this.#broken(from, 'ECONNRESET')
+    else this.#halfClosed(from)
+  }
+
+  #halfClosed(from: Socket): void {
+    const to = this.#opposite(from)
     if (to === undefined) return
     this.#context.patrol.halfClosed(this)
     this.#openWay = to
     to.end()
   }
 
-  broken(socket: RelayedSocket, detail: string): void {
-    const byClient = socket === this.#client
+  #broken(socket: Socket, detail: string): void {
     const dialling = this.#dial !== undefined
-    this.#blame(byClient ? (dialling ? 'CC' : 'CD') : 'SD', detail)
+    this.#blame(socket === this.#client ? (dialling ? 'CC' : 'CD') : 'SD', detail)
     socket.destroy()
-    this.#dial?.cancel()
-    this.#endDial()
-    const peer = socket[kPeer]
-    if (peer !== undefined && !peer.destroyed) this.#passReset(peer)
+    this.#cancelDial()
+    const to = this.#opposite(socket)
+    if (to !== undefined && !to.destroyed) this.#passReset(to)
   }
 
-  idle(socket: RelayedSocket): void {
+  #closed(): void {
+    if (this.#dial !== undefined) this.#blame('CC', 'closed')
+    this.#cancelDial()
+    this.#openSockets -= 1
+    if (this.#openSockets === 0) this.#finish()
+  }
+
+  #opposite(socket: Socket): Socket | undefined {
+    return socket === this.#client ? this.#backendSocket : this.#client
+  }
+
+  /** There is nobody to send it to yet; beyond the bound the kernel's queue waits. */
+  #hold(chunk: Buffer): void {
+    this.#held.push(chunk)
+    this.#heldBytes += chunk.length
+    if (this.#heldBytes >= this.#context.limits.bufferBytes) this.#client.pause()
+  }
+
+  #idle(socket: Socket): void {
     this.#blame(socket === this.#client ? 'cD' : 'sD', 'ETIMEDOUT')
     this.#reset()
   }
 
   /** Half-closed, and nothing moves: the side that could still send is the idle one. */
   endIdle(): void {
-    this.idle(this.#openWay)
+    this.#idle(this.#openWay)
   }
 
   enableKeepAlive(): void {
@@ -193,19 +167,8 @@ export class TcpConnection implements Dialler, Patrolled {
   /** Ends the connection at once; for the end of the drain time. */
   kill(cause: Cause, detail: string): void {
     this.#blame(cause, detail)
-    this.#dial?.cancel()
-    this.#endDial()
+    this.#cancelDial()
     this.#reset()
-  }
-
-  closed(): void {
-    if (this.#dial !== undefined) {
-      this.#blame('CC', 'closed')
-      this.#dial.cancel()
-      this.#endDial()
-    }
-    this.#openSockets -= 1
-    if (this.#openSockets === 0) this.#finish()
   }
 
   get bytesToBackend(): number {
@@ -225,7 +188,7 @@ export class TcpConnection implements Dialler, Patrolled {
    * What was received before the reset is delivered first: the kernel drops what it has
    * not sent when a socket is closed with a reset.
    */
-  #passReset(to: RelayedSocket): void {
+  #passReset(to: Socket): void {
     const { undelivered, limits } = this.#context
     to.pause()
     if (to.bytesWritten === 0) reset(to)
@@ -240,8 +203,20 @@ export class TcpConnection implements Dialler, Patrolled {
   /** The first cause is the cause: what follows from it is not told. */
   #blame(cause: Cause, detail: string): void {
     if (this.#cause !== '--') return
+    // For the record; asking for every connection would cost each a system call.
+    this.#nameClient()
     this.#cause = cause
     this.#detail = detail
+  }
+
+  #nameClient(): void {
+    this.#clientAddress ||= unmapped(this.#client.remoteAddress ?? '')
+    this.#clientPort ||= this.#client.remotePort ?? 0
+  }
+
+  #cancelDial(): void {
+    this.#dial?.cancel()
+    this.#endDial()
   }
 
   #endDial(): void {
@@ -263,11 +238,9 @@ export class TcpConnection implements Dialler, Patrolled {
   }
 
   #describe(): ConnectionRecord {
-    const port = this.#clientPort
-    const host = this.#clientAddress
     return {
       listener: this.#context.name,
-      client: host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`,
+      client: joinHostPort(this.#clientAddress, this.#clientPort),
       endpoint: this.#backend?.key ?? '',
       attempts: this.#record,
       bytesToBackend: this.bytesToBackend,
@@ -278,4 +251,10 @@ export class TcpConnection implements Dialler, Patrolled {
       detail: this.#detail,
     }
   }
+}
+
+/** Back-pressure: nothing more is read until what is written has gone. */
+const waitForDrain = (from: Socket, to: Socket): void => {
+  from.pause()
+  to.once('drain', () => from.resume())
 }

@@ -52,6 +52,7 @@ export class UdpListener implements PortListener, FlowOwner {
     this.#backends = nextBackends(this.#backends, spec.endpoints)
     this.#balancer.setEndpoints([...this.#backends.values()])
     this.#balancer.setAffinity(spec.affinityMs)
+    this.#balancer.sweep()
     if (spec.endpoints.length === 0) {
       return this.#binds.refuse(spec.binds, 'no endpoints')
     }

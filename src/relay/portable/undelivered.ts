@@ -58,14 +58,14 @@ export class Undelivered {
   async #look(): Promise<void> {
     const started = this.#clock.now()
     // A table says nothing of what is handed to the kernel while it is being read.
-    const judged = [...this.#waiting].filter(isFlushed)
-    const tables = await this.#readTables(judged)
+    const flushed = [...this.#waiting].filter(({ socket }) => socket.writableLength === 0)
+    const tables = await this.#readTables(flushed)
     const now = this.#clock.now()
+    for (const waiting of flushed) {
+      if (isDelivered(waiting, tables.get(waiting.table), now)) this.#end(waiting)
+    }
     for (const waiting of this.#waiting) {
-      const over = isPast(waiting, now)
-      if (!over && !(judged.includes(waiting) && isDelivered(waiting, tables, now))) continue
-      this.#waiting.delete(waiting)
-      waiting.done()
+      if (waiting.socket.destroyed || now >= waiting.until) this.#end(waiting)
     }
     this.#looking = false
     // A table of 100 000 sockets takes long to read: never spend more than a fifth on it.
@@ -73,8 +73,15 @@ export class Undelivered {
     if (this.#waiting.size > 0) this.#lookAfter(pause)
   }
 
-  async #readTables(): Promise<Map<string, Buffer | undefined>> {
-    const paths = new Set([...this.#waiting].map(waiting => waiting.table))
+  #end(waiting: Waiting): void {
+    this.#waiting.delete(waiting)
+    waiting.done()
+  }
+
+  async #readTables(
+    of: readonly Waiting[],
+  ): Promise<ReadonlyMap<string, Buffer | undefined>> {
+    const paths = new Set(of.map(waiting => waiting.table))
     const read = async (path: string): Promise<[string, Buffer | undefined]> => [
       path,
       // Not Linux, or no /proc: the blind wait is for that.
@@ -84,10 +91,13 @@ export class Undelivered {
   }
 }
 
-const isOver = (waiting: Waiting, table: Buffer | undefined, now: number): boolean => {
-  if (waiting.socket.destroyed || now >= waiting.until) return true
-  if (waiting.socket.writableLength > 0) return false
-  if (table === undefined) return now - waiting.since >= blindWaitMs
+/** To be asked of a socket whose bytes the kernel had before the table was read. */
+const isDelivered = (
+  { row, since }: Waiting,
+  table: Buffer | undefined,
+  now: number,
+): boolean => {
+  if (table === undefined) return now - since >= blindWaitMs
   // A socket without a row has been closed: there is nobody left to deliver to.
-  return (unacknowledged(table, waiting.row) ?? 0) === 0
+  return (unacknowledged(table, row) ?? 0) === 0
 }

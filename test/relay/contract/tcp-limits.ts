@@ -200,7 +200,7 @@ const manyInTurn = async (t: Test, relay: RelayModule): Promise<void> => {
   const port = await freeTcpPort()
   const backend = await namedBackend(t, 'served')
   await listen({ binds: at(port), endpoints: [backend.endpoint] })
-  const warmUp = 4000
+  const warmUp = 8000
   const connections = 20_000
   t.equal(await inTurn(port, warmUp), 0)
   const idle = async (): Promise<boolean> => (await stats()).fds.used === 0
@@ -210,12 +210,14 @@ const manyInTurn = async (t: Test, relay: RelayModule): Promise<void> => {
   await until('all have ended', idle)
   const after = await usage()
   t.equal(after.fds, before.fds, 'as many descriptors are open as before')
+  t.equal(after.handles, before.handles, 'and as many handles and timers')
   const grown = after.held - before.held
   t.ok(grown < mib, `${grown} bytes more are held`)
-  t.ok(after.rss - before.rss < 8 * mib, `${after.rss - before.rss} bytes more in RAM`)
-  t.match((await stats()).listeners, [
-    { counters: { accepted: warmUp + connections, active: 0, failed: {} } },
-  ])
+  // The heap's own room breathes by some MiB; a handle that stays is a kilobyte.
+  t.ok(after.rss - before.rss < 16 * mib, `${after.rss - before.rss} bytes more in RAM`)
+  const [listener] = (await stats()).listeners
+  t.match(listener?.counters, { accepted: warmUp + connections, active: 0 })
+  t.strictSame(listener?.counters.failed, {})
 }
 
 /** Opens `count` connections, 50 at a time, and answers how many were not served. */
