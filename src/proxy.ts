@@ -3,9 +3,9 @@ import type { Capture } from './capture/capture.ts'
 import { listenCapture } from './capture/listen.ts'
 import { LocalAddresses } from './capture/local-addresses.ts'
 import { type PortRange, ProxyPorts } from './capture/proxy-ports.ts'
+import { Reconciler } from './mode/reconciler.ts'
 import { UserspaceMode } from './mode/userspace.ts'
 import { Registry } from './model/registry.ts'
-import type { Problem, Snapshot } from './model/snapshot.ts'
 import { healthRoutes, metricsRoutes, type Routes } from './observe/admin-routes.ts'
 import { startAdminServer, type AdminServer } from './observe/admin-server.ts'
 import { ConnectionLog } from './observe/connection-log.ts'
@@ -18,10 +18,8 @@ import type { StatusDocument } from './observe/status.ts'
 import { openFileLimit } from './relay/fd-limit.ts'
 import { PortableRelay } from './relay/portable/portable-relay.ts'
 import type { Bind, DrainResult, RelayLimits } from './relay/relay.ts'
-import type { Source, SourceSink } from './source/source.ts'
+import type { Source } from './source/source.ts'
 import { type Clock, systemClock } from './util/clock.ts'
-import { ipFamilies } from './util/ip.ts'
-import { SyncRunner } from './util/sync-runner.ts'
 
 export interface ProxyOptions {
   readonly version: string
@@ -67,7 +65,8 @@ export interface RunningProxy {
 export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const { source, options, log, clock = systemClock, random = Math.random } = deps
   const startedAt = Date.now()
-  const registry = new Registry()
+  let draining = false
+
   const connectionLog = new ConnectionLog({ log, clock })
   const relay = new PortableRelay({
     clock,
@@ -83,20 +82,17 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     binds: () => relay.stats().listeners.flatMap(({ binds }) => binds),
     sourceSynced: () => source.status().synced,
   })
-  const snapshots = (): Snapshot[] => ipFamilies.map(family => registry.snapshot(family))
-  let sourceProblems: readonly Problem[] = []
-  let draining = false
-
+  const reconciler = reconcilerOf(deps, mode, health, clock)
   const status = (): StatusDocument =>
     buildStatusDocument({
       version: options.version,
       startedAt,
       draining,
-      snapshots: snapshots(),
+      snapshots: reconciler.snapshots(),
       placements: mode.placements,
       stats: relay.stats(),
       source: source.status(),
-      problems: [...sourceProblems, ...registry.problems()],
+      problems: reconciler.allProblems(),
       health: health.report(),
     })
   const metrics = createMetrics({
@@ -105,7 +101,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     healthy: () => health.report().healthy,
     version: options.version,
   })
-  const servers = await startServers(
+  const [metricsServer, healthServer] = await startServers(
     options,
     metricsRoutes(metrics, status),
     healthRoutes(
@@ -115,50 +111,8 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     { log, clock },
   )
 
-  let firstSync = (): void => {}
-  const synced = new Promise<void>(resolve => (firstSync = resolve))
-  const placementLog = new PlacementLog(log)
-  const problemLog = new ProblemLog(log)
-  const runner = new SyncRunner({
-    clock,
-    minMs: options.minSyncPeriod,
-    maxMs: options.syncPeriod,
-    sync: async () => {
-      const wanted = snapshots()
-      problemLog.say([...sourceProblems, ...registry.problems()])
-      await mode.sync(wanted)
-      health.applied()
-      // What came meanwhile waits for the next run.
-      if (snapshots().some((snapshot, i) => snapshot !== wanted[i])) health.queued()
-      placementLog.say(mode.placements)
-      firstSync()
-    },
-    failed: err =>
-      log.error({ err }, 'the wanted state could not be applied; trying again'),
-  })
-
-  const changed = (): void => {
-    if (!source.status().synced) return
-    health.queued()
-    runner.request()
-  }
-  const sink: SourceSink = {
-    apply: changes => {
-      registry.apply(changes)
-      changed()
-    },
-    synced: () => {
-      health.queued()
-      runner.request()
-    },
-    problems: problems => {
-      sourceProblems = problems
-      changed()
-    },
-  }
-
   const stop = async (): Promise<void> => {
-    runner.close()
+    reconciler.close()
     await source.close()
   }
   const close = async (): Promise<void> => {
@@ -166,16 +120,15 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     await relay.drain(0)
     connectionLog.close()
     metrics.close()
-    await Promise.all(servers.map(server => server?.close()))
+    await Promise.all([metricsServer?.close(), healthServer?.close()])
   }
   try {
-    await source.start(sink)
-    await synced
+    await source.start(reconciler)
+    await reconciler.firstSync
   } catch (error) {
     await close()
     throw error
   }
-  const [metricsServer, healthServer] = servers
   return {
     status,
     metricsAddress: () => metricsServer?.address() ?? '',
@@ -188,6 +141,30 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     },
     close,
   }
+}
+
+const reconcilerOf = (
+  { log, options }: ProxyDeps,
+  mode: UserspaceMode,
+  health: Health,
+  clock: Clock,
+): Reconciler => {
+  const placementLog = new PlacementLog(log)
+  const problemLog = new ProblemLog(log)
+  return new Reconciler({
+    clock,
+    registry: new Registry(),
+    health,
+    minMs: options.minSyncPeriod,
+    maxMs: options.syncPeriod,
+    problems: problems => problemLog.say(problems),
+    failed: err =>
+      log.error({ err }, 'the wanted state could not be applied; trying again'),
+    sync: async snapshots => {
+      await mode.sync(snapshots)
+      placementLog.say(mode.placements)
+    },
+  })
 }
 
 const captureOf = (
@@ -203,20 +180,21 @@ const captureOf = (
     proxyPorts: new ProxyPorts(proxyPortRange, random),
   })
 
+type Server = AdminServer | undefined
+
 /** The metrics server and the health server, undefined where its address is `off`. */
-const startServers = (
+const startServers = async (
   { metricsBindAddress, healthzBindAddress }: ProxyOptions,
   metrics: Routes,
   health: Routes,
-  deps: { log: Log; clock: Clock },
-): Promise<(AdminServer | undefined)[]> => {
+  deps: { readonly log: Log; readonly clock: Clock },
+): Promise<[metrics: Server, health: Server]> => {
   const start = async (
     name: string,
     flag: string,
     bind: Bind | undefined,
     routes: Routes,
-  ): Promise<AdminServer | undefined> =>
-    bind && startAdminServer({ name, flag, bind, routes, ...deps })
+  ): Promise<Server> => bind && startAdminServer({ name, flag, bind, routes, ...deps })
   return Promise.all([
     start('metrics', '--metrics-bind-address', metricsBindAddress, metrics),
     start('health', '--healthz-bind-address', healthzBindAddress, health),

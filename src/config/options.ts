@@ -97,6 +97,7 @@ export const table = {
     group: 'Where it listens',
     type: bindAddress(10249),
     default: '127.0.0.1:10249',
+    defaultFor: { demo: '127.0.0.1:0' },
     help: 'Where Prometheus metrics and `usher status` are answered; port 0 lets the system choose, "off" does without.',
   },
   'healthz-bind-address': {
@@ -104,7 +105,7 @@ export const table = {
     group: 'Where it listens',
     type: bindAddress(10256),
     default: '0.0.0.0:10256',
-    defaultFor: { demo: '127.0.0.1:10256' },
+    defaultFor: { demo: '127.0.0.1:0' },
     help: 'Where /healthz and /livez are answered; port 0 lets the system choose, "off" does without.',
   },
   'dial-ladder': {

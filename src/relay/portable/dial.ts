@@ -114,6 +114,10 @@ export class Dial {
   won(attempt: Try): void {
     const { counters, balancer } = this.#context
     const { socket, backend, record } = attempt
+    if (backend.failures > 0 && isSelfConnected(socket)) {
+      socket.destroy()
+      return this.lost(attempt, selfConnected())
+    }
     this.#settle(attempt, 'connected')
     countDialTime(counters, record.ms)
     balancer.succeeded(this.#client, backend)
@@ -169,3 +173,15 @@ export class Dial {
     return this.#context.limits.dialLadderMs[0] ?? 0
   }
 }
+
+/**
+ * On one host a dial to a port of the ephemeral range at which nobody listens may be given
+ * that very port for its own, and then TCP's simultaneous open connects it to itself
+ * (RFC 9293, 3.5). It takes thousands of refusals to happen once, so that only an endpoint
+ * that has failed before is worth the system calls.
+ */
+const isSelfConnected = (socket: Socket): boolean =>
+  socket.localPort === socket.remotePort && socket.localAddress === socket.remoteAddress
+
+const selfConnected = (): NodeJS.ErrnoException =>
+  Object.assign(new Error('connected to itself'), { code: 'ECONNREFUSED' })
