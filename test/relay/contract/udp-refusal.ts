@@ -62,7 +62,10 @@ export const udpRefusalContract = (t: Test, make: MakeRelay): void => {
     t.strictSame(b.received.map(String), ['3', '4'])
     t.strictSame(client.errors, [])
     t.match(stats().counters, { accepted: 1, dialAttempts: 2, dialRetries: 1 })
-    t.match(stats().endpoints, [{ failures: 1, active: 0 }, { failures: 0, active: 1 }])
+    t.match(stats().endpoints, [
+      { failures: 1, active: 0 },
+      { failures: 0, active: 1 },
+    ])
   })
 
   t.test('a flow that was refused may come back after another answered', async t => {

@@ -4,6 +4,7 @@ import type { MakeRelay } from '../../support/relay-fixture.ts'
 import { udpChoiceContract } from './udp-choice.ts'
 import { udpCopyContract } from './udp-copy.ts'
 import { udpFlowsContract } from './udp-flows.ts'
+import { udpIdleContract } from './udp-idle.ts'
 import { udpRefusalContract } from './udp-refusal.ts'
 
 /** What a relay does with UDP. */
@@ -12,5 +13,6 @@ export const udpContract = (t: Test, make: MakeRelay): void => {
   t.test('over IPv6', async t => udpCopyContract(t, make, '::1'))
   udpChoiceContract(t, make)
   udpRefusalContract(t, make)
+  udpIdleContract(t, make)
   udpFlowsContract(t, make)
 }

@@ -1,0 +1,125 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Test } from 'tap'
+import type { RelayLimits, RelayListener } from '../../../src/relay/relay.ts'
+import { freeUdpPort, testHost } from '../../support/ports.ts'
+import { type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'
+import { namedUdp, silentUdp, udpBackend } from '../../support/udp-backend.ts'
+import { udpClient } from '../../support/udp-client.ts'
+import { until } from '../../support/until.ts'
+
+/**
+ * How long flows live. The times are lower bounds and real: a relay that is late is
+ * right, one that is early is not.
+ */
+export const udpIdleContract = (t: Test, make: MakeRelay): void => {
+  const setUp = async (t: Test, limits: Partial<RelayLimits>) => {
+    const fixture = relayFixture(t, make, { limits })
+    const port = await freeUdpPort()
+    const binds = [{ address: testHost, port }]
+    const flows = (): number => fixture.stats().counters.active
+    const listen = (spec: Partial<RelayListener>): Promise<void> =>
+      fixture.listen({ protocol: 'UDP', binds, ...spec })
+    return { ...fixture, listen, port, flows }
+  }
+
+  /** How many milliseconds from now on the flows live. */
+  const lifetime = async (flows: () => number): Promise<number> => {
+    const start = performance.now()
+    await until('the flow has ended', () => flows() === 0)
+    return performance.now() - start
+  }
+
+  t.test('a flow that nobody answers ends after the first, short limit', async t => {
+    const { listen, port, flows, relay } = await setUp(t, {
+      udpReplyIdleMs: 300,
+      udpIdleMs: 60_000,
+    })
+    const silent = await silentUdp(t)
+    await listen({ endpoints: [silent.endpoint] })
+    const client = await udpClient(t, port)
+    client.send('anybody?')
+    await until('there is a flow', () => flows() === 1)
+    t.ok((await lifetime(flows)) > 280, 'and not before')
+    t.equal(relay.stats().fds.used, 0)
+  })
+
+  t.test('a flow that was answered ends after the second limit', async t => {
+    const { listen, port, flows, relay, stats } = await setUp(t, {
+      udpReplyIdleMs: 200,
+      udpIdleMs: 900,
+    })
+    const a = await namedUdp(t, 'a')
+    await listen({ endpoints: [a.endpoint] })
+    const client = await udpClient(t, port)
+    const start = performance.now()
+    await client.ask('1')
+    t.ok((await lifetime(flows)) > 880)
+    t.ok(performance.now() - start >= 900)
+    t.equal(relay.stats().fds.used, 0)
+    t.match(stats().endpoints, [{ active: 0 }])
+    t.equal(await client.ask('2'), 'a', 'the next datagram opens another')
+    t.equal(stats().counters.accepted, 2)
+  })
+
+  t.test('datagrams of the client alone keep a flow open', async t => {
+    const { listen, port, flows, stats } = await setUp(t, { udpReplyIdleMs: 600 })
+    const silent = await silentUdp(t)
+    await listen({ endpoints: [silent.endpoint] })
+    const client = await udpClient(t, port)
+    for (let i = 0; i < 15; i += 1) {
+      client.send(`${i}`)
+      await sleep(100)
+    }
+    t.equal(silent.received.length, 15)
+    t.match(stats().counters, { accepted: 1, active: 1 })
+    t.ok((await lifetime(flows)) > 480, 'the limit counts from the last one')
+  })
+
+  t.test('datagrams of the endpoint alone keep a flow open', async t => {
+    const { listen, port, stats } = await setUp(t, {
+      udpReplyIdleMs: 600,
+      udpIdleMs: 600,
+    })
+    const feed = await udpBackend(t, (_message, reply) => {
+      void (async () => {
+        for (let i = 0; i < 15; i += 1) {
+          reply(`${i}`)
+          await sleep(100)
+        }
+      })()
+    })
+    await listen({ endpoints: [feed.endpoint] })
+    const client = await udpClient(t, port)
+    client.send('subscribe')
+    await until('all came', () => client.received.length === 15)
+    t.match(stats().counters, { accepted: 1, active: 1 })
+  })
+
+  const answersAfter = (t: Test, ms: number) =>
+    udpBackend(t, (_message, reply) => void sleep(ms).then(() => reply('at last')))
+
+  t.test('a slow answer within the first limit reaches the client', async t => {
+    const { listen, port, stats } = await setUp(t, {
+      udpReplyIdleMs: 1000,
+      udpIdleMs: 200,
+    })
+    const slow = await answersAfter(t, 900)
+    await listen({ endpoints: [slow.endpoint] })
+    const client = await udpClient(t, port)
+    t.equal(await client.ask('take your time'), 'at last')
+    t.match(stats().counters, { accepted: 1, datagramsToClient: 1 })
+  })
+
+  t.test('an answer after the limit is not passed on', async t => {
+    const { listen, port, stats, flows } = await setUp(t, { udpReplyIdleMs: 200 })
+    const slow = await answersAfter(t, 800)
+    await listen({ endpoints: [slow.endpoint] })
+    const client = await udpClient(t, port)
+    client.send('take your time')
+    await until('there is a flow', () => flows() === 1)
+    await lifetime(flows)
+    await sleep(900)
+    t.strictSame(client.received, [])
+    t.equal(stats().counters.datagramsToClient, 0)
+  })
+}
