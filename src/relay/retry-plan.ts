@@ -61,6 +61,12 @@ export class RetryPlan<E extends { readonly key: string }> {
     return this.#dial(now) ?? this.#pause(now)
   }
 
+  /** In place of `start`: the first attempt is under way, and goes to `key`. */
+  started(key: string): void {
+    this.#tried.add(key)
+    this.#pending.push(key)
+  }
+
   /** The endpoint refused, was unreachable or reset the handshake. */
   failed(key: string, now: number): NextStep<E> {
     this.#settle(key)

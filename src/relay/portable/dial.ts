@@ -45,7 +45,9 @@ export class Dial {
   readonly #context: DialContext
   readonly #client: string
   readonly #dialler: Dialler
-  readonly #plan: RetryPlan<Backend>
+  readonly #startedAt: number
+  /** Made when the first attempt has failed or takes long: most dials need none. */
+  #planMade: RetryPlan<Backend> | undefined
   readonly #tries: Try[] = []
   #timer: Timer | undefined
   /** Descriptors taken beyond the one that the caller paid for. */
@@ -56,22 +58,41 @@ export class Dial {
     this.#context = context
     this.#client = client
     this.#dialler = dialler
-    const { limits, clock, random, balancer } = context
-    this.#plan = new RetryPlan(
-      limits.dialLadderMs,
-      clock.now(),
-      tried => balancer.pick(client, tried),
-      random,
-    )
+    this.#startedAt = context.clock.now()
   }
 
   start(): void {
-    this.#follow(this.#plan.start(this.#context.clock.now()))
+    const { balancer, limits } = this.#context
+    const endpoint = balancer.pick(this.#client)
+    const [ms] = limits.dialLadderMs
+    if (endpoint === undefined || ms === undefined) {
+      return this.#follow(this.#makePlan().start(this.#startedAt))
+    }
+    this.#follow({ action: 'dial', endpoint, ms })
   }
 
   /** The client left. */
   cancel(): void {
     this.#finish('cancelled')
+  }
+
+  get #plan(): RetryPlan<Backend> {
+    if (this.#planMade !== undefined) return this.#planMade
+    const plan = this.#makePlan()
+    const [first] = this.attempts
+    if (first !== undefined) plan.started(first.endpoint)
+    return plan
+  }
+
+  #makePlan(): RetryPlan<Backend> {
+    const { limits, random, balancer } = this.#context
+    this.#planMade = new RetryPlan(
+      limits.dialLadderMs,
+      this.#startedAt,
+      tried => balancer.pick(this.#client, tried),
+      random,
+    )
+    return this.#planMade
   }
 
   #follow(step: NextStep<Backend>): void {

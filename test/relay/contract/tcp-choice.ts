@@ -43,7 +43,7 @@ export const tcpChoiceContract = (t: Test, make: MakeRelay): void => {
         places.set(client, (places.get(client) ?? new Set()).add(text))
       }
     }
-    const stuck = [...places.values()].map(set => [...set])
+    const stuck = Array.from(places.values(), set => Array.from(set))
     t.ok(
       stuck.every(set => set.length === 1),
       'each client saw one endpoint',

@@ -1,0 +1,453 @@
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import type { VipPlacement } from '../../src/capture/capture.ts'
+import { listenCapture, type ListenCaptureDeps } from '../../src/capture/listen.ts'
+import {
+  bindAddresses,
+  interfaceAddresses,
+  LocalAddresses,
+} from '../../src/capture/local-addresses.ts'
+import { ProxyPorts, type TryPort } from '../../src/capture/proxy-ports.ts'
+import type { ServicePort, Vip } from '../../src/model/snapshot.ts'
+import { FakeClock } from '../support/fake-clock.ts'
+import { freeTcpPort, freeUdpPort, testHost } from '../support/ports.ts'
+
+const clusterIp = (address: string, port = 80): Vip => ({
+  kind: 'ClusterIP',
+  address,
+  port,
+})
+const nodePort = (address: string, port = 30080): Vip => ({
+  kind: 'NodePort',
+  address,
+  port,
+})
+
+const servicePort = (name: string, over: Partial<ServicePort> = {}): ServicePort => {
+  const { protocol = 'TCP' } = over
+  return {
+    key: `default/${name}/${protocol}`,
+    name: `default/${name}`,
+    namespace: 'default',
+    serviceName: name,
+    portName: '',
+    protocol,
+    family: 'IPv4',
+    vips: [clusterIp('10.0.0.1')],
+    affinityMs: 0,
+    endpoints: [],
+    eligible: [],
+    ...over,
+  }
+}
+
+/** A host that owns `mine`, and every port of which is free. */
+const deps = (over: Partial<ListenCaptureDeps> = {}, mine: string[] = []) => {
+  const range = over.proxyPortRange
+  return {
+    mode: 'auto' as const,
+    bindAddress: '127.0.0.1',
+    proxyPortRange: undefined,
+    localAddresses: new LocalAddresses(new FakeClock(), async one => mine.includes(one)),
+    proxyPorts: new ProxyPorts(range, () => 0, portsOf(40_000)),
+    ofInterfaces: () => ['192.0.2.1', '192.0.2.2'],
+    ...over,
+  }
+}
+
+/** Every port asked for is free; asked for any, gives the numbers from `first` on. */
+const portsOf = (first: number): TryPort => {
+  let next = first
+  return async (_protocol, _addresses, port) => (port === 0 ? next++ : port)
+}
+
+const at = (port: number, ...addresses: string[]) =>
+  addresses.map(address => ({ address, port }))
+
+/** How each VIP is served, in the order of ServicePorts and their VIPs. */
+const placed = async (
+  with_: ListenCaptureDeps,
+  ...servicePorts: ServicePort[]
+): Promise<Omit<VipPlacement, 'vip'>[]> => {
+  const placements = await listenCapture(with_).place(servicePorts)
+  return placements.flatMap(({ vips }) =>
+    vips.map(({ capture, binds, reason }) => ({ capture, binds, reason })),
+  )
+}
+
+const onProxyPort = (port: number, ...addresses: string[]) => ({
+  capture: 'none',
+  binds: at(port, ...addresses),
+  reason: '',
+})
+
+t.test(
+  'a placement names its ServicePort, its listener and each VIP in order',
+  async t => {
+    const vips = [clusterIp('10.0.0.1'), clusterIp('10.0.0.2', 8080)]
+    const one = servicePort('web', { vips })
+    const six = servicePort('web', { family: 'IPv6', vips: [clusterIp('fd00::1')] })
+    const [first, second] = await listenCapture(deps()).place([one, six])
+    t.equal(first?.servicePort, one)
+    t.strictSame(
+      first?.vips.map(({ vip }) => vip),
+      vips,
+    )
+    t.equal(second?.servicePort, six)
+    t.not(first?.listenerId, second?.listenerId, 'the families listen for themselves')
+  },
+)
+
+t.test('which VIP is served how', async t => {
+  const vips = [clusterIp('127.96.0.1'), clusterIp('10.0.0.1', 8080)]
+  const web = servicePort('web', { vips })
+  const mine = ['127.96.0.1']
+  const onVip = { capture: 'local', binds: at(80, '127.96.0.1'), reason: '' }
+
+  t.test('auto: those of this host on themselves, others on a proxy port', async t => {
+    t.strictSame(await placed(deps({}, mine), web), [
+      onVip,
+      onProxyPort(40_000, '127.0.0.1'),
+    ])
+  })
+
+  t.test('local: others are not captured, for a reason', async t => {
+    const [first, second] = await placed(deps({ mode: 'local' }, mine), web)
+    t.strictSame(first, onVip)
+    t.match(second, { capture: 'not captured', binds: [], reason: /--capture auto/ })
+  })
+
+  t.test('none: all share the proxy port of their ServicePort', async t => {
+    const other = servicePort('other')
+    t.strictSame(await placed(deps({ mode: 'none' }, mine), web, other), [
+      onProxyPort(40_000, '127.0.0.1'),
+      onProxyPort(40_000, '127.0.0.1'),
+      onProxyPort(40_001, '127.0.0.1'),
+    ])
+  })
+
+  t.test('none: no address is probed', async t => {
+    const localAddresses = new LocalAddresses(new FakeClock(), () =>
+      Promise.reject(new Error('probed')),
+    )
+    await t.resolves(placed(deps({ mode: 'none', localAddresses }), web))
+  })
+
+  t.test('a ServicePort whose VIPs are all local takes no proxy port', async t => {
+    const asked: number[] = []
+    const proxyPorts = new ProxyPorts(undefined, Math.random, async () => asked.push(1))
+    await placed(deps({ proxyPorts }, [...mine, '10.0.0.1']), web)
+    t.strictSame(asked, [])
+  })
+
+  t.test('a VIP that becomes local moves to itself when the answer is old', async t => {
+    const clock = new FakeClock()
+    const own = new Set<string>()
+    const localAddresses = new LocalAddresses(clock, async one => own.has(one))
+    const given = deps({ localAddresses })
+    const kinds = async () => (await placed(given, web)).map(({ capture }) => capture)
+    t.strictSame(await kinds(), ['none', 'none'])
+    own.add('127.96.0.1')
+    t.strictSame(await kinds(), ['none', 'none'])
+    clock.advance(30_000)
+    t.strictSame(await kinds(), ['local', 'none'])
+  })
+})
+
+t.test('wildcards', async t => {
+  const mine = ['0.0.0.0', '::']
+  const ofInterfaces = (family: string) =>
+    family === 'IPv4' ? ['127.0.0.1', '192.0.2.1', '192.0.2.1'] : ['::1', 'fd00::1']
+  const given = deps({ ofInterfaces }, mine)
+  const cases: [Partial<ServicePort>, string[]][] = [
+    [{ protocol: 'TCP', vips: [nodePort('0.0.0.0')] }, ['0.0.0.0']],
+    [{ protocol: 'TCP', family: 'IPv6', vips: [nodePort('::')] }, ['::']],
+    [{ protocol: 'UDP', vips: [nodePort('0.0.0.0')] }, ['127.0.0.1', '192.0.2.1']],
+    [{ protocol: 'UDP', family: 'IPv6', vips: [nodePort('::')] }, ['::1', 'fd00::1']],
+  ]
+  for (const [spec, addresses] of cases) {
+    const { protocol, family = 'IPv4' } = spec
+    t.test(
+      `a NodePort for ${protocol} in ${family} is bound on ${addresses}`,
+      async t => {
+        const [vip] = await placed(given, servicePort('web', spec))
+        t.strictSame(vip, {
+          capture: 'local',
+          binds: at(30080, ...addresses),
+          reason: '',
+        })
+      },
+    )
+    t.test(`a proxy port for ${protocol} in ${family} too`, async t => {
+      const [vip] = await placed(
+        deps({ ofInterfaces, mode: 'none', bindAddress: '0.0.0.0' }),
+        servicePort('web', spec),
+      )
+      t.strictSame(vip, onProxyPort(40_000, ...addresses))
+    })
+  }
+
+  t.test('a bind address that is :: serves both families', async t => {
+    const both = [servicePort('web'), servicePort('web', { family: 'IPv6' })]
+    t.strictSame(await placed(deps({ bindAddress: '::' }), ...both), [
+      onProxyPort(40_000, '0.0.0.0'),
+      onProxyPort(40_001, '::'),
+    ])
+  })
+
+  t.test('UDP in a family of which the host has no address is not captured', async t => {
+    const bare = { ofInterfaces: () => [], bindAddress: '0.0.0.0' }
+    const six = { protocol: 'UDP', family: 'IPv6', vips: [nodePort('::')] } as const
+    const expected = {
+      capture: 'not captured',
+      binds: [],
+      reason: 'this host has no IPv6 address',
+    }
+    t.strictSame(await placed(deps(bare), servicePort('dns', six)), [expected])
+    t.strictSame(await placed(deps(bare, ['::']), servicePort('dns', six)), [expected])
+  })
+
+  t.test('an address that is none is left to UDP as it is', async t => {
+    t.strictSame(bindAddresses('UDP', '127.0.0.1'), ['127.0.0.1'])
+    t.strictSame(bindAddresses('UDP', '::1'), ['::1'])
+  })
+
+  t.test('the real interfaces have loopback, and nothing that needs a zone', async t => {
+    t.ok(interfaceAddresses('IPv4').includes('127.0.0.1'))
+    t.notOk(interfaceAddresses('IPv6').some(one => one.startsWith('fe80')))
+    t.ok(interfaceAddresses('IPv4').every(one => one.includes('.')))
+  })
+})
+
+t.test('an IPv6 VIP is not captured at an IPv4 bind address, and vice versa', async t => {
+  const [four] = await placed(deps({ bindAddress: 'fd00::1' }), servicePort('web'))
+  const [six] = await placed(deps(), servicePort('web', { family: 'IPv6' }))
+  t.strictSame(six, {
+    capture: 'not captured',
+    binds: [],
+    reason: '--bind-address 127.0.0.1 is not an IPv6 address',
+  })
+  t.match(four, {
+    capture: 'not captured',
+    reason: '--bind-address fd00::1 is not an IPv4 address',
+  })
+})
+
+t.test('proxy ports', async t => {
+  const given = (size: number, tryPort: TryPort = portsOf(40_000)) => {
+    const range = { first: 100, last: 99 + size }
+    const proxyPorts = new ProxyPorts(range, () => 0, tryPort)
+    return deps({ mode: 'none', proxyPortRange: range, proxyPorts })
+  }
+  /** The proxy port of each ServicePort, or the reason why it has none. */
+  const portsFor = async (with_: ListenCaptureDeps, ...all: ServicePort[]) =>
+    (await placed(with_, ...all)).map(({ binds, reason }) => binds[0]?.port ?? reason)
+  const [a, b, c, d] = [...'abcd'].map(name => servicePort(name))
+  const none = 'no port of 100-101 is free on 127.0.0.1; widen --proxy-port-range'
+  if (!a || !b || !c || !d) throw new Error('four')
+
+  t.test('stay while VIPs and endpoints change', async t => {
+    const with_ = given(8)
+    t.strictSame(await portsFor(with_, a, b), [100, 101])
+    const moved = { ...b, vips: [clusterIp('10.9.9.9', 9)], affinityMs: 1 }
+    t.strictSame(await portsFor(with_, moved, c, a), [101, 102, 100])
+  })
+
+  t.test('are there again for a ServicePort that was away', async t => {
+    const with_ = given(8)
+    await portsFor(with_, a, b)
+    t.strictSame(await portsFor(with_, c), [102])
+    t.strictSame(await portsFor(with_, d, b, a), [103, 101, 100])
+  })
+
+  t.test('are not probed again once they are held', async t => {
+    const probed: number[] = []
+    const with_ = given(8, async (_protocol, _addresses, port) => {
+      probed.push(port)
+      return port
+    })
+    await portsFor(with_, a)
+    await portsFor(with_, a, b)
+    t.strictSame(probed, [100, 101])
+  })
+
+  t.test('of a range that has run out are said to be so', async t => {
+    t.strictSame(await portsFor(given(2), a, b, c, d), [100, 101, none, none])
+  })
+
+  t.test('of those present are never given away', async t => {
+    const with_ = given(2)
+    await portsFor(with_, a, b)
+    t.strictSame(await portsFor(with_, c, a, b), [none, 100, 101])
+  })
+
+  t.test('of absent ones are given away only then, longest away first', async t => {
+    const with_ = given(3)
+    await portsFor(with_, a, b)
+    await portsFor(with_, a)
+    await portsFor(with_)
+    t.strictSame(await portsFor(with_, c), [102], 'while there is a free one')
+    t.strictSame(await portsFor(with_, c, d), [102, 101], 'b is away for longer than a')
+    t.strictSame(await portsFor(with_, b, c, d), [100, 102, 101], 'b takes that of a')
+  })
+
+  t.test('of TCP and UDP are numbers of their own', async t => {
+    const with_ = given(1)
+    const udp = servicePort('a', { protocol: 'UDP' })
+    t.strictSame(await portsFor(with_, a, udp), [100, 100])
+    await portsFor(with_)
+    const otherUdp = servicePort('b', { protocol: 'UDP' })
+    t.strictSame(await portsFor(with_, otherUdp), [100])
+    t.strictSame(await portsFor(with_, a), [100], 'a TCP port is not taken for UDP')
+  })
+
+  t.test('begin at a random place of the range and go round', async t => {
+    const range = { first: 100, last: 103 }
+    const proxyPorts = new ProxyPorts(range, () => 0.6, portsOf(1))
+    const with_ = deps({ mode: 'none', proxyPortRange: range, proxyPorts })
+    t.strictSame(await portsFor(with_, a, b, c, d), [102, 103, 100, 101])
+  })
+
+  t.test('of the system that somebody absent holds are not taken', async t => {
+    const given_ = [40_000, 40_000, 40_000, 40_001]
+    const proxyPorts = new ProxyPorts(undefined, Math.random, async () => given_.shift())
+    const with_ = deps({ proxyPorts })
+    await portsFor(with_, a)
+    t.strictSame(await portsFor(with_, b), [40_001])
+    t.match(await portsFor(with_, c), ['the system has no free port on 127.0.0.1'])
+  })
+
+  t.test('are not guessed at without descriptors', async t => {
+    const emfile = Object.assign(new Error('no'), { code: 'EMFILE' })
+    const with_ = given(2, () => Promise.reject(emfile))
+    await t.rejects(portsFor(with_, a), { code: 'EMFILE' })
+  })
+})
+
+t.test('proxy ports of the real host', async t => {
+  const range = (port: number) => ({ first: port, last: port + 1 })
+  const portFor = (protocol: 'TCP' | 'UDP', addresses: string[], port?: number) =>
+    new ProxyPorts(port === undefined ? undefined : range(port), () => 0).portFor(
+      'web',
+      protocol,
+      addresses,
+      new Set(),
+    )
+  const tcp = async (t: Test, host: string, port: number): Promise<void> => {
+    const server = createServer().listen(port, host)
+    await once(server, 'listening')
+    t.teardown(() => server.close())
+  }
+  const udp = async (t: Test, host: string, port: number): Promise<void> => {
+    const socket = createSocket('udp4').bind(port, host)
+    await once(socket, 'listening')
+    t.teardown(() => socket.close())
+  }
+
+  t.test('a TCP port in use is skipped, by UDP it is not', async t => {
+    const port = await freeTcpPort()
+    await tcp(t, testHost, port)
+    t.equal(await portFor('TCP', [testHost], port), port + 1)
+    t.equal(await portFor('UDP', [testHost], port), port)
+  })
+
+  t.test('a UDP port in use on one of the addresses is skipped', async t => {
+    const port = await freeUdpPort()
+    await udp(t, testHost, port)
+    t.equal(await portFor('UDP', ['127.0.0.1', testHost], port), port + 1)
+  })
+
+  t.test('a port of the system is one that can be listened on', async t => {
+    const port = (await portFor('TCP', [testHost])) ?? 0
+    await tcp(t, testHost, port)
+    const forUdp = (await portFor('UDP', ['127.0.0.1', testHost])) ?? 0
+    await udp(t, testHost, forUdp)
+    t.ok(port > 0 && forUdp > 0)
+  })
+
+  t.test('an address of somebody else has none', async t => {
+    t.equal(await portFor('TCP', ['198.51.100.1']), undefined)
+    t.equal(await portFor('UDP', ['198.51.100.1']), undefined)
+  })
+})
+
+t.test('LocalAddresses', async t => {
+  t.test('finds by real binds what is of this host', async t => {
+    const addresses = new LocalAddresses(new FakeClock())
+    const all = ['127.0.0.1', '127.96.0.10', '127.255.255.254', '0.0.0.0', '198.51.100.1']
+    const own = await Promise.all(all.map(one => addresses.has(one)))
+    t.strictSame(own, [true, process.platform === 'linux', own[1], true, false])
+    t.equal(await addresses.has('2001:db8::1'), false)
+    t.equal(await addresses.has('::1'), interfaceAddresses('IPv6').includes('::1'))
+  })
+
+  t.test('remembers an answer, yes or no, for 30 s', async t => {
+    const clock = new FakeClock()
+    const probed: string[] = []
+    const addresses = new LocalAddresses(clock, async one => {
+      probed.push(one)
+      return one === 'mine'
+    })
+    const ask = async () => [await addresses.has('mine'), await addresses.has('not')]
+    t.strictSame(await ask(), [true, false])
+    clock.advance(29_999)
+    t.strictSame(await ask(), [true, false])
+    t.strictSame(probed, ['mine', 'not'])
+    clock.advance(1)
+    t.strictSame(await ask(), [true, false])
+    t.strictSame(probed, ['mine', 'not', 'mine', 'not'])
+  })
+
+  t.test('forgets those that nobody asks for', async t => {
+    const probed: string[] = []
+    const addresses = new LocalAddresses(
+      new FakeClock(),
+      async one => probed.push(one) > 0,
+    )
+    await addresses.has('a')
+    await addresses.has('b')
+    addresses.keepOnly(new Set(['b']))
+    await addresses.has('a')
+    await addresses.has('b')
+    t.strictSame(probed, ['a', 'b', 'a'])
+  })
+
+  t.test('keeps to what it knew when there are no descriptors to ask with', async t => {
+    const clock = new FakeClock()
+    let short = false
+    const addresses = new LocalAddresses(clock, async one => {
+      if (short) throw Object.assign(new Error('no'), { code: 'EMFILE' })
+      return one === 'mine'
+    })
+    await addresses.has('mine')
+    await addresses.has('not')
+    short = true
+    clock.advance(60_000)
+    t.equal(await addresses.has('mine'), true)
+    t.equal(await addresses.has('not'), false)
+    await t.rejects(addresses.has('new'), { message: /new.*this host/ })
+  })
+})
+
+t.test('at most 32 addresses are probed at the same time, each once', async t => {
+  const vips = Array.from({ length: 100 }, (_, i) => clusterIp(`10.0.1.${i}`))
+  const all = [servicePort('web', { vips }), servicePort('twin', { vips })]
+  let now = 0
+  let most = 0
+  let probes = 0
+  const localAddresses = new LocalAddresses(new FakeClock(), async () => {
+    probes += 1
+    now += 1
+    most = Math.max(most, now)
+    await turn()
+    now -= 1
+    return true
+  })
+  const result = await placed(deps({ mode: 'local', localAddresses }), ...all)
+  t.equal(most, 32)
+  t.equal(probes, 100)
+  t.ok(result.every(({ capture }) => capture === 'local'))
+})
