@@ -175,7 +175,7 @@ export const table = {
     commands: proxies,
     group: 'Pace and limits',
     type: integer(16, 1_000_000),
-    default: '64',
+    default: '128',
     help: 'File descriptors kept back from connections, for files, metrics and health.',
   },
   'sync-period': {

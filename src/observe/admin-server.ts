@@ -27,7 +27,8 @@ export interface AdminServer {
 }
 
 const retryMs = 5000
-const mostConnections = 64
+/** Per server; together within what `--reserved-fds` keeps back. */
+const mostConnections = 32
 /** An answer that a client has not taken by then is cut. */
 const answerMs = 60_000
 

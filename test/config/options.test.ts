@@ -68,7 +68,7 @@ t.test('run with nothing but manifests has the documented defaults', async t => 
     udpMaxFlowsPerPort: 16_384,
     udpMaxFlows: 65_536,
     drainTimeout: 30_000,
-    reservedFds: 64,
+    reservedFds: 128,
     syncPeriod: 30_000,
     minSyncPeriod: 0,
     logLevel: 'info',

@@ -271,7 +271,7 @@ t.test('connections beyond the cap are refused, and idle ones give way', async t
   for (const socket of sockets) socket.destroy()
   for (const socket of sockets) if (!socket.closed) await closed(socket)
   await new Promise(resolve => setTimeout(resolve, 50))
-  for (let i = 0; i < 64; i += 1) await open('GET /')
+  for (let i = 0; i < 32; i += 1) await open('GET /')
   const refused = await open(request)
   t.equal(refused.bytesRead, 0)
 })

@@ -1,5 +1,10 @@
 import t from 'tap'
 import { makePortableRelay } from '../support/portable-relay.ts'
 import { udpContract } from './contract/udp.ts'
+import { udpLimitsContract } from './contract/udp-limits.ts'
 
 udpContract(t, makePortableRelay)
+udpLimitsContract(t, {
+  file: new URL('../support/portable-relay.ts', import.meta.url),
+  exported: 'makePortableRelay',
+})

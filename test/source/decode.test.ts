@@ -1,3 +1,4 @@
+import type { V1EndpointSlice, V1Service } from '@kubernetes/client-node'
 import * as fc from 'fast-check'
 import t from 'tap'
 import { decode, type DecodedObject } from '../../src/source/decode/decode.ts'
@@ -545,4 +546,77 @@ t.test('no input makes decoding throw, or say anything unprintable', async t => 
       { numRuns: 300 },
     )
   t.doesNotThrow(check)
+})
+
+t.test("objects of the API's own types are understood", async t => {
+  // Typed, so that a field which the API does not have fails the build.
+  const api: V1Service = {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: {
+      name: 'web',
+      namespace: 'shop',
+      creationTimestamp: new Date('2026-01-01T00:00:00Z'),
+    },
+    spec: {
+      type: 'LoadBalancer',
+      clusterIP: '10.96.0.10',
+      clusterIPs: ['10.96.0.10', 'fd00::a'],
+      ipFamilies: ['IPv4', 'IPv6'],
+      externalIPs: ['192.0.2.1'],
+      ports: [
+        { name: 'http', port: 80, protocol: 'TCP', targetPort: 'web', nodePort: 30080 },
+      ],
+      sessionAffinity: 'ClientIP',
+      sessionAffinityConfig: { clientIP: { timeoutSeconds: 60 } },
+    },
+    status: {
+      loadBalancer: {
+        ingress: [
+          { ip: '192.0.2.2', ipMode: 'VIP' },
+          { ip: '192.0.2.3', ipMode: 'Proxy' },
+          { hostname: 'lb.example' },
+        ],
+      },
+    },
+  }
+  t.match(decoded(api).changes, [
+    {
+      kind: 'Service',
+      namespace: 'shop',
+      name: 'web',
+      object: {
+        createdAt: Date.parse('2026-01-01T00:00:00Z'),
+        clusterIPs: ['10.96.0.10', 'fd00::a'],
+        externalIPs: ['192.0.2.1'],
+        loadBalancerIPs: ['192.0.2.2'],
+        ports: [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 30080 }],
+        affinityMs: 60_000,
+      },
+    },
+  ])
+  const apiSlice: V1EndpointSlice = {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: {
+      name: 'web-1',
+      namespace: 'shop',
+      labels: { 'kubernetes.io/service-name': 'web' },
+    },
+    addressType: 'IPv4',
+    endpoints: [
+      { addresses: ['10.0.0.1'], conditions: { ready: true }, nodeName: 'n1', zone: 'z' },
+    ],
+    ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+  }
+  t.match(decoded(apiSlice).changes, [
+    {
+      kind: 'EndpointSlice',
+      object: {
+        serviceName: 'web',
+        endpoints: [{ address: '10.0.0.1', ready: true, nodeName: 'n1', zone: 'z' }],
+        ports: [{ name: 'http', protocol: 'TCP', port: 8080 }],
+      },
+    },
+  ])
 })

@@ -35,10 +35,15 @@ export class BindSet {
     this.#changed = changed
   }
 
-  /** Listens on exactly `binds`; resolves when each new one was tried once. */
-  async listen(binds: readonly Bind[]): Promise<void> {
+  /** Lets go of all but `binds`, so that others may have them. */
+  keepOnly(binds: readonly Bind[]): void {
     this.#refused = []
     this.#closeAllBut(new Set(binds.map(bindKey)))
+  }
+
+  /** Listens on exactly `binds`; resolves when each new one was tried once. */
+  async listen(binds: readonly Bind[]): Promise<void> {
+    this.keepOnly(binds)
     await Promise.all(
       binds.filter(bind => !this.#kept.has(bindKey(bind))).map(bind => this.#keep(bind)),
     )

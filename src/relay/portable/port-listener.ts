@@ -7,6 +7,7 @@ import type {
   RelayObserver,
 } from '../relay.ts'
 import type { AcceptGate } from './accept-gate.ts'
+import type { Handover } from './handover.ts'
 import type { Patrol } from './patrol.ts'
 import type { UdpFlows } from './udp-flows.ts'
 import type { Undelivered } from './undelivered.ts'
@@ -21,6 +22,7 @@ export interface RelayEnv {
   readonly undelivered: Undelivered
   readonly patrol: Patrol
   readonly udpFlows: UdpFlows
+  readonly handover: Handover
   /** The gates of all servers, worked together when descriptors run out. */
   readonly gates: Set<AcceptGate>
   /** Whether a UDP listener of this relay is bound to this address and port. */
@@ -36,7 +38,10 @@ export interface ListenerOwner {
 
 /** One ServicePort's sockets, balancer and connections, TCP or UDP. */
 export interface PortListener {
-  update(spec: RelayListener): Promise<void>
+  /** Takes over what is wanted now, and lets go of addresses that are not. */
+  update(spec: RelayListener): void
+  /** Listens where it is wanted; resolves when each new address was tried once. */
+  listen(): Promise<void>
   /** Takes no new connections or flows from now on. */
   stopAccepting(): void
   /** Stops listening; what is open goes on, and `retired` is called when it has ended. */

@@ -12,6 +12,7 @@ import type {
   RelayStats,
 } from '../relay.ts'
 import { Patrol } from './patrol.ts'
+import { Handover } from './handover.ts'
 import type { PortListener, RelayEnv } from './port-listener.ts'
 import { TcpListener } from './tcp-listener.ts'
 import { UdpFlows } from './udp-flows.ts'
@@ -52,6 +53,7 @@ export class PortableRelay implements Relay {
       observer,
       budget,
       gates,
+      handover: new Handover(),
       undelivered: new Undelivered(clock),
       patrol: new Patrol(clock, limits.halfCloseIdleMs),
       udpFlows: new UdpFlows(clock, limits),
@@ -63,9 +65,10 @@ export class PortableRelay implements Relay {
     if (this.#draining) return
     const wanted = new Set(listeners.map(({ id }) => id))
     this.#udpBinds = ownUdpBinds(listeners)
-    // Those that go must have closed before others may ask for their ports.
+    // Every port that is let go must be before others may ask for it.
     for (const [id, listener] of this.#listeners) if (!wanted.has(id)) listener.retire()
-    await Promise.all(listeners.map(spec => this.#listener(spec).update(spec)))
+    for (const spec of listeners) this.#listener(spec).update(spec)
+    await Promise.all(listeners.map(spec => this.#listener(spec).listen()))
   }
 
   stats(): RelayStats {

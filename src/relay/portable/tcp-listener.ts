@@ -1,4 +1,4 @@
-import { createServer, type Server, type ServerOpts, type Socket } from 'node:net'
+import { createServer, type Server, type Socket } from 'node:net'
 import { Balancer } from '../../balance/balancer.ts'
 import { type Backend, nextBackends } from '../backend.ts'
 import { countFailure, newCounters } from '../counters.ts'
@@ -46,15 +46,20 @@ export class TcpListener implements PortListener {
     }
   }
 
-  async update(spec: RelayListener): Promise<void> {
+  update(spec: RelayListener): void {
     this.#spec = spec
     this.#wanted = true
     this.#backends = nextBackends(this.#backends, spec.endpoints)
     this.#balancer.setEndpoints([...this.#backends.values()])
     this.#balancer.setAffinity(spec.affinityMs)
     this.#balancer.sweep()
-    if (spec.endpoints.length > 0) return this.#binds.listen(spec.binds)
-    this.#binds.refuse(spec.binds, 'no endpoints')
+    if (spec.endpoints.length > 0) this.#binds.keepOnly(spec.binds)
+    else this.#binds.refuse(spec.binds, 'no endpoints')
+  }
+
+  async listen(): Promise<void> {
+    const { binds, endpoints } = this.#spec
+    if (endpoints.length > 0) await this.#binds.listen(binds)
   }
 
   stopAccepting(): void {
@@ -96,27 +101,32 @@ export class TcpListener implements PortListener {
     }
   }
 
-  #open(bind: Bind): Promise<Listening> {
+  async #open(bind: Bind): Promise<Listening> {
+    const server = this.#env.handover.take(bind) ?? (await this.#openServer(bind))
+    return this.#serve(server, bind)
+  }
+
+  #openServer({ address, port }: Bind): Promise<Server> {
     return new Promise((resolve, reject) => {
-      const options: ServerOpts = {
+      const server = createServer({
         allowHalfOpen: true,
         noDelay: true,
         highWaterMark: this.#env.limits.bufferBytes,
-      }
-      const server = createServer(options, socket => this.#accept(socket))
+      })
       server.once('error', reject)
       server.listen(
-        { host: bind.address, port: bind.port, backlog, ipv6Only: true, exclusive: true },
+        { host: address, port, backlog, ipv6Only: true, exclusive: true },
         () => {
           server.removeListener('error', reject)
-          resolve(this.#serve(server))
+          resolve(server)
         },
       )
     })
   }
 
-  #serve(server: Server): Listening {
-    const { gates, budget, observer } = this.#env
+  #serve(server: Server, bind: Bind): Listening {
+    const { gates, budget, observer, handover } = this.#env
+    server.on('connection', socket => this.#accept(socket))
     server.on('error', error => observer.fault(this.#spec.name, error))
     const gate = acceptGate(server)
     if (gate !== undefined) {
@@ -125,7 +135,8 @@ export class TcpListener implements PortListener {
     }
     const close = (): void => {
       if (gate !== undefined) gates.delete(gate)
-      server.close()
+      server.removeAllListeners('connection').removeAllListeners('error')
+      handover.offer(bind, server)
     }
     return { close }
   }

@@ -1,8 +1,9 @@
 import { createSocket, type Socket } from 'node:dgram'
+import { isOutOfResources } from '../../util/out-of-resources.ts'
 import type { Backend } from '../backend.ts'
 import { countDrop } from '../counters.ts'
 import { errorCode } from '../dial-errors.ts'
-import type { ListenerCounters } from '../relay.ts'
+import type { DropReason, ListenerCounters } from '../relay.ts'
 import { literalLookup } from './literal-lookup.ts'
 import { Place } from './lru-list.ts'
 
@@ -15,6 +16,8 @@ export interface FlowOwner {
   touched(flow: UdpFlow): void
   answered(flow: UdpFlow): void
   closed(flow: UdpFlow): void
+  /** There was no descriptor or port for a flow. */
+  starved(): void
 }
 
 /** Datagrams that may wait for a socket to be connected, which takes a turn of the loop. */
@@ -102,9 +105,12 @@ export class UdpFlow {
     backend.active += 1
     this.#owner.counters.dialAttempts += 1
     socket.on('message', message => this.#reply(socket, message))
-    socket.on('error', error => this.#failed(socket, error))
+    // Later, because a bind fails before it returns: then nothing would be waiting yet.
+    socket.on('error', error => process.nextTick(() => this.#failed(socket, error)))
     socket.on('connect', () => this.#ready(socket))
-    socket.connect(backend.port, backend.address)
+    // Bound by hand: where the bind inside of `connect` fails, `close` has no effect.
+    socket.once('listening', () => socket.connect(backend.port, backend.address))
+    socket.bind({ port: 0, exclusive: true })
   }
 
   #ready(socket: Socket): void {
@@ -118,10 +124,10 @@ export class UdpFlow {
   #write(datagram: Buffer): void {
     const socket = this.#socket
     const { counters } = this.#owner
-    counters.datagramsToBackend += 1
-    counters.bytesToBackend += datagram.length
     socket?.send(datagram, error => {
-      if (error !== null) this.#failed(socket, error)
+      if (error !== null) return this.#unsent(socket, datagram, error)
+      counters.datagramsToBackend += 1
+      counters.bytesToBackend += datagram.length
     })
   }
 
@@ -132,25 +138,46 @@ export class UdpFlow {
     if (!this.answered) this.#owner.answered(this)
     else this.#owner.touched(this)
     if (this.#refusedBy.size > 0) this.#refusedBy.clear()
-    counters.datagramsToClient += 1
-    counters.bytesToClient += message.length
     this.#front.send(message, this.#clientPort, this.#client, error => {
-      if (error !== null) countDrop(counters, 'send-failed')
+      if (error !== null) return countDrop(counters, 'send-failed')
+      counters.datagramsToClient += 1
+      counters.bytesToClient += message.length
     })
   }
 
-  /** A refusal moves the flow and sends the last datagram again; others cost that datagram. */
+  #unsent(socket: Socket, datagram: Buffer, error: NodeJS.ErrnoException): void {
+    const moves = socket === this.#socket && movesOn.has(errorCode(error))
+    // What goes out once more is the last one, which need not be this one.
+    if (!moves || datagram !== this.#last) countDrop(this.#owner.counters, 'send-failed')
+    if (moves) this.#failed(socket, error)
+  }
+
+  /**
+   * A refusal, or no way to connect, moves the flow and sends the last datagram again.
+   * Any other error of a connected socket cost a datagram.
+   */
   #failed(socket: Socket, error: NodeJS.ErrnoException): void {
     const backend = this.#backend
     if (socket !== this.#socket || backend === undefined) return
     const { counters } = this.#owner
-    if (!movesOn.has(errorCode(error))) return countDrop(counters, 'send-failed')
+    const code = errorCode(error)
+    if (this.#connected && !movesOn.has(code)) return countDrop(counters, 'send-failed')
+    if (isShortage(code)) {
+      this.close()
+      this.#dropWaiting('no-fd')
+      return this.#owner.starved()
+    }
     backend.failures += 1
     this.#refusedBy.add(backend.key)
-    const last = this.#last
-    if (!this.move()) return countDrop(counters, 'refused')
+    if (this.#connected && this.#last !== undefined) this.#waiting.push(this.#last)
+    if (!this.move()) return this.#dropWaiting('refused')
     counters.dialRetries += 1
-    if (last !== undefined && this.#waiting.length === 0) this.#waiting.push(last)
+  }
+
+  #dropWaiting(reason: DropReason): void {
+    for (; this.#waiting.length > 0; this.#waiting.pop()) {
+      countDrop(this.#owner.counters, reason)
+    }
   }
 
   #disconnect(): void {
@@ -163,3 +190,7 @@ export class UdpFlow {
 }
 
 const movesOn = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN'])
+
+/** EADDRINUSE: every ephemeral port is taken, of which a flow needs one. */
+const isShortage = (code: string): boolean =>
+  code === 'EADDRINUSE' || isOutOfResources(code)

@@ -69,7 +69,8 @@ export class UdpFlows {
 
   #expire(oldest: () => UdpFlow | undefined, idleMs: number): void {
     for (let flow = oldest(); flow !== undefined; flow = oldest()) {
-      if (this.#now - flow.touchedAt < idleMs) return
+      // It may have been used up to a tick later than noted; a reply must not be lost by it.
+      if (this.#now - flow.touchedAt < idleMs + tickMs) return
       flow.close()
     }
   }

@@ -46,7 +46,7 @@ export class UdpListener implements PortListener, FlowOwner {
     )
   }
 
-  async update(spec: RelayListener): Promise<void> {
+  update(spec: RelayListener): void {
     this.#spec = spec
     this.#wanted = true
     this.#backends = nextBackends(this.#backends, spec.endpoints)
@@ -57,10 +57,15 @@ export class UdpListener implements PortListener, FlowOwner {
       return this.#binds.refuse(spec.binds, 'no endpoints')
     }
     for (const flow of this.#allFlows()) {
-      // By key and not by object: an endpoint that left and came back is another object.
+      // By object and not by key: an endpoint that left and came back is another object.
       if (flow.backend !== this.#backends.get(flow.backend?.key ?? '')) flow.move()
     }
-    await this.#binds.listen(spec.binds)
+    this.#binds.keepOnly(spec.binds)
+  }
+
+  async listen(): Promise<void> {
+    const { binds, endpoints } = this.#spec
+    if (endpoints.length > 0) await this.#binds.listen(binds)
   }
 
   stopAccepting(): void {
@@ -122,6 +127,11 @@ export class UdpListener implements PortListener, FlowOwner {
     flows.delete(flow.key)
     this.#forgetAge(flow)
     this.#env.budget.release(1)
+  }
+
+  /** The next one shall fare better: the client will send again. */
+  starved(): void {
+    this.#env.udpFlows.evict()
   }
 
   #forgetAge(flow: UdpFlow): void {

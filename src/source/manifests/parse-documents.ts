@@ -1,14 +1,6 @@
+import type { RawDocument } from './raw-document.ts'
 import { printable } from '../decode/printable.ts'
 import { parseYaml } from './parse-yaml.ts'
-
-/** One document of a file: its value, or why it could not be parsed. */
-export interface RawDocument {
-  /** From 1, counting empty ones too, as one counts the `---` lines. */
-  readonly number: number
-  readonly value: unknown
-  /** `line 3: ...`; '' when it was parsed. */
-  readonly error: string
-}
 
 /** The documents of a file, JSON when its name ends so, else YAML. Never throws. */
 export const parseDocuments = async (

@@ -1,6 +1,6 @@
 import type * as Yaml from 'yaml'
 import { printable } from '../decode/printable.ts'
-import type { RawDocument } from './parse-documents.ts'
+import type { RawDocument } from './raw-document.ts'
 import { twinKey } from './twin-keys.ts'
 import { pacer } from './pacer.ts'
 

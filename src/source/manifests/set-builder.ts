@@ -3,7 +3,7 @@ import { decode, type DecodedObject } from '../decode/decode.ts'
 import type { CreatedAt } from '../decode/decoded.ts'
 import { peek } from '../decode/metadata.ts'
 import type { ManifestObject, ManifestSet } from './manifest-set.ts'
-import type { RawDocument } from './parse-documents.ts'
+import type { RawDocument } from './raw-document.ts'
 
 /** A List may hold Lists; nobody writes them deeper than this. */
 const deepestList = 8

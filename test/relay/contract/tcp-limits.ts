@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
@@ -12,7 +11,8 @@ import {
   relayProcess,
 } from '../../support/relay-process.ts'
 import { dial, echoBackend, namedBackend, tcpBackend } from '../../support/tcp-backend.ts'
-import { askUdp, udpEcho } from '../../support/udp-echo.ts'
+import { echoUdp } from '../../support/udp-backend.ts'
+import { udpClient } from '../../support/udp-client.ts'
 import { until } from '../../support/until.ts'
 
 const mib = 1 << 20
@@ -140,17 +140,19 @@ const descriptorContract = (t: Test, relay: RelayModule): void => {
     const limits = { udpIdleMs: 1000 }
     const { listen, stats } = await relayProcess(t, relay, { openFiles, limits })
     const [tcpPort, udpPort] = [await freeTcpPort(), await freeUdpPort()]
-    const echo = await udpEcho(t)
+    const { endpoint: echo } = await echoUdp(t)
     const backend = await namedBackend(t, 'served')
     await listen(
       { id: 'udp', protocol: 'UDP', binds: at(udpPort), endpoints: [echo] },
       { id: 'tcp', binds: at(tcpPort), endpoints: [backend.endpoint] },
     )
-    const unanswered: number[] = []
+    const answers: string[] = []
     for (let i = 0; i < 150; i += 1) {
-      if ((await askUdp(udpPort, `datagram ${i}`)) !== `datagram ${i}`) unanswered.push(i)
+      const client = await udpClient(t, udpPort)
+      answers.push(await client.ask(String(i)))
+      await client.close()
     }
-    t.strictSame(unanswered, [], 'each new client was answered')
+    t.strictSame(answers, Array.from(answers.keys(), String), 'each was answered')
     const { fds, acceptPaused } = await stats()
     t.ok(fds.used > 64 && fds.used < 128, `${fds.used} descriptors are held`)
     t.ok(acceptPaused, 'TCP clients wait')
@@ -240,6 +242,7 @@ const readAll = async (socket: Socket): Promise<{ text: string; error: string }>
   socket.on('data', data => (text += data.toString()))
   socket.on('error', cause => (error = cause.message))
   socket.on('end', () => socket.end())
-  await once(socket, 'close')
+  socket.setTimeout(10_000, () => socket.destroy(new Error('no end came')))
+  await new Promise(resolve => socket.on('close', resolve))
   return { text, error }
 }

@@ -1,0 +1,353 @@
+import t from 'tap'
+import { listenCapture } from '../../src/capture/listen.ts'
+import { LocalAddresses } from '../../src/capture/local-addresses.ts'
+import { ProxyPorts } from '../../src/capture/proxy-ports.ts'
+import { UserspaceMode } from '../../src/mode/userspace.ts'
+import { Registry } from '../../src/model/registry.ts'
+import type {
+  Change,
+  EndpointSlice,
+  EndpointSpec,
+  Service,
+  ServicePortSpec,
+} from '../../src/model/service.ts'
+import type { Relay, RelayListener } from '../../src/relay/relay.ts'
+import { ipFamilies } from '../../src/util/ip.ts'
+import { FakeClock } from '../support/fake-clock.ts'
+
+const port = (over: Partial<ServicePortSpec> = {}): ServicePortSpec => ({
+  name: 'http',
+  protocol: 'TCP',
+  port: 80,
+  nodePort: 0,
+  ...over,
+})
+
+const service = (over: Partial<Service> = {}): Change => {
+  const object: Service = {
+    namespace: 'default',
+    name: 'web',
+    createdAt: 0,
+    clusterIPs: ['127.96.0.1'],
+    externalIPs: [],
+    loadBalancerIPs: [],
+    ports: [port()],
+    affinityMs: 0,
+    ...over,
+  }
+  return { kind: 'Service', namespace: 'default', name: object.name, object }
+}
+
+type Condition = 'ready' | 'unready' | 'terminating' | 'gone'
+
+const endpointOf = (address: string, condition: Condition): EndpointSpec => ({
+  address,
+  ready: condition === 'ready',
+  serving: condition === 'ready' || condition === 'terminating',
+  terminating: condition === 'terminating' || condition === 'gone',
+  nodeName: '',
+  zone: '',
+})
+
+const slice = (
+  endpoints: Record<string, Condition>,
+  over: Partial<EndpointSlice> = {},
+): Change => {
+  const object: EndpointSlice = {
+    namespace: 'default',
+    name: `web-${over.family ?? 'IPv4'}`,
+    serviceName: 'web',
+    family: 'IPv4',
+    endpoints: Object.entries(endpoints).map(([ip, condition]) =>
+      endpointOf(ip, condition),
+    ),
+    ports: [{ name: 'http', protocol: 'TCP', port: 8080 }],
+    ...over,
+  }
+  return { kind: 'EndpointSlice', namespace: 'default', name: object.name, object }
+}
+
+const gone = (kind: 'Service' | 'EndpointSlice', name: string): Change => ({
+  kind,
+  namespace: 'default',
+  name,
+  object: undefined,
+})
+
+/** Writes down what it is told to listen for. */
+class RecordingRelay implements Relay {
+  readonly applied: (readonly RelayListener[])[] = []
+  failure: Error | undefined
+
+  async apply(listeners: readonly RelayListener[]): Promise<void> {
+    if (this.failure !== undefined) throw this.failure
+    this.applied.push(listeners)
+  }
+
+  stats() {
+    return { listeners: [], fds: { used: 0, limit: 0 }, acceptPaused: false }
+  }
+
+  async drain() {
+    return { reset: 0 }
+  }
+}
+
+/** The mode on a host that owns 127.0.0.0/8, fd00::/16 and the wildcards. */
+const fixture = () => {
+  const registry = new Registry()
+  const relay = new RecordingRelay()
+  const own = /^(127\.|fd00:|0\.0\.0\.0$|::$)/
+  const range = { first: 40_000, last: 40_009 }
+  const capture = listenCapture({
+    mode: 'auto',
+    bindAddress: '::',
+    proxyPortRange: range,
+    localAddresses: new LocalAddresses(new FakeClock(), async one => own.test(one)),
+    proxyPorts: new ProxyPorts(
+      range,
+      () => 0,
+      async (_protocol, _addresses, one) => one,
+    ),
+    ofInterfaces: family => (family === 'IPv4' ? ['127.0.0.1', '192.0.2.1'] : ['::1']),
+  })
+  const mode = new UserspaceMode(capture, relay)
+  const sync = async (...changes: Change[]): Promise<readonly RelayListener[]> => {
+    registry.apply(changes)
+    await mode.sync(ipFamilies.map(family => registry.snapshot(family)))
+    return relay.applied.at(-1) ?? []
+  }
+  return { mode, relay, sync }
+}
+
+const at = (port: number, ...addresses: string[]) =>
+  addresses.map(address => ({ address, port }))
+
+const keys = (listener: RelayListener | undefined): string[] | undefined =>
+  listener?.endpoints.map(({ key }) => key)
+
+t.test('a Service and its slice become one listener, complete', async t => {
+  const { sync } = fixture()
+  const ready = { '10.1.0.2': 'ready', '10.1.0.1': 'ready' } as const
+  t.strictSame(await sync(service({ affinityMs: 5000 }), slice(ready)), [
+    {
+      id: 'IPv4 default/web:http/TCP',
+      name: 'default/web:http',
+      protocol: 'TCP',
+      binds: at(80, '127.96.0.1'),
+      endpoints: [
+        { key: '10.1.0.1:8080', address: '10.1.0.1', port: 8080 },
+        { key: '10.1.0.2:8080', address: '10.1.0.2', port: 8080 },
+      ],
+      affinityMs: 5000,
+    },
+  ])
+})
+
+t.test('where Services are listened for', async t => {
+  const both = { clusterIPs: ['127.96.0.1', 'fd00::1'] }
+  const cases: [string, Partial<Service>, ...RelayListener['binds'][]][] = [
+    ['a VIP of this host', {}, at(80, '127.96.0.1')],
+    [
+      'one elsewhere has a proxy port',
+      { clusterIPs: ['10.0.0.1'] },
+      at(40_000, '0.0.0.0'),
+    ],
+    [
+      'all VIPs of this host, in one listener',
+      { externalIPs: ['127.1.1.1'], loadBalancerIPs: ['127.2.2.2'] },
+      [...at(80, '127.96.0.1', '127.1.1.1', '127.2.2.2')],
+    ],
+    [
+      'two VIPs elsewhere share one bind',
+      { clusterIPs: ['10.0.0.1'], externalIPs: ['198.51.100.1'] },
+      at(40_000, '0.0.0.0'),
+    ],
+    [
+      'one here and one elsewhere',
+      { externalIPs: ['198.51.100.1'] },
+      [...at(80, '127.96.0.1'), ...at(40_000, '0.0.0.0')],
+    ],
+    [
+      'a node port beside the ClusterIP',
+      { ports: [port({ nodePort: 30080 })] },
+      [...at(80, '127.96.0.1'), ...at(30080, '0.0.0.0')],
+    ],
+    [
+      'a node port for UDP on each address',
+      { ports: [port({ nodePort: 30053, protocol: 'UDP', port: 53 })] },
+      [...at(53, '127.96.0.1'), ...at(30053, '127.0.0.1', '192.0.2.1')],
+    ],
+    ['both families', both, at(80, '127.96.0.1'), at(80, 'fd00::1')],
+    [
+      'node ports in both families',
+      { ...both, ports: [port({ nodePort: 30080 })] },
+      [...at(80, '127.96.0.1'), ...at(30080, '0.0.0.0')],
+      [...at(80, 'fd00::1'), ...at(30080, '::')],
+    ],
+    [
+      'each port for itself, proxy ports too',
+      {
+        clusterIPs: ['10.0.0.1'],
+        ports: [port(), port({ name: 'dns', port: 53, protocol: 'UDP' })],
+      },
+      at(40_000, '0.0.0.0'),
+      at(40_000, '127.0.0.1', '192.0.2.1'),
+    ],
+    ['no VIP, no listener', { clusterIPs: [] }],
+  ]
+  for (const [name, spec, ...binds] of cases) {
+    t.test(name, async t => {
+      const { sync } = fixture()
+      const listeners = await sync(service(spec))
+      t.strictSame(
+        listeners.map(listener => listener.binds),
+        binds,
+      )
+      t.equal(new Set(listeners.map(({ id }) => id)).size, binds.length)
+    })
+  }
+})
+
+t.test('which endpoints get new connections', async t => {
+  const cases: [string, Record<string, Condition>, string[]][] = [
+    [
+      'those that are ready',
+      { '10.1.0.1': 'ready', '10.1.0.2': 'unready' },
+      ['10.1.0.1'],
+    ],
+    [
+      'not the terminating ones while one is ready',
+      { '10.1.0.1': 'terminating', '10.1.0.2': 'ready' },
+      ['10.1.0.2'],
+    ],
+    [
+      'the terminating ones that still serve when none is ready',
+      { '10.1.0.1': 'terminating', '10.1.0.2': 'unready', '10.1.0.3': 'gone' },
+      ['10.1.0.1'],
+    ],
+    ['none when all are gone', { '10.1.0.1': 'gone', '10.1.0.2': 'unready' }, []],
+    ['none when there are none', {}, []],
+  ]
+  for (const [name, endpoints, expected] of cases) {
+    t.test(name, async t => {
+      const { sync } = fixture()
+      const [listener] = await sync(service(), slice(endpoints))
+      t.strictSame(
+        keys(listener),
+        expected.map(ip => `${ip}:8080`),
+      )
+      t.strictSame(listener?.binds, at(80, '127.96.0.1'), 'the binds do not depend on it')
+    })
+  }
+
+  t.test('those of their own family, IPv6 in brackets', async t => {
+    const { sync } = fixture()
+    const six = slice({ 'fd00:1::1': 'ready' }, { family: 'IPv6' })
+    const clusterIPs = ['127.96.0.1', 'fd00::1']
+    const [first, second] = await sync(
+      service({ clusterIPs }),
+      slice({ '10.1.0.1': 'ready' }),
+      six,
+    )
+    t.strictSame(keys(first), ['10.1.0.1:8080'])
+    t.strictSame(second?.endpoints, [
+      { key: '[fd00:1::1]:8080', address: 'fd00:1::1', port: 8080 },
+    ])
+  })
+
+  t.test('a Service without a slice has a listener that refuses', async t => {
+    const { sync } = fixture()
+    const [listener] = await sync(service())
+    t.strictSame(listener?.endpoints, [])
+  })
+})
+
+t.test('changes', async t => {
+  const ready = slice({ '10.1.0.1': 'ready', '10.1.0.2': 'ready' })
+  const elsewhere = { clusterIPs: ['10.0.0.1'], externalIPs: ['127.1.1.1'] }
+
+  t.test('none: a further sync gives equal listeners', async t => {
+    const { sync } = fixture()
+    const first = await sync(service(elsewhere), ready)
+    t.strictSame(await sync(), first)
+    t.strictSame(await sync(service(elsewhere), ready), first)
+    t.equal(first.length, 1)
+  })
+
+  t.test('of endpoints leave the identity and the binds of a listener', async t => {
+    const { sync } = fixture()
+    const [before] = await sync(service(elsewhere), ready)
+    const [after] = await sync(slice({ '10.1.0.3': 'ready' }))
+    t.strictSame({ ...after, endpoints: [] }, { ...before, endpoints: [] })
+    t.strictSame(keys(after), ['10.1.0.3:8080'])
+  })
+
+  t.test('of another Service leave a listener as it was', async t => {
+    const { sync } = fixture()
+    const [before] = await sync(service(elsewhere), ready)
+    const other = { name: 'a', clusterIPs: ['10.0.0.2'], createdAt: 1 }
+    const after = await sync(service(other))
+    t.strictSame(
+      after.find(({ id }) => id === before?.id),
+      before,
+    )
+    t.equal(after.length, 2)
+  })
+
+  t.test('of a VIP move the binds and nothing else', async t => {
+    const { sync } = fixture()
+    const [before] = await sync(service(), ready)
+    const [after] = await sync(service({ clusterIPs: ['127.96.0.9'] }))
+    t.strictSame(after, { ...before, binds: at(80, '127.96.0.9') })
+  })
+
+  t.test('a Service that went and came back finds endpoints and proxy port', async t => {
+    const { sync } = fixture()
+    const before = await sync(service(elsewhere), ready)
+    t.strictSame(await sync(gone('Service', 'web')), [])
+    await sync(service({ name: 'other', clusterIPs: ['10.0.0.2'] }))
+    const after = await sync(gone('Service', 'other'), service(elsewhere))
+    t.strictSame(after, before)
+  })
+})
+
+t.test('what cannot be captured keeps its listener without a bind', async t => {
+  const relay = new RecordingRelay()
+  const capture = listenCapture({
+    mode: 'local',
+    bindAddress: '127.0.0.1',
+    proxyPortRange: undefined,
+    localAddresses: new LocalAddresses(new FakeClock(), async () => false),
+    proxyPorts: new ProxyPorts(undefined, Math.random),
+  })
+  const registry = new Registry()
+  registry.apply([service()])
+  const mode = new UserspaceMode(capture, relay)
+  await mode.sync([registry.snapshot('IPv4')])
+  t.match(relay.applied, [[{ id: 'IPv4 default/web:http/TCP', binds: [] }]])
+  t.match(mode.placements, [{ vips: [{ capture: 'not captured' }] }])
+})
+
+t.test('placements tell of each VIP, also of those that share a bind', async t => {
+  const { mode, sync } = fixture()
+  t.strictSame(mode.placements, [], 'before the first sync of none')
+  await sync(service({ clusterIPs: ['10.0.0.1'], externalIPs: ['198.51.100.1'] }))
+  t.match(mode.placements, [
+    {
+      listenerId: 'IPv4 default/web:http/TCP',
+      vips: [
+        { vip: { address: '10.0.0.1' }, capture: 'none', binds: at(40_000, '0.0.0.0') },
+        { vip: { address: '198.51.100.1' }, binds: at(40_000, '0.0.0.0') },
+      ],
+    },
+  ])
+})
+
+t.test('a relay that fails makes the sync fail, and the next one goes on', async t => {
+  const { relay, sync } = fixture()
+  relay.failure = new Error('broken')
+  await t.rejects(sync(service()), { message: 'broken' })
+  relay.failure = undefined
+  t.equal((await sync()).length, 1)
+})

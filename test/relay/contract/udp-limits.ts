@@ -1,0 +1,104 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Test } from 'tap'
+import type { ListenerStats } from '../../../src/relay/relay.ts'
+import { freeUdpPort, testHost } from '../../support/ports.ts'
+import {
+  type RelayModule,
+  type RelayProcess,
+  relayProcess,
+} from '../../support/relay-process.ts'
+import { namedUdp } from '../../support/udp-backend.ts'
+import { udpClient } from '../../support/udp-client.ts'
+import { until } from '../../support/until.ts'
+
+const at = (port: number) => [{ address: testHost, port }]
+
+const onlyListener = async ({ stats }: RelayProcess): Promise<ListenerStats> => {
+  const [listener] = (await stats()).listeners
+  if (listener === undefined) throw new Error('no listener')
+  return listener
+}
+
+/** What many flows leave behind, and what becomes of flows when descriptors run out. */
+export const udpLimitsContract = (t: Test, module: RelayModule): void => {
+  t.test('2000 flows that were opened and have expired leave nothing', async t => {
+    const relay = await relayProcess(t, module, {
+      limits: { udpReplyIdleMs: 500, udpIdleMs: 500 },
+    })
+    const port = await freeUdpPort()
+    const a = await namedUdp(t, 'a')
+    await relay.listen({ protocol: 'UDP', binds: at(port), endpoints: [a.endpoint] })
+    const flows = async (): Promise<number> => (await onlyListener(relay)).counters.active
+    const ended = (): Promise<void> =>
+      until('all flows have ended', async () => (await flows()) === 0)
+    // From an address per batch: a port that is used again would be an old flow's.
+    const batch = async (number: number, size: number): Promise<string[]> => {
+      const from = testHost.replace(/^127\.\d+/, `127.${10 + number}`)
+      const clients = await Promise.all(
+        Array.from({ length: size }, () => udpClient(t, port, testHost, from)),
+      )
+      const answers = await Promise.all(clients.map(client => client.ask('hello')))
+      for (const client of clients) client.send('silence')
+      await Promise.all(clients.map(client => client.close()))
+      return answers
+    }
+    await batch(0, 1)
+    await ended()
+    // What is made but once has been made.
+    const before = await relay.usage()
+    let most = 0
+    const answers: string[] = []
+    for (let number = 1; number <= 40; number += 1) {
+      answers.push(...(await batch(number, 50)))
+      most = Math.max(most, await flows())
+    }
+    t.equal(answers.filter(answer => answer === 'a').length, 2000, 'all are served')
+    await ended()
+    const after = await relay.usage()
+    t.ok(most > 100, `${most} were open at a time`)
+    t.equal((await onlyListener(relay)).counters.accepted, 2001)
+    t.equal((await relay.stats()).fds.used, 0)
+    t.equal(after.fds, before.fds, 'no descriptor')
+    t.equal(after.handles, before.handles, 'no handle, no timer')
+    const more = after.held - before.held
+    t.ok(more < 1 << 20, `${more} bytes more held`)
+  })
+
+  t.test('when the system has no descriptor left, flows give theirs', async t => {
+    // Nothing is kept back, so that the system runs out before the relay's own count does.
+    const relay = await relayProcess(t, module, {
+      limits: { reservedFds: 0, udpIdleMs: 1000, udpReplyIdleMs: 1000 },
+      openFiles: 100,
+    })
+    const port = await freeUdpPort()
+    const a = await namedUdp(t, 'a')
+    await relay.listen({ protocol: 'UDP', binds: at(port), endpoints: [a.endpoint] })
+    const before = await relay.usage()
+    const clients = await Promise.all(
+      Array.from({ length: 150 }, () => udpClient(t, port)),
+    )
+    let dropped = 0
+    for (const client of clients) {
+      client.send('hello')
+      await Promise.race([
+        until('an answer', () => client.received.length > 0),
+        sleep(30),
+      ])
+      if (client.received.length > 0) continue
+      dropped += 1
+      t.equal(await client.ask('again'), 'a', 'who asks once more is answered')
+    }
+    t.ok(relay.alive())
+    t.ok(dropped > 0, `${dropped} datagrams met with no descriptor`)
+    const { counters } = await onlyListener(relay)
+    t.strictSame(counters.datagramsDropped, { 'no-fd': dropped })
+    t.ok(counters.active < 100, `${counters.active} flows are open`)
+    await until('all flows have ended', async () => {
+      const { fds } = await relay.stats()
+      return fds.used === 0
+    })
+    const after = await relay.usage()
+    t.equal(after.fds, before.fds, 'and all are given back')
+    t.equal(after.handles, before.handles)
+  })
+}

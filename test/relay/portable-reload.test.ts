@@ -1,0 +1,7 @@
+import t from 'tap'
+import { reloadContract } from './contract/reload.ts'
+
+reloadContract(t, {
+  file: new URL('../support/portable-relay.ts', import.meta.url),
+  exported: 'makePortableRelay',
+})
