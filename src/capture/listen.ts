@@ -34,7 +34,7 @@ export const listenCapture = (deps: ListenCaptureDeps): Capture => ({
   },
 })
 
-export const listenerId = ({ family, key }: ServicePort): string => `${family} ${key}`
+const listenerId = ({ family, key }: ServicePort): string => `${family} ${key}`
 
 const placeOne = async (
   deps: ListenCaptureDeps,

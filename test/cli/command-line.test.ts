@@ -123,7 +123,7 @@ t.test('the flags in the README are those of the table', async t => {
   const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
   const fresh = await withFlagsTable(readme)
   t.equal(readme, fresh, 'if not, run: npm run docs')
-  const stale = readme.replaceAll('--drain-timeout', '--old-flag')
+  const stale = readme.replaceAll('--udp-max-flows-per-port', '--old-flag')
   t.equal(await withFlagsTable(stale), fresh)
   await t.rejects(withFlagsTable('# Usher'), { message: /flags:begin/ })
 })

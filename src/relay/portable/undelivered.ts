@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises'
-import type { Socket } from 'node:net'
 import type { Clock } from '../../util/clock.ts'
 import { rowOf, tableOf, unacknowledged } from './proc-net-tcp.ts'
 
@@ -7,8 +6,18 @@ const firstLookMs = 1
 const nextLookMs = 20
 const blindWaitMs = 100
 
+/** What is asked of a socket. */
+interface Watched {
+  readonly localAddress?: string | undefined
+  readonly localPort?: number | undefined
+  readonly remoteAddress?: string | undefined
+  readonly remotePort?: number | undefined
+  readonly writableLength: number
+  readonly destroyed: boolean
+}
+
 interface Waiting {
-  readonly socket: Socket
+  readonly socket: Watched
   readonly table: string
   readonly row: string
   readonly since: number
@@ -35,7 +44,7 @@ export class Undelivered {
   }
 
   /** Calls `done` once: when the peer has it all, the socket is closed or `ms` are over. */
-  wait(socket: Socket, ms: number, done: () => void): void {
+  wait(socket: Watched, ms: number, done: () => void): void {
     const { localAddress, localPort, remoteAddress, remotePort } = socket
     if (!localAddress || !localPort || !remoteAddress || !remotePort) return done()
     const since = this.#clock.now()
