@@ -12,8 +12,10 @@ import {
 } from '../../src/capture/local-addresses.ts'
 import { ProxyPorts, type TryPort } from '../../src/capture/proxy-ports.ts'
 import type { ServicePort } from '../../src/model/snapshot.ts'
+import { onLinux } from '../support/connection.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { freeTcpPort, freeUdpPort, testHost } from '../support/ports.ts'
+import { localAddressesTests } from './parts/local-addresses.ts'
 import { clusterIp, nodePort, servicePort } from '../support/service-ports.ts'
 
 /** A host that owns `mine`, and every port of which is free. */
@@ -129,10 +131,11 @@ t.test('which VIP is served how', async t => {
   })
 })
 
+const ofInterfaces = (family: string): string[] =>
+  family === 'IPv4' ? ['127.0.0.1', '192.0.2.1', '192.0.2.1'] : ['::1', 'fd00::1']
+
 t.test('wildcards', async t => {
   const mine = ['0.0.0.0', '::']
-  const ofInterfaces = (family: string) =>
-    family === 'IPv4' ? ['127.0.0.1', '192.0.2.1', '192.0.2.1'] : ['::1', 'fd00::1']
   const given = deps({ ofInterfaces }, mine)
   const cases: [Partial<ServicePort>, string[]][] = [
     [{ protocol: 'TCP', vips: [nodePort('0.0.0.0')] }, ['0.0.0.0']],
@@ -143,7 +146,7 @@ t.test('wildcards', async t => {
   for (const [spec, addresses] of cases) {
     const { protocol, family = 'IPv4' } = spec
     t.test(
-      `a NodePort for ${protocol} in ${family} is bound on ${addresses}`,
+      `a NodePort for ${protocol} in ${family} is bound on ${addresses.join()}`,
       async t => {
         const [vip] = await placed(given, servicePort('web', spec))
         t.strictSame(vip, {
@@ -208,28 +211,30 @@ t.test('an IPv6 VIP is not captured at an IPv4 bind address, and vice versa', as
   })
 })
 
+/** `size` proxy ports from 100 on. */
+const ports = (size: number, tryPort: TryPort = portsOf(40_000)) => {
+  const range = { first: 100, last: 99 + size }
+  const proxyPorts = new ProxyPorts(range, () => 0, tryPort)
+  return deps({ mode: 'none', proxyPortRange: range, proxyPorts })
+}
+/** The proxy port of each ServicePort, or the reason why it has none. */
+const portsFor = async (with_: ListenCaptureDeps, ...all: ServicePort[]) =>
+  (await placed(with_, ...all)).map(({ binds, reason }) => binds[0]?.port ?? reason)
+
 t.test('proxy ports', async t => {
-  const given = (size: number, tryPort: TryPort = portsOf(40_000)) => {
-    const range = { first: 100, last: 99 + size }
-    const proxyPorts = new ProxyPorts(range, () => 0, tryPort)
-    return deps({ mode: 'none', proxyPortRange: range, proxyPorts })
-  }
-  /** The proxy port of each ServicePort, or the reason why it has none. */
-  const portsFor = async (with_: ListenCaptureDeps, ...all: ServicePort[]) =>
-    (await placed(with_, ...all)).map(({ binds, reason }) => binds[0]?.port ?? reason)
-  const [a, b, c, d] = [...'abcd'].map(name => servicePort(name))
+  const [a, b, c, d] = ['a', 'b', 'c', 'd'].map(name => servicePort(name))
   const none = 'no port of 100-101 is free on 127.0.0.1; widen --proxy-port-range'
   if (!a || !b || !c || !d) throw new Error('four')
 
   t.test('stay while VIPs and endpoints change', async t => {
-    const with_ = given(8)
+    const with_ = ports(8)
     t.strictSame(await portsFor(with_, a, b), [100, 101])
     const moved = { ...b, vips: [clusterIp('10.9.9.9', 9)], affinityMs: 1 }
     t.strictSame(await portsFor(with_, moved, c, a), [101, 102, 100])
   })
 
   t.test('are there again for a ServicePort that was away', async t => {
-    const with_ = given(8)
+    const with_ = ports(8)
     await portsFor(with_, a, b)
     t.strictSame(await portsFor(with_, c), [102])
     t.strictSame(await portsFor(with_, d, b, a), [103, 101, 100])
@@ -237,7 +242,7 @@ t.test('proxy ports', async t => {
 
   t.test('are not probed again once they are held', async t => {
     const probed: number[] = []
-    const with_ = given(8, async (_protocol, _addresses, port) => {
+    const with_ = ports(8, async (_protocol, _addresses, port) => {
       probed.push(port)
       return port
     })
@@ -247,17 +252,17 @@ t.test('proxy ports', async t => {
   })
 
   t.test('of a range that has run out are said to be so', async t => {
-    t.strictSame(await portsFor(given(2), a, b, c, d), [100, 101, none, none])
+    t.strictSame(await portsFor(ports(2), a, b, c, d), [100, 101, none, none])
   })
 
   t.test('of those present are never given away', async t => {
-    const with_ = given(2)
+    const with_ = ports(2)
     await portsFor(with_, a, b)
     t.strictSame(await portsFor(with_, c, a, b), [none, 100, 101])
   })
 
   t.test('of absent ones are given away only then, longest away first', async t => {
-    const with_ = given(3)
+    const with_ = ports(3)
     await portsFor(with_, a, b)
     await portsFor(with_, a)
     await portsFor(with_)
@@ -267,7 +272,7 @@ t.test('proxy ports', async t => {
   })
 
   t.test('of TCP and UDP are numbers of their own', async t => {
-    const with_ = given(1)
+    const with_ = ports(1)
     const udp = servicePort('a', { protocol: 'UDP' })
     t.strictSame(await portsFor(with_, a, udp), [100, 100])
     await portsFor(with_)
@@ -284,8 +289,8 @@ t.test('proxy ports', async t => {
   })
 
   t.test('of the system that somebody absent holds are not taken', async t => {
-    const given_ = [40_000, 40_000, 40_000, 40_001]
-    const proxyPorts = new ProxyPorts(undefined, Math.random, async () => given_.shift())
+    const offered = [40_000, 40_000, 40_000, 40_001]
+    const proxyPorts = new ProxyPorts(undefined, Math.random, async () => offered.shift())
     const with_ = deps({ proxyPorts })
     await portsFor(with_, a)
     t.strictSame(await portsFor(with_, b), [40_001])
@@ -298,49 +303,53 @@ t.test('proxy ports', async t => {
 
   t.test('are not guessed at without descriptors', async t => {
     const emfile = Object.assign(new Error('no'), { code: 'EMFILE' })
-    const with_ = given(2, () => Promise.reject(emfile))
+    const with_ = ports(2, () => Promise.reject(emfile))
     await t.rejects(portsFor(with_, a), { code: 'EMFILE' })
   })
 })
 
-t.test('proxy ports of the real host', async t => {
-  const range = (port: number) => ({ first: port, last: port + 1 })
-  const portFor = (protocol: 'TCP' | 'UDP', addresses: string[], port?: number) =>
-    new ProxyPorts(port === undefined ? undefined : range(port), () => 0).portFor(
-      'web',
-      protocol,
-      addresses,
-      new Set(),
-    )
-  const tcp = async (t: Test, host: string, port: number): Promise<void> => {
-    const server = createServer().listen(port, host)
-    await once(server, 'listening')
-    t.teardown(() => server.close())
-  }
-  const udp = async (t: Test, host: string, port: number): Promise<void> => {
-    const socket = createSocket('udp4').bind(port, host)
-    await once(socket, 'listening')
-    t.teardown(() => socket.close())
-  }
+const holdTcp = async (t: Test, host: string, port: number): Promise<void> => {
+  const server = createServer().listen(port, host)
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+}
+const holdUdp = async (t: Test, host: string, port: number): Promise<void> => {
+  const socket = createSocket('udp4').bind(port, host)
+  await once(socket, 'listening')
+  t.teardown(() => socket.close())
+}
 
+const range = (port: number) => ({ first: port, last: port + 1 })
+const portFor = (protocol: 'TCP' | 'UDP', addresses: string[], port?: number) =>
+  new ProxyPorts(port === undefined ? undefined : range(port), () => 0).portFor(
+    'web',
+    protocol,
+    addresses,
+    new Set(),
+  )
+
+/** Another address of the test process's own. */
+const second = testHost.replace(/^127\.1(\d\d)/, (_, tens) => `127.${Number(tens)}`)
+
+t.test('proxy ports of the real host', onLinux, async t => {
   t.test('a TCP port in use is skipped, by UDP it is not', async t => {
     const port = await freeTcpPort()
-    await tcp(t, testHost, port)
+    await holdTcp(t, testHost, port)
     t.equal(await portFor('TCP', [testHost], port), port + 1)
     t.equal(await portFor('UDP', [testHost], port), port)
   })
 
   t.test('a UDP port in use on one of the addresses is skipped', async t => {
     const port = await freeUdpPort()
-    await udp(t, testHost, port)
-    t.equal(await portFor('UDP', ['127.0.0.1', testHost], port), port + 1)
+    await holdUdp(t, testHost, port)
+    t.equal(await portFor('UDP', [second, testHost], port), port + 1)
   })
 
   t.test('a port of the system is one that can be listened on', async t => {
     const port = (await portFor('TCP', [testHost])) ?? 0
-    await tcp(t, testHost, port)
-    const forUdp = (await portFor('UDP', ['127.0.0.1', testHost])) ?? 0
-    await udp(t, testHost, forUdp)
+    await holdTcp(t, testHost, port)
+    const forUdp = (await portFor('UDP', [second, testHost])) ?? 0
+    await holdUdp(t, testHost, forUdp)
     t.ok(port > 0 && forUdp > 0)
   })
 
@@ -350,64 +359,7 @@ t.test('proxy ports of the real host', async t => {
   })
 })
 
-t.test('LocalAddresses', async t => {
-  t.test('finds by real binds what is of this host', async t => {
-    const addresses = new LocalAddresses(new FakeClock())
-    const all = ['127.0.0.1', '127.96.0.10', '127.255.255.254', '0.0.0.0', '198.51.100.1']
-    const own = await Promise.all(all.map(one => addresses.has(one)))
-    const all127 = process.platform === 'linux'
-    t.strictSame(own, [true, all127, all127, true, false])
-    t.equal(await addresses.has('2001:db8::1'), false)
-    t.equal(await addresses.has('::1'), interfaceAddresses('IPv6').includes('::1'))
-  })
-
-  t.test('remembers an answer, yes or no, for 30 s', async t => {
-    const clock = new FakeClock()
-    const probed: string[] = []
-    const addresses = new LocalAddresses(clock, async one => {
-      probed.push(one)
-      return one === 'mine'
-    })
-    const ask = async () => [await addresses.has('mine'), await addresses.has('not')]
-    t.strictSame(await ask(), [true, false])
-    clock.advance(29_999)
-    t.strictSame(await ask(), [true, false])
-    t.strictSame(probed, ['mine', 'not'])
-    clock.advance(1)
-    t.strictSame(await ask(), [true, false])
-    t.strictSame(probed, ['mine', 'not', 'mine', 'not'])
-  })
-
-  t.test('forgets those that nobody asks for', async t => {
-    const probed: string[] = []
-    const addresses = new LocalAddresses(
-      new FakeClock(),
-      async one => probed.push(one) > 0,
-    )
-    await addresses.has('a')
-    await addresses.has('b')
-    addresses.keepOnly(new Set(['b']))
-    await addresses.has('a')
-    await addresses.has('b')
-    t.strictSame(probed, ['a', 'b', 'a'])
-  })
-
-  t.test('keeps to what it knew when there are no descriptors to ask with', async t => {
-    const clock = new FakeClock()
-    let short = false
-    const addresses = new LocalAddresses(clock, async one => {
-      if (short) throw Object.assign(new Error('no'), { code: 'EMFILE' })
-      return one === 'mine'
-    })
-    await addresses.has('mine')
-    await addresses.has('not')
-    short = true
-    clock.advance(60_000)
-    t.equal(await addresses.has('mine'), true)
-    t.equal(await addresses.has('not'), false)
-    await t.rejects(addresses.has('new'), { message: /new.*this host/ })
-  })
-})
+localAddressesTests(t)
 
 t.test('at most 32 addresses are probed at the same time, each once', async t => {
   const vips = Array.from({ length: 100 }, (_, i) => clusterIp(`10.0.1.${i}`))

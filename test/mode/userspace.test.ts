@@ -15,7 +15,7 @@ import type { Relay, RelayListener } from '../../src/relay/relay.ts'
 import { ipFamilies } from '../../src/util/ip.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 
-const port = (over: Partial<ServicePortSpec> = {}): ServicePortSpec => ({
+const portSpec = (over: Partial<ServicePortSpec> = {}): ServicePortSpec => ({
   name: 'http',
   protocol: 'TCP',
   port: 80,
@@ -31,7 +31,7 @@ const service = (over: Partial<Service> = {}): Change => {
     clusterIPs: ['127.96.0.1'],
     externalIPs: [],
     loadBalancerIPs: [],
-    ports: [port()],
+    ports: [portSpec()],
     affinityMs: 0,
     ...over,
   }
@@ -170,18 +170,18 @@ t.test('where Services are listened for', async t => {
     ],
     [
       'a node port beside the ClusterIP',
-      { ports: [port({ nodePort: 30080 })] },
+      { ports: [portSpec({ nodePort: 30080 })] },
       [...at(80, '127.96.0.1'), ...at(30080, '0.0.0.0')],
     ],
     [
       'a node port for UDP on each address',
-      { ports: [port({ nodePort: 30053, protocol: 'UDP', port: 53 })] },
+      { ports: [portSpec({ nodePort: 30053, protocol: 'UDP', port: 53 })] },
       [...at(53, '127.96.0.1'), ...at(30053, '127.0.0.1', '192.0.2.1')],
     ],
     ['both families', both, at(80, '127.96.0.1'), at(80, 'fd00::1')],
     [
       'node ports in both families',
-      { ...both, ports: [port({ nodePort: 30080 })] },
+      { ...both, ports: [portSpec({ nodePort: 30080 })] },
       [...at(80, '127.96.0.1'), ...at(30080, '0.0.0.0')],
       [...at(80, 'fd00::1'), ...at(30080, '::')],
     ],
@@ -189,10 +189,10 @@ t.test('where Services are listened for', async t => {
       'each port for itself, proxy ports too',
       {
         clusterIPs: ['10.0.0.1'],
-        ports: [port(), port({ name: 'dns', port: 53, protocol: 'UDP' })],
+        ports: [portSpec(), portSpec({ name: 'dns', port: 53, protocol: 'UDP' })],
       },
-      at(40_000, '0.0.0.0'),
       at(40_000, '127.0.0.1', '192.0.2.1'),
+      at(40_000, '0.0.0.0'),
     ],
     ['no VIP, no listener', { clusterIPs: [] }],
   ]

@@ -62,6 +62,17 @@ export const namedBackend = (t: Test, name: string, host?: string): Promise<TcpB
 export const echoBackend = (t: Test, host?: string): Promise<TcpBackend> =>
   tcpBackend(t, socket => void socket.pipe(socket), host)
 
+/** Says `name`, then sends back what it gets, and its end. */
+export const namedEcho = (t: Test, name: string, host?: string): Promise<TcpBackend> =>
+  tcpBackend(
+    t,
+    socket => {
+      socket.write(name)
+      socket.pipe(socket)
+    },
+    host,
+  )
+
 /** A client socket; destroyed when the test ends. */
 export const dial = (t: Test, port: number, host = testHost, from?: string): Socket => {
   const socket = connect({

@@ -5,7 +5,7 @@ import type { RelayEndpoint, RelayListener } from '../../../src/relay/relay.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import { endpoint } from '../../support/relay-fixture.ts'
 import { type RelayModule, relayProcess } from '../../support/relay-process.ts'
-import { tcpBackend } from '../../support/tcp-backend.ts'
+import { namedEcho } from '../../support/tcp-backend.ts'
 
 const changes = 500
 const shortVisitors = 12
@@ -16,43 +16,41 @@ export const reloadContract = (t: Test, relay: RelayModule): void => {
   t.test(`${changes} changes under load lose no connection`, async t => {
     const { listen, stats } = await relayProcess(t, relay)
     const backends = await namedBackends(t)
-    const steady = await ports(3)
-    const passing = await ports(5)
+    const steady = [await service(1), await service(1), await service(2)]
+    const passing = await Promise.all(Array.from({ length: 5 }, () => service(1)))
     const dead = endpoint(testHost, await freeTcpPort())
     const faults: string[] = []
     let visits = 0
-    let over = false
-    let ids = steady.map((_, i) => `steady ${i}`)
+    const over = new AbortController()
 
-    const specOf = (id: string, { port, listed }: Port): Partial<RelayListener> => {
+    const specsOf = ({ ids, ports, listed }: Service): Partial<RelayListener>[] => {
       const names = someOf([...backends.keys()])
       listed.offer(names)
       const endpoints = names.flatMap(name => backends.get(name) ?? [])
-      return {
-        id,
-        binds: [{ address: testHost, port }],
-        endpoints: chance(0.2) ? [dead, ...endpoints] : endpoints,
-        affinityMs: chance(0.3) ? 60_000 : 0,
-      }
+      if (chance(0.2)) endpoints.push(dead)
+      const affinityMs = chance(0.3) ? 60_000 : 0
+      return ports.map((port, i): Partial<RelayListener> => {
+        const binds = [{ address: testHost, port }]
+        return { id: ids[i] ?? '', binds, endpoints, affinityMs }
+      })
     }
-    const change = async (round: number): Promise<readonly Port[]> => {
-      // Services change places, and one is renamed.
-      if (chance(0.1)) ids = shuffled(ids)
-      if (chance(0.1)) ids[0] = `renamed in round ${round}`
-      const present = passing.filter(() => chance(0.5))
-      const specs = steady.map((port, i) => specOf(ids[i] ?? '', port))
-      for (const port of present) specs.push(specOf(`passing ${port.port}`, port))
-      await listen(...shuffled(specs))
-      for (const { listed } of [...steady, ...present]) listed.applied()
+    const change = async (round: number): Promise<readonly Service[]> => {
+      for (const one of steady) {
+        if (chance(0.1)) one.ids[0] = `renamed in round ${round} ${one.ports[0]}`
+        if (chance(0.1)) one.ids.reverse()
+      }
+      const present = [...steady, ...passing.filter(() => chance(0.5))]
+      await listen(...shuffled(present.flatMap(specsOf)))
+      for (const { listed } of present) listed.applied()
       return present
     }
-    const visitTo = async (port: Port, ms: number, served?: () => void) => {
-      const fault = await visit(port, ms, served)
+    const visitTo = async (to: Service, ms: number, served?: () => void) => {
+      const fault = await visit(to, ms, served)
       visits += 1
-      if (fault !== '') faults.push(`${fault} (port ${port.port}, ${ms} ms)`)
+      if (fault !== '') faults.push(fault)
     }
     const visitor = async (longest: number): Promise<void> => {
-      while (!over) await visitTo(pick(steady), Math.random() * longest)
+      while (!over.signal.aborted) await visitTo(pick(steady), Math.random() * longest)
     }
 
     await change(0)
@@ -62,7 +60,7 @@ export const reloadContract = (t: Test, relay: RelayModule): void => {
     ]
     for (let round = 1; round <= changes; round += 1) {
       const present = await change(round)
-      if (present.length > 0 && round % 20 === 0) {
+      if (round % 20 === 0) {
         // It began while its Service was there; whether that stays must not matter.
         await new Promise<void>(served => {
           visitors.push(visitTo(pick(present), 1500, served))
@@ -70,7 +68,7 @@ export const reloadContract = (t: Test, relay: RelayModule): void => {
       }
       await sleep(Math.random() * 8)
     }
-    over = true
+    over.abort()
     await Promise.all(visitors)
     t.strictSame(faults.slice(0, 10), [], `${faults.length} of ${visits} visits failed`)
     t.ok(visits > 2 * changes, `${visits} visits were made all the while`)
@@ -80,21 +78,20 @@ export const reloadContract = (t: Test, relay: RelayModule): void => {
   })
 }
 
-/** A port that clients use, and who may answer there. */
-interface Port {
-  readonly port: number
+/** One list of endpoints behind one or two ports, and the listeners' ids for them. */
+interface Service {
+  readonly ids: string[]
+  readonly ports: readonly number[]
   readonly listed: Listed
 }
 
-const ports = async (count: number): Promise<Port[]> => {
-  const found: Port[] = []
-  while (found.length < count) {
-    found.push({ port: await freeTcpPort(), listed: new Listed() })
-  }
-  return found
+const service = async (ports: number): Promise<Service> => {
+  const found: number[] = []
+  while (found.length < ports) found.push(await freeTcpPort())
+  return { ids: found.map(String), ports: found, listed: new Listed() }
 }
 
-/** The names of the endpoints that a port was given, as time went on. */
+/** The names of the endpoints that a Service was given, as time went on. */
 class Listed {
   readonly #lists: (readonly string[])[] = []
   #applied = 0
@@ -124,7 +121,7 @@ class Listed {
  * milliseconds, and ends. Gives what was wrong, '' when all was well.
  */
 const visit = async (
-  { port, listed }: Port,
+  { ports, listed }: Service,
   ms: number,
   served: () => void = () => {},
 ): Promise<string> => {
@@ -132,6 +129,7 @@ const visit = async (
   let heard = ''
   let said = ''
   let fault = ''
+  const port = pick(ports)
   const socket = connect(port, testHost)
   socket.on('data', data => {
     const name = data.toString().charAt(0)
@@ -140,29 +138,25 @@ const visit = async (
     served()
   })
   socket.on('error', error => (fault ||= error.message))
+  socket.setTimeout(10_000, () => socket.destroy(new Error('nothing moved')))
   const closed = new Promise<void>(resolve => void socket.on('close', resolve))
   const last = performance.now() + ms
   do {
     said += 'x'
     socket.write('x')
     if (ms > 0) await sleep(5)
-  } while (performance.now() < last && fault === '')
+  } while (performance.now() < last && !socket.destroyed)
   socket.end()
   await closed
   served()
   if (fault === '' && heard.slice(1) !== said) fault = `heard ${heard}, said ${said}`
-  return fault
+  return fault === '' ? '' : `port ${port}, ${ms} ms: ${fault}`
 }
 
-/** Backends that say their name, then send back what they get. */
 const namedBackends = async (t: Test): Promise<Map<string, RelayEndpoint>> => {
   const backends = new Map<string, RelayEndpoint>()
   for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) {
-    const backend = await tcpBackend(t, socket => {
-      socket.write(name)
-      socket.pipe(socket)
-    })
-    backends.set(name, backend.endpoint)
+    backends.set(name, (await namedEcho(t, name)).endpoint)
   }
   return backends
 }

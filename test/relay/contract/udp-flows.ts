@@ -17,23 +17,22 @@ import { until } from '../../support/until.ts'
 /** More than the relay's idea of the time may be behind, so that ages differ. */
 const aWhileMs = 250
 
+/** Whether a client's datagram is answered over the flow that it has already. */
+const keepsFlow = async (client: UdpClient, opened: () => number): Promise<boolean> => {
+  const before = opened()
+  await client.ask('still mine?')
+  return opened() === before
+}
+
 /** How many flows there may be, who goes first, and what is not let in. */
 export const udpFlowsContract = (t: Test, make: MakeRelay): void => {
   const setUp = async (t: Test, request: RelayRequest = {}) => {
     const fixture = relayFixture(t, make, request)
     const port = await freeUdpPort()
     const binds = [{ address: testHost, port }]
-    const flows = (): number => fixture.stats().counters.active
     const listen = (spec: Partial<RelayListener>): Promise<void> =>
       fixture.listen({ protocol: 'UDP', binds, ...spec })
     return { ...fixture, listen, port, binds }
-  }
-
-  /** Whether a client's datagram is answered over the flow that it has already. */
-  const keepsFlow = async (client: UdpClient, opened: () => number): Promise<boolean> => {
-    const before = opened()
-    await client.ask('still mine?')
-    return opened() === before
   }
 
   t.test('beyond the cap the flow that is idle for longest goes', async t => {

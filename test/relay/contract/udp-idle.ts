@@ -7,6 +7,16 @@ import { namedUdp, silentUdp, udpBackend } from '../../support/udp-backend.ts'
 import { udpClient } from '../../support/udp-client.ts'
 import { until } from '../../support/until.ts'
 
+/** How many milliseconds from now on the flows live. */
+const lifetime = async (flows: () => number): Promise<number> => {
+  const start = performance.now()
+  await until('the flow has ended', () => flows() === 0)
+  return performance.now() - start
+}
+
+const answersAfter = (t: Test, ms: number) =>
+  udpBackend(t, (_message, reply) => void sleep(ms).then(() => reply('at last')))
+
 /**
  * How long flows live. The times are lower bounds and real: a relay that is late is
  * right, one that is early is not.
@@ -20,13 +30,6 @@ export const udpIdleContract = (t: Test, make: MakeRelay): void => {
     const listen = (spec: Partial<RelayListener>): Promise<void> =>
       fixture.listen({ protocol: 'UDP', binds, ...spec })
     return { ...fixture, listen, port, flows }
-  }
-
-  /** How many milliseconds from now on the flows live. */
-  const lifetime = async (flows: () => number): Promise<number> => {
-    const start = performance.now()
-    await until('the flow has ended', () => flows() === 0)
-    return performance.now() - start
   }
 
   t.test('a flow that nobody answers ends after the first, short limit', async t => {
@@ -97,9 +100,6 @@ export const udpIdleContract = (t: Test, make: MakeRelay): void => {
     await until('all came', () => client.received.length === 15)
     t.match(stats().counters, { accepted: 1, active: 1 })
   })
-
-  const answersAfter = (t: Test, ms: number) =>
-    udpBackend(t, (_message, reply) => void sleep(ms).then(() => reply('at last')))
 
   t.test('a slow answer within the first limit reaches the client', async t => {
     const { listen, port, stats } = await setUp(t, {

@@ -67,6 +67,24 @@ export const udpRefusalContract = (t: Test, make: MakeRelay): void => {
     ])
   })
 
+  t.test('the last of a burst that is refused arrives, and none twice', async t => {
+    const { listen, port } = await setUp(t)
+    const a = await echoUdp(t)
+    await listen([a.endpoint])
+    const client = await udpClient(t, port)
+    t.equal(await client.ask('first'), 'first')
+    const b = await echoUdp(t)
+    await listen([a.endpoint, b.endpoint])
+    await a.close()
+    const burst = Array.from({ length: 10 }, (_, i) => `${i}`)
+    for (const datagram of burst) client.send(datagram)
+    await until('the last arrived', () => b.received.map(String).includes('9'))
+    await sleep(100)
+    const arrived = b.received.map(String)
+    t.strictSame(arrived, burst.slice(-arrived.length), 'in order, and once each')
+    t.strictSame(client.received.map(String), ['first', ...arrived])
+  })
+
   t.test('a flow that was refused may come back after another answered', async t => {
     const { listen, port } = await setUp(t)
     const a = await namedUdp(t, 'a')

@@ -1,0 +1,204 @@
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { manifestFile, service, slice } from '../support/manifests.ts'
+import { freeTcpPort, testHost } from '../support/ports.ts'
+import { endpoint } from '../support/relay-fixture.ts'
+import { ask, dial, namedBackend, namedEcho } from '../support/tcp-backend.ts'
+import { echoUdp } from '../support/udp-backend.ts'
+import { udpClient } from '../support/udp-client.ts'
+import { until } from '../support/until.ts'
+import { get, runUsher, startUsher } from '../support/usher.ts'
+
+t.jobs = 4
+
+/** A running Usher with one echo Service, and a client in the middle of a connection. */
+const withOpenConnection = async (t: Test, ...flags: string[]) => {
+  const port = await freeTcpPort()
+  const { endpoint } = await namedEcho(t, 'a')
+  const file = await manifestFile(
+    t,
+    service('web', testHost, [{ name: 'p', port }]),
+    ...slice('web', [endpoint]),
+  )
+  const usher = await startUsher(t, 'run', file.path, ...flags)
+  const client = dial(t, port)
+  await once(client, 'data')
+  return { usher, client, port, endpoint }
+}
+
+t.test('SIGTERM lets open connections finish, and then exits 0', async t => {
+  const { usher, client, port } = await withOpenConnection(t)
+  let exited = false
+  void usher.exit.then(() => (exited = true))
+  usher.send('SIGTERM')
+  await until('nobody new is accepted', async () => {
+    return (await ask(port)).how === 'ECONNREFUSED'
+  })
+  t.match(await get(usher.healthz, '/healthz'), { status: 503 }, 'no traffic, please')
+  t.match(await get(usher.healthz, '/livez'), { status: 200 }, 'but it lives')
+  t.equal((await usher.status()).draining, true)
+  client.write('still here?')
+  t.equal(String(await once(client, 'data')), 'still here?')
+  await sleep(200)
+  t.notOk(exited)
+  client.end()
+  await once(client, 'end')
+  t.strictSame(await usher.exit, { code: 0, signal: null })
+  t.match(await usher.logged('stopped'), { reset: 0 })
+})
+
+t.test('what is open when the drain time is over is reset, and it exits 0', async t => {
+  const { usher, client } = await withOpenConnection(t, '--drain-timeout', '500ms')
+  const failed = once(client, 'end').catch((error: NodeJS.ErrnoException) => error.code)
+  usher.send('SIGINT')
+  t.equal(await failed, 'ECONNRESET')
+  t.strictSame(await usher.exit, { code: 0, signal: null })
+  t.match(await usher.logged('stopped'), { reset: 1 })
+  t.match(await usher.logged('connection failed'), { cause: 'KD' })
+})
+
+t.test('a second signal ends it at once', async t => {
+  const endings = [
+    { signals: ['SIGTERM', 'SIGTERM'], code: 143 },
+    { signals: ['SIGTERM', 'SIGINT'], code: 130 },
+  ] as const
+  for (const { signals, code } of endings) {
+    const { usher, client } = await withOpenConnection(t)
+    client.on('error', () => {})
+    const [first, second] = signals
+    usher.send(first)
+    await usher.logged('stopping: draining', { signal: first })
+    usher.send(second)
+    t.strictSame(await usher.exit, { code, signal: null })
+    await usher.logged('second signal: ending at once', { signal: second })
+  }
+})
+
+t.test('each connection is one record at debug', async t => {
+  const { usher, client, port, endpoint } = await withOpenConnection(
+    t,
+    '--log-level=debug',
+  )
+  client.end('12345')
+  await once(client, 'end')
+  const record = await usher.logged('connection closed')
+  t.match(record, {
+    level: 'debug',
+    servicePort: 'default/web:p',
+    client: `127.0.0.1:${client.localPort}`,
+    endpoint: endpoint.key,
+    attempts: [{ endpoint: endpoint.key, result: 'connected' }],
+    bytes: { 'client->backend': 5, 'backend->client': 6 },
+    cause: '--',
+    detail: '',
+  })
+  t.ok(Number(record['dialMs']) <= Number(record['totalMs']))
+  await ask(port)
+  const closed = () => usher.records.filter(({ msg }) => msg === 'connection closed')
+  await until('the second is written too', () => closed().length > 1)
+  t.equal(closed().length, 2, 'one record each')
+})
+
+t.test('failures are records at info, a limited number of them', async t => {
+  const port = await freeTcpPort()
+  const dead = endpoint(testHost, await freeTcpPort())
+  const file = await manifestFile(
+    t,
+    service('web', testHost, [{ name: 'p', port }]),
+    ...slice('web', [dead]),
+  )
+  const usher = await startUsher(t, 'run', file.path, '--dial-ladder', '10ms')
+  const clients = 60
+  const endings = await Promise.all(Array.from({ length: clients }, () => ask(port)))
+  t.ok(endings.every(({ how }) => how === 'ECONNRESET'))
+  usher.send('SIGTERM')
+  t.equal((await usher.exit).code, 0)
+  const failed = usher.records.filter(({ msg }) => msg === 'connection failed')
+  t.ok(failed.length >= 10 && failed.length < 20, `${failed.length} were written`)
+  t.match(failed[0], {
+    level: 'info',
+    servicePort: 'default/web:p',
+    endpoint: '',
+    attempts: [{ endpoint: dead.key, result: 'refused' }],
+    cause: 'SC',
+    detail: `ECONNREFUSED from ${dead.key}`,
+  })
+  const heldBack = usher.records.reduce(
+    (sum, { heldBack: held }) => sum + Number(held ?? 0),
+    0,
+  )
+  t.equal(failed.length + heldBack, clients, 'the others are counted')
+})
+
+t.test('sidecar serves routes over TCP and UDP, to host names too', async t => {
+  const [tcpPort, udpPort, literalPort] = [
+    await freeTcpPort(),
+    await freeTcpPort(),
+    await freeTcpPort(),
+  ]
+  const local = '127.0.0.1'
+  const a = await namedBackend(t, 'a', local)
+  const b = await namedBackend(t, 'b')
+  const udp = await echoUdp(t, local)
+  const usher = await startUsher(
+    t,
+    'sidecar',
+    `--route=tcp://${testHost}:${tcpPort}=localhost:${a.endpoint.port}`,
+    `--route=udp://${testHost}:${udpPort}=localhost:${udp.endpoint.port}`,
+    `--route=tcp://${testHost}:${literalPort}=${a.endpoint.key},${b.endpoint.key}`,
+  )
+  t.match(await ask(tcpPort), { text: 'a', how: 'end' })
+  const client = await udpClient(t, udpPort, testHost, local)
+  t.equal(await client.ask('over UDP'), 'over UDP')
+  const answers = [(await ask(literalPort)).text, (await ask(literalPort)).text]
+  t.strictSame(answers.toSorted(), ['a', 'b'])
+  t.strictSame(await get(usher.metrics, '/proxyMode'), { status: 200, body: 'userspace' })
+  t.equal((await usher.status()).servicePorts.length, 3)
+  usher.send('SIGTERM')
+  t.strictSame(await usher.exit, { code: 0, signal: null })
+})
+
+t.test('a wrong call exits 2 and says what would be right', async t => {
+  const none = await runUsher('run')
+  t.equal(none.code, 2)
+  t.match(none.err, 'no manifests given')
+  t.match(none.err, 'usher run --manifests deploy/examples/demo.yaml')
+  const route = await runUsher('sidecar')
+  t.equal(route.code, 2)
+  t.match(route.err, 'no route given')
+  const flag = await runUsher('run', 'x.yaml', '--drain-timeout', 'soon')
+  t.equal(flag.code, 2)
+  t.match(flag.err, /--drain-timeout.*soon/)
+})
+
+t.test('manifests that cannot be read at the start exit 1 and say where', async t => {
+  const broken = await manifestFile(t, {})
+  await broken.writeText('# first\n---\nkind: Service\nmetadata: {name: [\n')
+  const { code, err, out } = await runUsher('run', broken.path)
+  t.equal(code, 1)
+  t.match(err, `${broken.path} document 2: line `)
+  t.notMatch(err, /^ +at /m, 'without a stack')
+  t.equal(out, '')
+  const missing = join(t.testdir({}), 'nowhere.yaml')
+  const absent = await runUsher('run', '--manifests', missing)
+  t.equal(absent.code, 1)
+  t.match(absent.err, `${missing}: there is no such file or directory`)
+})
+
+t.test('check exits 0 for good manifests, 1 for bad ones, 2 for none', async t => {
+  const port = await freeTcpPort()
+  const good = service('web', testHost, [{ name: 'p', port }])
+  const backend = endpoint(testHost, port)
+  const file = await manifestFile(t, good, ...slice('web', [backend]))
+  const sound = await runUsher('check', file.path)
+  t.equal(sound.code, 0)
+  t.match(sound.out, '0 problems')
+  await file.write(good, service('far', testHost, [{ name: 'p', port: 70_000 }]))
+  const bad = await runUsher('check', file.path)
+  t.equal(bad.code, 1)
+  t.match(bad.out, `${file.path} document 2`)
+  t.match(bad.out, 'spec.ports[0].port')
+  t.equal((await runUsher('check')).code, 2)
+})

@@ -1,0 +1,135 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { text } from 'node:stream/consumers'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import type { Test } from 'tap'
+import type { ServicePortStatus, StatusDocument } from '../../src/observe/status.ts'
+import { testHost } from './ports.ts'
+import { until } from './until.ts'
+
+/** What the build makes; `npm test` builds first. */
+const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
+
+export interface LogRecord {
+  readonly level: string
+  readonly msg: string
+  readonly [field: string]: unknown
+}
+
+export interface Exit {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+}
+
+/** A running Usher. */
+export interface Usher {
+  /** Its log so far. */
+  readonly records: readonly LogRecord[]
+  /** `host:port` of its two servers. */
+  readonly metrics: string
+  readonly healthz: string
+  /** The first record with this message and these fields, waited for. */
+  readonly logged: (msg: string | RegExp, fields?: object) => Promise<LogRecord>
+  readonly status: () => Promise<StatusDocument>
+  /** Of the ServicePort `default/NAME`. */
+  readonly servicePort: (name: string) => Promise<ServicePortStatus>
+  readonly send: (signal: NodeJS.Signals) => void
+  readonly exit: Promise<Exit>
+}
+
+/** Starts a command that serves, and waits until it does; killed when the test ends. */
+export const startUsher = async (t: Test, ...args: string[]): Promise<Usher> => {
+  const child = spawnUsher([
+    ...args,
+    `--metrics-bind-address=${testHost}:0`,
+    `--healthz-bind-address=${testHost}:0`,
+  ])
+  const exit = exitOf(child)
+  t.teardown(async () => {
+    child.kill('SIGKILL')
+    await exit
+  })
+  const records: LogRecord[] = []
+  const errors = text(child.stderr)
+  createInterface(child.stdout).on('line', line => {
+    records.push(JSON.parse(line) as LogRecord)
+  })
+  let gone = false
+  const died = exit.then(async () => {
+    gone = true
+    return errors
+  })
+  const logged = async (
+    msg: string | RegExp,
+    fields: object = {},
+  ): Promise<LogRecord> => {
+    const find = () => records.find(record => fits(record, msg, fields))
+    await until(`the log says ${String(msg)}`, () => gone || find() !== undefined, 10_000)
+    const record = find()
+    if (record === undefined) throw new Error(`never said ${msg}: ${await died}`)
+    return record
+  }
+  const serving = await logged('serving')
+  const metrics = String(serving['metrics'])
+  const status = async (): Promise<StatusDocument> =>
+    JSON.parse((await get(metrics, '/status')).body) as StatusDocument
+  return {
+    records,
+    metrics,
+    healthz: String(serving['healthz']),
+    logged,
+    status,
+    servicePort: async name => {
+      const all = (await status()).servicePorts
+      const found = all.find(({ servicePort }) => servicePort === `default/${name}`)
+      if (found === undefined) throw new Error(`no ServicePort ${name}`)
+      return found
+    },
+    send: signal => void child.kill(signal),
+    exit,
+  }
+}
+
+/** Runs a command to its end. */
+export const runUsher = async (
+  ...args: string[]
+): Promise<{ code: number | null; out: string; err: string }> => {
+  const child = spawnUsher(args)
+  const [{ code }, out, err] = await Promise.all([
+    exitOf(child),
+    text(child.stdout),
+    text(child.stderr),
+  ])
+  return { code, out, err }
+}
+
+/** Asks an HTTP server of Usher's. */
+export const get = async (
+  address: string,
+  path: string,
+): Promise<{ status: number; body: string }> => {
+  const response = await fetch(`http://${address}${path}`, {
+    headers: { connection: 'close' },
+  })
+  return { status: response.status, body: await response.text() }
+}
+
+const spawnUsher = (args: readonly string[]) => {
+  // Without the variables of the test runner, which would load its own things.
+  const { PATH } = process.env
+  return spawn(process.execPath, [program, ...args], {
+    env: { PATH },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+}
+
+const exitOf = (child: ChildProcess): Promise<Exit> =>
+  new Promise(resolve => {
+    child.on('close', (code, signal) => resolve({ code, signal }))
+  })
+
+const fits = (record: LogRecord, msg: string | RegExp, fields: object): boolean => {
+  const { msg: said } = record
+  if (!(typeof msg === 'string' ? said === msg : msg.test(said))) return false
+  return Object.entries(fields).every(([name, value]) => record[name] === value)
+}
