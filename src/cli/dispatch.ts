@@ -1,6 +1,7 @@
 import { isCommand, type Command } from '../config/commands.ts'
 import { parseOptions, unknownCommand, wantsHelp } from '../config/parse.ts'
 import { UsageError } from '../config/usage-error.ts'
+import { SourceError } from '../source/source.ts'
 import { commandHelp, mainHelp } from './help.ts'
 import type { Io } from './io.ts'
 import { version } from './version.ts'
@@ -76,9 +77,9 @@ export const main = async (args: readonly string[], io: Io): Promise<number> => 
   }
 }
 
-/** A failed system call says enough in its message; anything else needs its stack. */
+/** What somebody can mend is said in words; a fault of Usher's own needs its stack. */
 const explain = (error: unknown): string => {
   if (!(error instanceof Error)) return visible(String(error))
-  if ('code' in error) return visible(error.message)
+  if ('code' in error || error instanceof SourceError) return visible(error.message)
   return (error.stack ?? error.message).split('\n').map(visible).join('\n')
 }

@@ -13,6 +13,7 @@ import {
 import { ProxyPorts, type TryPort } from '../../src/capture/proxy-ports.ts'
 import type { ServicePort } from '../../src/model/snapshot.ts'
 import { onLinux } from '../support/connection.ts'
+import { withoutDescriptors } from '../support/descriptors.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { freeTcpPort, freeUdpPort, testHost } from '../support/ports.ts'
 import { localAddressesTests } from './parts/local-addresses.ts'
@@ -272,13 +273,17 @@ t.test('proxy ports', async t => {
   })
 
   t.test('of TCP and UDP are numbers of their own', async t => {
-    const with_ = ports(1)
-    const udp = servicePort('a', { protocol: 'UDP' })
-    t.strictSame(await portsFor(with_, a, udp), [100, 100])
-    await portsFor(with_)
-    const otherUdp = servicePort('b', { protocol: 'UDP' })
-    t.strictSame(await portsFor(with_, otherUdp), [100])
-    t.strictSame(await portsFor(with_, a), [100], 'a TCP port is not taken for UDP')
+    const with_ = ports(2)
+    const [u, v, w] = ['u', 'v', 'w'].map(name => servicePort(name, { protocol: 'UDP' }))
+    if (!u || !v || !w) throw new Error('three')
+    t.strictSame(await portsFor(with_, a, b), [100, 101])
+    await portsFor(with_, a)
+    t.strictSame(await portsFor(with_, u, v), [100, 101])
+    t.strictSame(
+      await portsFor(with_, w),
+      [100],
+      'that of u, though b is away for longest',
+    )
   })
 
   t.test('begin at a random place of the range and go round', async t => {
@@ -351,6 +356,16 @@ t.test('proxy ports of the real host', onLinux, async t => {
     const forUdp = (await portFor('UDP', [second, testHost])) ?? 0
     await holdUdp(t, testHost, forUdp)
     t.ok(port > 0 && forUdp > 0)
+  })
+
+  t.test('without descriptors nothing is said of ports and addresses', async t => {
+    await withoutDescriptors(t, async () => {
+      await t.rejects(portFor('TCP', [testHost]), { code: 'EMFILE' })
+      await t.rejects(portFor('UDP', [testHost]), { code: 'EMFILE' })
+      const addresses = new LocalAddresses(new FakeClock())
+      await t.rejects(addresses.has(testHost), { cause: { code: 'EMFILE' } })
+    })
+    t.ok(await portFor('TCP', [testHost]))
   })
 
   t.test('an address of somebody else has none', async t => {

@@ -4,7 +4,7 @@ import type { RelayEndpoint } from '../../src/relay/relay.ts'
 import { type ManifestFile, manifestFile, service, slice } from '../support/manifests.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { endpoint } from '../support/relay-fixture.ts'
-import { ask, dial, namedBackend, namedEcho } from '../support/tcp-backend.ts'
+import { ask, dial, firstWord, namedBackend, namedEcho } from '../support/tcp-backend.ts'
 import { echoUdp } from '../support/udp-backend.ts'
 import { udpClient } from '../support/udp-client.ts'
 import { until } from '../support/until.ts'
@@ -78,7 +78,7 @@ t.test('a changed file counts at once and leaves open connections alone', async 
   const client = dial(t, port)
   t.equal(String(await once(client, 'data')), 'a')
   await file.write(...web('web', port, b.endpoint))
-  await until('the new endpoint is used', async () => (await ask(port)).text === 'b')
+  await until('the new endpoint is used', async () => (await firstWord(port)) === 'b')
   client.write('still here?')
   t.equal(String(await once(client, 'data')), 'still here?')
 })
@@ -151,11 +151,11 @@ t.test('a bad Service is refused by name and field, the others are served', asyn
   t.equal(fieldOf('sctp'), 'spec.ports[0].protocol')
   t.equal(fieldOf('odd'), 'spec.ports[0].protocol')
   t.equal(fieldOf('nowhere'), 'spec.clusterIP')
-  t.equal(fieldOf('rival'), 'spec.clusterIP')
+  t.match(fieldOf('rival'), /^spec.clusterIPs?$/)
   t.equal(fieldOf('node-rival'), 'spec.ports[0].nodePort')
   t.equal(problems.length, 7, 'and nothing else is wrong')
   await usher.logged(/70000/, { level: 'warn', field: 'spec.ports[0].port' })
-  const names = servicePorts.map(one => one.servicePort).toSorted()
+  const names = servicePorts.map(({ servicePort }) => servicePort).toSorted()
   t.strictSame(names, ['default/node-rival:p', 'default/node:p', 'default/web:p'])
   t.equal((await ask(port)).text, 'a')
   t.equal((await ask(nodePort)).text, 'a', 'the first has the node port')
@@ -185,7 +185,7 @@ t.test('a port that somebody else holds is red, and taken when it is free', asyn
 
 t.test('proxy ports stay the same while endpoints and files change', async t => {
   const a = await named(t, 'a')
-  const vip = '192.0.2.10'
+  const vip = '203.0.113.10'
   const both = [{ name: 'p', port: 80 }]
   const file = await manifestFile(t, service('web', vip, both), ...slice('web', [a]))
   const flags = ['--capture', 'none', '--bind-address', testHost]
@@ -204,7 +204,7 @@ t.test('proxy ports stay the same while endpoints and files change', async t => 
 
   const more = [{ name: 'p', port: 81 }]
   await file.write(
-    service('other', '192.0.2.11', more),
+    service('other', '203.0.113.11', more),
     service('web', vip, both, { sessionAffinity: 'ClientIP' }),
     ...slice('web', [a]),
     ...slice('other', [await named(t, 'other')]),
@@ -212,7 +212,7 @@ t.test('proxy ports stay the same while endpoints and files change', async t => 
   await until('served again', async () => (await ask(port)).text === 'a')
   t.equal(await proxyPort(), port, 'with endpoints again and another Service')
 
-  await file.write(service('other', '192.0.2.11', more))
+  await file.write(service('other', '203.0.113.11', more))
   await until('gone', async () => (await usher.status()).servicePorts.length === 1)
   await file.write(service('web', vip, both), ...slice('web', [a]))
   await until('served again', async () => (await ask(port)).text === 'a')
@@ -224,16 +224,17 @@ t.test('proxy ports come from their range, and its end is told', async t => {
   const range = `${first}-${first + 1}`
   const a = await named(t, 'a')
   const one = (n: number): object[] => [
-    service(`web-${n}`, `192.0.2.${n}`, [{ name: 'p', port: 80 }]),
+    service(`web-${n}`, `203.0.113.${n}`, [{ name: 'p', port: 80 }]),
     ...slice(`web-${n}`, [a]),
   ]
   const file = await manifestFile(t, ...one(1), ...one(2), ...one(3))
-  const flags = ['--bind-address', testHost, '--proxy-port-range', range]
-  const usher = await run(t, file, ...flags)
+  const flags = ['--capture', 'none', '--bind-address', testHost]
+  const usher = await run(t, file, ...flags, '--proxy-port-range', range)
   const vipOf = async (n: number) => (await usher.servicePort(`web-${n}:p`)).vips[0]
   const placed = [await vipOf(1), await vipOf(2), await vipOf(3)]
-  const listens = placed.map(vip => vip?.listen).toSorted()
-  t.strictSame(listens, ['', `${testHost}:${first}`, `${testHost}:${first + 1}`])
+  const listens = new Set(placed.map(vip => vip?.listen))
+  const expected = ['', `${testHost}:${first}`, `${testHost}:${first + 1}`]
+  t.strictSame(listens, new Set(expected))
   const without = placed.find(vip => vip?.listen === '')
   t.match(without, { state: 'not captured', reason: `no port of ${range} is free` })
   const told = await usher.logged(/^VIP not captured: /, { level: 'warn' })
@@ -267,5 +268,7 @@ t.test('a dead endpoint is passed over without the client noticing', async t => 
   const file = await manifestFile(t, ...web('web', port, await named(t, 'a'), dead))
   const usher = await run(t, file)
   for (let i = 0; i < 4; i += 1) t.match(await ask(port), { text: 'a', how: 'end' })
-  t.match(await usher.servicePort('web:p'), { accepted: 4, failed: 0, retries: 2 })
+  const { retries, ...counted } = await usher.servicePort('web:p')
+  t.match(counted, { accepted: 4, failed: 0 })
+  t.ok(retries >= 2, `${retries} retries were needed`)
 })

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { manifestFile, service, slice } from '../support/manifests.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { endpoint } from '../support/relay-fixture.ts'
-import { ask, dial, namedBackend, namedEcho } from '../support/tcp-backend.ts'
+import { ask, dial, firstWord, namedBackend, namedEcho } from '../support/tcp-backend.ts'
 import { echoUdp } from '../support/udp-backend.ts'
 import { udpClient } from '../support/udp-client.ts'
 import { until } from '../support/until.ts'
@@ -16,16 +16,16 @@ t.jobs = 4
 /** A running Usher with one echo Service, and a client in the middle of a connection. */
 const withOpenConnection = async (t: Test, ...flags: string[]) => {
   const port = await freeTcpPort()
-  const { endpoint } = await namedEcho(t, 'a')
+  const backend = await namedEcho(t, 'a')
   const file = await manifestFile(
     t,
     service('web', testHost, [{ name: 'p', port }]),
-    ...slice('web', [endpoint]),
+    ...slice('web', [backend.endpoint]),
   )
   const usher = await startUsher(t, 'run', file.path, ...flags)
   const client = dial(t, port)
   await once(client, 'data')
-  return { usher, client, port, endpoint }
+  return { usher, client, port, backend: backend.endpoint }
 }
 
 t.test('SIGTERM lets open connections finish, and then exits 0', async t => {
@@ -34,7 +34,7 @@ t.test('SIGTERM lets open connections finish, and then exits 0', async t => {
   void usher.exit.then(() => (exited = true))
   usher.send('SIGTERM')
   await until('nobody new is accepted', async () => {
-    return (await ask(port)).how === 'ECONNREFUSED'
+    return (await firstWord(port)) === 'ECONNREFUSED'
   })
   t.match(await get(usher.healthz, '/healthz'), { status: 503 }, 'no traffic, please')
   t.match(await get(usher.healthz, '/livez'), { status: 200 }, 'but it lives')
@@ -77,25 +77,26 @@ t.test('a second signal ends it at once', async t => {
 })
 
 t.test('each connection is one record at debug', async t => {
-  const { usher, client, port, endpoint } = await withOpenConnection(
+  const { usher, client, port, backend } = await withOpenConnection(
     t,
     '--log-level=debug',
   )
+  const { localPort } = client
   client.end('12345')
   await once(client, 'end')
   const record = await usher.logged('connection closed')
   t.match(record, {
     level: 'debug',
     servicePort: 'default/web:p',
-    client: `127.0.0.1:${client.localPort}`,
-    endpoint: endpoint.key,
-    attempts: [{ endpoint: endpoint.key, result: 'connected' }],
+    client: `127.0.0.1:${localPort}`,
+    endpoint: backend.key,
+    attempts: [{ endpoint: backend.key, result: 'connected' }],
     bytes: { 'client->backend': 5, 'backend->client': 6 },
     cause: '--',
     detail: '',
   })
   t.ok(Number(record['dialMs']) <= Number(record['totalMs']))
-  await ask(port)
+  await firstWord(port)
   const closed = () => usher.records.filter(({ msg }) => msg === 'connection closed')
   await until('the second is written too', () => closed().length > 1)
   t.equal(closed().length, 2, 'one record each')
@@ -175,14 +176,14 @@ t.test('a wrong call exits 2 and says what would be right', async t => {
 
 t.test('manifests that cannot be read at the start exit 1 and say where', async t => {
   const broken = await manifestFile(t, {})
-  await broken.writeText('# first\n---\nkind: Service\nmetadata: {name: [\n')
-  const { code, err, out } = await runUsher('run', broken.path)
+  await broken.writeText('{kind: Nothing, apiVersion: v1}\n---\nmetadata: {name: [\n')
+  const noServers = ['--metrics-bind-address=off', '--healthz-bind-address=off']
+  const { code, err } = await runUsher('run', broken.path, ...noServers)
   t.equal(code, 1)
-  t.match(err, `${broken.path} document 2: line `)
+  t.match(err, `usher: ${broken.path} document 2: line 4: Flow`)
   t.notMatch(err, /^ +at /m, 'without a stack')
-  t.equal(out, '')
   const missing = join(t.testdir({}), 'nowhere.yaml')
-  const absent = await runUsher('run', '--manifests', missing)
+  const absent = await runUsher('run', '--manifests', missing, ...noServers)
   t.equal(absent.code, 1)
   t.match(absent.err, `${missing}: there is no such file or directory`)
 })
@@ -190,8 +191,7 @@ t.test('manifests that cannot be read at the start exit 1 and say where', async 
 t.test('check exits 0 for good manifests, 1 for bad ones, 2 for none', async t => {
   const port = await freeTcpPort()
   const good = service('web', testHost, [{ name: 'p', port }])
-  const backend = endpoint(testHost, port)
-  const file = await manifestFile(t, good, ...slice('web', [backend]))
+  const file = await manifestFile(t, good, ...slice('web', [endpoint(testHost, port)]))
   const sound = await runUsher('check', file.path)
   t.equal(sound.code, 0)
   t.match(sound.out, '0 problems')

@@ -107,3 +107,17 @@ export const ask = (port: number, host = testHost, from?: string): Promise<Endin
       resolve({ text, how: error.code ?? error.message }),
     )
   })
+
+/** Connects and leaves at the first word: that word, or the errno of what went wrong. */
+export const firstWord = (port: number, host = testHost): Promise<string> =>
+  new Promise(resolve => {
+    const socket = connect(port, host)
+    socket.on('error', (error: NodeJS.ErrnoException) =>
+      resolve(error.code ?? error.message),
+    )
+    socket.on('data', data => {
+      resolve(data.toString())
+      socket.end()
+    })
+    socket.on('close', () => resolve('closed'))
+  })

@@ -120,6 +120,9 @@ const spawnUsher = (args: readonly string[]) => {
   return spawn(process.execPath, [program, ...args], {
     env: { PATH },
     stdio: ['ignore', 'pipe', 'pipe'],
+    // One that should have ended by itself must not hold up the tests.
+    timeout: 45_000,
+    killSignal: 'SIGKILL',
   })
 }
 

@@ -1,7 +1,12 @@
 import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { printable } from '../decode/printable.ts'
-import type { Source, SourceSink, SourceStatus } from '../source.ts'
+import {
+  SourceError,
+  type Source,
+  type SourceSink,
+  type SourceStatus,
+} from '../source.ts'
 import { Debounce } from './debounce.ts'
 import { changesBetween, type Applied } from './diff.ts'
 import { DirectoryWatches } from './directory-watches.ts'
@@ -74,7 +79,7 @@ class ManifestSource implements Source {
     await this.#reading
     if (this.#closed) return
     if (this.#synced) return this.#schedulePoll()
-    const error = new Error(this.#error)
+    const error = new SourceError(this.#error)
     await this.close()
     throw error
   }

@@ -1,21 +1,16 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import * as fc from 'fast-check'
 import type { Test } from 'tap'
 import { FdBudget } from '../../../src/relay/fd-budget.ts'
 import { openFileLimit } from '../../../src/relay/fd-limit.ts'
+import { setSoftLimit, softLimit } from '../../support/descriptors.ts'
 
 const budgetOf = (limit: number, reserved: number) => {
   const told: boolean[] = []
   return { told, budget: new FdBudget(limit, reserved, out => void told.push(out)) }
 }
 
-const shell = () => execFileSync('sh', ['-c', 'ulimit -Sn'], { encoding: 'utf8' }).trim()
 const inWords = () => (openFileLimit() === Infinity ? 'unlimited' : `${openFileLimit()}`)
-
-/** Sets the soft limit on open files of this process. */
-const setSoftLimit = (soft: string): Buffer =>
-  execFileSync('sh', ['-c', `prlimit --pid ${process.pid} --nofile=${soft}:`])
 
 /** How many descriptors there are, and counting them. */
 export const descriptorTests = (t: Test): void => {
@@ -101,14 +96,14 @@ export const descriptorTests = (t: Test): void => {
   })
 
   t.test('openFileLimit is the soft limit that a shell of this process has', async t => {
-    t.equal(inWords(), shell())
-    const before = shell()
+    t.equal(inWords(), softLimit())
+    const before = softLimit()
     try {
       setSoftLimit('1000')
     } catch {
       return t.comment('no prlimit to make soft and hard differ with')
     }
     t.teardown(() => setSoftLimit(before))
-    t.strictSame([inWords(), shell()], ['1000', '1000'])
+    t.strictSame([inWords(), softLimit()], ['1000', '1000'])
   })
 }
