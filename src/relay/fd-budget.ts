@@ -21,6 +21,11 @@ export class FdBudget {
     this.#changed = changed
   }
 
+  /** How many may be held in all. */
+  get spendable(): number {
+    return this.#spendable
+  }
+
   get used(): number {
     return this.#held
   }

@@ -135,7 +135,8 @@ export interface DrainResult {
 export interface Relay {
   /**
    * Makes the set of listeners equal to `listeners`. Resolves when each new bind has
-   * succeeded or failed once; a failed one is tried again by the relay on its own.
+   * succeeded or failed once; a failed one is tried again by the relay on its own. A TCP
+   * port that passes from one listener to another in one call refuses and loses nobody.
    */
   apply(listeners: readonly RelayListener[]): Promise<void>
   stats(): RelayStats

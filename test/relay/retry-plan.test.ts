@@ -262,8 +262,9 @@ const jitter = fc.double({ min: 0, max: 0.999, noNaN: true })
 
 t.test('attempts are bounded when everybody refuses at once', async () => {
   fc.assert(
-    fc.property(fc.infiniteStream(jitter), stream => {
-      const drive = new Drive('abc', () => stream.next().value ?? 0)
+    fc.property(fc.array(jitter, { minLength: 1 }), jitters => {
+      let asked = 0
+      const drive = new Drive('abc', () => jitters[asked++ % jitters.length] ?? 0)
       let step: Step = { action: 'dial', endpoint: { key: 'a' }, ms: 0 }
       let attempts = 1
       while (!drive.over) {
@@ -272,7 +273,7 @@ t.test('attempts are bounded when everybody refuses at once', async () => {
       }
       // With the shortest pauses: 25, 50, 100 and then 200 ms, of which 17.9 fit.
       assert.ok(attempts <= 3 * 22, `${attempts} attempts`)
-      assert.ok(drive.now <= budget + 1e-6)
+      assert.ok(drive.now <= budget + 1e-6, `it ended at ${drive.now}`)
     }),
   )
 })
@@ -359,7 +360,7 @@ class Judge {
       assert.equal(drive.plan.cause, this.cause)
       return
     }
-    assert.ok(step.ms >= 0)
+    assert.ok(step.ms >= 0, `${step.ms} ms`)
     assert.ok(drive.due <= budget + 1e-6, `${step.ms} ms from ${drive.now} are too many`)
     if (step.action === 'wait') {
       assert.ok(step.ms <= 600, `a pause of ${step.ms}`)

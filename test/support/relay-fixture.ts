@@ -7,6 +7,7 @@ import type {
   RelayLimits,
   RelayListener,
   RelayObserver,
+  RelayStats,
 } from '../../src/relay/relay.ts'
 import { joinHostPort } from '../../src/util/ip.ts'
 
@@ -94,3 +95,9 @@ export const endpoint = (address: string, port: number): RelayEndpoint => ({
   address,
   port,
 })
+
+/** Descriptors held for connections and flows: all but those of listening sockets. */
+export const carryingFds = ({ fds, listeners }: RelayStats): number => {
+  const binds = listeners.flatMap(listener => listener.binds)
+  return fds.used - binds.filter(({ state }) => state === 'listening').length
+}

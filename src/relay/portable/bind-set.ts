@@ -1,6 +1,7 @@
 import pRetry from 'p-retry'
 import { bindKey } from '../counters.ts'
 import { errorCode } from '../dial-errors.ts'
+import type { FdBudget } from '../fd-budget.ts'
 import type { Bind, BindState } from '../relay.ts'
 
 /** A socket that listens. */
@@ -22,15 +23,19 @@ const longestRetryMs = 10_000
  * with jittered back-off (0.25 s to 10 s) until it is free or no longer wanted.
  */
 export class BindSet {
+  readonly #budget: Pick<FdBudget, 'take' | 'release'>
   readonly #open: (bind: Bind) => Promise<Listening>
   readonly #changed: (state: BindState) => void
   readonly #kept = new Map<string, Kept>()
   #refused: readonly BindState[] = []
 
+  /** Each listening socket is paid for from `budget`. */
   constructor(
+    budget: Pick<FdBudget, 'take' | 'release'>,
     open: (bind: Bind) => Promise<Listening>,
     changed: (state: BindState) => void,
   ) {
+    this.#budget = budget
     this.#open = open
     this.#changed = changed
   }
@@ -38,7 +43,7 @@ export class BindSet {
   /** Lets go of all but `binds`, so that others may have them. */
   keepOnly(binds: readonly Bind[]): void {
     this.#refused = []
-    this.#closeAllBut(new Set(binds.map(bindKey)))
+    this.#closeAllBut(new Set(binds.map(bindKey)), 'no longer wanted')
   }
 
   /** Listens on exactly `binds`; resolves when each new one was tried once. */
@@ -51,7 +56,7 @@ export class BindSet {
 
   /** Listens on nothing: clients are refused by the kernel. `reason` is for the status. */
   refuse(binds: readonly Bind[], reason: string): void {
-    this.#closeAllBut(new Set())
+    this.#closeAllBut(new Set(), reason)
     this.#refused = binds.map(bind => ({ bind, state: 'closed', reason }))
   }
 
@@ -80,7 +85,7 @@ export class BindSet {
       this.#changed(state)
     }
     const open = async (): Promise<void> => {
-      const listening = await this.#open(bind)
+      const listening = await this.#openPaid(bind)
       if (signal.aborted) listening.close()
       else kept.listening = listening
     }
@@ -109,12 +114,36 @@ export class BindSet {
     }
   }
 
-  #closeAllBut(wanted: ReadonlySet<string>): void {
-    for (const [key, { abort, listening }] of this.#kept) {
+  /** A listening socket that gives its descriptor back to the budget when it is closed. */
+  async #openPaid(bind: Bind): Promise<Listening> {
+    if (!this.#budget.take(1)) throw noDescriptor()
+    try {
+      const listening = await this.#open(bind)
+      return {
+        close: () => {
+          listening.close()
+          this.#budget.release(1)
+        },
+      }
+    } catch (error) {
+      this.#budget.release(1)
+      throw error
+    }
+  }
+
+  #closeAllBut(wanted: ReadonlySet<string>, reason: string): void {
+    for (const [key, { abort, listening, state }] of this.#kept) {
       if (wanted.has(key)) continue
       this.#kept.delete(key)
       abort.abort()
-      listening?.close()
+      if (listening === undefined) continue
+      listening.close()
+      this.#changed({ bind: state.bind, state: 'closed', reason })
     }
   }
 }
+
+const noDescriptor = (): NodeJS.ErrnoException =>
+  Object.assign(new Error('too few file descriptors; raise the limit (ulimit -n)'), {
+    code: 'EMFILE',
+  })

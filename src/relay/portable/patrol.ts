@@ -1,4 +1,6 @@
+import type { Socket } from 'node:net'
 import type { Clock, Timer } from '../../util/clock.ts'
+import type { Undelivered } from './undelivered.ts'
 
 /** What is looked after. */
 export interface Patrolled {
@@ -6,6 +8,7 @@ export interface Patrolled {
   readonly acceptedAt: number
   /** Bytes moved so far, both ways. */
   readonly bytesMoved: number
+  readonly sockets: readonly Socket[]
   enableKeepAlive(): void
   endIdle(): void
 }
@@ -13,6 +16,8 @@ export interface Patrolled {
 interface Watched {
   bytes: number
   movedAt: number
+  /** Bytes the kernel had not delivered at the last look; undefined before the first. */
+  unsent: number | undefined
 }
 
 const keepAliveAfterMs = 5000
@@ -26,15 +31,23 @@ const longestTickMs = 1000
  */
 export class Patrol {
   readonly #clock: Clock
+  readonly #undelivered: Pick<Undelivered, 'unsent'>
   readonly #halfCloseIdleMs: number
   readonly #tickMs: number
   /** In the order of acceptance. */
   readonly #young = new Set<Patrolled>()
   readonly #halfClosed = new Map<Patrolled, Watched>()
   #timer: Timer | undefined
+  /** Looks don't overlap: on a busy host one takes long. */
+  #judging = false
 
-  constructor(clock: Clock, halfCloseIdleMs: number) {
+  constructor(
+    clock: Clock,
+    undelivered: Pick<Undelivered, 'unsent'>,
+    halfCloseIdleMs: number,
+  ) {
     this.#clock = clock
+    this.#undelivered = undelivered
     this.#halfCloseIdleMs = halfCloseIdleMs
     this.#tickMs = Math.max(10, Math.min(longestTickMs, halfCloseIdleMs / 8))
   }
@@ -51,7 +64,11 @@ export class Patrol {
   halfClosed(connection: Patrolled): void {
     if (this.#halfClosed.has(connection)) return
     const bytes = connection.bytesMoved
-    this.#halfClosed.set(connection, { bytes, movedAt: this.#clock.now() })
+    this.#halfClosed.set(connection, {
+      bytes,
+      movedAt: this.#clock.now(),
+      unsent: undefined,
+    })
     this.#start()
   }
 
@@ -74,13 +91,51 @@ export class Patrol {
       this.#young.delete(connection)
       connection.enableKeepAlive()
     }
+    this.#patrolHalfClosed(now)
+    if (this.#young.size + this.#halfClosed.size > 0) this.#start()
+  }
+
+  #patrolHalfClosed(now: number): void {
+    const quiet: Quiet[] = []
     for (const [connection, watched] of this.#halfClosed) {
       const bytes = connection.bytesMoved
       if (bytes !== watched.bytes) {
         watched.bytes = bytes
         watched.movedAt = now
-      } else if (now - watched.movedAt >= this.#halfCloseIdleMs) connection.endIdle()
+        watched.unsent = undefined
+        continue
+      }
+      const idle = now - watched.movedAt
+      const looked = watched.unsent !== undefined
+      if (
+        idle >= this.#halfCloseIdleMs ||
+        (!looked && idle >= this.#halfCloseIdleMs / 2)
+      ) {
+        quiet.push([connection, watched])
+      }
     }
-    if (this.#young.size + this.#halfClosed.size > 0) this.#start()
+    if (quiet.length > 0 && !this.#judging) void this.#judge(quiet, now)
+  }
+
+  /**
+   * Nothing was read for long, but megabytes may still be on their way from the kernel to
+   * a slow reader. What it has left to send is looked at half-way and at the end.
+   */
+  async #judge(quiet: readonly Quiet[], now: number): Promise<void> {
+    this.#judging = true
+    const unsent = await this.#undelivered.unsent(
+      quiet.map(([connection]) => connection.sockets),
+    )
+    this.#judging = false
+    for (const [i, [connection, watched]] of quiet.entries()) {
+      const left = unsent[i] ?? 0
+      const before = watched.unsent
+      watched.unsent = left
+      if (!this.#halfClosed.has(connection)) continue
+      if (before !== undefined && left < before) watched.movedAt = now
+      else if (now - watched.movedAt >= this.#halfCloseIdleMs) connection.endIdle()
+    }
   }
 }
+
+type Quiet = readonly [Patrolled, Watched]

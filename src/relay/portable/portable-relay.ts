@@ -46,6 +46,7 @@ export class PortableRelay implements Relay {
       }
       observer.acceptPaused(exhausted, budget.used, budget.limit)
     })
+    const undelivered = new Undelivered(clock)
     this.#env = {
       clock,
       random,
@@ -54,9 +55,9 @@ export class PortableRelay implements Relay {
       budget,
       gates,
       handover: new Handover(),
-      undelivered: new Undelivered(clock),
-      patrol: new Patrol(clock, limits.halfCloseIdleMs),
-      udpFlows: new UdpFlows(clock, limits),
+      undelivered,
+      patrol: new Patrol(clock, undelivered, limits.halfCloseIdleMs),
+      udpFlows: new UdpFlows(clock, limits, budget),
       isOwn: (address, port) => this.#udpBinds.has(bindKey({ address, port })),
     }
   }

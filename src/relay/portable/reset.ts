@@ -18,7 +18,7 @@ export const reset = (socket: Socket): void => {
  * Whether a socket whose end was just read has really been reset. libuv reports an end
  * when data and a reset come in the same poll (its short cut for POLLHUP after a partial
  * read, uv__stream_io). A socket that was reset has no peer any more (ENOTCONN), one that
- * got a FIN still has. After our own FIN neither has, so that then it can't be told.
+ * got a FIN still has. After our own FIN neither has: then `confirmEnd` tells.
  */
 export const wasReset = (socket: Socket): boolean => {
   if (socket.writableEnded) return false
@@ -26,4 +26,30 @@ export const wasReset = (socket: Socket): boolean => {
     _handle?: { getpeername?: (out: object) => number } | null
   }
   return handle?.getpeername !== undefined && handle.getpeername({}) !== 0
+}
+
+/**
+ * Reads once more from a socket whose end was just read, after we have sent our FIN: a
+ * socket that was reset answers with its error, which then takes the socket's usual way;
+ * one that has really ended answers with another end, and `ended` is called.
+ */
+export const confirmEnd = (socket: Socket, ended: () => void): void => {
+  const inner = socket as Socket & {
+    _handle?: { readStart?: () => number } | null
+    _writableState?: { autoDestroy: boolean }
+  }
+  const { _handle: handle, _writableState: state } = inner
+  if (!handle?.readStart || state === undefined) return ended()
+  // Both ends are done, so that Node would close the socket now, before it can answer.
+  state.autoDestroy = false
+  handle.readStart()
+  // One turn until the poll, one until what it brought has been handled.
+  setImmediate(() =>
+    setImmediate(() => {
+      if (socket.destroyed) return
+      ended()
+      if (socket.writableFinished) socket.destroy()
+      else socket.once('finish', () => socket.destroy())
+    }),
+  )
 }

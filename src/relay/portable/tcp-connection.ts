@@ -7,7 +7,7 @@ import { errorCode } from '../dial-errors.ts'
 import type { ConnectionRecord, RelayObserver } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
 import { Dial, type DialContext, type Dialler } from './dial.ts'
-import { reset, wasReset } from './reset.ts'
+import { confirmEnd, reset, wasReset } from './reset.ts'
 import type { Patrol, Patrolled } from './patrol.ts'
 import type { Undelivered } from './undelivered.ts'
 
@@ -45,6 +45,8 @@ export class TcpConnection implements Dialler, Patrolled {
   #openSockets = 1
   /** When half-closed: the socket whose side has not ended. */
   #openWay: Socket
+  /** What had been read from it by then. */
+  #bytesAtHalfClose = 0
   #cause: Cause = '--'
   #detail = ''
 
@@ -106,7 +108,9 @@ export class TcpConnection implements Dialler, Patrolled {
   }
 
   #end(from: Socket): void {
+    const moved = from.bytesRead > this.#bytesAtHalfClose
     if (wasReset(from)) this.#broken(from, 'ECONNRESET')
+    else if (from.writableEnded && moved) confirmEnd(from, () => this.#halfClosed(from))
     else this.#halfClosed(from)
   }
 
@@ -115,7 +119,10 @@ export class TcpConnection implements Dialler, Patrolled {
     if (to === undefined) return
     this.#context.patrol.halfClosed(this)
     this.#openWay = to
-    to.end()
+    this.#bytesAtHalfClose = to.bytesRead
+    // A FIN behind data that is stuck would be in the way of a reset later on.
+    if (to.writableLength === 0) to.end()
+    else to.write(nothing, () => to.end())
   }
 
   #broken(socket: Socket, detail: string): void {
@@ -162,6 +169,11 @@ export class TcpConnection implements Dialler, Patrolled {
 
   get bytesMoved(): number {
     return this.bytesToBackend + this.bytesToClient
+  }
+
+  get sockets(): readonly Socket[] {
+    const backend = this.#backendSocket
+    return backend === undefined ? [this.#client] : [this.#client, backend]
   }
 
   /** Ends the connection at once; for the end of the drain time. */
@@ -252,6 +264,8 @@ export class TcpConnection implements Dialler, Patrolled {
     }
   }
 }
+
+const nothing = Buffer.alloc(0)
 
 /** Back-pressure: nothing more is read until what is written has gone. */
 const waitForDrain = (from: Socket, to: Socket): void => {

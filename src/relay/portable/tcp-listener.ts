@@ -1,10 +1,9 @@
 import { createServer, type Server, type Socket } from 'node:net'
-import { Balancer } from '../../balance/balancer.ts'
-import { type Backend, nextBackends } from '../backend.ts'
-import { countFailure, newCounters } from '../counters.ts'
-import type { Bind, BindState, ListenerStats, RelayListener } from '../relay.ts'
+import { countFailure } from '../counters.ts'
+import type { Bind, ListenerStats, RelayListener } from '../relay.ts'
 import { acceptGate } from './accept-gate.ts'
-import { BindSet, type Listening } from './bind-set.ts'
+import type { Listening } from './bind-set.ts'
+import { ListenerState } from './listener-state.ts'
 import type { ListenerOwner, PortListener, RelayEnv } from './port-listener.ts'
 import { reset } from './reset.ts'
 import { type ConnectionContext, TcpConnection } from './tcp-connection.ts'
@@ -16,59 +15,39 @@ const backlog = 4096
 const fdsPerConnection = 2
 
 export class TcpListener implements PortListener {
-  #spec: RelayListener
-  #wanted = true
-  #lastError = ''
-  #backends = new Map<string, Backend>()
   readonly #env: RelayEnv
   readonly #owner: ListenerOwner
-  readonly #balancer: Balancer<Backend>
-  readonly #counters = newCounters()
+  readonly #state: ListenerState
   readonly #connections = new Set<TcpConnection>()
-  readonly #binds: BindSet
   readonly #context: ConnectionContext
 
   constructor(env: RelayEnv, spec: RelayListener, owner: ListenerOwner) {
     this.#env = env
-    this.#spec = spec
     this.#owner = owner
-    this.#balancer = new Balancer(env.clock, env.random)
-    this.#binds = new BindSet(
-      bind => this.#open(bind),
-      state => this.#bindChanged(state),
-    )
+    this.#state = new ListenerState(env, spec, bind => this.#open(bind))
     this.#context = {
       ...env,
       name: spec.name,
-      balancer: this.#balancer,
-      counters: this.#counters,
+      balancer: this.#state.balancer,
+      counters: this.#state.counters,
       ended: connection => this.#ended(connection),
     }
   }
 
   update(spec: RelayListener): void {
-    this.#spec = spec
-    this.#wanted = true
-    this.#backends = nextBackends(this.#backends, spec.endpoints)
-    this.#balancer.setEndpoints([...this.#backends.values()])
-    this.#balancer.setAffinity(spec.affinityMs)
-    this.#balancer.sweep()
-    if (spec.endpoints.length > 0) this.#binds.keepOnly(spec.binds)
-    else this.#binds.refuse(spec.binds, 'no endpoints')
+    this.#state.take(spec)
   }
 
-  async listen(): Promise<void> {
-    const { binds, endpoints } = this.#spec
-    if (endpoints.length > 0) await this.#binds.listen(binds)
+  listen(): Promise<void> {
+    return this.#state.listen()
   }
 
   stopAccepting(): void {
-    this.#binds.refuse(this.#spec.binds, 'shutting down')
+    this.#state.stopListening('shutting down')
   }
 
   retire(): void {
-    this.#wanted = false
-    this.#binds.refuse([], '')
+    this.#state.retire()
     if (this.#connections.size === 0) this.#owner.retired()
   }
 
@@ -83,22 +62,12 @@ export class TcpListener implements PortListener {
   }
 
   stats(): ListenerStats {
-    const counters = { ...this.#counters, active: this.#connections.size }
+    const counters = { ...this.#state.counters, active: this.#connections.size }
     for (const connection of this.#connections) {
       counters.bytesToBackend += connection.bytesToBackend
       counters.bytesToClient += connection.bytesToClient
     }
-    const { id, name, protocol } = this.#spec
-    return {
-      id,
-      name,
-      protocol,
-      counters,
-      binds: this.#binds.states(),
-      endpoints: [...this.#backends.values()],
-      lastError: this.#lastError,
-      wanted: this.#wanted,
-    }
+    return this.#state.stats(counters)
   }
 
   async #open(bind: Bind): Promise<Listening> {
@@ -127,7 +96,7 @@ export class TcpListener implements PortListener {
   #serve(server: Server, bind: Bind): Listening {
     const { gates, budget, observer, handover } = this.#env
     server.on('connection', socket => this.#accept(socket))
-    server.on('error', error => observer.fault(this.#spec.name, error))
+    server.on('error', error => observer.fault(this.#context.name, error))
     const gate = acceptGate(server)
     if (gate !== undefined) {
       gates.add(gate)
@@ -142,9 +111,10 @@ export class TcpListener implements PortListener {
   }
 
   #accept(client: Socket): void {
-    this.#counters.accepted += 1
+    const { counters } = this.#state
+    counters.accepted += 1
     if (!this.#env.budget.take(fdsPerConnection)) {
-      countFailure(this.#counters, 'RC')
+      countFailure(counters, 'RC')
       return reset(client)
     }
     const connection = new TcpConnection(this.#context, client)
@@ -155,16 +125,8 @@ export class TcpListener implements PortListener {
   #ended(connection: TcpConnection): void {
     this.#env.budget.release(fdsPerConnection)
     this.#connections.delete(connection)
-    if (connection.failure !== '') this.#lastError = connection.failure
+    if (connection.failure !== '') this.#state.lastError = connection.failure
     this.#owner.connectionEnded()
-    if (!this.#wanted && this.#connections.size === 0) this.#owner.retired()
-  }
-
-  #bindChanged(state: BindState): void {
-    if (state.state === 'failed') {
-      const { address, port } = state.bind
-      this.#lastError = `listen on ${address} port ${port}: ${state.error}`
-    }
-    this.#env.observer.bindChanged(this.#spec.name, state)
+    if (!this.#state.wanted && this.#connections.size === 0) this.#owner.retired()
   }
 }

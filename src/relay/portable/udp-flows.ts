@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '../../util/clock.ts'
+import type { FdBudget } from '../fd-budget.ts'
 import type { RelayLimits } from '../relay.ts'
 import { FlowAges } from './flow-ages.ts'
 import type { UdpFlow } from './udp-flow.ts'
@@ -12,13 +13,16 @@ const tickMs = 100
 export class UdpFlows {
   readonly #clock: Clock
   readonly #limits: RelayLimits
+  /** Half of all descriptors at most: a flood of datagrams must leave TCP its own. */
+  readonly #most: number
   readonly #ages = new FlowAges<UdpFlow>(flow => flow.commonPlace)
   #timer: Timer | undefined
   #now = 0
 
-  constructor(clock: Clock, limits: RelayLimits) {
+  constructor(clock: Clock, limits: RelayLimits, budget: Pick<FdBudget, 'spendable'>) {
     this.#clock = clock
     this.#limits = limits
+    this.#most = Math.min(limits.udpFlows, budget.spendable >> 1)
   }
 
   /** Monotonic milliseconds, up to one tick old while there are flows. */
@@ -28,7 +32,7 @@ export class UdpFlows {
 
   /** Ends the most dispensable flow if there is no room for one more. */
   makeRoom(): void {
-    if (this.#ages.size >= this.#limits.udpFlows) this.#ages.mostDispensable?.close()
+    if (this.#ages.size >= this.#most) this.#ages.mostDispensable?.close()
   }
 
   /** Ends a flow to get its descriptor; false when there is none to end. */

@@ -1,16 +1,16 @@
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram'
-import { Balancer } from '../../balance/balancer.ts'
-import { type Backend, nextBackends } from '../backend.ts'
-import { countDrop, newCounters } from '../counters.ts'
+import type { Backend } from '../backend.ts'
+import { countDrop } from '../counters.ts'
 import type {
   Bind,
-  BindState,
   DropReason,
+  ListenerCounters,
   ListenerStats,
   RelayListener,
 } from '../relay.ts'
-import { BindSet, type Listening } from './bind-set.ts'
+import type { Listening } from './bind-set.ts'
 import { FlowAges } from './flow-ages.ts'
+import { ListenerState } from './listener-state.ts'
 import { literalLookup } from './literal-lookup.ts'
 import type { ListenerOwner, PortListener, RelayEnv } from './port-listener.ts'
 import { type FlowOwner, UdpFlow } from './udp-flow.ts'
@@ -19,53 +19,36 @@ import { type FlowOwner, UdpFlow } from './udp-flow.ts'
 const receiveBufferBytes = 4 << 20
 
 export class UdpListener implements PortListener, FlowOwner {
-  readonly counters = newCounters()
   /** UDP has no connections to wait for: its flows end with their listener. */
   readonly connections = 0
-  #spec: RelayListener
-  #wanted = true
   #accepting = true
-  #lastError = ''
-  #backends = new Map<string, Backend>()
   readonly #env: RelayEnv
   readonly #owner: ListenerOwner
-  readonly #balancer: Balancer<Backend>
-  readonly #binds: BindSet
+  readonly #state: ListenerState
   readonly #ages = new FlowAges<UdpFlow>(flow => flow.ownPlace)
   /** By listening socket, then by the client's `address port`. */
   readonly #flows = new Map<Socket, Map<string, UdpFlow>>()
 
   constructor(env: RelayEnv, spec: RelayListener, owner: ListenerOwner) {
     this.#env = env
-    this.#spec = spec
     this.#owner = owner
-    this.#balancer = new Balancer(env.clock, env.random)
-    this.#binds = new BindSet(
-      bind => this.#open(bind),
-      state => this.#bindChanged(state),
-    )
+    this.#state = new ListenerState(env, spec, bind => this.#open(bind))
+  }
+
+  get counters(): ListenerCounters {
+    return this.#state.counters
   }
 
   update(spec: RelayListener): void {
-    this.#spec = spec
-    this.#wanted = true
-    this.#backends = nextBackends(this.#backends, spec.endpoints)
-    this.#balancer.setEndpoints([...this.#backends.values()])
-    this.#balancer.setAffinity(spec.affinityMs)
-    this.#balancer.sweep()
-    if (spec.endpoints.length === 0) {
-      return this.#binds.refuse(spec.binds, 'no endpoints')
-    }
+    this.#state.take(spec)
     for (const flow of this.#allFlows()) {
       // By object and not by key: an endpoint that left and came back is another object.
-      if (flow.backend !== this.#backends.get(flow.backend?.key ?? '')) flow.move()
+      if (flow.backend !== this.#state.backend(flow.backend?.key ?? '')) flow.move()
     }
-    this.#binds.keepOnly(spec.binds)
   }
 
-  async listen(): Promise<void> {
-    const { binds, endpoints } = this.#spec
-    if (endpoints.length > 0) await this.#binds.listen(binds)
+  listen(): Promise<void> {
+    return this.#state.listen()
   }
 
   stopAccepting(): void {
@@ -73,8 +56,7 @@ export class UdpListener implements PortListener, FlowOwner {
   }
 
   retire(): void {
-    this.#wanted = false
-    this.#binds.refuse([], '')
+    this.#state.retire()
     this.#owner.retired()
   }
 
@@ -84,25 +66,15 @@ export class UdpListener implements PortListener, FlowOwner {
   }
 
   stats(): ListenerStats {
-    const { id, name, protocol } = this.#spec
-    return {
-      id,
-      name,
-      protocol,
-      counters: { ...this.counters, active: this.#ages.size },
-      binds: this.#binds.states(),
-      endpoints: [...this.#backends.values()],
-      lastError: this.#lastError,
-      wanted: this.#wanted,
-    }
+    return this.#state.stats({ ...this.counters, active: this.#ages.size })
   }
 
   pick(client: string, tried: ReadonlySet<string>): Backend | undefined {
-    return this.#balancer.pick(client, tried)
+    return this.#state.balancer.pick(client, tried)
   }
 
   chose(client: string, backend: Backend): void {
-    this.#balancer.succeeded(client, backend)
+    this.#state.balancer.succeeded(client, backend)
   }
 
   touched(flow: UdpFlow): void {
@@ -163,7 +135,7 @@ export class UdpListener implements PortListener, FlowOwner {
   #serve(socket: Socket): Listening {
     const flows = new Map<string, UdpFlow>()
     this.#flows.set(socket, flows)
-    socket.on('error', error => this.#env.observer.fault(this.#spec.name, error))
+    socket.on('error', error => this.#env.observer.fault(this.#state.spec.name, error))
     socket.on('message', (message, from) => this.#receive(socket, flows, message, from))
     const close = (): void => {
       for (const flow of flows.values()) flow.close()
@@ -215,13 +187,5 @@ export class UdpListener implements PortListener, FlowOwner {
 
   *#allFlows(): Iterable<UdpFlow> {
     for (const flows of this.#flows.values()) yield* flows.values()
-  }
-
-  #bindChanged(state: BindState): void {
-    if (state.state === 'failed') {
-      const { address, port } = state.bind
-      this.#lastError = `listen on ${address} port ${port}: ${state.error}`
-    }
-    this.#env.observer.bindChanged(this.#spec.name, state)
   }
 }

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { RelayEndpoint, RelayListener } from '../../../src/relay/relay.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
-import { endpoint } from '../../support/relay-fixture.ts'
+import { carryingFds, endpoint } from '../../support/relay-fixture.ts'
 import { type RelayModule, relayProcess } from '../../support/relay-process.ts'
 import { namedEcho } from '../../support/tcp-backend.ts'
 
@@ -74,7 +74,7 @@ export const reloadContract = (t: Test, relay: RelayModule): void => {
     t.ok(visits > 2 * changes, `${visits} visits were made all the while`)
     await listen()
     t.strictSame((await stats()).listeners, [], 'and nothing is left of anything')
-    t.equal((await stats()).fds.used, 0)
+    t.equal(carryingFds(await stats()), 0)
   })
 }
 

@@ -3,7 +3,12 @@ import type { Test } from 'tap'
 import { reset } from '../../support/reset.ts'
 import type { RelayEndpoint } from '../../../src/relay/relay.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
-import { endpoint, type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'
+import {
+  carryingFds,
+  endpoint,
+  type MakeRelay,
+  relayFixture,
+} from '../../support/relay-fixture.ts'
 import { silentBackend } from '../../support/silent-backend.ts'
 import { ask, dial, namedBackend, tcpBackend } from '../../support/tcp-backend.ts'
 import { until } from '../../support/until.ts'
@@ -87,7 +92,7 @@ export const tcpDialContract = (t: Test, make: MakeRelay): void => {
     t.match(record, { cause: 'sC', endpoint: '', bytesToBackend: 0 })
     t.equal(record?.attempts.length, 3, 'one attempt per step')
     t.ok((record?.dialMs ?? 0) >= 590 && (record?.dialMs ?? 0) < 1000)
-    t.equal(relay.stats().fds.used, 0)
+    t.equal(carryingFds(relay.stats()), 0)
   })
 
   t.test('when all backends refuse the client is reset after the budget', async t => {
@@ -126,11 +131,11 @@ export const tcpDialContract = (t: Test, make: MakeRelay): void => {
     await listen({ binds: at(port), endpoints: [await silentBackend(t)] })
     const client = dial(t, port)
     await once(client, 'connect')
-    await until('it was accepted', () => relay.stats().fds.used > 0)
+    await until('it was accepted', () => carryingFds(relay.stats()) > 0)
     reset(client)
     await until('it is recorded', () => records.length === 1, 200)
     t.match(records[0], { cause: 'CC', attempts: [{ result: 'cancelled' }] })
-    t.equal(relay.stats().fds.used, 0)
+    t.equal(carryingFds(relay.stats()), 0)
   })
 
   t.test('a backend that accepts and closes is seen as it is', async t => {

@@ -73,23 +73,24 @@ export const descriptorTests = (t: Test): void => {
               assert.equal(budget.take(count), fits)
               if (fits) held.push(count)
               if (fits) sum += count
-              if (!fits || room - sum < 2) assert.ok(budget.exhausted)
+              if (!fits || room - sum < 2)
+                assert.ok(budget.exhausted, 'it is told in time')
               assert.ok(budget.exhausted || !before, 'taking brings no comfort')
             } else {
               const back = held.shift() ?? 0
               sum -= back
               budget.release(back)
               if (room - sum >= 64) assert.ok(!budget.exhausted, 'a release ends it')
-              if (before && room - sum < 2) assert.ok(budget.exhausted)
+              if (before && room - sum < 2) assert.ok(budget.exhausted, 'not yet')
             }
             assert.equal(budget.used, sum)
-            assert.ok(budget.available >= 0)
+            assert.ok(budget.available >= 0, `${budget.available} are left`)
             assert.equal(told.at(-1) ?? false, budget.exhausted)
           }
           for (const [i, one] of told.entries()) assert.equal(one, i % 2 === 0, 'in turn')
           for (const count of held) budget.release(count)
           assert.strictEqual(budget.used, 0)
-          assert.ok(!budget.exhausted || held.length === 0)
+          assert.ok(!budget.exhausted || held.length === 0, 'all came back')
         }),
       )
     })

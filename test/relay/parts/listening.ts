@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
+import { FdBudget } from '../../../src/relay/fd-budget.ts'
 import { acceptGate } from '../../../src/relay/portable/accept-gate.ts'
 import { BindSet, type Listening } from '../../../src/relay/portable/bind-set.ts'
 import type { Bind, BindState } from '../../../src/relay/relay.ts'
@@ -80,9 +81,10 @@ export const listeningTests = (t: Test): void => {
     /** A BindSet whose binds are made by `open`, with what it told. */
     const setOf = (open: (bind: Bind) => Promise<Listening>) => {
       const told: BindState[] = []
-      const set = new BindSet(open, state => void told.push(state))
+      const budget = new FdBudget(4, 0, () => {})
+      const set = new BindSet(budget, open, state => void told.push(state))
       t.teardown(() => set.refuse([], ''))
-      return { told, set, states: () => set.states().map(({ state }) => state) }
+      return { told, set, budget, states: () => set.states().map(({ state }) => state) }
     }
     const inUse = Object.assign(new Error('in use'), { code: 'EADDRINUSE' })
     const a = { address: '192.0.2.1', port: 1 }
@@ -104,6 +106,7 @@ export const listeningTests = (t: Test): void => {
         [
           [1, 'listening'],
           [2, 'listening'],
+          [1, 'closed'],
         ],
       )
     })
@@ -161,13 +164,29 @@ export const listeningTests = (t: Test): void => {
           const [error] = (await once(client, 'error')) as [NodeJS.ErrnoException]
           t.equal(error.code, 'ECONNREFUSED')
         }
-        t.ok(told.every(({ state }) => state === 'listening'))
+        t.strictSame(
+          told.map(({ state }) => state),
+          Array.from({ length: 3 }, () => ['listening', 'closed']).flat(),
+        )
       },
     )
 
+    t.test('each socket costs a descriptor, and fails while there is none', async t => {
+      const { set, budget } = setOf(async () => ({ close: () => {} }))
+      await set.listen([a, b])
+      t.equal(budget.used, 2)
+      budget.take(2)
+      const c = { address: '192.0.2.1', port: 3 }
+      await set.listen([a, b, c])
+      t.match(set.states()[2], { bind: c, state: 'failed', error: 'EMFILE' })
+      budget.release(2)
+      set.refuse([], '')
+      t.equal(budget.used, 0)
+    })
+
     t.test('one that is no longer wanted is not tried again', async t => {
       let tries = 0
-      const { set, told } = setOf(async () => {
+      const { set, told, budget } = setOf(async () => {
         tries += 1
         throw inUse
       })
@@ -177,12 +196,13 @@ export const listeningTests = (t: Test): void => {
       const longestFirstPause = 500
       await sleep(longestFirstPause + 50)
       t.equal(tries, 1)
+      t.equal(budget.used, 0, 'a failure costs nothing')
       t.equal(told.length, 1)
     })
 
     t.test('one that goes while it is being made is closed when it is there', async t => {
       const making: ((listening: Listening) => void)[] = []
-      const { set, told } = setOf(() => new Promise(made => making.push(made)))
+      const { set, told, budget } = setOf(() => new Promise(made => making.push(made)))
       const listened = set.listen([a])
       t.strictSame(set.states(), [{ bind: a, state: 'binding' }])
       set.refuse([a], 'no endpoints')
@@ -190,6 +210,7 @@ export const listeningTests = (t: Test): void => {
       making[0]?.({ close: () => (closed += 1) })
       await listened
       t.equal(closed, 1)
+      t.equal(budget.used, 0)
       t.strictSame(told, [])
       t.match(set.states(), [{ state: 'closed' }])
     })

@@ -1,0 +1,98 @@
+import { Balancer } from '../../balance/balancer.ts'
+import { joinHostPort } from '../../util/ip.ts'
+import { type Backend, nextBackends } from '../backend.ts'
+import { newCounters } from '../counters.ts'
+import type {
+  Bind,
+  BindState,
+  ListenerCounters,
+  ListenerStats,
+  RelayListener,
+} from '../relay.ts'
+import { BindSet, type Listening } from './bind-set.ts'
+import type { RelayEnv } from './port-listener.ts'
+
+/**
+ * What TCP and UDP listeners have in common: what is wanted of them, the balancer, the
+ * listening sockets and the figures.
+ */
+export class ListenerState {
+  readonly counters = newCounters()
+  readonly balancer: Balancer<Backend>
+  readonly binds: BindSet
+  /** False once `apply` left it out. */
+  wanted = true
+  lastError = ''
+  #spec: RelayListener
+  #backends = new Map<string, Backend>()
+  readonly #env: RelayEnv
+
+  constructor(
+    env: RelayEnv,
+    spec: RelayListener,
+    open: (bind: Bind) => Promise<Listening>,
+  ) {
+    this.#env = env
+    this.#spec = spec
+    this.balancer = new Balancer(env.clock, env.random)
+    this.binds = new BindSet(env.budget, open, state => this.#bindChanged(state))
+  }
+
+  get spec(): RelayListener {
+    return this.#spec
+  }
+
+  /** The living object of an endpoint, undefined when it is not listed. */
+  backend(key: string): Backend | undefined {
+    return this.#backends.get(key)
+  }
+
+  /** Takes over what is wanted now, and lets go of addresses that are not. */
+  take(spec: RelayListener): void {
+    this.#spec = spec
+    this.wanted = true
+    this.#backends = nextBackends(this.#backends, spec.endpoints)
+    this.balancer.setEndpoints([...this.#backends.values()])
+    this.balancer.setAffinity(spec.affinityMs)
+    this.balancer.sweep()
+    if (spec.endpoints.length > 0) this.binds.keepOnly(spec.binds)
+    else this.binds.refuse(spec.binds, 'no endpoints')
+  }
+
+  async listen(): Promise<void> {
+    const { binds, endpoints } = this.#spec
+    if (endpoints.length > 0) await this.binds.listen(binds)
+  }
+
+  stopListening(reason: string): void {
+    this.binds.refuse(this.#spec.binds, reason)
+  }
+
+  retire(): void {
+    this.wanted = false
+    this.binds.refuse([], '')
+  }
+
+  stats(counters: ListenerCounters): ListenerStats {
+    const { id, name, protocol } = this.#spec
+    return {
+      id,
+      name,
+      protocol,
+      counters,
+      binds: this.binds.states(),
+      endpoints: [...this.#backends.values()],
+      lastError: this.lastError,
+      wanted: this.wanted,
+    }
+  }
+
+  #bindChanged(state: BindState): void {
+    const where = `listen on ${joinHostPort(state.bind.address, state.bind.port)}: `
+    if (state.state === 'failed') this.lastError = where + state.error
+    else if (state.state === 'listening' && this.lastError.startsWith(where)) {
+      this.lastError = ''
+    }
+    this.#env.observer.bindChanged(this.#spec.name, state)
+  }
+}
