@@ -1,7 +1,7 @@
 import { Registry as MetricsRegistry } from 'prom-client'
 import type { Capture } from './capture/capture.ts'
 import { listenCapture } from './capture/listen.ts'
-import { LocalAddresses } from './capture/local-addresses.ts'
+import { isOwnAddress, LocalAddresses } from './capture/local-addresses.ts'
 import { type PortRange, ProxyPorts } from './capture/proxy-ports.ts'
 import { Reconciler } from './mode/reconciler.ts'
 import { UserspaceMode } from './mode/userspace.ts'
@@ -75,7 +75,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     observer: connectionLog,
     openFileLimit: openFileLimit(),
   })
-  const mode = new UserspaceMode(captureOf(options, clock, random), relay)
+  const mode = new UserspaceMode(captureOf(options, clock, random), relay, isOwnAddress)
   const health = new Health({
     clock,
     syncPeriodMs: options.syncPeriod,
@@ -92,7 +92,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
       placements: mode.placements,
       stats: relay.stats(),
       source: source.status(),
-      problems: reconciler.allProblems(),
+      problems: [...reconciler.allProblems(), ...mode.problems],
       health: health.report(),
     })
   const metrics = createMetrics({
@@ -151,6 +151,7 @@ const reconcilerOf = (
 ): Reconciler => {
   const placementLog = new PlacementLog(log)
   const problemLog = new ProblemLog(log)
+  const loopLog = new ProblemLog(log)
   return new Reconciler({
     clock,
     registry: new Registry(),
@@ -162,6 +163,7 @@ const reconcilerOf = (
       log.error({ err }, 'the wanted state could not be applied; trying again'),
     sync: async snapshots => {
       await mode.sync(snapshots)
+      loopLog.say(mode.problems)
       placementLog.say(mode.placements)
     },
   })

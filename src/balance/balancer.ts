@@ -1,6 +1,10 @@
 import type { Clock } from '../util/clock.ts'
 import { Affinity } from './affinity.ts'
+import { Resting } from './resting.ts'
 import { RoundRobin } from './round-robin.ts'
+
+/** How long one connection has an endpoint that failed to itself, to see how it is. */
+const probeMs = 1000
 
 /**
  * Chooses the endpoint of each new connection of one ServicePort: the one the client
@@ -11,6 +15,7 @@ export class Balancer<E extends { readonly key: string }> {
   readonly #clock: Pick<Clock, 'now'>
   readonly #ring: RoundRobin<E>
   readonly #affinity = new Affinity(0)
+  readonly #resting = new Resting()
 
   /** `random` is uniform in [0, 1); it decides where the round starts. */
   constructor(clock: Pick<Clock, 'now'>, random: () => number) {
@@ -34,7 +39,10 @@ export class Balancer<E extends { readonly key: string }> {
   /** O(n). Of duplicate keys the first counts; an endpoint's affinity goes with it. */
   setEndpoints(list: readonly E[]): void {
     const oneWent = this.#ring.setEndpoints(list)
-    if (oneWent) this.#affinity.retain(this)
+    if (oneWent) {
+      this.#affinity.retain(this)
+      this.#resting.retain(this)
+    }
   }
 
   /**
@@ -48,10 +56,20 @@ export class Balancer<E extends { readonly key: string }> {
 
   /**
    * Where to try `client` next, leaving out the keys in `tried`; undefined when nothing
-   * is left. Changes no affinity: trying is not succeeding.
+   * is left. Changes no affinity: trying is not succeeding. Endpoints that failed a moment
+   * ago come last, but for a client that is theirs.
    */
   pick(client: string, tried?: ReadonlySet<string>): E | undefined {
-    return this.#remembered(client, tried) ?? this.#ring.next(tried)
+    return (
+      this.#remembered(client, tried) ?? this.#rested(tried) ?? this.#ring.next(tried)
+    )
+  }
+
+  /** An attempt came to nothing: for `restMs` milliseconds others are preferred. */
+  failed(endpoint: E, restMs: number): void {
+    if (this.has(endpoint.key)) {
+      this.#resting.failed(endpoint.key, this.#clock.now(), restMs)
+    }
   }
 
   /**
@@ -60,6 +78,7 @@ export class Balancer<E extends { readonly key: string }> {
    * the endpoint has gone meanwhile.
    */
   succeeded(client: string, endpoint: E): void {
+    this.#resting.succeeded(endpoint.key)
     if (this.#affinity.timeoutMs <= 0 || !this.has(endpoint.key)) return
     this.#affinity.remember(client, endpoint.key, this.#clock.now())
   }
@@ -67,6 +86,19 @@ export class Balancer<E extends { readonly key: string }> {
   /** Frees expired affinity; call it now and then. */
   sweep(): void {
     this.#affinity.sweep(this.#clock.now())
+  }
+
+  /** The next in turn that is not resting. */
+  #rested(tried: ReadonlySet<string> | undefined): E | undefined {
+    if (this.#resting.size === 0) return undefined
+    const now = this.#clock.now()
+    const skip = {
+      has: (key: string) =>
+        (tried?.has(key) ?? false) || this.#resting.isResting(key, now),
+    }
+    const endpoint = this.#ring.next(skip)
+    if (endpoint !== undefined) this.#resting.picked(endpoint.key, now, probeMs)
+    return endpoint
   }
 
   #remembered(client: string, tried?: ReadonlySet<string>): E | undefined {

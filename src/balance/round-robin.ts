@@ -53,7 +53,7 @@ export class RoundRobin<E extends { readonly key: string }> {
    * The next endpoint whose key is not in `skip`, undefined when there is none. Only an
    * endpoint that is returned has had its turn.
    */
-  next(skip?: ReadonlySet<string>): E | undefined {
+  next(skip?: Pick<ReadonlySet<string>, 'has'>): E | undefined {
     const { length } = this.#ring
     for (let passed = 0; passed < length; passed++) {
       const index = (this.#next + passed) % length

@@ -101,3 +101,10 @@ export const bindAddresses = (
   // Two interfaces may have the same address (point-to-point links without their own).
   return [...new Set(ofInterfaces(family))]
 }
+
+/** Whether an address is on an interface of this host, or loopback. Asks no socket. */
+export const isOwnAddress = (address: string): boolean => {
+  if (address.startsWith('127.') || address === '::1') return true
+  const family = familyOf(address)
+  return family !== undefined && interfaceAddresses(family).includes(address)
+}

@@ -10,3 +10,6 @@ export const isLocalFailure = (code: string): boolean =>
 /** The errno name of an error, or its message where it has none. */
 export const errorCode = (error: NodeJS.ErrnoException): string =>
   error.code ?? error.message
+
+/** How long others are preferred to an endpoint: what it costs to find out anew decides. */
+export const restMs = { refused: 1000, silent: 10_000 }

@@ -2,6 +2,7 @@ import t from 'tap'
 import { listenCapture } from '../../src/capture/listen.ts'
 import { LocalAddresses } from '../../src/capture/local-addresses.ts'
 import { ProxyPorts } from '../../src/capture/proxy-ports.ts'
+import { withoutLoops } from '../../src/mode/loops.ts'
 import { UserspaceMode } from '../../src/mode/userspace.ts'
 import { Registry } from '../../src/model/registry.ts'
 import type {
@@ -111,7 +112,7 @@ const fixture = () => {
     ),
     ofInterfaces: family => (family === 'IPv4' ? ['127.0.0.1', '192.0.2.1'] : ['::1']),
   })
-  const mode = new UserspaceMode(capture, relay)
+  const mode = new UserspaceMode(capture, relay, address => address.startsWith('127.'))
   const sync = async (...changes: Change[]): Promise<readonly RelayListener[]> => {
     registry.apply(changes)
     await mode.sync(ipFamilies.map(family => registry.snapshot(family)))
@@ -323,7 +324,7 @@ t.test('what cannot be captured keeps its listener without a bind', async t => {
   })
   const registry = new Registry()
   registry.apply([service()])
-  const mode = new UserspaceMode(capture, relay)
+  const mode = new UserspaceMode(capture, relay, address => address.startsWith('127.'))
   await mode.sync([registry.snapshot('IPv4')])
   t.match(relay.applied, [[{ id: 'IPv4 default/web:http/TCP', binds: [] }]])
   t.match(mode.placements, [{ vips: [{ capture: 'not captured' }] }])
@@ -350,4 +351,65 @@ t.test('a relay that fails makes the sync fail, and the next one goes on', async
   await t.rejects(sync(service()), { message: 'broken' })
   relay.failure = undefined
   t.equal((await sync()).length, 1)
+})
+
+t.test('endpoints that lead back to their own listener', async t => {
+  const listener = (name: string, bind: string, ...to: string[]): RelayListener => {
+    const at = (text: string) => {
+      const [address = '', port] = text.split(' ')
+      return { address, port: Number(port) }
+    }
+    return {
+      id: name,
+      name,
+      protocol: 'TCP',
+      binds: [at(bind)],
+      endpoints: to.map(text => ({ key: text, ...at(text) })),
+      affinityMs: 0,
+    }
+  }
+  const isLocal = (address: string): boolean => address.startsWith('127.')
+  const left = (...listeners: RelayListener[]) => {
+    const result = withoutLoops(listeners, isLocal)
+    return [
+      result.listeners.map(one => one.endpoints.map(({ key }) => key)),
+      result.loops.map(loop => `${loop.listener.name} ${loop.endpoint.key}`),
+    ]
+  }
+  t.strictSame(
+    left(listener('a', '127.1.1.1 80', '127.1.1.1 80', '127.9.9.9 80')),
+    [[['127.9.9.9 80']], ['a 127.1.1.1 80']],
+    'its own VIP is left out, the other endpoint stays',
+  )
+  t.strictSame(
+    left(
+      listener('a', '127.1.1.1 80', '127.1.1.2 80'),
+      listener('b', '127.1.1.2 80', '127.1.1.3 80'),
+      listener('c', '127.1.1.3 80', '127.1.1.1 80'),
+    ),
+    [[['127.1.1.2 80'], ['127.1.1.3 80'], []], ['c 127.1.1.1 80']],
+    'of a ring only what closes it goes',
+  )
+  t.strictSame(
+    left(
+      listener('a', '127.1.1.1 80', '127.1.1.2 80'),
+      listener('b', '127.1.1.2 80', '192.0.2.1 80'),
+    ),
+    [[['127.1.1.2 80'], ['192.0.2.1 80']], []],
+    'a Service may go through another one',
+  )
+  t.strictSame(
+    left(listener('a', '0.0.0.0 80', '127.0.0.1 80', '192.0.2.1 80')),
+    [[['192.0.2.1 80']], ['a 127.0.0.1 80']],
+    'a wildcard is every address of the host',
+  )
+  const chain = Array.from({ length: 20_000 }, (_, i) =>
+    listener(
+      `s${i}`,
+      `10.${i >> 8}.${i & 255}.1 80`,
+      `10.${(i + 1) >> 8}.${(i + 1) & 255}.1 80`,
+    ),
+  )
+  t.ok(withoutLoops(chain, isLocal).loops.length > 0, 'a row without end is cut')
+  t.equal(withoutLoops(chain.slice(0, 60), isLocal).loops.length, 0)
 })

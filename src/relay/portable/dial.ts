@@ -3,7 +3,7 @@ import type { Balancer } from '../../balance/balancer.ts'
 import type { Clock, Timer } from '../../util/clock.ts'
 import type { Backend } from '../backend.ts'
 import { countDialTime } from '../counters.ts'
-import { errorCode, isLocalFailure } from '../dial-errors.ts'
+import { errorCode, isLocalFailure, restMs } from '../dial-errors.ts'
 import type { FdBudget } from '../fd-budget.ts'
 import type { Attempt, ListenerCounters, RelayLimits } from '../relay.ts'
 import { type GiveUpCause, type NextStep, RetryPlan } from '../retry-plan.ts'
@@ -155,7 +155,7 @@ export class Dial {
     if (isLocalFailure(code)) {
       return this.#follow(this.#plan.failedLocally(backend.key, now))
     }
-    backend.failures += 1
+    this.#blame(backend, restMs.refused)
     this.#follow(this.#plan.failed(backend.key, now))
   }
 
@@ -170,7 +170,7 @@ export class Dial {
     this.#context.clock.clearTimeout(this.#timer)
     for (const attempt of this.#tries.slice()) {
       const silent = this.#settle(attempt, result) >= this.#firstStepMs
-      if (silent) attempt.backend.failures += 1
+      if (silent) this.#blame(attempt.backend, restMs.silent)
       attempt.socket.destroy()
     }
   }
@@ -188,6 +188,11 @@ export class Dial {
       this.#context.budget.release(spareFds)
     }
     return record.ms
+  }
+
+  #blame(backend: Backend, rest: number): void {
+    backend.failures += 1
+    this.#context.balancer.failed(backend, rest)
   }
 
   get #firstStepMs(): number {

@@ -13,6 +13,8 @@ export interface FlowOwner {
   pick(client: string, tried: ReadonlySet<string>): Backend | undefined
   /** The flow now goes to `backend`. */
   chose(client: string, backend: Backend): void
+  /** It refused, or could not be connected to. */
+  failed(backend: Backend): void
   touched(flow: UdpFlow): void
   answered(flow: UdpFlow): void
   closed(flow: UdpFlow): void
@@ -167,7 +169,7 @@ export class UdpFlow {
       this.#dropWaiting('no-fd')
       return this.#owner.starved()
     }
-    backend.failures += 1
+    this.#owner.failed(backend)
     this.#refusedBy.add(backend.key)
     if (this.#connected && this.#last !== undefined) this.#waiting.push(this.#last)
     if (!this.move()) return this.#dropWaiting('refused')

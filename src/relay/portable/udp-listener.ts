@@ -1,6 +1,7 @@
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram'
 import type { Backend } from '../backend.ts'
 import { countDrop } from '../counters.ts'
+import { restMs } from '../dial-errors.ts'
 import type {
   Bind,
   DropReason,
@@ -75,6 +76,11 @@ export class UdpListener implements PortListener, FlowOwner {
 
   chose(client: string, backend: Backend): void {
     this.#state.balancer.succeeded(client, backend)
+  }
+
+  failed(backend: Backend): void {
+    backend.failures += 1
+    this.#state.balancer.failed(backend, restMs.refused)
   }
 
   touched(flow: UdpFlow): void {

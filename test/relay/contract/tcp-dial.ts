@@ -38,8 +38,9 @@ export const tcpDialContract = (t: Test, make: MakeRelay): void => {
     const { counters, endpoints } = stats()
     t.equal(counters.accepted, 1000)
     t.strictSame(counters.failed, {})
-    t.ok(counters.dialRetries > 3000, `${counters.dialRetries} retries were counted`)
-    t.equal(endpoints.filter(one => one.failures > 100).length, 9, 'nine are blamed')
+    t.ok(counters.dialRetries >= 9, `${counters.dialRetries} retries were counted`)
+    t.ok(counters.dialRetries < 1000, 'and not every connection had to find out')
+    t.equal(endpoints.filter(one => one.failures > 0).length, 9, 'nine are blamed')
   })
 
   t.test('a silent backend costs others no time and its clients one step', async t => {

@@ -178,7 +178,7 @@ export const udpChoiceContract = (t: Test, make: MakeRelay): void => {
     const a = await namedUdp(t, 'a')
     await listen([a.endpoint])
     t.match(stats().binds, [{ state: 'failed', error: 'EADDRINUSE' }])
-    t.match(stats().lastError, `port ${port}: EADDRINUSE`)
+    t.match(stats().lastError, `:${port}: EADDRINUSE`)
     await taken.close()
     await until('it listens', () => stats().binds.every(one => one.state === 'listening'))
     const client = await udpClient(t, port)
