@@ -1,6 +1,7 @@
 import { isatty } from 'node:tty'
 import { pino } from 'pino'
 import type { DestinationStream } from 'pino'
+import { LogOutput, tellStderr, withoutWaiting } from './log-output.ts'
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal'
 
@@ -28,38 +29,24 @@ export interface LogOptions {
 
 const stdout = 1
 
-/** A record is on its way to disk after so many milliseconds at the latest. */
+/** JSON is gathered, because a write per record would cost the data path a system call. */
+const gatheredBytes = 4096
 const flushEveryMs = 1000
-
-/** Beyond so many waiting bytes records are dropped: a stuck reader must not cost memory. */
 const mostWaitingBytes = 16 * 1024 * 1024
 
-/**
- * A destination that gathers lines, because a write per record would cost the data path
- * a system call each. pino itself flushes it when the process exits or dies of an
- * exception, and stays silent once the reader of a pipe has gone (EPIPE).
- */
-const bufferedStdout = (): DestinationStream => {
-  const destination = pino.destination({
-    fd: stdout,
-    sync: false,
-    minLength: 4096,
-    maxLength: mostWaitingBytes,
-    periodicFlush: flushEveryMs,
+const standardOutput = (gatherBytes: number): DestinationStream => {
+  const output = new LogOutput({
+    fd: withoutWaiting(stdout),
+    gatherBytes,
+    flushMs: flushEveryMs,
+    mostWaitingBytes,
+    complain: what => tellStderr(`usher: log records are being lost: ${what}\n`),
   })
-  let said = false
-  const complain = (what: string): void => {
-    if (said) return
-    said = true
-    process.stderr.write(`usher: log records are being lost: ${what}\n`)
-  }
-  // Without a listener a full disk (ENOSPC) would end the proxy for its log's sake.
-  destination.on('error', (error: Error) => complain(error.message))
-  destination.on('drop', () => complain('the reader of standard output is too slow'))
-  return destination
+  process.on('exit', () => output.end())
+  return output
 }
 
-/** Synchronous, so that nothing is lost at exit; people read it, programs don't. */
+/** People read it, programs don't. */
 const prettyStream = async (
   out: DestinationStream | undefined,
 ): Promise<DestinationStream> => {
@@ -69,7 +56,7 @@ const prettyStream = async (
     translateTime: 'SYS:HH:MM:ss.l',
     singleLine: true,
   })
-  const destination = out ?? pino.destination({ fd: stdout, sync: true })
+  const destination = out ?? standardOutput(0)
   return { write: line => destination.write(prettify(line)) }
 }
 
@@ -79,7 +66,9 @@ export const createLog = async (options: LogOptions): Promise<Log> => {
   // Not process.stdout.isTTY: touching process.stdout makes a pipe non-blocking.
   const pretty =
     format === 'pretty' || (format === 'auto' && stream === undefined && isatty(stdout))
-  const destination = pretty ? await prettyStream(stream) : (stream ?? bufferedStdout())
+  const destination = pretty
+    ? await prettyStream(stream)
+    : (stream ?? standardOutput(gatheredBytes))
   const log: Log = pino(
     {
       level,

@@ -1,4 +1,6 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, existsSync, openSync } from 'node:fs'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { ConnectionLog } from '../../src/observe/connection-log.ts'
@@ -123,6 +125,44 @@ t.test('a record is on its way after a second without more of them', async t => 
     3,
   )
 })
+
+for (const format of ['json', 'pretty'] as const) {
+  const flood = `
+    import { createLog } from './src/observe/log.ts'
+    const log = await createLog({ level: 'info', format: '${format}' })
+    const text = 'x'.repeat(1000)
+    for (let i = 0; i < 30000; i++) log.info({ i }, text)
+    process.stderr.write('all logged')
+    setTimeout(() => process.exit(0), 100)`
+  const ended = async (stdout: 'pipe' | number) => {
+    const child = spawn(
+      process.execPath,
+      ['--import=tsx', '--input-type=module', '-e', flood],
+      { stdio: ['ignore', stdout, 'pipe'] },
+    )
+    let said = ''
+    child.stderr?.on('data', chunk => (said += String(chunk)))
+    const [code] = (await once(child, 'close')) as [number | null]
+    return { code, said }
+  }
+
+  t.test(`${format}: a reader that never reads holds nothing up`, async t => {
+    // Nothing of ours reads the pipe: `close` waits for its end, which is the child's.
+    const { code, said } = await ended('pipe')
+    t.equal(code, 0)
+    t.match(said, /all logged/)
+    t.match(said, /records are being lost: the reader is too slow/)
+  })
+
+  t.test(`${format}: a full disk costs records and nothing else`, async t => {
+    if (!existsSync('/dev/full')) return t.comment('skipped: there is no /dev/full here')
+    const full = openSync('/dev/full', 'w')
+    t.teardown(() => closeSync(full))
+    const { code, said } = await ended(full)
+    t.equal(code, 0)
+    t.match(said, /records are being lost: ENOSPC/)
+  })
+}
 
 t.test('at info only failures are wanted', async t => {
   const { observer } = await connectionLog('info')
