@@ -99,6 +99,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     registry: new MetricsRegistry(),
     stats: () => relay.stats(),
     healthy: () => health.report().healthy,
+    sourceOk: () => source.status().error === '',
     version: options.version,
   })
   const [metricsServer, healthServer] = await startServers(

@@ -1,7 +1,7 @@
 import { canonicalIp, familyOf } from '../util/ip.ts'
 
 /** Whether only this host can reach an address: 127.0.0.0/8, ::1 or `localhost`. */
-export const isLoopback = (address: string): boolean => {
+const isLoopback = (address: string): boolean => {
   const family = familyOf(address)
   if (family === undefined) return address === 'localhost'
   return family === 'IPv4' ? address.startsWith('127.') : canonicalIp(address) === '::1'

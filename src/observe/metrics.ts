@@ -11,6 +11,8 @@ export interface MetricsOptions {
   readonly registry: Registry
   readonly stats: () => RelayStats
   readonly healthy: () => boolean
+  /** Whether the source's newest state could be read. */
+  readonly sourceOk: () => boolean
   readonly version: string
 }
 
@@ -28,7 +30,7 @@ export interface Metrics {
  * no connection moves for 350 ms. The registry holds everything of fixed size.
  */
 export const createMetrics = (options: MetricsOptions): Metrics => {
-  const { registry, stats, healthy, version } = options
+  const { registry, stats, healthy, sourceOk, version } = options
   const registers = [registry]
   const endProcessMetrics = registerProcessMetrics(registry)
   const health: Gauge = new Gauge({
@@ -36,6 +38,12 @@ export const createMetrics = (options: MetricsOptions): Metrics => {
     help: '1 while the wanted state is applied, 0 when it could not be for long; /status says why.',
     registers,
     collect: () => health.set(healthy() ? 1 : 0),
+  })
+  const source: Gauge = new Gauge({
+    name: 'usher_source_ok',
+    help: '1 while the newest state of the source could be read, 0 while the last good one stands; /status says why.',
+    registers,
+    collect: () => source.set(sourceOk() ? 1 : 0),
   })
   const build = new Gauge({
     name: 'usher_build_info',

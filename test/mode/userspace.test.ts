@@ -355,7 +355,7 @@ t.test('a relay that fails makes the sync fail, and the next one goes on', async
 
 t.test('endpoints that lead back to their own listener', async t => {
   const listener = (name: string, bind: string, ...to: string[]): RelayListener => {
-    const at = (text: string) => {
+    const place = (text: string) => {
       const [address = '', port] = text.split(' ')
       return { address, port: Number(port) }
     }
@@ -363,8 +363,8 @@ t.test('endpoints that lead back to their own listener', async t => {
       id: name,
       name,
       protocol: 'TCP',
-      binds: [at(bind)],
-      endpoints: to.map(text => ({ key: text, ...at(text) })),
+      binds: [place(bind)],
+      endpoints: to.map(key => Object.assign({ key }, place(key))),
       affinityMs: 0,
     }
   }

@@ -46,7 +46,13 @@ const relayStats = (listeners: readonly ListenerStats[]): RelayStats => ({
 
 const setUp = (t: Test, stats: () => RelayStats, healthy = () => true) => {
   const registry = new Registry()
-  const metrics = createMetrics({ registry, stats, healthy, version: '1.2.3' })
+  const metrics = createMetrics({
+    registry,
+    stats,
+    healthy,
+    sourceOk: () => true,
+    version: '1.2.3',
+  })
   t.teardown(() => metrics.close())
   const text = async () => Buffer.concat(await metrics.scrape()).toString()
   const values = async (name: string) =>

@@ -195,6 +195,23 @@ t.test('a path that goes away leaves everything as it was', async t => {
   await until('the new directory', () => f.services()[0] === 'a:81')
 })
 
+t.test('a directory that loses all its files leaves everything as it was', async t => {
+  const { source, start, world, at, write } = fixture(t, { 'a.yaml': service('a') })
+  await start()
+  rmSync(at('a.yaml'))
+  source.reload()
+  await until('it is said', () => source.status().error !== '')
+  t.match(
+    source.status().error,
+    /all manifest files are gone.*leave a file with a comment/,
+  )
+  t.strictSame([...world.keys()], ['a'])
+  write('none.yaml', '# nothing to serve')
+  source.reload()
+  await until('it is taken', () => world.size === 0)
+  t.equal(source.status().error, '')
+})
+
 t.test('a file that is renamed over the old one is taken, again and again', async t => {
   const f = fixture(t, { 'a.yaml': service('a', 1) }, { paths: ['a.yaml'] })
   await f.start()

@@ -19,7 +19,7 @@ export interface Failure {
  * Whether a directory's entry is a manifest: `.yaml`, `.yml` or `.json`. Names that begin
  * with a dot are editors' and the kubelet's own (`.web.yaml.swp`, `..data`).
  */
-export const isManifestName = (name: string): boolean =>
+const isManifestName = (name: string): boolean =>
   !name.startsWith('.') && /\.(?:yaml|yml|json)$/.test(name)
 
 /**

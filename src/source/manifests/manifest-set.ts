@@ -23,6 +23,8 @@ export interface ManifestSet {
   readonly transient: boolean
   /** What was passed over, each said once: `apps/v1 Deployment is not ...`. */
   readonly skipped: readonly string[]
+  /** Files that there were. */
+  readonly files: number
   /** Documents that held something. */
   readonly documents: number
 }

@@ -122,7 +122,7 @@ class ManifestSource implements Source {
       if (this.#closed) return
       this.#fingerprint = read.fingerprint
       this.#transient = read.set.transient
-      this.#error = summary(read.set.unreadable)
+      this.#error = summary(read.set.unreadable) || this.#vanished(read.set)
       if (this.#error === '') this.#take(sink, read.set)
       sink.problems(read.set.problems)
     } catch (error) {
@@ -130,6 +130,12 @@ class ManifestSource implements Source {
       this.#transient = true
       this.#error = error instanceof Error ? error.message : String(error)
     }
+  }
+
+  /** A directory that lost its mount looks like one in which every file was deleted. */
+  #vanished({ files }: ManifestSet): string {
+    if (files > 0 || this.#applied.size === 0) return ''
+    return 'all manifest files are gone; the last state stands. To serve nothing, leave a file with a comment'
   }
 
   #take(sink: SourceSink, set: ManifestSet): void {

@@ -2,7 +2,7 @@ import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 
 /** Larger files are refused: half a gigabyte of manifests is a mistake, or an attack. */
-export const mostFileBytes = 64 * 1024 * 1024
+const mostFileBytes = 64 * 1024 * 1024
 
 /**
  * A whole text file. Throws when it is not a regular file, larger than `mostFileBytes`

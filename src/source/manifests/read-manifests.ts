@@ -35,7 +35,7 @@ export const readManifests = async (
       await pause()
     }
   }
-  return set.build()
+  return { ...set.build(), files: files.length }
 }
 
 const inOrder = (): CreatedAt => {

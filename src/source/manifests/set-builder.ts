@@ -45,7 +45,7 @@ export class SetBuilder {
     this.#documents++
   }
 
-  build(): ManifestSet {
+  build(): Omit<ManifestSet, 'files'> {
     return {
       objects: [...this.#objects.values()],
       refused: this.#refused,

@@ -4,7 +4,7 @@ import { isLoop } from './loop.ts'
 import type { Route, RouteBackend } from './route.ts'
 
 /** Where sidecar routes live; no namespace of a cluster meets them. */
-export const routeNamespace = 'route'
+const routeNamespace = 'route'
 
 /** `tcp-127-0-0-1-15432`: one for each listen address and protocol. */
 const nameOf = ({ protocol, listen }: Route): string =>
