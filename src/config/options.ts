@@ -133,7 +133,7 @@ export const table = {
     commands: proxies,
     group: 'TCP',
     type: bytes('4KiB', '16MiB'),
-    default: '64KiB',
+    default: '192KiB',
     help: 'Bytes that one direction of one connection may hold in memory while its reader is slow.',
   },
   'udp-reply-timeout': {

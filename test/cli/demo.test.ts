@@ -128,7 +128,7 @@ t.test('meets its expectations and leaves no process behind', { skip }, async t 
   t.match(text(), /✔ all 4 expectations are met/)
   t.match(text(), /web-1 +█{10} +10\n/, 'requests are spread evenly')
   t.match(text(), /127\.0\.0\.11 +→ \w+-\d ×6\n/, 'a client sticks to one backend')
-  t.match(text(), /0 failed; Usher retried [1-9]\d* times/)
+  t.match(text(), /0 failed; Usher retried (once|\d+ times)/)
   t.match(text(), /UDP +echo-2 +█/)
   const pids = pidsIn(text())
   t.equal(pids.length, 12, 'one process for each endpoint that is not dead')
@@ -199,7 +199,11 @@ t.test('makes do with 127.0.0.1 alone, and says so', async t => {
   t.match(text(), `TCP ${prefix}.0.10:8080, dial 127.0.0.1:`, 'VIPs are as they were')
   t.match(text(), /requests to http:\/\/127\.0\.0\.1:\d+\n/, 'a proxy port is dialled')
   t.match(text(), /6 requests from 1 client /)
-  t.match(text(), /0 failed; Usher retried [1-9]/, 'the dead backend is dead there too')
+  t.match(
+    text(),
+    /0 failed; Usher retried (once|\d+ times)/,
+    'the dead backend is dead there too',
+  )
 })
 
 t.test('starts a killed backend again while no request fails', { skip }, async t => {

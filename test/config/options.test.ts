@@ -62,7 +62,7 @@ t.test('run with nothing but manifests has the documented defaults', async t => 
     dialLadder: [250, 500, 1000, 2000],
     halfCloseTimeout: 60_000,
     tcpIdleTimeout: 0,
-    connectionBuffer: 65_536,
+    connectionBuffer: 196_608,
     udpReplyTimeout: 5000,
     udpTimeout: 30_000,
     udpMaxFlowsPerPort: 16_384,

@@ -31,7 +31,7 @@ export const flaky = async (stage: Stage): Promise<Section> => {
     lines: [
       `${requests} requests to http://${textOfTarget(target)}`,
       ...bars(rows),
-      `${counted.failed} failed; Usher retried ${retried} times on another backend`,
+      `${counted.failed} failed; Usher retried ${retried === 1 ? 'once' : `${retried} times`} on another backend, then left the dead one out`,
     ],
     expectation: expectation('no request fails, though a backend is dead', [
       [counted.failed > 0, failures(counted, 'requests')],
