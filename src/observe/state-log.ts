@@ -33,11 +33,11 @@ export class PlacementLog {
 
 const describe = ({ capture, binds, reason }: VipPlacement): string => {
   if (capture === 'not captured') return `VIP not captured: ${reason}`
-  if (capture === 'local') return 'VIP served on its own address'
+  if (capture === 'local') return 'VIP is placed on its own address'
   const proxyPort = binds
     .map(({ address, port }) => joinHostPort(address, port))
     .join(', ')
-  return `VIP served on proxy port ${proxyPort}`
+  return `VIP is placed on proxy port ${proxyPort}`
 }
 
 /** Says each problem once, and when all of them are gone. */

@@ -95,6 +95,10 @@ const endpointStatuses = (
   })
 }
 
+/** All that went wrong but what clients did themselves (CC, CD, cD): see cause.ts. */
+const notByClient = (failed: ListenerStats['counters']['failed']): number =>
+  sum(Object.fromEntries(Object.entries(failed).filter(([cause]) => !/^c/i.test(cause))))
+
 const sum = (tally: Readonly<Record<string, number>>): number =>
   Object.values(tally).reduce((total, count) => total + count, 0)
 
@@ -115,7 +119,7 @@ const servicePortStatus = (
     endpoints: endpointStatuses(servicePort, listener),
     active: counters?.active ?? 0,
     accepted: counters?.accepted ?? 0,
-    failed: sum(counters?.failed ?? {}),
+    failed: notByClient(counters?.failed ?? {}),
     retries: counters?.dialRetries ?? 0,
     bytesToBackend: counters?.bytesToBackend ?? 0,
     bytesToClient: counters?.bytesToClient ?? 0,

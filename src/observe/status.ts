@@ -38,6 +38,7 @@ export interface ServicePortStatus {
   readonly endpoints: readonly EndpointStatus[]
   readonly active: number
   readonly accepted: number
+  /** Connections that ended in a failure, those ended by their clients apart. */
   readonly failed: number
   readonly retries: number
   readonly bytesToBackend: number
