@@ -2,6 +2,7 @@ import { Gauge, Registry } from 'prom-client'
 import t from 'tap'
 import type { Test } from 'tap'
 import { createMetrics } from '../../src/observe/metrics.ts'
+import { newCounters } from '../../src/relay/counters.ts'
 import { dialBuckets } from '../../src/relay/relay.ts'
 import { parse } from './parse-exposition.ts'
 import type {
@@ -11,18 +12,7 @@ import type {
 } from '../../src/relay/relay.ts'
 
 const counters = (some: Partial<ListenerCounters> = {}): ListenerCounters => ({
-  accepted: 0,
-  active: 0,
-  dialAttempts: 0,
-  dialRetries: 0,
-  failed: {},
-  bytesToBackend: 0,
-  bytesToClient: 0,
-  datagramsToBackend: 0,
-  datagramsToClient: 0,
-  datagramsDropped: {},
-  dialSeconds: dialBuckets.map(() => 0).concat(0),
-  dialSecondsSum: 0,
+  ...newCounters(),
   ...some,
 })
 
