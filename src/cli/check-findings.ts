@@ -12,7 +12,7 @@ export interface Findings {
 
 /** Why clients of a ServicePort would be refused; undefined when they would not. */
 const refusal = (port: ServicePort): string | undefined => {
-  if (port.eligible.length > 0) return undefined
+  if (port.reachable.length > 0) return undefined
   const why = port.endpoints.length === 0 ? 'no endpoints' : 'no endpoint that is ready'
   return `Service ${port.name} (${port.protocol}, ${port.family}) has ${why}; its clients would be refused`
 }

@@ -46,7 +46,7 @@ const listenerOf = ({ servicePort, listenerId, vips }: Placement): RelayListener
   name: servicePort.name,
   protocol: servicePort.protocol,
   binds: uniqueBinds(vips.flatMap(({ binds }) => binds)),
-  endpoints: servicePort.eligible.map(relayEndpoint),
+  endpoints: servicePort.reachable.map(relayEndpoint),
   affinityMs: servicePort.affinityMs,
 })
 

@@ -40,6 +40,7 @@ export class Registry {
           break
         }
         case 'Node':
+        case 'ServiceCIDR':
           // Nothing in a snapshot depends on Nodes until topology reads zones.
           break
       }

@@ -1,6 +1,12 @@
 import type { Claim } from './claim.ts'
 import type { EndpointSlice, Service } from './service.ts'
-import { servicePortName, type Endpoint, type ServicePort, type Vip } from './snapshot.ts'
+import {
+  servicePortName,
+  type Endpoint,
+  type ServicePort,
+  type Target,
+  type Vip,
+} from './snapshot.ts'
 import { mergeSlices } from './slice-merge.ts'
 import { eligibleEndpoints } from './topology.ts'
 
@@ -27,6 +33,11 @@ export const buildServicePorts = (
     const { name: portName, protocol } = port
     const name = servicePortName(namespace, serviceName, portName)
     const endpoints = mergeSlices(slices, { family, portName, protocol })
+    const reachable = eligibleEndpoints(endpoints)
+    const target: Target = {
+      verdict: reachable.length > 0 ? 'forward' : 'reject',
+      endpoints: reachable,
+    }
     return {
       key: `${name}/${protocol}`,
       name,
@@ -38,7 +49,11 @@ export const buildServicePorts = (
       vips,
       affinityMs,
       endpoints,
-      eligible: eligibleEndpoints(endpoints),
+      internal: target,
+      external: target,
+      externalFromNode: target,
+      reachable,
+      sourceRanges: undefined,
     }
   })
 }
@@ -48,7 +63,7 @@ export const sameServicePort = (a: ServicePort, b: ServicePort): boolean =>
   a.affinityMs === b.affinityMs &&
   sameList(a.vips, b.vips, sameVip) &&
   sameList(a.endpoints, b.endpoints, sameEndpoint) &&
-  sameList(a.eligible, b.eligible, sameEndpoint)
+  sameList(a.reachable, b.reachable, sameEndpoint)
 
 const sameVip = (a: Vip, b: Vip): boolean =>
   a.kind === b.kind && a.address === b.address && a.port === b.port

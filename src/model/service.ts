@@ -3,6 +3,8 @@ import type { IpFamily } from '../util/ip.ts'
 /** SCTP is refused while decoding: Node has no SCTP sockets. */
 export type Protocol = 'TCP' | 'UDP'
 
+export type TrafficPolicy = 'Cluster' | 'Local'
+
 /** One `spec.ports[]` entry of a Service. `name` is '' for the single unnamed port. */
 export interface ServicePortSpec {
   readonly name: string
@@ -33,6 +35,12 @@ export interface Service {
   readonly ports: readonly ServicePortSpec[]
   /** Sliding ClientIP affinity in milliseconds; 0 for none. */
   readonly affinityMs: number
+  readonly internalTrafficPolicy: TrafficPolicy
+  readonly externalTrafficPolicy: TrafficPolicy
+  /** loadBalancerSourceRanges, canonical CIDRs of both families; empty: everybody. */
+  readonly sourceRanges: readonly string[]
+  /** 0 unless the type is LoadBalancer and externalTrafficPolicy Local. */
+  readonly healthCheckNodePort: number
 }
 
 export interface EndpointSpec {
@@ -45,6 +53,9 @@ export interface EndpointSpec {
   readonly nodeName: string
   /** '' when unknown. */
   readonly zone: string
+  /** hints.forZones and hints.forNodes, by name. */
+  readonly zoneHints: readonly string[]
+  readonly nodeHints: readonly string[]
 }
 
 /** One port of an EndpointSlice; `name` '' matches the unnamed Service port. */
@@ -63,6 +74,11 @@ export interface EndpointSlice {
   readonly family: IpFamily
   readonly endpoints: readonly EndpointSpec[]
   readonly ports: readonly SlicePort[]
+  /**
+   * Epoch milliseconds of the annotation endpoints.kubernetes.io/last-change-trigger-time,
+   * 0 when there is none: when what this slice reports happened.
+   */
+  readonly lastChangeTriggerTime: number
 }
 
 /** What Usher keeps of a v1 Node. */
@@ -72,6 +88,17 @@ export interface Node {
   readonly zone: string
   /** status.addresses of type InternalIP, then ExternalIP. */
   readonly addresses: readonly string[]
+  /** spec.podCIDRs, canonical. */
+  readonly podCIDRs: readonly string[]
+  /** It is being deleted, or the cluster autoscaler is about to (KEP-3836). */
+  readonly leaving: boolean
+}
+
+/** What Usher keeps of a networking.k8s.io/v1 ServiceCIDR. */
+export interface ServiceCIDR {
+  readonly name: string
+  /** Canonical, at most one of each family. */
+  readonly cidrs: readonly string[]
 }
 
 /** One object that appeared or changed (`object`) or went away (`undefined`). */
@@ -84,3 +111,4 @@ export type Change =
       object: EndpointSlice | undefined
     }
   | { kind: 'Node'; name: string; object: Node | undefined }
+  | { kind: 'ServiceCIDR'; name: string; object: ServiceCIDR | undefined }

@@ -12,8 +12,8 @@ type Edits = Map<string, ServicePort | undefined>
 export class SnapshotTable {
   readonly #portsOf = new Map<string, readonly ServicePort[]>()
   #snapshots: Readonly<Record<IpFamily, Snapshot>> = {
-    IPv4: { family: 'IPv4', servicePorts: new Map() },
-    IPv6: { family: 'IPv6', servicePorts: new Map() },
+    IPv4: { family: 'IPv4', servicePorts: new Map(), healthChecks: new Map() },
+    IPv6: { family: 'IPv6', servicePorts: new Map(), healthChecks: new Map() },
   }
 
   get(family: IpFamily): Snapshot {
@@ -62,5 +62,5 @@ const edit = (snapshot: Snapshot, edits: Edits): Snapshot => {
   const servicePorts = grew
     ? new Map([...edited].toSorted(([a], [b]) => (a < b ? -1 : 1)))
     : edited
-  return { family: snapshot.family, servicePorts }
+  return { ...snapshot, servicePorts }
 }

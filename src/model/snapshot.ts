@@ -15,6 +15,17 @@ export interface Endpoint extends EndpointSpec {
   readonly port: number
 }
 
+/** Where the clients of some of a ServicePort's VIPs go. */
+export interface Target {
+  /**
+   * `reject`: refuse at once, no endpoint serves anywhere. `drop`: keep silent; the
+   * policy is Local, and endpoints are on other nodes only.
+   */
+  readonly verdict: 'forward' | 'reject' | 'drop'
+  /** Those of `ServicePort.endpoints` that may get new connections; empty unless `forward`. */
+  readonly endpoints: readonly Endpoint[]
+}
+
 /**
  * One port of one Service in one IP family, complete: what to listen for and where to
  * send it. Immutable; a ServicePort that did not change is the same object in the next
@@ -34,14 +45,39 @@ export interface ServicePort {
   readonly affinityMs: number
   /** All endpoints, in the order of their `ip:port` text. */
   readonly endpoints: readonly Endpoint[]
-  /** Those of `endpoints` that may get new connections now. */
-  readonly eligible: readonly Endpoint[]
+  /** For clients of ClusterIPs: internalTrafficPolicy. */
+  readonly internal: Target
+  /**
+   * For clients of external IPs, load-balancer IPs and node ports that come from outside
+   * the node: externalTrafficPolicy.
+   */
+  readonly external: Target
+  /** The same for processes and pods of this node, whom externalTrafficPolicy spares. */
+  readonly externalFromNode: Target
+  /** All that any client may get now: the union of the targets, in the order of `endpoints`. */
+  readonly reachable: readonly Endpoint[]
+  /**
+   * loadBalancerSourceRanges of this family, canonical CIDRs: who may use the load-balancer
+   * IPs. Undefined: everybody; an empty list: nobody (all ranges are of the other family).
+   */
+  readonly sourceRanges: readonly string[] | undefined
+}
+
+/** What a load balancer learns on a Service's healthCheckNodePort. */
+export interface ServiceHealthCheck {
+  readonly namespace: string
+  readonly serviceName: string
+  readonly port: number
+  /** Ready endpoints on this node, each address once. */
+  readonly localReady: number
 }
 
 /** The immutable desired state of one IP family at one moment. */
 export interface Snapshot {
   readonly family: IpFamily
   readonly servicePorts: ReadonlyMap<string, ServicePort>
+  /** By `namespace/name` of the Service: type LoadBalancer, externalTrafficPolicy Local. */
+  readonly healthChecks: ReadonlyMap<string, ServiceHealthCheck>
 }
 
 /** An object, or a part of one, that could not be honoured. */

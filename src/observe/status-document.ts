@@ -77,11 +77,11 @@ const endpointState = ({
   ready ? 'ready' : serving && terminating ? 'terminating' : 'not ready'
 
 const endpointStatuses = (
-  { endpoints, eligible }: ServicePort,
+  { endpoints, reachable }: ServicePort,
   listener: ListenerStats | undefined,
 ): EndpointStatus[] => {
   const living = new Map(listener?.endpoints.map(stats => [stats.key, stats]))
-  const chosen = new Set(eligible.map(bindKey))
+  const chosen = new Set(reachable.map(bindKey))
   return endpoints.map(endpoint => {
     const key = bindKey(endpoint)
     const stats = living.get(key)

@@ -1,4 +1,4 @@
-import type { ServicePort, Vip } from '../../src/model/snapshot.ts'
+import type { ServicePort, Target, Vip } from '../../src/model/snapshot.ts'
 
 export const clusterIp = (address: string, port = 80): Vip => ({
   kind: 'ClusterIP',
@@ -10,6 +10,8 @@ export const nodePort = (address: string, port = 30080): Vip => ({
   address,
   port,
 })
+
+const nowhere: Target = { verdict: 'reject', endpoints: [] }
 
 /** A ServicePort of snapshots, in all but `over` the plainest. */
 export const servicePort = (
@@ -28,7 +30,11 @@ export const servicePort = (
     vips: [clusterIp('10.0.0.1')],
     affinityMs: 0,
     endpoints: [],
-    eligible: [],
+    internal: nowhere,
+    external: nowhere,
+    externalFromNode: nowhere,
+    reachable: [],
+    sourceRanges: undefined,
     ...over,
   }
 }

@@ -74,6 +74,7 @@ const kind: Kind<typeof shape, EndpointSlice> = {
     family: body.addressType,
     endpoints: (body.endpoints ?? []).map(endpointSpec),
     ports: slicePorts(body.ports ?? []),
+    lastChangeTriggerTime: 0,
   }),
 }
 
@@ -122,6 +123,8 @@ const endpointSpec = (given: RawEndpoint): EndpointSpec => ({
   terminating: given.conditions?.terminating ?? false,
   nodeName: given.nodeName ?? '',
   zone: zoneName(given.zone),
+  zoneHints: [],
+  nodeHints: [],
 })
 
 const labelValue = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/

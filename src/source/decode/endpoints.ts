@@ -83,6 +83,7 @@ const sliceOf = (
       family,
       endpoints,
       ports: slicePorts(subset.ports ?? []),
+      lastChangeTriggerTime: 0,
     },
   ]
 }
@@ -94,4 +95,6 @@ const endpointSpec = (given: Address, ready: boolean): EndpointSpec => ({
   terminating: false,
   nodeName: given.nodeName ?? '',
   zone: '',
+  zoneHints: [],
+  nodeHints: [],
 })

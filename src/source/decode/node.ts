@@ -32,6 +32,8 @@ const kind: Kind<typeof shape, Node> = {
     addresses: canonicalAll(
       wantedTypes.flatMap(wanted => ofType(status?.addresses ?? [], wanted)),
     ),
+    podCIDRs: [],
+    leaving: false,
   }),
 }
 

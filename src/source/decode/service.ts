@@ -89,6 +89,10 @@ const build = (
   loadBalancerIPs: canonicalAll(vipIngress(status).map(({ ip }) => ip)),
   ports: (spec.ports ?? []).map(portSpec),
   affinityMs: affinityMs(spec),
+  internalTrafficPolicy: 'Cluster',
+  externalTrafficPolicy: 'Cluster',
+  sourceRanges: [],
+  healthCheckNodePort: 0,
 })
 
 const affinityMs = ({ sessionAffinity, sessionAffinityConfig }: Body['spec']): number =>

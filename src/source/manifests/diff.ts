@@ -26,6 +26,6 @@ const byName = (objects: Applied): Map<string, Change> => {
 }
 
 const nameOf = (change: Change): string =>
-  change.kind === 'Node'
-    ? `Node ${change.name}`
+  change.kind === 'Node' || change.kind === 'ServiceCIDR'
+    ? `${change.kind} ${change.name}`
     : `${change.kind} ${change.namespace}/${change.name}`

@@ -20,6 +20,10 @@ export const routeService = (route: Route, order: number): Service => ({
   loadBalancerIPs: [],
   ports: [{ name: '', protocol: route.protocol, port: route.listen.port, nodePort: 0 }],
   affinityMs: route.affinityMs,
+  internalTrafficPolicy: 'Cluster',
+  externalTrafficPolicy: 'Cluster',
+  sourceRanges: [],
+  healthCheckNodePort: 0,
 })
 
 /**
@@ -45,8 +49,11 @@ export const routeSlices = (
         terminating: false,
         nodeName: '',
         zone: '',
+        zoneHints: [],
+        nodeHints: [],
       })),
     ports: [{ name: '', protocol: route.protocol, port }],
+    lastChangeTriggerTime: 0,
   }))
 
 /** The addresses of a backend that are the route itself. */
