@@ -1,13 +1,11 @@
 import { format, resolveConfig } from 'prettier'
-import { defaultText, flagText } from '../src/cli/help.ts'
+import { defaultText, flagsWithoutEffect, flagText } from '../src/cli/help.ts'
 import { commandNames, type Command } from '../src/config/commands.ts'
-import type { Row } from '../src/config/options.ts'
-import { defaultOf, rowsOf } from '../src/config/typed.ts'
+import type { Row } from '../src/config/row.ts'
+import { defaultOf, rowsOf, type Rows } from '../src/config/typed.ts'
 
 const begin = '<!-- flags:begin -->'
 const end = '<!-- flags:end -->'
-
-type Rows = readonly (readonly [string, Row])[]
 
 /** A bar would end the cell, even inside a code span. */
 const cell = (text: string): string => text.replaceAll('|', String.raw`\|`)
@@ -35,6 +33,19 @@ const sharedWithRun = ([, row]: readonly [string, Row], command: Command): boole
   row.commands.includes('run') &&
   defaultOf(row, command) === defaultOf(row, 'run')
 
+/** Those of `run` that do nothing, a line for each reason. */
+const withoutEffect = (): string =>
+  [
+    'Taken because kube-proxy has them, and named once in the log when given:',
+    [
+      '| No effect | Flags |',
+      '| --- | --- |',
+      ...[...flagsWithoutEffect('run')].map(
+        ([reason, flags]) => `| ${cell(reason)} | ${flags.map(code).join(', ')} |`,
+      ),
+    ].join('\n'),
+  ].join('\n\n')
+
 const section = (command: Command): string => {
   const rows = rowsOf(command)
   const shared = rows.filter(row => sharedWithRun(row, command))
@@ -44,6 +55,7 @@ const section = (command: Command): string => {
   return [
     `#### \`usher ${command}\``,
     tableOf(command, own),
+    ...(command === 'run' ? [withoutEffect()] : []),
     ...(list === '' ? [] : [`As for \`usher run\`: ${list}.`]),
   ].join('\n\n')
 }

@@ -1,72 +1,65 @@
 import { Registry as MetricsRegistry } from 'prom-client'
 import type { Capture } from './capture/capture.ts'
 import { listenCapture } from './capture/listen.ts'
-import { isOwnAddress, LocalAddresses } from './capture/local-addresses.ts'
-import { type PortRange, ProxyPorts } from './capture/proxy-ports.ts'
+import {
+  interfaceAddresses,
+  isOwnAddress,
+  LocalAddresses,
+} from './capture/local-addresses.ts'
+import { ProxyPorts } from './capture/proxy-ports.ts'
+import { NodeClients } from './mode/node-clients.ts'
 import { Reconciler } from './mode/reconciler.ts'
 import { UserspaceMode } from './mode/userspace.ts'
 import { Registry } from './model/registry.ts'
-import { healthRoutes, metricsRoutes, type Routes } from './observe/admin-routes.ts'
-import { startAdminServer, type AdminServer } from './observe/admin-server.ts'
+import { healthRoutes, metricsRoutes } from './observe/admin-routes.ts'
+import { ChangeLog } from './observe/change-log.ts'
 import { ConnectionLog } from './observe/connection-log.ts'
 import { Health } from './observe/health.ts'
-import type { Log } from './observe/log.ts'
+import { kubeFamilies } from './observe/kube-families.ts'
 import { createMetrics } from './observe/metrics.ts'
+import { ProbeCounts } from './observe/probe-counts.ts'
+import { ServiceHealthServers } from './observe/service-health.ts'
+import { stateFamilies } from './observe/state-families.ts'
 import { PlacementLog, ProblemLog } from './observe/state-log.ts'
-import { buildStatusDocument } from './observe/status-document.ts'
-import type { StatusDocument } from './observe/status.ts'
+import {
+  buildStatusDocument,
+  type StatusInput,
+  writeStatus,
+} from './observe/status-document.ts'
+import { SyncMetrics } from './observe/sync-metrics.ts'
+import {
+  noNode,
+  type ProxyDeps,
+  type ProxyOptions,
+  type RunningProxy,
+} from './proxy-options.ts'
+import { startServers } from './proxy-servers.ts'
 import { openFileLimit } from './relay/fd-limit.ts'
 import { PortableRelay } from './relay/portable/portable-relay.ts'
-import type { Bind, DrainResult, RelayLimits } from './relay/relay.ts'
-import type { Source } from './source/source.ts'
 import { type Clock, systemClock } from './util/clock.ts'
-
-export interface ProxyOptions {
-  readonly version: string
-  /** See `ListenCaptureDeps`. */
-  readonly capture: 'auto' | 'local' | 'none'
-  readonly bindAddress: string
-  readonly proxyPortRange: PortRange | undefined
-  /** Undefined: no such server. */
-  readonly metricsBindAddress: Bind | undefined
-  readonly healthzBindAddress: Bind | undefined
-  /** Milliseconds; see `SyncRunner`. */
-  readonly syncPeriod: number
-  readonly minSyncPeriod: number
-  readonly limits: RelayLimits
-}
-
-export interface ProxyDeps {
-  readonly source: Source
-  readonly options: ProxyOptions
-  readonly log: Log
-  readonly clock?: Clock
-  readonly random?: () => number
-}
-
-export interface RunningProxy {
-  status(): StatusDocument
-  /** `host:port` of the two servers; '' while there is none. */
-  metricsAddress(): string
-  healthzAddress(): string
-  /** Reads the source again. */
-  reload(): void
-  /** Stops accepting, waits up to `ms` milliseconds, resets what is left. */
-  drain(ms: number): Promise<DrainResult>
-  /** Ends everything at once that `drain` has not ended. */
-  close(): Promise<void>
-}
+import { ipFamilies } from './util/ip.ts'
 
 /**
  * Puts the parts together and starts them: source -> registry -> snapshots -> runner ->
  * mode (capture + relay), with log, metrics, health and status beside them. Resolves when
- * the first state of the source has been applied; rejects when it can't be read.
+ * the servers listen; the first state of the source comes with `ready`.
  */
 export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
-  const { source, options, log, clock = systemClock, random = Math.random } = deps
+  const { source, options, log, node = noNode } = deps
+  const { clock = systemClock, random = Math.random } = deps
+  const { nodeName, emit = () => {} } = node
   const startedAt = Date.now()
   let draining = false
 
+  const registry = new Registry({ nodeName, startedAt })
+  const nodeClients = new NodeClients({
+    clock,
+    ownAddresses: () => ipFamilies.flatMap(family => interfaceAddresses(family)),
+    podCidrs: () => [
+      ...node.clusterCidrs,
+      ...(node.nodeCidrs ? (registry.node()?.podCIDRs ?? []) : []),
+    ],
+  })
   const connectionLog = new ConnectionLog({ log, clock })
   const relay = new PortableRelay({
     clock,
@@ -74,66 +67,158 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     limits: options.limits,
     observer: connectionLog,
     openFileLimit: openFileLimit(),
+    isFromNode: address => nodeClients.has(address),
   })
   const mode = new UserspaceMode(captureOf(options, clock, random), relay, isOwnAddress)
   const health = new Health({
     clock,
     syncPeriodMs: options.syncPeriod,
-    binds: () => relay.stats().listeners.flatMap(({ binds }) => binds),
+    binds: () => connectionLog.failingBinds.states(),
     sourceSynced: () => source.status().synced,
   })
-  const reconciler = reconcilerOf(deps, mode, health, clock)
-  const status = (): StatusDocument =>
-    buildStatusDocument({
-      version: options.version,
-      startedAt,
-      draining,
-      snapshots: reconciler.snapshots(),
-      placements: mode.placements,
-      stats: relay.stats(),
-      source: source.status(),
-      problems: [...reconciler.allProblems(), ...mode.problems],
-      health: health.report(),
-    })
+  const healthChecks = new ServiceHealthServers({
+    clock,
+    log,
+    proxyHealthy: () => health.report().healthy,
+    failed: ({ namespace, serviceName, message }) =>
+      emit({
+        type: 'Warning',
+        reason: 'FailedToStartServiceHealthcheck',
+        action: 'Listen',
+        message,
+        regarding: { kind: 'Service', namespace, name: serviceName },
+      }),
+  })
+  const syncMetrics = new SyncMetrics()
+  const changeLog = new ChangeLog(log, clock)
+  const placementLog = new PlacementLog(log, (servicePort, bind) =>
+    connectionLog.failingBinds.has(servicePort, bind),
+  )
+  const problemLog = new ProblemLog(log)
+  const modeProblemLog = new ProblemLog(log)
+  const modeProblems = () => [...mode.problems, ...healthChecks.problems]
+  const reconciler = new Reconciler({
+    clock,
+    registry,
+    observers: [health, syncMetrics],
+    minMs: options.minSyncPeriod,
+    maxMs: options.syncPeriod,
+    problems: problems => problemLog.say(problems),
+    failed: err =>
+      log.error({ err }, 'the wanted state could not be applied; trying again'),
+    taken: changes => {
+      syncMetrics.taken(changes)
+      changeLog.taken(changes)
+    },
+    sync: async snapshots => {
+      await mode.sync(snapshots)
+      await healthChecks.sync(snapshots)
+      modeProblemLog.say(modeProblems())
+      placementLog.say(mode.placements)
+    },
+  })
+
+  const allProblems = () => [...reconciler.allProblems(), ...modeProblems()]
+  const statusInput = (): StatusInput => ({
+    version: options.version,
+    startedAt,
+    draining,
+    snapshots: reconciler.snapshots(),
+    placements: mode.placements,
+    stats: relay.stats(),
+    source: source.status(),
+    problems: allProblems(),
+    health: health.report(),
+    node:
+      nodeName === '' ? undefined : { name: nodeName, zone: registry.node()?.zone ?? '' },
+  })
+  const probes = new ProbeCounts()
   const metrics = createMetrics({
     registry: new MetricsRegistry(),
     stats: () => relay.stats(),
     healthy: () => health.report().healthy,
     sourceOk: () => source.status().error === '',
     version: options.version,
+    more: [
+      ...syncMetrics.families,
+      ...kubeFamilies({
+        pending: () => registry.pending(),
+        changes: () => syncMetrics.changes,
+        snapshots: () => reconciler.snapshots(),
+        requests: node.requests,
+        version: options.version,
+      }),
+      ...probes.families,
+      ...stateFamilies({
+        source: () => source.status(),
+        problems: () => allProblems().length,
+      }),
+    ],
   })
-  const [metricsServer, healthServer] = await startServers(
+  const isEligible = (): boolean =>
+    !draining && (!node.needsNode || registry.node()?.leaving === false)
+  const tellNode = (type: 'Normal' | 'Warning', reason: string, message: string) =>
+    emit({
+      type,
+      reason,
+      action: 'StartKubeProxy',
+      message,
+      regarding: { kind: 'Node', name: nodeName, namespace: '' },
+    })
+  const servers = await startServers(
     options,
-    metricsRoutes(metrics, status),
-    healthRoutes(
-      () => health.report(),
-      () => !draining,
-    ),
-    { log, clock },
+    {
+      metrics: metricsRoutes(metrics, () => writeStatus(statusInput()), {
+        probes,
+        ...(node.configuration && { config: node.configuration }),
+      }),
+      health: healthRoutes(() => health.report(), isEligible, { probes }),
+    },
+    {
+      log,
+      clock,
+      failed: (reason, message) => tellNode('Warning', reason, message),
+    },
   )
 
   const stop = async (): Promise<void> => {
     reconciler.close()
-    await source.close()
+    await Promise.all([source.close(), node.close?.()])
   }
   const close = async (): Promise<void> => {
     await stop()
     await relay.drain(0)
+    await healthChecks.close()
     connectionLog.close()
+    changeLog.close()
     metrics.close()
-    await Promise.all([metricsServer?.close(), healthServer?.close()])
+    await Promise.all([servers.metrics?.close(), servers.health?.close()])
   }
-  try {
-    await source.start(reconciler)
-    await reconciler.firstSync
-  } catch (error) {
-    await close()
-    throw error
+  const start = async (): Promise<void> => {
+    try {
+      await source.start(reconciler)
+      // A source that was closed before it had anything never will have.
+      if (source.status().synced) await reconciler.firstSync
+    } catch (error) {
+      await close()
+      throw error
+    }
   }
+  const ready = start()
+  // Whoever waits for it hears of a failure; nobody has to.
+  ready.catch(() => {})
+  tellNode('Normal', 'Starting', '')
   return {
-    status,
-    metricsAddress: () => metricsServer?.address() ?? '',
-    healthzAddress: () => healthServer?.address() ?? '',
+    ready,
+    status: () => buildStatusDocument(statusInput()),
+    summary: () => ({
+      servicePorts: reconciler
+        .snapshots()
+        .reduce((sum, { servicePorts }) => sum + servicePorts.size, 0),
+      problems: allProblems().length,
+    }),
+    metricsAddress: () => servers.metrics?.address() ?? '',
+    healthzAddress: () => servers.health?.address() ?? '',
     reload: () => source.reload(),
     drain: async ms => {
       draining = true
@@ -144,34 +229,8 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   }
 }
 
-const reconcilerOf = (
-  { log, options }: ProxyDeps,
-  mode: UserspaceMode,
-  health: Health,
-  clock: Clock,
-): Reconciler => {
-  const placementLog = new PlacementLog(log)
-  const problemLog = new ProblemLog(log)
-  const loopLog = new ProblemLog(log)
-  return new Reconciler({
-    clock,
-    registry: new Registry(),
-    health,
-    minMs: options.minSyncPeriod,
-    maxMs: options.syncPeriod,
-    problems: problems => problemLog.say(problems),
-    failed: err =>
-      log.error({ err }, 'the wanted state could not be applied; trying again'),
-    sync: async snapshots => {
-      await mode.sync(snapshots)
-      loopLog.say(mode.problems)
-      placementLog.say(mode.placements)
-    },
-  })
-}
-
 const captureOf = (
-  { capture, bindAddress, proxyPortRange }: ProxyOptions,
+  { capture, captureAdvice, bindAddress, proxyPortRange }: ProxyOptions,
   clock: Clock,
   random: () => number,
 ): Capture =>
@@ -181,25 +240,5 @@ const captureOf = (
     proxyPortRange,
     localAddresses: new LocalAddresses(clock),
     proxyPorts: new ProxyPorts(proxyPortRange, random),
+    ...(captureAdvice !== undefined && { advice: captureAdvice }),
   })
-
-type Server = AdminServer | undefined
-
-/** The metrics server and the health server, undefined where its address is `off`. */
-const startServers = async (
-  { metricsBindAddress, healthzBindAddress }: ProxyOptions,
-  metrics: Routes,
-  health: Routes,
-  deps: { readonly log: Log; readonly clock: Clock },
-): Promise<[metrics: Server, health: Server]> => {
-  const start = async (
-    name: string,
-    flag: string,
-    bind: Bind | undefined,
-    routes: Routes,
-  ): Promise<Server> => bind && startAdminServer({ name, flag, bind, routes, ...deps })
-  return Promise.all([
-    start('metrics', '--metrics-bind-address', metricsBindAddress, metrics),
-    start('health', '--healthz-bind-address', healthzBindAddress, health),
-  ])
-}

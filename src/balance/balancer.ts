@@ -58,10 +58,19 @@ export class Balancer<E extends { readonly key: string }> {
    * Where to try `client` next, leaving out the keys in `tried`; undefined when nothing
    * is left. Changes no affinity: trying is not succeeding. Endpoints that failed a moment
    * ago come last, but for a client that is theirs.
+   *
+   * `among`: a round of some of the endpoints, which are all this client may get. A round
+   * of its own, because those who share one with others would not meet equal shares.
    */
-  pick(client: string, tried?: ReadonlySet<string>): E | undefined {
+  pick(
+    client: string,
+    tried?: ReadonlySet<string>,
+    among: RoundRobin<E> = this.#ring,
+  ): E | undefined {
     return (
-      this.#remembered(client, tried) ?? this.#rested(tried) ?? this.#ring.next(tried)
+      this.#remembered(client, tried, among) ??
+      this.#rested(tried, among) ??
+      among.next(tried)
     )
   }
 
@@ -88,23 +97,32 @@ export class Balancer<E extends { readonly key: string }> {
     this.#affinity.sweep(this.#clock.now())
   }
 
+  /** Whether an endpoint failed a moment ago and is passed over while there are others. */
+  isResting(key: string): boolean {
+    return this.#resting.size > 0 && this.#resting.isResting(key, this.#clock.now())
+  }
+
   /** The next in turn that is not resting. */
-  #rested(tried: ReadonlySet<string> | undefined): E | undefined {
+  #rested(tried: ReadonlySet<string> | undefined, among: RoundRobin<E>): E | undefined {
     if (this.#resting.size === 0) return undefined
     const now = this.#clock.now()
     const skip = {
       has: (key: string) =>
         (tried?.has(key) ?? false) || this.#resting.isResting(key, now),
     }
-    const endpoint = this.#ring.next(skip)
+    const endpoint = among.next(skip)
     if (endpoint !== undefined) this.#resting.picked(endpoint.key, now, probeMs)
     return endpoint
   }
 
-  #remembered(client: string, tried?: ReadonlySet<string>): E | undefined {
+  #remembered(
+    client: string,
+    tried: ReadonlySet<string> | undefined,
+    among: RoundRobin<E>,
+  ): E | undefined {
     if (this.#affinity.size === 0) return undefined
     const key = this.#affinity.lookup(client, this.#clock.now())
     if (key === undefined || tried?.has(key)) return undefined
-    return this.#ring.get(key)
+    return among.get(key)
   }
 }

@@ -1,8 +1,16 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { ServicePort, Vip } from '../model/snapshot.ts'
 import { familyOf, type IpFamily, isWildcard, wildcardOf } from '../util/ip.ts'
+import { KeyedList } from '../util/keyed-list.ts'
+import { forEachYielding } from '../util/yielding.ts'
 import type { Capture, Placement, VipPlacement } from './capture.ts'
-import { bindAddresses, type LocalAddresses } from './local-addresses.ts'
+import {
+  bindAddresses,
+  interfaceAddresses,
+  type LocalAddresses,
+} from './local-addresses.ts'
 import type { PortRange, ProxyPorts } from './proxy-ports.ts'
+import { possibleGroups, type VipGroup, vipGroupNames, vipGroups } from './vip-group.ts'
 
 export interface ListenCaptureDeps {
   /** `local`: VIPs of this host. `none`: proxy ports. `auto`: the first where it can. */
@@ -13,6 +21,8 @@ export interface ListenCaptureDeps {
   readonly proxyPorts: ProxyPorts
   /** The host's own addresses in one family; by default those of its interfaces. */
   readonly ofInterfaces?: (family: IpFamily) => string[]
+  /** What to do about a VIP that `local` can't serve; '' where there is nothing. */
+  readonly advice?: string
 }
 
 /** How many addresses are probed at the same time; each needs a descriptor. */
@@ -22,38 +32,91 @@ const probesAtOnce = 32
  * The two captures that need no rules of the kernel's: clients dial an address on which
  * the relay itself listens, the VIP or a proxy port.
  */
-export const listenCapture = (deps: ListenCaptureDeps): Capture => ({
-  place: async servicePorts => {
-    const local = await localVips(deps, servicePorts)
-    const inUse = new Set(servicePorts.map(listenerId))
-    const placements: Placement[] = []
-    for (const servicePort of servicePorts) {
-      placements.push(await placeOne(deps, servicePort, local, inUse))
-    }
+export const listenCapture = (deps: ListenCaptureDeps): Capture => new ListenCapture(deps)
+
+class ListenCapture implements Capture {
+  readonly #deps: ListenCaptureDeps
+  readonly #placements = new KeyedList<ServicePort, Placement>(listenerId)
+  /** Of the answers of LocalAddresses that the placements rest on. */
+  #era = 0
+
+  constructor(deps: ListenCaptureDeps) {
+    this.#deps = deps
+  }
+
+  /** What the host has for addresses is looked at anew for all when it may be old. */
+  async place(servicePorts: readonly ServicePort[]): Promise<readonly Placement[]> {
+    const {
+      mode,
+      localAddresses,
+      proxyPorts,
+      ofInterfaces = interfaceAddresses,
+    } = this.#deps
+    const { era } = localAddresses
+    const all = era !== this.#era
+    const suspects = all ? servicePorts : this.#placements.changed(servicePorts)
+    const local =
+      mode === 'none' ? new Set<string>() : await localOnes(localAddresses, suspects)
+    const host: Host = { local, ofInterfaces: oncePerFamily(ofInterfaces) }
+    const placements = await this.#placements.update(
+      servicePorts,
+      async (servicePort, before) => {
+        const placement = await placeOne(this.#deps, host, servicePort)
+        return before && samePlacement(before, placement) ? before : placement
+      },
+      {
+        all,
+        gone: id => {
+          for (const group of vipGroupNames) proxyPorts.release(proxyPortId(id, group))
+        },
+      },
+    )
+    this.#era = era
     return placements
-  },
-})
+  }
+}
+
+/** What is known of the host during one sync. */
+interface Host {
+  readonly local: ReadonlySet<string>
+  readonly ofInterfaces: (family: IpFamily) => string[]
+}
 
 const listenerId = ({ family, key }: ServicePort): string => `${family} ${key}`
 
+/** The ServicePort's first proxy port, and those of VIPs whose clients get something else. */
+const proxyPortId = (id: string, group: VipGroup): string =>
+  group === 'internal' ? id : `${id} ${group}`
+
 const placeOne = async (
   deps: ListenCaptureDeps,
+  host: Host,
   servicePort: ServicePort,
-  local: ReadonlySet<string>,
-  inUse: ReadonlySet<string>,
 ): Promise<Placement> => {
-  const isLocal = ({ address }: Vip): boolean => local.has(address)
-  const needsProxyPort = deps.mode !== 'local' && !servicePort.vips.every(isLocal)
-  const proxy = needsProxyPort ? await proxyPort(deps, servicePort, inUse) : undefined
-  const vips = servicePort.vips.map((vip): VipPlacement => {
-    if (isLocal(vip)) return onVip(deps, servicePort, vip)
-    return { vip, ...(proxy ?? notLocal) }
-  })
-  return { servicePort, listenerId: listenerId(servicePort), vips }
+  const id = listenerId(servicePort)
+  const groups = vipGroups(servicePort)
+  const vips: VipPlacement[] = []
+  for (const vip of servicePort.vips) {
+    if (host.local.has(vip.address)) vips.push(onVip(host, servicePort, vip))
+    else if (deps.mode === 'local') vips.push({ vip, ...notLocal(deps) })
+    else {
+      // Once it had a proxy port of its own a VIP keeps it, lest it move with each
+      // endpoint that makes a policy felt or not.
+      const group = possibleGroups[vip.kind].find(
+        one => one === groups[vip.kind] || deps.proxyPorts.holds(proxyPortId(id, one)),
+      )
+      const portId = proxyPortId(id, group ?? 'internal')
+      vips.push({ vip, ...(await proxyPort(deps, host, servicePort, portId)) })
+    }
+  }
+  return { servicePort, listenerId: id, vips }
 }
 
+const samePlacement = (a: Placement, b: Placement): boolean =>
+  a.servicePort === b.servicePort && isDeepStrictEqual(a.vips, b.vips)
+
 const onVip = (
-  { ofInterfaces }: ListenCaptureDeps,
+  { ofInterfaces }: Host,
   { protocol, family }: ServicePort,
   vip: Vip,
 ): VipPlacement => {
@@ -65,11 +128,15 @@ const onVip = (
 
 type Where = Omit<VipPlacement, 'vip'>
 
-const notLocal: Where = {
+const notLocal = ({ advice }: ListenCaptureDeps): Where => ({
   capture: 'not captured',
   binds: [],
-  reason: 'not an address of this host; --capture auto would give it a proxy port',
-}
+  reason: ['not an address of this host', advice ?? autoAdvice]
+    .filter(Boolean)
+    .join('; '),
+})
+
+const autoAdvice = '--capture auto would give it a proxy port'
 
 const noAddress = (family: IpFamily): Where => ({
   capture: 'not captured',
@@ -79,8 +146,9 @@ const noAddress = (family: IpFamily): Where => ({
 
 const proxyPort = async (
   deps: ListenCaptureDeps,
+  { ofInterfaces }: Host,
   servicePort: ServicePort,
-  inUse: ReadonlySet<string>,
+  portId: string,
 ): Promise<Where> => {
   const { protocol, family } = servicePort
   const address = proxyAddress(deps.bindAddress, family)
@@ -88,10 +156,9 @@ const proxyPort = async (
     const reason = `--bind-address ${deps.bindAddress} is not an ${family} address`
     return { capture: 'not captured', binds: [], reason }
   }
-  const addresses = bindAddresses(protocol, address, deps.ofInterfaces)
+  const addresses = bindAddresses(protocol, address, ofInterfaces)
   if (addresses.length === 0) return noAddress(family)
-  const id = listenerId(servicePort)
-  const port = await deps.proxyPorts.portFor(id, protocol, addresses, inUse)
+  const port = await deps.proxyPorts.portFor(portId, protocol, addresses)
   if (port === undefined) {
     return { capture: 'not captured', binds: [], reason: noPort(deps, address) }
   }
@@ -113,20 +180,44 @@ const noPort = ({ proxyPortRange }: ListenCaptureDeps, address: string): string 
     ? `the system has no free port on ${address}`
     : `no port of ${proxyPortRange.first}-${proxyPortRange.last} is free on ${address}; widen --proxy-port-range`
 
-const localVips = async (
-  { mode, localAddresses }: ListenCaptureDeps,
+const localOnes = async (
+  localAddresses: LocalAddresses,
   servicePorts: readonly ServicePort[],
 ): Promise<ReadonlySet<string>> => {
-  const local = new Set<string>()
-  if (mode === 'none') return local
-  const addresses = new Set(
-    servicePorts.flatMap(({ vips }) => vips.map(vip => vip.address)),
-  )
-  localAddresses.keepOnly(addresses)
-  const queue = addresses.values()
-  const probe = async (): Promise<void> => {
-    for (const address of queue) if (await localAddresses.has(address)) local.add(address)
+  const addresses = new Set<string>()
+  for (const { vips } of servicePorts) {
+    for (const { address } of vips) addresses.add(address)
   }
-  await Promise.all(Array.from({ length: probesAtOnce }, probe))
+  const local = new Set<string>()
+  await forEachYielding(batches(addresses, probesAtOnce), async batch => {
+    await Promise.all(
+      batch.map(async address => {
+        if (await localAddresses.has(address)) local.add(address)
+      }),
+    )
+  })
   return local
+}
+
+function* batches<T>(items: Iterable<T>, size: number): Iterable<readonly T[]> {
+  let batch: T[] = []
+  for (const item of items) {
+    batch.push(item)
+    if (batch.length < size) continue
+    yield batch
+    batch = []
+  }
+  if (batch.length > 0) yield batch
+}
+
+/** The list of interfaces costs a system call for each of them. */
+const oncePerFamily = (
+  ask: (family: IpFamily) => string[],
+): ((family: IpFamily) => string[]) => {
+  const known = new Map<IpFamily, string[]>()
+  return family => {
+    const addresses = known.get(family) ?? ask(family)
+    known.set(family, addresses)
+    return addresses
+  }
 }

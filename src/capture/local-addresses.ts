@@ -15,7 +15,11 @@ const rememberMs = 30_000
 export class LocalAddresses {
   readonly #clock: Pick<Clock, 'now'>
   readonly #canBind: (address: string) => Promise<boolean>
-  readonly #known = new Map<string, { readonly local: boolean; readonly until: number }>()
+  readonly #known = new Map<string, boolean>()
+  /** The answers of the time before, for what can't be asked again. */
+  #earlier: ReadonlyMap<string, boolean> = new Map()
+  #until = -Infinity
+  #era = 0
 
   constructor(
     clock: Pick<Clock, 'now'>,
@@ -25,12 +29,25 @@ export class LocalAddresses {
     this.#canBind = canBind
   }
 
-  async has(address: string): Promise<boolean> {
+  /** Another number than before when the answers of before are too old. */
+  get era(): number {
     const now = this.#clock.now()
+    if (now >= this.#until) {
+      // All at once, so that those who ask for all of them need not look at each.
+      this.#earlier = new Map(this.#known)
+      this.#known.clear()
+      this.#until = now + rememberMs
+      this.#era += 1
+    }
+    return this.#era
+  }
+
+  async has(address: string): Promise<boolean> {
+    void this.era
     const known = this.#known.get(address)
-    if (known !== undefined && known.until > now) return known.local
-    const local = await this.#probe(address, known?.local)
-    this.#known.set(address, { local, until: now + rememberMs })
+    if (known !== undefined) return known
+    const local = await this.#probe(address, this.#earlier.get(address))
+    this.#known.set(address, local)
     return local
   }
 
@@ -46,13 +63,6 @@ export class LocalAddresses {
       throw new Error(`can't tell whether ${address} is an address of this host`, {
         cause: error,
       })
-    }
-  }
-
-  /** Drops what was learnt of addresses that nobody asks for any more. */
-  keepOnly(addresses: ReadonlySet<string>): void {
-    for (const address of this.#known.keys()) {
-      if (!addresses.has(address)) this.#known.delete(address)
     }
   }
 }

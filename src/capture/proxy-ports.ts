@@ -27,8 +27,13 @@ export class ProxyPorts {
   readonly #range: PortRange | undefined
   readonly #random: () => number
   readonly #tryPort: TryPort
-  /** By id, those in use longest ago first. */
-  readonly #ports = new Map<string, { port: number; protocol: Protocol }>()
+  readonly #ports = new Map<string, Held>()
+  readonly #taken: Readonly<Record<Protocol, Set<number>>> = {
+    TCP: new Set(),
+    UDP: new Set(),
+  }
+  /** Ids that have no use for their port now, those away for longest first. */
+  readonly #away = new Set<string>()
 
   constructor(
     range: PortRange | undefined,
@@ -40,33 +45,39 @@ export class ProxyPorts {
     this.#tryPort = tryPort
   }
 
-  /** `inUse`: the ids that have a claim now. Undefined when no port is to be had. */
+  /** Whether there is a port for `id`, in use or not. */
+  holds(id: string): boolean {
+    return this.#ports.has(id)
+  }
+
+  /** Undefined when no port is to be had. */
   async portFor(
     id: string,
     protocol: Protocol,
     addresses: readonly string[],
-    inUse: ReadonlySet<string>,
   ): Promise<number | undefined> {
+    this.#away.delete(id)
     const known = this.#ports.get(id)
-    if (known !== undefined) {
-      this.#ports.delete(id)
-      this.#ports.set(id, known)
-      return known.port
-    }
-    const port =
-      (await this.#find(protocol, addresses)) ?? this.#takeBack(protocol, inUse)
-    if (port !== undefined) this.#ports.set(id, { port, protocol })
+    if (known !== undefined) return known.port
+    const port = (await this.#find(protocol, addresses)) ?? this.#takeBack(protocol)
+    if (port === undefined) return undefined
+    this.#ports.set(id, { port, protocol })
+    this.#taken[protocol].add(port)
     return port
+  }
+
+  /** `id` is away: others may have its port when there is no other. */
+  release(id: string): void {
+    if (!this.#ports.has(id)) return
+    this.#away.delete(id)
+    this.#away.add(id)
   }
 
   async #find(
     protocol: Protocol,
     addresses: readonly string[],
   ): Promise<number | undefined> {
-    const taken = new Set<number>()
-    for (const held of this.#ports.values()) {
-      if (held.protocol === protocol) taken.add(held.port)
-    }
+    const taken = this.#taken[protocol]
     for (const candidate of this.#candidates()) {
       if (taken.has(candidate)) continue
       const port = await this.#tryPort(protocol, addresses, candidate)
@@ -88,14 +99,21 @@ export class ProxyPorts {
     for (let i = 0; i < size; i += 1) yield first + ((start + i) % size)
   }
 
-  #takeBack(protocol: Protocol, inUse: ReadonlySet<string>): number | undefined {
-    for (const [id, held] of this.#ports) {
-      if (held.protocol !== protocol || inUse.has(id)) continue
+  #takeBack(protocol: Protocol): number | undefined {
+    for (const id of this.#away) {
+      const held = this.#ports.get(id)
+      if (held?.protocol !== protocol) continue
+      this.#away.delete(id)
       this.#ports.delete(id)
       return held.port
     }
     return undefined
   }
+}
+
+interface Held {
+  readonly port: number
+  readonly protocol: Protocol
 }
 
 const tryToBind: TryPort = async (protocol, addresses, wanted) => {

@@ -10,9 +10,12 @@ export interface Findings {
   readonly warnings: readonly string[]
 }
 
-/** Why clients of a ServicePort would be refused; undefined when they would not. */
+/**
+ * Why clients of a ServicePort would be refused; undefined when they would not. With a
+ * Local policy it depends on the node, and is not known here.
+ */
 const refusal = (port: ServicePort): string | undefined => {
-  if (port.reachable.length > 0) return undefined
+  if (port.internal.verdict !== 'reject') return undefined
   const why = port.endpoints.length === 0 ? 'no endpoints' : 'no endpoint that is ready'
   return `Service ${port.name} (${port.protocol}, ${port.family}) has ${why}; its clients would be refused`
 }

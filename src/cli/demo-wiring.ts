@@ -4,7 +4,7 @@ import { createLog } from '../observe/log.ts'
 import { startProxy } from '../proxy.ts'
 import { manifestSource } from '../source/manifests/manifest-source.ts'
 import type { Source } from '../source/source.ts'
-import { relayLimits } from './serve.ts'
+import { relayLimits } from './relay-limits.ts'
 import { version } from './version.ts'
 
 export const exampleManifest = (path: string): Source => manifestSource({ paths: [path] })
@@ -15,8 +15,8 @@ export const exampleManifest = (path: string): Source => manifestSource({ paths:
  */
 export const proxyOver =
   (options: OptionsOf<'demo'>) =>
-  async (source: Source, proxyPortsOnly: boolean): Promise<DemoProxy> =>
-    startProxy({
+  async (source: Source, proxyPortsOnly: boolean): Promise<DemoProxy> => {
+    const proxy = await startProxy({
       source,
       log: await createLog({ level: options.logLevel, format: options.logFormat }),
       options: {
@@ -31,3 +31,6 @@ export const proxyOver =
         limits: relayLimits(options),
       },
     })
+    await proxy.ready
+    return proxy
+  }

@@ -11,10 +11,7 @@ type Call = (args: readonly string[], io: Io) => Promise<number>
 
 /** Each command is loaded only when it is called, so that help needs none of them. */
 const calls: Readonly<Record<Command, Call>> = {
-  run: async args => {
-    const options = parseOptions('run', args)
-    return (await import('./run.ts')).run(options)
-  },
+  run: async (args, io) => (await import('./run.ts')).run(args, io),
   sidecar: async args => {
     const options = parseOptions('sidecar', args)
     return (await import('./sidecar.ts')).sidecar(options)

@@ -4,8 +4,8 @@ import {
   type Command,
   type CommandText,
 } from '../config/commands.ts'
-import type { Row } from '../config/options.ts'
-import { defaultOf, rowsOf } from '../config/typed.ts'
+import type { Row } from '../config/row.ts'
+import { acceptedBy, defaultOf, rowsOf } from '../config/typed.ts'
 import { wrap } from './words.ts'
 
 const clamp = (columns: number | undefined): number =>
@@ -43,9 +43,23 @@ export const mainHelp = (columns?: number): string => {
 const examples = (list: CommandText['examples']): string[] =>
   list.flatMap(([line, meaning]) => [`  # ${meaning}`, `  ${line}`])
 
-/** `--drain-timeout DURATION`, `--once`. */
-export const flagText = (flag: string, { type }: Row): string =>
-  type.kind === 'switch' ? `--${flag}` : `--${flag} ${type.metavar}`
+/** `--drain-timeout DURATION`, `--once`, `--v NUMBER, -v NUMBER`. */
+export const flagText = (flag: string, { type, short }: Row): string => {
+  const ending = type.kind === 'switch' ? '' : ` ${type.metavar}`
+  const long = `--${flag}${ending}`
+  return short === undefined ? long : `${long}, -${short}${ending}`
+}
+
+/** The flags that are taken without effect, under the reason they have in common. */
+export const flagsWithoutEffect = (
+  command: Command,
+): ReadonlyMap<string, readonly string[]> => {
+  const reasons = new Map<string, string[]>()
+  for (const [flag, { noEffect }] of acceptedBy(command))
+    if (noEffect !== undefined)
+      reasons.set(noEffect, [...(reasons.get(noEffect) ?? []), `--${flag}`])
+  return reasons
+}
 
 /** The default as help and the README show it; '' when there is nothing to say. */
 export const defaultText = (row: Row, command: Command): string =>
@@ -72,6 +86,14 @@ const flagGroups = (command: Command, width: number): string[] => {
     lines.push(...flagLines(flag, row, command, width))
   }
   return lines
+}
+
+/** One paragraph, so that they don't drown what matters. */
+const withoutEffect = (command: Command, width: number): string[] => {
+  const flags = [...flagsWithoutEffect(command).values()].flat()
+  if (flags.length === 0) return []
+  const text = `Taken because kube-proxy has them, without effect here: ${flags.join(', ')}.`
+  return ['', ...wrap(text, width)]
 }
 
 /** The lines on how values are written, for those types the command has. */
@@ -104,6 +126,7 @@ export const commandHelp = (command: Command, columns?: number): string => {
     ...examples(commands[command].examples),
     ...flagGroups(command, width),
     ...notations(command, width),
+    ...withoutEffect(command, width),
     '',
   ].join('\n')
 }

@@ -1,16 +1,108 @@
-import type { OptionsOf } from '../config/typed.ts'
+import { readFile, writeFile } from 'node:fs/promises'
+import { configurationYaml } from '../config/kube-proxy/yaml.ts'
+import { runSettings, type RunSettings } from '../config/run-settings.ts'
+import { createLog, type Log } from '../observe/log.ts'
+import { noNode, type NodeParts, type ProxyDeps } from '../proxy-options.ts'
 import { manifestSource } from '../source/manifests/manifest-source.ts'
+import { systemClock } from '../util/clock.ts'
+import { clusterParts } from './cluster-parts.ts'
+import { ConfigWatch } from './config-watch.ts'
+import type { Io } from './io.ts'
+import { setOomScore } from './oom-score.ts'
+import { relayLimits } from './relay-limits.ts'
 import { serve } from './serve.ts'
+import { restartCode, type Stop } from './stop.ts'
+import { version } from './version.ts'
 
-/** `usher run`: the node proxy, with manifest files for a source. */
-export const run = (options: OptionsOf<'run'>): Promise<number> =>
-  serve(
-    log =>
-      manifestSource({
-        paths: options.manifests,
-        onSkipped: what => log.info({ what }, 'skipped: Usher has no use for it'),
-        onWarning: what => log.warn({ what }, 'manifest files'),
-      }),
-    options,
+const readText = (path: string): Promise<string> => readFile(path, 'utf8')
+
+/**
+ * `usher run`: the node proxy, with the Kubernetes API or manifest files for a source. Takes
+ * kube-proxy's flags and configuration file.
+ */
+export const run = async (args: readonly string[], io: Io): Promise<number> => {
+  const settings = await runSettings(args, readText)
+  const { options, configuration, warnings, cluster } = settings
+  if (options.version) {
+    io.out(`usher ${version()}\n`)
+    return 0
+  }
+  if (options.writeConfigTo !== '') {
+    await writeFile(options.writeConfigTo, configurationYaml(configuration))
+    io.out(`wrote ${options.writeConfigTo}\n`)
+    return 0
+  }
+  if (options.cleanup || options.initOnly) {
+    io.out(nothingToDo(options.cleanup ? 'cleanup' : 'init-only'))
+    return 0
+  }
+  const log = await createLog({ level: options.logLevel, format: options.logFormat })
+  for (const what of warnings) log.warn({ what }, 'flags and configuration')
+  if (cluster !== undefined) await setOomScore(options.oomScoreAdj, log)
+  const { source, node } =
+    cluster === undefined
+      ? { source: fromManifests(settings, log), node: noNode }
+      : await clusterParts({ access: cluster, hostname: options.hostnameOverride, log })
+  const deps = proxyDeps(settings, source, node)
+  return serve(
+    { log, deps, watch: stop => watchConfig(args, settings, log, stop) },
     options,
   )
+}
+
+/** What kube-proxy does under these flags has nothing to be done to, here and yet. */
+const nothingToDo = (flag: 'cleanup' | 'init-only'): string =>
+  flag === 'cleanup'
+    ? 'nothing to clean up: Usher leaves nothing in the kernel. The rules of a kube-proxy that ran here are removed by kube-proxy --cleanup\n'
+    : 'nothing to prepare: Usher needs no kernel settings\n'
+
+const proxyDeps = (
+  { options, configuration, localClients }: RunSettings,
+  source: ProxyDeps['source'],
+  node: NodeParts,
+): Omit<ProxyDeps, 'log'> => ({
+  source,
+  node: { ...node, ...localClients, configuration: () => configuration },
+  options: {
+    version: version(),
+    capture: options.capture,
+    bindAddress: options.bindAddress,
+    proxyPortRange: options.proxyPortRange,
+    metricsBindAddress: options.metricsBindAddress,
+    healthzBindAddress: options.healthzBindAddress,
+    bindHardFail: options.bindAddressHardFail,
+    syncPeriod: options.syncPeriod,
+    minSyncPeriod: options.minSyncPeriod,
+    limits: relayLimits(options),
+  },
+})
+
+const fromManifests = ({ options }: RunSettings, log: Log): ProxyDeps['source'] =>
+  manifestSource({
+    paths: options.manifests,
+    onSkipped: what => log.info({ what }, 'skipped: Usher has no use for it'),
+    onWarning: what => log.warn({ what }, 'manifest files'),
+  })
+
+/** Ends Usher when the file of --config has come to mean something else. */
+const watchConfig = (
+  args: readonly string[],
+  { options, configuration }: RunSettings,
+  log: Log,
+  stop: Stop,
+): (() => void) => {
+  if (options.config === '') return () => {}
+  const watch = new ConfigWatch({
+    clock: systemClock,
+    current: configuration,
+    read: async () => (await runSettings(args, readText)).configuration,
+    changed: () =>
+      stop.request({ code: restartCode, reason: `${options.config} has changed` }),
+    unusable: reason =>
+      log.error(
+        { file: options.config, reason },
+        'the configuration file has changed and cannot be used; the old one stands',
+      ),
+  })
+  return () => watch.close()
+}

@@ -1,19 +1,32 @@
 import type { OptionsOf } from '../config/typed.ts'
 import { UsageError } from '../config/usage-error.ts'
-import type { Log } from '../observe/log.ts'
+import { createLog, type Log } from '../observe/log.ts'
 import { routeSource } from '../source/routes/route-source.ts'
 import type { Source } from '../source/source.ts'
+import { relayLimits } from './relay-limits.ts'
 import { serve } from './serve.ts'
+import { version } from './version.ts'
 
 /** `usher sidecar`: listens where its routes say, on addresses of this host. */
-export const sidecar = (options: OptionsOf<'sidecar'>): Promise<number> =>
-  serve(log => routesOf(options, log), options, {
-    capture: 'local',
-    bindAddress: '127.0.0.1',
-    proxyPortRange: undefined,
-    syncPeriod: 30_000,
-    minSyncPeriod: 0,
-  })
+export const sidecar = async (options: OptionsOf<'sidecar'>): Promise<number> => {
+  const log = await createLog({ level: options.logLevel, format: options.logFormat })
+  const deps = {
+    source: routesOf(options, log),
+    options: {
+      version: version(),
+      capture: 'local',
+      captureAdvice: 'give a route an address of this host to listen on',
+      bindAddress: '127.0.0.1',
+      proxyPortRange: undefined,
+      metricsBindAddress: options.metricsBindAddress,
+      healthzBindAddress: options.healthzBindAddress,
+      syncPeriod: 30_000,
+      minSyncPeriod: 0,
+      limits: relayLimits(options),
+    },
+  } as const
+  return serve({ log, deps }, options)
+}
 
 const routesOf = ({ route }: OptionsOf<'sidecar'>, log: Log): Source => {
   try {

@@ -13,19 +13,37 @@ const vip = v.object({
   reason: text,
 })
 
-const endpoint = v.object({
-  endpoint: text,
-  state: v.picklist(['ready', 'terminating', 'not ready']),
-  eligible: v.boolean(),
-  active: number,
-  failures: number,
-})
+/** An older Usher says only that an endpoint is used, not for which clients. */
+const endpoint = v.pipe(
+  v.object({
+    endpoint: text,
+    state: v.picklist(['ready', 'terminating', 'not ready']),
+    eligible: v.boolean(),
+    clients: v.optional(text),
+    active: number,
+    failures: number,
+    resting: v.optional(v.boolean(), false),
+  }),
+  v.transform(({ clients, ...rest }) => ({
+    ...rest,
+    clients: clients ?? (rest.eligible ? 'all' : 'none'),
+  })),
+)
+
+const verdict = v.picklist(['forward', 'reject', 'drop'])
+const verdicts = v.object({ internal: verdict, external: verdict, node: verdict })
 
 const servicePort = v.object({
   servicePort: text,
   protocol: v.picklist(['TCP', 'UDP']),
   family: v.picklist(['IPv4', 'IPv6']),
   affinityMs: number,
+  verdicts: v.optional(verdicts, {
+    internal: 'forward',
+    external: 'forward',
+    node: 'forward',
+  }),
+  sourceRanges: v.optional(v.nullable(v.array(text)), null),
   vips: v.array(vip),
   endpoints: v.array(endpoint),
   active: number,
@@ -57,6 +75,7 @@ export const statusSchema: v.GenericSchema<unknown, StatusDocument> = v.object({
   healthy: v.boolean(),
   unhealthy: v.array(text),
   draining: v.boolean(),
+  node: v.optional(v.nullable(v.object({ name: text, zone: text })), null),
   source,
   problems: v.array(v.object({ object: text, field: text, message: text })),
   fds: v.object({ used: number, limit: number }),

@@ -1,35 +1,7 @@
-import type {
-  EndpointStatus,
-  ServicePortStatus,
-  StatusDocument,
-  VipStatus,
-} from '../observe/status.ts'
-import { aligned, columnWidths, styled, type Cell, type Cells } from './columns.ts'
+import type { ServicePortStatus, StatusDocument } from '../observe/status.ts'
+import { aligned, columnWidths, styled, type Cells } from './columns.ts'
+import { endpointRow, red, vipRow } from './status-rows.ts'
 import { bytesForPeople, count, forPeople, visible } from './words.ts'
-
-const red = (text: string): Cell => ({ text, style: 'red' })
-
-const vipRow = (vip: VipStatus): Cells => {
-  const how =
-    vip.capture === 'local'
-      ? 'on the VIP itself'
-      : vip.capture === 'none'
-        ? `proxy port ${vip.listen}`
-        : 'not captured'
-  const state = vip.reason === '' ? vip.state : `${vip.state}: ${vip.reason}`
-  const bad = vip.state === 'failed' || vip.state === 'not captured'
-  return [vip.kind, vip.vip, how, bad ? red(state) : state]
-}
-
-const endpointRow = (endpoint: EndpointStatus): Cells => [
-  '->',
-  endpoint.endpoint,
-  endpoint.eligible
-    ? endpoint.state
-    : { text: `${endpoint.state}, unused`, style: 'yellow' },
-  `${endpoint.active} active`,
-  endpoint.failures === 0 ? '0 failures' : red(count(endpoint.failures, 'failure')),
-]
 
 const figures = (port: ServicePortStatus): string =>
   [
@@ -44,23 +16,46 @@ const figures = (port: ServicePortStatus): string =>
     ...(port.affinityMs > 0 ? [`sticky for ${forPeople(port.affinityMs)}`] : []),
   ].join(', ')
 
+const ranges = (cidrs: readonly string[]): string =>
+  cidrs.length === 0
+    ? 'load-balancer IPs: for nobody, since all source ranges are of the other IP family'
+    : `load-balancer IPs: for clients from ${visible(cidrs.join(', '))} only`
+
+/** What clients of a ServicePort without a usable endpoint get; '' when it has some. */
+const unserved = ({ endpoints, verdicts }: ServicePortStatus): string => {
+  if (endpoints.some(({ eligible }) => eligible)) return ''
+  if (endpoints.length === 0) return '-> no endpoints: clients are refused'
+  return verdicts.internal === 'drop' || verdicts.external === 'drop'
+    ? '-> no usable endpoint on this node: clients are not served'
+    : '-> no usable endpoint: clients are refused'
+}
+
+const nodeRow = (node: StatusDocument['node']): Cells[] => {
+  if (node === null) return []
+  return [['node', node.zone === '' ? node.name : `${node.name}, zone ${node.zone}`]]
+}
+
 /** `key   value` lines at the top. */
 const header = (status: StatusDocument, now: number, colour: boolean): string[] => {
-  const { source, fds } = status
+  const { node, source, fds } = status
   const up = forPeople(now - Date.parse(status.startedAt))
   const read =
     source.lastGoodAt === undefined
-      ? 'not read yet'
-      : `last read ${forPeople(now - source.lastGoodAt)} ago`
+      ? 'no word from it yet'
+      : `last word ${forPeople(now - source.lastGoodAt)} ago`
   const rows: Cells[] = [
     ['usher', `${status.version}, ${status.mode}, up ${up} (since ${status.startedAt})`],
     status.healthy
       ? ['health', { text: 'ok', style: 'green' }]
       : ['health', red(`red: ${status.unhealthy.join('; ') || 'no reason given'}`)],
+    ...nodeRow(node),
     ['source', `${source.name}, ${source.synced ? read : `not synced, ${read}`}`],
   ]
   if (source.error !== '') rows.push(['', red(source.error)])
-  rows.push(['files', `${fds.used} of ${fds.limit} descriptors in use`])
+  rows.push([
+    'files',
+    `the relay holds ${fds.used} descriptors and may hold ${fds.limit}`,
+  ])
   if (status.acceptPaused)
     rows.push(['', red('no new connections are accepted until some are free')])
   if (status.draining)
@@ -74,10 +69,10 @@ const header = (status: StatusDocument, now: number, colour: boolean): string[] 
 const footer = (status: StatusDocument, colour: boolean): string[] => {
   const { servicePorts, problems } = status
   let active = 0
-  let unserved = 0
+  let idle = 0
   for (const port of servicePorts) {
     active += port.active
-    if (!port.endpoints.some(endpoint => endpoint.eligible)) unserved++
+    if (unserved(port) !== '') idle++
   }
   const lines = problems.map(({ object, field, message }) =>
     styled(
@@ -88,7 +83,7 @@ const footer = (status: StatusDocument, colour: boolean): string[] => {
   )
   const totals = [
     count(servicePorts.length, 'ServicePort'),
-    `${unserved} without usable endpoints`,
+    `${idle} without usable endpoints`,
     `${active} active`,
     count(problems.length, 'problem'),
   ]
@@ -105,7 +100,9 @@ export function* statusText(
   colour: boolean,
 ): Generator<string> {
   const { servicePorts } = status
-  const vipWidths = columnWidths(servicePorts.flatMap(port => port.vips.map(vipRow)))
+  const vipWidths = columnWidths(
+    servicePorts.flatMap(port => port.vips.map(vip => vipRow(vip, port))),
+  )
   const endpointWidths = columnWidths(
     servicePorts.flatMap(port => port.endpoints.map(endpointRow)),
   )
@@ -116,13 +113,14 @@ export function* statusText(
       '',
       styled(title, 'bold', colour),
       `  ${figures(port)}`,
-      ...port.vips.map(vip => aligned(vipRow(vip), vipWidths, '  ', colour)),
+      ...(port.sourceRanges === null ? [] : [`  ${ranges(port.sourceRanges)}`]),
+      ...port.vips.map(vip => aligned(vipRow(vip, port), vipWidths, '  ', colour)),
       ...port.endpoints.map(endpoint =>
         aligned(endpointRow(endpoint), endpointWidths, '  ', colour),
       ),
     ]
-    if (port.endpoints.length === 0)
-      lines.push(`  ${styled('-> no endpoints: clients are refused', 'yellow', colour)}`)
+    const none = unserved(port)
+    if (none !== '') lines.push(`  ${styled(none, 'yellow', colour)}`)
     if (port.lastError !== '')
       lines.push(`  ${styled(`last error: ${visible(port.lastError)}`, 'red', colour)}`)
     yield `${lines.join('\n')}\n`

@@ -19,12 +19,12 @@ const unbracketed = (text: string): string =>
   text.startsWith('[') && text.endsWith(']') ? text.slice(1, -1) : text
 
 /**
- * `ip:port` or, as kube-proxy has it, a bare IP that gets `defaultPort`. `off` is
- * undefined: don't listen at all.
+ * `ip:port` or, as kube-proxy has it, a bare IP that gets `defaultPort`. `off`
+ * and, as kube-proxy has it too, nothing are undefined: don't listen at all.
  */
 export const bindAddress = (defaultPort: number): Value<BindAddress | undefined> =>
   value('IP:PORT', text => {
-    if (text === 'off') return undefined
+    if (text === 'off' || text === '') return undefined
     const bare = canonicalIp(unbracketed(text))
     if (bare !== undefined) return { address: bare, port: defaultPort }
     const parts = splitHostPort(text, 0)

@@ -6,30 +6,27 @@ export interface CommandText {
   readonly description: string
   /** Complete command lines, each with what it does. */
   readonly examples: readonly (readonly [line: string, meaning: string])[]
-  /** The list flag without which the command has nothing to do, and what to say then. */
-  readonly needs?: { readonly flag: string; readonly message: string }
+  /** The flags of which it takes one to have something to do, and what to say then. */
+  readonly needs?: { readonly oneOf: readonly string[]; readonly message: string }
 }
 
 /** Every command, in the order help shows them. */
 export const commands = {
   run: {
-    summary: 'Proxy the Services described in manifest files.',
-    usage: '--manifests PATH... [flags]',
+    summary: 'Proxy the Services of a cluster, or of manifest files.',
+    usage: '[--manifests PATH...] [flags]',
     description:
-      'Reads Services and their endpoints from YAML or JSON files, listens for their ' +
-      'clients and spreads TCP connections and UDP flows over the endpoints. Files are ' +
-      'read again when they change; connections of what did not change are left alone. ' +
-      'SIGHUP reads them at once. SIGTERM or Ctrl-C lets open connections finish; a ' +
-      'second one ends Usher at once.',
+      'Takes the place of kube-proxy on a node: watches Services and their endpoints at ' +
+      'the API server, or reads them from YAML or JSON files, listens for their clients ' +
+      "and spreads TCP connections and UDP flows over the endpoints. kube-proxy's flags " +
+      'and configuration file are taken as they are. Connections of what did not change ' +
+      'are left alone. SIGHUP reads everything again. SIGTERM or Ctrl-C lets open ' +
+      'connections finish; a second one ends Usher at once.',
     examples: [
-      ['usher run --manifests deploy/examples/demo.yaml', 'one file'],
-      ['usher run --manifests services/ --capture none', 'a directory, proxy ports only'],
+      ['usher run --kubeconfig /etc/kubernetes/kubeconfig', 'the Services of a cluster'],
+      ['usher run --config /var/lib/kube-proxy/config.conf', 'as kube-proxy is set up'],
+      ['usher run --manifests deploy/examples/demo.yaml', 'the Services of a file'],
     ],
-    needs: {
-      flag: 'manifests',
-      message:
-        'no manifests given; name files or directories, like usher run --manifests deploy/examples/demo.yaml',
-    },
   },
   sidecar: {
     summary: 'Proxy a few fixed routes, such as the way to a database.',
@@ -46,7 +43,7 @@ export const commands = {
       ],
     ],
     needs: {
-      flag: 'route',
+      oneOf: ['route'],
       message:
         "no route given; say where to listen and where to go, like usher sidecar --route 'tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'",
     },
@@ -64,18 +61,20 @@ export const commands = {
     ],
   },
   check: {
-    summary: 'Say what is wrong with manifests and flags, without starting.',
-    usage: 'FILE... [flags of run]',
+    summary: 'Say what is wrong with files and flags, without starting.',
+    usage: '[FILE...] [flags of run]',
     description:
       'Reads manifests as `usher run` would and lists every problem with its file, ' +
-      'document and field. Takes the flags of `usher run` too, to check them. Exits 0 ' +
-      'when all is well, 1 when there are problems, 2 when it was called wrongly.',
+      'document and field. Takes the flags of `usher run` too, and its --config file, to ' +
+      'check them. Exits 0 when all is well, 1 when there are problems, 2 when it was ' +
+      'called wrongly.',
     examples: [
       ['usher check deploy/examples/demo.yaml', 'one file'],
       ['usher check services/ --drain-timeout 1m', 'a directory, and a flag'],
+      ['usher check --config config.conf', "kube-proxy's configuration file"],
     ],
     needs: {
-      flag: 'manifests',
+      oneOf: ['manifests', 'config'],
       message:
         'no files given; name files or directories, like usher check deploy/examples/demo.yaml',
     },

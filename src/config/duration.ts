@@ -1,3 +1,4 @@
+import { goDuration } from './go-duration.ts'
 import { badValue, value, type Value } from './value.ts'
 
 const hour = 3_600_000
@@ -61,4 +62,16 @@ export const durations: Value<readonly number[]> = value('DURATION,...', text =>
   if (steps.length > 16)
     throw badValue(text, `has ${steps.length} steps`, 'give 16 steps or fewer')
   return steps.map(step => parse(step.trim(), 1, '250ms'))
+})
+
+/** Any duration Go reads, kept as Go writes it; for what Usher passes on without use. */
+export const goSpan: Value<string> = value('DURATION', text => {
+  const written = goDuration(text)
+  if (written === undefined)
+    throw badValue(
+      text,
+      'is not a duration',
+      'give a number with a unit, like 30s or 1m30s',
+    )
+  return written
 })

@@ -1,21 +1,29 @@
 import { commandNames, commands, type Command, type CommandText } from './commands.ts'
-import type { Row } from './options.ts'
+import type { Row } from './row.ts'
 import { suggest } from './suggest.ts'
-import { readTokens, type Rows } from './tokens.ts'
-import { camelCase, defaultOf, rowsOf, type OptionsOf } from './typed.ts'
+import { readTokens, type Given } from './tokens.ts'
+import { acceptedBy, camelCase, defaultOf, type OptionsOf } from './typed.ts'
 import { UsageError } from './usage-error.ts'
 import { BadValue } from './value.ts'
 
-/** True when `--help` or `-h` is among the arguments, before any `--`. */
-export const wantsHelp = (args: readonly string[]): boolean => {
+const beforeDashes = (args: readonly string[]): readonly string[] => {
   const end = args.indexOf('--')
-  const flags = end === -1 ? args : args.slice(0, end)
-  return flags.includes('--help') || flags.includes('-h')
+  return end === -1 ? args : args.slice(0, end)
 }
 
-const valueOf = (
+/** True when `--help` or `-h` is among the arguments, before any `--`. */
+export const wantsHelp = (args: readonly string[]): boolean =>
+  beforeDashes(args).some(arg => arg === '--help' || arg === '-h')
+
+/** True when `--version` is among the arguments of a command that has it. */
+export const wantsVersion = (command: Command, args: readonly string[]): boolean =>
+  acceptedBy(command).some(([flag]) => flag === 'version') &&
+  beforeDashes(args).some(arg => /^--version(?:=(?:raw|true))?$/.test(arg))
+
+/** The value of a flag from its texts. Throws UsageError, naming what it came `from`. */
+export const valueOf = (
   command: Command,
-  flag: string,
+  from: string,
   row: Row,
   texts: readonly string[] | undefined,
 ): unknown => {
@@ -29,17 +37,63 @@ const valueOf = (
     return texts === undefined ? type.parse(last) : values.at(-1)
   } catch (error) {
     if (!(error instanceof BadValue)) throw error
-    throw new UsageError(`--${flag}: ${error.message}`, command)
+    throw new UsageError(`${from}: ${error.message}`, command)
   }
 }
 
-const rejectConflicts = (options: Partial<OptionsOf<'run'>>, command: Command): void => {
+/** Throws UsageError for options that exclude one another. */
+export const rejectConflicts = (
+  options: Partial<OptionsOf<'run'>>,
+  command: Command,
+): void => {
   const { minSyncPeriod = 0, syncPeriod = Number.POSITIVE_INFINITY } = options
   if (minSyncPeriod > syncPeriod)
     throw new UsageError(
       `--min-sync-period: ${minSyncPeriod}ms is longer than --sync-period, which is ${syncPeriod}ms; make it no longer`,
       command,
     )
+}
+
+const rejectTwoSources = (command: Command, given: Given): void => {
+  const [path] = given.get('manifests') ?? []
+  const other = ['kubeconfig', 'master'].find(
+    flag => (given.get(flag)?.at(-1) ?? '') !== '',
+  )
+  // `usher check` looks at files and tries flags; it has no source.
+  if (command !== 'run' || path === undefined || other === undefined) return
+  throw new UsageError(
+    `Services can't come both from manifests (${JSON.stringify(path)}) and from the API server (--${other}); leave one out`,
+    command,
+  )
+}
+
+export interface ReadOptions<C extends Command> {
+  /** The texts of the flags that were given. */
+  readonly given: ReadonlyMap<string, readonly string[]>
+  readonly options: OptionsOf<C>
+}
+
+/** As parseOptions, with what was given. */
+export const readOptions = <C extends Command>(
+  command: C,
+  args: readonly string[],
+): ReadOptions<C> => {
+  const rows = acceptedBy(command)
+  const given = readTokens(command, new Map(rows), args)
+  const values = rows.map(
+    ([flag, row]) =>
+      [flag, row, valueOf(command, `--${flag}`, row, given.get(flag))] as const,
+  )
+  const options = Object.fromEntries(
+    values.flatMap(([flag, { noEffect }, value]) =>
+      noEffect === undefined ? [[camelCase(flag), value]] : [],
+    ),
+  ) as OptionsOf<C>
+  const { needs }: CommandText = commands[command]
+  if (needs !== undefined && !needs.oneOf.some(flag => given.has(flag)))
+    throw new UsageError(needs.message, command)
+  rejectTwoSources(command, given)
+  return { given, options }
 }
 
 /**
@@ -51,19 +105,9 @@ export const parseOptions = <C extends Command>(
   command: C,
   args: readonly string[],
 ): OptionsOf<C> => {
-  const rows: Rows = new Map(rowsOf(command))
-  const given = readTokens(command, rows, args)
-  const options = Object.fromEntries(
-    [...rows].map(([flag, row]) => [
-      camelCase(flag),
-      valueOf(command, flag, row, given.get(flag)),
-    ]),
-  )
-  const { needs }: CommandText = commands[command]
-  if (needs !== undefined && !given.has(needs.flag))
-    throw new UsageError(needs.message, command)
+  const { options } = readOptions(command, args)
   rejectConflicts(options, command)
-  return options as OptionsOf<C>
+  return options
 }
 
 /** The error for a first argument that is no command. */

@@ -1,6 +1,8 @@
 import { parseArgs } from 'node:util'
 import type { Command } from './commands.ts'
-import { table, type Row } from './options.ts'
+import { parseBool } from './go-bool.ts'
+import { table } from './options.ts'
+import type { Row } from './row.ts'
 import { suggest } from './suggest.ts'
 import { UsageError } from './usage-error.ts'
 
@@ -30,12 +32,13 @@ const unknownFlag = (command: Command, rows: Rows, token: OptionToken): UsageErr
 
 const takeSwitch = (command: Command, flag: string, token: OptionToken): string => {
   const given = token.value ?? 'true'
-  if (given !== 'true' && given !== 'false')
+  const on = parseBool(given)
+  if (on === undefined)
     throw new UsageError(
       `--${flag}: ${JSON.stringify(given)} is neither true nor false; leave the value out to mean true`,
       command,
     )
-  return given
+  return String(on)
 }
 
 const takeValue = (
@@ -44,18 +47,23 @@ const takeValue = (
   type: { readonly metavar: string },
   token: OptionToken,
 ): string => {
-  const { value, inlineValue } = token
+  const { rawName, value, inlineValue } = token
   // parseArgs takes `--a --b` as the value `--b` of `--a`; a forgotten value is likelier.
-  if (value === undefined || (inlineValue !== true && /^-./.test(value)))
+  if (value === undefined || (inlineValue !== true && /^-[^\d.]/.test(value)))
     throw new UsageError(
       `--${flag}: the value is missing; give it as --${flag} ${type.metavar}`,
       command,
     )
-  return value
+  // Of `-v=2` parseArgs makes the value `=2`.
+  return rawName.startsWith('--') ? value : value.replace(/^=/, '')
 }
 
+const isOf = (row: Row, { name, rawName }: OptionToken): boolean =>
+  rawName.startsWith('--') || row.short === name
+
 const take = (command: Command, rows: Rows, token: OptionToken, given: Given): void => {
-  const row = token.rawName.startsWith('--') ? rows.get(token.name) : undefined
+  const named = rows.get(token.name)
+  const row = named !== undefined && isOf(named, token) ? named : undefined
   const negated = token.name.startsWith('no-') ? token.name.slice(3) : ''
   if (row !== undefined) {
     const texts = given.get(token.name) ?? []
@@ -69,6 +77,25 @@ const take = (command: Command, rows: Rows, token: OptionToken, given: Given): v
   } else throw unknownFlag(command, rows, token)
 }
 
+/** kube-proxy takes `--log_dir` for `--log-dir`. */
+const dashed = (rows: Rows, args: readonly string[]): string[] => {
+  const end = args.indexOf('--')
+  return args.map((arg, index) => {
+    const [name = ''] = /^--[^=]+/.exec(arg) ?? []
+    const known = name.replaceAll('_', '-')
+    const isFlag = (end === -1 || index < end) && rows.has(known.slice(2))
+    return isFlag ? known + arg.slice(name.length) : arg
+  })
+}
+
+const stray = (text: string, before: string | undefined): string => {
+  const hint =
+    before !== undefined && parseBool(text) !== undefined
+      ? `; to give it to ${before}, write ${before}=${text}`
+      : ''
+  return `unexpected argument ${JSON.stringify(text)}${hint}`
+}
+
 /**
  * Sorts arguments by flag. Throws UsageError for a flag the command does not have, a
  * value that is missing and an argument that belongs to no flag.
@@ -79,14 +106,17 @@ export const readTokens = (
   args: readonly string[],
 ): Given => {
   const options = Object.fromEntries(
-    [...rows].map(([flag, { type }]) => [
+    [...rows].map(([flag, { type, short }]) => [
       flag,
-      { type: type.kind === 'switch' ? ('boolean' as const) : ('string' as const) },
+      {
+        type: type.kind === 'switch' ? ('boolean' as const) : ('string' as const),
+        ...(short === undefined ? {} : { short }),
+      },
     ]),
   )
   // Not strict: parseArgs would stop at the first fault in words of its own.
   const { tokens } = parseArgs({
-    args: [...args],
+    args: dashed(rows, args),
     options,
     strict: false,
     allowPositionals: true,
@@ -94,12 +124,17 @@ export const readTokens = (
   })
   const given: Given = new Map()
   const bare = [...rows].find(([, row]) => row.positional === true)?.[0]
+  let lastSwitch: string | undefined
   for (const token of tokens) {
     if (token.kind === 'option') take(command, rows, token, given)
-    if (token.kind !== 'positional') continue
-    if (bare === undefined)
-      throw new UsageError(`unexpected argument ${JSON.stringify(token.value)}`, command)
-    given.set(bare, [...(given.get(bare) ?? []), token.value])
+    if (token.kind === 'positional') {
+      const mistaken = lastSwitch !== undefined && parseBool(token.value) !== undefined
+      if (bare === undefined || mistaken)
+        throw new UsageError(stray(token.value, lastSwitch), command)
+      given.set(bare, [...(given.get(bare) ?? []), token.value])
+    }
+    lastSwitch =
+      token.kind === 'option' && token.value === undefined ? token.rawName : undefined
   }
   return given
 }

@@ -1,5 +1,6 @@
 import type { Command } from './commands.ts'
-import { table, type Row } from './options.ts'
+import { table } from './options.ts'
+import type { Row } from './row.ts'
 import type { List, Switch, Value } from './value.ts'
 
 export type Flag = keyof typeof table
@@ -16,8 +17,13 @@ type Parsed<Type> = Type extends Switch
       ? readonly T[]
       : never
 
+/** A flag without effect has no option: nothing could be done with it. */
 type FlagOf<C extends Command> = {
-  [F in Flag]: C extends (typeof table)[F]['commands'][number] ? F : never
+  [F in Flag]: (typeof table)[F] extends { readonly noEffect: string }
+    ? never
+    : C extends (typeof table)[F]['commands'][number]
+      ? F
+      : never
 }[Flag]
 
 /** What command `C` is called with: `OptionsOf<'run'>['drainTimeout']` is a number. */
@@ -35,9 +41,15 @@ export type SharedOptions = Pick<OptionsOf<'run'>, SharedKey>
 export const camelCase = (flag: string): string =>
   flag.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase())
 
-/** The rows of one command, in the table's order. */
-export const rowsOf = (command: Command): readonly (readonly [string, Row])[] =>
+export type Rows = readonly (readonly [flag: string, row: Row])[]
+
+/** All that one command takes, in the table's order. */
+export const acceptedBy = (command: Command): Rows =>
   Object.entries<Row>(table).filter(([, row]) => row.commands.includes(command))
+
+/** The rows of one command that do something, in the table's order. */
+export const rowsOf = (command: Command): Rows =>
+  acceptedBy(command).filter(([, row]) => row.noEffect === undefined)
 
 export const defaultOf = (row: Row, command: Command): string =>
   row.defaultFor?.[command] ?? row.default

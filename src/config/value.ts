@@ -51,6 +51,9 @@ export const text = (metavar: string): Value<string> =>
     return given
   })
 
+/** Any text, the empty one too: DaemonSets pass flags whose variables are empty. */
+export const anyText = (metavar: string): Value<string> => value(metavar, given => given)
+
 /** One of the words in `choices`. */
 export const oneOf = <const T extends string>(choices: readonly T[]): Value<T> =>
   value(choices.join('|'), given => {
@@ -60,10 +63,18 @@ export const oneOf = <const T extends string>(choices: readonly T[]): Value<T> =
     return found
   })
 
+/** One of the words in `choices`, or nothing at all. */
+export const oneOfOrNothing = <const T extends string>(
+  choices: readonly T[],
+): Value<T | ''> => {
+  const { metavar, parse } = oneOf(choices)
+  return value(metavar, given => (given === '' ? '' : parse(given)))
+}
+
 /** A whole decimal number from `lowest` to `highest`. */
 export const integer = (lowest: number, highest: number): Value<number> =>
   value('NUMBER', given => {
-    const number = /^\d{1,15}$/.test(given) ? Number(given) : Number.NaN
+    const number = /^-?\d{1,15}$/.test(given) ? Number(given) : Number.NaN
     if (!(number >= lowest && number <= highest))
       throw badValue(
         given,

@@ -1,6 +1,9 @@
-import { bindKey } from '../relay/counters.ts'
-import type { RelayEndpoint, RelayListener } from '../relay/relay.ts'
-import { familyOf, isWildcard, wildcardOf } from '../util/ip.ts'
+import type { Protocol } from '../model/service.ts'
+import type { Bind, RelayEndpoint, RelayListener } from '../relay/relay.ts'
+import { listDiff } from '../util/list-diff.ts'
+import { forEachYielding } from '../util/yielding.ts'
+import { bindsOf, EdgeIndex, type Edges } from './edge-index.ts'
+import { cutRings } from './rings.ts'
 
 /** An endpoint that was left out because it leads back to its own listener. */
 export interface Loop {
@@ -8,63 +11,116 @@ export interface Loop {
   readonly endpoint: RelayEndpoint
 }
 
-/** Services in a row, each the other's endpoint; nobody has so many in earnest. */
-const mostHops = 64
+export interface WithoutLoops {
+  readonly listeners: readonly RelayListener[]
+  readonly loops: readonly Loop[]
+}
+
+interface Cut {
+  readonly from: RelayListener
+  readonly keys: ReadonlySet<string>
+  readonly listener: RelayListener
+}
+
+const protocols: readonly Protocol[] = ['TCP', 'UDP']
 
 /**
  * Leaves out the endpoints through which a connection or datagram would come back to a
  * listener that it has passed: it would go round until descriptors run out. A Service may
  * have another one's VIP for an endpoint; only what closes a ring goes.
  *
- * `isLocal` says whether an address is this host's, for listeners on a wildcard.
+ * Costs what changed since the last time; a listener that did not is the same object.
  */
-export const withoutLoops = (
-  listeners: readonly RelayListener[],
-  isLocal: (address: string) => boolean,
-): { readonly listeners: readonly RelayListener[]; readonly loops: readonly Loop[] } => {
-  const byBind = listenersByBind(listeners)
-  const next = ({ protocol }: RelayListener, endpoint: RelayEndpoint) => {
-    const exact = byBind.get(`${protocol} ${bindKey(endpoint)}`)
-    if (exact !== undefined) return exact
-    const wild = byBind.get(`${protocol} ${bindKey(onWildcard(endpoint))}`)
-    return wild !== undefined && isLocal(endpoint.address) ? wild : undefined
-  }
-  const loops: Loop[] = []
-  const settled = new Map<RelayListener, RelayListener>()
-  const passing = new Set<RelayListener>()
-  const settle = (listener: RelayListener): void => {
-    passing.add(listener)
-    const kept = listener.endpoints.filter(endpoint => {
-      const target = next(listener, endpoint)
-      if (target === undefined) return true
-      const tooFar = passing.size >= mostHops
-      if (!passing.has(target) && !settled.has(target) && !tooFar) settle(target)
-      if (settled.has(target)) return true
-      loops.push({ listener, endpoint })
-      return false
-    })
-    passing.delete(listener)
-    const whole = kept.length === listener.endpoints.length
-    settled.set(listener, whole ? listener : { ...listener, endpoints: kept })
-  }
-  for (const listener of listeners) if (!settled.has(listener)) settle(listener)
-  return { listeners: listeners.map(one => settled.get(one) ?? one), loops }
-}
+export class LoopCutter {
+  readonly #indexes: Readonly<Record<Protocol, EdgeIndex>>
+  readonly #byId = new Map<string, RelayListener>()
+  #listeners: readonly RelayListener[] = []
+  /** Of the listeners that have any. */
+  readonly #edges = new Map<string, Edges>()
+  #cuts: ReadonlyMap<string, Cut> = new Map()
 
-const listenersByBind = (
-  listeners: readonly RelayListener[],
-): ReadonlyMap<string, RelayListener> => {
-  const byBind = new Map<string, RelayListener>()
-  for (const listener of listeners) {
-    for (const bind of listener.binds) {
-      const key = isWildcard(bind.address) ? bindKey(onWildcard(bind)) : bindKey(bind)
-      byBind.set(`${listener.protocol} ${key}`, listener)
+  /** `isLocal`: whether an address is this host's, for listeners on a wildcard. */
+  constructor(isLocal: (address: string) => boolean) {
+    this.#indexes = { TCP: new EdgeIndex(isLocal), UDP: new EdgeIndex(isLocal) }
+  }
+
+  async cut(listeners: readonly RelayListener[]): Promise<WithoutLoops> {
+    const { before, after } = listDiff(this.#listeners, listeners)
+    const wanted = new Set(after.map(({ id }) => id))
+    const gone = before.filter(({ id }) => !wanted.has(id))
+    const changed = after.filter(listener => this.#byId.get(listener.id) !== listener)
+    const stale = await this.#reindex(gone, changed)
+    await forEachYielding(stale, id => this.#link(id))
+    this.#listeners = listeners
+    this.#cuts = this.#cutRings()
+    if (this.#cuts.size === 0) return { listeners, loops: [] }
+    return {
+      listeners: listeners.map(one => this.#cuts.get(one.id)?.listener ?? one),
+      loops: [...this.#cuts.values()].flatMap(loopsOf),
     }
   }
-  return byBind
+
+  /** Answers the ids of the listeners whose edges may have changed with that. */
+  async #reindex(
+    gone: readonly RelayListener[],
+    changed: readonly RelayListener[],
+  ): Promise<ReadonlySet<string>> {
+    const moved = new Set([...gone, ...changed].map(({ id }) => id))
+    const stale = new Set(moved)
+    for (const [id, edges] of this.#edges) {
+      for (const target of edges.values()) if (moved.has(target)) stale.add(id)
+    }
+    const fresh: Record<Protocol, Bind[]> = { TCP: [], UDP: [] }
+    await forEachYielding(changed, listener => {
+      const index = this.#indexes[listener.protocol]
+      for (const bind of bindsOf(listener)) {
+        if (!index.hasBind(bind)) fresh[listener.protocol].push(bind)
+      }
+    })
+    await forEachYielding(moved, id => {
+      const old = this.#byId.get(id)
+      if (old !== undefined) this.#indexes[old.protocol].remove(old)
+      this.#byId.delete(id)
+    })
+    await forEachYielding(changed, listener => {
+      this.#byId.set(listener.id, listener)
+      this.#indexes[listener.protocol].add(listener)
+    })
+    for (const protocol of protocols) {
+      for (const id of this.#indexes[protocol].candidates(fresh[protocol])) stale.add(id)
+    }
+    return stale
+  }
+
+  #link(id: string): void {
+    const listener = this.#byId.get(id)
+    const edges = listener && this.#indexes[listener.protocol].edgesOf(listener)
+    if (edges === undefined || edges.size === 0) this.#edges.delete(id)
+    else this.#edges.set(id, edges)
+  }
+
+  #cutRings(): ReadonlyMap<string, Cut> {
+    const cuts = new Map<string, Cut>()
+    for (const [id, keys] of cutRings(this.#edges)) {
+      const from = this.#byId.get(id)
+      if (from === undefined) continue
+      const before = this.#cuts.get(id)
+      const same = before?.from === from && sameKeys(before.keys, keys)
+      cuts.set(id, same ? before : cutOf(from, keys))
+    }
+    return cuts
+  }
 }
 
-const onWildcard = ({ address, port }: { address: string; port: number }) => ({
-  address: wildcardOf(familyOf(address) ?? 'IPv4'),
-  port,
-})
+const sameKeys = (a: ReadonlySet<string>, b: ReadonlySet<string>): boolean =>
+  a.size === b.size && [...a].every(key => b.has(key))
+
+const cutOf = (from: RelayListener, keys: ReadonlySet<string>): Cut => {
+  const endpoints = from.endpoints.filter(({ key }) => !keys.has(key))
+  return { from, keys, listener: { ...from, endpoints } }
+}
+
+const loopsOf = ({ from, keys }: Cut): readonly Loop[] =>
+  from.endpoints
+    .filter(({ key }) => keys.has(key))
+    .map(endpoint => ({ listener: from, endpoint }))

@@ -1,24 +1,45 @@
-import type { Registry } from '../model/registry.ts'
+import { channel } from 'node:diagnostics_channel'
+import { setImmediate } from 'node:timers/promises'
+import type { CheckedOut, Registry } from '../model/registry.ts'
 import type { Change } from '../model/service.ts'
 import type { Problem, Snapshot } from '../model/snapshot.ts'
 import type { SourceSink } from '../source/source.ts'
 import type { Clock } from '../util/clock.ts'
-import { ipFamilies } from '../util/ip.ts'
+import { ipFamilies, type IpFamily } from '../util/ip.ts'
 import { SyncRunner } from '../util/sync-runner.ts'
+
+/** Hears what becomes of the wanted state: health and metrics. */
+export interface SyncObserver {
+  /** A wanted state of the family waits to be applied. */
+  queued(family: IpFamily): void
+  /** It has been; `triggerTimes` are epoch milliseconds of the changes in it. */
+  applied(
+    family: IpFamily,
+    sync: { readonly seconds: number; readonly triggerTimes: readonly number[] },
+  ): void
+}
 
 export interface ReconcilerDeps {
   readonly clock: Clock
   readonly registry: Registry
   /** Makes the world equal to the snapshots. */
   readonly sync: (snapshots: readonly Snapshot[]) => Promise<void>
-  readonly health: { queued(): void; applied(): void }
+  readonly observers: readonly SyncObserver[]
   readonly failed: (error: unknown) => void
   /** Told before each sync what cannot be honoured. */
   readonly problems: (problems: readonly Problem[]) => void
+  /** Told what a sync took in that was not there before. */
+  readonly taken: (changes: CheckedOut) => void
   /** Milliseconds; see `SyncRunner`. */
   readonly minMs: number
   readonly maxMs: number
 }
+
+/** Milliseconds of rebuilding before connections get their turn. */
+const rebuildSliceMs = 5
+
+/** Says when a sync has come into effect, to whoever measures. */
+const appliedChannel = channel('usher:applied')
 
 /**
  * Keeps what is served equal to what the source wants. Level-triggered: each sync is
@@ -30,6 +51,8 @@ export class Reconciler implements SourceSink {
   readonly #runner: SyncRunner
   #sourceProblems: readonly Problem[] = []
   #complete = false
+  /** Trigger times of changes that no sync has brought into effect yet. */
+  #triggerTimes: readonly number[] = []
   readonly #firstSync: Promise<void>
   #firstSyncDone: () => void = () => {}
 
@@ -79,18 +102,49 @@ export class Reconciler implements SourceSink {
 
   #request(): void {
     if (!this.#complete) return
-    this.#deps.health.queued()
+    this.#queued()
     this.#runner.request()
   }
 
+  #queued(): void {
+    for (const family of ipFamilies)
+      for (const observer of this.#deps.observers) observer.queued(family)
+  }
+
   async #sync(): Promise<void> {
-    const { health, sync, problems } = this.#deps
+    const { clock, registry, sync, problems, taken } = this.#deps
+    const started = clock.now()
+    await this.#rebuild()
     const wanted = this.snapshots()
+    const changes = registry.checkout()
+    this.#triggerTimes = [...this.#triggerTimes, ...changes.triggerTimes]
+    taken(changes)
     problems(this.allProblems())
     await sync(wanted)
-    health.applied()
+    this.#applied((clock.now() - started) / 1000)
     // What came meanwhile waits for the next run.
-    if (this.snapshots().some((snapshot, i) => snapshot !== wanted[i])) health.queued()
+    const { services, endpoints } = registry.pending()
+    if (services + endpoints > 0) this.#queued()
     this.#firstSyncDone()
+  }
+
+  /** In slices: 10 000 Services at once would hold up every connection. */
+  async #rebuild(): Promise<void> {
+    const { clock, registry } = this.#deps
+    for (;;) {
+      const until = clock.now() + rebuildSliceMs
+      if (registry.rebuild(() => clock.now() < until)) return
+      await setImmediate()
+    }
+  }
+
+  #applied(seconds: number): void {
+    const triggerTimes = this.#triggerTimes
+    this.#triggerTimes = []
+    for (const family of ipFamilies)
+      for (const observer of this.#deps.observers)
+        observer.applied(family, { seconds, triggerTimes })
+    if (appliedChannel.hasSubscribers)
+      appliedChannel.publish({ atEpochMs: Date.now(), triggerTimes })
   }
 }

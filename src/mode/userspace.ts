@@ -1,15 +1,19 @@
 import type { Capture, Placement } from '../capture/capture.ts'
 import type { Endpoint, Problem, Snapshot } from '../model/snapshot.ts'
-import { bindKey } from '../relay/counters.ts'
-import type { Bind, Relay, RelayEndpoint, RelayListener } from '../relay/relay.ts'
+import type { Relay, RelayEndpoint, RelayListener } from '../relay/relay.ts'
 import { joinHostPort } from '../util/ip.ts'
-import { type Loop, withoutLoops } from './loops.ts'
+import { KeyedList } from '../util/keyed-list.ts'
+import { relayFronts } from './fronts.ts'
+import { type Loop, LoopCutter } from './loops.ts'
 
 /** The userspace mode: a capture that says where to listen, and a relay that does. */
 export class UserspaceMode {
   readonly #capture: Capture
   readonly #relay: Relay
-  readonly #isLocal: (address: string) => boolean
+  readonly #loops: LoopCutter
+  readonly #listeners = new KeyedList<Placement, RelayListener>(
+    ({ listenerId }) => listenerId,
+  )
   #placements: readonly Placement[] = []
   #problems: readonly Problem[] = []
 
@@ -17,7 +21,7 @@ export class UserspaceMode {
   constructor(capture: Capture, relay: Relay, isLocal: (address: string) => boolean) {
     this.#capture = capture
     this.#relay = relay
-    this.#isLocal = isLocal
+    this.#loops = new LoopCutter(isLocal)
   }
 
   /** How each VIP of the last sync is served. */
@@ -30,30 +34,28 @@ export class UserspaceMode {
     return this.#problems
   }
 
-  /** Makes listeners and endpoints equal to the wanted state of all families. */
+  /**
+   * Makes listeners and endpoints equal to the wanted state of all families. Costs what
+   * changed, by `===` of ServicePorts; calls don't overlap.
+   */
   async sync(snapshots: readonly Snapshot[]): Promise<void> {
     const servicePorts = snapshots.flatMap(({ servicePorts: all }) => [...all.values()])
     this.#placements = await this.#capture.place(servicePorts)
-    const wanted = this.#placements.map(listenerOf)
-    const { listeners, loops } = withoutLoops(wanted, this.#isLocal)
+    const wanted = await this.#listeners.update(this.#placements, listenerOf)
+    const { listeners, loops } = await this.#loops.cut(wanted)
     this.#problems = loops.map(loopProblem)
     await this.#relay.apply(listeners)
   }
 }
 
-const listenerOf = ({ servicePort, listenerId, vips }: Placement): RelayListener => ({
-  id: listenerId,
-  name: servicePort.name,
-  protocol: servicePort.protocol,
-  binds: uniqueBinds(vips.flatMap(({ binds }) => binds)),
-  endpoints: servicePort.reachable.map(relayEndpoint),
-  affinityMs: servicePort.affinityMs,
+const listenerOf = (placement: Placement): RelayListener => ({
+  id: placement.listenerId,
+  name: placement.servicePort.name,
+  protocol: placement.servicePort.protocol,
+  fronts: relayFronts(placement),
+  endpoints: placement.servicePort.reachable.map(relayEndpoint),
+  affinityMs: placement.servicePort.affinityMs,
 })
-
-/** VIPs without an address of their own share the ServicePort's one proxy port. */
-const uniqueBinds = (binds: readonly Bind[]): Bind[] => [
-  ...new Map(binds.map(bind => [bindKey(bind), bind])).values(),
-]
 
 const relayEndpoint = ({ address, port }: Endpoint): RelayEndpoint => ({
   key: joinHostPort(address, port),

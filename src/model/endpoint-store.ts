@@ -9,23 +9,33 @@ export class EndpointStore {
   /** Which Service a slice was filed under, by `namespace/name` of the slice. */
   readonly #serviceOf = new Map<string, string>()
 
+  /** By `namespace/name` of the slice. */
+  get(id: string): EndpointSlice | undefined {
+    const service = this.#serviceOf.get(id)
+    return service === undefined ? undefined : this.#byService.get(service)?.get(id)
+  }
+
   /** In no order. */
   slicesOf(service: string): readonly EndpointSlice[] {
     return [...(this.#byService.get(service)?.values() ?? [])]
   }
 
+  /** The Services with a slice for which `holds`. */
+  servicesWith(holds: (slice: EndpointSlice) => boolean): readonly string[] {
+    const found: string[] = []
+    for (const [service, slices] of this.#byService) {
+      if ([...slices.values()].some(holds)) found.push(service)
+    }
+    return found
+  }
+
   /**
-   * Takes in a slice, or with undefined forgets it. Returns the Services, by
-   * `namespace/name`, whose endpoints that may change: two when its label moved on.
+   * Takes in a slice by its `namespace/name`, or with undefined forgets it. Returns the
+   * Services whose endpoints that may change: two when its label moved on.
    */
-  set(
-    namespace: string,
-    name: string,
-    slice: EndpointSlice | undefined,
-  ): readonly string[] {
-    const id = `${namespace}/${name}`
+  set(id: string, slice: EndpointSlice | undefined): readonly string[] {
     const before = this.#serviceOf.get(id)
-    const after = slice && `${namespace}/${slice.serviceName}`
+    const after = slice && `${slice.namespace}/${slice.serviceName}`
     if (before !== undefined && before !== after) this.#remove(before, id)
     if (slice !== undefined && after !== undefined) this.#add(after, id, slice)
     return [before, after].filter(service => service !== undefined)

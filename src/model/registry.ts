@@ -1,29 +1,65 @@
-import type { IpFamily } from '../util/ip.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { ipFamilies, type IpFamily } from '../util/ip.ts'
+import { ChangeTracker, type CheckedOut, type PendingChanges } from './change-tracker.ts'
 import { EndpointStore } from './endpoint-store.ts'
-import type { Change, Service } from './service.ts'
-import { buildServicePorts } from './service-ports.ts'
+import { PublishedMap } from './published-map.ts'
+import { sameSlice } from './same.ts'
+import type { Change, EndpointSlice, Node, Service, ServiceCIDR } from './service.ts'
+import { healthCheckOf } from './service-health.ts'
+import { buildServicePorts, type Here } from './service-ports.ts'
 import { serviceProblems } from './service-problems.ts'
-import type { Problem, ServicePort, Snapshot } from './snapshot.ts'
-import { SnapshotTable } from './snapshot-table.ts'
+import type { Problem, Snapshot } from './snapshot.ts'
+import { SnapshotTable, type BuiltService } from './snapshot-table.ts'
+import type { SortedMap } from './sorted-map.ts'
 import { VipClaims } from './vip-claims.ts'
+
+export type { CheckedOut, PendingChanges } from './change-tracker.ts'
+
+export interface RegistryOptions {
+  /**
+   * The Node this runs on: its endpoints are local, its zone counts for hints, and no
+   * other Node is looked at. '', the default, when that is unknown; then no endpoint is
+   * local, and a policy Local leads nowhere.
+   */
+  readonly nodeName?: string
+  /** Epoch milliseconds; what was triggered before is not measured. Default 0. */
+  readonly startedAt?: number
+}
+
+/** Services in one step of a rebuild; a step is not interrupted. */
+const claimsAtOnce = 64
+const builtAtOnce = 256
+
+const always = (): boolean => true
 
 /**
  * Merges Services and EndpointSlices into one snapshot per IP family. The same objects
  * give the same snapshots in whatever order, and however often, they arrived.
  *
  * `apply` only files objects; the first look at a snapshot or at the problems rebuilds
- * the Services that changed since the last one. So a burst of changes costs one rebuild.
+ * the Services that changed since the last one, as far as `rebuild` has not yet. So a
+ * burst of changes costs one rebuild.
  */
 export class Registry {
   readonly #services = new Map<string, Service>()
   readonly #endpoints = new EndpointStore()
   readonly #claims = new VipClaims()
   readonly #table = new SnapshotTable()
-  readonly #problemsOf = new Map<string, readonly Problem[]>()
-  /** Services to rebuild: because of themselves, or of their slices. */
-  readonly #changedServices = new Set<string>()
-  readonly #changedEndpoints = new Set<string>()
+  readonly #problemsOf = new PublishedMap<readonly Problem[]>(isDeepStrictEqual)
+  readonly #serviceCIDRs = new Map<string, ServiceCIDR>()
+  readonly #changes: ChangeTracker
+  /** Services whose claims are to be decided, and then those to be built. */
+  readonly #unclaimed = new Set<string>()
+  readonly #unbuilt = new Set<string>()
+  #node: Node | undefined
+  #here: Here
   #problems: readonly Problem[] = []
+  #problemsFrom: SortedMap<readonly Problem[]> | undefined
+
+  constructor({ nodeName = '', startedAt = 0 }: RegistryOptions = {}) {
+    this.#changes = new ChangeTracker(startedAt)
+    this.#here = { nodeName, zone: '', addresses: [] }
+  }
 
   /** Takes in a batch as one. Deleting what is not there is no error. */
   apply(changes: readonly Change[]): void {
@@ -32,19 +68,31 @@ export class Registry {
         case 'Service':
           this.#fileService(`${change.namespace}/${change.name}`, change.object)
           break
-        case 'EndpointSlice': {
-          const { namespace, name, object } = change
-          for (const service of this.#endpoints.set(namespace, name, object)) {
-            this.#changedEndpoints.add(service)
-          }
+        case 'EndpointSlice':
+          this.#fileSlice(`${change.namespace}/${change.name}`, change.object)
           break
-        }
         case 'Node':
+          this.#fileNode(change.name, change.object)
+          break
         case 'ServiceCIDR':
-          // Nothing in a snapshot depends on Nodes until topology reads zones.
+          if (change.object === undefined) this.#serviceCIDRs.delete(change.name)
+          else this.#serviceCIDRs.set(change.name, change.object)
           break
       }
     }
+  }
+
+  /**
+   * Does a part of what the next look at a snapshot would have to: at least a step, and
+   * on for as long as `mayGoOn` says. True when nothing is left.
+   */
+  rebuild(mayGoOn: () => boolean = always): boolean {
+    while (this.#unclaimed.size > 0 || this.#unbuilt.size > 0) {
+      if (this.#unclaimed.size > 0) this.#decideClaims()
+      else this.#build(mayGoOn)
+      if (!mayGoOn()) break
+    }
+    return this.#unclaimed.size === 0 && this.#unbuilt.size === 0
   }
 
   /**
@@ -52,48 +100,121 @@ export class Registry {
    * changed, and the same ServicePort objects in it where nothing of theirs did.
    */
   snapshot(family: IpFamily): Snapshot {
-    this.#rebuild()
+    this.rebuild()
     return this.#table.get(family)
   }
 
-  /** What Services ask for and cannot have now, in the order of their names. */
+  /**
+   * What Services ask for and cannot have now, in the order of their names. The same
+   * list as the last time when nothing of it changed.
+   */
   problems(): readonly Problem[] {
-    this.#rebuild()
+    this.rebuild()
+    const current = this.#problemsOf.publish()
+    if (this.#problemsFrom !== current) this.#problems = [...current.values()].flat()
+    this.#problemsFrom = current
     return this.#problems
   }
 
+  /** This Node, as far as it was told. */
+  node(): Node | undefined {
+    return this.#node
+  }
+
+  /** Where the cluster takes ClusterIPs from: canonical, sorted, each once. */
+  serviceCIDRs(): readonly string[] {
+    const all = [...this.#serviceCIDRs.values()].flatMap(({ cidrs }) => cidrs)
+    return [...new Set(all)].toSorted()
+  }
+
+  /** What came since the last checkout and is not in effect yet. */
+  pending(): PendingChanges {
+    return this.#changes.pending()
+  }
+
+  /** To be called with the snapshots that bring what came since the last time into effect. */
+  checkout(): CheckedOut {
+    return this.#changes.checkout()
+  }
+
   #fileService(key: string, service: Service | undefined): void {
+    const before = this.#services.get(key)
+    if (isDeepStrictEqual(before, service)) return
     if (service === undefined) this.#services.delete(key)
     else this.#services.set(key, service)
-    this.#changedServices.add(key)
+    this.#changes.service(key, before, service)
+    this.#unclaimed.add(key)
   }
 
-  #rebuild(): void {
-    if (this.#changedServices.size === 0 && this.#changedEndpoints.size === 0) return
+  #fileSlice(id: string, slice: EndpointSlice | undefined): void {
+    const before = this.#endpoints.get(id)
+    if (before === slice || (before && slice && sameSlice(before, slice))) return
+    this.#changes.slice(id, slice)
+    for (const service of this.#endpoints.set(id, slice)) this.#unbuilt.add(service)
+  }
+
+  #fileNode(name: string, node: Node | undefined): void {
+    const { nodeName, ...before } = this.#here
+    if (nodeName === '' || name !== nodeName) return
+    this.#node = node
+    const { zone = '', addresses = [] } = node ?? {}
+    this.#here = { nodeName, zone, addresses }
+    if (zone !== before.zone) {
+      for (const service of this.#endpoints.servicesWith(hasZoneHints)) {
+        this.#unbuilt.add(service)
+      }
+    }
+    if (isDeepStrictEqual(addresses, before.addresses)) return
+    for (const [key, { sourceRanges }] of this.#services) {
+      if (sourceRanges !== undefined) this.#unbuilt.add(key)
+    }
+  }
+
+  /** In any order: who has a VIP depends on all that claim it, not on who came first. */
+  #decideClaims(): void {
     const changed = new Map<string, Service | undefined>()
-    for (const key of this.#changedServices) changed.set(key, this.#services.get(key))
-    const affected = this.#claims.update(changed)
-    const dirty = new Set([...affected, ...this.#changedEndpoints])
-    this.#table.replace([...dirty].map(key => [key, this.#portsOf(key)]))
-    for (const key of affected) this.#findProblems(key)
-    this.#problems = [...this.#problemsOf]
-      .toSorted(([a], [b]) => (a < b ? -1 : 1))
-      .flatMap(([, problems]) => problems)
-    this.#changedServices.clear()
-    this.#changedEndpoints.clear()
+    for (const key of this.#unclaimed) {
+      changed.set(key, this.#services.get(key))
+      this.#unclaimed.delete(key)
+      if (changed.size >= claimsAtOnce) break
+    }
+    for (const key of this.#claims.update(changed)) this.#unbuilt.add(key)
   }
 
-  #portsOf(key: string): readonly ServicePort[] {
+  #build(mayGoOn: () => boolean): void {
+    const built: BuiltService[] = []
+    const problems = new Map<string, readonly Problem[] | undefined>()
+    for (const key of this.#unbuilt) {
+      this.#unbuilt.delete(key)
+      built.push(this.#builtOf(key))
+      problems.set(key, this.#findProblems(key))
+      if (built.length >= builtAtOnce || !mayGoOn()) break
+    }
+    this.#table.replace(built)
+    this.#problemsOf.edit(problems)
+  }
+
+  #builtOf(key: string): BuiltService {
     const service = this.#services.get(key)
-    if (service === undefined) return []
+    const nothing = { IPv4: undefined, IPv6: undefined }
+    if (service === undefined) return { key, servicePorts: [], healthChecks: nothing }
     const won = this.#claims.wonBy(key)
-    return buildServicePorts(service, won, this.#endpoints.slicesOf(key))
+    const slices = this.#endpoints.slicesOf(key)
+    const servicePorts = buildServicePorts(service, won, slices, this.#here)
+    const checkIn = (family: IpFamily) =>
+      healthCheckOf(service, servicePorts, family, this.#here.nodeName)
+    const [IPv4, IPv6] = ipFamilies.map(checkIn)
+    return { key, servicePorts, healthChecks: { IPv4, IPv6 } }
   }
 
-  #findProblems(key: string): void {
+  /** Undefined when there are none. */
+  #findProblems(key: string): readonly Problem[] | undefined {
     const service = this.#services.get(key)
-    const problems = service ? serviceProblems(service, this.#claims.lostBy(key)) : []
-    if (problems.length > 0) this.#problemsOf.set(key, problems)
-    else this.#problemsOf.delete(key)
+    if (service === undefined) return undefined
+    const problems = serviceProblems(service, this.#claims.lostBy(key))
+    return problems.length > 0 ? problems : undefined
   }
 }
+
+const hasZoneHints = ({ endpoints }: EndpointSlice): boolean =>
+  endpoints.some(({ zoneHints }) => zoneHints.length > 0)

@@ -1,14 +1,14 @@
 import type { Claim } from './claim.ts'
 import type { EndpointSlice, Service } from './service.ts'
-import {
-  servicePortName,
-  type Endpoint,
-  type ServicePort,
-  type Target,
-  type Vip,
-} from './snapshot.ts'
 import { mergeSlices } from './slice-merge.ts'
-import { eligibleEndpoints } from './topology.ts'
+import { servicePortName, type ServicePort, type Vip } from './snapshot.ts'
+import { sourceRangesOf } from './source-ranges.ts'
+import { categorizeEndpoints, type Place } from './topology.ts'
+
+/** What of the own node decides what ServicePorts look like. */
+export interface Here extends Place {
+  readonly addresses: readonly string[]
+}
 
 /**
  * The ServicePorts of one Service in both families, from the VIPs it may have (`won`)
@@ -18,6 +18,7 @@ export const buildServicePorts = (
   service: Service,
   won: readonly Claim[],
   slices: readonly EndpointSlice[],
+  here: Here,
 ): readonly ServicePort[] => {
   const vipsOf = new Map<string, { first: Claim; vips: Vip[] }>()
   for (const claim of won) {
@@ -26,65 +27,39 @@ export const buildServicePorts = (
     if (entry === undefined) vipsOf.set(group, { first: claim, vips: [claim.vip] })
     else entry.vips.push(claim.vip)
   }
-  return [...vipsOf.values()].flatMap(({ first: { portIndex, family }, vips }) => {
-    const port = service.ports[portIndex]
-    if (port === undefined) return []
-    const { namespace, name: serviceName, affinityMs } = service
-    const { name: portName, protocol } = port
-    const name = servicePortName(namespace, serviceName, portName)
-    const endpoints = mergeSlices(slices, { family, portName, protocol })
-    const reachable = eligibleEndpoints(endpoints)
-    const target: Target = {
-      verdict: reachable.length > 0 ? 'forward' : 'reject',
-      endpoints: reachable,
-    }
-    return {
-      key: `${name}/${protocol}`,
-      name,
-      namespace,
-      serviceName,
-      portName,
-      protocol,
-      family,
-      vips,
-      affinityMs,
-      endpoints,
-      internal: target,
-      external: target,
-      externalFromNode: target,
-      reachable,
-      sourceRanges: undefined,
-    }
-  })
+  return [...vipsOf.values()].flatMap(
+    ({ first, vips }) => servicePort(first, vips, slices, here) ?? [],
+  )
 }
 
-/** Whether two ServicePorts of the same key and family say the same. */
-export const sameServicePort = (a: ServicePort, b: ServicePort): boolean =>
-  a.affinityMs === b.affinityMs &&
-  sameList(a.vips, b.vips, sameVip) &&
-  sameList(a.endpoints, b.endpoints, sameEndpoint) &&
-  sameList(a.reachable, b.reachable, sameEndpoint)
-
-const sameVip = (a: Vip, b: Vip): boolean =>
-  a.kind === b.kind && a.address === b.address && a.port === b.port
-
-const sameEndpoint = (a: Endpoint, b: Endpoint): boolean =>
-  a.address === b.address &&
-  a.port === b.port &&
-  a.ready === b.ready &&
-  a.serving === b.serving &&
-  a.terminating === b.terminating &&
-  a.nodeName === b.nodeName &&
-  a.zone === b.zone
-
-const sameList = <T>(
-  a: readonly T[],
-  b: readonly T[],
-  same: (a: T, b: T) => boolean,
-): boolean => {
-  if (a.length !== b.length) return false
-  return a.every((item, index) => {
-    const other = b[index]
-    return other !== undefined && same(item, other)
-  })
+const servicePort = (
+  { service, portIndex, family }: Claim,
+  vips: readonly Vip[],
+  slices: readonly EndpointSlice[],
+  here: Here,
+): ServicePort | undefined => {
+  const port = service.ports[portIndex]
+  if (port === undefined) return undefined
+  const { namespace, name: serviceName, affinityMs } = service
+  const { name: portName, protocol } = port
+  const name = servicePortName(namespace, serviceName, portName)
+  const endpoints = mergeSlices(slices, { family, portName, protocol })
+  const { internalTrafficPolicy, externalTrafficPolicy } = service
+  const externallyAccessible = vips.some(({ kind }) => kind !== 'ClusterIP')
+  const policies = { internalTrafficPolicy, externalTrafficPolicy, externallyAccessible }
+  const targets = categorizeEndpoints(endpoints, policies, here)
+  return {
+    key: `${name}/${protocol}`,
+    name,
+    namespace,
+    serviceName,
+    portName,
+    protocol,
+    family,
+    vips,
+    affinityMs,
+    endpoints,
+    ...targets,
+    sourceRanges: sourceRangesOf(service.sourceRanges, family, vips, here.addresses),
+  }
 }

@@ -35,10 +35,15 @@ export interface Service {
   readonly ports: readonly ServicePortSpec[]
   /** Sliding ClientIP affinity in milliseconds; 0 for none. */
   readonly affinityMs: number
+  /** For clients of ClusterIPs. */
   readonly internalTrafficPolicy: TrafficPolicy
+  /** For those of external IPs, load-balancer IPs and node ports. */
   readonly externalTrafficPolicy: TrafficPolicy
-  /** loadBalancerSourceRanges, canonical CIDRs of both families; empty: everybody. */
-  readonly sourceRanges: readonly string[]
+  /**
+   * loadBalancerSourceRanges, canonical CIDRs of both families. Undefined: everybody; an
+   * empty list, when none that was given is of use: nobody.
+   */
+  readonly sourceRanges: readonly string[] | undefined
   /** 0 unless the type is LoadBalancer and externalTrafficPolicy Local. */
   readonly healthCheckNodePort: number
 }

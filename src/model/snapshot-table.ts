@@ -1,66 +1,82 @@
 import { ipFamilies, type IpFamily } from '../util/ip.ts'
-import { sameServicePort } from './service-ports.ts'
-import type { ServicePort, Snapshot } from './snapshot.ts'
+import { PublishedMap } from './published-map.ts'
+import { sameHealthCheck, sameServicePort } from './same.ts'
+import type { ServiceHealthCheck, ServicePort, Snapshot } from './snapshot.ts'
 
-/** ServicePorts by key as they are to be; undefined for one that went. */
-type Edits = Map<string, ServicePort | undefined>
+/** All that snapshots hold of one Service. */
+export interface BuiltService {
+  /** `namespace/name`. */
+  readonly key: string
+  readonly servicePorts: readonly ServicePort[]
+  readonly healthChecks: Readonly<Record<IpFamily, ServiceHealthCheck | undefined>>
+}
+
+/** What is to be under a key; undefined for one that goes. */
+type Edits<V> = Map<string, V | undefined>
+
+interface FamilyTable {
+  readonly servicePorts: PublishedMap<ServicePort>
+  readonly healthChecks: PublishedMap<ServiceHealthCheck>
+}
+
+const newTable = (): FamilyTable => ({
+  servicePorts: new PublishedMap(sameServicePort),
+  healthChecks: new PublishedMap(sameHealthCheck),
+})
+
+const emptySnapshot = (family: IpFamily): Snapshot => ({
+  family,
+  servicePorts: new Map(),
+  healthChecks: new Map(),
+})
 
 /**
- * The current snapshot of each family. A Service whose ServicePorts are built anew and
- * come out equal leaves the old objects, and the old snapshot, where they are.
+ * The current snapshot of each family. A Service that is built anew and comes out equal
+ * leaves the old objects, and the old snapshot, where they are. Maps are in the order of
+ * keys, so that whoever walks a snapshot meets the same order again.
  */
 export class SnapshotTable {
+  readonly #tables = { IPv4: newTable(), IPv6: newTable() }
+  /** Under which keys of which family each Service has ServicePorts. */
   readonly #portsOf = new Map<string, readonly ServicePort[]>()
   #snapshots: Readonly<Record<IpFamily, Snapshot>> = {
-    IPv4: { family: 'IPv4', servicePorts: new Map(), healthChecks: new Map() },
-    IPv6: { family: 'IPv6', servicePorts: new Map(), healthChecks: new Map() },
+    IPv4: emptySnapshot('IPv4'),
+    IPv6: emptySnapshot('IPv6'),
   }
 
   get(family: IpFamily): Snapshot {
-    return this.#snapshots[family]
+    const table = this.#tables[family]
+    const servicePorts = table.servicePorts.publish()
+    const healthChecks = table.healthChecks.publish()
+    const old = this.#snapshots[family]
+    if (old.servicePorts === servicePorts && old.healthChecks === healthChecks) return old
+    const snapshot = { family, servicePorts, healthChecks }
+    this.#snapshots = { ...this.#snapshots, [family]: snapshot }
+    return snapshot
   }
 
-  /** Puts the ServicePorts of each Service given (by name) in the place of its old ones. */
-  replace(services: Iterable<[string, readonly ServicePort[]]>): void {
-    const edits: Record<IpFamily, Edits> = { IPv4: new Map(), IPv6: new Map() }
-    for (const [service, ports] of services) {
-      for (const { family, key } of this.#portsOf.get(service) ?? []) {
-        edits[family].set(key, undefined)
+  /** Puts what was built of each Service in the place of what it had. */
+  replace(services: Iterable<BuiltService>): void {
+    const ports: Record<IpFamily, Edits<ServicePort>> = {
+      IPv4: new Map(),
+      IPv6: new Map(),
+    }
+    const checks: Record<IpFamily, Edits<ServiceHealthCheck>> = {
+      IPv4: new Map(),
+      IPv6: new Map(),
+    }
+    for (const { key, servicePorts, healthChecks } of services) {
+      for (const old of this.#portsOf.get(key) ?? []) {
+        ports[old.family].set(old.key, undefined)
       }
-      const kept = ports.map(port => this.#publishedAs(port) ?? port)
-      for (const port of kept) edits[port.family].set(port.key, port)
-      if (kept.length > 0) this.#portsOf.set(service, kept)
-      else this.#portsOf.delete(service)
+      for (const port of servicePorts) ports[port.family].set(port.key, port)
+      if (servicePorts.length > 0) this.#portsOf.set(key, servicePorts)
+      else this.#portsOf.delete(key)
+      for (const family of ipFamilies) checks[family].set(key, healthChecks[family])
     }
     for (const family of ipFamilies) {
-      const edited = edit(this.#snapshots[family], edits[family])
-      this.#snapshots = { ...this.#snapshots, [family]: edited }
+      this.#tables[family].servicePorts.edit(ports[family])
+      this.#tables[family].healthChecks.edit(checks[family])
     }
   }
-
-  /** The object that says the same in the current snapshot. */
-  #publishedAs(port: ServicePort): ServicePort | undefined {
-    const published = this.#snapshots[port.family].servicePorts.get(port.key)
-    return published && sameServicePort(published, port) ? published : undefined
-  }
-}
-
-/** In the order of keys, so that whoever walks a snapshot meets the same order again. */
-const edit = (snapshot: Snapshot, edits: Edits): Snapshot => {
-  const changes = [...edits].filter(
-    ([key, port]) => snapshot.servicePorts.get(key) !== port,
-  )
-  if (changes.length === 0) return snapshot
-  const edited = new Map(snapshot.servicePorts)
-  let grew = false
-  for (const [key, port] of changes) {
-    grew ||= port !== undefined && !edited.has(key)
-    if (port === undefined) edited.delete(key)
-    else edited.set(key, port)
-  }
-  // The old ones are in order already, which makes the sort all but linear.
-  const servicePorts = grew
-    ? new Map([...edited].toSorted(([a], [b]) => (a < b ? -1 : 1)))
-    : edited
-  return { ...snapshot, servicePorts }
 }

@@ -1,12 +1,16 @@
-import type { IpFamily } from '../util/ip.ts'
-import type { FamilyHealth, HealthReport } from './health.ts'
+import type { HealthReport } from './health.ts'
+import { healthPayload } from './health-payload.ts'
 import type { Metrics } from './metrics.ts'
+import type { Probe, ProbeCounts } from './probe-counts.ts'
+import { writeFamilies } from './exposition.ts'
 import type { StatusDocument } from './status.ts'
+
+type Body = string | readonly Buffer[]
 
 export interface Answer {
   readonly status: number
   readonly contentType: string
-  readonly body: string | readonly Buffer[]
+  readonly body: Body
 }
 
 export interface Route {
@@ -21,91 +25,89 @@ export type Routes = ReadonlyMap<string, Route>
 const text = 'text/plain; charset=utf-8'
 const json = 'application/json'
 
-/** The metrics server, with the paths kube-proxy has on 10249, and `/status`. */
-export const metricsRoutes = (
-  metrics: Pick<Metrics, 'contentType' | 'scrape'>,
-  status: () => StatusDocument,
-): Routes =>
-  new Map<string, Route>([
-    [
-      '/metrics',
-      {
-        answer: async () => ({
-          status: 200,
-          contentType: metrics.contentType,
-          body: await metrics.scrape(),
-        }),
-      },
-    ],
-    [
-      '/proxyMode',
-      { answer: () => ({ status: 200, contentType: text, body: 'userspace' }) },
-    ],
-    ['/healthz', { answer: () => ({ status: 200, contentType: text, body: 'ok' }) }],
-    [
-      '/status',
-      {
-        local: true,
-        answer: () => ({
-          status: 200,
-          contentType: json,
-          body: `${JSON.stringify(status())}\n`,
-        }),
-      },
-    ],
-  ])
-
-/** Go's zero time, which kube-proxy prints for what has never been. */
-const never = '0001-01-01T00:00:00Z'
-
-const timeText = (epochMs: number | undefined): string =>
-  epochMs === undefined ? never : new Date(epochMs).toISOString()
-
-const familyPayload = ({ lastUpdated, healthy }: FamilyHealth) => ({
-  lastUpdated: timeText(lastUpdated),
-  healthy,
+const ok = (contentType: string, body: Body): Answer => ({
+  status: 200,
+  contentType,
+  body,
 })
 
-/** What kube-proxy answers since 1.33: a good `lastUpdated` is the current time. */
-const healthPayload = (
-  { lastUpdated, healthy, families }: HealthReport,
-  good: boolean,
-  now: number,
-  nodeEligible: boolean | undefined,
-): string => {
-  const status: Record<IpFamily, object> = {
-    IPv4: familyPayload(families.IPv4),
-    IPv6: familyPayload(families.IPv6),
+export interface MetricsRoutesExtras {
+  /** Counts `/healthz`, and adds `/metrics/slis`. */
+  readonly probes?: ProbeCounts
+  /** The configuration in effect, as v1alpha1 with kind and apiVersion; adds `/configz`. */
+  readonly config?: () => object
+}
+
+const slis = (metrics: Pick<Metrics, 'contentType'>, probes: ProbeCounts): Route => ({
+  answer: async () =>
+    ok(metrics.contentType, await writeFamilies(probes.slis, undefined)),
+})
+
+/** Under its API group, since one process may have several configurations. */
+const configz = (config: () => object): Route => ({
+  local: true,
+  answer: () => ok(json, JSON.stringify({ 'kubeproxy.config.k8s.io': config() })),
+})
+
+/**
+ * The metrics server, with the paths kube-proxy has on 10249, and `/status`: the document,
+ * or better its pages, because that of 10 000 ServicePorts takes long to make.
+ */
+export const metricsRoutes = (
+  metrics: Pick<Metrics, 'contentType' | 'scrape'>,
+  status: () => StatusDocument | Promise<readonly Buffer[]>,
+  { probes, config }: MetricsRoutesExtras = {},
+): Routes => {
+  const statusBody = async (): Promise<Body> => {
+    const now = await status()
+    return 'version' in now ? `${JSON.stringify(now)}\n` : now
   }
-  return JSON.stringify({
-    lastUpdated: timeText(good ? now : lastUpdated),
-    currentTime: timeText(now),
-    ...(nodeEligible === undefined ? {} : { nodeEligible }),
-    healthy,
-    status,
-  })
+  return new Map<string, Route>([
+    ['/metrics', { answer: async () => ok(metrics.contentType, await metrics.scrape()) }],
+    ...(probes ? [['/metrics/slis', slis(metrics, probes)] as const] : []),
+    ['/proxyMode', { answer: () => ok(text, 'userspace') }],
+    [
+      '/healthz',
+      {
+        answer: () => {
+          probes?.answered({ check: 'ping', path: 'healthz' }, 200)
+          return ok(text, 'ok')
+        },
+      },
+    ],
+    ...(config ? [['/configz', configz(config)] as const] : []),
+    ['/status', { local: true, answer: async () => ok(json, await statusBody()) }],
+  ])
+}
+
+export interface HealthRoutesExtras {
+  readonly probes?: ProbeCounts
+  /** Epoch milliseconds; Date.now. */
+  readonly epoch?: () => number
 }
 
 /**
  * The health server, as kube-proxy's on 10256: `/livez` asks whether this process works,
- * `/healthz` also whether load balancers should send traffic to this node (KEP-3836).
+ * `/healthz` also whether load balancers should send traffic to this node (KEP-3836): it
+ * serves, and `nodeEligible` (the Node is there to stay).
  */
 export const healthRoutes = (
   health: () => HealthReport,
   nodeEligible: () => boolean,
-  epoch: () => number = Date.now,
+  { probes, epoch = Date.now }: HealthRoutesExtras = {},
 ): Routes => {
-  const answer = (eligible: boolean | undefined): Answer => {
+  const answer = (probe: Probe['path'], eligible: boolean | undefined): Answer => {
     const report = health()
-    const good = report.healthy && eligible !== false
-    return {
-      status: good ? 200 : 503,
-      contentType: json,
-      body: healthPayload(report, good, epoch(), eligible),
-    }
+    const healthy = probe === 'healthz' ? report.healthy : report.live
+    const good = healthy && eligible !== false
+    const status = good ? 200 : 503
+    probes?.answered({ check: 'proxier', path: probe }, status)
+    const now = epoch()
+    const body = healthPayload({ report, probe, good, now, nodeEligible: eligible })
+    return { status, contentType: json, body }
   }
   return new Map<string, Route>([
-    ['/healthz', { answer: () => answer(nodeEligible()) }],
-    ['/livez', { answer: () => answer(undefined) }],
+    ['/healthz', { answer: () => answer('healthz', nodeEligible()) }],
+    ['/livez', { answer: () => answer('livez', undefined) }],
   ])
 }

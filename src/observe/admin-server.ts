@@ -33,7 +33,7 @@ const mostConnections = 32
 const answerMs = 60_000
 
 /** A slow or silent client must not hold one of the few connections for long. */
-const timeouts = {
+export const clientTimeouts = {
   headersTimeout: 5000,
   requestTimeout: 10_000,
   keepAliveTimeout: 5000,
@@ -101,7 +101,7 @@ const serverOf = (options: AdminServerOptions): Server => {
       clock.clearTimeout(cut)
     }
   }
-  const server = createServer(timeouts, (request, response) => {
+  const server = createServer(clientTimeouts, (request, response) => {
     void respond(request, response)
   })
   server.maxConnections = mostConnections

@@ -1,42 +1,83 @@
 import type { BindState } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
-import type { Log } from './log.ts'
+import { joinHostPort } from '../util/ip.ts'
+import type { Log, LogFields } from './log.ts'
+import { RecordLimiter } from './record-limiter.ts'
 
 /** A bind that goes on failing is logged again after so many milliseconds. */
 const againAfterMs = 60_000
 
-/** Writes when binds come, go and fail. */
+/** Lines of a kind that pass at once, and per second after that; the others are counted. */
+const burst = 50
+const perSecond = 1
+
+const messages = {
+  listening: 'listening',
+  closed: 'no longer listening',
+  failed: 'cannot listen; trying again',
+} as const
+
+type Told = keyof typeof messages
+
+/**
+ * Writes when binds come, go and fail. A start with 10 000 Services is 50 lines and a
+ * count; the others are there at debug.
+ */
 export class BindLog {
   readonly #log: Log
   readonly #clock: Clock
+  readonly #limiter: RecordLimiter
   /** When the failure of a bind was last logged, oldest first. */
   readonly #failedAt = new Map<string, number>()
 
   constructor(log: Log, clock: Clock) {
     this.#log = log
     this.#clock = clock
+    this.#limiter = new RecordLimiter({
+      clock,
+      burst,
+      perSecond,
+      onQuiet: (kind, heldBack) => this.#count(kind as Told, heldBack),
+    })
   }
 
-  changed(servicePort: string, address: string, state: BindState): void {
+  changed(servicePort: string, state: BindState): void {
+    const { bind } = state
+    const address = joinHostPort(bind.address, bind.port)
     const key = `${servicePort} ${address}`
-    if (state.state === 'failed') {
-      if (!this.#isNews(key)) return
-      const since = new Date(state.since).toISOString()
-      this.#log.error(
-        { servicePort, address, error: state.error, since },
-        'cannot listen; trying again',
-      )
-      return
+    switch (state.state) {
+      case 'binding':
+        return
+      case 'failed': {
+        const { error } = state
+        const since = new Date(state.since).toISOString()
+        if (this.#isNews(key)) this.#say('failed', { servicePort, address, error, since })
+        return
+      }
+      case 'listening':
+        this.#failedAt.delete(key)
+        this.#say('listening', { servicePort, address })
+        return
+      case 'closed':
+        this.#say('closed', { servicePort, address, reason: state.reason })
     }
-    if (state.state === 'listening') {
-      this.#failedAt.delete(key)
-      this.#log.info({ servicePort, address }, 'listening')
-    }
-    if (state.state === 'closed')
-      this.#log.info(
-        { servicePort, address, reason: state.reason },
-        'no longer listening',
-      )
+  }
+
+  /** Says what is still held back; the timer ends. */
+  close(): void {
+    this.#limiter.close()
+  }
+
+  #say(kind: Told, fields: LogFields): void {
+    const heldBack = this.#limiter.take(kind)
+    const level = kind === 'failed' ? 'error' : 'info'
+    if (heldBack !== undefined && heldBack > 0) this.#count(kind, heldBack)
+    this.#log[heldBack === undefined ? 'debug' : level](fields, messages[kind])
+  }
+
+  #count(kind: Told, heldBack: number): void {
+    const level = kind === 'failed' ? 'error' : 'info'
+    this.#log[level]({ count: heldBack }, `${messages[kind]}: ${heldBack} more addresses`)
   }
 
   #isNews(key: string): boolean {

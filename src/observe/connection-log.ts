@@ -1,9 +1,14 @@
 import { causeText } from '../relay/cause.ts'
 import type { Cause } from '../relay/cause.ts'
-import type { BindState, ConnectionRecord, RelayObserver } from '../relay/relay.ts'
+import type {
+  Attempt,
+  BindState,
+  ConnectionRecord,
+  RelayObserver,
+} from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
-import { joinHostPort } from '../util/ip.ts'
 import { BindLog } from './bind-log.ts'
+import { FailingBinds } from './failing-binds.ts'
 import type { Log, LogFields } from './log.ts'
 import { RecordLimiter } from './record-limiter.ts'
 
@@ -17,20 +22,29 @@ export interface ConnectionLogOptions {
 }
 
 /** Ends worth an operator's attention; all others are a client's or endpoint's habit. */
-const failures: ReadonlySet<Cause> = new Set(['SC', 'sC', 'RC', 'KD', 'cD', 'sD'])
+const failures: ReadonlySet<Cause> = new Set(['SC', 'sC', 'RC', 'PR', 'KD', 'cD', 'sD'])
 
 /** To a microsecond: what is finer is noise, and 17 digits are hard to read. */
 const milliseconds = (ms: number): number => Math.round(ms * 1000) / 1000
+
+/** Refusals cost a microsecond, so that a connection may have dozens of attempts. */
+const mostAttempts = 3
+
+const attemptFields = (attempts: readonly Attempt[]): LogFields => {
+  const said = attempts.slice(0, mostAttempts).map(({ endpoint, result, ms }) => ({
+    endpoint,
+    result,
+    ms: milliseconds(ms),
+  }))
+  const more = attempts.length - said.length
+  return more > 0 ? { attempts: said, moreAttempts: more } : { attempts: said }
+}
 
 const recordFields = (record: ConnectionRecord): LogFields => ({
   servicePort: record.listener,
   client: record.client,
   endpoint: record.endpoint,
-  attempts: record.attempts.map(({ endpoint, result, ms }) => ({
-    endpoint,
-    result,
-    ms: milliseconds(ms),
-  })),
+  ...attemptFields(record.attempts),
   bytes: {
     'client->backend': record.bytesToBackend,
     'backend->client': record.bytesToClient,
@@ -49,6 +63,8 @@ const recordFields = (record: ConnectionRecord): LogFields => ({
  * with debug on nothing is held back.
  */
 export class ConnectionLog implements RelayObserver {
+  /** What cannot be listened on now. */
+  readonly failingBinds: FailingBinds
   readonly #log: Log
   readonly #binds: BindLog
   readonly #debug: boolean
@@ -61,6 +77,7 @@ export class ConnectionLog implements RelayObserver {
     this.#debug = log.isLevelEnabled('debug')
     this.#info = log.isLevelEnabled('info')
     this.#binds = new BindLog(log, clock)
+    this.failingBinds = new FailingBinds(clock)
     const limit = { clock, burst, perSecond }
     this.#failures = new RecordLimiter({
       ...limit,
@@ -91,11 +108,8 @@ export class ConnectionLog implements RelayObserver {
   }
 
   bindChanged(listener: string, state: BindState): void {
-    this.#binds.changed(
-      listener,
-      joinHostPort(state.bind.address, state.bind.port),
-      state,
-    )
+    this.failingBinds.changed(listener, state)
+    this.#binds.changed(listener, state)
   }
 
   acceptPaused(paused: boolean, used: number, limit: number): void {
@@ -118,5 +132,6 @@ export class ConnectionLog implements RelayObserver {
   close(): void {
     this.#failures.close()
     this.#faults.close()
+    this.#binds.close()
   }
 }

@@ -17,6 +17,9 @@ export interface Family<T> {
   samples(source: T): Iterable<Sample>
 }
 
+/** A family that knows where its values are. */
+export type OwnFamily = Family<undefined>
+
 /** Lines that are written before the event loop gets its turn: well under 1 ms. */
 const linesPerPage = 1000
 

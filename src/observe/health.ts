@@ -7,7 +7,7 @@ export interface HealthOptions {
   readonly clock: Clock
   /** Milliseconds; what waits or fails for twice as long is red. kube-proxy's is 30 s. */
   readonly syncPeriodMs: number
-  /** What each wanted bind is doing now. */
+  /** What wanted binds are doing now; only failed ones matter, and others may be left out. */
   readonly binds: () => Iterable<BindState>
   readonly sourceSynced: () => boolean
   /** Epoch milliseconds, to compare with `since` of a bind; Date.now. */
@@ -15,7 +15,10 @@ export interface HealthOptions {
 }
 
 export interface FamilyHealth {
+  /** For `/healthz`: traffic for this node is served. */
   readonly healthy: boolean
+  /** For `/livez`: the process does its work. */
+  readonly live: boolean
   /** Epoch milliseconds at which the wanted state was last applied; undefined before. */
   readonly lastUpdated: number | undefined
 }
@@ -26,15 +29,31 @@ export interface HealthReport extends FamilyHealth {
   readonly families: Readonly<Record<IpFamily, FamilyHealth>>
 }
 
+interface FamilyState {
+  /** `Clock` time of the oldest change that is not applied. */
+  pendingSince: number | undefined
+  lastUpdated: number | undefined
+}
+
 const seconds = (ms: number): string => `${Math.floor(ms / 1000)} s`
 
-/** Whether the wanted state is applied, judged when asked. */
+/**
+ * Whether the wanted state is applied, judged per IP family and when asked.
+ *
+ * `live` is kube-proxy's rule: red while a wanted state has been waiting for two sync
+ * periods or more. That is what a restart may mend. `healthy` tells load balancers whether
+ * to send, and is also red before the source's first state has been applied (nothing is served yet) and
+ * while a port could not be bound for as long: a restart mends neither, and an API server
+ * that is away must not have every node proxy of the cluster killed by its liveness probe.
+ * A family that nothing is wanted of waits for nothing, and is green.
+ */
 export class Health {
   readonly #options: HealthOptions
   readonly #epoch: () => number
-  /** `Clock` time of the oldest change that is not applied. */
-  #pendingSince: number | undefined
-  #lastUpdated: number | undefined
+  readonly #families: Readonly<Record<IpFamily, FamilyState>> = {
+    IPv4: { pendingSince: undefined, lastUpdated: undefined },
+    IPv6: { pendingSince: undefined, lastUpdated: undefined },
+  }
 
   constructor(options: HealthOptions) {
     this.#options = options
@@ -42,45 +61,62 @@ export class Health {
   }
 
   /** A wanted state waits to be applied. Later ones do not make the first one younger. */
-  queued(): void {
-    this.#pendingSince ??= this.#options.clock.now()
+  queued(family: IpFamily): void {
+    this.#families[family].pendingSince ??= this.#options.clock.now()
   }
 
-  /** The newest wanted state has been applied. */
-  applied(): void {
-    this.#pendingSince = undefined
-    this.#lastUpdated = this.#epoch()
+  /** The newest wanted state of the family has been applied. */
+  applied(family: IpFamily): void {
+    const state = this.#families[family]
+    state.pendingSince = undefined
+    state.lastUpdated = this.#epoch()
   }
 
   report(): HealthReport {
-    const shared = [...this.#notSynced(), ...this.#waiting()]
+    const unread = this.#unread()
+    const waiting: Record<IpFamily, string[]> = {
+      IPv4: this.#waiting('IPv4'),
+      IPv6: this.#waiting('IPv6'),
+    }
     const failing = this.#failing()
     const family = (name: IpFamily): FamilyHealth => ({
-      healthy: shared.length === 0 && failing[name].length === 0,
-      lastUpdated: this.#lastUpdated,
+      healthy: [unread, waiting[name], failing[name]].every(list => list.length === 0),
+      live: waiting[name].length === 0,
+      lastUpdated: this.#families[name].lastUpdated,
     })
-    const reasons = [...shared, ...ipFamilies.flatMap(name => failing[name])]
+    const families = { IPv4: family('IPv4'), IPv6: family('IPv6') }
+    const each = ipFamilies.map(name => families[name])
+    const updates = each.flatMap(({ lastUpdated }) => lastUpdated ?? [])
     return {
-      healthy: reasons.length === 0,
-      lastUpdated: this.#lastUpdated,
-      reasons,
-      families: { IPv4: family('IPv4'), IPv6: family('IPv6') },
+      healthy: each.every(({ healthy }) => healthy),
+      live: each.every(({ live }) => live),
+      lastUpdated: updates.length === 0 ? undefined : Math.max(...updates),
+      reasons: [
+        ...unread,
+        ...ipFamilies.flatMap(name => waiting[name].concat(failing[name])),
+      ],
+      families,
     }
+  }
+
+  #unread(): string[] {
+    if (!this.#options.sourceSynced()) return ['the source has not been read completely']
+    const applied = ipFamilies.some(
+      name => this.#families[name].lastUpdated !== undefined,
+    )
+    return applied ? [] : ['nothing has been applied yet']
   }
 
   #tooLong(ms: number): boolean {
     return ms >= 2 * this.#options.syncPeriodMs
   }
 
-  #notSynced(): string[] {
-    return this.#options.sourceSynced() ? [] : ['the source has not been read completely']
-  }
-
-  #waiting(): string[] {
-    if (this.#pendingSince === undefined) return []
-    const waited = this.#options.clock.now() - this.#pendingSince
+  #waiting(family: IpFamily): string[] {
+    const { pendingSince } = this.#families[family]
+    if (pendingSince === undefined) return []
+    const waited = this.#options.clock.now() - pendingSince
     return this.#tooLong(waited)
-      ? [`a change has been waiting to be applied for ${seconds(waited)}`]
+      ? [`a change of ${family} has been waiting to be applied for ${seconds(waited)}`]
       : []
   }
 

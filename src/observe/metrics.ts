@@ -2,6 +2,7 @@ import { Gauge } from 'prom-client'
 import type { Registry } from 'prom-client'
 import type { RelayStats } from '../relay/relay.ts'
 import { writeFamilies } from './exposition.ts'
+import type { OwnFamily } from './exposition.ts'
 import { registerProcessMetrics } from './process-metrics.ts'
 import { relayFamilies } from './relay-families.ts'
 import { relayTotals } from './relay-totals.ts'
@@ -14,6 +15,8 @@ export interface MetricsOptions {
   /** Whether the source's newest state could be read. */
   readonly sourceOk: () => boolean
   readonly version: string
+  /** What other parts tell, written after the relay's. */
+  readonly more?: readonly OwnFamily[]
 }
 
 export interface Metrics {
@@ -30,7 +33,7 @@ export interface Metrics {
  * no connection moves for 350 ms. The registry holds everything of fixed size.
  */
 export const createMetrics = (options: MetricsOptions): Metrics => {
-  const { registry, stats, healthy, sourceOk, version } = options
+  const { registry, stats, healthy, sourceOk, version, more = [] } = options
   const registers = [registry]
   const endProcessMetrics = registerProcessMetrics(registry)
   const health: Gauge = new Gauge({
@@ -54,8 +57,9 @@ export const createMetrics = (options: MetricsOptions): Metrics => {
   build.set({ version }, 1)
 
   const read = async (): Promise<readonly Buffer[]> => {
-    const pages = await writeFamilies(relayFamilies, relayTotals(stats()))
-    return [...pages, Buffer.from(await registry.metrics())]
+    const relay = await writeFamilies(relayFamilies, await relayTotals(stats()))
+    const others = await writeFamilies(more, undefined)
+    return [...relay, ...others, Buffer.from(await registry.metrics())]
   }
   let running: Promise<readonly Buffer[]> | undefined
   const scrape = (): Promise<readonly Buffer[]> =>

@@ -29,3 +29,27 @@ export const histogramSamples = (
     { suffix: '_count', labels, value: total },
   ]
 }
+
+/** A histogram over fixed bounds, as plain counts. */
+export class PlainHistogram {
+  readonly #bounds: readonly number[]
+  readonly #counts: number[]
+  #sum = 0
+
+  /** `bounds`: the upper bounds of the buckets, ascending. */
+  constructor(bounds: readonly number[]) {
+    this.#bounds = bounds
+    this.#counts = Array.from({ length: bounds.length + 1 }, () => 0)
+  }
+
+  observe(value: number): void {
+    const bucket = this.#bounds.findIndex(bound => value <= bound)
+    const index = bucket === -1 ? this.#bounds.length : bucket
+    this.#counts[index] = (this.#counts[index] ?? 0) + 1
+    this.#sum += value
+  }
+
+  samples(labels: string): Sample[] {
+    return histogramSamples(labels, this.#bounds, this.#counts, this.#sum)
+  }
+}

@@ -96,7 +96,7 @@ export const relayFamilies: readonly RelayFamily[] = [
     {
       name: 'usher_connections_failed_total',
       type: 'counter',
-      help: 'TCP connections that did not end in the normal way, by cause: who ended it (C client, S endpoint, R resources, K shutdown; lower-case for a timeout), then when (C dialling, D data).',
+      help: 'TCP connections that did not end in the normal way, by cause: who ended it (C client, S endpoint, R resources, P policy, K shutdown; lower-case for a timeout), then when (C dialling, R before, D data).',
     },
     tcp,
     each('cause', counters => counters.failed),
@@ -190,7 +190,7 @@ export const relayFamilies: readonly RelayFamily[] = [
     {
       name: 'usher_fds_used',
       type: 'gauge',
-      help: 'File descriptors the relay holds.',
+      help: 'File descriptors the relay holds: listening sockets and connections. process_open_fds has all.',
     },
     ({ stats }) => stats.fds.used,
   ),

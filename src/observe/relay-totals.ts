@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Protocol } from '../model/service.ts'
 import type { ListenerCounters, ListenerStats, RelayStats } from '../relay/relay.ts'
 import { labelText } from './exposition.ts'
@@ -50,13 +51,17 @@ const totalsOf = ({ name, protocol, counters }: ListenerStats): ServicePortTotal
   counters,
 })
 
+/** Listeners that are added up before the event loop gets its turn. */
+const listenersPerTurn = 1000
+
 /**
  * Adds up listeners of the same name and protocol: a dual-stack ServicePort has one in
  * each IP family, and two lines with the same labels would make a scrape invalid.
  */
-export const relayTotals = (stats: RelayStats): RelayTotals => {
+export const relayTotals = async (stats: RelayStats): Promise<RelayTotals> => {
   const totals = new Map<string, ServicePortTotals>()
-  for (const listener of stats.listeners) {
+  for (const [index, listener] of stats.listeners.entries()) {
+    if (index > 0 && index % listenersPerTurn === 0) await setImmediate()
     const key = `${listener.protocol} ${listener.name}`
     const before = totals.get(key)
     totals.set(

@@ -1,15 +1,12 @@
-import type { Placement, VipPlacement } from '../capture/capture.ts'
-import type { Endpoint, Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
-import type { Bind, BindState, ListenerStats, RelayStats } from '../relay/relay.ts'
+import { setImmediate } from 'node:timers/promises'
+import type { Placement } from '../capture/capture.ts'
+import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
+import type { ListenerStats, RelayStats } from '../relay/relay.ts'
 import type { SourceStatus } from '../source/source.ts'
-import { joinHostPort } from '../util/ip.ts'
 import type { HealthReport } from './health.ts'
-import type {
-  EndpointStatus,
-  ServicePortStatus,
-  StatusDocument,
-  VipStatus,
-} from './status.ts'
+import { endpointStatuses } from './status-endpoints.ts'
+import { bindText, unplaced, vipStatus } from './status-vip.ts'
+import type { NodeStatus, ServicePortStatus, StatusDocument } from './status.ts'
 
 export interface StatusInput {
   readonly version: string
@@ -22,78 +19,12 @@ export interface StatusInput {
   readonly source: SourceStatus
   readonly problems: readonly Problem[]
   readonly health: Pick<HealthReport, 'healthy' | 'reasons'>
+  /** Undefined where no node matters. */
+  readonly node?: NodeStatus | undefined
 }
 
-type VipState = Pick<VipStatus, 'state' | 'reason'>
-
-const bindKey = ({ address, port }: Bind): string => joinHostPort(address, port)
-
-const notApplied: VipState = { state: 'binding', reason: 'not applied yet' }
-
-/** One state for a VIP that may be served by several binds: the worst of them. */
-const stateOf = (states: readonly (BindState | undefined)[]): VipState => {
-  for (const bound of states)
-    if (bound?.state === 'failed') return { state: 'failed', reason: bound.error }
-  if (states.every(bound => bound?.state === 'listening'))
-    return { state: 'listening', reason: '' }
-  if (states.includes(undefined)) return notApplied
-  for (const bound of states)
-    if (bound?.state === 'closed') return { state: 'refusing', reason: bound.reason }
-  return { state: 'binding', reason: '' }
-}
-
-const vipStatus = (
-  { vip, capture, binds, reason }: VipPlacement,
-  bound: ReadonlyMap<string, BindState>,
-): VipStatus => {
-  const captured = capture !== 'not captured' && binds.length > 0
-  const now: VipState = captured
-    ? stateOf(binds.map(bind => bound.get(bindKey(bind))))
-    : { state: 'not captured', reason: '' }
-  return {
-    kind: vip.kind,
-    vip: joinHostPort(vip.address, vip.port),
-    capture,
-    listen: captured ? binds.map(bindKey).join(', ') : '',
-    state: now.state,
-    reason: [now.reason, reason].filter(text => text !== '').join('; '),
-  }
-}
-
-/** A ServicePort that is newer than the last sync. */
-const unplaced = ({ vips }: ServicePort): VipPlacement[] =>
-  vips.map(vip => ({
-    vip,
-    capture: 'not captured',
-    binds: [],
-    reason: 'not applied yet',
-  }))
-
-const endpointState = ({
-  ready,
-  serving,
-  terminating,
-}: Endpoint): EndpointStatus['state'] =>
-  ready ? 'ready' : serving && terminating ? 'terminating' : 'not ready'
-
-const endpointStatuses = (
-  { endpoints, reachable }: ServicePort,
-  listener: ListenerStats | undefined,
-): EndpointStatus[] => {
-  const living = new Map(listener?.endpoints.map(stats => [stats.key, stats]))
-  const chosen = new Set(reachable.map(bindKey))
-  return endpoints.map(endpoint => {
-    const key = bindKey(endpoint)
-    const stats = living.get(key)
-    return {
-      endpoint: key,
-      state: endpointState(endpoint),
-      eligible: chosen.has(key),
-      active: stats?.active ?? 0,
-      failures: stats?.failures ?? 0,
-    }
-  })
-}
+/** Characters that are written before the event loop gets its turn: some milliseconds. */
+const pageChars = 128 * 1024
 
 /** All that went wrong but what clients did themselves (CC, CD, cD): see cause.ts. */
 const notByClient = (failed: ListenerStats['counters']['failed']): number =>
@@ -107,7 +38,7 @@ const servicePortStatus = (
   placement: Placement | undefined,
   listener: ListenerStats | undefined,
 ): ServicePortStatus => {
-  const bound = new Map(listener?.binds.map(state => [bindKey(state.bind), state]))
+  const bound = new Map(listener?.binds.map(state => [bindText(state.bind), state]))
   const vips = placement?.vips ?? unplaced(servicePort)
   const counters = listener?.counters
   return {
@@ -115,6 +46,12 @@ const servicePortStatus = (
     protocol: servicePort.protocol,
     family: servicePort.family,
     affinityMs: servicePort.affinityMs,
+    verdicts: {
+      internal: servicePort.internal.verdict,
+      external: servicePort.external.verdict,
+      node: servicePort.externalFromNode.verdict,
+    },
+    sourceRanges: servicePort.sourceRanges ?? null,
     vips: vips.map(vip => vipStatus(vip, bound)),
     endpoints: endpointStatuses(servicePort, listener),
     active: counters?.active ?? 0,
@@ -130,31 +67,60 @@ const servicePortStatus = (
 
 const identity = ({ family, key }: ServicePort): string => `${family} ${key}`
 
-/** Everything there is to know now, joined; in the order of the snapshots. */
-export const buildStatusDocument = (input: StatusInput): StatusDocument => {
-  const { stats, health } = input
-  const placements = new Map(
-    input.placements.map(placement => [identity(placement.servicePort), placement]),
-  )
-  const listeners = new Map(stats.listeners.map(listener => [listener.id, listener]))
-  const servicePorts = input.snapshots.flatMap(snapshot =>
-    [...snapshot.servicePorts.values()].map(servicePort => {
+type Entry = readonly [ServicePort, Placement | undefined, ListenerStats | undefined]
+
+/** Each ServicePort with what is known of it, in the order of the snapshots. */
+function* entriesOf(input: StatusInput): Generator<Entry> {
+  const placements = new Map<string, Placement>()
+  for (const placement of input.placements)
+    placements.set(identity(placement.servicePort), placement)
+  const listeners = new Map<string, ListenerStats>()
+  for (const listener of input.stats.listeners) listeners.set(listener.id, listener)
+  for (const { servicePorts } of input.snapshots)
+    for (const servicePort of servicePorts.values()) {
       const placement = placements.get(identity(servicePort))
       const listener = placement && listeners.get(placement.listenerId)
-      return servicePortStatus(servicePort, placement, listener)
-    }),
-  )
-  return {
-    version: input.version,
-    mode: 'userspace',
-    startedAt: new Date(input.startedAt).toISOString(),
-    healthy: health.healthy,
-    unhealthy: health.reasons,
-    draining: input.draining,
-    source: input.source,
-    problems: input.problems,
-    fds: stats.fds,
-    acceptPaused: stats.acceptPaused,
-    servicePorts,
+      yield [servicePort, placement, listener]
+    }
+}
+
+const headOf = (input: StatusInput): Omit<StatusDocument, 'servicePorts'> => ({
+  version: input.version,
+  mode: 'userspace',
+  startedAt: new Date(input.startedAt).toISOString(),
+  healthy: input.health.healthy,
+  unhealthy: input.health.reasons,
+  draining: input.draining,
+  node: input.node ?? null,
+  source: input.source,
+  problems: input.problems,
+  fds: input.stats.fds,
+  acceptPaused: input.stats.acceptPaused,
+})
+
+/** Everything there is to know now, joined; in the order of the snapshots. */
+export const buildStatusDocument = (input: StatusInput): StatusDocument => ({
+  ...headOf(input),
+  servicePorts: Array.from(entriesOf(input), entry => servicePortStatus(...entry)),
+})
+
+/**
+ * The same document as JSON, in pages. Between pages the event loop runs: 10 000
+ * ServicePorts of 10 endpoints are 20 MB.
+ */
+export const writeStatus = async (input: StatusInput): Promise<Buffer[]> => {
+  const head = JSON.stringify(headOf(input))
+  const pages: Buffer[] = []
+  let page = `${head.slice(0, -1)},"servicePorts":[`
+  let comma = ''
+  for (const entry of entriesOf(input)) {
+    page += comma + JSON.stringify(servicePortStatus(...entry))
+    comma = ','
+    if (page.length < pageChars) continue
+    pages.push(Buffer.from(page))
+    page = ''
+    await setImmediate()
   }
+  pages.push(Buffer.from(`${page}]}\n`))
+  return pages
 }

@@ -1,4 +1,4 @@
-import type { Problem, VipKind } from '../model/snapshot.ts'
+import type { Problem, Target, VipKind } from '../model/snapshot.ts'
 import type { Protocol } from '../model/service.ts'
 import type { SourceStatus } from '../source/source.ts'
 import type { IpFamily } from '../util/ip.ts'
@@ -17,15 +17,33 @@ export interface VipStatus {
   readonly reason: string
 }
 
+/**
+ * Whose new connections an endpoint may get: those of ClusterIPs (`internal`), and of all
+ * other VIPs from outside the node (`external`) and from the node itself (`node`). They
+ * differ by traffic policy.
+ */
+export type Clients = 'all' | 'none' | 'internal' | 'external' | 'node' | (string & {})
+
 export interface EndpointStatus {
   /** `ip:port`. */
   readonly endpoint: string
   /** `ready`, `terminating` (serving, used when nothing is ready), `not ready`. */
   readonly state: 'ready' | 'terminating' | 'not ready'
-  /** Gets new connections now. */
+  /** Gets new connections of some clients now. */
   readonly eligible: boolean
+  /** Of which; several are joined with `+`. */
+  readonly clients: Clients
   readonly active: number
   readonly failures: number
+  /** It failed a moment ago, so that others are preferred while there are any. */
+  readonly resting: boolean
+}
+
+/** What becomes of new clients, by where they come from; see `Clients`. */
+export interface Verdicts {
+  readonly internal: Target['verdict']
+  readonly external: Target['verdict']
+  readonly node: Target['verdict']
 }
 
 export interface ServicePortStatus {
@@ -34,6 +52,9 @@ export interface ServicePortStatus {
   readonly protocol: Protocol
   readonly family: IpFamily
   readonly affinityMs: number
+  readonly verdicts: Verdicts
+  /** loadBalancerSourceRanges of the family; null: everybody. */
+  readonly sourceRanges: readonly string[] | null
   readonly vips: readonly VipStatus[]
   readonly endpoints: readonly EndpointStatus[]
   readonly active: number
@@ -48,6 +69,13 @@ export interface ServicePortStatus {
   readonly lastError: string
 }
 
+/** The node as the source knows it. */
+export interface NodeStatus {
+  readonly name: string
+  /** '' when unknown. */
+  readonly zone: string
+}
+
 /** What `usher status` shows and `/status` on the metrics address serves. */
 export interface StatusDocument {
   readonly version: string
@@ -57,8 +85,11 @@ export interface StatusDocument {
   /** What is red, in words; empty when healthy. */
   readonly unhealthy: readonly string[]
   readonly draining: boolean
+  /** null where no node matters: manifests, routes. */
+  readonly node: NodeStatus | null
   readonly source: SourceStatus
   readonly problems: readonly Problem[]
+  /** Descriptors of the relay: its listening sockets and its connections. */
   readonly fds: { readonly used: number; readonly limit: number }
   readonly acceptPaused: boolean
   readonly servicePorts: readonly ServicePortStatus[]

@@ -4,6 +4,7 @@ import type { EndpointStats, RelayEndpoint } from './relay.ts'
 export interface Backend extends RelayEndpoint, EndpointStats {
   active: number
   failures: number
+  resting: boolean
 }
 
 /** The backends for a new list of endpoints; those that stay keep their figures. */
@@ -14,7 +15,11 @@ export const nextBackends = (
   const after = new Map<string, Backend>()
   for (const endpoint of endpoints) {
     const { key, address, port } = endpoint
-    after.set(key, before.get(key) ?? { key, address, port, active: 0, failures: 0 })
+    const known = before.get(key)
+    after.set(
+      key,
+      known ?? { key, address, port, active: 0, failures: 0, resting: false },
+    )
   }
   return after
 }

@@ -14,6 +14,8 @@ export type Cause =
   | 'sC'
   /** Usher ran out of a resource (file descriptors, source ports) while dialling. */
   | 'RC'
+  /** The client may not connect: source ranges, or no endpoint that its policy allows. */
+  | 'PR'
   /** The client reset the connection while data flowed. */
   | 'CD'
   /** The endpoint reset the connection while data flowed. */
@@ -32,6 +34,7 @@ export const causeText: Readonly<Record<Cause, string>> = {
   SC: 'no endpoint accepted',
   sC: 'no endpoint answered in time',
   RC: 'out of local resources while dialling',
+  PR: 'not allowed to connect',
   CD: 'reset by the client',
   SD: 'reset by the endpoint',
   cD: 'client idle for too long',

@@ -14,6 +14,29 @@ export interface RelayEndpoint {
   readonly port: number
 }
 
+/** Keys of some of a listener's endpoints, or all of them. */
+export type EndpointChoice = 'all' | readonly string[]
+
+/**
+ * Some of a listener's addresses, and what their clients get. The relay sees clients only
+ * when their handshake is over, so that one who may not connect is reset, where packet
+ * filters keep silent; UDP datagrams are dropped without a word. Both are counted.
+ */
+export interface RelayFront {
+  readonly binds: readonly Bind[]
+  /** Empty, also for clients on this node: the sockets are closed, the kernel refuses. */
+  readonly endpoints: EndpointChoice
+  /**
+   * What clients on this node and its pods get, whom externalTrafficPolicy spares;
+   * undefined: the same as everybody else.
+   */
+  readonly endpointsFromNode: EndpointChoice | undefined
+  /** CIDRs of clients that may connect; undefined: everybody. Empty closes the sockets. */
+  readonly allowedClients: readonly string[] | undefined
+  /** Why the sockets are closed, when they are; for log and status. */
+  readonly closedReason: string
+}
+
 /**
  * Everything the relay knows of one ServicePort, as plain data. Listeners with the same
  * `id` in two calls of `apply` are the same listener: its sockets stay open, its
@@ -24,10 +47,11 @@ export interface RelayListener {
   /** `namespace/name:port`, for logs and metrics. */
   readonly name: string
   readonly protocol: Protocol
-  readonly binds: readonly Bind[]
-  /** Empty means refuse: the listening sockets are closed until there are some. */
+  /** No address is in two of them. */
+  readonly fronts: readonly RelayFront[]
+  /** All that any client may get. */
   readonly endpoints: readonly RelayEndpoint[]
-  /** Sliding ClientIP affinity in milliseconds; 0 for none. */
+  /** Sliding ClientIP affinity in milliseconds, across all fronts; 0 for none. */
   readonly affinityMs: number
 }
 
@@ -93,6 +117,8 @@ export type DropReason =
   | 'draining'
   /** It claimed to come from a listener of Usher's own, or from port 0. */
   | 'loop'
+  /** The client is outside of the source ranges, or its policy leaves it no endpoint. */
+  | 'not-allowed'
 
 /** Upper bounds, in seconds, of the buckets of `dialSeconds`. */
 export const dialBuckets: readonly number[] = [
@@ -116,6 +142,8 @@ export interface EndpointStats {
   readonly key: string
   readonly active: number
   readonly failures: number
+  /** It failed a moment ago, so that others are preferred while there are any. */
+  readonly resting: boolean
 }
 
 export interface RelayStats {
@@ -137,6 +165,8 @@ export interface Relay {
    * Makes the set of listeners equal to `listeners`. Resolves when each new bind has
    * succeeded or failed once; a failed one is tried again by the relay on its own. A TCP
    * port that passes from one listener to another in one call refuses and loses nobody.
+   * A listener that is the same object as in the last call is taken to be unchanged.
+   * Calls don't overlap.
    */
   apply(listeners: readonly RelayListener[]): Promise<void>
   stats(): RelayStats

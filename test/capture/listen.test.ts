@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import type { VipPlacement } from '../../src/capture/capture.ts'
+import type { Capture, VipPlacement } from '../../src/capture/capture.ts'
 import { listenCapture, type ListenCaptureDeps } from '../../src/capture/listen.ts'
 import {
   bindAddresses,
@@ -42,12 +42,20 @@ const portsOf = (first: number): TryPort => {
 const at = (port: number, ...addresses: string[]) =>
   addresses.map(address => ({ address, port }))
 
+/** One capture for the same things, so that it has seen what was placed before. */
+const captures = new WeakMap<ListenCaptureDeps, Capture>()
+const captureOf = (with_: ListenCaptureDeps): Capture => {
+  const capture = captures.get(with_) ?? listenCapture(with_)
+  captures.set(with_, capture)
+  return capture
+}
+
 /** How each VIP is served, in the order of ServicePorts and their VIPs. */
 const placed = async (
   with_: ListenCaptureDeps,
   ...servicePorts: ServicePort[]
 ): Promise<Omit<VipPlacement, 'vip'>[]> => {
-  const placements = await listenCapture(with_).place(servicePorts)
+  const placements = await captureOf(with_).place(servicePorts)
   return placements.flatMap(({ vips }) =>
     vips.map(({ capture, binds, reason }) => ({ capture, binds, reason })),
   )
@@ -330,7 +338,6 @@ const portFor = (protocol: 'TCP' | 'UDP', addresses: string[], port?: number) =>
     'web',
     protocol,
     addresses,
-    new Set(),
   )
 
 /** Another address of the test process's own. */

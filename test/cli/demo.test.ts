@@ -111,6 +111,7 @@ const slice = (serviceName: string, ports: SlicePort[]): EndpointSlice => ({
   family: 'IPv4',
   ports,
   endpoints: [endpointOf('127.0.0.1'), endpointOf('127.0.0.2', 'dead-node')],
+  lastChangeTriggerTime: 0,
 })
 
 const occupy = async (t: Test, host: string, port: number) => {

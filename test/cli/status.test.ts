@@ -5,7 +5,12 @@ import type { Io } from '../../src/cli/io.ts'
 import { statusText } from '../../src/cli/status-view.ts'
 import { status } from '../../src/cli/status.ts'
 import { bytesForPeople, forPeople, visible, wrap } from '../../src/cli/words.ts'
-import type { ServicePortStatus, StatusDocument } from '../../src/observe/status.ts'
+import type {
+  EndpointStatus,
+  ServicePortStatus,
+  StatusDocument,
+  VipStatus,
+} from '../../src/observe/status.ts'
 
 const now = Date.parse('2030-01-01T03:00:00Z')
 
@@ -14,6 +19,8 @@ const web: ServicePortStatus = {
   protocol: 'TCP',
   family: 'IPv4',
   affinityMs: 10_800_000,
+  verdicts: { internal: 'forward', external: 'forward', node: 'forward' },
+  sourceRanges: null,
   vips: [
     {
       kind: 'ClusterIP',
@@ -37,15 +44,19 @@ const web: ServicePortStatus = {
       endpoint: '127.0.0.1:9001',
       state: 'ready',
       eligible: true,
+      clients: 'all',
       active: 3,
       failures: 0,
+      resting: false,
     },
     {
       endpoint: '127.0.0.1:9002',
       state: 'not ready',
       eligible: false,
+      clients: 'none',
       active: 0,
       failures: 1,
+      resting: false,
     },
   ],
   active: 3,
@@ -65,6 +76,7 @@ const good: StatusDocument = {
   healthy: true,
   unhealthy: [],
   draining: false,
+  node: null,
   source: { name: 'manifests a.yaml', synced: true, lastGoodAt: now - 12_000, error: '' },
   problems: [],
   fds: { used: 40, limit: 1024 },
@@ -120,8 +132,8 @@ t.test('all that is known of a ServicePort stands in aligned lines', async t => 
     textOf(good),
     `usher   1.2.3, userspace, up 3h (since 2030-01-01T00:00:00.000Z)
 health  ok
-source  manifests a.yaml, last read 12s ago
-files   40 of 1024 descriptors in use
+source  manifests a.yaml, last word 12s ago
+files   the relay holds 40 descriptors and may hold 1024
 
 default/web:http TCP IPv4
   3 active, 12 accepted, 2 failed, 1 retry, 1.5 KiB to backends, 12 B to clients, sticky for 3h
@@ -155,6 +167,102 @@ t.test('a ServicePort without endpoints says what clients get', async t => {
   t.match(text, '1 ServicePort, 1 without usable endpoints')
 })
 
+t.test('the node is told where the source knows one', async t => {
+  const node = { name: 'n1', zone: 'eu-1a' }
+  t.match(textOf({ ...good, node }), '\nnode    n1, zone eu-1a\nsource  ')
+  t.match(textOf({ ...good, node: { ...node, zone: '' } }), '\nnode    n1\nsource  ')
+})
+
+const [first, second] = web.endpoints as [EndpointStatus, EndpointStatus]
+
+t.test('an endpoint says why it is not used, or by whom it is', async t => {
+  const cases: [Partial<EndpointStatus>, text: string][] = [
+    [{}, 'ready'],
+    [{ eligible: false, clients: 'none' }, 'ready, unused by policy or hints'],
+    [
+      { eligible: false, clients: 'none', state: 'terminating' },
+      'terminating, unused by policy or hints',
+    ],
+    [{ eligible: false, clients: 'none', state: 'not ready' }, 'not ready, unused'],
+    [{ clients: 'internal' }, 'ready for ClusterIP clients'],
+    [
+      { clients: 'external+node' },
+      'ready for clients from outside and clients on this node',
+    ],
+    [{ resting: true }, 'ready, resting after a failure'],
+  ]
+  for (const [some, text] of cases) {
+    const endpoints = [{ ...first, ...some }]
+    const line = textOf({ ...good, servicePorts: [{ ...web, endpoints }] })
+      .split('\n')
+      .find(each => each.includes('->'))
+    t.match(line, `  ->  127.0.0.1:9001  ${text}  3 active`)
+  }
+})
+
+t.test('a Local policy without an endpoint here is told with each VIP', async t => {
+  const none = { internal: 'drop', external: 'drop', node: 'drop' } as const
+  const show = (some: Partial<ServicePortStatus>) =>
+    textOf({ ...good, servicePorts: [{ ...web, ...some }] })
+  const spared = show({ verdicts: { ...none, internal: 'forward', node: 'forward' } })
+  t.match(spared, / 127\.96\.0\.10:8080 .* listening\n/)
+  const [clusterIp, nodePort] = web.vips as [VipStatus, VipStatus]
+  const vips = [clusterIp, { ...nodePort, state: 'listening', reason: '' } as const]
+  t.match(
+    show({ vips, verdicts: { ...none, internal: 'forward', node: 'forward' } }),
+    /NodePort .* listening; serves only clients on this node: policy Local, no endpoint on this node\n/,
+  )
+  const nobody = show({ vips, verdicts: none, endpoints: [second] })
+  t.match(nobody, /ClusterIP .* listening; serves nobody: policy Local, /)
+  t.match(nobody, /NodePort .* listening; serves nobody: policy Local, /)
+  t.match(nobody, '  -> no usable endpoint on this node: clients are not served\n')
+  const refused = { internal: 'reject', external: 'reject', node: 'reject' } as const
+  t.match(
+    show({ verdicts: refused, endpoints: [second] }),
+    '  -> no usable endpoint: clients are refused\n',
+  )
+})
+
+t.test('source ranges say who may use the load-balancer IPs', async t => {
+  const show = (sourceRanges: readonly string[] | null) =>
+    textOf({ ...good, servicePorts: [{ ...web, sourceRanges }] })
+  t.match(
+    show(['192.0.2.0/24', '198.51.100.7/32']),
+    '\n  load-balancer IPs: for clients from 192.0.2.0/24, 198.51.100.7/32 only\n',
+  )
+  t.match(show([]), '\n  load-balancer IPs: for nobody, ')
+  t.notMatch(show(null), 'load-balancer IPs')
+})
+
+t.test('the document of an older Usher is understood', async t => {
+  const older = structuredClone(good) as unknown as {
+    node?: unknown
+    servicePorts: {
+      verdicts?: unknown
+      sourceRanges?: unknown
+      endpoints: { clients?: unknown; resting?: unknown }[]
+    }[]
+  }
+  delete older.node
+  for (const port of older.servicePorts) {
+    delete port.verdicts
+    delete port.sourceRanges
+    for (const endpoint of port.endpoints) {
+      delete endpoint.clients
+      delete endpoint.resting
+    }
+  }
+  const address = await serve(t, (_, response) => response.end(JSON.stringify(older)))
+  const { code, out } = await ask(address)
+  t.equal(code, 0)
+  t.equal(
+    out.replace(/, up .*\n/, '').replace(/last word .*\n/, ''),
+    textOf(good)
+      .replace(/, up .*\n/, '')
+      .replace(/last word .*\n/, ''),
+  )
+})
+
 t.test('an idle UDP ServicePort counts datagrams in place of retries', async t => {
   const text = textOf({ ...good, servicePorts: [{ ...web, protocol: 'UDP' }] })
   t.match(text, '2 failed, 0 datagrams, 1.5 KiB')
@@ -167,7 +275,8 @@ t.test('without colour nothing in the text can drive a terminal', async t => {
     servicePort: evil,
     lastError: evil,
     vips: web.vips.map(vip => ({ ...vip, vip: evil, reason: evil })),
-    endpoints: web.endpoints.map(endpoint => ({ ...endpoint, endpoint: evil })),
+    endpoints: web.endpoints.map(each => ({ ...each, endpoint: evil, clients: evil })),
+    sourceRanges: [evil],
   }
   const source = { ...bad.source, name: evil, error: evil }
   const problems = [{ object: evil, field: evil, message: evil }]
@@ -175,12 +284,14 @@ t.test('without colour nothing in the text can drive a terminal', async t => {
     ...bad,
     version: evil,
     unhealthy: [evil],
+    node: { name: evil, zone: evil },
     source,
     problems,
     servicePorts: [nasty],
   })
   t.notMatch(text, /[^\P{Cc}\n]|\u202E/u)
-  t.equal(text.split('\n').length, textOf(bad).split('\n').length)
+  // The node and the source ranges are a line each.
+  t.equal(text.split('\n').length, textOf(bad).split('\n').length + 2)
 })
 
 t.test('colour changes no letter', async t => {
@@ -239,7 +350,7 @@ t.test('an Usher that has not read its source yet can be shown', async t => {
   const address = await serve(t, (_, response) => response.end(document))
   const { code, out } = await ask(address)
   t.equal(code, 0)
-  t.match(out, 'source  manifests a.yaml, not synced, not read yet\n')
+  t.match(out, 'source  manifests a.yaml, not synced, no word from it yet\n')
 })
 
 t.test('when nothing answers it says where it asked and what decides that', async t => {

@@ -3,11 +3,16 @@ import t from 'tap'
 import { parseBytes } from '../../src/config/bytes.ts'
 import { commandNames, type Command } from '../../src/config/commands.ts'
 import { parseDuration } from '../../src/config/duration.ts'
-import { table, type Row } from '../../src/config/options.ts'
-import { parseOptions, wantsHelp } from '../../src/config/parse.ts'
+import { goDuration, goMilliseconds } from '../../src/config/go-duration.ts'
+import { withDefaults } from '../../src/config/kube-proxy/defaults.ts'
+import { leafAt, valueAt } from '../../src/config/kube-proxy/fields.ts'
+import { table } from '../../src/config/options.ts'
+import { parseOptions, wantsHelp, wantsVersion } from '../../src/config/parse.ts'
+import type { Row } from '../../src/config/row.ts'
 import { suggest } from '../../src/config/suggest.ts'
-import { defaultOf } from '../../src/config/typed.ts'
+import { camelCase, defaultOf } from '../../src/config/typed.ts'
 import { UsageError } from '../../src/config/usage-error.ts'
+import { badFlags } from './parts/bad-flags.ts'
 
 const run = (...args: string[]) => parseOptions('run', ['--manifests', 'm.yaml', ...args])
 
@@ -54,7 +59,16 @@ t.test(
 t.test('run with nothing but manifests has the documented defaults', async t => {
   t.strictSame(run(), {
     manifests: ['m.yaml'],
+    config: '',
+    writeConfigTo: '',
+    kubeconfig: '',
+    master: '',
+    kubeApiQps: 5,
+    kubeApiBurst: 10,
+    hostnameOverride: '',
+    configSyncPeriod: 900_000,
     bindAddress: '0.0.0.0',
+    bindAddressHardFail: false,
     proxyPortRange: undefined,
     capture: 'auto',
     metricsBindAddress: { address: '127.0.0.1', port: 10249 },
@@ -73,7 +87,40 @@ t.test('run with nothing but manifests has the documented defaults', async t => 
     minSyncPeriod: 0,
     logLevel: 'info',
     logFormat: 'auto',
+    v: 0,
+    loggingFormat: 'text',
+    proxyMode: '',
+    clusterCidr: [],
+    detectLocalMode: '',
+    iptablesSyncPeriod: 30_000,
+    iptablesMinSyncPeriod: 1000,
+    oomScoreAdj: -999,
+    featureGates: {},
+    healthzPort: 10_256,
+    metricsPort: 10_249,
+    cleanup: false,
+    initOnly: false,
+    version: false,
   })
+})
+
+t.test('the default of a flag is that of its field in the file', async t => {
+  const byDefault = withDefaults({})
+  for (const [flag, row] of Object.entries<Row>(table)) {
+    if (row.field === undefined) continue
+    const leaf = leafAt(row.field)
+    const read = leaf.fromTexts(row.default === '' ? [] : [row.default])
+    const value = valueAt(byDefault, row.field)
+    // Of what is not there by default, and of lists, nothing is as good as empty.
+    if (value === undefined || value === null) t.ok(leaf.isUnset(read), flag)
+    else t.strictSame(read, value, `--${flag} and ${row.field}`)
+  }
+})
+
+t.test('a flag without effect has no option', async t => {
+  const options = Object.keys(run('--ipvs-scheduler=rr', '--conntrack-min', '0'))
+  for (const [flag, row] of Object.entries<Row>(table))
+    if (row.noEffect !== undefined) t.notOk(options.includes(camelCase(flag)), flag)
 })
 
 t.test('options are typed by the table', async t => {
@@ -110,6 +157,8 @@ t.test('a switch is on, off or spelt out', async t => {
   t.equal(once('--once'), true)
   t.equal(once('--once=true'), true)
   t.equal(once('--once=false'), false)
+  for (const yes of ['1', 't', 'T', 'TRUE', 'True']) t.equal(once(`--once=${yes}`), true)
+  for (const no of ['0', 'f', 'F', 'FALSE', 'False']) t.equal(once(`--once=${no}`), false)
   t.equal(once('--once', '--no-once'), false)
   t.equal(once('--no-once', '--once'), true)
   t.match(refusal('demo', '--once=maybe'), '--once: "maybe" is neither true nor false')
@@ -117,65 +166,16 @@ t.test('a switch is on, off or spelt out', async t => {
 })
 
 t.test('a wrong call is refused with the flag, the value and what is right', async t => {
-  const cases: readonly (readonly [string[], string])[] = [
-    [
-      ['--drain-timeout', 'abc'],
-      '--drain-timeout: "abc" is not a duration; give a number with a unit, like 30s or 1m30s',
-    ],
-    [['--drain-timeout', '30'], '"30" is not a duration'],
-    [['--drain-timeout=-1s'], '"-1s" is not a duration'],
-    [['--drain-timeout', '600h'], '"600h" is too long; give 576h (24 days) or less'],
-    [['--tcp-idle-timeout', '500us'], '"500us" is too short; give 0, or 1ms or more'],
-    [['--half-close-timeout', '0'], '"0" is too short; give 1ms or more'],
-    [['--dial-ladder', '1s,0,2s'], '--dial-ladder: "0" is too short'],
-    [['--dial-ladder', ''], '--dial-ladder: "" is not a duration'],
-    [['--dial-ladder', '1s,'], '--dial-ladder: "" is not a duration'],
-    [['--dial-ladder', Array(17).fill('1s').join(',')], 'has 17 steps'],
-    [
-      ['--connection-buffer', '64k'],
-      '"64k" is not a number of bytes; give one like 64KiB',
-    ],
-    [['--connection-buffer', '4095'], '"4095" is out of range; give 4KiB to 16MiB'],
-    [['--connection-buffer', '17MiB'], 'give 4KiB to 16MiB'],
-    [['--udp-max-flows', '0'], '"0" is not a whole number from 1 to 10000000'],
-    [['--udp-max-flows', '1e3'], '"1e3" is not a whole number'],
-    [['--udp-max-flows', '1.5'], '"1.5" is not a whole number'],
-    [['--capture', 'Auto'], '"Auto" is not one of the choices; give auto, local, none'],
-    [['--bind-address', 'localhost'], '"localhost" is not an IP address; give one like'],
-    [['--bind-address', '010.0.0.1'], '"010.0.0.1" is not an IP address'],
-    [['--bind-address', 'fe80::1%eth0'], 'is not an IP address'],
-    [['--metrics-bind-address', ':10249'], '":10249" is not an IP address with a port'],
-    [['--metrics-bind-address', '127.0.0.1:70000'], 'is not an IP address with a port'],
-    [['--healthz-bind-address', '::1:x'], 'like 127.0.0.1:10256 or [::1]:10256, or off'],
-    [['--proxy-port-range', '2000-1000'], '"2000-1000" is not a range of ports'],
-    [['--proxy-port-range', '0-100'], 'is not a range of ports'],
-    [['--proxy-port-range', '65000+1000'], 'is not a range of ports'],
-    [['--proxy-port-range', '1-2-3'], 'is not a range of ports'],
-    [['--log-level', 'loud'], '--log-level: "loud" is not one of the choices'],
-    [['--manifests', ''], '--manifests: the value is empty; give a PATH'],
-    [['--manifests'], '--manifests: the value is missing; give it as --manifests PATH'],
-    [['--log-level', '--capture', 'none'], '--log-level: the value is missing'],
-    [['--min-sync-period', '31s'], '--min-sync-period: 31000ms is longer than'],
-    [
-      ['--drain-timeot', '1s'],
-      'unknown flag --drain-timeot; did you mean --drain-timeout?',
-    ],
-    [['--drain', '1s'], 'did you mean --drain-timeout?'],
-    [['--quux'], 'unknown flag --quux'],
-    [['-x'], 'unknown flag -x'],
-    [['--no-capture'], 'unknown flag --no-capture'],
-    [['--__proto__', 'x'], 'unknown flag --__proto__'],
-    [['--once'], '--once is a flag of usher demo only'],
-  ]
-  for (const [args, message] of cases) {
+  for (const [args, message] of badFlags) {
     t.ok(refused(...args).includes(message), `${args.join(' ')}: ${refused(...args)}`)
   }
 })
 
 t.test('a command that lacks what it needs says how to give it', async t => {
-  t.match(refusal('run'), 'usher run --manifests deploy/examples/demo.yaml')
   t.match(refusal('sidecar'), "usher sidecar --route 'tcp://")
   t.match(refusal('check', '--capture', 'none'), 'no files given')
+  t.equal(refusal('check', '--config', 'c.yaml'), 'taken')
+  t.equal(refusal('run'), 'taken')
 })
 
 t.test('routes are parsed, and a bad one is refused with its flag', async t => {
@@ -234,6 +234,28 @@ t.test('durations follow Go’s syntax', async t => {
     t.equal(parseDuration(bad), undefined, JSON.stringify(bad))
 })
 
+t.test('durations are written as Go writes them', async t => {
+  const cases: readonly (readonly [string, string])[] = [
+    ['0', '0s'],
+    ['90m', '1h30m0s'],
+    ['1.5s', '1.5s'],
+    ['.25s', '250ms'],
+    ['1500us', '1.5ms'],
+    ['1ns', '1ns'],
+    ['1μs', '1µs'],
+    ['-1m0.5s', '-1m0.5s'],
+    ['+24h', '24h0m0s'],
+    ['2562047h', '2562047h0m0s'],
+  ]
+  for (const [given, written] of cases) {
+    t.equal(goDuration(given), written, given)
+    t.equal(goDuration(written), written, written)
+  }
+  for (const bad of ['', '1', 's', '1d', '--1s', '2562048h', '1s 1s', '.s'])
+    t.equal(goDuration(bad), undefined, bad)
+  t.equal(goMilliseconds('-1.5s'), -1500)
+})
+
 t.test('a duration is the sum of its parts', async t => {
   const units = { h: 3_600_000, m: 60_000, s: 1000, ms: 1 }
   const unit = fc.constantFrom('h', 'm', 's', 'ms')
@@ -278,6 +300,36 @@ t.test('the nearest known word is suggested, and none when all are far', async t
   t.equal(suggest('delete', known), undefined)
   t.equal(suggest('', known), undefined)
   t.equal(suggest('x'.repeat(100_000), known), undefined)
+})
+
+t.test('verbosity is given in every way that kube-proxy takes', async t => {
+  const ways = [['-v', '4'], ['-v=4'], ['-v4'], ['--v', '4'], ['--v=4']]
+  for (const args of ways) t.equal(run(...args).v, 4, args.join(' '))
+})
+
+t.test('negative numbers are values, in a word of their own too', async t => {
+  t.equal(run('--oom-score-adj', '-500').oomScoreAdj, -500)
+  t.equal(run('--kube-api-qps=-1').kubeApiQps, -1)
+  t.equal(run('--kube-api-qps', '2.5').kubeApiQps, 2.5)
+})
+
+t.test('underscores stand for dashes, as with kube-proxy', async t => {
+  t.equal(run('--bind_address=::1').bindAddress, '::1')
+  t.equal(run('--bind_address', '::1', '--log_dir', '/a_b').bindAddress, '::1')
+  t.strictSame(parseOptions('run', ['--', '--a_b']).manifests, ['--a_b'])
+})
+
+t.test('the name of the node is trimmed and lower-case', async t => {
+  t.equal(run('--hostname-override', ' Node-1 ').hostnameOverride, 'node-1')
+  t.equal(run('--hostname-override=').hostnameOverride, '')
+})
+
+t.test('the version is wanted after run, but not after demo or --', async t => {
+  t.ok(wantsVersion('run', ['--version']))
+  t.ok(wantsVersion('check', ['x', '--version=raw']))
+  t.notOk(wantsVersion('run', ['--version=false']))
+  t.notOk(wantsVersion('run', ['--', '--version']))
+  t.notOk(wantsVersion('demo', ['--version']))
 })
 
 t.test('help is wanted wherever it stands before --', async t => {

@@ -1,63 +1,21 @@
 import assert from 'node:assert/strict'
-import * as fc from 'fast-check'
 import t from 'tap'
 import { Registry } from '../../src/model/registry.ts'
-import type {
-  Change,
-  EndpointSlice,
-  Service,
-  ServicePortSpec,
-} from '../../src/model/service.ts'
+import type { Change, EndpointSlice } from '../../src/model/service.ts'
 import { ipFamilies } from '../../src/util/ip.ts'
+import { changeTests } from './parts/changes.ts'
+import { healthCheckTests } from './parts/health-checks.ts'
+import { historyTests } from './parts/history.ts'
+import { ownNodeTests } from './parts/own-node.ts'
+import { rebuildTests } from './parts/rebuild.ts'
+import * as objects from '../support/objects.ts'
+import { gone, portSpec, put, service } from '../support/objects.ts'
 
-const port = (over: Partial<ServicePortSpec> = {}): ServicePortSpec => ({
-  name: 'http',
-  protocol: 'TCP',
-  port: 80,
-  nodePort: 0,
-  ...over,
-})
-const service = (name: string, over: Partial<Service> = {}): Service => ({
-  namespace: 'default',
-  name,
-  createdAt: 0,
-  clusterIPs: ['10.0.0.1'],
-  externalIPs: [],
-  loadBalancerIPs: [],
-  ports: [port()],
-  affinityMs: 0,
-  ...over,
-})
 const slice = (
   name: string,
   serviceName: string,
   ...addresses: string[]
-): EndpointSlice => ({
-  namespace: 'default',
-  name,
-  serviceName,
-  family: 'IPv4',
-  endpoints: addresses.map(address => ({
-    address,
-    ready: true,
-    serving: true,
-    terminating: false,
-    nodeName: '',
-    zone: '',
-  })),
-  ports: [{ name: 'http', protocol: 'TCP', port: 8080 }],
-})
-
-const put = (object: Service | EndpointSlice): Change =>
-  'serviceName' in object
-    ? { kind: 'EndpointSlice', namespace: object.namespace, name: object.name, object }
-    : { kind: 'Service', namespace: object.namespace, name: object.name, object }
-const drop = (kind: 'Service' | 'EndpointSlice', name: string): Change => ({
-  kind,
-  namespace: 'default',
-  name,
-  object: undefined,
-})
+): EndpointSlice => objects.slice(addresses, { name, serviceName })
 
 const registryOf = (...changes: Change[]): Registry => {
   const registry = new Registry()
@@ -78,12 +36,13 @@ t.test('a snapshot says everything of a ServicePort', async t => {
       service('web', {
         clusterIPs: ['10.0.0.1', 'fd00::1'],
         externalIPs: ['192.0.2.1'],
-        ports: [port({ nodePort: 30080 })],
+        ports: [portSpec({ nodePort: 30080 })],
         affinityMs: 10_800_000,
       }),
     ),
   )
-  const endpoint = { ...slice('', '', '10.1.0.1').endpoints[0], port: 8080 }
+  const endpoint = { ...objects.endpoint('10.1.0.1'), port: 8080 }
+  const all = { verdict: 'forward', endpoints: [endpoint] }
   t.strictSame(
     [...v4(registry)],
     [
@@ -104,7 +63,11 @@ t.test('a snapshot says everything of a ServicePort', async t => {
           ],
           affinityMs: 10_800_000,
           endpoints: [endpoint],
-          eligible: [endpoint],
+          internal: all,
+          external: all,
+          externalFromNode: all,
+          reachable: [endpoint],
+          sourceRanges: undefined,
         },
       ],
     ],
@@ -113,13 +76,15 @@ t.test('a snapshot says everything of a ServicePort', async t => {
     family: 'IPv6',
     vips: [{ address: 'fd00::1' }, { address: '::', port: 30080 }],
     endpoints: [],
+    internal: { verdict: 'reject' },
   })
   t.same(registry.problems(), [])
 })
 
 t.test('a new registry has two empty snapshots and no problem', async t => {
   for (const family of ipFamilies) {
-    t.strictSame(new Registry().snapshot(family), { family, servicePorts: new Map() })
+    const { servicePorts, healthChecks } = new Registry().snapshot(family)
+    t.same([servicePorts.size, healthChecks.size], [0, 0])
   }
   t.same(new Registry().problems(), [])
 })
@@ -128,7 +93,7 @@ t.test('a Service that is deleted and made again keeps its endpoints', async t =
   const registry = registryOf(
     put(service('web')),
     put(slice('web-1', 'web', '10.1.0.1')),
-    drop('Service', 'web'),
+    gone('Service', 'web'),
   )
   t.equal(v4(registry).size, 0)
   registry.apply([put(service('web'))])
@@ -167,15 +132,7 @@ t.test('slices of another namespace are not mixed in', async t => {
 t.test('deleting what is not there is no error and changes nothing', async t => {
   const registry = registryOf(put(service('web')))
   const before = registry.snapshot('IPv4')
-  registry.apply([drop('Service', 'nobody'), drop('EndpointSlice', 'nothing')])
-  t.equal(registry.snapshot('IPv4'), before)
-})
-
-t.test('Nodes are taken and change nothing for now', async t => {
-  const registry = registryOf(put(service('web')))
-  const before = registry.snapshot('IPv4')
-  const object = { name: 'n', zone: 'z', addresses: ['192.0.2.9'] }
-  registry.apply([{ kind: 'Node', name: 'n', object }])
+  registry.apply([gone('Service', 'nobody'), gone('EndpointSlice', 'nothing')])
   t.equal(registry.snapshot('IPv4'), before)
 })
 
@@ -192,7 +149,7 @@ t.test('a loser of its only VIP is absent until the holder lets go', async t => 
       message: /10\.0\.0\.1:80\/TCP is held by Service default\/old/,
     },
   ])
-  registry.apply([drop('Service', 'old')])
+  registry.apply([gone('Service', 'old')])
   t.same([...v4(registry).keys()], [web])
   t.same(registry.problems(), [])
 })
@@ -227,7 +184,7 @@ t.test('what did not change is the same object', async t => {
   t.test('the snapshot, when objects arrive again as they were', async t => {
     registry.apply([put(structuredClone(api)), put(slice('web-1', 'web', '10.1.0.1'))])
     t.equal(registry.snapshot('IPv4'), before)
-    registry.apply([drop('Service', 'api')])
+    registry.apply([gone('Service', 'api')])
     registry.apply([put(api)])
     t.equal(registry.snapshot('IPv4'), before, 'gone and back before anyone looked')
   })
@@ -247,7 +204,7 @@ t.test('what did not change is the same object', async t => {
       before.servicePorts.get(web)?.endpoints.map(({ address }) => address),
       ['10.1.0.1'],
     )
-    registry.apply([drop('Service', 'web')])
+    registry.apply([gone('Service', 'web')])
     t.equal(registry.snapshot('IPv4').servicePorts.size, 1)
     t.equal(before.servicePorts.size, 2)
   })
@@ -260,8 +217,11 @@ t.test('each part of a ServicePort makes it a new object when it changes', async
   assert(only)
   const table: [what: string, change: Change][] = [
     ['affinity', put({ ...spec, affinityMs: 1 })],
+    ['internal policy', put({ ...spec, internalTrafficPolicy: 'Local' })],
+    ['source ranges', put({ ...spec, sourceRanges: ['192.0.2.0/24'] })],
+    ['source ranges that let nobody in', put({ ...spec, sourceRanges: [] })],
     ['another VIP', put({ ...spec, externalIPs: ['192.0.2.1'] })],
-    ['another port', put({ ...spec, ports: [port({ port: 81 })] })],
+    ['another port', put({ ...spec, ports: [portSpec({ port: 81 })] })],
     [
       'target port',
       put({ ...ends, ports: [{ name: 'http', protocol: 'TCP', port: 1 }] }),
@@ -274,6 +234,8 @@ t.test('each part of a ServicePort makes it a new object when it changes', async
     ['terminating', put({ ...ends, endpoints: [{ ...only, terminating: true }] })],
     ['node', put({ ...ends, endpoints: [{ ...only, nodeName: 'n' }] })],
     ['zone', put({ ...ends, endpoints: [{ ...only, zone: 'z' }] })],
+    ['zone hints', put({ ...ends, endpoints: [{ ...only, zoneHints: ['z'] }] })],
+    ['node hints', put({ ...ends, endpoints: [{ ...only, nodeHints: ['n'] }] })],
   ]
   for (const [what, change] of table) {
     const registry = registryOf(put(spec), put(ends))
@@ -309,91 +271,8 @@ t.test('one changed Service among many rebuilds no other', async t => {
   t.equal(reads, 10_001)
 })
 
-const identityOf = (change: Change): string =>
-  change.kind === 'Node' ? '' : `${change.kind} ${change.namespace}/${change.name}`
-/** Maps as lists: their order counts too. */
-const stateOf = (registry: Registry) => [
-  ...ipFamilies.map(family => [...registry.snapshot(family).servicePorts]),
-  registry.problems(),
-]
-
-t.test('any order of arrival ends in the state of the final objects', async () => {
-  const namespace = fc.constantFrom('default', 'other')
-  const serviceName = fc.constantFrom('a', 'b', 'c')
-  const protocol = fc.constantFrom('TCP' as const, 'UDP' as const)
-  const portName = fc.constantFrom('', 'http')
-  const vip = fc.constantFrom('10.0.0.1', '10.0.0.2', 'fd00::1', 'fd00::2')
-  const ports = fc.array(
-    fc.record({
-      name: portName,
-      protocol,
-      port: fc.constantFrom(80, 81),
-      nodePort: fc.constantFrom(0, 30080),
-    }),
-    { maxLength: 2 },
-  )
-  const anyService = fc.record({
-    namespace,
-    name: serviceName,
-    createdAt: fc.nat(1),
-    clusterIPs: fc.uniqueArray(vip, { minLength: 1, maxLength: 2 }),
-    externalIPs: fc.array(vip, { maxLength: 2 }),
-    loadBalancerIPs: fc.array(vip, { maxLength: 1 }),
-    ports,
-    affinityMs: fc.nat(1),
-  })
-  const anyEndpoint = fc.record({
-    address: fc.constantFrom('10.1.0.1', '10.1.0.2', '10.1.0.10'),
-    ready: fc.boolean(),
-    serving: fc.boolean(),
-    terminating: fc.boolean(),
-    nodeName: fc.constantFrom('', 'n'),
-    zone: fc.constantFrom('', 'z'),
-  })
-  const anySlice = fc.record({
-    namespace,
-    name: fc.constantFrom('s', 't', 'u'),
-    serviceName,
-    family: fc.constantFrom('IPv4' as const, 'IPv6' as const),
-    endpoints: fc.array(anyEndpoint, { maxLength: 3 }),
-    ports,
-  })
-  const step = fc
-    .record({
-      object: fc.oneof(anyService, anySlice),
-      gone: fc.boolean(),
-      looked: fc.boolean(),
-    })
-    .map(({ object, gone, looked }) => {
-      const change = put(object)
-      return { change: gone ? { ...change, object: undefined } : change, looked }
-    })
-  const history = fc.array(step, { maxLength: 30 }).chain(steps => {
-    const last = new Map(steps.map(({ change }) => [identityOf(change), change]))
-    const finals = [...last.values()].filter(({ object }) => object !== undefined)
-    const all = { minLength: finals.length, maxLength: finals.length }
-    return fc.tuple(fc.constant(steps), fc.shuffledSubarray(finals, all))
-  })
-  fc.assert(
-    fc.property(history, ([steps, finals]) => {
-      const registry = new Registry()
-      let batch: Change[] = []
-      for (const { change, looked } of steps) {
-        batch.push(change)
-        if (!looked) continue
-        registry.apply(batch)
-        batch = []
-        registry.snapshot('IPv6')
-      }
-      registry.apply(batch)
-      const fresh = new Registry()
-      fresh.apply(finals)
-      assert.deepStrictEqual(stateOf(registry), stateOf(fresh))
-
-      const before = ipFamilies.map(family => registry.snapshot(family))
-      registry.apply(structuredClone(finals))
-      assert(before.every(snapshot => snapshot === registry.snapshot(snapshot.family)))
-    }),
-    { numRuns: 500 },
-  )
-})
+ownNodeTests(t)
+healthCheckTests(t)
+changeTests(t)
+rebuildTests(t)
+historyTests(t)

@@ -1,35 +1,11 @@
 import assert from 'node:assert/strict'
 import * as fc from 'fast-check'
 import t from 'tap'
-import type { EndpointSlice, EndpointSpec, Protocol } from '../../src/model/service.ts'
+import type { EndpointSpec, Protocol } from '../../src/model/service.ts'
 import type { Endpoint } from '../../src/model/snapshot.ts'
 import { mergeSlices } from '../../src/model/slice-merge.ts'
-import { eligibleEndpoints } from '../../src/model/topology.ts'
+import { endpoint, notReady, slice, terminating } from '../support/objects.ts'
 
-const endpoint = (address: string, over: Partial<EndpointSpec> = {}): EndpointSpec => ({
-  address,
-  ready: true,
-  serving: true,
-  terminating: false,
-  nodeName: '',
-  zone: '',
-  ...over,
-})
-const terminating = { ready: false, serving: true, terminating: true }
-const notReady = { ready: false, serving: false }
-
-const slice = (
-  endpoints: readonly EndpointSpec[],
-  over: Partial<EndpointSlice> = {},
-): EndpointSlice => ({
-  namespace: 'default',
-  name: 'web-1',
-  serviceName: 'web',
-  family: 'IPv4',
-  endpoints,
-  ports: [{ name: 'http', protocol: 'TCP', port: 8080 }],
-  ...over,
-})
 const http = { family: 'IPv4', portName: 'http', protocol: 'TCP' } as const
 const texts = (endpoints: readonly Endpoint[]): string[] =>
   endpoints.map(({ address, port }) => `${address}:${port}`)
@@ -86,6 +62,7 @@ t.test('merging slices', async t => {
     ['serving beats not serving', { ready: false }, notReady],
     ['a known node beats an unknown one', { nodeName: 'n' }, { zone: 'z' }],
     ['a known zone beats an unknown one', { zone: 'z' }, {}],
+    ['one with hints beats one without', { zoneHints: ['a'] }, {}],
   ]
   for (const [why, winner, loser] of rivals) {
     t.test(`${why}, in either order`, async t => {
@@ -105,6 +82,8 @@ t.test('merging slices', async t => {
       terminating: fc.boolean(),
       nodeName: fc.constantFrom('', 'm', 'n'),
       zone: fc.constantFrom('', 'y', 'z'),
+      zoneHints: fc.constantFrom([], ['y'], ['z']),
+      nodeHints: fc.constantFrom([], ['m'], ['m', 'n']),
     })
     const shuffled = fc.array(spec, { maxLength: 12 }).chain(specs =>
       fc.tuple(
@@ -124,44 +103,4 @@ t.test('merging slices', async t => {
       }),
     )
   })
-})
-
-const named = (over: Partial<EndpointSpec>, index: number): Endpoint => ({
-  ...endpoint(`10.0.0.${index + 1}`, over),
-  port: 80,
-})
-
-t.test('eligible endpoints', async t => {
-  const table: [why: string, endpoints: Partial<EndpointSpec>[], eligible: number[]][] = [
-    ['the ready ones', [{}, notReady, {}], [0, 2]],
-    ['not those that terminate while one is ready', [terminating, {}], [1]],
-    [
-      'those that serve while they terminate when none is ready',
-      [notReady, terminating],
-      [1],
-    ],
-    [
-      'not one that terminates and serves no more',
-      [{ ...terminating, serving: false }],
-      [],
-    ],
-    ['not one that serves but is neither ready nor terminating', [{ ready: false }], []],
-    // publishNotReadyAddresses makes a terminating pod ready.
-    [
-      'one that terminates but is ready',
-      [{ ...terminating, ready: true }, terminating],
-      [0],
-    ],
-    ['none of none', [], []],
-  ]
-  for (const [why, specs, expected] of table) {
-    t.test(why, async t => {
-      const endpoints = specs.map(named)
-      const eligible = eligibleEndpoints(endpoints)
-      t.equal(eligible.length, expected.length)
-      for (const [at, index] of expected.entries()) {
-        t.equal(eligible[at], endpoints[index], 'the same object, in the same order')
-      }
-    })
-  }
 })

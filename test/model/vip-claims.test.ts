@@ -5,25 +5,13 @@ import { claimsOf } from '../../src/model/claim.ts'
 import type { Service, ServicePortSpec } from '../../src/model/service.ts'
 import { serviceProblems } from '../../src/model/service-problems.ts'
 import { VipClaims } from '../../src/model/vip-claims.ts'
+import * as objects from '../support/objects.ts'
+import { portSpec } from '../support/objects.ts'
 
-const port = (over: Partial<ServicePortSpec> = {}): ServicePortSpec => ({
-  name: '',
-  protocol: 'TCP',
-  port: 80,
-  nodePort: 0,
-  ...over,
-})
-const service = (name: string, over: Partial<Service> = {}): Service => ({
-  namespace: 'default',
-  name,
-  createdAt: 0,
-  clusterIPs: [],
-  externalIPs: [],
-  loadBalancerIPs: [],
-  ports: [port()],
-  affinityMs: 0,
-  ...over,
-})
+const port = (over: Partial<ServicePortSpec> = {}): ServicePortSpec =>
+  portSpec({ name: '', ...over })
+const service = (name: string, over: Partial<Service> = {}): Service =>
+  objects.service(name, { clusterIPs: [], ports: [port()], ...over })
 const keyOf = ({ namespace, name }: Service): string => `${namespace}/${name}`
 
 const decide = (...services: Service[]) => {
@@ -243,16 +231,17 @@ t.test('who keeps a VIP', async t => {
         port: fc.constantFrom(80, 30080),
         nodePort: fc.constantFrom(0, 30080, 30081),
       })
-      const anyService = fc.record({
-        namespace: fc.constantFrom('default', 'other'),
-        name: fc.constantFrom('a', 'b', 'c'),
-        createdAt: fc.nat(2),
-        clusterIPs: fc.uniqueArray(pool, { maxLength: 2 }),
-        externalIPs: fc.array(pool, { maxLength: 2 }),
-        loadBalancerIPs: fc.array(pool, { maxLength: 2 }),
-        ports: fc.array(anyPort, { maxLength: 3 }),
-        affinityMs: fc.constant(0),
-      })
+      const anyService = fc
+        .record({
+          namespace: fc.constantFrom('default', 'other'),
+          name: fc.constantFrom('a', 'b', 'c'),
+          createdAt: fc.nat(2),
+          clusterIPs: fc.uniqueArray(pool, { maxLength: 2 }),
+          externalIPs: fc.array(pool, { maxLength: 2 }),
+          loadBalancerIPs: fc.array(pool, { maxLength: 2 }),
+          ports: fc.array(anyPort, { maxLength: 3 }),
+        })
+        .map(({ name, ...over }) => service(name, over))
       const change = fc.record({ object: anyService, gone: fc.boolean() })
       const batches = fc.array(fc.array(change, { maxLength: 4 }), { maxLength: 6 })
       fc.assert(

@@ -2,16 +2,13 @@ import type { RequestOptions } from 'node:http'
 import { connect, createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 import t from 'tap'
-import { healthRoutes, metricsRoutes } from '../../src/observe/admin-routes.ts'
+import { metricsRoutes } from '../../src/observe/admin-routes.ts'
 import type { Routes } from '../../src/observe/admin-routes.ts'
-import type { HealthReport } from '../../src/observe/health.ts'
 import { isHostAllowed } from '../../src/observe/host-check.ts'
+import { ProbeCounts } from '../../src/observe/probe-counts.ts'
 import type { StatusDocument } from '../../src/observe/status.ts'
 import { splitHostPort } from '../../src/util/ip.ts'
 import { ask, start } from './admin-client.ts'
-
-const epoch = 1_700_000_000_000
-const epochText = '2023-11-14T22:13:20.000Z'
 
 t.test('the host check', async t => {
   const cases: [host: string | undefined, boundTo: string, allowed: boolean][] = [
@@ -79,6 +76,12 @@ t.test('the metrics server', async t => {
     t.equal((await get('/metrics', { headers })).status, 200)
   })
 
+  t.test('has no /configz and no /metrics/slis without anything to show', async t => {
+    for (const path of ['/configz', '/metrics/slis'])
+      t.match(await get(path), { status: 404 }, path)
+    t.notMatch((await get('/')).body, /configz|slis/)
+  })
+
   t.test('knows no other path, and says which there are', async t => {
     for (const path of ['/', '/metrics/', '/constructor', '/../status', '//status'])
       t.match(await get(path), { status: 404, body: /\/metrics, / }, path)
@@ -124,6 +127,44 @@ t.test('the metrics server', async t => {
   })
 })
 
+t.test('the metrics server with more to show', async t => {
+  const probes = new ProbeCounts()
+  const config = { kind: 'KubeProxyConfiguration', mode: '' }
+  const more = metricsRoutes(metrics, async () => [Buffer.from('{}\n')], {
+    probes,
+    config: () => config,
+  })
+  const { server } = await start(t, more, anyPort)
+  const get = (path: string, options?: RequestOptions) =>
+    ask(server.address(), path, options)
+
+  t.test('answers /configz with the configuration in effect', async t => {
+    const { status, headers, body } = await get('/configz')
+    t.equal(status, 200)
+    t.equal(headers['content-type'], 'application/json')
+    t.strictSame(JSON.parse(body), { 'kubeproxy.config.k8s.io': config })
+    const foreign = await get('/configz', { headers: { Host: 'evil.example' } })
+    t.equal(foreign.status, 403)
+  })
+
+  t.test('answers /status with pages', async t => {
+    t.equal((await get('/status')).body, '{}\n')
+  })
+
+  t.test('counts its own health checks in /metrics/slis', async t => {
+    await get('/healthz')
+    await get('/healthz')
+    const { headers, body } = await get('/metrics/slis')
+    t.equal(headers['content-type'], 'text/plain; version=0.0.4')
+    const lines = body.split('\n').filter(line => !line.startsWith('#'))
+    t.strictSame(lines, [
+      'kubernetes_healthcheck{name="ping",type="healthz"} 1',
+      'kubernetes_healthchecks_total{name="ping",status="success",type="healthz"} 2',
+      '',
+    ])
+  })
+})
+
 t.test('an answer that fails is 500 without a stack, and logged with it', async t => {
   const broken: Routes = new Map([
     ['/x', { answer: () => Promise.reject(new Error('secret thing')) }],
@@ -133,84 +174,6 @@ t.test('an answer that fails is 500 without a stack, and logged with it', async 
   t.equal(status, 500)
   t.notMatch(body, /secret|\.ts/)
   t.match(records.at(-1), { level: 'error', err: { message: 'secret thing' } })
-})
-
-t.test('the health server', async t => {
-  const state: { report: HealthReport; eligible: boolean } = {
-    report: {
-      healthy: true,
-      reasons: [],
-      lastUpdated: epoch - 1000,
-      families: {
-        IPv4: { healthy: true, lastUpdated: epoch - 1000 },
-        IPv6: { healthy: true, lastUpdated: undefined },
-      },
-    },
-    eligible: true,
-  }
-  const green = state.report
-  const probes = healthRoutes(
-    () => state.report,
-    () => state.eligible,
-    () => epoch,
-  )
-  const { server } = await start(t, probes, anyPort)
-  const get = async (path: string) => {
-    const reply = await ask(server.address(), path)
-    return { ...reply, json: JSON.parse(reply.body) as unknown }
-  }
-  t.beforeEach(() => Object.assign(state, { report: green, eligible: true }))
-
-  t.test('answers /healthz as kube-proxy does since 1.33', async t => {
-    const { status, headers, json } = await get('/healthz')
-    t.equal(status, 200)
-    t.equal(headers['content-type'], 'application/json')
-    t.equal(headers['x-content-type-options'], 'nosniff')
-    t.strictSame(json, {
-      lastUpdated: epochText,
-      currentTime: epochText,
-      nodeEligible: true,
-      healthy: true,
-      status: {
-        IPv4: { lastUpdated: '2023-11-14T22:13:19.000Z', healthy: true },
-        IPv6: { lastUpdated: '0001-01-01T00:00:00Z', healthy: true },
-      },
-    })
-  })
-
-  t.test('says nothing of the node in /livez', async t => {
-    const { status, json } = await get('/livez')
-    t.equal(status, 200)
-    t.notOk(Object.hasOwn(json as object, 'nodeEligible'))
-    t.match(json, { healthy: true })
-  })
-
-  t.test('fails /healthz alone when the node should get no traffic', async t => {
-    state.eligible = false
-    t.match(await get('/healthz'), {
-      status: 503,
-      json: { healthy: true, nodeEligible: false, lastUpdated: /19\.000Z$/ },
-    })
-    t.equal((await get('/livez')).status, 200)
-  })
-
-  t.test('fails both when red, with the time of the last good state', async t => {
-    state.report = {
-      ...green,
-      healthy: false,
-      families: { ...green.families, IPv4: { healthy: false, lastUpdated: epoch } },
-    }
-    for (const path of ['/healthz', '/livez'])
-      t.match(await get(path), {
-        status: 503,
-        json: {
-          healthy: false,
-          lastUpdated: '2023-11-14T22:13:19.000Z',
-          currentTime: epochText,
-          status: { IPv4: { healthy: false }, IPv6: { healthy: true } },
-        },
-      })
-  })
 })
 
 const closed = (socket: Socket) =>

@@ -8,7 +8,7 @@ import { createLog } from '../../src/observe/log.ts'
 import type { LogLevel } from '../../src/observe/log.ts'
 import { causeText } from '../../src/relay/cause.ts'
 import type { Cause } from '../../src/relay/cause.ts'
-import type { BindState, ConnectionRecord } from '../../src/relay/relay.ts'
+import type { ConnectionRecord } from '../../src/relay/relay.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 
 const capture = async (level: LogLevel) => {
@@ -43,7 +43,7 @@ const record = (cause: Cause, listener = 'default/web:http'): ConnectionRecord =
 })
 
 const allCauses = Object.keys(causeText) as Cause[]
-const logged: readonly Cause[] = ['SC', 'sC', 'RC', 'KD', 'cD', 'sD']
+const logged: readonly Cause[] = ['SC', 'sC', 'RC', 'PR', 'KD', 'cD', 'sD']
 
 t.test('a record is one JSON line with ISO time and the level as a word', async t => {
   const { log, lines, records } = await capture('info')
@@ -214,6 +214,22 @@ t.test('a record has all there is to say about a connection', async t => {
   })
 })
 
+t.test('of many attempts the first three are told, and how many more', async t => {
+  const { observer, records } = await connectionLog('info')
+  const attempts = Array.from({ length: 24 }, (_, i) => ({
+    endpoint: `10.0.0.${i}:80`,
+    result: 'refused',
+    ms: 0.1,
+  }))
+  observer.connectionClosed({ ...record('SC'), attempts })
+  observer.connectionClosed({ ...record('SC'), attempts: attempts.slice(0, 3) })
+  const [long, short] = records()
+  t.strictSame(long?.['attempts'], attempts.slice(0, 3))
+  t.equal(long?.['moreAttempts'], 21)
+  t.strictSame(short?.['attempts'], attempts.slice(0, 3))
+  t.notOk('moreAttempts' in (short ?? {}))
+})
+
 t.test('after a burst one failure per second passes and counts the others', async t => {
   const { observer, clock, records } = await connectionLog('info')
   for (let i = 0; i < 15; i += 1) observer.connectionClosed(record('SC'))
@@ -288,42 +304,6 @@ t.test('a fault is an error with its stack', async t => {
     servicePort: 'default/db',
     err: { message: 'must not happen', stack: /log\.test/ },
   })
-})
-
-const bind = { address: '127.96.0.1', port: 53 }
-const failed: BindState = { bind, state: 'failed', error: 'EADDRINUSE', since: 0 }
-
-t.test('a bind that goes on failing is an error at most once a minute', async t => {
-  const { observer, clock, records } = await connectionLog('info')
-  observer.bindChanged('default/dns', failed)
-  for (let i = 0; i < 59; i += 1) {
-    clock.advance(1000)
-    observer.bindChanged('default/dns', failed)
-  }
-  t.equal(records().length, 1)
-  t.match(records()[0], {
-    level: 'error',
-    address: '127.96.0.1:53',
-    error: 'EADDRINUSE',
-    since: '1970-01-01T00:00:00.000Z',
-  })
-  clock.advance(1000)
-  observer.bindChanged('default/dns', failed)
-  t.equal(records().length, 2)
-})
-
-t.test('another bind, and one that worked in between, is news', async t => {
-  const { observer, records } = await connectionLog('info')
-  observer.bindChanged('default/dns', failed)
-  observer.bindChanged('default/dns', { ...failed, bind: { ...bind, port: 54 } })
-  observer.bindChanged('default/dns', { bind, state: 'binding' })
-  observer.bindChanged('default/dns', { bind, state: 'listening' })
-  observer.bindChanged('default/dns', failed)
-  observer.bindChanged('default/dns', { bind, state: 'closed', reason: 'no endpoints' })
-  t.same(
-    records().map(({ level }) => level),
-    ['error', 'error', 'info', 'error', 'info'],
-  )
 })
 
 t.test('a pause of accepting is a warning, its end is not', async t => {

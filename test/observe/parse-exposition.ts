@@ -52,3 +52,11 @@ export const parse = (text: string): Map<string, ParsedFamily> => {
   }
   return families
 }
+
+/** Prometheus' rules for names, which one of kube-proxy's own breaks. */
+export const badNames = (families: ReadonlyMap<string, ParsedFamily>): string[] =>
+  [...families].flatMap(([name, { help, type }]) => {
+    if (!/^\S.{15,}\.$/.test(help)) return [`${name} is not explained in a sentence`]
+    if (name === 'kubeproxy_sync_proxy_rules_no_local_endpoints_total') return []
+    return name.endsWith('_total') === (type === 'counter') ? [] : [`${name}: ${type}`]
+  })

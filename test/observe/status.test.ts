@@ -1,39 +1,35 @@
 import t from 'tap'
 import type { Placement } from '../../src/capture/capture.ts'
-import type { Endpoint, ServicePort, Snapshot } from '../../src/model/snapshot.ts'
-import { Health } from '../../src/observe/health.ts'
-import { buildStatusDocument } from '../../src/observe/status-document.ts'
+import type { EndpointSpec } from '../../src/model/service.ts'
+import type { Endpoint, ServicePort, Snapshot, Target } from '../../src/model/snapshot.ts'
+import { buildStatusDocument, writeStatus } from '../../src/observe/status-document.ts'
 import type { StatusInput } from '../../src/observe/status-document.ts'
 import type { Bind, BindState, ListenerStats } from '../../src/relay/relay.ts'
-import { FakeClock } from '../support/fake-clock.ts'
+import { newCounters } from '../../src/relay/counters.ts'
+import { endpoint as endpointSpec, notReady, terminating } from '../support/objects.ts'
+import { servicePort as plainServicePort } from '../support/service-ports.ts'
 
-const endpoint = (address: string, some: Partial<Endpoint> = {}): Endpoint => ({
-  address,
+const endpoint = (address: string, over: Partial<EndpointSpec> = {}): Endpoint => ({
+  ...endpointSpec(address, over),
   port: 8080,
-  ready: true,
-  serving: true,
-  terminating: false,
-  nodeName: '',
-  zone: '',
-  ...some,
 })
 
 const vip = { kind: 'ClusterIP', address: '127.96.0.10', port: 80 } as const
 
-const servicePort = (some: Partial<ServicePort> = {}): ServicePort => ({
-  key: 'default/web:http/TCP',
-  name: 'default/web:http',
-  namespace: 'default',
-  serviceName: 'web',
-  portName: 'http',
-  protocol: 'TCP',
-  family: 'IPv4',
-  vips: [vip],
-  affinityMs: 0,
-  endpoints: [],
-  eligible: [],
-  ...some,
+const servicePort = (some: Partial<ServicePort> = {}): ServicePort =>
+  plainServicePort('web', {
+    key: 'default/web:http/TCP',
+    name: 'default/web:http',
+    portName: 'http',
+    vips: [vip],
+    ...some,
+  })
+
+const forward = (...endpoints: readonly Endpoint[]): Target => ({
+  verdict: 'forward',
+  endpoints,
 })
+const drop: Target = { verdict: 'drop', endpoints: [] }
 
 const bind: Bind = { address: '127.96.0.10', port: 80 }
 
@@ -44,6 +40,7 @@ const listener = (some: Partial<ListenerStats> = {}): ListenerStats => ({
   binds: [{ bind, state: 'listening' }],
   endpoints: [],
   counters: {
+    ...newCounters(),
     accepted: 10,
     active: 2,
     dialAttempts: 12,
@@ -53,9 +50,6 @@ const listener = (some: Partial<ListenerStats> = {}): ListenerStats => ({
     bytesToClient: 200,
     datagramsToBackend: 7,
     datagramsToClient: 8,
-    datagramsDropped: {},
-    dialSeconds: [],
-    dialSecondsSum: 0,
   },
   lastError: 'ECONNREFUSED',
   wanted: true,
@@ -72,25 +66,29 @@ const placement = (some: Partial<Placement> = {}): Placement => ({
 const snapshot = (...servicePorts: readonly ServicePort[]): Snapshot => ({
   family: servicePorts[0]?.family ?? 'IPv4',
   servicePorts: new Map(servicePorts.map(each => [each.key, each])),
+  healthChecks: new Map(),
 })
 
-const build = (some: Partial<StatusInput> & { listeners?: readonly ListenerStats[] }) =>
-  buildStatusDocument({
-    version: '1.2.3',
-    startedAt: 0,
-    draining: false,
-    snapshots: [snapshot(servicePort())],
-    placements: [placement()],
-    stats: {
-      listeners: some.listeners ?? [listener()],
-      fds: { used: 5, limit: 100 },
-      acceptPaused: false,
-    },
-    source: { name: 'routes', synced: true, lastGoodAt: 1, error: '' },
-    problems: [],
-    health: { healthy: true, reasons: [] },
-    ...some,
-  })
+type Some = Partial<StatusInput> & { listeners?: readonly ListenerStats[] }
+
+const input = (some: Some): StatusInput => ({
+  version: '1.2.3',
+  startedAt: 0,
+  draining: false,
+  snapshots: [snapshot(servicePort())],
+  placements: [placement()],
+  stats: {
+    listeners: some.listeners ?? [listener()],
+    fds: { used: 5, limit: 100 },
+    acceptPaused: false,
+  },
+  source: { name: 'routes', synced: true, lastGoodAt: 1, error: '' },
+  problems: [],
+  health: { healthy: true, reasons: [] },
+  ...some,
+})
+
+const build = (some: Some) => buildStatusDocument(input(some))
 
 /** The status of the one VIP when its binds are in these states. */
 const vipWith = (binds: readonly Bind[], states: readonly BindState[], reason = '') =>
@@ -102,6 +100,7 @@ const vipWith = (binds: readonly Bind[], states: readonly BindState[], reason = 
 t.test('a document joins snapshot, placement and listener', async t => {
   const { servicePorts, ...rest } = build({
     health: { healthy: false, reasons: ['something'] },
+    node: { name: 'n1', zone: 'z1' },
   })
   t.strictSame(rest, {
     version: '1.2.3',
@@ -110,6 +109,7 @@ t.test('a document joins snapshot, placement and listener', async t => {
     healthy: false,
     unhealthy: ['something'],
     draining: false,
+    node: { name: 'n1', zone: 'z1' },
     source: { name: 'routes', synced: true, lastGoodAt: 1, error: '' },
     problems: [],
     fds: { used: 5, limit: 100 },
@@ -121,6 +121,8 @@ t.test('a document joins snapshot, placement and listener', async t => {
       protocol: 'TCP',
       family: 'IPv4',
       affinityMs: 0,
+      verdicts: { internal: 'reject', external: 'reject', node: 'reject' },
+      sourceRanges: null,
       vips: [
         {
           kind: 'ClusterIP',
@@ -147,25 +149,101 @@ t.test('a document joins snapshot, placement and listener', async t => {
 t.test('endpoints have their condition and what the relay knows of them', async t => {
   const endpoints = [
     endpoint('10.0.0.1'),
-    endpoint('10.0.0.2', { ready: false, terminating: true }),
-    endpoint('10.0.0.3', { ready: false, serving: false, terminating: true }),
-    endpoint('10.0.0.4', { ready: false }),
-  ]
+    endpoint('10.0.0.2', terminating),
+    endpoint('10.0.0.3', { ...terminating, serving: false }),
+    endpoint('10.0.0.4', notReady),
+  ] as const
+  const internal = forward(endpoints[0])
   const { servicePorts } = build({
-    snapshots: [snapshot(servicePort({ endpoints, eligible: endpoints.slice(0, 1) }))],
+    snapshots: [
+      snapshot(servicePort({ endpoints, internal, reachable: internal.endpoints })),
+    ],
     listeners: [
-      listener({ endpoints: [{ key: '10.0.0.1:8080', active: 3, failures: 9 }] }),
+      listener({
+        endpoints: [{ key: '10.0.0.1:8080', active: 3, failures: 9, resting: true }],
+      }),
     ],
   })
   t.strictSame(
     servicePorts[0]?.endpoints.map(each => Object.values(each)),
     [
-      ['10.0.0.1:8080', 'ready', true, 3, 9],
-      ['10.0.0.2:8080', 'terminating', false, 0, 0],
-      ['10.0.0.3:8080', 'not ready', false, 0, 0],
-      ['10.0.0.4:8080', 'not ready', false, 0, 0],
+      ['10.0.0.1:8080', 'ready', true, 'all', 3, 9, true],
+      ['10.0.0.2:8080', 'terminating', false, 'none', 0, 0, false],
+      ['10.0.0.3:8080', 'not ready', false, 'none', 0, 0, false],
+      ['10.0.0.4:8080', 'not ready', false, 'none', 0, 0, false],
     ],
   )
+})
+
+const nodePortVip = { kind: 'NodePort', address: '0.0.0.0', port: 30000 } as const
+
+t.test('an endpoint says whose connections it gets', async t => {
+  const here = endpoint('10.0.0.1')
+  const there = endpoint('10.0.0.2')
+  const clients = (some: Partial<ServicePort>) => {
+    const port = { endpoints: [here, there], reachable: [here, there], ...some }
+    const { servicePorts } = build({ snapshots: [snapshot(servicePort(port))] })
+    return servicePorts[0]?.endpoints.map(each => each.clients)
+  }
+  const vips = [vip, nodePortVip]
+  const both = forward(here, there)
+  t.strictSame(clients({ internal: both }), ['all', 'all'], 'ClusterIP alone')
+  t.strictSame(
+    clients({ vips, internal: both, external: both, externalFromNode: both }),
+    ['all', 'all'],
+    'policy Cluster',
+  )
+  t.strictSame(
+    clients({ vips, internal: both, external: forward(here), externalFromNode: both }),
+    ['all', 'internal+node'],
+    'external policy Local',
+  )
+  t.strictSame(
+    clients({ vips, internal: forward(here), external: both, externalFromNode: both }),
+    ['all', 'external+node'],
+    'internal policy Local',
+  )
+  t.strictSame(
+    clients({ vips, internal: forward(here), external: drop, reachable: [here] }),
+    ['internal', 'none'],
+  )
+})
+
+t.test('a ServicePort tells its verdicts and source ranges', async t => {
+  const { servicePorts } = build({
+    snapshots: [
+      snapshot(
+        servicePort({
+          internal: forward(),
+          external: drop,
+          sourceRanges: ['192.0.2.0/24'],
+        }),
+      ),
+    ],
+  })
+  t.match(servicePorts[0], {
+    verdicts: { internal: 'forward', external: 'drop', node: 'reject' },
+    sourceRanges: ['192.0.2.0/24'],
+  })
+})
+
+t.test('the pages are the document, and others get their turn in between', async t => {
+  const many = Array.from({ length: 3000 }, (_, i) =>
+    servicePort({ key: `default/s${i}/TCP`, name: `default/s${i}` }),
+  )
+  for (const servicePorts of [[], many.slice(0, 1), many]) {
+    const what = input({ snapshots: [snapshot(...servicePorts)] })
+    let turns = 0
+    const turn = () => {
+      turns += 1
+      next = setImmediate(turn)
+    }
+    let next = setImmediate(turn)
+    const pages = await writeStatus(what)
+    clearImmediate(next)
+    t.strictSame(JSON.parse(Buffer.concat(pages).toString()), buildStatusDocument(what))
+    if (servicePorts.length === 3000) t.ok(turns >= 3, `${turns} turns`)
+  }
 })
 
 const other: Bind = { address: '0.0.0.0', port: 30000 }
@@ -259,97 +337,4 @@ t.test('the same ServicePort in two families is joined each with its own', async
       ['IPv6', 'six'],
     ],
   )
-})
-
-const epoch = 1_700_000_000_000
-
-const setUpHealth = (binds: readonly BindState[] = []) => {
-  const clock = new FakeClock()
-  const state = { synced: true, binds }
-  const health = new Health({
-    clock,
-    syncPeriodMs: 30_000,
-    binds: () => state.binds,
-    sourceSynced: () => state.synced,
-    epoch: () => epoch + clock.now(),
-  })
-  return { clock, health, state }
-}
-const failedSince = (address: string, since: number): BindState => ({
-  bind: { address, port: 80 },
-  state: 'failed',
-  error: 'EADDRINUSE',
-  since,
-})
-
-t.test('health', async t => {
-  t.test('is red until the source has been read', async t => {
-    const { health, state } = setUpHealth()
-    state.synced = false
-    t.strictSame(health.report().reasons, ['the source has not been read completely'])
-    t.notOk(health.report().families.IPv4.healthy)
-    state.synced = true
-    t.ok(health.report().healthy)
-  })
-
-  t.test('is red when a change has waited for twice the sync period', async t => {
-    const { clock, health } = setUpHealth()
-    health.queued()
-    clock.advance(59_999)
-    t.ok(health.report().healthy)
-    clock.advance(1)
-    const { healthy, reasons } = health.report()
-    t.notOk(healthy)
-    t.strictSame(reasons, ['a change has been waiting to be applied for 60 s'])
-  })
-
-  t.test('goes by the oldest waiting change, not the newest', async t => {
-    const { clock, health } = setUpHealth()
-    health.queued()
-    clock.advance(50_000)
-    health.queued()
-    clock.advance(10_000)
-    t.notOk(health.report().healthy)
-  })
-
-  t.test('is green again once the change is applied, and says when', async t => {
-    const { clock, health } = setUpHealth()
-    t.equal(health.report().lastUpdated, undefined)
-    health.queued()
-    clock.advance(70_000)
-    health.applied()
-    t.strictSame(health.report(), {
-      healthy: true,
-      reasons: [],
-      lastUpdated: epoch + 70_000,
-      families: {
-        IPv4: { healthy: true, lastUpdated: epoch + 70_000 },
-        IPv6: { healthy: true, lastUpdated: epoch + 70_000 },
-      },
-    })
-    clock.advance(1_000_000)
-    t.ok(health.report().healthy, 'without changes nothing grows old')
-  })
-
-  t.test('is red in its family when a bind has failed for long', async t => {
-    const { clock, health } = setUpHealth([failedSince('2001:db8::1', epoch)])
-    clock.advance(59_999)
-    t.ok(health.report().healthy)
-    clock.advance(1)
-    const { healthy, reasons, families } = health.report()
-    t.notOk(healthy)
-    t.strictSame(reasons, ['cannot listen on [2001:db8::1]:80 for 60 s: EADDRINUSE'])
-    t.notOk(families.IPv6.healthy)
-    t.ok(families.IPv4.healthy)
-  })
-
-  t.test('minds no bind that listens, waits or refuses', async t => {
-    const { clock, health } = setUpHealth([
-      { bind, state: 'listening' },
-      { bind, state: 'binding' },
-      { bind, state: 'closed', reason: 'no endpoints' },
-    ])
-    clock.advance(1_000_000)
-    t.ok(health.report().healthy)
-  })
 })

@@ -314,7 +314,7 @@ t.test('a kind that is passed over is said once, not at each read', async t => {
   f.write('b.yaml', service('b', 81))
   await until('the change', () => f.services()[0] === 'b:81')
   t.strictSame(f.skipped, [
-    'v1 Pod is none of what Usher reads: v1 Service, Endpoints, Node, List and discovery.k8s.io/v1 EndpointSlice',
+    'v1 Pod is none of what Usher reads: v1 Service, Endpoints, Node, List, discovery.k8s.io/v1 EndpointSlice and networking.k8s.io/v1 ServiceCIDR',
   ])
 })
 

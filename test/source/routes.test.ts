@@ -6,6 +6,8 @@ import { parseRoute } from '../../src/source/routes/parse-route.ts'
 import { resolverFrom, type Resolved } from '../../src/source/routes/resolve-host.ts'
 import { routeSource } from '../../src/source/routes/route-source.ts'
 import { FakeClock } from '../support/fake-clock.ts'
+import * as objects from '../support/objects.ts'
+import { put } from '../support/objects.ts'
 import { until } from '../support/until.ts'
 
 t.test('a route is read in all the forms it may have', async t => {
@@ -169,47 +171,25 @@ t.test('a route is one Service and a slice for each backend, in one batch', asyn
   const { source, started, batches, synced } = fixture([text], { db: [['10.0.0.6']] })
   await started
   t.equal(synced(), 1)
-  const meta = { namespace: 'route' }
-  const endpoint = {
-    ready: true,
-    serving: true,
-    terminating: false,
-    nodeName: '',
-    zone: '',
-  }
-  const slice = (i: number, address: string, port: number) => ({
-    kind: 'EndpointSlice',
-    ...meta,
-    name: `tcp-127-0-0-1-15432-${i}`,
-    object: {
-      ...meta,
-      name: `tcp-127-0-0-1-15432-${i}`,
-      serviceName: 'tcp-127-0-0-1-15432',
-      family: 'IPv4',
-      endpoints: [{ address, ...endpoint }],
-      ports: [{ name: '', protocol: 'TCP', port }],
-    },
+  const own = { namespace: 'route' }
+  const slice = (i: number, address: string, port: number) =>
+    put(
+      objects.slice([address], {
+        ...own,
+        name: `tcp-127-0-0-1-15432-${i}`,
+        serviceName: 'tcp-127-0-0-1-15432',
+        ports: [{ name: '', protocol: 'TCP', port }],
+      }),
+    )
+  const service = objects.service('tcp-127-0-0-1-15432', {
+    ...own,
+    createdAt: 1,
+    clusterIPs: ['127.0.0.1'],
+    ports: [objects.portSpec({ name: '', port: 15432 })],
+    affinityMs: 10_000,
   })
   t.strictSame(batches, [
-    [
-      {
-        kind: 'Service',
-        ...meta,
-        name: 'tcp-127-0-0-1-15432',
-        object: {
-          ...meta,
-          name: 'tcp-127-0-0-1-15432',
-          createdAt: 1,
-          clusterIPs: ['127.0.0.1'],
-          externalIPs: [],
-          loadBalancerIPs: [],
-          ports: [{ name: '', protocol: 'TCP', port: 15432, nodePort: 0 }],
-          affinityMs: 10_000,
-        },
-      },
-      slice(0, 'fd00::5', 5432),
-      slice(1, '10.0.0.6', 5433),
-    ],
+    [put(service), slice(0, 'fd00::5', 5432), slice(1, '10.0.0.6', 5433)],
   ])
   t.match(source.status(), { name: 'routes', synced: true, error: '' })
   t.type(source.status().lastGoodAt, 'number')

@@ -10,6 +10,7 @@ import type { PlannedBackend } from '../../src/demo/plan.ts'
 import type { Stage } from '../../src/demo/stage.ts'
 import type { EndpointSpec, Protocol, Service } from '../../src/model/service.ts'
 import type { ServicePortStatus, StatusDocument } from '../../src/observe/status.ts'
+import * as objects from './objects.ts'
 
 /**
  * The backends' program as plain JavaScript, removed when `t` ends. A loader would have
@@ -69,6 +70,8 @@ export const servicePort = (
   protocol: 'TCP',
   family: 'IPv4',
   affinityMs: 0,
+  verdicts: { internal: 'forward', external: 'forward', node: 'forward' },
+  sourceRanges: null,
   vips: [
     {
       kind: 'ClusterIP',
@@ -98,6 +101,7 @@ export const statusOf = (servicePorts: readonly ServicePortStatus[]): StatusDocu
   healthy: true,
   unhealthy: [],
   draining: false,
+  node: null,
   source: { name: 'test', synced: true, lastGoodAt: 0, error: '' },
   problems: [],
   fds: { used: 0, limit: 0 },
@@ -105,25 +109,11 @@ export const statusOf = (servicePorts: readonly ServicePortStatus[]): StatusDocu
   servicePorts,
 })
 
-export const serviceOf = (name: string): Service => ({
-  namespace: 'default',
-  name,
-  createdAt: 0,
-  clusterIPs: [],
-  externalIPs: [],
-  loadBalancerIPs: [],
-  ports: [],
-  affinityMs: 0,
-})
+export const serviceOf = (name: string): Service =>
+  objects.service(name, { clusterIPs: [], ports: [] })
 
-export const endpointOf = (address: string, nodeName = ''): EndpointSpec => ({
-  address,
-  ready: true,
-  serving: true,
-  terminating: false,
-  nodeName,
-  zone: '',
-})
+export const endpointOf = (address: string, nodeName = ''): EndpointSpec =>
+  objects.endpoint(address, { nodeName })
 
 export const slicePort = (name: string, protocol: Protocol) => ({
   name,

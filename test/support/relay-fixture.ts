@@ -1,9 +1,11 @@
 import type { Test } from 'tap'
 import type {
+  Bind,
   ConnectionRecord,
   ListenerStats,
   Relay,
   RelayEndpoint,
+  RelayFront,
   RelayLimits,
   RelayListener,
   RelayObserver,
@@ -15,7 +17,11 @@ import { joinHostPort } from '../../src/util/ip.ts'
 export interface RelayRequest {
   readonly limits?: Partial<RelayLimits>
   readonly openFileLimit?: number
+  readonly isFromNode?: (address: string) => boolean
 }
+
+/** A listener in short: `binds` are those of its one front, for which there are no rules. */
+export type ListenerSpec = Partial<RelayListener> & { readonly binds?: readonly Bind[] }
 
 /** Makes the relay under test; the contract is the same for every kind. */
 export type MakeRelay = (
@@ -40,7 +46,7 @@ export interface RelayFixture {
   readonly faults: Error[]
   readonly pauses: boolean[]
   /** Applies one listener and nothing else. */
-  readonly listen: (spec: Partial<RelayListener>) => Promise<void>
+  readonly listen: (spec: ListenerSpec) => Promise<void>
   readonly stats: (id?: string) => ListenerStats
 }
 
@@ -48,7 +54,7 @@ export interface RelayFixture {
 export const relayFixture = (
   t: Test,
   makeRelay: MakeRelay,
-  { limits = {}, openFileLimit = 20_000 }: RelayRequest = {},
+  { limits = {}, openFileLimit = 20_000, isFromNode = () => false }: RelayRequest = {},
 ): RelayFixture => {
   const records: ConnectionRecord[] = []
   const faults: Error[] = []
@@ -63,6 +69,7 @@ export const relayFixture = (
   const relay = makeRelay({
     limits: { ...defaultLimits, ...limits },
     openFileLimit,
+    isFromNode,
     observer,
   })
   t.teardown(() => relay.drain(0))
@@ -80,14 +87,26 @@ export const relayFixture = (
   }
 }
 
-export const listenerSpec = (spec: Partial<RelayListener>): RelayListener => ({
+export const listenerSpec = ({ binds = [], ...spec }: ListenerSpec): RelayListener => ({
   id: 'test',
   name: 'test/service:port',
   protocol: 'TCP',
-  binds: [],
+  fronts: binds.length > 0 ? [frontOf(binds)] : [],
   endpoints: [],
   affinityMs: 0,
   ...spec,
+})
+
+export const frontOf = (
+  binds: readonly Bind[],
+  over: Partial<RelayFront> = {},
+): RelayFront => ({
+  binds,
+  endpoints: 'all',
+  endpointsFromNode: undefined,
+  allowedClients: undefined,
+  closedReason: 'no endpoints',
+  ...over,
 })
 
 export const endpoint = (address: string, port: number): RelayEndpoint => ({

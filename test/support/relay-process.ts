@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import type { RelayLimits, RelayListener, RelayStats } from '../../src/relay/relay.ts'
-import { defaultLimits, listenerSpec } from './relay-fixture.ts'
+import { defaultLimits, type ListenerSpec, listenerSpec } from './relay-fixture.ts'
 
 /** Where a process of its own finds the relay under test: a module's `MakeRelay`. */
 export interface RelayModule {
@@ -30,7 +30,7 @@ export type RelayCall = { readonly id: number } & (
 
 export interface RelayProcess {
   /** Applies these listeners and no others. */
-  readonly listen: (...specs: Partial<RelayListener>[]) => Promise<void>
+  readonly listen: (...specs: ListenerSpec[]) => Promise<void>
   readonly stats: () => Promise<RelayStats>
   readonly usage: () => Promise<RelayUsage>
   /** Whether it is still there. */

@@ -27,7 +27,8 @@ export class BindSet {
   readonly #open: (bind: Bind) => Promise<Listening>
   readonly #changed: (state: BindState) => void
   readonly #kept = new Map<string, Kept>()
-  #refused: readonly BindState[] = []
+  #wanted: readonly Bind[] = []
+  #closed: readonly BindState[] = []
 
   /** Each listening socket is paid for from `budget`. */
   constructor(
@@ -40,28 +41,24 @@ export class BindSet {
     this.#changed = changed
   }
 
-  /** Lets go of all but `binds`, so that others may have them. */
-  keepOnly(binds: readonly Bind[]): void {
-    this.#refused = []
-    this.#closeAllBut(new Set(binds.map(bindKey)), 'no longer wanted')
+  /**
+   * Lets go at once of all but `binds`, so that others may have them. `closed` are the
+   * addresses at which the kernel is to refuse clients, with the reason for the status.
+   */
+  want(binds: readonly Bind[], closed: readonly BindState[] = []): void {
+    this.#wanted = binds
+    this.#closed = closed
+    this.#closeAllBut(new Set(binds.map(bindKey)))
   }
 
-  /** Listens on exactly `binds`; resolves when each new one was tried once. */
-  async listen(binds: readonly Bind[]): Promise<void> {
-    this.keepOnly(binds)
-    await Promise.all(
-      binds.filter(bind => !this.#kept.has(bindKey(bind))).map(bind => this.#keep(bind)),
-    )
-  }
-
-  /** Listens on nothing: clients are refused by the kernel. `reason` is for the status. */
-  refuse(binds: readonly Bind[], reason: string): void {
-    this.#closeAllBut(new Set(), reason)
-    this.#refused = binds.map(bind => ({ bind, state: 'closed', reason }))
+  /** Listens on what is wanted; resolves when each new bind was tried once. */
+  async listen(): Promise<void> {
+    const missing = this.#wanted.filter(bind => !this.#kept.has(bindKey(bind)))
+    await Promise.all(missing.map(bind => this.#keep(bind)))
   }
 
   states(): readonly BindState[] {
-    return [...[...this.#kept.values()].map(kept => kept.state), ...this.#refused]
+    return [...[...this.#kept.values()].map(kept => kept.state), ...this.#closed]
   }
 
   #keep(bind: Bind): Promise<void> {
@@ -131,14 +128,20 @@ export class BindSet {
     }
   }
 
-  #closeAllBut(wanted: ReadonlySet<string>, reason: string): void {
+  #closeAllBut(wanted: ReadonlySet<string>): void {
     for (const [key, { abort, listening, state }] of this.#kept) {
       if (wanted.has(key)) continue
       this.#kept.delete(key)
       abort.abort()
       if (listening === undefined) continue
       listening.close()
-      this.#changed({ bind: state.bind, state: 'closed', reason })
+      this.#changed(
+        this.#closed.find(({ bind }) => bindKey(bind) === key) ?? {
+          bind: state.bind,
+          state: 'closed',
+          reason: 'no longer wanted',
+        },
+      )
     }
   }
 }

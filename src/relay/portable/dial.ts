@@ -5,6 +5,7 @@ import type { Backend } from '../backend.ts'
 import { countDialTime } from '../counters.ts'
 import { errorCode, isLocalFailure, restMs } from '../dial-errors.ts'
 import type { FdBudget } from '../fd-budget.ts'
+import type { Choice } from '../front.ts'
 import type { Attempt, ListenerCounters, RelayLimits } from '../relay.ts'
 import { type GiveUpCause, type NextStep, RetryPlan } from '../retry-plan.ts'
 
@@ -44,6 +45,7 @@ export class Dial {
   readonly attempts: Attempt[] = []
   readonly #context: DialContext
   readonly #client: string
+  readonly #choice: Choice
   readonly #dialler: Dialler
   readonly #startedAt: number
   /** Made when the first attempt has failed or takes long: most dials need none. */
@@ -54,16 +56,17 @@ export class Dial {
   #extraFds = 0
   #lastError = ''
 
-  constructor(context: DialContext, client: string, dialler: Dialler) {
+  constructor(context: DialContext, client: string, choice: Choice, dialler: Dialler) {
     this.#context = context
     this.#client = client
+    this.#choice = choice
     this.#dialler = dialler
     this.#startedAt = context.clock.now()
   }
 
   start(): void {
     const { balancer, limits } = this.#context
-    const endpoint = balancer.pick(this.#client)
+    const endpoint = balancer.pick(this.#client, undefined, this.#choice.among)
     const [ms] = limits.dialLadderMs
     if (endpoint === undefined || ms === undefined) {
       return this.#follow(this.#makePlan().start(this.#startedAt))
@@ -89,7 +92,7 @@ export class Dial {
     this.#planMade = new RetryPlan(
       limits.dialLadderMs,
       this.#startedAt,
-      tried => balancer.pick(this.#client, tried),
+      tried => balancer.pick(this.#client, tried, this.#choice.among),
       random,
     )
     return this.#planMade

@@ -1,30 +1,68 @@
-import type { Server } from 'node:net'
+import type { Server, Socket } from 'node:net'
 import { bindKey } from '../counters.ts'
 import type { Bind } from '../relay.ts'
+import { reset } from './reset.ts'
+
+interface Offer {
+  readonly server: Server
+  /** Who came while the server was nobody's. */
+  readonly waiting: Socket[]
+}
 
 /**
- * Listening servers that one listener has let go and another may take in the same turn of
- * the event loop, as when a Service's port gets another name. To close and open again
- * would reset the clients in the kernel's queue and refuse those who come in between.
+ * Listening servers that one listener has let go and another may take in the same `apply`,
+ * as when a Service's port gets another name. To close and open again would reset the
+ * clients in the kernel's queue and refuse those who come in between.
  */
 export class Handover {
-  readonly #offered = new Map<string, Server>()
+  readonly #offers = new Map<string, Offer>()
+  #wanted: ReadonlySet<string> = new Set()
 
-  /** Closes the server at the end of this turn unless somebody takes it. */
-  offer(bind: Bind, server: Server): void {
-    const key = bindKey(bind)
-    this.#offered.set(key, server)
-    queueMicrotask(() => {
-      if (this.#offered.get(key) !== server) return
-      this.#offered.delete(key)
-      server.close()
-    })
+  /** From now to `end`, servers at the `bindKey`s of `wanted` are kept for their takers. */
+  begin(wanted: ReadonlySet<string>): void {
+    this.#wanted = wanted
   }
 
-  take(bind: Bind): Server | undefined {
+  /** Closes what nobody took. */
+  end(): void {
+    this.#wanted = new Set()
+    for (const { server, waiting } of this.#offers.values()) {
+      server.close()
+      for (const client of waiting) reset(client)
+    }
+    this.#offers.clear()
+  }
+
+  /** The server has no listeners for its events any more. Closed unless somebody wants it. */
+  offer(bind: Bind, server: Server): void {
     const key = bindKey(bind)
-    const server = this.#offered.get(key)
-    this.#offered.delete(key)
-    return server
+    if (!this.#wanted.has(key)) {
+      server.close()
+      return
+    }
+    const waiting: Socket[] = []
+    server.on('connection', client => {
+      // Node throws an error that nobody hears; the taker sees that the socket is closed.
+      client.on('error', () => {})
+      waiting.push(client)
+    })
+    server.on('error', () => {})
+    this.#offers.set(key, { server, waiting })
+  }
+
+  /** `adopt` makes the server the taker's own; then it is given those who waited. */
+  take(bind: Bind): { readonly server: Server; readonly adopt: () => void } | undefined {
+    const key = bindKey(bind)
+    const offer = this.#offers.get(key)
+    if (offer === undefined) return undefined
+    this.#offers.delete(key)
+    const { server, waiting } = offer
+    server.removeAllListeners('connection').removeAllListeners('error')
+    const adopt = (): void => {
+      for (const client of waiting) {
+        if (!client.destroyed) server.emit('connection', client)
+      }
+    }
+    return { server, adopt }
   }
 }

@@ -2,6 +2,7 @@ import { Balancer } from '../../balance/balancer.ts'
 import { joinHostPort } from '../../util/ip.ts'
 import { type Backend, nextBackends } from '../backend.ts'
 import { newCounters } from '../counters.ts'
+import { Fronts } from '../fronts.ts'
 import type {
   Bind,
   BindState,
@@ -19,6 +20,7 @@ import type { RelayEnv } from './port-listener.ts'
 export class ListenerState {
   readonly counters = newCounters()
   readonly balancer: Balancer<Backend>
+  readonly fronts: Fronts
   readonly binds: BindSet
   /** False once `apply` left it out. */
   wanted = true
@@ -35,6 +37,7 @@ export class ListenerState {
     this.#env = env
     this.#spec = spec
     this.balancer = new Balancer(env.clock, env.random)
+    this.fronts = new Fronts(env.random, env.isFromNode)
     this.binds = new BindSet(env.budget, open, state => this.#bindChanged(state))
   }
 
@@ -54,23 +57,21 @@ export class ListenerState {
     this.#backends = nextBackends(this.#backends, spec.endpoints)
     this.balancer.setEndpoints([...this.#backends.values()])
     this.balancer.setAffinity(spec.affinityMs)
-    this.balancer.sweep()
-    if (spec.endpoints.length > 0) this.binds.keepOnly(spec.binds)
-    else this.binds.refuse(spec.binds, 'no endpoints')
-  }
-
-  async listen(): Promise<void> {
-    const { binds, endpoints } = this.#spec
-    if (endpoints.length > 0) await this.binds.listen(binds)
+    this.fronts.take(spec.fronts, this.#backends)
+    this.binds.want(this.fronts.open, this.fronts.closed)
   }
 
   stopListening(reason: string): void {
-    this.binds.refuse(this.#spec.binds, reason)
+    const binds = this.#spec.fronts.flatMap(front => front.binds)
+    this.binds.want(
+      [],
+      binds.map(bind => ({ bind, state: 'closed', reason })),
+    )
   }
 
   retire(): void {
     this.wanted = false
-    this.binds.refuse([], '')
+    this.binds.want([])
   }
 
   stats(counters: ListenerCounters): ListenerStats {
@@ -81,10 +82,18 @@ export class ListenerState {
       protocol,
       counters,
       binds: this.binds.states(),
-      endpoints: [...this.#backends.values()],
+      endpoints: this.#endpoints(),
       lastError: this.lastError,
       wanted: this.wanted,
     }
+  }
+
+  #endpoints(): readonly Backend[] {
+    const backends = [...this.#backends.values()]
+    for (const backend of backends) {
+      backend.resting = this.balancer.isResting(backend.key)
+    }
+    return backends
   }
 
   #bindChanged(state: BindState): void {

@@ -25,6 +25,8 @@ export interface RelayEnv {
   readonly handover: Handover
   /** The gates of all servers, worked together when descriptors run out. */
   readonly gates: Set<AcceptGate>
+  /** Whether a client's address is this node's own or one of its pods'. */
+  isFromNode(address: string): boolean
   /** Whether a UDP listener of this relay is bound to this address and port. */
   isOwn(address: string, port: number): boolean
 }
@@ -40,6 +42,8 @@ export interface ListenerOwner {
 export interface PortListener {
   /** Takes over what is wanted now, and lets go of addresses that are not. */
   update(spec: RelayListener): void
+  /** Frees what has expired; to be called now and then. */
+  sweep(): void
   /** Listens where it is wanted; resolves when each new address was tried once. */
   listen(): Promise<void>
   /** Takes no new connections or flows from now on. */

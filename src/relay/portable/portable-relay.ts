@@ -1,7 +1,9 @@
 import type { Clock } from '../../util/clock.ts'
-import { isWildcard } from '../../util/ip.ts'
+import { listDiff } from '../../util/list-diff.ts'
+import { forEachYielding } from '../../util/yielding.ts'
 import { bindKey } from '../counters.ts'
 import { FdBudget } from '../fd-budget.ts'
+import { mayOpen } from '../front.ts'
 import type {
   Bind,
   DrainResult,
@@ -13,6 +15,7 @@ import type {
 } from '../relay.ts'
 import { Patrol } from './patrol.ts'
 import { Handover } from './handover.ts'
+import { OwnBinds } from './own-binds.ts'
 import type { PortListener, RelayEnv } from './port-listener.ts'
 import { TcpListener } from './tcp-listener.ts'
 import { UdpFlows } from './udp-flows.ts'
@@ -27,17 +30,30 @@ export interface PortableRelayDeps {
   readonly observer: RelayObserver
   /** RLIMIT_NOFILE of the process. */
   readonly openFileLimit: number
+  /**
+   * Whether a client's address is this node's own or one of its pods'. Asked only where
+   * it makes a difference (`RelayFront.endpointsFromNode`).
+   */
+  readonly isFromNode?: (address: string) => boolean
 }
 
 /** The relay on node:net and node:dgram: runs wherever Node runs. */
 export class PortableRelay implements Relay {
   readonly #env: RelayEnv
   readonly #listeners = new Map<string, PortListener>()
-  #udpBinds = new Set<string>()
+  /** What each listener was last told; only of those that are wanted. */
+  readonly #specs = new Map<string, RelayListener>()
+  readonly #ownBinds = new OwnBinds()
+  /** Those that remember clients. */
+  readonly #sticky = new Set<PortListener>()
+  /** What the last `apply` was given, undefined when it did not come to its end. */
+  #applied: readonly RelayListener[] | undefined = []
   #draining = false
   #drained: (() => void) | undefined
 
-  constructor({ clock, random, limits, observer, openFileLimit }: PortableRelayDeps) {
+  constructor(deps: PortableRelayDeps) {
+    const { clock, random, limits, observer, openFileLimit } = deps
+    const { isFromNode = () => false } = deps
     const gates: RelayEnv['gates'] = new Set()
     const budget = new FdBudget(openFileLimit, limits.reservedFds, exhausted => {
       for (const gate of gates) {
@@ -58,18 +74,30 @@ export class PortableRelay implements Relay {
       undelivered,
       patrol: new Patrol(clock, undelivered, limits.halfCloseIdleMs),
       udpFlows: new UdpFlows(clock, limits, budget),
-      isOwn: (address, port) => this.#udpBinds.has(bindKey({ address, port })),
+      isFromNode,
+      isOwn: (address, port) => this.#ownBinds.has(address, port),
     }
   }
 
   async apply(listeners: readonly RelayListener[]): Promise<void> {
     if (this.#draining) return
-    const wanted = new Set(listeners.map(({ id }) => id))
-    this.#udpBinds = ownUdpBinds(listeners)
+    const { gone, changed } = this.#differences(listeners)
+    this.#applied = undefined
+    const old = [...gone, ...changed].flatMap(({ id }) => this.#specs.get(id) ?? [])
+    const wanted = new Set<string>()
+    await this.#forEach(changed, spec => {
+      this.#ownBinds.add(spec)
+      for (const bind of tcpBinds(spec)) wanted.add(bindKey(bind))
+    })
+    await this.#forEach(old, spec => this.#ownBinds.remove(spec))
+    this.#env.handover.begin(wanted)
     // Every port that is let go must be before others may ask for it.
-    for (const [id, listener] of this.#listeners) if (!wanted.has(id)) listener.retire()
-    for (const spec of listeners) this.#listener(spec).update(spec)
-    await Promise.all(listeners.map(spec => this.#listener(spec).listen()))
+    await this.#forEach(gone, ({ id }) => this.#retire(id))
+    await this.#forEach(changed, spec => this.#update(spec))
+    await this.#forEach(changed, ({ id }) => this.#listeners.get(id)?.listen())
+    this.#env.handover.end()
+    await this.#forEach(this.#sticky, listener => listener.sweep())
+    this.#applied = listeners
   }
 
   stats(): RelayStats {
@@ -98,9 +126,40 @@ export class PortableRelay implements Relay {
     return { reset }
   }
 
-  #listener(spec: RelayListener): PortListener {
-    const known = this.#listeners.get(spec.id)
-    if (known !== undefined) return known
+  #differences(listeners: readonly RelayListener[]): Differences {
+    const known = this.#applied
+    const { before, after } = listDiff(known ?? [...this.#specs.values()], listeners)
+    const wanted = new Set(after.map(({ id }) => id))
+    const gone = before.filter(({ id }) => !wanted.has(id))
+    if (known === undefined) return { gone, changed: listeners }
+    return { gone, changed: after.filter(spec => this.#specs.get(spec.id) !== spec) }
+  }
+
+  /** A drain may begin between two turns; then nothing may be opened any more. */
+  #forEach<T>(
+    items: Iterable<T>,
+    each: (item: T) => void | Promise<void>,
+  ): Promise<void> {
+    return forEachYielding(items, item => (this.#draining ? undefined : each(item)))
+  }
+
+  #retire(id: string): void {
+    const listener = this.#listeners.get(id)
+    this.#specs.delete(id)
+    if (listener === undefined) return
+    this.#sticky.delete(listener)
+    listener.retire()
+  }
+
+  #update(spec: RelayListener): void {
+    const listener = this.#listeners.get(spec.id) ?? this.#make(spec)
+    this.#specs.set(spec.id, spec)
+    if (spec.affinityMs > 0) this.#sticky.add(listener)
+    else this.#sticky.delete(listener)
+    listener.update(spec)
+  }
+
+  #make(spec: RelayListener): PortListener {
     const Listener = spec.protocol === 'TCP' ? TcpListener : UdpListener
     const listener = new Listener(this.#env, spec, {
       retired: () => this.#listeners.delete(spec.id),
@@ -117,8 +176,13 @@ export class PortableRelay implements Relay {
   }
 }
 
-const ownUdpBinds = (listeners: readonly RelayListener[]): Set<string> => {
-  const udp = listeners.filter(({ protocol }) => protocol === 'UDP')
-  const binds: Bind[] = udp.flatMap(listener => listener.binds)
-  return new Set(binds.filter(({ address }) => !isWildcard(address)).map(bindKey))
+interface Differences {
+  /** Applied before, and not wanted any more. */
+  readonly gone: readonly RelayListener[]
+  readonly changed: readonly RelayListener[]
 }
+
+const tcpBinds = ({ protocol, fronts, endpoints }: RelayListener): readonly Bind[] =>
+  protocol === 'TCP'
+    ? fronts.flatMap(front => (mayOpen(front, endpoints.length) ? front.binds : []))
+    : []

@@ -4,6 +4,7 @@ import type { Backend } from '../backend.ts'
 import type { Cause } from '../cause.ts'
 import { countFailure } from '../counters.ts'
 import { errorCode } from '../dial-errors.ts'
+import type { Choice } from '../front.ts'
 import type { ConnectionRecord, RelayObserver } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
 import { Dial, type DialContext, type Dialler } from './dial.ts'
@@ -31,6 +32,7 @@ const keepAliveIdleMs = 15_000
 export class TcpConnection implements Dialler, Patrolled {
   readonly #context: ConnectionContext
   readonly #client: Socket
+  readonly #choice: Choice
   #clientAddress = ''
   #clientPort = 0
   readonly acceptedAt: number
@@ -50,8 +52,10 @@ export class TcpConnection implements Dialler, Patrolled {
   #cause: Cause = '--'
   #detail = ''
 
-  constructor(context: ConnectionContext, client: Socket) {
+  /** `choice`: what this client may choose from. */
+  constructor(context: ConnectionContext, client: Socket, choice: Choice) {
     this.#context = context
+    this.#choice = choice
     this.acceptedAt = context.clock.now()
     this.#client = client
     this.#openWay = client
@@ -66,7 +70,7 @@ export class TcpConnection implements Dialler, Patrolled {
   }
 
   start(): void {
-    this.#dial = new Dial(this.#context, this.#clientAddress, this)
+    this.#dial = new Dial(this.#context, this.#clientAddress, this.#choice, this)
     this.#dial.start()
   }
 

@@ -1,6 +1,7 @@
 import { createServer, type Server, type Socket } from 'node:net'
-import { countFailure } from '../counters.ts'
-import type { Bind, ListenerStats, RelayListener } from '../relay.ts'
+import { joinHostPort, unmapped } from '../../util/ip.ts'
+import { bindKey, countFailure } from '../counters.ts'
+import type { Bind, ConnectionRecord, ListenerStats, RelayListener } from '../relay.ts'
 import { acceptGate } from './accept-gate.ts'
 import type { Listening } from './bind-set.ts'
 import { ListenerState } from './listener-state.ts'
@@ -38,8 +39,12 @@ export class TcpListener implements PortListener {
     this.#state.take(spec)
   }
 
+  sweep(): void {
+    this.#state.balancer.sweep()
+  }
+
   listen(): Promise<void> {
-    return this.#state.listen()
+    return this.#state.binds.listen()
   }
 
   stopAccepting(): void {
@@ -71,8 +76,10 @@ export class TcpListener implements PortListener {
   }
 
   async #open(bind: Bind): Promise<Listening> {
-    const server = this.#env.handover.take(bind) ?? (await this.#openServer(bind))
-    return this.#serve(server, bind)
+    const passed = this.#env.handover.take(bind)
+    const listening = this.#serve(passed?.server ?? (await this.#openServer(bind)), bind)
+    passed?.adopt()
+    return listening
   }
 
   #openServer({ address, port }: Bind): Promise<Server> {
@@ -95,7 +102,8 @@ export class TcpListener implements PortListener {
 
   #serve(server: Server, bind: Bind): Listening {
     const { gates, budget, observer, handover } = this.#env
-    server.on('connection', socket => this.#accept(socket))
+    const key = bindKey(bind)
+    server.on('connection', socket => this.#accept(socket, key))
     server.on('error', error => observer.fault(this.#context.name, error))
     const gate = acceptGate(server)
     if (gate !== undefined) {
@@ -110,16 +118,29 @@ export class TcpListener implements PortListener {
     return { close }
   }
 
-  #accept(client: Socket): void {
-    const { counters } = this.#state
+  #accept(client: Socket, bind: string): void {
+    const { counters, fronts } = this.#state
     counters.accepted += 1
+    const front = fronts.at(bind)
+    // Asking for the address is a system call, which most connections are spared.
+    const address = front?.asksForClient ? unmapped(client.remoteAddress ?? '') : ''
+    const choice = front?.admit(address)
+    if (choice === undefined) return this.#turnAway(client)
     if (!this.#env.budget.take(fdsPerConnection)) {
       countFailure(counters, 'RC')
       return reset(client)
     }
-    const connection = new TcpConnection(this.#context, client)
+    const connection = new TcpConnection(this.#context, client, choice)
     this.#connections.add(connection)
     connection.start()
+  }
+
+  /** At once: whoever may not connect costs neither a dial nor a place in the budget. */
+  #turnAway(client: Socket): void {
+    const { observer, name } = this.#context
+    countFailure(this.#state.counters, 'PR')
+    if (observer.wants('PR')) observer.connectionClosed(turnedAway(name, client))
+    reset(client)
   }
 
   #ended(connection: TcpConnection): void {
@@ -130,3 +151,19 @@ export class TcpListener implements PortListener {
     if (!this.#state.wanted && this.#connections.size === 0) this.#owner.retired()
   }
 }
+
+const turnedAway = (
+  listener: string,
+  { remoteAddress = '', remotePort = 0 }: Socket,
+): ConnectionRecord => ({
+  listener,
+  client: joinHostPort(unmapped(remoteAddress), remotePort),
+  endpoint: '',
+  attempts: [],
+  bytesToBackend: 0,
+  bytesToClient: 0,
+  dialMs: 0,
+  totalMs: 0,
+  cause: 'PR',
+  detail: 'source range or traffic policy',
+})

@@ -3,6 +3,7 @@ import { isOutOfResources } from '../../util/out-of-resources.ts'
 import type { Backend } from '../backend.ts'
 import { countDrop } from '../counters.ts'
 import { errorCode } from '../dial-errors.ts'
+import type { Choice } from '../front.ts'
 import type { DropReason, ListenerCounters } from '../relay.ts'
 import { literalLookup } from './literal-lookup.ts'
 import { Place } from './lru-list.ts'
@@ -10,7 +11,7 @@ import { Place } from './lru-list.ts'
 /** What a flow needs of its listener. */
 export interface FlowOwner {
   readonly counters: ListenerCounters
-  pick(client: string, tried: ReadonlySet<string>): Backend | undefined
+  pick(flow: UdpFlow, tried: ReadonlySet<string>): Backend | undefined
   /** The flow now goes to `backend`. */
   chose(client: string, backend: Backend): void
   /** It refused, or could not be connected to. */
@@ -37,8 +38,10 @@ export class UdpFlow {
   answered = false
   touchedAt = 0
   readonly key: string
+  readonly client: string
+  /** What its client may choose from. */
+  choice: Choice
   readonly #owner: FlowOwner
-  readonly #client: string
   readonly #clientPort: number
   /** The listening socket: replies leave from the address that the client wrote to. */
   readonly #front: Socket
@@ -56,11 +59,13 @@ export class UdpFlow {
     front: Socket,
     client: string,
     clientPort: number,
+    choice: Choice,
   ) {
     this.#owner = owner
     this.key = key
     this.#front = front
-    this.#client = client
+    this.client = client
+    this.choice = choice
     this.#clientPort = clientPort
   }
 
@@ -84,12 +89,12 @@ export class UdpFlow {
   /** Goes to an endpoint that did not refuse yet; false (and closed) when there is none. */
   move(): boolean {
     this.#disconnect()
-    const backend = this.#owner.pick(this.#client, this.#refusedBy)
+    const backend = this.#owner.pick(this, this.#refusedBy)
     if (backend === undefined) {
       this.close()
       return false
     }
-    this.#owner.chose(this.#client, backend)
+    this.#owner.chose(this.client, backend)
     this.#connect(backend)
     return true
   }
@@ -140,7 +145,7 @@ export class UdpFlow {
     if (!this.answered) this.#owner.answered(this)
     else this.#owner.touched(this)
     if (this.#refusedBy.size > 0) this.#refusedBy.clear()
-    this.#front.send(message, this.#clientPort, this.#client, error => {
+    this.#front.send(message, this.#clientPort, this.client, error => {
       if (error !== null) return countDrop(counters, 'send-failed')
       counters.datagramsToClient += 1
       counters.bytesToClient += message.length

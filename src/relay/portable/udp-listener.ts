@@ -1,6 +1,6 @@
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram'
 import type { Backend } from '../backend.ts'
-import { countDrop } from '../counters.ts'
+import { bindKey, countDrop } from '../counters.ts'
 import { restMs } from '../dial-errors.ts'
 import type {
   Bind,
@@ -27,8 +27,7 @@ export class UdpListener implements PortListener, FlowOwner {
   readonly #owner: ListenerOwner
   readonly #state: ListenerState
   readonly #ages = new FlowAges<UdpFlow>(flow => flow.ownPlace)
-  /** By listening socket, then by the client's `address port`. */
-  readonly #flows = new Map<Socket, Map<string, UdpFlow>>()
+  readonly #doors = new Map<Socket, Door>()
 
   constructor(env: RelayEnv, spec: RelayListener, owner: ListenerOwner) {
     this.#env = env
@@ -42,14 +41,17 @@ export class UdpListener implements PortListener, FlowOwner {
 
   update(spec: RelayListener): void {
     this.#state.take(spec)
-    for (const flow of this.#allFlows()) {
-      // By object and not by key: an endpoint that left and came back is another object.
-      if (flow.backend !== this.#state.backend(flow.backend?.key ?? '')) flow.move()
+    for (const { bind, flows } of this.#doors.values()) {
+      for (const flow of flows.values()) this.#reconsider(flow, bind)
     }
   }
 
+  sweep(): void {
+    this.#state.balancer.sweep()
+  }
+
   listen(): Promise<void> {
-    return this.#state.listen()
+    return this.#state.binds.listen()
   }
 
   stopAccepting(): void {
@@ -70,8 +72,8 @@ export class UdpListener implements PortListener, FlowOwner {
     return this.#state.stats({ ...this.counters, active: this.#ages.size })
   }
 
-  pick(client: string, tried: ReadonlySet<string>): Backend | undefined {
-    return this.#state.balancer.pick(client, tried)
+  pick({ client, choice }: UdpFlow, tried: ReadonlySet<string>): Backend | undefined {
+    return this.#state.balancer.pick(client, tried, choice.among)
   }
 
   chose(client: string, backend: Backend): void {
@@ -100,7 +102,7 @@ export class UdpListener implements PortListener, FlowOwner {
   }
 
   closed(flow: UdpFlow): void {
-    const flows = this.#flows.get(flow.front)
+    const flows = this.#doors.get(flow.front)?.flows
     if (flows?.get(flow.key) !== flow) return
     flows.delete(flow.key)
     this.#forgetAge(flow)
@@ -133,38 +135,34 @@ export class UdpListener implements PortListener, FlowOwner {
       socket.once('error', failed)
       socket.bind({ address: bind.address, port: bind.port, exclusive: true }, () => {
         socket.removeListener('error', failed)
-        resolve(this.#serve(socket))
+        resolve(this.#serve(socket, bindKey(bind)))
       })
     })
   }
 
-  #serve(socket: Socket): Listening {
+  #serve(socket: Socket, bind: string): Listening {
     const flows = new Map<string, UdpFlow>()
-    this.#flows.set(socket, flows)
+    const door = { bind, flows }
+    this.#doors.set(socket, door)
     socket.on('error', error => this.#env.observer.fault(this.#state.spec.name, error))
-    socket.on('message', (message, from) => this.#receive(socket, flows, message, from))
+    socket.on('message', (message, from) => this.#receive(socket, door, message, from))
     const close = (): void => {
       for (const flow of flows.values()) flow.close()
-      this.#flows.delete(socket)
+      this.#doors.delete(socket)
       socket.close()
     }
     return { close }
   }
 
-  #receive(
-    front: Socket,
-    flows: Map<string, UdpFlow>,
-    message: Buffer,
-    from: RemoteInfo,
-  ): void {
+  #receive(front: Socket, door: Door, message: Buffer, from: RemoteInfo): void {
     const key = `${from.address} ${from.port}`
-    const flow = flows.get(key) ?? this.#begin(front, flows, key, from)
+    const flow = door.flows.get(key) ?? this.#begin(front, door, key, from)
     flow?.send(message)
   }
 
   #begin(
     front: Socket,
-    flows: Map<string, UdpFlow>,
+    { bind, flows }: Door,
     key: string,
     from: RemoteInfo,
   ): UdpFlow | undefined {
@@ -174,12 +172,14 @@ export class UdpListener implements PortListener, FlowOwner {
     if (from.port === 0 || this.#env.isOwn(from.address, from.port)) {
       return this.#drop('loop')
     }
+    const choice = this.#state.fronts.at(bind)?.admit(from.address)
+    if (choice === undefined) return this.#drop('not-allowed')
     const { udpFlows, limits, budget } = this.#env
     if (this.#ages.size >= limits.udpFlowsPerListener) this.#ages.mostDispensable?.close()
     udpFlows.makeRoom()
     if (!budget.take(1) && !(udpFlows.evict() && budget.take(1)))
       return this.#drop('no-fd')
-    const flow = new UdpFlow(this, key, front, from.address, from.port)
+    const flow = new UdpFlow(this, key, front, from.address, from.port, choice)
     flows.set(key, flow)
     this.counters.accepted += 1
     udpFlows.add(flow)
@@ -191,7 +191,21 @@ export class UdpListener implements PortListener, FlowOwner {
     countDrop(this.counters, reason)
   }
 
-  *#allFlows(): Iterable<UdpFlow> {
-    for (const flows of this.#flows.values()) yield* flows.values()
+  /** A flow goes by the newest state: its client's rights and its endpoint may be gone. */
+  #reconsider(flow: UdpFlow, bind: string): void {
+    const choice = this.#state.fronts.at(bind)?.admit(flow.client)
+    if (choice === undefined) return flow.close()
+    flow.choice = choice
+    const key = flow.backend?.key ?? ''
+    // By object and not by key: an endpoint that left and came back is another object.
+    if (flow.backend !== this.#state.backend(key) || !choice.has(key)) flow.move()
   }
+}
+
+/** One listening socket. */
+interface Door {
+  /** `bindKey` of its address. */
+  readonly bind: string
+  /** By the client's `address port`. */
+  readonly flows: Map<string, UdpFlow>
 }

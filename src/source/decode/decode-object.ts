@@ -14,6 +14,8 @@ export interface Kind<S extends Schema, T> {
   readonly shape: S
   /** What the shape cannot say: fields that contradict each other. */
   faults(body: v.InferOutput<S>, metadata: Metadata): readonly Fault[]
+  /** What `build` leaves out of a sound object because Usher can't do it, or it is no use. */
+  leftOut?(body: v.InferOutput<S>): readonly Fault[]
   build(body: v.InferOutput<S>, metadata: Metadata): T
 }
 
@@ -37,7 +39,8 @@ export const decodeObject = <S extends Schema, T>(
   if (parsed.typed) found.push(...kind.faults(parsed.output, metadata))
   if (!parsed.success || found.length > 0) return refused(namespace, name, title, found)
   const object = kind.build(parsed.output, metadata)
-  return { namespace, name, title, object, problems: [], ignored: '' }
+  const problems = problemsOf(title, kind.leftOut?.(parsed.output) ?? [])
+  return { namespace, name, title, object, problems, ignored: '' }
 }
 
 const refused = (

@@ -6,6 +6,7 @@ import { decodeEndpoints } from './endpoints.ts'
 import { peek } from './metadata.ts'
 import { decodeNode } from './node.ts'
 import { printable } from './printable.ts'
+import { decodeServiceCIDR } from './service-cidr.ts'
 import { decodeService } from './service.ts'
 
 /** A raw object of a kind that Usher knows. */
@@ -16,6 +17,7 @@ export interface DecodedObject {
   readonly title: string
   /** What it puts into the world: nothing when it is refused or ignored. */
   readonly changes: readonly Change[]
+  /** Beside changes: what was left out of them. */
   readonly problems: readonly Problem[]
   /** Why a sound object is not served; '' when it is. */
   readonly ignored: string
@@ -38,7 +40,8 @@ export const decode = (raw: unknown, createdAt: CreatedAt): DecodeResult => {
     return { malformed: 'has no apiVersion; give v1 or discovery.k8s.io/v1' }
   if (typeof kind !== 'string' || kind === '')
     return {
-      malformed: 'has no kind; give Service, EndpointSlice, Endpoints, Node or List',
+      malformed:
+        'has no kind; give Service, EndpointSlice, Endpoints, Node, ServiceCIDR or List',
     }
   switch (`${apiVersion} ${kind}`) {
     case 'v1 Service':
@@ -52,6 +55,11 @@ export const decode = (raw: unknown, createdAt: CreatedAt): DecodeResult => {
     case 'v1 Node':
       return result(decodeNode(raw), object => [
         { kind: 'Node', name: object.name, object },
+      ])
+    case 'networking.k8s.io/v1 ServiceCIDR':
+    case 'networking.k8s.io/v1beta1 ServiceCIDR':
+      return result(decodeServiceCIDR(raw), object => [
+        { kind: 'ServiceCIDR', name: object.name, object },
       ])
     default:
       return { skipped: `${printable(apiVersion)} ${printable(kind)}` }

@@ -10,6 +10,7 @@ export interface Decoded<T> {
   readonly title: string
   /** Undefined when the object is refused (see `problems`) or not served (see `ignored`). */
   readonly object: T | undefined
+  /** Beside an object: what was left out of it. It is to be served all the same. */
   readonly problems: readonly Problem[]
   /** Why a sound object is not served; '' when it is. */
   readonly ignored: string

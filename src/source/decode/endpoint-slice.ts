@@ -19,6 +19,11 @@ import { labels, peek, type Metadata } from './metadata.ts'
 import { show } from './printable.ts'
 import { fieldPath, type Fault } from './problem.ts'
 
+/** Shared: most endpoints have no hints, and there may be 100 000. */
+const none: readonly string[] = []
+
+const hintList = v.nullish(list(object({ name: text })))
+
 const flag = v.boolean(issue => `${show(issue.input)} is not true or false`)
 
 const shape = object({
@@ -39,6 +44,7 @@ const shape = object({
         ),
         nodeName: v.nullish(nodeName),
         zone: v.nullish(text),
+        hints: v.nullish(object({ forZones: hintList, forNodes: hintList })),
       }),
     ),
   ),
@@ -74,7 +80,7 @@ const kind: Kind<typeof shape, EndpointSlice> = {
     family: body.addressType,
     endpoints: (body.endpoints ?? []).map(endpointSpec),
     ports: slicePorts(body.ports ?? []),
-    lastChangeTriggerTime: 0,
+    lastChangeTriggerTime: metadata.lastChangeTriggerTime,
   }),
 }
 
@@ -123,15 +129,18 @@ const endpointSpec = (given: RawEndpoint): EndpointSpec => ({
   terminating: given.conditions?.terminating ?? false,
   nodeName: given.nodeName ?? '',
   zone: zoneName(given.zone),
-  zoneHints: [],
-  nodeHints: [],
+  zoneHints: given.hints?.forZones ? hintNames(given.hints.forZones) : none,
+  nodeHints: given.hints?.forNodes ? hintNames(given.hints.forNodes) : none,
 })
+
+const hintNames = (hints: readonly { readonly name: string }[]): readonly string[] =>
+  hints.map(({ name }) => zoneName(name)).filter(name => name !== '')
 
 const labelValue = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/
 
 /**
  * A zone is compared with Nodes' labels and nothing else, so one that can't be a label's
- * value is as good as unknown.
+ * value is as good as unknown. The same goes for hints.
  */
 export const zoneName = (given: string | null | undefined): string =>
   given && labelValue.test(given) ? given : ''

@@ -68,7 +68,7 @@ const sliceOf = (
   subset: Subset,
   i: number,
   family: IpFamily,
-  { namespace, name }: Metadata,
+  { namespace, name, lastChangeTriggerTime }: Metadata,
 ): EndpointSlice[] => {
   const endpoints = [
     ...(subset.addresses ?? []).map(given => endpointSpec(given, true)),
@@ -83,7 +83,7 @@ const sliceOf = (
       family,
       endpoints,
       ports: slicePorts(subset.ports ?? []),
-      lastChangeTriggerTime: 0,
+      lastChangeTriggerTime,
     },
   ]
 }

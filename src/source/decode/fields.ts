@@ -66,18 +66,11 @@ export const affinitySeconds = wholeNumber(
   'an affinity timeout: 1 to 86400 seconds',
 )
 
-const sctpRefused =
+export const sctpRefused =
   'Usher cannot carry SCTP: Node has no SCTP sockets; give TCP or UDP, or use a kernel mode (iptables, ipvs, nftables)'
 
 export const isProtocol = (given: string): given is Protocol =>
   given === 'TCP' || given === 'UDP'
-
-export const protocol = v.pipe(
-  v.string(isNot('a protocol: TCP or UDP')),
-  v.check(isProtocol, issue =>
-    issue.input === 'SCTP' ? sctpRefused : isNot('a protocol: TCP or UDP')(issue),
-  ),
-)
 
 export const protocolOrSctp = v.pipe(
   v.string(isNot('a protocol: TCP or UDP')),

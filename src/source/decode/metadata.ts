@@ -14,6 +14,8 @@ export const labels = {
 
 type Label = (typeof labels)[keyof typeof labels]
 
+const triggerTime = 'endpoints.kubernetes.io/last-change-trigger-time'
+
 const isTime = (given: unknown): given is string | Date =>
   (typeof given === 'string' || given instanceof Date) &&
   Number.isFinite(new Date(given).getTime())
@@ -44,6 +46,13 @@ export interface Metadata {
   readonly label: (key: Label) => string | undefined
   /** Milliseconds since 1970. */
   readonly createdAt: number | undefined
+  /** Its deletion was asked for, and something is still to be done before. */
+  readonly deleting: boolean
+  /**
+   * Epoch milliseconds of when that happened which a slice reports; 0 when it does not
+   * say. It is only measured with, so that one that makes no sense is as good as none.
+   */
+  readonly lastChangeTriggerTime: number
 }
 
 export interface DecodedMetadata {
@@ -71,15 +80,26 @@ export const decodeMetadata = (
   const parsed = v.safeParse(shape, raw)
   if (!parsed.success)
     return { metadata: undefined, title, faults: parsed.issues.map(faultOf) }
-  const { name, namespace, labels: given, creationTimestamp } = parsed.output.metadata
+  const { name, namespace, labels: labelled, creationTimestamp } = parsed.output.metadata
+  const given = peek(raw, 'metadata')
   const metadata: Metadata = {
     namespace: namespaced ? namespace || 'default' : '',
     name,
-    label: key => given?.[key] ?? undefined,
+    label: key => labelled?.[key] ?? undefined,
     createdAt: creationTimestamp ? new Date(creationTimestamp).getTime() : undefined,
+    deleting: (peek(given, 'deletionTimestamp') ?? undefined) !== undefined,
+    lastChangeTriggerTime: rfc3339(peek(peek(given, 'annotations'), triggerTime)),
   }
   return { metadata, title, faults: [] }
 }
+
+const rfc3339Text = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/
+
+/** To the millisecond; 0 for what is not a time since 1970. */
+const rfc3339 = (given: unknown): number =>
+  typeof given === 'string' && rfc3339Text.test(given)
+    ? Math.max(0, Date.parse(given) || 0)
+    : 0
 
 const titleOf = (kind: string, raw: unknown, namespaced: boolean): string => {
   const metadata = peek(raw, 'metadata')

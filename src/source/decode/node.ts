@@ -3,15 +3,27 @@ import type { Node } from '../../model/service.ts'
 import { decodeObject, type Kind } from './decode-object.ts'
 import type { Decoded } from './decoded.ts'
 import { zoneName } from './endpoint-slice.ts'
+import { canonicalCidrs, cidrFaults } from './cidrs.ts'
 import { addressFault, canonicalAll, list, object, text } from './fields.ts'
 import { labels } from './metadata.ts'
 
+/** Set by the cluster autoscaler before it takes the node away (KEP-3836). */
+const leavingTaint = 'ToBeDeletedByClusterAutoscaler'
+
 const shape = object({
+  spec: v.nullish(
+    object({
+      podCIDR: v.nullish(text),
+      podCIDRs: v.nullish(list(text)),
+      taints: v.nullish(list(object({ key: text }))),
+    }),
+  ),
   status: v.nullish(
     object({ addresses: v.nullish(list(object({ type: text, address: text }))) }),
   ),
 })
 
+type Body = v.InferOutput<typeof shape>
 type Address = { readonly type: string; readonly address: string }
 
 const wantedTypes = ['InternalIP', 'ExternalIP']
@@ -26,19 +38,28 @@ const kind: Kind<typeof shape, Node> = {
       const message = wantedTypes.includes(type) ? addressFault(address) : ''
       return message === '' ? [] : [{ field: `status.addresses[${i}].address`, message }]
     }),
-  build: ({ status }, metadata) => ({
+  leftOut: ({ spec }) => cidrFaults('spec.podCIDRs', podCIDRsOf(spec)),
+  build: ({ spec, status }, metadata) => ({
     name: metadata.name,
     zone: zoneName(metadata.label(labels.zone)),
     addresses: canonicalAll(
       wantedTypes.flatMap(wanted => ofType(status?.addresses ?? [], wanted)),
     ),
-    podCIDRs: [],
-    leaving: false,
+    podCIDRs: canonicalCidrs(podCIDRsOf(spec)),
+    leaving:
+      metadata.deleting || (spec?.taints ?? []).some(({ key }) => key === leavingTaint),
   }),
 }
 
-/** A v1 Node: its zone and the addresses by which it is reached. */
+/** A v1 Node: where it is, the addresses of it and its pods, and whether it is to go. */
 export const decodeNode = (raw: unknown): Decoded<Node> => decodeObject(kind, raw)
+
+/** The older spec.podCIDR says the first of them again. */
+const podCIDRsOf = (spec: Body['spec']): readonly string[] => {
+  const { podCIDR, podCIDRs } = spec ?? {}
+  if (podCIDRs && podCIDRs.length > 0) return podCIDRs
+  return podCIDR ? [podCIDR] : []
+}
 
 const ofType = (addresses: readonly Address[], wanted: string): string[] =>
   addresses.filter(({ type }) => type === wanted).map(({ address }) => address)

@@ -7,13 +7,19 @@ import {
   object,
   port,
   portName,
-  protocol,
+  protocolOrSctp,
   text,
 } from './fields.ts'
 import { show } from './printable.ts'
 
 const types = ['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName'] as const
+const policies = ['Cluster', 'Local'] as const
 const affinities = ['None', 'ClientIP'] as const
+
+const policy = v.nullish(
+  v.picklist(policies, issue => `${show(issue.input)} is not Cluster or Local`),
+  'Cluster',
+)
 
 /** What Usher reads of a v1 Service; all other fields may be anything. */
 export const shape = object({
@@ -31,7 +37,7 @@ export const shape = object({
       list(
         object({
           name: v.nullish(portName, ''),
-          protocol: v.nullish(protocol, 'TCP'),
+          protocol: v.nullish(protocolOrSctp, 'TCP'),
           port,
           nodePort: v.nullish(nodePort, 0),
         }),
@@ -40,6 +46,10 @@ export const shape = object({
     sessionAffinity: v.nullish(
       v.picklist(affinities, issue => `${show(issue.input)} is not None or ClientIP`),
     ),
+    internalTrafficPolicy: policy,
+    externalTrafficPolicy: policy,
+    loadBalancerSourceRanges: v.nullish(list(text)),
+    healthCheckNodePort: v.nullish(nodePort, 0),
     sessionAffinityConfig: v.nullish(
       object({
         clientIP: v.nullish(object({ timeoutSeconds: v.nullish(affinitySeconds) })),

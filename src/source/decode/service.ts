@@ -1,11 +1,12 @@
-import type { Service } from '../../model/service.ts'
+import type { Service, TrafficPolicy } from '../../model/service.ts'
 import { familyOf } from '../../util/ip.ts'
 import { decodeObject, type Kind } from './decode-object.ts'
 import type { CreatedAt, Decoded } from './decoded.ts'
+import { canonicalCidrs, cidrFaults } from './cidrs.ts'
 import { addressFault, canonicalAll } from './fields.ts'
 import { labels, peek, type Metadata } from './metadata.ts'
 import type { Fault } from './problem.ts'
-import { portFaults, portSpec } from './service-ports.ts'
+import { portFaults, portSpecs, uncarriedPorts } from './service-ports.ts'
 import { shape, type Body } from './service-shape.ts'
 
 /** The API server's own default, three hours. */
@@ -27,6 +28,10 @@ const serviceKind = (createdAt: CreatedAt): Kind<typeof shape, Service> => ({
     ...clusterIPFaults(spec),
     ...portFaults(spec.ports ?? []),
     ...ingressFaults(status),
+  ],
+  leftOut: ({ spec }) => [
+    ...uncarriedPorts(spec.ports ?? []),
+    ...cidrFaults('spec.loadBalancerSourceRanges', spec.loadBalancerSourceRanges ?? []),
   ],
   build: (body, metadata) => build(body, metadata, createdAt),
 })
@@ -87,13 +92,30 @@ const build = (
   clusterIPs: canonicalAll(clusterIPsOf(spec)),
   externalIPs: canonicalAll(spec.externalIPs ?? []),
   loadBalancerIPs: canonicalAll(vipIngress(status).map(({ ip }) => ip)),
-  ports: (spec.ports ?? []).map(portSpec),
+  ports: portSpecs(spec.ports ?? []),
   affinityMs: affinityMs(spec),
-  internalTrafficPolicy: 'Cluster',
-  externalTrafficPolicy: 'Cluster',
-  sourceRanges: [],
-  healthCheckNodePort: 0,
+  internalTrafficPolicy: spec.internalTrafficPolicy,
+  externalTrafficPolicy: externalPolicy(spec),
+  sourceRanges: sourceRanges(spec),
+  healthCheckNodePort:
+    spec.type === 'LoadBalancer' && externalPolicy(spec) === 'Local'
+      ? spec.healthCheckNodePort
+      : 0,
 })
+
+/** Nothing but a Service that can be reached from outside has one. */
+const externalPolicy = (spec: Body['spec']): TrafficPolicy => {
+  const { type, externalIPs, externalTrafficPolicy } = spec
+  const accessible =
+    type === 'LoadBalancer' || type === 'NodePort' || (externalIPs ?? []).length > 0
+  return accessible ? externalTrafficPolicy : 'Cluster'
+}
+
+/** Ranges of which none is sound let nobody in, rather than everybody. */
+const sourceRanges = (spec: Body['spec']): readonly string[] | undefined => {
+  const given = spec.loadBalancerSourceRanges ?? []
+  return given.length === 0 ? undefined : canonicalCidrs(given)
+}
 
 const affinityMs = ({ sessionAffinity, sessionAffinityConfig }: Body['spec']): number =>
   sessionAffinity === 'ClientIP'

@@ -96,7 +96,9 @@ export class SetBuilder {
     if (key !== '') this.#places.set(key, place)
     for (const { field, message } of problems)
       this.#problems.push({ object, field: `${place.prefix}${field}`, message })
-    if (problems.length === 0) this.#objects.set(key, { key, changes })
+    // One with problems may still be served in part (a Service with an SCTP port).
+    if (problems.length === 0 || changes.length > 0)
+      this.#objects.set(key, { key, changes })
     else if (key !== '') this.#refused.add(key)
   }
 
@@ -107,4 +109,4 @@ export class SetBuilder {
 }
 
 const skippedText = (what: string): string =>
-  `${what} is none of what Usher reads: v1 Service, Endpoints, Node, List and discovery.k8s.io/v1 EndpointSlice`
+  `${what} is none of what Usher reads: v1 Service, Endpoints, Node, List, discovery.k8s.io/v1 EndpointSlice and networking.k8s.io/v1 ServiceCIDR`

@@ -22,7 +22,7 @@ export const routeService = (route: Route, order: number): Service => ({
   affinityMs: route.affinityMs,
   internalTrafficPolicy: 'Cluster',
   externalTrafficPolicy: 'Cluster',
-  sourceRanges: [],
+  sourceRanges: undefined,
   healthCheckNodePort: 0,
 })
 

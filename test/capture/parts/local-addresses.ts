@@ -41,18 +41,20 @@ export const localAddressesTests = (t: Test): void => {
       t.strictSame(probed, ['mine', 'not', 'mine', 'not'])
     })
 
-    t.test('forgets those that nobody asks for', async t => {
+    t.test('forgets all answers at once, so that one number tells of it', async t => {
+      const clock = new FakeClock()
       const probed: string[] = []
-      const addresses = new LocalAddresses(
-        new FakeClock(),
-        async one => probed.push(one) > 0,
-      )
+      const addresses = new LocalAddresses(clock, async one => probed.push(one) > 0)
+      const { era } = addresses
+      await addresses.has('a')
+      clock.advance(29_999)
+      await addresses.has('b')
+      t.equal(addresses.era, era)
+      clock.advance(1)
+      t.not(addresses.era, era)
       await addresses.has('a')
       await addresses.has('b')
-      addresses.keepOnly(new Set(['b']))
-      await addresses.has('a')
-      await addresses.has('b')
-      t.strictSame(probed, ['a', 'b', 'a'])
+      t.strictSame(probed, ['a', 'b', 'a', 'b'])
     })
 
     t.test('keeps to what it knew when there are no descriptors to ask with', async t => {

@@ -1,9 +1,9 @@
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
-import type { RelayEndpoint, RelayListener } from '../../../src/relay/relay.ts'
+import type { RelayEndpoint } from '../../../src/relay/relay.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
-import { carryingFds, endpoint } from '../../support/relay-fixture.ts'
+import { carryingFds, endpoint, type ListenerSpec } from '../../support/relay-fixture.ts'
 import { type RelayModule, relayProcess } from '../../support/relay-process.ts'
 import { namedEcho } from '../../support/tcp-backend.ts'
 
@@ -23,13 +23,13 @@ export const reloadContract = (t: Test, relay: RelayModule): void => {
     let visits = 0
     const over = new AbortController()
 
-    const specsOf = ({ ids, ports, listed }: Service): Partial<RelayListener>[] => {
+    const specsOf = ({ ids, ports, listed }: Service): ListenerSpec[] => {
       const names = someOf([...backends.keys()])
       listed.offer(names)
       const endpoints = names.flatMap(name => backends.get(name) ?? [])
       if (chance(0.2)) endpoints.push(dead)
       const affinityMs = chance(0.3) ? 60_000 : 0
-      return ports.map((port, i): Partial<RelayListener> => {
+      return ports.map((port, i): ListenerSpec => {
         const binds = [{ address: testHost, port }]
         return { id: ids[i] ?? '', binds, endpoints, affinityMs }
       })

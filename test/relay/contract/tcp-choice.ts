@@ -1,7 +1,12 @@
 import type { Test } from 'tap'
 import type { RelayEndpoint } from '../../../src/relay/relay.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
-import { endpoint, type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'
+import {
+  endpoint,
+  frontOf,
+  type MakeRelay,
+  relayFixture,
+} from '../../support/relay-fixture.ts'
 import {
   ask,
   namedBackend,
@@ -133,7 +138,7 @@ export const tcpChoiceContract = (t: Test, make: MakeRelay): void => {
       id,
       name: id,
       protocol: 'TCP' as const,
-      binds: at(port),
+      fronts: [frontOf(at(port))],
       endpoints: [backend.endpoint],
       affinityMs: 0,
     })

@@ -1,10 +1,9 @@
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
-import type { RelayListener } from '../../../src/relay/relay.ts'
 import { readBulk, sendBulk } from '../../support/bulk.ts'
 import { freeTcpPort, freeUdpPort, testHost } from '../../support/ports.ts'
-import { carryingFds, endpoint } from '../../support/relay-fixture.ts'
+import { carryingFds, endpoint, type ListenerSpec } from '../../support/relay-fixture.ts'
 import {
   type RelayModule,
   type RelayProcess,
@@ -95,11 +94,11 @@ const descriptorContract = (t: Test, relay: RelayModule): void => {
     const backend = await echoBackend(t)
     // Retries need descriptors too.
     const dead = endpoint(testHost, await freeTcpPort())
-    const spec: Partial<RelayListener> = {
+    const spec: ListenerSpec = {
       binds: at(port),
       endpoints: [backend.endpoint, dead],
     }
-    const late: Partial<RelayListener> = {
+    const late: ListenerSpec = {
       id: 'late',
       binds: at(latePort),
       endpoints: [backend.endpoint],

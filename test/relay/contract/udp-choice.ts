@@ -2,7 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { RelayEndpoint } from '../../../src/relay/relay.ts'
 import { freeUdpPort, testHost } from '../../support/ports.ts'
-import { carryingFds, type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'
+import {
+  carryingFds,
+  frontOf,
+  type MakeRelay,
+  relayFixture,
+} from '../../support/relay-fixture.ts'
 import {
   namedUdp,
   type Reply,
@@ -158,11 +163,11 @@ export const udpChoiceContract = (t: Test, make: MakeRelay): void => {
       endpoints: [a.endpoint],
       affinityMs: 0,
     } as const
-    await relay.apply([{ ...spec, binds: [...binds, other] }])
+    await relay.apply([{ ...spec, fronts: [frontOf([...binds, other])] }])
     const leaving = await udpClient(t, port)
     const staying = await udpClient(t, other.port)
     for (const client of [leaving, staying]) t.equal(await client.ask('1'), 'a')
-    await relay.apply([{ ...spec, binds: [other] }])
+    await relay.apply([{ ...spec, fronts: [frontOf([other])] }])
     t.equal(carryingFds(relay.stats()), 1)
     t.equal(await leaving.ask('2'), 'ECONNREFUSED')
     t.equal(await staying.ask('2'), 'a')

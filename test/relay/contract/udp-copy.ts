@@ -2,7 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { freeUdpPort, testHost } from '../../support/ports.ts'
-import { carryingFds, type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'
+import {
+  carryingFds,
+  frontOf,
+  type MakeRelay,
+  relayFixture,
+} from '../../support/relay-fixture.ts'
 import { namedBackend, ask } from '../../support/tcp-backend.ts'
 import { echoUdp, udpBackend } from '../../support/udp-backend.ts'
 import { udpClient } from '../../support/udp-client.ts'
@@ -159,7 +164,11 @@ export const udpCopyContract = (t: Test, make: MakeRelay, host = testHost): void
     const port = await freeUdpPort(host)
     const tcp = await namedBackend(t, 'by TCP', host)
     const udp = await echoUdp(t, host)
-    const common = { name: 'both', binds: [{ address: host, port }], affinityMs: 0 }
+    const common = {
+      name: 'both',
+      fronts: [frontOf([{ address: host, port }])],
+      affinityMs: 0,
+    }
     await relay.apply([
       { ...common, id: 'tcp', protocol: 'TCP', endpoints: [tcp.endpoint] },
       { ...common, id: 'udp', protocol: 'UDP', endpoints: [udp.endpoint] },

@@ -83,22 +83,37 @@ export const listeningTests = (t: Test): void => {
       const told: BindState[] = []
       const budget = new FdBudget(4, 0, () => {})
       const set = new BindSet(budget, open, state => void told.push(state))
-      t.teardown(() => set.refuse([], ''))
-      return { told, set, budget, states: () => set.states().map(({ state }) => state) }
+      t.teardown(() => set.want([]))
+      const listen = (binds: readonly Bind[]): Promise<void> => {
+        set.want(binds)
+        return set.listen()
+      }
+      return {
+        told,
+        set,
+        listen,
+        budget,
+        states: () => set.states().map(({ state }) => state),
+      }
     }
     const inUse = Object.assign(new Error('in use'), { code: 'EADDRINUSE' })
+    const refusing = (bind: Bind): BindState => ({
+      bind,
+      state: 'closed',
+      reason: 'no endpoints',
+    })
     const a = { address: '192.0.2.1', port: 1 }
     const b = { address: '192.0.2.1', port: 2 }
 
     t.test('listens on each and leaves those alone that stay', async t => {
       const did: string[] = []
-      const { set, told } = setOf(async ({ port }) => {
+      const { set, listen, told } = setOf(async ({ port }) => {
         did.push(`open ${port}`)
         return { close: () => did.push(`close ${port}`) }
       })
-      await set.listen([a])
-      await set.listen([a, b])
-      await set.listen([{ ...b }])
+      await listen([a])
+      await listen([a, b])
+      await listen([{ ...b }])
       t.strictSame(did, ['open 1', 'open 2', 'close 1'])
       t.strictSame(set.states(), [{ bind: b, state: 'listening' }])
       t.strictSame(
@@ -114,8 +129,8 @@ export const listeningTests = (t: Test): void => {
     t.test('a port that somebody holds is tried again until it is free', async t => {
       const bind = { address: testHost, port: await freeTcpPort() }
       const holder = await listenOn(bind)
-      const { set, states, told } = setOf(listenOn)
-      await set.listen([bind])
+      const { set, listen, states, told } = setOf(listenOn)
+      await listen([bind])
       t.match(set.states(), [{ bind, state: 'failed', error: 'EADDRINUSE' }])
       holder.close()
       await until('it listens', () => states()[0] === 'listening')
@@ -127,12 +142,12 @@ export const listeningTests = (t: Test): void => {
 
     t.test('failures in a row are told with the time of the first', async t => {
       let tries = 0
-      const { set, states, told } = setOf(async () => {
+      const { set, listen, states, told } = setOf(async () => {
         tries += 1
         if (tries < 3) throw inUse
         return { close: () => {} }
       })
-      await set.listen([a])
+      await listen([a])
       t.equal(tries, 1, 'and the first is not waited out')
       await until('it listens', () => states()[0] === 'listening')
       const since = told.map(state => (state.state === 'failed' ? state.since : 0))
@@ -142,11 +157,11 @@ export const listeningTests = (t: Test): void => {
     })
 
     t.test('one that fails keeps no other from listening', async t => {
-      const { set, states } = setOf(async ({ port }) => {
+      const { listen, states } = setOf(async ({ port }) => {
         if (port === 1) throw inUse
         return { close: () => {} }
       })
-      await set.listen([a, b])
+      await listen([a, b])
       t.strictSame(states(), ['failed', 'listening'])
     })
 
@@ -154,11 +169,11 @@ export const listeningTests = (t: Test): void => {
       'refusing closes all and says why; the same port serves again at once',
       async t => {
         const bind = { address: testHost, port: await freeTcpPort() }
-        const { set, told } = setOf(listenOn)
+        const { set, listen, told } = setOf(listenOn)
         for (let round = 0; round < 3; round += 1) {
-          await set.listen([bind])
+          await listen([bind])
           t.strictSame(set.states(), [{ bind, state: 'listening' }])
-          set.refuse([bind], 'no endpoints')
+          set.want([], [refusing(bind)])
           t.strictSame(set.states(), [{ bind, state: 'closed', reason: 'no endpoints' }])
           const client = connect(bind.port, bind.address)
           const [error] = (await once(client, 'error')) as [NodeJS.ErrnoException]
@@ -172,26 +187,26 @@ export const listeningTests = (t: Test): void => {
     )
 
     t.test('each socket costs a descriptor, and fails while there is none', async t => {
-      const { set, budget } = setOf(async () => ({ close: () => {} }))
-      await set.listen([a, b])
+      const { set, listen, budget } = setOf(async () => ({ close: () => {} }))
+      await listen([a, b])
       t.equal(budget.used, 2)
       budget.take(2)
       const c = { address: '192.0.2.1', port: 3 }
-      await set.listen([a, b, c])
+      await listen([a, b, c])
       t.match(set.states()[2], { bind: c, state: 'failed', error: 'EMFILE' })
       budget.release(2)
-      set.refuse([], '')
+      set.want([])
       t.equal(budget.used, 0)
     })
 
     t.test('one that is no longer wanted is not tried again', async t => {
       let tries = 0
-      const { set, told, budget } = setOf(async () => {
+      const { set, listen, told, budget } = setOf(async () => {
         tries += 1
         throw inUse
       })
-      await set.listen([a])
-      await set.listen([])
+      await listen([a])
+      await listen([])
       t.strictSame(set.states(), [])
       const longestFirstPause = 500
       await sleep(longestFirstPause + 50)
@@ -202,10 +217,12 @@ export const listeningTests = (t: Test): void => {
 
     t.test('one that goes while it is being made is closed when it is there', async t => {
       const making: ((listening: Listening) => void)[] = []
-      const { set, told, budget } = setOf(() => new Promise(made => making.push(made)))
-      const listened = set.listen([a])
+      const { set, listen, told, budget } = setOf(
+        () => new Promise(made => making.push(made)),
+      )
+      const listened = listen([a])
       t.strictSame(set.states(), [{ bind: a, state: 'binding' }])
-      set.refuse([a], 'no endpoints')
+      set.want([], [refusing(a)])
       let closed = 0
       making[0]?.({ close: () => (closed += 1) })
       await listened

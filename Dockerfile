@@ -1,0 +1,35 @@
+# syntax=docker/dockerfile:1
+
+# Build: TypeScript to JavaScript, with all dependencies.
+FROM node:24-bookworm-slim AS build
+WORKDIR /usher
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --ignore-scripts
+COPY tsconfig.json tsconfig.build.json ./
+COPY src ./src
+RUN npm run build
+
+# What Usher needs while it runs. Type declarations and source maps of libraries are most of
+# their size, and nothing reads them.
+FROM node:24-bookworm-slim AS dependencies
+WORKDIR /usher
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --omit=dev --omit=optional --omit=peer --ignore-scripts \
+  && find node_modules \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.cts' -o -name '*.d.mts' \) -delete
+
+FROM node:24-bookworm-slim
+LABEL org.opencontainers.image.title="usher" \
+  org.opencontainers.image.description="Layer-4 (TCP/UDP) load-balancing proxy for Kubernetes Services" \
+  org.opencontainers.image.licenses="Apache-2.0"
+ENV NODE_ENV=production
+WORKDIR /usher
+COPY --from=dependencies /usher/node_modules ./node_modules
+COPY --from=build /usher/dist ./dist
+COPY package.json LICENSE ./
+# What `usher demo` serves.
+COPY deploy/examples ./deploy/examples
+# Enough for the sidecar and for ports from 1024 up. deploy/kubernetes says when it takes more.
+USER 65532:65532
+# No HEALTHCHECK: Kubernetes doesn't use it, and has /livez and /healthz.
+ENTRYPOINT ["node", "/usher/dist/cli/main.js"]
+CMD ["run"]

@@ -1,0 +1,60 @@
+import { parseArgs } from 'node:util'
+
+export interface ControlOptions {
+  readonly services: number
+  readonly endpointsPerSlice: number
+  /** Endpoint changes a second, and for how many seconds. */
+  readonly changesPerSecond: number
+  readonly seconds: number
+  /** How Usher is let in. */
+  readonly user: 'token' | 'certificate'
+  readonly streamingLists: boolean
+  /** Where to write the figures, if anywhere. */
+  readonly json?: string
+  readonly help: boolean
+}
+
+export const helpText = `Measures Usher against an API server with many Services, over loopback.
+
+  --services N       Services, and as many EndpointSlices (default 10000)
+  --endpoints N      endpoints in each slice, 1 to 60 (default 10)
+  --changes N        endpoint changes a second (default 100)
+  --seconds S        how long they go on (default 60)
+  --certificate      a client certificate in place of a token
+  --paged            a server that knows no streaming lists
+  --json FILE        write the figures there too
+  --help
+`
+
+/** Reads the command line. Throws an Error naming the flag, and what would be right. */
+export const parseControlOptions = (argv: readonly string[]): ControlOptions => {
+  const { values } = parseArgs({
+    args: [...argv],
+    options: {
+      services: { type: 'string', default: '10000' },
+      endpoints: { type: 'string', default: '10' },
+      changes: { type: 'string', default: '100' },
+      seconds: { type: 'string', default: '60' },
+      certificate: { type: 'boolean', default: false },
+      paged: { type: 'boolean', default: false },
+      json: { type: 'string' },
+      help: { type: 'boolean', default: false },
+    },
+  })
+  return {
+    services: wholeNumber('--services', values.services, 1, 60_000),
+    endpointsPerSlice: wholeNumber('--endpoints', values.endpoints, 1, 60),
+    changesPerSecond: wholeNumber('--changes', values.changes, 1, 10_000),
+    seconds: wholeNumber('--seconds', values.seconds, 1, 3600),
+    user: values.certificate ? 'certificate' : 'token',
+    streamingLists: !values.paged,
+    ...(values.json === undefined ? {} : { json: values.json }),
+    help: values.help,
+  }
+}
+
+const wholeNumber = (flag: string, text: string, from: number, to: number): number => {
+  const number = /^\d+$/.test(text) ? Number(text) : Number.NaN
+  if (number >= from && number <= to) return number
+  throw new Error(`${flag} ${text}: want a whole number from ${from} to ${to}`)
+}

@@ -1,0 +1,99 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import type { Readable } from 'node:stream'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { stopProcess } from '../process/child.ts'
+
+const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
+const observer = import.meta.resolve('./observe.mjs')
+
+/** A sync that came into effect. Times are Unix milliseconds. */
+export interface Applied {
+  readonly at: number
+  /** When the changes in it were made. */
+  readonly triggerTimes: readonly number[]
+}
+
+/** The longest time for which the event loop stood still before `at`. */
+export interface LoopBlock {
+  readonly at: number
+  readonly blockedMs: number
+}
+
+/** Usher as a process, with what it tells about itself. */
+export interface UsherProcess {
+  readonly pid: number
+  readonly startedAt: number
+  /** Unix milliseconds of the log record `serving`. Rejects when Usher ends before. */
+  readonly serving: Promise<number>
+  readonly applied: readonly Applied[]
+  readonly blocks: readonly LoopBlock[]
+  /** Records of warnings and errors. */
+  readonly complaints: readonly string[]
+  peakRssBytes(): number
+  stop(): Promise<void>
+}
+
+export const startUsher = (flags: readonly string[]): UsherProcess => {
+  const startedAt = unixNow()
+  const argv = ['--import', observer, program, 'run', '--capture', 'none', ...flags]
+  const child = spawn(process.execPath, argv, {
+    stdio: ['ignore', 'pipe', 'inherit', 'pipe'],
+  })
+  const { pid } = child
+  if (pid === undefined) throw new Error(`could not start ${program}`)
+  const applied: Applied[] = []
+  const blocks: LoopBlock[] = []
+  const complaints: string[] = []
+  readLines(child.stdio[3] as Readable, text => {
+    const told = JSON.parse(text) as Told
+    if (told.kind === 'applied') applied.push(told)
+    else blocks.push(told)
+  })
+  const serving = servingOf(child, complaints)
+  // Nobody may be waiting for it when it fails.
+  serving.catch(() => undefined)
+  return {
+    pid,
+    startedAt,
+    serving,
+    applied,
+    blocks,
+    complaints,
+    peakRssBytes: () => peakRssOf(pid),
+    stop: () => stopProcess(child),
+  }
+}
+
+type Told =
+  ({ readonly kind: 'applied' } & Applied) | ({ readonly kind: 'loop' } & LoopBlock)
+
+interface LogRecord {
+  readonly level: string
+  readonly msg: string
+}
+
+const servingOf = (child: ChildProcess, complaints: string[]): Promise<number> =>
+  new Promise((resolve, reject) => {
+    readLines(child.stdout as Readable, text => {
+      const { level, msg } = JSON.parse(text) as LogRecord
+      if (msg === 'serving') resolve(unixNow())
+      if (level === 'warn' || level === 'error') complaints.push(text)
+    })
+    child.once('exit', code =>
+      reject(new Error(`usher ended (${code}): ${complaints.join('\n')}`)),
+    )
+  })
+
+const readLines = (stream: Readable, take: (line: string) => void): void => {
+  createInterface(stream).on('line', take)
+}
+
+const peakRssOf = (pid: number): number => {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+  return Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024
+}
+
+/** Unix time in milliseconds, with fractions. */
+export const unixNow = (): number => performance.timeOrigin + performance.now()

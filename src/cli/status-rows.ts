@@ -1,0 +1,60 @@
+import type { EndpointStatus, ServicePortStatus, VipStatus } from '../observe/status.ts'
+import type { Cell, Cells } from './columns.ts'
+import { count } from './words.ts'
+
+export const red = (text: string): Cell => ({ text, style: 'red' })
+const yellow = (text: string): Cell => ({ text, style: 'yellow' })
+
+/** What a Local policy leaves of a VIP's clients; '' when it serves all of them. */
+const spared = ({ kind }: VipStatus, { verdicts }: ServicePortStatus): string => {
+  if (kind === 'ClusterIP')
+    return verdicts.internal === 'drop'
+      ? 'serves nobody: policy Local, no endpoint on this node'
+      : ''
+  if (verdicts.external !== 'drop') return ''
+  const who = verdicts.node === 'forward' ? 'only clients on this node' : 'nobody'
+  return `serves ${who}: policy Local, no endpoint on this node`
+}
+
+export const vipRow = (vip: VipStatus, port: ServicePortStatus): Cells => {
+  const how =
+    vip.capture === 'local'
+      ? 'on the VIP itself'
+      : vip.capture === 'none'
+        ? `proxy port ${vip.listen}`
+        : 'not captured'
+  const state = vip.reason === '' ? vip.state : `${vip.state}: ${vip.reason}`
+  const bad = vip.state === 'failed' || vip.state === 'not captured'
+  const limit = spared(vip, port)
+  if (bad) return [vip.kind, vip.vip, how, red(state)]
+  const text = limit === '' ? state : yellow(`${state}; ${limit}`)
+  return [vip.kind, vip.vip, how, text]
+}
+
+/** `internal` clients are those of ClusterIPs; see `Clients`. */
+const clientNames: ReadonlyMap<string, string> = new Map([
+  ['internal', 'ClusterIP clients'],
+  ['external', 'clients from outside'],
+  ['node', 'clients on this node'],
+])
+
+const usage = ({ state, eligible, clients, resting }: EndpointStatus): string | Cell => {
+  if (!eligible)
+    return yellow(
+      state === 'not ready' ? `${state}, unused` : `${state}, unused by policy or hints`,
+    )
+  const who = clients
+    .split('+')
+    .map(name => clientNames.get(name) ?? name)
+    .join(' and ')
+  const text = clients === 'all' ? state : `${state} for ${who}`
+  return resting ? yellow(`${text}, resting after a failure`) : text
+}
+
+export const endpointRow = (endpoint: EndpointStatus): Cells => [
+  '->',
+  endpoint.endpoint,
+  usage(endpoint),
+  `${endpoint.active} active`,
+  endpoint.failures === 0 ? '0 failures' : red(count(endpoint.failures, 'failure')),
+]

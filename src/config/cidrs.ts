@@ -1,0 +1,48 @@
+import { parseCidr } from '../util/cidr.ts'
+import { badValue, value, type Value } from './value.ts'
+
+const example = 'give one like 10.0.0.0/8 or fd00::/8'
+
+const checked = (text: string): string => {
+  if (parseCidr(text) === undefined) throw badValue(text, 'is not a CIDR', example)
+  return text
+}
+
+const parts = (text: string): string[] =>
+  text === '' ? [] : text.split(',').map(part => part.trim())
+
+/** CIDRs with commas between them, as given; none for the empty text. */
+export const cidrList: Value<readonly string[]> = value('CIDR,...', text =>
+  parts(text).map(checked),
+)
+
+/** True when there are two CIDRs, one of each family. */
+export const isDualStack = (cidrs: readonly string[]): boolean => {
+  const families = new Set(cidrs.map(cidr => parseCidr(cidr)?.family))
+  return cidrs.length === 2 && families.size === 2 && !families.has(undefined)
+}
+
+/** No CIDR, one, or one of each family. */
+export const cidrPair: Value<readonly string[]> = value('CIDR[,CIDR]', text => {
+  const cidrs = parts(text).map(checked)
+  if (cidrs.length > 1 && !isDualStack(cidrs))
+    throw badValue(
+      text,
+      'is not a dual-stack pair of CIDRs',
+      'give one, or one of each family like 10.0.0.0/8,fd00::/8',
+    )
+  return cidrs
+})
+
+const words: readonly string[] = ['primary', 'localhost', 'all']
+
+/** True for what stands for addresses of a node in place of a CIDR (kube-proxy 1.37). */
+export const isNodePortWord = (text: string): boolean => words.includes(text)
+
+/** What NodePorts are answered on: CIDRs, `primary`, `localhost` and `all`. */
+export const nodePortAddresses: Value<readonly string[]> = value('CIDR,...', text =>
+  parts(text).map(part => {
+    if (isNodePortWord(part) || parseCidr(part) !== undefined) return part
+    throw badValue(part, 'is not a CIDR', `${example}, or one of ${words.join(', ')}`)
+  }),
+)

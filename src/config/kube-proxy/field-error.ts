@@ -1,0 +1,20 @@
+/** Faults of a configuration are told in the words and paths of kube-proxy. */
+const at = (path: string): string => `KubeProxyConfiguration.${path}`
+
+/** `KubeProxyConfiguration.SyncPeriod: Invalid value: "-5s": must be greater than 0`. */
+export const invalid = (path: string, value: unknown, why: string): string =>
+  `${at(path)}: Invalid value: ${JSON.stringify(value)}: ${why}`
+
+/** For a value that is not one of a few. */
+export const unsupported = (
+  path: string,
+  value: string,
+  right: readonly string[],
+): string =>
+  `${at(path)}: Unsupported value: ${JSON.stringify(value)}: supported values: ${right
+    .map(each => JSON.stringify(each))
+    .join(', ')}`
+
+/** All of them as one message, in brackets when there are several. */
+export const together = (faults: readonly string[]): string =>
+  faults.length === 1 ? (faults[0] ?? '') : `[${faults.join(', ')}]`

@@ -1,0 +1,102 @@
+import { parseCidr } from '../../util/cidr.ts'
+import { canonicalIp } from '../../util/ip.ts'
+import { isDualStack, isNodePortWord } from '../cidrs.ts'
+import { portRange } from '../port-range.ts'
+import { BadValue } from '../value.ts'
+import { invalid } from './field-error.ts'
+import type { KubeProxyConfiguration } from './shape.ts'
+
+const bindAddress = (given: string): string[] =>
+  canonicalIp(given) === undefined
+    ? [
+        invalid(
+          'NodeIPOverride[0]',
+          given,
+          'must be a valid IP (e.g. 10.100.0.0 or fde4:8dba:82e1::)',
+        ),
+      ]
+    : []
+
+/** `off`, and port 0 for one that the system chooses, are Usher's own. */
+const hostPort = (path: string, given: string): string[] => {
+  if (given === 'off') return []
+  const match = /^(?:\[([^\]]*)\]|([^:[\]]*)):([^:]*)$/.exec(given)
+  if (match === null) return [invalid(path, given, 'must be IP:port')]
+  const [, v6, v4, port = ''] = match
+  const host = v6 ?? v4 ?? ''
+  return [
+    ...(canonicalIp(host) === undefined
+      ? [invalid(path, host, 'must be a valid IP')]
+      : []),
+    ...(/^\d{1,5}$/.test(port) && Number(port) <= 65_535
+      ? []
+      : [invalid(path, port, 'must be a valid port')]),
+  ]
+}
+
+/** The CIDRs of `clusterCIDR`, which has a comma between two. */
+export const clusterCidrs = (text: string): readonly string[] =>
+  text === '' ? [] : text.split(',').map(part => part.trim())
+
+const clusterCidr = (text: string): string[] => {
+  const path = 'DetectLocal.ClusterCIDRs'
+  const cidrs = clusterCidrs(text)
+  const bad = cidrs.flatMap((cidr, index) =>
+    parseCidr(cidr) === undefined
+      ? [
+          invalid(
+            `${path}[${index}]`,
+            cidr,
+            'must be a valid CIDR block (e.g. 10.100.0.0/16 or fde4:8dba:82e1::/48)',
+          ),
+        ]
+      : [],
+  )
+  if (cidrs.length < 2 || (cidrs.length === 2 && (bad.length > 0 || isDualStack(cidrs))))
+    return bad
+  return [
+    invalid(
+      path,
+      cidrs,
+      'must be a either a single CIDR or dual-stack pair of CIDRs (e.g. [10.100.0.0/16, fde4:8dba:82e1::/48]',
+    ),
+  ]
+}
+
+const blocks = (path: string, given: readonly string[] | null): string[] =>
+  (given ?? []).flatMap((cidr, index) =>
+    parseCidr(cidr) === undefined
+      ? [invalid(`${path}[${index}]`, cidr, 'must be a valid CIDR')]
+      : [],
+  )
+
+/** Words besides CIDRs are kube-proxy 1.37's; until then `primary` stood alone. */
+const nodePorts = (given: readonly string[] | null): string[] =>
+  (given ?? []).flatMap((each, index) =>
+    isNodePortWord(each) || parseCidr(each) !== undefined
+      ? []
+      : [invalid(`NodePortAddresses[${index}]`, each, 'must be a valid CIDR')],
+  )
+
+const ports = (given: string): string[] => {
+  try {
+    portRange.parse(given)
+    return []
+  } catch (error) {
+    if (!(error instanceof BadValue)) throw error
+    return [invalid('PortRange', given, 'must be a valid port range (e.g. 300-2000)')]
+  }
+}
+
+/** What is wrong with addresses, blocks of them and ports. */
+export const addressFaults = (configuration: KubeProxyConfiguration): string[] => [
+  ...bindAddress(configuration.bindAddress),
+  ...hostPort('HealthzBindAddress', configuration.healthzBindAddress),
+  ...hostPort('MetricsBindAddress', configuration.metricsBindAddress),
+  ...clusterCidr(configuration.clusterCIDR),
+  ...ports(configuration.portRange),
+  ...nodePorts(configuration.nodePortAddresses),
+  ...(configuration.mode === 'ipvs'
+    ? blocks('KubeProxyIPVSConfiguration.ExcludeCidrs', configuration.ipvs.excludeCIDRs)
+    : []),
+]

@@ -1,0 +1,158 @@
+import { goMilliseconds } from '../go-duration.ts'
+import { invalid, together, unsupported } from './field-error.ts'
+import type { KubeProxyConfiguration } from './shape.ts'
+import { addressFaults } from './validate-addresses.ts'
+
+type Check = (configuration: KubeProxyConfiguration) => string[]
+
+const faultIf = (wrong: boolean, path: string, value: unknown, why: string): string[] =>
+  wrong ? [invalid(path, value, why)] : []
+
+const notBelowZero = (path: string, value: number): string[] =>
+  faultIf(value < 0, path, value, 'must be greater than or equal to 0')
+
+const spanNotBelowZero = (path: string, value: string): string[] =>
+  faultIf(goMilliseconds(value) < 0, path, value, 'must be greater than or equal to 0')
+
+const spanAboveZero = (path: string, value: string): string[] =>
+  faultIf(!(goMilliseconds(value) > 0), path, value, 'must be greater than 0')
+
+/** The paths are those of the section whose periods count: kube-proxy has them in common. */
+const periods = (
+  before: string,
+  { syncPeriod, minSyncPeriod }: { syncPeriod: string; minSyncPeriod: string },
+): string[] => [
+  ...spanAboveZero(`${before}SyncPeriod`, syncPeriod),
+  ...spanNotBelowZero(`${before}MinSyncPeriod`, minSyncPeriod),
+  ...faultIf(
+    goMilliseconds(minSyncPeriod) > goMilliseconds(syncPeriod),
+    `${before}SyncPeriod`,
+    minSyncPeriod,
+    `must be greater than or equal to KubeProxyConfiguration.${before}MinSyncPeriod`,
+  ),
+]
+
+const masqueradeBit = (path: string, bit: number): string[] =>
+  faultIf(bit < 0 || bit > 31, path, bit, 'must be within the range [0, 31]')
+
+const ipvs: Check = ({ ipvs: section }) => {
+  const path = 'KubeProxyIPVSConfiguration'
+  return [
+    ...periods('', section),
+    ...spanNotBelowZero(`${path}.TCPTimeout`, section.tcpTimeout),
+    ...spanNotBelowZero(`${path}.TCPFinTimeout`, section.tcpFinTimeout),
+    ...spanNotBelowZero(`${path}.UDPTimeout`, section.udpTimeout),
+  ]
+}
+
+const nftables: Check = ({ nftables: section }) => [
+  ...periods('', section),
+  ...masqueradeBit('KubeProxyNFTablesConfiguration.MasqueradeBit', section.masqueradeBit),
+]
+
+/** Usher paces itself by the iptables section, whatever the mode. */
+const sections: Check = configuration => {
+  const { mode, iptables } = configuration
+  const path = 'KubeProxyIPTablesConfiguration'
+  const other = mode === 'ipvs' ? ipvs : mode === 'nftables' ? nftables : undefined
+  return [
+    ...masqueradeBit(`${path}.MasqueradeBit`, iptables.masqueradeBit),
+    ...periods(other === undefined ? '' : `${path}.`, iptables),
+    ...(other?.(configuration) ?? []),
+  ]
+}
+
+const linux: Check = ({ conntrack, oomScoreAdj }) => {
+  const path = 'KubeProxyLinuxConfiguration'
+  const table = `${path}.KubeProxyConntrackConfiguration`
+  return [
+    ...notBelowZero(`${table}.MaxPerCore`, conntrack.maxPerCore),
+    ...notBelowZero(`${table}.Min`, conntrack.min),
+    ...spanNotBelowZero(
+      `${table}.TCPEstablishedTimeout`,
+      conntrack.tcpEstablishedTimeout,
+    ),
+    ...spanNotBelowZero(`${table}.TCPCloseWaitTimeout`, conntrack.tcpCloseWaitTimeout),
+    ...spanNotBelowZero(`${table}.UDPTimeout`, conntrack.udpTimeout),
+    ...spanNotBelowZero(`${table}.UDPStreamTimeout`, conntrack.udpStreamTimeout),
+    ...faultIf(
+      oomScoreAdj < -1000 || oomScoreAdj > 1000,
+      `${path}.OOMScoreAdj`,
+      oomScoreAdj,
+      'must be within the range [-1000, 1000]',
+    ),
+  ]
+}
+
+const modes = ['userspace', 'iptables', 'ipvs', 'nftables']
+
+const mode: Check = configuration =>
+  faultIf(
+    configuration.mode !== '' && !modes.includes(configuration.mode),
+    'Mode.ProxyMode',
+    configuration.mode,
+    `must be ${modes.join(', ')} or blank (blank means userspace)`,
+  )
+
+const localModes = [
+  'ClusterCIDR',
+  'NodeCIDR',
+  'BridgeInterface',
+  'InterfaceNamePrefix',
+  '',
+]
+
+const notEmpty = (path: string, name: string): string[] =>
+  faultIf(name === '', `DetectLocal.${path}`, name, 'must not be empty')
+
+const detectLocal: Check = ({ detectLocalMode, detectLocal: names }) => {
+  if (!localModes.includes(detectLocalMode))
+    return [unsupported('DetectLocalMode', detectLocalMode, localModes)]
+  if (detectLocalMode === 'BridgeInterface')
+    return notEmpty('InterfaceName', names.bridgeInterface)
+  if (detectLocalMode === 'InterfaceNamePrefix')
+    return notEmpty('InterfacePrefix', names.interfaceNamePrefix)
+  return []
+}
+
+const rest: Check = configuration => [
+  ...spanAboveZero('ConfigSyncPeriod', configuration.configSyncPeriod),
+  ...notBelowZero('ClientConnection.Burst', configuration.clientConnection.burst),
+  // Below zero it would fire timers at once; kube-proxy had it for userspace mode only.
+  ...['udpIdleTimeout' as const, 'udpTimeoutMilliseconds' as const].flatMap(field =>
+    spanAboveZero('UDPIdleTimeout', configuration[field] ?? '1s'),
+  ),
+  ...faultIf(
+    !/^(?:\d+\.\d+)?$/.test(configuration.showHiddenMetricsForVersion),
+    'ShowHiddenMetricsForVersion',
+    configuration.showHiddenMetricsForVersion,
+    'must be empty or a version like 1.35',
+  ),
+]
+
+const logging: Check = ({ logging: { format, flushFrequency, verbosity } }) => [
+  ...faultIf(
+    format !== 'text' && format !== 'json',
+    'logging.format',
+    format,
+    'Unsupported log format',
+  ),
+  ...spanNotBelowZero('logging.flushFrequency', flushFrequency),
+  ...notBelowZero('logging.verbosity', verbosity),
+]
+
+const checks: readonly Check[] = [
+  sections,
+  linux,
+  mode,
+  rest,
+  addressFaults,
+  detectLocal,
+  logging,
+]
+
+/** Why a configuration can't be used, all reasons in one message; '' when it can. */
+export const validate = (configuration: KubeProxyConfiguration): string => {
+  const faults = checks.flatMap(check => check(configuration))
+  return faults.length === 0 ? '' : `failed validate: ${together(faults)}`
+}

@@ -1,0 +1,108 @@
+import { clusterCidrs } from './kube-proxy/validate-addresses.ts'
+import type { KubeProxyConfiguration } from './kube-proxy/shape.ts'
+import { validate } from './kube-proxy/validate.ts'
+import { readOptions, rejectConflicts } from './parse.ts'
+import { effectiveOptions, type Decision } from './settings/effective.ts'
+import { configurationFromFile, configurationFromFlags } from './settings/from-flags.ts'
+import { loadFile, type LoadedFile } from './settings/load-file.ts'
+import { warningsOf } from './settings/warnings.ts'
+import type { OptionsOf } from './typed.ts'
+import { UsageError } from './usage-error.ts'
+
+/** The way to the API server. */
+export interface ClusterAccess {
+  /** '' for none. Without it and `master`, the service account of the pod. */
+  readonly kubeconfig: string
+  /** URL; '' for none. */
+  readonly master: string
+  /** Requests a second; below zero is no limit. */
+  readonly qps: number
+  readonly burst: number
+}
+
+/** Which clients count as on this node, besides its own processes. */
+export interface LocalClients {
+  readonly clusterCidrs: readonly string[]
+  /** The podCIDRs of the Node count too. */
+  readonly nodeCidrs: boolean
+}
+
+export interface RunSettings {
+  /** What to go by: a field of the file, or a flag, or its default. */
+  readonly options: OptionsOf<'run'>
+  /** With every default, for /configz and --write-config-to. JSON as kube-proxy has it. */
+  readonly configuration: KubeProxyConfiguration
+  /** Each to be told once. */
+  readonly warnings: readonly string[]
+  /** Undefined when Services come from manifests. */
+  readonly cluster: ClusterAccess | undefined
+  readonly localClients: LocalClients
+}
+
+type NodeCommand = 'run' | 'check'
+
+const loaded = async (
+  command: NodeCommand,
+  path: string,
+  readFile: (path: string) => Promise<string>,
+): Promise<LoadedFile | undefined> => {
+  if (path === '') return undefined
+  try {
+    return await loadFile(path, readFile)
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new UsageError(`--config ${path}: ${reason}`, command)
+  }
+}
+
+const localClients = (configuration: KubeProxyConfiguration): LocalClients => {
+  const { detectLocalMode, clusterCIDR } = configuration
+  const byCluster = detectLocalMode === '' || detectLocalMode === 'ClusterCIDR'
+  return {
+    clusterCidrs: byCluster ? clusterCidrs(clusterCIDR) : [],
+    nodeCidrs: detectLocalMode === 'NodeCIDR',
+  }
+}
+
+const clusterAccess = (options: OptionsOf<'run'>): ClusterAccess | undefined =>
+  options.manifests.length > 0
+    ? undefined
+    : {
+        kubeconfig: options.kubeconfig,
+        master: options.master,
+        qps: options.kubeApiQps,
+        burst: options.kubeApiBurst,
+      }
+
+/**
+ * Everything `usher run` (or `usher check`) is told by its arguments and by the file of
+ * --config, which is read with `readFile`. Throws UsageError with all that is wrong.
+ */
+export const runSettings = async (
+  args: readonly string[],
+  readFile: (path: string) => Promise<string>,
+  command: NodeCommand = 'run',
+): Promise<RunSettings> => {
+  const { given, options } = readOptions(command, args)
+  const file = await loaded(command, options.config, readFile)
+  const configuration =
+    file === undefined
+      ? configurationFromFlags(given)
+      : configurationFromFile(file.tree, given)
+  const fault = validate(configuration)
+  if (fault !== '')
+    throw new UsageError(
+      file === undefined ? fault : `--config ${options.config}: ${fault}`,
+      command,
+    )
+  const decision: Decision = { given, options, file: file?.tree, configuration }
+  const effective = effectiveOptions(decision)
+  rejectConflicts(effective, command)
+  return {
+    options: effective,
+    configuration,
+    warnings: [...(file?.warnings ?? []), ...warningsOf(decision)],
+    cluster: clusterAccess(effective),
+    localClients: localClients(configuration),
+  }
+}

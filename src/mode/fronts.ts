@@ -1,0 +1,57 @@
+import type { Placement } from '../capture/capture.ts'
+import { sameTarget, type VipGroup, vipGroups } from '../capture/vip-group.ts'
+import type { ServicePort, Target } from '../model/snapshot.ts'
+import { bindKey } from '../relay/counters.ts'
+import type { Bind, EndpointChoice, RelayFront } from '../relay/relay.ts'
+import { joinHostPort } from '../util/ip.ts'
+
+/** The addresses of a placed ServicePort, together where their clients get the same. */
+export const relayFronts = ({ servicePort, vips }: Placement): readonly RelayFront[] => {
+  const groups = vipGroups(servicePort)
+  const bindsOf = new Map<VipGroup, Map<string, Bind>>()
+  for (const { vip, binds } of vips) {
+    const group = groups[vip.kind]
+    const found = bindsOf.get(group) ?? new Map<string, Bind>()
+    // VIPs without an address of their own share a proxy port.
+    for (const bind of binds) found.set(bindKey(bind), bind)
+    if (found.size > 0) bindsOf.set(group, found)
+  }
+  return Array.from(bindsOf, ([group, binds]) => ({
+    binds: [...binds.values()],
+    ...rulesOf(servicePort, group),
+  }))
+}
+
+type Rules = Omit<RelayFront, 'binds'>
+
+const rulesOf = (servicePort: ServicePort, group: VipGroup): Rules => {
+  const { internal, external, externalFromNode, sourceRanges } = servicePort
+  if (group === 'internal') {
+    return {
+      endpoints: choiceOf(servicePort, internal),
+      endpointsFromNode: undefined,
+      allowedClients: undefined,
+      closedReason: reasonOf(internal, 'internalTrafficPolicy'),
+    }
+  }
+  const allowedClients = group === 'load-balancer' ? sourceRanges : undefined
+  return {
+    endpoints: choiceOf(servicePort, external),
+    endpointsFromNode: sameTarget(external, externalFromNode)
+      ? undefined
+      : choiceOf(servicePort, externalFromNode),
+    allowedClients,
+    closedReason:
+      allowedClients?.length === 0
+        ? `no ${servicePort.family} range in loadBalancerSourceRanges`
+        : reasonOf(external, 'externalTrafficPolicy'),
+  }
+}
+
+const choiceOf = ({ reachable }: ServicePort, { endpoints }: Target): EndpointChoice =>
+  endpoints.length === reachable.length
+    ? 'all'
+    : endpoints.map(({ address, port }) => joinHostPort(address, port))
+
+const reasonOf = ({ verdict }: Target, policy: string): string =>
+  verdict === 'drop' ? `no local endpoints (${policy}: Local)` : 'no endpoints'

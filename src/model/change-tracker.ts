@@ -1,0 +1,84 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { EndpointSlice, Service } from './service.ts'
+
+/** Changes that wait to be brought into effect. */
+export interface PendingChanges {
+  /** Services that are not as they were when last checked out. */
+  readonly services: number
+  /** Changes of EndpointSlices. */
+  readonly endpoints: number
+}
+
+/** What came since the last checkout. */
+export interface CheckedOut {
+  /** Changes of Services; one that changed twice counts twice. */
+  readonly services: number
+  readonly endpoints: number
+  /**
+   * Epoch milliseconds of last-change-trigger-time of the slices that changed, in the
+   * order of arrival.
+   */
+  readonly triggerTimes: readonly number[]
+}
+
+/** More than a sync can take in; where nobody checks out, the list must end somewhere. */
+const mostTriggerTimes = 20_000
+
+/**
+ * Counts changes as kube-proxy's change trackers do for their metrics. An object that
+ * arrives again as it was is no change and never gets here.
+ */
+export class ChangeTracker {
+  readonly #startedAt: number
+  /** As they were at the last checkout. */
+  readonly #before = new Map<string, Service | undefined>()
+  /** By slice. */
+  readonly #triggerTimes = new Map<string, number[]>()
+  #triggers = 0
+  #services = 0
+  #endpoints = 0
+
+  /** Trigger times not after `startedAt`, epoch milliseconds, say nothing about this process. */
+  constructor(startedAt: number) {
+    this.#startedAt = startedAt
+  }
+
+  service(key: string, before: Service | undefined, after: Service | undefined): void {
+    this.#services++
+    if (!this.#before.has(key)) this.#before.set(key, before)
+    else if (isDeepStrictEqual(this.#before.get(key), after)) this.#before.delete(key)
+  }
+
+  /** A slice that changed, or with undefined went: its time is that of an older change. */
+  slice(id: string, slice: EndpointSlice | undefined): void {
+    this.#endpoints++
+    if (slice === undefined) {
+      this.#triggers -= this.#triggerTimes.get(id)?.length ?? 0
+      this.#triggerTimes.delete(id)
+      return
+    }
+    const { lastChangeTriggerTime: time } = slice
+    if (time <= this.#startedAt || this.#triggers >= mostTriggerTimes) return
+    this.#triggers++
+    const times = this.#triggerTimes.get(id)
+    if (times === undefined) this.#triggerTimes.set(id, [time])
+    else times.push(time)
+  }
+
+  pending(): PendingChanges {
+    return { services: this.#before.size, endpoints: this.#endpoints }
+  }
+
+  checkout(): CheckedOut {
+    const triggerTimes = [...this.#triggerTimes.values()].flat()
+    const changes = {
+      services: this.#services,
+      endpoints: this.#endpoints,
+      triggerTimes,
+    }
+    this.#before.clear()
+    this.#triggerTimes.clear()
+    this.#triggers = this.#services = this.#endpoints = 0
+    return changes
+  }
+}

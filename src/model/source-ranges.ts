@@ -1,0 +1,33 @@
+import { cidrContains, parseCidr } from '../util/cidr.ts'
+import type { IpFamily } from '../util/ip.ts'
+import type { Vip } from './snapshot.ts'
+
+/**
+ * Who may use the load-balancer IPs of one family: `ranges` are a Service's
+ * loadBalancerSourceRanges of both. Undefined: everybody, as where there are none or one
+ * is the whole family. Where all are of the other family it is nobody; kube-proxy lets
+ * everybody in then.
+ *
+ * When this node may use them, so may a load-balancer IP itself: a packet that the node
+ * sends to an address of its own carries it as its source too (kube-proxy's KUBE-FW).
+ */
+export const sourceRangesOf = (
+  ranges: readonly string[] | undefined,
+  family: IpFamily,
+  vips: readonly Vip[],
+  ownAddresses: readonly string[],
+): readonly string[] | undefined => {
+  if (ranges === undefined) return undefined
+  const cidrs = ranges
+    .flatMap(text => parseCidr(text) ?? [])
+    .filter(cidr => cidr.family === family)
+  if (cidrs.some(({ prefixLength }) => prefixLength === 0)) return undefined
+  const texts = cidrs.map(({ text }) => text)
+  const ownIsIn = ownAddresses.some(own => cidrs.some(cidr => cidrContains(cidr, own)))
+  if (!ownIsIn) return texts
+  const length = family === 'IPv4' ? 32 : 128
+  const balancers = vips.filter(({ kind }) => kind === 'LoadBalancerIP')
+  return [
+    ...new Set([...texts, ...balancers.map(({ address }) => `${address}/${length}`)]),
+  ]
+}

@@ -1,0 +1,184 @@
+import type { Problem, ServiceHealthCheck, Snapshot } from '../model/snapshot.ts'
+import type { Clock, Timer } from '../util/clock.ts'
+import type { IpFamily } from '../util/ip.ts'
+import type { Log } from './log.ts'
+import { ServiceHealthServer } from './service-health-server.ts'
+
+export interface ServiceHealthOptions {
+  readonly clock: Clock
+  readonly log: Log
+  /** Whether what is wanted of the node is applied; see `Health`. */
+  readonly proxyHealthy: () => boolean
+  /**
+   * Told when a port can't be listened on, not again for each further try: for an Event
+   * FailedToStartServiceHealthcheck on the Service.
+   */
+  readonly failed?: (failure: ServiceHealthFailure) => void
+  /** The address to listen on; the wildcard of the family. */
+  readonly address?: (family: IpFamily) => string
+  /** Servers at the same time; 512. Each costs a descriptor. */
+  readonly mostServers?: number
+}
+
+export interface ServiceHealthFailure {
+  readonly namespace: string
+  readonly serviceName: string
+  /** What could not be done, and why. */
+  readonly message: string
+}
+
+const retryMs = 5000
+
+/** By IP family and Service. */
+type Wanted = ReadonlyMap<
+  string,
+  { readonly family: IpFamily; readonly check: ServiceHealthCheck }
+>
+
+const wantedOf = (snapshots: readonly Snapshot[]): Wanted =>
+  new Map(
+    snapshots.flatMap(({ family, healthChecks }) =>
+      [...healthChecks].map(
+        ([service, check]) => [`${family} ${service}`, { family, check }] as const,
+      ),
+    ),
+  )
+
+/**
+ * The HTTP servers behind healthCheckNodePorts, one for each Service and IP family. Made
+ * equal to the wanted state after each sync, so that a load balancer never hears of
+ * endpoints that are not served yet. A port that is taken is tried again until it is free.
+ */
+export class ServiceHealthServers {
+  readonly #options: ServiceHealthOptions
+  readonly #most: number
+  readonly #servers = new Map<string, ServiceHealthServer>()
+  /** Keys whose failure has been told. */
+  readonly #told = new Set<string>()
+  /** Open connections of all servers. */
+  readonly #connections = { open: 0 }
+  #tooMany: readonly ServiceHealthCheck[] = []
+  #running: Promise<void> = Promise.resolve()
+  #retry: Timer | undefined
+  #closed = false
+
+  constructor(options: ServiceHealthOptions) {
+    this.#options = options
+    this.#most = options.mostServers ?? 512
+  }
+
+  /** What cannot be served now. */
+  get problems(): readonly Problem[] {
+    const failing = [...this.#servers.values()].filter(({ error }) => error !== '')
+    return [
+      ...failing.map(server => problem(server.check, explain(server))),
+      ...this.#tooMany.map(check => problem(check, this.#limitText())),
+    ]
+  }
+
+  /**
+   * Opens, closes and updates servers until they are as the snapshots say. Resolves when
+   * each new one has tried to listen once. Calls may overlap; the last one holds.
+   */
+  sync(snapshots: readonly Snapshot[]): Promise<void> {
+    return this.#inTurn(() => this.#sync(wantedOf(snapshots)))
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#options.clock.clearTimeout(this.#retry)
+    await this.#inTurn(async () => {
+      await Promise.all([...this.#servers.values()].map(server => server.close()))
+      this.#servers.clear()
+    })
+  }
+
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const done = this.#running.then(work)
+    this.#running = done.catch(() => {})
+    return done
+  }
+
+  async #sync(wanted: Wanted): Promise<void> {
+    if (this.#closed) return
+    const closing: Promise<void>[] = []
+    for (const [key, server] of this.#servers) {
+      if (wanted.get(key)?.check.port === server.check.port) continue
+      this.#servers.delete(key)
+      this.#told.delete(key)
+      closing.push(server.close())
+    }
+    // Before others are opened: a port may pass from one Service to another in one sync.
+    await Promise.all(closing)
+    const tooMany: ServiceHealthCheck[] = []
+    for (const [key, { family, check }] of wanted) {
+      const server = this.#servers.get(key)
+      if (server !== undefined) server.check = check
+      else if (this.#servers.size >= this.#most) tooMany.push(check)
+      else this.#servers.set(key, this.#newServer(family, check))
+    }
+    if (tooMany.length > 0 && this.#tooMany.length === 0)
+      this.#options.log.error({ services: tooMany.length }, this.#limitText())
+    this.#tooMany = tooMany
+    await this.#listen()
+  }
+
+  #newServer(family: IpFamily, check: ServiceHealthCheck): ServiceHealthServer {
+    const { proxyHealthy, address } = this.#options
+    const connections = this.#connections
+    return new ServiceHealthServer(family, check, { proxyHealthy, address, connections })
+  }
+
+  /** Tries each that does not listen, once. */
+  async #listen(): Promise<void> {
+    if (this.#closed) return
+    const { clock } = this.#options
+    clock.clearTimeout(this.#retry)
+    this.#retry = undefined
+    const silent = [...this.#servers].filter(([, { listening }]) => !listening)
+    const tries = silent.map(async ([key, server]) => {
+      const works = await server.listen()
+      this.#say(key, server)
+      return works
+    })
+    const results = await Promise.all(tries)
+    if (results.every(Boolean)) return
+    this.#retry = clock.setTimeout(() => void this.#inTurn(() => this.#listen()), retryMs)
+    this.#retry.unref?.()
+  }
+
+  #say(key: string, server: ServiceHealthServer): void {
+    const { log, failed } = this.#options
+    const { namespace, serviceName } = server.check
+    const fields = { service: `${namespace}/${serviceName}`, address: server.address }
+    if (server.listening) {
+      this.#told.delete(key)
+      log.debug(fields, 'service health check listens')
+      return
+    }
+    if (this.#told.has(key)) return
+    this.#told.add(key)
+    const message = explain(server)
+    log.error(
+      { ...fields, error: server.error },
+      'service health check cannot listen; trying again every 5 s',
+    )
+    failed?.({ namespace, serviceName, message })
+  }
+
+  #limitText(): string {
+    return `Usher serves no more than ${this.#most} health checks on one node; this one's port is closed`
+  }
+}
+
+const explain = ({ check, address, error }: ServiceHealthServer): string =>
+  `the health check on node port ${check.port} cannot listen on ${address}: ${error}; trying again until the port is free`
+
+const problem = (
+  { namespace, serviceName }: ServiceHealthCheck,
+  message: string,
+): Problem => ({
+  object: `Service ${namespace}/${serviceName}`,
+  field: 'spec.healthCheckNodePort',
+  message,
+})

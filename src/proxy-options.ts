@@ -1,0 +1,83 @@
+import type { PortRange } from './capture/proxy-ports.ts'
+import type { RequestCount } from './observe/kube-families.ts'
+import type { Log } from './observe/log.ts'
+import type { StatusDocument } from './observe/status.ts'
+import type { Bind, DrainResult, RelayLimits } from './relay/relay.ts'
+import type { ClusterEvent } from './source/kubernetes/event-body.ts'
+import type { Source } from './source/source.ts'
+import type { Clock } from './util/clock.ts'
+
+export interface ProxyOptions {
+  readonly version: string
+  /** See `ListenCaptureDeps`. */
+  readonly capture: 'auto' | 'local' | 'none'
+  /** See `ListenCaptureDeps`. */
+  readonly captureAdvice?: string
+  readonly bindAddress: string
+  readonly proxyPortRange: PortRange | undefined
+  /** Undefined: no such server. */
+  readonly metricsBindAddress: Bind | undefined
+  readonly healthzBindAddress: Bind | undefined
+  /** A server that can't listen ends Usher; else it is tried again every 5 s. */
+  readonly bindHardFail?: boolean
+  /** Milliseconds; see `SyncRunner`. */
+  readonly syncPeriod: number
+  readonly minSyncPeriod: number
+  readonly limits: RelayLimits
+}
+
+/** What a proxy of a cluster's node has, and one of manifests or routes lacks. */
+export interface NodeParts {
+  /** The Node this runs on; '' when there is none. */
+  readonly nodeName: string
+  /** `/healthz` is red while the Node is not known or about to go (KEP-3836). */
+  readonly needsNode: boolean
+  /** CIDRs of the pods that count as this node's clients. */
+  readonly clusterCidrs: readonly string[]
+  /** The podCIDRs of the Node count too. */
+  readonly nodeCidrs: boolean
+  /** Requests to the API server so far. */
+  readonly requests?: () => readonly RequestCount[]
+  /** For `/configz`. */
+  readonly configuration?: () => object
+  /** Tells the cluster. */
+  readonly emit?: (event: ClusterEvent) => void
+  /** Ends what these parts hold. */
+  readonly close?: () => Promise<void>
+}
+
+export const noNode: NodeParts = {
+  nodeName: '',
+  needsNode: false,
+  clusterCidrs: [],
+  nodeCidrs: false,
+}
+
+export interface ProxyDeps {
+  readonly source: Source
+  readonly options: ProxyOptions
+  readonly log: Log
+  readonly node?: NodeParts
+  readonly clock?: Clock
+  readonly random?: () => number
+}
+
+export interface RunningProxy {
+  /**
+   * Resolves when the first state of the source has been applied, which may take as long
+   * as an API server is away; rejects when that state can't be had.
+   */
+  readonly ready: Promise<void>
+  status(): StatusDocument
+  /** How many ServicePorts there are, and how many things can't be honoured. */
+  summary(): { readonly servicePorts: number; readonly problems: number }
+  /** `host:port` of the two servers; '' while there is none. */
+  metricsAddress(): string
+  healthzAddress(): string
+  /** Reads the source again. */
+  reload(): void
+  /** Stops accepting, waits up to `ms` milliseconds, resets what is left. */
+  drain(ms: number): Promise<DrainResult>
+  /** Ends everything at once that `drain` has not ended. */
+  close(): Promise<void>
+}

@@ -1,0 +1,108 @@
+import { RoundRobin } from '../balance/round-robin.ts'
+import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
+import type { Backend } from './backend.ts'
+import type { EndpointChoice, RelayFront } from './relay.ts'
+
+/**
+ * What some clients may choose from. One object for as long as its front lives, so that a
+ * connection which is still being dialled goes by the newest state.
+ */
+export class Choice {
+  readonly #random: () => number
+  #among: RoundRobin<Backend> | undefined
+
+  constructor(random: () => number) {
+    this.#random = random
+  }
+
+  /** For `Balancer.pick`; undefined: all that is listed. */
+  get among(): RoundRobin<Backend> | undefined {
+    return this.#among
+  }
+
+  has(key: string): boolean {
+    return this.#among === undefined || this.#among.get(key) !== undefined
+  }
+
+  /** Keys that are not listed (any more) don't count. */
+  take(choice: EndpointChoice, listed: ReadonlyMap<string, Backend>): void {
+    if (choice === 'all') {
+      this.#among = undefined
+      return
+    }
+    this.#among ??= new RoundRobin(this.#random)
+    this.#among.setEndpoints(choice.flatMap(key => listed.get(key) ?? []))
+  }
+}
+
+/** Who may come in by some of a listener's addresses, and what they may choose from. */
+export class Front {
+  readonly #isFromNode: (address: string) => boolean
+  readonly #everybody: Choice
+  readonly #fromNode: Choice
+  #nodeDiffers = false
+  #isOpen = false
+  #outsideIsEmpty = false
+  #nodeIsEmpty = false
+  #rangesText: readonly string[] | undefined
+  #ranges: readonly Cidr[] | undefined
+
+  constructor(random: () => number, isFromNode: (address: string) => boolean) {
+    this.#isFromNode = isFromNode
+    this.#everybody = new Choice(random)
+    this.#fromNode = new Choice(random)
+  }
+
+  take(spec: RelayFront, listed: ReadonlyMap<string, Backend>): void {
+    const { endpoints, endpointsFromNode, allowedClients } = spec
+    this.#everybody.take(endpoints, listed)
+    this.#nodeDiffers = endpointsFromNode !== undefined
+    if (endpointsFromNode !== undefined) this.#fromNode.take(endpointsFromNode, listed)
+    this.#outsideIsEmpty = isEmpty(this.#everybody, listed)
+    this.#nodeIsEmpty = this.#nodeDiffers
+      ? isEmpty(this.#fromNode, listed)
+      : this.#outsideIsEmpty
+    if (this.#rangesText !== allowedClients) {
+      this.#rangesText = allowedClients
+      this.#ranges = allowedClients?.flatMap(text => parseCidr(text) ?? [])
+    }
+    const nobody = this.#ranges?.length === 0
+    this.#isOpen = !nobody && !(this.#outsideIsEmpty && this.#nodeIsEmpty)
+  }
+
+  /** Whether there is anybody to serve, and anything to serve them with. */
+  get isOpen(): boolean {
+    return this.#isOpen
+  }
+
+  /** Whether it matters who the client is; if not, any address will do for `admit`. */
+  get asksForClient(): boolean {
+    return this.#nodeDiffers || this.#ranges !== undefined
+  }
+
+  /** What a client may choose from; undefined when it may not connect. */
+  admit(address: string): Choice | undefined {
+    if (!this.asksForClient) return this.#everybody
+    const ranges = this.#ranges
+    if (ranges !== undefined && !ranges.some(cidr => cidrContains(cidr, address))) {
+      return undefined
+    }
+    if (this.#nodeDiffers && this.#isFromNode(address)) {
+      return this.#nodeIsEmpty ? undefined : this.#fromNode
+    }
+    return this.#outsideIsEmpty ? undefined : this.#everybody
+  }
+}
+
+/** Whether a front can be open at all, told by what it says alone. */
+export const mayOpen = (
+  { endpoints, endpointsFromNode, allowedClients }: RelayFront,
+  listed: number,
+): boolean => {
+  const count = (choice: EndpointChoice = []): number =>
+    choice === 'all' ? listed : choice.length
+  return allowedClients?.length !== 0 && count(endpoints) + count(endpointsFromNode) > 0
+}
+
+const isEmpty = ({ among }: Choice, listed: ReadonlyMap<string, Backend>): boolean =>
+  (among ?? listed).size === 0

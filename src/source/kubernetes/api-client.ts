@@ -1,0 +1,218 @@
+import { Agent as HttpAgent, type IncomingHttpHeaders } from 'node:http'
+import { request as httpRequest, type Agent, type IncomingMessage } from 'node:http'
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { isDeepStrictEqual } from 'node:util'
+import type { Clock } from '../../util/clock.ts'
+import { apiErrorOf, type ApiError } from './api-error.ts'
+import type { Access, Credentials, TlsMaterial } from './credentials.ts'
+import { RateLimit } from './rate-limit.ts'
+import { readStart } from './read-body.ts'
+import { orAborted } from './wait.ts'
+
+export interface ApiRequest {
+  readonly method?: 'GET' | 'POST' | 'PATCH'
+  /** `/api/v1/services`. */
+  readonly path: string
+  readonly query?: Readonly<Record<string, string>>
+  /** Sent as JSON. */
+  readonly body?: unknown
+  /** `application/json` unless told. */
+  readonly contentType?: string
+  /** Ends the request, and the body of its response, too. */
+  readonly signal: AbortSignal
+}
+
+export interface ApiResponse {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  /** To be read to its end, or destroyed. */
+  readonly body: IncomingMessage
+}
+
+/** How many requests had the same outcome, for `rest_client_requests_total`. */
+export interface RequestCount {
+  /** The HTTP status, or `<error>` when there was no answer, as client-go counts. */
+  readonly code: string
+  readonly method: string
+  readonly host: string
+  readonly count: number
+}
+
+export interface ApiClientOptions {
+  readonly server: URL
+  readonly credentials: Credentials
+  readonly clock: Clock
+  /** `usher/0.1.0`. */
+  readonly userAgent: string
+  /** Requests a second; 0: 5, negative: no limit. */
+  readonly qps?: number | undefined
+  /** Requests in a row; 0: 10. */
+  readonly burst?: number | undefined
+  /** Milliseconds from the request to the head of its response; 30 000 unless told. */
+  readonly headMs?: number
+}
+
+const defaultHeadMs = 30_000
+/** An idle connection is given up before a load balancer's usual 60 s take it away. */
+const idleMs = 50_000
+const tcpKeepAliveMs = 30_000
+const longestStatus = 65_536
+
+/** Requests to one API server, over connections that are kept. */
+export class ApiClient {
+  /** `https://10.96.0.1:443`. */
+  readonly server: string
+  readonly #url: URL
+  readonly #options: ApiClientOptions
+  readonly #limit: RateLimit
+  readonly #counts = new Map<string, { method: string; code: string; count: number }>()
+  #agent: { readonly agent: Agent; readonly tls: TlsMaterial } | undefined
+
+  constructor(options: ApiClientOptions) {
+    this.#options = options
+    this.#url = options.server
+    this.server = originOf(options.server)
+    this.#limit = new RateLimit(options.clock, options.qps, options.burst)
+  }
+
+  /**
+   * Resolves with the head of the response; rejects with ApiError for any status but 2xx,
+   * and with what the network or the credentials had to say. A 401 makes it look for new
+   * credentials and, when there are, try once more.
+   */
+  async request(request: ApiRequest): Promise<ApiResponse> {
+    const { signal } = request
+    for (let first = true; ; first = false) {
+      await this.#limit.take(signal)
+      const { credentials } = this.#options
+      const access = await orAborted(credentials.current(), signal)
+      const response = await this.#sendFresh(request, access)
+      if (response.status < 300) return response
+      const error = await this.#errorOf(response)
+      if (error.status !== 401 || !first) throw error
+      if (!(await orAborted(credentials.refresh(), signal))) throw error
+    }
+  }
+
+  /** Since the start. */
+  requests(): readonly RequestCount[] {
+    const { host } = this.#url
+    return [...this.#counts.values()].map(({ code, method, count }) => ({
+      code,
+      method,
+      host,
+      count,
+    }))
+  }
+
+  /** Closes idle connections; those in use end with the signals of their requests. */
+  close(): void {
+    this.#agent?.agent.destroy()
+    this.#agent = undefined
+  }
+
+  /** A kept connection may have been closed by the server a moment ago: then again, anew. */
+  async #sendFresh(request: ApiRequest, access: Access): Promise<ApiResponse> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#send(request, access)
+      } catch (error) {
+        if (!(error instanceof StaleConnection)) throw error
+        if (attempt > 2 || (request.method ?? 'GET') !== 'GET') throw error.cause
+      }
+    }
+  }
+
+  #send(request: ApiRequest, access: Access): Promise<ApiResponse> {
+    const { clock, headMs = defaultHeadMs, userAgent } = this.#options
+    const { method = 'GET', signal } = request
+    const json = request.body === undefined ? undefined : JSON.stringify(request.body)
+    const url = this.#url
+    return new Promise((resolve, reject) => {
+      const send = url.protocol === 'https:' ? httpsRequest : httpRequest
+      const sent = send({
+        agent: access.agent ?? this.#agentFor(access.tls),
+        host: url.hostname.replace(/^\[|\]$/g, ''),
+        port: url.port || (url.protocol === 'https:' ? 443 : 80),
+        method,
+        path: `${url.pathname.replace(/\/$/, '')}${request.path}${queryOf(request.query)}`,
+        headers: {
+          accept: 'application/json',
+          'user-agent': userAgent,
+          ...(json !== undefined && {
+            'content-type': request.contentType ?? 'application/json',
+            'content-length': Buffer.byteLength(json),
+          }),
+          ...access.headers,
+        },
+        signal,
+      })
+      const timer = clock.setTimeout(
+        () => sent.destroy(new Error(`no answer within ${Math.round(headMs / 1000)} s`)),
+        headMs,
+      )
+      sent.on('socket', socket => socket.setKeepAlive(true, tcpKeepAliveMs))
+      let answered = false
+      sent.on('response', body => {
+        answered = true
+        clock.clearTimeout(timer)
+        const status = body.statusCode ?? 0
+        this.#count(method, String(status))
+        resolve({ status, headers: body.headers, body })
+      })
+      // After the response this is for its body, whose reader hears of it.
+      sent.on('error', (error: NodeJS.ErrnoException) => {
+        clock.clearTimeout(timer)
+        if (answered) return
+        if (!signal.aborted) this.#count(method, '<error>')
+        const stale = sent.reusedSocket && staleCodes.has(error.code ?? '')
+        reject(stale ? new StaleConnection(error) : error)
+      })
+      sent.end(json)
+    })
+  }
+
+  async #errorOf({ status, headers, body }: ApiResponse): Promise<ApiError> {
+    const { clock, headMs = defaultHeadMs } = this.#options
+    const text = await readStart(body, longestStatus, { clock, silenceMs: headMs })
+    return apiErrorOf(status, headers, text)
+  }
+
+  /** One agent for as long as the certificates are the same. */
+  #agentFor(tls: TlsMaterial): Agent {
+    const same =
+      this.#agent !== undefined &&
+      (this.#agent.tls === tls || isDeepStrictEqual(this.#agent.tls, tls))
+    if (this.#agent !== undefined && same) return this.#agent.agent
+    // What runs on the old agent goes on until it ends; idle connections go by themselves.
+    const options = { keepAlive: true, timeout: idleMs, ...tls }
+    const agent =
+      this.#url.protocol === 'https:' ? new HttpsAgent(options) : new HttpAgent(options)
+    this.#agent = { agent, tls }
+    return agent
+  }
+
+  #count(method: string, code: string): void {
+    const key = `${method} ${code}`
+    const found = this.#counts.get(key)
+    if (found !== undefined) found.count += 1
+    else this.#counts.set(key, { code, method, count: 1 })
+  }
+}
+
+const staleCodes = new Set(['ECONNRESET', 'EPIPE'])
+
+class StaleConnection extends Error {
+  override readonly name = 'StaleConnection'
+  constructor(cause: Error) {
+    super('the kept connection was closed', { cause })
+  }
+}
+
+const originOf = (url: URL): string => {
+  const port = url.port || (url.protocol === 'https:' ? '443' : '80')
+  return `${url.protocol}//${url.hostname}:${port}`
+}
+
+const queryOf = (query: Readonly<Record<string, string>> | undefined): string =>
+  query === undefined ? '' : `?${new URLSearchParams(query).toString()}`

@@ -1,0 +1,57 @@
+import { STATUS_CODES, type IncomingHttpHeaders } from 'node:http'
+import { printable } from '../decode/printable.ts'
+import { peek } from '../decode/metadata.ts'
+
+/** A server that says "come back next year" is asked again all the same. */
+const longestRetryAfterMs = 300_000
+const longestMessage = 300
+
+/** The API server's refusal: an HTTP status, and what its metav1 Status said. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError'
+  /** The HTTP status, or the code of a Status that came inside a watch. */
+  readonly status: number
+  /** `Expired`, `Forbidden`; '' when it did not say. */
+  readonly reason: string
+  /** Milliseconds that the server asks to wait, at most five minutes. */
+  readonly retryAfterMs: number
+  /** The server is behind the resourceVersion that was asked for. */
+  readonly behind: boolean
+
+  constructor(status: number, body: unknown, retryAfterMs = 0) {
+    const said = textOf(peek(body, 'message')) || textOf(body)
+    const reason = textOf(peek(body, 'reason'))
+    const title = `${status} ${reason || (STATUS_CODES[status] ?? '')}`.trim()
+    super(said === '' ? title : `${title}: ${printable(said, longestMessage)}`)
+    this.status = status
+    this.reason = reason
+    const seconds = peek(peek(body, 'details'), 'retryAfterSeconds')
+    const told = typeof seconds === 'number' ? seconds * 1000 : 0
+    this.retryAfterMs = Math.min(Math.max(retryAfterMs, told, 0), longestRetryAfterMs)
+    this.behind = said.startsWith('Too large resource version')
+  }
+}
+
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
+
+/** An ApiError from the start of an error's body, which is a Status or whatever a proxy wrote. */
+export const apiErrorOf = (
+  status: number,
+  headers: IncomingHttpHeaders,
+  body: string,
+): ApiError => new ApiError(status, statusOf(body), retryAfterOf(headers['retry-after']))
+
+const statusOf = (body: string): unknown => {
+  try {
+    return JSON.parse(body)
+  } catch {
+    return body.trim()
+  }
+}
+
+/** Seconds or a date (RFC 9110, 10.2.3), in milliseconds from now. */
+const retryAfterOf = (given: string | undefined): number => {
+  if (given === undefined) return 0
+  const ms = /^\d+$/.test(given) ? Number(given) * 1000 : Date.parse(given) - Date.now()
+  return Number.isFinite(ms) ? ms : 0
+}

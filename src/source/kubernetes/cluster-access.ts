@@ -1,0 +1,117 @@
+import { join } from 'node:path'
+import { systemClock, type Clock } from '../../util/clock.ts'
+import { show } from '../decode/printable.ts'
+import { SourceError } from '../source.ts'
+import { ApiClient } from './api-client.ts'
+import type { Credentials } from './credentials.ts'
+import { FileCredentials } from './file-credentials.ts'
+import { FileText } from './file-text.ts'
+import { kubeconfigCredentials } from './kubeconfig-credentials.ts'
+import { readKubeconfig } from './kubeconfig.ts'
+
+export interface ClusterAccess {
+  /** Path of a kubeconfig; '' for none. */
+  readonly kubeconfig: string
+  /** URL of the API server, before what the kubeconfig says; '' for none. */
+  readonly master: string
+  /** Requests a second; 0: 5, negative: no limit. */
+  readonly qps?: number
+  /** Requests in a row; 0: 10. */
+  readonly burst?: number
+  /** Usher's own, for the User-Agent. */
+  readonly version: string
+}
+
+export interface ClusterAccessDeps {
+  readonly clock?: Clock
+  /** `process.env` unless told. */
+  readonly env?: NodeJS.ProcessEnv
+  /** Where a pod finds its token and CA. */
+  readonly serviceAccountDir?: string
+}
+
+const defaultServiceAccountDir = '/var/run/secrets/kubernetes.io/serviceaccount'
+
+/**
+ * A client for the API server, found as client-go finds it: by the kubeconfig, whose
+ * server `master` overrides; by `master` alone, without credentials; else as a pod.
+ * Rejects with SourceError when something is missing; the server itself need not be up.
+ */
+export const connectToCluster = async (
+  access: ClusterAccess,
+  deps: ClusterAccessDeps = {},
+): Promise<ApiClient> => {
+  const { clock = systemClock } = deps
+  const { server, credentials } = await find(access, { ...deps, clock })
+  // What is missing is said now, not with the first request. A plugin may need the
+  // network: its faults are those of any request, and are tried again.
+  if (credentials instanceof FileCredentials) await credentials.current()
+  const { qps, burst, version } = access
+  const userAgent = `usher/${version}`
+  return new ApiClient({ server, credentials, clock, qps, burst, userAgent })
+}
+
+interface Found {
+  readonly server: URL
+  readonly credentials: Credentials
+}
+
+const find = async (
+  { kubeconfig, master }: ClusterAccess,
+  deps: ClusterAccessDeps & { readonly clock: Clock },
+): Promise<Found> => {
+  if (kubeconfig !== '') return fromKubeconfig(kubeconfig, master, deps.clock)
+  if (master === '') return inCluster(deps)
+  const server = serverUrl(master, 'http', '--master')
+  return { server, credentials: new FileCredentials({ tls: {}, headers: {} }) }
+}
+
+const fromKubeconfig = async (
+  file: string,
+  master: string,
+  clock: Clock,
+): Promise<Found> => {
+  const config = await readKubeconfig(file)
+  const { cluster } = config
+  const secured = ['certificate-authority', 'certificate-authority-data'].some(
+    field => cluster.text(field) !== '',
+  )
+  const scheme =
+    secured || cluster.raw('insecure-skip-tls-verify') === true ? 'https' : 'http'
+  const where = master === '' ? `${cluster.title}.server` : '--master'
+  const server = serverUrl(master || cluster.text('server'), scheme, where)
+  return { server, credentials: kubeconfigCredentials(config, server, clock) }
+}
+
+const inCluster = ({
+  clock,
+  env = process.env,
+  serviceAccountDir = defaultServiceAccountDir,
+}: ClusterAccessDeps & { readonly clock: Clock }): Found => {
+  const host = env['KUBERNETES_SERVICE_HOST'] ?? ''
+  const port = env['KUBERNETES_SERVICE_PORT'] ?? ''
+  if (host === '' || port === '')
+    throw new SourceError(
+      'no API server: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; give --kubeconfig or --master, or run in a pod',
+    )
+  const address = host.includes(':') ? `[${host}]` : host
+  const where = 'KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT'
+  const server = serverUrl(`https://${address}:${port}`, 'https', where)
+  const text = (name: string) =>
+    new FileText(join(serviceAccountDir, name), `the pod's service account`, clock)
+  const texts = { token: text('token'), ca: text('ca.crt') }
+  return { server, credentials: new FileCredentials({ ...texts, tls: {}, headers: {} }) }
+}
+
+/** A URL, or `host:port` with the scheme that client-go would take for it. */
+const serverUrl = (given: string, scheme: 'http' | 'https', where: string): URL => {
+  const right = 'give the URL of the API server, as https://10.0.0.1:6443'
+  if (given === '') throw new SourceError(`${where} is missing; ${right}`)
+  const text = given.includes('://') ? given : `${scheme}://${given}`
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url !== undefined && /^https?:$/.test(url.protocol) && url.username === '')
+    return url
+  throw new SourceError(
+    `${where}: ${show(given.replace(/\/\/[^/]*@/, '//(...)@'))} is not a server; ${right}`,
+  )
+}

@@ -1,0 +1,163 @@
+import { hostname } from 'node:os'
+import pRetry, { type RetryContext } from 'p-retry'
+import { systemClock, type Clock } from '../../util/clock.ts'
+import { printable } from '../decode/printable.ts'
+import { ApiError } from './api-error.ts'
+import type { Requests } from './collection-requests.ts'
+import { eventBody, repeatBody, type ClusterEvent } from './event-body.ts'
+
+export interface EventRecorderOptions {
+  readonly requests: Requests
+  /** Who reports: the name of the Node. */
+  readonly instance?: string
+  readonly clock?: Clock
+  /** Told once, when events can't be sent, and again after some were. */
+  readonly onFailure?: (why: string) => void
+}
+
+/** Events that wait to be sent; more are dropped. */
+const mostWaiting = 100
+/** The same event within this time is a repetition, in milliseconds (client-go's six minutes). */
+const seriesMs = 6 * 60_000
+/** A repetition is told at most so often, in milliseconds. */
+const repeatMs = 60_000
+const mostRemembered = 200
+
+interface Sent {
+  /** Where it can be patched; undefined until the server has it. */
+  path: string | undefined
+  count: number
+  readonly firstAt: number
+  toldAt: number
+  lastAt: number
+}
+
+/**
+ * Sends Events to the cluster, in the background: it never throws, never waits, and drops
+ * what it can't get rid of.
+ */
+export class EventRecorder {
+  readonly #options: EventRecorderOptions
+  readonly #clock: Clock
+  readonly #abort = new AbortController()
+  readonly #queue: (() => Promise<void>)[] = []
+  /** By what makes two events the same; oldest first. */
+  readonly #sent = new Map<string, Sent>()
+  #sending: Promise<void> | undefined
+  #failures = 0
+  #failing = false
+
+  constructor(options: EventRecorderOptions) {
+    this.#options = options
+    this.#clock = options.clock ?? systemClock
+  }
+
+  /** Events that were dropped or refused since the start. */
+  get failures(): number {
+    return this.#failures
+  }
+
+  emit(event: ClusterEvent): void {
+    if (this.#abort.signal.aborted) return
+    const now = this.#clock.now()
+    const key = JSON.stringify(event)
+    const before = this.#sent.get(key)
+    if (before !== undefined && now - before.lastAt < seriesMs)
+      return this.#repeat(before, now)
+    const sent: Sent = {
+      path: undefined,
+      count: 1,
+      firstAt: now,
+      toldAt: now,
+      lastAt: now,
+    }
+    this.#sent.delete(key)
+    this.#sent.set(key, sent)
+    const [oldest] = this.#sent.keys()
+    if (this.#sent.size > mostRemembered && oldest !== undefined)
+      this.#sent.delete(oldest)
+    const { path, name, body } = eventBody(event, this.#options.instance ?? hostname())
+    this.#enqueue(async () => {
+      await this.#send('POST', path, body)
+      sent.path = `${path}/${name}`
+    })
+  }
+
+  /** Sends nothing any more; what waits is dropped. */
+  async close(): Promise<void> {
+    this.#abort.abort(new Error('closed'))
+    this.#queue.length = 0
+    await this.#sending
+  }
+
+  #repeat(sent: Sent, now: number): void {
+    sent.count += 1
+    sent.lastAt = now
+    if (now - sent.toldAt < repeatMs) return
+    sent.toldAt = now
+    this.#enqueue(async () => {
+      // The first could not be sent, so that there is nothing to add to.
+      if (sent.path === undefined) return
+      await this.#send('PATCH', sent.path, repeatBody(sent.count))
+    })
+  }
+
+  #enqueue(job: () => Promise<void>): void {
+    if (this.#queue.length >= mostWaiting) return this.#failed('too many events wait')
+    this.#queue.push(job)
+    this.#sending ??= this.#sendAll().finally(() => (this.#sending = undefined))
+  }
+
+  async #sendAll(): Promise<void> {
+    for (let job = this.#queue.shift(); job !== undefined; job = this.#queue.shift()) {
+      try {
+        await job()
+        this.#failing = false
+      } catch (error) {
+        if (this.#abort.signal.aborted) return
+        this.#failed(error instanceof Error ? error.message : String(error))
+      }
+    }
+  }
+
+  async #send(method: 'POST' | 'PATCH', path: string, body: unknown): Promise<void> {
+    const { requests } = this.#options
+    const { signal } = this.#abort
+    const contentType =
+      method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
+    const attempt = async () => {
+      try {
+        const response = await requests.request({
+          method,
+          path,
+          body,
+          contentType,
+          signal,
+        })
+        response.body.on('error', () => {})
+        response.body.resume()
+      } catch (error) {
+        // The server has it: the answer to an earlier attempt was lost.
+        if (method === 'POST' && error instanceof ApiError && error.status === 409) return
+        throw error
+      }
+    }
+    await pRetry(attempt, {
+      retries: 4,
+      minTimeout: 1000,
+      maxTimeout: 30_000,
+      randomize: true,
+      unref: true,
+      signal,
+      shouldRetry: ({ error }: RetryContext) =>
+        !(error instanceof ApiError) || error.status === 429 || error.status >= 500,
+    })
+  }
+
+  #failed(why: string): void {
+    this.#failures += 1
+    if (this.#failing) return
+    this.#failing = true
+    this.#options.onFailure?.(`cannot send events: ${printable(why, 300)}`)
+  }
+}

@@ -1,0 +1,56 @@
+import { readFile } from 'node:fs/promises'
+import type { Clock } from '../../util/clock.ts'
+import { SourceError } from '../source.ts'
+
+/** How old a credential from a file may be, in milliseconds, as client-go has it. */
+const longestAgeMs = 60_000
+
+/** A text that is known, or kept up to date. */
+export interface Text {
+  read(now?: boolean): Promise<string>
+}
+
+/**
+ * A file that others replace (projected tokens, rotated certificates), read again when
+ * asked for after a minute, or `now`. Once read, a fault leaves the last text standing.
+ */
+export class FileText implements Text {
+  readonly #path: string
+  readonly #clock: Clock
+  readonly #what: string
+  #text: string | undefined
+  #readAt = -Infinity
+
+  /** `what` names the file's part in errors: `kubeconfig /etc/usher.conf: users["a"].user.tokenFile`. */
+  constructor(path: string, what: string, clock: Clock) {
+    this.#path = path
+    this.#what = what
+    this.#clock = clock
+  }
+
+  async read(now = false): Promise<string> {
+    const fresh = this.#clock.now() - this.#readAt < longestAgeMs
+    if (this.#text !== undefined && fresh && !now) return this.#text
+    try {
+      const text = (await readFile(this.#path, 'utf8')).trim()
+      if (text === '') throw new Error('it is empty')
+      this.#text = text
+      this.#readAt = this.#clock.now()
+      return text
+    } catch (error) {
+      if (this.#text !== undefined) return this.#text
+      throw new SourceError(`${this.#what}: cannot read ${this.#path}: ${why(error)}`)
+    }
+  }
+}
+
+const why = (error: unknown): string => {
+  const { code, message } = error as NodeJS.ErrnoException
+  return code === 'ENOENT'
+    ? 'no such file'
+    : code === 'EACCES'
+      ? 'permission denied'
+      : message
+}
+
+export const fixedText = (text: string): Text => ({ read: async () => text })

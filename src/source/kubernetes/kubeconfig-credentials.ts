@@ -1,0 +1,75 @@
+import type { OutgoingHttpHeaders } from 'node:http'
+import type { Clock } from '../../util/clock.ts'
+import { SourceError } from '../source.ts'
+import type { Credentials, TlsMaterial } from './credentials.ts'
+import { FileCredentials } from './file-credentials.ts'
+import { FileText, fixedText, type Text } from './file-text.ts'
+import type { Kubeconfig, Part } from './kubeconfig.ts'
+import { pluginCredentials } from './plugin-credentials.ts'
+
+/**
+ * The credentials of a kubeconfig's user. Tokens and certificates are read here: that
+ * keeps client-node (77 MB) out of most processes, and client-node 1.4.0 does not know
+ * `tokenFile`, which is all that kubeadm's kubeconfig for kube-proxy has. Exec and
+ * auth-provider plugins and proxies are client-node's.
+ */
+export const kubeconfigCredentials = (
+  { cluster, user }: Kubeconfig,
+  server: URL,
+  clock: Clock,
+): Credentials => {
+  const insecure = cluster.raw('insecure-skip-tls-verify') === true
+  const caFile = 'certificate-authority'
+  const ca = textOf(cluster, caFile, clock)
+  if (insecure && ca !== undefined)
+    throw new SourceError(
+      `${cluster.title}: ${caFile} and insecure-skip-tls-verify: give one of them`,
+    )
+  const servername = cluster.text('tls-server-name')
+  const tls: TlsMaterial = {
+    ...(servername !== '' && { servername }),
+    ...(insecure && { rejectUnauthorized: false }),
+  }
+  const own = new FileCredentials({
+    ca,
+    cert: textOf(user, 'client-certificate', clock),
+    key: textOf(user, 'client-key', clock),
+    token: tokenOf(user, clock),
+    tls,
+    headers: headersOf(user),
+  })
+  const exec = user.raw('exec')
+  const authProvider = user.raw('auth-provider')
+  const proxyUrl = cluster.text('proxy-url')
+  return exec === undefined && authProvider === undefined && proxyUrl === ''
+    ? own
+    : pluginCredentials({ own, cluster, user, server, proxyUrl, clock })
+}
+
+/** `<field>-data`, in base64, goes before the file that `<field>` names, as in client-go. */
+const textOf = (part: Part, field: string, clock: Clock): Text | undefined => {
+  const data = part.text(`${field}-data`)
+  if (data !== '') return fixedText(Buffer.from(data, 'base64').toString('utf8'))
+  const path = part.path(field)
+  return path === '' ? undefined : new FileText(path, `${part.title}.${field}`, clock)
+}
+
+/** The file goes before the fixed token, as in client-go. */
+const tokenOf = (user: Part, clock: Clock): Text | undefined => {
+  const path = user.path('tokenFile')
+  if (path !== '') return new FileText(path, `${user.title}.tokenFile`, clock)
+  const token = user.text('token')
+  return token === '' ? undefined : fixedText(token)
+}
+
+const headersOf = (user: Part): OutgoingHttpHeaders => {
+  const name = user.text('username')
+  const as = user.text('as')
+  const groups = user.raw('as-groups')
+  const basic = Buffer.from(`${name}:${user.text('password')}`).toString('base64')
+  return {
+    ...(name !== '' && { authorization: `Basic ${basic}` }),
+    ...(as !== '' && { 'impersonate-user': as }),
+    ...(Array.isArray(groups) && { 'impersonate-group': groups.map(String) }),
+  }
+}

@@ -1,0 +1,202 @@
+import type { Change } from '../../model/service.ts'
+import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
+import type { Source, SourceSink, SourceStatus } from '../source.ts'
+import type { ApiClient } from './api-client.ts'
+import * as api from './collection.ts'
+import type { Collection } from './collection.ts'
+import { ObjectStore } from './object-store.ts'
+import type { KubernetesObserver } from './observer.ts'
+import { Reflector, type ReflectorFigures } from './reflector.ts'
+import type { Timing } from './timing.ts'
+
+export interface KubernetesSourceOptions {
+  readonly client: ApiClient
+  /** Of the Node this runs on; '' when it is none. */
+  readonly nodeName: string
+  readonly observer: KubernetesObserver
+  readonly clock?: Clock
+  /** As Math.random. */
+  readonly random?: () => number
+  readonly timing?: Partial<Timing>
+}
+
+/** One collection as it is read. */
+export interface CollectionStatus extends ReflectorFigures {
+  /** `services`; `endpoints` where there are no slices. */
+  readonly resource: string
+  readonly synced: boolean
+  /** How many the server holds, also those that are not served. */
+  readonly objects: number
+  /** Why the newest state can't be had; '' when it can. */
+  readonly error: string
+  /** Epoch milliseconds; undefined before the first. */
+  readonly lastWordAt: number | undefined
+}
+
+export interface KubernetesSource extends Source {
+  collections(): readonly CollectionStatus[]
+}
+
+/** How long the Node is waited for when all else is there, in milliseconds. */
+const nodeWaitMs = 3000
+
+/**
+ * Services from a Kubernetes API server. `start` resolves when Services and slices are
+ * there, however long that takes, or at `close`; it never rejects. The Node is waited for
+ * a little, so that zones are right from the first sync. While the server is away the last
+ * state stands.
+ */
+export const kubernetesSource = (options: KubernetesSourceOptions): KubernetesSource =>
+  new FromKubernetes(options)
+
+interface Reader {
+  readonly reflector: Reflector
+  readonly store: ObjectStore
+}
+
+class FromKubernetes implements KubernetesSource {
+  readonly #options: KubernetesSourceOptions
+  readonly #clock: Clock
+  /** Services, slices, ServiceCIDRs, the Node. */
+  readonly #services: Reader
+  readonly #slices: Reader
+  readonly #node: Reader | undefined
+  readonly #readers: readonly Reader[]
+  /** Ends the waiting of `start`. */
+  #started: () => void = () => {}
+  #closed = false
+  #sink: SourceSink | undefined
+  #nodeTimer: Timer | undefined
+  #synced = false
+
+  constructor(options: KubernetesSourceOptions) {
+    this.#options = options
+    this.#clock = options.clock ?? systemClock
+    this.#services = this.#reader([api.services])
+    this.#slices = this.#reader(api.endpointSlices)
+    this.#node =
+      options.nodeName === '' ? undefined : this.#reader([api.node(options.nodeName)])
+    this.#readers = [
+      this.#services,
+      this.#slices,
+      ...(this.#node === undefined ? [] : [this.#node]),
+      this.#reader(api.serviceCIDRs, true),
+    ]
+  }
+
+  async start(sink: SourceSink): Promise<void> {
+    this.#sink = sink
+    if (this.#closed) return
+    const started = new Promise<void>(resolve => (this.#started = resolve))
+    for (const { reflector } of this.#readers) reflector.start()
+    await started
+  }
+
+  reload(): void {
+    for (const { reflector } of this.#readers) reflector.relist('asked to')
+  }
+
+  status(): SourceStatus {
+    const words = [this.#services, this.#slices].map(
+      ({ reflector }) => reflector.lastWordAt,
+    )
+    const lastGoodAt = words.includes(undefined)
+      ? undefined
+      : Math.min(...words.map(Number))
+    return {
+      name: `kubernetes ${this.#options.client.server}`,
+      synced: this.#synced,
+      lastGoodAt: this.#synced ? lastGoodAt : undefined,
+      error: this.#error(lastGoodAt),
+    }
+  }
+
+  collections(): readonly CollectionStatus[] {
+    return this.#readers.map(({ reflector, store }) => ({
+      resource: reflector.resource,
+      synced: reflector.synced,
+      objects: store.size,
+      error: reflector.error,
+      lastWordAt: reflector.lastWordAt,
+      ...reflector.figures,
+    }))
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#clock.clearTimeout(this.#nodeTimer)
+    this.#started()
+    await Promise.all(this.#readers.map(({ reflector }) => reflector.close()))
+    this.#options.client.close()
+  }
+
+  #reader(collections: readonly Collection[], optional = false): Reader {
+    const { client, observer, random = Math.random, timing = {} } = this.#options
+    const store = new ObjectStore({
+      apply: changes => this.#apply(changes),
+      problemsChanged: () => this.#tellProblems(),
+    })
+    const reflector = new Reflector({
+      requests: client,
+      collections,
+      optional,
+      store,
+      clock: this.#clock,
+      random,
+      observer,
+      synced: () => this.#checkSynced(),
+      timing,
+    })
+    return { reflector, store }
+  }
+
+  #apply(changes: readonly Change[]): void {
+    this.#tell(sink => sink.apply(changes))
+  }
+
+  #tellProblems(): void {
+    this.#tell(sink =>
+      sink.problems(this.#readers.flatMap(({ store }) => store.problems())),
+    )
+  }
+
+  /** A sink that throws is a fault of the program: it must not pass for one of the server, and be retried. */
+  #tell(say: (sink: SourceSink) => void): void {
+    if (this.#closed || this.#sink === undefined) return
+    try {
+      say(this.#sink)
+    } catch (error) {
+      process.nextTick(() => {
+        throw error
+      })
+    }
+  }
+
+  #checkSynced(): void {
+    if (
+      this.#synced ||
+      !this.#services.reflector.synced ||
+      !this.#slices.reflector.synced
+    )
+      return
+    if (this.#node === undefined || this.#node.reflector.synced) return this.#setSynced()
+    this.#nodeTimer ??= this.#clock.setTimeout(() => this.#setSynced(), nodeWaitMs)
+  }
+
+  #setSynced(): void {
+    this.#clock.clearTimeout(this.#nodeTimer)
+    if (this.#synced || this.#closed) return
+    this.#synced = true
+    this.#tell(sink => sink.synced())
+    this.#started()
+  }
+
+  /** The first fault, and how old the state is that is served. ServiceCIDRs may be missing. */
+  #error(lastGoodAt: number | undefined): string {
+    const needed = [this.#services, this.#slices, this.#node]
+    const error = needed.map(reader => reader?.reflector.error ?? '').find(Boolean) ?? ''
+    if (error === '' || !this.#synced || lastGoodAt === undefined) return error
+    const time = new Date(lastGoodAt).toISOString().slice(11, 19)
+    return `${error}; serving the state of ${time}Z`
+  }
+}

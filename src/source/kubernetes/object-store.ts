@@ -1,0 +1,156 @@
+import type { Change } from '../../model/service.ts'
+import type { Problem } from '../../model/snapshot.ts'
+import { pacer } from '../manifests/pacer.ts'
+import type { Collection } from './collection.ts'
+import { isOlder } from './resource-version.ts'
+import {
+  difference,
+  identityOf,
+  storedObject,
+  withLastGood,
+  type StoredObject,
+} from './stored-object.ts'
+
+export interface StoreSink {
+  apply(changes: readonly Change[]): void
+  /** The objects that are refused are others than before. */
+  problemsChanged(): void
+}
+
+/** What an event came to: told, already known, or from before what is known. */
+export type Outcome = 'news' | 'known' | 'stale'
+
+/** Deleted objects whose resourceVersion is remembered, against late events. */
+const mostTombstones = 1000
+/** Changes in one call of `apply`; more are told in several, with turns of the event loop between. */
+const mostAtOnce = 1000
+
+/**
+ * The objects of one collection as the server last told them, as small as they can be, and
+ * the changes that follow when it tells anew.
+ */
+export class ObjectStore {
+  readonly #sink: StoreSink | undefined
+  #objects = new Map<string, StoredObject>()
+  readonly #tombstones = new Map<string, string>()
+  #problems = new Map<string, readonly Problem[]>()
+  #pending: Change[] = []
+  #problemsMoved = false
+
+  /** Without a sink it only gathers, for `replace` of another. */
+  constructor(sink?: StoreSink) {
+    this.#sink = sink
+  }
+
+  get size(): number {
+    return this.#objects.size
+  }
+
+  problems(): Problem[] {
+    return [...this.#problems.values()].flat()
+  }
+
+  /**
+   * ADDED or MODIFIED. A watch tells each object's versions in order; an event that is not
+   * newer than what is known of the object (KEP-5504) comes twice or too late, and is left.
+   * Of an object that is not there it is known that it was not there at version `since`.
+   */
+  upsert(raw: unknown, collection: Collection, since = ''): Outcome {
+    const { key, resourceVersion } = identityOf(raw, collection)
+    const known =
+      this.#objects.get(key)?.resourceVersion ?? this.#tombstones.get(key) ?? since
+    if (resourceVersion === known) return 'known'
+    if (isOlder(resourceVersion, known)) return 'stale'
+    const before = this.#objects.get(key)
+    const after = withLastGood(storedObject(raw, collection), before)
+    this.#tombstones.delete(key)
+    this.#objects.set(key, after)
+    this.#note(before, after)
+    return 'news'
+  }
+
+  /** DELETED: its version is that of the deletion, or of the object's last state. */
+  remove(raw: unknown, collection: Collection): Outcome {
+    const { key, resourceVersion } = identityOf(raw, collection)
+    const before = this.#objects.get(key)
+    const known = before?.resourceVersion ?? this.#tombstones.get(key) ?? ''
+    if (isOlder(resourceVersion, known)) return 'stale'
+    this.#bury(key, resourceVersion)
+    if (before === undefined) return 'known'
+    this.#objects.delete(key)
+    this.#note(before, undefined)
+    return 'news'
+  }
+
+  /** Tells what came since the last call, all at once. */
+  flush(): void {
+    const changes = this.#pending
+    this.#pending = []
+    if (changes.length > 0) this.#sink?.apply(changes)
+    if (!this.#problemsMoved) return
+    this.#problemsMoved = false
+    this.#sink?.problemsChanged()
+  }
+
+  /**
+   * Makes the world that of `gathered`, whatever was known: new ones and changed ones are
+   * told, then those that vanished (an endpoint that moved between slices is never in
+   * none); what is the same is not told again. Older versions are taken too, because the
+   * server may be another one, with older state. Stops early when the signal aborts.
+   */
+  async replace(gathered: ObjectStore, signal: AbortSignal): Promise<void> {
+    const turn = pacer()
+    const before = this.#objects
+    const objects = new Map<string, StoredObject>()
+    for (const [key, object] of gathered.#objects) {
+      const known = before.get(key)
+      const after = withLastGood(object, known)
+      const changes = difference(known, after)
+      this.#pending.push(...changes)
+      // The old small object, where it says the same: what others hold stays shared.
+      const kept = known !== undefined && changes.length === 0
+      objects.set(key, kept ? { ...after, changes: known.changes } : after)
+      await turn()
+      if (signal.aborted) break
+    }
+    if (signal.aborted) {
+      this.#pending = []
+      return
+    }
+    for (const [key, object] of before)
+      if (!objects.has(key)) this.#pending.push(...difference(object, undefined))
+    this.#objects = objects
+    this.#tombstones.clear()
+    this.#problems = new Map()
+    for (const { key, problems } of objects.values())
+      if (problems.length > 0) this.#problems.set(key, problems)
+    this.#problemsMoved = true
+    const changes = this.#pending.splice(0)
+    for (let i = 0; i < changes.length; i += mostAtOnce) {
+      this.#sink?.apply(changes.slice(i, i + mostAtOnce))
+      await turn()
+    }
+    this.flush()
+  }
+
+  #note(before: StoredObject | undefined, after: StoredObject | undefined): void {
+    if (this.#sink === undefined) return
+    this.#pending.push(...difference(before, after))
+    const key = after?.key ?? before?.key ?? ''
+    const problems = after?.problems ?? []
+    if (problems.length === 0 && !this.#problems.has(key)) return
+    if (problems.length === 0) this.#problems.delete(key)
+    else this.#problems.set(key, problems)
+    this.#problemsMoved = true
+  }
+
+  #bury(key: string, resourceVersion: string): void {
+    this.#tombstones.delete(key)
+    this.#tombstones.set(key, resourceVersion)
+    if (this.#tombstones.size <= mostTombstones) return
+    for (const oldest of this.#tombstones.keys()) {
+      this.#tombstones.delete(oldest)
+      break
+    }
+  }
+}

@@ -1,0 +1,63 @@
+import type { IncomingMessage } from 'node:http'
+import type { Clock } from '../../util/clock.ts'
+import { pacer } from '../manifests/pacer.ts'
+import { Watchdog } from './watchdog.ts'
+
+export interface BodyReader {
+  readonly clock: Clock
+  /** The body is cut off when nothing comes for so many milliseconds. */
+  readonly silenceMs: number
+  readonly chunk: (chunk: Buffer) => void | Promise<void>
+}
+
+/** Why a body was cut off: nothing came for too long. */
+export class SilenceError extends Error {
+  override readonly name = 'SilenceError'
+}
+
+/**
+ * Reads a body to its end, chunk by chunk, without holding the event loop. Rejects when
+ * the connection breaks, falls silent or `chunk` throws; the body is destroyed then.
+ */
+export const readBody = async (
+  body: IncomingMessage,
+  { clock, silenceMs, chunk }: BodyReader,
+): Promise<void> => {
+  const turn = pacer()
+  const watchdog = new Watchdog(clock, silenceMs, () =>
+    body.destroy(new SilenceError(`nothing came for ${Math.round(silenceMs / 1000)} s`)),
+  )
+  try {
+    for await (const part of body as AsyncIterable<Buffer>) {
+      watchdog.touch()
+      const work = chunk(part)
+      if (work !== undefined) await work
+      await turn()
+    }
+  } finally {
+    watchdog.stop()
+  }
+}
+
+/** The first `limit` bytes of a body as text; the rest is thrown away with the connection. */
+export const readStart = async (
+  body: IncomingMessage,
+  limit: number,
+  options: Omit<BodyReader, 'chunk'>,
+): Promise<string> => {
+  const parts: Buffer[] = []
+  let size = 0
+  const full = new Error('enough')
+  try {
+    await readBody(body, {
+      ...options,
+      chunk: part => {
+        parts.push(part)
+        if ((size += part.length) > limit) throw full
+      },
+    })
+  } catch (error) {
+    if (error !== full && size === 0) return ''
+  }
+  return Buffer.concat(parts).subarray(0, limit).toString('utf8')
+}

@@ -1,0 +1,331 @@
+import type { Clock } from '../../util/clock.ts'
+import { ApiError } from './api-error.ts'
+import { Backoff } from './backoff.ts'
+import type { Collection } from './collection.ts'
+import { openWatch, readPage, type Requests } from './collection-requests.ts'
+import { LossNotice } from './loss-notice.ts'
+import { ObjectStore } from './object-store.ts'
+import type { KubernetesObserver } from './observer.ts'
+import { SilenceError } from './read-body.ts'
+import { defaultTiming, type Timing } from './timing.ts'
+import { wait } from './wait.ts'
+import { WatchReader } from './watch-reader.ts'
+import { fallsBehind, isRelist, Relist, wordsOf } from './why.ts'
+
+export interface ReflectorOptions {
+  readonly requests: Requests
+  /** The first that the server has is read. */
+  readonly collections: readonly Collection[]
+  /** The server may have none of them, or forbid them: looked for again now and then. */
+  readonly optional?: boolean
+  readonly store: ObjectStore
+  readonly clock: Clock
+  /** As Math.random. */
+  readonly random: () => number
+  readonly observer: KubernetesObserver
+  /** Called once, when the first complete state has been told. */
+  readonly synced: () => void
+  readonly timing?: Partial<Timing>
+}
+
+/** What a reflector did since the start. */
+export interface ReflectorFigures {
+  readonly lists: number
+  readonly watches: number
+  /** Lists after the first. */
+  readonly relists: number
+  /** Watches that ended with a broken line. */
+  readonly broken: number
+  /** Events that came twice or too late. */
+  readonly stale: number
+}
+
+/**
+ * Keeps a store equal to one collection of the API server: lists it, watches it, goes on
+ * from the last resourceVersion when a watch ends, and lists again when it has to. It never
+ * gives up, and never asks more often than its back-off allows: own code, because p-retry
+ * counts attempts of one call, while this back-off spans calls, is reset by health alone,
+ * and hears Retry-After.
+ */
+export class Reflector {
+  readonly #options: ReflectorOptions
+  readonly #timing: Timing
+  readonly #backoff: Backoff
+  readonly #notice: LossNotice
+  readonly #figures = { lists: 0, watches: 0, relists: 0, broken: 0, stale: 0 }
+  #session = new AbortController()
+  #running: Promise<void> | undefined
+  #closed = false
+  /** Where to go on; '' when all has to be listed. */
+  #resourceVersion = ''
+  #relistWhy = ''
+  /** The server may be another one than before. */
+  #doubtful = false
+  #alternative = 0
+  #streaming = true
+  #byField = true
+  #synced = false
+  #standsSince: number | undefined
+  #doing: 'list' | 'watch' = 'list'
+  #error = ''
+  #lastWordAt: number | undefined
+
+  constructor(options: ReflectorOptions) {
+    this.#options = options
+    this.#timing = { ...defaultTiming, ...options.timing }
+    this.#backoff = new Backoff(options.random)
+    const resource = () => this.#collection.resource
+    this.#notice = new LossNotice(resource, options.observer, options.clock)
+  }
+
+  start(): void {
+    this.#running ??= this.#run()
+  }
+
+  /** Lists again now. */
+  relist(why: string): void {
+    this.#mustList(why)
+    this.#session.abort(new Relist(why))
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#session.abort(new Error('closed'))
+    await this.#running
+  }
+
+  get synced(): boolean {
+    return this.#synced
+  }
+
+  /** `services`. */
+  get resource(): string {
+    return this.#collection.resource
+  }
+
+  /** Why the newest state can't be had; '' when it can. */
+  get error(): string {
+    return this.#error
+  }
+
+  /** Epoch milliseconds of the last that was heard; undefined before the first. */
+  get lastWordAt(): number | undefined {
+    return this.#lastWordAt
+  }
+
+  get figures(): ReflectorFigures {
+    return { ...this.#figures }
+  }
+
+  get #collection(): Collection {
+    const { collections } = this.#options
+    const found = collections[this.#alternative] ?? collections[0]
+    if (found === undefined) throw new Error('a reflector without a collection')
+    if (this.#byField || found.fieldSelectorOptional !== true) return found
+    const { fieldSelector: _, ...rest } = found
+    return rest
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#closed) {
+      this.#session = new AbortController()
+      const { signal } = this.#session
+      const error = await this.#attempt(signal).then(
+        () => undefined,
+        (reason: unknown) =>
+          reason instanceof Error ? reason : new Error(String(reason)),
+      )
+      // Somebody wants it so: that is no fault, and nothing to wait for.
+      if (signal.aborted) continue
+      const ms = await this.#after(error, signal)
+      if (ms > 0) await wait(this.#options.clock, ms, signal)
+    }
+  }
+
+  /** Lists if need be, then watches until the watch ends. */
+  async #attempt(signal: AbortSignal): Promise<void> {
+    if (this.#resourceVersion !== '' && this.#doubtful) await this.#probe(signal)
+    if (this.#resourceVersion === '' && !this.#streaming) await this.#list(signal)
+    await this.#watch(signal)
+  }
+
+  /**
+   * After a connection was lost the server may have come back from a backup, or be another
+   * one. A watch from a resourceVersion that is yet to come would stand and say nothing,
+   * so it is asked where it is first.
+   */
+  async #probe(signal: AbortSignal): Promise<void> {
+    const page = await this.#page({ limit: '1' }, () => {}, signal)
+    this.#doubtful = false
+    const why = fallsBehind(page.resourceVersion, this.#resourceVersion)
+    if (why !== '') this.#mustList(why)
+  }
+
+  async #list(signal: AbortSignal): Promise<void> {
+    this.#figures.lists += 1
+    this.#doing = 'list'
+    const collection = this.#collection
+    const gathered = new ObjectStore()
+    const item = (raw: unknown) => void gathered.upsert(raw, collection)
+    let page = await this.#page({}, item, signal)
+    while (page.continue !== '')
+      page = await this.#page({ continue: page.continue }, item, signal)
+    await this.#replace(gathered, page.resourceVersion, signal)
+  }
+
+  #page(
+    query: Readonly<Record<string, string>>,
+    item: (item: unknown) => void,
+    signal: AbortSignal,
+  ) {
+    const { requests, clock } = this.#options
+    const collection = this.#collection
+    const heard = () => this.#heard()
+    return readPage({ requests, collection, query, clock, signal, item, heard })
+  }
+
+  async #watch(signal: AbortSignal): Promise<void> {
+    const { requests, clock, random, store } = this.#options
+    const collection = this.#collection
+    const initial = this.#resourceVersion === ''
+    if (initial) this.#figures.lists += 1
+    this.#figures.watches += 1
+    this.#doing = initial ? 'list' : 'watch'
+    const query: Record<string, string> = initial
+      ? { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' }
+      : { resourceVersion: this.#resourceVersion }
+    const response = await openWatch(requests, collection, query, random(), signal)
+    this.#heard()
+    if (!initial) this.#stands()
+    const reader = new WatchReader({
+      collection,
+      store,
+      clock,
+      timing: this.#timing,
+      resourceVersion: this.#resourceVersion,
+      heard: () => this.#heard(),
+      stale: () => (this.#figures.stale += 1),
+      replace: async (gathered, resourceVersion) => {
+        await this.#replace(gathered, resourceVersion, signal)
+        this.#stands()
+      },
+    })
+    try {
+      await reader.read(response.body)
+    } finally {
+      this.#figures.broken += reader.broken ? 1 : 0
+      if (this.#resourceVersion !== '') this.#resourceVersion = reader.resourceVersion
+      if (reader.why !== '') this.#mustList(reader.why)
+    }
+  }
+
+  async #replace(
+    gathered: ObjectStore,
+    resourceVersion: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { store, observer, synced } = this.#options
+    await store.replace(gathered, signal)
+    signal.throwIfAborted()
+    this.#resourceVersion = resourceVersion
+    this.#doubtful = false
+    if (this.#synced) {
+      this.#figures.relists += 1
+      observer.relisted(this.#collection.resource, this.#relistWhy)
+      return
+    }
+    this.#synced = true
+    synced()
+  }
+
+  /** Milliseconds to wait after an attempt; `error` undefined: the server ended the watch. */
+  async #after(error: Error | undefined, signal: AbortSignal): Promise<number> {
+    const { clock, optional = false } = this.#options
+    const { healthyMs, rarelyMs } = this.#timing
+    const now = clock.now()
+    const stood = this.#standsSince === undefined ? 0 : now - this.#standsSince
+    this.#standsSince = undefined
+    if (stood >= healthyMs) {
+      this.#backoff.reset()
+      if (error === undefined) return 0
+    }
+    const fault =
+      error ??
+      new Error(`the server ended the watch after ${(stood / 1000).toFixed(1)} s`)
+    if (error !== undefined && this.#fallBack(error)) return 0
+    const status = fault instanceof ApiError ? fault.status : 0
+    if (optional && status === 404) return this.#absent(signal)
+    const forbidden = optional && status === 403
+    this.#lost(fault, forbidden)
+    if (forbidden) return rarelyMs
+    const refused = status === 401 || status === 403
+    const ms = this.#backoff.next(refused ? this.#timing.refusedMs : 0)
+    const asked = fault instanceof ApiError ? fault.retryAfterMs : 0
+    // The time that it stood counts as waited: attempts come no closer than `ms`.
+    return Math.max(asked, ms - stood, this.#backoff.least())
+  }
+
+  #lost(error: Error, once: boolean): void {
+    if (isRelist(error)) this.#mustList(error.message)
+    // The API has gone: another server, or an older version of it.
+    else if (error instanceof ApiError && error.status === 404)
+      this.#mustList(error.message)
+    // A word from the server says that it is there; a lost connection says nothing.
+    else if (!(error instanceof ApiError)) this.#doubtful = true
+    this.#error = `cannot ${this.#doing} ${this.#collection.resource}: ${wordsOf(error)}`
+    this.#notice.lost(this.#error, this.#lastWordAt, once)
+  }
+
+  /** Does without what the server does not know. False when that is not what was wrong. */
+  #fallBack(error: Error): boolean {
+    const { collections, observer, optional = false } = this.#options
+    const collection = this.#collection
+    const how = (text: string) => {
+      if (!optional) observer.fellBack(collection.resource, text)
+    }
+    if (this.#resourceVersion !== '') return false
+    const status = error instanceof ApiError ? error.status : 0
+    const notMarked = this.#streaming && error instanceof SilenceError
+    if (status === 404 && this.#alternative + 1 < collections.length) {
+      this.#alternative += 1
+      how(`${collection.path} is not served; reads ${this.#collection.path}`)
+    } else if (status === 400 && aboutField(error) && collection.fieldSelectorOptional) {
+      if (!this.#byField) return false
+      this.#byField = false
+      how(`the server can't select by ${collection.fieldSelector}; reads all`)
+    } else if ((status === 400 || status === 422 || notMarked) && this.#streaming) {
+      this.#streaming = false
+      how("the server can't stream a list; reads pages")
+    } else return false
+    return true
+  }
+
+  /** The server has no such thing, which is as good as having none of them. */
+  async #absent(signal: AbortSignal): Promise<number> {
+    const synced = this.#synced
+    if (!synced || this.#options.store.size > 0)
+      await this.#replace(new ObjectStore(), '', signal).catch(() => {})
+    this.#mustList('looks whether they are served now')
+    this.#error = ''
+    return this.#timing.rarelyMs
+  }
+
+  #mustList(why: string): void {
+    this.#resourceVersion = ''
+    this.#relistWhy = why
+    this.#alternative = 0
+  }
+
+  #stands(): void {
+    this.#doing = 'watch'
+    this.#standsSince = this.#options.clock.now()
+    this.#error = ''
+    this.#notice.connected()
+  }
+
+  #heard(): void {
+    this.#lastWordAt = Date.now()
+  }
+}
+
+const aboutField = (error: Error): boolean => error.message.includes('field label')

@@ -1,0 +1,69 @@
+import type { Change } from '../../model/service.ts'
+import type { Problem } from '../../model/snapshot.ts'
+import { decode } from '../decode/decode.ts'
+import { peek } from '../decode/metadata.ts'
+import { changesBetween, type Applied } from '../manifests/diff.ts'
+import type { Collection } from './collection.ts'
+
+/** All that is kept of an object of the API. */
+export interface StoredObject {
+  readonly key: string
+  readonly resourceVersion: string
+  /** What it puts into the world; empty when it is not served. */
+  readonly changes: readonly Change[]
+  /** Why it is refused; then `changes` are those of its last good version. */
+  readonly problems: readonly Problem[]
+}
+
+/** `namespace/name resourceVersion` of a raw object. Throws when it can't be one of the API's. */
+export const identityOf = (
+  raw: unknown,
+  { kind }: Collection,
+): { key: string; resourceVersion: string } => {
+  const metadata = peek(raw, 'metadata')
+  const name = peek(metadata, 'name')
+  const resourceVersion = peek(metadata, 'resourceVersion')
+  if (typeof name !== 'string' || typeof resourceVersion !== 'string')
+    throw new Error(`a ${kind} without metadata.name or metadata.resourceVersion`)
+  const namespace = peek(metadata, 'namespace')
+  const prefix = typeof namespace === 'string' ? `${namespace}/` : ''
+  return { key: `${kind} ${prefix}${name}`, resourceVersion }
+}
+
+/** The API server dates every Service; one without a date is the youngest. */
+const undated = () => Number.MAX_SAFE_INTEGER
+
+/** Makes the small object out of a raw one, which is not kept. */
+export const storedObject = (raw: unknown, collection: Collection): StoredObject => {
+  const { key, resourceVersion } = identityOf(raw, collection)
+  const { apiVersion, kind } = collection
+  const decoded = decode({ ...(raw as object), apiVersion, kind }, undated)
+  // A kind that the decoder passes over is one that is not served.
+  const { changes, problems } =
+    'changes' in decoded ? decoded : { changes: [], problems: [] }
+  return { key, resourceVersion, changes, problems }
+}
+
+/** A refused object with what its last good version put into the world. */
+export const withLastGood = (
+  now: StoredObject,
+  before: StoredObject | undefined,
+): StoredObject =>
+  now.problems.length > 0 && now.changes.length === 0 && before !== undefined
+    ? { ...now, changes: before.changes }
+    : now
+
+/**
+ * What differs in the world, compared by value. The resourceVersion is no proof: it moves
+ * with every annotation, and a server restored from a backup gives the same one again.
+ */
+export const difference = (
+  before: StoredObject | undefined,
+  after: StoredObject | undefined,
+): Change[] =>
+  before?.changes === after?.changes
+    ? []
+    : changesBetween(applied(before), applied(after))
+
+const applied = (object: StoredObject | undefined): Applied =>
+  new Map(object === undefined ? [] : [[object.key, object]])

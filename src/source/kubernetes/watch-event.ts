@@ -1,0 +1,46 @@
+import { peek } from '../decode/metadata.ts'
+import { ApiError } from './api-error.ts'
+
+export interface WatchEvent {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK'
+  readonly object: unknown
+  readonly resourceVersion: string
+}
+
+const types: ReadonlySet<unknown> = new Set(['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK'])
+
+/** A watch whose lines are not what they should be. */
+export class BrokenWatchError extends Error {
+  override readonly name = 'BrokenWatchError'
+}
+
+/** Reads one line of a watch. Throws ApiError for an ERROR event, BrokenWatchError for nonsense. */
+export const watchEvent = (line: string): WatchEvent => {
+  const event = parsed(line)
+  const type = peek(event, 'type')
+  const object = peek(event, 'object')
+  if (type === 'ERROR') {
+    const code = peek(object, 'code')
+    throw new ApiError(typeof code === 'number' ? code : 500, object)
+  }
+  const resourceVersion = peek(peek(object, 'metadata'), 'resourceVersion')
+  if (!isType(type) || typeof resourceVersion !== 'string')
+    throw new BrokenWatchError('the server sent a line that is no event')
+  return { type, object, resourceVersion }
+}
+
+const isType = (type: unknown): type is WatchEvent['type'] => types.has(type)
+
+/** Whether a bookmark says that the state asked for with `sendInitialEvents` is complete. */
+export const endsInitialEvents = ({ type, object }: WatchEvent): boolean =>
+  type === 'BOOKMARK' &&
+  peek(peek(peek(object, 'metadata'), 'annotations'), 'k8s.io/initial-events-end') ===
+    'true'
+
+const parsed = (line: string): unknown => {
+  try {
+    return JSON.parse(line)
+  } catch {
+    throw new BrokenWatchError('the server sent a line that is not JSON')
+  }
+}

@@ -1,0 +1,156 @@
+import type { IncomingMessage } from 'node:http'
+import type { Clock } from '../../util/clock.ts'
+import type { Collection } from './collection.ts'
+import { LineSplitter } from './line-splitter.ts'
+import { TooLargeError } from './object-limit.ts'
+import { ObjectStore, type Outcome } from './object-store.ts'
+import { readBody, SilenceError } from './read-body.ts'
+import { isOlder } from './resource-version.ts'
+import type { Timing } from './timing.ts'
+import {
+  BrokenWatchError,
+  endsInitialEvents,
+  watchEvent,
+  type WatchEvent,
+} from './watch-event.ts'
+import { Watchdog } from './watchdog.ts'
+import { fallsBehind, Relist } from './why.ts'
+
+export interface WatchReaderOptions {
+  readonly collection: Collection
+  readonly store: ObjectStore
+  readonly clock: Clock
+  readonly timing: Timing
+  /** From where the watch goes on; '' for one that begins with the whole state. */
+  readonly resourceVersion: string
+  /** Called with each sign of life. */
+  readonly heard: () => void
+  /** Called for each event that comes twice or too late. */
+  readonly stale: () => void
+  /** The whole state is there, as of `resourceVersion`. */
+  readonly replace: (gathered: ObjectStore, resourceVersion: string) => Promise<void>
+}
+
+/** Reads one watch to its end and keeps the store up with it. */
+export class WatchReader {
+  readonly #options: WatchReaderOptions
+  readonly #lines = new LineSplitter()
+  /** The first state, until it is complete. */
+  #gathered: ObjectStore | undefined
+  #markWatch: readonly Watchdog[] = []
+  #resourceVersion: string
+  /** The version of the state that the watch goes on from. */
+  #since: string
+  #told = false
+  #disorder = false
+  #broken = false
+  #why = ''
+
+  constructor(options: WatchReaderOptions) {
+    this.#options = options
+    this.#resourceVersion = options.resourceVersion
+    this.#since = options.resourceVersion
+    if (options.resourceVersion === '') this.#gathered = new ObjectStore()
+  }
+
+  /** Where the next watch can go on. */
+  get resourceVersion(): string {
+    return this.#resourceVersion
+  }
+
+  /** Whether it ended with something that is no event. */
+  get broken(): boolean {
+    return this.#broken
+  }
+
+  /** Why the next watch had better not go on from here; '' when it can. */
+  get why(): string {
+    return this.#why
+  }
+
+  /** Resolves when the server ends the watch in good order; rejects with what else ended it. */
+  async read(body: IncomingMessage): Promise<void> {
+    const { clock, timing, heard } = this.#options
+    this.#awaitMark(body)
+    const chunk = async (part: Buffer): Promise<void> => {
+      heard()
+      this.#markWatch[0]?.touch()
+      for (const line of this.#lines.push(part)) await this.#event(watchEvent(line))
+      this.#options.store.flush()
+    }
+    try {
+      await readBody(body, { clock, silenceMs: timing.silenceMs, chunk })
+      if (this.#lines.rest > 0)
+        throw new BrokenWatchError('the watch ended in the middle of a line')
+      if (this.#gathered !== undefined)
+        throw new Error('the watch ended before the first state was complete')
+    } catch (error) {
+      this.#broken = error instanceof BrokenWatchError || error instanceof TooLargeError
+      // A server with an older state says nothing until it gets to where the watch began.
+      if (error instanceof SilenceError && !this.#told)
+        this.#why = 'the watch never said anything'
+      throw error
+    } finally {
+      this.#endMarkWatch()
+      // What came before the fault is so all the same.
+      this.#options.store.flush()
+      if (this.#disorder) this.#why = 'events came out of order'
+    }
+  }
+
+  /** A server that does not know about streaming lists would be waited for for ever. */
+  #awaitMark(body: IncomingMessage): void {
+    if (this.#gathered === undefined) return
+    const { clock, timing } = this.#options
+    const late = () => body.destroy(new SilenceError('the first state has no end'))
+    const { markSilenceMs, markMs } = timing
+    this.#markWatch = [markSilenceMs, markMs].map(ms => new Watchdog(clock, ms, late))
+  }
+
+  #endMarkWatch(): void {
+    for (const watchdog of this.#markWatch) watchdog.stop()
+    this.#markWatch = []
+  }
+
+  async #event(event: WatchEvent): Promise<void> {
+    this.#told = true
+    if (this.#gathered !== undefined) return this.#initial(event, this.#gathered)
+    if (event.type === 'BOOKMARK') this.#bookmark(event)
+    else this.#follow(event, this.#change(event, this.#options.store))
+  }
+
+  async #initial(event: WatchEvent, gathered: ObjectStore): Promise<void> {
+    if (event.type !== 'BOOKMARK') this.#change(event, gathered)
+    if (!endsInitialEvents(event)) return
+    this.#endMarkWatch()
+    this.#gathered = undefined
+    this.#resourceVersion = event.resourceVersion
+    this.#since = event.resourceVersion
+    await this.#options.replace(gathered, event.resourceVersion)
+  }
+
+  #change({ type, object }: WatchEvent, store: ObjectStore): Outcome {
+    const { collection } = this.#options
+    return type === 'DELETED'
+      ? store.remove(object, collection)
+      : store.upsert(object, collection, this.#since)
+  }
+
+  #bookmark({ resourceVersion }: WatchEvent): void {
+    const why = fallsBehind(resourceVersion, this.#resourceVersion)
+    if (why !== '') throw new Relist(why)
+    this.#resourceVersion = resourceVersion
+  }
+
+  /**
+   * One server tells a collection's changes in the order of their versions. Events of the
+   * past that are known are nothing. One that is news was overtaken by others: then more
+   * may be missing, and the next watch can't go on from the newest version.
+   */
+  #follow({ resourceVersion }: WatchEvent, outcome: Outcome): void {
+    if (outcome !== 'news') this.#options.stale()
+    if (!isOlder(resourceVersion, this.#resourceVersion))
+      this.#resourceVersion = resourceVersion
+    else if (outcome === 'news') this.#disorder = true
+  }
+}

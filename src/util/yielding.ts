@@ -1,0 +1,28 @@
+import { setImmediate } from 'node:timers/promises'
+import { type Clock, systemClock } from './clock.ts'
+
+/** Milliseconds for which a long task may hold the event loop; everybody else waits. */
+const sliceMs = 5
+/** Several tasks may follow each other in one turn: each leaves it with less than this. */
+const restMs = 1
+
+/**
+ * Calls `each` for each item, one after the other, and lets the rest of the event loop
+ * have its turn every 5 ms. What `each` changes is half-way changed in between. Rejects
+ * with what `each` throws, and goes no further.
+ */
+export const forEachYielding = async <T>(
+  items: Iterable<T>,
+  each: (item: T) => void | Promise<void>,
+  clock: Pick<Clock, 'now'> = systemClock,
+): Promise<void> => {
+  let started = clock.now()
+  for (const item of items) {
+    const done = each(item)
+    if (done !== undefined) await done
+    if (clock.now() - started < sliceMs) continue
+    await setImmediate()
+    started = clock.now()
+  }
+  if (clock.now() - started >= restMs) await setImmediate()
+}

@@ -1,0 +1,383 @@
+import { readFileSync } from 'node:fs'
+import * as fc from 'fast-check'
+import t from 'tap'
+import { leaves, valueAt } from '../../src/config/kube-proxy/fields.ts'
+import { configurationYaml } from '../../src/config/kube-proxy/yaml.ts'
+import { runSettings } from '../../src/config/run-settings.ts'
+import { UsageError } from '../../src/config/usage-error.ts'
+import { badFields, badFiles, wrongTypes } from './parts/bad-fields.ts'
+import { fieldFlags, plainFlags } from './parts/kube-proxy-flags.ts'
+
+const head =
+  'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'
+
+const noFile = async (path: string): Promise<string> => {
+  throw new Error(`nobody is to read ${path}`)
+}
+
+const withFlags = (...args: string[]) => runSettings(args, noFile)
+
+const withFile = (text: string, ...args: string[]) =>
+  runSettings(['--config', 'c.conf', ...args], async () => text)
+
+/** With the lines of a file, or a flow mapping of them. */
+const withLines = (lines: string, ...args: string[]) =>
+  withFile(
+    head +
+      (lines.startsWith('{') ? lines.slice(1, -1).replace(/, (?=[a-z]+:)/, '\n') : lines),
+    ...args,
+  )
+
+const refusal = async (settings: Promise<unknown>): Promise<string> => {
+  try {
+    await settings
+  } catch (error) {
+    if (error instanceof UsageError) return error.message
+    throw error
+  }
+  return 'taken'
+}
+
+const golden = (name: string): string =>
+  readFileSync(new URL(`golden/${name}`, import.meta.url), 'utf8')
+
+t.test('every flag of kube-proxy with a field sets that field', async t => {
+  for (const [flag, field, value] of fieldFlags) {
+    const { configuration } = await withFlags(flag)
+    t.strictSame(valueAt(configuration, field), value, flag)
+  }
+})
+
+t.test('every other flag of kube-proxy is taken', async t => {
+  for (const flag of plainFlags) await t.resolves(withFlags(flag), flag)
+})
+
+t.test('the defaults are those of kube-proxy', async t => {
+  const { configuration, warnings } = await withFlags()
+  t.equal(configurationYaml(configuration), golden('defaults.conf'))
+  t.strictSame(warnings, [])
+})
+
+t.test('what kubeadm writes loads, zeros standing for defaults', async t => {
+  const { configuration, options, warnings, cluster } = await withFile(
+    golden('kubeadm.conf'),
+  )
+  t.strictSame(warnings, [])
+  const expected = golden('defaults.conf')
+    .replace('kubeconfig: ""', 'kubeconfig: /var/lib/kube-proxy/kubeconfig.conf')
+    .replace('clusterCIDR: ""', 'clusterCIDR: 10.244.0.0/16')
+  t.equal(configurationYaml(configuration), expected)
+  t.match(options, {
+    syncPeriod: 30_000,
+    minSyncPeriod: 0,
+    logLevel: 'info',
+    logFormat: 'auto',
+  })
+  t.match(cluster, {
+    kubeconfig: '/var/lib/kube-proxy/kubeconfig.conf',
+    qps: 5,
+    burst: 10,
+  })
+})
+
+t.test('a file of kube-proxy 1.25 in userspace mode means what it meant', async t => {
+  const settings = await withFile(golden('kube-proxy-1.25.conf'))
+  t.match(settings.options, {
+    bindAddress: '::',
+    proxyPortRange: { first: 30_000, last: 32_000 },
+    metricsBindAddress: { address: '::1', port: 10_249 },
+    healthzBindAddress: { address: '192.0.2.1', port: 10_256 },
+    udpTimeout: 12_000,
+    syncPeriod: 90_000,
+    minSyncPeriod: 2000,
+    oomScoreAdj: 0,
+    hostnameOverride: 'node-1',
+  })
+  t.match(settings.configuration.conntrack, { maxPerCore: 0 })
+  t.strictSame(settings.localClients, { clusterCidrs: [], nodeCidrs: true })
+  t.strictSame(settings.warnings, [
+    'ipvs.excludeCIDRs and conntrack.maxPerCore have no effect in userspace mode',
+    'nodePortAddresses has no effect yet: NodePorts are answered on every address of the node',
+    'enableProfiling has no effect here: Usher has no profiles to serve',
+    'Usher has no feature gates: AllAlpha changes nothing',
+  ])
+})
+
+t.test('a bad field is refused with the path and words of kube-proxy', async t => {
+  for (const [lines, message] of badFields) {
+    const said = await refusal(withLines(lines))
+    const start = '--config c.conf: failed validate: '
+    const whole = `KubeProxyConfiguration.${message}`
+    const several = message.includes(', KubeProxyConfiguration.')
+    t.equal(said, start + (several ? `[${whole}]` : whole), lines)
+  }
+})
+
+t.test('all bad fields are named at once', async t => {
+  const said = await refusal(withLines('mode: x\noomScoreAdj: 5000'))
+  t.match(
+    said,
+    /failed validate: \[.*OOMScoreAdj: .*, KubeProxyConfiguration\.Mode\.ProxyMode: .*\]$/,
+  )
+})
+
+t.test(
+  'what is no configuration is refused, and what would be right is said',
+  async t => {
+    for (const [text, message] of badFiles) {
+      const said = await refusal(withFile(text))
+      t.ok(said.startsWith('--config c.conf: ') && said.includes(message), said)
+    }
+  },
+)
+
+t.test('a value of the wrong type is refused by its path', async t => {
+  for (const [lines, message] of wrongTypes) {
+    const said = await refusal(withLines(lines))
+    t.ok(said.includes('failed to decode: ') && said.includes(message), said)
+  }
+})
+
+t.test('a file that can’t be read is named', async t => {
+  t.equal(
+    await refusal(runSettings(['--config=f'], noFile)),
+    '--config f: nobody is to read f',
+  )
+  t.match(await refusal(withFile('a'.repeat(300_000))), 'is larger than 256 KiB')
+  t.match(await refusal(withFile('['.repeat(100_000))), '--config c.conf: ')
+})
+
+t.test('unknown and double keys are read leniently, with a warning', async t => {
+  const { options, warnings } = await withLines(
+    'bindAdress: ::1\niptables: {foo: 1}\nmode: ipvs\nmode: userspace',
+  )
+  t.equal(options.proxyMode, 'userspace')
+  t.strictSame(warnings, [
+    'Using lenient decoding as strict decoding failed: strict decoding error: line 6: the key "mode" is given twice, unknown field "bindAdress" (did you mean "bindAddress"?), unknown field "iptables.foo"',
+  ])
+})
+
+t.test('JSON is read like YAML, and documents after the first are not', async t => {
+  const json = JSON.stringify(
+    {
+      apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+      kind: 'KubeProxyConfiguration',
+      bindAddress: '::1',
+    },
+    undefined,
+    '\t',
+  )
+  t.equal((await withFile(json)).options.bindAddress, '::1')
+  const two = await withLines('bindAddress: "::1"\n---\n{}')
+  t.equal(two.options.bindAddress, '::1')
+})
+
+t.test('the file beats flags that have a field, and says which', async t => {
+  const args =
+    '--bind-address=1.1.1.1 --proxy-mode ipvs --healthz-port=0 --hostname-override=B -v=4 --logging-format=json --dial-ladder=1s --udp-timeout=9s --master=https://m'.split(
+      ' ',
+    )
+  const { options, warnings } = await withLines(
+    'bindAddress: "::1"\nhostnameOverride: a\nlogging: {verbosity: 1, format: text}',
+    ...args,
+  )
+  t.match(options, {
+    bindAddress: '::1',
+    proxyMode: '',
+    healthzBindAddress: { address: '::', port: 10_256 },
+    hostnameOverride: 'b',
+    logLevel: 'debug',
+    logFormat: 'json',
+    dialLadder: [1000],
+    udpTimeout: 9000,
+    master: 'https://m',
+  })
+  t.strictSame(warnings, [
+    '--bind-address, --proxy-mode and --healthz-port are ignored, because --config is given',
+  ])
+  const kept = await withLines('hostnameOverride: A', '--hostname-override=')
+  t.equal(kept.options.hostnameOverride, 'a')
+})
+
+t.test('flags without effect are named once each, those not given never', async t => {
+  const { warnings } = await withFlags(
+    '--ipvs-scheduler=rr',
+    '--masquerade-all',
+    '--ipvs-scheduler=lc',
+    '--enable-dsr',
+  )
+  t.strictSame(warnings, [
+    '--masquerade-all and --ipvs-scheduler have no effect in userspace mode',
+    '--enable-dsr has no effect outside Windows',
+  ])
+})
+
+t.test('a kernel mode is warned of, and userspace runs', async t => {
+  for (const mode of ['iptables', 'ipvs', 'nftables']) {
+    const { warnings } = await withFlags('--proxy-mode', mode)
+    t.match(warnings, [`proxy mode "${mode}" is not there yet: Usher runs userspace`])
+  }
+  t.strictSame((await withFlags('--proxy-mode=userspace')).warnings, [])
+})
+
+t.test('what may be incomplete is warned of', async t => {
+  const start = 'Kube-proxy configuration may be incomplete or incorrect: '
+  const warned = async (...args: string[]) =>
+    (await withFlags(...args)).warnings.map(text => text.replace(start, ''))
+  t.strictSame(await warned('--detect-local-mode=ClusterCIDR'), [
+    'detectLocalMode is ClusterCIDR but clusterCIDR is empty',
+  ])
+  t.strictSame(
+    await warned(
+      '--bind-address=192.0.2.1',
+      '--cluster-cidr=fd00::/8',
+      '--metrics-bind-address=[::1]:1',
+    ),
+    [
+      'bindAddress is IPv4 but clusterCIDR has IPv6 only',
+      'bindAddress is IPv4 but metricsBindAddress has IPv6 only',
+    ],
+  )
+  t.strictSame(
+    await warned('--bind-address=::1', '--cluster-cidr=fd00::/8,10.0.0.0/8'),
+    [],
+  )
+  t.match(
+    await warned('--detect-local-mode=BridgeInterface', '--pod-bridge-interface=b'),
+    [
+      /pod-bridge-interface has no effect/,
+      /BridgeInterface has no effect in userspace mode/,
+    ],
+  )
+})
+
+t.test('deprecated ports are warned of', async t => {
+  t.strictSame((await withFlags('--healthz-port=1')).warnings, [
+    '--healthz-port is deprecated; give --healthz-bind-address instead',
+  ])
+})
+
+t.test('the sync periods are Usher’s own, then the iptables section’s', async t => {
+  const periods = async (settings: ReturnType<typeof withFlags>) => {
+    const { syncPeriod, minSyncPeriod } = (await settings).options
+    return [syncPeriod, minSyncPeriod]
+  }
+  t.strictSame(await periods(withFlags()), [30_000, 0])
+  const section = ['--iptables-sync-period=9s', '--iptables-min-sync-period=2s']
+  t.strictSame(await periods(withFlags(...section)), [9000, 2000])
+  t.strictSame(
+    await periods(withFlags(...section, '--sync-period=8s', '--min-sync-period=0')),
+    [8000, 0],
+  )
+  t.strictSame(await periods(withFlags('--iptables-min-sync-period=0s')), [30_000, 0])
+  t.strictSame(
+    await periods(withLines('iptables: {minSyncPeriod: 0s, syncPeriod: 7s}')),
+    [7000, 0],
+  )
+  t.strictSame(
+    await periods(withLines('iptables: {minSyncPeriod: 3s}', '--min-sync-period=1s')),
+    [30_000, 1000],
+  )
+  t.match(
+    await refusal(withLines('iptables: {minSyncPeriod: 3s}', '--sync-period=2s')),
+    '--min-sync-period: 3000ms is longer than --sync-period',
+  )
+})
+
+t.test('verbosity and format of the log follow kube-proxy’s flags', async t => {
+  const level = async (...args: string[]) => (await withFlags(...args)).options.logLevel
+  for (const v of ['0', '3']) t.equal(await level(`-v=${v}`), 'info')
+  for (const v of ['4', '5']) t.equal(await level('-v', v), 'debug')
+  for (const v of ['6', '10']) t.equal(await level(`--v=${v}`), 'trace')
+  t.equal(await level('-v=9', '--log-level=warn'), 'warn')
+  const format = async (...args: string[]) => (await withFlags(...args)).options.logFormat
+  t.equal(await format(), 'auto')
+  t.equal(await format('--logging-format=json'), 'json')
+  t.equal(await format('--logging-format=text'), 'pretty')
+  t.equal(await format('--logging-format=json', '--log-format=auto'), 'auto')
+  t.equal((await withLines('logging: {format: json}')).options.logFormat, 'json')
+})
+
+t.test('kube-proxy’s old 250ms for UDP is not taken over from a file', async t => {
+  for (const field of ['udpIdleTimeout', 'udpTimeoutMilliseconds']) {
+    const old = await withLines(`${field}: 250ms`)
+    t.equal(old.options.udpTimeout, 30_000)
+    t.match(old.warnings, ["udpIdleTimeout 250ms is kube-proxy's old default"])
+    t.equal((await withLines(`${field}: 2s`)).options.udpTimeout, 2000)
+    t.equal((await withLines(`${field}: 0s`)).options.udpTimeout, 30_000)
+    const asked = await withLines(`${field}: 250ms`, '--udp-timeout=250ms')
+    t.strictSame([asked.options.udpTimeout, asked.warnings], [250, []])
+  }
+})
+
+t.test('defaults of addresses follow the family of the bind address', async t => {
+  const { configuration } = await withFlags('--bind-address=::', '--metrics-port=7')
+  t.equal(configuration.healthzBindAddress, '[::]:10256')
+  t.equal(configuration.metricsBindAddress, '[::1]:7')
+})
+
+t.test('Services come from manifests, or from the API server', async t => {
+  t.equal((await withFlags('m.yaml')).cluster, undefined)
+  t.match((await withFlags('--kubeconfig=k', '--kube-api-qps=1')).cluster, {
+    kubeconfig: 'k',
+    qps: 1,
+  })
+  t.match(await refusal(withFlags('m.yaml', '--kubeconfig=k')), /"m.yaml".*--kubeconfig/)
+  const both = await withFile(golden('kubeadm.conf'), 'm.yaml')
+  t.match(both.warnings, ['clientConnection.kubeconfig is not used'])
+})
+
+t.test('check takes the same, and is named in its errors', async t => {
+  const good = await runSettings(['--config=c'], async () => head, 'check')
+  t.strictSame(good, await withLines('', '--config=c'))
+  const bad = runSettings(['--config=c'], async () => `${head}mode: x`, 'check')
+  const error: unknown = await bad.catch((reason: unknown) => reason)
+  t.equal(error instanceof UsageError && error.command, 'check')
+})
+
+t.test('who is on this node follows detect-local-mode', async t => {
+  const clients = async (...args: string[]) =>
+    (await withFlags('--cluster-cidr=10.0.0.0/8', ...args)).localClients
+  t.strictSame(await clients(), { clusterCidrs: ['10.0.0.0/8'], nodeCidrs: false })
+  t.strictSame(await clients('--detect-local-mode=NodeCIDR'), {
+    clusterCidrs: [],
+    nodeCidrs: true,
+  })
+})
+
+t.test('what is written reads back as the same configuration', async t => {
+  const flags = fc.subarray(fieldFlags.map(([flag]) => flag))
+  await fc.assert(
+    fc.asyncProperty(flags, async args => {
+      const { configuration } = await withFlags(...args)
+      const text = configurationYaml(configuration)
+      const again = await withFile(text)
+      t.strictSame(again.configuration, configuration, args.join(' '))
+      t.equal(configurationYaml(again.configuration), text)
+    }),
+    { numRuns: 60 },
+  )
+})
+
+t.test('fields are in alphabetical order, as kube-proxy writes them', async t => {
+  const paths = leaves.map(([path]) => path)
+  t.strictSame(paths, [...paths].toSorted())
+})
+
+t.test('any file at all is taken or refused by a UsageError', async t => {
+  const field = fc.constantFrom(...leaves.map(([path]) => path.split('.')[0] ?? ''))
+  await fc.assert(
+    fc.asyncProperty(fc.dictionary(field, fc.jsonValue()), async given => {
+      const file = {
+        apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+        kind: 'KubeProxyConfiguration',
+        ...given,
+      }
+      await refusal(withFile(JSON.stringify(file)))
+    }),
+  )
+  await fc.assert(
+    fc.asyncProperty(fc.string(), async text => void (await refusal(withFile(text)))),
+  )
+  t.pass()
+})

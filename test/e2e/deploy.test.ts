@@ -1,0 +1,242 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import t from 'tap'
+import { parseDuration } from '../../src/config/duration.ts'
+import { withDefaults } from '../../src/config/kube-proxy/defaults.ts'
+import { validate } from '../../src/config/kube-proxy/validate.ts'
+import { loadFile } from '../../src/config/settings/load-file.ts'
+import { version } from '../../src/cli/version.ts'
+import {
+  endpointSlices,
+  node,
+  serviceCIDRs,
+  services,
+} from '../../src/source/kubernetes/collection.ts'
+import {
+  build,
+  Built,
+  buildWith,
+  kubernetes,
+  noKustomize,
+  parseYaml,
+  type PolicyRule,
+  readObjects,
+  top,
+} from '../support/deploy.ts'
+import { imageTests } from './parts/deploy-image.ts'
+import { kubectlTests } from './parts/deploy-kubectl.ts'
+import { privilegeTests } from './parts/deploy-privileges.ts'
+
+const base = `${kubernetes}/base`
+const overlays = readdirSync(`${top}${kubernetes}/overlays`)
+const read = (path: string): string => readFileSync(`${top}${path}`, 'utf8')
+const files = (suffix: string): string[] =>
+  readdirSync(`${top}deploy`, { recursive: true, encoding: 'utf8' })
+    .filter(name => name.endsWith(suffix))
+    .map(name => join('deploy', name))
+
+/** The base by hand, for what has to be known where kubectl is not installed. */
+const byHand = new Built(
+  ['service-account', 'cluster-role', 'cluster-role-binding', 'daemon-set'].flatMap(
+    name => readObjects(`${base}/${name}.yaml`),
+  ),
+)
+const config = readObjects(`${base}/config.yaml`)[0] as unknown as Readonly<
+  Record<string, string>
+>
+
+t.test('every manifest is YAML without errors, warnings or twin keys', async t => {
+  const names = files('.yaml')
+  t.ok(names.length > 10, `${names.length} files`)
+  for (const name of names) t.ok(parseYaml(read(name), name).length > 0, name)
+})
+
+t.test('the role allows what Usher asks for, and nothing else', async t => {
+  const verbs = ({ apiGroups, resources, verbs: allowed }: PolicyRule): string[] =>
+    apiGroups.flatMap(group =>
+      resources.flatMap(name => allowed.map(verb => `${group}/${name} ${verb}`)),
+    )
+  const wanted = [services, ...endpointSlices, node('n'), ...serviceCIDRs].flatMap(
+    ({ apiVersion, resource }) => {
+      const [group] = apiVersion.includes('/') ? apiVersion.split('/') : ['']
+      return [`${group}/${resource} list`, `${group}/${resource} watch`]
+    },
+  )
+  const written = ['events.k8s.io/events create', 'events.k8s.io/events patch']
+  t.strictSame(
+    (byHand.the('ClusterRole').rules ?? []).flatMap(verbs).toSorted(),
+    [...new Set([...wanted, ...written])].toSorted(),
+  )
+})
+
+t.test('the role is bound to the account that the pods run as', async t => {
+  const { roleRef, subjects } = byHand.the('ClusterRoleBinding')
+  t.match(roleRef, { kind: 'ClusterRole', name: byHand.the('ClusterRole').metadata.name })
+  const { name } = byHand.the('ServiceAccount').metadata
+  const kustomization = readObjects(`${base}/kustomization.yaml`)[0] as unknown
+  const { namespace } = kustomization as { namespace: string }
+  t.strictSame(subjects, [{ kind: 'ServiceAccount', name, namespace }])
+  t.equal(byHand.pod.serviceAccountName, name)
+})
+
+t.test('the selector finds the pods', async t => {
+  const { selector, template } = byHand.the('DaemonSet').spec
+  t.ok(Object.keys(selector.matchLabels).length > 0)
+  t.match(template.metadata.labels, selector.matchLabels)
+})
+
+t.test('the probes ask what the configuration serves, liveness on /livez', async t => {
+  const { livenessProbe, readinessProbe, ports } = byHand.usher
+  t.match(config, { kind: 'KubeProxyConfiguration', mode: 'userspace' })
+  const port = Number(config['healthzBindAddress']?.split(':').at(-1))
+  t.strictSame([livenessProbe.httpGet.path, livenessProbe.httpGet.port], ['/livez', port])
+  t.match(readinessProbe.httpGet, { path: '/healthz', port })
+  t.match(ports, [{ containerPort: port }])
+  const patience = livenessProbe.periodSeconds * livenessProbe.failureThreshold
+  t.ok(patience >= 60, `a restart cuts connections, and comes after ${patience} s`)
+})
+
+t.test('the configuration is one that Usher accepts, strictly', async t => {
+  const path = `${top}${base}/config.yaml`
+  const { tree, warnings } = await loadFile(path, file => readFile(file, 'utf8'))
+  t.strictSame(warnings, [])
+  t.equal(validate(withDefaults(tree)), '')
+})
+
+t.test('the pod ends by itself before it is killed', async t => {
+  const flag = byHand.usher.args.find(arg => arg.startsWith('--drain-timeout='))
+  const drainMs = parseDuration(flag?.split('=')[1] ?? '') ?? Number.NaN
+  t.ok(drainMs > 0, String(flag))
+  t.ok(byHand.pod.terminationGracePeriodSeconds * 1000 >= drainMs + 5000)
+})
+
+t.test('the pod is one that survives on any node, early and late', async t => {
+  t.match(byHand.pod, {
+    hostNetwork: true,
+    dnsPolicy: 'Default',
+    priorityClassName: 'system-node-critical',
+    tolerations: [{ operator: 'Exists' }],
+  })
+  t.strictSame(byHand.pod['tolerations'], [{ operator: 'Exists' }], 'of every taint')
+  const name = byHand.usher.env.find(each => each.name === 'NODE_NAME')
+  t.equal(name?.valueFrom?.fieldRef?.fieldPath, 'spec.nodeName')
+  t.ok(byHand.usher.args.includes('--hostname-override=$(NODE_NAME)'))
+})
+
+t.test('Usher may bind low ports, and nothing else that root may', async t => {
+  t.match(byHand.pod['securityContext'], { seccompProfile: { type: 'RuntimeDefault' } })
+  t.strictSame(byHand.usher.securityContext, {
+    runAsUser: 0,
+    runAsGroup: 0,
+    privileged: false,
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ['ALL'], add: ['NET_BIND_SERVICE'] },
+  })
+  const volumes = byHand.pod.volumes.map(volume => Object.keys(volume).toSorted())
+  t.strictSame(volumes, [['configMap', 'name']], 'no path of the host')
+})
+
+for (const overlay of overlays) {
+  t.test(`the overlay ${overlay} is complete`, { skip: noKustomize }, async t => {
+    const { all } = await build(`${kubernetes}/overlays/${overlay}`)
+    const kinds = all.objects.map(({ kind }) => kind).toSorted()
+    const expected = 'ClusterRole ClusterRoleBinding ConfigMap ConfigMap DaemonSet'
+    t.strictSame(kinds, [...expected.split(' '), 'ServiceAccount'])
+    for (const { kind, metadata } of all.objects) {
+      const where = kind.startsWith('Cluster') ? undefined : 'kube-system'
+      t.equal(metadata.namespace, where, `namespace of ${kind} ${metadata.name}`)
+    }
+    const containers = [...(all.pod.initContainers ?? []), ...all.pod.containers]
+    for (const { name, image, env } of containers) {
+      t.match(image, /:v?\d+\.\d+\.\d+$/, `${name} has an image with a version`)
+      for (const { valueFrom } of env) {
+        const ref = valueFrom?.configMapKeyRef
+        if (ref === undefined) continue
+        t.ok(all.configMap(ref.name)?.data?.[ref.key], `${ref.key} of ${ref.name}`)
+      }
+    }
+    t.equal(all.usher.image, `usher:${version()}`)
+    t.strictSame(
+      all.usher.env.map(({ name }) => name),
+      ['NODE_NAME', 'KUBERNETES_SERVICE_HOST', 'KUBERNETES_SERVICE_PORT'],
+      'the API server is not looked for behind its ClusterIP',
+    )
+    const { configMap } = all.pod.volumes[0] ?? {}
+    const mounted = all.configMap(configMap?.name ?? '')?.data
+    t.strictSame(Object.keys(mounted ?? {}), ['config.yaml'])
+    const [mount] = all.usher.volumeMounts
+    t.ok(all.usher.args.includes(`--config=${mount?.mountPath}/config.yaml`))
+  })
+}
+
+t.test(
+  'only local-route has NET_ADMIN, and ends first',
+  { skip: noKustomize },
+  async t => {
+    const { all } = await build(`${kubernetes}/overlays/every-node`)
+    const [route, another] = all.pod.initContainers ?? []
+    t.equal(another, undefined)
+    t.match(route?.securityContext, {
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ['ALL'], add: ['NET_ADMIN'] },
+    })
+    t.strictSame(all.usher.securityContext, byHand.usher.securityContext)
+  },
+)
+
+t.test('non-root takes the last capability away', { skip: noKustomize }, async t => {
+  const { usher } = await buildWith(t, 'components/non-root')
+  t.strictSame(usher.securityContext, {
+    ...byHand.usher.securityContext,
+    runAsNonRoot: true,
+    runAsUser: 65_532,
+    runAsGroup: 65_532,
+    capabilities: { drop: ['ALL'] },
+  })
+})
+
+t.test('kube-proxy leaves just the nodes that Usher is for', async t => {
+  const overlay = `${kubernetes}/overlays/replace-kube-proxy`
+  const [patch] = readObjects(`${overlay}/kube-proxy-leaves.yaml`)
+  const term = { key: 'node-proxy', operator: 'NotIn', values: ['usher'] }
+  t.match(patch?.spec.template.spec['affinity'], {
+    nodeAffinity: {
+      requiredDuringSchedulingIgnoredDuringExecution: {
+        nodeSelectorTerms: [{ matchExpressions: [term] }],
+      },
+    },
+  })
+  if (noKustomize !== false) return t.comment(`nodeSelector not checked: ${noKustomize}`)
+  const { all } = await build(overlay)
+  t.strictSame(all.pod.nodeSelector, {
+    ...byHand.pod.nodeSelector,
+    'node-proxy': 'usher',
+  })
+})
+
+t.test('what the texts of deploy/ link to is there', async t => {
+  for (const name of files('.md')) {
+    const text = read(name)
+    for (const [, path = '', anchor] of text.matchAll(
+      /\]\(([^)#\s]*)(?:#([\w-]+))?\)/g,
+    )) {
+      const target = path === '' ? name : join(dirname(name), path)
+      const found = read(target.endsWith('/') ? join(target, 'README.md') : target)
+      if (anchor === undefined) continue
+      const headings = [...found.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+        heading
+          .toLowerCase()
+          .replaceAll(/[^\w -]/g, '')
+          .replaceAll(' ', '-'),
+      )
+      t.ok(headings.includes(anchor), `${name}: ${path}#${anchor}`)
+    }
+  }
+})
+
+imageTests(t)
+kubectlTests(t)
+privilegeTests(t)

@@ -1,0 +1,160 @@
+import t, { type Test } from 'tap'
+import { nodeObject } from '../support/api-server/builders.ts'
+import { startApiServer } from '../support/api-server/for-test.ts'
+import type { ApiServer } from '../support/api-server/server.ts'
+import { type ClusterService, clusterService, namedBackends } from '../support/cluster.ts'
+import { testHost } from '../support/ports.ts'
+import { dial, namedEcho } from '../support/tcp-backend.ts'
+import { until } from '../support/until.ts'
+import { get, startUsher, type Usher } from '../support/usher.ts'
+
+t.jobs = 4
+
+/** Usher as a process, as the DaemonSet would start it, against a server of the test's own. */
+const run = (t: Test, server: ApiServer, ...flags: string[]): Promise<Usher> =>
+  startUsher(
+    t,
+    'run',
+    `--kubeconfig=${server.kubeconfig()}`,
+    '--hostname-override=node-1',
+    ...flags,
+  )
+
+const becomes = (service: ClusterService, answer: string): Promise<void> =>
+  until(`${service.name} answers ${answer}`, async () => (await service.ask()) === answer)
+
+/** Waits until `names` and nobody else answer ten connections. */
+const isServedBy = (service: ClusterService, ...names: string[]): Promise<void> =>
+  until(`${names.join()} serve ${service.name}`, async () => {
+    const answers = await service.askers(10)
+    return answers.size === names.length && names.every(name => answers.has(name))
+  })
+
+t.test('the life of a Service, as its clients see it', async t => {
+  const server = await startApiServer(t)
+  server.apply(nodeObject('node-1'))
+  const [a, b, c] = await namedBackends(t, 'a', 'b', 'c')
+  if (a === undefined || b === undefined || c === undefined) throw new Error('backends')
+  const web = await clusterService(server, 'web')
+  const usher = await run(t, server)
+  const gone = { ready: false, terminating: true } as const
+
+  await t.test('created without endpoints it refuses', async () => {
+    web.put()
+    await until('the Service is known', async () => {
+      const { servicePorts } = await usher.status()
+      return servicePorts.some(({ servicePort }) => servicePort === 'default/web')
+    })
+    t.equal(await web.ask(), 'ECONNREFUSED')
+  })
+  await t.test('with an endpoint it answers', async () => {
+    web.scale(a)
+    await becomes(web, 'a')
+  })
+  await t.test('scaled to three, all of them share', async () => {
+    web.scale(a, b, c)
+    await isServedBy(web, 'a', 'b', 'c')
+  })
+  await t.test('with ClientIP a client stays where it is', async t => {
+    web.put({ sessionAffinity: 'ClientIP' })
+    await until('one answers all', async () => (await web.askers(10)).size === 1)
+    const [first] = await web.askers(1)
+    t.strictSame(await web.askers(20), new Set([first]))
+  })
+  await t.test('without it they share again', async () => {
+    web.put()
+    await isServedBy(web, 'a', 'b', 'c')
+  })
+  await t.test(
+    'terminating endpoints get no new clients while one is ready',
+    async () => {
+      web.scale([a, gone], [b, gone], c)
+      await isServedBy(web, 'c')
+    },
+  )
+  await t.test('when all terminate, those that still serve go on', async () => {
+    web.scale([a, gone], [b, gone], [c, { ...gone, serving: false }])
+    await isServedBy(web, 'a', 'b')
+  })
+  await t.test('deleted it refuses, and forgets nothing that is open', async t => {
+    web.scale(a)
+    await becomes(web, 'a')
+    web.remove()
+    await becomes(web, 'ECONNREFUSED')
+    t.strictSame((await usher.status()).servicePorts, [])
+  })
+  t.match(await get(usher.healthz, '/healthz'), { status: 200 })
+})
+
+t.test('traffic policies follow the node of each endpoint', async t => {
+  const server = await startApiServer(t)
+  server.apply(nodeObject('node-1'))
+  const [near, far] = await namedBackends(t, 'near', 'far')
+  if (near === undefined || far === undefined) throw new Error('backends')
+  const web = await clusterService(server, 'web')
+  web.put({ internalTrafficPolicy: 'Local' })
+  web.scale([near, { nodeName: 'node-1' }], [far, { nodeName: 'node-2' }])
+  await run(t, server)
+  await isServedBy(web, 'near')
+  web.scale([far, { nodeName: 'node-2' }])
+  await becomes(web, 'ECONNREFUSED')
+  web.put({ internalTrafficPolicy: 'Cluster' })
+  await becomes(web, 'far')
+})
+
+t.test('an API server that is away at the start is waited for', async t => {
+  const server = await startApiServer(t)
+  const [a] = await namedBackends(t, 'a')
+  if (a === undefined) throw new Error('backend')
+  const web = await clusterService(server, 'web')
+  server.apply(nodeObject('node-1'))
+  web.put()
+  web.scale(a)
+  server.shut()
+  const starting = run(t, server)
+  await new Promise(resolve => setTimeout(resolve, 1500))
+  t.equal(await web.ask(), 'ECONNREFUSED', 'nothing is programmed')
+  await server.reappear()
+  await starting
+  await becomes(web, 'a')
+})
+
+t.test('an API server that goes away later leaves the last state served', async t => {
+  const server = await startApiServer(t)
+  const [a, b] = await namedBackends(t, 'a', 'b')
+  if (a === undefined || b === undefined) throw new Error('backends')
+  const web = await clusterService(server, 'web')
+  server.apply(nodeObject('node-1'))
+  web.put()
+  web.scale(a)
+  const usher = await run(t, server)
+  await becomes(web, 'a')
+  server.shut()
+  await until('status says so', async () => (await usher.status()).source.error !== '')
+  t.equal(await web.ask(), 'a')
+  t.match(await get(usher.healthz, '/healthz'), { status: 200 }, 'it serves')
+  web.scale(b)
+  await server.reappear()
+  await until('b answers', async () => (await web.ask()) === 'b', 20_000)
+  await until('all is well', async () => (await usher.status()).source.error === '')
+})
+
+t.test('open connections outlive their endpoint, and their Service', async t => {
+  const server = await startApiServer(t)
+  server.apply(nodeObject('node-1'))
+
+  const a = await namedEcho(t, 'a')
+  const web = await clusterService(server, 'web')
+  web.put()
+  web.scale(a)
+  await run(t, server)
+  await becomes(web, 'a')
+  const client = dial(t, web.port, testHost)
+  const heard: string[] = []
+  client.on('data', data => heard.push(String(data)))
+  await until('it is connected', () => heard.join('') === 'a')
+  web.remove()
+  await becomes(web, 'ECONNREFUSED')
+  client.write('still here?')
+  await until('it answers', () => heard.join('') === 'astill here?')
+})

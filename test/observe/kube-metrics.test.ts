@@ -1,0 +1,183 @@
+import t from 'tap'
+import type { ServicePort } from '../../src/model/snapshot.ts'
+import { writeFamilies } from '../../src/observe/exposition.ts'
+import type { OwnFamily } from '../../src/observe/exposition.ts'
+import { kubeFamilies } from '../../src/observe/kube-families.ts'
+import type { KubeReaders } from '../../src/observe/kube-families.ts'
+import { stateFamilies } from '../../src/observe/state-families.ts'
+import { SyncMetrics } from '../../src/observe/sync-metrics.ts'
+import { nodePort, servicePort } from '../support/service-ports.ts'
+import { badNames, parse } from './parse-exposition.ts'
+
+/** Values of families alone, by `name` and labels. */
+const read = async (families: readonly OwnFamily[]) => {
+  const parsed = parse(Buffer.concat(await writeFamilies(families, undefined)).toString())
+  const bad = badNames(parsed)
+  if (bad.length > 0) throw new Error(bad.join())
+  const of = (name: string) => Object.fromEntries(parsed.get(name)?.values ?? [])
+  return { parsed, of }
+}
+
+const startedAt = 1_700_000_000_000
+
+const syncMetrics = () => {
+  const time = { now: startedAt }
+  const metrics = new SyncMetrics(() => time.now)
+  return { metrics, time, read: () => read(metrics.families) }
+}
+
+t.test('what kube-proxy says of its syncs', async t => {
+  const duration = 'kubeproxy_sync_proxy_rules_duration_seconds'
+  const programming = 'kubeproxy_network_programming_duration_seconds'
+  const bounds = (values: object) =>
+    Object.keys(values).flatMap(key => /_bucket.*le="([^"]+)"/.exec(key)?.[1] ?? [])
+
+  t.test('is nothing before there was one', async t => {
+    const { parsed } = await syncMetrics().read()
+    t.strictSame(
+      [...parsed.values()].map(({ values }) => values.size),
+      [0, 0, 0, 0],
+    )
+    t.strictSame(
+      [...parsed.values()].map(({ type }) => type),
+      ['histogram', 'gauge', 'gauge', 'histogram'],
+    )
+  })
+
+  t.test('has its times, by family', async t => {
+    const { metrics, time, read: values } = syncMetrics()
+    time.now += 1500
+    metrics.queued('IPv4')
+    time.now += 500
+    metrics.applied('IPv4', { seconds: 0.003, triggerTimes: [] })
+    const { of } = await values()
+    const base = 'kubeproxy_sync_proxy_rules_last_'
+    t.strictSame(of(`${base}queued_timestamp_seconds`), {
+      '{ip_family="IPv4"}': startedAt / 1000 + 1.5,
+    })
+    t.strictSame(of(`${base}timestamp_seconds`), {
+      '{ip_family="IPv4"}': startedAt / 1000 + 2,
+    })
+  })
+
+  t.test('has upstream’s buckets', async t => {
+    const { metrics, read: values } = syncMetrics()
+    metrics.applied('IPv6', { seconds: 0.003, triggerTimes: [] })
+    const { of } = await values()
+    t.strictSame(
+      bounds(of(duration)).join(' '),
+      '0.001 0.002 0.004 0.008 0.016 0.032 0.064 0.128 0.256 0.512 1.024 2.048 4.096 8.192 16.384 +Inf',
+    )
+    t.equal(of(duration)['_bucket{ip_family="IPv6",le="0.002"}'], 0)
+    t.equal(of(duration)['_bucket{ip_family="IPv6",le="0.004"}'], 1)
+    t.equal(of(duration)['_sum{ip_family="IPv6"}'], 0.003)
+    const fine = bounds(of(programming))
+    t.equal(fine.length, 2 + 59 + 12 + 7 + 1)
+    t.equal(fine.slice(0, 4).join(' '), '0.25 0.5 1 2')
+    t.equal(
+      fine.slice(58).join(' '),
+      '57 58 59 60 65 70 75 80 85 90 95 100 105 110 115 120 150 180 210 240 270 300 +Inf',
+    )
+  })
+
+  t.test('counts how long each change took to be applied', async t => {
+    const { metrics, time, read: values } = syncMetrics()
+    time.now += 10_000
+    const triggerTimes = [
+      startedAt - 1, // before this process
+      time.now - 200,
+      time.now - 2500,
+      time.now + 50, // the clocks differ
+    ]
+    metrics.applied('IPv4', { seconds: 0, triggerTimes })
+    const { of } = await values()
+    const found = of(programming)
+    t.equal(found['_count{ip_family="IPv4"}'], 3)
+    t.equal(found['_bucket{ip_family="IPv4",le="0.25"}'], 2)
+    t.equal(found['_bucket{ip_family="IPv4",le="3"}'], 3)
+    t.ok(Math.abs((found['_sum{ip_family="IPv4"}'] ?? 0) - 2.7) < 1e-9)
+  })
+
+  t.test('adds up the changes that were taken in', async t => {
+    const { metrics } = syncMetrics()
+    metrics.taken({ services: 1, endpoints: 2 })
+    metrics.taken({ services: 0, endpoints: 5 })
+    t.strictSame(metrics.changes, { services: 1, endpoints: 7 })
+  })
+})
+
+const nodePortVip = nodePort('0.0.0.0')
+const policies: readonly ServicePort[] = [
+  servicePort('fine', { internal: { verdict: 'forward', endpoints: [] } }),
+  servicePort('none'),
+  servicePort('inside', { internal: { verdict: 'drop', endpoints: [] } }),
+  servicePort('unreachable', { external: { verdict: 'drop', endpoints: [] } }),
+  servicePort('outside', {
+    vips: [nodePortVip],
+    external: { verdict: 'drop', endpoints: [] },
+  }),
+  servicePort('both', {
+    vips: [nodePortVip],
+    internal: { verdict: 'drop', endpoints: [] },
+    external: { verdict: 'drop', endpoints: [] },
+  }),
+]
+
+const kubeReaders: KubeReaders = {
+  pending: () => ({ services: 1, endpoints: 2 }),
+  changes: () => ({ services: 30, endpoints: 40 }),
+  snapshots: () => [
+    {
+      family: 'IPv4',
+      servicePorts: new Map(policies.map(port => [port.key, port])),
+      healthChecks: new Map(),
+    },
+    { family: 'IPv6', servicePorts: new Map(), healthChecks: new Map() },
+  ],
+  requests: () => [
+    { code: '200', method: 'GET', host: '10.96.0.1:443', count: 7 },
+    { code: '<error>', method: 'GET', host: '10.96.0.1:443', count: 1 },
+  ],
+  version: '1.2.3',
+}
+
+t.test('what else kube-proxy says', async t => {
+  const { of, parsed } = await read(kubeFamilies(kubeReaders))
+  const rules = 'kubeproxy_sync_proxy_rules'
+  t.strictSame(of(`${rules}_service_changes_pending`), { '{}': 1 })
+  t.strictSame(of(`${rules}_endpoint_changes_pending`), { '{}': 2 })
+  t.strictSame(of(`${rules}_service_changes_total`), { '{}': 30 })
+  t.strictSame(of(`${rules}_endpoint_changes_total`), { '{}': 40 })
+  t.strictSame(of(`${rules}_no_local_endpoints_total`), {
+    '{ip_family="IPv4",traffic_policy="internal"}': 2,
+    '{ip_family="IPv4",traffic_policy="external"}': 2,
+    '{ip_family="IPv6",traffic_policy="internal"}': 0,
+    '{ip_family="IPv6",traffic_policy="external"}': 0,
+  })
+  t.equal(parsed.get(`${rules}_no_local_endpoints_total`)?.type, 'gauge')
+  t.strictSame(of('rest_client_requests_total'), {
+    '{code="200",host="10.96.0.1:443",method="GET"}': 7,
+    '{code="<error>",host="10.96.0.1:443",method="GET"}': 1,
+  })
+  const [build] = Object.keys(of('kubernetes_build_info'))
+  t.match(build, /git_version="v1\.2\.3".*platform="\w+\/\w+"/)
+})
+
+t.test('a source that is not the API server makes no requests', async t => {
+  const { parsed } = await read(kubeFamilies({ ...kubeReaders, requests: undefined }))
+  t.notOk(parsed.has('rest_client_requests_total'))
+})
+
+t.test('the age of the source is that of its last word', async t => {
+  const source: { lastGoodAt: number | undefined } = { lastGoodAt: undefined }
+  const families = stateFamilies({
+    source: () => source,
+    problems: () => 3,
+    epoch: () => startedAt,
+  })
+  t.strictSame((await read(families)).of('usher_source_age_seconds'), {})
+  source.lastGoodAt = startedAt - 12_500
+  const { of } = await read(families)
+  t.strictSame(of('usher_source_age_seconds'), { '{}': 12.5 })
+  t.strictSame(of('usher_problems'), { '{}': 3 })
+})

@@ -1,0 +1,56 @@
+import { ApiError } from './api-error.ts'
+import type { Behaviour } from './options.ts'
+import { allResources, type Resource } from './resources.ts'
+
+const verbs = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch']
+
+const shortNames: Readonly<Record<string, readonly string[]>> = {
+  services: ['svc'],
+  endpoints: ['ep'],
+  nodes: ['no'],
+  namespaces: ['ns'],
+  configmaps: ['cm'],
+  pods: ['po'],
+  daemonsets: ['ds'],
+}
+
+/** The answer to `/version`, `/api`, `/apis` and what is below, for kubectl. Throws 404. */
+export const discover = (path: string, { off }: Behaviour): object => {
+  const served = allResources.filter(({ plural }) => !off.has(plural))
+  if (path === '/version')
+    return { major: '1', minor: '34', gitVersion: 'v1.34.0', platform: 'linux/amd64' }
+  if (path === '/api') return { kind: 'APIVersions', versions: ['v1'] }
+  if (path === '/apis') return groupList(served)
+  const [, version] = /^\/apis?\/(.+)$/.exec(path) ?? []
+  const found = served.filter(({ apiVersion }) => apiVersion === version)
+  if (found.length > 0) return resourceList(version ?? '', found)
+  throw new ApiError(404, 'the server could not find the requested resource')
+}
+
+const groupList = (served: readonly Resource[]): object => {
+  const versions = new Set(served.map(({ apiVersion }) => apiVersion))
+  versions.delete('v1')
+  const groups = [...versions].map(groupVersion => {
+    const [name, version] = groupVersion.split('/')
+    return {
+      name,
+      versions: [{ groupVersion, version }],
+      preferredVersion: { groupVersion, version },
+    }
+  })
+  return { kind: 'APIGroupList', apiVersion: 'v1', groups }
+}
+
+const resourceList = (groupVersion: string, found: readonly Resource[]): object => ({
+  kind: 'APIResourceList',
+  apiVersion: 'v1',
+  groupVersion,
+  resources: found.map(({ plural, kind, namespaced }) => ({
+    name: plural,
+    singularName: kind.toLowerCase(),
+    namespaced,
+    kind,
+    shortNames: shortNames[plural] ?? [],
+    verbs,
+  })),
+})
