@@ -3,6 +3,8 @@ export interface Figures {
   readonly start: Phase & {
     /** From the start of the process until it served everything. */
     readonly servingMs: number
+    /** The longest block before /livez answered: Node loads the code, nobody waits yet. */
+    readonly loadingBlockMs: number
   }
   readonly churn: Phase & {
     readonly changes: number
@@ -25,6 +27,8 @@ export interface Phase {
   /** The longest time for which the event loop stood still. */
   readonly longestBlockMs: number
   readonly livezMs: readonly number[]
+  /** Cores that programs outside the bench kept busy. */
+  readonly othersCores: number
 }
 
 /** The value below which a share of all lie; undefined when there are none. */

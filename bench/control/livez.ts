@@ -1,4 +1,5 @@
 import { Agent, get } from 'node:http'
+import { unixNow } from './usher.ts'
 
 const everyMs = 5
 
@@ -12,11 +13,17 @@ export class Livez {
   readonly #timer: NodeJS.Timeout
   #waiting = false
   #tookMs: number[] = []
+  #firstAt: number | undefined
 
   /** @param address - `host:port`; nobody needs to be there yet */
   constructor(address: string) {
     this.#url = `http://${address}/livez`
     this.#timer = setInterval(() => void this.#ask(), everyMs)
+  }
+
+  /** Unix milliseconds of the first answer. */
+  get firstAt(): number | undefined {
+    return this.#firstAt
   }
 
   /** Milliseconds of each answer since the last call. */
@@ -35,8 +42,10 @@ export class Livez {
     if (this.#waiting) return
     this.#waiting = true
     const startedAt = performance.now()
-    if (await answers(this.#url, this.#agent))
+    if (await answers(this.#url, this.#agent)) {
+      this.#firstAt ??= unixNow()
       this.#tookMs.push(performance.now() - startedAt)
+    }
     this.#waiting = false
   }
 }

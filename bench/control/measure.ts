@@ -1,18 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { freeTcpPort } from '../../test/support/ports.ts'
+import { freeTcpPort, testHost } from '../../test/support/ports.ts'
 import { readUsage } from '../process/usage.ts'
 import { type ApiServerProcess, startApiServer } from './api-server.ts'
-import type { Figures, Phase } from './figures.ts'
+import type { Figures } from './figures.ts'
 import { Livez } from './livez.ts'
+import { Meter } from './meter.ts'
 import type { ControlOptions } from './options.ts'
 import { Probe, probeUntil } from './probe.ts'
 import { proxyAddressOf } from './status.ts'
-import { startUsher, type UsherProcess } from './usher.ts'
+import { type Applied, startUsher, type UsherProcess } from './usher.ts'
 
-const host = '127.0.0.1'
+/** With all ports to itself: ten thousand proxy ports are a third of the ephemeral ones. */
+const host = testHost
 
 /** Between the start and the changes, so that neither is measured with the other. */
 const settleMs = 2000
+
+/** For how long the last changes may still be on their way. */
+const lastChangesMs = 10_000
 
 /** Runs everything once. `say` hears what is going on. */
 export const measure = async (
@@ -41,11 +46,12 @@ export const measure = async (
     closers.push(() => usher.stop())
     const livez = new Livez(healthz)
     closers.push(() => livez.close())
-    const meter = new Meter(usher, livez)
+    const meter = new Meter(usher, livez, [usher.pid, api.pid, process.pid])
     const servingMs = (await usher.serving) - usher.startedAt
     // The last report on the event loop has yet to come.
     await sleep(settleMs)
-    const start = { ...meter.take(), servingMs }
+    const loadingBlockMs = meter.blockUntil(livez.firstAt ?? usher.startedAt)
+    const start = { ...meter.take(), servingMs, loadingBlockMs }
     const address = await proxyAddressOf(metrics, 'probe')
     say(`changing endpoints for ${options.seconds} s`)
     const churn = await churnPhase({ options, api, usher, probe, meter, address })
@@ -72,6 +78,21 @@ interface Stage {
   readonly address: { readonly host: string; readonly port: number }
 }
 
+/** The syncs after the first `from`, until they have brought `changes` into effect. */
+const syncsOf = async (
+  usher: UsherProcess,
+  from: number,
+  changes: number,
+): Promise<readonly Applied[]> => {
+  const giveUpAt = performance.now() + lastChangesMs
+  for (;;) {
+    const syncs = usher.applied.slice(from)
+    const seen = syncs.reduce((sum, { triggerTimes }) => sum + triggerTimes.length, 0)
+    if (seen >= changes || performance.now() > giveUpAt) return syncs
+    await sleep(100)
+  }
+}
+
 const churnPhase = async (stage: Stage): Promise<Figures['churn']> => {
   const { options, api, usher, probe, meter, address } = stage
   const startedAt = performance.now()
@@ -81,9 +102,7 @@ const churnPhase = async (stage: Stage): Promise<Figures['churn']> => {
   const probedMs = await probeUntil(probe, address.host, address.port, until)
   const made = await api.stopChurn()
   const elapsed = (performance.now() - startedAt) / 1000
-  // The last changes are still on their way.
-  await sleep(1000)
-  const syncs = usher.applied.slice(syncsBefore)
+  const syncs = await syncsOf(usher, syncsBefore, made.length)
   const figures = meter.take()
   return {
     ...figures,
@@ -93,32 +112,5 @@ const churnPhase = async (stage: Stage): Promise<Figures['churn']> => {
     probedMs,
     cpuShare: figures.cpuSeconds / elapsed,
     rssBytes: readUsage(usher.pid)?.rssBytes ?? 0,
-  }
-}
-
-/** What Usher used, since the last time it was asked. */
-class Meter {
-  readonly #usher: UsherProcess
-  readonly #livez: Livez
-  #cpuSeconds = 0
-  #blocks = 0
-
-  constructor(usher: UsherProcess, livez: Livez) {
-    this.#usher = usher
-    this.#livez = livez
-  }
-
-  take(): Phase {
-    const cpuSeconds = readUsage(this.#usher.pid)?.cpuSeconds ?? 0
-    const blocks = this.#usher.blocks.slice(this.#blocks)
-    const phase = {
-      cpuSeconds: cpuSeconds - this.#cpuSeconds,
-      peakRssBytes: this.#usher.peakRssBytes(),
-      longestBlockMs: Math.max(0, ...blocks.map(({ blockedMs }) => blockedMs)),
-      livezMs: this.#livez.take(),
-    }
-    this.#cpuSeconds = cpuSeconds
-    this.#blocks += blocks.length
-    return phase
   }
 }

@@ -5,7 +5,7 @@ import { Socket } from 'node:net'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 
 const resolutionMs = 5
-const reportEveryMs = 250
+const reportEveryMs = 50
 
 const out = new Socket({ fd: 3, readable: false, writable: true })
 out.on('error', () => {})
@@ -20,9 +20,11 @@ diagnostics.subscribe('usher:applied', ({ triggerTimes }) => {
 
 const delay = monitorEventLoopDelay({ resolution: resolutionMs })
 delay.enable()
+let from = unixNow()
 setInterval(() => {
   // Each value holds the interval between two looks too.
   const blockedMs = Math.max(0, delay.max / 1e6 - resolutionMs)
   delay.reset()
-  tell({ kind: 'loop', at: unixNow(), blockedMs })
+  tell({ kind: 'loop', from, blockedMs })
+  from = unixNow()
 }, reportEveryMs).unref()

@@ -1,7 +1,10 @@
 import { formatTable } from '../table.ts'
-import { type Figures, quantile } from './figures.ts'
+import { type Figures, type Phase, quantile } from './figures.ts'
 
 const none = '-'
+
+/** Cores that programs outside the bench may use before a figure is in doubt. */
+const quiet = 0.1
 
 /** The figures as lines of text, with the goals and whether they were reached. */
 export const reportControl = (figures: Figures): string[] => {
@@ -21,8 +24,9 @@ export const reportControl = (figures: Figures): string[] => {
         megabytes(start.peakRssBytes),
         goal(start.peakRssBytes, 400e6, '400 MB'),
       ],
+      ['longest block, loading the code', ms(start.loadingBlockMs), ''],
       [
-        'longest block',
+        'longest block, afterwards',
         ms(start.longestBlockMs),
         goal(start.longestBlockMs, 50, '50 ms'),
       ],
@@ -59,10 +63,14 @@ export const reportControl = (figures: Figures): string[] => {
       ['/livez p50 / p99 / max', spread(churn.livezMs), ''],
     ]),
     '',
+    ...[start, churn].filter(({ othersCores }) => othersCores > quiet).map(doubt),
     `API requests: ${figures.requests}, at most ${figures.peakRequestsPerSecond} within a second`,
     ...figures.complaints.slice(0, 10).map(text => `MIND usher said: ${text}`),
   ]
 }
+
+const doubt = ({ othersCores }: Phase): string =>
+  `IN DOUBT: other programs used ${othersCores.toFixed(2)} cores`
 
 const table = (rows: readonly (readonly string[])[]): string[] =>
   formatTable(rows).map(row => `  ${row}`)

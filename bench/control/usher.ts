@@ -15,9 +15,10 @@ export interface Applied {
   readonly triggerTimes: readonly number[]
 }
 
-/** The longest time for which the event loop stood still before `at`. */
+/** The longest time for which the event loop stood still after `from`, until the next. */
 export interface LoopBlock {
-  readonly at: number
+  /** Unix milliseconds. */
+  readonly from: number
   readonly blockedMs: number
 }
 

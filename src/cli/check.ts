@@ -1,4 +1,5 @@
-import type { OptionsOf } from '../config/typed.ts'
+import { readFile } from 'node:fs/promises'
+import { runSettings } from '../config/run-settings.ts'
 import type { Problem } from '../model/snapshot.ts'
 import { listFiles } from '../source/manifests/list-files.ts'
 import type { ManifestSet } from '../source/manifests/manifest-set.ts'
@@ -31,13 +32,22 @@ const summary = (files: number, set: ManifestSet, findings: Findings): string =>
   return `${read}: ${kindsText(set)}; ${count(problems.length, 'problem')}${warned}`
 }
 
+const readText = (path: string): Promise<string> => readFile(path, 'utf8')
+
 /** `usher check`: 0 when nothing is wrong (warnings do not count), 1 when something is. */
-export const check = async (options: OptionsOf<'check'>, io: Io): Promise<number> => {
+export const check = async (args: readonly string[], io: Io): Promise<number> => {
+  const { options, warnings } = await runSettings(args, readText, 'check')
+  const say = (kind: string, text: string, style: Style): void =>
+    io.out(`${styled(`${kind}:`, style, io.colour)} ${visible(text)}\n`)
+  for (const text of warnings) say('warning', text, 'yellow')
+  if (options.manifests.length === 0) {
+    const what = options.config === '' ? 'flags' : options.config
+    io.out(`${what}: in order; ${count(warnings.length, 'warning')}\n`)
+    return 0
+  }
   const { files } = await listFiles(options.manifests)
   const set = await readManifests(options.manifests)
   const findings = findingsOf(set)
-  const say = (kind: string, text: string, style: Style): void =>
-    io.out(`${styled(`${kind}:`, style, io.colour)} ${visible(text)}\n`)
   for (const problem of findings.problems) say('problem', problemText(problem), 'red')
   for (const text of findings.warnings) say('warning', text, 'yellow')
   for (const text of set.skipped) say('skipped', text, 'dim')

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 import type { ClusterAccess } from '../config/run-settings.ts'
 import type { Log } from '../observe/log.ts'
-import { noNode, type NodeParts } from '../proxy-options.ts'
+import { noNode, type NodeParts } from '../proxy/options.ts'
 import { connectToCluster } from '../source/kubernetes/cluster-access.ts'
 import { EventRecorder } from '../source/kubernetes/event-recorder.ts'
 import {

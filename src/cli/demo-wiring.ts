@@ -1,7 +1,7 @@
 import type { OptionsOf } from '../config/typed.ts'
 import type { DemoProxy } from '../demo/run-demo.ts'
 import { createLog } from '../observe/log.ts'
-import { startProxy } from '../proxy.ts'
+import { startProxy } from '../proxy/start-proxy.ts'
 import { manifestSource } from '../source/manifests/manifest-source.ts'
 import type { Source } from '../source/source.ts'
 import { relayLimits } from './relay-limits.ts'

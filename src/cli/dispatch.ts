@@ -1,5 +1,5 @@
 import { isCommand, type Command } from '../config/commands.ts'
-import { parseOptions, unknownCommand, wantsHelp } from '../config/parse.ts'
+import { parseOptions, unknownCommand, wantsHelp, wantsVersion } from '../config/parse.ts'
 import { UsageError } from '../config/usage-error.ts'
 import { SourceError } from '../source/source.ts'
 import { commandHelp, mainHelp } from './help.ts'
@@ -20,10 +20,7 @@ const calls: Readonly<Record<Command, Call>> = {
     const options = parseOptions('demo', args)
     return (await import('./demo.ts')).demo(options)
   },
-  check: async (args, io) => {
-    const options = parseOptions('check', args)
-    return (await import('./check.ts')).check(options, io)
-  },
+  check: async (args, io) => (await import('./check.ts')).check(args, io),
   status: async (args, io) => {
     const options = parseOptions('status', args)
     return (await import('./status.ts')).status(options, io)
@@ -53,6 +50,10 @@ const dispatch = async (args: readonly string[], io: Io): Promise<number> => {
       io,
     )
   if (!isCommand(first)) throw unknownCommand(first)
+  if (wantsVersion(first, rest)) {
+    io.out(`usher ${version()}\n`)
+    return 0
+  }
   return wantsHelp(rest) ? help(first, io) : calls[first](rest, io)
 }
 

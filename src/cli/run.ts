@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { configurationYaml } from '../config/kube-proxy/yaml.ts'
 import { runSettings, type RunSettings } from '../config/run-settings.ts'
 import { createLog, type Log } from '../observe/log.ts'
-import { noNode, type NodeParts, type ProxyDeps } from '../proxy-options.ts'
+import { noNode, type NodeParts, type ProxyDeps } from '../proxy/options.ts'
 import { manifestSource } from '../source/manifests/manifest-source.ts'
 import { systemClock } from '../util/clock.ts'
 import { clusterParts } from './cluster-parts.ts'
@@ -23,10 +23,6 @@ const readText = (path: string): Promise<string> => readFile(path, 'utf8')
 export const run = async (args: readonly string[], io: Io): Promise<number> => {
   const settings = await runSettings(args, readText)
   const { options, configuration, warnings, cluster } = settings
-  if (options.version) {
-    io.out(`usher ${version()}\n`)
-    return 0
-  }
   if (options.writeConfigTo !== '') {
     await writeFile(options.writeConfigTo, configurationYaml(configuration))
     io.out(`wrote ${options.writeConfigTo}\n`)

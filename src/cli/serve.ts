@@ -1,7 +1,7 @@
 import type { SharedOptions } from '../config/typed.ts'
 import type { Log } from '../observe/log.ts'
-import type { ProxyDeps, RunningProxy } from '../proxy-options.ts'
-import { startProxy } from '../proxy.ts'
+import type { ProxyDeps, RunningProxy } from '../proxy/options.ts'
+import { startProxy } from '../proxy/start-proxy.ts'
 import { type Stop, stopOnSignals } from './stop.ts'
 
 export interface Serving {

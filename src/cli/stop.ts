@@ -18,22 +18,30 @@ export interface Stop {
 
 /** Listens for signals; a second one ends the process at once, with 128 + its number. */
 export const stopOnSignals = (log: Log): Stop => {
-  let request: (reason: StopReason) => void = () => {}
-  let stopping = false
-  const requested = new Promise<StopReason>(resolve => {
-    request = reason => {
-      stopping = true
-      resolve(reason)
-    }
-  })
+  const wish = new Wish()
   const onSignal = (signal: NodeJS.Signals, number: number): void => {
-    if (stopping) {
+    if (wish.isMade) {
       log.warn({ signal }, 'second signal: ending at once')
       process.exit(128 + number)
     }
-    request({ code: 0, reason: signal })
+    wish.request({ code: 0, reason: signal })
   }
   process.on('SIGTERM', () => onSignal('SIGTERM', 15))
   process.on('SIGINT', () => onSignal('SIGINT', 2))
-  return { requested, request: reason => request(reason) }
+  return wish
+}
+
+class Wish implements Stop {
+  readonly requested: Promise<StopReason>
+  isMade = false
+  #resolve: (reason: StopReason) => void = () => {}
+
+  constructor() {
+    this.requested = new Promise(resolve => (this.#resolve = resolve))
+  }
+
+  request(reason: StopReason): void {
+    this.isMade = true
+    this.#resolve(reason)
+  }
 }

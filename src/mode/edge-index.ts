@@ -50,8 +50,11 @@ export class EdgeIndex {
 
   /** Ids of the listeners that may have an endpoint at one of `binds`. */
   candidates(binds: readonly Bind[]): ReadonlySet<string> {
-    const ports = new Set(binds.map(({ port }) => port))
-    return new Set([...ports].flatMap(port => [...(this.#byPort.get(port) ?? [])]))
+    const found = new Set<string>()
+    for (const port of new Set(binds.map(({ port: one }) => one))) {
+      for (const id of this.#byPort.get(port) ?? []) found.add(id)
+    }
+    return found
   }
 
   edgesOf({ endpoints }: RelayListener): Edges {

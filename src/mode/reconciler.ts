@@ -1,5 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
+import { performance } from 'node:perf_hooks'
 import { setImmediate } from 'node:timers/promises'
+import type { TriggerTimes } from '../model/change-tracker.ts'
 import type { CheckedOut, Registry } from '../model/registry.ts'
 import type { Change } from '../model/service.ts'
 import type { Problem, Snapshot } from '../model/snapshot.ts'
@@ -52,7 +54,10 @@ export class Reconciler implements SourceSink {
   #sourceProblems: readonly Problem[] = []
   #complete = false
   /** Trigger times of changes that no sync has brought into effect yet. */
-  #triggerTimes: readonly number[] = []
+  #triggerTimes: TriggerTimes = { IPv4: [], IPv6: [] }
+  /** What the last sync was handed. */
+  #snapshots: readonly Snapshot[] = []
+  #registryProblems: readonly Problem[] = []
   readonly #firstSync: Promise<void>
   #firstSyncDone: () => void = () => {}
 
@@ -73,12 +78,14 @@ export class Reconciler implements SourceSink {
     return this.#firstSync
   }
 
+  /** The wanted state as the last sync was handed it. */
   snapshots(): readonly Snapshot[] {
-    return ipFamilies.map(family => this.#deps.registry.snapshot(family))
+    return this.#snapshots
   }
 
+  /** What cannot be honoured, by the source and as of the last sync. */
   allProblems(): readonly Problem[] {
-    return [...this.#sourceProblems, ...this.#deps.registry.problems()]
+    return [...this.#sourceProblems, ...this.#registryProblems]
   }
 
   apply(changes: readonly Change[]): void {
@@ -115,9 +122,11 @@ export class Reconciler implements SourceSink {
     const { clock, registry, sync, problems, taken } = this.#deps
     const started = clock.now()
     await this.#rebuild()
-    const wanted = this.snapshots()
+    const wanted = ipFamilies.map(family => registry.snapshot(family))
     const changes = registry.checkout()
-    this.#triggerTimes = [...this.#triggerTimes, ...changes.triggerTimes]
+    this.#snapshots = wanted
+    this.#triggerTimes = joined(this.#triggerTimes, changes.triggerTimes)
+    this.#registryProblems = registry.problems()
     taken(changes)
     problems(this.allProblems())
     await sync(wanted)
@@ -140,11 +149,22 @@ export class Reconciler implements SourceSink {
 
   #applied(seconds: number): void {
     const triggerTimes = this.#triggerTimes
-    this.#triggerTimes = []
+    this.#triggerTimes = { IPv4: [], IPv6: [] }
     for (const family of ipFamilies)
       for (const observer of this.#deps.observers)
-        observer.applied(family, { seconds, triggerTimes })
+        observer.applied(family, { seconds, triggerTimes: triggerTimes[family] })
     if (appliedChannel.hasSubscribers)
-      appliedChannel.publish({ atEpochMs: Date.now(), triggerTimes })
+      appliedChannel.publish({
+        atEpochMs: performance.timeOrigin + performance.now(),
+        triggerTimes: ipFamilies.flatMap(family => triggerTimes[family]),
+      })
   }
 }
+
+/** While syncs go on failing, the oldest are enough to tell how late it is. */
+const mostTriggerTimes = 20_000
+
+const joined = (before: TriggerTimes, now: TriggerTimes): TriggerTimes => ({
+  IPv4: [...before.IPv4, ...now.IPv4].slice(0, mostTriggerTimes),
+  IPv6: [...before.IPv6, ...now.IPv6].slice(0, mostTriggerTimes),
+})

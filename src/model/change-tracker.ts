@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import type { IpFamily } from '../util/ip.ts'
 import type { EndpointSlice, Service } from './service.ts'
 
 /** Changes that wait to be brought into effect. */
@@ -14,11 +15,16 @@ export interface CheckedOut {
   /** Changes of Services; one that changed twice counts twice. */
   readonly services: number
   readonly endpoints: number
-  /**
-   * Epoch milliseconds of last-change-trigger-time of the slices that changed, in the
-   * order of arrival.
-   */
-  readonly triggerTimes: readonly number[]
+  readonly triggerTimes: TriggerTimes
+}
+
+/** Epoch milliseconds of last-change-trigger-time of the slices that changed, by family. */
+export type TriggerTimes = Readonly<Record<IpFamily, readonly number[]>>
+
+/** When something happened to a slice of that family. */
+interface Triggers {
+  readonly family: IpFamily
+  readonly times: number[]
 }
 
 /** More than a sync can take in; where nobody checks out, the list must end somewhere. */
@@ -33,7 +39,7 @@ export class ChangeTracker {
   /** As they were at the last checkout. */
   readonly #before = new Map<string, Service | undefined>()
   /** By slice. */
-  readonly #triggerTimes = new Map<string, number[]>()
+  readonly #triggerTimes = new Map<string, Triggers>()
   #triggers = 0
   #services = 0
   #endpoints = 0
@@ -53,16 +59,16 @@ export class ChangeTracker {
   slice(id: string, slice: EndpointSlice | undefined): void {
     this.#endpoints++
     if (slice === undefined) {
-      this.#triggers -= this.#triggerTimes.get(id)?.length ?? 0
+      this.#triggers -= this.#triggerTimes.get(id)?.times.length ?? 0
       this.#triggerTimes.delete(id)
       return
     }
-    const { lastChangeTriggerTime: time } = slice
+    const { lastChangeTriggerTime: time, family } = slice
     if (time <= this.#startedAt || this.#triggers >= mostTriggerTimes) return
     this.#triggers++
-    const times = this.#triggerTimes.get(id)
-    if (times === undefined) this.#triggerTimes.set(id, [time])
-    else times.push(time)
+    const triggers = this.#triggerTimes.get(id)
+    if (triggers === undefined) this.#triggerTimes.set(id, { family, times: [time] })
+    else triggers.times.push(time)
   }
 
   pending(): PendingChanges {
@@ -70,7 +76,9 @@ export class ChangeTracker {
   }
 
   checkout(): CheckedOut {
-    const triggerTimes = [...this.#triggerTimes.values()].flat()
+    const triggerTimes: Record<IpFamily, number[]> = { IPv4: [], IPv6: [] }
+    for (const { family, times } of this.#triggerTimes.values())
+      triggerTimes[family].push(...times)
     const changes = {
       services: this.#services,
       endpoints: this.#endpoints,

@@ -79,7 +79,7 @@ const clusterSet = (
   endpoints: readonly Endpoint[],
   place: Place,
 ): readonly Endpoint[] => {
-  const ready = filtered(endpoints, ({ ready }) => ready)
+  const ready = filtered(endpoints, isReady)
   if (ready.length > 0) return filtered(ready, hintFilter(ready, place))
   return filtered(endpoints, servesTerminating)
 }
@@ -90,9 +90,11 @@ const localSet = (
 ): readonly Endpoint[] => {
   if (nodeName === '') return []
   const local = filtered(endpoints, endpoint => endpoint.nodeName === nodeName)
-  const ready = filtered(local, ({ ready }) => ready)
+  const ready = filtered(local, isReady)
   return ready.length > 0 ? ready : filtered(local, servesTerminating)
 }
+
+const isReady = ({ ready }: EndpointSpec): boolean => ready
 
 const servesTerminating = ({ serving, terminating }: EndpointSpec): boolean =>
   serving && terminating

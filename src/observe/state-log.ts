@@ -15,11 +15,20 @@ interface News {
   readonly placement: VipPlacement
 }
 
+interface Told {
+  readonly placement: Placement
+  /** By kind and VIP. */
+  readonly said: ReadonlyMap<string, string>
+  /** False while a VIP of it is not told because it fails. */
+  readonly complete: boolean
+}
+
 /** Says which VIP is to be served how, once, and again when that changes. */
 export class PlacementLog {
   readonly #log: Log
   readonly #isFailing: (servicePort: string, bind: Bind) => boolean
-  #said = new Map<string, string>()
+  /** By listener: the placement that was looked at last, and what was said of its VIPs. */
+  readonly #told = new Map<string, Told>()
 
   /** `isFailing`: what cannot be listened on now, of which the log has an error already. */
   constructor(
@@ -30,25 +39,43 @@ export class PlacementLog {
     this.#isFailing = isFailing
   }
 
+  /** Costs what changed: a Placement that is the same object says the same. */
   say(placements: readonly Placement[]): void {
-    const now = new Map<string, string>()
     const news: News[] = []
-    for (const { servicePort, listenerId, vips } of placements) {
-      const { name, protocol } = servicePort
-      for (const placement of vips) {
-        // It is news when it works.
-        if (placement.binds.some(bind => this.#isFailing(name, bind))) continue
-        const { kind, address, port } = placement.vip
-        const vip = joinHostPort(address, port)
-        const key = `${listenerId} ${kind} ${vip}`
-        const text = describe(placement)
-        now.set(key, text)
-        if (this.#said.get(key) === text) continue
-        news.push({ fields: { servicePort: name, protocol, kind, vip }, text, placement })
-      }
+    for (const placement of placements) {
+      const before = this.#told.get(placement.listenerId)
+      if (before?.placement === placement && before.complete) continue
+      this.#told.set(placement.listenerId, this.#look(placement, before, news))
     }
-    this.#said = now
+    if (this.#told.size > placements.length) this.#forget(placements)
     this.#tell(news)
+  }
+
+  #look(placement: Placement, before: Told | undefined, news: News[]): Told {
+    const { name, protocol } = placement.servicePort
+    const said = new Map<string, string>()
+    let complete = true
+    for (const each of placement.vips) {
+      // It is news when it works.
+      if (each.binds.some(bind => this.#isFailing(name, bind))) {
+        complete = false
+        continue
+      }
+      const { kind, address, port } = each.vip
+      const vip = joinHostPort(address, port)
+      const key = `${kind} ${vip}`
+      const text = describe(each)
+      said.set(key, text)
+      if (before?.said.get(key) === text) continue
+      const fields = { servicePort: name, protocol, kind, vip }
+      news.push({ fields, text, placement: each })
+    }
+    return { placement, said, complete }
+  }
+
+  #forget(placements: readonly Placement[]): void {
+    const present = new Set(placements.map(({ listenerId }) => listenerId))
+    for (const id of this.#told.keys()) if (!present.has(id)) this.#told.delete(id)
   }
 
   #tell(news: readonly News[]): void {
@@ -98,6 +125,7 @@ export class ProblemLog {
   }
 
   say(problems: readonly Problem[]): void {
+    if (problems.length === 0 && this.#said.size === 0) return
     const now = new Set<string>()
     let news = 0
     for (const { object, field, message } of problems) {

@@ -48,7 +48,10 @@ export class KeyedList<In, Out> {
     await forEachYielding(after, async item => {
       const key = this.#keyOf(item)
       const known = this.#byKey.get(key)
-      if (!all && known?.from === item) return void made.push(known.made)
+      if (!all && known?.from === item) {
+        made.push(known.made)
+        return
+      }
       const one = await make(item, known?.made)
       this.#byKey.set(key, { from: item, made: one })
       made.push(one)

@@ -1,14 +1,15 @@
 import { setImmediate } from 'node:timers/promises'
 import { type Clock, systemClock } from './clock.ts'
 
-/** Milliseconds for which a long task may hold the event loop; everybody else waits. */
-const sliceMs = 5
+/** Milliseconds for which a long task may hold the event loop. What follows from each step
+ * (promises, ticks, garbage) comes on top, and everybody else waits. */
+const sliceMs = 3
 /** Several tasks may follow each other in one turn: each leaves it with less than this. */
-const restMs = 1
+const restMs = 0.5
 
 /**
  * Calls `each` for each item, one after the other, and lets the rest of the event loop
- * have its turn every 5 ms. What `each` changes is half-way changed in between. Rejects
+ * have its turn every 3 ms. What `each` changes is half-way changed in between. Rejects
  * with what `each` throws, and goes no further.
  */
 export const forEachYielding = async <T>(

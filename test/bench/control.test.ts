@@ -38,10 +38,16 @@ t.test('a trigger time keeps its microseconds', async t => {
   t.equal(preciseTime(1_700_000_000_000), '2023-11-14T22:13:20.000000Z')
 })
 
-const phase = { cpuSeconds: 1, peakRssBytes: 300e6, longestBlockMs: 12, livezMs: [1, 2] }
+const phase = {
+  cpuSeconds: 1,
+  peakRssBytes: 300e6,
+  longestBlockMs: 12,
+  livezMs: [1, 2],
+  othersCores: 0,
+}
 
 const figures = (appliedMs: readonly number[], servingMs: number): Figures => ({
-  start: { ...phase, servingMs },
+  start: { ...phase, servingMs, loadingBlockMs: 80 },
   churn: {
     ...phase,
     changes: 2,

@@ -1,8 +1,5 @@
-import { createSocket } from 'node:dgram'
-import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import type { Capture, VipPlacement } from '../../src/capture/capture.ts'
 import { listenCapture, type ListenCaptureDeps } from '../../src/capture/listen.ts'
 import {
@@ -11,11 +8,10 @@ import {
   LocalAddresses,
 } from '../../src/capture/local-addresses.ts'
 import { ProxyPorts, type TryPort } from '../../src/capture/proxy-ports.ts'
-import type { ServicePort } from '../../src/model/snapshot.ts'
-import { onLinux } from '../support/connection.ts'
-import { withoutDescriptors } from '../support/descriptors.ts'
+import type { ServicePort, Target } from '../../src/model/snapshot.ts'
 import { FakeClock } from '../support/fake-clock.ts'
-import { freeTcpPort, freeUdpPort, testHost } from '../support/ports.ts'
+import { endpoint } from '../support/objects.ts'
+import { hostPortsTests } from './parts/host-ports.ts'
 import { localAddressesTests } from './parts/local-addresses.ts'
 import { clusterIp, nodePort, servicePort } from '../support/service-ports.ts'
 
@@ -220,6 +216,89 @@ t.test('an IPv6 VIP is not captured at an IPv4 bind address, and vice versa', as
   })
 })
 
+t.test('what the reason advises is for the caller to say', async t => {
+  const web = servicePort('web')
+  const [plain] = await placed(deps({ mode: 'local', advice: '' }), web)
+  t.equal(plain?.reason, 'not an address of this host')
+  const [told] = await placed(deps({ mode: 'local', advice: 'do this' }), web)
+  t.equal(told?.reason, 'not an address of this host; do this')
+})
+
+t.test('VIPs whose clients get something else have proxy ports of their own', async t => {
+  const vips = [
+    clusterIp('10.0.0.1'),
+    nodePort('0.0.0.0'),
+    { kind: 'LoadBalancerIP', address: '198.51.100.1', port: 80 } as const,
+  ]
+  const target = (count: number): Target => ({
+    verdict: count === 0 ? 'drop' : 'forward',
+    endpoints: endpoints.slice(0, count),
+  })
+  const endpoints = ['10.1.0.1', '10.1.0.2'].map(ip =>
+    Object.assign(endpoint(ip), { port: 80 }),
+  )
+  const web = (external: number, sourceRanges?: readonly string[]) =>
+    servicePort('web', {
+      vips,
+      internal: target(2),
+      external: target(external),
+      externalFromNode: target(2),
+      sourceRanges,
+    })
+  const rows: [string, ServicePort, (number | string)[]][] = [
+    ['all alike: one port', web(2), [100, 100, 100]],
+    ['a policy is felt: external ones move', web(1), [100, 101, 101]],
+    ['it is not felt for a while: they stay', web(2), [100, 101, 101]],
+    ['source ranges: load-balancer IPs move', web(0, ['192.0.2.0/24']), [100, 101, 102]],
+    ['without ranges again they stay', web(2), [100, 101, 102]],
+  ]
+  const with_ = ports(8)
+  for (const [name, servicePort_, expected] of rows) {
+    t.strictSame(await portsFor(with_, servicePort_), expected, name)
+  }
+  await portsFor(with_)
+  t.strictSame(await portsFor(with_, web(2)), [100, 101, 102], 'after being away')
+})
+
+t.test('what was placed stays the same object', async t => {
+  const clock = new FakeClock()
+  const own = new Set<string>()
+  let probes = 0
+  const localAddresses = new LocalAddresses(clock, async one => {
+    probes += 1
+    return own.has(one)
+  })
+  const capture = listenCapture(deps({ localAddresses }))
+  const [a, b, c] = ['a', 'b', 'c'].map((name, i) =>
+    servicePort(name, { vips: [clusterIp(`10.0.0.${i}`)] }),
+  )
+  if (!a || !b || !c) throw new Error('three')
+  const first = await capture.place([a, b, c])
+  const newer = { ...b }
+  const second = await capture.place([a, newer, c])
+  t.strictSame([second[0] === first[0], second[2] === first[2]], [true, true])
+  t.equal(second[1]?.servicePort, newer)
+  t.equal(probes, 3)
+
+  t.test('unless the host has changed meanwhile', async t => {
+    own.add('10.0.0.2')
+    clock.advance(30_000)
+    const third = await capture.place([a, newer, c])
+    t.strictSame([third[0] === first[0], third[1] === second[1]], [true, true])
+    t.match(third[2], { vips: [{ capture: 'local' }] })
+    t.equal(probes, 6)
+  })
+
+  t.test('and goes with its ServicePort', async t => {
+    const fourth = await capture.place([c, a])
+    t.strictSame(
+      fourth.map(({ servicePort: { name } }) => name),
+      ['default/c', 'default/a'],
+    )
+    t.equal(fourth[1], first[0])
+  })
+})
+
 /** `size` proxy ports from 100 on. */
 const ports = (size: number, tryPort: TryPort = portsOf(40_000)) => {
   const range = { first: 100, last: 99 + size }
@@ -321,66 +400,7 @@ t.test('proxy ports', async t => {
   })
 })
 
-const holdTcp = async (t: Test, host: string, port: number): Promise<void> => {
-  const server = createServer().listen(port, host)
-  await once(server, 'listening')
-  t.teardown(() => server.close())
-}
-const holdUdp = async (t: Test, host: string, port: number): Promise<void> => {
-  const socket = createSocket('udp4').bind(port, host)
-  await once(socket, 'listening')
-  t.teardown(() => socket.close())
-}
-
-const range = (port: number) => ({ first: port, last: port + 1 })
-const portFor = (protocol: 'TCP' | 'UDP', addresses: string[], port?: number) =>
-  new ProxyPorts(port === undefined ? undefined : range(port), () => 0).portFor(
-    'web',
-    protocol,
-    addresses,
-  )
-
-/** Another address of the test process's own. */
-const second = testHost.replace(/^127\.1(\d\d)/, (_, tens) => `127.${Number(tens)}`)
-
-t.test('proxy ports of the real host', onLinux, async t => {
-  t.test('a TCP port in use is skipped, by UDP it is not', async t => {
-    const port = await freeTcpPort()
-    await holdTcp(t, testHost, port)
-    t.equal(await portFor('TCP', [testHost], port), port + 1)
-    t.equal(await portFor('UDP', [testHost], port), port)
-  })
-
-  t.test('a UDP port in use on one of the addresses is skipped', async t => {
-    const port = await freeUdpPort()
-    await holdUdp(t, testHost, port)
-    t.equal(await portFor('UDP', [second, testHost], port), port + 1)
-  })
-
-  t.test('a port of the system is one that can be listened on', async t => {
-    const port = (await portFor('TCP', [testHost])) ?? 0
-    await holdTcp(t, testHost, port)
-    const forUdp = (await portFor('UDP', [second, testHost])) ?? 0
-    await holdUdp(t, testHost, forUdp)
-    t.ok(port > 0 && forUdp > 0)
-  })
-
-  t.test('without descriptors nothing is said of ports and addresses', async t => {
-    await withoutDescriptors(t, async () => {
-      await t.rejects(portFor('TCP', [testHost]), { code: 'EMFILE' })
-      await t.rejects(portFor('UDP', [testHost]), { code: 'EMFILE' })
-      const addresses = new LocalAddresses(new FakeClock())
-      await t.rejects(addresses.has(testHost), { cause: { code: 'EMFILE' } })
-    })
-    t.ok(await portFor('TCP', [testHost]))
-  })
-
-  t.test('an address of somebody else has none', async t => {
-    t.equal(await portFor('TCP', ['198.51.100.1']), undefined)
-    t.equal(await portFor('UDP', ['198.51.100.1']), undefined)
-  })
-})
-
+hostPortsTests(t)
 localAddressesTests(t)
 
 t.test('at most 32 addresses are probed at the same time, each once', async t => {

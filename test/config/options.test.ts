@@ -66,7 +66,6 @@ t.test('run with nothing but manifests has the documented defaults', async t => 
     kubeApiQps: 5,
     kubeApiBurst: 10,
     hostnameOverride: '',
-    configSyncPeriod: 900_000,
     bindAddress: '0.0.0.0',
     bindAddressHardFail: false,
     proxyPortRange: undefined,

@@ -93,9 +93,13 @@ t.test('a file of kube-proxy 1.25 in userspace mode means what it meant', async 
     oomScoreAdj: 0,
     hostnameOverride: 'node-1',
   })
-  t.match(settings.configuration.conntrack, { maxPerCore: 0 })
+  t.equal(
+    configurationYaml(settings.configuration),
+    golden('kube-proxy-1.25.written.conf'),
+  )
   t.strictSame(settings.localClients, { clusterCidrs: [], nodeCidrs: true })
   t.strictSame(settings.warnings, [
+    'configSyncPeriod has no effect here: everything is gone through again at each --sync-period',
     'ipvs.excludeCIDRs and conntrack.maxPerCore have no effect in userspace mode',
     'nodePortAddresses has no effect yet: NodePorts are answered on every address of the node',
     'enableProfiling has no effect here: Usher has no profiles to serve',

@@ -69,7 +69,7 @@ t.test('a second signal ends it at once', async t => {
     client.on('error', () => {})
     const [first, second] = signals
     usher.send(first)
-    await usher.logged('stopping: draining', { signal: first })
+    await usher.logged('stopping: draining', { reason: first })
     usher.send(second)
     t.strictSame(await usher.exit, { code, signal: null })
     await usher.logged('second signal: ending at once', { signal: second })
@@ -163,9 +163,11 @@ t.test('sidecar serves routes over TCP and UDP, to host names too', async t => {
 
 t.test('a wrong call exits 2 and says what would be right', async t => {
   const none = await runUsher('run')
-  t.equal(none.code, 2)
-  t.match(none.err, 'no manifests given')
-  t.match(none.err, 'usher run --manifests deploy/examples/demo.yaml')
+  t.equal(none.code, 1)
+  t.match(none.err, 'give --kubeconfig or --master, or run in a pod')
+  const both = await runUsher('run', 'x.yaml', '--kubeconfig', 'y')
+  t.equal(both.code, 2)
+  t.match(both.err, /--kubeconfig.*manifests|manifests.*--kubeconfig/)
   const route = await runUsher('sidecar')
   t.equal(route.code, 2)
   t.match(route.err, 'no route given')

@@ -13,7 +13,7 @@ const listener = (name: string, bind: string, ...to: string[]): RelayListener =>
     id: name,
     name,
     fronts: [frontOf([place(bind)])],
-    endpoints: to.map(key => ({ key, ...place(key) })),
+    endpoints: to.map(key => Object.assign({ key }, place(key))),
   })
 
 const cutter = () => new LoopCutter(address => address.startsWith('127.'))

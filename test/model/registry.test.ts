@@ -211,13 +211,14 @@ t.test('what did not change is the same object', async t => {
 })
 
 t.test('each part of a ServicePort makes it a new object when it changes', async t => {
-  const spec = service('web')
+  const spec = service('web', { externalIPs: ['192.0.2.9'] })
   const ends = slice('web-1', 'web', '10.1.0.1')
   const [only] = ends.endpoints
   assert(only)
   const table: [what: string, change: Change][] = [
     ['affinity', put({ ...spec, affinityMs: 1 })],
     ['internal policy', put({ ...spec, internalTrafficPolicy: 'Local' })],
+    ['external policy', put({ ...spec, externalTrafficPolicy: 'Local' })],
     ['source ranges', put({ ...spec, sourceRanges: ['192.0.2.0/24'] })],
     ['source ranges that let nobody in', put({ ...spec, sourceRanges: [] })],
     ['another VIP', put({ ...spec, externalIPs: ['192.0.2.1'] })],

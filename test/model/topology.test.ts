@@ -36,8 +36,12 @@ const onHere = { nodeHints: ['here'] }
 const onThere = { nodeHints: ['there'] }
 const home: Place = { nodeName: 'here', zone: 'a' }
 
+const named = (name: string, over: Partial<EndpointSpec>): Endpoint => ({
+  ...endpoint(name, over),
+  port: 80,
+})
 const listOf = (endpoints: Named): Endpoint[] =>
-  Object.entries(endpoints).map(([name, over]) => ({ ...endpoint(name, over), port: 80 }))
+  Object.entries(endpoints).map(([name, over]) => named(name, over))
 
 const names = (list: readonly Endpoint[]): string[] => list.map(({ address }) => address)
 

@@ -60,6 +60,7 @@ export const cluster = {
     type: duration('above zero'),
     default: '15m',
     field: 'configSyncPeriod',
-    help: 'How often all objects of the API server are gone through again, though none changed.',
+    noEffect: 'here: everything is gone through again at each --sync-period',
+    help: 'How often to go through all objects again, though none changed.',
   },
 } as const satisfies Readonly<Record<string, Row>>

@@ -95,14 +95,14 @@ export const kubeProxy = {
     group: 'As kube-proxy has them',
     type: onOff,
     default: 'false',
-    help: 'Take away what Usher and kube-proxy have left in the kernel, and exit.',
+    help: 'Say that there is nothing to clean up, and exit 0: Usher leaves nothing in the kernel.',
   },
   'init-only': {
     commands: node,
     group: 'As kube-proxy has them',
     type: onOff,
     default: 'false',
-    help: 'Do what needs root, and exit.',
+    help: 'Say that there is nothing to prepare, and exit 0: Usher needs no kernel settings.',
   },
   version: {
     commands: node,

@@ -132,7 +132,7 @@ export class BindSet {
     for (const [key, { abort, listening, state }] of this.#kept) {
       if (wanted.has(key)) continue
       this.#kept.delete(key)
-      abort.abort()
+      abort.abort(unwanted)
       if (listening === undefined) continue
       listening.close()
       this.#changed(
@@ -145,6 +145,9 @@ export class BindSet {
     }
   }
 }
+
+/** One for all: an abort makes an exception with a stack otherwise. */
+const unwanted = new Error('no longer wanted')
 
 const noDescriptor = (): NodeJS.ErrnoException =>
   Object.assign(new Error('too few file descriptors; raise the limit (ulimit -n)'), {

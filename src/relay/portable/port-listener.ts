@@ -26,7 +26,7 @@ export interface RelayEnv {
   /** The gates of all servers, worked together when descriptors run out. */
   readonly gates: Set<AcceptGate>
   /** Whether a client's address is this node's own or one of its pods'. */
-  isFromNode(address: string): boolean
+  readonly isFromNode: (address: string) => boolean
   /** Whether a UDP listener of this relay is bound to this address and port. */
   isOwn(address: string, port: number): boolean
 }

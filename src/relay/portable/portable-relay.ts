@@ -34,7 +34,7 @@ export interface PortableRelayDeps {
    * Whether a client's address is this node's own or one of its pods'. Asked only where
    * it makes a difference (`RelayFront.endpointsFromNode`).
    */
-  readonly isFromNode?: (address: string) => boolean
+  readonly isFromNode: (address: string) => boolean
 }
 
 /** The relay on node:net and node:dgram: runs wherever Node runs. */
@@ -52,8 +52,7 @@ export class PortableRelay implements Relay {
   #drained: (() => void) | undefined
 
   constructor(deps: PortableRelayDeps) {
-    const { clock, random, limits, observer, openFileLimit } = deps
-    const { isFromNode = () => false } = deps
+    const { clock, random, limits, observer, openFileLimit, isFromNode } = deps
     const gates: RelayEnv['gates'] = new Set()
     const budget = new FdBudget(openFileLimit, limits.reservedFds, exhausted => {
       for (const gate of gates) {

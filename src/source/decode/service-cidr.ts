@@ -24,7 +24,7 @@ export const decodeServiceCIDR = (raw: unknown): Decoded<ServiceCIDR> =>
   decodeObject(kind, raw)
 
 const familyFaults = (cidrs: readonly string[]): Fault[] => {
-  const families = canonicalCidrs(cidrs).map(text => parseCidr(text)?.family)
+  const families = canonicalCidrs(cidrs).map(cidr => parseCidr(cidr)?.family)
   const twice = families.find((family, i) => family && families.indexOf(family) !== i)
   if (twice === undefined) return []
   return [{ field, message: `holds more than one ${twice} CIDR; give one at most` }]

@@ -24,9 +24,10 @@ export class FileCredentials implements Credentials {
 
   async current(now = false): Promise<Access> {
     const { ca, cert, key, token, tls, headers } = this.#texts
-    const [caText, certText, keyText, tokenText] = await Promise.all(
-      [ca, cert, key, token].map(async text => text?.read(now)),
-    )
+    const tokenText = await token?.read(now)
+    const caText = await ca?.read(now)
+    const certText = await cert?.read(now)
+    const keyText = await key?.read(now)
     const access: Access = {
       tls: {
         ...tls,

@@ -72,7 +72,7 @@ const contents = async (file: string, title: string): Promise<string> => {
 
 const parsed = (text: string, title: string): unknown => {
   try {
-    const config: unknown = parse(text, { maxAliasCount: 100, logLevel: 'silent' })
+    const config: unknown = parse(text, { maxAliasCount: 100, logLevel: 'error' })
     if (typeof config === 'object' && config !== null && !Array.isArray(config))
       return config
   } catch (error) {

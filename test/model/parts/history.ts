@@ -4,7 +4,7 @@ import type { Test } from 'tap'
 import { Registry } from '../../../src/model/registry.ts'
 import type { Change } from '../../../src/model/service.ts'
 import { ipFamilies } from '../../../src/util/ip.ts'
-import { endpoint, node, put, service, slice } from '../../support/objects.ts'
+import { endpoint, node, portSpec, put, service, slice } from '../../support/objects.ts'
 
 const namespace = fc.constantFrom('default', 'other')
 const serviceName = fc.constantFrom('a', 'b', 'c')
@@ -21,7 +21,7 @@ const ports = fc.array(
       port: fc.constantFrom(80, 81),
       nodePort: fc.constantFrom(0, 30080),
     })
-    .map(port => ({ ...port })),
+    .map(over => portSpec(over)),
   { maxLength: 2 },
 )
 const anyService = fc

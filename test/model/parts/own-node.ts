@@ -61,6 +61,24 @@ export const ownNodeTests = (t: Test): void => {
     t.equal(registry.snapshot('IPv6'), six)
   })
 
+  t.test(
+    'it is a new object also when only clients of the node go elsewhere',
+    async t => {
+      const local = service('web', {
+        internalTrafficPolicy: 'Local',
+        externalTrafficPolicy: 'Local',
+        externalIPs: ['192.0.2.9'],
+      })
+      const registry = registryOf(put(local), put(zoned), put(node('n1', { zone: 'a' })))
+      const before = registry.snapshot('IPv4').servicePorts.get(web)
+      registry.apply([put(node('n1', { zone: 'b' }))])
+      const after = registry.snapshot('IPv4').servicePorts.get(web)
+      t.strictSame(after?.external, before?.external)
+      t.equal(before?.externalFromNode.endpoints[0]?.address, '10.1.0.1')
+      t.equal(after?.externalFromNode.endpoints[0]?.address, '10.1.0.2')
+    },
+  )
+
   t.test('other Nodes, and all where it has no name, change nothing', async t => {
     const registry = registryOf(put(service()), put(zoned))
     const before = registry.snapshot('IPv4')

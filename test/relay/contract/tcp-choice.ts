@@ -1,9 +1,11 @@
 import type { Test } from 'tap'
 import type { RelayEndpoint } from '../../../src/relay/relay.ts'
+import { onLinux } from '../../support/connection.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import {
   endpoint,
   frontOf,
+  listenerSpec,
   type MakeRelay,
   relayFixture,
 } from '../../support/relay-fixture.ts'
@@ -127,6 +129,53 @@ export const tcpChoiceContract = (t: Test, make: MakeRelay): void => {
     await taken.close()
     await until('it listens', () => stats().binds.every(one => one.state === 'listening'))
     t.equal((await ask(port)).text, 'alive')
+  })
+
+  t.test(
+    'a drain in the middle of many changes leaves nothing open',
+    onLinux,
+    async t => {
+      const { relay } = relayFixture(t, make)
+      const port = await freeTcpPort()
+      const { endpoint: to } = await namedBackend(t, 'a')
+      const many = Array.from({ length: 2000 }, (_, i) =>
+        listenerSpec({
+          id: `${i}`,
+          binds: [{ address: `127.250.${i >> 8}.${i & 255}`, port }],
+          endpoints: [to],
+        }),
+      )
+      const listening = () =>
+        relay
+          .stats()
+          .listeners.flatMap(({ binds }) => binds)
+          .filter(({ state }) => state === 'listening').length
+      const applied = relay.apply(many)
+      await until('some listen', () => listening() > 0)
+      const early = listening()
+      await relay.drain(0)
+      await applied
+      t.ok(early < many.length, `${early} listened when it began`)
+      t.equal(listening(), 0)
+      t.equal(relay.stats().fds.used, 0)
+    },
+  )
+
+  t.test('an endpoint that just failed is told of as resting', async t => {
+    const { listen, stats } = relayFixture(t, make)
+    const port = await freeTcpPort()
+    const dead = endpoint(testHost, await freeTcpPort())
+    const [a] = await three(t)
+    if (a === undefined) throw new Error('no backend')
+    await listen({ binds: at(port), endpoints: [dead, a.endpoint] })
+    for (let i = 0; i < 2; i += 1) t.equal((await ask(port)).text, 'a')
+    t.strictSame(
+      stats().endpoints.map(({ key, resting }) => [key === dead.key, resting]),
+      [
+        [true, true],
+        [false, false],
+      ],
+    )
   })
 
   t.test('a port moves from one listener to another in one step', async t => {

@@ -142,7 +142,7 @@ export const listeningTests = (t: Test): void => {
 
     t.test('failures in a row are told with the time of the first', async t => {
       let tries = 0
-      const { set, listen, states, told } = setOf(async () => {
+      const { listen, states, told } = setOf(async () => {
         tries += 1
         if (tries < 3) throw inUse
         return { close: () => {} }

@@ -4,6 +4,7 @@ import type { Change } from '../../../src/model/service.ts'
 import type { Problem } from '../../../src/model/snapshot.ts'
 import { systemClock } from '../../../src/util/clock.ts'
 import { connectToCluster } from '../../../src/source/kubernetes/cluster-access.ts'
+import type { ApiClient } from '../../../src/source/kubernetes/api-client.ts'
 import {
   kubernetesSource,
   type KubernetesSourceOptions,
@@ -85,6 +86,7 @@ export interface Fixture {
   readonly api: ApiServer
   readonly world: World
   readonly clock: PumpedClock
+  readonly client: ApiClient
   readonly source: ReturnType<typeof kubernetesSource>
   /** Starts and waits until the source has synced. */
   readonly sync: () => Promise<void>
@@ -117,5 +119,5 @@ export const fixture = async (
     await clock.pump('the source to sync', () => world.synced === 1, 1)
     await started
   }
-  return { api, world, clock, source, sync }
+  return { api, world, clock, client, source, sync }
 }

@@ -1,11 +1,11 @@
-import type { PortRange } from './capture/proxy-ports.ts'
-import type { RequestCount } from './observe/kube-families.ts'
-import type { Log } from './observe/log.ts'
-import type { StatusDocument } from './observe/status.ts'
-import type { Bind, DrainResult, RelayLimits } from './relay/relay.ts'
-import type { ClusterEvent } from './source/kubernetes/event-body.ts'
-import type { Source } from './source/source.ts'
-import type { Clock } from './util/clock.ts'
+import type { PortRange } from '../capture/proxy-ports.ts'
+import type { RequestCount } from '../observe/kube-families.ts'
+import type { Log } from '../observe/log.ts'
+import type { StatusDocument } from '../observe/status.ts'
+import type { Bind, DrainResult, RelayLimits } from '../relay/relay.ts'
+import type { ClusterEvent } from '../source/kubernetes/event-body.ts'
+import type { Source } from '../source/source.ts'
+import type { Clock } from '../util/clock.ts'
 
 export interface ProxyOptions {
   readonly version: string

@@ -1,0 +1,92 @@
+import { Registry as MetricsRegistry } from 'prom-client'
+import type { Registry } from '../model/registry.ts'
+import { healthRoutes, metricsRoutes, type Routes } from '../observe/admin-routes.ts'
+import { kubeFamilies } from '../observe/kube-families.ts'
+import { createMetrics, type Metrics } from '../observe/metrics.ts'
+import { ProbeCounts } from '../observe/probe-counts.ts'
+import { stateFamilies } from '../observe/state-families.ts'
+import { type StatusInput, writeStatus } from '../observe/status-document.ts'
+import type { Source } from '../source/source.ts'
+import type { Control } from './control.ts'
+import type { DataPath } from './data-path.ts'
+import type { NodeParts } from './options.ts'
+
+export interface AdminDeps {
+  readonly version: string
+  readonly source: Source
+  readonly node: NodeParts
+  readonly registry: Registry
+  readonly dataPath: DataPath
+  readonly control: Control
+  readonly isDraining: () => boolean
+}
+
+export interface Admin {
+  readonly metrics: Metrics
+  readonly routes: { readonly metrics: Routes; readonly health: Routes }
+  statusInput(): StatusInput
+}
+
+/** What people, probes and Prometheus are told. */
+export const createAdmin = (deps: AdminDeps): Admin => {
+  const { node, control, registry, isDraining } = deps
+  const { health } = control
+  const startedAt = Date.now()
+  const statusInput = (): StatusInput => ({
+    version: deps.version,
+    startedAt,
+    draining: isDraining(),
+    snapshots: control.reconciler.snapshots(),
+    placements: deps.dataPath.mode.placements,
+    stats: deps.dataPath.relay.stats(),
+    source: deps.source.status(),
+    problems: control.problems(),
+    health: health.report(),
+    node: nodeStatus(node, registry),
+  })
+  const isEligible = (): boolean =>
+    !isDraining() && (!node.needsNode || registry.node()?.leaving === false)
+  const probes = new ProbeCounts()
+  const metrics = metricsOf(deps, probes)
+  return {
+    metrics,
+    statusInput,
+    routes: {
+      metrics: metricsRoutes(metrics, () => writeStatus(statusInput()), {
+        probes,
+        ...(node.configuration && { config: node.configuration }),
+      }),
+      health: healthRoutes(() => health.report(), isEligible, { probes }),
+    },
+  }
+}
+
+const nodeStatus = ({ nodeName }: NodeParts, registry: Registry): StatusInput['node'] =>
+  nodeName === '' ? undefined : { name: nodeName, zone: registry.node()?.zone ?? '' }
+
+const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
+  const { version, source, registry, node, dataPath, control } = deps
+  const { syncMetrics, reconciler, health } = control
+  return createMetrics({
+    registry: new MetricsRegistry(),
+    stats: () => dataPath.relay.stats(),
+    healthy: () => health.report().healthy,
+    sourceOk: () => source.status().error === '',
+    version,
+    more: [
+      ...syncMetrics.families,
+      ...kubeFamilies({
+        pending: () => registry.pending(),
+        changes: () => syncMetrics.changes,
+        snapshots: () => reconciler.snapshots(),
+        requests: node.requests,
+        version,
+      }),
+      ...probes.families,
+      ...stateFamilies({
+        source: () => source.status(),
+        problems: () => control.problems().length,
+      }),
+    ],
+  })
+}

@@ -1,0 +1,119 @@
+import { Reconciler } from '../mode/reconciler.ts'
+import type { Registry } from '../model/registry.ts'
+import type { Problem, Snapshot } from '../model/snapshot.ts'
+import { ChangeLog } from '../observe/change-log.ts'
+import { Health } from '../observe/health.ts'
+import type { Log } from '../observe/log.ts'
+import {
+  type ServiceHealthFailure,
+  ServiceHealthServers,
+} from '../observe/service-health.ts'
+import { PlacementLog, ProblemLog } from '../observe/state-log.ts'
+import { SyncMetrics } from '../observe/sync-metrics.ts'
+import { openFileLimit } from '../relay/fd-limit.ts'
+import type { ClusterEvent } from '../source/kubernetes/event-body.ts'
+import type { Clock } from '../util/clock.ts'
+import type { DataPath } from './data-path.ts'
+import type { ProxyOptions } from './options.ts'
+
+export interface ControlDeps {
+  readonly options: ProxyOptions
+  readonly clock: Clock
+  readonly log: Log
+  readonly registry: Registry
+  readonly dataPath: DataPath
+  readonly sourceSynced: () => boolean
+  readonly emit: (event: ClusterEvent) => void
+}
+
+export interface Control {
+  readonly reconciler: Reconciler
+  readonly health: Health
+  readonly syncMetrics: SyncMetrics
+  /** Everything that can't be honoured now. */
+  problems(): readonly Problem[]
+  close(): Promise<void>
+}
+
+/** What keeps the data path equal to what the source wants, and says how that goes. */
+export const createControl = (deps: ControlDeps): Control => {
+  const { options, clock, log, registry, dataPath, sourceSynced, emit } = deps
+  const { mode, connectionLog } = dataPath
+  const health = new Health({
+    clock,
+    syncPeriodMs: options.syncPeriod,
+    binds: () => connectionLog.failingBinds.states(),
+    sourceSynced,
+  })
+  const healthChecks = new ServiceHealthServers({
+    clock,
+    log,
+    // Not `healthy`: one port that can't be bound is no reason to lose all Services.
+    proxyHealthy: () => health.report().live,
+    mostServers: Math.floor(openFileLimit() / 16),
+    failed: failure => emit(healthCheckEvent(failure)),
+  })
+  const modeProblems = () => [...mode.problems, ...healthChecks.problems]
+  const sayMode = modeSayer(log, dataPath, modeProblems)
+  const syncMetrics = new SyncMetrics()
+  const changeLog = new ChangeLog(log, clock)
+  const problemLog = new ProblemLog(log)
+  const reconciler = new Reconciler({
+    clock,
+    registry,
+    observers: [health, syncMetrics],
+    minMs: options.minSyncPeriod,
+    maxMs: options.syncPeriod,
+    problems: problems => problemLog.say(problems),
+    failed: err =>
+      log.error({ err }, 'the wanted state could not be applied; trying again'),
+    taken: changes => {
+      syncMetrics.taken(changes)
+      changeLog.taken(changes)
+    },
+    sync: async (snapshots: readonly Snapshot[]) => {
+      await mode.sync(snapshots)
+      await healthChecks.sync(snapshots)
+      sayMode()
+    },
+  })
+  return {
+    reconciler,
+    health,
+    syncMetrics,
+    problems: () => [...reconciler.allProblems(), ...modeProblems()],
+    close: async () => {
+      reconciler.close()
+      await healthChecks.close()
+      changeLog.close()
+    },
+  }
+}
+
+/** After a sync: where VIPs are now, and what of them could not be had. */
+const modeSayer = (
+  log: Log,
+  { mode, connectionLog }: DataPath,
+  problems: () => readonly Problem[],
+): (() => void) => {
+  const problemLog = new ProblemLog(log)
+  const placementLog = new PlacementLog(log, (servicePort, bind) =>
+    connectionLog.failingBinds.has(servicePort, bind),
+  )
+  return () => {
+    problemLog.say(problems())
+    placementLog.say(mode.placements)
+  }
+}
+
+const healthCheckEvent = (failure: ServiceHealthFailure): ClusterEvent => ({
+  type: 'Warning',
+  reason: 'FailedToStartServiceHealthcheck',
+  action: 'Listen',
+  message: failure.message,
+  regarding: {
+    kind: 'Service',
+    namespace: failure.namespace,
+    name: failure.serviceName,
+  },
+})

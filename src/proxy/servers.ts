@@ -1,0 +1,82 @@
+import type { Routes } from '../observe/admin-routes.ts'
+import { startAdminServer, type AdminServer } from '../observe/admin-server.ts'
+import type { Log } from '../observe/log.ts'
+import type { ProxyOptions } from './options.ts'
+import type { Bind } from '../relay/relay.ts'
+import type { Clock } from '../util/clock.ts'
+import { joinHostPort } from '../util/ip.ts'
+
+type Server = AdminServer | undefined
+
+export interface ProxyServers {
+  /** Undefined where the address is `off`. */
+  readonly metrics: Server
+  readonly health: Server
+}
+
+interface Listen {
+  readonly name: string
+  readonly flag: string
+  readonly bind: Bind | undefined
+  readonly routes: Routes
+  /** The reason of the Event when it can't listen. */
+  readonly reason: string
+}
+
+export interface ProxyServersDeps {
+  readonly log: Log
+  readonly clock: Clock
+  /** Tells the cluster that a server can't listen. */
+  readonly failed: (reason: string, message: string) => void
+}
+
+/**
+ * Starts the metrics server and the health server. One that can't listen is told and tried
+ * again; with `bindHardFail` both are closed, and this rejects.
+ */
+export const startServers = async (
+  options: ProxyOptions,
+  routes: { readonly metrics: Routes; readonly health: Routes },
+  deps: ProxyServersDeps,
+): Promise<ProxyServers> => {
+  const listens: readonly Listen[] = [
+    {
+      name: 'metrics',
+      flag: '--metrics-bind-address',
+      bind: options.metricsBindAddress,
+      routes: routes.metrics,
+      reason: 'FailedToStartMetricServer',
+    },
+    {
+      name: 'health',
+      flag: '--healthz-bind-address',
+      bind: options.healthzBindAddress,
+      routes: routes.health,
+      reason: 'FailedToStartProxierHealthcheck',
+    },
+  ]
+  const servers = await Promise.all(listens.map(listen => start(listen, deps)))
+  const silent = listens.filter(({ bind }, i) => bind && servers[i]?.address() === '')
+  for (const listen of silent) deps.failed(listen.reason, failureText(listen))
+  const [first] = silent
+  if (first !== undefined && options.bindHardFail === true) {
+    await Promise.all(servers.map(async server => server?.close()))
+    throw new CannotListen(`${failureText(first)}, and --bind-address-hard-fail is set`)
+  }
+  const [metrics, health] = servers
+  return { metrics, health }
+}
+
+const start = async (
+  { name, flag, bind, routes }: Listen,
+  { log, clock }: ProxyServersDeps,
+): Promise<Server> => bind && startAdminServer({ name, flag, bind, routes, log, clock })
+
+const failureText = ({ name, bind }: Listen): string =>
+  `the ${name} server cannot listen on ${bind ? joinHostPort(bind.address, bind.port) : ''}`
+
+/** A reason to end that needs no stack. */
+class CannotListen extends Error {
+  override readonly name = 'CannotListen'
+  readonly code = 'EADDRINUSE'
+}

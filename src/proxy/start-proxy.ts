@@ -1,0 +1,132 @@
+import { Registry } from '../model/registry.ts'
+import { buildStatusDocument } from '../observe/status-document.ts'
+import type { Source } from '../source/source.ts'
+import { systemClock } from '../util/clock.ts'
+import { createAdmin } from './admin.ts'
+import { type Control, createControl } from './control.ts'
+import { createDataPath } from './data-path.ts'
+import { noNode, type NodeParts, type ProxyDeps, type RunningProxy } from './options.ts'
+import { startServers } from './servers.ts'
+
+/**
+ * Puts the parts together and starts them: source -> registry -> snapshots -> runner ->
+ * mode (capture + relay), with log, metrics, health and status beside them. Resolves when
+ * the servers listen; the first state of the source comes with `ready`.
+ */
+export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
+  const { source, options, log, node = noNode } = deps
+  const { clock = systemClock, random = Math.random } = deps
+  const { emit = () => {} } = node
+  let draining = false
+
+  const registry = new Registry({ nodeName: node.nodeName, startedAt: Date.now() })
+  const podCidrs = () => podCidrsOf(node, registry)
+  const dataPath = createDataPath({ options, clock, random, log, podCidrs })
+  const { relay, connectionLog } = dataPath
+  const sourceSynced = () => source.status().synced
+  const control = createControl({
+    options,
+    clock,
+    log,
+    registry,
+    dataPath,
+    sourceSynced,
+    emit,
+  })
+  const { reconciler } = control
+  const { version } = options
+  const isDraining = () => draining
+  const admin = createAdmin({
+    version,
+    source,
+    node,
+    registry,
+    dataPath,
+    control,
+    isDraining,
+  })
+  const tell = nodeTeller(node)
+  const failed = (reason: string, message: string) => tell('Warning', reason, message)
+  const endLogs = (): void => {
+    connectionLog.close()
+    admin.metrics.close()
+  }
+  const servers = await startServers(options, admin.routes, { log, clock, failed }).catch(
+    async (error: unknown) => {
+      endLogs()
+      await Promise.all([control.close(), node.close?.()])
+      throw error
+    },
+  )
+
+  const stop = async (): Promise<void> => {
+    reconciler.close()
+    await source.close()
+  }
+  const close = async (): Promise<void> => {
+    await Promise.all([stop(), node.close?.()])
+    await relay.drain(0)
+    await control.close()
+    endLogs()
+    await Promise.all([servers.metrics?.close(), servers.health?.close()])
+  }
+  tell('Normal', 'Starting', '')
+  return {
+    ready: firstState(source, control, close),
+    status: () => buildStatusDocument(admin.statusInput()),
+    summary: () => ({
+      servicePorts: reconciler
+        .snapshots()
+        .reduce((sum, { servicePorts }) => sum + servicePorts.size, 0),
+      problems: control.problems().length,
+    }),
+    metricsAddress: () => servers.metrics?.address() ?? '',
+    healthzAddress: () => servers.health?.address() ?? '',
+    reload: () => source.reload(),
+    drain: async ms => {
+      draining = true
+      await stop()
+      return relay.drain(ms)
+    },
+    close,
+  }
+}
+
+const podCidrsOf = (node: NodeParts, registry: Registry): readonly string[] => [
+  ...node.clusterCidrs,
+  ...(node.nodeCidrs ? (registry.node()?.podCIDRs ?? []) : []),
+]
+
+/** Resolves when the source's first state is served; ends everything when it can't be had. */
+const firstState = (
+  source: Source,
+  { reconciler }: Control,
+  close: () => Promise<void>,
+): Promise<void> => {
+  const start = async (): Promise<void> => {
+    try {
+      await source.start(reconciler)
+      // A source that was closed before it had anything never will have.
+      if (source.status().synced) await reconciler.firstSync
+    } catch (error) {
+      await close()
+      throw error
+    }
+  }
+  const ready = start()
+  // Whoever waits for it hears of a failure; nobody has to.
+  ready.catch(() => {})
+  return ready
+}
+
+/** Events about the Node itself. */
+const nodeTeller =
+  ({ nodeName, emit = () => {} }: NodeParts) =>
+  (type: 'Normal' | 'Warning', reason: string, message: string): void =>
+    emit({
+      type,
+      reason,
+      action: 'StartKubeProxy',
+      message,
+      regarding: { kind: 'Node', name: nodeName, namespace: '' },
+    })

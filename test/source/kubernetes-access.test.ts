@@ -1,0 +1,338 @@
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { connect, type AddressInfo } from 'node:net'
+import { dirname, join } from 'node:path'
+import { once } from 'node:events'
+import t, { type Test } from 'tap'
+import type { ApiClient } from '../../src/source/kubernetes/api-client.ts'
+import { ApiError } from '../../src/source/kubernetes/api-error.ts'
+import {
+  connectToCluster,
+  type ClusterAccess,
+  type ClusterAccessDeps,
+} from '../../src/source/kubernetes/cluster-access.ts'
+import { SourceError } from '../../src/source/source.ts'
+import { certificate } from '../support/api-server/certificates.ts'
+import { startApiServer } from '../support/api-server/for-test.ts'
+import { FakeClock } from '../support/fake-clock.ts'
+import { testHost } from '../support/ports.ts'
+
+const access = (given: Partial<ClusterAccess>): ClusterAccess => ({
+  kubeconfig: '',
+  master: '',
+  qps: -1,
+  version: '1.2.3',
+  ...given,
+})
+
+const connected = async (
+  t: Test,
+  given: Partial<ClusterAccess>,
+  deps: ClusterAccessDeps = {},
+): Promise<ApiClient> => {
+  const client = await connectToCluster(access(given), deps)
+  t.teardown(() => client.close())
+  return client
+}
+
+/** The status of a request; that of a refusal, too. */
+const ask = async (client: ApiClient): Promise<number> => {
+  const { signal } = new AbortController()
+  try {
+    const { status, body } = await client.request({ path: '/api/v1/services', signal })
+    for await (const _ of body);
+    return status
+  } catch (error) {
+    if (error instanceof ApiError) return error.status
+    throw error
+  }
+}
+
+type Json = Record<string, unknown>
+
+/** A kubeconfig whose cluster and user are as given. */
+const kubeconfig = (t: Test, cluster: Json, user: Json, files: Json = {}): string => {
+  const config = {
+    clusters: [{ name: 'c', cluster }],
+    users: [{ name: 'u', user }],
+    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+    'current-context': 'x',
+  }
+  const directory = t.testdir({ ...files, config: JSON.stringify(config) } as never)
+  return join(directory, 'config')
+}
+
+/** A plain HTTP server that keeps the headers of what it is asked. */
+const echo = async (t: Test): Promise<{ url: string; asked: IncomingMessage[] }> => {
+  const asked: IncomingMessage[] = []
+  const server = createServer((request, response) => {
+    asked.push(request)
+    response.end('{}')
+  })
+  return { url: `http://${await listen(t, server)}`, asked }
+}
+
+const listen = async (t: Test, server: Server): Promise<string> => {
+  server.listen(0, testHost)
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return `${testHost}:${(server.address() as AddressInfo).port}`
+}
+
+const users = ['token', 'token-file', 'certificate', 'token-and-certificate'] as const
+for (const user of users)
+  t.test(`a kubeconfig with ${user} lets Usher in`, async t => {
+    const api = await startApiServer(t)
+    const client = await connected(t, { kubeconfig: api.kubeconfig({ user }) })
+    t.equal(await ask(client), 200)
+    t.equal(client.server, api.url)
+    t.equal(api.requests.all[0]?.userAgent, 'usher/1.2.3')
+  })
+
+t.test('a stranger is refused, and nobody is', async t => {
+  const api = await startApiServer(t)
+  for (const user of ['stranger', 'nobody'] as const)
+    t.equal(await ask(await connected(t, { kubeconfig: api.kubeconfig({ user }) })), 401)
+})
+
+t.test('a server with another certificate is not trusted', async t => {
+  const api = await startApiServer(t)
+  const kubeconfig = api.kubeconfig({ authority: 'wrong' })
+  await t.rejects(ask(await connected(t, { kubeconfig })), /certificate|signature/)
+})
+
+t.test('with insecure-skip-tls-verify any server is trusted', async t => {
+  const api = await startApiServer(t)
+  const cluster = { server: api.url, 'insecure-skip-tls-verify': true }
+  const file = kubeconfig(t, cluster, { token: api.token })
+  t.equal(await ask(await connected(t, { kubeconfig: file })), 200)
+})
+
+t.test('with tls-server-name the certificate must carry that name', async t => {
+  const api = await startApiServer(t)
+  const ca = Buffer.from(certificate('ca.crt')).toString('base64')
+  const cluster = { server: api.url, 'certificate-authority-data': ca }
+  const named = { ...cluster, 'tls-server-name': 'elsewhere.example' }
+  const file = kubeconfig(t, named, { token: api.token })
+  await t.rejects(ask(await connected(t, { kubeconfig: file })), /elsewhere\.example/)
+})
+
+t.test('paths of a kubeconfig begin where it is', async t => {
+  const api = await startApiServer(t)
+  const cluster = { server: api.url, 'certificate-authority': 'pki/ca.crt' }
+  const user = { 'client-certificate': 'pki/me.crt', 'client-key': 'pki/me.key' }
+  const pki = {
+    'ca.crt': certificate('ca.crt'),
+    'me.crt': certificate('client.crt'),
+    'me.key': certificate('client.key'),
+  }
+  const file = kubeconfig(t, cluster, user, { pki })
+  t.equal(await ask(await connected(t, { kubeconfig: file })), 200)
+})
+
+t.test('requests go through proxy-url', async t => {
+  const api = await startApiServer(t)
+  const tunnels: string[] = []
+  const proxy = createServer()
+  proxy.on('connect', (request, client) => {
+    tunnels.push(request.url ?? '')
+    const upstream = connect(Number(new URL(api.url).port), '127.0.0.1', () => {
+      client.write('HTTP/1.1 200 OK\r\n\r\n')
+      upstream.pipe(client)
+      client.pipe(upstream)
+    })
+    upstream.on('error', () => client.destroy())
+    client.on('error', () => upstream.destroy())
+  })
+  const address = await listen(t, proxy)
+  const ca = Buffer.from(certificate('ca.crt')).toString('base64')
+  const cluster = {
+    server: api.url,
+    'certificate-authority-data': ca,
+    'proxy-url': `http://${address}`,
+  }
+  const client = await connected(t, {
+    kubeconfig: kubeconfig(t, cluster, { token: api.token }),
+  })
+  t.equal(await ask(client), 200)
+  t.strictSame(tunnels, [new URL(api.url).host])
+})
+
+t.test('username and impersonation become headers', async t => {
+  const { url, asked } = await echo(t)
+  const user = { username: 'me', password: 'pw', as: 'you', 'as-groups': ['a', 'b'] }
+  const file = kubeconfig(t, { server: `${url}/prefix/` }, user)
+  t.equal(await ask(await connected(t, { kubeconfig: file })), 200)
+  t.match(asked[0], {
+    url: '/prefix/api/v1/services',
+    headers: {
+      authorization: 'Basic bWU6cHc=',
+      'impersonate-user': 'you',
+      'impersonate-group': 'a, b',
+    },
+  })
+})
+
+t.test('master goes before the server of the kubeconfig', async t => {
+  const api = await startApiServer(t)
+  const file = kubeconfig(
+    t,
+    { server: 'https://192.0.2.1', 'insecure-skip-tls-verify': true },
+    { token: api.token },
+  )
+  const client = await connected(t, { kubeconfig: file, master: new URL(api.url).host })
+  t.equal(await ask(client), 200)
+})
+
+t.test(
+  'master alone is asked without credentials, over plain HTTP if need be',
+  async t => {
+    const { url, asked } = await echo(t)
+    const client = await connected(t, { master: new URL(url).host })
+    t.equal(await ask(client), 200)
+    t.equal(asked[0]?.headers.authorization, undefined)
+  },
+)
+
+t.test('a pod uses its token, and the new one after a 401 or a minute', async t => {
+  const api = await startApiServer(t)
+  const serviceAccountDir = api.serviceAccount()
+  const { hostname, port } = new URL(api.url)
+  const env = { KUBERNETES_SERVICE_HOST: hostname, KUBERNETES_SERVICE_PORT: port }
+  const clock = new FakeClock()
+  const client = await connected(t, {}, { env, serviceAccountDir, clock })
+  t.equal(await ask(client), 200)
+  api.rotateToken()
+  t.equal(await ask(client), 200, 'after a 401')
+  t.equal(client.requests().find(({ code }) => code === '401')?.count, 1)
+  api.rotateToken()
+  clock.advance(60_000)
+  t.equal(await ask(client), 200, 'after a minute')
+  t.equal(client.requests().find(({ code }) => code === '401')?.count, 1)
+})
+
+const plugin = `#!${process.execPath}
+const fs = require('node:fs')
+fs.appendFileSync(__dirname + '/runs', '.')
+if (!process.env.KUBERNETES_EXEC_INFO.includes('ExecCredential')) process.exit(2)
+const token = fs.readFileSync(__dirname + '/token', 'utf8')
+const status = { token, expirationTimestamp: '2100-01-01T00:00:00Z' }
+console.log(JSON.stringify({ apiVersion: 'client.authentication.k8s.io/v1', kind: 'ExecCredential', status }))
+`
+
+t.test('an exec plugin is run beside the kubeconfig, and again after a 401', async t => {
+  const api = await startApiServer(t)
+  const exec = { command: './plugin.cjs', args: ['token'] }
+  const cluster = { server: api.url, 'insecure-skip-tls-verify': true }
+  const files = { 'plugin.cjs': plugin, token: api.token, runs: '' }
+  const file = kubeconfig(t, cluster, { exec }, files)
+  const directory = dirname(file)
+  chmodSync(join(directory, 'plugin.cjs'), 0o755)
+  const client = await connected(t, { kubeconfig: file })
+  t.equal(await ask(client), 200)
+  t.equal(await ask(client), 200)
+  writeFileSync(join(directory, 'token'), api.rotateToken())
+  t.equal(await ask(client), 200)
+  t.equal(client.requests().find(({ code }) => code === '401')?.count, 1)
+  t.equal(readFileSync(join(directory, 'runs'), 'utf8'), '..')
+})
+
+t.test('an exec plugin that fails is an error of the request', async t => {
+  const cluster = { server: 'https://127.0.0.1:1' }
+  const file = kubeconfig(t, cluster, { exec: { command: './missing' } })
+  const client = await connected(t, { kubeconfig: file })
+  await t.rejects(ask(client), /users\["u"\]\.user\.exec: .*ENOENT/)
+})
+
+t.test('connections are kept', async t => {
+  const api = await startApiServer(t)
+  const client = await connected(t, { kubeconfig: api.kubeconfig() })
+  for (let i = 0; i < 5; i++) t.equal(await ask(client), 200)
+  t.equal(api.connections, 1)
+})
+
+const wrong: [string, Json | string, RegExp][] = [
+  ['is not YAML', 'a: [', /kubeconfig .*: is not YAML/],
+  ['is empty', '', /is not a kubeconfig; it needs current-context/],
+  [
+    'has no current context',
+    { contexts: [{ name: 'a' }, { name: 'b' }] },
+    /current-context is missing; name one of the contexts \(a, b\)/,
+  ],
+  [
+    'has a current context that is none',
+    { 'current-context': 'c', contexts: [{ name: 'a' }] },
+    /current-context "c" is not among the contexts \(a\)/,
+  ],
+  [
+    'names an unknown cluster',
+    { 'current-context': 'a', contexts: [{ name: 'a', context: { cluster: 'c' } }] },
+    /contexts\["a"\]\.context\.cluster "c" is not among the clusters \(there are none\)/,
+  ],
+  [
+    'names an unknown user',
+    {
+      'current-context': 'a',
+      contexts: [{ name: 'a', context: { cluster: 'c', user: 'u' } }],
+      clusters: [{ name: 'c', cluster: { server: 'https://[::1]' } }],
+    },
+    /contexts\["a"\]\.context\.user "u" is not among the users/,
+  ],
+]
+for (const [what, config, message] of wrong)
+  t.test(`a kubeconfig that ${what} is refused`, async t => {
+    const text = typeof config === 'string' ? config : JSON.stringify(config)
+    const file = join(t.testdir({ config: text }), 'config')
+    await t.rejects(connectToCluster(access({ kubeconfig: file })), SourceError)
+    await t.rejects(connectToCluster(access({ kubeconfig: file })), { message })
+  })
+
+const wrongParts: [string, Json, Json, RegExp][] = [
+  ['no server', {}, {}, /clusters\["c"\]\.cluster\.server is missing; give the URL/],
+  ['a server that is none', { server: 'ftp://x' }, {}, /"ftp:\/\/x" is not a server/],
+  [
+    'a CA and no wish for one',
+    { server: 'x', 'certificate-authority': 'a', 'insecure-skip-tls-verify': true },
+    {},
+    /give one of them/,
+  ],
+  [
+    'a CA that is missing',
+    { server: 'x', 'certificate-authority': 'a' },
+    {},
+    /no such file/,
+  ],
+  [
+    'a token file that is missing',
+    { server: 'x' },
+    { tokenFile: 'a' },
+    /tokenFile: .*no such/,
+  ],
+  [
+    'a token that is a number',
+    { server: 'x' },
+    { token: 1 },
+    /user\.token: number is given/,
+  ],
+]
+for (const [what, cluster, user, message] of wrongParts)
+  t.test(`a kubeconfig with ${what} is refused`, async t => {
+    const file = kubeconfig(t, cluster, user)
+    await t.rejects(connectToCluster(access({ kubeconfig: file })), {
+      name: 'SourceError',
+      message,
+    })
+  })
+
+t.test('without a kubeconfig, a master and a pod there is no server', async t => {
+  const missing = connectToCluster(access({ kubeconfig: '/nowhere/config' }))
+  await t.rejects(missing, /there is no such file; give --kubeconfig/)
+  const nowhere = connectToCluster(access({}), { env: {} })
+  await t.rejects(nowhere, /give --kubeconfig or --master, or run in a pod/)
+  const env = { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '443' }
+  const pod = connectToCluster(access({}), { env, serviceAccountDir: '/nowhere' })
+  await t.rejects(pod, /service account: cannot read \/nowhere\/token: no such file/)
+})
