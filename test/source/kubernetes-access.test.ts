@@ -49,16 +49,17 @@ const ask = async (client: ApiClient): Promise<number> => {
 }
 
 type Json = Record<string, unknown>
+type Files = Exclude<Parameters<Test['testdir']>[0], undefined>
 
 /** A kubeconfig whose cluster and user are as given. */
-const kubeconfig = (t: Test, cluster: Json, user: Json, files: Json = {}): string => {
+const kubeconfig = (t: Test, cluster: Json, user: Json, files: Files = {}): string => {
   const config = {
     clusters: [{ name: 'c', cluster }],
     users: [{ name: 'u', user }],
     contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
     'current-context': 'x',
   }
-  const directory = t.testdir({ ...files, config: JSON.stringify(config) } as never)
+  const directory = t.testdir({ ...files, config: JSON.stringify(config) })
   return join(directory, 'config')
 }
 

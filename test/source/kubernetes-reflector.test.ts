@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import t from 'tap'
 import { decode } from '../../src/source/decode/decode.ts'
 import { Backoff } from '../../src/source/kubernetes/backoff.ts'
@@ -133,6 +133,9 @@ const held = (api: ApiServer): Map<string, unknown> =>
       .map(change => [nameOf(change), change.object]),
   )
 
+const textOf = (objects: ReadonlyMap<string, unknown>): string =>
+  JSON.stringify([...objects].toSorted(([a], [b]) => (a < b ? -1 : 1)))
+
 const disturbances: Disturbance[] = [
   'close',
   'truncate',
@@ -207,12 +210,13 @@ t.test('whatever happens, at quiet the world is what the server holds', async t 
           clock.advance(300)
         }
     }
-    const same = () => {
-      const now = JSON.stringify([...held(api)].toSorted())
-      return now === JSON.stringify([...world.objects].toSorted())
-    }
+    const same = () => textOf(held(api)) === textOf(world.objects)
     try {
       await clock.pump('the world of the server', same, 200)
+    } catch (error) {
+      throw new Error(
+        `${String(error)}\n${world.log.join('\n')}\n${JSON.stringify(source.collections())}`,
+      )
     } finally {
       await source.close()
       api.close()
@@ -225,7 +229,7 @@ t.test('whatever happens, at quiet the world is what the server holds', async t 
       fc.array(step, { minLength: 5, maxLength: 40 }),
       run,
     ),
-    { numRuns: Number(process.env['KUBERNETES_MODEL_RUNS'] ?? 15) },
+    { numRuns: Number(process.env['KUBERNETES_MODEL_RUNS'] ?? 15), endOnFailure: true },
   )
   t.pass()
 })

@@ -21,24 +21,28 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null
 }
 
-/** A running Usher. */
-export interface Usher {
+/** An Usher that was started, whether it serves or not. */
+export interface LaunchedUsher {
   /** Its log so far. */
   readonly records: readonly LogRecord[]
-  /** `host:port` of its two servers. */
-  readonly metrics: string
-  readonly healthz: string
   /** The first record with this message and these fields, waited for. */
   readonly logged: (msg: string | RegExp, fields?: object) => Promise<LogRecord>
-  readonly status: () => Promise<StatusDocument>
-  /** Of the ServicePort `default/NAME`. */
-  readonly servicePort: (name: string) => Promise<ServicePortStatus>
   readonly send: (signal: NodeJS.Signals) => void
   readonly exit: Promise<Exit>
 }
 
-/** Starts a command that serves, and waits until it does; killed when the test ends. */
-export const startUsher = async (t: Test, ...args: string[]): Promise<Usher> => {
+/** One that serves. */
+export interface Usher extends LaunchedUsher {
+  /** `host:port` of its two servers. */
+  readonly metrics: string
+  readonly healthz: string
+  readonly status: () => Promise<StatusDocument>
+  /** Of the ServicePort `default/NAME`. */
+  readonly servicePort: (name: string) => Promise<ServicePortStatus>
+}
+
+/** Starts a command that serves; killed when the test ends. */
+export const launchUsher = (t: Test, ...args: string[]): LaunchedUsher => {
   const child = spawnUsher([
     ...args,
     `--metrics-bind-address=${testHost}:0`,
@@ -69,15 +73,20 @@ export const startUsher = async (t: Test, ...args: string[]): Promise<Usher> => 
     if (record === undefined) throw new Error(`never said ${msg}: ${await died}`)
     return record
   }
-  const serving = await logged('serving')
+  return { records, logged, send: signal => void child.kill(signal), exit }
+}
+
+/** Starts a command that serves, and waits until it does. */
+export const startUsher = async (t: Test, ...args: string[]): Promise<Usher> => {
+  const launched = launchUsher(t, ...args)
+  const serving = await launched.logged('serving')
   const metrics = String(serving['metrics'])
   const status = async (): Promise<StatusDocument> =>
     JSON.parse((await get(metrics, '/status')).body) as StatusDocument
   return {
-    records,
+    ...launched,
     metrics,
     healthz: String(serving['healthz']),
-    logged,
     status,
     servicePort: async name => {
       const all = (await status()).servicePorts
@@ -85,8 +94,6 @@ export const startUsher = async (t: Test, ...args: string[]): Promise<Usher> => 
       if (found === undefined) throw new Error(`no ServicePort ${name}`)
       return found
     },
-    send: signal => void child.kill(signal),
-    exit,
   }
 }
 

@@ -159,6 +159,9 @@ export const watchTests = (t: Test): void => {
     const newest = server.apply(service('b'))
     const client = apiClient(t, server)
     const before = await client.watch(`${path}&resourceVersion=${newest}`)
+    // By clients of their own, as here: the connections they keep are going to be reset.
+    const both = await apiClient(t, server).get('/api/v1/services')
+    t.equal(both.body.items?.length, 2)
     server.restore(backup)
     await until('the watch is cut', () => before.ended() === 'cut')
     t.equal(server.version, old)
@@ -169,6 +172,8 @@ export const watchTests = (t: Test): void => {
     const future = `${path}&allowWatchBookmarks=true&resourceVersion=${newest}`
     const silent = await client.watch(future)
     server.apply(service('c'))
+    const again = await apiClient(t, server).get('/api/v1/services')
+    t.match(again.body.items, [{}, { metadata: { name: 'c' } }], 'not b of that version')
     server.apply(service('d'))
     t.same(await told(silent, 1), ['ADDED d'], 'c is lost on such a client')
     server.restore(backup)
