@@ -5,8 +5,8 @@ import type { Vip } from './snapshot.ts'
 /**
  * Who may use the load-balancer IPs of one family: `ranges` are a Service's
  * loadBalancerSourceRanges of both. Undefined: everybody, as where there are none or one
- * is the whole family. Where all are of the other family it is nobody; kube-proxy lets
- * everybody in then.
+ * is the whole family. Where all are of the other family, and not the whole of it, it is
+ * nobody; kube-proxy lets everybody in then.
  *
  * When this node may use them, so may a load-balancer IP itself: a packet that the node
  * sends to an address of its own carries it as its source too (kube-proxy's KUBE-FW).
@@ -18,10 +18,11 @@ export const sourceRangesOf = (
   ownAddresses: readonly string[],
 ): readonly string[] | undefined => {
   if (ranges === undefined) return undefined
-  const cidrs = ranges
-    .flatMap(text => parseCidr(text) ?? [])
-    .filter(cidr => cidr.family === family)
-  if (cidrs.some(({ prefixLength }) => prefixLength === 0)) return undefined
+  const all = ranges.flatMap(text => parseCidr(text) ?? [])
+  const cidrs = all.filter(cidr => cidr.family === family)
+  // `0.0.0.0/0` alone, on a dual-stack Service, was not written to shut IPv6 out.
+  const deciding = cidrs.length > 0 ? cidrs : all
+  if (deciding.some(({ prefixLength }) => prefixLength === 0)) return undefined
   const texts = cidrs.map(({ text }) => text)
   const ownIsIn = ownAddresses.some(own => cidrs.some(cidr => cidrContains(cidr, own)))
   if (!ownIsIn) return texts

@@ -116,6 +116,13 @@ t.test('as listeners change', async t => {
     t.strictSame(await left(cut, b, moved), [[['127.1.1.1:80'], ['192.0.2.1:80']], []])
   })
 
+  t.test('a ring that is open again because an address went is left alone', async t => {
+    const cut = cutter()
+    await cut.cut([a, b])
+    const away = listener('b', '127.1.1.9:80', '127.1.1.1:80')
+    t.strictSame(await left(cut, a, away), [[['127.1.1.2:80'], ['127.1.1.1:80']], []])
+  })
+
   t.test('what did not change is the same object, cut or not', async t => {
     const cut = cutter()
     const c = listener('c', '127.1.1.3:80', '192.0.2.1:80')

@@ -4,8 +4,10 @@ import { connect, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { FdBudget } from '../../../src/relay/fd-budget.ts'
+import { bindKey } from '../../../src/relay/counters.ts'
 import { acceptGate } from '../../../src/relay/portable/accept-gate.ts'
 import { BindSet, type Listening } from '../../../src/relay/portable/bind-set.ts'
+import { Handover } from '../../../src/relay/portable/handover.ts'
 import type { Bind, BindState } from '../../../src/relay/relay.ts'
 import { onLinux, portOf, withIpv6 } from '../../support/connection.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
@@ -74,6 +76,51 @@ export const listeningTests = (t: Test): void => {
       await once(server, 'close')
       const [error] = (await once(client, 'error')) as [NodeJS.ErrnoException]
       t.equal(error.code, 'ECONNRESET')
+    })
+  })
+
+  t.test('Handover', async t => {
+    const offered = async (t: Test, wanted: boolean) => {
+      const server = createServer().listen(0, testHost)
+      await once(server, 'listening')
+      const bind = { address: testHost, port: portOf(server) }
+      const handover = new Handover()
+      t.teardown(() => handover.end())
+      handover.begin(new Set(wanted ? [bindKey(bind)] : []))
+      handover.offer(bind, server)
+      const client = connect(bind.port, bind.address)
+      t.teardown(() => client.destroy())
+      const [error] = await Promise.race([
+        once(client, 'connect'),
+        once(client, 'error') as Promise<[NodeJS.ErrnoException]>,
+      ]).catch((failure: unknown) => [failure])
+      return { server, bind, handover, client, error: error as unknown }
+    }
+
+    t.test('keeps a server for its taker, with the clients that came', async t => {
+      const { server, bind, handover, client } = await offered(t, true)
+      await sleep(20)
+      const passed = handover.take(bind)
+      t.equal(passed?.server, server)
+      t.teardown(() => server.close())
+      server.on('connection', socket => socket.end('hello'))
+      passed?.adopt()
+      t.equal(String(await once(client, 'data')), 'hello')
+      t.equal(handover.take(bind), undefined, 'to one alone')
+    })
+
+    t.test('closes what nobody took, and resets who came', async t => {
+      const { server, handover, client } = await offered(t, true)
+      await sleep(20)
+      handover.end()
+      const [error] = (await once(client, 'error')) as [NodeJS.ErrnoException]
+      t.equal(error.code, 'ECONNRESET')
+      t.equal(server.listening, false)
+    })
+
+    t.test('closes at once what nobody wants', async t => {
+      const { error } = await offered(t, false)
+      t.match(error, { code: 'ECONNREFUSED' })
     })
   })
 

@@ -159,7 +159,7 @@ export const watchTests = (t: Test): void => {
     const newest = server.apply(service('b'))
     const client = apiClient(t, server)
     const before = await client.watch(`${path}&resourceVersion=${newest}`)
-    // By clients of their own, as here: the connections they keep are going to be reset.
+    // By clients of their own, since the connections they keep are going to be reset.
     const both = await apiClient(t, server).get('/api/v1/services')
     t.equal(both.body.items?.length, 2)
     server.restore(backup)
