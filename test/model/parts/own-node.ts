@@ -196,6 +196,12 @@ export const ownNodeTests = (t: Test): void => {
       [],
       [['192.0.2.0/24'], []],
     ],
+    [
+      'the whole of one family, and nothing of the other, lets everybody in',
+      ['0.0.0.0/0'],
+      [],
+      [undefined, undefined],
+    ],
     ['ranges of which none was sound let nobody in', [], [], [[], []]],
     [
       'a range of a whole family lets all of that family in',

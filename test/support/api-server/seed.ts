@@ -11,7 +11,7 @@ const nodes = 100
 const zones = ['zone-a', 'zone-b', 'zone-c']
 
 /** The name of the n-th Service, counted from 0. */
-export const seedName = (n: number): string => `service-${String(n).padStart(5, '0')}`
+const seedName = (n: number): string => `service-${String(n).padStart(5, '0')}`
 
 /** The Services and slices of a big cluster; slice n belongs to Service n. */
 export const seedObjects = function* (options: SeedOptions): Generator<KubeObject> {
