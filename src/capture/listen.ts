@@ -39,6 +39,8 @@ class ListenCapture implements Capture {
   readonly #placements = new KeyedList<ServicePort, Placement>(listenerId)
   /** Of the answers of LocalAddresses that the placements rest on. */
   #era = 0
+  /** Whether some VIP got no proxy port, as far as is known. */
+  #short = false
 
   constructor(deps: ListenCaptureDeps) {
     this.#deps = deps
@@ -58,21 +60,24 @@ class ListenCapture implements Capture {
     const local =
       mode === 'none' ? new Set<string>() : await localOnes(localAddresses, suspects)
     const host: Host = { local, ofInterfaces: oncePerFamily(ofInterfaces) }
-    const placements = await this.#placements.update(
-      servicePorts,
-      async (servicePort, before) => {
-        const placement = await placeOne(this.#deps, host, servicePort)
-        return before && samePlacement(before, placement) ? before : placement
-      },
-      {
-        all,
-        gone: id => {
-          for (const group of vipGroupNames) proxyPorts.release(proxyPortId(id, group))
-        },
-      },
-    )
+    const make = async (servicePort: ServicePort, before: Placement | undefined) => {
+      const placement = await placeOne(this.#deps, host, servicePort)
+      if (mode !== 'local' && placement.vips.some(isNotCaptured)) this.#short = true
+      return before && samePlacement(before, placement) ? before : placement
+    }
+    let released = false
+    const gone = (id: string): void => {
+      released = true
+      for (const group of vipGroupNames) proxyPorts.release(proxyPortId(id, group))
+    }
+    const wasShort = this.#short
+    if (all) this.#short = false
+    const placements = await this.#placements.update(servicePorts, make, { all, gone })
     this.#era = era
-    return placements
+    if (all || !wasShort || !released) return placements
+    // Somebody else's port may do for those who got none: all are looked at once more.
+    this.#era = 0
+    return this.place(servicePorts)
   }
 }
 
@@ -111,6 +116,8 @@ const placeOne = async (
   }
   return { servicePort, listenerId: id, vips }
 }
+
+const isNotCaptured = ({ capture }: VipPlacement): boolean => capture === 'not captured'
 
 const samePlacement = (a: Placement, b: Placement): boolean =>
   a.servicePort === b.servicePort && isDeepStrictEqual(a.vips, b.vips)

@@ -18,6 +18,14 @@ export type TryPort = (
   port: number,
 ) => Promise<number | undefined>
 
+const triesWithoutRange = 16
+
+/**
+ * Where the system chooses from (ip(7), ip_local_port_range). Linux tries but a quarter of
+ * it first, and so offers the same 7000 ports for as long as nobody listens on them.
+ */
+const ephemeral: PortRange = { first: 32_768, last: 60_999 }
+
 /**
  * Hands out proxy ports: from a range, or of the system's choice. A ServicePort keeps its
  * port for as long as the process lives, even while it is away; only when the range has
@@ -88,9 +96,12 @@ export class ProxyPorts {
 
   /** The whole range from a random place on; without a range, the system's choice. */
   *#candidates(): Iterable<number> {
-    const triesWithoutRange = 16
     if (this.#range === undefined) {
       yield* Array<number>(triesWithoutRange).fill(0)
+      for (let i = 0; i < triesWithoutRange; i += 1) {
+        const size = ephemeral.last - ephemeral.first + 1
+        yield ephemeral.first + Math.floor(this.#random() * size)
+      }
       return
     }
     const { first, last } = this.#range

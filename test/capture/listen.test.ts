@@ -343,6 +343,13 @@ t.test('proxy ports', async t => {
     t.strictSame(await portsFor(ports(2), a, b, c, d), [100, 101, none, none])
   })
 
+  t.test('go to those who had none as soon as somebody is gone', async t => {
+    const with_ = ports(2)
+    t.strictSame(await portsFor(with_, a, b, c), [100, 101, none])
+    t.strictSame(await portsFor(with_, a, b, c), [100, 101, none])
+    t.strictSame(await portsFor(with_, b, c), [101, 100])
+  })
+
   t.test('of those present are never given away', async t => {
     const with_ = ports(2)
     await portsFor(with_, a, b)

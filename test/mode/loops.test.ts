@@ -119,7 +119,7 @@ t.test('as listeners change', async t => {
   t.test('a ring that is open again because an address went is left alone', async t => {
     const cut = cutter()
     await cut.cut([a, b])
-    const away = listener('b', '127.1.1.9:80', '127.1.1.1:80')
+    const away = listener('b', '127.1.1.9:81', '127.1.1.1:80')
     t.strictSame(await left(cut, a, away), [[['127.1.1.2:80'], ['127.1.1.1:80']], []])
   })
 

@@ -49,7 +49,9 @@ const ask = async (client: ApiClient): Promise<number> => {
 }
 
 type Json = Record<string, unknown>
-type Files = Exclude<Parameters<Test['testdir']>[0], undefined>
+interface Files {
+  [name: string]: string | Files
+}
 
 /** A kubeconfig whose cluster and user are as given. */
 const kubeconfig = (t: Test, cluster: Json, user: Json, files: Files = {}): string => {
@@ -101,8 +103,8 @@ t.test('a stranger is refused, and nobody is', async t => {
 
 t.test('a server with another certificate is not trusted', async t => {
   const api = await startApiServer(t)
-  const kubeconfig = api.kubeconfig({ authority: 'wrong' })
-  await t.rejects(ask(await connected(t, { kubeconfig })), /certificate|signature/)
+  const file = api.kubeconfig({ authority: 'wrong' })
+  await t.rejects(ask(await connected(t, { kubeconfig: file })), /certificate|signature/)
 })
 
 t.test('with insecure-skip-tls-verify any server is trusted', async t => {

@@ -46,6 +46,15 @@ export class ObjectStore {
     return this.#objects.size
   }
 
+  /** The object that changed last. */
+  newest(): StoredObject | undefined {
+    let newest: StoredObject | undefined
+    for (const object of this.#objects.values())
+      if (newest === undefined || isOlder(newest.resourceVersion, object.resourceVersion))
+        newest = object
+    return newest
+  }
+
   problems(): Problem[] {
     return [...this.#problems.values()].flat()
   }

@@ -2,15 +2,16 @@ import type { Clock } from '../../util/clock.ts'
 import { ApiError } from './api-error.ts'
 import { Backoff } from './backoff.ts'
 import type { Collection } from './collection.ts'
-import { openWatch, readPage, type Requests } from './collection-requests.ts'
+import { openWatch, readPage, type Page, type Requests } from './collection-requests.ts'
 import { LossNotice } from './loss-notice.ts'
 import { ObjectStore } from './object-store.ts'
 import type { KubernetesObserver } from './observer.ts'
 import { SilenceError } from './read-body.ts'
+import { brokenHistory, type ReadPage } from './same-history.ts'
 import { defaultTiming, type Timing } from './timing.ts'
 import { wait } from './wait.ts'
 import { WatchReader } from './watch-reader.ts'
-import { fallsBehind, isRelist, Relist, wordsOf } from './why.ts'
+import { isRelist, Relist, wordsOf } from './why.ts'
 
 export interface ReflectorOptions {
   readonly requests: Requests
@@ -149,15 +150,14 @@ export class Reflector {
     await this.#watch(signal)
   }
 
-  /**
-   * After a connection was lost the server may have come back from a backup, or be another
-   * one. A watch from a resourceVersion that is yet to come would stand and say nothing,
-   * so it is asked where it is first.
-   */
+  /** After a connection was lost it may be another server that answers. */
   async #probe(signal: AbortSignal): Promise<void> {
-    const page = await this.#page({ limit: '1' }, () => {}, signal)
+    const readPage: ReadPage = (collection, query, item) =>
+      this.#page(collection, query, item, signal)
+    const { store } = this.#options
+    const version = this.#resourceVersion
+    const why = await brokenHistory(readPage, store, this.#collection, version)
     this.#doubtful = false
-    const why = fallsBehind(page.resourceVersion, this.#resourceVersion)
     if (why !== '') this.#mustList(why)
   }
 
@@ -167,19 +167,19 @@ export class Reflector {
     const collection = this.#collection
     const gathered = new ObjectStore()
     const item = (raw: unknown) => void gathered.upsert(raw, collection)
-    let page = await this.#page({}, item, signal)
+    let page = await this.#page(collection, {}, item, signal)
     while (page.continue !== '')
-      page = await this.#page({ continue: page.continue }, item, signal)
+      page = await this.#page(collection, { continue: page.continue }, item, signal)
     await this.#replace(gathered, page.resourceVersion, signal)
   }
 
   #page(
+    collection: Collection,
     query: Readonly<Record<string, string>>,
     item: (item: unknown) => void,
     signal: AbortSignal,
-  ) {
+  ): Promise<Page> {
     const { requests, clock } = this.#options
-    const collection = this.#collection
     const heard = () => this.#heard()
     return readPage({ requests, collection, query, clock, signal, item, heard })
   }

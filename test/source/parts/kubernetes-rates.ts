@@ -69,7 +69,7 @@ t.test(
   async t => {
     const { api, clock, world, sync } = await fixture(t, { bookmarkEveryMs: 20 })
     await sync()
-    const lost = () => world.log.filter(line => /^lost services/.test(line)).length
+    const lost = () => world.log.filter(line => line.startsWith('lost services')).length
     for (let i = 1; i <= 6; i++) {
       await until('the watch', () => api.watching.includes('services'))
       api.disturb('rst', 'services')

@@ -1,0 +1,50 @@
+import { createSocket } from 'node:dgram'
+import { connect } from 'node:net'
+import type { Protocol } from '../../src/model/service.ts'
+
+/** What clients dial. */
+export interface Door {
+  readonly protocol: Protocol
+  readonly address: string
+  readonly port: number
+}
+
+/** How long an answer is waited for, in milliseconds. */
+const tcpMs = 5000
+/** Nothing is lost on the loopback: silence means that nobody answers. */
+const udpMs = 2000
+
+/** What a new client gets: the name of a backend, an errno, `closed` or `silence`. */
+export const dial = (door: Door): Promise<string> =>
+  door.protocol === 'TCP' ? dialTcp(door) : dialUdp(door)
+
+const dialTcp = ({ address, port }: Door): Promise<string> =>
+  new Promise(resolve => {
+    const socket = connect(port, address)
+    let heard = ''
+    const end = (answer: string): void => {
+      resolve(answer)
+      socket.destroy()
+    }
+    socket.setTimeout(tcpMs, () => end('silence'))
+    socket.on('data', data => (heard += data.toString()))
+    socket.on('end', () => end(heard || 'closed'))
+    socket.on('error', (error: NodeJS.ErrnoException) => end(error.code ?? error.message))
+  })
+
+const dialUdp = ({ address, port }: Door): Promise<string> =>
+  new Promise(resolve => {
+    const socket = createSocket('udp4')
+    const timer = setTimeout(() => end('silence'), udpMs)
+    let over = false
+    const end = (answer: string): void => {
+      if (over) return
+      over = true
+      clearTimeout(timer)
+      resolve(answer)
+      socket.close()
+    }
+    socket.on('message', message => end(message.toString()))
+    socket.on('error', (error: NodeJS.ErrnoException) => end(error.code ?? error.message))
+    socket.connect(port, address, () => socket.send('who are you?'))
+  })
