@@ -1,5 +1,6 @@
 import type { Capture, Placement } from '../capture/capture.ts'
-import type { Endpoint, Problem, Snapshot } from '../model/snapshot.ts'
+import type { Endpoint, Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
+import { SortedMap } from '../model/sorted-map.ts'
 import type { Relay, RelayEndpoint, RelayListener } from '../relay/relay.ts'
 import { joinHostPort } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
@@ -39,7 +40,7 @@ export class UserspaceMode {
    * changed, by `===` of ServicePorts; calls don't overlap.
    */
   async sync(snapshots: readonly Snapshot[]): Promise<void> {
-    const servicePorts = snapshots.flatMap(({ servicePorts: all }) => [...all.values()])
+    const servicePorts = servicePortsOf(snapshots)
     this.#placements = await this.#capture.place(servicePorts)
     const wanted = await this.#listeners.update(this.#placements, listenerOf)
     const { listeners, loops } = await this.#loops.cut(wanted)
@@ -47,6 +48,16 @@ export class UserspaceMode {
     await this.#relay.apply(listeners)
   }
 }
+
+/** Of all families. Most clusters have one, and then nothing is copied. */
+const servicePortsOf = (snapshots: readonly Snapshot[]): readonly ServicePort[] => {
+  const lists = snapshots.map(({ servicePorts }) => listOf(servicePorts))
+  const [only, ...more] = lists.filter(({ length }) => length > 0)
+  return more.length === 0 ? (only ?? []) : ([] as ServicePort[]).concat(...lists)
+}
+
+const listOf = (all: ReadonlyMap<string, ServicePort>): readonly ServicePort[] =>
+  all instanceof SortedMap ? all.list : [...all.values()]
 
 const listenerOf = (placement: Placement): RelayListener => ({
   id: placement.listenerId,

@@ -33,6 +33,11 @@ export class SortedMap<V> implements ReadonlyMap<string, V> {
     return this.#keys.values()
   }
 
+  /** The values in the order of their keys; not a copy. */
+  get list(): readonly V[] {
+    return this.#values
+  }
+
   values(): ArrayIterator<V> {
     return this.#values.values()
   }

@@ -2,6 +2,7 @@ import type { Placement, VipPlacement } from '../capture/capture.ts'
 import type { Problem } from '../model/snapshot.ts'
 import type { Bind } from '../relay/relay.ts'
 import { joinHostPort } from '../util/ip.ts'
+import { listDiff } from '../util/list-diff.ts'
 import type { Log, LogFields } from './log.ts'
 
 /** With more news than this in one sync there is one line with counts, the rest at debug. */
@@ -15,20 +16,15 @@ interface News {
   readonly placement: VipPlacement
 }
 
-interface Told {
-  readonly placement: Placement
-  /** By kind and VIP. */
-  readonly said: ReadonlyMap<string, string>
-  /** False while a VIP of it is not told because it fails. */
-  readonly complete: boolean
-}
-
 /** Says which VIP is to be served how, once, and again when that changes. */
 export class PlacementLog {
   readonly #log: Log
   readonly #isFailing: (servicePort: string, bind: Bind) => boolean
-  /** By listener: the placement that was looked at last, and what was said of its VIPs. */
-  readonly #told = new Map<string, Told>()
+  #placements: readonly Placement[] = []
+  /** By listener: what was said of its VIPs, by kind and VIP. */
+  readonly #told = new Map<string, ReadonlyMap<string, string>>()
+  /** Those with a VIP that is not told because it fails. */
+  readonly #incomplete = new Map<string, Placement>()
 
   /** `isFailing`: what cannot be listened on now, of which the log has an error already. */
   constructor(
@@ -41,24 +37,30 @@ export class PlacementLog {
 
   /** Costs what changed: a Placement that is the same object says the same. */
   say(placements: readonly Placement[]): void {
+    const { before, after } = listDiff(this.#placements, placements)
+    this.#placements = placements
+    const looked = new Map(after.map(placement => [placement.listenerId, placement]))
+    for (const { listenerId } of before)
+      if (!looked.has(listenerId)) this.#forget(listenerId)
     const news: News[] = []
-    for (const placement of placements) {
-      const before = this.#told.get(placement.listenerId)
-      if (before?.placement === placement && before.complete) continue
-      this.#told.set(placement.listenerId, this.#look(placement, before, news))
+    const incomplete = [...this.#incomplete.values()]
+    for (const placement of incomplete) {
+      if (!looked.has(placement.listenerId)) this.#look(placement, news)
     }
-    if (this.#told.size > placements.length) this.#forget(placements)
+    for (const placement of after) this.#look(placement, news)
     this.#tell(news)
   }
 
-  #look(placement: Placement, before: Told | undefined, news: News[]): Told {
-    const { name, protocol } = placement.servicePort
+  #look(placement: Placement, news: News[]): void {
+    const { listenerId, servicePort } = placement
+    const { name, protocol } = servicePort
+    const before = this.#told.get(listenerId)
     const said = new Map<string, string>()
-    let complete = true
+    this.#incomplete.delete(listenerId)
     for (const each of placement.vips) {
       // It is news when it works.
       if (each.binds.some(bind => this.#isFailing(name, bind))) {
-        complete = false
+        this.#incomplete.set(listenerId, placement)
         continue
       }
       const { kind, address, port } = each.vip
@@ -66,16 +68,16 @@ export class PlacementLog {
       const key = `${kind} ${vip}`
       const text = describe(each)
       said.set(key, text)
-      if (before?.said.get(key) === text) continue
+      if (before?.get(key) === text) continue
       const fields = { servicePort: name, protocol, kind, vip }
       news.push({ fields, text, placement: each })
     }
-    return { placement, said, complete }
+    this.#told.set(listenerId, said)
   }
 
-  #forget(placements: readonly Placement[]): void {
-    const present = new Set(placements.map(({ listenerId }) => listenerId))
-    for (const id of this.#told.keys()) if (!present.has(id)) this.#told.delete(id)
+  #forget(listenerId: string): void {
+    this.#told.delete(listenerId)
+    this.#incomplete.delete(listenerId)
   }
 
   #tell(news: readonly News[]): void {

@@ -1,4 +1,4 @@
-import { listDiff } from './list-diff.ts'
+import { listDiff, listHunks } from './list-diff.ts'
 import { forEachYielding } from './yielding.ts'
 
 interface Made<In, Out> {
@@ -33,19 +33,39 @@ export class KeyedList<In, Out> {
    */
   async update(
     items: readonly In[],
-    make: (item: In, before: Out | undefined) => Out | Promise<Out>,
+    make: Make<In, Out>,
     { all = false, gone = () => {} }: UpdateOptions = {},
   ): Promise<readonly Out[]> {
-    const { head, tail, before, after } = listDiff(all ? [] : this.#items, items)
-    const wanted = new Set(after.map(this.#keyOf))
-    await forEachYielding(all ? this.#items : before, item => {
+    const hunks = listHunks(all ? [] : this.#items, items)
+    const wanted = new Set(
+      hunks.flatMap(({ after }) => items.slice(...after)).map(this.#keyOf),
+    )
+    const before = all
+      ? this.#items
+      : hunks.flatMap(hunk => this.#items.slice(...hunk.before))
+    await forEachYielding(before, item => {
       const key = this.#keyOf(item)
       if (wanted.has(key)) return
       this.#byKey.delete(key)
       gone(key)
     })
+    const made: Out[][] = []
+    let kept = 0
+    for (const hunk of hunks) {
+      made.push(this.#made.slice(kept, hunk.before[0]))
+      made.push(await this.#make(items.slice(...hunk.after), make, all))
+      kept = hunk.before[1]
+    }
+    // With `all` the one hunk is the whole list.
+    if (!all) made.push(this.#made.slice(kept))
+    this.#items = items
+    this.#made = ([] as Out[]).concat(...made)
+    return this.#made
+  }
+
+  async #make(items: readonly In[], make: Make<In, Out>, all: boolean): Promise<Out[]> {
     const made: Out[] = []
-    await forEachYielding(after, async item => {
+    await forEachYielding(items, async item => {
       const key = this.#keyOf(item)
       const known = this.#byKey.get(key)
       if (!all && known?.from === item) {
@@ -56,12 +76,11 @@ export class KeyedList<In, Out> {
       this.#byKey.set(key, { from: item, made: one })
       made.push(one)
     })
-    const kept = this.#made
-    this.#items = items
-    this.#made = [...kept.slice(0, head), ...made, ...kept.slice(kept.length - tail)]
-    return this.#made
+    return made
   }
 }
+
+type Make<In, Out> = (item: In, before: Out | undefined) => Out | Promise<Out>
 
 interface UpdateOptions {
   /** Makes every item anew, also those that are the same. */

@@ -1,32 +1,76 @@
-/** The parts of two lists that are left without their common beginning and end. */
-export interface Difference<T> {
-  /** How many items the lists have in common at their beginning, and at their end. */
-  readonly head: number
-  readonly tail: number
-  readonly before: readonly T[]
-  readonly after: readonly T[]
+/** A stretch of two lists that is not the same: `[from, to)` in either. */
+export interface Hunk {
+  readonly before: readonly [from: number, to: number]
+  readonly after: readonly [from: number, to: number]
 }
 
+/** How far is looked for items that both lists have again after a difference. */
+const lookAhead = 16
+
 /**
- * Compares item by item (`===`) from both ends: in a list of 10 000 of which one item
- * changed, came or went, that one is found in some 10 us. Of several changes, what lies
- * between the first and the last is given whole.
+ * Where two lists differ, item by item (`===`). Made for lists of thousands in which
+ * single items are replaced, come or go: those 10 000 are walked in some 20 us. What lies
+ * further apart than 16 items is not matched, and counts as different.
  */
-export const listDiff = <T>(before: readonly T[], after: readonly T[]): Difference<T> => {
-  const most = Math.min(before.length, after.length)
-  let head = 0
-  while (head < most && before[head] === after[head]) head += 1
-  let tail = 0
-  while (
-    tail < most - head &&
-    before[before.length - 1 - tail] === after[after.length - 1 - tail]
-  ) {
-    tail += 1
+export const listHunks = <T>(before: readonly T[], after: readonly T[]): Hunk[] => {
+  const hunks: Hunk[] = []
+  let i = 0
+  let j = 0
+  while (i < before.length || j < after.length) {
+    if (i < before.length && j < after.length && before[i] === after[j]) {
+      i += 1
+      j += 1
+      continue
+    }
+    const [from, to] = [i, j]
+    for (;;) {
+      const next = meeting(before, i, after, j)
+      i = Math.min(before.length, i + (next?.skipBefore ?? lookAhead))
+      j = Math.min(after.length, j + (next?.skipAfter ?? lookAhead))
+      if (next !== undefined || (i === before.length && j === after.length)) break
+    }
+    hunks.push({ before: [from, i], after: [to, j] })
   }
-  return {
-    head,
-    tail,
-    before: before.slice(head, before.length - tail),
-    after: after.slice(head, after.length - tail),
+  return hunks
+}
+
+/** The items of either list that lie where the two differ, in order. */
+export const listDiff = <T>(
+  before: readonly T[],
+  after: readonly T[],
+): { readonly before: readonly T[]; readonly after: readonly T[] } => {
+  const [old, now]: [T[], T[]] = [[], []]
+  for (const hunk of listHunks(before, after)) {
+    for (let i = hunk.before[0]; i < hunk.before[1]; i += 1) old.push(before[i] as T)
+    for (let j = hunk.after[0]; j < hunk.after[1]; j += 1) now.push(after[j] as T)
   }
+  return { before: old, after: now }
+}
+
+interface Meeting {
+  readonly skipBefore: number
+  readonly skipAfter: number
+}
+
+/** The nearest place where both lists go on with the same item. */
+const meeting = <T>(
+  before: readonly T[],
+  i: number,
+  after: readonly T[],
+  j: number,
+): Meeting | undefined => {
+  for (let steps = 1; steps <= 2 * lookAhead; steps += 1) {
+    const least = Math.max(0, steps - lookAhead)
+    for (
+      let skipBefore = least;
+      skipBefore <= Math.min(steps, lookAhead);
+      skipBefore += 1
+    ) {
+      const skipAfter = steps - skipBefore
+      const [x, y] = [i + skipBefore, j + skipAfter]
+      if (x < before.length && y < after.length && before[x] === after[y])
+        return { skipBefore, skipAfter }
+    }
+  }
+  return undefined
 }

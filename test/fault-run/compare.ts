@@ -1,11 +1,5 @@
 import type { ServicePortStatus, StatusDocument } from '../../src/observe/status.ts'
-import {
-  isUnsettled,
-  keyOf,
-  type Held,
-  type View,
-  type Wanted,
-} from './oracle.ts'
+import { isUnsettled, keyOf, type Held, type View, type Wanted } from './oracle.ts'
 import { isBroken, labelOf, labels } from './raw.ts'
 
 /** What of `/status` differs from what the server holds, in words; empty when nothing. */

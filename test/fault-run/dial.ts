@@ -14,11 +14,16 @@ const tcpMs = 5000
 /** Nothing is lost on the loopback: silence means that nobody answers. */
 const udpMs = 2000
 
-/** What a new client gets: the name of a backend, an errno, `closed` or `silence`. */
-export const dial = (door: Door): Promise<string> =>
-  door.protocol === 'TCP' ? dialTcp(door) : dialUdp(door)
+/**
+ * What a new client gets: the name of a backend, an errno, `closed` or `silence`, for
+ * which it waits for `patienceMs` milliseconds.
+ */
+export const dial = (door: Door, patienceMs?: number): Promise<string> =>
+  door.protocol === 'TCP'
+    ? dialTcp(door, patienceMs ?? tcpMs)
+    : dialUdp(door, patienceMs ?? udpMs)
 
-const dialTcp = ({ address, port }: Door): Promise<string> =>
+const dialTcp = ({ address, port }: Door, patienceMs: number): Promise<string> =>
   new Promise(resolve => {
     const socket = connect(port, address)
     let heard = ''
@@ -26,16 +31,16 @@ const dialTcp = ({ address, port }: Door): Promise<string> =>
       resolve(answer)
       socket.destroy()
     }
-    socket.setTimeout(tcpMs, () => end('silence'))
+    socket.setTimeout(patienceMs, () => end('silence'))
     socket.on('data', data => (heard += data.toString()))
     socket.on('end', () => end(heard || 'closed'))
     socket.on('error', (error: NodeJS.ErrnoException) => end(error.code ?? error.message))
   })
 
-const dialUdp = ({ address, port }: Door): Promise<string> =>
+const dialUdp = ({ address, port }: Door, patienceMs: number): Promise<string> =>
   new Promise(resolve => {
     const socket = createSocket('udp4')
-    const timer = setTimeout(() => end('silence'), udpMs)
+    const timer = setTimeout(() => end('silence'), patienceMs)
     let over = false
     const end = (answer: string): void => {
       if (over) return

@@ -26,9 +26,8 @@ export class Random {
 
   /** Throws for an empty list. */
   pick<T>(list: readonly T[]): T {
-    const found = list[Math.floor(this.next() * list.length)]
-    if (found === undefined) throw new Error('nothing to pick from')
-    return found
+    if (list.length === 0) throw new Error('nothing to pick from')
+    return list[Math.floor(this.next() * list.length)] as T
   }
 
   /** `count` of them, in a random order. */

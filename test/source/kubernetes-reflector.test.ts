@@ -139,7 +139,6 @@ const textOf = (objects: ReadonlyMap<string, unknown>): string =>
 const disturbances: Disturbance[] = [
   'close',
   'truncate',
-  'fin',
   'rst',
   'garbage',
   'duplicate',
@@ -216,9 +215,8 @@ t.test('whatever happens, at quiet the world is what the server holds', async t 
     try {
       await clock.pump('the world of the server', same, 200)
     } catch (error) {
-      throw new Error(
-        `${String(error)}\n${world.log.join('\n')}\n${JSON.stringify(source.collections())}`,
-      )
+      const story = [...world.log, JSON.stringify(source.collections())]
+      throw new Error(story.join('\n'), { cause: error })
     } finally {
       await source.close()
       api.close()

@@ -1,3 +1,8 @@
-import './parts/kubernetes-state.ts'
-import './parts/kubernetes-faults.ts'
-import './parts/kubernetes-rates.ts'
+import t from 'tap'
+import { survivesFaults } from './parts/kubernetes-faults.ts'
+import { asksSparingly } from './parts/kubernetes-rates.ts'
+import { keepsState } from './parts/kubernetes-state.ts'
+
+keepsState(t)
+survivesFaults(t)
+asksSparingly(t)

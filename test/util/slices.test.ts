@@ -2,35 +2,66 @@ import { setImmediate as turn } from 'node:timers/promises'
 import * as fc from 'fast-check'
 import t from 'tap'
 import { KeyedList } from '../../src/util/keyed-list.ts'
-import { listDiff } from '../../src/util/list-diff.ts'
+import { listDiff, listHunks } from '../../src/util/list-diff.ts'
 import { forEachYielding } from '../../src/util/yielding.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 
-t.test('listDiff', async t => {
-  t.strictSame(listDiff([1, 2, 3, 4], [1, 9, 4]), {
-    head: 1,
-    tail: 1,
-    before: [2, 3],
-    after: [9],
-  })
-  t.strictSame(listDiff([1, 1], [1, 1, 1]), { head: 2, tail: 0, before: [], after: [1] })
+t.test('listHunks', async t => {
+  const many = Array.from({ length: 1000 }, (_, i) => i)
+  const cases: [why: string, after: number[], hunks: number[][]][] = [
+    ['nothing', many, []],
+    ['one replaced', many.with(500, -1), [[500, 501, 500, 501]]],
+    [
+      'two replaced, far apart',
+      many.with(0, -1).with(999, -2),
+      [
+        [0, 1, 0, 1],
+        [999, 1000, 999, 1000],
+      ],
+    ],
+    ['one gone', many.toSpliced(7, 1), [[7, 8, 7, 7]]],
+    ['one more', many.toSpliced(7, 0, -1), [[7, 7, 7, 8]]],
+    ['one at the end', [...many, -1], [[1000, 1000, 1000, 1001]]],
+    [
+      'one gone here, one more there',
+      many.toSpliced(900, 0, -1).toSpliced(7, 1),
+      [
+        [7, 8, 7, 7],
+        [900, 900, 899, 900],
+      ],
+    ],
+    ['all gone', [], [[0, 1000, 0, 0]]],
+  ]
+  for (const [why, after, expected] of cases)
+    t.strictSame(
+      listHunks(many, after).map(hunk => [...hunk.before, ...hunk.after]),
+      expected,
+      why,
+    )
 
-  t.test('head, what differs and tail are the whole of either list', async t => {
-    const list = fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 8 })
+  t.test('between the hunks the lists are the same', async t => {
+    const list = fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 60 })
     fc.assert(
       fc.property(list, list, (a, b) => {
-        const { head, tail, before, after } = listDiff(a, b)
-        const common = a.slice(0, head)
-        const end = a.slice(a.length - tail)
-        const same = (x: number[], y: number[]) => x.join() === y.join()
-        return (
-          same([...common, ...before, ...end], a) &&
-          same([...common, ...after, ...end], b)
-        )
+        let [i, j] = [0, 0]
+        const same = (to: number): boolean => {
+          while (i < to) if (a[i++] !== b[j++]) return false
+          return true
+        }
+        for (const { before, after } of listHunks(a, b)) {
+          if (!same(before[0]) || j !== after[0]) return false
+          ;[i, j] = [before[1], after[1]]
+        }
+        return same(a.length) && j === b.length
       }),
     )
     t.pass()
   })
+})
+
+t.test('listDiff gives what lies in the hunks', async t => {
+  t.strictSame(listDiff([1, 2, 3, 4], [1, 9, 4]), { before: [2, 3], after: [9] })
+  t.strictSame(listDiff([1, 1], [1, 1, 1]), { before: [], after: [1] })
 })
 
 t.test(

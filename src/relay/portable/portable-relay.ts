@@ -37,6 +37,8 @@ export interface PortableRelayDeps {
   readonly isFromNode: (address: string) => boolean
 }
 
+const sweepMs = 10_000
+
 /** The relay on node:net and node:dgram: runs wherever Node runs. */
 export class PortableRelay implements Relay {
   readonly #env: RelayEnv
@@ -48,6 +50,7 @@ export class PortableRelay implements Relay {
   readonly #sticky = new Set<PortListener>()
   /** What the last `apply` was given, undefined when it did not come to its end. */
   #applied: readonly RelayListener[] | undefined = []
+  #sweptAt = -Infinity
   #draining = false
   #drained: (() => void) | undefined
 
@@ -95,7 +98,7 @@ export class PortableRelay implements Relay {
     await this.#forEach(changed, spec => this.#update(spec))
     await this.#forEach(changed, ({ id }) => this.#listeners.get(id)?.listen())
     this.#env.handover.end()
-    await this.#forEach(this.#sticky, listener => listener.sweep())
+    await this.#sweep()
     this.#applied = listeners
   }
 
@@ -123,6 +126,14 @@ export class PortableRelay implements Relay {
     let reset = 0
     for (const listener of this.#listeners.values()) reset += listener.kill()
     return { reset }
+  }
+
+  /** What affinity has expired is forgotten now and then, not at each of 100 changes a second. */
+  async #sweep(): Promise<void> {
+    const now = this.#env.clock.now()
+    if (now - this.#sweptAt < sweepMs) return
+    this.#sweptAt = now
+    await this.#forEach(this.#sticky, listener => listener.sweep())
   }
 
   #differences(listeners: readonly RelayListener[]): Differences {

@@ -150,13 +150,13 @@ export class Reflector {
     await this.#watch(signal)
   }
 
-  /** After a connection was lost it may be another server that answers. */
+  /** After a watch was lost it may be another server that answers. */
   async #probe(signal: AbortSignal): Promise<void> {
-    const readPage: ReadPage = (collection, query, item) =>
+    const read: ReadPage = (collection, query, item) =>
       this.#page(collection, query, item, signal)
     const { store } = this.#options
     const version = this.#resourceVersion
-    const why = await brokenHistory(readPage, store, this.#collection, version)
+    const why = await brokenHistory(read, store, this.#collection, version)
     this.#doubtful = false
     if (why !== '') this.#mustList(why)
   }
@@ -270,8 +270,8 @@ export class Reflector {
     // The API has gone: another server, or an older version of it.
     else if (error instanceof ApiError && error.status === 404)
       this.#mustList(error.message)
-    // A word from the server says that it is there; a lost connection says nothing.
-    else if (!(error instanceof ApiError)) this.#doubtful = true
+    // Also after a word from the server: one that refuses may be about to be replaced.
+    else this.#doubtful = true
     this.#error = `cannot ${this.#doing} ${this.#collection.resource}: ${wordsOf(error)}`
     this.#notice.lost(this.#error, this.#lastWordAt, once)
   }

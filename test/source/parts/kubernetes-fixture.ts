@@ -1,3 +1,5 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { Change } from '../../../src/model/service.ts'
@@ -98,6 +100,7 @@ export const fixture = async (
   server: ApiServerOptions = {},
   { pumpedAnswers = false, ...options }: FixtureOptions = {},
 ): Promise<Fixture> => {
+  closeAllTheSame(t)
   const api = await startApiServer(t, server)
   const world = new World()
   const clock = new PumpedClock()
@@ -120,4 +123,24 @@ export const fixture = async (
     await started
   }
   return { api, world, clock, client, source, sync }
+}
+
+/**
+ * A socket that is reset while it is being shut down fails to close: libuv refuses (EINVAL),
+ * and Node forgets the handle. The server would then think for ever that it is there.
+ */
+const closeAllTheSame = (t: Test): void => {
+  const onSocket = (message: unknown) => {
+    const { socket } = message as { socket: Socket & { _handle: Handle } }
+    const { _handle: handle } = socket
+    socket.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.syscall === 'reset') handle.close(() => socket.emit('close', true))
+    })
+  }
+  subscribe('net.server.socket', onSocket)
+  t.teardown(() => unsubscribe('net.server.socket', onSocket))
+}
+
+interface Handle {
+  close(closed: () => void): void
 }

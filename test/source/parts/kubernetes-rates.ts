@@ -1,89 +1,95 @@
-import t from 'tap'
+import type { Test } from 'tap'
 import type { Fault } from '../../support/api-server/faults.ts'
 import { until } from '../../support/until.ts'
 import { fixture } from './kubernetes-fixture.ts'
 
-const resources = ['services']
+export const asksSparingly = (t: Test): void => {
+  const resources = ['services']
 
-const storms: [string, Fault][] = [
-  ['ends each watch at once', { kind: 'close' }],
-  ['says 410 to each watch', { kind: 'status', code: 410 }],
-  ['fails with 500', { kind: 'status', code: 500 }],
-  ['breaks each watch', { kind: 'garbage' }],
-]
-for (const [what, fault] of storms)
-  t.test(`a server that ${what} is asked less and less`, async t => {
-    const { api, clock, sync } = await fixture(
-      t,
-      {
-        streamingLists: 'refused',
-      },
-      { timing: { silenceMs: Infinity } },
-    )
-    await sync()
-    api.requests.clear()
-    api.faults.add(fault, { resources, verbs: ['watch'] })
-    api.disturb('close', 'services')
-    await clock.pump('ten minutes', () => clock.now() > 600_000, 500)
-    const asked = api.requests.of('services', 'watch').length
-    // 0.8 s doubling to 15 s, half as much again (random is 0.5): about 30 in ten minutes.
-    t.ok(asked >= 15 && asked <= 40, `${asked} watches`)
-    const lists = api.requests.of('services', 'list').length
-    t.ok(lists <= asked + 1, `${lists} lists`)
-  })
-
-t.test('Retry-After is waited for', async t => {
-  const { api, clock, world, sync } = await fixture(t)
-  await sync()
-  api.faults.add(
-    { kind: 'status', code: 429, retryAfterSeconds: 120 },
-    { resources, verbs: ['watch'], times: 1 },
-  )
-  api.disturb('close', 'services')
-  await clock.pump('the refusal', () => world.logged(/^lost services: .* 429 /))
-  api.requests.clear()
-  await clock.pump('119 s', () => clock.now() > 118_000, 500)
-  t.equal(api.requests.of('services').length, 0)
-  await clock.pump('the next', () => api.requests.of('services').length > 0, 500)
-  t.ok(clock.now() >= 120_000)
-})
-
-for (const code of [401, 403])
-  t.test(`${code} is said and asked again slowly`, async t => {
-    const { api, clock, world, source } = await fixture(t)
-    const remove = api.faults.add({ kind: 'status', code }, { resources })
-    void source.start(world.sink)
-    const why = new RegExp(`^lost services: cannot list services: ${code} `)
-    await until('the refusal', () => world.logged(why))
-    await clock.pump('a minute', () => clock.now() > 60_000, 250)
-    const asked = api.requests.of('services').length
-    t.ok(asked >= 3 && asked <= 6, `${asked} requests`)
-    t.ok(world.log.filter(line => why.test(line)).length <= 2)
-    remove()
-    await clock.pump('the source to sync', () => world.synced === 1, 250)
-    t.equal(source.status().error, '')
-  })
-
-t.test(
-  'after a healthy minute a watch that is lost is renewed within two seconds',
-  async t => {
-    const { api, clock, world, sync } = await fixture(t, { bookmarkEveryMs: 20 })
-    await sync()
-    const lost = () => world.log.filter(line => line.startsWith('lost services')).length
-    for (let i = 1; i <= 6; i++) {
-      await until('the watch', () => api.watching.includes('services'))
-      api.disturb('rst', 'services')
-      await clock.pump(
-        'the loss',
-        () => lost() === i || !api.watching.includes('services'),
+  const storms: [string, Fault][] = [
+    ['ends each watch at once', { kind: 'close' }],
+    ['says 410 to each watch', { kind: 'status', code: 410 }],
+    ['fails with 500', { kind: 'status', code: 500 }],
+    ['breaks each watch', { kind: 'garbage' }],
+  ]
+  for (const [what, fault] of storms)
+    t.test(`a server that ${what} is asked less and less`, async t => {
+      const { api, clock, sync } = await fixture(
+        t,
+        {
+          streamingLists: 'refused',
+        },
+        { timing: { silenceMs: Infinity } },
       )
-      await clock.pump('the watch', () => api.watching.includes('services'), 1000)
-    }
-    const until70 = clock.now() + 70_000
-    await clock.pump('a healthy minute', () => clock.now() > until70, 200)
-    api.disturb('rst', 'services')
-    await until('the loss', () => !api.watching.includes('services'))
-    const ms = await clock.pump('the watch', () => api.watching.includes('services'), 20)
-    t.ok(ms <= 2000, `${ms} ms`)
-  },
-)
+      await sync()
+      api.requests.clear()
+      api.faults.add(fault, { resources, verbs: ['watch'] })
+      api.disturb('close', 'services')
+      await clock.pump('ten minutes', () => clock.now() > 600_000, 500)
+      const asked = api.requests.of('services', 'watch').length
+      // 0.8 s doubling to 15 s, half as much again (random is 0.5): about 30 in ten minutes.
+      t.ok(asked >= 15 && asked <= 40, `${asked} watches`)
+      const lists = api.requests.of('services', 'list').length
+      t.ok(lists <= asked + 1, `${lists} lists`)
+    })
+
+  t.test('Retry-After is waited for', async t => {
+    const { api, clock, world, sync } = await fixture(t)
+    await sync()
+    api.faults.add(
+      { kind: 'status', code: 429, retryAfterSeconds: 120 },
+      { resources, verbs: ['watch'], times: 1 },
+    )
+    api.disturb('close', 'services')
+    await clock.pump('the refusal', () => world.logged(/^lost services: .* 429 /))
+    api.requests.clear()
+    await clock.pump('119 s', () => clock.now() > 118_000, 500)
+    t.equal(api.requests.of('services').length, 0)
+    await clock.pump('the next', () => api.requests.of('services').length > 0, 500)
+    t.ok(clock.now() >= 120_000)
+  })
+
+  for (const code of [401, 403])
+    t.test(`${code} is said and asked again slowly`, async t => {
+      const { api, clock, world, source } = await fixture(t)
+      const remove = api.faults.add({ kind: 'status', code }, { resources })
+      void source.start(world.sink)
+      const why = new RegExp(`^lost services: cannot list services: ${code} `)
+      await until('the refusal', () => world.logged(why))
+      await clock.pump('a minute', () => clock.now() > 60_000, 250)
+      const asked = api.requests.of('services').length
+      t.ok(asked >= 3 && asked <= 6, `${asked} requests`)
+      t.ok(world.log.filter(line => why.test(line)).length <= 2)
+      remove()
+      await clock.pump('the source to sync', () => world.synced === 1, 250)
+      t.equal(source.status().error, '')
+    })
+
+  t.test(
+    'after a healthy minute a watch that is lost is renewed within two seconds',
+    async t => {
+      const { api, clock, world, sync } = await fixture(t, { bookmarkEveryMs: 20 })
+      await sync()
+      const lost = () => world.log.filter(line => line.startsWith('lost services')).length
+      for (let i = 1; i <= 6; i++) {
+        await until('the watch', () => api.watching.includes('services'))
+        api.disturb('rst', 'services')
+        await clock.pump(
+          'the loss',
+          () => lost() === i || !api.watching.includes('services'),
+        )
+        await clock.pump('the watch', () => api.watching.includes('services'), 1000)
+      }
+      const until70 = clock.now() + 70_000
+      await clock.pump('a healthy minute', () => clock.now() > until70, 200)
+      api.disturb('rst', 'services')
+      await until('the loss', () => !api.watching.includes('services'))
+      const ms = await clock.pump(
+        'the watch',
+        () => api.watching.includes('services'),
+        20,
+      )
+      t.ok(ms <= 2000, `${ms} ms`)
+    },
+  )
+}

@@ -1,0 +1,24 @@
+import type { Pace } from './fault-run.ts'
+
+/** Some rounds within half a minute. */
+export const slicePace: Pace = {
+  steps: [8, 14],
+  pauseMs: [30, 300],
+  natural: round => round === 0,
+  mood: round => (round === 0 ? 'gentle' : 'rough'),
+  // Each of a few losses doubles the waiting.
+  naturalBoundMs: 20_000,
+  // Ten seconds are how long the end of a streaming list is waited for that never comes.
+  reloadBoundMs: 15_000,
+}
+
+/** Rounds of about ten seconds. */
+export const longPace: Pace = {
+  steps: [20, 60],
+  pauseMs: [20, 400],
+  natural: round => round % 2 === 0,
+  mood: round => (round % 4 === 0 ? 'gentle' : 'rough'),
+  // A silent watch is cut after 70 s; then the next attempt comes within 30 s.
+  naturalBoundMs: 115_000,
+  reloadBoundMs: 20_000,
+}
