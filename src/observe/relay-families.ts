@@ -59,12 +59,9 @@ const bindsByState: RelayFamily = {
   name: 'usher_listeners',
   type: 'gauge',
   help: 'Addresses Usher should listen on, by what has become of them; closed ones have no endpoint to serve them.',
-  *samples({ stats }) {
-    const count = { listening: 0, binding: 0, closed: 0, failed: 0 }
-    for (const { wanted, binds } of stats.listeners)
-      if (wanted) for (const { state } of binds) count[state] += 1
+  *samples({ binds }) {
     for (const state of bindStates)
-      yield { suffix: '', labels: labelText({ state }), value: count[state] }
+      yield { suffix: '', labels: labelText({ state }), value: binds[state] }
   },
 }
 

@@ -1,6 +1,11 @@
-import { setImmediate } from 'node:timers/promises'
 import type { Protocol } from '../model/service.ts'
-import type { ListenerCounters, ListenerStats, RelayStats } from '../relay/relay.ts'
+import type {
+  BindState,
+  ListenerCounters,
+  ListenerStats,
+  RelayStats,
+} from '../relay/relay.ts'
+import { forEachYielding } from '../util/yielding.ts'
 import { labelText } from './exposition.ts'
 import { addCounts } from './plain-histogram.ts'
 
@@ -15,7 +20,9 @@ export interface ServicePortTotals {
 /** What the metrics are read from: one look at the relay, ServicePorts added up. */
 export interface RelayTotals {
   readonly servicePorts: readonly ServicePortTotals[]
-  readonly stats: RelayStats
+  /** Addresses that are wanted, by what has become of them. */
+  readonly binds: Readonly<Record<BindState['state'], number>>
+  readonly stats: Pick<RelayStats, 'fds' | 'acceptPaused'>
 }
 
 const addTallies = <K extends string>(
@@ -51,17 +58,15 @@ const totalsOf = ({ name, protocol, counters }: ListenerStats): ServicePortTotal
   counters,
 })
 
-/** Listeners that are added up before the event loop gets its turn. */
-const listenersPerTurn = 1000
-
 /**
  * Adds up listeners of the same name and protocol: a dual-stack ServicePort has one in
  * each IP family, and two lines with the same labels would make a scrape invalid.
  */
 export const relayTotals = async (stats: RelayStats): Promise<RelayTotals> => {
   const totals = new Map<string, ServicePortTotals>()
-  for (const [index, listener] of stats.listeners.entries()) {
-    if (index > 0 && index % listenersPerTurn === 0) await setImmediate()
+  const binds = { listening: 0, binding: 0, closed: 0, failed: 0 }
+  await forEachYielding(stats.listeners, listener => {
+    if (listener.wanted) for (const { state } of listener.binds) binds[state] += 1
     const key = `${listener.protocol} ${listener.name}`
     const before = totals.get(key)
     totals.set(
@@ -70,6 +75,6 @@ export const relayTotals = async (stats: RelayStats): Promise<RelayTotals> => {
         ? totalsOf(listener)
         : { ...before, counters: addCounters(before.counters, listener.counters) },
     )
-  }
-  return { servicePorts: [...totals.values()], stats }
+  })
+  return { servicePorts: [...totals.values()], binds, stats }
 }

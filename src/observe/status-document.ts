@@ -1,8 +1,8 @@
-import { setImmediate } from 'node:timers/promises'
 import type { Placement } from '../capture/capture.ts'
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import type { ListenerStats, RelayStats } from '../relay/relay.ts'
 import type { SourceStatus } from '../source/source.ts'
+import { forEachYielding } from '../util/yielding.ts'
 import type { HealthReport } from './health.ts'
 import { endpointStatuses } from './status-endpoints.ts'
 import { bindText, unplaced, vipStatus } from './status-vip.ts'
@@ -23,7 +23,7 @@ export interface StatusInput {
   readonly node?: NodeStatus | undefined
 }
 
-/** Characters that are written before the event loop gets its turn: some milliseconds. */
+/** Characters in one page. */
 const pageChars = 128 * 1024
 
 /** All that went wrong but what clients did themselves (CC, CD, cD): see cause.ts. */
@@ -69,14 +69,21 @@ const identity = ({ family, key }: ServicePort): string => `${family} ${key}`
 
 type Entry = readonly [ServicePort, Placement | undefined, ListenerStats | undefined]
 
+/** What is known of ServicePorts, by where it is looked up. */
+interface Known {
+  readonly placements: ReadonlyMap<string, Placement>
+  readonly listeners: ReadonlyMap<string, ListenerStats>
+}
+
+const placementsOf = (input: StatusInput): ReadonlyMap<string, Placement> =>
+  new Map(input.placements.map(each => [identity(each.servicePort), each]))
+
 /** Each ServicePort with what is known of it, in the order of the snapshots. */
-function* entriesOf(input: StatusInput): Generator<Entry> {
-  const placements = new Map<string, Placement>()
-  for (const placement of input.placements)
-    placements.set(identity(placement.servicePort), placement)
-  const listeners = new Map<string, ListenerStats>()
-  for (const listener of input.stats.listeners) listeners.set(listener.id, listener)
-  for (const { servicePorts } of input.snapshots)
+function* entriesOf(
+  { snapshots }: StatusInput,
+  { placements, listeners }: Known,
+): Generator<Entry> {
+  for (const { servicePorts } of snapshots)
     for (const servicePort of servicePorts.values()) {
       const placement = placements.get(identity(servicePort))
       const listener = placement && listeners.get(placement.listenerId)
@@ -99,28 +106,37 @@ const headOf = (input: StatusInput): Omit<StatusDocument, 'servicePorts'> => ({
 })
 
 /** Everything there is to know now, joined; in the order of the snapshots. */
-export const buildStatusDocument = (input: StatusInput): StatusDocument => ({
-  ...headOf(input),
-  servicePorts: Array.from(entriesOf(input), entry => servicePortStatus(...entry)),
-})
+export const buildStatusDocument = (input: StatusInput): StatusDocument => {
+  const listeners = new Map<string, ListenerStats>()
+  for (const listener of input.stats.listeners) listeners.set(listener.id, listener)
+  const entries = entriesOf(input, { placements: placementsOf(input), listeners })
+  return {
+    ...headOf(input),
+    servicePorts: Array.from(entries, entry => servicePortStatus(...entry)),
+  }
+}
 
 /**
  * The same document as JSON, in pages. Between pages the event loop runs: 10 000
  * ServicePorts of 10 endpoints are 20 MB.
  */
 export const writeStatus = async (input: StatusInput): Promise<Buffer[]> => {
+  const listeners = new Map<string, ListenerStats>()
+  await forEachYielding(input.stats.listeners, listener => {
+    listeners.set(listener.id, listener)
+  })
+  const entries = entriesOf(input, { placements: placementsOf(input), listeners })
   const head = JSON.stringify(headOf(input))
   const pages: Buffer[] = []
   let page = `${head.slice(0, -1)},"servicePorts":[`
   let comma = ''
-  for (const entry of entriesOf(input)) {
+  await forEachYielding(entries, entry => {
     page += comma + JSON.stringify(servicePortStatus(...entry))
     comma = ','
-    if (page.length < pageChars) continue
+    if (page.length < pageChars) return
     pages.push(Buffer.from(page))
     page = ''
-    await setImmediate()
-  }
+  })
   pages.push(Buffer.from(`${page}]}\n`))
   return pages
 }

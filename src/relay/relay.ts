@@ -147,7 +147,8 @@ export interface EndpointStats {
 }
 
 export interface RelayStats {
-  readonly listeners: readonly ListenerStats[]
+  /** Made one by one as they are asked for: 10 000 at once would hold the event loop. */
+  readonly listeners: Iterable<ListenerStats>
   /** File descriptors the relay holds, and how many it may. */
   readonly fds: { readonly used: number; readonly limit: number }
   /** True while no new connection is accepted for want of file descriptors. */

@@ -80,7 +80,7 @@ export const relayFixture = (
     pauses,
     listen: spec => relay.apply([listenerSpec(spec)]),
     stats: (id = 'test') => {
-      const found = relay.stats().listeners.find(listener => listener.id === id)
+      const found = [...relay.stats().listeners].find(listener => listener.id === id)
       if (found === undefined) throw new Error(`no listener ${id}`)
       return found
     },
@@ -117,6 +117,6 @@ export const endpoint = (address: string, port: number): RelayEndpoint => ({
 
 /** Descriptors held for connections and flows: all but those of listening sockets. */
 export const carryingFds = ({ fds, listeners }: RelayStats): number => {
-  const binds = listeners.flatMap(listener => listener.binds)
+  const binds = [...listeners].flatMap(listener => listener.binds)
   return fds.used - binds.filter(({ state }) => state === 'listening').length
 }

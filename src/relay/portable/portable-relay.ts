@@ -7,6 +7,7 @@ import { mayOpen } from '../front.ts'
 import type {
   Bind,
   DrainResult,
+  ListenerStats,
   Relay,
   RelayLimits,
   RelayListener,
@@ -105,7 +106,7 @@ export class PortableRelay implements Relay {
   stats(): RelayStats {
     const { budget } = this.#env
     return {
-      listeners: [...this.#listeners.values()].map(listener => listener.stats()),
+      listeners: statsOf(this.#listeners),
       fds: { used: budget.used, limit: budget.limit },
       acceptPaused: budget.exhausted,
     }
@@ -185,6 +186,14 @@ export class PortableRelay implements Relay {
     this.#drained()
   }
 }
+
+const statsOf = (
+  listeners: ReadonlyMap<string, PortListener>,
+): Iterable<ListenerStats> => ({
+  *[Symbol.iterator]() {
+    for (const listener of listeners.values()) yield listener.stats()
+  },
+})
 
 interface Differences {
   /** Applied before, and not wanted any more. */

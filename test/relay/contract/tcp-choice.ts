@@ -145,10 +145,10 @@ export const tcpChoiceContract = (t: Test, make: MakeRelay): void => {
           endpoints: [to],
         }),
       )
-      const binds = () => relay.stats().listeners.flatMap(one => one.binds)
+      const binds = () => [...relay.stats().listeners].flatMap(one => one.binds)
       const listening = () => binds().filter(({ state }) => state === 'listening').length
       const begun = () =>
-        stage === 'made' ? relay.stats().listeners.length : listening()
+        stage === 'made' ? [...relay.stats().listeners].length : listening()
       const applied = relay.apply(many)
       while (begun() === 0) await turn()
       const early = begun()
@@ -195,7 +195,7 @@ export const tcpChoiceContract = (t: Test, make: MakeRelay): void => {
     await relay.apply([spec('two', b)])
     t.equal((await ask(port)).text, 'b')
     t.strictSame(
-      relay.stats().listeners.map(({ id }) => id),
+      [...relay.stats().listeners].map(({ id }) => id),
       ['two'],
       'nothing is left of the first',
     )
