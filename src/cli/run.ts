@@ -37,7 +37,10 @@ export const run = async (args: readonly string[], io: Io): Promise<number> => {
   if (cluster !== undefined) await setOomScore(options.oomScoreAdj, log)
   const { source, node } =
     cluster === undefined
-      ? { source: fromManifests(settings, log), node: noNode }
+      ? {
+          source: fromManifests(settings, log),
+          node: { ...noNode, nodeName: options.hostnameOverride },
+        }
       : await clusterParts({ access: cluster, hostname: options.hostnameOverride, log })
   const deps = proxyDeps(settings, source, node)
   return serve(

@@ -21,8 +21,7 @@ for (const caughtUp of [false, true])
       await clock.pump('the refusal', () => world.logged(/^lost services: .*503/))
       api.restore(backup)
       if (caughtUp)
-        for (const ip of [12, 13, 14])
-          api.apply(serviceObject('other', `10.96.0.${ip}`))
+        for (const ip of [12, 13, 14]) api.apply(serviceObject('other', `10.96.0.${ip}`))
       const names = caughtUp
         ? ['Service default/other', 'Service default/web']
         : ['Service default/web']

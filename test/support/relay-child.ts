@@ -46,7 +46,10 @@ const usage = async (): Promise<RelayUsage> => {
 
 const answer = (call: RelayCall): unknown => {
   if (call.name === 'apply') return relay.apply(call.listeners)
-  if (call.name === 'stats') return relay.stats()
+  if (call.name === 'stats') {
+    const stats = relay.stats()
+    return { ...stats, listeners: [...stats.listeners] }
+  }
   return usage()
 }
 

@@ -52,7 +52,7 @@ export const cluster = {
     defaultText: "the system's hostname",
     field: 'hostnameOverride',
     beatsFile: true,
-    help: 'The name of this Node in the cluster.',
+    help: 'The name of this Node in the cluster. With manifests it says which endpoints are local; without it none is.',
   },
   'config-sync-period': {
     commands: node,

@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import type { EndpointSlice, EndpointSpec, SlicePort } from '../../model/service.ts'
-import { canonicalIp, familyOf, type IpFamily } from '../../util/ip.ts'
+import { familyOf, type IpFamily } from '../../util/ip.ts'
 import { isDnsSubdomain } from './dns-name.ts'
 import { decodeObject, type Kind } from './decode-object.ts'
 import type { Decoded } from './decoded.ts'
@@ -16,6 +16,7 @@ import {
   text,
 } from './fields.ts'
 import { labels, peek, type Metadata } from './metadata.ts'
+import { objectIp } from './object-ip.ts'
 import { show } from './printable.ts'
 import { fieldPath, type Fault } from './problem.ts'
 
@@ -115,7 +116,7 @@ export const endpointAddressFault = (
   if (given === undefined) return 'is missing; an endpoint needs an address'
   const fault = addressFault(given)
   if (fault !== '' || family === undefined) return fault
-  return familyOf(canonicalIp(given) ?? '') === family
+  return familyOf(objectIp(given) ?? '') === family
     ? ''
     : `${show(given)} is not an ${family} address, as addressType says`
 }
@@ -123,7 +124,7 @@ export const endpointAddressFault = (
 // Only addresses[0] counts: the API calls the others fungible, and kube-proxy never
 // looked at them. An absent condition reads as the API defines it.
 const endpointSpec = (given: RawEndpoint): EndpointSpec => ({
-  address: canonicalIp(given.addresses[0] ?? '') ?? '',
+  address: objectIp(given.addresses[0] ?? '') ?? '',
   ready: given.conditions?.ready ?? true,
   serving: given.conditions?.serving ?? true,
   terminating: given.conditions?.terminating ?? false,

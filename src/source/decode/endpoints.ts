@@ -1,11 +1,12 @@
 import * as v from 'valibot'
 import type { EndpointSlice, EndpointSpec } from '../../model/service.ts'
-import { canonicalIp, familyOf, ipFamilies, type IpFamily } from '../../util/ip.ts'
+import { familyOf, ipFamilies, type IpFamily } from '../../util/ip.ts'
 import { decodeObject, type Kind } from './decode-object.ts'
 import type { Decoded } from './decoded.ts'
 import { endpointAddressFault, slicePorts } from './endpoint-slice.ts'
 import { list, nodeName, object, port, portName, protocolOrSctp, text } from './fields.ts'
 import { labels, type Metadata } from './metadata.ts'
+import { objectIp } from './object-ip.ts'
 import type { Fault } from './problem.ts'
 
 const addresses = v.nullish(list(object({ ip: text, nodeName: v.nullish(nodeName) })))
@@ -89,7 +90,7 @@ const sliceOf = (
 }
 
 const endpointSpec = (given: Address, ready: boolean): EndpointSpec => ({
-  address: canonicalIp(given.ip) ?? '',
+  address: objectIp(given.ip) ?? '',
   ready,
   serving: ready,
   terminating: false,

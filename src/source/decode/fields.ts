@@ -1,7 +1,8 @@
 import * as v from 'valibot'
 import type { Protocol } from '../../model/service.ts'
-import { canonicalIp, isWildcard } from '../../util/ip.ts'
+import { isWildcard } from '../../util/ip.ts'
 import { isDnsLabel, isDnsSubdomain } from './dns-name.ts'
+import { objectIp } from './object-ip.ts'
 import { show } from './printable.ts'
 
 // Only checks, never transformations: valibot then goes on after the first fault, and
@@ -82,7 +83,7 @@ export const protocolOrSctp = v.pipe(
 
 /** Why an address can't be dialled; '' when it can. Nobody connects to "any" or to a group. */
 export const addressFault = (given: string): string => {
-  const ip = canonicalIp(given)
+  const ip = objectIp(given)
   if (ip === undefined) return `${show(given)} is not an IP address`
   if (isWildcard(ip) || isGroup(ip))
     return `${show(given)} is not the address of one host`
@@ -102,5 +103,5 @@ export const address = v.pipe(
 
 /** Canonical spelling, without those already in the list. Only for checked addresses. */
 export const canonicalAll = (addresses: readonly string[]): string[] => [
-  ...new Set(addresses.map(given => canonicalIp(given) ?? given)),
+  ...new Set(addresses.map(given => objectIp(given) ?? given)),
 ]

@@ -296,8 +296,8 @@ export const serviceTests = (t: Test): void => {
         'spec.clusterIP: "10.96.0.256" is not an IP address',
       ],
       [
-        service({ clusterIP: '010.0.0.1' }),
-        'spec.clusterIP: "010.0.0.1" is not an IP address',
+        service({ clusterIP: '0x10.0.0.1' }),
+        'spec.clusterIP: "0x10.0.0.1" is not an IP address',
       ],
       [
         service({ clusterIP: undefined }),

@@ -68,6 +68,13 @@ export const sliceTests = (t: Test): void => {
     })
   })
 
+  t.test('leading zeros of an IPv4 address are decimal, as in the API', async t => {
+    const endpoints = [{ addresses: ['010.0.00.009'] }, { addresses: ['10.0.0.10'] }]
+    t.match(objectOf(slice({ endpoints })), {
+      endpoints: [{ address: '10.0.0.9' }, { address: '10.0.0.10' }],
+    })
+  })
+
   t.test('bad values of an EndpointSlice are named by field', async t => {
     const label = 'metadata.labels["kubernetes.io/service-name"]'
     const cases: [Fields, ...string[]][] = [

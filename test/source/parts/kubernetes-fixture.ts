@@ -1,5 +1,3 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { Change } from '../../../src/model/service.ts'
@@ -15,6 +13,7 @@ import type { KubernetesObserver } from '../../../src/source/kubernetes/observer
 import { startApiServer } from '../../support/api-server/for-test.ts'
 import type { ApiServer, ApiServerOptions } from '../../support/api-server/server.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
+import { until } from '../../support/until.ts'
 
 /** Real time passes; what waits for time passes at once when `pump` is called. */
 export class PumpedClock extends FakeClock {
@@ -92,6 +91,8 @@ export interface Fixture {
   readonly source: ReturnType<typeof kubernetesSource>
   /** Starts and waits until the source has synced. */
   readonly sync: () => Promise<void>
+  /** Done when the test ends, too. */
+  readonly close: () => Promise<void>
 }
 
 /** An API server, and a source that is connected to it and not started yet. */
@@ -100,7 +101,6 @@ export const fixture = async (
   server: ApiServerOptions = {},
   { pumpedAnswers = false, ...options }: FixtureOptions = {},
 ): Promise<Fixture> => {
-  closeAllTheSame(t)
   const api = await startApiServer(t, server)
   const world = new World()
   const clock = new PumpedClock()
@@ -116,31 +116,17 @@ export const fixture = async (
     observer: world.observer,
     ...options,
   })
-  t.teardown(() => source.close())
+  const close = async () => {
+    await source.close()
+    // A connection that is reset while it is being shut down is never closed: libuv answers
+    // EINVAL, and Node forgets the handle.
+    await until('connections to end', () => api.connections === 0)
+  }
+  t.teardown(close)
   const sync = async () => {
     const started = source.start(world.sink)
     await clock.pump('the source to sync', () => world.synced === 1, 1)
     await started
   }
-  return { api, world, clock, client, source, sync }
-}
-
-/**
- * A socket that is reset while it is being shut down fails to close: libuv refuses (EINVAL),
- * and Node forgets the handle. The server would then think for ever that it is there.
- */
-const closeAllTheSame = (t: Test): void => {
-  const onSocket = (message: unknown) => {
-    const { socket } = message as { socket: Socket & { _handle: Handle } }
-    const { _handle: handle } = socket
-    socket.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.syscall === 'reset') handle.close(() => socket.emit('close', true))
-    })
-  }
-  subscribe('net.server.socket', onSocket)
-  t.teardown(() => unsubscribe('net.server.socket', onSocket))
-}
-
-interface Handle {
-  close(closed: () => void): void
+  return { api, world, clock, client, source, sync, close }
 }
