@@ -75,7 +75,10 @@ export const statusSchema: v.GenericSchema<unknown, StatusDocument> = v.object({
   healthy: v.boolean(),
   unhealthy: v.array(text),
   draining: v.boolean(),
-  node: v.optional(v.nullable(v.object({ name: text, zone: text })), null),
+  node: v.optional(
+    v.nullable(v.object({ name: text, zone: text, notEligible: v.optional(text, '') })),
+    null,
+  ),
   source,
   problems: v.array(v.object({ object: text, field: text, message: text })),
   fds: v.object({ used: number, limit: number }),

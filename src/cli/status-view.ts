@@ -32,7 +32,9 @@ const unserved = ({ endpoints, verdicts }: ServicePortStatus): string => {
 
 const nodeRow = (node: StatusDocument['node']): Cells[] => {
   if (node === null) return []
-  return [['node', node.zone === '' ? node.name : `${node.name}, zone ${node.zone}`]]
+  const name = node.zone === '' ? node.name : `${node.name}, zone ${node.zone}`
+  const row: Cells = ['node', name]
+  return node.notEligible === '' ? [row] : [row, ['', red(node.notEligible)]]
 }
 
 /** `key   value` lines at the top. */

@@ -74,6 +74,8 @@ export interface NodeStatus {
   readonly name: string
   /** '' when unknown. */
   readonly zone: string
+  /** Why `/healthz` turns load balancers away although all is served; '' when it does not. */
+  readonly notEligible: string
 }
 
 /** What `usher status` shows and `/status` on the metrics address serves. */

@@ -44,8 +44,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
     health: health.report(),
     node: nodeStatus(node, registry),
   })
-  const isEligible = (): boolean =>
-    !isDraining() && (!node.needsNode || registry.node()?.leaving === false)
+  const isEligible = (): boolean => !isDraining() && whyNotEligible(node, registry) === ''
   const probes = new ProbeCounts()
   const metrics = metricsOf(deps, probes)
   return {
@@ -61,8 +60,24 @@ export const createAdmin = (deps: AdminDeps): Admin => {
   }
 }
 
-const nodeStatus = ({ nodeName }: NodeParts, registry: Registry): StatusInput['node'] =>
-  nodeName === '' ? undefined : { name: nodeName, zone: registry.node()?.zone ?? '' }
+const nodeStatus = (node: NodeParts, registry: Registry): StatusInput['node'] => {
+  const { nodeName } = node
+  if (nodeName === '') return undefined
+  const notEligible = whyNotEligible(node, registry)
+  return { name: nodeName, zone: registry.node()?.zone ?? '', notEligible }
+}
+
+/** Why load balancers should not send to this node; '' when they may (KEP-3836). */
+const whyNotEligible = (
+  { needsNode, nodeName }: NodeParts,
+  registry: Registry,
+): string => {
+  if (!needsNode) return ''
+  const node = registry.node()
+  if (node === undefined)
+    return `the API server has no Node ${nodeName}: /healthz is 503; --hostname-override gives another name`
+  return node.leaving ? 'the Node is about to go: /healthz is 503' : ''
+}
 
 const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
   const { version, source, registry, node, dataPath, control } = deps

@@ -168,9 +168,14 @@ t.test('a ServicePort without endpoints says what clients get', async t => {
 })
 
 t.test('the node is told where the source knows one', async t => {
-  const node = { name: 'n1', zone: 'eu-1a' }
+  const node = { name: 'n1', zone: 'eu-1a', notEligible: '' }
   t.match(textOf({ ...good, node }), '\nnode    n1, zone eu-1a\nsource  ')
   t.match(textOf({ ...good, node: { ...node, zone: '' } }), '\nnode    n1\nsource  ')
+  const notEligible = 'the Node is about to go'
+  t.match(
+    textOf({ ...good, node: { ...node, notEligible } }),
+    /\n +the Node is about to go\n/,
+  )
 })
 
 const [first, second] = web.endpoints as [EndpointStatus, EndpointStatus]
@@ -284,7 +289,7 @@ t.test('without colour nothing in the text can drive a terminal', async t => {
     ...bad,
     version: evil,
     unhealthy: [evil],
-    node: { name: evil, zone: evil },
+    node: { name: evil, zone: evil, notEligible: evil },
     source,
     problems,
     servicePorts: [nasty],

@@ -100,7 +100,7 @@ const vipWith = (binds: readonly Bind[], states: readonly BindState[], reason = 
 t.test('a document joins snapshot, placement and listener', async t => {
   const { servicePorts, ...rest } = build({
     health: { healthy: false, reasons: ['something'] },
-    node: { name: 'n1', zone: 'z1' },
+    node: { name: 'n1', zone: 'z1', notEligible: '' },
   })
   t.strictSame(rest, {
     version: '1.2.3',
@@ -109,7 +109,7 @@ t.test('a document joins snapshot, placement and listener', async t => {
     healthy: false,
     unhealthy: ['something'],
     draining: false,
-    node: { name: 'n1', zone: 'z1' },
+    node: { name: 'n1', zone: 'z1', notEligible: '' },
     source: { name: 'routes', synced: true, lastGoodAt: 1, error: '' },
     problems: [],
     fds: { used: 5, limit: 100 },
