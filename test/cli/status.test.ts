@@ -295,8 +295,8 @@ t.test('without colour nothing in the text can drive a terminal', async t => {
     servicePorts: [nasty],
   })
   t.notMatch(text, /[^\P{Cc}\n]|\u202E/u)
-  // The node and the source ranges are a line each.
-  t.equal(text.split('\n').length, textOf(bad).split('\n').length + 2)
+  // The node, why it is not eligible, and the source ranges are a line each.
+  t.equal(text.split('\n').length, textOf(bad).split('\n').length + 3)
 })
 
 t.test('colour changes no letter', async t => {
