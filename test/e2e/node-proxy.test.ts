@@ -104,7 +104,9 @@ t.test('the Node hears that the proxy started, and Services of what fails', asyn
   )
   await start(t, server)
   const reasons = () =>
-    server.objects('events').map(event => `${event['reason']} ${event['type']}`)
+    server
+      .objects('events')
+      .map(event => `${String(event['reason'])} ${String(event['type'])}`)
   await until('both events are there', () => reasons().length >= 2)
   t.strictSame(reasons().toSorted(), [
     'FailedToStartServiceHealthcheck Warning',

@@ -34,7 +34,7 @@ t.test('listHunks', async t => {
   ]
   for (const [why, after, expected] of cases)
     t.strictSame(
-      listHunks(many, after).map(hunk => [...hunk.before, ...hunk.after]),
+      listHunks(many, after).map(hunk => hunk.before.concat(hunk.after)),
       expected,
       why,
     )

@@ -157,6 +157,21 @@ export const keepsState = (t: Test): void => {
     t.ok(world.logged(/^relisted services: .*it holds an older state/))
   })
 
+  t.test('also when it has caught up by the time it is asked', async t => {
+    const { api, world, clock, sync } = await fixture(t)
+    api.apply(web)
+    await sync()
+    const backup = api.backup()
+    api.apply(serviceObject('lost', '10.96.0.11'))
+    await until('the one that will be lost', () => world.objects.size === 2)
+    await until('connections to be idle', () => api.watching.length === 3)
+    api.restore(backup)
+    for (const name of ['a', 'b', 'c']) api.apply(serviceObject(name, '10.96.0.20'))
+    await clock.pump('the state of the server', () => world.objects.size === 4)
+    t.notOk(world.names.includes('Service default/lost'))
+    t.ok(world.logged(/^relisted services: Service default\/lost is not what it was/))
+  })
+
   t.test('a server without streaming lists is read in pages', async t => {
     const { api, world, sync } = await fixture(t, { streamingLists: 'refused' })
     for (let i = 0; i < 2001; i++)
