@@ -11,7 +11,7 @@ t.test(
   async t => {
     const seed = Number(process.env['FAULT_SEED'] ?? Date.now() % 1_000_000)
     t.comment(`FAULT_SEED=${seed} does the same again`)
-    const report = await faultRun({ seed, ms: 20_000, pace: slicePace })
+    const report = await faultRun({ seed, ms: 22_000, pace: slicePace })
     t.comment(tableOf(report))
     t.strictSame(checkReport(report), [])
   },

@@ -34,6 +34,8 @@ export interface Pace {
   /** Rounds after which the proxy must get over all by itself, or is told to reload. */
   readonly natural: (round: number) => boolean
   readonly mood: (round: number) => Mood
+  /** Rounds that surely end with a backup restored; others do now and then. */
+  readonly swaps: (round: number) => boolean
   readonly naturalBoundMs: number
   readonly reloadBoundMs: number
 }
@@ -80,7 +82,7 @@ class FaultRun {
     this.#proxy = new ProxyProcess(server.kubeconfig({ user: 'token-file' }), nodeName)
     this.#sky = {
       server,
-      backup: undefined,
+      backup: server.backup(),
       away: false,
       astray: false,
       reload: () => this.#reload(),
@@ -128,19 +130,21 @@ class FaultRun {
     const natural = pace.natural(round)
     for (let left = random.between(...pace.steps); left > 0; left -= 1) {
       for (let changes = random.between(1, 4); changes > 0; changes -= 1) this.#change()
-      if (random.chance(0.6)) this.#blown(await blow(this.#sky, random, mood))
+      if (mood === 'mild' || random.chance(0.6))
+        this.#blown(await blow(this.#sky, random, mood))
       await sleep(random.between(...pace.pauseMs))
       if (this.#complaints.length > 0) throw new Error('it went wrong before the quiet')
     }
     const from = this.#sky.server.requests.all.length
-    const swapped = !this.#sky.away && random.chance(0.3)
+    const restores = random.chance(0.3) || pace.swaps(round)
+    const swapped = !this.#sky.away && restores
     await clearSky(this.#sky)
     if (swapped) this.#blown(restorePlain(this.#sky))
     const reloads = !natural || this.#sky.astray
     if (reloads) this.#reload()
     this.#sky.astray = false
     const bound = reloads ? pace.reloadBoundMs : pace.naturalBoundMs
-    const mustListFrom = swapped && this.#sky.backup !== undefined ? from : undefined
+    const mustListFrom = swapped ? from : undefined
     await this.#quiet(reloads ? 'reloaded' : 'by itself', bound, mustListFrom)
   }
 

@@ -4,9 +4,11 @@ import type { Pace } from './fault-run.ts'
 export const slicePace: Pace = {
   steps: [8, 14],
   pauseMs: [30, 300],
-  natural: round => round === 0,
-  mood: round => (round === 0 ? 'gentle' : 'rough'),
-  // Each of a few losses doubles the waiting.
+  // A reload mends what was followed wrongly: these rounds are the sharp ones. They come
+  // first, because each loss of a watch doubles the waiting for the next.
+  natural: round => round < 3,
+  mood: round => (round < 3 ? 'mild' : 'rough'),
+  swaps: round => round === 1,
   naturalBoundMs: 20_000,
   // Ten seconds are how long the end of a streaming list is waited for that never comes.
   reloadBoundMs: 15_000,
@@ -17,7 +19,11 @@ export const longPace: Pace = {
   steps: [20, 60],
   pauseMs: [20, 400],
   natural: round => round % 2 === 0,
-  mood: round => (round % 4 === 0 ? 'gentle' : 'rough'),
+  mood: round =>
+    (['mild', 'rough', 'gentle', 'rough', 'mild', 'rough', 'rough'] as const)[
+      round % 7
+    ] ?? 'rough',
+  swaps: () => false,
   // A silent watch is cut after 70 s; then the next attempt comes within 30 s.
   naturalBoundMs: 115_000,
   reloadBoundMs: 20_000,

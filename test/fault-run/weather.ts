@@ -8,7 +8,7 @@ import type { Random } from './random.ts'
 export interface Sky {
   readonly server: ApiServer
   /** The last backup that was taken. */
-  backup: Backup | undefined
+  backup: Backup
   /** The server refuses connections, or takes no notice of them. */
   away: boolean
   /** The proxy may read Endpoints although there are slices, until it is told to reload. */
@@ -26,10 +26,11 @@ export interface Gust {
 }
 
 /**
- * `gentle` is what a proxy gets over by itself within seconds. `rough` adds what it can
- * only find out by waiting for a word: silence, half-open connections.
+ * `mild` is mostly what a watch survives: events twice or too late, compaction. `gentle`
+ * is what a proxy gets over by itself within seconds. `rough` adds what it can only find
+ * out by waiting for a word: silence, half-open connections.
  */
-export type Mood = 'gentle' | 'rough'
+export type Mood = 'mild' | 'gentle' | 'rough'
 
 type Blow = (sky: Sky, random: Random, mood: Mood) => Gust | Promise<Gust>
 
@@ -43,7 +44,7 @@ const scopes: readonly (readonly string[] | undefined)[] = [
 
 /** A fault that waits for the next requests, which are made to come soon. */
 const misanswer: Blow = ({ server, reload }, random, mood) => {
-  const fault = random.pick(mood === 'gentle' ? gentleFaults : roughFaults)(random)
+  const fault = random.pick(mood === 'rough' ? roughFaults : gentleFaults)(random)
   const resources = random.pick(scopes)
   const verbs = random.pick([undefined, ['list'], ['watch']] as const)
   const times = random.between(1, 3)
@@ -118,11 +119,17 @@ const gentleDisturbances: readonly Disturbance[] = [
 
 const disturb: Blow = ({ server }, random, mood) => {
   const how = random.pick<Disturbance>(
-    mood === 'gentle' ? gentleDisturbances : [...gentleDisturbances, 'half-open'],
+    mood === 'rough' ? [...gentleDisturbances, 'half-open'] : gentleDisturbances,
   )
   const resource = random.pick(scopes)?.[0]
   const count = server.disturb(how, resource)
   return { kind: `watch ${how}`, more: `${count} of ${resource ?? 'all'}` }
+}
+
+/** Events that come twice, or too late. */
+const tease: Blow = ({ server }, random) => {
+  const how = random.pick(['duplicate', 'stale', 'stale'] as const)
+  return { kind: `watch ${how}`, more: `${server.disturb(how)} of all` }
 }
 
 const compact: Blow = ({ server }) => {
@@ -132,7 +139,7 @@ const compact: Blow = ({ server }) => {
 
 const behave: Blow = ({ server: { behaviour } }, random, mood) => {
   // A proxy that has once read pages does so for ever: streaming must not end too soon.
-  const others = mood === 'gentle' ? ['refused'] : ['refused', 'ignored']
+  const others = mood === 'rough' ? ['refused', 'ignored'] : ['refused']
   const streaming = random.chance(0.8) ? 'on' : random.pick(others)
   behaviour.streamingLists = streaming as typeof behaviour.streamingLists
   behaviour.goneAs = random.pick(['status', 'event'])
@@ -195,7 +202,6 @@ const backUp: Blow = sky => {
 
 /** As etcd's manual has it: no version is given out twice, and watches of before are told so. */
 const restoreByTheBook: Blow = ({ server, backup }) => {
-  if (backup === undefined) return { kind: 'nothing', more: 'there is no backup' }
   const { version } = server
   server.restore(backup)
   for (let turn = 0; server.version <= version; turn += 1)
@@ -212,7 +218,6 @@ const restoreByTheBook: Blow = ({ server, backup }) => {
 
 /** The versions of the backup come again: what old ones meant is not what they mean now. */
 export const restorePlain = ({ server, backup }: Sky): Gust => {
-  if (backup === undefined) return { kind: 'nothing', more: 'there is no backup' }
   const { version } = server
   server.restore(backup)
   const more = `from ${version} to ${backup.version}`
@@ -223,6 +228,17 @@ const forceReload: Blow = ({ reload }) => {
   reload()
   return { kind: 'reload', more: '' }
 }
+
+const mildBlows: readonly Blow[] = [
+  ...Array.from({ length: 15 }, () => tease),
+  compact,
+  compact,
+  behave,
+  rotate,
+  backUp,
+  disturb,
+  restart,
+]
 
 const gentleBlows: readonly Blow[] = [
   misanswer,
@@ -257,7 +273,9 @@ const roughBlows: readonly Blow[] = [
 
 /** Does something bad to the server, or to who watches it. */
 export const blow = async (sky: Sky, random: Random, mood: Mood): Promise<Gust> =>
-  random.pick(mood === 'gentle' ? gentleBlows : roughBlows)(sky, random, mood)
+  random.pick(blows[mood])(sky, random, mood)
+
+const blows = { mild: mildBlows, gentle: gentleBlows, rough: roughBlows } as const
 
 /** Nothing bad waits to happen any more. What was done to watches that run stays done. */
 export const clearSky = async (sky: Sky): Promise<void> => {

@@ -69,7 +69,7 @@ export class ObjectStore {
     const known =
       this.#objects.get(key)?.resourceVersion ?? this.#tombstones.get(key) ?? since
     if (resourceVersion === known) return 'known'
-    
+    if (isOlder(resourceVersion, known)) return 'stale'
     const before = this.#objects.get(key)
     const after = withLastGood(storedObject(raw, collection), before)
     this.#tombstones.delete(key)
@@ -83,7 +83,7 @@ export class ObjectStore {
     const { key, resourceVersion } = identityOf(raw, collection)
     const before = this.#objects.get(key)
     const known = before?.resourceVersion ?? this.#tombstones.get(key) ?? ''
-    
+    if (isOlder(resourceVersion, known)) return 'stale'
     this.#bury(key, resourceVersion)
     if (before === undefined) return 'known'
     this.#objects.delete(key)
