@@ -9,11 +9,17 @@ import { joinHostPort } from '../util/ip.ts'
 export const relayFronts = ({ servicePort, vips }: Placement): readonly RelayFront[] => {
   const groups = vipGroups(servicePort)
   const bindsOf = new Map<VipGroup, Map<string, Bind>>()
+  const taken = new Set<string>()
   for (const { vip, binds } of vips) {
     const group = groups[vip.kind]
     const found = bindsOf.get(group) ?? new Map<string, Bind>()
-    // VIPs without an address of their own share a proxy port.
-    for (const bind of binds) found.set(bindKey(bind), bind)
+    for (const bind of binds) {
+      const key = bindKey(bind)
+      // VIPs without an address of their own share a proxy port. A node port of UDP may
+      // meet another VIP, which goes first as in kube-proxy's rules.
+      if (!taken.has(key)) found.set(key, bind)
+      taken.add(key)
+    }
     if (found.size > 0) bindsOf.set(group, found)
   }
   return Array.from(bindsOf, ([group, binds]) => ({

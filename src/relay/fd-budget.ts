@@ -6,7 +6,9 @@
 export class FdBudget {
   readonly limit: number
   readonly #spendable: number
+  readonly #mostListening: number
   #held = 0
+  #listening = 0
   #exhausted = false
   readonly #changed: (exhausted: boolean) => void
 
@@ -18,6 +20,7 @@ export class FdBudget {
   constructor(limit: number, reserved: number, changed: (exhausted: boolean) => void) {
     this.limit = limit
     this.#spendable = Math.max(limit - reserved, 4)
+    this.#mostListening = Math.ceil(this.#spendable * 0.75)
     this.#changed = changed
   }
 
@@ -58,6 +61,22 @@ export class FdBudget {
       this.#exhausted = false
       this.#changed(false)
     }
+  }
+
+  /**
+   * One for a listening socket, false when there is none. Together those get three quarters
+   * at most: without a descriptor for its connections none of them is of any use, and
+   * accepting would stop for all until addresses go.
+   */
+  takeListening(): boolean {
+    if (this.#listening >= this.#mostListening || !this.take(1)) return false
+    this.#listening += 1
+    return true
+  }
+
+  releaseListening(): void {
+    this.#listening -= 1
+    this.release(1)
   }
 
   #exhaust(): void {

@@ -80,14 +80,21 @@ export class Front {
     return this.#nodeDiffers || this.#ranges !== undefined
   }
 
-  /** What a client may choose from; undefined when it may not connect. */
-  admit(address: string): Choice | undefined {
+  /**
+   * What a client may choose from; undefined when it may not connect. `dialled` is the
+   * address it came to: whoever comes from that very address is on this host. Linux gives
+   * connections to an address that is local by a route alone, and on no interface, that
+   * address for their source; from elsewhere it drops such packets (accept_local,
+   * ip-sysctl).
+   */
+  admit(address: string, dialled = ''): Choice | undefined {
     if (!this.asksForClient) return this.#everybody
     const ranges = this.#ranges
     if (ranges !== undefined && !ranges.some(cidr => cidrContains(cidr, address))) {
       return undefined
     }
-    if (this.#nodeDiffers && this.#isFromNode(address)) {
+    const isHere = address !== '' && address === dialled
+    if (this.#nodeDiffers && (isHere || this.#isFromNode(address))) {
       return this.#nodeIsEmpty ? undefined : this.#fromNode
     }
     return this.#outsideIsEmpty ? undefined : this.#everybody

@@ -15,6 +15,8 @@ export class KeyedList<In, Out> {
   readonly #byKey = new Map<string, Made<In, Out>>()
   #items: readonly In[] = []
   #made: readonly Out[] = []
+  /** The last update did not come to its end: the two lists say less than the map. */
+  #unfinished = false
 
   /** `keyOf` tells the items of one list apart. */
   constructor(keyOf: (item: In) => string) {
@@ -23,7 +25,7 @@ export class KeyedList<In, Out> {
 
   /** Which of `items` an `update` would make something of. */
   changed(items: readonly In[]): readonly In[] {
-    const { after } = listDiff(this.#items, items)
+    const { after } = listDiff(this.#unfinished ? [] : this.#items, items)
     return after.filter(item => this.#byKey.get(this.#keyOf(item))?.from !== item)
   }
 
@@ -36,15 +38,16 @@ export class KeyedList<In, Out> {
     make: Make<In, Out>,
     { all = false, gone = () => {} }: UpdateOptions = {},
   ): Promise<readonly Out[]> {
-    const hunks = listHunks(all ? [] : this.#items, items)
+    const whole = all || this.#unfinished
+    this.#unfinished = true
+    const hunks = listHunks(whole ? [] : this.#items, items)
     const wanted = new Set(
       hunks.flatMap(({ after }) => items.slice(...after)).map(this.#keyOf),
     )
-    const before = all
-      ? this.#items
-      : hunks.flatMap(hunk => this.#items.slice(...hunk.before))
-    await forEachYielding(before, item => {
-      const key = this.#keyOf(item)
+    const before = whole
+      ? [...this.#byKey.keys()]
+      : hunks.flatMap(hunk => this.#items.slice(...hunk.before)).map(this.#keyOf)
+    await forEachYielding(before, key => {
       if (wanted.has(key)) return
       this.#byKey.delete(key)
       gone(key)
@@ -56,10 +59,11 @@ export class KeyedList<In, Out> {
       made.push(await this.#make(items.slice(...hunk.after), make, all))
       kept = hunk.before[1]
     }
-    // With `all` the one hunk is the whole list.
-    if (!all) made.push(this.#made.slice(kept))
+    // When all is looked at the one hunk is the whole list.
+    if (!whole) made.push(this.#made.slice(kept))
     this.#items = items
     this.#made = ([] as Out[]).concat(...made)
+    this.#unfinished = false
     return this.#made
   }
 

@@ -61,6 +61,17 @@ t.test('the health server answers as kube-proxy does', async t => {
   })
 })
 
+t.test('a Node that the API server does not know is told, until it does', async t => {
+  const server = await startApiServer(t)
+  const usher = await start(t, server)
+  const problems = async () => (await usher.status()).problems.map(({ object }) => object)
+  await until('it is told', async () => (await problems())[0] === 'Node node-1')
+  t.match(await get(usher.healthz, '/healthz'), { status: 503 })
+  server.apply(nodeObject('node-1'))
+  await until('it is there', async () => (await problems()).length === 0)
+  t.match(await get(usher.healthz, '/healthz'), { status: 200 })
+})
+
 t.test('the metrics server answers as kube-proxy does', async t => {
   const server = await withNode(t)
   const usher = await start(t, server, '--iptables-sync-period=20s')

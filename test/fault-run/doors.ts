@@ -29,7 +29,7 @@ const timesEach = 4
 const silenceMs = 300
 
 /** Dials a door several times: what is wrong with the answers, '' when nothing. */
-export const tryDoor = async (expected: Expectation): Promise<string> => {
+const tryDoor = async (expected: Expectation): Promise<string> => {
   const heard = new Set<string>()
   for (let i = 0; i < timesEach; i += 1) {
     const answer = await answerAt(expected)

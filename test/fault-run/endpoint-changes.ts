@@ -121,11 +121,10 @@ export const recreateSlice: Change = (cluster, random) =>
 export const hint: Change = (cluster, random) =>
   withSlice(cluster, random, slice => {
     const forgets = random.chance(0.2)
-    const endpoints = slice.endpoints.map(({ hints: _, ...each }, i) =>
-      forgets && i === 0
-        ? each
-        : { ...each, hints: { forZones: [{ name: each.zone ?? zones[0] }] } },
-    )
+    const endpoints = slice.endpoints.map((each, i) => ({
+      ...each,
+      hints: forgets && i === 0 ? {} : { forZones: [{ name: each.zone ?? zones[0] }] },
+    }))
     cluster.server.apply({ ...slice, endpoints })
     return forgets ? 'hints, not for all' : 'hints'
   })

@@ -98,8 +98,10 @@ const same =
     (port.name ?? '') === name && port.protocol === protocol
 
 /** Which of two slices' words about one `ip:port` counts. */
-export const livelier = (a: Entry, b: Entry): boolean =>
-  a.terminating === b.terminating ? a.ready && !b.ready : b.terminating
+export const livelier = (a: Entry, b: Entry): boolean => rank(a) > rank(b)
+
+const rank = ({ ready, serving, terminating }: Entry): number =>
+  (terminating ? 0 : 4) + (ready ? 2 : 0) + (serving ? 1 : 0)
 
 export const stateOf = ({ ready, serving, terminating }: Entry): string =>
   ready ? 'ready' : serving && terminating ? 'terminating' : 'not ready'

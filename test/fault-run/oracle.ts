@@ -61,7 +61,7 @@ export const wanted = (held: Held): Wanted[] =>
     .filter(service => isServed(service) && !isUnsettled(service.metadata.name, held))
     .flatMap(service =>
       service.spec.ports.flatMap(port =>
-        ipFamilies.flatMap(family => servicePort(held, service, port, family) ?? []),
+        ipFamilies.flatMap(family => wantedPort(held, service, port, family) ?? []),
       ),
     )
 
@@ -79,7 +79,7 @@ const isServed = (service: RawService): boolean =>
   service.spec.type !== 'ExternalName' &&
   (service.spec.clusterIP ?? 'None') !== 'None'
 
-const servicePort = (
+const wantedPort = (
   held: Held,
   service: RawService,
   port: RawServicePort,

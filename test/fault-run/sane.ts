@@ -28,7 +28,7 @@ export const checkReport = (report: Report): string[] => {
  * Waits double from 0.8 s to 15 s at least: within 30 s there are 6 attempts, then one in
  * 15 s. A healthy minute begins anew. A reload is one attempt more.
  */
-export const mostRequests = ({ ms, reloads }: Report): number => {
+const mostRequests = ({ ms, reloads }: Report): number => {
   const seconds = ms / 1000
   const attempts = 6 * (1 + Math.floor(seconds / 60)) + seconds / 15 + reloads
   return attempts * reflectors * requestsPerAttempt

@@ -77,6 +77,8 @@ export const reshapeService: Change = (cluster, random) =>
 
 export const changeAffinity: Change = (cluster, random) =>
   withOne(cluster, random, service => {
+    // It may be what is broken.
+    if (isBroken(service)) return ''
     cluster.patchService(service, { spec: affinity(random) })
     return 'affinity'
   })

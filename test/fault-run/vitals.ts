@@ -11,7 +11,7 @@ export interface Vitals {
 }
 
 /** Longer than this `/livez` must never take, in milliseconds. */
-export const livezMs = 1000
+const livezMs = 1000
 
 /** Asks `/livez` all the time, and looks at memory and event loop each second. */
 export class VitalsWatch {

@@ -51,6 +51,22 @@ t.test('without policies all VIPs are one front', async t => {
   t.strictSame(frontsOf(none), [frontOf([cluster, ...outside])])
 })
 
+t.test('an address that two groups ask for is in the first of them alone', async t => {
+  const vips = (['LoadBalancerIP', 'NodePort'] as const).map((kind): VipPlacement => {
+    const bind = { address: '192.0.2.1', port: 30_080 }
+    const vip = { kind, address: kind === 'NodePort' ? '0.0.0.0' : bind.address }
+    // A UDP node port listens on each address of the host's.
+    const binds = kind === 'NodePort' ? [bind, { ...bind, address: '192.0.2.2' }] : [bind]
+    return { vip: { ...vip, port: bind.port }, capture: 'local', binds, reason: '' }
+  })
+  const over = { ...alike, sourceRanges: ['198.51.100.0/24'] }
+  const web = servicePort('web', over)
+  t.strictSame(relayFronts({ servicePort: web, listenerId: 'web', vips }), [
+    frontOf(vips[0]?.binds ?? [], { allowedClients: over.sourceRanges }),
+    frontOf([{ address: '192.0.2.2', port: 30_080 }]),
+  ])
+})
+
 t.test('what policies make of them', async t => {
   const [a, b] = ['10.1.0.1:8080', '10.1.0.2:8080']
   const local = '(externalTrafficPolicy: Local)'

@@ -150,6 +150,26 @@ t.test('KeyedList', async t => {
     t.strictSame(await list.update(all, fails), [{ text: 'a0' }, { text: 'b0' }])
   })
 
+  t.test('what a failed update made is told of as gone when it goes', async t => {
+    const list = listOf()
+    const [a, b] = [item('a'), item('b')]
+    const gone: string[] = []
+    const told = { gone: (key: string) => void gone.push(key) }
+    const failsAt = (key: string) => (one: Item) => {
+      if (one.key === key) throw new Error('broken')
+      return make(one)
+    }
+    await t.rejects(list.update([a, b], failsAt('b')), { message: 'broken' })
+    await list.update([], make, told)
+    t.strictSame(gone, ['a'])
+    await list.update([a], make)
+    await t.rejects(list.update([b], failsAt('b'), told), { message: 'broken' })
+    t.strictSame(gone, ['a', 'a'])
+    t.strictSame(list.changed([a]), [a], 'after it went it is made anew')
+    t.strictSame(await list.update([a], make, told), [{ text: 'a0' }])
+    t.strictSame(gone, ['a', 'a'])
+  })
+
   t.test('answers what a list made anew would, whatever comes and goes', async () => {
     const lists = fc.array(
       fc.uniqueArray(fc.tuple(fc.constantFrom('a', 'b', 'c', 'd'), fc.nat(2)), {

@@ -23,7 +23,7 @@ const longestRetryMs = 10_000
  * with jittered back-off (0.25 s to 10 s) until it is free or no longer wanted.
  */
 export class BindSet {
-  readonly #budget: Pick<FdBudget, 'take' | 'release'>
+  readonly #budget: Pick<FdBudget, 'takeListening' | 'releaseListening'>
   readonly #open: (bind: Bind) => Promise<Listening>
   readonly #changed: (state: BindState) => void
   readonly #kept = new Map<string, Kept>()
@@ -32,7 +32,7 @@ export class BindSet {
 
   /** Each listening socket is paid for from `budget`. */
   constructor(
-    budget: Pick<FdBudget, 'take' | 'release'>,
+    budget: Pick<FdBudget, 'takeListening' | 'releaseListening'>,
     open: (bind: Bind) => Promise<Listening>,
     changed: (state: BindState) => void,
   ) {
@@ -113,17 +113,17 @@ export class BindSet {
 
   /** A listening socket that gives its descriptor back to the budget when it is closed. */
   async #openPaid(bind: Bind): Promise<Listening> {
-    if (!this.#budget.take(1)) throw noDescriptor()
+    if (!this.#budget.takeListening()) throw noDescriptor()
     try {
       const listening = await this.#open(bind)
       return {
         close: () => {
           listening.close()
-          this.#budget.release(1)
+          this.#budget.releaseListening()
         },
       }
     } catch (error) {
-      this.#budget.release(1)
+      this.#budget.releaseListening()
       throw error
     }
   }

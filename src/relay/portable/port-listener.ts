@@ -40,8 +40,11 @@ export interface ListenerOwner {
 
 /** One ServicePort's sockets, balancer and connections, TCP or UDP. */
 export interface PortListener {
-  /** Takes over what is wanted now, and lets go of addresses that are not. */
-  update(spec: RelayListener): void
+  /**
+   * Takes over what is wanted now, and lets go of addresses that are not, at once. Resolves
+   * when what is open goes by it too.
+   */
+  update(spec: RelayListener): void | Promise<void>
   /** Frees what has expired; to be called now and then. */
   sweep(): void
   /** Listens where it is wanted; resolves when each new address was tried once. */

@@ -115,7 +115,7 @@ export class PortableRelay implements Relay {
   async drain(ms: number): Promise<DrainResult> {
     const { clock } = this.#env
     this.#draining = true
-    for (const listener of this.#listeners.values()) listener.stopAccepting()
+    await forEachYielding(this.#listeners.values(), one => one.stopAccepting())
     await new Promise<void>(resolve => {
       const timer = clock.setTimeout(resolve, ms)
       this.#drained = () => {
@@ -162,12 +162,12 @@ export class PortableRelay implements Relay {
     listener.retire()
   }
 
-  #update(spec: RelayListener): void {
+  #update(spec: RelayListener): void | Promise<void> {
     const listener = this.#listeners.get(spec.id) ?? this.#make(spec)
     this.#specs.set(spec.id, spec)
     if (spec.affinityMs > 0) this.#sticky.add(listener)
     else this.#sticky.delete(listener)
-    listener.update(spec)
+    return listener.update(spec)
   }
 
   #make(spec: RelayListener): PortListener {

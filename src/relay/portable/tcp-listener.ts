@@ -123,8 +123,9 @@ export class TcpListener implements PortListener {
     counters.accepted += 1
     const front = fronts.at(bind)
     // Asking for the address is a system call, which most connections are spared.
-    const address = front?.asksForClient ? unmapped(client.remoteAddress ?? '') : ''
-    const choice = front?.admit(address)
+    const choice = front?.asksForClient
+      ? front.admit(unmapped(client.remoteAddress ?? ''), client.localAddress)
+      : front?.admit('')
     if (choice === undefined) return this.#turnAway(client)
     if (!this.#env.budget.take(fdsPerConnection)) {
       countFailure(counters, 'RC')

@@ -22,7 +22,7 @@ export class UdpFlows {
   constructor(clock: Clock, limits: RelayLimits, budget: Pick<FdBudget, 'spendable'>) {
     this.#clock = clock
     this.#limits = limits
-    this.#most = Math.min(limits.udpFlows, budget.spendable >> 1)
+    this.#most = Math.min(limits.udpFlows, Math.floor(budget.spendable / 2))
   }
 
   /** Monotonic milliseconds, up to one tick old while there are flows. */

@@ -1,7 +1,9 @@
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram'
+import { forEachYielding } from '../../util/yielding.ts'
 import type { Backend } from '../backend.ts'
 import { bindKey, countDrop } from '../counters.ts'
 import { restMs } from '../dial-errors.ts'
+import type { Choice } from '../front.ts'
 import type {
   Bind,
   DropReason,
@@ -39,11 +41,14 @@ export class UdpListener implements PortListener, FlowOwner {
     return this.#state.counters
   }
 
-  update(spec: RelayListener): void {
+  /** In slices: to move a flow costs a socket, and there may be thousands. */
+  async update(spec: RelayListener): Promise<void> {
     this.#state.take(spec)
-    for (const { bind, flows } of this.#doors.values()) {
-      for (const flow of flows.values()) this.#reconsider(flow, bind)
-    }
+    const open = [...this.#doors.values()].flatMap(door =>
+      Array.from(door.flows.values(), flow => ({ flow, door })),
+    )
+    if (open.length === 0) return
+    await forEachYielding(open, ({ flow, door }) => this.#reconsider(flow, door))
   }
 
   sweep(): void {
@@ -135,14 +140,14 @@ export class UdpListener implements PortListener, FlowOwner {
       socket.once('error', failed)
       socket.bind({ address: bind.address, port: bind.port, exclusive: true }, () => {
         socket.removeListener('error', failed)
-        resolve(this.#serve(socket, bindKey(bind)))
+        resolve(this.#serve(socket, bind))
       })
     })
   }
 
-  #serve(socket: Socket, bind: string): Listening {
+  #serve(socket: Socket, bind: Bind): Listening {
     const flows = new Map<string, UdpFlow>()
-    const door = { bind, flows }
+    const door = { bind: bindKey(bind), address: bind.address, flows }
     this.#doors.set(socket, door)
     socket.on('error', error => this.#env.observer.fault(this.#state.spec.name, error))
     socket.on('message', (message, from) => this.#receive(socket, door, message, from))
@@ -162,7 +167,7 @@ export class UdpListener implements PortListener, FlowOwner {
 
   #begin(
     front: Socket,
-    { bind, flows }: Door,
+    door: Door,
     key: string,
     from: RemoteInfo,
   ): UdpFlow | undefined {
@@ -172,7 +177,7 @@ export class UdpListener implements PortListener, FlowOwner {
     if (from.port === 0 || this.#env.isOwn(from.address, from.port)) {
       return this.#drop('loop')
     }
-    const choice = this.#state.fronts.at(bind)?.admit(from.address)
+    const choice = this.#admit(door, from.address)
     if (choice === undefined) return this.#drop('not-allowed')
     const { udpFlows, limits, budget } = this.#env
     if (this.#ages.size >= limits.udpFlowsPerListener) this.#ages.mostDispensable?.close()
@@ -180,7 +185,7 @@ export class UdpListener implements PortListener, FlowOwner {
     if (!budget.take(1) && !(udpFlows.evict() && budget.take(1)))
       return this.#drop('no-fd')
     const flow = new UdpFlow(this, key, front, from.address, from.port, choice)
-    flows.set(key, flow)
+    door.flows.set(key, flow)
     this.counters.accepted += 1
     udpFlows.add(flow)
     this.#ages.push(flow)
@@ -191,9 +196,14 @@ export class UdpListener implements PortListener, FlowOwner {
     countDrop(this.counters, reason)
   }
 
+  #admit({ bind, address }: Door, client: string): Choice | undefined {
+    return this.#state.fronts.at(bind)?.admit(client, address)
+  }
+
   /** A flow goes by the newest state: its client's rights and its endpoint may be gone. */
-  #reconsider(flow: UdpFlow, bind: string): void {
-    const choice = this.#state.fronts.at(bind)?.admit(flow.client)
+  #reconsider(flow: UdpFlow, door: Door): void {
+    if (door.flows.get(flow.key) !== flow) return
+    const choice = this.#admit(door, flow.client)
     if (choice === undefined) return flow.close()
     flow.choice = choice
     const key = flow.backend?.key ?? ''
@@ -206,6 +216,7 @@ export class UdpListener implements PortListener, FlowOwner {
 interface Door {
   /** `bindKey` of its address. */
   readonly bind: string
+  readonly address: string
   /** By the client's `address port`. */
   readonly flows: Map<string, UdpFlow>
 }

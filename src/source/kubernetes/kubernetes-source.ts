@@ -1,4 +1,5 @@
 import type { Change } from '../../model/service.ts'
+import type { Problem } from '../../model/snapshot.ts'
 import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
 import type { Source, SourceSink, SourceStatus } from '../source.ts'
 import type { ApiClient } from './api-client.ts'
@@ -68,6 +69,7 @@ class FromKubernetes implements KubernetesSource {
   #sink: SourceSink | undefined
   #nodeTimer: Timer | undefined
   #synced = false
+  #nodeIsMissing = false
 
   constructor(options: KubernetesSourceOptions) {
     this.#options = options
@@ -152,12 +154,30 @@ class FromKubernetes implements KubernetesSource {
 
   #apply(changes: readonly Change[]): void {
     this.#tell(sink => sink.apply(changes))
+    this.#checkNode()
   }
 
   #tellProblems(): void {
-    this.#tell(sink =>
-      sink.problems(this.#readers.flatMap(({ store }) => store.problems())),
-    )
+    const problems = this.#readers.flatMap(({ store }) => store.problems())
+    const all = this.#nodeIsMissing ? [...problems, this.#noNode()] : problems
+    this.#tell(sink => sink.problems(all))
+  }
+
+  /** Without its Node no endpoint is local, and load balancers are told to stay away. */
+  #checkNode(): void {
+    const isMissing = this.#synced && this.#node?.store.size === 0
+    if (isMissing === this.#nodeIsMissing) return
+    this.#nodeIsMissing = isMissing
+    this.#tellProblems()
+  }
+
+  #noNode(): Problem {
+    return {
+      object: `Node ${this.#options.nodeName}`,
+      field: '',
+      message:
+        'the API server has no Node of this name; give the right one with --hostname-override',
+    }
   }
 
   /** A sink that throws is a fault of the program: it must not pass for one of the server, and be retried. */
@@ -188,6 +208,7 @@ class FromKubernetes implements KubernetesSource {
     if (this.#synced || this.#closed) return
     this.#synced = true
     this.#tell(sink => sink.synced())
+    this.#checkNode()
     this.#started()
   }
 

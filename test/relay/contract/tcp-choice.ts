@@ -132,6 +132,25 @@ export const tcpChoiceContract = (t: Test, make: MakeRelay): void => {
     t.equal((await ask(port)).text, 'alive')
   })
 
+  t.test('with more addresses than descriptors those that listen serve', async t => {
+    const limited = { openFileLimit: 120, limits: { reservedFds: 100 } }
+    const { listen, stats, relay, pauses } = relayFixture(t, make, limited)
+    const port = await freeTcpPort()
+    const { endpoint: to } = await namedBackend(t, 'a')
+    const hosts = Array.from({ length: 40 }, (_, i) => `127.251.0.${i + 1}`)
+    const bindsOf = (count: number) =>
+      hosts.slice(0, count).map(address => ({ address, port }))
+    await listen({ binds: bindsOf(40), endpoints: [to] })
+    const listening = stats().binds.filter(({ state }) => state === 'listening')
+    t.equal(listening.length, 15)
+    for (const { bind } of listening) t.match(await ask(port, bind.address), { text: 'a' })
+    t.strictSame([pauses.length, relay.stats().acceptPaused], [0, false])
+    await listen({ binds: bindsOf(40).slice(15, 25), endpoints: [to] })
+    await until('others have their place', () =>
+      stats().binds.every(({ state }) => state === 'listening'),
+    )
+  })
+
   for (const stage of ['made', 'listening'] as const) {
     const title = `a drain while listeners are being ${stage} leaves nothing open`
     t.test(title, onLinux, async t => {

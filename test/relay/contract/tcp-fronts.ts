@@ -118,6 +118,13 @@ export const tcpFrontsContract = (t: Test, make: MakeRelay): void => {
     t.equal((await ask(port, testHost, near)).how, 'ECONNREFUSED')
   })
 
+  t.test('who comes from the address it dialled is on the node', onLinux, async t => {
+    const { fronts, front, port, b } = await setUp(t)
+    await fronts(front({ endpoints: [], endpointsFromNode: keys(b) }))
+    t.match(await ask(port, testHost, testHost), { text: 'b', how: 'end' })
+    t.equal((await ask(port, testHost, far)).how, 'ECONNRESET')
+  })
+
   t.test('who is on the node is asked only where it matters', async t => {
     const asked: string[] = []
     const isFromNode = (one: string): boolean => asked.push(one) > 0

@@ -99,6 +99,14 @@ export const udpFlowsContract = (t: Test, make: MakeRelay): void => {
     t.equal(carryingFds(relay.stats()), 3)
   })
 
+  t.test('without a limit of descriptors flows need not make room', async t => {
+    const { listen, port, stats } = await setUp(t, { openFileLimit: Infinity })
+    await listen({ endpoints: [(await namedUdp(t, 'a')).endpoint] })
+    const clients = await fiveClients(t, port)
+    for (const client of clients) t.equal(await client.ask('hello'), 'a')
+    t.equal(stats().counters.active, 5)
+  })
+
   /** Of which UDP may have half, listening sockets included in the eight. */
   const eightDescriptors: RelayRequest = {
     openFileLimit: 108,

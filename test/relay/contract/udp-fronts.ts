@@ -73,6 +73,15 @@ export const udpFrontsContract = (t: Test, make: MakeRelay): void => {
     t.equal(await (await client(near)).ask('3'), 'ECONNREFUSED')
   })
 
+  t.test('who comes from the address it wrote to is on the node', onLinux, async t => {
+    const { front, client, a, b } = await setUp(t)
+    await front({ endpoints: [], endpointsFromNode: [a.endpoint.key] })
+    const here = await client(testHost)
+    t.equal(await here.ask('1'), 'a')
+    await front({ endpoints: [], endpointsFromNode: [b.endpoint.key] })
+    t.equal(await here.ask('2'), 'b')
+  })
+
   t.test('a flow moves when its endpoint is none for it any more', async t => {
     const { front, client, stats, a, b } = await setUp(t)
     await front({ endpoints: [a.endpoint.key] })

@@ -47,10 +47,23 @@ export const descriptorTests = (t: Test): void => {
       },
     )
 
+    t.test('listening sockets leave a quarter to connections', async t => {
+      const { budget, told } = budgetOf(110, 10)
+      const taken = Array.from({ length: 100 }, () => budget.takeListening())
+      t.strictSame([taken.filter(Boolean).length, budget.used], [75, 75])
+      t.strictSame(told, [], 'accepting goes on')
+      budget.releaseListening()
+      t.ok(budget.takeListening())
+      t.ok(budget.take(25), 'the rest is for connections')
+      t.notOk(budgetOf(110, 10).budget.take(101))
+    })
+
     t.test('never runs out where there is no limit', async t => {
       const { budget, told } = budgetOf(Infinity, 64)
       t.ok(budget.take(1e6))
+      t.ok(budget.takeListening())
       budget.release(1e6)
+      budget.releaseListening()
       t.strictSame(told, [])
     })
 
