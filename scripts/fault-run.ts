@@ -22,4 +22,5 @@ const report = await faultRun({ seed, ms, pace: longPace, say })
 console.log(tableOf(report))
 const insane = checkReport(report)
 for (const what of insane) console.error(what)
-process.exitCode = insane.length === 0 ? 0 : 1
+// Sockets that the test server reset in a bad moment may be left.
+process.exit(insane.length === 0 ? 0 : 1)

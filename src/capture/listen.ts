@@ -123,14 +123,33 @@ const samePlacement = (a: Placement, b: Placement): boolean =>
   a.servicePort === b.servicePort && isDeepStrictEqual(a.vips, b.vips)
 
 const onVip = (
-  { ofInterfaces }: Host,
-  { protocol, family }: ServicePort,
+  { local, ofInterfaces }: Host,
+  servicePort: ServicePort,
   vip: Vip,
 ): VipPlacement => {
-  const addresses = bindAddresses(protocol, vip.address, ofInterfaces)
+  const { protocol, family } = servicePort
+  const over = nodePortOver(servicePort, vip)
+  const at = over && local.has(over.address) ? over.address : vip.address
+  const addresses = bindAddresses(protocol, at, ofInterfaces)
   if (addresses.length === 0) return { vip, ...noAddress(family) }
   const binds = addresses.map(address => ({ address, port: vip.port }))
   return { vip, capture: 'local', binds, reason: '' }
+}
+
+/**
+ * The node port that has the port of another VIP of the same ServicePort, whose clients get
+ * the same. It is listened on at every address, and the kernel allows no second TCP
+ * listener at one of them (EADDRINUSE, socket(7), SO_REUSEADDR).
+ */
+const nodePortOver = (servicePort: ServicePort, { kind, port }: Vip): Vip | undefined => {
+  if (servicePort.protocol !== 'TCP') return undefined
+  const groups = vipGroups(servicePort)
+  return servicePort.vips.find(
+    other =>
+      other.kind === 'NodePort' &&
+      other.port === port &&
+      groups.NodePort === groups[kind],
+  )
 }
 
 type Where = Omit<VipPlacement, 'vip'>

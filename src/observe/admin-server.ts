@@ -6,6 +6,7 @@ import type { Bind } from '../relay/relay.ts'
 import type { Clock, Timer } from '../util/clock.ts'
 import { joinHostPort } from '../util/ip.ts'
 import type { Answer, Route, Routes } from './admin-routes.ts'
+import { ConnectionBound } from './connection-bound.ts'
 import { isHostAllowed } from './host-check.ts'
 import type { Log } from './log.ts'
 
@@ -104,13 +105,11 @@ const serverOf = (options: AdminServerOptions): Server => {
   const server = createServer(clientTimeouts, (request, response) => {
     void respond(request, response)
   })
-  server.maxConnections = mostConnections
-  let open = 0
+  const connections = new ConnectionBound(mostConnections)
   server.on('connection', socket => {
-    open += 1
-    socket.once('close', () => (open -= 1))
+    connections.admit(socket)
     // Idle ones give way, so that a probe still gets in.
-    if (open > mostConnections / 2) server.closeIdleConnections()
+    if (connections.open > mostConnections / 2) server.closeIdleConnections()
   })
   return server
 }

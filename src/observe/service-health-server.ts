@@ -4,11 +4,12 @@ import type { ServiceHealthCheck } from '../model/snapshot.ts'
 import { joinHostPort, wildcardOf } from '../util/ip.ts'
 import type { IpFamily } from '../util/ip.ts'
 import { clientTimeouts } from './admin-server.ts'
+import { ConnectionBound } from './connection-bound.ts'
 
 /** Probers of a load balancer are few; what else knocks must not cost descriptors. */
 const mostConnections = 8
-/** And of all servers together; further ones are closed, and their probers try again. */
-const mostOfAll = 64
+/** And of all servers together. */
+export const mostOfAll = 64
 
 export interface ServiceHealthServerDeps {
   /** Whether what is wanted of the node is applied; see `Health`. */
@@ -16,7 +17,7 @@ export interface ServiceHealthServerDeps {
   /** The address to listen on; the wildcard of the family. */
   readonly address: ((family: IpFamily) => string) | undefined
   /** Shared by all servers. */
-  readonly connections: { open: number }
+  readonly connections: ConnectionBound
 }
 
 /** As kube-proxy prints it: tabs, and no newline at the end. */
@@ -75,22 +76,12 @@ export class ServiceHealthServer {
       })
       response.end(body)
     })
-    this.#server.maxConnections = mostConnections
-    let open = 0
-    const { connections } = deps
+    const own = new ConnectionBound(mostConnections)
     this.#server.on('connection', socket => {
-      if (connections.open >= mostOfAll) {
-        socket.destroy()
-        return
-      }
-      open += 1
-      connections.open += 1
-      socket.once('close', () => {
-        open -= 1
-        connections.open -= 1
-      })
+      own.admit(socket)
+      deps.connections.admit(socket)
       // Idle ones give way, so that the next probe gets in.
-      if (open > mostConnections / 2) this.#server.closeIdleConnections()
+      if (own.open > mostConnections / 2) this.#server.closeIdleConnections()
     })
     // Of a listening server it is a failed accept (EMFILE): the prober tries again.
     this.#server.on('error', () => {})

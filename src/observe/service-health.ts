@@ -2,7 +2,8 @@ import type { Problem, ServiceHealthCheck, Snapshot } from '../model/snapshot.ts
 import type { Clock, Timer } from '../util/clock.ts'
 import type { IpFamily } from '../util/ip.ts'
 import type { Log } from './log.ts'
-import { ServiceHealthServer } from './service-health-server.ts'
+import { ConnectionBound } from './connection-bound.ts'
+import { mostOfAll, ServiceHealthServer } from './service-health-server.ts'
 
 export interface ServiceHealthOptions {
   readonly clock: Clock
@@ -56,7 +57,7 @@ export class ServiceHealthServers {
   /** Keys whose failure has been told. */
   readonly #told = new Set<string>()
   /** Open connections of all servers. */
-  readonly #connections = { open: 0 }
+  readonly #connections = new ConnectionBound(mostOfAll)
   #tooMany: readonly ServiceHealthCheck[] = []
   #running: Promise<void> = Promise.resolve()
   #retry: Timer | undefined

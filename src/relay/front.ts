@@ -57,7 +57,8 @@ export class Front {
     const { endpoints, endpointsFromNode, allowedClients } = spec
     this.#everybody.take(endpoints, listed)
     this.#nodeDiffers = endpointsFromNode !== undefined
-    if (endpointsFromNode !== undefined) this.#fromNode.take(endpointsFromNode, listed)
+    // Also where it is the same: dials that began while it was not go by it.
+    this.#fromNode.take(endpointsFromNode ?? endpoints, listed)
     this.#outsideIsEmpty = isEmpty(this.#everybody, listed)
     this.#nodeIsEmpty = this.#nodeDiffers
       ? isEmpty(this.#fromNode, listed)

@@ -170,6 +170,23 @@ t.test('wildcards', async t => {
     })
   }
 
+  t.test('a node port listens for VIPs of the same port beside it', async t => {
+    const host = deps({ ofInterfaces }, ['192.0.2.1', ...mine])
+    const vips = [clusterIp('192.0.2.1', 30_080), nodePort('0.0.0.0')]
+    const forward: Target = { verdict: 'forward', endpoints: [] }
+    const policies: [Partial<ServicePort>, VipPlacement['binds'][]][] = [
+      [{}, [at(30080, '0.0.0.0'), at(30080, '0.0.0.0')]],
+      [{ external: forward }, [at(30080, '192.0.2.1'), at(30080, '0.0.0.0')]],
+    ]
+    for (const [over, binds] of policies) {
+      const found = await placed(host, servicePort('web', { vips, ...over }))
+      t.strictSame(
+        found.map(one => one.binds),
+        binds,
+      )
+    }
+  })
+
   t.test('a bind address that is :: serves both families', async t => {
     const both = [servicePort('web'), servicePort('web', { family: 'IPv6' })]
     t.strictSame(await placed(deps({ bindAddress: '::' }), ...both), [

@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { nodeObject } from '../support/api-server/builders.ts'
 import { startApiServer } from '../support/api-server/for-test.ts'
@@ -6,7 +9,7 @@ import { type ClusterService, clusterService, namedBackends } from '../support/c
 import { testHost } from '../support/ports.ts'
 import { dial, namedEcho } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
-import { get, startUsher, type Usher } from '../support/usher.ts'
+import { get, launchUsher, startUsher, type Usher } from '../support/usher.ts'
 
 t.jobs = 4
 
@@ -117,6 +120,26 @@ t.test('an API server that is away at the start is waited for', async t => {
   await server.reappear()
   await starting
   await becomes(web, 'a')
+})
+
+t.test('a proxy that never answers does not hold up the end', async t => {
+  const server = await startApiServer(t)
+  const silent = createServer(socket => void socket.on('error', () => {}))
+  silent.listen(0, testHost)
+  await once(silent, 'listening')
+  t.teardown(() => silent.close())
+  const { port } = silent.address() as AddressInfo
+  const path = server.kubeconfig()
+  const file = t.testdir({
+    kubeconfig: readFileSync(path, 'utf8').replace(
+      '"server":',
+      `"proxy-url": "http://${testHost}:${port}", "server":`,
+    ),
+  })
+  const usher = launchUsher(t, 'run', `--kubeconfig=${file}/kubeconfig`)
+  await once(silent, 'connection')
+  usher.send('SIGTERM')
+  t.match(await usher.exit, { code: 0, signal: null })
 })
 
 t.test('an API server that goes away later leaves the last state served', async t => {

@@ -49,7 +49,7 @@ const aboutNode = ({ node }: StatusDocument, { place }: Held): string[] =>
     ? []
     : [`the Node's zone is '${node?.zone ?? ''}', and should be '${place.zone}'`]
 
-/** Each broken object, and no other, is told as a problem. */
+/** Each broken object, and a Node that is not there, but nothing else is told as a problem. */
 const aboutProblems = ({ problems }: StatusDocument, held: Held): string[] => {
   const told = new Set(problems.map(({ object }) => object))
   const broken = new Set(
@@ -62,6 +62,7 @@ const aboutProblems = ({ problems }: StatusDocument, held: Held): string[] => {
       )
       .map(({ kind, metadata }) => `${kind} ${metadata.namespace}/${metadata.name}`),
   )
+  if (held.place.zone === '') broken.add(`Node ${held.place.nodeName}`)
   return [
     ...[...broken]
       .filter(title => !told.has(title))

@@ -12,6 +12,7 @@ import { VitalsWatch } from './vitals.ts'
 import {
   blow,
   clearSky,
+  cutAll,
   type Gust,
   type Mood,
   restorePlain,
@@ -34,8 +35,11 @@ export interface Pace {
   /** Rounds after which the proxy must get over all by itself, or is told to reload. */
   readonly natural: (round: number) => boolean
   readonly mood: (round: number) => Mood
-  /** Rounds that surely end with a backup restored; others do now and then. */
-  readonly swaps: (round: number) => boolean
+  /**
+   * What surely happens besides: all watches are cut at the start, or at the end a backup is
+   * restored as it was; `any`: the latter now and then.
+   */
+  readonly special: (round: number) => 'cut' | 'swap' | 'any' | 'none'
   readonly naturalBoundMs: number
   readonly reloadBoundMs: number
 }
@@ -128,6 +132,8 @@ class FaultRun {
     const random = this.#random
     const mood = pace.mood(round)
     const natural = pace.natural(round)
+    const special = pace.special(round)
+    if (special === 'cut') this.#blown(cutAll(this.#sky, random))
     for (let left = random.between(...pace.steps); left > 0; left -= 1) {
       for (let changes = random.between(1, 4); changes > 0; changes -= 1) this.#change()
       if (mood === 'mild' || random.chance(0.6))
@@ -136,7 +142,7 @@ class FaultRun {
       if (this.#complaints.length > 0) throw new Error('it went wrong before the quiet')
     }
     const from = this.#sky.server.requests.all.length
-    const restores = random.chance(0.3) || pace.swaps(round)
+    const restores = special === 'swap' || (special === 'any' && random.chance(0.3))
     const swapped = !this.#sky.away && restores
     await clearSky(this.#sky)
     if (swapped) this.#blown(restorePlain(this.#sky))

@@ -8,7 +8,7 @@ export const slicePace: Pace = {
   // first, because each loss of a watch doubles the waiting for the next.
   natural: round => round < 3,
   mood: round => (round < 3 ? 'mild' : 'rough'),
-  swaps: round => round === 1,
+  special: round => (['none', 'swap', 'cut'] as const)[round] ?? 'any',
   naturalBoundMs: 20_000,
   // Ten seconds are how long the end of a streaming list is waited for that never comes.
   reloadBoundMs: 15_000,
@@ -23,7 +23,7 @@ export const longPace: Pace = {
     (['mild', 'rough', 'gentle', 'rough', 'mild', 'rough', 'rough'] as const)[
       round % 7
     ] ?? 'rough',
-  swaps: () => false,
+  special: round => (round % 7 === 0 ? 'cut' : 'any'),
   // A silent watch is cut after 70 s; then the next attempt comes within 30 s.
   naturalBoundMs: 115_000,
   reloadBoundMs: 20_000,

@@ -26,8 +26,7 @@ export interface Gust {
 }
 
 /**
- * `mild` is mostly what a watch survives: events twice or too late, compaction. `gentle`
- * is what a proxy gets over by itself within seconds. `rough` adds what it can only find
+ * `mild` is what a watch survives: events twice or too late, compaction. `gentle` is what a proxy gets over by itself within seconds. `rough` adds what it can only find
  * out by waiting for a word: silence, half-open connections.
  */
 export type Mood = 'mild' | 'gentle' | 'rough'
@@ -236,8 +235,6 @@ const mildBlows: readonly Blow[] = [
   behave,
   rotate,
   backUp,
-  disturb,
-  restart,
 ]
 
 const gentleBlows: readonly Blow[] = [
@@ -270,6 +267,12 @@ const roughBlows: readonly Blow[] = [
   shut,
   vanish,
 ]
+
+/** Ends all watches. */
+export const cutAll = ({ server }: Sky, random: Random): Gust => {
+  const how = random.pick(['close', 'rst'] as const)
+  return { kind: `watch ${how}`, more: `${server.disturb(how)} of all` }
+}
 
 /** Does something bad to the server, or to who watches it. */
 export const blow = async (sky: Sky, random: Random, mood: Mood): Promise<Gust> =>

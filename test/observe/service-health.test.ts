@@ -307,6 +307,27 @@ t.test('kept connections to many Services lock no prober out', async t => {
   t.ok(kept >= 20 && kept <= 64, `${kept} are kept`)
 })
 
+t.test('slow connections to many Services lock no prober out', async t => {
+  const { servers } = await setUp(t)
+  const ports: number[] = []
+  for (let i = 0; i < 20; i += 1) ports.push(await freeTcpPort())
+  await servers.sync([wanted(ports.map((port, i) => [`svc-${i}`, port, 1]))])
+  const sockets: Socket[] = []
+  t.teardown(() => sockets.forEach(socket => socket.destroy()))
+  const open = async (port: number, text: string) => {
+    const socket = connect(port, testHost)
+    socket.on('error', () => {}).resume()
+    sockets.push(socket)
+    await new Promise<void>(resolve => socket.once('connect', () => resolve()))
+    socket.write(text)
+    return socket
+  }
+  for (const port of [...ports, ...ports, ...ports, ...ports]) await open(port, 'GET /')
+  const prober = await open(ports[0] ?? 0, 'GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+  await until('an answer', () => prober.bytesRead > 0)
+  t.ok(sockets.filter(({ closed }) => !closed).length <= 64)
+})
+
 t.test('closing ends servers, connections and tries', async t => {
   const { port: taken } = await occupied(t)
   const { servers, clock } = await setUp(t)

@@ -16,6 +16,7 @@ import { certificate } from '../support/api-server/certificates.ts'
 import { startApiServer } from '../support/api-server/for-test.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { testHost } from '../support/ports.ts'
+import { until } from '../support/until.ts'
 
 const access = (given: Partial<ClusterAccess>): ClusterAccess => ({
   kubeconfig: '',
@@ -73,6 +74,14 @@ const echo = async (t: Test): Promise<{ url: string; asked: IncomingMessage[] }>
     response.end('{}')
   })
   return { url: `http://${await listen(t, server)}`, asked }
+}
+
+const isAlive = (pid: number): boolean => {
+  try {
+    return process.kill(-pid, 0)
+  } catch {
+    return false
+  }
 }
 
 const listen = async (t: Test, server: Server): Promise<string> => {
@@ -241,6 +250,45 @@ t.test('an exec plugin is run beside the kubeconfig, and again after a 401', asy
   t.equal(await ask(client), 200)
   t.equal(client.requests().find(({ code }) => code === '401')?.count, 1)
   t.equal(readFileSync(join(directory, 'runs'), 'utf8'), '..')
+})
+
+t.test('an answer that switches protocols is an error of the request', async t => {
+  const server = createServer()
+  server.on('upgrade', () => {})
+  server.on('request', ({ socket }) =>
+    socket.end('HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'),
+  )
+  const client = await connected(t, { master: await listen(t, server) })
+  await t.rejects(ask(client), /ended without an answer/)
+})
+
+t.test('an exec plugin that hangs is ended with the client', async t => {
+  const script = '#!/bin/sh\necho $$ > "$(dirname "$0")/pid"\nsleep 60 | cat\n'
+  const files = { 'hang.sh': script, pid: '' }
+  const exec = { command: './hang.sh' }
+  const file = kubeconfig(t, { server: `http://${testHost}:1` }, { exec }, files)
+  const directory = dirname(file)
+  chmodSync(join(directory, 'hang.sh'), 0o755)
+  const client = await connectToCluster(access({ kubeconfig: file }))
+  const asked = ask(client)
+  const refused = t.rejects(asked, /users\["u"\]\.user\.exec: /)
+  const pid = () => Number(readFileSync(join(directory, 'pid'), 'utf8'))
+  await until('it runs', () => pid() > 0)
+  client.close()
+  await refused
+  await until('it is gone', () => !isAlive(pid()))
+})
+
+t.test('what an exec plugin prints is not shown, and not kept without bound', async t => {
+  for (const body of ['echo eyJhbGciOi', 'exec yes'] as const) {
+    const exec = { command: './plugin.sh' }
+    const files = { 'plugin.sh': `#!/bin/sh\n${body}\n` }
+    const file = kubeconfig(t, { server: `http://${testHost}:1` }, { exec }, files)
+    chmodSync(join(dirname(file), 'plugin.sh'), 0o755)
+    const why: Error = await ask(await connected(t, { kubeconfig: file })).catch(e => e)
+    t.match(why.message, /users\["u"\]\.user\.exec: .*ExecCredential/)
+    t.notMatch(why.message, /eyJ/)
+  }
 })
 
 t.test('an exec plugin that fails is an error of the request', async t => {

@@ -111,7 +111,11 @@ export class TcpListener implements PortListener {
       if (budget.exhausted) gate.stop()
     }
     const close = (): void => {
-      if (gate !== undefined) gates.delete(gate)
+      if (gate !== undefined) {
+        gates.delete(gate)
+        // Who comes before it has a taker waits in the kernel, and costs no descriptor.
+        gate.stop()
+      }
       server.removeAllListeners('connection').removeAllListeners('error')
       handover.offer(bind, server)
     }

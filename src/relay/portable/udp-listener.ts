@@ -165,12 +165,7 @@ export class UdpListener implements PortListener, FlowOwner {
     flow?.send(message)
   }
 
-  #begin(
-    front: Socket,
-    door: Door,
-    key: string,
-    from: RemoteInfo,
-  ): UdpFlow | undefined {
+  #begin(front: Socket, door: Door, key: string, from: RemoteInfo): UdpFlow | undefined {
     if (!this.#accepting) return this.#drop('draining')
     // Nobody can be answered at port 0 (RFC 768), and a datagram "from" a listener of
     // ours is made up: answering it would go round for ever (CVE-2024-2169).

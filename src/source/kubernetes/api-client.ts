@@ -90,8 +90,18 @@ export class ApiClient {
       if (response.status < 300) return response
       const error = await this.#errorOf(response)
       if (error.status !== 401 || !first) throw error
-      if (!(await orAborted(credentials.refresh(), signal))) throw error
+      if (!(await orAborted(this.#hasOthers(access), signal))) throw error
     }
+  }
+
+  /**
+   * Whether there are other credentials than those that were refused. All requests are
+   * refused at once when they expire, and one of them may have found the new ones already.
+   */
+  async #hasOthers(refused: Access): Promise<boolean> {
+    const { credentials } = this.#options
+    if ((await credentials.current()) !== refused) return true
+    return (await credentials.refresh()) || (await credentials.current()) !== refused
   }
 
   /** Since the start. */
@@ -109,6 +119,7 @@ export class ApiClient {
   close(): void {
     this.#agent?.agent.destroy()
     this.#agent = undefined
+    this.#options.credentials.close?.()
   }
 
   /** A kept connection may have been closed by the server a moment ago: then again, anew. */
@@ -128,7 +139,7 @@ export class ApiClient {
     const { method = 'GET', signal } = request
     const json = request.body === undefined ? undefined : JSON.stringify(request.body)
     const url = this.#url
-    return new Promise((resolve, reject) => {
+    const answer = new Promise<ApiResponse>((resolve, reject) => {
       const send = url.protocol === 'https:' ? httpsRequest : httpRequest
       const sent = send({
         agent: access.agent ?? this.#agentFor(access.tls),
@@ -147,10 +158,12 @@ export class ApiClient {
         },
         signal,
       })
-      const timer = clock.setTimeout(
-        () => sent.destroy(new Error(`no answer within ${Math.round(headMs / 1000)} s`)),
-        headMs,
-      )
+      // Rejected here too: while an agent waits for its proxy, destroying tells nobody.
+      const timer = clock.setTimeout(() => {
+        const error = new Error(`no answer within ${Math.round(headMs / 1000)} s`)
+        sent.destroy(error)
+        reject(error)
+      }, headMs)
       sent.on('socket', socket => socket.setKeepAlive(true, tcpKeepAliveMs))
       let answered = false
       sent.on('response', body => {
@@ -168,8 +181,14 @@ export class ApiClient {
         const stale = sent.reusedSocket && staleCodes.has(error.code ?? '')
         reject(stale ? new StaleConnection(error) : error)
       })
+      // Without an error it ends when a server switches protocols (101).
+      sent.on('close', () => {
+        clock.clearTimeout(timer)
+        if (!answered) reject(new Error('the connection ended without an answer'))
+      })
       sent.end(json)
     })
+    return orAborted(answer, signal)
   }
 
   async #errorOf({ status, headers, body }: ApiResponse): Promise<ApiError> {

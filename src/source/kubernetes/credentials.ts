@@ -24,4 +24,6 @@ export interface Credentials {
   current(): Promise<Access>
   /** Looks again at once, after a 401. True when that brought other ones. */
   refresh(): Promise<boolean>
+  /** Ends what runs to get them; there are none to be had any more. */
+  close?(): void
 }

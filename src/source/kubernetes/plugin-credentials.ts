@@ -1,12 +1,11 @@
 import type { Agent, OutgoingHttpHeaders } from 'node:http'
 import type { RequestOptions } from 'node:https'
-import { isAbsolute, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { KubeConfig, User } from '@kubernetes/client-node'
 import type { Clock } from '../../util/clock.ts'
-import { peek } from '../decode/metadata.ts'
 import { printable } from '../decode/printable.ts'
 import type { Access, Credentials, TlsMaterial } from './credentials.ts'
+import { execCredential, type ExecCredential } from './exec-plugin.ts'
 import type { Part } from './kubeconfig.ts'
 
 export interface PluginOptions {
@@ -33,6 +32,11 @@ class PluginCredentials implements Credentials {
   readonly #options: PluginOptions
   #config: KubeConfig | undefined
   #asked: Promise<Access> | undefined
+  /** Of an exec plugin; good until it expires, or the server says that it is not. */
+  #credential: ExecCredential | undefined
+  /** Ends the plugin that runs. */
+  #run = new AbortController()
+  #closed = false
   #last: Access | undefined
   #lastAt = -Infinity
 
@@ -49,22 +53,28 @@ class PluginCredentials implements Credentials {
 
   async refresh(): Promise<boolean> {
     const before = this.#last
-    // client-node caches what an exec plugin said until it expires, whatever the server
-    // thinks of it; a new KubeConfig has no cache. An OIDC user keeps his: a refresh token
-    // may be good for one use, and the new one is known only there.
-    if (this.#options.user.raw('exec') !== undefined) this.#config = undefined
+    this.#credential = undefined
     await this.#options.own.refresh()
     return (await this.#ask()) !== before
   }
 
+  close(): void {
+    this.#closed = true
+    this.#run.abort(new Error(`${this.#title}: closed`))
+  }
+
   /** Only one at a time: a plugin that hangs is not started again beside itself. */
   #ask(): Promise<Access> {
+    if (this.#asked === undefined && !this.#closed) this.#run = new AbortController()
     this.#asked ??= this.#apply().finally(() => (this.#asked = undefined))
     const { clock } = this.#options
     let timer: ReturnType<Clock['setTimeout']> | undefined
     const late = new Promise<never>((_, reject) => {
       const error = new Error(`${this.#title}: no answer within 60 s`)
-      timer = clock.setTimeout(() => reject(error), longestRunMs)
+      timer = clock.setTimeout(() => {
+        reject(error)
+        this.#run.abort(error)
+      }, longestRunMs)
     })
     return Promise.race([this.#asked, late]).finally(() => clock.clearTimeout(timer))
   }
@@ -134,45 +144,36 @@ class PluginCredentials implements Credentials {
           name: user.name,
           ...(tls.cert !== undefined && { certData: base64(tls.cert) }),
           ...(tls.key !== undefined && { keyData: base64(tls.key) }),
-          exec: execOf(user),
           authProvider: user.raw('auth-provider'),
         } as User,
       ],
       contexts: [{ name: 'current', cluster: cluster.name, user: user.name }],
       currentContext: 'current',
     })
+    if (user.raw('exec') !== undefined)
+      config.addAuthenticator({
+        isAuthProvider: () => true,
+        applyAuthentication: (_, opts) => this.#applyExec(opts as RequestOptions),
+      })
     return config
+  }
+
+  async #applyExec(opts: RequestOptions): Promise<void> {
+    const { user } = this.#options
+    const known = this.#credential
+    const isGood = known !== undefined && known.expiresAt > Date.now()
+    const { signal } = this.#run
+    const now = isGood
+      ? known
+      : await execCredential(user.raw('exec'), user.directory, signal)
+    this.#credential = now
+    const { token, cert, key } = now
+    if (cert !== '' && key !== '') Object.assign(opts, { cert, key })
+    if (token !== '') opts.headers = { Authorization: `Bearer ${token}` }
   }
 }
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64')
-
-/**
- * A plugin's command line with what client-go adds and client-node leaves out: a relative
- * path starts at the kubeconfig, and KUBERNETES_EXEC_INFO says which version to answer in.
- */
-const execOf = (user: Part): unknown => {
-  const exec = user.raw('exec')
-  if (typeof exec !== 'object' || exec === null) return undefined
-  const command = peek(exec, 'command')
-  const info = {
-    apiVersion: peek(exec, 'apiVersion') ?? 'client.authentication.k8s.io/v1',
-    kind: 'ExecCredential',
-    spec: { interactive: false },
-  }
-  const env = peek(exec, 'env')
-  return {
-    ...exec,
-    command: typeof command === 'string' ? commandPath(command, user) : command,
-    env: [
-      { name: 'KUBERNETES_EXEC_INFO', value: JSON.stringify(info) },
-      ...(Array.isArray(env) ? (env as unknown[]) : []),
-    ],
-  }
-}
-
-const commandPath = (command: string, user: Part): string =>
-  command.includes('/') && !isAbsolute(command) ? join(user.directory, command) : command
 
 const agentOf = (opts: RequestOptions): Agent => {
   if (typeof opts.agent === 'object') return opts.agent

@@ -267,8 +267,9 @@ export class Reflector {
 
   #lost(error: Error, once: boolean): void {
     if (isRelist(error)) this.#mustList(error.message)
-    // The API has gone: another server, or an older version of it.
-    else if (error instanceof ApiError && error.status === 404)
+    // Another server, or another version of it: it does not know the API any more, or can't
+    // make sense of what the one before was asked.
+    else if (error instanceof ApiError && [400, 404, 422].includes(error.status))
       this.#mustList(error.message)
     // Also after a word from the server: one that refuses may be about to be replaced.
     else this.#doubtful = true
@@ -283,16 +284,18 @@ export class Reflector {
     const how = (text: string) => {
       if (!optional) observer.fellBack(collection.resource, text)
     }
-    if (this.#resourceVersion !== '') return false
     const status = error instanceof ApiError ? error.status : 0
+    if (status === 400 && aboutField(error) && collection.fieldSelectorOptional) {
+      if (!this.#byField) return false
+      this.#byField = false
+      how(`the server can't select by ${collection.fieldSelector}; reads all`)
+      return true
+    }
+    if (this.#resourceVersion !== '') return false
     const notMarked = this.#streaming && error instanceof SilenceError
     if (status === 404 && this.#alternative + 1 < collections.length) {
       this.#alternative += 1
       how(`${collection.path} is not served; reads ${this.#collection.path}`)
-    } else if (status === 400 && aboutField(error) && collection.fieldSelectorOptional) {
-      if (!this.#byField) return false
-      this.#byField = false
-      how(`the server can't select by ${collection.fieldSelector}; reads all`)
     } else if ((status === 400 || status === 422 || notMarked) && this.#streaming) {
       this.#streaming = false
       how("the server can't stream a list; reads pages")

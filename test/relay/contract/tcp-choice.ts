@@ -133,19 +133,20 @@ export const tcpChoiceContract = (t: Test, make: MakeRelay): void => {
   })
 
   t.test('with more addresses than descriptors those that listen serve', async t => {
-    const limited = { openFileLimit: 120, limits: { reservedFds: 100 } }
+    const limited = { openFileLimit: 140, limits: { reservedFds: 100 } }
     const { listen, stats, relay, pauses } = relayFixture(t, make, limited)
     const port = await freeTcpPort()
     const { endpoint: to } = await namedBackend(t, 'a')
-    const hosts = Array.from({ length: 40 }, (_, i) => `127.251.0.${i + 1}`)
+    const hosts = Array.from({ length: 60 }, (_, i) => `127.251.0.${i + 1}`)
     const bindsOf = (count: number) =>
       hosts.slice(0, count).map(address => ({ address, port }))
-    await listen({ binds: bindsOf(40), endpoints: [to] })
+    await listen({ binds: bindsOf(60), endpoints: [to] })
     const listening = stats().binds.filter(({ state }) => state === 'listening')
-    t.equal(listening.length, 15)
-    for (const { bind } of listening) t.match(await ask(port, bind.address), { text: 'a' })
+    t.equal(listening.length, 30)
+    for (const { bind } of listening)
+      t.match(await ask(port, bind.address), { text: 'a' })
     t.strictSame([pauses.length, relay.stats().acceptPaused], [0, false])
-    await listen({ binds: bindsOf(40).slice(15, 25), endpoints: [to] })
+    await listen({ binds: bindsOf(60).slice(30, 50), endpoints: [to] })
     await until('others have their place', () =>
       stats().binds.every(({ state }) => state === 'listening'),
     )
@@ -218,5 +219,32 @@ export const tcpChoiceContract = (t: Test, make: MakeRelay): void => {
       ['two'],
       'nothing is left of the first',
     )
+  })
+
+  t.test('a port that passes on while descriptors are short resets nobody', async t => {
+    const limited = { openFileLimit: 240, limits: { reservedFds: 100 } }
+    const { relay, pauses } = relayFixture(t, make, limited)
+    const { endpoint: to } = await namedBackend(t, 'a')
+    const hosts = Array.from({ length: 100 }, (_, i) => `127.252.0.${i + 1}`)
+    const port = await freeTcpPort()
+    const named = (round: number) =>
+      hosts.map(address =>
+        listenerSpec({
+          id: `${address} ${round}`,
+          binds: [{ address, port }],
+          endpoints: [to],
+        }),
+      )
+    await relay.apply(named(0))
+    const over = new AbortController()
+    const endings = new Set<string>()
+    const visits = Array.from({ length: 100 }, async (_, i) => {
+      while (!over.signal.aborted) endings.add((await ask(port, hosts[i % 3])).how)
+    })
+    await until('accepting was paused', () => pauses.length > 0)
+    for (let round = 1; round <= 20; round += 1) await relay.apply(named(round))
+    over.abort()
+    await Promise.all(visits)
+    t.strictSame([...endings], ['end'])
   })
 }

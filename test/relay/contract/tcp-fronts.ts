@@ -4,6 +4,7 @@ import type { RelayFront } from '../../../src/relay/relay.ts'
 import { onLinux, withIpv6 } from '../../support/connection.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import {
+  endpoint as endpointOf,
   frontOf,
   type MakeRelay,
   relayFixture,
@@ -116,6 +117,17 @@ export const tcpFrontsContract = (t: Test, make: MakeRelay): void => {
     t.match(stats().counters.failed, { PR: 1 })
     await fronts(front({ endpoints: [], endpointsFromNode: [] }))
     t.equal((await ask(port, testHost, near)).how, 'ECONNREFUSED')
+  })
+
+  t.test('a dial of who is on the node goes by the newest state', onLinux, async t => {
+    const { listen, front, port, stats, a } = await setUp(t)
+    const dead = endpointOf(testHost, await freeTcpPort())
+    const local = front({ endpoints: [], endpointsFromNode: [dead.key] })
+    await listen({ fronts: [local], endpoints: [dead] })
+    const asked = ask(port, testHost, near)
+    await until('it is dialled', () => stats().counters.dialAttempts > 0)
+    await listen({ fronts: [front({ endpoints: keys(a) })], endpoints: [a.endpoint] })
+    t.match(await asked, { text: 'a', how: 'end' })
   })
 
   t.test('who comes from the address it dialled is on the node', onLinux, async t => {

@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { RelayEndpoint } from '../../../src/relay/relay.ts'
 import { freeUdpPort, testHost } from '../../support/ports.ts'
@@ -90,6 +90,30 @@ export const udpChoiceContract = (t: Test, make: MakeRelay): void => {
     t.match(counters, { accepted: 1, active: 1, dialAttempts: 2, dialRetries: 0 })
     t.match(endpoints, [{ key: b.endpoint.key, active: 1 }])
     t.equal(carryingFds(relay.stats()), 1)
+  })
+
+  t.test('many flows move in turns, between which others are served', async t => {
+    const { listen, port, stats } = await setUp(t)
+    const [a, b] = await three(t)
+    if (a === undefined || b === undefined) throw new Error('no backends')
+    await listen([a.endpoint])
+    const count = 1500
+    for (let opened = 0; opened < count; opened += 50) {
+      const some = Array.from({ length: 50 }, () => udpClient(t, port))
+      for (const client of await Promise.all(some)) client.send('1')
+      const all = opened + some.length
+      await until('all have flows', () => stats().counters.active === all)
+    }
+    const moved = (): number => stats().endpoints[0]?.active ?? 0
+    const seen = new Set<number>()
+    const applied = listen([b.endpoint]).then(() => seen.add(-1))
+    while (!seen.has(-1)) {
+      await turn()
+      seen.add(moved())
+    }
+    await applied
+    t.equal(moved(), count)
+    t.ok([...seen].some(one => one > 0 && one < count))
   })
 
   t.test('a late reply of an endpoint that was removed is not passed on', async t => {
