@@ -262,6 +262,20 @@ t.test('an answer that switches protocols is an error of the request', async t =
   await t.rejects(ask(client), /ended without an answer/)
 })
 
+t.test('a proxy that never answers is given up like any server', async t => {
+  const silent = createServer()
+  silent.on('connect', () => {})
+  const proxy = `http://${await listen(t, silent)}`
+  const cluster = { server: 'https://127.0.0.1:1', 'proxy-url': proxy }
+  const clock = new FakeClock()
+  const client = await connected(t, { kubeconfig: kubeconfig(t, cluster, {}) }, { clock })
+  const asked = ask(client)
+  const given = t.rejects(asked, /no answer within 30 s/)
+  await once(silent, 'connect')
+  clock.advance(30_000)
+  await given
+})
+
 t.test('an exec plugin that hangs is ended with the client', async t => {
   const script = '#!/bin/sh\necho $$ > "$(dirname "$0")/pid"\nsleep 60 | cat\n'
   const files = { 'hang.sh': script, pid: '' }

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { LoopCutter } from '../../src/mode/loops.ts'
-import type { RelayListener } from '../../src/relay/relay.ts'
-import { frontOf, listenerSpec } from '../support/relay-fixture.ts'
+import { LoopCutter } from '../../../src/mode/loops.ts'
+import type { RelayListener } from '../../../src/relay/relay.ts'
+import { frontOf, listenerSpec } from '../../support/relay-fixture.ts'
 
 const place = (text: string) => {
   const [address = '', port] = text.split(':')

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import * as fc from 'fast-check'
 import t from 'tap'
-import type { EndpointSpec, Protocol } from '../../src/model/service.ts'
-import type { Endpoint } from '../../src/model/snapshot.ts'
-import { mergeSlices } from '../../src/model/slice-merge.ts'
-import { endpoint, notReady, slice, terminating } from '../support/objects.ts'
+import type { EndpointSpec, Protocol } from '../../../src/model/service.ts'
+import type { Endpoint } from '../../../src/model/snapshot.ts'
+import { mergeSlices } from '../../../src/model/slice-merge.ts'
+import { endpoint, notReady, slice, terminating } from '../../support/objects.ts'
 
 const http = { family: 'IPv4', portName: 'http', protocol: 'TCP' } as const
 const texts = (endpoints: readonly Endpoint[]): string[] =>

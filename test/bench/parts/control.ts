@@ -1,8 +1,8 @@
 import t from 'tap'
-import { type Figures, quantile } from '../../bench/control/figures.ts'
-import { parseControlOptions } from '../../bench/control/options.ts'
-import { reportControl } from '../../bench/control/report.ts'
-import { preciseTime } from '../support/api-server/seed.ts'
+import { type Figures, quantile } from '../../../bench/control/figures.ts'
+import { parseControlOptions } from '../../../bench/control/options.ts'
+import { reportControl } from '../../../bench/control/report.ts'
+import { preciseTime } from '../../support/api-server/seed.ts'
 
 t.test('the defaults are those of the goal', async t => {
   t.match(parseControlOptions([]), {

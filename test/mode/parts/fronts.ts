@@ -1,10 +1,15 @@
 import t from 'tap'
-import type { VipPlacement } from '../../src/capture/capture.ts'
-import { relayFronts } from '../../src/mode/fronts.ts'
-import type { Endpoint, ServicePort, Target, VipKind } from '../../src/model/snapshot.ts'
-import { endpoint } from '../support/objects.ts'
-import { frontOf } from '../support/relay-fixture.ts'
-import { servicePort } from '../support/service-ports.ts'
+import type { VipPlacement } from '../../../src/capture/capture.ts'
+import { relayFronts } from '../../../src/mode/fronts.ts'
+import type {
+  Endpoint,
+  ServicePort,
+  Target,
+  VipKind,
+} from '../../../src/model/snapshot.ts'
+import { endpoint } from '../../support/objects.ts'
+import { frontOf } from '../../support/relay-fixture.ts'
+import { servicePort } from '../../support/service-ports.ts'
 
 const here: Endpoint = { ...endpoint('10.1.0.1'), port: 8080 }
 const there: Endpoint = { ...endpoint('10.1.0.2'), port: 8080 }

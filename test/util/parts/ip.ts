@@ -7,7 +7,7 @@ import {
   splitHostPort,
   unmapped,
   wildcardOf,
-} from '../../src/util/ip.ts'
+} from '../../../src/util/ip.ts'
 
 t.test('an address has one canonical spelling', async t => {
   const table: [text: string, canonical: string | undefined, why: string][] = [

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import * as fc from 'fast-check'
 import t from 'tap'
-import type { EndpointSpec, TrafficPolicy } from '../../src/model/service.ts'
-import type { Endpoint, Target } from '../../src/model/snapshot.ts'
-import { categorizeEndpoints, type Place } from '../../src/model/topology.ts'
-import { endpoint, notReady, terminating } from '../support/objects.ts'
+import type { EndpointSpec, TrafficPolicy } from '../../../src/model/service.ts'
+import type { Endpoint, Target } from '../../../src/model/snapshot.ts'
+import { categorizeEndpoints, type Place } from '../../../src/model/topology.ts'
+import { endpoint, notReady, terminating } from '../../support/objects.ts'
 
 /** Endpoints by what a test calls them. */
 type Named = Record<string, Partial<EndpointSpec>>

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Balancer } from '../../src/balance/balancer.ts'
+import { Balancer } from '../../../src/balance/balancer.ts'
 
 interface Target {
   readonly key: string

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import * as fc from 'fast-check'
 import t from 'tap'
-import { type NextStep, RetryPlan } from '../../src/relay/retry-plan.ts'
+import { type NextStep, RetryPlan } from '../../../src/relay/retry-plan.ts'
 
 interface Target {
   readonly key: string

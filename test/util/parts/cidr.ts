@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { BlockList } from 'node:net'
 import * as fc from 'fast-check'
 import t from 'tap'
-import { cidrContains, parseCidr } from '../../src/util/cidr.ts'
-import { canonicalIp, familyOf } from '../../src/util/ip.ts'
+import { cidrContains, parseCidr } from '../../../src/util/cidr.ts'
+import { canonicalIp, familyOf } from '../../../src/util/ip.ts'
 
 t.test('a CIDR has one canonical spelling, without host bits', async t => {
   const table: [text: string, canonical: string | undefined, why: string][] = [

@@ -1,10 +1,10 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import * as fc from 'fast-check'
 import t from 'tap'
-import { KeyedList } from '../../src/util/keyed-list.ts'
-import { listDiff, listHunks } from '../../src/util/list-diff.ts'
-import { forEachYielding } from '../../src/util/yielding.ts'
-import { FakeClock } from '../support/fake-clock.ts'
+import { KeyedList } from '../../../src/util/keyed-list.ts'
+import { listDiff, listHunks } from '../../../src/util/list-diff.ts'
+import { forEachYielding } from '../../../src/util/yielding.ts'
+import { FakeClock } from '../../support/fake-clock.ts'
 
 t.test('listHunks', async t => {
   const many = Array.from({ length: 1000 }, (_, i) => i)

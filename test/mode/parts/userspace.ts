@@ -1,22 +1,22 @@
 import t from 'tap'
-import { listenCapture } from '../../src/capture/listen.ts'
-import { LocalAddresses } from '../../src/capture/local-addresses.ts'
-import { ProxyPorts } from '../../src/capture/proxy-ports.ts'
-import { bindsOf } from '../../src/mode/edge-index.ts'
-import { UserspaceMode } from '../../src/mode/userspace.ts'
-import { Registry } from '../../src/model/registry.ts'
+import { listenCapture } from '../../../src/capture/listen.ts'
+import { LocalAddresses } from '../../../src/capture/local-addresses.ts'
+import { ProxyPorts } from '../../../src/capture/proxy-ports.ts'
+import { bindsOf } from '../../../src/mode/edge-index.ts'
+import { UserspaceMode } from '../../../src/mode/userspace.ts'
+import { Registry } from '../../../src/model/registry.ts'
 import type {
   Change,
   EndpointSlice,
   EndpointSpec,
   Service,
-} from '../../src/model/service.ts'
-import type { Bind, Relay, RelayListener } from '../../src/relay/relay.ts'
-import { ipFamilies } from '../../src/util/ip.ts'
-import { FakeClock } from '../support/fake-clock.ts'
-import * as objects from '../support/objects.ts'
-import { frontOf } from '../support/relay-fixture.ts'
-import { gone, portSpec, put } from '../support/objects.ts'
+} from '../../../src/model/service.ts'
+import type { Bind, Relay, RelayListener } from '../../../src/relay/relay.ts'
+import { ipFamilies } from '../../../src/util/ip.ts'
+import { FakeClock } from '../../support/fake-clock.ts'
+import * as objects from '../../support/objects.ts'
+import { frontOf } from '../../support/relay-fixture.ts'
+import { gone, portSpec, put } from '../../support/objects.ts'
 
 const service = (over: Partial<Service> = {}): Change =>
   put(objects.service('web', { clusterIPs: ['127.96.0.1'], ...over }))

@@ -1,13 +1,13 @@
 import t, { type Test } from 'tap'
-import { NodeClients } from '../../src/mode/node-clients.ts'
-import { Reconciler } from '../../src/mode/reconciler.ts'
-import { Registry } from '../../src/model/registry.ts'
-import type { Change } from '../../src/model/service.ts'
-import type { Snapshot } from '../../src/model/snapshot.ts'
-import type { IpFamily } from '../../src/util/ip.ts'
-import { FakeClock } from '../support/fake-clock.ts'
-import { put, service, slice } from '../support/objects.ts'
-import { until } from '../support/until.ts'
+import { NodeClients } from '../../../src/mode/node-clients.ts'
+import { Reconciler } from '../../../src/mode/reconciler.ts'
+import { Registry } from '../../../src/model/registry.ts'
+import type { Change } from '../../../src/model/service.ts'
+import type { Snapshot } from '../../../src/model/snapshot.ts'
+import type { IpFamily } from '../../../src/util/ip.ts'
+import { FakeClock } from '../../support/fake-clock.ts'
+import { put, service, slice } from '../../support/objects.ts'
+import { until } from '../../support/until.ts'
 
 /** A reconciler whose syncs are written down, and can be made to fail or to wait. */
 const fixture = (t: Test) => {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import * as fc from 'fast-check'
 import t from 'tap'
-import { claimsOf } from '../../src/model/claim.ts'
-import type { Service, ServicePortSpec } from '../../src/model/service.ts'
-import { serviceProblems } from '../../src/model/service-problems.ts'
-import { VipClaims } from '../../src/model/vip-claims.ts'
-import * as objects from '../support/objects.ts'
-import { portSpec } from '../support/objects.ts'
+import { claimsOf } from '../../../src/model/claim.ts'
+import type { Service, ServicePortSpec } from '../../../src/model/service.ts'
+import { serviceProblems } from '../../../src/model/service-problems.ts'
+import { VipClaims } from '../../../src/model/vip-claims.ts'
+import * as objects from '../../support/objects.ts'
+import { portSpec } from '../../support/objects.ts'
 
 const port = (over: Partial<ServicePortSpec> = {}): ServicePortSpec =>
   portSpec({ name: '', ...over })

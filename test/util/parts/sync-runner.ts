@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { setImmediate as turn } from 'node:timers/promises'
 import * as fc from 'fast-check'
 import t from 'tap'
-import { SyncRunner } from '../../src/util/sync-runner.ts'
-import { FakeClock } from '../support/fake-clock.ts'
+import { SyncRunner } from '../../../src/util/sync-runner.ts'
+import { FakeClock } from '../../support/fake-clock.ts'
 
 interface Limits {
   readonly minMs: number

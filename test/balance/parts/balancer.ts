@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import * as fc from 'fast-check'
 import t from 'tap'
-import { Affinity } from '../../src/balance/affinity.ts'
-import { Balancer } from '../../src/balance/balancer.ts'
-import { RoundRobin } from '../../src/balance/round-robin.ts'
+import { Affinity } from '../../../src/balance/affinity.ts'
+import { Balancer } from '../../../src/balance/balancer.ts'
+import { RoundRobin } from '../../../src/balance/round-robin.ts'
 
 interface Target {
   readonly key: string

@@ -1,0 +1,3 @@
+// One process for all of them: each costs a second to start.
+import './parts/control.ts'
+import './parts/smoke.ts'
