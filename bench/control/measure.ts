@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { nodeObject } from '../../test/support/api-server/builders.ts'
 import { freeTcpPort, testHost } from '../../test/support/ports.ts'
 import { readUsage } from '../process/usage.ts'
 import { type ApiServerProcess, startApiServer } from './api-server.ts'
@@ -29,6 +30,7 @@ export const measure = async (
     say('filling the API server')
     const api = await startApiServer(options)
     closers.push(() => api.stop())
+    await api.apply(nodeObject('node-1'))
     const probe = await Probe.create(api)
     closers.push(() => probe.close())
     const healthz = `${host}:${await freeTcpPort(host)}`

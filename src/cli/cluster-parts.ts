@@ -38,8 +38,10 @@ export const clusterParts = async ({
     instance: nodeName,
     onFailure: why => log.warn({ why }, 'an Event could not be sent'),
   })
+  const observer = kubernetesLog(log, () => source.status().synced)
+  const source = kubernetesSource({ client, nodeName, observer })
   return {
-    source: kubernetesSource({ client, nodeName, observer: kubernetesLog(log) }),
+    source,
     node: {
       ...noNode,
       nodeName,

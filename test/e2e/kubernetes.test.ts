@@ -24,7 +24,11 @@ const run = (t: Test, server: ApiServer, ...flags: string[]): Promise<Usher> =>
   )
 
 const becomes = (service: ClusterService, answer: string): Promise<void> =>
-  until(`${service.name} answers ${answer}`, async () => (await service.ask()) === answer)
+  until(
+    `${service.name} answers ${answer}`,
+    async () => (await service.ask()) === answer,
+    15_000,
+  )
 
 /** Waits until `names` and nobody else answer ten connections. */
 const isServedBy = (service: ClusterService, ...names: string[]): Promise<void> =>
@@ -124,7 +128,10 @@ t.test('an API server that is away at the start is waited for', async t => {
 
 t.test('a proxy that never answers does not hold up the end', async t => {
   const server = await startApiServer(t)
-  const silent = createServer(socket => void socket.on('error', () => {}))
+  const silent = createServer(socket => {
+    socket.on('error', () => {})
+    t.teardown(() => socket.destroy())
+  })
   silent.listen(0, testHost)
   await once(silent, 'listening')
   t.teardown(() => silent.close())

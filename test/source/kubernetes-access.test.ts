@@ -264,7 +264,9 @@ t.test('an answer that switches protocols is an error of the request', async t =
 
 t.test('a proxy that never answers is given up like any server', async t => {
   const silent = createServer()
-  silent.on('connect', () => {})
+  silent.on('connect', (_, socket) => {
+    t.teardown(() => socket.destroy())
+  })
   const proxy = `http://${await listen(t, silent)}`
   const cluster = { server: 'https://127.0.0.1:1', 'proxy-url': proxy }
   const clock = new FakeClock()

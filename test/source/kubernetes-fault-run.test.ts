@@ -1,6 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { serviceObject } from '../support/api-server/builders.ts'
 import { startApiServer } from '../support/api-server/for-test.ts'
+import { FakeClock } from '../support/fake-clock.ts'
 import { until } from '../support/until.ts'
 import { connectToCluster } from '../../src/source/kubernetes/cluster-access.ts'
 import { fixture } from './parts/kubernetes-fixture.ts'
@@ -23,6 +25,28 @@ t.test('all who are refused with an old token take the new one', async t => {
   api.faults.add({ kind: 'delay', ms: 200 }, { times: 1 })
   api.rotateToken()
   t.strictSame(await Promise.all([ask(), ask()]), [200, 200])
+})
+
+t.test('a request that is sent again on a fresh connection counts twice', async t => {
+  const api = await startApiServer(t)
+  const clock = new FakeClock()
+  const access = { kubeconfig: api.kubeconfig(), master: '', version: '0' }
+  const client = await connectToCluster({ ...access, qps: 1, burst: 2 }, { clock })
+  t.teardown(() => client.close())
+  const { signal } = new AbortController()
+  const ask = async (): Promise<number> => {
+    const { status, body } = await client.request({ path: '/api/v1/services', signal })
+    for await (const _ of body);
+    return status
+  }
+  t.equal(await ask(), 200)
+  api.faults.add({ kind: 'cut', how: 'rst', afterBytes: 0 }, { times: 1 })
+  const second = ask()
+  await until('the reset', () => api.connections === 0)
+  await sleep(50)
+  t.equal(api.requests.all.length, 2)
+  clock.advance(1000)
+  t.equal(await second, 200)
 })
 
 for (const caughtUp of [false, true])

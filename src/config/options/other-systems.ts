@@ -6,6 +6,7 @@ import { vmodule } from '../vmodule.ts'
 
 const windows = 'outside Windows'
 const log = 'here: Usher logs to standard output, all of it at one level'
+const byAccident = 'here: kube-proxy had it by accident, from libraries'
 
 /** What kube-proxy has for Windows, for its own log, and had in older versions. */
 export const otherSystems = {
@@ -127,6 +128,30 @@ export const otherSystems = {
     type: onOff,
     default: 'false',
     noEffect: log,
+    help: 'Before kube-proxy 1.26.',
+  },
+  'boot-id-file': {
+    commands: node,
+    group: 'As kube-proxy has them',
+    type: anyText('FILE'),
+    default: '',
+    noEffect: byAccident,
+    help: 'Before kube-proxy 1.26.',
+  },
+  'machine-id-file': {
+    commands: node,
+    group: 'As kube-proxy has them',
+    type: anyText('FILE'),
+    default: '',
+    noEffect: byAccident,
+    help: 'Before kube-proxy 1.26.',
+  },
+  'azure-container-registry-config': {
+    commands: node,
+    group: 'As kube-proxy has them',
+    type: anyText('FILE'),
+    default: '',
+    noEffect: byAccident,
     help: 'Before kube-proxy 1.26.',
   },
   'log-backtrace-at': {

@@ -130,6 +130,8 @@ export class ApiClient {
       } catch (error) {
         if (!(error instanceof StaleConnection)) throw error
         if (attempt > 2 || (request.method ?? 'GET') !== 'GET') throw error.cause
+        // The server may have seen it all the same: it counts.
+        await this.#limit.take(request.signal)
       }
     }
   }
