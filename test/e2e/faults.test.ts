@@ -9,10 +9,7 @@ t.test(
   'whatever the API server does, what is served is what it holds',
   { skip: process.platform !== 'linux' && 'needs the whole of 127.0.0.0/8' },
   async t => {
-    // libuv refuses to reset a socket that is being shut down, and Node then never closes it:
-    // one of the test server's would hold the process for ever.
-    t.teardown(() => void setTimeout(() => process.exit(), 1000).unref())
-    const seed = Number(process.env['FAULT_SEED'] ?? Date.now() % 1_000_000)
+    const seed = Number(process.env['FAULT_SEED'] ?? 501)
     t.comment(`FAULT_SEED=${seed} does the same again`)
     const report = await faultRun({ seed, ms: 22_000, pace: slicePace })
     t.comment(tableOf(report))

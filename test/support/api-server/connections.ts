@@ -30,9 +30,13 @@ export class Connection {
     this.#tls?.pause()
   }
 
-  /** Ends it in the middle of whatever was being said. */
+  /**
+   * Ends it in the middle of whatever was being said. One that is already shutting down
+   * gets no reset: libuv refuses (EINVAL), and Node then never closes the socket.
+   */
   cut(how: 'fin' | 'rst'): void {
-    if (how === 'rst') this.#raw.resetAndDestroy()
+    const resets = how === 'rst' && this.#tls?.writableEnded !== true
+    if (resets) this.#raw.resetAndDestroy()
     else if (this.#tls === undefined) this.#raw.destroy()
     else this.#tls.destroySoon()
   }
