@@ -50,11 +50,7 @@ export const reportControl = (figures: Figures): string[] => {
       ['seen / made', `${churn.appliedMs.length} / ${churn.changes}`, ''],
       ['cores used', churn.cpuShare.toFixed(2), ''],
       ['RSS at the end', megabytes(churn.rssBytes), ''],
-      [
-        'peak RSS since the start',
-        megabytes(churn.peakRssBytes),
-        goal(churn.peakRssBytes, 400e6, '400 MB'),
-      ],
+      ['peak RSS since the start', megabytes(churn.peakRssBytes), ''],
       [
         'longest block',
         ms(churn.longestBlockMs),
