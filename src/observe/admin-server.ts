@@ -70,12 +70,20 @@ const answerOf = async (route: Route, name: string, log: Log): Promise<Answer> =
   }
 }
 
+/** A server has to take the absolute form of a target too (RFC 9112, 3.2.2). */
+const pathOf = (target: string): string =>
+  target.startsWith('/')
+    ? (target.split('?', 1)[0] ?? '')
+    : URL.canParse(target)
+      ? new URL(target).pathname
+      : target
+
 const decide = async (
   request: IncomingMessage,
   response: ServerResponse,
   { name, bind, routes, log }: AdminServerOptions,
 ): Promise<Answer> => {
-  const route = routes.get(request.url?.split('?', 1)[0] ?? '')
+  const route = routes.get(pathOf(request.url ?? ''))
   if (route === undefined)
     return plain(404, `no such path; there are ${[...routes.keys()].join(', ')}`)
   if (request.method !== 'GET' && request.method !== 'HEAD') {

@@ -54,6 +54,11 @@ t.test('the metrics server', async t => {
     t.match(await get('/healthz'), { status: 200, body: 'ok' })
   })
 
+  t.test('takes a target with a query, or in absolute form', async t => {
+    for (const target of ['/proxyMode?x=1', 'http://any.example/proxyMode?x=1'])
+      t.match(await get(target), { status: 200, body: 'userspace' }, target)
+  })
+
   t.test('answers /metrics with all pages in order', async t => {
     const { status, headers, body } = await get('/metrics?name[]=x')
     t.equal(status, 200)
