@@ -1,7 +1,7 @@
 import { createSocket } from 'node:dgram'
 import { networkInterfaces } from 'node:os'
 import type { Clock } from '../util/clock.ts'
-import { familyOf, type IpFamily, isWildcard } from '../util/ip.ts'
+import { familyOf, type IpFamily, isLoopback, isWildcard } from '../util/ip.ts'
 import { isOutOfResources } from '../util/out-of-resources.ts'
 
 /** An answer is taken for true for so long. */
@@ -114,7 +114,7 @@ export const bindAddresses = (
 
 /** Whether an address is on an interface of this host, or loopback. Asks no socket. */
 export const isOwnAddress = (address: string): boolean => {
-  if (address.startsWith('127.') || address === '::1') return true
+  if (isLoopback(address)) return true
   const family = familyOf(address)
   return family !== undefined && interfaceAddresses(family).includes(address)
 }

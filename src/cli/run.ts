@@ -1,11 +1,8 @@
 import { readFile, writeFile } from 'node:fs/promises'
-import { configurationYaml } from '../config/kube-proxy/yaml.ts'
 import { runSettings, type RunSettings } from '../config/run-settings.ts'
 import { createLog, type Log } from '../observe/log.ts'
 import { noNode, type NodeParts, type ProxyDeps } from '../proxy/options.ts'
-import { manifestSource } from '../source/manifests/manifest-source.ts'
 import { systemClock } from '../util/clock.ts'
-import { clusterParts } from './cluster-parts.ts'
 import { ConfigWatch } from './config-watch.ts'
 import type { Io } from './io.ts'
 import { setOomScore } from './oom-score.ts'
@@ -24,6 +21,7 @@ export const run = async (args: readonly string[], io: Io): Promise<number> => {
   const settings = await runSettings(args, readText)
   const { options, configuration, warnings, cluster } = settings
   if (options.writeConfigTo !== '') {
+    const { configurationYaml } = await import('../config/kube-proxy/yaml.ts')
     await writeFile(options.writeConfigTo, configurationYaml(configuration))
     io.out(`wrote ${options.writeConfigTo}\n`)
     return 0
@@ -35,13 +33,7 @@ export const run = async (args: readonly string[], io: Io): Promise<number> => {
   const log = await createLog({ level: options.logLevel, format: options.logFormat })
   for (const what of warnings) log.warn({ what }, 'flags and configuration')
   if (cluster !== undefined) await setOomScore(options.oomScoreAdj, log)
-  const { source, node } =
-    cluster === undefined
-      ? {
-          source: fromManifests(settings, log),
-          node: { ...noNode, nodeName: options.hostnameOverride },
-        }
-      : await clusterParts({ access: cluster, hostname: options.hostnameOverride, log })
+  const { source, node } = await origin(settings, log)
   const deps = proxyDeps(settings, source, node)
   return serve(
     { log, deps, watch: stop => watchConfig(args, settings, log, stop) },
@@ -76,12 +68,22 @@ const proxyDeps = (
   },
 })
 
-const fromManifests = ({ options }: RunSettings, log: Log): ProxyDeps['source'] =>
-  manifestSource({
+type Origin = { readonly source: ProxyDeps['source']; readonly node: NodeParts }
+
+/** Where Services come from. What reads the other kind of source is not loaded. */
+const origin = async ({ options, cluster }: RunSettings, log: Log): Promise<Origin> => {
+  if (cluster !== undefined) {
+    const { clusterParts } = await import('./cluster-parts.ts')
+    return clusterParts({ access: cluster, hostname: options.hostnameOverride, log })
+  }
+  const { manifestSource } = await import('../source/manifests/manifest-source.ts')
+  const source = manifestSource({
     paths: options.manifests,
     onSkipped: what => log.info({ what }, 'skipped: Usher has no use for it'),
     onWarning: what => log.warn({ what }, 'manifest files'),
   })
+  return { source, node: { ...noNode, nodeName: options.hostnameOverride } }
+}
 
 /** Ends Usher when the file of --config has come to mean something else. */
 const watchConfig = (

@@ -1,5 +1,6 @@
 import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
 import type { Clock } from '../util/clock.ts'
+import { isLoopback } from '../util/ip.ts'
 
 export interface NodeClientsDeps {
   readonly clock: Pick<Clock, 'now'>
@@ -30,7 +31,7 @@ export class NodeClients {
   }
 
   has(address: string): boolean {
-    if (address.startsWith('127.') || address === '::1') return true
+    if (isLoopback(address)) return true
     this.#refresh()
     return this.#own.has(address) || this.#pods.some(cidr => cidrContains(cidr, address))
   }

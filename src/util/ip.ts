@@ -34,6 +34,10 @@ export const wildcardOf = (family: IpFamily): string =>
 export const isWildcard = (address: string): boolean =>
   address === '0.0.0.0' || address === '::'
 
+/** Of a canonical address: 127.0.0.0/8 or ::1. */
+export const isLoopback = (address: string): boolean =>
+  address.startsWith('127.') || address === '::1'
+
 /** `192.0.2.1:80` or `[2001:db8::1]:80`. */
 export const joinHostPort = (host: string, port: number): string =>
   host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`

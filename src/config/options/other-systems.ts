@@ -1,12 +1,22 @@
 import { goSpan } from '../duration.ts'
 import { int32 } from '../numbers.ts'
 import { node, type Row } from '../row.ts'
-import { anyText, onOff } from '../value.ts'
+import { anyText, onOff, type OptionType } from '../value.ts'
 import { vmodule } from '../vmodule.ts'
 
 const windows = 'outside Windows'
 const log = 'here: Usher logs to standard output, all of it at one level'
 const byAccident = 'here: kube-proxy had it by accident, from libraries'
+
+/** A flag that kube-proxy gave up in 1.26, with klog's own. */
+const old = (type: OptionType<unknown>, byDefault: string, noEffect: string) => ({
+  commands: node,
+  group: 'As kube-proxy has them' as const,
+  type,
+  default: byDefault,
+  noEffect,
+  help: 'Before kube-proxy 1.26.',
+})
 
 /** What kube-proxy has for Windows, for its own log, and had in older versions. */
 export const otherSystems = {
@@ -114,118 +124,20 @@ export const otherSystems = {
     noEffect: log,
     help: 'The same for the text format.',
   },
-  'add-dir-header': {
-    commands: node,
-    group: 'As kube-proxy has them',
-    type: onOff,
-    default: 'false',
-    noEffect: log,
-    help: 'Before kube-proxy 1.26.',
-  },
-  alsologtostderr: {
-    commands: node,
-    group: 'As kube-proxy has them',
-    type: onOff,
-    default: 'false',
-    noEffect: log,
-    help: 'Before kube-proxy 1.26.',
-  },
-  'boot-id-file': {
-    commands: node,
-    group: 'As kube-proxy has them',
-    type: anyText('FILE'),
-    default: '',
-    noEffect: byAccident,
-    help: 'Before kube-proxy 1.26.',
-  },
-  'machine-id-file': {
-    commands: node,
-    group: 'As kube-proxy has them',
-    type: anyText('FILE'),
-    default: '',
-    noEffect: byAccident,
-    help: 'Before kube-proxy 1.26.',
-  },
-  'azure-container-registry-config': {
-    commands: node,
-    group: 'As kube-proxy has them',
-    type: anyText('FILE'),
-    default: '',
-    noEffect: byAccident,
-    help: 'Before kube-proxy 1.26.',
-  },
-  'log-backtrace-at': {
-    commands: node,
-    group: 'As kube-proxy has them',
-    type: anyText('FILE:LINE'),
-    default: '',
-    noEffect: log,
-    help: 'Before kube-proxy 1.26.',
-  },
-  'log-dir': {
-    commands: node,
-    group: 'As kube-proxy has them',
-    type: anyText('PATH'),
-    default: '',
-    noEffect: log,
-    help: 'Before kube-proxy 1.26.',
-  },
-  'log-file': {
-    commands: node,
-    group: 'As kube-proxy has them',
-    type: anyText('FILE'),
-    default: '',
-    noEffect: log,
-    help: 'Before kube-proxy 1.26.',
-  },
-  'log-file-max-size': {
-    commands: node,
-    group: 'As kube-proxy has them',
-    type: int32(0),
-    default: '1800',
-    noEffect: log,
-    help: 'Before kube-proxy 1.26.',
-  },
-  logtostderr: {
-    commands: node,
-    group: 'As kube-proxy has them',
-    type: onOff,
-    default: 'true',
-    noEffect: log,
-    help: 'Before kube-proxy 1.26.',
-  },
-  'one-output': {
-    commands: node,
-    group: 'As kube-proxy has them',
-    type: onOff,
-    default: 'false',
-    noEffect: log,
-    help: 'Before kube-proxy 1.26.',
-  },
-  'skip-headers': {
-    commands: node,
-    group: 'As kube-proxy has them',
-    type: onOff,
-    default: 'false',
-    noEffect: log,
-    help: 'Before kube-proxy 1.26.',
-  },
-  'skip-log-headers': {
-    commands: node,
-    group: 'As kube-proxy has them',
-    type: onOff,
-    default: 'false',
-    noEffect: log,
-    help: 'Before kube-proxy 1.26.',
-  },
-  stderrthreshold: {
-    commands: node,
-    group: 'As kube-proxy has them',
-    type: anyText('LEVEL'),
-    default: '',
-    noEffect: log,
-    help: 'Before kube-proxy 1.26.',
-  },
+  'add-dir-header': old(onOff, 'false', log),
+  alsologtostderr: old(onOff, 'false', log),
+  'boot-id-file': old(anyText('FILE'), '', byAccident),
+  'machine-id-file': old(anyText('FILE'), '', byAccident),
+  'azure-container-registry-config': old(anyText('FILE'), '', byAccident),
+  'log-backtrace-at': old(anyText('FILE:LINE'), '', log),
+  'log-dir': old(anyText('PATH'), '', log),
+  'log-file': old(anyText('FILE'), '', log),
+  'log-file-max-size': old(int32(0), '1800', log),
+  logtostderr: old(onOff, 'true', log),
+  'one-output': old(onOff, 'false', log),
+  'skip-headers': old(onOff, 'false', log),
+  'skip-log-headers': old(onOff, 'false', log),
+  stderrthreshold: old(anyText('LEVEL'), '', log),
   profiling: {
     commands: node,
     group: 'As kube-proxy has them',
