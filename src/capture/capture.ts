@@ -1,14 +1,16 @@
-import type { ServicePort, Vip } from '../model/snapshot.ts'
+import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import type { Bind } from '../relay/relay.ts'
 
-/** How one VIP is served. */
+/**
+ * How a VIP is served. `nftables` and `iptables`: rules of the kernel's lead to a proxy
+ * port. `local`: Usher listens on the VIP itself. `none`: on a proxy port that clients or
+ * somebody else's rules must know. `not captured`: not at all.
+ */
+export type PlacementKind = 'nftables' | 'iptables' | 'local' | 'none' | 'not captured'
+
 export interface VipPlacement {
   readonly vip: Vip
-  /**
-   * `local`: Usher listens on the VIP itself. `none`: on a proxy port that clients or
-   * somebody's rules must know. `not captured`: not at all, for `reason`.
-   */
-  readonly capture: 'local' | 'none' | 'not captured'
+  readonly capture: PlacementKind
   readonly binds: readonly Bind[]
   /** Why it could not be served better; '' when there is nothing to say. */
   readonly reason: string
@@ -22,7 +24,19 @@ export interface Placement {
   readonly vips: readonly VipPlacement[]
 }
 
-/** Says how traffic for the VIPs of ServicePorts reaches the relay. */
+/** Says where the relay listens, and leads the traffic for VIPs there. Calls don't overlap. */
 export interface Capture {
+  /** Where to listen for each of them; nothing that clients would notice is done yet. */
   place(servicePorts: readonly ServicePort[]): Promise<readonly Placement[]>
+  /**
+   * Once the relay listens where `place` said: leads traffic there. Rejects when that
+   * failed, and is then to be called again.
+   */
+  steer(placements: readonly Placement[], snapshots: readonly Snapshot[]): Promise<void>
+  /** What of the last calls could not be honoured. */
+  problems(): readonly Problem[]
+  /** New clients wait in silence from now on, where that can be had: before an end. */
+  hold(): Promise<void>
+  /** Ends what it holds; takes out what it put into the system, unless that is to stay. */
+  close(): Promise<void>
 }

@@ -1,0 +1,63 @@
+import type { IpFamily } from '../util/ip.ts'
+import type { VipRule } from './vip-rule.ts'
+
+/** What holds for all VIPs of a family. */
+export interface TableSettings {
+  /**
+   * An address of this host and of Usher's own, on which all proxy ports are. Packets that
+   * come there without having been sent to a VIP are dropped.
+   */
+  readonly proxyAddress: string
+  /**
+   * Canonical CIDRs; those of the host's addresses that are in one answer node ports.
+   * Undefined: all of them, loopback too.
+   */
+  readonly nodePortCidrs: readonly string[] | undefined
+  /** Canonical CIDRs of the pods that count as this node's clients. */
+  readonly podCidrs: readonly string[]
+  /** TCP ports on which load balancers ask for health; a packet filter must let them in. */
+  readonly healthCheckPorts: readonly number[]
+}
+
+/**
+ * Usher's rules of one family in the kernel. Calls don't overlap. A call that rejects
+ * (ToolError) has changed nothing, or is followed by `replace`.
+ */
+export interface RuleTable {
+  /**
+   * Makes Usher's rules exactly these, in one transaction: old rules (also those of an
+   * earlier process) hold until the new ones do. Ends `hold`.
+   */
+  replace(rules: readonly VipRule[], settings: TableSettings): Promise<void>
+  /** After `replace`: takes rules out and puts others in. A key in both is a changed rule. */
+  change(gone: readonly VipRule[], come: readonly VipRule[]): Promise<void>
+  /**
+   * From now on new connections to all VIPs wait in silence, as clients do when a packet
+   * was lost: for the time until another process takes over. Open ones go on.
+   */
+  hold(): Promise<void>
+  /** Takes out everything that is Usher's own, whoever put it there. */
+  remove(): Promise<void>
+  /**
+   * Calls `damaged` soon (within 5 s) after somebody else has changed Usher's rules, with
+   * what is wrong in a few words; until the returned function is called.
+   */
+  watch(damaged: (what: string) => void): () => void
+}
+
+export interface Probe {
+  readonly usable: boolean
+  /** Why not; or by what, as in `nft 1.0.6`. */
+  readonly detail: string
+}
+
+/** One way to write rules. */
+export interface RuleTables {
+  readonly name: 'nftables' | 'iptables'
+  /**
+   * Whether it can be had here, found out by really doing it and leaving nothing behind.
+   * `proxyAddress` need not be the host's yet. Never rejects.
+   */
+  probe(family: IpFamily): Promise<Probe>
+  table(family: IpFamily): RuleTable
+}
