@@ -4,8 +4,10 @@ import type { Problem } from '../model/snapshot.ts'
 import { listFiles } from '../source/manifests/list-files.ts'
 import type { ManifestSet } from '../source/manifests/manifest-set.ts'
 import { readManifests } from '../source/manifests/read-manifests.ts'
+import { systemClock } from '../util/clock.ts'
 import { findingsOf, type Findings } from './check-findings.ts'
 import { styled, type Style } from './columns.ts'
+import { nodeReport } from './check-node.ts'
 import type { Io } from './io.ts'
 import { count, visible } from './words.ts'
 
@@ -40,9 +42,13 @@ export const check = async (args: readonly string[], io: Io): Promise<number> =>
   const say = (kind: string, text: string, style: Style): void =>
     io.out(`${styled(`${kind}:`, style, io.colour)} ${visible(text)}\n`)
   for (const text of warnings) say('warning', text, 'yellow')
+  if (options.manifests.length === 0 && options.config === '') {
+    const { hostSystem, probeAll } = await import('../proxy/capture/host-system.ts')
+    io.out(nodeReport(await probeAll(hostSystem(systemClock)), io.colour))
+    return 0
+  }
   if (options.manifests.length === 0) {
-    const what = options.config === '' ? 'flags' : options.config
-    io.out(`${what}: in order; ${count(warnings.length, 'warning')}\n`)
+    io.out(`${options.config}: in order; ${count(warnings.length, 'warning')}\n`)
     return 0
   }
   const { files } = await listFiles(options.manifests)

@@ -21,7 +21,7 @@ export const proxyOver =
       log: await createLog({ level: options.logLevel, format: options.logFormat }),
       options: {
         version: version(),
-        capture: proxyPortsOnly ? 'none' : options.capture,
+        capture: proxyPortsOnly ? 'none' : 'listen',
         bindAddress: proxyPortsOnly ? '127.0.0.1' : options.bindAddress,
         proxyPortRange: options.proxyPortRange,
         metricsBindAddress: options.metricsBindAddress,

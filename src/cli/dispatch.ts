@@ -25,6 +25,10 @@ const calls: Readonly<Record<Command, Call>> = {
     const options = parseOptions('status', args)
     return (await import('./status.ts')).status(options, io)
   },
+  cleanup: async (args, io) => {
+    const options = parseOptions('cleanup', args)
+    return (await import('./cleanup.ts')).cleanup(options, io)
+  },
 }
 
 const help = (topic: string | undefined, io: Io): number => {

@@ -26,8 +26,10 @@ export const run = async (args: readonly string[], io: Io): Promise<number> => {
     io.out(`wrote ${options.writeConfigTo}\n`)
     return 0
   }
-  if (options.cleanup || options.initOnly) {
-    io.out(nothingToDo(options.cleanup ? 'cleanup' : 'init-only'))
+  if (options.cleanup)
+    return (await import('./cleanup.ts')).cleanup({ dryRun: false }, io)
+  if (options.initOnly) {
+    io.out('nothing to prepare: Usher needs no kernel settings\n')
     return 0
   }
   const log = await createLog({ level: options.logLevel, format: options.logFormat })
@@ -41,12 +43,6 @@ export const run = async (args: readonly string[], io: Io): Promise<number> => {
   )
 }
 
-/** What kube-proxy does under these flags has nothing to be done to, here and yet. */
-const nothingToDo = (flag: 'cleanup' | 'init-only'): string =>
-  flag === 'cleanup'
-    ? 'nothing to clean up: Usher leaves nothing in the kernel. The rules of a kube-proxy that ran here are removed by kube-proxy --cleanup\n'
-    : 'nothing to prepare: Usher needs no kernel settings\n'
-
 const proxyDeps = (
   { options, configuration, localClients }: RunSettings,
   source: ProxyDeps['source'],
@@ -59,6 +55,10 @@ const proxyDeps = (
     capture: options.capture,
     bindAddress: options.bindAddress,
     proxyPortRange: options.proxyPortRange,
+    serviceCidr: options.serviceCidr,
+    nodePortAddresses: options.nodeportAddresses.flat(),
+    stateDir: options.stateDir,
+    keepRules: options.keepRules,
     metricsBindAddress: options.metricsBindAddress,
     healthzBindAddress: options.healthzBindAddress,
     bindHardFail: options.bindAddressHardFail,

@@ -14,7 +14,7 @@ export const sidecar = async (options: OptionsOf<'sidecar'>): Promise<number> =>
     source: routesOf(options, log),
     options: {
       version: version(),
-      capture: 'local',
+      capture: 'vips-only',
       captureAdvice: 'give a route an address of this host to listen on',
       bindAddress: '127.0.0.1',
       proxyPortRange: undefined,

@@ -22,7 +22,9 @@ export const vipRow = (vip: VipStatus, port: ServicePortStatus): Cells => {
       ? 'on the VIP itself'
       : vip.capture === 'none'
         ? `proxy port ${vip.listen}`
-        : 'not captured'
+        : vip.capture === 'not captured'
+          ? vip.capture
+          : `${vip.capture}, proxy port ${vip.listen}`
   const state = vip.reason === '' ? vip.state : `${vip.state}: ${vip.reason}`
   const bad = vip.state === 'failed' || vip.state === 'not captured'
   const limit = spared(vip, port)

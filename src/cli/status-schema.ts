@@ -7,7 +7,7 @@ const number = v.number()
 const vip = v.object({
   kind: v.picklist(['ClusterIP', 'ExternalIP', 'LoadBalancerIP', 'NodePort']),
   vip: text,
-  capture: v.picklist(['local', 'none', 'not captured']),
+  capture: v.picklist(['nftables', 'iptables', 'local', 'none', 'not captured']),
   listen: text,
   state: v.picklist(['listening', 'binding', 'refusing', 'failed', 'not captured']),
   reason: text,
@@ -67,6 +67,12 @@ const source = v.pipe(
   v.transform(({ lastGoodAt, ...rest }) => ({ ...rest, lastGoodAt })),
 )
 
+const capture = v.object({
+  name: text,
+  detail: text,
+  passedOver: v.array(v.object({ name: text, detail: text })),
+})
+
 /** What `/status` answers. Fields it does not know, of a later Usher, are left out. */
 export const statusSchema: v.GenericSchema<unknown, StatusDocument> = v.object({
   version: text,
@@ -80,6 +86,7 @@ export const statusSchema: v.GenericSchema<unknown, StatusDocument> = v.object({
     null,
   ),
   source,
+  capture: v.optional(v.nullable(capture), null),
   problems: v.array(v.object({ object: text, field: text, message: text })),
   fds: v.object({ used: number, limit: number }),
   acceptPaused: v.boolean(),

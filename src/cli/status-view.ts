@@ -30,6 +30,15 @@ const unserved = ({ endpoints, verdicts }: ServicePortStatus): string => {
     : '-> no usable endpoint: clients are refused'
 }
 
+const captureRows = ({ capture }: StatusDocument): Cells[] => {
+  if (capture === null) return []
+  const { name, detail, passedOver } = capture
+  return [
+    ['capture', detail === '' ? name : `${name} (${detail})`],
+    ...passedOver.map((one): Cells => ['', `not ${one.name}: ${one.detail}`]),
+  ]
+}
+
 const nodeRow = (node: StatusDocument['node']): Cells[] => {
   if (node === null) return []
   const name = node.zone === '' ? node.name : `${node.name}, zone ${node.zone}`
@@ -54,7 +63,7 @@ const header = (status: StatusDocument, now: number, colour: boolean): string[] 
     ['source', `${source.name}, ${source.synced ? read : `not synced, ${read}`}`],
   ]
   if (source.error !== '') rows.push(['', red(source.error)])
-  rows.push([
+  rows.push(...captureRows(status), [
     'files',
     `the relay holds ${fds.used} descriptors and may hold ${fds.limit}`,
   ])
@@ -65,7 +74,7 @@ const header = (status: StatusDocument, now: number, colour: boolean): string[] 
       'ending',
       { text: 'waiting for open connections to finish', style: 'yellow' },
     ])
-  return rows.map(row => aligned(row, [6], '', colour))
+  return rows.map(row => aligned(row, [7], '', colour))
 }
 
 const footer = (status: StatusDocument, colour: boolean): string[] => {

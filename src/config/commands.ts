@@ -61,23 +61,21 @@ export const commands = {
     ],
   },
   check: {
-    summary: 'Say what is wrong with files and flags, without starting.',
+    summary: 'Say what is wrong with files and flags, or what works on this node.',
     usage: '[FILE...] [flags of run]',
     description:
-      'Reads manifests as `usher run` would and lists every problem with its file, ' +
+      'Without files, tries on this node what Usher could use to capture traffic, says for ' +
+      'each mode and capture whether it works and why not, and changes nothing. With ' +
+      'files, reads manifests as `usher run` would and lists every problem with its file, ' +
       'document and field. Takes the flags of `usher run` too, and its --config file, to ' +
       'check them. Exits 0 when all is well, 1 when there are problems, 2 when it was ' +
       'called wrongly.',
     examples: [
+      ['sudo usher check', 'what works on this node'],
       ['usher check deploy/examples/demo.yaml', 'one file'],
       ['usher check services/ --drain-timeout 1m', 'a directory, and a flag'],
       ['usher check --config config.conf', "kube-proxy's configuration file"],
     ],
-    needs: {
-      oneOf: ['manifests', 'config'],
-      message:
-        'no files given; name files or directories, like usher check deploy/examples/demo.yaml',
-    },
   },
   status: {
     summary: 'Show what a running Usher is doing.',
@@ -88,6 +86,20 @@ export const commands = {
     examples: [
       ['usher status', 'the Usher on this host'],
       ['usher status --json | jq .unhealthy', 'for programs'],
+    ],
+  },
+  cleanup: {
+    summary: 'Remove what Usher or kube-proxy left in the kernel.',
+    usage: '[flags]',
+    description:
+      'Removes the rules, sets, virtual servers, routes, addresses and devices that Usher ' +
+      'or the userspace, iptables, ipvs and nftables modes of kube-proxy left on this ' +
+      'node, and nothing else. The chains of the kubelet stay, and what rules of others ' +
+      'use. End Usher and kube-proxy first. Exits 0 when all is gone or nothing was ' +
+      'there, 1 with the reason for what stayed.',
+    examples: [
+      ['usher cleanup --dry-run', 'look first'],
+      ['usher cleanup', 'remove it, as root'],
     ],
   },
 } as const satisfies Readonly<Record<string, CommandText>>

@@ -75,8 +75,11 @@ export class EdgeIndex {
   }
 }
 
-export const bindsOf = ({ fronts }: RelayListener): readonly Bind[] =>
-  fronts.flatMap(({ binds }) => binds)
+/** All addresses that lead to a listener. */
+export const bindsOf = ({ fronts, steered = [] }: RelayListener): readonly Bind[] => [
+  ...fronts.flatMap(({ binds }) => binds),
+  ...steered,
+]
 
 /** The same form as `RelayEndpoint.key`. */
 const keyOf = ({ address, port }: Bind): string =>

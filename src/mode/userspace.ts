@@ -1,13 +1,13 @@
-import type { Capture, Placement } from '../capture/capture.ts'
+import type { Capture, Placement, VipPlacement } from '../capture/capture.ts'
 import type { Endpoint, Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import { SortedMap } from '../model/sorted-map.ts'
-import type { Relay, RelayEndpoint, RelayListener } from '../relay/relay.ts'
+import type { Bind, DrainResult, Relay, RelayEndpoint, RelayListener } from '../relay/relay.ts'
 import { joinHostPort } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
 import { relayFronts } from './fronts.ts'
 import { type Loop, LoopCutter } from './loops.ts'
 
-/** The userspace mode: a capture that says where to listen, and a relay that does. */
+/** The userspace mode: a capture that leads traffic to a relay that listens. */
 export class UserspaceMode {
   readonly #capture: Capture
   readonly #relay: Relay
@@ -32,7 +32,7 @@ export class UserspaceMode {
 
   /** What of the last sync could not be honoured. */
   get problems(): readonly Problem[] {
-    return this.#problems
+    return [...this.#problems, ...this.#capture.problems()]
   }
 
   /**
@@ -46,6 +46,18 @@ export class UserspaceMode {
     const { listeners, loops } = await this.#loops.cut(wanted)
     this.#problems = loops.map(loopProblem)
     await this.#relay.apply(listeners)
+    await this.#capture.steer(this.#placements, snapshots)
+  }
+
+  /** Stops taking new clients, lets open connections end, resets the rest after `ms`. */
+  async drain(ms: number): Promise<DrainResult> {
+    await this.#capture.hold()
+    return this.#relay.drain(ms)
+  }
+
+  /** After `drain`: gives back what the system was asked for. */
+  close(): Promise<void> {
+    return this.#capture.close()
   }
 }
 
@@ -66,7 +78,13 @@ const listenerOf = (placement: Placement): RelayListener => ({
   fronts: relayFronts(placement),
   endpoints: placement.servicePort.reachable.map(relayEndpoint),
   affinityMs: placement.servicePort.affinityMs,
+  steered: placement.vips.flatMap(steeredVip),
 })
+
+const steeredVip = ({ vip, capture }: VipPlacement): Bind[] =>
+  capture === 'nftables' || capture === 'iptables'
+    ? [{ address: vip.address, port: vip.port }]
+    : []
 
 const relayEndpoint = ({ address, port }: Endpoint): RelayEndpoint => ({
   key: joinHostPort(address, port),

@@ -90,10 +90,16 @@ export class PlacementLog {
   }
 
   #summarize(news: readonly News[]): void {
-    const count = { local: 0, none: 0, 'not captured': 0 }
+    const count = { local: 0, none: 0, nftables: 0, iptables: 0, 'not captured': 0 }
     for (const { placement } of news) count[placement.capture] += 1
+    const { local, none, nftables, iptables } = count
     this.#log.info(
-      { onVip: count.local, onProxyPort: count.none, notCaptured: count['not captured'] },
+      {
+        onVip: local,
+        onProxyPort: none,
+        byRules: nftables + iptables,
+        notCaptured: count['not captured'],
+      },
       'many VIPs were placed at once',
     )
     const missing = news.filter(({ placement }) => !isCaptured(placement))
@@ -114,7 +120,8 @@ const describe = ({ capture, binds, reason }: VipPlacement): string => {
   const proxyPort = binds
     .map(({ address, port }) => joinHostPort(address, port))
     .join(', ')
-  return `VIP is placed on proxy port ${proxyPort}`
+  if (capture === 'none') return `VIP is placed on proxy port ${proxyPort}`
+  return `VIP is led to proxy port ${proxyPort} by ${capture}`
 }
 
 /** Says each problem once, and when all of them are gone. */

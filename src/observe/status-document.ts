@@ -6,7 +6,12 @@ import { forEachYielding } from '../util/yielding.ts'
 import type { HealthReport } from './health.ts'
 import { endpointStatuses } from './status-endpoints.ts'
 import { bindText, unplaced, vipStatus } from './status-vip.ts'
-import type { NodeStatus, ServicePortStatus, StatusDocument } from './status.ts'
+import type {
+  CaptureStatus,
+  NodeStatus,
+  ServicePortStatus,
+  StatusDocument,
+} from './status.ts'
 
 export interface StatusInput {
   readonly version: string
@@ -21,6 +26,7 @@ export interface StatusInput {
   readonly health: Pick<HealthReport, 'healthy' | 'reasons'>
   /** Undefined where no node matters. */
   readonly node?: NodeStatus | undefined
+  readonly capture?: CaptureStatus
 }
 
 /** Characters in one page. */
@@ -100,6 +106,7 @@ const headOf = (input: StatusInput): Omit<StatusDocument, 'servicePorts'> => ({
   draining: input.draining,
   node: input.node ?? null,
   source: input.source,
+  capture: input.capture ?? null,
   problems: input.problems,
   fds: input.stats.fds,
   acceptPaused: input.stats.acceptPaused,

@@ -1,3 +1,4 @@
+import type { PlacementKind } from '../capture/capture.ts'
 import type { Problem, Target, VipKind } from '../model/snapshot.ts'
 import type { Protocol } from '../model/service.ts'
 import type { SourceStatus } from '../source/source.ts'
@@ -8,8 +9,7 @@ export interface VipStatus {
   readonly kind: VipKind
   /** `ip:port` that clients dial. */
   readonly vip: string
-  /** `local` (Usher listens on the VIP itself), `none` (a proxy port), `not captured`. */
-  readonly capture: 'local' | 'none' | 'not captured'
+  readonly capture: PlacementKind
   /** `ip:port` that Usher listens on for it; '' when it does not. */
   readonly listen: string
   readonly state: 'listening' | 'binding' | 'refusing' | 'failed' | 'not captured'
@@ -78,6 +78,16 @@ export interface NodeStatus {
   readonly notEligible: string
 }
 
+/** How traffic for VIPs gets to Usher. */
+export interface CaptureStatus {
+  /** As --capture names it. */
+  readonly name: string
+  /** Why, or with what; '' when there is nothing to say. */
+  readonly detail: string
+  /** What would have been better, and why it can't be had. */
+  readonly passedOver: readonly { readonly name: string; readonly detail: string }[]
+}
+
 /** What `usher status` shows and `/status` on the metrics address serves. */
 export interface StatusDocument {
   readonly version: string
@@ -90,6 +100,8 @@ export interface StatusDocument {
   /** null where no node matters: manifests, routes. */
   readonly node: NodeStatus | null
   readonly source: SourceStatus
+  /** null where an older Usher answers. */
+  readonly capture: CaptureStatus | null
   readonly problems: readonly Problem[]
   /** Descriptors of the relay: its listening sockets and its connections. */
   readonly fds: { readonly used: number; readonly limit: number }

@@ -1,10 +1,12 @@
 import { Registry as MetricsRegistry } from 'prom-client'
+import type { Choice } from '../capture/choose-capture.ts'
 import type { Registry } from '../model/registry.ts'
 import { healthRoutes, metricsRoutes, type Routes } from '../observe/admin-routes.ts'
 import { kubeFamilies } from '../observe/kube-families.ts'
 import { createMetrics, type Metrics } from '../observe/metrics.ts'
 import { ProbeCounts } from '../observe/probe-counts.ts'
 import { stateFamilies } from '../observe/state-families.ts'
+import type { CaptureStatus } from '../observe/status.ts'
 import { type StatusInput, writeStatus } from '../observe/status-document.ts'
 import type { Source } from '../source/source.ts'
 import type { Control } from './control.ts'
@@ -43,6 +45,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
     problems: control.problems(),
     health: health.report(),
     node: nodeStatus(node, registry),
+    capture: captureStatus(deps.dataPath.captureChoice),
   })
   const isEligible = (): boolean => !isDraining() && whyNotEligible(node, registry) === ''
   const probes = new ProbeCounts()
@@ -59,6 +62,12 @@ export const createAdmin = (deps: AdminDeps): Admin => {
     },
   }
 }
+
+const captureStatus = ({ name, detail, passedOver }: Choice): CaptureStatus => ({
+  name,
+  detail,
+  passedOver: passedOver.map(one => ({ name: one.name, detail: one.detail })),
+})
 
 const nodeStatus = (node: NodeParts, registry: Registry): StatusInput['node'] => {
   const { nodeName } = node

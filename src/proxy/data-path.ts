@@ -1,10 +1,10 @@
-import type { Capture } from '../capture/capture.ts'
-import { listenCapture } from '../capture/listen.ts'
+import type { Choice } from '../capture/choose-capture.ts'
 import {
   interfaceAddresses,
   isOwnAddress,
   LocalAddresses,
 } from '../capture/local-addresses.ts'
+import { nodePortCidrs } from '../capture/node-port-cidrs.ts'
 import { ProxyPorts } from '../capture/proxy-ports.ts'
 import { NodeClients } from '../mode/node-clients.ts'
 import { UserspaceMode } from '../mode/userspace.ts'
@@ -15,6 +15,9 @@ import { PortableRelay } from '../relay/portable/portable-relay.ts'
 import type { Relay } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import { ipFamilies } from '../util/ip.ts'
+import type { CaptureFacts } from './capture/capture-options.ts'
+import { createCapture } from './capture/create-capture.ts'
+import { hostSystem } from './capture/host-system.ts'
 import type { ProxyOptions } from './options.ts'
 
 export interface DataPathDeps {
@@ -22,19 +25,31 @@ export interface DataPathDeps {
   readonly clock: Clock
   readonly random: () => number
   readonly log: Log
-  /** CIDRs of pods that count as this node's clients. */
-  readonly podCidrs: () => readonly string[]
+  readonly facts: CaptureFacts
 }
 
 export interface DataPath {
   readonly relay: Relay
   readonly mode: UserspaceMode
   readonly connectionLog: ConnectionLog
+  /** How traffic gets to the relay, and why so. */
+  readonly captureChoice: Choice
 }
 
 /** What carries the traffic: capture, relay, and the log of its connections. */
-export const createDataPath = (deps: DataPathDeps): DataPath => {
-  const { options, clock, random, log, podCidrs } = deps
+export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
+  const { options, clock, random, log, facts } = deps
+  const { podCidrs } = facts
+  const { capture, choice } = await createCapture({
+    options,
+    clock,
+    log,
+    facts,
+    system: hostSystem(clock),
+    localAddresses: new LocalAddresses(clock),
+    proxyPorts: new ProxyPorts(options.proxyPortRange, random),
+    nodePortCidrs: nodePortCidrs(options.nodePortAddresses ?? [], facts.nodeAddresses),
+  })
   const nodeClients = new NodeClients({ clock, ownAddresses, podCidrs })
   const connectionLog = new ConnectionLog({ log, clock })
   const relay = new PortableRelay({
@@ -45,23 +60,9 @@ export const createDataPath = (deps: DataPathDeps): DataPath => {
     openFileLimit: openFileLimit(),
     isFromNode: address => nodeClients.has(address),
   })
-  const mode = new UserspaceMode(captureOf(options, clock, random), relay, isOwnAddress)
-  return { relay, mode, connectionLog }
+  const mode = new UserspaceMode(capture, relay, isOwnAddress)
+  return { relay, mode, connectionLog, captureChoice: choice }
 }
 
 const ownAddresses = (): string[] =>
   ipFamilies.flatMap(family => interfaceAddresses(family))
-
-const captureOf = (
-  { capture, captureAdvice, bindAddress, proxyPortRange }: ProxyOptions,
-  clock: Clock,
-  random: () => number,
-): Capture =>
-  listenCapture({
-    mode: capture,
-    bindAddress,
-    proxyPortRange,
-    localAddresses: new LocalAddresses(clock),
-    proxyPorts: new ProxyPorts(proxyPortRange, random),
-    ...(captureAdvice !== undefined && { advice: captureAdvice }),
-  })

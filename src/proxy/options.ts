@@ -1,4 +1,3 @@
-import type { PortRange } from '../capture/proxy-ports.ts'
 import type { RequestCount } from '../observe/kube-families.ts'
 import type { Log } from '../observe/log.ts'
 import type { StatusDocument } from '../observe/status.ts'
@@ -6,15 +5,10 @@ import type { Bind, DrainResult, RelayLimits } from '../relay/relay.ts'
 import type { ClusterEvent } from '../source/kubernetes/event-body.ts'
 import type { Source } from '../source/source.ts'
 import type { Clock } from '../util/clock.ts'
+import type { CaptureOptions } from './capture/capture-options.ts'
 
-export interface ProxyOptions {
+export interface ProxyOptions extends CaptureOptions {
   readonly version: string
-  /** See `ListenCaptureDeps`. */
-  readonly capture: 'auto' | 'local' | 'none'
-  /** See `ListenCaptureDeps`. */
-  readonly captureAdvice?: string
-  readonly bindAddress: string
-  readonly proxyPortRange: PortRange | undefined
   /** Undefined: no such server. */
   readonly metricsBindAddress: Bind | undefined
   readonly healthzBindAddress: Bind | undefined

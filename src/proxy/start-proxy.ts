@@ -1,7 +1,10 @@
+import type { Choice } from '../capture/choose-capture.ts'
 import { Registry } from '../model/registry.ts'
+import type { Log } from '../observe/log.ts'
 import { buildStatusDocument } from '../observe/status-document.ts'
 import type { Source } from '../source/source.ts'
 import { systemClock } from '../util/clock.ts'
+import type { CaptureFacts } from './capture/capture-options.ts'
 import { createAdmin } from './admin.ts'
 import { type Control, createControl } from './control.ts'
 import { createDataPath } from './data-path.ts'
@@ -20,9 +23,14 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   let draining = false
 
   const registry = new Registry({ nodeName: node.nodeName, startedAt: Date.now() })
-  const podCidrs = () => podCidrsOf(node, registry)
-  const dataPath = createDataPath({ options, clock, random, log, podCidrs })
-  const { relay, connectionLog } = dataPath
+  const facts: CaptureFacts = {
+    podCidrs: () => podCidrsOf(node, registry),
+    serviceCidrs: () => registry.serviceCIDRs(),
+    nodeAddresses: () => registry.node()?.addresses ?? [],
+  }
+  const dataPath = await createDataPath({ options, clock, random, log, facts })
+  const { mode, relay, connectionLog, captureChoice } = dataPath
+  sayChoice(log, captureChoice)
   const sourceSynced = () => source.status().synced
   const control = createControl({
     options,
@@ -66,6 +74,9 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const close = async (): Promise<void> => {
     await Promise.all([stop(), node.close?.()])
     await relay.drain(0)
+    await mode.close().catch((err: unknown) => {
+      log.error({ err }, 'not everything could be removed; usher cleanup does it')
+    })
     await control.close()
     endLogs()
     await Promise.all([servers.metrics?.close(), servers.health?.close()])
@@ -86,11 +97,23 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     drain: async ms => {
       draining = true
       await stop()
-      return relay.drain(ms)
+      return mode.drain(ms)
     },
     close,
   }
 }
+
+const sayChoice = (log: Log, { name, detail, passedOver }: Choice): void =>
+  log.info(
+    {
+      capture: name,
+      ...(detail !== '' && { detail }),
+      ...(passedOver.length > 0 && {
+        passedOver: Object.fromEntries(passedOver.map(one => [one.name, one.detail])),
+      }),
+    },
+    'how traffic for VIPs gets here',
+  )
 
 const podCidrsOf = (node: NodeParts, registry: Registry): readonly string[] => [
   ...node.clusterCidrs,

@@ -53,6 +53,11 @@ export interface RelayListener {
   readonly endpoints: readonly RelayEndpoint[]
   /** Sliding ClientIP affinity in milliseconds, across all fronts; 0 for none. */
   readonly affinityMs: number
+  /**
+   * Where nobody listens, but rules of the kernel's lead to one of the binds: an endpoint
+   * there would be the listener itself.
+   */
+  readonly steered?: readonly Bind[]
 }
 
 export interface RelayLimits {

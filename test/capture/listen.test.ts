@@ -1,5 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
+import { boundProxyAddress } from '../../src/capture/bound-proxy-address.ts'
 import type { Capture, VipPlacement } from '../../src/capture/capture.ts'
 import { listenCapture, type ListenCaptureDeps } from '../../src/capture/listen.ts'
 import {
@@ -19,8 +20,8 @@ import { clusterIp, nodePort, servicePort } from '../support/service-ports.ts'
 const deps = (over: Partial<ListenCaptureDeps> = {}, mine: string[] = []) => {
   const range = over.proxyPortRange
   return {
-    mode: 'auto' as const,
-    bindAddress: '127.0.0.1',
+    mode: 'listen' as const,
+    proxyAddress: boundProxyAddress('127.0.0.1'),
     proxyPortRange: undefined,
     localAddresses: new LocalAddresses(new FakeClock(), async one => mine.includes(one)),
     proxyPorts: new ProxyPorts(range, () => 0, portsOf(40_000)),
@@ -86,7 +87,7 @@ t.test('which VIP is served how', async t => {
   const mine = ['127.96.0.1']
   const onVip = { capture: 'local', binds: at(80, '127.96.0.1'), reason: '' }
 
-  t.test('auto: those of this host on themselves, others on a proxy port', async t => {
+  t.test('listen: those of this host on themselves, others on a proxy port', async t => {
     t.strictSame(await placed(deps({}, mine), web), [
       onVip,
       onProxyPort(40_000, '127.0.0.1'),
@@ -163,7 +164,7 @@ t.test('wildcards', async t => {
     )
     t.test(`a proxy port for ${protocol} in ${family} too`, async t => {
       const [vip] = await placed(
-        deps({ ofInterfaces, mode: 'none', bindAddress: '0.0.0.0' }),
+        deps({ ofInterfaces, mode: 'none', proxyAddress: boundProxyAddress('0.0.0.0') }),
         servicePort('web', spec),
       )
       t.strictSame(vip, onProxyPort(40_000, ...addresses))
@@ -189,14 +190,14 @@ t.test('wildcards', async t => {
 
   t.test('a bind address that is :: serves both families', async t => {
     const both = [servicePort('web'), servicePort('web', { family: 'IPv6' })]
-    t.strictSame(await placed(deps({ bindAddress: '::' }), ...both), [
+    t.strictSame(await placed(deps({ proxyAddress: boundProxyAddress('::') }), ...both), [
       onProxyPort(40_000, '0.0.0.0'),
       onProxyPort(40_001, '::'),
     ])
   })
 
   t.test('UDP in a family of which the host has no address is not captured', async t => {
-    const bare = { ofInterfaces: () => [], bindAddress: '0.0.0.0' }
+    const bare = { ofInterfaces: () => [], proxyAddress: boundProxyAddress('0.0.0.0') }
     const six = { protocol: 'UDP', family: 'IPv6', vips: [nodePort('::')] } as const
     const expected = {
       capture: 'not captured',
@@ -220,7 +221,10 @@ t.test('wildcards', async t => {
 })
 
 t.test('an IPv6 VIP is not captured at an IPv4 bind address, and vice versa', async t => {
-  const [four] = await placed(deps({ bindAddress: 'fd00::1' }), servicePort('web'))
+  const [four] = await placed(
+    deps({ proxyAddress: boundProxyAddress('fd00::1') }),
+    servicePort('web'),
+  )
   const [six] = await placed(deps(), servicePort('web', { family: 'IPv6' }))
   t.strictSame(six, {
     capture: 'not captured',

@@ -28,6 +28,7 @@ export class ProxyProcess {
       [
         program,
         'run',
+        '--capture=listen',
         `--kubeconfig=${kubeconfig}`,
         `--hostname-override=${node}`,
         `--metrics-bind-address=${bind}`,

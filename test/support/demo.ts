@@ -105,6 +105,7 @@ export const statusOf = (servicePorts: readonly ServicePortStatus[]): StatusDocu
   source: { name: 'test', synced: true, lastGoodAt: 0, error: '' },
   problems: [],
   fds: { used: 0, limit: 0 },
+  capture: { name: 'listen', detail: '', passedOver: [] },
   acceptPaused: false,
   servicePorts,
 })

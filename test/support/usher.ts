@@ -41,10 +41,17 @@ export interface Usher extends LaunchedUsher {
   readonly servicePort: (name: string) => Promise<ServicePortStatus>
 }
 
+/** Tests run as root on somebody's machine: no rule, address or route is to be left there. */
+const unlessGiven = (args: readonly string[]): readonly string[] =>
+  args[0] === 'run' && !args.some(arg => arg.startsWith('--capture'))
+    ? ['--capture=listen']
+    : []
+
 /** Starts a command that serves; killed when the test ends. */
 export const launchUsher = (t: Test, ...args: string[]): LaunchedUsher => {
   const child = spawnUsher([
     ...args,
+    ...unlessGiven(args),
     `--metrics-bind-address=${testHost}:0`,
     `--healthz-bind-address=${testHost}:0`,
   ])

@@ -1,4 +1,4 @@
-import { cidrList, nodePortAddresses } from '../cidrs.ts'
+import { cidrList } from '../cidrs.ts'
 import { goSpan } from '../duration.ts'
 import { int32 } from '../numbers.ts'
 import { node, type Row } from '../row.ts'
@@ -203,14 +203,5 @@ export const kernelModes = {
     field: 'detectLocal.interfaceNamePrefix',
     noEffect,
     help: 'How interfaces of the pods of this node begin.',
-  },
-  'nodeport-addresses': {
-    commands: node,
-    group: 'As kube-proxy has them',
-    type: list(nodePortAddresses),
-    default: '',
-    field: 'nodePortAddresses',
-    noEffect: 'yet: NodePorts are answered on every address of the node',
-    help: 'Addresses of this node that answer NodePorts, as CIDRs, primary, localhost or all.',
   },
 } as const satisfies Readonly<Record<string, Row>>

@@ -1,7 +1,8 @@
 import { bindAddress, ip } from '../address.ts'
+import { cidrPair, nodePortAddresses } from '../cidrs.ts'
 import { portRange } from '../port-range.ts'
 import { node, nodes, proxies, type Row } from '../row.ts'
-import { onOff, oneOf } from '../value.ts'
+import { anyText, list, onOff, oneOf } from '../value.ts'
 
 /** Where Usher listens. */
 export const listening = {
@@ -32,11 +33,43 @@ export const listening = {
     help: 'Ports to take proxy ports from, as FIRST-LAST or FIRST+SIZE, like 30000-32000.',
   },
   capture: {
-    commands: nodes,
+    commands: node,
     group: 'Where it listens',
-    type: oneOf(['auto', 'local', 'none']),
+    type: oneOf(['auto', 'nftables', 'iptables', 'local', 'listen', 'none']),
     default: 'auto',
-    help: 'How traffic gets to Usher: "local" listens on each VIP that is an address of this host, "none" gives every Service port a proxy port, "auto" is "local" where it can be and a proxy port elsewhere.',
+    help: 'How traffic for VIPs (addresses that clients dial) gets to Usher. "nftables" and "iptables": rules of the kernel lead it to proxy ports. "local": VIPs become addresses of this host, and Usher listens on them. "listen": changes nothing on the host, listens on the VIPs it has anyway and on proxy ports for the others. "none": proxy ports for all. "auto": the first of nftables, iptables, local and listen that works here.',
+  },
+  'service-cidr': {
+    commands: node,
+    group: 'Where it listens',
+    type: cidrPair,
+    default: '',
+    defaultText: 'from the ServiceCIDR objects',
+    help: 'Where ClusterIPs come from, one CIDR of each IP family at most. With --capture local one route does for all of IPv4; without it there is one for each ClusterIP.',
+  },
+  'nodeport-addresses': {
+    commands: node,
+    group: 'Where it listens',
+    type: list(nodePortAddresses),
+    default: '',
+    defaultText: 'all of them',
+    field: 'nodePortAddresses',
+    help: 'Addresses of this node that answer NodePorts, as CIDRs, primary (those of the Node object), localhost or all.',
+  },
+  'state-dir': {
+    commands: node,
+    group: 'Where it listens',
+    type: anyText('DIR'),
+    default: '',
+    defaultText: 'nothing is remembered',
+    help: 'Directory in which proxy ports are remembered, so that they are the same after a restart.',
+  },
+  'keep-rules': {
+    commands: node,
+    group: 'Where it listens',
+    type: onOff,
+    default: 'false',
+    help: 'Leave the rules (or addresses) of --capture in place at the end, for a restart: until the next Usher accepts, new clients wait instead of being refused. `usher cleanup` removes them.',
   },
   'metrics-bind-address': {
     commands: proxies,

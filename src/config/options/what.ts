@@ -48,6 +48,13 @@ export const what = {
     default: 'false',
     help: 'Print the whole answer as JSON.',
   },
+  'dry-run': {
+    commands: ['cleanup'],
+    group: 'What',
+    type: onOff,
+    default: 'false',
+    help: 'Only say what would be removed.',
+  },
   address: {
     commands: ['status'],
     group: 'What',

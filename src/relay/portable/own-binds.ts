@@ -1,16 +1,24 @@
-import { isWildcard } from '../../util/ip.ts'
+import { familyOf, isWildcard, wildcardOf } from '../../util/ip.ts'
 import { bindKey } from '../counters.ts'
 import type { RelayListener } from '../relay.ts'
 
 /**
- * The addresses of the relay's UDP listeners, counted: one that passes from one listener
- * to another is there all the while if it is added before it is removed.
+ * The addresses that lead to the relay's UDP listeners, counted: one that passes from one
+ * listener to another is there all the while if it is added before it is removed.
  */
 export class OwnBinds {
+  readonly #isFromNode: (address: string) => boolean
   readonly #counts = new Map<string, number>()
 
+  /** `isFromNode`: whether node ports lead here from that address. */
+  constructor(isFromNode: (address: string) => boolean) {
+    this.#isFromNode = isFromNode
+  }
+
   has(address: string, port: number): boolean {
-    return this.#counts.has(bindKey({ address, port }))
+    if (this.#counts.has(bindKey({ address, port }))) return true
+    const wildcard = wildcardOf(familyOf(address) ?? 'IPv4')
+    return this.#counts.has(bindKey({ address: wildcard, port })) && this.#isFromNode(address)
   }
 
   add(listener: RelayListener): void {
@@ -28,9 +36,11 @@ export class OwnBinds {
   }
 }
 
-const keysOf = ({ protocol, fronts }: RelayListener): readonly string[] => {
+/** Sockets on a wildcard are not among them: the relay has a UDP socket for each address. */
+const keysOf = ({ protocol, fronts, steered = [] }: RelayListener): readonly string[] => {
   if (protocol !== 'UDP') return []
-  return fronts.flatMap(({ binds }) =>
-    binds.filter(({ address }) => !isWildcard(address)).map(bindKey),
+  const bound = fronts.flatMap(({ binds }) =>
+    binds.filter(({ address }) => !isWildcard(address)),
   )
+  return [...bound, ...steered].map(bindKey)
 }

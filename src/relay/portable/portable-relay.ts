@@ -46,7 +46,7 @@ export class PortableRelay implements Relay {
   readonly #listeners = new Map<string, PortListener>()
   /** What each listener was last told; only of those that are wanted. */
   readonly #specs = new Map<string, RelayListener>()
-  readonly #ownBinds = new OwnBinds()
+  readonly #ownBinds: OwnBinds
   /** Those that remember clients. */
   readonly #sticky = new Set<PortListener>()
   /** What the last `apply` was given, undefined when it did not come to its end. */
@@ -57,6 +57,7 @@ export class PortableRelay implements Relay {
 
   constructor(deps: PortableRelayDeps) {
     const { clock, random, limits, observer, openFileLimit, isFromNode } = deps
+    this.#ownBinds = new OwnBinds(isFromNode)
     const gates: RelayEnv['gates'] = new Set()
     const budget = new FdBudget(openFileLimit, limits.reservedFds, exhausted => {
       for (const gate of gates) {

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { boundProxyAddress } from '../../../src/capture/bound-proxy-address.ts'
 import { listenCapture } from '../../../src/capture/listen.ts'
 import { LocalAddresses } from '../../../src/capture/local-addresses.ts'
 import { ProxyPorts } from '../../../src/capture/proxy-ports.ts'
@@ -67,8 +68,8 @@ const fixture = () => {
   const own = /^(127\.|fd00:|0\.0\.0\.0$|::$)/
   const range = { first: 40_000, last: 40_009 }
   const capture = listenCapture({
-    mode: 'auto',
-    bindAddress: '::',
+    mode: 'listen',
+    proxyAddress: boundProxyAddress('::'),
     proxyPortRange: range,
     localAddresses: new LocalAddresses(new FakeClock(), async one => own.test(one)),
     proxyPorts: new ProxyPorts(
@@ -284,7 +285,7 @@ t.test('what cannot be captured keeps its listener without a bind', async t => {
   const relay = new RecordingRelay()
   const capture = listenCapture({
     mode: 'local',
-    bindAddress: '127.0.0.1',
+    proxyAddress: boundProxyAddress('127.0.0.1'),
     proxyPortRange: undefined,
     localAddresses: new LocalAddresses(new FakeClock(), async () => false),
     proxyPorts: new ProxyPorts(undefined, Math.random),

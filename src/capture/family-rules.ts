@@ -1,0 +1,94 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { RuleTable, TableSettings } from './rule-table.ts'
+import type { VipRule } from './vip-rule.ts'
+
+/** Rules that are to be taken out and put in, since the last time. */
+export interface RuleChanges {
+  readonly gone: readonly VipRule[]
+  readonly come: readonly VipRule[]
+}
+
+/** What a sync did to the kernel's rules of a family. */
+export type RuleWork = 'nothing' | 'changed' | 'replaced'
+
+/**
+ * Keeps one family's rules equal to what is wanted: by changes while it is known what the
+ * kernel has, by replacing them all where it is not. Calls run one after another.
+ */
+export class FamilyRules {
+  readonly #table: RuleTable
+  /** Everything that is wanted, as of the last call. */
+  #all: () => readonly VipRule[] = () => []
+  #settings: TableSettings | undefined
+  /** Whether the kernel has what the last call wanted. */
+  #isKnown = false
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(table: RuleTable) {
+    this.#table = table
+  }
+
+  /** Whether rules of ours may be in the kernel. */
+  get isInstalled(): boolean {
+    return this.#settings !== undefined
+  }
+
+  /** `all` is asked only when everything has to be written. Rejects as RuleTable does. */
+  sync(
+    settings: TableSettings,
+    { gone, come }: RuleChanges,
+    all: () => readonly VipRule[],
+  ): Promise<RuleWork> {
+    return this.#inTurn(async () => {
+      const same = this.#isKnown && isDeepStrictEqual(settings, this.#settings)
+      this.#all = all
+      this.#settings = settings
+      if (!same) return this.#replace()
+      if (gone.length + come.length === 0) return 'nothing'
+      this.#isKnown = false
+      await this.#table.change(gone, come)
+      this.#isKnown = true
+      return 'changed'
+    })
+  }
+
+  /** Writes all of it once more; for rules that somebody else has changed. */
+  repair(): Promise<RuleWork> {
+    return this.#inTurn(() => this.#replace())
+  }
+
+  hold(): Promise<void> {
+    return this.#inTurn(async () => {
+      // What comes after it is a new start.
+      this.#isKnown = false
+      if (this.isInstalled) await this.#table.hold()
+    })
+  }
+
+  remove(): Promise<void> {
+    return this.#inTurn(async () => {
+      this.#isKnown = false
+      if (this.isInstalled) await this.#table.remove()
+      this.#settings = undefined
+    })
+  }
+
+  watch(damaged: (what: string) => void): () => void {
+    return this.#table.watch(damaged)
+  }
+
+  async #replace(): Promise<RuleWork> {
+    if (this.#settings === undefined) return 'nothing'
+    this.#isKnown = false
+    await this.#table.replace(this.#all(), this.#settings)
+    this.#isKnown = true
+    return 'replaced'
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(work)
+    // Whoever called hears of a failure; the next in turn does its own work.
+    this.#last = result.catch(() => {})
+    return result
+  }
+}

@@ -1,0 +1,99 @@
+import type { IpFamily } from '../../util/ip.ts'
+import type { TableSettings } from '../rule-table.ts'
+import { named, own, type TableName } from './names.ts'
+import { hostBlock } from './packet-key.ts'
+
+export interface FixedChain {
+  readonly table: TableName
+  readonly name: string
+  readonly lines: readonly string[]
+}
+
+const begins = '-m conntrack --ctstate NEW'
+
+/** The chains whose rules don't depend on Services. */
+export const fixedChains = (
+  settings: TableSettings,
+  family: IpFamily,
+): readonly FixedChain[] => [...natChains(settings, family), ...filterChains(settings, family)]
+
+const natChains = (settings: TableSettings, family: IpFamily): readonly FixedChain[] => {
+  const chain = (name: string, lines: readonly string[]): FixedChain => ({
+    table: 'nat',
+    name,
+    lines,
+  })
+  // The proxy address is one of the host's, but no node port is on it.
+  const proxy = `-d ${hostBlock(settings.proxyAddress, family)} -j RETURN`
+  const nodePorts = [proxy, ...onNodePortAddresses(settings, `-j ${own.nodePorts}`)]
+  return [
+    chain(named.portalsContainer, [`-j ${own.portals}`]),
+    chain(named.portalsHost, [`-j ${own.portals}`]),
+    chain(named.nodePortContainer, nodePorts),
+    chain(named.nodePortHost, nodePorts),
+  ]
+}
+
+const filterChains = (
+  settings: TableSettings,
+  family: IpFamily,
+): readonly FixedChain[] => {
+  const chain = (name: string, lines: readonly string[]): FixedChain => ({
+    table: 'filter',
+    name,
+    lines,
+  })
+  const proxy = hostBlock(settings.proxyAddress, family)
+  const local = `-m addrtype --dst-type LOCAL -j ${own.refusedNodePorts}`
+  // What comes from the node itself comes in by lo, whatever its address is.
+  const fromNode = ['-i lo', ...settings.podCidrs.map(cidr => `-s ${cidr}`)]
+  return [
+    chain(named.nonLocal, [
+      `-d ${proxy} -j ${own.input}`,
+      ...settings.healthCheckPorts.map(port => `-p tcp -m tcp --dport ${port} -j ACCEPT`),
+      `${begins} -j ${own.refused}`,
+      ...onNodePortAddresses(settings, `${begins} ${local}`),
+    ]),
+    chain(own.input, [
+      // The side door: nobody may come here but by a VIP.
+      '-m conntrack ! --ctstate DNAT -j DROP',
+      `${begins} -j ${own.begin}`,
+      // Before a host's own filter with a policy of DROP.
+      '-j ACCEPT',
+    ]),
+    chain(own.nodeOnly, [...fromNode.map(from => `${from} -j RETURN`), '-j DROP']),
+    chain(
+      own.notNode,
+      fromNode.map(from => `${from} -j DROP`),
+    ),
+    chain(own.output, [`-s ${proxy} -j ${own.silence}`, `${begins} -j ${own.refused}`]),
+    chain(own.silence, silence[family]),
+    chain(own.reject, [
+      '-p tcp -j REJECT --reject-with tcp-reset',
+      `-p udp -j REJECT --reject-with ${unreachable[family]}`,
+    ]),
+  ]
+}
+
+/** Once for each block, or once for all addresses. */
+const onNodePortAddresses = (
+  { nodePortCidrs }: TableSettings,
+  rest: string,
+): readonly string[] =>
+  nodePortCidrs === undefined ? [rest] : nodePortCidrs.map(cidr => `-d ${cidr} ${rest}`)
+
+/**
+ * While nobody listens on a proxy port, the kernel's refusals don't get out: the client
+ * asks again, and the next Usher answers.
+ */
+const neverStood =
+  '-p tcp -m tcp --tcp-flags RST RST -m conntrack ! --ctstatus ASSURED -j DROP'
+const silence: Readonly<Record<IpFamily, readonly string[]>> = {
+  IPv4: [neverStood, '-p icmp -m icmp --icmp-type 3 -j DROP'],
+  IPv6: [neverStood, '-p ipv6-icmp -m icmp6 --icmpv6-type 1 -j DROP'],
+}
+
+const unreachable: Readonly<Record<IpFamily, string>> = {
+  IPv4: 'icmp-port-unreachable',
+  IPv6: 'icmp6-port-unreachable',
+}

@@ -1,0 +1,57 @@
+import { forEachYielding } from '../../util/yielding.ts'
+import type { Element, SetName } from './elements.ts'
+
+interface Change {
+  gone?: string
+  come?: string
+}
+
+/** Elements to take out and to put in, of which only true changes reach the kernel. */
+export class ElementChanges {
+  readonly #sets = new Map<SetName, Map<string, Change>>()
+
+  gone({ set, key, value }: Element): void {
+    this.#change(set, key).gone = value
+  }
+
+  come({ set, key, value }: Element): void {
+    this.#change(set, key).come = value
+  }
+
+  /**
+   * The commands for nft, '' when nothing changes. What changes its value is taken out
+   * and put in again, for nft has no word for it; in one transaction nobody sees it gone.
+   */
+  async text(table: string): Promise<string> {
+    const commands: string[] = []
+    // All that goes first, so that nothing that comes is there already.
+    for (const verb of ['delete', 'add'] as const) {
+      for (const [set, changes] of this.#sets) {
+        const list = await elementList(changes, verb)
+        if (list !== '') commands.push(`${verb} element ${table} ${set} {${list} }\n`)
+      }
+    }
+    return commands.join('')
+  }
+
+  #change(set: SetName, key: string): Change {
+    let changes = this.#sets.get(set)
+    if (changes === undefined) this.#sets.set(set, (changes = new Map()))
+    let change = changes.get(key)
+    if (change === undefined) changes.set(key, (change = {}))
+    return change
+  }
+}
+
+const elementList = async (
+  changes: ReadonlyMap<string, Change>,
+  verb: 'delete' | 'add',
+): Promise<string> => {
+  const parts: string[] = []
+  await forEachYielding(changes, ([key, { gone, come }]) => {
+    if (gone === come || (verb === 'delete' ? gone : come) === undefined) return
+    const value = verb === 'delete' || come === '' ? '' : ` : ${come}`
+    parts.push(`\n\t${key}${value}`)
+  })
+  return parts.join(',')
+}

@@ -1,0 +1,60 @@
+import type { VipRule } from '../vip-rule.ts'
+import { clientsChain, guards } from './clients.ts'
+import { protocolNumber } from './words.ts'
+
+/** The sets and maps whose elements follow from the rules. */
+export type SetName =
+  | 'vips'
+  | 'vips-outside'
+  | 'vips-from-node'
+  | 'node-ports'
+  | 'node-ports-outside'
+  | 'node-ports-from-node'
+  | 'guarded'
+  | 'cluster-ips'
+
+export interface Element {
+  readonly set: SetName
+  readonly key: string
+  /** What a map gives for the key; '' in a set. */
+  readonly value: string
+}
+
+/**
+ * The elements that one rule alone stands for. `cluster-ips` is not among them, because
+ * rules share its elements.
+ */
+export const elementsOf = (rule: VipRule): readonly Element[] => {
+  const { address, protocol, port, to, outside, fromNode, allowedClients } = rule
+  const service = `${protocolNumber[protocol]} . ${port}`
+  const key = address === undefined ? service : `${address} . ${service}`
+  const sets = address === undefined ? nodePortSets : vipSets
+  const elements: Element[] = []
+  if (address !== undefined && guards(allowedClients)) {
+    elements.push({ set: 'guarded', key, value: `jump ${clientsChain(allowedClients)}` })
+  }
+  if (outside === 'forward' || fromNode === 'forward') {
+    elements.push({ set: sets.forward, key, value: `${to.address} . ${to.port}` })
+  }
+  if (outside !== 'forward') {
+    elements.push({ set: sets.outside, key, value: verdicts[outside] })
+  }
+  if (fromNode !== 'forward') {
+    elements.push({ set: sets.fromNode, key, value: verdicts[fromNode] })
+  }
+  return elements
+}
+
+const vipSets = {
+  forward: 'vips',
+  outside: 'vips-outside',
+  fromNode: 'vips-from-node',
+} as const
+
+const nodePortSets = {
+  forward: 'node-ports',
+  outside: 'node-ports-outside',
+  fromNode: 'node-ports-from-node',
+} as const
+
+const verdicts = { reject: 'goto refuse', drop: 'drop' } as const

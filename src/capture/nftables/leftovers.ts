@@ -1,0 +1,26 @@
+import type { RunTool } from '../../kernel/run-tool.ts'
+import type { IpFamily } from '../../util/ip.ts'
+import { familyWords, probeTablePrefix, tableName } from './words.ts'
+
+/** `ip usher` and the like: Usher's table of a family, and those of probes. */
+export const tablesOfUsher = async (
+  run: RunTool,
+  family: IpFamily,
+): Promise<readonly string[]> => {
+  const { family: ip } = familyWords(family)
+  const text = await run('nft', ['list', 'tables', ip])
+  const names = text.split('\n').flatMap(line => /^table \S+ (\S+)/.exec(line)?.[1] ?? [])
+  return names
+    .filter(name => name === tableName || name.startsWith(probeTablePrefix))
+    .map(name => `${ip} ${name}`)
+}
+
+/** One transaction; a table that is gone by now is made first, lest all of it fails. */
+export const deleteTables = async (
+  run: RunTool,
+  tables: readonly string[],
+): Promise<void> => {
+  if (tables.length === 0) return
+  const input = tables.map(table => `add table ${table}\ndelete table ${table}\n`).join('')
+  await run('nft', ['-f', '-'], { input })
+}

@@ -1,0 +1,178 @@
+import type { IpFamily } from '../../util/ip.ts'
+import type { TableSettings } from '../rule-table.ts'
+import { disjoint } from './clients.ts'
+import { familyWords } from './words.ts'
+
+export type ChainSettings = Omit<TableSettings, 'healthCheckPorts'>
+
+/**
+ * Usher's table without the elements of its sets: all that the rules' number does not
+ * change. A packet of a connection that stands passes one comparison in each chain; a new
+ * one is looked up in hash tables. Node ports' sets are asked last, because they need a
+ * look at the routes (`fib`).
+ *
+ * Priorities: -110 is before dstnat (-100), so that refusing and dropping see the VIP
+ * itself; -90 is after it, and sees what was not steered.
+ */
+export const tableText = (
+  family: IpFamily,
+  table: string,
+  settings: ChainSettings,
+): string => {
+  const { family: ip } = familyWords(family)
+  return `add table ${ip} ${table}
+delete table ${ip} ${table}
+table ${ip} ${table} {
+	comment "Usher leads Services' addresses to its proxy ports; it undoes changes made here"
+${setsText(family, settings)}
+${judgingChains(family, settings)}
+${natChains(family, settings)}
+${proxyAddressChains(family, settings)}
+}
+`
+}
+
+const setsText = (family: IpFamily, settings: ChainSettings): string => {
+  const { addressType: address } = familyWords(family)
+  const vip = `${address} . inet_proto . inet_service`
+  const nodePort = 'inet_proto . inet_service'
+  const proxyPort = `${address} . inet_service`
+  return `	map vips {
+		comment "address, protocol and port of Services : proxy port"
+		type ${vip} : ${proxyPort}
+	}
+	map vips-outside {
+		comment "refused or dropped when the client is elsewhere"
+		type ${vip} : verdict
+	}
+	map vips-from-node {
+		comment "refused or dropped for processes and pods of this node"
+		type ${vip} : verdict
+	}
+	map node-ports { type ${nodePort} : ${proxyPort}; }
+	map node-ports-outside { type ${nodePort} : verdict; }
+	map node-ports-from-node { type ${nodePort} : verdict; }
+	map guarded {
+		comment "loadBalancerSourceRanges"
+		type ${vip} : verdict
+	}
+	set cluster-ips {
+		comment "other ports of these are refused"
+		type ${address}
+	}
+	set stamp {
+		comment "by which Usher knows its own changes"
+		type mark
+	}
+${intervals('pods', address, settings.podCidrs)}${
+    settings.nodePortCidrs === undefined
+      ? ''
+      : intervals('node-port-addresses', address, settings.nodePortCidrs)
+  }`
+}
+
+/** An empty list of elements would be a syntax error. */
+const intervals = (name: string, type: string, cidrs: readonly string[]): string => {
+  const blocks = disjoint(cidrs)
+  const elements = blocks.length === 0 ? '' : ` elements = { ${blocks.join(', ')} };`
+  return `	set ${name} { type ${type}; flags interval;${elements} }\n`
+}
+
+/** What is refused or dropped: before the address is changed, and what is left after it. */
+const judgingChains = (family: IpFamily, settings: ChainSettings): string => {
+  const { family: ip } = familyWords(family)
+  const vip = `${ip} daddr . meta l4proto . th dport`
+  const nodePort = `${toNodePortAddress(family, settings)} meta l4proto . th dport`
+  return `	chain refuse {
+		meta l4proto 6 reject with tcp reset
+		reject
+	}
+	chain outside {
+		${vip} vmap @vips-outside
+		${nodePort} vmap @node-ports-outside
+	}
+	chain from-node {
+		${ip} daddr ${settings.proxyAddress} return comment "steered by the output hook"
+		${vip} vmap @guarded
+		${vip} vmap @vips-from-node
+		${nodePort} vmap @node-ports-from-node
+	}
+	chain from-elsewhere {
+		${ip} daddr ${settings.proxyAddress} return comment "steered by the output hook"
+		${ip} saddr @pods goto from-node
+		${vip} vmap @guarded
+		goto outside
+	}
+	chain before-nat-prerouting {
+		type filter hook prerouting priority -110; policy accept;
+		ct state new jump from-elsewhere
+	}
+	chain before-nat-output {
+		type filter hook output priority -110; policy accept;
+		ct state new jump from-node
+	}
+	chain not-steered {
+		meta l4proto { 6, 17 } ${ip} daddr @cluster-ips goto refuse
+	}
+	chain after-nat-prerouting {
+		type filter hook prerouting priority -90; policy accept;
+		ct state new jump not-steered
+	}
+	chain after-nat-output {
+		type filter hook output priority -90; policy accept;
+		ct state new jump not-steered
+	}`
+}
+
+const toNodePortAddress = (family: IpFamily, settings: ChainSettings): string => {
+  const local = 'fib daddr type local'
+  if (settings.nodePortCidrs === undefined) return local
+  return `${familyWords(family).family} daddr @node-port-addresses ${local}`
+}
+
+const natChains = (family: IpFamily, settings: ChainSettings): string => {
+  const { family: ip } = familyWords(family)
+  const rules = `dnat ${ip} to ${ip} daddr . meta l4proto . th dport map @vips
+		${toNodePortAddress(family, settings)} dnat ${ip} to meta l4proto . th dport map @node-ports`
+  return `	chain nat-prerouting {
+		type nat hook prerouting priority -100; policy accept;
+		${rules}
+	}
+	chain nat-output {
+		type nat hook output priority -100; policy accept;
+		${rules}
+	}`
+}
+
+/**
+ * The proxy address can't be reached but through a VIP, and is silent about connections
+ * that nobody has accepted: with no relay there for a moment (a restart, a crash) the
+ * client's kernel sends its SYN again a second later, and the next relay takes it.
+ * What leaves it untranslated belongs to a flow that conntrack has forgotten; without it
+ * the client's next packet makes that flow whole again.
+ */
+const proxyAddressChains = (family: IpFamily, settings: ChainSettings): string => {
+  const { family: ip, icmp } = familyWords(family)
+  const { proxyAddress } = settings
+  return `	chain hold {
+		comment "drops while another Usher is about to take over"
+	}
+	chain to-proxy {
+		ct status & dnat != 0 ct state new jump hold
+		ct status & dnat != 0 accept
+		drop comment "not sent to a Service"
+	}
+	chain input {
+		type filter hook input priority 0; policy accept;
+		${ip} daddr ${proxyAddress} goto to-proxy
+	}
+	chain from-proxy {
+		ct status & dnat == 0 drop comment "conntrack has forgotten its flow"
+		tcp flags & rst == rst ct status & assured == 0 drop comment "nobody listens, yet"
+		${icmp} type destination-unreachable drop comment "nobody listens, yet"
+	}
+	chain output {
+		type filter hook output priority 0; policy accept;
+		${ip} saddr ${proxyAddress} goto from-proxy
+	}`
+}

@@ -1,0 +1,209 @@
+import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
+import { parseCidr } from '../util/cidr.ts'
+import type { Clock, Timer } from '../util/clock.ts'
+import { ipFamilies, type IpFamily } from '../util/ip.ts'
+import type { Capture, Placement } from './capture.ts'
+import { FamilyRules, type RuleChanges, type RuleWork } from './family-rules.ts'
+import type { RuleTables, TableSettings } from './rule-table.ts'
+import type { VipRule } from './vip-rule.ts'
+import { WantedRules } from './wanted-rules.ts'
+
+/** Hears what was done to the kernel's rules. */
+export interface RuleObserver {
+  synced(family: IpFamily, work: RuleWork, seconds: number): void
+  /** Somebody else had changed them; '' for `error` when they are as they should be again. */
+  repaired(family: IpFamily, what: string, error: string): void
+  /** Something that can be done without did not work. */
+  failed(what: string, error: Error): void
+}
+
+export interface RuleCaptureDeps {
+  readonly clock: Clock
+  readonly tables: RuleTables
+  /** The families that can be had, each with the address of its proxy ports. */
+  readonly proxyAddresses: ReadonlyMap<IpFamily, string>
+  /** Gives ServicePorts their proxy ports. */
+  readonly listen: Pick<Capture, 'place'>
+  /** Before the first port is bound: makes the proxy addresses this host's own. */
+  readonly prepare: () => Promise<void>
+  /** The opposite of it; `keep` leaves in place what the rules need. */
+  readonly release: (keep: boolean) => Promise<void>
+  readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
+  /** Of either family. */
+  readonly podCidrs: () => readonly string[]
+  /** Ends what the kernel remembers of UDP flows to these, so that rules count for them. */
+  readonly forgetUdp: (vips: readonly VipRule[]) => Promise<void>
+  /** Leave the rules when Usher ends: new clients wait for the next one. */
+  readonly keepRules: boolean
+  readonly observer: RuleObserver
+}
+
+/**
+ * For how long connections whose handshake was under way at `hold` may take to be accepted.
+ */
+const settleMs = 200
+/** Until rules that could not be put back are tried again. */
+const retryMs = 2000
+
+/**
+ * Leads traffic for VIPs to proxy ports by rules of the kernel's. The relay listens first,
+ * then come the rules; and rules whose process has gone keep clients waiting, so that a
+ * restart refuses nobody.
+ */
+export class RuleCapture implements Capture {
+  readonly #deps: RuleCaptureDeps
+  readonly #wanted = new WantedRules()
+  readonly #families: ReadonlyMap<IpFamily, FamilyRules>
+  readonly #errors = new Map<IpFamily, string>()
+  #isPrepared = false
+  #retry: Timer | undefined
+  #endWatches: readonly (() => void)[] = []
+
+  constructor(deps: RuleCaptureDeps) {
+    this.#deps = deps
+    this.#families = new Map(
+      Array.from(deps.proxyAddresses.keys(), family => [
+        family,
+        new FamilyRules(deps.tables.table(family)),
+      ]),
+    )
+  }
+
+  async place(servicePorts: readonly ServicePort[]): Promise<readonly Placement[]> {
+    if (!this.#isPrepared) await this.#deps.prepare()
+    this.#isPrepared = true
+    return this.#deps.listen.place(servicePorts)
+  }
+
+  async steer(
+    placements: readonly Placement[],
+    snapshots: readonly Snapshot[],
+  ): Promise<void> {
+    await this.#wanted.take(placements)
+    const changes = this.#wanted.changes()
+    const results = await Promise.allSettled(
+      Array.from(this.#families, ([family, rules]) =>
+        this.#sync(family, rules, changes[family], this.#settings(family, snapshots)),
+      ),
+    )
+    // Also when it failed: what failed is written as a whole the next time.
+    this.#wanted.applied()
+    this.#watch()
+    const failure = results.find(({ status }) => status === 'rejected')
+    if (failure?.status === 'rejected') throw failure.reason
+  }
+
+  problems(): readonly Problem[] {
+    const { name } = this.#deps.tables
+    return Array.from(this.#errors, ([family, message]) => ({
+      object: `capture ${name}`,
+      field: family,
+      message,
+    }))
+  }
+
+  async hold(): Promise<void> {
+    this.#unwatch()
+    const installed = [...this.#families.values()].filter(rules => rules.isInstalled)
+    if (installed.length === 0) return
+    await Promise.all(installed.map(rules => rules.hold()))
+    await this.#sleep(settleMs)
+  }
+
+  async close(): Promise<void> {
+    const { keepRules, release } = this.#deps
+    this.#unwatch()
+    try {
+      if (!keepRules)
+        await Promise.all(Array.from(this.#families.values(), rules => rules.remove()))
+    } finally {
+      if (this.#isPrepared) await release(keepRules)
+      this.#isPrepared = false
+    }
+  }
+
+  async #sync(
+    family: IpFamily,
+    rules: FamilyRules,
+    changes: RuleChanges,
+    settings: TableSettings,
+  ): Promise<void> {
+    const { clock, observer } = this.#deps
+    const started = clock.now()
+    try {
+      const all = (): readonly VipRule[] => this.#wanted.all(family)
+      const work = await rules.sync(settings, changes, all)
+      this.#errors.delete(family)
+      if (work === 'nothing') return
+      observer.synced(family, work, (clock.now() - started) / 1000)
+      await this.#forgetUdp(work === 'replaced' ? all() : both(changes))
+    } catch (error) {
+      this.#errors.set(family, (error as Error).message)
+      throw error
+    }
+  }
+
+  /** A flow that the kernel knows goes where it went, whatever the rules say now. */
+  async #forgetUdp(rules: readonly VipRule[]): Promise<void> {
+    const udp = rules.filter(({ protocol }) => protocol === 'UDP')
+    if (udp.length === 0) return
+    try {
+      await this.#deps.forgetUdp(udp)
+    } catch (error) {
+      this.#deps.observer.failed('ending stale UDP flows', error as Error)
+    }
+  }
+
+  #settings(family: IpFamily, snapshots: readonly Snapshot[]): TableSettings {
+    const { proxyAddresses, nodePortCidrs, podCidrs } = this.#deps
+    const ports = snapshots
+      .filter(snapshot => snapshot.family === family)
+      .flatMap(({ healthChecks }) => [...healthChecks.values()].map(({ port }) => port))
+    return {
+      proxyAddress: proxyAddresses.get(family) ?? '',
+      nodePortCidrs: nodePortCidrs(family),
+      podCidrs: canonical(podCidrs(), family),
+      healthCheckPorts: [...new Set(ports)].toSorted((a, b) => a - b),
+    }
+  }
+
+  #watch(): void {
+    if (this.#endWatches.length > 0) return
+    this.#endWatches = Array.from(this.#families, ([family, rules]) =>
+      rules.watch(what => void this.#repair(family, rules, what)),
+    )
+  }
+
+  #unwatch(): void {
+    this.#deps.clock.clearTimeout(this.#retry)
+    for (const end of this.#endWatches) end()
+    this.#endWatches = []
+  }
+
+  async #repair(family: IpFamily, rules: FamilyRules, what: string): Promise<void> {
+    const { observer, clock } = this.#deps
+    try {
+      await rules.repair()
+      this.#errors.delete(family)
+      observer.repaired(family, what, '')
+    } catch (error) {
+      this.#errors.set(family, (error as Error).message)
+      observer.repaired(family, what, (error as Error).message)
+      this.#retry = clock.setTimeout(() => {
+        if (this.#errors.has(family)) void this.#repair(family, rules, what)
+      }, retryMs)
+    }
+  }
+
+  #sleep(ms: number): Promise<void> {
+    return new Promise(resolve => void this.#deps.clock.setTimeout(resolve, ms))
+  }
+}
+
+const both = ({ gone, come }: RuleChanges): readonly VipRule[] => [...gone, ...come]
+
+const canonical = (cidrs: readonly string[], family: IpFamily): readonly string[] =>
+  cidrs.flatMap(text => {
+    const cidr = parseCidr(text)
+    return cidr?.family === family ? [cidr.text] : []
+  })

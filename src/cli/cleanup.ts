@@ -1,0 +1,35 @@
+import type { OptionsOf } from '../config/typed.ts'
+import { cleanUp, type Outcome } from '../kernel/cleanup/clean-up.ts'
+import { hostKinds } from '../kernel/cleanup/host-kinds.ts'
+import { runningUsher } from '../kernel/cleanup/running-usher.ts'
+import type { Io } from './io.ts'
+import { visible } from './words.ts'
+
+/**
+ * `usher cleanup`: 0 when there was nothing or all of it is gone (in a dry run: would go),
+ * 1 when something stayed or nobody could look.
+ */
+export const cleanup = async (
+  { dryRun }: OptionsOf<'cleanup'>,
+  io: Io,
+): Promise<number> => {
+  const running = await runningUsher()
+  if (running !== '')
+    io.err(`usher cleanup: an Usher is running here (${running}); end it first\n`)
+  // It would put everything back at once.
+  if (running !== '' && !dryRun) return 1
+  const outcome = await cleanUp(hostKinds(), { dryRun })
+  print(outcome, dryRun, io)
+  return outcome.stayed.length === 0 && running === '' ? 0 : 1
+}
+
+const print = ({ gone, stayed, unseen }: Outcome, dryRun: boolean, io: Io): void => {
+  const done = dryRun ? 'would remove' : 'removed'
+  for (const what of gone) io.out(`${done} ${visible(what)}\n`)
+  // A node without the tool has seldom what the tool makes; with other left-overs it may.
+  if (dryRun || gone.length + stayed.length > 0)
+    for (const what of unseen) io.out(`not looked for: ${visible(what)}\n`)
+  for (const { what, why } of stayed)
+    io.err(`usher cleanup: ${visible(what)} stays: ${visible(why)}\n`)
+  if (gone.length + stayed.length === 0) io.out('nothing to clean up\n')
+}

@@ -1,0 +1,83 @@
+import { ToolError } from '../run-tool.ts'
+import {
+  type Found,
+  isMissing,
+  type Kind,
+  kernelLacks,
+  type Leftover,
+  nothing,
+  type Stay,
+} from './leftover.ts'
+
+export interface Outcome {
+  /** A line for each thing that was removed; in a dry run, that would be. */
+  readonly gone: readonly string[]
+  readonly stayed: readonly Stay[]
+  /** What nobody looked for, because its tool is not there. */
+  readonly unseen: readonly string[]
+}
+
+/**
+ * Removes what all kinds find, in their order; each is tried, whatever became of the ones
+ * before. Looks again at the end, so that nothing is called gone that is there.
+ */
+export const cleanUp = async (
+  kinds: readonly Kind[],
+  { dryRun }: { readonly dryRun: boolean },
+): Promise<Outcome> => {
+  const before = await lookAll(kinds)
+  const found = before.flatMap(one => one.found.leftovers)
+  const told = before.flatMap(one => [...one.found.stays, ...one.failed])
+  const unseen = before.flatMap(one => one.unseen)
+  if (dryRun) return { gone: linesOf(found), stayed: told, unseen }
+  if (found.length === 0) return { gone: [], stayed: told, unseen }
+  const kept: Stay[] = []
+  // One after the other: a set goes only after the rules that use it.
+  for (const leftover of found) kept.push(...(await removeOne(leftover)))
+  const after = await lookAll(kinds)
+  const still = new Set(linesOf(after.flatMap(one => one.found.leftovers)))
+  const reasons = new Set([...told, ...kept].map(({ what }) => what))
+  const back = [...still].filter(what => !reasons.has(what)).map(cameBack)
+  const stayed = [...told, ...kept, ...back]
+  const named = new Set(stayed.map(({ what }) => what))
+  return { gone: linesOf(found).filter(what => !named.has(what)), stayed, unseen }
+}
+
+interface Look {
+  readonly found: Found
+  readonly failed: readonly Stay[]
+  readonly unseen: readonly string[]
+}
+
+const lookAll = (kinds: readonly Kind[]): Promise<readonly Look[]> =>
+  Promise.all(kinds.map(look))
+
+const look = async (kind: Kind): Promise<Look> => {
+  try {
+    return { found: await kind.find(), failed: [], unseen: [] }
+  } catch (error) {
+    if (!(error instanceof ToolError)) throw error
+    const { message } = error
+    if (isMissing(error))
+      return { found: nothing, failed: [], unseen: [`${kind.name}: ${message}`] }
+    const failed = kernelLacks(error) ? [] : [{ what: kind.name, why: message }]
+    return { found: nothing, failed, unseen: [] }
+  }
+}
+
+const removeOne = async (leftover: Leftover): Promise<readonly Stay[]> => {
+  try {
+    return await leftover.remove()
+  } catch (error) {
+    if (!(error instanceof ToolError)) throw error
+    return leftover.what.map(what => ({ what, why: error.message }))
+  }
+}
+
+const linesOf = (leftovers: readonly Leftover[]): readonly string[] =>
+  leftovers.flatMap(({ what }) => what)
+
+const cameBack = (what: string): Stay => ({
+  what,
+  why: 'was removed, and somebody put it back at once',
+})

@@ -1,0 +1,72 @@
+/** Where rules of built-in chains lead to; all of them are in nat or filter. */
+const entries: ReadonlySet<string> = new Set([
+  // Userspace mode, and Usher.
+  'KUBE-PORTALS-CONTAINER',
+  'KUBE-PORTALS-HOST',
+  'KUBE-NODEPORT-CONTAINER',
+  'KUBE-NODEPORT-HOST',
+  'KUBE-NODEPORT-NON-LOCAL',
+  // Iptables mode, some of it in ipvs mode too.
+  'KUBE-SERVICES',
+  'KUBE-EXTERNAL-SERVICES',
+  'KUBE-NODEPORTS',
+  'KUBE-POSTROUTING',
+  'KUBE-FORWARD',
+  'KUBE-PROXY-FIREWALL',
+  // Ipvs mode.
+  'KUBE-NODE-PORT',
+  'KUBE-IPVS-FILTER',
+  'KUBE-IPVS-OUT-FILTER',
+])
+
+const inner: ReadonlySet<string> = new Set([
+  'KUBE-MARK-MASQ',
+  'KUBE-PROXY-CANARY',
+  'KUBE-LOAD-BALANCER',
+  'KUBE-SOURCE-RANGES-FIREWALL',
+  // Ipvs mode before 1.10.
+  'KUBE-FIRE-WALL',
+  'KUBE-SVC-IPSETS',
+])
+
+/** Chains of one Service or endpoint, with half of a SHA-256 in base32. */
+const hashed = /^KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16}$/
+
+const isUsher = (chain: string): boolean => chain.startsWith('KUBE-USHER-')
+
+/**
+ * Whether Usher or kube-proxy makes a chain of this name, in any of its versions. By whole
+ * names: the kubelet, kube-router and container runtimes have chains that begin with KUBE-
+ * too. KUBE-FIREWALL is the kubelet's in filter; in nat it was that of ipvs mode (1.10 to
+ * 1.25).
+ */
+export const isOwnChain = (table: string, chain: string): boolean =>
+  isUsher(chain) ||
+  entries.has(chain) ||
+  inner.has(chain) ||
+  hashed.test(chain) ||
+  (table === 'nat' && chain === 'KUBE-FIREWALL')
+
+/** How the comments of their rules in built-in chains begin. */
+const ownComment = /^(?:kubernetes |kube-proxy |handle |Ensure that |usher)/i
+
+/**
+ * Whether a rule of a built-in chain is the one by which Usher or kube-proxy enters its own
+ * chain. One with matches and without their comment is somebody else's.
+ */
+export const isOwnJump = (rule: {
+  readonly target: string
+  readonly comment: string
+  readonly isBare: boolean
+}): boolean =>
+  isUsher(rule.target) ||
+  (entries.has(rule.target) && (rule.isBare || ownComment.test(rule.comment)))
+
+/** A mark that the kubelet wrote into this chain up to 1.27, and nobody else. */
+export const kubeletDropChain = 'KUBE-MARK-DROP'
+
+/**
+ * What those kubelets had in common with kube-proxy (KEP-3178). They write it at their
+ * start only, and host ports of the runtime rely on it.
+ */
+export const kubeletShared: readonly string[] = ['KUBE-MARK-MASQ', 'KUBE-POSTROUTING']

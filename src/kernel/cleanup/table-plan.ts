@@ -1,0 +1,116 @@
+import { isKubeProxySet } from './ipset-names.ts'
+import { isOwnChain, isOwnJump, kubeletDropChain, kubeletShared } from './kube-chains.ts'
+import type { SavedRule, SavedTable } from './saved-rules.ts'
+
+/** What is to be done to one table of iptables. */
+export interface TablePlan {
+  readonly table: string
+  /** Rules of chains that stay. */
+  readonly rules: readonly SavedRule[]
+  readonly chains: readonly string[]
+  readonly held: readonly HeldChain[]
+}
+
+/** A chain that goes on being used by somebody else. */
+export interface HeldChain {
+  readonly chain: string
+  readonly by: SavedRule
+  /** Chains that stay because this one leads to them. */
+  readonly others: number
+}
+
+/**
+ * A chain that a rule of somebody else's leads to stays as it is, with what it leads to in
+ * turn; the jumps of kube-proxy's and Usher's go in any case.
+ */
+export const planTable = (table: SavedTable): TablePlan => {
+  const own = ownChains(table)
+  const rules: SavedRule[] = []
+  const holders = new Map<string, SavedRule>()
+  for (const rule of table.rules) {
+    if (own.has(rule.chain)) continue
+    if (isOwnRule(table, rule, own)) rules.push(rule)
+    else if (own.has(rule.target)) holders.set(rule.target, rule)
+  }
+  const next = jumpsBetween(table, own)
+  const held = Array.from(holders, ([chain, by]): HeldChain => {
+    return { chain, by, others: reach([chain], next).size - 1 }
+  })
+  const staying = reach(holders.keys(), next)
+  const chains = [...own].filter(chain => !staying.has(chain))
+  return { table: table.name, rules, chains, held }
+}
+
+const ownChains = ({ name, chains, rules }: SavedTable): ReadonlySet<string> => {
+  const own = new Set(chains.filter(chain => isOwnChain(name, chain)))
+  if (name !== 'nat' || !chains.includes(kubeletDropChain)) return own
+  if (rules.some(({ chain }) => chain === kubeletDropChain))
+    for (const chain of kubeletShared) own.delete(chain)
+  // Without a rule in it, kube-proxy has made it, so as to be able to refer to it.
+  else own.add(kubeletDropChain)
+  return own
+}
+
+/** Of a rule in a chain that stays. */
+const isOwnRule = (
+  { name, builtIn }: SavedTable,
+  rule: SavedRule,
+  own: ReadonlySet<string>,
+): boolean => {
+  if (builtIn.has(rule.chain)) return own.has(rule.target) && isOwnJump(rule)
+  // kube-proxy's own rules in a chain that it has in common with the kubelet.
+  return (
+    name === 'nat' && kubeletShared.includes(rule.chain) && rule.sets.some(isKubeProxySet)
+  )
+}
+
+type Jumps = ReadonlyMap<string, readonly string[]>
+
+const jumpsBetween = ({ rules }: SavedTable, own: ReadonlySet<string>): Jumps => {
+  const next = new Map<string, string[]>()
+  for (const { chain, target } of rules) {
+    if (!own.has(chain) || !own.has(target)) continue
+    const targets = next.get(chain)
+    if (targets === undefined) next.set(chain, [target])
+    else targets.push(target)
+  }
+  return next
+}
+
+/** The chains themselves, and all that can be reached from them. */
+const reach = (from: Iterable<string>, next: Jumps): ReadonlySet<string> => {
+  const seen = new Set(from)
+  // A set gives also what is added while it is walked through.
+  for (const chain of seen) for (const target of next.get(chain) ?? []) seen.add(target)
+  return seen
+}
+
+/** For iptables-restore --noflush, which does all of it or nothing. */
+export const restoreInput = ({ table, rules, chains }: TablePlan): string =>
+  [
+    `*${table}`,
+    // Naming a chain empties it; one with rules could not be deleted.
+    ...chains.map(chain => `:${chain} - [0:0]`),
+    ...rules.map(({ text }) => `-D ${text}`),
+    ...chains.map(chain => `-X ${chain}`),
+    'COMMIT',
+    '',
+  ].join('\n')
+
+/** A line for each rule and chain; chains of Services and endpoints are counted. */
+export const planLines = (program: string, plan: TablePlan): readonly string[] => {
+  const counts = new Map<string, number>()
+  for (const chain of plan.chains) {
+    const name = chain.replace(/^(KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-).{16}$/, '$1*')
+    counts.set(name, (counts.get(name) ?? 0) + 1)
+  }
+  const prefix = `${program} -t ${plan.table}:`
+  return [
+    ...plan.rules.map(({ text }) => `${prefix} rule -A ${text}`),
+    ...Array.from(counts, ([name, count]) =>
+      name.endsWith('*')
+        ? `${prefix} ${count} chains ${name}`
+        : `${prefix} chain ${name}`,
+    ),
+  ]
+}

@@ -1,0 +1,206 @@
+import type { Probe } from '../capture/rule-table.ts'
+import { type IpFamily, ipFamilies } from '../util/ip.ts'
+import {
+  DoomedEntries,
+  type EntryFilter,
+  filterOf,
+  type UdpVip,
+} from './conntrack-plan.ts'
+import { ToolError } from './run-tool.ts'
+import { streamTool, type StreamTool } from './stream-tool.ts'
+
+export interface ConntrackDeps {
+  readonly stream?: StreamTool
+  /** Where DNAT leads the family's VIPs, which tells Usher's flows from those of others. */
+  readonly proxyAddress: (family: IpFamily) => string | undefined
+  /**
+   * Told why entries could not be removed, once for as long as it stays the same; with ''
+   * when it works again.
+   */
+  readonly failed: (problem: string) => void
+}
+
+/** Makes the kernel forget where datagrams of known flows go (conntrack(8)). */
+export interface ConntrackCleaner {
+  /** Whether entries can be removed here; never rejects. */
+  probe(): Promise<Probe>
+  /**
+   * Removes the entries of UDP flows that clients sent to one of these VIPs, so that the
+   * next datagram is led by the rules of now. Gives how many those were. Never rejects.
+   */
+  forgetUdp(vips: readonly UdpVip[]): Promise<number>
+}
+
+export const conntrackCleaner = (deps: ConntrackDeps): ConntrackCleaner =>
+  new Cleaner(deps)
+
+/** So few VIPs are removed without looking first which of them have entries. */
+const mostUnseen = 8
+/** Calls of a tool that can't read filters from its standard input (before 1.4.7). */
+const mostCalls = 32
+/** Milliseconds: to read the whole table once, for each filter; measured, generously. */
+const filterMs = 0.4
+const entryMs = 0.003
+/** Milliseconds of such work for one family, altogether and in one call of the tool. */
+const mostMs = 10_000
+const mostMsACall = 5_000
+const timeoutMs = 60_000
+
+interface Outcome {
+  readonly removed: number
+  /** Filters for which there was no time. */
+  readonly left: number
+}
+
+class Cleaner implements ConntrackCleaner {
+  readonly #stream: StreamTool
+  readonly #deps: ConntrackDeps
+  #problem = ''
+  #last: Promise<unknown> = Promise.resolve()
+  /** Whether the tool takes many filters in one call; undefined until it was asked. */
+  #loads: boolean | undefined
+
+  constructor(deps: ConntrackDeps) {
+    this.#deps = deps
+    this.#stream = deps.stream ?? streamTool
+  }
+
+  async probe(): Promise<Probe> {
+    let version = 'conntrack'
+    try {
+      await this.#stream('conntrack', ['--version'], line => {
+        version = line.replace(/^conntrack v(\S+).*/, 'conntrack $1')
+      })
+      await this.#stream('conntrack', ['--count'], () => {})
+      return { usable: true, detail: version }
+    } catch (error) {
+      return { usable: false, detail: (error as Error).message }
+    }
+  }
+
+  forgetUdp(vips: readonly UdpVip[]): Promise<number> {
+    if (vips.length === 0) return Promise.resolve(0)
+    const done = this.#last.then(() => this.#forgetAll(vips))
+    this.#last = done
+    return done
+  }
+
+  async #forgetAll(vips: readonly UdpVip[]): Promise<number> {
+    let [removed, left] = [0, 0]
+    try {
+      for (const family of ipFamilies) {
+        const outcome = await this.#forget(
+          family,
+          vips.filter(vip => vip.family === family),
+        )
+        removed += outcome.removed
+        left += outcome.left
+      }
+      this.#say(left === 0 ? '' : tooMany)
+    } catch (error) {
+      this.#say((error as Error).message)
+    }
+    return removed
+  }
+
+  async #forget(family: IpFamily, vips: readonly UdpVip[]): Promise<Outcome> {
+    if (vips.length === 0) return { removed: 0, left: 0 }
+    this.#loads ??= await this.#findOut()
+    if (vips.length <= mostUnseen) return this.#remove(family, vips.map(filterOf), 0)
+    const doomed = await this.#look(family, vips)
+    const filters = await doomed.filters()
+    const proxyAddress = this.#deps.proxyAddress(family)
+    if (filters.length <= this.#most(doomed.seen) || proxyAddress === undefined)
+      return this.#remove(family, filters, doomed.seen)
+    // Too many for one by one: all flows to Usher go at once. Those that should have
+    // stayed are led the same way again by their next datagram.
+    const coarse = await this.#remove(family, [`-r ${proxyAddress}`], doomed.seen)
+    const others = await this.#look(family, vips)
+    const rest = await this.#remove(family, await others.filters(), others.seen)
+    return { removed: coarse.removed + rest.removed, left: rest.left }
+  }
+
+  async #look(family: IpFamily, vips: readonly UdpVip[]): Promise<DoomedEntries> {
+    const doomed = new DoomedEntries(family, vips)
+    const args = ['--dump', '-p', 'udp', '-f', toolFamily(family)]
+    await this.#stream('conntrack', args, line => doomed.see(line))
+    return doomed
+  }
+
+  /** How many filters may be worked off on a table with so many entries. */
+  #most(entries: number): number {
+    return this.#loads === true ? Math.floor(mostMs / costOf(entries)) : mostCalls
+  }
+
+  async #remove(
+    family: IpFamily,
+    filters: readonly EntryFilter[],
+    entries: number,
+  ): Promise<Outcome> {
+    const some = filters.slice(0, this.#most(entries))
+    let removed = 0
+    if (this.#loads === true) {
+      const size = Math.max(1, Math.floor(mostMsACall / costOf(entries)))
+      for (let i = 0; i < some.length; i += size)
+        removed += await this.#removeTogether(family, some.slice(i, i + size))
+    } else {
+      for (const filter of some) removed += await this.#removeOne(family, filter)
+    }
+    return { removed, left: filters.length - some.length }
+  }
+
+  async #removeTogether(
+    family: IpFamily,
+    filters: readonly EntryFilter[],
+  ): Promise<number> {
+    let removed = 0
+    const lines = filters.map(filter => removal(family, filter).join(' '))
+    const options = { input: `${lines.join('\n')}\n`, timeoutMs }
+    await this.#stream('conntrack', ['--load-file', '-'], () => (removed += 1), options)
+    return removed
+  }
+
+  /** Whether the tool takes many filters in one call, which it does since 1.4.7. */
+  async #findOut(): Promise<boolean> {
+    try {
+      await this.#stream('conntrack', ['--load-file', '-'], () => {})
+      return true
+    } catch (error) {
+      if (error instanceof ToolError && noSuchOption.test(error.stderr)) return false
+      throw error
+    }
+  }
+
+  async #removeOne(family: IpFamily, filter: EntryFilter): Promise<number> {
+    let removed = 0
+    try {
+      await this.#stream('conntrack', removal(family, filter), () => (removed += 1))
+    } catch (error) {
+      // That is exit code 1, too.
+      if (!(error instanceof ToolError && nothingThere.test(error.stderr))) throw error
+    }
+    return removed
+  }
+
+  #say(problem: string): void {
+    if (problem === this.#problem) return
+    this.#problem = problem
+    this.#deps.failed(problem)
+  }
+}
+
+const tooMany =
+  'conntrack: entries of more UDP VIPs than can be removed in time stay until they expire'
+
+/** What getopt says. */
+const noSuchOption = /(invalid|unrecognized|unknown|ambiguous) option/i
+const nothingThere = /\b0 flow entries have been deleted/
+
+const costOf = (entries: number): number => filterMs + entries * entryMs
+
+const toolFamily = (family: IpFamily): string => family.toLowerCase()
+
+const removal = (family: IpFamily, filter: EntryFilter): readonly string[] => [
+  ...['-D', '-p', 'udp', '-f', toolFamily(family)],
+  ...filter.split(' '),
+]

@@ -1,0 +1,34 @@
+import type { IpFamily } from '../../util/ip.ts'
+
+/**
+ * Makes addresses this host's own, so that sockets can be bound to them and packets for
+ * them end here, and gives them back. Calls may overlap: each waits for the one before.
+ */
+export interface HostAddresses {
+  /**
+   * Makes exactly these this host's own: canonical CIDRs, `10.96.0.0/12`, `192.0.2.7/32`,
+   * `fd00::7/128`. What the host has by itself is left alone, now and later. Runs no
+   * command when nothing changed. Never rejects: gives what could not be had, or not be
+   * given back, and why; those are tried again by calls 30 s later.
+   */
+  sync(wanted: readonly string[]): Promise<ReadonlyMap<string, string>>
+  /**
+   * Calls `damaged` within 5 s after somebody has taken one of them away, with what is
+   * missing in a few words; the next `sync` puts it back. Until the returned function is
+   * called.
+   */
+  watch(damaged: (what: string) => void): () => void
+  /**
+   * Gives back all that is Usher's, also what an earlier process left. Rejects (ToolError)
+   * when something stayed.
+   */
+  remove(): Promise<void>
+  /** Whether it can be had here, found out by really doing it. Never rejects. */
+  probe(family: IpFamily): Promise<AddressProbe>
+}
+
+export interface AddressProbe {
+  readonly usable: boolean
+  /** Why not; or by what, as in `iproute2-6.1.0`. */
+  readonly detail: string
+}

@@ -1,0 +1,151 @@
+import type { Clock, Timer } from '../../util/clock.ts'
+import { type IpFamily, ipFamilies } from '../../util/ip.ts'
+import type { RunTool } from '../run-tool.ts'
+import { ipv4Routes, ipv6OnLoopback, ipv6Routes } from './address-kind.ts'
+import { FamilyAddresses } from './family-addresses.ts'
+import type { AddressProbe, HostAddresses } from './host-addresses.ts'
+import { probeKind } from './probe-kind.ts'
+
+export interface LinuxHostAddressesDeps {
+  readonly run: RunTool
+  readonly clock: Clock
+  /** Addresses of other families are none of its business, by default of neither. */
+  readonly families?: readonly IpFamily[]
+}
+
+/** Listing 10 000 costs 20 to 40 ms of another core; one that is idle costs nothing. */
+const lookEveryMs = 4000
+
+/**
+ * By `ip` (iproute2): local routes for IPv4, and for IPv6 where net.ipv6.ip_nonlocal_bind
+ * is 1; else IPv6 addresses on the loopback interface. Each bears a mark, by which a later
+ * process knows it.
+ *
+ * Every IPv6 address of the host makes the start of every unbound IPv6 connection slower,
+ * by some 0.2 us: the kernel looks at all of them for a source address (RFC 6724). Routes
+ * cost nothing.
+ */
+export const linuxHostAddresses = (deps: LinuxHostAddressesDeps): HostAddresses =>
+  new LinuxHostAddresses(deps)
+
+class LinuxHostAddresses implements HostAddresses {
+  readonly #deps: LinuxHostAddressesDeps
+  readonly #families: readonly IpFamily[]
+  readonly #known = new Map<IpFamily, FamilyAddresses>()
+  /** The call before, so that they don't overlap. */
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(deps: LinuxHostAddressesDeps) {
+    this.#deps = deps
+    this.#families = deps.families ?? ipFamilies
+  }
+
+  sync(wanted: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    return this.#inTurn(async () => {
+      const errors = new Map<string, string>()
+      for (const family of this.#families) {
+        const addresses = await this.#of(family)
+        const failed = await addresses.sync(new Set(wanted.filter(isOf[family])))
+        for (const [cidr, why] of failed) errors.set(cidr, why)
+      }
+      return errors
+    })
+  }
+
+  watch(damaged: (what: string) => void): () => void {
+    const { clock } = this.#deps
+    let timer: Timer | undefined
+    let ended = false
+    const look = async (): Promise<void> => {
+      const missing = await this.#inTurn(() => this.#missing())
+      if (ended) return
+      again()
+      if (missing.length > 0) damaged(missingText(missing))
+    }
+    const again = (): void => {
+      timer = clock.setTimeout(() => void look(), lookEveryMs)
+      timer.unref?.()
+    }
+    again()
+    return () => {
+      ended = true
+      clock.clearTimeout(timer)
+    }
+  }
+
+  remove(): Promise<void> {
+    return this.#inTurn(async () => {
+      this.#known.clear()
+      for (const family of this.#families) {
+        for (const addresses of await this.#allKinds(family)) await addresses.removeAll()
+      }
+    })
+  }
+
+  probe(family: IpFamily): Promise<AddressProbe> {
+    return this.#inTurn(async () => probeKind(await this.#kindOf(family), this.#deps.run))
+  }
+
+  async #missing(): Promise<readonly string[]> {
+    const missing: string[] = []
+    for (const addresses of this.#known.values()) {
+      try {
+        missing.push(...(await addresses.missing()))
+      } catch {
+        // Nothing is known then. A sync that finds `ip` broken says so; this looks again.
+      }
+    }
+    return missing
+  }
+
+  /** The other kind may be there from a time when the host was set up otherwise. */
+  async #of(family: IpFamily): Promise<FamilyAddresses> {
+    const known = this.#known.get(family)
+    if (known !== undefined) return known
+    const { run, clock } = this.#deps
+    const kind = await this.#kindOf(family)
+    const made = new FamilyAddresses(kind, run, clock)
+    this.#known.set(family, made)
+    return made
+  }
+
+  async #kindOf(family: IpFamily): Promise<typeof ipv4Routes> {
+    if (family === 'IPv4') return ipv4Routes
+    return (await nonlocalBind(this.#deps.run)) === '1' ? ipv6Routes : ipv6OnLoopback
+  }
+
+  async #allKinds(family: IpFamily): Promise<readonly FamilyAddresses[]> {
+    const { run, clock } = this.#deps
+    const without6 = family === 'IPv6' && (await nonlocalBind(run)) === undefined
+    const kinds =
+      family === 'IPv4' ? [ipv4Routes] : without6 ? [] : [ipv6Routes, ipv6OnLoopback]
+    return kinds.map(kind => new FamilyAddresses(kind, run, clock))
+  }
+
+  async #inTurn<T>(task: () => Promise<T>): Promise<T> {
+    const mine = this.#last.then(task)
+    this.#last = mine.catch(() => {})
+    return mine
+  }
+}
+
+const isOf: Readonly<Record<IpFamily, (cidr: string) => boolean>> = {
+  IPv4: cidr => !cidr.includes(':'),
+  IPv6: cidr => cidr.includes(':'),
+}
+
+/** Undefined where the kernel has no IPv6. */
+const nonlocalBind = async (run: RunTool): Promise<string | undefined> => {
+  try {
+    return (await run('cat', ['/proc/sys/net/ipv6/ip_nonlocal_bind'])).trim()
+  } catch {
+    return undefined
+  }
+}
+
+const missingText = (missing: readonly string[]): string => {
+  const some = missing.slice(0, 3).join(', ')
+  return missing.length <= 3
+    ? `taken away: ${some}`
+    : `taken away: ${some} and ${missing.length - 3} more`
+}

@@ -1,0 +1,74 @@
+import { iptablesTables } from '../../capture/iptables/iptables.ts'
+import { nftablesTables } from '../../capture/nftables/nftables.ts'
+import { joinProbes, type Probed } from '../../capture/choose-capture.ts'
+import type { Probe, RuleTables } from '../../capture/rule-table.ts'
+import type { HostAddresses } from '../../kernel/host-addresses/host-addresses.ts'
+import { linuxHostAddresses } from '../../kernel/host-addresses/linux.ts'
+import { windowsHostAddresses } from '../../kernel/host-addresses/windows.ts'
+import { runTool } from '../../kernel/run-tool.ts'
+import type { Clock } from '../../util/clock.ts'
+import { ipFamilies, type IpFamily } from '../../util/ip.ts'
+
+/** What of the system captures are made with. */
+export interface HostSystem {
+  readonly addresses: HostAddresses
+  readonly nftables: RuleTables
+  readonly iptables: RuleTables
+}
+
+export const hostSystem = (
+  clock: Clock,
+  platform: string = process.platform,
+): HostSystem => {
+  const run = runTool
+  return {
+    addresses:
+      platform === 'win32'
+        ? windowsHostAddresses({ run })
+        : linuxHostAddresses({ run, clock }),
+    nftables: nftablesTables({ run, clock }),
+    iptables: iptablesTables({ run, clock }),
+  }
+}
+
+/** What each family can have. */
+export type FamilyProbes = Readonly<Record<IpFamily, Probe>>
+
+/** Whether rules can be had, and an address of Usher's own for them to lead to. */
+export const probeRules = (
+  { addresses }: HostSystem,
+  tables: RuleTables,
+): Promise<FamilyProbes> =>
+  probeFamilies(async family => {
+    const rules = await tables.probe(family)
+    if (!rules.usable) return rules
+    const own = await addresses.probe(family)
+    return own.usable ? rules : own
+  })
+
+export const probeAddresses = ({ addresses }: HostSystem): Promise<FamilyProbes> =>
+  probeFamilies(family => addresses.probe(family))
+
+/** One family after the other: their probes use the same tools and locks. */
+const probeFamilies = async (
+  probe: (family: IpFamily) => Promise<Probe>,
+): Promise<FamilyProbes> => ({ IPv4: await probe('IPv4'), IPv6: await probe('IPv6') })
+
+/** Everything there is to say of what works here, for `usher check`. */
+export const probeAll = async (system: HostSystem): Promise<readonly Probed[]> => {
+  const { nftables, iptables } = system
+  const probes = {
+    nftables: await probeRules(system, nftables),
+    iptables: await probeRules(system, iptables),
+    local: await probeAddresses(system),
+  }
+  return (['nftables', 'iptables', 'local'] as const).map(name => ({
+    name,
+    ...joinProbes(probes[name].IPv4, probes[name].IPv6),
+  }))
+}
+
+export const familiesWhere = (
+  probes: FamilyProbes,
+  isWanted: (probe: Probe) => boolean,
+): readonly IpFamily[] => ipFamilies.filter(family => isWanted(probes[family]))

@@ -1,0 +1,75 @@
+import type { Capture } from '../../capture/capture.ts'
+import { HostLock } from '../../capture/host-lock.ts'
+import { listenCapture } from '../../capture/listen.ts'
+import { proxyAddressOf, proxyCidrOf } from '../../capture/proxy-address.ts'
+import { RuleCapture } from '../../capture/rule-capture.ts'
+import type { RuleTables } from '../../capture/rule-table.ts'
+import { conntrackCleaner } from '../../kernel/conntrack.ts'
+import { runTool } from '../../kernel/run-tool.ts'
+import { ruleLog } from '../../observe/rule-log.ts'
+import type { IpFamily } from '../../util/ip.ts'
+import type { CaptureDeps } from './create-capture.ts'
+import { type FamilyProbes, familiesWhere } from './host-system.ts'
+
+/** A capture by rules of the kernel's, in the families that can have them. */
+export const rulesCapture = (
+  deps: CaptureDeps,
+  tables: RuleTables,
+  probes: FamilyProbes,
+): Capture => {
+  const { options, clock, log, system, facts } = deps
+  const usable = familiesWhere(probes, ({ usable: is }) => is)
+  // With none it was asked for by name: it is tried again and again, and told why not.
+  const families: readonly IpFamily[] = usable.length > 0 ? usable : ['IPv4']
+  const nodePortCidrs = deps.nodePortCidrs
+  const listen = listenCapture({
+    mode: 'none',
+    proxyKind: tables.name,
+    proxyAddress: family =>
+      families.includes(family)
+        ? { address: proxyAddressOf[family] }
+        : {
+            reason: `${tables.name} can't be had for ${family}: ${probes[family].detail}`,
+          },
+    proxyPortRange: options.proxyPortRange,
+    localAddresses: deps.localAddresses,
+    proxyPorts: deps.proxyPorts,
+    nodePortCidrs,
+  })
+  const lock = new HostLock({
+    clock,
+    waiting: () =>
+      log.warn({}, 'another Usher has rules on this host; waiting for it to end'),
+  })
+  const conntrack = conntrackCleaner({ run: runTool })
+  const wanted = families.map(family => proxyCidrOf[family])
+  let endWatch = (): void => {}
+  const own = async (): Promise<void> => {
+    for (const [cidr, error] of await system.addresses.sync(wanted))
+      throw new Error(`the proxy address ${cidr} can't be had: ${error}`)
+  }
+  return new RuleCapture({
+    clock,
+    tables,
+    proxyAddresses: new Map(families.map(family => [family, proxyAddressOf[family]])),
+    listen,
+    prepare: async () => {
+      await lock.acquire()
+      await own()
+      endWatch = system.addresses.watch(what => {
+        log.warn({ what }, 'the proxy address was taken away; putting it back')
+        own().catch((err: unknown) => log.error({ err }, 'the proxy address is missing'))
+      })
+    },
+    release: async keep => {
+      endWatch()
+      if (!keep) await system.addresses.remove()
+      await lock.release()
+    },
+    nodePortCidrs,
+    podCidrs: facts.podCidrs,
+    forgetUdp: vips => conntrack.forgetUdp(vips),
+    keepRules: options.keepRules ?? false,
+    observer: ruleLog(log, tables.name),
+  })
+}

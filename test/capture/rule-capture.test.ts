@@ -1,0 +1,326 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import type { Placement } from '../../src/capture/capture.ts'
+import { chooseCapture, joinProbes } from '../../src/capture/choose-capture.ts'
+import { RuleCapture, type RuleCaptureDeps } from '../../src/capture/rule-capture.ts'
+import type { RuleTable, TableSettings } from '../../src/capture/rule-table.ts'
+import { type VipRule, vipRules } from '../../src/capture/vip-rule.ts'
+import type { ServicePort, Target } from '../../src/model/snapshot.ts'
+import { FakeClock } from '../support/fake-clock.ts'
+import { endpoint } from '../support/objects.ts'
+import { clusterIp, nodePort, servicePort } from '../support/service-ports.ts'
+
+/** Stands for the kernel: keeps what it was told, and fails when it is to. */
+class Kernel implements RuleTable {
+  readonly calls: string[] = []
+  rules = new Map<string, VipRule>()
+  settings: TableSettings | undefined
+  failure = ''
+  damaged: (what: string) => void = () => {}
+  watches = 0
+
+  async replace(rules: readonly VipRule[], settings: TableSettings): Promise<void> {
+    this.#called(`replace ${rules.length}`)
+    this.rules = new Map(rules.map(rule => [rule.key, rule]))
+    this.settings = settings
+  }
+
+  async change(gone: readonly VipRule[], come: readonly VipRule[]): Promise<void> {
+    this.#called(`change -${gone.length} +${come.length}`)
+    for (const { key } of gone) this.rules.delete(key)
+    for (const rule of come) this.rules.set(rule.key, rule)
+  }
+
+  async hold(): Promise<void> {
+    this.#called('hold')
+  }
+
+  async remove(): Promise<void> {
+    this.#called('remove')
+  }
+
+  watch(damaged: (what: string) => void): () => void {
+    this.damaged = damaged
+    this.watches += 1
+    return () => (this.watches -= 1)
+  }
+
+  #called(what: string): void {
+    this.calls.push(what)
+    if (this.failure !== '') throw new Error(this.failure)
+  }
+}
+
+const proxyPort = 40_000
+
+/** As a capture by rules places them: all VIPs on one proxy port. */
+const placedBy = (servicePorts: readonly ServicePort[]): readonly Placement[] =>
+  servicePorts.map((one, i) => ({
+    servicePort: one,
+    listenerId: `${one.family} ${one.key}`,
+    vips: one.vips.map(vip => ({
+      vip,
+      capture: 'nftables',
+      binds: [{ address: '169.254.77.88', port: proxyPort + i }],
+      reason: '',
+    })),
+  }))
+
+const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
+  const kernel = new Kernel()
+  const clock = new FakeClock()
+  const told: string[] = []
+  const forgotten: string[] = []
+  const steps: string[] = []
+  const capture = new RuleCapture({
+    clock,
+    tables: {
+      name: 'nftables',
+      probe: async () => ({ usable: true, detail: '' }),
+      table: () => kernel,
+    },
+    proxyAddresses: new Map([['IPv4', '169.254.77.88']]),
+    listen: { place: async servicePorts => placedBy(servicePorts) },
+    prepare: async () => void steps.push('prepare'),
+    release: async keep => void steps.push(keep ? 'release, keep' : 'release'),
+    nodePortCidrs: () => undefined,
+    podCidrs: () => ['10.244.0.1/24', 'fd00::/64'],
+    forgetUdp: async vips => void forgotten.push(...vips.map(({ key }) => key)),
+    keepRules: false,
+    observer: {
+      synced: (family, work) => told.push(`${family} ${work}`),
+      repaired: (_family, what, error) => told.push(`repaired ${what} ${error}`.trim()),
+      failed: (what, { message }) => told.push(`${what}: ${message}`),
+    },
+    ...over,
+  })
+  const sync = async (...servicePorts: ServicePort[]): Promise<void> =>
+    capture.steer(await capture.place(servicePorts), [])
+  return { kernel, clock, told, forgotten, steps, capture, sync }
+}
+
+const web = servicePort('web', { vips: [clusterIp('10.96.0.1')] })
+const dns = servicePort('dns', { protocol: 'UDP', vips: [clusterIp('10.96.0.2', 53)] })
+
+t.test('the first sync writes all rules, later ones what changed', async t => {
+  const { kernel, sync, steps } = setUp()
+  await sync(web)
+  await sync(web, dns)
+  await sync(dns)
+  // The second ServicePort's place in the list gave it another proxy port: one changed rule.
+  t.strictSame(kernel.calls, ['replace 1', 'change -0 +1', 'change -2 +1'])
+  t.strictSame([...kernel.rules.keys()], ['10.96.0.2 UDP 53'])
+  t.strictSame(steps, ['prepare'])
+  t.strictSame(kernel.settings, {
+    proxyAddress: '169.254.77.88',
+    nodePortCidrs: undefined,
+    podCidrs: ['10.244.0.0/24'],
+    healthCheckPorts: [],
+  })
+})
+
+t.test('what changes nothing for the rules runs nothing', async t => {
+  const { kernel, sync } = setUp()
+  await sync(web)
+  await sync(web)
+  // Other endpoints, another affinity: the relay's business.
+  await sync({ ...web, endpoints: [endpoint('10.0.0.9')], affinityMs: 1000 })
+  t.strictSame(kernel.calls, ['replace 1'])
+})
+
+t.test('after a failure everything is written anew, and problems tell why', async t => {
+  const { kernel, sync, capture } = setUp()
+  await sync(web)
+  kernel.failure = 'nft -f -: no'
+  await t.rejects(sync(web, dns), { message: 'nft -f -: no' })
+  t.strictSame(capture.problems(), [
+    { object: 'capture nftables', field: 'IPv4', message: 'nft -f -: no' },
+  ])
+  kernel.failure = ''
+  await sync(web, dns)
+  t.strictSame(kernel.calls, ['replace 1', 'change -0 +1', 'replace 2'])
+  t.strictSame(capture.problems(), [])
+})
+
+t.test('rules that somebody changed are written again', async t => {
+  const { kernel, clock, told, sync, capture } = setUp()
+  await sync(web)
+  kernel.damaged('the table is gone')
+  await until(() => told.length === 2)
+  t.strictSame(kernel.calls, ['replace 1', 'replace 1'])
+  kernel.failure = 'locked'
+  kernel.damaged('a rule is gone')
+  await until(() => told.length === 3)
+  kernel.failure = ''
+  clock.advance(2000)
+  await until(() => told.length === 4)
+  t.strictSame(told, [
+    'IPv4 replaced',
+    'repaired the table is gone',
+    'repaired a rule is gone locked',
+    'repaired a rule is gone',
+  ])
+  t.equal(kernel.watches, 1)
+  await capture.close()
+  t.equal(kernel.watches, 0)
+})
+
+t.test('new settings write all of it anew', async t => {
+  let pods = ['10.244.0.0/24']
+  const { kernel, sync } = setUp({ podCidrs: () => pods })
+  await sync(web)
+  pods = ['10.244.7.0/24']
+  await sync(web)
+  t.strictSame(kernel.calls, ['replace 1', 'replace 1'])
+  t.strictSame(kernel.settings?.podCidrs, ['10.244.7.0/24'])
+})
+
+t.test('UDP flows are forgotten where their rule came, changed or went', async t => {
+  const { forgotten, sync } = setUp()
+  await sync(dns, web)
+  t.strictSame(forgotten.splice(0), ['10.96.0.2 UDP 53'])
+  await sync({ ...dns, endpoints: [endpoint('10.0.0.9')] }, web)
+  t.strictSame(forgotten.splice(0), [])
+  await sync({ ...dns, internal: { verdict: 'drop', endpoints: [] } }, web)
+  t.ok(forgotten.splice(0).includes('10.96.0.2 UDP 53'))
+  await sync(web)
+  t.ok(forgotten.splice(0).includes('10.96.0.2 UDP 53'))
+})
+
+t.test('rules hold although flows can not be forgotten', async t => {
+  const forgetUdp = async (): Promise<void> => Promise.reject(new Error('no conntrack'))
+  const { told, sync, capture } = setUp({ forgetUdp })
+  await sync(dns)
+  t.strictSame(told, ['IPv4 replaced', 'ending stale UDP flows: no conntrack'])
+  t.strictSame(capture.problems(), [])
+})
+
+t.test('at the end new clients wait, then the rules go', async t => {
+  const { kernel, clock, steps, capture, sync } = setUp()
+  await sync(web)
+  await held(clock, capture)
+  await capture.close()
+  t.strictSame(kernel.calls, ['replace 1', 'hold', 'remove'])
+  t.strictSame(steps, ['prepare', 'release'])
+})
+
+t.test('--keep-rules leaves them, held', async t => {
+  const { kernel, clock, steps, capture, sync } = setUp({ keepRules: true })
+  await sync(web)
+  await held(clock, capture)
+  await capture.close()
+  t.strictSame(kernel.calls, ['replace 1', 'hold'])
+  t.strictSame(steps, ['prepare', 'release, keep'])
+})
+
+t.test('an end before anything was written leaves what is there', async t => {
+  const { kernel, steps, capture } = setUp()
+  await capture.hold()
+  await capture.close()
+  t.strictSame([kernel.calls, steps], [[], []])
+})
+
+const held = async (clock: FakeClock, capture: RuleCapture): Promise<void> => {
+  const done = capture.hold()
+  await until(() => clock.waiting > 0)
+  clock.advance(200)
+  await done
+}
+
+const until = async (done: () => boolean): Promise<void> => {
+  for (let i = 0; i < 1000 && !done(); i += 1) await turn()
+}
+
+t.test('what becomes of packets to each kind of VIP', t => {
+  const here: Target = { verdict: 'forward', endpoints: [endpoint('10.0.0.1')] }
+  const drop: Target = { verdict: 'drop', endpoints: [] }
+  const none: Target = { verdict: 'reject', endpoints: [] }
+  const vips = [
+    clusterIp('10.96.0.1'),
+    { kind: 'ExternalIP' as const, address: '203.0.113.1', port: 80 },
+    { kind: 'LoadBalancerIP' as const, address: '203.0.113.2', port: 80 },
+    nodePort('0.0.0.0'),
+  ]
+  const verdicts = (over: Partial<ServicePort>): string[] => {
+    const [placement] = placedBy([servicePort('web', { vips, ...over })])
+    return placement === undefined
+      ? []
+      : vipRules(placement).map(
+          ({ key, outside, fromNode, allowedClients }) =>
+            `${key}: ${outside}/${fromNode}${allowedClients ? ` for ${allowedClients.join()}` : ''}`,
+        )
+  }
+  const check = (
+    t: Test,
+    over: Partial<ServicePort>,
+    wanted: readonly string[],
+  ): void => {
+    const names = [
+      '10.96.0.1 TCP 80',
+      '203.0.113.1 TCP 80',
+      '203.0.113.2 TCP 80',
+      '* TCP 30080',
+    ]
+    t.strictSame(
+      verdicts(over),
+      names.map((name, i) => `${name}: ${wanted[i]}`),
+    )
+  }
+  const all = (target: Target) => ({
+    internal: target,
+    external: target,
+    externalFromNode: target,
+  })
+  t.test('forwarded for everybody', async t => {
+    const same = 'forward/forward'
+    check(t, all(here), [same, same, same, same])
+  })
+  t.test('no endpoint: refused', async t => {
+    const same = 'reject/reject'
+    check(t, all(none), [same, same, same, same])
+  })
+  t.test('internal policy Local without a local endpoint: dropped', async t => {
+    const same = 'forward/forward'
+    check(t, { ...all(here), internal: drop }, ['drop/drop', same, same, same])
+  })
+  t.test('external policy Local without one: only for those elsewhere', async t => {
+    const outside = 'drop/forward'
+    const wanted = ['forward/forward', outside, outside, outside]
+    check(t, { ...all(here), external: drop }, wanted)
+  })
+  t.test('source ranges are for load-balancer IPs alone', async t => {
+    const same = 'forward/forward'
+    const ranged = `${same} for 10.0.0.0/8`
+    check(t, { ...all(here), sourceRanges: ['10.0.0.0/8'] }, [same, same, ranged, same])
+  })
+  t.end()
+})
+
+t.test('auto takes the first that works, and says why not the others', async t => {
+  const probe = (usable: boolean, detail: string) => async () => ({ usable, detail })
+  const candidates = [
+    { name: 'nftables', probe: probe(false, 'nft: not found') },
+    { name: 'iptables', probe: probe(true, 'iptables 1.8.9') },
+    { name: 'local', probe: () => Promise.reject(new Error('not to be tried')) },
+  ] as const
+  t.strictSame(await chooseCapture(candidates), {
+    name: 'iptables',
+    detail: 'iptables 1.8.9',
+    passedOver: [{ name: 'nftables', usable: false, detail: 'nft: not found' }],
+  })
+  t.match(await chooseCapture(candidates.slice(0, 1)), { name: 'listen' })
+})
+
+t.test('one family is enough for a capture, and the other is told', async t => {
+  const [yes, no] = [
+    { usable: true, detail: 'nft 1.0.6' },
+    { usable: false, detail: 'IPv6 is off' },
+  ]
+  t.strictSame(joinProbes(yes, yes), yes)
+  t.strictSame(joinProbes(yes, no), {
+    usable: true,
+    detail: 'nft 1.0.6; not for IPv6: IPv6 is off',
+  })
+  t.match(joinProbes(no, yes), { usable: true, detail: /not for IPv4: IPv6 is off/ })
+  t.equal(joinProbes(no, no).usable, false)
+})

@@ -1,0 +1,222 @@
+import t from 'tap'
+import { conntrackCleaner } from '../../src/kernel/conntrack.ts'
+import type { UdpVip } from '../../src/kernel/conntrack-plan.ts'
+import { ToolError } from '../../src/kernel/run-tool.ts'
+import { streamTool, type StreamTool } from '../../src/kernel/stream-tool.ts'
+import { makeNetns, type Netns, whyNoNetns } from '../support/netns.ts'
+import { conntrackPlanTests } from './parts/conntrack-plan.ts'
+import { nodePortCidrsTests } from './parts/node-port-cidrs.ts'
+import { streamToolTests } from './parts/stream-tool.ts'
+
+const why = await whyNoNetns()
+const inNetns = { skip: why !== '' && why }
+
+conntrackPlanTests(t)
+streamToolTests(t)
+nodePortCidrsTests(t)
+
+/** NAT for all that is sent to UDP ports from 5000 on, as captures have it. */
+const rules = `
+table ip usher-test {
+  chain output {
+    type nat hook output priority -100;
+    udp dport 5000-39999 dnat to 127.7.7.7:9999
+  }
+}
+table ip6 usher-test {
+  chain output {
+    type nat hook output priority -100;
+    udp dport 5000-39999 dnat to [::1]:9999
+  }
+}
+`
+const proxyAddresses = { IPv4: '127.7.7.7', IPv6: '::1' }
+
+const prepare = async (label: string) => {
+  const netns = await makeNetns(label)
+  await netns.run('nft', ['-f', '-'], { input: rules })
+  const calls: string[] = []
+  const stream: StreamTool = (command, args, line, options) => {
+    calls.push(args.join(' '))
+    return streamTool(
+      'ip',
+      ['netns', 'exec', netns.name, command, ...args],
+      line,
+      options,
+    )
+  }
+  const problems: string[] = []
+  const cleaner = conntrackCleaner({
+    stream,
+    proxyAddress: family => proxyAddresses[family],
+    failed: problem => problems.push(problem),
+  })
+  return { netns, calls, problems, cleaner }
+}
+
+/** A datagram from a socket of its own to each of them. */
+const send = (netns: Netns, to: readonly (readonly [address: string, port: number])[]) =>
+  netns.run('bash', ['-s'], {
+    input: to.map(([host, port]) => `echo x >/dev/udp/${host}/${port}\n`).join(''),
+  })
+
+/** Where the flows that the kernel knows were sent to, sorted. */
+const flows = async (netns: Netns): Promise<string[]> => {
+  const found: string[] = []
+  for (const family of ['ipv4', 'ipv6']) {
+    const text = await netns.run('conntrack', ['-L', '-p', 'udp', '-f', family])
+    for (const line of text.split('\n')) {
+      const match = /dst=(\S+) sport=\d+ dport=(\d+)/.exec(line)
+      if (match !== null) found.push(`${match[1]} ${match[2]}`)
+    }
+  }
+  return found.toSorted()
+}
+
+const vip = (address: string | undefined, port: number): UdpVip => ({
+  family: address?.includes(':') === true ? 'IPv6' : 'IPv4',
+  address,
+  port,
+})
+
+t.test('flows to the named VIPs are forgotten, all others stay', inNetns, async t => {
+  const { netns, cleaner, problems } = await prepare('ctone')
+  await send(netns, [
+    ['127.0.0.5', 5300],
+    ['127.0.0.5', 5300],
+    ['127.0.0.5', 5301],
+    ['127.0.0.6', 5300],
+    ['127.0.0.8', 30053],
+    ['127.0.0.9', 30053],
+    ['127.0.0.9', 53],
+    ['::1', 5300],
+    ['::1', 5301],
+    ['::1', 30053],
+  ])
+  t.equal((await flows(netns)).length, 10)
+  const named = [vip('127.0.0.5', 5300), vip(undefined, 30053), vip('::1', 5300)]
+  t.equal(await cleaner.forgetUdp(named), 5)
+  t.same(await flows(netns), [
+    '127.0.0.5 5301',
+    '127.0.0.6 5300',
+    '127.0.0.9 53',
+    '::1 30053',
+    '::1 5301',
+  ])
+  t.equal(await cleaner.forgetUdp(named), 0, 'nothing there is no error')
+  t.equal(await cleaner.forgetUdp([]), 0)
+  t.match(await cleaner.probe(), { usable: true, detail: /^conntrack \d/ })
+  t.same(problems, [])
+})
+
+const rowOf = (net: string, count: number, port: number, step = 1) =>
+  Array.from({ length: count }, (_, i) => {
+    const n = i * step
+    return [`${net}.${n >> 8}.${n & 255}`, port] as const
+  })
+
+t.test('2000 VIPs are forgotten in a few calls', inNetns, async t => {
+  const { netns, cleaner, calls, problems } = await prepare('ctmany')
+  const named = rowOf('127.10', 2000, 5353)
+  const others = [...rowOf('127.10', 300, 5354), ...rowOf('127.11', 300, 5353)]
+  await send(netns, [...named, ...others])
+  t.equal((await flows(netns)).length, 2600)
+  const vips = [...named.map(one => vip(...one)), vip('127.12.0.1', 53)]
+  t.equal(await cleaner.forgetUdp(vips), 2000)
+  const left = others.map(one => one.join(' ')).toSorted()
+  t.same(await flows(netns), left)
+  t.ok(calls.length <= 4, calls.join('; '))
+  t.same(problems, [])
+})
+
+t.test('VIPs too many to tell apart cost all flows to Usher', inNetns, async t => {
+  const { netns, cleaner, calls, problems } = await prepare('ctmix')
+  const named = rowOf('127.10', 1500, 5353, 2)
+  const between = rowOf('127.10', 3000, 5353).filter((_, i) => i % 2 === 1)
+  // Nobody's rule changes where these go: they stay.
+  const foreign = rowOf('127.11', 20, 4000)
+  await send(netns, [...named, ...between, ...foreign])
+  t.equal(await cleaner.forgetUdp(named.map(one => vip(...one))), 3000)
+  t.same(await flows(netns), foreign.map(one => one.join(' ')).toSorted())
+  t.ok(calls.length <= 5, calls.join('; '))
+  t.same(problems, [])
+})
+
+/** A conntrack of the test's own; `answer` throws what it would have failed with. */
+const fake = (answer: (args: readonly string[]) => readonly string[]) => {
+  const calls: string[] = []
+  const problems: string[] = []
+  const cleaner = conntrackCleaner({
+    stream: async (_command, args, line, options) => {
+      const { input = '' } = options ?? {}
+      calls.push(args.join(' ') + (input === '' ? '' : ` < ${input.trim()}`))
+      for (const one of answer(args)) line(one)
+    },
+    proxyAddress: () => '169.254.77.88',
+    failed: problem => problems.push(problem),
+  })
+  return { cleaner, calls, problems }
+}
+
+const noOption = new ToolError(
+  'conntrack: no',
+  'failed',
+  "conntrack: unrecognized option '--load-file'",
+)
+const none = new ToolError(
+  'conntrack: none',
+  'failed',
+  'conntrack v1.4.6 (conntrack-tools): 0 flow entries have been deleted.',
+)
+
+t.test('an old tool is called for each, and nothing there is no error', async t => {
+  const { cleaner, calls, problems } = fake(args => {
+    if (args[0] === '--load-file') throw noOption
+    if (args.includes('10.96.0.2')) throw none
+    return ['udp ... deleted']
+  })
+  const vips = [vip('10.96.0.1', 53), vip('10.96.0.2', 53), vip('fd00::1', 53)]
+  t.equal(await cleaner.forgetUdp(vips), 2)
+  t.same(calls, [
+    '--load-file -',
+    '-D -p udp -f ipv4 -d 10.96.0.1 --dport 53',
+    '-D -p udp -f ipv4 -d 10.96.0.2 --dport 53',
+    '-D -p udp -f ipv6 -d fd00::1 --dport 53',
+  ])
+  await cleaner.forgetUdp(vips)
+  t.equal(calls.length, 7, 'it is asked once whether it can more')
+  t.same(problems, [])
+})
+
+t.test('an old tool is called a bounded number of times', async t => {
+  const row = rowOf('10.96', 500, 53, 2).map(one => vip(...one))
+  const between = rowOf('10.96', 1000, 53)
+  let dumps = 0
+  const { cleaner, calls, problems } = fake(args => {
+    if (args[0] === '--load-file') throw noOption
+    if (args[0] !== '--dump') return []
+    dumps += 1
+    return between.map(([dst, port]) => `udp 17 9 src=1.1.1.1 dst=${dst} dport=${port}`)
+  })
+  await cleaner.forgetUdp(row)
+  t.equal(dumps, 2)
+  t.match(calls[2], /-r 169\.254\.77\.88$/)
+  t.equal(calls.length, 1 + 2 + 1 + 32)
+  t.match(problems, [/more UDP VIPs than can be removed in time/])
+})
+
+t.test('a tool that is missing is told once, and when it is back', async t => {
+  let missing = true
+  const gone = new ToolError('conntrack: not found; install it', 'missing', '')
+  const { cleaner, problems } = fake(() => {
+    if (missing) throw gone
+    return []
+  })
+  t.same(await cleaner.probe(), { usable: false, detail: gone.message })
+  t.equal(await cleaner.forgetUdp([vip('10.96.0.1', 53)]), 0)
+  t.equal(await cleaner.forgetUdp([vip('10.96.0.1', 53)]), 0)
+  t.same(problems, [gone.message])
+  missing = false
+  await cleaner.forgetUdp([vip('10.96.0.1', 53)])
+  t.same(problems, [gone.message, ''])
+})

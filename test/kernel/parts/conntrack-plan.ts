@@ -1,0 +1,124 @@
+import fc from 'fast-check'
+import type { Test } from 'tap'
+import {
+  DoomedEntries,
+  type EntryFilter,
+  type UdpVip,
+} from '../../../src/kernel/conntrack-plan.ts'
+import { cidrContains, parseCidr } from '../../../src/util/cidr.ts'
+import type { IpFamily } from '../../../src/util/ip.ts'
+
+interface Destination {
+  readonly address: string
+  readonly port: number
+}
+
+const line = ({ address, port }: Destination): string =>
+  `udp      17 29 src=192.0.2.1 dst=${address} sport=40000 dport=${port} [UNREPLIED] ` +
+  `src=10.1.1.1 dst=192.0.2.1 sport=9999 dport=40000 mark=0 use=1`
+
+const filtersFor = async (
+  family: IpFamily,
+  vips: readonly UdpVip[],
+  entries: readonly Destination[],
+) => {
+  const doomed = new DoomedEntries(family, vips)
+  for (const entry of entries) doomed.see(line(entry))
+  return doomed.filters()
+}
+
+/** What `conntrack -D` makes of a filter. */
+const picks = (filter: EntryFilter, { address, port }: Destination): boolean => {
+  const block = /-d (\S+)/.exec(filter)?.[1]
+  const cidr = block === undefined ? undefined : parseCidr(cidrText(block))
+  const wanted = /--dport (\d+)/.exec(filter)?.[1]
+  const inBlock = cidr === undefined || cidrContains(cidr, address)
+  return inBlock && (wanted === undefined || Number(wanted) === port)
+}
+const cidrText = (block: string): string =>
+  block.includes('/') ? block : `${block}/${block.includes(':') ? 128 : 32}`
+
+const addressOf = (family: IpFamily, n: number): string =>
+  family === 'IPv4' ? `10.96.${n >> 8}.${n & 255}` : `fd00::${(n + 1).toString(16)}`
+
+export const conntrackPlanTests = (t: Test): void => {
+  t.test('few VIPs are removed one by one, those without entries not at all', async t => {
+    const vips: UdpVip[] = [
+      { family: 'IPv4', address: '10.96.0.10', port: 53 },
+      { family: 'IPv4', address: '10.96.0.11', port: 53 },
+      { family: 'IPv4', address: undefined, port: 30053 },
+      { family: 'IPv6', address: 'fd00::a', port: 53 },
+    ]
+    const entries = [
+      { address: '10.96.0.10', port: 53 },
+      { address: '10.96.0.10', port: 53 },
+      { address: '10.96.0.10', port: 54 },
+      { address: '192.0.2.7', port: 30053 },
+    ]
+    t.same(await filtersFor('IPv4', vips, entries), [
+      '--dport 30053',
+      '-d 10.96.0.10 --dport 53',
+    ])
+    t.same(await filtersFor('IPv4', vips, [{ address: '10.96.0.10', port: 54 }]), [])
+    t.same(await filtersFor('IPv6', vips, [{ address: 'fd00::a', port: 53 }]), [
+      '-d fd00::a --dport 53',
+    ])
+  })
+
+  t.test('an address all of whose ports go is removed as one', async t => {
+    const ports = Array.from({ length: 900 }, (_, i) => 10_000 + i)
+    const all = ports.map(port => ({ address: '203.0.113.9', port }))
+    const vips: UdpVip[] = all.map(one => ({ ...one, family: 'IPv4' }))
+    const other = { address: '203.0.113.8', port: 10_001 }
+    t.same(await filtersFor('IPv4', vips, [...all, other]), ['-d 203.0.113.9'])
+    const stays = [...all, { address: '203.0.113.9', port: 53 }]
+    t.equal((await filtersFor('IPv4', vips, stays)).length, 900)
+  })
+
+  t.test('thousands of VIPs in a row are few filters', async t => {
+    for (const family of ['IPv4', 'IPv6'] as const) {
+      const addresses = Array.from({ length: 3000 }, (_, n) => addressOf(family, n))
+      const vips: UdpVip[] = addresses.map(address => ({ family, address, port: 53 }))
+      const entries = addresses.map(address => ({ address, port: 53 }))
+      t.equal((await filtersFor(family, vips, entries)).length, 1)
+      const one = { address: addressOf(family, 3005), port: 53 }
+      const some = await filtersFor(family, vips, [...entries, one])
+      t.ok(some.length > 1 && some.length < 64, `${some.length}`)
+    }
+  })
+
+  t.test('whatever the VIPs: filters pick all of theirs and nothing else', async t => {
+    const destination = (family: IpFamily) =>
+      fc.record({
+        address: fc.nat(700).map(n => addressOf(family, n)),
+        port: fc.integer({ min: 53, max: 56 }),
+      })
+    const family = fc.constantFrom<IpFamily>('IPv4', 'IPv6')
+    const all = family.chain(one =>
+      fc.record({
+        family: fc.constant(one),
+        entries: fc.array(destination(one), { maxLength: 400, size: 'max' }),
+        vips: fc.array(destination(one), { maxLength: 400, size: 'max' }),
+        nodePorts: fc.subarray([55, 56, 57]),
+        both: fc.integer({ min: 0, max: 400 }),
+      }),
+    )
+    const check = fc.asyncProperty(all, async given => {
+      const named = [...given.vips, ...given.entries.slice(0, given.both)]
+      const nodePorts = given.nodePorts.map(port => ({ address: undefined, port }))
+      const vips: UdpVip[] = [...named, ...nodePorts].map(vip => ({
+        ...vip,
+        family: given.family,
+      }))
+      const filters = await filtersFor(given.family, vips, given.entries)
+      const keys = new Set(named.map(({ address, port }) => `${address} ${port}`))
+      return given.entries.every(entry => {
+        const doomed =
+          keys.has(`${entry.address} ${entry.port}`) ||
+          given.nodePorts.includes(entry.port)
+        return filters.some(filter => picks(filter, entry)) === doomed
+      })
+    })
+    await t.resolves(fc.assert(check, { numRuns: 60 }))
+  })
+}

@@ -1,0 +1,81 @@
+import { createSocket } from 'node:dgram'
+import { connect, type Socket } from 'node:net'
+import type { Destination, Outcome, Result } from './outcome.ts'
+
+const results: Readonly<Record<string, Result>> = {
+  ECONNREFUSED: 'refused',
+  ECONNRESET: 'reset',
+  EPIPE: 'reset',
+  EHOSTUNREACH: 'unreachable',
+  ENETUNREACH: 'unreachable',
+  EACCES: 'unreachable',
+  EPERM: 'blocked',
+}
+
+/** One connection, or one datagram, and what comes back. */
+export const dial = (to: Destination, timeoutMs: number): Promise<Outcome> =>
+  to.protocol === 'TCP' ? dialTcp(to, timeoutMs) : dialUdp(to, timeoutMs)
+
+const dialTcp = ({ address, port }: Destination, timeoutMs: number): Promise<Outcome> =>
+  oneOutcome(timeoutMs, settle => {
+    let text = ''
+    const socket = connect({ host: address, port })
+    socket.once('connect', () => socket.write('?\n'))
+    socket.on('data', data => (text += data.toString()))
+    socket.once('error', error => settle(resultOf(error), '', own(socket)))
+    socket.once('end', () => settle(text === '' ? 'closed' : 'answer', text, own(socket)))
+    return () => socket.destroy()
+  })
+
+/** The socket is connected: it hears refusals, and takes no reply from another address. */
+const dialUdp = ({ address, port }: Destination, timeoutMs: number): Promise<Outcome> =>
+  oneOutcome(timeoutMs, settle => {
+    const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4')
+    const failed = (error: Error): void => settle(resultOf(error), '', '')
+    socket.once('error', failed)
+    socket.once('message', data =>
+      settle('answer', data.toString(), socket.address().address),
+    )
+    socket.connect(port, address, (error?: Error) => {
+      if (error) failed(error)
+      else socket.send('?\n', sendError => void (sendError && failed(sendError)))
+    })
+    return () => {
+      // It may tell more after its end, as an ICMP that comes late.
+      socket.on('error', () => {})
+      socket.close()
+    }
+  })
+
+type Settle = (result: Result, text: string, ownAddress: string) => void
+
+/** The first of what is told, or the timeout. */
+const oneOutcome = (
+  timeoutMs: number,
+  start: (settle: Settle) => () => void,
+): Promise<Outcome> =>
+  new Promise(resolve => {
+    const began = performance.now()
+    const first: Settle = (result, text, ownAddress) => {
+      if (timer === undefined) return
+      clearTimeout(timer)
+      timer = undefined
+      const [backend = '', seen = ''] = text.trim().split(' ')
+      const ms = Math.round(performance.now() - began)
+      resolve({ result, backend, seen, own: ownAddress, ms })
+      setImmediate(stop)
+    }
+    let timer: NodeJS.Timeout | undefined = setTimeout(
+      () => first('timeout', '', ''),
+      timeoutMs,
+    )
+    const stop = start(first)
+  })
+
+const own = (socket: Socket): string => socket.localAddress ?? ''
+
+const resultOf = (error: NodeJS.ErrnoException): Result => {
+  const result = results[error.code ?? '']
+  if (result === undefined) throw error
+  return result
+}

@@ -1,0 +1,101 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import type { Test } from 'tap'
+import type { StatusDocument } from '../../../src/observe/status.ts'
+import type { Netns } from '../netns.ts'
+import { until } from '../until.ts'
+import type { Exit, LogRecord } from '../usher.ts'
+import type { Agent } from './agent.ts'
+
+/** What the build makes; `npm test` builds first. */
+const program = fileURLToPath(new URL('../../../dist/cli/main.js', import.meta.url))
+const metricsPort = 10_249
+
+export interface NodeUsher {
+  readonly records: readonly LogRecord[]
+  readonly send: (signal: NodeJS.Signals) => void
+  readonly exit: Promise<Exit>
+  readonly status: () => Promise<StatusDocument>
+  /** Waits until all that it was told is in place. */
+  readonly ready: () => Promise<void>
+}
+
+export interface NodeUsherRequest {
+  readonly args: readonly string[]
+  /** Directories in which tools are looked for first. */
+  readonly path?: string
+}
+
+/**
+ * Starts Usher in the node's namespace; killed when the test ends. The node's agent asks
+ * it how it does, because nobody else reaches its metrics server.
+ */
+export const startNodeUsher = (
+  t: Test,
+  node: Netns,
+  agent: Agent,
+  { args, path = '' }: NodeUsherRequest,
+): NodeUsher => {
+  const [command = '', ...prefix] = node.prefix
+  const child = spawn(
+    command,
+    [
+      ...prefix,
+      process.execPath,
+      program,
+      'run',
+      `--metrics-bind-address=127.0.0.1:${metricsPort}`,
+      '--healthz-bind-address=127.0.0.1:10256',
+      ...args,
+    ],
+    // Without the variables of the test runner, which would load its own things.
+    {
+      env: { PATH: `${path}:${process.env['PATH']}` },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  )
+  const exit = exitOf(child)
+  t.teardown(async () => {
+    child.kill('SIGKILL')
+    await exit
+  })
+  const records: LogRecord[] = []
+  createInterface(child.stdout).on('line', line => {
+    records.push(JSON.parse(line) as LogRecord)
+  })
+  const errors = text(child.stderr)
+  let gone = false
+  void exit.then(() => (gone = true))
+  const status = async (): Promise<StatusDocument> => {
+    const { body } = await agent.get('127.0.0.1', metricsPort, '/status')
+    return JSON.parse(body) as StatusDocument
+  }
+  const isReady = async (): Promise<boolean> => {
+    if (gone) throw new Error(`usher ended: ${await errors}${lastOf(records)}`)
+    const now = await status().catch(() => undefined)
+    return now !== undefined && now.healthy && now.servicePorts.every(isPlaced)
+  }
+  const ready = (): Promise<void> =>
+    until('usher serves', isReady, 15_000).catch((error: unknown) => {
+      throw new Error(`${String(error)}; it says: ${lastOf(records)}`)
+    })
+  return { records, send: signal => void child.kill(signal), exit, status, ready }
+}
+
+type PlacedServicePort = StatusDocument['servicePorts'][number]
+
+const isPlaced = ({ vips }: PlacedServicePort): boolean =>
+  vips.every(({ state }) => state !== 'binding')
+
+const lastOf = (records: readonly LogRecord[]): string =>
+  records
+    .slice(-5)
+    .map(record => JSON.stringify(record))
+    .join('\n')
+
+const exitOf = (child: ChildProcess): Promise<Exit> =>
+  new Promise(resolve => {
+    child.on('close', (code, signal) => resolve({ code, signal }))
+  })

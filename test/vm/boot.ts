@@ -1,0 +1,53 @@
+import { once } from 'node:events'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import type { Test } from 'tap'
+import { Calls } from './calls.ts'
+import { writeGuestPrograms } from './guest-programs.ts'
+import { initrd } from './initrd.ts'
+import type { Kernel } from './kernel.ts'
+import { firstModules, startQemu } from './qemu.ts'
+
+/** At best 3 s; with other tests on the same processors much longer. */
+const bootMs = 60_000
+/** Whatever happens, it is gone after that; a test file has 120 s. */
+const lifeMs = 110_000
+
+/** Boots a machine without netfilter, whose agent takes calls. It ends with the test. */
+export const bootMachine = async (t: Test, kernel: Kernel): Promise<Calls> => {
+  const folder = t.testdir({})
+  const files = {
+    kernel: kernel.image,
+    initrd: join(folder, 'initrd'),
+    console: join(folder, 'console'),
+  }
+  const agent = await writeGuestPrograms(folder)
+  const modules = kernel.modules(...firstModules)
+  const command = [process.execPath, agent]
+  await writeFile(files.initrd, await initrd({ modules, command }))
+  const qemu = startQemu(files)
+  const calls = new Calls(qemu)
+  const errors = text(qemu.stderr)
+  const gone = once(qemu, 'close').then(async () => {
+    const said = await readFile(files.console, 'utf8').catch(() => '')
+    const lastWords = `${await errors}${said.split('\n').slice(-30).join('\n')}`
+    calls.fail(new Error(`the machine has ended; its last words: ${lastWords}`))
+  })
+  const end = (): Promise<void> => {
+    qemu.kill('SIGKILL')
+    return gone
+  }
+  const life = setTimeout(end, lifeMs)
+  t.teardown(() => {
+    clearTimeout(life)
+    return end()
+  })
+  // One that hangs is ended, so that it says its last words.
+  await calls.ready(bootMs).catch(async error => {
+    await end()
+    await calls.ready(0)
+    throw error
+  })
+  return calls
+}

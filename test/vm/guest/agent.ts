@@ -1,0 +1,91 @@
+import { spawn } from 'node:child_process'
+import { createReadStream, openSync, readdirSync, writeSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { inPlace } from './place.ts'
+import { Programs, run } from './programs.ts'
+import type { NodeCall, PlaceCall, Reply, Request } from './protocol.ts'
+
+/*
+ * The first program of the booted machine: does what the test on the other side of a
+ * virtio port tells it, and ends with that port. The console stays free for the kernel.
+ */
+
+type Place = (call: PlaceCall) => Promise<unknown>
+
+const placeProgram = fileURLToPath(new URL('place-process.js', import.meta.url))
+const programs = new Programs()
+const places: Place[] = []
+
+const handle = async (call: NodeCall | PlaceCall): Promise<unknown> => {
+  switch (call.op) {
+    case 'run':
+      return run(call.command, call.args)
+    case 'launch':
+      return programs.launch(call.command, call.args)
+    case 'log':
+      return programs.log(call.process)
+    case 'end':
+      return programs.end(call.process, call.signal)
+    case 'write':
+      return writeFile(call.path, call.text)
+    case 'enter':
+      return places.push(await enter(call.netns)) - 1
+    case 'at':
+      return places[call.place]?.(call.call)
+    default:
+      return inPlace(call)
+  }
+}
+
+/** A process in that namespace, once it is ready. */
+const enter = (netns: string): Promise<Place> => {
+  const child = spawn('ip', ['netns', 'exec', netns, process.execPath, placeProgram], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  })
+  const waiting = new Map<number, (reply: Reply) => void>()
+  let last = 0
+  const place: Place = call =>
+    new Promise((resolve, reject) => {
+      last += 1
+      const request: Request = { id: last, call }
+      waiting.set(last, ({ error, result }) =>
+        error === undefined ? resolve(result) : reject(new Error(error)),
+      )
+      child.send(request)
+    })
+  return new Promise((resolve, reject) => {
+    child.once('exit', code => reject(new Error(`place in ${netns}: exit code ${code}`)))
+    child.on('message', (reply: Reply) => {
+      if (reply.id === 0) resolve(place)
+      else waiting.get(reply.id)?.(reply)
+    })
+  })
+}
+
+/** The first virtio port; the kernel makes it a moment after its driver has loaded. */
+const findPort = async (): Promise<string> => {
+  for (;;) {
+    const port = readdirSync('/dev').find(name => /^vport\d+p1$/.test(name))
+    if (port !== undefined) return `/dev/${port}`
+    await sleep(20)
+  }
+}
+
+// It can be opened once only.
+const channel = openSync(await findPort(), 'r+')
+const send = (reply: Reply): void =>
+  void writeSync(channel, `${JSON.stringify(reply)}\n`)
+
+createInterface(createReadStream('', { fd: channel }))
+  .on('line', line => {
+    const { id, call } = JSON.parse(line) as Request
+    handle(call).then(
+      result => send({ id, result }),
+      (error: Error) => send({ id, error: error.message }),
+    )
+  })
+  .once('close', () => process.exit())
+send({ id: 0 })

@@ -1,0 +1,104 @@
+import type { Test } from 'tap'
+import type { Destination, Outcome } from '../support/net/outcome.ts'
+import { until } from '../support/until.ts'
+import { bootMachine } from './boot.ts'
+import type { Log, NodeCall, PlaceCall, Ran } from './guest/protocol.ts'
+import { findKernel } from './kernel.ts'
+
+/** Somebody in one network namespace of the machine who dials and answers. */
+export interface Place {
+  readonly serve: (
+    name: string,
+    addresses: readonly string[],
+    port: number,
+  ) => Promise<void>
+  readonly dial: (to: Destination) => Promise<Outcome>
+}
+
+/** A program in the machine that goes on. */
+export interface Launched {
+  readonly log: () => Promise<Log>
+  /** Waits until both outputs together contain it, or the program ends. */
+  readonly said: (what: RegExp) => Promise<string>
+  readonly end: (signal?: NodeJS.Signals) => Promise<Log>
+}
+
+export interface Machine {
+  readonly node: Place
+  /** Somebody in a namespace that is there. */
+  readonly enter: (netns: string) => Promise<Place>
+  /** Runs a program on the node; rejects when its exit code is not 0. */
+  readonly run: (command: string, ...args: readonly string[]) => Promise<string>
+  /** Runs one that may fail. */
+  readonly try: (command: string, ...args: readonly string[]) => Promise<Ran>
+  readonly launch: (command: string, ...args: readonly string[]) => Promise<Launched>
+  readonly write: (path: string, text: string) => Promise<void>
+  /** Loads kernel modules and what they need. */
+  readonly load: (...modules: readonly string[]) => Promise<void>
+}
+
+const callMs = 45_000
+const dialMs = 15_000
+
+/** Boots one; it ends with the test. */
+export const startMachine = async (t: Test): Promise<Machine> => {
+  const kernel = findKernel()
+  const calls = await bootMachine(t, kernel)
+  const call = (what: NodeCall | PlaceCall) => calls.call(what, callMs)
+  const attempt: Machine['try'] = async (command, ...args) =>
+    (await call({ op: 'run', command, args })) as Ran
+  const run: Machine['run'] = async (command, ...args) => {
+    const { code, out, err } = await attempt(command, ...args)
+    if (code === 0) return out
+    throw new Error(`${[command, ...args].join(' ')}: exit code ${code}: ${err}`)
+  }
+  return {
+    node: place(call),
+    enter: async netns => {
+      const number = (await call({ op: 'enter', netns })) as number
+      return place(placeCall => call({ op: 'at', place: number, call: placeCall }))
+    },
+    run,
+    try: attempt,
+    launch: async (command, ...args) =>
+      launched(call, (await call({ op: 'launch', command, args })) as number),
+    write: async (path, text) => void (await call({ op: 'write', path, text })),
+    load: async (...modules) => {
+      for (const path of kernel.modules(...modules)) await loadOne(attempt, path)
+    },
+  }
+}
+
+type Call = (what: NodeCall) => Promise<unknown>
+
+const place = (call: (what: PlaceCall) => Promise<unknown>): Place => ({
+  serve: async (name, addresses, port) =>
+    void (await call({ op: 'serve', name, addresses, port })),
+  dial: async to => (await call({ op: 'dial', ...to, timeoutMs: dialMs })) as Outcome,
+})
+
+const launched = (call: Call, process: number): Launched => {
+  const log = async (): Promise<Log> => (await call({ op: 'log', process })) as Log
+  const said = async (what: RegExp): Promise<string> => {
+    let last: Log = { text: '' }
+    await until(
+      `the program says ${what}`,
+      async () => {
+        last = await log()
+        return what.test(last.text) || last.code !== undefined
+      },
+      callMs,
+    )
+    if (what.test(last.text)) return last.text
+    throw new Error(`ended with ${last.code} and never said ${what}: ${last.text}`)
+  }
+  const end = async (signal: NodeJS.Signals = 'SIGTERM'): Promise<Log> =>
+    (await call({ op: 'end', process, signal })) as Log
+  return { log, said, end }
+}
+
+/** One that is loaded already is no failure. */
+const loadOne = async (attempt: Machine['try'], path: string): Promise<void> => {
+  const { code, err } = await attempt('busybox', 'insmod', path)
+  if (code !== 0 && !err.includes('File exists')) throw new Error(`${path}: ${err}`)
+}

@@ -1,0 +1,42 @@
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import type { Readable, Writable } from 'node:stream'
+import { qemuName } from './kernel.ts'
+
+export interface QemuFiles {
+  readonly kernel: string
+  readonly initrd: string
+  /** Where the console's output goes. */
+  readonly console: string
+}
+
+/** Modules without which the machine sees no files of the host's and nobody calls it. */
+export const firstModules = ['virtio_pci', '9pnet_virtio', '9p', 'virtio_console']
+
+/**
+ * An emulated machine with two processors. Its standard input and output are the agent's
+ * port, apart from the console, where the kernel may write into any line. It dies with
+ * this process. Not KVM: inside of another machine it may be there and hang.
+ */
+export const startQemu = (
+  files: QemuFiles,
+): ChildProcessByStdio<Writable, Readable, Readable> =>
+  spawn(
+    'setpriv',
+    [
+      ...['--pdeathsig', 'KILL', qemuName],
+      ...['-accel', 'tcg,thread=multi', '-cpu', 'max', '-smp', '2', '-m', '1536'],
+      ...['-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot'],
+      ...['-kernel', files.kernel, '-initrd', files.initrd],
+      ...['-append', 'console=ttyS0 quiet panic=-1 rdinit=/init'],
+      ...['-serial', `file:${files.console}`],
+      ...['-virtfs', hostRoot],
+      ...['-device', 'virtio-serial-pci'],
+      ...['-chardev', 'stdio,id=agent,signal=off'],
+      ...['-device', 'virtserialport,chardev=agent,name=agent'],
+    ],
+    { stdio: ['pipe', 'pipe', 'pipe'] },
+  )
+
+/** Several file systems are seen as one, so their inode numbers are made different. */
+const hostRoot =
+  'local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap'
