@@ -9,12 +9,17 @@ export interface ControlOptions {
   /** How Usher is let in. */
   readonly user: 'token' | 'certificate'
   readonly streamingLists: boolean
+  /** What to measure. */
+  readonly only: 'all' | 'services' | 'rules'
+  /** How many VIPs there are rules for, one measurement each. */
+  readonly vips: readonly number[]
   /** Where to write the figures, if anywhere. */
   readonly json?: string
   readonly help: boolean
 }
 
-export const helpText = `Measures Usher against an API server with many Services, over loopback.
+export const helpText = `Measures Usher against an API server with many Services, over loopback, and what it
+costs to lead traffic for many VIPs to it.
 
   --services N       Services, and as many EndpointSlices (default 10000)
   --endpoints N      endpoints in each slice, 1 to 60 (default 10)
@@ -22,6 +27,8 @@ export const helpText = `Measures Usher against an API server with many Services
   --seconds S        how long they go on (default 60)
   --certificate      a client certificate in place of a token
   --paged            a server that knows no streaming lists
+  --only PART        services (the above) or rules; both without it
+  --vips N,...       rules for so many VIPs (default 1000,10000,50000; as root)
   --json FILE        write the figures there too
   --help
 `
@@ -37,6 +44,8 @@ export const parseControlOptions = (argv: readonly string[]): ControlOptions => 
       seconds: { type: 'string', default: '60' },
       certificate: { type: 'boolean', default: false },
       paged: { type: 'boolean', default: false },
+      only: { type: 'string', default: 'all' },
+      vips: { type: 'string', default: '1000,10000,50000' },
       json: { type: 'string' },
       help: { type: 'boolean', default: false },
     },
@@ -48,9 +57,16 @@ export const parseControlOptions = (argv: readonly string[]): ControlOptions => 
     seconds: wholeNumber('--seconds', values.seconds, 1, 3600),
     user: values.certificate ? 'certificate' : 'token',
     streamingLists: !values.paged,
+    only: part(values.only),
+    vips: values.vips.split(',').map(n => wholeNumber('--vips', n, 1, 100_000)),
     ...(values.json === undefined ? {} : { json: values.json }),
     help: values.help,
   }
+}
+
+const part = (text: string): ControlOptions['only'] => {
+  if (text === 'all' || text === 'services' || text === 'rules') return text
+  throw new Error(`--only ${text}: want services or rules`)
 }
 
 const wholeNumber = (flag: string, text: string, from: number, to: number): number => {

@@ -25,8 +25,8 @@ export interface ListenCaptureDeps {
   /** What leads clients to the proxy ports, as placements say it; by default nothing. */
   readonly proxyKind?: 'none' | 'nftables' | 'iptables'
   readonly proxyPortRange: PortRange | undefined
-  readonly localAddresses: LocalAddresses
-  readonly proxyPorts: ProxyPorts
+  readonly localAddresses: Pick<LocalAddresses, 'era' | 'has'>
+  readonly proxyPorts: Pick<ProxyPorts, 'portFor' | 'holds' | 'release'>
   /**
    * Canonical CIDRs: a node port is bound on those of the host's addresses that are in
    * one. Undefined, and by default: on all.

@@ -52,6 +52,18 @@ export class LocalAddresses {
   }
 
   /**
+   * These, or all, have become this host's own or ceased to be: they are asked about anew.
+   * Makes another `era` when something was answered already.
+   */
+  forget(addresses: Iterable<string> | 'all'): void {
+    let isKnown = false
+    for (const address of addresses === 'all' ? [...this.#known.keys()] : addresses) {
+      isKnown = this.#known.delete(address) || isKnown
+    }
+    if (isKnown) this.#era += 1
+  }
+
+  /**
    * A probe that fails for want of a descriptor says nothing: what held before goes on,
    * lest a listener leave its VIP because of it. Rejects when nothing is known.
    */
@@ -91,10 +103,19 @@ const bindProbe = (address: string): Promise<boolean> =>
  * they mean something only together with an interface.
  */
 export const interfaceAddresses = (family: IpFamily): string[] =>
-  Object.values(networkInterfaces())
-    .flatMap(infos => infos ?? [])
-    .filter(info => info.family === family && !info.address.startsWith('fe80:'))
-    .map(info => info.address)
+  interfaceAddressesWhere(family, () => true)
+
+/** Only those that `wanted` takes, who is told the interface too. */
+export const interfaceAddressesWhere = (
+  family: IpFamily,
+  wanted: (address: string, interfaceName: string) => boolean,
+): string[] =>
+  Object.entries(networkInterfaces()).flatMap(([name, infos = []]) =>
+    infos
+      .filter(info => info.family === family && !info.address.startsWith('fe80:'))
+      .map(info => info.address)
+      .filter(address => wanted(address, name)),
+  )
 
 /**
  * The addresses to bind for `address`. A UDP socket on a wildcard can't say from which of

@@ -1,22 +1,29 @@
-import { createSocket } from 'node:dgram'
-import { createServer } from 'node:net'
 import type { Protocol } from '../model/service.ts'
-import { isOutOfResources } from '../util/out-of-resources.ts'
+import { tryToBind, type TryPort } from './try-port.ts'
+
+export type { TryPort } from './try-port.ts'
 
 export interface PortRange {
   readonly first: number
   readonly last: number
 }
 
-/**
- * Whether a port (0: any) can be bound on all the addresses; which one, if so. Rejects
- * when there is no descriptor or memory to find out with.
- */
-export type TryPort = (
-  protocol: Protocol,
-  addresses: readonly string[],
-  port: number,
-) => Promise<number | undefined>
+/** A port that is somebody's, be it that they are away. */
+export interface HeldPort {
+  readonly id: string
+  readonly protocol: Protocol
+  readonly port: number
+  /** Nobody listens there now. */
+  readonly away: boolean
+}
+
+/** What outlives the process. */
+export interface PortKeeper {
+  /** Held by an earlier process, those away for longest first. */
+  readonly known: readonly HeldPort[]
+  /** `held` gives what is held when it is called, those away for longest first. */
+  changed(held: () => readonly HeldPort[]): void
+}
 
 const triesWithoutRange = 16
 
@@ -28,13 +35,19 @@ const ephemeral: PortRange = { first: 32_768, last: 60_999 }
 
 /**
  * Hands out proxy ports: from a range, or of the system's choice. A ServicePort keeps its
- * port for as long as the process lives, even while it is away; only when the range has
- * run out are the ports of absent ServicePorts given to others, those longest away first.
+ * port, even while it is away, and beyond the end of the process if somebody remembers it
+ * and it is still free then; only when the range has run out are the ports of absent
+ * ServicePorts given to others, those longest away first.
+ *
+ * The system chooses from the ephemeral ports, and that is right: others expect to find
+ * those taken, while a port outside of them may be one on which a daemon that starts later
+ * wants to listen at all addresses, which includes Usher's own.
  */
 export class ProxyPorts {
   readonly #range: PortRange | undefined
   readonly #random: () => number
   readonly #tryPort: TryPort
+  readonly #keeper: PortKeeper | undefined
   readonly #ports = new Map<string, Held>()
   readonly #taken: Readonly<Record<Protocol, Set<number>>> = {
     TCP: new Set(),
@@ -47,10 +60,13 @@ export class ProxyPorts {
     range: PortRange | undefined,
     random: () => number,
     tryPort: TryPort = tryToBind,
+    keeper?: PortKeeper,
   ) {
     this.#range = range
     this.#random = random
     this.#tryPort = tryPort
+    this.#keeper = keeper
+    for (const one of keeper?.known ?? []) this.#remember(one)
   }
 
   /** Whether there is a port for `id`, in use or not. */
@@ -64,21 +80,82 @@ export class ProxyPorts {
     protocol: Protocol,
     addresses: readonly string[],
   ): Promise<number | undefined> {
-    this.#away.delete(id)
     const known = this.#ports.get(id)
-    if (known !== undefined) return known.port
-    const port = (await this.#find(protocol, addresses)) ?? this.#takeBack(protocol)
+    if (known?.proven === true) {
+      if (this.#away.delete(id)) this.#changed()
+      return known.port
+    }
+    const port = await this.#newPort(id, protocol, addresses)
     if (port === undefined) return undefined
-    this.#ports.set(id, { port, protocol })
+    this.#away.delete(id)
+    this.#ports.set(id, { port, protocol, proven: true })
     this.#taken[protocol].add(port)
+    this.#changed()
     return port
   }
 
   /** `id` is away: others may have its port when there is no other. */
   release(id: string): void {
-    if (!this.#ports.has(id)) return
-    this.#away.delete(id)
+    // What is only remembered is away already, for longer than this.
+    if (this.#ports.get(id)?.proven !== true) return
+    if (this.#away.delete(id)) this.#away.add(id)
+    else {
+      this.#away.add(id)
+      this.#changed()
+    }
+  }
+
+  #remember({ id, protocol, port }: HeldPort): void {
+    const { first, last } = this.#range ?? { first: 1, last: 65_535 }
+    const taken = this.#taken[protocol]
+    if (port < first || port > last || taken.has(port) || this.#ports.has(id)) return
+    this.#ports.set(id, { port, protocol, proven: false })
     this.#away.add(id)
+    taken.add(port)
+  }
+
+  #forget(id: string): void {
+    const held = this.#ports.get(id)
+    if (held !== undefined) this.#taken[held.protocol].delete(held.port)
+    this.#ports.delete(id)
+    this.#away.delete(id)
+  }
+
+  #changed(): void {
+    this.#keeper?.changed(() => {
+      const away: HeldPort[] = []
+      for (const id of this.#away) {
+        const held = this.#ports.get(id)
+        if (held !== undefined) away.push({ id, ...portOf(held), away: true })
+      }
+      const present: HeldPort[] = []
+      for (const [id, held] of this.#ports) {
+        if (!this.#away.has(id)) present.push({ id, ...portOf(held), away: false })
+      }
+      return [...away, ...present]
+    })
+  }
+
+  /** That of an earlier process if it is still free; else a free one; else another's. */
+  async #newPort(
+    id: string,
+    protocol: Protocol,
+    addresses: readonly string[],
+  ): Promise<number | undefined> {
+    const known = this.#ports.get(id)
+    if (known !== undefined) {
+      const mayStay = known.protocol === protocol
+      if (mayStay && (await this.#isFree(known, addresses))) return known.port
+      this.#forget(id)
+    }
+    return (await this.#find(protocol, addresses)) ?? this.#takeBack(protocol, addresses)
+  }
+
+  async #isFree(
+    { protocol, port }: Held,
+    addresses: readonly string[],
+  ): Promise<boolean> {
+    return (await this.#tryPort(protocol, addresses, port)) !== undefined
   }
 
   async #find(
@@ -110,13 +187,16 @@ export class ProxyPorts {
     for (let i = 0; i < size; i += 1) yield first + ((start + i) % size)
   }
 
-  #takeBack(protocol: Protocol): number | undefined {
+  async #takeBack(
+    protocol: Protocol,
+    addresses: readonly string[],
+  ): Promise<number | undefined> {
     for (const id of this.#away) {
       const held = this.#ports.get(id)
       if (held?.protocol !== protocol) continue
-      this.#away.delete(id)
-      this.#ports.delete(id)
-      return held.port
+      const free = held.proven || (await this.#isFree(held, addresses))
+      this.#forget(id)
+      if (free) return held.port
     }
     return undefined
   }
@@ -125,51 +205,11 @@ export class ProxyPorts {
 interface Held {
   readonly port: number
   readonly protocol: Protocol
+  /** False: an earlier process had it, and whether it is free is not known. */
+  readonly proven: boolean
 }
 
-const tryToBind: TryPort = async (protocol, addresses, wanted) => {
-  let port = wanted
-  const open: (() => void)[] = []
-  try {
-    for (const address of addresses) {
-      const bound = await (protocol === 'TCP' ? bindTcp : bindUdp)(address, port)
-      open.push(bound.close)
-      port = bound.port
-    }
-    return port
-  } catch (error) {
-    if (isOutOfResources((error as NodeJS.ErrnoException).code)) throw error
-    return undefined // In use on one of them, which is all that was asked.
-  } finally {
-    for (const close of open) close()
-  }
-}
-
-interface Bound {
-  readonly port: number
-  readonly close: () => void
-}
-
-const bindTcp = (host: string, port: number): Promise<Bound> =>
-  new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once('error', reject)
-    server.listen({ host, port, ipv6Only: true, exclusive: true }, () => {
-      const address = server.address()
-      const bound = typeof address === 'object' ? (address?.port ?? port) : port
-      resolve({ port: bound, close: () => server.close() })
-    })
-  })
-
-const bindUdp = (address: string, port: number): Promise<Bound> =>
-  new Promise((resolve, reject) => {
-    const type = address.includes(':') ? 'udp6' : 'udp4'
-    const socket = createSocket({ type, ipv6Only: type === 'udp6' })
-    socket.once('error', error => {
-      socket.close()
-      reject(error)
-    })
-    socket.bind({ address, port, exclusive: true }, () => {
-      resolve({ port: socket.address().port, close: () => socket.close() })
-    })
-  })
+const portOf = ({ port, protocol }: Held): Pick<HeldPort, 'port' | 'protocol'> => ({
+  port,
+  protocol,
+})

@@ -1,7 +1,7 @@
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import { parseCidr } from '../util/cidr.ts'
 import type { Clock, Timer } from '../util/clock.ts'
-import { ipFamilies, type IpFamily } from '../util/ip.ts'
+import type { IpFamily } from '../util/ip.ts'
 import type { Capture, Placement } from './capture.ts'
 import { FamilyRules, type RuleChanges, type RuleWork } from './family-rules.ts'
 import type { RuleTables, TableSettings } from './rule-table.ts'

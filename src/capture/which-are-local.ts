@@ -7,7 +7,7 @@ const probesAtOnce = 32
 
 /** The VIPs of these ServicePorts that are addresses of this host. */
 export const whichAreLocal = async (
-  localAddresses: LocalAddresses,
+  localAddresses: Pick<LocalAddresses, 'has'>,
   servicePorts: readonly ServicePort[],
 ): Promise<ReadonlySet<string>> => {
   const addresses = new Set<string>()

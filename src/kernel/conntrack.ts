@@ -156,17 +156,19 @@ class Cleaner implements ConntrackCleaner {
     let removed = 0
     const lines = filters.map(filter => removal(family, filter).join(' '))
     const options = { input: `${lines.join('\n')}\n`, timeoutMs }
-    await this.#stream('conntrack', ['--load-file', '-'], () => (removed += 1), options)
+    await this.#stream(...loadInput, () => (removed += 1), options)
     return removed
   }
 
   /** Whether the tool takes many filters in one call, which it does since 1.4.7. */
   async #findOut(): Promise<boolean> {
+    await this.#stream('conntrack', ['--version'], () => {})
     try {
-      await this.#stream('conntrack', ['--load-file', '-'], () => {})
+      await this.#stream(...loadInput, () => {})
       return true
     } catch (error) {
-      if (error instanceof ToolError && noSuchOption.test(error.stderr)) return false
+      if (!(error instanceof ToolError)) throw error
+      if (error.failure === 'missing' || noSuchOption.test(error.stderr)) return false
       throw error
     }
   }
@@ -191,6 +193,12 @@ class Cleaner implements ConntrackCleaner {
 
 const tooMany =
   'conntrack: entries of more UDP VIPs than can be removed in time stay until they expire'
+
+/**
+ * `-` makes it open /dev/stdin, which fails for a socket (unix(7), ENXIO), and that is what
+ * Node gives its children as a pipe. A shell makes a real one.
+ */
+const loadInput = ['sh', ['-c', 'cat | conntrack --load-file -']] as const
 
 /** What getopt says. */
 const noSuchOption = /(invalid|unrecognized|unknown|ambiguous) option/i

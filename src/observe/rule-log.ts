@@ -1,6 +1,26 @@
 import type { RuleObserver } from '../capture/rule-capture.ts'
 import type { Log } from './log.ts'
 
+/** The same for addresses that were made this host's own. */
+export const addressLog =
+  (log: Log) =>
+  (what: string, error: string): void => {
+    if (error === '')
+      log.warn({ what }, "somebody took away Usher's addresses; they are back")
+    else
+      log.error(
+        { what, error },
+        "somebody took away Usher's addresses, and they can't be had",
+      )
+  }
+
+/** Tells all of them. */
+export const ruleObservers = (...all: readonly RuleObserver[]): RuleObserver => ({
+  synced: (...args) => all.forEach(one => one.synced(...args)),
+  repaired: (...args) => all.forEach(one => one.repaired(...args)),
+  failed: (...args) => all.forEach(one => one.failed(...args)),
+})
+
 /** Says what is done to the kernel's rules: much at debug, what nobody expects louder. */
 export const ruleLog = (log: Log, capture: string): RuleObserver => {
   let lastFailure = ''

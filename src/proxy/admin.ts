@@ -106,6 +106,7 @@ const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
         requests: node.requests,
         version,
       }),
+      ...dataPath.captureMetrics.families,
       ...probes.families,
       ...stateFamilies({
         source: () => source.status(),

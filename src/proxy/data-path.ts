@@ -4,10 +4,11 @@ import {
   isOwnAddress,
   LocalAddresses,
 } from '../capture/local-addresses.ts'
-import { nodePortCidrs } from '../capture/node-port-cidrs.ts'
+import { nodePortCidrs } from '../kernel/node-port-cidrs.ts'
 import { ProxyPorts } from '../capture/proxy-ports.ts'
 import { NodeClients } from '../mode/node-clients.ts'
 import { UserspaceMode } from '../mode/userspace.ts'
+import { CaptureMetrics } from '../observe/capture-metrics.ts'
 import { ConnectionLog } from '../observe/connection-log.ts'
 import type { Log } from '../observe/log.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'
@@ -34,21 +35,25 @@ export interface DataPath {
   readonly connectionLog: ConnectionLog
   /** How traffic gets to the relay, and why so. */
   readonly captureChoice: Choice
+  readonly captureMetrics: CaptureMetrics
 }
 
 /** What carries the traffic: capture, relay, and the log of its connections. */
 export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
   const { options, clock, random, log, facts } = deps
   const { podCidrs } = facts
+  const captureMetrics = new CaptureMetrics()
   const { capture, choice } = await createCapture({
     options,
     clock,
     log,
     facts,
+    observer: captureMetrics,
     system: hostSystem(clock),
     localAddresses: new LocalAddresses(clock),
     proxyPorts: new ProxyPorts(options.proxyPortRange, random),
-    nodePortCidrs: nodePortCidrs(options.nodePortAddresses ?? [], facts.nodeAddresses),
+    nodePortCidrs: family =>
+      nodePortCidrs(options.nodePortAddresses ?? [], facts.nodeAddresses())(family),
   })
   const nodeClients = new NodeClients({ clock, ownAddresses, podCidrs })
   const connectionLog = new ConnectionLog({ log, clock })
@@ -61,7 +66,7 @@ export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
     isFromNode: address => nodeClients.has(address),
   })
   const mode = new UserspaceMode(capture, relay, isOwnAddress)
-  return { relay, mode, connectionLog, captureChoice: choice }
+  return { relay, mode, connectionLog, captureChoice: choice, captureMetrics }
 }
 
 const ownAddresses = (): string[] =>

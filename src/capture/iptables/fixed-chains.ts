@@ -9,20 +9,23 @@ export interface FixedChain {
   readonly lines: readonly string[]
 }
 
+const chainOf =
+  (table: TableName) =>
+  (name: string, lines: readonly string[]): FixedChain => ({ table, name, lines })
+
 const begins = '-m conntrack --ctstate NEW'
 
 /** The chains whose rules don't depend on Services. */
 export const fixedChains = (
   settings: TableSettings,
   family: IpFamily,
-): readonly FixedChain[] => [...natChains(settings, family), ...filterChains(settings, family)]
+): readonly FixedChain[] => [
+  ...natChains(settings, family),
+  ...filterChains(settings, family),
+]
 
 const natChains = (settings: TableSettings, family: IpFamily): readonly FixedChain[] => {
-  const chain = (name: string, lines: readonly string[]): FixedChain => ({
-    table: 'nat',
-    name,
-    lines,
-  })
+  const chain = chainOf('nat')
   // The proxy address is one of the host's, but no node port is on it.
   const proxy = `-d ${hostBlock(settings.proxyAddress, family)} -j RETURN`
   const nodePorts = [proxy, ...onNodePortAddresses(settings, `-j ${own.nodePorts}`)]
@@ -38,11 +41,7 @@ const filterChains = (
   settings: TableSettings,
   family: IpFamily,
 ): readonly FixedChain[] => {
-  const chain = (name: string, lines: readonly string[]): FixedChain => ({
-    table: 'filter',
-    name,
-    lines,
-  })
+  const chain = chainOf('filter')
   const proxy = hostBlock(settings.proxyAddress, family)
   const local = `-m addrtype --dst-type LOCAL -j ${own.refusedNodePorts}`
   // What comes from the node itself comes in by lo, whatever its address is.

@@ -62,9 +62,7 @@ export interface Jump {
 }
 
 const comment = (text: string): string => `-m comment --comment "${text}"`
-const portals = comment(
-  'handle ClusterIPs; NOTE: this must be before the NodePort rules',
-)
+const portals = comment('handle ClusterIPs; NOTE: this must be before the NodePort rules')
 const nodePorts = comment(
   'handle service NodePorts; NOTE: this must be the last rule in the chain',
 )

@@ -22,8 +22,7 @@ export const prefixMatch = (
   keysBeginWith: 'address' | 'port',
   family: IpFamily,
 ): string => {
-  const addressLength =
-    keysBeginWith === 'port' ? 0 : addressBits[family] / bitsPerDigit
+  const addressLength = keysBeginWith === 'port' ? 0 : addressBits[family] / bitsPerDigit
   const address = prefix.slice(0, addressLength)
   const [protocol, port] = [prefix[addressLength], prefix.slice(addressLength + 1)]
   const parts: string[] = []

@@ -1,6 +1,6 @@
 import { forEachYielding } from '../../util/yielding.ts'
 import type { LayoutChanges } from './layout.ts'
-import type { Ledger } from './ledger.ts'
+import type { Edit, Ledger } from './ledger.ts'
 import { own, tableNames, type TableName } from './names.ts'
 import { jumpRepairs, type SavedTable } from './saved.ts'
 
@@ -39,27 +39,30 @@ export const changeText = ({
   removed,
   oldChains,
 }: LayoutChanges): string => {
-  const lines = (verb: string, edits: LayoutChanges['added'], table: TableName) =>
-    edits
-      .filter(edit => edit.table === table)
-      .map(({ chain, line }) => `${verb} ${chain} ${line}`)
   const before = [
     ...newChains.map(({ name }) => empty(name)),
     ...newChains.flatMap(chain => chain.lines.map(line => `-A ${chain.name} ${line}`)),
-    ...lines('-A', added, 'filter'),
+    ...linesOf('-A', added, 'filter'),
   ]
-  const nat = [...lines('-D', removed, 'nat'), ...lines('-A', added, 'nat')]
+  const nat = [...linesOf('-D', removed, 'nat'), ...linesOf('-A', added, 'nat')]
   const after = [
-    ...lines('-D', removed, 'filter'),
+    ...linesOf('-D', removed, 'filter'),
     ...oldChains.map(({ name }) => empty(name)),
     ...oldChains.map(({ name }) => `-X ${name}`),
   ]
-  return [
-    section('filter', before),
-    section('nat', nat),
-    section('filter', after),
-  ].join('')
+  return [section('filter', before), section('nat', nat), section('filter', after)].join(
+    '',
+  )
 }
+
+const linesOf = (
+  verb: '-A' | '-D',
+  edits: readonly Edit[],
+  table: TableName,
+): readonly string[] =>
+  edits
+    .filter(edit => edit.table === table)
+    .map(({ chain, line }) => `${verb} ${chain} ${line}`)
 
 /** What `hold` puts in front of everything that begins. */
 export const holdText = (): string => section('filter', [`-I ${own.begin} 1 -j DROP`])

@@ -127,5 +127,4 @@ const portMatch = (protocol: Protocol, port: number, name: string): string => {
 }
 
 /** One line and no quotes, whatever it was; xt_comment takes 255 bytes. */
-const safe = (name: string): string =>
-  name.replaceAll(/[^\w./:-]/g, '_').slice(0, 255)
+const safe = (name: string): string => name.replaceAll(/[^\w./:-]/g, '_').slice(0, 255)

@@ -34,6 +34,17 @@ export class ElementChanges {
     return commands.join('')
   }
 
+  /** By how many elements each set grows. */
+  *growth(): Iterable<readonly [SetName, number]> {
+    for (const [set, changes] of this.#sets) {
+      let growth = 0
+      for (const { gone, come } of changes.values()) {
+        growth += (come === undefined ? 0 : 1) - (gone === undefined ? 0 : 1)
+      }
+      yield [set, growth]
+    }
+  }
+
   #change(set: SetName, key: string): Change {
     let changes = this.#sets.get(set)
     if (changes === undefined) this.#sets.set(set, (changes = new Map()))

@@ -21,6 +21,8 @@ export const deleteTables = async (
   tables: readonly string[],
 ): Promise<void> => {
   if (tables.length === 0) return
-  const input = tables.map(table => `add table ${table}\ndelete table ${table}\n`).join('')
+  const input = tables
+    .map(table => `add table ${table}\ndelete table ${table}\n`)
+    .join('')
   await run('nft', ['-f', '-'], { input })
 }

@@ -18,7 +18,8 @@ export class Stamps {
       .padStart(8, '0')}`
     this.#issued.add(stamp)
     const [oldest] = this.#issued
-    if (oldest !== undefined && this.#issued.size > mostStamps) this.#issued.delete(oldest)
+    if (oldest !== undefined && this.#issued.size > mostStamps)
+      this.#issued.delete(oldest)
     return stamp
   }
 

@@ -1,26 +1,25 @@
 import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
 import type { Clock, Timer } from '../../util/clock.ts'
-import { familyWords, tableName } from './words.ts'
 import type { IpFamily } from '../../util/ip.ts'
+import { listedSizes } from './listed-sizes.ts'
 import type { Monitor } from './monitor.ts'
 import type { MonitorEvent } from './monitor-events.ts'
+import type { TableWriter } from './table-writer.ts'
+import { familyWords, tableName } from './words.ts'
 
-/** What the watch must know of the table's owner. */
-export interface OwnTable {
-  readonly family: IpFamily
-  /** Whether the table is in the kernel as the owner wants it; not while it writes. */
-  readonly placed: boolean
-  /** Another number after each change of chains or sets by the owner. */
-  readonly era: number
-  isOwn(stamp: string): boolean
-  /** Calls after each change of chains or sets; until the returned function is called. */
-  onOwnChange(callback: () => void): () => void
-}
+/** What the watch must know of who writes the table. */
+export type OwnTable = Pick<
+  TableWriter,
+  'placed' | 'era' | 'writes' | 'sizes' | 'isOwn' | 'onOwnChange'
+>
 
 export interface TableWatchDeps {
   readonly run: RunTool
   readonly clock: Clock
   readonly monitor: Monitor
+  readonly family: IpFamily
+  /** Whether there is to be a table at all. */
+  readonly wanted: () => boolean
   readonly damaged: (what: string) => void
   readonly onBlind: (reason: string) => void
 }
@@ -35,8 +34,9 @@ const reportMs = 100
 
 /**
  * Reports changes of the table by others: at once from the monitor, and by looking now
- * and then, for what it may have missed. A look compares chains, rules and sets without
- * elements, whose listing costs too much (230 ms for 10 000).
+ * and then, for what it may have missed. A look compares chains, rules and sets; when the
+ * monitor was away for a moment, also how many elements there are, which costs nft 230 ms
+ * for 10 000.
  */
 export const watchTable = (own: OwnTable, deps: TableWatchDeps): (() => void) => {
   const watch = new TableWatch(own, deps)
@@ -53,12 +53,13 @@ class TableWatch {
   #reportTimer: Timer | undefined
   #looking = false
   #again = false
+  #counting = false
   #stopped = false
 
   constructor(own: OwnTable, deps: TableWatchDeps) {
     this.#own = own
     this.#deps = deps
-    this.#table = `${familyWords(own.family).family} ${tableName}`
+    this.#table = `${familyWords(deps.family).family} ${tableName}`
     const look = (): void => void this.#look()
     this.#stops = [
       own.onOwnChange(look),
@@ -66,6 +67,7 @@ class TableWatch {
         event: event => this.#event(event),
         started: () => this.#lookIn(monitorStartMs),
         ended: why => {
+          this.#counting = true
           deps.onBlind(why)
           look()
         },
@@ -82,14 +84,17 @@ class TableWatch {
   }
 
   #event(event: MonitorEvent): void {
-    if (event === 'lost events') return void this.#look()
+    if (event === 'lost events') {
+      this.#counting = true
+      return void this.#look()
+    }
     const touch = event.touched.get(this.#table)
     if (touch === undefined || touch.stamps.some(stamp => this.#own.isOwn(stamp))) return
     this.#report(`${event.by}: ${touch.what}`)
   }
 
   #report(what: string): void {
-    if (this.#stopped) return
+    if (this.#stopped || !this.#deps.wanted()) return
     this.#reportTimer ??= this.#deps.clock.setTimeout(() => {
       this.#reportTimer = undefined
       this.#deps.damaged(what)
@@ -128,11 +133,28 @@ class TableWatch {
         this.#report(`table ${this.#table}: chains or rules have changed`)
       }
       this.#known = { era, text }
+      if (this.#counting && this.#deps.monitor.running) await this.#count()
     } catch (error) {
       if (!this.#isStill(era)) return
       if (error instanceof ToolError && /No such file/.test(error.stderr)) {
         this.#report(`table ${this.#table} is gone`)
       } else this.#deps.onBlind(error instanceof Error ? error.message : String(error))
+    }
+  }
+
+  /** Put off to the next look when the owner writes meanwhile. */
+  async #count(): Promise<void> {
+    const { writes } = this.#own
+    const text = await this.#deps.run('nft', ['list', 'table', ...this.#table.split(' ')])
+    const listed = await listedSizes(text)
+    if (!this.#own.placed || this.#own.writes !== writes) return
+    this.#counting = false
+    for (const [set, size] of this.#own.sizes) {
+      if (listed.get(set) === size) continue
+      this.#report(
+        `table ${this.#table}: ${set} has ${listed.get(set)} elements, not ${size}`,
+      )
+      return
     }
   }
 

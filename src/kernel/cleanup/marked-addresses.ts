@@ -4,7 +4,7 @@ import {
   ipv6OnLoopback,
   ipv6Routes,
 } from '../host-addresses/address-kind.ts'
-import { runIpBatch } from '../host-addresses/ip-batch.ts'
+import { listOf, runIpBatch } from '../host-addresses/ip-tool.ts'
 import type { RunTool } from '../run-tool.ts'
 import { type Kind, nothing, type Stay } from './leftover.ts'
 
@@ -26,7 +26,7 @@ const markedKind = (
 ): Kind => ({
   name,
   find: async () => {
-    const lines = (await run('ip', kind.list)).split('\n')
+    const lines = (await listOf(run, kind.list)).split('\n')
     const cidrs = lines.flatMap(line => kind.marked(line) ?? [])
     if (cidrs.length === 0) return nothing
     const remove = async () => {

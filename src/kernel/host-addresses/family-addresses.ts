@@ -109,15 +109,16 @@ export class FamilyAddresses {
   /** Without those that can't be had, and those that the host has already. */
   async #possible(cidrs: readonly string[]): Promise<readonly string[]> {
     const possible: string[] = []
-    // A second route for an address is refused; a second interface with it is not.
-    const held = this.#kind.ranges ? new Map<string, string>() : await this.#held()
     for (const cidr of cidrs) {
       const why = isSingle(cidr) ? '' : await this.#whyNoRange(cidr)
-      if (held.has(cidr)) this.#keepForeign(cidr)
-      else if (why === '') possible.push(cidr)
+      if (why === '') possible.push(cidr)
       else this.#fail(cidr, why)
     }
-    return possible
+    // A second route for an address is refused; a second interface with it is not.
+    if (this.#kind.ranges || possible.length === 0) return possible
+    const held = await this.#held()
+    for (const cidr of possible) if (held.has(cidr)) this.#keepForeign(cidr)
+    return possible.filter(cidr => !held.has(cidr))
   }
 
   async #whyNoRange(cidr: string): Promise<string> {

@@ -1,7 +1,12 @@
 import type { Clock, Timer } from '../../util/clock.ts'
 import { type IpFamily, ipFamilies } from '../../util/ip.ts'
 import type { RunTool } from '../run-tool.ts'
-import { ipv4Routes, ipv6OnLoopback, ipv6Routes } from './address-kind.ts'
+import {
+  type AddressKind,
+  ipv4Routes,
+  ipv6OnLoopback,
+  ipv6Routes,
+} from './address-kind.ts'
 import { FamilyAddresses } from './family-addresses.ts'
 import type { AddressProbe, HostAddresses } from './host-addresses.ts'
 import { probeKind } from './probe-kind.ts'
@@ -44,8 +49,7 @@ class LinuxHostAddresses implements HostAddresses {
     return this.#inTurn(async () => {
       const errors = new Map<string, string>()
       for (const family of this.#families) {
-        const addresses = await this.#of(family)
-        const failed = await addresses.sync(new Set(wanted.filter(isOf[family])))
+        const failed = await this.#syncOne(family, wanted.filter(isOf[family]))
         for (const [cidr, why] of failed) errors.set(cidr, why)
       }
       return errors
@@ -77,13 +81,27 @@ class LinuxHostAddresses implements HostAddresses {
     return this.#inTurn(async () => {
       this.#known.clear()
       for (const family of this.#families) {
-        for (const addresses of await this.#allKinds(family)) await addresses.removeAll()
+        for (const kind of await this.#kindsOf(family)) await this.#made(kind).removeAll()
       }
     })
   }
 
   probe(family: IpFamily): Promise<AddressProbe> {
-    return this.#inTurn(async () => probeKind(await this.#kindOf(family), this.#deps.run))
+    return this.#inTurn(async () => {
+      const [kind] = await this.#kindsOf(family)
+      return probeKind(kind, this.#deps.run)
+    })
+  }
+
+  async #syncOne(
+    family: IpFamily,
+    wanted: readonly string[],
+  ): Promise<ReadonlyMap<string, string>> {
+    try {
+      return await (await this.#of(family)).sync(new Set(wanted))
+    } catch (error) {
+      return new Map(wanted.map(cidr => [cidr, (error as Error).message]))
+    }
   }
 
   async #missing(): Promise<readonly string[]> {
@@ -98,28 +116,29 @@ class LinuxHostAddresses implements HostAddresses {
     return missing
   }
 
-  /** The other kind may be there from a time when the host was set up otherwise. */
+  /** Addresses of the other kind are from a time when the host was set up otherwise. */
   async #of(family: IpFamily): Promise<FamilyAddresses> {
     const known = this.#known.get(family)
     if (known !== undefined) return known
-    const { run, clock } = this.#deps
-    const kind = await this.#kindOf(family)
-    const made = new FamilyAddresses(kind, run, clock)
+    const [kind, ...others] = await this.#kindsOf(family)
+    for (const other of others) await this.#made(other).removeAll()
+    const made = this.#made(kind)
     this.#known.set(family, made)
     return made
   }
 
-  async #kindOf(family: IpFamily): Promise<typeof ipv4Routes> {
-    if (family === 'IPv4') return ipv4Routes
-    return (await nonlocalBind(this.#deps.run)) === '1' ? ipv6Routes : ipv6OnLoopback
+  /** First the one to use here. */
+  async #kindsOf(family: IpFamily): Promise<readonly [AddressKind, ...AddressKind[]]> {
+    if (family === 'IPv4') return [ipv4Routes]
+    const sysctl = await nonlocalBind(this.#deps.run)
+    // A kernel without IPv6 can't list IPv6 routes, and has none.
+    if (sysctl === undefined) return [ipv6OnLoopback]
+    return sysctl === '1' ? [ipv6Routes, ipv6OnLoopback] : [ipv6OnLoopback, ipv6Routes]
   }
 
-  async #allKinds(family: IpFamily): Promise<readonly FamilyAddresses[]> {
+  #made(kind: AddressKind): FamilyAddresses {
     const { run, clock } = this.#deps
-    const without6 = family === 'IPv6' && (await nonlocalBind(run)) === undefined
-    const kinds =
-      family === 'IPv4' ? [ipv4Routes] : without6 ? [] : [ipv6Routes, ipv6OnLoopback]
-    return kinds.map(kind => new FamilyAddresses(kind, run, clock))
+    return new FamilyAddresses(kind, run, clock)
   }
 
   async #inTurn<T>(task: () => Promise<T>): Promise<T> {

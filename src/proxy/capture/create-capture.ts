@@ -8,8 +8,11 @@ import {
 } from '../../capture/choose-capture.ts'
 import { listenCapture } from '../../capture/listen.ts'
 import type { LocalAddresses } from '../../capture/local-addresses.ts'
-import { localCapture } from '../../capture/local/local.ts'
+import { localCapture } from '../../capture/local/local-capture.ts'
+import type { RuleObserver } from '../../capture/rule-capture.ts'
 import type { ProxyPorts } from '../../capture/proxy-ports.ts'
+import { addressLog } from '../../observe/rule-log.ts'
+import type { Probe, RuleTables } from '../../capture/rule-table.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
@@ -26,6 +29,7 @@ export interface CaptureDeps {
   readonly options: CaptureOptions
   readonly clock: Clock
   readonly log: Log
+  readonly observer: RuleObserver
   readonly system: HostSystem
   readonly facts: CaptureFacts
   readonly localAddresses: LocalAddresses
@@ -41,60 +45,75 @@ export interface CaptureParts {
 /** Finds out what works here, unless it is told what to take, and makes that. */
 export const createCapture = async (deps: CaptureDeps): Promise<CaptureParts> => {
   const wanted = deps.options.capture
-  if (wanted === 'vips-only') {
-    return { capture: listening(deps, 'local'), choice: told('local') }
-  }
-  const kinds = kindsOf(deps)
-  if (wanted !== 'auto') {
-    const kind = kinds.find(({ name }) => name === wanted)
-    if (kind === undefined)
+  switch (wanted) {
+    case 'vips-only':
+      return { capture: listening(deps, 'local'), choice: told('local') }
+    case 'listen':
+    case 'none':
       return { capture: listening(deps, wanted), choice: told(wanted) }
-    const probes = await kind.probe()
-    const { usable, detail } = joinProbes(probes.IPv4, probes.IPv6)
-    if (!usable)
-      deps.log.error(
-        { capture: wanted, why: detail },
-        'the capture does not work here now',
-      )
-    return { capture: kind.make(probes), choice: { ...told(wanted), detail } }
+    case 'auto':
+      return firstThatWorks(deps)
+    default:
+      return asTold(deps, wanted)
   }
-  const found = new Map<CaptureName, FamilyProbes>()
-  const choice = await chooseCapture(
-    kinds.map(({ name, probe }) => ({
-      name,
-      probe: async () => {
-        const probes = await probe()
-        found.set(name, probes)
-        return joinProbes(probes.IPv4, probes.IPv6)
-      },
-    })),
-  )
-  const kind = kinds.find(({ name }) => name === choice.name)
-  const probes = found.get(choice.name)
-  const capture = kind && probes ? kind.make(probes) : listening(deps, 'listen')
-  return { capture, choice }
 }
 
-const told = (name: CaptureName): Choice => ({ name, detail: '', passedOver: [] })
+const told = (name: CaptureName, detail = ''): Choice => ({
+  name,
+  detail,
+  passedOver: [],
+})
+
+const firstThatWorks = async (deps: CaptureDeps): Promise<CaptureParts> => {
+  const kinds = kindsOf(deps)
+  const found = new Map<CaptureName, FamilyProbes>()
+  const probeOf = (name: KindName) => async (): Promise<Probe> => {
+    const probes = await kinds[name].probe()
+    found.set(name, probes)
+    return joinProbes(probes.IPv4, probes.IPv6)
+  }
+  const choice = await chooseCapture(
+    bestFirst.map(name => ({ name, probe: probeOf(name) })),
+  )
+  const taken = bestFirst.find(name => name === choice.name)
+  const probes = found.get(choice.name)
+  return {
+    capture: taken && probes ? kinds[taken].make(probes) : listening(deps, 'listen'),
+    choice,
+  }
+}
+
+/** Also where it does not work now: a lock may be held, or a tool come later. */
+const asTold = async (deps: CaptureDeps, name: KindName): Promise<CaptureParts> => {
+  const { probe, make } = kindsOf(deps)[name]
+  const probes = await probe()
+  const { usable, detail } = joinProbes(probes.IPv4, probes.IPv6)
+  if (!usable)
+    deps.log.error({ capture: name, why: detail }, 'this capture does not work here now')
+  return { capture: make(probes), choice: told(name, detail) }
+}
+
+type KindName = 'nftables' | 'iptables' | 'local'
+
+const bestFirst: readonly KindName[] = ['nftables', 'iptables', 'local']
 
 /** A capture that may not work everywhere. */
 interface Kind {
-  readonly name: CaptureName
   readonly probe: () => Promise<FamilyProbes>
   readonly make: (probes: FamilyProbes) => Capture
 }
 
-/** The best first. */
-const kindsOf = (deps: CaptureDeps): readonly Kind[] => {
+const kindsOf = (deps: CaptureDeps): Readonly<Record<KindName, Kind>> => {
   const { system } = deps
-  return [
-    ...[system.nftables, system.iptables].map(tables => ({
-      name: tables.name,
-      probe: () => probeRules(system, tables),
-      make: (probes: FamilyProbes) => rulesCapture(deps, tables, probes),
-    })),
-    { name: 'local', probe: () => probeAddresses(system), make: () => local(deps) },
-  ]
+  const rules = (tables: RuleTables): Kind => ({
+    probe: () => probeRules(system, tables),
+    make: probes => rulesCapture(deps, tables, probes),
+  })
+  return {
+    nftables: rules(system.nftables),
+    iptables: rules(system.iptables),
+    local: { probe: () => probeAddresses(system), make: () => local(deps) },
+  }
 }
 
 const listening = (deps: CaptureDeps, mode: 'listen' | 'local' | 'none'): Capture => {
@@ -111,15 +130,13 @@ const listening = (deps: CaptureDeps, mode: 'listen' | 'local' | 'none'): Captur
 }
 
 const local = (deps: CaptureDeps): Capture => {
-  const { options, clock, system, facts, localAddresses, proxyPorts, nodePortCidrs } =
-    deps
+  const { options, log, system, facts, localAddresses, nodePortCidrs } = deps
   return localCapture({
-    clock,
-    addresses: system.addresses,
+    hostAddresses: system.addresses,
     localAddresses,
-    proxyPorts,
     nodePortCidrs,
     serviceCidrs: () => [...(options.serviceCidr ?? []), ...facts.serviceCidrs()],
     keepRules: options.keepRules ?? false,
+    repaired: addressLog(log),
   })
 }

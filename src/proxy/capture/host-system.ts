@@ -62,10 +62,10 @@ export const probeAll = async (system: HostSystem): Promise<readonly Probed[]> =
     iptables: await probeRules(system, iptables),
     local: await probeAddresses(system),
   }
-  return (['nftables', 'iptables', 'local'] as const).map(name => ({
-    name,
-    ...joinProbes(probes[name].IPv4, probes[name].IPv6),
-  }))
+  return (['nftables', 'iptables', 'local'] as const).map(name => {
+    const { usable, detail } = joinProbes(probes[name].IPv4, probes[name].IPv6)
+    return { name, usable, detail }
+  })
 }
 
 export const familiesWhere = (

@@ -5,8 +5,7 @@ import { proxyAddressOf, proxyCidrOf } from '../../capture/proxy-address.ts'
 import { RuleCapture } from '../../capture/rule-capture.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
-import { runTool } from '../../kernel/run-tool.ts'
-import { ruleLog } from '../../observe/rule-log.ts'
+import { ruleLog, ruleObservers } from '../../observe/rule-log.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import type { CaptureDeps } from './create-capture.ts'
 import { type FamilyProbes, familiesWhere } from './host-system.ts'
@@ -41,7 +40,16 @@ export const rulesCapture = (
     waiting: () =>
       log.warn({}, 'another Usher has rules on this host; waiting for it to end'),
   })
-  const conntrack = conntrackCleaner({ run: runTool })
+  const conntrack = conntrackCleaner({
+    proxyAddress: family => proxyAddressOf[family],
+    failed: why =>
+      why === ''
+        ? log.info({}, 'stale UDP flows can be ended again')
+        : log.warn(
+            { why },
+            'stale UDP flows go on where they went: they cannot be ended',
+          ),
+  })
   const wanted = families.map(family => proxyCidrOf[family])
   let endWatch = (): void => {}
   const own = async (): Promise<void> => {
@@ -68,8 +76,8 @@ export const rulesCapture = (
     },
     nodePortCidrs,
     podCidrs: facts.podCidrs,
-    forgetUdp: vips => conntrack.forgetUdp(vips),
+    forgetUdp: async vips => void (await conntrack.forgetUdp(vips)),
     keepRules: options.keepRules ?? false,
-    observer: ruleLog(log, tables.name),
+    observer: ruleObservers(deps.observer, ruleLog(log, tables.name)),
   })
 }

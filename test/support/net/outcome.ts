@@ -25,13 +25,21 @@ export interface Outcome {
   readonly ms: number
 }
 
+/** One connection of a load that was not answered. */
+export interface LoadFailure extends Destination {
+  /** Date.now(), which all processes of a machine share. */
+  readonly startedAt: number
+  readonly ms: number
+  readonly result: Result
+}
+
 /** What a load of connections met. */
 export interface LoadReport {
   readonly counts: Readonly<Partial<Record<Result, number>>>
   /** Of connections that were answered, milliseconds. */
   readonly slowestMs: number
-  /** The first failures: when after the start, and what. */
-  readonly failures: readonly { readonly afterMs: number; readonly result: Result }[]
+  /** The first thousand. */
+  readonly failures: readonly LoadFailure[]
 }
 
 /** Requests to an agent, one JSON document a line; it answers with the same id. */

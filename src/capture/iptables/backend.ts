@@ -1,0 +1,100 @@
+import { type RunTool, ToolError, type ToolOptions } from '../../kernel/run-tool.ts'
+import type { IpFamily } from '../../util/ip.ts'
+import { readSaved } from './saved.ts'
+import type { Saved } from './restore-text.ts'
+
+export type BackendMode = 'nft' | 'legacy'
+
+/** One of iptables' two ways to the kernel, for one family. */
+export interface Backend {
+  readonly mode: BackendMode
+  /** `iptables 1.8.9 (nf_tables)`. */
+  readonly detail: string
+  /** Feeds `iptables-restore --noflush`; gives what it printed. */
+  restore(input: string): Promise<string>
+  save(table: string): Promise<string>
+}
+
+/** Seconds for which another program may hold the lock (iptables(8), /run/xtables.lock). */
+const lockSeconds = 5
+
+const tools: Readonly<Record<IpFamily, string>> = {
+  IPv4: 'iptables',
+  IPv6: 'ip6tables',
+}
+
+/**
+ * All that are installed, the system's own choice first. Rejects with its ToolError when
+ * there is none.
+ */
+export const installedBackends = async (
+  run: RunTool,
+  family: IpFamily,
+): Promise<readonly Backend[]> => {
+  const tool = tools[family]
+  const found: Backend[] = []
+  let first: ToolError | undefined
+  for (const command of [tool, `${tool}-nft`, `${tool}-legacy`]) {
+    const backend = await backendOf(run, tool, command)
+    if (backend instanceof ToolError) first ??= backend
+    else if (found.every(({ mode }) => mode !== backend.mode)) found.push(backend)
+  }
+  if (found.length === 0 && first !== undefined) throw first
+  return found
+}
+
+const backendOf = async (
+  run: RunTool,
+  tool: string,
+  command: string,
+): Promise<Backend | ToolError> => {
+  try {
+    const text = await run(`${command}-restore`, ['--version'])
+    // Before 1.8 there was one, which did not say so.
+    const mode = text.includes('nf_tables') ? 'nft' : 'legacy'
+    const version = /v(\d[\w.]*)/.exec(text)?.[1] ?? 'of unknown version'
+    const kind = mode === 'nft' ? 'nf_tables' : 'legacy'
+    return makeBackend(run, command, { mode, detail: `${tool} ${version} (${kind})` })
+  } catch (error) {
+    if (error instanceof ToolError) return error
+    throw error
+  }
+}
+
+const makeBackend = (
+  run: RunTool,
+  command: string,
+  what: Pick<Backend, 'mode' | 'detail'>,
+): Backend => ({
+  ...what,
+  restore: (input: string) => {
+    const options: ToolOptions = { input }
+    return run(`${command}-restore`, ['--noflush', '-w', String(lockSeconds)], options)
+  },
+  save: (table: string) => run(`${command}-save`, ['-t', table]),
+})
+
+/** What Usher has there; nothing where the kernel has no such tables. */
+export const savedBy = async (backend: Backend): Promise<Saved> => {
+  const [filter, nat] = await Promise.all([backend.save('filter'), backend.save('nat')])
+  return { filter: await readSaved(filter), nat: await readSaved(nat) }
+}
+
+/**
+ * Whether the kernel may have rules of this back end. iptables-legacy makes tables by
+ * being asked for them, so that it is not asked in vain.
+ */
+export const mayHaveRules = async (
+  run: RunTool,
+  { mode }: Backend,
+  family: IpFamily,
+): Promise<boolean> => {
+  if (mode === 'nft') return true
+  const file = family === 'IPv4' ? 'ip_tables_names' : 'ip6_tables_names'
+  try {
+    return (await run('cat', [`/proc/net/${file}`])) !== ''
+  } catch (error) {
+    if (error instanceof ToolError && error.failure !== 'not permitted') return false
+    throw error
+  }
+}

@@ -1,0 +1,136 @@
+import type { RunTool } from '../../kernel/run-tool.ts'
+import type { Clock } from '../../util/clock.ts'
+import type { IpFamily } from '../../util/ip.ts'
+import type { RuleTable, TableSettings } from '../rule-table.ts'
+import type { VipRule } from '../vip-rule.ts'
+import { type Backend, savedBy } from './backend.ts'
+import { Canary, type Expected } from './canary.ts'
+import type { ChosenBackend } from './choose-backend.ts'
+import { Layout } from './layout.ts'
+import { own } from './names.ts'
+import { removeBy, removeEverywhere } from './remove.ts'
+import { changeText, holdText, replaceText } from './restore-text.ts'
+
+export interface IptablesTableDeps {
+  readonly run: RunTool
+  readonly clock: Clock
+  readonly family: IpFamily
+  /** Which back end to write by, as of now. */
+  readonly choose: () => Promise<ChosenBackend>
+}
+
+interface Installed {
+  readonly backend: Backend
+  readonly layout: Layout
+  readonly settings: TableSettings
+}
+
+/** Usher's rules of a family by iptables; see RuleTable. */
+export class IptablesTable implements RuleTable {
+  readonly #deps: IptablesTableDeps
+  #chosen: ChosenBackend | undefined
+  /** What the kernel has; undefined when that is not known. */
+  #installed: Installed | undefined
+  #isHeld = false
+  /** Calls under way, and how many there were: what they do is no damage. */
+  #busy = 0
+  #epoch = 0
+
+  constructor(deps: IptablesTableDeps) {
+    this.#deps = deps
+  }
+
+  replace(rules: readonly VipRule[], settings: TableSettings): Promise<void> {
+    return this.#alone(() => this.#replace(rules, settings))
+  }
+
+  change(gone: readonly VipRule[], come: readonly VipRule[]): Promise<void> {
+    return this.#alone(async () => {
+      const before = this.#installed
+      if (before === undefined) throw new Error('iptables: change before replace')
+      // If this fails half-way, nothing is known any more.
+      this.#installed = undefined
+      const { backend, layout, settings } = before
+      const changes = await layout.change(gone, come)
+      if (layout.isOvergrown && !this.#isHeld) {
+        await this.#replace([...layout.rules], settings)
+        return
+      }
+      const text = changeText(changes)
+      if (text !== '') await backend.restore(text)
+      this.#installed = before
+    })
+  }
+
+  hold(): Promise<void> {
+    return this.#alone(async () => {
+      if (this.#isHeld) return
+      const { chosen } = await this.#backends()
+      await chosen.restore(holdText())
+      this.#isHeld = true
+      this.#installed?.layout.ledger.add({
+        table: 'filter',
+        chain: own.begin,
+        line: '-j DROP',
+      })
+    })
+  }
+
+  remove(): Promise<void> {
+    return this.#alone(async () => {
+      this.#installed = undefined
+      await removeEverywhere(this.#deps.run, this.#deps.family)
+      this.#isHeld = false
+      this.#chosen = undefined
+    })
+  }
+
+  watch(damaged: (what: string) => void): () => void {
+    const canary = new Canary({
+      clock: this.#deps.clock,
+      expected: () => this.#expected(),
+      epoch: () => this.#epoch,
+      damaged,
+    })
+    return () => canary.stop()
+  }
+
+  async #replace(rules: readonly VipRule[], settings: TableSettings): Promise<void> {
+    this.#installed = undefined
+    const isFirst = this.#chosen === undefined
+    const { chosen, others } = await this.#backends()
+    const [layout, saved] = await Promise.all([
+      Layout.of(rules, settings, this.#deps.family),
+      savedBy(chosen),
+    ])
+    await chosen.restore(await replaceText(layout.ledger, saved))
+    this.#isHeld = false
+    this.#installed = { backend: chosen, layout, settings }
+    // What a process before this one has left there would be in force beside these.
+    if (isFirst)
+      for (const other of others) await removeBy(this.#deps.run, other, this.#deps.family)
+  }
+
+  /** Asked for once: rules of two back ends would be in each other's way. */
+  async #backends(): Promise<ChosenBackend> {
+    this.#chosen ??= await this.#deps.choose()
+    return this.#chosen
+  }
+
+  #expected(): Expected | undefined {
+    if (this.#busy > 0 || this.#installed === undefined) return undefined
+    const { backend, layout } = this.#installed
+    return { backend, ledger: layout.ledger }
+  }
+
+  async #alone<T>(work: () => Promise<T>): Promise<T> {
+    this.#busy++
+    this.#epoch++
+    try {
+      return await work()
+    } finally {
+      this.#busy--
+      this.#epoch++
+    }
+  }
+}

@@ -1,0 +1,45 @@
+import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
+import type { IpFamily } from '../../util/ip.ts'
+import { type Backend, installedBackends, mayHaveRules, savedBy } from './backend.ts'
+import { removeText, type Saved } from './restore-text.ts'
+
+/**
+ * Takes out all of Usher's chains and the jumps to them, by whichever back end they were
+ * made; silent when there are none. Rejects with ToolError, also where it is not
+ * permitted to look.
+ */
+export const removeEverywhere = async (run: RunTool, family: IpFamily): Promise<void> => {
+  let all: readonly Backend[]
+  try {
+    all = await installedBackends(run, family)
+  } catch (error) {
+    // Where there is no iptables it has left nothing.
+    if (error instanceof ToolError && error.failure === 'missing') return
+    throw error
+  }
+  for (const backend of all) await removeBy(run, backend, family)
+}
+
+export const removeBy = async (
+  run: RunTool,
+  backend: Backend,
+  family: IpFamily,
+): Promise<void> => {
+  if (!(await mayHaveRules(run, backend, family))) return
+  const saved = await savedOrNothing(backend)
+  const text = saved === undefined ? '' : removeText(saved)
+  if (text !== '') await backend.restore(text)
+}
+
+/** A kernel that knows no such tables has no rules in them. */
+const savedOrNothing = async (backend: Backend): Promise<Saved | undefined> => {
+  try {
+    return await savedBy(backend)
+  } catch (error) {
+    if (error instanceof ToolError && unknownToKernel.test(error.stderr)) return undefined
+    throw error
+  }
+}
+
+const unknownToKernel =
+  /protocol not supported|does not exist|can't initialize|cannot initialize|table does not/i

@@ -1,0 +1,170 @@
+import type { HostAddresses } from '../../kernel/host-addresses/host-addresses.ts'
+import type { Problem, ServicePort } from '../../model/snapshot.ts'
+import { parseCidr } from '../../util/cidr.ts'
+import { type IpFamily, isLoopback } from '../../util/ip.ts'
+import type { Capture, Placement } from '../capture.ts'
+import { listenCapture } from '../listen.ts'
+import { interfaceAddressesWhere, type LocalAddresses } from '../local-addresses.ts'
+import { localLimits } from './local-limits.ts'
+import { addressProblems, whyNotHeld } from './local-problems.ts'
+import { WantedAddresses } from './wanted-addresses.ts'
+
+export interface LocalCaptureDeps {
+  readonly hostAddresses: HostAddresses
+  readonly localAddresses: LocalAddresses
+  /** Ranges of ClusterIPs, of either family, as far as they are known. */
+  readonly serviceCidrs: () => readonly string[]
+  /** See `ListenCaptureDeps`. */
+  readonly nodePortCidrs?: (family: IpFamily) => readonly string[] | undefined
+  /** Leave the addresses when Usher ends: clients are refused until the next one. */
+  readonly keepRules: boolean
+  /** Somebody else took addresses away; '' for `error` when they are back. */
+  readonly repaired: (what: string, error: string) => void
+}
+
+/**
+ * Without rules of the kernel's: VIPs become addresses of this host, and the relay listens
+ * on them. Ranges of ClusterIPs become so as a whole where that can be had.
+ */
+export const localCapture = (deps: LocalCaptureDeps): Capture => new LocalCapture(deps)
+
+/** What the host was asked to have. */
+interface Asked {
+  /** Canonical CIDRs. */
+  readonly ranges: readonly string[]
+  /** Single addresses beside them. */
+  readonly singles: ReadonlySet<string>
+}
+
+class LocalCapture implements Capture {
+  readonly #deps: LocalCaptureDeps
+  readonly #listen: Capture
+  readonly #wanted = new WantedAddresses()
+  #asked: Asked = { ranges: [], singles: new Set() }
+  /** What of it could not be had, or not be given back. By CIDR. */
+  #errors: ReadonlyMap<string, string> = new Map()
+  #endWatch: (() => void) | undefined
+  #isUsed = false
+  /** The call before: repairs come at any time. */
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(deps: LocalCaptureDeps) {
+    const { localAddresses, nodePortCidrs } = deps
+    this.#deps = deps
+    this.#listen = listenCapture({
+      mode: 'local',
+      proxyAddress: () => ({ reason: 'local has no proxy ports' }),
+      proxyPortRange: undefined,
+      proxyPorts: noProxyPorts,
+      localAddresses,
+      ...(nodePortCidrs !== undefined && { nodePortCidrs }),
+      ofInterfaces: family => this.#nodeAddresses(family),
+      advice: address => whyNotHeld(this.#errors.get(asCidr(address))),
+      remark: localLimits,
+    })
+  }
+
+  /** Addresses come before their listeners, and go after them, in `steer`. */
+  place(servicePorts: readonly ServicePort[]): Promise<readonly Placement[]> {
+    return this.#inTurn(async () => {
+      this.#isUsed = true
+      const before = this.#asked.singles
+      const cidrs = this.#deps.serviceCidrs().flatMap(text => parseCidr(text) ?? [])
+      const ranges = cidrs.map(({ text }) => text)
+      const isNew = ranges.join() !== this.#asked.ranges.join()
+      // Of a range that can't be had as a whole each address is had for itself.
+      if (isNew || this.#errors.size > 0) await this.#ask({ ranges, singles: before })
+      const had = cidrs.filter(({ text }) => !this.#errors.has(text))
+      const wanted = await this.#wanted.take(servicePorts, had)
+      const singles = wanted === before ? wanted : new Set([...before, ...wanted])
+      await this.#ask({ ranges, singles })
+      return this.#listen.place(servicePorts)
+    })
+  }
+
+  steer(): Promise<void> {
+    return this.#inTurn(async () => {
+      const singles = this.#wanted.addresses
+      if (singles !== this.#asked.singles) await this.#ask({ ...this.#asked, singles })
+      this.#endWatch ??= this.#deps.hostAddresses.watch(what => void this.#repair(what))
+    })
+  }
+
+  problems(): readonly Problem[] {
+    return addressProblems(this.#errors, this.#wanted.addresses)
+  }
+
+  /** Nothing but rules can keep clients in silence. */
+  async hold(): Promise<void> {}
+
+  close(): Promise<void> {
+    this.#endWatch?.()
+    return this.#inTurn(async () => {
+      if (this.#isUsed && !this.#deps.keepRules) await this.#deps.hostAddresses.remove()
+    })
+  }
+
+  /** What is the host's own now is asked about anew, and what ceased to be. */
+  async #ask(asked: Asked): Promise<void> {
+    const { hostAddresses, localAddresses } = this.#deps
+    const { ranges, singles } = this.#asked
+    const errors = this.#errors
+    this.#errors = await hostAddresses.sync([
+      ...asked.ranges,
+      ...Array.from(asked.singles, asCidr),
+    ])
+    this.#asked = asked
+    if (asked.ranges.join() !== ranges.join()) localAddresses.forget('all')
+    localAddresses.forget(differences(singles, asked.singles))
+    localAddresses.forget(differences(errors, this.#errors).map(asAddress))
+  }
+
+  #repair(what: string): Promise<void> {
+    return this.#inTurn(async () => {
+      await this.#ask(this.#asked)
+      this.#deps.localAddresses.forget('all')
+      const [failed] = this.#errors
+      this.#deps.repaired(what, failed === undefined ? '' : failed.join(': '))
+    })
+  }
+
+  /** Without those that Usher put on the loopback interface. */
+  #nodeAddresses(family: IpFamily): string[] {
+    const { singles } = this.#asked
+    return interfaceAddressesWhere(
+      family,
+      (address, name) => name !== 'lo' || isLoopback(address) || !singles.has(address),
+    )
+  }
+
+  async #inTurn<T>(task: () => Promise<T>): Promise<T> {
+    const mine = this.#last.then(task)
+    this.#last = mine.catch(() => {})
+    return mine
+  }
+}
+
+const noProxyPorts = {
+  portFor: async () => undefined,
+  holds: () => false,
+  release: () => {},
+}
+
+const asCidr = (address: string): string =>
+  address.includes(':') ? `${address}/128` : `${address}/32`
+
+const asAddress = (cidr: string): string => cidr.slice(0, cidr.lastIndexOf('/'))
+
+interface Keys {
+  has(key: string): boolean
+  keys(): Iterable<string>
+}
+
+/** What only one of them has. */
+const differences = (a: Keys, b: Keys): readonly string[] =>
+  a === b
+    ? []
+    : [
+        ...[...a.keys()].filter(key => !b.has(key)),
+        ...[...b.keys()].filter(key => !a.has(key)),
+      ]

@@ -1,0 +1,47 @@
+import type { Problem } from '../../model/snapshot.ts'
+
+/** So many single IPv6 addresses are felt: 0.1 ms at the start of each IPv6 connection. */
+const manyAddresses = 500
+
+/**
+ * Why a VIP is not an address of this host, for its placement. `error` is that of
+ * HostAddresses; undefined when it made the address the host's own, as far as it knows.
+ */
+export const whyNotHeld = (error: string | undefined): string => {
+  if (error === undefined) return ''
+  const advice = /not permitted|permission denied/i.test(error)
+    ? '; run Usher with the capability NET_ADMIN'
+    : ''
+  return `it can't be made one: ${error}${advice}`
+}
+
+/** What is wrong beside single VIPs, whose placements say it themselves. */
+export const addressProblems = (
+  errors: ReadonlyMap<string, string>,
+  wanted: ReadonlySet<string>,
+): readonly Problem[] => {
+  const problems: Problem[] = []
+  for (const [cidr, error] of errors) {
+    const [address = '', length] = cidr.split('/')
+    const isSingle = length === (address.includes(':') ? '128' : '32')
+    if (isSingle && wanted.has(address)) continue
+    // Of IPv6 ranges nothing else is expected, and every address is had for itself.
+    if (!isSingle && address.includes(':')) continue
+    problems.push({
+      object: 'capture local',
+      field: cidr,
+      message: isSingle
+        ? `can't be given back: ${error}`
+        : `can't be made this host's as a whole, only address by address: ${error}`,
+    })
+  }
+  const six = [...wanted].filter(address => address.includes(':')).length
+  if (six >= manyAddresses) problems.push(tooManyAddresses(six))
+  return problems
+}
+
+const tooManyAddresses = (count: number): Problem => ({
+  object: 'capture local',
+  field: 'IPv6',
+  message: `${count} addresses on the loopback interface make the start of each IPv6 connection of this host slower, by about ${((count * 0.25) / 1000).toFixed(1)} ms; with net.ipv6.ip_nonlocal_bind=1 before Usher starts they would be routes, which cost nothing`,
+})

@@ -1,0 +1,128 @@
+import { randomBytes } from 'node:crypto'
+import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
+import type { Bind } from '../../relay/relay.ts'
+import type { Clock } from '../../util/clock.ts'
+import type { IpFamily } from '../../util/ip.ts'
+import type { Probe, TableSettings } from '../rule-table.ts'
+import type { VipRule } from '../vip-rule.ts'
+import { deleteTables, tablesOfUsher } from './leftovers.ts'
+import type { PacketProbe } from './packet-probe.ts'
+import { TableWriter } from './table-writer.ts'
+import { familyWords, probeTablePrefix } from './words.ts'
+
+export interface ProbeDeps {
+  readonly run: RunTool
+  readonly clock: Clock
+  readonly packetProbe: PacketProbe
+}
+
+/** A probe whose table is older than this many seconds was killed half-way. */
+const longestProbeS = 60
+
+/**
+ * Writes a table as Usher's will be, under another name and for addresses that nobody
+ * has, with one rule that a connection must follow; then takes it out.
+ */
+export const probeNftables = async (
+  family: IpFamily,
+  deps: ProbeDeps,
+): Promise<Probe> => {
+  const { run } = deps
+  let nft = 'nft'
+  try {
+    nft = nameAndVersion(await run('nft', ['--version']))
+    await deleteTables(run, (await tablesOfUsher(run, family)).filter(isAbandoned))
+    const table = `${probeTablePrefix}${nowS()}-${randomBytes(4).toString('hex')}`
+    const arrived = await tryTable(family, table, deps)
+    if (arrived) return { usable: true, detail: nft }
+    const detail = `${nft} took the rules, but no connection follows them`
+    return { usable: false, detail }
+  } catch (error) {
+    return { usable: false, detail: reasonOf(error, nft) }
+  }
+}
+
+const tryTable = async (
+  family: IpFamily,
+  table: string,
+  { run, clock, packetProbe }: ProbeDeps,
+): Promise<boolean> => {
+  const writer = new TableWriter(family, table, { run, clock })
+  try {
+    return await packetProbe(family, async (from, to) => {
+      const [rule, ...others] = probeRules(family, from, to)
+      await writer.replace(others, probeSettings[family])
+      if (rule !== undefined) await writer.change([], [rule])
+    })
+  } finally {
+    await deleteTables(run, [`${familyWords(family).family} ${table}`])
+  }
+}
+
+const nowS = (): number => Math.floor(Date.now() / 1000)
+
+/** By the time in its name; another process may be probing just now. */
+const isAbandoned = (table: string): boolean => {
+  const made = new RegExp(`${probeTablePrefix}(\\d+)-`).exec(table)?.[1]
+  return made !== undefined && Math.abs(nowS() - Number(made)) > longestProbeS
+}
+
+/** `nftables v1.0.6 (Lester Gooch #5)` to `nft 1.0.6`. */
+const nameAndVersion = (text: string): string =>
+  `nft ${/v(\d[\w.]*)/.exec(text)?.[1] ?? text.trim()}`
+
+/** Of RFC 5737 and RFC 3849: addresses for documentation, so that nothing real is hit. */
+const nobody: Readonly<Record<IpFamily, { address: string; cidr: string }>> = {
+  IPv4: { address: '192.0.2.1', cidr: '192.0.2.0/24' },
+  IPv6: { address: '2001:db8::1', cidr: '2001:db8::/32' },
+}
+
+const settingsFor = (family: IpFamily): TableSettings => ({
+  proxyAddress: nobody[family].address,
+  nodePortCidrs: [nobody[family].cidr],
+  podCidrs: [nobody[family].cidr],
+  healthCheckPorts: [],
+})
+
+const probeSettings: Readonly<Record<IpFamily, TableSettings>> = {
+  IPv4: settingsFor('IPv4'),
+  IPv6: settingsFor('IPv6'),
+}
+
+/** One that a connection follows, and one of each other kind. */
+const probeRules = (family: IpFamily, from: Bind, to: Bind): readonly VipRule[] => {
+  const { address, cidr } = nobody[family]
+  const rule: VipRule = {
+    key: 'probe',
+    name: 'probe',
+    family,
+    kind: 'ExternalIP',
+    address: from.address,
+    protocol: 'TCP',
+    port: from.port,
+    to,
+    outside: 'forward',
+    fromNode: 'forward',
+    allowedClients: undefined,
+  }
+  const refused = { address, port: 1, outside: 'reject', fromNode: 'drop' } as const
+  return [
+    rule,
+    { ...rule, ...refused, key: 'a', kind: 'ClusterIP', protocol: 'UDP' },
+    { ...rule, address, port: 2, key: 'b', allowedClients: [cidr] },
+    { ...rule, ...refused, key: 'c', kind: 'NodePort', address: undefined },
+    { ...rule, key: 'd', kind: 'NodePort', address: undefined, protocol: 'UDP' },
+  ]
+}
+
+/** With the words that nft did not understand, or the kernel did not take. */
+const reasonOf = (error: unknown, nft: string): string => {
+  if (!(error instanceof Error)) return String(error)
+  if (!(error instanceof ToolError) || error.failure !== 'failed') return error.message
+  const [first = '', words = ''] = error.stderr.trim().split('\n')
+  const said = words === '' ? error.message : `${first}: ${words.trim()}`
+  if (/could not process rule/i.test(first)) return `the kernel refused it: ${said}`
+  return /syntax error|unknown/i.test(first)
+    ? `${nft} is too old: ${said}`
+    : error.message
+}

@@ -1,0 +1,158 @@
+import type { Clock, Timer } from '../../util/clock.ts'
+import { type IpFamily, ipFamilies } from '../../util/ip.ts'
+import type { RunTool } from '../run-tool.ts'
+import type { AddressProbe, HostAddresses } from './host-addresses.ts'
+import { listsAddress, netshArguments, netshList } from './netsh.ts'
+
+export interface WindowsHostAddressesDeps {
+  readonly run: RunTool
+  readonly clock: Clock
+  /** The interface that gets the addresses; by default that of kube-proxy's winuserspace. */
+  readonly interfaceName?: string
+}
+
+const defaultInterface = 'vEthernet (HNS Internal NIC)'
+const lookEveryMs = 4000
+
+/**
+ * By `netsh`, one call for each address, as kube-proxy's winuserspace did. Nobody has run
+ * this on Windows: its commands are tested as text. Ranges can't be had. An address bears
+ * no mark, so that `remove` knows only those of this process; those of one that was killed
+ * are taken for the host's own, until the system starts anew.
+ */
+export const windowsHostAddresses = (deps: WindowsHostAddressesDeps): HostAddresses =>
+  new WindowsHostAddresses(deps)
+
+class WindowsHostAddresses implements HostAddresses {
+  readonly #run: RunTool
+  readonly #clock: Clock
+  readonly #interface: string
+  readonly #ours = new Set<string>()
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor({ run, clock, interfaceName }: WindowsHostAddressesDeps) {
+    this.#run = run
+    this.#clock = clock
+    this.#interface = interfaceName ?? defaultInterface
+  }
+
+  sync(wanted: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    return this.#inTurn(async () => {
+      const errors = new Map<string, string>()
+      const keep = new Set(wanted)
+      for (const cidr of wanted) {
+        const why = this.#ours.has(cidr) ? '' : await this.#add(cidr)
+        if (why !== '') errors.set(cidr, why)
+      }
+      for (const cidr of this.#ours) {
+        const why = keep.has(cidr) ? '' : await this.#remove(cidr)
+        if (why !== '') errors.set(cidr, why)
+      }
+      return errors
+    })
+  }
+
+  watch(damaged: (what: string) => void): () => void {
+    let timer: Timer | undefined
+    let ended = false
+    const look = async (): Promise<void> => {
+      const missing = await this.#inTurn(() => this.#missing())
+      if (ended) return
+      again()
+      if (missing.length > 0) damaged(`taken away: ${missing.slice(0, 3).join(', ')}`)
+    }
+    const again = (): void => {
+      timer = this.#clock.setTimeout(() => void look(), lookEveryMs)
+      timer.unref?.()
+    }
+    again()
+    return () => {
+      ended = true
+      this.#clock.clearTimeout(timer)
+    }
+  }
+
+  remove(): Promise<void> {
+    return this.#inTurn(async () => {
+      const stay: string[] = []
+      for (const cidr of this.#ours) {
+        const why = await this.#remove(cidr)
+        if (why !== '') stay.push(`${cidr} stays: ${why}`)
+      }
+      if (stay.length > 0) throw new Error(stay.join('; '))
+    })
+  }
+
+  probe(family: IpFamily): Promise<AddressProbe> {
+    return this.#inTurn(async () => {
+      try {
+        await this.#run('netsh', netshList(family, this.#interface))
+        return { usable: true, detail: `netsh, interface ${this.#interface}` }
+      } catch (error) {
+        return { usable: false, detail: (error as Error).message }
+      }
+    })
+  }
+
+  async #add(cidr: string): Promise<string> {
+    if (!/\/(?:32|128)$/.test(cidr)) return 'Windows has single addresses only'
+    if (await this.#has(cidr)) return ''
+    const why = await this.#try(netshArguments('add', this.#interface, cidr))
+    if (why === '') this.#ours.add(cidr)
+    return why
+  }
+
+  async #remove(cidr: string): Promise<string> {
+    const why = await this.#try(netshArguments('delete', this.#interface, cidr))
+    if (why !== '' && (await this.#has(cidr))) return why
+    this.#ours.delete(cidr)
+    return ''
+  }
+
+  /** Why it failed; '' when it did not. */
+  async #try(args: readonly string[]): Promise<string> {
+    try {
+      await this.#run('netsh', args)
+      return ''
+    } catch (error) {
+      return (error as Error).message
+    }
+  }
+
+  async #has(cidr: string): Promise<boolean> {
+    try {
+      const family = cidr.includes(':') ? 'IPv6' : 'IPv4'
+      const text = await this.#run('netsh', netshList(family, this.#interface))
+      return listsAddress(text, cidr.slice(0, cidr.lastIndexOf('/')))
+    } catch {
+      // The call that follows says what is wrong.
+      return false
+    }
+  }
+
+  async #missing(): Promise<readonly string[]> {
+    const missing: string[] = []
+    for (const family of ipFamilies) {
+      const mine = [...this.#ours].filter(
+        one => one.includes(':') === (family === 'IPv6'),
+      )
+      if (mine.length === 0) continue
+      try {
+        const text = await this.#run('netsh', netshList(family, this.#interface))
+        missing.push(
+          ...mine.filter(one => !listsAddress(text, one.slice(0, one.lastIndexOf('/')))),
+        )
+      } catch {
+        // Nothing is known then; this looks again.
+      }
+    }
+    for (const cidr of missing) this.#ours.delete(cidr)
+    return missing
+  }
+
+  async #inTurn<T>(task: () => Promise<T>): Promise<T> {
+    const mine = this.#last.then(task)
+    this.#last = mine.catch(() => {})
+    return mine
+  }
+}

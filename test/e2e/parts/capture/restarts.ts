@@ -1,0 +1,168 @@
+import type { Test } from 'tap'
+import type { NodeUsher } from '../../../support/net/node-usher.ts'
+import { until } from '../../../support/until.ts'
+import { addForeignRules, foreignText, systemText } from './foreign.ts'
+import { objectsOf } from './objects.ts'
+import { proxyPortsOf } from './proxy-ports.ts'
+import { serviceNamed, services } from './services.ts'
+import { type FailedConnection, type LoadResult, underLoad } from './under-load.ts'
+import { vipOf } from './vips.ts'
+import { type CaptureRequest, makeStage, type Stage } from './stage.ts'
+
+interface Run extends Required<Pick<CaptureRequest, 'backEnd' | 'label'>> {
+  readonly stage: Stage
+  usher: NodeUsher
+}
+
+/** A Usher's whole life on one node, with clients that never stop. */
+export const restartsUnderLoad = async (
+  t: Test,
+  request: CaptureRequest,
+): Promise<void> => {
+  const { capture, label = capture, backEnd = 'nft' } = request
+  const stage = await makeStage(t, request)
+  const { run: onNode } = stage.net.node
+  await addForeignRules(onNode, backEnd)
+  const before = await systemText(onNode, backEnd)
+  const theirs = await foreignText(onNode, backEnd)
+  const usher = stage.start('--keep-rules')
+  await usher.ready()
+  const run: Run = { stage, usher, label, backEnd }
+  await t.test('a reload', t => reload(t, run))
+  await t.test('SIGKILL and a new start', t => crash(t, run))
+  await t.test('SIGTERM with --keep-rules and a new start', t => upgrade(t, run))
+  await t.test('rules of others are as they were', async t => {
+    t.equal(await foreignText(onNode, backEnd), theirs)
+  })
+  await t.test('an exit leaves nothing', async t => {
+    await next(run, 'SIGTERM')
+    run.usher.send('SIGTERM')
+    t.match(await run.usher.exit, { code: 0 })
+    t.equal(await systemText(onNode, backEnd), before)
+  })
+  await t.test('rules that are flushed come back', t => flush(t, run))
+}
+
+/** Ends the one that runs, and starts another that serves. */
+const next = async (run: Run, signal: NodeJS.Signals, ...flags: string[]) => {
+  run.usher.send(signal)
+  const ended = await run.usher.exit
+  const endedAt = Date.now()
+  run.usher = run.stage.start(...flags)
+  await run.usher.ready()
+  return { endedAt, ended }
+}
+
+const reload = async (t: Test, { stage, usher, label }: Run): Promise<void> => {
+  const { agents, manifests } = stage
+  const to = {
+    protocol: 'TCP',
+    ...vipOf.ClusterIP(serviceNamed('plain'), 'IPv4'),
+  } as const
+  const stillOpen = await agents['pod-1'].open(to)
+  const fewer = services.map(service =>
+    service.name === 'plain'
+      ? { ...service, backends: service.backends.slice(1) }
+      : service,
+  )
+  const load = await underLoad(agents, async () => {
+    usher.send('SIGHUP')
+    await manifests.write(...objectsOf(services.slice(0, 5)))
+    await until('Services are gone', () => hasServicePorts(usher, 5))
+    await manifests.write(...objectsOf(fewer))
+    await until('Services are back', () => hasServicePorts(usher, services.length))
+    await manifests.write(...objectsOf(services))
+  })
+  t.comment(`${label}: reload: ${load.text}`)
+  nothingFailed(t, load)
+  t.ok(await stillOpen(), 'an open connection goes on')
+}
+
+const hasServicePorts = async (usher: NodeUsher, count: number): Promise<boolean> => {
+  const { servicePorts } = await usher.status()
+  return servicePorts.length === count * 4 && servicePorts.every(isPlaced)
+}
+
+const isPlaced = ({ vips }: { readonly vips: readonly { readonly state: string }[] }) =>
+  vips.every(({ state }) => state !== 'binding')
+
+const crash = async (t: Test, run: Run): Promise<void> => {
+  const ports = await proxyPortsOf(run.usher)
+  let killedAt = 0
+  const load = await underLoad(run.stage.agents, async () => {
+    const { endedAt } = await next(run, 'SIGKILL', '--keep-rules')
+    killedAt = endedAt
+  })
+  t.comment(`${run.label}: SIGKILL: ${load.text}`)
+  const wasOpen = ({ startedAt, result }: FailedConnection): boolean =>
+    startedAt <= killedAt && (result === 'reset' || result === 'closed')
+  const lost = load.failures.filter(wasOpen).length
+  t.comment(`${run.label}: SIGKILL: ${lost} that were open are lost`)
+  nothingFailed(t, load, failure => !wasOpen(failure))
+  t.strictSame(await proxyPortsOf(run.usher), ports, 'the same proxy ports')
+}
+
+const upgrade = async (t: Test, run: Run): Promise<void> => {
+  const ports = await proxyPortsOf(run.usher)
+  const load = await underLoad(run.stage.agents, async () => {
+    const { ended } = await next(run, 'SIGTERM', '--keep-rules')
+    t.match(ended, { code: 0 })
+  })
+  t.comment(`${run.label}: SIGTERM: ${load.text}`)
+  nothingFailed(t, load)
+  t.strictSame(await proxyPortsOf(run.usher), ports, 'the same proxy ports')
+}
+
+/** Seconds within which lost rules are back. */
+const repairMs = 5000
+
+const flush = async (t: Test, run: Run): Promise<void> => {
+  const { stage, backEnd, label } = run
+  const { agents, net } = stage
+  run.usher = stage.start()
+  await run.usher.ready()
+  const to = {
+    protocol: 'TCP',
+    ...vipOf.ClusterIP(serviceNamed('plain'), 'IPv6'),
+  } as const
+  const stillOpen = await agents['pod-2'].open(to)
+  const answers = async (): Promise<boolean> => {
+    const { result } = await agents['pod-1'].dial(to, 200)
+    return result === 'answer'
+  }
+  const commands = [
+    ['nft', 'flush', 'ruleset'],
+    [`iptables-${backEnd}`, '-t', 'nat', '-F'],
+    [`ip6tables-${backEnd}`, '-t', 'nat', '-F'],
+  ] as const
+  let damagedAt = 0
+  let repairedAt = 0
+  const load = await underLoad(agents, async () => {
+    damagedAt = Date.now()
+    for (const [command, ...args] of commands) await net.node.run(command, args)
+    await until('the rules are back', answers, repairMs)
+    repairedAt = Date.now()
+  })
+  t.comment(`${label}: flush: back after ${repairedAt - damagedAt} ms: ${load.text}`)
+  // Without rules nobody can say where a VIP is.
+  const without = ({ startedAt }: FailedConnection): boolean =>
+    startedAt >= damagedAt - 100 && startedAt <= repairedAt
+  nothingFailed(t, load, failure => !without(failure))
+  t.ok(await stillOpen(), 'an open connection goes on')
+}
+
+const nothingFailed = (
+  t: Test,
+  { failures, answered }: LoadResult,
+  counts: (failure: FailedConnection) => boolean = () => true,
+): void => {
+  const lines = failures
+    .filter(counts)
+    .map(
+      ({ from, address, port, startedAt, result, ms }) =>
+        `${result} after ${ms} ms: ${address} ${port} from ${from} at ${startedAt}`,
+    )
+  t.comment(lines.slice(0, 20).join('\n'))
+  t.equal(lines.length, 0, 'no connection failed')
+  t.ok(answered > 500, `there were enough of them: ${answered}`)
+}

@@ -1,9 +1,0 @@
-import t from 'tap'
-import { whyNoNetns } from '../support/netns.ts'
-import { captureMatrix } from './parts/zz/matrix.ts'
-
-const why = await whyNoNetns()
-
-t.test('without rules of the kernel', { skip: why !== '' && why }, async t => {
-  await captureMatrix(t, { capture: 'local', manner: 'local' })
-})

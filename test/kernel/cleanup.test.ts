@@ -1,0 +1,5 @@
+import './parts/cleanup/table-plan.ts'
+import './parts/cleanup/ipvs.ts'
+import './parts/cleanup/outcome.ts'
+import './parts/cleanup/host.ts'
+import './parts/cleanup/held.ts'
