@@ -58,7 +58,8 @@ export const portFileText = async (records: readonly PortRecord[]): Promise<stri
 
 /**
  * All or nothing, whatever happens in between (rename(2)). Only root and its like may
- * read it. An existing file goes to `putAside` first if that is given.
+ * read it. An existing file goes to `putAside` first if that is given. The directory is
+ * made if its parent is there.
  */
 export const writePortFile = async (
   path: string,
@@ -66,7 +67,8 @@ export const writePortFile = async (
   putAside?: string,
 ): Promise<void> => {
   const directory = dirname(path)
-  await mkdir(directory, { recursive: true, mode: 0o700 })
+  // Not recursive: Node's never ends where the kernel makes no directories, as in /proc.
+  await unless('EEXIST', mkdir(directory, { mode: 0o700 }))
   const temporary = `${path}.tmp`
   try {
     const file = await open(temporary, 'w', 0o600)
@@ -76,7 +78,7 @@ export const writePortFile = async (
     } finally {
       await file.close()
     }
-    if (putAside !== undefined) await rename(path, putAside)
+    if (putAside !== undefined) await unless('ENOENT', rename(path, putAside))
     await rename(temporary, path)
   } catch (error) {
     await unlink(temporary).catch(() => {}) // It may not even be there.
@@ -89,12 +91,19 @@ export const writePortFile = async (
 const syncDirectory = async (path: string): Promise<void> => {
   const directory = await open(path, 'r')
   try {
-    await directory.sync()
-  } catch (error) {
-    // Some file systems can't (fsync(2), EINVAL), and what is written is written.
-    if ((error as NodeJS.ErrnoException).code !== 'EINVAL') throw error
+    // Some file systems can't (fsync(2)), and what is written is written.
+    await unless('EINVAL', directory.sync())
   } finally {
     await directory.close()
+  }
+}
+
+/** An error of that name is as good as success. */
+const unless = async (code: string, done: Promise<unknown>): Promise<void> => {
+  try {
+    await done
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== code) throw error
   }
 }
 

@@ -9,7 +9,7 @@ import {
 import type { HeldPort, PortKeeper } from './proxy-ports.ts'
 
 export interface PortMemoryDeps {
-  /** `--state-dir`; made when the first ports are written. */
+  /** `--state-dir`; made when the first ports are written, if its parent is there. */
   readonly directory: string
   readonly clock: Clock
   /** Milliseconds since 1970; by default the system's. */

@@ -1,8 +1,10 @@
+import { type HostLock, hostLock } from '../capture/host-lock.ts'
 import type { OptionsOf } from '../config/typed.ts'
 import { cleanUp, type Outcome } from '../kernel/cleanup/clean-up.ts'
 import { hostKinds } from '../kernel/cleanup/host-kinds.ts'
-import { runningUsher } from '../kernel/cleanup/running-usher.ts'
+import { systemClock } from '../util/clock.ts'
 import type { Io } from './io.ts'
+import { version } from './version.ts'
 import { visible } from './words.ts'
 
 /**
@@ -13,14 +15,41 @@ export const cleanup = async (
   { dryRun }: OptionsOf<'cleanup'>,
   io: Io,
 ): Promise<number> => {
-  const running = await runningUsher()
-  if (running !== '')
-    io.err(`usher cleanup: an Usher is running here (${running}); end it first\n`)
-  // It would put everything back at once.
-  if (running !== '' && !dryRun) return 1
-  const outcome = await cleanUp(hostKinds(), { dryRun })
-  print(outcome, dryRun, io)
-  return outcome.stayed.length === 0 && running === '' ? 0 : 1
+  const { lock, holder } = await takeLock()
+  try {
+    if (holder !== '')
+      io.err(
+        `usher cleanup: an Usher is running here (${visible(holder)}); end it first\n`,
+      )
+    // It would put everything back at once.
+    if (holder !== '' && !dryRun) return 1
+    const outcome = await cleanUp(hostKinds(), { dryRun })
+    print(outcome, dryRun, io)
+    return outcome.stayed.length === 0 && holder === '' ? 0 : 1
+  } finally {
+    await lock.release()
+  }
+}
+
+interface Taken {
+  readonly lock: HostLock
+  /** Who has it instead; '' when it is ours. */
+  readonly holder: string
+}
+
+/** Held to the end, so that an Usher that starts meanwhile waits with its rules. */
+const takeLock = async (): Promise<Taken> => {
+  let holder = ''
+  const lock = hostLock({
+    clock: systemClock,
+    self: `usher cleanup ${version()}, pid ${process.pid}`,
+    waiting: name => {
+      holder = name
+      void lock.release()
+    },
+  })
+  await lock.acquire()
+  return { lock, holder }
 }
 
 const print = ({ gone, stayed, unseen }: Outcome, dryRun: boolean, io: Io): void => {

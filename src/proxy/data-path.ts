@@ -5,6 +5,7 @@ import {
   LocalAddresses,
 } from '../capture/local-addresses.ts'
 import { nodePortCidrs } from '../kernel/node-port-cidrs.ts'
+import { openPortMemory, type PortMemory } from '../capture/port-memory.ts'
 import { ProxyPorts } from '../capture/proxy-ports.ts'
 import { NodeClients } from '../mode/node-clients.ts'
 import { UserspaceMode } from '../mode/userspace.ts'
@@ -36,6 +37,8 @@ export interface DataPath {
   /** How traffic gets to the relay, and why so. */
   readonly captureChoice: Choice
   readonly captureMetrics: CaptureMetrics
+  /** Takes out what was put into the system; rejects when something stayed. */
+  readonly close: () => Promise<void>
 }
 
 /** What carries the traffic: capture, relay, and the log of its connections. */
@@ -43,6 +46,7 @@ export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
   const { options, clock, random, log, facts } = deps
   const { podCidrs } = facts
   const captureMetrics = new CaptureMetrics()
+  const memory = await portMemory(options, clock, log)
   const { capture, choice } = await createCapture({
     options,
     clock,
@@ -51,7 +55,7 @@ export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
     observer: captureMetrics,
     system: hostSystem(clock),
     localAddresses: new LocalAddresses(clock),
-    proxyPorts: new ProxyPorts(options.proxyPortRange, random),
+    proxyPorts: new ProxyPorts(options.proxyPortRange, random, undefined, memory),
     nodePortCidrs: family =>
       nodePortCidrs(options.nodePortAddresses ?? [], facts.nodeAddresses())(family),
   })
@@ -66,8 +70,29 @@ export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
     isFromNode: address => nodeClients.has(address),
   })
   const mode = new UserspaceMode(capture, relay, isOwnAddress)
-  return { relay, mode, connectionLog, captureChoice: choice, captureMetrics }
+  const close = async (): Promise<void> => {
+    await memory?.close()
+    await mode.close()
+  }
+  return { relay, mode, connectionLog, captureChoice: choice, captureMetrics, close }
 }
+
+/** What proxy ports were in the last run, if anywhere it is remembered. */
+const portMemory = async (
+  { stateDir = '' }: ProxyOptions,
+  clock: Clock,
+  log: Log,
+): Promise<PortMemory | undefined> =>
+  stateDir === ''
+    ? undefined
+    : openPortMemory({
+        directory: stateDir,
+        clock,
+        failed: why => {
+          if (why === '') log.info({ stateDir }, 'proxy ports are remembered again')
+          else log.warn({ stateDir, why }, 'the memory of proxy ports does not work')
+        },
+      })
 
 const ownAddresses = (): string[] =>
   ipFamilies.flatMap(family => interfaceAddresses(family))

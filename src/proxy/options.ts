@@ -8,7 +8,6 @@ import type { Clock } from '../util/clock.ts'
 import type { CaptureOptions } from './capture/capture-options.ts'
 
 export interface ProxyOptions extends CaptureOptions {
-  readonly version: string
   /** Undefined: no such server. */
   readonly metricsBindAddress: Bind | undefined
   readonly healthzBindAddress: Bind | undefined

@@ -74,7 +74,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const close = async (): Promise<void> => {
     await Promise.all([stop(), node.close?.()])
     await relay.drain(0)
-    await mode.close().catch((err: unknown) => {
+    await dataPath.close().catch((err: unknown) => {
       log.error({ err }, 'not everything could be removed; usher cleanup does it')
     })
     await control.close()

@@ -237,6 +237,43 @@ t.test('an IPv6 VIP is not captured at an IPv4 bind address, and vice versa', as
   })
 })
 
+t.test('a node port is bound on the addresses that --nodeport-addresses has', async t => {
+  let cidrs: string[] | undefined = ['192.0.2.0/31', '198.51.100.0/24']
+  const given = deps({ mode: 'local', nodePortCidrs: () => cidrs, ofInterfaces }, [
+    '0.0.0.0',
+    '192.0.2.1',
+  ])
+  const vips = [nodePort('0.0.0.0'), clusterIp('192.0.2.1', 30_080)]
+  const onOne = { capture: 'local', binds: at(30_080, '192.0.2.1'), reason: '' }
+  for (const protocol of ['TCP', 'UDP'] as const) {
+    const web = servicePort('web', { protocol, vips })
+    t.strictSame(await placed(given, web), [onOne, onOne], protocol)
+  }
+  cidrs = ['198.51.100.0/24']
+  const [none] = await placed(given, servicePort('web', { vips }))
+  t.strictSame(none, {
+    capture: 'not captured',
+    binds: [],
+    reason: 'no address of this host is in --nodeport-addresses (198.51.100.0/24)',
+  })
+  cidrs = undefined
+  t.match(await placed(given, servicePort('web', { vips })), [
+    { binds: at(30_080, '0.0.0.0') },
+    { binds: at(30_080, '0.0.0.0') },
+  ])
+})
+
+t.test('what leads to proxy ports is said of VIPs, and why there are none', async t => {
+  const proxyAddress = (family: string) =>
+    family === 'IPv4' ? { address: '127.0.0.1' } : { reason: 'nft can not do IPv6' }
+  const given = deps({ mode: 'none', proxyKind: 'nftables', proxyAddress })
+  const both = [servicePort('web'), servicePort('web', { family: 'IPv6' })]
+  t.strictSame(await placed(given, ...both), [
+    { ...onProxyPort(40_000, '127.0.0.1'), capture: 'nftables' },
+    { capture: 'not captured', binds: [], reason: 'nft can not do IPv6' },
+  ])
+})
+
 t.test('what the reason advises is for the caller to say', async t => {
   const web = servicePort('web')
   const [plain] = await placed(deps({ mode: 'local', advice: '' }), web)

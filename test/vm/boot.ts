@@ -29,25 +29,26 @@ export const bootMachine = async (t: Test, kernel: Kernel): Promise<Calls> => {
   const qemu = startQemu(files)
   const calls = new Calls(qemu)
   const errors = text(qemu.stderr)
+  let why = 'by itself'
   const gone = once(qemu, 'close').then(async () => {
     const said = await readFile(files.console, 'utf8').catch(() => '')
     const lastWords = `${await errors}${said.split('\n').slice(-30).join('\n')}`
-    calls.fail(new Error(`the machine has ended; its last words: ${lastWords}`))
+    calls.fail(new Error(`the machine ended ${why}; its last words: ${lastWords}`))
   })
-  const end = (): Promise<void> => {
+  const end = (reason: string): Promise<void> => {
+    why = reason
     qemu.kill('SIGKILL')
     return gone
   }
-  const life = setTimeout(end, lifeMs)
+  const life = setTimeout(() => void end(`after ${lifeMs} ms`), lifeMs)
   t.teardown(() => {
     clearTimeout(life)
-    return end()
+    return end('with the test')
   })
-  // One that hangs is ended, so that it says its last words.
-  await calls.ready(bootMs).catch(async error => {
-    await end()
+  await calls.ready(bootMs).catch(async () => {
+    await end(`because it was not up after ${bootMs} ms`)
+    // Fails with the last words.
     await calls.ready(0)
-    throw error
   })
   return calls
 }

@@ -1,6 +1,5 @@
 import type { Test } from 'tap'
 import type { Destination, Outcome } from '../support/net/outcome.ts'
-import { until } from '../support/until.ts'
 import { bootMachine } from './boot.ts'
 import type { Log, NodeCall, PlaceCall, Ran } from './guest/protocol.ts'
 import { findKernel } from './kernel.ts'
@@ -18,8 +17,8 @@ export interface Place {
 /** A program in the machine that goes on. */
 export interface Launched {
   readonly log: () => Promise<Log>
-  /** Waits until both outputs together contain it, or the program ends. */
-  readonly said: (what: RegExp) => Promise<string>
+  /** Its log, once that contains this; rejects when the program ends without it. */
+  readonly said: (what: string) => Promise<string>
   readonly end: (signal?: NodeJS.Signals) => Promise<Log>
 }
 
@@ -79,18 +78,10 @@ const place = (call: (what: PlaceCall) => Promise<unknown>): Place => ({
 
 const launched = (call: Call, process: number): Launched => {
   const log = async (): Promise<Log> => (await call({ op: 'log', process })) as Log
-  const said = async (what: RegExp): Promise<string> => {
-    let last: Log = { text: '' }
-    await until(
-      `the program says ${what}`,
-      async () => {
-        last = await log()
-        return what.test(last.text) || last.code !== undefined
-      },
-      callMs,
-    )
-    if (what.test(last.text)) return last.text
-    throw new Error(`ended with ${last.code} and never said ${what}: ${last.text}`)
+  const said = async (what: string): Promise<string> => {
+    const { text, code } = (await call({ op: 'said', process, text: what })) as Log
+    if (text.includes(what)) return text
+    throw new Error(`ended with ${code} and never said ${what}: ${text}`)
   }
   const end = async (signal: NodeJS.Signals = 'SIGTERM'): Promise<Log> =>
     (await call({ op: 'end', process, signal })) as Log

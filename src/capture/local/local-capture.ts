@@ -115,7 +115,7 @@ class LocalCapture implements Capture {
     ])
     this.#asked = asked
     if (asked.ranges.join() !== ranges.join()) localAddresses.forget('all')
-    localAddresses.forget(differences(singles, asked.singles))
+    
     localAddresses.forget(differences(errors, this.#errors).map(asAddress))
   }
 

@@ -88,7 +88,8 @@ const lists: Kind<readonly string[] | null> = {
       : undefined,
   fromTexts: given =>
     given.flatMap(each => (each === '' ? [] : each.split(','))).map(each => each.trim()),
-  toText: value => (value ?? []).join(','),
+  // null is what an empty list is written as.
+  toText: value => (Array.isArray(value) ? value.join(',') : ''),
 }
 
 const gates: Kind<Readonly<Record<string, boolean>>> = {

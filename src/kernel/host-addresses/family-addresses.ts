@@ -13,7 +13,7 @@ export class FamilyAddresses {
   readonly #kind: AddressKind
   readonly #run: RunTool
   readonly #clock: Pick<Clock, 'now'>
-  /** Ours, in the order in which they came; undefined while that is not known. */
+  /** Undefined while that is not known. */
   #ours: Set<string> | undefined
   /** The host has these by itself. */
   readonly #foreign = new Set<string>()
@@ -81,7 +81,6 @@ export class FamilyAddresses {
     if (this.#retryAt === Infinity) this.#retryAt = this.#clock.now() + retryMs
   }
 
-  /** `ip` prints the youngest address first. */
   async #list(): Promise<Set<string>> {
     const text = await listOf(this.#run, this.#kind.list)
     const found: string[] = []
@@ -89,7 +88,7 @@ export class FamilyAddresses {
       const cidr = this.#kind.marked(line)
       if (cidr !== undefined) found.push(cidr)
     })
-    return new Set(found.toReversed())
+    return new Set(found)
   }
 
   async #add(ours: Set<string>, wanted: readonly string[]): Promise<void> {
@@ -153,12 +152,10 @@ export class FamilyAddresses {
     return held
   }
 
-  /** The youngest first: the kernel's list of addresses begins with them. */
   async #remove(ours: Set<string>, cidrs: readonly string[]): Promise<void> {
     if (cidrs.length === 0) return
-    const order = cidrs.toReversed()
-    const errors = await runIpBatch(this.#run, order.map(this.#kind.remove))
-    order.forEach((cidr, index) => {
+    const errors = await runIpBatch(this.#run, cidrs.map(this.#kind.remove))
+    cidrs.forEach((cidr, index) => {
       const why = errors.get(index)
       if (why === undefined || isGone.test(why)) ours.delete(cidr)
       else this.#fail(cidr, why)

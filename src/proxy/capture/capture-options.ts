@@ -2,6 +2,8 @@ import type { CaptureName } from '../../capture/choose-capture.ts'
 import type { PortRange } from '../../capture/proxy-ports.ts'
 
 export interface CaptureOptions {
+  /** Usher's own. */
+  readonly version: string
   /**
    * `auto`: the best that works here. `vips-only`: listens on VIPs that are addresses of
    * this host, and changes nothing.

@@ -6,6 +6,8 @@ import {
   chooseCapture,
   joinProbes,
 } from '../../capture/choose-capture.ts'
+import { ExclusiveCapture } from '../../capture/exclusive.ts'
+import { hostLock } from '../../capture/host-lock.ts'
 import { listenCapture } from '../../capture/listen.ts'
 import type { LocalAddresses } from '../../capture/local-addresses.ts'
 import { localCapture } from '../../capture/local/local-capture.ts'
@@ -78,7 +80,10 @@ const firstThatWorks = async (deps: CaptureDeps): Promise<CaptureParts> => {
   const taken = bestFirst.find(name => name === choice.name)
   const probes = found.get(choice.name)
   return {
-    capture: taken && probes ? kinds[taken].make(probes) : listening(deps, 'listen'),
+    capture:
+      taken && probes
+        ? alone(deps, kinds[taken].make(probes))
+        : listening(deps, 'listen'),
     choice,
   }
 }
@@ -90,8 +95,23 @@ const asTold = async (deps: CaptureDeps, name: KindName): Promise<CaptureParts> 
   const { usable, detail } = joinProbes(probes.IPv4, probes.IPv6)
   if (!usable)
     deps.log.error({ capture: name, why: detail }, 'this capture does not work here now')
-  return { capture: make(probes), choice: told(name, detail) }
+  return { capture: alone(deps, make(probes)), choice: told(name, detail) }
 }
+
+/** Whatever changes the host is one process's business at a time. */
+const alone = ({ options, clock, log }: CaptureDeps, capture: Capture): Capture =>
+  new ExclusiveCapture(
+    capture,
+    hostLock({
+      clock,
+      self: `usher ${options.version}, pid ${process.pid}`,
+      waiting: holder =>
+        log.warn(
+          { holder },
+          'an Usher that captures traffic is here; waiting for its end',
+        ),
+    }),
+  )
 
 type KindName = 'nftables' | 'iptables' | 'local'
 

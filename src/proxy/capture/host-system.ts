@@ -24,7 +24,7 @@ export const hostSystem = (
   return {
     addresses:
       platform === 'win32'
-        ? windowsHostAddresses({ run })
+        ? windowsHostAddresses({ run, clock })
         : linuxHostAddresses({ run, clock }),
     nftables: nftablesTables({ run, clock }),
     iptables: iptablesTables({ run, clock }),

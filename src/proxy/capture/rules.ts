@@ -1,5 +1,4 @@
 import type { Capture } from '../../capture/capture.ts'
-import { HostLock } from '../../capture/host-lock.ts'
 import { listenCapture } from '../../capture/listen.ts'
 import { proxyAddressOf, proxyCidrOf } from '../../capture/proxy-address.ts'
 import { RuleCapture } from '../../capture/rule-capture.ts'
@@ -35,11 +34,6 @@ export const rulesCapture = (
     proxyPorts: deps.proxyPorts,
     nodePortCidrs,
   })
-  const lock = new HostLock({
-    clock,
-    waiting: () =>
-      log.warn({}, 'another Usher has rules on this host; waiting for it to end'),
-  })
   const conntrack = conntrackCleaner({
     proxyAddress: family => proxyAddressOf[family],
     failed: why =>
@@ -62,7 +56,6 @@ export const rulesCapture = (
     proxyAddresses: new Map(families.map(family => [family, proxyAddressOf[family]])),
     listen,
     prepare: async () => {
-      await lock.acquire()
       await own()
       endWatch = system.addresses.watch(what => {
         log.warn({ what }, 'the proxy address was taken away; putting it back')
@@ -72,7 +65,6 @@ export const rulesCapture = (
     release: async keep => {
       endWatch()
       if (!keep) await system.addresses.remove()
-      await lock.release()
     },
     nodePortCidrs,
     podCidrs: facts.podCidrs,

@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import type { Test } from 'tap'
 import {
   DoomedEntries,
@@ -106,9 +106,10 @@ export const conntrackPlanTests = (t: Test): void => {
     const check = fc.asyncProperty(all, async given => {
       const named = [...given.vips, ...given.entries.slice(0, given.both)]
       const nodePorts = given.nodePorts.map(port => ({ address: undefined, port }))
-      const vips: UdpVip[] = [...named, ...nodePorts].map(vip => ({
-        ...vip,
+      const vips: UdpVip[] = [...named, ...nodePorts].map(({ address, port }) => ({
         family: given.family,
+        address,
+        port,
       }))
       const filters = await filtersFor(given.family, vips, given.entries)
       const keys = new Set(named.map(({ address, port }) => `${address} ${port}`))

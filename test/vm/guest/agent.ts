@@ -27,6 +27,8 @@ const handle = async (call: NodeCall | PlaceCall): Promise<unknown> => {
       return programs.launch(call.command, call.args)
     case 'log':
       return programs.log(call.process)
+    case 'said':
+      return programs.said(call.process, call.text)
     case 'end':
       return programs.end(call.process, call.signal)
     case 'write':

@@ -1,5 +1,5 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import type { Log, Ran } from './protocol.ts'
 
 /** Runs a program to its end. */
@@ -10,18 +10,32 @@ export const run = (command: string, args: readonly string[]): Promise<Ran> =>
     )
   })
 
+interface Program {
+  readonly child: ChildProcess
+  /** Tells of more text, and of the end. */
+  readonly changes: EventEmitter
+  text: string
+  code?: number
+}
+
 /** Programs that go on while others run, by number. */
 export class Programs {
-  readonly #all: { readonly child: ChildProcess; text: string; code?: number }[] = []
+  readonly #all: Program[] = []
 
   launch(command: string, args: readonly string[]): number {
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] })
-    const program: (typeof this.#all)[number] = { child, text: '' }
-    const write = (chunk: Buffer | string): void => void (program.text += String(chunk))
+    const program: Program = { child, text: '', changes: new EventEmitter() }
+    const write = (chunk: Buffer | string): void => {
+      program.text += String(chunk)
+      program.changes.emit('change')
+    }
     child.stdout.on('data', write)
     child.stderr.on('data', write)
     child.once('error', error => write(error.message))
-    child.once('close', code => (program.code = code ?? -1))
+    child.once('close', code => {
+      program.code = code ?? -1
+      program.changes.emit('change')
+    })
     return this.#all.push(program) - 1
   }
 
@@ -30,15 +44,23 @@ export class Programs {
     return { text, ...(code === undefined ? {} : { code }) }
   }
 
+  /** Its log once that contains the text, or it has ended. */
+  async said(number: number, text: string): Promise<Log> {
+    const program = this.#get(number)
+    while (!program.text.includes(text) && program.code === undefined)
+      await once(program.changes, 'change')
+    return this.log(number)
+  }
+
   /** Waits until it has ended. */
   async end(number: number, signal: NodeJS.Signals): Promise<Log> {
     const program = this.#get(number)
     program.child.kill(signal)
-    if (program.code === undefined) await once(program.child, 'close')
+    while (program.code === undefined) await once(program.changes, 'change')
     return this.log(number)
   }
 
-  #get(number: number): (typeof this.#all)[number] {
+  #get(number: number): Program {
     const program = this.#all[number]
     if (program === undefined) throw new Error(`no program ${number} was launched`)
     return program

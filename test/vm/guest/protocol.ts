@@ -15,6 +15,7 @@ export type NodeCall =
   | { readonly op: 'run'; readonly command: string; readonly args: readonly string[] }
   | { readonly op: 'launch'; readonly command: string; readonly args: readonly string[] }
   | { readonly op: 'log'; readonly process: number }
+  | { readonly op: 'said'; readonly process: number; readonly text: string }
   | { readonly op: 'end'; readonly process: number; readonly signal: NodeJS.Signals }
   | { readonly op: 'write'; readonly path: string; readonly text: string }
   | { readonly op: 'enter'; readonly netns: string }

@@ -49,6 +49,8 @@ const batch = async (
 }
 
 const { node } = addressOf
+/** The node's on each veth: no other address of its own is asked for there. */
+const gateway = 'fe80::1'
 
 const nodeLinks: readonly string[] = [
   `address add ${node.IPv4}/32 dev lo`,
@@ -57,6 +59,7 @@ const nodeLinks: readonly string[] = [
     `netns add ${pod}`,
     `link add ${pod} type veth peer name eth0 netns ${pod}`,
     `link set ${pod} up`,
+    `address add ${gateway}/64 dev ${pod} nodad`,
     `route add ${addressOf[pod].IPv4}/32 dev ${pod} src ${node.IPv4}`,
     `route add ${addressOf[pod].IPv6}/128 dev ${pod} src ${node.IPv6}`,
   ]),
@@ -69,7 +72,6 @@ const podLinks = (pod: 'client' | 'backend'): readonly string[] => [
   `address add ${addressOf[pod].IPv4}/32 dev eth0`,
   `address add ${addressOf[pod].IPv6}/128 dev eth0 nodad`,
   `route add ${node.IPv4} dev eth0`,
-  `route add ${node.IPv6} dev eth0`,
   `route add default via ${node.IPv4}`,
-  `route add ::/0 via ${node.IPv6}`,
+  `route add ::/0 via ${gateway} dev eth0`,
 ]

@@ -48,13 +48,15 @@ const dialAll = async (
   from: Place,
   cells: readonly Cell[],
 ): Promise<[string[], string[]]> => {
-  const met: string[] = []
-  for (const { to } of cells) {
-    const { result, backend } = await from.dial(to)
-    met.push(words(to, result === 'answer' ? backend : result))
-  }
-  return [met, cells.map(({ to, wanted }) => words(to, wanted))]
+  const outcomes = await Promise.all(cells.map(({ to }) => from.dial(to)))
+  const met = outcomes.map(({ result, backend }) =>
+    result === 'answer' ? backend : result,
+  )
+  return [
+    cells.map(({ to }, index) => words(to, met[index])),
+    cells.map(({ to, wanted }) => words(to, wanted)),
+  ]
 }
 
-const words = ({ protocol, address, port }: Destination, who: string): string =>
+const words = ({ protocol, address, port }: Destination, who = ''): string =>
   `${protocol} ${address} ${port}: ${who}`

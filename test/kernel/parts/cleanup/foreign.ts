@@ -60,9 +60,23 @@ export const addForeign = async (ns: Netns): Promise<void> => {
     }
   }
   await ns.run('nft', ['-f', '-'], {
-    input: `table inet kube-proxy { chain a { tcp dport 80 accept; } }
-      table ip usher-not { chain a { type filter hook input priority 0; counter accept; } }
-      table ip6 mine { map m { type inet_service : verdict; elements = { 80 : accept } } }`,
+    input: `table inet kube-proxy {
+      chain a {
+        tcp dport 80 accept
+      }
+    }
+    table ip usher-not {
+      chain a {
+        type filter hook input priority 0
+        counter accept
+      }
+    }
+    table ip6 mine {
+      map m {
+        type inet_service : verdict
+        elements = { 80 : accept }
+      }
+    }`,
   })
   await ns.run('ipset', ['restore'], {
     input: `create KUBE-SRC-AAAAAAAA hash:ip
@@ -76,8 +90,8 @@ create mine hash:ip
 address add 192.0.2.1/24 dev kube-bridge
 route add local 198.51.100.1/32 dev lo proto 118
 route add local 198.51.100.2/32 dev lo
--6 address add fd75:7368:6572::2/128 dev lo nodad
--6 address add fd00::5/128 dev lo nodad metric 7
+address add fd75:7368:6572::2/128 dev lo nodad
+address add fd00::5/128 dev lo nodad metric 7
 `,
   })
 }

@@ -89,36 +89,34 @@ t.test(
   },
 )
 
-/** Holds what an Usher with rules holds. */
-const pretendUsher = async (
-  ns: Netns,
-): Promise<{ pid: number; end: () => Promise<void> }> => {
-  const script =
-    "require('net').createServer().listen('\\0usher-capture', () => console.log(1))"
+/** Holds what an Usher with rules holds, and says who it is. */
+const pretendUsher = async (ns: Netns): Promise<() => Promise<void>> => {
+  const script = `require('net').createServer(socket => socket.end('usher 0.0.7, pid 7\\n'))
+    .listen('\\0usher-capture', () => console.log(1))`
   const [command = '', ...args] = [...ns.prefix, process.execPath, '-e', script]
   const child = spawn(command, args, {
     env: { PATH: process.env['PATH'] },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   await once(child.stdout, 'data')
-  const end = async (): Promise<void> => {
+  return async () => {
     const closed = once(child, 'close')
     child.kill('SIGKILL')
     await closed
   }
-  return { pid: child.pid ?? 0, end }
 }
 
 t.test('cleanup leaves all to an Usher that runs', options, async t => {
   const ns = await makeNetns('cl')
   await leaveAll(ns)
   const before = await photograph(ns)
-  const usher = await pretendUsher(ns)
-  const said = `usher cleanup: an Usher is running here (process ${usher.pid}); end it first\n`
+  const end = await pretendUsher(ns)
+  const said =
+    'usher cleanup: an Usher is running here (usher 0.0.7, pid 7); end it first\n'
   t.strictSame(await usherIn(ns, ['cleanup']), { code: 1, out: '', err: said })
   const dry = await usherIn(ns, ['cleanup', '--dry-run'])
   t.match(dry, { code: 1, err: said, out: /would remove/ })
   t.equal(await photograph(ns), before)
-  await usher.end()
+  await end()
   t.equal((await usherIn(ns, ['cleanup'])).code, 0)
 })

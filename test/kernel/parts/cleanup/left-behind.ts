@@ -246,9 +246,17 @@ export const leaveAll = async (ns: Netns): Promise<void> => {
   }
   const rules = nftTables.map(
     name => `table ${name} {
-      set vips { type inet_service; elements = { 80, 443 } }
-      chain served { meta l4proto tcp accept }
-      chain nat-prerouting { type nat hook prerouting priority -100; tcp dport @vips jump served; }
+      set vips {
+        type inet_service
+        elements = { 80, 443 }
+      }
+      chain served {
+        meta l4proto tcp accept
+      }
+      chain nat-prerouting {
+        type nat hook prerouting priority -100
+        tcp dport @vips jump served
+      }
     }`,
   )
   await ns.run('nft', ['-f', '-'], { input: rules.join('\n') })
@@ -260,8 +268,8 @@ export const leaveAll = async (ns: Netns): Promise<void> => {
       'address add 10.96.0.11/32 dev usher0',
       'route add local 169.254.77.88/32 dev lo proto 117',
       'route add local 10.97.0.0/16 dev lo proto 117',
-      '-6 address add fd75:7368:6572::1/128 dev lo nodad',
-      `-6 address add fd00:97::1/128 dev lo nodad noprefixroute metric ${0x75_73_68_72}`,
+      'address add fd75:7368:6572::1/128 dev lo nodad',
+      `address add fd00:97::1/128 dev lo nodad noprefixroute metric ${0x75_73_68_72}`,
       '',
     ].join('\n'),
   })

@@ -1,0 +1,2 @@
+import './parts/iptables-text.ts'
+import './parts/iptables-packets.ts'
