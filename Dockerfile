@@ -22,13 +22,20 @@ LABEL org.opencontainers.image.title="usher" \
   org.opencontainers.image.description="Layer-4 (TCP/UDP) load-balancing proxy for Kubernetes Services" \
   org.opencontainers.image.licenses="Apache-2.0"
 ENV NODE_ENV=production
+# What Usher writes rules, routes and addresses with, and ends stale UDP flows; ipset and ipvsadm
+# for `usher cleanup`.
+RUN apt-get update \
+  && apt-get install --yes --no-install-recommends \
+  conntrack iproute2 ipset iptables ipvsadm nftables \
+  && rm -rf /var/lib/apt/lists/*
 WORKDIR /usher
 COPY --from=dependencies /usher/node_modules ./node_modules
 COPY --from=build /usher/dist ./dist
 COPY package.json LICENSE ./
 # What `usher demo` serves.
 COPY deploy/examples ./deploy/examples
-# Enough for the sidecar and for ports from 1024 up. deploy/kubernetes says when it takes more.
+# Enough for the sidecar, and for all that listens on ports from 1024 up. What captures traffic
+# runs as root with a few capabilities: deploy/kubernetes.
 USER 65532:65532
 # No HEALTHCHECK: Kubernetes doesn't use it, and has /livez and /healthz.
 ENTRYPOINT ["node", "/usher/dist/cli/main.js"]

@@ -12,7 +12,8 @@ set -uo pipefail
 
 namespaces='network namespaces (captures, test/e2e)'
 machine='a booted kernel (test/vm)'
-installed=(iproute2 nftables iptables conntrack qemu-system-x86 busybox-static)
+installed=(iproute2 nftables iptables conntrack)
+[[ $(uname -m) == x86_64 ]] && installed+=(qemu-system-x86 busybox-static)
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/usher-tests
 kernel=$cache/kernel
 
@@ -57,10 +58,11 @@ fetch_kernel() {
   local parts=(net lib crypto arch fs/9p fs/netfs fs/fscache
     drivers/virtio drivers/char drivers/net/veth.ko drivers/net/dummy.ko)
   (
-    cd "$2" && apt_get download "$1" &&
-      dpkg-deb --fsys-tarfile "$1"_*.deb | tar -x --wildcards './boot/vmlinuz*' \
-        "${parts[@]/#/./*lib/modules/*/kernel/}" 2>/dev/null
-    mv -- ./*lib/modules/* modules || mv -- usr/lib/modules/* modules || exit 1
+    cd "$2" && apt_get download "$1" || exit
+    # Some of the parts may be built into another kernel, or lie elsewhere.
+    dpkg-deb --fsys-tarfile "$1"_*.deb | tar -x --wildcards './boot/vmlinuz*' \
+      "${parts[@]/#/./*lib/modules/*/kernel/}" 2>/dev/null
+    mv -- ./*lib/modules/* modules 2>/dev/null || mv -- usr/lib/modules/* modules || exit
     find modules -name '*.ko.xz' -exec xz -d {} +
     unpack_kernel_image boot/vmlinuz-* vmlinux
     rm -rf -- ./*.deb boot lib usr
@@ -97,7 +99,7 @@ mapfile -t missing < <(missing_packages)
 wants_kernel=$([[ $(uname -m) == x86_64 && ! -d $kernel ]] && echo yes)
 [[ ${#missing[@]} -gt 0 || $wants_kernel ]] || exit 0
 
-say "fetching ${missing[*]} ${wants_kernel:+and a kernel}"
+say "fetching ${missing[*]}${wants_kernel:+ a kernel}"
 apt_get update || say 'going on with the lists of packages that are here'
 if [[ ${#missing[@]} -gt 0 ]]; then
   # One by one if need be: a package that can't be had must not take the others along.

@@ -25,7 +25,8 @@ export const cleanup = async (
     if (holder !== '' && !dryRun) return 1
     const outcome = await cleanUp(hostKinds(), { dryRun })
     print(outcome, dryRun, io)
-    return outcome.stayed.length === 0 && holder === '' ? 0 : 1
+    const { stayed, hidden } = outcome
+    return stayed.length + hidden.length === 0 && holder === '' ? 0 : 1
   } finally {
     await lock.release()
   }
@@ -52,7 +53,8 @@ const takeLock = async (): Promise<Taken> => {
   return { lock, holder }
 }
 
-const print = ({ gone, stayed, unseen }: Outcome, dryRun: boolean, io: Io): void => {
+const print = (outcome: Outcome, dryRun: boolean, io: Io): void => {
+  const { gone, stayed, hidden, unseen } = outcome
   const done = dryRun ? 'would remove' : 'removed'
   for (const what of gone) io.out(`${done} ${visible(what)}\n`)
   // A node without the tool has seldom what the tool makes; with other left-overs it may.
@@ -60,5 +62,7 @@ const print = ({ gone, stayed, unseen }: Outcome, dryRun: boolean, io: Io): void
     for (const what of unseen) io.out(`not looked for: ${visible(what)}\n`)
   for (const { what, why } of stayed)
     io.err(`usher cleanup: ${visible(what)} stays: ${visible(why)}\n`)
-  if (gone.length + stayed.length === 0) io.out('nothing to clean up\n')
+  for (const { what, why } of hidden)
+    io.err(`usher cleanup: can't look for ${visible(what)}: ${visible(why)}\n`)
+  if (gone.length + stayed.length + hidden.length === 0) io.out('nothing to clean up\n')
 }

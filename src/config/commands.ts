@@ -71,7 +71,7 @@ export const commands = {
       'check them. Exits 0 when all is well, 1 when there are problems, 2 when it was ' +
       'called wrongly.',
     examples: [
-      ['sudo usher check', 'what works on this node'],
+      ['usher check', 'what works on this node; as root'],
       ['usher check deploy/examples/demo.yaml', 'one file'],
       ['usher check services/ --drain-timeout 1m', 'a directory, and a flag'],
       ['usher check --config config.conf', "kube-proxy's configuration file"],

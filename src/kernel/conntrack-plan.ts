@@ -13,8 +13,10 @@ export interface UdpVip {
 /** Arguments of `conntrack` that pick entries out, as in `-d 10.96.0.0/24 --dport 53`. */
 export type EntryFilter = string
 
-/** So many are written one by one; more are drawn together. */
+/** So many are written one by one, and so many entries read for it; else they are drawn
+ * together. */
 const mostExact = 32
+const mostReads = 100_000
 /** Blocks that are looked at, widest first; no wider, as flows begin at any moment. */
 const prefixLengths: Readonly<Record<IpFamily, readonly number[]>> = {
   IPv4: [12, 16, 20, 24, 26, 28, 30, 32],
@@ -82,7 +84,8 @@ export class DoomedEntries {
     const exact = [...this.#doomed].flatMap(([port, addresses]) =>
       [...addresses].map(address => filterOf({ address, port })),
     )
-    if (exact.length <= mostExact) return [...nodePorts, ...exact]
+    const few = exact.length <= mostExact && exact.length * this.seen <= mostReads
+    if (few) return [...nodePorts, ...exact]
     const whole = this.#wholeAddresses()
     const blocks = new Set<EntryFilter>()
     for (const [port, addresses] of this.#doomed) {

@@ -35,7 +35,7 @@ export const conntrackCleaner = (deps: ConntrackDeps): ConntrackCleaner =>
   new Cleaner(deps)
 
 /** So few VIPs are removed without looking first which of them have entries. */
-const mostUnseen = 8
+const mostUnseen = 3
 /** Calls of a tool that can't read filters from its standard input (before 1.4.7). */
 const mostCalls = 32
 /** Milliseconds: to read the whole table once, for each filter; measured, generously. */
@@ -208,7 +208,5 @@ const costOf = (entries: number): number => filterMs + entries * entryMs
 
 const toolFamily = (family: IpFamily): string => family.toLowerCase()
 
-const removal = (family: IpFamily, filter: EntryFilter): readonly string[] => [
-  ...['-D', '-p', 'udp', '-f', toolFamily(family)],
-  ...filter.split(' '),
-]
+const removal = (family: IpFamily, filter: EntryFilter): readonly string[] =>
+  `-D -p udp -f ${toolFamily(family)} ${filter}`.split(' ')

@@ -1,2 +1,3 @@
 import './parts/iptables-text.ts'
+import './parts/iptables-kernel.ts'
 import './parts/iptables-packets.ts'

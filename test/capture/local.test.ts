@@ -7,7 +7,7 @@ import {
 } from '../../src/capture/local/local-capture.ts'
 import type { HostAddresses } from '../../src/kernel/host-addresses/host-addresses.ts'
 import type { ServicePort, Target, Vip } from '../../src/model/snapshot.ts'
-import { cidrContains, parseCidr } from '../../src/util/cidr.ts'
+import { type Cidr, cidrContains, parseCidr } from '../../src/util/cidr.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { clusterIp, nodePort, servicePort } from '../support/service-ports.ts'
 import { until } from '../support/until.ts'
@@ -16,15 +16,17 @@ import { until } from '../support/until.ts'
 class FakeHost implements HostAddresses {
   readonly events: string[] = []
   has: readonly string[] = []
+  #blocks: readonly Cidr[] = []
   refuse = /^never$/
   #damaged: ((what: string) => void) | undefined
 
   async sync(wanted: readonly string[]): Promise<ReadonlyMap<string, string>> {
     const had = wanted.filter(one => !this.refuse.test(one))
-    const come = had.filter(one => !this.has.includes(one)).map(one => `+${one}`)
-    const gone = this.has.filter(one => !had.includes(one)).map(one => `-${one}`)
+    const [before, after] = [new Set(this.has), new Set(had)]
+    const come = had.filter(one => !before.has(one)).map(one => `+${one}`)
+    const gone = this.has.filter(one => !after.has(one)).map(one => `-${one}`)
     this.events.push(...come, ...gone)
-    this.has = had
+    this.#set(had)
     const refused = wanted.filter(one => this.refuse.test(one))
     return new Map(refused.map(one => [one, 'Operation not permitted']))
   }
@@ -36,17 +38,26 @@ class FakeHost implements HostAddresses {
 
   async remove(): Promise<void> {
     this.events.push('removed')
-    this.has = []
+    this.#set([])
   }
 
   async probe() {
     return { usable: true, detail: '' }
   }
 
-  /** Somebody takes an address away, and that is seen. */
+  /** Somebody takes an address away. */
   take(cidr: string): void {
-    this.has = this.has.filter(one => one !== cidr)
+    this.#set(this.has.filter(one => one !== cidr))
+  }
+
+  /** That is seen. */
+  see(cidr: string): void {
     this.#damaged?.(`taken away: ${cidr}`)
+  }
+
+  #set(has: readonly string[]): void {
+    this.has = has
+    this.#blocks = has.flatMap(one => parseCidr(one) ?? [])
   }
 
   get isWatched(): boolean {
@@ -57,24 +68,23 @@ class FakeHost implements HostAddresses {
   readonly canBind = async (address: string): Promise<boolean> =>
     address === '0.0.0.0' ||
     address.startsWith('127.') ||
-    this.has.some(one => {
-      const block = parseCidr(one)
-      return block !== undefined && cidrContains(block, address)
-    })
+    this.has.includes(`${address}/128`) ||
+    this.#blocks.some(block => cidrContains(block, address))
 }
 
 const fixture = (over: Partial<LocalCaptureDeps> = {}) => {
   const host = new FakeHost()
+  const clock = new FakeClock()
   const repairs: string[][] = []
   const capture = localCapture({
     hostAddresses: host,
-    localAddresses: new LocalAddresses(new FakeClock(), host.canBind),
+    localAddresses: new LocalAddresses(clock, host.canBind),
     serviceCidrs: () => ['10.96.0.0/12'],
     keepRules: false,
     repaired: (what, error) => repairs.push([what, error]),
     ...over,
   })
-  return { host, capture, repairs, place: placer(capture) }
+  return { host, clock, capture, repairs, place: placer(capture) }
 }
 
 /** How each VIP is served after a `place`, and what was given back in `steer`. */
@@ -109,7 +119,7 @@ t.test('VIPs become addresses of this host', async t => {
     'local, 10.112.0.1 80',
     'local, 198.51.100.1 80',
     'local, 127.1.2.3 80',
-    'local, 0.0.0.0 30080',
+    'local, 127.0.0.1 30080, 192.0.2.2 30080',
   ])
   t.strictSame(
     host.events,
@@ -202,11 +212,13 @@ t.test('what somebody takes away is put back, without a sync', async t => {
   const { host, capture, place, repairs } = fixture()
   await place(servicePort('web', { vips: [external('192.0.2.1')] }))
   host.take('192.0.2.1/32')
+  host.see('192.0.2.1/32')
   await until('it is repaired', () => repairs.length > 0)
   t.strictSame(repairs, [['taken away: 192.0.2.1/32', '']])
   t.ok(host.has.includes('192.0.2.1/32'))
   host.refuse = /^10/
   host.take('10.96.0.0/12')
+  host.see('10.96.0.0/12')
   await until('it is told', () => repairs.length > 1)
   t.strictSame(repairs[1], [
     'taken away: 10.96.0.0/12',
@@ -214,6 +226,20 @@ t.test('what somebody takes away is put back, without a sync', async t => {
   ])
   await capture.close()
   t.notOk(host.isWatched)
+})
+
+t.test('a sync that finds an address taken away is made good by the next', async t => {
+  const { host, clock, place, repairs } = fixture()
+  const web = servicePort('web', { vips: [external('192.0.2.1')] })
+  await place(web)
+  host.sync = () => Promise.resolve(new Map<string, string>())
+  host.take('192.0.2.1/32')
+  clock.advance(30_000)
+  t.match(await place(web), [/^not captured/])
+  host.sync = FakeHost.prototype.sync.bind(host)
+  host.see('192.0.2.1/32')
+  await until('it is repaired', () => repairs.length > 0)
+  t.strictSame(await place(web), ['local, 192.0.2.1 80'])
 })
 
 t.test('an end gives all back, unless that is to stay', async t => {
@@ -257,6 +283,6 @@ t.test('many IPv6 addresses are told to slow this host down', async t => {
     Array.from({ length: count }, (_, i) => clusterIp(`fd00::${i.toString(16)}`))
   await place(servicePort('web', { family: 'IPv6', vips: vips(499) }))
   t.strictSame(capture.problems(), [])
-  await place(servicePort('web', { family: 'IPv6', vips: vips(1000) }))
+  await place(servicePort('web', { family: 'IPv6', vips: vips(600) }))
   t.match(capture.problems(), [{ field: 'IPv6', message: /ip_nonlocal_bind=1/ }])
 })

@@ -99,6 +99,8 @@ const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
   return { kernel, clock, told, forgotten, steps, capture, sync }
 }
 
+const endpointAt = (address: string) => ({ ...endpoint(address), port: 8080 })
+
 const web = servicePort('web', { vips: [clusterIp('10.96.0.1')] })
 const dns = servicePort('dns', { protocol: 'UDP', vips: [clusterIp('10.96.0.2', 53)] })
 
@@ -124,7 +126,7 @@ t.test('what changes nothing for the rules runs nothing', async t => {
   await sync(web)
   await sync(web)
   // Other endpoints, another affinity: the relay's business.
-  await sync({ ...web, endpoints: [endpoint('10.0.0.9')], affinityMs: 1000 })
+  await sync({ ...web, endpoints: [endpointAt('10.0.0.9')], affinityMs: 1000 })
   t.strictSame(kernel.calls, ['replace 1'])
 })
 
@@ -179,7 +181,7 @@ t.test('UDP flows are forgotten where their rule came, changed or went', async t
   const { forgotten, sync } = setUp()
   await sync(dns, web)
   t.strictSame(forgotten.splice(0), ['10.96.0.2 UDP 53'])
-  await sync({ ...dns, endpoints: [endpoint('10.0.0.9')] }, web)
+  await sync({ ...dns, endpoints: [endpointAt('10.0.0.9')] }, web)
   t.strictSame(forgotten.splice(0), [])
   await sync({ ...dns, internal: { verdict: 'drop', endpoints: [] } }, web)
   t.ok(forgotten.splice(0).includes('10.96.0.2 UDP 53'))
@@ -232,7 +234,7 @@ const until = async (done: () => boolean): Promise<void> => {
 }
 
 t.test('what becomes of packets to each kind of VIP', t => {
-  const here: Target = { verdict: 'forward', endpoints: [endpoint('10.0.0.1')] }
+  const here: Target = { verdict: 'forward', endpoints: [endpointAt('10.0.0.1')] }
   const drop: Target = { verdict: 'drop', endpoints: [] }
   const none: Target = { verdict: 'reject', endpoints: [] }
   const vips = [

@@ -78,6 +78,7 @@ const good: StatusDocument = {
   draining: false,
   node: null,
   source: { name: 'manifests a.yaml', synced: true, lastGoodAt: now - 12_000, error: '' },
+  capture: { name: 'nftables', detail: 'nft 1.0.6', passedOver: [] },
   problems: [],
   fds: { used: 40, limit: 1024 },
   acceptPaused: false,
@@ -130,10 +131,11 @@ const ask = async (address: string, json = false, timeoutMs = 3000) => {
 t.test('all that is known of a ServicePort stands in aligned lines', async t => {
   t.equal(
     textOf(good),
-    `usher   1.2.3, userspace, up 3h (since 2030-01-01T00:00:00.000Z)
-health  ok
-source  manifests a.yaml, last word 12s ago
-files   the relay holds 40 descriptors and may hold 1024
+    `usher    1.2.3, userspace, up 3h (since 2030-01-01T00:00:00.000Z)
+health   ok
+source   manifests a.yaml, last word 12s ago
+capture  nftables (nft 1.0.6)
+files    the relay holds 40 descriptors and may hold 1024
 
 default/web:http TCP IPv4
   3 active, 12 accepted, 2 failed, 1 retry, 1.5 KiB to backends, 12 B to clients, sticky for 3h
@@ -151,10 +153,10 @@ default/web:http TCP IPv4
 t.test('trouble is told with its reasons', async t => {
   const text = textOf(bad)
   for (const line of [
-    'health  red: 0.0.0.0:30080 could not be bound for 2m; the source is stale',
+    'health   red: 0.0.0.0:30080 could not be bound for 2m; the source is stale',
     '        a.yaml: document 2: not YAML',
     '        no new connections are accepted until some are free',
-    'ending  waiting for open connections to finish',
+    'ending   waiting for open connections to finish',
     'problem: Service default/x spec.ports[0].port: is 70000',
     '1 ServicePort, 0 without usable endpoints, 3 active, 1 problem',
   ])
@@ -169,8 +171,8 @@ t.test('a ServicePort without endpoints says what clients get', async t => {
 
 t.test('the node is told where the source knows one', async t => {
   const node = { name: 'n1', zone: 'eu-1a', notEligible: '' }
-  t.match(textOf({ ...good, node }), '\nnode    n1, zone eu-1a\nsource  ')
-  t.match(textOf({ ...good, node: { ...node, zone: '' } }), '\nnode    n1\nsource  ')
+  t.match(textOf({ ...good, node }), '\nnode     n1, zone eu-1a\nsource   ')
+  t.match(textOf({ ...good, node: { ...node, zone: '' } }), '\nnode     n1\nsource   ')
   const notEligible = 'the Node is about to go'
   t.match(
     textOf({ ...good, node: { ...node, notEligible } }),
@@ -355,7 +357,7 @@ t.test('an Usher that has not read its source yet can be shown', async t => {
   const address = await serve(t, (_, response) => response.end(document))
   const { code, out } = await ask(address)
   t.equal(code, 0)
-  t.match(out, 'source  manifests a.yaml, not synced, no word from it yet\n')
+  t.match(out, 'source   manifests a.yaml, not synced, no word from it yet\n')
 })
 
 t.test('when nothing answers it says where it asked and what decides that', async t => {

@@ -5,8 +5,6 @@ import { captureMatrix } from './parts/capture/matrix.ts'
 
 const why = await whyNoNetns()
 
-t.jobs = 2
-
 for (const backEnd of ['nft', 'legacy'] as const)
   t.test(`with rules of iptables (${backEnd})`, { skip: why !== '' && why }, async t => {
     const path = await iptablesTools(t, backEnd)

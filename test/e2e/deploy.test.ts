@@ -124,7 +124,7 @@ t.test('the pod is one that survives on any node, early and late', async t => {
   t.ok(byHand.usher.args.includes('--hostname-override=$(NODE_NAME)'))
 })
 
-t.test('Usher may bind low ports, and nothing else that root may', async t => {
+t.test('Usher may do to the network what it must, and nothing else that root may', async t => {
   t.match(byHand.pod['securityContext'], { seccompProfile: { type: 'RuntimeDefault' } })
   t.strictSame(byHand.usher.securityContext, {
     runAsUser: 0,
@@ -132,10 +132,30 @@ t.test('Usher may bind low ports, and nothing else that root may', async t => {
     privileged: false,
     allowPrivilegeEscalation: false,
     readOnlyRootFilesystem: true,
-    capabilities: { drop: ['ALL'], add: ['NET_BIND_SERVICE'] },
+    capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_RAW', 'NET_BIND_SERVICE'] },
   })
-  const volumes = byHand.pod.volumes.map(volume => Object.keys(volume).toSorted())
-  t.strictSame(volumes, [['configMap', 'name']], 'no path of the host')
+})
+
+t.test('of the host it has the xtables lock and a directory for its state', async t => {
+  const paths = byHand.pod.volumes.flatMap(({ hostPath }) => hostPath?.path ?? [])
+  t.strictSame(paths, ['/var/lib/usher', '/run/xtables.lock'])
+  const mounts = byHand.usher.volumeMounts.map(({ mountPath }) => mountPath)
+  t.strictSame(mounts, ['/etc/usher', ...paths], 'where it is in the pod')
+  t.ok(byHand.usher.args.includes('--state-dir=/var/lib/usher'))
+})
+
+t.test('an update leaves the rules for the next pod, and cleanup takes them', async t => {
+  t.ok(byHand.usher.args.includes('--keep-rules'))
+  const [pod] = readObjects(`${kubernetes}/cleanup.yaml`)
+  const { containers, ...spec } = pod?.spec as unknown as PodSpec
+  t.match(spec, { nodeName: 'NODE', hostNetwork: true, restartPolicy: 'Never' })
+  const [container] = containers
+  t.equal(container?.image, byHand.usher.image)
+  t.strictSame(container?.args, ['cleanup'])
+  t.strictSame(container?.securityContext, {
+    ...byHand.usher.securityContext,
+    capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_RAW'] },
+  })
 })
 
 for (const overlay of overlays) {
@@ -163,32 +183,16 @@ for (const overlay of overlays) {
       ['NODE_NAME', 'KUBERNETES_SERVICE_HOST', 'KUBERNETES_SERVICE_PORT'],
       'the API server is not looked for behind its ClusterIP',
     )
-    const { configMap } = all.pod.volumes[0] ?? {}
+    const { configMap } = all.pod.volumes.find(({ name }) => name === 'config') ?? {}
     const mounted = all.configMap(configMap?.name ?? '')?.data
     t.strictSame(Object.keys(mounted ?? {}), ['config.yaml'])
-    const [mount] = all.usher.volumeMounts
+    const mount = all.usher.volumeMounts.find(({ name }) => name === 'config')
     t.ok(all.usher.args.includes(`--config=${mount?.mountPath}/config.yaml`))
   })
 }
 
-t.test(
-  'only local-route has NET_ADMIN, and ends first',
-  { skip: noKustomize },
-  async t => {
-    const { all } = await build(`${kubernetes}/overlays/every-node`)
-    const [route, another] = all.pod.initContainers ?? []
-    t.equal(another, undefined)
-    t.match(route?.securityContext, {
-      allowPrivilegeEscalation: false,
-      readOnlyRootFilesystem: true,
-      capabilities: { drop: ['ALL'], add: ['NET_ADMIN'] },
-    })
-    t.strictSame(all.usher.securityContext, byHand.usher.securityContext)
-  },
-)
-
-t.test('non-root takes the last capability away', { skip: noKustomize }, async t => {
-  const { usher } = await buildWith(t, 'components/non-root')
+t.test('non-root takes all of it away', { skip: noKustomize }, async t => {
+  const { usher, pod } = await buildWith(t, 'components/non-root')
   t.strictSame(usher.securityContext, {
     ...byHand.usher.securityContext,
     runAsNonRoot: true,
@@ -196,6 +200,17 @@ t.test('non-root takes the last capability away', { skip: noKustomize }, async t
     runAsGroup: 65_532,
     capabilities: { drop: ['ALL'] },
   })
+  t.ok(usher.args.includes('--capture=listen'), 'what works without')
+  t.ok(usher.args.includes('run'), 'beside its other arguments')
+  t.strictSame(
+    pod.volumes.filter(({ hostPath }) => hostPath !== undefined),
+    [],
+    'no path of the host',
+  )
+  t.strictSame(
+    pod.volumes.map(({ name }) => name).toSorted(),
+    usher.volumeMounts.map(({ name }) => name).toSorted(),
+  )
 })
 
 t.test('kube-proxy leaves just the nodes that Usher is for', async t => {

@@ -132,6 +132,7 @@ t.test('what others have', needsNetns, async t => {
   t.test('is had without a change, and stays', async t => {
     t.strictSame(await host.sync([...theirs, '192.0.2.7/32', '2001:db8::7/128']), none)
     t.strictSame(await binds('192.0.2.7', '2001:db8::7'), [true, true])
+    t.notMatch(await ip('addr', 'show', 'dev', 'lo'), '2001:db8::1/')
     calls.length = 0
     await host.sync([...theirs, '192.0.2.7/32', '2001:db8::7/128'])
     t.strictSame(calls, [])

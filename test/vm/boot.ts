@@ -11,8 +11,8 @@ import { firstModules, startQemu } from './qemu.ts'
 
 /** At best 3 s; with other tests on the same processors much longer. */
 const bootMs = 60_000
-/** Whatever happens, it is gone after that; a test file has 120 s. */
-const lifeMs = 110_000
+/** Whatever happens, it is gone after that; the test file has 180 s. */
+const lifeMs = 570_000
 
 /** Boots a machine without netfilter, whose agent takes calls. It ends with the test. */
 export const bootMachine = async (t: Test, kernel: Kernel): Promise<Calls> => {

@@ -1,7 +1,8 @@
-import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
+import type { RunTool } from '../../kernel/run-tool.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import type { Probe, RuleTables } from '../rule-table.ts'
+import type { RuleTables } from '../rule-table.ts'
+import type { BackendMode } from './backend.ts'
 import { type BackendChoice, chooseBackend } from './choose-backend.ts'
 import { IptablesTable } from './iptables-table.ts'
 import { probeBackend } from './probe.ts'
@@ -19,22 +20,41 @@ export interface IptablesDeps {
  */
 export const iptablesTables = (deps: IptablesDeps): RuleTables => {
   const { run, clock, backend = 'auto' } = deps
-  const choose = (family: IpFamily) => chooseBackend(run, family, backend)
+  // What a probe found to work; tables are made after it.
+  const proven = new Map<IpFamily, BackendMode>()
+  const choose = (family: IpFamily) =>
+    chooseBackend(run, family, proven.get(family) ?? backend)
   return {
     name: 'iptables',
     probe: async family => {
-      try {
-        const { chosen } = await choose(family)
-        await probeBackend(chosen, family)
-        return { usable: true, detail: chosen.detail }
-      } catch (error) {
-        return { usable: false, detail: reasonOf(error) }
-      }
+      const probe = await probeFamily(run, family, backend)
+      if (probe.mode !== undefined) proven.set(family, probe.mode)
+      return { usable: probe.mode !== undefined, detail: probe.detail }
     },
     table: family =>
       new IptablesTable({ run, clock, family, choose: () => choose(family) }),
   }
 }
 
-const reasonOf = (error: unknown): Probe['detail'] =>
-  error instanceof ToolError || error instanceof Error ? error.message : String(error)
+/** With `auto`, also a back end that is not the system's choice may be the one that works. */
+const probeFamily = async (
+  run: RunTool,
+  family: IpFamily,
+  choice: BackendChoice,
+): Promise<{ readonly mode?: BackendMode; readonly detail: string }> => {
+  try {
+    const { chosen, others } = await chooseBackend(run, family, choice)
+    const reasons: string[] = []
+    for (const backend of choice === 'auto' ? [chosen, ...others] : [chosen]) {
+      const reason = await probeBackend(backend, family).then(() => '', reasonOf)
+      if (reason === '') return { mode: backend.mode, detail: backend.detail }
+      reasons.push(reason)
+    }
+    return { detail: reasons[0] ?? '' }
+  } catch (error) {
+    return { detail: reasonOf(error) }
+  }
+}
+
+const reasonOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error)

@@ -10,7 +10,7 @@ export interface ChainPlan {
   /** The chain all packets come to first. */
   readonly root: string
   readonly parts: readonly Part[]
-  chainOf(key: string): string
+  readonly chainOf: (key: string) => string
 }
 
 interface Node {

@@ -23,7 +23,7 @@ export const probeBackend = async (backend: Backend, family: IpFamily): Promise<
   try {
     await backend.restore(text.join(''))
   } catch (error) {
-    // The first table may have been written.
+    // The first table may have been written. Why it failed is to be told, not this.
     await backend.restore(away.join('')).catch(() => {})
     throw error
   }
@@ -59,5 +59,5 @@ const sampleLines = (table: TableName, family: IpFamily): readonly string[] => {
     .flatMap(entriesOf)
     .filter(({ group }) => groups[group].table === table)
   const all = [...fixed, ...entries.map(({ line }) => line)]
-  return [...new Set(all.map(line => line.replace(/ -j KUBE-\S+$/, ' -j RETURN')))]
+  return [...new Set(all.map(line => line.replace(/-j KUBE-\S+$/, '-j RETURN')))]
 }

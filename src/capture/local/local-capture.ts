@@ -36,6 +36,12 @@ interface Asked {
   readonly singles: ReadonlySet<string>
 }
 
+/**
+ * Node ports are on each of the node's addresses, not on the wildcard: that would answer on
+ * all VIPs too, and leave no room for a VIP with the same port.
+ */
+const everything: Readonly<Record<IpFamily, string>> = { IPv4: '0.0.0.0/0', IPv6: '::/0' }
+
 class LocalCapture implements Capture {
   readonly #deps: LocalCaptureDeps
   readonly #listen: Capture
@@ -57,7 +63,7 @@ class LocalCapture implements Capture {
       proxyPortRange: undefined,
       proxyPorts: noProxyPorts,
       localAddresses,
-      ...(nodePortCidrs !== undefined && { nodePortCidrs }),
+      nodePortCidrs: family => nodePortCidrs?.(family) ?? [everything[family]],
       ofInterfaces: family => this.#nodeAddresses(family),
       advice: address => whyNotHeld(this.#errors.get(asCidr(address))),
       remark: localLimits,
@@ -104,24 +110,22 @@ class LocalCapture implements Capture {
     })
   }
 
-  /** What is the host's own now is asked about anew, and what ceased to be. */
+  /** What failed, or did before, is asked about anew: VIPs are never asked about earlier. */
   async #ask(asked: Asked): Promise<void> {
     const { hostAddresses, localAddresses } = this.#deps
-    const { ranges, singles } = this.#asked
     const errors = this.#errors
     this.#errors = await hostAddresses.sync([
       ...asked.ranges,
       ...Array.from(asked.singles, asCidr),
     ])
     this.#asked = asked
-    if (asked.ranges.join() !== ranges.join()) localAddresses.forget('all')
-    
     localAddresses.forget(differences(errors, this.#errors).map(asAddress))
   }
 
   #repair(what: string): Promise<void> {
     return this.#inTurn(async () => {
       await this.#ask(this.#asked)
+      // A sync may have come before, and have found them gone.
       this.#deps.localAddresses.forget('all')
       const [failed] = this.#errors
       this.#deps.repaired(what, failed === undefined ? '' : failed.join(': '))
@@ -155,16 +159,11 @@ const asCidr = (address: string): string =>
 
 const asAddress = (cidr: string): string => cidr.slice(0, cidr.lastIndexOf('/'))
 
-interface Keys {
-  has(key: string): boolean
-  keys(): Iterable<string>
-}
-
 /** What only one of them has. */
-const differences = (a: Keys, b: Keys): readonly string[] =>
-  a === b
-    ? []
-    : [
-        ...[...a.keys()].filter(key => !b.has(key)),
-        ...[...b.keys()].filter(key => !a.has(key)),
-      ]
+const differences = (
+  a: ReadonlyMap<string, unknown>,
+  b: ReadonlyMap<string, unknown>,
+): readonly string[] => [
+  ...[...a.keys()].filter(key => !b.has(key)),
+  ...[...b.keys()].filter(key => !a.has(key)),
+]

@@ -13,6 +13,8 @@ export interface Outcome {
   /** A line for each thing that was removed; in a dry run, that would be. */
   readonly gone: readonly string[]
   readonly stayed: readonly Stay[]
+  /** What nobody could look for, and the reason. */
+  readonly hidden: readonly Stay[]
   /** What nobody looked for, because its tool is not there. */
   readonly unseen: readonly string[]
 }
@@ -27,25 +29,27 @@ export const cleanUp = async (
 ): Promise<Outcome> => {
   const before = await lookAll(kinds)
   const found = before.flatMap(one => one.found.leftovers)
-  const told = before.flatMap(one => [...one.found.stays, ...one.failed])
+  const held = before.flatMap(one => one.found.stays)
+  const hidden = before.flatMap(one => one.hidden)
   const unseen = before.flatMap(one => one.unseen)
-  if (dryRun) return { gone: linesOf(found), stayed: told, unseen }
-  if (found.length === 0) return { gone: [], stayed: told, unseen }
+  if (dryRun) return { gone: linesOf(found), stayed: held, hidden, unseen }
+  if (found.length === 0) return { gone: [], stayed: held, hidden, unseen }
   const kept: Stay[] = []
   // One after the other: a set goes only after the rules that use it.
   for (const leftover of found) kept.push(...(await removeOne(leftover)))
   const after = await lookAll(kinds)
   const still = new Set(linesOf(after.flatMap(one => one.found.leftovers)))
-  const reasons = new Set([...told, ...kept].map(({ what }) => what))
+  const reasons = new Set([...held, ...kept].map(({ what }) => what))
   const back = [...still].filter(what => !reasons.has(what)).map(cameBack)
-  const stayed = [...told, ...kept, ...back]
+  const stayed = [...held, ...kept, ...back]
   const named = new Set(stayed.map(({ what }) => what))
-  return { gone: linesOf(found).filter(what => !named.has(what)), stayed, unseen }
+  const gone = linesOf(found).filter(what => !named.has(what))
+  return { gone, stayed, hidden, unseen }
 }
 
 interface Look {
   readonly found: Found
-  readonly failed: readonly Stay[]
+  readonly hidden: readonly Stay[]
   readonly unseen: readonly string[]
 }
 
@@ -54,14 +58,14 @@ const lookAll = (kinds: readonly Kind[]): Promise<readonly Look[]> =>
 
 const look = async (kind: Kind): Promise<Look> => {
   try {
-    return { found: await kind.find(), failed: [], unseen: [] }
+    return { found: await kind.find(), hidden: [], unseen: [] }
   } catch (error) {
     if (!(error instanceof ToolError)) throw error
     const { message } = error
     if (isMissing(error))
-      return { found: nothing, failed: [], unseen: [`${kind.name}: ${message}`] }
-    const failed = kernelLacks(error) ? [] : [{ what: kind.name, why: message }]
-    return { found: nothing, failed, unseen: [] }
+      return { found: nothing, hidden: [], unseen: [`${kind.name}: ${message}`] }
+    const hidden = kernelLacks(error) ? [] : [{ what: kind.name, why: message }]
+    return { found: nothing, hidden, unseen: [] }
   }
 }
 

@@ -13,6 +13,9 @@ import {
 type Program = 'iptables' | 'ip6tables'
 type BackEnd = 'nft' | 'legacy'
 
+/** iptables-nft takes 10 s for the chains of 10 000 Services. */
+const timeoutMs = 300_000
+
 /** Seconds to wait for the xtables lock, as kube-proxy does. */
 const lockSeconds = '5'
 
@@ -24,7 +27,9 @@ export const iptablesKind = (run: RunTool, program: Program, backEnd: BackEnd): 
     find: async () => {
       const command = await commandOf(run, program, backEnd)
       // Without -t: naming a table makes it where it was not.
-      const { tables, unreadable } = parseSaved(await run(`${command}-save`, []))
+      const { tables, unreadable } = parseSaved(
+        await run(`${command}-save`, [], { timeoutMs }),
+      )
       const plans = tables.map(planTable)
       const found = plans.map(plan => foundBy(run, name, command, plan))
       const mixed = await mixedTables(run, program, unreadable)
@@ -65,6 +70,7 @@ const foundBy = (run: RunTool, name: string, command: string, plan: TablePlan): 
   const remove = async () => {
     await run(`${command}-restore`, ['--noflush', '-w', lockSeconds], {
       input: restoreInput(plan),
+      timeoutMs,
     })
     return []
   }

@@ -1,5 +1,4 @@
-import { joinHostPort } from '../../util/ip.ts'
-import { canonicalIp } from '../../util/ip.ts'
+import { canonicalIp, joinHostPort } from '../../util/ip.ts'
 
 export interface VirtualServer {
   readonly protocol: 'TCP' | 'UDP' | 'SCTP'
@@ -28,7 +27,7 @@ const addressOf = (hex: string): string | undefined => {
 }
 
 /** `10.96.0.1,tcp:443` and, from the sets of node ports, `*,tcp:30080`. */
-export const entryOf = (address: string, protocol: string, port: string): string =>
+const entryOf = (address: string, protocol: string, port: string): string =>
   `${address},${protocol.toLowerCase()}:${port}`
 
 /**

@@ -108,9 +108,7 @@ export const planLines = (program: string, plan: TablePlan): readonly string[] =
   return [
     ...plan.rules.map(({ text }) => `${prefix} rule -A ${text}`),
     ...Array.from(counts, ([name, count]) =>
-      name.endsWith('*')
-        ? `${prefix} ${count} chains ${name}`
-        : `${prefix} chain ${name}`,
+      count === 1 ? `${prefix} chain ${name}` : `${prefix} ${count} chains ${name}`,
     ),
   ]
 }

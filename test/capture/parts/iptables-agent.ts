@@ -1,4 +1,7 @@
 import { spawn } from 'node:child_process'
+import type * as dgramModule from 'node:dgram'
+import type * as netModule from 'node:net'
+import type * as readlineModule from 'node:readline'
 import { createInterface } from 'node:readline'
 import t from 'tap'
 import type { Protocol } from '../../../src/model/service.ts'
@@ -27,7 +30,7 @@ type Request =
 const silentAfterMs = 500
 
 export const startAgent = ({ prefix }: Netns): Agent => {
-  const [command = '', ...args] = [...prefix, process.execPath, '-e']
+  const [command, ...args] = [...prefix, process.execPath, '-e']
   const child = spawn(command, [...args, `(${program.toString()})(require)`], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
@@ -55,9 +58,9 @@ export const startAgent = ({ prefix }: Netns): Agent => {
 
 /** Runs in a process of its own: nothing from outside of it is there. */
 const program = (load: NodeJS.Require): void => {
-  const net = load('node:net') as typeof import('node:net')
-  const dgram = load('node:dgram') as typeof import('node:dgram')
-  const readline = load('node:readline') as typeof import('node:readline')
+  const net = load('node:net') as typeof netModule
+  const dgram = load('node:dgram') as typeof dgramModule
+  const readline = load('node:readline') as typeof readlineModule
   const open = new Set<{ close(): unknown }>()
   const typeOf = (address: string) => (address.includes(':') ? 'udp6' : 'udp4')
 

@@ -31,6 +31,9 @@ const commands = (node: string, pod: string, outside: string): readonly string[]
   `ip -6 addr add ${proxyAddresses.IPv6}/128 dev lo`,
   'echo 1 > /proc/sys/net/ipv4/ip_forward',
   'echo 1 > /proc/sys/net/ipv6/conf/all/forwarding',
+  // By default six refusals in a row for one client, then one a second.
+  'echo 0 > /proc/sys/net/ipv4/icmp_ratelimit',
+  'echo 0 > /proc/sys/net/ipv6/icmp/ratelimit',
   ...hostCommands(
     pod,
     ['10.244.0.2/24', '10.244.0.1'],

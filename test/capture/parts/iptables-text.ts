@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import fc from 'fast-check'
+import { array, assert, constantFrom, property, string } from 'fast-check'
 import t from 'tap'
 import { Layout } from '../../../src/capture/iptables/layout.ts'
 import { PrefixTree } from '../../../src/capture/iptables/prefix-tree.ts'
@@ -58,14 +58,14 @@ t.test('a VIP is found by few comparisons, however many there are', async t => {
 })
 
 t.test('a packet comes to the chain of its rule, and to no other', t => {
-  const key = fc.string({
-    unit: fc.constantFrom('0', '1', 'f'),
+  const key = string({
+    unit: constantFrom('0', '1', 'f'),
     minLength: 6,
     maxLength: 6,
   })
-  const keys = fc.array(key, { maxLength: 400 })
-  fc.assert(
-    fc.property(keys, keys, (planned, later) => {
+  const keys = array(key, { maxLength: 400 })
+  assert(
+    property(keys, keys, (planned, later) => {
       const tree = new PrefixTree()
       for (const one of new Set(planned)) tree.insert(one)
       const { root, parts, chainOf } = tree.plan('root', String)

@@ -1,8 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
-import t from 'tap'
 import { makeNetns, type Netns } from '../../support/netns.ts'
 import type { IpFamily } from '../../../src/util/ip.ts'
+
+/** A test at whose end a world's processes end. */
+export interface Teardown {
+  teardown(callback: () => void): unknown
+}
 
 /** What becomes of one connection or datagram: `answered by port 4001`, or why not. */
 export type Outcome = string
@@ -39,7 +43,7 @@ export interface World {
 }
 
 /** A node with a pod and a neighbour, all in network namespaces. */
-export const makeWorld = async (): Promise<World> => {
+export const makeWorld = async (test: Teardown): Promise<World> => {
   const [node, pod, outside] = await Promise.all([
     makeNetns('nft-node'),
     makeNetns('nft-pod'),
@@ -50,7 +54,7 @@ export const makeWorld = async (): Promise<World> => {
   await ip(node, `link add pod type veth peer name eth0 netns ${pod.name}`)
   await ip(node, `link add out type veth peer name eth0 netns ${outside.name}`)
   await sysctl(
-    'net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv4.conf.pod.proxy_arp=1',
+    'net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv4.conf.pod.proxy_arp=1 net.ipv4.neigh.pod.proxy_delay=0 net.ipv4.icmp_ratelimit=0 net.ipv6.icmp.ratelimit=0',
   )
   await ip(node, 'link set pod up')
   await ip(node, 'link set out up')
@@ -60,9 +64,8 @@ export const makeWorld = async (): Promise<World> => {
   await ip(node, 'route add 10.244.1.2 dev pod')
   await ip(node, 'route add default via 172.20.0.2')
   await ip(node, '-6 route add default via fd20::2')
-  for (const address of Object.values(proxyAddresses)) {
-    await ip(node, `route add local ${address} dev lo proto 117`)
-  }
+  await ip(node, `route add local ${proxyAddresses.IPv4} dev lo proto 117`)
+  await ip(node, `addr add ${proxyAddresses.IPv6}/128 dev lo nodad preferred_lft 0`)
   await ip(pod, 'addr add 10.244.1.2/24 dev eth0')
   await ip(pod, 'addr add fd44::2/64 dev eth0 nodad')
   await ip(outside, 'addr add 172.20.0.2/24 dev eth0')
@@ -79,21 +82,25 @@ export const makeWorld = async (): Promise<World> => {
     await ip(netns, `-6 route add default via ${via}`)
   }
   return {
-    node: host(node, { IPv4: '172.20.0.1', IPv6: 'fd20::1' }),
-    pod: host(pod, { IPv4: '10.244.1.2', IPv6: 'fd44::2' }),
-    outside: host(outside, { IPv4: '172.20.0.2', IPv6: 'fd20::2' }),
+    node: host(test, node, { IPv4: '172.20.0.1', IPv6: 'fd20::1' }),
+    pod: host(test, pod, { IPv4: '10.244.1.2', IPv6: 'fd44::2' }),
+    outside: host(test, outside, { IPv4: '172.20.0.2', IPv6: 'fd20::2' }),
   }
 }
 
 /** One process in the namespace does all that is asked, for each would cost a start. */
-export const host = (netns: Netns, addresses: Host['addresses']): Host => {
+export const host = (
+  test: Teardown,
+  netns: Netns,
+  addresses: Host['addresses'],
+): Host => {
   const [command = '', ...args] = netns.prefix
   const child = spawn(
     command,
     [...args, process.execPath, '--input-type=module', '-e', agent],
     { stdio: ['pipe', 'pipe', 'inherit'] },
   )
-  t.teardown(() => child.kill('SIGKILL'))
+  test.teardown(() => child.kill('SIGKILL'))
   const ask = asker(child)
   return {
     netns,
@@ -173,10 +180,12 @@ const ops = {
     }
   },
   open: ({ address, port }, done) => {
+    setTimeout(() => done('silent'), 2000).unref()
     stays = net.connect(port, address)
     stays.once('data', data => done(String(data))).on('error', error => done(words(error)))
   },
   write: (_, done) => {
+    setTimeout(() => done('silent'), 2000).unref()
     stays.once('data', data => done(String(data)))
     stays.write('x')
   },

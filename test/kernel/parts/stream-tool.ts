@@ -38,8 +38,12 @@ export const streamToolTests = (t: Test): void => {
       message: /more \(exit code 3\)/,
     })
     await t.rejects(fails('echo Operation not permitted >&2; exit 1'), {
+      message: /Operation not permitted/,
       failure: 'not permitted',
     })
-    await t.rejects(fails('exec sleep 20', { timeoutMs: 50 }), { failure: 'timeout' })
+    await t.rejects(fails('exec sleep 20', { timeoutMs: 50 }), {
+      message: /50 ms/,
+      failure: 'timeout',
+    })
   })
 }

@@ -27,12 +27,20 @@ const dialTcp = ({ address, port }: Destination, timeoutMs: number): Promise<Out
     return () => socket.destroy()
   })
 
-/** The socket is connected: it hears refusals, and takes no reply from another address. */
+/**
+ * The socket is connected: it hears refusals, and takes no reply from another address. A
+ * process of the node is told that its own kernel dropped the datagram (EPERM) and after
+ * that, if that was a refusal, by ICMP too: the second word counts.
+ */
 const dialUdp = ({ address, port }: Destination, timeoutMs: number): Promise<Outcome> =>
-  oneOutcome(timeoutMs, settle => {
+  oneOutcome(timeoutMs, (settle, otherwise) => {
     const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4')
-    const failed = (error: Error): void => settle(resultOf(error), '', '')
-    socket.once('error', failed)
+    const failed = (error: Error): void => {
+      const result = resultOf(error)
+      if (result === 'blocked') otherwise(result)
+      else settle(result, '', '')
+    }
+    socket.on('error', failed)
     socket.once('message', data =>
       settle('answer', data.toString(), socket.address().address),
     )
@@ -40,22 +48,21 @@ const dialUdp = ({ address, port }: Destination, timeoutMs: number): Promise<Out
       if (error) failed(error)
       else socket.send('?\n', sendError => void (sendError && failed(sendError)))
     })
-    return () => {
-      // It may tell more after its end, as an ICMP that comes late.
-      socket.on('error', () => {})
-      socket.close()
-    }
+    return () => void socket.close()
   })
 
 type Settle = (result: Result, text: string, ownAddress: string) => void
+/** What the timeout is called. */
+type Otherwise = (result: Result) => void
 
 /** The first of what is told, or the timeout. */
 const oneOutcome = (
   timeoutMs: number,
-  start: (settle: Settle) => () => void,
+  start: (settle: Settle, otherwise: Otherwise) => () => void,
 ): Promise<Outcome> =>
   new Promise(resolve => {
     const began = performance.now()
+    let without: Result = 'timeout'
     const first: Settle = (result, text, ownAddress) => {
       if (timer === undefined) return
       clearTimeout(timer)
@@ -66,10 +73,10 @@ const oneOutcome = (
       setImmediate(stop)
     }
     let timer: NodeJS.Timeout | undefined = setTimeout(
-      () => first('timeout', '', ''),
+      () => first(without, '', ''),
       timeoutMs,
     )
-    const stop = start(first)
+    const stop = start(first, result => (without = result))
   })
 
 const own = (socket: Socket): string => socket.localAddress ?? ''

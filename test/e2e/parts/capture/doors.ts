@@ -36,12 +36,10 @@ export const doorsAreClosed = async (
 }
 
 /** Nobody listens there. */
-const onNodeAddress = ({ family, protocol, port }: ProxyPort): Door => ({
-  family,
-  protocol,
-  port,
+const onNodeAddress = (proxyPort: ProxyPort): Door => ({
+  ...proxyPort,
   from: 'outside',
-  address: addressOf.node[family],
+  address: addressOf.node[proxyPort.family],
 })
 
 const isClosed = ({ family, address }: Door, { result }: Outcome): boolean =>

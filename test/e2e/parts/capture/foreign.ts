@@ -3,7 +3,7 @@ import type { RunTool } from '../../../../src/kernel/run-tool.ts'
 /** Which tool of iptables; each sees only its own rules. */
 export type IptablesBackEnd = 'nft' | 'legacy'
 
-const table = `
+const theirTable = `
 table inet somebody {
   set theirs { type ipv4_addr; elements = { 192.0.2.251, 192.0.2.252 } }
   chain guard {
@@ -41,55 +41,47 @@ export const addForeignRules = async (
   run: RunTool,
   backEnd: IptablesBackEnd,
 ): Promise<void> => {
-  await run('nft', ['-f', '-'], { input: table })
+  await run('nft', ['-f', '-'], { input: theirTable })
   for (const command of Object.values(commands))
     await run(`${command}-${backEnd}-restore`, ['--noflush'], { input: chains })
 }
 
-/**
- * All that the node's kernel was told: rules without their counters, addresses, routes,
- * policy routing. The same text means the same state.
- */
-export const systemText = async (
+/** The same text means the same state, but for counters. */
+export interface SystemTexts {
+  /** All that the node's kernel was told: rules, addresses, routes, policy routing. */
+  readonly all: string
+  /** The part of the rules that is somebody else's. */
+  readonly theirs: string
+}
+
+export const systemTexts = async (
   run: RunTool,
   backEnd: IptablesBackEnd,
-): Promise<string> => {
-  const texts = await Promise.all([
+): Promise<SystemTexts> => {
+  const iptables = Object.values(commands).map(command => `${command}-${backEnd}-save`)
+  const [rules, saved, table, rest] = await Promise.all([
     run('nft', ['--stateless', 'list', 'ruleset']),
-    ...Object.values(commands).map(command => run(`${command}-${backEnd}-save`, [])),
-    run('ip', ['-o', 'address']),
-    run('ip', ['-o', 'link']),
-    ...['-4', '-6'].flatMap(family => [
-      run('ip', [family, 'route', 'show', 'table', 'all']),
-      run('ip', [family, 'rule']),
-    ]),
+    Promise.all(iptables.map(command => run(command, []))),
+    run('nft', ['--stateless', 'list', 'table', 'inet', 'somebody']),
+    Promise.all(
+      [
+        ['address'],
+        ['link'],
+        ...['-4', '-6'].flatMap(family => [
+          [family, 'route', 'show', 'table', 'all'],
+          [family, 'rule'],
+        ]),
+      ].map(args => run('ip', ['-o', ...args])),
+    ),
   ])
-  return texts.map(plain).join('\n')
+  const chainsOfAll = plain(saved.join('\n'))
+  const theirChains = chainsOfAll.split('\n').filter(line => /SOMEBODY|444\d/.test(line))
+  return {
+    all: [rules, chainsOfAll, ...rest].join('\n'),
+    theirs: [table, ...theirChains].join('\n'),
+  }
 }
 
 /** Without what changes by itself: the time, and figures of packets. */
 const plain = (text: string): string =>
-  text
-    .replaceAll(/^# .*\n/gm, '')
-    .replaceAll(/\[\d+:\d+\]/g, '')
-    .replaceAll(/ packets \d+ bytes \d+/g, '')
-
-/** The part of it that is theirs. */
-export const foreignText = async (
-  run: RunTool,
-  backEnd: IptablesBackEnd,
-): Promise<string> => {
-  const texts = await Promise.all([
-    run('nft', ['--stateless', 'list', 'table', 'inet', 'somebody']),
-    ...Object.values(commands).flatMap(command =>
-      ['mangle', 'nat', 'filter'].map(async name => {
-        const saved = await run(`${command}-${backEnd}-save`, ['-t', name])
-        return saved
-          .split('\n')
-          .filter(line => /SOMEBODY|444\d/.test(line))
-          .join('\n')
-      }),
-    ),
-  ])
-  return texts.map(plain).join('\n')
-}
+  text.replaceAll(/^# .*\n/gm, '').replaceAll(/\[\d+:\d+\]/g, '')

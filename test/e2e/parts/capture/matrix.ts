@@ -4,10 +4,11 @@ import type { Agents } from '../../../support/net/cluster-agents.ts'
 import { affinityHolds } from './affinity.ts'
 import { matrix, tryCells } from './cells.ts'
 import { doorsAreClosed } from './doors.ts'
-import { systemText } from './foreign.ts'
 import { healthIsTold, nodePortsAreRestricted, restrictions } from './node-ports.ts'
+import { objectsOf } from './objects.ts'
 import type { Manner } from './oracle.ts'
 import { addressTable, faultLines, resultTable } from './report.ts'
+import { serviceNamed } from './services.ts'
 import { type CaptureRequest, makeStage } from './stage.ts'
 
 export interface MatrixRequest extends CaptureRequest {
@@ -16,10 +17,9 @@ export interface MatrixRequest extends CaptureRequest {
 
 /** All that clients may meet with one capture, on a cluster of its own. */
 export const captureMatrix = async (t: Test, request: MatrixRequest): Promise<void> => {
-  const { capture, manner, label = capture, backEnd = 'nft' } = request
+  const { capture, manner, label = capture } = request
   const stage = await makeStage(t, request)
-  const { agents, net } = stage
-  const before = await systemText(net.node.run, backEnd)
+  const { agents } = stage
   const usher = stage.start()
   await usher.ready()
   await t.test('the matrix', t => everyCell(t, agents, label, manner))
@@ -27,11 +27,15 @@ export const captureMatrix = async (t: Test, request: MatrixRequest): Promise<vo
   await t.test('load balancers hear of health', t => healthIsTold(t, stage))
   if (manner === 'rules')
     await t.test('proxy ports are no side door', t => doorsAreClosed(t, agents, usher))
-  usher.send('SIGTERM')
-  await usher.exit
-  await t.test('an exit leaves nothing', async t => {
-    t.equal(await systemText(net.node.run, backEnd), before)
+  await t.test('rules of others are as they were', async t => {
+    t.equal((await stage.now()).theirs, stage.before.theirs)
   })
+  await t.test('an exit leaves nothing', async t => {
+    usher.send('SIGTERM')
+    t.match(await usher.exit, { code: 0 })
+    t.equal((await stage.now()).all, stage.before.all)
+  })
+  await stage.manifests.write(...objectsOf([serviceNamed('plain')]))
   await t.test('node ports on some addresses', async t => {
     for (const restriction of restrictions) {
       const restricted = stage.start(`--nodeport-addresses=${restriction.flag}`)

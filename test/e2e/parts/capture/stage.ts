@@ -5,7 +5,12 @@ import { type ClusterNet, makeClusterNet } from '../../../support/net/cluster-ne
 import { type NodeUsher, startNodeUsher } from '../../../support/net/node-usher.ts'
 import { tempDirectory } from '../../../support/net/temp-directory.ts'
 import { type ManifestFile, manifestFile } from '../../../support/manifests.ts'
-import type { IptablesBackEnd } from './foreign.ts'
+import {
+  addForeignRules,
+  type IptablesBackEnd,
+  type SystemTexts,
+  systemTexts,
+} from './foreign.ts'
 import { nodeName, objectsOf } from './objects.ts'
 import { services } from './services.ts'
 
@@ -23,6 +28,10 @@ export interface Stage {
   readonly net: ClusterNet
   readonly agents: Agents
   readonly manifests: ManifestFile
+  /** Rules of somebody else, and all else that the node was told before Usher came. */
+  readonly before: SystemTexts
+  /** The same, now. */
+  readonly now: () => Promise<SystemTexts>
   /** What Usher remembers over its restarts. */
   readonly stateDir: string
   /** Starts one with these flags besides; killed when the test ends. */
@@ -31,7 +40,7 @@ export interface Stage {
 
 /** The cluster with all Services of the matrix in manifests. */
 export const makeStage = async (t: Test, request: CaptureRequest): Promise<Stage> => {
-  const { capture, label = capture, path = '' } = request
+  const { capture, label = capture, path = '', backEnd = 'nft' } = request
   const net = await makeClusterNet(label)
   const agents = await startAgents(t, net)
   const manifests = await manifestFile(t, ...objectsOf(services))
@@ -44,7 +53,9 @@ export const makeStage = async (t: Test, request: CaptureRequest): Promise<Stage
     `--service-cidr=${serviceCidrs.IPv4},${serviceCidrs.IPv6}`,
     `--cluster-cidr=${podCidrs.IPv4},${podCidrs.IPv6}`,
   ]
+  await addForeignRules(net.node.run, backEnd)
+  const now = (): Promise<SystemTexts> => systemTexts(net.node.run, backEnd)
   const start = (...flags: string[]): NodeUsher =>
     startNodeUsher(t, net.node, agents.node, { args: [...args, ...flags], path })
-  return { net, agents, manifests, stateDir, start }
+  return { net, agents, manifests, before: await now(), now, stateDir, start }
 }

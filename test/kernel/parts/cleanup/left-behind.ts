@@ -40,7 +40,7 @@ const newOnly = '-m conntrack --ctstate NEW'
 const says = (text: string): string => `-m comment --comment "${text}"`
 
 /** What the userspace mode writes: five chains, and rules to proxy ports. */
-export const userspaceMode = ({ vip, endpoint }: Family): string => {
+const userspaceMode = ({ vip, endpoint }: Family): string => {
   const portals = says('handle ClusterIPs; NOTE: this must be before the NodePort rules')
   const nodePorts = `-m addrtype --dst-type LOCAL ${says(
     'handle service NodePorts; NOTE: this must be the last rule in the chain',
@@ -214,7 +214,7 @@ export const ipvsMode = (program: 'iptables' | 'ip6tables'): string => {
 }
 
 /** Rules as Usher's iptables capture may have them, and where it enters them. */
-export const usherRules = table(
+const usherRules = table(
   'nat',
   ['KUBE-PORTALS-CONTAINER', 'KUBE-USHER-VIPS'],
   [
@@ -269,8 +269,16 @@ export const leaveAll = async (ns: Netns): Promise<void> => {
       'route add local 169.254.77.88/32 dev lo proto 117',
       'route add local 10.97.0.0/16 dev lo proto 117',
       'address add fd75:7368:6572::1/128 dev lo nodad',
-      `address add fd00:97::1/128 dev lo nodad noprefixroute metric ${0x75_73_68_72}`,
+      'address add fd00:97::1/128 dev lo nodad noprefixroute metric 1970497650',
       '',
     ].join('\n'),
   })
+}
+
+/** A little of several kinds, where only that something is there counts. */
+export const leaveSome = async (ns: Netns): Promise<void> => {
+  await ns.run('nft', ['add', 'table', 'ip', 'kube-proxy'])
+  await ns.run('iptables-legacy', ['-t', 'nat', '-N', 'KUBE-SERVICES'])
+  await ns.run('ipset', ['create', 'KUBE-CLUSTER-IP', 'hash:ip,port'])
+  await ns.run('ip', ['link', 'add', 'usher0', 'type', 'bridge'])
 }

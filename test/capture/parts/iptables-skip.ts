@@ -1,0 +1,6 @@
+import { whyNoNetns } from '../../support/netns.ts'
+
+const why = await whyNoNetns()
+
+/** Of tests that need namespaces; asked for once in a process. */
+export const skip = { skip: why !== '' && why }
