@@ -136,7 +136,8 @@ export class RuleCapture implements Capture {
       this.#errors.delete(family)
       if (work === 'nothing') return
       observer.synced(family, work, (clock.now() - started) / 1000)
-      await this.#forgetUdp(work === 'replaced' ? all() : both(changes))
+      // Nobody waits for it: with a hundred thousand flows it takes seconds.
+      void this.#forgetUdp(work === 'replaced' ? all() : both(changes))
     } catch (error) {
       this.#errors.set(family, (error as Error).message)
       throw error

@@ -43,8 +43,6 @@ const defaultTimeoutMs = 30_000
 const packages: Readonly<Record<string, string>> = {
   nft: 'nftables',
   ip: 'iproute2',
-  'ip6tables-restore': 'iptables',
-  'iptables-restore': 'iptables',
 }
 
 export const runTool: RunTool = (
@@ -86,7 +84,8 @@ const callText = (command: string, args: readonly string[]): string =>
 const notStarted = (command: string, error: NodeJS.ErrnoException): ToolError => {
   if (error.code !== 'ENOENT')
     return new ToolError(`${command}: can't be started: ${error.message}`, 'failed', '')
-  const packageName = packages[command] ?? command
+  const packageName =
+    packages[command] ?? (/^ip6?tables/.test(command) ? 'iptables' : command)
   const text = `${command}: not found; install it (Debian package ${packageName})`
   return new ToolError(text, 'missing', '')
 }

@@ -193,6 +193,7 @@ t.test('rules hold although flows can not be forgotten', async t => {
   const forgetUdp = async (): Promise<void> => Promise.reject(new Error('no conntrack'))
   const { told, sync, capture } = setUp({ forgetUdp })
   await sync(dns)
+  await until(() => told.length === 2)
   t.strictSame(told, ['IPv4 replaced', 'ending stale UDP flows: no conntrack'])
   t.strictSame(capture.problems(), [])
 })

@@ -20,6 +20,7 @@ import {
   kubernetes,
   noKustomize,
   parseYaml,
+  type PodSpec,
   type PolicyRule,
   readObjects,
   top,
@@ -168,8 +169,7 @@ for (const overlay of overlays) {
       const where = kind.startsWith('Cluster') ? undefined : 'kube-system'
       t.equal(metadata.namespace, where, `namespace of ${kind} ${metadata.name}`)
     }
-    const containers = [...(all.pod.initContainers ?? []), ...all.pod.containers]
-    for (const { name, image, env } of containers) {
+    for (const { name, image, env } of all.pod.containers) {
       t.match(image, /:v?\d+\.\d+\.\d+$/, `${name} has an image with a version`)
       for (const { valueFrom } of env) {
         const ref = valueFrom?.configMapKeyRef

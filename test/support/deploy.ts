@@ -38,14 +38,19 @@ interface Container {
   readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[]
 }
 
-interface PodSpec {
+export interface PodSpec {
   readonly containers: readonly Container[]
-  readonly initContainers?: readonly Container[]
   readonly nodeSelector: Readonly<Record<string, string>>
   readonly serviceAccountName: string
   readonly terminationGracePeriodSeconds: number
-  readonly volumes: readonly { readonly name: string; readonly configMap: KubeMeta }[]
+  readonly volumes: readonly Volume[]
   readonly [field: string]: unknown
+}
+
+interface Volume {
+  readonly name: string
+  readonly configMap?: KubeMeta
+  readonly hostPath?: { readonly path: string; readonly type: string }
 }
 
 interface KubeMeta {

@@ -95,7 +95,7 @@ export const kubeProxy = {
     group: 'As kube-proxy has them',
     type: onOff,
     default: 'false',
-    help: 'Say that there is nothing to clean up, and exit 0: Usher leaves nothing in the kernel.',
+    help: 'Remove what Usher or kube-proxy left in the kernel, and exit; the same as `usher cleanup`.',
   },
   'init-only': {
     commands: node,

@@ -34,6 +34,15 @@ export const imageTests = (t: Test): void => {
     for (const [from = ''] of taken) t.ok(stages.has(from.slice('--from='.length)))
   })
 
+  t.test('the image has the tools that Usher runs', async t => {
+    const installed = /apt-get install (.*?) &&/s.exec(dockerfile)?.[1]?.split(/\s+/) ?? []
+    const packages = ['conntrack', 'iproute2', 'ipset', 'iptables', 'ipvsadm', 'nftables']
+    t.strictSame(
+      installed.filter(word => !word.startsWith('-')),
+      packages,
+    )
+  })
+
   t.test('the image starts the program that the build makes, as nobody', async t => {
     const { bin, engines } = JSON.parse(read('package.json')) as {
       bin: { usher: string }

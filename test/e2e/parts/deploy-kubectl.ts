@@ -32,6 +32,12 @@ export const kubectlTests = (t: Test): void => {
         'serviceaccount/usher created (dry run)',
       ])
     }
+    const { stdout } = await promisify(execFile)(
+      'kubectl',
+      ['create', '-f', `${kubernetes}/cleanup.yaml`, ...flags],
+      { cwd: top, timeout: 30_000 },
+    )
+    t.match(stdout, /^pod\/usher-cleanup-.* created \(dry run\)$/m)
     t.strictSame(server.objects('daemonsets'), [], 'and makes nothing')
   })
 }
