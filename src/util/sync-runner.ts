@@ -67,7 +67,8 @@ export class SyncRunner {
       this.#failures = 0
     } catch (error) {
       this.#failures += 1
-      this.#deps.failed(error)
+      // What was under way at the end may fail because of it.
+      if (!this.#closed) this.#deps.failed(error)
     }
     this.#running = false
     if (this.#closed) return

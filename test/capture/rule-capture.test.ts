@@ -2,6 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { Placement } from '../../src/capture/capture.ts'
 import { chooseCapture, joinProbes } from '../../src/capture/choose-capture.ts'
+import { ExclusiveCapture } from '../../src/capture/exclusive.ts'
 import { RuleCapture, type RuleCaptureDeps } from '../../src/capture/rule-capture.ts'
 import type { RuleTable, TableSettings } from '../../src/capture/rule-table.ts'
 import { type VipRule, vipRules } from '../../src/capture/vip-rule.ts'
@@ -233,6 +234,54 @@ const held = async (clock: FakeClock, capture: RuleCapture): Promise<void> => {
 const until = async (done: () => boolean): Promise<void> => {
   for (let i = 0; i < 1000 && !done(); i += 1) await turn()
 }
+
+t.test('one process of a host captures, and nothing is done after its end', async t => {
+  const { kernel, capture, clock, steps } = setUp()
+  const lock = { free: false, waiters: [] as ((held: boolean) => void)[] }
+  const exclusive = new ExclusiveCapture(capture, {
+    acquire: () =>
+      lock.free
+        ? Promise.resolve(true)
+        : new Promise(resolve => void lock.waiters.push(resolve)),
+    release: async () => {
+      steps.push('unlock')
+      for (const wake of lock.waiters.splice(0)) wake(false)
+    },
+  })
+
+  t.test('it waits for the earlier one', async t => {
+    const placing = exclusive.place([web])
+    await until(() => lock.waiters.length > 0)
+    t.strictSame(steps, [])
+    for (const wake of lock.waiters.splice(0)) wake(true)
+    const placements = await placing
+    const steering = exclusive.steer(placements, [])
+    const holding = exclusive.hold()
+    await until(() => clock.waiting > 0)
+    clock.advance(200)
+    await Promise.all([steering, holding])
+    t.strictSame(kernel.calls, ['replace 1', 'hold'], 'what was under way came first')
+    await t.rejects(exclusive.steer(placements, []), { message: 'the capture has ended' })
+    await exclusive.close()
+    t.strictSame(kernel.calls.splice(0), ['replace 1', 'hold', 'remove'])
+    t.strictSame(steps.splice(0), ['prepare', 'release', 'unlock'])
+  })
+
+  t.test('its end ends the waiting, and touches nothing', async t => {
+    const waiting = new ExclusiveCapture(capture, {
+      acquire: () => new Promise(resolve => void lock.waiters.push(resolve)),
+      release: async () => {
+        for (const wake of lock.waiters.splice(0)) wake(false)
+      },
+    })
+    const placing = waiting.place([web])
+    await until(() => lock.waiters.length > 0)
+    await waiting.hold()
+    await waiting.close()
+    await t.rejects(placing, { message: 'the capture has ended' })
+    t.strictSame([kernel.calls, steps], [[], []])
+  })
+})
 
 t.test('what becomes of packets to each kind of VIP', t => {
   const here: Target = { verdict: 'forward', endpoints: [endpointAt('10.0.0.1')] }

@@ -5,6 +5,9 @@ import { restartsUnderLoad } from './parts/capture/restarts.ts'
 
 const why = await whyNoNetns()
 
+// They mostly wait: for SYNs to come again.
+t.jobs = 3
+
 t.test('restarts with rules of nftables', { skip: why !== '' && why }, async t => {
   await restartsUnderLoad(t, { capture: 'nftables' })
 })

@@ -125,17 +125,20 @@ t.test('the pod is one that survives on any node, early and late', async t => {
   t.ok(byHand.usher.args.includes('--hostname-override=$(NODE_NAME)'))
 })
 
-t.test('Usher may do to the network what it must, and nothing else that root may', async t => {
-  t.match(byHand.pod['securityContext'], { seccompProfile: { type: 'RuntimeDefault' } })
-  t.strictSame(byHand.usher.securityContext, {
-    runAsUser: 0,
-    runAsGroup: 0,
-    privileged: false,
-    allowPrivilegeEscalation: false,
-    readOnlyRootFilesystem: true,
-    capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_RAW', 'NET_BIND_SERVICE'] },
-  })
-})
+t.test(
+  'Usher may do to the network what it must, and nothing else that root may',
+  async t => {
+    t.match(byHand.pod['securityContext'], { seccompProfile: { type: 'RuntimeDefault' } })
+    t.strictSame(byHand.usher.securityContext, {
+      runAsUser: 0,
+      runAsGroup: 0,
+      privileged: false,
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_RAW', 'NET_BIND_SERVICE'] },
+    })
+  },
+)
 
 t.test('of the host it has the xtables lock and a directory for its state', async t => {
   const paths = byHand.pod.volumes.flatMap(({ hostPath }) => hostPath?.path ?? [])
@@ -148,7 +151,8 @@ t.test('of the host it has the xtables lock and a directory for its state', asyn
 t.test('an update leaves the rules for the next pod, and cleanup takes them', async t => {
   t.ok(byHand.usher.args.includes('--keep-rules'))
   const [pod] = readObjects(`${kubernetes}/cleanup.yaml`)
-  const { containers, ...spec } = pod?.spec as unknown as PodSpec
+  if (pod === undefined) throw new Error('cleanup.yaml is empty')
+  const { containers, ...spec } = pod.spec as unknown as PodSpec
   t.match(spec, { nodeName: 'NODE', hostNetwork: true, restartPolicy: 'Never' })
   const [container] = containers
   t.equal(container?.image, byHand.usher.image)

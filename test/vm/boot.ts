@@ -10,9 +10,9 @@ import type { Kernel } from './kernel.ts'
 import { firstModules, startQemu } from './qemu.ts'
 
 /** At best 3 s; with other tests on the same processors much longer. */
-const bootMs = 60_000
-/** Whatever happens, it is gone after that; the test file has 180 s. */
-const lifeMs = 570_000
+const bootMs = 120_000
+/** Whatever happens, it is gone after that; the test has 240 s. */
+const lifeMs = 230_000
 
 /** Boots a machine without netfilter, whose agent takes calls. It ends with the test. */
 export const bootMachine = async (t: Test, kernel: Kernel): Promise<Calls> => {

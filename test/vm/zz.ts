@@ -1,23 +1,22 @@
 import t from 'tap'
-import { readFileSync } from 'node:fs'
-import { execSync } from 'node:child_process'
 import { startMachine } from './machine.ts'
+import { makeNetwork } from './parts/network.ts'
+import { reachesAll } from './parts/reach.ts'
 import { manifests } from './parts/services.ts'
+import { askUsher, runUsher } from './parts/usher.ts'
+import { iptablesModules, nftablesModules } from './parts/netfilter.ts'
 t.setTimeout(600000)
 t.test('x', async t => {
-  const cpu = () => { try { const pid = execSync('pgrep -P '+process.pid+' qemu').toString().trim(); const f = readFileSync('/proc/'+pid+'/stat','utf8').split(') ')[1]!.split(' '); return (Number(f[11])+Number(f[12]))*10 } catch {return 0} }
-  let a = performance.now(), c = 0
   let m = await startMachine(t)
-  const lap = async (s: string) => { const n = cpu(); const now = performance.now(); console.error(s, 'wall', Math.round(now - a), 'cpu', n - c); a = performance.now(); c = cpu() }
-  await m.write('/mnt/services.yaml', manifests())
-  const program = process.env['USHER_PROGRAM']!
-  await lap('boot')
-  for (const flags of [[], ['--no-opt'], ['--max-lazy', '--no-opt', '--no-sparkplug'],['--jitless'], ['--single-threaded'],[]]) {
-  await m.try(process.execPath, ...flags, program, 'check')
-  await lap(flags.join() + ' check')
-  const u = await m.launch(process.execPath, ...flags, program, 'run', '--capture', 'listen', '--log-format', 'json', '/mnt/services.yaml')
-  await u.said('"serving"')
-  await lap(flags.join() + ' listen')
-  await u.end('SIGKILL')
+  const hosts = await makeNetwork(m)
+  for (const x of ['iptables','nftables']) {
+    if (x === 'iptables') await m.load(...iptablesModules)
+    if (x === 'nftables') await m.load(...nftablesModules)
+    console.error((await askUsher(m, 'check')).out)
+  const usher = await runUsher(m, manifests())
+  console.error(usher.capture, await m.try('iptables-legacy-save'), await m.try('nft', 'list', 'ruleset'))
+  if (x === usher.capture) await reachesAll(t, hosts)
+  await usher.end()
+  console.error(usher.capture, await m.try('iptables-legacy-save'), await m.try('nft', 'list', 'ruleset'))
   }
 })

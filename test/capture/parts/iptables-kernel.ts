@@ -236,7 +236,9 @@ t.test(
     const table = tables.table('IPv4')
     await table.replace([], settingsOf('IPv4'))
     const before = await saved()
-    const holder = spawn('flock', [lock, 'cat'], { stdio: ['pipe', 'ignore', 'inherit'] })
+    const holder = spawn('sh', ['-c', 'exec flock "$0" cat', lock], {
+      stdio: ['pipe', 'ignore', 'inherit'],
+    })
     t.teardown(() => holder.kill())
     await until('the lock is held', () =>
       run('flock', ['--nonblock', lock, 'true']).then(

@@ -3,7 +3,7 @@ import type { RuleTable } from '../../../src/capture/rule-table.ts'
 import type { IpFamily } from '../../../src/util/ip.ts'
 import { until } from '../../support/until.ts'
 import { both, rule, settings, tablesIn } from './nftables-rules.ts'
-import { type Host, makeWorld, proxyAddresses, type World } from './nftables-world.ts'
+import { makeWorld, proxyAddresses, type World } from './nftables-world.ts'
 
 /** Addresses by their last number: those of Services, in a range nobody routes. */
 const vips: Readonly<Record<IpFamily, (last: number) => string>> = {

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { Test } from 'tap'
-import { kubernetes, readObjects, top } from '../../support/deploy.ts'
+import { Built, kubernetes, readObjects, top } from '../../support/deploy.ts'
 import { manifestFile, service, slice } from '../../support/manifests.ts'
 import { testHost } from '../../support/ports.ts'
 import { ask, namedBackend } from '../../support/tcp-backend.ts'
@@ -72,9 +72,8 @@ const serveLow = async (t: Test, ...capabilities: string[]) => {
 
 /** What the DaemonSet gives, as setpriv names it. */
 const granted = (): readonly string[] => {
-  const [daemonSet] = readObjects(`${kubernetes}/base/daemon-set.yaml`)
-  const [usher] = daemonSet?.spec.template.spec.containers ?? []
-  const { capabilities } = usher?.securityContext as {
+  const { usher } = new Built(readObjects(`${kubernetes}/base/daemon-set.yaml`))
+  const { capabilities } = usher.securityContext as {
     capabilities: { add: readonly string[] }
   }
   return capabilities.add.map(name => `+${name.toLowerCase()}`)
@@ -83,8 +82,10 @@ const granted = (): readonly string[] => {
 /** `usher check` in a network of its own, with just these capabilities. */
 const checkIn = (...capabilities: readonly string[]): string => {
   const usher = [process.execPath, `${top}dist/cli/main.js`, 'check']
-  const args = ['--net', 'setpriv', ...privileges(...capabilities), ...usher]
-  return spawnSync('unshare', args, { encoding: 'utf8' }).stdout
+  const args = ['setpriv', ...privileges(...capabilities), ...usher]
+  const script = 'ip link set lo up && exec "$@"'
+  const all = ['--net', 'sh', '-c', script, 'sh', ...args]
+  return spawnSync('unshare', all, { encoding: 'utf8' }).stdout
 }
 
 const noRules = (): string | false => {

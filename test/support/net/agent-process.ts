@@ -1,12 +1,11 @@
-import { once } from 'node:events'
 import { get as httpGet } from 'node:http'
-import { connect, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { answer } from './answer.ts'
 import { dial } from './dial.ts'
 import { type Load, startLoad } from './load.ts'
-import type { AgentCall, Destination } from './outcome.ts'
+import { type Connection, openConnection } from './open-connection.ts'
+import type { AgentCall } from './outcome.ts'
 
 /*
  * A process inside of one network namespace that dials and answers as it is told: a line
@@ -14,7 +13,7 @@ import type { AgentCall, Destination } from './outcome.ts'
  */
 
 let load: Load | undefined
-const connections: Socket[] = []
+const connections: Connection[] = []
 
 type Handlers = {
   readonly [O in AgentCall['op']]: (call: Extract<AgentCall, { op: O }>) => unknown
@@ -26,8 +25,8 @@ const handlers: Handlers = {
   get: ({ address, port, path }) => get(address, port, path),
   load: ({ to, pauseMs, timeoutMs }) => void (load = startLoad(to, pauseMs, timeoutMs)),
   'end load': () => load?.end(),
-  open: call => open(call),
-  'still open': ({ connection }) => echoes(connections[connection]),
+  open: async to => connections.push(await openConnection(to)) - 1,
+  ask: ({ connection }) => connections[connection]?.ask(),
 }
 
 const handle = async (call: AgentCall): Promise<unknown> =>
@@ -42,37 +41,6 @@ const get = (host: string, port: number, path: string): Promise<unknown> =>
       const { statusCode: status } = response
       text(response).then(body => resolve({ status, body }), reject)
     })
-  })
-
-/** The number of a connection that is kept. */
-const open = async ({ address, port }: Destination): Promise<number> => {
-  const socket = connect({ host: address, port, noDelay: true })
-  await once(socket, 'connect')
-  socket.on('error', () => socket.destroy())
-  socket.on('end', () => socket.destroy())
-  connections.push(socket)
-  if (!(await echoes(socket))) throw new Error(`${address}:${port} does not echo`)
-  return connections.length - 1
-}
-
-const echoes = (socket: Socket | undefined): Promise<boolean> =>
-  new Promise(resolve => {
-    if (socket === undefined || socket.destroyed) {
-      resolve(false)
-      return
-    }
-    const done = (alive: boolean) => (): void => {
-      clearTimeout(timer)
-      socket.off('data', yes)
-      socket.off('close', no)
-      resolve(alive)
-    }
-    const yes = done(true)
-    const no = done(false)
-    const timer = setTimeout(no, 3000)
-    socket.once('data', yes)
-    socket.once('close', no)
-    socket.write('+\n')
   })
 
 const send = (message: object): void =>

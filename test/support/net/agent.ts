@@ -18,17 +18,17 @@ export interface Agent {
     path: string,
   ): Promise<{ status: number; body: string }>
   /** New connections all the time, until `end` of what it gives back is called. */
-  load(to: readonly Destination[], pauseMs?: number): Promise<() => Promise<LoadReport>>
-  /** A connection that is kept; the function asks whether it still works. */
-  open(to: Destination): Promise<() => Promise<boolean>>
+  load(to: readonly Destination[], timeoutMs: number): Promise<() => Promise<LoadReport>>
+  /** A connection or UDP socket that is kept; asks who is there, '' for nobody. */
+  open(to: Destination): Promise<() => Promise<string>>
 }
 
 const program = fileURLToPath(new URL('agent-process.ts', import.meta.url))
 /** Resolved here: the process may stand elsewhere. */
 const tsx = import.meta.resolve('tsx')
 
-/** How long a client under load waits: SYNs that are dropped come again after 1 s and 3 s. */
-const loadTimeoutMs = 10_000
+/** Of one client between two connections to the same address. */
+const pauseMs = 40
 
 /** Ended with the test. */
 export const startAgent = async (t: Test, netns: Netns): Promise<Agent> => {
@@ -44,13 +44,13 @@ export const startAgent = async (t: Test, netns: Netns): Promise<Agent> => {
         status: number
         body: string
       },
-    load: async (to, pauseMs = 20) => {
-      await call({ op: 'load', to, pauseMs, timeoutMs: loadTimeoutMs })
+    load: async (to, timeoutMs) => {
+      await call({ op: 'load', to, pauseMs, timeoutMs })
       return async () => (await call({ op: 'end load' })) as LoadReport
     },
     open: async to => {
       const connection = (await call({ op: 'open', ...to })) as number
-      return async () => (await call({ op: 'still open', connection })) as boolean
+      return async () => (await call({ op: 'ask', connection })) as string
     },
   }
 }

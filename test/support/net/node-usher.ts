@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import type { StatusDocument } from '../../../src/observe/status.ts'
@@ -73,6 +74,8 @@ export const startNodeUsher = (
     return JSON.parse(body) as StatusDocument
   }
   const isReady = async (): Promise<boolean> => {
+    // A status of many Services costs more than its news are worth every 5 ms.
+    await sleep(50)
     if (gone) throw new Error(`usher ended: ${await errors}${lastOf(records)}`)
     const now = await status().catch(() => undefined)
     return now !== undefined && now.healthy && now.servicePorts.every(isPlaced)

@@ -65,4 +65,4 @@ export type AgentCall =
     }
   | { readonly op: 'end load' }
   | ({ readonly op: 'open' } & Destination)
-  | { readonly op: 'still open'; readonly connection: number }
+  | { readonly op: 'ask'; readonly connection: number }

@@ -9,6 +9,7 @@ import { objectsOf } from './objects.ts'
 import type { Manner } from './oracle.ts'
 import { addressTable, faultLines, resultTable } from './report.ts'
 import { serviceNamed } from './services.ts'
+import { udpFlowsFollow } from './udp-flows.ts'
 import { type CaptureRequest, makeStage } from './stage.ts'
 
 export interface MatrixRequest extends CaptureRequest {
@@ -27,6 +28,7 @@ export const captureMatrix = async (t: Test, request: MatrixRequest): Promise<vo
   await t.test('load balancers hear of health', t => healthIsTold(t, stage))
   if (manner === 'rules')
     await t.test('proxy ports are no side door', t => doorsAreClosed(t, agents, usher))
+  await t.test('UDP flows follow their Service', t => udpFlowsFollow(t, stage))
   await t.test('rules of others are as they were', async t => {
     t.equal((await stage.now()).theirs, stage.before.theirs)
   })

@@ -30,7 +30,6 @@ export const restartsUnderLoad = async (
     t.equal((await stage.now()).theirs, stage.before.theirs)
   })
   await t.test('an exit leaves nothing', async t => {
-    await next(run, 'SIGTERM')
     run.usher.send('SIGTERM')
     t.match(await run.usher.exit, { code: 0 })
     t.equal((await stage.now()).all, stage.before.all)
@@ -54,7 +53,7 @@ const reload = async (t: Test, { stage, usher, label }: Run): Promise<void> => {
     protocol: 'TCP',
     ...vipOf.ClusterIP(serviceNamed('plain'), 'IPv4'),
   } as const
-  const stillOpen = await agents['pod-1'].open(to)
+  const ask = await agents['pod-1'].open(to)
   const fewer = services.map(service =>
     service.name === 'plain'
       ? { ...service, backends: service.backends.slice(1) }
@@ -70,7 +69,7 @@ const reload = async (t: Test, { stage, usher, label }: Run): Promise<void> => {
   })
   t.comment(`${label}: reload: ${load.text}`)
   nothingFailed(t, load)
-  t.ok(await stillOpen(), 'an open connection goes on')
+  t.match(await ask(), /^backend-/, 'an open connection goes on')
 }
 
 const hasServicePorts = async (usher: NodeUsher, count: number): Promise<boolean> => {
@@ -100,7 +99,7 @@ const crash = async (t: Test, run: Run): Promise<void> => {
 const upgrade = async (t: Test, run: Run): Promise<void> => {
   const ports = await proxyPortsOf(run.usher)
   const load = await underLoad(run.stage.agents, async () => {
-    const { ended } = await next(run, 'SIGTERM', '--keep-rules')
+    const { ended } = await next(run, 'SIGTERM')
     t.match(ended, { code: 0 })
   })
   t.comment(`${run.label}: SIGTERM: ${load.text}`)
@@ -123,8 +122,10 @@ const samePorts = async (
 const lineOf = ({ servicePort, family, address, port }: ProxyPort): string =>
   [servicePort, family, address, port].join(' ')
 
-/** Milliseconds within which lost rules are back. */
-const repairMs = 5000
+/** Lost rules are to be back within 5 s; a busy machine may take longer. */
+const repairMs = 10_000
+/** Clients that nobody can help need not wait for long. */
+const hopelessMs = 3000
 
 const flush = async (t: Test, run: Run): Promise<void> => {
   const { stage, backEnd, label } = run
@@ -135,7 +136,7 @@ const flush = async (t: Test, run: Run): Promise<void> => {
     protocol: 'TCP',
     ...vipOf.ClusterIP(serviceNamed('plain'), 'IPv6'),
   } as const
-  const stillOpen = await agents['pod-2'].open(to)
+  const ask = await agents['pod-2'].open(to)
   const answers = async (): Promise<boolean> => {
     const { result } = await agents['pod-1'].dial(to, 200)
     return result === 'answer'
@@ -147,18 +148,22 @@ const flush = async (t: Test, run: Run): Promise<void> => {
   ] as const
   let damagedAt = 0
   let repairedAt = 0
-  const load = await underLoad(agents, async () => {
-    damagedAt = Date.now()
-    for (const [command, ...args] of commands) await net.node.run(command, args)
-    await until('the rules are back', answers, repairMs)
-    repairedAt = Date.now()
-  })
+  const load = await underLoad(
+    agents,
+    async () => {
+      damagedAt = Date.now()
+      for (const [command, ...args] of commands) await net.node.run(command, args)
+      await until('the rules are back', answers, repairMs)
+      repairedAt = Date.now()
+    },
+    hopelessMs,
+  )
   t.comment(`${label}: flush: back after ${repairedAt - damagedAt} ms: ${load.text}`)
   // Without rules nobody can say where a VIP is.
   const without = ({ startedAt }: FailedConnection): boolean =>
     startedAt >= damagedAt - 100 && startedAt <= repairedAt
   nothingFailed(t, load, failure => !without(failure))
-  t.ok(await stillOpen(), 'an open connection goes on')
+  t.match(await ask(), /^backend-/, 'an open connection goes on')
 }
 
 const nothingFailed = (

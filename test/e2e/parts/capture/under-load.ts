@@ -39,15 +39,19 @@ const destinations = (from: HostName): Destination[] => {
 /** For so long the clients go on before and after. */
 const aroundMs = 700
 
-/** All clients open new connections all the time, over every kind of VIP, while `work` is done. */
+/**
+ * All clients open new connections all the time, over every kind of VIP, while `work` is
+ * done. They wait for so long that a SYN that was dropped comes again after 1 s and 3 s.
+ */
 export const underLoad = async (
   agents: Agents,
   work: () => Promise<void>,
+  timeoutMs = 10_000,
 ): Promise<LoadResult> => {
   const ends = await Promise.all(
     clients.map(async from => ({
       from,
-      end: await agents[from].load(destinations(from)),
+      end: await agents[from].load(destinations(from), timeoutMs),
     })),
   )
   await sleep(aroundMs)

@@ -1,0 +1,51 @@
+import type { Test } from 'tap'
+import type { HostName } from '../../../support/net/addresses.ts'
+import { inParallel } from '../../../support/net/in-parallel.ts'
+import { until } from '../../../support/until.ts'
+import { families, objectsOf } from './objects.ts'
+import { serviceNamed, type TestService } from './services.ts'
+import type { Stage } from './stage.ts'
+import { type VipName, vipOf } from './vips.ts'
+
+const clients: readonly HostName[] = ['node', 'pod-1', 'pod-2', 'outside']
+const vips: readonly VipName[] = ['ClusterIP', 'external IP', 'node port, first address']
+/** Each step is to show within seconds; a busy machine may take longer. */
+const stepMs = 15_000
+
+/**
+ * UDP clients that never change their port: conntrack remembers where they went, also when
+ * that was nowhere, and must be made to forget it.
+ */
+export const udpFlowsFollow = async (
+  t: Test,
+  { agents, manifests }: Stage,
+): Promise<void> => {
+  const late = serviceNamed('loner')
+  const others = [serviceNamed('plain')]
+  const withBackends = (...backends: TestService['backends']): Promise<void> =>
+    manifests.write(...objectsOf([...others, { ...late, backends }]))
+  await manifests.write(...objectsOf(others))
+  const wanted = clients.flatMap(from =>
+    vips.flatMap(vip => families.map(family => ({ from, vip, family }))),
+  )
+  const asks = await inParallel(wanted.length, wanted, ({ from, vip, family }) =>
+    agents[from].open({ protocol: 'UDP', ...vipOf[vip](late, family) }),
+  )
+  const all = (answer: string) => async (): Promise<boolean> => {
+    const answers = await Promise.all(asks.map(ask => ask()))
+    return answers.every(each => each === answer)
+  }
+  const step = async (what: string, answer: string): Promise<void> => {
+    await until(what, all(answer), stepMs)
+    t.pass(what)
+  }
+  await step('nobody answers for a Service that is not there', '')
+  await withBackends('backend-1')
+  await step('it came, and answers those who knew its address before', 'backend-1')
+  await withBackends('backend-2')
+  await step('its endpoint moved, and they came along', 'backend-2')
+  await withBackends()
+  await step('no endpoint is left', '')
+  await withBackends('backend-3')
+  await step('there is one again', 'backend-3')
+}

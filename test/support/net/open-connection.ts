@@ -1,0 +1,64 @@
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import type { Destination } from './outcome.ts'
+
+/** A TCP connection, or a UDP socket, that is kept. */
+export interface Connection {
+  /** The backend at the other end; '' when nobody answers. */
+  ask(): Promise<string>
+}
+
+/** A UDP client sends again for as long; a busy machine takes its time. */
+const answerMs = 1000
+
+export const openConnection = (to: Destination): Promise<Connection> =>
+  to.protocol === 'TCP' ? openTcp(to) : openUdp(to)
+
+const openTcp = async ({ address, port }: Destination): Promise<Connection> => {
+  const socket = connect({ host: address, port, noDelay: true })
+  await once(socket, 'connect')
+  socket.on('error', () => socket.destroy())
+  socket.on('end', () => socket.destroy())
+  return {
+    ask: () =>
+      oneAnswer(heard => {
+        if (socket.destroyed) heard('')
+        const gone = (): void => heard('')
+        socket.once('data', heard)
+        socket.once('close', gone)
+        socket.write('+\n')
+        return () => void socket.off('data', heard).off('close', gone)
+      }),
+  }
+}
+
+const openUdp = async ({ address, port }: Destination): Promise<Connection> => {
+  const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4')
+  // Refusals are no answers.
+  socket.on('error', () => {})
+  socket.connect(port, address)
+  await once(socket, 'connect')
+  return {
+    ask: () =>
+      oneAnswer(heard => {
+        socket.once('message', heard)
+        socket.send('+\n', () => {})
+        return () => void socket.off('message', heard)
+      }),
+  }
+}
+
+type Heard = (data: Buffer | string) => void
+
+const oneAnswer = (start: (heard: Heard) => () => void): Promise<string> =>
+  new Promise(resolve => {
+    const heard: Heard = data => {
+      clearTimeout(timer)
+      setImmediate(stop)
+      const [backend = ''] = data.toString().split(' ')
+      resolve(backend)
+    }
+    const timer = setTimeout(() => heard(''), answerMs)
+    const stop = start(heard)
+  })
