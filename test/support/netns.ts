@@ -19,7 +19,7 @@ export interface Netns {
 /** Why no namespace can be made here; '' when one can. */
 export const whyNoNetns = async (): Promise<string> => {
   if (process.getuid?.() !== 0) return 'network namespaces need root'
-  const name = `usher-try-${process.pid}`
+  const name = `usher-try-${process.pid}-${randomBytes(3).toString('hex')}`
   try {
     await exec('ip', ['netns', 'add', name])
     await exec('ip', ['netns', 'del', name])
