@@ -14,7 +14,7 @@ export interface PortRecord {
 }
 
 /** Written and read; those away for longest are the first to be left out. */
-export const mostRecords = 100_000
+const mostRecords = 100_000
 /** An id has some 60 characters, and 400 at most. */
 const mostBytes = 48 * 1024 * 1024
 const magic = 'usher-proxy-ports'

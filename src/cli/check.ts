@@ -44,7 +44,7 @@ export const check = async (args: readonly string[], io: Io): Promise<number> =>
   for (const text of warnings) say('warning', text, 'yellow')
   if (options.manifests.length === 0 && options.config === '') {
     const { hostSystem, probeAll } = await import('../proxy/capture/host-system.ts')
-    io.out(nodeReport(await probeAll(hostSystem(systemClock)), io.colour))
+    io.out(nodeReport(await probeAll(hostSystem({ clock: systemClock })), io.colour))
     return 0
   }
   if (options.manifests.length === 0) {

@@ -53,7 +53,7 @@ export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
     log,
     facts,
     observer: captureMetrics,
-    system: hostSystem(clock),
+    system: hostSystem({ clock, onBlind: why => sayBlind(log, why) }),
     localAddresses: new LocalAddresses(clock),
     proxyPorts: new ProxyPorts(options.proxyPortRange, random, undefined, memory),
     nodePortCidrs: family =>
@@ -76,6 +76,9 @@ export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
   }
   return { relay, mode, connectionLog, captureChoice: choice, captureMetrics, close }
 }
+
+const sayBlind = (log: Log, why: string): void =>
+  log.warn({ why }, 'for now nobody would notice a change of the rules by somebody else')
 
 /** What proxy ports were in the last run, if anywhere it is remembered. */
 const portMemory = async (

@@ -55,7 +55,9 @@ export const createCapture = async (deps: CaptureDeps): Promise<CaptureParts> =>
       return { capture: listening(deps, wanted), choice: told(wanted) }
     case 'auto':
       return firstThatWorks(deps)
-    default:
+    case 'nftables':
+    case 'iptables':
+    case 'local':
       return asTold(deps, wanted)
   }
 }

@@ -16,18 +16,21 @@ export interface HostSystem {
   readonly iptables: RuleTables
 }
 
-export const hostSystem = (
-  clock: Clock,
-  platform: string = process.platform,
-): HostSystem => {
-  const run = runTool
+export interface HostSystemDeps {
+  readonly clock: Clock
+  /** For now damage to the rules would not be noticed, because of `why`. */
+  readonly onBlind?: (why: string) => void
+  /** As `process.platform`. */
+  readonly platform?: string
+}
+
+export const hostSystem = ({ clock, onBlind, platform }: HostSystemDeps): HostSystem => {
+  const deps = { run: runTool, clock }
+  const isWindows = (platform ?? process.platform) === 'win32'
   return {
-    addresses:
-      platform === 'win32'
-        ? windowsHostAddresses({ run, clock })
-        : linuxHostAddresses({ run, clock }),
-    nftables: nftablesTables({ run, clock }),
-    iptables: iptablesTables({ run, clock }),
+    addresses: isWindows ? windowsHostAddresses(deps) : linuxHostAddresses(deps),
+    nftables: nftablesTables({ ...deps, ...(onBlind && { onBlind }) }),
+    iptables: iptablesTables(deps),
   }
 }
 

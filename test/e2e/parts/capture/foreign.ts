@@ -75,7 +75,7 @@ export const systemTexts = async (
     ),
   ])
   const chainsOfAll = plain(saved.join('\n'))
-  const theirChains = chainsOfAll.split('\n').filter(line => /SOMEBODY|444\d/.test(line))
+  const theirChains = chainsOfAll.split('\n').filter(line => /SOMEBODY|dport 444\d\b/.test(line))
   return {
     all: [rules, chainsOfAll, ...rest].join('\n'),
     theirs: [table, ...theirChains].join('\n'),
