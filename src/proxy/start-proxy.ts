@@ -5,6 +5,7 @@ import { buildStatusDocument } from '../observe/status-document.ts'
 import type { Source } from '../source/source.ts'
 import { systemClock } from '../util/clock.ts'
 import type { CaptureFacts } from './capture/capture-options.ts'
+import { familyOf, ipFamilies } from '../util/ip.ts'
 import { createAdmin } from './admin.ts'
 import { type Control, createControl } from './control.ts'
 import { createDataPath } from './data-path.ts'
@@ -26,7 +27,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const facts: CaptureFacts = {
     podCidrs: () => podCidrsOf(node, registry),
     serviceCidrs: () => registry.serviceCIDRs(),
-    nodeAddresses: () => registry.node()?.addresses ?? [],
+    nodeAddresses: () => primaryAddresses(registry.node()?.addresses ?? []),
   }
   const dataPath = await createDataPath({ options, clock, random, log, facts })
   const { mode, relay, connectionLog, captureChoice } = dataPath
@@ -114,6 +115,10 @@ const sayChoice = (log: Log, { name, detail, passedOver }: Choice): void =>
     },
     'how traffic for VIPs gets here',
   )
+
+/** The first of each family: the Node lists what it goes by first. */
+const primaryAddresses = (addresses: readonly string[]): readonly string[] =>
+  ipFamilies.flatMap(family => addresses.find(one => familyOf(one) === family) ?? [])
 
 const podCidrsOf = (node: NodeParts, registry: Registry): readonly string[] => [
   ...node.clusterCidrs,

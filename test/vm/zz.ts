@@ -14,9 +14,8 @@ t.test('x', async t => {
     if (x === 'nftables') await m.load(...nftablesModules)
     console.error((await askUsher(m, 'check')).out)
   const usher = await runUsher(m, manifests())
-  console.error(usher.capture, await m.try('iptables-legacy-save'), await m.try('nft', 'list', 'ruleset'))
   if (x === usher.capture) await reachesAll(t, hosts)
-  await usher.end()
+  console.error(await usher.end(), await m.run('date'), (usher as any).log ? (await (usher as any).log()).text.split('\n').slice(-30).join('\n').slice(-3500):'')
   console.error(usher.capture, await m.try('iptables-legacy-save'), await m.try('nft', 'list', 'ruleset'))
   }
 })

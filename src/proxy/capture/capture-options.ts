@@ -30,6 +30,6 @@ export interface CaptureFacts {
   readonly podCidrs: () => readonly string[]
   /** Of ServiceCIDR objects. */
   readonly serviceCidrs: () => readonly string[]
-  /** Addresses of the Node object. */
+  /** Primary addresses of the Node object, one of a family at most. */
   readonly nodeAddresses: () => readonly string[]
 }

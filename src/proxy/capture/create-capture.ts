@@ -46,20 +46,13 @@ export interface CaptureParts {
 
 /** Finds out what works here, unless it is told what to take, and makes that. */
 export const createCapture = async (deps: CaptureDeps): Promise<CaptureParts> => {
-  const wanted = deps.options.capture
-  switch (wanted) {
-    case 'vips-only':
-      return { capture: listening(deps, 'local'), choice: told('local') }
-    case 'listen':
-    case 'none':
-      return { capture: listening(deps, wanted), choice: told(wanted) }
-    case 'auto':
-      return firstThatWorks(deps)
-    case 'nftables':
-    case 'iptables':
-    case 'local':
-      return asTold(deps, wanted)
-  }
+  const { capture: wanted } = deps.options
+  if (wanted === 'auto') return firstThatWorks(deps)
+  if (wanted === 'vips-only')
+    return { capture: listening(deps, 'local'), choice: told('local') }
+  if (wanted === 'listen' || wanted === 'none')
+    return { capture: listening(deps, wanted), choice: told(wanted) }
+  return asTold(deps, wanted)
 }
 
 const told = (name: CaptureName, detail = ''): Choice => ({

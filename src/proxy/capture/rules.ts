@@ -1,10 +1,11 @@
 import type { Capture } from '../../capture/capture.ts'
+import { KeptAddresses } from '../../capture/kept-addresses.ts'
 import { listenCapture } from '../../capture/listen.ts'
 import { proxyAddressOf, proxyCidrOf } from '../../capture/proxy-address.ts'
 import { RuleCapture } from '../../capture/rule-capture.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
-import { ruleLog, ruleObservers } from '../../observe/rule-log.ts'
+import { addressLog, ruleLog, ruleObservers } from '../../observe/rule-log.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import type { CaptureDeps } from './create-capture.ts'
 import { type FamilyProbes, familiesWhere } from './host-system.ts'
@@ -44,28 +45,18 @@ export const rulesCapture = (
             'stale UDP flows go on where they went: they cannot be ended',
           ),
   })
-  const wanted = families.map(family => proxyCidrOf[family])
-  let endWatch = (): void => {}
-  const own = async (): Promise<void> => {
-    for (const [cidr, error] of await system.addresses.sync(wanted))
-      throw new Error(`the proxy address ${cidr} can't be had: ${error}`)
-  }
+  const kept = new KeptAddresses({
+    addresses: system.addresses,
+    wanted: families.map(family => proxyCidrOf[family]),
+    repaired: addressLog(log),
+  })
   return new RuleCapture({
     clock,
     tables,
     proxyAddresses: new Map(families.map(family => [family, proxyAddressOf[family]])),
     listen,
-    prepare: async () => {
-      await own()
-      endWatch = system.addresses.watch(what => {
-        log.warn({ what }, 'the proxy address was taken away; putting it back')
-        own().catch((err: unknown) => log.error({ err }, 'the proxy address is missing'))
-      })
-    },
-    release: async keep => {
-      endWatch()
-      if (!keep) await system.addresses.remove()
-    },
+    prepare: () => kept.take(),
+    release: keep => kept.release(keep),
     nodePortCidrs,
     podCidrs: facts.podCidrs,
     forgetUdp: async vips => void (await conntrack.forgetUdp(vips)),

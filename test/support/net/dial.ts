@@ -27,6 +27,9 @@ const dialTcp = ({ address, port }: Destination, timeoutMs: number): Promise<Out
     return () => socket.destroy()
   })
 
+/** As clients of UDP do, because a datagram may be lost. */
+const resendMs = 1000
+
 /**
  * The socket is connected: it hears refusals, and takes no reply from another address. A
  * process of the node is told that its own kernel dropped the datagram (EPERM) and after
@@ -46,9 +49,15 @@ const dialUdp = ({ address, port }: Destination, timeoutMs: number): Promise<Out
     )
     socket.connect(port, address, (error?: Error) => {
       if (error) failed(error)
-      else socket.send('?\n', sendError => void (sendError && failed(sendError)))
+      else send()
     })
-    return () => void socket.close()
+    const send = (): void =>
+      socket.send('?\n', sendError => void (sendError && failed(sendError)))
+    const again = setInterval(send, resendMs)
+    return () => {
+      clearInterval(again)
+      socket.close()
+    }
   })
 
 type Settle = (result: Result, text: string, ownAddress: string) => void

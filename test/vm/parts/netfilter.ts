@@ -14,6 +14,6 @@ export const iptablesModules = [
 export const nftablesModules = [
   checksums,
   ...['nf_tables', 'nft_chain_nat', 'nft_nat', 'nft_ct'],
-  ...['nft_reject_inet', 'nft_fib_inet', 'nft_fib_ipv4', 'nft_fib_ipv6'],
+  ...['nft_reject_ipv4', 'nft_reject_ipv6', 'nft_reject_inet', 'nft_fib_inet', 'nft_fib_ipv4', 'nft_fib_ipv6'],
   ...['nf_conntrack_netlink'],
 ]

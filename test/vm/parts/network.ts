@@ -52,9 +52,15 @@ const { node } = addressOf
 /** The node's on each veth: no other address of its own is asked for there. */
 const gateway = 'fe80::1'
 
+/** The way out is a cable that leads nowhere: without any, the node could not dial VIPs. */
 const nodeLinks: readonly string[] = [
-  `address add ${node.IPv4}/32 dev lo`,
-  `address add ${node.IPv6}/128 dev lo nodad`,
+  'link add outside type veth peer name cable',
+  'link set outside up',
+  'link set cable up',
+  `address add ${node.IPv4}/24 dev outside`,
+  `address add ${node.IPv6}/64 dev outside nodad`,
+  `route add default dev outside src ${node.IPv4}`,
+  `route add ::/0 dev outside src ${node.IPv6}`,
   ...pods.flatMap(pod => [
     `netns add ${pod}`,
     `link add ${pod} type veth peer name eth0 netns ${pod}`,

@@ -28,7 +28,7 @@ export const runUsher = async (machine: Machine, manifests: string): Promise<VmU
   )
   const log = await usher.said('"msg":"serving"')
   const [, capture = ''] = /"capture":"(\w+)".*how traffic for VIPs gets here/.exec(log) ?? []
-  return { capture, end: async () => (await usher.end()).code }
+  return { log: usher.log, capture, end: async () => (await usher.end()).code }
 }
 
 /** One of Usher's commands that ends by itself. */

@@ -34,16 +34,25 @@ COMMIT
 COMMIT
 `
 
+/** A packet filter, which Usher makes a hole in for the questions of load balancers. */
+const shut = `*filter
+-A INPUT -p tcp -m tcp --dport 31000:31999 -j DROP
+COMMIT
+`
+
 const commands = { IPv4: 'iptables', IPv6: 'ip6tables' } as const
 
 /** Rules of somebody else, which nobody may touch, of both tools. */
 export const addForeignRules = async (
   run: RunTool,
   backEnd: IptablesBackEnd,
+  capture: string,
 ): Promise<void> => {
   await run('nft', ['-f', '-'], { input: theirTable })
+  // No table of nftables can let in what another drops.
+  const input = capture === 'iptables' ? chains + shut : chains
   for (const command of Object.values(commands))
-    await run(`${command}-${backEnd}-restore`, ['--noflush'], { input: chains })
+    await run(`${command}-${backEnd}-restore`, ['--noflush'], { input })
 }
 
 /** The same text means the same state, but for counters. */
@@ -75,7 +84,9 @@ export const systemTexts = async (
     ),
   ])
   const chainsOfAll = plain(saved.join('\n'))
-  const theirChains = chainsOfAll.split('\n').filter(line => /SOMEBODY|dport 444\d\b/.test(line))
+  const theirChains = chainsOfAll
+    .split('\n')
+    .filter(line => /SOMEBODY|dport (444\d|31000)\b/.test(line))
   return {
     all: [rules, chainsOfAll, ...rest].join('\n'),
     theirs: [table, ...theirChains].join('\n'),

@@ -7,7 +7,7 @@ import { doorsAreClosed } from './doors.ts'
 import { healthIsTold, nodePortsAreRestricted, restrictions } from './node-ports.ts'
 import { objectsOf } from './objects.ts'
 import type { Manner } from './oracle.ts'
-import { addressTable, faultLines, resultTable } from './report.ts'
+import { addressTable, faultLines, lostDatagrams, resultTable } from './report.ts'
 import { serviceNamed } from './services.ts'
 import { udpFlowsFollow } from './udp-flows.ts'
 import { type CaptureRequest, makeStage } from './stage.ts'
@@ -59,7 +59,11 @@ const everyCell = async (
   const tried = await tryCells(matrix, agents, manner)
   const seconds = ((performance.now() - began) / 1000).toFixed(1)
   const faults = faultLines(label, tried)
-  const table = [...resultTable(label, tried), ...addressTable(tried)]
+  const table = [
+    ...resultTable(label, tried),
+    ...addressTable(tried),
+    lostDatagrams(tried),
+  ]
   t.comment([...table, `in ${seconds} s`, ...faults].join('\n'))
   t.equal(faults.length, 0, 'every cell is as it must be')
   const seen = new Set(tried.map(({ outcome }) => outcome.seen).filter(Boolean))

@@ -46,6 +46,15 @@ const score = (tried: readonly TriedCell[]): string => {
   return tried.length === 0 ? '-' : `${good}/${tried.length}`
 }
 
+/** A datagram or its answer was lost, and the client's second brought it. */
+export const lostDatagrams = (tried: readonly TriedCell[]): string => {
+  const lost = tried.filter(
+    ({ cell, outcome }) =>
+      cell.protocol === 'UDP' && outcome.result === 'answer' && outcome.ms >= 1000,
+  )
+  return `UDP answers that took a second datagram: ${lost.length}`
+}
+
 /** By which addresses backends saw the clients, and these themselves: for each client. */
 export const addressTable = (tried: readonly TriedCell[]): readonly string[] => {
   const answered = tried.filter(({ outcome }) => outcome.result === 'answer')

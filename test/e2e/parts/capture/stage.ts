@@ -53,7 +53,7 @@ export const makeStage = async (t: Test, request: CaptureRequest): Promise<Stage
     `--service-cidr=${serviceCidrs.IPv4},${serviceCidrs.IPv6}`,
     `--cluster-cidr=${podCidrs.IPv4},${podCidrs.IPv6}`,
   ]
-  await addForeignRules(net.node.run, backEnd)
+  await addForeignRules(net.node.run, backEnd, capture)
   const now = (): Promise<SystemTexts> => systemTexts(net.node.run, backEnd)
   const start = (...flags: string[]): NodeUsher =>
     startNodeUsher(t, net.node, agents.node, { args: [...args, ...flags], path })
