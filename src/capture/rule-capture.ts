@@ -156,10 +156,13 @@ export class RuleCapture implements Capture {
   }
 
   #settings(family: IpFamily, snapshots: readonly Snapshot[]): TableSettings {
-    const { proxyAddresses, nodePortCidrs, podCidrs } = this.#deps
-    const ports = snapshots
-      .filter(snapshot => snapshot.family === family)
-      .flatMap(({ healthChecks }) => [...healthChecks.values()].map(({ port }) => port))
+    const { tables, proxyAddresses, nodePortCidrs, podCidrs } = this.#deps
+    const checks = tables.admitsHealthChecks
+      ? snapshots.filter(snapshot => snapshot.family === family)
+      : []
+    const ports = checks.flatMap(({ healthChecks }) =>
+      [...healthChecks.values()].map(({ port }) => port),
+    )
     return {
       proxyAddress: proxyAddresses.get(family) ?? '',
       nodePortCidrs: nodePortCidrs(family),

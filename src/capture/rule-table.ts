@@ -15,7 +15,7 @@ export interface TableSettings {
   readonly nodePortCidrs: readonly string[] | undefined
   /** Canonical CIDRs of the pods that count as this node's clients. */
   readonly podCidrs: readonly string[]
-  /** TCP ports on which load balancers ask for health; a packet filter must let them in. */
+  /** TCP ports on which load balancers ask for health; none unless `admitsHealthChecks`. */
   readonly healthCheckPorts: readonly number[]
 }
 
@@ -54,6 +54,11 @@ export interface Probe {
 /** One way to write rules. */
 export interface RuleTables {
   readonly name: 'nftables' | 'iptables'
+  /**
+   * Whether its rules can let health checks through other people's packet filters. An
+   * nftables table can't: what another one drops is dropped.
+   */
+  readonly admitsHealthChecks: boolean
   /**
    * Whether it can be had here, found out by really doing it and leaving nothing behind.
    * `proxyAddress` need not be the host's yet. Never rejects.

@@ -77,6 +77,7 @@ const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
     clock,
     tables: {
       name: 'nftables',
+      admitsHealthChecks: false,
       probe: async () => ({ usable: true, detail: '' }),
       table: () => kernel,
     },

@@ -30,11 +30,13 @@ export const bootMachine = async (t: Test, kernel: Kernel): Promise<Calls> => {
   const calls = new Calls(qemu)
   const errors = text(qemu.stderr)
   let why = 'by itself'
-  const gone = once(qemu, 'close').then(async () => {
+  const goesAway = async (): Promise<void> => {
+    await once(qemu, 'close')
     const said = await readFile(files.console, 'utf8').catch(() => '')
     const lastWords = `${await errors}${said.split('\n').slice(-30).join('\n')}`
     calls.fail(new Error(`the machine ended ${why}; its last words: ${lastWords}`))
-  })
+  }
+  const gone = goesAway()
   const end = (reason: string): Promise<void> => {
     why = reason
     qemu.kill('SIGKILL')

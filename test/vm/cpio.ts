@@ -23,10 +23,7 @@ const entryParts = (
     size: content.length,
     nameSize: name.length,
   })
-  return [
-    ...padded(Buffer.from(header + name, 'latin1')),
-    ...padded(content),
-  ]
+  return [...padded(Buffer.from(header + name, 'latin1')), ...padded(content)]
 }
 
 interface Header {

@@ -38,6 +38,11 @@ end() { echo "$*"; poweroff -f; }
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
+# As udev makes them.
+ln -s /proc/self/fd /dev/fd
+ln -s fd/0 /dev/stdin
+ln -s fd/1 /dev/stdout
+ln -s fd/2 /dev/stderr
 for module in /modules/*; do insmod $module || end "no module $module"; done
 mount -t 9p -o trans=virtio,version=9p2000.L,msize=524288,cache=loose,ro host /host ||
   end 'no root over 9p'

@@ -42,14 +42,19 @@ export const findKernel = (): Kernel => {
 }
 
 /** File names have hyphens where the names have underscores. */
-const moduleName = (path: string): string =>
+export const moduleName = (path: string): string =>
   basename(path, '.ko').replaceAll('-', '_')
 
 /** What a module needs stands in the module itself (`depends=a,b`), and loads first. */
 const withNeeds = (paths: ReadonlyMap<string, string>, name: string): string[] => {
   const path = paths.get(name)
   if (path === undefined) throw new Error(`the kernel has no module ${name}`)
-  const [, needs = ''] =
-    /\0depends=([^\0]*)\0/.exec(readFileSync(path, 'latin1')) ?? []
-  return [...needs.split(',').filter(Boolean).flatMap(need => withNeeds(paths, need)), path]
+  const [, needs = ''] = /\0depends=([^\0]*)\0/.exec(readFileSync(path, 'latin1')) ?? []
+  return [
+    ...needs
+      .split(',')
+      .filter(Boolean)
+      .flatMap(need => withNeeds(paths, need)),
+    path,
+  ]
 }

@@ -2,6 +2,8 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { qemuName } from './kernel.ts'
 
+const words = (text: string): string[] => text.trim().split(/\s+/)
+
 export interface QemuFiles {
   readonly kernel: string
   readonly initrd: string
@@ -20,22 +22,28 @@ export const firstModules = ['virtio_pci', '9pnet_virtio', '9p', 'virtio_console
 export const startQemu = (
   files: QemuFiles,
 ): ChildProcessByStdio<Writable, Readable, Readable> =>
-  spawn(
-    'setpriv',
-    [
-      ...['--pdeathsig', 'KILL', qemuName],
-      ...['-accel', 'tcg,thread=multi', '-cpu', 'max', '-smp', '2', '-m', '1536'],
-      ...['-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot'],
-      ...['-kernel', files.kernel, '-initrd', files.initrd],
-      ...['-append', 'console=ttyS0 quiet panic=-1 rdinit=/init'],
-      ...['-serial', `file:${files.console}`],
-      ...['-virtfs', hostRoot],
-      ...['-device', 'virtio-serial-pci'],
-      ...['-chardev', 'stdio,id=agent,signal=off'],
-      ...['-device', 'virtserialport,chardev=agent,name=agent'],
-    ],
-    { stdio: ['pipe', 'pipe', 'pipe'] },
-  )
+  spawn('setpriv', ['--pdeathsig', 'KILL', qemuName, ...machine, ...placesOf(files)], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+
+const machine = words(`
+  -accel tcg,thread=multi -cpu max -smp 2 -m 1536
+  -nodefaults -no-user-config -display none -no-reboot
+  -device virtio-serial-pci
+  -chardev stdio,id=agent,signal=off
+  -device virtserialport,chardev=agent,name=agent
+`)
+
+const placesOf = ({ kernel, initrd, console }: QemuFiles): readonly string[] => {
+  const options = {
+    kernel,
+    append: 'console=ttyS0 quiet panic=-1 rdinit=/init',
+    initrd,
+    serial: `file:${console}`,
+    virtfs: hostRoot,
+  }
+  return Object.entries(options).flatMap(([name, value]) => [`-${name}`, value])
+}
 
 /** Several file systems are seen as one, so their inode numbers are made different. */
 const hostRoot =

@@ -10,10 +10,11 @@ import { manifests } from './parts/services.ts'
 import { askUsher, runUsher } from './parts/usher.ts'
 
 const why = whyNoMachine()
-// Some 30 s where the processors are free; an emulated one suffers most from sharing.
-t.setTimeout(180_000)
+// Half a minute where the processors are free; an emulated one suffers most from sharing.
+const timeout = 240_000
+t.setTimeout(timeout)
 
-t.test('a booted kernel', { skip: why !== '' && why }, async t => {
+t.test('a booted kernel', { skip: why !== '' && why, timeout }, async t => {
   const machine = await startMachine(t)
   const hosts = await makeNetwork(machine)
   const before = await addressState(machine)

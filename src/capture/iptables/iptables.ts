@@ -26,6 +26,7 @@ export const iptablesTables = (deps: IptablesDeps): RuleTables => {
     chooseBackend(run, family, proven.get(family) ?? backend)
   return {
     name: 'iptables',
+    admitsHealthChecks: true,
     probe: async family => {
       const probe = await probeFamily(run, family, backend)
       if (probe.mode !== undefined) proven.set(family, probe.mode)

@@ -27,6 +27,7 @@ export const nftablesTables = (deps: NftablesDeps): RuleTables => {
   const packetProbe = deps.packetProbe ?? localPacketProbe(clock)
   return {
     name: 'nftables',
+    admitsHealthChecks: false,
     probe: family => probeNftables(family, { run, clock, packetProbe }),
     table: family => new NftTable(family, { run, clock, monitor, onBlind }),
   }

@@ -32,12 +32,14 @@ const handle = async (call: NodeCall | PlaceCall): Promise<unknown> => {
     case 'end':
       return programs.end(call.process, call.signal)
     case 'write':
-      return writeFile(call.path, call.text)
+      await writeFile(call.path, call.text)
+      return undefined
     case 'enter':
       return places.push(await enter(call.netns)) - 1
     case 'at':
       return places[call.place]?.(call.call)
-    default:
+    case 'serve':
+    case 'dial':
       return inPlace(call)
   }
 }
@@ -78,8 +80,7 @@ const findPort = async (): Promise<string> => {
 
 // It can be opened once only.
 const channel = openSync(await findPort(), 'r+')
-const send = (reply: Reply): void =>
-  void writeSync(channel, `${JSON.stringify(reply)}\n`)
+const send = (reply: Reply): void => void writeSync(channel, `${JSON.stringify(reply)}\n`)
 
 createInterface(createReadStream('', { fd: channel }))
   .on('line', line => {

@@ -2,18 +2,15 @@
 const checksums = 'crc32c_generic'
 
 /** What a kernel with iptables (legacy) has that rules of it may need. */
-export const iptablesModules = [
-  checksums,
-  ...['iptable_nat', 'iptable_filter', 'iptable_mangle', 'ipt_REJECT'],
-  ...['ip6table_nat', 'ip6table_filter', 'ip6table_mangle', 'ip6t_REJECT'],
-  ...['xt_nat', 'xt_addrtype', 'xt_comment', 'xt_conntrack', 'xt_mark', 'xt_tcpudp'],
-  'nf_conntrack_netlink',
-]
+export const iptablesModules = `${checksums}
+  iptable_nat iptable_filter iptable_mangle ipt_REJECT
+  ip6table_nat ip6table_filter ip6table_mangle ip6t_REJECT
+  xt_nat xt_addrtype xt_comment xt_conntrack xt_mark xt_tcpudp
+  nf_conntrack_netlink`.split(/\s+/)
 
 /** The same for nftables. */
-export const nftablesModules = [
-  checksums,
-  ...['nf_tables', 'nft_chain_nat', 'nft_nat', 'nft_ct'],
-  ...['nft_reject_ipv4', 'nft_reject_ipv6', 'nft_reject_inet', 'nft_fib_inet', 'nft_fib_ipv4', 'nft_fib_ipv6'],
-  ...['nf_conntrack_netlink'],
-]
+export const nftablesModules = `${checksums}
+  nf_tables nft_chain_nat nft_nat nft_ct
+  nft_reject_ipv4 nft_reject_ipv6 nft_reject_inet
+  nft_fib_ipv4 nft_fib_ipv6 nft_fib_inet
+  nf_conntrack_netlink`.split(/\s+/)

@@ -30,8 +30,7 @@ const runOn = (t: Test, { missing, hasKernel }: Host, ...asWhom: string[]) => {
     cache: { 'usher-tests': hasKernel ? { kernel: {} } : {} },
   })
   for (const name of Object.keys(programs)) chmodSync(join(folder, 'bin', name), 0o755)
-  const [command = '', ...args] = [...asWhom, 'bash', '-s']
-  const { status, stderr } = spawnSync(command, args, {
+  const { status, stderr } = spawnSync('env', [...asWhom, 'bash', '-s'], {
     input: script,
     encoding: 'utf8',
     env: {
@@ -42,11 +41,15 @@ const runOn = (t: Test, { missing, hasKernel }: Host, ...asWhom: string[]) => {
   return { status, said: stderr }
 }
 
-t.test('where all test packages are there, nothing is done', { skip: notRoot }, async t => {
-  const { status, said } = runOn(t, { missing: '', hasKernel: true })
-  t.equal(said, '')
-  t.equal(status, 0)
-})
+t.test(
+  'where all test packages are there, nothing is done',
+  { skip: notRoot },
+  async t => {
+    const { status, said } = runOn(t, { missing: '', hasKernel: true })
+    t.equal(said, '')
+    t.equal(status, 0)
+  },
+)
 
 t.test('packages that apt can not get skip tests by name', { skip: notRoot }, async t => {
   const { status, said } = runOn(t, { missing: 'conntrack', hasKernel: false })

@@ -28,8 +28,7 @@ export const services: readonly VmService[] = [
 
 /** As a file for --manifests; JSON is YAML. */
 export const manifests = (): string =>
-  services
-    .flatMap(each => [serviceObject(each), ...sliceObjects(each)])
+  [...services.map(serviceObject), ...services.flatMap(sliceObjects)]
     .map(each => JSON.stringify(each))
     .join('\n---\n')
 

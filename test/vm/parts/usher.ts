@@ -4,9 +4,16 @@ import type { Machine } from '../machine.ts'
 import { serviceCidrs } from './services.ts'
 
 /** The host's own files: what the build made, and the node that runs this test. */
-const program =
-  process.env['USHER_PROGRAM'] ??
-  fileURLToPath(new URL('../../../dist/cli/main.js', import.meta.url))
+const program = fileURLToPath(new URL('../../../dist/cli/main.js', import.meta.url))
+
+const flags = [
+  '--manifests=/mnt/services.yaml',
+  `--service-cidr=${serviceCidrs}`,
+  '--hostname-override=node',
+  '--capture=auto',
+  '--drain-timeout=1s',
+  '--log-format=json',
+]
 
 /** One that serves. */
 export interface VmUsher {
@@ -19,16 +26,11 @@ export interface VmUsher {
 /** Starts `usher run --capture auto` in the machine and waits until it serves. */
 export const runUsher = async (machine: Machine, manifests: string): Promise<VmUsher> => {
   await machine.write('/mnt/services.yaml', manifests)
-  const usher = await machine.launch(
-    process.execPath,
-    program,
-    ...['run', '--manifests', '/mnt/services.yaml', '--capture', 'auto'],
-    ...['--service-cidr', serviceCidrs, '--hostname-override', 'node'],
-    ...['--drain-timeout', '1s', '--log-format', 'json'],
-  )
+  const usher = await machine.launch(process.execPath, program, 'run', ...flags)
   const log = await usher.said('"msg":"serving"')
-  const [, capture = ''] = /"capture":"(\w+)".*how traffic for VIPs gets here/.exec(log) ?? []
-  return { log: usher.log, capture, end: async () => (await usher.end()).code }
+  const [, capture = ''] =
+    /"capture":"(\w+)".*how traffic for VIPs gets here/.exec(log) ?? []
+  return { capture, end: async () => (await usher.end()).code }
 }
 
 /** One of Usher's commands that ends by itself. */

@@ -28,6 +28,15 @@ export const udpFlowsFollow = async (
   const wanted = clients.flatMap(from =>
     vips.flatMap(vip => families.map(family => ({ from, vip, family }))),
   )
+  // A socket of the node that knew the VIP as an address of the host would bear it.
+  await until('the Service is gone', async () => {
+    const outcomes = await Promise.all(
+      wanted.map(({ from, vip, family }) =>
+        agents[from].dial({ protocol: 'UDP', ...vipOf[vip](late, family) }, 300),
+      ),
+    )
+    return outcomes.every(({ result }) => result !== 'answer')
+  })
   const asks = await inParallel(wanted.length, wanted, ({ from, vip, family }) =>
     agents[from].open({ protocol: 'UDP', ...vipOf[vip](late, family) }),
   )
