@@ -23,6 +23,8 @@ export class FamilyRules {
   /** Whether the kernel has what the last call wanted. */
   #isKnown = false
   #last: Promise<unknown> = Promise.resolve()
+  /** A repair that has not begun. */
+  #repairing: Promise<RuleWork> | undefined
 
   constructor(table: RuleTable) {
     this.#table = table
@@ -52,9 +54,16 @@ export class FamilyRules {
     })
   }
 
-  /** Writes all of it once more; for rules that somebody else has changed. */
+  /**
+   * Writes all of it once more; for rules that somebody else has changed. However often it
+   * is asked for before it begins, it is done once.
+   */
   repair(): Promise<RuleWork> {
-    return this.#inTurn(() => this.#replace())
+    this.#repairing ??= this.#inTurn(() => {
+      this.#repairing = undefined
+      return this.#replace()
+    })
+    return this.#repairing
   }
 
   hold(): Promise<void> {

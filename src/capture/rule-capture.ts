@@ -56,7 +56,8 @@ export class RuleCapture implements Capture {
   readonly #families: ReadonlyMap<IpFamily, FamilyRules>
   readonly #errors = new Map<IpFamily, string>()
   #isPrepared = false
-  #retry: Timer | undefined
+  readonly #retries = new Map<IpFamily, Timer>()
+  readonly #repairs = new Map<IpFamily, Promise<unknown>>()
   #endWatches: readonly (() => void)[] = []
 
   constructor(deps: RuleCaptureDeps) {
@@ -106,7 +107,11 @@ export class RuleCapture implements Capture {
     this.#unwatch()
     const installed = [...this.#families.values()].filter(rules => rules.isInstalled)
     if (installed.length === 0) return
-    await Promise.all(installed.map(rules => rules.hold()))
+    const held = await Promise.allSettled(installed.map(rules => rules.hold()))
+    // Rules that are broken by then must not cost the connections that are to be drained.
+    for (const one of held)
+      if (one.status === 'rejected')
+        this.#deps.observer.failed('keeping new clients waiting', one.reason as Error)
     await this.#sleep(settleMs)
   }
 
@@ -179,23 +184,32 @@ export class RuleCapture implements Capture {
   }
 
   #unwatch(): void {
-    this.#deps.clock.clearTimeout(this.#retry)
+    for (const retry of this.#retries.values()) this.#deps.clock.clearTimeout(retry)
+    this.#retries.clear()
     for (const end of this.#endWatches) end()
     this.#endWatches = []
   }
 
   async #repair(family: IpFamily, rules: FamilyRules, what: string): Promise<void> {
     const { observer, clock } = this.#deps
+    const repair = rules.repair()
+    // One that has not begun will see to this damage, too.
+    if (repair === this.#repairs.get(family)) return
+    this.#repairs.set(family, repair)
     try {
-      await rules.repair()
+      await repair
       this.#errors.delete(family)
       observer.repaired(family, what, '')
     } catch (error) {
       this.#errors.set(family, (error as Error).message)
       observer.repaired(family, what, (error as Error).message)
-      this.#retry = clock.setTimeout(() => {
+      // Nothing is put back once the end has begun.
+      if (this.#endWatches.length === 0) return
+      clock.clearTimeout(this.#retries.get(family))
+      const again = (): void => {
         if (this.#errors.has(family)) void this.#repair(family, rules, what)
-      }, retryMs)
+      }
+      this.#retries.set(family, clock.setTimeout(again, retryMs))
     }
   }
 

@@ -8,7 +8,7 @@ export interface StartedTool {
   readonly stdout: Readable | undefined
   /** Rejects (ToolError) when it can't be started, fails, or takes too long. */
   readonly ended: Promise<void>
-  kill(): void
+  readonly kill: () => void
 }
 
 /** Without a descriptor for its pipes, Node gives a child that has none. */

@@ -209,6 +209,52 @@ t.test('at the end new clients wait, then the rules go', async t => {
   t.strictSame(steps, ['prepare', 'release'])
 })
 
+t.test('rules that are broken do not keep connections from being drained', async t => {
+  const { kernel, clock, told, capture, sync } = setUp()
+  await sync(web)
+  kernel.failure = 'nft -f -: No such file or directory'
+  await held(clock, capture)
+  t.match(told, ['IPv4 replaced', /keeping new clients waiting: nft -f -: No such file/])
+  kernel.failure = ''
+  await capture.close()
+  t.strictSame(kernel.calls, ['replace 1', 'hold', 'remove'])
+})
+
+t.test('a repair that fails at the end is not tried again', async t => {
+  const { kernel, clock, told, capture, sync } = setUp()
+  await sync(web)
+  kernel.failure = 'locked'
+  kernel.damaged('a rule is gone')
+  const holding = capture.hold()
+  await until(() => clock.waiting > 0)
+  kernel.failure = ''
+  clock.advance(200)
+  await holding
+  clock.advance(10_000)
+  await until(() => told.length > 3)
+  t.strictSame(kernel.calls, ['replace 1', 'replace 1', 'hold'])
+})
+
+t.test('damage that comes before the repair has begun is repaired by it', async t => {
+  const { kernel, told, sync } = setUp()
+  await sync(web)
+  let done = (): void => {}
+  const replaces = kernel.replace.bind(kernel)
+  kernel.replace = async (...args) => {
+    await replaces(...args)
+    await new Promise<void>(resolve => (done = resolve))
+  }
+  kernel.damaged('1')
+  await until(() => kernel.calls.length === 2)
+  for (const what of ['2', '3', '4', '5']) kernel.damaged(what)
+  done()
+  await until(() => kernel.calls.length === 3)
+  done()
+  await until(() => told.length === 4)
+  t.strictSame(told, ['IPv4 replaced', 'repaired 1', 'repaired 2'])
+  t.equal(kernel.calls.length, 3)
+})
+
 t.test('--keep-rules leaves them, held', async t => {
   const { kernel, clock, steps, capture, sync } = setUp({ keepRules: true })
   await sync(web)

@@ -12,7 +12,7 @@ const why = await whyNoNetns()
 const inNetns = { skip: why !== '' && why }
 
 conntrackPlanTests(t)
-streamToolTests(t)
+await streamToolTests(t)
 nodePortCidrsTests(t)
 
 /** NAT for all that is sent to UDP ports from 5000 on, as captures have it. */

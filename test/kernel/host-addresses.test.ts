@@ -236,6 +236,47 @@ t.test('without privileges each address fails for that reason', needsNetns, asyn
   )
 })
 
+t.test('what was taken away and could not be put back is tried again', async t => {
+  const clock = new FakeClock()
+  let routes = new Set<string>()
+  let failure = ''
+  const run: RunTool = async (_command, args, { input = '' } = {}) => {
+    if (!args.includes('-batch')) return [...routes].map(one => `local ${one}`).join('\n')
+    if (failure !== '') {
+      const text = failure === 'missing' ? '' : `${failure}\nCommand failed -:1\n`
+      throw new ToolError('ip: no', text === '' ? 'missing' : 'failed', text)
+    }
+    for (const [, cidr = ''] of input.matchAll(/add local (\S+)/g)) routes.add(cidr)
+    return ''
+  }
+  const host = linuxHostAddresses({ run, clock, families: ['IPv4'] })
+  const wanted = ['192.0.2.7/32']
+  const told: string[] = []
+  await host.sync(wanted)
+  t.teardown(host.watch(what => told.push(what)))
+  const look = async (ms: number): Promise<void> => {
+    await until('it waits', () => clock.waiting > 0)
+    clock.advance(ms)
+    await until('it has looked', () => clock.waiting > 0)
+  }
+  for (const problem of ['Network is down', 'missing']) {
+    told.length = 0
+    routes = new Set()
+    await look(4000)
+    t.equal(told.length, 1)
+    failure = problem
+    t.equal((await host.sync(wanted)).size, 1)
+    await look(4000)
+    t.equal(told.length, 1, 'not at once')
+    failure = ''
+    await look(30_000)
+    t.strictSame(told, Array(2).fill('taken away: 192.0.2.7/32'), problem)
+    t.strictSame(await host.sync(wanted), none)
+    await look(34_000)
+    t.equal(told.length, 2, 'it is there again')
+  }
+})
+
 t.test('a tool that is missing, or breaks off, is said so', async t => {
   const clock = new FakeClock()
   let stderr = ''

@@ -47,8 +47,11 @@ const probeFamily = async (
     const { chosen, others } = await chooseBackend(run, family, choice)
     const reasons: string[] = []
     for (const backend of choice === 'auto' ? [chosen, ...others] : [chosen]) {
+      const { mode, detail } = backend
       const reason = await probeBackend(backend, family).then(() => '', reasonOf)
-      if (reason === '') return { mode: backend.mode, detail: backend.detail }
+      if (reason === '') return { mode, detail }
+      // That passes, and what is chosen in its stead would be for good.
+      if (isLocked.test(reason)) return { mode, detail: `${detail}, not tried: ${reason}` }
       reasons.push(reason)
     }
     return { detail: reasons[0] ?? '' }
@@ -56,6 +59,9 @@ const probeFamily = async (
     return { detail: reasonOf(error) }
   }
 }
+
+/** "Another app is currently holding the xtables lock", after 5 s of waiting. */
+const isLocked = /xtables lock/
 
 const reasonOf = (error: unknown): string =>
   error instanceof Error ? error.message : String(error)

@@ -19,6 +19,8 @@ export class FamilyAddresses {
   readonly #foreign = new Set<string>()
   readonly #errors = new Map<string, string>()
   #retryAt = Infinity
+  /** Ours until somebody took them away, and not to be had again since. */
+  readonly #taken = new Set<string>()
 
   constructor(kind: AddressKind, run: RunTool, clock: Pick<Clock, 'now'>) {
     this.#kind = kind
@@ -38,22 +40,31 @@ export class FamilyAddresses {
     } catch (error) {
       // What was done of it is not known.
       this.#ours = undefined
+      this.#retryAt = Math.min(this.#retryAt, this.#clock.now() + retryMs)
       return new Map(Array.from(wanted, cidr => [cidr, (error as Error).message]))
     }
     for (const cidr of this.#foreign) if (!wanted.has(cidr)) this.#foreign.delete(cidr)
     for (const cidr of this.#errors.keys()) {
       if (!wanted.has(cidr) && !this.#ours?.has(cidr)) this.#errors.delete(cidr)
     }
+    for (const cidr of this.#taken) if (!this.#errors.has(cidr)) this.#taken.delete(cidr)
     return new Map(this.#errors)
   }
 
-  /** Which of ours somebody has taken away since; they count as missing from now on. */
+  /**
+   * Which of ours somebody has taken away since; they count as missing from now on. Those
+   * that could not be put back are told again when it is time to try.
+   */
   async missing(): Promise<readonly string[]> {
-    if (this.#ours === undefined || this.#ours.size === 0) return []
+    const again = this.#clock.now() >= this.#retryAt ? [...this.#taken] : []
+    if (this.#ours === undefined || this.#ours.size === 0) return again
     const now = await this.#list()
     const missing = [...this.#ours].filter(cidr => !now.has(cidr))
-    for (const cidr of missing) this.#ours.delete(cidr)
-    return missing
+    for (const cidr of missing) {
+      this.#ours.delete(cidr)
+      this.#taken.add(cidr)
+    }
+    return [...again, ...missing]
   }
 
   /** All that bear the mark. */

@@ -1,7 +1,9 @@
+import { closeSync, openSync } from 'node:fs'
 import type { Test } from 'tap'
+import { runTool } from '../../../src/kernel/run-tool.ts'
 import { streamTool } from '../../../src/kernel/stream-tool.ts'
 
-export const streamToolTests = (t: Test): void => {
+export const streamToolTests = async (t: Test): Promise<void> => {
   t.test('a tool is heard line by line, its last one too', async t => {
     const lines: string[] = []
     const input = 'one\ntwo\n\nthree'
@@ -46,4 +48,54 @@ export const streamToolTests = (t: Test): void => {
       failure: 'timeout',
     })
   })
+
+  const streamed = (command: string, args: string[], options = {}): Promise<void> =>
+    streamTool(command, args, () => {}, options)
+
+  t.test('a tool that hangs is not waited for, nor are its children', async t => {
+    const script = 'trap "" TERM; sleep 3 & wait; sleep 3'
+    for (const start of [runTool, streamed]) {
+      const began = performance.now()
+      await t.rejects(start('sh', ['-c', script], { timeoutMs: 100 }), {
+        failure: 'timeout',
+        message: /100 ms/,
+      })
+      t.ok(performance.now() - began < 2500, 'before its children end')
+    }
+  })
+
+  const limits = await limitFiles('')
+  const skip = limits === '' && 'there is no prlimit'
+  t.test(
+    'without a descriptor no tool is started, and that is all',
+    { skip },
+    async t => {
+      await limitFiles('200:')
+      t.teardown(() => limitFiles(`${limits}:`))
+      const open: number[] = []
+      const fill = (): void => {
+        for (;;) open.push(openSync('/dev/null', 'r'))
+      }
+      t.throws(fill, { code: 'EMFILE' })
+      const failed = await Promise.allSettled([runTool('true', []), streamed('true', [])])
+      for (const fd of open) closeSync(fd)
+      for (const one of failed) {
+        t.match(one, {
+          reason: { name: 'ToolError', message: /can't be started.*EMFILE/ },
+        })
+      }
+    },
+  )
+}
+
+/** The soft limit of this process's descriptors; sets it where one is given. */
+const limitFiles = async (wanted: string): Promise<string> => {
+  const args = ['--pid', String(process.pid), `--nofile${wanted && '='}${wanted}`]
+  try {
+    return (
+      await runTool('prlimit', [...args, '--raw', '--noheadings', '-o', 'SOFT'])
+    ).trim()
+  } catch {
+    return ''
+  }
 }

@@ -19,8 +19,8 @@ export interface NodeUsher {
   readonly send: (signal: NodeJS.Signals) => void
   readonly exit: Promise<Exit>
   readonly status: () => Promise<StatusDocument>
-  /** Waits until all that it was told is in place. */
-  readonly ready: () => Promise<void>
+  /** Waits until all that it was told is in place, and, if said, is so many ServicePorts. */
+  readonly ready: (count?: number) => Promise<void>
 }
 
 export interface NodeUsherRequest {
@@ -73,15 +73,16 @@ export const startNodeUsher = (
     const { body } = await agent.get('127.0.0.1', metricsPort, '/status')
     return JSON.parse(body) as StatusDocument
   }
-  const isReady = async (): Promise<boolean> => {
+  const isReady = async (count: number | undefined): Promise<boolean> => {
     // A status of many Services costs more than its news are worth every 5 ms.
     await sleep(50)
     if (gone) throw new Error(`usher ended: ${await errors}${lastOf(records)}`)
     const now = await status().catch(() => undefined)
-    return now !== undefined && now.healthy && now.servicePorts.every(isPlaced)
+    if (now?.healthy !== true || !now.servicePorts.every(isPlaced)) return false
+    return count === undefined || now.servicePorts.length === count
   }
-  const ready = (): Promise<void> =>
-    until('usher serves', isReady, 15_000).catch((error: unknown) => {
+  const ready = (count?: number): Promise<void> =>
+    until('usher serves', () => isReady(count), 15_000).catch((error: unknown) => {
       throw new Error(`${String(error)}; it says: ${lastOf(records)}`)
     })
   return { records, send: signal => void child.kill(signal), exit, status, ready }

@@ -9,8 +9,8 @@ export interface Connection {
   ask(): Promise<string>
 }
 
-/** A UDP client sends again for as long; a busy machine takes its time. */
-const answerMs = 1000
+/** Who hears nothing for so long asks again, or gives up. */
+const answerMs = 500
 
 export const openConnection = (to: Destination): Promise<Connection> =>
   to.protocol === 'TCP' ? openTcp(to) : openUdp(to)

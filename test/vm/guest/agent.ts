@@ -37,11 +37,17 @@ const handle = async (call: NodeCall | PlaceCall): Promise<unknown> => {
     case 'enter':
       return places.push(await enter(call.netns)) - 1
     case 'at':
-      return places[call.place]?.(call.call)
+      return placeOf(call.place)(call.call)
     case 'serve':
     case 'dial':
       return inPlace(call)
   }
+}
+
+const placeOf = (number: number): Place => {
+  const place = places[number]
+  if (place === undefined) throw new Error(`no place ${number} was entered`)
+  return place
 }
 
 /** A process in that namespace, once it is ready. */

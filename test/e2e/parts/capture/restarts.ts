@@ -47,6 +47,9 @@ const next = async (run: Run, signal: NodeJS.Signals, ...flags: string[]) => {
   return { endedAt, ended }
 }
 
+/** Two protocols in two families. */
+const portsOfService = 4
+
 const reload = async (t: Test, { stage, usher, label }: Run): Promise<void> => {
   const { agents, manifests } = stage
   const to = {
@@ -62,23 +65,15 @@ const reload = async (t: Test, { stage, usher, label }: Run): Promise<void> => {
   const load = await underLoad(agents, async () => {
     usher.send('SIGHUP')
     await manifests.write(...objectsOf(services.slice(0, 5)))
-    await until('Services are gone', () => hasServicePorts(usher, 5))
+    await usher.ready(5 * portsOfService)
     await manifests.write(...objectsOf(fewer))
-    await until('Services are back', () => hasServicePorts(usher, services.length))
+    await usher.ready(services.length * portsOfService)
     await manifests.write(...objectsOf(services))
   })
   t.comment(`${label}: reload: ${load.text}`)
   nothingFailed(t, load)
   t.match(await ask(), /^backend-/, 'an open connection goes on')
 }
-
-const hasServicePorts = async (usher: NodeUsher, count: number): Promise<boolean> => {
-  const { servicePorts } = await usher.status()
-  return servicePorts.length === count * 4 && servicePorts.every(isPlaced)
-}
-
-const isPlaced = ({ vips }: { readonly vips: readonly { readonly state: string }[] }) =>
-  vips.every(({ state }) => state !== 'binding')
 
 const crash = async (t: Test, run: Run): Promise<void> => {
   const ports = await proxyPortsOf(run.usher)
