@@ -71,7 +71,7 @@ export const writePortFile = async (
   await unless('EEXIST', mkdir(directory, { mode: 0o700 }))
   const temporary = `${path}.tmp`
   try {
-    const file = await open(temporary, 'w', 0o600)
+    const file = await open(temporary, writing, 0o600)
     try {
       await file.writeFile(text)
       await file.sync()
@@ -86,6 +86,10 @@ export const writePortFile = async (
   }
   await syncDirectory(directory)
 }
+
+/** As 'w', but not waiting, should it be a FIFO: the end of the process would, too. */
+const { O_WRONLY, O_CREAT, O_TRUNC, O_NONBLOCK } = constants
+const writing = O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK
 
 /** Until then the new name may not outlive a crash of the host; the old one would. */
 const syncDirectory = async (path: string): Promise<void> => {

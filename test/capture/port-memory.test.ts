@@ -225,6 +225,19 @@ t.test('what is no file, or huge, is not even read', async t => {
     t.same((await open()).known, [])
     t.match(problems, [/not a regular file/])
   })
+  await t.test(
+    'nor is one written to',
+    { skip: process.platform === 'win32' },
+    async t => {
+      const { open, directory, file, problems } = world(t)
+      mkdirSync(directory)
+      execFileSync('mkfifo', [`${file}.tmp`])
+      const memory = await open()
+      memory.changed(() => [a])
+      await memory.close()
+      t.match(problems, [/can't be remembered: ENXIO/])
+    },
+  )
 })
 
 t.test(

@@ -68,13 +68,21 @@ t.test('addresses of a host', needsNetns, async t => {
     t.strictSame(calls, [])
   })
 
-  t.test('a change is one command for those that come, and one for the gone', async t => {
-    const other = ['10.96.0.0/12', '192.0.2.8/32', '192.0.2.9/32', 'fd00::7/128']
-    await host.sync(other)
-    t.strictSame(calls, ['ip -force -batch -', 'ip -force -batch -'])
-    t.strictSame(await binds('192.0.2.7', '192.0.2.8', '192.0.2.9'), [false, true, true])
-    await host.sync(wanted)
-  })
+  t.test(
+    'a change is a look at the routes, one command for those that come, one for the gone',
+    async t => {
+      const other = ['10.96.0.0/12', '192.0.2.8/32', '192.0.2.9/32', 'fd00::7/128']
+      await host.sync(other)
+      const batch = 'ip -force -batch -'
+      t.strictSame(calls, ['ip -4 route show table main', batch, batch])
+      t.strictSame(await binds('192.0.2.7', '192.0.2.8', '192.0.2.9'), [
+        false,
+        true,
+        true,
+      ])
+      await host.sync(wanted)
+    },
+  )
 
   t.test('those of an earlier process are kept where they are wanted', async t => {
     calls.length = 0
@@ -162,7 +170,39 @@ t.test('what others have', needsNetns, async t => {
     t.equal(errors.get('192.0.2.255/32'), 'this host has a broadcast route for it')
     t.equal(errors.size, 2)
     t.strictSame(await binds('192.0.2.7', '192.0.3.1'), [true, false])
+    t.match(
+      [...(await host.sync(['192.0.2.0/24'])).values()],
+      [/route to: 192\.0\.2\.0\/24/],
+    )
+    await ip('route', 'add', 'blackhole', '198.18.0.0/15')
+    t.strictSame(
+      await host.sync(['198.18.0.0/15']),
+      none,
+      'in the place of one that drops',
+    )
+    await ip('route', 'del', 'blackhole', '198.18.0.0/15')
     await host.sync([])
+  })
+
+  t.test('a gateway is not had, be it asked for alone or in a range', async t => {
+    await ip('route', 'add', 'default', 'via', '192.0.2.254')
+    await ip('-6', 'route', 'add', 'default', 'via', '2001:db8::fe', 'dev', 'v0')
+    const wanted = [
+      '192.0.2.254/32',
+      '192.0.2.240/28',
+      '192.0.2.7/32',
+      '2001:db8::fe/128',
+    ]
+    const errors = await host.sync(wanted)
+    t.strictSame(
+      [...errors.keys()].toSorted(),
+      wanted.filter(one => !one.includes('.7/')).toSorted(),
+    )
+    t.match([...errors.values()][0], /192\.0\.2\.254 is a gateway/)
+    t.strictSame(await binds('192.0.2.254', '192.0.2.7'), [false, true])
+    await host.sync([])
+    await ip('route', 'del', 'default')
+    await ip('-6', 'route', 'del', 'default')
   })
 })
 

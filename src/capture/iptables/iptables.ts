@@ -51,7 +51,8 @@ const probeFamily = async (
       const reason = await probeBackend(backend, family).then(() => '', reasonOf)
       if (reason === '') return { mode, detail }
       // That passes, and what is chosen in its stead would be for good.
-      if (isLocked.test(reason)) return { mode, detail: `${detail}, not tried: ${reason}` }
+      if (isLocked.test(reason))
+        return { mode, detail: `${detail}, not tried: ${reason}` }
       reasons.push(reason)
     }
     return { detail: reasons[0] ?? '' }
@@ -60,8 +61,8 @@ const probeFamily = async (
   }
 }
 
-/** "Another app is currently holding the xtables lock", after 5 s of waiting. */
-const isLocked = /xtables lock/
+/** What iptables says when somebody else has held its lock for all the time it waited. */
+const isLocked = /can't lock|xtables lock/i
 
 const reasonOf = (error: unknown): string =>
   error instanceof Error ? error.message : String(error)

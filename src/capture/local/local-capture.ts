@@ -124,10 +124,12 @@ class LocalCapture implements Capture {
 
   #repair(what: string): Promise<void> {
     return this.#inTurn(async () => {
+      const before = this.#errors
       await this.#ask(this.#asked)
       // A sync may have come before, and have found them gone.
       this.#deps.localAddresses.forget('all')
-      const [failed] = this.#errors
+      // What could not be had anyway, like a range of IPv6, was not taken away.
+      const failed = [...this.#errors].find(([cidr]) => !before.has(cidr))
       this.#deps.repaired(what, failed === undefined ? '' : failed.join(': '))
     })
   }

@@ -13,7 +13,7 @@ export const listening = {
     default: '0.0.0.0',
     defaultFor: { demo: '127.0.0.1' },
     field: 'bindAddress',
-    help: 'Address on which proxy ports listen, the ports that stand in for VIPs (addresses that clients dial) which this host does not have.',
+    help: 'Address on which proxy ports listen with --capture listen or none: the ports that stand in for VIPs (addresses that clients dial) which this host does not have. Captures with rules have an address of their own.',
   },
   'bind-address-hard-fail': {
     commands: node,
@@ -69,7 +69,7 @@ export const listening = {
     group: 'Where it listens',
     type: onOff,
     default: 'false',
-    help: 'Leave the rules (or addresses) of --capture in place at the end, for a restart: until the next Usher accepts, new clients wait instead of being refused. `usher cleanup` removes them.',
+    help: 'Leave the rules (or addresses) of --capture in place at the end, for a restart: until the next Usher accepts, new clients wait instead of being refused (with local they are refused). `usher cleanup` removes them.',
   },
   'metrics-bind-address': {
     commands: proxies,

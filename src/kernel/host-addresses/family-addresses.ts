@@ -3,7 +3,7 @@ import { forEachYielding } from '../../util/yielding.ts'
 import type { RunTool } from '../run-tool.ts'
 import type { AddressKind } from './address-kind.ts'
 import { listOf, runIpBatch } from './ip-tool.ts'
-import { whySwallowed } from './swallowed-network.ts'
+import { gatewaysOf, whyGateway, whySwallowed } from './swallowed-network.ts'
 
 /** Until what could not be had, or was somebody else's, is tried again. */
 const retryMs = 30_000
@@ -119,8 +119,10 @@ export class FamilyAddresses {
   /** Without those that can't be had, and those that the host has already. */
   async #possible(cidrs: readonly string[]): Promise<readonly string[]> {
     const possible: string[] = []
+    const gateways = await gatewaysOf(this.#run, this.#kind.family)
     for (const cidr of cidrs) {
-      const why = isSingle(cidr) ? '' : await this.#whyNoRange(cidr)
+      const why =
+        whyGateway(cidr, gateways) || (isSingle(cidr) ? '' : await this.#whyNoRange(cidr))
       if (why === '') possible.push(cidr)
       else this.#fail(cidr, why)
     }

@@ -277,3 +277,20 @@ t.test('why it can not be had is told in one line', skip, async t => {
   })
   await iptablesTables({ run: missing, clock: systemClock }).table('IPv4').remove()
 })
+
+t.test('a lock that is held says nothing against a back end', async t => {
+  // The system's choice is locked; the other back end would work.
+  const run: RunTool = async (command, args) => {
+    const isLegacy = command.includes('legacy')
+    if (args.includes('--version'))
+      return `iptables-restore v1.8.9 (${isLegacy ? 'nf_tables' : 'legacy'})\n`
+    if (isLegacy || command === 'cat' || command.endsWith('-save')) return ''
+    const text = "Can't lock /run/xtables.lock: Resource temporarily unavailable"
+    throw new ToolError(`${command}: ${text}`, 'failed', text)
+  }
+  const tables = iptablesTables({ run, clock: systemClock })
+  t.match(await tables.probe('IPv4'), {
+    usable: true,
+    detail: /^iptables 1\.8\.9 \(legacy\), not tried: .*lock/,
+  })
+})

@@ -40,6 +40,7 @@ const handle = async (call: NodeCall | PlaceCall): Promise<unknown> => {
       return placeOf(call.place)(call.call)
     case 'serve':
     case 'dial':
+    default:
       return inPlace(call)
   }
 }

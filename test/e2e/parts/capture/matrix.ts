@@ -28,7 +28,7 @@ export const captureMatrix = async (t: Test, request: MatrixRequest): Promise<vo
   await t.test('load balancers hear of health', t => healthIsTold(t, stage))
   if (manner === 'rules')
     await t.test('proxy ports are no side door', t => doorsAreClosed(t, agents, usher))
-  await t.test('UDP flows follow their Service', t => udpFlowsFollow(t, stage))
+  await t.test('UDP flows follow their Service', t => udpFlowsFollow(t, stage, manner))
   await t.test('rules of others are as they were', async t => {
     t.equal((await stage.now()).theirs, stage.before.theirs)
   })

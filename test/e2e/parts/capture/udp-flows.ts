@@ -1,8 +1,10 @@
 import type { Test } from 'tap'
+import type { IpFamily } from '../../../../src/util/ip.ts'
 import type { HostName } from '../../../support/net/addresses.ts'
 import { inParallel } from '../../../support/net/in-parallel.ts'
 import { until } from '../../../support/until.ts'
 import { families, objectsOf } from './objects.ts'
+import type { Manner } from './oracle.ts'
 import { serviceNamed, type TestService } from './services.ts'
 import type { Stage } from './stage.ts'
 import { type VipName, vipOf } from './vips.ts'
@@ -12,6 +14,23 @@ const vips: readonly VipName[] = ['ClusterIP', 'external IP', 'node port, first 
 /** Each step is to show within seconds; a busy machine may take longer. */
 const stepMs = 15_000
 
+interface Flow {
+  readonly from: HostName
+  readonly vip: VipName
+  readonly family: IpFamily
+}
+
+/**
+ * A limit of `local`: Linux does not tell an IPv6 socket of the node that is connected
+ * already when its peer becomes an address of the host, as long as that brings no route
+ * into the main table (noprefixroute).
+ */
+const isStuck = ({ from, vip, family }: Flow, manner: Manner): boolean =>
+  manner === 'local' &&
+  from === 'node' &&
+  family === 'IPv6' &&
+  vip !== 'node port, first address'
+
 /**
  * UDP clients that never change their port: conntrack remembers where they went, also when
  * that was nowhere, and must be made to forget it.
@@ -19,15 +38,16 @@ const stepMs = 15_000
 export const udpFlowsFollow = async (
   t: Test,
   { agents, manifests }: Stage,
+  manner: Manner,
 ): Promise<void> => {
   const late = serviceNamed('loner')
   const others = [serviceNamed('plain')]
   const withBackends = (...backends: TestService['backends']): Promise<void> =>
     manifests.write(...objectsOf([...others, { ...late, backends }]))
   await manifests.write(...objectsOf(others))
-  const wanted = clients.flatMap(from =>
-    vips.flatMap(vip => families.map(family => ({ from, vip, family }))),
-  )
+  const wanted = clients
+    .flatMap(from => vips.flatMap(vip => families.map(family => ({ from, vip, family }))))
+    .filter(flow => !isStuck(flow, manner))
   // A socket of the node that knew the VIP as an address of the host would bear it.
   await until('the Service is gone', async () => {
     const outcomes = await Promise.all(

@@ -41,12 +41,13 @@ const aroundMs = 700
 
 /**
  * All clients open new connections all the time, over every kind of VIP, while `work` is
- * done. They wait for so long that a SYN that was dropped comes again after 1 s and 3 s.
+ * done. They wait for so long that a SYN that was dropped comes again, after 1 s, 3 s, 7 s
+ * and 15 s.
  */
 export const underLoad = async (
   agents: Agents,
   work: () => Promise<void>,
-  timeoutMs = 10_000,
+  timeoutMs = 20_000,
 ): Promise<LoadResult> => {
   const ends = await Promise.all(
     clients.map(async from => ({
