@@ -228,6 +228,17 @@ t.test('what somebody takes away is put back, without a sync', async t => {
   t.notOk(host.isWatched)
 })
 
+t.test('what could never be had is no part of what was taken away', async t => {
+  const { host, repairs, place } = fixture()
+  host.refuse = /203/
+  const vips = [external('192.0.2.1'), external('203.0.113.1')]
+  await place(servicePort('web', { vips }))
+  host.take('192.0.2.1/32')
+  host.see('192.0.2.1/32')
+  await until('it is back', () => repairs.length > 0)
+  t.strictSame(repairs, [['taken away: 192.0.2.1/32', '']])
+})
+
 t.test('a sync that finds an address taken away is made good by the next', async t => {
   const { host, clock, place, repairs } = fixture()
   const web = servicePort('web', { vips: [external('192.0.2.1')] })

@@ -3,7 +3,7 @@ import { addressOf, type HostName } from '../../../support/net/addresses.ts'
 import type { Agents } from '../../../support/net/cluster-agents.ts'
 import { inParallel } from '../../../support/net/in-parallel.ts'
 import type { NodeUsher } from '../../../support/net/node-usher.ts'
-import type { Outcome } from '../../../support/net/outcome.ts'
+import type { Outcome, Result } from '../../../support/net/outcome.ts'
 import { type ProxyPort, proxyPortsOf } from './proxy-ports.ts'
 
 interface Door extends ProxyPort {
@@ -27,8 +27,9 @@ export const doorsAreClosed = async (
     ...proxyPorts.map(onNodeAddress),
   ]
   const open = await inParallel(512, doors, async door => {
-    const outcome = await agents[door.from].dial(door, 400)
-    return isClosed(door, outcome) ? [] : said(door, outcome)
+    const timeoutMs = expected(door) === 'timeout' ? 400 : 5000
+    const outcome = await agents[door.from].dial(door, timeoutMs)
+    return outcome.result === expected(door) ? [] : said(door, outcome)
   })
   const lines = open.flat()
   t.comment(lines.join('\n'))
@@ -42,8 +43,8 @@ const onNodeAddress = (proxyPort: ProxyPort): Door => ({
   address: addressOf.node[proxyPort.family],
 })
 
-const isClosed = ({ family, address }: Door, { result }: Outcome): boolean =>
-  result === (address === addressOf.node[family] ? 'refused' : 'timeout')
+const expected = ({ family, address }: Door): Result =>
+  address === addressOf.node[family] ? 'refused' : 'timeout'
 
 const said = ({ from, protocol, address, port }: Door, { result }: Outcome): string =>
   `${protocol} ${address} ${port} from ${from}: ${result}`
