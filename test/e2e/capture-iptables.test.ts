@@ -1,9 +1,13 @@
 import t from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
-import { captureMatrixOfIptables } from './parts/capture/iptables-tools.ts'
+import { iptablesTools } from './parts/capture/iptables-tools.ts'
+import { captureMatrix } from './parts/capture/matrix.ts'
 
 const why = await whyNoNetns()
+const backEnd = 'nft'
+const label = `iptables-${backEnd}`
 
-t.test('with rules of iptables (nft)', { skip: why !== '' && why }, async t => {
-  await captureMatrixOfIptables(t, 'nft')
+t.test(`with rules of ${label}`, { skip: why !== '' && why }, async t => {
+  const path = await iptablesTools(t, backEnd)
+  await captureMatrix(t, { capture: 'iptables', manner: 'rules', label, backEnd, path })
 })

@@ -1,3 +1,4 @@
+import { kernelLacks } from '../../kernel/kernel-lacks.ts'
 import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import { type Backend, installedBackends, mayHaveRules, savedBy } from './backend.ts'
@@ -17,7 +18,12 @@ export const removeEverywhere = async (run: RunTool, family: IpFamily): Promise<
     if (error instanceof ToolError && error.failure === 'missing') return
     throw error
   }
-  for (const backend of all) await removeBy(run, backend, family)
+  // What one back end can't do does not keep the rules of the other.
+  const failures: unknown[] = []
+  for (const backend of all) {
+    await removeBy(run, backend, family).catch((error: unknown) => failures.push(error))
+  }
+  if (failures.length > 0) throw failures[0]
 }
 
 export const removeBy = async (
@@ -36,10 +42,7 @@ const savedOrNothing = async (backend: Backend): Promise<Saved | undefined> => {
   try {
     return await savedBy(backend)
   } catch (error) {
-    if (error instanceof ToolError && unknownToKernel.test(error.stderr)) return undefined
+    if (kernelLacks(error)) return undefined
     throw error
   }
 }
-
-const unknownToKernel =
-  /protocol not supported|does not exist|can't initialize|cannot initialize|table does not/i

@@ -1,9 +1,9 @@
+import { kernelLacks } from '../kernel-lacks.ts'
 import { ToolError } from '../run-tool.ts'
 import {
   type Found,
   isMissing,
   type Kind,
-  kernelLacks,
   type Leftover,
   nothing,
   type Stay,

@@ -1,3 +1,4 @@
+import { kernelLacks } from '../kernel-lacks.ts'
 import type { RunTool } from '../run-tool.ts'
 import { addressesOn, listDevices } from './devices.ts'
 import { isKubeProxySet } from './ipset-names.ts'
@@ -8,7 +9,7 @@ import {
   serverText,
   virtualServers,
 } from './ipvs-servers.ts'
-import { isMissing, type Kind, kernelLacks, nothing } from './leftover.ts'
+import { isMissing, type Kind, nothing } from './leftover.ts'
 
 export interface IpvsDeps {
   readonly run: RunTool

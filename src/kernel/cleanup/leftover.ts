@@ -35,14 +35,6 @@ export interface Kind {
 
 export const nothing: Found = { leftovers: [], stays: [] }
 
-/** What a kernel (or a network namespace) says that does not have the thing at all. */
-const lacking =
-  /protocol not (?:supported|available)|address family not supported|(?:table|chain) does not exist|cannot open session to kernel/i
-
-/** Whether a tool failed because the kernel has nothing of the kind it manages. */
-export const kernelLacks = (error: unknown): boolean =>
-  error instanceof ToolError && lacking.test(error.stderr)
-
 export const isMissing = (error: unknown): boolean =>
   error instanceof ToolError && error.failure === 'missing'
 

@@ -44,6 +44,9 @@ export const startNodeUsher = (
     command,
     [
       ...prefix,
+      // Not to outlive a test that is killed.
+      'setpriv',
+      '--pdeathsig=KILL',
       process.execPath,
       program,
       'run',
