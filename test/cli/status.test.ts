@@ -154,13 +154,22 @@ t.test('trouble is told with its reasons', async t => {
   const text = textOf(bad)
   for (const line of [
     'health   red: 0.0.0.0:30080 could not be bound for 2m; the source is stale',
-    '        a.yaml: document 2: not YAML',
-    '        no new connections are accepted until some are free',
+    '         a.yaml: document 2: not YAML',
+    '         no new connections are accepted until some are free',
     'ending   waiting for open connections to finish',
     'problem: Service default/x spec.ports[0].port: is 70000',
     '1 ServicePort, 0 without usable endpoints, 3 active, 1 problem',
   ])
     t.ok(text.split('\n').includes(line), line)
+})
+
+t.test('a capture that is second best says why not the best', async t => {
+  const passedOver = [{ name: 'nftables', detail: 'nft: not found' }]
+  const capture = { name: 'local', detail: 'iproute2-6.1.0', passedOver }
+  t.match(
+    textOf({ ...good, capture }),
+    '\ncapture  local (iproute2-6.1.0)\n         not nftables: nft: not found\n',
+  )
 })
 
 t.test('a ServicePort without endpoints says what clients get', async t => {

@@ -41,8 +41,7 @@ const aroundMs = 700
 
 /**
  * All clients open new connections all the time, over every kind of VIP, while `work` is
- * done. They wait for so long that a SYN that was dropped comes again, after 1 s, 3 s, 7 s
- * and 15 s.
+ * done. They wait for so long that a SYN that was dropped comes again several times.
  */
 export const underLoad = async (
   agents: Agents,
