@@ -1,3 +1,4 @@
+import type { UdpVip } from '../kernel/conntrack-plan.ts'
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import { parseCidr } from '../util/cidr.ts'
 import type { Clock, Timer } from '../util/clock.ts'
@@ -32,7 +33,7 @@ export interface RuleCaptureDeps {
   /** Of either family. */
   readonly podCidrs: () => readonly string[]
   /** Ends what the kernel remembers of UDP flows to these, so that rules count for them. */
-  readonly forgetUdp: (vips: readonly VipRule[]) => Promise<void>
+  readonly forgetUdp: (vips: readonly UdpVip[]) => Promise<void>
   /** Leave the rules when Usher ends: new clients wait for the next one. */
   readonly keepRules: boolean
   readonly observer: RuleObserver
@@ -142,7 +143,7 @@ export class RuleCapture implements Capture {
       if (work === 'nothing') return
       observer.synced(family, work, (clock.now() - started) / 1000)
       // Nobody waits for it: with a hundred thousand flows it takes seconds.
-      void this.#forgetUdp(work === 'replaced' ? all() : both(changes))
+      void this.#forgetUdp(changes, work === 'replaced' ? all() : changes.come)
     } catch (error) {
       this.#errors.set(family, (error as Error).message)
       throw error
@@ -150,8 +151,11 @@ export class RuleCapture implements Capture {
   }
 
   /** A flow that the kernel knows goes where it went, whatever the rules say now. */
-  async #forgetUdp(rules: readonly VipRule[]): Promise<void> {
-    const udp = rules.filter(({ protocol }) => protocol === 'UDP')
+  async #forgetUdp({ gone }: RuleChanges, now: readonly VipRule[]): Promise<void> {
+    const vips = new Map<string, UdpVip>()
+    for (const rule of gone.filter(isUdp)) vips.set(rule.key, { ...rule, to: undefined })
+    for (const rule of now.filter(isUdp)) vips.set(rule.key, ledTo(rule))
+    const udp = [...vips.values()]
     if (udp.length === 0) return
     try {
       await this.#deps.forgetUdp(udp)
@@ -218,7 +222,14 @@ export class RuleCapture implements Capture {
   }
 }
 
-const both = ({ gone, come }: RuleChanges): readonly VipRule[] => [...gone, ...come]
+const isUdp = ({ protocol }: VipRule): boolean => protocol === 'UDP'
+
+const ledTo = ({ family, address, port, to, outside, fromNode }: VipRule): UdpVip => ({
+  family,
+  address,
+  port,
+  to: outside === 'forward' && fromNode === 'forward' ? to : undefined,
+})
 
 const canonical = (cidrs: readonly string[], family: IpFamily): readonly string[] =>
   cidrs.flatMap(text => {

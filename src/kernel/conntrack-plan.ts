@@ -8,6 +8,11 @@ export interface UdpVip {
   /** Canonical. */
   readonly address: string | undefined
   readonly port: number
+  /**
+   * Where its flows are led now: those that go there already stay, for as long as none of
+   * the VIP has to go. Undefined: nowhere.
+   */
+  readonly to?: { readonly address: string; readonly port: number } | undefined
 }
 
 /** Arguments of `conntrack` that pick entries out, as in `-d 10.96.0.0/24 --dport 53`. */
@@ -36,6 +41,8 @@ export class DoomedEntries {
   /** By port, the addresses. */
   readonly #wanted = new Map<number, Set<string>>()
   readonly #addresses = new Set<string>()
+  /** By VIP, as `vipKey` has it, where its flows go when they are right. */
+  readonly #right = new Map<string, string>()
   readonly #doomedNodePorts = new Set<number>()
   readonly #doomed = new Map<number, Set<string>>()
   /** At ports of VIPs: others that are to stay. */
@@ -47,7 +54,9 @@ export class DoomedEntries {
 
   constructor(family: IpFamily, vips: readonly UdpVip[]) {
     this.#family = family
-    for (const { address, port } of vips.filter(vip => vip.family === family)) {
+    for (const { address, port, to } of vips.filter(vip => vip.family === family)) {
+      if (to !== undefined)
+        this.#right.set(vipKey(address, port), vipKey(to.address, to.port))
       if (address === undefined) this.#nodePorts.add(port)
       else {
         addTo(this.#wanted, port, address)
@@ -63,12 +72,20 @@ export class DoomedEntries {
     this.seen += 1
     const { address, port } = entry
     const wanted = this.#wanted.get(port)
-    if (this.#nodePorts.has(port)) this.#doomedNodePorts.add(port)
-    else if (wanted?.has(address) === true) addTo(this.#doomed, port, address)
-    else {
-      if (wanted !== undefined) addTo(this.#kept, port, address)
-      if (this.#addresses.has(address)) this.#keptAddresses.add(address)
+    const isVip = wanted?.has(address) === true
+    if (isVip || this.#nodePorts.has(port)) {
+      const right = this.#right.get(vipKey(isVip ? address : undefined, port))
+      if (right !== undefined && right === goesTo(line)) this.#keep(address, port)
+      else if (isVip) addTo(this.#doomed, port, address)
+      else this.#doomedNodePorts.add(port)
+    } else if (wanted !== undefined || this.#addresses.has(address)) {
+      this.#keep(address, port)
     }
+  }
+
+  #keep(address: string, port: number): void {
+    if (this.#wanted.has(port)) addTo(this.#kept, port, address)
+    if (this.#addresses.has(address)) this.#keptAddresses.add(address)
   }
 
   /**
@@ -90,7 +107,8 @@ export class DoomedEntries {
     const blocks = new Set<EntryFilter>()
     for (const [port, addresses] of this.#doomed) {
       const left = [...addresses].filter(address => !whole.has(address))
-      const kept = this.#kept.get(port) ?? new Set()
+      // A VIP with flows of both kinds loses all of them.
+      const kept = [...(this.#kept.get(port) ?? [])].filter(one => !addresses.has(one))
       for (const block of await blocksAround(this.#family, left, kept))
         blocks.add(`-d ${block} --dport ${port}`)
     }
@@ -145,6 +163,19 @@ const destinationOf = (line: string): { address: string; port: number } | undefi
   const address = line.slice(dst + 5, line.indexOf(' ', dst + 5))
   return { address, port: Number.parseInt(line.slice(dport + 7, dport + 12), 10) }
 }
+
+/** From where the reply comes: the second `src=` and `sport=`. */
+const goesTo = (line: string): string => {
+  const src = line.lastIndexOf(' src=')
+  const sport = line.lastIndexOf(' sport=')
+  return vipKey(
+    line.slice(src + 5, line.indexOf(' ', src + 5)),
+    Number.parseInt(line.slice(sport + 7, sport + 12), 10),
+  )
+}
+
+const vipKey = (address: string | undefined, port: number): string =>
+  `${address ?? '*'} ${port}`
 
 const addTo = (sets: Map<number, Set<string>>, key: number, value: string): void => {
   const set = sets.get(key)

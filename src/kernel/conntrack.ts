@@ -1,11 +1,6 @@
 import type { Probe } from '../capture/rule-table.ts'
 import { type IpFamily, ipFamilies } from '../util/ip.ts'
-import {
-  DoomedEntries,
-  type EntryFilter,
-  filterOf,
-  type UdpVip,
-} from './conntrack-plan.ts'
+import { DoomedEntries, type EntryFilter, type UdpVip } from './conntrack-plan.ts'
 import { ToolError } from './run-tool.ts'
 import { streamTool, type StreamTool } from './stream-tool.ts'
 
@@ -34,8 +29,6 @@ export interface ConntrackCleaner {
 export const conntrackCleaner = (deps: ConntrackDeps): ConntrackCleaner =>
   new Cleaner(deps)
 
-/** So few VIPs are removed without looking first which of them have entries. */
-const mostUnseen = 3
 /** Calls of a tool that can't read filters from its standard input (before 1.4.7). */
 const mostCalls = 32
 /** Milliseconds: to read the whole table once, for each filter; measured, generously. */
@@ -106,7 +99,6 @@ class Cleaner implements ConntrackCleaner {
   async #forget(family: IpFamily, vips: readonly UdpVip[]): Promise<Outcome> {
     if (vips.length === 0) return { removed: 0, left: 0 }
     this.#loads ??= await this.#findOut()
-    if (vips.length <= mostUnseen) return this.#remove(family, vips.map(filterOf), 0)
     const doomed = await this.#look(family, vips)
     const filters = await doomed.filters()
     const proxyAddress = this.#deps.proxyAddress(family)

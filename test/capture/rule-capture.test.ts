@@ -6,6 +6,7 @@ import { ExclusiveCapture } from '../../src/capture/exclusive.ts'
 import { RuleCapture, type RuleCaptureDeps } from '../../src/capture/rule-capture.ts'
 import type { RuleTable, TableSettings } from '../../src/capture/rule-table.ts'
 import { type VipRule, vipRules } from '../../src/capture/vip-rule.ts'
+import type { UdpVip } from '../../src/kernel/conntrack-plan.ts'
 import type { ServicePort, Target } from '../../src/model/snapshot.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { endpoint } from '../support/objects.ts'
@@ -67,6 +68,9 @@ const placedBy = (servicePorts: readonly ServicePort[]): readonly Placement[] =>
     })),
   }))
 
+const flowText = ({ address = '*', port, to }: UdpVip): string =>
+  `${address} ${port}${to ? ` but those to ${to.port}` : ''}`
+
 const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
   const kernel = new Kernel()
   const clock = new FakeClock()
@@ -87,7 +91,7 @@ const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
     release: async keep => void steps.push(keep ? 'release, keep' : 'release'),
     nodePortCidrs: () => undefined,
     podCidrs: () => ['10.244.0.1/24', 'fd00::/64'],
-    forgetUdp: async vips => void forgotten.push(...vips.map(({ key }) => key)),
+    forgetUdp: async vips => void forgotten.push(...vips.map(flowText)),
     keepRules: false,
     observer: {
       synced: (family, work) => told.push(`${family} ${work}`),
@@ -181,14 +185,15 @@ t.test('new settings write all of it anew', async t => {
 
 t.test('UDP flows are forgotten where their rule came, changed or went', async t => {
   const { forgotten, sync } = setUp()
-  await sync(dns, web)
-  t.strictSame(forgotten.splice(0), ['10.96.0.2 UDP 53'])
-  await sync({ ...dns, endpoints: [endpointAt('10.0.0.9')] }, web)
+  const served = { ...dns, internal: { verdict: 'forward', endpoints: [] } } as const
+  await sync(served, web)
+  t.strictSame(forgotten.splice(0), ['10.96.0.2 53 but those to 40000'])
+  await sync({ ...served, endpoints: [endpointAt('10.0.0.9')] }, web)
   t.strictSame(forgotten.splice(0), [])
-  await sync({ ...dns, internal: { verdict: 'drop', endpoints: [] } }, web)
-  t.ok(forgotten.splice(0).includes('10.96.0.2 UDP 53'))
+  await sync({ ...served, internal: { verdict: 'drop', endpoints: [] } }, web)
+  t.strictSame(forgotten.splice(0), ['10.96.0.2 53'])
   await sync(web)
-  t.ok(forgotten.splice(0).includes('10.96.0.2 UDP 53'))
+  t.strictSame(forgotten.splice(0), ['10.96.0.2 53'])
 })
 
 t.test('rules hold although flows can not be forgotten', async t => {

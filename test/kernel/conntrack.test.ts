@@ -173,20 +173,28 @@ t.test('an old tool is called for each, and nothing there is no error', async t 
   const { cleaner, calls, problems } = fake(args => {
     if (args[0] === '-c') throw noOption
     if (args.includes('10.96.0.2')) throw none
+    if (args[0] === '--dump')
+      return args.includes('ipv6')
+        ? [flow('fd00::1')]
+        : [flow('10.96.0.1'), flow('10.96.0.2')]
     if (args[0] !== '-D') return []
     return ['udp ... deleted']
   })
+  const flow = (to: string): string =>
+    `udp 17 src=c dst=${to} sport=9 dport=53 src=b dst=c sport=53 dport=9`
   const vips = [vip('10.96.0.1', 53), vip('10.96.0.2', 53), vip('fd00::1', 53)]
   t.equal(await cleaner.forgetUdp(vips), 2)
   t.same(calls, [
     '--version',
     '-c cat | conntrack --load-file -',
+    '--dump -p udp -f ipv4',
     '-D -p udp -f ipv4 -d 10.96.0.1 --dport 53',
     '-D -p udp -f ipv4 -d 10.96.0.2 --dport 53',
+    '--dump -p udp -f ipv6',
     '-D -p udp -f ipv6 -d fd00::1 --dport 53',
   ])
   await cleaner.forgetUdp(vips)
-  t.equal(calls.length, 8, 'it is asked once whether it can more')
+  t.equal(calls.length, 12, 'it is asked once whether it can more')
   t.same(problems, [])
 })
 
