@@ -56,7 +56,7 @@ export const streamToolTests = async (t: Test): Promise<void> => {
     const script = 'trap "" TERM; sleep 3 & wait; sleep 3'
     for (const start of [runTool, streamed]) {
       const began = performance.now()
-      await t.rejects(start('sh', ['-c', script], { timeoutMs: 100 }), {
+      await t.rejects(async () => void (await start('sh', ['-c', script], { timeoutMs: 100 }), {
         failure: 'timeout',
         message: /100 ms/,
       })
