@@ -56,7 +56,8 @@ export const streamToolTests = async (t: Test): Promise<void> => {
     const script = 'trap "" TERM; sleep 3 & wait; sleep 3'
     for (const start of [runTool, streamed]) {
       const began = performance.now()
-      await t.rejects(async () => void (await start('sh', ['-c', script], { timeoutMs: 100 }), {
+      const ended: Promise<unknown> = start('sh', ['-c', script], { timeoutMs: 100 })
+      await t.rejects(ended, {
         failure: 'timeout',
         message: /100 ms/,
       })
