@@ -1,10 +1,11 @@
 import type { UdpVip } from '../kernel/conntrack-plan.ts'
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import { parseCidr } from '../util/cidr.ts'
-import type { Clock, Timer } from '../util/clock.ts'
+import type { Clock } from '../util/clock.ts'
 import type { IpFamily } from '../util/ip.ts'
 import type { Capture, Placement } from './capture.ts'
 import { FamilyRules, type RuleChanges, type RuleWork } from './family-rules.ts'
+import { RuleRepairs } from './rule-repairs.ts'
 import type { RuleTables, TableSettings } from './rule-table.ts'
 import type { VipRule } from './vip-rule.ts'
 import { WantedRules } from './wanted-rules.ts'
@@ -43,8 +44,6 @@ export interface RuleCaptureDeps {
  * For how long connections whose handshake was under way at `hold` may take to be accepted.
  */
 const settleMs = 200
-/** Until rules that could not be put back are tried again. */
-const retryMs = 2000
 
 /**
  * Leads traffic for VIPs to proxy ports by rules of the kernel's. The relay listens first,
@@ -57,9 +56,7 @@ export class RuleCapture implements Capture {
   readonly #families: ReadonlyMap<IpFamily, FamilyRules>
   readonly #errors = new Map<IpFamily, string>()
   #isPrepared = false
-  readonly #retries = new Map<IpFamily, Timer>()
-  readonly #repairs = new Map<IpFamily, Promise<unknown>>()
-  #endWatches: readonly (() => void)[] = []
+  readonly #repairs: RuleRepairs
 
   constructor(deps: RuleCaptureDeps) {
     this.#deps = deps
@@ -69,6 +66,11 @@ export class RuleCapture implements Capture {
         new FamilyRules(deps.tables.table(family)),
       ]),
     )
+    this.#repairs = new RuleRepairs({
+      clock: deps.clock,
+      families: this.#families,
+      repaired: (...args) => this.#repaired(...args),
+    })
   }
 
   async place(servicePorts: readonly ServicePort[]): Promise<readonly Placement[]> {
@@ -90,7 +92,7 @@ export class RuleCapture implements Capture {
     )
     // Also when it failed: what failed is written as a whole the next time.
     this.#wanted.applied()
-    this.#watch()
+    this.#repairs.start()
     const failure = results.find(({ status }) => status === 'rejected')
     if (failure?.status === 'rejected') throw failure.reason
   }
@@ -105,7 +107,7 @@ export class RuleCapture implements Capture {
   }
 
   async hold(): Promise<void> {
-    this.#unwatch()
+    this.#repairs.stop()
     const installed = [...this.#families.values()].filter(rules => rules.isInstalled)
     if (installed.length === 0) return
     const held = await Promise.allSettled(installed.map(rules => rules.hold()))
@@ -118,7 +120,7 @@ export class RuleCapture implements Capture {
 
   async close(): Promise<void> {
     const { keepRules, release } = this.#deps
-    this.#unwatch()
+    this.#repairs.stop()
     try {
       if (!keepRules)
         await Promise.all(Array.from(this.#families.values(), rules => rules.remove()))
@@ -180,41 +182,10 @@ export class RuleCapture implements Capture {
     }
   }
 
-  #watch(): void {
-    if (this.#endWatches.length > 0) return
-    this.#endWatches = Array.from(this.#families, ([family, rules]) =>
-      rules.watch(what => void this.#repair(family, rules, what)),
-    )
-  }
-
-  #unwatch(): void {
-    for (const retry of this.#retries.values()) this.#deps.clock.clearTimeout(retry)
-    this.#retries.clear()
-    for (const end of this.#endWatches) end()
-    this.#endWatches = []
-  }
-
-  async #repair(family: IpFamily, rules: FamilyRules, what: string): Promise<void> {
-    const { observer, clock } = this.#deps
-    const repair = rules.repair()
-    // One that has not begun will see to this damage, too.
-    if (repair === this.#repairs.get(family)) return
-    this.#repairs.set(family, repair)
-    try {
-      await repair
-      this.#errors.delete(family)
-      observer.repaired(family, what, '')
-    } catch (error) {
-      this.#errors.set(family, (error as Error).message)
-      observer.repaired(family, what, (error as Error).message)
-      // Nothing is put back once the end has begun.
-      if (this.#endWatches.length === 0) return
-      clock.clearTimeout(this.#retries.get(family))
-      const again = (): void => {
-        if (this.#errors.has(family)) void this.#repair(family, rules, what)
-      }
-      this.#retries.set(family, clock.setTimeout(again, retryMs))
-    }
+  #repaired(family: IpFamily, what: string, error: string): void {
+    if (error === '') this.#errors.delete(family)
+    else this.#errors.set(family, error)
+    this.#deps.observer.repaired(family, what, error)
   }
 
   #sleep(ms: number): Promise<void> {

@@ -69,7 +69,11 @@ export class Reconciler implements SourceSink {
       minMs: deps.minMs,
       maxMs: deps.maxMs,
       sync: () => this.#sync(),
-      failed: deps.failed,
+      failed: error => {
+        // What was there may have been lost: it waits to be applied again.
+        this.#queued()
+        deps.failed(error)
+      },
     })
   }
 

@@ -1,7 +1,13 @@
 import type { Capture, Placement, VipPlacement } from '../capture/capture.ts'
 import type { Endpoint, Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import { SortedMap } from '../model/sorted-map.ts'
-import type { Bind, DrainResult, Relay, RelayEndpoint, RelayListener } from '../relay/relay.ts'
+import type {
+  Bind,
+  DrainResult,
+  Relay,
+  RelayEndpoint,
+  RelayListener,
+} from '../relay/relay.ts'
 import { joinHostPort } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
 import { relayFronts } from './fronts.ts'

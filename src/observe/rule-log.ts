@@ -1,4 +1,5 @@
 import type { RuleObserver } from '../capture/rule-capture.ts'
+import type { IpFamily } from '../util/ip.ts'
 import type { Log } from './log.ts'
 
 /** The same for addresses that were made this host's own. */
@@ -24,6 +25,7 @@ export const ruleObservers = (...all: readonly RuleObserver[]): RuleObserver => 
 /** Says what is done to the kernel's rules: much at debug, what nobody expects louder. */
 export const ruleLog = (log: Log, capture: string): RuleObserver => {
   let lastFailure = ''
+  const lastErrors = new Map<IpFamily, string>()
   return {
     synced: (family, work, seconds) => {
       const ms = Math.round(seconds * 1000)
@@ -32,10 +34,12 @@ export const ruleLog = (log: Log, capture: string): RuleObserver => {
     },
     repaired: (family, what, error) => {
       const fields = { capture, family, what }
+      const isNews = lastErrors.get(family) !== error
+      lastErrors.set(family, error)
       if (error === '')
         log.warn(fields, "somebody changed Usher's rules; they are put back")
       else
-        log.error(
+        log[isNews ? 'error' : 'debug'](
           { ...fields, error },
           "somebody changed Usher's rules, and they can't be put back",
         )

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import type { Placement } from '../../src/capture/capture.ts'
 import { chooseCapture, joinProbes } from '../../src/capture/choose-capture.ts'
 import { ExclusiveCapture } from '../../src/capture/exclusive.ts'
+import type { HostLock } from '../../src/capture/host-lock.ts'
 import { RuleCapture, type RuleCaptureDeps } from '../../src/capture/rule-capture.ts'
 import type { RuleTable, TableSettings } from '../../src/capture/rule-table.ts'
 import { type VipRule, vipRules } from '../../src/capture/vip-rule.ts'
@@ -287,10 +288,50 @@ const until = async (done: () => boolean): Promise<void> => {
   for (let i = 0; i < 1000 && !done(); i += 1) await turn()
 }
 
+const exclusiveOf = (
+  capture: RuleCapture,
+  lock: HostLock,
+  removeOthers = async (): Promise<void> => {},
+): ExclusiveCapture =>
+  new ExclusiveCapture(capture, { clock: new FakeClock(), lock, removeOthers })
+
+t.test('what other captures have left goes once, when traffic is led', async t => {
+  const { kernel, capture } = setUp()
+  const removals: string[] = []
+  const lock = { acquire: async () => true, release: async () => {} }
+  const exclusive = exclusiveOf(capture, lock, async () => void removals.push('others'))
+  kernel.failure = 'locked'
+  const placements = await exclusive.place([web])
+  await t.rejects(exclusive.steer(placements, []), { message: 'locked' })
+  t.strictSame(removals, [])
+  kernel.failure = ''
+  await exclusive.steer(placements, [])
+  await exclusive.steer(placements, [])
+  t.strictSame(removals, ['others'])
+})
+
+t.test('an end does not wait for a tool that hangs', async t => {
+  const clock = new FakeClock()
+  const { capture } = setUp()
+  capture.steer = () => new Promise(() => {})
+  const lock = { acquire: async () => true, release: async () => {} }
+  const exclusive = new ExclusiveCapture(capture, {
+    clock,
+    lock,
+    removeOthers: async () => {},
+  })
+  void exclusive.steer(await exclusive.place([web]), [])
+  const holding = exclusive.hold()
+  await until(() => clock.waiting > 0)
+  clock.advance(3000)
+  await holding
+  t.pass('it went on')
+})
+
 t.test('one process of a host captures, and nothing is done after its end', async t => {
   const { kernel, capture, clock, steps } = setUp()
   const lock = { free: false, waiters: [] as ((held: boolean) => void)[] }
-  const exclusive = new ExclusiveCapture(capture, {
+  const exclusive = exclusiveOf(capture, {
     acquire: () =>
       lock.free
         ? Promise.resolve(true)
@@ -320,7 +361,7 @@ t.test('one process of a host captures, and nothing is done after its end', asyn
   })
 
   t.test('its end ends the waiting, and touches nothing', async t => {
-    const waiting = new ExclusiveCapture(capture, {
+    const waiting = exclusiveOf(capture, {
       acquire: () => new Promise(resolve => void lock.waiters.push(resolve)),
       release: async () => {
         for (const wake of lock.waiters.splice(0)) wake(false)

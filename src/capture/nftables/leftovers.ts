@@ -26,3 +26,12 @@ export const deleteTables = async (
     .join('')
   await run('nft', ['-f', '-'], { input })
 }
+
+/** A probe whose table is older than this many seconds was killed half-way. */
+const longestProbeS = 60
+
+/** By the time in its name; another process may be probing just now. */
+export const isAbandoned = (table: string): boolean => {
+  const made = new RegExp(`${probeTablePrefix}(\\d+)-`).exec(table)?.[1]
+  return made !== undefined && Math.abs(Date.now() / 1000 - Number(made)) > longestProbeS
+}

@@ -5,8 +5,9 @@ import { type MonitorEvent, MonitorEvents } from './monitor-events.ts'
 
 /** A child process that writes what `nft monitor` writes. */
 export interface MonitorProcess {
-  readonly stdout: Readable
-  readonly stderr: Readable
+  /** Null or undefined when there was no descriptor for them; `error` follows. */
+  readonly stdout: Readable | null | undefined
+  readonly stderr: Readable | null | undefined
   once(event: 'error', callback: (error: Error) => void): unknown
   once(event: 'close', callback: (code: number | null) => void): unknown
   kill(): unknown
@@ -77,15 +78,15 @@ export class Monitor {
     let stderr = ''
     this.#process = child
     // Elements of some types come as raw bytes (nft 1.0.6).
-    child.stdout.setEncoding('latin1')
-    child.stdout.on('data', (chunk: string) => {
+    child.stdout?.setEncoding('latin1')
+    child.stdout?.on('data', (chunk: string) => {
       if (this.#process !== child) return
       for (const event of events.read(chunk)) {
         for (const listener of this.#listeners) listener.event(event)
       }
     })
-    child.stderr.setEncoding('latin1')
-    child.stderr.on('data', (chunk: string) => {
+    child.stderr?.setEncoding('latin1')
+    child.stderr?.on('data', (chunk: string) => {
       stderr = (stderr + chunk).slice(0, 300)
     })
     const ended = (why: string): void => {
@@ -98,6 +99,7 @@ export class Monitor {
     }
     child.once('error', error => ended(`nft monitor: ${error.message}`))
     child.once('close', code => ended(endText(code, stderr)))
+    if (!child.stdout) return
     for (const listener of this.#listeners) listener.started()
   }
 

@@ -3,11 +3,11 @@ import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import type { RuleTable, TableSettings } from '../rule-table.ts'
 import type { VipRule } from '../vip-rule.ts'
-import { deleteTables, tablesOfUsher } from './leftovers.ts'
+import { deleteTables, isAbandoned, tablesOfUsher } from './leftovers.ts'
 import type { Monitor } from './monitor.ts'
 import { watchTable } from './table-watch.ts'
 import { TableWriter } from './table-writer.ts'
-import { tableName } from './words.ts'
+import { familyWords, tableName } from './words.ts'
 
 export interface NftTableDeps {
   readonly run: RunTool
@@ -46,7 +46,12 @@ export class NftTable implements RuleTable {
   async remove(): Promise<void> {
     const { run } = this.#deps
     this.#wanted = false
-    await deleteTables(run, await tablesOfUsher(run, this.#family))
+    const own = `${familyWords(this.#family).family} ${tableName}`
+    const tables = await tablesOfUsher(run, this.#family)
+    await deleteTables(
+      run,
+      tables.filter(table => table === own || isAbandoned(table)),
+    )
   }
 
   watch(damaged: (what: string) => void): () => void {

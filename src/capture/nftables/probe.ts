@@ -5,7 +5,7 @@ import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import type { Probe, TableSettings } from '../rule-table.ts'
 import type { VipRule } from '../vip-rule.ts'
-import { deleteTables, tablesOfUsher } from './leftovers.ts'
+import { deleteTables, isAbandoned, tablesOfUsher } from './leftovers.ts'
 import type { PacketProbe } from './packet-probe.ts'
 import { TableWriter } from './table-writer.ts'
 import { familyWords, probeTablePrefix } from './words.ts'
@@ -15,9 +15,6 @@ export interface ProbeDeps {
   readonly clock: Clock
   readonly packetProbe: PacketProbe
 }
-
-/** A probe whose table is older than this many seconds was killed half-way. */
-const longestProbeS = 60
 
 /**
  * Writes a table as Usher's will be, under another name and for addresses that nobody
@@ -32,7 +29,7 @@ export const probeNftables = async (
   try {
     nft = nameAndVersion(await run('nft', ['--version']))
     await deleteTables(run, (await tablesOfUsher(run, family)).filter(isAbandoned))
-    const table = `${probeTablePrefix}${nowS()}-${randomBytes(4).toString('hex')}`
+    const table = `${probeTablePrefix}${Math.floor(Date.now() / 1000)}-${randomBytes(4).toString('hex')}`
     const arrived = await tryTable(family, table, deps)
     if (arrived) return { usable: true, detail: nft }
     const detail = `${nft} took the rules, but no connection follows them`
@@ -57,14 +54,6 @@ const tryTable = async (
   } finally {
     await deleteTables(run, [`${familyWords(family).family} ${table}`])
   }
-}
-
-const nowS = (): number => Math.floor(Date.now() / 1000)
-
-/** By the time in its name; another process may be probing just now. */
-const isAbandoned = (table: string): boolean => {
-  const made = new RegExp(`${probeTablePrefix}(\\d+)-`).exec(table)?.[1]
-  return made !== undefined && Math.abs(nowS() - Number(made)) > longestProbeS
 }
 
 /** `nftables v1.0.6 (Lester Gooch #5)` to `nft 1.0.6`. */

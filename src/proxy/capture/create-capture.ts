@@ -17,7 +17,9 @@ import { addressLog } from '../../observe/rule-log.ts'
 import type { Probe, RuleTables } from '../../capture/rule-table.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Clock } from '../../util/clock.ts'
-import type { IpFamily } from '../../util/ip.ts'
+import { kernelLacks } from '../../kernel/kernel-lacks.ts'
+import { ToolError } from '../../kernel/run-tool.ts'
+import { ipFamilies, type IpFamily } from '../../util/ip.ts'
 import type { CaptureFacts, CaptureOptions } from './capture-options.ts'
 import {
   type FamilyProbes,
@@ -77,7 +79,7 @@ const firstThatWorks = async (deps: CaptureDeps): Promise<CaptureParts> => {
   return {
     capture:
       taken && probes
-        ? alone(deps, kinds[taken].make(probes))
+        ? alone(deps, taken, kinds[taken].make(probes))
         : listening(deps, 'listen'),
     choice,
   }
@@ -90,23 +92,45 @@ const asTold = async (deps: CaptureDeps, name: KindName): Promise<CaptureParts> 
   const { usable, detail } = joinProbes(probes.IPv4, probes.IPv6)
   if (!usable)
     deps.log.error({ capture: name, why: detail }, 'this capture does not work here now')
-  return { capture: alone(deps, make(probes)), choice: told(name, detail) }
+  return { capture: alone(deps, name, make(probes)), choice: told(name, detail) }
 }
 
 /** Whatever changes the host is one process's business at a time. */
-const alone = ({ options, clock, log }: CaptureDeps, capture: Capture): Capture =>
-  new ExclusiveCapture(
-    capture,
-    hostLock({
-      clock,
-      self: `usher ${options.version}, pid ${process.pid}`,
-      waiting: holder =>
-        log.warn(
-          { holder },
-          'an Usher that captures traffic is here; waiting for its end',
-        ),
-    }),
-  )
+const alone = (deps: CaptureDeps, name: KindName, capture: Capture): Capture => {
+  const { options, clock, log, system } = deps
+  const lock = hostLock({
+    clock,
+    self: `usher ${options.version}, pid ${process.pid}`,
+    waiting: holder =>
+      log.warn({ holder }, 'an Usher that captures traffic is here; waiting for its end'),
+  })
+  const others = [system.nftables, system.iptables].filter(one => one.name !== name)
+  return new ExclusiveCapture(capture, {
+    clock,
+    lock,
+    removeOthers: () => removeLeftovers(others, log),
+  })
+}
+
+/** Of captures that were taken by an Usher before this one. */
+const removeLeftovers = async (
+  others: readonly RuleTables[],
+  log: Log,
+): Promise<void> => {
+  for (const tables of others) {
+    for (const family of ipFamilies) {
+      await tables
+        .table(family)
+        .remove()
+        .catch((error: unknown) => {
+          if (error instanceof ToolError && error.failure === 'missing') return
+          if (kernelLacks(error)) return
+          const why = (error as Error).message
+          log.warn({ capture: tables.name, family, why }, 'old rules may still be there')
+        })
+    }
+  }
+}
 
 type KindName = 'nftables' | 'iptables' | 'local'
 
