@@ -32,9 +32,18 @@ const natChains = (settings: TableSettings, family: IpFamily): readonly FixedCha
   return [
     chain(named.portalsContainer, [`-j ${own.portals}`]),
     chain(named.portalsHost, [`-j ${own.portals}`]),
-    chain(named.nodePortContainer, nodePorts),
+    chain(named.nodePortContainer, [...othersLoopback[family], ...nodePorts]),
     chain(named.nodePortHost, nodePorts),
   ]
+}
+
+/**
+ * The kernel drops what comes from elsewhere to 127.0.0.0/8, but only after PREROUTING,
+ * when DNAT would have hidden it. What the node itself sends there is led by OUTPUT.
+ */
+const othersLoopback: Readonly<Record<IpFamily, readonly string[]>> = {
+  IPv4: ['-d 127.0.0.0/8 -j RETURN'],
+  IPv6: [], // ::1 is dropped before PREROUTING.
 }
 
 const filterChains = (
@@ -87,9 +96,14 @@ const onNodePortAddresses = (
  */
 const neverStood =
   '-p tcp -m tcp --tcp-flags RST RST -m conntrack ! --ctstatus ASSURED -j DROP'
+/**
+ * Conntrack has forgotten its flow: untranslated it would answer nobody, and stand in the
+ * way of the client's next packet, which makes the flow whole again.
+ */
+const forgotten = '-m conntrack ! --ctstate DNAT -j DROP'
 const silence: Readonly<Record<IpFamily, readonly string[]>> = {
-  IPv4: [neverStood, '-p icmp -m icmp --icmp-type 3 -j DROP'],
-  IPv6: [neverStood, '-p ipv6-icmp -m icmp6 --icmpv6-type 1 -j DROP'],
+  IPv4: [forgotten, neverStood, '-p icmp -m icmp --icmp-type 3 -j DROP'],
+  IPv6: [forgotten, neverStood, '-p ipv6-icmp -m icmp6 --icmpv6-type 1 -j DROP'],
 }
 
 const unreachable: Readonly<Record<IpFamily, string>> = {

@@ -44,6 +44,10 @@ const commands = (node: string, pod: string, outside: string): readonly string[]
     ['192.0.2.2/24', '192.0.2.1'],
     ['2001:db8::2/64', '2001:db8::1'],
   ),
+  // It takes the node's loopback addresses for hosts behind the node.
+  `ip netns exec ${outside} sysctl -qw net.ipv4.conf.eth0.route_localnet=1`,
+  `ip -4 -n ${outside} addr flush dev lo`,
+  `ip -n ${outside} route add 127.0.0.1 via 192.0.2.1`,
 ]
 
 const hostCommands = (
