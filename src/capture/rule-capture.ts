@@ -183,6 +183,9 @@ export class RuleCapture implements Capture {
   }
 
   #repaired(family: IpFamily, what: string, error: string): void {
+    // What began meanwhile goes nowhere, or elsewhere.
+    if (error === '')
+      void this.#forgetUdp({ gone: [], come: [] }, this.#wanted.all(family))
     if (error === '') this.#errors.delete(family)
     else this.#errors.set(family, error)
     this.#deps.observer.repaired(family, what, error)

@@ -28,7 +28,7 @@ const prefixLengths: Readonly<Record<IpFamily, readonly number[]>> = {
   IPv6: [64, 96, 104, 108, 112, 116, 120, 122, 124, 126, 128],
 }
 
-export const filterOf = ({ address, port }: Omit<UdpVip, 'family'>): EntryFilter =>
+const filterOf = ({ address, port }: Omit<UdpVip, 'family'>): EntryFilter =>
   address === undefined ? `--dport ${port}` : `-d ${address} --dport ${port}`
 
 /**

@@ -8,6 +8,7 @@ import {
 import type { HostAddresses } from '../../src/kernel/host-addresses/host-addresses.ts'
 import type { ServicePort, Target, Vip } from '../../src/model/snapshot.ts'
 import { type Cidr, cidrContains, parseCidr } from '../../src/util/cidr.ts'
+import { endpoint } from '../support/objects.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { clusterIp, nodePort, servicePort } from '../support/service-ports.ts'
 import { until } from '../support/until.ts'
@@ -226,6 +227,21 @@ t.test('what somebody takes away is put back, without a sync', async t => {
   ])
   await capture.close()
   t.notOk(host.isWatched)
+})
+
+t.test("an endpoint's address is not taken, though a Service asks for it", async t => {
+  const { host, place } = fixture()
+  const pod = { ...endpoint('10.244.0.9'), port: 8080 }
+  const vips = [external('10.244.0.9'), external('192.0.2.1')]
+  const [greedy, other] = await place(
+    servicePort('greedy', { vips }),
+    servicePort('web', { vips: [], endpoints: [pod] }),
+  )
+  t.match(greedy, /^not captured, .*address of an endpoint/)
+  t.match(other, /^local, 192\.0\.2\.1/)
+  t.notOk(host.has.includes('10.244.0.9/32'))
+  await place(servicePort('greedy', { vips }))
+  t.ok(host.has.includes('10.244.0.9/32'), 'with the endpoint gone it is')
 })
 
 t.test('what could never be had is no part of what was taken away', async t => {

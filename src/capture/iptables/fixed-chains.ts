@@ -92,10 +92,12 @@ const onNodePortAddresses = (
 
 /**
  * While nobody listens on a proxy port, the kernel's refusals don't get out: the client
- * asks again, and the next Usher answers.
+ * asks again, and the next Usher answers. Refusing a SYN, a RST has an ACK (RFC 9293,
+ * 3.10.7.1). One without tells a client that its connection is gone, which it has to hear:
+ * after a reboot, or when another node had it, conntrack doesn't know that it ever stood.
  */
 const neverStood =
-  '-p tcp -m tcp --tcp-flags RST RST -m conntrack ! --ctstatus ASSURED -j DROP'
+  '-p tcp -m tcp --tcp-flags RST,ACK RST,ACK -m conntrack ! --ctstatus ASSURED -j DROP'
 /**
  * Conntrack has forgotten its flow: untranslated it would answer nobody, and stand in the
  * way of the client's next packet, which makes the flow whole again.

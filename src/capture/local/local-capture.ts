@@ -42,6 +42,9 @@ interface Asked {
  */
 const everything: Readonly<Record<IpFamily, string>> = { IPv4: '0.0.0.0/0', IPv6: '::/0' }
 
+const endpointToo =
+  'it is the address of an endpoint too, which would be out of reach; give the Service another'
+
 class LocalCapture implements Capture {
   readonly #deps: LocalCaptureDeps
   readonly #listen: Capture
@@ -65,7 +68,10 @@ class LocalCapture implements Capture {
       localAddresses,
       nodePortCidrs: family => nodePortCidrs?.(family) ?? [everything[family]],
       ofInterfaces: family => this.#nodeAddresses(family),
-      advice: address => whyNotHeld(this.#errors.get(asCidr(address))),
+      advice: address =>
+        this.#wanted.refused.has(address)
+          ? endpointToo
+          : whyNotHeld(this.#errors.get(asCidr(address))),
       remark: localLimits,
     })
   }

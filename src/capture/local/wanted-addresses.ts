@@ -5,22 +5,29 @@ import { isLoopback, isWildcard } from '../../util/ip.ts'
 import { KeyedList } from '../../util/keyed-list.ts'
 import { listDiff } from '../../util/list-diff.ts'
 import { listenerId } from '../place-service-port.ts'
+import { endpointAddresses } from './endpoint-addresses.ts'
 
 type AddressLists = readonly (readonly string[])[]
 
 /**
  * The single addresses that the VIPs of ServicePorts need, beside the ranges that are the
- * host's anyway. Costs what changed; an endpoint that comes or goes changes nothing.
+ * host's anyway.
  */
 export class WantedAddresses {
   #lists = new KeyedList<ServicePort, readonly string[]>(listenerId)
   #before: AddressLists = []
   #ranges = ''
   #addresses: ReadonlySet<string> = new Set()
+  #refused: ReadonlySet<string> = new Set()
 
   /** As of the last `take`. The same object while nothing changed. */
   get addresses(): ReadonlySet<string> {
     return this.#addresses
+  }
+
+  /** Those that are an endpoint's, and are not to be had. */
+  get refused(): ReadonlySet<string> {
+    return this.#refused
   }
 
   async take(
@@ -40,7 +47,11 @@ export class WantedAddresses {
     const { before, after } = listDiff(this.#before, lists)
     this.#before = lists
     this.#ranges = text
-    if (before.length > 0 || after.length > 0) this.#addresses = new Set(lists.flat())
+    const refused = await endpointAddresses(servicePorts)
+    const isSame = isDeepStrictEqual(refused, this.#refused)
+    if (before.length > 0 || after.length > 0 || !isSame)
+      this.#addresses = new Set(lists.flat().filter(address => !refused.has(address)))
+    this.#refused = refused
     return this.#addresses
   }
 }

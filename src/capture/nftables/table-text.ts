@@ -136,7 +136,7 @@ const natChains = (family: IpFamily, settings: ChainSettings): string => {
 		${toNodePortAddress(family, settings)} dnat ${ip} to meta l4proto . th dport map @node-ports`
   return `	chain nat-prerouting {
 		type nat hook prerouting priority -100; policy accept;
-		${rules}
+		${fromOutside(family)}${rules}
 	}
 	chain nat-output {
 		type nat hook output priority -100; policy accept;
@@ -145,9 +145,18 @@ const natChains = (family: IpFamily, settings: ChainSettings): string => {
 }
 
 /**
+ * Node ports of 127.0.0.1 are for the node itself. Led elsewhere by then, packets that a
+ * neighbour sends there would not be seen for the martians they are (RFC 1122, 3.2.1.3).
+ */
+const fromOutside = (family: IpFamily): string =>
+  family === 'IPv4' ? 'ip daddr 127.0.0.0/8 return\n\t\t' : ''
+
+/**
  * The proxy address can't be reached but through a VIP, and is silent about connections
  * that nobody has accepted: with no relay there for a moment (a restart, a crash) the
- * client's kernel sends its SYN again a second later, and the next relay takes it.
+ * client's kernel sends its SYN again a second later, and the next relay takes it. A reset
+ * that refuses a SYN bears an ACK; one that answers what is left of an old connection does
+ * not (RFC 9293, 3.10.7.1), and is let out.
  * What leaves it untranslated belongs to a flow that conntrack has forgotten; without it
  * the client's next packet makes that flow whole again.
  */
@@ -167,8 +176,9 @@ const proxyAddressChains = (family: IpFamily, settings: ChainSettings): string =
 		${ip} daddr ${proxyAddress} goto to-proxy
 	}
 	chain from-proxy {
+		ct state { invalid, untracked } drop comment "conntrack does not know it"
 		ct status & dnat == 0 drop comment "conntrack has forgotten its flow"
-		tcp flags & rst == rst ct status & assured == 0 drop comment "nobody listens, yet"
+		tcp flags & (rst | ack) == rst | ack ct status & assured == 0 drop comment "nobody listens, yet"
 		${icmp} type destination-unreachable drop comment "nobody listens, yet"
 	}
 	chain output {

@@ -18,7 +18,9 @@ export class OwnBinds {
   has(address: string, port: number): boolean {
     if (this.#counts.has(bindKey({ address, port }))) return true
     const wildcard = wildcardOf(familyOf(address) ?? 'IPv4')
-    return this.#counts.has(bindKey({ address: wildcard, port })) && this.#isFromNode(address)
+    return (
+      this.#counts.has(bindKey({ address: wildcard, port })) && this.#isFromNode(address)
+    )
   }
 
   add(listener: RelayListener): void {

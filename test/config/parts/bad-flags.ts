@@ -19,7 +19,10 @@ export const badFlags: readonly (readonly [string[], string])[] = [
   [['--udp-max-flows', '0'], '"0" is not a whole number from 1 to 10000000'],
   [['--udp-max-flows', '1e3'], '"1e3" is not a whole number'],
   [['--udp-max-flows', '1.5'], '"1.5" is not a whole number'],
-  [['--capture', 'Auto'], '"Auto" is not one of the choices; give auto, nftables, iptables, local, listen, none'],
+  [
+    ['--capture', 'Auto'],
+    '"Auto" is not one of the choices; give auto, nftables, iptables, local, listen, none',
+  ],
   [['--bind-address', 'localhost'], '"localhost" is not an IP address; give one like'],
   [['--bind-address', '010.0.0.1'], '"010.0.0.1" is not an IP address'],
   [['--bind-address', 'fe80::1%eth0'], 'is not an IP address'],
