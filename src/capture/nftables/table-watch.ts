@@ -65,7 +65,11 @@ class TableWatch {
       own.onOwnChange(look),
       deps.monitor.listen({
         event: event => this.#event(event),
-        started: () => this.#lookIn(monitorStartMs),
+        started: () => {
+          // Until it hears somebody may have taken out elements.
+          this.#counting = true
+          this.#lookIn(monitorStartMs)
+        },
         ended: why => {
           this.#counting = true
           deps.onBlind(why)
