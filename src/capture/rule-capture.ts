@@ -55,8 +55,8 @@ export class RuleCapture implements Capture {
   readonly #wanted = new WantedRules()
   readonly #families: ReadonlyMap<IpFamily, FamilyRules>
   readonly #errors = new Map<IpFamily, string>()
-  #isPrepared = false
   readonly #repairs: RuleRepairs
+  #isPrepared = false
 
   constructor(deps: RuleCaptureDeps) {
     this.#deps = deps
@@ -183,12 +183,14 @@ export class RuleCapture implements Capture {
   }
 
   #repaired(family: IpFamily, what: string, error: string): void {
-    // What began meanwhile goes nowhere, or elsewhere.
-    if (error === '')
-      void this.#forgetUdp({ gone: [], come: [] }, this.#wanted.all(family))
-    if (error === '') this.#errors.delete(family)
-    else this.#errors.set(family, error)
     this.#deps.observer.repaired(family, what, error)
+    if (error !== '') {
+      this.#errors.set(family, error)
+      return
+    }
+    this.#errors.delete(family)
+    // What began meanwhile goes nowhere, or elsewhere.
+    void this.#forgetUdp({ gone: [], come: [] }, this.#wanted.all(family))
   }
 
   #sleep(ms: number): Promise<void> {
