@@ -3,7 +3,10 @@ import type { TableSettings } from '../rule-table.ts'
 import { disjoint } from './clients.ts'
 import { familyWords } from './words.ts'
 
-export type ChainSettings = Omit<TableSettings, 'healthCheckPorts'>
+export interface ChainSettings extends Omit<TableSettings, 'healthCheckPorts'> {
+  /** Whether a rule can ask for a packet's socket; see `knowsSockets`. */
+  readonly seesSockets: boolean
+}
 
 /**
  * Usher's table without the elements of its sets: all that the rules' number does not
@@ -151,6 +154,10 @@ const natChains = (family: IpFamily, settings: ChainSettings): string => {
 const fromOutside = (family: IpFamily): string =>
   family === 'IPv4' ? 'ip daddr 127.0.0.0/8 return\n\t\t' : ''
 
+/** Usher's are bound to the proxy address itself; after a crash others may have its ports. */
+const notOurs =
+  'ct state new socket wildcard 1 drop comment "a program has that port on all addresses"'
+
 /**
  * The proxy address can't be reached but through a VIP, and is silent about connections
  * that nobody has accepted: with no relay there for a moment (a restart, a crash) the
@@ -162,13 +169,13 @@ const fromOutside = (family: IpFamily): string =>
  */
 const proxyAddressChains = (family: IpFamily, settings: ChainSettings): string => {
   const { family: ip, icmp } = familyWords(family)
-  const { proxyAddress } = settings
+  const { proxyAddress, seesSockets } = settings
   return `	chain hold {
 		comment "drops while another Usher is about to take over"
 	}
 	chain to-proxy {
 		ct status & dnat != 0 ct state new jump hold
-		ct status & dnat != 0 accept
+${seesSockets ? `		${notOurs}\n` : ''}		ct status & dnat != 0 accept
 		drop comment "not sent to a Service"
 	}
 	chain input {

@@ -7,6 +7,7 @@ import type { VipRule } from '../vip-rule.ts'
 import { clientsChainText } from './clients.ts'
 import { ElementChanges } from './element-changes.ts'
 import { elementsOf, type SetName } from './elements.ts'
+import { knowsSockets } from './knows-sockets.ts'
 import { SharedUses } from './shared-uses.ts'
 import { Stamps } from './stamps.ts'
 import { tableText } from './table-text.ts'
@@ -27,6 +28,7 @@ export class TableWriter implements Pick<RuleTable, 'replace' | 'change' | 'hold
   readonly #onOwnChange = new Set<() => void>()
   readonly #sizes = new Map<SetName, number>()
   #uses = new SharedUses()
+  #seesSockets: boolean | undefined
   #placed = false
   #era = 0
   #writes = 0
@@ -43,12 +45,18 @@ export class TableWriter implements Pick<RuleTable, 'replace' | 'change' | 'hold
     this.#uses = new SharedUses()
     this.#sizes.clear()
     await this.#enter(rules, changes)
+    const seesSockets = await this.#askForSockets()
     await this.#write([
-      tableText(this.#family, this.#name, settings),
+      tableText(this.#family, this.#name, { ...settings, seesSockets }),
       this.#freshChains(),
       await changes.text(this.#table),
     ])
     this.#grow(changes)
+  }
+
+  async #askForSockets(): Promise<boolean> {
+    this.#seesSockets ??= await knowsSockets(this.#deps.run, this.#family)
+    return this.#seesSockets
   }
 
   async change(gone: readonly VipRule[], come: readonly VipRule[]): Promise<void> {

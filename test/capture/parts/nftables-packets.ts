@@ -13,6 +13,7 @@ const vips: Readonly<Record<IpFamily, (last: number) => string>> = {
 
 const outsideCidr = { IPv4: '172.16.0.0/12', IPv6: 'fd20::/64' } as const
 const outsideHost = { IPv4: '172.20.0.2/32', IPv6: 'fd20::2/128' } as const
+const wildcards = { IPv4: '0.0.0.0', IPv6: '::' } as const
 const loopback = { IPv4: '127.0.0.1', IPv6: '::1' } as const
 
 const answered = 'answered by port 4001'
@@ -220,4 +221,11 @@ const silence = async (
     await node.listen('UDP', proxyAddresses[family], 4001)
     return (await pod.dial('UDP', address, 80)) === answered
   })
+
+  await node.stopListening()
+  for (const protocol of ['TCP', 'UDP'] as const) {
+    await node.listen(protocol, wildcards[family], 4001)
+    for (const from of [node, pod])
+      t.equal(await from.dial(protocol, address, 80), 'silent', 'not for a stranger')
+  }
 }

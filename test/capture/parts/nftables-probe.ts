@@ -40,8 +40,14 @@ export const probeTests = (skip: string | false): void => {
     const cases = [
       [answers(missing), 'nft: not found; install it'],
       [answers(version, denied), 'nft: Operation not permitted'],
-      [answers(version, '', syntax, ''), /^nft 0.9.0 is too old: .*unexpected x: x y z$/],
-      [answers(version, '', kernel, ''), /^the kernel refused it: .*Not supported: fib/],
+      [
+        answers(version, '', '', syntax, ''),
+        /^nft 0.9.0 is too old: .*unexpected x: x y z$/,
+      ],
+      [
+        answers(version, '', '', kernel, ''),
+        /^the kernel refused it: .*Not supported: fib/,
+      ],
     ] as const
     for (const [run, detail] of cases) {
       const tables = nftablesTables({ run, clock, packetProbe: steered })

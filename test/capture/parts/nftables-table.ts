@@ -54,7 +54,8 @@ export const tableTests = (skip: string | false): void => {
       const { inputs, calls, nft, table } = await withTable()
       const rules = many(10_000)
       await table.replace(rules, settings('IPv4'))
-      t.equal(calls.length, 1)
+      t.equal(calls.length, 2, 'asked what the kernel knows, and written')
+      calls.length = 1
       const [first, second] = rules
       if (first === undefined || second === undefined) throw new Error('no rules')
       await table.change([first], [{ ...first, to: { ...first.to, port: 9 } }])
