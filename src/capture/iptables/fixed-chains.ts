@@ -3,6 +3,11 @@ import type { TableSettings } from '../rule-table.ts'
 import { named, own, type TableName } from './names.ts'
 import { hostBlock } from './packet-key.ts'
 
+export interface FixedSettings extends TableSettings {
+  /** Whether a rule can ask for a packet's socket; see `knowsSockets`. */
+  readonly seesSockets?: boolean
+}
+
 export interface FixedChain {
   readonly table: TableName
   readonly name: string
@@ -17,7 +22,7 @@ const begins = '-m conntrack --ctstate NEW'
 
 /** The chains whose rules don't depend on Services. */
 export const fixedChains = (
-  settings: TableSettings,
+  settings: FixedSettings,
   family: IpFamily,
 ): readonly FixedChain[] => [
   ...natChains(settings, family),
@@ -47,7 +52,7 @@ const othersLoopback: Readonly<Record<IpFamily, readonly string[]>> = {
 }
 
 const filterChains = (
-  settings: TableSettings,
+  settings: FixedSettings,
   family: IpFamily,
 ): readonly FixedChain[] => {
   const chain = chainOf('filter')
@@ -66,6 +71,7 @@ const filterChains = (
       // The side door: nobody may come here but by a VIP.
       '-m conntrack ! --ctstate DNAT -j DROP',
       `${begins} -j ${own.begin}`,
+      ...(settings.seesSockets === true ? onlyOurs : []),
       // Before a host's own filter with a policy of DROP.
       '-j ACCEPT',
     ]),
@@ -82,6 +88,12 @@ const filterChains = (
     ]),
   ]
 }
+
+/**
+ * Usher's sockets are bound to the proxy address itself. After a crash others may have its
+ * ports, on all addresses: those sockets the match leaves out (iptables-extensions(8)).
+ */
+const onlyOurs: readonly string[] = [`${begins} -m socket -j ACCEPT`, `${begins} -j DROP`]
 
 /** Once for each block, or once for all addresses. */
 const onNodePortAddresses = (

@@ -6,6 +6,7 @@ import type { VipRule } from '../vip-rule.ts'
 import { type Backend, savedBy } from './backend.ts'
 import { Canary, type Expected } from './canary.ts'
 import type { ChosenBackend } from './choose-backend.ts'
+import { knowsSockets } from './knows-sockets.ts'
 import { Layout } from './layout.ts'
 import { own } from './names.ts'
 import { removeBy, removeEverywhere } from './remove.ts'
@@ -32,6 +33,8 @@ export class IptablesTable implements RuleTable {
   /** What the kernel has; undefined when that is not known. */
   #installed: Installed | undefined
   #isHeld = false
+  /** Of the back end that was chosen. */
+  #seesSockets: boolean | undefined
   /** Calls under way, and how many there were: what they do is no damage. */
   #busy = 0
   #epoch = 0
@@ -82,6 +85,7 @@ export class IptablesTable implements RuleTable {
       await removeEverywhere(this.#deps.run, this.#deps.family)
       this.#isHeld = false
       this.#chosen = undefined
+      this.#seesSockets = undefined
     })
   }
 
@@ -99,8 +103,10 @@ export class IptablesTable implements RuleTable {
     this.#installed = undefined
     const isFirst = this.#chosen === undefined
     const { chosen, others } = await this.#backends()
+    this.#seesSockets ??= await knowsSockets(chosen)
+    const all = { ...settings, seesSockets: this.#seesSockets }
     const [layout, saved] = await Promise.all([
-      Layout.of(rules, settings, this.#deps.family),
+      Layout.of(rules, all, this.#deps.family),
       savedBy(chosen),
     ])
     await chosen.restore(await replaceText(layout.ledger, saved))

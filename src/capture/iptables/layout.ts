@@ -1,8 +1,7 @@
 import type { IpFamily } from '../../util/ip.ts'
 import { forEachYielding } from '../../util/yielding.ts'
-import type { TableSettings } from '../rule-table.ts'
 import type { VipRule } from '../vip-rule.ts'
-import { fixedChains } from './fixed-chains.ts'
+import { type FixedSettings, fixedChains } from './fixed-chains.ts'
 import { type Edit, Ledger } from './ledger.ts'
 import { partName } from './names.ts'
 import { prefixMatch } from './packet-key.ts'
@@ -44,7 +43,7 @@ export class Layout {
 
   static async of(
     rules: Iterable<VipRule>,
-    settings: TableSettings,
+    settings: FixedSettings,
     family: IpFamily,
   ): Promise<Layout> {
     const layout = new Layout(await planned(rules))
@@ -112,7 +111,7 @@ export class Layout {
     }
   }
 
-  #declareAll(settings: TableSettings, family: IpFamily): void {
+  #declareAll(settings: FixedSettings, family: IpFamily): void {
     for (const { table, name, lines } of fixedChains(settings, family)) {
       this.ledger.declare(table, name)
       for (const line of lines) this.ledger.add({ table, chain: name, line })

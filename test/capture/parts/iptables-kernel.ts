@@ -180,7 +180,7 @@ for (const backend of ['nft', 'legacy'] as const) {
         ['*filter\n-F\n-X\nCOMMIT\n', /gone \(table filter\)/],
         [
           '*filter\n-D KUBE-USHER-INPUT 1\nCOMMIT\n',
-          /KUBE-USHER-INPUT of table filter has 2 rules instead of 3/,
+          /KUBE-USHER-INPUT of table filter has 4 rules instead of 5/,
         ],
         [`*nat\n-F ${part}\nCOMMIT\n`, new RegExp(`${part} of table nat has 0 rules`)],
       ] as const

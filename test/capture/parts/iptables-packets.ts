@@ -197,4 +197,7 @@ const pauses = async (
   await table.replace(rulesOf(family), settingsOf(family))
   t.same(await Promise.all([ask(), askUdp()]), ['3000', '3000'], 'no longer held')
   await agents.node.unserve()
+  await agents.node.serve(family === 'IPv4' ? '0.0.0.0' : '::', [3000])
+  t.same(await Promise.all([ask(), askUdp()]), ['silent', 'silent'], 'not for a stranger')
+  await agents.node.unserve()
 }
