@@ -14,7 +14,8 @@ const notApplied: VipState = { state: 'binding', reason: 'not applied yet' }
 /** One state for a VIP that may be served by several binds: the worst of them. */
 const stateOf = (states: readonly (BindState | undefined)[]): VipState => {
   for (const bound of states)
-    if (bound?.state === 'failed') return { state: 'failed', reason: bound.error }
+    if (bound?.state === 'failed')
+      return { state: 'failed', reason: whyFailed(bound.error) }
   if (states.every(bound => bound?.state === 'listening'))
     return { state: 'listening', reason: '' }
   if (states.includes(undefined)) return notApplied
@@ -22,6 +23,12 @@ const stateOf = (states: readonly (BindState | undefined)[]): VipState => {
     if (bound?.state === 'closed') return { state: 'refusing', reason: bound.reason }
   return { state: 'binding', reason: '' }
 }
+
+/** Whose fault it is; ss(8) shows who that is. */
+const whyFailed = (error: string): string =>
+  error === 'EADDRINUSE'
+    ? `${error}, another program has this port, here or on all addresses`
+    : error
 
 export const vipStatus = (
   { vip, capture, binds, reason }: VipPlacement,
