@@ -11,6 +11,8 @@ export interface ExclusiveDeps {
    * captures, which would lead it elsewhere. Never rejects.
    */
   readonly removeOthers: () => Promise<void>
+  /** What was put into the system stays at the end. */
+  readonly keeps: boolean
 }
 
 /** How long an end waits for what is under way. */
@@ -56,7 +58,10 @@ export class ExclusiveCapture implements Capture {
 
   async hold(): Promise<void> {
     await this.#end()
-    if (this.#isHeld) await this.#patiently(this.#capture.hold())
+    if (!this.#isHeld) return
+    await this.#patiently(this.#capture.hold())
+    // From now on this process touches nothing: the next one need not wait for the drain.
+    if (this.#deps.keeps) await this.#deps.lock.release()
   }
 
   /** What another process has put into the system is not this one's to take out. */

@@ -74,8 +74,7 @@ export class RuleCapture implements Capture {
   }
 
   async place(servicePorts: readonly ServicePort[]): Promise<readonly Placement[]> {
-    if (!this.#isPrepared) await this.#deps.prepare()
-    this.#isPrepared = true
+    if (!this.#isPrepared) await this.#prepare()
     return this.#deps.listen.place(servicePorts)
   }
 
@@ -127,6 +126,18 @@ export class RuleCapture implements Capture {
     } finally {
       if (this.#isPrepared) await release(keepRules)
       this.#isPrepared = false
+    }
+  }
+
+  async #prepare(): Promise<void> {
+    try {
+      await this.#deps.prepare()
+      this.#isPrepared = true
+      this.#errors.clear()
+    } catch (error) {
+      for (const family of this.#families.keys())
+        this.#errors.set(family, (error as Error).message)
+      throw error
     }
   }
 

@@ -44,8 +44,10 @@ export const check = async (args: readonly string[], io: Io): Promise<number> =>
   for (const text of warnings) say('warning', text, 'yellow')
   if (options.manifests.length === 0 && options.config === '') {
     const { hostSystem, probeAll } = await import('../proxy/capture/host-system.ts')
-    io.out(nodeReport(await probeAll(hostSystem({ clock: systemClock })), io.colour))
-    return 0
+    const probed = await probeAll(hostSystem({ clock: systemClock }))
+    io.out(nodeReport(probed, io.colour))
+    const asked = probed.find(({ name }) => name === options.capture)
+    return asked?.usable === false ? 1 : 0
   }
   if (options.manifests.length === 0) {
     io.out(`${options.config}: in order; ${count(warnings.length, 'warning')}\n`)

@@ -57,12 +57,12 @@ const print = (outcome: Outcome, dryRun: boolean, io: Io): void => {
   const { gone, stayed, hidden, unseen } = outcome
   const done = dryRun ? 'would remove' : 'removed'
   for (const what of gone) io.out(`${done} ${visible(what)}\n`)
-  // A node without the tool has seldom what the tool makes; with other left-overs it may.
-  if (dryRun || gone.length + stayed.length > 0)
-    for (const what of unseen) io.out(`not looked for: ${visible(what)}\n`)
+  // A node without the tool has seldom what the tool makes, but it may.
+  for (const what of unseen) io.out(`not looked for: ${visible(what)}\n`)
   for (const { what, why } of stayed)
     io.err(`usher cleanup: ${visible(what)} stays: ${visible(why)}\n`)
   for (const { what, why } of hidden)
     io.err(`usher cleanup: can't look for ${visible(what)}: ${visible(why)}\n`)
-  if (gone.length + stayed.length + hidden.length === 0) io.out('nothing to clean up\n')
+  if (gone.length + stayed.length + hidden.length === 0)
+    io.out(unseen.length === 0 ? 'nothing to clean up\n' : 'nothing else to clean up\n')
 }

@@ -1,9 +1,10 @@
+import { ToolError } from '../kernel/run-tool.ts'
 import { Reconciler } from '../mode/reconciler.ts'
 import type { Registry } from '../model/registry.ts'
 import type { Problem, Snapshot } from '../model/snapshot.ts'
 import { ChangeLog } from '../observe/change-log.ts'
 import { Health } from '../observe/health.ts'
-import type { Log } from '../observe/log.ts'
+import type { Log, LogFields } from '../observe/log.ts'
 import {
   type ServiceHealthFailure,
   ServiceHealthServers,
@@ -65,8 +66,8 @@ export const createControl = (deps: ControlDeps): Control => {
     minMs: options.minSyncPeriod,
     maxMs: options.syncPeriod,
     problems: problems => problemLog.say(problems),
-    failed: err =>
-      log.error({ err }, 'the wanted state could not be applied; trying again'),
+    failed: error =>
+      log.error(reasonOf(error), 'the wanted state could not be applied; trying again'),
     taken: changes => {
       syncMetrics.taken(changes)
       changeLog.taken(changes)
@@ -89,6 +90,10 @@ export const createControl = (deps: ControlDeps): Control => {
     },
   }
 }
+
+/** What a tool of the system's said needs no stack. */
+const reasonOf = (error: unknown): LogFields =>
+  error instanceof ToolError ? { why: error.message } : { err: error }
 
 /** After a sync: where VIPs are now, and what of them could not be had. */
 const modeSayer = (

@@ -105,7 +105,8 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
 }
 
 const sayChoice = (log: Log, { name, detail, passedOver }: Choice): void =>
-  log.info(
+  // Then clients of most Services are not served.
+  log[name === 'listen' && passedOver.length > 0 ? 'warn' : 'info'](
     {
       capture: name,
       ...(detail !== '' && { detail }),

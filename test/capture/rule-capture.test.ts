@@ -293,7 +293,12 @@ const exclusiveOf = (
   lock: HostLock,
   removeOthers = async (): Promise<void> => {},
 ): ExclusiveCapture =>
-  new ExclusiveCapture(capture, { clock: new FakeClock(), lock, removeOthers })
+  new ExclusiveCapture(capture, {
+    clock: new FakeClock(),
+    lock,
+    removeOthers,
+    keeps: false,
+  })
 
 t.test('what other captures have left goes once, when traffic is led', async t => {
   const { kernel, capture } = setUp()
@@ -310,6 +315,25 @@ t.test('what other captures have left goes once, when traffic is led', async t =
   t.strictSame(removals, ['others'])
 })
 
+t.test('with --keep-rules the next process need not wait for the drain', async t => {
+  const { capture, kernel, clock, steps } = setUp({ keepRules: true })
+  const lock = { acquire: async () => true, release: async () => void steps.push('free') }
+  const exclusive = new ExclusiveCapture(capture, {
+    clock: new FakeClock(),
+    lock,
+    removeOthers: async () => {},
+    keeps: true,
+  })
+  await exclusive.steer(await exclusive.place([web]), [])
+  const holding = exclusive.hold()
+  await until(() => clock.waiting > 0)
+  clock.advance(200)
+  await holding
+  t.strictSame(steps, ['prepare', 'free'])
+  await exclusive.close()
+  t.strictSame(kernel.calls, ['replace 1', 'hold'])
+})
+
 t.test('an end does not wait for a tool that hangs', async t => {
   const clock = new FakeClock()
   const { capture } = setUp()
@@ -319,6 +343,7 @@ t.test('an end does not wait for a tool that hangs', async t => {
     clock,
     lock,
     removeOthers: async () => {},
+    keeps: false,
   })
   void exclusive.steer(await exclusive.place([web]), [])
   const holding = exclusive.hold()

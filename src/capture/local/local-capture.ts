@@ -106,8 +106,10 @@ class LocalCapture implements Capture {
     return addressProblems(this.#errors, this.#wanted.addresses)
   }
 
-  /** Nothing but rules can keep clients in silence. */
-  async hold(): Promise<void> {}
+  /** Nothing but rules can keep clients in silence; but nothing is put back any more. */
+  async hold(): Promise<void> {
+    this.#endWatch?.()
+  }
 
   close(): Promise<void> {
     this.#endWatch?.()

@@ -15,18 +15,25 @@ export const whyNotHeld = (error: string | undefined): string => {
   return `it can't be made one: ${error}${advice}`
 }
 
-/** What is wrong beside single VIPs, whose placements say it themselves. */
+/** What is wrong; of single VIPs that it is, for their placements say the rest. */
 export const addressProblems = (
   errors: ReadonlyMap<string, string>,
   wanted: ReadonlySet<string>,
 ): readonly Problem[] => {
   const problems: Problem[] = []
+  const missing = [...errors].filter(([cidr]) => isVip(cidr, wanted))
+  const [first] = missing
+  if (first !== undefined)
+    problems.push({
+      object: 'capture local',
+      field: '',
+      message: `${missing.length} of ${wanted.size} VIPs can't be made addresses of this host, ${first.join(': ')}`,
+    })
   for (const [cidr, error] of errors) {
-    const [address = '', length] = cidr.split('/')
-    const isSingle = length === (address.includes(':') ? '128' : '32')
-    if (isSingle && wanted.has(address)) continue
+    if (isVip(cidr, wanted)) continue
+    const isSingle = isSingleAddress(cidr)
     // Of IPv6 ranges nothing else is expected, and every address is had for itself.
-    if (!isSingle && address.includes(':')) continue
+    if (!isSingle && cidr.includes(':')) continue
     problems.push({
       object: 'capture local',
       field: cidr,
@@ -39,6 +46,12 @@ export const addressProblems = (
   if (six >= manyAddresses) problems.push(tooManyAddresses(six))
   return problems
 }
+
+const isSingleAddress = (cidr: string): boolean =>
+  cidr.endsWith(cidr.includes(':') ? '/128' : '/32')
+
+const isVip = (cidr: string, wanted: ReadonlySet<string>): boolean =>
+  isSingleAddress(cidr) && wanted.has(cidr.slice(0, cidr.indexOf('/')))
 
 const tooManyAddresses = (count: number): Problem => ({
   object: 'capture local',

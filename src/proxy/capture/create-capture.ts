@@ -92,7 +92,10 @@ const asTold = async (deps: CaptureDeps, name: KindName): Promise<CaptureParts> 
   const { usable, detail } = joinProbes(probes.IPv4, probes.IPv6)
   if (!usable)
     deps.log.error({ capture: name, why: detail }, 'this capture does not work here now')
-  return { capture: alone(deps, name, make(probes)), choice: told(name, detail) }
+  return {
+    capture: alone(deps, name, make(probes)),
+    choice: told(name, usable ? detail : `does not work here now: ${detail}`),
+  }
 }
 
 /** Whatever changes the host is one process's business at a time. */
@@ -108,6 +111,7 @@ const alone = (deps: CaptureDeps, name: KindName, capture: Capture): Capture => 
   return new ExclusiveCapture(capture, {
     clock,
     lock,
+    keeps: options.keepRules ?? false,
     removeOthers: () => removeLeftovers(others, log),
   })
 }

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { ToolError } from '../../../src/kernel/run-tool.ts'
 import { makeNetns } from '../../support/netns.ts'
@@ -100,6 +101,8 @@ export const tableTests = (skip: string | false): void => {
         // By its words: a look at the table may have been first.
         return reports.some(one => one.startsWith('nft (process'))
       })
+      // What comes within 100 ms of another damage is reported with that.
+      await setTimeout(500)
       const damages = [
         ['flush map ip usher vips', /: delete element ip usher vips/],
         ['flush chain ip usher outside', /: delete rule ip usher outside/],
