@@ -190,17 +190,20 @@ t.test('manifests that cannot be read at the start exit 1 and say where', async 
   t.match(absent.err, `${missing}: there is no such file or directory`)
 })
 
-t.test('check exits 0 for good manifests, 1 for bad ones, 2 for a wrong call', async t => {
-  const port = await freeTcpPort()
-  const good = service('web', testHost, [{ name: 'p', port }])
-  const file = await manifestFile(t, good, ...slice('web', [endpoint(testHost, port)]))
-  const sound = await runUsher('check', file.path)
-  t.equal(sound.code, 0)
-  t.match(sound.out, '0 problems')
-  await file.write(good, service('far', testHost, [{ name: 'p', port: 70_000 }]))
-  const bad = await runUsher('check', file.path)
-  t.equal(bad.code, 1)
-  t.match(bad.out, `${file.path} document 2`)
-  t.match(bad.out, 'spec.ports[0].port')
-  t.equal((await runUsher('check', '--quux')).code, 2)
-})
+t.test(
+  'check exits 0 for good manifests, 1 for bad ones, 2 for a wrong call',
+  async t => {
+    const port = await freeTcpPort()
+    const good = service('web', testHost, [{ name: 'p', port }])
+    const file = await manifestFile(t, good, ...slice('web', [endpoint(testHost, port)]))
+    const sound = await runUsher('check', file.path)
+    t.equal(sound.code, 0)
+    t.match(sound.out, '0 problems')
+    await file.write(good, service('far', testHost, [{ name: 'p', port: 70_000 }]))
+    const bad = await runUsher('check', file.path)
+    t.equal(bad.code, 1)
+    t.match(bad.out, `${file.path} document 2`)
+    t.match(bad.out, 'spec.ports[0].port')
+    t.equal((await runUsher('check', '--quux')).code, 2)
+  },
+)
