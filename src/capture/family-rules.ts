@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { Turns } from '../util/turns.ts'
 import type { RuleTable, TableSettings } from './rule-table.ts'
 import type { VipRule } from './vip-rule.ts'
 
@@ -22,7 +23,7 @@ export class FamilyRules {
   #settings: TableSettings | undefined
   /** Whether the kernel has what the last call wanted. */
   #isKnown = false
-  #last: Promise<unknown> = Promise.resolve()
+  readonly #turns = new Turns()
   /** A repair that has not begun. */
   #repairing: Promise<RuleWork> | undefined
 
@@ -41,7 +42,7 @@ export class FamilyRules {
     { gone, come }: RuleChanges,
     all: () => readonly VipRule[],
   ): Promise<RuleWork> {
-    return this.#inTurn(async () => {
+    return this.#turns.take(async () => {
       const same = this.#isKnown && isDeepStrictEqual(settings, this.#settings)
       this.#all = all
       this.#settings = settings
@@ -59,7 +60,7 @@ export class FamilyRules {
    * is asked for before it begins, it is done once.
    */
   repair(): Promise<RuleWork> {
-    this.#repairing ??= this.#inTurn(() => {
+    this.#repairing ??= this.#turns.take(() => {
       this.#repairing = undefined
       return this.#replace()
     })
@@ -67,7 +68,7 @@ export class FamilyRules {
   }
 
   hold(): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turns.take(async () => {
       // What comes after it is a new start.
       this.#isKnown = false
       if (this.isInstalled) await this.#table.hold()
@@ -75,7 +76,7 @@ export class FamilyRules {
   }
 
   remove(): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turns.take(async () => {
       this.#isKnown = false
       if (this.isInstalled) await this.#table.remove()
       this.#settings = undefined
@@ -92,12 +93,5 @@ export class FamilyRules {
     await this.#table.replace(this.#all(), this.#settings)
     this.#isKnown = true
     return 'replaced'
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#last.then(work)
-    // Whoever called hears of a failure; the next in turn does its own work.
-    this.#last = result.catch(() => {})
-    return result
   }
 }

@@ -1,3 +1,4 @@
+import { Turns } from '../util/turns.ts'
 import type { Probe } from '../capture/rule-table.ts'
 import { type IpFamily, ipFamilies } from '../util/ip.ts'
 import { DoomedEntries, type EntryFilter, type UdpVip } from './conntrack-plan.ts'
@@ -49,7 +50,7 @@ class Cleaner implements ConntrackCleaner {
   readonly #stream: StreamTool
   readonly #deps: ConntrackDeps
   #problem = ''
-  #last: Promise<unknown> = Promise.resolve()
+  readonly #turns = new Turns()
   /** Whether the tool takes many filters in one call; undefined until it was asked. */
   #loads: boolean | undefined
 
@@ -73,9 +74,7 @@ class Cleaner implements ConntrackCleaner {
 
   forgetUdp(vips: readonly UdpVip[]): Promise<number> {
     if (vips.length === 0) return Promise.resolve(0)
-    const done = this.#last.then(() => this.#forgetAll(vips))
-    this.#last = done
-    return done
+    return this.#turns.take(() => this.#forgetAll(vips))
   }
 
   async #forgetAll(vips: readonly UdpVip[]): Promise<number> {

@@ -30,9 +30,7 @@ export const startTool = (
   args: readonly string[],
   { input = '', timeoutMs = defaultTimeoutMs }: ToolOptions = {},
 ): StartedTool => {
-  // Messages in English, so that they can be looked up and told apart.
-  const env = { ...process.env, LC_ALL: 'C', PATH: toolPath() }
-  const child: Child = spawn(command, [...args], { env, stdio: 'pipe' })
+  const child: Child = spawn(command, [...args], { env: toolEnv(), stdio: 'pipe' })
   let stderr = ''
   const ended = new Promise<void>((resolve, reject) => {
     const fail = (why: string, end: Pick<End, 'code' | 'signal'>): void =>
@@ -71,8 +69,15 @@ const abandon = (child: Child): void => {
   child.stderr?.destroy()
 }
 
-/** Where Debian has them, which the PATH of an ordinary user leaves out. */
-const toolPath = (): string => `${process.env['PATH'] ?? ''}:/usr/sbin:/sbin`
+/**
+ * For messages in English, so that they can be looked up and told apart, and with the
+ * folders where Debian has tools, which the PATH of an ordinary user leaves out.
+ */
+export const toolEnv = (): NodeJS.ProcessEnv => ({
+  ...process.env,
+  LC_ALL: 'C',
+  PATH: `${process.env['PATH'] ?? ''}:/usr/sbin:/sbin`,
+})
 
 const notStarted = (command: string, error: NodeJS.ErrnoException): ToolError => {
   if (error.code !== 'ENOENT')

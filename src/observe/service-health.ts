@@ -1,3 +1,4 @@
+import { Turns } from '../util/turns.ts'
 import type { Problem, ServiceHealthCheck, Snapshot } from '../model/snapshot.ts'
 import type { Clock, Timer } from '../util/clock.ts'
 import type { IpFamily } from '../util/ip.ts'
@@ -59,7 +60,7 @@ export class ServiceHealthServers {
   /** Open connections of all servers. */
   readonly #connections = new ConnectionBound(mostOfAll)
   #tooMany: readonly ServiceHealthCheck[] = []
-  #running: Promise<void> = Promise.resolve()
+  readonly #turns = new Turns()
   #retry: Timer | undefined
   #closed = false
 
@@ -82,22 +83,16 @@ export class ServiceHealthServers {
    * each new one has tried to listen once. Calls may overlap; the last one holds.
    */
   sync(snapshots: readonly Snapshot[]): Promise<void> {
-    return this.#inTurn(() => this.#sync(wantedOf(snapshots)))
+    return this.#turns.take(() => this.#sync(wantedOf(snapshots)))
   }
 
   async close(): Promise<void> {
     this.#closed = true
     this.#options.clock.clearTimeout(this.#retry)
-    await this.#inTurn(async () => {
+    await this.#turns.take(async () => {
       await Promise.all([...this.#servers.values()].map(server => server.close()))
       this.#servers.clear()
     })
-  }
-
-  #inTurn(work: () => Promise<void>): Promise<void> {
-    const done = this.#running.then(work)
-    this.#running = done.catch(() => {})
-    return done
   }
 
   async #sync(wanted: Wanted): Promise<void> {
@@ -144,7 +139,10 @@ export class ServiceHealthServers {
     })
     const results = await Promise.all(tries)
     if (results.every(Boolean)) return
-    this.#retry = clock.setTimeout(() => void this.#inTurn(() => this.#listen()), retryMs)
+    this.#retry = clock.setTimeout(
+      () => void this.#turns.take(() => this.#listen()),
+      retryMs,
+    )
     this.#retry.unref?.()
   }
 

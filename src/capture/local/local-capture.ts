@@ -2,6 +2,7 @@ import type { HostAddresses } from '../../kernel/host-addresses/host-addresses.t
 import type { Problem, ServicePort } from '../../model/snapshot.ts'
 import { parseCidr } from '../../util/cidr.ts'
 import { type IpFamily, isLoopback } from '../../util/ip.ts'
+import { Turns } from '../../util/turns.ts'
 import type { Capture, Placement } from '../capture.ts'
 import { listenCapture } from '../listen.ts'
 import { interfaceAddressesWhere, type LocalAddresses } from '../local-addresses.ts'
@@ -54,8 +55,8 @@ class LocalCapture implements Capture {
   #errors: ReadonlyMap<string, string> = new Map()
   #endWatch: (() => void) | undefined
   #isUsed = false
-  /** The call before: repairs come at any time. */
-  #last: Promise<unknown> = Promise.resolve()
+  /** Repairs come at any time. */
+  readonly #turns = new Turns()
 
   constructor(deps: LocalCaptureDeps) {
     const { localAddresses, nodePortCidrs } = deps
@@ -78,7 +79,7 @@ class LocalCapture implements Capture {
 
   /** Addresses come before their listeners, and go after them, in `steer`. */
   place(servicePorts: readonly ServicePort[]): Promise<readonly Placement[]> {
-    return this.#inTurn(async () => {
+    return this.#turns.take(async () => {
       this.#isUsed = true
       const before = this.#asked.singles
       const cidrs = this.#deps.serviceCidrs().flatMap(text => parseCidr(text) ?? [])
@@ -95,7 +96,7 @@ class LocalCapture implements Capture {
   }
 
   steer(): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turns.take(async () => {
       const singles = this.#wanted.addresses
       if (singles !== this.#asked.singles) await this.#ask({ ...this.#asked, singles })
       this.#endWatch ??= this.#deps.hostAddresses.watch(what => void this.#repair(what))
@@ -113,7 +114,7 @@ class LocalCapture implements Capture {
 
   close(): Promise<void> {
     this.#endWatch?.()
-    return this.#inTurn(async () => {
+    return this.#turns.take(async () => {
       if (this.#isUsed && !this.#deps.keepRules) await this.#deps.hostAddresses.remove()
     })
   }
@@ -131,7 +132,7 @@ class LocalCapture implements Capture {
   }
 
   #repair(what: string): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turns.take(async () => {
       const before = this.#errors
       await this.#ask(this.#asked)
       // A sync may have come before, and have found them gone.
@@ -149,12 +150,6 @@ class LocalCapture implements Capture {
       family,
       (address, name) => name !== 'lo' || isLoopback(address) || !singles.has(address),
     )
-  }
-
-  async #inTurn<T>(task: () => Promise<T>): Promise<T> {
-    const mine = this.#last.then(task)
-    this.#last = mine.catch(() => {})
-    return mine
   }
 }
 

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import type { Readable } from 'node:stream'
+import { toolEnv } from '../../kernel/start-tool.ts'
 import type { Clock, Timer } from '../../util/clock.ts'
 import { type MonitorEvent, MonitorEvents } from './monitor-events.ts'
 
@@ -31,14 +32,8 @@ export interface MonitorListener {
 const firstRestMs = 1000
 const longestRestMs = 60_000
 
-export const spawnMonitor: SpawnMonitor = (command, args) => {
-  const env = {
-    ...process.env,
-    LC_ALL: 'C',
-    PATH: `${process.env['PATH'] ?? ''}:/usr/sbin:/sbin`,
-  }
-  return spawn(command, [...args], { env, stdio: ['ignore', 'pipe', 'pipe'] })
-}
+export const spawnMonitor: SpawnMonitor = (command, args) =>
+  spawn(command, [...args], { env: toolEnv(), stdio: ['ignore', 'pipe', 'pipe'] })
 
 /**
  * One `nft monitor` for all who listen, for as long as somebody does. When Usher is

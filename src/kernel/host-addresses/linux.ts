@@ -1,5 +1,6 @@
-import type { Clock, Timer } from '../../util/clock.ts'
+import type { Clock } from '../../util/clock.ts'
 import { type IpFamily, ipFamilies } from '../../util/ip.ts'
+import { Turns } from '../../util/turns.ts'
 import type { RunTool } from '../run-tool.ts'
 import {
   type AddressKind,
@@ -9,6 +10,7 @@ import {
 } from './address-kind.ts'
 import { FamilyAddresses } from './family-addresses.ts'
 import type { AddressProbe, HostAddresses } from './host-addresses.ts'
+import { lookAgain } from './look-again.ts'
 import { probeKind } from './probe-kind.ts'
 
 export interface LinuxHostAddressesDeps {
@@ -17,9 +19,6 @@ export interface LinuxHostAddressesDeps {
   /** Addresses of other families are none of its business, by default of neither. */
   readonly families?: readonly IpFamily[]
 }
-
-/** Listing 10 000 costs 20 to 40 ms of another core; one that is idle costs nothing. */
-const lookEveryMs = 4000
 
 /**
  * By `ip` (iproute2): local routes for IPv4, and for IPv6 where net.ipv6.ip_nonlocal_bind
@@ -37,8 +36,7 @@ class LinuxHostAddresses implements HostAddresses {
   readonly #deps: LinuxHostAddressesDeps
   readonly #families: readonly IpFamily[]
   readonly #known = new Map<IpFamily, FamilyAddresses>()
-  /** The call before, so that they don't overlap. */
-  #last: Promise<unknown> = Promise.resolve()
+  readonly #turns = new Turns()
 
   constructor(deps: LinuxHostAddressesDeps) {
     this.#deps = deps
@@ -46,7 +44,7 @@ class LinuxHostAddresses implements HostAddresses {
   }
 
   sync(wanted: readonly string[]): Promise<ReadonlyMap<string, string>> {
-    return this.#inTurn(async () => {
+    return this.#turns.take(async () => {
       const errors = new Map<string, string>()
       for (const family of this.#families) {
         const failed = await this.#syncOne(family, wanted.filter(isOf[family]))
@@ -57,28 +55,12 @@ class LinuxHostAddresses implements HostAddresses {
   }
 
   watch(damaged: (what: string) => void): () => void {
-    const { clock } = this.#deps
-    let timer: Timer | undefined
-    let ended = false
-    const look = async (): Promise<void> => {
-      const missing = await this.#inTurn(() => this.#missing())
-      if (ended) return
-      again()
-      if (missing.length > 0) damaged(missingText(missing))
-    }
-    const again = (): void => {
-      timer = clock.setTimeout(() => void look(), lookEveryMs)
-      timer.unref?.()
-    }
-    again()
-    return () => {
-      ended = true
-      clock.clearTimeout(timer)
-    }
+    const missing = () => this.#turns.take(() => this.#missing())
+    return lookAgain(this.#deps.clock, missing, damaged)
   }
 
   remove(): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turns.take(async () => {
       this.#known.clear()
       for (const family of this.#families) {
         for (const kind of await this.#kindsOf(family)) await this.#made(kind).removeAll()
@@ -87,7 +69,7 @@ class LinuxHostAddresses implements HostAddresses {
   }
 
   probe(family: IpFamily): Promise<AddressProbe> {
-    return this.#inTurn(async () => {
+    return this.#turns.take(async () => {
       const [kind] = await this.#kindsOf(family)
       return probeKind(kind, this.#deps.run)
     })
@@ -140,12 +122,6 @@ class LinuxHostAddresses implements HostAddresses {
     const { run, clock } = this.#deps
     return new FamilyAddresses(kind, run, clock)
   }
-
-  async #inTurn<T>(task: () => Promise<T>): Promise<T> {
-    const mine = this.#last.then(task)
-    this.#last = mine.catch(() => {})
-    return mine
-  }
 }
 
 const isOf: Readonly<Record<IpFamily, (cidr: string) => boolean>> = {
@@ -160,11 +136,4 @@ const nonlocalBind = async (run: RunTool): Promise<string | undefined> => {
   } catch {
     return undefined
   }
-}
-
-const missingText = (missing: readonly string[]): string => {
-  const some = missing.slice(0, 3).join(', ')
-  return missing.length <= 3
-    ? `taken away: ${some}`
-    : `taken away: ${some} and ${missing.length - 3} more`
 }

@@ -1,7 +1,9 @@
-import type { Clock, Timer } from '../../util/clock.ts'
+import type { Clock } from '../../util/clock.ts'
 import { type IpFamily, ipFamilies } from '../../util/ip.ts'
+import { Turns } from '../../util/turns.ts'
 import type { RunTool } from '../run-tool.ts'
 import type { AddressProbe, HostAddresses } from './host-addresses.ts'
+import { lookAgain } from './look-again.ts'
 import { listsAddress, netshArguments, netshList } from './netsh.ts'
 
 export interface WindowsHostAddressesDeps {
@@ -12,7 +14,6 @@ export interface WindowsHostAddressesDeps {
 }
 
 const defaultInterface = 'vEthernet (HNS Internal NIC)'
-const lookEveryMs = 4000
 
 /**
  * By `netsh`, one call for each address, as kube-proxy's winuserspace did. Nobody has run
@@ -28,7 +29,7 @@ class WindowsHostAddresses implements HostAddresses {
   readonly #clock: Clock
   readonly #interface: string
   readonly #ours = new Set<string>()
-  #last: Promise<unknown> = Promise.resolve()
+  readonly #turns = new Turns()
 
   constructor({ run, clock, interfaceName }: WindowsHostAddressesDeps) {
     this.#run = run
@@ -37,7 +38,7 @@ class WindowsHostAddresses implements HostAddresses {
   }
 
   sync(wanted: readonly string[]): Promise<ReadonlyMap<string, string>> {
-    return this.#inTurn(async () => {
+    return this.#turns.take(async () => {
       const errors = new Map<string, string>()
       const keep = new Set(wanted)
       for (const cidr of wanted) {
@@ -53,27 +54,12 @@ class WindowsHostAddresses implements HostAddresses {
   }
 
   watch(damaged: (what: string) => void): () => void {
-    let timer: Timer | undefined
-    let ended = false
-    const look = async (): Promise<void> => {
-      const missing = await this.#inTurn(() => this.#missing())
-      if (ended) return
-      again()
-      if (missing.length > 0) damaged(`taken away: ${missing.slice(0, 3).join(', ')}`)
-    }
-    const again = (): void => {
-      timer = this.#clock.setTimeout(() => void look(), lookEveryMs)
-      timer.unref?.()
-    }
-    again()
-    return () => {
-      ended = true
-      this.#clock.clearTimeout(timer)
-    }
+    const missing = () => this.#turns.take(() => this.#missing())
+    return lookAgain(this.#clock, missing, damaged)
   }
 
   remove(): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turns.take(async () => {
       const stay: string[] = []
       for (const cidr of this.#ours) {
         const why = await this.#remove(cidr)
@@ -84,7 +70,7 @@ class WindowsHostAddresses implements HostAddresses {
   }
 
   probe(family: IpFamily): Promise<AddressProbe> {
-    return this.#inTurn(async () => {
+    return this.#turns.take(async () => {
       try {
         await this.#run('netsh', netshList(family, this.#interface))
         return { usable: true, detail: `netsh, interface ${this.#interface}` }
@@ -148,11 +134,5 @@ class WindowsHostAddresses implements HostAddresses {
     }
     for (const cidr of missing) this.#ours.delete(cidr)
     return missing
-  }
-
-  async #inTurn<T>(task: () => Promise<T>): Promise<T> {
-    const mine = this.#last.then(task)
-    this.#last = mine.catch(() => {})
-    return mine
   }
 }
