@@ -30,3 +30,20 @@ export const freeUdpPort = async (host = testHost): Promise<number> => {
   await once(socket, 'close')
   return port
 }
+
+/** One that neither protocol has: what is free for UDP may be somebody's for TCP. */
+export const freePort = async (host = testHost): Promise<number> => {
+  for (let tries = 0; tries < 20; tries += 1) {
+    const port = await freeUdpPort(host)
+    const server = createServer().listen(port, host)
+    const isFree = await once(server, 'listening').then(
+      () => true,
+      () => false,
+    )
+    if (!isFree) continue
+    server.close()
+    await once(server, 'close')
+    return port
+  }
+  throw new Error(`no port of ${host} is free for TCP and UDP`)
+}

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
-import { freeUdpPort, testHost } from '../../support/ports.ts'
+import { freePort, freeUdpPort, testHost } from '../../support/ports.ts'
 import {
   carryingFds,
   frontOf,
@@ -161,7 +161,7 @@ export const udpCopyContract = (t: Test, make: MakeRelay, host = testHost): void
 
   t.test('TCP and UDP are served on one port, each by its own endpoints', async t => {
     const { relay } = relayFixture(t, make)
-    const port = await freeUdpPort(host)
+    const port = await freePort(host)
     const tcp = await namedBackend(t, 'by TCP', host)
     const udp = await echoUdp(t, host)
     const common = {
