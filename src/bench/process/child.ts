@@ -1,4 +1,5 @@
-import { type ChildProcess, fork } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
 
 /** A process of the bench's own that answers one question at a time. */
 export interface Child {
@@ -10,16 +11,31 @@ export interface Child {
 
 type Reply = { readonly answer: unknown } | { readonly failure: string }
 
-/** Starts a TypeScript file of the bench in a process of its own. */
-export const startChild = (file: URL): Child => {
-  const child = fork(file, [], { execArgv: ['--import', import.meta.resolve('tsx')] })
-  if (child.pid === undefined) throw new Error(`could not start ${file.pathname}`)
+/** `NAME.ts` beside the module at `from`, or `NAME.js` where that has been compiled. */
+export const programBeside = (from: string, name: string): URL =>
+  new URL(`./${name}${from.endsWith('.ts') ? '.ts' : '.js'}`, from)
+
+/**
+ * Starts a program of the bench in a process of its own.
+ * @param enter - goes before its command line, see `Place`
+ */
+export const startChild = (file: URL, enter: readonly string[] = []): Child => {
+  const path = fileURLToPath(file)
+  const [command = '', ...args] = [...enter, process.execPath, ...loaderFor(path), path]
+  const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+  // What can't be started is told by the first question.
+  child.on('error', () => undefined)
+  if (child.pid === undefined) throw new Error(`${command}: can't be started`)
   return {
     pid: child.pid,
     ask: (question, timeoutMs) => ask(child, file, question, timeoutMs),
     stop: () => stopProcess(child),
   }
 }
+
+/** Node's own flags of this process are not for it, but TypeScript needs its loader. */
+const loaderFor = (path: string): readonly string[] =>
+  path.endsWith('.ts') ? ['--import', import.meta.resolve('tsx')] : []
 
 const ask = (child: ChildProcess, file: URL, question: unknown, timeoutMs: number) =>
   new Promise<unknown>((resolve, reject) => {

@@ -1,0 +1,31 @@
+/** Where something listens. */
+export interface Endpoint {
+  readonly address: string
+  readonly port: number
+}
+
+/** A Service as targets are given it: they lead its clients to its endpoints, by turns. */
+export interface BenchService {
+  /** Also a Kubernetes name: lower-case letters, digits and dashes. */
+  readonly name: string
+  readonly protocol: 'TCP' | 'UDP'
+  readonly endpoints: readonly Endpoint[]
+}
+
+/**
+ * What every backend pod speaks.
+ * `http`: `GET /64` and `GET /16384` answer with so many bytes, kept open or, asked with
+ * `Connection: close`, closed by the server. `source` sends without end, `sink` reads and
+ * acknowledges, `udp` sends each datagram back.
+ */
+export const standardServices = {
+  http: 'TCP',
+  source: 'TCP',
+  sink: 'TCP',
+  udp: 'UDP',
+} as const
+
+export type StandardService = keyof typeof standardServices
+
+/** Where one pod listens for each; addresses differ by who looks, ports don't. */
+export type PodPorts = Readonly<Record<StandardService, number>>
