@@ -1,58 +1,78 @@
-import { writeFileSync } from 'node:fs'
-import type { Figures } from './control/figures.ts'
+import { version } from '../src/cli/version.ts'
+import { describeMachine } from '../src/bench/machine.ts'
+import { writeResults } from '../src/bench/outputs.ts'
+import type { RunRecord, ScenarioRecord } from '../src/bench/record/record.ts'
+import { introduction, reportScenario, summary } from '../src/bench/report/terminal.ts'
 import { measure } from './control/measure.ts'
 import { type ControlOptions, helpText, parseControlOptions } from './control/options.ts'
-import { reportControl } from './control/report.ts'
-import { describeMachine } from './machine.ts'
-import { measureRules, type RuleFigures } from './rules/measure.ts'
-import { reportRules } from './rules/report.ts'
+import { controlScenarios } from './control/record.ts'
+import { controlTargets, settingOf } from './control/setting.ts'
+import { measureRules } from './rules/measure.ts'
+import { ruleScenarios } from './rules/record.ts'
 
 const say = (what: string): void => console.error(what)
+const print = (lines: readonly string[]): void => console.log(lines.join('\n'))
 
-/** Against an API server: from objects to connections. */
-const services = async (options: ControlOptions): Promise<Figures> => {
-  const { services: count, endpointsPerSlice, changesPerSecond, seconds } = options
-  console.log(
-    [
-      `${count} Services, as many slices of ${endpointsPerSlice} endpoints,` +
-        ` ${options.streamingLists ? 'streamed' : 'in pages'};` +
-        ` then ${changesPerSecond} endpoint changes a second for ${seconds} s.`,
-      'The API server and the bench share these CPUs with Usher.',
-      '',
-    ].join('\n'),
-  )
-  const figures = await measure(options, say)
-  console.log(`${reportControl(figures).join('\n')}\n`)
-  return figures
-}
+/** Everything of a record but what measuring finds. */
+const headerOf = (options: ControlOptions, argv: readonly string[]) =>
+  ({
+    format: 'usher-bench/1',
+    title: `The control plane of Usher ${version()}`,
+    startedAt: new Date().toISOString(),
+    command: ['npm run bench:control', ...(argv.length > 0 ? ['--', ...argv] : [])].join(
+      ' ',
+    ),
+    machine: describeMachine(),
+    versions: { usher: version() },
+    setting: settingOf(options),
+    targets: controlTargets(options),
+    yardsticks: [],
+  }) as const
 
-const rules = async ({ vips }: ControlOptions): Promise<readonly RuleFigures[]> => {
-  const figures = await measureRules(vips, say)
-  console.log(reportRules(figures).join('\n'))
-  return figures
-}
-
-/** Measures and prints. Resolves with the exit code. */
-const control = async (options: ControlOptions): Promise<number> => {
-  const machine = describeMachine()
-  const { only } = options
-  console.log(
-    `${machine.cpus} CPUs (${machine.model}), ${machine.kernel}, Node ${machine.node}`,
-  )
-  try {
-    const figures = only === 'rules' ? undefined : await services(options)
-    const ruleFigures = only === 'services' ? undefined : await rules(options)
-    if (options.json !== undefined) {
-      const all = { machine, options, figures, rules: ruleFigures }
-      writeFileSync(options.json, `${JSON.stringify(all)}\n`)
-    }
-    return 0
-  } catch (error) {
-    console.error(
-      `NOT MEASURED ${error instanceof Error ? error.message : String(error)}`,
-    )
-    return 1
+/** Scenarios as they are done: from objects to connections, then rules. */
+async function* scenariosOf(
+  options: ControlOptions,
+  signal: AbortSignal,
+): AsyncGenerator<readonly ScenarioRecord[]> {
+  if (options.only !== 'rules')
+    yield controlScenarios(await measure(options, say, signal), options)
+  if (options.only === 'services') return
+  for (const vips of options.vips) {
+    if (signal.aborted) return
+    yield ruleScenarios(vips, await measureRules(vips, say, signal))
   }
+}
+
+/** Measures, prints and writes. Resolves with the exit code. */
+const control = async (
+  options: ControlOptions,
+  argv: readonly string[],
+  signal: AbortSignal,
+): Promise<number> => {
+  const header = headerOf(options, argv)
+  const startedAt = performance.now()
+  const scenarios: ScenarioRecord[] = []
+  let failure = ''
+  print(introduction(header))
+  try {
+    for await (const some of scenariosOf(options, signal)) {
+      scenarios.push(...some)
+      for (const scenario of some) print([...reportScenario(scenario, header), ''])
+    }
+  } catch (error) {
+    failure = error instanceof Error ? error.message : String(error)
+  }
+  const record: RunRecord = {
+    ...header,
+    seconds: (performance.now() - startedAt) / 1000,
+    complete: !signal.aborted,
+    leftOut: failure === '' || signal.aborted ? [] : [{ name: 'the rest', why: failure }],
+    scenarios,
+  }
+  print([...summary(record), ''])
+  // A run that found nothing leaves nothing.
+  if (scenarios.length > 0) print(writeResults(record, options.output))
+  return signal.aborted ? 130 : failure === '' ? 0 : 1
 }
 
 const parse = (argv: readonly string[]): ControlOptions | undefined => {
@@ -64,7 +84,13 @@ const parse = (argv: readonly string[]): ControlOptions | undefined => {
   }
 }
 
-const options = parse(process.argv.slice(2))
+const argv = process.argv.slice(2)
+const options = parse(argv)
 if (options === undefined) process.exitCode = 2
 else if (options.help) process.stdout.write(helpText)
-else process.exitCode = await control(options)
+else {
+  const interrupt = new AbortController()
+  for (const name of ['SIGINT', 'SIGTERM'] as const)
+    process.once(name, () => interrupt.abort(new Error('interrupted')))
+  process.exitCode = await control(options, argv, interrupt.signal)
+}

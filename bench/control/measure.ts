@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { nodeObject } from '../../test/support/api-server/builders.ts'
 import { freeTcpPort, testHost } from '../../test/support/ports.ts'
-import { readUsage } from '../process/usage.ts'
+import { readUsage } from '../../src/bench/process/usage.ts'
 import { type ApiServerProcess, startApiServer } from './api-server.ts'
 import type { Figures } from './figures.ts'
 import { Livez } from './livez.ts'
@@ -20,10 +20,11 @@ const settleMs = 2000
 /** For how long the last changes may still be on their way. */
 const lastChangesMs = 10_000
 
-/** Runs everything once. `say` hears what is going on. */
+/** Runs everything once. `say` hears what is going on. Rejects when `signal` ends it. */
 export const measure = async (
   options: ControlOptions,
   say: (what: string) => void,
+  signal: AbortSignal,
 ): Promise<Figures> => {
   const closers: (() => unknown)[] = []
   try {
@@ -49,14 +50,22 @@ export const measure = async (
     const livez = new Livez(healthz)
     closers.push(() => livez.close())
     const meter = new Meter(usher, livez, [usher.pid, api.pid, process.pid])
-    const servingMs = (await usher.serving) - usher.startedAt
+    const servingMs = (await unlessAborted(usher.serving, signal)) - usher.startedAt
     // The last report on the event loop has yet to come.
-    await sleep(settleMs)
+    await sleep(settleMs, undefined, { signal })
     const loadingBlockMs = meter.blockUntil(livez.firstAt ?? usher.startedAt)
     const start = { ...meter.take(), servingMs, loadingBlockMs }
     const address = await proxyAddressOf(metrics, 'probe')
     say(`changing endpoints for ${options.seconds} s`)
-    const churn = await churnPhase({ options, api, usher, probe, meter, address })
+    const churn = await churnPhase({
+      options,
+      api,
+      usher,
+      probe,
+      meter,
+      address,
+      signal,
+    })
     const { count, peakPerSecond } = await api.requests()
     const { complaints } = usher
     return {
@@ -71,6 +80,14 @@ export const measure = async (
   }
 }
 
+const unlessAborted = <T>(work: Promise<T>, signal: AbortSignal): Promise<T> =>
+  new Promise((resolve, reject) => {
+    const end = (): void => reject(signal.reason as Error)
+    if (signal.aborted) end()
+    signal.addEventListener('abort', end, { once: true })
+    work.then(resolve, reject)
+  })
+
 interface Stage {
   readonly options: ControlOptions
   readonly api: ApiServerProcess
@@ -78,6 +95,7 @@ interface Stage {
   readonly probe: Probe
   readonly meter: Meter
   readonly address: { readonly host: string; readonly port: number }
+  readonly signal: AbortSignal
 }
 
 /** The syncs after the first `from`, until they have brought `changes` into effect. */
@@ -96,12 +114,12 @@ const syncsOf = async (
 }
 
 const churnPhase = async (stage: Stage): Promise<Figures['churn']> => {
-  const { options, api, usher, probe, meter, address } = stage
+  const { options, api, usher, probe, meter, address, signal } = stage
   const startedAt = performance.now()
   const syncsBefore = usher.applied.length
   await api.startChurn(options.changesPerSecond)
   const until = startedAt + options.seconds * 1000
-  const probedMs = await probeUntil(probe, address.host, address.port, until)
+  const probedMs = await probeUntil(probe, address, until, signal)
   const made = await api.stopChurn()
   const elapsed = (performance.now() - startedAt) / 1000
   const syncs = await syncsOf(usher, syncsBefore, made.length)
@@ -113,6 +131,6 @@ const churnPhase = async (stage: Stage): Promise<Figures['churn']> => {
     appliedMs: syncs.flatMap(({ at, triggerTimes }) => triggerTimes.map(t => at - t)),
     probedMs,
     cpuShare: figures.cpuSeconds / elapsed,
-    rssBytes: readUsage(usher.pid)?.rssBytes ?? 0,
+    rssBytes: readUsage([usher.pid])?.rssBytes ?? 0,
   }
 }

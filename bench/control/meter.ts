@@ -1,4 +1,4 @@
-import { machineCpuSeconds, readUsage } from '../process/usage.ts'
+import { machineCpuSeconds, readUsage } from '../../src/bench/process/usage.ts'
 import type { Phase } from './figures.ts'
 import type { Livez } from './livez.ts'
 import type { LoopBlock, UsherProcess } from './usher.ts'
@@ -32,7 +32,7 @@ export class Meter {
   }
 
   take(): Phase {
-    const cpuSeconds = readUsage(this.#usher.pid)?.cpuSeconds ?? 0
+    const cpuSeconds = readUsage([this.#usher.pid])?.cpuSeconds ?? 0
     const now = performance.now()
     const own = this.#ownCpuSeconds()
     const machine = machineCpuSeconds()
@@ -54,7 +54,7 @@ export class Meter {
   }
 
   #ownCpuSeconds(): number {
-    return this.#ours.reduce((sum, pid) => sum + (readUsage(pid)?.cpuSeconds ?? 0), 0)
+    return this.#ours.reduce((sum, pid) => sum + (readUsage([pid])?.cpuSeconds ?? 0), 0)
   }
 }
 

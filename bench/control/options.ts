@@ -13,8 +13,8 @@ export interface ControlOptions {
   readonly only: 'all' | 'services' | 'rules'
   /** How many VIPs there are rules for, one measurement each. */
   readonly vips: readonly number[]
-  /** Where to write the figures, if anywhere. */
-  readonly json?: string
+  /** The folder for figures and report. */
+  readonly output: string
   readonly help: boolean
 }
 
@@ -29,7 +29,7 @@ costs to lead traffic for many VIPs to it.
   --paged            a server that knows no streaming lists
   --only PART        services (the above) or rules; both without it
   --vips N,...       rules for so many VIPs (default 1000,10000,50000; as root)
-  --json FILE        write the figures there too
+  --output DIR       where figures (JSON) and report (HTML) go (default results)
   --help
 `
 
@@ -46,7 +46,7 @@ export const parseControlOptions = (argv: readonly string[]): ControlOptions => 
       paged: { type: 'boolean', default: false },
       only: { type: 'string', default: 'all' },
       vips: { type: 'string', default: '1000,10000,50000' },
-      json: { type: 'string' },
+      output: { type: 'string', default: 'results' },
       help: { type: 'boolean', default: false },
     },
   })
@@ -59,9 +59,14 @@ export const parseControlOptions = (argv: readonly string[]): ControlOptions => 
     streamingLists: !values.paged,
     only: part(values.only),
     vips: values.vips.split(',').map(n => wholeNumber('--vips', n, 1, 100_000)),
-    ...(values.json === undefined ? {} : { json: values.json }),
+    output: folder(values.output),
     help: values.help,
   }
+}
+
+const folder = (text: string): string => {
+  if (text !== '') return text
+  throw new Error('--output: want the name of a folder')
 }
 
 const part = (text: string): ControlOptions['only'] => {

@@ -67,18 +67,21 @@ export class Probe {
   }
 }
 
-/** Moves the endpoint about once a second until `untilMs` (performance.now). */
+/**
+ * Moves the endpoint about once a second until `untilMs` (performance.now).
+ * Rejects when `signal` ends it.
+ */
 export const probeUntil = async (
   probe: Probe,
-  host: string,
-  port: number,
+  address: { readonly host: string; readonly port: number },
   untilMs: number,
+  signal: AbortSignal,
 ): Promise<number[]> => {
   const tookMs: number[] = []
   while (performance.now() < untilMs) {
-    tookMs.push(await probe.move(host, port))
+    tookMs.push(await probe.move(address.host, address.port))
     // Uneven, so that it does not keep step with anything.
-    await sleep(500 + ((tookMs.length * 137) % 500))
+    await sleep(500 + ((tookMs.length * 137) % 500), undefined, { signal })
   }
   return tookMs
 }

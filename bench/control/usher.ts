@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { stopProcess } from '../process/child.ts'
+import { stopProcess } from '../../src/bench/process/child.ts'
 
 const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
 const observer = import.meta.resolve('./observe.mjs')

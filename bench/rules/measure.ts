@@ -1,7 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import type { Capture } from '../../src/capture/capture.ts'
 import type { ServicePort } from '../../src/model/snapshot.ts'
-import { spreadOf } from '../statistics.ts'
 import { type Measured, measuredCaptures } from './captures.ts'
 import { type Namespace, openNamespace } from './namespace.ts'
 
@@ -11,54 +10,59 @@ export interface Cost {
   readonly tools: number
 }
 
+/** What is done to a capture, one after the other; `unchanged` is the same once more. */
+export const steps = ['first', 'added', 'removed', 'unchanged', 'endpoint'] as const
+
+export type Step = (typeof steps)[number]
+
+/** Of each step as often as it was made. */
+export type Costs = Readonly<Record<Step, readonly Cost[]>>
+
 export interface RuleFigures {
   readonly capture: string
-  readonly vips: number
-  /** Undefined when it could not be measured, for `reason`. */
-  readonly first?: Cost
-  readonly added?: Cost
-  readonly removed?: Cost
-  /** The same wanted state once more. */
-  readonly unchanged?: Cost
-  /** One endpoint came to one Service. */
-  readonly endpoint?: Cost
+  /** Missing when it could not be measured, for `reason`. */
+  readonly costs?: Costs
   readonly reason: string
 }
 
 /** How often a single change is measured; the median counts. */
 const repetitions = 5
 
-/** From wanted state to rules in the kernel, in a network namespace of the bench's own. */
+/**
+ * From wanted state to rules in the kernel, in a network namespace of the bench's own; all
+ * captures by turns. Ends early, with what there is, on `signal`.
+ */
 export const measureRules = async (
-  counts: readonly number[],
+  vips: number,
   say: (what: string) => void,
+  signal: AbortSignal,
 ): Promise<readonly RuleFigures[]> => {
   const figures: RuleFigures[] = []
-  for (const vips of counts) {
-    for (const measured of measuredCaptures) {
-      say(`rules: ${measured.name}, ${vips} VIPs`)
-      figures.push(await measureOne(measured, vips))
-    }
+  for (const measured of measuredCaptures) {
+    if (signal.aborted) break
+    say(`rules: ${measured.name}, ${vips} VIPs`)
+    const found = await measureOne(measured, vips)
+    // A tool that Ctrl-C ended is no reason.
+    if (signal.aborted) break
+    figures.push(found)
   }
   return figures
 }
 
 const measureOne = async (measured: Measured, vips: number): Promise<RuleFigures> => {
-  const title = { capture: measured.name, vips }
+  const capture = measured.name
   let namespace: Namespace | undefined
   try {
     namespace = await openNamespace()
-    return { ...title, ...(await costs(measured, namespace, vips)), reason: '' }
+    return { capture, costs: await costsOf(measured, namespace, vips), reason: '' }
   } catch (error) {
-    return { ...title, reason: (error as Error).message }
+    return { capture, reason: error instanceof Error ? error.message : String(error) }
   } finally {
     await namespace?.close()
   }
 }
 
-type Costs = Omit<RuleFigures, 'capture' | 'vips' | 'reason'>
-
-const costs = async (
+const costsOf = async (
   { make }: Measured,
   { run, takeCount }: Namespace,
   vips: number,
@@ -66,6 +70,8 @@ const costs = async (
   const capture = make(run)
   const all = Array.from({ length: vips }, (_, i) => clusterService(i))
   const more = [...all, clusterService(vips)]
+  const [one, ...rest] = all
+  const changed = one === undefined ? all : [{ ...one, affinityMs: 1 }, ...rest]
   const sync = async (servicePorts: readonly ServicePort[]): Promise<Cost> => {
     takeCount()
     const started = performance.now()
@@ -79,15 +85,14 @@ const costs = async (
     removed.push(await sync(all))
   }
   const unchanged = await sync(all)
-  const [one, ...rest] = all
-  const endpoint = one && (await sync([{ ...one, affinityMs: 1 }, ...rest]))
+  const endpoint = await sync(changed)
   await capture.close()
   return {
-    first,
-    added: middle(added),
-    removed: middle(removed),
-    unchanged,
-    ...(endpoint && { endpoint }),
+    first: [first],
+    added,
+    removed,
+    unchanged: [unchanged],
+    endpoint: [endpoint],
   }
 }
 
@@ -97,11 +102,6 @@ const syncTo = async (
 ): Promise<void> => {
   await capture.steer(await capture.place(servicePorts), [])
 }
-
-const middle = (all: readonly Cost[]): Cost => ({
-  ms: spreadOf(all.map(({ ms }) => ms))?.median ?? Number.NaN,
-  tools: spreadOf(all.map(({ tools }) => tools))?.median ?? Number.NaN,
-})
 
 /** A Service with one ClusterIP, as snapshots have it. */
 const clusterService = (i: number): ServicePort => {

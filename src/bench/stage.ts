@@ -1,87 +1,138 @@
-import type { Ports } from './backends/backend.ts'
-import type { Question } from './load/main.ts'
-import { type Child, startChild } from './process/child.ts'
+import type { Pod } from './backends/pod.ts'
+import type { HttpGenerator, LoadAnswer, LoadQuestion, Traffic } from './load/question.ts'
+import type { Child } from './process/child.ts'
 import { pinProcess } from './process/pin.ts'
-import type { Sample, Scenario } from './scenarios/scenario.ts'
+import type { Backends, Run, Scenario } from './scenarios/scenario.ts'
+import { type BenchService, type StandardService, standardServices } from './services.ts'
 import type { RunningTarget, Target } from './targets/target.ts'
+import type { Lane, Topology } from './topology/topology.ts'
 
-/** Beyond its window a run may take so long before it is given up. */
-const patienceMs = 30_000
+/** Beyond its window a question may take so long before it is given up. */
+const patienceMs = 120_000
 
-/**
- * The processes of a bench: one with the generators, one with the backends, and one for
- * each target in between.
- */
+/** What a stage is made of; who opens it closes it. */
+export interface StageParts {
+  readonly topology: Topology
+  readonly pods: readonly Pod[]
+  readonly generator: Child
+  readonly httpGenerator: HttpGenerator
+  /** The endpoints of the pods as seen from a lane. */
+  readonly backendsOf: (lane: Lane) => Backends
+  /** Client and backends on CPU 0, proxies on CPU 1. */
+  readonly pin: boolean
+  /** Ends what is on its way. */
+  readonly signal: AbortSignal
+}
+
+/** A target does not offer what a scenario needs: no failure, there is nothing to measure. */
+export class NotOffered extends Error {
+  override readonly name = 'NotOffered'
+}
+
+interface Actor {
+  readonly lane: Lane
+  readonly backends: Backends
+  readonly running: RunningTarget
+  /** With which services it was started. */
+  readonly role: string
+}
+
+const standard = 'standard'
+
+/** Targets on their nodes, between the generator and the backends. */
 export class Stage {
-  readonly #pin: boolean
-  readonly #generator: Child
-  readonly #backend: Child
-  readonly #ports: Ports
-  readonly #closing = new AbortController()
-  readonly #running = new Map<Target, RunningTarget>()
+  readonly #parts: StageParts
+  readonly #lanes = new Map<Target, Lane>()
+  readonly #actors = new Map<Target, Actor>()
 
-  private constructor(pin: boolean, generator: Child, backend: Child, ports: Ports) {
-    this.#pin = pin
-    this.#generator = generator
-    this.#backend = backend
-    this.#ports = ports
+  constructor(parts: StageParts) {
+    this.#parts = parts
   }
 
-  /** @param pin - client and backend on CPU 0, proxies on CPU 1 */
-  static async open(pin: boolean): Promise<Stage> {
-    const backend = startChild(new URL('./backends/main.ts', import.meta.url))
-    const generator = startChild(new URL('./load/main.ts', import.meta.url))
-    try {
-      const ports = (await backend.ask(undefined, patienceMs)) as Ports
-      if (pin)
-        await Promise.all([backend, generator].map(({ pid }) => pinProcess(pid, 0)))
-      return new Stage(pin, generator, backend, ports)
-    } catch (error) {
-      await Promise.all([generator.stop(), backend.stop()])
-      throw error
-    }
+  /**
+   * The target, running as the scenario needs it. Rejects with the reason when it doesn't
+   * come to serve.
+   */
+  async ready(scenario: Scenario, target: Target): Promise<RunningTarget> {
+    const actor = this.#actors.get(target)
+    if (actor?.role === roleOf(scenario) && !scenario.fresh) return actor.running
+    await actor?.running.stop()
+    this.#actors.delete(target)
+    return this.start(target, scenario)
   }
 
-  /** Starts a target, anew when it is running already. Rejects when it doesn't serve. */
-  async start(target: Target): Promise<void> {
-    await this.#running.get(target)?.stop()
-    this.#running.delete(target)
-    const running = await target.start(this.#ports, this.#closing.signal)
-    this.#running.set(target, running)
-    if (this.#pin && running.pid !== undefined) await pinProcess(running.pid, 1)
+  /** Starts a target for a scenario, or with the standard services. */
+  async start(
+    target: Target,
+    scenario: Pick<Scenario, 'name' | 'services' | 'awaited'> = { name: standard },
+  ): Promise<RunningTarget> {
+    const { topology, backendsOf, signal, pin } = this.#parts
+    signal.throwIfAborted()
+    const lane = this.#lanes.get(target) ?? (await topology.lane())
+    this.#lanes.set(target, lane)
+    const backends = backendsOf(lane)
+    const services = scenario.services?.(backends) ?? allStandard(backends)
+    const awaited = scenario.awaited && { awaited: scenario.awaited }
+    const { client } = topology
+    const running = await target.start({ services, ...awaited, lane, client, signal })
+    this.#actors.set(target, { lane, backends, running, role: roleOf(scenario) })
+    if (pin) await Promise.all(running.pids().map(pid => pinProcess(pid, 1)))
+    return running
   }
 
-  /** One run of a scenario against a target. Rejects with the reason when it fails. */
-  async run(scenario: Scenario, target: Target, seconds: number): Promise<Sample> {
-    const running = this.#running.get(target)
-    if (running === undefined) throw new Error(`${target.name} is not running`)
-    const question: Question = {
-      scenario: scenario.name,
-      run: {
-        port: running.ports[scenario.backend],
-        seconds,
-        pids: {
-          generator: this.#generator.pid,
-          backend: this.#backend.pid,
-          ...(running.pid === undefined ? {} : { proxy: running.pid }),
-        },
+  /** A run against a target that is `ready`. */
+  runOf(target: Target, seconds: number): Run {
+    const actor = this.#actors.get(target)
+    if (actor === undefined) throw new Error(`${target.name} is not running`)
+    const { running, backends } = actor
+    return {
+      target,
+      running,
+      backends,
+      seconds,
+      generator: this.#parts.httpGenerator,
+      to: service => {
+        const to = running.addressOf(service)
+        if (to === undefined) throw new NotOffered(`it has no service ${service}`)
+        return to
       },
+      load: (traffic, window = seconds) => this.#load(running, traffic, window),
     }
-    const answer = await this.#generator.ask(question, seconds * 1000 + patienceMs)
-    return answer as Sample
   }
 
-  /** That a target has ended or what it wrote last, '' when all is quiet. */
-  complaint(target: Target): string {
-    return this.#running.get(target)?.complaint() ?? ''
+  async #load(
+    running: RunningTarget,
+    traffic: Traffic,
+    seconds: number,
+  ): Promise<LoadAnswer> {
+    const { generator, pods } = this.#parts
+    const pids = { backend: pods.flatMap(pod => pod.pids()), proxy: running.pids() }
+    const question: LoadQuestion = { ...traffic, seconds, pids }
+    return (await generator.ask(question, seconds * 1000 + patienceMs)) as LoadAnswer
   }
 
-  /** Ends every process. A run or a start on its way rejects. */
+  /** What targets that run have to complain of. */
+  complaints(): readonly { readonly name: string; readonly why: string }[] {
+    return [...this.#actors]
+      .map(([{ name }, { running }]) => ({ name, why: running.complaint() }))
+      .filter(({ why }) => why !== '')
+  }
+
+  /** Ends every target. */
   async close(): Promise<void> {
-    this.#closing.abort()
-    const running = [...this.#running.values()]
-    this.#running.clear()
-    await Promise.all(running.map(target => target.stop()))
-    await Promise.all([this.#generator.stop(), this.#backend.stop()])
+    const actors = [...this.#actors.values()]
+    this.#actors.clear()
+    await Promise.all(actors.map(({ running }) => running.stop()))
   }
 }
+
+/** What a target plays: the services that it was started with. */
+const roleOf = ({ name, services }: Pick<Scenario, 'name' | 'services'>): string =>
+  services === undefined ? standard : name
+
+const allStandard = ({ endpoints }: Backends): readonly BenchService[] =>
+  (Object.keys(standardServices) as StandardService[]).map(name => ({
+    name,
+    protocol: standardServices[name],
+    endpoints: endpoints(name),
+  }))

@@ -29,6 +29,10 @@ const calls: Readonly<Record<Command, Call>> = {
     const options = parseOptions('cleanup', args)
     return (await import('./cleanup.ts')).cleanup(options, io)
   },
+  bench: async (args, io) => {
+    const options = parseOptions('bench', args)
+    return (await import('../bench/bench.ts')).bench(options, io)
+  },
 }
 
 const help = (topic: string | undefined, io: Io): number => {

@@ -102,6 +102,26 @@ export const commands = {
       ['usher cleanup', 'remove it, as root'],
     ],
   },
+  bench: {
+    summary: 'Measure Usher beside HAProxy, nginx and the bare path.',
+    usage: '[flags]',
+    description:
+      'Builds a client, nodes and backend pods in network namespaces of its own, starts ' +
+      'Usher (with each capture), HAProxy and nginx there, and measures them by turns on ' +
+      'the same work. Prints a table, and writes the figures and a report with pictures. ' +
+      'What is not installed or not possible here is left out by name. Nothing of the ' +
+      'host is changed, and nothing stays when it ends, however it ends; Ctrl-C keeps ' +
+      'what was measured. Exits 0 when all was measured, 1 when something failed.',
+    examples: [
+      ['usher bench --quick', 'less than three minutes'],
+      ['usher bench --install-peers', 'everything; as root, Debian or a relative'],
+      ['usher bench --only requests,latency --targets direct,usher,haproxy', 'a part'],
+      [
+        'usher bench --target kube-proxy=10.96.0.10:80 --backend 10.244.1.7:80',
+        'an address',
+      ],
+    ],
+  },
 } as const satisfies Readonly<Record<string, CommandText>>
 
 export type Command = keyof typeof commands

@@ -1,3 +1,4 @@
+import { bench } from './options/bench.ts'
 import { cluster } from './options/cluster.ts'
 import { kernelModes } from './options/kernel-modes.ts'
 import { kubeProxy } from './options/kube-proxy.ts'
@@ -15,6 +16,7 @@ import type { Row } from './row.ts'
  */
 export const table = {
   ...what,
+  ...bench,
   ...cluster,
   ...listening,
   ...traffic,

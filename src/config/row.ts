@@ -9,6 +9,8 @@ export type Group =
   | 'TCP'
   | 'UDP'
   | 'Pace and limits'
+  | 'How it is measured'
+  | 'Results'
   | 'Log'
   | 'As kube-proxy has them'
 

@@ -1,16 +1,36 @@
 import { answerParent } from '../process/child.ts'
-import type { Ports } from './backend.ts'
-import { serveEcho } from './echo.ts'
-import { serveOneShot } from './one-shot.ts'
+import { findClosedPorts } from './closed-ports.ts'
+import { serveHttp } from './http.ts'
+import { keepSilentPort } from './silent.ts'
 import { serveSink } from './sink.ts'
 import { serveSource } from './source.ts'
-import { serveUdpEcho } from './udp-echo.ts'
+import { serveUdp } from './udp.ts'
 
-/** The backend process: starts every backend and answers with their ports. */
-answerParent(async (): Promise<Ports> => ({
-  echo: await serveEcho(),
-  'one-shot': await serveOneShot(),
-  source: await serveSource(),
-  sink: await serveSink(),
-  'udp-echo': await serveUdpEcho(),
-}))
+/** What a backend process is asked, once. */
+export interface PodQuestion {
+  readonly listenAddress: string
+  /** Whether it serves `http` too, because nginx does not. */
+  readonly http: boolean
+}
+
+export interface PodAnswer {
+  /** 0 when it was not asked for. */
+  readonly http: number
+  readonly source: number
+  readonly sink: number
+  readonly udp: number
+  readonly silent: number
+  readonly closed: readonly number[]
+}
+
+answerParent(async (question): Promise<PodAnswer> => {
+  const { listenAddress, http } = question as PodQuestion
+  return {
+    closed: await findClosedPorts(listenAddress),
+    silent: await keepSilentPort(listenAddress),
+    http: http ? await serveHttp(listenAddress) : 0,
+    source: await serveSource(listenAddress),
+    sink: await serveSink(listenAddress),
+    udp: await serveUdp(listenAddress),
+  }
+})

@@ -7,8 +7,8 @@ export const ackedBytes = 1024 * 1024
  * Reads without end. The acknowledgements let the client count what has arrived
  * instead of what it has written, which may still sit in buffers on the way.
  */
-export const serveSink = (): Promise<number> =>
-  listenTcp(socket => {
+export const serveSink = (host: string): Promise<number> =>
+  listenTcp(host, socket => {
     let received = 0
     socket.on('data', chunk => {
       received += chunk.length

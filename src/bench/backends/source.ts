@@ -1,9 +1,9 @@
 import { listenTcp } from './listen.ts'
 
 /** Sends without end, as fast as the client reads. */
-export const serveSource = (): Promise<number> => {
+export const serveSource = (host: string): Promise<number> => {
   const block = Buffer.alloc(256 * 1024, 'usher')
-  return listenTcp(socket => {
+  return listenTcp(host, socket => {
     const fill = (): void => {
       while (!socket.destroyed && socket.write(block));
     }

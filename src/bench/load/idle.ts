@@ -1,72 +1,79 @@
-import { connect, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { readUsage } from '../process/usage.ts'
+import { freeDescriptors } from './descriptors.ts'
+import { IdleConnections } from './idle-connections.ts'
+import { type Line, lineTo } from './line.ts'
 import { ErrorCounts } from './load.ts'
-import { requestBytes, requestOf } from './request.ts'
+import { watchCpu } from './measure.ts'
+import { kernelBytes } from './memory.ts'
+import type { Idle, LoadAnswer, Pids } from './question.ts'
 
-/** Connections being opened at a time: below every listen backlog. */
-const parallel = 64
-const answerWithinMs = 5000
+const warmUpAtOnce = 64
+/** For a proxy to close what was closed, and to come to rest. */
+const settleMs = 800
 
-export interface IdleConnections {
-  readonly opened: number
-  readonly errors: Readonly<Record<string, number>>
-  close(): Promise<void>
+/**
+ * Growth of the proxy's resident memory, and of the kernel's, over idle connections: as
+ * many as were asked for, or as this process may have open.
+ */
+export const measureIdle = async (
+  { to, path, connections }: Omit<Idle, 'kind'>,
+  pids: Pids,
+): Promise<LoadAnswer> => {
+  const errors = new ErrorCounts()
+  const line = lineTo(to, path)
+  const wanted = Math.min(connections, freeDescriptors())
+  await warmUp(line, wanted, errors)
+  const before = look(pids)
+  const watch = watchCpu(pids)
+  const idle = new IdleConnections(line, wanted, errors)
+  try {
+    await idle.open()
+    await sleep(settleMs)
+    const watched = watch()
+    const done = idle.opened
+    const memory = growth(before, look(pids), done)
+    return {
+      done,
+      ...watched,
+      errors: errors.counts,
+      ...(memory && { memory }),
+      ...(done < connections && { tried: wanted }),
+    }
+  } finally {
+    await idle.close()
+  }
 }
 
 /**
- * Opens `count` connections, exchanges one request on each (so that a proxy has certainly
- * connected to its backend), and leaves them idle. Those that fail are counted.
+ * As many are opened and closed before, so that what a process needs once (compiled code,
+ * a young generation of full size) is not booked on the idle ones; but only a few at once,
+ * for otherwise those would find their memory in what the others left free.
  */
-export const openIdle = async (port: number, count: number): Promise<IdleConnections> => {
-  const errors = new ErrorCounts()
-  const sockets: Socket[] = []
-  let started = 0
-  let closing = false
-  const worker = async (): Promise<void> => {
-    while (started < count) {
-      started += 1
-      try {
-        const socket = await openOne(port)
-        socket.on('error', error => errors.addError(error))
-        socket.on('close', failed => closing || failed || errors.add('closed early'))
-        sockets.push(socket)
-      } catch (error) {
-        errors.addError(error instanceof Error ? error : new Error(String(error)))
-      }
-    }
+const warmUp = async (line: Line, wanted: number, errors: ErrorCounts): Promise<void> => {
+  for (let closed = 0; closed < wanted; closed += warmUpAtOnce) {
+    const few = new IdleConnections(line, Math.min(warmUpAtOnce, wanted), errors)
+    await few.open()
+    const { opened } = few
+    await few.close()
+    if (opened === 0) break
   }
-  await Promise.all(Array.from({ length: parallel }, worker))
-  return {
-    opened: sockets.length,
-    errors: errors.counts,
-    close: async () => {
-      closing = true
-      await Promise.all(sockets.map(closeOne))
-    },
-  }
+  await sleep(settleMs)
 }
 
-const openOne = (port: number): Promise<Socket> =>
-  new Promise((resolve, reject) => {
-    const socket = connect({ host: '127.0.0.1', port, noDelay: true })
-    let received = 0
-    const fail = (error: Error): void => {
-      socket.destroy()
-      reject(error)
-    }
-    const onEnd = (): void => fail(new Error('closed early'))
-    const onTimeout = (): void => fail(new Error('no answer'))
-    socket.setTimeout(answerWithinMs, onTimeout).once('error', fail).once('end', onEnd)
-    socket.on('data', chunk => {
-      received += chunk.length
-      if (received < requestBytes) return
-      socket.setTimeout(0).off('error', fail).off('end', onEnd)
-      resolve(socket)
-    })
-    socket.write(requestOf(0))
-  })
+const look = (pids: Pids) => ({
+  user: readUsage(pids.proxy)?.rssBytes,
+  kernel: kernelBytes(),
+})
 
-const closeOne = (socket: Socket): Promise<void> =>
-  new Promise(resolve => {
-    if (socket.closed) return resolve()
-    socket.once('close', () => resolve()).end()
-  })
+type Look = ReturnType<typeof look>
+
+const growth = (before: Look, after: Look, opened: number): LoadAnswer['memory'] => {
+  const [user, kernel] = [after.user, after.kernel]
+  if (user === undefined || kernel === undefined || opened === 0) return undefined
+  if (before.user === undefined || before.kernel === undefined) return undefined
+  return {
+    userBytes: (user - before.user) / opened,
+    kernelBytes: (kernel - before.kernel) / opened,
+  }
+}

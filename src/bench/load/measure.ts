@@ -1,80 +1,105 @@
 import { performance } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Cores } from '../record/record.ts'
 import { machineCpuSeconds, readUsage } from '../process/usage.ts'
 import type { Load } from './load.ts'
-
-/** The processes whose CPU time is read; `proxy` is missing for the direct path. */
-export interface Pids {
-  readonly generator: number
-  readonly backend: number
-  readonly proxy?: number
-}
-
-/**
- * CPU seconds by process, and of all `others` on the machine: figures taken while those
- * were busy are worth little. Undefined where the system doesn't tell.
- */
-export type CpuSeconds = Readonly<Record<keyof Pids | 'others', number | undefined>>
-
-export interface Measured {
-  /** What came back within the window, and how long the window was. */
-  readonly done: number
-  readonly seconds: number
-  /** CPU time used within the window. */
-  readonly cpu: CpuSeconds
-  /** Errors of the whole run, its start included. */
-  readonly errors: Readonly<Record<string, number>>
-}
+import type { LoadAnswer, Pids } from './question.ts'
+import { present } from './timings.ts'
 
 /** For connections to be made and queues to fill before the window opens. */
 const settleMs = 200
 
+/** What was used between two moments. */
+export type Watched = Pick<LoadAnswer, 'seconds' | 'cores' | 'proxyCpuSeconds'>
+
+/** Reads the CPU times from now on; the function returned tells what came of it. */
+export const watchCpu = (pids: Pids): (() => Watched) => {
+  const before = look(pids)
+  return () => {
+    const after = look(pids)
+    const seconds = (after.at - before.at) / 1000
+    const generator = after.generator - before.generator
+    const backend = difference(after.backend, before.backend)
+    const proxy = difference(after.proxy, before.proxy)
+    const machine = after.machine - before.machine
+    const others = othersOf(machine, [generator, backend, proxy])
+    const perSecond = (cpu: number | undefined): number | undefined =>
+      cpu === undefined ? undefined : cpu / seconds
+    const cores: Cores = present({
+      generator: generator / seconds,
+      backend: pids.backend.length === 0 ? undefined : perSecond(backend),
+      proxy: pids.proxy.length === 0 ? undefined : perSecond(proxy),
+      others: perSecond(others),
+    })
+    return {
+      seconds,
+      cores,
+      ...(pids.proxy.length > 0 && present({ proxyCpuSeconds: proxy })),
+    }
+  }
+}
+
 /**
- * Counts what a load gets done in a window of `seconds`, then stops it. Counters and
- * CPU times are read in the generator itself, so that they are of the same instant.
+ * Counts what a load gets done in a window of `seconds`, then stops it. Counters and CPU
+ * times are read in the generator itself, so that they are of the same instant.
  */
 export const measureLoad = async (
   load: Load,
   seconds: number,
   pids: Pids,
-): Promise<Measured> => {
-  await sleep(settleMs)
-  const before = look(load, pids)
-  await sleep(seconds * 1000)
-  const after = look(load, pids)
-  load.stop()
-  const cpu = {
-    generator: difference(after.generator, before.generator),
-    backend: difference(after.backend, before.backend),
-    proxy: difference(after.proxy, before.proxy),
-  }
-  return {
-    done: after.done - before.done,
-    seconds: (after.at - before.at) / 1000,
-    cpu: { ...cpu, others: othersOf(after.machine - before.machine, cpu) },
-    errors: load.errors,
+): Promise<LoadAnswer> => {
+  try {
+    await sleep(settleMs)
+    load.openWindow?.()
+    const before = load.done()
+    const watch = watchCpu(pids)
+    await sleep(seconds * 1000)
+    const done = load.done() - before
+    const watched = watch()
+    await load.closeWindow?.()
+    const found = { done, ...load.findings?.() }
+    return { ...watched, ...withoutNeedlessTried(found), errors: load.errors.counts }
+  } finally {
+    await load.stop()
   }
 }
 
-const look = (load: Load, pids: Pids) => ({
-  done: load.done(),
+/** `tried` is told only where not all of them were done. */
+export const withoutNeedlessTried = <T extends Pick<LoadAnswer, 'done' | 'tried'>>(
+  found: T,
+): Omit<T, 'tried'> & Pick<LoadAnswer, 'tried'> => {
+  const { tried, ...others } = found
+  return tried === undefined || tried <= found.done ? others : { ...others, tried }
+}
+
+const look = (pids: Pids) => ({
   at: performance.now(),
   machine: machineCpuSeconds(),
-  generator: cpuOf(pids.generator),
-  backend: cpuOf(pids.backend),
-  proxy: cpuOf(pids.proxy),
+  generator: ownCpuSeconds(),
+  backend: readUsage(pids.backend)?.cpuSeconds,
+  proxy: readUsage(pids.proxy)?.cpuSeconds,
 })
 
-const cpuOf = (pid: number | undefined): number | undefined =>
-  pid === undefined ? undefined : readUsage(pid)?.cpuSeconds
+/** Of this process with its threads and the children that have ended, such as wrk(1). */
+const ownCpuSeconds = (): number => {
+  const usage = readUsage([process.pid])
+  if (usage !== undefined) return usage.cpuSeconds
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1e6
+}
 
 const difference = (after: number | undefined, before: number | undefined) =>
   after === undefined || before === undefined ? undefined : after - before
 
+/** Undefined when the share of one of ours is not known. */
 const othersOf = (
   machine: number,
-  { generator, backend, proxy = 0 }: Omit<CpuSeconds, 'others'>,
-): number | undefined =>
-  generator === undefined || backend === undefined
-    ? undefined
-    : Math.max(0, machine - generator - backend - proxy)
+  ours: readonly (number | undefined)[],
+): number | undefined => {
+  let left = machine
+  for (const share of ours) {
+    if (share === undefined) return undefined
+    left -= share
+  }
+  return Math.max(0, left)
+}

@@ -14,3 +14,18 @@ export const formatTable = (rows: readonly (readonly string[])[]): string[] => {
       .trimEnd(),
   )
 }
+
+/** Text in lines of at most `width` characters, where its words allow that. */
+export const wrapText = (text: string, width: number): string[] => {
+  const lines: string[] = []
+  let line = ''
+  for (const word of text.split(/\s+/)) {
+    if (line === '') line = word
+    else if (line.length + 1 + word.length <= width) line += ` ${word}`
+    else {
+      lines.push(line)
+      line = word
+    }
+  }
+  return line === '' ? lines : [...lines, line]
+}

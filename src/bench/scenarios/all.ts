@@ -1,16 +1,23 @@
-import { download } from './download.ts'
-import { idleMemory } from './idle-memory.ts'
-import { keepAlive } from './keep-alive.ts'
+import { bulkScenarios } from './bulk.ts'
+import { churn } from './churn.ts'
+import { connections } from './connections.ts'
+import { firstConnectionScenarios } from './first-connection.ts'
+import { idle } from './idle.ts'
+import { latencyScenarios } from './latency.ts'
+import { requestScenarios } from './requests.ts'
+import { retry } from './retry.ts'
 import type { Scenario } from './scenario.ts'
-import { shortConnections } from './short-connections.ts'
-import { udp } from './udp.ts'
-import { upload } from './upload.ts'
+import { udpScenarios } from './udp.ts'
 
+/** In the order in which they are measured and reported. */
 export const scenarios: readonly Scenario[] = [
-  keepAlive,
-  shortConnections,
-  download,
-  upload,
-  udp,
-  idleMemory,
+  ...requestScenarios,
+  connections,
+  ...bulkScenarios,
+  ...latencyScenarios,
+  idle,
+  ...udpScenarios,
+  retry,
+  churn,
+  ...firstConnectionScenarios,
 ]

@@ -1,30 +1,46 @@
-import { measureLoad } from '../load/measure.ts'
-import { startUdpEcho } from '../load/udp-echo.ts'
 import {
-  microsecondsEach,
+  cost,
+  nearThePipe,
+  percent,
+  rate,
   rateSample,
-  type Scenario,
-  speedGoal,
   windowAndSettling,
-} from './scenario.ts'
+} from './metrics.ts'
+import type { Scenario } from './scenario.ts'
 
-const flows = 16
-/** Datagrams on their way per flow: 128 in all fit into every default socket buffer. */
-const window = 8
+/** Datagrams on their way at any time, of all flows: they fit into default socket buffers. */
+const onTheirWay = 128
 
-export const udp: Scenario = {
-  name: 'udp',
-  title: `UDP echoes, 64 B, ${flows} flows with ${window} datagrams on their way each`,
-  unit: 'echo/s',
-  decimals: 0,
-  costUnit: 'us/echo',
-  backend: 'udp-echo',
-  goal: speedGoal,
+const udp = (
+  bytes: number,
+  flows: number,
+  traits: Pick<Scenario, 'quick' | 'goals'> = {},
+): Scenario => ({
+  name: `udp-${bytes}-${flows}`,
+  group: 'udp',
+  title: `echoes of ${bytes} B, ${flows} flows`,
+  about:
+    'Datagrams there and back, so few on their way that none needs to be lost: what a relay costs for each.',
+  metrics: [rate('echo/s', 'Echoes'), percent('lost', 'Lost'), cost('us/echo', 1)],
   expectedSeconds: windowAndSettling,
-  run: async ({ port, seconds, pids }) =>
-    rateSample(
-      await measureLoad(startUdpEcho(port, flows, window), seconds, pids),
-      1,
-      microsecondsEach,
-    ),
-}
+  run: async run => {
+    const window = Math.max(1, onTheirWay / flows)
+    const to = run.to('udp')
+    const answer = await run.load({ kind: 'udp-echoes', to, flows, bytes, window })
+    const lost = answer.errors['lost'] ?? 0
+    return rateSample(
+      answer,
+      { perUnit: 1, cost: { of: 1, unitsPerSecond: 1e6 } },
+      { lost: (lost / Math.max(1, lost + answer.done)) * 100 },
+    )
+  },
+  ...traits,
+})
+
+export const udpScenarios: readonly Scenario[] = [
+  udp(64, 4),
+  udp(64, 16, { quick: true, goals: nearThePipe }),
+  udp(64, 64),
+  udp(1400, 4),
+  udp(1400, 64),
+]

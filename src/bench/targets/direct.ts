@@ -1,11 +1,39 @@
-import type { Target } from './target.ts'
+import type { Endpoint } from '../services.ts'
+import { awaitServing } from './probe.ts'
+import { awaitedOf, readyWithin } from './start-proxy.ts'
+import type { Order, RunningTarget, Target } from './target.ts'
 
-/** No proxy: what the client, the backend and the kernel reach by themselves. */
+/** No proxy: what the client, one backend and the kernel reach by themselves. */
 export const direct: Target = {
   name: 'direct',
-  start: async backends => ({
-    ports: backends,
+  title: 'no proxy: the client dials a backend',
+  kind: 'direct',
+  whyNot: async () => '',
+  start: order => {
+    const firsts = order.services.flatMap(({ name, endpoints: [first] }) =>
+      first === undefined ? [] : [[name, first] as const],
+    )
+    return startNothing('direct', order, new Map(firsts))
+  },
+}
+
+/** A target that has no process of ours. Rejects when clients are not served there. */
+export const startNothing = async (
+  name: string,
+  order: Order,
+  addresses: ReadonlyMap<string, Endpoint>,
+): Promise<RunningTarget> => {
+  const why = await awaitServing(order.client, awaitedOf(order, addresses), {
+    within: readyWithin(order),
+    ended: order.signal,
+  })
+  if (why !== '') throw new Error(`${name} ${why}`)
+  return {
+    addressOf: service => addresses.get(service),
+    pids: () => [],
+    command: '',
+    config: '',
     complaint: () => '',
     stop: async () => undefined,
-  }),
+  }
 }

@@ -8,7 +8,7 @@ export interface Target {
   readonly title: string
   readonly kind: TargetKind
   /** Why it can't be measured here, such as that it isn't installed; '' when it can. */
-  whyNot(topology: Topology): Promise<string>
+  whyNot(topology: Pick<Topology, 'kind'>): Promise<string>
   /**
    * Starts it on its node in front of `services` and waits until clients are served by all
    * of `awaited` (by name; all of them without it).

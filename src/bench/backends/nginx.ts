@@ -1,0 +1,67 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { nginxEvents, nginxMain } from '../targets/nginx-main-context.ts'
+import { awaitServing, freePorts } from '../targets/probe.ts'
+import { ProxyProcess } from '../targets/proxy-process.ts'
+import type { Place } from '../topology/topology.ts'
+import { backlog } from './listen.ts'
+
+const readyWithinMs = 15_000
+
+export interface HttpServer {
+  readonly port: number
+  readonly process: ProxyProcess
+}
+
+/** nginx as the `http` backend, with its files in `directory`, which is made. */
+export const startHttpNginx = async (
+  place: Place,
+  directory: string,
+): Promise<HttpServer> => {
+  await mkdir(directory, { recursive: true })
+  const near = place.listenAddress === '0.0.0.0' ? '127.0.0.1' : place.listenAddress
+  const [port = 0] = await freePorts(place, near, 1)
+  const file = join(directory, 'nginx.conf')
+  await writeFile(join(directory, '16384'), 'u'.repeat(16_384))
+  await writeFile(file, httpConfig(directory, place.listenAddress, port))
+  const nginx = new ProxyProcess(place, ['nginx', '-p', directory, '-c', file])
+  const address = { name: 'http', protocol: 'TCP', address: near, port } as const
+  const wait = { within: readyWithinMs, ended: nginx.ended }
+  const why = await awaitServing(place, [address], wait)
+  if (why === '') return { port, process: nginx }
+  await nginx.stop()
+  throw new Error(`nginx as a backend ${why}: ${nginx.lastWords()}`)
+}
+
+/**
+ * The body of 16 KiB is a file because a string of nginx's configuration ends at 4 KiB;
+ * it is opened once. Kept connections are kept, however many requests they carry.
+ */
+const httpConfig = (directory: string, listen: string, port: number): string => `\
+${nginxMain(directory)}
+${nginxEvents()}
+http {
+  access_log off;
+  default_type text/plain;
+  keepalive_requests 1000000000;
+  keepalive_timeout 1h;
+  reset_timedout_connection on;
+  sendfile on;
+  tcp_nopush on;
+  open_file_cache max=16 inactive=1h;
+  open_file_cache_valid 1h;
+${temporaryPaths}
+  server {
+    listen ${listen}:${port} backlog=${backlog};
+    root ${directory};
+    location = /64 { return 200 "${'u'.repeat(64)}"; }
+    location = /16384 { }
+    location / { return 404; }
+  }
+}
+`
+
+/** Their defaults may be places where only root can write; relative to -p. */
+const temporaryPaths = ['client_body', 'proxy', 'fastcgi', 'scgi', 'uwsgi']
+  .map(name => `  ${name}_temp_path ${name};`)
+  .join('\n')

@@ -1,0 +1,44 @@
+import { BulkLoad } from './bulk.ts'
+import { ConnectionsLoad } from './connections.ts'
+import { dialEach } from './first-connections.ts'
+import { measureIdle } from './idle.ts'
+import { measureLoad, watchCpu } from './measure.ts'
+import { OpenLoopLoad } from './open-loop.ts'
+import { PacedConnectionsLoad } from './paced-connections.ts'
+import type { LoadAnswer, LoadQuestion } from './question.ts'
+import { RequestsLoad } from './requests.ts'
+import { UdpEchoesLoad } from './udp-echoes.ts'
+import { measureWrk } from './wrk.ts'
+
+/**
+ * Does what is asked, and answers with what came of it; a target that doesn't serve is
+ * told by the errors in it. Rejects for what can't be done here, such as when wrk(1) is
+ * not installed. Nothing of it is left then.
+ */
+export const answerLoad = async (question: LoadQuestion): Promise<LoadAnswer> => {
+  const { seconds, pids } = question
+  switch (question.kind) {
+    case 'requests':
+      if (question.generator === 'wrk') return measureWrk(question)
+      return measureLoad(new RequestsLoad(question), seconds, pids)
+    case 'connections':
+      if (question.generator === 'wrk') return measureWrk(question)
+      return measureLoad(new ConnectionsLoad(question), seconds, pids)
+    case 'paced-connections':
+      return measureLoad(new PacedConnectionsLoad(question), seconds, pids)
+    case 'bulk':
+      return measureLoad(new BulkLoad(question), seconds, pids)
+    case 'open-loop':
+      return measureLoad(new OpenLoopLoad(question), seconds, pids)
+    case 'udp-echoes':
+      return measureLoad(new UdpEchoesLoad(question), seconds, pids)
+    case 'idle':
+      return measureIdle(question, pids)
+    case 'first-connections': {
+      const watch = watchCpu(pids)
+      return { ...(await dialEach(question)), ...watch() }
+    }
+    default:
+      throw new Error(`unknown kind of load: ${JSON.stringify(question)}`)
+  }
+}

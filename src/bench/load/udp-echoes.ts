@@ -1,0 +1,38 @@
+import { setImmediate } from 'node:timers/promises'
+import { ErrorCounts, type Load } from './load.ts'
+import type { UdpEchoes } from './question.ts'
+import { UdpFlow } from './udp-flow.ts'
+
+const sweepMs = 50
+
+/**
+ * Datagrams to an echo, over so many flows with a socket each, and so many of each on
+ * their way at any time: the closed loop keeps queues short, so a loss is the target's
+ * doing. A lost datagram is counted and replaced.
+ */
+export class UdpEchoesLoad implements Load {
+  readonly errors = new ErrorCounts()
+  readonly #flows: readonly UdpFlow[]
+  readonly #sweeper: NodeJS.Timeout
+
+  constructor({ to, flows, bytes, window }: Omit<UdpEchoes, 'kind'>) {
+    this.#flows = Array.from(
+      { length: flows },
+      (_, index) => new UdpFlow({ to, index, bytes, window }, this.errors),
+    )
+    this.#sweeper = setInterval(() => {
+      for (const flow of this.#flows) flow.replaceLost()
+    }, sweepMs)
+  }
+
+  done(): number {
+    return this.#flows.reduce((sum, { echoes }) => sum + echoes, 0)
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#sweeper)
+    await Promise.all(this.#flows.map(flow => flow.close()))
+    // libuv lets go of a socket only at the end of the turn after that.
+    await setImmediate()
+  }
+}

@@ -1,0 +1,87 @@
+import type { RunRecord } from '../../record/record.ts'
+import { escaped } from '../svg/element.ts'
+import { groupsOf } from '../svg/verdicts.ts'
+import { facts, folded, list, paragraph } from './markup.ts'
+
+/** Title, whether the run came to its end, where and how it was measured, and its limits. */
+export const introduction = (record: RunRecord): string =>
+  [
+    `<h1>${escaped(record.title)}</h1>\n`,
+    paragraph(`${whenText(record.startedAt)}, ${durationText(record.seconds)}`, 'muted'),
+    banner(record),
+    facts([
+      ['Machine', machineText(record)],
+      ['Versions', versionsText(record)],
+      ...record.setting,
+    ]),
+    paragraph(
+      'One machine, whose cores client, proxy and backends share; no real wire. Good for comparing these with each other, and for nothing else.',
+    ),
+    folded('What these figures can’t show', list(limits(record))),
+    leftOutOfAll(record),
+  ].join('')
+
+const banner = ({ complete }: RunRecord): string =>
+  complete
+    ? ''
+    : `<div class="banner" role="note">This run was interrupted. What stands here was measured; the rest was not, and some figures are of fewer rounds than others.</div>\n`
+
+/** `2026-11-21 09:30 UTC`, or whatever the record says when that is no time. */
+export const whenText = (startedAt: string): string => {
+  const when = new Date(startedAt)
+  if (Number.isNaN(when.getTime())) return startedAt
+  return `${when.toISOString().slice(0, 16).replace('T', ' ')} UTC`
+}
+
+/** `took 1 h 2 min`. */
+const durationText = (seconds: number): string => {
+  if (!(seconds >= 60)) return `took ${Math.max(0, Math.round(seconds || 0))} s`
+  const minutes = Math.round(seconds / 60)
+  const hours = Math.floor(minutes / 60)
+  return hours > 0 ? `took ${hours} h ${minutes % 60} min` : `took ${minutes} min`
+}
+
+/** `2 cores, Example CPU, 7.7 GiB, Linux 6.1`. */
+export const machineText = ({ machine }: RunRecord): string => {
+  const { cpus, model, memoryBytes, kernel } = machine
+  const cores = `${cpus} core${cpus === 1 ? '' : 's'}`
+  return `${cores}, ${model}, ${(memoryBytes / 2 ** 30).toFixed(1)} GiB of memory, ${kernel}`
+}
+
+/** `haproxy 2.6.12, nginx 1.22.1`. */
+export const versionsText = ({ versions }: RunRecord): string =>
+  Object.entries(versions)
+    .map(([name, version]) => `${name} ${version}`)
+    .join(', ')
+
+const limits = (record: RunRecord): readonly string[] => [
+  `Everything ran on one machine: client, proxy and backends shared its ${record.machine.cpus} cores. A proxy that needs less CPU leaves more to the others, so the differences are not those of proxies on machines of their own.`,
+  'There was no wire: links were virtual or there were none. Network cards, their offloads and real latencies are not in these figures.',
+  'The figures are good for comparison with each other, within this run. They don’t tell what a proxy can do elsewhere.',
+  `Each is the median of ${roundsText(record)}. Targets were measured by turns, ratios were taken within each round, and a ratio counts as “even” when the rounds disagree on who was ahead.`,
+]
+
+/** How many rounds there were: those of the scenario that had the most. */
+const roundsText = ({ scenarios }: RunRecord): string => {
+  let most = 0
+  for (const { outcomes } of scenarios)
+    for (const { round } of outcomes) most = Math.max(most, round + 1)
+  return most === 1 ? 'a single round' : `at most ${most} rounds`
+}
+
+const leftOutOfAll = ({ leftOut }: RunRecord): string =>
+  leftOut.length === 0
+    ? ''
+    : `${paragraph('Not measured here:', 'muted')}${list(
+        leftOut.map(({ name, why }) => `${name}: ${why}`),
+        'notes',
+      )}`
+
+/** Where in the page everything is. */
+export const contents = (record: RunRecord): string => {
+  const groups = groupsOf(record).map(({ title }, index) => [`group-${index + 1}`, title])
+  const links = [['overview', 'Overview'], ...groups, ['appendix', 'How to repeat it']]
+    .map(([id = '', title = '']) => `<li><a href="#${id}">${escaped(title)}</a></li>`)
+    .join('')
+  return `<nav aria-label="Contents"><ul>${links}</ul></nav>\n`
+}

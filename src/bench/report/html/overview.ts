@@ -1,0 +1,144 @@
+import { goalsOf } from '../../record/goals.ts'
+import type { RunRecord, ScenarioRecord, TargetRecord } from '../../record/record.ts'
+import { escaped } from '../svg/element.ts'
+import { figureText } from '../svg/overview.ts'
+import {
+  capitalized,
+  groupsOf,
+  type Stand,
+  standOf,
+  subjectsOf,
+  tallyText,
+  yardsticksOf,
+} from '../svg/verdicts.ts'
+import { type Cell, folded, paragraph, table } from './markup.ts'
+
+/** Who stands where, in one table; without anybody to compare, the figures alone. */
+export const overview = (record: RunRecord): string => {
+  const [first, ...others] = subjectsOf(record)
+  const heading = '<h2 id="overview">Overview</h2>\n'
+  if (record.scenarios.length === 0)
+    return heading + paragraph('No scenario was measured.', 'bad')
+  if (first === undefined) return heading + figuresTable(record)
+  return [
+    heading,
+    paragraph(
+      `Ratios of ${first.name}${first.title === '' ? '' : ` (${first.title})`} to each of the others: its figure divided by theirs, median over the rounds. Whether more or less is better stands below each scenario; “better” and “worse” say who was ahead. Beside direct, the path without any proxy, the ratio is what the detour costs.`,
+    ),
+    ratioTable(record, first),
+    ...others.map(subject =>
+      folded(otherSummary(record, subject), ratioTable(record, subject)),
+    ),
+    goals(record),
+  ].join('')
+}
+
+const otherSummary = (record: RunRecord, subject: TargetRecord): string => {
+  const title = subject.title === '' ? '' : ` (${subject.title})`
+  const names = yardsticksOf(record, subject)
+  const tallies = names
+    .map(yardstick => [yardstick.name, tallyText(record, subject, yardstick)])
+    .filter(([, tally]) => tally !== '')
+    .map(([name, tally]) => `${name}: ${tally}`)
+  return `The same for ${subject.name}${title}${tallies.length === 0 ? '' : `. Beside ${tallies.join('; ')}`}`
+}
+
+const ratioTable = (record: RunRecord, subject: TargetRecord): string => {
+  const yardsticks = yardsticksOf(record, subject)
+  return table({
+    caption: `${subject.name} beside ${yardsticks.map(({ name }) => name).join(', ')}`,
+    class: 'overview',
+    head: [
+      subject.name,
+      ...yardsticks.map(each => headCell(each.name, tallyText(record, subject, each))),
+    ],
+    sections: groupsOf(record).map(({ title, scenarios }) => ({
+      heading: title,
+      lines: scenarios.map(scenario => [
+        nameCell(scenario, figureText(scenario, subject)),
+        ...yardsticks.map(yardstick => ratioCell(scenario, subject, yardstick)),
+      ]),
+    })),
+  })
+}
+
+const headCell = (name: string, tally: string): Cell => ({
+  markup: `${escaped(name)}${tally === '' ? '' : `<small>${tally.split(' · ').map(escaped).join('<br/>')}</small>`}`,
+})
+
+const nameCell = (scenario: ScenarioRecord, figure: string): Cell => {
+  const [metric] = scenario.metrics
+  const better =
+    metric === undefined
+      ? ''
+      : `, ${metric.better === 'higher' ? 'more' : 'less'} is better`
+  const what = metric === undefined ? 'no metric' : `${metric.title}: ${figure}${better}`
+  return {
+    markup: `${escaped(capitalized(scenario.title))}<small>${escaped(what)}</small>`,
+  }
+}
+
+const ratioCell = (
+  scenario: ScenarioRecord,
+  subject: TargetRecord,
+  yardstick: TargetRecord,
+): Cell => {
+  const [metric] = scenario.metrics
+  return metric === undefined
+    ? '-'
+    : standCell(standOf(scenario, metric, subject, yardstick))
+}
+
+/** A ratio with its word, coloured. */
+export const standCell = ({ text, word, shade, detail }: Stand): Cell => ({
+  markup: `${escaped(text)}${word === '' ? '' : `<small>${escaped(word)}</small>`}`,
+  class: shade === '' ? 'none' : shade,
+  title: detail,
+})
+
+/** Medians of the first metrics, a column for each target. */
+const figuresTable = (record: RunRecord): string =>
+  table({
+    caption: 'Medians by scenario and target',
+    class: 'figures',
+    head: ['Scenario', ...record.targets.map(({ name }) => name)],
+    sections: groupsOf(record).map(({ title, scenarios }) => ({
+      heading: title,
+      lines: scenarios.map(scenario => [
+        nameCellAlone(scenario),
+        ...record.targets.map(target => figureText(scenario, target)),
+      ]),
+    })),
+  })
+
+const nameCellAlone = (scenario: ScenarioRecord): Cell => {
+  const [metric] = scenario.metrics
+  const what = metric === undefined ? 'no metric' : metric.title
+  return {
+    markup: `${escaped(capitalized(scenario.title))}<small>${escaped(what)}</small>`,
+  }
+}
+
+const goals = (record: RunRecord): string => {
+  const results = goalsOf(record)
+  if (results.length === 0) return ''
+  const titles = new Map(record.scenarios.map(({ name, title }) => [name, title]))
+  const missed = results.filter(({ verdict }) => verdict === 'MISSED').length
+  const reached = results.filter(({ verdict }) => verdict === 'reached').length
+  const unknown = results.length - missed - reached
+  const summary = [
+    `${reached} reached`,
+    `${missed} missed`,
+    ...(unknown > 0 ? [`${unknown} not measured`] : []),
+  ].join(', ')
+  const lines = results.map(({ scenario, text, verdict }): readonly Cell[] => [
+    capitalized(titles.get(scenario) ?? scenario),
+    {
+      markup: escaped(text),
+      class: verdict === 'MISSED' ? 'words bad' : 'words',
+    },
+  ])
+  const head = ['Scenario', { markup: 'Goal, and what was measured', class: 'words' }]
+  const content = table({ caption: 'Goals', head, sections: [{ heading: '', lines }] })
+  return folded(`Usher's goals: ${summary}`, content)
+}

@@ -1,0 +1,184 @@
+import type { Metric, RunRecord, ScenarioRecord } from '../../record/record.ts'
+import { formatFigure, spreadText } from '../../record/words.ts'
+import type { Drawing } from './drawing.ts'
+import { element, fitted, label, widthOf } from './element.ts'
+import {
+  axis,
+  axisHeight,
+  fontSize,
+  gapLabel,
+  type Layout,
+  layoutOf,
+  middleOf,
+  nameLabel,
+  titled,
+} from './layout.ts'
+import { gapText, type Row, rowsOf, troubleText } from './rows.ts'
+import { linearScale, linearTicks, type Scale, tickTexts } from './scale.ts'
+
+export interface ChartOptions {
+  readonly width: number
+  /** Written above; without it whoever shows the chart tells what it is. */
+  readonly heading?: string
+  /** The figure to which the axis reaches at least, to be the same as a neighbour's. */
+  readonly reach?: number
+}
+
+/**
+ * A metric of one scenario: for each target a bar to its median from zero, a dot for each
+ * round, a line from the least to the most, and the median as text.
+ */
+export const figureChart = (
+  record: Pick<RunRecord, 'targets'>,
+  scenario: ScenarioRecord,
+  metric: Metric,
+  { width, heading, reach = 0 }: ChartOptions,
+): Drawing => {
+  const rows = rowsOf(record, scenario, metric)
+  const texts = rows.map(({ spread }) => formatFigure(spread?.median, metric))
+  const widest = Math.max(30, ...texts.map(text => widthOf(text, fontSize)))
+  const head = headOf(heading, `${metric.title}, ${unitText(metric)}`, width)
+  const layout = layoutOf(rows, { width, top: head.height, values: widest + 22 })
+  const ticks = linearTicks(Math.max(reach, largest(rows)), 5)
+  const scale = linearScale(ticks.at(-1) ?? 1, layout.left, layout.right - 8)
+  const marks = marksOf(ticks, scale)
+  const drawn = rows.map((row, index) => rowOf(layout, { row, index, metric, scale }))
+  // Whoever shows it without a heading has better room for them.
+  const notes = footnotes(heading === undefined ? [] : rows, layout)
+  return {
+    width,
+    height: layout.bottom + axisHeight + notes.height,
+    body: [
+      head.body,
+      axis(layout, marks),
+      ...drawn,
+      referenceLine(layout, rows, scale),
+      notes.body,
+    ].join(''),
+    title: `${scenario.title}: ${metric.title} in ${metric.unit}`,
+    description: rows.map(row => describe(row, metric)).join('; '),
+  }
+}
+
+/** Where the figures of an axis stand. */
+export const marksOf = (
+  ticks: readonly number[],
+  scale: Scale,
+): readonly { readonly at: number; readonly text: string }[] => {
+  const texts = tickTexts(ticks)
+  return ticks.map((tick, index) => ({ at: scale(tick), text: texts[index] ?? '' }))
+}
+
+/** The most that any round of any target had. */
+export const largest = (rows: readonly Row[]): number =>
+  Math.max(0, ...rows.flatMap(({ figures }) => figures))
+
+export const unitText = ({ unit, better }: Metric): string =>
+  `${unit} (${better === 'higher' ? 'more' : 'less'} is better)`
+
+/** A heading when there is one, and what the axis counts. */
+export const headOf = (
+  heading: string | undefined,
+  counted: string,
+  width: number,
+): { readonly body: string; readonly height: number } => {
+  const text = fitted(counted, width, 11)
+  if (heading === undefined)
+    return { body: label(0, 11, text, { class: 'small muted' }), height: 22 }
+  const title = label(0, 13, fitted(heading, width, 12.5), { class: 'head' })
+  return { body: title + label(0, 29, text, { class: 'small muted' }), height: 38 }
+}
+
+interface Place {
+  readonly row: Row
+  readonly index: number
+  readonly metric: Metric
+  readonly scale: Scale
+}
+
+const rowOf = (layout: Layout, { row, index, metric, scale }: Place): string => {
+  const name = nameLabel(layout, row, index)
+  const { spread } = row
+  if (spread === undefined)
+    return name + gapLabel(layout, { row, index, text: gapText(row) })
+  const y = middleOf(layout, index)
+  const median = scale(spread.median)
+  const dots = row.figures.map(figure =>
+    element('circle', { cx: scale(figure), cy: y, r: 2, 'stroke-width': 0 }),
+  )
+  const marks = element(
+    'g',
+    { class: row.look },
+    titled(describe(row, metric)),
+    element('rect', {
+      class: 'bar',
+      x: layout.left,
+      y: y - 6,
+      width: Math.max(0, median - layout.left),
+      height: 12,
+      'stroke-width': 0,
+    }),
+    element('line', {
+      class: 'range',
+      x1: scale(spread.min),
+      x2: scale(spread.max),
+      y1: y,
+      y2: y,
+    }),
+    ...dots,
+    element('line', { class: 'median', x1: median, x2: median, y1: y - 6, y2: y + 6 }),
+  )
+  return (
+    name +
+    marks +
+    valueLabel(layout, row, { y, text: formatFigure(spread.median, metric) })
+  )
+}
+
+const valueLabel = (
+  layout: Layout,
+  row: Row,
+  { y, text }: { readonly y: number; readonly text: string },
+): string => {
+  const look = row.look === 'usher' ? 'end strong' : 'end'
+  const figure = label(layout.width - 14, y + 4, text, { class: look })
+  if (troubleText(row) === '') return figure
+  return figure + label(layout.width - 10, y + 4, '!', { class: 'strong bad' })
+}
+
+/** Where the direct path is, through all rows: what no proxy is expected to reach. */
+const referenceLine = (layout: Layout, rows: readonly Row[], scale: Scale): string => {
+  const direct = rows.find(({ look }) => look === 'direct')?.spread
+  if (direct === undefined || rows.length < 2 || direct.median <= 0) return ''
+  const x = scale(direct.median)
+  const { top, bottom } = layout
+  return element('line', { class: 'reference', x1: x, x2: x, y1: top, y2: bottom })
+}
+
+const mostFootnotes = 4
+
+/** What the exclamation marks are for. */
+const footnotes = (
+  rows: readonly Row[],
+  { bottom, width }: Layout,
+): { readonly body: string; readonly height: number } => {
+  const troubled = rows.filter(row => row.spread && troubleText(row) !== '')
+  const lines = troubled
+    .slice(0, mostFootnotes)
+    .map(row => `! ${row.target.name}: ${troubleText(row)}`)
+  if (troubled.length > mostFootnotes) lines.push('! and others, see the table')
+  const body = lines.map((line, index) =>
+    label(0, bottom + axisHeight + 14 + index * 15, fitted(line, width, 11), {
+      class: 'small bad',
+    }),
+  )
+  return { body: body.join(''), height: lines.length === 0 ? 0 : lines.length * 15 + 4 }
+}
+
+const describe = (row: Row, metric: Metric): string => {
+  const { target, spread, figures } = row
+  if (spread === undefined) return `${target.name} ${gapText(row)}`
+  const median = `${target.name} ${formatFigure(spread.median, metric)} ${metric.unit}`
+  const range = `${spreadText(spread, metric)} in ${figures.length} round${figures.length === 1 ? '' : 's'}`
+  return [`${median} (${range})`, troubleText(row)].filter(text => text !== '').join(', ')
+}

@@ -1,0 +1,90 @@
+import { element, escaped, fitted, label, widthOf } from './element.ts'
+import type { Row } from './rows.ts'
+
+/** Where the parts of a chart with a row for each target stand, in pixels. */
+export interface Layout {
+  readonly width: number
+  /** Of the first row's upper edge. */
+  readonly top: number
+  readonly bottom: number
+  /** Of the place to draw in. */
+  readonly left: number
+  readonly right: number
+}
+
+export const rowHeight = 22
+export const fontSize = 12
+const mostForNames = 132
+
+/** `values` is the width that text to the right of the plot takes. */
+export const layoutOf = (
+  rows: readonly Row[],
+  { width, top, values }: Readonly<Record<'width' | 'top' | 'values', number>>,
+): Layout => {
+  const widest = Math.max(0, ...rows.map(row => widthOf(row.target.name, fontSize)))
+  return {
+    width,
+    top,
+    bottom: top + rows.length * rowHeight,
+    left: Math.min(widest, mostForNames) + 10,
+    right: width - values,
+  }
+}
+
+/** The middle of a row. */
+export const middleOf = ({ top }: Layout, index: number): number =>
+  top + (index + 0.5) * rowHeight
+
+/** A target's name, to the left of its row. */
+export const nameLabel = (layout: Layout, row: Row, index: number): string =>
+  label(
+    layout.left - 8,
+    middleOf(layout, index) + 4,
+    fitted(row.target.name, layout.left - 8, fontSize),
+    { class: row.look === 'usher' ? 'end strong' : 'end' },
+  )
+
+/** Why there is nothing to draw in a row, cut to its room; whole on pointing at it. */
+export const gapLabel = (
+  layout: Layout,
+  {
+    row,
+    index,
+    text,
+  }: { readonly row: Row; readonly index: number; readonly text: string },
+): string => {
+  const room = layout.width - layout.left - 6
+  const shown = label(
+    layout.left + 6,
+    middleOf(layout, index) + 4,
+    fitted(text, room, 11),
+    {
+      class: row.failed > 0 ? 'small bad' : 'small muted',
+    },
+  )
+  return element('g', {}, titled(text), shown)
+}
+
+/** What a pointer or a screen reader gets for the element it stands in. */
+export const titled = (text: string): string => element('title', {}, escaped(text))
+
+/** Lines down through all rows, with their figures below. */
+export const axis = (
+  layout: Layout,
+  ticks: readonly { readonly at: number; readonly text: string }[],
+): string => {
+  const { top, bottom } = layout
+  let body = ''
+  let free = -Infinity
+  for (const [index, { at, text }] of ticks.entries()) {
+    const line = { x1: at, x2: at, y1: top, y2: bottom + 3 }
+    body += element('line', { class: index === 0 ? 'zero' : 'grid', ...line })
+    const half = widthOf(text, 11) / 2
+    if (at - half < free) continue
+    free = at + half + 6
+    body += label(at, bottom + 15, text, { class: 'small muted mid' })
+  }
+  return body
+}
+/** Height of the figures below an axis. */
+export const axisHeight = 20

@@ -1,0 +1,24 @@
+/**
+ * How network namespaces can be had: `root` by privilege, `user` inside of a user namespace
+ * of one's own, in which one is root (user_namespaces(7)).
+ */
+export type SandboxKind = 'root' | 'user'
+
+const words = (line: string): readonly string[] => line.split(' ')
+
+/**
+ * Goes before a command line to run it in namespaces that end with whoever started it,
+ * however that one ends: setpriv has the kernel kill unshare then (PR_SET_PDEATHSIG),
+ * --kill-child the same for the first process inside, and with that one, process 1 of its
+ * namespace, all others go, and with them all mounts, network namespaces and links.
+ */
+export const sandboxCommand = (kind: SandboxKind): readonly string[] => [
+  ...words('setpriv --pdeathsig KILL'),
+  ...words('unshare --mount --pid --fork --kill-child --mount-proc'),
+  ...(kind === 'user' ? words('--user --map-root-user --net') : []),
+]
+
+/** What makes /run the sandbox's own: named namespaces and iptables' lock are there. */
+export const mountRun: readonly string[] = words(
+  'mount -t tmpfs -o mode=755,nosuid,nodev usher-bench /run',
+)

@@ -1,0 +1,4 @@
+/** Those that ask a program to end. */
+export const forwardedSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
+export type Forwarded = (typeof forwardedSignals)[number]

@@ -1,0 +1,41 @@
+import { cost, nearThePipe, rate, rateSample, windowAndSettling } from './metrics.ts'
+import type { Scenario } from './scenario.ts'
+
+const ways = {
+  download: 'backend to client',
+  upload: 'client to backend',
+  both: 'both ways at once',
+} as const
+
+const bytesPerGigabit = 1e9 / 8
+
+const bulk = (
+  way: keyof typeof ways,
+  streams: number,
+  traits: Pick<Scenario, 'quick' | 'goals'> = {},
+): Scenario => ({
+  name: `${way}-${streams}`,
+  group: 'bulk',
+  title: `${streams} stream${streams === 1 ? '' : 's'}${way === 'both' ? ' each way' : ''}, ${ways[way]}`,
+  about: 'As many bytes as go through: what a relay costs for each byte.',
+  metrics: [rate('Gbit/s', 'Throughput', 2), cost('CPU s/GB', 3)],
+  expectedSeconds: windowAndSettling,
+  run: async run => {
+    const download = way === 'upload' ? {} : { download: run.to('source') }
+    const upload = way === 'download' ? {} : { upload: run.to('sink') }
+    return rateSample(await run.load({ kind: 'bulk', streams, ...download, ...upload }), {
+      perUnit: bytesPerGigabit,
+      cost: { of: 1e9, unitsPerSecond: 1 },
+    })
+  },
+  ...traits,
+})
+
+export const bulkScenarios: readonly Scenario[] = [
+  bulk('download', 1, { quick: true, goals: nearThePipe }),
+  bulk('upload', 1, { quick: true, goals: nearThePipe }),
+  bulk('both', 1),
+  bulk('download', 8),
+  bulk('upload', 8),
+  bulk('both', 8),
+]

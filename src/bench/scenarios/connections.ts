@@ -1,0 +1,45 @@
+import {
+  cost,
+  milliseconds,
+  nearThePipe,
+  rate,
+  rateSample,
+  windowAndSettling,
+} from './metrics.ts'
+import type { Scenario } from './scenario.ts'
+
+/** At a time: more would only wait in queues. */
+const parallel = 24
+
+export const connections: Scenario = {
+  name: 'connections',
+  group: 'connections',
+  title: `connect, one request, close; ${parallel} at a time`,
+  about:
+    'What a relay costs for each connection. The times of connecting are of a few connections beside the others, under the same load.',
+  metrics: [
+    rate('conn/s', 'Connections'),
+    milliseconds('connect p50', 'Connect, median'),
+    milliseconds('connect p99', 'Connect, 99 of 100'),
+    cost('CPU s/100k', 1),
+  ],
+  goals: nearThePipe,
+  quick: true,
+  httpOnly: true,
+  expectedSeconds: windowAndSettling,
+  run: async run => {
+    const answer = await run.load({
+      kind: 'connections',
+      generator: run.generator,
+      to: run.to('http'),
+      path: '/64',
+      parallel,
+    })
+    const { connect } = answer
+    return rateSample(
+      answer,
+      { perUnit: 1, cost: { of: 1e5, unitsPerSecond: 1 } },
+      connect && { 'connect p50': connect.p50, 'connect p99': connect.p99 },
+    )
+  },
+}

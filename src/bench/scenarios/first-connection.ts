@@ -1,0 +1,77 @@
+import type { BenchService } from '../services.ts'
+import { readUsage } from '../process/usage.ts'
+import { milliseconds, sampleOf } from './metrics.ts'
+import type { Backends, Scenario } from './scenario.ts'
+
+/** Of so many Services at most each is dialled once in a run. */
+const mostDialled = 200
+
+const nameOf = (index: number): string => `service-${index}`
+
+const services = (count: number, { endpoints }: Backends): readonly BenchService[] =>
+  Array.from({ length: count + 1 }, (_, index) => ({
+    name: nameOf(index),
+    protocol: 'TCP',
+    endpoints: endpoints('http'),
+  }))
+
+/** Spread over all, the last among them: rules that are walked through are longest there. */
+const dialled = (count: number): readonly string[] => {
+  const dials = Math.min(count, mostDialled)
+  return Array.from({ length: dials }, (_, i) =>
+    nameOf(Math.ceil(((i + 1) * count) / dials)),
+  )
+}
+
+const firstConnection = (
+  count: number,
+  traits: Pick<Scenario, 'quick'> = {},
+): Scenario => ({
+  name: `first-${count}`,
+  group: 'first',
+  title: `${count.toLocaleString('en-US')} Service${count === 1 ? '' : 's'} configured`,
+  about:
+    'From dialling to the whole answer, for Services that nobody has dialled before: what it costs to find one among many.',
+  metrics: [
+    milliseconds('p50', 'First answer, median'),
+    milliseconds('p99', 'First answer, 99 of 100'),
+    milliseconds('connect p50', 'Connect, median'),
+    {
+      name: 'memory',
+      title: 'Memory of the proxy',
+      unit: 'MB',
+      better: 'lower',
+      decimals: 0,
+    },
+  ],
+  services: backends => services(count, backends),
+  // One beyond those that are dialled tells that all are there.
+  awaited: [nameOf(0)],
+  fresh: true,
+  mostRounds: 3,
+  leavesOut: ({ kind }) => (kind === 'floor' ? 'it knows no Services' : ''),
+  expectedSeconds: () => 2 + count / 1000,
+  run: async run => {
+    const answer = await run.load({
+      kind: 'first-connections',
+      to: dialled(count).map(run.to),
+      path: '/64',
+    })
+    const { latency, connect } = answer
+    if (latency === undefined) throw new Error('none was answered')
+    const memory = readUsage(run.running.pids())?.rssBytes
+    return sampleOf(answer, {
+      p50: latency.p50,
+      p99: latency.p99,
+      ...(connect && { 'connect p50': connect.p50 }),
+      ...(memory && { memory: memory / 1e6 }),
+    })
+  },
+  ...traits,
+})
+
+export const firstConnectionScenarios: readonly Scenario[] = [
+  firstConnection(1),
+  firstConnection(1000, { quick: true }),
+  firstConnection(10_000),
+]

@@ -1,0 +1,80 @@
+import { milliseconds, sampleOf, windowAndSettling } from './metrics.ts'
+import type { Prepared, Run, RunsOf, Scenario } from './scenario.ts'
+
+const connections = 64
+const calibrationSeconds = 1
+
+/** How many requests a second a target does when it is asked for more and more. */
+const capacity = async (run: Run): Promise<number> => {
+  const { done, seconds } = await run.load(
+    { kind: 'requests', generator: 'own', to: run.to('http'), path: '/64', connections },
+    calibrationSeconds,
+  )
+  return done / seconds
+}
+
+/**
+ * One rate for all, or their latencies could not be compared: a share of what the slowest
+ * proxy can do.
+ */
+const rateForAll = async (runsOf: RunsOf, share: number): Promise<Prepared> => {
+  let slowest = { name: '', perSecond: Infinity }
+  for (const run of await runsOf(({ kind }) => kind !== 'direct')) {
+    if (run.running.addressOf('http') === undefined) continue
+    const perSecond = await capacity(run)
+    if (perSecond > 0 && perSecond < slowest.perSecond)
+      slowest = { name: run.target.name, perSecond }
+  }
+  if (slowest.name === '') throw new Error('no proxy served, so there is no capacity')
+  const value = Math.round(slowest.perSecond * share)
+  return {
+    notes: [
+      `Offered to all: ${value.toLocaleString('en-US')} requests a second, ${share * 100} % of what the slowest proxy (${slowest.name}) could do just before.`,
+    ],
+    value,
+  }
+}
+
+const latency = (share: number, traits: Pick<Scenario, 'quick'> = {}): Scenario => ({
+  name: `latency-${share * 100}`,
+  group: 'latency',
+  title: `requests at ${share * 100} % of capacity, over ${connections} connections`,
+  about:
+    'Requests come at a fixed rate whether or not earlier ones were answered, and are timed from when they were due: a proxy that stalls is charged for everybody who would have waited.',
+  metrics: [
+    milliseconds('p99', '99 of 100'),
+    milliseconds('p50', 'Median'),
+    milliseconds('p90', '90 of 100'),
+    milliseconds('p999', '999 of 1000'),
+    milliseconds('late p99', 'Generator late, 99 of 100'),
+  ],
+  httpOnly: true,
+  prepare: runsOf => rateForAll(runsOf, share),
+  expectedSeconds: window => windowAndSettling(window) + calibrationSeconds / 3,
+  run: async (run, { value: perSecond = 0 }) => {
+    const to = run.to('http')
+    const answer = await run.load({
+      kind: 'open-loop',
+      to,
+      path: '/64',
+      connections,
+      perSecond,
+    })
+    const { latency: found, late } = answer
+    if (found === undefined) throw new Error('no request was answered')
+    const { p50, p90, p99, p999 } = found
+    return sampleOf(answer, {
+      p50,
+      p90,
+      p99,
+      p999,
+      ...(late && { 'late p99': late.p99 }),
+    })
+  },
+  ...traits,
+})
+
+export const latencyScenarios: readonly Scenario[] = [
+  latency(0.5, { quick: true }),
+  latency(0.8),
+]

@@ -1,0 +1,75 @@
+import type { LoadAnswer } from '../load/question.ts'
+import type { Goal, Metric, Sample } from '../record/record.ts'
+
+/** Work done in a second. */
+export const rate = (unit: string, title: string, decimals = 0): Metric => ({
+  name: 'rate',
+  title,
+  unit,
+  better: 'higher',
+  decimals,
+})
+
+/** CPU time that the proxy's processes took for a piece of work. */
+export const cost = (unit: string, decimals: number): Metric => ({
+  name: 'cost',
+  title: 'CPU time of the proxy',
+  unit,
+  better: 'lower',
+  decimals,
+})
+
+export const milliseconds = (name: string, title: string, decimals = 2): Metric => ({
+  name,
+  title,
+  unit: 'ms',
+  better: 'lower',
+  decimals,
+})
+
+export const percent = (name: string, title: string): Metric => ({
+  name,
+  title,
+  unit: '%',
+  better: 'lower',
+  decimals: 2,
+})
+
+/** The portable relay is to cost little beside the least that a relay in Node can be. */
+export const nearThePipe: readonly Goal[] = [
+  { target: 'usher', metric: 'rate', to: 'pipe', atLeast: 0.9 },
+]
+
+/** How an amount of work is counted. */
+export interface Units {
+  /** How many counted things make one of the rate's unit. */
+  readonly perUnit: number
+  /** How many counted things the cost is for, and its units in a second of CPU time. */
+  readonly cost: { readonly of: number; readonly unitsPerSecond: number }
+}
+
+/** Figures `rate` and `cost`, and any further ones. */
+export const rateSample = (
+  answer: LoadAnswer,
+  { perUnit, cost: { of, unitsPerSecond } }: Units,
+  further: Sample['figures'] = {},
+): Sample => {
+  const { done, seconds, proxyCpuSeconds } = answer
+  const cpu =
+    proxyCpuSeconds === undefined || done === 0
+      ? {}
+      : { cost: (proxyCpuSeconds * unitsPerSecond) / (done / of) }
+  return sampleOf(answer, { rate: done / seconds / perUnit, ...cpu, ...further })
+}
+
+export const sampleOf = (
+  { cores, errors }: LoadAnswer,
+  figures: Sample['figures'],
+): Sample => ({ figures, ...(cores && { cores }), errors })
+
+/** Share of what was tried and did not come to its end, in percent. */
+export const failedShare = ({ done, tried = done }: LoadAnswer): number =>
+  tried === 0 ? 0 : ((tried - done) / tried) * 100
+
+/** The settling time before a window, and what starting and stopping takes. */
+export const windowAndSettling = (window: number): number => window + 0.4

@@ -1,0 +1,145 @@
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { ackedBytes } from '../../../../src/bench/backends/sink.ts'
+import { allTargets, versions } from '../../../../src/bench/targets/all-targets.ts'
+import { givenTarget } from '../../../../src/bench/targets/given.ts'
+import { haproxyTarget } from '../../../../src/bench/targets/haproxy.ts'
+import { nginxTarget } from '../../../../src/bench/targets/nginx.ts'
+import { usherTarget } from '../../../../src/bench/targets/usher.ts'
+import { until } from '../../../support/until.ts'
+import { answers, bodyLength, echo, get, namedServer, talk } from './ask.ts'
+import { here, hostOnly, isAlive, lane, startPods, startTarget } from './pods.ts'
+
+t.test('targets on this host', async t => {
+  const { backends, services, workDir } = await startPods(t)
+
+  for (const target of allTargets(workDir)) {
+    const skip = (await target.whyNot(hostOnly)) || false
+    await t.test(`${target.name} serves what it says`, { skip }, async t => {
+      const endpoints = await Promise.all(['a', 'b'].map(name => namedServer(t, name)))
+      const named = { name: 'named', protocol: 'TCP', endpoints } as const
+      const running = await startTarget(t, target, {
+        services: [...services, named],
+        awaited: ['http', 'udp', 'named'],
+      })
+      const to = (service: string) => running.addressOf(service)
+      const [http, source, sink, udp] = ['http', 'source', 'sink', 'udp'].map(to)
+      if (http === undefined || source === undefined || sink === undefined)
+        return t.fail('it has an address for all that is TCP')
+      t.equal(bodyLength(await get(http, '/64')), 64)
+      t.equal(bodyLength(await get(http, '/16384')), 16_384)
+      t.ok((await talk(source, '', text => text.length > 1e6)).length > 1e6)
+      const twice = Buffer.alloc(2 * ackedBytes)
+      t.equal((await talk(sink, twice, text => text.length === 2)).length, 2)
+      if (udp === undefined) t.equal(target.name, 'haproxy', 'only HAProxy has no UDP')
+      else t.equal(await echo(udp, 'hello'), 'hello')
+      t.equal(running.addressOf('else'), undefined)
+      const heard = (await answers(running.addressOf('named') ?? http, 8)).join('')
+      if (target.name === 'direct') t.equal(heard, 'aaaaaaaa')
+      else t.match(heard, /^(?:abababab|babababa)$/, 'by turns')
+      t.equal(running.complaint(), '')
+      t.equal(running.command === '', target.name === 'direct')
+
+      const pids = running.pids()
+      t.equal(pids.length === 0, target.name === 'direct')
+      await running.stop()
+      await until('no process is left', () => !pids.some(isAlive))
+      t.same(running.pids(), [])
+    })
+  }
+
+  await t.test('a living endpoint is found among dead ones', async t => {
+    const usher = usherTarget({ name: 'usher', capture: 'listen', workDir })
+    const endpoints = [
+      ...backends.refusing(3),
+      backends.silent,
+      ...backends.endpoints('http'),
+    ]
+    const service = { name: 'degraded', protocol: 'TCP', endpoints } as const
+    const running = await startTarget(t, usher, { services: [service] })
+    const at = running.addressOf('degraded') ?? t.fail('it has an address')
+    for (let i = 0; i < 6; i += 1) t.equal(bodyLength(await get(at as never, '/64')), 64)
+  })
+
+  const noProc = process.platform !== 'linux' && 'there is no /proc'
+  await t.test('places are entered', { skip: noProc }, async t => {
+    // env(1) does nothing but to go before a command line.
+    const elsewhere = { ...here, enter: ['env', 'IN_PLACE=1'] }
+    const usher = usherTarget({ name: 'usher', capture: 'listen', workDir })
+    const running = await startTarget(t, usher, {
+      services,
+      awaited: ['http', 'udp'],
+      lane: { ...lane, ...elsewhere },
+      client: elsewhere,
+    })
+    const [pid] = running.pids()
+    t.match(readFileSync(`/proc/${pid}/environ`, 'utf8'), /IN_PLACE=1/)
+    const at = running.addressOf('http') ?? t.fail('it has an address')
+    t.equal(bodyLength(await get(at as never, '/64')), 64)
+  })
+
+  await t.test('only those that are awaited have to serve', async t => {
+    const usher = usherTarget({ name: 'usher', capture: 'listen', workDir })
+    const dead = { name: 'dead', protocol: 'TCP', endpoints: [] } as const
+    const order = { services: [...services, dead], awaited: ['http'] }
+    const running = await startTarget(t, usher, order)
+    t.ok(running.addressOf('dead'))
+  })
+
+  await t.test('an address that somebody gives is one service', async t => {
+    const [http, udp] = [backends.endpoints('http')[0], backends.endpoints('udp')[0]]
+    const tcp = await startTarget(t, givenTarget('theirs', `127.0.0.1:${http?.port}`), {
+      services,
+    })
+    t.same(tcp.addressOf('http'), http)
+    t.equal(tcp.addressOf('udp'), undefined)
+    const to = `udp://127.0.0.1:${udp?.port}`
+    const datagrams = await startTarget(t, givenTarget('theirs', to), { services })
+    t.same(datagrams.addressOf('udp'), udp)
+    t.equal(datagrams.addressOf('http'), undefined)
+  })
+
+  const churned = [
+    usherTarget({ name: 'usher', capture: 'listen', workDir }),
+    haproxyTarget({ workDir }),
+    nginxTarget({ workDir }),
+  ]
+  for (const target of churned) {
+    const skip = (await target.whyNot(hostOnly)) || false
+    await t.test(`${target.name} takes other endpoints`, { skip }, async t => {
+      const [a, b, c] = await Promise.all(
+        ['a', 'b', 'c'].map(name => namedServer(t, name)),
+      )
+      if (a === undefined || b === undefined || c === undefined) return t.fail('servers')
+      const service = { name: 'named', protocol: 'TCP', endpoints: [a] } as const
+      const running = await startTarget(t, target, { services: [service] })
+      const at = running.addressOf('named')
+      if (at === undefined) return t.fail('it has an address')
+      const heard = async () => [...new Set(await answers(at, 6))].toSorted().join('')
+      t.equal(await heard(), 'a')
+      await running.setEndpoints?.('named', [b, c])
+      await until('b and c', async () => (await heard()) === 'bc')
+      await running.setEndpoints?.('named', [c, a])
+      await until('a and c', async () => (await heard()) === 'ac')
+      await running.setEndpoints?.('named', [b])
+      await until('only b', async () => (await heard()) === 'b')
+      await t.rejects(running.setEndpoints?.('else', [a]) ?? Promise.resolve(), /else/)
+      t.equal(running.complaint(), '')
+    })
+  }
+
+  await t.test('what nobody waits for any more is not left running', async t => {
+    const target = usherTarget({ name: 'usher', capture: 'listen', workDir })
+    const over = new AbortController()
+    const dead = { name: 'dead', protocol: 'TCP', endpoints: [] } as const
+    const started = startTarget(t, target, { services: [dead], signal: over.signal })
+    setTimeout(() => over.abort(), 300)
+    await t.rejects(started, /usher/)
+  })
+})
+
+t.test('versions are those of programs that are here', async t => {
+  const found = await versions()
+  t.equal(found['node'], process.versions.node)
+  for (const version of Object.values(found)) t.match(version, /^\d+\.\d+/)
+})

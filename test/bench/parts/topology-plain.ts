@@ -1,0 +1,25 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import t from 'tap'
+import { loopback } from '../../../src/bench/topology/loopback.ts'
+import { unreachable } from '../../../src/bench/topology/unreachable.ts'
+
+t.test('on loopback everybody is on this host, and there are two pods', async t => {
+  const { client, pods, lane, description, close } = loopback()
+  const { enter, nodeAddress, podAddresses, clusterIp, clusterCidr } = await lane()
+  t.strictSame(
+    [client, ...pods].flatMap(place => place.enter),
+    [],
+  )
+  t.strictSame(enter, [])
+  t.equal(pods.length, 2)
+  t.equal(podAddresses.length, 2)
+  t.equal(clusterIp, undefined)
+  t.equal(clusterCidr, undefined)
+  t.match(description, '127.0.0.1')
+  const server = createServer().listen(0, pods[0]?.listenAddress)
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  t.strictSame(await unreachable(client, [nodeAddress, ...podAddresses]), [])
+  await close()
+})
