@@ -5,7 +5,7 @@ import type { RunRecord, ScenarioRecord } from '../src/bench/record/record.ts'
 import { introduction, reportScenario, summary } from '../src/bench/report/terminal.ts'
 import { measure } from './control/measure.ts'
 import { type ControlOptions, helpText, parseControlOptions } from './control/options.ts'
-import { controlScenarios } from './control/record.ts'
+import { changeScenarios, startScenarios } from './control/record.ts'
 import { controlTargets, settingOf } from './control/setting.ts'
 import { measureRules } from './rules/measure.ts'
 import { ruleScenarios } from './rules/record.ts'
@@ -29,17 +29,24 @@ const headerOf = (options: ControlOptions, argv: readonly string[]) =>
     yardsticks: [],
   }) as const
 
-/** Scenarios as they are done: from objects to connections, then rules. */
-async function* scenariosOf(
+type Take = (scenarios: readonly ScenarioRecord[]) => void
+
+/** Hands scenarios over as they are done: from objects to connections, then rules. */
+const measureAll = async (
   options: ControlOptions,
   signal: AbortSignal,
-): AsyncGenerator<readonly ScenarioRecord[]> {
-  if (options.only !== 'rules')
-    yield controlScenarios(await measure(options, say, signal), options)
+  take: Take,
+): Promise<void> => {
+  if (options.only !== 'rules') {
+    const figures = await measure(options, say, signal, start =>
+      take(startScenarios(start, options)),
+    )
+    take(changeScenarios(figures, options))
+  }
   if (options.only === 'services') return
   for (const vips of options.vips) {
     if (signal.aborted) return
-    yield ruleScenarios(vips, await measureRules(vips, say, signal))
+    take(ruleScenarios(vips, await measureRules(vips, say, signal)))
   }
 }
 
@@ -55,10 +62,10 @@ const control = async (
   let failure = ''
   print(introduction(header))
   try {
-    for await (const some of scenariosOf(options, signal)) {
-      scenarios.push(...some)
-      for (const scenario of some) print([...reportScenario(scenario, header), ''])
-    }
+    await measureAll(options, signal, found => {
+      scenarios.push(...found)
+      for (const scenario of found) print([...reportScenario(scenario, header), ''])
+    })
   } catch (error) {
     failure = error instanceof Error ? error.message : String(error)
   }

@@ -20,11 +20,15 @@ const settleMs = 2000
 /** For how long the last changes may still be on their way. */
 const lastChangesMs = 10_000
 
-/** Runs everything once. `say` hears what is going on. Rejects when `signal` ends it. */
+/**
+ * Runs everything once. `say` hears what is going on, `started` what the start has shown.
+ * Rejects when `signal` ends it.
+ */
 export const measure = async (
   options: ControlOptions,
   say: (what: string) => void,
   signal: AbortSignal,
+  started: (start: Figures['start']) => void,
 ): Promise<Figures> => {
   const closers: (() => unknown)[] = []
   try {
@@ -55,6 +59,7 @@ export const measure = async (
     await sleep(settleMs, undefined, { signal })
     const loadingBlockMs = meter.blockUntil(livez.firstAt ?? usher.startedAt)
     const start = { ...meter.take(), servingMs, loadingBlockMs }
+    started(start)
     const address = await proxyAddressOf(metrics, 'probe')
     say(`changing endpoints for ${options.seconds} s`)
     const churn = await churnPhase({

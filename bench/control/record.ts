@@ -14,17 +14,9 @@ export const usherName = 'usher'
 /** Complaints of Usher's beyond these say nothing new. */
 const mostComplaints = 10
 
-/** What was measured against the API server, scenario by scenario. */
-export const controlScenarios = (
-  figures: Figures,
-  options: ControlOptions,
-): readonly ScenarioRecord[] => [
-  ...startScenarios(figures, options),
-  ...changeScenarios(figures, options),
-]
-
-const startScenarios = (
-  { start }: Figures,
+/** From nothing to everything served. */
+export const startScenarios = (
+  start: Figures['start'],
   { services, streamingLists }: ControlOptions,
 ): readonly ScenarioRecord[] => [
   scenarioOf('start', {
@@ -64,7 +56,8 @@ const startScenarios = (
   livezScenario('start-livez', 'Start', start),
 ]
 
-const changeScenarios = (
+/** Endpoint changes while Usher serves. */
+export const changeScenarios = (
   { churn, requests, peakRequestsPerSecond, complaints }: Figures,
   { changesPerSecond, seconds }: ControlOptions,
 ): readonly ScenarioRecord[] => [

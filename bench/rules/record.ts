@@ -1,5 +1,6 @@
 import type {
   Goal,
+  LeftOut,
   Metric,
   Outcome,
   ScenarioRecord,
@@ -32,7 +33,10 @@ const goalsAt = 10_000
 export const ruleScenarios = (
   vips: number,
   figures: readonly RuleFigures[],
-): readonly ScenarioRecord[] => steps.map(step => scenarioOf(vips, step, figures))
+): readonly ScenarioRecord[] =>
+  steps
+    .map(step => scenarioOf(vips, step, figures))
+    .filter(({ outcomes, leftOut }) => outcomes.length + leftOut.length > 0)
 
 const scenarioOf = (
   vips: number,
@@ -48,10 +52,14 @@ const scenarioOf = (
   notes: [],
   goals: vips === goalsAt ? goalsOf(step) : [],
   outcomes: figures.flatMap(one => outcomesOf(one, step)),
-  leftOut: figures.flatMap(({ capture, reason }) =>
-    reason === '' ? [] : [{ name: capture, why: reason }],
-  ),
+  // What can't do the first can't do the others: to say it once is enough.
+  leftOut: step === 'first' ? leftOutOf(figures) : [],
 })
+
+const leftOutOf = (figures: readonly RuleFigures[]): readonly LeftOut[] =>
+  figures.flatMap(({ capture, reason }) =>
+    reason === '' ? [] : [{ name: capture, why: reason }],
+  )
 
 const outcomesOf = ({ capture, costs }: RuleFigures, step: Step): readonly Outcome[] =>
   (costs?.[step] ?? []).map(({ ms, tools }, round) => ({

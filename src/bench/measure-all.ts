@@ -49,7 +49,10 @@ export const measureAll = async (measurement: Measurement): Promise<RunRecord> =
     out(`${reportScenario(found, soFar()).join('\n')}\n\n`)
   }
   progress.clear()
-  return { ...soFar(), leftOut: [...soFar().leftOut, ...stage.complaints()] }
+  const complaints = stage.complaints()
+  for (const { name, why } of complaints) out(`MIND: ${name} ${why}\n`)
+  const died = complaints.filter(({ why }) => why.startsWith('ended'))
+  return { ...soFar(), leftOut: [...soFar().leftOut, ...died] }
 }
 
 /** What does not start is left out of everything, or it would cost its time each time. */

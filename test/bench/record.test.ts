@@ -74,6 +74,10 @@ t.test('figures', async t => {
     ]),
   )
 
+  t.test('of the warm-up stand nowhere', async t =>
+    t.notOk('-1' in figuresByRound(scenarioOf(outcomes), 'a', rate)),
+  )
+
   t.test('are without gaps where rounds do not matter', async t =>
     t.same(figuresOf(scenarioOf(outcomes), 'a', rate), [1, 4]),
   )
@@ -178,6 +182,12 @@ t.test('troubles', async t => {
   t.test('cores are medians, and missing where nobody told them', async t =>
     t.same(coresOf(scenario, 'direct'), { generator: 0.95, backend: 0.5, others: 0.01 }),
   )
+
+  t.test('cores of the warm-up do not count', async t => {
+    const [warmUp] = rounds('a', rate, [1], { cores: { proxy: 1 } })
+    const outcomes = warmUp === undefined ? [] : [{ ...warmUp, round: -1 }]
+    t.same(coresOf(scenarioOf(outcomes), 'a'), {})
+  })
 
   const doubts = (cores: object) =>
     doubtsOf(scenarioOf(rounds('a', rate, [1, 1, 1], { cores })), 'a').join()

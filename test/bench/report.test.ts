@@ -131,7 +131,7 @@ t.test('in a terminal', async t => {
     )
   })
 
-  t.test('no line is wider than 120 columns with three yardsticks', async t => {
+  t.test('no line is wider than 120 columns, with three yardsticks or five', async t => {
     const names = ['direct', 'pipe', 'haproxy', 'nginx', 'usher-nftables']
     const outcomes: readonly Outcome[] = names.flatMap((name, i) =>
       rounds(name, delay, [1.25 + i, 1.5 + i, 123.5], {
@@ -145,13 +145,23 @@ t.test('in a terminal', async t => {
       ],
       notes: [`${'many words '.repeat(40)}end`],
     })
-    const record = { ...smallRun, yardsticks: names.slice(0, 3), scenarios: [scenario] }
-    const lines = [...reportScenario(scenario, record), ...summary(record)]
-    t.same(
-      lines.filter(line => line.length > 120),
-      [],
-    )
+    for (const yardsticks of [names.slice(0, 3), names]) {
+      const record = { ...smallRun, yardsticks, scenarios: [scenario] }
+      const lines = [...reportScenario(scenario, record), ...summary(record)]
+      t.same(
+        lines.filter(line => line.length > 120),
+        [],
+      )
+    }
   })
+
+  t.test('a single figure has no range', async t =>
+    t.match(reportScenario(scenarioOf(rounds('usher', rate, [5])), smallRun), [
+      'requests-32: 32 kept connections, answers of 64 B',
+      /target/,
+      /^ {2}usher +5$/,
+    ]),
+  )
 
   t.test('a target that is in no list is shown all the same', async t =>
     t.match(
@@ -169,6 +179,22 @@ t.test('in a terminal', async t => {
 
   t.test('only what Usher did is in the summary, or all that was given', async t => {
     t.notMatch(summary(smallRun).join('\n'), /^ +requests-32 .*50,000/m)
+    const [direct, haproxy, usher] = smallRun.targets
+    if (direct === undefined || haproxy === undefined || usher === undefined) return
+    const other = { ...usher, name: 'other', kind: 'given' as const }
+    const second = { ...usher, name: 'usher-2' }
+    const scenarios = smallRun.scenarios.map(scenario => ({
+      ...scenario,
+      outcomes: scenario.outcomes.flatMap(outcome =>
+        outcome.target === 'usher'
+          ? [outcome, { ...outcome, target: 'usher-2' }, { ...outcome, target: 'other' }]
+          : [outcome],
+      ),
+    }))
+    const targets = [direct, haproxy, usher, second, other]
+    const two = summary({ ...smallRun, scenarios, targets }).join('\n')
+    t.match(two, /\n {2}requests-32 {2}usher .*\n {15}usher-2 .*\n {2}latency-50/)
+    t.notMatch(two, 'other')
     const given = smallRun.targets.map(target => ({
       ...target,
       kind: target.kind === 'usher' ? ('given' as const) : target.kind,

@@ -17,8 +17,8 @@ export const serveHttp = (host: string): Promise<number> =>
       // Latin-1 has a character for every byte, and is the fastest to make.
       const heads = (rest + chunk.toString('latin1')).split(headEnd)
       rest = heads.pop() ?? ''
-      if (rest.length > longestHead) return socket.destroy()
-      for (const head of heads) if (!answer(socket, head)) return
+      if (rest.length > longestHead) socket.destroy()
+      heads.every(head => answer(socket, head))
     })
   })
 

@@ -11,6 +11,8 @@ export interface Load {
   done(): number
   /** What went wrong so far, by errno code or in words. */
   readonly errors: ErrorCounts
+  /** Resolves when it can pour, whether the target takes it or not. */
+  ready?(): Promise<void>
   /** The measured window opens: times are taken from here on. */
   openWindow?(): void
   /**
@@ -36,7 +38,7 @@ export class ErrorCounts {
   }
 
   add(name: string, times = 1): void {
-    if (times <= 0) return
+    if (!(times > 0)) return
     const known = this.#counts.has(name) || this.#counts.size < mostNames
     const kept = known ? name : 'other errors'
     this.#counts.set(kept, (this.#counts.get(kept) ?? 0) + times)

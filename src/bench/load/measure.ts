@@ -49,6 +49,7 @@ export const measureLoad = async (
   pids: Pids,
 ): Promise<LoadAnswer> => {
   try {
+    await load.ready?.()
     await sleep(settleMs)
     load.openWindow?.()
     const before = load.done()

@@ -71,6 +71,10 @@ export class OpenLoopLoad implements Load, KeptOwner {
     if (failure === 'timeout') this.#latency.record(answerWithinMs)
   }
 
+  ready(): Promise<void> {
+    return this.#ticker.started
+  }
+
   openWindow(): void {
     this.#first = this.#schedule.dueBy(performance.now())
   }

@@ -63,6 +63,10 @@ export class PacedConnectionsLoad implements Load, OneShotOwner {
     if (!this.#isStopped && !one.isAnswered) this.errors.add(failure)
   }
 
+  ready(): Promise<void> {
+    return this.#ticker.started
+  }
+
   openWindow(): void {
     this.#firstDueAt = performance.now()
   }

@@ -25,6 +25,8 @@ while (Atomics.load(cells, 0) === 0) {
 
 /** Calls back at a fixed rate, to about a tenth of a millisecond. */
 export class Ticker {
+  /** Resolves when it ticks, or never will. */
+  readonly started: Promise<void>
   readonly #cells = new Int32Array(new SharedArrayBuffer(8))
   readonly #worker: Worker
   readonly #ended: Promise<void>
@@ -44,6 +46,9 @@ export class Ticker {
     this.#worker = new Worker(threadSource, options)
     this.#ended = new Promise(resolve => {
       this.#worker.once('exit', () => resolve())
+    })
+    this.started = new Promise(resolve => {
+      this.#worker.once('message', () => resolve()).once('exit', () => resolve())
     })
     // Without ticks nothing is sent, and that is told.
     this.#worker.on('error', () => undefined)

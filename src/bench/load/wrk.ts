@@ -35,6 +35,7 @@ const measureWith = async (question: Question, script: string): Promise<LoadAnsw
   const seconds = Math.max(1, Math.ceil(question.seconds))
   const probing = startProbe(question)
   try {
+    await probing?.ready()
     probing?.openWindow()
     const watch = watchCpu(question.pids)
     const result = await runTool(

@@ -23,17 +23,20 @@ export const codeBlock = (text: string, language = ''): string[] => {
 const longestRun = (text: string, pattern: RegExp): number =>
   Math.max(0, ...(text.match(pattern) ?? []).map(run => run.length))
 
-/** A table of plain text, its head first; further columns to the right when `figures`. */
+/**
+ * A table of plain text, its head first.
+ * @param names - how many columns are to the left, from the first; the others to the right
+ */
 export const markdownTable = (
   rows: readonly (readonly string[])[],
-  { figures = true } = {},
+  names = 1,
 ): string[] => {
   const [head, ...body] = rows.map(row => row.map(plain))
   if (head === undefined) return []
   const widths = head.map((_, column) =>
     Math.max(4, ...[head, ...body].map(row => row[column]?.length ?? 0)),
   )
-  const isRight = (column: number) => figures && column > 0
+  const isRight = (column: number) => column >= names
   const line = (row: readonly string[]): string => {
     const cells = widths.map((width, column) => {
       const cell = row[column] ?? ''

@@ -7,7 +7,7 @@ import type {
 } from '../record/record.ts'
 import { ratioWithSpread } from '../record/words.ts'
 import { codeBlock, inlineCode, markdownTable, plain } from './markdown-text.ts'
-import { legend, overviewRows } from './overview.ts'
+import { legend, overviewTable } from './overview.ts'
 import {
   type Column,
   coreColumns,
@@ -70,11 +70,14 @@ const minutesText = (seconds: number): string =>
   seconds < 120 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`
 
 const overview = (record: RunRecord, pictures: readonly string[]): string[] => {
-  const rows = overviewRows(record, { ratio: ratioWithSpread, withSpread: true })
+  const { rows, names } = overviewTable(record, {
+    ratio: ratioWithSpread,
+    withSpread: true,
+  })
   return [
     '## At a glance',
     '',
-    ...(rows.length > 1 ? markdownTable(rows) : ['Nothing was measured.']),
+    ...(rows.length > 1 ? markdownTable(rows, names) : ['Nothing was measured.']),
     '',
     ...(record.yardsticks.length > 0 ? [plain(legend), ''] : []),
     ...pictures.flatMap(path => [picture('Overview', path), '']),
@@ -92,7 +95,7 @@ const subject = (record: RunRecord): string[] => {
         ['target', 'what it is'],
         ...record.targets.map(({ name, title }) => [name, title]),
       ],
-      { figures: false },
+      2,
     ),
     '',
     ...markdownTable(
@@ -105,7 +108,7 @@ const subject = (record: RunRecord): string[] => {
         ...Object.entries(record.versions).filter(([name]) => name !== 'node'),
         ...record.setting,
       ],
-      { figures: false },
+      2,
     ),
     '',
     'To repeat it:',
@@ -205,7 +208,8 @@ const linkOf = (path: string): string =>
 
 const pictureOf = (group: string, pictures: readonly string[]): string | undefined => {
   const wanted = slugOf(group)
-  const nameOf = (path: string) => slugOf((path.split('/').at(-1) ?? '').replace(/\.\w+$/, ''))
+  const nameOf = (path: string) =>
+    slugOf((path.split('/').at(-1) ?? '').replace(/\.\w+$/, ''))
   return pictures.find(path => {
     const name = nameOf(path)
     return name === wanted || name.endsWith(`-${wanted}`)

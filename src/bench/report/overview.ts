@@ -1,9 +1,10 @@
-import { combined, type Combined, type Comparison } from '../record/compare.ts'
+import { combined, type Combined, type Comparison, figuresOf } from '../record/compare.ts'
 import type { RunRecord, ScenarioRecord } from '../record/record.ts'
-import { formatFigure, none, spreadText } from '../record/words.ts'
+import { formatFigure, none } from '../record/words.ts'
+import { rangeText } from './scenario-table.ts'
 
 /** Whose ratios an overview shows: Usher's, or those of all that are no yardstick. */
-export const subjectsOf = ({
+const subjectsOf = ({
   targets,
   yardsticks,
 }: Pick<RunRecord, 'targets' | 'yardsticks'>): readonly string[] => {
@@ -23,14 +24,20 @@ export interface OverviewText {
   readonly withSpread: boolean
 }
 
+export interface OverviewTable {
+  /** How many columns hold names, from the first. */
+  readonly names: number
+  readonly rows: readonly (readonly string[])[]
+}
+
 /**
  * A table of all scenarios with a row for each that a subject has figures in, its head
  * first. Columns in which nobody has anything are left out.
  */
-export const overviewRows = (
+export const overviewTable = (
   record: Pick<RunRecord, 'targets' | 'yardsticks' | 'scenarios'>,
   { ratio, withSpread }: OverviewText,
-): readonly (readonly string[])[] => {
+): OverviewTable => {
   const subjects = subjectsOf(record)
   const lines = record.scenarios.flatMap(scenario => linesOf(record, scenario, subjects))
   const columns: readonly (readonly string[])[] = [
@@ -41,7 +48,7 @@ export const overviewRows = (
       ...lines.map(({ metric, figure }) => formatFigure(figure?.median, metric)),
     ],
     withSpread
-      ? ['min..max', ...lines.map(({ metric, figure }) => spreadText(figure, metric))]
+      ? ['min..max', ...lines.map(({ metric, figures }) => rangeText(figures, metric))]
       : [],
     ['unit', ...lines.map(({ metric }) => metric.unit)],
     ['better', ...lines.map(({ metric }) => metric.better)],
@@ -51,7 +58,13 @@ export const overviewRows = (
     ]),
   ]
   const used = columns.filter(([, ...cells]) => cells.some(cell => cell !== none))
-  return ['head', ...lines].map((_, row) => used.map(column => column[row] ?? none))
+  const rows = ['head', ...lines].map((_, row) => used.map(column => column[row] ?? none))
+  return { names: subjects.length > 1 ? 2 : 1, rows }
+}
+
+interface Line extends Combined {
+  readonly target: string
+  readonly figures: readonly number[]
 }
 
 /** Its name stands at the first of a scenario's rows. */
@@ -62,8 +75,9 @@ const linesOf = (
   record: Pick<RunRecord, 'yardsticks'>,
   scenario: ScenarioRecord,
   subjects: readonly string[],
-): readonly (Combined & { readonly target: string })[] =>
+): readonly Line[] =>
   subjects.flatMap(target => {
     const line = combined(record, scenario, target)
-    return line === undefined ? [] : [{ ...line, target }]
+    if (line === undefined) return []
+    return [{ ...line, target, figures: figuresOf(scenario, target, line.metric) }]
   })

@@ -1,5 +1,5 @@
 import { comparisonOf, figuresOf } from '../record/compare.ts'
-import type { Cores, RunRecord, ScenarioRecord } from '../record/record.ts'
+import type { Cores, Metric, RunRecord, ScenarioRecord } from '../record/record.ts'
 import { spreadOf } from '../record/statistics.ts'
 import { coresOf } from '../record/troubles.ts'
 import {
@@ -41,20 +41,24 @@ export const figureColumns = (
 ): readonly Column[] => {
   const [metric] = scenario.metrics
   if (metric === undefined) return []
-  const spreads = targets.map(target => spreadOf(figuresOf(scenario, target, metric)))
+  const figures = targets.map(target => figuresOf(scenario, target, metric))
   return [
     {
       title: metric.title,
       unit: metric.unit,
-      cells: spreads.map(spread => formatFigure(spread?.median, metric)),
+      cells: figures.map(all => formatFigure(spreadOf(all)?.median, metric)),
     },
     {
       title: 'min..max',
       unit: '',
-      cells: spreads.map(spread => spreadText(spread, metric)),
+      cells: figures.map(all => rangeText(all, metric)),
     },
   ]
 }
+
+/** `900..1,900`; a single figure has no range. */
+export const rangeText = (figures: readonly number[], metric: Metric): string =>
+  figures.length < 2 ? none : spreadText(spreadOf(figures), metric)
 
 /** The first metric's ratio to each yardstick. */
 export const ratioColumns = (

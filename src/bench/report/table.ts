@@ -1,5 +1,11 @@
-/** Lines of text with aligned columns: the first to the left, the others to the right. */
-export const formatTable = (rows: readonly (readonly string[])[]): string[] => {
+/**
+ * Lines of text with aligned columns: names to the left, the others to the right.
+ * @param names - how many columns hold names, from the first
+ */
+export const formatTable = (
+  rows: readonly (readonly string[])[],
+  names = 1,
+): string[] => {
   const widths: number[] = []
   for (const row of rows)
     for (const [column, cell] of row.entries())
@@ -8,7 +14,7 @@ export const formatTable = (rows: readonly (readonly string[])[]): string[] => {
     row
       .map((cell, column) => {
         const width = widths[column] ?? 0
-        return column === 0 ? cell.padEnd(width) : cell.padStart(width)
+        return column < names ? cell.padEnd(width) : cell.padStart(width)
       })
       .join('  ')
       .trimEnd(),

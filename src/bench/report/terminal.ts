@@ -1,7 +1,7 @@
 import { goalsOfScenario } from '../record/goals.ts'
 import type { LeftOut, RunRecord, ScenarioRecord } from '../record/record.ts'
 import { ratioText, ratioWithSpread } from '../record/words.ts'
-import { legend, overviewRows } from './overview.ts'
+import { legend, overviewTable } from './overview.ts'
 import {
   type Column,
   coreColumns,
@@ -86,7 +86,7 @@ const tableOf = (targets: readonly string[], columns: readonly Column[]): string
 
 /** A long title over several lines, its unit below. */
 const headOf = ({ title, unit, cells }: Column): string[] => {
-  const width = Math.max(12, ...cells.map(cell => cell.length))
+  const width = Math.max(14, ...cells.map(cell => cell.length))
   const unitFits = unit !== '' && title.length + unit.length + 1 <= width
   if (unitFits) return [`${title} ${unit}`]
   return [...wrapText(title, width), ...(unit === '' ? [] : [unit])]
@@ -109,7 +109,9 @@ export const summary = (record: RunRecord): string[] => {
     { ratio: ratioWithSpread, withSpread: true },
     { ratio: ratioWithSpread, withSpread: false },
     { ratio: ratioText, withSpread: false },
-  ].map(text => formatTable(overviewRows(record, text)))
+  ]
+    .map(text => overviewTable(record, text))
+    .map(({ rows, names }) => formatTable(rows, names))
   const goals = goalSummary(record).map((text, i) => (i === 0 ? text : `  ${text}`))
   const table = variants.find(fits) ?? variants.at(-1) ?? []
   return [

@@ -17,7 +17,7 @@ const signalsThatKill = 3
 /**
  * Runs a Node program that calls `prepareSandbox` in a sandbox, with this process' input
  * and output, and resolves with its exit code (128 and the signal's number where one ended
- * it). SIGINT, SIGTERM and SIGHUP of this process reach it once each, and the third of them
+ * it). SIGINT, SIGTERM and SIGHUP of this process reach it once each; the third of them
  * ends it at once. Rejects when it can't be started.
  */
 export const runInSandbox = async (

@@ -41,6 +41,7 @@ export const startProxy = async (order: Order, proxy: Proxy): Promise<RunningTar
   })
   if (why !== '') {
     await stop()
+    if (order.signal.aborted) throw new Error(`${proxy.name} is not waited for any more`)
     throw new Error(`${proxy.name} ${why}: ${process.lastWords()}`)
   }
   const { setEndpoints } = proxy

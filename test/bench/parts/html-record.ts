@@ -23,7 +23,7 @@ const target = (
   config,
 })
 
-export const targets: readonly TargetRecord[] = [
+const targets: readonly TargetRecord[] = [
   target('direct', 'direct', 'no proxy: the client dials a backend itself'),
   target(
     'pipe',
@@ -170,7 +170,13 @@ export const largeRecord = (): RunRecord => {
         )
       const { name, group, title, about, metrics, goals = [] } = scenario
       return withFailures({
-        ...{ name, group, title, about, metrics, goals, outcomes },
+        name,
+        group,
+        title,
+        about,
+        metrics,
+        goals,
+        outcomes,
         notes:
           group === 'latency'
             ? [
@@ -209,9 +215,12 @@ export const interruptedRecord = (): RunRecord => {
     complete: false,
     seconds: 212,
     scenarios: begun.map((scenario, index) =>
-      index < 3
-        ? scenario
-        : { ...scenario, outcomes: scenario.outcomes.filter(({ round }) => round < 1) },
+      index < 3 ? scenario : cutShort(scenario),
     ),
   }
 }
+
+const cutShort = (scenario: ScenarioRecord): ScenarioRecord => ({
+  ...scenario,
+  outcomes: scenario.outcomes.filter(({ round }) => round < 1),
+})

@@ -55,21 +55,22 @@ export const serveHttp = async (
       asked.requests += 1
       const response = answer(asked.requests, socket)
       if (response === undefined) return
-      socket.write(response)
-      if (closes) socket.end()
+      // Who closes says so (RFC 9112, 9.6): wrk believes nothing else.
+      if (closes) socket.end(response.replace('\r\n', '\r\nConnection: close\r\n'))
+      else socket.write(response)
     })
   })
   return { to, asked }
 }
 
+/** For servers that keep their end, and for several at a time. */
+export const askUnchecked = (traffic: Traffic, seconds: number): Promise<LoadAnswer> =>
+  answerLoad({ ...traffic, seconds, pids: { backend: [], proxy: [] } })
+
 /** Asks, and fails when anything of it is left when the answer is there. */
 export const ask = async (traffic: Traffic, seconds = 0.3): Promise<LoadAnswer> => {
   const before = resources()
-  const answer = await answerLoad({
-    ...traffic,
-    seconds,
-    pids: { backend: [], proxy: [] },
-  })
+  const answer = await askUnchecked(traffic, seconds)
   await until(
     `only ${before} left: ${resources()}`,
     () => resources().length <= before.length,

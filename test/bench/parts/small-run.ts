@@ -77,10 +77,11 @@ const requests = scenarioOf(
     ...rounds('haproxy', rate, [50_000, 51_000, 40_000], {
       cores: { generator: 0.5, backend: 0.3, proxy: 0.9, others: 0.2 },
     }),
-    ...rounds('usher', rate, [45_000, 52_000, 41_000]).map((outcome, round) => ({
-      ...outcome,
+    ...[45_000, 52_000, 41_000].map((figure, round) => ({
+      target: 'usher',
+      round,
       sample: sampleOf(
-        { rate: [45_000, 52_000, 41_000][round] ?? 0, cost: 21.5 + round },
+        { rate: figure, cost: 21.5 + round },
         {
           cores: { generator: 0.5, backend: 0.3, proxy: 0.95, others: 0.02 },
           errors: round === 1 ? { ECONNRESET: 1200 } : {},

@@ -45,6 +45,7 @@ for (const { kind, why } of kinds) {
   t.test(`a kill of the outer process ends all (${kind})`, { skip }, async t => {
     const run = startProgram(kind, 'hold')
     await run.says('ready')
+    await until('it is in the place', () => inClient(run) !== undefined)
     t.ok(run.pids().length >= 4, 'outer, unshare, inner and its child')
     const namespace = readlinkSync(`/proc/${inClient(run)}/ns/net`)
     t.not(namespace, readlinkSync('/proc/self/ns/net'))
@@ -75,11 +76,12 @@ for (const { kind, why } of kinds) {
     await until('no process is left', () => run.pids().length === 0)
   })
 
-  t.test(`a kill of the inner process is an exit code (${kind})`, { skip }, async t => {
+  t.test(`a kill of the inner process is a failure (${kind})`, { skip }, async t => {
     const run = startProgram(kind, 'wait')
     await run.says('ready')
     process.kill(first(run) ?? 0, 'SIGKILL')
-    t.equal(await run.code(), 137)
+    // unshare(1) of util-linux 2.38 makes 1 of it, by a mistake of its own.
+    t.match(await run.code(), /^(1|137)$/)
   })
 }
 

@@ -31,7 +31,9 @@ export const startProgram = (
 ): ProgramRun => {
   const unique = `topology-test-${process.pid}-${randomBytes(6).toString('hex')}`
   const loader = ['--import', import.meta.resolve('tsx')]
-  const outer = spawn(process.execPath, [...loader, program, kind, unique, job], {
+  // With NODE_OPTIONS the test runner would have signal handlers of its own in there.
+  const node = ['-u', 'NODE_OPTIONS', process.execPath, ...loader]
+  const outer = spawn('env', [...node, program, kind, unique, job], {
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: inOwnGroup,
   })

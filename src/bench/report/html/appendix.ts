@@ -1,26 +1,22 @@
 import type { RunRecord, TargetRecord } from '../../record/record.ts'
 import { escaped } from '../svg/element.ts'
 import { whenText } from './intro.ts'
-import { facts, folded, paragraph, verbatim } from './markup.ts'
+import { facts, folded, verbatim } from './markup.ts'
 
 /** What somebody needs who wants to measure the same again, or to doubt it. */
 export const appendix = (record: RunRecord): string => {
-  const { machine } = record
+  const { machine, versions } = record
   return [
     '<section aria-labelledby="appendix">\n<h2 id="appendix">How to repeat it</h2>\n',
     verbatim(record.command),
-    paragraph(
-      'Bars reach from zero to the median of the rounds; each dot is a round, and the line goes from the least to the most.',
-      'muted',
-    ),
     facts([
       ['Started', whenText(record.startedAt)],
       ['Cores', String(machine.cpus)],
       ['Processor', machine.model],
       ['Memory', `${(machine.memoryBytes / 2 ** 30).toFixed(1)} GiB`],
       ['Kernel', machine.kernel],
-      ['Node', machine.node],
-      ...Object.entries(record.versions),
+      ...(versions['node'] === undefined ? [['Node', machine.node] as const] : []),
+      ...Object.entries(versions),
       ...record.setting,
     ]),
     '<h3>Targets, and how each was started</h3>\n',

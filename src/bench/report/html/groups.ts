@@ -4,8 +4,9 @@ import { inlineSvg } from '../svg/drawing.ts'
 import { escaped } from '../svg/element.ts'
 import { scenarioDrawings } from '../svg/pictures.ts'
 import { capitalized, type Group, groupsOf } from '../svg/verdicts.ts'
+import { figureTable } from './figure-table.ts'
 import { folded, list, paragraph } from './markup.ts'
-import { figureTable, ratioTable } from './tables.ts'
+import { ratioTable } from './ratio-table.ts'
 
 /** Width that a chart is drawn for: a phone's, nearly, or half a page. */
 const chartWidth = 400

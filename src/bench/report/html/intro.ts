@@ -14,9 +14,7 @@ export const introduction = (record: RunRecord): string =>
       ['Versions', versionsText(record)],
       ...record.setting,
     ]),
-    paragraph(
-      'One machine, whose cores client, proxy and backends share; no real wire. Good for comparing these with each other, and for nothing else.',
-    ),
+    paragraph(limitText(record)),
     folded('What these figures can’t show', list(limits(record))),
     leftOutOfAll(record),
   ].join('')
@@ -42,22 +40,32 @@ const durationText = (seconds: number): string => {
 }
 
 /** `2 cores, Example CPU, 7.7 GiB, Linux 6.1`. */
-export const machineText = ({ machine }: RunRecord): string => {
+const machineText = ({ machine }: RunRecord): string => {
   const { cpus, model, memoryBytes, kernel } = machine
   const cores = `${cpus} core${cpus === 1 ? '' : 's'}`
   return `${cores}, ${model}, ${(memoryBytes / 2 ** 30).toFixed(1)} GiB of memory, ${kernel}`
 }
 
 /** `haproxy 2.6.12, nginx 1.22.1`. */
-export const versionsText = ({ versions }: RunRecord): string =>
+const versionsText = ({ versions }: RunRecord): string =>
   Object.entries(versions)
     .map(([name, version]) => `${name} ${version}`)
     .join(', ')
 
-const limits = (record: RunRecord): readonly string[] => [
-  `Everything ran on one machine: client, proxy and backends shared its ${record.machine.cpus} cores. A proxy that needs less CPU leaves more to the others, so the differences are not those of proxies on machines of their own.`,
+/** Whether traffic was measured, from clients to backends, or something within a program. */
+const hasTraffic = ({ yardsticks }: RunRecord): boolean => yardsticks.length > 0
+
+const limitText = (record: RunRecord): string =>
+  `One machine${hasTraffic(record) ? ', whose cores client, proxy and backends share; no real wire' : ''}. Good for comparing these with each other, and for nothing else.`
+
+const limitsOfTraffic = ({ machine }: RunRecord): readonly string[] => [
+  `Everything ran on one machine: client, proxy and backends shared its ${machine.cpus} cores. A proxy that needs less CPU leaves more to the others, so the differences are not those of proxies on machines of their own.`,
   'There was no wire: links were virtual or there were none. Network cards, their offloads and real latencies are not in these figures.',
-  'The figures are good for comparison with each other, within this run. They don’t tell what a proxy can do elsewhere.',
+]
+
+const limits = (record: RunRecord): readonly string[] => [
+  ...(hasTraffic(record) ? limitsOfTraffic(record) : []),
+  'The figures are good for comparison with each other, within this run. They don’t tell what can be done elsewhere.',
   `Each is the median of ${roundsText(record)}. Targets were measured by turns, ratios were taken within each round, and a ratio counts as “even” when the rounds disagree on who was ahead.`,
 ]
 

@@ -55,7 +55,7 @@ const ratioTable = (record: RunRecord, subject: TargetRecord): string => {
     sections: groupsOf(record).map(({ title, scenarios }) => ({
       heading: title,
       lines: scenarios.map(scenario => [
-        nameCell(scenario, figureText(scenario, subject)),
+        nameCell(scenario, figureText(record, scenario, subject)),
         ...yardsticks.map(yardstick => ratioCell(scenario, subject, yardstick)),
       ]),
     })),
@@ -90,7 +90,7 @@ const ratioCell = (
 }
 
 /** A ratio with its word, coloured. */
-export const standCell = ({ text, word, shade, detail }: Stand): Cell => ({
+const standCell = ({ text, word, shade, detail }: Stand): Cell => ({
   markup: `${escaped(text)}${word === '' ? '' : `<small>${escaped(word)}</small>`}`,
   class: shade === '' ? 'none' : shade,
   title: detail,
@@ -106,7 +106,7 @@ const figuresTable = (record: RunRecord): string =>
       heading: title,
       lines: scenarios.map(scenario => [
         nameCellAlone(scenario),
-        ...record.targets.map(target => figureText(scenario, target)),
+        ...record.targets.map(target => figureText(record, scenario, target)),
       ]),
     })),
   })

@@ -1,11 +1,11 @@
-import { drawingStyle, palette } from '../svg/style.ts'
+import { drawingStyle, fonts, palette } from '../svg/style.ts'
 
 /** Everything that a report's page looks like: nothing is loaded from elsewhere. */
 export const pageStyle = (): string => `${palette(':root')}
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; }
 body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 62rem; background: var(--paper); color: var(--ink);
-  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
+  font: 16px/1.5 ${fonts}; }
 dt::first-letter { text-transform: uppercase; }
 h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .25rem; }
 h2 { font-size: 1.3rem; line-height: 1.25; margin: 3rem 0 .5rem; padding-top: .75rem; border-top: 2px solid var(--ink); }
@@ -34,7 +34,8 @@ tr.section > th { padding-top: 1rem; border-top: 0; }
 td small, th small { display: block; color: var(--muted); font-size: .75rem; font-weight: 400; white-space: nowrap; }
 td.words, th.words { text-align: left; white-space: normal; min-width: 11rem; }
 th .own { font-weight: 700; }
-.figures td { white-space: nowrap; } .figures td.words { white-space: normal; }
+.figures th, .figures td { padding-left: .4rem; padding-right: .4rem; }
+.figures td, .figures tbody th { white-space: nowrap; } .figures td.words { white-space: normal; }
 .overview { width: 100%; }
 .overview th:not(:first-child), .overview td { text-align: center; width: 6.5rem; }
 .overview td { border-left: 3px solid var(--paper); }

@@ -41,7 +41,6 @@ const svg = (
       viewBox: `0 0 ${Math.ceil(width)} ${Math.ceil(height)}`,
       width: Math.ceil(width),
       height: Math.ceil(height),
-      'aria-label': `${title}. ${description}`,
     },
     element('title', {}, escaped(title)),
     element('desc', {}, escaped(description)),

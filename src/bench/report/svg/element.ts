@@ -36,12 +36,12 @@ export const label = (
 /** `text` cut to fit into so many pixels. Fonts differ: it reckons with a wide one. */
 export const fitted = (text: string, pixels: number, fontSize: number): string => {
   const room = Math.max(1, Math.floor(pixels / (fontSize * wideCharacter)))
-  const characters = [...text]
+  const characters = Array.from(text)
   return characters.length <= room ? text : `${characters.slice(0, room - 1).join('')}…`
 }
 
 /** How many pixels `text` takes at most, nearly. */
 export const widthOf = (text: string, fontSize: number): number =>
-  [...text].length * fontSize * wideCharacter
+  Array.from(text).length * fontSize * wideCharacter
 
 const wideCharacter = 0.58

@@ -13,16 +13,9 @@ import {
   nameLabel,
   titled,
 } from './layout.ts'
+import { type ChartOptions, headOf, marksOf } from './parts.ts'
 import { gapText, type Row, rowsOf, troubleText } from './rows.ts'
-import { linearScale, linearTicks, type Scale, tickTexts } from './scale.ts'
-
-export interface ChartOptions {
-  readonly width: number
-  /** Written above; without it whoever shows the chart tells what it is. */
-  readonly heading?: string
-  /** The figure to which the axis reaches at least, to be the same as a neighbour's. */
-  readonly reach?: number
-}
+import { linearScale, linearTicks, type Scale } from './scale.ts'
 
 /**
  * A metric of one scenario: for each target a bar to its median from zero, a dot for each
@@ -60,34 +53,12 @@ export const figureChart = (
   }
 }
 
-/** Where the figures of an axis stand. */
-export const marksOf = (
-  ticks: readonly number[],
-  scale: Scale,
-): readonly { readonly at: number; readonly text: string }[] => {
-  const texts = tickTexts(ticks)
-  return ticks.map((tick, index) => ({ at: scale(tick), text: texts[index] ?? '' }))
-}
-
 /** The most that any round of any target had. */
 export const largest = (rows: readonly Row[]): number =>
   Math.max(0, ...rows.flatMap(({ figures }) => figures))
 
-export const unitText = ({ unit, better }: Metric): string =>
+const unitText = ({ unit, better }: Metric): string =>
   `${unit} (${better === 'higher' ? 'more' : 'less'} is better)`
-
-/** A heading when there is one, and what the axis counts. */
-export const headOf = (
-  heading: string | undefined,
-  counted: string,
-  width: number,
-): { readonly body: string; readonly height: number } => {
-  const text = fitted(counted, width, 11)
-  if (heading === undefined)
-    return { body: label(0, 11, text, { class: 'small muted' }), height: 22 }
-  const title = label(0, 13, fitted(heading, width, 12.5), { class: 'head' })
-  return { body: title + label(0, 29, text, { class: 'small muted' }), height: 38 }
-}
 
 interface Place {
   readonly row: Row

@@ -12,7 +12,7 @@ export interface Layout {
   readonly right: number
 }
 
-export const rowHeight = 22
+const rowHeight = 22
 export const fontSize = 12
 const mostForNames = 132
 
@@ -53,9 +53,9 @@ export const gapLabel = (
     text,
   }: { readonly row: Row; readonly index: number; readonly text: string },
 ): string => {
-  const room = layout.width - layout.left - 6
+  const room = layout.width - layout.left - 12
   const shown = label(
-    layout.left + 6,
+    layout.left + 12,
     middleOf(layout, index) + 4,
     fitted(text, room, 11),
     {

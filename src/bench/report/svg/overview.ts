@@ -1,10 +1,9 @@
-import { figuresOf } from '../../record/compare.ts'
 import type { RunRecord, ScenarioRecord, TargetRecord } from '../../record/record.ts'
-import { spreadOf } from '../../record/statistics.ts'
 import { formatFigure, none } from '../../record/words.ts'
 import type { Drawing } from './drawing.ts'
 import { element, fitted, label, widthOf } from './element.ts'
 import { titled } from './layout.ts'
+import { rowsOf, troubleText } from './rows.ts'
 import {
   capitalized,
   groupsOf,
@@ -30,8 +29,8 @@ export const overviewDrawing = (
   const yardsticks = yardsticksOf(record, subject)
   if (subject === undefined || yardsticks.length === 0) return undefined
   const column = Math.min(widestColumn, (width * (1 - shareOfNames)) / yardsticks.length)
-  const grid = { column, left: width - column * yardsticks.length, yardsticks }
-  let body = heads(record, subject, grid)
+  const grid = { column, left: width - column * yardsticks.length, yardsticks, subject }
+  let body = heads(record, grid)
   let y = headHeight
   for (const group of groupsOf(record)) {
     body += label(0, y + 17, group.title, { class: 'head' })
@@ -40,7 +39,7 @@ export const overviewDrawing = (
       body += element(
         'g',
         { transform: `translate(0 ${y})` },
-        line(scenario, subject, grid),
+        line(record, scenario, grid),
       )
       y += lineHeight
     }
@@ -52,12 +51,13 @@ export const overviewDrawing = (
     body,
     title: `${subject.name} beside ${yardsticks.map(({ name }) => name).join(', ')}`,
     description: record.scenarios
-      .map(scenario => describe(scenario, subject, yardsticks))
+      .map(scenario => describe(record, scenario, grid))
       .join('; '),
   }
 }
 
 interface Grid {
+  readonly subject: TargetRecord
   readonly column: number
   readonly left: number
   readonly yardsticks: readonly TargetRecord[]
@@ -65,8 +65,8 @@ interface Grid {
 
 const headHeight = 62
 
-const heads = (record: RunRecord, subject: TargetRecord, grid: Grid): string => {
-  const { column, left, yardsticks } = grid
+const heads = (record: RunRecord, grid: Grid): string => {
+  const { column, left, yardsticks, subject } = grid
   const size = { class: 'small muted' }
   const body = [
     label(0, 14, `${subject.name} beside ...`, { class: 'head' }),
@@ -83,11 +83,11 @@ const heads = (record: RunRecord, subject: TargetRecord, grid: Grid): string => 
   return body.join('')
 }
 
-const line = (scenario: ScenarioRecord, subject: TargetRecord, grid: Grid): string => {
-  const { column, left, yardsticks } = grid
+const line = (record: RunRecord, scenario: ScenarioRecord, grid: Grid): string => {
+  const { column, left, yardsticks, subject } = grid
   const [metric] = scenario.metrics
   if (metric === undefined) return label(0, 16, scenario.title)
-  const figure = figureText(scenario, subject)
+  const figure = figureText(record, scenario, subject)
   const figureRoom = widthOf(figure, 11)
   const parts = [
     element('line', {
@@ -131,23 +131,26 @@ const line = (scenario: ScenarioRecord, subject: TargetRecord, grid: Grid): stri
   return parts.join('')
 }
 
-/** `42,310 req/s`, `failed`, or '' when it had nothing to measure. */
-export const figureText = (scenario: ScenarioRecord, { name }: TargetRecord): string => {
+/** `42,310 req/s`, with a `!` when something went wrong, or why there is no figure. */
+export const figureText = (
+  record: Pick<RunRecord, 'targets'>,
+  scenario: ScenarioRecord,
+  { name }: TargetRecord,
+): string => {
   const [metric] = scenario.metrics
-  if (metric === undefined) return ''
-  const spread = spreadOf(figuresOf(scenario, name, metric))
-  if (spread !== undefined) return `${formatFigure(spread.median, metric)} ${metric.unit}`
-  const failed = scenario.outcomes.some(
-    outcome => outcome.target === name && 'failure' in outcome,
-  )
-  if (failed) return 'failed'
-  return scenario.leftOut.some(each => each.name === name) ? 'left out' : 'not measured'
+  const row =
+    metric && rowsOf(record, scenario, metric).find(each => each.target.name === name)
+  if (metric === undefined || row === undefined) return ''
+  if (row.spread !== undefined)
+    return `${formatFigure(row.spread.median, metric)} ${metric.unit}${troubleText(row) === '' ? '' : ' !'}`
+  if (row.failed > 0) return 'failed'
+  return row.leftOut === '' ? 'not measured' : 'left out'
 }
 
 const describe = (
+  record: RunRecord,
   scenario: ScenarioRecord,
-  subject: TargetRecord,
-  yardsticks: readonly TargetRecord[],
+  { subject, yardsticks }: Grid,
 ): string => {
   const [metric] = scenario.metrics
   if (metric === undefined) return scenario.title
@@ -155,5 +158,5 @@ const describe = (
     const { text, word } = standOf(scenario, metric, subject, yardstick)
     return `${yardstick.name} ${text} ${word}`.trimEnd()
   })
-  return `${scenario.title}: ${figureText(scenario, subject)}, ${stands.join(', ')}`
+  return `${scenario.title}: ${figureText(record, scenario, subject)}, ${stands.join(', ')}`
 }

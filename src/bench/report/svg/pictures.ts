@@ -3,7 +3,8 @@ import { arranged, type Drawing, margin, standaloneSvg } from './drawing.ts'
 import { label } from './element.ts'
 import { figureChart, largest } from './figure-chart.ts'
 import { overviewDrawing } from './overview.ts'
-import { percentileChart, percentilesOf } from './percentiles.ts'
+import { drawnPercentiles, percentileChart } from './percentile-chart.ts'
+import { percentilesOf } from './percentiles.ts'
 import { rowsOf } from './rows.ts'
 import { capitalized, type Group, groupsOf } from './verdicts.ts'
 
@@ -95,7 +96,14 @@ export const scenarioDrawings = (
   const reach = reachOf(record, group, scenario)
   const drawings = [figureChart(record, scenario, metric, { ...options, reach })]
   for (const percentiles of percentilesOf(scenario)) {
-    const drawing = percentileChart(record, scenario, percentiles, options)
+    const drawing = percentileChart(record, scenario, percentiles, {
+      ...options,
+      within: group.scenarios.flatMap(each =>
+        percentilesOf(each)
+          .filter(({ of }) => of === percentiles.of)
+          .flatMap(same => drawnPercentiles(record, each, same)),
+      ),
+    })
     if (drawing !== undefined) drawings.push(drawing)
   }
   return drawings

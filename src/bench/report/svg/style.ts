@@ -15,8 +15,12 @@ export const palette = (selector: string): string => `${selector} {
   color-scheme: dark;
 } }`
 
+/** Those of the reader's system. */
+export const fonts =
+  'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif'
+
 /** What the classes in drawings look like; needs the palette. */
-export const drawingStyle = `svg.chart { font: 12px ${'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif'}; font-variant-numeric: tabular-nums; }
+export const drawingStyle = `svg.chart { font: 12px ${fonts}; font-variant-numeric: tabular-nums; }
 .chart text { fill: var(--ink); }
 .chart .muted { fill: var(--muted); }
 .chart .small { font-size: 11px; }

@@ -70,8 +70,12 @@ const whyNone = (
     if (left !== undefined) return { word: 'left out', detail: `${name}: ${left.why}` }
   }
   const [name] = missing
-  if (name !== undefined)
-    return { word: 'not measured', detail: `${name} was not measured` }
+  if (name !== undefined) {
+    const ran = scenario.outcomes.some(({ target }) => target === name)
+    return ran
+      ? { word: '', detail: `${name} has no such figure` }
+      : { word: 'not measured', detail: `${name} was not measured` }
+  }
   return { word: 'no ratio', detail: 'no round has both, or the other is zero' }
 }
 

@@ -5,7 +5,11 @@ import type { Test } from 'tap'
 import { backendsOf } from '../../../../src/bench/backends/backends-of.ts'
 import { type Pod, startPod } from '../../../../src/bench/backends/pod.ts'
 import type { Backends } from '../../../../src/bench/scenarios/scenario.ts'
-import { type BenchService, standardServices } from '../../../../src/bench/services.ts'
+import {
+  type BenchService,
+  type Endpoint,
+  standardServices,
+} from '../../../../src/bench/services.ts'
 import type {
   Order,
   RunningTarget,
@@ -70,6 +74,13 @@ export const startTarget = async (
   const running = await target.start({ lane, client: here, signal, ...order })
   t.teardown(() => running.stop())
   return running
+}
+
+/** Where clients dial a service that it has to have. */
+export const dialled = (running: RunningTarget, service: string): Endpoint => {
+  const address = running.addressOf(service)
+  if (address === undefined) throw new Error(`there is no address for ${service}`)
+  return address
 }
 
 /** Whether a process with this id runs. */

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { ackedBytes } from '../../../../src/bench/backends/sink.ts'
+import type { Endpoint } from '../../../../src/bench/services.ts'
 import { allTargets, versions } from '../../../../src/bench/targets/all-targets.ts'
 import { givenTarget } from '../../../../src/bench/targets/given.ts'
 import { haproxyTarget } from '../../../../src/bench/targets/haproxy.ts'
@@ -8,7 +9,7 @@ import { nginxTarget } from '../../../../src/bench/targets/nginx.ts'
 import { usherTarget } from '../../../../src/bench/targets/usher.ts'
 import { until } from '../../../support/until.ts'
 import { answers, bodyLength, echo, get, namedServer, talk } from './ask.ts'
-import { here, hostOnly, isAlive, lane, startPods, startTarget } from './pods.ts'
+import { dialled, here, hostOnly, isAlive, lane, startPods, startTarget } from './pods.ts'
 
 t.test('targets on this host', async t => {
   const { backends, services, workDir } = await startPods(t)
@@ -22,19 +23,19 @@ t.test('targets on this host', async t => {
         services: [...services, named],
         awaited: ['http', 'udp', 'named'],
       })
-      const to = (service: string) => running.addressOf(service)
-      const [http, source, sink, udp] = ['http', 'source', 'sink', 'udp'].map(to)
-      if (http === undefined || source === undefined || sink === undefined)
-        return t.fail('it has an address for all that is TCP')
+      const [http, source, sink] = (['http', 'source', 'sink'] as const).map(service =>
+        dialled(running, service),
+      ) as [Endpoint, Endpoint, Endpoint]
       t.equal(bodyLength(await get(http, '/64')), 64)
       t.equal(bodyLength(await get(http, '/16384')), 16_384)
       t.ok((await talk(source, '', text => text.length > 1e6)).length > 1e6)
       const twice = Buffer.alloc(2 * ackedBytes)
       t.equal((await talk(sink, twice, text => text.length === 2)).length, 2)
+      const udp = running.addressOf('udp')
       if (udp === undefined) t.equal(target.name, 'haproxy', 'only HAProxy has no UDP')
       else t.equal(await echo(udp, 'hello'), 'hello')
       t.equal(running.addressOf('else'), undefined)
-      const heard = (await answers(running.addressOf('named') ?? http, 8)).join('')
+      const heard = (await answers(dialled(running, 'named'), 8)).join('')
       if (target.name === 'direct') t.equal(heard, 'aaaaaaaa')
       else t.match(heard, /^(?:abababab|babababa)$/, 'by turns')
       t.equal(running.complaint(), '')
@@ -57,8 +58,8 @@ t.test('targets on this host', async t => {
     ]
     const service = { name: 'degraded', protocol: 'TCP', endpoints } as const
     const running = await startTarget(t, usher, { services: [service] })
-    const at = running.addressOf('degraded') ?? t.fail('it has an address')
-    for (let i = 0; i < 6; i += 1) t.equal(bodyLength(await get(at as never, '/64')), 64)
+    const at = dialled(running, 'degraded')
+    for (let i = 0; i < 6; i += 1) t.equal(bodyLength(await get(at, '/64')), 64)
   })
 
   const noProc = process.platform !== 'linux' && 'there is no /proc'
@@ -74,8 +75,8 @@ t.test('targets on this host', async t => {
     })
     const [pid] = running.pids()
     t.match(readFileSync(`/proc/${pid}/environ`, 'utf8'), /IN_PLACE=1/)
-    const at = running.addressOf('http') ?? t.fail('it has an address')
-    t.equal(bodyLength(await get(at as never, '/64')), 64)
+    const at = dialled(running, 'http')
+    t.equal(bodyLength(await get(at, '/64')), 64)
   })
 
   await t.test('only those that are awaited have to serve', async t => {
@@ -107,14 +108,12 @@ t.test('targets on this host', async t => {
   for (const target of churned) {
     const skip = (await target.whyNot(hostOnly)) || false
     await t.test(`${target.name} takes other endpoints`, { skip }, async t => {
-      const [a, b, c] = await Promise.all(
+      const [a, b, c] = (await Promise.all(
         ['a', 'b', 'c'].map(name => namedServer(t, name)),
-      )
-      if (a === undefined || b === undefined || c === undefined) return t.fail('servers')
+      )) as [Endpoint, Endpoint, Endpoint]
       const service = { name: 'named', protocol: 'TCP', endpoints: [a] } as const
       const running = await startTarget(t, target, { services: [service] })
-      const at = running.addressOf('named')
-      if (at === undefined) return t.fail('it has an address')
+      const at = dialled(running, 'named')
       const heard = async () => [...new Set(await answers(at, 6))].toSorted().join('')
       t.equal(await heard(), 'a')
       await running.setEndpoints?.('named', [b, c])
@@ -134,7 +133,7 @@ t.test('targets on this host', async t => {
     const dead = { name: 'dead', protocol: 'TCP', endpoints: [] } as const
     const started = startTarget(t, target, { services: [dead], signal: over.signal })
     setTimeout(() => over.abort(), 300)
-    await t.rejects(started, /usher/)
+    await t.rejects(started, /usher is not waited for any more/)
   })
 })
 

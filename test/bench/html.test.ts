@@ -1,0 +1,2 @@
+import './parts/html-drawing.ts'
+import './parts/html-page.ts'
