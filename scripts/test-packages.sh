@@ -12,7 +12,8 @@ set -uo pipefail
 
 namespaces='network namespaces (captures, test/e2e)'
 machine='a booted kernel (test/vm)'
-installed=(iproute2 nftables iptables conntrack)
+peers='HAProxy, nginx or wrk (usher bench)'
+installed=(iproute2 nftables iptables conntrack haproxy nginx-light libnginx-mod-stream wrk)
 [[ $(uname -m) == x86_64 ]] && installed+=(qemu-system-x86 busybox-static)
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/usher-tests
 kernel=$cache/kernel
@@ -99,9 +100,18 @@ mapfile -t missing < <(missing_packages)
 wants_kernel=$([[ $(uname -m) == x86_64 && ! -d $kernel ]] && echo yes)
 [[ ${#missing[@]} -gt 0 || $wants_kernel ]] || exit 0
 
+# Debian would start haproxy and nginx at once; only what is there already may start.
+policy=/usr/sbin/policy-rc.d
+forbid_services() {
+  [[ -e $policy ]] && return
+  trap 'rm -f "$policy"' EXIT
+  printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy"
+}
+
 say "fetching ${missing[*]}${wants_kernel:+ a kernel}"
 apt_get update || say 'going on with the lists of packages that are here'
 if [[ ${#missing[@]} -gt 0 ]]; then
+  forbid_services
   # One by one if need be: a package that can't be had must not take the others along.
   apt_get install --no-install-recommends --no-remove "${missing[@]}" ||
     for package in "${missing[@]}"; do
@@ -112,6 +122,7 @@ fi
 for package in $(missing_packages); do
   case $package in
     qemu-* | busybox-*) skipped "$package is missing" "$machine" ;;
+    haproxy | *nginx* | wrk) skipped "$package is missing" "$peers" ;;
     *) skipped "$package is missing" "$namespaces and $machine" ;;
   esac
 done

@@ -66,7 +66,7 @@ export const measureLoad = async (
 }
 
 /** `tried` is told only where not all of them were done. */
-export const withoutNeedlessTried = <T extends Pick<LoadAnswer, 'done' | 'tried'>>(
+const withoutNeedlessTried = <T extends Pick<LoadAnswer, 'done' | 'tried'>>(
   found: T,
 ): Omit<T, 'tried'> & Pick<LoadAnswer, 'tried'> => {
   const { tried, ...others } = found

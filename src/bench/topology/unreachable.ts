@@ -19,7 +19,7 @@ export const unreachable = async (
   place: Place,
   addresses: readonly string[],
 ): Promise<readonly string[]> => {
-  const child = startChild(programBeside(import.meta.url, 'reach'), place.enter)
+  const child = startChild(programBeside(import.meta.url, 'reach-main'), place.enter)
   try {
     const question: ReachQuestion = { addresses, port, timeoutMs }
     return (await child.ask(question, startMs + timeoutMs)) as readonly string[]

@@ -60,8 +60,8 @@ export const findFacts = async (sandbox: Sandbox) => {
 const clusterIp = (lane: Lane, n: number): string => lane.clusterIp?.(n) ?? 'none'
 
 const inPlace = (place: Place, line: string): Promise<string> => {
-  const [command = '', ...args] = [...place.enter, '/bin/sh', '-c', line]
-  return runTool(command, args)
+  const [command, ...args] = [...place.enter, '/bin/sh', '-c', line]
+  return runTool(command ?? '', args)
 }
 
 const peerIn = async ({ enter }: Place) => {
@@ -80,11 +80,10 @@ const peerIn = async ({ enter }: Place) => {
 }
 
 const readSysctls = async (place: Place) => {
-  const paths = [
-    ...['ipv4/tcp_tw_reuse', 'ipv4/ip_local_port_range', 'core/somaxconn'],
-    ...['ipv4/conf/all/rp_filter', 'ipv4/ip_forward'],
-  ]
-  const values = await inPlace(place, `cd /proc/sys/net && cat ${paths.join(' ')}`)
+  const paths =
+    'ipv4/tcp_tw_reuse ipv4/ip_local_port_range core/somaxconn ' +
+    'ipv4/conf/all/rp_filter ipv4/ip_forward'
+  const values = await inPlace(place, `cd /proc/sys/net && cat ${paths}`)
   return values.trim().replaceAll('\t', ' ').split('\n')
 }
 

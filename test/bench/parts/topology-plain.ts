@@ -5,8 +5,10 @@ import { loopback } from '../../../src/bench/topology/loopback.ts'
 import { unreachable } from '../../../src/bench/topology/unreachable.ts'
 
 t.test('on loopback everybody is on this host, and there are two pods', async t => {
-  const { client, pods, lane, description, close } = loopback()
-  const { enter, nodeAddress, podAddresses, clusterIp, clusterCidr } = await lane()
+  const topology = loopback()
+  const { client, pods, description } = topology
+  const { enter, nodeAddress, podAddresses, clusterIp, clusterCidr } =
+    await topology.lane()
   t.strictSame(
     [client, ...pods].flatMap(place => place.enter),
     [],
@@ -21,5 +23,5 @@ t.test('on loopback everybody is on this host, and there are two pods', async t 
   await once(server, 'listening')
   t.teardown(() => server.close())
   t.strictSame(await unreachable(client, [nodeAddress, ...podAddresses]), [])
-  await close()
+  await topology.close()
 })
