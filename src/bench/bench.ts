@@ -20,8 +20,8 @@ export type BenchOptions = OptionsOf<'bench'>
 
 /**
  * `usher bench`: 0 when everything was measured, 1 when something failed, 2 for a wrong
- * call, 130 when interrupted. It runs itself once more in a sandbox, so that nothing of
- * what it starts and makes can outlive it.
+ * call, 130 when interrupted. Where it can it runs itself once more in a sandbox, so that
+ * nothing of what it starts and makes can outlive it.
  */
 export const bench = async (options: BenchOptions, io: Io): Promise<number> => {
   if (options.from !== '') return fromFile(options, io)
@@ -30,36 +30,34 @@ export const bench = async (options: BenchOptions, io: Io): Promise<number> => {
   planOf(options, '')
   if (options.installPeers && !options.list)
     await installPeers(line => io.err(`${line}\n`))
-  const { kind, why } = await whereTo(options)
+  const { kind, why: whyNoSandbox } = await chooseSandbox()
+  const whyLoopback = loopbackWish(options) || whyNoSandbox
   if (options.list)
-    return listing(options, { kind: kind === undefined ? 'loopback' : 'namespaces' }, io)
-  if (kind === undefined) return onLoopback(options, io, why)
+    return listing(options, { kind: whyLoopback === '' ? 'namespaces' : 'loopback' }, io)
+  if (kind === undefined) return withoutSandbox(options, io, whyLoopback)
   const { execPath, execArgv, argv } = process
-  return runInSandbox(kind, [execPath, ...execArgv, ...argv.slice(1)])
+  return runInSandbox(kind, [execPath, ...execArgv, ...argv.slice(1)], {
+    network: whyLoopback === '' ? 'own' : 'host',
+  })
+}
+
+/** Why everything is to be on 127.0.0.1; '' when it need not. */
+const loopbackWish = ({ loopback: wished, target, backend }: BenchOptions): string => {
+  if (wished) return '--loopback was given'
+  return target.length + backend.length > 0
+    ? "addresses were given, which only this host's own network knows"
+    : ''
 }
 
 const inSandbox = async (options: BenchOptions, io: Io): Promise<number> => {
   const sandbox = await prepareSandbox()
-  const topology = await namespaces(sandbox)
   const { workDirectory } = sandbox
-  return measureHere({ options, io, topology, workDirectory, why: '' })
+  const why = loopbackWish(options)
+  const topology = why === '' ? await namespaces(sandbox) : loopback()
+  return measureHere({ options, io, topology, workDirectory, why })
 }
 
-const whereTo = async ({
-  loopback: wished,
-  target,
-  backend,
-}: BenchOptions): ReturnType<typeof chooseSandbox> => {
-  if (wished) return { kind: undefined, why: '--loopback was given' }
-  if (target.length + backend.length > 0)
-    return {
-      kind: undefined,
-      why: "addresses were given, which only this host's own network knows",
-    }
-  return chooseSandbox()
-}
-
-const onLoopback = async (
+const withoutSandbox = async (
   options: BenchOptions,
   io: Io,
   why: string,

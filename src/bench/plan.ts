@@ -1,4 +1,3 @@
-import { joinHostPort } from '../util/ip.ts'
 import type { BenchOptions } from './bench.ts'
 import type { Plan } from './measure.ts'
 import { scenarios } from './scenarios/all.ts'
@@ -22,20 +21,14 @@ export const planOf = (options: BenchOptions, workDirectory: string): Plan => {
     scenarios: options.backend.length > 0 ? chosen.filter(s => s.httpOnly) : chosen,
     targets: chooseTargets(options, allTargets(workDirectory), [
       ...baselineOf(options, workDirectory),
-      ...options.target.map(given),
+      ...options.target.map(({ name, protocol, ...at }) =>
+        givenTarget(name, protocol, at),
+      ),
     ]),
     rounds: options.rounds || (options.quick ? rounds.quick : rounds.full),
     seconds: options.quick ? Math.min(quickSeconds, options.seconds) : options.seconds,
   }
 }
-
-const given = ({
-  name,
-  protocol,
-  address,
-  port,
-}: BenchOptions['target'][number]): Target =>
-  givenTarget(name, `${protocol === 'UDP' ? 'udp://' : ''}${joinHostPort(address, port)}`)
 
 const baselineOf = ({ baseline }: BenchOptions, workDir: string): readonly Target[] => {
   const command = baseline.split(/\s+/).filter(word => word !== '')

@@ -32,7 +32,8 @@ export class UdpEchoesLoad implements Load {
   async stop(): Promise<void> {
     clearInterval(this.#sweeper)
     await Promise.all(this.#flows.map(flow => flow.close()))
-    // libuv lets go of a socket only at the end of the turn after that.
+    // libuv lets go of a socket at the end of a turn, after what is immediate in it.
+    await setImmediate()
     await setImmediate()
   }
 }

@@ -30,7 +30,9 @@ export const readUsage = (pids: readonly number[]): Usage | undefined => {
 }
 
 const cpuSecondsOf = (stat: string): number => {
-  const ticks = fieldsOf(stat).slice(11, 15).reduce((sum, field) => sum + Number(field), 0)
+  const ticks = fieldsOf(stat)
+    .slice(11, 15)
+    .reduce((sum, field) => sum + Number(field), 0)
   return ticks / ticksPerSecond
 }
 

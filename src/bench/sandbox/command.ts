@@ -6,16 +6,24 @@ export type SandboxKind = 'root' | 'user'
 
 const words = (line: string): readonly string[] => line.split(' ')
 
+/** Whether it may make namespaces and links of its own, or has this host's network. */
+export type SandboxNetwork = 'own' | 'host'
+
 /**
  * Goes before a command line to run it in namespaces that end with whoever started it,
  * however that one ends: setpriv has the kernel kill unshare then (PR_SET_PDEATHSIG),
  * --kill-child the same for the first process inside, and with that one, process 1 of its
  * namespace, all others go, and with them all mounts, network namespaces and links.
  */
-export const sandboxCommand = (kind: SandboxKind): readonly string[] => [
+export const sandboxCommand = (
+  kind: SandboxKind,
+  network: SandboxNetwork = 'own',
+): readonly string[] => [
   ...words('setpriv --pdeathsig KILL'),
   ...words('unshare --mount --pid --fork --kill-child --mount-proc'),
-  ...(kind === 'user' ? words('--user --map-root-user --net') : []),
+  ...(kind === 'user' ? words('--user --map-root-user') : []),
+  // Root makes namespaces beside the host's and enters them by name.
+  ...(kind === 'user' && network === 'own' ? ['--net'] : []),
 ]
 
 /** What makes /run the sandbox's own: named namespaces and iptables' lock are there. */

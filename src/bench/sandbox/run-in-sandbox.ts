@@ -2,13 +2,15 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { readlinkSync } from 'node:fs'
 import { constants } from 'node:os'
 import { toolEnv } from '../../kernel/start-tool.ts'
-import { sandboxCommand, type SandboxKind } from './command.ts'
+import { sandboxCommand, type SandboxKind, type SandboxNetwork } from './command.ts'
 import { markerName } from './marker.ts'
 import { type Forwarded, forwardedSignals } from './signals.ts'
 
 export interface SandboxOptions {
   /** What the program finds in its environment; by default that of this process. */
   readonly env?: NodeJS.ProcessEnv
+  /** By default its own. */
+  readonly network?: SandboxNetwork
 }
 
 /** Somebody who presses Ctrl-C so often does not want to wait for an orderly end. */
@@ -23,9 +25,9 @@ const signalsThatKill = 3
 export const runInSandbox = async (
   kind: SandboxKind,
   argv: readonly string[],
-  { env = process.env }: SandboxOptions = {},
+  { env = process.env, network = 'own' }: SandboxOptions = {},
 ): Promise<number> => {
-  const [command = '', ...args] = [...sandboxCommand(kind), ...argv]
+  const [command = '', ...args] = [...sandboxCommand(kind, network), ...argv]
   const child = spawn(command, args, {
     // A session of its own: the terminal's signals reach this process only, which hands
     // them on. At a SIGHUP unshare would end, and everything with it.

@@ -1,29 +1,24 @@
-import { isIP } from 'node:net'
+import { joinHostPort } from '../../util/ip.ts'
 import type { Endpoint } from '../services.ts'
 import { startNothing } from './direct.ts'
 import type { Target } from './target.ts'
 
 /**
- * A target that somebody runs already, such as a kube-proxy: `IP:PORT` has the `http`
- * backends behind it, `udp://IP:PORT` the `udp` ones. Throws when `to` is neither.
+ * A target that somebody runs already, such as a kube-proxy: an HTTP server must answer
+ * there by TCP, an echo by UDP.
  */
-export const givenTarget = (name: string, to: string): Target => {
-  const [service, address] = parseGiven(to)
+export const givenTarget = (
+  name: string,
+  protocol: 'TCP' | 'UDP',
+  { address, port }: Endpoint,
+): Target => {
+  const service = protocol === 'TCP' ? 'http' : 'udp'
+  const addresses = new Map([[service, { address, port }]])
   return {
     name,
-    title: `what is at ${to}`,
+    title: `what answers at ${protocol === 'TCP' ? '' : 'udp://'}${joinHostPort(address, port)}`,
     kind: 'given',
     whyNot: async () => '',
-    start: order => startNothing(name, order, new Map([[service, address]])),
+    start: order => startNothing(name, order, addresses),
   }
-}
-
-const parseGiven = (to: string): readonly [service: string, Endpoint] => {
-  const [, udp, bracketed, plain, digits] =
-    /^(udp:\/\/)?(?:\[([^\]]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(to) ?? []
-  const [address, port] = [bracketed ?? plain ?? '', Number(digits)]
-  const family = bracketed === undefined ? 4 : 6
-  if (isIP(address) !== family || port < 1 || port > 65_535)
-    throw new Error(`${to}: want IP:PORT or udp://IP:PORT, like 10.96.0.10:80`)
-  return [udp === undefined ? 'http' : 'udp', { address, port }]
 }

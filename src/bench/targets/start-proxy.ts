@@ -9,6 +9,8 @@ export interface Proxy {
   readonly name: string
   /** Its command line, to be run on its node. */
   readonly argv: readonly string[]
+  /** What the report shows of that; all of it by default. */
+  readonly command?: string
   /** What the report shows of its configuration. */
   readonly config: string
   /** Where clients dial which service. */
@@ -48,7 +50,7 @@ export const startProxy = async (order: Order, proxy: Proxy): Promise<RunningTar
   return {
     addressOf: service => proxy.addresses.get(service),
     pids: () => process.pids(),
-    command: proxy.argv.join(' '),
+    command: proxy.command ?? proxy.argv.join(' '),
     config: proxy.config,
     complaint: () => process.complaint(),
     stop,

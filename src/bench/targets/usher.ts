@@ -68,12 +68,12 @@ const start = async (options: UsherOptions, order: Order) => {
   const vips = await vipsOf(options.capture, order)
   const manifests = new UsherManifests(manifestsIn, order.services, vips)
   await manifests.writeAll()
+  const given = flags(options, order.lane, directory, manifestsIn)
   return startProxy(order, {
     name: options.name,
-    argv: [
-      ...(options.command ?? ownCommand()),
-      ...flags(options, order.lane, directory, manifestsIn),
-    ],
+    argv: [...(options.command ?? ownCommand()), ...given],
+    // Where it is installed is of no use to somebody who wants to do the same.
+    command: [...(options.command ?? ['usher']), ...given].join(' '),
     config: shownPart(manifests.sample()),
     addresses: vips,
     directory,

@@ -12,7 +12,7 @@ interface Sysctl {
 const shared: readonly Sysctl[] = [
   // Tens of thousands of short connections a minute, each of which keeps its port for one.
   { path: 'ipv4/tcp_tw_reuse', value: '1' },
-  { path: 'ipv4/ip_local_port_range', value: '1024 65535' },
+  { path: 'ipv4/ip_local_port_range', value: '32768 65535' },
   { path: 'core/somaxconn', value: '4096', atLeast: true },
   // Off, as most CNI plugins need it; `default` is for interfaces that come later.
   { path: 'ipv4/conf/all/rp_filter', value: '0' },

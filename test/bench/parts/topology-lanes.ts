@@ -44,10 +44,13 @@ const checkSysctls = (t: Test, { sysctls, description }: Facts): void => {
   for (const [index, values] of sysctls.entries()) {
     const [reuse, ports, backlog, filter, forward] = values
     const figures = [reuse, ports, filter, forward]
-    t.strictSame(figures, ['1', '1024 65535', '0', index < 3 ? '0' : '1'])
+    t.strictSame(figures, ['1', '32768 65535', '0', index < 3 ? '0' : '1'])
     t.ok(Number(backlog) >= 4096)
   }
-  t.match(description, 'net.ipv4.tcp_tw_reuse=1, net.ipv4.ip_local_port_range=1024 65535')
+  t.match(
+    description,
+    'net.ipv4.tcp_tw_reuse=1, net.ipv4.ip_local_port_range=32768 65535',
+  )
   t.notMatch(description, 'except')
 }
 

@@ -4,7 +4,6 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Endpoint } from '../../../../src/bench/services.ts'
-import { givenTarget } from '../../../../src/bench/targets/given.ts'
 import { planSlots } from '../../../../src/bench/targets/haproxy-servers.ts'
 import { haproxyTarget } from '../../../../src/bench/targets/haproxy.ts'
 import { nginxTarget } from '../../../../src/bench/targets/nginx.ts'
@@ -88,11 +87,6 @@ t.test('one that does not end by itself is killed with its children', async t =>
   await until('both are gone', () => !pids.some(isAlive))
   t.match(stubborn.complaint(), /ended \(SIGKILL\)/)
 })
-
-for (const to of ['nonsense', '1.2.3.4', '1.2.3.4:0', '1.2.3.4:99999', 'tcp://1.2.3.4:5'])
-  t.test(`${to} is no address for a target`, async t => {
-    t.throws(() => givenTarget('x', to), /want IP:PORT or udp:\/\/IP:PORT/)
-  })
 
 const [a, b, c] = [1, 2, 3].map(port => ({ address: '10.0.0.1', port })) as [
   Endpoint,

@@ -89,13 +89,13 @@ t.test('targets on this host', async t => {
 
   await t.test('an address that somebody gives is one service', async t => {
     const [http, udp] = [backends.endpoints('http')[0], backends.endpoints('udp')[0]]
-    const tcp = await startTarget(t, givenTarget('theirs', `127.0.0.1:${http?.port}`), {
-      services,
-    })
+    if (http === undefined || udp === undefined) throw new Error('no backends')
+    const tcp = await startTarget(t, givenTarget('theirs', 'TCP', http), { services })
     t.same(tcp.addressOf('http'), http)
     t.equal(tcp.addressOf('udp'), undefined)
-    const to = `udp://127.0.0.1:${udp?.port}`
-    const datagrams = await startTarget(t, givenTarget('theirs', to), { services })
+    const datagrams = await startTarget(t, givenTarget('theirs', 'UDP', udp), {
+      services,
+    })
     t.same(datagrams.addressOf('udp'), udp)
     t.equal(datagrams.addressOf('http'), undefined)
   })
