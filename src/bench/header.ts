@@ -22,7 +22,11 @@ export const headerOf = async (
   startedAt: new Date().toISOString(),
   command: commandLine(),
   machine: describeMachine(),
-  versions: { usher: version(), ...(await versions()) },
+  versions: {
+    usher: version(),
+    ...(await versions()),
+    ...(tools.wrkVersion === '' ? {} : { wrk: tools.wrkVersion }),
+  },
   setting: settingOf(here, plan, tools),
 })
 

@@ -93,7 +93,7 @@ export class Stage {
       generator: this.#parts.httpGenerator,
       to: service => {
         const to = running.addressOf(service)
-        if (to === undefined) throw new NotOffered(`it has no service ${service}`)
+        if (to === undefined) throw new NotOffered(whyNotOffered(service))
         return to
       },
       load: (traffic, window = seconds) => this.#load(running, traffic, window),
@@ -125,6 +125,9 @@ export class Stage {
     await Promise.all(actors.map(({ running }) => running.stop()))
   }
 }
+
+const whyNotOffered = (service: string): string =>
+  service === 'udp' ? 'it carries no UDP' : `it does not lead to ${service}`
 
 /** What a target plays: the services that it was started with. */
 const roleOf = ({ name, services }: Pick<Scenario, 'name' | 'services'>): string =>

@@ -1,4 +1,4 @@
-import { runTool, ToolError } from '../kernel/run-tool.ts'
+import { execFile } from 'node:child_process'
 import type { HttpGenerator } from './load/question.ts'
 import { nginxProgram } from './targets/nginx.ts'
 import { whyNoProgram } from './targets/program.ts'
@@ -7,19 +7,23 @@ import { whyNoProgram } from './targets/program.ts'
 export interface Tools {
   readonly generator: HttpGenerator
   readonly backend: 'nginx' | 'own'
+  /** '' where it isn't installed. */
+  readonly wrkVersion: string
 }
 
-export const chooseTools = async (): Promise<Tools> => ({
-  generator: (await wrkIsInstalled()) ? 'wrk' : 'own',
-  backend: (await whyNoProgram(nginxProgram)) === '' ? 'nginx' : 'own',
-})
-
-/** It tells its version, and ends with code 1. */
-const wrkIsInstalled = async (): Promise<boolean> => {
-  try {
-    await runTool('wrk', ['-v'])
-    return true
-  } catch (error) {
-    return error instanceof ToolError && error.failure === 'failed'
+export const chooseTools = async (): Promise<Tools> => {
+  const wrkVersion = await versionOfWrk()
+  return {
+    generator: wrkVersion === '' ? 'own' : 'wrk',
+    backend: (await whyNoProgram(nginxProgram)) === '' ? 'nginx' : 'own',
+    wrkVersion,
   }
 }
+
+/** It tells its version among other things, and ends with code 1. */
+const versionOfWrk = (): Promise<string> =>
+  new Promise(resolve => {
+    execFile('wrk', ['-v'], { timeout: 5000 }, (_, stdout, stderr) =>
+      resolve(/wrk\s+\S*?(\d+(?:\.\d+)+)/.exec(stdout + stderr)?.[1] ?? ''),
+    )
+  })

@@ -6,6 +6,16 @@ import type { Place } from '../topology/topology.ts'
 import type { PodAnswer, PodQuestion } from './main.ts'
 import { type HttpServer, startHttpNginx } from './nginx.ts'
 
+/**
+ * glibc gives memory back to the kernel whenever some is free, and a sink that reads as fast
+ * as it can spends half of its time on getting it again (mallopt(3)). Others ignore it.
+ */
+const keepingMemory = [
+  'env',
+  'MALLOC_TRIM_THRESHOLD_=268435456',
+  'MALLOC_MMAP_THRESHOLD_=268435456',
+] as const
+
 const startsWithinMs = 30_000
 
 /** A backend pod that serves. */
@@ -29,7 +39,10 @@ export interface PodOptions {
 
 /** Starts the backends of one pod. Rejects with the reason when they don't serve. */
 export const startPod = async (place: Place, options: PodOptions): Promise<Pod> => {
-  const child = startChild(programBeside(import.meta.url, 'main'), place.enter)
+  const child = startChild(programBeside(import.meta.url, 'main'), [
+    ...place.enter,
+    ...keepingMemory,
+  ])
   let nginx: HttpServer | undefined
   try {
     const question: PodQuestion = {

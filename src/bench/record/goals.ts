@@ -14,7 +14,7 @@ export interface GoalResult {
   readonly text: string
 }
 
-/** All goals of targets that took part, scenario by scenario. */
+/** All goals of targets that took part, with what they are held to, scenario by scenario. */
 export const goalsOf = (record: RunRecord): readonly GoalResult[] =>
   record.scenarios.flatMap(scenario => goalsOfScenario(record, scenario))
 
@@ -24,7 +24,9 @@ export const goalsOfScenario = (
   scenario: ScenarioRecord,
 ): readonly GoalResult[] =>
   scenario.goals
-    .filter(goal => targets.some(({ name }) => name === goal.target))
+    .filter(({ target, to = target }) =>
+      [target, to].every(needed => targets.some(({ name }) => name === needed)),
+    )
     .map(goal => resultOf(scenario, goal))
 
 const resultOf = (scenario: ScenarioRecord, goal: Goal): GoalResult => {

@@ -33,7 +33,7 @@ const bulk = (
 
 export const bulkScenarios: readonly Scenario[] = [
   bulk('download', 1, { quick: true, goals: nearThePipe }),
-  bulk('upload', 1, { quick: true, goals: nearThePipe }),
+  bulk('upload', 1, { goals: nearThePipe }),
   bulk('both', 1),
   bulk('download', 8),
   bulk('upload', 8),

@@ -40,8 +40,8 @@ export const churn: Scenario = {
   about: `One of two endpoints goes or comes back, while ${connectionsPerSecond} connections a second are made. Both keep serving: none needs to fail.`,
   metrics: [
     percent('failed', 'Failed'),
-    milliseconds('p50', 'Answer, median'),
-    milliseconds('p99', 'Answer, 99 of 100'),
+    milliseconds('p50', 'Answer p50'),
+    milliseconds('p99', 'Answer p99'),
     {
       name: 'changes',
       title: 'Changes made',

@@ -19,8 +19,8 @@ export const connections: Scenario = {
     'What a relay costs for each connection. The times of connecting are of a few connections beside the others, under the same load.',
   metrics: [
     rate('conn/s', 'Connections'),
-    milliseconds('connect p50', 'Connect, median'),
-    milliseconds('connect p99', 'Connect, 99 of 100'),
+    milliseconds('connect p50', 'Connect p50'),
+    milliseconds('connect p99', 'Connect p99'),
     cost('CPU s/100k', 1),
   ],
   goals: nearThePipe,

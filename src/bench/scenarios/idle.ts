@@ -30,7 +30,6 @@ export const idle: Scenario = {
     kilobytes('kernel', "The kernel's for the proxy"),
   ],
   goals: [{ target: 'usher', metric: 'user', atMost: 12 }],
-  quick: true,
   fresh: true,
   mostRounds: 3,
   leavesOut: ({ kind }) => (kind === 'direct' ? 'there is no proxy to measure' : ''),

@@ -42,11 +42,11 @@ const latency = (share: number, traits: Pick<Scenario, 'quick'> = {}): Scenario 
   about:
     'Requests come at a fixed rate whether or not earlier ones were answered, and are timed from when they were due: a proxy that stalls is charged for everybody who would have waited.',
   metrics: [
-    milliseconds('p99', '99 of 100'),
-    milliseconds('p50', 'Median'),
-    milliseconds('p90', '90 of 100'),
-    milliseconds('p999', '999 of 1000'),
-    milliseconds('late p99', 'Generator late, 99 of 100'),
+    milliseconds('p99', 'p99'),
+    milliseconds('p50', 'p50'),
+    milliseconds('p90', 'p90'),
+    milliseconds('p999', 'p99.9'),
+    milliseconds('late p99', 'Generator late p99'),
   ],
   httpOnly: true,
   prepare: runsOf => rateForAll(runsOf, share),

@@ -33,6 +33,6 @@ export const requestScenarios: readonly Scenario[] = [
   requests(32, 64, { quick: true, goals: nearThePipe }),
   requests(256, 64),
   requests(1, 16_384),
-  requests(32, 16_384, { quick: true }),
+  requests(32, 16_384),
   requests(256, 16_384),
 ]
