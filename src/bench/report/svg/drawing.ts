@@ -1,5 +1,5 @@
 import { element, escaped } from './element.ts'
-import { drawingStyle, palette } from './style.ts'
+import { standaloneStyle } from './style.ts'
 
 /** A piece of SVG with its size in pixels, not yet a document. */
 export interface Drawing {
@@ -17,8 +17,8 @@ export const inlineSvg = (drawing: Drawing): string => svg(drawing, drawing.body
 /** A file of its own, on paper of its own: pages that show it may be light or dark. */
 export const standaloneSvg = (drawing: Drawing): string => {
   const { width, height, body } = drawing
-  const style = element('style', {}, escapedStyle(`${palette('svg')}\n${drawingStyle}`))
-  const paper = '<rect width="100%" height="100%" rx="6" style="fill: var(--paper)"/>'
+  const style = element('style', {}, escapedStyle(standaloneStyle()))
+  const paper = '<rect width="100%" height="100%" rx="6" class="paper"/>'
   const moved = element('g', { transform: `translate(${margin} ${margin})` }, body)
   const sized = { ...drawing, width: width + 2 * margin, height: height + 2 * margin }
   return `${svg(sized, `${style}${paper}${moved}`, { xmlns: 'http://www.w3.org/2000/svg' })}\n`
