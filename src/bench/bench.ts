@@ -1,12 +1,17 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { rmSync } from 'node:fs'
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Io } from '../cli/io.ts'
+import { visible } from '../cli/words.ts'
 import type { OptionsOf } from '../config/typed.ts'
 import { listing } from './listing.ts'
 import { measureHere } from './measure-here.ts'
-import { writeHtml, writeMarkdown } from './outputs.ts'
+import { messageOf } from './measure.ts'
+import { checkOutputs, writeHtml, writeMarkdown } from './outputs.ts'
 import { installPeers } from './peers/install.ts'
+import { whyNoPinning } from './process/pin.ts'
+import { processTree } from './process/usage.ts'
 import { parseRecord } from './record/json.ts'
 import { reportScenario, summary } from './report/terminal.ts'
 import { chooseSandbox } from './sandbox/choose-sandbox.ts'
@@ -24,16 +29,29 @@ export type BenchOptions = OptionsOf<'bench'>
  * nothing of what it starts and makes can outlive it.
  */
 export const bench = async (options: BenchOptions, io: Io): Promise<number> => {
-  if (options.from !== '') return fromFile(options, io)
+  try {
+    return await (options.from === '' ? measured(options, io) : fromFile(options, io))
+  } catch (error) {
+    // Others are a fault of Usher's own, which needs its stack, or told without it.
+    if (!(error instanceof Error) || error.constructor !== Error) throw error
+    io.err(`usher bench: ${visible(error.message)}\n`)
+    return 1
+  }
+}
+
+const measured = async (options: BenchOptions, io: Io): Promise<number> => {
   if (isToBePrepared()) return inSandbox(options, io)
   // A wrong name is to be told before anything is installed or started.
   planOf(options, '')
-  if (options.installPeers && !options.list)
-    await installPeers(line => io.err(`${line}\n`))
   const { kind, why: whyNoSandbox } = await chooseSandbox()
   const whyLoopback = loopbackWish(options) || whyNoSandbox
   if (options.list)
     return listing(options, { kind: whyLoopback === '' ? 'namespaces' : 'loopback' }, io)
+  checkOutputs(options, kind === undefined ? '' : '/run')
+  const whyNotPinned = options.pin ? await whyNoPinning() : ''
+  if (whyNotPinned !== '')
+    throw new Error(`--pin needs CPUs 0 and 1 and taskset: ${whyNotPinned}`)
+  if (options.installPeers) await installPeers(line => io.err(`${line}\n`))
   if (kind === undefined) return withoutSandbox(options, io, whyLoopback)
   const { execPath, execArgv, argv } = process
   return runInSandbox(kind, [execPath, ...execArgv, ...argv.slice(1)], {
@@ -63,10 +81,27 @@ const withoutSandbox = async (
   why: string,
 ): Promise<number> => {
   const workDirectory = await mkdtemp(join(tmpdir(), 'usher-bench-'))
+  // For what its own processes keep in temporary files.
+  process.env['TMPDIR'] = workDirectory
+  // At a second signal, too, and at a fault.
+  const endAll = (): void => {
+    for (const pid of processTree(process.pid).slice(1)) kill(pid)
+    rmSync(workDirectory, { recursive: true, force: true })
+  }
+  process.on('exit', endAll)
   try {
     return await measureHere({ options, io, topology: loopback(), workDirectory, why })
   } finally {
+    process.off('exit', endAll)
     await rm(workDirectory, { recursive: true, force: true })
+  }
+}
+
+const kill = (pid: number): void => {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has ended by itself.
   }
 }
 
@@ -75,7 +110,7 @@ const fromFile = async (
   { from, markdown }: BenchOptions,
   { out }: Io,
 ): Promise<number> => {
-  const record = parseRecord(await readFile(from, 'utf8'), from)
+  const record = parseRecord(await contentOf(from), from)
   for (const scenario of record.scenarios)
     out(`${reportScenario(scenario, record).join('\n')}\n\n`)
   out(`${summary(record).join('\n')}\n`)
@@ -83,4 +118,19 @@ const fromFile = async (
   const page = markdown === '' ? [] : writeMarkdown(record, markdown)
   out(`\nWritten: ${[html, ...page].join(', ')}\n`)
   return 0
+}
+
+/** Far above what a run leaves, far below what does not fit into a string. */
+const largestBytes = 64 * 1024 * 1024
+
+const contentOf = async (file: string): Promise<string> => {
+  const wanted = 'give the JSON file of an earlier run'
+  try {
+    const found = await stat(file)
+    if (found.isDirectory()) throw new Error('it is a directory')
+    if (found.size > largestBytes) throw new Error(`it has ${found.size} bytes`)
+    return await readFile(file, 'utf8')
+  } catch (error) {
+    throw new Error(`--from ${file}: ${messageOf(error)}; ${wanted}`, { cause: error })
+  }
 }

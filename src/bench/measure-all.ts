@@ -31,6 +31,8 @@ export const measureAll = async (measurement: Measurement): Promise<RunRecord> =
     expectedSeconds(measurement.plan) + startSeconds * measurement.plan.targets.length
   const progress = new Progress(expected, process.stderr, systemClock)
   const { plan, described, notStarted } = await startTargets(measurement, progress)
+  if (plan.targets.length === 0 && !signal.aborted)
+    throw new Error(`no target came to serve: ${messageOfAll(notStarted)}`)
   const scenarios: ScenarioRecord[] = []
   const soFar = (): RunRecord => ({
     ...header,
@@ -54,6 +56,9 @@ export const measureAll = async (measurement: Measurement): Promise<RunRecord> =
   const died = complaints.filter(({ why }) => why.startsWith('ended'))
   return { ...soFar(), leftOut: [...soFar().leftOut, ...died] }
 }
+
+export const messageOfAll = (leftOut: readonly LeftOut[]): string =>
+  leftOut.map(({ name, why }) => `${name}: ${why}`).join('; ')
 
 /** What does not start is left out of everything, or it would cost its time each time. */
 const startTargets = async ({ plan, stage, signal }: Measurement, progress: Progress) => {

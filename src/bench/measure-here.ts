@@ -1,10 +1,11 @@
 import type { Io } from '../cli/io.ts'
 import type { BenchOptions } from './bench.ts'
 import { headerOf } from './header.ts'
-import { listenForInterruption } from './interruption.ts'
-import { measureAll } from './measure-all.ts'
+import { type Interruption, listenForInterruption } from './interruption.ts'
+import { measureAll, messageOfAll } from './measure-all.ts'
+import { messageOf } from './measure.ts'
 import { type Closers, openStage } from './open-stage.ts'
-import { writeMarkdown, writeResults } from './outputs.ts'
+import { keepResults } from './outputs.ts'
 import { planOf } from './plan.ts'
 import type { LeftOut, RunRecord } from './record/record.ts'
 import { failuresOf } from './record/troubles.ts'
@@ -27,24 +28,35 @@ export interface Here {
 /** Starts everything, measures, prints, writes the results, and ends everything. */
 export const measureHere = async (here: Here): Promise<number> => {
   const { options, io, topology, workDirectory } = here
-  const { signal, stop } = listenForInterruption()
-  const closers: Closers = [() => topology.close(), async () => stop()]
+  const interruption = listenForInterruption()
+  const { signal } = interruption
+  const closers: Closers = [() => topology.close(), async () => interruption.stop()]
   try {
     const tools = await chooseTools()
     const wanted = planOf(options, workDirectory)
     const { targets, leftOut } = await possible(wanted.targets, topology)
+    if (targets.length === 0)
+      throw new Error(`no target is left: ${messageOfAll(leftOut)}`)
     const plan = { ...wanted, targets }
     const header = await headerOf(here, plan, tools)
     io.out(`${introduction(header).join('\n')}\n`)
     for (const { name, why } of leftOut) io.out(`left out: ${name}: ${why}\n`)
-    const stage = await openStage(here, tools, signal, closers)
+    const stage = await openStage(here, tools, interruption, closers)
     const record = await measureAll({
       ...{ plan, stage, header, leftOut, signal, out: io.out },
     })
-    return conclude(record, here)
+    return conclude(record, here, interruption, leftOut.length)
   } finally {
-    for (const close of closers.toReversed()) await close()
+    await closeAll(closers, io)
   }
+}
+
+/** What can't be ended does not keep the others running. */
+const closeAll = async (closers: Closers, { err }: Io): Promise<void> => {
+  for (const close of closers.toReversed())
+    await close().catch((error: unknown) =>
+      err(`usher bench: could not end all: ${messageOf(error)}\n`),
+    )
 }
 
 const possible = async (targets: readonly Target[], topology: Topology) => {
@@ -58,14 +70,27 @@ const possible = async (targets: readonly Target[], topology: Topology) => {
   return { targets: can, leftOut }
 }
 
-const conclude = (record: RunRecord, { options, io }: Here): number => {
+/** @param expected - how many were left out because they can't be measured here */
+const conclude = (
+  record: RunRecord,
+  { options, io }: Here,
+  interruption: Interruption,
+  expected: number,
+): number => {
+  const why = interruption.why()
+  if (why !== '') io.err(`usher bench: ended early: ${why}\n`)
+  const code = record.complete ? 0 : why === '' ? 130 : 1
+  if (record.scenarios.every(({ outcomes }) => outcomes.length === 0) && code !== 0) {
+    io.out('Interrupted before anything was measured: nothing is written.\n')
+    return code
+  }
   io.out(`${summary(record).join('\n')}\n`)
-  const written = writeResults(record, options.output)
-  const page = options.markdown === '' ? [] : writeMarkdown(record, options.markdown)
-  io.out(`\nWritten: ${[...written, ...page].join(', ')}\n`)
-  if (!record.complete) return 130
+  const { written, troubles } = keepResults(record, options, io.out)
+  if (written.length > 0) io.out(`\nWritten: ${written.join(', ')}\n`)
+  for (const trouble of troubles) io.err(`usher bench: ${trouble}\n`)
   const failed = record.scenarios.some(scenario =>
     record.targets.some(({ name }) => failuresOf(scenario, name).size > 0),
   )
-  return failed ? 1 : 0
+  const notStarted = record.leftOut.length > expected
+  return code || Number(failed || notStarted || troubles.length > 0)
 }

@@ -51,7 +51,18 @@ export const expectedSeconds = (plan: Plan): number => {
 }
 
 /**
- * Runs one scenario against every target by turns (A B C, A B C, ...), after a warm-up of
+ * The order of a round: each begins with another target, and every other goes backwards, so
+ * that nobody always comes after the same one and what that leaves behind (sockets in
+ * TIME_WAIT, a warm or a throttled processor).
+ */
+export const orderOf = <T>(targets: readonly T[], round: number): readonly T[] => {
+  const first = targets.length === 0 ? 0 : Math.max(0, round) % targets.length
+  const turned = [...targets.slice(first), ...targets.slice(0, first)]
+  return round % 2 === 0 ? turned : turned.toReversed()
+}
+
+/**
+ * Runs one scenario against every target by turns (A B C, C B A, ...), after a warm-up of
  * each, so that slow and fast spells of the machine fall on all alike. A run that fails
  * is recorded and the rest goes on. Never rejects; on `signal` it ends with what there is.
  */
@@ -94,8 +105,9 @@ class Course {
     if (prepared === undefined) return
     const rounds = roundsOf(plan, this.#scenario)
     for (let round = this.#firstRound; round < rounds; round += 1)
-      for (const target of this.#targets) {
+      for (const target of orderOf(this.#targets, round)) {
         if (signal.aborted) return
+        if (!this.#targets.includes(target)) continue
         await this.#turn(target, round, prepared)
       }
   }

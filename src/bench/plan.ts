@@ -1,6 +1,7 @@
 import type { BenchOptions } from './bench.ts'
 import type { Plan } from './measure.ts'
 import { scenarios } from './scenarios/all.ts'
+import { UsageError } from '../config/usage-error.ts'
 import { chooseScenarios, chooseTargets } from './selection.ts'
 import { allTargets } from './targets/all-targets.ts'
 import { givenTarget } from './targets/given.ts'
@@ -9,25 +10,37 @@ import { usherTarget } from './targets/usher.ts'
 
 const rounds = { quick: 3, full: 5 } as const
 /** wrk measures whole seconds. */
-const quickSeconds = 1
+const seconds = { quick: 1, full: 2 } as const
 
 /**
  * What to measure, as the flags say it; targets keep their files in `workDirectory`.
  * Throws UsageError for a name that nothing has.
  */
 export const planOf = (options: BenchOptions, workDirectory: string): Plan => {
-  const chosen = chooseScenarios(options, scenarios)
+  const length = options.quick ? 'quick' : 'full'
   return {
-    scenarios: options.backend.length > 0 ? chosen.filter(s => s.httpOnly) : chosen,
+    scenarios: scenariosOf(options),
     targets: chooseTargets(options, allTargets(workDirectory), [
       ...baselineOf(options, workDirectory),
       ...options.target.map(({ name, protocol, ...at }) =>
         givenTarget(name, protocol, at),
       ),
     ]),
-    rounds: options.rounds || (options.quick ? rounds.quick : rounds.full),
-    seconds: options.quick ? Math.min(quickSeconds, options.seconds) : options.seconds,
+    rounds: options.rounds || rounds[length],
+    seconds: options.seconds || seconds[length],
   }
+}
+
+const scenariosOf = (options: BenchOptions): Plan['scenarios'] => {
+  const chosen = chooseScenarios(options, scenarios)
+  if (options.backend.length === 0) return chosen
+  const byHttp = chosen.filter(scenario => scenario.httpOnly)
+  if (byHttp.length > 0) return byHttp
+  const possible = scenarios.filter(({ httpOnly }) => httpOnly).map(({ name }) => name)
+  throw new UsageError(
+    `--only: none of them can be measured with --backend; give ${possible.join(', ')}`,
+    'bench',
+  )
 }
 
 const baselineOf = ({ baseline }: BenchOptions, workDir: string): readonly Target[] => {

@@ -103,6 +103,12 @@ t.test('ratios', async t => {
     t.equal(ratioWithSpread(even), 'even (0.90..1.05)')
   })
 
+  t.test('that are far from one are not told to be even by much noise', async t => {
+    const noisy = ratio(0.6, { min: 0.2, max: 1.9, verdict: 'even' })
+    t.equal(ratioText(noisy), '0.60?')
+    t.equal(ratioWithSpread(noisy), '0.60? (0.20..1.90)')
+  })
+
   t.test('beyond the spread are told with it', async t =>
     t.equal(ratioWithSpread(ratio(0.93, { min: 0.9, max: 0.97 })), '0.93 (0.90..0.97)'),
   )

@@ -90,6 +90,7 @@ export class KeptConnection {
 
   /** @param leaves - a server may serve so many requests a connection: no failure. */
   #answered(leaves: boolean): void {
+    if (this.#reader.complaint !== '') return this.#fail(this.#reader.complaint)
     const at = performance.now()
     this.#owner.onAnswer(this, at)
     if (!leaves) return this.#free(at)

@@ -13,6 +13,8 @@ export interface Load {
   readonly errors: ErrorCounts
   /** Resolves when it can pour, whether the target takes it or not. */
   ready?(): Promise<void>
+  /** The window opens with the first that is poured, and not after a settling time. */
+  readonly isFromTheFirst?: boolean
   /** The measured window opens: times are taken from here on. */
   openWindow?(): void
   /**

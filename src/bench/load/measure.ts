@@ -1,13 +1,14 @@
 import { performance } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cores } from '../record/record.ts'
-import { machineCpuSeconds, readUsage } from '../process/usage.ts'
+import { readUsage } from '../process/usage.ts'
 import type { Load } from './load.ts'
+import { machineBusySeconds } from './machine-time.ts'
 import type { LoadAnswer, Pids } from './question.ts'
 import { present } from './timings.ts'
 
 /** For connections to be made and queues to fill before the window opens. */
-const settleMs = 200
+export const settleMs = 200
 
 /** What was used between two moments. */
 export type Watched = Pick<LoadAnswer, 'seconds' | 'cores' | 'proxyCpuSeconds'>
@@ -19,7 +20,10 @@ export const watchCpu = (pids: Pids): (() => Watched) => {
     const after = look(pids)
     const seconds = (after.at - before.at) / 1000
     const generator = after.generator - before.generator
-    const backend = difference(after.backend, before.backend)
+    const each = after.backends.map((cpu, index) =>
+      difference(cpu, before.backends[index]),
+    )
+    const backend = sumOf(each)
     const proxy = difference(after.proxy, before.proxy)
     const machine = after.machine - before.machine
     const others = othersOf(machine, [generator, backend, proxy])
@@ -28,6 +32,7 @@ export const watchCpu = (pids: Pids): (() => Watched) => {
     const cores: Cores = present({
       generator: generator / seconds,
       backend: pids.backend.length === 0 ? undefined : perSecond(backend),
+      busiestBackend: each.length === 0 ? undefined : perSecond(mostOf(each)),
       proxy: pids.proxy.length === 0 ? undefined : perSecond(proxy),
       others: perSecond(others),
     })
@@ -49,9 +54,13 @@ export const measureLoad = async (
   pids: Pids,
 ): Promise<LoadAnswer> => {
   try {
+    // Opened first: what is poured as soon as it can be would come before it.
+    if (load.isFromTheFirst === true) load.openWindow?.()
     await load.ready?.()
-    await sleep(settleMs)
-    load.openWindow?.()
+    if (load.isFromTheFirst !== true) {
+      await sleep(settleMs)
+      load.openWindow?.()
+    }
     const before = load.done()
     const watch = watchCpu(pids)
     await sleep(seconds * 1000)
@@ -75,9 +84,9 @@ const withoutNeedlessTried = <T extends Pick<LoadAnswer, 'done' | 'tried'>>(
 
 const look = (pids: Pids) => ({
   at: performance.now(),
-  machine: machineCpuSeconds(),
+  machine: machineBusySeconds(),
   generator: ownCpuSeconds(),
-  backend: readUsage(pids.backend)?.cpuSeconds,
+  backends: pids.backend.map(pid => readUsage([pid])?.cpuSeconds),
   proxy: readUsage(pids.proxy)?.cpuSeconds,
 })
 
@@ -91,6 +100,16 @@ const ownCpuSeconds = (): number => {
 
 const difference = (after: number | undefined, before: number | undefined) =>
   after === undefined || before === undefined ? undefined : after - before
+
+/** Undefined when one of them is. */
+const sumOf = (values: readonly (number | undefined)[]): number | undefined =>
+  values.reduce<number | undefined>(
+    (sum, value) => (sum === undefined || value === undefined ? undefined : sum + value),
+    0,
+  )
+
+const mostOf = (values: readonly (number | undefined)[]): number | undefined =>
+  sumOf(values) === undefined ? undefined : Math.max(...values.map(value => value ?? 0))
 
 /** Undefined when the share of one of ours is not known. */
 const othersOf = (

@@ -81,6 +81,7 @@ export class OneShot {
   }
 
   #answered(): void {
+    if (this.#reader.complaint !== '') return this.#fail(this.#reader.complaint)
     this.#state = 'answered'
     this.#answeredAt = performance.now()
     this.#owner.onAnswer?.(this, this.#answeredAt)

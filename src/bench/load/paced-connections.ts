@@ -14,6 +14,7 @@ const sweepMs = 50
 /** New connections at a fixed rate; those due within the window count. */
 export class PacedConnectionsLoad implements Load, OneShotOwner {
   readonly errors = new ErrorCounts()
+  readonly isFromTheFirst: boolean
   readonly #line: Line
   readonly #timeoutMs: number
   readonly #schedule: Schedule
@@ -31,7 +32,16 @@ export class PacedConnectionsLoad implements Load, OneShotOwner {
   #done = 0
   #isStopped = false
 
-  constructor({ to, path, perSecond, timeoutMs }: Omit<PacedConnections, 'kind'>) {
+  constructor({
+    to,
+    path,
+    perSecond,
+    timeoutMs,
+    fromTheFirst = false,
+  }: Omit<PacedConnections, 'kind' | 'fromTheFirst'> & {
+    readonly fromTheFirst?: boolean
+  }) {
+    this.isFromTheFirst = fromTheFirst
     this.#line = lineTo(to, path)
     this.#timeoutMs = timeoutMs
     this.#schedule = new Schedule(perSecond)

@@ -58,6 +58,8 @@ export interface PacedConnections {
   readonly perSecond: number
   /** One that has no whole answer by then has failed. */
   readonly timeoutMs: number
+  /** The very first count, too: without a settling time before the window. */
+  readonly fromTheFirst?: true
 }
 
 /** Streams as fast as they go; with both, so many each way. */

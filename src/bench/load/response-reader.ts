@@ -22,6 +22,11 @@ export class ResponseReader {
     return this.#closes
   }
 
+  /** Why the last response is none to count: a gateway's word that it has none (5xx). */
+  get complaint(): string {
+    return this.#status >= 500 ? `status ${this.#status}` : ''
+  }
+
   /** Takes what has come. A response is whole only when nothing is left over. */
   read(bytes: Uint8Array, length: number): 'more' | 'whole' | 'wrong' {
     let from = 0

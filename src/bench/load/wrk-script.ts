@@ -11,19 +11,23 @@ ${close ? 'wrk.headers["Connection"] = "close"' : ''}
 done = function(summary, latency)
   local e = summary.errors
   io.write(string.format(
-    '\\n${mark}{"us":%d,"requests":%d,"connect":%d,"read":%d,"write":%d,"timeout":%d,' ..
+    '\\n${mark}{"us":%d,"requests":%d,"connect":%d,"read":%d,"write":%d,"timeout":%d,"status":%d,' ..
     '"p50":%d,"p90":%d,"p99":%d,"p999":%d,"max":%d}\\n',
-    summary.duration, summary.requests, e.connect, e.read, e.write, e.timeout,
+    summary.duration, summary.requests, e.connect, e.read, e.write, e.timeout, e.status,
     latency:percentile(50), latency:percentile(90), latency:percentile(99),
     latency:percentile(99.9), latency.max))
 end
 `
 
-export type WrkReport = Pick<LoadAnswer, 'done' | 'seconds' | 'errors' | 'latency'>
+export type WrkReport = Pick<LoadAnswer, 'done' | 'seconds' | 'errors' | 'latency'> & {
+  /** How many of those that are done were answered with a status of 400 or above. */
+  readonly refused: number
+}
 
 /**
  * Reads the line. Undefined when there is none, or not all of it is there. That wrk counts
- * responses other than 2xx and 3xx as errors is left out: a response is a response.
+ * responses other than 2xx and 3xx as errors is told apart: a server without such a page
+ * is measured as well as another.
  */
 export const readWrkReport = (output: string): WrkReport | undefined => {
   const line = output.split('\n').findLast(text => text.startsWith(mark))
@@ -43,6 +47,7 @@ export const readWrkReport = (output: string): WrkReport | undefined => {
     done: requests,
     seconds: us / 1e6,
     errors: errors.counts,
+    refused: found['status'] ?? 0,
     ...(isLatency && { latency }),
   }
 }

@@ -1,13 +1,15 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Endpoint } from '../services.ts'
+import { dialEach } from './first-connections.ts'
 import { ErrorCounts, type Findings } from './load.ts'
-import { watchCpu } from './measure.ts'
+import { settleMs, watchCpu } from './measure.ts'
 import { PacedConnectionsLoad } from './paced-connections.ts'
 import type { Connections, LoadAnswer, LoadQuestion, Requests } from './question.ts'
 import { runTool, type ToolResult } from './run-tool.ts'
-import { readWrkReport, wrkScript } from './wrk-script.ts'
+import { readWrkReport, type WrkReport, wrkScript } from './wrk-script.ts'
 
 /** Beyond its window; a target that takes no connection holds wrk up before that. */
 const patienceMs = 4000
@@ -36,6 +38,8 @@ const measureWith = async (question: Question, script: string): Promise<LoadAnsw
   const probing = startProbe(question)
   try {
     await probing?.ready()
+    // What the one before has left open is closed by then.
+    await sleep(settleMs)
     probing?.openWindow()
     const watch = watchCpu(question.pids)
     const result = await runTool(
@@ -45,11 +49,8 @@ const measureWith = async (question: Question, script: string): Promise<LoadAnsw
     )
     const watched = watch()
     await probing?.closeWindow()
-    return {
-      ...watched,
-      ...reportOf(result, watched.seconds),
-      ...probed(probing, result),
-    }
+    const found = await withoutRefused(reportOf(result, watched.seconds), question)
+    return { ...watched, ...found, ...probed(probing, found.errors) }
   } finally {
     await probing?.stop()
   }
@@ -72,22 +73,38 @@ const wrkArguments = (question: Question, seconds: number, script: string) => [
 const urlOf = ({ address, port }: Endpoint, path: string): string =>
   `http://${address.includes(':') ? `[${address}]` : address}:${port}${path}`
 
-const reportOf = (result: ToolResult, seconds: number) =>
+const reportOf = (result: ToolResult, seconds: number): WrkReport =>
   readWrkReport(result.output) ?? {
     done: 0,
+    refused: 0,
     seconds,
     errors: { [`wrk: ${result.complaint || 'no report'}`]: 1 },
   }
 
+/**
+ * wrk doesn't tell a server that has no such page (404 to everything, which is as good an
+ * answer as any) from a proxy whose backend is gone (502): one more request does.
+ */
+const withoutRefused = async (
+  { refused, ...report }: WrkReport,
+  { to, path }: Question,
+): Promise<Omit<WrkReport, 'refused'>> => {
+  if (refused === 0) return report
+  const asked = refused < report.done ? undefined : await dialEach({ to: [to], path })
+  if (asked?.done === 1) return report
+  const errors = { ...report.errors, 'status of 400 or above': refused }
+  return { ...report, done: report.done - refused, errors }
+}
+
 /** In place of wrk's latency, which is of requests and not of whole connections. */
 const probed = (
   probing: PacedConnectionsLoad | undefined,
-  result: ToolResult,
+  ofWrk: LoadAnswer['errors'],
 ): Findings & Partial<Pick<LoadAnswer, 'errors'>> => {
   if (probing === undefined) return {}
   const { connect, latency } = probing.findings()
   const errors = new ErrorCounts()
-  errors.addAll(reportOf(result, 0).errors)
+  errors.addAll(ofWrk)
   errors.addAll(probing.errors.counts)
   return {
     errors: errors.counts,

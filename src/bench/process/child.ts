@@ -6,10 +6,19 @@ export interface Child {
   readonly pid: number
   /** Rejects when the process dies, reports an error, or takes longer than `timeoutMs`. */
   ask(question: unknown, timeoutMs: number): Promise<unknown>
+  hasEnded(): boolean
   stop(): Promise<void>
 }
 
-type Reply = { readonly answer: unknown } | { readonly failure: string }
+/** `id` is that of the question: an answer that comes too late is not the next one's. */
+type Reply = { readonly id: number } & (
+  { readonly answer: unknown } | { readonly failure: string }
+)
+
+interface Numbered {
+  readonly id: number
+  readonly question: unknown
+}
 
 /** `NAME.ts` beside the module at `from`, or `NAME.js` where that has been compiled. */
 export const programBeside = (from: string, name: string): URL =>
@@ -26,9 +35,12 @@ export const startChild = (file: URL, enter: readonly string[] = []): Child => {
   // What can't be started is told by the first question.
   child.on('error', () => undefined)
   if (child.pid === undefined) throw new Error(`${command}: can't be started`)
+  let asked = 0
   return {
     pid: child.pid,
-    ask: (question, timeoutMs) => ask(child, file, question, timeoutMs),
+    ask: (question, timeoutMs) =>
+      ask(child, file, { id: (asked += 1), question }, timeoutMs),
+    hasEnded: () => hasEnded(child),
     stop: () => stopProcess(child),
   }
 }
@@ -37,15 +49,16 @@ export const startChild = (file: URL, enter: readonly string[] = []): Child => {
 const loaderFor = (path: string): readonly string[] =>
   path.endsWith('.ts') ? ['--import', import.meta.resolve('tsx')] : []
 
-const ask = (child: ChildProcess, file: URL, question: unknown, timeoutMs: number) =>
+const ask = (child: ChildProcess, file: URL, asked: Numbered, timeoutMs: number) =>
   new Promise<unknown>((resolve, reject) => {
     const fail = (reason: string): void => finish(() => reject(new Error(reason)))
     const onMessage = (message: unknown): void => {
       const reply = message as Reply
+      if (reply.id !== asked.id) return
       if ('failure' in reply) fail(reply.failure)
       else finish(() => resolve(reply.answer))
     }
-    const onExit = (): void => fail(`${file.pathname} ended unexpectedly`)
+    const onExit = (): void => fail(`${file.pathname} ended unexpectedly${howOf(child)}`)
     const timer = setTimeout(
       () => fail(`${file.pathname} gave no answer in ${timeoutMs} ms`),
       timeoutMs,
@@ -57,24 +70,32 @@ const ask = (child: ChildProcess, file: URL, question: unknown, timeoutMs: numbe
     }
     child.on('message', onMessage).on('exit', onExit)
     if (!child.connected) return onExit()
-    child.send({ question }, error => {
+    child.send(asked, error => {
       if (error) fail(error.message)
     })
   })
 
+const hasEnded = ({ exitCode, signalCode }: ChildProcess): boolean =>
+  exitCode !== null || signalCode !== null
+
+const howOf = ({ exitCode, signalCode }: ChildProcess): string => {
+  const how = signalCode ?? exitCode
+  return how === null ? '' : ` (${how})`
+}
+
 /** The other end: answers each question of the parent, and ends when the parent does. */
 export const answerParent = (answer: (question: unknown) => Promise<unknown>): void => {
-  const reply = async (question: unknown): Promise<void> => {
+  const reply = async ({ id, question }: Numbered): Promise<void> => {
     let message: Reply
     try {
-      message = { answer: await answer(question) }
+      message = { id, answer: await answer(question) }
     } catch (error) {
-      message = { failure: error instanceof Error ? error.message : String(error) }
+      message = { id, failure: error instanceof Error ? error.message : String(error) }
     }
     process.send?.(message)
   }
-  process.on('message', (message: { question: unknown }) => {
-    void reply(message.question)
+  process.on('message', (message: Numbered) => {
+    void reply(message)
   })
   process.on('disconnect', () => process.exit(0))
   // Ctrl-C reaches the whole group: the parent decides in which order it ends.
@@ -84,7 +105,7 @@ export const answerParent = (answer: (question: unknown) => Promise<unknown>): v
 /** Asks a process to end, and ends it after two seconds. Resolves when it is gone. */
 export const stopProcess = (child: ChildProcess): Promise<void> =>
   new Promise(resolve => {
-    if (child.exitCode !== null || child.signalCode !== null) return resolve()
+    if (hasEnded(child)) return resolve()
     const timer = setTimeout(() => child.kill('SIGKILL'), 2000)
     child.once('exit', () => {
       clearTimeout(timer)

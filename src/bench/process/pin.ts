@@ -5,3 +5,17 @@ import { promisify } from 'node:util'
 export const pinProcess = async (pid: number, cpu: number): Promise<void> => {
   await promisify(execFile)('taskset', ['-a', '-p', '-c', String(cpu), String(pid)])
 }
+
+/** Why client and proxy can't have a CPU each here; '' when they can. */
+export const whyNoPinning = async (): Promise<string> => {
+  try {
+    for (const cpu of ['0', '1'])
+      await promisify(execFile)('taskset', ['-c', cpu, process.execPath, '--version'])
+    return ''
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    return code === 'ENOENT'
+      ? 'taskset is not installed (Debian package util-linux)'
+      : (message.trim().split('\n').at(-1) ?? '')
+  }
+}

@@ -13,20 +13,22 @@ const ticksPerSecond = 100
 
 /**
  * What processes have used so far together, from the kernel's accounting (proc(5)), so
- * that every program is measured by the same yardstick. Undefined where there is no /proc
- * or one of them is gone.
+ * that every program is measured by the same yardstick. One that is gone is its parent's
+ * from then on. Undefined where there is no /proc, or none of them is left.
  */
 export const readUsage = (pids: readonly number[]): Usage | undefined => {
-  let [cpuSeconds, rssBytes] = [0, 0]
-  try {
-    for (const pid of pids) {
-      cpuSeconds += cpuSecondsOf(readFileSync(`/proc/${pid}/stat`, 'utf8'))
-      rssBytes += rssBytesOf(readFileSync(`/proc/${pid}/status`, 'utf8'))
+  let [cpuSeconds, rssBytes, gone] = [0, 0, 0]
+  for (const pid of pids) {
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+      cpuSeconds += cpuSecondsOf(stat)
+      rssBytes += rssBytesOf(status)
+    } catch {
+      gone += 1
     }
-    return { cpuSeconds, rssBytes }
-  } catch {
-    return undefined
   }
+  return gone > 0 && gone === pids.length ? undefined : { cpuSeconds, rssBytes }
 }
 
 const cpuSecondsOf = (stat: string): number => {
@@ -41,7 +43,7 @@ const fieldsOf = (stat: string): readonly string[] =>
   stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 
 const rssBytesOf = (status: string): number =>
-  Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024
+  Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) * 1024
 
 /** A process and all its descendants that run now; only itself where there is no /proc. */
 export const processTree = (root: number): readonly number[] => {

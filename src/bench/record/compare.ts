@@ -4,7 +4,7 @@ import {
   type ScenarioRecord,
   warmUpRound,
 } from './record.ts'
-import { ratiosByRound, type Spread, spreadOf } from './statistics.ts'
+import { differFromOne, ratiosByRound, type Spread, spreadOf } from './statistics.ts'
 
 /** Whether a target did better or worse than what it is compared with. */
 export type Verdict = 'better' | 'worse' | 'even'
@@ -61,19 +61,21 @@ export const comparisonOf = (
   const spread = spreadOf(ratios)
   if (spread === undefined) return undefined
   const rounds = ratios.length
-  return { ...spread, rounds, verdict: verdictOf(spread, rounds, metric.better) }
+  return { ...spread, rounds, verdict: verdictOf(spread, ratios, metric.better) }
 }
 
 /**
- * Even when rounds disagree on which of the two was ahead. So is a single round: it has no
- * spread, and nothing tells its ratio from chance.
+ * Even when rounds disagree on which of the two was ahead, or when they agree as they
+ * would by chance: three rounds of two that are alike do so every fourth time. So is a
+ * single round: it has no spread, and nothing tells its ratio from chance.
  */
 const verdictOf = (
   { min, max }: Spread,
-  rounds: number,
+  ratios: readonly number[],
   better: Metric['better'],
 ): Verdict => {
-  if (rounds < 2 || (min <= 1 && max >= 1)) return 'even'
+  if (ratios.length < 2 || (min <= 1 && max >= 1)) return 'even'
+  if (!differFromOne(ratios)) return 'even'
   return min > 1 === (better === 'higher') ? 'better' : 'worse'
 }
 

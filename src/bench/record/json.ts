@@ -103,6 +103,7 @@ const goal = object({
 const cores = object({
   generator: v.exactOptional(finite),
   backend: v.exactOptional(finite),
+  busiestBackend: v.exactOptional(finite),
   proxy: v.exactOptional(finite),
   others: v.exactOptional(finite),
 })

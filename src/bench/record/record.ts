@@ -103,6 +103,8 @@ export interface Sample {
 export interface Cores {
   readonly generator?: number
   readonly backend?: number
+  /** Of those the process that was busiest; each has one thread that works. */
+  readonly busiestBackend?: number
   readonly proxy?: number
   /** Programs that are not of the bench. */
   readonly others?: number

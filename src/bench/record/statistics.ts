@@ -33,3 +33,28 @@ export const ratiosByRound = (
   }
   return ratios
 }
+
+/** Two-sided 95 % points of Student's t, by degrees of freedom from 1; 1.96 without end. */
+const studentsT = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262] as const
+const studentsTOfMore = 2.228
+
+/**
+ * Whether ratios that scatter like these have a middle other than 1, with an error of 5 %
+ * when they have not: Student's t of their logarithms, in which a half and twice as much
+ * are as far from one. Two zeros or more are nothing against something, which needs no
+ * test; a single ratio tells nothing.
+ */
+export const differFromOne = (ratios: readonly number[]): boolean => {
+  const count = ratios.length
+  if (count < 2) return false
+  if (ratios.filter(ratio => ratio === 0).length * 2 > count) return true
+  const least = Math.min(...ratios.filter(ratio => ratio > 0))
+  const logs = ratios.map(ratio => Math.log(Math.max(ratio, least)))
+  const mean = sumOf(logs) / count
+  const variance = sumOf(logs.map(log => (log - mean) ** 2)) / (count - 1)
+  const t = studentsT[count - 2] ?? studentsTOfMore
+  return Math.abs(mean) > t * Math.sqrt(variance / count)
+}
+
+const sumOf = (values: readonly number[]): number =>
+  values.reduce((sum, value) => sum + value, 0)

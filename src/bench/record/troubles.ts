@@ -27,11 +27,13 @@ export const failuresOf = (
   return failures
 }
 
+const parties = ['generator', 'backend', 'busiestBackend', 'proxy', 'others'] as const
+
 /** Median over the rounds of the cores that each kept busy. */
 export const coresOf = (scenario: ScenarioRecord, target: string): Cores => {
   const samples = samplesOf(scenario, target)
   const cores: { -readonly [Who in keyof Cores]: number } = {}
-  for (const who of ['generator', 'backend', 'proxy', 'others'] as const) {
+  for (const who of parties) {
     const spread = spreadOf(samples.flatMap(sample => sample.cores?.[who] ?? []))
     if (spread !== undefined) cores[who] = spread.median
   }
@@ -53,14 +55,30 @@ const quiet = 0.1
 
 /** Why a target's figures may not be its own, in words; empty when nothing speaks against them. */
 export const doubtsOf = (scenario: ScenarioRecord, target: string): readonly string[] => {
-  const { generator = 0, proxy, others = 0 } = coresOf(scenario, target)
-  const doubts: string[] = []
-  if (generator > saturated && (proxy ?? 0) < unsaturated) {
-    const rest = proxy === undefined ? '' : `, the proxy ${coreText(proxy)}`
-    doubts.push(
-      `the generator was the bottleneck (${coreText(generator)} of a core${rest})`,
-    )
-  }
-  if (others > quiet) doubts.push(`other programs used ${coreText(others)} cores`)
-  return doubts
+  const cores = coresOf(scenario, target)
+  const { others = 0 } = cores
+  return [
+    ...bottleneckOf('the generator', cores.generator, cores.proxy),
+    ...bottleneckOf('a backend', cores.busiestBackend, cores.proxy),
+    ...latenessOf(scenario, target),
+    ...(others > quiet ? [`other programs used ${coreText(others)} cores`] : []),
+  ]
+}
+
+const bottleneckOf = (who: string, busy = 0, proxy?: number): readonly string[] => {
+  if (busy <= saturated || (proxy ?? 0) >= unsaturated) return []
+  const rest = proxy === undefined ? '' : `, the proxy ${coreText(proxy)}`
+  return [`${who} was the bottleneck (${coreText(busy)} of a core${rest})`]
+}
+
+/** A request that is sent late by the generator is timed from when it was due all the same. */
+const latenessOf = (scenario: ScenarioRecord, target: string): readonly string[] => {
+  const [late = 0, p99 = Infinity] = ['late p99', 'p99'].map(name => {
+    const figures = samplesOf(scenario, target).flatMap(s => s.figures[name] ?? [])
+    return spreadOf(figures)?.median
+  })
+  if (late * 2 <= p99) return []
+  return [
+    `half of its p99 or more may be the generator's, which was ${late.toFixed(2)} ms late itself`,
+  ]
 }

@@ -1,6 +1,6 @@
 import type { Metric } from '../record/record.ts'
 import { sampleOf } from './metrics.ts'
-import type { Run, Scenario } from './scenario.ts'
+import { type Run, type Scenario, whyNotGiven } from './scenario.ts'
 
 const connections = 4000
 
@@ -32,7 +32,8 @@ export const idle: Scenario = {
   goals: [{ target: 'usher', metric: 'user', atMost: 12 }],
   fresh: true,
   mostRounds: 3,
-  leavesOut: ({ kind }) => (kind === 'direct' ? 'there is no proxy to measure' : ''),
+  leavesOut: target =>
+    target.kind === 'direct' ? 'there is no proxy to measure' : whyNotGiven(target),
   prepare: async runsOf => {
     const [direct] = await runsOf(({ kind }) => kind === 'direct')
     if (direct === undefined)

@@ -3,13 +3,21 @@ import type { Prepared, Run, RunsOf, Scenario } from './scenario.ts'
 
 const connections = 64
 const calibrationSeconds = 1
+/** Code that is not compiled yet would make for a low rate. */
+const warmUpSeconds = 0.5
 
 /** How many requests a second a target does when it is asked for more and more. */
 const capacity = async (run: Run): Promise<number> => {
-  const { done, seconds } = await run.load(
-    { kind: 'requests', generator: 'own', to: run.to('http'), path: '/64', connections },
-    calibrationSeconds,
-  )
+  const to = run.to('http')
+  const traffic = {
+    kind: 'requests',
+    generator: 'own',
+    to,
+    path: '/64',
+    connections,
+  } as const
+  await run.load(traffic, warmUpSeconds)
+  const { done, seconds } = await run.load(traffic, calibrationSeconds)
   return done / seconds
 }
 
@@ -50,7 +58,8 @@ const latency = (share: number, traits: Pick<Scenario, 'quick'> = {}): Scenario 
   ],
   httpOnly: true,
   prepare: runsOf => rateForAll(runsOf, share),
-  expectedSeconds: window => windowAndSettling(window) + calibrationSeconds / 3,
+  expectedSeconds: window =>
+    windowAndSettling(window) + (warmUpSeconds + calibrationSeconds) / 3,
   run: async (run, { value: perSecond = 0 }) => {
     const to = run.to('http')
     const answer = await run.load({

@@ -47,6 +47,10 @@ export const groups = {
 
 export type Group = keyof typeof groups
 
+/** For scenarios that need to start a target, to know its processes, or to change it. */
+export const whyNotGiven = ({ kind }: Candidate): string =>
+  kind === 'given' ? 'it was started by somebody else' : ''
+
 /** What is known of a target before it is started. */
 export interface Candidate {
   readonly name: string

@@ -8,8 +8,11 @@ import {
 } from './metrics.ts'
 import type { Scenario } from './scenario.ts'
 
-/** Datagrams on their way at any time, of all flows: they fit into default socket buffers. */
-const onTheirWay = 128
+/**
+ * Datagrams on their way at any time, of all flows. Wherever they pile up they fit into a
+ * default socket buffer (208 KiB, socket(7)), in which one of 1400 B takes 2304.
+ */
+const onTheirWay = (bytes: number): number => (bytes > 512 ? 64 : 128)
 
 const udp = (
   bytes: number,
@@ -24,7 +27,7 @@ const udp = (
   metrics: [rate('echo/s', 'Echoes'), percent('lost', 'Lost'), cost('us/echo', 1)],
   expectedSeconds: windowAndSettling,
   run: async run => {
-    const window = Math.max(1, onTheirWay / flows)
+    const window = Math.max(1, onTheirWay(bytes) / flows)
     const to = run.to('udp')
     const answer = await run.load({ kind: 'udp-echoes', to, flows, bytes, window })
     const lost = answer.errors['lost'] ?? 0

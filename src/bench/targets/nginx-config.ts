@@ -9,7 +9,9 @@ export type NginxService = BenchService & { readonly listen: Endpoint }
  * `proxy_connect_timeout` is the first step of Usher's dial ladder, so that both leave a
  * silent endpoint after the same time; UDP clients are forgotten after Usher's 30 s. That
  * an endpoint that failed is left alone for 10 s (fail_timeout) is nginx's default. With
- * one worker reuseport would share nothing out.
+ * one worker reuseport would share nothing out. It reads as much at once as Node does,
+ * 64 KiB: with its default of 16 KiB a gigabyte takes a third more CPU time, and the memory
+ * of idle connections is the same (measured).
  */
 export const nginxConfig = (
   services: readonly NginxService[],
@@ -23,6 +25,7 @@ stream {
   proxy_next_upstream on;
   proxy_timeout 1h;
   tcp_nodelay on;
+  proxy_buffer_size 64k;
 ${services.map(section).join('')}}
 `
 

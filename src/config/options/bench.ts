@@ -25,7 +25,7 @@ export interface GivenTarget extends GivenAddress {
 
 const seconds: Value<number> = value('SECONDS', given => {
   const parsed = number.parse(given)
-  if (parsed < 0.1 || parsed > 600)
+  if (parsed !== 0 && (parsed < 0.1 || parsed > 600))
     throw badValue(given, 'is not a number of seconds from 0.1 to 600', 'give one like 2')
   return parsed
 })
@@ -126,7 +126,8 @@ export const bench = {
     commands: ['bench'],
     group: 'How it is measured',
     type: seconds,
-    default: '2',
+    default: '0',
+    defaultText: '2, with --quick 1',
     help: 'Length of each measurement. wrk knows whole seconds only.',
   },
   loopback: {
@@ -169,6 +170,6 @@ export const bench = {
     group: 'Results',
     type: anyText('FILE'),
     default: '',
-    help: 'Measure nothing: make the reports from the figures (JSON) of an earlier run.',
+    help: 'Measure nothing: make the reports from the figures (JSON) of an earlier run; the HTML goes beside them.',
   },
 } as const satisfies Readonly<Record<string, Row>>

@@ -83,6 +83,21 @@ for (const [name, answer] of Object.entries(answers))
     t.same(short.errors.counts, {})
   })
 
+t.test('what a gateway answers for others counts as an error', async t => {
+  const { to } = await serveHttp(
+    t,
+    () => 'HTTP/1.1 502 Bad Gateway\r\nContent-Length: 2\r\n\r\nno',
+  )
+  for (const load of [
+    new RequestsLoad({ to, path, connections: 2 }),
+    new ConnectionsLoad({ to, path, parallel: 2 }),
+  ]) {
+    await until('some have failed', () => (load.errors.counts['status 502'] ?? 0) > 2)
+    await load.stop()
+    t.equal(load.done(), 0)
+  }
+})
+
 t.test("Node's own HTTP server is understood", async t => {
   const server = createServer((request, response) => {
     response.write('a')

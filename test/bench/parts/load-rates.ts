@@ -93,6 +93,28 @@ t.test('paced connections are so many, whatever becomes of them', async t => {
   t.same([latency?.count, connect?.count], [done, tried])
 })
 
+t.test('paced connections count from the very first when they are to', async t => {
+  // What only the first ones meet, as those that meet an endpoint nobody knows to be dead.
+  const { to, asked } = await serveHttp(t, (nth, socket) => {
+    if (nth > 10) return ok
+    socket.resetAndDestroy()
+    return undefined
+  })
+  const answer = await ask(
+    {
+      kind: 'paced-connections',
+      to,
+      path,
+      perSecond: 200,
+      timeoutMs: 300,
+      fromTheFirst: true,
+    },
+    0.3,
+  )
+  t.equal(answer.tried, asked.connections)
+  t.equal((answer.tried ?? 0) - answer.done, answer.errors['ECONNRESET'])
+})
+
 t.test('a server that is slow to answer does not slow the pace', async t => {
   const { to, asked } = await serveHttp(t, (_, socket) => {
     setTimeout(() => socket.end(ok), 200)

@@ -45,6 +45,19 @@ t.test('a response that is no 2xx is a response to wrk as well', { skip }, async
   t.same(answer.errors, {})
 })
 
+t.test('what a gateway answers for others is an error to wrk', { skip }, async t => {
+  const bad = 'HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n'
+  const good = 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'
+  for (const share of [1, 2]) {
+    let count = 0
+    const { to } = await serveHttp(t, () => (count++ % share === 0 ? bad : good))
+    const question = { kind: 'requests', generator, to, path, connections: 2 } as const
+    const { done, errors } = await ask(question, 0.5)
+    t.equal(done > 0, share > 1)
+    t.ok((errors['status of 400 or above'] ?? 0) > 0, JSON.stringify(errors))
+  }
+})
+
 t.test('what wrk meets is told as errors', { skip }, async t => {
   const refusing = { address: testHost, port: await freeTcpPort() }
   const asked = ask(
@@ -132,5 +145,6 @@ t.test('a report of wrk that is not whole is none', async t => {
     done: 0,
     seconds: 1,
     errors: { timeout: 2 },
+    refused: 0,
   })
 })

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { processTree } from '../../../../src/bench/process/usage.ts'
 
 /** Whether a process runs, be it only to be waited for. */
@@ -10,8 +11,21 @@ const runs = (pid: number): boolean => {
   }
 }
 
+const commandOf = (pid: number): string => {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
 /** A process with its descendants as they are now, to see later which of them still run. */
 export const family = (pid: number) => {
   const members = processTree(pid)
-  return { size: members.length, alive: () => members.filter(runs) }
+  return {
+    size: members.length,
+    alive: () => members.filter(runs),
+    /** The first that runs a program with such a path. */
+    running: (program: string) => members.find(one => commandOf(one).includes(program)),
+  }
 }

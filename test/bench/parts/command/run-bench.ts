@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
@@ -21,7 +22,7 @@ export interface BenchRun {
 
 /** Starts `usher bench`; ended with the test. */
 export const startBench = (t: Test, ...args: readonly string[]): BenchRun => {
-  const output = t.testdir()
+  const output = mkdtempSync(join(tmpdir(), 'bench-test-'))
   const argv = [program, 'bench', '--output', output, ...args]
   const child = spawn(process.execPath, argv, { stdio: ['ignore', 'pipe', 'pipe'] })
   let progress = ''
@@ -32,6 +33,7 @@ export const startBench = (t: Test, ...args: readonly string[]): BenchRun => {
   t.teardown(async () => {
     child.kill('SIGTERM')
     await exited
+    rmSync(output, { recursive: true, force: true })
   })
   const ended = (async () => {
     const stdout = await text(child.stdout)
