@@ -45,8 +45,10 @@ const measured = async (options: BenchOptions, io: Io): Promise<number> => {
   planOf(options, '')
   const { kind, why: whyNoSandbox } = await chooseSandbox()
   const whyLoopback = loopbackWish(options) || whyNoSandbox
-  if (options.list)
+  if (options.list) {
+    if (whyLoopback !== '') io.out(`Everything on 127.0.0.1: ${whyLoopback}.\n\n`)
     return listing(options, { kind: whyLoopback === '' ? 'namespaces' : 'loopback' }, io)
+  }
   checkOutputs(options, kind === undefined ? '' : '/run')
   const whyNotPinned = options.pin ? await whyNoPinning() : ''
   if (whyNotPinned !== '')

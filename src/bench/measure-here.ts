@@ -43,7 +43,12 @@ export const measureHere = async (here: Here): Promise<number> => {
     for (const { name, why } of leftOut) io.out(`left out: ${name}: ${why}\n`)
     const stage = await openStage(here, tools, interruption, closers)
     const record = await measureAll({
-      ...{ plan, stage, header, leftOut, signal, out: io.out },
+      plan,
+      stage,
+      header,
+      leftOut,
+      signal,
+      out: io.out,
     })
     return conclude(record, here, interruption, leftOut.length)
   } finally {

@@ -75,8 +75,15 @@ export const measureScenario = async (
   const { name, group, title, about, metrics, goals = [] } = scenario
   const { notes, outcomes, leftOut } = course
   return {
-    ...{ name, group: groups[group], title, about, metrics, goals },
-    ...{ notes, outcomes, leftOut },
+    name,
+    group: groups[group],
+    title,
+    about,
+    metrics,
+    goals,
+    notes,
+    outcomes,
+    leftOut,
   }
 }
 

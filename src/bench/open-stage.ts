@@ -37,7 +37,10 @@ export const openStage = async (
     for (const pid of [generator.pid, ...pods.flatMap(pod => pod.pids())])
       await pinProcess(pid, 0)
   const stage = new Stage({
-    ...{ topology, pods, pin: options.pin, signal },
+    topology,
+    pods,
+    pin: options.pin,
+    signal,
     generator: watched(generator, pods, interruption),
     httpGenerator: tools.generator,
     backendsOf: lane => withGiven(backendsOf(pods, lane), options.backend),

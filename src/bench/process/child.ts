@@ -30,7 +30,7 @@ export const programBeside = (from: string, name: string): URL =>
  */
 export const startChild = (file: URL, enter: readonly string[] = []): Child => {
   const path = fileURLToPath(file)
-  const [command = '', ...args] = [...enter, process.execPath, ...loaderFor(path), path]
+  const [command, ...args] = [...enter, process.execPath, ...loaderFor(path), path]
   const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
   // What can't be started is told by the first question.
   child.on('error', () => undefined)

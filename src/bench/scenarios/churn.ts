@@ -11,11 +11,11 @@ const timeoutMs = 5000
 const startChanging = ({ running, backends }: Run) => {
   const all = backends.endpoints('http')
   const sets: readonly (readonly Endpoint[])[] = [all, all.slice(0, 1), all, all.slice(1)]
-  let stopped = false
+  const stopped = new AbortController()
   let changes = 0
   const change = async (): Promise<void> => {
     const startedAt = performance.now()
-    while (!stopped) {
+    while (!stopped.signal.aborted) {
       changes += 1
       await running.setEndpoints?.('http', sets[changes % sets.length] ?? all)
       const due = startedAt + (changes * 1000) / changesPerSecond
@@ -27,7 +27,7 @@ const startChanging = ({ running, backends }: Run) => {
   // It is waited for at the end only, and may fail before.
   ended.catch(() => undefined)
   return async (): Promise<number> => {
-    stopped = true
+    stopped.abort()
     await ended
     return changes
   }

@@ -2,16 +2,36 @@ type Colours = Readonly<Record<string, string>>
 
 /** Few: Usher's hue, greys for what it is compared with, and orange for what is worse. */
 const light: Colours = {
-  ...{ paper: '#ffffff', raised: '#f6f7f9', ink: '#1a1d21', muted: '#59626d' },
-  ...{ line: '#dfe3e8', usher: '#1c5fd0', variant: '#6f9ae0', peer: '#757d87' },
-  ...{ floor: '#a3a9b1', given: '#7d8a5c', direct: '#30353b', bad: '#b3261e' },
-  ...{ better: '28, 95, 208', worse: '214, 110, 10' },
+  paper: '#ffffff',
+  raised: '#f6f7f9',
+  ink: '#1a1d21',
+  muted: '#59626d',
+  line: '#dfe3e8',
+  usher: '#1c5fd0',
+  variant: '#6f9ae0',
+  peer: '#757d87',
+  floor: '#a3a9b1',
+  given: '#7d8a5c',
+  direct: '#30353b',
+  bad: '#b3261e',
+  better: '28, 95, 208',
+  worse: '214, 110, 10',
 }
 const dark: Colours = {
-  ...{ paper: '#14171b', raised: '#1c2026', ink: '#e7e9ec', muted: '#a0a9b4' },
-  ...{ line: '#2f353d', usher: '#6ba4ff', variant: '#527fc4', peer: '#98a0ab' },
-  ...{ floor: '#737b86', given: '#9aa873', direct: '#c9ced5', bad: '#ff8a80' },
-  ...{ better: '107, 164, 255', worse: '240, 150, 60' },
+  paper: '#14171b',
+  raised: '#1c2026',
+  ink: '#e7e9ec',
+  muted: '#a0a9b4',
+  line: '#2f353d',
+  usher: '#6ba4ff',
+  variant: '#527fc4',
+  peer: '#98a0ab',
+  floor: '#737b86',
+  given: '#9aa873',
+  direct: '#c9ced5',
+  bad: '#ff8a80',
+  better: '107, 164, 255',
+  worse: '240, 150, 60',
 }
 
 const inTheDark = (css: string): string =>

@@ -6,8 +6,14 @@ import { recordIn, startBench } from './run-bench.ts'
 t.setTimeout(240_000)
 
 const endless = [
-  ...['--rounds', '1000', '--seconds', '0.1'],
-  ...['--only', 'download-1', '--targets', 'direct,usher,haproxy,nginx'],
+  '--rounds',
+  '1000',
+  '--seconds',
+  '0.1',
+  '--only',
+  'download-1',
+  '--targets',
+  'direct,usher,haproxy,nginx',
 ]
 
 for (const where of [['--loopback'], []] as const) {

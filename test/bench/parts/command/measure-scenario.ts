@@ -14,14 +14,20 @@ import type { RunningTarget, Target } from '../../../../src/bench/targets/target
 const sample: Sample = { figures: { rate: 1 }, errors: {} }
 
 const scenario: Scenario = {
-  ...{ name: 'requests-1', group: 'requests', title: 'requests', about: '', metrics: [] },
+  name: 'requests-1',
+  group: 'requests',
+  title: 'requests',
+  about: '',
+  metrics: [],
   expectedSeconds: window => window + 1,
   run: async () => sample,
 }
 
+const named = (name: string): Target => ({ ...direct, name })
+
 const plan: Plan = {
   scenarios: [scenario],
-  targets: ['a', 'b', 'c'].map((name): Target => ({ ...direct, name })),
+  targets: ['a', 'b', 'c'].map(named),
   rounds: 2,
   seconds: 1.5,
 }

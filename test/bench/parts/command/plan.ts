@@ -32,8 +32,11 @@ t.test('--quick gives way to what is asked for by name', async t => {
 
 t.test('names and groups are taken once each, in the known order', async t => {
   const { scenarios, targets } = plan(
-    ...['--only', 'udp-64-4, bulk,download-1', '--only=connections'],
-    ...['--targets', 'haproxy,direct,haproxy'],
+    '--only',
+    'udp-64-4, bulk,download-1',
+    '--only=connections',
+    '--targets',
+    'haproxy,direct,haproxy',
   )
   t.equal(names(scenarios)[0], 'connections')
   t.equal(names(scenarios).at(-1), 'udp-64-4')

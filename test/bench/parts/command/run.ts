@@ -39,9 +39,20 @@ t.test('a target that was slowed down on purpose is seen as slower', async t => 
   const quick = await slowProxy(t, backend, 0)
   const run = startBench(
     t,
-    ...['--rounds', '3', '--seconds', '0.2', '--only', 'requests-1'],
-    ...['--backend', backend, '--targets', 'direct'],
-    ...['--target', `slow=${slow}`, '--target', `quick=${quick}`],
+    '--rounds',
+    '3',
+    '--seconds',
+    '0.2',
+    '--only',
+    'requests-1',
+    '--backend',
+    backend,
+    '--targets',
+    'direct',
+    '--target',
+    `slow=${slow}`,
+    '--target',
+    `quick=${quick}`,
   )
   const { code, stdout } = await run.ended
   t.equal(code, 0, stdout)
