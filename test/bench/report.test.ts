@@ -103,10 +103,15 @@ t.test('ratios', async t => {
     t.equal(ratioWithSpread(even), 'even (0.90..1.05)')
   })
 
-  t.test('that are far from one are not told to be even by much noise', async t => {
+  t.test('with one within their spread are even, and the spread shows the noise', async t => {
     const noisy = ratio(0.6, { min: 0.2, max: 1.9, verdict: 'even' })
-    t.equal(ratioText(noisy), '0.60?')
-    t.equal(ratioWithSpread(noisy), '0.60? (0.20..1.90)')
+    t.equal(ratioText(noisy), 'even')
+    t.equal(ratioWithSpread(noisy), 'even (0.20..1.90)')
+  })
+
+  t.test('that agree no better than by chance are told, and doubted', async t => {
+    const few = ratio(0.85, { min: 0.74, max: 0.87, verdict: 'even' })
+    t.equal(ratioText(few), '0.85?')
   })
 
   t.test('beyond the spread are told with it', async t =>

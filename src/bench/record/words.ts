@@ -30,23 +30,21 @@ export const spreadText = (
     : `${formatFigure(spread.min, metric)}..${formatFigure(spread.max, metric)}`
 
 /**
- * `0.93`, `1.24`, `even`, `-` for nothing to compare. `0.93?` is a ratio that the rounds
- * are too few or too far apart to tell from one: `even` are those near one only, or much
- * noise would read as no difference.
+ * `0.93`, `1.24`, `-` for nothing to compare; `even` when one lies within the spread, so
+ * that rounds disagree on which was ahead. `0.93?` are rounds that agree, but are too few or
+ * too far apart for that to be more than chance.
  */
 export const ratioText = (comparison: Comparison | undefined): string => {
   if (comparison === undefined) return none
-  const { median, rounds, verdict } = comparison
-  if (verdict === 'even')
-    return rounds > 1 && isNearOne(median) ? 'even' : `${numberText(median)}?`
+  const { median, min, max, rounds, verdict } = comparison
+  if (rounds > 1 && min <= 1 && max >= 1) return 'even'
+  if (verdict === 'even') return `${numberText(median)}?`
   const text = numberText(median)
   // It isn't even, so that is not what its figure shall say.
   return text === '1.00' ? median.toFixed(3) : text
 }
 
-const isNearOne = (ratio: number): boolean => ratio >= 1 / 1.05 && ratio <= 1.05
-
-/** `0.93 (0.90..0.97)`, `even (0.97..1.04)`, `0.80? (0.61..1.02)`, `0.93?`, `-`. */
+/** `0.93 (0.90..0.97)`, `even (0.97..1.04)`, `0.80? (0.61..0.99)`, `0.93?`, `-`. */
 export const ratioWithSpread = (comparison: Comparison | undefined): string => {
   const text = ratioText(comparison)
   if (comparison === undefined || comparison.rounds < 2) return text

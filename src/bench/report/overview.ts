@@ -16,7 +16,7 @@ const subjectsOf = ({
 /** How ratios are to be read. */
 export const legend =
   'Ratios are figure/theirs, taken within each round: their median (min..max).' +
-  ' "even": within 5 %, and not told apart by the rounds. "0.93?": rounds too few, or too far apart, to tell.'
+  ' "even": rounds disagree on which was ahead. "0.93?": they agree, but are too few or too far apart to be more than chance.'
 
 /** How much a row has room for. */
 export interface OverviewText {

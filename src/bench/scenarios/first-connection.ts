@@ -27,10 +27,7 @@ const dialled = (count: number): readonly string[] => {
   )
 }
 
-const firstConnection = (
-  count: number,
-  traits: Pick<Scenario, 'quick'> = {},
-): Scenario => ({
+const firstConnection = (count: number): Scenario => ({
   name: `first-${count}`,
   group: 'first',
   title: `${count.toLocaleString('en-US')} Service${count === 1 ? '' : 's'} configured`,
@@ -73,11 +70,10 @@ const firstConnection = (
       ...(memory && { memory: memory / 1e6 }),
     })
   },
-  ...traits,
 })
 
 export const firstConnectionScenarios: readonly Scenario[] = [
   firstConnection(1),
-  firstConnection(1000, { quick: true }),
+  firstConnection(1000),
   firstConnection(10_000),
 ]

@@ -66,7 +66,7 @@ const limitsOfTraffic = ({ machine }: RunRecord): readonly string[] => [
 const limits = (record: RunRecord): readonly string[] => [
   ...(hasTraffic(record) ? limitsOfTraffic(record) : []),
   'The figures are good for comparison with each other, within this run. They don’t tell what can be done elsewhere.',
-  `Each is the median of ${roundsText(record)}. Targets were measured by turns, ratios were taken within each round, and one counts as better or worse only when all rounds agree, by more than they scatter (Student’s t, 95 %). What they can’t tell apart is “even” when its ratio is within 5 %, and has a “?” otherwise. With a hundred ratios, expect a few that are chance.`,
+  `Each is the median of ${roundsText(record)}. Targets were measured by turns, ratios were taken within each round, and one counts as better or worse only when all rounds agree, by more than they scatter (Student’s t, 95 %). “even”: 1 lies within the rounds’ ratios, so that they disagree on who was ahead. “?”: they agree, but no better than chance. With a hundred ratios, expect a few that are chance.`,
 ]
 
 /** How many rounds there were: those of the scenario that had the most. */

@@ -71,7 +71,7 @@ const heads = (record: RunRecord, grid: Grid): string => {
   const body = [
     label(0, 14, `${subject.name} beside ...`, { class: 'head' }),
     label(0, 31, 'Figure of it ÷ figure of the other, median over rounds.', size),
-    label(0, 46, '"even": within 5 %. "?": rounds don’t tell.', size),
+    label(0, 46, '"even": rounds disagree. "?": they agree, perhaps by chance.', size),
   ]
   for (const [index, yardstick] of yardsticks.entries()) {
     const x = left + (index + 0.5) * column
