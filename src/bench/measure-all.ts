@@ -53,9 +53,11 @@ export const measureAll = async (measurement: Measurement): Promise<RunRecord> =
   progress.clear()
   const complaints = stage.complaints()
   for (const { name, why } of complaints) out(`MIND: ${name} ${why}\n`)
-  const died = complaints.filter(({ why }) => why.startsWith('ended'))
-  return { ...soFar(), leftOut: [...soFar().leftOut, ...died] }
+  const record = soFar()
+  return { ...record, leftOut: [...record.leftOut, ...complaints.filter(isDeath)] }
 }
+
+const isDeath = ({ why }: LeftOut): boolean => why.startsWith('ended')
 
 export const messageOfAll = (leftOut: readonly LeftOut[]): string =>
   leftOut.map(({ name, why }) => `${name}: ${why}`).join('; ')
@@ -74,7 +76,7 @@ const startTargets = async ({ plan, stage, signal }: Measurement, progress: Prog
       described.push({ name, title, kind, command, config })
       targets.push(target)
     } catch (error) {
-      if (!signal.aborted) notStarted.push({ name, why: messageOf(error) })
+      if (!signal.aborted) notStarted.push({ name, why: messageOf(error), failed: true })
     }
   }
   return { plan: { ...plan, targets }, described, notStarted }

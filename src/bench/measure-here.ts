@@ -50,7 +50,7 @@ export const measureHere = async (here: Here): Promise<number> => {
       signal,
       out: io.out,
     })
-    return conclude(record, here, interruption, leftOut.length)
+    return conclude(record, here, interruption)
   } finally {
     await closeAll(closers, io)
   }
@@ -75,12 +75,10 @@ const possible = async (targets: readonly Target[], topology: Topology) => {
   return { targets: can, leftOut }
 }
 
-/** @param expected - how many were left out because they can't be measured here */
 const conclude = (
   record: RunRecord,
   { options, io }: Here,
   interruption: Interruption,
-  expected: number,
 ): number => {
   const why = interruption.why()
   if (why !== '') io.err(`usher bench: ended early: ${why}\n`)
@@ -93,9 +91,14 @@ const conclude = (
   const { written, troubles } = keepResults(record, options, io.out)
   if (written.length > 0) io.out(`\nWritten: ${written.join(', ')}\n`)
   for (const trouble of troubles) io.err(`usher bench: ${trouble}\n`)
-  const failed = record.scenarios.some(scenario =>
-    record.targets.some(({ name }) => failuresOf(scenario, name).size > 0),
-  )
-  const notStarted = record.leftOut.length > expected
-  return code || Number(failed || notStarted || troubles.length > 0)
+  return code || Number(hasFailed(record) || troubles.length > 0)
 }
+
+/** Whether something could not be measured that should have been. */
+const hasFailed = ({ leftOut, scenarios, targets }: RunRecord): boolean =>
+  [leftOut, ...scenarios.map(scenario => scenario.leftOut)].flat().some(isFailure) ||
+  scenarios.some(scenario =>
+    targets.some(({ name }) => failuresOf(scenario, name).size > 0),
+  )
+
+const isFailure = ({ failed }: LeftOut): boolean => failed === true

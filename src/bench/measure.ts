@@ -132,7 +132,7 @@ class Course {
       this.notes.push(...prepared.notes)
       return prepared
     } catch (error) {
-      this.leftOut.push({ name: 'all', why: messageOf(error) })
+      this.leftOut.push({ name: 'all', why: messageOf(error), failed: true })
       return undefined
     }
   }
@@ -178,7 +178,8 @@ class Course {
   /** For the rest of the scenario: what did not start once would cost its time each round. */
   #leaveOut(target: Target, error: unknown): void {
     this.#targets = this.#targets.filter(other => other !== target)
-    this.leftOut.push({ name: target.name, why: messageOf(error) })
+    const failed = error instanceof NotOffered ? {} : ({ failed: true } as const)
+    this.leftOut.push({ name: target.name, why: messageOf(error), ...failed })
   }
 }
 

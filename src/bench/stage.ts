@@ -2,6 +2,7 @@ import type { Pod } from './backends/pod.ts'
 import type { HttpGenerator, LoadAnswer, LoadQuestion, Traffic } from './load/question.ts'
 import type { Child } from './process/child.ts'
 import { pinProcess } from './process/pin.ts'
+import type { LeftOut } from './record/record.ts'
 import type { Backends, Run, Scenario } from './scenarios/scenario.ts'
 import { type BenchService, type StandardService, standardServices } from './services.ts'
 import type { RunningTarget, Target } from './targets/target.ts'
@@ -112,9 +113,13 @@ export class Stage {
   }
 
   /** What targets that run have to complain of. */
-  complaints(): readonly { readonly name: string; readonly why: string }[] {
+  complaints(): readonly LeftOut[] {
     return [...this.#actors]
-      .map(([{ name }, { running }]) => ({ name, why: running.complaint() }))
+      .map(([{ name }, { running }]) => ({
+        name,
+        why: running.complaint(),
+        failed: true as const,
+      }))
       .filter(({ why }) => why !== '')
   }
 

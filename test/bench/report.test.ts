@@ -103,11 +103,14 @@ t.test('ratios', async t => {
     t.equal(ratioWithSpread(even), 'even (0.90..1.05)')
   })
 
-  t.test('with one within their spread are even, and the spread shows the noise', async t => {
-    const noisy = ratio(0.6, { min: 0.2, max: 1.9, verdict: 'even' })
-    t.equal(ratioText(noisy), 'even')
-    t.equal(ratioWithSpread(noisy), 'even (0.20..1.90)')
-  })
+  t.test(
+    'with one within their spread are even, and the spread shows the noise',
+    async t => {
+      const noisy = ratio(0.6, { min: 0.2, max: 1.9, verdict: 'even' })
+      t.equal(ratioText(noisy), 'even')
+      t.equal(ratioWithSpread(noisy), 'even (0.20..1.90)')
+    },
+  )
 
   t.test('that agree no better than by chance are told, and doubted', async t => {
     const few = ratio(0.85, { min: 0.74, max: 0.87, verdict: 'even' })

@@ -74,7 +74,13 @@ const byName = <T extends v.BaseSchema<unknown, unknown, v.BaseIssue<unknown>>>(
   value: T,
 ) => v.record(text, value, isNot('an object'))
 
-const leftOut = list(object({ name: text, why: text }))
+const leftOut = list(
+  object({
+    name: text,
+    why: text,
+    failed: v.exactOptional(v.literal(true, isNot('true'))),
+  }),
+)
 
 const target = object({
   name: text,

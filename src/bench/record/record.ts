@@ -31,6 +31,8 @@ export interface RunRecord {
 export interface LeftOut {
   readonly name: string
   readonly why: string
+  /** It should have worked: it did not start, or it died. */
+  readonly failed?: true
 }
 
 /** Which part a target plays, for its colour and its place in a report. */

@@ -3,14 +3,15 @@ import type { RunRecord, ScenarioRecord } from '../record/record.ts'
 import { formatFigure, none } from '../record/words.ts'
 import { rangeText } from './scenario-table.ts'
 
-/** Whose ratios an overview shows: Usher's, or those of all that are no yardstick. */
+/** Whose ratios an overview shows: Usher's, or of all that are no yardstick, or of all. */
 const subjectsOf = ({
   targets,
   yardsticks,
 }: Pick<RunRecord, 'targets' | 'yardsticks'>): readonly string[] => {
   const measured = targets.filter(({ name }) => !yardsticks.includes(name))
   const ushers = measured.filter(({ kind }) => kind === 'usher')
-  return (ushers.length > 0 ? ushers : measured).map(({ name }) => name)
+  const subjects = [ushers, measured].find(({ length }) => length > 0) ?? targets
+  return subjects.map(({ name }) => name)
 }
 
 /** How ratios are to be read. */

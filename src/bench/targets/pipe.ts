@@ -28,6 +28,8 @@ export const pipeTarget = (workDir: string): Target => ({
     return startProxy(order, {
       name: 'pipe',
       argv,
+      // Where it is installed is of no use to somebody who wants to do the same.
+      command: `node pipe-main.js ${file}`,
       config: shownPart(config),
       addresses,
       directory,

@@ -112,7 +112,7 @@ t.test('what does not start is left out once, and the rest goes on', async t => 
   )
   const { outcomes, leftOut } = await measureScenario(measured, measuring)
   t.equal(tries, 1)
-  t.strictSame(leftOut, [{ name: 'b', why: 'no such file' }])
+  t.strictSame(leftOut, [{ name: 'b', why: 'no such file', failed: true }])
   t.equal(outcomes.filter(({ target }) => target === 'b').length, 0)
   t.equal(outcomes.length, 6)
 })
@@ -145,7 +145,7 @@ t.test('a preparation that fails leaves all out, with the reason', async t => {
   const { measured, measuring } = measuringWith(() => void t.fail('nothing is to run'))
   const prepare = () => Promise.reject(new Error('no capacity'))
   const { leftOut } = await measureScenario({ ...measured, prepare }, measuring)
-  t.strictSame(leftOut, [{ name: 'all', why: 'no capacity' }])
+  t.strictSame(leftOut, [{ name: 'all', why: 'no capacity', failed: true }])
 })
 
 t.test('a plan is expected to take its windows and its warm-ups', async t =>

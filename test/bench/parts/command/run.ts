@@ -1,6 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { comparisonOf, figuresOf } from '../../../../src/bench/record/compare.ts'
 import { recordIn, startBench } from './run-bench.ts'
 import { httpServer, slowProxy } from './servers.ts'
 
@@ -37,35 +38,24 @@ t.test('a target that was slowed down on purpose is seen as slower', async t => 
   const backend = await httpServer(t)
   const slow = await slowProxy(t, backend, 40)
   const quick = await slowProxy(t, backend, 0)
-  const run = startBench(
-    t,
-    '--rounds',
-    '3',
-    '--seconds',
-    '0.2',
-    '--only',
-    'requests-1',
-    '--backend',
-    backend,
-    '--targets',
-    'direct',
-    '--target',
-    `slow=${slow}`,
-    '--target',
-    `quick=${quick}`,
-  )
+  const how = ['--rounds=3', '--seconds=0.2', '--only=requests-1', '--targets=direct']
+  const given = [
+    `--backend=${backend}`,
+    `--target=slow=${slow}`,
+    `--target=quick=${quick}`,
+  ]
+  const run = startBench(t, ...how, ...given)
   const { code, stdout } = await run.ended
   t.equal(code, 0, stdout)
   const [scenario] = recordIn(run.output).scenarios
-  const ratesOf = (name: string): number[] =>
-    (scenario?.outcomes ?? []).flatMap(outcome =>
-      outcome.target === name && outcome.round >= 0 && 'sample' in outcome
-        ? [outcome.sample.figures['rate'] ?? Number.NaN]
-        : [],
-    )
-  t.equal(ratesOf('slow').length, 3)
-  for (const rate of ratesOf('slow')) t.ok(rate > 0 && rate <= 25, `${rate} a second`)
-  t.ok(Math.min(...ratesOf('quick')) > Math.max(...ratesOf('slow')))
+  const [metric] = scenario?.metrics ?? []
+  if (scenario === undefined || metric === undefined) throw new Error('nothing measured')
+  const rates = figuresOf(scenario, 'slow', metric)
+  t.equal(rates.length, 3)
+  // One request at a time, 40 ms each.
+  for (const rate of rates) t.ok(rate > 0 && rate <= 25, `${rate} a second`)
+  t.match(comparisonOf(scenario, metric, 'slow', 'quick'), { verdict: 'worse' })
+  t.match(stdout, /^ +slow +\d/m)
 })
 
 t.test('what can not be measured is left out by name, the rest goes on', async t => {
