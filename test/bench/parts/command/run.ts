@@ -1,6 +1,8 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { chooseSandbox } from '../../../../src/bench/sandbox/choose-sandbox.ts'
+import { errorsOf } from '../../../../src/bench/record/troubles.ts'
 import { comparisonOf, figuresOf } from '../../../../src/bench/record/compare.ts'
 import { recordIn, startBench } from './run-bench.ts'
 import { httpServer, slowProxy } from './servers.ts'
@@ -33,6 +35,28 @@ t.test('a run on loopback measures, and writes figures and a report', async t =>
   t.match(readFileSync(join(run.output, html), 'utf8'), /<svg/)
   t.match(stdout, `Written: ${run.output}`)
 })
+
+const { why: noSandbox } = await chooseSandbox()
+t.test(
+  'every capture is measured, on a node of its own',
+  { skip: noSandbox !== '' && noSandbox },
+  async t => {
+    const captures = ['usher-nftables', 'usher-iptables', 'usher-local']
+    const lists = ['--only=requests-1,udp-64-4', `--targets=${captures.join()}`]
+    const run = startBench(t, '--rounds=1', '--seconds=0.2', ...lists)
+    const { code, stdout } = await run.ended
+    t.equal(code, 0, stdout)
+    const record = recordIn(run.output)
+    t.strictSame(record.leftOut, [])
+    for (const scenario of record.scenarios)
+      for (const name of captures) {
+        const [metric] = scenario.metrics
+        const [rate = 0] = metric ? figuresOf(scenario, name, metric) : []
+        t.ok(rate > 0, `${scenario.name}, ${name}: ${rate} a second`)
+        t.strictSame(errorsOf(scenario, name), new Map())
+      }
+  },
+)
 
 t.test('a target that was slowed down on purpose is seen as slower', async t => {
   const backend = await httpServer(t)
