@@ -11,6 +11,7 @@ import { messageOf } from './measure.ts'
 import { checkOutputs, writeHtml, writeMarkdown } from './outputs.ts'
 import { installPeers } from './peers/install.ts'
 import { whyNoPinning } from './process/pin.ts'
+import { kill } from './process/signals.ts'
 import { processTree } from './process/usage.ts'
 import { parseRecord } from './record/json.ts'
 import { reportScenario, summary } from './report/terminal.ts'
@@ -96,14 +97,6 @@ const withoutSandbox = async (
   } finally {
     process.off('exit', endAll)
     await rm(workDirectory, { recursive: true, force: true })
-  }
-}
-
-const kill = (pid: number): void => {
-  try {
-    process.kill(pid, 'SIGKILL')
-  } catch {
-    // It has ended by itself.
   }
 }
 

@@ -6,6 +6,7 @@ import { generatorProgram } from './load/program.ts'
 import type { Here } from './measure-here.ts'
 import { type Child, startChild } from './process/child.ts'
 import { pinProcess } from './process/pin.ts'
+import { isThere } from './process/signals.ts'
 import type { Backends } from './scenarios/scenario.ts'
 import type { Endpoint } from './services.ts'
 import { Stage } from './stage.ts'
@@ -64,7 +65,7 @@ const watched = (
     if (generator.hasEnded()) giveUp('the load generator has ended')
     pods.forEach((pod, i) => {
       const now = new Set(pod.pids())
-      if (!(parts[i] ?? []).every(pid => now.has(pid) && runs(pid)))
+      if (!(parts[i] ?? []).every(pid => now.has(pid) && isThere(pid)))
         giveUp(`a process of backend pod ${i + 1} has ended`)
     })
     signal.throwIfAborted()
@@ -79,15 +80,6 @@ const watched = (
         checkParts()
       }
     },
-  }
-}
-
-const runs = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch {
-    return false
   }
 }
 

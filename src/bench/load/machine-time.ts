@@ -1,11 +1,9 @@
 import { readFileSync } from 'node:fs'
-import { machineCpuSeconds } from '../process/usage.ts'
+import { machineCpuSeconds, ticksPerSecond } from '../process/usage.ts'
 
 /** Fields of /proc/stat by place (proc(5)); guests are part of user and nice already. */
 const [user, nice, system, irq, softirq, steal] = [0, 1, 2, 5, 6, 7]
 const busyFields = [user, nice, system, irq, softirq, steal]
-/** USER_HZ is 100 on every architecture Node runs on. */
-const ticksPerSecond = 100
 
 /**
  * CPU time used on the machine since it started: with interrupts, which processes are

@@ -29,8 +29,7 @@ export const programBeside = (from: string, name: string): URL =>
  * @param enter - goes before its command line, see `Place`
  */
 export const startChild = (file: URL, enter: readonly string[] = []): Child => {
-  const path = fileURLToPath(file)
-  const [command, ...args] = [...enter, process.execPath, ...loaderFor(path), path]
+  const [command = '', ...args] = [...enter, ...nodeCommand(file)]
   const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
   // What can't be started is told by the first question.
   child.on('error', () => undefined)
@@ -45,9 +44,15 @@ export const startChild = (file: URL, enter: readonly string[] = []): Child => {
   }
 }
 
-/** Node's own flags of this process are not for it, but TypeScript needs its loader. */
-const loaderFor = (path: string): readonly string[] =>
-  path.endsWith('.ts') ? ['--import', import.meta.resolve('tsx')] : []
+/**
+ * The command line of such a program. Node's own flags of this process are not for it, but
+ * TypeScript needs its loader.
+ */
+export const nodeCommand = (file: URL): readonly string[] => {
+  const path = fileURLToPath(file)
+  const loader = path.endsWith('.ts') ? ['--import', import.meta.resolve('tsx')] : []
+  return [process.execPath, ...loader, path]
+}
 
 const ask = (child: ChildProcess, file: URL, asked: Numbered, timeoutMs: number) =>
   new Promise<unknown>((resolve, reject) => {

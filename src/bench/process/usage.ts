@@ -9,7 +9,7 @@ export interface Usage {
 }
 
 /** Ticks of /proc/PID/stat: USER_HZ is 100 on every architecture Node runs on. */
-const ticksPerSecond = 100
+export const ticksPerSecond = 100
 
 /**
  * What processes have used so far together, from the kernel's accounting (proc(5)), so

@@ -1,7 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { programBeside } from '../process/child.ts'
+import { nodeCommand, programBeside } from '../process/child.ts'
 import { nodePorts } from './node-ports.ts'
 import type { PipeRoute } from './pipe-main.ts'
 import { startProxy } from './start-proxy.ts'
@@ -24,7 +23,7 @@ export const pipeTarget = (workDir: string): Target => ({
     const file = join(directory, 'routes.json')
     const config = JSON.stringify(routes, undefined, 1)
     await writeFile(file, config)
-    const argv = [...pipeProgram(), file]
+    const argv = [...nodeCommand(programBeside(import.meta.url, 'pipe-main')), file]
     return startProxy(order, {
       name: 'pipe',
       argv,
@@ -36,9 +35,3 @@ export const pipeTarget = (workDir: string): Target => ({
     })
   },
 })
-
-const pipeProgram = (): readonly string[] => {
-  const path = fileURLToPath(programBeside(import.meta.url, 'pipe-main'))
-  const loader = path.endsWith('.ts') ? ['--import', import.meta.resolve('tsx')] : []
-  return [process.execPath, ...loader, path]
-}

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { toolEnv } from '../../kernel/start-tool.ts'
+import { kill } from '../process/signals.ts'
 import { processTree } from '../process/usage.ts'
 import type { Place } from '../topology/topology.ts'
 
@@ -86,11 +87,3 @@ const aborted = (signal: AbortSignal): Promise<void> =>
     if (signal.aborted) resolve()
     else signal.addEventListener('abort', () => resolve(), { once: true })
   })
-
-const kill = (pid: number): void => {
-  try {
-    process.kill(pid, 'SIGKILL')
-  } catch {
-    // It has ended by itself.
-  }
-}

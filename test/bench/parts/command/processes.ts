@@ -1,15 +1,6 @@
 import { readFileSync } from 'node:fs'
+import { isThere } from '../../../../src/bench/process/signals.ts'
 import { processTree } from '../../../../src/bench/process/usage.ts'
-
-/** Whether a process runs, be it only to be waited for. */
-const runs = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch {
-    return false
-  }
-}
 
 const commandOf = (pid: number): string => {
   try {
@@ -24,7 +15,7 @@ export const family = (pid: number) => {
   const members = processTree(pid)
   return {
     size: members.length,
-    alive: () => members.filter(runs),
+    alive: () => members.filter(isThere),
     /** The first that runs a program with such a path. */
     running: (program: string) => members.find(one => commandOf(one).includes(program)),
   }
