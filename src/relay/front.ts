@@ -7,16 +7,16 @@ import type { EndpointChoice, RelayFront } from './relay.ts'
  * What some clients may choose from. One object for as long as its front lives, so that a
  * connection which is still being dialled goes by the newest state.
  */
-export class Choice {
+export class Choice<B extends Backend = Backend> {
   readonly #random: () => number
-  #among: RoundRobin<Backend> | undefined
+  #among: RoundRobin<B> | undefined
 
   constructor(random: () => number) {
     this.#random = random
   }
 
   /** For `Balancer.pick`; undefined: all that is listed. */
-  get among(): RoundRobin<Backend> | undefined {
+  get among(): RoundRobin<B> | undefined {
     return this.#among
   }
 
@@ -25,7 +25,7 @@ export class Choice {
   }
 
   /** Keys that are not listed (any more) don't count. */
-  take(choice: EndpointChoice, listed: ReadonlyMap<string, Backend>): void {
+  take(choice: EndpointChoice, listed: ReadonlyMap<string, B>): void {
     if (choice === 'all') {
       this.#among = undefined
       return
@@ -36,10 +36,10 @@ export class Choice {
 }
 
 /** Who may come in by some of a listener's addresses, and what they may choose from. */
-export class Front {
+export class Front<B extends Backend = Backend> {
   readonly #isFromNode: (address: string) => boolean
-  readonly #everybody: Choice
-  readonly #fromNode: Choice
+  readonly #everybody: Choice<B>
+  readonly #fromNode: Choice<B>
   #nodeDiffers = false
   #isOpen = false
   #outsideIsEmpty = false
@@ -53,7 +53,7 @@ export class Front {
     this.#fromNode = new Choice(random)
   }
 
-  take(spec: RelayFront, listed: ReadonlyMap<string, Backend>): void {
+  take(spec: RelayFront, listed: ReadonlyMap<string, B>): void {
     const { endpoints, endpointsFromNode, allowedClients } = spec
     this.#everybody.take(endpoints, listed)
     this.#nodeDiffers = endpointsFromNode !== undefined
@@ -88,17 +88,24 @@ export class Front {
    * address for their source; from elsewhere it drops such packets (accept_local,
    * ip-sysctl).
    */
-  admit(address: string, dialled = ''): Choice | undefined {
+  admit(address: string, dialled = ''): Choice<B> | undefined {
     if (!this.asksForClient) return this.#everybody
-    const ranges = this.#ranges
-    if (ranges !== undefined && !ranges.some(cidr => cidrContains(cidr, address))) {
-      return undefined
-    }
+    if (!this.#isInRange(address)) return undefined
     const isHere = address !== '' && address === dialled
     if (this.#nodeDiffers && (isHere || this.#isFromNode(address))) {
       return this.#nodeIsEmpty ? undefined : this.#fromNode
     }
     return this.#outsideIsEmpty ? undefined : this.#everybody
+  }
+
+  /** Whether `admit` is going to ask `isFromNode` about a client. */
+  asksIfFromNode(address: string, dialled = ''): boolean {
+    const isHere = address !== '' && address === dialled
+    return this.#nodeDiffers && !isHere && this.#isInRange(address)
+  }
+
+  #isInRange(address: string): boolean {
+    return this.#ranges?.some(cidr => cidrContains(cidr, address)) ?? true
   }
 }
 
@@ -112,5 +119,7 @@ export const mayOpen = (
   return allowedClients?.length !== 0 && count(endpoints) + count(endpointsFromNode) > 0
 }
 
-const isEmpty = ({ among }: Choice, listed: ReadonlyMap<string, Backend>): boolean =>
-  (among ?? listed).size === 0
+const isEmpty = <B extends Backend>(
+  { among }: Choice<B>,
+  listed: ReadonlyMap<string, B>,
+): boolean => (among ?? listed).size === 0

@@ -4,9 +4,9 @@ import { Front } from './front.ts'
 import type { Bind, BindState, RelayFront } from './relay.ts'
 
 /** The fronts of one listener, by address. */
-export class Fronts {
-  readonly #make: () => Front
-  #byBind: ReadonlyMap<string, Front> = new Map()
+export class Fronts<B extends Backend = Backend> {
+  readonly #make: () => Front<B>
+  #byBind: ReadonlyMap<string, Front<B>> = new Map()
   #open: readonly Bind[] = []
   #closed: readonly BindState[] = []
 
@@ -25,16 +25,16 @@ export class Fronts {
   }
 
   /** Undefined for an address that is not (or no longer) the listener's. */
-  at(bind: string): Front | undefined {
+  at(bind: string): Front<B> | undefined {
     return this.#byBind.get(bind)
   }
 
   /** A front is the same as before when it still has the first of its known addresses. */
-  take(specs: readonly RelayFront[], listed: ReadonlyMap<string, Backend>): void {
-    const byBind = new Map<string, Front>()
+  take(specs: readonly RelayFront[], listed: ReadonlyMap<string, B>): void {
+    const byBind = new Map<string, Front<B>>()
     const open: Bind[] = []
     const closed: BindState[] = []
-    const taken = new Set<Front>()
+    const taken = new Set<Front<B>>()
     for (const spec of specs) {
       const keys = spec.binds.map(bindKey)
       const known = keys.flatMap(key => this.#byBind.get(key) ?? [])

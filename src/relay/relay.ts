@@ -76,6 +76,20 @@ export interface RelayLimits {
   readonly udpFlows: number
   /** File descriptors kept back for the process's own use. */
   readonly reservedFds: number
+  /**
+   * Keep-alive probes of an idle TCP connection: idle time before the first one (15 s; 0:
+   * none are sent), time between two (1 s), and how many unanswered ones end it (10). The
+   * portable relay has the idle time only.
+   */
+  readonly keepAliveIdleMs?: number
+  readonly keepAliveIntervalMs?: number
+  readonly keepAliveProbes?: number
+  /**
+   * How long data may stay unacknowledged before the connection is ended (tcp(7),
+   * TCP_USER_TIMEOUT; RFC 5482); 0, which is the default: as long as the kernel retries.
+   * The Linux relay only.
+   */
+  readonly userTimeoutMs?: number
 }
 
 export type BindState =
@@ -149,6 +163,18 @@ export interface EndpointStats {
   readonly failures: number
   /** It failed a moment ago, so that others are preferred while there are any. */
   readonly resting: boolean
+  /** Smoothed round-trip time of a TCP connection to it, where the relay can tell. */
+  readonly rttMs?: number
+  /** Segments that were sent again, on the connections that were asked. */
+  readonly retransmits?: number
+}
+
+/** A thread, or process, that carries connections. */
+export interface WorkerStats {
+  /** 1, 2, ... */
+  readonly thread: number
+  /** How often it was started again because it had died. */
+  readonly restarts: number
 }
 
 export interface RelayStats {
@@ -158,6 +184,10 @@ export interface RelayStats {
   readonly fds: { readonly used: number; readonly limit: number }
   /** True while no new connection is accepted for want of file descriptors. */
   readonly acceptPaused: boolean
+  /** Of a relay that has several. */
+  readonly workers?: readonly WorkerStats[]
+  /** How often its process was started again; only of one that has a process of its own. */
+  readonly restarts?: number
 }
 
 export interface DrainResult {
@@ -175,7 +205,8 @@ export interface Relay {
    * Calls don't overlap.
    */
   apply(listeners: readonly RelayListener[]): Promise<void>
-  stats(): RelayStats
+  /** Never long in coming: a relay that can't say tells what it knew last. */
+  stats(): RelayStats | Promise<RelayStats>
   /** Stops accepting, waits for connections to end, resets what is left after `ms`. */
   drain(ms: number): Promise<DrainResult>
 }

@@ -26,7 +26,12 @@ export type ListenerSpec = Partial<RelayListener> & { readonly binds?: readonly 
 /** Makes the relay under test; the contract is the same for every kind. */
 export type MakeRelay = (
   request: Required<RelayRequest> & { limits: RelayLimits; observer: RelayObserver },
-) => Relay
+) => LocalRelay
+
+/** One in this process: its figures are there at once. */
+export interface LocalRelay extends Relay {
+  stats(): RelayStats
+}
 
 export const defaultLimits: RelayLimits = {
   dialLadderMs: [250, 500, 1000, 2000],
@@ -41,7 +46,7 @@ export const defaultLimits: RelayLimits = {
 }
 
 export interface RelayFixture {
-  readonly relay: Relay
+  readonly relay: LocalRelay
   readonly records: ConnectionRecord[]
   readonly faults: Error[]
   readonly pauses: boolean[]

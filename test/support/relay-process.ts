@@ -29,6 +29,7 @@ export type RelayCall = { readonly id: number } & (
 )
 
 export interface RelayProcess {
+  readonly pid: number
   /** Applies these listeners and no others. */
   readonly listen: (...specs: ListenerSpec[]) => Promise<void>
   readonly stats: () => Promise<RelayStats>
@@ -65,6 +66,7 @@ export const relayProcess = async (
   await call(0, undefined)
   let id = 0
   return {
+    pid: child.pid ?? -1,
     listen: async (...specs) => {
       const listeners = specs.map(listenerSpec)
       await call(++id, { id, name: 'apply', listeners })

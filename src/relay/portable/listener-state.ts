@@ -10,7 +10,7 @@ import type {
   ListenerStats,
   RelayListener,
 } from '../relay.ts'
-import { BindSet, type Listening } from './bind-set.ts'
+import { BindSet, type Listening } from '../bind-set.ts'
 import type { RelayEnv } from './port-listener.ts'
 
 /**

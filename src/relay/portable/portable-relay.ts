@@ -16,7 +16,7 @@ import type {
 } from '../relay.ts'
 import { Patrol } from './patrol.ts'
 import { Handover } from './handover.ts'
-import { OwnBinds } from './own-binds.ts'
+import { OwnBinds, ownBindsOf } from '../own-binds.ts'
 import type { PortListener, RelayEnv } from './port-listener.ts'
 import { TcpListener } from './tcp-listener.ts'
 import { UdpFlows } from './udp-flows.ts'
@@ -90,10 +90,10 @@ export class PortableRelay implements Relay {
     const old = [...gone, ...changed].flatMap(({ id }) => this.#specs.get(id) ?? [])
     const wanted = new Set<string>()
     await this.#forEach(changed, spec => {
-      this.#ownBinds.add(spec)
+      this.#ownBinds.add(ownBindsOf(spec))
       for (const bind of tcpBinds(spec)) wanted.add(bindKey(bind))
     })
-    await this.#forEach(old, spec => this.#ownBinds.remove(spec))
+    await this.#forEach(old, spec => this.#ownBinds.remove(ownBindsOf(spec)))
     this.#env.handover.begin(wanted)
     // Every port that is let go must be before others may ask for it.
     await this.#forEach(gone, ({ id }) => this.#retire(id))

@@ -23,10 +23,10 @@ export interface ConnectionContext extends DialContext {
 }
 
 /**
- * Idle time before the first probe; Node adds an interval of 1 s and 10 probes. Go's 15 s,
- * as kube-proxy had.
+ * Idle time before the first probe unless the limits have one; Node adds an interval of 1 s
+ * and 10 probes. Go's 15 s, as kube-proxy had.
  */
-const keepAliveIdleMs = 15_000
+const usualKeepAliveIdleMs = 15_000
 
 /** One relayed TCP connection: accepted, dialled, copied both ways, closed, recorded. */
 export class TcpConnection implements Dialler, Patrolled {
@@ -167,6 +167,8 @@ export class TcpConnection implements Dialler, Patrolled {
   }
 
   enableKeepAlive(): void {
+    const { keepAliveIdleMs = usualKeepAliveIdleMs } = this.#context.limits
+    if (keepAliveIdleMs === 0) return
     this.#client.setKeepAlive(true, keepAliveIdleMs)
     this.#backendSocket?.setKeepAlive(true, keepAliveIdleMs)
   }

@@ -6,7 +6,7 @@ import { errorCode } from '../dial-errors.ts'
 import type { Choice } from '../front.ts'
 import type { DropReason, ListenerCounters } from '../relay.ts'
 import { literalLookup } from './literal-lookup.ts'
-import { Place } from './lru-list.ts'
+import { Place } from '../lru-list.ts'
 
 /** What a flow needs of its listener. */
 export interface FlowOwner {

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../../util/clock.ts'
 import type { FdBudget } from '../fd-budget.ts'
 import type { RelayLimits } from '../relay.ts'
-import { FlowAges } from './flow-ages.ts'
+import { FlowAges } from '../flow-ages.ts'
 import type { UdpFlow } from './udp-flow.ts'
 
 const tickMs = 100

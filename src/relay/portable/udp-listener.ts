@@ -11,8 +11,8 @@ import type {
   ListenerStats,
   RelayListener,
 } from '../relay.ts'
-import type { Listening } from './bind-set.ts'
-import { FlowAges } from './flow-ages.ts'
+import type { Listening } from '../bind-set.ts'
+import { FlowAges } from '../flow-ages.ts'
 import { ListenerState } from './listener-state.ts'
 import { literalLookup } from './literal-lookup.ts'
 import type { ListenerOwner, PortListener, RelayEnv } from './port-listener.ts'

@@ -21,7 +21,7 @@ const onlyListener = async ({ stats }: RelayProcess): Promise<ListenerStats> => 
 }
 
 /** What many flows leave behind, and what becomes of flows when descriptors run out. */
-export const udpLimitsContract = (t: Test, module: RelayModule): void => {
+export const udpLimitsContract = (t: Test, module: RelayModule, openFiles = 48): void => {
   t.test('2000 flows that were opened and have expired leave nothing', async t => {
     const relay = await relayProcess(t, module, {
       limits: { udpReplyIdleMs: 500, udpIdleMs: 500 },
@@ -68,7 +68,7 @@ export const udpLimitsContract = (t: Test, module: RelayModule): void => {
     // Nothing is kept back, so that the system runs out before the relay's own count does.
     const relay = await relayProcess(t, module, {
       limits: { reservedFds: 0, udpIdleMs: 1000, udpReplyIdleMs: 1000 },
-      openFiles: 48,
+      openFiles,
     })
     const port = await freeUdpPort()
     const a = await namedUdp(t, 'a')

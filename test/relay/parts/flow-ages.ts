@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import t from 'tap'
-import { FlowAges } from '../../../src/relay/portable/flow-ages.ts'
-import { LruList, Place } from '../../../src/relay/portable/lru-list.ts'
+import { FlowAges } from '../../../src/relay/flow-ages.ts'
+import { LruList, Place } from '../../../src/relay/lru-list.ts'
 
 const count = 6
 

@@ -1,8 +1,8 @@
 import pRetry from 'p-retry'
-import { bindKey } from '../counters.ts'
-import { errorCode } from '../dial-errors.ts'
-import type { FdBudget } from '../fd-budget.ts'
-import type { Bind, BindState } from '../relay.ts'
+import { bindKey } from './counters.ts'
+import { errorCode } from './dial-errors.ts'
+import type { FdBudget } from './fd-budget.ts'
+import type { Bind, BindState } from './relay.ts'
 
 /** A socket that listens. */
 export interface Listening {

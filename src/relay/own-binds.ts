@@ -1,6 +1,6 @@
-import { familyOf, isWildcard, wildcardOf } from '../../util/ip.ts'
-import { bindKey } from '../counters.ts'
-import type { RelayListener } from '../relay.ts'
+import { familyOf, isWildcard, wildcardOf } from '../util/ip.ts'
+import { bindKey } from './counters.ts'
+import type { Bind, RelayListener } from './relay.ts'
 
 /**
  * The addresses that lead to the relay's UDP listeners, counted: one that passes from one
@@ -23,14 +23,16 @@ export class OwnBinds {
     )
   }
 
-  add(listener: RelayListener): void {
-    for (const key of keysOf(listener)) {
+  add(binds: readonly Bind[]): void {
+    for (const bind of binds) {
+      const key = bindKey(bind)
       this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1)
     }
   }
 
-  remove(listener: RelayListener): void {
-    for (const key of keysOf(listener)) {
+  remove(binds: readonly Bind[]): void {
+    for (const bind of binds) {
+      const key = bindKey(bind)
       const left = (this.#counts.get(key) ?? 0) - 1
       if (left > 0) this.#counts.set(key, left)
       else this.#counts.delete(key)
@@ -38,11 +40,18 @@ export class OwnBinds {
   }
 }
 
-/** Sockets on a wildcard are not among them: the relay has a UDP socket for each address. */
-const keysOf = ({ protocol, fronts, steered = [] }: RelayListener): readonly string[] => {
+/**
+ * What a listener adds to them. Sockets on a wildcard are not among them: the relay has a
+ * UDP socket for each address.
+ */
+export const ownBindsOf = ({
+  protocol,
+  fronts,
+  steered = [],
+}: RelayListener): readonly Bind[] => {
   if (protocol !== 'UDP') return []
   const bound = fronts.flatMap(({ binds }) =>
     binds.filter(({ address }) => !isWildcard(address)),
   )
-  return [...bound, ...steered].map(bindKey)
+  return [...bound, ...steered]
 }

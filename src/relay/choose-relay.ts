@@ -1,0 +1,52 @@
+import type { LinuxRelayParts } from './linux/probe.ts'
+
+/** A relay, as --relay names it. */
+export type RelayName = 'linux' | 'portable'
+
+export type WantedRelay = RelayName | 'auto'
+
+export interface RelayChoice {
+  readonly name: RelayName
+  /** Why it was taken. */
+  readonly detail: string
+  /** What would have been better, and why it can't be had. */
+  readonly passedOver: readonly { readonly name: RelayName; readonly detail: string }[]
+}
+
+/** Finds out by doing it. Never throws. */
+export type RelayProbe = () => LinuxRelayParts | { readonly why: string }
+
+const notProbed: RelayProbe = () => ({ why: 'nobody has tried' })
+
+/** It was asked for by name, and can't be had; the message says why. */
+export class RelayUnavailable extends Error {
+  override readonly name = 'RelayUnavailable'
+  /** Something that somebody can mend needs no stack. */
+  readonly code = 'ERR_RELAY_UNAVAILABLE'
+}
+
+/**
+ * The relay to run. With `auto` the linux relay, where it works; `probe` is not asked for
+ * `portable`. Throws RelayUnavailable when `linux` is wanted and can't be had.
+ */
+export const chooseRelay = (
+  wanted: WantedRelay,
+  probe: RelayProbe = notProbed,
+): RelayChoice => {
+  if (wanted === 'portable')
+    return { name: 'portable', detail: 'as told', passedOver: [] }
+  const found = probe()
+  if (!('why' in found)) {
+    const detail = wanted === 'auto' ? 'all that it needs works here' : 'as told'
+    return { name: 'linux', detail, passedOver: [] }
+  }
+  if (wanted === 'linux')
+    throw new RelayUnavailable(
+      `--relay linux does not work here: ${found.why}; --relay auto takes the portable one`,
+    )
+  return {
+    name: 'portable',
+    detail: 'runs wherever Node does',
+    passedOver: [{ name: 'linux', detail: found.why }],
+  }
+}
