@@ -1,0 +1,142 @@
+import type { Protocol } from '../../../model/service.ts'
+import { familyOf, type IpFamily, isWildcard, joinHostPort } from '../../../util/ip.ts'
+import type { Bind } from '../../relay.ts'
+import * as c from '../constants.ts'
+import { systemError } from '../errno.ts'
+import type { NativeMemory } from '../native-memory.ts'
+import { writeSockaddr } from '../sockaddr.ts'
+import type { Syscalls } from '../syscalls.ts'
+
+/** What accepted sockets are to have, in milliseconds; 0 or undefined: the kernel's own. */
+export interface ConnectionOptions {
+  /** Default 15 s. */
+  readonly keepAliveIdleMs?: number
+  /** Default 1 s. */
+  readonly keepAliveIntervalMs?: number
+  readonly keepAliveProbes?: number
+  readonly userTimeoutMs?: number
+}
+
+/** The kernel caps it at net.core.somaxconn. */
+const backlog = 4096
+/** Room for a burst of datagrams while a worker does something else. */
+const receiveBytes = 4 << 20
+
+const optionAt = 32
+
+/**
+ * Opens the sockets that workers serve. Options of accepted sockets are set on the one that
+ * listens, which hands them on: no call per connection.
+ */
+export class ListeningSockets {
+  readonly #calls: Syscalls
+  readonly #options: ConnectionOptions
+  readonly #memory: NativeMemory
+
+  constructor(calls: Syscalls, options: ConnectionOptions) {
+    this.#calls = calls
+    this.#options = options
+    this.#memory = calls.allocate(optionAt + 8)
+  }
+
+  /**
+   * `count` sockets at one address among which the kernel shares clients out, in their
+   * order. Throws with the errno's name as `code`, and leaves none open.
+   *
+   * Only when the first has the address do they all become SO_REUSEPORT: it would join a
+   * stranger's group otherwise, and nobody would notice two proxies on one port. (A later
+   * program of the same user may still join this one, if it says SO_REUSEPORT at once.)
+   */
+  open(protocol: Protocol, bind: Bind, count: number): number[] {
+    const family = familyOf(bind.address)
+    if (family === undefined) throw new Error(`${bind.address} is no IP address`)
+    const fds: number[] = []
+    try {
+      for (let i = 0; i < count; i += 1) {
+        const fd = this.#socket(protocol, family, bind)
+        fds.push(fd)
+        if (i > 0) this.#must(bind, this.#set(fd, c.SOL_SOCKET, c.SO_REUSEPORT, 1))
+        this.#bind(fd, bind)
+        if (i === 0 && count > 1) this.#set(fd, c.SOL_SOCKET, c.SO_REUSEPORT, 1)
+      }
+      if (protocol === 'TCP') for (const fd of fds) this.#listen(fd, bind)
+      return fds
+    } catch (error) {
+      for (const fd of fds) this.#calls.close(fd)
+      throw error
+    }
+  }
+
+  /** Closes a descriptor of somebody who is no more; connections are reset. */
+  abandon(fd: number): void {
+    this.#memory.view.setInt32(optionAt, 1, true)
+    this.#memory.view.setInt32(optionAt + 4, 0, true)
+    const at = this.#memory.address + optionAt
+    // No socket, or one that does not listen to it: closing is all there is to do.
+    this.#calls.setsockopt(fd, c.SOL_SOCKET, c.SO_LINGER, at, 8)
+    this.#calls.close(fd)
+  }
+
+  #socket(protocol: Protocol, family: IpFamily, bind: Bind): number {
+    const domain = family === 'IPv4' ? c.AF_INET : c.AF_INET6
+    const kind = protocol === 'TCP' ? c.SOCK_STREAM : c.SOCK_DGRAM
+    const fd = this.#calls.socket(domain, kind | c.SOCK_NONBLOCK | c.SOCK_CLOEXEC, 0)
+    if (fd < 0) throw systemError('socket', fd)
+    if (family === 'IPv6') this.#set(fd, c.IPPROTO_IPV6, c.IPV6_V6ONLY, 1)
+    if (protocol === 'TCP') this.#setTcpOptions(fd)
+    else this.#setUdpOptions(fd, family, bind)
+    return fd
+  }
+
+  #setTcpOptions(fd: number): void {
+    const {
+      keepAliveIdleMs = 15_000,
+      keepAliveIntervalMs = 1000,
+      keepAliveProbes = 10,
+      userTimeoutMs = 0,
+    } = this.#options
+    // Old connections in TIME_WAIT don't keep the port, as everywhere.
+    this.#set(fd, c.SOL_SOCKET, c.SO_REUSEADDR, 1)
+    this.#set(fd, c.IPPROTO_TCP, c.TCP_NODELAY, 1)
+    if (keepAliveIdleMs > 0) {
+      this.#set(fd, c.SOL_SOCKET, c.SO_KEEPALIVE, 1)
+      this.#set(fd, c.IPPROTO_TCP, c.TCP_KEEPIDLE, seconds(keepAliveIdleMs))
+      this.#set(fd, c.IPPROTO_TCP, c.TCP_KEEPINTVL, seconds(keepAliveIntervalMs))
+      this.#set(fd, c.IPPROTO_TCP, c.TCP_KEEPCNT, keepAliveProbes)
+    }
+    if (userTimeoutMs > 0) {
+      this.#set(fd, c.IPPROTO_TCP, c.TCP_USER_TIMEOUT, userTimeoutMs)
+    }
+  }
+
+  #setUdpOptions(fd: number, family: IpFamily, { address }: Bind): void {
+    const forced = this.#set(fd, c.SOL_SOCKET, c.SO_RCVBUFFORCE, receiveBytes)
+    // Without CAP_NET_ADMIN net.core.rmem_max is the most there is.
+    if (forced < 0) this.#set(fd, c.SOL_SOCKET, c.SO_RCVBUF, receiveBytes)
+    if (!isWildcard(address)) return
+    if (family === 'IPv4') this.#set(fd, c.IPPROTO_IP, c.IP_PKTINFO, 1)
+    else this.#set(fd, c.IPPROTO_IPV6, c.IPV6_RECVPKTINFO, 1)
+  }
+
+  #bind(fd: number, bind: Bind): void {
+    const length = writeSockaddr(this.#memory, 0, bind.address, bind.port)
+    this.#must(bind, this.#calls.bind(fd, this.#memory.address, length))
+  }
+
+  #listen(fd: number, bind: Bind): void {
+    this.#must(bind, this.#calls.listen(fd, backlog))
+  }
+
+  #set(fd: number, level: number, option: number, value: number): number {
+    this.#memory.view.setInt32(optionAt, value, true)
+    const at = this.#memory.address + optionAt
+    return this.#calls.setsockopt(fd, level, option, at, 4)
+  }
+
+  #must({ address, port }: Bind, result: number): void {
+    if (result < 0) throw systemError(`listen on ${joinHostPort(address, port)}`, result)
+  }
+}
+
+/** At least 1: the kernel takes no 0. */
+const seconds = (ms: number): number => Math.max(1, Math.round(ms / 1000))

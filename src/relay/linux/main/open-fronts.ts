@@ -1,0 +1,45 @@
+import { parseCidr } from '../../../util/cidr.ts'
+import type {
+  Bind,
+  BindState,
+  EndpointChoice,
+  RelayFront,
+  RelayListener,
+} from '../../relay.ts'
+
+/** Addresses of a listener to listen on, and those to close, with the reason. */
+export interface OpenFronts {
+  readonly open: readonly Bind[]
+  readonly closed: readonly BindState[]
+}
+
+/** What `Fronts` says of its addresses, told without its balancers, which workers have. */
+export const openFronts = ({ fronts, endpoints }: RelayListener): OpenFronts => {
+  const open: Bind[] = []
+  const closed: BindState[] = []
+  const listed = new Set(endpoints.map(({ key }) => key))
+  for (const front of fronts) {
+    if (isOpen(front, listed)) open.push(...front.binds)
+    else
+      for (const bind of front.binds) closed.push(closedState(bind, front.closedReason))
+  }
+  return { open, closed }
+}
+
+export const closedState = (bind: Bind, reason: string): BindState => ({
+  bind,
+  state: 'closed',
+  reason,
+})
+
+/** As `Front.isOpen`. */
+const isOpen = (
+  { endpoints, endpointsFromNode = [], allowedClients }: RelayFront,
+  listed: ReadonlySet<string>,
+): boolean => {
+  const isAny = (choice: EndpointChoice): boolean =>
+    choice === 'all' ? listed.size > 0 : choice.some(key => listed.has(key))
+  const isAnybodyAllowed =
+    allowedClients?.some(text => parseCidr(text) !== undefined) ?? true
+  return isAnybodyAllowed && (isAny(endpoints) || isAny(endpointsFromNode))
+}

@@ -1,0 +1,226 @@
+import type { Protocol } from '../../../model/service.ts'
+import { familyOf, joinHostPort } from '../../../util/ip.ts'
+import { bindKey } from '../../counters.ts'
+import type { Bind } from '../../relay.ts'
+import { systemError } from '../errno.ts'
+import { Descriptors, type DescriptorsMemory } from '../shared/descriptors.ts'
+import type { Syscalls } from '../syscalls.ts'
+import type { ListeningBudget } from './listening-budget.ts'
+import { type ConnectionOptions, ListeningSockets } from './listening-sockets.ts'
+import { Steering } from './steering.ts'
+import type { WorkerSeat } from './worker-seat.ts'
+
+/** The sockets of one address: one for each worker, or one alone. */
+export interface Group {
+  readonly protocol: Protocol
+  readonly bind: Bind
+  readonly sockets: readonly { readonly seat: WorkerSeat; readonly fd: number }[]
+  steered: boolean
+}
+
+/** Whose sockets they are to be. */
+export interface Holder {
+  readonly slot: number
+  readonly protocol: Protocol
+  /** Whether a client has to come to the same worker always. */
+  readonly isSticky: boolean
+}
+
+/** An address of TCP or UDP as the key of a map. */
+export const socketKey = (protocol: Protocol, bind: Bind): string =>
+  `${protocol} ${bindKey(bind)}`
+
+/**
+ * All listening sockets: opened here, served by workers, who close them on order. One that
+ * a listener lets go may be another's in the same `apply`, queue and all.
+ */
+export class OpenSockets {
+  readonly #calls: Syscalls
+  readonly #budget: ListeningBudget
+  readonly #listening: ListeningSockets
+  readonly #steering: Steering
+  /** By worker, to write down for it what it is about to own. */
+  readonly #owners: ReadonlyMap<WorkerSeat, Descriptors>
+  readonly #groups = new Set<Group>()
+  readonly #offers = new Map<string, Group>()
+  #wanted: ReadonlySet<string> = new Set()
+  #closing = false
+  #drained = false
+
+  constructor(
+    calls: Syscalls,
+    seats: readonly WorkerSeat[],
+    memory: DescriptorsMemory,
+    budget: ListeningBudget,
+    options: ConnectionOptions,
+  ) {
+    this.#calls = calls
+    this.#budget = budget
+    this.#listening = new ListeningSockets(calls, options)
+    this.#steering = new Steering(calls)
+    this.#owners = new Map(
+      seats.map(seat => [seat, new Descriptors(memory, seat.thread)]),
+    )
+  }
+
+  /** From now to `end`, sockets at the `socketKey`s of `wanted` are kept for their takers. */
+  begin(wanted: ReadonlySet<string>): void {
+    this.#wanted = wanted
+  }
+
+  /** Whether workers have been ordered to close any since it was last asked. */
+  takeClosing(): boolean {
+    const closing = this.#closing
+    this.#closing = false
+    return closing
+  }
+
+  /** Whether sockets were let go that nobody has taken. */
+  get isAnyLeft(): boolean {
+    return this.#offers.size > 0
+  }
+
+  /** Closes what nobody took; every worker must have carried out its `release`. */
+  end(): void {
+    this.#wanted = new Set()
+    for (const group of this.#offers.values()) this.#closeAll(group)
+    this.#offers.clear()
+  }
+
+  /**
+   * Serves an address with a socket at each of `seats`. Throws what socket or bind say, or
+   * EMFILE when listening sockets have had their share.
+   */
+  open(holder: Holder, bind: Bind, seats: readonly WorkerSeat[]): Group {
+    const group = this.#taken(holder, bind, seats) ?? this.#opened(holder, bind, seats)
+    try {
+      this.steer(group, holder.isSticky)
+    } catch (error) {
+      this.#closeAll(group)
+      throw error
+    }
+    for (const { seat } of group.sockets) this.tell(holder.slot, group, seat)
+    return group
+  }
+
+  /** Orders a worker to serve its socket of a group. */
+  tell(slot: number, { bind, sockets }: Group, to: WorkerSeat): void {
+    for (const { seat, fd } of sockets) {
+      if (seat !== to || !seat.knows(slot)) continue
+      this.#owners.get(seat)?.opened(fd)
+      seat.post({ kind: 'open', slot, bind, fd })
+    }
+  }
+
+  /** Stops serving; closed, unless it is wanted elsewhere. */
+  letGo(slot: number, group: Group): void {
+    const { protocol, bind, sockets } = group
+    const key = socketKey(protocol, bind)
+    const isWanted = this.#wanted.has(key) && !this.#drained
+    if (isWanted) this.#offers.set(key, group)
+    else this.#forget(group)
+    if (this.#drained) return this.#shut(group)
+    for (const { seat, fd } of sockets) {
+      if (seat.knows(slot)) {
+        seat.post({ kind: isWanted ? 'release' : 'close', slot, bind })
+        this.#closing ||= !isWanted
+      } else if (!isWanted) this.#close(seat, fd)
+    }
+  }
+
+  /** Switches steering by the client's address on or off. */
+  steer(group: Group, on: boolean): void {
+    const { sockets, bind } = group
+    const [first] = sockets
+    if (first === undefined || sockets.length < 2 || group.steered === on) return
+    const result = on
+      ? this.#steering.steer(first.fd, familyOf(bind.address) ?? 'IPv4', sockets.length)
+      : this.#steering.release(first.fd)
+    if (result < 0)
+      throw systemError(`steer ${joinHostPort(bind.address, bind.port)}`, result)
+    group.steered = on
+  }
+
+  /** A worker is no more: what it had open is closed, but not what listens. */
+  inherit(from: WorkerSeat): void {
+    const kept = new Set<number>()
+    for (const { sockets } of this.#groups) {
+      for (const { seat, fd } of sockets) if (seat === from) kept.add(fd)
+    }
+    for (const fd of this.#owners.get(from)?.inherit(from.thread) ?? []) {
+      if (!kept.has(fd)) this.#listening.abandon(fd)
+    }
+  }
+
+  /** Sockets that are let go from now on are closed by workers, or by `abandon`. */
+  drain(): void {
+    this.#drained = true
+  }
+
+  /** No worker is left. */
+  abandon(): void {
+    this.#groups.clear()
+    for (const seat of this.#owners.keys()) this.inherit(seat)
+  }
+
+  #taken(
+    { protocol, isSticky }: Holder,
+    bind: Bind,
+    seats: readonly WorkerSeat[],
+  ): Group | undefined {
+    const key = socketKey(protocol, bind)
+    const group = this.#offers.get(key)
+    // A client that all addresses share must find one worker behind all of them.
+    const fits = group?.sockets.every(({ seat }, i) => seat === seats[i])
+    if (group === undefined || (isSticky && !fits)) return undefined
+    this.#offers.delete(key)
+    return group
+  }
+
+  #opened({ protocol }: Holder, bind: Bind, seats: readonly WorkerSeat[]): Group {
+    const { length } = seats
+    if (!this.#budget.take(length)) throw noDescriptor()
+    try {
+      const fds = this.#listening.open(protocol, bind, length)
+      const sockets = seats.map((seat, i) => ({ seat, fd: fds[i] ?? -1 }))
+      const group: Group = { protocol, bind, sockets, steered: false }
+      this.#groups.add(group)
+      return group
+    } catch (error) {
+      this.#budget.release(length)
+      throw error
+    }
+  }
+
+  /**
+   * The kernel refuses clients from now on; the worker, who will be told, closes it. It is
+   * not shut down later: then its number may be another's.
+   */
+  #shut({ protocol, sockets }: Group): void {
+    if (protocol !== 'TCP') return
+    for (const { fd } of sockets) this.#calls.shutdown(fd, SHUT_RD)
+  }
+
+  #closeAll(group: Group): void {
+    for (const { seat, fd } of group.sockets) this.#close(seat, fd)
+    this.#forget(group)
+  }
+
+  #close(seat: WorkerSeat, fd: number): void {
+    this.#owners.get(seat)?.closing(fd)
+    this.#calls.close(fd)
+  }
+
+  #forget(group: Group): void {
+    this.#groups.delete(group)
+    this.#budget.release(group.sockets.length)
+  }
+}
+
+/** Ends a TCP socket's listening (shutdown(2); tcp_disconnect). */
+const SHUT_RD = 0
+
+const noDescriptor = (): NodeJS.ErrnoException =>
+  Object.assign(new Error('too few file descriptors; raise the limit (ulimit -n)'), {
+    code: 'EMFILE',
+  })

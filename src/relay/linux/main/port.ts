@@ -1,0 +1,219 @@
+import { joinHostPort } from '../../../util/ip.ts'
+import { BindSet, type Listening } from '../../bind-set.ts'
+import { bindKey } from '../../counters.ts'
+import type {
+  Bind,
+  BindState,
+  ListenerStats,
+  RelayListener,
+  RelayObserver,
+} from '../../relay.ts'
+import type { ListenerOrder } from '../orders.ts'
+import type { Figures } from './figures.ts'
+import type { ListeningBudget } from './listening-budget.ts'
+import { closedState, openFronts } from './open-fronts.ts'
+import type { Group, Holder, OpenSockets } from './open-sockets.ts'
+import type { Slots } from './slots.ts'
+import type { WorkerSeat } from './worker-seat.ts'
+
+/** What ports share. */
+export interface PortEnv {
+  readonly seats: readonly WorkerSeat[]
+  readonly sockets: OpenSockets
+  readonly budget: ListeningBudget
+  readonly figures: Figures
+  readonly listenerSlots: Slots
+  readonly endpointSlots: Slots
+  readonly observer: Pick<RelayObserver, 'bindChanged' | 'fault'>
+}
+
+/** One ServicePort as the main thread has it: its sockets, and where its figures are. */
+export class Port implements Holder {
+  readonly slot: number
+  lastError = ''
+  /** False once `apply` left it out. */
+  wanted = true
+  /** Workers that have yet to say that nothing is left of it; see `retire`. */
+  readonly retiring = new Set<WorkerSeat>()
+  readonly #env: PortEnv
+  readonly #binds: BindSet
+  readonly #groups = new Map<string, Group>()
+  #spec: RelayListener
+  #slots: ReadonlyMap<string, number> = new Map()
+  #seats: readonly WorkerSeat[] = []
+  #opens = 0
+
+  constructor(env: PortEnv, spec: RelayListener) {
+    this.#env = env
+    this.#spec = spec
+    this.slot = env.listenerSlots.take()
+    // Sockets are paid for when they are opened: it may be several for a bind.
+    const free = { takeListening: () => true, releaseListening: () => {} }
+    this.#binds = new BindSet(
+      free,
+      async bind => this.#open(bind),
+      state => this.#bindChanged(state),
+    )
+  }
+
+  get spec(): RelayListener {
+    return this.#spec
+  }
+
+  get protocol(): RelayListener['protocol'] {
+    return this.#spec.protocol
+  }
+
+  get isSticky(): boolean {
+    return this.#spec.affinityMs > 0
+  }
+
+  /**
+   * Takes over what is wanted now, and lets go of addresses that are not. Gives slots of
+   * endpoints that are gone, to be freed when workers have taken it over too.
+   */
+  take(spec: RelayListener): readonly number[] {
+    this.#spec = spec
+    this.wanted = true
+    this.retiring.clear()
+    const left = this.#takeEndpoints()
+    const { seats } = this.#env
+    const newcomers = seats.filter(seat => !seat.knows(this.slot))
+    for (const seat of seats) this.#tellOf(seat)
+    // Who has just replaced another has yet to hear of them, be it to close them.
+    for (const seat of newcomers) this.#tellOpen(seat)
+    const { open, closed } = openFronts(spec)
+    this.#count(open.length)
+    this.#binds.want(open, closed)
+    this.#steer()
+    return left
+  }
+
+  /** Listens where it is wanted; resolves when each new address was tried once. */
+  listen(): Promise<void> {
+    return this.#binds.listen()
+  }
+
+  /** A worker knows nothing: it is told of the listener and its open sockets. */
+  tell(seat: WorkerSeat): void {
+    if (!this.wanted || seat.knows(this.slot)) return
+    this.#tellOf(seat)
+    this.#tellOpen(seat)
+  }
+
+  stopListening(reason: string): void {
+    const binds = this.#spec.fronts.flatMap(front => front.binds)
+    this.#binds.want(
+      [],
+      binds.map(bind => closedState(bind, reason)),
+    )
+  }
+
+  /** Closes its sockets; what is open goes on until `retiring` is empty. */
+  retire(): void {
+    this.wanted = false
+    this.#count(0)
+    this.#binds.want([])
+    for (const seat of this.#env.seats) {
+      if (!seat.knows(this.slot)) continue
+      this.retiring.add(seat)
+      seat.post({ kind: 'retire', slot: this.slot })
+    }
+  }
+
+  /** No worker knows of it any more. */
+  free(): void {
+    const { figures, listenerSlots, endpointSlots } = this.#env
+    figures.clear(this.slot, this.#slots.values())
+    listenerSlots.free(this.slot)
+    for (const slot of this.#slots.values()) endpointSlots.free(slot)
+  }
+
+  stats(): ListenerStats {
+    const { id, name, protocol } = this.#spec
+    const { figures } = this.#env
+    return {
+      id,
+      name,
+      protocol,
+      counters: figures.counters(this.slot),
+      binds: this.#binds.states(),
+      endpoints: [...this.#slots].map(([key, slot]) => figures.endpoint(key, slot)),
+      lastError: this.lastError,
+      wanted: this.wanted,
+    }
+  }
+
+  /** Endpoints that stay keep their slots. */
+  #takeEndpoints(): readonly number[] {
+    const { endpointSlots } = this.#env
+    const before = this.#slots
+    const after = new Map<string, number>()
+    for (const { key } of this.#spec.endpoints) {
+      if (!after.has(key)) after.set(key, before.get(key) ?? endpointSlots.take())
+    }
+    this.#slots = after
+    return [...before].flatMap(([key, slot]) => (after.has(key) ? [] : [slot]))
+  }
+
+  #tellOf(seat: WorkerSeat): void {
+    const { listenerSlots, endpointSlots } = this.#env
+    seat.ensurePages(listenerSlots.count, endpointSlots.count)
+    seat.post({ kind: 'listener', ...this.#order() })
+  }
+
+  /** Of the sockets that are open; of those to come it hears as all do. */
+  #tellOpen(seat: WorkerSeat): void {
+    for (const group of this.#groups.values()) {
+      this.#env.sockets.tell(this.slot, group, seat)
+    }
+  }
+
+  #order(): ListenerOrder {
+    const { slot, spec } = this
+    const endpointSlots = spec.endpoints.map(({ key }) => this.#slots.get(key) ?? 0)
+    return { slot, spec, endpointSlots }
+  }
+
+  #open(bind: Bind): Listening {
+    const { sockets, seats, budget } = this.#env
+    // All its addresses alike, so that affinity spans them.
+    if (this.#groups.size === 0) {
+      const one = seats[this.slot % seats.length]
+      this.#seats = budget.allowsSharing(seats.length) || !one ? seats : [one]
+    }
+    const group = sockets.open(this, bind, this.#seats)
+    const key = bindKey(bind)
+    this.#groups.set(key, group)
+    const close = (): void => {
+      this.#groups.delete(key)
+      sockets.letGo(this.slot, group)
+    }
+    return { close }
+  }
+
+  #steer(): void {
+    try {
+      for (const group of this.#groups.values()) {
+        this.#env.sockets.steer(group, this.isSticky)
+      }
+    } catch (error) {
+      this.#env.observer.fault(this.#spec.name, error as Error)
+    }
+  }
+
+  /** How many addresses are wanted in all decides whether workers share them. */
+  #count(opens: number): void {
+    this.#env.budget.want(opens - this.#opens)
+    this.#opens = opens
+  }
+
+  #bindChanged(state: BindState): void {
+    const where = `listen on ${joinHostPort(state.bind.address, state.bind.port)}: `
+    if (state.state === 'failed') this.lastError = where + state.error
+    else if (state.state === 'listening' && this.lastError.startsWith(where)) {
+      this.lastError = ''
+    }
+    this.#env.observer.bindChanged(this.#spec.name, state)
+  }
+}

@@ -1,0 +1,211 @@
+import type { Clock, Timer } from '../../../util/clock.ts'
+import type { Order, Report } from '../orders.ts'
+import type { Syscalls } from '../syscalls.ts'
+import {
+  type CommonSetup,
+  type SeatOwner,
+  type WorkerProgram,
+  WorkerSeat,
+} from './worker-seat.ts'
+
+export interface PoolDeps {
+  readonly calls: Syscalls
+  readonly clock: Clock
+  readonly program: WorkerProgram
+  readonly common: CommonSetup
+  /** How many workers; 1 or more. */
+  readonly count: number
+}
+
+/** What is not for the pool itself. */
+export type RelayReport = Exclude<
+  Report,
+  { readonly kind: 'ready' | 'done' | 'idle' | 'killed' }
+>
+
+export interface PoolOwner {
+  reported(seat: WorkerSeat, report: RelayReport): void
+  /** A worker has ended; another is going to be `seated`, unless the relay is ending. */
+  died(seat: WorkerSeat, error: Error): void
+  /** A worker has started that knows nothing yet. */
+  seated(seat: WorkerSeat): void
+}
+
+/** A worker that lives so long has not died of how it was started. */
+const settledMs = 10_000
+const firstDelayMs = 250
+/** Clients wait in the queues of its sockets meanwhile, though others work. */
+const longestDelayMs = 1000
+const leaveMs = 2000
+/** Milliseconds for all connections to be reset: a worker that hangs must not hold up the end. */
+const killMs = 2000
+
+interface Life {
+  startedAt: number
+  /** Deaths in a row, each soon after the start. */
+  deaths: number
+  timer: Timer | undefined
+}
+
+/** The workers, each replaced when it dies: at once, then with growing delays (to 1 s). */
+export class WorkerPool implements SeatOwner {
+  readonly seats: readonly WorkerSeat[]
+  readonly #deps: PoolDeps
+  readonly #owner: PoolOwner
+  readonly #lives = new Map<WorkerSeat, Life>()
+  /** By number of the mark: who has not come to it yet. */
+  readonly #marks = new Map<number, Wait>()
+  #lastMark = 0
+  #idle: Wait | undefined
+  #killed: Wait | undefined
+  #reset = 0
+  #ending = false
+  readonly #onExit: () => void
+
+  constructor(deps: PoolDeps, owner: PoolOwner) {
+    this.#deps = deps
+    this.#owner = owner
+    const { calls, count } = deps
+    this.seats = Array.from({ length: count }, (_, i) => {
+      return new WorkerSeat(calls, i + 1, this)
+    })
+    // Else process.exit waits for threads that wait in the kernel.
+    this.#onExit = () => this.seats.forEach(seat => seat.sayExit())
+  }
+
+  start(): void {
+    process.on('exit', this.#onExit)
+    for (const seat of this.seats) {
+      this.#lives.set(seat, { startedAt: 0, deaths: 0, timer: undefined })
+      this.#seat(seat)
+    }
+  }
+
+  /** To every worker. */
+  post(order: Order): void {
+    for (const seat of this.seats) seat.post(order)
+  }
+
+  /** Resolves when every worker has carried out what was posted before. */
+  mark(): Promise<void> {
+    this.#lastMark += 1
+    const id = this.#lastMark
+    return this.#ask({ kind: 'mark', id }, wait => this.#marks.set(id, wait)).then(
+      () => void this.#marks.delete(id),
+    )
+  }
+
+  /** Resolves when no worker has a TCP connection any more. Workers that die are not replaced. */
+  stopAccepting(): Promise<void> {
+    this.#ending = true
+    for (const { timer } of this.#lives.values()) this.#deps.clock.clearTimeout(timer)
+    return this.#ask({ kind: 'stop-accepting' }, wait => (this.#idle = wait))
+  }
+
+  /** Ends everything that is open; how many TCP connections that has reset. */
+  async kill(): Promise<number> {
+    const killed = this.#ask({ kind: 'kill' }, wait => (this.#killed = wait))
+    const { clock } = this.#deps
+    let timer: Timer | undefined
+    const over = new Promise<void>(resolve => {
+      timer = clock.setTimeout(resolve, killMs)
+    })
+    await Promise.race([killed, over])
+    clock.clearTimeout(timer)
+    return this.#reset
+  }
+
+  /** Resolves when all threads have ended and nothing of theirs here is left. */
+  async end(): Promise<void> {
+    await Promise.all(this.seats.map(seat => seat.leave(leaveMs)))
+    process.off('exit', this.#onExit)
+    for (const seat of this.seats) seat.close()
+  }
+
+  reported(seat: WorkerSeat, report: Report): void {
+    switch (report.kind) {
+      case 'ready':
+        return
+      case 'done':
+        this.#marks.get(report.id)?.done(seat)
+        return
+      case 'idle':
+        this.#idle?.done(seat)
+        return
+      case 'killed':
+        this.#reset += report.reset
+        this.#killed?.done(seat)
+        return
+      case 'records':
+      case 'last-error':
+      case 'fault':
+      case 'accept-paused':
+      case 'retired':
+      case 'ask':
+        this.#owner.reported(seat, report)
+    }
+  }
+
+  died(seat: WorkerSeat, error: Error): void {
+    for (const wait of [...this.#marks.values(), this.#idle, this.#killed]) {
+      wait?.done(seat)
+    }
+    this.#owner.died(seat, error)
+    const life = this.#lives.get(seat)
+    if (this.#ending || life === undefined) return
+    seat.restarts += 1
+    const { clock } = this.#deps
+    if (clock.now() - life.startedAt > settledMs) life.deaths = 0
+    const delay = Math.min(longestDelayMs, firstDelayMs * 2 ** (life.deaths - 1))
+    life.deaths += 1
+    if (life.deaths === 1) this.#seat(seat)
+    else life.timer = clock.setTimeout(() => this.#seat(seat), delay)
+  }
+
+  #seat(seat: WorkerSeat): void {
+    const { program, common, clock } = this.#deps
+    const life = this.#lives.get(seat)
+    if (this.#ending || life === undefined) return
+    life.startedAt = clock.now()
+    try {
+      seat.start(program, common)
+    } catch (error) {
+      // No thread to be had, for instance (EAGAIN, pids.max of a cgroup).
+      this.died(seat, error as Error)
+      return
+    }
+    this.#owner.seated(seat)
+  }
+
+  #ask(order: Order, asked: (wait: Wait) => void): Promise<void> {
+    return new Promise(resolve => {
+      const wait = new Wait(this.seats, resolve)
+      asked(wait)
+      for (const seat of this.seats) {
+        seat.post(order)
+        seat.flush()
+      }
+      wait.check()
+    })
+  }
+}
+
+/** Something that each worker has to say. */
+class Wait {
+  readonly #missing: Set<WorkerSeat>
+  readonly #resolve: () => void
+
+  constructor(seats: readonly WorkerSeat[], resolve: () => void) {
+    this.#missing = new Set(seats.filter(({ isTaken }) => isTaken))
+    this.#resolve = resolve
+  }
+
+  done(seat: WorkerSeat): void {
+    this.#missing.delete(seat)
+    this.check()
+  }
+
+  check(): void {
+    if (this.#missing.size === 0) this.#resolve()
+  }
+}

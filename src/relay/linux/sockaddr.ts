@@ -1,0 +1,96 @@
+import { familyOf } from '../../util/ip.ts'
+import { AF_INET, AF_INET6 } from './constants.ts'
+import type { NativeMemory } from './native-memory.ts'
+
+/** Bytes of struct sockaddr_in and sockaddr_in6. */
+export const sockaddrLength = { IPv4: 16, IPv6: 28 } as const
+
+/**
+ * Writes an address as struct sockaddr_in or sockaddr_in6 and gives its length. Throws on
+ * what is no literal address, which callers have made sure of.
+ */
+export const writeSockaddr = (
+  { bytes, view }: Pick<NativeMemory, 'bytes' | 'view'>,
+  offset: number,
+  address: string,
+  port: number,
+): number => {
+  const family = familyOf(address)
+  if (family === undefined) throw new Error(`${address} is no IP address`)
+  const length = sockaddrLength[family]
+  bytes.fill(0, offset, offset + length)
+  view.setUint16(offset, family === 'IPv4' ? AF_INET : AF_INET6, true)
+  view.setUint16(offset + 2, port, false)
+  if (family === 'IPv4') writeIpv4(bytes, offset + 4, address)
+  else writeIpv6(bytes, offset + 8, address)
+  return length
+}
+
+/**
+ * The address and port of a struct sockaddr, spelled as `canonicalIp` does; IPv4 mapped
+ * into IPv6 is given as IPv4. The zone of a link-local address is left out.
+ */
+export const readSockaddr = (
+  { view }: Pick<NativeMemory, 'view'>,
+  offset: number,
+): { readonly address: string; readonly port: number } => {
+  const family = view.getUint16(offset, true)
+  const port = view.getUint16(offset + 2, false)
+  return family === AF_INET6
+    ? { address: readIpv6(view, offset + 8), port }
+    : { address: readIpv4(view, offset + 4), port }
+}
+
+const readIpv4 = (view: DataView, at: number): string =>
+  `${view.getUint8(at)}.${view.getUint8(at + 1)}.${view.getUint8(at + 2)}.${view.getUint8(at + 3)}`
+
+const writeIpv4 = (bytes: Buffer, at: number, address: string): void => {
+  for (const [i, part] of address.split('.').entries()) bytes[at + i] = Number(part)
+}
+
+/**
+ * As Node spells it, since addresses are compared as text: compressed as in RFC 5952 (the
+ * longest row of two or more zero groups, the first of equals), and the last 32 bits like
+ * IPv4 after 96 zero bits (RFC 4291's IPv4-compatible addresses, as inet_ntop(3) has them).
+ */
+const readIpv6 = (view: DataView, at: number): string => {
+  const groups = Array.from({ length: 8 }, (_, i) => view.getUint16(at + 2 * i, false))
+  const isMapped = groups[5] === 0xffff && groups.slice(0, 5).every(group => group === 0)
+  if (isMapped) return readIpv4(view, at + 12)
+  const { start, length } = longestZeros(groups)
+  if (start === 0 && length === 6) return `::${readIpv4(view, at + 12)}`
+  if (length < 2) return hex(groups)
+  return `${hex(groups.slice(0, start))}::${hex(groups.slice(start + length))}`
+}
+
+const hex = (groups: readonly number[]): string =>
+  groups.map(group => group.toString(16)).join(':')
+
+const longestZeros = (groups: readonly number[]): { start: number; length: number } => {
+  let best = { start: 0, length: 0 }
+  let start = 0
+  for (let end = 0; end <= groups.length; end += 1) {
+    if (groups[end] === 0) continue
+    if (end - start > best.length) best = { start, length: end - start }
+    start = end + 1
+  }
+  return best
+}
+
+const writeIpv6 = (bytes: Buffer, at: number, address: string): void => {
+  const [head = '', tail] = address.replace(/%.*$/, '').split('::')
+  const front = groupBytes(head)
+  for (const [i, byte] of front.entries()) bytes[at + i] = byte
+  if (tail === undefined) return
+  const back = groupBytes(tail)
+  for (const [i, byte] of back.entries()) bytes[at + 16 - back.length + i] = byte
+}
+
+const groupBytes = (text: string): number[] => {
+  if (text === '') return []
+  return text.split(':').flatMap(group => {
+    if (group.includes('.')) return group.split('.').map(Number)
+    const value = Number.parseInt(group, 16)
+    return [value >> 8, value & 0xff]
+  })
+}

@@ -1,0 +1,346 @@
+import { isOutOfResources } from '../../../util/out-of-resources.ts'
+import {
+  EPOLLET,
+  EPOLLIN,
+  EPOLLOUT,
+  EPOLLPRI,
+  EPOLLRDHUP,
+  IPPROTO_TCP,
+  MSG_MORE,
+  MSG_NOSIGNAL,
+  SPLICE_F_MOVE,
+  SPLICE_F_NONBLOCK,
+  TCP_NODELAY,
+} from '../constants.ts'
+import { errno, errnoName } from '../errno.ts'
+import type { NativeMemory } from '../native-memory.ts'
+import type { WorkerEnv } from '../worker/worker-env.ts'
+import {
+  connectionOf,
+  type ConnectionTable,
+  flag,
+  isBackend,
+  opposite,
+  state,
+} from './connection-table.ts'
+import type { PipePool } from './pipe-pool.ts'
+
+/** What happens at the ends of a direction; called at most once each. */
+export interface DirectionEnds {
+  /** The side's end was read; what it sent may still be held. */
+  ended(side: number): void
+  /** All that was held of a side has been written. */
+  flushed(side: number): void
+  /** The side was reset, or worse; `result` is the negative errno. */
+  broken(side: number, result: number): void
+}
+
+/** Bytes that one direction may move before others have their turn. */
+const turnBytes = 512 * 1024
+/** Full reads in a row that make a direction bulk, which is spliced from then on. */
+const fullReads = 4
+const spliceBytes = 1 << 20
+/** Splices in a row below this many bytes after which copying is cheaper again. */
+const meagreBytes = 16 * 1024
+const meagreSplices = 8
+/** The kernel was out of memory; it says nothing when it is not any more. */
+const shortageMs = 10
+
+/** Events of a side, edge-triggered: nothing has to be switched on and off. */
+export const quietEvents = EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLET
+export const allEvents = quietEvents | EPOLLOUT
+
+/**
+ * The two half-duplex copies of each connection: what is read from one side is written to
+ * the opposite one, through one buffer for all, or through a pipe once it proves to be much.
+ */
+export class Copying {
+  readonly #env: WorkerEnv
+  readonly #table: ConnectionTable
+  readonly #pipes: PipePool
+  readonly #ends: DirectionEnds
+  readonly #source: number
+  readonly #buffer: NativeMemory
+  readonly #size: number
+  readonly #one: NativeMemory
+
+  /** `source`: the number of the connections in the loop. */
+  constructor(
+    env: WorkerEnv,
+    table: ConnectionTable,
+    pipes: PipePool,
+    ends: DirectionEnds,
+    source: number,
+  ) {
+    this.#env = env
+    this.#table = table
+    this.#pipes = pipes
+    this.#ends = ends
+    this.#source = source
+    this.#size = env.limits.bufferBytes
+    this.#buffer = env.calls.allocate(this.#size)
+    this.#one = env.calls.allocate(4)
+    this.#one.words[0] = 1
+  }
+
+  /** Moves what there is from a side to the opposite one, as far as it goes now. */
+  move(from: number): void {
+    const table = this.#table
+    if (table.has(from, flag.readable) && table.holds(from) && !this.#unblock(from))
+      return
+    let left = turnBytes
+    while (table.has(from, flag.readable)) {
+      if (left <= 0) return this.#again(from)
+      const moved = (table.pipe[from] ?? -1) >= 0 ? this.#splice(from) : this.#copy(from)
+      if (moved < 0) return
+      left -= moved
+    }
+  }
+
+  /** What a shortage or a signal has interrupted, reading or writing. */
+  resume(from: number): void {
+    if (!this.#table.holds(from) || this.#unblock(from)) this.move(from)
+  }
+
+  /** Writes what is held of a side; whether all of it could be. */
+  flush(from: number): boolean {
+    const isFree =
+      this.#table.stuck[from] === undefined
+        ? this.#flushPipe(from)
+        : this.#flushStuck(from)
+    if (isFree) this.#ends.flushed(from)
+    return isFree
+  }
+
+  /** Gives back what a side holds, at its end. */
+  drop(side: number): void {
+    const table = this.#table
+    table.stuck[side] = undefined
+    const pipe = table.pipe[side] ?? -1
+    if (pipe < 0) return
+    this.#pipes.giveBack(pipe, table.piped[side] === 0)
+    table.pipe[side] = -1
+    table.piped[side] = 0
+  }
+
+  /** Whether what is held could be written, and the connection goes on. */
+  #unblock(from: number): boolean {
+    if (this.#table.has(opposite(from), flag.full)) return false
+    return this.flush(from) && this.#table.state[connectionOf(from)] === state.open
+  }
+
+  /** Bytes moved; -1: there is no more to be done for this direction now. */
+  #copy(from: number): number {
+    const table = this.#table
+    const { calls } = this.#env
+    const count = calls.recv(table.fd[from] ?? -1, this.#buffer.address, this.#size, 0)
+    if (count <= 0) return this.#nothingRead(from, count)
+    this.#count(from, count)
+    const isFull = count === this.#size
+    const streak = isFull ? (table.streak[from] ?? 0) + 1 : 0
+    table.streak[from] = streak
+    // A short read has emptied the queue (epoll(7)), but for urgent data.
+    const isDrained = !isFull && !table.has(from, flag.urgent)
+    if (isDrained && !table.has(from, flag.hungUp)) table.unset(from, flag.readable)
+    const isLast =
+      isDrained && table.has(from, flag.finSeen) && !table.has(from, flag.broken)
+    if (!this.#write(from, count, isLast ? MSG_MORE : 0)) return -1
+    if (isLast) return this.#nothingRead(from, 0)
+    // Splicing can't get past urgent data: it answers EAGAIN, or even the end.
+    if (streak >= fullReads && !table.has(from, flag.urgent)) this.#startSplicing(from)
+    return count
+  }
+
+  /**
+   * Writes what was just read; what can't be is held. With MSG_MORE the FIN that follows
+   * goes in the same segment.
+   */
+  #write(from: number, count: number, flags: number): boolean {
+    const table = this.#table
+    const to = opposite(from)
+    const written = this.#send(to, count, flags)
+    if (written === count) return true
+    if (written < 0 && !isPassing(written)) {
+      this.#writeFailed(to, written)
+      return false
+    }
+    const rest = Buffer.allocUnsafeSlow(count - Math.max(written, 0))
+    this.#buffer.bytes.copy(rest, 0, Math.max(written, 0), count)
+    table.stuck[from] = rest
+    this.#waitForRoom(to, from, written)
+    return false
+  }
+
+  #flushStuck(from: number): boolean {
+    const table = this.#table
+    const rest = table.stuck[from]
+    if (rest === undefined) return true
+    const to = opposite(from)
+    rest.copy(this.#buffer.bytes)
+    const { length } = rest
+    const written = this.#send(to, length, 0)
+    if (written < 0 && !isPassing(written)) {
+      this.#writeFailed(to, written)
+      return false
+    }
+    if (written === length) {
+      table.stuck[from] = undefined
+      return true
+    }
+    table.stuck[from] = rest.subarray(Math.max(written, 0))
+    this.#waitForRoom(to, from, written)
+    return false
+  }
+
+  /** Sends the start of the buffer; bytes taken, or a negative errno. */
+  #send(to: number, length: number, flags: number): number {
+    const { calls } = this.#env
+    if (isBackend(to) && !this.#table.has(to, flag.noDelay)) this.#beforeWrite(to)
+    const fd = this.#table.fd[to] ?? -1
+    return calls.send(fd, this.#buffer.address, length, MSG_NOSIGNAL | flags)
+  }
+
+  #splice(from: number): number {
+    const table = this.#table
+    const pipe = table.pipe[from] ?? -1
+    if (table.has(from, flag.urgent)) return this.#copyAgain(from)
+    const count = this.#env.calls.splice(
+      table.fd[from] ?? -1,
+      this.#pipes.writeEnd(pipe),
+      spliceBytes,
+      SPLICE_F_MOVE | SPLICE_F_NONBLOCK,
+    )
+    // The end, or urgent data that came a moment ago: a read tells.
+    if (count === 0) return this.#copyAgain(from)
+    if (count < 0) return this.#nothingRead(from, count)
+    this.#count(from, count)
+    table.piped[from] = (table.piped[from] ?? 0) + count
+    table.streak[from] = count < meagreBytes ? (table.streak[from] ?? 0) + 1 : 0
+    if (!this.#flushPipe(from)) return -1
+    if ((table.streak[from] ?? 0) >= meagreSplices) this.#stopSplicing(from)
+    return count
+  }
+
+  #copyAgain(from: number): number {
+    this.#stopSplicing(from)
+    return this.#copy(from)
+  }
+
+  #flushPipe(from: number): boolean {
+    const table = this.#table
+    const to = opposite(from)
+    const readEnd = this.#pipes.readEnd(table.pipe[from] ?? -1)
+    if ((table.piped[from] ?? 0) > 0 && isBackend(to) && !table.has(to, flag.noDelay)) {
+      this.#beforeWrite(to)
+    }
+    for (let left = table.piped[from] ?? 0; left > 0; left = table.piped[from] ?? 0) {
+      const written = this.#env.calls.splice(
+        readEnd,
+        table.fd[to] ?? -1,
+        left,
+        SPLICE_F_MOVE | SPLICE_F_NONBLOCK,
+      )
+      if (written > 0) table.piped[from] = left - written
+      else if (written === 0 || isPassing(written)) {
+        this.#waitForRoom(to, from, written)
+        return false
+      } else {
+        this.#writeFailed(to, written)
+        return false
+      }
+    }
+    return true
+  }
+
+  #startSplicing(from: number): void {
+    this.#table.streak[from] = 0
+    this.#table.pipe[from] = this.#pipes.take()
+  }
+
+  #stopSplicing(from: number): void {
+    const table = this.#table
+    table.streak[from] = 0
+    this.#pipes.giveBack(table.pipe[from] ?? -1, true)
+    table.pipe[from] = -1
+  }
+
+  #nothingRead(from: number, result: number): number {
+    const table = this.#table
+    if (result === -errno.EINTR) return 0
+    if (result < 0 && isShortage(result)) {
+      this.#later(from)
+      return -1
+    }
+    table.unset(from, flag.readable)
+    if (result === 0) this.#ends.ended(from)
+    else if (result !== -errno.EAGAIN) this.#ends.broken(from, result)
+    return -1
+  }
+
+  /**
+   * The peer is gone, but what it sent before it went may still be in the kernel's queue;
+   * after that comes its reset.
+   */
+  #writeFailed(to: number, result: number): void {
+    const table = this.#table
+    const isLast = table.fd[opposite(to)] === -1
+    if (isLast || table.has(to, flag.ended)) return this.#ends.broken(to, result)
+    this.drop(opposite(to))
+    table.set(to, flag.broken | flag.readable | flag.hungUp)
+    this.move(to)
+  }
+
+  /**
+   * Small pieces must not wait for one another (Nagle's algorithm), but the first can't:
+   * a connection with one request is spared a system call. Accepted sockets have it from
+   * the listening one.
+   */
+  #beforeWrite(side: number): void {
+    const table = this.#table
+    if (!table.has(side, flag.wroteOnce)) return table.set(side, flag.wroteOnce)
+    table.set(side, flag.noDelay)
+    const { address } = this.#one
+    const fd = table.fd[side] ?? -1
+    this.#env.calls.setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, address, 4)
+  }
+
+  #waitForRoom(to: number, from: number, result: number): void {
+    const table = this.#table
+    if (result < 0 && isShortage(result)) return this.#later(from)
+    if (result === -errno.EINTR) return this.#again(from)
+    table.set(to, flag.full)
+    if (table.has(to, flag.watchesRoom)) return
+    table.set(to, flag.watchesRoom)
+    this.#env.loop.modify(table.fd[to] ?? -1, this.#source, to, allEvents)
+  }
+
+  #again(side: number): void {
+    const table = this.#table
+    if (table.has(side, flag.queued)) return
+    table.set(side, flag.queued)
+    this.#env.loop.again(this.#source, side)
+  }
+
+  #later(side: number): void {
+    const { loop } = this.#env
+    const connection = connectionOf(side)
+    const since = this.#table.acceptedAt[connection]
+    loop.clock.setTimeout(() => {
+      const isSame = this.#table.acceptedAt[connection] === since
+      if (isSame) this.#again(side)
+    }, shortageMs)
+  }
+
+  #count(from: number, count: number): void {
+    const table = this.#table
+    table.bytes[from] = (table.bytes[from] ?? 0) + count
+    table.listener[connectionOf(from)]?.counters.countBytes(!isBackend(from), count)
+  }
+}
+
+/** A write that may go on later. */
+const isPassing = (result: number): boolean =>
+  result === -errno.EAGAIN || result === -errno.EINTR || isShortage(result)
+
+const isShortage = (result: number): boolean =>
+  result !== -errno.EAGAIN && isOutOfResources(errnoName(result))

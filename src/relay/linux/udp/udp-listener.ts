@@ -1,0 +1,275 @@
+import { bindKey } from '../../counters.ts'
+import { restMs } from '../../dial-errors.ts'
+import { FlowAges } from '../../flow-ages.ts'
+import type { Choice } from '../../front.ts'
+import type { Bind, DropReason } from '../../relay.ts'
+import { systemError } from '../errno.ts'
+import type { ListenerOrder } from '../orders.ts'
+import type { CounterWriter } from '../shared/listener-counters.ts'
+import { ListenerState } from '../worker/listener-state.ts'
+import type { ListenerOwner, PortListener } from '../worker/port-listener.ts'
+import type { WorkerBackend } from '../worker/worker-backend.ts'
+import type { WorkerEnv } from '../worker/worker-env.ts'
+import { addressText } from './destination.ts'
+import type { Identity } from './flow-table.ts'
+import { type DoorOwner, UdpDoor } from './udp-door.ts'
+import { type FlowOwner, UdpFlow } from './udp-flow.ts'
+import type { UdpShared } from './udp-shared.ts'
+
+/** A socket that could not be watched, for want of memory, is tried again. */
+const openAgainMs = 100
+
+/** One UDP ServicePort in a worker. */
+export class UdpListener implements PortListener, FlowOwner, DoorOwner {
+  /** UDP has no connections to wait for: its flows end with their listener. */
+  readonly connections = 0
+  readonly shared: UdpShared
+  readonly counters: CounterWriter
+  readonly random: () => number
+  version = 0
+  #accepting = true
+  #retired = false
+  readonly #env: WorkerEnv
+  readonly #owner: ListenerOwner
+  readonly #state: ListenerState
+  readonly #ages = new FlowAges<UdpFlow>(flow => flow.ownPlace)
+  readonly #doors = new Map<string, UdpDoor>()
+
+  constructor(
+    env: WorkerEnv,
+    order: ListenerOrder,
+    owner: ListenerOwner,
+    shared: UdpShared,
+  ) {
+    this.#env = env
+    this.#owner = owner
+    this.shared = shared
+    this.random = env.random
+    this.#state = new ListenerState(env, order)
+    this.#state.take(order)
+    this.counters = this.#state.counters
+  }
+
+  update(order: ListenerOrder): void {
+    this.#state.take(order)
+    this.version += 1
+    this.shared.moves.begin(this, this.#flows())
+  }
+
+  open(bind: Bind, fd: number): void {
+    const door = new UdpDoor(this, bind, fd)
+    this.#doors.set(bindKey(bind), door)
+    const result = door.open()
+    if (result >= 0) return
+    this.fault(systemError('epoll_ctl of a UDP socket', result))
+    this.#openLater(door)
+  }
+
+  release(bind: Bind): number {
+    const key = bindKey(bind)
+    const door = this.#doors.get(key)
+    if (door === undefined) return -1
+    this.#doors.delete(key)
+    door.close()
+    this.#env.loop.remove(door.fd)
+    return door.fd
+  }
+
+  /** Their flows end: without the listening socket nobody could be answered. */
+  releaseAll(): number[] {
+    return Array.from(this.#doors.values(), ({ bind }) => this.release(bind))
+  }
+
+  stopAccepting(): void {
+    this.#accepting = false
+  }
+
+  retire(): void {
+    if (this.#retired) return
+    this.#retired = true
+    this.#state.wanted = false
+    this.shared.moves.end(this)
+    // Paid for by the main thread, which takes that back.
+    for (const fd of this.releaseAll()) this.#env.fds.close(fd)
+    this.#state.end()
+    this.#owner.retired(this.#state.slot)
+  }
+
+  sweep(): void {
+    this.#state.balancer.sweep()
+  }
+
+  /** Flows make room by themselves. */
+  pause(): void {}
+
+  kill(): number {
+    this.retire()
+    return 0
+  }
+
+  pick(
+    { client, choice }: UdpFlow,
+    tried: ReadonlySet<string>,
+  ): WorkerBackend | undefined {
+    return this.#state.balancer.pick(client, tried, choice.among)
+  }
+
+  chose(client: string, backend: WorkerBackend): void {
+    this.#state.succeeded(client, backend)
+  }
+
+  failed(backend: WorkerBackend): void {
+    this.#state.failed(backend, restMs.refused)
+  }
+
+  touched(flow: UdpFlow): void {
+    flow.touchedAt = this.shared.limits.now
+    this.#ages.push(flow)
+    this.shared.limits.push(flow)
+  }
+
+  answered(flow: UdpFlow): void {
+    this.#forgetAge(flow)
+    flow.answered = true
+    this.touched(flow)
+  }
+
+  closed(flow: UdpFlow): void {
+    if (!flow.door.flows.delete(flow)) return
+    this.#forgetAge(flow)
+    this.counters.add('active', -1)
+    this.#env.fds.release(1)
+  }
+
+  /** The next one shall fare better: the client will send again. */
+  starved(): void {
+    this.shared.limits.evict()
+  }
+
+  fault(error: unknown): void {
+    this.#env.teller.fault(this.#state.spec.name, error)
+  }
+
+  begin(
+    door: UdpDoor,
+    slot: number,
+    hash: number,
+    identity: Identity,
+  ): UdpFlow | undefined {
+    if (!this.#accepting) return this.#drop('draining')
+    const { address, port } = this.shared.incoming.client(slot)
+    // Nobody can be answered at port 0 (RFC 768), and a datagram "from" a listener of
+    // ours is made up: answering it would go round for ever (CVE-2024-2169).
+    if (port === 0 || this.#env.isOwn(address, port)) return this.#drop('loop')
+    if (!this.#isKnown(door, address, identity)) {
+      return this.#wait(door, slot, address, port, identity)
+    }
+    const choice = this.#admit(door, address, identity)
+    if (choice === undefined) return this.#drop('not-allowed')
+    if (!this.#takeDescriptor()) return this.#drop('no-fd')
+    const flow = new UdpFlow(this, door, hash, identity, address, choice)
+    door.flows.add(flow)
+    this.counters.add('accepted', 1)
+    this.counters.add('active', 1)
+    this.shared.limits.add(flow)
+    this.#ages.push(flow)
+    const failure = flow.move()
+    return failure === undefined ? flow : this.#drop(failure)
+  }
+
+  /** A flow goes by the newest state: its client's rights and its endpoint may be gone. */
+  reconsider(flow: UdpFlow): void {
+    if (flow.backend === undefined || flow.version === this.version) return
+    const { door, client } = flow
+    flow.version = this.version
+    if (this.#isKnown(door, client, flow)) {
+      const choice = this.#admit(door, client, flow)
+      if (choice === undefined) return flow.close()
+      flow.choice = choice
+    } else {
+      this.#reconsiderWhenKnown(flow)
+    }
+    const { key } = flow.backend
+    // By object and not by key: an endpoint that left and came back is another object.
+    if (flow.backend === this.#state.backend(key) && flow.choice.has(key)) return
+    // Where it can't, nothing is lost but the flow.
+    flow.move()
+  }
+
+  /** Nobody else would serve it; what has come meanwhile is in its queue. */
+  #openLater(door: UdpDoor): void {
+    this.#env.loop.clock.setTimeout(() => {
+      const isOpen = this.#doors.get(bindKey(door.bind)) === door
+      if (isOpen && door.open() < 0) this.#openLater(door)
+    }, openAgainMs)
+  }
+
+  #drop(reason: DropReason): undefined {
+    this.counters.countDrop(reason)
+  }
+
+  #forgetAge(flow: UdpFlow): void {
+    this.#ages.remove(flow)
+    this.shared.limits.remove(flow)
+  }
+
+  #flows(): UdpFlow[] {
+    return Array.from(this.#doors.values(), door => door.flows.all()).flat()
+  }
+
+  #takeDescriptor(): boolean {
+    const { limits } = this.shared
+    const { fds } = this.#env
+    if (this.#ages.size >= this.#env.limits.udpFlowsPerListener) {
+      this.#ages.mostDispensable?.close()
+    }
+    limits.makeRoom()
+    return fds.take(1) || (limits.evict() && fds.take(1))
+  }
+
+  #admit(
+    door: UdpDoor,
+    client: string,
+    identity: Identity,
+  ): Choice<WorkerBackend> | undefined {
+    const front = this.#state.fronts.at(bindKey(door.bind))
+    if (front?.asksForClient !== true) return front?.admit('')
+    return front.admit(client, dialled(door, identity))
+  }
+
+  /** Whether it is known what `#admit` is going to ask. */
+  #isKnown(door: UdpDoor, client: string, identity: Identity): boolean {
+    const front = this.#state.fronts.at(bindKey(door.bind))
+    if (front?.asksForClient !== true) return true
+    if (!front.asksIfFromNode(client, dialled(door, identity))) return true
+    return this.#env.nodeQuestions.isFromNode(client) !== undefined
+  }
+
+  #wait(
+    door: UdpDoor,
+    slot: number,
+    address: string,
+    port: number,
+    { name, destination }: Identity,
+  ): undefined {
+    const { incoming, waiting } = this.shared
+    const start = incoming.dataStart(slot)
+    const datagram = incoming.bytes.subarray(start, start + incoming.length(slot))
+    const copy = Uint8Array.from(datagram)
+    if (!waiting.add(door, address, port, { name, destination, datagram: copy })) {
+      this.#drop('send-failed')
+    }
+  }
+
+  /** Until then it goes by what its client was allowed before. */
+  #reconsiderWhenKnown(flow: UdpFlow): void {
+    this.#env.nodeQuestions.whenKnown(flow.client, () => {
+      flow.version = -1
+      this.reconsider(flow)
+    })
+  }
+}
+
+/** The address that a client wrote to. */
+const dialled = ({ bind }: UdpDoor, { destination }: Identity): string =>
+  destination === undefined ? bind.address : addressText(destination)

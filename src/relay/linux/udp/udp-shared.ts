@@ -1,0 +1,55 @@
+import type { WorkerEnv } from '../worker/worker-env.ts'
+import { DatagramBatch, slots } from './datagram-batch.ts'
+import { FlowLimits } from './flow-limits.ts'
+import { FlowMoves } from './flow-moves.ts'
+import { FlowSockets } from './flow-sockets.ts'
+import { KeptDatagrams } from './kept-datagrams.ts'
+import { ReplyQueue } from './reply-queue.ts'
+import { SocketTable } from './socket-table.ts'
+import { TurnShare } from './turn-share.ts'
+import type { UdpDoor } from './udp-door.ts'
+import type { UdpFlow } from './udp-flow.ts'
+import { WaitingClients } from './waiting-clients.ts'
+
+/** What the UDP listeners of a worker have in common. */
+export interface UdpShared {
+  readonly doors: SocketTable<UdpDoor>
+  readonly flows: SocketTable<UdpFlow>
+  readonly sockets: FlowSockets
+  readonly moves: FlowMoves
+  readonly limits: FlowLimits
+  /** What has just been received from clients. */
+  readonly incoming: DatagramBatch
+  readonly incomingShare: TurnShare
+  readonly replies: ReplyQueue
+  readonly kept: KeptDatagrams
+  readonly waiting: WaitingClients
+}
+
+/** To be made once per worker. */
+export const newUdpShared = ({
+  calls,
+  loop,
+  limits,
+  fds,
+  nodeQuestions,
+}: WorkerEnv): UdpShared => {
+  const replies = new ReplyQueue(calls)
+  const incomingShare = new TurnShare(slots)
+  loop.afterTurn(() => {
+    replies.endTurn()
+    incomingShare.renew()
+  })
+  return {
+    doors: new SocketTable(loop),
+    flows: new SocketTable(loop),
+    sockets: new FlowSockets(calls, fds),
+    moves: new FlowMoves(loop),
+    limits: new FlowLimits(loop.clock, limits, fds.spendable),
+    incoming: new DatagramBatch(calls, true),
+    incomingShare,
+    replies,
+    kept: new KeptDatagrams(calls),
+    waiting: new WaitingClients(nodeQuestions),
+  }
+}

@@ -1,0 +1,81 @@
+import type { Syscalls } from '../syscalls.ts'
+import type { Descriptors } from '../shared/descriptors.ts'
+
+/** How often a paused worker looks whether others have given descriptors back. */
+export const lookAgainMs = 50
+
+/**
+ * A worker's descriptors: the budget they come from, and closing them. Near its end the
+ * worker stops accepting, so that clients wait in the kernel's queue.
+ */
+export class FdAccount {
+  readonly #calls: Pick<Syscalls, 'close'>
+  readonly #descriptors: Descriptors
+  readonly #changed: (exhausted: boolean) => void
+  #exhausted = false
+
+  /** `changed` is told when the budget runs out, and when it is comfortable again. */
+  constructor(
+    calls: Pick<Syscalls, 'close'>,
+    descriptors: Descriptors,
+    changed: (exhausted: boolean) => void,
+  ) {
+    this.#calls = calls
+    this.#descriptors = descriptors
+    this.#changed = changed
+  }
+
+  get spendable(): number {
+    return this.#descriptors.spendable
+  }
+
+  get exhausted(): boolean {
+    return this.#exhausted
+  }
+
+  /** Takes `count` descriptors from the budget, or none and answers false. */
+  take(count: number): boolean {
+    const taken = this.#descriptors.take(count)
+    // One more connection needs two: without them accepting must stop now, not then.
+    if (!taken || this.#descriptors.available < 2) this.exhaust()
+    return taken
+  }
+
+  release(count: number): void {
+    this.#descriptors.release(count)
+    if (this.#exhausted) this.lookAgain()
+  }
+
+  /** The kernel said EMFILE, ENFILE or ENOBUFS before the budget's end. */
+  exhaust(): void {
+    if (this.#exhausted) return
+    this.#exhausted = true
+    this.#changed(true)
+  }
+
+  /** Goes on accepting if there is room, which others may have made. */
+  lookAgain(): void {
+    const { spendable, available } = this.#descriptors
+    // The gap keeps accepting from flapping with every connection that ends.
+    const comfortable = Math.max(2, Math.min(64, spendable >> 4))
+    if (!this.#exhausted || available < comfortable) return
+    this.#exhausted = false
+    this.#changed(false)
+  }
+
+  /** A descriptor that was just opened by this thread, or given to it. */
+  opened(fd: number): void {
+    this.#descriptors.opened(fd)
+  }
+
+  /** Somebody else has it from now on. */
+  gaveAway(fd: number): void {
+    this.#descriptors.closing(fd)
+  }
+
+  close(fd: number): void {
+    this.#descriptors.closing(fd)
+    // Linux closes the descriptor whatever it answers (close(2)).
+    this.#calls.close(fd)
+  }
+}

@@ -1,0 +1,34 @@
+import type { Bind } from '../../relay.ts'
+import type { ListenerOrder } from '../orders.ts'
+
+/** One ServicePort in a worker: its sockets, balancer and connections or flows. */
+export interface PortListener {
+  /** Takes over what is wanted now, for open flows too. */
+  update(order: ListenerOrder): void
+  /** Serves a listening socket, which is the listener's own from now on. */
+  open(bind: Bind, fd: number): void
+  /** Stops serving an address; gives its descriptor, which is nobody's then, or -1. */
+  release(bind: Bind): number
+  /** Every listening socket, as `release` does; flows go on where they can. */
+  releaseAll(): number[]
+  /** No new connections or flows from now on, though sockets may stay open. */
+  stopAccepting(): void
+  /** Not wanted any more. What is open goes on; `ListenerOwner.retired` when it has ended. */
+  retire(): void
+  /** Forgets affinity that has expired. */
+  sweep(): void
+  /** For want of descriptors: clients wait in the kernel's queue, or come in again. */
+  pause(paused: boolean): void
+  /** TCP connections that are open. */
+  readonly connections: number
+  /** Ends everything; how many TCP connections that has reset. */
+  kill(): number
+}
+
+/** Who keeps the listeners of a worker. */
+export interface ListenerOwner {
+  /** Nothing is left of a retired listener. */
+  retired(slot: number): void
+  /** A TCP connection has ended. */
+  connectionEnded(): void
+}

@@ -1,0 +1,83 @@
+import type { Backend } from '../../backend.ts'
+import type { RelayEndpoint } from '../../relay.ts'
+import { sockaddrSize } from '../struct-layout.ts'
+import { endpointCell as cell } from '../shared/stats-layout.ts'
+import type { StatsPages } from '../shared/stats-pages.ts'
+
+/**
+ * An endpoint in a worker; one object as long as it stays listed, and its connections hold
+ * it longer. Its figures lie in shared memory while it is listed.
+ */
+export class WorkerBackend implements Backend {
+  readonly key: string
+  readonly address: string
+  readonly port: number
+  /** Struct sockaddr of it, made when it is first dialled. */
+  sockaddr: Uint8Array | undefined
+  /** When TCP_INFO was last asked of one of its connections. */
+  sampledAt = -Infinity
+  #figures: Float64Array
+  #start: number
+
+  constructor(
+    { key, address, port }: RelayEndpoint,
+    pages: Pick<StatsPages, 'pageOf' | 'offsetOf'>,
+    slot: number,
+  ) {
+    this.key = key
+    this.address = address
+    this.port = port
+    this.#figures = pages.pageOf(slot)
+    this.#start = pages.offsetOf(slot)
+  }
+
+  get active(): number {
+    return this.#read(cell.active)
+  }
+
+  set active(count: number) {
+    this.#write(cell.active, count)
+  }
+
+  get failures(): number {
+    return this.#read(cell.failures)
+  }
+
+  set failures(count: number) {
+    this.#write(cell.failures, count)
+  }
+
+  /** Monotonic milliseconds, 0 when it does not rest. */
+  set restingUntil(time: number) {
+    this.#write(cell.restingUntil, time)
+  }
+
+  /** The balancer knows; in a worker nobody asks the backend. */
+  readonly resting = false
+
+  /** What the kernel says of one of its connections; see `endpointCell`. */
+  sampled(now: number, rttUs: number, retransmits: number): void {
+    this.sampledAt = now
+    this.#write(cell.rttUs, rttUs)
+    this.#write(cell.retransmits, this.#read(cell.retransmits) + retransmits)
+  }
+
+  /** No longer listed: the slot is going to be another's, but connections still count here. */
+  detach(): void {
+    const own = this.#figures.slice(this.#start, this.#start + cell.count)
+    this.#figures.fill(0, this.#start, this.#start + cell.count)
+    this.#figures = own
+    this.#start = 0
+  }
+
+  #read(at: number): number {
+    return this.#figures[this.#start + at] ?? 0
+  }
+
+  #write(at: number, value: number): void {
+    this.#figures[this.#start + at] = value
+  }
+}
+
+/** Room for any struct sockaddr. */
+export const newSockaddr = (): Uint8Array => new Uint8Array(sockaddrSize)

@@ -1,0 +1,18 @@
+import t from 'tap'
+import { linuxRelaySkip } from '../support/linux-only.ts'
+import { makeLinuxRelay } from '../support/linux-relay.ts'
+import { testHost } from '../support/ports.ts'
+import { tcpChoiceContract } from './contract/tcp-choice.ts'
+import { tcpCopyContract } from './contract/tcp-copy.ts'
+import { tcpEndContract } from './contract/tcp-end.ts'
+import { tcpRandomTests } from './parts/linux-tcp-random.ts'
+import { tcpTurnTests } from './parts/linux-tcp-turns.ts'
+
+t.test('the Linux relay carries TCP', { skip: linuxRelaySkip() }, async t => {
+  t.test('over IPv4', async t => tcpCopyContract(t, makeLinuxRelay, testHost))
+  t.test('over IPv6', async t => tcpCopyContract(t, makeLinuxRelay, '::1'))
+  tcpEndContract(t, makeLinuxRelay)
+  tcpChoiceContract(t, makeLinuxRelay)
+  t.test('turn by turn', async t => tcpTurnTests(t))
+  t.test('by chance', async t => tcpRandomTests(t))
+})

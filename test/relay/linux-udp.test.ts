@@ -1,0 +1,28 @@
+import t from 'tap'
+import { makeLinuxRelay } from '../support/linux-relay.ts'
+import { linuxRelaySkip } from '../support/linux-only.ts'
+import { udpContract } from './contract/udp.ts'
+import { udpFrontsContract } from './contract/udp-fronts.ts'
+import { udpLimitsContract } from './contract/udp-limits.ts'
+import './parts/linux-udp-bounds.ts'
+import './parts/linux-udp-calls.ts'
+import './parts/linux-udp-random.ts'
+import './parts/linux-udp-serving.ts'
+import './parts/linux-udp-shortage.ts'
+import './parts/linux-udp-table.ts'
+
+const skip = linuxRelaySkip()
+
+t.test('the contract', { skip }, async t => udpContract(t, makeLinuxRelay))
+t.test('fronts', { skip }, async t => udpFrontsContract(t, makeLinuxRelay))
+t.test('limits', { skip }, async t =>
+  udpLimitsContract(
+    t,
+    {
+      file: new URL('../support/linux-relay.ts', import.meta.url),
+      exported: 'makeLinuxRelay',
+    },
+    // A thread needs some to load its modules.
+    60,
+  ),
+)

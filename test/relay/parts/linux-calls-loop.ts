@@ -1,0 +1,191 @@
+import t, { type Test } from 'tap'
+import {
+  EPOLLERR,
+  EPOLLET,
+  EPOLLIN,
+  EPOLLOUT,
+} from '../../../src/relay/linux/constants.ts'
+import { errno } from '../../../src/relay/linux/errno.ts'
+import { EventLoop, type EventSource } from '../../../src/relay/linux/event-loop.ts'
+import type { Syscalls } from '../../../src/relay/linux/syscalls.ts'
+import { linuxRelaySkip } from '../../support/linux-only.ts'
+import { Bench } from './linux-calls-support.ts'
+
+const skip = linuxRelaySkip()
+
+class Recorder implements EventSource {
+  readonly seen: string[] = []
+  whenReady: (index: number, events: number) => void = () => {}
+
+  ready(index: number, events: number): void {
+    this.seen.push(`${index}:${events}`)
+    this.whenReady(index, events)
+  }
+
+  failed(index: number, error: unknown): void {
+    this.seen.push(`${index} failed: ${String(error)}`)
+  }
+
+  take(): readonly string[] {
+    return this.seen.splice(0)
+  }
+}
+
+const setUp = (t: Test, over: Partial<Syscalls> = {}) => {
+  const bench = new Bench(t)
+  let time = 1000
+  const calls = { ...bench.calls, ...over }
+  const loop = new EventLoop(calls, bench.layout, () => time)
+  t.teardown(() => loop.close())
+  const source = new Recorder()
+  return {
+    bench,
+    loop,
+    source,
+    id: loop.register(source),
+    pass: (ms: number) => (time += ms),
+  }
+}
+
+t.test(
+  'an event goes to its source with the index it was added with',
+  { skip },
+  async t => {
+    const { bench, loop, source, id } = setUp(t)
+    const other = new Recorder()
+    const otherId = loop.register(other)
+    const [from, into] = bench.pipe()
+    t.equal(loop.add(from, id, 3_000_000, EPOLLIN | EPOLLET), 0)
+    t.equal(loop.add(into, otherId, 5, EPOLLOUT), 0)
+    loop.turn(0)
+    t.strictSame([source.take(), other.take()], [[], [`5:${EPOLLOUT}`]])
+    t.equal(loop.modify(into, otherId, 6, 0), 0)
+    bench.write(into, 'x')
+    loop.turn(1000)
+    t.strictSame([source.take(), other.take()], [[`3000000:${EPOLLIN}`], []])
+    loop.turn(0)
+    t.strictSame(source.take(), [], 'an edge is told once')
+    t.equal(loop.remove(from), 0)
+    t.equal(loop.remove(from), -errno.ENOENT)
+    t.equal(loop.add(-1, id, 1, EPOLLIN), -errno.EBADF)
+    bench.close(from)
+    loop.turn(1000)
+    t.strictSame(other.take(), [`6:${EPOLLERR}`])
+  },
+)
+
+t.test(
+  'who asks to be called again is, after the others of the turn',
+  { skip },
+  async t => {
+    const { bench, loop, source, id } = setUp(t)
+    const [from, into] = bench.pipe()
+    const [from2, into2] = bench.pipe()
+    bench.write(into, 'x')
+    bench.write(into2, 'x')
+    loop.add(from, id, 1, EPOLLIN | EPOLLET)
+    loop.add(from2, id, 2, EPOLLIN | EPOLLET)
+    source.whenReady = (index, events) => {
+      if (index === 1 && events !== 0) loop.again(id, 1)
+    }
+    loop.turn(0)
+    t.strictSame(source.take(), [`1:${EPOLLIN}`, `2:${EPOLLIN}`, '1:0'])
+  },
+)
+
+t.test(
+  'who asks each time is called once a turn, and nobody sleeps meanwhile',
+  { skip },
+  async t => {
+    const waits: number[] = []
+    const { loop, source, id } = setUp(t, {})
+    source.whenReady = () => loop.again(id, 7)
+    loop.again(id, 7)
+    const before = performance.now()
+    for (let i = 0; i < 3; i += 1) loop.turn(10_000)
+    t.ok(performance.now() - before < 5000)
+    t.strictSame(source.take(), ['7:0', '7:0', '7:0'])
+    t.strictSame(waits, [])
+  },
+)
+
+t.test(
+  'what is to be done after a turn is done when all have had their events',
+  { skip },
+  async t => {
+    const { bench, loop, source, id } = setUp(t)
+    const [from, into] = bench.pipe()
+    bench.write(into, 'x')
+    loop.add(from, id, 1, EPOLLIN | EPOLLET)
+    loop.again(id, 2)
+    loop.afterTurn(() => source.seen.push('after'))
+    loop.turn(0)
+    t.strictSame(source.take(), [`1:${EPOLLIN}`, '2:0', 'after'])
+  },
+)
+
+t.test('a source that throws is told, and the others go on', { skip }, async t => {
+  const { bench, loop, source, id } = setUp(t)
+  const [from, into] = bench.pipe()
+  const [from2, into2] = bench.pipe()
+  bench.write(into, 'x')
+  bench.write(into2, 'x')
+  loop.add(from, id, 1, EPOLLIN | EPOLLET)
+  loop.add(from2, id, 2, EPOLLIN | EPOLLET)
+  source.whenReady = index => {
+    if (index === 1) throw new Error('broken')
+  }
+  loop.turn(0)
+  t.strictSame(source.take(), [`1:${EPOLLIN}`, '1 failed: Error: broken', `2:${EPOLLIN}`])
+})
+
+t.test('a wait that a signal ends is a turn without events', { skip }, async t => {
+  const { loop, source, id } = setUp(t, { epollWait: () => -errno.EINTR })
+  const after: string[] = []
+  loop.afterTurn(() => after.push('after'))
+  loop.again(id, 1)
+  loop.turn(1000)
+  t.strictSame([source.take(), after], [['1:0'], ['after']])
+})
+
+t.test('a wait that fails for good is an error', { skip }, async t => {
+  const { loop } = setUp(t, { epollWait: () => -errno.EBADF })
+  t.throws(() => loop.turn(0), { code: 'EBADF' })
+  t.throws(() => setUp(t, { epollCreate: () => -errno.EMFILE }), { code: 'EMFILE' })
+})
+
+t.test(
+  'the loop waits no longer than its timers, from when their time began',
+  { skip },
+  async t => {
+    const waits: number[] = []
+    const answer = (
+      _epoll: number,
+      _events: number,
+      _count: number,
+      ms: number,
+    ): number => {
+      waits.push(ms)
+      return 0
+    }
+    const { loop, pass } = setUp(t, { epollWait: answer })
+    const told: string[] = []
+    loop.turn(Infinity)
+    loop.turn(50)
+    loop.turn(1e12)
+    t.strictSame(waits.splice(0), [-1, 50, 3_600_000])
+    loop.clock.setTimeout(() => told.push(`clock at ${loop.now}`), 100)
+    loop.addTimers({
+      wait: now => 1030 - now,
+      run: now => void told.push(`own at ${now}`),
+    })
+    pass(12.5) // Handling what came before has taken a while.
+    loop.turn(1000)
+    t.strictSame(waits.splice(0), [18])
+    t.strictSame(told.splice(0), ['own at 1012.5'])
+    pass(100)
+    loop.turn(1000)
+    t.strictSame(told, ['clock at 1112.5', 'own at 1112.5'])
+    t.ok(waits.every(ms => ms >= 0))
+  },
+)

@@ -1,0 +1,116 @@
+import type { Test } from 'tap'
+import type { RelayListener } from '../../../src/relay/relay.ts'
+import { makeLinuxRelayWith, mortalWorker } from '../../support/linux-relay.ts'
+import { freeTcpPort, testHost } from '../../support/ports.ts'
+import {
+  listenerSpec,
+  type MakeRelay,
+  relayFixture,
+} from '../../support/relay-fixture.ts'
+import { dial, echoBackend } from '../../support/tcp-backend.ts'
+import { echoUdp } from '../../support/udp-backend.ts'
+import { udpClient } from '../../support/udp-client.ts'
+import { until } from '../../support/until.ts'
+
+/** Workers that die at a bad moment, hang, or can't be had; and what they share. */
+export const linuxDeathTests = (t: Test): void => {
+  t.test('an apply while a new worker is being told loses no socket', t => overtaking(t))
+
+  t.test('a thread that is not to be had is asked for again', async t => {
+    const workerProgram = { file: new URL('http://nowhere/'), execArgv: [] }
+    const make = makeLinuxRelayWith({ workerProgram, workers: 2 })
+    const { relay, faults } = relayFixture(t, make)
+    await relay.apply([])
+    await until('it was tried again', () => faults.length > 4)
+    t.match(faults[0], { message: /worker 1 of the relay has died: .*scheme/ })
+    t.strictSame(await relay.drain(0), { reset: 0 })
+  })
+
+  t.test('a drain ends a worker that hangs', async t => {
+    const { program, tell } = mortalWorker(t, 'for (;;);')
+    const make = makeLinuxRelayWith({ workers: 2, workerProgram: program })
+    const { listen, relay } = relayFixture(t, make)
+    const port = await freeTcpPort()
+    const { endpoint } = await echoBackend(t)
+    await listen({ binds: [{ address: testHost, port }], endpoints: [endpoint] })
+    const clients = Array.from({ length: 20 }, () => dial(t, port))
+    let ended = 0
+    for (const client of clients) {
+      client.on('error', () => {})
+      client.on('close', () => (ended += 1))
+      client.write('hello')
+    }
+    const heard = clients.map(
+      client => new Promise(resolve => client.once('data', resolve)),
+    )
+    await Promise.all(heard)
+    await tell(2)
+    const { reset } = await relay.drain(0)
+    t.ok(reset > 0 && reset < 20, `${reset} of 20 by the one that goes on`)
+    await until('all are reset', () => ended === 20)
+  })
+
+  t.test('workers share the limit of flows', async t => {
+    const request = { limits: { udpFlows: 9 } }
+    const { listen, stats } = relayFixture(t, makeLinuxRelayWith({ workers: 3 }), request)
+    const port = await freeTcpPort()
+    const { endpoint } = await echoUdp(t)
+    const binds = [{ address: testHost, port }]
+    await listen({ protocol: 'UDP', binds, endpoints: [endpoint] })
+    for (let i = 0; i < 40; i += 1) {
+      t.equal(await (await udpClient(t, port)).ask('hello'), 'hello')
+    }
+    t.match(stats().counters, { accepted: 40, active: 9 })
+  })
+}
+
+/** So many that a new worker can't be told of them in one go. */
+const listeners = 1500
+/** Few enough to change before it hears of them. */
+const lastOnes = 10
+
+const overtaking = async (t: Test): Promise<void> => {
+  const { program, tell } = mortalWorker(t, 'throw new Error("told to die")')
+  let died = (): void => {}
+  const make = makeLinuxRelayWith({ workers: 2, workerProgram: program })
+  const watched: MakeRelay = request => {
+    const fault = (listener: string, error: Error): void => {
+      request.observer.fault(listener, error)
+      died()
+    }
+    return make({ ...request, observer: { ...request.observer, fault } })
+  }
+  const { relay, faults } = relayFixture(t, watched, { openFileLimit: 20_000 })
+  const { endpoint } = await echoBackend(t)
+  const port = await freeTcpPort()
+  const host = (i: number): string => `127.251.${i >> 7}.${(i & 127) + 1}`
+  const specs = Array.from({ length: listeners }, (_, i) =>
+    listenerSpec({
+      id: `${i}`,
+      binds: [{ address: host(i), port }],
+      endpoints: [endpoint],
+    }),
+  )
+  await relay.apply(specs)
+  const stay = specs.slice(0, listeners - lastOnes)
+  const others = specs.slice(listeners - lastOnes)
+  const changed = [...stay, ...others.map(spec => renamed(spec))]
+  const applied = new Promise<void>((resolve, reject) => {
+    died = () => void relay.apply(changed).then(resolve, reject)
+  })
+  await tell(1)
+  await applied
+  t.equal(faults.length, 1)
+  let answers = 0
+  const last = Array.from({ length: lastOnes }, (_, i) => host(listeners - 1 - i))
+  for (const one of last) {
+    for (let i = 0; i < 8; i += 1) {
+      dial(t, port, one)
+        .once('data', () => (answers += 1))
+        .write('hello')
+    }
+  }
+  await until('all 80 are answered', () => answers === 80)
+}
+
+const renamed = (spec: RelayListener): RelayListener => ({ ...spec, name: 'again' })

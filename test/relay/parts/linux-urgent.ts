@@ -1,0 +1,43 @@
+import type { Test } from 'tap'
+import { AF_INET, SOCK_STREAM } from '../../../src/relay/linux/constants.ts'
+import { writeSockaddr } from '../../../src/relay/linux/sockaddr.ts'
+import { loadSyscalls } from '../../../src/relay/linux/syscalls.ts'
+import { freeTcpPort, testHost } from '../../support/ports.ts'
+import { type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'
+import { tcpBackend } from '../../support/tcp-backend.ts'
+import { until } from '../../support/until.ts'
+
+const MSG_OOB = 1
+
+/** Urgent data (tcp(7)) makes reads stop short, which must not pass for the end of it. */
+export const urgentContract = (t: Test, make: MakeRelay): void => {
+  t.test('what comes around urgent data is passed on', async t => {
+    const { listen } = relayFixture(t, make)
+    const port = await freeTcpPort()
+    let heard = ''
+    const backend = await tcpBackend(
+      t,
+      socket => void socket.on('data', data => (heard += data.toString())),
+    )
+    await listen({ binds: [{ address: testHost, port }], endpoints: [backend.endpoint] })
+    const calls = loadSyscalls()
+    const memory = calls.allocate(64)
+    const fd = calls.socket(AF_INET, SOCK_STREAM, 0)
+    t.teardown(() => calls.close(fd))
+    const length = writeSockaddr(memory, 0, testHost, port)
+    t.equal(calls.connect(fd, memory.address, length), 0)
+    const send = (text: string, flags: number): void => {
+      memory.bytes.write(text)
+      t.equal(calls.send(fd, memory.address, text.length, flags), text.length)
+    }
+    for (let i = 0; i < 20; i += 1) {
+      send('before', 0)
+      send('!', MSG_OOB)
+      send('after', 0)
+    }
+    // Out of band, the mark itself may be taken out of the stream, as by any reader.
+    const inBand = (): string => heard.replaceAll('!', '')
+    await until('all came', () => inBand() === 'beforeafter'.repeat(20))
+    t.equal(inBand(), 'beforeafter'.repeat(20))
+  })
+}

@@ -1,0 +1,15 @@
+// A worker of the Linux relay that collects its garbage in every turn of its loop, so that
+// memory which the kernel writes to and nobody holds any more is found out.
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+
+setFlagsFromString('--expose-gc')
+const collect = runInNewContext('gc')
+const { EventLoop } = await import('../../dist/relay/linux/event-loop.js')
+const turn = Reflect.get(EventLoop.prototype, 'turn')
+EventLoop.prototype.turn = function turnAndCollect(ms) {
+  collect({ type: 'minor' })
+  turn.call(this, ms)
+  if (Math.random() < 0.02) collect()
+}
+await import('../../dist/relay/linux/worker/worker-main.js')

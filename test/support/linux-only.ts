@@ -1,0 +1,10 @@
+import { probeLinuxRelay } from '../../src/relay/linux/probe.ts'
+
+/**
+ * For the `skip` of tests of the Linux relay: why it can't run here (another system, or
+ * koffi, which is optional, is not installed), else false.
+ */
+export const linuxRelaySkip = (): string | false => {
+  const probed = probeLinuxRelay()
+  return 'why' in probed ? probed.why : false
+}
