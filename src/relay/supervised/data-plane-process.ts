@@ -1,0 +1,222 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import type { Clock, Timer } from '../../util/clock.ts'
+import type { Call, News, Order, Report, Setup } from './messages.ts'
+
+/** The program of a data plane, and how Node is to start it. */
+export interface DataPlaneProgram {
+  readonly file: URL
+  /** Node's own flags. */
+  readonly execArgv: readonly string[]
+  /** This process's own by default. */
+  readonly env?: NodeJS.ProcessEnv
+}
+
+export interface DataPlaneDeps {
+  readonly clock: Clock
+  readonly program: DataPlaneProgram
+  readonly setup: Setup
+  readonly isFromNode: (address: string) => boolean
+  /** Also what it said in its last moments. */
+  readonly news: (news: News) => void
+  /** Called once, before calls are rejected. */
+  readonly ended: (ending: Ending) => void
+}
+
+/** How a data plane has ended. */
+export interface Ending {
+  /** `was killed by SIGSEGV`, `ended with code 1`, ... */
+  readonly words: string
+  /** Milliseconds from its start. */
+  readonly livedMs: number
+}
+
+/** What a call rejects with when the data plane did not live to answer it. */
+export class DataPlaneGone extends Error {}
+
+const pingEveryMs = 1000
+/** Pings without an answer, until it is taken for dead. Starting may take longer. */
+const mostUnanswered = 10
+const mostUnansweredAtStart = 30
+/** Milliseconds it has to leave in when it is asked to. */
+const leaveMs = 1000
+/** Milliseconds it may be there without its end of the channel. */
+const lingerMs = 200
+
+interface Waiting {
+  readonly resolve: (result: unknown) => void
+  readonly reject: (error: Error) => void
+}
+
+/** One process of the data plane, from its start to its end. */
+export class DataPlaneProcess {
+  /** Whether it has come to take calls; false when it ended before. */
+  readonly ready: Promise<boolean>
+  readonly #ended: Promise<void>
+  readonly #deps: DataPlaneDeps
+  readonly #startedAt: number
+  readonly #child: ChildProcess | undefined
+  readonly #calls = new Map<number, Waiting>()
+  #lastId = 0
+  #unanswered = 0
+  #timer: Timer | undefined
+  #isReady = false
+  #killedWhy = ''
+  #gone = false
+  #sayReady: (isReady: boolean) => void = () => {}
+  #sayEnded: () => void = () => {}
+
+  constructor(deps: DataPlaneDeps) {
+    this.#deps = deps
+    this.#startedAt = deps.clock.now()
+    this.ready = new Promise(resolve => (this.#sayReady = resolve))
+    this.#ended = new Promise(resolve => (this.#sayEnded = resolve))
+    try {
+      this.#child = this.#start()
+    } catch (error) {
+      // Out of descriptors, for instance.
+      this.#end(cannotStart(error))
+    }
+  }
+
+  /** Whether it takes calls. */
+  get isReady(): boolean {
+    return this.#isReady && !this.#gone
+  }
+
+  /** Undefined when it could not be started. */
+  get pid(): number | undefined {
+    return this.#child?.pid
+  }
+
+  /** @throws DataPlaneGone, or what the relay rejected with. */
+  call(call: Call): Promise<unknown> {
+    if (this.#gone) return Promise.reject(new DataPlaneGone('the data plane is gone'))
+    this.#lastId += 1
+    const id = this.#lastId
+    return new Promise((resolve, reject) => {
+      this.#calls.set(id, { resolve, reject })
+      this.#send({ kind: 'call', id, call })
+    })
+  }
+
+  /** Ends it in order, and after a second in any case. Resolves when it is gone. */
+  async exit(): Promise<void> {
+    const { clock } = this.#deps
+    const timer = clock.setTimeout(() => this.kill('it did not leave'), leaveMs)
+    this.#send({ kind: 'exit' })
+    await this.#ended
+    clock.clearTimeout(timer)
+  }
+
+  kill(why: string): void {
+    this.#killedWhy ||= why
+    this.#child?.kill('SIGKILL')
+  }
+
+  #start(): ChildProcess {
+    const { file, execArgv, env } = this.#deps.program
+    const child = fork(file, {
+      serialization: 'advanced',
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      execArgv: [...execArgv],
+      ...(env && { env }),
+    })
+    child.on('message', report => this.#hear(report as Report))
+    // One that was never there has no exit.
+    child.on('error', error => {
+      if (child.pid === undefined) this.#end(cannotStart(error))
+    })
+    child.on('exit', (code, signal) => this.#end(this.#wordsOf(code, signal)))
+    child.on('disconnect', () => this.#disconnected())
+    if (child.pid === undefined) return child
+    this.#tell(child, { kind: 'setup', setup: this.#deps.setup })
+    this.#watch()
+    return child
+  }
+
+  /** Most often it is about to be known how it has ended. */
+  #disconnected(): void {
+    if (this.#gone) return
+    const { clock } = this.#deps
+    clock.clearTimeout(this.#timer)
+    const why = 'it could not be talked to any more'
+    this.#timer = clock.setTimeout(() => this.kill(why), lingerMs)
+  }
+
+  #wordsOf(code: number | null, signal: NodeJS.Signals | null): string {
+    const how = signal === null ? `ended with code ${code}` : `was killed by ${signal}`
+    return this.#killedWhy === '' ? how : `was killed: ${this.#killedWhy}`
+  }
+
+  #hear(report: Report): void {
+    switch (report.kind) {
+      case 'ready':
+        this.#isReady = true
+        this.#unanswered = 0
+        this.#sayReady(true)
+        return
+      case 'pong':
+        this.#unanswered = 0
+        return
+      case 'ask': {
+        const { address } = report
+        const isFromNode = this.#deps.isFromNode(address)
+        this.#send({ kind: 'node-client', address, isFromNode })
+        return
+      }
+      case 'news':
+        this.#deps.news(this.#gone ? { ...report.news, binds: [] } : report.news)
+        this.#send({ kind: 'news-taken' })
+        return
+      case 'done':
+        this.#settle(report.id)?.resolve(report.result)
+        return
+      case 'failed':
+        this.#settle(report.id)?.reject(report.error)
+    }
+  }
+
+  #settle(id: number): Waiting | undefined {
+    const waiting = this.#calls.get(id)
+    this.#calls.delete(id)
+    return waiting
+  }
+
+  /** Counts pings, not time: while this process is stopped, nobody can answer it. */
+  #watch(): void {
+    this.#timer = this.#deps.clock.setTimeout(() => {
+      const most = this.#isReady ? mostUnanswered : mostUnansweredAtStart
+      if (this.#unanswered >= most) {
+        this.kill(`it gave no sign of life for ${most} s`)
+        return
+      }
+      this.#unanswered += 1
+      this.#send({ kind: 'ping' })
+      this.#watch()
+    }, pingEveryMs)
+  }
+
+  #send(order: Order): void {
+    if (this.#child !== undefined && !this.#gone) this.#tell(this.#child, order)
+  }
+
+  #tell(child: ChildProcess, order: Order): void {
+    // One that has just died is heard of by its exit.
+    if (child.connected) child.send(order, () => {})
+  }
+
+  #end(words: string): void {
+    if (this.#gone) return
+    const { clock } = this.#deps
+    this.#gone = true
+    clock.clearTimeout(this.#timer)
+    this.#sayReady(false)
+    this.#deps.ended({ words, livedMs: clock.now() - this.#startedAt })
+    this.#sayEnded()
+    for (const { reject } of this.#calls.values()) reject(new DataPlaneGone(words))
+    this.#calls.clear()
+  }
+}
+
+const cannotStart = (error: unknown): string =>
+  `could not be started: ${error instanceof Error ? error.message : String(error)}`

@@ -1,0 +1,59 @@
+/**
+ * The data plane: a relay in a process of its own, so that a crash in its system calls
+ * does not end the control plane. Started by supervise-relay.ts, which tells it what to
+ * do by IPC; it lives no longer than its parent.
+ */
+import { systemClock } from '../../util/clock.ts'
+import { makeChildRelay } from './child-relay.ts'
+import type { Order, Report, Setup } from './messages.ts'
+import { NodeAsker } from './node-asker.ts'
+import { Outbox } from './outbox.ts'
+import { RelayServer } from './relay-server.ts'
+
+const report = (what: Report, then = (): void => {}): void => {
+  // With a callback, a parent that has just gone is no uncaught error.
+  if (process.connected) process.send?.(what, undefined, {}, then)
+}
+
+const errorOf = (reason: unknown): Error =>
+  reason instanceof Error ? reason : new Error(String(reason))
+
+const nodeAsker = new NodeAsker(systemClock, address => report({ kind: 'ask', address }))
+
+const setUp = async (setup: Setup): Promise<void> => {
+  const outbox = new Outbox(setup.wantedCauses, news => report({ kind: 'news', news }))
+  const relay = await makeChildRelay[setup.relay](setup, outbox, nodeAsker)
+  const server = new RelayServer(relay, outbox)
+  process.on('message', (order: Order) => {
+    if (order.kind === 'news-taken') outbox.taken()
+    if (order.kind !== 'call') return
+    const { id, call } = order
+    server.answer(call).then(
+      result => report({ kind: 'done', id, result }),
+      (reason: unknown) => report({ kind: 'failed', id, error: errorOf(reason) }),
+    )
+  })
+  report({ kind: 'ready' })
+}
+
+/** The parent is told, and starts another one in its own time. */
+const cannotStart = (reason: unknown): void => {
+  const news = { binds: [], records: [], pauses: [], lost: 0 }
+  const faults = [['', errorOf(reason)]] as const
+  report({ kind: 'news', news: { ...news, faults } }, () => process.exit(1))
+}
+
+process.on('message', (order: Order) => {
+  if (order.kind === 'setup') setUp(order.setup).catch(cannotStart)
+  else if (order.kind === 'ping') report({ kind: 'pong' })
+  else if (order.kind === 'node-client')
+    nodeAsker.answered(order.address, order.isFromNode)
+  else if (order.kind === 'exit') process.exit(0)
+})
+// Signals of a terminal reach the whole group: the parent decides when connections end.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+  process.on(signal, () => {})
+// However the parent went. An orderly exit would wait for threads that wait in the kernel.
+const orphaned = (): void => void process.kill(process.pid, 'SIGKILL')
+process.on('disconnect', orphaned)
+if (!process.connected) orphaned()

@@ -1,0 +1,81 @@
+import type { Cause } from '../cause.ts'
+import type { RelayName } from '../choose-relay.ts'
+import type {
+  BindState,
+  ConnectionRecord,
+  RelayLimits,
+  RelayListener,
+  RelayStats,
+} from '../relay.ts'
+import type { PackedListener } from './packed-stats.ts'
+
+/** What a data plane is born with. */
+export interface Setup {
+  /** Which one the process runs. */
+  readonly relay: RelayName
+  readonly limits: RelayLimits
+  /** The ends of connections of which a record is wanted. */
+  readonly wantedCauses: readonly Cause[]
+  readonly openFileLimit: number
+  /** Threads; the portable relay has none of its own. */
+  readonly workers: number
+}
+
+/** What has an answer: `done` or `failed` with the same id. */
+export type Call =
+  /** A part of what has changed; answered when it has been taken in. */
+  | {
+      readonly kind: 'change'
+      readonly gone: readonly string[]
+      readonly changed: readonly RelayListener[]
+    }
+  /** All changes are there: answered when the relay has applied them. */
+  | { readonly kind: 'apply' }
+  /** The first page of a new look at the figures, or the next one. */
+  | { readonly kind: 'stats'; readonly first: boolean }
+  | { readonly kind: 'drain'; readonly ms: number }
+
+/** From the parent to the data plane. */
+export type Order =
+  | { readonly kind: 'setup'; readonly setup: Setup }
+  | { readonly kind: 'call'; readonly id: number; readonly call: Call }
+  | { readonly kind: 'ping' }
+  /** The last `news` have been read: there may be more. */
+  | { readonly kind: 'news-taken' }
+  | {
+      readonly kind: 'node-client'
+      readonly address: string
+      readonly isFromNode: boolean
+    }
+  | { readonly kind: 'exit' }
+
+/** One page of figures. */
+export interface StatsPage {
+  readonly listeners: readonly PackedListener[]
+  readonly last: boolean
+  readonly whole: WholeStats
+}
+
+/** What there is to say of all listeners together. */
+export type WholeStats = Pick<RelayStats, 'fds' | 'acceptPaused' | 'workers'>
+
+/** What the relay has told its observer. */
+export interface News {
+  readonly binds: readonly (readonly [listener: string, state: BindState])[]
+  readonly records: readonly ConnectionRecord[]
+  readonly pauses: readonly (readonly [paused: boolean, used: number, limit: number])[]
+  readonly faults: readonly (readonly [listener: string, error: Error])[]
+  /** Records and faults for which there was no room. */
+  readonly lost: number
+}
+
+/** From the data plane to its parent. */
+export type Report =
+  /** The relay is there and takes calls. */
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'pong' }
+  | { readonly kind: 'done'; readonly id: number; readonly result: unknown }
+  | { readonly kind: 'failed'; readonly id: number; readonly error: Error }
+  | { readonly kind: 'news'; readonly news: News }
+  /** Is this address of this node, or of one of its pods? */
+  | { readonly kind: 'ask'; readonly address: string }

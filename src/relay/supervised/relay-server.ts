@@ -1,0 +1,66 @@
+import type { ListenerStats, Relay, RelayListener, RelayStats } from '../relay.ts'
+import type { Call, StatsPage } from './messages.ts'
+import type { Outbox } from './outbox.ts'
+import { packListener } from './packed-stats.ts'
+
+/** Listeners and endpoints of one page: about a millisecond's work at either end. */
+const pageWeight = 1000
+
+interface Look {
+  readonly stats: RelayStats
+  readonly listeners: Iterator<ListenerStats>
+}
+
+/** Carries out what the parent calls for, on the relay of this process. */
+export class RelayServer {
+  readonly #relay: Relay
+  readonly #outbox: Outbox
+  readonly #listeners = new Map<string, RelayListener>()
+  #look: Look | undefined
+
+  constructor(relay: Relay, outbox: Outbox) {
+    this.#relay = relay
+    this.#outbox = outbox
+  }
+
+  /** Rejects with what the relay rejects with. */
+  async answer(call: Call): Promise<unknown> {
+    if (call.kind === 'change') return this.#change(call.gone, call.changed)
+    if (call.kind === 'stats') return this.#page(call.first)
+    try {
+      if (call.kind === 'drain') return await this.#relay.drain(call.ms)
+      await this.#relay.apply([...this.#listeners.values()])
+      return null
+    } finally {
+      // What became of binds and connections is known before the call is over.
+      await this.#outbox.flush()
+    }
+  }
+
+  #change(gone: readonly string[], changed: readonly RelayListener[]): null {
+    for (const id of gone) this.#listeners.delete(id)
+    for (const one of changed) this.#listeners.set(one.id, one)
+    return null
+  }
+
+  async #page(first: boolean): Promise<StatsPage> {
+    if (first || this.#look === undefined) {
+      const stats = await this.#relay.stats()
+      this.#look = { stats, listeners: stats.listeners[Symbol.iterator]() }
+    }
+    return pageOf(this.#look)
+  }
+}
+
+const pageOf = ({ stats, listeners }: Look): StatsPage => {
+  const { fds, acceptPaused, workers = [] } = stats
+  const whole = { fds, acceptPaused, ...(workers.length > 0 && { workers }) }
+  const page: StatsPage['listeners'][number][] = []
+  for (let weight = 0; weight < pageWeight;) {
+    const next = listeners.next()
+    if (next.done === true) return { listeners: page, last: true, whole }
+    page.push(packListener(next.value))
+    weight += 10 + next.value.binds.length + next.value.endpoints.length
+  }
+  return { listeners: page, last: false, whole }
+}

@@ -1,0 +1,248 @@
+import type { Clock, Timer } from '../../util/clock.ts'
+import { forEachYielding } from '../../util/yielding.ts'
+import { type Cause, causeText } from '../cause.ts'
+import type { RelayName } from '../choose-relay.ts'
+import type {
+  DrainResult,
+  Relay,
+  RelayLimits,
+  RelayListener,
+  RelayObserver,
+  RelayStats,
+} from '../relay.ts'
+import {
+  DataPlaneGone,
+  DataPlaneProcess,
+  type DataPlaneProgram,
+  type Ending,
+} from './data-plane-process.ts'
+import { KnownBinds } from './known-binds.ts'
+import { KnownStats } from './known-stats.ts'
+import type { News, Setup } from './messages.ts'
+import { RemoteRelay } from './remote-relay.ts'
+import { RestartPause } from './restart-pause.ts'
+import { within } from './within.ts'
+
+export interface SupervisedRelayDeps {
+  readonly clock: Clock
+  /** 0 <= n < 1. */
+  readonly random: () => number
+  /** What runs in the process. */
+  readonly relay: RelayName
+  readonly limits: RelayLimits
+  readonly observer: RelayObserver
+  /** RLIMIT_NOFILE of this process: the other one inherits it, and has it for itself. */
+  readonly openFileLimit: number
+  readonly isFromNode: (address: string) => boolean
+  readonly workers: number
+  /** `data-plane.js` beside this file by default. */
+  readonly program?: DataPlaneProgram
+}
+
+/** Milliseconds for a look at the figures; after that the last known ones are told. */
+const lookMs = 3000
+/** Milliseconds between two words on records that were lost. */
+const lostEveryMs = 60_000
+
+/**
+ * A relay in a process of its own (the data plane), which is started again when it dies
+ * and given the whole state. What dies with it: connections, UDP flows, affinity, and what
+ * was counted since somebody last looked.
+ */
+export class SupervisedRelay implements Relay {
+  readonly #deps: SupervisedRelayDeps
+  readonly #setup: Setup
+  readonly #pause: RestartPause
+  readonly #binds = new KnownBinds()
+  readonly #known: KnownStats
+  #wanted: readonly RelayListener[] = []
+  #process: DataPlaneProcess | undefined
+  #serving = new Serving()
+  /** It has all that was wanted when it started. */
+  #restored = false
+  #restart: Timer | undefined
+  #looking: Promise<RelayStats> | undefined
+  #lost = 0
+  #lostToldAt = -Infinity
+  #draining = false
+  #leaving = false
+
+  constructor(deps: SupervisedRelayDeps) {
+    const { relay, limits, observer, openFileLimit, workers, random } = deps
+    this.#deps = deps
+    const wantedCauses = causes.filter(cause => observer.wants(cause))
+    this.#setup = { relay, limits, wantedCauses, openFileLimit, workers }
+    this.#pause = new RestartPause(random)
+    this.#known = new KnownStats(openFileLimit)
+    this.#start()
+  }
+
+  /** Undefined while there is none. */
+  get pid(): number | undefined {
+    return this.#process?.pid
+  }
+
+  async apply(listeners: readonly RelayListener[]): Promise<void> {
+    if (this.#draining) return
+    this.#wanted = listeners
+    for (;;) {
+      const relay = await this.#serving.relay
+      if (relay === undefined) return
+      if (!(await livesTo(relay.apply(listeners)))) continue
+      this.#restored = relay === this.#serving.now
+      return
+    }
+  }
+
+  stats(): Promise<RelayStats> {
+    this.#looking ??= this.#look().finally(() => (this.#looking = undefined))
+    return this.#looking
+  }
+
+  /** As of any relay; when it is over the process is gone too. */
+  async drain(ms: number): Promise<DrainResult> {
+    const { clock } = this.#deps
+    this.#draining = true
+    clock.clearTimeout(this.#restart)
+    const process = this.#process
+    const relay = process?.isReady === true ? await this.#serving.relay : undefined
+    if (relay === undefined) this.#serving.is(undefined) // And there won't be one.
+    let result: DrainResult = { reset: 0 }
+    if (relay !== undefined)
+      await livesTo(relay.drain(ms).then(drained => (result = drained)))
+    // What it has counted to the end.
+    await this.stats()
+    this.#leaving = true
+    await process?.exit()
+    return result
+  }
+
+  #start(): void {
+    const { clock, isFromNode, program = besideThis } = this.#deps
+    const process = new DataPlaneProcess({
+      clock,
+      program,
+      setup: this.#setup,
+      isFromNode,
+      news: news => this.#tell(news),
+      ended: ending => this.#ended(ending),
+    })
+    this.#process = process
+    void this.#serve(process)
+  }
+
+  async #serve(process: DataPlaneProcess): Promise<void> {
+    if (!(await process.ready)) return
+    const relay = new RemoteRelay(process)
+    this.#serving.is(relay)
+    try {
+      if (this.#wanted.length > 0) await livesTo(relay.apply(this.#wanted))
+      this.#restored = relay === this.#serving.now
+    } catch (error) {
+      // The next sync asks for all of it again.
+      this.#deps.observer.fault('', error as Error)
+    }
+  }
+
+  #ended({ words, livedMs }: Ending): void {
+    const { observer } = this.#deps
+    this.#process = undefined
+    this.#restored = false
+    // Who waits for one that never came to serve waits for the next.
+    if (this.#serving.now !== undefined) this.#serving = new Serving()
+    if (this.#draining) this.#serving.is(undefined)
+    if (this.#leaving) return
+    const pause = this.#pause.after(livedMs)
+    const then = this.#draining ? '' : `; it is started again ${inWords(pause)}`
+    const lived = `${(livedMs / 1000).toFixed(1)} s`
+    observer.fault('', new Error(`the data plane ${words} after ${lived}${then}`))
+    this.#known.died(this.#wanted)
+    void this.#startAgain(pause)
+  }
+
+  async #startAgain(pause: number): Promise<void> {
+    const { clock, observer } = this.#deps
+    await forEachYielding(this.#binds.lost(), lost => observer.bindChanged(...lost))
+    if (this.#draining) return
+    this.#restart = clock.setTimeout(() => this.#start(), pause)
+  }
+
+  #tell({ binds, records, pauses, faults, lost }: News): void {
+    const { observer } = this.#deps
+    for (const [listener, state] of binds) {
+      this.#binds.changed(listener, state)
+      observer.bindChanged(listener, state)
+    }
+    for (const record of records) observer.connectionClosed(record)
+    for (const pause of pauses) observer.acceptPaused(...pause)
+    for (const fault of faults) observer.fault(...fault)
+    if (lost > 0) this.#tellLost(lost)
+  }
+
+  #tellLost(records: number): void {
+    const { clock, observer } = this.#deps
+    this.#lost += records
+    if (clock.now() - this.#lostToldAt < lostEveryMs) return
+    this.#lostToldAt = clock.now()
+    const what = `${this.#lost} records of connections, or faults, came too fast and were lost`
+    this.#lost = 0
+    observer.fault('', new Error(what))
+  }
+
+  /** While a process is being started, or does not answer: what was known last. */
+  async #look(): Promise<RelayStats> {
+    const { clock, observer } = this.#deps
+    const relay = this.#serving.now
+    if (relay !== undefined && this.#restored)
+      try {
+        const look = await within(clock, lookMs, relay.look())
+        if (look !== undefined && relay === this.#serving.now) this.#known.seen(look)
+      } catch (error) {
+        if (!(error instanceof DataPlaneGone)) observer.fault('', error as Error)
+      }
+    return this.#known.stats()
+  }
+}
+
+export const superviseRelay = (deps: SupervisedRelayDeps): SupervisedRelay =>
+  new SupervisedRelay(deps)
+
+const causes = Object.keys(causeText) as Cause[]
+
+const isSource = import.meta.url.endsWith('.ts')
+
+const besideThis: DataPlaneProgram = {
+  file: new URL(isSource ? './data-plane.ts' : './data-plane.js', import.meta.url),
+  // A debugger's port is not for it; TypeScript needs its loader.
+  execArgv: isSource ? process.execArgv : [],
+}
+
+const inWords = (ms: number): string => (ms === 0 ? 'at once' : `in ${Math.round(ms)} ms`)
+
+/** Whether the data plane lived to do it. */
+const livesTo = async (done: Promise<unknown>): Promise<boolean> => {
+  try {
+    await done
+    return true
+  } catch (error) {
+    if (error instanceof DataPlaneGone) return false
+    throw error
+  }
+}
+
+/** The relay that takes calls: waited for while its process starts. */
+class Serving {
+  readonly relay: Promise<RemoteRelay | undefined>
+  now: RemoteRelay | undefined
+  #resolve: (relay: RemoteRelay | undefined) => void = () => {}
+
+  constructor() {
+    this.relay = new Promise(resolve => (this.#resolve = resolve))
+  }
+
+  /** Undefined: there is none, and won't be. */
+  is(relay: RemoteRelay | undefined): void {
+    this.now = relay
+    this.#resolve(relay)
+  }
+}

@@ -1,0 +1,159 @@
+import type { Test } from 'tap'
+import type { RelayName } from '../../../src/relay/choose-relay.ts'
+import { FakeClock } from '../../support/fake-clock.ts'
+import { linuxRelaySkip } from '../../support/linux-only.ts'
+import { freeTcpPort, testHost } from '../../support/ports.ts'
+import { listenerSpec } from '../../support/relay-fixture.ts'
+import { ask, namedBackend } from '../../support/tcp-backend.ts'
+import { until } from '../../support/until.ts'
+import { compiled, freePorts, runs, supervised } from './supervised-fixture.ts'
+
+const killNow = (pid = 0): void => void process.kill(pid, 'SIGKILL')
+
+/** What becomes of it when the data plane dies, hangs or can't be started. */
+export const supervisedDeathTests = (t: Test): void => {
+  killedUnderLoad(t, 'portable')
+  killedUnderLoad(t, 'linux', linuxRelaySkip())
+
+  t.test('killed in the middle of apply, the call ends with the next one', async t => {
+    const { relay, binds, listeners } = supervised(t)
+    const { endpoint } = await namedBackend(t, 'a')
+    const ports = await freePorts(300)
+    const wanted = ports.map(port =>
+      listenerSpec({
+        id: `${port}`,
+        binds: [{ address: testHost, port }],
+        endpoints: [endpoint],
+      }),
+    )
+    await relay.apply(wanted.slice(0, 10))
+    const applied = relay.apply(wanted)
+    killNow(relay.pid)
+    await applied
+    const states = (await listeners()).flatMap(one => one.binds.map(({ state }) => state))
+    t.strictSame([states.length, ...new Set(states)], [300, 'listening'])
+    t.ok(binds.some(({ state }) => state === 'binding'))
+    t.equal((await ask(ports[299] ?? 0)).text, 'a')
+    await relay.apply(wanted.slice(299))
+    t.equal((await ask(ports[0] ?? 0)).how, 'ECONNREFUSED')
+  })
+
+  t.test('while there is none, figures are told without waiting', async t => {
+    const clock = new FakeClock()
+    const { relay, faults, listeners } = supervised(t, { clock })
+    const { endpoint } = await namedBackend(t, 'a')
+    const binds = [{ address: testHost, port: await freeTcpPort() }]
+    await relay.apply([listenerSpec({ binds, endpoints: [endpoint] })])
+    killNow(relay.pid)
+    // The clock stands still: it is not started again.
+    await until('its death is known', () => faults.length === 1)
+    t.match(await listeners(), [{ id: 'test', binds: [{ state: 'binding' }] }])
+    t.match(await relay.stats(), { fds: { used: 0, limit: 20_000 }, restarts: 1 })
+    const drained = relay.drain(1000)
+    t.strictSame(await drained, { reset: 0 })
+  })
+
+  t.test('one that hangs is killed and replaced', async t => {
+    const clock = new FakeClock()
+    const { relay, faults } = supervised(t, { clock })
+    const port = await freeTcpPort()
+    const { endpoint } = await namedBackend(t, 'a')
+    const binds = [{ address: testHost, port }]
+    await relay.apply([listenerSpec({ binds, endpoints: [endpoint] })])
+    for (let second = 0; second < 30; second += 1) {
+      clock.advance(1000)
+      // Its answer to the ping comes before this one.
+      await relay.stats()
+    }
+    t.strictSame(faults, [], 'one that answers is left alone')
+    const pid = relay.pid ?? 0
+    process.kill(pid, 'SIGSTOP')
+    for (let second = 0; second < 10; second += 1) clock.advance(1000)
+    t.equal(runs(pid), true)
+    clock.advance(1000)
+    await until('its death is known', () => faults.length === 1)
+    t.match(faults[0], 'was killed: it gave no sign of life for 10 s')
+    await until('served again', async () => {
+      clock.advance(1)
+      return (await ask(port)).text === 'a'
+    })
+    t.equal(runs(pid), false)
+  })
+
+  t.test('a hanging one holds up nobody who asks for figures', async t => {
+    const clock = new FakeClock()
+    const { relay, listeners } = supervised(t, { clock })
+    await relay.apply([listenerSpec({})])
+    t.equal((await listeners()).length, 1)
+    process.kill(relay.pid ?? 0, 'SIGSTOP')
+    const asked = listeners()
+    await new Promise(setImmediate)
+    clock.advance(3000)
+    t.match(await asked, [{ id: 'test' }], 'the last ones known')
+    killNow(relay.pid)
+  })
+
+  t.test('one that cannot be started is tried again with growing pauses', async t => {
+    const clock = new FakeClock()
+    const program = { ...compiled(), execArgv: ['--no-such-flag'] }
+    const random = () => 0.5
+    const { relay, faults, listeners } = supervised(t, { clock, random, program })
+    const applied = relay.apply([listenerSpec({})])
+    const pauses = ['at once', 'in 188 ms', 'in 375 ms']
+    for (const [i, pause] of pauses.entries()) {
+      await until(`failure ${i + 1}`, () => faults.length === i + 1, 10_000)
+      t.match(faults[i], `ended with code 9 after 0.`)
+      t.match(faults[i], `it is started again ${pause}`)
+      await until('the next start is waited for', () => clock.waiting === 1)
+      clock.advance(i === 0 ? 0 : Number(/\d+/.exec(pause)?.[0]) + 1)
+    }
+    t.match(await listeners(), [{ id: 'test' }])
+    await relay.drain(1000)
+    await applied
+    t.equal(relay.pid, undefined)
+  })
+}
+
+const killedUnderLoad = (
+  t: Test,
+  kind: RelayName,
+  skip: string | false = false,
+): void => {
+  t.test(
+    `${kind}, killed under load: served again, and totals go on`,
+    { skip },
+    async t => {
+      const { relay, faults, binds, listeners } = supervised(t, { relay: kind })
+      const port = await freeTcpPort()
+      const { endpoint } = await namedBackend(t, 'a')
+      const bind = { address: testHost, port }
+      await relay.apply([listenerSpec({ binds: [bind], endpoints: [endpoint] })])
+      const asking = { on: true, served: 0 }
+      const clients = Array.from({ length: 8 }, async () => {
+        while (asking.on) if ((await ask(port)).text === 'a') asking.served += 1
+      })
+      t.teardown(() => (asking.on = false))
+      await until('load', () => asking.served > 50)
+      const accepted = async () => (await listeners())[0]?.counters.accepted ?? 0
+      const before = await accepted()
+      t.ok(before > 50)
+      const first = relay.pid
+      killNow(first)
+      await until('its death is known', () => faults.length === 1)
+      const servedThen = asking.served
+      t.match(await listeners(), [{ id: 'test', counters: { active: 0 } }])
+      t.ok((await accepted()) >= before, 'never less than was told')
+      await until('served again', () => asking.served > servedThen)
+      asking.on = false
+      await Promise.all(clients)
+      t.match(faults[0], /^the data plane was killed by SIGKILL after .* at once$/)
+      t.not(relay.pid, first)
+      t.strictSame(
+        binds.map(({ state }) => state),
+        ['listening', 'binding', 'listening'],
+      )
+      t.equal((await relay.stats()).restarts, 1)
+      t.ok((await accepted()) > before)
+    },
+  )
+}

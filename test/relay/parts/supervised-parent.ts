@@ -1,0 +1,36 @@
+import { superviseRelay } from '../../../src/relay/supervised/supervise-relay.ts'
+import { systemClock } from '../../../src/util/clock.ts'
+import { defaultLimits, listenerSpec } from '../../support/relay-fixture.ts'
+import { compiled } from './supervised-fixture.ts'
+
+// A process with a supervised relay, for tests that end it: says the pid of its data plane
+// when that listens, and drains when it gets SIGINT. Arguments: host, port, port behind it.
+
+const [host = '', port = '', backend = ''] = process.argv.slice(2)
+const relay = superviseRelay({
+  clock: systemClock,
+  random: Math.random,
+  relay: 'portable',
+  limits: defaultLimits,
+  observer: {
+    wants: () => false,
+    connectionClosed: () => {},
+    bindChanged: () => {},
+    acceptPaused: () => {},
+    fault: (_listener, error) => {
+      throw error
+    },
+  },
+  openFileLimit: 1000,
+  isFromNode: () => false,
+  workers: 1,
+  program: compiled(),
+})
+const endpoint = { key: 'one', address: host, port: Number(backend) }
+const binds = [{ address: host, port: Number(port) }]
+await relay.apply([listenerSpec({ binds, endpoints: [endpoint] })])
+process.on('SIGINT', () => {
+  process.send?.({ draining: true })
+  void relay.drain(10_000).then(() => process.disconnect())
+})
+process.send?.({ pid: relay.pid })

@@ -1,0 +1,174 @@
+import type { Test } from 'tap'
+import { newCounters } from '../../../src/relay/counters.ts'
+import type { ListenerStats } from '../../../src/relay/relay.ts'
+import { listenerChanges } from '../../../src/relay/supervised/listener-changes.ts'
+import type { News } from '../../../src/relay/supervised/messages.ts'
+import { NodeAsker } from '../../../src/relay/supervised/node-asker.ts'
+import { Outbox } from '../../../src/relay/supervised/outbox.ts'
+import {
+  addTotals,
+  packListener,
+  unpackListener,
+} from '../../../src/relay/supervised/packed-stats.ts'
+import { RestartPause } from '../../../src/relay/supervised/restart-pause.ts'
+import { FakeClock } from '../../support/fake-clock.ts'
+import { endpoint, listenerSpec } from '../../support/relay-fixture.ts'
+
+/** What a supervised relay is made of, without processes. */
+export const supervisedPartTests = (t: Test): void => {
+  t.test('pauses grow while data planes die early, and start over', async t => {
+    const pause = new RestartPause(() => 0.999_999)
+    const after = (livedMs: number) => Math.round(pause.after(livedMs))
+    const early = [60_000, 0, 1, 9999, 0, 0, 0, 0, 0, 0].map(after)
+    t.strictSame(early, [0, 0, 250, 500, 1000, 2000, 4000, 8000, 10_000, 10_000])
+    t.equal(after(10_000), 0)
+    t.strictSame([0, 0].map(after), [0, 250])
+    const hasty = new RestartPause(() => 0)
+    t.strictSame([hasty.after(0), hasty.after(0)], [0, 125], 'half of it at least')
+  })
+
+  t.test('a change is what makes one list of another, in parts', async t => {
+    const endpoints = Array.from({ length: 99 }, (_, i) => endpoint('192.0.2.1', i))
+    const many = Array.from({ length: 100 }, (_, i) =>
+      listenerSpec({ id: `${i}`, endpoints }),
+    )
+    const parts = [...listenerChanges([], many)]
+    t.ok(parts.length > 15, `${parts.length} parts`)
+    t.strictSame(
+      parts.flatMap(({ changed }) => changed),
+      many,
+    )
+    const replaced = { ...many[3]! }
+    const after = [...many.slice(0, 3), replaced, ...many.slice(5), listenerSpec({})]
+    const changes = [...listenerChanges(many, after)]
+    t.strictSame(
+      changes.flatMap(({ gone }) => gone),
+      ['4'],
+    )
+    t.strictSame(
+      changes.flatMap(({ changed }) => changed.map(({ id }) => id)),
+      ['3', 'test'],
+    )
+    t.strictSame([...listenerChanges(many, many)], [{ gone: [], changed: [] }])
+    const moved = [...listenerChanges(many, many.toReversed())]
+    t.strictSame(moved, [{ gone: [], changed: [] }], 'the order means nothing')
+  })
+
+  t.test('figures come out as they went in', async t => {
+    for (const stats of [idle, busy])
+      t.strictSame(unpackListener(packListener(stats), 11), stats)
+  })
+
+  t.test('totals add up, whatever each has counted', async t => {
+    const { totals } = packListener(busy)
+    const sum = addTotals(addTotals(undefined, packListener(idle).totals), totals)
+    const twice = { ...packListener(busy), totals: addTotals(sum, totals) }
+    t.match(unpackListener(twice, 11).counters, {
+      accepted: 2 * busy.counters.accepted,
+      active: busy.counters.active,
+      failed: { SC: 4, CD: 2 },
+      datagramsDropped: { loop: 6 },
+      dialSeconds: [2, 0, 4],
+      dialSecondsSum: 0.5,
+    })
+  })
+
+  t.test(
+    'news travel one message at a time, and what is too much is counted',
+    async t => {
+      const sent: News[] = []
+      const outbox = new Outbox(['SC'], news => void sent.push(news))
+      t.strictSame([outbox.wants('SC'), outbox.wants('--')], [true, false])
+      for (let i = 0; i < 5000; i += 1) outbox.connectionClosed(record)
+      const bind = { address: '192.0.2.1', port: 1 }
+      outbox.bindChanged('a', { bind, state: 'binding' })
+      outbox.bindChanged('a', { bind, state: 'listening' })
+      let flushed = false
+      const all = outbox.flush().then(() => (flushed = true))
+      t.equal(sent.length, 1)
+      t.match(sent[0], { binds: [['a', { state: 'listening' }]], lost: 1000 })
+      t.equal(sent[0]?.binds.length, 1, 'only the last state')
+      for (let i = 1; i < 8; i += 1) {
+        outbox.taken()
+        t.equal(sent.length, i + 1)
+        t.equal(flushed, false)
+      }
+      outbox.taken()
+      await all
+      t.equal(sent.flatMap(({ records }) => records).length, 4000)
+      await outbox.flush()
+      t.equal(sent.length, 8, 'nothing more to say')
+    },
+  )
+
+  t.test(
+    'a client is asked for once in 5 s, and too many questions are none',
+    async t => {
+      const clock = new FakeClock()
+      const asked: string[] = []
+      const asker = new NodeAsker(clock, address => void asked.push(address))
+      const answers = [asker.isFromNode('a'), asker.isFromNode('a')].map(async one => one)
+      t.equal(asker.isKnownFromNode('a'), false)
+      t.strictSame(asked, ['a'])
+      asker.answered('a', true)
+      t.strictSame(await Promise.all(answers), [true, true])
+      t.equal(asker.isFromNode('a'), true)
+      t.equal(asker.isKnownFromNode('a'), true)
+      clock.advance(5000)
+      t.type(asker.isFromNode('a'), Promise)
+      t.strictSame(asked, ['a', 'a'])
+      for (let i = 0; i < 5000; i += 1) void asker.isFromNode(`${i}`)
+      t.equal(asked.length, 2 + 4095)
+      t.equal(asker.isFromNode('one more'), false)
+    },
+  )
+}
+
+const idle: ListenerStats = {
+  id: 'IPv4 a',
+  name: 'a',
+  protocol: 'TCP',
+  binds: [],
+  endpoints: [{ key: 'x', active: 0, failures: 0, resting: false }],
+  counters: newCounters(),
+  lastError: '',
+  wanted: true,
+}
+
+const busy: ListenerStats = {
+  ...idle,
+  binds: [{ bind: { address: '::1', port: 1 }, state: 'closed', reason: 'why' }],
+  endpoints: [
+    { key: 'x', active: 1, failures: 2, resting: true },
+    { key: 'y', active: 3, failures: 0, resting: false, rttMs: 0.5, retransmits: 7 },
+  ],
+  counters: {
+    accepted: 1,
+    active: 2,
+    dialAttempts: 3,
+    dialRetries: 4,
+    failed: { SC: 2, CD: 1 },
+    bytesToBackend: 5,
+    bytesToClient: 6,
+    datagramsToBackend: 7,
+    datagramsToClient: 8,
+    datagramsDropped: { loop: 3 },
+    dialSeconds: [1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1],
+    dialSecondsSum: 0.25,
+  },
+  lastError: 'oh',
+  wanted: false,
+}
+
+const record = {
+  listener: 'a',
+  client: '',
+  endpoint: '',
+  attempts: [],
+  bytesToBackend: 0,
+  bytesToClient: 0,
+  dialMs: 0,
+  totalMs: 0,
+  cause: 'SC',
+  detail: '',
+} as const
