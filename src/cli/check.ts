@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { runSettings } from '../config/run-settings.ts'
 import type { Problem } from '../model/snapshot.ts'
+import { chooseRelay } from '../relay/choose-relay.ts'
 import { listFiles } from '../source/manifests/list-files.ts'
 import type { ManifestSet } from '../source/manifests/manifest-set.ts'
 import { readManifests } from '../source/manifests/read-manifests.ts'
@@ -45,9 +46,12 @@ export const check = async (args: readonly string[], io: Io): Promise<number> =>
   if (options.manifests.length === 0 && options.config === '') {
     const { hostSystem, probeAll } = await import('../proxy/capture/host-system.ts')
     const probed = await probeAll(hostSystem({ clock: systemClock }))
-    io.out(nodeReport(probed, io.colour))
+    const { probeLinuxRelay } = await import('../relay/linux/probe.ts')
+    const relay = chooseRelay('auto', probeLinuxRelay)
+    io.out(nodeReport(probed, relay, io.colour))
     const asked = probed.find(({ name }) => name === options.capture)
-    return asked?.usable === false ? 1 : 0
+    const lacksRelay = options.relay === 'linux' && relay.name !== 'linux'
+    return asked?.usable === false || lacksRelay ? 1 : 0
   }
   if (options.manifests.length === 0) {
     io.out(`${options.config}: in order; ${count(warnings.length, 'warning')}\n`)

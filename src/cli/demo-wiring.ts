@@ -29,6 +29,9 @@ export const proxyOver =
         syncPeriod: 30_000,
         minSyncPeriod: 0,
         limits: relayLimits(options),
+        relay: 'auto',
+        // Turns are taken per worker, and the demo shows turns.
+        relayWorkers: 1,
       },
     })
     await proxy.ready

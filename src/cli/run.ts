@@ -6,7 +6,7 @@ import { systemClock } from '../util/clock.ts'
 import { ConfigWatch } from './config-watch.ts'
 import type { Io } from './io.ts'
 import { setOomScore } from './oom-score.ts'
-import { relayLimits } from './relay-limits.ts'
+import { relayLimits, relayOptions } from './relay-limits.ts'
 import { serve } from './serve.ts'
 import { restartCode, type Stop } from './stop.ts'
 import { version } from './version.ts'
@@ -64,6 +64,7 @@ const proxyDeps = (
     bindHardFail: options.bindAddressHardFail,
     syncPeriod: options.syncPeriod,
     minSyncPeriod: options.minSyncPeriod,
+    ...relayOptions(options),
     limits: relayLimits(options),
   },
 })

@@ -3,7 +3,7 @@ import { UsageError } from '../config/usage-error.ts'
 import { createLog, type Log } from '../observe/log.ts'
 import { routeSource } from '../source/routes/route-source.ts'
 import type { Source } from '../source/source.ts'
-import { relayLimits } from './relay-limits.ts'
+import { relayLimits, relayOptions } from './relay-limits.ts'
 import { serve } from './serve.ts'
 import { version } from './version.ts'
 
@@ -22,6 +22,7 @@ export const sidecar = async (options: OptionsOf<'sidecar'>): Promise<number> =>
       healthzBindAddress: options.healthzBindAddress,
       syncPeriod: 30_000,
       minSyncPeriod: 0,
+      ...relayOptions(options),
       limits: relayLimits(options),
     },
   } as const

@@ -67,10 +67,14 @@ const source = v.pipe(
   v.transform(({ lastGoodAt, ...rest }) => ({ ...rest, lastGoodAt })),
 )
 
-const capture = v.object({
+const passedOver = v.array(v.object({ name: text, detail: text }))
+const capture = v.object({ name: text, detail: text, passedOver })
+const relay = v.object({
   name: text,
   detail: text,
-  passedOver: v.array(v.object({ name: text, detail: text })),
+  workers: number,
+  supervised: v.boolean(),
+  passedOver,
 })
 
 /** What `/status` answers. Fields it does not know, of a later Usher, are left out. */
@@ -87,6 +91,7 @@ export const statusSchema: v.GenericSchema<unknown, StatusDocument> = v.object({
   ),
   source,
   capture: v.optional(v.nullable(capture), null),
+  relay: v.optional(v.nullable(relay), null),
   problems: v.array(v.object({ object: text, field: text, message: text })),
   fds: v.object({ used: number, limit: number }),
   acceptPaused: v.boolean(),

@@ -1,4 +1,8 @@
-import type { ServicePortStatus, StatusDocument } from '../observe/status.ts'
+import type {
+  CaptureStatus,
+  ServicePortStatus,
+  StatusDocument,
+} from '../observe/status.ts'
 import { aligned, columnWidths, styled, type Cells } from './columns.ts'
 import { endpointRow, red, vipRow } from './status-rows.ts'
 import { bytesForPeople, count, forPeople, visible } from './words.ts'
@@ -35,9 +39,25 @@ const captureRows = ({ capture }: StatusDocument): Cells[] => {
   const { name, detail, passedOver } = capture
   return [
     ['capture', detail === '' ? name : `${name} (${detail})`],
-    ...passedOver.map((one): Cells => ['', `not ${one.name}: ${one.detail}`]),
+    ...passedOver.map(notTaken),
   ]
 }
+
+const relayRows = ({ relay }: StatusDocument): Cells[] => {
+  if (relay === null) return []
+  const { name, detail, workers, supervised, passedOver } = relay
+  const how = [
+    ...(name === 'portable' ? [] : [count(workers, 'worker')]),
+    ...(supervised ? ['a process of its own'] : []),
+    detail,
+  ]
+  return [['relay', `${name} (${how.join('; ')})`], ...passedOver.map(notTaken)]
+}
+
+const notTaken = ({ name, detail }: CaptureStatus['passedOver'][number]): Cells => [
+  '',
+  `not ${name}: ${detail}`,
+]
 
 const nodeRow = (node: StatusDocument['node']): Cells[] => {
   if (node === null) return []
@@ -63,7 +83,7 @@ const header = (status: StatusDocument, now: number, colour: boolean): string[] 
     ['source', `${source.name}, ${source.synced ? read : `not synced, ${read}`}`],
   ]
   if (source.error !== '') rows.push(['', red(source.error)])
-  rows.push(...captureRows(status), [
+  rows.push(...captureRows(status), ...relayRows(status), [
     'files',
     `the relay holds ${fds.used} descriptors and may hold ${fds.limit}`,
   ])

@@ -6,6 +6,7 @@ import { listening } from './options/listening.ts'
 import { logging } from './options/logging.ts'
 import { otherSystems } from './options/other-systems.ts'
 import { pace } from './options/pace.ts'
+import { relay } from './options/relay.ts'
 import { traffic } from './options/traffic.ts'
 import { what } from './options/what.ts'
 import type { Row } from './row.ts'
@@ -19,6 +20,7 @@ export const table = {
   ...bench,
   ...cluster,
   ...listening,
+  ...relay,
   ...traffic,
   ...pace,
   ...logging,

@@ -6,6 +6,7 @@ export type Group =
   | 'What'
   | 'Kubernetes API'
   | 'Where it listens'
+  | 'Relay'
   | 'TCP'
   | 'UDP'
   | 'Pace and limits'
@@ -43,6 +44,9 @@ export interface Row {
 
 /** The commands that carry traffic, and `check`, which tries their flags. */
 export const proxies = ['run', 'sidecar', 'demo', 'check'] as const
+
+/** Those of them that may serve for long, and `check`. */
+export const servers = ['run', 'sidecar', 'check'] as const
 
 /** Those of them that are given Services. */
 export const nodes = ['run', 'demo', 'check'] as const

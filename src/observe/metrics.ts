@@ -10,7 +10,7 @@ import { relayTotals } from './relay-totals.ts'
 export interface MetricsOptions {
   /** Gets the metrics of the process; what else it holds is scraped too. */
   readonly registry: Registry
-  readonly stats: () => RelayStats
+  readonly stats: () => RelayStats | Promise<RelayStats>
   readonly healthy: () => boolean
   /** Whether the source's newest state could be read. */
   readonly sourceOk: () => boolean
@@ -57,7 +57,7 @@ export const createMetrics = (options: MetricsOptions): Metrics => {
   build.set({ version }, 1)
 
   const read = async (): Promise<readonly Buffer[]> => {
-    const relay = await writeFamilies(relayFamilies, await relayTotals(stats()))
+    const relay = await writeFamilies(relayFamilies, await relayTotals(await stats()))
     const others = await writeFamilies(more, undefined)
     return [...relay, ...others, Buffer.from(await registry.metrics())]
   }

@@ -4,7 +4,7 @@ import { Counter, Gauge } from 'prom-client'
 import type { Registry } from 'prom-client'
 
 /** Milliseconds between two looks at the event loop; part of each measured value. */
-const delayResolutionMs = 20
+const delayResolutionMs = 100
 
 /** What Prometheus' client libraries call these, so that usual dashboards find them. */
 const registerUsage = (registry: Registry): void => {

@@ -3,7 +3,7 @@ import type { BindState, ListenerCounters } from '../relay/relay.ts'
 import { labelText } from './exposition.ts'
 import type { Family, Sample } from './exposition.ts'
 import { histogramSamples } from './plain-histogram.ts'
-import type { RelayTotals, ServicePortTotals } from './relay-totals.ts'
+import type { EndpointPath, RelayTotals, ServicePortTotals } from './relay-totals.ts'
 
 type Counters = Readonly<ListenerCounters>
 type RelayFamily = Family<RelayTotals>
@@ -62,6 +62,40 @@ const bindsByState: RelayFamily = {
   *samples({ binds }) {
     for (const state of bindStates)
       yield { suffix: '', labels: labelText({ state }), value: binds[state] }
+  },
+}
+
+/** A family with a line for each endpoint of which the kernel was asked. */
+const perEndpoint = (
+  about: About,
+  read: (path: EndpointPath) => number,
+): RelayFamily => ({
+  ...about,
+  *samples({ paths }) {
+    for (const path of paths) yield { suffix: '', labels: path.labels, value: read(path) }
+  },
+})
+
+const workerRestarts: RelayFamily = {
+  name: 'usher_relay_worker_restarts_total',
+  type: 'counter',
+  help: 'Times that a worker of the relay has died and was started again. Only of a relay that has workers.',
+  *samples({ stats: { workers = [] } }) {
+    for (const { thread, restarts } of workers)
+      yield {
+        suffix: '',
+        labels: labelText({ worker: String(thread) }),
+        value: restarts,
+      }
+  },
+}
+
+const dataPlaneRestarts: RelayFamily = {
+  name: 'usher_data_plane_restarts_total',
+  type: 'counter',
+  help: 'Times that the process of the relay has died and was started again. Only with --supervise.',
+  *samples({ stats: { restarts } }) {
+    if (restarts !== undefined) yield { suffix: '', labels: '', value: restarts }
   },
 }
 
@@ -182,6 +216,24 @@ export const relayFamilies: readonly RelayFamily[] = [
     udp,
     each('reason', counters => counters.datagramsDropped),
   ),
+  perEndpoint(
+    {
+      name: 'usher_endpoint_rtt_seconds',
+      type: 'gauge',
+      help: 'Smoothed round-trip time to an endpoint, as the kernel last had it of a connection (TCP_INFO). Only of the linux relay.',
+    },
+    ({ rttMs }) => rttMs / 1000,
+  ),
+  perEndpoint(
+    {
+      name: 'usher_endpoint_retransmits_total',
+      type: 'counter',
+      help: 'Segments that the kernel has sent to an endpoint again, on the connections that were asked (TCP_INFO). Only of the linux relay.',
+    },
+    ({ retransmits }) => retransmits,
+  ),
+  workerRestarts,
+  dataPlaneRestarts,
   bindsByState,
   single(
     {

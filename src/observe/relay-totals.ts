@@ -17,12 +17,20 @@ export interface ServicePortTotals {
   readonly counters: Readonly<ListenerCounters>
 }
 
+/** What the kernel says of the connections to an endpoint, where the relay can ask it. */
+export interface EndpointPath {
+  readonly labels: string
+  readonly rttMs: number
+  readonly retransmits: number
+}
+
 /** What the metrics are read from: one look at the relay, ServicePorts added up. */
 export interface RelayTotals {
   readonly servicePorts: readonly ServicePortTotals[]
+  readonly paths: readonly EndpointPath[]
   /** Addresses that are wanted, by what has become of them. */
   readonly binds: Readonly<Record<BindState['state'], number>>
-  readonly stats: Pick<RelayStats, 'fds' | 'acceptPaused'>
+  readonly stats: Pick<RelayStats, 'fds' | 'acceptPaused' | 'workers' | 'restarts'>
 }
 
 const addTallies = <K extends string>(
@@ -58,15 +66,32 @@ const totalsOf = ({ name, protocol, counters }: ListenerStats): ServicePortTotal
   counters,
 })
 
+/** Only endpoints that a connection has been to have a round-trip time. */
+const pathsOf = ({ name, protocol, endpoints }: ListenerStats): readonly EndpointPath[] =>
+  endpoints.flatMap(({ key, rttMs = 0, retransmits = 0 }) =>
+    rttMs > 0
+      ? [
+          {
+            labels: labelText({ service_port: name, protocol, endpoint: key }),
+            rttMs,
+            retransmits,
+          },
+        ]
+      : [],
+  )
+
 /**
  * Adds up listeners of the same name and protocol: a dual-stack ServicePort has one in
  * each IP family, and two lines with the same labels would make a scrape invalid.
  */
 export const relayTotals = async (stats: RelayStats): Promise<RelayTotals> => {
   const totals = new Map<string, ServicePortTotals>()
+  const paths: EndpointPath[] = []
   const binds = { listening: 0, binding: 0, closed: 0, failed: 0 }
   await forEachYielding(stats.listeners, listener => {
     if (listener.wanted) for (const { state } of listener.binds) binds[state] += 1
+    // One that lingers may share its name and endpoints with the one that came after it.
+    if (listener.wanted) paths.push(...pathsOf(listener))
     const key = `${listener.protocol} ${listener.name}`
     const before = totals.get(key)
     totals.set(
@@ -76,5 +101,5 @@ export const relayTotals = async (stats: RelayStats): Promise<RelayTotals> => {
         : { ...before, counters: addCounters(before.counters, listener.counters) },
     )
   })
-  return { servicePorts: [...totals.values()], binds, stats }
+  return { servicePorts: [...totals.values()], paths, binds, stats }
 }

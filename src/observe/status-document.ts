@@ -9,6 +9,7 @@ import { bindText, unplaced, vipStatus } from './status-vip.ts'
 import type {
   CaptureStatus,
   NodeStatus,
+  RelayStatus,
   ServicePortStatus,
   StatusDocument,
 } from './status.ts'
@@ -27,6 +28,7 @@ export interface StatusInput {
   /** Undefined where no node matters. */
   readonly node?: NodeStatus | undefined
   readonly capture?: CaptureStatus
+  readonly relay?: RelayStatus
 }
 
 /** Characters in one page. */
@@ -107,6 +109,7 @@ const headOf = (input: StatusInput): Omit<StatusDocument, 'servicePorts'> => ({
   node: input.node ?? null,
   source: input.source,
   capture: input.capture ?? null,
+  relay: input.relay ?? null,
   problems: input.problems,
   fds: input.stats.fds,
   acceptPaused: input.stats.acceptPaused,

@@ -88,6 +88,20 @@ export interface CaptureStatus {
   readonly passedOver: readonly { readonly name: string; readonly detail: string }[]
 }
 
+/** What carries connections and flows. */
+export interface RelayStatus {
+  /** As --relay names it. */
+  readonly name: string
+  /** Why it was taken. */
+  readonly detail: string
+  /** Threads that carry connections. */
+  readonly workers: number
+  /** It has a process of its own. */
+  readonly supervised: boolean
+  /** What would have been better, and why it can't be had. */
+  readonly passedOver: CaptureStatus['passedOver']
+}
+
 /** What `usher status` shows and `/status` on the metrics address serves. */
 export interface StatusDocument {
   readonly version: string
@@ -102,6 +116,8 @@ export interface StatusDocument {
   readonly source: SourceStatus
   /** null where an older Usher answers. */
   readonly capture: CaptureStatus | null
+  /** null where an older Usher answers. */
+  readonly relay: RelayStatus | null
   readonly problems: readonly Problem[]
   /** Descriptors of the relay: its listening sockets and its connections. */
   readonly fds: { readonly used: number; readonly limit: number }

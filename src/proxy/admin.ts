@@ -6,12 +6,16 @@ import { kubeFamilies } from '../observe/kube-families.ts'
 import { createMetrics, type Metrics } from '../observe/metrics.ts'
 import { ProbeCounts } from '../observe/probe-counts.ts'
 import { stateFamilies } from '../observe/state-families.ts'
-import type { CaptureStatus } from '../observe/status.ts'
+import { relayInfoFamilies } from '../observe/relay-info.ts'
+import type { CaptureStatus, RelayStatus } from '../observe/status.ts'
 import { type StatusInput, writeStatus } from '../observe/status-document.ts'
+import type { RelayStats } from '../relay/relay.ts'
 import type { Source } from '../source/source.ts'
 import type { Control } from './control.ts'
+import type { ChosenRelay } from './chosen-relay.ts'
 import type { DataPath } from './data-path.ts'
 import type { NodeParts } from './options.ts'
+import { RelayFigures } from './relay-figures.ts'
 
 export interface AdminDeps {
   readonly version: string
@@ -26,6 +30,7 @@ export interface AdminDeps {
 export interface Admin {
   readonly metrics: Metrics
   readonly routes: { readonly metrics: Routes; readonly health: Routes }
+  /** With figures that may be as old as the last look at them; see `RelayFigures`. */
   statusInput(): StatusInput
 }
 
@@ -34,30 +39,36 @@ export const createAdmin = (deps: AdminDeps): Admin => {
   const { node, control, registry, isDraining } = deps
   const { health } = control
   const startedAt = Date.now()
-  const statusInput = (): StatusInput => ({
+  const figures = new RelayFigures(deps.dataPath.relay)
+  const inputWith = (stats: RelayStats): StatusInput => ({
     version: deps.version,
     startedAt,
     draining: isDraining(),
     snapshots: control.reconciler.snapshots(),
     placements: deps.dataPath.mode.placements,
-    stats: deps.dataPath.relay.stats(),
+    stats,
     source: deps.source.status(),
     problems: control.problems(),
     health: health.report(),
     node: nodeStatus(node, registry),
     capture: captureStatus(deps.dataPath.captureChoice),
+    relay: relayStatus(deps.dataPath.relayChoice),
   })
   const isEligible = (): boolean => !isDraining() && whyNotEligible(node, registry) === ''
   const probes = new ProbeCounts()
-  const metrics = metricsOf(deps, probes)
+  const metrics = metricsOf(deps, figures, probes)
   return {
     metrics,
-    statusInput,
+    statusInput: () => inputWith(figures.atOnce()),
     routes: {
-      metrics: metricsRoutes(metrics, () => writeStatus(statusInput()), {
-        probes,
-        ...(node.configuration && { config: node.configuration }),
-      }),
+      metrics: metricsRoutes(
+        metrics,
+        async () => writeStatus(inputWith(await figures.ask())),
+        {
+          probes,
+          ...(node.configuration && { config: node.configuration }),
+        },
+      ),
       health: healthRoutes(() => health.report(), isEligible, { probes }),
     },
   }
@@ -68,6 +79,14 @@ const captureStatus = ({ name, detail, passedOver }: Choice): CaptureStatus => (
   detail,
   passedOver: passedOver.map(one => ({ name: one.name, detail: one.detail })),
 })
+
+const relayStatus = ({
+  name,
+  detail,
+  workers,
+  supervised,
+  passedOver,
+}: ChosenRelay): RelayStatus => ({ name, detail, workers, supervised, passedOver })
 
 const nodeStatus = (node: NodeParts, registry: Registry): StatusInput['node'] => {
   const { nodeName } = node
@@ -88,12 +107,16 @@ const whyNotEligible = (
   return node.leaving ? 'the Node is about to go: /healthz is 503' : ''
 }
 
-const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
+const metricsOf = (
+  deps: AdminDeps,
+  figures: RelayFigures,
+  probes: ProbeCounts,
+): Metrics => {
   const { version, source, registry, node, dataPath, control } = deps
   const { syncMetrics, reconciler, health } = control
   return createMetrics({
     registry: new MetricsRegistry(),
-    stats: () => dataPath.relay.stats(),
+    stats: () => figures.ask(),
     healthy: () => health.report().healthy,
     sourceOk: () => source.status().error === '',
     version,
@@ -107,6 +130,7 @@ const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
         version,
       }),
       ...dataPath.captureMetrics.families,
+      ...relayInfoFamilies(dataPath.relayChoice),
       ...probes.families,
       ...stateFamilies({
         source: () => source.status(),

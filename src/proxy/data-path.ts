@@ -13,13 +13,14 @@ import { CaptureMetrics } from '../observe/capture-metrics.ts'
 import { ConnectionLog } from '../observe/connection-log.ts'
 import type { Log } from '../observe/log.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'
-import { PortableRelay } from '../relay/portable/portable-relay.ts'
+import { makeRelay } from '../relay/make-relay.ts'
 import type { Relay } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import { ipFamilies } from '../util/ip.ts'
 import type { CaptureFacts } from './capture/capture-options.ts'
 import { createCapture } from './capture/create-capture.ts'
 import { hostSystem } from './capture/host-system.ts'
+import { type ChosenRelay, chosenRelay } from './chosen-relay.ts'
 import type { ProxyOptions } from './options.ts'
 
 export interface DataPathDeps {
@@ -37,14 +38,21 @@ export interface DataPath {
   /** How traffic gets to the relay, and why so. */
   readonly captureChoice: Choice
   readonly captureMetrics: CaptureMetrics
+  /** What carries it, and why so. */
+  readonly relayChoice: ChosenRelay
   /** Takes out what was put into the system; rejects when something stayed. */
   readonly close: () => Promise<void>
 }
 
-/** What carries the traffic: capture, relay, and the log of its connections. */
+/**
+ * What carries the traffic: capture, relay, and the log of its connections. Rejects when a
+ * capture or relay that was asked for by name can't be had.
+ */
 export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
   const { options, clock, random, log, facts } = deps
   const { podCidrs } = facts
+  // First: where it can't be had, nothing has been touched yet.
+  const relayChoice = await chosenRelay(options)
   const captureMetrics = new CaptureMetrics()
   const memory = await portMemory(options, clock, log)
   const { capture, choice } = await createCapture({
@@ -61,20 +69,30 @@ export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
   })
   const nodeClients = new NodeClients({ clock, ownAddresses, podCidrs })
   const connectionLog = new ConnectionLog({ log, clock })
-  const relay = new PortableRelay({
+  const { name, supervised, workers } = relayChoice
+  const relay = await makeRelay(name, supervised, {
     clock,
     random,
     limits: options.limits,
     observer: connectionLog,
     openFileLimit: openFileLimit(),
     isFromNode: address => nodeClients.has(address),
+    workers,
   })
   const mode = new UserspaceMode(capture, relay, isOwnAddress)
   const close = async (): Promise<void> => {
     await memory?.close()
     await mode.close()
   }
-  return { relay, mode, connectionLog, captureChoice: choice, captureMetrics, close }
+  return {
+    relay,
+    mode,
+    connectionLog,
+    captureChoice: choice,
+    captureMetrics,
+    relayChoice,
+    close,
+  }
 }
 
 const sayBlind = (log: Log, why: string): void =>

@@ -2,12 +2,23 @@ import type { RequestCount } from '../observe/kube-families.ts'
 import type { Log } from '../observe/log.ts'
 import type { StatusDocument } from '../observe/status.ts'
 import type { Bind, DrainResult, RelayLimits } from '../relay/relay.ts'
+import type { WantedRelay } from '../relay/choose-relay.ts'
 import type { ClusterEvent } from '../source/kubernetes/event-body.ts'
 import type { Source } from '../source/source.ts'
 import type { Clock } from '../util/clock.ts'
 import type { CaptureOptions } from './capture/capture-options.ts'
 
-export interface ProxyOptions extends CaptureOptions {
+/** What carries connections and flows. */
+export interface RelayOptions {
+  /** Undefined: portable. */
+  readonly relay?: WantedRelay
+  /** Threads; 0: one for each core, at most 4. */
+  readonly relayWorkers?: number
+  /** In a process of its own, which is started again when it dies. */
+  readonly supervise?: boolean
+}
+
+export interface ProxyOptions extends CaptureOptions, RelayOptions {
   /** Undefined: no such server. */
   readonly metricsBindAddress: Bind | undefined
   readonly healthzBindAddress: Bind | undefined
@@ -61,6 +72,7 @@ export interface RunningProxy {
    * as an API server is away; rejects when that state can't be had.
    */
   readonly ready: Promise<void>
+  /** Figures of a relay in a process of its own are those of the last scrape or look. */
   status(): StatusDocument
   /** How many ServicePorts there are, and how many things can't be honoured. */
   summary(): { readonly servicePorts: number; readonly problems: number }

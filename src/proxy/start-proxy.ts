@@ -1,6 +1,4 @@
-import type { Choice } from '../capture/choose-capture.ts'
 import { Registry } from '../model/registry.ts'
-import type { Log } from '../observe/log.ts'
 import { buildStatusDocument } from '../observe/status-document.ts'
 import type { Source } from '../source/source.ts'
 import { systemClock } from '../util/clock.ts'
@@ -10,6 +8,7 @@ import { createAdmin } from './admin.ts'
 import { type Control, createControl } from './control.ts'
 import { createDataPath } from './data-path.ts'
 import { noNode, type NodeParts, type ProxyDeps, type RunningProxy } from './options.ts'
+import { sayCapture, sayRelay } from './say-choices.ts'
 import { startServers } from './servers.ts'
 
 /**
@@ -30,8 +29,9 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     nodeAddresses: () => primaryAddresses(registry.node()?.addresses ?? []),
   }
   const dataPath = await createDataPath({ options, clock, random, log, facts })
-  const { mode, relay, connectionLog, captureChoice } = dataPath
-  sayChoice(log, captureChoice)
+  const { mode, relay, connectionLog } = dataPath
+  sayCapture(log, dataPath.captureChoice)
+  sayRelay(log, dataPath.relayChoice, options)
   const sourceSynced = () => source.status().synced
   const control = createControl({
     options,
@@ -63,7 +63,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const servers = await startServers(options, admin.routes, { log, clock, failed }).catch(
     async (error: unknown) => {
       endLogs()
-      await Promise.all([control.close(), node.close?.()])
+      await Promise.all([control.close(), node.close?.(), relay.drain(0)])
       throw error
     },
   )
@@ -103,19 +103,6 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     close,
   }
 }
-
-const sayChoice = (log: Log, { name, detail, passedOver }: Choice): void =>
-  // Then clients of most Services are not served.
-  log[name === 'listen' && passedOver.length > 0 ? 'warn' : 'info'](
-    {
-      capture: name,
-      ...(detail !== '' && { detail }),
-      ...(passedOver.length > 0 && {
-        passedOver: Object.fromEntries(passedOver.map(one => [one.name, one.detail])),
-      }),
-    },
-    'how traffic for VIPs gets here',
-  )
 
 /** The first of each family: the Node lists what it goes by first. */
 const primaryAddresses = (addresses: readonly string[]): readonly string[] =>

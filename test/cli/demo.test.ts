@@ -97,7 +97,7 @@ const runs = (pid: number): boolean => {
 }
 
 const until = async (what: string, condition: () => boolean): Promise<void> => {
-  const end = Date.now() + 20_000
+  const end = Date.now() + 60_000
   while (!condition()) {
     if (Date.now() > end) throw new Error(`waited in vain for ${what}`)
     await sleep(10)

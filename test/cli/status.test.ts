@@ -79,6 +79,13 @@ const good: StatusDocument = {
   node: null,
   source: { name: 'manifests a.yaml', synced: true, lastGoodAt: now - 12_000, error: '' },
   capture: { name: 'nftables', detail: 'nft 1.0.6', passedOver: [] },
+  relay: {
+    name: 'linux',
+    detail: 'all that it needs works here',
+    workers: 2,
+    supervised: false,
+    passedOver: [],
+  },
   problems: [],
   fds: { used: 40, limit: 1024 },
   acceptPaused: false,
@@ -135,6 +142,7 @@ t.test('all that is known of a ServicePort stands in aligned lines', async t => 
 health   ok
 source   manifests a.yaml, last word 12s ago
 capture  nftables (nft 1.0.6)
+relay    linux (2 workers; all that it needs works here)
 files    the relay holds 40 descriptors and may hold 1024
 
 default/web:http TCP IPv4
@@ -216,6 +224,24 @@ t.test('an endpoint says why it is not used, or by whom it is', async t => {
   }
 })
 
+t.test(
+  'the relay is named with its threads, its process and what it stands for',
+  async t => {
+    const relay = {
+      name: 'portable',
+      detail: 'runs wherever Node does',
+      workers: 1,
+      supervised: true,
+      passedOver: [{ name: 'linux', detail: 'splice is refused with ENOSYS' }],
+    }
+    t.match(
+      textOf({ ...good, relay }),
+      '\nrelay    portable (a process of its own; runs wherever Node does)\n         not linux: splice is refused with ENOSYS\n',
+    )
+    t.notMatch(textOf({ ...good, relay: null }), '\nrelay ')
+  },
+)
+
 t.test('a Local policy without an endpoint here is told with each VIP', async t => {
   const none = { internal: 'drop', external: 'drop', node: 'drop' } as const
   const show = (some: Partial<ServicePortStatus>) =>
@@ -253,6 +279,7 @@ t.test('source ranges say who may use the load-balancer IPs', async t => {
 t.test('the document of an older Usher is understood', async t => {
   const older = structuredClone(good) as unknown as {
     node?: unknown
+    relay?: unknown
     servicePorts: {
       verdicts?: unknown
       sourceRanges?: unknown
@@ -260,6 +287,7 @@ t.test('the document of an older Usher is understood', async t => {
     }[]
   }
   delete older.node
+  delete older.relay
   for (const port of older.servicePorts) {
     delete port.verdicts
     delete port.sourceRanges
@@ -273,7 +301,7 @@ t.test('the document of an older Usher is understood', async t => {
   t.equal(code, 0)
   t.equal(
     out.replace(/, up .*\n/, '').replace(/last word .*\n/, ''),
-    textOf(good)
+    textOf({ ...good, relay: null })
       .replace(/, up .*\n/, '')
       .replace(/last word .*\n/, ''),
   )

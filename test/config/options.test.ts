@@ -77,6 +77,13 @@ t.test('run with nothing but manifests has the documented defaults', async t => 
     keepRules: false,
     metricsBindAddress: { address: '127.0.0.1', port: 10249 },
     healthzBindAddress: { address: '0.0.0.0', port: 10256 },
+    relay: 'auto',
+    relayWorkers: 0,
+    supervise: false,
+    tcpKeepalive: 15_000,
+    tcpKeepaliveInterval: 1000,
+    tcpKeepaliveProbes: 10,
+    tcpUserTimeout: 0,
     dialLadder: [250, 500, 1000, 2000],
     halfCloseTimeout: 60_000,
     tcpIdleTimeout: 0,
@@ -227,6 +234,20 @@ t.test(
       t.match(refusal('status', `--address=${bad}`), 'is not a host with a port', bad)
   },
 )
+
+t.test('the relay and how it looks after connections can be told', async t => {
+  const { relay, relayWorkers, supervise } = run(
+    '--relay=linux',
+    '--relay-workers=64',
+    '--supervise',
+  )
+  t.strictSame([relay, relayWorkers, supervise], ['linux', 64, true])
+  t.equal(run('--tcp-keepalive', '0').tcpKeepalive, 0)
+  t.equal(run('--tcp-keepalive', '1m30s').tcpKeepalive, 90_000)
+  t.equal(run('--tcp-keepalive-interval', '9h').tcpKeepaliveInterval, 32_400_000)
+  t.equal(run('--tcp-user-timeout', '1500ms').tcpUserTimeout, 1500)
+  t.match(refusal('demo', '--relay', 'linux'), '--relay')
+})
 
 t.test('durations follow Go’s syntax', async t => {
   t.equal(parseDuration('1h0m0s'), 3_600_000)

@@ -1,12 +1,15 @@
 import { Gauge, Registry } from 'prom-client'
 import t from 'tap'
 import type { Test } from 'tap'
+import { writeFamilies } from '../../src/observe/exposition.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
 import { ProbeCounts } from '../../src/observe/probe-counts.ts'
+import { relayInfoFamilies } from '../../src/observe/relay-info.ts'
 import { newCounters } from '../../src/relay/counters.ts'
 import { dialBuckets } from '../../src/relay/relay.ts'
 import { badNames, parse } from './parse-exposition.ts'
 import type {
+  EndpointStats,
   ListenerCounters,
   ListenerStats,
   RelayStats,
@@ -255,6 +258,62 @@ t.test('listeners are counted by state, and those on their way out are not', asy
   })
 })
 
+const endpoint = (key: string, some: Partial<EndpointStats> = {}): EndpointStats => ({
+  key,
+  active: 0,
+  failures: 0,
+  resting: false,
+  ...some,
+})
+
+t.test(
+  'endpoints that the kernel was asked about have their round-trip time',
+  async t => {
+    const endpoints = [
+      endpoint('192.0.2.1:80', { rttMs: 0.25, retransmits: 3 }),
+      endpoint('192.0.2.2:80', { rttMs: 0, retransmits: 0 }),
+      endpoint('192.0.2.3:80'),
+      endpoint('192.0.2.4:80', { rttMs: 2 }),
+    ]
+    const { values } = setUp(t, () =>
+      relayStats([listener({ endpoints }), listener({ endpoints, wanted: false })]),
+    )
+    const at = (key: string) => `{${web},endpoint="${key}"}`
+    t.strictSame(await values('usher_endpoint_rtt_seconds'), {
+      [at('192.0.2.1:80')]: 0.00025,
+      [at('192.0.2.4:80')]: 0.002,
+    })
+    t.strictSame(await values('usher_endpoint_retransmits_total'), {
+      [at('192.0.2.1:80')]: 3,
+      [at('192.0.2.4:80')]: 0,
+    })
+  },
+)
+
+t.test(
+  'workers of a relay that has some tell how often they were started again',
+  async t => {
+    const workers = [
+      { thread: 1, restarts: 0 },
+      { thread: 2, restarts: 4 },
+    ]
+    let stats: RelayStats = { ...relayStats([]), workers }
+    const { values } = setUp(t, () => stats)
+    t.strictSame(await values('usher_relay_worker_restarts_total'), {
+      '{worker="1"}': 0,
+      '{worker="2"}': 4,
+    })
+    stats = relayStats([])
+    t.strictSame(await values('usher_relay_worker_restarts_total'), {})
+  },
+)
+
+t.test('which relay carries the bytes is a label', async t => {
+  const families = relayInfoFamilies({ name: 'linux', workers: 2, supervised: false })
+  const text = Buffer.concat(await writeFamilies(families, undefined)).toString()
+  t.match(text, '\nusher_relay_info{relay="linux",workers="2",supervised="false"} 1\n')
+})
+
 t.test('file descriptors, pause, health and version are single values', async t => {
   const { text } = setUp(
     t,
@@ -285,10 +344,10 @@ t.test('the process tells about itself', async t => {
 
 t.test('the delay of the event loop is that since the last scrape', async t => {
   const { values } = setUp(t, () => relayStats([]))
-  await new Promise(resolve => setTimeout(resolve, 60))
-  const end = performance.now() + 300
+  await new Promise(resolve => setTimeout(resolve, 250))
+  const end = performance.now() + 400
   while (performance.now() < end);
-  await new Promise(resolve => setTimeout(resolve, 60))
+  await new Promise(resolve => setTimeout(resolve, 250))
   const blocked = await values('usher_event_loop_delay_seconds')
   t.ok((blocked['{quantile="1"}'] ?? 0) > 0.2, JSON.stringify(blocked))
   t.ok((blocked['{quantile="0.5"}'] ?? 0) <= (blocked['{quantile="0.99"}'] ?? 0))

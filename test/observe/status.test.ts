@@ -112,6 +112,7 @@ t.test('a document joins snapshot, placement and listener', async t => {
     node: { name: 'n1', zone: 'z1', notEligible: '' },
     source: { name: 'routes', synced: true, lastGoodAt: 1, error: '' },
     capture: null,
+    relay: null,
     problems: [],
     fds: { used: 5, limit: 100 },
     acceptPaused: false,

@@ -106,6 +106,7 @@ export const statusOf = (servicePorts: readonly ServicePortStatus[]): StatusDocu
   problems: [],
   fds: { used: 0, limit: 0 },
   capture: { name: 'listen', detail: '', passedOver: [] },
+  relay: null,
   acceptPaused: false,
   servicePorts,
 })

@@ -1,0 +1,180 @@
+import t from 'tap'
+import { relayLimits, relayOptions } from '../../src/cli/relay-limits.ts'
+import { parseOptions } from '../../src/config/parse.ts'
+import type { Log, LogFields } from '../../src/observe/log.ts'
+import { type ChosenRelay, chosenRelay } from '../../src/proxy/chosen-relay.ts'
+import { RelayFigures } from '../../src/proxy/relay-figures.ts'
+import { sayRelay } from '../../src/proxy/say-choices.ts'
+import { makeRelay } from '../../src/relay/make-relay.ts'
+import { PortableRelay } from '../../src/relay/portable/portable-relay.ts'
+import type { RelayStats } from '../../src/relay/relay.ts'
+import { systemClock } from '../../src/util/clock.ts'
+import { linuxRelaySkip } from '../support/linux-only.ts'
+
+const sidecar = (...args: string[]) =>
+  parseOptions('sidecar', ['--route=tcp://127.0.0.1:1=127.0.0.1:2', ...args])
+
+const optionsOf = (options: ReturnType<typeof sidecar>) => ({
+  limits: relayLimits(options),
+  ...relayOptions(options),
+})
+
+/** What was logged: level, fields, message. */
+const recorder = () => {
+  const said: (readonly [string, LogFields, string])[] = []
+  const at =
+    (level: string) =>
+    (fields: LogFields, message: string): void =>
+      void said.push([level, fields, message])
+  const log = { info: at('info'), warn: at('warn') } as unknown as Log
+  return { log, said }
+}
+
+const portable: ChosenRelay = {
+  name: 'portable',
+  detail: 'runs wherever Node does',
+  passedOver: [{ name: 'linux', detail: 'splice is refused with ENOSYS' }],
+  workers: 1,
+  supervised: false,
+}
+
+t.test('one line says which relay it is, and why', async t => {
+  const { log, said } = recorder()
+  sayRelay(log, portable, optionsOf(sidecar()))
+  sayRelay(
+    log,
+    {
+      ...portable,
+      name: 'linux',
+      detail: 'as told',
+      passedOver: [],
+      workers: 2,
+      supervised: true,
+    },
+    optionsOf(sidecar('--tcp-user-timeout=3s')),
+  )
+  t.strictSame(said, [
+    [
+      'info',
+      {
+        relay: 'portable',
+        detail: 'runs wherever Node does',
+        passedOver: { linux: 'splice is refused with ENOSYS' },
+      },
+      'what carries the bytes',
+    ],
+    [
+      'info',
+      { relay: 'linux', workers: 2, supervised: true, detail: 'as told' },
+      'what carries the bytes',
+    ],
+  ])
+})
+
+t.test('flags that the portable relay does not have are named', async t => {
+  const { log, said } = recorder()
+  const flags = [
+    '--relay-workers=2',
+    '--tcp-user-timeout=3s',
+    '--tcp-keepalive-interval=2s',
+    '--tcp-keepalive-probes=3',
+  ]
+  sayRelay(log, portable, optionsOf(sidecar(...flags)))
+  t.strictSame(said[1], [
+    'warn',
+    {
+      flags: [
+        'relay-workers',
+        'tcp-keepalive-interval',
+        'tcp-keepalive-probes',
+        'tcp-user-timeout',
+      ],
+    },
+    'without effect: only the linux relay has them',
+  ])
+})
+
+t.test('limits and relay are what the flags say', async t => {
+  const options = sidecar('--relay=portable', '--relay-workers=3', '--tcp-keepalive=0')
+  t.match(relayLimits(options), {
+    keepAliveIdleMs: 0,
+    keepAliveIntervalMs: 1000,
+    keepAliveProbes: 10,
+    userTimeoutMs: 0,
+  })
+  t.strictSame(relayOptions(options), {
+    relay: 'portable',
+    relayWorkers: 3,
+    supervise: false,
+  })
+  t.equal(relayLimits(parseOptions('demo', [])).keepAliveIdleMs, 15_000)
+})
+
+t.test('without a wish it is the portable relay, in this process', async t => {
+  const choice = await chosenRelay({})
+  t.match(choice, { name: 'portable', workers: 1, supervised: false, passedOver: [] })
+  const relay = await makeRelay(choice.name, choice.supervised, {
+    clock: systemClock,
+    random: Math.random,
+    limits: relayLimits(sidecar()),
+    observer: {
+      wants: () => false,
+      connectionClosed: () => {},
+      bindChanged: () => {},
+      acceptPaused: () => {},
+      fault: () => {},
+    },
+    openFileLimit: 1000,
+    isFromNode: () => false,
+    workers: choice.workers,
+  })
+  t.type(relay, PortableRelay)
+})
+
+t.test('auto takes linux here', { skip: linuxRelaySkip() }, async t => {
+  const choice = await chosenRelay({ relay: 'auto', relayWorkers: 2, supervise: true })
+  t.match(choice, { name: 'linux', workers: 2, supervised: true, passedOver: [] })
+})
+
+t.test(
+  'where the linux relay does not work, auto falls back and linux is refused',
+  { skip: linuxRelaySkip() === false && 'it works here' },
+  async t => {
+    const choice = await chosenRelay({ relay: 'auto' })
+    t.match(choice, { name: 'portable', passedOver: [{ name: 'linux', detail: /./ }] })
+    await t.rejects(
+      chosenRelay({ relay: 'linux' }),
+      /^--relay linux does not work here: /,
+    )
+  },
+)
+
+const stats = (used: number): RelayStats => ({
+  listeners: [],
+  fds: { used, limit: 10 },
+  acceptPaused: false,
+})
+
+t.test('figures of a relay in this process are those of now', async t => {
+  let used = 0
+  const figures = new RelayFigures({ stats: () => stats((used += 1)) })
+  t.equal(figures.atOnce().fds.used, 1)
+  t.equal((await figures.ask()).fds.used, 2)
+})
+
+t.test('figures of a relay elsewhere are, at once, those of the last look', async t => {
+  let used = 0
+  const figures = new RelayFigures({ stats: async () => stats((used += 1)) })
+  t.equal(figures.atOnce().fds.used, 0, 'before the first')
+  t.equal((await figures.ask()).fds.used, 2)
+  t.equal(figures.atOnce().fds.used, 2)
+})
+
+t.test(
+  'a relay elsewhere that cannot say is what it was, and an error to who asks',
+  async t => {
+    const figures = new RelayFigures({ stats: () => Promise.reject(new Error('gone')) })
+    t.equal(figures.atOnce().fds.used, 0)
+    await t.rejects(figures.ask(), /gone/)
+  },
+)
