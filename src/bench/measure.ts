@@ -12,6 +12,7 @@ import {
   type Run,
   type Scenario,
 } from './scenarios/scenario.ts'
+import { isMainlyFor } from './selection.ts'
 import { NotOffered, type Stage } from './stage.ts'
 import type { Target } from './targets/target.ts'
 
@@ -44,7 +45,9 @@ export const expectedSeconds = (plan: Plan): number => {
   for (const scenario of plan.scenarios) {
     const measured = roundsOf(plan, scenario) * scenario.expectedSeconds(plan.seconds)
     const warmUp = scenario.fresh ? 0 : scenario.expectedSeconds(warmUpSeconds(plan))
-    const targets = plan.targets.filter(target => !scenario.leavesOut?.(target))
+    const targets = plan.targets.filter(
+      target => isMainlyFor(target, scenario) && !scenario.leavesOut?.(target),
+    )
     sum += (measured + warmUp) * targets.length
   }
   return sum
@@ -100,6 +103,7 @@ class Course {
     this.#scenario = scenario
     this.#measuring = measuring
     this.#targets = measuring.plan.targets.filter(target => {
+      if (!isMainlyFor(target, scenario)) return false
       const why = scenario.leavesOut?.(target) ?? ''
       if (why !== '') this.leftOut.push({ name: target.name, why })
       return why === ''
@@ -140,7 +144,8 @@ class Course {
   async #runsOf(wanted: (target: Candidate) => boolean): Promise<readonly Run[]> {
     const { plan, stage, progress } = this.#measuring
     const runs: Run[] = []
-    for (const target of plan.targets.filter(wanted)) {
+    const takingPart = plan.targets.filter(target => isMainlyFor(target, this.#scenario))
+    for (const target of takingPart.filter(wanted)) {
       progress.step(`${this.#scenario.name}, preparing, ${target.name}`, 0)
       try {
         await stage.ready(this.#scenario, target)

@@ -2,7 +2,7 @@ import type { BenchOptions } from './bench.ts'
 import type { Plan } from './measure.ts'
 import { scenarios } from './scenarios/all.ts'
 import { UsageError } from '../config/usage-error.ts'
-import { chooseScenarios, chooseTargets } from './selection.ts'
+import { chooseScenarios, chooseTargets, takingPart } from './selection.ts'
 import { allTargets } from './targets/all-targets.ts'
 import { givenTarget } from './targets/given.ts'
 import type { Target } from './targets/target.ts'
@@ -18,14 +18,14 @@ const seconds = { quick: 1, full: 2 } as const
  */
 export const planOf = (options: BenchOptions, workDirectory: string): Plan => {
   const length = options.quick ? 'quick' : 'full'
+  const chosen = scenariosOf(options)
+  const targets = chooseTargets(options, allTargets(workDirectory), [
+    ...baselineOf(options, workDirectory),
+    ...options.target.map(({ name, protocol, ...at }) => givenTarget(name, protocol, at)),
+  ])
   return {
-    scenarios: scenariosOf(options),
-    targets: chooseTargets(options, allTargets(workDirectory), [
-      ...baselineOf(options, workDirectory),
-      ...options.target.map(({ name, protocol, ...at }) =>
-        givenTarget(name, protocol, at),
-      ),
-    ]),
+    scenarios: chosen,
+    targets: takingPart(options, targets, chosen),
     rounds: options.rounds || rounds[length],
     seconds: options.seconds || seconds[length],
   }

@@ -11,7 +11,16 @@ export interface Wishes {
 }
 
 /** What `--quick` compares: one capture stands for all, the floor is left out. */
-const quickTargets = ['direct', 'usher', 'usher-nftables', 'haproxy', 'nginx']
+const quickTargets = [
+  'direct',
+  'usher',
+  'usher-linux',
+  'usher-portable',
+  'usher-nftables',
+  'haproxy',
+  'haproxy-copy',
+  'nginx',
+]
 
 /**
  * The scenarios to measure, in the order of `all`. Throws UsageError for a name that is
@@ -49,6 +58,28 @@ export const chooseTargets = (
   if (wanted.size === 0 && quick) for (const name of quickTargets) wanted.add(name)
   const chosen = wanted.size === 0 ? all : all.filter(({ name }) => wanted.has(name))
   return [...chosen, ...given]
+}
+
+/** Whether a target tells something in that scenario that its siblings don't. */
+export const isMainlyFor = (
+  { mainlyFor }: Pick<Target, 'mainlyFor'>,
+  { name, group }: Pick<Scenario, 'name' | 'group'>,
+): boolean =>
+  mainlyFor === undefined || mainlyFor.includes(name) || mainlyFor.includes(group)
+
+/** Targets that were asked for by name take part in everything that they can do. */
+export const takingPart = (
+  { targets }: Pick<Wishes, 'targets'>,
+  chosen: readonly Target[],
+  scenarios: readonly Scenario[],
+): readonly Target[] =>
+  targets.length > 0
+    ? chosen.map(inEverything)
+    : chosen.filter(target => scenarios.some(scenario => isMainlyFor(target, scenario)))
+
+const inEverything = (target: Target): Target => {
+  const { mainlyFor, ...others } = target
+  return mainlyFor === undefined ? target : others
 }
 
 const refuseStrangers = (

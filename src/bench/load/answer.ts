@@ -3,10 +3,14 @@ import { ConnectionsLoad } from './connections.ts'
 import { dialEach } from './first-connections.ts'
 import { measureIdle } from './idle.ts'
 import { measureLoad, watchCpu } from './measure.ts'
+import type { Load } from './load.ts'
+import { MixedLoad } from './mixed.ts'
 import { OpenLoopLoad } from './open-loop.ts'
 import { PacedConnectionsLoad } from './paced-connections.ts'
-import type { LoadAnswer, LoadQuestion } from './question.ts'
+import type { LoadAnswer, LoadQuestion, UdpEchoes } from './question.ts'
+import { nativeCalls } from '../native-calls.ts'
 import { RequestsLoad } from './requests.ts'
+import { NativeUdpEchoesLoad } from './native-udp-echoes.ts'
 import { UdpEchoesLoad } from './udp-echoes.ts'
 import { measureWrk } from './wrk.ts'
 
@@ -30,8 +34,10 @@ export const answerLoad = async (question: LoadQuestion): Promise<LoadAnswer> =>
       return measureLoad(new BulkLoad(question), seconds, pids)
     case 'open-loop':
       return measureLoad(new OpenLoopLoad(question), seconds, pids)
+    case 'mixed':
+      return measureLoad(new MixedLoad(question), seconds, pids)
     case 'udp-echoes':
-      return measureLoad(new UdpEchoesLoad(question), seconds, pids)
+      return measureLoad(udpEchoesOf(question), seconds, pids)
     case 'idle':
       return measureIdle(question, pids)
     case 'first-connections': {
@@ -41,4 +47,12 @@ export const answerLoad = async (question: LoadQuestion): Promise<LoadAnswer> =>
     default:
       throw new Error(`unknown kind of load: ${JSON.stringify(question)}`)
   }
+}
+
+/** With many datagrams in a system call, where such calls can be made. */
+const udpEchoesOf = (question: UdpEchoes): Load => {
+  const native = nativeCalls()
+  return typeof native === 'string'
+    ? new UdpEchoesLoad(question)
+    : new NativeUdpEchoesLoad(question, native)
 }

@@ -2,7 +2,7 @@ import type { LoadAnswer } from './question.ts'
 
 /** What a load found out besides how much it got done. */
 export type Findings = Partial<
-  Pick<LoadAnswer, 'done' | 'latency' | 'connect' | 'late' | 'tried'>
+  Pick<LoadAnswer, 'done' | 'latency' | 'connect' | 'late' | 'tried' | 'besideBytes'>
 >
 
 /** Traffic that is running: a generator pours it until it is told to stop. */

@@ -21,6 +21,7 @@ export type Traffic =
   | PacedConnections
   | Bulk
   | OpenLoop
+  | Mixed
   | UdpEchoes
   | Idle
   | FirstConnections
@@ -85,6 +86,13 @@ export interface OpenLoop {
   readonly perSecond: number
 }
 
+/** Requests as of `OpenLoop`, beside one stream as fast as it goes. */
+export interface Mixed extends Omit<OpenLoop, 'kind'> {
+  readonly kind: 'mixed'
+  /** A `source`. */
+  readonly download: Endpoint
+}
+
 export interface UdpEchoes {
   readonly kind: 'udp-echoes'
   readonly to: Endpoint
@@ -127,6 +135,8 @@ export interface LoadAnswer {
   readonly late?: Percentiles
   /** Growth by one idle connection: of the proxy's resident memory, and of the kernel's. */
   readonly memory?: { readonly userBytes: number; readonly kernelBytes: number }
+  /** Bytes of the stream of `Mixed` within the window. */
+  readonly besideBytes?: number
   /** Of those that were tried, when not all of them were done. */
   readonly tried?: number
 }

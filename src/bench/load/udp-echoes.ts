@@ -3,7 +3,8 @@ import { ErrorCounts, type Load } from './load.ts'
 import type { UdpEchoes } from './question.ts'
 import { UdpFlow } from './udp-flow.ts'
 
-const sweepMs = 50
+/** How often losses are looked for. */
+export const sweepMs = 50
 
 /**
  * Datagrams to an echo, over so many flows with a socket each, and so many of each on

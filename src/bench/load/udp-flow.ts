@@ -3,11 +3,11 @@ import type { Endpoint } from '../services.ts'
 import { type ErrorCounts, errorName } from './load.ts'
 
 /** A datagram that has not come back for so many sweeps is lost. */
-const lostAfterSweeps = 10
+export const lostAfterSweeps = 10
 /** The turn, the slot and the flow; the rest is the same in every turn. */
-const headerBytes = 8
+export const headerBytes = 8
 
-interface UdpFlowPlan {
+export interface UdpFlowPlan {
   readonly to: Endpoint
   readonly index: number
   /** At least 8. */
@@ -33,9 +33,7 @@ export class UdpFlow {
   #sweep = 0
 
   constructor({ to, index, bytes, window }: UdpFlowPlan, errors: ErrorCounts) {
-    if (bytes < headerBytes)
-      throw new Error(`datagrams of ${bytes} bytes: at least ${headerBytes}`)
-    this.#bytes = bytes
+    this.#bytes = checkedBytes(bytes)
     this.#errors = errors
     this.#slots = Array.from({ length: window }, (_, slot) => newSlot(bytes, index, slot))
     this.#socket = createSocket(to.address.includes(':') ? 'udp6' : 'udp4')
@@ -90,9 +88,23 @@ export class UdpFlow {
   }
 }
 
-const newSlot = (bytes: number, flow: number, slot: number): Slot => {
+const newSlot = (bytes: number, flow: number, slot: number): Slot => ({
+  datagram: newDatagram(bytes, flow, slot),
+  turn: 0,
+  sentInSweep: 0,
+})
+
+/** The first four bytes are for the turn. */
+export const newDatagram = (bytes: number, flow: number, slot: number): Buffer => {
   const datagram = Buffer.alloc(bytes, `flow ${flow} slot ${slot} `)
+  datagram.writeUInt32BE(0)
   datagram.writeUInt16BE(slot, 4)
   datagram.writeUInt16BE(flow % 65_536, 6)
-  return { datagram, turn: 0, sentInSweep: 0 }
+  return datagram
+}
+
+/** Throws when there is no room for what tells one datagram from another. */
+export const checkedBytes = (bytes: number): number => {
+  if (bytes >= headerBytes) return bytes
+  throw new Error(`datagrams of ${bytes} bytes: at least ${headerBytes}`)
 }

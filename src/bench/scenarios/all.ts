@@ -4,6 +4,7 @@ import { connections } from './connections.ts'
 import { firstConnectionScenarios } from './first-connection.ts'
 import { idle } from './idle.ts'
 import { latencyScenarios } from './latency.ts'
+import { mixed } from './mixed.ts'
 import { requestScenarios } from './requests.ts'
 import { retry } from './retry.ts'
 import type { Scenario } from './scenario.ts'
@@ -15,6 +16,7 @@ export const scenarios: readonly Scenario[] = [
   connections,
   ...bulkScenarios,
   ...latencyScenarios,
+  mixed,
   idle,
   ...udpScenarios,
   retry,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Endpoint } from '../services.ts'
-import { failedShare, milliseconds, percent, sampleOf } from './metrics.ts'
+import { everyRelay, failedShare, milliseconds, percent, sampleOf } from './metrics.ts'
 import { type Run, type Scenario, whyNotGiven } from './scenario.ts'
 
 const changesPerSecond = 20
@@ -50,7 +50,7 @@ export const churn: Scenario = {
       decimals: 1,
     },
   ],
-  goals: [{ target: 'usher', metric: 'failed', atMost: 0 }],
+  goals: everyRelay({ metric: 'failed', atMost: 0 }),
   services: ({ endpoints }) => [
     { name: 'http', protocol: 'TCP', endpoints: endpoints('http') },
   ],

@@ -1,4 +1,5 @@
 import {
+  besideThePeers,
   cost,
   milliseconds,
   nearThePipe,
@@ -23,7 +24,7 @@ export const connections: Scenario = {
     milliseconds('connect p99', 'Connect p99'),
     cost('CPU s/100k', 1),
   ],
-  goals: nearThePipe,
+  goals: [...nearThePipe, ...besideThePeers(1, 0.95)],
   quick: true,
   httpOnly: true,
   expectedSeconds: windowAndSettling,

@@ -43,7 +43,10 @@ const rateForAll = async (runsOf: RunsOf, share: number): Promise<Prepared> => {
   }
 }
 
-const latency = (share: number, traits: Pick<Scenario, 'quick'> = {}): Scenario => ({
+const latency = (
+  share: number,
+  traits: Pick<Scenario, 'quick' | 'goals'> = {},
+): Scenario => ({
   name: `latency-${share * 100}`,
   group: 'latency',
   title: `requests at ${share * 100} % of capacity, over ${connections} connections`,
@@ -84,6 +87,9 @@ const latency = (share: number, traits: Pick<Scenario, 'quick'> = {}): Scenario 
 })
 
 export const latencyScenarios: readonly Scenario[] = [
-  latency(0.5, { quick: true }),
+  latency(0.5, {
+    quick: true,
+    goals: [{ target: 'usher-linux', metric: 'p99', to: 'haproxy', atMost: 1 }],
+  }),
   latency(0.8),
 ]

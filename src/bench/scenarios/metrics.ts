@@ -37,8 +37,20 @@ export const percent = (name: string, title: string): Metric => ({
 
 /** The portable relay is to cost little beside the least that a relay in Node can be. */
 export const nearThePipe: readonly Goal[] = [
-  { target: 'usher', metric: 'rate', to: 'pipe', atLeast: 0.9 },
+  { target: 'usher-portable', metric: 'rate', to: 'pipe', atLeast: 0.9 },
 ]
+
+/** The Linux relay, with one thread, is to keep up with proxies that have one thread. */
+export const besideThePeers = (haproxy: number, nginx: number): readonly Goal[] => [
+  { target: 'usher-linux', metric: 'rate', to: 'haproxy', atLeast: haproxy },
+  { target: 'usher-linux', metric: 'rate', to: 'nginx', atLeast: nginx },
+]
+
+/** Every kind of Usher is held to it, whichever takes part. */
+export const everyRelay = (goal: Omit<Goal, 'target'>): readonly Goal[] =>
+  ['usher', 'usher-linux', 'usher-portable'].map(target =>
+    Object.assign({ target }, goal),
+  )
 
 /** How an amount of work is counted. */
 export interface Units {

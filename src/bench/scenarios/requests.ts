@@ -1,4 +1,11 @@
-import { cost, nearThePipe, rate, rateSample, windowAndSettling } from './metrics.ts'
+import {
+  besideThePeers,
+  cost,
+  nearThePipe,
+  rate,
+  rateSample,
+  windowAndSettling,
+} from './metrics.ts'
 import type { Scenario } from './scenario.ts'
 
 const requests = (
@@ -30,7 +37,7 @@ const requests = (
 
 export const requestScenarios: readonly Scenario[] = [
   requests(1, 64),
-  requests(32, 64, { quick: true, goals: nearThePipe }),
+  requests(32, 64, { quick: true, goals: [...nearThePipe, ...besideThePeers(1.05, 1)] }),
   requests(256, 64),
   requests(1, 16_384),
   requests(32, 16_384),

@@ -39,6 +39,7 @@ export const groups = {
   connections: 'New connections',
   bulk: 'Bulk',
   latency: 'Latency at a fixed rate',
+  mixed: 'Small traffic beside bulk',
   idle: 'Idle connections',
   udp: 'UDP',
   failure: 'When backends fail or change',

@@ -1,3 +1,4 @@
+import type { Goal } from '../record/record.ts'
 import {
   cost,
   nearThePipe,
@@ -40,9 +41,15 @@ const udp = (
   ...traits,
 })
 
+const goals: readonly Goal[] = [
+  ...nearThePipe,
+  { target: 'usher-linux', metric: 'rate', to: 'nginx', atLeast: 1.3 },
+  { target: 'usher-linux', metric: 'rate', to: 'usher-portable', atLeast: 2 },
+]
+
 export const udpScenarios: readonly Scenario[] = [
   udp(64, 4),
-  udp(64, 16, { quick: true, goals: nearThePipe }),
+  udp(64, 16, { quick: true, goals }),
   udp(64, 64),
   udp(1400, 4),
   udp(1400, 64),

@@ -6,17 +6,108 @@ import { versionOf } from './program.ts'
 import type { Target } from './target.ts'
 import { usherTarget } from './usher.ts'
 
+/** Rules cost connections, not bytes: these scenarios tell what a capture costs. */
+const whereRulesTell = ['requests-32', 'connections', 'first']
+
+/** Where a second thread has something to do that the first one can't. */
+const whereThreadsTell = [
+  'requests-32',
+  'requests-256',
+  'connections',
+  'download-8',
+  'udp-64-64',
+]
+
+/** `usher` takes the Linux relay with a thread for each core: elsewhere its siblings tell. */
+const whereTheDefaultTells = [
+  'requests-32',
+  'connections',
+  'download-1',
+  'latency-50',
+  'idle',
+  'udp-64-16',
+  'retry',
+  'churn',
+  'first',
+]
+
+/** Where the portable relay tells more than beside one more number of streams or flows. */
+const wherePortableTells = [
+  'requests',
+  'connections',
+  'download-1',
+  'upload-1',
+  'download-8',
+  'latency-50',
+  'mixed',
+  'idle',
+  'udp-64-16',
+  'udp-64-64',
+  'udp-1400-64',
+  'failure',
+  'first-1',
+  'first-1000',
+]
+
+/** The least that a relay costs for what it carries: it has nothing else. */
+const whereThePipeTells = [
+  'requests-1',
+  'requests-32',
+  'requests-256',
+  'requests-32-16k',
+  'connections',
+  'download-1',
+  'upload-1',
+  'both-1',
+  'download-8',
+  'latency-50',
+  'udp-64-16',
+  'udp-64-64',
+  'udp-1400-64',
+]
+
+/** Only bulk shows whether bytes are spliced or copied, and who is beside it. */
+const whereSplicingTells = ['download-1', 'upload-1', 'mixed']
+
 /** All that the bench can start itself, in the order of a report. */
 export const allTargets = (workDir: string): readonly Target[] => [
   direct,
-  usherTarget({ name: 'usher', capture: 'listen', workDir }),
-  usherTarget({ name: 'usher-nftables', capture: 'nftables', workDir }),
-  usherTarget({ name: 'usher-iptables', capture: 'iptables', workDir }),
-  usherTarget({ name: 'usher-local', capture: 'local', workDir }),
+  ...usherTargets(workDir),
   haproxyTarget({ workDir }),
+  haproxyTarget({ workDir, copies: true, mainlyFor: whereSplicingTells }),
   nginxTarget({ workDir }),
-  pipeTarget(workDir),
+  { ...pipeTarget(workDir), mainlyFor: whereThePipeTells },
 ]
+
+/** First the one that is in everything: pictures are of it. */
+const usherTargets = (workDir: string): readonly Target[] => {
+  const plain = { capture: 'listen', workDir } as const
+  const captures = ['nftables', 'iptables', 'local'] as const
+  return [
+    usherTarget({ ...plain, name: 'usher-linux', relay: { kind: 'linux', workers: 1 } }),
+    usherTarget({ ...plain, name: 'usher', mainlyFor: whereTheDefaultTells }),
+    usherTarget({
+      ...plain,
+      name: 'usher-linux-2',
+      relay: { kind: 'linux', workers: 2 },
+      mainlyFor: whereThreadsTell,
+    }),
+    usherTarget({
+      ...plain,
+      name: 'usher-portable',
+      relay: { kind: 'portable' },
+      mainlyFor: wherePortableTells,
+    }),
+    ...captures.map(capture =>
+      usherTarget({
+        name: `usher-${capture}`,
+        capture,
+        workDir,
+        mainlyFor: whereRulesTell,
+      }),
+    ),
+  ]
+}
 
 const versioned = {
   haproxy: haproxyProgram,

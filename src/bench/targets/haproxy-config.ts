@@ -25,6 +25,16 @@ export const slotsFor = (
 /** How server `index` of a service is called. */
 export const serverName = (index: number): string => `s${index + 1}`
 
+export interface HaproxySetting {
+  /** Path of the socket for runtime commands. */
+  readonly socket: string
+  /**
+   * `option splice-auto`: HAProxy's own heuristics choose splice(2) for bulk data. It is
+   * not on by default.
+   */
+  readonly splices: boolean
+}
+
 /**
  * HAProxy as one would set it up to be fast with one thread, as all others have one.
  * `maxconn` is not set: HAProxy takes what the limit of open files allows.
@@ -32,11 +42,10 @@ export const serverName = (index: number): string => `s${index + 1}`
  * endpoint after the same time; `redispatch 1` has each retry go to another server, but
  * that may have failed this connection before: with four of six dead, 6 retries fail one
  * connection in ten, 20 one in hundreds. Nobody has active health checks.
- * splice-auto lets HAProxy's own heuristics choose splice(2) for bulk data.
  */
 export const haproxyConfig = (
   services: readonly HaproxyService[],
-  socket: string,
+  { socket, splices }: HaproxySetting,
 ): string => `\
 global
   nbthread 1
@@ -45,8 +54,7 @@ defaults
   mode tcp
   balance roundrobin
   backlog 4096
-  option splice-auto
-  option redispatch 1
+${splices ? '  option splice-auto\n' : ''}  option redispatch 1
   retries 20
   timeout connect 250ms
   timeout client 1h

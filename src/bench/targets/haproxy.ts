@@ -22,20 +22,33 @@ export interface PeerOptions {
   readonly command?: string
 }
 
-/** HAProxy, TCP only: it has no proxy for UDP. */
-export const haproxyTarget = ({
-  workDir,
-  command = haproxyProgram.command,
-}: PeerOptions): Target => ({
-  name: 'haproxy',
-  title: 'HAProxy, mode tcp, one thread',
-  kind: 'peer',
-  whyNot: () => whyNoProgram({ ...haproxyProgram, command }),
-  start: order => start(order, workDir, command),
-})
+export interface HaproxyOptions extends PeerOptions {
+  /** As it comes, without `option splice-auto`; it is `haproxy-copy` then. */
+  readonly copies?: boolean
+  readonly mainlyFor?: readonly string[]
+}
 
-const start = async (order: Order, workDir: string, command: string) => {
-  const directory = await targetDirectory(workDir, 'haproxy')
+/** HAProxy, TCP only: it has no proxy for UDP. */
+export const haproxyTarget = (options: HaproxyOptions): Target => {
+  const { command = haproxyProgram.command, copies = false, mainlyFor } = options
+  const splicing = copies ? 'without splice-auto, as it comes' : 'splice-auto'
+  return {
+    name: nameOf(options),
+    title: `HAProxy, mode tcp, one thread, ${splicing}`,
+    kind: 'peer',
+    ...(mainlyFor && { mainlyFor }),
+    whyNot: () => whyNoProgram({ ...haproxyProgram, command }),
+    start: order => start(order, command, options),
+  }
+}
+
+const nameOf = ({ copies = false }: HaproxyOptions): string =>
+  copies ? 'haproxy-copy' : 'haproxy'
+
+const start = async (order: Order, command: string, options: HaproxyOptions) => {
+  const { workDir, copies = false } = options
+  const name = nameOf(options)
+  const directory = await targetDirectory(workDir, name)
   const services = order.services.filter(({ protocol }) => protocol === 'TCP')
   const addresses = await nodePorts(order.lane, services)
   const sections = services.flatMap((service): readonly HaproxyService[] => {
@@ -44,11 +57,11 @@ const start = async (order: Order, workDir: string, command: string) => {
     return listen === undefined ? [] : [{ name: service.name, listen, slots }]
   })
   const socket = join(directory, 'stats')
-  const config = haproxyConfig(sections, socket)
+  const config = haproxyConfig(sections, { socket, splices: !copies })
   const file = join(directory, 'haproxy.cfg')
   await writeFile(file, config)
   return startProxy(order, {
-    name: 'haproxy',
+    name,
     argv: [command, '-db', '-f', file],
     config: shownPart(config),
     addresses,

@@ -7,6 +7,11 @@ export interface Target {
   readonly name: string
   readonly title: string
   readonly kind: TargetKind
+  /**
+   * Scenarios and groups that it is measured in unless it is asked for by name, for a
+   * variant that elsewhere tells no more than its sibling; all of them without it.
+   */
+  readonly mainlyFor?: readonly string[]
   /** Why it can't be measured here, such as that it isn't installed; '' when it can. */
   whyNot(topology: Pick<Topology, 'kind'>): Promise<string>
   /**

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Endpoint } from '../services.ts'
 import type { Lane, Topology } from '../topology/topology.ts'
+import { nativeCalls } from '../native-calls.ts'
 import { nodePorts } from './node-ports.ts'
 import { type Program, whyNoProgram } from './program.ts'
 import { startProxy } from './start-proxy.ts'
@@ -20,15 +21,20 @@ export interface UsherOptions {
   readonly workDir: string
   /** Program and first arguments of another build; this installation's by default. */
   readonly command?: readonly string[]
-  /** Further flags for `usher run`. */
-  readonly flags?: readonly string[]
+  /** Which relay carries the bytes, and its threads; what `usher run` chooses without it. */
+  readonly relay?: BenchRelay
+  readonly mainlyFor?: readonly string[]
 }
+
+export type BenchRelay =
+  { readonly kind: 'portable' } | { readonly kind: 'linux'; readonly workers: number }
 
 /** `usher run` with manifests that it follows. */
 export const usherTarget = (options: UsherOptions): Target => ({
   name: options.name,
-  title: `usher run --capture ${options.capture}`,
+  title: ['usher run', '--capture', options.capture, ...relayFlags(options)].join(' '),
   kind: 'usher',
+  ...(options.mainlyFor && { mainlyFor: options.mainlyFor }),
   whyNot: topology => whyNot(options, topology),
   start: order => start(options, order),
 })
@@ -49,7 +55,7 @@ const tools: Readonly<Record<BenchCapture, readonly Program[]>> = {
 }
 
 const whyNot = async (
-  { capture, command }: UsherOptions,
+  { capture, command, relay }: UsherOptions,
   topology: Pick<Topology, 'kind'>,
 ): Promise<string> => {
   const program = ownCommand()[1] ?? ''
@@ -57,6 +63,10 @@ const whyNot = async (
     return `${program} is missing: build it with \`npm run build\``
   if (capture !== 'listen' && topology.kind !== 'namespaces')
     return `capture ${capture} changes the host, so it needs network namespaces`
+  if (command === undefined && relay?.kind === 'linux') {
+    const native = nativeCalls()
+    if (typeof native === 'string') return native
+  }
   const reasons = await Promise.all(tools[capture].map(whyNoProgram))
   return reasons.find(reason => reason !== '') ?? ''
 }
@@ -86,15 +96,21 @@ const start = async (options: UsherOptions, order: Order) => {
   })
 }
 
+const relayFlags = ({ relay }: UsherOptions): readonly string[] => {
+  if (relay === undefined) return []
+  const threads = relay.kind === 'linux' ? [`--relay-workers=${relay.workers}`] : []
+  return [`--relay=${relay.kind}`, ...threads]
+}
+
 const flags = (
-  { capture, flags: further = [] }: UsherOptions,
+  options: UsherOptions,
   lane: Lane,
   directory: string,
   manifestsIn: string,
 ): readonly string[] => [
   'run',
   `--manifests=${manifestsIn}`,
-  `--capture=${capture}`,
+  `--capture=${options.capture}`,
   `--state-dir=${join(directory, 'state')}`,
   '--hostname-override=bench-node',
   '--metrics-bind-address=off',
@@ -103,10 +119,10 @@ const flags = (
   '--drain-timeout=0s',
   '--log-level=warn',
   '--log-format=json',
-  ...(capture !== 'listen' && lane.clusterCidr !== undefined
+  ...(options.capture !== 'listen' && lane.clusterCidr !== undefined
     ? [`--service-cidr=${lane.clusterCidr}`]
     : []),
-  ...further,
+  ...relayFlags(options),
 ]
 
 /** `listen` needs addresses that the node has, captures such that nobody has. */

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { planOf } from '../../../../src/bench/plan.ts'
+import { isMainlyFor } from '../../../../src/bench/selection.ts'
 import { Progress, timeText } from '../../../../src/bench/progress.ts'
 import { parseOptions } from '../../../../src/config/parse.ts'
 import { UsageError } from '../../../../src/config/usage-error.ts'
@@ -20,6 +21,28 @@ t.test('--quick is a part of it, 3 rounds of 1 s', async t => {
   t.ok(scenarios.length > 0 && scenarios.every(({ quick }) => quick))
   t.notOk(names(targets).includes('pipe'))
   t.match({ rounds, seconds }, { rounds: 3, seconds: 1 })
+})
+
+t.test('a variant takes part where it tells more than its siblings', async t => {
+  const { scenarios, targets } = plan()
+  const isIn = (target: string, scenario: string) =>
+    isMainlyFor(
+      targets.find(({ name }) => name === target) ?? {},
+      scenarios.find(({ name }) => name === scenario) ?? { name: '', group: 'bulk' },
+    )
+  t.ok(isIn('usher-nftables', 'first-10000'), 'by the name of a group')
+  t.ok(isIn('usher-linux-2', 'download-8'), 'by its own name')
+  t.notOk(isIn('usher-linux-2', 'download-1'))
+  t.ok(isIn('usher-linux', 'download-1') && isIn('haproxy', 'idle'))
+  t.ok(isIn('haproxy-copy', 'download-1') && !isIn('haproxy-copy', 'download-8'))
+  t.ok(isIn('usher', 'first-1') && !isIn('usher', 'requests-1'))
+  t.notOk(names(plan('--only', 'udp').targets).includes('usher-local'), 'not started')
+})
+
+t.test('a target that is asked for by name takes part in everything', async t => {
+  const { targets } = plan('--targets', 'usher-local,direct', '--only', 'udp')
+  t.strictSame(names(targets), ['direct', 'usher-local'])
+  t.ok(targets.every(({ mainlyFor }) => mainlyFor === undefined))
 })
 
 t.test('--quick gives way to what is asked for by name', async t => {
