@@ -9,12 +9,15 @@ COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 RUN npm run build
 
-# What Usher needs while it runs. Type declarations and source maps of libraries are most of
-# their size, and nothing reads them.
+# What Usher needs while it runs: with the optional dependencies, as koffi is one, by which the
+# linux relay makes its system calls (npm takes its binary for the platform of the image).
+# TypeScript comes along as an optional peer of a library; type declarations and source maps are
+# most of what is left. Nothing reads any of them.
 FROM node:24-bookworm-slim AS dependencies
 WORKDIR /usher
 COPY package.json package-lock.json .npmrc ./
-RUN npm ci --omit=dev --omit=optional --omit=peer --ignore-scripts \
+RUN npm ci --omit=dev --omit=peer --ignore-scripts \
+  && rm -rf node_modules/typescript node_modules/.bin/ts* \
   && find node_modules \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.cts' -o -name '*.d.mts' \) -delete
 
 FROM node:24-bookworm-slim
