@@ -29,7 +29,7 @@ export const proxyOver =
         syncPeriod: 30_000,
         minSyncPeriod: 0,
         limits: relayLimits(options),
-        relay: 'auto',
+        relay: options.relay,
         // Turns are taken per worker, and the demo shows turns.
         relayWorkers: 1,
       },

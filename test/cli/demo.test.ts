@@ -39,7 +39,9 @@ const skip = (await answersOn(`${prefix}.0.10`))
 
 const backendEntry = await compiledBackend(t)
 
+// Where the code is compiled as it is loaded, a thread of the other takes seconds to start.
 const options = parseOptions('demo', [
+  '--relay=portable',
   '--metrics-bind-address=127.0.0.1:0',
   '--healthz-bind-address=127.0.0.1:0',
   '--log-level=fatal',

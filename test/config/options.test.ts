@@ -246,7 +246,7 @@ t.test('the relay and how it looks after connections can be told', async t => {
   t.equal(run('--tcp-keepalive', '1m30s').tcpKeepalive, 90_000)
   t.equal(run('--tcp-keepalive-interval', '9h').tcpKeepaliveInterval, 32_400_000)
   t.equal(run('--tcp-user-timeout', '1500ms').tcpUserTimeout, 1500)
-  t.match(refusal('demo', '--relay', 'linux'), '--relay')
+  t.match(refusal('demo', '--supervise'), '--supervise')
 })
 
 t.test('durations follow Go’s syntax', async t => {

@@ -6,7 +6,7 @@ import { integer, onOff, oneOf } from '../value.ts'
 /** What carries connections and flows, and how it looks after their sockets. */
 export const relay = {
   relay: {
-    commands: servers,
+    commands: proxies,
     group: 'Relay',
     type: oneOf(['auto', 'linux', 'portable']),
     default: 'auto',
