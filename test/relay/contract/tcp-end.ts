@@ -51,6 +51,11 @@ export const tcpEndContract = (t: Test, make: MakeRelay): void => {
     const client = dial(t, port)
     await once(client, 'connect')
     const opposite = await first(sockets)
+    // The endpoint knows of it first: what it resets now never was a connection here.
+    await until(
+      'the relay has connected',
+      () => fixture.stats().endpoints[0]?.active === 1,
+    )
     return { ...fixture, client, opposite, port, backend }
   }
 

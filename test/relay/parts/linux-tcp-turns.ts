@@ -51,6 +51,25 @@ export const tcpTurnTests = (t: Test): void => {
     t.match(worker.records, [{ cause: 'CD', bytesToBackend: sent }])
   })
 
+  t.test(
+    'an answer and a reset that come before the dial is seen to be over',
+    async t => {
+      const worker = new TcpWorker(t)
+      const { bench } = worker
+      const client = worker.connect()
+      worker.turn(1)
+      const backend = worker.accept()
+      bench.write(backend, 'answer')
+      worker.reset(backend)
+      t.equal(await worker.hears(client, 'answer'), 'answer')
+      t.ok(await worker.until(() => worker.records.length === 1))
+      t.match(worker.records, [{ cause: 'SD', detail: 'ECONNRESET', bytesToClient: 6 }])
+      t.equal(worker.counters.dialRetries, 0, 'nobody else was asked')
+      t.ok(bench.write(client, 'x') < 0, 'the client was reset')
+      t.equal(worker.held, 0)
+    },
+  )
+
   for (const code of ['ENOBUFS', 'ENOMEM', 'EINTR'] as const) {
     t.test(`what can't be written for ${code} is written later`, async t => {
       let left = 3

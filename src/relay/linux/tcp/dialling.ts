@@ -7,6 +7,7 @@ import {
   EPOLLERR,
   EPOLLHUP,
   EPOLLOUT,
+  SIOCINQ,
   SO_ERROR,
   SOCK_CLOEXEC,
   SOCK_NONBLOCK,
@@ -201,6 +202,10 @@ export class Dialling implements EventSource {
   #outcome(fd: number, events: number, backend: WorkerBackend): number {
     if ((events & (EPOLLERR | EPOLLHUP)) !== 0) {
       const { address, words } = this.#answer
+      words[0] = 0
+      // It has answered and hung up before this thread had its turn: another endpoint's
+      // answer would not be the one that was given.
+      if (this.#env.calls.ioctl(fd, SIOCINQ, address) === 0 && words[0] > 0) return 0
       words[0] = 0
       words[1] = 4
       this.#env.calls.getsockopt(fd, SOL_SOCKET, SO_ERROR, address, address + 4)
