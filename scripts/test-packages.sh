@@ -1,6 +1,6 @@
 #!/bin/bash
 # Fetches what some tests need beyond Node: Debian packages, installed, and a Debian kernel,
-# only unpacked. It runs before `npm test`, does something only as root where there is apt,
+# only unpacked. It runs at the start of `npm test`, does something only as root where there is apt,
 # and says on stderr which tests will be skipped for want of something. Nothing that fails
 # here fails the tests: they look for themselves, and skip by name.
 #
@@ -14,7 +14,7 @@ namespaces='network namespaces (captures, test/e2e)'
 machine='a booted kernel (test/vm)'
 peers='HAProxy, nginx or wrk (usher bench)'
 installed=(iproute2 nftables iptables conntrack haproxy nginx-light libnginx-mod-stream wrk
-  strace)
+  strace ipset)
 [[ $(uname -m) == x86_64 ]] && installed+=(qemu-system-x86 busybox-static)
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/usher-tests
 kernel=$cache/kernel

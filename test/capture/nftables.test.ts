@@ -4,7 +4,7 @@ import { probeTests } from './parts/nftables-probe.ts'
 import { pureTests } from './parts/nftables-pure.ts'
 import { tableTests } from './parts/nftables-table.ts'
 
-const why = await whyNoNetns()
+const why = await whyNoNetns('nft')
 const skip = why !== '' && why
 
 pureTests()

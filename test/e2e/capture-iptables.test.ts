@@ -3,7 +3,7 @@ import { whyNoNetns } from '../support/netns.ts'
 import { iptablesTools } from './parts/capture/iptables-tools.ts'
 import { captureMatrix } from './parts/capture/matrix.ts'
 
-const why = await whyNoNetns()
+const why = await whyNoNetns('iptables', 'nft')
 const backEnd = 'nft'
 const label = `iptables-${backEnd}`
 

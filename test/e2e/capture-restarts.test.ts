@@ -3,7 +3,7 @@ import { whyNoNetns } from '../support/netns.ts'
 import { iptablesTools } from './parts/capture/iptables-tools.ts'
 import { restartsUnderLoad } from './parts/capture/restarts.ts'
 
-const why = await whyNoNetns()
+const why = await whyNoNetns('nft', 'iptables')
 
 // They mostly wait: for SYNs to come again.
 t.jobs = 3

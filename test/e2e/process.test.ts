@@ -149,6 +149,7 @@ t.test('sidecar serves routes over TCP and UDP, to host names too', async t => {
     `--route=tcp://${testHost}:${tcpPort}=localhost:${a.endpoint.port}`,
     `--route=udp://${testHost}:${udpPort}=localhost:${udp.endpoint.port}`,
     `--route=tcp://${testHost}:${literalPort}=${a.endpoint.key},${b.endpoint.key}`,
+    '--relay-workers=1', // Each worker takes turns of its own.
   )
   t.match(await ask(tcpPort), { text: 'a', how: 'end' })
   const client = await udpClient(t, udpPort, testHost, local)

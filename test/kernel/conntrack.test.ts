@@ -8,7 +8,7 @@ import { conntrackPlanTests } from './parts/conntrack-plan.ts'
 import { nodePortCidrsTests } from './parts/node-port-cidrs.ts'
 import { streamToolTests } from './parts/stream-tool.ts'
 
-const why = await whyNoNetns()
+const why = await whyNoNetns('conntrack', 'nft')
 const inNetns = { skip: why !== '' && why }
 
 conntrackPlanTests(t)

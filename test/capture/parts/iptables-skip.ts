@@ -1,6 +1,6 @@
 import { whyNoNetns } from '../../support/netns.ts'
 
-const why = await whyNoNetns()
+const why = await whyNoNetns('iptables')
 
 /** Of tests that need namespaces; asked for once in a process. */
 export const skip = { skip: why !== '' && why }

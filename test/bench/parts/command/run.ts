@@ -4,6 +4,7 @@ import t from 'tap'
 import { chooseSandbox } from '../../../../src/bench/sandbox/choose-sandbox.ts'
 import { errorsOf } from '../../../../src/bench/record/troubles.ts'
 import { comparisonOf, figuresOf } from '../../../../src/bench/record/compare.ts'
+import { isInstalled } from '../../../support/installed.ts'
 import { recordIn, startBench } from './run-bench.ts'
 import { httpServer, slowProxy } from './servers.ts'
 
@@ -37,9 +38,11 @@ t.test('a run on loopback measures, and writes figures and a report', async t =>
 })
 
 const { why: noSandbox } = await chooseSandbox()
+const missing = ['nft', 'iptables'].filter(tool => !isInstalled(tool))
+const noCaptures = missing.length > 0 ? `not installed: ${missing.join(', ')}` : noSandbox
 t.test(
   'every capture is measured, on a node of its own',
-  { skip: noSandbox !== '' && noSandbox },
+  { skip: noCaptures !== '' && noCaptures },
   async t => {
     const captures = ['usher-nftables', 'usher-iptables', 'usher-local']
     const lists = ['--only=requests-1,udp-64-4', `--targets=${captures.join()}`]
