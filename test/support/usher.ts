@@ -75,7 +75,7 @@ export const launchUsher = (t: Test, ...args: string[]): LaunchedUsher => {
     fields: object = {},
   ): Promise<LogRecord> => {
     const find = () => records.find(record => fits(record, msg, fields))
-    await until(`the log says ${String(msg)}`, () => gone || find() !== undefined, 10_000)
+    await until(`the log says ${String(msg)}`, () => gone || find() !== undefined, 30_000)
     const record = find()
     if (record === undefined) throw new Error(`never said ${msg}: ${await died}`)
     return record
