@@ -11,7 +11,7 @@
 set -uo pipefail
 
 namespaces='network namespaces (captures, test/e2e)'
-machine='a booted kernel (test/vm)'
+machine='a booted kernel (test/booted-kernel)'
 peers='HAProxy, nginx or wrk (usher bench)'
 installed=(iproute2 nftables iptables conntrack haproxy nginx-light libnginx-mod-stream wrk
   strace ipset)

@@ -29,9 +29,12 @@ export interface LogOptions {
 
 const stdout = 1
 
-/** JSON is gathered, because a write per record would cost the data path a system call. */
+/**
+ * JSON is gathered, because a write per record would cost the data path a system call; but
+ * for no longer than somebody who watches would notice, or a script that waits for `serving`.
+ */
 const gatheredBytes = 4096
-const flushEveryMs = 1000
+const flushEveryMs = 50
 const mostWaitingBytes = 16 * 1024 * 1024
 
 const standardOutput = (gatherBytes: number): DestinationStream => {

@@ -55,7 +55,7 @@ t.test('packages that apt can not get skip tests by name', { skip: notRoot }, as
   const { status, said } = runOn(t, { missing: 'conntrack', hasKernel: false })
   t.match(said, /apt-get install .* conntrack failed:\nno mirror/)
   t.match(said, 'conntrack is missing: tests with network namespaces')
-  t.match(said, 'no kernel: tests with a booted kernel (test/vm) are skipped')
+  t.match(said, 'no kernel: tests with a booted kernel (test/booted-kernel) are skipped')
   t.equal(status, 0)
 })
 
