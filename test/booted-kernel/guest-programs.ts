@@ -4,8 +4,8 @@ import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 
 const testFolder = fileURLToPath(new URL('..', import.meta.url))
-const agent = join(testFolder, 'vm/guest/agent.ts')
-const placeProcess = join(testFolder, 'vm/guest/place-process.ts')
+const agent = join(testFolder, 'booted-kernel/guest/agent.ts')
+const placeProcess = join(testFolder, 'booted-kernel/guest/place-process.ts')
 
 /**
  * Writes what runs in the machine as JavaScript, because compiling it there takes an

@@ -1,6 +1,6 @@
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
-import { createServer, type AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
 
 /**
  * A loopback address that no other process of the tests uses, so that nobody else can get
@@ -11,39 +11,48 @@ export const testHost =
     ? `127.${100 + ((process.pid >> 16) & 63)}.${(process.pid >> 8) & 255}.${process.pid & 255}`
     : '127.0.0.1'
 
-/** A TCP port that was free a moment ago; nobody listens there. */
-export const freeTcpPort = async (host = testHost): Promise<number> => {
-  const server = createServer().listen(0, host)
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
+/**
+ * Ports that nobody is given who asks for any (net.ipv4.ip_local_port_range), and that are no
+ * node ports: one that was looked for is still free when it is listened on, a second later.
+ */
+const [firstPort, ports] = [10_000, 20_000]
+let next = Math.floor(Math.random() * ports)
+
+const isFree = async (
+  emitter: { close(done: () => void): unknown } & NodeJS.EventEmitter,
+): Promise<boolean> => {
+  const free = await once(emitter, 'listening').then(
+    () => true,
+    () => false,
+  )
+  await new Promise<void>(resolve => emitter.close(() => resolve()))
+  return free
 }
 
-export const freeUdpPort = async (host = testHost): Promise<number> => {
-  const socket = createSocket(host.includes(':') ? 'udp6' : 'udp4')
-  socket.bind(0, host)
-  await once(socket, 'listening')
-  const { port } = socket.address()
-  socket.close()
-  await once(socket, 'close')
-  return port
-}
+const isFreeForTcp = (port: number, host: string): Promise<boolean> =>
+  isFree(createServer().listen(port, host))
 
-/** One that neither protocol has: what is free for UDP may be somebody's for TCP. */
-export const freePort = async (host = testHost): Promise<number> => {
-  for (let tries = 0; tries < 20; tries += 1) {
-    const port = await freeUdpPort(host)
-    const server = createServer().listen(port, host)
-    const isFree = await once(server, 'listening').then(
-      () => true,
-      () => false,
-    )
-    if (!isFree) continue
-    server.close()
-    await once(server, 'close')
-    return port
+const isFreeForUdp = (port: number, host: string): Promise<boolean> =>
+  isFree(createSocket(host.includes(':') ? 'udp6' : 'udp4').bind(port, host))
+
+type IsFree = (port: number, host: string) => Promise<boolean>
+
+const portOf = async (host: string, ...checks: readonly IsFree[]): Promise<number> => {
+  for (let tries = 0; tries < 1000; tries += 1) {
+    const port = firstPort + (next++ % ports)
+    const free = await Promise.all(checks.map(check => check(port, host)))
+    if (!free.includes(false)) return port
   }
-  throw new Error(`no port of ${host} is free for TCP and UDP`)
+  throw new Error(`no port of ${host} is free`)
 }
+
+/** A TCP port that nobody listens at, and nobody else is given. */
+export const freeTcpPort = (host = testHost): Promise<number> =>
+  portOf(host, isFreeForTcp)
+
+export const freeUdpPort = (host = testHost): Promise<number> =>
+  portOf(host, isFreeForUdp)
+
+/** One that neither protocol has. */
+export const freePort = (host = testHost): Promise<number> =>
+  portOf(host, isFreeForTcp, isFreeForUdp)
