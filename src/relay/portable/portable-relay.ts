@@ -39,6 +39,8 @@ export interface PortableRelayDeps {
 }
 
 const sweepMs = 10_000
+/** Milliseconds that sockets which were told to close may take to do so. */
+const closingMs = 1000
 
 /** The relay on node:net and node:dgram: runs wherever Node runs. */
 export class PortableRelay implements Relay {
@@ -53,7 +55,7 @@ export class PortableRelay implements Relay {
   #applied: readonly RelayListener[] | undefined = []
   #sweptAt = -Infinity
   #draining = false
-  #drained: (() => void) | undefined
+  readonly #drains: (() => void)[] = []
 
   constructor(deps: PortableRelayDeps) {
     const { clock, random, limits, observer, openFileLimit, isFromNode } = deps
@@ -114,20 +116,27 @@ export class PortableRelay implements Relay {
   }
 
   async drain(ms: number): Promise<DrainResult> {
-    const { clock } = this.#env
     this.#draining = true
     await forEachYielding(this.#listeners.values(), one => one.stopAccepting())
-    await new Promise<void>(resolve => {
-      const timer = clock.setTimeout(resolve, ms)
-      this.#drained = () => {
-        clock.clearTimeout(timer)
-        resolve()
-      }
-      this.#checkDrained()
-    })
+    await this.#ended(ms)
     let reset = 0
     for (const listener of this.#listeners.values()) reset += listener.kill()
+    // Sockets are closed a turn later, and then their records are written.
+    await this.#ended(closingMs)
     return { reset }
+  }
+
+  /** Resolves when there is no connection any more, at the latest after `ms`. */
+  #ended(ms: number): Promise<void> {
+    const { clock } = this.#env
+    return new Promise(resolve => {
+      const timer = clock.setTimeout(resolve, ms)
+      this.#drains.push(() => {
+        clock.clearTimeout(timer)
+        resolve()
+      })
+      this.#checkDrained()
+    })
   }
 
   /** What affinity has expired is forgotten now and then, not at each of 100 changes a second. */
@@ -182,9 +191,9 @@ export class PortableRelay implements Relay {
   }
 
   #checkDrained(): void {
-    if (this.#drained === undefined) return
+    if (this.#drains.length === 0) return
     for (const { connections } of this.#listeners.values()) if (connections > 0) return
-    this.#drained()
+    for (const drained of this.#drains.splice(0)) drained()
   }
 }
 
