@@ -1,4 +1,5 @@
 import { version } from '../cli/version.ts'
+import { commandLine } from './command-line.ts'
 import { describeMachine } from './machine.ts'
 import type { Plan } from './measure.ts'
 import type { RunRecord } from './record/record.ts'
@@ -20,7 +21,7 @@ export const headerOf = async (
   format: 'usher-bench/1',
   title: 'Usher beside its peers',
   startedAt: new Date().toISOString(),
-  command: commandLine(),
+  command: commandLine(process.argv.slice(2)),
   machine: describeMachine(),
   versions: {
     usher: version(),
@@ -54,11 +55,3 @@ const settingOf = (
       : 'shared by client, proxies and backends',
   ],
 ]
-
-/** As somebody would type it, however it was started. */
-const commandLine = (): string =>
-  ['usher', ...process.argv.slice(2)].map(quoted).join(' ')
-
-/** For a shell, where it needs to be. */
-const quoted = (word: string): string =>
-  /^[\w./:=,@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`

@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
+import { commandLine } from '../../src/bench/command-line.ts'
 import { Progress, timeText } from '../../src/bench/progress.ts'
 import type { Comparison } from '../../src/bench/record/compare.ts'
 import type { Outcome, RunRecord } from '../../src/bench/record/record.ts'
@@ -268,3 +269,12 @@ t.test('the time left is corrected by how long the steps really took', async t =
   t.same(written, ['one, 20 s left\n', 'two, 20 s left\n'])
   t.equal(timeText(125), '2 min 05 s')
 })
+
+t.test(
+  'the command of a report repeats it, and tells nothing of this machine',
+  async t => {
+    const output = ['--output', '/home/me/it', '--output=/home/me/it']
+    const args = ['bench', ...output, "--target=it's=10.0.0.1:80", '--rounds', '5']
+    t.equal(commandLine(args), `usher bench '--target=it'\\''s=10.0.0.1:80' --rounds 5`)
+  },
+)
