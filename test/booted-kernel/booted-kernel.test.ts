@@ -10,8 +10,8 @@ import { manifests } from './parts/services.ts'
 import { askUsher, runUsher } from './parts/usher.ts'
 
 const why = whyNoMachine()
-// Half a minute where the processors are free; an emulated one suffers most from sharing.
-const timeout = 240_000
+// A minute or two where the processors are free; an emulated one suffers most from sharing.
+const timeout = 420_000
 t.setTimeout(timeout)
 
 t.test('a booted kernel', { skip: why !== '' && why, timeout }, async t => {

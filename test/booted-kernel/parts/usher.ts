@@ -13,6 +13,7 @@ const flags = [
   '--capture=auto',
   '--drain-timeout=1s',
   '--log-format=json',
+  '--relay-workers=1', // Each would be a thread more to emulate.
 ]
 
 /** One that serves. */
