@@ -12,7 +12,7 @@ import { firstModules, startQemu } from './qemu.ts'
 /** At best 3 s; with other tests on the same processors much longer. */
 const bootMs = 120_000
 /** Whatever happens, it is gone after that; the test has a little more. */
-const lifeMs = 400_000
+const lifeMs = 540_000
 
 /** Boots a machine without netfilter, whose agent takes calls. It ends with the test. */
 export const bootMachine = async (t: Test, kernel: Kernel): Promise<Calls> => {

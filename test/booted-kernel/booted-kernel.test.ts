@@ -11,7 +11,7 @@ import { askUsher, runUsher } from './parts/usher.ts'
 
 const why = whyNoMachine()
 // A minute or two where the processors are free; an emulated one suffers most from sharing.
-const timeout = 420_000
+const timeout = 560_000
 t.setTimeout(timeout)
 
 t.test('a booted kernel', { skip: why !== '' && why, timeout }, async t => {

@@ -36,7 +36,7 @@ export interface Machine {
   readonly load: (...modules: readonly string[]) => Promise<void>
 }
 
-const callMs = 90_000
+const callMs = 180_000
 const dialMs = 15_000
 
 /** Boots one; it ends with the test. */
