@@ -11,6 +11,7 @@ export interface LoadResult {
   /** `result count` of each result, for people. */
   readonly text: string
   readonly answered: number
+  readonly slowestMs: number
   readonly failures: readonly FailedConnection[]
 }
 
@@ -68,11 +69,12 @@ export const underLoad = async (
   for (const report of reports)
     for (const [result, count] of Object.entries(report.counts))
       counts.set(result, (counts.get(result) ?? 0) + count)
-  const slowest = Math.max(...reports.map(({ slowestMs }) => slowestMs))
+  const slowestMs = Math.max(...reports.map(report => report.slowestMs))
   const words = [...counts].map(([result, count]) => `${result} ${count}`)
   return {
-    text: `${words.join(', ')}; slowest answer ${slowest} ms`,
+    text: `${words.join(', ')}; slowest answer ${slowestMs} ms`,
     answered: counts.get('answer') ?? 0,
+    slowestMs,
     failures: reports.flatMap(({ from, failures }) =>
       failures.map(failure => Object.assign({ from }, failure)),
     ),
