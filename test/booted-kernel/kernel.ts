@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { isInstalled } from '../support/installed.ts'
 
 const packages = fileURLToPath(new URL('../../scripts/test-packages.sh', import.meta.url))
 
@@ -18,8 +19,7 @@ const kernelFolder = (): string =>
 export const whyNoMachine = (): string => {
   if (process.getuid?.() !== 0) return 'a machine that sees all files is booted by root'
   if (process.arch !== 'x64') return 'a machine is booted on x86-64 only'
-  const qemu = (process.env['PATH'] ?? '').split(':').map(path => join(path, qemuName))
-  if (!qemu.some(path => existsSync(path))) return 'qemu-system-x86 is not installed'
+  if (!isInstalled(qemuName)) return 'qemu-system-x86 is not installed'
   if (!existsSync('/bin/busybox')) return 'busybox-static is not installed'
   const folder = kernelFolder()
   return existsSync(folder) ? '' : `there is no kernel in ${folder}`

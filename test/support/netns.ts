@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { type RunTool, runTool } from '../../src/kernel/run-tool.ts'
-import { isInstalled } from './installed.ts'
+import { whyNotInstalled } from './installed.ts'
 
 const exec = promisify(execFile)
 
@@ -20,8 +20,8 @@ export interface Netns {
 /** Why no namespace can be made here, or one of the tools is missing; '' when all is there. */
 export const whyNoNetns = async (...tools: string[]): Promise<string> => {
   if (process.getuid?.() !== 0) return 'network namespaces need root'
-  const missing = tools.filter(tool => !isInstalled(tool))
-  if (missing.length > 0) return `not installed: ${missing.join(', ')}`
+  const missing = whyNotInstalled(...tools)
+  if (missing !== '') return missing
   const name = `usher-try-${process.pid}-${randomBytes(3).toString('hex')}`
   try {
     await exec('ip', ['netns', 'add', name])

@@ -4,7 +4,7 @@ import t from 'tap'
 import { chooseSandbox } from '../../../../src/bench/sandbox/choose-sandbox.ts'
 import { errorsOf } from '../../../../src/bench/record/troubles.ts'
 import { comparisonOf, figuresOf } from '../../../../src/bench/record/compare.ts'
-import { isInstalled } from '../../../support/installed.ts'
+import { whyNotInstalled } from '../../../support/installed.ts'
 import { recordIn, startBench } from './run-bench.ts'
 import { httpServer, slowProxy } from './servers.ts'
 
@@ -38,8 +38,7 @@ t.test('a run on loopback measures, and writes figures and a report', async t =>
 })
 
 const { why: noSandbox } = await chooseSandbox()
-const missing = ['nft', 'iptables'].filter(tool => !isInstalled(tool))
-const noCaptures = missing.length > 0 ? `not installed: ${missing.join(', ')}` : noSandbox
+const noCaptures = whyNotInstalled('nft', 'iptables') || noSandbox
 t.test(
   'every capture is measured, on a node of its own',
   { skip: noCaptures !== '' && noCaptures },
