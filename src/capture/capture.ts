@@ -4,9 +4,11 @@ import type { Bind } from '../relay/relay.ts'
 /**
  * How a VIP is served. `nftables` and `iptables`: rules of the kernel's lead to a proxy
  * port. `local`: Usher listens on the VIP itself. `none`: on a proxy port that clients or
- * somebody else's rules must know. `not captured`: not at all.
+ * somebody else's rules must know. `kernel`: a kernel mode leads it to endpoints, and Usher
+ * listens nowhere. `not captured`: not at all.
  */
-export type PlacementKind = 'nftables' | 'iptables' | 'local' | 'none' | 'not captured'
+export type PlacementKind =
+  'nftables' | 'iptables' | 'local' | 'none' | 'kernel' | 'not captured'
 
 export interface VipPlacement {
   readonly vip: Vip

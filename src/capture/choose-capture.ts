@@ -1,4 +1,4 @@
-import type { Probe } from './rule-table.ts'
+import type { Probe } from '../kernel/probe.ts'
 
 /** A way to capture traffic, as --capture names it. */
 export type CaptureName = 'nftables' | 'iptables' | 'local' | 'listen' | 'none'

@@ -215,7 +215,7 @@ const ledTo = ({ family, address, port, to, outside, fromNode }: VipRule): UdpVi
   family,
   address,
   port,
-  to: outside === 'forward' && fromNode === 'forward' ? to : undefined,
+  to: outside === 'forward' && fromNode === 'forward' ? [to] : undefined,
 })
 
 const canonical = (cidrs: readonly string[], family: IpFamily): readonly string[] =>

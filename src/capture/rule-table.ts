@@ -1,3 +1,4 @@
+import type { Probe } from '../kernel/probe.ts'
 import type { IpFamily } from '../util/ip.ts'
 import type { VipRule } from './vip-rule.ts'
 
@@ -43,12 +44,6 @@ export interface RuleTable {
    * what is wrong in a few words; until the returned function is called.
    */
   watch(damaged: (what: string) => void): () => void
-}
-
-export interface Probe {
-  readonly usable: boolean
-  /** Why not; or by what, as in `nft 1.0.6`. */
-  readonly detail: string
 }
 
 /** One way to write rules. */

@@ -11,6 +11,8 @@ const lacking = new RegExp(
     // A kernel without nf_tables, in the words of iptables-nft and of nft.
     'could not fetch rule set generation id: invalid argument',
     'cache initialization failed: invalid argument',
+    // One that has nfnetlink, but no ip_set, in the words of ipset.
+    'kernel error received: invalid argument',
   ].join('|'),
   'i',
 )

@@ -27,6 +27,8 @@ const sameTexts = (a: readonly string[], b: readonly string[]): boolean =>
 /** Whether two ServicePorts of the same key and family say the same. */
 export const sameServicePort = (a: ServicePort, b: ServicePort): boolean =>
   a.affinityMs === b.affinityMs &&
+  a.internalTrafficPolicy === b.internalTrafficPolicy &&
+  a.externalTrafficPolicy === b.externalTrafficPolicy &&
   sameList(a.vips, b.vips, sameVip) &&
   sameTexts(a.sourceRanges ?? everybody, b.sourceRanges ?? everybody) &&
   sameList(a.endpoints, b.endpoints, sameEndpoint) &&

@@ -46,8 +46,12 @@ const servicePort = (
   const endpoints = mergeSlices(slices, { family, portName, protocol })
   const { internalTrafficPolicy, externalTrafficPolicy } = service
   const externallyAccessible = vips.some(({ kind }) => kind !== 'ClusterIP')
-  const policies = { internalTrafficPolicy, externalTrafficPolicy, externallyAccessible }
-  const targets = categorizeEndpoints(endpoints, policies, here)
+  const policies = { internalTrafficPolicy, externalTrafficPolicy }
+  const targets = categorizeEndpoints(
+    endpoints,
+    { ...policies, externallyAccessible },
+    here,
+  )
   return {
     key: `${name}/${protocol}`,
     name,
@@ -59,6 +63,7 @@ const servicePort = (
     vips,
     affinityMs,
     endpoints,
+    ...policies,
     ...targets,
     sourceRanges: sourceRangesOf(service.sourceRanges, family, vips, here.addresses),
   }

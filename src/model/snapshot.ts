@@ -1,5 +1,5 @@
 import type { IpFamily } from '../util/ip.ts'
-import type { EndpointSpec, Protocol } from './service.ts'
+import type { EndpointSpec, Protocol, TrafficPolicy } from './service.ts'
 
 export type VipKind = 'ClusterIP' | 'ExternalIP' | 'LoadBalancerIP' | 'NodePort'
 
@@ -45,6 +45,9 @@ export interface ServicePort {
   readonly affinityMs: number
   /** All endpoints, in the order of their `ip:port` text. */
   readonly endpoints: readonly Endpoint[]
+  /** What was asked for; what comes of it is in the targets. */
+  readonly internalTrafficPolicy: TrafficPolicy
+  readonly externalTrafficPolicy: TrafficPolicy
   /** For clients of ClusterIPs: internalTrafficPolicy. */
   readonly internal: Target
   /**

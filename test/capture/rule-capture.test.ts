@@ -70,7 +70,7 @@ const placedBy = (servicePorts: readonly ServicePort[]): readonly Placement[] =>
   }))
 
 const flowText = ({ address = '*', port, to }: UdpVip): string =>
-  `${address} ${port}${to ? ` but those to ${to.port}` : ''}`
+  `${address} ${port}${to?.map(one => ` but those to ${one.port}`).join() ?? ''}`
 
 const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
   const kernel = new Kernel()

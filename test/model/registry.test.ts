@@ -63,6 +63,8 @@ t.test('a snapshot says everything of a ServicePort', async t => {
           ],
           affinityMs: 10_800_000,
           endpoints: [endpoint],
+          internalTrafficPolicy: 'Cluster',
+          externalTrafficPolicy: 'Cluster',
           internal: all,
           external: all,
           externalFromNode: all,

@@ -3,14 +3,16 @@ import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import type { RuleTable, TableSettings } from '../rule-table.ts'
 import type { VipRule } from '../vip-rule.ts'
-import { type Backend, savedBy } from './backend.ts'
-import { Canary, type Expected } from './canary.ts'
-import type { ChosenBackend } from './choose-backend.ts'
+import type { Backend } from '../../kernel/xtables/backend.ts'
+import { Canary } from '../../kernel/canary.ts'
+import { damageOf } from './damage.ts'
+import type { ChosenBackend } from '../../kernel/xtables/choose-backend.ts'
 import { knowsSockets } from './knows-sockets.ts'
 import { Layout } from './layout.ts'
 import { own } from './names.ts'
 import { removeBy, removeEverywhere } from './remove.ts'
 import { changeText, holdText, replaceText } from './restore-text.ts'
+import { savedBy } from './saved-by.ts'
 
 export interface IptablesTableDeps {
   readonly run: RunTool
@@ -92,8 +94,8 @@ export class IptablesTable implements RuleTable {
   watch(damaged: (what: string) => void): () => void {
     const canary = new Canary({
       clock: this.#deps.clock,
-      expected: () => this.#expected(),
-      epoch: () => this.#epoch,
+      look: whole => this.#look(whole),
+      epoch: () => (this.#busy > 0 || !this.#installed ? undefined : this.#epoch),
       damaged,
     })
     return () => canary.stop()
@@ -123,10 +125,10 @@ export class IptablesTable implements RuleTable {
     return this.#chosen
   }
 
-  #expected(): Expected | undefined {
-    if (this.#busy > 0 || this.#installed === undefined) return undefined
+  async #look(whole: boolean): Promise<string> {
+    if (this.#installed === undefined) return ''
     const { backend, layout } = this.#installed
-    return { backend, ledger: layout.ledger }
+    return damageOf(backend, layout.ledger, whole)
   }
 
   async #alone<T>(work: () => Promise<T>): Promise<T> {

@@ -1,20 +1,18 @@
 import { ToolError } from '../../kernel/run-tool.ts'
-import type { Backend } from './backend.ts'
-import { probeName } from './names.ts'
+import type { Backend } from '../../kernel/xtables/backend.ts'
+import { isBusy, tryLines } from '../../kernel/xtables/try-lines.ts'
 
 /**
  * Whether rules can ask for the socket that a packet will come to (xt_socket), which not
- * every kernel has: found out by a rule in a chain that nothing leads to.
+ * every kernel has.
  */
 export const knowsSockets = async (backend: Backend): Promise<boolean> => {
-  const chain = probeName('SOCKET')
-  const made = `*filter\n:${chain} - [0:0]\n-A ${chain} -m socket -j RETURN\nCOMMIT\n`
   try {
-    await backend.restore(made)
+    await tryLines(backend, { filter: ['-m socket -j RETURN'] })
+    return true
   } catch (error) {
-    if (error instanceof ToolError && error.failure === 'failed') return false
+    if (error instanceof ToolError && error.failure === 'failed' && !isBusy(error))
+      return false
     throw error
   }
-  await backend.restore(`*filter\n:${chain} - [0:0]\n-X ${chain}\nCOMMIT\n`)
-  return true
 }

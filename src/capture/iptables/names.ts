@@ -43,8 +43,6 @@ export const partName = (letter: string, number: number): string =>
 export const rangesName = (letter: string, hash: string): string =>
   `${prefix}${letter}-${hash}`
 
-export const probeName = (unique: string): string => `${prefix}PROBE-${unique}`
-
 const namedSet: ReadonlySet<string> = new Set(Object.values(named))
 
 /** Whether a chain is Usher's, whichever process made it. */

@@ -1,34 +1,17 @@
-import { randomBytes } from 'node:crypto'
 import type { IpFamily } from '../../util/ip.ts'
-import type { Backend } from './backend.ts'
+import type { Backend } from '../../kernel/xtables/backend.ts'
 import { fixedChains } from './fixed-chains.ts'
-import { probeName, tableNames, type TableName } from './names.ts'
+import { tryLines } from '../../kernel/xtables/try-lines.ts'
+import type { TableName } from './names.ts'
 import { entriesOf, groups } from './rule-entries.ts'
 import type { VipRule } from '../vip-rule.ts'
 
-/**
- * Puts a rule of each kind Usher uses into a chain of its own that no packet comes to, and
- * takes them out again. Rejects with ToolError when the kernel or the tool doesn't know
- * one of them.
- */
-export const probeBackend = async (backend: Backend, family: IpFamily): Promise<void> => {
-  const name = probeName(randomBytes(4).toString('hex'))
-  const text = tableNames.map(table => {
-    const lines = sampleLines(table, family).map(line => `-A ${name} ${line}`)
-    return `*${table}\n:${name} - [0:0]\n${lines.join('\n')}\nCOMMIT\n`
+/** Rejects with ToolError when the kernel or the tool doesn't know a rule Usher uses. */
+export const probeBackend = (backend: Backend, family: IpFamily): Promise<void> =>
+  tryLines(backend, {
+    filter: sampleLines('filter', family),
+    nat: sampleLines('nat', family),
   })
-  const away = tableNames.map(
-    table => `*${table}\n:${name} - [0:0]\n-X ${name}\nCOMMIT\n`,
-  )
-  try {
-    await backend.restore(text.join(''))
-  } catch (error) {
-    // The first table may have been written. Why it failed is to be told, not this.
-    await backend.restore(away.join('')).catch(() => {})
-    throw error
-  }
-  await backend.restore(away.join(''))
-}
 
 /** All matches and targets, but no jumps to chains that aren't there. */
 const sampleLines = (table: TableName, family: IpFamily): readonly string[] => {

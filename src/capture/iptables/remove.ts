@@ -1,8 +1,13 @@
 import { kernelLacks } from '../../kernel/kernel-lacks.ts'
 import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import { type Backend, installedBackends, mayHaveRules, savedBy } from './backend.ts'
+import {
+  type Backend,
+  installedBackends,
+  mayHaveRules,
+} from '../../kernel/xtables/backend.ts'
 import { removeText, type Saved } from './restore-text.ts'
+import { savedBy } from './saved-by.ts'
 
 /**
  * Takes out all of Usher's chains and the jumps to them, by whichever back end they were

@@ -1,3 +1,4 @@
+import { linesOf } from '../../util/lines-of.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import { isOwnChain, type Jump, jumps, type TableName } from './names.ts'
 
@@ -39,16 +40,6 @@ export const readSaved = async (text: string): Promise<SavedTable> => {
     }
   })
   return { chains, jumps: found }
-}
-
-function* linesOf(text: string): Generator<string> {
-  let start = 0
-  while (start < text.length) {
-    const end = text.indexOf('\n', start)
-    yield text.slice(start, end < 0 ? text.length : end)
-    if (end < 0) return
-    start = end + 1
-  }
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { Probe } from '../probe.ts'
 import type { IpFamily } from '../../util/ip.ts'
 
 /**
@@ -24,11 +25,5 @@ export interface HostAddresses {
    */
   remove(): Promise<void>
   /** Whether it can be had here, found out by really doing it. Never rejects. */
-  probe(family: IpFamily): Promise<AddressProbe>
-}
-
-export interface AddressProbe {
-  readonly usable: boolean
-  /** Why not; or by what, as in `iproute2-6.1.0`. */
-  readonly detail: string
+  probe(family: IpFamily): Promise<Probe>
 }

@@ -9,7 +9,8 @@ import {
   ipv6Routes,
 } from './address-kind.ts'
 import { FamilyAddresses } from './family-addresses.ts'
-import type { AddressProbe, HostAddresses } from './host-addresses.ts'
+import type { Probe } from '../probe.ts'
+import type { HostAddresses } from './host-addresses.ts'
 import { lookAgain } from './look-again.ts'
 import { probeKind } from './probe-kind.ts'
 
@@ -68,7 +69,7 @@ class LinuxHostAddresses implements HostAddresses {
     })
   }
 
-  probe(family: IpFamily): Promise<AddressProbe> {
+  probe(family: IpFamily): Promise<Probe> {
     return this.#turns.take(async () => {
       const [kind] = await this.#kindsOf(family)
       return probeKind(kind, this.#deps.run)

@@ -1,16 +1,13 @@
 import type { RunTool } from '../run-tool.ts'
 import type { AddressKind } from './address-kind.ts'
-import type { AddressProbe } from './host-addresses.ts'
+import type { Probe } from '../probe.ts'
 import { listOf, runIpBatch } from './ip-tool.ts'
 
 /** Beside the proxy addresses, so that those who have one never lose it by a probe. */
 const spare = { IPv4: '169.254.77.89/32', IPv6: 'fd75:7368:6572::2/128' } as const
 
 /** Adds an address that nobody uses, looks whether it bears the mark, and removes it. */
-export const probeKind = async (
-  kind: AddressKind,
-  run: RunTool,
-): Promise<AddressProbe> => {
+export const probeKind = async (kind: AddressKind, run: RunTool): Promise<Probe> => {
   const cidr = spare[kind.family]
   try {
     const version = await run('ip', ['-V'])

@@ -2,7 +2,8 @@ import type { Clock } from '../../util/clock.ts'
 import { type IpFamily, ipFamilies } from '../../util/ip.ts'
 import { Turns } from '../../util/turns.ts'
 import type { RunTool } from '../run-tool.ts'
-import type { AddressProbe, HostAddresses } from './host-addresses.ts'
+import type { Probe } from '../probe.ts'
+import type { HostAddresses } from './host-addresses.ts'
 import { lookAgain } from './look-again.ts'
 import { listsAddress, netshArguments, netshList } from './netsh.ts'
 
@@ -69,7 +70,7 @@ class WindowsHostAddresses implements HostAddresses {
     })
   }
 
-  probe(family: IpFamily): Promise<AddressProbe> {
+  probe(family: IpFamily): Promise<Probe> {
     return this.#turns.take(async () => {
       try {
         await this.#run('netsh', netshList(family, this.#interface))

@@ -1,4 +1,4 @@
-import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
+import { type RunTool, ToolError } from '../run-tool.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import {
   type Backend,

@@ -1,7 +1,5 @@
-import { type RunTool, ToolError, type ToolOptions } from '../../kernel/run-tool.ts'
+import { type RunTool, ToolError } from '../run-tool.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import { readSaved } from './saved.ts'
-import type { Saved } from './restore-text.ts'
 
 export type BackendMode = 'nft' | 'legacy'
 
@@ -11,12 +9,19 @@ export interface Backend {
   /** `iptables 1.8.9 (nf_tables)`. */
   readonly detail: string
   /** Feeds `iptables-restore --noflush`; gives what it printed. */
-  restore(input: string): Promise<string>
-  save(table: string): Promise<string>
+  restore(input: string, options?: RestoreOptions): Promise<string>
+  save(table: string, options?: Pick<RestoreOptions, 'timeoutMs'>): Promise<string>
+}
+
+export interface RestoreOptions {
+  /** `[packets:bytes]` in the input count. */
+  readonly counters?: boolean
+  /** Milliseconds; by default 30 s. */
+  readonly timeoutMs?: number
 }
 
 /** Seconds for which another program may hold the lock (iptables(8), /run/xtables.lock). */
-const lockSeconds = 5
+const lockSeconds = '5'
 
 const tools: Readonly<Record<IpFamily, string>> = {
   IPv4: 'iptables',
@@ -67,18 +72,12 @@ const makeBackend = (
   what: Pick<Backend, 'mode' | 'detail'>,
 ): Backend => ({
   ...what,
-  restore: (input: string) => {
-    const options: ToolOptions = { input }
-    return run(`${command}-restore`, ['--noflush', '-w', String(lockSeconds)], options)
+  restore: (input, { counters = false, ...options } = {}) => {
+    const args = ['--noflush', ...(counters ? ['--counters'] : []), '-w', lockSeconds]
+    return run(`${command}-restore`, args, { ...options, input })
   },
-  save: (table: string) => run(`${command}-save`, ['-t', table]),
+  save: (table, options) => run(`${command}-save`, ['-t', table], options),
 })
-
-/** What Usher has there; nothing where the kernel has no such tables. */
-export const savedBy = async (backend: Backend): Promise<Saved> => {
-  const [filter, nat] = await Promise.all([backend.save('filter'), backend.save('nat')])
-  return { filter: await readSaved(filter), nat: await readSaved(nat) }
-}
 
 /**
  * Whether the kernel may have rules of this back end. iptables-legacy makes tables by

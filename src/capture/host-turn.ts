@@ -1,0 +1,78 @@
+import type { Clock, Timer } from '../util/clock.ts'
+import type { HostLock } from './host-lock.ts'
+
+export interface HostTurnDeps {
+  readonly clock: Clock
+  readonly lock: HostLock
+  /** Whose turn it is, as in `capture`: what ends says so. */
+  readonly of: string
+}
+
+/** Milliseconds for which an end waits for what is under way. */
+const patienceMs = 3000
+
+/**
+ * What changes the host, done by one process of it at a time: a second one waits with its
+ * first work until the earlier one has ended. Calls of `work` don't overlap.
+ */
+export class HostTurn {
+  readonly #deps: HostTurnDeps
+  #hasBegun = false
+  #isEnding = false
+  #underWay: Promise<unknown> = Promise.resolve()
+
+  constructor(deps: HostTurnDeps) {
+    this.#deps = deps
+  }
+
+  /** Whether it has ever been this process's turn. */
+  get hasBegun(): boolean {
+    return this.#hasBegun
+  }
+
+  get isEnding(): boolean {
+    return this.#isEnding
+  }
+
+  /** Rejects, without a call of `work`, when it ends while it waits, or has ended. */
+  take<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#isEnding) return Promise.reject(this.#ended())
+    const result = this.#locked(work)
+    // Whoever called hears of a failure.
+    this.#underWay = result.catch(() => {})
+    return result
+  }
+
+  /** No work begins any more; resolves when what is under way has ended, or takes too long. */
+  async end(): Promise<void> {
+    this.#isEnding = true
+    // Whoever waits for the lock waits no longer.
+    if (!this.#hasBegun) await this.#deps.lock.release()
+    await this.patiently(this.#underWay)
+  }
+
+  /** After `end`: the next process may. */
+  giveUp(): Promise<void> {
+    return this.#deps.lock.release()
+  }
+
+  /** A tool that hangs is not to hold up the end, nor to cost open connections their time. */
+  async patiently(work: Promise<unknown>): Promise<void> {
+    const { clock } = this.#deps
+    let timer: Timer | undefined
+    const enough = new Promise<void>(resolve => {
+      timer = clock.setTimeout(resolve, patienceMs)
+    })
+    await Promise.race([work, enough]).finally(() => clock.clearTimeout(timer))
+  }
+
+  async #locked<T>(work: () => Promise<T>): Promise<T> {
+    this.#hasBegun ||= await this.#deps.lock.acquire()
+    if (!this.#hasBegun || this.#isEnding) throw this.#ended()
+    return work()
+  }
+
+  #ended(): Error {
+    return new Error(`the ${this.#deps.of} has ended`)
+  }
+}

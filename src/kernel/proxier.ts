@@ -1,0 +1,98 @@
+import type { Problem, Snapshot } from '../model/snapshot.ts'
+import type { IpFamily } from '../util/ip.ts'
+import type { Probe } from './probe.ts'
+
+/**
+ * Which packets come from this node's pods (--detect-local-mode): they are not
+ * masqueraded on their way to a ClusterIP, and externalTrafficPolicy spares them. `none`:
+ * it can't be told.
+ */
+export type LocalDetector =
+  | { readonly by: 'none' }
+  /** Canonical, of the proxier's family; never empty. */
+  | { readonly by: 'source'; readonly cidrs: readonly string[] }
+  | { readonly by: 'bridge'; readonly name: string }
+  | { readonly by: 'interface prefix'; readonly prefix: string }
+
+/** What the rules of one family go by besides Services; plain data, compared by value. */
+export interface KernelSettings {
+  readonly masqueradeAll: boolean
+  /** The mark of packets to masquerade is `1 << masqueradeBit`. */
+  readonly masqueradeBit: number
+  /** Node ports on 127.0.0.1; of no meaning to IPv6, and to ipvs. */
+  readonly localhostNodePorts: boolean
+  readonly localDetector: LocalDetector
+  /**
+   * Canonical CIDRs; those of the node's addresses that are in one answer node ports.
+   * Undefined: all of them.
+   */
+  readonly nodePortCidrs: readonly string[] | undefined
+  /** Those of the host's interfaces, without loopback's. */
+  readonly nodeAddresses: readonly string[]
+}
+
+/** How many rules there are, and how many of them the last sync wrote. */
+export interface RuleCount {
+  readonly total: number
+  readonly written: number
+}
+
+/** What a sync did. */
+export interface KernelSync {
+  /** `nothing`: all was as it should be. */
+  readonly work: 'nothing' | 'partial' | 'full'
+  /** Of iptables, by table. */
+  readonly rules: Readonly<Record<'filter' | 'nat', RuleCount>>
+}
+
+/**
+ * The Services of one IP family in the kernel, by one mode (kube-proxy's word). Calls
+ * don't overlap.
+ */
+export interface Proxier {
+  /**
+   * Makes the kernel equal to the snapshot; costs what changed since the last call, by
+   * `===` of ServicePorts. Old rules hold until the new ones do, also those of an earlier
+   * process or of another mode. Rejects with ToolError; the next call then writes all.
+   */
+  sync(snapshot: Snapshot, settings: KernelSettings): Promise<KernelSync>
+  /** The next sync writes all: what is in the kernel is not known any more. */
+  forget(): void
+  /** What of the last sync could not be honoured. */
+  problems(): readonly Problem[]
+  /**
+   * Calls `damaged` soon (within 5 s) after somebody else has taken away what was written,
+   * with what is wrong in a few words; until the returned function is called.
+   */
+  watch(damaged: (what: string) => void): () => void
+  /** Ends what it has going on (timers), and touches nothing from then on. Rules stay. */
+  close(): void
+}
+
+/** Hears what a proxier can't say by its result. */
+export interface ProxierObserver {
+  /** A restore failed; `partial`: a full sync follows. */
+  restoreFailed(family: IpFamily, work: 'partial' | 'full'): void
+  /** Something that can be done without did not work; '' when it does again. */
+  failed(what: string, why: string): void
+}
+
+/** A way to have Services in the kernel. */
+export interface ProxierKind {
+  readonly name: 'iptables' | 'ipvs'
+  /**
+   * Whether it can be had here, found out by really doing it and leaving nothing behind
+   * (but for modules of the kernel's that it loaded). Never rejects.
+   */
+  probe(family: IpFamily): Promise<Probe>
+  proxier(family: IpFamily): Proxier
+  /**
+   * What of all that Usher and kube-proxy may leave on a node is this kind's own, and so no
+   * leftover while it runs. By whole names.
+   */
+  readonly owns: {
+    readonly chain: (table: string, chain: string) => boolean
+    /** Virtual servers, ipsets, and the device kube-ipvs0. */
+    readonly ipvs: boolean
+  }
+}
