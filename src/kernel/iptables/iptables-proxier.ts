@@ -1,0 +1,225 @@
+import type { Problem, Snapshot } from '../../model/snapshot.ts'
+import type { Clock } from '../../util/clock.ts'
+import type { IpFamily } from '../../util/ip.ts'
+import { Canary } from '../canary.ts'
+import type { KernelSettings, KernelSync, Proxier, ProxierObserver } from '../proxier.ts'
+import { type RunTool, ToolError } from '../run-tool.ts'
+import type { Backend, BackendMode } from '../xtables/backend.ts'
+import type { ChosenBackend } from '../xtables/choose-backend.ts'
+import { countRules, type TableName } from './chain.ts'
+import { damageOf } from './damage.ts'
+import { findFeatures } from './find-features.ts'
+import { removeBy } from './remove.ts'
+import { explained } from '../xtables/restore-error.ts'
+import { changesRestore, fullRestore } from './restore-text.ts'
+import { countWritten, RuleBook } from './rule-book.ts'
+import { tablesThere } from './tables-there.ts'
+
+export interface IptablesProxierDeps {
+  readonly run: RunTool
+  readonly clock: Clock
+  readonly observer: ProxierObserver
+  readonly family: IpFamily
+  /** Which back end to write by, as of now. */
+  readonly choose: () => Promise<ChosenBackend>
+}
+
+/** What the kernel has. */
+interface Installed {
+  readonly backend: Backend
+  readonly book: RuleBook
+  /** When all of it was written, by the clock. */
+  readonly since: number
+}
+
+/**
+ * Milliseconds after which all is written anew, as kube-proxy does: whatever a change of
+ * somebody else's left that the canary does not see. Not in large clusters (1.37), where it
+ * takes seconds.
+ */
+const staleMs = 3_600_000
+
+/** iptables-nft takes 10 s for the chains of 10 000 Services. */
+const timeoutMs = 300_000
+
+/**
+ * Chains that are written in one transaction. iptables-nft-restore 1.8 looks for the chain
+ * of each rule in a list of all that its input has: 10 000 Services, 80 000 rules, take it
+ * 1.7 s in ten transactions and 6 s in one. The legacy one writes the whole table each time.
+ */
+const together: Readonly<Record<BackendMode, number>> = { nft: 3000, legacy: Infinity }
+
+/** Services of a family by iptables; see `iptablesKind`. */
+export class IptablesProxier implements Proxier {
+  readonly #deps: IptablesProxierDeps
+  /** Undefined when it is not known. */
+  #installed: Installed | undefined
+  /** The same before somebody changed it; undefined after a sync that failed. */
+  #wrote: Installed | undefined
+  /** Asks for a full sync, also of one that is under way. */
+  #forgotten = 0
+  /** Syncs under way, and how many there were: what they do is no damage. */
+  #busy = 0
+  #epoch = 0
+  #isClosed = false
+  readonly #failing = new Set<string>()
+  readonly #canaries = new Set<Canary>()
+
+  constructor(deps: IptablesProxierDeps) {
+    this.#deps = deps
+  }
+
+  async sync(snapshot: Snapshot, settings: KernelSettings): Promise<KernelSync> {
+    this.#busy++
+    this.#epoch++
+    // If this fails half-way, nothing is known any more.
+    const [before, wrote] = [this.#installed, this.#wrote]
+    this.#installed = this.#wrote = undefined
+    const at = this.#forgotten
+    try {
+      const done =
+        before !== undefined && this.#isGood(before, settings)
+          ? await this.#partial(before, snapshot, settings)
+          : await this.#full(snapshot, settings, wrote)
+      this.#wrote = done.installed
+      if (this.#forgotten === at) this.#installed = done.installed
+      return done.sync
+    } finally {
+      this.#busy--
+      this.#epoch++
+    }
+  }
+
+  forget(): void {
+    this.#forgotten++
+    this.#installed = undefined
+  }
+
+  problems(): readonly Problem[] {
+    return []
+  }
+
+  watch(damaged: (what: string) => void): () => void {
+    const canary = new Canary({
+      clock: this.#deps.clock,
+      look: () => this.#look(),
+      epoch: () => (this.#busy > 0 || !this.#installed ? undefined : this.#epoch),
+      damaged,
+    })
+    this.#canaries.add(canary)
+    return () => {
+      this.#canaries.delete(canary)
+      canary.stop()
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true
+    for (const canary of this.#canaries) canary.stop()
+  }
+
+  #isGood({ book, since }: Installed, settings: KernelSettings): boolean {
+    const isOld = this.#deps.clock.now() - since > staleMs && !book.isLarge
+    return !isOld && book.takes(settings)
+  }
+
+  async #partial(
+    installed: Installed,
+    snapshot: Snapshot,
+    settings: KernelSettings,
+  ): Promise<Done> {
+    const { backend, book } = installed
+    const changes = await book.change(snapshot, settings)
+    const text = await changesRestore(changes, together[backend.mode])
+    if (text !== '') await this.#restore(backend, text, 'partial')
+    const work = text === '' ? 'nothing' : 'partial'
+    return { installed, sync: syncOf(work, book, countWritten(changes)) }
+  }
+
+  async #full(
+    snapshot: Snapshot,
+    settings: KernelSettings,
+    wrote: Installed | undefined,
+  ): Promise<Done> {
+    const { run, family, choose, clock } = this.#deps
+    const since = clock.now()
+    // Each time anew: the plain `iptables` may have been turned to the other back end by
+    // update-alternatives, and what it wrote before would stay in force.
+    const { chosen: backend, others } = await choose()
+    const features = await findFeatures(run, backend, family)
+    const known =
+      wrote?.backend.mode === backend.mode ? wrote.book.serviceChains() : undefined
+    const [book, saved] = await Promise.all([
+      RuleBook.of(snapshot, settings, features),
+      tablesThere(backend, known),
+    ])
+    const rules = book.everything()
+    const text = await fullRestore(rules, saved, together[backend.mode])
+    await this.#restore(backend, text, 'full')
+    for (const other of others) await this.#removeBy(other)
+    return {
+      installed: { backend, book, since },
+      sync: syncOf('full', book, countRules(rules)),
+    }
+  }
+
+  async #restore(
+    backend: Backend,
+    text: string,
+    work: 'partial' | 'full',
+  ): Promise<void> {
+    this.#refuseClosed()
+    try {
+      await backend.restore(text, { counters: true, timeoutMs })
+    } catch (error) {
+      this.#deps.observer.restoreFailed(this.#deps.family, work)
+      throw explained(error, text)
+    }
+  }
+
+  /** What a process before this one has left there would be in force beside these rules. */
+  async #removeBy(other: Backend): Promise<void> {
+    this.#refuseClosed()
+    const { run, family, observer } = this.#deps
+    const what = `rules of ${other.detail}`
+    try {
+      await removeBy(run, other, family, { timeoutMs })
+      if (this.#failing.delete(what)) observer.failed(what, '')
+    } catch (error) {
+      if (!(error instanceof ToolError)) throw error
+      this.#failing.add(what)
+      observer.failed(what, error.message)
+    }
+  }
+
+  /** What was under way while it closed: another mode may have its rules there by now. */
+  #refuseClosed(): void {
+    if (this.#isClosed) throw new Error('iptables mode has ended')
+  }
+
+  async #look(): Promise<string> {
+    if (this.#installed === undefined) return ''
+    const { backend, book } = this.#installed
+    return damageOf({ backend, chains: book.sizes(), jumps: book.constant().jumps })
+  }
+}
+
+interface Done {
+  readonly installed: Installed
+  readonly sync: KernelSync
+}
+
+const syncOf = (
+  work: KernelSync['work'],
+  book: RuleBook,
+  wrote: Readonly<Record<TableName, number>>,
+): KernelSync => {
+  const total = book.total()
+  return {
+    work,
+    rules: {
+      filter: { total: total.filter, written: wrote.filter },
+      nat: { total: total.nat, written: wrote.nat },
+    },
+  }
+}

@@ -1,0 +1,99 @@
+import { createHash } from 'node:crypto'
+import { isOwnChain } from '../cleanup/kube-chains.ts'
+
+/** kube-proxy's chains that are there whatever Services there are. */
+export const named = {
+  services: 'KUBE-SERVICES',
+  externalServices: 'KUBE-EXTERNAL-SERVICES',
+  nodePorts: 'KUBE-NODEPORTS',
+  postrouting: 'KUBE-POSTROUTING',
+  markMasq: 'KUBE-MARK-MASQ',
+  forward: 'KUBE-FORWARD',
+  proxyFirewall: 'KUBE-PROXY-FIREWALL',
+  canary: 'KUBE-PROXY-CANARY',
+} as const
+
+/** The kubelet's chain in filter, which kube-proxy has a rule in since 1.27. */
+export const kubeletFirewall = 'KUBE-FIREWALL'
+
+/** Of one ServicePort. */
+export interface ServiceChainNames {
+  /** Leads to all endpoints that policy Cluster allows. */
+  readonly cluster: string
+  /** Leads to those of this node. */
+  readonly local: string
+  /** What comes to external addresses. */
+  readonly external: string
+  /** loadBalancerSourceRanges. */
+  readonly firewall: string
+}
+
+/** `name` is `namespace/name:port`, without the colon when the port is unnamed. */
+export const serviceChainNames = (name: string, protocol: string): ServiceChainNames => {
+  const hash = hashed(name + protocol)
+  return {
+    cluster: `KUBE-SVC-${hash}`,
+    local: `KUBE-SVL-${hash}`,
+    external: `KUBE-EXT-${hash}`,
+    firewall: `KUBE-FW-${hash}`,
+  }
+}
+
+/** `endpoint` is `10.0.0.1:80` or `[2001:db8::1]:80`. */
+export const endpointChainName = (
+  name: string,
+  protocol: string,
+  endpoint: string,
+): string => `KUBE-SEP-${hashed(name + protocol + endpoint)}`
+
+/** The start of a SHA-256 in base32 (RFC 4648): chains have at most 28 characters. */
+const hashed = (text: string): string => {
+  const digest = createHash('sha256').update(text).digest()
+  let name = ''
+  for (let at = 0; at < 10; at += 5) name += base32(digest, at)
+  return name
+}
+
+const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
+
+/** Five bytes as eight letters. */
+const base32 = (bytes: Buffer, at: number): string => {
+  const high = bytes.readUIntBE(at, 3)
+  const low = bytes.readUIntBE(at + 2, 3)
+  const [first, last] = [high >>> 4, low & 0xf_ffff]
+  return (
+    letter(first, 15) +
+    letter(first, 10) +
+    letter(first, 5) +
+    letter(first, 0) +
+    letter(last, 15) +
+    letter(last, 10) +
+    letter(last, 5) +
+    letter(last, 0)
+  )
+}
+
+const letter = (bits: number, shift: number): string =>
+  letters.charAt((bits >>> shift) & 31)
+
+/** Chains of one Service or endpoint; KUBE-XLB- is of versions up to 1.23. */
+export const isServiceChain = (chain: string): boolean => serviceChain.test(chain)
+const serviceChain = /^KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16}$/
+
+const fixed: Readonly<Record<string, readonly string[]>> = {
+  mangle: [named.canary],
+  filter: [
+    named.services,
+    named.externalServices,
+    named.nodePorts,
+    named.forward,
+    named.proxyFirewall,
+    named.canary,
+  ],
+  nat: [named.services, named.nodePorts, named.postrouting, named.markMasq, named.canary],
+}
+
+/** Whether this mode writes a chain of this name, by whole names. */
+export const isModeChain = (table: string, chain: string): boolean =>
+  isOwnChain(table, chain) &&
+  (fixed[table]?.includes(chain) === true || (table === 'nat' && isServiceChain(chain)))
