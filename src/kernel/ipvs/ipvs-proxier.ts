@@ -1,0 +1,302 @@
+import type { Problem, Snapshot } from '../../model/snapshot.ts'
+import { cidrContains, parseCidr } from '../../util/cidr.ts'
+import { familyOf, type IpFamily, isLoopback } from '../../util/ip.ts'
+import { Turns } from '../../util/turns.ts'
+import type { KernelSettings, KernelSync, Proxier } from '../proxier.ts'
+import type { RunTool } from '../run-tool.ts'
+import type { Backend } from '../xtables/backend.ts'
+import type { ChosenBackend } from '../xtables/choose-backend.ts'
+import type { CompileSettings, ServerClaim } from './compile.ts'
+import { damageOf, type Installed, loadsNow } from './damage.ts'
+import { addressChanges, changeAddresses } from './device.ts'
+import { DrainWatch } from './drain-watch.ts'
+import { Canary } from '../canary.ts'
+import { type IpvsDeps, schedulerOf } from './ipvs-deps.ts'
+import { restoreServers, restoreSets } from './ipvs-tools.ts'
+import { jumpRepairs, restoreText, showTable } from './jumps.ts'
+import { prepareKernel } from './prepare.ts'
+import { deviceIndex, knownState, readKernel } from './read-kernel.ts'
+import { type RuleTable, ruleTables } from './rules.ts'
+import { type Draining, removal, serverChanges } from './server-changes.ts'
+import { setChanges } from './set-changes.ts'
+import { maxEntries, type SetKind, setName } from './set-names.ts'
+import type { ServerId } from './server-id.ts'
+import type { Touched } from './touched.ts'
+import { WantedState } from './wanted-state.ts'
+import { randomFully } from './random-fully.ts'
+
+/** What the kernel has, and what it is made from. */
+interface State {
+  readonly settings: string
+  readonly wanted: WantedState
+  readonly installed: Installed
+}
+
+/** Of one IP family. */
+export class IpvsProxier implements Proxier {
+  readonly #deps: IpvsDeps
+  readonly #family: IpFamily
+  readonly #choose: () => Promise<ChosenBackend>
+  readonly #turns = new Turns()
+  readonly #draining: DrainWatch
+  readonly #canaries = new Set<Canary>()
+  /** Undefined: all has to be read and written. */
+  #state: State | undefined
+  #tooSmall: readonly SetKind[] = []
+  #epoch = 0
+  #isBusy = false
+  #forgotten = 0
+  #isClosed = false
+
+  constructor(deps: IpvsDeps, family: IpFamily, choose: () => Promise<ChosenBackend>) {
+    this.#choose = choose
+    this.#deps = { ...deps, run: this.#run(deps.run) }
+    this.#family = family
+    this.#draining = new DrainWatch({
+      clock: deps.clock,
+      loads: () => loadsNow(deps),
+      remove: drained => this.#turns.take(() => this.#removeDrained(drained)),
+    })
+  }
+
+  sync(snapshot: Snapshot, settings: KernelSettings): Promise<KernelSync> {
+    return this.#turns.take(() => this.#changing(() => this.#sync(snapshot, settings)))
+  }
+
+  forget(): void {
+    this.#state = undefined
+    this.#forgotten += 1
+  }
+
+  problems(): readonly Problem[] {
+    return this.#tooSmall.map(kind => ({
+      object: `ipset ${setName(this.#family, kind)}`,
+      field: '',
+      message: `it has no room for more than ${maxEntries} entries; what is beyond is left out`,
+    }))
+  }
+
+  watch(damaged: (what: string) => void): () => void {
+    const canary = new Canary({
+      clock: this.#deps.clock,
+      look: whole => this.#look(whole),
+      epoch: () => (this.#isBusy ? undefined : this.#epoch),
+      damaged,
+    })
+    this.#canaries.add(canary)
+    return () => {
+      this.#canaries.delete(canary)
+      canary.stop()
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#draining.close()
+    for (const canary of this.#canaries) canary.stop()
+  }
+
+  async #sync(snapshot: Snapshot, settings: KernelSettings): Promise<KernelSync> {
+    const text = JSON.stringify(settings)
+    const state = this.#state
+    if (state?.settings !== text) return this.#full(snapshot, settings, text)
+    this.#state = undefined
+    const { wanted, installed } = state
+    const forgotten = this.#forgotten
+    const touched = await wanted.take(snapshot)
+    const lines = await this.#reporting('partial', () =>
+      this.#write(touched, wanted, installed),
+    )
+    if (this.#forgotten === forgotten) this.#state = state
+    return {
+      work: lines === 0 ? 'nothing' : 'partial',
+      rules: counts(installed.tables, 0),
+    }
+  }
+
+  async #full(
+    snapshot: Snapshot,
+    settings: KernelSettings,
+    text: string,
+  ): Promise<KernelSync> {
+    const [deps, family] = [this.#deps, this.#family]
+    const forgotten = this.#forgotten
+    this.#state = undefined
+    const { chosen: backend } = await this.#choose()
+    const contents = await readKernel(deps, family)
+    await prepareKernel(deps, family)
+    const { elsewhere } = contents.addresses
+    const wanted = new WantedState(this.#compileSettings(settings, elsewhere))
+    const touched = await wanted.take(snapshot)
+    const isWanted = (id: string): boolean => wanted.server(id) !== undefined
+    const known = await knownState(contents, isWanted, deps.options.excludeCidrs)
+    await touched.known(known)
+    const tables = ruleTables(family, settings, randomFully(backend))
+    const index = await deviceIndex(deps)
+    const installed = { family, backend, tables, known, deviceIndex: index }
+    this.#draining.clear()
+    await this.#reporting('full', async () => {
+      const isLed = await leadsAway(backend, tables)
+      const rules = { leadsAway: isLed, write: () => writeRules(backend, tables) }
+      await this.#write(touched, wanted, installed, rules)
+    })
+    if (this.#forgotten === forgotten) this.#state = { settings: text, wanted, installed }
+    return { work: 'full', rules: counts(tables, 1) }
+  }
+
+  /** Gives the number of lines that were written. */
+  async #write(
+    touched: Touched,
+    wanted: WantedState,
+    { known }: Installed,
+    rules?: RulesToWrite,
+  ): Promise<number> {
+    const { run } = this.#deps
+    const sets = await setChanges(this.#family, touched, wanted, known)
+    const claim = (id: ServerId): ServerClaim | undefined => wanted.server(id)
+    const servers = await serverChanges(touched.servers, claim, known)
+    const addresses = await addressChanges(
+      this.#family,
+      touched.addresses,
+      address => wanted.addresses.has(address),
+      known.addresses,
+    )
+    // What rules and servers go by is there before a packet is taken in for it.
+    await restoreSets(run, sets.first)
+    if (rules?.leadsAway === false) await rules.write()
+    await restoreServers(run, servers.lines)
+    await changeAddresses(run, addresses)
+    this.#refuseClosed()
+    if (rules?.leadsAway === true) await rules.write()
+    await restoreSets(run, sets.last)
+    this.#tooSmall = sets.tooSmall
+    this.#draining.add(servers.draining)
+    const lines = [sets.first, servers.lines, addresses, sets.last]
+    return lines.reduce((sum, { length }) => sum + length, 0)
+  }
+
+  async #reporting<T>(work: 'partial' | 'full', write: () => Promise<T>): Promise<T> {
+    try {
+      return await write()
+    } catch (error) {
+      if (!this.#isClosed) this.#deps.observer.restoreFailed(this.#family, work)
+      throw error
+    }
+  }
+
+  async #removeDrained(drained: readonly Draining[]): Promise<void> {
+    const servers = this.#state?.installed.known.servers
+    if (servers === undefined || this.#isClosed) return
+    const lines = drained.flatMap(one => {
+      const server = servers.get(one.id)
+      return server?.destinations.get(one.destination) === 0 ? [removal(one, server)] : []
+    })
+    const what = `removing drained destinations (${this.#family})`
+    try {
+      await this.#changing(() => restoreServers(this.#deps.run, lines))
+      this.#deps.observer.failed(what, '')
+    } catch (error) {
+      this.#deps.observer.failed(what, (error as Error).message)
+      this.forget()
+    }
+  }
+
+  async #changing<T>(work: () => Promise<T>): Promise<T> {
+    this.#isBusy = true
+    try {
+      return await work()
+    } finally {
+      this.#isBusy = false
+      this.#epoch += 1
+    }
+  }
+
+  async #look(whole: boolean): Promise<string> {
+    const installed = this.#state?.installed
+    if (installed === undefined || this.#isClosed) return ''
+    const { observer } = this.#deps
+    const what = `looking at the rules (${this.#family})`
+    try {
+      const damage = await damageOf(this.#deps, installed, whole)
+      observer.failed(what, '')
+      return damage
+    } catch (error) {
+      // A sync that fails says so too.
+      observer.failed(what, (error as Error).message)
+      return ''
+    }
+  }
+
+  #run(run: RunTool): RunTool {
+    return async (...call) => {
+      this.#refuseClosed()
+      return run(...call)
+    }
+  }
+
+  /** What was under way while it closed goes no further: another mode may be there by now. */
+  #refuseClosed(): void {
+    if (this.#isClosed) throw new Error('the ipvs mode has ended')
+  }
+
+  #compileSettings(
+    { nodeAddresses, nodePortCidrs }: KernelSettings,
+    elsewhere: ReadonlySet<string>,
+  ): CompileSettings {
+    const cidrs = nodePortCidrs?.flatMap(text => parseCidr(text) ?? [])
+    return {
+      scheduler: schedulerOf(this.#deps.options),
+      elsewhere,
+      nodePortAddresses: [...new Set(nodeAddresses)].filter(
+        address =>
+          familyOf(address) === this.#family &&
+          !isLoopback(address) &&
+          // Link-local ones are another on each link.
+          !address.startsWith('fe80:') &&
+          cidrs?.some(cidr => cidrContains(cidr, address)) !== false,
+      ),
+    }
+  }
+}
+
+interface RulesToWrite {
+  /**
+   * Whether rules of another mode lead VIPs away before ipvs sees them. Those hold until
+   * it can take over; without them (VIPs that are the host's own, as with a capture by
+   * addresses) it has them from its first virtual server on, and is to masquerade then.
+   */
+  readonly leadsAway: boolean
+  readonly write: () => Promise<void>
+}
+
+const leadsAway = async (
+  backend: Backend,
+  tables: readonly RuleTable[],
+): Promise<boolean> => {
+  const nat = tables.find(({ name }) => name === 'nat')
+  if (nat === undefined) return false
+  const { rules } = await showTable(backend, nat, [])
+  return rules.some(rule => /^(?:PREROUTING|OUTPUT) .*-[jg] KUBE-/.test(rule))
+}
+
+const writeRules = async (
+  backend: Backend,
+  tables: readonly RuleTable[],
+): Promise<void> => {
+  const repairs = new Map<RuleTable, readonly string[]>()
+  for (const table of tables) {
+    const { rules } = await showTable(backend, table, [])
+    repairs.set(table, jumpRepairs(table, rules))
+  }
+  await backend.restore(restoreText(tables, table => repairs.get(table) ?? []))
+}
+
+/** `share`: of the rules, how many were written; all or none. */
+const counts = (tables: readonly RuleTable[], share: 0 | 1): KernelSync['rules'] => {
+  const count = (name: string): { total: number; written: number } => {
+    const chains = tables.find(table => table.name === name)?.chains ?? []
+    const total = chains.reduce((sum, { lines }) => sum + lines.length, 0)
+    return { total, written: total * share }
+  }
+  return { filter: count('filter'), nat: count('nat') }
+}

@@ -1,0 +1,268 @@
+import type { IpFamily } from '../../util/ip.ts'
+import type { KernelSettings } from '../proxier.ts'
+import { type SetKind, setName, vipSetKinds } from './set-names.ts'
+
+export type TableName = 'filter' | 'mangle' | 'nat'
+
+export interface Chain {
+  readonly name: string
+  /** What follows `-A NAME`. */
+  readonly lines: readonly string[]
+}
+
+/** Where a built-in chain leads into one of these. */
+export interface Jump {
+  readonly chain: string
+  readonly target: string
+  readonly comment: string
+}
+
+export interface RuleTable {
+  readonly name: TableName
+  /** Its built-in chains from which a mode of kube-proxy's may lead into chains. */
+  readonly builtIn: readonly string[]
+  readonly chains: readonly Chain[]
+  readonly jumps: readonly Jump[]
+}
+
+/**
+ * What keeps out comes before what leads somewhere: each table is a transaction of its own.
+ */
+export const ruleTables = (
+  family: IpFamily,
+  settings: KernelSettings,
+  fullyRandom: boolean,
+  setOf = (kind: SetKind): string => setName(family, kind),
+): readonly RuleTable[] => {
+  const words = wordsOf(family, settings, setOf)
+  return [
+    {
+      name: 'filter',
+      builtIn: ['INPUT', 'FORWARD', 'OUTPUT'],
+      chains: filterChains(words),
+      jumps: jumps.filter,
+    },
+    {
+      name: 'mangle',
+      builtIn: ['OUTPUT'],
+      chains: mangleChains(words),
+      jumps: jumps.mangle,
+    },
+    {
+      name: 'nat',
+      builtIn: ['PREROUTING', 'OUTPUT', 'POSTROUTING'],
+      chains: natChains(words, settings, fullyRandom),
+      jumps: jumps.nat,
+    },
+  ]
+}
+
+const portals = 'kubernetes service portals'
+const access = 'kubernetes ipvs access filter'
+
+/** With kube-proxy's comments, by which its --cleanup finds them. */
+const jumps: Readonly<Record<TableName, readonly Jump[]>> = {
+  filter: [
+    {
+      chain: 'INPUT',
+      target: 'KUBE-NODE-PORT',
+      comment: 'kubernetes health check rules',
+    },
+    { chain: 'INPUT', target: 'KUBE-IPVS-FILTER', comment: access },
+    {
+      chain: 'INPUT',
+      target: 'KUBE-PROXY-FIREWALL',
+      comment: 'kube-proxy firewall rules',
+    },
+    {
+      chain: 'FORWARD',
+      target: 'KUBE-FORWARD',
+      comment: 'kubernetes forwarding rules',
+    },
+  ],
+  mangle: [{ chain: 'OUTPUT', target: 'KUBE-IPVS-OUT-FILTER', comment: access }],
+  nat: [
+    { chain: 'PREROUTING', target: 'KUBE-SERVICES', comment: portals },
+    { chain: 'OUTPUT', target: 'KUBE-SERVICES', comment: portals },
+    {
+      chain: 'POSTROUTING',
+      target: 'KUBE-POSTROUTING',
+      comment: 'kubernetes postrouting rules',
+    },
+  ],
+}
+
+/** The words that rules are made of, which depend on the family and the settings. */
+interface Words {
+  readonly family: IpFamily
+  readonly mark: string
+  readonly isSet: (kind: SetKind, directions?: string) => string
+  /** A match for each way in which packets of this node's pods come; none: nobody knows. */
+  readonly fromPods: readonly string[]
+}
+
+const wordsOf = (
+  family: IpFamily,
+  settings: KernelSettings,
+  setOf: (kind: SetKind) => string,
+): Words => ({
+  family,
+  mark: `0x${(2 ** settings.masqueradeBit).toString(16)}`,
+  isSet: (kind, directions = 'dst,dst') =>
+    `-m set --match-set ${setOf(kind)} ${directions}`,
+  fromPods: podMatches(settings),
+})
+
+const podMatches = ({ localDetector }: KernelSettings): readonly string[] => {
+  if (localDetector.by === 'source') return localDetector.cidrs.map(cidr => `-s ${cidr}`)
+  if (localDetector.by === 'bridge') return [`-i ${localDetector.name}`]
+  if (localDetector.by === 'interface prefix') return [`-i ${localDetector.prefix}+`]
+  return []
+}
+
+const isNew = '-m conntrack --ctstate NEW'
+const isOwnClient = '-m addrtype --src-type LOCAL'
+
+const filterChains = ({ isSet, mark, fromPods }: Words): readonly Chain[] => [
+  {
+    name: 'KUBE-FORWARD',
+    lines: [
+      `-m mark --mark ${mark}/${mark} -j ACCEPT`,
+      '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
+    ],
+  },
+  {
+    name: 'KUBE-NODE-PORT',
+    lines: [`-p tcp ${isSet('HEALTH-CHECK-NODE-PORT', 'dst')} -j ACCEPT`],
+  },
+  {
+    name: 'KUBE-PROXY-FIREWALL',
+    lines: [`${isNew} ${isSet('LOAD-BALANCER-FW')} -j KUBE-SOURCE-RANGES-FIREWALL`],
+  },
+  sourceRangesFirewall(isSet),
+  {
+    name: 'KUBE-IPVS-FILTER',
+    lines: [
+      `${isNew} ${isSet('CLUSTER-IP-DROP')} -j DROP`,
+      // The node's own processes don't come by here: ipvs takes what they send in OUTPUT.
+      ...fromPods.map(pods => `${pods} ${isSet('EXTERNAL-DROP')} -j RETURN`),
+      `${isNew} ${isSet('EXTERNAL-DROP')} -j DROP`,
+      ...vipSetKinds.map(kind => `${isSet(kind)} -j RETURN`),
+      `-p tcp ${isSet('HEALTH-CHECK-NODE-PORT', 'dst')} -j RETURN`,
+      // Else whatever listens on all addresses of the node would be had on every VIP.
+      `${isNew} ${isSet('IPVS-IPS', 'dst')} -j REJECT`,
+    ],
+  },
+]
+
+const sourceRangesFirewall = (isSet: Words['isSet']): Chain => ({
+  name: 'KUBE-SOURCE-RANGES-FIREWALL',
+  lines: [
+    `${isSet('LOAD-BALANCER-SOURCE-CIDR', 'dst,dst,src')} -j RETURN`,
+    `${isSet('LOAD-BALANCER-SOURCE-IP', 'dst,dst,src')} -j RETURN`,
+    '-j DROP',
+  ],
+})
+
+/**
+ * For the node's own processes: ipvs takes what they send after mangle and before filter,
+ * and nat can't drop.
+ */
+const mangleChains = ({ isSet }: Words): readonly Chain[] => [
+  sourceRangesFirewall(isSet),
+  {
+    name: 'KUBE-IPVS-OUT-FILTER',
+    lines: [
+      `${isNew} ${isSet('CLUSTER-IP-DROP')} -j DROP`,
+      `${isNew} ${isSet('LOAD-BALANCER-FW')} -j KUBE-SOURCE-RANGES-FIREWALL`,
+    ],
+  },
+]
+
+const natChains = (
+  words: Words,
+  settings: KernelSettings,
+  fullyRandom: boolean,
+): readonly Chain[] => {
+  const { isSet, mark, family } = words
+  return [
+    { name: 'KUBE-MARK-MASQ', lines: [`-j MARK --or-mark ${mark}`] },
+    {
+      name: 'KUBE-POSTROUTING',
+      lines: [
+        `${isSet('LOOP-BACK', 'dst,dst,src')} -j MASQUERADE`,
+        `-m mark ! --mark ${mark}/${mark} -j RETURN`,
+        `-j MARK --xor-mark ${mark}`,
+        `-j MASQUERADE${fullyRandom ? ' --random-fully' : ''}`,
+      ],
+    },
+    {
+      name: 'KUBE-LOAD-BALANCER',
+      lines: [
+        `${isOwnClient} -j KUBE-MARK-MASQ`,
+        `${isSet('LOAD-BALANCER-LOCAL')} -j RETURN`,
+        '-j KUBE-MARK-MASQ',
+      ],
+    },
+    {
+      name: 'KUBE-NODE-PORT',
+      lines: (['TCP', 'UDP'] as const).flatMap(protocol => {
+        const is = `-p ${protocol.toLowerCase()}`
+        const local = isSet(`NODE-PORT-LOCAL-${protocol}`, 'dst')
+        return [
+          `${is} ${isOwnClient} ${local} -j KUBE-MARK-MASQ`,
+          `${is} ${local} -j RETURN`,
+          `${is} ${isSet(`NODE-PORT-${protocol}`, 'dst')} -j KUBE-MARK-MASQ`,
+        ]
+      }),
+    },
+    {
+      name: 'KUBE-SERVICES',
+      lines: [
+        ...(family === 'IPv4' ? ['-s 127.0.0.0/8 -j RETURN'] : []),
+        `${isSet('LOAD-BALANCER')} -j KUBE-LOAD-BALANCER`,
+        ...clusterIpRules(words, settings),
+        `${isSet('EXTERNAL-IP')} -j KUBE-MARK-MASQ`,
+        `${isOwnClient} ${isSet('EXTERNAL-IP-LOCAL')} -j KUBE-MARK-MASQ`,
+        // No rule of anybody else's, for a host port say, is to take them.
+        ...vipSetKinds.map(kind => `${isSet(kind)} -j ACCEPT`),
+        '-m addrtype --dst-type LOCAL -j KUBE-NODE-PORT',
+      ],
+    },
+  ]
+}
+
+const clusterIpRules = (
+  { isSet, fromPods }: Words,
+  { masqueradeAll }: KernelSettings,
+): readonly string[] => {
+  const all = `${isSet('CLUSTER-IP')} -j KUBE-MARK-MASQ`
+  if (masqueradeAll) return [all]
+  if (fromPods.length > 0)
+    return [...fromPods.map(pods => `${pods} ${isSet('CLUSTER-IP')} -j ACCEPT`), all]
+  // What the node sends to an address of its own has it as its source too.
+  return [`${isSet('CLUSTER-IP', 'src,dst')} -j KUBE-MARK-MASQ`]
+}
+
+const chainNames: Readonly<Record<TableName, readonly string[]>> = {
+  filter: [
+    'KUBE-FORWARD',
+    'KUBE-NODE-PORT',
+    'KUBE-PROXY-FIREWALL',
+    'KUBE-SOURCE-RANGES-FIREWALL',
+    'KUBE-IPVS-FILTER',
+  ],
+  mangle: ['KUBE-SOURCE-RANGES-FIREWALL', 'KUBE-IPVS-OUT-FILTER'],
+  nat: [
+    'KUBE-MARK-MASQ',
+    'KUBE-POSTROUTING',
+    'KUBE-LOAD-BALANCER',
+    'KUBE-NODE-PORT',
+    'KUBE-SERVICES',
+  ],
+}
+
+/** Whether the ipvs mode has a chain of this name in this table. */
+export const isIpvsChain = (table: string, chain: string): boolean =>
+  (table === 'filter' || table === 'mangle' || table === 'nat') &&
+  chainNames[table].includes(chain)

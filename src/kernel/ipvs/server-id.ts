@@ -1,0 +1,20 @@
+import type { Protocol } from '../../model/service.ts'
+import { joinHostPort, splitHostPort } from '../../util/ip.ts'
+
+/**
+ * What names a virtual server, in the words of ipvsadm(8): `-t 10.96.0.1:443`,
+ * `-u [2001:db8::1]:53`. Canonical, so that it is a key.
+ */
+export type ServerId = string
+
+const flags: Readonly<Record<Protocol, string>> = { TCP: '-t', UDP: '-u' }
+
+export const serverId = (protocol: Protocol, address: string, port: number): ServerId =>
+  `${flags[protocol]} ${joinHostPort(address, port)}`
+
+/** For UDP a destination that is gone is taken out at once: nothing ends a flow. */
+export const isUdp = (id: ServerId): boolean => id.startsWith('-u ')
+
+export const addressOf = (id: ServerId): string => splitHostPort(id.slice(3))?.host ?? ''
+
+export const portOf = (id: ServerId): number => splitHostPort(id.slice(3))?.port ?? 0
