@@ -4,16 +4,25 @@ import { aligned, type Cells, columnWidths } from './columns.ts'
 
 const needsNothing = { usable: true, detail: 'changes nothing on the host' }
 
-/** Modes that kube-proxy has, and Usher not yet. */
-const laterModes = ['iptables', 'ipvs', 'nftables']
+/** What of Usher's works on this node. */
+export interface NodeFindings {
+  /** The kernel modes. */
+  readonly modes: readonly Finding[]
+  /** In the order of preference. */
+  readonly captures: readonly Probed[]
+  /** What `--relay auto` chooses. */
+  readonly relay: RelayChoice
+}
 
-/**
- * What of Usher's works on this node, for people. `probed` in the order of preference;
- * `relay`: what `--relay auto` chooses.
- */
+export interface Finding {
+  readonly name: string
+  readonly usable: boolean
+  readonly detail: string
+}
+
+/** The same for people. */
 export const nodeReport = (
-  probed: readonly Probed[],
-  relay: RelayChoice,
+  { modes, captures: probed, relay }: NodeFindings,
   colour: boolean,
 ): string => {
   const captures = [
@@ -23,35 +32,32 @@ export const nodeReport = (
   ]
   const first = captures.find(({ usable }) => usable)?.name ?? 'listen'
   const rows: Cells[] = [
-    ['mode', 'userspace', { text: 'usable', style: 'green' }, ''],
-    ...laterModes.map((name): Cells => [
-      'mode',
-      name,
-      { text: 'not usable', style: 'yellow' },
-      'this version of Usher has userspace only',
-    ]),
+    ...modes.map(mode => row('mode', mode)),
+    row('mode', { name: 'userspace', usable: true, detail: '' }),
+    row('mode', {
+      name: 'nftables',
+      usable: false,
+      detail: 'this version of Usher does not have it yet',
+    }),
     ...captures.map(probe => row('capture', probe)),
     ...relaysOf(relay).map(probe => row('relay', probe)),
   ]
   const widths = columnWidths(rows)
-  const lines = rows.map(row => aligned(row, widths, '', colour).trimEnd())
-  return `${lines.join('\n')}\n\n--capture auto takes ${first} here, --relay auto ${relay.name}\n`
+  const lines = rows.map(each => aligned(each, widths, '', colour).trimEnd())
+  const iptables = modes.find(({ name }) => name === 'iptables')?.usable === true
+  const empty = `an empty --proxy-mode takes ${iptables ? 'iptables' : 'userspace'} here`
+  const taken = `--capture auto takes ${first} here, --relay auto ${relay.name}`
+  return `${lines.join('\n')}\n\n${empty}\n${taken}\n`
 }
 
-const row = (what: string, { name, usable, detail }: RelayProbed | Probed): Cells => [
+const row = (what: string, { name, usable, detail }: Finding): Cells => [
   what,
   name,
   usable ? { text: 'usable', style: 'green' } : { text: 'not usable', style: 'yellow' },
   detail,
 ]
 
-interface RelayProbed {
-  readonly name: string
-  readonly usable: boolean
-  readonly detail: string
-}
-
-const relaysOf = ({ name, detail, passedOver }: RelayChoice): readonly RelayProbed[] => [
+const relaysOf = ({ name, detail, passedOver }: RelayChoice): readonly Finding[] => [
   ...passedOver.map(one => ({ ...one, usable: false })),
   ...(name === 'linux' ? [{ name, usable: true, detail }] : []),
   { name: 'portable', usable: true, detail: 'runs wherever Node does' },

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { runSettings } from '../config/run-settings.ts'
+import { runSettings, type RunSettings } from '../config/run-settings.ts'
 import type { Problem } from '../model/snapshot.ts'
 import { chooseRelay } from '../relay/choose-relay.ts'
 import { listFiles } from '../source/manifests/list-files.ts'
@@ -8,7 +8,7 @@ import { readManifests } from '../source/manifests/read-manifests.ts'
 import { systemClock } from '../util/clock.ts'
 import { findingsOf, type Findings } from './check-findings.ts'
 import { styled, type Style } from './columns.ts'
-import { nodeReport } from './check-node.ts'
+import { type NodeFindings, nodeReport } from './check-node.ts'
 import type { Io } from './io.ts'
 import { count, visible } from './words.ts'
 
@@ -37,21 +37,37 @@ const summary = (files: number, set: ManifestSet, findings: Findings): string =>
 
 const readText = (path: string): Promise<string> => readFile(path, 'utf8')
 
+/** By trying, and leaving nothing behind. */
+const findingsOfNode = async ({ kernel }: RunSettings): Promise<NodeFindings> => {
+  const { probeKernelModes } = await import('../proxy/kernel/probe-kernel-modes.ts')
+  const modes = await probeKernelModes(systemClock, kernel)
+  const { hostSystem, probeAll } = await import('../proxy/capture/host-system.ts')
+  const captures = await probeAll(hostSystem({ clock: systemClock }))
+  const { probeLinuxRelay } = await import('../relay/linux/probe.ts')
+  return { modes, captures, relay: chooseRelay('auto', probeLinuxRelay) }
+}
+
+const lacksWhatIsAskedFor = (
+  { options, mode }: RunSettings,
+  { modes, captures, relay }: NodeFindings,
+): boolean =>
+  [
+    captures.find(({ name }) => name === options.capture),
+    modes.find(({ name }) => name === mode.mode),
+  ].some(asked => asked?.usable === false) ||
+  (options.relay === 'linux' && relay.name !== 'linux')
+
 /** `usher check`: 0 when nothing is wrong (warnings do not count), 1 when something is. */
 export const check = async (args: readonly string[], io: Io): Promise<number> => {
-  const { options, warnings } = await runSettings(args, readText, 'check')
+  const settings = await runSettings(args, readText, 'check')
+  const { options, warnings } = settings
   const say = (kind: string, text: string, style: Style): void =>
     io.out(`${styled(`${kind}:`, style, io.colour)} ${visible(text)}\n`)
   for (const text of warnings) say('warning', text, 'yellow')
   if (options.manifests.length === 0 && options.config === '') {
-    const { hostSystem, probeAll } = await import('../proxy/capture/host-system.ts')
-    const probed = await probeAll(hostSystem({ clock: systemClock }))
-    const { probeLinuxRelay } = await import('../relay/linux/probe.ts')
-    const relay = chooseRelay('auto', probeLinuxRelay)
-    io.out(nodeReport(probed, relay, io.colour))
-    const asked = probed.find(({ name }) => name === options.capture)
-    const lacksRelay = options.relay === 'linux' && relay.name !== 'linux'
-    return asked?.usable === false || lacksRelay ? 1 : 0
+    const findings = await findingsOfNode(settings)
+    io.out(nodeReport(findings, io.colour))
+    return lacksWhatIsAskedFor(settings, findings) ? 1 : 0
   }
   if (options.manifests.length === 0) {
     io.out(`${options.config}: in order; ${count(warnings.length, 'warning')}\n`)

@@ -2,12 +2,16 @@ import { hostname } from 'node:os'
 import type { ClusterAccess } from '../config/run-settings.ts'
 import type { Log } from '../observe/log.ts'
 import { noNode, type NodeParts } from '../proxy/options.ts'
+import { modeAnnotation, type ModeAnnotation } from '../source/decode/node.ts'
+import type { ApiClient } from '../source/kubernetes/api-client.ts'
 import { connectToCluster } from '../source/kubernetes/cluster-access.ts'
 import { EventRecorder } from '../source/kubernetes/event-recorder.ts'
 import {
   kubernetesSource,
   type KubernetesSource,
 } from '../source/kubernetes/kubernetes-source.ts'
+import { readStart } from '../source/kubernetes/read-body.ts'
+import { systemClock } from '../util/clock.ts'
 import { kubernetesLog } from './kubernetes-log.ts'
 import { version } from './version.ts'
 
@@ -29,6 +33,11 @@ export const clusterParts = async ({
 }: ClusterPartsDeps): Promise<{
   readonly source: KubernetesSource
   readonly node: NodeParts
+  /**
+   * The proxy mode that the Node asks for by an annotation, if any. Rejects when the Node
+   * can't be read within 3 s.
+   */
+  readonly modeAnnotation: () => Promise<ModeAnnotation | undefined>
 }> => {
   const nodeName = override === '' ? hostname().trim().toLowerCase() : override
   const client = await connectToCluster({ ...access, version: version() })
@@ -42,6 +51,7 @@ export const clusterParts = async ({
   const source = kubernetesSource({ client, nodeName, observer })
   return {
     source,
+    modeAnnotation: async () => modeAnnotation(await listNode(client, nodeName)),
     node: {
       ...noNode,
       nodeName,
@@ -51,4 +61,20 @@ export const clusterParts = async ({
       close: () => events.close(),
     },
   }
+}
+
+/** An API server that is away must not hold up the Services of a node for long. */
+const nodeWithinMs = 3000
+/** The API server's own bound for an object is 1.5 MiB. */
+const longestNode = 2 * 1024 * 1024
+
+/** By a list of one: that is what Usher's role allows, as the watch that follows needs it. */
+const listNode = async (client: ApiClient, name: string): Promise<unknown> => {
+  const { body } = await client.request({
+    path: '/api/v1/nodes',
+    query: { fieldSelector: `metadata.name=${name}`, limit: '1' },
+    signal: AbortSignal.timeout(nodeWithinMs),
+  })
+  const deps = { clock: systemClock, silenceMs: nodeWithinMs }
+  return JSON.parse(await readStart(body, longestNode, deps))
 }

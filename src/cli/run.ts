@@ -2,7 +2,9 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { runSettings, type RunSettings } from '../config/run-settings.ts'
 import { createLog, type Log } from '../observe/log.ts'
 import { noNode, type NodeParts, type ProxyDeps } from '../proxy/options.ts'
+import type { ModeAnnotation } from '../source/decode/node.ts'
 import { systemClock } from '../util/clock.ts'
+import { askedMode } from './asked-mode.ts'
 import { ConfigWatch } from './config-watch.ts'
 import type { Io } from './io.ts'
 import { setOomScore } from './oom-score.ts'
@@ -28,15 +30,13 @@ export const run = async (args: readonly string[], io: Io): Promise<number> => {
   }
   if (options.cleanup)
     return (await import('./cleanup.ts')).cleanup({ dryRun: false }, io)
-  if (options.initOnly) {
-    io.out('nothing to prepare: Usher needs no kernel settings\n')
-    return 0
-  }
+  if (options.initOnly) return (await import('./init-only.ts')).initOnly(settings, io)
   const log = await createLog({ level: options.logLevel, format: options.logFormat })
   for (const what of warnings) log.warn({ what }, 'flags and configuration')
   if (cluster !== undefined) await setOomScore(options.oomScoreAdj, log)
-  const { source, node } = await origin(settings, log)
-  const deps = proxyDeps(settings, source, node)
+  const { source, node, modeAnnotation } = await origin(settings, log)
+  const mode = await askedMode(settings.mode, modeAnnotation, log)
+  const deps = proxyDeps({ ...settings, mode }, source, node)
   return serve(
     { log, deps, watch: stop => watchConfig(args, settings, log, stop) },
     options,
@@ -44,7 +44,7 @@ export const run = async (args: readonly string[], io: Io): Promise<number> => {
 }
 
 const proxyDeps = (
-  { options, configuration, localClients }: RunSettings,
+  { options, configuration, localClients, mode, kernel, periods }: RunSettings,
   source: ProxyDeps['source'],
   node: NodeParts,
 ): Omit<ProxyDeps, 'log'> => ({
@@ -62,14 +62,19 @@ const proxyDeps = (
     metricsBindAddress: options.metricsBindAddress,
     healthzBindAddress: options.healthzBindAddress,
     bindHardFail: options.bindAddressHardFail,
-    syncPeriod: options.syncPeriod,
-    minSyncPeriod: options.minSyncPeriod,
+    mode,
+    kernel,
+    periods: name => periods[name],
     ...relayOptions(options),
     limits: relayLimits(options),
   },
 })
 
-type Origin = { readonly source: ProxyDeps['source']; readonly node: NodeParts }
+interface Origin {
+  readonly source: ProxyDeps['source']
+  readonly node: NodeParts
+  readonly modeAnnotation: () => Promise<ModeAnnotation | undefined>
+}
 
 /** Where Services come from. What reads the other kind of source is not loaded. */
 const origin = async ({ options, cluster }: RunSettings, log: Log): Promise<Origin> => {
@@ -83,7 +88,11 @@ const origin = async ({ options, cluster }: RunSettings, log: Log): Promise<Orig
     onSkipped: what => log.info({ what }, 'skipped: Usher has no use for it'),
     onWarning: what => log.warn({ what }, 'manifest files'),
   })
-  return { source, node: { ...noNode, nodeName: options.hostnameOverride } }
+  return {
+    source,
+    node: { ...noNode, nodeName: options.hostnameOverride },
+    modeAnnotation: async () => undefined,
+  }
 }
 
 /** Ends Usher when the file of --config has come to mean something else. */

@@ -24,7 +24,9 @@ export const vipRow = (vip: VipStatus, port: ServicePortStatus): Cells => {
         ? `proxy port ${vip.listen}`
         : vip.capture === 'not captured'
           ? vip.capture
-          : `${vip.capture}, proxy port ${vip.listen}`
+          : vip.capture === 'kernel'
+            ? 'by the kernel'
+            : `${vip.capture}, proxy port ${vip.listen}`
   const state = vip.reason === '' ? vip.state : `${vip.state}: ${vip.reason}`
   const bad = vip.state === 'failed' || vip.state === 'not captured'
   const limit = spared(vip, port)
@@ -53,10 +55,18 @@ const usage = ({ state, eligible, clients, resting }: EndpointStatus): string | 
   return resting ? yellow(`${text}, resting after a failure`) : text
 }
 
-export const endpointRow = (endpoint: EndpointStatus): Cells => [
-  '->',
-  endpoint.endpoint,
-  usage(endpoint),
-  `${endpoint.active} active`,
-  endpoint.failures === 0 ? '0 failures' : red(count(endpoint.failures, 'failure')),
-]
+/** `counted`: there are figures of what went there. */
+export const endpointRow = (endpoint: EndpointStatus, counted: boolean): Cells => {
+  const { active, failures } = endpoint
+  return [
+    '->',
+    endpoint.endpoint,
+    usage(endpoint),
+    ...(counted
+      ? [
+          `${active} active`,
+          failures === 0 ? '0 failures' : red(count(failures, 'failure')),
+        ]
+      : []),
+  ]
+}

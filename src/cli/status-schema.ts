@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import { modeNames } from '../mode/mode.ts'
 import type { StatusDocument } from '../observe/status.ts'
 
 const text = v.string()
@@ -7,9 +8,23 @@ const number = v.number()
 const vip = v.object({
   kind: v.picklist(['ClusterIP', 'ExternalIP', 'LoadBalancerIP', 'NodePort']),
   vip: text,
-  capture: v.picklist(['nftables', 'iptables', 'local', 'none', 'not captured']),
+  capture: v.picklist([
+    'nftables',
+    'iptables',
+    'local',
+    'none',
+    'kernel',
+    'not captured',
+  ]),
   listen: text,
-  state: v.picklist(['listening', 'binding', 'refusing', 'failed', 'not captured']),
+  state: v.picklist([
+    'listening',
+    'forwarding',
+    'binding',
+    'refusing',
+    'failed',
+    'not captured',
+  ]),
   reason: text,
 })
 
@@ -69,6 +84,7 @@ const source = v.pipe(
 
 const passedOver = v.array(v.object({ name: text, detail: text }))
 const capture = v.object({ name: text, detail: text, passedOver })
+const modeChoice = v.object({ name: text, askedBy: text, detail: text, passedOver })
 const relay = v.object({
   name: text,
   detail: text,
@@ -80,7 +96,8 @@ const relay = v.object({
 /** What `/status` answers. Fields it does not know, of a later Usher, are left out. */
 export const statusSchema: v.GenericSchema<unknown, StatusDocument> = v.object({
   version: text,
-  mode: v.literal('userspace'),
+  mode: v.picklist(modeNames),
+  modeChoice: v.optional(v.nullable(modeChoice), null),
   startedAt: text,
   healthy: v.boolean(),
   unhealthy: v.array(text),

@@ -1,11 +1,18 @@
 import type {
-  CaptureStatus,
+  ChoiceStatus,
+  EndpointStatus,
   ServicePortStatus,
   StatusDocument,
 } from '../observe/status.ts'
 import { aligned, columnWidths, styled, type Cells } from './columns.ts'
 import { endpointRow, red, vipRow } from './status-rows.ts'
 import { bytesForPeople, count, forPeople, visible } from './words.ts'
+
+/** What the relay has counted; the kernel modes have none, and nobody counts. */
+const hasFigures = ({ mode }: StatusDocument): boolean => mode === 'userspace'
+
+const sticky = ({ affinityMs }: ServicePortStatus): readonly string[] =>
+  affinityMs > 0 ? [`sticky for ${forPeople(affinityMs)}`] : []
 
 const figures = (port: ServicePortStatus): string =>
   [
@@ -17,7 +24,7 @@ const figures = (port: ServicePortStatus): string =>
       : [count(port.datagrams, 'datagram')]),
     `${bytesForPeople(port.bytesToBackend)} to backends`,
     `${bytesForPeople(port.bytesToClient)} to clients`,
-    ...(port.affinityMs > 0 ? [`sticky for ${forPeople(port.affinityMs)}`] : []),
+    ...sticky(port),
   ].join(', ')
 
 const ranges = (cidrs: readonly string[]): string =>
@@ -32,6 +39,16 @@ const unserved = ({ endpoints, verdicts }: ServicePortStatus): string => {
   return verdicts.internal === 'drop' || verdicts.external === 'drop'
     ? '-> no usable endpoint on this node: clients are not served'
     : '-> no usable endpoint: clients are refused'
+}
+
+const modeRows = ({ mode, modeChoice }: StatusDocument): Cells[] => {
+  if (modeChoice === null) return []
+  const { askedBy, detail, passedOver } = modeChoice
+  const why = [...(askedBy === '' ? [] : [`by ${askedBy}`]), detail].filter(Boolean)
+  return [
+    ['mode', why.length === 0 ? mode : `${mode} (${why.join('; ')})`],
+    ...passedOver.map(notTaken),
+  ]
 }
 
 const captureRows = ({ capture }: StatusDocument): Cells[] => {
@@ -54,7 +71,7 @@ const relayRows = ({ relay }: StatusDocument): Cells[] => {
   return [['relay', `${name} (${how.join('; ')})`], ...passedOver.map(notTaken)]
 }
 
-const notTaken = ({ name, detail }: CaptureStatus['passedOver'][number]): Cells => [
+const notTaken = ({ name, detail }: ChoiceStatus['passedOver'][number]): Cells => [
   '',
   `not ${name}: ${detail}`,
 ]
@@ -83,10 +100,13 @@ const header = (status: StatusDocument, now: number, colour: boolean): string[] 
     ['source', `${source.name}, ${source.synced ? read : `not synced, ${read}`}`],
   ]
   if (source.error !== '') rows.push(['', red(source.error)])
-  rows.push(...captureRows(status), ...relayRows(status), [
-    'files',
-    `the relay holds ${fds.used} descriptors and may hold ${fds.limit}`,
-  ])
+  rows.push(...modeRows(status), ...captureRows(status), ...relayRows(status))
+  // The kernel modes have no relay.
+  if (hasFigures(status))
+    rows.push([
+      'files',
+      `the relay holds ${fds.used} descriptors and may hold ${fds.limit}`,
+    ])
   if (status.acceptPaused)
     rows.push(['', red('no new connections are accepted until some are free')])
   if (status.draining)
@@ -115,7 +135,7 @@ const footer = (status: StatusDocument, colour: boolean): string[] => {
   const totals = [
     count(servicePorts.length, 'ServicePort'),
     `${idle} without usable endpoints`,
-    `${active} active`,
+    ...(hasFigures(status) ? [`${active} active`] : []),
     count(problems.length, 'problem'),
   ]
   return ['', ...lines, totals.join(', ')]
@@ -131,11 +151,13 @@ export function* statusText(
   colour: boolean,
 ): Generator<string> {
   const { servicePorts } = status
+  const counted = hasFigures(status)
+  const rowOf = (endpoint: EndpointStatus) => endpointRow(endpoint, counted)
   const vipWidths = columnWidths(
     servicePorts.flatMap(port => port.vips.map(vip => vipRow(vip, port))),
   )
   const endpointWidths = columnWidths(
-    servicePorts.flatMap(port => port.endpoints.map(endpointRow)),
+    servicePorts.flatMap(port => port.endpoints.map(rowOf)),
   )
   yield `${header(status, now, colour).join('\n')}\n`
   for (const port of servicePorts) {
@@ -143,11 +165,11 @@ export function* statusText(
     const lines = [
       '',
       styled(title, 'bold', colour),
-      `  ${figures(port)}`,
+      ...(counted ? [`  ${figures(port)}`] : sticky(port).map(text => `  ${text}`)),
       ...(port.sourceRanges === null ? [] : [`  ${ranges(port.sourceRanges)}`]),
       ...port.vips.map(vip => aligned(vipRow(vip, port), vipWidths, '  ', colour)),
       ...port.endpoints.map(endpoint =>
-        aligned(endpointRow(endpoint), endpointWidths, '  ', colour),
+        aligned(rowOf(endpoint), endpointWidths, '  ', colour),
       ),
     ]
     const none = unserved(port)

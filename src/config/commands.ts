@@ -68,8 +68,9 @@ export const commands = {
       'each mode and capture whether it works and why not, and changes nothing. With ' +
       'files, reads manifests as `usher run` would and lists every problem with its file, ' +
       'document and field. Takes the flags of `usher run` too, and its --config file, to ' +
-      'check them. Exits 0 when all is well, 1 when there are problems or the capture of ' +
-      '--capture does not work here, 2 when it was called wrongly.',
+      'check them. Exits 0 when all is well, 1 when there are problems or the mode of ' +
+      '--proxy-mode or the capture of --capture does not work here, 2 when it was called ' +
+      'wrongly.',
     examples: [
       ['usher check', 'what works on this node; as root'],
       ['usher check deploy/examples/demo.yaml', 'one file'],

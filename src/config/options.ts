@@ -1,5 +1,6 @@
 import { bench } from './options/bench.ts'
 import { cluster } from './options/cluster.ts'
+import { conntrack } from './options/conntrack.ts'
 import { kernelModes } from './options/kernel-modes.ts'
 import { kubeProxy } from './options/kube-proxy.ts'
 import { listening } from './options/listening.ts'
@@ -26,5 +27,6 @@ export const table = {
   ...logging,
   ...kubeProxy,
   ...kernelModes,
+  ...conntrack,
   ...otherSystems,
 } as const satisfies Readonly<Record<string, Row>>

@@ -1,3 +1,4 @@
+import type { ModeName } from '../mode/mode.ts'
 import type { Command } from './commands.ts'
 import type { FieldPath } from './kube-proxy/shape.ts'
 import type { OptionType } from './value.ts'
@@ -39,6 +40,8 @@ export interface Row {
    * as in `in userspace mode`. Its value is checked and then dropped.
    */
   readonly noEffect?: string
+  /** The modes in which it does something; undefined: all, or it has to do with none. */
+  readonly modes?: readonly ModeName[]
   readonly help: string
 }
 

@@ -1,10 +1,17 @@
+import type { ModeRequest } from '../mode/choose-mode.ts'
+import type { KernelOptions } from '../mode/kernel-options.ts'
+import type { ModeName } from '../mode/mode.ts'
+import type { Periods } from '../mode/periods.ts'
 import { clusterCidrs } from './kube-proxy/validate-addresses.ts'
 import type { KubeProxyConfiguration } from './kube-proxy/shape.ts'
 import { validate } from './kube-proxy/validate.ts'
 import { readOptions, rejectConflicts } from './parse.ts'
 import { effectiveOptions, type Decision } from './settings/effective.ts'
 import { configurationFromFile, configurationFromFlags } from './settings/from-flags.ts'
+import { kernelOptions } from './settings/kernel-options.ts'
 import { loadFile, type LoadedFile } from './settings/load-file.ts'
+import { modeRequest } from './settings/mode-request.ts'
+import { periods } from './settings/periods.ts'
 import { warningsOf } from './settings/warnings.ts'
 import type { OptionsOf } from './typed.ts'
 import { UsageError } from './usage-error.ts'
@@ -37,6 +44,10 @@ export interface RunSettings {
   /** Undefined when Services come from manifests. */
   readonly cluster: ClusterAccess | undefined
   readonly localClients: LocalClients
+  /** Which mode is asked for; '' leaves it to the Node's annotation, and to what works. */
+  readonly mode: ModeRequest
+  readonly kernel: KernelOptions
+  readonly periods: Readonly<Record<ModeName, Periods>>
 }
 
 type NodeCommand = 'run' | 'check'
@@ -98,11 +109,19 @@ export const runSettings = async (
   const decision: Decision = { given, options, file: file?.tree, configuration }
   const effective = effectiveOptions(decision)
   rejectConflicts(effective, command)
+  const mode = modeRequest(
+    configuration.mode,
+    given,
+    file === undefined ? undefined : `mode in ${options.config}`,
+  )
   return {
     options: effective,
     configuration,
-    warnings: [...(file?.warnings ?? []), ...warningsOf(decision)],
+    warnings: [...(file?.warnings ?? []), ...warningsOf(decision, mode.mode)],
     cluster: clusterAccess(effective),
     localClients: localClients(configuration),
+    mode,
+    kernel: kernelOptions(configuration, effective.conntrackMax),
+    periods: periods(decision, effective),
   }
 }

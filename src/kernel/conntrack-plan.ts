@@ -9,10 +9,16 @@ export interface UdpVip {
   readonly address: string | undefined
   readonly port: number
   /**
-   * Where its flows are led now: those that go there already stay, for as long as none of
+   * Where its flows may go now: those that go there already stay, for as long as none of
    * the VIP has to go. Undefined: nowhere.
    */
-  readonly to?: { readonly address: string; readonly port: number } | undefined
+  readonly to?: readonly UdpDestination[] | undefined
+}
+
+export interface UdpDestination {
+  /** Canonical. */
+  readonly address: string
+  readonly port: number
 }
 
 /** Arguments of `conntrack` that pick entries out, as in `-d 10.96.0.0/24 --dport 53`. */
@@ -42,7 +48,7 @@ export class DoomedEntries {
   readonly #wanted = new Map<number, Set<string>>()
   readonly #addresses = new Set<string>()
   /** By VIP, as `vipKey` has it, where its flows go when they are right. */
-  readonly #right = new Map<string, string>()
+  readonly #right = new Map<string, ReadonlySet<string>>()
   readonly #doomedNodePorts = new Set<number>()
   readonly #doomed = new Map<number, Set<string>>()
   /** At ports of VIPs: others that are to stay. */
@@ -55,8 +61,11 @@ export class DoomedEntries {
   constructor(family: IpFamily, vips: readonly UdpVip[]) {
     this.#family = family
     for (const { address, port, to } of vips.filter(vip => vip.family === family)) {
-      if (to !== undefined)
-        this.#right.set(vipKey(address, port), vipKey(to.address, to.port))
+      if (to !== undefined && to.length > 0)
+        this.#right.set(
+          vipKey(address, port),
+          new Set(to.map(one => vipKey(one.address, one.port))),
+        )
       if (address === undefined) this.#nodePorts.add(port)
       else {
         addTo(this.#wanted, port, address)
@@ -75,7 +84,7 @@ export class DoomedEntries {
     const isVip = wanted?.has(address) === true
     if (isVip || this.#nodePorts.has(port)) {
       const right = this.#right.get(vipKey(isVip ? address : undefined, port))
-      if (right !== undefined && right === goesTo(line)) this.#keep(address, port)
+      if (right?.has(goesTo(line)) === true) this.#keep(address, port)
       else if (isVip) addTo(this.#doomed, port, address)
       else this.#doomedNodePorts.add(port)
     } else if (wanted !== undefined || this.#addresses.has(address)) {

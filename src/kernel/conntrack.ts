@@ -1,5 +1,5 @@
 import { Turns } from '../util/turns.ts'
-import type { Probe } from '../capture/rule-table.ts'
+import type { Probe } from './probe.ts'
 import { type IpFamily, ipFamilies } from '../util/ip.ts'
 import { DoomedEntries, type EntryFilter, type UdpVip } from './conntrack-plan.ts'
 import { ToolError } from './run-tool.ts'

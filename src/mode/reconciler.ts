@@ -107,6 +107,11 @@ export class Reconciler implements SourceSink {
     this.#deps.problems(this.allProblems())
   }
 
+  /** What was applied may have been lost: it is to be applied again soon. */
+  resync(): void {
+    this.#request()
+  }
+
   close(): void {
     this.#runner.close()
   }

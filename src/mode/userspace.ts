@@ -1,6 +1,5 @@
 import type { Capture, Placement, VipPlacement } from '../capture/capture.ts'
 import type { Endpoint, Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
-import { SortedMap } from '../model/sorted-map.ts'
 import type {
   Bind,
   DrainResult,
@@ -12,9 +11,12 @@ import { joinHostPort } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
 import { relayFronts } from './fronts.ts'
 import { type Loop, LoopCutter } from './loops.ts'
+import type { Mode } from './mode.ts'
+import { listOfServicePorts } from './service-port-list.ts'
 
 /** The userspace mode: a capture that leads traffic to a relay that listens. */
-export class UserspaceMode {
+export class UserspaceMode implements Mode {
+  readonly name = 'userspace'
   readonly #capture: Capture
   readonly #relay: Relay
   readonly #loops: LoopCutter
@@ -69,13 +71,10 @@ export class UserspaceMode {
 
 /** Of all families. Most clusters have one, and then nothing is copied. */
 const servicePortsOf = (snapshots: readonly Snapshot[]): readonly ServicePort[] => {
-  const lists = snapshots.map(({ servicePorts }) => listOf(servicePorts))
+  const lists = snapshots.map(listOfServicePorts)
   const [only, ...more] = lists.filter(({ length }) => length > 0)
   return more.length === 0 ? (only ?? []) : ([] as ServicePort[]).concat(...lists)
 }
-
-const listOf = (all: ReadonlyMap<string, ServicePort>): readonly ServicePort[] =>
-  all instanceof SortedMap ? all.list : [...all.values()]
 
 const listenerOf = (placement: Placement): RelayListener => ({
   id: placement.listenerId,

@@ -32,6 +32,8 @@ const ok = (contentType: string, body: Body): Answer => ({
 })
 
 export interface MetricsRoutesExtras {
+  /** For `/proxyMode`: what runs; userspace unless told. */
+  readonly mode?: () => string
   /** Counts `/healthz`, and adds `/metrics/slis`. */
   readonly probes?: ProbeCounts
   /** The configuration in effect, as v1alpha1 with kind and apiVersion; adds `/configz`. */
@@ -56,7 +58,7 @@ const configz = (config: () => object): Route => ({
 export const metricsRoutes = (
   metrics: Pick<Metrics, 'contentType' | 'scrape'>,
   status: () => StatusDocument | Promise<readonly Buffer[]>,
-  { probes, config }: MetricsRoutesExtras = {},
+  { mode = () => 'userspace', probes, config }: MetricsRoutesExtras = {},
 ): Routes => {
   const statusBody = async (): Promise<Body> => {
     const now = await status()
@@ -65,7 +67,7 @@ export const metricsRoutes = (
   return new Map<string, Route>([
     ['/metrics', { answer: async () => ok(metrics.contentType, await metrics.scrape()) }],
     ...(probes ? [['/metrics/slis', slis(metrics, probes)] as const] : []),
-    ['/proxyMode', { answer: () => ok(text, 'userspace') }],
+    ['/proxyMode', { answer: () => ok(text, mode()) }],
     [
       '/healthz',
       {

@@ -10,13 +10,14 @@ import { relayTotals } from './relay-totals.ts'
 export interface MetricsOptions {
   /** Gets the metrics of the process; what else it holds is scraped too. */
   readonly registry: Registry
-  readonly stats: () => RelayStats | Promise<RelayStats>
+  /** Undefined while there is no relay: then there are no metrics of one. */
+  readonly stats: () => RelayStats | Promise<RelayStats | undefined>
   readonly healthy: () => boolean
   /** Whether the source's newest state could be read. */
   readonly sourceOk: () => boolean
   readonly version: string
   /** What other parts tell, written after the relay's. */
-  readonly more?: readonly OwnFamily[]
+  readonly more?: () => readonly OwnFamily[]
 }
 
 export interface Metrics {
@@ -33,7 +34,7 @@ export interface Metrics {
  * no connection moves for 350 ms. The registry holds everything of fixed size.
  */
 export const createMetrics = (options: MetricsOptions): Metrics => {
-  const { registry, stats, healthy, sourceOk, version, more = [] } = options
+  const { registry, stats, healthy, sourceOk, version } = options
   const registers = [registry]
   const endProcessMetrics = registerProcessMetrics(registry)
   const health: Gauge = new Gauge({
@@ -57,8 +58,9 @@ export const createMetrics = (options: MetricsOptions): Metrics => {
   build.set({ version }, 1)
 
   const read = async (): Promise<readonly Buffer[]> => {
-    const relay = await writeFamilies(relayFamilies, await relayTotals(await stats()))
-    const others = await writeFamilies(more, undefined)
+    const now = await stats()
+    const relay = now ? await writeFamilies(relayFamilies, await relayTotals(now)) : []
+    const others = await writeFamilies(options.more?.() ?? [], undefined)
     return [...relay, ...others, Buffer.from(await registry.metrics())]
   }
   let running: Promise<readonly Buffer[]> | undefined

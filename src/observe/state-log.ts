@@ -90,14 +90,22 @@ export class PlacementLog {
   }
 
   #summarize(news: readonly News[]): void {
-    const count = { local: 0, none: 0, nftables: 0, iptables: 0, 'not captured': 0 }
+    const count = {
+      local: 0,
+      none: 0,
+      nftables: 0,
+      iptables: 0,
+      kernel: 0,
+      'not captured': 0,
+    }
     for (const { placement } of news) count[placement.capture] += 1
-    const { local, none, nftables, iptables } = count
+    const { local, none, nftables, iptables, kernel } = count
     this.#log.info(
       {
         onVip: local,
         onProxyPort: none,
         byRules: nftables + iptables,
+        ...(kernel > 0 && { byKernel: kernel }),
         notCaptured: count['not captured'],
       },
       'many VIPs were placed at once',
@@ -116,6 +124,8 @@ const isCaptured = ({ capture }: VipPlacement): boolean => capture !== 'not capt
 
 const describe = ({ capture, binds, reason }: VipPlacement): string => {
   if (capture === 'not captured') return `VIP not captured: ${reason}`
+  // Whether there are endpoints is no news of the VIP's.
+  if (capture === 'kernel') return 'VIP is led to its endpoints by the kernel'
   if (capture === 'local') return 'VIP is placed on its own address'
   const proxyPort = binds
     .map(({ address, port }) => joinHostPort(address, port))

@@ -1,5 +1,6 @@
 import type { Placement } from '../capture/capture.ts'
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
+import type { ModeName } from '../mode/mode.ts'
 import type { ListenerStats, RelayStats } from '../relay/relay.ts'
 import type { SourceStatus } from '../source/source.ts'
 import { forEachYielding } from '../util/yielding.ts'
@@ -7,7 +8,8 @@ import type { HealthReport } from './health.ts'
 import { endpointStatuses } from './status-endpoints.ts'
 import { bindText, unplaced, vipStatus } from './status-vip.ts'
 import type {
-  CaptureStatus,
+  ChoiceStatus,
+  ModeStatus,
   NodeStatus,
   RelayStatus,
   ServicePortStatus,
@@ -19,6 +21,8 @@ export interface StatusInput {
   /** Epoch milliseconds. */
   readonly startedAt: number
   readonly draining: boolean
+  /** Undefined: userspace, and no word of why. */
+  readonly mode?: ModeStatus & { readonly name: ModeName }
   readonly snapshots: readonly Snapshot[]
   readonly placements: readonly Placement[]
   readonly stats: RelayStats
@@ -27,7 +31,7 @@ export interface StatusInput {
   readonly health: Pick<HealthReport, 'healthy' | 'reasons'>
   /** Undefined where no node matters. */
   readonly node?: NodeStatus | undefined
-  readonly capture?: CaptureStatus
+  readonly capture?: ChoiceStatus
   readonly relay?: RelayStatus
 }
 
@@ -101,7 +105,8 @@ function* entriesOf(
 
 const headOf = (input: StatusInput): Omit<StatusDocument, 'servicePorts'> => ({
   version: input.version,
-  mode: 'userspace',
+  mode: input.mode?.name ?? 'userspace',
+  modeChoice: input.mode ?? null,
   startedAt: new Date(input.startedAt).toISOString(),
   healthy: input.health.healthy,
   unhealthy: input.health.reasons,

@@ -37,7 +37,7 @@ export const vipStatus = (
   const captured = capture !== 'not captured' && binds.length > 0
   const now: VipState = captured
     ? stateOf(binds.map(bind => bound.get(bindText(bind))))
-    : { state: 'not captured', reason: '' }
+    : { state: unbound(capture, reason), reason: '' }
   return {
     kind: vip.kind,
     vip: joinHostPort(vip.address, vip.port),
@@ -47,6 +47,10 @@ export const vipStatus = (
     reason: [now.reason, reason].filter(text => text !== '').join('; '),
   }
 }
+
+/** In a kernel mode there is a reason only where clients are refused. */
+const unbound = (capture: VipPlacement['capture'], reason: string): VipState['state'] =>
+  capture !== 'kernel' ? 'not captured' : reason === '' ? 'forwarding' : 'refusing'
 
 /** A ServicePort that is newer than the last sync. */
 export const unplaced = ({ vips }: ServicePort): VipPlacement[] =>

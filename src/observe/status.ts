@@ -1,4 +1,5 @@
 import type { PlacementKind } from '../capture/capture.ts'
+import type { ModeName } from '../mode/mode.ts'
 import type { Problem, Target, VipKind } from '../model/snapshot.ts'
 import type { Protocol } from '../model/service.ts'
 import type { SourceStatus } from '../source/source.ts'
@@ -12,7 +13,9 @@ export interface VipStatus {
   readonly capture: PlacementKind
   /** `ip:port` that Usher listens on for it; '' when it does not. */
   readonly listen: string
-  readonly state: 'listening' | 'binding' | 'refusing' | 'failed' | 'not captured'
+  /** `forwarding`: the kernel leads clients to endpoints, and nothing listens. */
+  readonly state:
+    'listening' | 'forwarding' | 'binding' | 'refusing' | 'failed' | 'not captured'
   /** Why the state is what it is; '' when all is well. */
   readonly reason: string
 }
@@ -78,14 +81,20 @@ export interface NodeStatus {
   readonly notEligible: string
 }
 
-/** How traffic for VIPs gets to Usher. */
-export interface CaptureStatus {
-  /** As --capture names it. */
+/** What was taken, of several that could be. */
+export interface ChoiceStatus {
+  /** As its flag names it. */
   readonly name: string
   /** Why, or with what; '' when there is nothing to say. */
   readonly detail: string
   /** What would have been better, and why it can't be had. */
   readonly passedOver: readonly { readonly name: string; readonly detail: string }[]
+}
+
+/** What carries the traffic. */
+export interface ModeStatus extends ChoiceStatus {
+  /** What asked for a mode, as in `--proxy-mode`; '' when nothing did. */
+  readonly askedBy: string
 }
 
 /** What carries connections and flows. */
@@ -99,13 +108,15 @@ export interface RelayStatus {
   /** It has a process of its own. */
   readonly supervised: boolean
   /** What would have been better, and why it can't be had. */
-  readonly passedOver: CaptureStatus['passedOver']
+  readonly passedOver: ChoiceStatus['passedOver']
 }
 
 /** What `usher status` shows and `/status` on the metrics address serves. */
 export interface StatusDocument {
   readonly version: string
-  readonly mode: 'userspace'
+  readonly mode: ModeName
+  /** Why this mode runs; null where an older Usher answers. */
+  readonly modeChoice: ModeStatus | null
   readonly startedAt: string
   readonly healthy: boolean
   /** What is red, in words; empty when healthy. */
@@ -114,9 +125,9 @@ export interface StatusDocument {
   /** null where no node matters: manifests, routes. */
   readonly node: NodeStatus | null
   readonly source: SourceStatus
-  /** null where an older Usher answers. */
-  readonly capture: CaptureStatus | null
-  /** null where an older Usher answers. */
+  /** How traffic for VIPs gets to Usher; null in the kernel modes, and of an older Usher. */
+  readonly capture: ChoiceStatus | null
+  /** What carries connections and flows; null as `capture` is. */
   readonly relay: RelayStatus | null
   readonly problems: readonly Problem[]
   /** Descriptors of the relay: its listening sockets and its connections. */

@@ -9,7 +9,7 @@ const range = (from: number, to: number, step: number): number[] =>
   Array.from({ length: (to - from) / step + 1 }, (_, i) => from + i * step)
 
 /** kube-proxy's: 1 ms, and each twice the one before, to 16 s. */
-const syncBuckets: readonly number[] = range(0, 14, 1).map(k => 0.001 * 2 ** k)
+export const syncBuckets: readonly number[] = range(0, 14, 1).map(k => 0.001 * 2 ** k)
 
 /** kube-proxy's: fine up to a minute, since that is where its objective lies. */
 const programmingBuckets: readonly number[] = [

@@ -1,28 +1,28 @@
 import { Registry as MetricsRegistry } from 'prom-client'
 import type { Choice } from '../capture/choose-capture.ts'
+import type { ModeChoice } from '../mode/choose-mode.ts'
 import type { Registry } from '../model/registry.ts'
 import { healthRoutes, metricsRoutes, type Routes } from '../observe/admin-routes.ts'
 import { kubeFamilies } from '../observe/kube-families.ts'
 import { createMetrics, type Metrics } from '../observe/metrics.ts'
 import { ProbeCounts } from '../observe/probe-counts.ts'
 import { stateFamilies } from '../observe/state-families.ts'
-import { relayInfoFamilies } from '../observe/relay-info.ts'
-import type { CaptureStatus, RelayStatus } from '../observe/status.ts'
+import type { ChoiceStatus, RelayStatus } from '../observe/status.ts'
 import { type StatusInput, writeStatus } from '../observe/status-document.ts'
 import type { RelayStats } from '../relay/relay.ts'
 import type { Source } from '../source/source.ts'
 import type { Control } from './control.ts'
 import type { ChosenRelay } from './chosen-relay.ts'
-import type { DataPath } from './data-path.ts'
 import type { NodeParts } from './options.ts'
 import { RelayFigures } from './relay-figures.ts'
+import type { Traffic } from './traffic.ts'
 
 export interface AdminDeps {
   readonly version: string
   readonly source: Source
   readonly node: NodeParts
   readonly registry: Registry
-  readonly dataPath: DataPath
+  readonly traffic: Traffic
   readonly control: Control
   readonly isDraining: () => boolean
 }
@@ -36,23 +36,23 @@ export interface Admin {
 
 /** What people, probes and Prometheus are told. */
 export const createAdmin = (deps: AdminDeps): Admin => {
-  const { node, control, registry, isDraining } = deps
+  const { node, control, registry, traffic, isDraining } = deps
   const { health } = control
   const startedAt = Date.now()
-  const figures = new RelayFigures(deps.dataPath.relay)
+  const figures = new RelayFigures(() => traffic.dataPath()?.relay)
   const inputWith = (stats: RelayStats): StatusInput => ({
     version: deps.version,
     startedAt,
     draining: isDraining(),
     snapshots: control.reconciler.snapshots(),
-    placements: deps.dataPath.mode.placements,
+    mode: modeStatus(traffic.choice()),
+    placements: traffic.mode.placements,
     stats,
     source: deps.source.status(),
     problems: control.problems(),
     health: health.report(),
     node: nodeStatus(node, registry),
-    capture: captureStatus(deps.dataPath.captureChoice),
-    relay: relayStatus(deps.dataPath.relayChoice),
+    ...dataPathStatus(traffic),
   })
   const isEligible = (): boolean => !isDraining() && whyNotEligible(node, registry) === ''
   const probes = new ProbeCounts()
@@ -65,6 +65,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
         metrics,
         async () => writeStatus(inputWith(await figures.ask())),
         {
+          mode: () => traffic.mode.name,
           probes,
           ...(node.configuration && { config: node.configuration }),
         },
@@ -74,7 +75,29 @@ export const createAdmin = (deps: AdminDeps): Admin => {
   }
 }
 
-const captureStatus = ({ name, detail, passedOver }: Choice): CaptureStatus => ({
+const modeStatus = ({
+  name,
+  by,
+  detail,
+  passedOver,
+}: ModeChoice): NonNullable<StatusInput['mode']> => ({
+  name,
+  askedBy: by,
+  detail,
+  passedOver,
+})
+
+/** Nothing in the kernel modes. */
+const dataPathStatus = ({
+  dataPath,
+}: Traffic): Pick<StatusInput, 'capture' | 'relay'> => {
+  const path = dataPath()
+  if (path === undefined) return {}
+  const { captureChoice, relayChoice } = path
+  return { capture: captureStatus(captureChoice), relay: relayStatus(relayChoice) }
+}
+
+const captureStatus = ({ name, detail, passedOver }: Choice): ChoiceStatus => ({
   name,
   detail,
   passedOver: passedOver.map(one => ({ name: one.name, detail: one.detail })),
@@ -112,15 +135,15 @@ const metricsOf = (
   figures: RelayFigures,
   probes: ProbeCounts,
 ): Metrics => {
-  const { version, source, registry, node, dataPath, control } = deps
+  const { version, source, registry, node, traffic, control } = deps
   const { syncMetrics, reconciler, health } = control
   return createMetrics({
     registry: new MetricsRegistry(),
-    stats: () => figures.ask(),
+    stats: () => figures.askRelay(),
     healthy: () => health.report().healthy,
     sourceOk: () => source.status().error === '',
     version,
-    more: [
+    more: () => [
       ...syncMetrics.families,
       ...kubeFamilies({
         pending: () => registry.pending(),
@@ -129,8 +152,7 @@ const metricsOf = (
         requests: node.requests,
         version,
       }),
-      ...dataPath.captureMetrics.families,
-      ...relayInfoFamilies(dataPath.relayChoice),
+      ...traffic.families(),
       ...probes.families,
       ...stateFamilies({
         source: () => source.status(),

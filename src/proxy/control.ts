@@ -1,4 +1,5 @@
 import { ToolError } from '../kernel/run-tool.ts'
+import type { Periods } from '../mode/periods.ts'
 import { Reconciler } from '../mode/reconciler.ts'
 import type { Registry } from '../model/registry.ts'
 import type { Problem, Snapshot } from '../model/snapshot.ts'
@@ -14,15 +15,14 @@ import { SyncMetrics } from '../observe/sync-metrics.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'
 import type { ClusterEvent } from '../source/kubernetes/event-body.ts'
 import type { Clock } from '../util/clock.ts'
-import type { DataPath } from './data-path.ts'
-import type { ProxyOptions } from './options.ts'
+import type { Traffic } from './traffic.ts'
 
 export interface ControlDeps {
-  readonly options: ProxyOptions
+  readonly periods: Periods
   readonly clock: Clock
   readonly log: Log
   readonly registry: Registry
-  readonly dataPath: DataPath
+  readonly traffic: Traffic
   readonly sourceSynced: () => boolean
   readonly emit: (event: ClusterEvent) => void
 }
@@ -36,14 +36,14 @@ export interface Control {
   close(): Promise<void>
 }
 
-/** What keeps the data path equal to what the source wants, and says how that goes. */
+/** What keeps what is served equal to what the source wants, and says how that goes. */
 export const createControl = (deps: ControlDeps): Control => {
-  const { options, clock, log, registry, dataPath, sourceSynced, emit } = deps
-  const { mode, connectionLog } = dataPath
+  const { periods, clock, log, registry, traffic, sourceSynced, emit } = deps
+  const { mode } = traffic
   const health = new Health({
     clock,
-    syncPeriodMs: options.syncPeriod,
-    binds: () => connectionLog.failingBinds.states(),
+    syncPeriodMs: periods.syncPeriod,
+    binds: () => traffic.dataPath()?.connectionLog.failingBinds.states() ?? [],
     sourceSynced,
   })
   const healthChecks = new ServiceHealthServers({
@@ -55,7 +55,7 @@ export const createControl = (deps: ControlDeps): Control => {
     failed: failure => emit(healthCheckEvent(failure)),
   })
   const modeProblems = () => [...mode.problems, ...healthChecks.problems]
-  const sayMode = modeSayer(log, dataPath, modeProblems)
+  const sayMode = modeSayer(log, traffic, modeProblems)
   const syncMetrics = new SyncMetrics()
   const changeLog = new ChangeLog(log, clock)
   const problemLog = new ProblemLog(log)
@@ -63,8 +63,8 @@ export const createControl = (deps: ControlDeps): Control => {
     clock,
     registry,
     observers: [health, syncMetrics],
-    minMs: options.minSyncPeriod,
-    maxMs: options.syncPeriod,
+    minMs: periods.minSyncPeriod,
+    maxMs: periods.syncPeriod,
     problems: problems => problemLog.say(problems),
     failed: error =>
       log.error(reasonOf(error), 'the wanted state could not be applied; trying again'),
@@ -98,12 +98,14 @@ const reasonOf = (error: unknown): LogFields =>
 /** After a sync: where VIPs are now, and what of them could not be had. */
 const modeSayer = (
   log: Log,
-  { mode, connectionLog }: DataPath,
+  { mode, dataPath }: Traffic,
   problems: () => readonly Problem[],
 ): (() => void) => {
   const problemLog = new ProblemLog(log)
-  const placementLog = new PlacementLog(log, (servicePort, bind) =>
-    connectionLog.failingBinds.has(servicePort, bind),
+  const placementLog = new PlacementLog(
+    log,
+    (servicePort, bind) =>
+      dataPath()?.connectionLog.failingBinds.has(servicePort, bind) ?? false,
   )
   return () => {
     problemLog.say(problems())

@@ -40,8 +40,8 @@ export interface DataPath {
   readonly captureMetrics: CaptureMetrics
   /** What carries it, and why so. */
   readonly relayChoice: ChosenRelay
-  /** Takes out what was put into the system; rejects when something stayed. */
-  readonly close: () => Promise<void>
+  /** Of proxy ports; to be closed when `mode` is. */
+  readonly memory: PortMemory | undefined
 }
 
 /**
@@ -80,10 +80,6 @@ export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
     workers,
   })
   const mode = new UserspaceMode(capture, relay, isOwnAddress)
-  const close = async (): Promise<void> => {
-    await memory?.close()
-    await mode.close()
-  }
   return {
     relay,
     mode,
@@ -91,7 +87,7 @@ export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
     captureChoice: choice,
     captureMetrics,
     relayChoice,
-    close,
+    memory,
   }
 }
 

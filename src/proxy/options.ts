@@ -1,3 +1,6 @@
+import type { ModeRequest } from '../mode/choose-mode.ts'
+import type { ModeName } from '../mode/mode.ts'
+import type { Periods } from '../mode/periods.ts'
 import type { RequestCount } from '../observe/kube-families.ts'
 import type { Log } from '../observe/log.ts'
 import type { StatusDocument } from '../observe/status.ts'
@@ -7,6 +10,7 @@ import type { ClusterEvent } from '../source/kubernetes/event-body.ts'
 import type { Source } from '../source/source.ts'
 import type { Clock } from '../util/clock.ts'
 import type { CaptureOptions } from './capture/capture-options.ts'
+import type { KernelOptions } from '../mode/kernel-options.ts'
 
 /** What carries connections and flows. */
 export interface RelayOptions {
@@ -24,9 +28,12 @@ export interface ProxyOptions extends CaptureOptions, RelayOptions {
   readonly healthzBindAddress: Bind | undefined
   /** A server that can't listen ends Usher; else it is tried again every 5 s. */
   readonly bindHardFail?: boolean
-  /** Milliseconds; see `SyncRunner`. */
-  readonly syncPeriod: number
-  readonly minSyncPeriod: number
+  /** Undefined: userspace. */
+  readonly mode?: ModeRequest
+  /** Undefined where no kernel mode can be asked for. */
+  readonly kernel?: KernelOptions
+  /** Of the mode that runs at the start. */
+  readonly periods: (mode: ModeName) => Periods
   readonly limits: RelayLimits
 }
 

@@ -6,23 +6,31 @@ const nothing: RelayStats = {
   acceptPaused: false,
 }
 
-/** The figures of a relay that may have to ask another process for them. */
+/**
+ * The figures of a relay that may have to ask another process for them, and that may not be
+ * there: the kernel modes have none.
+ */
 export class RelayFigures {
-  readonly #relay: Pick<Relay, 'stats'>
+  readonly #relay: () => Pick<Relay, 'stats'> | undefined
   #known = nothing
 
-  constructor(relay: Pick<Relay, 'stats'>) {
+  constructor(relay: () => Pick<Relay, 'stats'> | undefined) {
     this.#relay = relay
   }
 
   async ask(): Promise<RelayStats> {
-    this.#known = await this.#relay.stats()
+    this.#known = (await this.askRelay()) ?? nothing
     return this.#known
+  }
+
+  /** Undefined where there is no relay. */
+  async askRelay(): Promise<RelayStats | undefined> {
+    return this.#relay()?.stats()
   }
 
   /** At once; those of a relay in another process are as old as the last `ask`. */
   atOnce(): RelayStats {
-    const stats = this.#relay.stats()
+    const stats = this.#relay()?.stats() ?? nothing
     if (!(stats instanceof Promise)) return stats
     // It is asked for the next time; whoever wants to know of a failure uses `ask`.
     stats.then(

@@ -1,4 +1,6 @@
 import type { Choice } from '../capture/choose-capture.ts'
+import type { ModeChoice } from '../mode/choose-mode.ts'
+import type { FallBack } from '../mode/fallback-mode.ts'
 import type { Log, LogFields } from '../observe/log.ts'
 import type { RelayLimits } from '../relay/relay.ts'
 import type { ChosenRelay } from './chosen-relay.ts'
@@ -18,6 +20,35 @@ const reasons = (
     passedOver: Object.fromEntries(passedOver.map(one => [one.name, one.detail])),
   }),
 })
+
+/** Whether another mode runs than the one that was asked for. */
+export const isFallBack = ({ mode, name }: ModeChoice): boolean =>
+  mode !== '' && mode !== name
+
+/** Which mode runs, and why not another. People look for kube-proxy's words. */
+export const sayMode = (log: Log, choice: ModeChoice): void => {
+  const { name, by, detail, passedOver } = choice
+  log[isFallBack(choice) ? 'warn' : 'info'](
+    { mode: name, ...(by !== '' && { askedBy: by }), ...reasons(detail, passedOver) },
+    `Using ${name} Proxier`,
+  )
+}
+
+/** For an Event. */
+export const choiceText = ({ mode, name, passedOver }: ModeChoice): string => {
+  const why = passedOver.map(one => `${one.name}: ${one.detail}`).join('; ')
+  return `${mode} mode was asked for, ${name} mode runs: ${why}`
+}
+
+export const sayFallBack = (log: Log, { from, to, why }: FallBack): void =>
+  log.error(
+    { from, to, why },
+    `Using ${to} Proxier: the mode before can't be had any more`,
+  )
+
+/** For an Event. */
+export const fallBackText = ({ from, to, why }: FallBack): string =>
+  `${from} mode can't be had any more, ${to} mode runs: ${why}`
 
 export const sayCapture = (log: Log, { name, detail, passedOver }: Choice): void =>
   // Then clients of most Services are not served.

@@ -6,15 +6,15 @@ import type { CaptureFacts } from './capture/capture-options.ts'
 import { familyOf, ipFamilies } from '../util/ip.ts'
 import { createAdmin } from './admin.ts'
 import { type Control, createControl } from './control.ts'
-import { createDataPath } from './data-path.ts'
 import { noNode, type NodeParts, type ProxyDeps, type RunningProxy } from './options.ts'
-import { sayCapture, sayRelay } from './say-choices.ts'
 import { startServers } from './servers.ts'
+import { createTraffic } from './traffic.ts'
 
 /**
  * Puts the parts together and starts them: source -> registry -> snapshots -> runner ->
- * mode (capture + relay), with log, metrics, health and status beside them. Resolves when
- * the servers listen; the first state of the source comes with `ready`.
+ * mode (capture + relay, or the kernel's rules), with log, metrics, health and status
+ * beside them. Resolves when the servers listen; the first state of the source comes with
+ * `ready`.
  */
 export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const { source, options, log, node = noNode } = deps
@@ -28,18 +28,25 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     serviceCidrs: () => registry.serviceCIDRs(),
     nodeAddresses: () => primaryAddresses(registry.node()?.addresses ?? []),
   }
-  const dataPath = await createDataPath({ options, clock, random, log, facts })
-  const { mode, relay, connectionLog } = dataPath
-  sayCapture(log, dataPath.captureChoice)
-  sayRelay(log, dataPath.relayChoice, options)
-  const sourceSynced = () => source.status().synced
-  const control = createControl({
+  const tell = nodeTeller(node)
+  const failed = (reason: string, message: string) => tell('Warning', reason, message)
+  const traffic = await createTraffic({
     options,
+    clock,
+    random,
+    log,
+    facts,
+    resync: () => control.reconciler.resync(),
+    fellBack: message => failed('ProxyModeFallback', message),
+  })
+  const { mode } = traffic
+  const control: Control = createControl({
+    periods: options.periods(mode.name),
     clock,
     log,
     registry,
-    dataPath,
-    sourceSynced,
+    traffic,
+    sourceSynced: () => source.status().synced,
     emit,
   })
   const { reconciler } = control
@@ -50,20 +57,14 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     source,
     node,
     registry,
-    dataPath,
+    traffic,
     control,
     isDraining,
   })
-  const tell = nodeTeller(node)
-  const failed = (reason: string, message: string) => tell('Warning', reason, message)
-  const endLogs = (): void => {
-    connectionLog.close()
-    admin.metrics.close()
-  }
   const servers = await startServers(options, admin.routes, { log, clock, failed }).catch(
     async (error: unknown) => {
-      endLogs()
-      await Promise.all([control.close(), node.close?.(), relay.drain(0)])
+      admin.metrics.close()
+      await Promise.all([control.close(), node.close?.(), traffic.close()])
       throw error
     },
   )
@@ -74,12 +75,11 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   }
   const close = async (): Promise<void> => {
     await Promise.all([stop(), node.close?.()])
-    await relay.drain(0)
-    await dataPath.close().catch((err: unknown) => {
+    await traffic.close().catch((err: unknown) => {
       log.error({ err }, 'not everything could be removed; usher cleanup does it')
     })
     await control.close()
-    endLogs()
+    admin.metrics.close()
     await Promise.all([servers.metrics?.close(), servers.health?.close()])
   }
   tell('Normal', 'Starting', '')

@@ -72,6 +72,7 @@ const web: ServicePortStatus = {
 const good: StatusDocument = {
   version: '1.2.3',
   mode: 'userspace',
+  modeChoice: null,
   startedAt: '2030-01-01T00:00:00.000Z',
   healthy: true,
   unhealthy: [],
@@ -178,6 +179,25 @@ t.test('a capture that is second best says why not the best', async t => {
     textOf({ ...good, capture }),
     '\ncapture  local (iproute2-6.1.0)\n         not nftables: nft: not found\n',
   )
+})
+
+t.test('a kernel mode says what it is and why, and shows no relay', async t => {
+  const text = textOf({
+    ...good,
+    mode: 'iptables',
+    modeChoice: {
+      name: 'iptables',
+      askedBy: '--proxy-mode',
+      detail: 'iptables 1.8.9 (nf_tables)',
+      passedOver: [{ name: 'ipvs', detail: 'kernel module ip_vs is missing' }],
+    },
+    capture: null,
+    relay: null,
+  })
+  t.match(text, /^usher +\S+, iptables, up/)
+  t.match(text, /\nmode +iptables \(by --proxy-mode; iptables 1\.8\.9 \(nf_tables\)\)\n/)
+  t.match(text, /\n +not ipvs: kernel module ip_vs is missing\n/)
+  t.notMatch(text, /\n(relay|capture|files) |active|accepted|failures/)
 })
 
 t.test('a ServicePort without endpoints says what clients get', async t => {

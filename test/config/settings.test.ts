@@ -203,24 +203,71 @@ t.test('the file beats flags that have a field, and says which', async t => {
 })
 
 t.test('flags without effect are named once each, those not given never', async t => {
-  const { warnings } = await withFlags(
-    '--ipvs-scheduler=rr',
-    '--masquerade-all',
-    '--ipvs-scheduler=lc',
-    '--enable-dsr',
-  )
+  const flags = ['--ipvs-scheduler=rr', '--masquerade-all', '--ipvs-scheduler=lc']
+  const { warnings } = await withFlags('--proxy-mode=userspace', ...flags, '--enable-dsr')
   t.strictSame(warnings, [
     '--masquerade-all and --ipvs-scheduler have no effect in userspace mode',
     '--enable-dsr has no effect outside Windows',
   ])
+  t.strictSame((await withFlags(...flags, '--proxy-mode=iptables')).warnings, [
+    '--ipvs-scheduler has no effect in iptables mode',
+  ])
+  t.strictSame((await withFlags(...flags, '--proxy-mode=ipvs')).warnings, [])
+  t.strictSame((await withFlags(...flags)).warnings, [], 'it is not known yet what runs')
 })
 
-t.test('a kernel mode is warned of, and userspace runs', async t => {
-  for (const mode of ['iptables', 'ipvs', 'nftables']) {
-    const { warnings } = await withFlags('--proxy-mode', mode)
-    t.match(warnings, [`proxy mode "${mode}" is not there yet: Usher runs userspace`])
-  }
-  t.strictSame((await withFlags('--proxy-mode=userspace')).warnings, [])
+t.test('what userspace mode alone has is warned of with a kernel mode', async t => {
+  const flags = ['--relay=portable', '--keep-rules']
+  t.strictSame((await withFlags('--proxy-mode=iptables', ...flags)).warnings, [
+    '--relay and --keep-rules have no effect unless Usher falls back to userspace mode',
+  ])
+  t.strictSame((await withFlags('--proxy-mode=userspace', ...flags)).warnings, [])
+})
+
+t.test(
+  'the mode is that of the flag or the file, else what other flags need',
+  async t => {
+    const mode = async (settings: ReturnType<typeof withFlags>) => {
+      const { mode: asked, by } = (await settings).mode
+      return `${asked || 'none'} by ${by || 'nobody'}`
+    }
+    t.equal(await mode(withFlags()), 'none by nobody')
+    t.equal(await mode(withFlags('--proxy-mode=ipvs')), 'ipvs by --proxy-mode')
+    t.equal(
+      await mode(withLines('mode: iptables', '--relay=linux')),
+      'iptables by mode in c.conf',
+    )
+    t.equal(await mode(withLines('mode: ""')), 'none by nobody')
+    for (const flag of [
+      '--capture=local',
+      '--relay=auto',
+      '--relay-workers=2',
+      '--supervise',
+      '--proxy-port-range=30000-31000',
+      '--keep-rules',
+      '--state-dir=/x',
+    ]) {
+      const [name = ''] = flag.split('=')
+      t.equal(
+        await mode(withFlags(flag)),
+        `userspace by ${name}, which is of userspace mode`,
+      )
+      t.equal(
+        await mode(withFlags(flag, '--proxy-mode=iptables')),
+        'iptables by --proxy-mode',
+      )
+    }
+    for (const flag of ['--capture=auto', '--supervise=false', '--proxy-port-range='])
+      t.equal(await mode(withFlags(flag)), 'none by nobody', flag)
+  },
+)
+
+t.test('nftables mode is to come, and is said to be', async t => {
+  const { warnings, mode } = await withFlags('--proxy-mode=nftables')
+  t.match(warnings, ['proxy mode "nftables" is not there yet: Usher takes iptables'])
+  t.equal(mode.mode, 'nftables')
+  for (const there of ['userspace', 'iptables', 'ipvs'])
+    t.strictSame((await withFlags('--proxy-mode', there)).warnings, [])
 })
 
 t.test('what may be incomplete is warned of', async t => {
@@ -245,13 +292,12 @@ t.test('what may be incomplete is warned of', async t => {
     await warned('--bind-address=::1', '--cluster-cidr=fd00::/8,10.0.0.0/8'),
     [],
   )
-  t.match(
-    await warned('--detect-local-mode=BridgeInterface', '--pod-bridge-interface=b'),
-    [
-      /pod-bridge-interface has no effect/,
-      /BridgeInterface has no effect in userspace mode/,
-    ],
-  )
+  const byBridge = ['--detect-local-mode=BridgeInterface', '--pod-bridge-interface=b']
+  t.match(await warned('--proxy-mode=userspace', ...byBridge), [
+    /pod-bridge-interface has no effect/,
+    /BridgeInterface has no effect in userspace mode/,
+  ])
+  t.strictSame(await warned('--proxy-mode=iptables', ...byBridge), [])
 })
 
 t.test('deprecated ports are warned of', async t => {
@@ -285,6 +331,68 @@ t.test('the sync periods are Usher’s own, then the iptables section’s', asyn
     await refusal(withLines('iptables: {minSyncPeriod: 3s}', '--sync-period=2s')),
     '--min-sync-period: 3000ms is longer than --sync-period',
   )
+})
+
+t.test('each kernel mode has the sync periods of its own section', async t => {
+  const periods = async (settings: ReturnType<typeof withFlags>) => {
+    const { iptables, ipvs } = (await settings).periods
+    return [iptables, ipvs].map(one => [one.syncPeriod, one.minSyncPeriod])
+  }
+  t.strictSame(await periods(withFlags()), [
+    [30_000, 1000],
+    [30_000, 0],
+  ])
+  const ipvs = ['--ipvs-sync-period=7s', '--ipvs-min-sync-period=2s']
+  t.strictSame(await periods(withFlags('--iptables-min-sync-period=3s', ...ipvs)), [
+    [30_000, 3000],
+    [7000, 2000],
+  ])
+  t.strictSame(await periods(withFlags('--sync-period=500ms', ...ipvs)), [
+    [500, 500],
+    [500, 500],
+  ])
+  t.strictSame(await periods(withFlags('--min-sync-period=0', ...ipvs)), [
+    [30_000, 0],
+    [7000, 0],
+  ])
+})
+
+t.test('what kernel modes go by comes from their flags', async t => {
+  const { kernel } = await withFlags(
+    '--iptables-masquerade-bit=7',
+    '--masquerade-all',
+    '--iptables-localhost-nodeports=false',
+    '--detect-local-mode=InterfaceNamePrefix',
+    '--pod-interface-name-prefix=cali',
+    '--conntrack-max=5000',
+    '--conntrack-udp-timeout=90s',
+    '--ipvs-exclude-cidrs=10.0.0.1/8',
+    '--ipvs-strict-arp',
+  )
+  t.strictSame(kernel, {
+    masqueradeAll: true,
+    masqueradeBit: 7,
+    localhostNodePorts: false,
+    localPods: { by: 'interface prefix', prefix: 'cali' },
+    conntrack: {
+      maxPerCore: 32_768,
+      min: 131_072,
+      max: 5000,
+      tcpEstablishedMs: 86_400_000,
+      tcpCloseWaitMs: 3_600_000,
+      tcpBeLiberal: false,
+      udpMs: 90_000,
+      udpStreamMs: 0,
+    },
+    ipvs: {
+      scheduler: '',
+      excludeCidrs: ['10.0.0.0/8'],
+      strictArp: true,
+      tcpTimeoutMs: 0,
+      tcpFinTimeoutMs: 0,
+      udpTimeoutMs: 0,
+    },
+  })
 })
 
 t.test('verbosity and format of the log follow kube-proxy’s flags', async t => {

@@ -4,6 +4,8 @@ import { writeFamilies } from '../../src/observe/exposition.ts'
 import type { OwnFamily } from '../../src/observe/exposition.ts'
 import { kubeFamilies } from '../../src/observe/kube-families.ts'
 import type { KubeReaders } from '../../src/observe/kube-families.ts'
+import { KernelMetrics } from '../../src/observe/kernel-metrics.ts'
+import { modeFamilies } from '../../src/observe/mode-info.ts'
 import { stateFamilies } from '../../src/observe/state-families.ts'
 import { SyncMetrics } from '../../src/observe/sync-metrics.ts'
 import { nodePort, servicePort } from '../support/service-ports.ts'
@@ -180,4 +182,63 @@ t.test('the age of the source is that of its last word', async t => {
   const { of } = await read(families)
   t.strictSame(of('usher_source_age_seconds'), { '{}': 12.5 })
   t.strictSame(of('usher_problems'), { '{}': 3 })
+})
+
+t.test('what kube-proxy says of its kernel modes', async t => {
+  const metrics = new KernelMetrics()
+  const rules = { filter: { total: 9, written: 2 }, nat: { total: 30, written: 7 } }
+  metrics.synced('IPv4', { work: 'full', rules }, 0.003)
+  metrics.synced('IPv4', { work: 'partial', rules }, 0.0005)
+  metrics.synced('IPv4', { work: 'nothing', rules }, 0.1)
+  metrics.restoreFailed('IPv4', 'partial')
+  metrics.restoreFailed('IPv4', 'full')
+  metrics.repaired('IPv6')
+  const prefix = 'kubeproxy_sync_proxy_rules_iptables'
+
+  t.test('in iptables mode', async t => {
+    const { of } = await read(metrics.families('iptables'))
+    t.match(of('kubeproxy_sync_full_proxy_rules_duration_seconds'), {
+      '_count{ip_family="IPv4"}': 1,
+      '_bucket{ip_family="IPv4",le="0.002"}': 0,
+      '_bucket{ip_family="IPv4",le="0.004"}': 1,
+      '_count{ip_family="IPv6"}': 0,
+    })
+    t.match(of('kubeproxy_sync_partial_proxy_rules_duration_seconds'), {
+      '_count{ip_family="IPv4"}': 1,
+    })
+    t.strictSame(of(`${prefix}_total`), {
+      '{table="filter",ip_family="IPv4"}': 9,
+      '{table="nat",ip_family="IPv4"}': 30,
+    })
+    t.strictSame(of(`${prefix}_last`), {
+      '{table="filter",ip_family="IPv4"}': 2,
+      '{table="nat",ip_family="IPv4"}': 7,
+    })
+    t.strictSame(of(`${prefix}_restore_failures_total`), {
+      '{ip_family="IPv4"}': 2,
+      '{ip_family="IPv6"}': 0,
+    })
+    t.strictSame(of(`${prefix}_partial_restore_failures_total`), {
+      '{ip_family="IPv4"}': 1,
+      '{ip_family="IPv6"}': 0,
+    })
+    t.strictSame(of('usher_kernel_repairs_total'), {
+      '{ip_family="IPv4"}': 0,
+      '{ip_family="IPv6"}': 1,
+    })
+  })
+
+  t.test('and in ipvs mode, where there are no such rules to count', async t => {
+    const { parsed } = await read(metrics.families('ipvs'))
+    t.strictSame(
+      [...parsed.keys()].toSorted(),
+      [`${prefix}_restore_failures_total`, 'usher_kernel_repairs_total'].toSorted(),
+    )
+  })
+})
+
+t.test('which mode runs, and how often another had to give way', async t => {
+  const { of } = await read(modeFamilies('userspace', 2))
+  t.strictSame(of('usher_proxy_mode'), { '{mode="userspace"}': 1 })
+  t.strictSame(of('usher_mode_fallbacks_total'), { '{}': 2 })
 })

@@ -1,8 +1,10 @@
 import { Gauge, Registry } from 'prom-client'
 import t from 'tap'
 import type { Test } from 'tap'
+import type { ModeName } from '../../src/mode/mode.ts'
 import { writeFamilies } from '../../src/observe/exposition.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
+import { modeFamilies } from '../../src/observe/mode-info.ts'
 import { ProbeCounts } from '../../src/observe/probe-counts.ts'
 import { relayInfoFamilies } from '../../src/observe/relay-info.ts'
 import { newCounters } from '../../src/relay/counters.ts'
@@ -421,7 +423,7 @@ t.test('what others tell is scraped too', async t => {
     healthy: () => true,
     sourceOk: () => true,
     version: '1.2.3',
-    more: new ProbeCounts().families,
+    more: () => new ProbeCounts().families,
   })
   t.teardown(() => metrics.close())
   const families = parse(Buffer.concat(await metrics.scrape()).toString())
@@ -431,4 +433,27 @@ t.test('what others tell is scraped too', async t => {
     'process_open_fds',
   ])
     t.ok(families.has(name), name)
+})
+
+t.test('without a relay there are no metrics of one, until there is', async t => {
+  let relay: RelayStats | undefined
+  let mode: ModeName = 'iptables'
+  const metrics = createMetrics({
+    registry: new Registry(),
+    stats: async () => relay,
+    healthy: () => true,
+    sourceOk: () => true,
+    version: '1.2.3',
+    more: () => modeFamilies(mode, 0),
+  })
+  t.teardown(() => metrics.close())
+  const scrape = async () => Buffer.concat(await metrics.scrape()).toString()
+  const before = await scrape()
+  t.notMatch(before, /usher_(connections|fds|listeners)/)
+  t.match(before, 'usher_proxy_mode{mode="iptables"} 1')
+  relay = relayStats([listener()])
+  mode = 'userspace'
+  const after = await scrape()
+  t.match(after, 'usher_connections_accepted_total')
+  t.match(after, 'usher_proxy_mode{mode="userspace"} 1')
 })

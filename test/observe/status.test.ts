@@ -105,6 +105,7 @@ t.test('a document joins snapshot, placement and listener', async t => {
   t.strictSame(rest, {
     version: '1.2.3',
     mode: 'userspace',
+    modeChoice: null,
     startedAt: '1970-01-01T00:00:00.000Z',
     healthy: false,
     unhealthy: ['something'],
@@ -306,6 +307,27 @@ t.test('a VIP that is not captured says why and listens nowhere', async t => {
       reason: 'no proxy port is free',
     },
   ])
+})
+
+t.test('a VIP that the kernel leads to endpoints is listened on nowhere', async t => {
+  const of = (reason: string) =>
+    build({
+      listeners: [],
+      placements: [placement({ vips: [{ vip, capture: 'kernel', binds: [], reason }] })],
+    }).servicePorts[0]?.vips[0]
+  t.match(of(''), { capture: 'kernel', listen: '', state: 'forwarding', reason: '' })
+  t.match(of('no endpoints'), { state: 'refusing', reason: 'no endpoints' })
+})
+
+t.test('the mode that runs is told with what was asked for', async t => {
+  const mode = {
+    name: 'iptables',
+    askedBy: '--proxy-mode',
+    detail: 'iptables 1.8.9',
+    passedOver: [{ name: 'ipvs', detail: 'no ip_vs' }],
+  } as const
+  const { mode: name, modeChoice, capture, relay } = build({ mode })
+  t.strictSame([name, modeChoice, capture, relay], ['iptables', mode, null, null])
 })
 
 t.test('a ServicePort that is not placed yet is shown with zeros', async t => {

@@ -157,14 +157,14 @@ const stats = (used: number): RelayStats => ({
 
 t.test('figures of a relay in this process are those of now', async t => {
   let used = 0
-  const figures = new RelayFigures({ stats: () => stats((used += 1)) })
+  const figures = new RelayFigures(() => ({ stats: () => stats((used += 1)) }))
   t.equal(figures.atOnce().fds.used, 1)
   t.equal((await figures.ask()).fds.used, 2)
 })
 
 t.test('figures of a relay elsewhere are, at once, those of the last look', async t => {
   let used = 0
-  const figures = new RelayFigures({ stats: async () => stats((used += 1)) })
+  const figures = new RelayFigures(() => ({ stats: async () => stats((used += 1)) }))
   t.equal(figures.atOnce().fds.used, 0, 'before the first')
   t.equal((await figures.ask()).fds.used, 2)
   t.equal(figures.atOnce().fds.used, 2)
@@ -173,7 +173,9 @@ t.test('figures of a relay elsewhere are, at once, those of the last look', asyn
 t.test(
   'a relay elsewhere that cannot say is what it was, and an error to who asks',
   async t => {
-    const figures = new RelayFigures({ stats: () => Promise.reject(new Error('gone')) })
+    const figures = new RelayFigures(() => ({
+      stats: () => Promise.reject(new Error('gone')),
+    }))
     t.equal(figures.atOnce().fds.used, 0)
     await t.rejects(figures.ask(), /gone/)
   },

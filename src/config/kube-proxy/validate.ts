@@ -91,7 +91,7 @@ const mode: Check = configuration =>
     configuration.mode !== '' && !modes.includes(configuration.mode),
     'Mode.ProxyMode',
     configuration.mode,
-    `must be ${modes.join(', ')} or blank (blank means userspace)`,
+    `must be ${modes.join(', ')} or blank (blank means iptables, or userspace where that does not work)`,
   )
 
 const localModes = [

@@ -15,16 +15,21 @@ const localMode = {
   metavar: 'MODE',
 }
 
+const proxyMode = {
+  ...oneOfOrNothing(['userspace', 'iptables', 'ipvs', 'nftables']),
+  metavar: 'MODE',
+}
+
 /** The rest of kube-proxy's flags that do something here. */
 export const kubeProxy = {
   'proxy-mode': {
     commands: node,
     group: 'As kube-proxy has them',
-    type: oneOfOrNothing(['userspace', 'iptables', 'ipvs', 'nftables']),
+    type: proxyMode,
     default: '',
-    defaultText: 'userspace',
+    defaultText: 'iptables, or userspace where that does not work',
     field: 'mode',
-    help: 'Usher has "userspace" and runs it whatever is asked for; another mode is warned of.',
+    help: 'What carries the traffic. "userspace": Usher itself, which can try another endpoint and count bytes. "iptables" and "ipvs": rules in the kernel, by which packets pass Usher by. A mode that does not work here falls back: ipvs to iptables to userspace; the log, /proxyMode and `usher status` say which runs and why. Empty: what annotation net.beta.kubernetes.io/proxy-mode of the Node says; else userspace when --capture, --relay, --relay-workers, --supervise, --proxy-port-range, --keep-rules or --state-dir asks for a thing that only it has; else iptables. "nftables" is to come, and goes on as iptables.',
   },
   'cluster-cidr': {
     commands: node,
@@ -41,7 +46,7 @@ export const kubeProxy = {
     default: '',
     defaultText: 'ClusterCIDR',
     field: 'detectLocalMode',
-    help: "How to tell pods of this node, to whose connections externalTrafficPolicy does not apply: ClusterCIDR by --cluster-cidr, NodeCIDR by the Node's podCIDRs. BridgeInterface and InterfaceNamePrefix have no effect: a socket does not tell the interface.",
+    help: "How to tell pods of this node, to whose connections externalTrafficPolicy does not apply: ClusterCIDR by --cluster-cidr, NodeCIDR by the Node's podCIDRs, BridgeInterface by --pod-bridge-interface, InterfaceNamePrefix by --pod-interface-name-prefix. The last two need a kernel mode: in userspace mode a socket does not tell the interface.",
   },
   'iptables-sync-period': {
     commands: node,
@@ -49,16 +54,15 @@ export const kubeProxy = {
     type: duration('above zero'),
     default: '30s',
     field: 'iptables.syncPeriod',
-    help: '--sync-period when that is not given.',
+    help: '--sync-period of iptables and userspace mode when that is not given.',
   },
   'iptables-min-sync-period': {
     commands: node,
     group: 'As kube-proxy has them',
     type: duration('or zero'),
     default: '1s',
-    defaultText: 'that of --min-sync-period',
     field: 'iptables.minSyncPeriod',
-    help: '--min-sync-period when that is not given.',
+    help: '--min-sync-period of iptables mode when that is not given; of userspace mode too when it is set.',
   },
   'oom-score-adj': {
     commands: node,
@@ -102,7 +106,7 @@ export const kubeProxy = {
     group: 'As kube-proxy has them',
     type: onOff,
     default: 'false',
-    help: 'Say that there is nothing to prepare, and exit 0: Usher needs no kernel settings.',
+    help: 'Set the kernel settings that iptables and ipvs mode rely on (conntrack, route_localnet), and exit: 0 when all are set, 1 with the reason for what is not. Userspace mode needs none.',
   },
   version: {
     commands: node,

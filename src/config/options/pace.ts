@@ -23,13 +23,13 @@ export const pace = {
     group: 'Pace and limits',
     type: duration('above zero'),
     default: '30s',
-    help: "How often to make sure that all is as it should be, even when nothing changed. Wins over kube-proxy's --iptables-sync-period.",
+    help: 'How often to make sure that all is as it should be, even when nothing changed. Wins over --iptables-sync-period and --ipvs-sync-period.',
   },
   'min-sync-period': {
     commands: node,
     group: 'Pace and limits',
     type: duration('or zero'),
     default: '0',
-    help: "Shortest time between two rounds of changes; more gathers more changes in one. At most --sync-period. Wins over kube-proxy's --iptables-min-sync-period, whose default of 1s is for iptables: a round of Usher's costs little.",
+    help: 'Shortest time between two rounds of changes; more gathers more changes in one. At most --sync-period. Wins over --iptables-min-sync-period (1s, since a round of iptables-restore costs something) and --ipvs-min-sync-period.',
   },
 } as const satisfies Readonly<Record<string, Row>>

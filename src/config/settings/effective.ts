@@ -1,10 +1,11 @@
 import { isGiven, leafAt, type Tree, valueAt } from '../kube-proxy/fields.ts'
-import type { FieldPath, KubeProxyConfiguration } from '../kube-proxy/shape.ts'
-import { goMilliseconds } from '../go-duration.ts'
+import type { KubeProxyConfiguration } from '../kube-proxy/shape.ts'
 import { valueOf } from '../parse.ts'
 import { camelCase, type OptionsOf } from '../typed.ts'
 import { duration } from '../duration.ts'
 import { flagsWithField, type Given } from './from-flags.ts'
+import { whyNoEffect } from './no-effect.ts'
+import { periods } from './periods.ts'
 
 /** Everything that decides what `usher run` does. */
 export interface Decision {
@@ -26,33 +27,6 @@ const udpTimeoutOf = (configuration: KubeProxyConfiguration): string | undefined
 /** True when the file has kube-proxy's old default, which cut off slow replies. */
 export const isOldUdpTimeout = ({ given, configuration }: Decision): boolean =>
   !given.has('udp-timeout') && udpTimeoutOf(configuration) === oldUdpTimeout
-
-/** Set by a flag to anything, or by the file to anything but zero. */
-const isSet = (
-  { given, file, configuration }: Decision,
-  flag: string,
-  path: FieldPath,
-): boolean =>
-  file === undefined
-    ? given.has(flag) && goMilliseconds(String(valueAt(configuration, path))) !== 0
-    : isGiven(file, path)
-
-const periods = (
-  decision: Decision,
-  fromFields: OptionsOf<'run'>,
-): Pick<OptionsOf<'run'>, 'syncPeriod' | 'minSyncPeriod'> => {
-  const { given, options } = decision
-  const usesSync =
-    !given.has('sync-period') &&
-    isSet(decision, 'iptables-sync-period', 'iptables.syncPeriod')
-  const usesMin =
-    !given.has('min-sync-period') &&
-    isSet(decision, 'iptables-min-sync-period', 'iptables.minSyncPeriod')
-  return {
-    syncPeriod: usesSync ? fromFields.iptablesSyncPeriod : options.syncPeriod,
-    minSyncPeriod: usesMin ? fromFields.iptablesMinSyncPeriod : options.minSyncPeriod,
-  }
-}
 
 const levelOf = (verbosity: number): 'info' | 'debug' | 'trace' =>
   verbosity >= 6 ? 'trace' : verbosity >= 4 ? 'debug' : 'info'
@@ -91,7 +65,8 @@ export const effectiveOptions = (decision: Decision): OptionsOf<'run'> => {
   const { file, options, configuration } = decision
   const values: Record<string, unknown> = { ...options }
   for (const { flag, row, field } of flagsWithField) {
-    if (row.noEffect !== undefined) continue
+    // kube-proxy does not look at the sections of other modes either.
+    if (whyNoEffect(row, configuration.mode) !== undefined) continue
     const text = leafAt(field).toText(valueAt(configuration, field) ?? {})
     const from = file === undefined ? `--${flag}` : field
     values[camelCase(flag)] = valueOf('run', from, row, [text])
@@ -99,7 +74,8 @@ export const effectiveOptions = (decision: Decision): OptionsOf<'run'> => {
   const fromFields = values as OptionsOf<'run'>
   return {
     ...fromFields,
-    ...periods(decision, fromFields),
+    // Of kernel modes the parts that are given may not fit; see there.
+    ...periods(decision, fromFields).userspace,
     ...logging(decision),
     udpTimeout: udpTimeout(decision),
   }

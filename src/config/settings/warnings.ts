@@ -4,6 +4,7 @@ import type { FieldPath } from '../kube-proxy/shape.ts'
 import { acceptedBy } from '../typed.ts'
 import { type Decision, isOldUdpTimeout } from './effective.ts'
 import { flagsWithField, type Given } from './from-flags.ts'
+import { ofUserspace, whyNoEffect } from './no-effect.ts'
 
 /** `--a has`, `--a and --b have`. */
 const listed = (names: readonly string[], one: string, many: string): string => {
@@ -24,24 +25,38 @@ const withoutEffect = (
   )
 }
 
-const flagsWithoutEffect = (given: Given): string[] =>
+const flagsWithoutEffect = (given: Given, mode: string): string[] =>
   withoutEffect(
-    acceptedBy('run').flatMap(([flag, { noEffect }]) =>
-      noEffect !== undefined && given.has(flag) ? [[`--${flag}`, noEffect] as const] : [],
-    ),
+    acceptedBy('run').flatMap(([flag, row]) => {
+      const why = whyNoEffect(row, mode)
+      return why !== undefined && given.has(flag) ? [[`--${flag}`, why] as const] : []
+    }),
   )
+
+/** What is for the case that userspace has to take the place of the mode asked for. */
+const onlyAfterFallBack = (given: Given, mode: string): string[] =>
+  mode === '' || mode === 'userspace'
+    ? []
+    : withoutEffect(
+        ofUserspace
+          .filter(flag => given.has(flag))
+          .map(
+            flag => [`--${flag}`, `unless Usher falls back to userspace mode`] as const,
+          ),
+      )
 
 const isDefault = (file: Tree, path: FieldPath): boolean =>
   JSON.stringify(valueAt(file, path)) === JSON.stringify(leafAt(path).default)
 
 /** Files are full of defaults; what was chosen is what somebody may miss. */
-const fieldsWithoutEffect = (file: Tree): string[] =>
+const fieldsWithoutEffect = (file: Tree, mode: string): string[] =>
   withoutEffect(
-    flagsWithField.flatMap(({ row: { noEffect }, field }) =>
-      noEffect !== undefined && isGiven(file, field) && !isDefault(file, field)
-        ? [[field, noEffect] as const]
-        : [],
-    ),
+    flagsWithField.flatMap(({ row, field }) => {
+      const why = whyNoEffect(row, mode)
+      return why !== undefined && isGiven(file, field) && !isDefault(file, field)
+        ? [[field, why] as const]
+        : []
+    }),
   )
 
 /** Flags that --config overrules. */
@@ -67,15 +82,19 @@ const deprecated = (given: Given): string[] =>
       : [],
   )
 
-const mode = (asked: string): string[] =>
-  asked === '' || asked === 'userspace'
-    ? []
-    : [
-        `proxy mode ${JSON.stringify(asked)} is not there yet: Usher runs userspace mode in its place; leave the mode empty, or give userspace, to say that this is meant`,
+const laterMode = (asked: string): string[] =>
+  asked === 'nftables'
+    ? [
+        'proxy mode "nftables" is not there yet: Usher takes iptables in its place, or userspace where that does not work',
       ]
+    : []
 
-const localMode = ({ detectLocalMode }: Decision['configuration']): string[] =>
-  detectLocalMode === 'BridgeInterface' || detectLocalMode === 'InterfaceNamePrefix'
+const localMode = (
+  { detectLocalMode }: Decision['configuration'],
+  mode: string,
+): string[] =>
+  mode === 'userspace' &&
+  (detectLocalMode === 'BridgeInterface' || detectLocalMode === 'InterfaceNamePrefix')
     ? [
         `detectLocalMode ${detectLocalMode} has no effect in userspace mode, where a client's interface is not known: pods of this node count as outside clients; give ClusterCIDR or NodeCIDR`,
       ]
@@ -93,30 +112,34 @@ const unusedSource = ({ options, configuration }: Decision): string[] =>
     ? ['clientConnection.kubeconfig is not used: Services come from the manifests given']
     : []
 
-const legacy = (decision: Decision): string[] => [
+const legacy = (decision: Decision, mode: string): string[] => [
   ...(isOldUdpTimeout(decision)
     ? [
         "udpIdleTimeout 250ms is kube-proxy's old default, under which slow replies were lost: Usher keeps its own; give --udp-timeout 250ms to have it",
       ]
     : []),
-  ...(decision.configuration.conntrack.max === undefined
+  ...(decision.configuration.conntrack.max === undefined || mode !== 'userspace'
     ? []
     : ['conntrack.max has no effect in userspace mode']),
 ]
 
-/** What somebody should know of flags and file, in words, each thing once. */
-export const warningsOf = (decision: Decision): string[] => {
+/**
+ * What somebody should know of flags and file, in words, each thing once. `mode`: the one
+ * that is asked for; '' when none is.
+ */
+export const warningsOf = (decision: Decision, mode: string): string[] => {
   const { given, file, configuration } = decision
   return [
-    ...flagsWithoutEffect(given),
+    ...flagsWithoutEffect(given, mode),
+    ...onlyAfterFallBack(given, mode),
     ...(file === undefined
       ? deprecated(given)
-      : [...overruled(given), ...fieldsWithoutEffect(file)]),
-    ...mode(configuration.mode),
-    ...localMode(configuration),
+      : [...overruled(given), ...fieldsWithoutEffect(file, mode)]),
+    ...laterMode(configuration.mode),
+    ...localMode(configuration, mode),
     ...gates(configuration),
     ...unusedSource(decision),
-    ...legacy(decision),
+    ...legacy(decision, mode),
     ...incompleteWarnings(configuration),
   ]
 }

@@ -50,20 +50,32 @@ export const addressesOn = (
       .flatMap(({ addresses }) => addresses.map(({ address }) => address)),
   )
 
-/** Of kube-proxy's ipvs mode, and Usher's own; their addresses go with them. */
-const ownDevices: ReadonlySet<string> = new Set(['kube-ipvs0', 'usher0'])
+/** Of kube-proxy's ipvs mode; its addresses go with it. */
+export const ipvsDevice = 'kube-ipvs0'
+/** What a probe of the ipvs mode leaves when it is killed. */
+const ofProbe = /^usher-p[\da-f]{8}$/
+/** Of captures. */
+export const captureDevice = 'usher0'
 
-/** Devices, and Usher's IPv6 proxy address where it is without Usher's mark. */
-export const devicesKind = (run: RunTool): Kind => ({
+/**
+ * The devices `wanted`, and with that of captures Usher's IPv6 proxy address where it is
+ * without Usher's mark.
+ */
+export const devicesKind = (
+  run: RunTool,
+  wanted: readonly string[] = [ipvsDevice, captureDevice],
+): Kind => ({
   name: 'devices and addresses',
   find: async () => {
+    const ofCaptures = wanted.includes(captureDevice)
     const devices = await listDevices(run)
     const leftovers = devices.flatMap(device =>
-      ownDevices.has(device.name)
+      wanted.includes(device.name) || ofProbe.test(device.name)
         ? [deviceLeftover(run, device)]
         : device.addresses
             .filter(
-              ({ address, hasMetric }) => address === proxyAddressOf.IPv6 && !hasMetric,
+              ({ address, hasMetric }) =>
+                ofCaptures && address === proxyAddressOf.IPv6 && !hasMetric,
             )
             .map(address => addressLeftover(run, device.name, address)),
     )

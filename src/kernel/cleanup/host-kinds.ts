@@ -1,36 +1,43 @@
-import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { runTool } from '../run-tool.ts'
-import { devicesKind } from './devices.ts'
+import { hostSysctls } from '../sysctls.ts'
+import { captureDevice, devicesKind, ipvsDevice } from './devices.ts'
 import { ipsetsKind } from './ipsets.ts'
 import { iptablesKind } from './iptables.ts'
 import { ipvsKind } from './ipvs.ts'
+import type { InUse } from './in-use.ts'
 import type { Kind } from './leftover.ts'
 import { markedAddressKinds } from './marked-addresses.ts'
 import { nftablesKind } from './nftables.ts'
+import { sysctlsKind } from './sysctls.ts'
+import { readIfThere } from '../../util/read-if-there.ts'
 
 /**
- * All that Usher and the modes of kube-proxy leave on this host, in the order in which it
- * goes: first what leads packets somewhere, then what it leads them to; virtual servers
- * before the sets and the device that say whose they are; sets after the rules using them.
+ * All that Usher and the modes of kube-proxy leave on this host, but for what is `inUse`
+ * (by default nothing is), in the order in which it goes: settings before the rules that
+ * guard them (route_localnet, CVE-2020-8558); what leads packets somewhere, then what it
+ * leads them to; virtual servers before the sets and the device that say whose they are;
+ * sets after the rules using them.
  */
-export const hostKinds = (): readonly Kind[] => [
-  nftablesKind(runTool),
-  iptablesKind(runTool, 'iptables', 'nft'),
-  iptablesKind(runTool, 'iptables', 'legacy'),
-  iptablesKind(runTool, 'ip6tables', 'nft'),
-  iptablesKind(runTool, 'ip6tables', 'legacy'),
-  ipvsKind({ run: runTool, read: readIfThere }),
-  ipsetsKind({ run: runTool, sleep: ms => sleep(ms) }),
-  ...markedAddressKinds(runTool),
-  devicesKind(runTool),
-]
-
-const readIfThere = async (path: string): Promise<string | undefined> => {
-  try {
-    return await readFile(path, 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
-  }
+export const hostKinds = (inUse: Partial<InUse> = {}): readonly Kind[] => {
+  const { chain, nftablesTable, ipvs = false, captures = false, sysctl } = inUse
+  return [
+    sysctlsKind(hostSysctls(), sysctl),
+    nftablesKind(runTool, nftablesTable),
+    iptablesKind(runTool, 'iptables', 'nft', chain),
+    iptablesKind(runTool, 'iptables', 'legacy', chain),
+    iptablesKind(runTool, 'ip6tables', 'nft', chain),
+    iptablesKind(runTool, 'ip6tables', 'legacy', chain),
+    ...(ipvs
+      ? []
+      : [
+          ipvsKind({ run: runTool, read: readIfThere }),
+          ipsetsKind({ run: runTool, sleep: ms => sleep(ms) }),
+        ]),
+    ...(captures ? [] : markedAddressKinds(runTool)),
+    devicesKind(runTool, [
+      ...(ipvs ? [] : [ipvsDevice]),
+      ...(captures ? [] : [captureDevice]),
+    ]),
+  ]
 }

@@ -1,4 +1,4 @@
-/** Those of kube-proxy's ipvs mode, of all its versions, without `KUBE-`. */
+/** Those of the ipvs mode, kube-proxy's of all its versions, without `KUBE-`. */
 const names = [
   'LOOP-BACK',
   'CLUSTER-IP',
@@ -20,6 +20,10 @@ const names = [
   'NODE-PORT-LOCAL-SCTP-HASH',
   'HEALTH-CHECK-NODE-PORT',
   'IPVS-IPS',
+  // Usher's own.
+  'CLUSTER-IP-DROP',
+  'EXTERNAL-DROP',
+  'IPVS-SPARE',
 ]
 
 /** The kernel's limit; kube-proxy cuts the names of its IPv6 sets to it. */
@@ -29,8 +33,12 @@ const all: ReadonlySet<string> = new Set(
   names.flatMap(name => [`KUBE-${name}`, `KUBE-6-${name}`.slice(0, longest)]),
 )
 
+/** What a probe of Usher's leaves when it is killed. */
+const ofProbe = /^USHER-PROBE-[\da-f]{8}-\d$/
+
 /**
- * Whether a set is kube-proxy's. By its whole name: kube-router has sets that begin with
- * KUBE- too.
+ * Whether a set is kube-proxy's, or Usher's. By its whole name: kube-router has sets that
+ * begin with KUBE- too.
  */
-export const isKubeProxySet = (name: string): boolean => all.has(name)
+export const isKubeProxySet = (name: string): boolean =>
+  all.has(name) || ofProbe.test(name)

@@ -19,8 +19,18 @@ const timeoutMs = 300_000
 /** Seconds to wait for the xtables lock, as kube-proxy does. */
 const lockSeconds = '5'
 
-/** The chains and jumps of one family in one back end. */
-export const iptablesKind = (run: RunTool, program: Program, backEnd: BackEnd): Kind => {
+/** Which chains are no leftovers, because what runs has them. */
+export type Keeps = (table: string, chain: string) => boolean
+
+const keepsNone: Keeps = () => false
+
+/** The chains and jumps of one family in one back end; jumps to kept chains stay. */
+export const iptablesKind = (
+  run: RunTool,
+  program: Program,
+  backEnd: BackEnd,
+  keeps: Keeps = keepsNone,
+): Kind => {
   const name = `${program}-${backEnd}`
   return {
     name: `rules of ${name}`,
@@ -30,9 +40,9 @@ export const iptablesKind = (run: RunTool, program: Program, backEnd: BackEnd): 
       const { tables, unreadable } = parseSaved(
         await run(`${command}-save`, [], { timeoutMs }),
       )
-      const plans = tables.map(planTable)
+      const plans = tables.map(table => planTable(table, tables, keeps))
       const found = plans.map(plan => foundBy(run, name, command, plan))
-      const mixed = await mixedTables(run, program, unreadable)
+      const mixed = await mixedTables(run, program, unreadable, keeps)
       return {
         leftovers: found.flatMap(({ leftovers }) => leftovers),
         stays: [...found.flatMap(({ stays }) => stays), ...mixed],
@@ -90,6 +100,7 @@ const mixedTables = async (
   run: RunTool,
   program: Program,
   tables: readonly string[],
+  keeps: Keeps,
 ): Promise<readonly Stay[]> => {
   const family = program === 'iptables' ? 'ip' : 'ip6'
   const stays = tables.map(async (table): Promise<readonly Stay[]> => {
@@ -97,7 +108,7 @@ const mixedTables = async (
     const list = member(JSON.parse(text), 'nftables')
     const chains = (Array.isArray(list) ? list : [])
       .map((entry: unknown) => String(member(member(entry, 'chain'), 'name')))
-      .filter(chain => isOwnChain(table, chain))
+      .filter(chain => isOwnChain(table, chain) && !keeps(table, chain))
     if (chains.length === 0) return []
     const what = `${program}-nft -t ${table}: ${chains.join(', ')}`
     const why =

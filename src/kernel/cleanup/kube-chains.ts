@@ -1,11 +1,15 @@
-/** Where rules of built-in chains lead to; all of them are in nat or filter. */
-const entries: ReadonlySet<string> = new Set([
-  // Userspace mode, and Usher.
+/** Of kube-proxy's userspace mode, whose names Usher's captures have too. */
+const ofUserspace: readonly string[] = [
   'KUBE-PORTALS-CONTAINER',
   'KUBE-PORTALS-HOST',
   'KUBE-NODEPORT-CONTAINER',
   'KUBE-NODEPORT-HOST',
   'KUBE-NODEPORT-NON-LOCAL',
+]
+
+/** Where rules of built-in chains lead to; all of them are in nat or filter. */
+const entries: ReadonlySet<string> = new Set([
+  ...ofUserspace,
   // Iptables mode, some of it in ipvs mode too.
   'KUBE-SERVICES',
   'KUBE-EXTERNAL-SERVICES',
@@ -33,6 +37,10 @@ const inner: ReadonlySet<string> = new Set([
 const hashed = /^KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16}$/
 
 const isUsher = (chain: string): boolean => chain.startsWith('KUBE-USHER-')
+
+/** Whether a capture of Usher's may have it, and so no kernel mode. */
+export const isCaptureChain = (chain: string): boolean =>
+  isUsher(chain) || ofUserspace.includes(chain)
 
 /**
  * Whether Usher or kube-proxy makes a chain of this name, in any of its versions. By whole
@@ -70,3 +78,18 @@ export const kubeletDropChain = 'KUBE-MARK-DROP'
  * start only, and host ports of the runtime rely on it.
  */
 export const kubeletShared: readonly string[] = ['KUBE-MARK-MASQ', 'KUBE-POSTROUTING']
+
+/**
+ * In filter: the kubelet's, in which kube-proxy has written the rule against CVE-2020-8558
+ * too since 1.27, chain and all where there is no kubelet.
+ */
+export const sharedFirewall = 'KUBE-FIREWALL'
+
+/** The comment of that rule. */
+export const sharedFirewallComment = 'block incoming localnet connections'
+
+/** Chains by which it is known that a kubelet runs here (KEP-3178). */
+export const kubeletSigns: readonly string[] = [
+  'KUBE-KUBELET-CANARY',
+  'KUBE-IPTABLES-HINT',
+]

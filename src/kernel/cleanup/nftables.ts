@@ -10,10 +10,15 @@ const isOwn = (family: string, name: string): boolean =>
   (family === 'ip' || family === 'ip6') &&
   (name === tableName || name === 'kube-proxy' || name.startsWith(probeTablePrefix))
 
-export const nftablesKind = (run: RunTool): Kind => ({
+/** `keeps`: tables by name that are no leftovers, because what runs has them. */
+export const nftablesKind = (
+  run: RunTool,
+  keeps: (name: string) => boolean = () => false,
+): Kind => ({
   name: 'nftables tables',
   find: async () => {
-    const tables = tablesIn(await run('nft', ['-j', 'list', 'tables']))
+    const all = tablesIn(await run('nft', ['-j', 'list', 'tables']))
+    const tables = all.filter(({ name }) => !keeps(name))
     return { leftovers: tables.map(table => leftover(run, table)), stays: [] }
   },
 })

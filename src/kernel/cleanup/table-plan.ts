@@ -1,5 +1,13 @@
 import { isKubeProxySet } from './ipset-names.ts'
-import { isOwnChain, isOwnJump, kubeletDropChain, kubeletShared } from './kube-chains.ts'
+import {
+  isOwnChain,
+  isOwnJump,
+  kubeletDropChain,
+  kubeletShared,
+  kubeletSigns,
+  sharedFirewall,
+  sharedFirewallComment,
+} from './kube-chains.ts'
 import type { SavedRule, SavedTable } from './saved-rules.ts'
 
 /** What is to be done to one table of iptables. */
@@ -21,15 +29,24 @@ export interface HeldChain {
 
 /**
  * A chain that a rule of somebody else's leads to stays as it is, with what it leads to in
- * turn; the jumps of kube-proxy's and Usher's go in any case.
+ * turn; the jumps of kube-proxy's and Usher's go in any case. Chains that `keeps` names are
+ * taken for somebody else's with all their rules, and so are the jumps to them. `all`: the tables
+ * of the family.
  */
-export const planTable = (table: SavedTable): TablePlan => {
+export const planTable = (
+  table: SavedTable,
+  all: readonly SavedTable[] = [table],
+  keeps: (table: string, chain: string) => boolean = () => false,
+): TablePlan => {
   const own = ownChains(table)
+  if (isFirewallOurs(table, all)) own.add(sharedFirewall)
+  for (const chain of own) if (keeps(table.name, chain)) own.delete(chain)
   const rules: SavedRule[] = []
   const holders = new Map<string, SavedRule>()
   for (const rule of table.rules) {
     if (own.has(rule.chain)) continue
-    if (isOwnRule(table, rule, own)) rules.push(rule)
+    const isKept = keeps(table.name, rule.chain)
+    if (!isKept && isOwnRule(table, rule, own)) rules.push(rule)
     else if (own.has(rule.target)) holders.set(rule.target, rule)
   }
   const next = jumpsBetween(table, own)
@@ -41,7 +58,7 @@ export const planTable = (table: SavedTable): TablePlan => {
   return { table: table.name, rules, chains, held }
 }
 
-const ownChains = ({ name, chains, rules }: SavedTable): ReadonlySet<string> => {
+const ownChains = ({ name, chains, rules }: SavedTable): Set<string> => {
   const own = new Set(chains.filter(chain => isOwnChain(name, chain)))
   if (name !== 'nat' || !chains.includes(kubeletDropChain)) return own
   if (rules.some(({ chain }) => chain === kubeletDropChain))
@@ -51,13 +68,31 @@ const ownChains = ({ name, chains, rules }: SavedTable): ReadonlySet<string> => 
   return own
 }
 
+/** Without a kubelet, and with nothing in it but the rule that kube-proxy writes. */
+const isFirewallOurs = (
+  { name, rules }: SavedTable,
+  all: readonly SavedTable[],
+): boolean => {
+  const own = rules.filter(({ chain }) => chain === sharedFirewall)
+  return (
+    name === 'filter' &&
+    own.length > 0 &&
+    own.every(({ comment }) => comment === sharedFirewallComment) &&
+    !all.some(table => table.chains.some(chain => kubeletSigns.includes(chain)))
+  )
+}
+
 /** Of a rule in a chain that stays. */
 const isOwnRule = (
   { name, builtIn }: SavedTable,
   rule: SavedRule,
   own: ReadonlySet<string>,
 ): boolean => {
-  if (builtIn.has(rule.chain)) return own.has(rule.target) && isOwnJump(rule)
+  if (builtIn.has(rule.chain))
+    return (
+      own.has(rule.target) &&
+      (isOwnJump(rule) || (rule.target === sharedFirewall && rule.isBare))
+    )
   // kube-proxy's own rules in a chain that it has in common with the kubelet.
   return (
     name === 'nat' && kubeletShared.includes(rule.chain) && rule.sets.some(isKubeProxySet)

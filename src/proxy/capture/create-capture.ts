@@ -14,12 +14,18 @@ import { localCapture } from '../../capture/local/local-capture.ts'
 import type { RuleObserver } from '../../capture/rule-capture.ts'
 import type { ProxyPorts } from '../../capture/proxy-ports.ts'
 import { addressLog } from '../../observe/rule-log.ts'
-import type { Probe, RuleTables } from '../../capture/rule-table.ts'
+import type { RuleTables } from '../../capture/rule-table.ts'
+import type { Probe } from '../../kernel/probe.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Clock } from '../../util/clock.ts'
+import { probeTablePrefix, tableName } from '../../capture/nftables/words.ts'
+import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
+import type { InUse } from '../../kernel/cleanup/in-use.ts'
+import { isCaptureChain } from '../../kernel/cleanup/kube-chains.ts'
 import { kernelLacks } from '../../kernel/kernel-lacks.ts'
 import { ToolError } from '../../kernel/run-tool.ts'
 import { ipFamilies, type IpFamily } from '../../util/ip.ts'
+import { removeLeftovers } from '../remove-leftovers.ts'
 import type { CaptureFacts, CaptureOptions } from './capture-options.ts'
 import {
   type FamilyProbes,
@@ -112,12 +118,22 @@ const alone = (deps: CaptureDeps, name: KindName, capture: Capture): Capture => 
     clock,
     lock,
     keeps: options.keepRules ?? false,
-    removeOthers: () => removeLeftovers(others, log),
+    removeOthers: async () => {
+      await removeOtherCaptures(others, log)
+      await removeLeftovers(log, hostKinds(inUseByCaptures))
+    },
   })
 }
 
+/** All that is left then is of the kernel modes, Usher's or kube-proxy's. */
+const inUseByCaptures: Partial<InUse> = {
+  chain: (_table, chain) => isCaptureChain(chain),
+  nftablesTable: name => name === tableName || name.startsWith(probeTablePrefix),
+  captures: true,
+}
+
 /** Of captures that were taken by an Usher before this one. */
-const removeLeftovers = async (
+const removeOtherCaptures = async (
   others: readonly RuleTables[],
   log: Log,
 ): Promise<void> => {

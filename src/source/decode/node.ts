@@ -54,6 +54,40 @@ const kind: Kind<typeof shape, Node> = {
 /** A v1 Node: where it is, the addresses of it and its pods, and whether it is to go. */
 export const decodeNode = (raw: unknown): Decoded<Node> => decodeObject(kind, raw)
 
+/** What kube-proxy 1.1 to 1.5 read at its start, the first before the second. */
+const modeAnnotations = [
+  'net.beta.kubernetes.io/proxy-mode',
+  'net.experimental.kubernetes.io/proxy-mode',
+]
+
+export interface ModeAnnotation {
+  /** Of the annotation. */
+  readonly name: string
+  /** Whatever somebody has written there. */
+  readonly value: string
+}
+
+/** Which proxy mode the Node of a v1 NodeList asks for; undefined when it does not. */
+export const modeAnnotation = (raw: unknown): ModeAnnotation | undefined => {
+  const parsed = v.safeParse(annotated, raw)
+  const annotations = parsed.success
+    ? parsed.output.items[0]?.metadata.annotations
+    : undefined
+  for (const name of modeAnnotations) {
+    const value = annotations?.[name]
+    if (value !== undefined && value !== '') return { name, value }
+  }
+  return undefined
+}
+
+const annotated = v.object({
+  items: v.array(
+    v.object({
+      metadata: v.object({ annotations: v.nullish(v.record(v.string(), v.string())) }),
+    }),
+  ),
+})
+
 /** The older spec.podCIDR says the first of them again. */
 const podCIDRsOf = (spec: Body['spec']): readonly string[] => {
   const { podCIDR, podCIDRs } = spec ?? {}

@@ -47,13 +47,19 @@ export const conntrackPlanTests = (t: Test): void => {
     const right = { address: '10.1.1.1', port: 9999 }
     const at = (to: UdpVip['to']): UdpVip => ({ family: 'IPv4', address, port: 53, to })
     const entries = [{ address, port: 53 }]
-    t.same(await filtersFor('IPv4', [at(right)], entries), [])
+    t.same(await filtersFor('IPv4', [at([right])], entries), [])
     const elsewhere = { ...right, port: 9998 }
     const gone = ['-d 10.96.0.10 --dport 53']
-    t.same(await filtersFor('IPv4', [at(elsewhere)], entries), gone)
+    t.same(await filtersFor('IPv4', [at([elsewhere])], entries), gone)
     t.same(await filtersFor('IPv4', [at(undefined)], entries), gone)
-    const nodePort: UdpVip = { ...at(right), address: undefined, port: 30053 }
+    const nodePort: UdpVip = { ...at([right]), address: undefined, port: 30053 }
     t.same(await filtersFor('IPv4', [nodePort], [{ address, port: 30053 }]), [])
+    t.same(
+      await filtersFor('IPv4', [at([elsewhere, right])], entries),
+      [],
+      'to any of them',
+    )
+    t.same(await filtersFor('IPv4', [at([])], entries), gone)
   })
 
   t.test('few VIPs are removed one by one, those without entries not at all', async t => {

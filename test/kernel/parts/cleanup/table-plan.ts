@@ -1,18 +1,31 @@
 import t from 'tap'
+import { isCaptureChain } from '../../../../src/kernel/cleanup/kube-chains.ts'
 import { parseSaved } from '../../../../src/kernel/cleanup/saved-rules.ts'
 import { planTable, restoreInput } from '../../../../src/kernel/cleanup/table-plan.ts'
 
-const plan = (name: string, chains: readonly string[], rules: readonly string[]) => {
+type Keeps = (table: string, chain: string) => boolean
+
+const plan = (
+  name: string,
+  chains: readonly string[],
+  rules: readonly string[],
+  {
+    more = [],
+    keeps,
+  }: { readonly more?: readonly string[]; readonly keeps?: Keeps } = {},
+) => {
   const lines = [
     `*${name}`,
     ':INPUT ACCEPT [5:300]',
     ...chains.map(chain => `:${chain} - [0:0]`),
     ...rules,
     'COMMIT',
+    ...more,
   ]
-  const [table] = parseSaved(lines.join('\n')).tables
+  const { tables } = parseSaved(lines.join('\n'))
+  const [table] = tables
   if (table === undefined) throw new Error('no table')
-  return planTable(table)
+  return planTable(table, tables, keeps)
 }
 
 const own = [
@@ -100,4 +113,65 @@ t.test('a table is changed by one restore, jumps before chains', async t => {
     restoreInput(plan('filter', ['KUBE-SERVICES', 'MINE'], rules)),
     `*filter\n:KUBE-SERVICES - [0:0]\n-D ${jump}\n-X KUBE-SERVICES\nCOMMIT\n`,
   )
+})
+
+t.test(
+  'what runs keeps its chains, with the jumps to them and what they hold',
+  async t => {
+    const chains = ['KUBE-SERVICES', 'KUBE-SVC-ABCDEFGHIJKLMN23', 'KUBE-USHER-VIPS']
+    const rules = [
+      '-A INPUT -j KUBE-SERVICES',
+      '-A INPUT -j KUBE-USHER-VIPS',
+      '-A KUBE-SERVICES -j KUBE-SVC-ABCDEFGHIJKLMN23',
+    ]
+    const captures: Keeps = (_table, chain) => isCaptureChain(chain)
+    const byCapture = plan('nat', chains, rules, { keeps: captures })
+    t.strictSame(byCapture.chains, ['KUBE-SERVICES', 'KUBE-SVC-ABCDEFGHIJKLMN23'])
+    t.strictSame(
+      byCapture.rules.map(({ text }) => text),
+      ['INPUT -j KUBE-SERVICES'],
+    )
+    const modes: Keeps = (table, chain) =>
+      table === 'nat' && /^KUBE-S(ERVICES|VC-)/.test(chain)
+    const byMode = plan('nat', chains, rules, { keeps: modes })
+    t.strictSame(byMode.chains, ['KUBE-USHER-VIPS'])
+    t.strictSame(
+      byMode.rules.map(({ text }) => text),
+      ['INPUT -j KUBE-USHER-VIPS'],
+    )
+    t.strictSame([byCapture.held, byMode.held], [[], []])
+    for (const chain of ['KUBE-PORTALS-HOST', 'KUBE-NODEPORT-NON-LOCAL'])
+      t.strictSame(plan('nat', [chain], [], { keeps: captures }).chains, [], chain)
+  },
+)
+
+t.test('what runs keeps all rules of a chain that kubelets had too', async t => {
+  const chains = ['KUBE-POSTROUTING']
+  const rules = [
+    '-A KUBE-POSTROUTING -m set --match-set KUBE-6-LOOP-BACK dst,dst,src -j MASQUERADE',
+  ]
+  const keeps: Keeps = (_table, chain) => chains.includes(chain)
+  const { rules: gone, chains: removed } = plan('nat', chains, rules, { keeps })
+  t.strictSame([gone, removed], [[], []])
+})
+
+t.test('KUBE-FIREWALL of filter is kube-proxy’s where no kubelet is', async t => {
+  const localnet =
+    '-A KUBE-FIREWALL ! -s 127.0.0.0/8 -d 127.0.0.0/8 -m comment --comment "block incoming localnet connections" -j DROP'
+  const jump = '-A INPUT -j KUBE-FIREWALL'
+  const of = (rules: readonly string[], more: readonly string[] = []) => {
+    const {
+      chains,
+      rules: gone,
+      held,
+    } = plan('filter', ['KUBE-FIREWALL'], rules, { more })
+    return [chains.length, gone.length, held.length]
+  }
+  t.strictSame(of([jump, localnet]), [1, 1, 0])
+  const mark = '-A KUBE-FIREWALL -m mark --mark 0x8000/0x8000 -j DROP'
+  t.strictSame(of([jump, mark, localnet]), [0, 0, 0], 'a kubelet to 1.27')
+  t.strictSame(of([jump]), [0, 0, 0], 'somebody has emptied it')
+  const kubelet = ['*mangle', ':KUBE-KUBELET-CANARY - [0:0]', 'COMMIT']
+  t.strictSame(of([jump, localnet], kubelet), [0, 0, 0])
+  t.strictSame(of(['-A INPUT -s 192.0.2.1/32 -j KUBE-FIREWALL', localnet]), [0, 0, 1])
 })

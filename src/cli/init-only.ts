@@ -1,0 +1,49 @@
+import { availableParallelism } from 'node:os'
+import type { RunSettings } from '../config/run-settings.ts'
+import { nodePortCidrs } from '../kernel/node-port-cidrs.ts'
+import { hostSysctls } from '../kernel/sysctls.ts'
+import { applySysctl } from '../proxy/kernel/kernel-setup.ts'
+import { wantedSysctls } from '../proxy/kernel/wanted-sysctls.ts'
+import type { Io } from './io.ts'
+import { visible } from './words.ts'
+
+/**
+ * `usher run --init-only`: what needs more privileges than carrying traffic does, as the
+ * settings of the kernel's that iptables and ipvs mode rely on. 1 when one could not be set.
+ */
+export const initOnly = async (
+  { mode, kernel, options }: Pick<RunSettings, 'mode' | 'kernel' | 'options'>,
+  io: Io,
+): Promise<number> => {
+  if (mode.mode === 'userspace') {
+    io.out('nothing to prepare: userspace mode needs no kernel settings\n')
+    return 0
+  }
+  const sysctls = hostSysctls()
+  const addresses = options.nodeportAddresses.flat()
+  const wanted = wantedSysctls(kernel, {
+    mode: mode.mode === 'ipvs' ? 'ipvs' : 'iptables',
+    cores: availableParallelism(),
+    nodePortCidrs: nodePortCidrs(addresses, [])('IPv4'),
+  })
+  let failures = 0
+  const done = new Set<string>()
+  for (const sysctl of wanted) {
+    const { name, value, needs } = sysctl
+    if (needs !== undefined && !done.has(needs)) continue
+    try {
+      const isSet = await applySysctl(sysctls, sysctl)
+      if (isSet) done.add(name)
+      io.out(
+        isSet
+          ? `${visible(name)} = ${value}\n`
+          : `${visible(name)} is larger than ${value}, and stays\n`,
+      )
+    } catch (error) {
+      failures += 1
+      const why = visible((error as Error).message)
+      io.err(`usher run --init-only: ${visible(name)} stays as it is: ${why}\n`)
+    }
+  }
+  return failures === 0 ? 0 : 1
+}

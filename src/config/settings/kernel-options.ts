@@ -1,0 +1,49 @@
+import type { KernelOptions } from '../../mode/kernel-options.ts'
+import { parseCidr } from '../../util/cidr.ts'
+import { goMilliseconds } from '../go-duration.ts'
+import type { KubeProxyConfiguration } from '../kube-proxy/shape.ts'
+
+/** What the kernel modes go by. `conntrackMax`: of kube-proxy before 1.17; 0 for none. */
+export const kernelOptions = (
+  configuration: KubeProxyConfiguration,
+  conntrackMax: number,
+): KernelOptions => {
+  const { iptables, conntrack, ipvs } = configuration
+  return {
+    masqueradeAll: iptables.masqueradeAll,
+    masqueradeBit: iptables.masqueradeBit,
+    localhostNodePorts: iptables.localhostNodePorts,
+    localPods: localPods(configuration),
+    conntrack: {
+      maxPerCore: conntrack.maxPerCore,
+      min: conntrack.min,
+      max: conntrack.max ?? conntrackMax,
+      tcpEstablishedMs: goMilliseconds(conntrack.tcpEstablishedTimeout),
+      tcpCloseWaitMs: goMilliseconds(conntrack.tcpCloseWaitTimeout),
+      tcpBeLiberal: conntrack.tcpBeLiberal,
+      udpMs: goMilliseconds(conntrack.udpTimeout),
+      udpStreamMs: goMilliseconds(conntrack.udpStreamTimeout),
+    },
+    ipvs: {
+      scheduler: ipvs.scheduler,
+      excludeCidrs: (ipvs.excludeCIDRs ?? []).flatMap(
+        text => parseCidr(text)?.text ?? [],
+      ),
+      strictArp: ipvs.strictARP,
+      tcpTimeoutMs: goMilliseconds(ipvs.tcpTimeout),
+      tcpFinTimeoutMs: goMilliseconds(ipvs.tcpFinTimeout),
+      udpTimeoutMs: goMilliseconds(ipvs.udpTimeout),
+    },
+  }
+}
+
+const localPods = ({
+  detectLocalMode,
+  detectLocal,
+}: KubeProxyConfiguration): KernelOptions['localPods'] => {
+  if (detectLocalMode === 'BridgeInterface')
+    return { by: 'bridge', name: detectLocal.bridgeInterface }
+  if (detectLocalMode === 'InterfaceNamePrefix')
+    return { by: 'interface prefix', prefix: detectLocal.interfaceNamePrefix }
+  return { by: 'cidrs' }
+}

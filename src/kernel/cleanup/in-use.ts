@@ -1,0 +1,11 @@
+/** What of all that could be left behind the Usher that runs has now. By whole names. */
+export interface InUse {
+  readonly chain: (table: string, chain: string) => boolean
+  readonly nftablesTable: (name: string) => boolean
+  /** Virtual servers, ipsets, and the device kube-ipvs0. */
+  readonly ipvs: boolean
+  /** Addresses, routes and the device of captures. */
+  readonly captures: boolean
+  /** As in `net/ipv4/ip_forward`. */
+  readonly sysctl: (name: string) => boolean
+}

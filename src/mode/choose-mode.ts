@@ -1,0 +1,77 @@
+import { joinProbes } from '../capture/choose-capture.ts'
+import type { Probe } from '../kernel/probe.ts'
+import type { IpFamily } from '../util/ip.ts'
+import type { Mode, ModeName } from './mode.ts'
+
+/** What may be asked for; '' for the best that works. */
+export type WantedMode = ModeName | 'nftables' | ''
+
+export interface ModeRequest {
+  readonly mode: WantedMode
+  /** Who asks, or what decides, as in `--proxy-mode`; '' when nobody asked for a mode. */
+  readonly by: string
+}
+
+export type FamilyProbes = Readonly<Record<IpFamily, Probe>>
+
+/** A mode that may be had here. */
+export interface ModeStep {
+  readonly name: ModeName
+  /** Never rejects; what can be had in one family is worth having. */
+  readonly probe: () => Promise<FamilyProbes>
+  /** `probes`: what `probe` has found. Touches nothing yet that packets go by. */
+  readonly start: (probes: FamilyProbes) => Promise<Mode>
+}
+
+export interface PassedOver {
+  readonly name: string
+  /** Why it can't be had. */
+  readonly detail: string
+}
+
+/** What runs. */
+export interface ModeChoice extends ModeRequest {
+  readonly name: ModeName
+  /** By what, as in `iptables 1.8.9 (nf_tables)`; '' when there is nothing to say. */
+  readonly detail: string
+  /** What would have come first. */
+  readonly passedOver: readonly PassedOver[]
+}
+
+/**
+ * Which modes are tried, in this order. Without a wish ipvs is never taken, as kube-proxy
+ * never did: it makes every VIP an address of the host, which should be somebody's decision.
+ */
+export const triedFor = (wanted: WantedMode): readonly ModeName[] => {
+  if (wanted === 'userspace') return ['userspace']
+  if (wanted === 'ipvs') return ['ipvs', 'iptables', 'userspace']
+  return ['iptables', 'userspace']
+}
+
+/** What is asked for and has its place, but is not there yet. */
+export const toCome = (wanted: WantedMode): readonly PassedOver[] =>
+  wanted === 'nftables'
+    ? [{ name: wanted, detail: 'this version of Usher does not have it yet' }]
+    : []
+
+export interface Chosen {
+  readonly step: ModeStep
+  readonly probes: FamilyProbes
+  readonly detail: string
+  readonly passedOver: readonly PassedOver[]
+  /** Where to go on when it breaks. */
+  readonly next: readonly ModeStep[]
+}
+
+/** The first step that can be had; the last one is taken in any case. */
+export const firstUsable = async (steps: readonly ModeStep[]): Promise<Chosen> => {
+  const passedOver: PassedOver[] = []
+  for (const [index, step] of steps.entries()) {
+    const probes = await step.probe()
+    const { usable, detail } = joinProbes(probes.IPv4, probes.IPv6)
+    const next = steps.slice(index + 1)
+    if (usable || next.length === 0) return { step, probes, detail, passedOver, next }
+    passedOver.push({ name: step.name, detail })
+  }
+  throw new Error('no mode to choose from')
+}

@@ -1,0 +1,48 @@
+import type { Placement, VipPlacement } from '../capture/capture.ts'
+import type { ServicePort, Vip } from '../model/snapshot.ts'
+
+/** How a VIP is served by rules that lead to endpoints. */
+export const kernelPlacement = (servicePort: ServicePort): Placement => ({
+  servicePort,
+  listenerId: idOf(servicePort),
+  vips: servicePort.vips.map((vip): VipPlacement => ({
+    vip,
+    capture: 'kernel',
+    binds: [],
+    reason: whyRefused(servicePort, vip),
+  })),
+})
+
+/** The same where the family can't be had; `reason` says why. */
+export const lackingPlacement = (
+  servicePort: ServicePort,
+  reason: string,
+): Placement => ({
+  servicePort,
+  listenerId: idOf(servicePort),
+  vips: servicePort.vips.map((vip): VipPlacement => ({
+    vip,
+    capture: 'not captured',
+    binds: [],
+    reason,
+  })),
+})
+
+/** Nobody listens; it tells placements apart. */
+const idOf = ({ family, key }: ServicePort): string => `${family} ${key}`
+
+/** '' when clients of this VIP are served, from here or from outside. */
+const whyRefused = (
+  { internal, external, externalFromNode }: ServicePort,
+  { kind }: Vip,
+): string => {
+  const [target, policy] =
+    kind === 'ClusterIP'
+      ? ([internal, 'internalTrafficPolicy'] as const)
+      : ([external, 'externalTrafficPolicy'] as const)
+  if (target.verdict === 'forward') return ''
+  if (kind !== 'ClusterIP' && externalFromNode.verdict === 'forward') return ''
+  return target.verdict === 'drop'
+    ? `no local endpoints (${policy}: Local)`
+    : 'no endpoints'
+}

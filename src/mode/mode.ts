@@ -1,0 +1,31 @@
+import type { Placement } from '../capture/capture.ts'
+import type { Problem, Snapshot } from '../model/snapshot.ts'
+import type { DrainResult } from '../relay/relay.ts'
+
+/** A way to carry traffic, best first where several work. */
+export const modeNames = ['ipvs', 'iptables', 'userspace'] as const
+
+/** As `/proxyMode` says it. nftables is to come; its place is before ipvs. */
+export type ModeName = (typeof modeNames)[number]
+
+/** What carries the traffic of Services. Calls of `sync` don't overlap. */
+export interface Mode {
+  readonly name: ModeName
+  /** How each VIP of the last sync is served. */
+  readonly placements: readonly Placement[]
+  /** What of the last sync could not be honoured. */
+  readonly problems: readonly Problem[]
+  /**
+   * Makes the world equal to the wanted state of all families. Costs what changed, by
+   * `===` of ServicePorts. Rejects when that failed, and is then to be called again.
+   */
+  sync(snapshots: readonly Snapshot[]): Promise<void>
+  /** Stops taking new clients, lets open connections end, resets the rest after `ms`. */
+  drain(ms: number): Promise<DrainResult>
+  /**
+   * After `drain`, or instead of it: ends everything. userspace takes out what it put into
+   * the system, unless that is to stay; the rules of the kernel modes stay, as
+   * kube-proxy's do, and the next mode that runs here takes them over or out.
+   */
+  close(): Promise<void>
+}

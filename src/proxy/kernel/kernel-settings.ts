@@ -1,0 +1,52 @@
+import { interfaceAddressesWhere } from '../../capture/local-addresses.ts'
+import { proxyAddressOf } from '../../capture/proxy-address.ts'
+import { ipvsDevice } from '../../kernel/cleanup/devices.ts'
+import type { KernelSettings, LocalDetector } from '../../kernel/proxier.ts'
+import { parseCidr } from '../../util/cidr.ts'
+import { type IpFamily, isLoopback } from '../../util/ip.ts'
+import type { KernelOptions } from '../../mode/kernel-options.ts'
+
+export interface KernelFacts {
+  /** CIDRs of this node's pods, of either family. */
+  readonly podCidrs: () => readonly string[]
+  readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
+  /** By default those of the host's interfaces, without what modes put on them. */
+  readonly nodeAddresses?: (family: IpFamily) => readonly string[]
+}
+
+/** What the rules of a family go by now. */
+export const kernelSettings = (
+  options: KernelOptions,
+  { podCidrs, nodePortCidrs, nodeAddresses = ofInterfaces }: KernelFacts,
+  family: IpFamily,
+): KernelSettings => ({
+  masqueradeAll: options.masqueradeAll,
+  masqueradeBit: options.masqueradeBit,
+  localhostNodePorts: options.localhostNodePorts,
+  localDetector: localDetector(options.localPods, podCidrs(), family),
+  nodePortCidrs: nodePortCidrs(family),
+  nodeAddresses: nodeAddresses(family),
+})
+
+const localDetector = (
+  localPods: KernelOptions['localPods'],
+  podCidrs: readonly string[],
+  family: IpFamily,
+): LocalDetector => {
+  if (localPods.by !== 'cidrs') return localPods
+  const cidrs = podCidrs.flatMap(text => {
+    const cidr = parseCidr(text)
+    return cidr?.family === family ? [cidr.text] : []
+  })
+  return cidrs.length === 0 ? { by: 'none' } : { by: 'source', cidrs }
+}
+
+/** In an order that does not change by itself: settings are compared by value. */
+const ofInterfaces = (family: IpFamily): readonly string[] => {
+  const all = interfaceAddressesWhere(
+    family,
+    (address, name) =>
+      !isLoopback(address) && name !== ipvsDevice && address !== proxyAddressOf[family],
+  )
+  return [...new Set(all)].toSorted()
+}

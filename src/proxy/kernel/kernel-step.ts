@@ -1,0 +1,135 @@
+import { availableParallelism } from 'node:os'
+import { hostLock } from '../../capture/host-lock.ts'
+import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
+import { conntrackCleaner } from '../../kernel/conntrack.ts'
+import type { ProxierKind, ProxierObserver } from '../../kernel/proxier.ts'
+import { runTool } from '../../kernel/run-tool.ts'
+import { hostSysctls, type Sysctls } from '../../kernel/sysctls.ts'
+import type { FamilyProbes, ModeStep } from '../../mode/choose-mode.ts'
+import { KernelMode } from '../../mode/kernel-mode.ts'
+import { KernelLog } from '../../observe/kernel-log.ts'
+import type { KernelMetrics } from '../../observe/kernel-metrics.ts'
+import type { Log } from '../../observe/log.ts'
+import type { Clock } from '../../util/clock.ts'
+import { ipFamilies, type IpFamily } from '../../util/ip.ts'
+import { removeLeftovers } from '../remove-leftovers.ts'
+import type { KernelOptions } from '../../mode/kernel-options.ts'
+import { forgetProxyFlows } from './forget-proxy-flows.ts'
+import { type KernelFacts, kernelSettings } from './kernel-settings.ts'
+import { probeFamilies } from './probe-families.ts'
+import { KernelSetup } from './kernel-setup.ts'
+import { wantedSysctls } from './wanted-sysctls.ts'
+
+export interface KernelStepDeps {
+  readonly clock: Clock
+  readonly log: Log
+  readonly version: string
+  readonly options: KernelOptions
+  readonly facts: KernelFacts
+  readonly metrics: KernelMetrics
+  readonly sysctls?: Sysctls
+  /** Asks for a sync soon. */
+  readonly resync: () => void
+}
+
+/** What a kind of proxier is made with. */
+export interface KindDeps {
+  readonly observer: ProxierObserver
+  readonly setSysctl: (name: string, value: string) => Promise<void>
+}
+
+/** A probe takes a second; a tool that hangs is given 30 s, and there are several. */
+const slowMs = 10_000
+
+/** A kernel mode, from the kind of proxier that it runs. */
+export const kernelStep = (
+  name: ProxierKind['name'],
+  deps: KernelStepDeps,
+  makeKind: (deps: KindDeps) => ProxierKind,
+): ModeStep => {
+  const { clock, log, options, facts, metrics } = deps
+  const kernelLog = new KernelLog(log, name)
+  const setup = new KernelSetup({
+    sysctls: deps.sysctls ?? hostSysctls(),
+    wanted: () =>
+      wantedSysctls(options, {
+        mode: name,
+        cores: availableParallelism(),
+        nodePortCidrs: facts.nodePortCidrs('IPv4'),
+      }),
+    failed: (sysctl, value, why) =>
+      log.warn({ sysctl, value, why }, 'a setting of the kernel stays as it is'),
+  })
+  const observer: ProxierObserver = {
+    restoreFailed: (family, work) => {
+      metrics.restoreFailed(family, work)
+      kernelLog.restoreFailed(family, work)
+    },
+    failed: (what, why) => kernelLog.failed(what, why),
+  }
+  const setSysctl = (sysctl: string, value: string) => setup.set(sysctl, value)
+  const kind = makeKind({ observer, setSysctl })
+  const conntrack = conntrackCleaner({
+    // Flows go to endpoints: there is no one address by which they are all known.
+    proxyAddress: () => undefined,
+    failed: why => kernelLog.failed('ending stale UDP flows', why),
+  })
+  const lock = () =>
+    hostLock({
+      clock,
+      self: `usher ${deps.version}, pid ${process.pid}`,
+      waiting: holder =>
+        log.warn({ holder }, 'an Usher that leads traffic is here; waiting for its end'),
+    })
+  return {
+    name,
+    probe: async () => {
+      const slow = clock.setTimeout(
+        () => log.warn({ mode: name }, 'finding out whether this mode works takes long'),
+        slowMs,
+      )
+      return probeFamilies(kind).finally(() => clock.clearTimeout(slow))
+    },
+    start: async probes =>
+      new KernelMode({
+        name,
+        clock,
+        proxiers: new Map(
+          usable(probes, true).map(family => [family, kind.proxier(family)]),
+        ),
+        lacking: new Map(
+          usable(probes, false).map(family => [family, probes[family].detail]),
+        ),
+        lock: lock(),
+        settings: family => kernelSettings(options, facts, family),
+        prepare: () => setup.prepare(),
+        removeOthers: async () => {
+          await removeLeftovers(
+            log,
+            hostKinds({
+              chain: kind.owns.chain,
+              ipvs: kind.owns.ipvs,
+              sysctl: each => setup.has(each),
+            }),
+          )
+          await forgetProxyFlows(runTool)
+        },
+        forgetUdp: vips => conntrack.forgetUdp(vips),
+        resync: deps.resync,
+        observer: {
+          synced: (family, sync, seconds) => {
+            metrics.synced(family, sync, seconds)
+            kernelLog.synced(family, sync, seconds)
+          },
+          damaged: (family, what) => kernelLog.damaged(family, what),
+          repaired: (family, what) => {
+            metrics.repaired(family)
+            kernelLog.repaired(family, what)
+          },
+        },
+      }),
+  }
+}
+
+const usable = (probes: FamilyProbes, is: boolean): readonly IpFamily[] =>
+  ipFamilies.filter(family => probes[family].usable === is)

@@ -1,0 +1,149 @@
+import { nodePortCidrs } from '../kernel/node-port-cidrs.ts'
+import type { FamilyProbes, ModeChoice, ModeStep } from '../mode/choose-mode.ts'
+import { FallbackMode } from '../mode/fallback-mode.ts'
+import type { Mode } from '../mode/mode.ts'
+import type { OwnFamily } from '../observe/exposition.ts'
+import { KernelMetrics } from '../observe/kernel-metrics.ts'
+import type { Log } from '../observe/log.ts'
+import { modeFamilies } from '../observe/mode-info.ts'
+import { relayInfoFamilies } from '../observe/relay-info.ts'
+import type { Clock } from '../util/clock.ts'
+import type { CaptureFacts } from './capture/capture-options.ts'
+import { createDataPath, type DataPath } from './data-path.ts'
+import { kernelKinds } from './kernel/kernel-kinds.ts'
+import { kernelStep, type KernelStepDeps } from './kernel/kernel-step.ts'
+import type { ProxyOptions } from './options.ts'
+import {
+  choiceText,
+  fallBackText,
+  isFallBack,
+  sayCapture,
+  sayFallBack,
+  sayMode,
+  sayRelay,
+} from './say-choices.ts'
+
+export interface TrafficDeps {
+  readonly options: ProxyOptions
+  readonly clock: Clock
+  readonly random: () => number
+  readonly log: Log
+  readonly facts: CaptureFacts
+  /** Asks for a sync soon. */
+  readonly resync: () => void
+  /** Tells the cluster that another mode runs than the one asked for. */
+  readonly fellBack: (message: string) => void
+}
+
+/** What carries the traffic. */
+export interface Traffic {
+  readonly mode: Mode
+  /** What runs now, and why so. */
+  readonly choice: () => ModeChoice
+  /** Relay and capture, when userspace is what runs. */
+  readonly dataPath: () => DataPath | undefined
+  /** Metrics of what runs now. */
+  readonly families: () => readonly OwnFamily[]
+  /** Ends everything at once; rejects when something stayed in the system. */
+  readonly close: () => Promise<void>
+}
+
+/**
+ * Takes the mode that is asked for, or the best that can be had. Rejects when userspace is
+ * taken, and a capture or relay that was asked for by name can't be had.
+ */
+export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
+  const { options, log, fellBack } = deps
+  const { mode: request = { mode: 'userspace', by: '' } } = options
+  const metrics = new KernelMetrics()
+  let dataPath: DataPath | undefined
+  let isRunning = false
+  let fallBacks = 0
+  const userspace: ModeStep = {
+    name: 'userspace',
+    probe: async () => anywhere,
+    start: async () => {
+      dataPath = await createDataPath({
+        ...deps,
+        options: isRunning ? withAnyRelay(options) : options,
+      })
+      sayCapture(log, dataPath.captureChoice)
+      sayRelay(log, dataPath.relayChoice, options)
+      return dataPath.mode
+    },
+  }
+  const mode = await FallbackMode.start({
+    request,
+    steps: [...kernelSteps(deps, metrics), userspace],
+    fellBack: change => {
+      fallBacks += 1
+      sayFallBack(log, change)
+      fellBack(fallBackText(change))
+    },
+    failed: err => log.warn({ err }, 'the mode that ran could not be ended in order'),
+  })
+  isRunning = true
+  sayMode(log, mode.choice)
+  const { choice } = mode
+  if (isFallBack(choice)) fellBack(choiceText(choice))
+  return {
+    mode,
+    choice: () => mode.choice,
+    dataPath: () => dataPath,
+    families: () => [
+      ...modeFamilies(mode.name, fallBacks),
+      ...(mode.name === 'userspace' ? [] : metrics.families(mode.name)),
+      ...(dataPath
+        ? [
+            ...dataPath.captureMetrics.families,
+            ...relayInfoFamilies(dataPath.relayChoice),
+          ]
+        : []),
+    ],
+    close: async () => {
+      try {
+        await dataPath?.relay.drain(0)
+        await dataPath?.memory?.close()
+        await mode.close()
+      } finally {
+        dataPath?.connectionLog.close()
+      }
+    },
+  }
+}
+
+/** Of no family it could be said that there is no userspace. */
+const anywhere: FamilyProbes = {
+  IPv4: { usable: true, detail: '' },
+  IPv6: { usable: true, detail: '' },
+}
+
+/** Who asked for a relay by name did so for another day: now any is better than none. */
+const withAnyRelay = (options: ProxyOptions): ProxyOptions =>
+  options.relay === 'linux' ? { ...options, relay: 'auto' } : options
+
+const kernelSteps = (
+  { options, clock, log, facts, resync }: TrafficDeps,
+  metrics: KernelMetrics,
+): readonly ModeStep[] => {
+  const { version, kernel, nodePortAddresses = [] } = options
+  if (kernel === undefined) return []
+  const common: KernelStepDeps = {
+    clock,
+    log,
+    version,
+    options: kernel,
+    facts: {
+      podCidrs: facts.podCidrs,
+      nodePortCidrs: family =>
+        nodePortCidrs(nodePortAddresses, facts.nodeAddresses())(family),
+    },
+    metrics,
+    resync,
+  }
+  const kinds = kernelKinds(clock, kernel)
+  return [
+    kernelStep('ipvs', common, kinds.ipvs),
+    kernelStep('iptables', common, kinds.iptables),
+  ]
+}

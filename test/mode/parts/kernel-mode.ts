@@ -1,0 +1,261 @@
+import { randomBytes } from 'node:crypto'
+import t, { type Test } from 'tap'
+import { hostLock } from '../../../src/capture/host-lock.ts'
+import type { UdpVip } from '../../../src/kernel/conntrack-plan.ts'
+import type { KernelSettings } from '../../../src/kernel/proxier.ts'
+import { KernelMode, type KernelModeDeps } from '../../../src/mode/kernel-mode.ts'
+import type { ServicePort, Snapshot } from '../../../src/model/snapshot.ts'
+import { systemClock } from '../../../src/util/clock.ts'
+import type { IpFamily } from '../../../src/util/ip.ts'
+import { FakeClock } from '../../support/fake-clock.ts'
+import { FakeProxier } from '../../support/fake-proxier.ts'
+import { servicePort } from '../../support/service-ports.ts'
+import { until } from '../../support/until.ts'
+
+const linuxOnly = { skip: process.platform !== 'linux' }
+
+const snapshot = (family: IpFamily, ...ports: ServicePort[]): Snapshot => ({
+  family,
+  servicePorts: new Map(ports.map(each => [each.key, each])),
+  healthChecks: new Map(),
+})
+
+const settings: KernelSettings = {
+  masqueradeAll: false,
+  masqueradeBit: 14,
+  localhostNodePorts: true,
+  localDetector: { by: 'none' },
+  nodePortCidrs: undefined,
+  nodeAddresses: [],
+}
+
+/** A mode over fake proxiers, and what it has told. Locks are real. */
+const setUp = (t: Test, over: Partial<KernelModeDeps> = {}, lockName = freshLock()) => {
+  const v4 = new FakeProxier()
+  const told: string[] = []
+  const forgotten: (readonly UdpVip[])[] = []
+  const lock = hostLock({
+    clock: systemClock,
+    self: 'a test',
+    name: lockName,
+    waiting: holder => told.push(`waits for ${holder}`),
+  })
+  const mode = new KernelMode({
+    name: 'iptables',
+    clock: new FakeClock(),
+    proxiers: new Map([['IPv4', v4]]),
+    lacking: new Map([['IPv6', 'no IPv6 here']]),
+    lock,
+    settings: () => settings,
+    prepare: async () => void told.push('prepare'),
+    removeOthers: async () => void told.push('remove others'),
+    forgetUdp: async vips => forgotten.push(vips),
+    resync: () => told.push('resync'),
+    observer: {
+      synced: (family, { work }) => told.push(`${family} ${work}`),
+      damaged: (family, what) => told.push(`damaged ${family}: ${what}`),
+      repaired: (family, what) => told.push(`repaired ${family}: ${what}`),
+    },
+    ...over,
+  })
+  t.teardown(() => mode.close())
+  return { mode, v4, told, forgotten }
+}
+
+const freshLock = (): string => `usher-test-${randomBytes(6).toString('hex')}`
+
+t.test('a kernel mode syncs its families, and then removes what others left', async t => {
+  const { mode, v4, told } = setUp(t)
+  const web = servicePort('web', {
+    internal: { verdict: 'forward', endpoints: [] },
+  })
+  await mode.sync([snapshot('IPv4', web), snapshot('IPv6')])
+  await mode.sync([snapshot('IPv4', web), snapshot('IPv6')])
+  t.strictSame(told, ['prepare', 'IPv4 full', 'remove others', 'prepare', 'IPv4 full'])
+  t.strictSame(v4.calls, ['sync', 'watch', 'sync'])
+  t.strictSame(v4.settings[0], settings)
+  t.strictSame(mode.problems, [], 'of a family without Services nobody misses anything')
+  const [placement] = mode.placements
+  t.match(placement?.vips, [{ capture: 'kernel', binds: [], reason: '' }])
+  await mode.sync([snapshot('IPv4', web), snapshot('IPv6')])
+  t.equal(mode.placements[0], placement, 'what did not change is the same object')
+})
+
+t.test('what a policy leaves of a VIP is told with its placement', async t => {
+  const { mode } = setUp(t)
+  const drop = { verdict: 'drop', endpoints: [] } as const
+  const forward = { verdict: 'forward', endpoints: [] } as const
+  const vips = [
+    { kind: 'ClusterIP', address: '10.0.0.1', port: 80 },
+    { kind: 'ExternalIP', address: '192.0.2.1', port: 80 },
+  ] as const
+  await mode.sync([
+    snapshot(
+      'IPv4',
+      servicePort('none', { vips }),
+      servicePort('local', { vips, internal: drop, external: drop }),
+      servicePort('node', {
+        vips,
+        internal: forward,
+        external: drop,
+        externalFromNode: forward,
+      }),
+    ),
+  ])
+  const reasons = mode.placements.map(({ vips: all }) => all.map(({ reason }) => reason))
+  t.strictSame(reasons, [
+    ['no endpoints', 'no endpoints'],
+    [
+      'no local endpoints (internalTrafficPolicy: Local)',
+      'no local endpoints (externalTrafficPolicy: Local)',
+    ],
+    ['', ''],
+  ])
+})
+
+t.test('Services of a family that can’t be had are told, with the reason', async t => {
+  const { mode } = setUp(t)
+  const vips = [{ kind: 'ClusterIP', address: 'fd00::1', port: 80 }] as const
+  const six = servicePort('six', { family: 'IPv6', vips })
+  await mode.sync([snapshot('IPv4', servicePort('web')), snapshot('IPv6', six)])
+  const reason = "iptables mode can't be had for IPv6: no IPv6 here"
+  t.strictSame(mode.problems, [
+    { object: 'mode iptables', field: 'IPv6', message: reason },
+  ])
+  t.match(mode.placements, [
+    { servicePort: { name: 'default/web' } },
+    { servicePort: six, vips: [{ capture: 'not captured', reason }] },
+  ])
+})
+
+t.test('a family that fails does not keep the other from its sync', async t => {
+  const six = new FakeProxier()
+  const four = new FakeProxier()
+  const both = new Map<IpFamily, FakeProxier>([
+    ['IPv4', four],
+    ['IPv6', six],
+  ])
+  const { mode, told } = setUp(t, { proxiers: both, lacking: new Map() })
+  four.broken = 'iptables-restore: no'
+  const all = [snapshot('IPv4', servicePort('web')), snapshot('IPv6')]
+  await t.rejects(mode.sync(all), /iptables-restore: no/)
+  t.strictSame(told, ['prepare', 'IPv6 full'], 'nothing is removed yet')
+  t.match(mode.problems, [{ field: 'IPv4', message: 'iptables-restore: no' }])
+  four.broken = ''
+  await mode.sync(all)
+  t.strictSame(mode.problems, [])
+  t.equal(told.at(-1), 'remove others')
+})
+
+t.test('damage is forgotten, told once, and asks for a sync', async t => {
+  const { mode, v4, told, forgotten } = setUp(t)
+  const dns = servicePort('dns', { protocol: 'UDP' })
+  await mode.sync([snapshot('IPv4', dns)])
+  told.length = 0
+  v4.damaged('chain KUBE-SERVICES is gone')
+  v4.damaged('chain KUBE-SERVICES is gone')
+  await mode.sync([snapshot('IPv4', dns)])
+  t.strictSame(told, [
+    'damaged IPv4: chain KUBE-SERVICES is gone',
+    'resync',
+    'resync',
+    'prepare',
+    'IPv4 full',
+    'repaired IPv4: chain KUBE-SERVICES is gone',
+  ])
+  t.strictSame(v4.calls, ['sync', 'watch', 'forget', 'forget', 'sync'])
+  t.equal(forgotten.length, 2, 'flows may have gone astray meanwhile')
+})
+
+t.test('of changed UDP ServicePorts stale flows are ended', async t => {
+  const { mode, forgotten } = setUp(t)
+  const at = (address: string, serving = true) => ({
+    address,
+    port: 53,
+    ready: serving,
+    serving,
+    terminating: !serving,
+    nodeName: '',
+    zone: '',
+    zoneHints: [],
+    nodeHints: [],
+  })
+  const endpoints = [at('10.1.0.1'), at('10.1.0.2', false)]
+  const dns = servicePort('dns', {
+    protocol: 'UDP',
+    endpoints,
+    vips: [
+      { kind: 'ClusterIP', address: '10.0.0.53', port: 53 },
+      { kind: 'NodePort', address: '0.0.0.0', port: 30_053 },
+    ],
+  })
+  const other = servicePort('other', { protocol: 'UDP', vips: [] })
+  const web = servicePort('web')
+  await mode.sync([snapshot('IPv4', dns, other, web)])
+  const to = [endpoints[0]]
+  t.strictSame(forgotten, [
+    [
+      { family: 'IPv4', address: '10.0.0.53', port: 53, to },
+      { family: 'IPv4', address: undefined, port: 30_053, to },
+    ],
+  ])
+  await mode.sync([snapshot('IPv4', { ...web }, dns, other)])
+  t.equal(forgotten.length, 1, 'TCP, or a place in the list, is no change')
+  await mode.sync([snapshot('IPv4', other)])
+  t.strictSame(forgotten[1], [
+    { family: 'IPv4', address: '10.0.0.53', port: 53, to: undefined },
+    { family: 'IPv4', address: undefined, port: 30_053, to: undefined },
+  ])
+})
+
+t.test('flows wait for rules: a sync that failed ends none', async t => {
+  const { mode, v4, forgotten } = setUp(t)
+  const dns = servicePort('dns', { protocol: 'UDP' })
+  v4.broken = 'no'
+  await t.rejects(mode.sync([snapshot('IPv4', dns)]))
+  t.strictSame(forgotten, [])
+  v4.broken = ''
+  await mode.sync([snapshot('IPv4', dns)])
+  t.equal(forgotten.length, 1)
+})
+
+t.test('a second kernel mode waits until the first has ended', linuxOnly, async t => {
+  const name = freshLock()
+  const first = setUp(t, {}, name)
+  const second = setUp(t, {}, name)
+  await first.mode.sync([snapshot('IPv4')])
+  const waiting = second.mode.sync([snapshot('IPv4')])
+  await until('it says so', () => second.told.length > 0)
+  t.strictSame(second.told, ['waits for a test'])
+  t.strictSame(second.v4.calls, [])
+  t.strictSame(await first.mode.drain(), { reset: 0 })
+  await waiting
+  t.strictSame(second.v4.calls, ['sync', 'watch'])
+})
+
+t.test('at its end it waits for what is under way, and then touches nothing', async t => {
+  const { mode, v4 } = setUp(t)
+  let open = () => {}
+  v4.gate = new Promise(resolve => (open = resolve))
+  const sync = mode.sync([snapshot('IPv4')])
+  await until('it is under way', () => v4.calls.length > 0)
+  let ended = false
+  const closing = mode.close().then(() => (ended = true))
+  await new Promise(resolve => setTimeout(resolve, 20))
+  t.notOk(ended)
+  open()
+  await Promise.all([sync, closing])
+  t.strictSame(v4.calls, ['sync', 'close'], 'nobody watches a mode that ends')
+  await t.rejects(mode.sync([snapshot('IPv4')]), /has ended/)
+})
+
+t.test('whoever waits for the lock can be ended', linuxOnly, async t => {
+  const name = freshLock()
+  const first = setUp(t, {}, name)
+  const second = setUp(t, {}, name)
+  await first.mode.sync([snapshot('IPv4')])
+  const waiting = second.mode.sync([snapshot('IPv4')])
+  const refused = t.rejects(waiting, /has ended/)
+  await second.mode.close()
+  await refused
+})

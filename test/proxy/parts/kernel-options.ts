@@ -1,0 +1,28 @@
+import type { KernelOptions } from '../../../src/mode/kernel-options.ts'
+
+/** Options that leave the kernel's own settings as they are, in all but `over`. */
+export const kernelOptions = (over: Partial<KernelOptions> = {}): KernelOptions => ({
+  masqueradeAll: false,
+  masqueradeBit: 14,
+  localhostNodePorts: true,
+  localPods: { by: 'cidrs' },
+  conntrack: {
+    maxPerCore: 0,
+    min: 0,
+    max: 0,
+    tcpEstablishedMs: 0,
+    tcpCloseWaitMs: 0,
+    tcpBeLiberal: false,
+    udpMs: 0,
+    udpStreamMs: 0,
+  },
+  ipvs: {
+    scheduler: '',
+    excludeCidrs: [],
+    strictArp: false,
+    tcpTimeoutMs: 0,
+    tcpFinTimeoutMs: 0,
+    udpTimeoutMs: 0,
+  },
+  ...over,
+})

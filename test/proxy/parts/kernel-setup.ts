@@ -1,0 +1,92 @@
+import t from 'tap'
+import { KernelSetup } from '../../../src/proxy/kernel/kernel-setup.ts'
+import type { WantedSysctl } from '../../../src/proxy/kernel/wanted-sysctls.ts'
+
+/** Settings that are written down, and refused when they are to be. */
+const setUp = (...wanted: WantedSysctl[]) => {
+  const values = new Map<string, string>()
+  const refused = new Map<string, string>()
+  const told: string[] = []
+  const sets: string[] = []
+  const setup = new KernelSetup({
+    sysctls: {
+      set: async (name, value) => {
+        const why = refused.get(name)
+        if (why !== undefined) throw new Error(why)
+        sets.push(`${name}=${value}`)
+        values.set(name, value)
+      },
+      read: async name => values.get(name),
+      remembered: async () => [],
+      putBack: async () => {},
+    },
+    wanted: () => wanted,
+    failed: (name, value, why) => told.push(`${name}=${value}: ${why}`),
+  })
+  return { setup, values, refused, told, sets }
+}
+
+t.test('what is set is not set again until another value is wanted', async t => {
+  const sysctl = { name: 'a', value: '1' }
+  const { setup, sets } = setUp(sysctl)
+  await setup.prepare()
+  await setup.prepare()
+  t.strictSame(sets, ['a=1'])
+  sysctl.value = '2'
+  await setup.prepare()
+  t.strictSame(sets, ['a=1', 'a=2'])
+  t.ok(setup.has('a'))
+})
+
+t.test('what can’t be set is told once, and done without', async t => {
+  const { setup, refused, told, sets } = setUp(
+    { name: 'a', value: '1' },
+    { name: 'b', value: '1' },
+  )
+  refused.set('a', 'read-only file system')
+  await setup.prepare()
+  t.strictSame([told, sets], [[], ['b=1']], 'conntrack may come with the first rule')
+  for (let more = 3; more > 0; more -= 1) await setup.prepare()
+  t.strictSame(told, ['a=1: read-only file system'])
+  t.notOk(setup.has('a'))
+})
+
+t.test('a number that is large enough stays', async t => {
+  const { setup, values, sets } = setUp({ name: 'size', value: '100', atLeast: true })
+  values.set('size', '200')
+  await setup.prepare()
+  t.strictSame(sets, [])
+  t.ok(setup.has('size'), 'an earlier process may have set it: it is no leftover')
+})
+
+t.test('what goes with a number that was large enough stays, too', async t => {
+  const { setup, values, sets } = setUp(
+    { name: 'max', value: '100', atLeast: true },
+    { name: 'size', value: '25', atLeast: true, needs: 'max' },
+  )
+  values.set('max', '200')
+  await setup.prepare()
+  t.strictSame(sets, [])
+})
+
+t.test('what a mode sets by itself is its own, too', async t => {
+  const { setup, refused } = setUp()
+  await setup.set('net/ipv4/vs/conntrack', '1')
+  t.ok(setup.has('net/ipv4/vs/conntrack'))
+  refused.set('x', 'no')
+  await t.rejects(setup.set('x', '1'), /no/)
+  t.notOk(setup.has('x'))
+})
+
+t.test('what makes sense only with another is not set without it', async t => {
+  const { setup, refused, sets } = setUp(
+    { name: 'max', value: '1' },
+    { name: 'size', value: '1', needs: 'max' },
+  )
+  refused.set('max', 'not of this namespace')
+  await setup.prepare()
+  t.strictSame(sets, [])
+  refused.clear()
+  await setup.prepare()
+  t.strictSame(sets, ['max=1', 'size=1'])
+})
