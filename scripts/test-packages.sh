@@ -14,7 +14,7 @@ namespaces='network namespaces (captures, test/e2e)'
 machine='a booted kernel (test/booted-kernel)'
 peers='HAProxy, nginx or wrk (usher bench)'
 installed=(iproute2 nftables iptables conntrack haproxy nginx-light libnginx-mod-stream wrk
-  strace ipset)
+  strace ipset ipvsadm)
 [[ $(uname -m) == x86_64 ]] && installed+=(qemu-system-x86 busybox-static)
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/usher-tests
 kernel=$cache/kernel

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import type { Test } from 'tap'
 import { Calls } from './calls.ts'
-import { writeGuestPrograms } from './guest-programs.ts'
+import { type GuestPrograms, writeGuestPrograms } from './guest-programs.ts'
 import { initrd } from './initrd.ts'
 import type { Kernel } from './kernel.ts'
 import { firstModules, startQemu } from './qemu.ts'
@@ -14,17 +14,27 @@ const bootMs = 120_000
 /** Whatever happens, it is gone after that; the test has a little more. */
 const lifeMs = 540_000
 
+export interface Booted {
+  /** Of the machine's agent. */
+  readonly calls: Calls
+  /** Where the machine has them. */
+  readonly programs: GuestPrograms
+}
+
+/** A test, or whoever else gives a folder and ends what it has started. */
+export type MachineOwner = Pick<Test, 'testdir' | 'teardown'>
+
 /** Boots a machine without netfilter, whose agent takes calls. It ends with the test. */
-export const bootMachine = async (t: Test, kernel: Kernel): Promise<Calls> => {
+export const bootMachine = async (t: MachineOwner, kernel: Kernel): Promise<Booted> => {
   const folder = t.testdir({})
   const files = {
     kernel: kernel.image,
     initrd: join(folder, 'initrd'),
     console: join(folder, 'console'),
   }
-  const agent = await writeGuestPrograms(folder)
+  const programs = await writeGuestPrograms(folder)
   const modules = kernel.modules(...firstModules)
-  const command = [process.execPath, agent]
+  const command = [process.execPath, programs.agent]
   await writeFile(files.initrd, await initrd({ modules, command }))
   const qemu = startQemu(files)
   const calls = new Calls(qemu)
@@ -52,5 +62,5 @@ export const bootMachine = async (t: Test, kernel: Kernel): Promise<Calls> => {
     // Fails with the last words.
     await calls.ready(0)
   })
-  return calls
+  return { calls, programs }
 }

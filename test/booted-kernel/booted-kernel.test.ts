@@ -1,13 +1,21 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
+import type { Manner } from '../e2e/parts/capture/oracle-terms.ts'
 import { whyNoMachine } from './kernel.ts'
 import { startMachine } from './machine.ts'
 import './parts/packages.ts'
 import { addressState } from './parts/address-state.ts'
-import { iptablesModules, nftablesModules } from './parts/netfilter.ts'
+import { ipvsSuite } from './parts/ipvs.ts'
+import { schedulers } from './parts/ipvs-schedulers.ts'
+import {
+  iptablesModeModules,
+  iptablesModules,
+  ipvsModules,
+  nftablesModules,
+} from './parts/netfilter.ts'
 import { makeNetwork } from './parts/network.ts'
-import { reachesAll } from './parts/reach.ts'
-import { manifests } from './parts/services.ts'
-import { askUsher, runUsher } from './parts/usher.ts'
+import { nodeState } from './parts/node-state.ts'
+import { allAreServed, fewServices } from './parts/serves.ts'
+import { askUsher, runUsher, writeServices } from './parts/usher.ts'
 
 const why = whyNoMachine()
 // A minute or two where the processors are free; an emulated one suffers most from sharing.
@@ -16,8 +24,37 @@ t.setTimeout(timeout)
 
 t.test('a booted kernel', { skip: why !== '' && why, timeout }, async t => {
   const machine = await startMachine(t)
-  const hosts = await makeNetwork(machine)
+  // In an emulated machine a program takes seconds to start, and there are two processors.
+  const checked = askUsher(machine, 'check')
+  const agents = await makeNetwork(machine)
+  await writeServices(machine, fewServices)
+  await checked
   const before = await addressState(machine)
+
+  interface Served {
+    readonly mode: string
+    readonly capture?: string
+    readonly manner: Manner
+  }
+
+  /** One who is told so serves so, and leaves no address or route. */
+  const isServed = async (
+    t: Test,
+    flags: readonly string[],
+    { mode, capture = '', manner }: Served,
+  ): Promise<string> => {
+    const usher = await runUsher(machine, ...flags)
+    t.equal(usher.mode, mode)
+    t.equal(usher.capture, capture)
+    await allAreServed(t, agents, manner)
+    t.match(await usher.end(), { code: 0 })
+    t.equal(await addressState(machine), before, 'no route or address is left')
+    return usher.log
+  }
+  const auto = ['--proxy-mode=userspace', '--capture=auto']
+  const byCapture = (capture: string, manner: Manner): Served => {
+    return { mode: 'userspace', capture, manner }
+  }
 
   await t.test('has no netfilter', async t => {
     const modules = await machine.run('cat', '/proc/modules')
@@ -27,7 +64,7 @@ t.test('a booted kernel', { skip: why !== '' && why, timeout }, async t => {
   })
 
   await t.test('`usher check` says that auto takes local, and why', async t => {
-    const { code, out } = await askUsher(machine, 'check')
+    const { code, out } = await checked
     t.equal(code, 0)
     t.match(out, /^capture +nftables +not usable +nft .*Protocol not supported/m)
     t.match(out, /^capture +iptables +not usable +iptables.*Protocol not supported/m)
@@ -35,32 +72,35 @@ t.test('a booted kernel', { skip: why !== '' && why, timeout }, async t => {
     t.match(out, '--capture auto takes local here')
   })
 
-  await t.test('without netfilter is served by local', async t => {
-    const usher = await runUsher(machine, manifests())
-    t.equal(usher.capture, 'local')
-    t.not(await addressState(machine), before)
-    await reachesAll(t, hosts)
-    t.equal(await usher.end(), 0)
-    t.equal(await addressState(machine), before, 'no route or address is left')
+  await t.test('without netfilter is served by local, also for want of ipvs', async t => {
+    const log = await isServed(t, ['--proxy-mode=ipvs'], byCapture('local', 'local'))
+    t.match(log, /ip_vs/, 'says what is missing')
   })
 
   await t.test('with iptables only is served by its rules', async t => {
     await machine.load(...iptablesModules)
-    const usher = await runUsher(machine, manifests())
-    t.equal(usher.capture, 'iptables')
-    await reachesAll(t, hosts)
-    t.equal(await usher.end(), 0)
+    await isServed(t, auto, byCapture('iptables', 'rules'))
     t.notMatch(await machine.run('iptables-legacy-save'), /usher|KUBE/i)
-    t.equal(await addressState(machine), before, 'no route or address is left')
   })
 
-  await t.test('with nftables is served by its rules', async t => {
-    await machine.load(...nftablesModules)
-    const usher = await runUsher(machine, manifests())
-    t.equal(usher.capture, 'nftables')
-    await reachesAll(t, hosts)
-    t.equal(await usher.end(), 0)
-    t.equal(await machine.run('nft', 'list', 'ruleset'), '', 'no rule is left')
-    t.equal(await addressState(machine), before, 'no route or address is left')
+  await t.test('with iptables only ipvs mode becomes iptables mode', async t => {
+    await machine.load(...iptablesModeModules)
+    const state = await nodeState(machine)
+    const served = { mode: 'iptables', manner: 'iptables' } as const
+    const log = await isServed(t, ['--proxy-mode=ipvs'], served)
+    t.match(log, /ip_vs/, 'says what is missing')
+    const { code, out, err } = await askUsher(machine, 'cleanup')
+    t.comment(out, err)
+    t.equal(code, 0)
+    t.equal(await nodeState(machine), state, 'nothing is left')
+  })
+
+  await t.test('with ip_vs is served by virtual servers', async t => {
+    await machine.load(
+      ...nftablesModules,
+      ...ipvsModules,
+      ...schedulers.map(({ name }) => `ip_vs_${name}`),
+    )
+    await ipvsSuite(t, machine, agents)
   })
 })

@@ -1,6 +1,7 @@
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
-import type { NodeCall, PlaceCall, Reply } from './guest/protocol.ts'
+import type { AgentCall } from '../support/net/outcome.ts'
+import type { NodeCall, Reply } from './guest/protocol.ts'
 
 /** Something that is told what to do a line at a time, and answers so. */
 export interface Callee {
@@ -31,7 +32,7 @@ export class Calls {
     return this.#replyTo(0, 'to be ready', limitMs)
   }
 
-  call(call: NodeCall | PlaceCall, limitMs: number): Promise<unknown> {
+  call(call: NodeCall | AgentCall, limitMs: number): Promise<unknown> {
     this.#last += 1
     const text = JSON.stringify({ id: this.#last, call })
     const reply = this.#replyTo(this.#last, text.slice(0, 200), limitMs)

@@ -1,46 +1,63 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { dirname, join, relative } from 'node:path'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import ts from 'typescript'
+import { build } from 'esbuild'
 
-const testFolder = fileURLToPath(new URL('..', import.meta.url))
-const agent = join(testFolder, 'booted-kernel/guest/agent.ts')
-const placeProcess = join(testFolder, 'booted-kernel/guest/place-process.ts')
+/** What runs in the machine, by their paths on the host, which it sees. */
+export interface GuestPrograms {
+  readonly agent: string
+  /** `usher`. */
+  readonly usher: string
+  /** See guest/sync-ipvs.ts. */
+  readonly syncIpvs: string
+}
+
+const fromHere = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
+
+/** What the build makes of Usher; `npm test` builds first. */
+const dist = fromHere('../../dist')
+const entryPoints = {
+  agent: fromHere('guest/agent.ts'),
+  'sync-ipvs': fromHere('guest/sync-ipvs.ts'),
+  'place-process': fromHere('../support/net/agent-process.ts'),
+  'dist/cli/main': join(dist, 'cli/main.js'),
+  // Found by its place beside what starts it.
+  'dist/cli/worker/worker-main': join(dist, 'relay/linux/worker/worker-main.js'),
+}
+
+/** CommonJS in a module asks for Node's own parts so. */
+const banner = {
+  js: `import { createRequire as requireOf } from 'node:module'
+const require = requireOf(import.meta.url)`,
+}
 
 /**
- * Writes what runs in the machine as JavaScript, because compiling it there takes an
- * emulated processor longer than the test. Returns the path of the agent.
+ * Writes what runs in the machine as few large files: an emulated processor takes longer
+ * over a file that it has to find and open than over what is in it, and Usher has hundreds.
+ * The folder is inside of the project, where koffi's binary is found, which can't be packed.
  */
-export const writeGuestPrograms = async (folder: string): Promise<string> => {
-  const done = new Set<string>()
-  const write = async (path: string): Promise<void> => {
-    if (done.has(path)) return
-    done.add(path)
-    const source = await readFile(path, 'utf8')
-    const { outputText } = ts.transpileModule(source, { compilerOptions })
-    const target = targetOf(folder, path)
-    await mkdir(dirname(target), { recursive: true })
-    await writeFile(target, outputText)
-    const imports = ts.preProcessFile(outputText).importedFiles
-    await Promise.all(
-      imports
-        .filter(({ fileName }) => fileName.startsWith('.'))
-        .map(({ fileName }) =>
-          write(join(dirname(path), fileName.replace(/\.js$/, '.ts'))),
-        ),
-    )
+export const writeGuestPrograms = async (folder: string): Promise<GuestPrograms> => {
+  await mkdir(folder, { recursive: true })
+  await build({
+    entryPoints,
+    outdir: folder,
+    bundle: true,
+    splitting: false,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    minifyWhitespace: true,
+    minifySyntax: true,
+    banner,
+    external: ['koffi', '@kubernetes/client-node', 'pino-pretty'],
+    logLevel: 'error',
+  })
+  // As Usher's own, beside `dist`.
+  const manifest = { type: 'module', version: '0.0.0' }
+  await writeFile(join(folder, 'package.json'), JSON.stringify(manifest))
+  return {
+    agent: join(folder, 'agent.js'),
+    usher: join(folder, 'dist/cli/main.js'),
+    syncIpvs: join(folder, 'sync-ipvs.js'),
   }
-  await writeFile(join(folder, 'package.json'), '{ "type": "module" }')
-  await Promise.all([agent, placeProcess].map(write))
-  return targetOf(folder, agent)
 }
-
-const compilerOptions: ts.CompilerOptions = {
-  target: ts.ScriptTarget.ES2023,
-  module: ts.ModuleKind.ESNext,
-  verbatimModuleSyntax: true,
-  rewriteRelativeImportExtensions: true,
-}
-
-const targetOf = (folder: string, path: string): string =>
-  join(folder, relative(testFolder, path).replace(/\.ts$/, '.js'))

@@ -1,18 +1,8 @@
-import type { Test } from 'tap'
-import type { Destination, Outcome } from '../support/net/outcome.ts'
-import { bootMachine } from './boot.ts'
-import type { Log, NodeCall, PlaceCall, Ran } from './guest/protocol.ts'
+import { type Agent, agentOf } from '../support/net/agent.ts'
+import type { AgentCall } from '../support/net/outcome.ts'
+import { bootMachine, type MachineOwner } from './boot.ts'
+import type { Log, NodeCall, Ran } from './guest/protocol.ts'
 import { findKernel, moduleName } from './kernel.ts'
-
-/** Somebody in one network namespace of the machine who dials and answers. */
-export interface Place {
-  readonly serve: (
-    name: string,
-    addresses: readonly string[],
-    port: number,
-  ) => Promise<void>
-  readonly dial: (to: Destination) => Promise<Outcome>
-}
 
 /** A program in the machine that goes on. */
 export interface Launched {
@@ -23,27 +13,30 @@ export interface Launched {
 }
 
 export interface Machine {
-  readonly node: Place
+  readonly node: Agent
   /** Somebody in a namespace that is there. */
-  readonly enter: (netns: string) => Promise<Place>
+  readonly enter: (netns: string) => Promise<Agent>
   /** Runs a program on the node; rejects when its exit code is not 0. */
   readonly run: (command: string, ...args: readonly string[]) => Promise<string>
   /** Runs one that may fail. */
   readonly try: (command: string, ...args: readonly string[]) => Promise<Ran>
   readonly launch: (command: string, ...args: readonly string[]) => Promise<Launched>
   readonly write: (path: string, text: string) => Promise<void>
+  /** What runs `usher`: program and first argument. */
+  readonly usher: readonly [command: string, program: string]
+  /** The same for guest/sync-ipvs.ts, whose argument is a scheduler. */
+  readonly syncIpvs: readonly [command: string, program: string]
   /** Loads kernel modules and what they need. */
   readonly load: (...modules: readonly string[]) => Promise<void>
 }
 
 const callMs = 180_000
-const dialMs = 15_000
 
 /** Boots one; it ends with the test. */
-export const startMachine = async (t: Test): Promise<Machine> => {
+export const startMachine = async (t: MachineOwner): Promise<Machine> => {
   const kernel = findKernel()
-  const calls = await bootMachine(t, kernel)
-  const call = (what: NodeCall | PlaceCall) => calls.call(what, callMs)
+  const { calls, programs } = await bootMachine(t, kernel)
+  const call = (what: NodeCall | AgentCall) => calls.call(what, callMs)
   const attempt: Machine['try'] = async (command, ...args) =>
     (await call({ op: 'run', command, args })) as Ran
   const run: Machine['run'] = async (command, ...args) => {
@@ -52,15 +45,17 @@ export const startMachine = async (t: Test): Promise<Machine> => {
     throw new Error(`${[command, ...args].join(' ')}: exit code ${code}: ${err}`)
   }
   return {
-    node: place(call),
+    node: agentOf(call),
     enter: async netns => {
       const number = (await call({ op: 'enter', netns })) as number
-      return place(placeCall => call({ op: 'at', place: number, call: placeCall }))
+      return agentOf(agentCall => call({ op: 'at', place: number, call: agentCall }))
     },
     run,
     try: attempt,
     launch: async (command, ...args) =>
       launched(call, (await call({ op: 'launch', command, args })) as number),
+    usher: [process.execPath, programs.usher],
+    syncIpvs: [process.execPath, programs.syncIpvs],
     write: async (path, text) => void (await call({ op: 'write', path, text })),
     load: async (...names) => {
       const loaded = await run('cat', '/proc/modules')
@@ -73,12 +68,6 @@ export const startMachine = async (t: Test): Promise<Machine> => {
 }
 
 type Call = (what: NodeCall) => Promise<unknown>
-
-const place = (call: (what: PlaceCall) => Promise<unknown>): Place => ({
-  serve: async (name, addresses, port) =>
-    void (await call({ op: 'serve', name, addresses, port })),
-  dial: async to => (await call({ op: 'dial', ...to, timeoutMs: dialMs })) as Outcome,
-})
 
 const launched = (call: Call, process: number): Launched => {
   const log = async (): Promise<Log> => (await call({ op: 'log', process })) as Log

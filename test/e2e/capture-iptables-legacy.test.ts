@@ -1,13 +1,11 @@
 import t from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
-import { iptablesTools } from './parts/capture/iptables-tools.ts'
-import { captureMatrix } from './parts/capture/matrix.ts'
+import { captureCells } from './parts/capture/matrix.ts'
+import { iptablesCapture, iptablesMode } from './parts/capture/ways.ts'
 
 const why = await whyNoNetns('iptables', 'nft')
-const backEnd = 'legacy'
-const label = `iptables-${backEnd}`
 
-t.test(`with rules of ${label}`, { skip: why !== '' && why }, async t => {
-  const path = await iptablesTools(t, backEnd)
-  await captureMatrix(t, { capture: 'iptables', manner: 'rules', label, backEnd, path })
-})
+for (const way of [iptablesCapture('legacy'), iptablesMode('legacy')])
+  t.test(`with rules of ${way.label}`, { skip: why !== '' && why }, t =>
+    captureCells(t, way),
+  )

@@ -1,13 +1,11 @@
 import t from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
-import { iptablesTools } from './parts/capture/iptables-tools.ts'
 import { captureMatrix } from './parts/capture/matrix.ts'
+import { iptablesCapture } from './parts/capture/ways.ts'
 
 const why = await whyNoNetns('iptables', 'nft')
-const backEnd = 'nft'
-const label = `iptables-${backEnd}`
+const way = iptablesCapture('nft')
 
-t.test(`with rules of ${label}`, { skip: why !== '' && why }, async t => {
-  const path = await iptablesTools(t, backEnd)
-  await captureMatrix(t, { capture: 'iptables', manner: 'rules', label, backEnd, path })
-})
+t.test(`with rules of ${way.label}`, { skip: why !== '' && why }, t =>
+  captureMatrix(t, way),
+)

@@ -1,9 +1,10 @@
 import t from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
 import { captureMatrix } from './parts/capture/matrix.ts'
+import { nftablesCapture } from './parts/capture/ways.ts'
 
-const why = await whyNoNetns('nft')
+const why = await whyNoNetns('nft', 'iptables')
 
-t.test('with rules of nftables', { skip: why !== '' && why }, async t => {
-  await captureMatrix(t, { capture: 'nftables', manner: 'rules' })
-})
+t.test('with rules of nftables', { skip: why !== '' && why }, t =>
+  captureMatrix(t, nftablesCapture),
+)

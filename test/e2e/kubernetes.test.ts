@@ -9,7 +9,13 @@ import { type ClusterService, clusterService, namedBackends } from '../support/c
 import { testHost } from '../support/ports.ts'
 import { dial, namedEcho } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
-import { get, launchUsher, startUsher, type Usher } from '../support/usher.ts'
+import {
+  get,
+  launchHarmless,
+  launchUsher,
+  startUsher,
+  type Usher,
+} from '../support/usher.ts'
 
 t.jobs = 4
 
@@ -124,6 +130,63 @@ t.test('an API server that is away at the start is waited for', async t => {
   await server.reappear()
   await starting
   await becomes(web, 'a')
+})
+
+/** It may not write rules: which mode is asked for can be tried without harm to the host. */
+const runHarmless = (t: Test, server: ApiServer, ...flags: string[]) =>
+  launchHarmless(
+    t,
+    'run',
+    `--kubeconfig=${server.kubeconfig()}`,
+    '--hostname-override=node-1',
+    '--capture=auto',
+    ...flags,
+  )
+
+const betaMode = 'net.beta.kubernetes.io/proxy-mode'
+
+t.test('the Node asks for a mode, and is told of the one that runs instead', async t => {
+  const server = await startApiServer(t)
+  const annotations = { [betaMode]: 'ipvs' }
+  server.apply(nodeObject('node-1', '127.0.0.1', { annotations }))
+  const usher = runHarmless(t, server, '--proxy-mode=')
+  const askedBy = `annotation ${betaMode} of the Node`
+  const said = await usher.logged('Using userspace Proxier')
+  t.match(said, { askedBy, passedOver: { ipvs: /\S/, iptables: /\S/ } })
+  const told = () =>
+    server.objects('events').find(event => event['reason'] === 'ProxyModeFallback')
+  await until('an Event says so', () => told() !== undefined)
+  t.match(told(), {
+    type: 'Warning',
+    regarding: { kind: 'Node', name: 'node-1' },
+    note: /^ipvs mode was asked for, userspace mode runs: ipvs: \S.*; iptables: \S/,
+  })
+  const serving = await usher.logged('serving')
+  const { body } = await get(String(serving['metrics']), '/proxyMode')
+  t.equal(body, 'userspace')
+})
+
+t.test('without a word of the mode the best is taken, and nobody is warned', async t => {
+  const server = await startApiServer(t)
+  server.apply(nodeObject('node-1', '127.0.0.1', { annotations: { [betaMode]: 'IPVS' } }))
+  const usher = runHarmless(t, server, '--proxy-mode=')
+  await usher.logged(/^this annotation of the Node names no mode/, { value: 'IPVS' })
+  const said = await usher.logged('Using userspace Proxier')
+  t.match(said, { level: 'info', askedBy: undefined, passedOver: { iptables: /\S/ } })
+  await usher.logged('serving')
+  const reasons = server.objects('events').map(event => event['reason'])
+  t.notOk(reasons.includes('ProxyModeFallback'))
+})
+
+t.test('an API server that does not answer is not waited for with the mode', async t => {
+  const server = await startApiServer(t)
+  server.apply(nodeObject('node-1'))
+  server.faults.add({ kind: 'stall' }, { resources: ['nodes'], times: 1 })
+  const started = performance.now()
+  const usher = runHarmless(t, server, '--proxy-mode=')
+  await usher.logged('the Node could not be asked for its proxy mode')
+  await usher.logged('Using userspace Proxier')
+  t.ok(performance.now() - started < 15_000, 'after 3 s, and not those of a request')
 })
 
 t.test('a proxy that never answers does not hold up the end', async t => {

@@ -160,6 +160,7 @@ t.test('a changed configuration file ends it with 75, a broken one does not', as
       [
         'apiVersion: kubeproxy.config.k8s.io/v1alpha1',
         'kind: KubeProxyConfiguration',
+        'mode: userspace',
         `clientConnection: {kubeconfig: ${server.kubeconfig()}}`,
         `metricsBindAddress: ${testHost}:0`,
         `healthzBindAddress: ${testHost}:0`,

@@ -28,6 +28,7 @@ export class ProxyProcess {
       [
         program,
         'run',
+        '--proxy-mode=userspace',
         '--capture=listen',
         `--kubeconfig=${kubeconfig}`,
         `--hostname-override=${node}`,

@@ -97,6 +97,7 @@ export const servicePort = (
 export const statusOf = (servicePorts: readonly ServicePortStatus[]): StatusDocument => ({
   version: '0.0.0',
   mode: 'userspace',
+  modeChoice: null,
   startedAt: new Date(0).toISOString(),
   healthy: true,
   unhealthy: [],

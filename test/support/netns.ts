@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { rm, stat } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { type RunTool, runTool } from '../../src/kernel/run-tool.ts'
@@ -43,6 +44,9 @@ export const makeNetns = async (label: string): Promise<Netns> => {
   const close = async (): Promise<void> => {
     const { stdout } = await exec('ip', ['netns', 'pids', name])
     for (const pid of stdout.split('\n').filter(Boolean)) kill(Number(pid))
+    // What Usher remembers of settings in it would be for the next one of its number.
+    const { ino } = await stat(`/run/netns/${name}`)
+    await rm(`/run/usher/sysctls-${ino}.json`, { force: true })
     await exec('ip', ['netns', 'del', name])
   }
   t.teardown(close)

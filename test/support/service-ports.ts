@@ -30,6 +30,8 @@ export const servicePort = (
     vips: [clusterIp('10.0.0.1')],
     affinityMs: 0,
     endpoints: [],
+    internalTrafficPolicy: 'Cluster',
+    externalTrafficPolicy: 'Cluster',
     internal: nowhere,
     external: nowhere,
     externalFromNode: nowhere,

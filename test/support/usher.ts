@@ -42,19 +42,37 @@ export interface Usher extends LaunchedUsher {
 }
 
 /** Tests run as root on somebody's machine: no rule, address or route is to be left there. */
+const harmless = [
+  ['--proxy-mode', 'userspace'],
+  ['--capture', 'listen'],
+] as const
+
 const unlessGiven = (args: readonly string[]): readonly string[] =>
-  args[0] === 'run' && !args.some(arg => arg.startsWith('--capture'))
-    ? ['--capture=listen']
-    : []
+  args[0] !== 'run'
+    ? []
+    : harmless.flatMap(([flag, value]) =>
+        args.some(arg => arg.startsWith(flag)) ? [] : [`${flag}=${value}`],
+      )
 
 /** Starts a command that serves; killed when the test ends. */
-export const launchUsher = (t: Test, ...args: string[]): LaunchedUsher => {
-  const child = spawnUsher([
-    ...args,
-    ...unlessGiven(args),
-    `--metrics-bind-address=${testHost}:0`,
-    `--healthz-bind-address=${testHost}:0`,
-  ])
+export const launchUsher = (t: Test, ...args: string[]): LaunchedUsher =>
+  launch(t, args, [])
+
+/** The same without a right to change the host. */
+export const launchHarmless = (t: Test, ...args: string[]): LaunchedUsher =>
+  launch(t, args, process.getuid?.() === 0 ? withoutCapabilities : [])
+
+const withoutCapabilities = ['setpriv', '--bounding-set=-all', '--inh-caps=-all']
+
+const launch = (
+  t: Test,
+  args: readonly string[],
+  before: readonly string[],
+): LaunchedUsher => {
+  const addresses = ['metrics', 'healthz'].map(
+    name => `--${name}-bind-address=${testHost}:0`,
+  )
+  const child = spawnUsher([...args, ...addresses], before)
   const exit = exitOf(child)
   t.teardown(async () => {
     child.kill('SIGKILL')
@@ -128,10 +146,11 @@ export const get = async (
   return { status: response.status, body: await response.text() }
 }
 
-const spawnUsher = (args: readonly string[]) => {
+const spawnUsher = (args: readonly string[], before: readonly string[] = []) => {
   // Without the variables of the test runner, which would load its own things.
   const { PATH } = process.env
-  return spawn(process.execPath, [program, ...args], {
+  const line = [...before, process.execPath, program, ...args, ...unlessGiven(args)]
+  return spawn(line[0] ?? '', line.slice(1), {
     env: { PATH },
     stdio: ['ignore', 'pipe', 'pipe'],
     // One that should have ended by itself must not hold up the tests.

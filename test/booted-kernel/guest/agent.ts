@@ -4,22 +4,24 @@ import { writeFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { inPlace } from './place.ts'
+import { handleCalls } from '../../support/net/handle-call.ts'
+import type { AgentCall } from '../../support/net/outcome.ts'
 import { Programs, run } from './programs.ts'
-import type { NodeCall, PlaceCall, Reply, Request } from './protocol.ts'
+import type { NodeCall, Reply, Request } from './protocol.ts'
 
 /*
  * The first program of the booted machine: does what the test on the other side of a
  * virtio port tells it, and ends with that port. The console stays free for the kernel.
  */
 
-type Place = (call: PlaceCall) => Promise<unknown>
+type Place = (call: AgentCall) => Promise<unknown>
 
 const placeProgram = fileURLToPath(new URL('place-process.js', import.meta.url))
+const onNode: Place = handleCalls()
 const programs = new Programs()
 const places: Place[] = []
 
-const handle = async (call: NodeCall | PlaceCall): Promise<unknown> => {
+const handle = async (call: NodeCall | AgentCall): Promise<unknown> => {
   switch (call.op) {
     case 'run':
       return run(call.command, call.args)
@@ -40,8 +42,14 @@ const handle = async (call: NodeCall | PlaceCall): Promise<unknown> => {
       return placeOf(call.place)(call.call)
     case 'serve':
     case 'dial':
+    case 'get':
+    case 'load':
+    case 'end load':
+    case 'open':
+    case 'ask':
+    case 'close':
     default:
-      return inPlace(call)
+      return onNode(call)
   }
 }
 
@@ -54,22 +62,22 @@ const placeOf = (number: number): Place => {
 /** A process in that namespace, once it is ready. */
 const enter = (netns: string): Promise<Place> => {
   const child = spawn('ip', ['netns', 'exec', netns, process.execPath, placeProgram], {
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    stdio: ['pipe', 'pipe', 'inherit'],
   })
   const waiting = new Map<number, (reply: Reply) => void>()
   let last = 0
   const place: Place = call =>
     new Promise((resolve, reject) => {
       last += 1
-      const request: Request = { id: last, call }
       waiting.set(last, ({ error, result }) =>
         error === undefined ? resolve(result) : reject(new Error(error)),
       )
-      child.send(request)
+      child.stdin.write(`${JSON.stringify({ id: last, ...call })}\n`)
     })
   return new Promise((resolve, reject) => {
     child.once('exit', code => reject(new Error(`place in ${netns}: exit code ${code}`)))
-    child.on('message', (reply: Reply) => {
+    createInterface(child.stdout).on('line', line => {
+      const reply = JSON.parse(line) as Reply
       if (reply.id === 0) resolve(place)
       else waiting.get(reply.id)?.(reply)
     })

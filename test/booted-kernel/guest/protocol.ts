@@ -1,14 +1,4 @@
-import type { Destination } from '../../support/net/outcome.ts'
-
-/** What a process inside of one network namespace of the machine does. */
-export type PlaceCall =
-  | {
-      readonly op: 'serve'
-      readonly name: string
-      readonly addresses: readonly string[]
-      readonly port: number
-    }
-  | ({ readonly op: 'dial'; readonly timeoutMs: number } & Destination)
+import type { AgentCall } from '../../support/net/outcome.ts'
 
 /** What the machine itself does. */
 export type NodeCall =
@@ -19,12 +9,12 @@ export type NodeCall =
   | { readonly op: 'end'; readonly process: number; readonly signal: NodeJS.Signals }
   | { readonly op: 'write'; readonly path: string; readonly text: string }
   | { readonly op: 'enter'; readonly netns: string }
-  | { readonly op: 'at'; readonly place: number; readonly call: PlaceCall }
+  | { readonly op: 'at'; readonly place: number; readonly call: AgentCall }
 
 /** One JSON document a line; the answer has the same id. */
 export interface Request {
   readonly id: number
-  readonly call: NodeCall | PlaceCall
+  readonly call: NodeCall | AgentCall
 }
 
 export interface Reply {

@@ -1,83 +1,41 @@
-import type { Machine, Place } from '../machine.ts'
+import { type Agents, serveBackends } from '../../support/net/cluster-agents.ts'
+import { otherHosts } from '../../support/net/cluster-net.ts'
+import { hostSetup, nodeSetup, proxyArp } from '../../support/net/routes.ts'
+import type { Machine } from '../machine.ts'
 
-/** The node, a pod that dials, and a pod that answers. */
-export type HostName = 'node' | 'client' | 'backend'
-
-export interface Addresses {
-  readonly IPv4: string
-  readonly IPv6: string
-}
-
-/** Private and documentation ranges only (RFC 1918, 4193, 5737, 3849). */
-export const addressOf: Readonly<Record<HostName, Addresses>> = {
-  node: { IPv4: '203.0.113.1', IPv6: '2001:db8:1::1' },
-  client: { IPv4: '10.244.1.11', IPv6: 'fd10:244:1::11' },
-  backend: { IPv4: '10.244.1.21', IPv6: 'fd10:244:1::21' },
-}
-
-/** Where each of the three answers, by TCP and UDP, with its name. */
-export const answerPort = 8080
-
-const pods = ['client', 'backend'] as const
-
-/** The three, each of whom dials and answers. */
-export const makeNetwork = async (
-  machine: Machine,
-): Promise<Readonly<Record<HostName, Place>>> => {
+/** The small cluster of other tests; its node is the machine itself. */
+export const makeNetwork = async (machine: Machine): Promise<Agents> => {
   await machine.load('veth')
-  await machine.write('/proc/sys/net/ipv4/ip_forward', '1')
-  await machine.write('/proc/sys/net/ipv6/conf/all/forwarding', '1')
-  await machine.write('/proc/sys/net/ipv6/conf/default/accept_dad', '0')
-  await batch(machine, ['ip'], nodeLinks)
-  for (const pod of pods) await batch(machine, ['ip', '-n', pod], podLinks(pod))
-  const [client, backend] = await Promise.all(pods.map(pod => machine.enter(pod)))
-  const hosts = { node: machine.node, client: client!, backend: backend! }
-  for (const name of ['node', ...pods] as const) {
-    const { IPv4, IPv6 } = addressOf[name]
-    await hosts[name].serve(name, [IPv4, IPv6], answerPort)
-  }
-  return hosts
+  const path = '/mnt/network.sh'
+  await machine.write(path, script)
+  await machine.run('sh', '-e', path)
+  const entered = await Promise.all(
+    otherHosts.map(async host => [host, await machine.enter(host)] as const),
+  )
+  const agents = Object.fromEntries([['node', machine.node], ...entered]) as Agents
+  await serveBackends(agents)
+  return agents
 }
 
-const batch = async (
-  machine: Machine,
-  [command = '', ...args]: readonly string[],
-  lines: readonly string[],
-): Promise<void> => {
-  await machine.write('/mnt/batch', `${lines.join('\n')}\n`)
-  await machine.run(command, ...args, '-batch', '/mnt/batch')
-}
+const batch = (ip: string, lines: readonly string[]): string =>
+  `${ip} -batch - <<'END'\n${lines.join('\n')}\nEND`
 
-const { node } = addressOf
-/** The node's on each veth: no other address of its own is asked for there. */
-const gateway = 'fe80::1'
+const sysctl = (settings: readonly string[]): string =>
+  `sysctl -qw ${settings.map(each => `'${each}'`).join(' ')}`
 
-/** The way out is a cable that leads nowhere: without any, the node could not dial VIPs. */
-const nodeLinks: readonly string[] = [
-  'link add outside type veth peer name cable',
-  'link set outside up',
-  'link set cable up',
-  `address add ${node.IPv4}/24 dev outside`,
-  `address add ${node.IPv6}/64 dev outside nodad`,
-  `route add default dev outside src ${node.IPv4}`,
-  `route add ::/0 dev outside src ${node.IPv6}`,
-  ...pods.flatMap(pod => [
-    `netns add ${pod}`,
-    `link add ${pod} type veth peer name eth0 netns ${pod}`,
-    `link set ${pod} up`,
-    `address add ${gateway}/64 dev ${pod} nodad`,
-    `route add ${addressOf[pod].IPv4}/32 dev ${pod} src ${node.IPv4}`,
-    `route add ${addressOf[pod].IPv6}/128 dev ${pod} src ${node.IPv6}`,
-  ]),
-]
+const node = nodeSetup(host => host)
 
-/** As network plugins do it: everything goes to the node. */
-const podLinks = (pod: 'client' | 'backend'): readonly string[] => [
-  'link set lo up',
-  'link set eth0 up',
-  `address add ${addressOf[pod].IPv4}/32 dev eth0`,
-  `address add ${addressOf[pod].IPv6}/128 dev eth0 nodad`,
-  `route add ${node.IPv4} dev eth0`,
-  `route add default via ${node.IPv4}`,
-  `route add ::/0 via ${gateway} dev eth0`,
-]
+/** In one program: to start one takes the machine longer than most do. */
+const script = [
+  sysctl(node.sysctls),
+  batch(
+    'ip',
+    otherHosts.map(host => `netns add ${host}`),
+  ),
+  ...otherHosts.map(host => `ip netns exec ${host} ${sysctl(hostSetup(host).sysctls)}`),
+  batch('ip', node.links),
+  sysctl(proxyArp),
+  ...otherHosts.map(host =>
+    batch(`ip -n ${host}`, ['link set lo up', ...hostSetup(host).links]),
+  ),
+].join('\n')

@@ -37,7 +37,15 @@ export const imageTests = (t: Test): void => {
   t.test('the image has the tools that Usher runs', async t => {
     const installed =
       /apt-get install (.*?)\s+&&/s.exec(dockerfile)?.[1]?.split(/\s+/) ?? []
-    const packages = ['conntrack', 'iproute2', 'ipset', 'iptables', 'ipvsadm', 'nftables']
+    const packages = [
+      'conntrack',
+      'iproute2',
+      'ipset',
+      'iptables',
+      'ipvsadm',
+      'kmod',
+      'nftables',
+    ]
     t.strictSame(
       installed.filter(word => !word.startsWith('-')),
       packages,

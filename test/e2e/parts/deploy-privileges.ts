@@ -50,7 +50,11 @@ const serveLow = async (t: Test, ...capabilities: string[]) => {
   const objects = [service('low', testHost, [{ name: 'p', port }])]
   const file = await manifestFile(t, ...objects, ...slice('low', [endpoint]))
   const usher = [process.execPath, `${top}dist/cli/main.js`, 'run', '--manifests']
-  const off = ['--metrics-bind-address=off', '--healthz-bind-address=off']
+  const off = [
+    '--proxy-mode=userspace',
+    '--metrics-bind-address=off',
+    '--healthz-bind-address=off',
+  ]
   const child = spawn(
     'setpriv',
     [...privileges(...capabilities), ...usher, file.path, ...off],

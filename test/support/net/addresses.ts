@@ -1,9 +1,10 @@
 import type { IpFamily } from '../../../src/util/ip.ts'
 
 /** Hosts of the small cluster: the node, pods on it and elsewhere, and one outside. */
-export type HostName = 'node' | ClientPod | 'outside' | BackendName
+export type HostName = ClientPod | 'outside' | BackendName
 export type ClientPod = 'pod-1' | 'pod-2'
-export type BackendName = 'backend-1' | 'backend-2' | 'backend-3'
+/** The node too, for a pod of its network answers at its address. */
+export type BackendName = 'backend-1' | 'backend-2' | 'backend-3' | 'node'
 
 export type Addresses = Readonly<Record<IpFamily, string>>
 

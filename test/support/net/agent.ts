@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import type { Netns } from '../netns.ts'
 import type { AgentCall, Destination, LoadReport, Outcome } from './outcome.ts'
@@ -19,41 +18,50 @@ export interface Agent {
   ): Promise<{ status: number; body: string }>
   /** New connections all the time, until `end` of what it gives back is called. */
   load(to: readonly Destination[], timeoutMs: number): Promise<() => Promise<LoadReport>>
-  /** A connection or UDP socket that is kept; asks who is there, '' for nobody. */
-  open(to: Destination): Promise<() => Promise<string>>
+  /** A connection or UDP socket that is kept. */
+  open(to: Destination): Promise<Conversation>
 }
 
-const program = fileURLToPath(new URL('agent-process.ts', import.meta.url))
-/** Resolved here: the process may stand elsewhere. */
-const tsx = import.meta.resolve('tsx')
+export interface Conversation {
+  /** Asks who is there, '' for nobody. */
+  readonly ask: () => Promise<string>
+  readonly close: () => Promise<void>
+}
 
 /** Of one client between two connections to the same address. */
-const pauseMs = 40
+const pauseMs = 100
 
-/** Ended with the test. */
-export const startAgent = async (t: Test, netns: Netns): Promise<Agent> => {
-  const call = await startProcess(t, netns)
-  return {
-    serve: async (name, addresses, port) => {
-      await call({ op: 'serve', name, addresses, port })
+/** Runs this program (writeAgentProgram); ended with the test. */
+export const startAgent = async (
+  t: Test,
+  netns: Netns,
+  program: string,
+): Promise<Agent> => agentOf(await startProcess(t, netns, program))
+
+/** Somebody who is told by these calls. */
+export const agentOf = (call: (call: AgentCall) => Promise<unknown>): Agent => ({
+  serve: async (name, addresses, port) => {
+    await call({ op: 'serve', name, addresses, port })
+  },
+  dial: async (to, timeoutMs) =>
+    (await call({ op: 'dial', ...to, timeoutMs })) as Outcome,
+  get: async (address, port, path) =>
+    (await call({ op: 'get', address, port, path })) as {
+      status: number
+      body: string
     },
-    dial: async (to, timeoutMs) =>
-      (await call({ op: 'dial', ...to, timeoutMs })) as Outcome,
-    get: async (address, port, path) =>
-      (await call({ op: 'get', address, port, path })) as {
-        status: number
-        body: string
-      },
-    load: async (to, timeoutMs) => {
-      await call({ op: 'load', to, pauseMs, timeoutMs })
-      return async () => (await call({ op: 'end load' })) as LoadReport
-    },
-    open: async to => {
-      const connection = (await call({ op: 'open', ...to })) as number
-      return async () => (await call({ op: 'ask', connection })) as string
-    },
-  }
-}
+  load: async (to, timeoutMs) => {
+    await call({ op: 'load', to, pauseMs, timeoutMs })
+    return async () => (await call({ op: 'end load' })) as LoadReport
+  },
+  open: async to => {
+    const connection = (await call({ op: 'open', ...to })) as number
+    return {
+      ask: async () => (await call({ op: 'ask', connection })) as string,
+      close: async () => void (await call({ op: 'close', connection })),
+    }
+  },
+})
 
 interface Waiting {
   readonly resolve: (result: unknown) => void
@@ -70,13 +78,9 @@ interface Reply {
 const startProcess = async (
   t: Test,
   { prefix, name }: Netns,
+  program: string,
 ): Promise<(call: AgentCall) => Promise<unknown>> => {
-  const [command = '', ...args] = prefix.concat(
-    process.execPath,
-    '--import',
-    tsx,
-    program,
-  )
+  const [command = '', ...args] = prefix.concat(process.execPath, program)
   // Without the variables of the test runner, which would load its own things.
   const { PATH } = process.env
   const child = spawn(command, args, {

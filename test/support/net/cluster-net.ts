@@ -5,7 +5,8 @@ import { hostSetup, nodeSetup, proxyArp } from './routes.ts'
 
 export type ClusterNet = Readonly<Record<HostName, Netns>>
 
-const otherHosts = [
+/** All but the node. */
+export const otherHosts = [
   'pod-1',
   'pod-2',
   'backend-1',

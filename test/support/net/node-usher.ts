@@ -19,14 +19,16 @@ export interface NodeUsher {
   readonly send: (signal: NodeJS.Signals) => void
   readonly exit: Promise<Exit>
   readonly status: () => Promise<StatusDocument>
+  /** As `/proxyMode` says it. */
+  readonly mode: () => Promise<string>
   /** Waits until all that it was told is in place, and, if said, is so many ServicePorts. */
   readonly ready: (count?: number) => Promise<void>
 }
 
 export interface NodeUsherRequest {
   readonly args: readonly string[]
-  /** Directories in which tools are looked for first. */
-  readonly path?: string
+  /** The directory of the tools that it may call. */
+  readonly tools: string
 }
 
 /**
@@ -37,7 +39,7 @@ export const startNodeUsher = (
   t: Test,
   node: Netns,
   agent: Agent,
-  { args, path = '' }: NodeUsherRequest,
+  { args, tools }: NodeUsherRequest,
 ): NodeUsher => {
   const [command = '', ...prefix] = node.prefix
   const child = spawn(
@@ -53,10 +55,14 @@ export const startNodeUsher = (
       `--metrics-bind-address=127.0.0.1:${metricsPort}`,
       '--healthz-bind-address=127.0.0.1:10256',
       ...args,
+      // Tests of captures say nothing of the mode.
+      ...(args.some(arg => arg.startsWith('--proxy-mode'))
+        ? []
+        : ['--proxy-mode=userspace']),
     ],
     // Without the variables of the test runner, which would load its own things.
     {
-      env: { PATH: `${path}:${process.env['PATH']}` },
+      env: { PATH: searched(tools) },
       stdio: ['ignore', 'pipe', 'pipe'],
     },
   )
@@ -76,6 +82,8 @@ export const startNodeUsher = (
     const { body } = await agent.get('127.0.0.1', metricsPort, '/status')
     return JSON.parse(body) as StatusDocument
   }
+  const mode = async (): Promise<string> =>
+    (await agent.get('127.0.0.1', metricsPort, '/proxyMode')).body
   const isReady = async (count: number | undefined): Promise<boolean> => {
     // A status of many Services costs more than its news are worth every 5 ms.
     await sleep(50)
@@ -88,8 +96,18 @@ export const startNodeUsher = (
     until('usher serves', () => isReady(count), 30_000).catch((error: unknown) => {
       throw new Error(`${String(error)}; it says: ${lastOf(records)}`)
     })
-  return { records, send: signal => void child.kill(signal), exit, status, ready }
+  return { records, send: signal => void child.kill(signal), exit, status, mode, ready }
 }
+
+/** One of Usher's commands that ends by itself: what it says; rejects when it fails. */
+export const runNodeUsher = (
+  node: Netns,
+  args: readonly string[],
+  tools: string,
+): Promise<string> =>
+  node.run('env', [`PATH=${searched(tools)}`, process.execPath, program, ...args])
+
+const searched = (tools: string): string => `${tools}:/usr/bin:/bin`
 
 type PlacedServicePort = StatusDocument['servicePorts'][number]
 

@@ -7,6 +7,8 @@ import type { Destination } from './outcome.ts'
 export interface Connection {
   /** The backend at the other end; '' when nobody answers. */
   ask(): Promise<string>
+  /** At once: no kernel on the way has to remember it. */
+  close(): void
 }
 
 /** Who hears nothing for so long asks again, or gives up. */
@@ -30,6 +32,7 @@ const openTcp = async ({ address, port }: Destination): Promise<Connection> => {
         socket.write('+\n')
         return () => void socket.off('data', heard).off('close', gone)
       }),
+    close: () => void socket.resetAndDestroy(),
   }
 }
 
@@ -46,6 +49,7 @@ const openUdp = async ({ address, port }: Destination): Promise<Connection> => {
         socket.send('+\n', () => {})
         return () => void socket.off('message', heard)
       }),
+    close: () => void socket.close(),
   }
 }
 

@@ -66,3 +66,4 @@ export type AgentCall =
   | { readonly op: 'end load' }
   | ({ readonly op: 'open' } & Destination)
   | { readonly op: 'ask'; readonly connection: number }
+  | { readonly op: 'close'; readonly connection: number }

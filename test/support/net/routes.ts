@@ -116,6 +116,7 @@ const others: Readonly<Record<Exclude<HostName, 'node'>, readonly string[]>> = {
 
 /** Everybody sends to the node what is not on the link. */
 export const hostSetup = (host: Exclude<HostName, 'node'>): Setup => ({
-  sysctls: [noDad],
+  // A new namespace may have this from the one that it was made in.
+  sysctls: [noDad, 'net.ipv4.ip_forward=0'],
   links: others[host],
 })

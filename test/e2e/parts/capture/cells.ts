@@ -1,17 +1,12 @@
-import type { IpFamily } from '../../../../src/util/ip.ts'
 import type { HostName } from '../../../support/net/addresses.ts'
-import type { Agents } from '../../../support/net/cluster-agents.ts'
+import type { Agent } from '../../../support/net/agent.ts'
 import type { Destination, Outcome } from '../../../support/net/outcome.ts'
 import { inParallel } from '../../../support/net/in-parallel.ts'
 import { families, protocols } from './objects.ts'
-import { expected, fault, type Manner, type Question } from './oracle.ts'
+import { expected, fault } from './oracle.ts'
+import type { Cell, Manner } from './oracle-terms.ts'
 import { services, type TestService } from './services.ts'
 import { vipNames, vipOf } from './vips.ts'
-
-/** One connection or datagram of the matrix. */
-export interface Cell extends Question {
-  readonly family: IpFamily
-}
 
 /** A cell that was tried; `fault` says in words what was wrong. */
 export interface TriedCell {
@@ -26,7 +21,7 @@ const clients: readonly HostName[] = ['node', 'pod-1', 'pod-2', 'outside']
 const clientsOf = ({ name }: TestService): readonly HostName[] =>
   name === 'loner' ? ['backend-1'] : clients
 
-const makesSense = ({ service, vip, from }: Question): boolean => {
+const makesSense = ({ service, vip, from }: Cell): boolean => {
   if (vip === 'node port, loopback') return from === 'node'
   // One Service is enough for what is not a Service's.
   return vip !== 'unknown port' || service.name === 'plain'
@@ -50,17 +45,28 @@ const destination = ({ service, vip, family, protocol }: Cell): Destination => (
   ...vipOf[vip](service, family),
 })
 
-/** Answers may take their time on a busy machine; who waits for silence waits in vain. */
-const answerTimeoutMs = 5000
-const silenceTimeoutMs = 400
+/** For how long clients wait, milliseconds. */
+export interface Patience {
+  /** Answers may take their time on a busy machine. */
+  readonly forAnswersMs: number
+  /** Who waits for silence waits in vain. */
+  readonly forSilenceMs: number
+}
+
+const patience: Patience = { forAnswersMs: 5000, forSilenceMs: 400 }
+
 const answersAtOnce = 64
 const silencesAtOnce = 512
+
+/** Who can dial from each host. */
+export type Dialers = Readonly<Record<HostName, Pick<Agent, 'dial'>>>
 
 /** Those that must be met with silence go last, together. */
 export const tryCells = async (
   cells: readonly Cell[],
-  agents: Agents,
+  agents: Dialers,
   manner: Manner,
+  { forAnswersMs, forSilenceMs } = patience,
 ): Promise<TriedCell[]> => {
   const silent = (cell: Cell): boolean => expected(cell, manner).result === 'timeout'
   const tryWithin =
@@ -71,11 +77,7 @@ export const tryCells = async (
     }
   const spoken = cells.filter(cell => !silent(cell))
   return [
-    ...(await inParallel(answersAtOnce, spoken, tryWithin(answerTimeoutMs))),
-    ...(await inParallel(
-      silencesAtOnce,
-      cells.filter(silent),
-      tryWithin(silenceTimeoutMs),
-    )),
+    ...(await inParallel(answersAtOnce, spoken, tryWithin(forAnswersMs))),
+    ...(await inParallel(silencesAtOnce, cells.filter(silent), tryWithin(forSilenceMs))),
   ]
 }

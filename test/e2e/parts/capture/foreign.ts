@@ -46,11 +46,10 @@ const commands = { IPv4: 'iptables', IPv6: 'ip6tables' } as const
 export const addForeignRules = async (
   run: RunTool,
   backEnd: IptablesBackEnd,
-  capture: string,
+  withFilter: boolean,
 ): Promise<void> => {
   await run('nft', ['-f', '-'], { input: theirTable })
-  // No table of nftables can let in what another drops.
-  const input = capture === 'iptables' ? chains + shut : chains
+  const input = withFilter ? chains + shut : chains
   for (const command of Object.values(commands))
     await run(`${command}-${backEnd}-restore`, ['--noflush'], { input })
 }
@@ -61,17 +60,22 @@ export interface SystemTexts {
   readonly all: string
   /** The part of the rules that is somebody else's. */
   readonly theirs: string
+  /** Settings that a mode of kube-proxy's may change. */
+  readonly sysctls: string
 }
+
+const changeable = String.raw`^net\.(ipv4\.(conf\.\w+\.(route_localnet|arp_(ignore|announce))|ip_forward|vs\.)|netfilter\.nf_conntrack_(tcp|udp))`
 
 export const systemTexts = async (
   run: RunTool,
   backEnd: IptablesBackEnd,
 ): Promise<SystemTexts> => {
   const iptables = Object.values(commands).map(command => `${command}-${backEnd}-save`)
-  const [rules, saved, table, rest] = await Promise.all([
+  const [rules, saved, table, sysctls, rest] = await Promise.all([
     run('nft', ['--stateless', 'list', 'ruleset']),
     Promise.all(iptables.map(command => run(command, []))),
     run('nft', ['--stateless', 'list', 'table', 'inet', 'somebody']),
+    run('sysctl', ['-a', '--pattern', changeable]),
     Promise.all(
       [
         ['address'],
@@ -90,6 +94,7 @@ export const systemTexts = async (
   return {
     all: [rules, chainsOfAll, ...rest].join('\n'),
     theirs: [table, ...theirChains].join('\n'),
+    sysctls,
   }
 }
 

@@ -1,25 +1,25 @@
 import type { Test } from 'tap'
 import type { NodeUsher } from '../../../support/net/node-usher.ts'
 import { until } from '../../../support/until.ts'
+import { exitLeavesNothing } from './exit.ts'
+import { nothingFailed } from './nothing-failed.ts'
 import { objectsOf } from './objects.ts'
 import { type ProxyPort, proxyPortsOf } from './proxy-ports.ts'
 import { serviceNamed, services } from './services.ts'
-import { type FailedConnection, type LoadResult, underLoad } from './under-load.ts'
+import { type FailedConnection, underLoad } from './under-load.ts'
 import { vipOf } from './vips.ts'
-import { type CaptureRequest, makeStage, type Stage } from './stage.ts'
+import { makeStage, type Stage } from './stage.ts'
+import type { Way } from './ways.ts'
 
-interface Run extends Required<Pick<CaptureRequest, 'backEnd' | 'label'>> {
+interface Run extends Pick<Way, 'backEnd' | 'label'> {
   readonly stage: Stage
   usher: NodeUsher
 }
 
 /** A Usher's whole life on one node, with clients that never stop. */
-export const restartsUnderLoad = async (
-  t: Test,
-  request: CaptureRequest,
-): Promise<void> => {
-  const { capture, label = capture, backEnd = 'nft' } = request
-  const stage = await makeStage(t, request)
+export const restartsUnderLoad = async (t: Test, way: Way): Promise<void> => {
+  const { label, backEnd } = way
+  const stage = await makeStage(t, way)
   const usher = stage.start('--keep-rules')
   await usher.ready()
   const run: Run = { stage, usher, label, backEnd }
@@ -29,11 +29,7 @@ export const restartsUnderLoad = async (
   await t.test('rules of others are as they were', async t => {
     t.equal((await stage.now()).theirs, stage.before.theirs)
   })
-  await t.test('an exit leaves nothing', async t => {
-    run.usher.send('SIGTERM')
-    t.match(await run.usher.exit, { code: 0 })
-    t.equal((await stage.now()).all, stage.before.all)
-  })
+  await t.test('an exit leaves nothing', t => exitLeavesNothing(t, stage, run.usher))
   await t.test('rules that are flushed come back', t => flush(t, run))
 }
 
@@ -56,7 +52,7 @@ const reload = async (t: Test, { stage, usher, label }: Run): Promise<void> => {
     protocol: 'TCP',
     ...vipOf.ClusterIP(serviceNamed('plain'), 'IPv4'),
   } as const
-  const ask = await agents['pod-1'].open(to)
+  const { ask } = await agents['pod-1'].open(to)
   const fewer = services.map(service =>
     service.name === 'plain'
       ? { ...service, backends: service.backends.slice(1) }
@@ -131,7 +127,7 @@ const flush = async (t: Test, run: Run): Promise<void> => {
     protocol: 'TCP',
     ...vipOf.ClusterIP(serviceNamed('plain'), 'IPv6'),
   } as const
-  const ask = await agents['pod-2'].open(to)
+  const { ask } = await agents['pod-2'].open(to)
   // Each family has rules of its own, which come back at times of their own.
   const inIPv4 = { ...to, ...vipOf.ClusterIP(serviceNamed('plain'), 'IPv4') }
   const answers = async (): Promise<boolean> => {
@@ -162,20 +158,4 @@ const flush = async (t: Test, run: Run): Promise<void> => {
     startedAt >= damagedAt - onItsWayMs && startedAt <= repairedAt
   nothingFailed(t, load, failure => !without(failure))
   t.match(await ask(), /^backend-/, 'an open connection goes on')
-}
-
-const nothingFailed = (
-  t: Test,
-  { failures, answered }: LoadResult,
-  counts: (failure: FailedConnection) => boolean = () => true,
-): void => {
-  const lines = failures
-    .filter(counts)
-    .map(
-      ({ from, address, port, startedAt, result, ms }) =>
-        `${result} after ${ms} ms: ${address} ${port} from ${from} at ${startedAt}`,
-    )
-  t.comment(lines.slice(0, 20).join('\n'))
-  t.equal(lines.length, 0, 'no connection failed')
-  t.ok(answered > 50, `there were some: ${answered}`)
 }

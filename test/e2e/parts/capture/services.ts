@@ -45,6 +45,8 @@ const rows: Readonly<Record<string, Row>> = {
   sticky: { sticky: true, backends: everybody },
   /** Its only endpoint dials it. */
   loner: { backends: ['backend-1'] },
+  /** Of a pod that has the node's network. */
+  'on-node': { backends: ['node'] },
 }
 
 const plain: Required<Row> = {

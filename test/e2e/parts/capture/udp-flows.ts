@@ -4,7 +4,7 @@ import type { HostName } from '../../../support/net/addresses.ts'
 import { inParallel } from '../../../support/net/in-parallel.ts'
 import { until } from '../../../support/until.ts'
 import { families, objectsOf } from './objects.ts'
-import type { Manner } from './oracle.ts'
+import type { Manner } from './oracle-terms.ts'
 import { serviceNamed, type TestService } from './services.ts'
 import type { Stage } from './stage.ts'
 import { type VipName, vipOf } from './vips.ts'
@@ -61,7 +61,7 @@ export const udpFlowsFollow = async (
     agents[from].open({ protocol: 'UDP', ...vipOf[vip](late, family) }),
   )
   const all = (answer: string) => async (): Promise<boolean> => {
-    const answers = await Promise.all(asks.map(ask => ask()))
+    const answers = await Promise.all(asks.map(({ ask }) => ask()))
     return answers.every(each => each === answer)
   }
   const step = async (what: string, answer: string): Promise<void> => {

@@ -28,9 +28,9 @@ const everybodys: readonly VipName[] = [
 ]
 const nodes: readonly VipName[] = [...everybodys, 'node port, loopback']
 
-const destinations = (from: HostName): Destination[] => {
+const destinations = (vips: readonly VipName[]): Destination[] => {
   const plain = serviceNamed('plain')
-  return (from === 'node' ? nodes : everybodys).flatMap(vip =>
+  return vips.flatMap(vip =>
     families.map(family =>
       Object.assign({ protocol: 'TCP' } as const, vipOf[vip](plain, family)),
     ),
@@ -48,12 +48,13 @@ export const underLoad = async (
   agents: Agents,
   work: () => Promise<void>,
   timeoutMs = 20_000,
+  isDialled: (vip: VipName) => boolean = () => true,
 ): Promise<LoadResult> => {
   const ends = await Promise.all(
-    clients.map(async from => ({
-      from,
-      end: await agents[from].load(destinations(from), timeoutMs),
-    })),
+    clients.map(async from => {
+      const vips = (from === 'node' ? nodes : everybodys).filter(isDialled)
+      return { from, end: await agents[from].load(destinations(vips), timeoutMs) }
+    }),
   )
   await sleep(aroundMs)
   let reports

@@ -1,0 +1,66 @@
+import { writeFile } from 'node:fs/promises'
+import { ipvsKind } from '../../../src/kernel/ipvs/ipvs-kind.ts'
+import { runTool } from '../../../src/kernel/run-tool.ts'
+import { systemClock } from '../../../src/util/clock.ts'
+import { readIfThere } from '../../../src/util/read-if-there.ts'
+import { clusterIpOf, serviceNamed } from '../../e2e/parts/capture/services.ts'
+import { addressOf, backendPort } from '../../support/net/addresses.ts'
+import { endpoint } from '../../support/objects.ts'
+import { clusterIp, servicePort } from '../../support/service-ports.ts'
+
+/*
+ * Puts the ClusterIP of one Service into ipvs, by the scheduler that is its argument, and
+ * ends. It is what a sync of Usher's does, without the trying and tidying of a start, which
+ * takes an emulated processor half a minute.
+ */
+
+const plain = serviceNamed('plain')
+const endpoints = plain.backends.map(backend => ({
+  ...endpoint(addressOf[backend].IPv4),
+  port: backendPort,
+}))
+const forward = { verdict: 'forward', endpoints } as const
+const port = servicePort('plain', {
+  vips: [clusterIp(clusterIpOf(plain, 'IPv4'))],
+  endpoints,
+  reachable: endpoints,
+  internal: forward,
+  external: forward,
+  externalFromNode: forward,
+})
+
+const proxier = ipvsKind({
+  run: runTool,
+  clock: systemClock,
+  observer: {
+    restoreFailed: () => {},
+    failed: (what, why) => console.error(`${what}: ${why}`),
+  },
+  options: {
+    scheduler: process.argv[2] ?? '',
+    excludeCidrs: [],
+    strictArp: false,
+    tcpTimeoutMs: 0,
+    tcpFinTimeoutMs: 0,
+    udpTimeoutMs: 0,
+  },
+  read: readIfThere,
+  setSysctl: (name, value) => writeFile(`/proc/sys/${name}`, value),
+}).proxier('IPv4')
+
+await proxier.sync(
+  {
+    family: 'IPv4',
+    servicePorts: new Map([[port.key, port]]),
+    healthChecks: new Map(),
+  },
+  {
+    masqueradeAll: false,
+    masqueradeBit: 14,
+    localhostNodePorts: false,
+    localDetector: { by: 'none' },
+    nodePortCidrs: undefined,
+    nodeAddresses: [],
+  },
+)
+proxier.close()

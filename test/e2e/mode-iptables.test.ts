@@ -1,0 +1,20 @@
+import t from 'tap'
+import { whyNoNetns } from '../support/netns.ts'
+import { captureMatrix } from './parts/capture/matrix.ts'
+import { modeChangesUnderLoad } from './parts/capture/mode-changes.ts'
+import { modeFallsBack } from './parts/capture/tool-lost.ts'
+import { iptablesMode, nftablesCapture } from './parts/capture/ways.ts'
+
+const why = await whyNoNetns('iptables', 'nft')
+const options = { skip: why !== '' && why }
+const way = iptablesMode('nft')
+
+t.test(`with ${way.label}`, options, t => captureMatrix(t, way))
+
+t.test('a mode that follows another leaves nobody without Services', options, t =>
+  modeChangesUnderLoad(t, [nftablesCapture, way, nftablesCapture]),
+)
+
+t.test('a mode that loses its tool makes way for another', options, t =>
+  modeFallsBack(t, way),
+)
