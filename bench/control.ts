@@ -4,9 +4,17 @@ import { writeResults } from '../src/bench/outputs.ts'
 import type { RunRecord, ScenarioRecord } from '../src/bench/record/record.ts'
 import { introduction, reportScenario, summary } from '../src/bench/report/terminal.ts'
 import { measure } from './control/measure.ts'
-import { type ControlOptions, helpText, parseControlOptions } from './control/options.ts'
+import {
+  type ControlOptions,
+  helpText,
+  parseControlOptions,
+  wants,
+} from './control/options.ts'
 import { changeScenarios, startScenarios } from './control/record.ts'
 import { controlTargets, settingOf } from './control/setting.ts'
+import { measureModes } from './modes/measure.ts'
+import { measuredProxiers } from './modes/proxiers.ts'
+import { modeScenarios } from './modes/record.ts'
 import { measureRules } from './rules/measure.ts'
 import { ruleScenarios } from './rules/record.ts'
 
@@ -31,22 +39,29 @@ const headerOf = (options: ControlOptions, argv: readonly string[]) =>
 
 type Take = (scenarios: readonly ScenarioRecord[]) => void
 
-/** Hands scenarios over as they are done: from objects to connections, then rules. */
+/**
+ * Hands scenarios over as they are done: from objects to connections, then rules, then the
+ * kernel modes.
+ */
 const measureAll = async (
   options: ControlOptions,
   signal: AbortSignal,
   take: Take,
 ): Promise<void> => {
-  if (options.only !== 'rules') {
+  if (wants(options, 'services')) {
     const figures = await measure(options, say, signal, start =>
       take(startScenarios(start, options)),
     )
     take(changeScenarios(figures, options))
   }
-  if (options.only === 'services') return
-  for (const vips of options.vips) {
+  for (const vips of wants(options, 'rules') ? options.vips : []) {
     if (signal.aborted) return
     take(ruleScenarios(vips, await measureRules(vips, say, signal)))
+  }
+  for (const services of wants(options, 'modes') ? options.modeServices : []) {
+    if (signal.aborted) return
+    const wish = { services, changes: options.modeChanges }
+    take(modeScenarios(services, await measureModes(measuredProxiers, wish, say, signal)))
   }
 }
 

@@ -10,16 +10,24 @@ export interface ControlOptions {
   readonly user: 'token' | 'certificate'
   readonly streamingLists: boolean
   /** What to measure. */
-  readonly only: 'all' | 'services' | 'rules'
+  readonly only: Part | 'all'
   /** How many VIPs there are rules for, one measurement each. */
   readonly vips: readonly number[]
+  /** How many Services the kernel modes are given, one measurement each. */
+  readonly modeServices: readonly number[]
+  /** How often the endpoints of one of them change. */
+  readonly modeChanges: number
   /** The folder for figures and report. */
   readonly output: string
   readonly help: boolean
 }
 
-export const helpText = `Measures Usher against an API server with many Services, over loopback, and what it
-costs to lead traffic for many VIPs to it.
+const parts = ['services', 'rules', 'modes'] as const
+
+type Part = (typeof parts)[number]
+
+export const helpText = `Measures Usher against an API server with many Services, over loopback, what it costs
+to lead traffic for many VIPs to it, and how long the kernel modes take over their rules.
 
   --services N       Services, and as many EndpointSlices (default 10000)
   --endpoints N      endpoints in each slice, 1 to 60 (default 10)
@@ -27,11 +35,19 @@ costs to lead traffic for many VIPs to it.
   --seconds S        how long they go on (default 60)
   --certificate      a client certificate in place of a token
   --paged            a server that knows no streaming lists
-  --only PART        services (the above) or rules; both without it
+  --only PART        services (the above), rules or modes; all without it
   --vips N,...       rules for so many VIPs (default 1000,10000,50000; as root)
+  --mode-services N,...
+                     kernel modes with so many Services of two endpoints (default
+                     1000,10000; as root)
+  --mode-changes N   how often the endpoints of one of them change (default 100)
   --output DIR       where figures (JSON) and report (HTML) go (default results)
   --help
 `
+
+/** Whether a part is to be measured. */
+export const wants = ({ only }: Pick<ControlOptions, 'only'>, part: Part): boolean =>
+  only === 'all' || only === part
 
 /** Reads the command line. Throws an Error naming the flag, and what would be right. */
 export const parseControlOptions = (argv: readonly string[]): ControlOptions => {
@@ -46,6 +62,8 @@ export const parseControlOptions = (argv: readonly string[]): ControlOptions => 
       paged: { type: 'boolean', default: false },
       only: { type: 'string', default: 'all' },
       vips: { type: 'string', default: '1000,10000,50000' },
+      'mode-services': { type: 'string', default: '1000,10000' },
+      'mode-changes': { type: 'string', default: '100' },
       output: { type: 'string', default: 'results' },
       help: { type: 'boolean', default: false },
     },
@@ -58,7 +76,9 @@ export const parseControlOptions = (argv: readonly string[]): ControlOptions => 
     user: values.certificate ? 'certificate' : 'token',
     streamingLists: !values.paged,
     only: part(values.only),
-    vips: values.vips.split(',').map(n => wholeNumber('--vips', n, 1, 100_000)),
+    vips: wholeNumbers('--vips', values.vips, 100_000),
+    modeServices: wholeNumbers('--mode-services', values['mode-services'], 60_000),
+    modeChanges: wholeNumber('--mode-changes', values['mode-changes'], 1, 10_000),
     output: folder(values.output),
     help: values.help,
   }
@@ -70,9 +90,13 @@ const folder = (text: string): string => {
 }
 
 const part = (text: string): ControlOptions['only'] => {
-  if (text === 'all' || text === 'services' || text === 'rules') return text
-  throw new Error(`--only ${text}: want services or rules`)
+  const found = parts.find(name => name === text)
+  if (found !== undefined || text === 'all') return found ?? 'all'
+  throw new Error(`--only ${text}: want ${parts.join(' or ')}`)
 }
+
+const wholeNumbers = (flag: string, text: string, to: number): readonly number[] =>
+  text.split(',').map(n => wholeNumber(flag, n, 1, to))
 
 const wholeNumber = (flag: string, text: string, from: number, to: number): number => {
   const number = /^\d+$/.test(text) ? Number(text) : Number.NaN

@@ -1,12 +1,14 @@
 import type { RunRecord, TargetRecord } from '../../src/bench/record/record.ts'
+import { measuredProxiers } from '../modes/proxiers.ts'
 import { measuredCaptures } from '../rules/captures.ts'
-import type { ControlOptions } from './options.ts'
+import { type ControlOptions, wants } from './options.ts'
 import { usherName } from './record.ts'
 
-/** Who is measured: Usher as a process, and each way of leading traffic to it. */
-export const controlTargets = ({ only }: ControlOptions): readonly TargetRecord[] => [
-  ...(only === 'rules' ? [] : [usher]),
-  ...(only === 'services' ? [] : measuredCaptures.map(captureTarget)),
+/** Who is measured: Usher as a process, each way of leading traffic to it, each mode. */
+export const controlTargets = (options: ControlOptions): readonly TargetRecord[] => [
+  ...(wants(options, 'services') ? [usher] : []),
+  ...(wants(options, 'rules') ? measuredCaptures.map(captureTarget) : []),
+  ...(wants(options, 'modes') ? measuredProxiers.map(modeTarget) : []),
 ]
 
 const usher: TargetRecord = {
@@ -25,9 +27,18 @@ const captureTarget = ({ name }: { readonly name: string }): TargetRecord => ({
   config: '',
 })
 
+const modeTarget = (name: string): TargetRecord => ({
+  name,
+  title: `Usher's mode ${name}, in a process of its own`,
+  kind: 'usher',
+  command: '',
+  config: '',
+})
+
 export const settingOf = (options: ControlOptions): RunRecord['setting'] => [
-  ...(options.only === 'rules' ? [] : serviceSetting(options)),
-  ...(options.only === 'services' ? [] : [ruleSetting(options)]),
+  ...(wants(options, 'services') ? serviceSetting(options) : []),
+  ...(wants(options, 'rules') ? [ruleSetting(options)] : []),
+  ...(wants(options, 'modes') ? [modeSetting(options)] : []),
 ]
 
 const serviceSetting = (options: ControlOptions): RunRecord['setting'] => {
@@ -44,4 +55,12 @@ const serviceSetting = (options: ControlOptions): RunRecord['setting'] => {
 const ruleSetting = ({ vips }: ControlOptions): RunRecord['setting'][number] => [
   'Rules',
   `for ${vips.join(', ')} VIPs, each in a network namespace of its own`,
+]
+
+const modeSetting = ({
+  modeServices,
+  modeChanges,
+}: ControlOptions): RunRecord['setting'][number] => [
+  'Kernel modes',
+  `${modeServices.join(', ')} Services of two endpoints; ${modeChanges} endpoint changes, one after the other; the tools once more in a second network namespace`,
 ]

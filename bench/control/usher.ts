@@ -36,9 +36,11 @@ export interface UsherProcess {
   stop(): Promise<void>
 }
 
+const mode = ['--proxy-mode', 'userspace', '--capture', 'none']
+
 export const startUsher = (flags: readonly string[]): UsherProcess => {
   const startedAt = unixNow()
-  const argv = ['--import', observer, program, 'run', '--capture', 'none', ...flags]
+  const argv = ['--import', observer, program, 'run', ...mode, ...flags]
   const child = spawn(process.execPath, argv, {
     stdio: ['ignore', 'pipe', 'inherit', 'pipe'],
   })

@@ -118,6 +118,8 @@ const clusterService = (i: number): ServicePort => {
     vips: [{ kind: 'ClusterIP', address, port: 80 }],
     affinityMs: 0,
     endpoints: [],
+    internalTrafficPolicy: 'Cluster',
+    externalTrafficPolicy: 'Cluster',
     internal: target,
     external: target,
     externalFromNode: target,

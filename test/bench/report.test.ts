@@ -16,6 +16,7 @@ import { formatTable, wrapText } from '../../src/bench/report/table.ts'
 import { introduction, reportScenario, summary } from '../../src/bench/report/terminal.ts'
 import type { Clock } from '../../src/util/clock.ts'
 import './parts/control.ts'
+import './parts/control-modes.ts'
 import { delay, rate, rounds, scenarioOf, smallRun } from './parts/small-run.ts'
 
 const beside = {

@@ -11,7 +11,10 @@ import { present } from './timings.ts'
 export const settleMs = 200
 
 /** What was used between two moments. */
-export type Watched = Pick<LoadAnswer, 'seconds' | 'cores' | 'proxyCpuSeconds'>
+export type Watched = Pick<
+  LoadAnswer,
+  'seconds' | 'cores' | 'proxyCpuSeconds' | 'allCpuSeconds'
+>
 
 /** Reads the CPU times from now on; the function returned tells what came of it. */
 export const watchCpu = (pids: Pids): (() => Watched) => {
@@ -40,6 +43,7 @@ export const watchCpu = (pids: Pids): (() => Watched) => {
       seconds,
       cores,
       ...(pids.proxy.length > 0 && present({ proxyCpuSeconds: proxy })),
+      ...present({ allCpuSeconds: sumOf([generator, backend, proxy]) }),
     }
   }
 }

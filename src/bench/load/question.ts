@@ -125,6 +125,8 @@ export interface LoadAnswer {
   readonly cores?: Cores
   /** CPU seconds of the proxy within the window. */
   readonly proxyCpuSeconds?: number
+  /** Of the generator, the backends and the proxy; with the kernel's work for them. */
+  readonly allCpuSeconds?: number
   /** Of the whole run, its start included. */
   readonly errors: Readonly<Record<string, number>>
   /** Milliseconds from a request (when due, in an open loop) to the end of its answer. */

@@ -1,5 +1,5 @@
 import type { Goal } from '../record/record.ts'
-import { cost, nearThePipe, rate, rateSample, windowAndSettling } from './metrics.ts'
+import { costs, nearThePipe, rate, rateSample, windowAndSettling } from './metrics.ts'
 import type { Scenario } from './scenario.ts'
 
 const ways = {
@@ -19,7 +19,7 @@ const bulk = (
   group: 'bulk',
   title: `${streams} stream${streams === 1 ? '' : 's'}${way === 'both' ? ' each way' : ''}, ${ways[way]}`,
   about: 'As many bytes as go through: what a relay costs for each byte.',
-  metrics: [rate('Gbit/s', 'Throughput', 2), cost('CPU s/GB', 3)],
+  metrics: [rate('Gbit/s', 'Throughput', 2), ...costs('CPU s/GB', 3)],
   expectedSeconds: windowAndSettling,
   run: async run => {
     const download = way === 'upload' ? {} : { download: run.to('source') }

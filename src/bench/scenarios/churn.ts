@@ -50,7 +50,11 @@ export const churn: Scenario = {
       decimals: 1,
     },
   ],
-  goals: everyRelay({ metric: 'failed', atMost: 0 }),
+  goals: [
+    ...everyRelay({ metric: 'failed', atMost: 0 }),
+    { target: 'usher-mode-iptables', metric: 'failed', atMost: 0 },
+    { target: 'usher-mode-ipvs', metric: 'failed', atMost: 0 },
+  ],
   services: ({ endpoints }) => [
     { name: 'http', protocol: 'TCP', endpoints: endpoints('http') },
   ],

@@ -1,6 +1,6 @@
 import {
   besideThePeers,
-  cost,
+  costs,
   milliseconds,
   nearThePipe,
   rate,
@@ -22,7 +22,7 @@ export const connections: Scenario = {
     rate('conn/s', 'Connections'),
     milliseconds('connect p50', 'Connect p50'),
     milliseconds('connect p99', 'Connect p99'),
-    cost('CPU s/100k', 1),
+    ...costs('CPU s/100k', 1),
   ],
   goals: [...nearThePipe, ...besideThePeers(1, 0.95)],
   quick: true,

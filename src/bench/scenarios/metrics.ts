@@ -10,14 +10,15 @@ export const rate = (unit: string, title: string, decimals = 0): Metric => ({
   decimals,
 })
 
-/** CPU time that the proxy's processes took for a piece of work. */
-export const cost = (unit: string, decimals: number): Metric => ({
-  name: 'cost',
-  title: 'CPU time of the proxy',
-  unit,
-  better: 'lower',
-  decimals,
-})
+/**
+ * CPU time for a piece of work: of the proxy's processes, and of client, backends and
+ * proxy together, on whom the kernel books what it does itself. Only the second tells
+ * what a kernel mode costs, whose process carries nothing.
+ */
+export const costs = (unit: string, decimals: number): readonly Metric[] => [
+  { name: 'cost', title: 'CPU time of the proxy', unit, better: 'lower', decimals },
+  { name: 'cost of all', title: 'CPU time of all', unit, better: 'lower', decimals },
+]
 
 export const milliseconds = (name: string, title: string, decimals = 2): Metric => ({
   name,
@@ -60,18 +61,23 @@ export interface Units {
   readonly cost: { readonly of: number; readonly unitsPerSecond: number }
 }
 
-/** Figures `rate` and `cost`, and any further ones. */
+/** Figures `rate`, `cost` and `cost of all`, and any further ones. */
 export const rateSample = (
   answer: LoadAnswer,
   { perUnit, cost: { of, unitsPerSecond } }: Units,
   further: Sample['figures'] = {},
 ): Sample => {
-  const { done, seconds, proxyCpuSeconds } = answer
-  const cpu =
-    proxyCpuSeconds === undefined || done === 0
+  const { done, seconds, proxyCpuSeconds, allCpuSeconds } = answer
+  const costOf = (name: string, cpuSeconds: number | undefined): Sample['figures'] =>
+    cpuSeconds === undefined || done === 0
       ? {}
-      : { cost: (proxyCpuSeconds * unitsPerSecond) / (done / of) }
-  return sampleOf(answer, { rate: done / seconds / perUnit, ...cpu, ...further })
+      : { [name]: (cpuSeconds * unitsPerSecond) / (done / of) }
+  return sampleOf(answer, {
+    rate: done / seconds / perUnit,
+    ...costOf('cost', proxyCpuSeconds),
+    ...costOf('cost of all', allCpuSeconds),
+    ...further,
+  })
 }
 
 export const sampleOf = (

@@ -1,6 +1,6 @@
 import {
   besideThePeers,
-  cost,
+  costs,
   nearThePipe,
   rate,
   rateSample,
@@ -18,7 +18,7 @@ const requests = (
   title: `${connections} kept connection${connections === 1 ? '' : 's'}, answers of ${bytes === 64 ? '64 B' : '16 KiB'}`,
   about:
     'One request at a time on each connection, as fast as answers come: what a relay costs for each message.',
-  metrics: [rate('req/s', 'Requests'), cost('us/req', 1)],
+  metrics: [rate('req/s', 'Requests'), ...costs('us/req', 1)],
   httpOnly: true,
   expectedSeconds: windowAndSettling,
   run: async run =>

@@ -1,6 +1,6 @@
 import type { Goal } from '../record/record.ts'
 import {
-  cost,
+  costs,
   nearThePipe,
   percent,
   rate,
@@ -25,7 +25,7 @@ const udp = (
   title: `echoes of ${bytes} B, ${flows} flows`,
   about:
     'Datagrams there and back, so few on their way that none needs to be lost: what a relay costs for each.',
-  metrics: [rate('echo/s', 'Echoes'), percent('lost', 'Lost'), cost('us/echo', 1)],
+  metrics: [rate('echo/s', 'Echoes'), percent('lost', 'Lost'), ...costs('us/echo', 1)],
   expectedSeconds: windowAndSettling,
   run: async run => {
     const window = Math.max(1, onTheirWay(bytes) / flows)

@@ -4,6 +4,7 @@ import { nginxProgram, nginxTarget } from './nginx.ts'
 import { pipeTarget } from './pipe.ts'
 import { versionOf } from './program.ts'
 import type { Target } from './target.ts'
+import { usherModeTarget } from './usher-mode.ts'
 import { usherTarget } from './usher.ts'
 
 /** Rules cost connections, not bytes: these scenarios tell what a capture costs. */
@@ -73,6 +74,8 @@ const whereSplicingTells = ['download-1', 'upload-1', 'mixed']
 export const allTargets = (workDir: string): readonly Target[] => [
   direct,
   ...usherTargets(workDir),
+  usherModeTarget({ mode: 'iptables', workDir }),
+  usherModeTarget({ mode: 'ipvs', workDir }),
   haproxyTarget({ workDir }),
   haproxyTarget({ workDir, copies: true, mainlyFor: whereSplicingTells }),
   nginxTarget({ workDir }),
@@ -114,6 +117,7 @@ const versioned = {
   nginx: nginxProgram,
   nft: { command: 'nft', versionArgs: ['--version'], packageName: 'nftables' },
   iptables: { command: 'iptables', versionArgs: ['--version'], packageName: 'iptables' },
+  ipvsadm: { command: 'ipvsadm', versionArgs: ['--version'], packageName: 'ipvsadm' },
 } as const
 
 /** Versions of the programs that targets need, by name; those that are installed. */

@@ -12,6 +12,7 @@ export type ProbeQuestion =
       readonly withinMs: number
     }
   | { readonly kind: 'free-ports'; readonly address: string; readonly count: number }
+  | { readonly kind: 'page'; readonly url: string }
 
 const tryEveryMs = 50
 /** More at once would be a load test of its own. */
@@ -70,7 +71,15 @@ const isFree = (host: string, port: number): Promise<boolean> =>
 export const answerProbe = (
   question: ProbeQuestion,
   signal: AbortSignal,
-): Promise<readonly string[] | readonly number[]> =>
-  question.kind === 'serving'
-    ? whoServesNot(question.addresses, question.withinMs, signal)
+): Promise<readonly string[] | readonly number[]> => {
+  if (question.kind === 'serving')
+    return whoServesNot(question.addresses, question.withinMs, signal)
+  return question.kind === 'page'
+    ? readPage(question.url, signal)
     : findFreePorts(question.address, question.count)
+}
+
+const readPage = async (url: string, signal: AbortSignal): Promise<readonly string[]> => {
+  const response = await fetch(url, { signal })
+  return [(await response.text()).trim()]
+}

@@ -3,7 +3,7 @@ import type { Place } from '../topology/topology.ts'
 import { answerProbe, type Probed, type ProbeQuestion } from './answer-probe.ts'
 
 /** Beyond the time that it is given; a process takes a moment to start. */
-const graceMs = 15_000
+const graceMs = 60_000
 
 export interface Wait {
   /** Milliseconds. */
@@ -39,6 +39,16 @@ export const freePorts = async (
   const question: ProbeQuestion = { kind: 'free-ports', address, count }
   const never = new AbortController().signal
   return (await askIn(place, question, graceMs, never)) as readonly number[]
+}
+
+/** What is written at `url`, as seen from `place`, without white space around it. */
+export const pageIn = async (
+  place: Pick<Place, 'enter'>,
+  url: string,
+): Promise<string> => {
+  const never = new AbortController().signal
+  const [text] = await askIn(place, { kind: 'page', url }, graceMs, never)
+  return String(text ?? '')
 }
 
 /** By a process that enters the place, where that isn't this process' own. */

@@ -72,9 +72,12 @@ const whyNotServing = (
     ended: AbortSignal.any([process.ended, order.signal]),
   })
 
-/** Milliseconds: thousands of Services take their time. */
+/**
+ * Milliseconds. Thousands of Services take their time, and iptables most; what dies is not
+ * waited for. An emulated machine takes half a minute for a single Service.
+ */
 export const readyWithin = ({ services }: Order): number =>
-  services.length > 500 ? 60_000 : 15_000
+  services.length > 500 ? 180_000 : 60_000
 
 /** The services to wait for, of those that the target leads to. */
 export const awaitedOf = (

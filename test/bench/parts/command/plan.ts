@@ -12,7 +12,8 @@ const names = (list: readonly { readonly name: string }[]) => list.map(({ name }
 t.test('without flags everything is measured, 5 rounds of 2 s', async t => {
   const { scenarios, targets, rounds, seconds } = plan()
   t.ok(names(scenarios).includes('requests-1') && names(scenarios).includes('churn'))
-  t.ok(names(targets).includes('direct') && names(targets).includes('pipe'))
+  for (const name of ['direct', 'usher-linux', 'usher-mode-iptables', 'haproxy', 'pipe'])
+    t.ok(names(targets).includes(name), name)
   t.match({ rounds, seconds }, { rounds: 5, seconds: 2 })
 })
 
@@ -20,6 +21,7 @@ t.test('--quick is a part of it, 3 rounds of 1 s', async t => {
   const { scenarios, targets, rounds, seconds } = plan('--quick')
   t.ok(scenarios.length > 0 && scenarios.every(({ quick }) => quick))
   t.notOk(names(targets).includes('pipe'))
+  t.ok(names(targets).includes('usher-mode-iptables'), 'a kernel mode, too')
   t.match({ rounds, seconds }, { rounds: 3, seconds: 1 })
 })
 

@@ -40,18 +40,19 @@ t.test('a run on loopback measures, and writes figures and a report', async t =>
 const { why: noSandbox } = await chooseSandbox()
 const noCaptures = whyNotInstalled('nft', 'iptables') || noSandbox
 t.test(
-  'every capture is measured, on a node of its own',
+  'every capture and kernel mode is measured, on a node of its own',
   { skip: noCaptures !== '' && noCaptures },
   async t => {
     const captures = ['usher-nftables', 'usher-iptables', 'usher-local']
-    const lists = ['--only=requests-1,udp-64-4', `--targets=${captures.join()}`]
+    const targets = [...captures, 'usher-mode-iptables']
+    const lists = ['--only=requests-1,udp-64-4', `--targets=${targets.join()}`]
     const run = startBench(t, '--rounds=1', '--seconds=0.2', ...lists)
     const { code, stdout } = await run.ended
     t.equal(code, 0, stdout)
     const record = recordIn(run.output)
     t.strictSame(record.leftOut, [])
     for (const scenario of record.scenarios)
-      for (const name of captures) {
+      for (const name of targets) {
         const [metric] = scenario.metrics
         const [rate = 0] = metric ? figuresOf(scenario, name, metric) : []
         t.ok(rate > 0, `${scenario.name}, ${name}: ${rate} a second`)

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { once } from 'node:events'
@@ -9,6 +10,7 @@ import { haproxyTarget } from '../../../../src/bench/targets/haproxy.ts'
 import { nginxTarget } from '../../../../src/bench/targets/nginx.ts'
 import { ProxyProcess } from '../../../../src/bench/targets/proxy-process.ts'
 import { startProxy } from '../../../../src/bench/targets/start-proxy.ts'
+import { usherModeTarget } from '../../../../src/bench/targets/usher-mode.ts'
 import { usherTarget } from '../../../../src/bench/targets/usher.ts'
 import { until } from '../../../support/until.ts'
 import { here, hostOnly, isAlive, lane, workDirectory } from './pods.ts'
@@ -36,6 +38,21 @@ t.test(
     }
   },
 )
+
+t.test('so are the kernel modes', async t => {
+  for (const mode of ['iptables', 'ipvs'] as const) {
+    const target = usherModeTarget({ mode, workDir: '/nowhere' })
+    t.equal(target.name, `usher-mode-${mode}`)
+    t.match(await target.whyNot(hostOnly), /needs network namespaces/)
+  }
+})
+
+const hasIpvs = existsSync('/proc/net/ip_vs') && 'this kernel has ip_vs'
+
+t.test('a kernel without ip_vs is named', { skip: hasIpvs }, async t => {
+  const target = usherModeTarget({ mode: 'ipvs', workDir: '/nowhere' })
+  t.match(await target.whyNot({ kind: 'namespaces' }), /^no ip_vs in this kernel/)
+})
 
 t.test('a target that dies says its last words', async t => {
   const workDir = await workDirectory(t)

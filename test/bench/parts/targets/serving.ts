@@ -14,9 +14,9 @@ import { dialled, here, hostOnly, isAlive, lane, startPods, startTarget } from '
 t.test('targets on this host', async t => {
   const { backends, services, workDir } = await startPods(t)
 
-  // Captures need namespaces: they are tried where the whole bench is.
-  const captures = /^usher-(?:nftables|iptables|local)$/
-  for (const target of allTargets(workDir).filter(({ name }) => !captures.test(name))) {
+  // What makes rules needs namespaces: it is tried where the whole bench is.
+  const withRules = /^usher-(?:nftables|iptables|local|mode-.*)$/
+  for (const target of allTargets(workDir).filter(({ name }) => !withRules.test(name))) {
     const skip = (await target.whyNot(hostOnly)) || false
     await t.test(`${target.name} serves what it says`, { skip }, async t => {
       const endpoints = await Promise.all(['a', 'b'].map(name => namedServer(t, name)))

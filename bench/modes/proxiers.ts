@@ -1,0 +1,60 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { iptablesKind } from '../../src/kernel/iptables/iptables-kind.ts'
+import { ipvsKind } from '../../src/kernel/ipvs/ipvs-kind.ts'
+import type { KernelSettings, Proxier, ProxierKind } from '../../src/kernel/proxier.ts'
+import type { RunTool } from '../../src/kernel/run-tool.ts'
+import type { BackendMode } from '../../src/kernel/xtables/backend.ts'
+import { systemClock as clock } from '../../src/util/clock.ts'
+
+/** As `usher run` has them without flags, on a node of one address. */
+export const settings: KernelSettings = {
+  masqueradeAll: false,
+  masqueradeBit: 14,
+  localhostNodePorts: true,
+  localDetector: { by: 'source', cidrs: ['10.244.0.0/16'] },
+  nodePortCidrs: undefined,
+  nodeAddresses: ['192.0.2.1'],
+}
+
+/** What can't be done is told by the sync. */
+const observer = { restoreFailed: () => {}, failed: () => {} }
+
+const iptables =
+  (backend: BackendMode) =>
+  (run: RunTool): ProxierKind =>
+    iptablesKind({ run, clock, observer, backend })
+
+const ipvs = (run: RunTool): ProxierKind =>
+  ipvsKind({
+    run,
+    clock,
+    observer,
+    options: {
+      scheduler: '',
+      excludeCidrs: [],
+      strictArp: false,
+      tcpTimeoutMs: 0,
+      tcpFinTimeoutMs: 0,
+      udpTimeoutMs: 0,
+    },
+    read: path => readFile(path, 'utf8').catch(() => undefined),
+    setSysctl: (name, value) => writeFile(`/proc/sys/${name}`, value),
+  })
+
+/** A mode, and by what it writes. */
+const kinds: Readonly<Record<string, (run: RunTool) => ProxierKind>> = {
+  'mode iptables (nft)': iptables('nft'),
+  'mode iptables (legacy)': iptables('legacy'),
+  'mode ipvs': ipvs,
+}
+
+export const measuredProxiers: readonly string[] = Object.keys(kinds)
+
+/** Rejects with the reason where it can't be had. */
+export const proxierOf = async (name: string, run: RunTool): Promise<Proxier> => {
+  const kind = kinds[name]?.(run)
+  if (kind === undefined) throw new Error(`there is no ${name}`)
+  const { usable, detail } = await kind.probe('IPv4')
+  if (!usable) throw new Error(detail)
+  return kind.proxier('IPv4')
+}

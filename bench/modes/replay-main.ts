@@ -1,0 +1,36 @@
+import { spawn } from 'node:child_process'
+import { open } from 'node:fs/promises'
+import { performance } from 'node:perf_hooks'
+import { toolEnv } from '../../src/kernel/start-tool.ts'
+import { answerParent } from '../../src/bench/process/child.ts'
+import type { ReplayQuestion } from './protocol.ts'
+
+/*
+ * Runs tools in the network namespace that it is started in, on inputs that are there
+ * already: what they take by themselves.
+ */
+
+/** Milliseconds from its start to its end. Rejects when it fails. */
+const replay = async ({ command, args, input }: ReplayQuestion): Promise<number> => {
+  const file = await open(input === '' ? '/dev/null' : input)
+  try {
+    const startedAt = performance.now()
+    const child = spawn(command, args, {
+      env: toolEnv(),
+      stdio: [file.fd, 'ignore', 'inherit'],
+    })
+    const code = await new Promise<number | null>((resolve, reject) => {
+      child.once('error', reject)
+      child.once('exit', resolve)
+    })
+    const took = performance.now() - startedAt
+    // What was tried only need not succeed.
+    if (code !== 0 && input !== '')
+      throw new Error(`${command}, run once more: exit code ${code}`)
+    return took
+  } finally {
+    await file.close()
+  }
+}
+
+answerParent(question => replay(question as ReplayQuestion))
