@@ -26,10 +26,10 @@ LABEL org.opencontainers.image.title="usher" \
   org.opencontainers.image.licenses="Apache-2.0"
 ENV NODE_ENV=production
 # What Usher writes rules, routes and addresses with, and ends stale UDP flows; ipset and ipvsadm
-# for `usher cleanup`.
+# for ipvs mode and `usher cleanup`, kmod to load the kernel's modules.
 RUN apt-get update \
   && apt-get install --yes --no-install-recommends \
-  conntrack iproute2 ipset iptables ipvsadm nftables \
+  conntrack iproute2 ipset iptables ipvsadm kmod nftables \
   && rm -rf /var/lib/apt/lists/*
 WORKDIR /usher
 COPY --from=dependencies /usher/node_modules ./node_modules

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { leaves } from '../../src/config/kube-proxy/fields.ts'
 import { acceptedBy } from '../../src/config/typed.ts'
+import { KernelMetrics } from '../../src/observe/kernel-metrics.ts'
 import { manifestFile, service } from '../support/manifests.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { get, startUsher } from '../support/usher.ts'
@@ -65,6 +66,14 @@ t.test('verdicts are those that the page explains', async t => {
     const strange = rows.filter(row => !verdicts.has(row.at(-1)?.trim() ?? ''))
     t.strictSame(strange, [], heading)
   }
+})
+
+t.test('metrics of the kernel modes are those that the page names', async t => {
+  const families = new KernelMetrics().families('iptables')
+  t.strictSame(
+    named('Metrics of the kernel modes'),
+    families.map(({ name }) => name).toSorted(),
+  )
 })
 
 t.test('what a running Usher answers is what the page says', async t => {
