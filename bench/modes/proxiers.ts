@@ -5,6 +5,7 @@ import type { KernelSettings, Proxier, ProxierKind } from '../../src/kernel/prox
 import type { RunTool } from '../../src/kernel/run-tool.ts'
 import type { BackendMode } from '../../src/kernel/xtables/backend.ts'
 import { systemClock as clock } from '../../src/util/clock.ts'
+import { plainIpvs } from '../../test/support/plain-ipvs.ts'
 
 /** As `usher run` has them without flags, on a node of one address. */
 export const settings: KernelSettings = {
@@ -29,14 +30,7 @@ const ipvs = (run: RunTool): ProxierKind =>
     run,
     clock,
     observer,
-    options: {
-      scheduler: '',
-      excludeCidrs: [],
-      strictArp: false,
-      tcpTimeoutMs: 0,
-      tcpFinTimeoutMs: 0,
-      udpTimeoutMs: 0,
-    },
+    options: plainIpvs,
     read: path => readFile(path, 'utf8').catch(() => undefined),
     setSysctl: (name, value) => writeFile(`/proc/sys/${name}`, value),
   })

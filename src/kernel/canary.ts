@@ -12,6 +12,25 @@ export interface CanaryDeps {
   readonly damaged: (what: string) => void
 }
 
+/** Those of one who has several, and ends them all. */
+export class Canaries {
+  readonly #all = new Set<Canary>()
+
+  /** Until the returned function is called, or `stop`. */
+  watch(deps: CanaryDeps): () => void {
+    const canary = new Canary(deps)
+    this.#all.add(canary)
+    return () => {
+      this.#all.delete(canary)
+      canary.stop()
+    }
+  }
+
+  stop(): void {
+    for (const canary of this.#all) canary.stop()
+  }
+}
+
 /** Milliseconds between looks. */
 const everyMs = 4000
 /** After a look that a change of Usher's own came in the way of. */

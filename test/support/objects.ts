@@ -1,3 +1,4 @@
+import { readyEndpoint } from '../../src/model/ready-endpoint.ts'
 import type {
   Change,
   EndpointSlice,
@@ -41,14 +42,7 @@ export const endpoint = (
   address: string,
   over: Partial<EndpointSpec> = {},
 ): EndpointSpec => ({
-  address,
-  ready: true,
-  serving: true,
-  terminating: false,
-  nodeName: '',
-  zone: '',
-  zoneHints: [],
-  nodeHints: [],
+  ...readyEndpoint(address),
   ...over,
 })
 

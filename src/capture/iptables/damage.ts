@@ -1,5 +1,6 @@
 import { ToolError } from '../../kernel/run-tool.ts'
 import type { Backend } from '../../kernel/xtables/backend.ts'
+import { showChains } from '../../kernel/xtables/show-chains.ts'
 import type { Ledger } from './ledger.ts'
 import { jumps, named, own, tableNames, type TableName } from './names.ts'
 import { jumpDamage, readSaved } from './saved.ts'
@@ -28,8 +29,7 @@ const read = async (backend: Backend, full: boolean): Promise<Saved> => {
   // One process, and no chain that is long. A chain that is missing ends it.
   const text = tableNames.map(table => {
     const chains = new Set(jumps.filter(jump => jump.table === table).map(j => j.chain))
-    const shows = [...chains, ...firstChains[table]].map(chain => `-S ${chain}`)
-    return backend.restore(`*${table}\n${shows.join('\n')}\nCOMMIT\n`)
+    return showChains(backend, table, [...chains, ...firstChains[table]])
   })
   const [filter = '', nat = ''] = await Promise.all(text)
   return { filter: await readSaved(filter), nat: await readSaved(nat) }

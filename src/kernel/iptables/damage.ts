@@ -1,5 +1,6 @@
 import { ToolError } from '../run-tool.ts'
 import type { Backend } from '../xtables/backend.ts'
+import { showChains } from '../xtables/show-chains.ts'
 import { type Jump, textOf } from './jumps.ts'
 import type { ChainSize } from './rule-book.ts'
 import { readSaved } from './saved.ts'
@@ -43,13 +44,11 @@ const damageIn = async (
   const first = chains.filter(chain => chain.table === table)
   const wanted = jumps.filter(jump => jump.table === table)
   const shows = [
-    ...new Set(wanted.map(({ chain }) => `-S ${chain}`)),
-    ...first.map(
-      ({ name, rules }) => `-S ${name}${rules > mostRules ? ` ${rules}` : ''}`,
-    ),
+    ...new Set(wanted.map(({ chain }) => chain)),
+    ...first.map(({ name, rules }) => `${name}${rules > mostRules ? ` ${rules}` : ''}`),
   ]
   // One process; a chain that is missing ends it.
-  const text = await backend.restore(`*${table}\n${shows.join('\n')}\nCOMMIT\n`)
+  const text = await showChains(backend, table, shows)
   const rules = new Set<string>()
   const counts = new Map<string, number>()
   for (const line of text.split('\n')) {

@@ -1,7 +1,7 @@
 import type { Problem, Snapshot } from '../../model/snapshot.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import { Canary } from '../canary.ts'
+import { Canaries } from '../canary.ts'
 import type { KernelSettings, KernelSync, Proxier, ProxierObserver } from '../proxier.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
 import type { Backend, BackendMode } from '../xtables/backend.ts'
@@ -63,7 +63,7 @@ export class IptablesProxier implements Proxier {
   #epoch = 0
   #isClosed = false
   readonly #failing = new Set<string>()
-  readonly #canaries = new Set<Canary>()
+  readonly #canaries = new Canaries()
 
   constructor(deps: IptablesProxierDeps) {
     this.#deps = deps
@@ -100,22 +100,17 @@ export class IptablesProxier implements Proxier {
   }
 
   watch(damaged: (what: string) => void): () => void {
-    const canary = new Canary({
+    return this.#canaries.watch({
       clock: this.#deps.clock,
       look: () => this.#look(),
       epoch: () => (this.#busy > 0 || !this.#installed ? undefined : this.#epoch),
       damaged,
     })
-    this.#canaries.add(canary)
-    return () => {
-      this.#canaries.delete(canary)
-      canary.stop()
-    }
   }
 
   close(): void {
     this.#isClosed = true
-    for (const canary of this.#canaries) canary.stop()
+    this.#canaries.stop()
   }
 
   #isGood({ book, since }: Installed, settings: KernelSettings): boolean {

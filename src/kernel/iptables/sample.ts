@@ -1,3 +1,4 @@
+import { readyEndpoint } from '../../model/ready-endpoint.ts'
 import type { Endpoint, ServicePort, Snapshot, Target } from '../../model/snapshot.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import type { KernelSettings } from '../proxier.ts'
@@ -76,13 +77,6 @@ const sampleOf = (family: IpFamily, address: string): Snapshot => {
 }
 
 const endpointOf = (address: string, port: number): Endpoint => ({
-  address,
+  ...readyEndpoint(address),
   port,
-  ready: true,
-  serving: true,
-  terminating: false,
-  nodeName: '',
-  zone: '',
-  zoneHints: [],
-  nodeHints: [],
 })

@@ -1,5 +1,6 @@
 import { ToolError } from '../run-tool.ts'
 import type { Backend } from '../xtables/backend.ts'
+import { showChains } from '../xtables/show-chains.ts'
 import type { TableName } from './chain.ts'
 import { kubeletFirewall } from './names.ts'
 import type { Saved } from './restore-text.ts'
@@ -48,8 +49,7 @@ const shown = async (
   table: TableName,
   known: Iterable<string>,
 ): Promise<SavedTable> => {
-  const shows = others[table].map(chain => `-S ${chain}`)
-  const text = await backend.restore(`*${table}\n${shows.join('\n')}\nCOMMIT\n`)
+  const text = await showChains(backend, table, others[table])
   const names = [...known].map(chain => `:${chain} - [0:0]`)
   return readSaved([`*${table}`, ...names, asSaved(text), 'COMMIT', ''].join('\n'), table)
 }

@@ -10,7 +10,7 @@ import type { CompileSettings, ServerClaim } from './compile.ts'
 import { damageOf, type Installed, loadsNow } from './damage.ts'
 import { addressChanges, changeAddresses } from './device.ts'
 import { DrainWatch } from './drain-watch.ts'
-import { Canary } from '../canary.ts'
+import { Canaries } from '../canary.ts'
 import { type IpvsDeps, schedulerOf } from './ipvs-deps.ts'
 import { restoreServers, restoreSets } from './ipvs-tools.ts'
 import { jumpRepairs, restoreText, showTable } from './jumps.ts'
@@ -39,7 +39,7 @@ export class IpvsProxier implements Proxier {
   readonly #choose: () => Promise<ChosenBackend>
   readonly #turns = new Turns()
   readonly #draining: DrainWatch
-  readonly #canaries = new Set<Canary>()
+  readonly #canaries = new Canaries()
   /** Undefined: all has to be read and written. */
   #state: State | undefined
   #tooSmall: readonly SetKind[] = []
@@ -77,23 +77,18 @@ export class IpvsProxier implements Proxier {
   }
 
   watch(damaged: (what: string) => void): () => void {
-    const canary = new Canary({
+    return this.#canaries.watch({
       clock: this.#deps.clock,
       look: whole => this.#look(whole),
       epoch: () => (this.#isBusy ? undefined : this.#epoch),
       damaged,
     })
-    this.#canaries.add(canary)
-    return () => {
-      this.#canaries.delete(canary)
-      canary.stop()
-    }
   }
 
   close(): void {
     this.#isClosed = true
     this.#draining.close()
-    for (const canary of this.#canaries) canary.stop()
+    this.#canaries.stop()
   }
 
   async #sync(snapshot: Snapshot, settings: KernelSettings): Promise<KernelSync> {

@@ -1,5 +1,6 @@
 import { isOwnJump } from '../cleanup/kube-chains.ts'
 import type { Backend } from '../xtables/backend.ts'
+import { showChains } from '../xtables/show-chains.ts'
 import { isIpvsChain, type Jump, type RuleTable } from './rules.ts'
 
 /** What `iptables -S` says of some chains of one table. */
@@ -19,8 +20,7 @@ export const showTable = async (
   { name, builtIn }: RuleTable,
   chains: readonly string[],
 ): Promise<ShownTable> => {
-  const shows = [...builtIn, ...chains].map(chain => `-S ${chain}`).join('\n')
-  const text = await backend.restore(`*${name}\n${shows}\nCOMMIT\n`)
+  const text = await showChains(backend, name, [...builtIn, ...chains])
   const sizes = new Map<string, number>()
   const rules: string[] = []
   for (const line of text.split('\n')) {

@@ -1,3 +1,4 @@
+import { readyEndpoint } from '../../model/ready-endpoint.ts'
 import type { EndpointSlice, Service } from '../../model/service.ts'
 import { familyOf } from '../../util/ip.ts'
 import { isLoop } from './loop.ts'
@@ -42,16 +43,7 @@ export const routeSlices = (
     family: familyOf(route.listen.address) ?? 'IPv4',
     endpoints: addressesOf(host)
       .filter(address => !isLoop(route.listen, address, port))
-      .map(address => ({
-        address,
-        ready: true,
-        serving: true,
-        terminating: false,
-        nodeName: '',
-        zone: '',
-        zoneHints: [],
-        nodeHints: [],
-      })),
+      .map(readyEndpoint),
     ports: [{ name: '', protocol: route.protocol, port }],
     lastChangeTriggerTime: 0,
   }))

@@ -6,6 +6,7 @@ import { readIfThere } from '../../../src/util/read-if-there.ts'
 import { clusterIpOf, serviceNamed } from '../../e2e/parts/capture/services.ts'
 import { addressOf, backendPort } from '../../support/net/addresses.ts'
 import { endpoint } from '../../support/objects.ts'
+import { plainIpvs } from '../../support/plain-ipvs.ts'
 import { clusterIp, servicePort } from '../../support/service-ports.ts'
 
 /*
@@ -36,14 +37,7 @@ const proxier = ipvsKind({
     restoreFailed: () => {},
     failed: (what, why) => console.error(`${what}: ${why}`),
   },
-  options: {
-    scheduler: process.argv[2] ?? '',
-    excludeCidrs: [],
-    strictArp: false,
-    tcpTimeoutMs: 0,
-    tcpFinTimeoutMs: 0,
-    udpTimeoutMs: 0,
-  },
+  options: { ...plainIpvs, scheduler: process.argv[2] ?? '' },
   read: readIfThere,
   setSysctl: (name, value) => writeFile(`/proc/sys/${name}`, value),
 }).proxier('IPv4')

@@ -1,4 +1,5 @@
 import type { KernelOptions } from '../../../src/mode/kernel-options.ts'
+import { plainIpvs } from '../../support/plain-ipvs.ts'
 
 /** Options that leave the kernel's own settings as they are, in all but `over`. */
 export const kernelOptions = (over: Partial<KernelOptions> = {}): KernelOptions => ({
@@ -16,13 +17,6 @@ export const kernelOptions = (over: Partial<KernelOptions> = {}): KernelOptions 
     udpMs: 0,
     udpStreamMs: 0,
   },
-  ipvs: {
-    scheduler: '',
-    excludeCidrs: [],
-    strictArp: false,
-    tcpTimeoutMs: 0,
-    tcpFinTimeoutMs: 0,
-    udpTimeoutMs: 0,
-  },
+  ipvs: plainIpvs,
   ...over,
 })

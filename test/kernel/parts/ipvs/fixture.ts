@@ -14,6 +14,7 @@ import type {
 import type { IpFamily } from '../../../../src/util/ip.ts'
 import { FakeClock } from '../../../support/fake-clock.ts'
 import * as objects from '../../../support/objects.ts'
+import { plainIpvs } from '../../../support/plain-ipvs.ts'
 import { FakeKernel } from './fake-kernel.ts'
 
 export const settings: KernelSettings = {
@@ -58,15 +59,6 @@ export const snapshotOf = (
   ),
 })
 
-const options: IpvsOptions = {
-  scheduler: '',
-  excludeCidrs: [],
-  strictArp: false,
-  tcpTimeoutMs: 0,
-  tcpFinTimeoutMs: 0,
-  udpTimeoutMs: 0,
-}
-
 export interface Fixture {
   readonly kernel: FakeKernel
   readonly clock: FakeClock
@@ -88,7 +80,7 @@ export const fixture = (
     read: kernel.read,
     setSysctl: kernel.setSysctl,
     clock,
-    options: { ...options, ...over },
+    options: { ...plainIpvs, ...over },
     observer: {
       restoreFailed: (...all) => void heard.push(`restore failed: ${all.join(' ')}`),
       failed: (what, why) => void (why !== '' && heard.push(`${what}: ${why}`)),
