@@ -1,10 +1,11 @@
 import t from 'tap'
 import { linuxRelaySkip } from '../support/linux-only.ts'
-import { makeLinuxRelay } from '../support/linux-relay.ts'
+import { makeLinuxRelay, makeLinuxRelayWith } from '../support/linux-relay.ts'
 import { testHost } from '../support/ports.ts'
 import { tcpChoiceContract } from './contract/tcp-choice.ts'
 import { tcpCopyContract } from './contract/tcp-copy.ts'
 import { tcpEndContract } from './contract/tcp-end.ts'
+import { tcpSpawnsContract } from './contract/tcp-spawns.ts'
 import { tcpRandomTests } from './parts/linux-tcp-random.ts'
 import { tcpTurnTests } from './parts/linux-tcp-turns.ts'
 
@@ -13,6 +14,7 @@ t.test('the Linux relay carries TCP', { skip: linuxRelaySkip() }, async t => {
   t.test('over IPv6', async t => tcpCopyContract(t, makeLinuxRelay, '::1'))
   tcpEndContract(t, makeLinuxRelay)
   tcpChoiceContract(t, makeLinuxRelay)
+  tcpSpawnsContract(t, makeLinuxRelayWith({ workers: 2 }))
   t.test('turn by turn', async t => tcpTurnTests(t))
   t.test('by chance', async t => tcpRandomTests(t))
 })

@@ -4,8 +4,10 @@ import { makePortableRelay } from '../support/portable-relay.ts'
 import { tcpCopyContract } from './contract/tcp-copy.ts'
 import { tcpChoiceContract } from './contract/tcp-choice.ts'
 import { tcpEndContract } from './contract/tcp-end.ts'
+import { tcpSpawnsContract } from './contract/tcp-spawns.ts'
 
 t.test('over IPv4', async t => tcpCopyContract(t, makePortableRelay, testHost))
 t.test('over IPv6', async t => tcpCopyContract(t, makePortableRelay, '::1'))
 tcpEndContract(t, makePortableRelay)
 tcpChoiceContract(t, makePortableRelay)
+tcpSpawnsContract(t, makePortableRelay)

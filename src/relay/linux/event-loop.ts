@@ -1,5 +1,6 @@
 import { EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, SOCK_CLOEXEC } from './constants.ts'
 import { errno, systemError } from './errno.ts'
+import { EventTable } from './event-table.ts'
 import { LoopClock } from './loop-clock.ts'
 import type { NativeMemory } from './native-memory.ts'
 import type { StructLayout } from './struct-layout.ts'
@@ -9,7 +10,10 @@ import type { Syscalls } from './syscalls.ts'
 export interface EventSource {
   /** `events` of the descriptor that was added as `index`; 0 when `again` asked for it. */
   ready(index: number, events: number): void
-  /** `ready` threw: end `index` without touching anything else. */
+  /**
+   * `ready` threw: end `index` without touching anything else. When this throws too, the turn
+   * does at its end.
+   */
   failed(index: number, error: unknown): void
 }
 
@@ -25,12 +29,9 @@ const tickMs = 8
 const longestWaitMs = 3_600_000
 
 /**
- * One thread's loop over epoll(7). An event carries which source it is for and the index
- * that the source knows it by, so that it costs no look-up.
- *
- * Sources must not give an index to something else before the turn is over (`afterTurn`):
- * an event for what it was may still be waiting in this turn's batch. A call that `again`
- * asked for may come a turn later, to whatever has the index by then.
+ * One thread's loop over epoll(7). Each descriptor belongs to a source, under an index of the
+ * source's own. Indexes may be used again at once: an event that is told late, of a descriptor
+ * that was closed, comes to nobody (see `EventTable`).
  */
 export class EventLoop {
   readonly clock: LoopClock
@@ -43,9 +44,12 @@ export class EventLoop {
   readonly #sources: EventSource[] = []
   readonly #timers: LoopTimers[] = []
   readonly #afterTurn: (() => void)[] = []
+  readonly #table = new EventTable()
   /** Pairs of source and index to be called once more. */
   #again: number[] = []
   #calledAgain: number[] = []
+  /** What a source's `failed` has thrown in this turn. */
+  #unhandled: unknown
 
   /** `readTime`: monotonic milliseconds. Throws when the kernel gives no epoll instance. */
   constructor(calls: Syscalls, layout: StructLayout, readTime: () => number) {
@@ -84,21 +88,37 @@ export class EventLoop {
   }
 
   add(fd: number, source: number, index: number, events: number): number {
-    return this.#control(EPOLL_CTL_ADD, fd, source, index, events)
+    this.#table.open(fd, source, index)
+    const result = this.#control(EPOLL_CTL_ADD, fd, events)
+    if (result < 0) this.#table.close(fd)
+    return result
   }
 
-  modify(fd: number, source: number, index: number, events: number): number {
-    return this.#control(EPOLL_CTL_MOD, fd, source, index, events)
+  modify(fd: number, events: number): number {
+    return this.#control(EPOLL_CTL_MOD, fd, events)
   }
 
-  /** Not needed before a close of the only descriptor of a socket. */
+  /** Makes a descriptor another one's; edges that have been told are told anew. */
+  pass(fd: number, source: number, index: number, events: number): number {
+    this.#table.open(fd, source, index)
+    return this.#control(EPOLL_CTL_MOD, fd, events)
+  }
+
+  /** What was told of it and not handled yet comes to nobody. */
   remove(fd: number): number {
-    return this.#control(EPOLL_CTL_DEL, fd, 0, 0, 0)
+    this.#table.close(fd)
+    return this.#control(EPOLL_CTL_DEL, fd, 0)
+  }
+
+  /** To be called before `fd` is closed, watched or not. */
+  closing(fd: number): void {
+    if (this.#table.isOpen(fd)) this.remove(fd)
   }
 
   /**
    * Calls `ready` with no events once more: when all events of this turn have been
-   * handled, or in the next turn if `again` was what called it.
+   * handled, or in the next turn if `again` was what called it. By then the index may be
+   * another's, which is for the source to know.
    */
   again(source: number, index: number): void {
     this.#again.push(source, index)
@@ -124,6 +144,7 @@ export class EventLoop {
     this.clock.run()
     for (const timers of this.#timers) timers.run(now)
     for (const callback of this.#afterTurn) callback()
+    this.#throwUnhandled()
   }
 
   close(): void {
@@ -133,10 +154,12 @@ export class EventLoop {
   #dispatch(count: number): void {
     const { words } = this.#events
     const { epollEventWords, epollDataWord } = this.#layout
+    const table = this.#table
     for (let i = 0; i < count; i += 1) {
       const at = i * epollEventWords
-      const index = words[at + epollDataWord] ?? 0
-      this.#call(words[at + epollDataWord + 1] ?? 0, index, words[at] ?? 0)
+      const fd = words[at + epollDataWord] ?? -1
+      if (!table.isPresent(fd, words[at + epollDataWord + 1] ?? 0)) continue
+      this.#call(table.source(fd), table.index(fd), words[at] ?? 0)
     }
   }
 
@@ -144,8 +167,23 @@ export class EventLoop {
     try {
       this.#sources[source]?.ready(index, events)
     } catch (error) {
-      this.#sources[source]?.failed(index, error)
+      this.#failed(source, index, error)
     }
+  }
+
+  /** Edges are told once: the others of the batch have to be handled whatever happens. */
+  #failed(source: number, index: number, error: unknown): void {
+    try {
+      this.#sources[source]?.failed(index, error)
+    } catch (unhandled) {
+      this.#unhandled ??= unhandled
+    }
+  }
+
+  #throwUnhandled(): void {
+    const unhandled = this.#unhandled
+    this.#unhandled = undefined
+    if (unhandled !== undefined) throw unhandled
   }
 
   #callAgain(): void {
@@ -170,18 +208,12 @@ export class EventLoop {
     return Math.min(Math.max(Math.ceil(left), 0), longestWaitMs)
   }
 
-  #control(
-    operation: number,
-    fd: number,
-    source: number,
-    index: number,
-    events: number,
-  ): number {
+  #control(operation: number, fd: number, events: number): number {
     const { words, address } = this.#change
     const { epollDataWord } = this.#layout
     words[0] = events
-    words[epollDataWord] = index
-    words[epollDataWord + 1] = source
+    words[epollDataWord] = fd
+    words[epollDataWord + 1] = this.#table.generation(fd)
     return this.#calls.epollCtl(this.#epoll, operation, fd, address)
   }
 }

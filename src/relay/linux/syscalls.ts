@@ -59,9 +59,14 @@ export interface Syscalls {
 
 /** What is used of koffi; its own types are not there where it is not installed. */
 interface Koffi {
-  load(library: null): { func(prototype: string): (...args: number[]) => number }
-  errno(): number
+  load(library: null): Library
   address(bytes: Buffer): bigint
+  view(address: bigint, bytes: number): ArrayBuffer
+}
+
+interface Library {
+  func(prototype: 'void *__errno_location()'): () => bigint
+  func(prototype: string): (...args: number[]) => number
 }
 
 /**
@@ -97,6 +102,17 @@ const prototypes = {
 } as const satisfies Readonly<Record<string, string>>
 
 /**
+ * The errno of the thread that asks, as memory. To ask for it by a second call would leave
+ * room for others in between: a step of the garbage collector that unmaps memory has an errno
+ * too. Between a call's return and a read of memory there is nothing: -1 is a small integer,
+ * which V8 makes without allocating. (errno(3); both glibc and musl have the function.)
+ */
+const errnoOf = (koffi: Koffi, library: Library): Int32Array => {
+  const location = library.func('void *__errno_location()')()
+  return new Int32Array(koffi.view(location, 4))
+}
+
+/**
  * Loads koffi and looks up the calls. Throws where koffi is not installed, has no binary
  * for this platform, or the C library lacks a call.
  */
@@ -106,7 +122,8 @@ export const loadSyscalls = (): Syscalls => {
   const library = koffi.load(null)
   const call = (name: keyof typeof prototypes): ((...args: number[]) => number) =>
     library.func(prototypes[name])
-  const result = (value: number): number => (value < 0 ? -koffi.errno() : value)
+  const errno = errnoOf(koffi, library)
+  const result = (value: number): number => (value < 0 ? -(errno[0] ?? 0) : value)
   const c = {
     socket: call('socket'),
     bind: call('bind'),

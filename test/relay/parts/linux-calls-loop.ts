@@ -59,7 +59,7 @@ t.test(
     t.equal(loop.add(into, otherId, 5, EPOLLOUT), 0)
     loop.turn(0)
     t.strictSame([source.take(), other.take()], [[], [`5:${EPOLLOUT}`]])
-    t.equal(loop.modify(into, otherId, 6, 0), 0)
+    t.equal(loop.pass(into, otherId, 6, 0), 0)
     bench.write(into, 'x')
     loop.turn(1000)
     t.strictSame([source.take(), other.take()], [[`3000000:${EPOLLIN}`], []])
@@ -138,6 +138,33 @@ t.test('a source that throws is told, and the others go on', { skip }, async t =
   loop.turn(0)
   t.strictSame(source.take(), [`1:${EPOLLIN}`, '1 failed: Error: broken', `2:${EPOLLIN}`])
 })
+
+t.test(
+  'a source that fails to fail is told of when the others are done',
+  { skip },
+  async t => {
+    const { bench, loop, source, id } = setUp(t)
+    const [from, into] = bench.pipe()
+    const [from2, into2] = bench.pipe()
+    bench.write(into, 'x')
+    bench.write(into2, 'x')
+    const hopeless: EventSource = {
+      ready: () => {
+        throw new Error('broken')
+      },
+      failed: () => {
+        throw new Error('broken too')
+      },
+    }
+    loop.add(from, loop.register(hopeless), 1, EPOLLIN | EPOLLET)
+    loop.add(from2, id, 2, EPOLLIN | EPOLLET)
+    loop.afterTurn(() => source.seen.push('after'))
+    t.throws(() => loop.turn(0), { message: 'broken too' })
+    t.strictSame(source.take(), [`2:${EPOLLIN}`, 'after'], 'an edge is told once')
+    loop.turn(0)
+    t.strictSame(source.take(), ['after'])
+  },
+)
 
 t.test('a wait that a signal ends is a turn without events', { skip }, async t => {
   const { loop, source, id } = setUp(t, { epollWait: () => -errno.EINTR })

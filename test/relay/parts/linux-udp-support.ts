@@ -62,7 +62,7 @@ export const udpWorker = async (
     loop,
     random: Math.random,
     limits: defaultLimits,
-    fds: new FdAccount(calls, descriptors, () => {}),
+    fds: new FdAccount(calls, loop, descriptors, () => {}),
     listenerPages: pages.listeners,
     endpointPages: pages.ends,
     nodeQuestions: questions,

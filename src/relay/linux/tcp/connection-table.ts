@@ -17,12 +17,10 @@ export const isBackend = (side: number): boolean => (side & 1) === 1
 
 export const state = {
   free: 0,
-  /** Ended in this turn; events for it may still be waiting. */
-  ended: 1,
-  dialling: 2,
-  open: 3,
+  dialling: 1,
+  open: 2,
   /** One side was reset; the other is to get what was received, then a reset. */
-  delivering: 4,
+  delivering: 3,
 } as const
 
 /** What is known of a side. */
@@ -61,6 +59,8 @@ const smallest = 256
 export class ConnectionTable {
   /** By connection. */
   state = new Uint8Array(0)
+  /** Goes up when it ends: who keeps the number for later sees whether it is another's. */
+  generation = new Uint32Array(0)
   acceptedAt = new Float64Array(0)
   connectedAt = new Float64Array(0)
   #peers = new Int32Array(0)
@@ -86,11 +86,10 @@ export class ConnectionTable {
   #size = 0
   #used = 0
   readonly #free: number[] = []
-  readonly #ended: number[] = []
 
   /** Connections that have not ended. */
   get active(): number {
-    return this.#used - this.#free.length - this.#ended.length
+    return this.#used - this.#free.length
   }
 
   /** All numbers that may be in use are below. */
@@ -115,22 +114,15 @@ export class ConnectionTable {
     return connection
   }
 
-  /** Its number is another's after `recycle`. */
+  /** Its number may be another's from now on. */
   end(connection: number): void {
-    this.state[connection] = state.ended
+    this.state[connection] = state.free
+    this.generation[connection] = (this.generation[connection] ?? 0) + 1
     this.listener[connection] = undefined
     this.backend[connection] = undefined
     this.choice[connection] = undefined
     this.story[connection] = undefined
-    this.#ended.push(connection)
-  }
-
-  /** Between turns: no event for those that ended can be waiting any more. */
-  recycle(): void {
-    for (let ended = this.#ended.pop(); ended !== undefined; ended = this.#ended.pop()) {
-      this.state[ended] = state.free
-      this.#free.push(ended)
-    }
+    this.#free.push(connection)
   }
 
   /** Who the client is. */
@@ -171,6 +163,7 @@ export class ConnectionTable {
     const size = Math.max(smallest, this.#size * 2)
     const sides = size * 2
     this.state = moved(this.state, new Uint8Array(size))
+    this.generation = moved(this.generation, new Uint32Array(size))
     this.acceptedAt = moved(this.acceptedAt, new Float64Array(size))
     this.connectedAt = moved(this.connectedAt, new Float64Array(size))
     this.#peers = moved(this.#peers, new Int32Array(size * sockaddrWords))
@@ -184,7 +177,7 @@ export class ConnectionTable {
   }
 }
 
-type Numbers = Uint8Array | Uint16Array | Int32Array | Float64Array
+type Numbers = Uint8Array | Uint16Array | Uint32Array | Int32Array | Float64Array
 
 const moved = <A extends Numbers>(from: A, to: A): A => {
   to.set(from)

@@ -311,7 +311,7 @@ export class Copying {
     table.set(to, flag.full)
     if (table.has(to, flag.watchesRoom)) return
     table.set(to, flag.watchesRoom)
-    this.#env.loop.modify(table.fd[to] ?? -1, this.#source, to, allEvents)
+    this.#env.loop.modify(table.fd[to] ?? -1, allEvents)
   }
 
   #again(side: number): void {
@@ -324,9 +324,9 @@ export class Copying {
   #later(side: number): void {
     const { loop } = this.#env
     const connection = connectionOf(side)
-    const since = this.#table.acceptedAt[connection]
+    const generation = this.#table.generation[connection]
     loop.clock.setTimeout(() => {
-      const isSame = this.#table.acceptedAt[connection] === since
+      const isSame = this.#table.generation[connection] === generation
       if (isSame) this.#again(side)
     }, shortageMs)
   }

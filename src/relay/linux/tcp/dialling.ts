@@ -57,7 +57,6 @@ export class Dialling implements EventSource {
   readonly #extra: number
   readonly #tries: (Try | undefined)[] = []
   readonly #free: number[] = []
-  readonly #ended: number[] = []
   readonly #address: NativeMemory
   readonly #answer: NativeMemory
 
@@ -76,7 +75,6 @@ export class Dialling implements EventSource {
     this.#extra = env.loop.register(this)
     this.#address = env.calls.allocate(sockaddrSize)
     this.#answer = env.calls.allocate(2 * sockaddrSize + 8)
-    env.loop.afterTurn(() => this.#recycle())
   }
 
   start(connection: number): void {
@@ -311,8 +309,7 @@ export class Dialling implements EventSource {
     this.#finish(connection, dial, 'lost')
     if (index >= 0) {
       this.#table.fd[side] = fd
-      // Edges that have been told are told anew.
-      this.#env.loop.modify(fd, this.#sides, side, allEvents)
+      this.#env.loop.pass(fd, this.#sides, side, allEvents)
     }
     this.#connected(connection, backend, attempt.startedAt)
     this.#dialler.connected(connection, events)
@@ -388,7 +385,7 @@ export class Dialling implements EventSource {
     dial.tries.splice(dial.tries.indexOf(attempt), 1)
     if (index >= 0) {
       this.#tries[index] = undefined
-      this.#ended.push(index)
+      this.#free.push(index)
     }
     const spareFds = dial.extraFds - Math.max(dial.tries.length - 1, 0)
     if (spareFds > 0) {
@@ -400,12 +397,5 @@ export class Dialling implements EventSource {
 
   #story(connection: number): Story {
     return (this.#table.story[connection] ??= new Story())
-  }
-
-  /** An event of an attempt that ended in this turn may have been waiting. */
-  #recycle(): void {
-    for (let index = this.#ended.pop(); index !== undefined; index = this.#ended.pop()) {
-      this.#free.push(index)
-    }
   }
 }

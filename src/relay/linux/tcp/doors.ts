@@ -35,14 +35,12 @@ export class Doors implements EventSource {
   readonly #source: number
   readonly #doors: (Door | undefined)[] = []
   readonly #free: number[] = []
-  readonly #closed: number[] = []
   #isPaused = false
 
   constructor(env: WorkerEnv) {
     this.#env = env
     this.#source = env.loop.register(this)
     this.peer = env.calls.allocate(sockaddrSize + 8)
-    env.loop.afterTurn(() => this.#recycle())
   }
 
   open(acceptor: Acceptor, key: string, fd: number): number {
@@ -75,7 +73,7 @@ export class Doors implements EventSource {
     if (fd < 0) return -1
     this.#env.loop.remove(fd)
     this.#doors[door] = undefined
-    this.#closed.push(door)
+    this.#free.push(door)
     return fd
   }
 
@@ -83,8 +81,8 @@ export class Doors implements EventSource {
   pause(paused: boolean): void {
     if (this.#isPaused === paused) return
     this.#isPaused = paused
-    for (const [door, { fd = -1 } = {}] of this.#doors.entries()) {
-      if (fd >= 0) this.#env.loop.modify(fd, this.#source, door, this.#events)
+    for (const door of this.#doors) {
+      if (door !== undefined) this.#env.loop.modify(door.fd, this.#events)
     }
   }
 
@@ -135,13 +133,6 @@ export class Doors implements EventSource {
 
   get #events(): number {
     return this.#isPaused ? 0 : EPOLLIN
-  }
-
-  /** An event of a door that was closed in this turn may have been waiting. */
-  #recycle(): void {
-    for (let door = this.#closed.pop(); door !== undefined; door = this.#closed.pop()) {
-      this.#free.push(door)
-    }
   }
 }
 

@@ -236,30 +236,43 @@ export class Ending implements DirectionEnds {
 
   #finish(connection: number): void {
     const table = this.#table
-    const { observer, listener, story } = {
-      observer: this.#env.teller,
-      listener: table.listener[connection],
-      story: table.story[connection],
+    const listener = table.listener[connection]
+    const story = table.story[connection]
+    const cause = story?.cause ?? '--'
+    const wasServed = table.connectedAt[connection] !== 0
+    const failure = wasServed || cause === 'CC' ? '' : (story?.detail ?? '')
+    try {
+      this.#tell(connection, cause, wasServed)
+    } finally {
+      // Whatever was thrown, nothing of it is left.
+      this.#letGo(connection)
+      listener?.ended(failure)
     }
+  }
+
+  #tell(connection: number, cause: Cause, wasServed: boolean): void {
+    const table = this.#table
+    const { teller } = this.#env
+    const backend = table.backend[connection]
+    if (wasServed && backend !== undefined) {
+      backend.active -= 1
+      if ((table.fd[backendSide(connection)] ?? -1) >= 0) this.sample(connection, true)
+    }
+    if (cause !== '--') table.listener[connection]?.counters.countFailure(cause)
+    if (teller.wants(cause)) teller.connectionClosed(this.#describe(connection))
+  }
+
+  #letGo(connection: number): void {
+    const client = clientSide(connection)
+    const backend = backendSide(connection)
     this.#timers.clear(connection)
     this.#gone(connection)
-    const backend = table.backend[connection]
-    const wasServed = table.connectedAt[connection] !== 0
-    if (wasServed && backend !== undefined) {
-      if ((table.fd[backendSide(connection)] ?? -1) >= 0) this.sample(connection, true)
-      backend.active -= 1
-    }
-    const cause = story?.cause ?? '--'
-    if (cause !== '--') listener?.counters.countFailure(cause)
-    if (observer.wants(cause)) observer.connectionClosed(this.#describe(connection))
-    this.#copying().drop(clientSide(connection))
-    this.#copying().drop(backendSide(connection))
-    this.#closeSide(clientSide(connection))
-    this.#closeSide(backendSide(connection))
+    this.#copying().drop(client)
+    this.#copying().drop(backend)
+    this.#closeSide(client)
+    this.#closeSide(backend)
     this.#env.fds.release(fdsPerConnection)
-    const failure = wasServed || cause === 'CC' ? '' : (story?.detail ?? '')
-    table.end(connection)
-    listener?.ended(failure)
+    this.#table.end(connection)
   }
 
   #describe(connection: number): ConnectionRecord {

@@ -71,7 +71,6 @@ export class TcpConnections implements EventSource, Dialler {
     this.#patrol = new Patrol(env, table, this.#ending)
     this.#copying = new Copying(env, table, this.#pipes, this.#ending, this.#source)
     this.#dialling = new Dialling(env, table, this.#timers, this, this.#source)
-    loop.afterTurn(() => table.recycle())
   }
 
   /** A client that may connect; its two descriptors are paid for. `peer`: its address. */
@@ -99,6 +98,8 @@ export class TcpConnections implements EventSource, Dialler {
   ready(side: number, events: number): void {
     const connection = connectionOf(side)
     const { table } = this
+    // Asked for by a connection that had the number before.
+    if (events === 0 && !table.has(side, flag.queued)) return
     table.unset(side, flag.queued)
     switch (table.state[connection] ?? state.free) {
       case state.open:
@@ -109,7 +110,7 @@ export class TcpConnections implements EventSource, Dialler {
         return
       case state.delivering:
         return this.#whileDelivering(side, events)
-      default: // An event that was waiting when it ended.
+      default: // It has ended.
     }
   }
 
@@ -160,7 +161,7 @@ export class TcpConnections implements EventSource, Dialler {
   #kill(connection: number, detail: string): void {
     const { state: states } = this.table
     if (states[connection] === state.dialling) this.#dialling.cancel(connection)
-    if ((states[connection] ?? 0) > state.ended) {
+    if (states[connection] !== state.free) {
       this.#ending.kill(connection, 'KD', detail)
     }
   }

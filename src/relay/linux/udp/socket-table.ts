@@ -17,15 +17,12 @@ export class SocketTable<U extends SocketUser> implements EventSource {
   readonly #source: number
   readonly #users: (U | undefined)[] = []
   readonly #free: number[] = []
-  /** Not free before the turn is over: events for whom they were may still come. */
-  readonly #freed: number[] = []
   /** Descriptors by index of those that rest. */
   readonly #resting = new Map<number, number>()
 
   constructor(loop: EventLoop) {
     this.#loop = loop
     this.#source = loop.register(this)
-    loop.afterTurn(() => this.#reuse())
   }
 
   /** Gives the number, to be handed to `remove` when the socket is gone; or -errno. */
@@ -40,7 +37,7 @@ export class SocketTable<U extends SocketUser> implements EventSource {
 
   /** Not `ready` for a while: it would be so in every turn, and to no avail. */
   rest(index: number, fd: number): void {
-    if (this.#loop.modify(fd, this.#source, index, 0) < 0) return
+    if (this.#loop.modify(fd, 0) < 0) return
     if (this.#resting.size === 0) this.#loop.clock.setTimeout(() => this.#wake(), restMs)
     this.#resting.set(index, fd)
   }
@@ -48,7 +45,7 @@ export class SocketTable<U extends SocketUser> implements EventSource {
   remove(index: number): void {
     this.#resting.delete(index)
     this.#users[index] = undefined
-    this.#freed.push(index)
+    this.#free.push(index)
   }
 
   ready(index: number): void {
@@ -60,13 +57,7 @@ export class SocketTable<U extends SocketUser> implements EventSource {
   }
 
   #wake(): void {
-    for (const [index, fd] of this.#resting) {
-      this.#loop.modify(fd, this.#source, index, EPOLLIN)
-    }
+    for (const fd of this.#resting.values()) this.#loop.modify(fd, EPOLLIN)
     this.#resting.clear()
-  }
-
-  #reuse(): void {
-    while (this.#freed.length > 0) this.#free.push(this.#freed.pop() ?? 0)
   }
 }

@@ -1,3 +1,4 @@
+import type { EventLoop } from '../event-loop.ts'
 import type { Syscalls } from '../syscalls.ts'
 import type { Descriptors } from '../shared/descriptors.ts'
 
@@ -10,6 +11,7 @@ export const lookAgainMs = 50
  */
 export class FdAccount {
   readonly #calls: Pick<Syscalls, 'close'>
+  readonly #loop: Pick<EventLoop, 'closing'>
   readonly #descriptors: Descriptors
   readonly #changed: (exhausted: boolean) => void
   #exhausted = false
@@ -17,10 +19,12 @@ export class FdAccount {
   /** `changed` is told when the budget runs out, and when it is comfortable again. */
   constructor(
     calls: Pick<Syscalls, 'close'>,
+    loop: Pick<EventLoop, 'closing'>,
     descriptors: Descriptors,
     changed: (exhausted: boolean) => void,
   ) {
     this.#calls = calls
+    this.#loop = loop
     this.#descriptors = descriptors
     this.#changed = changed
   }
@@ -73,7 +77,9 @@ export class FdAccount {
     this.#descriptors.closing(fd)
   }
 
+  /** Leaves epoll first: close(2) does not see to that while a child has a copy of it. */
   close(fd: number): void {
+    this.#loop.closing(fd)
     this.#descriptors.closing(fd)
     // Linux closes the descriptor whatever it answers (close(2)).
     this.#calls.close(fd)

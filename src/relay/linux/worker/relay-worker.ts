@@ -65,6 +65,7 @@ export class RelayWorker implements EventSource, ListenerOwner {
       limits: setup.limits,
       fds: new FdAccount(
         calls,
+        loop,
         new Descriptors(setup.descriptors, setup.thread),
         exhausted => this.#pause(exhausted),
       ),
