@@ -1,4 +1,5 @@
 // One process for all of them: each costs a second to start.
+import './parts/linux-calls-account.ts'
 import './parts/linux-calls-descriptors.ts'
 import './parts/linux-calls-events.ts'
 import './parts/linux-calls-loop.ts'

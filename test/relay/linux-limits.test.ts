@@ -1,6 +1,7 @@
 import t from 'tap'
 import { linuxRelaySkip } from '../support/linux-only.ts'
 import { reloadContract } from './contract/reload.ts'
+import { tcpCrowdContract } from './contract/tcp-crowd.ts'
 import { tcpLimitsContract } from './contract/tcp-limits.ts'
 
 const relay = {
@@ -10,5 +11,6 @@ const relay = {
 
 t.test('the Linux relay has limits', { skip: linuxRelaySkip() }, async t => {
   tcpLimitsContract(t, relay)
+  tcpCrowdContract(t, { ...relay, exported: 'makeLinuxRelayOfTwo' })
   reloadContract(t, relay)
 })

@@ -24,6 +24,8 @@ export const makeLinuxRelayWith =
 
 export const makeLinuxRelay: MakeRelay = makeLinuxRelayWith({})
 
+export const makeLinuxRelayOfTwo: MakeRelay = makeLinuxRelayWith({ workers: 2 })
+
 /** Workers that run `code` when `tell` names theirs; they look for that twice a second. */
 export const mortalWorker = (
   t: Test,

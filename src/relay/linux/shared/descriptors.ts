@@ -7,8 +7,12 @@ export interface DescriptorsMemory {
   readonly limit: number
   /** Of which the relay may hold so many. */
   readonly spendable: number
+  /** One number: how many all threads hold. */
+  readonly used: SharedArrayBuffer
   /** By thread: how many it holds. */
   readonly held: SharedArrayBuffer
+  /** By thread: 1 while it would take more if there were any. */
+  readonly waiting: SharedArrayBuffer
   /** By descriptor: 1 + the index of the thread that would have to close it; 0: nobody. */
   readonly owners: SharedArrayBuffer
 }
@@ -24,49 +28,69 @@ export const newDescriptorsMemory = (
 ): DescriptorsMemory => ({
   limit,
   spendable: Math.max(limit - reserved, 4),
+  used: new SharedArrayBuffer(4),
   held: new SharedArrayBuffer(threads * 4),
+  waiting: new SharedArrayBuffer(threads * 4),
   owners: new SharedArrayBuffer(Math.min(limit, mostTracked)),
 })
 
 /**
  * One thread's part in that account: a budget like `FdBudget`, and a list of what it has
  * open, so that somebody can close it when the thread dies without doing so.
+ *
+ * Any worker may take all there is. While another waits, a worker that has its equal share or
+ * more takes nothing: what it gives back is for those who have less.
  */
 export class Descriptors {
   readonly limit: number
   readonly spendable: number
   readonly #thread: number
+  readonly #used: Int32Array
   readonly #held: Int32Array
+  readonly #waiting: Int32Array
   readonly #owners: Uint8Array
 
-  constructor({ limit, spendable, held, owners }: DescriptorsMemory, thread: number) {
-    this.limit = limit
-    this.spendable = spendable
+  constructor(memory: DescriptorsMemory, thread: number) {
+    this.limit = memory.limit
+    this.spendable = memory.spendable
     this.#thread = thread
-    this.#held = new Int32Array(held)
-    this.#owners = new Uint8Array(owners)
+    this.#used = new Int32Array(memory.used)
+    this.#held = new Int32Array(memory.held)
+    this.#waiting = new Int32Array(memory.waiting)
+    this.#owners = new Uint8Array(memory.owners)
   }
 
   /** Held by all threads. */
   get used(): number {
-    let used = 0
-    for (let i = 0; i < this.#held.length; i += 1) used += this.#held[i] ?? 0
-    return used
+    return Atomics.load(this.#used, 0)
   }
 
-  get available(): number {
-    return this.spendable - this.used
+  /** Whether this thread may take `count` now. */
+  has(count: number): boolean {
+    return this.used + count <= this.spendable && !this.#isOthersTurn(count)
   }
 
   /** Takes `count` from the budget, or none and answers false. */
   take(count: number): boolean {
-    if (this.used + count > this.spendable) return false
+    if (this.#isOthersTurn(count)) return false
+    for (;;) {
+      const used = this.used
+      if (used + count > this.spendable) return false
+      const found = Atomics.compareExchange(this.#used, 0, used, used + count)
+      if (found === used) break
+    }
     Atomics.add(this.#held, this.#thread, count)
     return true
   }
 
   release(count: number): void {
     Atomics.sub(this.#held, this.#thread, count)
+    Atomics.sub(this.#used, 0, count)
+  }
+
+  /** Whether this thread would take more if it could. */
+  wait(isWaiting: boolean): void {
+    Atomics.store(this.#waiting, this.#thread, isWaiting ? 1 : 0)
   }
 
   /** To be called right after a descriptor was opened, or given to this thread. */
@@ -87,7 +111,20 @@ export class Descriptors {
       this.#owners[fd] = 0
       fd = this.#owners.indexOf(thread + 1, fd + 1)
     }
-    Atomics.store(this.#held, thread, 0)
+    Atomics.sub(this.#used, 0, Atomics.exchange(this.#held, thread, 0))
+    Atomics.store(this.#waiting, thread, 0)
     return left
+  }
+
+  /** Whether another worker waits and this one would have more than its share. */
+  #isOthersTurn(count: number): boolean {
+    const workers = this.#held.length - 1
+    if (this.#thread === 0 || workers < 2) return false
+    const share = Math.floor((this.spendable - (this.#held[0] ?? 0)) / workers)
+    if ((this.#held[this.#thread] ?? 0) + count <= share) return false
+    for (let thread = 1; thread <= workers; thread += 1) {
+      if (thread !== this.#thread && this.#waiting[thread] === 1) return true
+    }
+    return false
   }
 }

@@ -15,6 +15,9 @@ export const opposite = (side: number): number => side ^ 1
 export const connectionOf = (side: number): number => side >> 1
 export const isBackend = (side: number): boolean => (side & 1) === 1
 
+/** Each connection holds one descriptor for the client and one for the backend. */
+export const fdsPerConnection = 2
+
 export const state = {
   free: 0,
   dialling: 1,

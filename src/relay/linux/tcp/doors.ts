@@ -5,12 +5,13 @@ import type { EventSource } from '../event-loop.ts'
 import type { NativeMemory } from '../native-memory.ts'
 import { sockaddrSize } from '../struct-layout.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
+import { fdsPerConnection } from './connection-table.ts'
 
 export interface Acceptor {
   readonly name: string
   /**
-   * A client came in at the address with `key`; its own is `Doors.peer` until the next.
-   * When it throws, the descriptor is still the caller's.
+   * A client came in at the address with `key`; its own is `Doors.peer` until the next. Its
+   * connection's descriptors are paid for. When it throws, all of that is still the caller's.
    */
   accepted(fd: number, key: string): void
 }
@@ -87,34 +88,46 @@ export class Doors implements EventSource {
   }
 
   ready(door: number): void {
-    const { calls, fds } = this.#env
-    const { peer } = this
     for (let count = 0; count < mostAtOnce && !this.#isPaused; count += 1) {
       const one = this.#doors[door]
-      if (one === undefined) return
-      peer.words[sockaddrWords] = sockaddrSize
-      const fd = calls.accept(
-        one.fd,
-        peer.address,
-        peer.address + sockaddrSize,
-        SOCK_NONBLOCK | SOCK_CLOEXEC,
-      )
-      if (fd < 0) {
-        if (isPassing(fd)) continue
-        return this.#failed(one, fd)
-      }
-      fds.opened(fd)
-      this.#letIn(one, fd)
+      if (one === undefined || !this.#acceptOne(one)) return
     }
   }
 
-  #letIn({ acceptor, key }: Door, fd: number): void {
+  /** Whether there may be more. */
+  #acceptOne(one: Door): boolean {
+    const { fds } = this.#env
+    // Paid for first: whoever can't be served waits in the queue, instead of being reset.
+    if (!fds.take(fdsPerConnection)) return false
+    let fd = -1
     try {
-      acceptor.accepted(fd, key)
+      fd = this.#accept(one)
+      if (fd >= 0) one.acceptor.accepted(fd, one.key)
     } catch (error) {
-      this.#env.fds.close(fd)
-      this.#env.teller.fault(acceptor.name, error)
+      if (fd >= 0) fds.close(fd)
+      fds.release(fdsPerConnection)
+      this.#env.teller.fault(one.acceptor.name, error)
+      return true
     }
+    if (fd >= 0) return true
+    fds.release(fdsPerConnection)
+    if (isPassing(fd)) return true
+    this.#failed(one, fd)
+    return false
+  }
+
+  #accept(one: Door): number {
+    const { calls, fds } = this.#env
+    const { peer } = this
+    peer.words[sockaddrWords] = sockaddrSize
+    const fd = calls.accept(
+      one.fd,
+      peer.address,
+      peer.address + sockaddrSize,
+      SOCK_NONBLOCK | SOCK_CLOEXEC,
+    )
+    if (fd >= 0) fds.opened(fd)
+    return fd
   }
 
   failed(door: number, error: unknown): void {

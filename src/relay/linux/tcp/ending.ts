@@ -19,6 +19,7 @@ import {
   clientSide,
   connectionOf,
   type ConnectionTable,
+  fdsPerConnection,
   flag,
   isBackend,
   opposite,
@@ -26,9 +27,6 @@ import {
 } from './connection-table.ts'
 import type { Copying, DirectionEnds } from './copying.ts'
 import { Story } from './story.ts'
-
-/** Each connection holds one descriptor for the client and one for the backend. */
-export const fdsPerConnection = 2
 
 const firstLookMs = 8
 const longestLookMs = 500
@@ -139,6 +137,7 @@ export class Ending implements DirectionEnds {
   /** A client that was accepted and never became a connection. */
   turnAway(fd: number): void {
     this.#reset(fd)
+    this.#env.fds.release(fdsPerConnection)
   }
 
   /** The direction from `side` is over: so it is for the opposite side. */

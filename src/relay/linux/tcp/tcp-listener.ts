@@ -9,7 +9,7 @@ import type { CounterWriter } from '../shared/listener-counters.ts'
 import { ListenerState } from '../worker/listener-state.ts'
 import type { ListenerOwner, PortListener } from '../worker/port-listener.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
-import { fdsPerConnection } from './ending.ts'
+import { fdsPerConnection } from './connection-table.ts'
 import type { Acceptor } from './doors.ts'
 import type { TcpShared } from './tcp-shared.ts'
 
@@ -98,7 +98,6 @@ export class TcpListener implements PortListener, Acceptor {
     const parked = [...this.#parked]
     for (const one of parked) {
       this.#shared.connections.turnAway(one.fd)
-      this.#shared.env.fds.release(fdsPerConnection)
       this.#unpark(one)
     }
     return parked.length + this.#shared.connections.killAll(this)
@@ -126,10 +125,9 @@ export class TcpListener implements PortListener, Acceptor {
     else this.#park({ fd, admit }, client.address)
   }
 
-  /** It is paid for and counted: neither the budget nor a drain may overlook it. */
+  /** It is counted: a drain may not overlook it. */
   #park(one: Parked, address: string): void {
     const { env, peer } = this.#shared
-    if (!env.fds.take(fdsPerConnection)) return this.#refuse(one.fd)
     this.#connections += 1
     this.#parked.add(one)
     // `peer` is going to be the next client's.
@@ -138,11 +136,11 @@ export class TcpListener implements PortListener, Acceptor {
       // Killed.
       if (!this.#parked.has(one)) return
       peer.words.set(words)
-      env.fds.release(fdsPerConnection)
       try {
         one.admit()
       } catch (error) {
         env.fds.close(one.fd)
+        env.fds.release(fdsPerConnection)
         env.teller.fault(this.name, error)
       }
       this.#unpark(one)
@@ -179,18 +177,11 @@ export class TcpListener implements PortListener, Acceptor {
   }
 
   #begin(fd: number, choice: Choice<WorkerBackend> | undefined, client: string): void {
-    const { connections, env, peer } = this.#shared
+    const { connections, peer } = this.#shared
     if (choice === undefined) return this.#turnAway(fd, client)
-    if (!env.fds.take(fdsPerConnection)) return this.#refuse(fd)
     this.#connections += 1
     this.counters.add('active', 1)
     connections.begin(this, fd, peer, choice)
-  }
-
-  /** For want of descriptors. */
-  #refuse(fd: number): void {
-    this.counters.countFailure('RC')
-    this.#shared.connections.turnAway(fd)
   }
 
   /** At once: whoever may not connect costs neither a dial nor a place in the budget. */

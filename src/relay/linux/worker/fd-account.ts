@@ -40,8 +40,7 @@ export class FdAccount {
   /** Takes `count` descriptors from the budget, or none and answers false. */
   take(count: number): boolean {
     const taken = this.#descriptors.take(count)
-    // One more connection needs two: without them accepting must stop now, not then.
-    if (!taken || this.#descriptors.available < 2) this.exhaust()
+    if (!taken) this.exhaust()
     return taken
   }
 
@@ -54,16 +53,17 @@ export class FdAccount {
   exhaust(): void {
     if (this.#exhausted) return
     this.#exhausted = true
+    this.#descriptors.wait(true)
     this.#changed(true)
   }
 
   /** Goes on accepting if there is room, which others may have made. */
   lookAgain(): void {
-    const { spendable, available } = this.#descriptors
     // The gap keeps accepting from flapping with every connection that ends.
-    const comfortable = Math.max(2, Math.min(64, spendable >> 4))
-    if (!this.#exhausted || available < comfortable) return
+    const comfortable = Math.max(2, Math.min(64, this.spendable >> 4))
+    if (!this.#exhausted || !this.#descriptors.has(comfortable)) return
     this.#exhausted = false
+    this.#descriptors.wait(false)
     this.#changed(false)
   }
 
