@@ -1,4 +1,7 @@
 import type { Test } from 'tap'
+import { SO_ATTACH_REUSEPORT_CBPF } from '../../../src/relay/linux/constants.ts'
+import { errno } from '../../../src/relay/linux/errno.ts'
+import { loadSyscalls, type Syscalls } from '../../../src/relay/linux/syscalls.ts'
 import type { RelayListener } from '../../../src/relay/relay.ts'
 import { onLinux, withIpv6 } from '../../support/connection.ts'
 import { makeLinuxRelayWith } from '../../support/linux-relay.ts'
@@ -76,6 +79,44 @@ export const linuxRelayTests = (t: Test): void => {
       }
     }
   })
+
+  t.test(
+    'what is refused for a socket that moves leaves it open until workers let go',
+    async t => {
+      const real = loadSyscalls()
+      let refused = false
+      const closedAtOnce: number[] = []
+      const calls: Syscalls = {
+        ...real,
+        setsockopt: (fd, level, name, value, length) => {
+          if (name !== SO_ATTACH_REUSEPORT_CBPF || refused)
+            return real.setsockopt(fd, level, name, value, length)
+          refused = true
+          // Orders are on their way: no worker can have carried one out in this turn.
+          over = false
+          setImmediate(() => (over = true))
+          return -errno.ENOMEM
+        },
+        close: fd => {
+          if (!over) closedAtOnce.push(fd)
+          return real.close(fd)
+        },
+      }
+      let over = true
+      const { relay } = relayFixture(t, makeLinuxRelayWith({ workers: 2, calls }))
+      const port = await freeTcpPort()
+      const [a] = await namedEndpoints(t)
+      if (a === undefined) throw new Error('three')
+      await relay.apply([listenerSpec({ id: 'one', binds: at(port), endpoints: [a] })])
+      const sticky = { id: 'two', binds: at(port), endpoints: [a], affinityMs: 60_000 }
+      await relay.apply([listenerSpec(sticky)])
+      t.ok(refused)
+      t.strictSame(closedAtOnce, [])
+      const isServed = async () =>
+        (await ask(port).catch(() => ({ text: '' }))).text === 'a'
+      await until('it is served a moment later', isServed)
+    },
+  )
 
   t.test('a slot that is used again begins at zero', async t => {
     const { listen, relay, stats } = relayFixture(t, makeLinuxRelayWith({ workers: 2 }))

@@ -92,11 +92,14 @@ export class OpenSockets {
    * EMFILE when listening sockets have had their share.
    */
   open(holder: Holder, bind: Bind, seats: readonly WorkerSeat[]): Group {
-    const group = this.#taken(holder, bind, seats) ?? this.#opened(holder, bind, seats)
+    const taken = this.#taken(holder, bind, seats)
+    const group = taken ?? this.#opened(holder, bind, seats)
     try {
       this.steer(group, holder.isSticky)
     } catch (error) {
-      this.#closeAll(group)
+      // A worker may be about to let go of one that was another's: `end` knows when it has.
+      if (taken === undefined) this.#closeAll(group)
+      else this.#offers.set(socketKey(holder.protocol, bind), group)
       throw error
     }
     for (const { seat } of group.sockets) this.tell(holder.slot, group, seat)
@@ -147,8 +150,10 @@ export class OpenSockets {
     for (const { sockets } of this.#groups) {
       for (const { seat, fd } of sockets) if (seat === from) kept.add(fd)
     }
-    for (const fd of this.#owners.get(from)?.inherit(from.thread) ?? []) {
-      if (!kept.has(fd)) this.#listening.abandon(fd)
+    const owner = this.#owners.get(from)
+    for (const fd of owner?.inherit(from.thread) ?? []) {
+      if (kept.has(fd)) owner?.opened(fd)
+      else this.#listening.abandon(fd)
     }
   }
 
