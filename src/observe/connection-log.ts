@@ -65,6 +65,8 @@ const recordFields = (record: ConnectionRecord): LogFields => ({
 export class ConnectionLog implements RelayObserver {
   /** What cannot be listened on now. */
   readonly failingBinds: FailingBinds
+  /** Workers of the relay that give no sign of life. */
+  readonly hungWorkers = new Set<number>()
   readonly #log: Log
   readonly #binds: BindLog
   readonly #debug: boolean
@@ -119,6 +121,18 @@ export class ConnectionLog implements RelayObserver {
         'too few file descriptors are left: new connections wait; raise the limit (ulimit -n)',
       )
     else this.#log.info({ used, limit }, 'new connections are accepted again')
+  }
+
+  workerHung(thread: number, hung: boolean): void {
+    if (hung) {
+      this.hungWorkers.add(thread)
+      this.#log.error(
+        { worker: thread },
+        'a worker of the relay gives no sign of life: it is ended with its connections, and another takes its place',
+      )
+    } else if (this.hungWorkers.delete(thread)) {
+      this.#log.info({ worker: thread }, 'another worker has taken its place')
+    }
   }
 
   fault(listener: string, error: Error): void {

@@ -10,6 +10,8 @@ export interface HealthOptions {
   /** What wanted binds are doing now; only failed ones matter, and others may be left out. */
   readonly binds: () => Iterable<BindState>
   readonly sourceSynced: () => boolean
+  /** Workers of the relay that give no sign of life; none by default. */
+  readonly hungWorkers?: () => Iterable<number>
   /** Epoch milliseconds, to compare with `since` of a bind; Date.now. */
   readonly epoch?: () => number
 }
@@ -41,7 +43,7 @@ const seconds = (ms: number): string => `${Math.floor(ms / 1000)} s`
  * Whether the wanted state is applied, judged per IP family and when asked.
  *
  * `live` is kube-proxy's rule: red while a wanted state has been waiting for two sync
- * periods or more. That is what a restart may mend. `healthy` tells load balancers whether
+ * periods or more, and while a worker of the relay hangs. That is what a restart may mend. `healthy` tells load balancers whether
  * to send, and is also red before the source's first state has been applied (nothing is served yet) and
  * while a port could not be bound for as long: a restart mends neither, and an API server
  * that is away must not have every node proxy of the cluster killed by its liveness probe.
@@ -74,14 +76,17 @@ export class Health {
 
   report(): HealthReport {
     const unread = this.#unread()
+    const hung = this.#hung()
     const waiting: Record<IpFamily, string[]> = {
       IPv4: this.#waiting('IPv4'),
       IPv6: this.#waiting('IPv6'),
     }
     const failing = this.#failing()
     const family = (name: IpFamily): FamilyHealth => ({
-      healthy: [unread, waiting[name], failing[name]].every(list => list.length === 0),
-      live: waiting[name].length === 0,
+      healthy: [unread, hung, waiting[name], failing[name]].every(
+        list => list.length === 0,
+      ),
+      live: hung.length === 0 && waiting[name].length === 0,
       lastUpdated: this.#families[name].lastUpdated,
     })
     const families = { IPv4: family('IPv4'), IPv6: family('IPv6') }
@@ -93,6 +98,7 @@ export class Health {
       lastUpdated: updates.length === 0 ? undefined : Math.max(...updates),
       reasons: [
         ...unread,
+        ...hung,
         ...ipFamilies.flatMap(name => waiting[name].concat(failing[name])),
       ],
       families,
@@ -105,6 +111,11 @@ export class Health {
       name => this.#families[name].lastUpdated !== undefined,
     )
     return applied ? [] : ['nothing has been applied yet']
+  }
+
+  #hung(): string[] {
+    const workers = [...(this.#options.hungWorkers?.() ?? [])]
+    return workers.map(worker => `worker ${worker} of the relay gives no sign of life`)
   }
 
   #tooLong(ms: number): boolean {

@@ -90,6 +90,26 @@ const workerRestarts: RelayFamily = {
   },
 }
 
+const workerHangs: RelayFamily = {
+  name: 'usher_relay_worker_hangs_total',
+  type: 'counter',
+  help: 'Times that a worker of the relay was ended because it had given no sign of life for 1.5 s. Only of a relay that has workers.',
+  *samples({ stats: { workers = [] } }) {
+    for (const { thread, hangs } of workers)
+      yield { suffix: '', labels: labelText({ worker: String(thread) }), value: hangs }
+  },
+}
+
+const heldBytes: RelayFamily = {
+  name: 'usher_relay_held_bytes',
+  type: 'gauge',
+  help: 'Bytes that were read from one side of a connection and not taken by the other yet, in buffers and pipes. Only of a relay that has workers.',
+  *samples({ stats: { workers = [] } }) {
+    for (const { thread, heldBytes: value } of workers)
+      yield { suffix: '', labels: labelText({ worker: String(thread) }), value }
+  },
+}
+
 const dataPlaneRestarts: RelayFamily = {
   name: 'usher_data_plane_restarts_total',
   type: 'counter',
@@ -233,6 +253,8 @@ export const relayFamilies: readonly RelayFamily[] = [
     ({ retransmits }) => retransmits,
   ),
   workerRestarts,
+  workerHangs,
+  heldBytes,
   dataPlaneRestarts,
   bindsByState,
   single(

@@ -45,6 +45,7 @@ export const createControl = (deps: ControlDeps): Control => {
     syncPeriodMs: periods.syncPeriod,
     binds: () => traffic.dataPath()?.connectionLog.failingBinds.states() ?? [],
     sourceSynced,
+    hungWorkers: () => traffic.dataPath()?.connectionLog.hungWorkers ?? [],
   })
   const healthChecks = new ServiceHealthServers({
     clock,

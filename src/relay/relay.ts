@@ -67,13 +67,18 @@ export interface RelayLimits {
   readonly halfCloseIdleMs: number
   /** The same for a whole connection; 0 for never. */
   readonly tcpIdleMs: number
-  /** Bytes one direction of one connection may hold in user memory. */
+  /** Bytes one direction of one connection may hold, in user memory or in a pipe. */
   readonly bufferBytes: number
   /** Idle limit of a UDP flow before its first reply, and after it. */
   readonly udpReplyIdleMs: number
   readonly udpIdleMs: number
   readonly udpFlowsPerListener: number
   readonly udpFlows: number
+  /**
+   * Bytes that all connections of a worker may hold together (64 MiB); beyond that nothing is
+   * read that can't be passed on at once. The Linux relay only.
+   */
+  readonly heldBytes?: number
   /** File descriptors kept back for the process's own use. */
   readonly reservedFds: number
   /**
@@ -175,6 +180,10 @@ export interface WorkerStats {
   readonly thread: number
   /** How often it was started again because it had died. */
   readonly restarts: number
+  /** How often that was because it had given no sign of life. */
+  readonly hangs: number
+  /** Bytes that its connections hold for slow readers. */
+  readonly heldBytes: number
 }
 
 export interface RelayStats {
@@ -244,6 +253,8 @@ export interface RelayObserver {
   connectionClosed(record: ConnectionRecord): void
   bindChanged(listener: string, state: BindState): void
   acceptPaused(paused: boolean, used: number, limit: number): void
+  /** A worker gives no sign of life, or another has taken its place. */
+  workerHung(thread: number, hung: boolean): void
   /** Something that must not happen and did not end the process. */
   fault(listener: string, error: Error): void
 }

@@ -296,14 +296,22 @@ t.test(
   'workers of a relay that has some tell how often they were started again',
   async t => {
     const workers = [
-      { thread: 1, restarts: 0 },
-      { thread: 2, restarts: 4 },
+      { thread: 1, restarts: 0, hangs: 0, heldBytes: 0 },
+      { thread: 2, restarts: 4, hangs: 1, heldBytes: 192 },
     ]
     let stats: RelayStats = { ...relayStats([]), workers }
     const { values } = setUp(t, () => stats)
     t.strictSame(await values('usher_relay_worker_restarts_total'), {
       '{worker="1"}': 0,
       '{worker="2"}': 4,
+    })
+    t.strictSame(await values('usher_relay_worker_hangs_total'), {
+      '{worker="1"}': 0,
+      '{worker="2"}': 1,
+    })
+    t.strictSame(await values('usher_relay_held_bytes'), {
+      '{worker="1"}': 0,
+      '{worker="2"}': 192,
     })
     stats = relayStats([])
     t.strictSame(await values('usher_relay_worker_restarts_total'), {})

@@ -122,6 +122,7 @@ t.test('without a wish it is the portable relay, in this process', async t => {
       connectionClosed: () => {},
       bindChanged: () => {},
       acceptPaused: () => {},
+      workerHung: () => {},
       fault: () => {},
     },
     openFileLimit: 1000,

@@ -14,6 +14,7 @@ const observer: RelayObserver = {
   connectionClosed: () => {},
   bindChanged: () => {},
   acceptPaused: () => {},
+  workerHung: () => {},
   fault: (listener, error) => {
     throw new Error(`fault at ${listener}`, { cause: error })
   },

@@ -50,6 +50,7 @@ export interface RelayFixture {
   readonly records: ConnectionRecord[]
   readonly faults: Error[]
   readonly pauses: boolean[]
+  readonly hangs: readonly [thread: number, hung: boolean][]
   /** Applies one listener and nothing else. */
   readonly listen: (spec: ListenerSpec) => Promise<void>
   readonly stats: (id?: string) => ListenerStats
@@ -64,11 +65,13 @@ export const relayFixture = (
   const records: ConnectionRecord[] = []
   const faults: Error[] = []
   const pauses: boolean[] = []
+  const hangs: [thread: number, hung: boolean][] = []
   const observer: RelayObserver = {
     wants: () => true,
     connectionClosed: record => void records.push(record),
     bindChanged: () => {},
     acceptPaused: paused => void pauses.push(paused),
+    workerHung: (thread, hung) => void hangs.push([thread, hung]),
     fault: (_listener, error) => void faults.push(error),
   }
   const relay = makeRelay({
@@ -83,6 +86,7 @@ export const relayFixture = (
     records,
     faults,
     pauses,
+    hangs,
     listen: spec => relay.apply([listenerSpec(spec)]),
     stats: (id = 'test') => {
       const found = [...relay.stats().listeners].find(listener => listener.id === id)

@@ -41,8 +41,9 @@ export const UDP_SEGMENT = 103
 export const UDP_GRO = 104
 
 export const MSG_DONTWAIT = 0x40
-export const MSG_TRUNC = 0x20
 export const MSG_NOSIGNAL = 0x4000
+export const MSG_PEEK = 0x2
+export const MSG_TRUNC = 0x20
 export const MSG_MORE = 0x8000
 
 export const SHUT_WR = 1

@@ -38,6 +38,7 @@ export class EventLoop {
   readonly #calls: Syscalls
   readonly #layout: StructLayout
   readonly #readTime: () => number
+  readonly #beat: () => void
   readonly #epoll: number
   readonly #events: NativeMemory
   readonly #change: NativeMemory
@@ -51,11 +52,20 @@ export class EventLoop {
   /** What a source's `failed` has thrown in this turn. */
   #unhandled: unknown
 
-  /** `readTime`: monotonic milliseconds. Throws when the kernel gives no epoll instance. */
-  constructor(calls: Syscalls, layout: StructLayout, readTime: () => number) {
+  /**
+   * `readTime`: monotonic milliseconds; `beat` is called in every turn, and for each event.
+   * Throws when the kernel gives no epoll instance.
+   */
+  constructor(
+    calls: Syscalls,
+    layout: StructLayout,
+    readTime: () => number,
+    beat: () => void = () => {},
+  ) {
     this.#calls = calls
     this.#layout = layout
     this.#readTime = readTime
+    this.#beat = beat
     this.clock = new LoopClock(tickMs, readTime())
     this.#events = calls.allocate(mostEvents * layout.epollEventWords * 4)
     this.#change = calls.allocate(layout.epollEventWords * 4)
@@ -137,6 +147,7 @@ export class EventLoop {
     )
     if (count < 0 && count !== -errno.EINTR) throw systemError('epoll_wait', count)
     const now = this.#readTime()
+    this.#beat()
     this.clock.enter(now)
     // First, so that after a time without the CPU nothing expires that has come about.
     this.#dispatch(count)
@@ -164,6 +175,7 @@ export class EventLoop {
   }
 
   #call(source: number, index: number, events: number): void {
+    this.#beat()
     try {
       this.#sources[source]?.ready(index, events)
     } catch (error) {

@@ -39,9 +39,13 @@ export interface LinuxRelayDeps {
   readonly workerProgram?: WorkerProgram
   /** Default: those that koffi finds. */
   readonly calls?: Syscalls
+  /** Ends the process, of which a thread can't be ended. Default: by SIGKILL. */
+  readonly endProcess?: () => void
 }
 
 const sweepMs = 10_000
+/** Milliseconds for what was told last to be heard. */
+const lastWordsMs = 200
 
 /**
  * The relay on epoll in threads of its own. This is the main thread's part: it keeps the
@@ -49,6 +53,8 @@ const sweepMs = 10_000
  */
 export class LinuxRelay implements Relay {
   readonly #clock: Clock
+  readonly #observer: RelayObserver
+  readonly #endProcess: () => void
   readonly #descriptors: Descriptors
   readonly #pool: WorkerPool
   readonly #sockets: OpenSockets
@@ -70,6 +76,8 @@ export class LinuxRelay implements Relay {
     const { clock, limits, observer, openFileLimit, workers, isFromNode } = deps
     const { calls = loadSyscalls(), workerProgram: program = besideThis } = deps
     this.#clock = clock
+    this.#observer = observer
+    this.#endProcess = deps.endProcess ?? killThisProcess
     const { reservedFds } = limits
     const memory = newDescriptorsMemory(openFileLimit, reservedFds, workers + 1)
     const wantedCauses = causes.filter(cause => observer.wants(cause))
@@ -116,8 +124,8 @@ export class LinuxRelay implements Relay {
       listeners: this.#ports.stats(),
       fds: { used, limit },
       acceptPaused: this.#reports.isPaused,
-      workers: this.#pool.seats.map(({ thread, restarts, recordsLost }) => {
-        return { thread, restarts, recordsLost }
+      workers: this.#pool.seats.map(({ thread, restarts, hangs, recordsLost, signs }) => {
+        return { thread, restarts, hangs, recordsLost, heldBytes: signs.heldBytes }
       }),
     }
   }
@@ -232,6 +240,8 @@ export class LinuxRelay implements Relay {
       reported: (seat, report) => this.#reports.take(seat, report),
       died: (seat, error) => this.#died(seat, error),
       seated: seat => void this.#tell(seat),
+      hung: ({ thread }, hung) => this.#observer.workerHung(thread, hung),
+      unendable: ({ thread }) => this.#unendable(thread),
     }
   }
 
@@ -240,6 +250,16 @@ export class LinuxRelay implements Relay {
     const added = this.#ownBinds.all()
     if (added.length > 0) seat.post({ kind: 'own-binds', added, removed: [] })
     await this.#forEach(this.#ports.values(), port => port.tell(seat))
+  }
+
+  /**
+   * It is in a system call that does not return, with descriptors that nobody may touch: no
+   * other can take its place. process.exit would wait for it too.
+   */
+  #unendable(thread: number): void {
+    const text = `worker ${thread} of the relay can't be ended: the process ends, with all connections`
+    this.#observer.fault('', new Error(text))
+    this.#clock.setTimeout(this.#endProcess, lastWordsMs)
   }
 
   #died(seat: WorkerSeat, error: Error): void {
@@ -259,6 +279,8 @@ const limitsOfOne = (
   const most = Math.min(limits.udpFlows, Math.floor(spendable / 2))
   return { ...limits, udpFlows: Math.max(1, Math.floor(most / workers)) }
 }
+
+const killThisProcess = (): void => void process.kill(process.pid, 'SIGKILL')
 
 const besideThis: WorkerProgram = {
   file: new URL('./worker/worker-main.js', import.meta.url),

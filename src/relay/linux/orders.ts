@@ -12,6 +12,8 @@ export interface WorkerSetup {
   readonly descriptors: DescriptorsMemory
   /** An eventfd that the main thread writes to after it has posted orders. */
   readonly wakeFd: number
+  /** See `WorkerSigns`. */
+  readonly signs: SharedArrayBuffer
   /** Pages of figures that there are already, when it replaces a worker that died. */
   readonly listenerPages: readonly SharedArrayBuffer[]
   readonly endpointPages: readonly SharedArrayBuffer[]

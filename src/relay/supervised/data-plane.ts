@@ -38,7 +38,7 @@ const setUp = async (setup: Setup): Promise<void> => {
 
 /** The parent is told, and starts another one in its own time. */
 const cannotStart = (reason: unknown): void => {
-  const news = { binds: [], records: [], pauses: [], lost: 0 }
+  const news = { binds: [], records: [], pauses: [], hung: [], lost: 0 }
   const faults = [['', errorOf(reason)]] as const
   report({ kind: 'news', news: { ...news, faults } }, () => process.exit(1))
 }

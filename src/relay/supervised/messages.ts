@@ -64,6 +64,7 @@ export interface News {
   readonly binds: readonly (readonly [listener: string, state: BindState])[]
   readonly records: readonly ConnectionRecord[]
   readonly pauses: readonly (readonly [paused: boolean, used: number, limit: number])[]
+  readonly hung: readonly (readonly [thread: number, hung: boolean])[]
   readonly faults: readonly (readonly [listener: string, error: Error])[]
   /** Records and faults for which there was no room. */
   readonly lost: number

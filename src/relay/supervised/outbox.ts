@@ -22,6 +22,8 @@ export class Outbox implements RelayObserver {
   readonly #binds = new Map<string, News['binds'][number]>()
   #records: News['records'][number][] = []
   #pauses: News['pauses'][number][] = []
+  /** By worker: only the last state of each waits. */
+  readonly #hung = new Map<number, boolean>()
   #faults: News['faults'][number][] = []
   #lost = 0
   #onItsWay = false
@@ -58,6 +60,11 @@ export class Outbox implements RelayObserver {
     this.#soon()
   }
 
+  workerHung(thread: number, hung: boolean): void {
+    this.#hung.set(thread, hung)
+    this.#soon()
+  }
+
   fault(listener: string, error: Error): void {
     if (this.#faults.length < mostFaults) this.#faults.push([listener, error])
     else this.#lost += 1
@@ -81,7 +88,7 @@ export class Outbox implements RelayObserver {
 
   #isEmpty(): boolean {
     const waiting = this.#binds.size + this.#records.length + this.#pauses.length
-    return waiting + this.#faults.length + this.#lost === 0
+    return waiting + this.#hung.size + this.#faults.length + this.#lost === 0
   }
 
   #done(): void {
@@ -103,9 +110,11 @@ export class Outbox implements RelayObserver {
       binds: binds.map(([, told]) => told),
       records: this.#records.splice(0, together),
       pauses: this.#pauses.splice(0),
+      hung: [...this.#hung],
       faults: this.#faults.splice(0),
       lost: this.#lost,
     })
+    this.#hung.clear()
     this.#lost = 0
   }
 }

@@ -62,6 +62,8 @@ export class SupervisedRelay implements Relay {
   #restored = false
   #restart: Timer | undefined
   #looking: Promise<RelayStats> | undefined
+  /** Workers that have given no sign of life. */
+  readonly #hung = new Set<number>()
   #lost = 0
   #lostToldAt = -Infinity
   #draining = false
@@ -157,6 +159,7 @@ export class SupervisedRelay implements Relay {
     const lived = `${(livedMs / 1000).toFixed(1)} s`
     observer.fault('', new Error(`the data plane ${words} after ${lived}${then}`))
     this.#known.died(this.#wanted)
+    for (const thread of this.#hung) this.#tellHung(thread, false)
     void this.#startAgain(pause)
   }
 
@@ -167,7 +170,7 @@ export class SupervisedRelay implements Relay {
     this.#restart = clock.setTimeout(() => this.#start(), pause)
   }
 
-  #tell({ binds, records, pauses, faults, lost }: News): void {
+  #tell({ binds, records, pauses, hung, faults, lost }: News): void {
     const { observer } = this.#deps
     for (const [listener, state] of binds) {
       this.#binds.changed(listener, state)
@@ -175,8 +178,15 @@ export class SupervisedRelay implements Relay {
     }
     for (const record of records) observer.connectionClosed(record)
     for (const pause of pauses) observer.acceptPaused(...pause)
+    for (const [thread, isHung] of hung) this.#tellHung(thread, isHung)
     for (const fault of faults) observer.fault(...fault)
     if (lost > 0) this.#tellLost(lost)
+  }
+
+  #tellHung(thread: number, hung: boolean): void {
+    if (hung) this.#hung.add(thread)
+    else this.#hung.delete(thread)
+    this.#deps.observer.workerHung(thread, hung)
   }
 
   #tellLost(records: number): void {

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import type { Test } from 'tap'
 import type { RelayListener } from '../../../src/relay/relay.ts'
 import { makeLinuxRelayWith, mortalWorker } from '../../support/linux-relay.ts'
@@ -24,6 +25,59 @@ export const linuxDeathTests = (t: Test): void => {
     await until('it was tried again', () => faults.length > 4)
     t.match(faults[0], { message: /worker 1 of the relay has died: .*scheme/ })
     t.strictSame(await relay.drain(0), { reset: 0 })
+  })
+
+  t.test('a worker that spins is noticed, and another takes its place', async t => {
+    const { program, tell } = mortalWorker(t, 'for (;;);')
+    const make = makeLinuxRelayWith({ workers: 2, workerProgram: program })
+    const { listen, relay, hangs, faults } = relayFixture(t, make)
+    const port = await freeTcpPort()
+    const { endpoint } = await echoBackend(t)
+    await listen({ binds: [{ address: testHost, port }], endpoints: [endpoint] })
+    await tell(2)
+    await until('it is noticed', () => hangs.length > 0)
+    await until('it is replaced', () => hangs.length > 1)
+    t.strictSame(hangs, [
+      [2, true],
+      [2, false],
+    ])
+    t.match(faults, [
+      { message: /worker 2 .* has died: it gave no sign of life for 1.5 s/ },
+    ])
+    t.match(relay.stats().workers, [
+      { restarts: 0, hangs: 0 },
+      { restarts: 1, hangs: 1 },
+    ])
+    const isServed = async (): Promise<boolean> => {
+      const client = dial(t, port)
+      client.on('error', () => {})
+      client.end('hello')
+      const [word] = (await once(client, 'data')) as [Buffer]
+      return word.toString() === 'hello'
+    }
+    for (let i = 0; i < 20; i += 1) t.ok(await isServed())
+  })
+
+  t.test('a worker in a call that does not return ends the process', async t => {
+    const here = JSON.stringify(import.meta.url)
+    const code = `
+      const { createRequire } = process.getBuiltinModule('node:module')
+      createRequire(${here})('koffi').load(null).func('uint32_t sleep(uint32_t)')(4)`
+    const { program, tell } = mortalWorker(t, code)
+    let ended = 0
+    const endProcess = (): void => void (ended += 1)
+    const make = makeLinuxRelayWith({ workerProgram: program, endProcess })
+    const { listen, faults, hangs } = relayFixture(t, make)
+    const port = await freeTcpPort()
+    const { endpoint } = await echoBackend(t)
+    await listen({ binds: [{ address: testHost, port }], endpoints: [endpoint] })
+    await tell(1)
+    await until('it is noticed', () => hangs.length > 0)
+    await until('the process is ended', () => ended > 0)
+    t.equal(ended, 1)
+    t.match(faults, [
+      { message: /worker 1 of the relay can't be ended: the process ends/ },
+    ])
   })
 
   t.test('a drain ends a worker that hangs', async t => {

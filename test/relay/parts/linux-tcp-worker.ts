@@ -1,3 +1,4 @@
+import { WorkerSigns } from '../../../src/relay/linux/shared/worker-signs.ts'
 import type { Test } from 'tap'
 import * as c from '../../../src/relay/linux/constants.ts'
 import type { Order, Report } from '../../../src/relay/linux/orders.ts'
@@ -57,6 +58,7 @@ export class TcpWorker {
   readonly #worker: RelayWorker
   readonly #descriptors: Descriptors
   readonly #pages = stats(listenerCell.count)
+  readonly signs = new WorkerSigns()
   readonly #orders: Order[] = []
   readonly #wakeFd: number
   readonly #backend: number
@@ -82,6 +84,7 @@ export class TcpWorker {
         wantedCauses: causes,
         descriptors,
         wakeFd: this.#wakeFd,
+        signs: this.signs.memory,
         listenerPages: this.#pages.pages,
         endpointPages: stats(endpointCell.count).pages,
       },

@@ -1,3 +1,4 @@
+import { WorkerSigns } from '../../../src/relay/linux/shared/worker-signs.ts'
 import type { Test } from 'tap'
 import { EventLoop } from '../../../src/relay/linux/event-loop.ts'
 import { ListeningSockets } from '../../../src/relay/linux/main/listening-sockets.ts'
@@ -65,6 +66,7 @@ export const udpWorker = async (
     fds: new FdAccount(calls, loop, descriptors, () => {}),
     listenerPages: pages.listeners,
     endpointPages: pages.ends,
+    signs: new WorkerSigns(),
     nodeQuestions: questions,
     teller: {
       wants: () => false,

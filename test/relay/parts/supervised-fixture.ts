@@ -49,6 +49,7 @@ export const supervised = (
       connectionClosed: record => void records.push(record),
       bindChanged: (_listener, state) => void binds.push(state),
       acceptPaused: () => {},
+      workerHung: () => {},
       fault: (_listener, error) => void faults.push(error.message),
     },
     openFileLimit: 20_000,

@@ -17,6 +17,7 @@ const relay = superviseRelay({
     connectionClosed: () => {},
     bindChanged: () => {},
     acceptPaused: () => {},
+    workerHung: () => {},
     fault: (_listener, error) => {
       throw error
     },

@@ -7,6 +7,7 @@ import {
   type WorkerProgram,
   WorkerSeat,
 } from './worker-seat.ts'
+import { WorkerWatch } from './worker-watch.ts'
 
 export interface PoolDeps {
   readonly calls: Syscalls
@@ -29,6 +30,10 @@ export interface PoolOwner {
   died(seat: WorkerSeat, error: Error): void
   /** A worker has started that knows nothing yet. */
   seated(seat: WorkerSeat): void
+  /** It gives no sign of life, or the next in its place does. */
+  hung(seat: WorkerSeat, hung: boolean): void
+  /** A worker can be ended only with the whole process. */
+  unendable(seat: WorkerSeat): void
 }
 
 /** A worker that lives so long has not died of how it was started. */
@@ -37,6 +42,8 @@ const firstDelayMs = 250
 /** Clients wait in the queues of its sockets meanwhile, though others work. */
 const longestDelayMs = 1000
 const leaveMs = 2000
+/** Milliseconds that a worker has to end in when it is ended by force. */
+const endMs = 1000
 /** Milliseconds for all connections to be reset: a worker that hangs must not hold up the end. */
 const killMs = 2000
 
@@ -53,6 +60,8 @@ export class WorkerPool implements SeatOwner {
   readonly #deps: PoolDeps
   readonly #owner: PoolOwner
   readonly #lives = new Map<WorkerSeat, Life>()
+  readonly #watch: WorkerWatch
+  readonly #hung = new Set<WorkerSeat>()
   /** By number of the mark: who has not come to it yet. */
   readonly #marks = new Map<number, Wait>()
   #lastMark = 0
@@ -69,6 +78,9 @@ export class WorkerPool implements SeatOwner {
     this.seats = Array.from({ length: count }, (_, i) => {
       return new WorkerSeat(calls, i + 1, this)
     })
+    this.#watch = new WorkerWatch(deps.clock, this.seats, (seat, ms) => {
+      this.#silent(seat, ms)
+    })
     // Else process.exit waits for threads that wait in the kernel.
     this.#onExit = () => this.seats.forEach(seat => seat.sayExit())
   }
@@ -79,6 +91,7 @@ export class WorkerPool implements SeatOwner {
       this.#lives.set(seat, { startedAt: 0, deaths: 0, timer: undefined })
       this.#seat(seat)
     }
+    this.#watch.start()
   }
 
   /** To every worker. */
@@ -104,6 +117,7 @@ export class WorkerPool implements SeatOwner {
 
   /** Ends everything that is open; how many TCP connections that has reset. */
   async kill(): Promise<number> {
+    this.#watch.stop()
     const killed = this.#ask({ kind: 'kill' }, wait => (this.#killed = wait))
     const { clock } = this.#deps
     let timer: Timer | undefined
@@ -117,6 +131,7 @@ export class WorkerPool implements SeatOwner {
 
   /** Resolves when all threads have ended and nothing of theirs here is left. */
   async end(): Promise<void> {
+    this.#watch.stop()
     await Promise.all(this.seats.map(seat => seat.leave(leaveMs)))
     process.off('exit', this.#onExit)
     for (const seat of this.seats) seat.close()
@@ -125,6 +140,8 @@ export class WorkerPool implements SeatOwner {
   reported(seat: WorkerSeat, report: Report): void {
     switch (report.kind) {
       case 'ready':
+        seat.isReady = true
+        if (this.#hung.delete(seat)) this.#owner.hung(seat, false)
         return
       case 'done':
         this.#marks.get(report.id)?.done(seat)
@@ -160,6 +177,17 @@ export class WorkerPool implements SeatOwner {
     life.deaths += 1
     if (life.deaths === 1) this.#seat(seat)
     else life.timer = clock.setTimeout(() => this.#seat(seat), delay)
+  }
+
+  #silent(seat: WorkerSeat, ms: number): void {
+    const { clock } = this.#deps
+    seat.hangs += 1
+    if (!this.#hung.has(seat)) this.#owner.hung(seat, true)
+    this.#hung.add(seat)
+    const timer = clock.setTimeout(() => this.#owner.unendable(seat), endMs)
+    void seat
+      .terminate(`it gave no sign of life for ${ms / 1000} s`)
+      .finally(() => clock.clearTimeout(timer))
   }
 
   #seat(seat: WorkerSeat): void {

@@ -2,6 +2,7 @@ import { Worker } from 'node:worker_threads'
 import type { Order, Report, WorkerSetup } from '../orders.ts'
 import { endpointCell, listenerCell } from '../shared/stats-layout.ts'
 import { StatsPages } from '../shared/stats-pages.ts'
+import { WorkerSigns } from '../shared/worker-signs.ts'
 import { SOCK_CLOEXEC, SOCK_NONBLOCK } from '../constants.ts'
 import { systemError } from '../errno.ts'
 import type { NativeMemory } from '../native-memory.ts'
@@ -31,7 +32,11 @@ export class WorkerSeat {
   readonly thread: number
   readonly listenerPages = new StatsPages(listenerCell.count)
   readonly endpointPages = new StatsPages(endpointCell.count)
+  readonly signs = new WorkerSigns()
   paused = false
+  /** It has said that it runs. */
+  isReady = false
+  hangs = 0
   restarts = 0
   recordsLost = 0
   readonly #calls: Syscalls
@@ -44,6 +49,7 @@ export class WorkerSeat {
   /** Slots of the listeners that the thread has been told of. */
   readonly #known = new Set<number>()
   #leaving = false
+  #endedWhy = ''
   #left: Promise<void> = Promise.resolve()
 
   /** Throws when there is no descriptor for its eventfd. */
@@ -66,6 +72,7 @@ export class WorkerSeat {
       ...common,
       thread: this.thread,
       wakeFd: this.#wakeFd,
+      signs: this.signs.memory,
       listenerPages: this.listenerPages.pages,
       endpointPages: this.endpointPages.pages,
     }
@@ -77,16 +84,20 @@ export class WorkerSeat {
       env: {},
       ...(execArgv === undefined ? {} : { execArgv: [...execArgv] }),
     })
-    let error = new Error('it ended')
+    this.#endedWhy = ''
+    let error: Error | undefined
     worker.on('message', (report: Report) => this.#owner.reported(this, report))
     worker.on('error', thrown => (error = thrown))
     this.#left = new Promise(resolve => {
       worker.on('exit', () => {
         this.#worker = undefined
+        this.isReady = false
+        this.signs.clear()
         this.#known.clear()
         this.#drop()
         resolve()
-        if (!this.#leaving) this.#owner.died(this, error)
+        const why = this.#endedWhy || 'it ended'
+        if (!this.#leaving) this.#owner.died(this, error ?? new Error(why))
       })
     })
     this.#worker = worker
@@ -143,8 +154,12 @@ export class WorkerSeat {
     this.flush()
   }
 
-  /** Ends the thread wherever it is. */
-  async terminate(): Promise<void> {
+  /**
+   * Ends the thread wherever it is, but for a system call that does not return; `why` is told
+   * when it is gone.
+   */
+  async terminate(why = ''): Promise<void> {
+    this.#endedWhy = why
     const ended = this.#worker?.terminate()
     // It waits in a system call, and notices when that returns.
     this.#wake()

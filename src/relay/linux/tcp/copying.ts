@@ -8,6 +8,8 @@ import {
   IPPROTO_TCP,
   MSG_MORE,
   MSG_NOSIGNAL,
+  MSG_PEEK,
+  MSG_TRUNC,
   SPLICE_F_MOVE,
   SPLICE_F_NONBLOCK,
   TCP_NODELAY,
@@ -39,10 +41,11 @@ export interface DirectionEnds {
 const turnBytes = 512 * 1024
 /** Full reads in a row that make a direction bulk, which is spliced from then on. */
 const fullReads = 4
-const spliceBytes = 1 << 20
 /** Splices in a row below this many bytes after which copying is cheaper again. */
 const meagreBytes = 16 * 1024
 const meagreSplices = 8
+/** What all connections of a worker may hold together, unless it is said. */
+const mostHeldBytes = 64 << 20
 /** The kernel was out of memory; it says nothing when it is not any more. */
 const shortageMs = 10
 
@@ -62,6 +65,7 @@ export class Copying {
   readonly #source: number
   readonly #buffer: NativeMemory
   readonly #size: number
+  readonly #mostHeld: number
   readonly #one: NativeMemory
 
   /** `source`: the number of the connections in the loop. */
@@ -78,6 +82,7 @@ export class Copying {
     this.#ends = ends
     this.#source = source
     this.#size = env.limits.bufferBytes
+    this.#mostHeld = env.limits.heldBytes ?? mostHeldBytes
     this.#buffer = env.calls.allocate(this.#size)
     this.#one = env.calls.allocate(4)
     this.#one.words[0] = 1
@@ -115,6 +120,7 @@ export class Copying {
   /** Gives back what a side holds, at its end. */
   drop(side: number): void {
     const table = this.#table
+    this.#env.signs.hold(-(table.stuck[side]?.length ?? 0) - (table.piped[side] ?? 0))
     table.stuck[side] = undefined
     const pipe = table.pipe[side] ?? -1
     if (pipe < 0) return
@@ -131,6 +137,7 @@ export class Copying {
 
   /** Bytes moved; -1: there is no more to be done for this direction now. */
   #copy(from: number): number {
+    if (this.#holdsEnough) return this.#passOn(from)
     const table = this.#table
     const { calls } = this.#env
     const count = calls.recv(table.fd[from] ?? -1, this.#buffer.address, this.#size, 0)
@@ -151,6 +158,37 @@ export class Copying {
     return count
   }
 
+  get #holdsEnough(): boolean {
+    return this.#env.signs.heldBytes >= this.#mostHeld
+  }
+
+  /**
+   * As `#copy`, for one call more, but holds nothing: what the opposite side does not take
+   * stays in the queue of the socket that it came by, which holds up its sender.
+   */
+  #passOn(from: number): number {
+    const table = this.#table
+    const { calls } = this.#env
+    const to = opposite(from)
+    if (table.has(to, flag.full)) return -1
+    const fd = table.fd[from] ?? -1
+    const count = calls.recv(fd, this.#buffer.address, this.#size, MSG_PEEK)
+    if (count <= 0) return this.#nothingRead(from, count)
+    const sent = this.#send(to, count, 0)
+    if (sent > 0) {
+      calls.recv(fd, this.#buffer.address, sent, MSG_TRUNC)
+      this.#count(from, sent)
+    }
+    if (sent === count) {
+      const isDrained = count < this.#size && !table.has(from, flag.urgent)
+      if (isDrained && !table.has(from, flag.hungUp)) table.unset(from, flag.readable)
+      return count
+    }
+    if (sent < 0 && !isPassing(sent)) this.#writeFailed(to, sent)
+    else this.#waitForRoom(to, from, sent)
+    return -1
+  }
+
   /**
    * Writes what was just read; what can't be is held. With MSG_MORE the FIN that follows
    * goes in the same segment.
@@ -167,6 +205,7 @@ export class Copying {
     const rest = Buffer.allocUnsafeSlow(count - Math.max(written, 0))
     this.#buffer.bytes.copy(rest, 0, Math.max(written, 0), count)
     table.stuck[from] = rest
+    this.#env.signs.hold(rest.length)
     this.#waitForRoom(to, from, written)
     return false
   }
@@ -183,6 +222,7 @@ export class Copying {
       this.#writeFailed(to, written)
       return false
     }
+    this.#env.signs.hold(-Math.max(written, 0))
     if (written === length) {
       table.stuck[from] = undefined
       return true
@@ -203,11 +243,11 @@ export class Copying {
   #splice(from: number): number {
     const table = this.#table
     const pipe = table.pipe[from] ?? -1
-    if (table.has(from, flag.urgent)) return this.#copyAgain(from)
+    if (table.has(from, flag.urgent) || this.#holdsEnough) return this.#copyAgain(from)
     const count = this.#env.calls.splice(
       table.fd[from] ?? -1,
       this.#pipes.writeEnd(pipe),
-      spliceBytes,
+      this.#size,
       SPLICE_F_MOVE | SPLICE_F_NONBLOCK,
     )
     // The end, or urgent data that came a moment ago: a read tells.
@@ -215,6 +255,7 @@ export class Copying {
     if (count < 0) return this.#nothingRead(from, count)
     this.#count(from, count)
     table.piped[from] = (table.piped[from] ?? 0) + count
+    this.#env.signs.hold(count)
     table.streak[from] = count < meagreBytes ? (table.streak[from] ?? 0) + 1 : 0
     if (!this.#flushPipe(from)) return -1
     if ((table.streak[from] ?? 0) >= meagreSplices) this.#stopSplicing(from)
@@ -240,8 +281,10 @@ export class Copying {
         left,
         SPLICE_F_MOVE | SPLICE_F_NONBLOCK,
       )
-      if (written > 0) table.piped[from] = left - written
-      else if (written === 0 || isPassing(written)) {
+      if (written > 0) {
+        table.piped[from] = left - written
+        this.#env.signs.hold(-written)
+      } else if (written === 0 || isPassing(written)) {
         this.#waitForRoom(to, from, written)
         return false
       } else {

@@ -3,8 +3,11 @@ import type { NativeMemory } from '../native-memory.ts'
 import type { Syscalls } from '../syscalls.ts'
 import type { FdAccount } from '../worker/fd-account.ts'
 
-/** Asked for; the kernel gives ordinary users less once they have many (pipe(7)). */
-const pipeBytes = 1 << 20
+/**
+ * Room for 64 pieces, of 4 KiB or less. What a splice takes is bounded by the connection's
+ * buffer; of 1 MiB each an ordinary user gets no more than 64 (pipe(7), pipe-user-pages-soft).
+ */
+const pipeBytes = 256 << 10
 
 /** A pipe that was used and is empty is kept for the next, up to so many. */
 const mostKept = 16
@@ -71,8 +74,11 @@ export class PipePool {
     const [readEnd = -1, writeEnd = -1] = words
     this.#fds.opened(readEnd)
     this.#fds.opened(writeEnd)
-    // Refused (EPERM), it keeps its 64 KiB and is slower: that is all.
-    this.#calls.fcntl(writeEnd, F_SETPIPE_SZ, pipeBytes)
+    if (this.#calls.fcntl(writeEnd, F_SETPIPE_SZ, pipeBytes) < 0) {
+      // This user has all the pipes it may: one of two pieces would be slower than copying.
+      this.#closeEnds(readEnd, writeEnd)
+      return -1
+    }
     const pipe = this.#free.pop() ?? this.#readEnds.length
     this.#readEnds[pipe] = readEnd
     this.#writeEnds[pipe] = writeEnd
@@ -81,10 +87,14 @@ export class PipePool {
   }
 
   #close(pipe: number): void {
-    this.#fds.close(this.readEnd(pipe))
-    this.#fds.close(this.writeEnd(pipe))
-    this.#fds.release(2)
+    this.#closeEnds(this.readEnd(pipe), this.writeEnd(pipe))
     this.#free.push(pipe)
     this.#open -= 1
+  }
+
+  #closeEnds(readEnd: number, writeEnd: number): void {
+    this.#fds.close(readEnd)
+    this.#fds.close(writeEnd)
+    this.#fds.release(2)
   }
 }

@@ -8,6 +8,7 @@ import { Descriptors } from '../shared/descriptors.ts'
 import { monotonicClock } from '../shared/monotonic.ts'
 import { endpointCell, listenerCell } from '../shared/stats-layout.ts'
 import { StatsPages } from '../shared/stats-pages.ts'
+import { WorkerSigns } from '../shared/worker-signs.ts'
 import type { StructLayout } from '../struct-layout.ts'
 import type { Syscalls } from '../syscalls.ts'
 import { TcpListener } from '../tcp/tcp-listener.ts'
@@ -52,7 +53,8 @@ export class RelayWorker implements EventSource, ListenerOwner {
   constructor(deps: RelayWorkerDeps) {
     const { setup, calls, layout, post } = deps
     this.#deps = deps
-    const loop = new EventLoop(calls, layout, monotonicClock())
+    const signs = new WorkerSigns(setup.signs)
+    const loop = new EventLoop(calls, layout, monotonicClock(), () => signs.beat())
     const nodeQuestions = new NodeQuestions(loop.clock, address =>
       post({ kind: 'ask', address }),
     )
@@ -71,6 +73,7 @@ export class RelayWorker implements EventSource, ListenerOwner {
       ),
       listenerPages: pages(listenerCell.count, setup.listenerPages),
       endpointPages: pages(endpointCell.count, setup.endpointPages),
+      signs,
       nodeQuestions,
       teller: this.#reporter,
       isOwn: (address, port) => this.#ownBinds.has(address, port),
@@ -120,6 +123,7 @@ export class RelayWorker implements EventSource, ListenerOwner {
   }
 
   #carryOut(order: Order): void {
+    this.#env.signs.beat()
     switch (order.kind) {
       case 'listener-page':
         return this.#env.listenerPages.take(order.page)

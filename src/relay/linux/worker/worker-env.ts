@@ -3,6 +3,7 @@ import type { ConnectionRecord, RelayLimits } from '../../relay.ts'
 import type { EventLoop } from '../event-loop.ts'
 import type { Syscalls } from '../syscalls.ts'
 import type { StatsPages } from '../shared/stats-pages.ts'
+import type { WorkerSigns } from '../shared/worker-signs.ts'
 import type { FdAccount } from './fd-account.ts'
 import type { NodeQuestions } from './node-questions.ts'
 
@@ -15,6 +16,7 @@ export interface WorkerEnv {
   readonly fds: FdAccount
   readonly listenerPages: StatsPages
   readonly endpointPages: StatsPages
+  readonly signs: WorkerSigns
   /** Who is on this node, which only the main thread knows. */
   readonly nodeQuestions: NodeQuestions
   readonly teller: Teller
