@@ -33,6 +33,8 @@ export interface Admin {
   readonly routes: { readonly metrics: Routes; readonly health: Routes }
   /** With figures that may be as old as the last look at them; see `RelayFigures`. */
   statusInput(): StatusInput
+  /** Looks at them. */
+  look(): Promise<void>
 }
 
 /** What people, probes and Prometheus are told. */
@@ -61,6 +63,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
   return {
     metrics,
     statusInput: () => inputWith(figures.atOnce()),
+    look: async () => void (await figures.ask()),
     routes: {
       metrics: metricsRoutes(
         metrics,

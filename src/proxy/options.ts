@@ -84,6 +84,8 @@ export interface RunningProxy {
   readonly ready: Promise<void>
   /** Figures of a relay in a process of its own are those of the last scrape or look. */
   status(): StatusDocument
+  /** Asks the relay for its figures. */
+  look(): Promise<void>
   /** How many ServicePorts there are, and how many things can't be honoured. */
   summary(): { readonly servicePorts: number; readonly problems: number }
   /** `host:port` of the two servers; '' while there is none. */
