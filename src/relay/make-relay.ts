@@ -83,7 +83,7 @@ const relayOf = async (name: RelayName, deps: RelayDeps): Promise<Relay> => {
 const mostUnasked = 4
 
 /** Threads of a relay: `wanted`, where 0 is one for each core, at most 4. */
-const workersOf = (relay: RelayName, wanted: number): number => {
+export const workersOf = (relay: RelayName, wanted = 0): number => {
   if (relay === 'portable') return 1
   return wanted > 0 ? wanted : Math.min(availableParallelism(), mostUnasked)
 }
