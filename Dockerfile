@@ -26,7 +26,8 @@ LABEL org.opencontainers.image.title="usher" \
   org.opencontainers.image.licenses="Apache-2.0"
 ENV NODE_ENV=production
 # What Usher writes rules, routes and addresses with, and ends stale UDP flows; ipset and ipvsadm
-# for ipvs mode and `usher cleanup`, kmod to load the kernel's modules.
+# for ipvs mode and `usher cleanup`, kmod to load the kernel's modules. setpriv, by which the relay's
+# process has less privileges than Usher, is in util-linux, which the image of Debian has.
 RUN apt-get update \
   && apt-get install --yes --no-install-recommends \
   conntrack iproute2 ipset iptables ipvsadm kmod nftables \

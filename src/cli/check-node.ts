@@ -1,5 +1,7 @@
 import type { Probed } from '../capture/choose-capture.ts'
 import type { RelayChoice } from '../relay/choose-relay.ts'
+import type { ChosenRelay } from '../relay/make-relay.ts'
+import { privilegesText } from '../relay/privileges.ts'
 import { aligned, type Cells, columnWidths } from './columns.ts'
 
 const needsNothing = { usable: true, detail: 'changes nothing on the host' }
@@ -11,7 +13,7 @@ export interface NodeFindings {
   /** In the order of preference. */
   readonly captures: readonly Probed[]
   /** What `--relay auto` chooses. */
-  readonly relay: RelayChoice
+  readonly relay: ChosenRelay
 }
 
 export interface Finding {
@@ -47,7 +49,15 @@ export const nodeReport = (
   const iptables = modes.find(({ name }) => name === 'iptables')?.usable === true
   const empty = `an empty --proxy-mode takes ${iptables ? 'iptables' : 'userspace'} here`
   const taken = `--capture auto takes ${first} here, --relay auto ${relay.name}`
-  return `${lines.join('\n')}\n\n${empty}\n${taken}\n`
+  return `${lines.join('\n')}\n\n${empty}\n${taken}\n${processText(relay)}`
+}
+
+/** What the process of the relay would be allowed to do. */
+const processText = ({ ownProcess }: ChosenRelay): string => {
+  if (ownProcess?.privileges === undefined) return ''
+  const { privileges, excess } = ownProcess
+  const more = excess === '' ? '' : `; more than it needs: ${excess}`
+  return `its process is ${privilegesText(privileges)}${more}\n`
 }
 
 const row = (what: string, { name, usable, detail }: Finding): Cells => [

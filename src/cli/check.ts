@@ -1,7 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { runSettings, type RunSettings } from '../config/run-settings.ts'
 import type { Problem } from '../model/snapshot.ts'
-import { chooseRelay } from '../relay/choose-relay.ts'
+import { openFileLimit } from '../relay/fd-limit.ts'
+import type { ChosenRelay } from '../relay/make-relay.ts'
+import type { RelayObserver } from '../relay/relay.ts'
 import { listFiles } from '../source/manifests/list-files.ts'
 import type { ManifestSet } from '../source/manifests/manifest-set.ts'
 import { readManifests } from '../source/manifests/read-manifests.ts'
@@ -10,6 +12,7 @@ import { findingsOf, type Findings } from './check-findings.ts'
 import { styled, type Style } from './columns.ts'
 import { type NodeFindings, nodeReport } from './check-node.ts'
 import type { Io } from './io.ts'
+import { relayLimits } from './relay-limits.ts'
 import { count, visible } from './words.ts'
 
 const problemText = ({ object, field, message }: Problem): string =>
@@ -38,13 +41,40 @@ const summary = (files: number, set: ManifestSet, findings: Findings): string =>
 const readText = (path: string): Promise<string> => readFile(path, 'utf8')
 
 /** By trying, and leaving nothing behind. */
-const findingsOfNode = async ({ kernel }: RunSettings): Promise<NodeFindings> => {
+const findingsOfNode = async ({
+  kernel,
+  options,
+}: RunSettings): Promise<NodeFindings> => {
   const { probeKernelModes } = await import('../proxy/kernel/probe-kernel-modes.ts')
   const modes = await probeKernelModes(systemClock, kernel)
   const { hostSystem, probeAll } = await import('../proxy/capture/host-system.ts')
   const captures = await probeAll(hostSystem({ clock: systemClock }))
-  const { probeLinuxRelay } = await import('../relay/linux/probe.ts')
-  return { modes, captures, relay: chooseRelay('auto', probeLinuxRelay) }
+  return { modes, captures, relay: await relayHere(options) }
+}
+
+/** Started as `usher run` would, without anything to listen for. */
+const relayHere = async (options: RunSettings['options']): Promise<ChosenRelay> => {
+  const { ownProcess } = await import('../proxy/own-process.ts')
+  const { relay, choice } = await ownProcess({
+    clock: systemClock,
+    random: Math.random,
+    relay: 'auto',
+    limits: relayLimits(options),
+    observer: nobody,
+    openFileLimit: openFileLimit(),
+    isFromNode: () => false,
+    workers: 1,
+  })
+  await relay.drain(0)
+  return choice
+}
+
+const nobody: RelayObserver = {
+  wants: () => false,
+  connectionClosed: () => {},
+  bindChanged: () => {},
+  acceptPaused: () => {},
+  fault: () => {},
 }
 
 const lacksWhatIsAskedFor = (

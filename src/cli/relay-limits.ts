@@ -35,5 +35,4 @@ export const relayLimits = (
 export const relayOptions = (options: ServerOptions): RelayOptions => ({
   relay: options.relay,
   relayWorkers: options.relayWorkers,
-  supervise: options.supervise,
 })

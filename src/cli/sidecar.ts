@@ -22,6 +22,8 @@ export const sidecar = async (options: OptionsOf<'sidecar'>): Promise<number> =>
       healthzBindAddress: options.healthzBindAddress,
       periods: () => ({ syncPeriod: 30_000, minSyncPeriod: 0 }),
       ...relayOptions(options),
+      // Nothing is started here: routes need no tools.
+      sharesProcess: true,
       limits: relayLimits(options),
     },
   } as const

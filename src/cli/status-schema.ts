@@ -89,7 +89,7 @@ const relay = v.object({
   name: text,
   detail: text,
   workers: number,
-  supervised: v.boolean(),
+  ownProcess: v.optional(v.nullable(v.object({ privileges: text, excess: text })), null),
   passedOver,
 })
 

@@ -62,14 +62,24 @@ const captureRows = ({ capture }: StatusDocument): Cells[] => {
 
 const relayRows = ({ relay }: StatusDocument): Cells[] => {
   if (relay === null) return []
-  const { name, detail, workers, supervised, passedOver } = relay
+  const { name, detail, workers, ownProcess, passedOver } = relay
   const how = [
     ...(name === 'portable' ? [] : [count(workers, 'worker')]),
-    ...(supervised ? ['a process of its own'] : []),
+    ...(ownProcess === null ? [] : [processText(ownProcess)]),
     detail,
   ]
-  return [['relay', `${name} (${how.join('; ')})`], ...passedOver.map(notTaken)]
+  const excess = ownProcess?.excess ?? ''
+  return [
+    ['relay', `${name} (${how.join('; ')})`],
+    ...(excess === '' ? [] : [['', red(`more privileges than it needs: ${excess}`)]]),
+    ...passedOver.map(notTaken),
+  ]
 }
+
+const processText = ({
+  privileges,
+}: NonNullable<NonNullable<StatusDocument['relay']>['ownProcess']>): string =>
+  privileges === '' ? 'a process of its own' : `a process of its own: ${privileges}`
 
 const notTaken = ({ name, detail }: ChoiceStatus['passedOver'][number]): Cells => [
   '',

@@ -6,7 +6,7 @@ import type { Screen } from './screen.ts'
 import type { Stage } from './stage.ts'
 
 interface LiveDeps {
-  readonly stage: Pick<Stage, 'status'>
+  readonly stage: Pick<Stage, 'status' | 'look'>
   readonly screen: Screen
   readonly clock: Clock
   /** Milliseconds between two lines of figures. */
@@ -25,11 +25,13 @@ export const live = async (deps: LiveDeps): Promise<void> => {
   const { stage, screen, clock, stop, everyMs } = deps
   const failures: string[] = []
   const background = startBackground(stage, clock, text => void failures.push(text))
+  await stage.look()
   const first = figuresOf(stage.status())
   let before = first
   let at = clock.now()
   for (let count = 0; await waited(everyMs, stop); count++) {
     if (count % headerEvery === 0) screen.heading(figuresHeader)
+    await stage.look()
     const now = figuresOf(stage.status())
     const seconds = (clock.now() - at) / 1000
     const failed = now.failed - first.failed

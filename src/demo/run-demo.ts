@@ -20,7 +20,9 @@ import type { Stage } from './stage.ts'
 
 /** What the demo needs of a running Usher. */
 export interface DemoProxy {
+  /** With the figures of the last `look`. */
   status(): StatusDocument
+  look(): Promise<void>
   /** `ip:port`; '' when it is off. */
   metricsAddress(): string
   drain(ms: number): Promise<DrainResult>
@@ -144,6 +146,7 @@ const setUp = async (deps: DemoDeps, undo: Undo) => {
     backends: plan.backends,
     clientAddresses: allOfLoopback ? clientAddresses : ['127.0.0.1'],
     status: () => proxy.status(),
+    look: () => proxy.look(),
   }
   return { stage, proxy, backends }
 }

@@ -113,7 +113,7 @@ const heldBytes: RelayFamily = {
 const dataPlaneRestarts: RelayFamily = {
   name: 'usher_data_plane_restarts_total',
   type: 'counter',
-  help: 'Times that the process of the relay has died and was started again. Only with --supervise.',
+  help: 'Times that the process of the relay has died and was started again. Not in a sidecar, which has none.',
   *samples({ stats: { restarts } }) {
     if (restarts !== undefined) yield { suffix: '', labels: '', value: restarts }
   },

@@ -1,16 +1,16 @@
-import type { RelayStatus } from './status.ts'
+import type { ChosenRelay } from '../relay/make-relay.ts'
 import { labelText, type OwnFamily } from './exposition.ts'
 
 /** Which relay carries the bytes. */
 export const relayInfoFamilies = ({
   name,
   workers,
-  supervised,
-}: Pick<RelayStatus, 'name' | 'workers' | 'supervised'>): readonly OwnFamily[] => {
+  ownProcess,
+}: Pick<ChosenRelay, 'name' | 'workers' | 'ownProcess'>): readonly OwnFamily[] => {
   const labels = labelText({
     relay: name,
     workers: String(workers),
-    supervised: String(supervised),
+    own_process: String(ownProcess !== undefined),
   })
   return [
     {

@@ -105,8 +105,13 @@ export interface RelayStatus {
   readonly detail: string
   /** Threads that carry connections. */
   readonly workers: number
-  /** It has a process of its own. */
-  readonly supervised: boolean
+  /** null where it is a part of the process that answers, as in a sidecar. */
+  readonly ownProcess: {
+    /** What that process may do, in words; '' where the system has no such thing. */
+    readonly privileges: string
+    /** Why it may do more than it has to; '' when it may not. */
+    readonly excess: string
+  } | null
   /** What would have been better, and why it can't be had. */
   readonly passedOver: ChoiceStatus['passedOver']
 }

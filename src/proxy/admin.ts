@@ -9,10 +9,11 @@ import { ProbeCounts } from '../observe/probe-counts.ts'
 import { stateFamilies } from '../observe/state-families.ts'
 import type { ChoiceStatus, RelayStatus } from '../observe/status.ts'
 import { type StatusInput, writeStatus } from '../observe/status-document.ts'
+import type { ChosenRelay, OwnProcess } from '../relay/make-relay.ts'
+import { privilegesText } from '../relay/privileges.ts'
 import type { RelayStats } from '../relay/relay.ts'
 import type { Source } from '../source/source.ts'
 import type { Control } from './control.ts'
-import type { ChosenRelay } from './chosen-relay.ts'
 import type { NodeParts } from './options.ts'
 import { RelayFigures } from './relay-figures.ts'
 import type { Traffic } from './traffic.ts'
@@ -32,6 +33,8 @@ export interface Admin {
   readonly routes: { readonly metrics: Routes; readonly health: Routes }
   /** With figures that may be as old as the last look at them; see `RelayFigures`. */
   statusInput(): StatusInput
+  /** Looks at them. */
+  look(): Promise<void>
 }
 
 /** What people, probes and Prometheus are told. */
@@ -60,6 +63,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
   return {
     metrics,
     statusInput: () => inputWith(figures.atOnce()),
+    look: async () => void (await figures.ask()),
     routes: {
       metrics: metricsRoutes(
         metrics,
@@ -107,9 +111,23 @@ const relayStatus = ({
   name,
   detail,
   workers,
-  supervised,
+  ownProcess,
   passedOver,
-}: ChosenRelay): RelayStatus => ({ name, detail, workers, supervised, passedOver })
+}: ChosenRelay): RelayStatus => ({
+  name,
+  detail,
+  workers,
+  ownProcess: ownProcess ? processStatus(ownProcess) : null,
+  passedOver,
+})
+
+const processStatus = ({
+  privileges,
+  excess,
+}: OwnProcess): NonNullable<RelayStatus['ownProcess']> => ({
+  privileges: privileges === undefined ? '' : privilegesText(privileges),
+  excess,
+})
 
 const nodeStatus = (node: NodeParts, registry: Registry): StatusInput['node'] => {
   const { nodeName } = node

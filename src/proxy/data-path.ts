@@ -13,14 +13,13 @@ import { CaptureMetrics } from '../observe/capture-metrics.ts'
 import { ConnectionLog } from '../observe/connection-log.ts'
 import type { Log } from '../observe/log.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'
-import { makeRelay } from '../relay/make-relay.ts'
+import type { ChosenRelay, MadeRelay, RelayDeps } from '../relay/make-relay.ts'
 import type { Relay } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import { ipFamilies } from '../util/ip.ts'
 import type { CaptureFacts } from './capture/capture-options.ts'
 import { createCapture } from './capture/create-capture.ts'
 import { hostSystem } from './capture/host-system.ts'
-import { type ChosenRelay, chosenRelay } from './chosen-relay.ts'
 import type { ProxyOptions } from './options.ts'
 
 export interface DataPathDeps {
@@ -29,6 +28,8 @@ export interface DataPathDeps {
   readonly random: () => number
   readonly log: Log
   readonly facts: CaptureFacts
+  /** Asks for a sync soon. */
+  readonly resync: () => void
 }
 
 export interface DataPath {
@@ -51,8 +52,18 @@ export interface DataPath {
 export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
   const { options, clock, random, log, facts } = deps
   const { podCidrs } = facts
+  const nodeClients = new NodeClients({ clock, ownAddresses, podCidrs })
+  const connectionLog = new ConnectionLog({ log, clock })
   // First: where it can't be had, nothing has been touched yet.
-  const relayChoice = await chosenRelay(options)
+  const { relay, choice: relayChoice } = await makeRelay(deps, {
+    clock,
+    random,
+    limits: options.limits,
+    observer: connectionLog,
+    openFileLimit: openFileLimit(),
+    isFromNode: address => nodeClients.has(address),
+    workers: options.relayWorkers ?? 0,
+  })
   const captureMetrics = new CaptureMetrics()
   const memory = await portMemory(options, clock, log)
   const { capture, choice } = await createCapture({
@@ -66,18 +77,9 @@ export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
     proxyPorts: new ProxyPorts(options.proxyPortRange, random, undefined, memory),
     nodePortCidrs: family =>
       nodePortCidrs(options.nodePortAddresses ?? [], facts.nodeAddresses())(family),
-  })
-  const nodeClients = new NodeClients({ clock, ownAddresses, podCidrs })
-  const connectionLog = new ConnectionLog({ log, clock })
-  const { name, supervised, workers } = relayChoice
-  const relay = await makeRelay(name, supervised, {
-    clock,
-    random,
-    limits: options.limits,
-    observer: connectionLog,
-    openFileLimit: openFileLimit(),
-    isFromNode: address => nodeClients.has(address),
-    workers,
+  }).catch(async (error: unknown) => {
+    await relay.drain(0)
+    throw error
   })
   const mode = new UserspaceMode(capture, relay, isOwnAddress)
   return {
@@ -89,6 +91,20 @@ export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
     relayChoice,
     memory,
   }
+}
+
+/** In a process of its own, unless nothing is ever started in this one. */
+const makeRelay = async (
+  { options, resync }: DataPathDeps,
+  deps: RelayDeps & { readonly isFromNode: (address: string) => boolean },
+): Promise<MadeRelay> => {
+  const { relay = 'portable', sharesProcess = false } = options
+  if (sharesProcess) {
+    const { makeRelay: here } = await import('../relay/make-relay.ts')
+    return here(relay, deps)
+  }
+  const { ownProcess } = await import('./own-process.ts')
+  return ownProcess({ ...deps, relay, lost: resync })
 }
 
 const sayBlind = (log: Log, why: string): void =>

@@ -18,8 +18,11 @@ export interface RelayOptions {
   readonly relay?: WantedRelay
   /** Threads; 0: one for each core, at most 4. */
   readonly relayWorkers?: number
-  /** In a process of its own, which is started again when it dies. */
-  readonly supervise?: boolean
+  /**
+   * It runs in this process, which must start no others: between clone and exec a child
+   * holds a copy of every descriptor, and what is closed meanwhile stays open.
+   */
+  readonly sharesProcess?: boolean
 }
 
 export interface ProxyOptions extends CaptureOptions, RelayOptions {
@@ -81,6 +84,8 @@ export interface RunningProxy {
   readonly ready: Promise<void>
   /** Figures of a relay in a process of its own are those of the last scrape or look. */
   status(): StatusDocument
+  /** Asks the relay for its figures. */
+  look(): Promise<void>
   /** How many ServicePorts there are, and how many things can't be honoured. */
   summary(): { readonly servicePorts: number; readonly problems: number }
   /** `host:port` of the two servers; '' while there is none. */

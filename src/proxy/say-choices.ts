@@ -2,8 +2,9 @@ import type { Choice } from '../capture/choose-capture.ts'
 import type { ModeChoice } from '../mode/choose-mode.ts'
 import type { FallBack } from '../mode/fallback-mode.ts'
 import type { Log, LogFields } from '../observe/log.ts'
+import type { ChosenRelay } from '../relay/make-relay.ts'
+import { privilegesText } from '../relay/privileges.ts'
 import type { RelayLimits } from '../relay/relay.ts'
-import type { ChosenRelay } from './chosen-relay.ts'
 import type { ProxyOptions } from './options.ts'
 
 interface PassedOver {
@@ -59,18 +60,25 @@ export const sayCapture = (log: Log, { name, detail, passedOver }: Choice): void
 
 export const sayRelay = (
   log: Log,
-  { name, detail, passedOver, workers, supervised }: ChosenRelay,
+  { name, detail, passedOver, workers, ownProcess }: ChosenRelay,
   { limits, relayWorkers = 0 }: Pick<ProxyOptions, 'limits' | 'relayWorkers'>,
 ): void => {
   log.info(
     {
       relay: name,
       ...(name === 'linux' && { workers }),
-      ...(supervised && { supervised }),
+      ...(ownProcess?.privileges && {
+        ownProcess: privilegesText(ownProcess.privileges),
+      }),
       ...reasons(detail, passedOver),
     },
     'what carries the bytes',
   )
+  if (ownProcess !== undefined && ownProcess.excess !== '')
+    log.warn(
+      { why: ownProcess.excess },
+      'the process of the relay keeps privileges that it does not need',
+    )
   const flags = name === 'portable' ? ignoredByPortable(limits, relayWorkers) : []
   if (flags.length > 0)
     log.warn({ flags }, 'without effect: only the linux relay has them')

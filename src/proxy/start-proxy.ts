@@ -86,6 +86,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   return {
     ready: firstState(source, control, close),
     status: () => buildStatusDocument(admin.statusInput()),
+    look: () => admin.look(),
     summary: () => ({
       servicePorts: reconciler
         .snapshots()

@@ -25,6 +25,13 @@ export class RelayUnavailable extends Error {
   readonly code = 'ERR_RELAY_UNAVAILABLE'
 }
 
+/** Why the linux relay can't be had, for who asked for it by name. */
+export const unavailable = (why: string): string =>
+  `--relay linux does not work here: ${why}; --relay auto takes the portable one`
+
+/** Why the portable relay was taken, where nobody asked for it. */
+export const portableDetail = 'runs wherever Node does'
+
 /**
  * The relay to run. With `auto` the linux relay, where it works; `probe` is not asked for
  * `portable`. Throws RelayUnavailable when `linux` is wanted and can't be had.
@@ -40,13 +47,10 @@ export const chooseRelay = (
     const detail = wanted === 'auto' ? 'all that it needs works here' : 'as told'
     return { name: 'linux', detail, passedOver: [] }
   }
-  if (wanted === 'linux')
-    throw new RelayUnavailable(
-      `--relay linux does not work here: ${found.why}; --relay auto takes the portable one`,
-    )
+  if (wanted === 'linux') throw new RelayUnavailable(unavailable(found.why))
   return {
     name: 'portable',
-    detail: 'runs wherever Node does',
+    detail: portableDetail,
     passedOver: [{ name: 'linux', detail: found.why }],
   }
 }

@@ -1,6 +1,12 @@
 import { availableParallelism } from 'node:os'
 import type { Clock } from '../util/clock.ts'
-import type { RelayName } from './choose-relay.ts'
+import {
+  chooseRelay,
+  type RelayChoice,
+  type RelayName,
+  type WantedRelay,
+} from './choose-relay.ts'
+import type { Privileges } from './privileges.ts'
 import type { Relay, RelayLimits, RelayObserver } from './relay.ts'
 
 export interface RelayDeps {
@@ -11,10 +17,66 @@ export interface RelayDeps {
   readonly observer: RelayObserver
   /** RLIMIT_NOFILE of the process. */
   readonly openFileLimit: number
-  /** Whether a client's address is this node's own or one of its pods'. */
-  readonly isFromNode: (address: string) => boolean
-  /** Threads that carry connections; the portable relay has none of its own. */
+  /**
+   * Whether a client's address is this node's own or one of its pods'. The portable relay
+   * can't wait: for it an answer that takes time is a no.
+   */
+  readonly isFromNode: (address: string) => boolean | Promise<boolean>
+  /** Threads that carry connections; 0: one for each core, at most 4. */
   readonly workers: number
+}
+
+/** The relay that was chosen, and how it runs. */
+export interface ChosenRelay extends RelayChoice {
+  /** Threads that carry connections. */
+  readonly workers: number
+  /** Of the process that it has for itself; undefined when it has none. */
+  readonly ownProcess?: OwnProcess
+}
+
+export interface OwnProcess {
+  /** What the process says of itself; undefined where there is no such thing to say. */
+  readonly privileges: Privileges | undefined
+  /** Why it has more than it needs; '' when it has not. */
+  readonly excess: string
+}
+
+/** A relay, and why it is this one. */
+export interface MadeRelay {
+  readonly relay: Relay
+  readonly choice: ChosenRelay
+}
+
+/**
+ * Makes a relay in this process. Of the one that is not wanted nothing is loaded. Rejects
+ * with RelayUnavailable when the one that was asked for by name can't be had, and when it
+ * can't start, for want of descriptors for instance.
+ */
+export const makeRelay = async (
+  wanted: WantedRelay,
+  deps: RelayDeps,
+): Promise<MadeRelay> => {
+  const choice = await choiceOf(wanted)
+  const workers = workersOf(choice.name, deps.workers)
+  return {
+    relay: await relayOf(choice.name, { ...deps, workers }),
+    choice: { ...choice, workers },
+  }
+}
+
+const choiceOf = async (wanted: WantedRelay): Promise<RelayChoice> =>
+  wanted === 'portable'
+    ? chooseRelay(wanted)
+    : chooseRelay(wanted, (await import('./linux/probe.ts')).probeLinuxRelay)
+
+const relayOf = async (name: RelayName, deps: RelayDeps): Promise<Relay> => {
+  if (name === 'linux') {
+    const { LinuxRelay } = await import('./linux/linux-relay.ts')
+    return new LinuxRelay(deps)
+  }
+  const { PortableRelay } = await import('./portable/portable-relay.ts')
+  const isFromNode = (address: string): boolean => deps.isFromNode(address) === true
+  return new PortableRelay({ ...deps, isFromNode })
 }
 
 /** More threads than that have to be asked for. */
@@ -24,25 +86,4 @@ const mostUnasked = 4
 export const workersOf = (relay: RelayName, wanted = 0): number => {
   if (relay === 'portable') return 1
   return wanted > 0 ? wanted : Math.min(availableParallelism(), mostUnasked)
-}
-
-/**
- * Makes a relay, `supervised` in a process of its own. Of the one that is not wanted, nothing
- * is loaded. Rejects when it can't start, for want of descriptors for instance.
- */
-export const makeRelay = async (
-  name: RelayName,
-  supervised: boolean,
-  deps: RelayDeps,
-): Promise<Relay> => {
-  if (supervised) {
-    const { superviseRelay } = await import('./supervised/supervise-relay.ts')
-    return superviseRelay({ ...deps, relay: name })
-  }
-  if (name === 'linux') {
-    const { LinuxRelay } = await import('./linux/linux-relay.ts')
-    return new LinuxRelay(deps)
-  }
-  const { PortableRelay } = await import('./portable/portable-relay.ts')
-  return new PortableRelay(deps)
 }

@@ -234,6 +234,7 @@ t.test('tells of requests that failed while it stayed up', { skip }, async t => 
     const proxy = await proxyOver(options)(source, only)
     return {
       status: () => (lost ? statusOf([]) : proxy.status()),
+      look: () => proxy.look(),
       metricsAddress: () => proxy.metricsAddress(),
       drain: ms => proxy.drain(ms),
       close: () => proxy.close(),

@@ -84,7 +84,7 @@ const good: StatusDocument = {
     name: 'linux',
     detail: 'all that it needs works here',
     workers: 2,
-    supervised: false,
+    ownProcess: null,
     passedOver: [],
   },
   problems: [],
@@ -251,12 +251,17 @@ t.test(
       name: 'portable',
       detail: 'runs wherever Node does',
       workers: 1,
-      supervised: true,
+      ownProcess: { privileges: 'user 65532 with no capabilities', excess: '' },
       passedOver: [{ name: 'linux', detail: 'splice is refused with ENOSYS' }],
     }
     t.match(
       textOf({ ...good, relay }),
-      '\nrelay    portable (a process of its own; runs wherever Node does)\n         not linux: splice is refused with ENOSYS\n',
+      '\nrelay    portable (a process of its own: user 65532 with no capabilities; runs wherever Node does)\n         not linux: splice is refused with ENOSYS\n',
+    )
+    const ownProcess = { privileges: 'root with 41 capabilities', excess: 'no setpriv' }
+    t.match(
+      textOf({ ...good, relay: { ...relay, ownProcess } }),
+      /root with 41 capabilities; runs .*\n +more privileges than it needs: no setpriv\n/,
     )
     t.notMatch(textOf({ ...good, relay: null }), '\nrelay ')
   },

@@ -79,7 +79,6 @@ t.test('run with nothing but manifests has the documented defaults', async t => 
     healthzBindAddress: { address: '0.0.0.0', port: 10256 },
     relay: 'auto',
     relayWorkers: 0,
-    supervise: false,
     tcpKeepalive: 15_000,
     tcpKeepaliveInterval: 1000,
     tcpKeepaliveProbes: 10,
@@ -257,17 +256,12 @@ t.test(
 )
 
 t.test('the relay and how it looks after connections can be told', async t => {
-  const { relay, relayWorkers, supervise } = run(
-    '--relay=linux',
-    '--relay-workers=64',
-    '--supervise',
-  )
-  t.strictSame([relay, relayWorkers, supervise], ['linux', 64, true])
+  const { relay, relayWorkers } = run('--relay=linux', '--relay-workers=64')
+  t.strictSame([relay, relayWorkers], ['linux', 64])
   t.equal(run('--tcp-keepalive', '0').tcpKeepalive, 0)
   t.equal(run('--tcp-keepalive', '1m30s').tcpKeepalive, 90_000)
   t.equal(run('--tcp-keepalive-interval', '9h').tcpKeepaliveInterval, 32_400_000)
   t.equal(run('--tcp-user-timeout', '1500ms').tcpUserTimeout, 1500)
-  t.match(refusal('demo', '--supervise'), '--supervise')
 })
 
 t.test('durations follow Go’s syntax', async t => {

@@ -242,7 +242,6 @@ t.test(
       '--capture=local',
       '--relay=auto',
       '--relay-workers=2',
-      '--supervise',
       '--proxy-port-range=30000-31000',
       '--keep-rules',
       '--state-dir=/x',
@@ -257,7 +256,7 @@ t.test(
         'iptables by --proxy-mode',
       )
     }
-    for (const flag of ['--capture=auto', '--supervise=false', '--proxy-port-range='])
+    for (const flag of ['--capture=auto', '--proxy-port-range='])
       t.equal(await mode(withFlags(flag)), 'none by nobody', flag)
   },
 )

@@ -319,9 +319,9 @@ t.test(
 )
 
 t.test('which relay carries the bytes is a label', async t => {
-  const families = relayInfoFamilies({ name: 'linux', workers: 2, supervised: false })
+  const families = relayInfoFamilies({ name: 'linux', workers: 2 })
   const text = Buffer.concat(await writeFamilies(families, undefined)).toString()
-  t.match(text, '\nusher_relay_info{relay="linux",workers="2",supervised="false"} 1\n')
+  t.match(text, '\nusher_relay_info{relay="linux",workers="2",own_process="false"} 1\n')
 })
 
 t.test('file descriptors, pause, health and version are single values', async t => {

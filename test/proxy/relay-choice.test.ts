@@ -2,10 +2,13 @@ import t from 'tap'
 import { relayLimits, relayOptions } from '../../src/cli/relay-limits.ts'
 import { parseOptions } from '../../src/config/parse.ts'
 import type { Log, LogFields } from '../../src/observe/log.ts'
-import { type ChosenRelay, chosenRelay } from '../../src/proxy/chosen-relay.ts'
 import { RelayFigures } from '../../src/proxy/relay-figures.ts'
 import { sayRelay } from '../../src/proxy/say-choices.ts'
-import { makeRelay } from '../../src/relay/make-relay.ts'
+import {
+  type ChosenRelay,
+  makeRelay,
+  type RelayDeps,
+} from '../../src/relay/make-relay.ts'
 import { PortableRelay } from '../../src/relay/portable/portable-relay.ts'
 import type { RelayStats } from '../../src/relay/relay.ts'
 import { systemClock } from '../../src/util/clock.ts'
@@ -35,7 +38,6 @@ const portable: ChosenRelay = {
   detail: 'runs wherever Node does',
   passedOver: [{ name: 'linux', detail: 'splice is refused with ENOSYS' }],
   workers: 1,
-  supervised: false,
 }
 
 t.test('one line says which relay it is, and why', async t => {
@@ -49,7 +51,10 @@ t.test('one line says which relay it is, and why', async t => {
       detail: 'as told',
       passedOver: [],
       workers: 2,
-      supervised: true,
+      ownProcess: {
+        privileges: { uid: 65_532, capabilities: 1n << 10n, noNewPrivileges: true },
+        excess: '',
+      },
     },
     optionsOf(sidecar('--tcp-user-timeout=3s')),
   )
@@ -65,7 +70,12 @@ t.test('one line says which relay it is, and why', async t => {
     ],
     [
       'info',
-      { relay: 'linux', workers: 2, supervised: true, detail: 'as told' },
+      {
+        relay: 'linux',
+        workers: 2,
+        ownProcess: 'user 65532 with CAP_NET_BIND_SERVICE only',
+        detail: 'as told',
+      },
       'what carries the bytes',
     ],
   ])
@@ -105,48 +115,59 @@ t.test('limits and relay are what the flags say', async t => {
   t.strictSame(relayOptions(options), {
     relay: 'portable',
     relayWorkers: 3,
-    supervise: false,
   })
   t.equal(relayLimits(parseOptions('demo', [])).keepAliveIdleMs, 15_000)
 })
 
-t.test('without a wish it is the portable relay, in this process', async t => {
-  const choice = await chosenRelay({})
-  t.match(choice, { name: 'portable', workers: 1, supervised: false, passedOver: [] })
-  const relay = await makeRelay(choice.name, choice.supervised, {
-    clock: systemClock,
-    random: Math.random,
-    limits: relayLimits(sidecar()),
-    observer: {
-      wants: () => false,
-      connectionClosed: () => {},
-      bindChanged: () => {},
-      acceptPaused: () => {},
-      workerHung: () => {},
-      fault: () => {},
-    },
-    openFileLimit: 1000,
-    isFromNode: () => false,
-    workers: choice.workers,
-  })
+t.test('privileges that should have gone are told', async t => {
+  const { log, said } = recorder()
+  const ownProcess = {
+    privileges: { uid: 0, capabilities: 0b11n, noNewPrivileges: false },
+    excess: 'setpriv is not installed',
+  }
+  sayRelay(log, { ...portable, ownProcess }, optionsOf(sidecar()))
+  t.match(said, [
+    ['info', { ownProcess: 'root with 2 capabilities' }, 'what carries the bytes'],
+    ['warn', { why: 'setpriv is not installed' }, /privileges that it does not need/],
+  ])
+})
+
+const deps = (workers: number): RelayDeps => ({
+  clock: systemClock,
+  random: Math.random,
+  limits: relayLimits(sidecar()),
+  observer: {
+    wants: () => false,
+    connectionClosed: () => {},
+    bindChanged: () => {},
+    acceptPaused: () => {},
+    workerHung: () => {},
+    fault: () => {},
+  },
+  openFileLimit: 1000,
+  isFromNode: () => false,
+  workers,
+})
+
+t.test('the portable relay has one thread, whatever is wished', async t => {
+  const { relay, choice } = await makeRelay('portable', deps(3))
+  t.match(choice, { name: 'portable', workers: 1, passedOver: [] })
   t.type(relay, PortableRelay)
 })
 
 t.test('auto takes linux here', { skip: linuxRelaySkip() }, async t => {
-  const choice = await chosenRelay({ relay: 'auto', relayWorkers: 2, supervise: true })
-  t.match(choice, { name: 'linux', workers: 2, supervised: true, passedOver: [] })
+  const { relay, choice } = await makeRelay('auto', deps(2))
+  t.teardown(() => relay.drain(0))
+  t.match(choice, { name: 'linux', workers: 2, passedOver: [] })
 })
 
 t.test(
   'where the linux relay does not work, auto falls back and linux is refused',
   { skip: linuxRelaySkip() === false && 'it works here' },
   async t => {
-    const choice = await chosenRelay({ relay: 'auto' })
+    const { choice } = await makeRelay('auto', deps(0))
     t.match(choice, { name: 'portable', passedOver: [{ name: 'linux', detail: /./ }] })
-    await t.rejects(
-      chosenRelay({ relay: 'linux' }),
-      /^--relay linux does not work here: /,
-    )
+    await t.rejects(makeRelay('linux', deps(0)), /^--relay linux does not work here: /)
   },
 )
 

@@ -45,6 +45,7 @@ export const stageOf = async (
   const { port } = server.address() as AddressInfo
   return {
     clientAddresses: ['127.0.0.1'],
+    look: async () => {},
     status: () => statusOf([servicePort(service, {}, `127.0.0.1:${port}`)]),
     backends: [1, 2, 3].map(n => backend(service, n)),
   }

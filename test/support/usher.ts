@@ -23,6 +23,8 @@ export interface Exit {
 
 /** An Usher that was started, whether it serves or not. */
 export interface LaunchedUsher {
+  /** Of what `startUsherBy` was given, if anything. */
+  readonly pid: number
   /** Its log so far. */
   readonly records: readonly LogRecord[]
   /** The first record with this message and these fields, waited for. */
@@ -98,12 +100,27 @@ const launch = (
     if (record === undefined) throw new Error(`never said ${msg}: ${await died}`)
     return record
   }
-  return { records, logged, send: signal => void child.kill(signal), exit }
+  return {
+    pid: child.pid ?? 0,
+    records,
+    logged,
+    send: signal => void child.kill(signal),
+    exit,
+  }
 }
 
+/** Started by another program, which is given the command line. */
+export const startUsherBy = (
+  t: Test,
+  before: readonly string[],
+  ...args: string[]
+): Promise<Usher> => served(launch(t, args, before))
+
 /** Starts a command that serves, and waits until it does. */
-export const startUsher = async (t: Test, ...args: string[]): Promise<Usher> => {
-  const launched = launchUsher(t, ...args)
+export const startUsher = (t: Test, ...args: string[]): Promise<Usher> =>
+  served(launchUsher(t, ...args))
+
+const served = async (launched: LaunchedUsher): Promise<Usher> => {
   const serving = await launched.logged('serving')
   const metrics = String(serving['metrics'])
   const status = async (): Promise<StatusDocument> =>

@@ -1,7 +1,7 @@
 import { duration } from '../duration.ts'
 import { proxies, servers, type Row } from '../row.ts'
 import { seconds } from '../seconds.ts'
-import { integer, onOff, oneOf } from '../value.ts'
+import { integer, oneOf } from '../value.ts'
 
 /** What carries connections and flows, and how it looks after their sockets. */
 export const relay = {
@@ -18,13 +18,6 @@ export const relay = {
     type: integer(0, 64),
     default: '0',
     help: 'Threads of the linux relay that carry connections, each of some 13 MB; 0 is one for each core, at most 4.',
-  },
-  supervise: {
-    commands: servers,
-    group: 'Relay',
-    type: onOff,
-    default: 'false',
-    help: 'Carry connections in a process of its own, which is started again when it dies: its connections are lost then, and what Usher knows of Services is not.',
   },
   'tcp-keepalive': {
     commands: proxies,

@@ -19,7 +19,6 @@ export const ofUserspace = [
   'capture',
   'relay',
   'relay-workers',
-  'supervise',
   'proxy-port-range',
   'keep-rules',
   'state-dir',

@@ -15,10 +15,13 @@ const requests = 30
 /** One backend of `flaky` is dead: Usher tries another, and clients never notice. */
 export const flaky = async (stage: Stage): Promise<Section> => {
   const target = targetOf(stage, 'flaky')
-  const retries = (): number => servicePortOf(stage, 'flaky', 'TCP').retries
-  const before = retries()
+  const retries = async (): Promise<number> => {
+    await stage.look()
+    return servicePortOf(stage, 'flaky', 'TCP').retries
+  }
+  const before = await retries()
   const counted = await askTogether(requests, () => askHttp(target))
-  const retried = retries() - before
+  const retried = (await retries()) - before
   const backends = backendsOf(stage, 'flaky')
   const dead = backends.filter(one => one.dead).map(({ name }) => name)
   const rows = backends.map(({ name, dead: isDead }) => ({

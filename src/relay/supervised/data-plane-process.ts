@@ -1,14 +1,15 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import type { Clock, Timer } from '../../util/clock.ts'
-import type { Call, News, Order, Report, Setup } from './messages.ts'
+import type { Call, DataPlaneSelf, News, Order, Report, Setup } from './messages.ts'
 
 /** The program of a data plane, and how Node is to start it. */
 export interface DataPlaneProgram {
   readonly file: URL
   /** Node's own flags. */
   readonly execArgv: readonly string[]
-  /** This process's own by default. */
-  readonly env?: NodeJS.ProcessEnv
+  readonly env: NodeJS.ProcessEnv
+  /** A program, with what it is told, that becomes Node; none by default. */
+  readonly launcher?: readonly string[]
 }
 
 export interface DataPlaneDeps {
@@ -26,6 +27,10 @@ export interface DataPlaneDeps {
 export interface Ending {
   /** `was killed by SIGSEGV`, `ended with code 1`, ... */
   readonly words: string
+  /** What it said itself about why there can't be a relay. */
+  readonly told: Extract<Report, { readonly kind: 'cannot-start' }> | undefined
+  /** It did what no program may do, as native code can. */
+  readonly crashed: boolean
   /** Milliseconds from its start. */
   readonly livedMs: number
 }
@@ -49,8 +54,8 @@ interface Waiting {
 
 /** One process of the data plane, from its start to its end. */
 export class DataPlaneProcess {
-  /** Whether it has come to take calls; false when it ended before. */
-  readonly ready: Promise<boolean>
+  /** Resolves when it takes calls, or with undefined when it ended before. */
+  readonly ready: Promise<DataPlaneSelf | undefined>
   readonly #ended: Promise<void>
   readonly #deps: DataPlaneDeps
   readonly #startedAt: number
@@ -61,8 +66,9 @@ export class DataPlaneProcess {
   #timer: Timer | undefined
   #isReady = false
   #killedWhy = ''
+  #told: Ending['told']
   #gone = false
-  #sayReady: (isReady: boolean) => void = () => {}
+  #sayReady: (self: DataPlaneSelf | undefined) => void = () => {}
   #sayEnded: () => void = () => {}
 
   constructor(deps: DataPlaneDeps) {
@@ -114,19 +120,24 @@ export class DataPlaneProcess {
   }
 
   #start(): ChildProcess {
-    const { file, execArgv, env } = this.#deps.program
+    const { file, execArgv, env, launcher = [] } = this.#deps.program
+    const [execPath = '', ...args] = [...launcher, process.execPath, ...execArgv]
     const child = fork(file, {
       serialization: 'advanced',
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-      execArgv: [...execArgv],
-      ...(env && { env }),
+      execPath,
+      execArgv: args,
+      env,
     })
     child.on('message', report => this.#hear(report as Report))
     // One that was never there has no exit.
     child.on('error', error => {
       if (child.pid === undefined) this.#end(cannotStart(error))
     })
-    child.on('exit', (code, signal) => this.#end(this.#wordsOf(code, signal)))
+    child.on('exit', (code, signal) => {
+      const crashed = signal !== null && crashSignals.has(signal)
+      this.#end(this.#wordsOf(code, signal), crashed)
+    })
     child.on('disconnect', () => this.#disconnected())
     if (child.pid === undefined) return child
     this.#tell(child, { kind: 'setup', setup: this.#deps.setup })
@@ -153,7 +164,10 @@ export class DataPlaneProcess {
       case 'ready':
         this.#isReady = true
         this.#unanswered = 0
-        this.#sayReady(true)
+        this.#sayReady(report.self)
+        return
+      case 'cannot-start':
+        this.#told = report
         return
       case 'pong':
         this.#unanswered = 0
@@ -205,18 +219,30 @@ export class DataPlaneProcess {
     if (child.connected) child.send(order, () => {})
   }
 
-  #end(words: string): void {
+  #end(words: string, crashed = false): void {
     if (this.#gone) return
     const { clock } = this.#deps
     this.#gone = true
     clock.clearTimeout(this.#timer)
-    this.#sayReady(false)
-    this.#deps.ended({ words, livedMs: clock.now() - this.#startedAt })
+    this.#sayReady(undefined)
+    const livedMs = clock.now() - this.#startedAt
+    this.#deps.ended({ words, told: this.#told, crashed, livedMs })
     this.#sayEnded()
     for (const { reject } of this.#calls.values()) reject(new DataPlaneGone(words))
     this.#calls.clear()
   }
 }
+
+/** Of faults in native code, and of calls for which a seccomp filter kills. */
+const crashSignals: ReadonlySet<NodeJS.Signals> = new Set([
+  'SIGABRT',
+  'SIGBUS',
+  'SIGFPE',
+  'SIGILL',
+  'SIGSEGV',
+  'SIGSYS',
+  'SIGTRAP',
+])
 
 const cannotStart = (error: unknown): string =>
   `could not be started: ${error instanceof Error ? error.message : String(error)}`

@@ -1,10 +1,12 @@
 /**
- * The data plane: a relay in a process of its own, so that a crash in its system calls
- * does not end the control plane. Started by supervise-relay.ts, which tells it what to
- * do by IPC; it lives no longer than its parent.
+ * The data plane: a relay in a process of its own, which starts no other program, has
+ * little to lose, and whose crash does not end the control plane. Started by
+ * supervise-relay.ts, which tells it what to do by IPC; it lives no longer than its parent.
  */
 import { systemClock } from '../../util/clock.ts'
-import { makeChildRelay } from './child-relay.ts'
+import { RelayUnavailable } from '../choose-relay.ts'
+import { makeRelay } from '../make-relay.ts'
+import { ownPrivileges } from '../privileges.ts'
 import type { Order, Report, Setup } from './messages.ts'
 import { NodeAsker } from './node-asker.ts'
 import { Outbox } from './outbox.ts'
@@ -22,7 +24,16 @@ const nodeAsker = new NodeAsker(systemClock, address => report({ kind: 'ask', ad
 
 const setUp = async (setup: Setup): Promise<void> => {
   const outbox = new Outbox(setup.wantedCauses, news => report({ kind: 'news', news }))
-  const relay = await makeChildRelay[setup.relay](setup, outbox, nodeAsker)
+  const { limits, openFileLimit, workers } = setup
+  const { relay, choice } = await makeRelay(setup.relay, {
+    clock: systemClock,
+    random: Math.random,
+    limits,
+    observer: outbox,
+    openFileLimit,
+    isFromNode: address => nodeAsker.isFromNode(address),
+    workers,
+  })
   const server = new RelayServer(relay, outbox)
   process.on('message', (order: Order) => {
     if (order.kind === 'news-taken') outbox.taken()
@@ -33,14 +44,13 @@ const setUp = async (setup: Setup): Promise<void> => {
       (reason: unknown) => report({ kind: 'failed', id, error: errorOf(reason) }),
     )
   })
-  report({ kind: 'ready' })
+  report({ kind: 'ready', self: { choice, privileges: ownPrivileges() } })
 }
 
-/** The parent is told, and starts another one in its own time. */
 const cannotStart = (reason: unknown): void => {
-  const news = { binds: [], records: [], pauses: [], hung: [], lost: 0 }
-  const faults = [['', errorOf(reason)]] as const
-  report({ kind: 'news', news: { ...news, faults } }, () => process.exit(1))
+  const unavailable = reason instanceof RelayUnavailable
+  const why = errorOf(reason).message
+  report({ kind: 'cannot-start', why, unavailable }, () => process.exit(1))
 }
 
 process.on('message', (order: Order) => {

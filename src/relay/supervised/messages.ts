@@ -1,5 +1,7 @@
 import type { Cause } from '../cause.ts'
-import type { RelayName } from '../choose-relay.ts'
+import type { WantedRelay } from '../choose-relay.ts'
+import type { ChosenRelay } from '../make-relay.ts'
+import type { Privileges } from '../privileges.ts'
 import type {
   BindState,
   ConnectionRecord,
@@ -11,14 +13,19 @@ import type { PackedListener } from './packed-stats.ts'
 
 /** What a data plane is born with. */
 export interface Setup {
-  /** Which one the process runs. */
-  readonly relay: RelayName
+  readonly relay: WantedRelay
   readonly limits: RelayLimits
   /** The ends of connections of which a record is wanted. */
   readonly wantedCauses: readonly Cause[]
   readonly openFileLimit: number
-  /** Threads; the portable relay has none of its own. */
+  /** Threads; 0: as many as fit the machine. */
   readonly workers: number
+}
+
+/** What it has become. */
+export interface DataPlaneSelf {
+  readonly choice: ChosenRelay
+  readonly privileges: Privileges | undefined
 }
 
 /** What has an answer: `done` or `failed` with the same id. */
@@ -73,7 +80,14 @@ export interface News {
 /** From the data plane to its parent. */
 export type Report =
   /** The relay is there and takes calls. */
-  | { readonly kind: 'ready' }
+  | { readonly kind: 'ready'; readonly self: DataPlaneSelf }
+  /** There can't be one; the process ends. */
+  | {
+      readonly kind: 'cannot-start'
+      readonly why: string
+      /** The relay that was asked for by name does not work here. */
+      readonly unavailable: boolean
+    }
   | { readonly kind: 'pong' }
   | { readonly kind: 'done'; readonly id: number; readonly result: unknown }
   | { readonly kind: 'failed'; readonly id: number; readonly error: Error }

@@ -36,15 +36,6 @@ export class NodeAsker {
     })
   }
 
-  /**
-   * For who can't wait: what is known, or false. The answer is there for the next time;
-   * a client that was never seen counts as an outside one.
-   */
-  isKnownFromNode(address: string): boolean {
-    const answer = this.isFromNode(address)
-    return answer === true
-  }
-
   answered(address: string, isFromNode: boolean): void {
     if (this.#known.size >= mostRemembered) this.#known.clear()
     this.#known.set(address, { isFromNode, at: this.#clock.now() })

@@ -1,7 +1,8 @@
 import type { Clock, Timer } from '../../util/clock.ts'
+import { Deferred } from '../../util/deferred.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import { type Cause, causeText } from '../cause.ts'
-import type { RelayName } from '../choose-relay.ts'
+import type { WantedRelay } from '../choose-relay.ts'
 import type {
   DrainResult,
   Relay,
@@ -18,7 +19,8 @@ import {
 } from './data-plane-process.ts'
 import { KnownBinds } from './known-binds.ts'
 import { KnownStats } from './known-stats.ts'
-import type { News, Setup } from './messages.ts'
+import type { DataPlaneSelf, News, Setup } from './messages.ts'
+import { neverServed } from './never-served.ts'
 import { RemoteRelay } from './remote-relay.ts'
 import { RestartPause } from './restart-pause.ts'
 import { within } from './within.ts'
@@ -27,16 +29,18 @@ export interface SupervisedRelayDeps {
   readonly clock: Clock
   /** 0 <= n < 1. */
   readonly random: () => number
-  /** What runs in the process. */
-  readonly relay: RelayName
+  /** What is to run in the process. */
+  readonly relay: WantedRelay
   readonly limits: RelayLimits
   readonly observer: RelayObserver
   /** RLIMIT_NOFILE of this process: the other one inherits it, and has it for itself. */
   readonly openFileLimit: number
   readonly isFromNode: (address: string) => boolean
+  /** Threads; 0: as many as fit the machine. */
   readonly workers: number
-  /** `data-plane.js` beside this file by default. */
-  readonly program?: DataPlaneProgram
+  /** What is applied has been lost with the process, and is to be applied again. */
+  readonly lost?: () => void
+  readonly program: DataPlaneProgram
 }
 
 /** Milliseconds for a look at the figures; after that the last known ones are told. */
@@ -47,16 +51,19 @@ const lostEveryMs = 60_000
 /**
  * A relay in a process of its own (the data plane), which is started again when it dies
  * and given the whole state. What dies with it: connections, UDP flows, affinity, and what
- * was counted since somebody last looked.
+ * was counted since somebody last looked. The first one has to come to serve.
  */
 export class SupervisedRelay implements Relay {
   readonly #deps: SupervisedRelayDeps
-  readonly #setup: Setup
+  #setup: Setup
   readonly #pause: RestartPause
   readonly #binds = new KnownBinds()
   readonly #known: KnownStats
   #wanted: readonly RelayListener[] = []
   #process: DataPlaneProcess | undefined
+  /** What the first one has become. */
+  readonly #first = new Deferred<DataPlaneSelf>()
+  #hasServed = false
   #serving = new Serving()
   /** It has all that was wanted when it started. */
   #restored = false
@@ -77,6 +84,14 @@ export class SupervisedRelay implements Relay {
     this.#pause = new RestartPause(random)
     this.#known = new KnownStats(openFileLimit)
     this.#start()
+  }
+
+  /**
+   * Which relay it is, and what its process may do. Rejects when the first process can't
+   * have one: with RelayUnavailable where it was asked for by name.
+   */
+  get chosen(): Promise<DataPlaneSelf> {
+    return this.#first.promise
   }
 
   /** Undefined while there is none. */
@@ -120,7 +135,7 @@ export class SupervisedRelay implements Relay {
   }
 
   #start(): void {
-    const { clock, isFromNode, program = besideThis } = this.#deps
+    const { clock, isFromNode, program } = this.#deps
     const process = new DataPlaneProcess({
       clock,
       program,
@@ -134,7 +149,9 @@ export class SupervisedRelay implements Relay {
   }
 
   async #serve(process: DataPlaneProcess): Promise<void> {
-    if (!(await process.ready)) return
+    const self = await process.ready
+    if (self === undefined) return
+    this.#isFirst(self)
     const relay = new RemoteRelay(process)
     this.#serving.is(relay)
     try {
@@ -146,21 +163,39 @@ export class SupervisedRelay implements Relay {
     }
   }
 
-  #ended({ words, livedMs }: Ending): void {
-    const { observer } = this.#deps
+  #isFirst(self: DataPlaneSelf): void {
+    if (this.#hasServed) return
+    this.#hasServed = true
+    this.#first.resolve(self)
+    // Another one after it is the same relay.
+    const { name, workers } = self.choice
+    this.#setup = { ...this.#setup, relay: name, workers }
+  }
+
+  #ended(ending: Ending): void {
+    const { observer, lost } = this.#deps
     this.#process = undefined
     this.#restored = false
     // Who waits for one that never came to serve waits for the next.
     if (this.#serving.now !== undefined) this.#serving = new Serving()
     if (this.#draining) this.#serving.is(undefined)
     if (this.#leaving) return
+    if (!this.#hasServed) {
+      this.#first.reject(neverServed(ending, this.#setup.relay))
+      this.#serving.is(undefined)
+      return
+    }
+    const { words, livedMs } = ending
     const pause = this.#pause.after(livedMs)
     const then = this.#draining ? '' : `; it is started again ${inWords(pause)}`
     const lived = `${(livedMs / 1000).toFixed(1)} s`
-    observer.fault('', new Error(`the data plane ${words} after ${lived}${then}`))
+    const why = ending.told === undefined ? '' : ` (${ending.told.why})`
+    observer.fault('', new Error(`the data plane ${words} after ${lived}${why}${then}`))
     this.#known.died(this.#wanted)
     for (const thread of this.#hung) this.#tellHung(thread, false)
     void this.#startAgain(pause)
+    // Whoever waits for that to be done knows for how long there has been none.
+    if (!this.#draining) lost?.()
   }
 
   async #startAgain(pause: number): Promise<void> {
@@ -214,18 +249,7 @@ export class SupervisedRelay implements Relay {
   }
 }
 
-export const superviseRelay = (deps: SupervisedRelayDeps): SupervisedRelay =>
-  new SupervisedRelay(deps)
-
 const causes = Object.keys(causeText) as Cause[]
-
-const isSource = import.meta.url.endsWith('.ts')
-
-const besideThis: DataPlaneProgram = {
-  file: new URL(isSource ? './data-plane.ts' : './data-plane.js', import.meta.url),
-  // A debugger's port is not for it; TypeScript needs its loader.
-  execArgv: isSource ? process.execArgv : [],
-}
 
 const inWords = (ms: number): string => (ms === 0 ? 'at once' : `in ${Math.round(ms)} ms`)
 
@@ -242,17 +266,16 @@ const livesTo = async (done: Promise<unknown>): Promise<boolean> => {
 
 /** The relay that takes calls: waited for while its process starts. */
 class Serving {
-  readonly relay: Promise<RemoteRelay | undefined>
   now: RemoteRelay | undefined
-  #resolve: (relay: RemoteRelay | undefined) => void = () => {}
+  readonly #deferred = new Deferred<RemoteRelay | undefined>()
 
-  constructor() {
-    this.relay = new Promise(resolve => (this.#resolve = resolve))
+  get relay(): Promise<RemoteRelay | undefined> {
+    return this.#deferred.promise
   }
 
   /** Undefined: there is none, and won't be. */
   is(relay: RemoteRelay | undefined): void {
     this.now = relay
-    this.#resolve(relay)
+    this.#deferred.resolve(relay)
   }
 }

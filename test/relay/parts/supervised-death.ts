@@ -95,17 +95,31 @@ export const supervisedDeathTests = (t: Test): void => {
 
   t.test('one that cannot be started is tried again with growing pauses', async t => {
     const clock = new FakeClock()
-    const program = { ...compiled(), execArgv: ['--no-such-flag'] }
+    const execArgv: string[] = []
     const random = () => 0.5
-    const { relay, faults, listeners } = supervised(t, { clock, random, program })
-    const applied = relay.apply([listenerSpec({})])
+    const program = { ...compiled(), execArgv }
+    let lost = 0
+    const { relay, faults, listeners } = supervised(t, {
+      clock,
+      random,
+      program,
+      lost: () => (lost += 1),
+    })
+    await relay.chosen
+    execArgv.push('--no-such-flag')
+    killNow(relay.pid)
     const pauses = ['at once', 'in 188 ms', 'in 375 ms']
-    for (const [i, pause] of pauses.entries()) {
-      await until(`failure ${i + 1}`, () => faults.length === i + 1, 10_000)
-      t.match(faults[i], `ended with code 9 after 0.`)
-      t.match(faults[i], `it is started again ${pause}`)
+    await until('its death is known', () => faults.length === 1)
+    const applied = relay.apply([listenerSpec({})])
+    await until('the next start is waited for', () => clock.waiting === 1)
+    clock.advance(0)
+    for (const [i, pause] of pauses.slice(1).entries()) {
+      await until(`failure ${i + 1}`, () => faults.length === i + 2, 10_000)
+      t.match(faults[i + 1], `ended with code 9 after 0.`)
+      t.match(faults[i + 1], `it is started again ${pause}`)
+      t.equal(lost, i + 2, 'all of it is to be applied again')
       await until('the next start is waited for', () => clock.waiting === 1)
-      clock.advance(i === 0 ? 0 : Number(/\d+/.exec(pause)?.[0]) + 1)
+      clock.advance(Number(/\d+/.exec(pause)?.[0]) + 1)
     }
     t.match(await listeners(), [{ id: 'test' }])
     await relay.drain(1000)

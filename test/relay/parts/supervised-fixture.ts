@@ -8,9 +8,8 @@ import type {
 } from '../../../src/relay/relay.ts'
 import type { DataPlaneProgram } from '../../../src/relay/supervised/data-plane-process.ts'
 import {
-  type SupervisedRelay,
+  SupervisedRelay,
   type SupervisedRelayDeps,
-  superviseRelay,
 } from '../../../src/relay/supervised/supervise-relay.ts'
 import { systemClock } from '../../../src/util/clock.ts'
 import { testHost } from '../../support/ports.ts'
@@ -39,7 +38,7 @@ export const supervised = (
   const faults: string[] = []
   const records: ConnectionRecord[] = []
   const binds: BindState[] = []
-  const relay = superviseRelay({
+  const relay = new SupervisedRelay({
     clock: systemClock,
     random: Math.random,
     relay: 'portable',

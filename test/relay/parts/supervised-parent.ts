@@ -1,4 +1,4 @@
-import { superviseRelay } from '../../../src/relay/supervised/supervise-relay.ts'
+import { SupervisedRelay } from '../../../src/relay/supervised/supervise-relay.ts'
 import { systemClock } from '../../../src/util/clock.ts'
 import { defaultLimits, listenerSpec } from '../../support/relay-fixture.ts'
 import { compiled } from './supervised-fixture.ts'
@@ -7,7 +7,7 @@ import { compiled } from './supervised-fixture.ts'
 // when that listens, and drains when it gets SIGINT. Arguments: host, port, port behind it.
 
 const [host = '', port = '', backend = ''] = process.argv.slice(2)
-const relay = superviseRelay({
+const relay = new SupervisedRelay({
   clock: systemClock,
   random: Math.random,
   relay: 'portable',

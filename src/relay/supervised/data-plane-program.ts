@@ -1,0 +1,40 @@
+import type { DataPlaneProgram } from './data-plane-process.ts'
+
+/** A program that starts the data plane with fewer privileges than this process has. */
+export interface Launcher {
+  /** With its arguments, to be followed by what it is to start; empty: none. */
+  readonly command: readonly string[]
+  /** Why privileges stay that could go; '' when none do. */
+  readonly why: string
+}
+
+const isSource = import.meta.url.endsWith('.ts')
+
+/** The file that is the data plane. */
+export const dataPlaneFile = new URL(
+  isSource ? './data-plane.ts' : './data-plane.js',
+  import.meta.url,
+)
+
+export const dataPlaneProgram = (launcher: readonly string[]): DataPlaneProgram => ({
+  file: dataPlaneFile,
+  // A debugger's port is not for it; TypeScript needs its loader.
+  execArgv: [...smallHeap, ...(isSource ? process.execArgv : [])],
+  env: environment(),
+  launcher,
+})
+
+/** 1 MB a half in place of 16, for each thread: what is told at the start is 50 MB less. */
+const smallHeap = ['--max-semi-space-size=1']
+
+/** Where the launcher is found, and where Node and koffi find libraries: nothing else is needed. */
+const passedOn = ['PATH', 'LD_LIBRARY_PATH'] as const
+
+/** Without credentials, proxies and whatever else there is. */
+const environment = (): NodeJS.ProcessEnv =>
+  Object.fromEntries(
+    passedOn.flatMap(name => {
+      const value = process.env[name]
+      return value === undefined ? [] : [[name, value]]
+    }),
+  )

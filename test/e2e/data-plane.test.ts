@@ -1,0 +1,208 @@
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { processTree } from '../../src/bench/process/usage.ts'
+import { whyNotInstalled } from '../support/installed.ts'
+import { manifestFile, service, slice } from '../support/manifests.ts'
+import { freeTcpPort, testHost } from '../support/ports.ts'
+import { ask, namedBackend } from '../support/tcp-backend.ts'
+import { until } from '../support/until.ts'
+import { get, startUsherBy, type Usher } from '../support/usher.ts'
+
+t.jobs = 2
+
+const skip = process.platform !== 'linux' && 'looks into /proc'
+const rootSkip =
+  skip || (process.getuid?.() !== 0 && 'needs root') || whyNotInstalled('setpriv')
+
+/** The data planes among a process's descendants. */
+const dataPlanes = (pid: number): readonly number[] =>
+  processTree(pid).filter(one =>
+    commandOf(one).some(arg => arg.endsWith('/data-plane.js')),
+  )
+
+const commandOf = (pid: number): readonly string[] => {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
+  } catch {
+    return [] // It has ended since.
+  }
+}
+
+/** Usher with one Service, which a client has been served by. */
+const serving = async (
+  t: Test,
+  port: number,
+  flags: readonly string[] = [],
+  before: readonly string[] = [],
+): Promise<Usher> => {
+  const { endpoint } = await namedBackend(t, 'a')
+  const file = await manifestFile(
+    t,
+    service('web', testHost, [{ name: 'p', port }]),
+    ...slice('web', [endpoint]),
+  )
+  const usher = await startUsherBy(t, before, 'run', '--manifests', file.path, ...flags)
+  t.equal((await ask(port)).text, 'a')
+  return usher
+}
+
+for (const relay of ['linux', 'portable'] as const)
+  t.test(`run --relay ${relay} has it in a process of its own`, { skip }, async t => {
+    const usher = await serving(t, await freeTcpPort(), [`--relay=${relay}`])
+    const [pid = 0, ...others] = dataPlanes(usher.pid)
+    t.not(pid, 0)
+    t.strictSame(others, [])
+    const mapped = (of: number) => readFileSync(`/proc/${of}/maps`, 'utf8')
+    t.notMatch(mapped(usher.pid), 'koffi', 'no native code where the cluster is known')
+    if (relay === 'linux') t.match(mapped(pid), 'koffi')
+  })
+
+t.test(
+  'the data plane may do nothing that it has no use for',
+  { skip: rootSkip },
+  async t => {
+    // A port that only root, or who has CAP_NET_BIND_SERVICE, listens on.
+    const usher = await serving(
+      t,
+      987,
+      [],
+      [
+        'env',
+        'KUBECONFIG=/nowhere',
+        'HTTPS_PROXY=http://user:secret@192.0.2.1',
+        'NODE_OPTIONS=--no-warnings',
+      ],
+    )
+    const [pid = 0] = dataPlanes(usher.pid)
+    const threads = readdirSync(`/proc/${pid}/task`)
+    t.ok(threads.length > 5)
+    for (const thread of threads) {
+      const status = readFileSync(`/proc/${pid}/task/${thread}/status`, 'utf8')
+      const of = (name: string) =>
+        new RegExp(`^${name}:[ \\t]*(.*)$`, 'm').exec(status)?.[1]
+      const all = ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'].map(of)
+      t.strictSame([...new Set(all)], ['0000000000000400'], 'CAP_NET_BIND_SERVICE')
+      t.strictSame(
+        [of('Uid'), of('NoNewPrivs')],
+        [Array(4).fill('65532').join('\t'), '1'],
+      )
+      t.equal(of('Groups')?.trim(), '')
+    }
+    const environment = readFileSync(`/proc/${pid}/environ`, 'utf8')
+    const names = environment.split('\0').map(line => line.split('=', 1).join(''))
+    const needed = /^(PATH|LD_LIBRARY_PATH|NODE_CHANNEL_(FD|SERIALIZATION_MODE)|)$/
+    t.strictSame(
+      names.filter(name => !needed.test(name)),
+      [],
+    )
+    t.strictSame(sharedWith(usher.pid, pid), [], 'only the log is that of both')
+    t.match((await usher.status()).relay, {
+      ownProcess: { privileges: 'user 65532 with CAP_NET_BIND_SERVICE only', excess: '' },
+    })
+  },
+)
+
+/** Sockets, pipes and files that both have open, other than the standard streams. */
+const sharedWith = (one: number, other: number): readonly string[] => {
+  const open = (pid: number): ReadonlyMap<string, string> =>
+    new Map(
+      readdirSync(`/proc/${pid}/fd`).flatMap(fd => {
+        const file = linkOf(join(`/proc/${pid}/fd`, fd))
+        return Number(fd) > 2 && /^(socket|pipe|\/)/.test(file) ? [[file, fd]] : []
+      }),
+    )
+  const theirs = open(other)
+  // What was passed on to the tests, and by them, belongs to neither.
+  const given = new Set(open(process.pid).keys())
+  return [...open(one).keys()].filter(
+    file => theirs.has(file) && !given.has(file) && file !== '/dev/null',
+  )
+}
+
+const linkOf = (path: string): string => {
+  try {
+    return readlinkSync(path)
+  } catch {
+    return '' // The descriptor of the directory itself.
+  }
+}
+
+t.test(
+  'without the right to take them away, privileges are told of',
+  { skip: rootSkip },
+  async t => {
+    const few = ['setpriv', '--bounding-set=-all,+net_bind_service', '--inh-caps=-all']
+    const usher = await serving(t, await freeTcpPort(), [], few)
+    t.match(await usher.logged(/privileges that it does not need/), {
+      level: 'warn',
+      why: 'to give it a user of its own takes CAP_SETUID and CAP_SETGID',
+    })
+    t.match((await usher.status()).relay, { ownProcess: { excess: /CAP_SETUID/ } })
+  },
+)
+
+for (const signal of ['SIGKILL', 'SIGSEGV'] as const)
+  t.test(`after ${signal} another data plane serves`, { skip }, async t => {
+    const port = await freeTcpPort()
+    const usher = await serving(t, port)
+    const [first = 0] = dataPlanes(usher.pid)
+    process.kill(first, signal)
+    await usher.logged('fault in the relay')
+    await until('served again', async () => (await ask(port)).text === 'a')
+    const [second = 0] = dataPlanes(usher.pid)
+    t.not(second, first)
+    t.match(
+      (await get(usher.metrics, '/metrics')).body,
+      '\nusher_data_plane_restarts_total 1\n',
+    )
+    t.equal((await get(usher.healthz, '/healthz')).status, 200)
+  })
+
+t.test(
+  'a killed Usher takes a data plane along that hears nothing',
+  { skip: rootSkip },
+  async t => {
+    const port = await freeTcpPort()
+    const usher = await serving(t, port)
+    const [pid = 0] = dataPlanes(usher.pid)
+    // Its main thread can't notice that the channel is closed.
+    process.kill(pid, 'SIGSTOP')
+    usher.send('SIGKILL')
+    await usher.exit
+    await until('gone', () => commandOf(pid).length <= 1)
+    t.equal((await ask(port)).how, 'ECONNREFUSED')
+  },
+)
+
+const strace = skip || whyNotInstalled('strace')
+
+t.test(
+  'a sidecar starts nothing, in which its relay lives',
+  { skip: strace },
+  async t => {
+    const { endpoint } = await namedBackend(t, 'a')
+    const port = await freeTcpPort()
+    const out = join(t.testdir({}), 'calls')
+    const usher = await startUsherBy(
+      t,
+      ['strace', '-f', '-qq', '-o', out, '-e', 'trace=execve,fork,vfork,clone,clone3'],
+      'sidecar',
+      `--route=tcp://${testHost}:${port}=${endpoint.address}:${endpoint.port}`,
+    )
+    const [, sidecar = 0] = processTree(usher.pid)
+    // strace keeps signals to itself.
+    t.teardown(() => process.kill(sidecar, 'SIGKILL'))
+    t.equal((await ask(port)).text, 'a')
+    const calls = readFileSync(out, 'utf8')
+      .split('\n')
+      .filter(line => line.includes('('))
+    const threads = calls.filter(line => line.includes('CLONE_THREAD'))
+    t.ok(threads.length > 4, 'calls are seen')
+    const others = calls.filter(
+      line => !line.includes('CLONE_THREAD') && !/resumed/.test(line),
+    )
+    t.match(others, [/execve\(.*sidecar/])
+    t.equal(others.length, 1)
+  },
+)
