@@ -1,6 +1,5 @@
 // One process for all of them: each costs a second to start.
 import './parts/asked-mode.ts'
-import './parts/forget-proxy-flows.ts'
 import './parts/kernel-settings.ts'
 import './parts/kernel-setup.ts'
 import './parts/kernel-step.ts'

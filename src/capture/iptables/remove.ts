@@ -6,6 +6,7 @@ import {
   installedBackends,
   mayHaveRules,
 } from '../../kernel/xtables/backend.ts'
+import { forgetWaiting } from '../forget-proxy-flows.ts'
 import { removeText, type Saved } from './restore-text.ts'
 import { savedBy } from './saved-by.ts'
 
@@ -38,8 +39,14 @@ export const removeBy = async (
 ): Promise<void> => {
   if (!(await mayHaveRules(run, backend, family))) return
   const saved = await savedOrNothing(backend)
-  const text = saved === undefined ? '' : removeText(saved)
-  if (text !== '') await backend.restore(text)
+  if (saved === undefined) return
+  // What leads to the proxy address goes first, and what keeps the silence there when nobody
+  // is led there any more.
+  const [leading, silence] = [removeText(saved, 'nat'), removeText(saved, 'filter')]
+  if (leading !== '') await backend.restore(leading)
+  if (silence === '') return
+  await forgetWaiting(run, family)
+  await backend.restore(silence)
 }
 
 /** A kernel that knows no such tables has no rules in them. */

@@ -67,20 +67,16 @@ const linesOf = (
 /** What `hold` puts in front of everything that begins. */
 export const holdText = (): string => section('filter', [`-I ${own.begin} 1 -j DROP`])
 
-/** Takes out all of Usher's; '' when there is nothing. */
-export const removeText = (saved: Saved): string =>
-  tableNames
-    .toReversed()
-    .map(table => {
-      const { chains, jumps } = saved[table]
-      const names = [...chains.keys()]
-      return section(table, [
-        ...names.map(empty),
-        ...jumps.map(({ chain, line }) => `-D ${chain} ${line}`),
-        ...names.map(name => `-X ${name}`),
-      ])
-    })
-    .join('')
+/** Takes out all of Usher's in a table; '' when there is nothing. */
+export const removeText = (saved: Saved, table: TableName): string => {
+  const { chains, jumps } = saved[table]
+  const names = [...chains.keys()]
+  return section(table, [
+    ...names.map(empty),
+    ...jumps.map(({ chain, line }) => `-D ${chain} ${line}`),
+    ...names.map(name => `-X ${name}`),
+  ])
+}
 
 const empty = (chain: string): string => `:${chain} - [0:0]`
 

@@ -1,5 +1,8 @@
 import type { RunTool } from '../../kernel/run-tool.ts'
 import type { IpFamily } from '../../util/ip.ts'
+import { forgetWaiting } from '../forget-proxy-flows.ts'
+import { proxyAddressOf } from '../proxy-address.ts'
+import { silenceText } from './table-text.ts'
 import { familyWords, probeTablePrefix, tableName } from './words.ts'
 
 /** `ip usher` and the like: Usher's table of a family, and those of probes. */
@@ -13,6 +16,17 @@ export const tablesOfUsher = async (
   return names
     .filter(name => name === tableName || name.startsWith(probeTablePrefix))
     .map(name => `${ip} ${name}`)
+}
+
+/**
+ * Takes Usher's own table out so that nobody is refused by what is left of it: what leads to
+ * the proxy address goes first, and what keeps the silence there when nobody is led there.
+ */
+export const removeOwnTable = async (run: RunTool, family: IpFamily): Promise<void> => {
+  const input = silenceText(family, tableName, proxyAddressOf[family])
+  await run('nft', ['-f', '-'], { input })
+  await forgetWaiting(run, family)
+  await deleteTables(run, [`${familyWords(family).family} ${tableName}`])
 }
 
 /** One transaction; a table that is gone by now is made first, lest all of it fails. */

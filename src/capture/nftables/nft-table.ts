@@ -3,7 +3,7 @@ import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import type { RuleTable, TableSettings } from '../rule-table.ts'
 import type { VipRule } from '../vip-rule.ts'
-import { deleteTables, isAbandoned, tablesOfUsher } from './leftovers.ts'
+import { deleteTables, isAbandoned, removeOwnTable, tablesOfUsher } from './leftovers.ts'
 import type { Monitor } from './monitor.ts'
 import { watchTable } from './table-watch.ts'
 import { TableWriter } from './table-writer.ts'
@@ -48,10 +48,8 @@ export class NftTable implements RuleTable {
     this.#wanted = false
     const own = `${familyWords(this.#family).family} ${tableName}`
     const tables = await tablesOfUsher(run, this.#family)
-    await deleteTables(
-      run,
-      tables.filter(table => table === own || isAbandoned(table)),
-    )
+    if (tables.includes(own)) await removeOwnTable(run, this.#family)
+    await deleteTables(run, tables.filter(isAbandoned))
   }
 
   watch(damaged: (what: string) => void): () => void {

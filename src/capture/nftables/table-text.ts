@@ -9,6 +9,25 @@ export interface ChainSettings extends Omit<TableSettings, 'healthCheckPorts'> {
 }
 
 /**
+ * What is left of Usher's table for the moment before it goes: nothing is led to the proxy
+ * address any more, and nobody hears from there.
+ */
+export const silenceText = (
+  family: IpFamily,
+  table: string,
+  proxyAddress: string,
+): string => {
+  const own = `${familyWords(family).family} ${table}`
+  return `add table ${own}
+delete table ${own}
+table ${own} {
+${proxyAddressChains(family, { proxyAddress, seesSockets: false })}
+}
+add rule ${own} hold drop
+`
+}
+
+/**
  * Usher's table without the elements of its sets: all that the rules' number does not
  * change. A packet of a connection that stands passes one comparison in each chain; a new
  * one is looked up in hash tables. Node ports' sets are asked last, because they need a
@@ -167,7 +186,10 @@ const notOurs =
  * What leaves it untranslated belongs to a flow that conntrack has forgotten; without it
  * the client's next packet makes that flow whole again.
  */
-const proxyAddressChains = (family: IpFamily, settings: ChainSettings): string => {
+const proxyAddressChains = (
+  family: IpFamily,
+  settings: Pick<ChainSettings, 'proxyAddress' | 'seesSockets'>,
+): string => {
   const { family: ip, icmp } = familyWords(family)
   const { proxyAddress, seesSockets } = settings
   return `	chain hold {

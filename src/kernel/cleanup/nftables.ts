@@ -1,3 +1,4 @@
+import { removeOwnTable } from '../../capture/nftables/leftovers.ts'
 import { probeTablePrefix, tableName } from '../../capture/nftables/words.ts'
 import type { RunTool } from '../run-tool.ts'
 import { type Kind, type Leftover, member } from './leftover.ts'
@@ -31,7 +32,8 @@ interface Table {
 const leftover = (run: RunTool, { family, name }: Table): Leftover => ({
   what: [`nftables table ${family} ${name}`],
   remove: async () => {
-    await run('nft', ['delete', 'table', family, name])
+    if (name === tableName) await removeOwnTable(run, family === 'ip' ? 'IPv4' : 'IPv6')
+    else await run('nft', ['delete', 'table', family, name])
     return []
   },
 })

@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os'
+import { forgetProxyFlows } from '../../capture/forget-proxy-flows.ts'
 import { hostLock } from '../../capture/host-lock.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
@@ -14,7 +15,6 @@ import type { Clock } from '../../util/clock.ts'
 import { ipFamilies, type IpFamily } from '../../util/ip.ts'
 import { removeLeftovers } from '../remove-leftovers.ts'
 import type { KernelOptions } from '../../mode/kernel-options.ts'
-import { forgetProxyFlows } from './forget-proxy-flows.ts'
 import { type KernelFacts, kernelSettings } from './kernel-settings.ts'
 import { probeFamilies } from './probe-families.ts'
 import { KernelSetup } from './kernel-setup.ts'
@@ -112,7 +112,8 @@ export const kernelStep = (
               sysctl: each => setup.has(each),
             }),
           )
-          await forgetProxyFlows(runTool)
+          // The proxy addresses are gone, and whoever listened there.
+          for (const family of ipFamilies) await forgetProxyFlows(runTool, family)
         },
         forgetUdp: vips => conntrack.forgetUdp(vips),
         resync: deps.resync,

@@ -204,5 +204,5 @@ t.test('there is nothing to take out where nothing is', async t => {
   const nat = await readSaved(
     '*nat\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -j MINE\nCOMMIT\n',
   )
-  t.equal(removeText({ ...empty, nat }), '')
+  t.equal(removeText({ ...empty, nat }, 'nat'), '')
 })

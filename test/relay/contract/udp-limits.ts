@@ -1,6 +1,7 @@
 import { carryingFds } from '../../support/relay-fixture.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
+import { runTool } from '../../../src/kernel/run-tool.ts'
 import type { ListenerStats } from '../../../src/relay/relay.ts'
 import { freeUdpPort, testHost } from '../../support/ports.ts'
 import {
@@ -19,6 +20,9 @@ const onlyListener = async ({ stats }: RelayProcess): Promise<ListenerStats> => 
   if (listener === undefined) throw new Error('no listener')
   return listener
 }
+
+/** Before the system has no descriptor left; the relay's own cap is at half of its limit. */
+const flowsThatFit = 12
 
 /** What many flows leave behind, and what becomes of flows when descriptors run out. */
 export const udpLimitsContract = (t: Test, module: RelayModule, openFiles = 48): void => {
@@ -74,10 +78,13 @@ export const udpLimitsContract = (t: Test, module: RelayModule, openFiles = 48):
     const a = await namedUdp(t, 'a')
     await relay.listen({ protocol: 'UDP', binds: at(port), endpoints: [a.endpoint] })
     const before = await relay.usage()
+    // How many it needs for itself depends on the version of Node.
+    const most = before.fds + flowsThatFit
+    await runTool('prlimit', [`--pid=${relay.pid}`, `--nofile=${most}:${most}`])
     const clients = await Promise.all(
       Array.from({ length: 150 }, () => udpClient(t, port)),
     )
-    let dropped = 0
+    let again = 0
     for (const client of clients) {
       client.send('hello')
       await Promise.race([
@@ -85,9 +92,12 @@ export const udpLimitsContract = (t: Test, module: RelayModule, openFiles = 48):
         sleep(30),
       ])
       if (client.received.length > 0) continue
-      dropped += 1
       t.equal(await client.ask('again'), 'a', 'who asks once more is answered')
+      again += 1
     }
+    // On a busy machine the answer to the first may only have been late: then there are two.
+    const answers = clients.reduce((sum, { received }) => sum + received.length, 0)
+    const dropped = clients.length + again - answers
     t.ok(relay.alive())
     t.ok(dropped > 0, `${dropped} datagrams met with no descriptor`)
     const { counters } = await onlyListener(relay)

@@ -1,7 +1,9 @@
 import type { Test } from 'tap'
 import type { NodeUsher } from '../../../support/net/node-usher.ts'
+import { arrivals } from './arrivals.ts'
 import { nothingFailed } from './nothing-failed.ts'
 import { serviceNamed } from './services.ts'
+import { slowTools } from './slow-tools.ts'
 import { makeStage, type Stage } from './stage.ts'
 import { underLoad } from './under-load.ts'
 import { type VipName, vipOf } from './vips.ts'
@@ -11,10 +13,12 @@ import { isOfKernel, type Way } from './ways.ts'
 export const modeChangesUnderLoad = async (
   t: Test,
   ways: readonly Way[],
+  { toolSeconds = 0 }: { readonly toolSeconds?: number } = {},
 ): Promise<void> => {
   const [first, ...others] = ways
   if (first === undefined) return
   const stage = await makeStage(t, first)
+  if (toolSeconds > 0) await slowTools(stage.tools, toolSeconds)
   let present = first
   let usher = stage.start(...staying(first))
   await usher.ready()
@@ -37,8 +41,8 @@ const oneOfThem = {
   ...vipOf.ClusterIP(serviceNamed('plain'), 'IPv4'),
 } as const
 
-/** A SYN that met nobody is sent again after 1, 3 and 7 s. */
-const patienceMs = 15_000
+/** A SYN that met nobody is sent again after 1, 3, 7 and 15 s. */
+const patienceMs = 25_000
 /** That of loopback has no IPv6 in the kernel modes. */
 const isForAll = (vip: VipName): boolean => vip !== 'node port, loopback'
 
@@ -53,6 +57,10 @@ const change = async (
   const open = isOfKernel(from) ? await stage.agents['pod-1'].open(oneOfThem) : undefined
   const answeredBy = await open?.ask()
   let next = usher
+  // A UDP socket that was connected before its peer's IPv6 address became the host's may go on
+  // by the route that it knows: the kernel looks for newer ones in that one's table only.
+  const protocols = to.manner === 'local' ? (['TCP'] as const) : (['TCP', 'UDP'] as const)
+  const everybody = arrivals(stage.agents, patienceMs, protocols)
   const load = await underLoad(
     stage.agents,
     async () => {
@@ -66,16 +74,30 @@ const change = async (
   )
   t.comment(`${from.label} -> ${to.label}: ${load.text}`)
   nothingFailed(t, load)
+  const { count, failures } = await everybody()
+  t.strictSame(failures, [], `${count} who came meanwhile are answered`)
   t.equal(await open?.ask(), answeredBy, 'a connection through the kernel goes on')
   return next
+}
+
+/** What is written by some ways only; the first line of each that is there. */
+const signs = {
+  'a table of its own': /^table ip6? usher /m,
+  'chains of the capture': /^:KUBE-USHER-/m,
+  'chains of the mode': /^:KUBE-SERVICES /m,
+} as const
+
+const signsOf = ({ manner, label }: Way): readonly string[] => {
+  if (manner === 'iptables') return ['chains of the mode']
+  if (manner === 'local') return []
+  return [label === 'nftables' ? 'a table of its own' : 'chains of the capture']
 }
 
 /** Nothing is left that only the ways before it write. */
 const onlyOf = async (t: Test, stage: Stage, way: Way): Promise<void> => {
   const { all } = await stage.now()
-  const [present, absent] = isOfKernel(way)
-    ? [/-A KUBE-SERVICES /, /table ip6? usher|USHER-/]
-    : [/table ip6? usher|USHER-/, /KUBE-(SVC|SEP|SERVICES)/]
-  t.match(all, present, 'there are rules of its own')
-  t.notMatch(all, absent, 'there are none of the other')
+  const found = Object.entries(signs).flatMap(([what, sign]) =>
+    sign.test(all) ? [what] : [],
+  )
+  t.strictSame(found, signsOf(way), 'there is what it writes, and nothing else')
 }

@@ -1,0 +1,28 @@
+import t from 'tap'
+import { whyNoNetns } from '../support/netns.ts'
+import { modeChangesUnderLoad } from './parts/capture/mode-changes.ts'
+import {
+  iptablesCapture,
+  iptablesMode,
+  localCapture,
+  nftablesCapture,
+} from './parts/capture/ways.ts'
+
+const why = await whyNoNetns('iptables', 'nft', 'conntrack')
+const iptables = iptablesCapture('nft')
+const mode = iptablesMode('nft')
+
+// They mostly wait: for tools, and for SYNs to come again.
+t.jobs = 2
+
+const sequences = {
+  'captures and a mode': [nftablesCapture, mode, iptables, mode, nftablesCapture],
+  captures: [nftablesCapture, iptables, nftablesCapture, localCapture],
+} as const
+
+for (const [what, ways] of Object.entries(sequences))
+  t.test(
+    `nobody is refused while another way takes over, however slowly: ${what}`,
+    { skip: why !== '' && why },
+    t => modeChangesUnderLoad(t, ways, { toolSeconds: 0.3 }),
+  )
