@@ -4,7 +4,8 @@ import type { Problem } from '../model/snapshot.ts'
 import { chooseRelay } from '../relay/choose-relay.ts'
 import { listFiles } from '../source/manifests/list-files.ts'
 import type { ManifestSet } from '../source/manifests/manifest-set.ts'
-import { readManifests } from '../source/manifests/read-manifests.ts'
+import { FirstSight } from '../source/manifests/first-sight.ts'
+import { readApart } from '../source/manifests/read-apart.ts'
 import { systemClock } from '../util/clock.ts'
 import { findingsOf, type Findings } from './check-findings.ts'
 import { styled, type Style } from './columns.ts'
@@ -74,7 +75,8 @@ export const check = async (args: readonly string[], io: Io): Promise<number> =>
     return 0
   }
   const { files } = await listFiles(options.manifests)
-  const set = await readManifests(options.manifests)
+  const { createdAt } = new FirstSight()
+  const set = await readApart(options.manifests, createdAt, new AbortController().signal)
   const findings = findingsOf(set)
   for (const problem of findings.problems) say('problem', problemText(problem), 'red')
   for (const text of findings.warnings) say('warning', text, 'yellow')

@@ -13,6 +13,7 @@ import { DirectoryWatches } from './directory-watches.ts'
 import { fingerprint } from './fingerprint.ts'
 import { FirstSight } from './first-sight.ts'
 import type { ManifestObject, ManifestSet } from './manifest-set.ts'
+import { readApart } from './read-apart.ts'
 import { steadyRead } from './steady-read.ts'
 
 export interface ManifestSourceOptions {
@@ -55,7 +56,7 @@ class ManifestSource implements Source {
   #reading: Promise<void> | undefined
   #readAgain = false
   #pollTimer: Timer | undefined
-  #closed = false
+  readonly #closing = new AbortController()
 
   constructor(options: ManifestSourceOptions) {
     this.#paths = options.paths
@@ -77,7 +78,7 @@ class ManifestSource implements Source {
     await this.#watches.renew()
     this.reload()
     await this.#reading
-    if (this.#closed) return
+    if (this.#closing.signal.aborted) return
     if (this.#synced) return this.#schedulePoll()
     const error = new SourceError(this.#error)
     await this.close()
@@ -87,7 +88,7 @@ class ManifestSource implements Source {
   /** Reads now; during a read, once more after it. */
   reload(): void {
     this.#debounce.cancel()
-    if (this.#closed || this.#sink === undefined) return
+    if (this.#closing.signal.aborted || this.#sink === undefined) return
     this.#readAgain = this.#reading !== undefined
     this.#reading ??= this.#read(this.#sink).finally(() => {
       this.#reading = undefined
@@ -105,7 +106,7 @@ class ManifestSource implements Source {
   }
 
   async close(): Promise<void> {
-    this.#closed = true
+    this.#closing.abort()
     this.#watches.close()
     this.#debounce.cancel()
     this.#clock.clearTimeout(this.#pollTimer)
@@ -118,8 +119,10 @@ class ManifestSource implements Source {
         new Promise<void>(resolve => {
           this.#clock.setTimeout(resolve, 50)
         })
-      const read = await steadyRead(this.#paths, this.#firstSight.createdAt, wait)
-      if (this.#closed) return
+      const { createdAt } = this.#firstSight
+      const readOnce = () => readApart(this.#paths, createdAt, this.#closing.signal)
+      const read = await steadyRead(this.#paths, readOnce, wait)
+      if (this.#closing.signal.aborted) return
       this.#fingerprint = read.fingerprint
       this.#transient = read.set.transient
       this.#error = summary(read.set.unreadable) || this.#vanished(read.set)
@@ -168,7 +171,7 @@ class ManifestSource implements Source {
       const now = await fingerprint(this.#paths)
       if (renewed || this.#transient || now !== this.#fingerprint) this.reload()
     }
-    if (!this.#closed) this.#schedulePoll()
+    if (!this.#closing.signal.aborted) this.#schedulePoll()
   }
 }
 
