@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { readConfigFile } from '../config/settings/load-file.ts'
 import { runSettings, type RunSettings } from '../config/run-settings.ts'
 import type { Problem } from '../model/snapshot.ts'
 import { chooseRelay } from '../relay/choose-relay.ts'
@@ -36,8 +36,6 @@ const summary = (files: number, set: ManifestSet, findings: Findings): string =>
   return `${read}: ${kindsText(set)}; ${count(problems.length, 'problem')}${warned}`
 }
 
-const readText = (path: string): Promise<string> => readFile(path, 'utf8')
-
 /** By trying, and leaving nothing behind. */
 const findingsOfNode = async ({ kernel }: RunSettings): Promise<NodeFindings> => {
   const { probeKernelModes } = await import('../proxy/kernel/probe-kernel-modes.ts')
@@ -60,7 +58,7 @@ const lacksWhatIsAskedFor = (
 
 /** `usher check`: 0 when nothing is wrong (warnings do not count), 1 when something is. */
 export const check = async (args: readonly string[], io: Io): Promise<number> => {
-  const settings = await runSettings(args, readText, 'check')
+  const settings = await runSettings(args, readConfigFile, 'check')
   const { options, warnings } = settings
   const say = (kind: string, text: string, style: Style): void =>
     io.out(`${styled(`${kind}:`, style, io.colour)} ${visible(text)}\n`)

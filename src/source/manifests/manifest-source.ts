@@ -8,7 +8,7 @@ import {
   type SourceStatus,
 } from '../source.ts'
 import { Debounce } from './debounce.ts'
-import { changesBetween, type Applied } from './diff.ts'
+import { changesBetweenMany, type Applied } from './diff.ts'
 import { DirectoryWatches } from './directory-watches.ts'
 import { fingerprint } from './fingerprint.ts'
 import { FirstSight } from './first-sight.ts'
@@ -126,8 +126,8 @@ class ManifestSource implements Source {
       this.#fingerprint = read.fingerprint
       this.#transient = read.set.transient
       this.#error = summary(read.set.unreadable) || this.#vanished(read.set)
-      if (this.#error === '') this.#take(sink, read.set)
-      sink.problems(read.set.problems)
+      if (this.#error === '') await this.#take(sink, read.set)
+      if (!this.#closing.signal.aborted) sink.problems(read.set.problems)
     } catch (error) {
       // Not the files' fault, but they must not be taken for read.
       this.#transient = true
@@ -141,14 +141,15 @@ class ManifestSource implements Source {
     return 'all manifest files are gone; the last state stands. To serve nothing, leave a file with a comment'
   }
 
-  #take(sink: SourceSink, set: ManifestSet): void {
+  async #take(sink: SourceSink, set: ManifestSet): Promise<void> {
     const objects = new Map<string, ManifestObject>()
     for (const object of set.objects) objects.set(object.key, object)
     for (const key of set.refused) {
       const lastGood = this.#applied.get(key)
       if (lastGood !== undefined) objects.set(key, lastGood)
     }
-    const changes = changesBetween(this.#applied, objects)
+    const changes = await changesBetweenMany(this.#applied, objects)
+    if (this.#closing.signal.aborted) return
     if (changes.length > 0 || !this.#synced) sink.apply(changes)
     this.#applied = objects
     this.#firstSight.keepOnly(objects)
