@@ -37,7 +37,12 @@ export const run = async (args: readonly string[], io: Io): Promise<number> => {
   const mode = await askedMode(settings.mode, modeAnnotation, log)
   const deps = proxyDeps({ ...settings, mode }, source, node)
   return serve(
-    { log, deps, watch: stop => watchConfig(args, settings, log, stop) },
+    {
+      log,
+      deps,
+      watch: stop => watchConfig(args, settings, log, stop),
+      mustListen: options.bindAddressHardFail,
+    },
     options,
   )
 }

@@ -20,19 +20,21 @@ export const sidecar = async (options: OptionsOf<'sidecar'>): Promise<number> =>
       proxyPortRange: undefined,
       metricsBindAddress: options.metricsBindAddress,
       healthzBindAddress: options.healthzBindAddress,
+      bindHardFail: true,
       periods: () => ({ syncPeriod: 30_000, minSyncPeriod: 0 }),
       ...relayOptions(options),
       limits: relayLimits(options),
     },
   } as const
-  return serve({ log, deps }, options)
+  return serve({ log, deps, mustListen: true }, options)
 }
 
 const routesOf = ({ route }: OptionsOf<'sidecar'>, log: Log): Source => {
   try {
     return routeSource({
       routes: route,
-      onError: err => log.warn({ err }, 'a host name could not be resolved'),
+      onError: ({ message }) =>
+        log.warn({ why: message }, 'a host name could not be resolved'),
     })
   } catch (error) {
     // Two routes with one listen address: a mistake in the call.
