@@ -196,7 +196,7 @@ t.test('a sidecar that nobody can reach ends with the reason', async t => {
   for (const relay of relays)
     for (const [args, said] of cases) {
       const { code, err } = await runUsher('sidecar', ...relay, ...args)
-      t.equal(code, 1, `${args.join(' ')}`)
+      t.equal(code, 1, args.join(' '))
       t.match(err, said)
       t.notMatch(err, /^ +at /m, 'without a stack')
     }
@@ -214,8 +214,7 @@ t.test('run stays up when a port is taken, and /healthz is red at once', async t
   )
   const usher = await startUsher(t, 'run', file.path)
   t.match(await get(usher.healthz, '/healthz'), { status: 503 })
-  const { reasons } = (await usher.status()).health
-  t.match(reasons, [`cannot listen on ${testHost}:${port} for `])
+  t.match((await usher.status()).unhealthy, [`cannot listen on ${testHost}:${port} for `])
   t.match(await get(usher.healthz, '/livez'), { status: 200 })
   const noServers = ['--metrics-bind-address=off', '--healthz-bind-address=off']
   const hard = ['--bind-address-hard-fail', '--proxy-mode=userspace', '--capture=listen']

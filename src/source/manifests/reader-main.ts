@@ -31,13 +31,15 @@ const sendNext = (): void => {
   if (next?.done === false) report(next.value)
 }
 
+const read = async (paths: readonly string[]): Promise<void> => {
+  unsent = reports(await readManifests(paths, () => notSaid))
+  sendNext()
+}
+
 process.on('message', (order: ReaderOrder) => {
   if (order.kind === 'more') return sendNext()
   // A rejection ends this process, which is noticed.
-  void readManifests(order.paths, () => notSaid).then(set => {
-    unsent = reports(set)
-    sendNext()
-  })
+  void read(order.paths)
 })
 // Signals of a terminal reach the whole group: the parent decides what ends.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)

@@ -26,7 +26,7 @@ export class NotRead extends Error {
 
 /**
  * Reads manifests in a process of its own, which is killed when `signal` aborts. Rejects
- * with NotRead, or the signal's reason.
+ * with NotRead, or with another Error when it was aborted.
  */
 export const readInProcess = (
   paths: readonly string[],
@@ -46,24 +46,27 @@ export const readInProcess = (
     const objects: ManifestObject[] = []
     const refused = new Set<string>()
     let lastWords = ''
-    const end = (error: unknown): void => {
+    const end = (): void => {
       clearTimeout(late)
       signal.removeEventListener('abort', aborted)
       reader.kill('SIGKILL')
-      reject(error as Error)
     }
-    const aborted = (): void => end(signal.reason)
+    const fail = (error: Error): void => {
+      end()
+      reject(error)
+    }
+    const aborted = (): void => fail(new Error('nobody wants the manifests any more'))
     const late = setTimeout(() => {
-      end(new NotRead(`reading them took more than ${longestReadMs / 60_000} min`, true))
+      fail(new NotRead(`reading them took more than ${longestReadMs / 60_000} min`, true))
     }, longestReadMs)
     signal.addEventListener('abort', aborted)
     reader.stderr?.on('data', (words: Buffer) => {
       lastWords = `${lastWords}${words.toString('utf8')}`.slice(0, mostLastWords)
     })
-    reader.on('error', error => end(new NotRead(`no reader: ${error.message}`, true)))
+    reader.on('error', error => fail(new NotRead(`no reader: ${error.message}`, true)))
     // Not `exit`: its last words may still be on their way.
     reader.on('close', (code, killedBy) =>
-      end(notReadBecause(killedBy ?? `code ${code}`, lastWords)),
+      fail(notReadBecause(killedBy ?? `code ${code}`, lastWords)),
     )
     reader.on('message', (report: ReaderReport) => {
       if (report.kind === 'part') {
@@ -72,7 +75,7 @@ export const readInProcess = (
         return tell(reader, { kind: 'more' })
       }
       resolve({ ...report.rest, objects, refused })
-      end(undefined)
+      end()
     })
     tell(reader, { kind: 'read', paths })
   })
