@@ -1,7 +1,8 @@
 import { createSocket } from 'node:dgram'
 import { networkInterfaces } from 'node:os'
+import { parseCidr } from '../util/cidr.ts'
 import type { Clock } from '../util/clock.ts'
-import { familyOf, type IpFamily, isLoopback, isWildcard } from '../util/ip.ts'
+import { familyOf, type IpFamily, isGroup, isLoopback, isWildcard } from '../util/ip.ts'
 import { isOutOfResources } from '../util/out-of-resources.ts'
 
 /** An answer is taken for true for so long. */
@@ -94,9 +95,27 @@ const bindProbe = (address: string): Promise<boolean> =>
     })
     socket.bind({ address, port: 0, exclusive: true }, () => {
       socket.close()
-      resolve(true)
+      // Linux lets it bind to these too, where no connection can ever arrive.
+      resolve(!isGroup(address) && !isBroadcast(address))
     })
   })
+
+/**
+ * Whether it is the last of an interface's IPv4 addresses, which stands for all of them. A
+ * link of two addresses, or of one, has none (RFC 3021).
+ */
+const isBroadcast = (address: string): boolean => {
+  const [wanted] = parseCidr(`${address}/32`)?.words ?? []
+  if (wanted === undefined || familyOf(address) !== 'IPv4') return false
+  return Object.values(networkInterfaces()).some(infos =>
+    infos?.some(({ family, cidr }) => {
+      const block = family === 'IPv4' ? parseCidr(cidr ?? '') : undefined
+      if (block === undefined || block.prefixLength > 30) return false
+      const [network = 0, mask = 0] = [block.words[0], block.masks[0]]
+      return (network | ~mask) >>> 0 === wanted
+    }),
+  )
+}
 
 /**
  * The addresses of the host's interfaces in one family. IPv6 link-local ones are left out:

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { readConfigFile } from '../config/settings/load-file.ts'
 import { runSettings, type RunSettings } from '../config/run-settings.ts'
 import type { Problem } from '../model/snapshot.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'
@@ -6,7 +6,8 @@ import type { ChosenRelay } from '../relay/make-relay.ts'
 import type { RelayObserver } from '../relay/relay.ts'
 import { listFiles } from '../source/manifests/list-files.ts'
 import type { ManifestSet } from '../source/manifests/manifest-set.ts'
-import { readManifests } from '../source/manifests/read-manifests.ts'
+import { FirstSight } from '../source/manifests/first-sight.ts'
+import { readApart } from '../source/manifests/read-apart.ts'
 import { systemClock } from '../util/clock.ts'
 import { findingsOf, type Findings } from './check-findings.ts'
 import { styled, type Style } from './columns.ts'
@@ -37,8 +38,6 @@ const summary = (files: number, set: ManifestSet, findings: Findings): string =>
   const warned = warnings.length === 0 ? '' : `, ${count(warnings.length, 'warning')}`
   return `${read}: ${kindsText(set)}; ${count(problems.length, 'problem')}${warned}`
 }
-
-const readText = (path: string): Promise<string> => readFile(path, 'utf8')
 
 /** By trying, and leaving nothing behind. */
 const findingsOfNode = async ({
@@ -74,6 +73,7 @@ const nobody: RelayObserver = {
   connectionClosed: () => {},
   bindChanged: () => {},
   acceptPaused: () => {},
+  workerHung: () => {},
   fault: () => {},
 }
 
@@ -89,7 +89,7 @@ const lacksWhatIsAskedFor = (
 
 /** `usher check`: 0 when nothing is wrong (warnings do not count), 1 when something is. */
 export const check = async (args: readonly string[], io: Io): Promise<number> => {
-  const settings = await runSettings(args, readText, 'check')
+  const settings = await runSettings(args, readConfigFile, 'check')
   const { options, warnings } = settings
   const say = (kind: string, text: string, style: Style): void =>
     io.out(`${styled(`${kind}:`, style, io.colour)} ${visible(text)}\n`)
@@ -104,7 +104,8 @@ export const check = async (args: readonly string[], io: Io): Promise<number> =>
     return 0
   }
   const { files } = await listFiles(options.manifests)
-  const set = await readManifests(options.manifests)
+  const { createdAt } = new FirstSight()
+  const set = await readApart(options.manifests, createdAt, new AbortController().signal)
   const findings = findingsOf(set)
   for (const problem of findings.problems) say('problem', problemText(problem), 'red')
   for (const text of findings.warnings) say('warning', text, 'yellow')

@@ -1,4 +1,5 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
+import { readConfigFile } from '../config/settings/load-file.ts'
 import { runSettings, type RunSettings } from '../config/run-settings.ts'
 import { createLog, type Log } from '../observe/log.ts'
 import { noNode, type NodeParts, type ProxyDeps } from '../proxy/options.ts'
@@ -14,14 +15,12 @@ import { keepYoungHeapSmall } from './small-heap.ts'
 import { restartCode, type Stop } from './stop.ts'
 import { version } from './version.ts'
 
-const readText = (path: string): Promise<string> => readFile(path, 'utf8')
-
 /**
  * `usher run`: the node proxy, with the Kubernetes API or manifest files for a source. Takes
  * kube-proxy's flags and configuration file.
  */
 export const run = async (args: readonly string[], io: Io): Promise<number> => {
-  const settings = await runSettings(args, readText)
+  const settings = await runSettings(args, readConfigFile)
   const { options, configuration, warnings, cluster } = settings
   if (options.writeConfigTo !== '') {
     const { configurationYaml } = await import('../config/kube-proxy/yaml.ts')
@@ -40,7 +39,12 @@ export const run = async (args: readonly string[], io: Io): Promise<number> => {
   const mode = await askedMode(settings.mode, modeAnnotation, log)
   const deps = proxyDeps({ ...settings, mode }, source, node)
   return serve(
-    { log, deps, watch: stop => watchConfig(args, settings, log, stop) },
+    {
+      log,
+      deps,
+      watch: stop => watchConfig(args, settings, log, stop),
+      mustListen: options.bindAddressHardFail,
+    },
     options,
   )
 }
@@ -108,7 +112,7 @@ const watchConfig = (
   const watch = new ConfigWatch({
     clock: systemClock,
     current: configuration,
-    read: async () => (await runSettings(args, readText)).configuration,
+    read: async () => (await runSettings(args, readConfigFile)).configuration,
     changed: () =>
       stop.request({ code: restartCode, reason: `${options.config} has changed` }),
     unusable: reason =>

@@ -1,6 +1,7 @@
 import type { SharedOptions } from '../config/typed.ts'
 import type { Log } from '../observe/log.ts'
 import type { ProxyDeps, RunningProxy } from '../proxy/options.ts'
+import { CannotListen } from '../proxy/cannot-listen.ts'
 import { startProxy } from '../proxy/start-proxy.ts'
 import { type Stop, stopOnSignals } from './stop.ts'
 
@@ -9,16 +10,21 @@ export interface Serving {
   readonly deps: Omit<ProxyDeps, 'log'>
   /** Starts what may ask Usher to stop besides signals; gives what ends it. */
   readonly watch?: (stop: Stop) => () => void
+  /** An address that can't be listened on at the start ends Usher. */
+  readonly mustListen?: boolean
 }
+
+/** More say nothing new. */
+const mostNamed = 5
 
 /**
  * Serves until a signal, or whatever `watch` looks at, ends it, and gives the exit code.
  * SIGHUP reads the source again. SIGTERM or SIGINT stop accepting and let connections
  * finish for `drainTimeout` milliseconds; a second one ends the process at once. Rejects
- * when the source's first state can't be had and waiting would not help.
+ * when the source's first state can't be had and waiting would not help, or `mustListen`.
  */
 export const serve = async (
-  { log, deps, watch = () => () => {} }: Serving,
+  { log, deps, watch = () => () => {}, mustListen = false }: Serving,
   { drainTimeout }: Pick<SharedOptions, 'drainTimeout'>,
 ): Promise<number> => {
   const stop = stopOnSignals(log)
@@ -34,6 +40,7 @@ export const serve = async (
     const isReady = proxy.ready.then(() => true)
     // The first state may be long in coming, and a signal must not wait for it.
     const ready = await Promise.race([isReady, stop.requested.then(() => false)])
+    if (ready && mustListen) rejectDeaf(proxy)
     if (ready) announce(log, proxy)
     const { code, reason } = await stop.requested
     log.info({ reason, drainTimeoutMs: drainTimeout }, 'stopping: draining')
@@ -44,6 +51,12 @@ export const serve = async (
     endWatch()
     await proxy.close()
   }
+}
+
+/** A proxy that nobody can reach must not look like one that works. */
+const rejectDeaf = (proxy: RunningProxy): void => {
+  const deaf = proxy.notListening()
+  if (deaf.length > 0) throw new CannotListen(deaf.slice(0, mostNamed).join('\n'))
 }
 
 const announce = (log: Log, proxy: RunningProxy): void => {

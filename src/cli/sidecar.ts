@@ -20,6 +20,7 @@ export const sidecar = async (options: OptionsOf<'sidecar'>): Promise<number> =>
       proxyPortRange: undefined,
       metricsBindAddress: options.metricsBindAddress,
       healthzBindAddress: options.healthzBindAddress,
+      bindHardFail: true,
       periods: () => ({ syncPeriod: 30_000, minSyncPeriod: 0 }),
       ...relayOptions(options),
       // Nothing is started here: routes need no tools.
@@ -27,14 +28,15 @@ export const sidecar = async (options: OptionsOf<'sidecar'>): Promise<number> =>
       limits: relayLimits(options),
     },
   } as const
-  return serve({ log, deps }, options)
+  return serve({ log, deps, mustListen: true }, options)
 }
 
 const routesOf = ({ route }: OptionsOf<'sidecar'>, log: Log): Source => {
   try {
     return routeSource({
       routes: route,
-      onError: err => log.warn({ err }, 'a host name could not be resolved'),
+      onError: ({ message }) =>
+        log.warn({ why: message }, 'a host name could not be resolved'),
     })
   } catch (error) {
     // Two routes with one listen address: a mistake in the call.

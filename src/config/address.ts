@@ -1,4 +1,4 @@
-import { canonicalIp, joinHostPort, splitHostPort } from '../util/ip.ts'
+import { canonicalIp, isGroup, joinHostPort, splitHostPort } from '../util/ip.ts'
 import { badValue, value, type Value } from './value.ts'
 
 /** An address and port to listen on; port 0 lets the system choose. */
@@ -12,8 +12,14 @@ export const ip: Value<string> = value('IP', text => {
   const address = canonicalIp(text)
   if (address === undefined)
     throw badValue(text, 'is not an IP address', 'give one like 192.0.2.1, 0.0.0.0 or ::')
-  return address
+  return ofOneHost(address, text)
 })
+
+const ofOneHost = (address: string, text: string): string => {
+  if (isGroup(address))
+    throw badValue(text, 'is multicast or broadcast', 'give an address of this host')
+  return address
+}
 
 const unbracketed = (text: string): string =>
   text.startsWith('[') && text.endsWith(']') ? text.slice(1, -1) : text
@@ -26,7 +32,7 @@ export const bindAddress = (defaultPort: number): Value<BindAddress | undefined>
   value('IP:PORT', text => {
     if (text === 'off' || text === '') return undefined
     const bare = canonicalIp(unbracketed(text))
-    if (bare !== undefined) return { address: bare, port: defaultPort }
+    if (bare !== undefined) return { address: ofOneHost(bare, text), port: defaultPort }
     const parts = splitHostPort(text, 0)
     const address = canonicalIp(parts?.host ?? '')
     if (parts === undefined || address === undefined)
@@ -35,7 +41,7 @@ export const bindAddress = (defaultPort: number): Value<BindAddress | undefined>
         'is not an IP address with a port',
         `give one like 127.0.0.1:${defaultPort} or [::1]:${defaultPort}, or off`,
       )
-    return { address, port: parts.port }
+    return { address: ofOneHost(address, text), port: parts.port }
   })
 
 /** `host:port` of a server to ask; a bare host gets `defaultPort`. Kept as text. */

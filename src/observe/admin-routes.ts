@@ -15,8 +15,11 @@ export interface Answer {
 
 export interface Route {
   readonly answer: () => Answer | Promise<Answer>
-  /** Shows more than a web page in somebody's browser may see; see host-check.ts. */
-  readonly local?: true
+  /**
+   * Answered whatever the Host header says, as probes may say anything. What else there is
+   * shows more than a web page in somebody's browser may see; see host-check.ts.
+   */
+  readonly anyHost?: true
 }
 
 /** By path. */
@@ -47,7 +50,6 @@ const slis = (metrics: Pick<Metrics, 'contentType'>, probes: ProbeCounts): Route
 
 /** Under its API group, since one process may have several configurations. */
 const configz = (config: () => object): Route => ({
-  local: true,
   answer: () => ok(json, JSON.stringify({ 'kubeproxy.config.k8s.io': config() })),
 })
 
@@ -71,6 +73,7 @@ export const metricsRoutes = (
     [
       '/healthz',
       {
+        anyHost: true,
         answer: () => {
           probes?.answered({ check: 'ping', path: 'healthz' }, 200)
           return ok(text, 'ok')
@@ -78,7 +81,7 @@ export const metricsRoutes = (
       },
     ],
     ...(config ? [['/configz', configz(config)] as const] : []),
-    ['/status', { local: true, answer: async () => ok(json, await statusBody()) }],
+    ['/status', { answer: async () => ok(json, await statusBody()) }],
   ])
 }
 
@@ -109,7 +112,7 @@ export const healthRoutes = (
     return { status, contentType: json, body }
   }
   return new Map<string, Route>([
-    ['/healthz', { answer: () => answer('healthz', nodeEligible()) }],
-    ['/livez', { answer: () => answer('livez', undefined) }],
+    ['/healthz', { anyHost: true, answer: () => answer('healthz', nodeEligible()) }],
+    ['/livez', { anyHost: true, answer: () => answer('livez', undefined) }],
   ])
 }

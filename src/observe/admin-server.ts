@@ -1,10 +1,12 @@
 import { createServer } from 'node:http'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { hostname } from 'node:os'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Bind } from '../relay/relay.ts'
 import type { Clock, Timer } from '../util/clock.ts'
 import { joinHostPort } from '../util/ip.ts'
+import { listenAdvice } from '../util/listen-advice.ts'
 import type { Answer, Route, Routes } from './admin-routes.ts'
 import { ConnectionBound } from './connection-bound.ts'
 import { isHostAllowed } from './host-check.ts'
@@ -24,6 +26,8 @@ export interface AdminServerOptions {
 export interface AdminServer {
   /** `host:port` it listens on, '' while it does not. */
   address(): string
+  /** Why it does not listen, and what to do about it; '' while it does. */
+  failure(): string
   close(): Promise<void>
 }
 
@@ -92,8 +96,8 @@ const decide = async (
     response.setHeader('Connection', 'close')
     return plain(405, 'only GET and HEAD')
   }
-  if (route.local && !isHostAllowed(request.headers.host, bind.address))
-    return plain(403, 'the Host header must be an IP address or localhost')
+  if (!route.anyHost && !isHostAllowed(request.headers.host, bind.address))
+    return plain(403, `the Host header must be an IP address, localhost or ${hostname()}`)
   return answerOf(route, name, log)
 }
 
@@ -122,15 +126,6 @@ const serverOf = (options: AdminServerOptions): Server => {
   return server
 }
 
-const causes: ReadonlyMap<string, string> = new Map([
-  ['EADDRINUSE', 'another process listens there; end it or '],
-  ['EACCES', 'ports below 1024 need CAP_NET_BIND_SERVICE; grant it or '],
-  ['EADDRNOTAVAIL', 'this host does not have the address; '],
-])
-
-const advice = (code: string | undefined, flag: string): string =>
-  `${causes.get(code ?? '') ?? ''}give another address with ${flag}`
-
 const boundAddress = (server: Server): string => {
   const bound = server.address()
   return bound === null || typeof bound === 'string'
@@ -150,6 +145,7 @@ export const startAdminServer = async (
   const server = serverOf(options)
   let retry: Timer | undefined
   let failures = 0
+  let failure = ''
   let closed = false
   const firstTry = new Promise<void>(resolve => {
     server.once('listening', resolve)
@@ -163,6 +159,7 @@ export const startAdminServer = async (
     // `close` came while the address was being looked up.
     if (closed) server.close()
     failures = 0
+    failure = ''
     log.info({ server: name, address: boundAddress(server) }, 'admin server listens')
   })
   server.on('error', (error: NodeJS.ErrnoException) => {
@@ -173,8 +170,13 @@ export const startAdminServer = async (
       return
     }
     failures += 1
+    const advice = listenAdvice(
+      error.code,
+      `give another address with ${flag}, port 0 for any that is free, or off`,
+    )
+    failure = `${error.code ?? error.message}: ${advice}`
     log[failures === 1 ? 'error' : 'debug'](
-      { ...fields, error: error.message, advice: advice(error.code, flag) },
+      { ...fields, error: error.message, advice },
       'admin server cannot listen; trying again every 5 s',
     )
     if (!closed) retry = clock.setTimeout(listen, retryMs)
@@ -184,6 +186,7 @@ export const startAdminServer = async (
   await firstTry
   return {
     address: () => boundAddress(server),
+    failure: () => failure,
     close: async () => {
       closed = true
       clock.clearTimeout(retry)

@@ -45,7 +45,7 @@ const seconds = (ms: number): string => `${Math.floor(ms / 1000)} s`
  * `live` is kube-proxy's rule: red while a wanted state has been waiting for two sync
  * periods or more, and while a worker of the relay hangs. That is what a restart may mend. `healthy` tells load balancers whether
  * to send, and is also red before the source's first state has been applied (nothing is served yet) and
- * while a port could not be bound for as long: a restart mends neither, and an API server
+ * while a port can't be bound: a restart mends neither, and an API server
  * that is away must not have every node proxy of the cluster killed by its liveness probe.
  * A family that nothing is wanted of waits for nothing, and is green.
  */
@@ -136,7 +136,6 @@ export class Health {
     for (const state of this.#options.binds()) {
       if (state.state !== 'failed') continue
       const failed = this.#epoch() - state.since
-      if (!this.#tooLong(failed)) continue
       const { address, port } = state.bind
       reasons[familyOf(address) ?? 'IPv4'].push(
         `cannot listen on ${joinHostPort(address, port)} for ${seconds(failed)}: ${state.error}`,

@@ -88,6 +88,8 @@ export interface RunningProxy {
   look(): Promise<void>
   /** How many ServicePorts there are, and how many things can't be honoured. */
   summary(): { readonly servicePorts: number; readonly problems: number }
+  /** Addresses of the source's that can't be listened on now, and why not. */
+  notListening(): readonly string[]
   /** `host:port` of the two servers; '' while there is none. */
   metricsAddress(): string
   healthzAddress(): string

@@ -1,6 +1,7 @@
 import type { Routes } from '../observe/admin-routes.ts'
 import { startAdminServer, type AdminServer } from '../observe/admin-server.ts'
 import type { Log } from '../observe/log.ts'
+import { CannotListen } from './cannot-listen.ts'
 import type { ProxyOptions } from './options.ts'
 import type { Bind } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
@@ -56,12 +57,13 @@ export const startServers = async (
     },
   ]
   const servers = await Promise.all(listens.map(listen => start(listen, deps)))
+  const failures = servers.flatMap(server => server?.failure() || [])
   const silent = listens.filter(({ bind }, i) => bind && servers[i]?.address() === '')
   for (const listen of silent) deps.failed(listen.reason, failureText(listen))
   const [first] = silent
   if (first !== undefined && options.bindHardFail === true) {
     await Promise.all(servers.map(async server => server?.close()))
-    throw new CannotListen(`${failureText(first)}, and --bind-address-hard-fail is set`)
+    throw new CannotListen(`${failureText(first)}: ${failures[0]}`)
   }
   const [metrics, health] = servers
   return { metrics, health }
@@ -74,9 +76,3 @@ const start = async (
 
 const failureText = ({ name, bind }: Listen): string =>
   `the ${name} server cannot listen on ${bind ? joinHostPort(bind.address, bind.port) : ''}`
-
-/** A reason to end that needs no stack. */
-class CannotListen extends Error {
-  override readonly name = 'CannotListen'
-  readonly code = 'EADDRINUSE'
-}

@@ -7,6 +7,7 @@ import { familyOf, ipFamilies } from '../util/ip.ts'
 import { createAdmin } from './admin.ts'
 import { type Control, createControl } from './control.ts'
 import { noNode, type NodeParts, type ProxyDeps, type RunningProxy } from './options.ts'
+import { notListening } from './not-listening.ts'
 import { startServers } from './servers.ts'
 import { createTraffic } from './traffic.ts'
 
@@ -93,6 +94,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
         .reduce((sum, { servicePorts }) => sum + servicePorts.size, 0),
       problems: control.problems().length,
     }),
+    notListening: () => notListening(traffic),
     metricsAddress: () => servers.metrics?.address() ?? '',
     healthzAddress: () => servers.health?.address() ?? '',
     reload: () => source.reload(),

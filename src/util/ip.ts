@@ -34,6 +34,15 @@ export const wildcardOf = (family: IpFamily): string =>
 export const isWildcard = (address: string): boolean =>
   address === '0.0.0.0' || address === '::'
 
+/**
+ * Whether a canonical address is that of no single host: multicast, broadcast or reserved
+ * (224.0.0.0/3, ff00::/8). Linux lets a socket listen there, and nobody can ever connect.
+ */
+export const isGroup = (address: string): boolean =>
+  address.includes(':')
+    ? address.startsWith('ff')
+    : Number(address.split('.', 1)[0]) >= 224
+
 /** Of a canonical address: 127.0.0.0/8 or ::1. */
 export const isLoopback = (address: string): boolean =>
   address.startsWith('127.') || address === '::1'

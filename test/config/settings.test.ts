@@ -3,6 +3,7 @@ import * as fc from 'fast-check'
 import t from 'tap'
 import { leaves, valueAt } from '../../src/config/kube-proxy/fields.ts'
 import { configurationYaml } from '../../src/config/kube-proxy/yaml.ts'
+import { readConfigFile } from '../../src/config/settings/load-file.ts'
 import { runSettings } from '../../src/config/run-settings.ts'
 import { UsageError } from '../../src/config/usage-error.ts'
 import { badFields, badFiles, wrongTypes } from './parts/bad-fields.ts'
@@ -146,8 +147,16 @@ t.test('a file that can’t be read is named', async t => {
     await refusal(runSettings(['--config=f'], noFile)),
     '--config f: nobody is to read f',
   )
-  t.match(await refusal(withFile('a'.repeat(300_000))), 'is larger than 256 KiB')
-  t.match(await refusal(withFile('['.repeat(100_000))), '--config c.conf: ')
+  for (const endless of ['/dev/zero', '/dev/urandom'])
+    t.equal(
+      await refusal(runSettings([`--config=${endless}`], readConfigFile)),
+      `--config ${endless}: the file is larger than 256 KiB`,
+    )
+  for (const deep of ['[', '{a: ', '- '])
+    t.equal(
+      await refusal(withFile(deep.repeat(10_000))),
+      '--config c.conf: line 1: it is nested too deeply: more than 200 levels',
+    )
 })
 
 t.test('unknown and double keys are read leniently, with a warning', async t => {

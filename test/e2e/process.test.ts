@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -160,6 +161,84 @@ t.test('sidecar serves routes over TCP and UDP, to host names too', async t => {
   t.equal((await usher.status()).servicePorts.length, 3)
   usher.send('SIGTERM')
   t.strictSame(await usher.exit, { code: 0, signal: null })
+})
+
+t.test('a sidecar that nobody can reach ends with the reason', async t => {
+  const taken = createServer().listen(0, testHost)
+  await once(taken, 'listening')
+  t.teardown(() => taken.close())
+  const { port } = taken.address() as AddressInfo
+  const anyAdmin = ['metrics', 'healthz'].map(
+    name => `--${name}-bind-address=127.0.0.1:0`,
+  )
+  const free = await freeTcpPort()
+  const cases: [string[], RegExp][] = [
+    [
+      [`--route=tcp://${testHost}:${port}=127.0.0.1:1`, ...anyAdmin],
+      new RegExp(
+        `^usher: cannot listen on ${testHost}:${port}: EADDRINUSE: another process`,
+      ),
+    ],
+    [
+      ['--route=udp://198.51.100.1:53=127.0.0.1:1', ...anyAdmin],
+      /^usher: cannot listen on UDP 198\.51\.100\.1:53: not an address of this host; give/,
+    ],
+    [
+      [
+        `--route=tcp://${testHost}:${free}=127.0.0.1:1`,
+        `--metrics-bind-address=${testHost}:${port}`,
+        '--healthz-bind-address=off',
+      ],
+      /^usher: the metrics server cannot listen on .*EADDRINUSE: .*--metrics-bind-address/,
+    ],
+  ]
+  const relays = [['--relay=portable'], ['--relay=auto'], ['--relay=auto', '--supervise']]
+  for (const relay of relays)
+    for (const [args, said] of cases) {
+      const { code, err } = await runUsher('sidecar', ...relay, ...args)
+      t.equal(code, 1, args.join(' '))
+      t.match(err, said)
+      t.notMatch(err, /^ +at /m, 'without a stack')
+    }
+})
+
+t.test('run stays up when a port is taken, and /healthz is red at once', async t => {
+  const taken = createServer().listen(0, testHost)
+  await once(taken, 'listening')
+  t.teardown(() => taken.close())
+  const { port } = taken.address() as AddressInfo
+  const file = await manifestFile(
+    t,
+    service('web', testHost, [{ name: 'p', port }]),
+    ...slice('web', [endpoint(testHost, 1)]),
+  )
+  const usher = await startUsher(t, 'run', file.path)
+  t.match(await get(usher.healthz, '/healthz'), { status: 503 })
+  t.match((await usher.status()).unhealthy, [`cannot listen on ${testHost}:${port} for `])
+  t.match(await get(usher.healthz, '/livez'), { status: 200 })
+  const noServers = ['--metrics-bind-address=off', '--healthz-bind-address=off']
+  const hard = ['--bind-address-hard-fail', '--proxy-mode=userspace', '--capture=listen']
+  const { code, err } = await runUsher('run', file.path, ...hard, ...noServers)
+  t.equal(code, 1)
+  t.match(err, `usher: cannot listen on ${testHost}:${port}: EADDRINUSE`)
+})
+
+t.test('a host name that cannot be resolved is a line, without a stack', async t => {
+  const port = await freeTcpPort()
+  const usher = await startUsher(
+    t,
+    'sidecar',
+    `--route=tcp://${testHost}:${port}=nowhere.invalid:1`,
+  )
+  const record = await usher.logged('a host name could not be resolved')
+  t.match(record, { why: /^cannot resolve nowhere\.invalid: / })
+  t.notMatch(JSON.stringify(usher.records), 'stack')
+})
+
+t.test('a sidecar is asked how it does on this host alone', async t => {
+  const help = await runUsher('sidecar', '--help')
+  t.match(help.out, /127\.0\.0\.1:10256/)
+  t.notMatch(help.out, /0\.0\.0\.0:10256/)
 })
 
 t.test('a wrong call exits 2 and says what would be right', async t => {

@@ -1,3 +1,4 @@
+import { hostname } from 'node:os'
 import type { RequestOptions } from 'node:http'
 import { connect, createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
@@ -23,6 +24,9 @@ t.test('the host check', async t => {
     ['localhost.evil.example', '127.9.9.9', false],
     ['127.0.0.1.evil.example', '127.0.0.1', false],
     ['', '127.0.0.1', false],
+    [hostname(), '127.0.0.1', true],
+    [`${hostname().split('.')[0]}:80`, '::1', true],
+    [`${hostname()}.evil.example`, '127.0.0.1', false],
     [undefined, '127.0.0.1', true],
     ['node-1.example', '0.0.0.0', true],
     ['node-1.example', '192.0.2.1', true],
@@ -73,12 +77,16 @@ t.test('the metrics server', async t => {
     t.strictSame(JSON.parse(body), { version: '1', servicePorts: [] })
   })
 
-  t.test('refuses /status to a page with another name, but not /metrics', async t => {
+  t.test('refuses all but probes to a page with another name', async t => {
     const headers = { Host: 'evil.example' }
-    const refused = await get('/status', { headers })
-    t.equal(refused.status, 403)
-    t.notMatch(refused.body, 'version')
-    t.equal((await get('/metrics', { headers })).status, 200)
+    for (const path of ['/status', '/metrics', '/proxyMode']) {
+      const refused = await get(path, { headers })
+      t.equal(refused.status, 403, path)
+      t.match(refused.body, /^the Host header must be an IP address, localhost or /)
+      const own = await get(path, { headers: { Host: `${hostname()}:10249` } })
+      t.equal(own.status, 200, path)
+    }
+    t.equal((await get('/healthz', { headers })).status, 200)
   })
 
   t.test('has no /configz and no /metrics/slis without anything to show', async t => {

@@ -323,6 +323,11 @@ t.test('connections are kept', async t => {
 
 const wrong: [string, Json | string, RegExp][] = [
   ['is not YAML', 'a: [', /kubeconfig .*: is not YAML/],
+  [
+    'is nested too deeply',
+    '['.repeat(200_000),
+    /is not YAML: line 1: .*nested too deeply/,
+  ],
   ['is empty', '', /is not a kubeconfig; it needs current-context/],
   [
     'has no current context',

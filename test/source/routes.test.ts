@@ -63,6 +63,12 @@ t.test('a bad route is told with its text, the part and what is right', async t 
     ['tcp://::1:53=10.0.0.1:1', `listen address "::1:53" ${listen}`],
     ['tcp://localhost:1=10.0.0.1:1', `listen address "localhost:1" ${address}`],
     ['tcp://[fe80::1%lo]:1=10.0.0.1:1', `listen address "[fe80::1%lo]:1" ${address}`],
+    ...['224.0.0.1', '239.1.2.3', '255.255.255.255', '[ff02::1]'].map(
+      (group): [string, string] => [
+        `udp://${group}:1=10.0.0.1:1`,
+        `listen address "${group}:1" is multicast or broadcast; give an address of this host`,
+      ],
+    ),
     ['tcp://127.0.0.1:1=', `backend "" ${backend}`],
     ['tcp://127.0.0.1:1=a:1,', `backend "" ${backend}`],
     ['tcp://127.0.0.1:1=a', `backend "a" ${backend}`],

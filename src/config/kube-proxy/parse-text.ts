@@ -1,5 +1,6 @@
 import { printable } from '../../source/decode/printable.ts'
 import { twinKey } from '../../source/manifests/twin-keys.ts'
+import { yamlDocuments } from '../../source/manifests/yaml-documents.ts'
 
 export interface ParsedText {
   readonly value: unknown
@@ -7,25 +8,15 @@ export interface ParsedText {
   readonly doubtful: readonly string[]
 }
 
-/** Characters. A full configuration has some two thousand. */
-const longest = 256 * 1024
-
 /**
  * The first document of a YAML text; JSON is YAML too. As kube-proxy does it, documents
  * after the first are passed over. Throws Error with the reason, and where it can the line.
  */
 export const parseText = async (text: string): Promise<ParsedText> => {
-  if (text.length > longest)
-    throw new Error(`the file is larger than ${longest / 1024} KiB`)
   // Loaded here because most processes have no configuration file.
   const yaml = await import('yaml')
   const lines = new yaml.LineCounter()
-  const [document] = yaml.parseAllDocuments(text, {
-    merge: true,
-    uniqueKeys: false,
-    logLevel: 'error',
-    lineCounter: lines,
-  })
+  const [document] = yamlDocuments(text, yaml, lines)
   if (document === undefined) throw new Error('the file is empty')
   const line = (offset: number): string => `line ${lines.linePos(offset).line}`
   const [fault] = document.errors

@@ -21,7 +21,7 @@ export const listening = {
     type: onOff,
     default: 'false',
     field: 'bindAddressHardFail',
-    help: 'End when the port for metrics or health is taken, instead of trying again.',
+    help: 'End when the port for metrics or health is taken, or at the start a port of a Service, instead of trying again.',
   },
   'proxy-port-range': {
     commands: nodes,
@@ -85,7 +85,7 @@ export const listening = {
     group: 'Where it listens',
     type: bindAddress(10256),
     default: '0.0.0.0:10256',
-    defaultFor: { demo: '127.0.0.1:0' },
+    defaultFor: { sidecar: '127.0.0.1:10256', demo: '127.0.0.1:0' },
     field: 'healthzBindAddress',
     help: 'Where /healthz and /livez are answered; port 0 lets the system choose, "off" does without.',
   },

@@ -1,3 +1,4 @@
+import { readBounded } from '../../util/read-bounded.ts'
 import { decodeConfiguration } from '../kube-proxy/decode.ts'
 import { together } from '../kube-proxy/field-error.ts'
 import type { Tree } from '../kube-proxy/fields.ts'
@@ -8,6 +9,13 @@ export interface LoadedFile {
   readonly tree: Tree
   readonly warnings: readonly string[]
 }
+
+/** Bytes. A full configuration has some two thousand. */
+const mostBytes = 256 * 1024
+
+/** For `loadFile`. */
+export const readConfigFile = (path: string): Promise<string> =>
+  readBounded(path, mostBytes)
 
 /**
  * Reads a configuration: strictly, and when that finds keys it does not know or one that

@@ -1,9 +1,12 @@
-import { readFile } from 'node:fs/promises'
 import type { Clock } from '../../util/clock.ts'
+import { readBounded } from '../../util/read-bounded.ts'
 import { SourceError } from '../source.ts'
 
 /** How old a credential from a file may be, in milliseconds, as client-go has it. */
 const longestAgeMs = 60_000
+
+/** A bundle of all the world's authorities has a fifth of it. */
+const mostBytes = 1024 * 1024
 
 /** A text that is known, or kept up to date. */
 export interface Text {
@@ -32,7 +35,7 @@ export class FileText implements Text {
     const fresh = this.#clock.now() - this.#readAt < longestAgeMs
     if (this.#text !== undefined && fresh && !now) return this.#text
     try {
-      const text = (await readFile(this.#path, 'utf8')).trim()
+      const text = (await readBounded(this.#path, mostBytes)).trim()
       if (text === '') throw new Error('it is empty')
       this.#text = text
       this.#readAt = this.#clock.now()

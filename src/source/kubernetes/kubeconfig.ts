@@ -1,8 +1,9 @@
-import { readFile } from 'node:fs/promises'
 import { dirname, isAbsolute, join } from 'node:path'
-import { parse } from 'yaml'
+import * as yaml from 'yaml'
+import { readBounded } from '../../util/read-bounded.ts'
 import { peek } from '../decode/metadata.ts'
 import { printable, show } from '../decode/printable.ts'
+import { yamlDocuments } from '../manifests/yaml-documents.ts'
 import { SourceError } from '../source.ts'
 
 /** What the current context of a kubeconfig says. Paths are absolute; '' is "not given". */
@@ -26,6 +27,9 @@ export interface Part {
   path(field: string): string
   raw(field: string): unknown
 }
+
+/** One with a thousand clusters, and a certificate in each, has this. */
+const mostBytes = 4 * 1024 * 1024
 
 /** Reads a kubeconfig and finds its current context. Rejects with SourceError. */
 export const readKubeconfig = async (file: string): Promise<Kubeconfig> => {
@@ -62,7 +66,7 @@ export const readKubeconfig = async (file: string): Promise<Kubeconfig> => {
 
 const contents = async (file: string, title: string): Promise<string> => {
   try {
-    return await readFile(file, 'utf8')
+    return await readBounded(file, mostBytes)
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     const why = code === 'ENOENT' ? 'there is no such file' : message
@@ -72,7 +76,10 @@ const contents = async (file: string, title: string): Promise<string> => {
 
 const parsed = (text: string, title: string): unknown => {
   try {
-    const config: unknown = parse(text, { maxAliasCount: 100, logLevel: 'error' })
+    const [document] = yamlDocuments(text, yaml, new yaml.LineCounter())
+    const [fault] = document?.errors ?? []
+    if (fault !== undefined) throw fault
+    const config: unknown = document?.toJS({ maxAliasCount: 100 })
     if (typeof config === 'object' && config !== null && !Array.isArray(config))
       return config
   } catch (error) {

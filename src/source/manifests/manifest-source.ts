@@ -8,11 +8,12 @@ import {
   type SourceStatus,
 } from '../source.ts'
 import { Debounce } from './debounce.ts'
-import { changesBetween, type Applied } from './diff.ts'
+import { changesBetweenMany, type Applied } from './diff.ts'
 import { DirectoryWatches } from './directory-watches.ts'
 import { fingerprint } from './fingerprint.ts'
 import { FirstSight } from './first-sight.ts'
 import type { ManifestObject, ManifestSet } from './manifest-set.ts'
+import { readApart } from './read-apart.ts'
 import { steadyRead } from './steady-read.ts'
 
 export interface ManifestSourceOptions {
@@ -55,7 +56,7 @@ class ManifestSource implements Source {
   #reading: Promise<void> | undefined
   #readAgain = false
   #pollTimer: Timer | undefined
-  #closed = false
+  readonly #closing = new AbortController()
 
   constructor(options: ManifestSourceOptions) {
     this.#paths = options.paths
@@ -77,7 +78,7 @@ class ManifestSource implements Source {
     await this.#watches.renew()
     this.reload()
     await this.#reading
-    if (this.#closed) return
+    if (this.#closing.signal.aborted) return
     if (this.#synced) return this.#schedulePoll()
     const error = new SourceError(this.#error)
     await this.close()
@@ -87,7 +88,7 @@ class ManifestSource implements Source {
   /** Reads now; during a read, once more after it. */
   reload(): void {
     this.#debounce.cancel()
-    if (this.#closed || this.#sink === undefined) return
+    if (this.#closing.signal.aborted || this.#sink === undefined) return
     this.#readAgain = this.#reading !== undefined
     this.#reading ??= this.#read(this.#sink).finally(() => {
       this.#reading = undefined
@@ -105,7 +106,7 @@ class ManifestSource implements Source {
   }
 
   async close(): Promise<void> {
-    this.#closed = true
+    this.#closing.abort()
     this.#watches.close()
     this.#debounce.cancel()
     this.#clock.clearTimeout(this.#pollTimer)
@@ -118,13 +119,15 @@ class ManifestSource implements Source {
         new Promise<void>(resolve => {
           this.#clock.setTimeout(resolve, 50)
         })
-      const read = await steadyRead(this.#paths, this.#firstSight.createdAt, wait)
-      if (this.#closed) return
+      const { createdAt } = this.#firstSight
+      const readOnce = () => readApart(this.#paths, createdAt, this.#closing.signal)
+      const read = await steadyRead(this.#paths, readOnce, wait)
+      if (this.#closing.signal.aborted) return
       this.#fingerprint = read.fingerprint
       this.#transient = read.set.transient
       this.#error = summary(read.set.unreadable) || this.#vanished(read.set)
-      if (this.#error === '') this.#take(sink, read.set)
-      sink.problems(read.set.problems)
+      if (this.#error === '') await this.#take(sink, read.set)
+      if (!this.#closing.signal.aborted) sink.problems(read.set.problems)
     } catch (error) {
       // Not the files' fault, but they must not be taken for read.
       this.#transient = true
@@ -138,14 +141,15 @@ class ManifestSource implements Source {
     return 'all manifest files are gone; the last state stands. To serve nothing, leave a file with a comment'
   }
 
-  #take(sink: SourceSink, set: ManifestSet): void {
+  async #take(sink: SourceSink, set: ManifestSet): Promise<void> {
     const objects = new Map<string, ManifestObject>()
     for (const object of set.objects) objects.set(object.key, object)
     for (const key of set.refused) {
       const lastGood = this.#applied.get(key)
       if (lastGood !== undefined) objects.set(key, lastGood)
     }
-    const changes = changesBetween(this.#applied, objects)
+    const changes = await changesBetweenMany(this.#applied, objects)
+    if (this.#closing.signal.aborted) return
     if (changes.length > 0 || !this.#synced) sink.apply(changes)
     this.#applied = objects
     this.#firstSight.keepOnly(objects)
@@ -168,7 +172,7 @@ class ManifestSource implements Source {
       const now = await fingerprint(this.#paths)
       if (renewed || this.#transient || now !== this.#fingerprint) this.reload()
     }
-    if (!this.#closed) this.#schedulePoll()
+    if (!this.#closing.signal.aborted) this.#schedulePoll()
   }
 }
 

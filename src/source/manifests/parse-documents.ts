@@ -2,15 +2,16 @@ import type { RawDocument } from './raw-document.ts'
 import { printable } from '../decode/printable.ts'
 import { parseYaml } from './parse-yaml.ts'
 
-/** The documents of a file, JSON when its name ends so, else YAML. Never throws. */
-export const parseDocuments = async (
+/** The documents of a file, JSON when its name ends so, else YAML. Never rejects. */
+export async function* parseDocuments(
   path: string,
   text: string,
-): Promise<RawDocument[]> => {
+): AsyncGenerator<RawDocument> {
   // What a writer leaves that was interrupted, or that found the disk full. To take it
   // for "no Services" would take down everything the file stood for.
-  if (text.trim() === '') return [{ number: 1, value: undefined, error: empty }]
-  return path.endsWith('.json') ? [parseJson(text)] : await parseYaml(text)
+  if (text.trim() === '') yield { number: 1, value: undefined, error: empty }
+  else if (path.endsWith('.json')) yield parseJson(text)
+  else yield* parseYaml(text)
 }
 
 const empty =

@@ -5,22 +5,23 @@ import { open } from 'node:fs/promises'
 const mostFileBytes = 64 * 1024 * 1024
 
 /**
- * A whole text file. Throws when it is not a regular file, larger than `mostFileBytes`
+ * A whole text file. Throws when it is not a regular file, larger than `most` bytes
  * or not UTF-8. Opened without blocking: a FIFO would otherwise hold up the read for ever.
  */
-export const readText = async (path: string): Promise<string> => {
+export const readText = async (path: string, most = mostFileBytes): Promise<string> => {
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
     if (!(await handle.stat()).isFile()) throw new Error('it is not a regular file')
     const chunks: Buffer[] = []
     let size = 0
     // One byte beyond the limit tells a file that grew while it was read.
-    const stream = handle.createReadStream({ end: mostFileBytes, autoClose: false })
+    const stream = handle.createReadStream({ end: most, autoClose: false })
     for await (const chunk of stream as AsyncIterable<Buffer>) {
       chunks.push(chunk)
       size += chunk.length
     }
     if (size > mostFileBytes) throw new Error('it is larger than 64 MiB; split it')
+    if (size > most) throw new Error('it grew while it was read')
     return decodeUtf8(Buffer.concat(chunks))
   } finally {
     await handle.close()

@@ -1,3 +1,4 @@
+import type { Change } from '../../model/service.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { decode, type DecodedObject } from '../decode/decode.ts'
 import type { CreatedAt } from '../decode/decoded.ts'
@@ -7,6 +8,12 @@ import type { RawDocument } from './raw-document.ts'
 
 /** A List may hold Lists; nobody writes them deeper than this. */
 const deepestList = 8
+
+/** The first say what is wrong; nobody reads more, and a file of rubbish has millions. */
+const mostSaid = 1000
+
+/** An API server takes no object of more than 1.5 MiB, which holds about as many. */
+const mostEndpoints = 50_000
 
 /** Where an object stands: `web.yaml document 2`, and `items[3].` when it is in a List. */
 interface Place {
@@ -21,8 +28,8 @@ export class SetBuilder {
   /** Where each key was first seen, sound or not. */
   readonly #places = new Map<string, Place>()
   readonly #refused = new Set<string>()
-  readonly #problems: Problem[] = []
-  readonly #unreadable: Problem[] = []
+  readonly #problems = new BoundedList()
+  readonly #unreadable = new BoundedList()
   readonly #skipped = new Set<string>()
   #transient = false
   #documents = 0
@@ -49,8 +56,8 @@ export class SetBuilder {
     return {
       objects: [...this.#objects.values()],
       refused: this.#refused,
-      problems: this.#problems,
-      unreadable: this.#unreadable,
+      problems: this.#problems.all(),
+      unreadable: this.#unreadable.all(),
       transient: this.#transient,
       skipped: [...this.#skipped],
       documents: this.#documents,
@@ -61,7 +68,7 @@ export class SetBuilder {
     if (peek(raw, 'apiVersion') === 'v1' && peek(raw, 'kind') === 'List')
       return this.#list(peek(raw, 'items'), place, depth)
     const result = decode(raw, this.#createdAt)
-    if ('skipped' in result) this.#skipped.add(skippedText(result.skipped))
+    if ('skipped' in result) this.#skip(result.skipped)
     else if ('malformed' in result)
       this.#hole({
         object: place.document,
@@ -96,10 +103,21 @@ export class SetBuilder {
     if (key !== '') this.#places.set(key, place)
     for (const { field, message } of problems)
       this.#problems.push({ object, field: `${place.prefix}${field}`, message })
+    const endpoints = endpointsOf(changes)
+    if (endpoints > mostEndpoints) {
+      const message = `it has ${endpoints} endpoints; give several EndpointSlices, of ${mostEndpoints} at most`
+      this.#problems.push({ object, field: place.prefix.slice(0, -1), message })
+      this.#refused.add(key)
+      return
+    }
     // One with problems may still be served in part (a Service with an SCTP port).
     if (problems.length === 0 || changes.length > 0)
       this.#objects.set(key, { key, changes })
     else if (key !== '') this.#refused.add(key)
+  }
+
+  #skip(what: string): void {
+    if (this.#skipped.size < mostSaid) this.#skipped.add(skippedText(what))
   }
 
   #hole(problem: Problem): void {
@@ -110,3 +128,26 @@ export class SetBuilder {
 
 const skippedText = (what: string): string =>
   `${what} is none of what Usher reads: v1 Service, Endpoints, Node, List, discovery.k8s.io/v1 EndpointSlice and networking.k8s.io/v1 ServiceCIDR`
+
+const endpointsOf = (changes: readonly Change[]): number =>
+  changes.reduce((sum, change) => {
+    const slice = change.kind === 'EndpointSlice' ? change.object : undefined
+    return sum + (slice?.endpoints.length ?? 0)
+  }, 0)
+
+/** The first problems, and how many there were. */
+class BoundedList {
+  readonly #kept: Problem[] = []
+  #more = 0
+
+  push(problem: Problem): void {
+    if (this.#kept.length < mostSaid) this.#kept.push(problem)
+    else this.#more++
+  }
+
+  all(): readonly Problem[] {
+    if (this.#more === 0) return this.#kept
+    const message = `${this.#more} more things are wrong, too many to list`
+    return [...this.#kept, { object: 'manifests', field: '', message }]
+  }
+}

@@ -1,7 +1,5 @@
-import type { CreatedAt } from '../decode/decoded.ts'
 import { fingerprint } from './fingerprint.ts'
 import type { ManifestSet } from './manifest-set.ts'
-import { readManifests } from './read-manifests.ts'
 
 export interface SteadyRead {
   readonly set: ManifestSet
@@ -13,17 +11,17 @@ export interface SteadyRead {
 const mostAttempts = 5
 
 /**
- * Reads `paths` when they hold still: a set in the middle of which a file changed is not
+ * Calls `read` when `paths` hold still: a set in the middle of which a file changed is not
  * one that ever was, and is read again after `wait`.
  */
 export const steadyRead = async (
   paths: readonly string[],
-  createdAt: CreatedAt,
+  read: () => Promise<ManifestSet>,
   wait: () => Promise<void>,
 ): Promise<SteadyRead> => {
   for (let attempt = 1; ; attempt++) {
     const before = await fingerprint(paths)
-    const set = await readManifests(paths, createdAt)
+    const set = await read()
     if (attempt === mostAttempts || before === (await fingerprint(paths)))
       return { set, fingerprint: before }
     await wait()

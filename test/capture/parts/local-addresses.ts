@@ -21,6 +21,8 @@ export const localAddressesTests = (t: Test): void => {
       const all127 = process.platform === 'linux'
       t.strictSame(own, [true, all127, all127, true, false])
       t.equal(await addresses.has('2001:db8::1'), false)
+      for (const group of ['224.0.0.1', '255.255.255.255', '127.255.255.255', 'ff02::1'])
+        t.equal(await addresses.has(group), false, group)
       t.equal(await addresses.has('::1'), interfaceAddresses('IPv6').includes('::1'))
     })
 

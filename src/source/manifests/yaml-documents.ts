@@ -1,0 +1,56 @@
+import type * as Yaml from 'yaml'
+
+// A document is taken apart in one go, and takes some fifty times its text in memory.
+// JSON has no such limit.
+const mostDocumentChars = 4 * 1024 * 1024
+
+/** Finding what an alias stands for takes the longer the more there are. */
+const mostAliases = 1000
+
+/**
+ * Levels of lists and mappings; no object of Kubernetes has a quarter of that. What comes
+ * after the parser recurses, and V8 ends the process when the stack is over in the middle
+ * of compiling a regular expression: no exception tells of that.
+ */
+const deepest = 200
+
+/**
+ * The documents of a YAML stream, each when it is asked for. Throws Error when one is
+ * beyond what is read: 4 MiB, 1000 aliases, 200 levels. What is wrong with one besides
+ * is in its `errors`, but for keys that are given twice: see twin-keys.ts.
+ */
+export function* yamlDocuments(
+  text: string,
+  yaml: typeof Yaml,
+  lines: Yaml.LineCounter,
+): Generator<Yaml.Document.Parsed> {
+  lines.addNewLine(0)
+  const parser = new yaml.Parser(lines.addNewLine)
+  // `merge` is the `<<` of YAML 1.1, which kubectl takes. The library compares each key
+  // of a mapping with every other: minutes for a megabyte of keys.
+  const composer = new yaml.Composer({
+    merge: true,
+    uniqueKeys: false,
+    logLevel: 'error',
+  })
+  let start = 0
+  let aliases = 0
+  for (const lexeme of new yaml.Lexer().lex(text)) {
+    if (parser.offset + lexeme.length - start > mostDocumentChars)
+      throw new Error('is larger than 4 MiB; split it, or write it as JSON')
+    if (lexeme.startsWith('*') && ++aliases > mostAliases)
+      throw new Error(`has more than ${mostAliases} aliases; write the values out`)
+    for (const token of parser.next(lexeme)) {
+      if (token.type === 'document') start = parser.offset
+      yield* composer.next(token)
+    }
+    if (parser.stack.length > deepest) {
+      const { line } = lines.linePos(parser.offset)
+      throw new Error(
+        `line ${line}: it is nested too deeply: more than ${deepest} levels`,
+      )
+    }
+  }
+  for (const token of parser.end()) yield* composer.next(token)
+  yield* composer.end()
+}
