@@ -1,5 +1,5 @@
 import type { Clock } from '../../util/clock.ts'
-import { ApiError } from './api-error.ts'
+import { ApiError, WatchError } from './api-error.ts'
 import { Backoff } from './backoff.ts'
 import type { Collection } from './collection.ts'
 import { openWatch, readPage, type Page, type Requests } from './collection-requests.ts'
@@ -285,18 +285,20 @@ export class Reflector {
       if (!optional) observer.fellBack(collection.resource, text)
     }
     const status = error instanceof ApiError ? error.status : 0
-    if (status === 400 && aboutField(error) && collection.fieldSelectorOptional) {
-      if (!this.#byField) return false
+    // Whatever the words are: they differ between versions (before 1.31 the field is unknown).
+    if (status === 400 && this.#byField && collection.fieldSelectorOptional) {
       this.#byField = false
       how(`the server can't select by ${collection.fieldSelector}; reads all`)
       return true
     }
     if (this.#resourceVersion !== '') return false
-    const notMarked = this.#streaming && error instanceof SilenceError
+    // No end that is marked as one; or an etcd that can't tell how far it has got.
+    const unable =
+      error instanceof SilenceError || (error instanceof WatchError && status === 500)
     if (status === 404 && this.#alternative + 1 < collections.length) {
       this.#alternative += 1
       how(`${collection.path} is not served; reads ${this.#collection.path}`)
-    } else if ((status === 400 || status === 422 || notMarked) && this.#streaming) {
+    } else if (this.#streaming && (status === 400 || status === 422 || unable)) {
       this.#streaming = false
       how("the server can't stream a list; reads pages")
     } else return false
@@ -330,5 +332,3 @@ export class Reflector {
     this.#lastWordAt = Date.now()
   }
 }
-
-const aboutField = (error: Error): boolean => error.message.includes('field label')
