@@ -147,9 +147,14 @@ class FromKubernetes implements KubernetesSource {
       random,
       observer,
       synced: () => this.#checkSynced(),
+      served: () => this.#wakeAll(),
       timing,
     })
     return { reflector, store }
+  }
+
+  #wakeAll(): void {
+    for (const { reflector } of this.#readers) reflector.wake()
   }
 
   #apply(changes: readonly Change[]): void {

@@ -26,6 +26,8 @@ export interface ReflectorOptions {
   readonly observer: KubernetesObserver
   /** Called once, when the first complete state has been told. */
   readonly synced: () => void
+  /** Called whenever the server did what it was asked for. */
+  readonly served: () => void
   readonly timing?: Partial<Timing>
 }
 
@@ -55,6 +57,11 @@ export class Reflector {
   readonly #notice: LossNotice
   readonly #figures = { lists: 0, watches: 0, relists: 0, broken: 0, stale: 0 }
   #session = new AbortController()
+  /** Ends the wait after a fault that need not last; undefined when nothing may. */
+  #waiting: AbortController | undefined
+  /** Early attempts are for once, until a watch was healthy: they must not become a storm. */
+  #woken = false
+  #relisted = false
   #running: Promise<void> | undefined
   #closed = false
   /** Where to go on; '' when all has to be listed. */
@@ -87,6 +94,13 @@ export class Reflector {
   relist(why: string): void {
     this.#mustList(why)
     this.#session.abort(new Relist(why))
+  }
+
+  /** The server serves others: what kept it from this one may be over. */
+  wake(): void {
+    if (this.#woken || this.#waiting === undefined) return
+    this.#woken = true
+    this.#waiting.abort()
   }
 
   async close(): Promise<void> {
@@ -139,8 +153,16 @@ export class Reflector {
       // Somebody wants it so: that is no fault, and nothing to wait for.
       if (signal.aborted) continue
       const ms = await this.#after(error, signal)
-      if (ms > 0) await wait(this.#options.clock, ms, signal)
+      if (ms > 0) await this.#wait(ms, error, signal)
     }
+  }
+
+  async #wait(ms: number, error: Error | undefined, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options
+    if (!mayBeOver(error)) return wait(clock, ms, signal)
+    this.#waiting = new AbortController()
+    await wait(clock, ms, AbortSignal.any([signal, this.#waiting.signal]))
+    this.#waiting = undefined
   }
 
   /** Lists if need be, then watches until the watch ends. */
@@ -224,11 +246,12 @@ export class Reflector {
     resourceVersion: string,
     signal: AbortSignal,
   ): Promise<void> {
-    const { store, observer, synced } = this.#options
+    const { store, observer, synced, served } = this.#options
     await store.replace(gathered, signal)
     signal.throwIfAborted()
     this.#resourceVersion = resourceVersion
     this.#doubtful = false
+    served()
     if (this.#synced) {
       this.#figures.relists += 1
       observer.relisted(this.#collection.resource, this.#relistWhy)
@@ -247,6 +270,8 @@ export class Reflector {
     this.#standsSince = undefined
     if (stood >= healthyMs) {
       this.#backoff.reset()
+      this.#woken = false
+      this.#relisted = false
       if (error === undefined) return 0
     }
     const fault =
@@ -258,6 +283,11 @@ export class Reflector {
     const forbidden = optional && status === 403
     this.#lost(fault, forbidden)
     if (forbidden) return rarelyMs
+    // What is too old is so whenever it is asked for.
+    if (isRelist(fault) && !this.#relisted) {
+      this.#relisted = true
+      return this.#backoff.least()
+    }
     const refused = status === 401 || status === 403
     const ms = this.#backoff.next(refused ? this.#timing.refusedMs : 0)
     const asked = fault instanceof ApiError ? fault.retryAfterMs : 0
@@ -326,9 +356,15 @@ export class Reflector {
     this.#standsSince = this.#options.clock.now()
     this.#error = ''
     this.#notice.connected()
+    this.#options.served()
   }
 
   #heard(): void {
     this.#lastWordAt = Date.now()
   }
 }
+
+/** Whether a fault is one of the server or the way to it, rather than of what was asked. */
+const mayBeOver = (error: Error | undefined): boolean =>
+  !(error instanceof ApiError) ||
+  (error.retryAfterMs === 0 && (error.status === 401 || error.status >= 500))
