@@ -123,7 +123,7 @@ export class Reflector {
     return this.#error
   }
 
-  /** Epoch milliseconds of the last that was heard; undefined before the first. */
+  /** Epoch milliseconds of the last word of the state that is held; undefined before the first. */
   get lastWordAt(): number | undefined {
     return this.#lastWordAt
   }
@@ -202,8 +202,7 @@ export class Reflector {
     signal: AbortSignal,
   ): Promise<Page> {
     const { requests, clock } = this.#options
-    const heard = () => this.#heard()
-    return readPage({ requests, collection, query, clock, signal, item, heard })
+    return readPage({ requests, collection, query, clock, signal, item })
   }
 
   async #watch(signal: AbortSignal): Promise<void> {
@@ -217,7 +216,6 @@ export class Reflector {
       ? { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' }
       : { resourceVersion: this.#resourceVersion }
     const response = await openWatch(requests, collection, query, random(), signal)
-    this.#heard()
     if (!initial) this.#stands()
     const reader = new WatchReader({
       collection,
@@ -251,6 +249,7 @@ export class Reflector {
     signal.throwIfAborted()
     this.#resourceVersion = resourceVersion
     this.#doubtful = false
+    this.#heard()
     served()
     if (this.#synced) {
       this.#figures.relists += 1
@@ -354,6 +353,7 @@ export class Reflector {
   #stands(): void {
     this.#doing = 'watch'
     this.#standsSince = this.#options.clock.now()
+    this.#heard()
     this.#error = ''
     this.#notice.connected()
     this.#options.served()

@@ -102,7 +102,7 @@ export const asksSparingly = (t: Test): void => {
     t.test(`when ${what}, the first who sees it wakes the others`, async t => {
       // Not in step, as they are with one number for all.
       let turn = 0
-      const random = () => ((turn += 0.37) % 1)
+      const random = () => (turn += 0.37) % 1
       const options = { timing: { silenceMs: Infinity }, nodeName: 'node-1', random }
       const { api, clock, source, sync } = await fixture(t, {}, options)
       await sync()
@@ -119,11 +119,7 @@ export const asksSparingly = (t: Test): void => {
     })
 
   t.test('those who wake each other do not do so all the time', async t => {
-    const { api, clock, sync } = await fixture(
-      t,
-      {},
-      { timing: { silenceMs: Infinity } },
-    )
+    const { api, clock, sync } = await fixture(t, {}, { timing: { silenceMs: Infinity } })
     await sync()
     api.requests.clear()
     api.faults.add({ kind: 'close' }, { verbs: ['watch'] })

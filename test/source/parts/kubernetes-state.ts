@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import {
   endpoint,
@@ -63,6 +64,44 @@ export const keepsState = (t: Test): void => {
     clock.advance(1)
     t.equal(world.synced, 1)
     t.match(source.status().error, /^cannot list nodes: 500 /)
+  })
+
+  t.test('a Node that may not be read is not said to be missing', async t => {
+    const { api, world, clock, source } = await fixture(t, {}, { nodeName: 'node-1' })
+    const remove = api.faults.add({ kind: 'status', code: 403 }, { resources: ['nodes'] })
+    void source.start(world.sink)
+    await clock.pump('the source to sync', () => world.synced === 1)
+    t.strictSame(world.problems, [])
+    t.match(
+      source.status().error,
+      /^cannot list nodes: 403 Forbidden: nodes is forbidden/,
+    )
+    t.notMatch(source.status().error, /serving/, 'nothing of it was ever had')
+    t.match(source.whyNoNode(), /^cannot list nodes: 403 /)
+    remove()
+    await clock.pump('the answer', () => world.problems.length === 1)
+    t.match(world.problems, [{ object: 'Node node-1', message: /has no Node/ }])
+    t.match(source.whyNoNode(), /^the API server has no Node node-1; /)
+  })
+
+  t.test('how old the state is goes by what can not be read', async t => {
+    const options = { streamingLists: 'refused' } as const
+    const { api, world, clock, source, sync } = await fixture(t, options)
+    await sync()
+    const slices = () => source.collections()[1]?.lastWordAt ?? 0
+    const resources = ['endpointslices']
+    // A list that begins and breaks off is no newer state.
+    api.faults.add({ kind: 'truncate', afterBytes: 100 }, { resources, verbs: ['list'] })
+    source.reload()
+    const before = slices()
+    await sleep(1100)
+    await clock.pump('some lists', () => api.requests.of('endpointslices').length > 6)
+    api.apply(web)
+    await until('what is newer', () => world.objects.size === 1)
+    t.equal(slices(), before)
+    const time = new Date(before).toISOString().slice(11, 19)
+    const { error } = source.status()
+    t.ok(error.endsWith(`; serving endpointslices as of ${time}Z`), error)
   })
 
   t.test('changes and deletions are told as they come', async t => {
