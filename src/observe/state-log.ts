@@ -125,7 +125,7 @@ const isCaptured = ({ capture }: VipPlacement): boolean => capture !== 'not capt
 const describe = ({ capture, binds, reason }: VipPlacement): string => {
   if (capture === 'not captured') return `VIP not captured: ${reason}`
   // Whether there are endpoints, or clients are refused, is no news of the VIP's.
-  if (capture === 'kernel') return 'VIP is served by the kernel'
+  if (capture === 'kernel') return 'VIP is handled by the kernel'
   if (capture === 'local') return 'VIP is placed on its own address'
   const proxyPort = binds
     .map(({ address, port }) => joinHostPort(address, port))

@@ -160,7 +160,7 @@ t.test('placements', async t => {
       placements.say([placed('web', { ...proxyPort, capture: 'kernel', binds: [] })])
       t.strictSame(messages(), [
         'info: VIP is captured by nftables, proxy port 127.0.0.1:41000',
-        'info: VIP is served by the kernel',
+        'info: VIP is handled by the kernel',
       ])
     },
   )
