@@ -1,4 +1,4 @@
-import { canonicalIp, joinHostPort, splitHostPort } from '../util/ip.ts'
+import { canonicalIp, isGroup, joinHostPort, splitHostPort } from '../util/ip.ts'
 import { badValue, value, type Value } from './value.ts'
 
 /** An address and port to listen on; port 0 lets the system choose. */
@@ -12,8 +12,18 @@ export const ip: Value<string> = value('IP', text => {
   const address = canonicalIp(text)
   if (address === undefined)
     throw badValue(text, 'is not an IP address', 'give one like 192.0.2.1, 0.0.0.0 or ::')
-  return address
+  return oneHosts(text, address)
 })
+
+/** Nobody can listen on a multicast or broadcast address for connections. */
+const oneHosts = (text: string, address: string): string => {
+  if (!isGroup(address)) return address
+  throw badValue(
+    text,
+    'is a multicast or broadcast address',
+    'give one of this host, or 0.0.0.0 or ::',
+  )
+}
 
 const unbracketed = (text: string): string =>
   text.startsWith('[') && text.endsWith(']') ? text.slice(1, -1) : text
@@ -26,7 +36,7 @@ export const bindAddress = (defaultPort: number): Value<BindAddress | undefined>
   value('IP:PORT', text => {
     if (text === 'off' || text === '') return undefined
     const bare = canonicalIp(unbracketed(text))
-    if (bare !== undefined) return { address: bare, port: defaultPort }
+    if (bare !== undefined) return { address: oneHosts(text, bare), port: defaultPort }
     const parts = splitHostPort(text, 0)
     const address = canonicalIp(parts?.host ?? '')
     if (parts === undefined || address === undefined)
@@ -35,7 +45,7 @@ export const bindAddress = (defaultPort: number): Value<BindAddress | undefined>
         'is not an IP address with a port',
         `give one like 127.0.0.1:${defaultPort} or [::1]:${defaultPort}, or off`,
       )
-    return { address, port: parts.port }
+    return { address: oneHosts(text, address), port: parts.port }
   })
 
 /** `host:port` of a server to ask; a bare host gets `defaultPort`. Kept as text. */

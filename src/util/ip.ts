@@ -38,6 +38,10 @@ export const isWildcard = (address: string): boolean =>
 export const isLoopback = (address: string): boolean =>
   address.startsWith('127.') || address === '::1'
 
+/** Multicast and what is reserved above it, the broadcast address too; of a canonical address. */
+export const isGroup = (ip: string): boolean =>
+  ip.includes(':') ? ip.startsWith('ff') : Number(ip.split('.', 1)[0]) >= 224
+
 /** `192.0.2.1:80` or `[2001:db8::1]:80`. */
 export const joinHostPort = (host: string, port: number): string =>
   host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`

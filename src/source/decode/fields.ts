@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import type { Protocol } from '../../model/service.ts'
-import { isWildcard } from '../../util/ip.ts'
+import { isGroup, isWildcard } from '../../util/ip.ts'
 import { isDnsLabel, isDnsSubdomain } from './dns-name.ts'
 import { objectIp } from './object-ip.ts'
 import { show } from './printable.ts'
@@ -89,9 +89,6 @@ export const addressFault = (given: string): string => {
     return `${show(given)} is not the address of one host`
   return ''
 }
-
-const isGroup = (ip: string): boolean =>
-  ip.includes(':') ? ip.startsWith('ff') : Number(ip.split('.', 1)[0]) >= 224
 
 export const address = v.pipe(
   v.string(isNot('an IP address')),

@@ -24,6 +24,7 @@ export class SetBuilder {
   readonly #problems: Problem[] = []
   readonly #unreadable: Problem[] = []
   readonly #skipped = new Set<string>()
+  readonly #warnings: string[] = []
   #transient = false
   #documents = 0
 
@@ -52,6 +53,7 @@ export class SetBuilder {
       problems: this.#problems,
       unreadable: this.#unreadable,
       transient: this.#transient,
+      warnings: this.#warnings,
       skipped: [...this.#skipped],
       documents: this.#documents,
     }
@@ -85,7 +87,7 @@ export class SetBuilder {
   }
 
   #take(decoded: DecodedObject, place: Place): void {
-    const { key, title, changes, problems } = decoded
+    const { key, title, changes, problems, unheardOf } = decoded
     const object = `${place.document} (${title})`
     const first = key === '' ? undefined : this.#places.get(key)
     if (first !== undefined) {
@@ -96,6 +98,11 @@ export class SetBuilder {
     if (key !== '') this.#places.set(key, place)
     for (const { field, message } of problems)
       this.#problems.push({ object, field: `${place.prefix}${field}`, message })
+    const [odd] = unheardOf
+    if (odd !== undefined)
+      this.#warnings.push(
+        `${object}: ${place.prefix}${odd.field}: ${odd.message}; an API server would refuse it`,
+      )
     // One with problems may still be served in part (a Service with an SCTP port).
     if (problems.length === 0 || changes.length > 0)
       this.#objects.set(key, { key, changes })

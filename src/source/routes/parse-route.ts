@@ -1,6 +1,6 @@
 import { parseDuration } from '../../config/duration.ts'
 import type { Protocol } from '../../model/service.ts'
-import { canonicalIp, joinHostPort, splitHostPort } from '../../util/ip.ts'
+import { canonicalIp, isGroup, joinHostPort, splitHostPort } from '../../util/ip.ts'
 import { addressFault } from '../decode/fields.ts'
 import { printable, show } from '../decode/printable.ts'
 import { isHostName } from './host-name.ts'
@@ -58,6 +58,11 @@ const parseListen = (text: string, fault: Fault): Route['listen'] => {
   const address = canonicalIp(split.host)
   if (address === undefined)
     throw fault(part, 'is not an IP address; give one like 127.0.0.1, or 0.0.0.0 for all')
+  if (isGroup(address))
+    throw fault(
+      part,
+      'is a multicast or broadcast address; give one of this host, like 127.0.0.1, or 0.0.0.0 for all',
+    )
   return { address, port: split.port }
 }
 

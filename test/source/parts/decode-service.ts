@@ -35,6 +35,7 @@ export const serviceTests = (t: Test): void => {
       key: 'Service shop/web',
       title: 'Service shop/web',
       problems: [],
+      unheardOf: [],
       ignored: '',
       changes: [
         {

@@ -165,6 +165,39 @@ export const keepsState = (t: Test): void => {
     t.equal(world.told, told + 1)
   })
 
+  for (const address of ['127.0.0.1', '127.9.9.9', '169.254.169.254', '::1', 'fe80::1'])
+    t.test(`an endpoint ${address} is refused, as by an API server`, async t => {
+      const { api, world, sync } = await fixture(t)
+      api.apply(webSlice)
+      await sync()
+      const good = JSON.stringify([...world.objects])
+      const v6 = address.includes(':') ? { addressType: 'IPv6' } : {}
+      api.apply({ ...sliceObject('web', 'web-1', [endpoint(address)]), ...v6 })
+      await until('the problem', () => world.problems.length === 1)
+      t.match(world.problems, [
+        {
+          object: 'EndpointSlice default/web-1',
+          field: 'endpoints[0].addresses[0]',
+          message:
+            /^".*" is (loopback|link-local) \(.*give the address of a pod or a host$/,
+        },
+      ])
+      t.equal(JSON.stringify([...world.objects]), good, 'the last good one stands')
+      api.apply(sliceObject('new', 'new-1', [endpoint('10.244.0.9')]))
+      await until('another', () => world.objects.size === 2)
+    })
+
+  t.test('also in Endpoints, where there are no slices', async t => {
+    const off = new Set(['endpointslices'])
+    const { api, world, sync } = await fixture(t, { off })
+    api.apply(endpointsObject('web', ['10.244.0.1', '169.254.169.254']))
+    await sync()
+    t.strictSame(world.names, [])
+    t.match(world.problems, [
+      { object: 'Endpoints default/web', field: 'subsets[0].addresses[1].ip' },
+    ])
+  })
+
   for (const streamingLists of ['on', 'refused'] as const)
     t.test(`a relist tells only what differs (streaming ${streamingLists})`, async t => {
       const { api, world, clock, source, sync } = await fixture(t, { streamingLists })
