@@ -38,9 +38,23 @@ export interface UsherProcess {
 
 const mode = ['--proxy-mode', 'userspace', '--capture', 'none']
 
+const loopbackEndpoints = new URL(
+  '../../test/support/loopback-endpoints.mjs',
+  import.meta.url,
+).href
+
 export const startUsher = (flags: readonly string[]): UsherProcess => {
   const startedAt = unixNow()
-  const argv = ['--import', observer, program, 'run', ...mode, ...flags]
+  const argv = [
+    '--import',
+    observer,
+    '--import',
+    loopbackEndpoints,
+    program,
+    'run',
+    ...mode,
+    ...flags,
+  ]
   const child = spawn(process.execPath, argv, {
     stdio: ['ignore', 'pipe', 'inherit', 'pipe'],
   })

@@ -46,5 +46,5 @@ export const findingsOf = (set: ManifestSet): Findings => {
   if (set.unreadable.length > 0) return { problems, warnings: [] }
   const warnings = ports.map(refusal).filter(text => text !== undefined)
   if (ports.length === 0) warnings.push('there is no Service with an address to serve')
-  return { problems, warnings: [...warnings, ...orphans(set)] }
+  return { problems, warnings: [...warnings, ...orphans(set), ...set.warnings] }
 }

@@ -55,7 +55,7 @@ export const clusterParts = async ({
     node: {
       ...noNode,
       nodeName,
-      needsNode: true,
+      whyNoNode: () => source.whyNoNode(),
       requests: () => client.requests(),
       emit: event => events.emit(event),
       close: () => events.close(),

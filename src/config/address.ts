@@ -12,13 +12,17 @@ export const ip: Value<string> = value('IP', text => {
   const address = canonicalIp(text)
   if (address === undefined)
     throw badValue(text, 'is not an IP address', 'give one like 192.0.2.1, 0.0.0.0 or ::')
-  return ofOneHost(address, text)
+  return oneHosts(text, address)
 })
 
-const ofOneHost = (address: string, text: string): string => {
-  if (isGroup(address))
-    throw badValue(text, 'is multicast or broadcast', 'give an address of this host')
-  return address
+/** Nobody can listen on a multicast or broadcast address for connections. */
+const oneHosts = (text: string, address: string): string => {
+  if (!isGroup(address)) return address
+  throw badValue(
+    text,
+    'is a multicast or broadcast address',
+    'give one of this host, or 0.0.0.0 or ::',
+  )
 }
 
 const unbracketed = (text: string): string =>
@@ -32,7 +36,7 @@ export const bindAddress = (defaultPort: number): Value<BindAddress | undefined>
   value('IP:PORT', text => {
     if (text === 'off' || text === '') return undefined
     const bare = canonicalIp(unbracketed(text))
-    if (bare !== undefined) return { address: ofOneHost(bare, text), port: defaultPort }
+    if (bare !== undefined) return { address: oneHosts(text, bare), port: defaultPort }
     const parts = splitHostPort(text, 0)
     const address = canonicalIp(parts?.host ?? '')
     if (parts === undefined || address === undefined)
@@ -41,7 +45,7 @@ export const bindAddress = (defaultPort: number): Value<BindAddress | undefined>
         'is not an IP address with a port',
         `give one like 127.0.0.1:${defaultPort} or [::1]:${defaultPort}, or off`,
       )
-    return { address: ofOneHost(address, text), port: parts.port }
+    return { address: oneHosts(text, address), port: parts.port }
   })
 
 /** `host:port` of a server to ask; a bare host gets `defaultPort`. Kept as text. */

@@ -124,14 +124,14 @@ const isCaptured = ({ capture }: VipPlacement): boolean => capture !== 'not capt
 
 const describe = ({ capture, binds, reason }: VipPlacement): string => {
   if (capture === 'not captured') return `VIP not captured: ${reason}`
-  // Whether there are endpoints is no news of the VIP's.
-  if (capture === 'kernel') return 'VIP is led to its endpoints by the kernel'
+  // Whether there are endpoints, or clients are refused, is no news of the VIP's.
+  if (capture === 'kernel') return 'VIP is handled by the kernel'
   if (capture === 'local') return 'VIP is placed on its own address'
   const proxyPort = binds
     .map(({ address, port }) => joinHostPort(address, port))
     .join(', ')
   if (capture === 'none') return `VIP is placed on proxy port ${proxyPort}`
-  return `VIP is led to proxy port ${proxyPort} by ${capture}`
+  return `VIP is captured by ${capture}, proxy port ${proxyPort}`
 }
 
 /** Says each problem once, and when all of them are gone. */

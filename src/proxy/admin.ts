@@ -137,15 +137,11 @@ const nodeStatus = (node: NodeParts, registry: Registry): StatusInput['node'] =>
 }
 
 /** Why load balancers should not send to this node; '' when they may (KEP-3836). */
-const whyNotEligible = (
-  { needsNode, nodeName }: NodeParts,
-  registry: Registry,
-): string => {
-  if (!needsNode) return ''
+const whyNotEligible = ({ whyNoNode }: NodeParts, registry: Registry): string => {
+  if (whyNoNode === undefined) return ''
   const node = registry.node()
-  if (node === undefined)
-    return `the API server has no Node ${nodeName}: /healthz is 503; --hostname-override gives another name`
-  return node.leaving ? 'the Node is about to go: /healthz is 503' : ''
+  if (node === undefined) return `/healthz is 503: ${whyNoNode()}`
+  return node.leaving ? '/healthz is 503: the Node is about to go' : ''
 }
 
 const metricsOf = (

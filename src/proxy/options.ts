@@ -44,8 +44,11 @@ export interface ProxyOptions extends CaptureOptions, RelayOptions {
 export interface NodeParts {
   /** The Node this runs on; '' when there is none. */
   readonly nodeName: string
-  /** `/healthz` is red while the Node is not known or about to go (KEP-3836). */
-  readonly needsNode: boolean
+  /**
+   * Where `/healthz` is red while the Node is not known or about to go (KEP-3836): why it
+   * is not known.
+   */
+  readonly whyNoNode?: () => string
   /** CIDRs of the pods that count as this node's clients. */
   readonly clusterCidrs: readonly string[]
   /** The podCIDRs of the Node count too. */
@@ -62,7 +65,6 @@ export interface NodeParts {
 
 export const noNode: NodeParts = {
   nodeName: '',
-  needsNode: false,
   clusterCidrs: [],
   nodeCidrs: false,
 }

@@ -465,7 +465,9 @@ t.test('who is on this node follows detect-local-mode', async t => {
 })
 
 t.test('what is written reads back as the same configuration', async t => {
-  const flags = fc.subarray(fieldFlags.map(([flag]) => flag))
+  // Not both forms of this one: that is refused.
+  const all = fieldFlags.map(([flag]) => flag)
+  const flags = fc.subarray(all.filter(flag => flag !== '--nodeport-addresses=primary'))
   await fc.assert(
     fc.asyncProperty(flags, async args => {
       const { configuration } = await withFlags(...args)
@@ -476,6 +478,18 @@ t.test('what is written reads back as the same configuration', async t => {
     }),
     { numRuns: 60 },
   )
+})
+
+t.test('primary beside CIDRs is refused as a flag, too', async t => {
+  const [primary, cidr] = [
+    '--nodeport-addresses=primary',
+    '--nodeport-addresses=10.0.0.0/8',
+  ]
+  t.match(
+    await refusal(withFlags(primary, cidr)),
+    /"primary": must not stand beside CIDRs/,
+  )
+  t.equal(await refusal(withFlags(primary, '--nodeport-addresses=localhost')), 'taken')
 })
 
 t.test('fields are in alphabetical order, as kube-proxy writes them', async t => {

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import type { StatusDocument } from '../../src/observe/status.ts'
 import { until } from '../support/until.ts'
 import { testHost } from '../support/ports.ts'
-import { get } from '../support/usher.ts'
+import { get, loopbackEndpoints } from '../support/usher.ts'
 
 const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
 
@@ -26,6 +26,7 @@ export class ProxyProcess {
     this.#child = spawn(
       process.execPath,
       [
+        `--import=${loopbackEndpoints}`,
         program,
         'run',
         '--proxy-mode=userspace',

@@ -143,7 +143,7 @@ const behave: Blow = ({ server: { behaviour } }, random, mood) => {
   behaviour.streamingLists = streaming as typeof behaviour.streamingLists
   behaviour.goneAs = random.pick(['status', 'event'])
   behaviour.futureWatch = random.pick(['wait', 'gone', 'too-large'])
-  behaviour.fieldSelectors = random.chance(0.8)
+  behaviour.serviceFields = random.chance(0.8)
   const every = random.pick([100, 1000, 10_000])
   // Where they tell of life each second, an end that never comes is waited for for long.
   behaviour.bookmarkEveryMs = streaming === 'ignored' ? 60_000 : every

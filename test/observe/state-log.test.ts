@@ -151,6 +151,20 @@ t.test('placements', async t => {
     ])
   })
 
+  t.test(
+    'with rules are not said to be led anywhere: clients may be refused',
+    async t => {
+      const { log, messages } = await setUp('info')
+      const placements = new PlacementLog(log)
+      placements.say([placed('web', { ...proxyPort, capture: 'nftables' })])
+      placements.say([placed('web', { ...proxyPort, capture: 'kernel', binds: [] })])
+      t.strictSame(messages(), [
+        'info: VIP is captured by nftables, proxy port 127.0.0.1:41000',
+        'info: VIP is handled by the kernel',
+      ])
+    },
+  )
+
   t.test('that cannot be listened on are told when they can', async t => {
     const { log, messages } = await setUp('info')
     let failing = true

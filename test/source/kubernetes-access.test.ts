@@ -145,6 +145,17 @@ t.test('paths of a kubeconfig begin where it is', async t => {
   t.equal(await ask(await connected(t, { kubeconfig: file })), 200)
 })
 
+t.test('one file may hold certificate and key', async t => {
+  const api = await startApiServer(t)
+  const cluster = { server: api.url, 'certificate-authority': 'ca.crt' }
+  const user = { 'client-certificate': 'me.pem', 'client-key': 'me.pem' }
+  const file = kubeconfig(t, cluster, user, {
+    'ca.crt': `# ours\n${certificate('ca.crt')}`,
+    'me.pem': certificate('client.crt') + certificate('client.key'),
+  })
+  t.equal(await ask(await connected(t, { kubeconfig: file })), 200)
+})
+
 t.test('requests go through proxy-url', async t => {
   const api = await startApiServer(t)
   const tunnels: string[] = []
@@ -362,6 +373,8 @@ for (const [what, config, message] of wrong)
     await t.rejects(connectToCluster(access({ kubeconfig: file })), { message })
   })
 
+const base64 = (text: string): string => Buffer.from(text).toString('base64')
+
 const wrongParts: [string, Json, Json, RegExp][] = [
   ['no server', {}, {}, /clusters\["c"\]\.cluster\.server is missing; give the URL/],
   ['a server that is none', { server: 'ftp://x' }, {}, /"ftp:\/\/x" is not a server/],
@@ -378,6 +391,47 @@ const wrongParts: [string, Json, Json, RegExp][] = [
     /no such file/,
   ],
   [
+    'a CA file without a certificate',
+    { server: 'x', 'certificate-authority': 'other.txt' },
+    {},
+    /clusters\["c"\]\.cluster\.certificate-authority: cannot use \/.*other\.txt: it holds no certificate; give PEM/,
+  ],
+  [
+    'a CA in it that is no certificate',
+    { server: 'x', 'certificate-authority-data': base64('no PEM') },
+    {},
+    /certificate-authority-data: what it says in base64 holds no certificate/,
+  ],
+  [
+    'a CA that is broken',
+    {
+      server: 'x',
+      'certificate-authority-data': base64(
+        '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n',
+      ),
+    },
+    {},
+    /holds no certificate/,
+  ],
+  [
+    'a CA file without a certificate, and a plugin',
+    { server: 'x', 'certificate-authority': 'other.txt' },
+    { exec: { command: 'true', apiVersion: 'client.authentication.k8s.io/v1' } },
+    /holds no certificate/,
+  ],
+  [
+    'a client certificate that is a key',
+    { server: 'x' },
+    { 'client-certificate-data': base64(certificate('client.key')) },
+    /user\.client-certificate-data: .*holds no certificate/,
+  ],
+  [
+    'a client key that is a certificate',
+    { server: 'x' },
+    { 'client-key-data': base64(certificate('client.crt')) },
+    /user\.client-key-data: .*holds no private key/,
+  ],
+  [
     'a token file that is missing',
     { server: 'x' },
     { tokenFile: 'a' },
@@ -392,7 +446,7 @@ const wrongParts: [string, Json, Json, RegExp][] = [
 ]
 for (const [what, cluster, user, message] of wrongParts)
   t.test(`a kubeconfig with ${what} is refused`, async t => {
-    const file = kubeconfig(t, cluster, user)
+    const file = kubeconfig(t, cluster, user, { 'other.txt': 'no PEM' })
     await t.rejects(connectToCluster(access({ kubeconfig: file })), {
       name: 'SourceError',
       message,
@@ -406,5 +460,5 @@ t.test('without a kubeconfig, a master and a pod there is no server', async t =>
   await t.rejects(nowhere, /give --kubeconfig or --master, or run in a pod/)
   const env = { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '443' }
   const pod = connectToCluster(access({}), { env, serviceAccountDir: '/nowhere' })
-  await t.rejects(pod, /service account: cannot read \/nowhere\/token: no such file/)
+  await t.rejects(pod, /service account: cannot use \/nowhere\/token: no such file/)
 })

@@ -78,7 +78,7 @@ for (const caughtUp of [false, true])
 t.test('a server that can no longer select by clusterIP is followed on', async t => {
   const { api, world, clock, sync } = await fixture(t)
   await sync()
-  api.behaviour.fieldSelectors = false
+  api.behaviour.serviceFields = false
   api.disturb('close', 'services')
   api.apply(serviceObject('web', '10.96.0.10'))
   await clock.pump('the news', () => world.objects.size === 1)
@@ -88,9 +88,9 @@ t.test('a server that can no longer select by clusterIP is followed on', async t
 t.test('a server that calls a resumed watch nonsense is listed anew', async t => {
   const { api, world, clock, sync } = await fixture(t)
   await sync()
-  const watch = { resources: ['services'], verbs: ['watch'] } as const
+  const watch = { resources: ['endpointslices'], verbs: ['watch'] } as const
   api.faults.add({ kind: 'status', code: 400 }, { ...watch, times: 1 })
-  api.disturb('close', 'services')
-  await clock.pump('a list', () => world.logged(/^relisted services: 400/))
+  api.disturb('close', 'endpointslices')
+  await clock.pump('a list', () => world.logged(/^relisted endpointslices: 400/))
   t.pass()
 })

@@ -1,12 +1,15 @@
 import * as fc from 'fast-check'
 import t from 'tap'
 import { decode } from '../../src/source/decode/decode.ts'
+import { ApiError } from '../../src/source/kubernetes/api-error.ts'
 import { Backoff } from '../../src/source/kubernetes/backoff.ts'
 import { LineSplitter } from '../../src/source/kubernetes/line-splitter.ts'
 import { ListParser } from '../../src/source/kubernetes/list-parser.ts'
 import { RateLimit } from '../../src/source/kubernetes/rate-limit.ts'
 import { isOlder } from '../../src/source/kubernetes/resource-version.ts'
+import { statusOf } from '../support/api-server/api-error.ts'
 import { endpoint, serviceObject, sliceObject } from '../support/api-server/builders.ts'
+import { tooLarge } from '../support/api-server/refusals.ts'
 import type { ApiServer } from '../support/api-server/server.ts'
 import type { Disturbance } from '../support/api-server/watch.ts'
 import { FakeClock } from '../support/fake-clock.ts'
@@ -84,6 +87,14 @@ t.test(
     t.ok(isOlder('18446744073709551614', '18446744073709551615'))
   },
 )
+
+t.test('a server that is behind is known by the cause it names', async t => {
+  const said = (error: object) => new ApiError(504, error).behind
+  t.ok(said(statusOf(tooLarge(9, 3))))
+  // Only busy: it says the same of its cache (apiserver, storage/cacher/delegator.go).
+  t.notOk(said({ message: 'Timeout: Too large resource version: 9, current: 3' }))
+  t.notOk(said({ details: { causes: 'ResourceVersionTooLarge' } }))
+})
 
 t.test('waits double from 0.8 s to 30 s, with jitter', async t => {
   for (const random of [0, 0.999]) {

@@ -307,6 +307,30 @@ t.test('Services keep their place in the order of first sight', async t => {
   t.strictSame(['a', 'b', 'c', 'd'].map(created), [3, 1, 2, 5000])
 })
 
+t.test(
+  'endpoints that no cluster would have are served, and warned of in one line',
+  async t => {
+    const slice = (name: string, address: string) => `apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: ${name}, labels: { kubernetes.io/service-name: a } }
+addressType: IPv4
+endpoints: [{ addresses: [${address}] }]
+ports: [{ port: 80 }]
+`
+    const files = { 'a.yaml': service('a'), 'b.yaml': slice('b', '127.0.0.1') }
+    const f = fixture(t, { ...files, 'c.yaml': slice('c', '169.254.169.254') })
+    await f.start()
+    t.equal(f.warnings.length, 1)
+    t.match(
+      f.warnings[0],
+      /b\.yaml.* "127\.0\.0\.1" is loopback .*refuse it \(and 1 more\)$/,
+    )
+    f.write('a.yaml', service('a', 81))
+    await until('the change', () => f.services()[0] === 'a:81')
+    t.equal(f.warnings.length, 1, 'and not again')
+  },
+)
+
 t.test('a kind that is passed over is said once, not at each read', async t => {
   const pod = 'apiVersion: v1\nkind: Pod\n'
   const f = fixture(t, { 'a.yaml': pod, 'b.yaml': service('b') })

@@ -50,6 +50,8 @@ t.test('a bad route is told with its text, the part and what is right', async t 
   const backend =
     'is not HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432 or db.example:5432'
   const address = 'is not an IP address; give one like 127.0.0.1, or 0.0.0.0 for all'
+  const group =
+    'is a multicast or broadcast address; give one of this host, like 127.0.0.1, or 0.0.0.0 for all'
   const host = 'is neither an IP address nor a host name'
   const duration = 'is not a duration from 1s to 24h, like 3h or 10800s'
   const option = 'is not affinity=DURATION, like affinity=3h'
@@ -63,12 +65,12 @@ t.test('a bad route is told with its text, the part and what is right', async t 
     ['tcp://::1:53=10.0.0.1:1', `listen address "::1:53" ${listen}`],
     ['tcp://localhost:1=10.0.0.1:1', `listen address "localhost:1" ${address}`],
     ['tcp://[fe80::1%lo]:1=10.0.0.1:1', `listen address "[fe80::1%lo]:1" ${address}`],
-    ...['224.0.0.1', '239.1.2.3', '255.255.255.255', '[ff02::1]'].map(
-      (group): [string, string] => [
-        `udp://${group}:1=10.0.0.1:1`,
-        `listen address "${group}:1" is multicast or broadcast; give an address of this host`,
-      ],
-    ),
+    ['udp://224.0.0.251:53=10.0.0.1:1', `listen address "224.0.0.251:53" ${group}`],
+    [
+      'udp://255.255.255.255:67=10.0.0.1:1',
+      `listen address "255.255.255.255:67" ${group}`,
+    ],
+    ['udp://[ff02::fb]:53=10.0.0.1:1', `listen address "[ff02::fb]:53" ${group}`],
     ['tcp://127.0.0.1:1=', `backend "" ${backend}`],
     ['tcp://127.0.0.1:1=a:1,', `backend "" ${backend}`],
     ['tcp://127.0.0.1:1=a', `backend "a" ${backend}`],

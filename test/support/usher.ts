@@ -163,10 +163,16 @@ export const get = async (
   return { status: response.status, body: await response.text() }
 }
 
+/** For those who start an Usher of their own, too. */
+export const loopbackEndpoints = new URL('loopback-endpoints.mjs', import.meta.url).href
+
 const spawnUsher = (args: readonly string[], before: readonly string[] = []) => {
   // Without the variables of the test runner, which would load its own things.
   const { PATH } = process.env
-  const line = [...before, process.execPath, program, ...args, ...unlessGiven(args)]
+  const fromApi = args.some(arg => arg.startsWith('--kubeconfig'))
+  const hooks = fromApi ? [`--import=${loopbackEndpoints}`] : []
+  const own = [program, ...args, ...unlessGiven(args)]
+  const line = [...before, process.execPath, ...hooks, ...own]
   return spawn(line[0] ?? '', line.slice(1), {
     env: { PATH },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,6 +1,6 @@
 import { parseCidr } from '../../util/cidr.ts'
 import { canonicalIp } from '../../util/ip.ts'
-import { isDualStack, isNodePortWord } from '../cidrs.ts'
+import { isDualStack, isNodePortWord, standsBesideCidrs } from '../cidrs.ts'
 import { portRange } from '../port-range.ts'
 import { BadValue } from '../value.ts'
 import { invalid } from './field-error.ts'
@@ -70,13 +70,16 @@ const blocks = (path: string, given: readonly string[] | null): string[] =>
       : [],
   )
 
-/** Words besides CIDRs are kube-proxy 1.37's; until then `primary` stood alone. */
+/** Words besides `primary` are kube-proxy 1.37's. */
 const nodePorts = (given: readonly string[] | null): string[] =>
-  (given ?? []).flatMap((each, index) =>
-    isNodePortWord(each) || parseCidr(each) !== undefined
+  (given ?? []).flatMap((each, index, all) => {
+    const path = `NodePortAddresses[${index}]`
+    if (standsBesideCidrs(each, all))
+      return [invalid(path, each, 'must not stand beside CIDRs; give either')]
+    return isNodePortWord(each) || parseCidr(each) !== undefined
       ? []
-      : [invalid(`NodePortAddresses[${index}]`, each, 'must be a valid CIDR')],
-  )
+      : [invalid(path, each, 'must be a valid CIDR')]
+  })
 
 const ports = (given: string): string[] => {
   try {

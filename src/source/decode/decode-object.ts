@@ -16,6 +16,8 @@ export interface Kind<S extends Schema, T> {
   faults(body: v.InferOutput<S>, metadata: Metadata): readonly Fault[]
   /** What `build` leaves out of a sound object because Usher can't do it, or it is no use. */
   leftOut?(body: v.InferOutput<S>): readonly Fault[]
+  /** What no API server would have taken, although it can be served. */
+  unheardOf?(body: v.InferOutput<S>): readonly Fault[]
   build(body: v.InferOutput<S>, metadata: Metadata): T
 }
 
@@ -31,8 +33,7 @@ export const decodeObject = <S extends Schema, T>(
   if (metadata === undefined) return refused('', '', title, faults)
   const { namespace, name } = metadata
   const ignored = kind.ignored(metadata, raw)
-  if (ignored !== '')
-    return { namespace, name, title, object: undefined, problems: [], ignored }
+  if (ignored !== '') return { ...nothing, namespace, name, title, ignored }
 
   const parsed = v.safeParse(kind.shape, raw)
   const found = parsed.success ? [] : parsed.issues.map(faultOf)
@@ -40,7 +41,8 @@ export const decodeObject = <S extends Schema, T>(
   if (!parsed.success || found.length > 0) return refused(namespace, name, title, found)
   const object = kind.build(parsed.output, metadata)
   const problems = problemsOf(title, kind.leftOut?.(parsed.output) ?? [])
-  return { namespace, name, title, object, problems, ignored: '' }
+  const unheardOf = problemsOf(title, kind.unheardOf?.(parsed.output) ?? [])
+  return { namespace, name, title, object, problems, unheardOf, ignored: '' }
 }
 
 const refused = (
@@ -49,10 +51,11 @@ const refused = (
   title: string,
   faults: readonly Fault[],
 ): Decoded<never> => ({
+  ...nothing,
   namespace,
   name,
   title,
-  object: undefined,
   problems: problemsOf(title, faults),
-  ignored: '',
 })
+
+const nothing = { object: undefined, problems: [], unheardOf: [], ignored: '' }

@@ -19,6 +19,8 @@ export interface DecodedObject {
   readonly changes: readonly Change[]
   /** Beside changes: what was left out of them. */
   readonly problems: readonly Problem[]
+  /** What no API server would have taken, although it can be served. */
+  readonly unheardOf: readonly Problem[]
   /** Why a sound object is not served; '' when it is. */
   readonly ignored: string
 }
@@ -74,12 +76,13 @@ const sliceChange = (object: EndpointSlice): Change => ({
 })
 
 const result = <T>(
-  { name, title, object, problems, ignored }: Decoded<T>,
+  { name, title, object, problems, unheardOf, ignored }: Decoded<T>,
   changesOf: (object: T) => readonly Change[],
 ): DecodedObject => ({
   key: name === '' ? '' : title,
   title,
   changes: object === undefined ? [] : changesOf(object),
   problems,
+  unheardOf,
   ignored,
 })

@@ -12,6 +12,8 @@ export interface Decoded<T> {
   readonly object: T | undefined
   /** Beside an object: what was left out of it. It is to be served all the same. */
   readonly problems: readonly Problem[]
+  /** What no API server would have taken, although it can be served. */
+  readonly unheardOf: readonly Problem[]
   /** Why a sound object is not served; '' when it is. */
   readonly ignored: string
 }

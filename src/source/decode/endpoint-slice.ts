@@ -19,6 +19,7 @@ import { labels, peek, type Metadata } from './metadata.ts'
 import { objectIp } from './object-ip.ts'
 import { show } from './printable.ts'
 import { fieldPath, type Fault } from './problem.ts'
+import { specialRange } from './special-address.ts'
 
 /** Shared: most endpoints have no hints, and there may be 100 000. */
 const none: readonly string[] = []
@@ -74,6 +75,10 @@ const kind: Kind<typeof shape, EndpointSlice> = {
         : `the label ${labels.headless} makes it headless`,
   shape,
   faults: (body, metadata) => [...labelFaults(metadata), ...endpointFaults(body)],
+  unheardOf: ({ endpoints }) =>
+    (endpoints ?? []).flatMap(({ addresses }, i) =>
+      specialAddressFaults(`endpoints[${i}].addresses[0]`, addresses[0]),
+    ),
   build: (body, metadata) => ({
     namespace: metadata.namespace,
     name: metadata.name,
@@ -119,6 +124,14 @@ export const endpointAddressFault = (
   return familyOf(objectIp(given) ?? '') === family
     ? ''
     : `${show(given)} is not an ${family} address, as addressType says`
+}
+
+/** For an endpoint's address that is sound. */
+export const specialAddressFaults = (field: string, given = ''): Fault[] => {
+  const range = specialRange(objectIp(given) ?? '')
+  if (range === '') return []
+  const message = `${show(given)} is ${range}, which is somebody else on each node; give the address of a pod or a host`
+  return [{ field, message }]
 }
 
 // Only addresses[0] counts: the API calls the others fungible, and kube-proxy never

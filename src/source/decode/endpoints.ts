@@ -3,7 +3,11 @@ import type { EndpointSlice, EndpointSpec } from '../../model/service.ts'
 import { familyOf, ipFamilies, type IpFamily } from '../../util/ip.ts'
 import { decodeObject, type Kind } from './decode-object.ts'
 import type { Decoded } from './decoded.ts'
-import { endpointAddressFault, slicePorts } from './endpoint-slice.ts'
+import {
+  endpointAddressFault,
+  slicePorts,
+  specialAddressFaults,
+} from './endpoint-slice.ts'
 import { list, nodeName, object, port, portName, protocolOrSctp, text } from './fields.ts'
 import { labels, type Metadata } from './metadata.ts'
 import { objectIp } from './object-ip.ts'
@@ -34,6 +38,8 @@ const shape = object({
 type Subset = NonNullable<v.InferOutput<typeof shape>['subsets']>[number]
 type Address = NonNullable<Subset['addresses']>[number]
 
+const addressParts = ['addresses', 'notReadyAddresses'] as const
+
 const kind: Kind<typeof shape, readonly EndpointSlice[]> = {
   kind: 'Endpoints',
   namespaced: true,
@@ -43,6 +49,14 @@ const kind: Kind<typeof shape, readonly EndpointSlice[]> = {
       : `the label ${labels.headless} makes it headless`,
   shape,
   faults: ({ subsets }) => (subsets ?? []).flatMap(subsetFaults),
+  unheardOf: ({ subsets }) =>
+    (subsets ?? []).flatMap((subset, i) =>
+      addressParts.flatMap(part =>
+        (subset[part] ?? []).flatMap(({ ip }, j) =>
+          specialAddressFaults(`subsets[${i}].${part}[${j}].ip`, ip),
+        ),
+      ),
+    ),
   build: ({ subsets }, metadata) =>
     (subsets ?? []).flatMap((subset, i) =>
       ipFamilies.flatMap(family => sliceOf(subset, i, family, metadata)),
@@ -58,7 +72,7 @@ export const decodeEndpoints = (raw: unknown): Decoded<readonly EndpointSlice[]>
   decodeObject(kind, raw)
 
 const subsetFaults = (subset: Subset, i: number): Fault[] =>
-  (['addresses', 'notReadyAddresses'] as const).flatMap(part =>
+  addressParts.flatMap(part =>
     (subset[part] ?? []).flatMap(({ ip }, j) => {
       const message = endpointAddressFault(ip, undefined)
       return message === '' ? [] : [{ field: `subsets[${i}].${part}[${j}].ip`, message }]

@@ -40,8 +40,6 @@ const ignored = (metadata: Metadata, raw: unknown): string => {
   const spec = peek(raw, 'spec')
   if (metadata.label(labels.proxyName) !== undefined)
     return `the label ${labels.proxyName} leaves it to another proxy`
-  if (metadata.label(labels.headless) !== undefined)
-    return `the label ${labels.headless} makes it headless`
   if (peek(spec, 'type') === 'ExternalName') return 'type ExternalName has no address'
   const given = peek(spec, 'clusterIPs')
   const first: unknown =

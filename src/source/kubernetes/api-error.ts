@@ -28,8 +28,17 @@ export class ApiError extends Error {
     const seconds = peek(peek(body, 'details'), 'retryAfterSeconds')
     const told = typeof seconds === 'number' ? seconds * 1000 : 0
     this.retryAfterMs = Math.min(Math.max(retryAfterMs, told, 0), longestRetryAfterMs)
-    this.behind = said.startsWith('Too large resource version')
+    this.behind = causesOf(body).includes('ResourceVersionTooLarge')
   }
+}
+
+/** An ERROR event: the refusal came after the watch had been accepted. */
+export class WatchError extends ApiError {}
+
+/** `details.causes[].reason` of a Status, which unlike its message is part of the API. */
+const causesOf = (body: unknown): unknown[] => {
+  const causes = peek(peek(body, 'details'), 'causes')
+  return Array.isArray(causes) ? causes.map(cause => peek(cause, 'reason')) : []
 }
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')

@@ -5,9 +5,10 @@ import { SourceError } from '../source.ts'
 import { ApiClient } from './api-client.ts'
 import type { Credentials } from './credentials.ts'
 import { FileCredentials } from './file-credentials.ts'
-import { FileText } from './file-text.ts'
+import { FileText, type TextCheck } from './file-text.ts'
 import { kubeconfigCredentials } from './kubeconfig-credentials.ts'
 import { readKubeconfig } from './kubeconfig.ts'
+import { certificateFault } from './pem.ts'
 
 export interface ClusterAccess {
   /** Path of a kubeconfig; '' for none. */
@@ -43,9 +44,6 @@ export const connectToCluster = async (
 ): Promise<ApiClient> => {
   const { clock = systemClock } = deps
   const { server, credentials } = await find(access, { ...deps, clock })
-  // What is missing is said now, not with the first request. A plugin may need the
-  // network: its faults are those of any request, and are tried again.
-  if (credentials instanceof FileCredentials) await credentials.current()
   const { qps, burst, version } = access
   const userAgent = `usher/${version}`
   return new ApiClient({ server, credentials, clock, qps, burst, userAgent })
@@ -56,6 +54,10 @@ interface Found {
   readonly credentials: Credentials
 }
 
+/**
+ * What is missing is said now, not with the first request. A plugin may need the network:
+ * its faults are those of any request, and are tried again.
+ */
 const find = async (
   { kubeconfig, master }: ClusterAccess,
   deps: ClusterAccessDeps & { readonly clock: Clock },
@@ -80,14 +82,14 @@ const fromKubeconfig = async (
     secured || cluster.raw('insecure-skip-tls-verify') === true ? 'https' : 'http'
   const where = master === '' ? `${cluster.title}.server` : '--master'
   const server = serverUrl(master || cluster.text('server'), scheme, where)
-  return { server, credentials: kubeconfigCredentials(config, server, clock) }
+  return { server, credentials: await kubeconfigCredentials(config, server, clock) }
 }
 
-const inCluster = ({
+const inCluster = async ({
   clock,
   env = process.env,
   serviceAccountDir = defaultServiceAccountDir,
-}: ClusterAccessDeps & { readonly clock: Clock }): Found => {
+}: ClusterAccessDeps & { readonly clock: Clock }): Promise<Found> => {
   const host = env['KUBERNETES_SERVICE_HOST'] ?? ''
   const port = env['KUBERNETES_SERVICE_PORT'] ?? ''
   if (host === '' || port === '')
@@ -97,10 +99,12 @@ const inCluster = ({
   const address = host.includes(':') ? `[${host}]` : host
   const where = 'KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT'
   const server = serverUrl(`https://${address}:${port}`, 'https', where)
-  const text = (name: string) =>
-    new FileText(join(serviceAccountDir, name), `the pod's service account`, clock)
-  const texts = { token: text('token'), ca: text('ca.crt') }
-  return { server, credentials: new FileCredentials({ ...texts, tls: {}, headers: {} }) }
+  const text = (name: string, check?: TextCheck) =>
+    new FileText(join(serviceAccountDir, name), `the pod's service account`, clock, check)
+  const texts = { token: text('token'), ca: text('ca.crt', certificateFault) }
+  const credentials = new FileCredentials({ ...texts, tls: {}, headers: {} })
+  await credentials.current()
+  return { server, credentials }
 }
 
 /** A URL, or `host:port` with the scheme that client-go would take for it. */

@@ -28,20 +28,15 @@ export interface PageRequest {
   readonly clock: Clock
   readonly signal: AbortSignal
   readonly item: (item: unknown) => void
-  /** Called with each sign of life. */
-  readonly heard: () => void
 }
 
 /** Reads one page, the items of which are handed on as they arrive. */
 export const readPage = async (request: PageRequest): Promise<Page> => {
-  const { requests, collection, clock, signal, item, heard } = request
+  const { requests, collection, clock, signal, item } = request
   const query = { limit: String(pageSize), ...selectors(collection), ...request.query }
   const { body } = await requests.request({ path: collection.path, query, signal })
   const parser = new ListParser(item)
-  const chunk = (part: Buffer) => {
-    heard()
-    parser.push(part)
-  }
+  const chunk = (part: Buffer) => parser.push(part)
   await readBody(body, { clock, silenceMs: listSilenceMs, chunk })
   const { metadata } = parser.end()
   const { resourceVersion, continue: token } = metadata ?? {}

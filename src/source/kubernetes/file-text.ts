@@ -13,6 +13,9 @@ export interface Text {
   read(now?: boolean): Promise<string>
 }
 
+/** What is wrong with a text, as the end of "the file ..."; '' when nothing is. */
+export type TextCheck = (text: string) => string
+
 /**
  * A file that others replace (projected tokens, rotated certificates), read again when
  * asked for after a minute, or `now`. Once read, a fault leaves the last text standing.
@@ -21,14 +24,16 @@ export class FileText implements Text {
   readonly #path: string
   readonly #clock: Clock
   readonly #what: string
+  readonly #check: TextCheck
   #text: string | undefined
   #readAt = -Infinity
 
   /** `what` names the file's part in errors: `kubeconfig /etc/usher.conf: users["a"].user.tokenFile`. */
-  constructor(path: string, what: string, clock: Clock) {
+  constructor(path: string, what: string, clock: Clock, check: TextCheck = () => '') {
     this.#path = path
     this.#what = what
     this.#clock = clock
+    this.#check = check
   }
 
   async read(now = false): Promise<string> {
@@ -36,13 +41,14 @@ export class FileText implements Text {
     if (this.#text !== undefined && fresh && !now) return this.#text
     try {
       const text = (await readBounded(this.#path, mostBytes)).trim()
-      if (text === '') throw new Error('it is empty')
+      const wrong = text === '' ? 'is empty' : this.#check(text)
+      if (wrong !== '') throw new Error(`it ${wrong}`)
       this.#text = text
       this.#readAt = this.#clock.now()
       return text
     } catch (error) {
       if (this.#text !== undefined) return this.#text
-      throw new SourceError(`${this.#what}: cannot read ${this.#path}: ${why(error)}`)
+      throw new SourceError(`${this.#what}: cannot use ${this.#path}: ${why(error)}`)
     }
   }
 }

@@ -3,24 +3,26 @@ import type { Clock } from '../../util/clock.ts'
 import { SourceError } from '../source.ts'
 import type { Credentials, TlsMaterial } from './credentials.ts'
 import { FileCredentials } from './file-credentials.ts'
-import { FileText, fixedText, type Text } from './file-text.ts'
+import { FileText, fixedText, type Text, type TextCheck } from './file-text.ts'
 import type { Kubeconfig, Part } from './kubeconfig.ts'
+import { certificateFault, keyFault } from './pem.ts'
 import { pluginCredentials } from './plugin-credentials.ts'
 
 /**
  * The credentials of a kubeconfig's user. Tokens and certificates are read here: that
  * keeps client-node (77 MB) out of most processes, and client-node 1.4.0 does not know
  * `tokenFile`, which is all that kubeadm's kubeconfig for kube-proxy has. Exec and
- * auth-provider plugins and proxies are client-node's.
+ * auth-provider plugins and proxies are client-node's. Rejects with SourceError when a
+ * file is missing, or is not what it should be.
  */
-export const kubeconfigCredentials = (
+export const kubeconfigCredentials = async (
   { cluster, user }: Kubeconfig,
   server: URL,
   clock: Clock,
-): Credentials => {
+): Promise<Credentials> => {
   const insecure = cluster.raw('insecure-skip-tls-verify') === true
   const caFile = 'certificate-authority'
-  const ca = textOf(cluster, caFile, clock)
+  const ca = textOf(cluster, caFile, clock, certificateFault)
   if (insecure && ca !== undefined)
     throw new SourceError(
       `${cluster.title}: ${caFile} and insecure-skip-tls-verify: give one of them`,
@@ -32,12 +34,13 @@ export const kubeconfigCredentials = (
   }
   const own = new FileCredentials({
     ca,
-    cert: textOf(user, 'client-certificate', clock),
-    key: textOf(user, 'client-key', clock),
+    cert: textOf(user, 'client-certificate', clock, certificateFault),
+    key: textOf(user, 'client-key', clock, keyFault),
     token: tokenOf(user, clock),
     tls,
     headers: headersOf(user),
   })
+  await own.current()
   const exec = user.raw('exec')
   const authProvider = user.raw('auth-provider')
   const proxyUrl = cluster.text('proxy-url')
@@ -47,11 +50,22 @@ export const kubeconfigCredentials = (
 }
 
 /** `<field>-data`, in base64, goes before the file that `<field>` names, as in client-go. */
-const textOf = (part: Part, field: string, clock: Clock): Text | undefined => {
+const textOf = (
+  part: Part,
+  field: string,
+  clock: Clock,
+  check: TextCheck,
+): Text | undefined => {
   const data = part.text(`${field}-data`)
-  if (data !== '') return fixedText(Buffer.from(data, 'base64').toString('utf8'))
   const path = part.path(field)
-  return path === '' ? undefined : new FileText(path, `${part.title}.${field}`, clock)
+  if (data === '')
+    return path === ''
+      ? undefined
+      : new FileText(path, `${part.title}.${field}`, clock, check)
+  const text = Buffer.from(data, 'base64').toString('utf8')
+  const wrong = check(text)
+  if (wrong === '') return fixedText(text)
+  throw new SourceError(`${part.title}.${field}-data: what it says in base64 ${wrong}`)
 }
 
 /** The file goes before the fixed token, as in client-go. */

@@ -36,6 +36,8 @@ export interface CollectionStatus extends ReflectorFigures {
 
 export interface KubernetesSource extends Source {
   collections(): readonly CollectionStatus[]
+  /** Why nothing is known of the Node, for people; asked when that is so. */
+  whyNoNode(): string
 }
 
 /** How long the Node is waited for when all else is there, in milliseconds. */
@@ -109,7 +111,7 @@ class FromKubernetes implements KubernetesSource {
       name: `kubernetes ${this.#options.client.server}`,
       synced: this.#synced,
       lastGoodAt: this.#synced ? lastGoodAt : undefined,
-      error: this.#error(lastGoodAt),
+      error: this.#error(),
     }
   }
 
@@ -122,6 +124,16 @@ class FromKubernetes implements KubernetesSource {
       lastWordAt: reflector.lastWordAt,
       ...reflector.figures,
     }))
+  }
+
+  whyNoNode(): string {
+    const { nodeName } = this.#options
+    const { store, reflector } = this.#node ?? {}
+    if (reflector?.error) return reflector.error
+    if (!reflector?.synced) return `the Node ${nodeName} has not been read yet`
+    // An object that was refused: what is wrong with it is a problem of its own.
+    if (store !== undefined && store.size > 0) return `the Node ${nodeName} has problems`
+    return `the API server has no Node ${nodeName}; --hostname-override gives another name`
   }
 
   async close(): Promise<void> {
@@ -147,9 +159,14 @@ class FromKubernetes implements KubernetesSource {
       random,
       observer,
       synced: () => this.#checkSynced(),
+      served: () => this.#wakeAll(),
       timing,
     })
     return { reflector, store }
+  }
+
+  #wakeAll(): void {
+    for (const { reflector } of this.#readers) reflector.wake()
   }
 
   #apply(changes: readonly Change[]): void {
@@ -165,7 +182,9 @@ class FromKubernetes implements KubernetesSource {
 
   /** Without its Node no endpoint is local, and load balancers are told to stay away. */
   #checkNode(): void {
-    const isMissing = this.#synced && this.#node?.store.size === 0
+    const { store, reflector } = this.#node ?? {}
+    // One that was never read may be there, and be forbidden.
+    const isMissing = this.#synced && reflector?.synced === true && store?.size === 0
     if (isMissing === this.#nodeIsMissing) return
     this.#nodeIsMissing = isMissing
     this.#tellProblems()
@@ -193,12 +212,8 @@ class FromKubernetes implements KubernetesSource {
   }
 
   #checkSynced(): void {
-    if (
-      this.#synced ||
-      !this.#services.reflector.synced ||
-      !this.#slices.reflector.synced
-    )
-      return
+    if (this.#synced) return this.#checkNode()
+    if (!this.#services.reflector.synced || !this.#slices.reflector.synced) return
     if (this.#node === undefined || this.#node.reflector.synced) return this.#setSynced()
     this.#nodeTimer ??= this.#clock.setTimeout(() => this.#setSynced(), nodeWaitMs)
   }
@@ -212,12 +227,14 @@ class FromKubernetes implements KubernetesSource {
     this.#started()
   }
 
-  /** The first fault, and how old the state is that is served. ServiceCIDRs may be missing. */
-  #error(lastGoodAt: number | undefined): string {
+  /** The first fault, and how old what it keeps from being newer is. ServiceCIDRs may be missing. */
+  #error(): string {
     const needed = [this.#services, this.#slices, this.#node]
-    const error = needed.map(reader => reader?.reflector.error ?? '').find(Boolean) ?? ''
-    if (error === '' || !this.#synced || lastGoodAt === undefined) return error
-    const time = new Date(lastGoodAt).toISOString().slice(11, 19)
-    return `${error}; serving the state of ${time}Z`
+    const failing = needed.find(reader => reader?.reflector.error)?.reflector
+    if (failing === undefined) return ''
+    const { error, resource, synced, lastWordAt } = failing
+    if (!synced || lastWordAt === undefined) return error
+    const time = new Date(lastWordAt).toISOString().slice(11, 19)
+    return `${error}; serving ${resource} as of ${time}Z`
   }
 }

@@ -1,5 +1,5 @@
 import type { Clock } from '../../util/clock.ts'
-import { ApiError } from './api-error.ts'
+import { ApiError, WatchError } from './api-error.ts'
 import { Backoff } from './backoff.ts'
 import type { Collection } from './collection.ts'
 import { openWatch, readPage, type Page, type Requests } from './collection-requests.ts'
@@ -26,6 +26,8 @@ export interface ReflectorOptions {
   readonly observer: KubernetesObserver
   /** Called once, when the first complete state has been told. */
   readonly synced: () => void
+  /** Called whenever the server did what it was asked for. */
+  readonly served: () => void
   readonly timing?: Partial<Timing>
 }
 
@@ -55,6 +57,11 @@ export class Reflector {
   readonly #notice: LossNotice
   readonly #figures = { lists: 0, watches: 0, relists: 0, broken: 0, stale: 0 }
   #session = new AbortController()
+  /** Ends the wait after a fault that need not last; undefined when nothing may. */
+  #waiting: AbortController | undefined
+  /** Early attempts are for once, until a watch was healthy: they must not become a storm. */
+  #woken = false
+  #relisted = false
   #running: Promise<void> | undefined
   #closed = false
   /** Where to go on; '' when all has to be listed. */
@@ -89,6 +96,13 @@ export class Reflector {
     this.#session.abort(new Relist(why))
   }
 
+  /** The server serves others: what kept it from this one may be over. */
+  wake(): void {
+    if (this.#woken || this.#waiting === undefined) return
+    this.#woken = true
+    this.#waiting.abort()
+  }
+
   async close(): Promise<void> {
     this.#closed = true
     this.#session.abort(new Error('closed'))
@@ -109,7 +123,7 @@ export class Reflector {
     return this.#error
   }
 
-  /** Epoch milliseconds of the last that was heard; undefined before the first. */
+  /** Epoch milliseconds of the last word of the state that is held; undefined before the first. */
   get lastWordAt(): number | undefined {
     return this.#lastWordAt
   }
@@ -139,8 +153,16 @@ export class Reflector {
       // Somebody wants it so: that is no fault, and nothing to wait for.
       if (signal.aborted) continue
       const ms = await this.#after(error, signal)
-      if (ms > 0) await wait(this.#options.clock, ms, signal)
+      if (ms > 0) await this.#wait(ms, error, signal)
     }
+  }
+
+  async #wait(ms: number, error: Error | undefined, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options
+    if (!mayBeOver(error)) return wait(clock, ms, signal)
+    this.#waiting = new AbortController()
+    await wait(clock, ms, AbortSignal.any([signal, this.#waiting.signal]))
+    this.#waiting = undefined
   }
 
   /** Lists if need be, then watches until the watch ends. */
@@ -180,8 +202,7 @@ export class Reflector {
     signal: AbortSignal,
   ): Promise<Page> {
     const { requests, clock } = this.#options
-    const heard = () => this.#heard()
-    return readPage({ requests, collection, query, clock, signal, item, heard })
+    return readPage({ requests, collection, query, clock, signal, item })
   }
 
   async #watch(signal: AbortSignal): Promise<void> {
@@ -195,7 +216,6 @@ export class Reflector {
       ? { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' }
       : { resourceVersion: this.#resourceVersion }
     const response = await openWatch(requests, collection, query, random(), signal)
-    this.#heard()
     if (!initial) this.#stands()
     const reader = new WatchReader({
       collection,
@@ -224,11 +244,13 @@ export class Reflector {
     resourceVersion: string,
     signal: AbortSignal,
   ): Promise<void> {
-    const { store, observer, synced } = this.#options
+    const { store, observer, synced, served } = this.#options
     await store.replace(gathered, signal)
     signal.throwIfAborted()
     this.#resourceVersion = resourceVersion
     this.#doubtful = false
+    this.#heard()
+    served()
     if (this.#synced) {
       this.#figures.relists += 1
       observer.relisted(this.#collection.resource, this.#relistWhy)
@@ -247,6 +269,8 @@ export class Reflector {
     this.#standsSince = undefined
     if (stood >= healthyMs) {
       this.#backoff.reset()
+      this.#woken = false
+      this.#relisted = false
       if (error === undefined) return 0
     }
     const fault =
@@ -258,6 +282,11 @@ export class Reflector {
     const forbidden = optional && status === 403
     this.#lost(fault, forbidden)
     if (forbidden) return rarelyMs
+    // What is too old is so whenever it is asked for.
+    if (isRelist(fault) && !this.#relisted) {
+      this.#relisted = true
+      return this.#backoff.least()
+    }
     const refused = status === 401 || status === 403
     const ms = this.#backoff.next(refused ? this.#timing.refusedMs : 0)
     const asked = fault instanceof ApiError ? fault.retryAfterMs : 0
@@ -285,18 +314,20 @@ export class Reflector {
       if (!optional) observer.fellBack(collection.resource, text)
     }
     const status = error instanceof ApiError ? error.status : 0
-    if (status === 400 && aboutField(error) && collection.fieldSelectorOptional) {
-      if (!this.#byField) return false
+    // Whatever the words are: they differ between versions (before 1.31 the field is unknown).
+    if (status === 400 && this.#byField && collection.fieldSelectorOptional) {
       this.#byField = false
       how(`the server can't select by ${collection.fieldSelector}; reads all`)
       return true
     }
     if (this.#resourceVersion !== '') return false
-    const notMarked = this.#streaming && error instanceof SilenceError
+    // No end that is marked as one; or an etcd that can't tell how far it has got.
+    const unable =
+      error instanceof SilenceError || (error instanceof WatchError && status === 500)
     if (status === 404 && this.#alternative + 1 < collections.length) {
       this.#alternative += 1
       how(`${collection.path} is not served; reads ${this.#collection.path}`)
-    } else if ((status === 400 || status === 422 || notMarked) && this.#streaming) {
+    } else if (this.#streaming && (status === 400 || status === 422 || unable)) {
       this.#streaming = false
       how("the server can't stream a list; reads pages")
     } else return false
@@ -322,8 +353,10 @@ export class Reflector {
   #stands(): void {
     this.#doing = 'watch'
     this.#standsSince = this.#options.clock.now()
+    this.#heard()
     this.#error = ''
     this.#notice.connected()
+    this.#options.served()
   }
 
   #heard(): void {
@@ -331,4 +364,7 @@ export class Reflector {
   }
 }
 
-const aboutField = (error: Error): boolean => error.message.includes('field label')
+/** Whether a fault is one of the server or the way to it, rather than of what was asked. */
+const mayBeOver = (error: Error | undefined): boolean =>
+  !(error instanceof ApiError) ||
+  (error.retryAfterMs === 0 && (error.status === 401 || error.status >= 500))

@@ -39,8 +39,11 @@ export const storedObject = (raw: unknown, collection: Collection): StoredObject
   const { apiVersion, kind } = collection
   const decoded = decode({ ...(raw as object), apiVersion, kind }, undated)
   // A kind that the decoder passes over is one that is not served.
-  const { changes, problems } =
-    'changes' in decoded ? decoded : { changes: [], problems: [] }
+  if (!('changes' in decoded)) return { key, resourceVersion, changes: [], problems: [] }
+  const { changes, problems, unheardOf } = decoded
+  // Validated by an API server it would not be there: whoever wrote it got past that.
+  if (unheardOf.length > 0)
+    return { key, resourceVersion, changes: [], problems: [...problems, ...unheardOf] }
   return { key, resourceVersion, changes, problems }
 }
 

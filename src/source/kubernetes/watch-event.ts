@@ -1,5 +1,5 @@
 import { peek } from '../decode/metadata.ts'
-import { ApiError } from './api-error.ts'
+import { WatchError } from './api-error.ts'
 
 export interface WatchEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK'
@@ -14,14 +14,14 @@ export class BrokenWatchError extends Error {
   override readonly name = 'BrokenWatchError'
 }
 
-/** Reads one line of a watch. Throws ApiError for an ERROR event, BrokenWatchError for nonsense. */
+/** Reads one line of a watch. Throws WatchError for an ERROR event, BrokenWatchError for nonsense. */
 export const watchEvent = (line: string): WatchEvent => {
   const event = parsed(line)
   const type = peek(event, 'type')
   const object = peek(event, 'object')
   if (type === 'ERROR') {
     const code = peek(object, 'code')
-    throw new ApiError(typeof code === 'number' ? code : 500, object)
+    throw new WatchError(typeof code === 'number' ? code : 500, object)
   }
   const resourceVersion = peek(peek(object, 'metadata'), 'resourceVersion')
   if (!isType(type) || typeof resourceVersion !== 'string')

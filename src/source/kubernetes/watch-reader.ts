@@ -23,7 +23,7 @@ export interface WatchReaderOptions {
   readonly timing: Timing
   /** From where the watch goes on; '' for one that begins with the whole state. */
   readonly resourceVersion: string
-  /** Called with each sign of life. */
+  /** Called with each sign of life, once the state is complete. */
   readonly heard: () => void
   /** Called for each event that comes twice or too late. */
   readonly stale: () => void
@@ -73,7 +73,7 @@ export class WatchReader {
     const { clock, timing, heard } = this.#options
     this.#awaitMark(body)
     const chunk = async (part: Buffer): Promise<void> => {
-      heard()
+      if (this.#gathered === undefined) heard()
       this.#markWatch[0]?.touch()
       for (const line of this.#lines.push(part)) await this.#event(watchEvent(line))
       this.#options.store.flush()

@@ -21,6 +21,8 @@ export interface ManifestSet {
   readonly unreadable: readonly Problem[]
   /** True when reading once more may help although no file changes. */
   readonly transient: boolean
+  /** What is served although a cluster would not have it, an object each. */
+  readonly warnings: readonly string[]
   /** What was passed over, each said once: `apps/v1 Deployment is not ...`. */
   readonly skipped: readonly string[]
   /** Files that there were. */

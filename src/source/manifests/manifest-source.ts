@@ -24,7 +24,10 @@ export interface ManifestSourceOptions {
   readonly pollMs?: number
   /** Told once of each apiVersion and kind that is passed over. */
   readonly onSkipped?: (text: string) => void
-  /** Told once when files can't be watched and only the poll is left. */
+  /**
+   * Told once when files can't be watched and only the poll is left, and of what is served
+   * although a cluster would not have it.
+   */
   readonly onWarning?: (text: string) => void
 }
 
@@ -42,12 +45,14 @@ class ManifestSource implements Source {
   readonly #clock: Clock
   readonly #pollMs: number
   readonly #onSkipped: (text: string) => void
+  readonly #onWarning: (text: string) => void
   readonly #watches: DirectoryWatches
   readonly #debounce: Debounce
   readonly #firstSight = new FirstSight()
   #sink: SourceSink | undefined
   #applied: Applied = new Map()
   #skipped: readonly string[] = []
+  #warned: readonly string[] = []
   #fingerprint = ''
   #transient = false
   #error = ''
@@ -65,11 +70,8 @@ class ManifestSource implements Source {
     this.#onSkipped = options.onSkipped ?? (() => {})
     this.#debounce = new Debounce(this.#clock, () => this.reload())
     const onChange = () => this.#debounce.poke()
-    this.#watches = new DirectoryWatches(
-      this.#paths,
-      onChange,
-      options.onWarning ?? (() => {}),
-    )
+    this.#onWarning = options.onWarning ?? (() => {})
+    this.#watches = new DirectoryWatches(this.#paths, onChange, this.#onWarning)
   }
 
   async start(sink: SourceSink): Promise<void> {
@@ -157,9 +159,19 @@ class ManifestSource implements Source {
     for (const text of set.skipped)
       if (!this.#skipped.includes(text)) this.#onSkipped(text)
     this.#skipped = set.skipped
+    this.#warn(set.warnings)
     if (this.#synced) return
     this.#synced = true
     sink.synced()
+  }
+
+  /** One line at a time, however many objects are alike. */
+  #warn(warnings: readonly string[]): void {
+    const known = new Set(this.#warned)
+    const [first, ...more] = warnings.filter(text => !known.has(text))
+    this.#warned = warnings
+    if (first === undefined) return
+    this.#onWarning(more.length === 0 ? first : `${first} (and ${more.length} more)`)
   }
 
   #schedulePoll(): void {

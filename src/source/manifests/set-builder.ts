@@ -31,6 +31,7 @@ export class SetBuilder {
   readonly #problems = new BoundedList()
   readonly #unreadable = new BoundedList()
   readonly #skipped = new Set<string>()
+  readonly #warnings: string[] = []
   #transient = false
   #documents = 0
 
@@ -59,6 +60,7 @@ export class SetBuilder {
       problems: this.#problems.all(),
       unreadable: this.#unreadable.all(),
       transient: this.#transient,
+      warnings: this.#warnings,
       skipped: [...this.#skipped],
       documents: this.#documents,
     }
@@ -92,7 +94,7 @@ export class SetBuilder {
   }
 
   #take(decoded: DecodedObject, place: Place): void {
-    const { key, title, changes, problems } = decoded
+    const { key, title, changes, problems, unheardOf } = decoded
     const object = `${place.document} (${title})`
     const first = key === '' ? undefined : this.#places.get(key)
     if (first !== undefined) {
@@ -110,6 +112,11 @@ export class SetBuilder {
       this.#refused.add(key)
       return
     }
+    const [odd] = unheardOf
+    if (odd !== undefined && this.#warnings.length < mostSaid)
+      this.#warnings.push(
+        `${object}: ${place.prefix}${odd.field}: ${odd.message}; an API server would refuse it`,
+      )
     // One with problems may still be served in part (a Service with an SCTP port).
     if (problems.length === 0 || changes.length > 0)
       this.#objects.set(key, { key, changes })

@@ -59,7 +59,10 @@ const parseListen = (text: string, fault: Fault): Route['listen'] => {
   if (address === undefined)
     throw fault(part, 'is not an IP address; give one like 127.0.0.1, or 0.0.0.0 for all')
   if (isGroup(address))
-    throw fault(part, 'is multicast or broadcast; give an address of this host')
+    throw fault(
+      part,
+      'is a multicast or broadcast address; give one of this host, like 127.0.0.1, or 0.0.0.0 for all',
+    )
   return { address, port: split.port }
 }
 

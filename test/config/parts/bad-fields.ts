@@ -128,8 +128,12 @@ export const badFields: readonly (readonly [string, string])[] = [
     'PortRange: Invalid value: "5-1": must be a valid port range (e.g. 300-2000)',
   ],
   [
-    'nodePortAddresses: [primary, x]',
+    'nodePortAddresses: [10.0.0.0/8, x]',
     'NodePortAddresses[1]: Invalid value: "x": must be a valid CIDR',
+  ],
+  [
+    'nodePortAddresses: [10.0.0.0/8, primary]',
+    'NodePortAddresses[1]: Invalid value: "primary": must not stand beside CIDRs; give either',
   ],
   [
     'detectLocalMode: Guess',

@@ -32,6 +32,7 @@ export interface Body {
   readonly kind?: string
   readonly code?: number
   readonly reason?: string
+  readonly message?: string
   readonly metadata: {
     readonly resourceVersion?: string
     readonly continue?: string

@@ -140,10 +140,25 @@ export const faultTests = (t: Test): void => {
 
   t.test('refusals come with their Status, and with Retry-After', async t => {
     const { server, client } = await set(t)
-    server.faults.add({ kind: 'status', code: 429, retryAfterSeconds: 3 }, { times: 1 })
-    const answer = await client.get(path)
-    t.match(answer, { status: 429, body: { kind: 'Status', reason: 'TooManyRequests' } })
-    t.equal(answer.headers['retry-after'], '3')
+    const refusal = async (code: number) => {
+      server.faults.add({ kind: 'status', code, retryAfterSeconds: 3 }, { times: 1 })
+      return client.get(path)
+    }
+    t.match(await refusal(503), {
+      status: 503,
+      headers: { 'retry-after': '3' },
+      body: { kind: 'Status', reason: 'ServiceUnavailable' },
+    })
+    t.match(await refusal(429), {
+      status: 429,
+      headers: { 'retry-after': '3', 'content-type': 'text/plain; charset=utf-8' },
+      text: 'Too many requests, please try again later.\n',
+    })
+    t.match((await refusal(403)).body, {
+      reason: 'Forbidden',
+      message:
+        /^services is forbidden: User ".*" cannot list resource "services" in API group "" at the cluster scope$/,
+    })
   })
 
   for (const [fault, expected] of onLists)

@@ -144,6 +144,12 @@ export const watchTests = (t: Test): void => {
     const client = apiClient(t, server)
     const asked = `${streaming}&resourceVersionMatch=NotOlderThan`
     t.equal((await client.watch(asked)).status, 422)
+    server.behaviour.streamingLists = 'unknown'
+    t.equal((await client.watch(asked)).status, 422)
+    server.behaviour.streamingLists = 'unable'
+    const unable = await client.watch(asked)
+    await until('the refusal', () => unable.ended() === 'complete')
+    t.match(unable.events(), [{ type: 'ERROR', object: { code: 500 } }])
     server.behaviour.streamingLists = 'ignored'
     server.behaviour.bookmarkEveryMs = 5
     const stream = await client.watch(asked)

@@ -35,6 +35,7 @@ export const serviceTests = (t: Test): void => {
       key: 'Service shop/web',
       title: 'Service shop/web',
       problems: [],
+      unheardOf: [],
       ignored: '',
       changes: [
         {
@@ -137,10 +138,16 @@ export const serviceTests = (t: Test): void => {
       ],
       [['0.0.0.0/0'], ['0.0.0.0/0']],
       [
-        ['192.0.2.0/24', '192.0.2.1', '010.0.0.0/8'],
+        ['203.0.113.000/025', '010.0.0.0/08', '::ffff:010.0.0.0/104'],
+        ['203.0.113.0/25', '10.0.0.0/8'],
+      ],
+      [
+        ['192.0.2.0/24', '192.0.2.1', '192.0.2.0/33', '192.0.2.0/+8', '192.0.2.0/'],
         ['192.0.2.0/24'],
         `${field}[1]: "192.0.2.1" ${right}`,
-        `${field}[2]: "010.0.0.0/8" ${right}`,
+        `${field}[2]: "192.0.2.0/33" ${right}`,
+        `${field}[3]: "192.0.2.0/+8" ${right}`,
+        `${field}[4]: "192.0.2.0/" ${right}`,
       ],
       [['everybody'], [], `${field}[0]: "everybody" ${right}`],
     ]
@@ -185,6 +192,14 @@ export const serviceTests = (t: Test): void => {
     t.equal(object?.createdAt, 1234)
   })
 
+  t.test('a Service with an address is served, whatever its label says', async t => {
+    // kube-proxy 1.36 selects slices by that label, and Services by spec.clusterIP.
+    const labels = { 'service.kubernetes.io/headless': '' }
+    const { changes, ignored } = decoded(service({}, { labels }))
+    t.equal(changes.length, 1)
+    t.equal(ignored, '')
+  })
+
   t.test(
     'Services that are no business of Usher’s are ignored without a problem',
     async t => {
@@ -204,11 +219,6 @@ export const serviceTests = (t: Test): void => {
             { labels: { 'service.kubernetes.io/service-proxy-name': '' } },
           ),
           'the label service.kubernetes.io/service-proxy-name leaves it to another proxy',
-        ],
-        [
-          'labelled headless',
-          service({}, { labels: { 'service.kubernetes.io/headless': '' } }),
-          'the label service.kubernetes.io/headless makes it headless',
         ],
       ]
       for (const [name, raw, ignored] of cases) {

@@ -73,6 +73,10 @@ export const sliceTests = (t: Test): void => {
     t.match(objectOf(slice({ endpoints })), {
       endpoints: [{ address: '10.0.0.9' }, { address: '10.0.0.10' }],
     })
+    const mapped = [{ addresses: ['::ffff:010.000.0.9'] }]
+    t.match(objectOf(slice({ endpoints: mapped })), {
+      endpoints: [{ address: '10.0.0.9' }],
+    })
   })
 
   t.test('bad values of an EndpointSlice are named by field', async t => {

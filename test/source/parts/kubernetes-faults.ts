@@ -31,7 +31,7 @@ export const survivesFaults = (t: Test): void => {
       await until('the end of the watch', () => world.logged(why))
       t.match(
         source.status().error,
-        /^cannot watch services: .*; serving the state of \d\d:\d\d:\d\dZ$/,
+        /^cannot watch services: .*; serving services as of \d\d:\d\d:\d\dZ$/,
       )
       api.apply(later)
       await clock.pump('the news', () => world.objects.size === 2)

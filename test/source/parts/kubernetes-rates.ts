@@ -1,5 +1,7 @@
 import type { Test } from 'tap'
+import { serviceObject } from '../../support/api-server/builders.ts'
 import type { Fault } from '../../support/api-server/faults.ts'
+import type { ApiServer } from '../../support/api-server/server.ts'
 import { until } from '../../support/until.ts'
 import { fixture } from './kubernetes-fixture.ts'
 
@@ -64,6 +66,70 @@ export const asksSparingly = (t: Test): void => {
       await clock.pump('the source to sync', () => world.synced === 1, 250)
       t.equal(source.status().error, '')
     })
+
+  for (const goneAs of ['event', 'status'] as const)
+    t.test(`after a long absence a 410, as ${goneAs}, is listed at once`, async t => {
+      const { api, clock, world, sync } = await fixture(t, { goneAs })
+      await sync()
+      api.shut()
+      await clock.pump('ten minutes', () => clock.now() > 600_000, 1000)
+      api.apply(serviceObject('young', '10.96.0.11'))
+      api.compact()
+      await api.reappear()
+      const gone = () => world.logged(/^lost services: .* 410 Expired/)
+      await clock.pump('the 410', gone, 20)
+      const ms = await clock.pump('the state', () => world.objects.size === 1, 20)
+      t.ok(ms <= 1000, `${ms} ms`)
+    })
+
+  const refusals: [string, (api: ApiServer) => Promise<() => Promise<void>>][] = [
+    [
+      'credentials that were refused are taken again',
+      async api => {
+        const remove = api.faults.add({ kind: 'status', code: 401 })
+        return async () => remove()
+      },
+    ],
+    [
+      'the server is there again',
+      async api => {
+        api.shut()
+        return () => api.reappear()
+      },
+    ],
+  ]
+  for (const [what, refuse] of refusals)
+    t.test(`when ${what}, the first who sees it wakes the others`, async t => {
+      // Not in step, as they are with one number for all.
+      let turn = 0
+      const random = () => (turn += 0.37) % 1
+      const options = { timing: { silenceMs: Infinity }, nodeName: 'node-1', random }
+      const { api, clock, source, sync } = await fixture(t, {}, options)
+      await sync()
+      const mend = await refuse(api)
+      api.disturb('rst')
+      const lost = () => source.collections().filter(({ error }) => error !== '')
+      await clock.pump('all to be lost', () => lost().length === 4)
+      const start = clock.now()
+      await clock.pump('ten minutes', () => clock.now() > start + 600_000, 1000)
+      await mend()
+      await clock.pump('the first', () => lost().length < 4, 20)
+      const ms = await clock.pump('the others', () => lost().length === 0, 20)
+      t.ok(ms <= 1000, `${ms} ms`)
+    })
+
+  t.test('those who wake each other do not do so all the time', async t => {
+    const { api, clock, sync } = await fixture(t, {}, { timing: { silenceMs: Infinity } })
+    await sync()
+    api.requests.clear()
+    api.faults.add({ kind: 'close' }, { verbs: ['watch'] })
+    api.disturb('close')
+    await clock.pump('ten minutes', () => clock.now() > 600_000, 500)
+    for (const resource of ['services', 'endpointslices', 'servicecidrs']) {
+      const asked = api.requests.of(resource, 'watch').length
+      t.ok(asked >= 15 && asked <= 42, `${asked} watches of ${resource}`)
+    }
+  })
 
   t.test(
     'after a healthy minute a watch that is lost is renewed within two seconds',

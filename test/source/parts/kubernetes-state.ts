@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import {
   endpoint,
@@ -7,6 +8,7 @@ import {
   serviceObject,
   sliceObject,
 } from '../../support/api-server/builders.ts'
+import { behaviourOf } from '../../support/api-server/options.ts'
 import { until } from '../../support/until.ts'
 import { fixture } from './kubernetes-fixture.ts'
 
@@ -62,6 +64,44 @@ export const keepsState = (t: Test): void => {
     clock.advance(1)
     t.equal(world.synced, 1)
     t.match(source.status().error, /^cannot list nodes: 500 /)
+  })
+
+  t.test('a Node that may not be read is not said to be missing', async t => {
+    const { api, world, clock, source } = await fixture(t, {}, { nodeName: 'node-1' })
+    const remove = api.faults.add({ kind: 'status', code: 403 }, { resources: ['nodes'] })
+    void source.start(world.sink)
+    await clock.pump('the source to sync', () => world.synced === 1)
+    t.strictSame(world.problems, [])
+    t.match(
+      source.status().error,
+      /^cannot list nodes: 403 Forbidden: nodes is forbidden/,
+    )
+    t.notMatch(source.status().error, /serving/, 'nothing of it was ever had')
+    t.match(source.whyNoNode(), /^cannot list nodes: 403 /)
+    remove()
+    await clock.pump('the answer', () => world.problems.length === 1)
+    t.match(world.problems, [{ object: 'Node node-1', message: /has no Node/ }])
+    t.match(source.whyNoNode(), /^the API server has no Node node-1; /)
+  })
+
+  t.test('how old the state is goes by what can not be read', async t => {
+    const options = { streamingLists: 'refused' } as const
+    const { api, world, clock, source, sync } = await fixture(t, options)
+    await sync()
+    const slices = () => source.collections()[1]?.lastWordAt ?? 0
+    const resources = ['endpointslices']
+    // A list that begins and breaks off is no newer state.
+    api.faults.add({ kind: 'truncate', afterBytes: 100 }, { resources, verbs: ['list'] })
+    source.reload()
+    const before = slices()
+    await sleep(1100)
+    await clock.pump('some lists', () => api.requests.of('endpointslices').length > 6)
+    api.apply(web)
+    await until('what is newer', () => world.objects.size === 1)
+    t.equal(slices(), before)
+    const time = new Date(before).toISOString().slice(11, 19)
+    const { error } = source.status()
+    t.ok(error.endsWith(`; serving endpointslices as of ${time}Z`), error)
   })
 
   t.test('changes and deletions are told as they come', async t => {
@@ -123,6 +163,39 @@ export const keepsState = (t: Test): void => {
     api.apply(serviceObject('web', '10.96.0.99'))
     await until('the mended one', () => world.problems.length === 0)
     t.equal(world.told, told + 1)
+  })
+
+  for (const address of ['127.0.0.1', '127.9.9.9', '169.254.169.254', '::1', 'fe80::1'])
+    t.test(`an endpoint ${address} is refused, as by an API server`, async t => {
+      const { api, world, sync } = await fixture(t)
+      api.apply(webSlice)
+      await sync()
+      const good = JSON.stringify([...world.objects])
+      const v6 = address.includes(':') ? { addressType: 'IPv6' } : {}
+      api.apply({ ...sliceObject('web', 'web-1', [endpoint(address)]), ...v6 })
+      await until('the problem', () => world.problems.length === 1)
+      t.match(world.problems, [
+        {
+          object: 'EndpointSlice default/web-1',
+          field: 'endpoints[0].addresses[0]',
+          message:
+            /^".*" is (loopback|link-local) \(.*give the address of a pod or a host$/,
+        },
+      ])
+      t.equal(JSON.stringify([...world.objects]), good, 'the last good one stands')
+      api.apply(sliceObject('new', 'new-1', [endpoint('10.244.0.9')]))
+      await until('another', () => world.objects.size === 2)
+    })
+
+  t.test('also in Endpoints, where there are no slices', async t => {
+    const off = new Set(['endpointslices'])
+    const { api, world, sync } = await fixture(t, { off })
+    api.apply(endpointsObject('web', ['10.244.0.1', '169.254.169.254']))
+    await sync()
+    t.strictSame(world.names, [])
+    t.match(world.problems, [
+      { object: 'Endpoints default/web', field: 'subsets[0].addresses[1].ip' },
+    ])
   })
 
   for (const streamingLists of ['on', 'refused'] as const)
@@ -211,14 +284,54 @@ export const keepsState = (t: Test): void => {
     t.ok(world.logged(/^fell back services: the server can't stream a list/))
   })
 
-  t.test('a server that can not select by clusterIP sends all Services', async t => {
-    const { api, world, sync } = await fixture(t, { fieldSelectors: false })
+  t.test('an etcd that is too old for streaming lists is found out', async t => {
+    const { api, world, source, clock } = await fixture(t, { streamingLists: 'unable' })
     api.apply(web)
-    api.apply(serviceObject('headless', 'None'))
-    await sync()
+    void source.start(world.sink)
+    await clock.pump('the source to sync', () => world.synced === 1)
     t.strictSame(world.names, ['Service default/web'])
-    t.ok(world.logged(/^fell back services: the server can't select by spec.clusterIP/))
+    t.ok(world.logged(/^fell back services: the server can't stream a list; reads pages/))
   })
+
+  for (let minor = 25; minor <= 37; minor++)
+    t.test(`the API server of Kubernetes 1.${minor} is read without a pause`, async t => {
+      const { api, world, clock, source } = await fixture(t, behaviourOf(minor))
+      api.apply(web)
+      api.apply(serviceObject('headless', 'None'))
+      api.apply(webSlice)
+      if (minor >= 33) api.apply(serviceCidrObject('kubernetes', ['10.96.0.0/16']))
+      void source.start(world.sink)
+      await until('the source to sync', () => world.synced === 1)
+      await until('the rest', () => source.collections().every(({ synced }) => synced))
+      t.equal(clock.now(), 0)
+      t.strictSame(world.names, [
+        'EndpointSlice default/web-1',
+        'Service default/web',
+        ...(minor >= 33 ? ['ServiceCIDR kubernetes'] : []),
+      ])
+      t.strictSame(
+        world.log.filter(line => line.startsWith('lost')),
+        [],
+      )
+      const told = (pattern: RegExp) => world.logged(pattern)
+      t.equal(told(/can't select by spec.clusterIP/), minor <= 30)
+      t.equal(told(/can't stream a list/), ![32, 34, 35, 36, 37].includes(minor))
+      api.apply(serviceObject('later', '10.96.0.11'))
+      await until('a change', () => world.names.includes('Service default/later'))
+    })
+
+  t.test(
+    'a server that refuses the selector in other words sends all Services',
+    async t => {
+      const { api, world, clock, source } = await fixture(t)
+      api.apply(web)
+      api.faults.add({ kind: 'status', code: 400 }, { resources: ['services'], times: 1 })
+      void source.start(world.sink)
+      await until('the source to sync', () => world.synced === 1)
+      t.equal(clock.now(), 0)
+      t.ok(world.logged(/^fell back services: the server can't select by spec.clusterIP/))
+    },
+  )
 
   t.test('where slices are not served Endpoints are read', async t => {
     const off = new Set(['endpointslices'])

@@ -4,30 +4,55 @@ export class ApiError extends Error {
   readonly reason: string
   readonly headers: Readonly<Record<string, string>>
   readonly details: Readonly<Record<string, unknown>> | undefined
+  readonly metadata: Readonly<Record<string, unknown>>
 
-  constructor(
-    code: number,
-    message: string,
-    more: {
-      readonly reason?: string
-      readonly headers?: Readonly<Record<string, string>>
-      readonly details?: Readonly<Record<string, unknown>>
-    } = {},
-  ) {
+  constructor(code: number, message: string, more: Partial<More> = {}) {
     super(message)
+    const { reason, headers = {}, details, metadata = {} } = more
+    const seconds = details?.['retryAfterSeconds']
     this.code = code
-    this.reason = more.reason ?? reasons[code] ?? 'Unknown'
-    this.headers = more.headers ?? {}
-    this.details = more.details
+    this.reason = reason ?? reasons[code] ?? ''
+    // As ErrorNegotiated does (apiserver, endpoints/handlers/responsewriters).
+    this.headers =
+      typeof seconds === 'number'
+        ? { 'retry-after': String(seconds), ...headers }
+        : headers
+    this.details = details
+    this.metadata = metadata
+  }
+
+  /** The body of the answer. */
+  get body(): string {
+    return JSON.stringify(statusOf(this))
   }
 }
 
+interface More {
+  /** '' where the server gives none. */
+  readonly reason: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly details: Readonly<Record<string, unknown>>
+  readonly metadata: Readonly<Record<string, unknown>>
+}
+
+/** What is said by Go's http.Error, in a line of text: by filters that come before the API. */
+export class PlainError extends ApiError {
+  constructor(code: number, message: string, headers: Record<string, string> = {}) {
+    const type = 'text/plain; charset=utf-8'
+    super(code, message, { headers: { 'content-type': type, ...headers } })
+  }
+
+  override get body(): string {
+    return `${this.message}\n`
+  }
+}
+
+/** StatusReason of metav1 for what apimachinery's `api/errors` makes. */
 const reasons: Readonly<Record<number, string>> = {
   400: 'BadRequest',
   401: 'Unauthorized',
   403: 'Forbidden',
   404: 'NotFound',
-  405: 'MethodNotAllowed',
   409: 'Conflict',
   410: 'Expired',
   415: 'UnsupportedMediaType',
@@ -42,25 +67,10 @@ const reasons: Readonly<Record<number, string>> = {
 export const statusOf = (error: ApiError): object => ({
   kind: 'Status',
   apiVersion: 'v1',
-  metadata: {},
+  metadata: error.metadata,
   status: 'Failure',
   message: error.message,
-  reason: error.reason,
+  ...(error.reason === '' ? {} : { reason: error.reason }),
   ...(error.details === undefined ? {} : { details: error.details }),
   code: error.code,
 })
-
-export const tooOld = (asked: number, oldest: number): ApiError =>
-  new ApiError(410, `too old resource version: ${asked} (${oldest})`)
-
-/** A resource version from the future, as after a restored backup. */
-export const tooLarge = (asked: number, current: number): ApiError =>
-  new ApiError(504, `Too large resource version: ${asked}, current: ${current}`, {
-    headers: { 'retry-after': '1' },
-    details: {
-      causes: [
-        { reason: 'ResourceVersionTooLarge', message: 'Too large resource version' },
-      ],
-      retryAfterSeconds: 1,
-    },
-  })

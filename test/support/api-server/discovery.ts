@@ -1,5 +1,5 @@
-import { ApiError } from './api-error.ts'
 import type { Behaviour } from './options.ts'
+import { notServed } from './refusals.ts'
 import { allResources, type Resource } from './resources.ts'
 
 const verbs = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch']
@@ -24,8 +24,17 @@ export const discover = (path: string, { off }: Behaviour): object => {
   const [, version] = /^\/apis?\/(.+)$/.exec(path) ?? []
   const found = served.filter(({ apiVersion }) => apiVersion === version)
   if (found.length > 0) return resourceList(version ?? '', found)
-  throw new ApiError(404, 'the server could not find the requested resource')
+  throw notServed(version !== undefined && isKnown(groupVersionOf(version), { off }))
 }
+
+/** Whether anything of this group and version is served; Ingresses, which this server does not hold, always are. */
+export const isKnown = (apiVersion: string, { off }: Pick<Behaviour, 'off'>): boolean =>
+  apiVersion === 'networking.k8s.io/v1' ||
+  allResources.some(each => each.apiVersion === apiVersion && !off.has(each.plural))
+
+/** `apps/v1` of `apps/v1/deployments`. */
+const groupVersionOf = (path: string): string =>
+  path.startsWith('v1/') ? 'v1' : path.split('/').slice(0, 2).join('/')
 
 const groupList = (served: readonly Resource[]): object => {
   const versions = new Set(served.map(({ apiVersion }) => apiVersion))

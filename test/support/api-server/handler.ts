@@ -1,13 +1,14 @@
 import type { IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ApiError, statusOf } from './api-error.ts'
+import { ApiError } from './api-error.ts'
 import type { Credentials } from './credentials.ts'
-import { discover } from './discovery.ts'
+import { discover, isKnown } from './discovery.ts'
 import { garbageLine } from './events.ts'
 import type { Fault } from './faults.ts'
 import { list } from './list.ts'
 import type { Behaviour } from './options.ts'
+import { notServed, refusalOf } from './refusals.ts'
 import type { Reply } from './reply.ts'
 import type { Resource } from './resources.ts'
 import type { Store } from './store.ts'
@@ -39,22 +40,16 @@ export const handle = async (parts: Parts, exchange: Exchange): Promise<void> =>
     if (fault?.kind === 'half-open') return reply.freeze()
     if (fault?.kind === 'cut' && fault.afterBytes === 0) return reply.cut(fault.how)
     if (fault?.kind === 'delay') await sleep(fault.ms)
-    if (fault?.kind === 'status') throw refusal(fault)
+    if (fault?.kind === 'status')
+      throw refusalOf(fault.code, exchange.target, fault.retryAfterSeconds)
     if (!parts.credentials.admits(request)) throw new ApiError(401, 'Unauthorized')
     await answer(parts, exchange)
   } catch (error) {
     const known = error instanceof ApiError ? error : new ApiError(500, String(error))
     reply.start(known.code, known.headers)
-    await reply.write(JSON.stringify(statusOf(known)))
+    await reply.write(known.body)
     reply.end()
   }
-}
-
-const refusal = ({ code, retryAfterSeconds }: Fault & { kind: 'status' }): ApiError => {
-  const message = `the test server was told to answer ${code}`
-  if (retryAfterSeconds === undefined) return new ApiError(code, message)
-  const headers = { 'retry-after': String(retryAfterSeconds) }
-  return new ApiError(code, message, { headers, details: { retryAfterSeconds } })
 }
 
 const answer = async (parts: Parts, exchange: Exchange): Promise<void> => {
@@ -67,7 +62,7 @@ const answer = async (parts: Parts, exchange: Exchange): Promise<void> => {
   if (resource === undefined)
     return send(reply, 200, [JSON.stringify(discover(target.path, behaviour))])
   if (behaviour.off.has(resource.plural))
-    throw new ApiError(404, 'the server could not find the requested resource')
+    throw notServed(isKnown(resource.apiVersion, behaviour))
   if (verb === 'watch') return watch(parts, resource, exchange)
   if (verb === 'list')
     return fault?.kind === 'garbage'

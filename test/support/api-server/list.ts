@@ -1,6 +1,8 @@
-import { ApiError, tooLarge } from './api-error.ts'
+import { ApiError } from './api-error.ts'
+import { checkListOptions } from './list-options.ts'
 import type { Behaviour } from './options.ts'
-import { selectorOf, versionOf, wholeNumber } from './query.ts'
+import { selectorOf, listVersionOf, wholeNumber } from './query.ts'
+import { tooLarge, tooOldList, tooOldPage } from './refusals.ts'
 import type { Resource } from './resources.ts'
 import { asItem, type Stored } from './stored.ts'
 import type { Store } from './store.ts'
@@ -16,7 +18,7 @@ interface Page {
   readonly remaining: number | undefined
 }
 
-/** The text of a list, piece by piece. Throws 400, 410 or 504 before the first. */
+/** The text of a list, piece by piece. Throws 400, 410, 422 or 504 before the first. */
 export const list = (
   store: Store,
   resource: Resource,
@@ -37,51 +39,33 @@ const pageOf = (
   behaviour: Behaviour,
 ): Page => {
   const { query } = target
-  const asked = versionOf(query)
   const token = query.get('continue') ?? ''
   const match = query.get('resourceVersionMatch') ?? ''
-  checkQuery(query, asked)
+  checkListOptions(query, behaviour)
   const selects = selectorOf(resource, target, behaviour)
   const from = token === '' ? undefined : readToken(token)
+  const asked = listVersionOf(query)
+  if (from !== undefined && asked !== undefined && asked !== 0)
+    throw new ApiError(
+      400,
+      'specifying resource version is not allowed when using continue',
+    )
   // NotOlderThan waits for that version on a real server, and then gives up.
   if (match !== 'Exact' && from === undefined && (asked ?? 0) > store.version)
     throw tooLarge(asked ?? 0, store.version)
   const version =
     from?.version ?? (match === 'Exact' ? asked : undefined) ?? store.version
+  if (version < store.compacted)
+    throw from === undefined ? tooOldList() : tooOldPage(writeToken(-1, from.after))
   const all = store
     .list(resource, version)
     .filter(object => (from === undefined || object.key > from.after) && selects(object))
   // "Any version will do" is answered from a cache, which knows no pages.
   const whole = asked === 0 && match !== 'Exact' && token === ''
-  const limit = whole ? 0 : wholeNumber('limit', query.get('limit') ?? '0')
+  const limit = whole ? 0 : wholeNumber(query.get('limit') ?? '0')
   if (limit === 0 || all.length <= limit)
     return { version, items: all, remaining: undefined }
   return { version, items: all.slice(0, limit), remaining: all.length - limit }
-}
-
-const checkQuery = (query: URLSearchParams, asked: number | undefined): void => {
-  const token = query.get('continue') ?? ''
-  const match = query.get('resourceVersionMatch') ?? ''
-  if (query.has('sendInitialEvents'))
-    throw new ApiError(422, 'sendInitialEvents: Forbidden: it is forbidden for list')
-  if (token !== '' && asked !== undefined && asked !== 0)
-    throw new ApiError(
-      400,
-      'specifying resource version is not allowed when using continue',
-    )
-  if (match === '') return
-  if (match !== 'Exact' && match !== 'NotOlderThan')
-    throw new ApiError(422, `resourceVersionMatch: Unsupported value: "${match}"`)
-  if (asked === undefined || token !== '')
-    throw new ApiError(
-      422,
-      'resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided',
-    )
-  if (match === 'Exact' && asked === 0)
-    throw new ApiError(
-      422,
-      'resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
-    )
 }
 
 const textOf = function* (
@@ -109,14 +93,15 @@ const textOf = function* (
 const writeToken = (rv: number, start: string): string =>
   Buffer.from(JSON.stringify({ v: 'meta.k8s.io/v1', rv, start })).toString('base64url')
 
-const readToken = (token: string): { version: number; after: string } => {
+/** A version of -1 is a token of an expired page: whatever is there now. */
+const readToken = (token: string): { version: number | undefined; after: string } => {
   try {
     const text = Buffer.from(token, 'base64url').toString()
     const { rv, start } = JSON.parse(text) as { rv: unknown; start: unknown }
     if (typeof rv === 'number' && typeof start === 'string')
-      return { version: rv, after: start }
+      return { version: rv < 0 ? undefined : rv, after: start }
   } catch {
     // Said below.
   }
-  throw new ApiError(400, 'continue key is not valid')
+  throw new ApiError(400, 'invalid continue token: continue key is not valid')
 }

@@ -11,10 +11,9 @@ export const selectorOf = (
   behaviour: Behaviour,
 ): Selector => {
   const fields = query.get('fieldSelector') ?? ''
-  if (!behaviour.fieldSelectors && /(?:^|,)(?!metadata\.)./.test(fields))
-    throw new ApiError(400, `field label not supported: ${fields}`)
   const byLabel = labelSelector(query.get('labelSelector') ?? '')
-  const byField = fieldSelector(fields, resource)
+  const known = fieldSelectorsOf(resource, behaviour)
+  const byField = fieldSelector(fields, known)
   return object =>
     (namespace === '' || object.namespace === namespace) &&
     (name === '' || object.name === name) &&
@@ -22,14 +21,39 @@ export const selectorOf = (
     byField(object)
 }
 
-/** A resourceVersion of a query; undefined when it is not given. Throws 400. */
-export const versionOf = (query: URLSearchParams): number | undefined => {
+/** undefined: the kind has none of its own. */
+const fieldSelectorsOf = (
+  { plural, fields }: Resource,
+  { serviceFields }: Behaviour,
+): readonly string[] | undefined =>
+  fields.length === 0 || (plural === 'services' && !serviceFields) ? undefined : fields
+
+/** The resourceVersion of a list; undefined when it is not given. Throws 400. */
+export const listVersionOf = (query: URLSearchParams): number | undefined =>
+  versionOf(query, fault => new ApiError(400, `invalid resource version: ${fault}`))
+
+/** The resourceVersion of a watch; undefined when it is not given. Throws 422. */
+export const watchVersionOf = (
+  query: URLSearchParams,
+  { plural }: Resource,
+): number | undefined =>
+  versionOf(query, fault => new ApiError(422, `${plural} "" is invalid: ${fault}`))
+
+const versionOf = (
+  query: URLSearchParams,
+  refusal: (fault: string) => ApiError,
+): number | undefined => {
   const text = query.get('resourceVersion') ?? ''
-  return text === '' ? undefined : wholeNumber('resourceVersion', text)
+  if (text === '') return undefined
+  if (isWhole(text)) return Number(text)
+  throw refusal(
+    `resourceVersion: Invalid value: "${text}": strconv.ParseUint: parsing "${text}": invalid syntax`,
+  )
 }
 
-export const wholeNumber = (name: string, text: string): number => {
-  if (!/^\d{1,15}$/.test(text))
-    throw new ApiError(400, `${name}: Invalid value: "${text}": strconv.ParseUint`)
-  return Number(text)
+const isWhole = (text: string): boolean => /^\d{1,15}$/.test(text)
+
+export const wholeNumber = (text: string): number => {
+  if (isWhole(text)) return Number(text)
+  throw new ApiError(400, `strconv.ParseInt: parsing "${text}": invalid syntax`)
 }

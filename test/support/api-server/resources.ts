@@ -66,6 +66,10 @@ export const allResources: readonly Resource[] = [
   row(rbac, 'rolebindings', 'RoleBinding'),
 ]
 
+/** `apps` of `apps/v1`, '' of `v1`. */
+export const groupOf = (apiVersion: string): string =>
+  apiVersion.includes('/') ? (apiVersion.split('/', 1)[0] ?? '') : ''
+
 /** The collection of this name. Throws for a name the server doesn't know. */
 export const resourceNamed = (plural: string): Resource => {
   const found = allResources.find(resource => resource.plural === plural)

@@ -1,5 +1,5 @@
 import { ApiError } from './api-error.ts'
-import type { Resource } from './resources.ts'
+import { unknownField, unsupportedField } from './refusals.ts'
 import type { Stored } from './stored.ts'
 
 export type Selector = (object: Stored) => boolean
@@ -33,24 +33,39 @@ const labelTest = (text: string): Test => {
   if (sign !== undefined) return labels => (labels[left] === right) === (sign !== '!=')
   const [, not, label = ''] = existsForm.exec(text) ?? []
   if (not === undefined)
-    throw new ApiError(400, `unable to parse requirement: found '${text}'`)
+    throw new ApiError(
+      400,
+      `unable to parse requirement: found '${text}', expected: identifier`,
+    )
   return labels => (labels[label] !== undefined) === (not === '')
 }
 
-/** A fieldSelector of the API, `metadata.name=a,spec.clusterIP!=None`. */
-export const fieldSelector = (text: string, resource: Resource): Selector => {
+/**
+ * A fieldSelector of the API, `metadata.name=a,spec.clusterIP!=None`; `known` are the
+ * fields that the kind has besides those of all, undefined when none.
+ */
+export const fieldSelector = (
+  text: string,
+  known: readonly string[] | undefined,
+): Selector => {
   const tests = text
     .split(',')
     .filter(part => part !== '')
-    .map(part => fieldTest(part, resource))
+    .map(part => fieldTest(part, text, known))
   return ({ fields }) => tests.every(test => test(fields))
 }
 
-const fieldTest = (text: string, resource: Resource): Test => {
-  const [, path = '', sign, wanted = ''] = /^([^=!]+)(==|=|!=)(.*)$/.exec(text) ?? []
+const ofAll: ReadonlySet<string> = new Set(['metadata.name', 'metadata.namespace'])
+
+const fieldTest = (
+  part: string,
+  text: string,
+  known: readonly string[] | undefined,
+): Test => {
+  const [, path = '', sign, wanted = ''] = /^([^=!]+)(==|=|!=)(.*)$/.exec(part) ?? []
   if (sign === undefined)
-    throw new ApiError(400, `invalid selector: '${text}'; can't understand '${text}'`)
-  const known = ['metadata.name', 'metadata.namespace', ...resource.fields]
-  if (!known.includes(path)) throw new ApiError(400, `field label not supported: ${path}`)
+    throw new ApiError(400, `invalid selector: '${text}'; can't understand '${part}'`)
+  if (!ofAll.has(path) && !known?.includes(path))
+    throw known === undefined ? unknownField(path) : unsupportedField(path)
   return fields => (fields[path] === wanted) === (sign !== '!=')
 }

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { tooLarge, tooOld } from './api-error.ts'
 import type { KubeObject } from './kube-object.ts'
 import { type Resource, resourceOf } from './resources.ts'
 import { RecentLists } from './recent-lists.ts'
+import { tooLarge, tooOldList, tooOldWatch } from './refusals.ts'
 import { keyOf, parsed, store, type Stored } from './stored.ts'
 
 /** One change, as etcd tells it: before any selector looked at it. */
@@ -54,7 +54,7 @@ export class Store {
    * when that is forgotten, 504 when it is yet to come.
    */
   list(resource: Resource, version = this.#version): readonly Stored[] {
-    if (version < this.#compacted) throw tooOld(version, this.#compacted)
+    if (version < this.#compacted) throw tooOldList()
     if (version > this.#version) throw tooLarge(version, this.#version)
     return this.#lists.get(`${resource.plural}@${version}`, () => {
       const all = new Map(this.#objects.get(resource))
@@ -99,7 +99,7 @@ export class Store {
 
   /** Changes after `version`, oldest first. Throws 410 when they are forgotten. */
   since(resource: Resource, version: number): Change[] {
-    if (version < this.#compacted) throw tooOld(version, this.#compacted)
+    if (version < this.#compacted) throw tooOldWatch(version, this.#compacted)
     return this.#history.filter(
       change => change.version > version && change.now.resource === resource,
     )

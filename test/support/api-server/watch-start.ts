@@ -1,6 +1,8 @@
-import { ApiError, tooLarge, tooOld } from './api-error.ts'
+import type { ApiError } from './api-error.ts'
 import type { Behaviour } from './options.ts'
-import { versionOf } from './query.ts'
+import { watchVersionOf } from './query.ts'
+import { noProgress, tooLarge, tooOldWatch } from './refusals.ts'
+import type { Resource } from './resources.ts'
 import type { Store } from './store.ts'
 import { isTrue, type Target } from './target.ts'
 
@@ -16,15 +18,17 @@ export interface WatchStart {
   readonly error?: ApiError
 }
 
-/** Reads what a watch asks for. Throws 400, 410, 422 or 504. */
+/** Reads what a watch asks for. Throws 410, 422 or 504. */
 export const watchStart = (
   store: Store,
+  resource: Resource,
   { query }: Target,
   behaviour: Behaviour,
 ): WatchStart => {
-  const asked = versionOf(query)
+  const asked = watchVersionOf(query, resource)
   const streaming =
-    query.has('sendInitialEvents') && behaviour.streamingLists !== 'ignored'
+    query.has('sendInitialEvents') &&
+    !['unknown', 'ignored'].includes(behaviour.streamingLists)
   if (streaming) return streamingStart(store, query, asked, behaviour)
   if (asked === undefined || asked === 0)
     return { after: store.version, initial: true, marked: false }
@@ -34,7 +38,7 @@ export const watchStart = (
     asked < store.compacted || (asked > store.version && behaviour.futureWatch === 'gone')
   const start = { after: asked, initial: false, marked: false }
   if (!gone) return start
-  const error = tooOld(asked, store.compacted)
+  const error = tooOldWatch(asked, store.compacted)
   if (behaviour.goneAs === 'status') throw error
   return { ...start, error }
 }
@@ -45,16 +49,8 @@ const streamingStart = (
   asked: number | undefined,
   { streamingLists }: Behaviour,
 ): WatchStart => {
-  if (streamingLists === 'refused')
-    throw new ApiError(
-      422,
-      'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled',
-    )
-  if (query.get('resourceVersionMatch') !== 'NotOlderThan')
-    throw new ApiError(
-      422,
-      'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan',
-    )
+  if (streamingLists === 'unable')
+    return { after: store.version, initial: false, marked: false, error: noProgress() }
   if ((asked ?? 0) > store.version) throw tooLarge(asked ?? 0, store.version)
   const initial = isTrue(query.get('sendInitialEvents'))
   return {

@@ -1,4 +1,3 @@
-import { tooOld } from './api-error.ts'
 import {
   addedLine,
   bookmarkLine,
@@ -10,8 +9,10 @@ import {
   staleLine,
 } from './events.ts'
 import type { Fault } from './faults.ts'
+import { checkListOptions } from './list-options.ts'
 import type { Behaviour } from './options.ts'
 import { selectorOf } from './query.ts'
+import { tooOldWatch } from './refusals.ts'
 import type { Reply } from './reply.ts'
 import type { Resource } from './resources.ts'
 import type { Selector } from './selectors.ts'
@@ -77,8 +78,9 @@ export class Watch {
     this.#reply = reply
     this.#behaviour = behaviour
     this.#fault = fault
+    checkListOptions(query, behaviour)
     this.#selects = selectorOf(resource, target, behaviour)
-    this.#start = watchStart(store, target, behaviour)
+    this.#start = watchStart(store, resource, target, behaviour)
     this.#bookmarks = isTrue(query.get('allowWatchBookmarks'))
     this.#seconds = Number(query.get('timeoutSeconds') ?? '') || endlessSeconds
   }
@@ -114,7 +116,7 @@ export class Watch {
     else if (how === 'huge-line')
       this.#say(hugeLine(this.resource, this.#store.version, hugeBytes))
     else {
-      this.#say(errorLine(tooOld(this.#start.after, this.#store.version)))
+      this.#say(errorLine(tooOldWatch(this.#start.after, this.#store.version)))
       this.#end()
     }
   }

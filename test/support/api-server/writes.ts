@@ -1,7 +1,7 @@
 import { ApiError } from './api-error.ts'
 import { isRecord, type KubeObject, type Metadata } from './kube-object.ts'
 import { mergePatch } from './merge-patch.ts'
-import type { Resource } from './resources.ts'
+import { groupOf, type Resource } from './resources.ts'
 import { parsed, type Stored } from './stored.ts'
 import type { Store } from './store.ts'
 import type { Target } from './target.ts'
@@ -29,7 +29,7 @@ export const write = (
   if (verb === 'create') {
     const object = objectOf(resource, target, json(body))
     if (store.get(resource, namespace, object.metadata.name) !== undefined)
-      throw conflict(resource, object.metadata.name, 'already exists', 'AlreadyExists')
+      throw alreadyExists(resource, object.metadata.name)
     return save(object, 201)
   }
   if (verb === 'patch')
@@ -44,25 +44,37 @@ export const write = (
   return save(object, 200)
 }
 
-export const notFound = ({ plural }: Resource, name: string): ApiError =>
-  new ApiError(404, `${plural} "${name}" not found`, { details: { name, kind: plural } })
+// NewNotFound, NewAlreadyExists and NewConflict of apimachinery's api/errors.
+export const notFound = (resource: Resource, name: string): ApiError =>
+  new ApiError(404, `${qualified(resource)} "${name}" not found`, {
+    details: detailsOf(resource, name),
+  })
 
-const conflict = (
-  { plural }: Resource,
-  name: string,
-  why: string,
-  reason?: string,
-): ApiError =>
-  new ApiError(409, `${plural} "${name}" ${why}`, {
-    details: { name, kind: plural },
-    ...(reason === undefined ? {} : { reason }),
+const alreadyExists = (resource: Resource, name: string): ApiError =>
+  new ApiError(409, `${qualified(resource)} "${name}" already exists`, {
+    reason: 'AlreadyExists',
+    details: detailsOf(resource, name),
   })
 
 const checkVersion = (resource: Resource, before: Stored, object: KubeObject): void => {
   const given = object.metadata.resourceVersion ?? ''
-  if (given !== '' && given !== String(before.version))
-    throw conflict(resource, before.name, 'has been modified; please apply your changes')
+  if (given === '' || given === String(before.version)) return
+  throw new ApiError(
+    409,
+    `Operation cannot be fulfilled on ${qualified(resource)} "${before.name}": the object has been modified; please apply your changes to the latest version and try again`,
+    { details: detailsOf(resource, before.name) },
+  )
 }
+
+/** `endpointslices.discovery.k8s.io`, `services`. */
+const qualified = ({ plural, apiVersion }: Resource): string =>
+  [plural, groupOf(apiVersion)].filter(Boolean).join('.')
+
+const detailsOf = ({ plural, apiVersion }: Resource, name: string) => ({
+  name,
+  ...(groupOf(apiVersion) !== '' && { group: groupOf(apiVersion) }),
+  kind: plural,
+})
 
 const applyType = 'application/apply-patch+yaml'
 const patchTypes = new Set([
@@ -80,7 +92,10 @@ const patched = (
 ): KubeObject => {
   const type = contentType.split(';')[0] ?? ''
   if (!patchTypes.has(type))
-    throw new ApiError(415, `the body of the request was in an unknown format: ${type}`)
+    throw new ApiError(
+      415,
+      `the body of the request was in an unknown format - accepted media types include: ${[...patchTypes].join(', ')}`,
+    )
   if (before === undefined && type !== applyType) throw notFound(resource, target.name)
   const old: unknown = before === undefined ? {} : parsed(before)
   const object = objectOf(resource, target, mergePatch(old, json(body)))
@@ -92,24 +107,41 @@ const json = (body: string): unknown => {
   try {
     return JSON.parse(body) as unknown
   } catch (error) {
-    throw new ApiError(400, `the body is no JSON: ${String(error)}`)
+    // In the words of another JSON reader than Go's.
+    throw new ApiError(
+      400,
+      `couldn't get version/kind; json parse error: ${String(error)}`,
+    )
   }
 }
 
 /** What was sent, under the name and the namespace of the path. */
 const objectOf = (resource: Resource, target: Target, body: unknown): KubeObject => {
-  if (!isRecord(body)) throw new ApiError(400, 'the body is no object')
+  if (!isRecord(body))
+    throw new ApiError(
+      400,
+      "couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type struct",
+    )
   const given = isRecord(body['metadata']) ? body['metadata'] : {}
   const name = target.name || nameIn(given)
-  if (name === '') throw new ApiError(422, 'metadata.name: Required value')
+  if (name === '') throw nameMissing(resource)
   if (given['name'] !== undefined && given['name'] !== name)
-    throw new ApiError(400, 'the name of the object does not match the name on the URL')
+    throw new ApiError(
+      400,
+      `the name of the object (${nameIn(given)}) does not match the name on the URL (${name})`,
+    )
   const metadata: Metadata = {
     ...given,
     name,
     ...(resource.namespaced ? { namespace: target.namespace } : {}),
   }
   return { ...body, kind: resource.kind, apiVersion: resource.apiVersion, metadata }
+}
+
+const nameMissing = ({ kind, apiVersion }: Resource): ApiError => {
+  const qualifiedKind = [kind, groupOf(apiVersion)].filter(Boolean).join('.')
+  const why = 'metadata.name: Required value: name or generateName is required'
+  return new ApiError(422, `${qualifiedKind} "" is invalid: ${why}`)
 }
 
 const nameIn = ({ name, generateName }: Record<string, unknown>): string => {
