@@ -105,6 +105,7 @@ export const kernelStep = (
         lock: lock(),
         settings: family => kernelSettings(options, facts, family),
         prepare: () => setup.prepare(),
+        guard: stands => setup.guard(stands),
         removeOthers: async () => {
           await removeLeftovers(
             log,

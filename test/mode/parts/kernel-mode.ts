@@ -35,6 +35,7 @@ const setUp = (t: Test, over: Partial<KernelModeDeps> = {}, lockName = freshLock
   const v4 = new FakeProxier()
   const told: string[] = []
   const forgotten: (readonly UdpVip[])[] = []
+  const guarded: boolean[] = []
   const lock = hostLock({
     clock: systemClock,
     self: 'a test',
@@ -49,6 +50,7 @@ const setUp = (t: Test, over: Partial<KernelModeDeps> = {}, lockName = freshLock
     lock,
     settings: () => settings,
     prepare: async () => void told.push('prepare'),
+    guard: async stands => void guarded.push(stands),
     removeOthers: async () => void told.push('remove others'),
     forgetUdp: async vips => forgotten.push(vips),
     resync: () => told.push('resync'),
@@ -60,7 +62,7 @@ const setUp = (t: Test, over: Partial<KernelModeDeps> = {}, lockName = freshLock
     ...over,
   })
   t.teardown(() => mode.close())
-  return { mode, v4, told, forgotten }
+  return { mode, v4, told, forgotten, guarded }
 }
 
 const lookedUp = (): ServicePort =>
@@ -172,6 +174,28 @@ t.test('damage is forgotten, told once, and asks for a sync', async t => {
   ])
   t.strictSame(v4.calls, ['sync', 'watch', 'forget', 'forget', 'sync'])
   t.equal(forgotten.length, 2, 'flows may have gone astray meanwhile')
+})
+
+t.test('what opens the node waits for its guard, and goes with it', async t => {
+  const { mode, v4, guarded } = setUp(t)
+  const all = [snapshot('IPv4', servicePort('web'))]
+  v4.broken = 'no'
+  await t.rejects(mode.sync(all))
+  t.strictSame(guarded.splice(0), [false], 'rules never stood')
+  v4.broken = ''
+  await mode.sync(all)
+  t.strictSame(guarded.splice(0), [true])
+  v4.broken = 'no'
+  await t.rejects(mode.sync(all))
+  t.strictSame(guarded.splice(0), [], 'those of before still stand')
+  await t.rejects(mode.sync(all))
+  t.strictSame(guarded.splice(0), [false], 'nobody knows what does')
+  v4.broken = ''
+  await mode.sync(all)
+  v4.damaged('chain KUBE-FIREWALL is gone')
+  v4.broken = 'no'
+  await t.rejects(mode.sync(all))
+  t.strictSame(guarded.splice(0), [true, false])
 })
 
 t.test('of changed UDP ServicePorts stale flows are ended', async t => {
