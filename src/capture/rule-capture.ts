@@ -215,7 +215,8 @@ const ledTo = ({ family, address, port, to, outside, fromNode }: VipRule): UdpVi
   family,
   address,
   port,
-  to: outside === 'forward' && fromNode === 'forward' ? [to] : undefined,
+  // Who of the two is not to be forwarded is for the relay to say, flow by flow.
+  to: outside === 'forward' || fromNode === 'forward' ? [to] : undefined,
 })
 
 const canonical = (cidrs: readonly string[], family: IpFamily): readonly string[] =>

@@ -1,11 +1,18 @@
 import { availableParallelism } from 'node:os'
 import type { RunSettings } from '../config/run-settings.ts'
+import { guardLocalnet } from '../kernel/iptables/guard-localnet.ts'
 import { nodePortCidrs } from '../kernel/node-port-cidrs.ts'
+import { runTool } from '../kernel/run-tool.ts'
 import { hostSysctls } from '../kernel/sysctls.ts'
+import { chooseBackend } from '../kernel/xtables/choose-backend.ts'
 import { applySysctl } from '../proxy/kernel/kernel-setup.ts'
 import { wantedSysctls } from '../proxy/kernel/wanted-sysctls.ts'
 import type { Io } from './io.ts'
 import { visible } from './words.ts'
+
+/** The rule first, lest there be a moment without it. */
+const writeGuard = async (): Promise<void> =>
+  guardLocalnet((await chooseBackend(runTool, 'IPv4', 'auto')).chosen)
 
 /**
  * `usher run --init-only`: what needs more privileges than carrying traffic does, as the
@@ -32,6 +39,7 @@ export const initOnly = async (
     const { name, value, needs } = sysctl
     if (needs !== undefined && !done.has(needs)) continue
     try {
+      if (sysctl.guarded) await writeGuard()
       const isSet = await applySysctl(sysctls, sysctl)
       if (isSet) done.add(name)
       io.out(

@@ -2,16 +2,13 @@ import { parseCidr } from '../util/cidr.ts'
 import type { IpFamily } from '../util/ip.ts'
 import { forEachYielding } from '../util/yielding.ts'
 
-/** Where clients of a UDP VIP send to; no address: a node port, on any address. */
+/** Where clients of a UDP VIP send to; no address: a node port, on any of the host's. */
 export interface UdpVip {
   readonly family: IpFamily
   /** Canonical. */
   readonly address: string | undefined
   readonly port: number
-  /**
-   * Where its flows may go now: those that go there already stay, for as long as none of
-   * the VIP has to go. Undefined: nowhere.
-   */
+  /** Where its flows may go now: those that go there already stay. Undefined: nowhere. */
   readonly to?: readonly UdpDestination[] | undefined
 }
 
@@ -34,32 +31,43 @@ const prefixLengths: Readonly<Record<IpFamily, readonly number[]>> = {
   IPv6: [64, 96, 104, 108, 112, 116, 120, 122, 124, 126, 128],
 }
 
-const filterOf = ({ address, port }: Omit<UdpVip, 'family'>): EntryFilter =>
-  address === undefined ? `--dport ${port}` : `-d ${address} --dport ${port}`
+/** By address, the places (as `vipKey` has them) to which flows to it go. */
+type Doomed = Map<string, Set<string>>
 
 /**
- * Which of the kernel's entries of one family belong to the wanted VIPs. Told of each
- * entry once; holds no more than there are VIPs, and entries at the ports of VIPs.
+ * Which of the kernel's entries of one family belong to the wanted VIPs and go where they
+ * should not. Told of each entry once; holds no more than there are VIPs, and entries at the
+ * ports of VIPs.
  */
 export class DoomedEntries {
   readonly #family: IpFamily
+  readonly #isOwn: (address: string) => boolean
   readonly #nodePorts = new Set<number>()
   /** By port, the addresses. */
   readonly #wanted = new Map<number, Set<string>>()
   readonly #addresses = new Set<string>()
   /** By VIP, as `vipKey` has it, where its flows go when they are right. */
   readonly #right = new Map<string, ReadonlySet<string>>()
-  readonly #doomedNodePorts = new Set<number>()
-  readonly #doomed = new Map<number, Set<string>>()
-  /** At ports of VIPs: others that are to stay. */
+  /** By port. */
+  readonly #doomed = new Map<number, Doomed>()
+  /** At ports of VIPs: others that are to stay, maybe beside doomed ones of the same VIP. */
   readonly #kept = new Map<number, Set<string>>()
-  /** Of the VIPs' addresses those with an entry, at any port, that is to stay. */
+  /** All addresses with an entry at the port of a VIP, or of a VIP, that is to stay. */
   readonly #keptAddresses = new Set<string>()
   /** How many entries there are, doomed or not. */
   seen = 0
 
-  constructor(family: IpFamily, vips: readonly UdpVip[]) {
+  /**
+   * `isOwn`: whether an address is this host's. Only there are node ports: what a pod sends
+   * to such a port elsewhere is a flow that nobody here leads.
+   */
+  constructor(
+    family: IpFamily,
+    vips: readonly UdpVip[],
+    isOwn: (address: string) => boolean,
+  ) {
     this.#family = family
+    this.#isOwn = isOwn
     for (const { address, port, to } of vips.filter(vip => vip.family === family)) {
       if (to !== undefined && to.length > 0)
         this.#right.set(
@@ -80,21 +88,41 @@ export class DoomedEntries {
     if (entry === undefined) return
     this.seen += 1
     const { address, port } = entry
-    const wanted = this.#wanted.get(port)
-    const isVip = wanted?.has(address) === true
-    if (isVip || this.#nodePorts.has(port)) {
+    const isVip = this.#wanted.get(port)?.has(address) === true
+    if (isVip || (this.#nodePorts.has(port) && this.#isOwn(address))) {
+      const source = replySourceOf(line)
       const right = this.#right.get(vipKey(isVip ? address : undefined, port))
-      if (right?.has(goesTo(line)) === true) this.#keep(address, port)
-      else if (isVip) addTo(this.#doomed, port, address)
-      else this.#doomedNodePorts.add(port)
-    } else if (wanted !== undefined || this.#addresses.has(address)) {
-      this.#keep(address, port)
+      if (right?.has(source) !== true) return this.#doom(entry, source)
+    }
+    this.#keep(entry)
+  }
+
+  /** Since these were told of, they may have come to be right: then they stay. */
+  spare(vips: readonly UdpVip[]): void {
+    for (const { family, address, port, to = [] } of vips) {
+      const doomed = this.#doomed.get(port)
+      if (family !== this.#family || doomed === undefined) continue
+      const right = to.map(one => vipKey(one.address, one.port))
+      const isVip = (one: string): boolean => this.#wanted.get(port)?.has(one) === true
+      for (const [one, sources] of doomed) {
+        if (address === undefined ? isVip(one) : one !== address) continue
+        const spared = right.filter(source => sources.delete(source))
+        if (spared.length > 0) this.#keep({ address: one, port })
+        if (sources.size === 0) doomed.delete(one)
+      }
     }
   }
 
-  #keep(address: string, port: number): void {
-    if (this.#wanted.has(port)) addTo(this.#kept, port, address)
+  #keep({ address, port }: UdpDestination): void {
+    if (this.#wanted.has(port) || this.#nodePorts.has(port))
+      addTo(this.#kept, port, address)
     if (this.#addresses.has(address)) this.#keptAddresses.add(address)
+  }
+
+  #doom({ address, port }: UdpDestination, source: string): void {
+    const doomed = this.#doomed.get(port) ?? new Map<string, Set<string>>()
+    const sources = doomed.get(address) ?? new Set()
+    this.#doomed.set(port, doomed.set(address, sources.add(source)))
   }
 
   /**
@@ -104,32 +132,33 @@ export class DoomedEntries {
    * moment may go too; its next datagram makes a new entry.
    */
   async filters(): Promise<readonly EntryFilter[]> {
-    const nodePorts = [...this.#doomedNodePorts].map(port =>
-      filterOf({ address: undefined, port }),
-    )
-    const exact = [...this.#doomed].flatMap(([port, addresses]) =>
-      [...addresses].map(address => filterOf({ address, port })),
+    const exact = [...this.#doomed].flatMap(([port, doomed]) =>
+      [...doomed].flatMap(each => exactFilters(port, each)),
     )
     const few = exact.length <= mostExact && exact.length * this.seen <= mostReads
-    if (few) return [...nodePorts, ...exact]
+    if (few) return exact
     const whole = this.#wholeAddresses()
-    const blocks = new Set<EntryFilter>()
-    for (const [port, addresses] of this.#doomed) {
-      const left = [...addresses].filter(address => !whole.has(address))
-      // A VIP with flows of both kinds loses all of them.
-      const kept = [...(this.#kept.get(port) ?? [])].filter(one => !addresses.has(one))
-      for (const block of await blocksAround(this.#family, left, kept))
-        blocks.add(`-d ${block} --dport ${port}`)
+    const filters = new Set<EntryFilter>([...whole].map(address => `-d ${address}`))
+    for (const [port, doomed] of this.#doomed) {
+      const kept = this.#kept.get(port) ?? new Set()
+      const left = [...doomed].filter(([address]) => !whole.has(address))
+      // Of a VIP with flows of both kinds those that are right stay.
+      for (const each of left.filter(([address]) => kept.has(address)))
+        for (const filter of exactFilters(port, each)) filters.add(filter)
+      const lost = left.map(([address]) => address).filter(each => !kept.has(each))
+      for (const block of await blocksAround(this.#family, lost, kept))
+        filters.add(`-d ${block} --dport ${port}`)
     }
-    return [...nodePorts, ...[...whole].map(address => `-d ${address}`), ...blocks]
+    return [...filters]
   }
 
   /** Addresses with doomed entries at several ports and none that is to stay. */
   #wholeAddresses(): ReadonlySet<string> {
     const [once, often] = [new Set<string>(), new Set<string>()]
-    for (const addresses of this.#doomed.values()) {
-      for (const address of addresses) {
-        if (this.#keptAddresses.has(address)) continue
+    for (const doomed of this.#doomed.values()) {
+      for (const address of doomed.keys()) {
+        // Of a node's own address it is not known what else goes there.
+        if (!this.#addresses.has(address) || this.#keptAddresses.has(address)) continue
         ;(once.has(address) ? often : once).add(address)
       }
     }
@@ -137,6 +166,15 @@ export class DoomedEntries {
     return often.size <= this.#doomed.size ? often : new Set()
   }
 }
+
+const exactFilters = (
+  port: number,
+  [address, sources]: readonly [string, ReadonlySet<string>],
+): readonly EntryFilter[] =>
+  Array.from(sources, source => {
+    const [from, sourcePort] = source.split(' ')
+    return `-d ${address} --dport ${port} -r ${from} --reply-port-src ${sourcePort}`
+  })
 
 /** Blocks that hold all of `doomed` and nothing of `kept`, each as wide as it can be. */
 const blocksAround = async (
@@ -165,7 +203,7 @@ const blockOf = (address: string, length: number): string =>
   parseCidr(`${address}/${length}`)?.text ?? address
 
 /** Where the client sent to: the first `dst=` and `dport=`; the second are the reply's. */
-const destinationOf = (line: string): { address: string; port: number } | undefined => {
+const destinationOf = (line: string): UdpDestination | undefined => {
   const dst = line.indexOf(' dst=')
   const dport = line.indexOf(' dport=', dst)
   if (dst < 0 || dport < 0) return undefined
@@ -173,8 +211,8 @@ const destinationOf = (line: string): { address: string; port: number } | undefi
   return { address, port: Number.parseInt(line.slice(dport + 7, dport + 12), 10) }
 }
 
-/** From where the reply comes: the second `src=` and `sport=`. */
-const goesTo = (line: string): string => {
+/** Where it goes, from where the reply comes: the second `src=` and `sport=`. */
+const replySourceOf = (line: string): string => {
   const src = line.lastIndexOf(' src=')
   const sport = line.lastIndexOf(' sport=')
   return vipKey(

@@ -1,6 +1,6 @@
 import { Turns } from '../util/turns.ts'
 import type { Probe } from './probe.ts'
-import { type IpFamily, ipFamilies } from '../util/ip.ts'
+import { type IpFamily, ipFamilies, isLoopback } from '../util/ip.ts'
 import { DoomedEntries, type EntryFilter, type UdpVip } from './conntrack-plan.ts'
 import { ToolError } from './run-tool.ts'
 import { streamTool, type StreamTool } from './stream-tool.ts'
@@ -9,6 +9,8 @@ export interface ConntrackDeps {
   readonly stream?: StreamTool
   /** Where DNAT leads the family's VIPs, which tells Usher's flows from those of others. */
   readonly proxyAddress: (family: IpFamily) => string | undefined
+  /** Those of the host's interfaces, where node ports are; loopback's need not be named. */
+  readonly ownAddresses: (family: IpFamily) => readonly string[]
   /**
    * Told why entries could not be removed, once for as long as it stays the same; with ''
    * when it works again.
@@ -21,8 +23,10 @@ export interface ConntrackCleaner {
   /** Whether entries can be removed here; never rejects. */
   probe(): Promise<Probe>
   /**
-   * Removes the entries of UDP flows that clients sent to one of these VIPs, so that the
-   * next datagram is led by the rules of now. Gives how many those were. Never rejects.
+   * Removes the entries of UDP flows that clients sent to one of these VIPs and that go
+   * elsewhere than it says, so that the next datagram is led by the rules of now. What a
+   * later call says of a VIP counts for the earlier ones too. Gives how many those were.
+   * Never rejects.
    */
   forgetUdp(vips: readonly UdpVip[]): Promise<number>
 }
@@ -51,6 +55,8 @@ class Cleaner implements ConntrackCleaner {
   readonly #deps: ConntrackDeps
   #problem = ''
   readonly #turns = new Turns()
+  /** What is wanted of each VIP and not done yet: the last word counts. */
+  readonly #wanted = new Map<string, UdpVip>()
   /** Whether the tool takes many filters in one call; undefined until it was asked. */
   #loads: boolean | undefined
 
@@ -74,11 +80,14 @@ class Cleaner implements ConntrackCleaner {
 
   forgetUdp(vips: readonly UdpVip[]): Promise<number> {
     if (vips.length === 0) return Promise.resolve(0)
-    return this.#turns.take(() => this.#forgetAll(vips))
+    for (const vip of vips) this.#wanted.set(nameOf(vip), vip)
+    return this.#turns.take(() => this.#forgetAll())
   }
 
-  async #forgetAll(vips: readonly UdpVip[]): Promise<number> {
+  async #forgetAll(): Promise<number> {
     let [removed, left] = [0, 0]
+    const vips = [...this.#wanted.values()]
+    this.#wanted.clear()
     try {
       for (const family of ipFamilies) {
         const outcome = await this.#forget(
@@ -99,6 +108,9 @@ class Cleaner implements ConntrackCleaner {
     if (vips.length === 0) return { removed: 0, left: 0 }
     this.#loads ??= await this.#findOut()
     const doomed = await this.#look(family, vips)
+    // To read a large table takes seconds, in which endpoints come: a flow to one of those
+    // is right, and the turn of its own knows the rest.
+    doomed.spare([...this.#wanted.values()])
     const filters = await doomed.filters()
     const proxyAddress = this.#deps.proxyAddress(family)
     if (filters.length <= this.#most(doomed.seen) || proxyAddress === undefined)
@@ -107,12 +119,15 @@ class Cleaner implements ConntrackCleaner {
     // stayed are led the same way again by their next datagram.
     const coarse = await this.#remove(family, [`-r ${proxyAddress}`], doomed.seen)
     const others = await this.#look(family, vips)
+    others.spare([...this.#wanted.values()])
     const rest = await this.#remove(family, await others.filters(), others.seen)
     return { removed: coarse.removed + rest.removed, left: rest.left }
   }
 
   async #look(family: IpFamily, vips: readonly UdpVip[]): Promise<DoomedEntries> {
-    const doomed = new DoomedEntries(family, vips)
+    const own = new Set(this.#deps.ownAddresses(family))
+    const isOwn = (address: string): boolean => own.has(address) || isLoopback(address)
+    const doomed = new DoomedEntries(family, vips, isOwn)
     const args = ['--dump', '-p', 'udp', '-f', toolFamily(family)]
     await this.#stream('conntrack', args, line => doomed.see(line))
     return doomed
@@ -194,6 +209,9 @@ const loadInput = ['sh', ['-c', 'cat | conntrack --load-file -']] as const
 /** What getopt says. */
 const noSuchOption = /(invalid|unrecognized|unknown|ambiguous) option/i
 const nothingThere = /\b0 flow entries have been deleted/
+
+const nameOf = ({ family, address = '*', port }: UdpVip): string =>
+  `${family} ${address} ${port}`
 
 const costOf = (entries: number): number => filterMs + entries * entryMs
 

@@ -33,6 +33,11 @@ export interface KernelModeDeps {
   readonly settings: (family: IpFamily) => KernelSettings
   /** Before each sync: settings of the kernel's that rules rely on. Never rejects. */
   readonly prepare: () => Promise<void>
+  /**
+   * Told after each sync of IPv4 whether the rules stand that guard what opens the node
+   * (route_localnet, CVE-2020-8558). Never rejects.
+   */
+  readonly guard: (stands: boolean) => Promise<void>
   /** Once all is led by this mode: takes out what others have left. Never rejects. */
   readonly removeOthers: () => Promise<void>
   /** Ends what the kernel remembers of UDP flows to these. Never rejects. */
@@ -51,6 +56,8 @@ interface Family {
   error: string
   /** What is to be repaired; '' for nothing. */
   damage: string
+  /** Whether all rules were written once and nobody is known to have changed them since. */
+  isWhole: boolean
   endWatch: (() => void) | undefined
 }
 
@@ -118,7 +125,7 @@ export class KernelMode implements Mode {
   }
 
   async #syncFamily(snapshot: Snapshot): Promise<void> {
-    const { clock, settings, observer, forgetUdp } = this.#deps
+    const { clock, settings, observer, forgetUdp, guard } = this.#deps
     const name = snapshot.family
     const family = this.#families.get(name)
     if (family === undefined) return
@@ -127,11 +134,17 @@ export class KernelMode implements Mode {
     try {
       const sync = await family.proxier.sync(snapshot, settings(name))
       family.error = ''
+      family.isWhole = true
       observer.synced(name, sync, (clock.now() - started) / 1000)
     } catch (error) {
       family.error = (error as Error).message
+      // A restore is done as a whole or not at all: where it fails once, all that was there
+      // still is. The next one is a full one.
+      if (name === 'IPv4' && !family.isWhole) await guard(false)
+      family.isWhole = false
       throw error
     }
+    if (name === 'IPv4') await guard(true)
     if (damage !== '') {
       observer.repaired(name, damage)
       family.udp.forget()
@@ -153,6 +166,7 @@ export class KernelMode implements Mode {
       // It may be found several times before it is mended.
       if (family.damage === '') this.#deps.observer.damaged(name, what)
       family.damage = what
+      family.isWhole = false
       this.#deps.resync()
     })
   }
@@ -205,6 +219,7 @@ const newFamily = (proxier: Proxier): Family => ({
   placed: [],
   error: '',
   damage: '',
+  isWhole: false,
   endWatch: undefined,
 })
 

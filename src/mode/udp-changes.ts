@@ -1,4 +1,5 @@
 import type { UdpVip } from '../kernel/conntrack-plan.ts'
+import { keepsFlows } from '../model/keeps-flows.ts'
 import type { ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import { isWildcard } from '../util/ip.ts'
 import { listDiff } from '../util/list-diff.ts'
@@ -14,21 +15,22 @@ export class UdpChanges {
 
   /**
    * VIPs of UDP ServicePorts that are not the same objects as the last time, each with the
-   * endpoints that still serve. To be called after the snapshot was applied.
+   * endpoints that keep their flows. Those of which nothing serves, or nothing is left, are not among them
+   * (as in kube-proxy 1.36): the flows would have nowhere to go, and a lone endpoint that is
+   * not ready for a moment would lose the clients who only listen. To be called after the
+   * snapshot was applied.
    */
   take(snapshot: Snapshot): readonly UdpVip[] {
     const now = listOfServicePorts(snapshot)
     const { before, after } = listDiff(this.#applied, now)
     this.#applied = now
     // What lies in both lists has only moved.
-    const [old, kept] = [new Set(before), new Set(after)]
+    const old = new Set(before)
     const vips = new Map<string, UdpVip>()
-    for (const port of before.filter(isUdp))
-      if (!kept.has(port)) for (const vip of port.vips) put(vips, port, vip, undefined)
-    for (const port of after.filter(isUdp)) {
-      if (old.has(port)) continue
-      const to = port.endpoints.filter(({ serving }) => serving)
-      for (const vip of port.vips) put(vips, port, vip, to)
+    for (const port of after) {
+      if (port.protocol !== 'UDP' || old.has(port)) continue
+      const to = port.endpoints.filter(keepsFlows)
+      if (to.length > 0) for (const vip of port.vips) put(vips, port, vip, to)
     }
     return [...vips.values()]
   }
@@ -39,9 +41,6 @@ export class UdpChanges {
   }
 }
 
-const isUdp = ({ protocol }: ServicePort): boolean => protocol === 'UDP'
-
-/** What comes later, of those that are there now, decides. */
 const put = (
   vips: Map<string, UdpVip>,
   { family }: ServicePort,

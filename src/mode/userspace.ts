@@ -1,4 +1,5 @@
 import type { Capture, Placement, VipPlacement } from '../capture/capture.ts'
+import { keepsFlows } from '../model/keeps-flows.ts'
 import type { Endpoint, Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import type {
   Bind,
@@ -82,9 +83,20 @@ const listenerOf = (placement: Placement): RelayListener => ({
   protocol: placement.servicePort.protocol,
   fronts: relayFronts(placement),
   endpoints: placement.servicePort.reachable.map(relayEndpoint),
+  ...stayingOf(placement.servicePort),
   affinityMs: placement.servicePort.affinityMs,
   steered: placement.vips.flatMap(steeredVip),
 })
+
+/** Endpoints that get no new clients and serve those that they have. */
+const stayingOf = (servicePort: ServicePort): Pick<RelayListener, 'staying'> => {
+  const { protocol, endpoints, reachable } = servicePort
+  if (protocol !== 'UDP' || reachable.length === endpoints.length) return {}
+  const listed = new Set(reachable)
+  const staying = endpoints.filter(each => keepsFlows(each) && !listed.has(each))
+  if (staying.length === 0) return {}
+  return { staying: staying.map(({ address, port }) => joinHostPort(address, port)) }
+}
 
 const steeredVip = ({ vip, capture }: VipPlacement): Bind[] =>
   capture === 'nftables' || capture === 'iptables'

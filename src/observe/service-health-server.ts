@@ -1,8 +1,7 @@
 import { createServer } from 'node:http'
 import type { IncomingMessage, Server } from 'node:http'
 import type { ServiceHealthCheck } from '../model/snapshot.ts'
-import { joinHostPort, wildcardOf } from '../util/ip.ts'
-import type { IpFamily } from '../util/ip.ts'
+import { joinHostPort } from '../util/ip.ts'
 import { clientTimeouts } from './admin-server.ts'
 import { ConnectionBound } from './connection-bound.ts'
 
@@ -14,8 +13,6 @@ export const mostOfAll = 64
 export interface ServiceHealthServerDeps {
   /** Whether what is wanted of the node is applied; see `Health`. */
   readonly proxyHealthy: () => boolean
-  /** The address to listen on; the wildcard of the family. */
-  readonly address: ((family: IpFamily) => string) | undefined
   /** Shared by all servers. */
   readonly connections: ConnectionBound
 }
@@ -43,26 +40,20 @@ const isLast = ({ method }: IncomingMessage, open: number): boolean =>
   (method !== 'GET' && method !== 'HEAD') || open > mostOfAll / 2
 
 /**
- * One Service's healthCheckNodePort in one IP family: tells a load balancer whether to
+ * One Service's healthCheckNodePort on one address, or all of a family: tells a load balancer whether to
  * send its traffic to this node. Any path and method gets the same answer.
  */
 export class ServiceHealthServer {
-  readonly family: IpFamily
   /** What to answer; replaced when the count changes. */
   check: ServiceHealthCheck
-  readonly #deps: ServiceHealthServerDeps
+  readonly #host: string
   readonly #server: Server
   #error = ''
   #closed = false
 
-  constructor(
-    family: IpFamily,
-    check: ServiceHealthCheck,
-    deps: ServiceHealthServerDeps,
-  ) {
-    this.family = family
+  constructor(host: string, check: ServiceHealthCheck, deps: ServiceHealthServerDeps) {
+    this.#host = host
     this.check = check
-    this.#deps = deps
     this.#server = createServer(clientTimeouts, (request, response) => {
       const healthy = deps.proxyHealthy()
       const { localReady } = this.check
@@ -100,7 +91,7 @@ export class ServiceHealthServer {
   get address(): string {
     const bound = this.#server.address()
     return bound === null || typeof bound === 'string'
-      ? joinHostPort(this.#host(), this.check.port)
+      ? joinHostPort(this.#host, this.check.port)
       : joinHostPort(bound.address, bound.port)
   }
 
@@ -117,10 +108,10 @@ export class ServiceHealthServer {
       server.once('listening', settle)
       server.once('error', settle)
       server.listen({
-        host: this.#host(),
+        host: this.#host,
         port: this.check.port,
         // The other family is a server of its own, with a count of its own.
-        ipv6Only: this.family === 'IPv6',
+        ipv6Only: this.#host.includes(':'),
       })
     })
     return this.listening
@@ -133,9 +124,5 @@ export class ServiceHealthServer {
     const ended = new Promise<void>(resolve => this.#server.close(() => resolve()))
     this.#server.closeAllConnections()
     await ended
-  }
-
-  #host(): string {
-    return this.#deps.address?.(this.family) ?? wildcardOf(this.family)
   }
 }

@@ -1,7 +1,7 @@
 import { Turns } from '../util/turns.ts'
 import type { Problem, ServiceHealthCheck, Snapshot } from '../model/snapshot.ts'
 import type { Clock, Timer } from '../util/clock.ts'
-import type { IpFamily } from '../util/ip.ts'
+import { type IpFamily, wildcardOf } from '../util/ip.ts'
 import type { Log } from './log.ts'
 import { ConnectionBound } from './connection-bound.ts'
 import { mostOfAll, ServiceHealthServer } from './service-health-server.ts'
@@ -16,8 +16,11 @@ export interface ServiceHealthOptions {
    * FailedToStartServiceHealthcheck on the Service.
    */
   readonly failed?: (failure: ServiceHealthFailure) => void
-  /** The address to listen on; the wildcard of the family. */
-  readonly address?: (family: IpFamily) => string
+  /**
+   * The addresses of now to listen on, as --nodeport-addresses says. By default, and when
+   * undefined, the wildcard of the family.
+   */
+  readonly addresses?: (family: IpFamily) => readonly string[] | undefined
   /** Servers at the same time; 512. Each costs a descriptor. */
   readonly mostServers?: number
 }
@@ -31,23 +34,27 @@ export interface ServiceHealthFailure {
 
 const retryMs = 5000
 
-/** By IP family and Service. */
+/** By address and Service. */
 type Wanted = ReadonlyMap<
   string,
-  { readonly family: IpFamily; readonly check: ServiceHealthCheck }
+  { readonly host: string; readonly check: ServiceHealthCheck }
 >
 
-const wantedOf = (snapshots: readonly Snapshot[]): Wanted =>
+const wantedOf = (
+  snapshots: readonly Snapshot[],
+  addresses: Required<ServiceHealthOptions>['addresses'],
+): Wanted =>
   new Map(
-    snapshots.flatMap(({ family, healthChecks }) =>
-      [...healthChecks].map(
-        ([service, check]) => [`${family} ${service}`, { family, check }] as const,
-      ),
-    ),
+    snapshots.flatMap(({ family, healthChecks }) => {
+      const hosts = addresses(family) ?? [wildcardOf(family)]
+      return [...healthChecks].flatMap(([service, check]) =>
+        hosts.map(host => [`${host} ${service}`, { host, check }] as const),
+      )
+    }),
   )
 
 /**
- * The HTTP servers behind healthCheckNodePorts, one for each Service and IP family. Made
+ * The HTTP servers behind healthCheckNodePorts, one for each Service and address. Made
  * equal to the wanted state after each sync, so that a load balancer never hears of
  * endpoints that are not served yet. A port that is taken is tried again until it is free.
  */
@@ -83,7 +90,8 @@ export class ServiceHealthServers {
    * each new one has tried to listen once. Calls may overlap; the last one holds.
    */
   sync(snapshots: readonly Snapshot[]): Promise<void> {
-    return this.#turns.take(() => this.#sync(wantedOf(snapshots)))
+    const { addresses = () => undefined } = this.#options
+    return this.#turns.take(() => this.#sync(wantedOf(snapshots, addresses)))
   }
 
   async close(): Promise<void> {
@@ -107,11 +115,11 @@ export class ServiceHealthServers {
     // Before others are opened: a port may pass from one Service to another in one sync.
     await Promise.all(closing)
     const tooMany: ServiceHealthCheck[] = []
-    for (const [key, { family, check }] of wanted) {
+    for (const [key, { host, check }] of wanted) {
       const server = this.#servers.get(key)
       if (server !== undefined) server.check = check
       else if (this.#servers.size >= this.#most) tooMany.push(check)
-      else this.#servers.set(key, this.#newServer(family, check))
+      else this.#servers.set(key, this.#newServer(host, check))
     }
     if (tooMany.length > 0 && this.#tooMany.length === 0)
       this.#options.log.error({ services: tooMany.length }, this.#limitText())
@@ -119,10 +127,10 @@ export class ServiceHealthServers {
     await this.#listen()
   }
 
-  #newServer(family: IpFamily, check: ServiceHealthCheck): ServiceHealthServer {
-    const { proxyHealthy, address } = this.#options
+  #newServer(host: string, check: ServiceHealthCheck): ServiceHealthServer {
+    const { proxyHealthy } = this.#options
     const connections = this.#connections
-    return new ServiceHealthServer(family, check, { proxyHealthy, address, connections })
+    return new ServiceHealthServer(host, check, { proxyHealthy, connections })
   }
 
   /** Tries each that does not listen, once. */

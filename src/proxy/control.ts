@@ -15,6 +15,7 @@ import { SyncMetrics } from '../observe/sync-metrics.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'
 import type { ClusterEvent } from '../source/kubernetes/event-body.ts'
 import type { Clock } from '../util/clock.ts'
+import type { IpFamily } from '../util/ip.ts'
 import type { Traffic } from './traffic.ts'
 
 export interface ControlDeps {
@@ -23,6 +24,8 @@ export interface ControlDeps {
   readonly log: Log
   readonly registry: Registry
   readonly traffic: Traffic
+  /** Where healthCheckNodePorts are; undefined: on all addresses. */
+  readonly healthCheckAddresses: (family: IpFamily) => readonly string[] | undefined
   readonly sourceSynced: () => boolean
   readonly emit: (event: ClusterEvent) => void
 }
@@ -52,6 +55,7 @@ export const createControl = (deps: ControlDeps): Control => {
     log,
     // Not `healthy`: one port that can't be bound is no reason to lose all Services.
     proxyHealthy: () => health.report().live,
+    addresses: deps.healthCheckAddresses,
     mostServers: Math.floor(openFileLimit() / 16),
     failed: failure => emit(healthCheckEvent(failure)),
   })

@@ -1,7 +1,10 @@
+import { interfaceAddresses } from '../capture/local-addresses.ts'
+import { nodePortCidrs } from '../kernel/node-port-cidrs.ts'
 import { Registry } from '../model/registry.ts'
 import { buildStatusDocument } from '../observe/status-document.ts'
 import type { Source } from '../source/source.ts'
 import { systemClock } from '../util/clock.ts'
+import { cidrContains, parseCidr } from '../util/cidr.ts'
 import type { CaptureFacts } from './capture/capture-options.ts'
 import { familyOf, ipFamilies } from '../util/ip.ts'
 import { createAdmin } from './admin.ts'
@@ -47,6 +50,11 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     log,
     registry,
     traffic,
+    healthCheckAddresses: family => {
+      const values = options.nodePortAddresses ?? []
+      const cidrs = nodePortCidrs(values, facts.nodeAddresses())(family)
+      return cidrs && interfaceAddresses(family).filter(inSome(cidrs))
+    },
     sourceSynced: () => source.status().synced,
     emit,
   })
@@ -105,6 +113,11 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     },
     close,
   }
+}
+
+const inSome = (texts: readonly string[]): ((address: string) => boolean) => {
+  const cidrs = texts.flatMap(text => parseCidr(text) ?? [])
+  return address => cidrs.some(cidr => cidrContains(cidr, address))
 }
 
 /** The first of each family: the Node lists what it goes by first. */

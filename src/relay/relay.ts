@@ -51,6 +51,11 @@ export interface RelayListener {
   readonly fronts: readonly RelayFront[]
   /** All that any client may get. */
   readonly endpoints: readonly RelayEndpoint[]
+  /**
+   * Keys of others that still serve, as they do while they terminate: UDP flows that go
+   * there stay, as TCP connections do anyway. None by default.
+   */
+  readonly staying?: readonly string[]
   /** Sliding ClientIP affinity in milliseconds, across all fronts; 0 for none. */
   readonly affinityMs: number
   /**

@@ -49,6 +49,7 @@ const prepare = async (label: string) => {
   const cleaner = conntrackCleaner({
     stream,
     proxyAddress: family => proxyAddresses[family],
+    ownAddresses: () => ['192.0.2.7'],
     failed: problem => problems.push(problem),
   })
   return { netns, calls, problems, cleaner }
@@ -153,6 +154,7 @@ const fake = (answer: (args: readonly string[]) => readonly string[]) => {
       for (const one of answer(args)) line(one)
     },
     proxyAddress: () => '169.254.77.88',
+    ownAddresses: () => [],
     failed: problem => problems.push(problem),
   })
   return { cleaner, calls, problems }
@@ -188,10 +190,10 @@ t.test('an old tool is called for each, and nothing there is no error', async t 
     '--version',
     '-c cat | conntrack --load-file -',
     '--dump -p udp -f ipv4',
-    '-D -p udp -f ipv4 -d 10.96.0.1 --dport 53',
-    '-D -p udp -f ipv4 -d 10.96.0.2 --dport 53',
+    '-D -p udp -f ipv4 -d 10.96.0.1 --dport 53 -r b --reply-port-src 53',
+    '-D -p udp -f ipv4 -d 10.96.0.2 --dport 53 -r b --reply-port-src 53',
     '--dump -p udp -f ipv6',
-    '-D -p udp -f ipv6 -d fd00::1 --dport 53',
+    '-D -p udp -f ipv6 -d fd00::1 --dport 53 -r b --reply-port-src 53',
   ])
   await cleaner.forgetUdp(vips)
   t.equal(calls.length, 12, 'it is asked once whether it can more')

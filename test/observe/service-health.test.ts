@@ -35,7 +35,7 @@ const setUp = async (t: Test, over: Partial<ServiceHealthOptions> = {}) => {
     log,
     proxyHealthy: () => state.healthy,
     failed: failure => void failures.push(failure),
-    address: family => (family === 'IPv4' ? testHost : '::1'),
+    addresses: family => [family === 'IPv4' ? testHost : '::1'],
     ...over,
   })
   t.teardown(() => servers.close())

@@ -1,4 +1,5 @@
-import type { Target, ServicePort, Vip } from '../../model/snapshot.ts'
+import { keepsFlows } from '../../model/keeps-flows.ts'
+import type { Endpoint, Target, ServicePort, Vip } from '../../model/snapshot.ts'
 import { joinHostPort } from '../../util/ip.ts'
 import { type ServerId, serverId } from './server-id.ts'
 import type { SetKind } from './set-names.ts'
@@ -10,6 +11,8 @@ export interface ServerClaim {
   readonly how: string
   /** `10.0.0.1:80`. */
   readonly destinations: ReadonlySet<string>
+  /** Of UDP, others that still serve: those that are there keep their flows. */
+  readonly staying: ReadonlySet<string>
   /** Gives way to another claim: a VIP may be an address of the node's. */
   readonly isNodePort: boolean
 }
@@ -43,10 +46,13 @@ export const compile = (
     )
     .map(({ address }) => address)
   const targets = vipTargets(servicePort, settings)
+  const { protocol, endpoints } = servicePort
+  const staying = destinationsOf(protocol === 'UDP' ? endpoints.filter(keepsFlows) : [])
   const servers = targets.map(({ vip, target, address }) => ({
-    id: serverId(servicePort.protocol, address, vip.port),
+    id: serverId(protocol, address, vip.port),
     how: optionsOf(settings.scheduler, servicePort.affinityMs),
-    destinations: destinationsOf(target),
+    destinations: destinationsOf(target.endpoints),
+    staying,
     isNodePort: vip.kind === 'NodePort',
   }))
   const entries = [
@@ -77,7 +83,7 @@ const vipTargets = (
   })
 }
 
-const destinationsOf = ({ endpoints }: Target): ReadonlySet<string> =>
+const destinationsOf = (endpoints: readonly Endpoint[]): ReadonlySet<string> =>
   new Set(endpoints.map(({ address, port }) => joinHostPort(address, port)))
 
 /**

@@ -37,7 +37,7 @@ export const serverChanges = async (
 
 const change = (
   { lines, draining }: ServerChanges,
-  { id, how, destinations }: ServerClaim,
+  { id, how, destinations, staying }: ServerClaim,
   known: KnownState,
 ): void => {
   const server = known.servers.get(id) ?? { how: '', destinations: new Map() }
@@ -53,12 +53,14 @@ const change = (
     }
   for (const destination of server.destinations.keys())
     if (!destinations.has(destination)) {
-      if (isUdp(id)) lines.push(removal({ id, destination }, server))
+      if (isUdp(id) && !staying.has(destination))
+        lines.push(removal({ id, destination }, server))
       else {
         if (server.destinations.get(destination) !== 0)
           lines.push(`-e ${id} -r ${destination} -m -w 0`)
         server.destinations.set(destination, 0)
-        draining.push({ id, destination })
+        // UDP flows have no end: they stay for as long as it serves.
+        if (!isUdp(id)) draining.push({ id, destination })
       }
     }
 }

@@ -1,6 +1,7 @@
 import type { Capture } from '../../capture/capture.ts'
 import { KeptAddresses } from '../../capture/kept-addresses.ts'
 import { listenCapture } from '../../capture/listen.ts'
+import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { proxyAddressOf, proxyCidrOf } from '../../capture/proxy-address.ts'
 import { RuleCapture } from '../../capture/rule-capture.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
@@ -37,6 +38,7 @@ export const rulesCapture = (
   })
   const conntrack = conntrackCleaner({
     proxyAddress: family => proxyAddressOf[family],
+    ownAddresses: interfaceAddresses,
     failed: why =>
       why === ''
         ? log.info({}, 'stale UDP flows can be ended again')

@@ -25,9 +25,32 @@ export class KernelSetup {
     this.#deps = deps
   }
 
-  /** Sets what is not set yet. Never rejects. */
-  async prepare(): Promise<void> {
-    for (const wanted of this.#deps.wanted()) {
+  /** Sets what is not set yet, but for what rules have to guard. Never rejects. */
+  prepare(): Promise<void> {
+    return this.#setAll(this.#deps.wanted().filter(({ guarded }) => guarded !== true))
+  }
+
+  /**
+   * Sets what opens the node now that the rules stand that guard it, or takes back what
+   * Usher, this process or one before, has set of it. Never rejects.
+   */
+  async guard(stands: boolean): Promise<void> {
+    const wanted = this.#deps.wanted().filter(({ guarded }) => guarded === true)
+    if (stands) return this.#setAll(wanted)
+    const { sysctls } = this.#deps
+    for (const one of wanted)
+      try {
+        for (const known of await sysctls.remembered())
+          if (known.name === one.name) await sysctls.putBack(known)
+        this.#done.delete(one.name)
+      } catch (error) {
+        const why = (error as Error).message
+        this.#deps.failed(one.name, one.value, `it can't be taken back: ${why}`)
+      }
+  }
+
+  async #setAll(all: readonly WantedSysctl[]): Promise<void> {
+    for (const wanted of all) {
       if (this.#done.get(wanted.name) === wanted.value) continue
       if (wanted.needs !== undefined && !this.#isAsWanted(wanted.needs)) continue
       try {

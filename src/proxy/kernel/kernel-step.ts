@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { forgetProxyFlows } from '../../capture/forget-proxy-flows.ts'
 import { hostLock } from '../../capture/host-lock.ts'
+import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
 import type { ProxierKind, ProxierObserver } from '../../kernel/proxier.ts'
@@ -72,6 +73,7 @@ export const kernelStep = (
   const conntrack = conntrackCleaner({
     // Flows go to endpoints: there is no one address by which they are all known.
     proxyAddress: () => undefined,
+    ownAddresses: interfaceAddresses,
     failed: why => kernelLog.failed('ending stale UDP flows', why),
   })
   const lock = () =>
@@ -103,6 +105,7 @@ export const kernelStep = (
         lock: lock(),
         settings: family => kernelSettings(options, facts, family),
         prepare: () => setup.prepare(),
+        guard: stands => setup.guard(stands),
         removeOthers: async () => {
           await removeLeftovers(
             log,

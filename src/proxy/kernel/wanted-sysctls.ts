@@ -8,6 +8,8 @@ export interface WantedSysctl {
   readonly value: string
   /** A larger number is as good, and stays. */
   readonly atLeast?: true
+  /** It opens the node: only while the rules of IPv4 that guard it stand. */
+  readonly guarded?: true
   /** Another one that this goes with: set only where that has just this value by now. */
   readonly needs?: string
 }
@@ -31,7 +33,7 @@ export const wantedSysctls = (
   // opens what listens on loopback to the neighbours (CVE-2020-8558); the rules of the
   // mode drop such packets.
   ...(mode === 'iptables' && localhostNodePorts && hasLoopback(nodePortCidrs)
-    ? [{ name: 'net/ipv4/conf/all/route_localnet', value: '1' }]
+    ? [{ name: 'net/ipv4/conf/all/route_localnet', value: '1', guarded: true as const }]
     : []),
   ...conntrackSize(conntrack, cores),
   ...seconds('tcp_timeout_established', conntrack.tcpEstablishedMs),

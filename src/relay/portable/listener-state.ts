@@ -1,6 +1,6 @@
 import { Balancer } from '../../balance/balancer.ts'
 import { joinHostPort } from '../../util/ip.ts'
-import { type Backend, nextBackends } from '../backend.ts'
+import { type Backend, nextBackends, stayingBackends } from '../backend.ts'
 import { newCounters } from '../counters.ts'
 import { Fronts } from '../fronts.ts'
 import type {
@@ -27,6 +27,8 @@ export class ListenerState {
   lastError = ''
   #spec: RelayListener
   #backends = new Map<string, Backend>()
+  /** Of `RelayListener.staying` those that were listed before. */
+  #staying = new Map<string, Backend>()
   readonly #env: RelayEnv
 
   constructor(
@@ -50,11 +52,19 @@ export class ListenerState {
     return this.#backends.get(key)
   }
 
+  /** Whether a flow that goes there may stay: by object, for one that left is not back. */
+  mayKeep(backend: Backend): boolean {
+    const { key } = backend
+    return (this.#backends.get(key) ?? this.#staying.get(key)) === backend
+  }
+
   /** Takes over what is wanted now, and lets go of addresses that are not. */
   take(spec: RelayListener): void {
     this.#spec = spec
     this.wanted = true
-    this.#backends = nextBackends(this.#backends, spec.endpoints)
+    const known = new Map([...this.#staying, ...this.#backends])
+    this.#backends = nextBackends(known, spec.endpoints)
+    this.#staying = stayingBackends(known, spec)
     this.balancer.setEndpoints([...this.#backends.values()])
     this.balancer.setAffinity(spec.affinityMs)
     this.fronts.take(spec.fronts, this.#backends)

@@ -201,9 +201,9 @@ export class UdpListener implements PortListener, FlowOwner {
     const choice = this.#admit(door, flow.client)
     if (choice === undefined) return flow.close()
     flow.choice = choice
-    const key = flow.backend?.key ?? ''
-    // By object and not by key: an endpoint that left and came back is another object.
-    if (flow.backend !== this.#state.backend(key) || !choice.has(key)) flow.move()
+    // Also where a new flow would not come: neither a policy nor an endpoint's end that
+    // has been asked for moves one that is served, as kube-proxy has it.
+    if (flow.backend === undefined || !this.#state.mayKeep(flow.backend)) flow.move()
   }
 }
 

@@ -50,6 +50,7 @@ const twoUshers = async (t: Test) => {
       }),
       prepare: async () => {},
       removeOthers: async () => {},
+      guard: async () => {},
       forgetUdp: async () => 0,
       resync: () => {},
       observer: {

@@ -4,7 +4,8 @@ import { hostLock } from '../../../src/capture/host-lock.ts'
 import type { UdpVip } from '../../../src/kernel/conntrack-plan.ts'
 import type { KernelSettings } from '../../../src/kernel/proxier.ts'
 import { KernelMode, type KernelModeDeps } from '../../../src/mode/kernel-mode.ts'
-import type { ServicePort, Snapshot } from '../../../src/model/snapshot.ts'
+import { readyEndpoint } from '../../../src/model/ready-endpoint.ts'
+import type { Endpoint, ServicePort, Snapshot } from '../../../src/model/snapshot.ts'
 import { systemClock } from '../../../src/util/clock.ts'
 import type { IpFamily } from '../../../src/util/ip.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
@@ -34,6 +35,7 @@ const setUp = (t: Test, over: Partial<KernelModeDeps> = {}, lockName = freshLock
   const v4 = new FakeProxier()
   const told: string[] = []
   const forgotten: (readonly UdpVip[])[] = []
+  const guarded: boolean[] = []
   const lock = hostLock({
     clock: systemClock,
     self: 'a test',
@@ -48,6 +50,7 @@ const setUp = (t: Test, over: Partial<KernelModeDeps> = {}, lockName = freshLock
     lock,
     settings: () => settings,
     prepare: async () => void told.push('prepare'),
+    guard: async stands => void guarded.push(stands),
     removeOthers: async () => void told.push('remove others'),
     forgetUdp: async vips => forgotten.push(vips),
     resync: () => told.push('resync'),
@@ -59,8 +62,14 @@ const setUp = (t: Test, over: Partial<KernelModeDeps> = {}, lockName = freshLock
     ...over,
   })
   t.teardown(() => mode.close())
-  return { mode, v4, told, forgotten }
+  return { mode, v4, told, forgotten, guarded }
 }
+
+const lookedUp = (): ServicePort =>
+  servicePort('dns', {
+    protocol: 'UDP',
+    endpoints: [{ ...readyEndpoint('10.1.0.1'), port: 53 }],
+  })
 
 const freshLock = (): string => `usher-test-${randomBytes(6).toString('hex')}`
 
@@ -149,7 +158,7 @@ t.test('a family that fails does not keep the other from its sync', async t => {
 
 t.test('damage is forgotten, told once, and asks for a sync', async t => {
   const { mode, v4, told, forgotten } = setUp(t)
-  const dns = servicePort('dns', { protocol: 'UDP' })
+  const dns = lookedUp()
   await mode.sync([snapshot('IPv4', dns)])
   told.length = 0
   v4.damaged('chain KUBE-SERVICES is gone')
@@ -165,6 +174,28 @@ t.test('damage is forgotten, told once, and asks for a sync', async t => {
   ])
   t.strictSame(v4.calls, ['sync', 'watch', 'forget', 'forget', 'sync'])
   t.equal(forgotten.length, 2, 'flows may have gone astray meanwhile')
+})
+
+t.test('what opens the node waits for its guard, and goes with it', async t => {
+  const { mode, v4, guarded } = setUp(t)
+  const all = [snapshot('IPv4', servicePort('web'))]
+  v4.broken = 'no'
+  await t.rejects(mode.sync(all))
+  t.strictSame(guarded.splice(0), [false], 'rules never stood')
+  v4.broken = ''
+  await mode.sync(all)
+  t.strictSame(guarded.splice(0), [true])
+  v4.broken = 'no'
+  await t.rejects(mode.sync(all))
+  t.strictSame(guarded.splice(0), [], 'those of before still stand')
+  await t.rejects(mode.sync(all))
+  t.strictSame(guarded.splice(0), [false], 'nobody knows what does')
+  v4.broken = ''
+  await mode.sync(all)
+  v4.damaged('chain KUBE-FIREWALL is gone')
+  v4.broken = 'no'
+  await t.rejects(mode.sync(all))
+  t.strictSame(guarded.splice(0), [true, false])
 })
 
 t.test('of changed UDP ServicePorts stale flows are ended', async t => {
@@ -202,15 +233,28 @@ t.test('of changed UDP ServicePorts stale flows are ended', async t => {
   await mode.sync([snapshot('IPv4', { ...web }, dns, other)])
   t.equal(forgotten.length, 1, 'TCP, or a place in the list, is no change')
   await mode.sync([snapshot('IPv4', other)])
-  t.strictSame(forgotten[1], [
-    { family: 'IPv4', address: '10.0.0.53', port: 53, to: undefined },
-    { family: 'IPv4', address: undefined, port: 30_053, to: undefined },
-  ])
+  t.equal(forgotten.length, 1, 'of a Service that is gone flows go on, as for TCP')
+})
+
+t.test('flows stay at a lone endpoint that is not ready for a moment', async t => {
+  const { mode, forgotten } = setUp(t)
+  const ready = readyEndpoint('10.1.0.1')
+  const dns = (over: Partial<Endpoint>): ServicePort =>
+    servicePort('dns', { protocol: 'UDP', endpoints: [{ ...ready, port: 53, ...over }] })
+  await mode.sync([snapshot('IPv4', dns({}))])
+  await mode.sync([snapshot('IPv4', dns({ ready: false, serving: false }))])
+  t.equal(forgotten.length, 1)
+  await mode.sync([snapshot('IPv4', dns({ serving: false }))])
+  t.match(
+    forgotten[1],
+    [{ to: [{ address: '10.1.0.1' }] }],
+    'publishNotReadyAddresses: one that is wanted whether it serves or not is right',
+  )
 })
 
 t.test('flows wait for rules: a sync that failed ends none', async t => {
   const { mode, v4, forgotten } = setUp(t)
-  const dns = servicePort('dns', { protocol: 'UDP' })
+  const dns = lookedUp()
   v4.broken = 'no'
   await t.rejects(mode.sync([snapshot('IPv4', dns)]))
   t.strictSame(forgotten, [])

@@ -198,6 +198,23 @@ t.test('which endpoints get new connections', async t => {
     ['none when all are gone', { '10.1.0.1': 'gone', '10.1.0.2': 'unready' }, []],
     ['none when there are none', {}, []],
   ]
+  t.test('UDP flows stay where new ones do not come, while it serves', async t => {
+    const { sync } = fixture()
+    const ports = [{ ...portSpec({ port: 53 }), protocol: 'UDP' as const }]
+    const sliceOf = (condition: Condition): Change =>
+      slice(
+        { '10.1.0.1': condition, '10.1.0.2': 'ready' },
+        { ports: [{ name: 'http', protocol: 'UDP', port: 8080 }] },
+      )
+    const [before] = await sync(service({ ports }), sliceOf('ready'))
+    t.equal(before?.staying, undefined)
+    const [terminating] = await sync(sliceOf('terminating'))
+    t.strictSame(keys(terminating), ['10.1.0.2:8080'])
+    t.strictSame(terminating?.staying, ['10.1.0.1:8080'])
+    const [ended] = await sync(sliceOf('gone'))
+    t.equal(ended?.staying, undefined)
+  })
+
   for (const [name, endpoints, expected] of cases) {
     t.test(name, async t => {
       const { sync } = fixture()

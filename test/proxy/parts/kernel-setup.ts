@@ -17,8 +17,14 @@ const setUp = (...wanted: WantedSysctl[]) => {
         values.set(name, value)
       },
       read: async name => values.get(name),
-      remembered: async () => [],
-      putBack: async () => {},
+      remembered: async () =>
+        Array.from(values, ([name, set]) => ({ name, before: '0', set })),
+      putBack: async ({ name, before }) => {
+        const why = refused.get(name)
+        if (why !== undefined) throw new Error(why)
+        sets.push(`${name}=${before}`)
+        values.delete(name)
+      },
     },
     wanted: () => wanted,
     failed: (name, value, why) => told.push(`${name}=${value}: ${why}`),
@@ -76,6 +82,25 @@ t.test('what a mode sets by itself is its own, too', async t => {
   refused.set('x', 'no')
   await t.rejects(setup.set('x', '1'), /no/)
   t.notOk(setup.has('x'))
+})
+
+t.test('what opens the node is set with its guard, and taken back without', async t => {
+  const open = { name: 'open', value: '1', guarded: true } as const
+  const { setup, sets, refused, told } = setUp({ name: 'a', value: '1' }, open)
+  await setup.prepare()
+  t.strictSame(sets.splice(0), ['a=1'])
+  await setup.guard(true)
+  await setup.guard(true)
+  t.strictSame(sets.splice(0), ['open=1'])
+  t.ok(setup.has('open'))
+  await setup.guard(false)
+  await setup.guard(false)
+  t.strictSame(sets.splice(0), ['open=0'])
+  t.notOk(setup.has('open'))
+  await setup.guard(true)
+  refused.set('open', 'read-only')
+  await setup.guard(false)
+  t.strictSame(told, ["open=1: it can't be taken back: read-only"])
 })
 
 t.test('what makes sense only with another is not set without it', async t => {

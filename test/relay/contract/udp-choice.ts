@@ -5,6 +5,7 @@ import { freeUdpPort, testHost } from '../../support/ports.ts'
 import {
   carryingFds,
   frontOf,
+  type ListenerSpec,
   type MakeRelay,
   relayFixture,
 } from '../../support/relay-fixture.ts'
@@ -23,6 +24,9 @@ const three = (t: Test): Promise<UdpBackend[]> =>
 const endpointsOf = (backends: readonly UdpBackend[]): RelayEndpoint[] =>
   backends.map(backend => backend.endpoint)
 
+const keysOf = (backends: readonly UdpBackend[]): string[] =>
+  backends.map(({ endpoint }) => endpoint.key)
+
 /** Which endpoint a flow goes to, and what becomes of it when the endpoints change. */
 export const udpChoiceContract = (t: Test, make: MakeRelay): void => {
   const setUp = async (t: Test, affinityMs = 0) => {
@@ -31,7 +35,9 @@ export const udpChoiceContract = (t: Test, make: MakeRelay): void => {
     const binds = [{ address: testHost, port }]
     const listen = (endpoints: readonly RelayEndpoint[]): Promise<void> =>
       fixture.listen({ protocol: 'UDP', binds, endpoints, affinityMs })
-    return { ...fixture, listen, port, binds }
+    const spec = (one: ListenerSpec): Promise<void> =>
+      fixture.listen({ protocol: 'UDP', ...one })
+    return { ...fixture, listen, spec, port, binds }
   }
 
   t.test('a client stays with one endpoint, and new ones take turns', async t => {
@@ -156,6 +162,53 @@ export const udpChoiceContract = (t: Test, make: MakeRelay): void => {
       else t.match(place, /^[bc]$/)
     }
     t.match(stats().counters, { accepted: 2, dialAttempts: 3 }, 'one has moved')
+  })
+
+  t.test(
+    'flows stay at an endpoint that terminates for as long as it serves',
+    async t => {
+      const { port, binds, stats, relay, spec } = await setUp(t)
+      const [a, b] = await three(t)
+      if (a === undefined || b === undefined) throw new Error('no backends')
+      const listen = (
+        backends: UdpBackend[],
+        staying: UdpBackend[] = [],
+      ): Promise<void> =>
+        spec({ binds, endpoints: endpointsOf(backends), staying: keysOf(staying) })
+      await listen([a])
+      const old = await udpClient(t, port)
+      t.equal(await old.ask('1'), 'a')
+      await listen([b], [a])
+      t.equal(await old.ask('2'), 'a')
+      const fresh = await udpClient(t, port)
+      t.equal(await fresh.ask('3'), 'b', 'new ones go elsewhere')
+      t.match(stats().endpoints, [{ key: b.endpoint.key, active: 1 }])
+      await listen([a, b])
+      t.equal(await old.ask('4'), 'a', 'it came back')
+      t.match(stats().endpoints, [
+        { key: a.endpoint.key, active: 1 },
+        { key: b.endpoint.key, active: 1 },
+      ])
+      await listen([b], [a])
+      t.equal(await old.ask('5'), 'a')
+      await listen([b])
+      t.equal(await old.ask('6'), 'b', 'it serves no more')
+      t.match(stats().counters, { accepted: 2, active: 2, dialAttempts: 3 })
+      t.match(stats().endpoints, [{ key: b.endpoint.key, active: 2 }])
+      t.equal(carryingFds(relay.stats()), 2)
+    },
+  )
+
+  t.test('an endpoint that only stays is given to nobody', async t => {
+    const { port, binds, spec } = await setUp(t)
+    const [a, b] = await three(t)
+    if (a === undefined || b === undefined) throw new Error('no backends')
+    await spec({ binds, endpoints: [a.endpoint], staying: keysOf([a, b]) })
+    const one = await udpClient(t, port)
+    t.equal(await one.ask('1'), 'a')
+    await spec({ binds, endpoints: [b.endpoint], staying: keysOf([a]) })
+    await a.close()
+    t.equal(await one.ask('2'), 'b', 'who is refused there moves on')
   })
 
   t.test('without endpoints clients are refused, and served when some come', async t => {

@@ -25,6 +25,10 @@ export interface Agent {
 export interface Conversation {
   /** Asks who is there, '' for nobody. */
   readonly ask: () => Promise<string>
+  /** Of UDP: asks for datagrams all the time, and says nothing from then on. */
+  readonly subscribe: () => Promise<void>
+  /** Who has sent since the last call, in the order of names. */
+  readonly heard: () => Promise<readonly string[]>
   readonly close: () => Promise<void>
 }
 
@@ -58,6 +62,8 @@ export const agentOf = (call: (call: AgentCall) => Promise<unknown>): Agent => (
     const connection = (await call({ op: 'open', ...to })) as number
     return {
       ask: async () => (await call({ op: 'ask', connection })) as string,
+      subscribe: async () => void (await call({ op: 'subscribe', connection })),
+      heard: async () => (await call({ op: 'heard', connection })) as string[],
       close: async () => void (await call({ op: 'close', connection })),
     }
   },

@@ -5,7 +5,7 @@ import { createServer } from 'node:net'
 /**
  * A backend's servers, TCP and UDP: to a line or datagram they answer with the backend's
  * name and the client's address as they see it. TCP connections end after `?`; after any
- * other line they stay.
+ * other line they stay. Who sends `~` by UDP is sent an answer every 50 ms for a minute.
  */
 export const answer = async (
   name: string,
@@ -28,9 +28,13 @@ export const answer = async (
       type: address.includes(':') ? 'udp6' : 'udp4',
       recvBufferSize: 1 << 20,
     })
-    socket.on('message', (_, from) =>
-      socket.send(reply(from.address), from.port, from.address),
-    )
+    socket.on('message', (data, from) => {
+      const send = (): void => socket.send(reply(from.address), from.port, from.address)
+      send()
+      if (!data.toString().startsWith('~')) return
+      const timer = setInterval(send, 50)
+      setTimeout(() => clearInterval(timer), 60_000)
+    })
     return socket.bind(port, address)
   })
   await Promise.all([...servers, ...sockets].map(each => once(each, 'listening')))

@@ -24,6 +24,8 @@ export const handleCalls = (): HandleCall => {
     'end load': () => load?.end(),
     open: async to => connections.push(await openConnection(to)) - 1,
     ask: ({ connection }) => connections[connection]?.ask(),
+    subscribe: ({ connection }) => connections[connection]?.subscribe(),
+    heard: ({ connection }) => connections[connection]?.heard(),
     close: ({ connection }) => connections[connection]?.close(),
   }
   return async call => (handlers[call.op] as (call: AgentCall) => unknown)(call)

@@ -7,6 +7,10 @@ import type { Destination } from './outcome.ts'
 export interface Connection {
   /** The backend at the other end; '' when nobody answers. */
   ask(): Promise<string>
+  /** Of UDP: asks for datagrams all the time, and says nothing from then on. */
+  subscribe(): void
+  /** Who has sent since the last call. */
+  heard(): readonly string[]
   /** At once: no kernel on the way has to remember it. */
   close(): void
 }
@@ -32,6 +36,10 @@ const openTcp = async ({ address, port }: Destination): Promise<Connection> => {
         socket.write('+\n')
         return () => void socket.off('data', heard).off('close', gone)
       }),
+    subscribe: () => {
+      throw new Error('TCP has no subscribers')
+    },
+    heard: () => [],
     close: () => void socket.resetAndDestroy(),
   }
 }
@@ -42,7 +50,15 @@ const openUdp = async ({ address, port }: Destination): Promise<Connection> => {
   socket.on('error', () => {})
   socket.connect(port, address)
   await once(socket, 'connect')
+  const senders = new Set<string>()
+  socket.on('message', data => senders.add(nameIn(data)))
   return {
+    subscribe: () => socket.send('~\n', () => {}),
+    heard: () => {
+      const names = [...senders].toSorted()
+      senders.clear()
+      return names
+    },
     ask: () =>
       oneAnswer(heard => {
         socket.once('message', heard)
@@ -53,6 +69,8 @@ const openUdp = async ({ address, port }: Destination): Promise<Connection> => {
   }
 }
 
+const nameIn = (data: Buffer | string): string => data.toString().split(' ')[0] ?? ''
+
 type Heard = (data: Buffer | string) => void
 
 const oneAnswer = (start: (heard: Heard) => () => void): Promise<string> =>
@@ -60,8 +78,7 @@ const oneAnswer = (start: (heard: Heard) => () => void): Promise<string> =>
     const heard: Heard = data => {
       clearTimeout(timer)
       setImmediate(stop)
-      const [backend = ''] = data.toString().split(' ')
-      resolve(backend)
+      resolve(nameIn(data))
     }
     const timer = setTimeout(() => heard(''), answerMs)
     const stop = start(heard)

@@ -66,4 +66,6 @@ export type AgentCall =
   | { readonly op: 'end load' }
   | ({ readonly op: 'open' } & Destination)
   | { readonly op: 'ask'; readonly connection: number }
+  | { readonly op: 'subscribe'; readonly connection: number }
+  | { readonly op: 'heard'; readonly connection: number }
   | { readonly op: 'close'; readonly connection: number }

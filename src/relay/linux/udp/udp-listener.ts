@@ -189,9 +189,9 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
     } else {
       this.#reconsiderWhenKnown(flow)
     }
-    const { key } = flow.backend
-    // By object and not by key: an endpoint that left and came back is another object.
-    if (flow.backend === this.#state.backend(key) && flow.choice.has(key)) return
+    // Also where a new flow would not come: neither a policy nor an endpoint's end that
+    // has been asked for moves one that is served, as kube-proxy has it.
+    if (this.#state.mayKeep(flow.backend)) return
     // Where it can't, nothing is lost but the flow.
     flow.move()
   }

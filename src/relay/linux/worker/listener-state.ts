@@ -1,4 +1,5 @@
 import { Balancer } from '../../../balance/balancer.ts'
+import { stayingBackends } from '../../backend.ts'
 import { Fronts } from '../../fronts.ts'
 import type { RelayListener } from '../../relay.ts'
 import type { ListenerOrder } from '../orders.ts'
@@ -17,6 +18,8 @@ export class ListenerState {
   readonly #env: WorkerEnv
   #spec: RelayListener
   #backends: ReadonlyMap<string, WorkerBackend> = new Map()
+  /** Of `RelayListener.staying` those that were listed before. */
+  #staying: ReadonlyMap<string, WorkerBackend> = new Map()
 
   constructor(env: WorkerEnv, { slot, spec }: ListenerOrder) {
     this.#env = env
@@ -40,11 +43,19 @@ export class ListenerState {
     return this.#backends.get(key)
   }
 
+  /** Whether a flow that goes there may stay: by object, for one that left is not back. */
+  mayKeep(backend: WorkerBackend): boolean {
+    const { key } = backend
+    return (this.#backends.get(key) ?? this.#staying.get(key)) === backend
+  }
+
   take(order: ListenerOrder): void {
     this.#spec = order.spec
     this.wanted = true
     const before = this.#backends
+    const known = new Map([...this.#staying, ...before])
     this.#backends = this.#nextBackends(order)
+    this.#staying = stayingBackends(known, order.spec)
     for (const [key, backend] of before) {
       if (this.#backends.get(key) !== backend) backend.detach()
     }
@@ -77,8 +88,10 @@ export class ListenerState {
     for (const [i, endpoint] of spec.endpoints.entries()) {
       const { key } = endpoint
       if (after.has(key)) continue
-      const known = this.#backends.get(key)
       const slot = endpointSlots[i] ?? 0
+      const back = this.#staying.get(key)
+      back?.attach(this.#env.endpointPages, slot)
+      const known = this.#backends.get(key) ?? back
       after.set(key, known ?? new WorkerBackend(endpoint, this.#env.endpointPages, slot))
     }
     return after

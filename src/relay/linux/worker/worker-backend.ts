@@ -62,6 +62,14 @@ export class WorkerBackend implements Backend {
     this.#write(cell.retransmits, this.#read(cell.retransmits) + retransmits)
   }
 
+  /** Listed again, after `detach`. */
+  attach(pages: Pick<StatsPages, 'pageOf' | 'offsetOf'>, slot: number): void {
+    const own = this.#figures
+    this.#figures = pages.pageOf(slot)
+    this.#start = pages.offsetOf(slot)
+    this.#figures.set(own, this.#start)
+  }
+
   /** No longer listed: the slot is going to be another's, but connections still count here. */
   detach(): void {
     const own = this.#figures.slice(this.#start, this.#start + cell.count)

@@ -4,7 +4,12 @@ import { affinityHolds } from './affinity.ts'
 import { matrix, tryCells } from './cells.ts'
 import { doorsAreClosed } from './doors.ts'
 import { exitLeavesNothing, exitLeavesRules } from './exit.ts'
-import { healthIsTold, nodePortsAreRestricted, restrictions } from './node-ports.ts'
+import {
+  healthIsRestricted,
+  healthIsTold,
+  nodePortsAreRestricted,
+  restrictions,
+} from './node-ports.ts'
 import { objectsOf } from './objects.ts'
 import { addressTable, faultLines, lostDatagrams, resultTable } from './report.ts'
 import { serviceNamed } from './services.ts'
@@ -33,12 +38,15 @@ export const captureMatrix = async (t: Test, way: Way): Promise<void> => {
       exitLeavesRules(t, stage, usher, way),
     )
   else await t.test('an exit leaves nothing', t => exitLeavesNothing(t, stage, usher))
-  await stage.manifests.write(...objectsOf([serviceNamed('plain')]))
+  await stage.manifests.write(
+    ...objectsOf([serviceNamed('plain'), serviceNamed('external-local')]),
+  )
   await t.test('node ports on some addresses', async t => {
     for (const restriction of restrictions) {
       const restricted = stage.start(`--nodeport-addresses=${restriction.flag}`)
       await restricted.ready()
       await nodePortsAreRestricted(t, stage, restriction, manner)
+      await healthIsRestricted(t, stage, restriction)
       restricted.send('SIGTERM')
       await restricted.exit
     }

@@ -67,6 +67,26 @@ export const nodePortsAreRestricted = async (
   )
 }
 
+/** Health is told on the addresses that answer node ports, and on no others. */
+export const healthIsRestricted = async (
+  t: Test,
+  { agents }: Pick<Stage, 'agents'>,
+  { answers, flag }: Restriction,
+): Promise<void> => {
+  const service = serviceNamed('external-local')
+  const port = healthCheckPortOf(service)
+  for (const vip of all)
+    for (const family of families) {
+      const { address } = vipOf[vip](service, family)
+      const told = await agents.node.get(address, port, '/').then(
+        ({ status }) => status,
+        () => 'refused',
+      )
+      const wanted = answers.includes(vip) ? 200 : 'refused'
+      t.equal(told, wanted, `${flag}: health on ${address}`)
+    }
+}
+
 /** Load balancers ask the node's addresses for health. */
 export const healthIsTold = async (
   t: Test,

@@ -1,7 +1,9 @@
 import t from 'tap'
 import { DrainWatch } from '../../../../src/kernel/ipvs/drain-watch.ts'
 import type { Loads } from '../../../../src/kernel/ipvs/proc-ip-vs.ts'
+import type { EndpointSpec } from '../../../../src/model/service.ts'
 import { FakeClock } from '../../../support/fake-clock.ts'
+import * as objects from '../../../support/objects.ts'
 import { clusterIp, servicePort } from '../../../support/service-ports.ts'
 import {
   everywhere,
@@ -111,6 +113,33 @@ t.test('an endpoint of UDP goes at once', async t => {
   await proxier.sync(snapshotOf(dns('10.244.1.1', '10.244.1.2')), settings)
   await proxier.sync(snapshotOf(dns('10.244.1.1')), settings)
   t.strictSame(kernel.destinations('-u 10.96.0.10:53'), { '10.244.1.1:8080': 1 })
+})
+
+t.test('one of UDP that terminates keeps its flows for as long as it serves', async t => {
+  const all = fixture()
+  const { kernel, proxier } = all
+  const there = objects.endpoint('10.244.1.2')
+  const dns = (ready: readonly string[], other: EndpointSpec) => [
+    servicePort('dns', {
+      protocol: 'UDP',
+      vips: [clusterIp('10.96.0.10', 53)],
+      ...everywhere(forward(...ready)),
+      endpoints: [...forward('10.244.1.1').endpoints, { ...other, port: 8080 }],
+    }),
+  ]
+  const ids = () => kernel.destinations('-u 10.96.0.10:53')
+  await proxier.sync(snapshotOf(dns(['10.244.1.1', '10.244.1.2'], there)), settings)
+  const leaving = { ...there, ...objects.terminating }
+  await proxier.sync(snapshotOf(dns(['10.244.1.1'], leaving)), settings)
+  t.strictSame(ids(), { '10.244.1.1:8080': 1, '10.244.1.2:8080': 0 })
+  await pass(all, 20_000)
+  t.strictSame(ids(), { '10.244.1.1:8080': 1, '10.244.1.2:8080': 0 }, 'also without any')
+  proxier.forget()
+  await proxier.sync(snapshotOf(dns(['10.244.1.1'], leaving)), settings)
+  t.strictSame(ids(), { '10.244.1.1:8080': 1, '10.244.1.2:8080': 0 })
+  const ended = { ...leaving, serving: false }
+  await proxier.sync(snapshotOf(dns(['10.244.1.1'], ended)), settings)
+  t.strictSame(ids(), { '10.244.1.1:8080': 1 })
 })
 
 t.test('without endpoints a virtual server stays, which refuses', async t => {

@@ -1,0 +1,19 @@
+import t from 'tap'
+import { whyNoNetns } from '../support/netns.ts'
+import { udpFlowsStay } from './parts/capture/udp-flows-stay.ts'
+import { iptablesCapture, iptablesMode, nftablesCapture } from './parts/capture/ways.ts'
+
+const why = await whyNoNetns('iptables', 'nft', 'conntrack')
+const options = { skip: why !== '' && why }
+t.setTimeout(120_000)
+
+for (const way of [iptablesMode('nft'), iptablesMode('legacy')])
+  t.test(`UDP clients keep healthy endpoints with ${way.label}`, options, t =>
+    udpFlowsStay(t, way),
+  )
+
+for (const relay of ['linux', 'portable'])
+  for (const way of [nftablesCapture, iptablesCapture('nft')])
+    t.test(`and with ${way.label}, ${relay} relay`, options, t =>
+      udpFlowsStay(t, way, `--relay=${relay}`),
+    )
