@@ -44,7 +44,7 @@ export const readTap = async (text: string): Promise<Assertions> => {
   if (skipAll === true && skipReason && skipReason !== nothingFound)
     skips.push({ name: 'all of it', why: skipReason })
   const complaints = parser.failures.flatMap(one =>
-    'tapError' in one && one.tapError ? [String(one.tapError)] : [],
+    'tapError' in one && one.tapError ? [one.tapError] : [],
   )
   return { passed, failures, skips, complaints }
 }

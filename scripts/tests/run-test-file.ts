@@ -38,7 +38,7 @@ const lastWordsMs = 2000
 export const runTestFile = async (test: TestFile): Promise<FileResult> => {
   const { file, node, sandbox, timeoutMs } = test
   const began = performance.now()
-  const [command = '', ...args] = [
+  const [command, ...args] = [
     ...sandbox,
     node,
     // How tap loads TypeScript is its own affair; everything else that is deprecated is told.

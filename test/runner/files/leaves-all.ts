@@ -16,7 +16,7 @@ t.test('leaves all', async t => {
   writeFileSync(`${folder}/file`, 'content')
   process.stderr.write(`made ${JSON.stringify([folder, fixture])}\n`)
   for (const prefix of [[], net.node.prefix]) {
-    const [command = '', ...args] = [...prefix, 'sh', '-c', 'sleep 600; :', mark]
+    const [command, ...args] = [...prefix, 'sh', '-c', 'sleep 600; :', mark]
     spawn(command, args, { detached: true, stdio: 'ignore' }).unref()
   }
   if (fails) throw new Error('as tests do')
