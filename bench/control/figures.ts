@@ -5,6 +5,8 @@ export interface Figures {
     readonly servingMs: number
     /** The longest block before /livez answered: Node loads the code, nobody waits yet. */
     readonly loadingBlockMs: number
+    /** Resident memory of both processes when nothing had changed for a while. */
+    readonly settledRssBytes: number
   }
   readonly churn: Phase & {
     readonly changes: number

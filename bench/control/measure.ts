@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { nodeObject } from '../../test/support/api-server/builders.ts'
 import { freeTcpPort, testHost } from '../../test/support/ports.ts'
-import { readUsage } from '../../src/bench/process/usage.ts'
 import { type ApiServerProcess, startApiServer } from './api-server.ts'
 import type { Figures } from './figures.ts'
 import { Livez } from './livez.ts'
@@ -53,12 +52,16 @@ export const measure = async (
     closers.push(() => usher.stop())
     const livez = new Livez(healthz)
     closers.push(() => livez.close())
-    const meter = new Meter(usher, livez, [usher.pid, api.pid, process.pid])
+    const meter = new Meter(usher, livez, [api.pid, process.pid])
     const servingMs = (await unlessAborted(usher.serving, signal)) - usher.startedAt
     // The last report on the event loop has yet to come.
     await sleep(settleMs, undefined, { signal })
     const loadingBlockMs = meter.blockUntil(livez.firstAt ?? usher.startedAt)
-    const start = { ...meter.take(), servingMs, loadingBlockMs }
+    const phase = meter.take()
+    say(`leaving it alone for ${options.settle} s`)
+    await sleep(options.settle * 1000, undefined, { signal })
+    const settledRssBytes = usher.usage().rssBytes
+    const start = { ...phase, servingMs, loadingBlockMs, settledRssBytes }
     started(start)
     const address = await proxyAddressOf(metrics, 'probe')
     say(`changing endpoints for ${options.seconds} s`)
@@ -136,6 +139,6 @@ const churnPhase = async (stage: Stage): Promise<Figures['churn']> => {
     appliedMs: syncs.flatMap(({ at, triggerTimes }) => triggerTimes.map(t => at - t)),
     probedMs,
     cpuShare: figures.cpuSeconds / elapsed,
-    rssBytes: readUsage([usher.pid])?.rssBytes ?? 0,
+    rssBytes: usher.usage().rssBytes,
   }
 }

@@ -14,7 +14,7 @@ export class Meter {
   #machineSeconds = machineCpuSeconds()
   #blocks = 0
 
-  /** @param ours - processes of the bench, Usher among them */
+  /** @param ours - processes of the bench, besides Usher's */
   constructor(usher: UsherProcess, livez: Livez, ours: readonly number[]) {
     this.#usher = usher
     this.#livez = livez
@@ -32,7 +32,7 @@ export class Meter {
   }
 
   take(): Phase {
-    const cpuSeconds = readUsage([this.#usher.pid])?.cpuSeconds ?? 0
+    const { cpuSeconds } = this.#usher.usage()
     const now = performance.now()
     const own = this.#ownCpuSeconds()
     const machine = machineCpuSeconds()
@@ -54,7 +54,10 @@ export class Meter {
   }
 
   #ownCpuSeconds(): number {
-    return this.#ours.reduce((sum, pid) => sum + (readUsage([pid])?.cpuSeconds ?? 0), 0)
+    return this.#ours.reduce(
+      (sum, pid) => sum + (readUsage([pid])?.cpuSeconds ?? 0),
+      this.#usher.usage().cpuSeconds,
+    )
   }
 }
 

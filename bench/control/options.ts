@@ -6,6 +6,8 @@ export interface ControlOptions {
   /** Endpoint changes a second, and for how many seconds. */
   readonly changesPerSecond: number
   readonly seconds: number
+  /** How long it is left alone after the start, in seconds. */
+  readonly settle: number
   /** How Usher is let in. */
   readonly user: 'token' | 'certificate'
   readonly streamingLists: boolean
@@ -33,6 +35,8 @@ to lead traffic for many VIPs to it, and how long the kernel modes take over the
   --endpoints N      endpoints in each slice, 1 to 60 (default 10)
   --changes N        endpoint changes a second (default 100)
   --seconds S        how long they go on (default 60)
+  --settle S         how long it is left alone after the start, before its memory is
+                     looked at again (default 60)
   --certificate      a client certificate in place of a token
   --paged            a server that knows no streaming lists
   --only PART        services (the above), rules or modes; all without it
@@ -58,6 +62,7 @@ export const parseControlOptions = (argv: readonly string[]): ControlOptions => 
       endpoints: { type: 'string', default: '10' },
       changes: { type: 'string', default: '100' },
       seconds: { type: 'string', default: '60' },
+      settle: { type: 'string', default: '60' },
       certificate: { type: 'boolean', default: false },
       paged: { type: 'boolean', default: false },
       only: { type: 'string', default: 'all' },
@@ -73,6 +78,7 @@ export const parseControlOptions = (argv: readonly string[]): ControlOptions => 
     endpointsPerSlice: wholeNumber('--endpoints', values.endpoints, 1, 60),
     changesPerSecond: wholeNumber('--changes', values.changes, 1, 10_000),
     seconds: wholeNumber('--seconds', values.seconds, 1, 3600),
+    settle: wholeNumber('--settle', values.settle, 0, 3600),
     user: values.certificate ? 'certificate' : 'token',
     streamingLists: !values.paged,
     only: part(values.only),

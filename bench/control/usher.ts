@@ -1,9 +1,9 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { stopProcess } from '../../src/bench/process/child.ts'
+import { processTree, readUsage, type Usage } from '../../src/bench/process/usage.ts'
 
 const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
 const observer = import.meta.resolve('./observe.mjs')
@@ -32,9 +32,15 @@ export interface UsherProcess {
   readonly blocks: readonly LoopBlock[]
   /** Records of warnings and errors. */
   readonly complaints: readonly string[]
+  /** Of both its processes, as far as they run now. */
+  usage(): Usage
+  /** The most that both had together, looked at every 50 ms. */
   peakRssBytes(): number
   stop(): Promise<void>
 }
+
+const lookEveryMs = 50
+const nothing: Usage = { cpuSeconds: 0, rssBytes: 0 }
 
 const mode = ['--proxy-mode', 'userspace', '--capture', 'none']
 
@@ -71,6 +77,11 @@ export const startUsher = (flags: readonly string[]): UsherProcess => {
   const serving = servingOf(child, complaints)
   // Nobody may be waiting for it when it fails.
   serving.catch(() => undefined)
+  const usage = (): Usage => readUsage(processTree(pid)) ?? nothing
+  let peakRss = 0
+  const looking = setInterval(() => {
+    peakRss = Math.max(peakRss, usage().rssBytes)
+  }, lookEveryMs)
   return {
     pid,
     startedAt,
@@ -78,8 +89,12 @@ export const startUsher = (flags: readonly string[]): UsherProcess => {
     applied,
     blocks,
     complaints,
-    peakRssBytes: () => peakRssOf(pid),
-    stop: () => stopProcess(child),
+    usage,
+    peakRssBytes: () => peakRss,
+    stop: async () => {
+      clearInterval(looking)
+      await stopProcess(child)
+    },
   }
 }
 
@@ -105,11 +120,6 @@ const servingOf = (child: ChildProcess, complaints: string[]): Promise<number> =
 
 const readLines = (stream: Readable, take: (line: string) => void): void => {
   createInterface(stream).on('line', take)
-}
-
-const peakRssOf = (pid: number): number => {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-  return Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024
 }
 
 /** Unix time in milliseconds, with fractions. */

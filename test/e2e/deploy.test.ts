@@ -135,7 +135,10 @@ t.test(
       privileged: false,
       allowPrivilegeEscalation: false,
       readOnlyRootFilesystem: true,
-      capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_RAW', 'NET_BIND_SERVICE'] },
+      capabilities: {
+        drop: ['ALL'],
+        add: ['NET_ADMIN', 'NET_RAW', 'NET_BIND_SERVICE', 'SETUID', 'SETGID'],
+      },
     })
   },
 )

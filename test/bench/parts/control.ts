@@ -54,7 +54,7 @@ const phase = {
 }
 
 const figures = (appliedMs: readonly number[], servingMs: number): Figures => ({
-  start: { ...phase, servingMs, loadingBlockMs: 80 },
+  start: { ...phase, servingMs, loadingBlockMs: 80, settledRssBytes: 200e6 },
   churn: {
     ...phase,
     changes: 2,
