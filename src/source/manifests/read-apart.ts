@@ -70,6 +70,7 @@ const nothingRead = (
     problems: [hole],
     unreadable: [hole],
     transient: again,
+    warnings: [],
     skipped: [],
     files: files.length,
     documents: 0,

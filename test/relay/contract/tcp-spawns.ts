@@ -30,13 +30,13 @@ export const tcpSpawnsContract = (t: Test, make: MakeRelay): void => {
     await listen({ binds: [{ address: testHost, port }], endpoints: [backend.endpoint] })
     const seen: Seen = { short: 0, wrong: 0, reset: 0, whole: 0 }
     let left = visits
-    let isOver = false
+    const over = new AbortController()
     let started = 0
     const visitor = async (resets: boolean): Promise<void> => {
       while (left-- > 0) await (resets ? leaveEarly(port) : readAll(port, seen))
     }
     const spawner = async (): Promise<void> => {
-      while (!isOver) {
+      while (!over.signal.aborted) {
         await once(spawn('true', { stdio: 'ignore' }), 'exit')
         started += 1
         // libuv handles one exit after the other before it looks at sockets.
@@ -45,7 +45,7 @@ export const tcpSpawnsContract = (t: Test, make: MakeRelay): void => {
     }
     const spawning = Promise.all(Array.from({ length: spawners }, spawner))
     await Promise.all(Array.from({ length: clients }, (_, i) => visitor(i % 2 === 0)))
-    isOver = true
+    over.abort()
     await spawning
     t.match(seen, { short: 0, wrong: 0, reset: 0 }, `${seen.whole} whole answers`)
     t.ok(seen.whole > visits / 4 && started > 50, `${started} processes were started`)
