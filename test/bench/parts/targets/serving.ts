@@ -42,7 +42,7 @@ t.test('targets on this host', async t => {
       else if (/^(?:usher|usher-linux-2)$/.test(target.name))
         t.match(heard, /ab|ba/, 'each thread by turns')
       else t.match(heard, /^(?:abababab|babababa)$/, 'by turns')
-      t.equal(running.complaint(), '')
+      t.equal(beyondLoopback(running.complaint()), '')
       t.equal(running.command === '', target.name === 'direct')
 
       const pids = running.pids()
@@ -127,7 +127,7 @@ t.test('targets on this host', async t => {
       await running.setEndpoints?.('named', [b])
       await until('only b', async () => (await heard()) === 'b')
       await t.rejects(running.setEndpoints?.('else', [a]) ?? Promise.resolve(), /else/)
-      t.equal(running.complaint(), '')
+      t.equal(beyondLoopback(running.complaint()), '')
     })
   }
 
@@ -146,3 +146,10 @@ t.test('versions are those of programs that are here', async t => {
   t.equal(found['node'], process.versions.node)
   for (const version of Object.values(found)) t.match(version, /^\d+\.\d+/)
 })
+
+/** Endpoints of these tests are on loopback, of which Usher warns. */
+const beyondLoopback = (complaint: string): string =>
+  complaint
+    .split('\n')
+    .filter(line => !line.includes('is loopback'))
+    .join('\n')
