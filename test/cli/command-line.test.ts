@@ -36,7 +36,7 @@ apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata: {name: ${name}, labels: {kubernetes.io/service-name: ${owner}}}
 addressType: IPv4
-endpoints: [{addresses: [127.0.0.1]${conditions}}]
+endpoints: [{addresses: [192.0.2.7]${conditions}}]
 ports: [{name: http, port: 9001}]
 `
 

@@ -192,7 +192,7 @@ t.test('a sidecar that nobody can reach ends with the reason', async t => {
       /^usher: the metrics server cannot listen on .*EADDRINUSE: .*--metrics-bind-address/,
     ],
   ]
-  const relays = [['--relay=portable'], ['--relay=auto'], ['--relay=auto', '--supervise']]
+  const relays = [['--relay=portable'], ['--relay=auto']]
   for (const relay of relays)
     for (const [args, said] of cases) {
       const { code, err } = await runUsher('sidecar', ...relay, ...args)
