@@ -30,6 +30,7 @@ export const iptablesKind = (
   program: Program,
   backEnd: BackEnd,
   keeps: Keeps = keepsNone,
+  byOther = false,
 ): Kind => {
   const name = `${program}-${backEnd}`
   return {
@@ -40,7 +41,7 @@ export const iptablesKind = (
       const { tables, unreadable } = parseSaved(
         await run(`${command}-save`, [], { timeoutMs }),
       )
-      const plans = tables.map(table => planTable(table, tables, keeps))
+      const plans = tables.map(table => planTable(table, tables, keeps, byOther))
       const found = plans.map(plan => foundBy(run, name, command, plan))
       const mixed = await mixedTables(run, program, unreadable, keeps)
       return {
@@ -84,7 +85,8 @@ const foundBy = (run: RunTool, name: string, command: string, plan: TablePlan): 
     })
     return []
   }
-  return { leftovers: [{ what: planLines(name, plan), remove }], stays }
+  const stage = plan.table === 'nat' ? { stage: 'leads' as const } : {}
+  return { leftovers: [{ what: planLines(name, plan), ...stage, remove }], stays }
 }
 
 const stayOf = (name: string, table: string, { chain, by, others }: HeldChain): Stay => {

@@ -19,7 +19,36 @@ export const nftablesKind = (
   find: async () => {
     const all = tablesIn(await run('nft', ['-j', 'list', 'tables']))
     const tables = all.filter(({ name }) => !keeps(name))
-    return { leftovers: tables.map(table => leftover(run, table)), stays: [] }
+    const leads = tables.length === 0 ? [] : [emptied(run, tables)]
+    return { leftovers: [...leads, ...tables.map(one => leftover(run, one))], stays: [] }
+  },
+})
+
+/**
+ * The chains that lead packets elsewhere are emptied first: a table whose other chains keep
+ * somebody silent goes when nothing is led there any more.
+ */
+const emptied = (run: RunTool, tables: readonly Table[]): Leftover => ({
+  what: [],
+  stage: 'leads',
+  remove: async () => {
+    const isOf = ({ family, name }: Table, chain: unknown): boolean =>
+      member(chain, 'family') === family &&
+      member(chain, 'table') === name &&
+      member(chain, 'type') === 'nat'
+    const list = member(
+      JSON.parse(await run('nft', ['-j', 'list', 'chains'])),
+      'nftables',
+    )
+    const chains = (Array.isArray(list) ? list : [])
+      .map((entry: unknown) => member(entry, 'chain'))
+      .filter(chain => tables.some(table => isOf(table, chain)))
+    const lines = chains.map(chain => {
+      const words = ['family', 'table', 'name'].map(key => String(member(chain, key)))
+      return `flush chain ${words.join(' ')}\n`
+    })
+    if (lines.length > 0) await run('nft', ['-f', '-'], { input: lines.join('') })
+    return []
   },
 })
 

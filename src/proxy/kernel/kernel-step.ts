@@ -4,7 +4,6 @@ import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
 import type { ProxierKind, ProxierObserver } from '../../kernel/proxier.ts'
-import { runTool } from '../../kernel/run-tool.ts'
 import { hostSysctls, type Sysctls } from '../../kernel/sysctls.ts'
 import type { FamilyProbes, ModeStep } from '../../mode/choose-mode.ts'
 import { KernelMode } from '../../mode/kernel-mode.ts'
@@ -15,7 +14,6 @@ import type { Clock } from '../../util/clock.ts'
 import { ipFamilies, type IpFamily } from '../../util/ip.ts'
 import { removeLeftovers } from '../remove-leftovers.ts'
 import type { KernelOptions } from '../../mode/kernel-options.ts'
-import { forgetProxyFlows } from './forget-proxy-flows.ts'
 import { type KernelFacts, kernelSettings } from './kernel-settings.ts'
 import { probeFamilies } from './probe-families.ts'
 import { KernelSetup } from './kernel-setup.ts'
@@ -106,17 +104,15 @@ export const kernelStep = (
         settings: family => kernelSettings(options, facts, family),
         prepare: () => setup.prepare(),
         guard: stands => setup.guard(stands),
-        removeOthers: async () => {
-          await removeLeftovers(
+        removeOthers: () =>
+          removeLeftovers(
             log,
             hostKinds({
               chain: kind.owns.chain,
               ipvs: kind.owns.ipvs,
               sysctl: each => setup.has(each),
             }),
-          )
-          await forgetProxyFlows(runTool)
-        },
+          ),
         forgetUdp: vips => conntrack.forgetUdp(vips),
         resync: deps.resync,
         observer: {

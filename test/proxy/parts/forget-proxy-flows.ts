@@ -1,7 +1,7 @@
 import t from 'tap'
 import { proxyAddressOf } from '../../../src/capture/proxy-address.ts'
 import type { RunTool } from '../../../src/kernel/run-tool.ts'
-import { forgetProxyFlows } from '../../../src/proxy/kernel/forget-proxy-flows.ts'
+import { forgetProxyFlows } from '../../../src/kernel/forget-proxy-flows.ts'
 import { makeNetns, whyNoNetns } from '../../support/netns.ts'
 
 const why = await whyNoNetns('conntrack')

@@ -1,6 +1,6 @@
-import { proxyAddressOf } from '../../capture/proxy-address.ts'
-import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
-import { ipFamilies } from '../../util/ip.ts'
+import { proxyAddressOf } from '../capture/proxy-address.ts'
+import { type RunTool, ToolError } from './run-tool.ts'
+import { ipFamilies } from '../util/ip.ts'
 
 /**
  * Makes the kernel forget where a userspace Usher that is gone was to get connections. Its
