@@ -1,7 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type HostLock, hostLock } from '../capture/host-lock.ts'
 import type { OptionsOf } from '../config/typed.ts'
 import { cleanUp, type Outcome } from '../kernel/cleanup/clean-up.ts'
 import { hostKinds } from '../kernel/cleanup/host-kinds.ts'
+import { findNodeProxy } from '../kernel/cleanup/node-proxy.ts'
+import { othersThings } from '../kernel/cleanup/others-things.ts'
 import { systemClock } from '../util/clock.ts'
 import type { Io } from './io.ts'
 import { version } from './version.ts'
@@ -12,7 +15,7 @@ import { visible } from './words.ts'
  * 1 when something stayed or nobody could look.
  */
 export const cleanup = async (
-  { dryRun }: OptionsOf<'cleanup'>,
+  { dryRun, onlyUsher }: OptionsOf<'cleanup'>,
   io: Io,
 ): Promise<number> => {
   const { lock, holder } = await takeLock()
@@ -23,12 +26,36 @@ export const cleanup = async (
       )
     // It would put everything back at once.
     if (holder !== '' && !dryRun) return 1
-    const outcome = await cleanUp(hostKinds(), { dryRun })
+    const proxy = holder === '' ? await nodeProxy(io) : undefined
+    const isKept = onlyUsher || proxy !== undefined
+    const inUse = isKept ? othersThings(onlyUsher ? undefined : proxy) : {}
+    const outcome = await cleanUp(hostKinds(inUse), { dryRun })
     print(outcome, dryRun, io)
     const { stayed, hidden } = outcome
     return stayed.length + hidden.length === 0 && holder === '' ? 0 : 1
   } finally {
     await lock.release()
+  }
+}
+
+/** For so long connections of a userspace Usher may take to end. */
+const longestDrainMs = 60_000
+const lookMs = 250
+
+/** The mode of another proxy that serves this node; waits for an Usher that ends. */
+const nodeProxy = async (io: Io): Promise<string | undefined> => {
+  const until = systemClock.now() + longestDrainMs
+  for (let looks = 0; ; looks += 1) {
+    const proxy = await findNodeProxy()
+    if (proxy === undefined) return undefined
+    if (!proxy.isUsher) {
+      io.out(`a proxy in mode ${proxy.mode} serves this node: what is its own stays\n`)
+      return proxy.mode
+    }
+    // It has let go of its rules, and still carries connections that go by them.
+    if (looks === 0) io.out('an Usher is ending here; waiting for its connections\n')
+    if (systemClock.now() > until) return undefined
+    await sleep(lookMs)
   }
 }
 

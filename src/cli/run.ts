@@ -29,7 +29,7 @@ export const run = async (args: readonly string[], io: Io): Promise<number> => {
     return 0
   }
   if (options.cleanup)
-    return (await import('./cleanup.ts')).cleanup({ dryRun: false }, io)
+    return (await import('./cleanup.ts')).cleanup({ dryRun: false, onlyUsher: false }, io)
   if (options.initOnly) return (await import('./init-only.ts')).initOnly(settings, io)
   keepYoungHeapSmall()
   const log = await createLog({ level: options.logLevel, format: options.logFormat })

@@ -96,11 +96,13 @@ export const commands = {
       'Removes the rules, sets, virtual servers, routes, addresses and devices that Usher ' +
       'or the userspace, iptables, ipvs and nftables modes of kube-proxy left on this ' +
       'node, and nothing else. The chains of the kubelet stay, and what rules of others ' +
-      'use. End Usher and kube-proxy first. Exits 0 when all is gone or nothing was ' +
+      'use; and so does what a kube-proxy has that runs: it is known by its answer on ' +
+      '127.0.0.1:10249/proxyMode, and --only-usher does without. End Usher first. Exits 0 when all is gone or nothing was ' +
       'there, 1 with the reason for what stayed.',
     examples: [
       ['usher cleanup --dry-run', 'look first'],
       ['usher cleanup', 'remove it, as root'],
+      ['usher cleanup --only-usher', 'whatever kube-proxy may have stays'],
     ],
   },
   bench: {

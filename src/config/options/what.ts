@@ -55,6 +55,13 @@ export const what = {
     default: 'false',
     help: 'Only say what would be removed.',
   },
+  'only-usher': {
+    commands: ['cleanup'],
+    group: 'What',
+    type: onOff,
+    default: 'false',
+    help: "Remove what only Usher makes, and nothing that a mode of kube-proxy's may have. By itself so where another proxy answers on port 10249 of this host (/proxyMode): what is of the mode it says stays.",
+  },
   address: {
     commands: ['status'],
     group: 'What',

@@ -33,10 +33,12 @@ export const cleanUp = async (
   const hidden = before.flatMap(one => one.hidden)
   const unseen = before.flatMap(one => one.unseen)
   if (dryRun) return { gone: linesOf(found), stayed: held, hidden, unseen }
-  if (found.length === 0) return { gone: [], stayed: held, hidden, unseen }
   const kept: Stay[] = []
   // One after the other: a set goes only after the rules that use it.
-  for (const leftover of found) kept.push(...(await removeOne(leftover)))
+  for (const stage of stages)
+    for (const leftover of found.filter(one => one.stage === stage))
+      kept.push(...(await removeOne(leftover)))
+  if (linesOf(found).length === 0) return { gone: [], stayed: held, hidden, unseen }
   const after = await lookAll(kinds)
   const still = new Set(linesOf(after.flatMap(one => one.found.leftovers)))
   const reasons = new Set([...held, ...kept].map(({ what }) => what))
@@ -46,6 +48,8 @@ export const cleanUp = async (
   const gone = linesOf(found).filter(what => !named.has(what))
   return { gone, stayed, hidden, unseen }
 }
+
+const stages = ['leads', 'flows', undefined] as const
 
 interface Look {
   readonly found: Found

@@ -9,6 +9,7 @@ import type { InUse } from './in-use.ts'
 import type { Kind } from './leftover.ts'
 import { markedAddressKinds } from './marked-addresses.ts'
 import { nftablesKind } from './nftables.ts'
+import { proxyFlowsKind } from './proxy-flows.ts'
 import { sysctlsKind } from './sysctls.ts'
 import { readIfThere } from '../../util/read-if-there.ts'
 
@@ -17,17 +18,18 @@ import { readIfThere } from '../../util/read-if-there.ts'
  * (by default nothing is), in the order in which it goes: settings before the rules that
  * guard them (route_localnet, CVE-2020-8558); what leads packets somewhere, then what it
  * leads them to; virtual servers before the sets and the device that say whose they are;
- * sets after the rules using them.
+ * sets after the rules using them. Whatever its place here, what has a stage goes by that.
  */
 export const hostKinds = (inUse: Partial<InUse> = {}): readonly Kind[] => {
-  const { chain, nftablesTable, ipvs = false, captures = false, sysctl } = inUse
+  const { chain, nftablesTable, ipvs = false, captures = false, byOther, sysctl } = inUse
   return [
     sysctlsKind(hostSysctls(), sysctl),
     nftablesKind(runTool, nftablesTable),
-    iptablesKind(runTool, 'iptables', 'nft', chain),
-    iptablesKind(runTool, 'iptables', 'legacy', chain),
-    iptablesKind(runTool, 'ip6tables', 'nft', chain),
-    iptablesKind(runTool, 'ip6tables', 'legacy', chain),
+    iptablesKind(runTool, 'iptables', 'nft', chain, byOther),
+    iptablesKind(runTool, 'iptables', 'legacy', chain, byOther),
+    iptablesKind(runTool, 'ip6tables', 'nft', chain, byOther),
+    iptablesKind(runTool, 'ip6tables', 'legacy', chain, byOther),
+    ...(captures ? [] : [proxyFlowsKind(runTool)]),
     ...(ipvs
       ? []
       : [

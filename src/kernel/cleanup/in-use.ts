@@ -1,4 +1,7 @@
-/** What of all that could be left behind the Usher that runs has now. By whole names. */
+/**
+ * What of all that could be left behind somebody has now: the Usher that runs, or another
+ * proxy. By whole names.
+ */
 export interface InUse {
   readonly chain: (table: string, chain: string) => boolean
   readonly nftablesTable: (name: string) => boolean
@@ -6,6 +9,8 @@ export interface InUse {
   readonly ipvs: boolean
   /** Addresses, routes and the device of captures. */
   readonly captures: boolean
+  /** Whether that is another proxy, so that rules which only Usher writes go all the same. */
+  readonly byOther: boolean
   /** As in `net/ipv4/ip_forward`. */
   readonly sysctl: (name: string) => boolean
 }

@@ -1,10 +1,7 @@
-import { forgetWaiting } from '../../capture/forget-proxy-flows.ts'
-import { own as captureChains } from '../../capture/iptables/names.ts'
-import type { IpFamily } from '../../util/ip.ts'
 import type { RunTool } from '../run-tool.ts'
 import { isOwnChain } from './kube-chains.ts'
 import { type Found, isMissing, type Kind, member, type Stay } from './leftover.ts'
-import { parseSaved, type SavedTable } from './saved-rules.ts'
+import { parseSaved } from './saved-rules.ts'
 import {
   type HeldChain,
   planLines,
@@ -15,11 +12,6 @@ import {
 
 type Program = 'iptables' | 'ip6tables'
 type BackEnd = 'nft' | 'legacy'
-
-const familyOf: Readonly<Record<Program, IpFamily>> = {
-  iptables: 'IPv4',
-  ip6tables: 'IPv6',
-}
 
 /** iptables-nft takes 10 s for the chains of 10 000 Services. */
 const timeoutMs = 300_000
@@ -38,6 +30,7 @@ export const iptablesKind = (
   program: Program,
   backEnd: BackEnd,
   keeps: Keeps = keepsNone,
+  byOther = false,
 ): Kind => {
   const name = `${program}-${backEnd}`
   return {
@@ -48,8 +41,8 @@ export const iptablesKind = (
       const { tables, unreadable } = parseSaved(
         await run(`${command}-save`, [], { timeoutMs }),
       )
-      const plans = natFirst(tables).map(table => planTable(table, tables, keeps))
-      const found = plans.map(plan => foundBy(run, program, name, command, plan))
+      const plans = tables.map(table => planTable(table, tables, keeps, byOther))
+      const found = plans.map(plan => foundBy(run, name, command, plan))
       const mixed = await mixedTables(run, program, unreadable, keeps)
       return {
         leftovers: found.flatMap(({ leftovers }) => leftovers),
@@ -82,32 +75,18 @@ const commandOf = async (
   }
 }
 
-/** What leads packets somewhere goes before what judges them there. */
-const natFirst = (tables: readonly SavedTable[]): readonly SavedTable[] => [
-  ...tables.filter(({ name }) => name === 'nat'),
-  ...tables.filter(({ name }) => name !== 'nat'),
-]
-
-const foundBy = (
-  run: RunTool,
-  program: Program,
-  name: string,
-  command: string,
-  plan: TablePlan,
-): Found => {
+const foundBy = (run: RunTool, name: string, command: string, plan: TablePlan): Found => {
   const stays = plan.held.map(held => stayOf(name, plan.table, held))
   if (plan.chains.length + plan.rules.length === 0) return { leftovers: [], stays }
   const remove = async () => {
-    // Until then nobody hears that nobody listens on a proxy port.
-    if (plan.chains.includes(captureChains.silence))
-      await forgetWaiting(run, familyOf[program])
     await run(`${command}-restore`, ['--noflush', '-w', lockSeconds], {
       input: restoreInput(plan),
       timeoutMs,
     })
     return []
   }
-  return { leftovers: [{ what: planLines(name, plan), remove }], stays }
+  const stage = plan.table === 'nat' ? { stage: 'leads' as const } : {}
+  return { leftovers: [{ what: planLines(name, plan), ...stage, remove }], stays }
 }
 
 const stayOf = (name: string, table: string, { chain, by, others }: HeldChain): Stay => {

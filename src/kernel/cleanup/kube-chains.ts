@@ -36,11 +36,12 @@ const inner: ReadonlySet<string> = new Set([
 /** Chains of one Service or endpoint, with half of a SHA-256 in base32. */
 const hashed = /^KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16}$/
 
-const isUsher = (chain: string): boolean => chain.startsWith('KUBE-USHER-')
+/** A name that kube-proxy never had. */
+export const isUsherChain = (chain: string): boolean => chain.startsWith('KUBE-USHER-')
 
 /** Whether a capture of Usher's may have it, and so no kernel mode. */
 export const isCaptureChain = (chain: string): boolean =>
-  isUsher(chain) || ofUserspace.includes(chain)
+  isUsherChain(chain) || ofUserspace.includes(chain)
 
 /**
  * Whether Usher or kube-proxy makes a chain of this name, in any of its versions. By whole
@@ -49,7 +50,7 @@ export const isCaptureChain = (chain: string): boolean =>
  * 1.25).
  */
 export const isOwnChain = (table: string, chain: string): boolean =>
-  isUsher(chain) ||
+  isUsherChain(chain) ||
   entries.has(chain) ||
   inner.has(chain) ||
   hashed.test(chain) ||
@@ -67,8 +68,26 @@ export const isOwnJump = (rule: {
   readonly comment: string
   readonly isBare: boolean
 }): boolean =>
-  isUsher(rule.target) ||
+  isUsherChain(rule.target) ||
   (entries.has(rule.target) && (rule.isBare || ownComment.test(rule.comment)))
+
+/**
+ * Whether a rule is one that only Usher's iptables mode writes: kube-proxy has no such jump,
+ * and can't delete the chain that it leads to (see docs/architecture.md).
+ */
+export const isUsherJump = (
+  table: string,
+  rule: {
+    readonly chain: string
+    readonly target: string
+    readonly comment: string
+    readonly isBare: boolean
+  },
+): boolean =>
+  table === 'filter' &&
+  rule.chain === 'OUTPUT' &&
+  rule.target === 'KUBE-EXTERNAL-SERVICES' &&
+  isOwnJump(rule)
 
 /** A mark that the kubelet wrote into this chain up to 1.27, and nobody else. */
 export const kubeletDropChain = 'KUBE-MARK-DROP'

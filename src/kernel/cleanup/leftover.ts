@@ -8,6 +8,11 @@ export interface Stay {
 
 /** Things that go together, by one command or one transaction. */
 export interface Leftover {
+  /**
+   * `leads`: it leads packets somewhere, and goes before all others; `flows`: what the kernel
+   * remembers by it goes next. Undefined: all the rest, which may keep somebody silent.
+   */
+  readonly stage?: 'leads' | 'flows'
   /** A line for each thing, as `ipset KUBE-CLUSTER-IP`. */
   readonly what: readonly string[]
   /**

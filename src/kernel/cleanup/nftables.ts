@@ -1,4 +1,3 @@
-import { removeOwnTable } from '../../capture/nftables/leftovers.ts'
 import { probeTablePrefix, tableName } from '../../capture/nftables/words.ts'
 import type { RunTool } from '../run-tool.ts'
 import { type Kind, type Leftover, member } from './leftover.ts'
@@ -20,9 +19,40 @@ export const nftablesKind = (
   find: async () => {
     const all = tablesIn(await run('nft', ['-j', 'list', 'tables']))
     const tables = all.filter(({ name }) => !keeps(name))
-    return { leftovers: tables.map(table => leftover(run, table)), stays: [] }
+    const leads = tables.length === 0 ? [] : [emptied(run, tables)]
+    return { leftovers: [...leads, ...tables.map(one => leftover(run, one))], stays: [] }
   },
 })
+
+/**
+ * The chains that lead packets elsewhere are emptied first: a table whose other chains keep
+ * somebody silent goes when nothing is led there any more.
+ */
+const emptied = (run: RunTool, tables: readonly Table[]): Leftover => ({
+  what: [],
+  stage: 'leads',
+  remove: async () => {
+    const list = member(
+      JSON.parse(await run('nft', ['-j', 'list', 'chains'])),
+      'nftables',
+    )
+    const chains = (Array.isArray(list) ? list : [])
+      .map((entry: unknown) => member(entry, 'chain'))
+      .filter(chain => tables.some(table => isOf(table, chain)))
+    const lines = chains.map(chain => {
+      const words = ['family', 'table', 'name'].map(key => String(member(chain, key)))
+      return `flush chain ${words.join(' ')}\n`
+    })
+    if (lines.length > 0) await run('nft', ['-f', '-'], { input: lines.join('') })
+    return []
+  },
+})
+
+/** Whether a chain, as nft lists it, leads packets of a table elsewhere. */
+const isOf = ({ family, name }: Table, chain: unknown): boolean =>
+  member(chain, 'family') === family &&
+  member(chain, 'table') === name &&
+  member(chain, 'type') === 'nat'
 
 interface Table {
   readonly family: string
@@ -32,8 +62,7 @@ interface Table {
 const leftover = (run: RunTool, { family, name }: Table): Leftover => ({
   what: [`nftables table ${family} ${name}`],
   remove: async () => {
-    if (name === tableName) await removeOwnTable(run, family === 'ip' ? 'IPv4' : 'IPv6')
-    else await run('nft', ['delete', 'table', family, name])
+    await run('nft', ['delete', 'table', family, name])
     return []
   },
 })

@@ -16,6 +16,7 @@ export const sysctlsKind = (
 })
 
 const put = (sysctls: Sysctls, sysctl: RememberedSysctl): Leftover => ({
+  stage: 'leads',
   what: [`setting ${sysctl.name} = ${sysctl.set}, which goes back to ${sysctl.before}`],
   remove: async () => {
     try {

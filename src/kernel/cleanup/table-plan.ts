@@ -2,6 +2,7 @@ import { isKubeProxySet } from './ipset-names.ts'
 import {
   isOwnChain,
   isOwnJump,
+  isUsherJump,
   kubeletDropChain,
   kubeletShared,
   kubeletSigns,
@@ -30,13 +31,15 @@ export interface HeldChain {
 /**
  * A chain that a rule of somebody else's leads to stays as it is, with what it leads to in
  * turn; the jumps of kube-proxy's and Usher's go in any case. Chains that `keeps` names are
- * taken for somebody else's with all their rules, and so are the jumps to them. `all`: the tables
- * of the family.
+ * taken for somebody else's with all their rules, and so are the jumps to them; those of
+ * them that only Usher writes go where they are another proxy's (`byOther`). `all`: the tables of
+ * the family.
  */
 export const planTable = (
   table: SavedTable,
   all: readonly SavedTable[] = [table],
   keeps: (table: string, chain: string) => boolean = () => false,
+  byOther = false,
 ): TablePlan => {
   const own = ownChains(table)
   if (isFirewallOurs(table, all)) own.add(sharedFirewall)
@@ -45,6 +48,10 @@ export const planTable = (
   const holders = new Map<string, SavedRule>()
   for (const rule of table.rules) {
     if (own.has(rule.chain)) continue
+    if (byOther && isUsherJump(table.name, rule)) {
+      rules.push(rule)
+      continue
+    }
     const isKept = keeps(table.name, rule.chain)
     if (!isKept && isOwnRule(table, rule, own)) rules.push(rule)
     else if (own.has(rule.target)) holders.set(rule.target, rule)

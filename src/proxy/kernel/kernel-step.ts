@@ -1,11 +1,9 @@
 import { availableParallelism } from 'node:os'
-import { forgetProxyFlows } from '../../capture/forget-proxy-flows.ts'
 import { hostLock } from '../../capture/host-lock.ts'
 import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
 import type { ProxierKind, ProxierObserver } from '../../kernel/proxier.ts'
-import { runTool } from '../../kernel/run-tool.ts'
 import { hostSysctls, type Sysctls } from '../../kernel/sysctls.ts'
 import type { FamilyProbes, ModeStep } from '../../mode/choose-mode.ts'
 import { KernelMode } from '../../mode/kernel-mode.ts'
@@ -106,18 +104,15 @@ export const kernelStep = (
         settings: family => kernelSettings(options, facts, family),
         prepare: () => setup.prepare(),
         guard: stands => setup.guard(stands),
-        removeOthers: async () => {
-          await removeLeftovers(
+        removeOthers: () =>
+          removeLeftovers(
             log,
             hostKinds({
               chain: kind.owns.chain,
               ipvs: kind.owns.ipvs,
               sysctl: each => setup.has(each),
             }),
-          )
-          // The proxy addresses are gone, and whoever listened there.
-          for (const family of ipFamilies) await forgetProxyFlows(runTool, family)
-        },
+          ),
         forgetUdp: vips => conntrack.forgetUdp(vips),
         resync: deps.resync,
         observer: {

@@ -1,9 +1,18 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { makeNetns, type Netns } from '../../../support/netns.ts'
 import { addForeign, photograph } from './foreign.ts'
-import { leaveAll, leaveSome } from './left-behind.ts'
+import {
+  createSets,
+  families,
+  iptablesMode,
+  ipvsMode,
+  leaveAll,
+  leaveSome,
+  usherRules,
+} from './left-behind.ts'
 import { options } from './options.ts'
 import { usherIn } from './usher-in.ts'
 
@@ -61,6 +70,91 @@ const expectedLines = [
   'device kube-ipvs0 ',
   'device usher0 ',
 ]
+
+t.test('what may be kube-proxy’s stays where only Usher’s is to go', options, async t => {
+  const ns = await makeNetns('cl')
+  await leaveAll(ns)
+  // Of Usher's iptables mode, beside what it has in common.
+  const jump = `OUTPUT -m conntrack --ctstate NEW -m comment --comment "kubernetes externally-visible service portals" -j KUBE-EXTERNAL-SERVICES`
+  await ns.run('iptables-nft-restore', ['--noflush'], {
+    input: `*filter\n:KUBE-EXTERNAL-SERVICES - [0:0]\n-A ${jump}\nCOMMIT\n`,
+  })
+  const { code, out, err } = await usherIn(ns, ['cleanup', '--only-usher'])
+  t.strictSame({ code, err }, { code: 0, err: '' })
+  t.match(out, `removed iptables-nft -t filter: rule -A ${jump}\n`)
+  for (const gone of ['nftables table ip6 usher', 'device usher0', 'KUBE-USHER-VIPS'])
+    t.match(out, gone)
+  t.notMatch(out, /KUBE-(SERVICES|SEP|SVC|IPVS)|ipset|kube-(ipvs0|proxy)|setting /)
+  const left = await photograph(ns)
+  for (const stays of ['KUBE-SERVICES', 'KUBE-IPVS-FILTER', 'kube-ipvs0', 'kube-proxy'])
+    t.match(left, stays)
+  t.notMatch(left, /KUBE-USHER-|table ip6? usher\b|usher0/)
+  t.strictSame(await usherIn(ns, ['cleanup', '--only-usher']), done)
+})
+
+/** Somebody who answers on the port where proxies say their mode. */
+const pretendProxy = async (ns: Netns, answers: object): Promise<() => Promise<void>> => {
+  const script = `require('http').createServer((request, response) => {
+    const body = ${JSON.stringify(answers)}[request.url]
+    response.writeHead(body === undefined ? 404 : 200).end(body)
+  }).listen(10249, '127.0.0.1', () => console.log(1))`
+  const [command, ...args] = [...ns.prefix, process.execPath, '-e', script]
+  const child = spawn(command, args, {
+    env: { PATH: process.env['PATH'] },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  await once(child.stdout, 'data')
+  return async () => {
+    const closed = once(child, 'close')
+    child.kill('SIGKILL')
+    await closed
+  }
+}
+
+t.test('of a kube-proxy that runs what is of its mode stays', options, async t => {
+  const byMode = {
+    iptables: ['chain KUBE-SERVICES', /kube-ipvs0|KUBE-CLUSTER-IP|table ip kube-proxy/],
+    ipvs: ['kube-ipvs0', /KUBE-SVC-|table ip kube-proxy/],
+    nftables: ['table ip kube-proxy', /chain KUBE-SERVICES|kube-ipvs0/],
+  } as const
+  for (const [mode, [stays, goes]] of Object.entries(byMode)) {
+    const ns = await makeNetns('cl')
+    await leaveSome(ns)
+    const rules = mode === 'ipvs' ? ipvsMode('iptables') : iptablesMode(families.iptables)
+    const input = rules + usherRules
+    if (mode === 'ipvs')
+      await ns.run('ipset', ['restore', '-!'], { input: createSets('iptables') })
+    await ns.run('iptables-nft-restore', ['--noflush'], { input })
+    await ns.run('ip', ['link', 'add', 'kube-ipvs0', 'type', 'bridge'])
+    const end = await pretendProxy(ns, { '/proxyMode': mode })
+    const { code, out, err } = await usherIn(ns, ['cleanup'])
+    t.strictSame({ code, err }, { code: 0, err: '' }, mode)
+    t.match(out, `a proxy in mode ${mode} serves this node: what is its own stays\n`)
+    const left = await photograph(ns)
+    t.match(left, stays)
+    t.notMatch(left, goes)
+    t.notMatch(left, /KUBE-USHER-|usher0/)
+    await end()
+  }
+})
+
+t.test('an Usher that ends is waited for, and is no other proxy', options, async t => {
+  const ns = await makeNetns('cl')
+  await leaveSome(ns)
+  const end = await pretendProxy(ns, { '/proxyMode': 'userspace', '/status': '{}' })
+  let ended = false
+  const cleaning = usherIn(ns, ['cleanup']).then(result => {
+    t.ok(ended, 'not before')
+    return result
+  })
+  await sleep(3000)
+  ended = true
+  await end()
+  const { code, out } = await cleaning
+  t.equal(code, 0)
+  t.match(out, 'an Usher is ending here; waiting for its connections\n')
+  t.match(out, 'removed nftables table ip kube-proxy')
+})
 
 t.test('run --cleanup does what kube-proxy --cleanup does', options, async t => {
   const ns = await makeNetns('cl')

@@ -214,7 +214,7 @@ export const ipvsMode = (program: 'iptables' | 'ip6tables'): string => {
 }
 
 /** Rules as Usher's iptables capture may have them, and where it enters them. */
-const usherRules = table(
+export const usherRules = table(
   'nat',
   ['KUBE-PORTALS-CONTAINER', 'KUBE-USHER-VIPS'],
   [

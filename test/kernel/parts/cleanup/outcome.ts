@@ -59,6 +59,31 @@ t.test('kinds are removed in order, and one that fails holds up no other', async
   t.strictSame(calls, ['a', 'b', 'd', 'e'])
 })
 
+t.test('what leads packets goes first, then flows, then what keeps silent', async t => {
+  const calls: string[] = []
+  const staged = (name: string, stage?: 'leads' | 'flows'): Kind => ({
+    name,
+    find: async () => ({
+      stays: [],
+      leftovers: [
+        {
+          what: stage === 'flows' ? [] : [name],
+          ...(stage && { stage }),
+          remove: async () => {
+            calls.push(name)
+            return []
+          },
+        },
+      ],
+    }),
+  })
+  const kinds = [staged('filter'), staged('nat', 'leads'), staged('flows', 'flows')]
+  await cleanUp(kinds, { dryRun: true })
+  t.strictSame(calls, [])
+  await cleanUp(kinds, { dryRun: false })
+  t.strictSame(calls, ['nat', 'flows', 'filter'])
+})
+
 t.test('a dry run tells the same and removes nothing', async t => {
   const calls: string[] = []
   const outcome = await cleanUp([thing('a', calls)], { dryRun: true })

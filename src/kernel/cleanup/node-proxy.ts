@@ -1,0 +1,52 @@
+import { get } from 'node:http'
+import { text } from 'node:stream/consumers'
+
+/** Who answers where proxies of a node say their mode. */
+export interface NodeProxy {
+  readonly isUsher: boolean
+  /** `iptables`, `ipvs`, `nftables` or `userspace`. */
+  readonly mode: string
+}
+
+/** kube-proxy's default of --metrics-bind-address, and Usher's. */
+const hosts = ['127.0.0.1', '::1'] as const
+const port = 10_249
+const modes = /^(?:iptables|ipvs|nftables|userspace)$/
+const answerMs = 1000
+/** A status of Usher's may be long; that it begins to come says enough. */
+const mostBytes = 64
+
+/**
+ * The proxy that serves this node now; undefined when none says so. Rules don't tell: a
+ * kube-proxy that was ended leaves the same ones. One that listens elsewhere is not found.
+ */
+export const findNodeProxy = async (): Promise<NodeProxy | undefined> => {
+  for (const host of hosts) {
+    const mode = (await ask(host, '/proxyMode'))?.trim() ?? ''
+    if (modes.test(mode))
+      return { mode, isUsher: (await ask(host, '/status')) !== undefined }
+  }
+  return undefined
+}
+
+/** The beginning of what is answered with 200. */
+const ask = (host: string, path: string): Promise<string | undefined> =>
+  new Promise(resolve => {
+    const nothing = (): void => resolve(undefined)
+    const signal = AbortSignal.timeout(answerMs)
+    const request = get({ host, port, path, agent: false, signal }, response => {
+      if (response.statusCode === 200) text(shortened(response)).then(resolve, nothing)
+      else nothing()
+      response.once('close', () => request.destroy())
+    })
+    request.once('error', nothing)
+  })
+
+async function* shortened(body: AsyncIterable<Buffer>): AsyncIterable<Buffer> {
+  let length = 0
+  for await (const piece of body) {
+    yield piece.subarray(0, mostBytes - length)
+    length += piece.length
+    if (length >= mostBytes) return
+  }
+}
