@@ -21,7 +21,9 @@ const entryPoints = {
   'sync-ipvs': fromHere('guest/sync-ipvs.ts'),
   'place-process': fromHere('../support/net/agent-process.ts'),
   'dist/cli/main': join(dist, 'cli/main.js'),
-  // Found by its place beside what starts it.
+  // Found by their places beside what starts them.
+  'dist/cli/data-plane': join(dist, 'relay/supervised/data-plane.js'),
+  'dist/cli/reader-main': join(dist, 'source/manifests/reader-main.js'),
   'dist/cli/worker/worker-main': join(dist, 'relay/linux/worker/worker-main.js'),
 }
 

@@ -48,6 +48,8 @@ const handle = async (call: NodeCall | AgentCall): Promise<unknown> => {
     case 'open':
     case 'ask':
     case 'close':
+    case 'subscribe':
+    case 'heard':
     default:
       return onNode(call)
   }
