@@ -32,6 +32,8 @@ export interface SoakReport {
   readonly visits: number
   readonly udpVisits: number
   readonly changes: number
+  /** Programs that were started by the process of the relay. */
+  readonly spawns: number
   /** Visits to what was being taken away just then. */
   readonly explained: number
   readonly datagramsLost: number
@@ -92,6 +94,7 @@ class Course {
   #visits = 0
   #udpVisits = 0
   #changes = 0
+  #spawns = 0
   #explained = 0
   #datagramsLost = 0
   #nextSeed = 1
@@ -110,6 +113,7 @@ class Course {
       visits: this.#visits,
       udpVisits: this.#udpVisits,
       changes: this.#changes,
+      spawns: this.#spawns,
       explained: this.#explained,
       datagramsLost: this.#datagramsLost,
       wrong: this.#wrong,
@@ -125,7 +129,7 @@ class Course {
       ...Array.from({ length: udpVisitors }, () => this.#visit('UDP')),
     ]
     try {
-      await Promise.all([this.#keepChanging(), ...visitors])
+      await Promise.all([this.#keepChanging(), this.#keepSpawning(), ...visitors])
     } finally {
       clearInterval(timer)
     }
@@ -180,6 +184,15 @@ class Course {
       this.#changes += 1
       await this.#relay.listen(...this.#stage.specs())
       door.isSettled = true
+    }
+  }
+
+  /** In storms, as when rules are written. */
+  async #keepSpawning(): Promise<void> {
+    while (performance.now() < this.#end) {
+      for (let i = 0; i < 10; i += 1) await this.#relay.spawn()
+      this.#spawns += 10
+      await sleep(this.#random.between(20, 200))
     }
   }
 

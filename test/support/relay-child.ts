@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { openFileLimit } from '../../src/relay/fd-limit.ts'
@@ -45,12 +47,18 @@ const usage = async (): Promise<RelayUsage> => {
   return { rss, held: heapUsed + external, fds, handles }
 }
 
+/** A child has copies of all descriptors until it runs its program. */
+const startTool = async (): Promise<void> => {
+  await once(spawn('true', { stdio: 'ignore' }), 'exit')
+}
+
 const answer = (call: RelayCall): unknown => {
   if (call.name === 'apply') return relay.apply(call.listeners)
   if (call.name === 'stats') {
     const stats = relay.stats()
     return { ...stats, listeners: [...stats.listeners] }
   }
+  if (call.name === 'spawn') return startTool()
   return usage()
 }
 

@@ -26,6 +26,7 @@ export type RelayCall = { readonly id: number } & (
   | { readonly name: 'apply'; readonly listeners: readonly RelayListener[] }
   | { readonly name: 'stats' }
   | { readonly name: 'usage' }
+  | { readonly name: 'spawn' }
 )
 
 export interface RelayProcess {
@@ -34,6 +35,8 @@ export interface RelayProcess {
   readonly listen: (...specs: ListenerSpec[]) => Promise<void>
   readonly stats: () => Promise<RelayStats>
   readonly usage: () => Promise<RelayUsage>
+  /** Starts a program that ends at once, and waits for its end. */
+  readonly spawn: () => Promise<void>
   /** Whether it is still there. */
   readonly alive: () => boolean
 }
@@ -74,6 +77,7 @@ export const relayProcess = async (
     },
     stats: async () => (await call(++id, { id, name: 'stats' })) as RelayStats,
     usage: async () => (await call(++id, { id, name: 'usage' })) as RelayUsage,
+    spawn: async () => void (await call(++id, { id, name: 'spawn' })),
     alive: () => isAlive(child),
   }
 }
