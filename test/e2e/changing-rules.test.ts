@@ -1,0 +1,14 @@
+import t from 'tap'
+import { whyNoNetns } from '../support/netns.ts'
+import { answersUnderChanges } from './parts/capture/changing-rules.ts'
+import { nftablesCapture } from './parts/capture/ways.ts'
+
+const why = await whyNoNetns('nft', 'iptables', 'conntrack')
+t.setTimeout(120_000)
+
+for (const relay of ['linux', 'portable'])
+  t.test(
+    `answers are whole while rules change, ${relay} relay`,
+    { skip: why !== '' && why },
+    t => answersUnderChanges(t, nftablesCapture, `--relay=${relay}`),
+  )
