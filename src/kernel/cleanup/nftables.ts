@@ -32,17 +32,13 @@ const emptied = (run: RunTool, tables: readonly Table[]): Leftover => ({
   what: [],
   stage: 'leads',
   remove: async () => {
-    const isOf = ({ family, name }: Table, chain: unknown): boolean =>
-      member(chain, 'family') === family &&
-      member(chain, 'table') === name &&
-      member(chain, 'type') === 'nat'
     const list = member(
       JSON.parse(await run('nft', ['-j', 'list', 'chains'])),
       'nftables',
     )
     const chains = (Array.isArray(list) ? list : [])
       .map((entry: unknown) => member(entry, 'chain'))
-      .filter(chain => tables.some(table => isOf(table, chain)))
+      .filter(chain => tables.some(table => leadsIn(table, chain)))
     const lines = chains.map(chain => {
       const words = ['family', 'table', 'name'].map(key => String(member(chain, key)))
       return `flush chain ${words.join(' ')}\n`
@@ -51,6 +47,11 @@ const emptied = (run: RunTool, tables: readonly Table[]): Leftover => ({
     return []
   },
 })
+
+const leadsIn = ({ family, name }: Table, chain: unknown): boolean =>
+  member(chain, 'family') === family &&
+  member(chain, 'table') === name &&
+  member(chain, 'type') === 'nat'
 
 interface Table {
   readonly family: string

@@ -30,6 +30,7 @@ export const othersThings = (mode: string | undefined): Partial<InUse> => {
     case 'userspace':
       // Up to 1.25. Usher's captures have its names beside their own.
       return { ...common, chain: isNotUshers, nftablesTable: none, ipvs: true }
+    case undefined:
     default:
       return { ...common, chain: isOfAnyMode, nftablesTable: kubeProxyTable, ipvs: true }
   }

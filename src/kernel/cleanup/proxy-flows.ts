@@ -9,11 +9,17 @@ import type { Kind } from './leftover.ts'
  */
 export const proxyFlowsKind = (run: RunTool): Kind => ({
   name: 'flows to a userspace Usher',
-  find: async () => {
-    const remove = async () => {
-      await forgetProxyFlows(run)
-      return []
-    }
-    return { leftovers: [{ what: [], stage: 'flows', remove }], stays: [] }
-  },
+  find: async () => ({
+    leftovers: [
+      {
+        what: [],
+        stage: 'flows',
+        remove: async () => {
+          await forgetProxyFlows(run)
+          return []
+        },
+      },
+    ],
+    stays: [],
+  }),
 })

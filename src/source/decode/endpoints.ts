@@ -4,7 +4,7 @@ import { familyOf, ipFamilies, type IpFamily } from '../../util/ip.ts'
 import { decodeObject, type Kind } from './decode-object.ts'
 import type { Decoded } from './decoded.ts'
 import { endpointAddressFault, slicePorts } from './endpoint-slice.ts'
-import { list, nodeName, object, port, portName, protocolOrSctp, text } from './fields.ts'
+import { list, nodeName, object, port, portName, protocol, text } from './fields.ts'
 import { labels, type Metadata } from './metadata.ts'
 import { objectIp } from './object-ip.ts'
 import type { Fault } from './problem.ts'
@@ -21,7 +21,7 @@ const shape = object({
           list(
             object({
               name: v.nullish(portName),
-              protocol: v.nullish(protocolOrSctp),
+              protocol: v.nullish(protocol),
               port,
             }),
           ),

@@ -96,7 +96,7 @@ export class SetBuilder {
     if (key !== '') this.#places.set(key, place)
     for (const { field, message } of problems)
       this.#problems.push({ object, field: `${place.prefix}${field}`, message })
-    // One with problems may still be served in part (a Service with an SCTP port).
+    // One with problems may still be served in part (a Service with a bad source range).
     if (problems.length === 0 || changes.length > 0)
       this.#objects.set(key, { key, changes })
     else if (key !== '') this.#refused.add(key)

@@ -48,17 +48,17 @@ const withBackend = (
     const backends = plain.backends.filter(name => name !== backend)
     return manifests.write(...objectsOf([{ ...plain, backends }]))
   }
-  const addresses = families.map(family => addressOf[backend][family])
+  const addresses = new Set(families.map(family => addressOf[backend][family]))
   return manifests.write(
     ...objectsOf([plain]).map(object => {
       const endpoints: unknown = Reflect.get(object, 'endpoints')
       if (!Array.isArray(endpoints)) return object
       const changed = endpoints.map((endpoint: { addresses: string[] }) =>
-        endpoint.addresses.some(one => addresses.includes(one))
-          ? { ...endpoint, conditions: conditionsOf[condition] }
+        endpoint.addresses.some(one => addresses.has(one))
+          ? Object.assign(endpoint, { conditions: conditionsOf[condition] })
           : endpoint,
       )
-      return { ...object, endpoints: changed }
+      return Object.assign(object, { endpoints: changed })
     }),
   )
 }
