@@ -1,6 +1,7 @@
 import { createSocket } from 'node:dgram'
 import { networkInterfaces } from 'node:os'
 import { parseCidr } from '../util/cidr.ts'
+import type { Protocol } from '../model/service.ts'
 import type { Clock } from '../util/clock.ts'
 import { familyOf, type IpFamily, isGroup, isLoopback, isWildcard } from '../util/ip.ts'
 import { isOutOfResources } from '../util/out-of-resources.ts'
@@ -142,12 +143,12 @@ export const interfaceAddressesWhere = (
  * each address, none when the host has no address of that family; TCP needs no such thing.
  */
 export const bindAddresses = (
-  protocol: 'TCP' | 'UDP',
+  protocol: Protocol,
   address: string,
   ofInterfaces: (family: IpFamily) => string[] = interfaceAddresses,
 ): string[] => {
   const family = familyOf(address)
-  if (protocol === 'TCP' || family === undefined || !isWildcard(address)) return [address]
+  if (protocol !== 'UDP' || family === undefined || !isWildcard(address)) return [address]
   // Two interfaces may have the same address (point-to-point links without their own).
   return [...new Set(ofInterfaces(family))]
 }

@@ -52,6 +52,8 @@ export class ProxyPorts {
   readonly #taken: Readonly<Record<Protocol, Set<number>>> = {
     TCP: new Set(),
     UDP: new Set(),
+    // Never held: userspace mode leaves those ServicePorts out.
+    SCTP: new Set(),
   }
   /** Ids that have no use for their port now, those away for longest first. */
   readonly #away = new Set<string>()

@@ -1,4 +1,4 @@
-import type { Protocol } from '../model/service.ts'
+import type { RelayProtocol } from '../model/service.ts'
 import type { Bind, RelayEndpoint, RelayListener } from '../relay/relay.ts'
 import { listDiff } from '../util/list-diff.ts'
 import { forEachYielding } from '../util/yielding.ts'
@@ -22,7 +22,7 @@ interface Cut {
   readonly listener: RelayListener
 }
 
-const protocols: readonly Protocol[] = ['TCP', 'UDP']
+const protocols: readonly RelayProtocol[] = ['TCP', 'UDP']
 
 /**
  * Leaves out the endpoints through which a connection or datagram would come back to a
@@ -32,7 +32,7 @@ const protocols: readonly Protocol[] = ['TCP', 'UDP']
  * Costs what changed since the last time; a listener that did not is the same object.
  */
 export class LoopCutter {
-  readonly #indexes: Readonly<Record<Protocol, EdgeIndex>>
+  readonly #indexes: Readonly<Record<RelayProtocol, EdgeIndex>>
   readonly #byId = new Map<string, RelayListener>()
   #listeners: readonly RelayListener[] = []
   /** Of the listeners that have any. */
@@ -70,7 +70,7 @@ export class LoopCutter {
     for (const [id, edges] of this.#edges) {
       for (const target of edges.values()) if (moved.has(target)) stale.add(id)
     }
-    const fresh: Record<Protocol, Bind[]> = { TCP: [], UDP: [] }
+    const fresh: Record<RelayProtocol, Bind[]> = { TCP: [], UDP: [] }
     await forEachYielding(changed, listener => {
       const index = this.#indexes[listener.protocol]
       for (const bind of bindsOf(listener)) {

@@ -11,6 +11,7 @@ import type {
 import { joinHostPort } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
 import { relayFronts } from './fronts.ts'
+import { lackingPlacement } from './kernel-placements.ts'
 import { type Loop, LoopCutter } from './loops.ts'
 import type { Mode } from './mode.ts'
 import { listOfServicePorts } from './service-port-list.ts'
@@ -23,6 +24,9 @@ export class UserspaceMode implements Mode {
   readonly #loops: LoopCutter
   readonly #listeners = new KeyedList<Placement, RelayListener>(
     ({ listenerId }) => listenerId,
+  )
+  readonly #uncarried = new KeyedList<ServicePort, Placement>(
+    ({ family, key }) => `${family} ${key}`,
   )
   #placements: readonly Placement[] = []
   #problems: readonly Problem[] = []
@@ -50,12 +54,19 @@ export class UserspaceMode implements Mode {
    */
   async sync(snapshots: readonly Snapshot[]): Promise<void> {
     const servicePorts = servicePortsOf(snapshots)
-    this.#placements = await this.#capture.place(servicePorts)
-    const wanted = await this.#listeners.update(this.#placements, listenerOf)
+    const uncarried = servicePorts.filter(isSctp)
+    const carried =
+      uncarried.length === 0 ? servicePorts : servicePorts.filter(one => !isSctp(one))
+    const placements = await this.#capture.place(carried)
+    const wanted = await this.#listeners.update(placements, listenerOf)
     const { listeners, loops } = await this.#loops.cut(wanted)
-    this.#problems = loops.map(loopProblem)
+    const lacking = await this.#uncarried.update(uncarried, port =>
+      lackingPlacement(port, noSctp),
+    )
+    this.#placements = lacking.length === 0 ? placements : [...placements, ...lacking]
+    this.#problems = [...loops.map(loopProblem), ...uncarried.map(sctpProblem)]
     await this.#relay.apply(listeners)
-    await this.#capture.steer(this.#placements, snapshots)
+    await this.#capture.steer(placements, snapshots)
   }
 
   /** Stops taking new clients, lets open connections end, resets the rest after `ms`. */
@@ -77,10 +88,21 @@ const servicePortsOf = (snapshots: readonly Snapshot[]): readonly ServicePort[] 
   return more.length === 0 ? (only ?? []) : ([] as ServicePort[]).concat(...lists)
 }
 
+const isSctp = ({ protocol }: ServicePort): boolean => protocol === 'SCTP'
+
+const noSctp =
+  'userspace mode has no SCTP, as Node has no sockets for it; iptables and ipvs mode serve it (--proxy-mode)'
+
+const sctpProblem = ({ family, namespace, serviceName, vips }: ServicePort): Problem => ({
+  object: `Service ${namespace}/${serviceName}`,
+  field: 'spec.ports',
+  message: `SCTP port ${vips[0]?.port ?? ''} (${family}) is not served: ${noSctp}`,
+})
+
 const listenerOf = (placement: Placement): RelayListener => ({
   id: placement.listenerId,
   name: placement.servicePort.name,
-  protocol: placement.servicePort.protocol,
+  protocol: placement.servicePort.protocol === 'UDP' ? 'UDP' : 'TCP',
   fronts: relayFronts(placement),
   endpoints: placement.servicePort.reachable.map(relayEndpoint),
   ...stayingOf(placement.servicePort),

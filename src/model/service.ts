@@ -1,7 +1,9 @@
 import type { IpFamily } from '../util/ip.ts'
 
-/** SCTP is refused while decoding: Node has no SCTP sockets. */
-export type Protocol = 'TCP' | 'UDP'
+/** SCTP is served by the kernel modes only: Node has no SCTP sockets. */
+export type Protocol = 'TCP' | 'UDP' | 'SCTP'
+/** What a relay carries. */
+export type RelayProtocol = Exclude<Protocol, 'SCTP'>
 
 export type TrafficPolicy = 'Cluster' | 'Local'
 

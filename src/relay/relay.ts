@@ -1,4 +1,4 @@
-import type { Protocol } from '../model/service.ts'
+import type { RelayProtocol } from '../model/service.ts'
 import type { Cause } from './cause.ts'
 
 /** An address and port to listen on. */
@@ -46,7 +46,7 @@ export interface RelayListener {
   readonly id: string
   /** `namespace/name:port`, for logs and metrics. */
   readonly name: string
-  readonly protocol: Protocol
+  readonly protocol: RelayProtocol
   /** No address is in two of them. */
   readonly fronts: readonly RelayFront[]
   /** All that any client may get. */
@@ -157,7 +157,7 @@ export const dialBuckets: readonly number[] = [
 export interface ListenerStats {
   readonly id: string
   readonly name: string
-  readonly protocol: Protocol
+  readonly protocol: RelayProtocol
   readonly binds: readonly BindState[]
   readonly endpoints: readonly EndpointStats[]
   readonly counters: Readonly<ListenerCounters>

@@ -149,7 +149,7 @@ t.test('a bad Service is refused by name and field, the others are served', asyn
   }
   t.equal(fieldOf('far'), 'spec.ports[0].port')
   t.equal(fieldOf('zero'), 'spec.ports[0].port')
-  t.equal(fieldOf('sctp'), 'spec.ports[0].protocol')
+  t.equal(fieldOf('sctp'), 'spec.ports')
   t.equal(fieldOf('odd'), 'spec.ports[0].protocol')
   t.equal(fieldOf('nowhere'), 'spec.clusterIP')
   t.match(fieldOf('rival'), /^spec.clusterIPs?$/)
@@ -157,7 +157,8 @@ t.test('a bad Service is refused by name and field, the others are served', asyn
   t.equal(problems.length, 7, 'and nothing else is wrong')
   await usher.logged(/70000/, { level: 'warn', field: 'spec.ports[0].port' })
   const names = servicePorts.map(({ servicePort }) => servicePort).toSorted()
-  t.strictSame(names, ['default/node-rival:p', 'default/node:p', 'default/web:p'])
+  const all = ['node-rival', 'node', 'sctp', 'web'].map(name => `default/${name}:p`)
+  t.strictSame(names, all)
   t.equal((await ask(port)).text, 'a')
   t.equal((await ask(nodePort)).text, 'a', 'the first has the node port')
   t.equal((await ask(ports[2] ?? 0)).text, 'rival', 'the second has its VIP')

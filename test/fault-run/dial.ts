@@ -1,10 +1,10 @@
 import { createSocket } from 'node:dgram'
 import { connect } from 'node:net'
-import type { Protocol } from '../../src/model/service.ts'
+import type { RelayProtocol } from '../../src/model/service.ts'
 
 /** What clients dial. */
 export interface Door {
-  readonly protocol: Protocol
+  readonly protocol: RelayProtocol
   readonly address: string
   readonly port: number
 }

@@ -1,4 +1,4 @@
-import type { Protocol } from '../../src/model/service.ts'
+import type { RelayProtocol } from '../../src/model/service.ts'
 import type { KubeObject } from '../support/api-server/kube-object.ts'
 
 /** What the fault run writes into its objects, and reads from them. */
@@ -24,7 +24,7 @@ export interface RawService extends KubeObject {
 
 export interface RawServicePort {
   readonly name?: string
-  readonly protocol: Protocol
+  readonly protocol: RelayProtocol
   readonly port: number
 }
 
@@ -51,7 +51,7 @@ export interface RawEndpoint {
 
 export interface RawPort {
   readonly name?: string
-  readonly protocol: Protocol
+  readonly protocol: RelayProtocol
   readonly port: number
 }
 

@@ -267,19 +267,6 @@ t.test('the words of the file are no code: __proto__ stays a word', async t => {
     t.strictSame((await read(t, { [name]: text })).said, [], name)
 })
 
-t.test('a Service with an SCTP port is told of and served without it', async t => {
-  const ports =
-    '[{name: a, port: 80}, {name: b, port: 81, protocol: SCTP}, {name: c, port: 82, protocol: UDP}]'
-  const text = service('web').replace('[{port: 80}]', ports)
-  const set = await read(t, { 'web.yaml': text })
-  t.strictSame(set.keys, ['Service default/web'])
-  t.equal(set.refused.size, 0, 'so that it stands in the place of an older one')
-  t.match(set.said, [/Service default\/web\) \| spec\.ports\[1\]\.protocol \| .*SCTP/])
-  t.match(set.objects[0]?.changes, [
-    { object: { ports: [{ name: 'a' }, { name: 'c' }] } },
-  ])
-})
-
 t.test('a ServiceCIDR is read', async t => {
   const text = [
     'apiVersion: networking.k8s.io/v1',

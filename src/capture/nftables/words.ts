@@ -26,4 +26,8 @@ export const familyWords = (family: IpFamily): FamilyWords => words[family]
  * Numbers, not names: nft looks a name up in /etc/protocols, which small images lack, and
  * reads that file for each element.
  */
-export const protocolNumber: Readonly<Record<Protocol, number>> = { TCP: 6, UDP: 17 }
+export const protocolNumber: Readonly<Record<Protocol, number>> = {
+  TCP: 6,
+  UDP: 17,
+  SCTP: 132,
+}

@@ -38,7 +38,7 @@ const emptied = (run: RunTool, tables: readonly Table[]): Leftover => ({
     )
     const chains = (Array.isArray(list) ? list : [])
       .map((entry: unknown) => member(entry, 'chain'))
-      .filter(chain => tables.some(table => isOf(table, chain)))
+      .filter(chain => tables.some(table => leadsIn(table, chain)))
     const lines = chains.map(chain => {
       const words = ['family', 'table', 'name'].map(key => String(member(chain, key)))
       return `flush chain ${words.join(' ')}\n`
@@ -48,8 +48,7 @@ const emptied = (run: RunTool, tables: readonly Table[]): Leftover => ({
   },
 })
 
-/** Whether a chain, as nft lists it, leads packets of a table elsewhere. */
-const isOf = ({ family, name }: Table, chain: unknown): boolean =>
+const leadsIn = ({ family, name }: Table, chain: unknown): boolean =>
   member(chain, 'family') === family &&
   member(chain, 'table') === name &&
   member(chain, 'type') === 'nat'

@@ -4,6 +4,8 @@ export interface Features {
   readonly randomFully: boolean
   /** nf_conntrack_tcp_be_liberal is on: packets out of the window are not INVALID. */
   readonly conntrackLiberal: boolean
+  /** `-m sctp` (the module xt_sctp): without it a rule for it would cost all others. */
+  readonly sctp: boolean
   /** `-m nfacct`, with kube-proxy's counters in the kernel. */
   readonly nfacct: boolean
 }

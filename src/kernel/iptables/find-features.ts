@@ -15,6 +15,7 @@ export const findFeatures = async (
 ): Promise<Features> => ({
   randomFully: await works(backend, '-j MASQUERADE --random-fully'),
   conntrackLiberal: await isLiberal(run),
+  sctp: await works(backend, '-p sctp -m sctp --dport 1 -j RETURN'),
   nfacct: await countsByNfacct(run, backend, family),
 })
 

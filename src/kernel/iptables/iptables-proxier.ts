@@ -1,4 +1,4 @@
-import type { Problem, Snapshot } from '../../model/snapshot.ts'
+import type { Problem, ServicePort, Snapshot } from '../../model/snapshot.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import { Canaries } from '../canary.ts'
@@ -28,6 +28,8 @@ export interface IptablesProxierDeps {
 interface Installed {
   readonly backend: Backend
   readonly book: RuleBook
+  /** Whether there can be rules for SCTP. */
+  readonly hasSctp: boolean
   /** When all of it was written, by the clock. */
   readonly since: number
 }
@@ -63,6 +65,7 @@ export class IptablesProxier implements Proxier {
   #epoch = 0
   #isClosed = false
   readonly #failing = new Set<string>()
+  #unserved: readonly ServicePort[] = []
   readonly #canaries = new Canaries()
 
   constructor(deps: IptablesProxierDeps) {
@@ -96,7 +99,11 @@ export class IptablesProxier implements Proxier {
   }
 
   problems(): readonly Problem[] {
-    return []
+    return this.#unserved.map(({ namespace, serviceName, vips }) => ({
+      object: `Service ${namespace}/${serviceName}`,
+      field: 'spec.ports',
+      message: `SCTP port ${vips[0]?.port ?? ''} (${this.#deps.family}) is not served: iptables can't match SCTP here; load the kernel module xt_sctp`,
+    }))
   }
 
   watch(damaged: (what: string) => void): () => void {
@@ -123,8 +130,8 @@ export class IptablesProxier implements Proxier {
     snapshot: Snapshot,
     settings: KernelSettings,
   ): Promise<Done> {
-    const { backend, book } = installed
-    const changes = await book.change(snapshot, settings)
+    const { backend, book, hasSctp } = installed
+    const changes = await book.change(this.#served(snapshot, hasSctp), settings)
     const text = await changesRestore(changes, together[backend.mode])
     if (text !== '') await this.#restore(backend, text, 'partial')
     const work = text === '' ? 'nothing' : 'partial'
@@ -145,7 +152,7 @@ export class IptablesProxier implements Proxier {
     const known =
       wrote?.backend.mode === backend.mode ? wrote.book.serviceChains() : undefined
     const [book, saved] = await Promise.all([
-      RuleBook.of(snapshot, settings, features),
+      RuleBook.of(this.#served(snapshot, features.sctp), settings, features),
       tablesThere(backend, known),
     ])
     const rules = book.everything()
@@ -153,9 +160,19 @@ export class IptablesProxier implements Proxier {
     await this.#restore(backend, text, 'full')
     for (const other of others) await this.#removeBy(other)
     return {
-      installed: { backend, book, since },
+      installed: { backend, book, since, hasSctp: features.sctp },
       sync: syncOf('full', book, countRules(rules)),
     }
+  }
+
+  /** All that there can be rules for. */
+  #served(snapshot: Snapshot, hasSctp: boolean): Snapshot {
+    const all = hasSctp ? [] : [...snapshot.servicePorts]
+    const unserved = all.filter(([, one]) => one.protocol === 'SCTP')
+    this.#unserved = unserved.map(([, one]) => one)
+    if (unserved.length === 0) return snapshot
+    const served = all.filter(([, one]) => one.protocol !== 'SCTP')
+    return { ...snapshot, servicePorts: new Map(served) }
   }
 
   async #restore(

@@ -9,7 +9,7 @@ import type { Samples } from '../xtables/try-lines.ts'
 /** All matches and targets of this mode, but no jumps to chains that aren't there. */
 export const sampleLines = (family: IpFamily, randomFully: boolean): Samples => {
   const address = family === 'IPv4' ? '192.0.2.1' : '2001:db8::1'
-  const features = { randomFully, conntrackLiberal: false, nfacct: false }
+  const features = { randomFully, conntrackLiberal: false, nfacct: false, sctp: true }
   const rules = fullRules(sampleOf(family, address), settingsOf(address), features)
   const samples: Record<string, readonly string[]> = { mangle: [] }
   for (const table of tableNames) {

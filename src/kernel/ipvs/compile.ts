@@ -57,7 +57,7 @@ export const compile = (
   }))
   const entries = [
     ...targets.flatMap(({ vip, address }) => vipEntries(servicePort, vip, address)),
-    ...servicePort.vips.flatMap(vip => nodePortEntries(servicePort, vip)),
+    ...servicePort.vips.flatMap(vip => nodePortEntries(servicePort, vip, settings)),
     ...hairpinEntries(servicePort, targets),
     ...addresses.map(address => ['IPVS-IPS', address] as const),
   ]
@@ -145,13 +145,18 @@ const rangeEntries = (
 const nodePortEntries = (
   { protocol, externalTrafficPolicy }: ServicePort,
   { kind, port }: Vip,
+  { nodePortAddresses }: CompileSettings,
 ): readonly SetEntry[] => {
   if (kind !== 'NodePort') return []
-  const local: readonly SetEntry[] =
-    externalTrafficPolicy === 'Local'
-      ? [[`NODE-PORT-LOCAL-${protocol}`, String(port)]]
-      : []
-  return [[`NODE-PORT-${protocol}`, String(port)], ...local]
+  const isLocal = externalTrafficPolicy === 'Local'
+  if (protocol === 'SCTP')
+    return nodePortAddresses.flatMap((address): readonly SetEntry[] => {
+      const entry = `${address},sctp:${port}`
+      const local: readonly SetEntry[] = [['NODE-PORT-LOCAL-SCTP-HASH', entry]]
+      return [['NODE-PORT-SCTP-HASH', entry], ...(isLocal ? local : [])]
+    })
+  const local: readonly SetEntry[] = [[`NODE-PORT-LOCAL-${protocol}`, String(port)]]
+  return [[`NODE-PORT-${protocol}`, String(port)], ...(isLocal ? local : [])]
 }
 
 /** A pod that gets to itself through a Service must not see its own address as the client. */

@@ -11,14 +11,14 @@ export interface Load {
 
 export type Loads = ReadonlyMap<ServerId, ReadonlyMap<string, Load>>
 
-/** Virtual servers of TCP and UDP in /proc/net/ip_vs, with what their destinations carry. */
+/** Virtual servers of TCP, UDP and SCTP in /proc/net/ip_vs, with what their destinations carry. */
 export const readLoads = async (text: string): Promise<Loads> => {
   const loads = new Map<ServerId, Map<string, Load>>()
   let now: Map<string, Load> | undefined
   await forEachYielding(text.split('\n'), line => {
     const words = line.trim().split(/ +/)
     const [first, second = ''] = words
-    if (first === 'TCP' || first === 'UDP') {
+    if (first === 'TCP' || first === 'UDP' || first === 'SCTP') {
       const [address, port] = addressAndPort(second)
       now = new Map()
       loads.set(serverId(first, address, port), now)

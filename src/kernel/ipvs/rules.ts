@@ -206,15 +206,17 @@ const natChains = (
     },
     {
       name: 'KUBE-NODE-PORT',
-      lines: (['TCP', 'UDP'] as const).flatMap(protocol => {
-        const is = `-p ${protocol.toLowerCase()}`
-        const local = isSet(`NODE-PORT-LOCAL-${protocol}`, 'dst')
-        return [
-          `${is} ${isOwnClient} ${local} -j KUBE-MARK-MASQ`,
-          `${is} ${local} -j RETURN`,
-          `${is} ${isSet(`NODE-PORT-${protocol}`, 'dst')} -j KUBE-MARK-MASQ`,
-        ]
-      }),
+      lines: (
+        [
+          ['tcp', 'NODE-PORT-LOCAL-TCP', 'NODE-PORT-TCP', 'dst'],
+          ['udp', 'NODE-PORT-LOCAL-UDP', 'NODE-PORT-UDP', 'dst'],
+          ['sctp', 'NODE-PORT-LOCAL-SCTP-HASH', 'NODE-PORT-SCTP-HASH', 'dst,dst'],
+        ] as const
+      ).flatMap(([protocol, local, all, by]) => [
+        `-p ${protocol} ${isOwnClient} ${isSet(local, by)} -j KUBE-MARK-MASQ`,
+        `-p ${protocol} ${isSet(local, by)} -j RETURN`,
+        `-p ${protocol} ${isSet(all, by)} -j KUBE-MARK-MASQ`,
+      ]),
     },
     {
       name: 'KUBE-SERVICES',

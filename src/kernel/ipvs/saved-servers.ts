@@ -5,7 +5,7 @@ import type { KnownServer } from './known-state.ts'
 
 /**
  * The virtual servers of one family in what `ipvsadm -Sn` prints. Those that go by a
- * firewall mark, and those of SCTP, are left out.
+ * firewall mark are left out.
  */
 export const savedServers = async (
   text: string,
@@ -14,7 +14,7 @@ export const savedServers = async (
   const servers = new Map<ServerId, KnownServer>()
   await forEachYielding(text.split('\n'), line => {
     const [, verb, id = '', rest = ''] =
-      /^-([Aa]) (-[tu] \S+) (.*)$/.exec(line.trim()) ?? []
+      /^-([Aa]) ((?:-[tu]|--sctp-service) \S+) (.*)$/.exec(line.trim()) ?? []
     if (verb === undefined || addressOf(id).includes(':') !== (family === 'IPv6')) return
     if (verb === 'A') servers.set(id, { how: optionsOf(rest), destinations: new Map() })
     else addDestination(servers.get(id), rest)

@@ -11,12 +11,15 @@ const types = {
   'LOAD-BALANCER-LOCAL': 'hash:ip,port',
   'NODE-PORT-LOCAL-TCP': 'bitmap:port',
   'NODE-PORT-LOCAL-UDP': 'bitmap:port',
+  // A bitmap knows no ports of SCTP.
+  'NODE-PORT-LOCAL-SCTP-HASH': 'hash:ip,port',
   'EXTERNAL-IP-LOCAL': 'hash:ip,port',
   'CLUSTER-IP': 'hash:ip,port',
   'EXTERNAL-IP': 'hash:ip,port',
   'LOAD-BALANCER': 'hash:ip,port',
   'NODE-PORT-TCP': 'bitmap:port',
   'NODE-PORT-UDP': 'bitmap:port',
+  'NODE-PORT-SCTP-HASH': 'hash:ip,port',
   'HEALTH-CHECK-NODE-PORT': 'bitmap:port',
   'IPVS-IPS': 'hash:ip',
 } as const

@@ -1,4 +1,4 @@
-import type { Protocol } from '../../model/service.ts'
+import type { RelayProtocol } from '../../model/service.ts'
 import type {
   BindState,
   EndpointStats,
@@ -13,7 +13,7 @@ import type {
 export interface PackedListener {
   readonly id: string
   readonly name: string
-  readonly protocol: Protocol
+  readonly protocol: RelayProtocol
   readonly binds: readonly BindState[]
   readonly lastError: string
   readonly wanted: boolean

@@ -1,17 +1,21 @@
 import * as v from 'valibot'
-import type { EndpointSlice, EndpointSpec, SlicePort } from '../../model/service.ts'
+import type {
+  EndpointSlice,
+  EndpointSpec,
+  Protocol,
+  SlicePort,
+} from '../../model/service.ts'
 import { familyOf, type IpFamily } from '../../util/ip.ts'
 import { isDnsSubdomain } from './dns-name.ts'
 import { decodeObject, type Kind } from './decode-object.ts'
 import type { Decoded } from './decoded.ts'
 import {
   addressFault,
-  isProtocol,
   list,
   nodeName,
   object,
   portName,
-  protocolOrSctp,
+  protocol,
   slicePortNumber,
   text,
 } from './fields.ts'
@@ -54,7 +58,7 @@ const shape = object({
     list(
       object({
         name: v.nullish(portName),
-        protocol: v.nullish(protocolOrSctp),
+        protocol: v.nullish(protocol),
         port: v.nullish(slicePortNumber),
       }),
     ),
@@ -161,15 +165,12 @@ export const zoneName = (given: string | null | undefined): string =>
 
 interface RawPort {
   readonly name?: string | null | undefined
-  readonly protocol?: string | null | undefined
+  readonly protocol?: Protocol | null | undefined
   readonly port?: number | null | undefined
 }
 
-/** Without SCTP (the Service says that it can't be carried) and ports without a number. */
+/** Without ports that have no number. */
 export const slicePorts = (given: readonly RawPort[]): SlicePort[] =>
-  given.flatMap(({ name, protocol, port }) => {
-    const carried = protocol ?? 'TCP'
-    return port && isProtocol(carried)
-      ? [{ name: name ?? '', protocol: carried, port }]
-      : []
-  })
+  given.flatMap(({ name, protocol: spoken, port }) =>
+    port ? [{ name: name ?? '', protocol: spoken ?? 'TCP', port }] : [],
+  )

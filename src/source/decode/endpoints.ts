@@ -8,7 +8,7 @@ import {
   slicePorts,
   specialAddressFaults,
 } from './endpoint-slice.ts'
-import { list, nodeName, object, port, portName, protocolOrSctp, text } from './fields.ts'
+import { list, nodeName, object, port, portName, protocol, text } from './fields.ts'
 import { labels, type Metadata } from './metadata.ts'
 import { objectIp } from './object-ip.ts'
 import type { Fault } from './problem.ts'
@@ -25,7 +25,7 @@ const shape = object({
           list(
             object({
               name: v.nullish(portName),
-              protocol: v.nullish(protocolOrSctp),
+              protocol: v.nullish(protocol),
               port,
             }),
           ),

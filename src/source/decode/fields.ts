@@ -67,19 +67,10 @@ export const affinitySeconds = wholeNumber(
   'an affinity timeout: 1 to 86400 seconds',
 )
 
-export const sctpRefused =
-  'Usher cannot carry SCTP: Node has no SCTP sockets; give TCP or UDP, or use a kernel mode (iptables, ipvs, nftables)'
+const protocols = ['TCP', 'UDP', 'SCTP'] as const satisfies readonly Protocol[]
 
-export const isProtocol = (given: string): given is Protocol =>
-  given === 'TCP' || given === 'UDP'
-
-export const protocolOrSctp = v.pipe(
-  v.string(isNot('a protocol: TCP or UDP')),
-  v.check(
-    given => isProtocol(given) || given === 'SCTP',
-    isNot('a protocol: TCP or UDP'),
-  ),
-)
+/** SCTP is for the mode to serve, or to say that it can't. */
+export const protocol = v.picklist(protocols, isNot('a protocol: TCP, UDP or SCTP'))
 
 /** Why an address can't be dialled; '' when it can. Nobody connects to "any" or to a group. */
 export const addressFault = (given: string): string => {

@@ -1,5 +1,3 @@
-import type { ServicePortSpec } from '../../model/service.ts'
-import { isProtocol, sctpRefused } from './fields.ts'
 import { printable, show } from './printable.ts'
 import type { Fault } from './problem.ts'
 import type { RawPort } from './service-shape.ts'
@@ -8,8 +6,7 @@ import type { RawPort } from './service-shape.ts'
 export const portFaults = (ports: readonly RawPort[]): Fault[] => {
   if (ports.length === 0)
     return [{ field: 'spec.ports', message: 'is empty; a Service needs a port' }]
-  // Beside one that can be carried they are only left out.
-  const faults = ports.every(isSctp) ? uncarriedPorts(ports) : []
+  const faults: Fault[] = []
   const taken = new Map<string, string>()
   const claim = (field: string, what: string) => {
     const holder = taken.get(what)
@@ -30,17 +27,3 @@ export const portFaults = (ports: readonly RawPort[]): Fault[] => {
   }
   return faults
 }
-
-/** What is wrong with the ports that `portSpecs` leaves out. */
-export const uncarriedPorts = (ports: readonly RawPort[]): Fault[] =>
-  ports.flatMap((port, i) =>
-    isSctp(port) ? [{ field: `spec.ports[${i}].protocol`, message: sctpRefused }] : [],
-  )
-
-/** SCTP is left out: its ports must not take those beside them away. */
-export const portSpecs = (ports: readonly RawPort[]): ServicePortSpec[] =>
-  ports.flatMap(({ name, protocol, port, nodePort }) =>
-    isProtocol(protocol) ? [{ name, protocol, port, nodePort }] : [],
-  )
-
-const isSctp = ({ protocol }: RawPort): boolean => protocol === 'SCTP'

@@ -7,7 +7,7 @@ import {
   object,
   port,
   portName,
-  protocolOrSctp,
+  protocol,
   text,
 } from './fields.ts'
 import { show } from './printable.ts'
@@ -37,7 +37,7 @@ export const shape = object({
       list(
         object({
           name: v.nullish(portName, ''),
-          protocol: v.nullish(protocolOrSctp, 'TCP'),
+          protocol: v.nullish(protocol, 'TCP'),
           port,
           nodePort: v.nullish(nodePort, 0),
         }),

@@ -1,4 +1,4 @@
-import type { Service, TrafficPolicy } from '../../model/service.ts'
+import type { Service, ServicePortSpec, TrafficPolicy } from '../../model/service.ts'
 import { familyOf } from '../../util/ip.ts'
 import { decodeObject, type Kind } from './decode-object.ts'
 import type { CreatedAt, Decoded } from './decoded.ts'
@@ -6,7 +6,7 @@ import { canonicalCidrs, cidrFaults } from './cidrs.ts'
 import { addressFault, canonicalAll } from './fields.ts'
 import { labels, peek, type Metadata } from './metadata.ts'
 import type { Fault } from './problem.ts'
-import { portFaults, portSpecs, uncarriedPorts } from './service-ports.ts'
+import { portFaults } from './service-ports.ts'
 import { shape, type Body } from './service-shape.ts'
 
 /** The API server's own default, three hours. */
@@ -30,7 +30,6 @@ const serviceKind = (createdAt: CreatedAt): Kind<typeof shape, Service> => ({
     ...ingressFaults(status),
   ],
   leftOut: ({ spec }) => [
-    ...uncarriedPorts(spec.ports ?? []),
     ...cidrFaults('spec.loadBalancerSourceRanges', spec.loadBalancerSourceRanges ?? []),
   ],
   build: (body, metadata) => build(body, metadata, createdAt),
@@ -90,7 +89,7 @@ const build = (
   clusterIPs: canonicalAll(clusterIPsOf(spec)),
   externalIPs: canonicalAll(spec.externalIPs ?? []),
   loadBalancerIPs: canonicalAll(vipIngress(status).map(({ ip }) => ip)),
-  ports: portSpecs(spec.ports ?? []),
+  ports: portsOf(spec),
   affinityMs: affinityMs(spec),
   internalTrafficPolicy: spec.internalTrafficPolicy,
   externalTrafficPolicy: externalPolicy(spec),
@@ -100,6 +99,14 @@ const build = (
       ? spec.healthCheckNodePort
       : 0,
 })
+
+const portsOf = ({ ports }: Body['spec']): readonly ServicePortSpec[] =>
+  (ports ?? []).map(({ name, protocol, port, nodePort }) => ({
+    name,
+    protocol,
+    port,
+    nodePort,
+  }))
 
 /** Nothing but a Service that can be reached from outside has one. */
 const externalPolicy = (spec: Body['spec']): TrafficPolicy => {

@@ -117,7 +117,7 @@ export class SetBuilder {
       this.#warnings.push(
         `${object}: ${place.prefix}${odd.field}: ${odd.message}; an API server would refuse it`,
       )
-    // One with problems may still be served in part (a Service with an SCTP port).
+    // One with problems may still be served in part (a Service with a bad source range).
     if (problems.length === 0 || changes.length > 0)
       this.#objects.set(key, { key, changes })
     else if (key !== '') this.#refused.add(key)

@@ -47,6 +47,8 @@ const handle = async (call: NodeCall | AgentCall): Promise<unknown> => {
     case 'end load':
     case 'open':
     case 'ask':
+    case 'subscribe':
+    case 'heard':
     case 'close':
     case 'subscribe':
     case 'heard':

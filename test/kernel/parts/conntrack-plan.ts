@@ -121,8 +121,10 @@ export const conntrackPlanTests = (t: Test): void => {
       ...[newer, gone].map(endpoint => ({ address: '10.96.0.10', port: 53, endpoint })),
       ...[newer, gone].map(endpoint => ({ address: '192.0.2.7', port: 30053, endpoint })),
     ]
-    const to = [usual, newer]
-    const later = [cluster, node].map(vip => Object.assign({}, vip, { to }))
+    const later = [
+      { ...cluster, to: [usual, newer] },
+      { ...node, to: [usual, newer] },
+    ]
     t.same(await filtersFor('IPv4', [cluster, node], entries, later), [
       '-d 10.96.0.10 --dport 53 -r 10.1.1.2 --reply-port-src 9999',
       '-d 192.0.2.7 --dport 30053 -r 10.1.1.2 --reply-port-src 9999',
@@ -189,15 +191,15 @@ export const conntrackPlanTests = (t: Test): void => {
         port: fc.integer({ min: 53, max: 56 }),
       })
     const endpoint = fc.constantFrom(usual, { address: '10.1.1.2', port: 9999 })
-    const entryOf = (family: IpFamily) =>
+    const entryIn = (family: IpFamily) =>
       fc
         .tuple(destination(family), endpoint)
-        .map(([to, one]): Entry => Object.assign({}, to, { endpoint: one }))
+        .map(([to, one]): Entry => Object.assign({ endpoint: one }, to))
     const family = fc.constantFrom<IpFamily>('IPv4', 'IPv6')
     const all = family.chain(one =>
       fc.record({
         family: fc.constant(one),
-        entries: fc.array(entryOf(one), { maxLength: 400, size: 'max' }),
+        entries: fc.array(entryIn(one), { maxLength: 400, size: 'max' }),
         to: fc.subarray([usual]),
         vips: fc.array(destination(one), { maxLength: 400, size: 'max' }),
         nodePorts: fc.subarray([55, 56, 57]),

@@ -215,6 +215,30 @@ t.test('which endpoints get new connections', async t => {
     t.equal(ended?.staying, undefined)
   })
 
+  t.test('SCTP is told of, and the ports beside it are served', async t => {
+    const { sync, mode } = fixture()
+    const ports = [portSpec(), portSpec({ name: 'x', port: 3868, protocol: 'SCTP' })]
+    const both = { clusterIPs: ['127.96.0.1'], ports }
+    const listeners = await sync(service(both), slice({ '10.1.0.1': 'ready' }))
+    t.match(listeners, [{ name: 'default/web:http' }])
+    t.equal(listeners.length, 1)
+    t.match(mode.problems, [
+      {
+        object: 'Service default/web',
+        field: 'spec.ports',
+        message:
+          /^SCTP port 3868 \(IPv4\) is not served: .*iptables and ipvs mode serve it/,
+      },
+    ])
+    t.match(mode.placements[1], {
+      servicePort: { protocol: 'SCTP' },
+      vips: [{ capture: 'not captured', reason: /no SCTP/ }],
+    })
+    t.equal((await sync(service({ clusterIPs: ['127.96.0.1'] }))).length, 1)
+    t.strictSame(mode.problems, [])
+    t.equal(mode.placements.length, 1)
+  })
+
   for (const [name, endpoints, expected] of cases) {
     t.test(name, async t => {
       const { sync } = fixture()

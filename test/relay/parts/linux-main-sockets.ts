@@ -3,7 +3,7 @@ import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import type { Test } from 'tap'
-import type { Protocol } from '../../../src/model/service.ts'
+import type { RelayProtocol } from '../../../src/model/service.ts'
 import {
   type ConnectionOptions,
   ListeningSockets,
@@ -41,7 +41,12 @@ export const linuxSocketTests = (t: Test): void => {
 const setUp = (t: Test, options: ConnectionOptions = {}) => {
   const calls = loadSyscalls()
   const listening = new ListeningSockets(calls, options)
-  const open = (protocol: Protocol, address: string, port: number, count: number) => {
+  const open = (
+    protocol: RelayProtocol,
+    address: string,
+    port: number,
+    count: number,
+  ) => {
     const fds = listening.open(protocol, { address, port }, count)
     t.teardown(() => fds.forEach(fd => calls.close(fd)))
     return fds
@@ -49,7 +54,7 @@ const setUp = (t: Test, options: ConnectionOptions = {}) => {
   return { calls, listening, open }
 }
 
-const sharing = async (t: Test, protocol: Protocol, host: string): Promise<void> => {
+const sharing = async (t: Test, protocol: RelayProtocol, host: string): Promise<void> => {
   t.test('the kernel shares clients out among two', async t => {
     const { calls, open } = setUp(t)
     const port = await freePort(host)
@@ -130,7 +135,7 @@ const loopbacks = Array.from({ length: 16 }, (_, i) => `127.0.7.${i + 1}`)
 
 const send = async (
   t: Test,
-  protocol: Protocol,
+  protocol: RelayProtocol,
   host: string,
   port: number,
   from = host,
@@ -153,7 +158,7 @@ const send = async (
 const visits = async (
   t: Test,
   calls: Syscalls,
-  protocol: Protocol,
+  protocol: RelayProtocol,
   fds: readonly number[],
   count: number,
   visit: () => Promise<void>,

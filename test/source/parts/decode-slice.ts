@@ -52,6 +52,7 @@ export const sliceTests = (t: Test): void => {
             ],
             ports: [
               { name: '', protocol: 'TCP', port: 8080 },
+              { name: 'c', protocol: 'SCTP', port: 9 },
               { name: 'd', protocol: 'UDP', port: 53 },
             ],
             lastChangeTriggerTime: 0,
@@ -104,7 +105,7 @@ export const sliceTests = (t: Test): void => {
       ],
       [
         slice({ ports: [{ port: 1, protocol: 'X' }] }),
-        'ports[0].protocol: "X" is not a protocol: TCP or UDP',
+        'ports[0].protocol: "X" is not a protocol: TCP, UDP or SCTP',
       ],
       [slice({ addressType: 'IPv5' }), 'addressType: "IPv5" is not IPv4, IPv6 or FQDN'],
       [
@@ -209,7 +210,10 @@ export const sliceTests = (t: Test): void => {
           { address: '10.0.0.1', ready: true, serving: true, nodeName: 'n1' },
           { address: '10.0.0.2', ready: false, serving: false, terminating: false },
         ],
-        ports: [{ name: '', protocol: 'TCP', port: 80 }],
+        ports: [
+          { name: '', protocol: 'TCP', port: 80 },
+          { name: 'x', protocol: 'SCTP', port: 9 },
+        ],
       },
       { name: 'endpoints/web/0/IPv6', endpoints: [{ address: 'fd00::1' }] },
       { name: 'endpoints/web/1/IPv4', ports: [{ name: 'alt', port: 81 }] },

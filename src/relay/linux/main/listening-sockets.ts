@@ -1,4 +1,4 @@
-import type { Protocol } from '../../../model/service.ts'
+import type { RelayProtocol } from '../../../model/service.ts'
 import { familyOf, type IpFamily, isWildcard, joinHostPort } from '../../../util/ip.ts'
 import type { Bind } from '../../relay.ts'
 import * as c from '../constants.ts'
@@ -47,7 +47,7 @@ export class ListeningSockets {
    * stranger's group otherwise, and nobody would notice two proxies on one port. (A later
    * program of the same user may still join this one, if it says SO_REUSEPORT at once.)
    */
-  open(protocol: Protocol, bind: Bind, count: number): number[] {
+  open(protocol: RelayProtocol, bind: Bind, count: number): number[] {
     const family = familyOf(bind.address)
     if (family === undefined) throw new Error(`${bind.address} is no IP address`)
     const fds: number[] = []
@@ -77,7 +77,7 @@ export class ListeningSockets {
     this.#calls.close(fd)
   }
 
-  #socket(protocol: Protocol, family: IpFamily, bind: Bind): number {
+  #socket(protocol: RelayProtocol, family: IpFamily, bind: Bind): number {
     const domain = family === 'IPv4' ? c.AF_INET : c.AF_INET6
     const kind = protocol === 'TCP' ? c.SOCK_STREAM : c.SOCK_DGRAM
     const fd = this.#calls.socket(domain, kind | c.SOCK_NONBLOCK | c.SOCK_CLOEXEC, 0)

@@ -1,4 +1,4 @@
-import type { Protocol } from '../../../model/service.ts'
+import type { RelayProtocol } from '../../../model/service.ts'
 import { familyOf, joinHostPort } from '../../../util/ip.ts'
 import { bindKey } from '../../counters.ts'
 import type { Bind } from '../../relay.ts'
@@ -12,7 +12,7 @@ import type { WorkerSeat } from './worker-seat.ts'
 
 /** The sockets of one address: one for each worker, or one alone. */
 export interface Group {
-  readonly protocol: Protocol
+  readonly protocol: RelayProtocol
   readonly bind: Bind
   readonly sockets: readonly { readonly seat: WorkerSeat; readonly fd: number }[]
   steered: boolean
@@ -21,13 +21,13 @@ export interface Group {
 /** Whose sockets they are to be. */
 export interface Holder {
   readonly slot: number
-  readonly protocol: Protocol
+  readonly protocol: RelayProtocol
   /** Whether a client has to come to the same worker always. */
   readonly isSticky: boolean
 }
 
 /** An address of TCP or UDP as the key of a map. */
-export const socketKey = (protocol: Protocol, bind: Bind): string =>
+export const socketKey = (protocol: RelayProtocol, bind: Bind): string =>
   `${protocol} ${bindKey(bind)}`
 
 /**

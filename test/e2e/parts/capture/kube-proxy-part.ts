@@ -75,6 +75,10 @@ const constantChains = [
   'KUBE-PROXY-CANARY',
 ]
 
+/** The last one takes all that is left. */
+const chance = (left: number): string =>
+  left === 1 ? '' : ` -m statistic --mode random --probability ${1 / left}`
+
 /** One Service with policy Cluster, TCP, as the iptables mode has it. */
 const natText = (service: TestService, family: IpFamily): string => {
   const [svc, ext] = ['SVC', 'EXT'].map(kind => `KUBE-${kind}-${hashOf(service.name)}`)
@@ -100,9 +104,7 @@ const natText = (service: TestService, family: IpFamily): string => {
     `-A ${ext} -j KUBE-MARK-MASQ`,
     `-A ${ext} -j ${svc}`,
     ...seps.flatMap((sep, i) => [
-      i === seps.length - 1
-        ? `-A ${svc} -j ${sep}`
-        : `-A ${svc} -m statistic --mode random --probability ${1 / (seps.length - i)} -j ${sep}`,
+      `-A ${svc}${chance(seps.length - i)} -j ${sep}`,
       `-A ${sep} -s ${endpoints[i]} -j KUBE-MARK-MASQ`,
       `-A ${sep} -p tcp -m tcp -j DNAT --to-destination ${to(endpoints[i] ?? '')}`,
     ]),

@@ -56,10 +56,10 @@ const withBackend = (
       const conditions = conditionsOf[condition]
       const changed = endpoints.map((endpoint: { addresses: string[] }) =>
         endpoint.addresses.some(one => addresses.has(one))
-          ? Object.assign({}, endpoint, { conditions })
+          ? Object.assign(endpoint, { conditions: conditionsOf[condition] })
           : endpoint,
       )
-      return Object.assign({}, object, { endpoints: changed })
+      return Object.assign(object, { endpoints: changed })
     }),
   )
 }

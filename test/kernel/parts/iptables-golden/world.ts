@@ -49,6 +49,7 @@ const plainFeatures: Features = {
   randomFully: true,
   conntrackLiberal: false,
   nfacct: false,
+  sctp: true,
 }
 
 export interface Situation {

@@ -9,7 +9,7 @@ import { makeWorld, service, settings, skip, snapshotOf, type World } from './wo
 
 const web = service('web', 1, ['10.1.0.1', '10.1.0.2'])
 const db = service('db', 2, ['10.1.0.3'])
-const features = { randomFully: true, conntrackLiberal: false, nfacct: false }
+const features = { randomFully: true, conntrackLiberal: false, nfacct: false, sctp: true }
 
 /** A gate in the way of what it is asked to stop, and how many wait there. */
 const gate = () => {
@@ -30,6 +30,26 @@ const gate = () => {
 
 const saved = async (world: World): Promise<readonly string[]> =>
   linesOf([await world.save('filter'), await world.save('nat')])
+
+t.test('where SCTP can’t be matched the others are served', { skip }, async t => {
+  const without =
+    (run: RunTool): RunTool =>
+    async (...call) => {
+      if (call[2]?.input?.includes('-m sctp'))
+        throw new ToolError("Couldn't load match `sctp'", 'failed', '')
+      return run(...call)
+    }
+  const world = await makeWorld({ around: without })
+  const sip = { ...db, protocol: 'SCTP', key: 'default/db:p/SCTP' } as const
+  await world.proxier.sync(snapshotOf([web, sip]), settings)
+  t.match(world.proxier.problems(), [
+    { object: 'Service default/db', message: /not served.*xt_sctp/ },
+  ])
+  t.match(await world.save('nat'), '10.1.0.1')
+  t.notMatch(await world.save('nat'), '10.1.0.3')
+  await world.proxier.sync(snapshotOf([web]), settings)
+  t.strictSame(world.proxier.problems(), [])
+})
 
 t.test('what closes while it writes does not write any more', { skip }, async t => {
   const { gated, around } = gate()

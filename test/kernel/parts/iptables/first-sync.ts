@@ -3,7 +3,7 @@ import type { ServicePort } from '../../../../src/model/snapshot.ts'
 import { canonicalText, restore } from '../../../support/iptables-tracer/rule-set.ts'
 import { settings, snapshotOf } from './world.ts'
 
-const features = { randomFully: true, conntrackLiberal: false, nfacct: false }
+const features = { randomFully: true, conntrackLiberal: false, nfacct: false, sctp: true }
 const tables = ['filter', 'nat'] as const
 
 /**

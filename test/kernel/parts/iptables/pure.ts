@@ -19,7 +19,12 @@ import { ToolError } from '../../../../src/kernel/run-tool.ts'
 import type { ServicePort } from '../../../../src/model/snapshot.ts'
 import { service, settings, snapshotOf } from './world.ts'
 
-const features: Features = { randomFully: true, conntrackLiberal: false, nfacct: false }
+const features: Features = {
+  randomFully: true,
+  conntrackLiberal: false,
+  nfacct: false,
+  sctp: true,
+}
 
 const bookOf = (servicePorts: readonly ServicePort[]): Promise<RuleBook> =>
   RuleBook.of(snapshotOf(servicePorts), settings, features)

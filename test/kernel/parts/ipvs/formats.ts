@@ -13,13 +13,18 @@ const servers = `-A -t 10.0.0.1:80 -s rr -p 300
 -A -t 10.0.0.2:80 -s mh -p 300 -M 255.255.255.255 -b mh-port
 -A -f 5 -s wlc
 -a -f 5 -r 1.2.3.4:0 -g -w 1
+-A --sctp-service 10.0.0.3:3868 -s rr
+-a --sctp-service 10.0.0.3:3868 -r 1.2.3.4:3868 -m -w 1
 -A -u [fd00::1]:53 -s sh
 -a -u [fd00::1]:53 -r [fd00::2]:53 -m -w 0
 `
 
 t.test('virtual servers are read from what ipvsadm saves', async t => {
   const found = await savedServers(servers, 'IPv4')
-  t.strictSame([...found.keys()], ['-t 10.0.0.1:80', '-t 10.0.0.2:80'])
+  t.strictSame(
+    [...found.keys()],
+    ['-t 10.0.0.1:80', '-t 10.0.0.2:80', '--sctp-service 10.0.0.3:3868'],
+  )
   t.equal(found.get('-t 10.0.0.1:80')?.how, '-s rr -p 300')
   t.equal(found.get('-t 10.0.0.2:80')?.how, '-s mh -b mh-port -p 300')
   t.strictSame(

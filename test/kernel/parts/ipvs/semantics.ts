@@ -98,6 +98,28 @@ t.test('internalTrafficPolicy Local without local endpoints is silent', async t 
     t.match(kernel.rules.chain(table, chain)[0], /KUBE-CLUSTER-IP-DROP dst,dst -j DROP$/)
 })
 
+t.test('SCTP has servers, and entries with its name', async t => {
+  const { kernel, proxier } = fixture()
+  const sip = servicePort('sip', {
+    protocol: 'SCTP',
+    vips,
+    externalTrafficPolicy: 'Local',
+    ...everywhere(forward('10.244.1.1')),
+  })
+  await proxier.sync(snapshotOf([sip]), settings)
+  const id = '--sctp-service 10.96.0.1:80'
+  t.strictSame(kernel.destinations(id), { '10.244.1.1:8080': 1 })
+  t.strictSame(kernel.entries('KUBE-CLUSTER-IP'), ['10.96.0.1,sctp:80'])
+  for (const set of ['KUBE-NODE-PORT-SCTP-HASH', 'KUBE-NODE-PORT-LOCAL-SCTP-HASH'])
+    t.strictSame(kernel.entries(set), ['203.0.113.1,sctp:30080'])
+  proxier.forget()
+  kernel.takeWritten()
+  await proxier.sync(snapshotOf([sip]), settings)
+  t.notMatch(kernel.takeWritten().join('\n'), /sctp:|sctp-service/, 'as it was read')
+  await proxier.sync(snapshotOf([]), settings)
+  t.notOk(kernel.servers.has(id))
+})
+
 t.test('source ranges hold for load-balancer IPs', async t => {
   const sourceRanges = ['198.51.100.0/24', '198.51.100.7/32', '192.0.2.2/32']
   const sets = await setsOf({ ...everywhere(forward('10.244.1.1')), sourceRanges })
