@@ -51,8 +51,6 @@ const handle = async (call: NodeCall | AgentCall): Promise<unknown> => {
     case 'heard':
     case 'close':
     case 'subscribe':
-    case 'heard':
-    default:
       return onNode(call)
   }
 }

@@ -53,7 +53,6 @@ const withBackend = (
     ...objectsOf([plain]).map(object => {
       const endpoints: unknown = Reflect.get(object, 'endpoints')
       if (!Array.isArray(endpoints)) return object
-      const conditions = conditionsOf[condition]
       const changed = endpoints.map((endpoint: { addresses: string[] }) =>
         endpoint.addresses.some(one => addresses.has(one))
           ? Object.assign(endpoint, { conditions: conditionsOf[condition] })
