@@ -50,7 +50,7 @@ const handle = async (call: NodeCall | AgentCall): Promise<unknown> => {
     case 'subscribe':
     case 'heard':
     case 'close':
-    case 'subscribe':
+    default:
       return onNode(call)
   }
 }
