@@ -6,6 +6,7 @@ export interface Child {
   readonly pid: number
   /** Rejects when the process dies, reports an error, or takes longer than `timeoutMs`. */
   ask(question: unknown, timeoutMs: number): Promise<unknown>
+  /** Also when it can't be asked any more: its end may not have been told yet. */
   hasEnded(): boolean
   stop(): Promise<void>
 }
@@ -39,7 +40,7 @@ export const startChild = (file: URL, enter: readonly string[] = []): Child => {
     pid: child.pid,
     ask: (question, timeoutMs) =>
       ask(child, file, { id: (asked += 1), question }, timeoutMs),
-    hasEnded: () => hasEnded(child),
+    hasEnded: () => hasEnded(child) || !child.connected,
     stop: () => stopProcess(child),
   }
 }
