@@ -78,12 +78,6 @@ export class Affinity {
     }
   }
 
-  clear(): void {
-    this.#entries.clear()
-    this.#end.older = this.#end
-    this.#end.newer = this.#end
-  }
-
   #isExpired(entry: Entry, now: number): boolean {
     return now - entry.lastUsed >= this.timeoutMs
   }

@@ -14,8 +14,9 @@ const probeMs = 1000
 export class Balancer<E extends { readonly key: string }> {
   readonly #clock: Pick<Clock, 'now'>
   readonly #ring: RoundRobin<E>
-  readonly #affinity = new Affinity(0)
-  readonly #resting = new Resting()
+  /** Made when needed: most listeners need neither, and there may be thousands of them. */
+  #affinity: Affinity | undefined
+  #resting: Resting | undefined
 
   /** `random` is uniform in [0, 1); it decides where the round starts. */
   constructor(clock: Pick<Clock, 'now'>, random: () => number) {
@@ -29,7 +30,16 @@ export class Balancer<E extends { readonly key: string }> {
 
   /** Whether `pick` looks at who the client is. */
   get isSticky(): boolean {
-    return this.#affinity.timeoutMs > 0
+    return this.#affinity !== undefined
+  }
+
+  /** In the order of their turns. */
+  get endpoints(): readonly E[] {
+    return this.#ring.all
+  }
+
+  get(key: string): E | undefined {
+    return this.#ring.get(key)
   }
 
   has(key: string): boolean {
@@ -40,8 +50,8 @@ export class Balancer<E extends { readonly key: string }> {
   setEndpoints(list: readonly E[]): void {
     const oneWent = this.#ring.setEndpoints(list)
     if (oneWent) {
-      this.#affinity.retain(this)
-      this.#resting.retain(this)
+      this.#affinity?.retain(this)
+      this.#resting?.retain(this)
     }
   }
 
@@ -50,8 +60,9 @@ export class Balancer<E extends { readonly key: string }> {
    * already are; 0 for none, which forgets them.
    */
   setAffinity(ms: number): void {
-    this.#affinity.timeoutMs = ms
-    if (ms <= 0) this.#affinity.clear()
+    if (ms <= 0) this.#affinity = undefined
+    else if (this.#affinity === undefined) this.#affinity = new Affinity(ms)
+    else this.#affinity.timeoutMs = ms
   }
 
   /**
@@ -76,9 +87,9 @@ export class Balancer<E extends { readonly key: string }> {
 
   /** An attempt came to nothing: for `restMs` milliseconds others are preferred. */
   failed(endpoint: E, restMs: number): void {
-    if (this.has(endpoint.key)) {
-      this.#resting.failed(endpoint.key, this.#clock.now(), restMs)
-    }
+    if (!this.has(endpoint.key)) return
+    this.#resting ??= new Resting()
+    this.#resting.failed(endpoint.key, this.#clock.now(), restMs)
   }
 
   /**
@@ -87,31 +98,31 @@ export class Balancer<E extends { readonly key: string }> {
    * the endpoint has gone meanwhile.
    */
   succeeded(client: string, endpoint: E): void {
-    this.#resting.succeeded(endpoint.key)
-    if (this.#affinity.timeoutMs <= 0 || !this.has(endpoint.key)) return
+    this.#resting?.succeeded(endpoint.key)
+    if (this.#affinity === undefined || !this.has(endpoint.key)) return
     this.#affinity.remember(client, endpoint.key, this.#clock.now())
   }
 
   /** Frees expired affinity; call it now and then. */
   sweep(): void {
-    this.#affinity.sweep(this.#clock.now())
+    this.#affinity?.sweep(this.#clock.now())
   }
 
   /** Whether an endpoint failed a moment ago and is passed over while there are others. */
   isResting(key: string): boolean {
-    return this.#resting.size > 0 && this.#resting.isResting(key, this.#clock.now())
+    return this.#resting?.isResting(key, this.#clock.now()) ?? false
   }
 
   /** The next in turn that is not resting. */
   #rested(tried: ReadonlySet<string> | undefined, among: RoundRobin<E>): E | undefined {
-    if (this.#resting.size === 0) return undefined
+    const resting = this.#resting
+    if (resting === undefined || resting.size === 0) return undefined
     const now = this.#clock.now()
     const skip = {
-      has: (key: string) =>
-        (tried?.has(key) ?? false) || this.#resting.isResting(key, now),
+      has: (key: string) => (tried?.has(key) ?? false) || resting.isResting(key, now),
     }
     const endpoint = among.next(skip)
-    if (endpoint !== undefined) this.#resting.picked(endpoint.key, now, probeMs)
+    if (endpoint !== undefined) resting.picked(endpoint.key, now, probeMs)
     return endpoint
   }
 
@@ -120,7 +131,7 @@ export class Balancer<E extends { readonly key: string }> {
     tried: ReadonlySet<string> | undefined,
     among: RoundRobin<E>,
   ): E | undefined {
-    if (this.#affinity.size === 0) return undefined
+    if (this.#affinity === undefined || this.#affinity.size === 0) return undefined
     const key = this.#affinity.lookup(client, this.#clock.now())
     if (key === undefined || tried?.has(key)) return undefined
     return among.get(key)

@@ -19,6 +19,11 @@ export class RoundRobin<E extends { readonly key: string }> {
     return this.#ring.length
   }
 
+  /** In the order of their turns. */
+  get all(): readonly E[] {
+    return this.#ring
+  }
+
   get(key: string): E | undefined {
     return this.#byKey.get(key)
   }

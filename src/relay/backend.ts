@@ -10,11 +10,18 @@ export interface Backend extends RelayEndpoint, EndpointStats {
   resting: boolean
 }
 
+/** By key: the backends that are listed, or stay. */
+type Known<B extends Backend> = Pick<ReadonlyMap<string, B>, 'get'>
+
+/** Most listeners have none: one for all of them. */
+const nobody: ReadonlyMap<string, never> = new Map<string, never>()
+
 /** Of the backends that were known those that are listed no more and may keep their flows. */
 export const stayingBackends = <B extends Backend>(
-  known: ReadonlyMap<string, B>,
+  known: Known<B>,
   { endpoints, staying = [] }: Pick<RelayListener, 'endpoints' | 'staying'>,
-): Map<string, B> => {
+): ReadonlyMap<string, B> => {
+  if (staying.length === 0) return nobody
   const kept = new Map(
     staying.flatMap(key => {
       const backend = known.get(key)
@@ -27,17 +34,10 @@ export const stayingBackends = <B extends Backend>(
 
 /** The backends for a new list of endpoints; those that stay keep their figures. */
 export const nextBackends = (
-  before: ReadonlyMap<string, Backend>,
+  known: Known<Backend>,
   endpoints: readonly RelayEndpoint[],
-): Map<string, Backend> => {
-  const after = new Map<string, Backend>()
-  for (const endpoint of endpoints) {
-    const { key, address, port } = endpoint
-    const known = before.get(key)
-    after.set(
-      key,
-      known ?? { key, address, port, active: 0, failures: 0, resting: false },
-    )
-  }
-  return after
-}
+): readonly Backend[] =>
+  endpoints.map(
+    ({ key, address, port }) =>
+      known.get(key) ?? { key, address, port, active: 0, failures: 0, resting: false },
+  )

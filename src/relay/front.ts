@@ -3,6 +3,9 @@ import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
 import type { Backend } from './backend.ts'
 import type { EndpointChoice, RelayFront } from './relay.ts'
 
+/** The endpoints of a listener, by key. */
+export type Listed<B extends Backend> = Pick<RoundRobin<B>, 'get' | 'size'>
+
 /**
  * What some clients may choose from. One object for as long as its front lives, so that a
  * connection which is still being dialled goes by the newest state.
@@ -25,7 +28,7 @@ export class Choice<B extends Backend = Backend> {
   }
 
   /** Keys that are not listed (any more) don't count. */
-  take(choice: EndpointChoice, listed: ReadonlyMap<string, B>): void {
+  take(choice: EndpointChoice, listed: Listed<B>): void {
     if (choice === 'all') {
       this.#among = undefined
       return
@@ -41,7 +44,6 @@ export class Front<B extends Backend = Backend> {
   readonly #everybody: Choice<B>
   readonly #fromNode: Choice<B>
   #nodeDiffers = false
-  #isOpen = false
   #outsideIsEmpty = false
   #nodeIsEmpty = false
   #rangesText: readonly string[] | undefined
@@ -53,7 +55,7 @@ export class Front<B extends Backend = Backend> {
     this.#fromNode = new Choice(random)
   }
 
-  take(spec: RelayFront, listed: ReadonlyMap<string, B>): void {
+  take(spec: RelayFront, listed: Listed<B>): void {
     const { endpoints, endpointsFromNode, allowedClients } = spec
     this.#everybody.take(endpoints, listed)
     this.#nodeDiffers = endpointsFromNode !== undefined
@@ -67,13 +69,6 @@ export class Front<B extends Backend = Backend> {
       this.#rangesText = allowedClients
       this.#ranges = allowedClients?.flatMap(text => parseCidr(text) ?? [])
     }
-    const nobody = this.#ranges?.length === 0
-    this.#isOpen = !nobody && !(this.#outsideIsEmpty && this.#nodeIsEmpty)
-  }
-
-  /** Whether there is anybody to serve, and anything to serve them with. */
-  get isOpen(): boolean {
-    return this.#isOpen
   }
 
   /** Whether it matters who the client is; if not, any address will do for `admit`. */
@@ -109,17 +104,5 @@ export class Front<B extends Backend = Backend> {
   }
 }
 
-/** Whether a front can be open at all, told by what it says alone. */
-export const mayOpen = (
-  { endpoints, endpointsFromNode, allowedClients }: RelayFront,
-  listed: number,
-): boolean => {
-  const count = (choice: EndpointChoice = []): number =>
-    choice === 'all' ? listed : choice.length
-  return allowedClients?.length !== 0 && count(endpoints) + count(endpointsFromNode) > 0
-}
-
-const isEmpty = <B extends Backend>(
-  { among }: Choice<B>,
-  listed: ReadonlyMap<string, B>,
-): boolean => (among ?? listed).size === 0
+const isEmpty = <B extends Backend>({ among }: Choice<B>, listed: Listed<B>): boolean =>
+  (among ?? listed).size === 0

@@ -1,6 +1,7 @@
 import type { Clock } from '../../util/clock.ts'
 import { listDiff } from '../../util/list-diff.ts'
 import { forEachYielding } from '../../util/yielding.ts'
+import { openFronts } from '../open-fronts.ts'
 import type {
   DrainResult,
   Relay,
@@ -11,7 +12,6 @@ import type {
 } from '../relay.ts'
 import { Figures } from './main/figures.ts'
 import { ListeningBudget } from './main/listening-budget.ts'
-import { openFronts } from './main/open-fronts.ts'
 import { OpenSockets, socketKey } from './main/open-sockets.ts'
 import { OwnBindsBook } from './main/own-binds-book.ts'
 import { Ports } from './main/ports.ts'

@@ -3,6 +3,7 @@ import { joinHostPort } from '../../util/ip.ts'
 import { type Backend, nextBackends, stayingBackends } from '../backend.ts'
 import { newCounters } from '../counters.ts'
 import { Fronts } from '../fronts.ts'
+import { closedState, openFronts } from '../open-fronts.ts'
 import type {
   Bind,
   BindState,
@@ -26,9 +27,8 @@ export class ListenerState {
   wanted = true
   lastError = ''
   #spec: RelayListener
-  #backends = new Map<string, Backend>()
   /** Of `RelayListener.staying` those that were listed before. */
-  #staying = new Map<string, Backend>()
+  #staying: ReadonlyMap<string, Backend> = new Map()
   readonly #env: RelayEnv
 
   constructor(
@@ -47,35 +47,30 @@ export class ListenerState {
     return this.#spec
   }
 
-  /** The living object of an endpoint, undefined when it is not listed. */
-  backend(key: string): Backend | undefined {
-    return this.#backends.get(key)
-  }
-
   /** Whether a flow that goes there may stay: by object, for one that left is not back. */
   mayKeep(backend: Backend): boolean {
-    const { key } = backend
-    return (this.#backends.get(key) ?? this.#staying.get(key)) === backend
+    return this.#known(backend.key) === backend
   }
 
   /** Takes over what is wanted now, and lets go of addresses that are not. */
   take(spec: RelayListener): void {
     this.#spec = spec
     this.wanted = true
-    const known = new Map([...this.#staying, ...this.#backends])
-    this.#backends = nextBackends(known, spec.endpoints)
+    const known = { get: (key: string) => this.#known(key) }
+    const backends = nextBackends(known, spec.endpoints)
     this.#staying = stayingBackends(known, spec)
-    this.balancer.setEndpoints([...this.#backends.values()])
+    this.balancer.setEndpoints(backends)
     this.balancer.setAffinity(spec.affinityMs)
-    this.fronts.take(spec.fronts, this.#backends)
-    this.binds.want(this.fronts.open, this.fronts.closed)
+    this.fronts.take(spec.fronts, this.balancer)
+    const { open, closed } = openFronts(spec)
+    this.binds.want(open, closed)
   }
 
   stopListening(reason: string): void {
     const binds = this.#spec.fronts.flatMap(front => front.binds)
     this.binds.want(
       [],
-      binds.map(bind => ({ bind, state: 'closed', reason })),
+      binds.map(bind => closedState(bind, reason)),
     )
   }
 
@@ -99,11 +94,16 @@ export class ListenerState {
   }
 
   #endpoints(): readonly Backend[] {
-    const backends = [...this.#backends.values()]
+    const keys = new Set(this.#spec.endpoints.map(({ key }) => key))
+    const backends = [...keys].flatMap(key => this.balancer.get(key) ?? [])
     for (const backend of backends) {
       backend.resting = this.balancer.isResting(backend.key)
     }
     return backends
+  }
+
+  #known(key: string): Backend | undefined {
+    return this.balancer.get(key) ?? this.#staying.get(key)
   }
 
   #bindChanged(state: BindState): void {

@@ -3,7 +3,7 @@ import { listDiff } from '../../util/list-diff.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import { bindKey } from '../counters.ts'
 import { FdBudget } from '../fd-budget.ts'
-import { mayOpen } from '../front.ts'
+import { openFronts } from '../open-fronts.ts'
 import type {
   Bind,
   DrainResult,
@@ -211,7 +211,5 @@ interface Differences {
   readonly changed: readonly RelayListener[]
 }
 
-const tcpBinds = ({ protocol, fronts, endpoints }: RelayListener): readonly Bind[] =>
-  protocol === 'TCP'
-    ? fronts.flatMap(front => (mayOpen(front, endpoints.length) ? front.binds : []))
-    : []
+const tcpBinds = (spec: RelayListener): readonly Bind[] =>
+  spec.protocol === 'TCP' ? openFronts(spec).open : []

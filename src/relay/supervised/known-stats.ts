@@ -1,4 +1,4 @@
-import { mayOpen } from '../front.ts'
+import { openFronts } from '../open-fronts.ts'
 import {
   type BindState,
   dialBuckets,
@@ -86,12 +86,13 @@ const nothing: PackedTotals = { numbers: [], failed: {}, dropped: {} }
 /** Listeners while no process serves them. */
 const lostListeners = (wanted: readonly RelayListener[]): Iterable<PackedListener> => ({
   *[Symbol.iterator]() {
-    for (const { id, name, protocol, fronts, endpoints } of wanted)
+    for (const spec of wanted) {
+      const { id, name, protocol, endpoints } = spec
       yield {
         id,
         name,
         protocol,
-        binds: fronts.flatMap(front => lostBinds(front, endpoints.length)),
+        binds: lostBinds(spec),
         lastError: '',
         wanted: true,
         endpointKeys: endpoints.map(({ key }) => key),
@@ -99,12 +100,11 @@ const lostListeners = (wanted: readonly RelayListener[]): Iterable<PackedListene
         active: 0,
         totals: nothing,
       }
+    }
   },
 })
 
-const lostBinds = (front: RelayFront, listed: number): readonly BindState[] => {
-  const { binds, closedReason: reason } = front
-  return mayOpen(front, listed)
-    ? binds.map(bind => ({ bind, state: 'binding' }))
-    : binds.map(bind => ({ bind, state: 'closed', reason }))
+const lostBinds = (spec: RelayListener): readonly BindState[] => {
+  const { open, closed } = openFronts(spec)
+  return [...open.map(bind => ({ bind, state: 'binding' }) as const), ...closed]
 }

@@ -11,6 +11,12 @@ const together = 500
 /** Milliseconds between two messages; what comes meanwhile travels together. */
 const everyMs = 20
 
+interface Flush {
+  /** That the parent has yet to read. */
+  messages: number
+  readonly resolve: () => void
+}
+
 /**
  * What the relay tells its observer, on its way to the parent: gathered, bounded, and one
  * message at a time, so that a parent that does not read costs no memory. Of a bind only
@@ -28,7 +34,7 @@ export class Outbox implements RelayObserver {
   #lost = 0
   #onItsWay = false
   #timer: NodeJS.Timeout | undefined
-  #flushed: (() => void)[] = []
+  #flushes: Flush[] = []
 
   constructor(wanted: readonly Cause[], send: (news: News) => void) {
     this.#wanted = new Set(wanted)
@@ -74,25 +80,28 @@ export class Outbox implements RelayObserver {
   /** The parent has read what was on its way. */
   taken(): void {
     this.#onItsWay = false
-    if (this.#isEmpty()) this.#done()
-    else if (this.#flushed.length > 0) this.#go()
-    else this.#soon()
+    for (const flush of this.#flushes) flush.messages -= 1
+    for (const { messages, resolve } of this.#flushes) if (messages === 0) resolve()
+    this.#flushes = this.#flushes.filter(({ messages }) => messages > 0)
+    if (this.#flushes.length > 0) this.#go()
+    else if (!this.#isEmpty()) this.#soon()
   }
 
-  /** Resolves when all that was told so far has reached the parent. */
+  /**
+   * Resolves when all that was told so far has reached the parent. What is told later does
+   * not put that off: there may be no end to it.
+   */
   flush(): Promise<void> {
-    if (this.#isEmpty() && !this.#onItsWay) return Promise.resolve()
+    const most = Math.max(this.#binds.size, this.#records.length, this.#isEmpty() ? 0 : 1)
+    const messages = (this.#onItsWay ? 1 : 0) + Math.ceil(most / together)
+    if (messages === 0) return Promise.resolve()
     this.#go()
-    return new Promise(resolve => this.#flushed.push(resolve))
+    return new Promise(resolve => this.#flushes.push({ messages, resolve }))
   }
 
   #isEmpty(): boolean {
     const waiting = this.#binds.size + this.#records.length + this.#pauses.length
     return waiting + this.#hung.size + this.#faults.length + this.#lost === 0
-  }
-
-  #done(): void {
-    for (const resolve of this.#flushed.splice(0)) resolve()
   }
 
   #soon(): void {

@@ -46,6 +46,8 @@ export class RelayServer {
   async #page(first: boolean): Promise<StatsPage> {
     if (first || this.#look === undefined) {
       const stats = await this.#relay.stats()
+      // Whoever reads of a bind in the figures finds the same in log and health.
+      await this.#outbox.flush()
       this.#look = { stats, listeners: stats.listeners[Symbol.iterator]() }
     }
     return pageOf(this.#look)

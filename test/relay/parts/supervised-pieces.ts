@@ -101,6 +101,21 @@ export const supervisedPartTests = (t: Test): void => {
     },
   )
 
+  t.test('news without end put off nobody who waits for the first', async t => {
+    let sent = 0
+    const outbox = new Outbox(['SC'], () => void (sent += 1))
+    for (let i = 0; i < 700; i += 1) outbox.connectionClosed(record)
+    let flushed = 0
+    const first = outbox.flush().then(() => (flushed = sent))
+    for (let i = 0; i < 10; i += 1) {
+      outbox.connectionClosed(record)
+      outbox.taken()
+      await Promise.resolve()
+    }
+    await first
+    t.equal(flushed, 2, 'two messages of 500')
+  })
+
   t.test(
     'a client is asked for once in 5 s, and too many questions are none',
     async t => {

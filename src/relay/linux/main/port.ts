@@ -1,6 +1,7 @@
 import { joinHostPort } from '../../../util/ip.ts'
 import { BindSet, type Listening } from '../../bind-set.ts'
 import { bindKey } from '../../counters.ts'
+import { closedState, openFronts } from '../../open-fronts.ts'
 import type {
   Bind,
   BindState,
@@ -11,7 +12,6 @@ import type {
 import type { ListenerOrder } from '../orders.ts'
 import type { Figures } from './figures.ts'
 import type { ListeningBudget } from './listening-budget.ts'
-import { closedState, openFronts } from './open-fronts.ts'
 import type { Group, Holder, OpenSockets } from './open-sockets.ts'
 import type { Slots } from './slots.ts'
 import type { WorkerSeat } from './worker-seat.ts'

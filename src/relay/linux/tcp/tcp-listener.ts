@@ -39,7 +39,7 @@ export class TcpListener implements PortListener, Acceptor {
   }
 
   get name(): string {
-    return this.#state.spec.name
+    return this.#state.name
   }
 
   get counters(): CounterWriter {

@@ -147,7 +147,7 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
   }
 
   fault(error: unknown): void {
-    this.#env.teller.fault(this.#state.spec.name, error)
+    this.#env.teller.fault(this.#state.name, error)
   }
 
   begin(

@@ -1,7 +1,6 @@
 import { Balancer } from '../../../balance/balancer.ts'
 import { stayingBackends } from '../../backend.ts'
 import { Fronts } from '../../fronts.ts'
-import type { RelayListener } from '../../relay.ts'
 import type { ListenerOrder } from '../orders.ts'
 import { CounterWriter } from '../shared/listener-counters.ts'
 import { WorkerBackend } from './worker-backend.ts'
@@ -16,14 +15,13 @@ export class ListenerState {
   /** False once it is to go. */
   wanted = true
   readonly #env: WorkerEnv
-  #spec: RelayListener
-  #backends: ReadonlyMap<string, WorkerBackend> = new Map()
+  #name: string
   /** Of `RelayListener.staying` those that were listed before. */
   #staying: ReadonlyMap<string, WorkerBackend> = new Map()
 
   constructor(env: WorkerEnv, { slot, spec }: ListenerOrder) {
     this.#env = env
-    this.#spec = spec
+    this.#name = spec.name
     this.slot = slot
     this.counters = new CounterWriter(env.listenerPages, slot)
     this.balancer = new Balancer(env.loop.clock, env.random)
@@ -34,34 +32,28 @@ export class ListenerState {
     )
   }
 
-  get spec(): RelayListener {
-    return this.#spec
-  }
-
-  /** The living object of an endpoint, undefined when it is not listed. */
-  backend(key: string): WorkerBackend | undefined {
-    return this.#backends.get(key)
+  get name(): string {
+    return this.#name
   }
 
   /** Whether a flow that goes there may stay: by object, for one that left is not back. */
   mayKeep(backend: WorkerBackend): boolean {
-    const { key } = backend
-    return (this.#backends.get(key) ?? this.#staying.get(key)) === backend
+    return this.#known(backend.key) === backend
   }
 
   take(order: ListenerOrder): void {
-    this.#spec = order.spec
+    const { spec } = order
+    this.#name = spec.name
     this.wanted = true
-    const before = this.#backends
-    const known = new Map([...this.#staying, ...before])
-    this.#backends = this.#nextBackends(order)
-    this.#staying = stayingBackends(known, order.spec)
-    for (const [key, backend] of before) {
-      if (this.#backends.get(key) !== backend) backend.detach()
+    const before = this.balancer.endpoints
+    const after = this.#nextBackends(order)
+    this.#staying = stayingBackends({ get: key => this.#known(key) }, spec)
+    this.balancer.setEndpoints(after)
+    for (const backend of before) {
+      if (this.balancer.get(backend.key) !== backend) backend.detach()
     }
-    this.balancer.setEndpoints([...this.#backends.values()])
-    this.balancer.setAffinity(order.spec.affinityMs)
-    this.fronts.take(order.spec.fronts, this.#backends)
+    this.balancer.setAffinity(spec.affinityMs)
+    this.fronts.take(spec.fronts, this.balancer)
   }
 
   /** An endpoint refused or was silent: for `restMs` others are preferred. */
@@ -79,21 +71,20 @@ export class ListenerState {
 
   /** Nothing is left of it. */
   end(): void {
-    for (const backend of this.#backends.values()) backend.detach()
-    this.#backends = new Map()
+    for (const backend of this.balancer.endpoints) backend.detach()
+    this.balancer.setEndpoints([])
   }
 
-  #nextBackends({ spec, endpointSlots }: ListenerOrder): Map<string, WorkerBackend> {
-    const after = new Map<string, WorkerBackend>()
-    for (const [i, endpoint] of spec.endpoints.entries()) {
-      const { key } = endpoint
-      if (after.has(key)) continue
+  #known(key: string): WorkerBackend | undefined {
+    return this.balancer.get(key) ?? this.#staying.get(key)
+  }
+
+  #nextBackends({ spec, endpointSlots }: ListenerOrder): readonly WorkerBackend[] {
+    const pages = this.#env.endpointPages
+    return spec.endpoints.map((endpoint, i) => {
       const slot = endpointSlots[i] ?? 0
-      const back = this.#staying.get(key)
-      back?.attach(this.#env.endpointPages, slot)
-      const known = this.#backends.get(key) ?? back
-      after.set(key, known ?? new WorkerBackend(endpoint, this.#env.endpointPages, slot))
-    }
-    return after
+      this.#staying.get(endpoint.key)?.attach(pages, slot)
+      return this.#known(endpoint.key) ?? new WorkerBackend(endpoint, pages, slot)
+    })
   }
 }

@@ -1,11 +1,11 @@
-import { parseCidr } from '../../../util/cidr.ts'
+import { parseCidr } from '../util/cidr.ts'
 import type {
   Bind,
   BindState,
   EndpointChoice,
   RelayFront,
   RelayListener,
-} from '../../relay.ts'
+} from './relay.ts'
 
 /** Addresses of a listener to listen on, and those to close, with the reason. */
 export interface OpenFronts {
@@ -13,7 +13,7 @@ export interface OpenFronts {
   readonly closed: readonly BindState[]
 }
 
-/** What `Fronts` says of its addresses, told without its balancers, which workers have. */
+/** Those are open where there is somebody to serve, and something to serve them with. */
 export const openFronts = ({ fronts, endpoints }: RelayListener): OpenFronts => {
   const open: Bind[] = []
   const closed: BindState[] = []
@@ -32,7 +32,6 @@ export const closedState = (bind: Bind, reason: string): BindState => ({
   reason,
 })
 
-/** As `Front.isOpen`. */
 const isOpen = (
   { endpoints, endpointsFromNode = [], allowedClients }: RelayFront,
   listed: ReadonlySet<string>,
