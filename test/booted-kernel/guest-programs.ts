@@ -8,8 +8,6 @@ export interface GuestPrograms {
   readonly agent: string
   /** `usher`. */
   readonly usher: string
-  /** See guest/sync-ipvs.ts. */
-  readonly syncIpvs: string
 }
 
 const fromHere = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
@@ -18,7 +16,6 @@ const fromHere = (path: string): string => fileURLToPath(new URL(path, import.me
 const dist = fromHere('../../dist')
 const entryPoints = {
   agent: fromHere('guest/agent.ts'),
-  'sync-ipvs': fromHere('guest/sync-ipvs.ts'),
   'place-process': fromHere('../support/net/agent-process.ts'),
   'dist/cli/main': join(dist, 'cli/main.js'),
   // Found by their places beside what starts them.
@@ -60,6 +57,5 @@ export const writeGuestPrograms = async (folder: string): Promise<GuestPrograms>
   return {
     agent: join(folder, 'agent.js'),
     usher: join(folder, 'dist/cli/main.js'),
-    syncIpvs: join(folder, 'sync-ipvs.js'),
   }
 }

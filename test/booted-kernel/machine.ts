@@ -24,8 +24,8 @@ export interface Machine {
   readonly write: (path: string, text: string) => Promise<void>
   /** What runs `usher`: program and first argument. */
   readonly usher: readonly [command: string, program: string]
-  /** The same for guest/sync-ipvs.ts, whose argument is a scheduler. */
-  readonly syncIpvs: readonly [command: string, program: string]
+  /** Puts a Service into ipvs; see guest/sync-ipvs.ts. */
+  readonly syncIpvs: (scheduler: string) => Promise<void>
   /** Loads kernel modules and what they need. */
   readonly load: (...modules: readonly string[]) => Promise<void>
 }
@@ -55,7 +55,7 @@ export const startMachine = async (t: MachineOwner): Promise<Machine> => {
     launch: async (command, ...args) =>
       launched(call, (await call({ op: 'launch', command, args })) as number),
     usher: [process.execPath, programs.usher],
-    syncIpvs: [process.execPath, programs.syncIpvs],
+    syncIpvs: async scheduler => void (await call({ op: 'sync ipvs', scheduler })),
     write: async (path, text) => void (await call({ op: 'write', path, text })),
     load: async (...names) => {
       const loaded = await run('cat', '/proc/modules')

@@ -10,10 +10,12 @@ export interface DrainWatchDeps {
   readonly remove: (drained: readonly Draining[]) => Promise<void>
 }
 
-/** Milliseconds between looks; kube-proxy's is a minute. */
+/** Milliseconds between looks. */
 const everyMs = 10_000
 /** Of the time, how much may go into looking: 2 %. */
 const pauseFactor = 50
+/** However long a look takes: kube-proxy's pause. */
+const longestMs = 60_000
 
 /** Waits for destinations of weight 0 to lose their last connection. Costs nothing when none is. */
 export class DrainWatch {
@@ -71,7 +73,7 @@ export class DrainWatch {
 
   #next(took: number): void {
     this.#timer = undefined
-    this.#wait(Math.max(everyMs, took * pauseFactor))
+    this.#wait(Math.min(Math.max(everyMs, took * pauseFactor), longestMs))
   }
 }
 

@@ -3,7 +3,6 @@ import {
   type BindState,
   dialBuckets,
   type ListenerStats,
-  type RelayFront,
   type RelayListener,
   type RelayStats,
 } from '../relay.ts'

@@ -8,6 +8,7 @@ import { handleCalls } from '../../support/net/handle-call.ts'
 import type { AgentCall } from '../../support/net/outcome.ts'
 import { Programs, run } from './programs.ts'
 import type { NodeCall, Reply, Request } from './protocol.ts'
+import { syncIpvs } from './sync-ipvs.ts'
 
 /*
  * The first program of the booted machine: does what the test on the other side of a
@@ -36,6 +37,8 @@ const handle = async (call: NodeCall | AgentCall): Promise<unknown> => {
     case 'write':
       await writeFile(call.path, call.text)
       return undefined
+    case 'sync ipvs':
+      return syncIpvs(call.scheduler)
     case 'enter':
       return places.push(await enter(call.netns)) - 1
     case 'at':

@@ -9,6 +9,7 @@ export type NodeCall =
   | { readonly op: 'end'; readonly process: number; readonly signal: NodeJS.Signals }
   | { readonly op: 'write'; readonly path: string; readonly text: string }
   | { readonly op: 'enter'; readonly netns: string }
+  | { readonly op: 'sync ipvs'; readonly scheduler: string }
   | { readonly op: 'at'; readonly place: number; readonly call: AgentCall }
 
 /** One JSON document a line; the answer has the same id. */

@@ -9,12 +9,6 @@ import { endpoint } from '../../support/objects.ts'
 import { plainIpvs } from '../../support/plain-ipvs.ts'
 import { clusterIp, servicePort } from '../../support/service-ports.ts'
 
-/*
- * Puts the ClusterIP of one Service into ipvs, by the scheduler that is its argument, and
- * ends. It is what a sync of Usher's does, without the trying and tidying of a start, which
- * takes an emulated processor half a minute.
- */
-
 const plain = serviceNamed('plain')
 const endpoints = plain.backends.map(backend => ({
   ...endpoint(addressOf[backend].IPv4),
@@ -30,31 +24,38 @@ const port = servicePort('plain', {
   externalFromNode: forward,
 })
 
-const proxier = ipvsKind({
-  run: runTool,
-  clock: systemClock,
-  observer: {
-    restoreFailed: () => {},
-    failed: (what, why) => console.error(`${what}: ${why}`),
-  },
-  options: { ...plainIpvs, scheduler: process.argv[2] ?? '' },
-  read: readIfThere,
-  setSysctl: (name, value) => writeFile(`/proc/sys/${name}`, value),
-}).proxier('IPv4')
+const snapshot = {
+  family: 'IPv4',
+  servicePorts: new Map([[port.key, port]]),
+  healthChecks: new Map(),
+} as const
+const node = {
+  masqueradeAll: false,
+  masqueradeBit: 14,
+  localhostNodePorts: false,
+  localDetector: { by: 'none' },
+  nodePortCidrs: undefined,
+  nodeAddresses: [],
+} as const
 
-await proxier.sync(
-  {
-    family: 'IPv4',
-    servicePorts: new Map([[port.key, port]]),
-    healthChecks: new Map(),
-  },
-  {
-    masqueradeAll: false,
-    masqueradeBit: 14,
-    localhostNodePorts: false,
-    localDetector: { by: 'none' },
-    nodePortCidrs: undefined,
-    nodeAddresses: [],
-  },
-)
-proxier.close()
+/**
+ * Puts the ClusterIP of one Service into ipvs, by this scheduler: what a sync of Usher's
+ * does, without the trying and tidying of a start, which takes an emulated processor 10 s.
+ */
+export const syncIpvs = async (scheduler: string): Promise<void> => {
+  const failures: string[] = []
+  const proxier = ipvsKind({
+    run: runTool,
+    clock: systemClock,
+    observer: {
+      restoreFailed: () => {},
+      failed: (what, why) => void failures.push(`${what}: ${why}`),
+    },
+    options: { ...plainIpvs, scheduler },
+    read: readIfThere,
+    setSysctl: (name, value) => writeFile(`/proc/sys/${name}`, value),
+  }).proxier('IPv4')
+  await proxier.sync(snapshot, node)
+  proxier.close()
+  if (failures.length > 0) throw new Error(failures.join('; '))
+}

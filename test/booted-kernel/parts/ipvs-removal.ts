@@ -16,12 +16,12 @@ const { address, port } = vipOf.ClusterIP(leaver, 'IPv4')
 const removed = 'backend-2'
 const destination = `${addressOf[removed].IPv4}:${backendPort}`
 const server = { TCP: `-t ${address}:${port}`, UDP: `-u ${address}:${port}` }
-/** Connections that were reset are remembered for 10 s, and looked for as seldom. */
-const stepMs = 90_000
+/** Connections that were reset are remembered for 10 s, and looked for once a minute at least. */
+const stepMs = 150_000
 
 /**
  * An endpoint that is removed keeps its open connections and gets no new ones (weight 0)
- * until the last has ended. A Usher of ipvs mode runs; `rr` finds each endpoint.
+ * until the last has ended. A Usher of ipvs mode runs; `wrr` finds each endpoint.
  */
 export const endsGracefully = async (
   t: Test,

@@ -4,7 +4,6 @@ import { vipOf } from '../../e2e/parts/capture/vips.ts'
 import type { Agents } from '../../support/net/cluster-agents.ts'
 import type { Agent } from '../../support/net/agent.ts'
 import type { Machine } from '../machine.ts'
-import { runUsher } from './usher.ts'
 
 /**
  * How connections of one client to one VIP spread over three endpoints of weight 1. Hashes
@@ -34,7 +33,7 @@ export const schedulersSpread = async (
   agents: Agents,
 ): Promise<void> => {
   for (const { name, spreads } of schedulers) {
-    await takes[name === byFlag ? 'usher' : 'a sync'](machine, name)
+    await machine.syncIpvs(name)
     const counts = await dials[spreads](agents['pod-1'])
     t.comment(`${name}: ${[...counts].map(each => each.join(' ')).join(', ')}`)
     if (spreads === 'equally')
@@ -43,21 +42,6 @@ export const schedulersSpread = async (
     else t.ok(counts.size > 1, `${name} takes several endpoints`)
   }
 }
-
-/** Of one it is seen that the flag gets there. */
-const byFlag = 'mh'
-
-/** What has been put into the kernel stays there. */
-const takes = {
-  usher: async (machine: Machine, scheduler: string): Promise<void> => {
-    const flags = ['--proxy-mode=ipvs', `--ipvs-scheduler=${scheduler}`]
-    const usher = await runUsher(machine, ...flags)
-    await usher.end()
-  },
-  'a sync': async (machine: Machine, scheduler: string): Promise<void> => {
-    await machine.run(...machine.syncIpvs, scheduler)
-  },
-} as const
 
 type Counts = ReadonlyMap<string, number>
 

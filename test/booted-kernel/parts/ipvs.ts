@@ -29,8 +29,9 @@ export const ipvsSuite = async (
 ): Promise<void> => {
   const before = await nodeState(machine)
   await writeServices(machine, services)
-  const usher = await runUsher(machine, '--proxy-mode=ipvs')
+  const usher = await runUsher(machine, '--proxy-mode=ipvs', '--ipvs-scheduler=wrr')
   t.equal(usher.mode, 'ipvs')
+  t.match(await machine.run('ipvsadm', '-S', '-n'), / -s wrr/, 'by the flag')
   const during = await nodeState(machine)
   await t.test('clients while endpoints come and go', { jobs: 2 }, async t => {
     await Promise.all([
