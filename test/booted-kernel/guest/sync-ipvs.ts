@@ -49,7 +49,8 @@ export const syncIpvs = async (scheduler: string): Promise<void> => {
     clock: systemClock,
     observer: {
       restoreFailed: () => {},
-      failed: (what, why) => void failures.push(`${what}: ${why}`),
+      // '' tells that it has worked.
+      failed: (what, why) => void (why !== '' && failures.push(`${what}: ${why}`)),
     },
     options: { ...plainIpvs, scheduler },
     read: readIfThere,
