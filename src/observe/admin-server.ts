@@ -8,6 +8,7 @@ import type { Clock, Timer } from '../util/clock.ts'
 import { joinHostPort } from '../util/ip.ts'
 import { listenAdvice } from '../util/listen-advice.ts'
 import type { Answer, Route, Routes } from './admin-routes.ts'
+import { AnswersUnderWay } from './answers-under-way.ts'
 import { ConnectionBound } from './connection-bound.ts'
 import { isHostAllowed } from './host-check.ts'
 import type { Log } from './log.ts'
@@ -36,6 +37,8 @@ const retryMs = 5000
 const mostConnections = 32
 /** An answer that a client has not taken by then is cut. */
 const answerMs = 60_000
+/** Of answers that are being read, see `AnswersUnderWay`. */
+const mostAnswerBytes = 64 << 20
 
 /** A slow or silent client must not hold one of the few connections for long. */
 export const clientTimeouts = {
@@ -54,6 +57,7 @@ const plain = (status: number, body: string): Answer => ({
 const send = async (
   response: ServerResponse,
   { status, contentType, body }: Answer,
+  answers: AnswersUnderWay,
 ): Promise<void> => {
   const pages = typeof body === 'string' ? [Buffer.from(body)] : body
   response.writeHead(status, {
@@ -61,13 +65,22 @@ const send = async (
     'Content-Length': pages.reduce((sum, page) => sum + page.length, 0),
     'X-Content-Type-Options': 'nosniff',
   })
-  // Of an answer to HEAD, node:http sends the headers alone.
-  await pipeline(Readable.from(pages), response)
+  const sent = answers.sending(pages, () => response.destroy())
+  try {
+    // Of an answer to HEAD, node:http sends the headers alone.
+    await pipeline(Readable.from(pages), response)
+  } finally {
+    sent()
+  }
 }
 
-const answerOf = async (route: Route, name: string, log: Log): Promise<Answer> => {
+const answerOf = async (
+  route: Route,
+  answers: AnswersUnderWay,
+  { name, log }: AdminServerOptions,
+): Promise<Answer> => {
   try {
-    return await route.answer()
+    return await answers.of(route)
   } catch (err) {
     log.error({ server: name, err }, 'a request could not be answered')
     return plain(500, 'internal error; the log has the reason')
@@ -85,8 +98,10 @@ const pathOf = (target: string): string =>
 const decide = async (
   request: IncomingMessage,
   response: ServerResponse,
-  { name, bind, routes, log }: AdminServerOptions,
+  answers: AnswersUnderWay,
+  options: AdminServerOptions,
 ): Promise<Answer> => {
+  const { bind, routes } = options
   const route = routes.get(pathOf(request.url ?? ''))
   if (route === undefined)
     return plain(404, `no such path; there are ${[...routes.keys()].join(', ')}`)
@@ -98,16 +113,17 @@ const decide = async (
   }
   if (!route.anyHost && !isHostAllowed(request.headers.host, bind.address))
     return plain(403, `the Host header must be an IP address, localhost or ${hostname()}`)
-  return answerOf(route, name, log)
+  return answerOf(route, answers, options)
 }
 
 /** The server, not yet listening. */
 const serverOf = (options: AdminServerOptions): Server => {
   const { name, log, clock } = options
+  const answers = new AnswersUnderWay(mostAnswerBytes)
   const respond = async (request: IncomingMessage, response: ServerResponse) => {
     const cut = clock.setTimeout(() => response.destroy(), answerMs)
     try {
-      await send(response, await decide(request, response, options))
+      await send(response, await decide(request, response, answers, options), answers)
     } catch (err) {
       log.debug({ server: name, err }, 'a client left before it had its answer')
     } finally {

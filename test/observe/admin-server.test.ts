@@ -1,7 +1,9 @@
+import { once } from 'node:events'
 import { hostname } from 'node:os'
 import type { RequestOptions } from 'node:http'
 import { connect, createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { metricsRoutes } from '../../src/observe/admin-routes.ts'
 import type { Routes } from '../../src/observe/admin-routes.ts'
@@ -9,6 +11,7 @@ import { isHostAllowed } from '../../src/observe/host-check.ts'
 import { ProbeCounts } from '../../src/observe/probe-counts.ts'
 import type { StatusDocument } from '../../src/observe/status.ts'
 import { splitHostPort } from '../../src/util/ip.ts'
+import { until } from '../support/until.ts'
 import { ask, start } from './admin-client.ts'
 
 t.test('the host check', async t => {
@@ -221,6 +224,47 @@ t.test('a client that does not take its answer is cut', async t => {
   await closed(socket)
   t.ok(socket.bytesRead < 64 * 1024 * 1024)
   t.match(records.at(-1), { level: 'debug' })
+})
+
+t.test('slow readers of large answers hold no more than 64 MiB', async t => {
+  let made = 0
+  const large = (): readonly Buffer[] => {
+    made += 1
+    return [Buffer.alloc(20 << 20, String(made))]
+  }
+  const { server } = await start(
+    t,
+    metricsRoutes(metrics, async () => large()),
+    anyPort,
+  )
+  const { host, port } = splitHostPort(server.address()) ?? { host: '', port: 0 }
+  const ends: number[] = []
+  const readers: Socket[] = []
+  for (let i = 0; i < 5; i += 1) {
+    const socket = connect(port, host)
+    t.teardown(() => socket.destroy())
+    readers.push(socket)
+    socket.write('GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n')
+    await once(socket, 'readable')
+    socket.on('error', () => {}).once('close', () => ends.push(i))
+  }
+  for (const socket of readers) socket.resume()
+  await until('the oldest are cut', () => ends.length === 2)
+  t.strictSame(ends.toSorted(), [0, 1])
+  t.equal(made, 5)
+})
+
+t.test('who asks while an answer is made gets the same', async t => {
+  let made = 0
+  const status = async (): Promise<readonly Buffer[]> => {
+    made += 1
+    await sleep(100)
+    return [Buffer.from(`${made}`)]
+  }
+  const { server } = await start(t, metricsRoutes(metrics, status), anyPort)
+  const answers = ['a', 'b', 'c'].map(() => ask(server.address(), '/status'))
+  t.match(await Promise.all(answers), [{ body: '1' }, { body: '1' }, { body: '1' }])
+  t.match(await ask(server.address(), '/status'), { body: '2' })
 })
 
 t.test('connections beyond the cap are refused, and idle ones give way', async t => {
