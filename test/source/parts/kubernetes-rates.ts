@@ -118,6 +118,35 @@ export const asksSparingly = (t: Test): void => {
       t.ok(ms <= 1000, `${ms} ms`)
     })
 
+  t.test('who was woken too early is woken again', async t => {
+    let turn = 0
+    const random = () => (turn += 0.37) % 1
+    const options = { timing: { silenceMs: Infinity }, nodeName: 'node-1', random }
+    const { api, clock, source, sync } = await fixture(t, {}, options)
+    await sync()
+    const mend = api.faults.add({ kind: 'status', code: 401 })
+    api.disturb('rst')
+    const lost = () => source.collections().filter(({ error }) => error !== '')
+    await clock.pump('all to be lost', () => lost().length === 4)
+    const start = clock.now()
+    await clock.pump('ten minutes', () => clock.now() > start + 600_000, 1000)
+    mend()
+    // As one of several servers that has not heard yet: each of the others is refused again.
+    const resources = ['endpointslices', 'nodes', 'servicecidrs']
+    const asked = () =>
+      resources.reduce((sum, name) => sum + api.requests.of(name).length, 0)
+    const mendOthers = api.faults.add({ kind: 'status', code: 401 }, { resources })
+    await clock.pump('services', () => lost().length === 3, 20)
+    const before = asked()
+    await clock.pump('the others to be refused', () => asked() >= before + 3, 20)
+    mendOthers()
+    api.disturb('rst', 'services')
+    await clock.pump('the loss', () => lost().length === 4, 20)
+    await clock.pump('services again', () => lost().length < 4, 20)
+    const ms = await clock.pump('the others', () => lost().length === 0, 20)
+    t.ok(ms <= 1000, `${ms} ms`)
+  })
+
   t.test('those who wake each other do not do so all the time', async t => {
     const { api, clock, sync } = await fixture(t, {}, { timing: { silenceMs: Infinity } })
     await sync()
