@@ -3,7 +3,6 @@ import { once } from 'node:events'
 import { constants } from 'node:os'
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import { type Assertions, readTap } from './read-tap.ts'
 
 export interface TestFile {
@@ -26,7 +25,8 @@ export interface FileResult extends Assertions {
   readonly output: string
 }
 
-const typescript = fileURLToPath(import.meta.resolve('@tapjs/typescript/import'))
+/** Half the processor time of tap's own, which each file and each thread of it would pay. */
+const typescript = import.meta.resolve('tsx')
 
 /** What `tap` in the process and whoever started it tell one another. */
 const key = { TAP_CHILD_KEY: 'usher', TAP_CHILD_ID: '0' }
@@ -41,7 +41,7 @@ export const runTestFile = async (test: TestFile): Promise<FileResult> => {
   const [command, ...args] = [
     ...sandbox,
     node,
-    // How tap loads TypeScript is its own affair; everything else that is deprecated is told.
+    // How TypeScript is loaded is tsx's own affair; everything else that is deprecated is told.
     '--disable-warning=DEP0205',
     `--import=${typescript}`,
     '--enable-source-maps',
@@ -49,10 +49,8 @@ export const runTestFile = async (test: TestFile): Promise<FileResult> => {
   ]
   const child = spawn(command, args, {
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-    // `npm run check` looks at the types.
     env: {
       ...process.env,
-      TS_NODE_TRANSPILE_ONLY: '1',
       TAP: '1',
       TAP_TIMEOUT: String(timeoutMs / 1000),
       ...key,
