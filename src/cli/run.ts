@@ -11,7 +11,7 @@ import type { Io } from './io.ts'
 import { setOomScore } from './oom-score.ts'
 import { relayLimits, relayOptions } from './relay-limits.ts'
 import { serve } from './serve.ts'
-import { keepYoungHeapSmall } from './small-heap.ts'
+import { keepHeapSmall } from './small-heap.ts'
 import { restartCode, type Stop } from './stop.ts'
 import { version } from './version.ts'
 
@@ -31,7 +31,7 @@ export const run = async (args: readonly string[], io: Io): Promise<number> => {
   if (options.cleanup)
     return (await import('./cleanup.ts')).cleanup({ dryRun: false, onlyUsher: false }, io)
   if (options.initOnly) return (await import('./init-only.ts')).initOnly(settings, io)
-  keepYoungHeapSmall()
+  keepHeapSmall()
   const log = await createLog({ level: options.logLevel, format: options.logFormat })
   for (const what of warnings) log.warn({ what }, 'flags and configuration')
   if (cluster !== undefined) await setOomScore(options.oomScoreAdj, log)

@@ -24,8 +24,16 @@ export const dataPlaneProgram = (launcher: readonly string[]): DataPlaneProgram 
   launcher,
 })
 
-/** 1 MB a half in place of 16, for each thread: what is told at the start is 50 MB less. */
-const smallHeap = ['--max-semi-space-size=1']
+/**
+ * For each thread: a young generation of 1 MB a half in place of 16 (what is told at the start
+ * is 50 MB less), and garbage of a third of what lives before it is collected, from 16 MB on
+ * (20 MB less with 5 000 Services).
+ */
+const smallHeap = [
+  '--max-semi-space-size=1',
+  '--initial-old-space-size=16',
+  '--heap-growing-percent=30',
+]
 
 /** Where the launcher is found, and where Node and koffi find libraries: nothing else is needed. */
 const passedOn = ['PATH', 'LD_LIBRARY_PATH'] as const
