@@ -3,6 +3,7 @@ import { type RunTool, ToolError } from '../kernel/run-tool.ts'
 import {
   hasCapability,
   isExcessive,
+  killOthers,
   netBindService,
   type Privileges,
   setGid,
@@ -50,13 +51,14 @@ const waysDown = (own: Privileges): readonly (readonly string[])[] => {
   return mayChangeUser(own) ? [[...user, ...less], less] : [less]
 }
 
+/** Without CAP_KILL a data plane of another user that hangs could never be ended: kill(2). */
 const mayChangeUser = (own: Privileges): boolean =>
-  own.uid === 0 && hasCapability(own, setUid) && hasCapability(own, setGid)
+  own.uid === 0 && [setUid, setGid, killOthers].every(bit => hasCapability(own, bit))
 
 /** Why nothing more can go; '' when there is no reason. */
 const whyNot = (own: Privileges): string =>
   own.uid === 0 && !mayChangeUser(own)
-    ? 'to give it a user of its own takes CAP_SETUID and CAP_SETGID'
+    ? 'to give it a user of its own takes CAP_SETUID, CAP_SETGID and CAP_KILL'
     : ''
 
 /** Why the data plane can't be started that way; '' when it can. */

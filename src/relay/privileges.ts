@@ -12,6 +12,8 @@ export interface Privileges {
 
 /** The only one that a relay has a use for: it listens below port 1024. */
 export const netBindService = 10
+/** To end a process of another user. */
+export const killOthers = 5
 export const setGid = 6
 export const setUid = 7
 export const setPcap = 8

@@ -47,6 +47,23 @@ const serving = async (
   return usher
 }
 
+/** Starts a program as Kubernetes does with UID 0 and these capabilities. */
+const container = (capabilities: string): readonly string[] => [
+  'setpriv',
+  '--inh-caps=-all',
+  `--bounding-set=-all,${capabilities}`,
+]
+
+/** The data plane, which does nothing any more; killed when the test ends. */
+const stopped = (t: Test, usher: Usher): number => {
+  const [pid = 0] = dataPlanes(usher.pid)
+  process.kill(pid, 'SIGSTOP')
+  t.teardown(() => {
+    if (commandOf(pid).length > 1) process.kill(pid, 'SIGKILL')
+  })
+  return pid
+}
+
 for (const relay of ['linux', 'portable'] as const)
   t.test(`run --relay ${relay} has it in a process of its own`, { skip }, async t => {
     const usher = await serving(t, await freeTcpPort(), [`--relay=${relay}`])
@@ -136,9 +153,9 @@ t.test(
     const usher = await serving(t, await freeTcpPort(), [], few)
     t.match(await usher.logged(/privileges that it does not need/), {
       level: 'warn',
-      why: 'to give it a user of its own takes CAP_SETUID and CAP_SETGID',
+      why: 'to give it a user of its own takes CAP_SETUID, CAP_SETGID and CAP_KILL',
     })
-    t.match((await usher.status()).relay, { ownProcess: { excess: /CAP_SETUID/ } })
+    t.match((await usher.status()).relay, { ownProcess: { excess: /CAP_KILL/ } })
   },
 )
 
@@ -159,21 +176,47 @@ for (const signal of ['SIGKILL', 'SIGSEGV'] as const)
     t.equal((await get(usher.healthz, '/healthz')).status, 200)
   })
 
-t.test(
-  'a killed Usher takes a data plane along that hears nothing',
-  { skip: rootSkip },
-  async t => {
-    const port = await freeTcpPort()
-    const usher = await serving(t, port)
-    const [pid = 0] = dataPlanes(usher.pid)
-    // Its main thread can't notice that the channel is closed.
-    process.kill(pid, 'SIGSTOP')
-    usher.send('SIGKILL')
-    await usher.exit
-    await until('gone', () => commandOf(pid).length <= 1)
-    t.equal((await ask(port)).how, 'ECONNREFUSED')
-  },
-)
+/** What Usher may do, besides what every UID 0 may. */
+const starts = {
+  "with all of root's powers": [],
+  'with CAP_KILL': container(
+    '+net_admin,+net_raw,+net_bind_service,+setuid,+setgid,+kill',
+  ),
+  'without CAP_KILL': container('+net_admin,+net_raw,+net_bind_service,+setuid,+setgid'),
+} as const
+
+for (const [how, before] of Object.entries(starts)) {
+  t.test(
+    `${how}, a killed Usher takes a data plane along that hears nothing`,
+    { skip: rootSkip },
+    async t => {
+      const port = await freeTcpPort()
+      const usher = await serving(t, port, [], before)
+      const pid = stopped(t, usher)
+      // Its main thread can't notice that the channel is closed.
+      usher.send('SIGKILL')
+      await until('gone', () => commandOf(pid).length <= 1)
+      await usher.exit
+      t.equal((await ask(port)).how, 'ECONNREFUSED')
+    },
+  )
+
+  t.test(
+    `${how}, a data plane that gives no sign of life is replaced`,
+    { skip: rootSkip },
+    async t => {
+      const port = await freeTcpPort()
+      const usher = await serving(t, port, [], before)
+      const pid = stopped(t, usher)
+      await usher.logged('fault in the relay')
+      await until('served again', async () => (await ask(port)).text === 'a')
+      t.strictSame(commandOf(pid), [])
+      t.not(dataPlanes(usher.pid)[0], pid)
+      usher.send('SIGTERM')
+      t.strictSame(await usher.exit, { code: 0, signal: null })
+    },
+  )
+}
 
 const strace = skip || whyNotInstalled('strace')
 

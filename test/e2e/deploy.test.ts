@@ -137,7 +137,7 @@ t.test(
       readOnlyRootFilesystem: true,
       capabilities: {
         drop: ['ALL'],
-        add: ['NET_ADMIN', 'NET_RAW', 'NET_BIND_SERVICE', 'SETUID', 'SETGID'],
+        add: ['NET_ADMIN', 'NET_RAW', 'NET_BIND_SERVICE', 'SETUID', 'SETGID', 'KILL'],
       },
     })
   },

@@ -80,6 +80,25 @@ export const supervisedDeathTests = (t: Test): void => {
     t.equal(runs(pid), false)
   })
 
+  t.test('one that is there long after it was killed ends this process', async t => {
+    const clock = new FakeClock()
+    let ended = 0
+    const endProcess = (): void => void (ended += 1)
+    const { relay, faults } = supervised(t, { clock, endProcess })
+    await relay.chosen
+    process.kill(relay.pid ?? 0, 'SIGSTOP')
+    // Its exit can't be heard before this turn is over.
+    for (let second = 0; second < 20; second += 1) clock.advance(1000)
+    t.strictSame([ended, faults], [0, []])
+    clock.advance(1000)
+    t.equal(ended, 1)
+    t.match(
+      faults[0],
+      /was killed \(it gave no sign of life for 10 s\) and has not ended/,
+    )
+    await until('its death is known', () => faults.length === 2)
+  })
+
   t.test('a hanging one holds up nobody who asks for figures', async t => {
     const clock = new FakeClock()
     const { relay, listeners } = supervised(t, { clock })
