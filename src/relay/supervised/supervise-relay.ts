@@ -252,12 +252,15 @@ export class SupervisedRelay implements Relay {
   async #look(): Promise<RelayStats> {
     const { clock, observer } = this.#deps
     const relay = this.#serving.now
+    const giveUp = new AbortController()
     if (relay !== undefined && this.#restored)
       try {
-        const look = await within(clock, lookMs, relay.look())
+        const look = await within(clock, lookMs, relay.look(giveUp.signal))
         if (look !== undefined && relay === this.#serving.now) this.#known.seen(look)
       } catch (error) {
         if (!(error instanceof DataPlaneGone)) observer.fault('', error as Error)
+      } finally {
+        giveUp.abort()
       }
     return this.#known.stats()
   }
