@@ -196,7 +196,7 @@ export class DataPlaneProcess {
         return
       }
       case 'news':
-        this.#deps.news(this.#gone ? { ...report.news, binds: [] } : report.news)
+        this.#deps.news(this.#gone ? { ...report.news, ...nothingNow } : report.news)
         this.#send({ kind: 'news-taken' })
         return
       case 'done':
@@ -260,6 +260,9 @@ const crashSignals: ReadonlySet<NodeJS.Signals> = new Set([
   'SIGSYS',
   'SIGTRAP',
 ])
+
+/** What a process that is gone can't be: listening, short of descriptors, hung. */
+const nothingNow = { binds: [], pauses: [], hung: [] } satisfies Partial<News>
 
 const cannotStart = (error: unknown): string =>
   `could not be started: ${error instanceof Error ? error.message : String(error)}`
