@@ -12,8 +12,13 @@ import {
 } from '../relay/privileges.ts'
 import { dataPlaneFile, type Launcher } from '../relay/supervised/data-plane-program.ts'
 
-/** The data plane's user where it can have one of its own; as in the container image. */
-const ownUser = '65532'
+/**
+ * The data plane's user where it can have one of its own. It has to be nobody else's: who has the
+ * same may join its listening sockets (SO_REUSEPORT, socket(7)) and gets a share of the clients.
+ * So none of those that images run as (65532, 65534, ...), nor in the ranges that useradd(8), SSSD,
+ * OpenShift (to 2 000 200 000) and systemd (UIDS-GIDS, to 1 879 048 191) hand out.
+ */
+const ownUser = '2071510256'
 
 /**
  * How the data plane is started with what it needs and no more: by setpriv(1), as

@@ -46,7 +46,7 @@ export const parsePrivileges = (status: string): Privileges | undefined => {
 export const isExcessive = (privileges: Privileges): boolean =>
   privileges.uid === 0 || unneeded(privileges) > 0
 
-/** `user 65532 with CAP_NET_BIND_SERVICE only`. */
+/** `user 2071510256 with CAP_NET_BIND_SERVICE only`. */
 export const privilegesText = (privileges: Privileges): string => {
   const user = privileges.uid === 0 ? 'root' : `user ${privileges.uid}`
   const more = unneeded(privileges)

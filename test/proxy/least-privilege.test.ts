@@ -42,8 +42,8 @@ t.test('root with all its powers: another user, one capability, no others', asyn
   t.strictSame(await launcherWithLess(own, run), {
     command: [
       'setpriv',
-      '--reuid=65532',
-      '--regid=65532',
+      '--reuid=2071510256',
+      '--regid=2071510256',
       '--clear-groups',
       '--no-new-privs',
       '--pdeathsig=KILL',
@@ -90,7 +90,7 @@ t.test('what another user may not read is run by root, and that is said', async 
   t.equal(calls.length, 2)
   t.notMatch(command.join(' '), 'reuid')
   t.match(command.join(' '), '--bounding-set=-all')
-  t.match(why, /^user 65532 may not read \S+data-plane\.ts, or not run /)
+  t.match(why, /^user 2071510256 may not read \S+data-plane\.ts, or not run /)
 })
 
 t.test('without setpriv, root is told and an ordinary user is not', async t => {
