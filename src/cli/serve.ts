@@ -34,7 +34,16 @@ export const serve = async (
     log.info({}, 'SIGHUP: reading the source again')
     proxy?.reload()
   })
-  proxy = await startProxy({ ...deps, log })
+  try {
+    proxy = await startProxy({ ...deps, log })
+  } catch (error) {
+    if (stop.reason === undefined) throw error
+    // A signal to the whole group, or from systemd to all of the unit, is also for what is being
+    // started, which knows no better yet than to die of it.
+    const { code, reason } = stop.reason
+    log.info({ reason, starting: (error as Error).message }, 'stopped')
+    return code
+  }
   const endWatch = watch(stop)
   try {
     const isReady = proxy.ready.then(() => true)

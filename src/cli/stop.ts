@@ -13,6 +13,8 @@ export const restartCode = 75
 /** Somebody's wish that Usher ends: the first SIGTERM, SIGINT or `request` counts. */
 export interface Stop {
   readonly requested: Promise<StopReason>
+  /** What `requested` has come to, or undefined: nobody wants it yet. */
+  readonly reason: StopReason | undefined
   request(reason: StopReason): void
 }
 
@@ -20,7 +22,7 @@ export interface Stop {
 export const stopOnSignals = (log: Log): Stop => {
   const wish = new Wish()
   const onSignal = (signal: NodeJS.Signals, number: number): void => {
-    if (wish.isMade) {
+    if (wish.reason !== undefined) {
       log.warn({ signal }, 'second signal: ending at once')
       process.exit(128 + number)
     }
@@ -33,7 +35,7 @@ export const stopOnSignals = (log: Log): Stop => {
 
 class Wish implements Stop {
   readonly requested: Promise<StopReason>
-  isMade = false
+  reason: StopReason | undefined
   #resolve: (reason: StopReason) => void = () => {}
 
   constructor() {
@@ -41,7 +43,7 @@ class Wish implements Stop {
   }
 
   request(reason: StopReason): void {
-    this.isMade = true
+    this.reason ??= reason
     this.#resolve(reason)
   }
 }

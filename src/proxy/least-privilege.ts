@@ -3,6 +3,7 @@ import { type RunTool, ToolError } from '../kernel/run-tool.ts'
 import {
   hasCapability,
   isExcessive,
+  killOthers,
   netBindService,
   type Privileges,
   setGid,
@@ -11,8 +12,13 @@ import {
 } from '../relay/privileges.ts'
 import { dataPlaneFile, type Launcher } from '../relay/supervised/data-plane-program.ts'
 
-/** The data plane's user where it can have one of its own; as in the container image. */
-const ownUser = '65532'
+/**
+ * The data plane's user where it can have one of its own. It has to be nobody else's: who has the
+ * same may join its listening sockets (SO_REUSEPORT, socket(7)) and gets a share of the clients.
+ * So none of those that images run as (65532, 65534, ...), nor in the ranges that useradd(8), SSSD,
+ * OpenShift (to 2 000 200 000) and systemd (UIDS-GIDS, to 1 879 048 191) hand out.
+ */
+const ownUser = '2071510256'
 
 /**
  * How the data plane is started with what it needs and no more: by setpriv(1), as
@@ -50,13 +56,14 @@ const waysDown = (own: Privileges): readonly (readonly string[])[] => {
   return mayChangeUser(own) ? [[...user, ...less], less] : [less]
 }
 
+/** Without CAP_KILL a data plane of another user that hangs could never be ended: kill(2). */
 const mayChangeUser = (own: Privileges): boolean =>
-  own.uid === 0 && hasCapability(own, setUid) && hasCapability(own, setGid)
+  own.uid === 0 && [setUid, setGid, killOthers].every(bit => hasCapability(own, bit))
 
 /** Why nothing more can go; '' when there is no reason. */
 const whyNot = (own: Privileges): string =>
   own.uid === 0 && !mayChangeUser(own)
-    ? 'to give it a user of its own takes CAP_SETUID and CAP_SETGID'
+    ? 'to give it a user of its own takes CAP_SETUID, CAP_SETGID and CAP_KILL'
     : ''
 
 /** Why the data plane can't be started that way; '' when it can. */

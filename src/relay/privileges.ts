@@ -12,6 +12,8 @@ export interface Privileges {
 
 /** The only one that a relay has a use for: it listens below port 1024. */
 export const netBindService = 10
+/** To end a process of another user. */
+export const killOthers = 5
 export const setGid = 6
 export const setUid = 7
 export const setPcap = 8
@@ -44,7 +46,7 @@ export const parsePrivileges = (status: string): Privileges | undefined => {
 export const isExcessive = (privileges: Privileges): boolean =>
   privileges.uid === 0 || unneeded(privileges) > 0
 
-/** `user 65532 with CAP_NET_BIND_SERVICE only`. */
+/** `user 2071510256 with CAP_NET_BIND_SERVICE only`. */
 export const privilegesText = (privileges: Privileges): string => {
   const user = privileges.uid === 0 ? 'root' : `user ${privileges.uid}`
   const more = unneeded(privileges)

@@ -1,15 +1,20 @@
+import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { processTree } from '../../src/bench/process/usage.ts'
 import { whyNotInstalled } from '../support/installed.ts'
+import { linuxRelaySkip } from '../support/linux-only.ts'
 import { manifestFile, service, slice } from '../support/manifests.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { ask, namedBackend } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
-import { get, startUsherBy, type Usher } from '../support/usher.ts'
+import { get, launchUsherBy, startUsherBy, type Usher } from '../support/usher.ts'
 
 t.jobs = 2
+
+/** The data plane's, as docs/relay.md gives it. */
+const ownUser = '2071510256'
 
 const skip = process.platform !== 'linux' && 'looks into /proc'
 const rootSkip =
@@ -45,6 +50,23 @@ const serving = async (
   const usher = await startUsherBy(t, before, 'run', '--manifests', file.path, ...flags)
   t.equal((await ask(port)).text, 'a')
   return usher
+}
+
+/** Starts a program as Kubernetes does with UID 0 and these capabilities. */
+const container = (capabilities: string): readonly string[] => [
+  'setpriv',
+  '--inh-caps=-all',
+  `--bounding-set=-all,${capabilities}`,
+]
+
+/** The data plane, which does nothing any more; killed when the test ends. */
+const stopped = (t: Test, usher: Usher): number => {
+  const [pid = 0] = dataPlanes(usher.pid)
+  process.kill(pid, 'SIGSTOP')
+  t.teardown(() => {
+    if (commandOf(pid).length > 1) process.kill(pid, 'SIGKILL')
+  })
+  return pid
 }
 
 for (const relay of ['linux', 'portable'] as const)
@@ -85,7 +107,7 @@ t.test(
       t.strictSame([...new Set(all)], ['0000000000000400'], 'CAP_NET_BIND_SERVICE')
       t.strictSame(
         [of('Uid'), of('NoNewPrivs')],
-        [Array(4).fill('65532').join('\t'), '1'],
+        [Array(4).fill(ownUser).join('\t'), '1'],
       )
       t.equal(of('Groups')?.trim(), '')
     }
@@ -98,10 +120,46 @@ t.test(
     )
     t.strictSame(sharedWith(usher.pid, pid), [], 'only the log is that of both')
     t.match((await usher.status()).relay, {
-      ownProcess: { privileges: 'user 65532 with CAP_NET_BIND_SERVICE only', excess: '' },
+      ownProcess: {
+        privileges: `user ${ownUser} with CAP_NET_BIND_SERVICE only`,
+        excess: '',
+      },
     })
   },
 )
+
+t.test(
+  'nobody else on the node may join its listening sockets',
+  { skip: rootSkip || linuxRelaySkip() },
+  async t => {
+    const port = await freeTcpPort()
+    await serving(t, port, ['--relay=linux', '--relay-workers=2'])
+    t.equal(joins(port, '65532'), 'EADDRINUSE', 'the user of most containers')
+    t.equal(joins(port, ownUser), 'joined', 'only the same user may')
+  },
+)
+
+/** What a user gets who binds a port that others have by SO_REUSEPORT: `joined`, or an error. */
+const joins = (port: number, user: string): string => {
+  const dist = (name: string) =>
+    JSON.stringify(new URL(`../../dist/relay/linux/${name}.js`, import.meta.url).href)
+  const code = `
+    import { loadSyscalls } from ${dist('syscalls')}
+    import { writeSockaddr } from ${dist('sockaddr')}
+    import { systemError } from ${dist('errno')}
+    import * as c from ${dist('constants')}
+    const calls = loadSyscalls()
+    const memory = calls.allocate(64)
+    const fd = calls.socket(c.AF_INET, c.SOCK_STREAM, 0)
+    memory.view.setInt32(32, 1, true)
+    calls.setsockopt(fd, c.SOL_SOCKET, c.SO_REUSEPORT, memory.address + 32, 4)
+    const length = writeSockaddr(memory, 0, ${JSON.stringify(testHost)}, ${port})
+    const result = calls.bind(fd, memory.address, length)
+    process.stdout.write(result < 0 ? systemError('bind', result).code : 'joined')`
+  const as = [`--reuid=${user}`, `--regid=${user}`, '--clear-groups']
+  const node = [process.execPath, '--input-type=module', '-e', code]
+  return spawnSync('setpriv', [...as, ...node], { encoding: 'utf8' }).stdout
+}
 
 /** Sockets, pipes and files that both have open, other than the standard streams. */
 const sharedWith = (one: number, other: number): readonly string[] => {
@@ -136,9 +194,9 @@ t.test(
     const usher = await serving(t, await freeTcpPort(), [], few)
     t.match(await usher.logged(/privileges that it does not need/), {
       level: 'warn',
-      why: 'to give it a user of its own takes CAP_SETUID and CAP_SETGID',
+      why: 'to give it a user of its own takes CAP_SETUID, CAP_SETGID and CAP_KILL',
     })
-    t.match((await usher.status()).relay, { ownProcess: { excess: /CAP_SETUID/ } })
+    t.match((await usher.status()).relay, { ownProcess: { excess: /CAP_KILL/ } })
   },
 )
 
@@ -159,21 +217,64 @@ for (const signal of ['SIGKILL', 'SIGSEGV'] as const)
     t.equal((await get(usher.healthz, '/healthz')).status, 200)
   })
 
-t.test(
-  'a killed Usher takes a data plane along that hears nothing',
-  { skip: rootSkip },
-  async t => {
-    const port = await freeTcpPort()
-    const usher = await serving(t, port)
-    const [pid = 0] = dataPlanes(usher.pid)
-    // Its main thread can't notice that the channel is closed.
-    process.kill(pid, 'SIGSTOP')
-    usher.send('SIGKILL')
-    await usher.exit
-    await until('gone', () => commandOf(pid).length <= 1)
-    t.equal((await ask(port)).how, 'ECONNREFUSED')
-  },
-)
+/** What Usher may do, besides what every UID 0 may. */
+const starts = {
+  "with all of root's powers": [],
+  'with CAP_KILL': container(
+    '+net_admin,+net_raw,+net_bind_service,+setuid,+setgid,+kill',
+  ),
+  'without CAP_KILL': container('+net_admin,+net_raw,+net_bind_service,+setuid,+setgid'),
+} as const
+
+for (const [how, before] of Object.entries(starts)) {
+  t.test(
+    `${how}, a killed Usher takes a data plane along that hears nothing`,
+    { skip: rootSkip },
+    async t => {
+      const port = await freeTcpPort()
+      const usher = await serving(t, port, [], before)
+      const pid = stopped(t, usher)
+      // Its main thread can't notice that the channel is closed.
+      usher.send('SIGKILL')
+      await until('gone', () => commandOf(pid).length <= 1)
+      await usher.exit
+      t.equal((await ask(port)).how, 'ECONNREFUSED')
+    },
+  )
+
+  t.test(
+    `${how}, a data plane that gives no sign of life is replaced`,
+    { skip: rootSkip },
+    async t => {
+      const port = await freeTcpPort()
+      const usher = await serving(t, port, [], before)
+      const pid = stopped(t, usher)
+      await usher.logged('fault in the relay')
+      await until('served again', async () => (await ask(port)).text === 'a')
+      t.strictSame(commandOf(pid), [])
+      t.not(dataPlanes(usher.pid)[0], pid)
+      usher.send('SIGTERM')
+      t.strictSame(await usher.exit, { code: 0, signal: null })
+    },
+  )
+}
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  t.test(
+    `${signal} to all of the group, while the data plane starts, is an end in order`,
+    { skip: skip || whyNotInstalled('setsid') },
+    async t => {
+      const file = await manifestFile(t)
+      const usher = launchUsherBy(t, ['setsid'], 'run', '--manifests', file.path)
+      const isDataPlane = (pid: number) =>
+        commandOf(pid).at(-2)?.endsWith('/data-plane.js')
+      // Which knows nothing of signals yet, and dies of them.
+      await until('the data plane starts', () => processTree(usher.pid).some(isDataPlane))
+      process.kill(-usher.pid, signal)
+      t.strictSame(await usher.exit, { code: 0, signal: null })
+      t.match(usher.records.at(-1), { level: 'info', msg: 'stopped', reason: signal })
+    },
+  )
 
 const strace = skip || whyNotInstalled('strace')
 

@@ -137,7 +137,7 @@ t.test(
       readOnlyRootFilesystem: true,
       capabilities: {
         drop: ['ALL'],
-        add: ['NET_ADMIN', 'NET_RAW', 'NET_BIND_SERVICE', 'SETUID', 'SETGID'],
+        add: ['NET_ADMIN', 'NET_RAW', 'NET_BIND_SERVICE', 'SETUID', 'SETGID', 'KILL'],
       },
     })
   },
@@ -203,8 +203,8 @@ t.test('non-root takes all of it away', { skip: noKustomize }, async t => {
   t.strictSame(usher.securityContext, {
     ...byHand.usher.securityContext,
     runAsNonRoot: true,
-    runAsUser: 65_532,
-    runAsGroup: 65_532,
+    runAsUser: 2_071_510_256,
+    runAsGroup: 2_071_510_256,
     capabilities: { drop: ['ALL'] },
   })
   t.ok(usher.args.includes('--capture=listen'), 'what works without')

@@ -3,6 +3,7 @@ import { type RunTool, ToolError } from '../../src/kernel/run-tool.ts'
 import { launcherWithLess } from '../../src/proxy/least-privilege.ts'
 import {
   isExcessive,
+  killOthers,
   netBindService,
   parsePrivileges,
   type Privileges,
@@ -37,12 +38,12 @@ const allGoes = () => undefined
 
 t.test('root with all its powers: another user, one capability, no others', async t => {
   const { calls, run } = recorder(allGoes)
-  const own = root(netBindService, setUid, setGid, setPcap, 12)
+  const own = root(netBindService, killOthers, setUid, setGid, setPcap, 12)
   t.strictSame(await launcherWithLess(own, run), {
     command: [
       'setpriv',
-      '--reuid=65532',
-      '--regid=65532',
+      '--reuid=2071510256',
+      '--regid=2071510256',
       '--clear-groups',
       '--no-new-privs',
       '--pdeathsig=KILL',
@@ -66,9 +67,15 @@ t.test('an ordinary user keeps nothing, and needs no reason', async t => {
 
 t.test('root that may not change users says what it lacks', async t => {
   const { run } = recorder(allGoes)
-  const { command, why } = await launcherWithLess(root(netBindService, 12), run)
-  t.notMatch(command.join(' '), /reuid|bounding/)
-  t.equal(why, 'to give it a user of its own takes CAP_SETUID and CAP_SETGID')
+  for (const own of [
+    root(netBindService, 12),
+    root(setUid, setGid, netBindService),
+    root(setUid, killOthers),
+  ]) {
+    const { command, why } = await launcherWithLess(own, run)
+    t.notMatch(command.join(' '), /reuid|bounding/)
+    t.equal(why, 'to give it a user of its own takes CAP_SETUID, CAP_SETGID and CAP_KILL')
+  }
 })
 
 t.test('what another user may not read is run by root, and that is said', async t => {
@@ -76,17 +83,20 @@ t.test('what another user may not read is run by root, and that is said', async 
   const { calls, run } = recorder(args =>
     args.some(arg => arg.startsWith('--reuid')) ? unreadable : undefined,
   )
-  const { command, why } = await launcherWithLess(root(setUid, setGid, setPcap), run)
+  const { command, why } = await launcherWithLess(
+    root(killOthers, setUid, setGid, setPcap),
+    run,
+  )
   t.equal(calls.length, 2)
   t.notMatch(command.join(' '), 'reuid')
   t.match(command.join(' '), '--bounding-set=-all')
-  t.match(why, /^user 65532 may not read \S+data-plane\.ts, or not run /)
+  t.match(why, /^user 2071510256 may not read \S+data-plane\.ts, or not run /)
 })
 
 t.test('without setpriv, root is told and an ordinary user is not', async t => {
   const missing = new ToolError('setpriv: not found', 'missing', '')
   const { run } = recorder(() => missing)
-  t.strictSame(await launcherWithLess(root(setUid, setGid), run), {
+  t.strictSame(await launcherWithLess(root(killOthers, setUid, setGid), run), {
     command: [],
     why: 'setpriv, which takes them away, is not installed (Debian package util-linux)',
   })

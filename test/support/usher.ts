@@ -110,6 +110,13 @@ const launch = (
 }
 
 /** Started by another program, which is given the command line. */
+export const launchUsherBy = (
+  t: Test,
+  before: readonly string[],
+  ...args: string[]
+): LaunchedUsher => launch(t, args, before)
+
+/** The same, and waits until it serves. */
 export const startUsherBy = (
   t: Test,
   before: readonly string[],

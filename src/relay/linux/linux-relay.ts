@@ -44,8 +44,6 @@ export interface LinuxRelayDeps {
 }
 
 const sweepMs = 10_000
-/** Milliseconds for what was told last to be heard. */
-const lastWordsMs = 200
 
 /**
  * The relay on epoll in threads of its own. This is the main thread's part: it keeps the
@@ -242,6 +240,7 @@ export class LinuxRelay implements Relay {
       seated: seat => void this.#tell(seat),
       hung: ({ thread }, hung) => this.#observer.workerHung(thread, hung),
       unendable: ({ thread }) => this.#unendable(thread),
+      endProcess: () => this.#endProcess(),
     }
   }
 
@@ -259,7 +258,6 @@ export class LinuxRelay implements Relay {
   #unendable(thread: number): void {
     const text = `worker ${thread} of the relay can't be ended: the process ends, with all connections`
     this.#observer.fault('', new Error(text))
-    this.#clock.setTimeout(this.#endProcess, lastWordsMs)
   }
 
   #died(seat: WorkerSeat, error: Error): void {

@@ -21,6 +21,8 @@ export interface DataPlaneDeps {
   readonly news: (news: News) => void
   /** Called once, before calls are rejected. */
   readonly ended: (ending: Ending) => void
+  /** It was to be killed and that was refused, or has not ended of it: in what words. */
+  readonly unkillable: (words: string) => void
 }
 
 /** How a data plane has ended. */
@@ -44,6 +46,8 @@ const mostUnanswered = 10
 const mostUnansweredAtStart = 30
 /** Milliseconds it has to leave in when it is asked to. */
 const leaveMs = 1000
+/** Milliseconds that the kernel may take to end a process, of which 100 000 sockets take one. */
+const deadMs = 10_000
 /** Milliseconds it may be there without its end of the channel. */
 const lingerMs = 200
 
@@ -115,7 +119,12 @@ export class DataPlaneProcess {
   }
 
   kill(why: string): void {
-    this.#killedWhy ||= why
+    if (this.#gone || this.#killedWhy !== '') return
+    const { clock, unkillable } = this.#deps
+    this.#killedWhy = why
+    clock.clearTimeout(this.#timer)
+    const words = `was killed (${why}) and has not ended for ${deadMs / 1000} s`
+    this.#timer = clock.setTimeout(() => unkillable(words), deadMs)
     this.#child?.kill('SIGKILL')
   }
 
@@ -130,9 +139,10 @@ export class DataPlaneProcess {
       env,
     })
     child.on('message', report => this.#hear(report as Report))
-    // One that was never there has no exit.
     child.on('error', error => {
+      // One that was never there has no exit.
       if (child.pid === undefined) this.#end(cannotStart(error))
+      else if (this.#killedWhy !== '') this.#refused(error)
     })
     child.on('exit', (code, signal) => {
       const crashed = signal !== null && crashSignals.has(signal)
@@ -145,9 +155,16 @@ export class DataPlaneProcess {
     return child
   }
 
+  /** By the kernel, as kill(2) of another user's process takes CAP_KILL; or by a filter. */
+  #refused(error: Error): void {
+    const { clock, unkillable } = this.#deps
+    clock.clearTimeout(this.#timer)
+    unkillable(`can't be killed, though ${this.#killedWhy}: ${error.message}`)
+  }
+
   /** Most often it is about to be known how it has ended. */
   #disconnected(): void {
-    if (this.#gone) return
+    if (this.#gone || this.#killedWhy !== '') return
     const { clock } = this.#deps
     clock.clearTimeout(this.#timer)
     const why = 'it could not be talked to any more'
@@ -179,7 +196,7 @@ export class DataPlaneProcess {
         return
       }
       case 'news':
-        this.#deps.news(this.#gone ? { ...report.news, binds: [] } : report.news)
+        this.#deps.news(this.#gone ? { ...report.news, ...nothingNow } : report.news)
         this.#send({ kind: 'news-taken' })
         return
       case 'done':
@@ -243,6 +260,9 @@ const crashSignals: ReadonlySet<NodeJS.Signals> = new Set([
   'SIGSYS',
   'SIGTRAP',
 ])
+
+/** What a process that is gone can't be: listening, short of descriptors, hung. */
+const nothingNow = { binds: [], pauses: [], hung: [] } satisfies Partial<News>
 
 const cannotStart = (error: unknown): string =>
   `could not be started: ${error instanceof Error ? error.message : String(error)}`

@@ -38,8 +38,8 @@ export type Call =
     }
   /** All changes are there: answered when the relay has applied them. */
   | { readonly kind: 'apply' }
-  /** The first page of a new look at the figures, or the next one. */
-  | { readonly kind: 'stats'; readonly first: boolean }
+  /** The first page of a look at the figures, or the next one. Looks are numbered: 1, 2, ... */
+  | { readonly kind: 'stats'; readonly look: number }
   | { readonly kind: 'drain'; readonly ms: number }
 
 /** From the parent to the data plane. */

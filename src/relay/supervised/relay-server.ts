@@ -16,6 +16,8 @@ export class RelayServer {
   readonly #relay: Relay
   readonly #outbox: Outbox
   readonly #listeners = new Map<string, RelayListener>()
+  /** The newest that was asked for; it is there when its first page is. */
+  #lookNumber = 0
   #look: Look | undefined
 
   constructor(relay: Relay, outbox: Outbox) {
@@ -26,7 +28,7 @@ export class RelayServer {
   /** Rejects with what the relay rejects with. */
   async answer(call: Call): Promise<unknown> {
     if (call.kind === 'change') return this.#change(call.gone, call.changed)
-    if (call.kind === 'stats') return this.#page(call.first)
+    if (call.kind === 'stats') return this.#page(call.look)
     try {
       if (call.kind === 'drain') return await this.#relay.drain(call.ms)
       await this.#relay.apply([...this.#listeners.values()])
@@ -43,13 +45,19 @@ export class RelayServer {
     return null
   }
 
-  async #page(first: boolean): Promise<StatsPage> {
-    if (first || this.#look === undefined) {
+  /** Rejects when there is a newer look: its pages are not for who gave the older one up. */
+  async #page(number: number): Promise<StatsPage> {
+    if (number > this.#lookNumber) {
+      this.#lookNumber = number
+      this.#look = undefined
       const stats = await this.#relay.stats()
       // Whoever reads of a bind in the figures finds the same in log and health.
       await this.#outbox.flush()
-      this.#look = { stats, listeners: stats.listeners[Symbol.iterator]() }
+      if (number === this.#lookNumber)
+        this.#look = { stats, listeners: stats.listeners[Symbol.iterator]() }
     }
+    if (number !== this.#lookNumber || this.#look === undefined)
+      throw new Error(`look ${number} at the figures: there is a newer look`)
     return pageOf(this.#look)
   }
 }

@@ -15,6 +15,7 @@ export class RemoteRelay {
   readonly #process: DataPlaneProcess
   /** What the process knows. */
   #sent: readonly RelayListener[] = []
+  #looks = 0
   #turn: Promise<unknown> = Promise.resolve()
 
   constructor(process: DataPlaneProcess) {
@@ -28,11 +29,17 @@ export class RemoteRelay {
     return done
   }
 
-  /** Page by page, so that neither end is held up by 10 000 listeners. */
-  async look(): Promise<Look> {
+  /**
+   * Page by page, so that neither end is held up by 10 000 listeners. Rejects after the next
+   * page when it is given up.
+   */
+  async look(givenUp: AbortSignal): Promise<Look> {
+    this.#looks += 1
+    const look = this.#looks
     const listeners: StatsPage['listeners'][number][] = []
-    for (let first = true; ; first = false) {
-      const page = (await this.#process.call({ kind: 'stats', first })) as StatsPage
+    for (;;) {
+      const page = (await this.#process.call({ kind: 'stats', look })) as StatsPage
+      givenUp.throwIfAborted()
       listeners.push(...page.listeners)
       if (page.last) return { listeners, whole: page.whole }
     }

@@ -41,6 +41,8 @@ export interface SupervisedRelayDeps {
   /** What is applied has been lost with the process, and is to be applied again. */
   readonly lost?: () => void
   readonly program: DataPlaneProgram
+  /** Ends this process, as there is a data plane that can't be. Default: process.exit(1). */
+  readonly endProcess?: () => void
 }
 
 /** Milliseconds for a look at the figures; after that the last known ones are told. */
@@ -143,6 +145,7 @@ export class SupervisedRelay implements Relay {
       isFromNode,
       news: news => this.#tell(news),
       ended: ending => this.#ended(ending),
+      unkillable: words => this.#unkillable(words),
     })
     this.#process = process
     void this.#serve(process)
@@ -198,6 +201,17 @@ export class SupervisedRelay implements Relay {
     if (!this.#draining) lost?.()
   }
 
+  /**
+   * It has the ports of whatever would be started in its place, and serves nobody: whatever
+   * started this process, the kubelet for instance, can end both.
+   */
+  #unkillable(words: string): void {
+    const { observer, endProcess = endThisProcess } = this.#deps
+    const what = `the data plane (process ${this.pid}) ${words}`
+    observer.fault('', new Error(`${what}; Usher ends, to be started again`))
+    endProcess()
+  }
+
   async #startAgain(pause: number): Promise<void> {
     const { clock, observer } = this.#deps
     await forEachYielding(this.#binds.lost(), lost => observer.bindChanged(...lost))
@@ -238,18 +252,23 @@ export class SupervisedRelay implements Relay {
   async #look(): Promise<RelayStats> {
     const { clock, observer } = this.#deps
     const relay = this.#serving.now
+    const giveUp = new AbortController()
     if (relay !== undefined && this.#restored)
       try {
-        const look = await within(clock, lookMs, relay.look())
+        const look = await within(clock, lookMs, relay.look(giveUp.signal))
         if (look !== undefined && relay === this.#serving.now) this.#known.seen(look)
       } catch (error) {
         if (!(error instanceof DataPlaneGone)) observer.fault('', error as Error)
+      } finally {
+        giveUp.abort()
       }
     return this.#known.stats()
   }
 }
 
 const causes = Object.keys(causeText) as Cause[]
+
+const endThisProcess = (): void => process.exit(1)
 
 const inWords = (ms: number): string => (ms === 0 ? 'at once' : `in ${Math.round(ms)} ms`)
 

@@ -119,7 +119,7 @@ export const privilegeTests = (t: Test): void => {
 
   t.test('what the DaemonSet may is enough for rules', { skip: noRules() }, async t => {
     t.match(checkIn(...granted()), /^capture +nftables +usable /m)
-    const less = /^its process is user 65532 with CAP_NET_BIND_SERVICE only$/m
+    const less = /^its process is user 2071510256 with CAP_NET_BIND_SERVICE only$/m
     t.match(checkIn(...granted()), less)
     const rest = granted().filter(name => name !== '+net_admin')
     t.match(checkIn(...rest), /^capture +nftables +not usable .*not permitted/m)

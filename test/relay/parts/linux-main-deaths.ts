@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import type { Test } from 'tap'
 import type { RelayListener } from '../../../src/relay/relay.ts'
+import { FakeClock } from '../../support/fake-clock.ts'
 import { makeLinuxRelayWith, mortalWorker } from '../../support/linux-relay.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import {
@@ -59,11 +60,7 @@ export const linuxDeathTests = (t: Test): void => {
   })
 
   t.test('a worker in a call that does not return ends the process', async t => {
-    const here = JSON.stringify(import.meta.url)
-    const code = `
-      const { createRequire } = process.getBuiltinModule('node:module')
-      createRequire(${here})('koffi').load(null).func('uint32_t sleep(uint32_t)')(4)`
-    const { program, tell } = mortalWorker(t, code)
+    const { program, tell } = mortalWorker(t, sleepInCall(4))
     let ended = 0
     const endProcess = (): void => void (ended += 1)
     const make = makeLinuxRelayWith({ workerProgram: program, endProcess })
@@ -78,6 +75,39 @@ export const linuxDeathTests = (t: Test): void => {
     t.match(faults, [
       { message: /worker 1 of the relay can't be ended: the process ends/ },
     ])
+  })
+
+  t.test('one that ends late, but ends, does not take the process along', async t => {
+    const clock = new FakeClock()
+    const { program, tell } = mortalWorker(t, 'for (;;);')
+    let ended = 0
+    const endProcess = (): void => void (ended += 1)
+    const over = { workerProgram: program, endProcess, clock }
+    const { relay, faults } = relayFixture(t, makeLinuxRelayWith(over))
+    await relay.apply([listenerSpec({})]) // After which the worker hears.
+    await tell(1)
+    // Noticed, and not ended after a second: all in one turn, in which it can't be.
+    while (faults.length === 0) clock.advance(250)
+    t.match(faults, [{ message: /worker 1 of the relay can't be ended/ }])
+    await until('it has ended', () => faults.length === 2)
+    t.match(faults[1], { message: /has died: it gave no sign of life/ })
+    clock.advance(200)
+    t.equal(ended, 0)
+  })
+
+  t.test('a drain ends the process when a worker is in such a call', async t => {
+    const { program, tell } = mortalWorker(t, sleepInCall(8))
+    let ended = 0
+    const endProcess = (): void => void (ended += 1)
+    const make = makeLinuxRelayWith({ workerProgram: program, endProcess })
+    const { relay, faults } = relayFixture(t, make)
+    await relay.apply([listenerSpec({})]) // After which the worker hears.
+    await tell(1)
+    let drained = false
+    void relay.drain(0).then(() => (drained = true))
+    await until('the process is ended', () => ended > 0 || drained, 12_000)
+    t.strictSame([ended, drained], [1, false])
+    t.match(faults, [{ message: /worker 1 of the relay can't be ended/ }])
   })
 
   t.test('a drain ends a worker that hangs', async t => {
@@ -117,6 +147,12 @@ export const linuxDeathTests = (t: Test): void => {
     t.match(stats().counters, { accepted: 40, active: 9 })
   })
 }
+
+/** What a worker does that is in a system call for so many seconds. */
+const sleepInCall = (seconds: number): string => `
+  const { createRequire } = process.getBuiltinModule('node:module')
+  const koffi = createRequire(${JSON.stringify(import.meta.url)})('koffi')
+  koffi.load(null).func('uint32_t sleep(uint32_t)')(${seconds})`
 
 /** So many that a new worker can't be told of them in one go. */
 const listeners = 1500

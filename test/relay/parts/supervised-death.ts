@@ -1,12 +1,28 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Test } from 'tap'
 import type { RelayName } from '../../../src/relay/choose-relay.ts'
+import { DataPlaneProcess } from '../../../src/relay/supervised/data-plane-process.ts'
+import type { News, Setup } from '../../../src/relay/supervised/messages.ts'
+import { systemClock } from '../../../src/util/clock.ts'
+import { Deferred } from '../../../src/util/deferred.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { linuxRelaySkip } from '../../support/linux-only.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
-import { listenerSpec } from '../../support/relay-fixture.ts'
+import { defaultLimits, listenerSpec } from '../../support/relay-fixture.ts'
 import { ask, namedBackend } from '../../support/tcp-backend.ts'
 import { until } from '../../support/until.ts'
 import { compiled, freePorts, runs, supervised } from './supervised-fixture.ts'
+
+const lateWords = new URL('../../support/late-words.mjs', import.meta.url)
+
+const setup: Setup = {
+  relay: 'portable',
+  limits: defaultLimits,
+  wantedCauses: [],
+  openFileLimit: 1000,
+  workers: 1,
+}
 
 const killNow = (pid = 0): void => void process.kill(pid, 'SIGKILL')
 
@@ -78,6 +94,45 @@ export const supervisedDeathTests = (t: Test): void => {
       return (await ask(port)).text === 'a'
     })
     t.equal(runs(pid), false)
+  })
+
+  t.test('one that is there long after it was killed ends this process', async t => {
+    const clock = new FakeClock()
+    let ended = 0
+    const endProcess = (): void => void (ended += 1)
+    const { relay, faults } = supervised(t, { clock, endProcess })
+    await relay.chosen
+    process.kill(relay.pid ?? 0, 'SIGSTOP')
+    // Its exit can't be heard before this turn is over.
+    for (let second = 0; second < 20; second += 1) clock.advance(1000)
+    t.strictSame([ended, faults], [0, []])
+    clock.advance(1000)
+    t.equal(ended, 1)
+    t.match(
+      faults[0],
+      /was killed \(it gave no sign of life for 10 s\) and has not ended/,
+    )
+    await until('its death is known', () => faults.length === 2)
+  })
+
+  t.test('what one tells after its death is no news of how it is', async t => {
+    const go = join(t.testdir({}), 'go')
+    const env = { PATH: process.env['PATH'], GO: go }
+    const program = { file: lateWords, execArgv: [], env }
+    const told = new Deferred<News>()
+    const dataPlane = new DataPlaneProcess({
+      clock: systemClock,
+      program,
+      setup,
+      isFromNode: () => false,
+      news: news => told.resolve(news),
+      ended: () => writeFileSync(go, ''),
+      unkillable: () => {},
+    })
+    t.teardown(() => dataPlane.kill('the test is over'))
+    const { binds, pauses, hung, faults } = await told.promise
+    t.strictSame([binds, pauses, hung], [[], [], []])
+    t.match(faults, [['', { message: 'its last words' }]])
   })
 
   t.test('a hanging one holds up nobody who asks for figures', async t => {

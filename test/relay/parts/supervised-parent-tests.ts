@@ -2,12 +2,17 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
+import { whyNotInstalled } from '../../support/installed.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import { dial, echoBackend, firstWord, namedBackend } from '../../support/tcp-backend.ts'
 import { until } from '../../support/until.ts'
 import { accepts, runs } from './supervised-fixture.ts'
 
 const program = fileURLToPath(new URL('supervised-parent.ts', import.meta.url))
+const rootSkip =
+  process.platform !== 'linux' || process.getuid?.() !== 0
+    ? 'needs root'
+    : whyNotInstalled('setpriv')
 const skip = process.platform === 'win32' && 'process groups are not to be had there'
 
 /** The data plane and the process that started it, when somebody ends that one. */
@@ -37,6 +42,27 @@ export const supervisedParentTests = (t: Test): void => {
     t.strictSame(await ended, [0, null], 'nothing keeps it')
     t.equal(runs(pid), false)
   })
+
+  t.test(
+    'a data plane that may not be killed ends its parent',
+    { skip: rootSkip },
+    async t => {
+      const { endpoint } = await namedBackend(t, 'a')
+      const { parent, pid } = await startParent(t, endpoint.port, {
+        before: ['setpriv', '--inh-caps=-all', '--bounding-set=-all,+setuid,+setgid'],
+        launcher: ['setpriv', '--reuid=40000', '--regid=40000', '--clear-groups'],
+      })
+      const ended = once(parent, 'exit')
+      process.kill(pid, 'SIGSTOP')
+      t.teardown(() => process.kill(pid, 'SIGKILL'))
+      const [{ fault }] = (await once(parent, 'message')) as [{ fault: string }]
+      t.equal(
+        fault,
+        `the data plane (process ${pid}) can't be killed, though it gave no sign of life for 10 s: kill EPERM; Usher ends, to be started again`,
+      )
+      t.strictSame(await ended, [1, null])
+    },
+  )
 }
 
 interface Parent {
@@ -46,12 +72,23 @@ interface Parent {
   readonly port: number
 }
 
+interface Start {
+  /** What starts the parent, and what the data plane; Node alone by default. */
+  readonly before?: readonly string[]
+  readonly launcher?: readonly string[]
+}
+
 /** In a process group of its own; killed when the test ends. */
-const startParent = async (t: Test, backend: number): Promise<Parent> => {
+const startParent = async (
+  t: Test,
+  backend: number,
+  { before = [], launcher = [] }: Start = {},
+): Promise<Parent> => {
   const port = await freeTcpPort()
-  const args = ['--import', 'tsx', program, testHost, `${port}`, `${backend}`]
+  const args = [program, testHost, `${port}`, `${backend}`, ...launcher]
+  const [file = '', ...line] = [...before, process.execPath, '--import', 'tsx', ...args]
   const { PATH } = process.env
-  const parent = spawn(process.execPath, args, {
+  const parent = spawn(file, line, {
     env: { PATH },
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     detached: true,

@@ -4,9 +4,10 @@ import { defaultLimits, listenerSpec } from '../../support/relay-fixture.ts'
 import { compiled } from './supervised-fixture.ts'
 
 // A process with a supervised relay, for tests that end it: says the pid of its data plane
-// when that listens, and drains when it gets SIGINT. Arguments: host, port, port behind it.
+// when that listens, and drains when it gets SIGINT. Arguments: host, port, port behind it,
+// and what starts the data plane, if anything.
 
-const [host = '', port = '', backend = ''] = process.argv.slice(2)
+const [host = '', port = '', backend = '', ...launcher] = process.argv.slice(2)
 const relay = new SupervisedRelay({
   clock: systemClock,
   random: Math.random,
@@ -18,14 +19,12 @@ const relay = new SupervisedRelay({
     bindChanged: () => {},
     acceptPaused: () => {},
     workerHung: () => {},
-    fault: (_listener, error) => {
-      throw error
-    },
+    fault: (_listener, error) => void process.send?.({ fault: error.message }),
   },
   openFileLimit: 1000,
   isFromNode: () => false,
   workers: 1,
-  program: compiled(),
+  program: { ...compiled(), launcher },
 })
 const endpoint = { key: 'one', address: host, port: Number(backend) }
 const binds = [{ address: host, port: Number(port) }]

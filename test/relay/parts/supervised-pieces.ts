@@ -1,8 +1,8 @@
 import type { Test } from 'tap'
 import { newCounters } from '../../../src/relay/counters.ts'
-import type { ListenerStats } from '../../../src/relay/relay.ts'
+import type { ListenerStats, RelayObserver } from '../../../src/relay/relay.ts'
 import { listenerChanges } from '../../../src/relay/supervised/listener-changes.ts'
-import type { News } from '../../../src/relay/supervised/messages.ts'
+import type { News, StatsPage } from '../../../src/relay/supervised/messages.ts'
 import { NodeAsker } from '../../../src/relay/supervised/node-asker.ts'
 import { Outbox } from '../../../src/relay/supervised/outbox.ts'
 import {
@@ -10,9 +10,11 @@ import {
   packListener,
   unpackListener,
 } from '../../../src/relay/supervised/packed-stats.ts'
+import { RelayServer } from '../../../src/relay/supervised/relay-server.ts'
 import { RestartPause } from '../../../src/relay/supervised/restart-pause.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
-import { endpoint, listenerSpec } from '../../support/relay-fixture.ts'
+import { makePortableRelay } from '../../support/portable-relay.ts'
+import { endpoint, listenerSpec, relayFixture } from '../../support/relay-fixture.ts'
 
 /** What a supervised relay is made of, without processes. */
 export const supervisedPartTests = (t: Test): void => {
@@ -53,6 +55,31 @@ export const supervisedPartTests = (t: Test): void => {
     const moved = [...listenerChanges(many, many.toReversed())]
     t.strictSame(moved, [{ gone: [], changed: [] }], 'the order means nothing')
   })
+
+  t.test(
+    'pages are those of the newest look, whatever an older one asks for',
+    async t => {
+      const outbox = new Outbox([], () => {})
+      const observer: RelayObserver = outbox
+      const { relay } = relayFixture(t, request =>
+        makePortableRelay({ ...request, observer }),
+      )
+      const server = new RelayServer(relay, outbox)
+      const changed = Array.from({ length: 150 }, (_, i) => listenerSpec({ id: `${i}` }))
+      await server.answer({ kind: 'change', gone: [], changed })
+      await server.answer({ kind: 'apply' })
+      const page = (look: number) =>
+        server.answer({ kind: 'stats', look }) as Promise<StatsPage>
+      // The first is still being made when the second begins.
+      const older = page(1)
+      const pages = [await page(2)]
+      await t.rejects(older, /a newer look/)
+      await t.rejects(page(1), /a newer look/)
+      pages.push(await page(2))
+      t.match(pages, [{ last: false }, { last: true }])
+      t.equal(pages.flatMap(({ listeners }) => listeners).length, 150)
+    },
+  )
 
   t.test('figures come out as they went in', async t => {
     for (const stats of [idle, busy])

@@ -45,7 +45,8 @@ export class ListeningSockets {
    *
    * Only when the first has the address do they all become SO_REUSEPORT: it would join a
    * stranger's group otherwise, and nobody would notice two proxies on one port. (A later
-   * program of the same user may still join this one, if it says SO_REUSEPORT at once.)
+   * program of the same user may still join this one, if it says SO_REUSEPORT at once: which is
+   * why the process has a user that is nobody else's, where it can: least-privilege.ts.)
    */
   open(protocol: RelayProtocol, bind: Bind, count: number): number[] {
     const family = familyOf(bind.address)

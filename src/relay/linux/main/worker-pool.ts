@@ -32,8 +32,9 @@ export interface PoolOwner {
   seated(seat: WorkerSeat): void
   /** It gives no sign of life, or the next in its place does. */
   hung(seat: WorkerSeat, hung: boolean): void
-  /** A worker can be ended only with the whole process. */
+  /** A worker does not end: unless it does in 200 ms, the process is ended with it. */
   unendable(seat: WorkerSeat): void
+  endProcess(): void
 }
 
 /** A worker that lives so long has not died of how it was started. */
@@ -44,6 +45,8 @@ const longestDelayMs = 1000
 const leaveMs = 2000
 /** Milliseconds that a worker has to end in when it is ended by force. */
 const endMs = 1000
+/** Milliseconds for what was told last to be heard. */
+const lastWordsMs = 200
 /** Milliseconds for all connections to be reset: a worker that hangs must not hold up the end. */
 const killMs = 2000
 
@@ -132,7 +135,10 @@ export class WorkerPool implements SeatOwner {
   /** Resolves when all threads have ended and nothing of theirs here is left. */
   async end(): Promise<void> {
     this.#watch.stop()
-    await Promise.all(this.seats.map(seat => seat.leave(leaveMs)))
+    const leaving = this.seats.map(seat =>
+      this.#orEndProcess(seat, leaveMs + endMs, seat.leave(leaveMs)),
+    )
+    await Promise.all(leaving)
     process.off('exit', this.#onExit)
     for (const seat of this.seats) seat.close()
   }
@@ -180,14 +186,21 @@ export class WorkerPool implements SeatOwner {
   }
 
   #silent(seat: WorkerSeat, ms: number): void {
-    const { clock } = this.#deps
     seat.hangs += 1
     if (!this.#hung.has(seat)) this.#owner.hung(seat, true)
     this.#hung.add(seat)
-    const timer = clock.setTimeout(() => this.#owner.unendable(seat), endMs)
-    void seat
-      .terminate(`it gave no sign of life for ${ms / 1000} s`)
-      .finally(() => clock.clearTimeout(timer))
+    const ended = seat.terminate(`it gave no sign of life for ${ms / 1000} s`)
+    void this.#orEndProcess(seat, endMs, ended)
+  }
+
+  /** Resolves when the worker has `ended`; one that has not within `ms` takes the process along. */
+  async #orEndProcess(seat: WorkerSeat, ms: number, ended: Promise<void>): Promise<void> {
+    const { clock } = this.#deps
+    let timer = clock.setTimeout(() => {
+      this.#owner.unendable(seat)
+      timer = clock.setTimeout(() => this.#owner.endProcess(), lastWordsMs)
+    }, ms)
+    await ended.finally(() => clock.clearTimeout(timer))
   }
 
   #seat(seat: WorkerSeat): void {
