@@ -26,13 +26,18 @@ export interface RuleCaptureDeps {
   readonly proxyAddresses: ReadonlyMap<IpFamily, string>
   /** Gives ServicePorts their proxy ports. */
   readonly listen: Pick<Capture, 'place'>
-  /** Before the first port is bound: makes the proxy addresses this host's own. */
+  /**
+   * Before the first port is bound: makes the proxy addresses this host's own, and has those
+   * wait whom another capture's rules lead there.
+   */
   readonly prepare: () => Promise<void>
   /** The opposite of it; `keep` leaves in place what the rules need. */
   readonly release: (keep: boolean) => Promise<void>
   readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
   /** Of either family. */
   readonly podCidrs: () => readonly string[]
+  /** As in forget-proxy-flows.ts; gives why it could not be done. */
+  readonly forgetWaiting: (family: IpFamily) => Promise<Error | undefined>
   /** Ends what the kernel remembers of UDP flows to these, so that rules count for them. */
   readonly forgetUdp: (vips: readonly UdpVip[]) => Promise<void>
   /** Leave the rules when Usher ends: new clients wait for the next one. */
@@ -57,13 +62,15 @@ export class RuleCapture implements Capture {
   readonly #errors = new Map<IpFamily, string>()
   readonly #repairs: RuleRepairs
   #isPrepared = false
+  /** Nobody gets to a proxy port by what an earlier process has left. */
+  #isMine = false
 
   constructor(deps: RuleCaptureDeps) {
     this.#deps = deps
     this.#families = new Map(
       Array.from(deps.proxyAddresses.keys(), family => [
         family,
-        new FamilyRules(deps.tables.table(family)),
+        new FamilyRules(deps.tables.table(family), () => this.#forgetWaiting(family)),
       ]),
     )
     this.#repairs = new RuleRepairs({
@@ -74,7 +81,7 @@ export class RuleCapture implements Capture {
   }
 
   async place(servicePorts: readonly ServicePort[]): Promise<readonly Placement[]> {
-    if (!this.#isPrepared) await this.#prepare()
+    if (!this.#isMine) await this.#prepare()
     return this.#deps.listen.place(servicePorts)
   }
 
@@ -131,14 +138,23 @@ export class RuleCapture implements Capture {
 
   async #prepare(): Promise<void> {
     try {
-      await this.#deps.prepare()
+      if (!this.#isPrepared) await this.#deps.prepare()
       this.#isPrepared = true
+      await Promise.all(Array.from(this.#families.values(), rules => rules.takeOver()))
+      this.#isMine = true
       this.#errors.clear()
     } catch (error) {
       for (const family of this.#families.keys())
         this.#errors.set(family, (error as Error).message)
       throw error
     }
+  }
+
+  async #forgetWaiting(family: IpFamily): Promise<void> {
+    const { forgetWaiting, observer } = this.#deps
+    const failure = await forgetWaiting(family)
+    if (failure !== undefined)
+      observer.failed('ending flows to the proxy ports of an earlier Usher', failure)
   }
 
   async #sync(
