@@ -3,7 +3,8 @@ import type { IpFamily } from '../util/ip.ts'
 import { proxyAddressOf } from './proxy-address.ts'
 
 const udp = '-p udp'
-const halfOpen = ['-p tcp --state SYN_SENT']
+/** A handshake has begun, and the client has not heard of it, or Usher not of the client. */
+const halfOpen = ['-p tcp --state SYN_SENT', '-p tcp --state SYN_RECV']
 const anyTcp = '-p tcp'
 
 /**

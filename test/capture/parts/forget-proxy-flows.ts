@@ -71,7 +71,7 @@ const wordsOf = (flows: readonly Flow[] | undefined): readonly string[] =>
 
 t.test('those who met nobody are led anew, and nobody else', options, async t => {
   const { run } = await makeNetns('flows')
-  for (const state of ['SYN_SENT']) {
+  for (const state of ['SYN_SENT', 'SYN_RECV']) {
     for (const flow of [...(mine ?? []), ...(others ?? [])])
       await insert(run, flow, state)
     t.equal((await clientsOf(run)).length, 20)
