@@ -61,6 +61,8 @@ export class RuleCapture implements Capture {
   readonly #families: ReadonlyMap<IpFamily, FamilyRules>
   readonly #errors = new Map<IpFamily, string>()
   readonly #repairs: RuleRepairs
+  /** UDP VIPs that are gone, until the kernel's rules for them are. */
+  readonly #gone = new Map<IpFamily, readonly VipRule[]>()
   #isPrepared = false
   /** Nobody gets to a proxy port by what an earlier process has left. */
   #isMine = false
@@ -165,6 +167,7 @@ export class RuleCapture implements Capture {
   ): Promise<void> {
     const { clock, observer } = this.#deps
     const started = clock.now()
+    this.#gone.set(family, [...this.#goneOf(family), ...changes.gone.filter(isUdp)])
     try {
       const all = (): readonly VipRule[] => this.#wanted.all(family)
       const work = await rules.sync(settings, changes, all)
@@ -172,7 +175,7 @@ export class RuleCapture implements Capture {
       if (work === 'nothing') return
       observer.synced(family, work, (clock.now() - started) / 1000)
       // Nobody waits for it: with a hundred thousand flows it takes seconds.
-      void this.#forgetUdp(changes, work === 'replaced' ? all() : changes.come)
+      void this.#forgetUdp(family, work === 'replaced' ? all() : changes.come)
     } catch (error) {
       this.#errors.set(family, (error as Error).message)
       throw error
@@ -180,9 +183,11 @@ export class RuleCapture implements Capture {
   }
 
   /** A flow that the kernel knows goes where it went, whatever the rules say now. */
-  async #forgetUdp({ gone }: RuleChanges, now: readonly VipRule[]): Promise<void> {
+  async #forgetUdp(family: IpFamily, now: readonly VipRule[]): Promise<void> {
     const vips = new Map<string, UdpVip>()
-    for (const rule of gone.filter(isUdp)) vips.set(rule.key, { ...rule, to: undefined })
+    for (const rule of this.#goneOf(family))
+      vips.set(rule.key, { ...rule, to: undefined })
+    this.#gone.delete(family)
     for (const rule of now.filter(isUdp)) vips.set(rule.key, ledTo(rule))
     const udp = [...vips.values()]
     if (udp.length === 0) return
@@ -191,6 +196,10 @@ export class RuleCapture implements Capture {
     } catch (error) {
       this.#deps.observer.failed('ending stale UDP flows', error as Error)
     }
+  }
+
+  #goneOf(family: IpFamily): readonly VipRule[] {
+    return this.#gone.get(family) ?? []
   }
 
   #settings(family: IpFamily, snapshots: readonly Snapshot[]): TableSettings {
@@ -217,7 +226,7 @@ export class RuleCapture implements Capture {
     }
     this.#errors.delete(family)
     // What began meanwhile goes nowhere, or elsewhere.
-    void this.#forgetUdp({ gone: [], come: [] }, this.#wanted.all(family))
+    void this.#forgetUdp(family, this.#wanted.all(family))
   }
 
   #sleep(ms: number): Promise<void> {

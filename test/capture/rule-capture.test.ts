@@ -186,6 +186,26 @@ t.test('it is told when flows of an earlier process can not be ended', async t =
   t.strictSame(kernel.calls, begun)
 })
 
+t.test('flows to a UDP VIP that went are ended once its rule is gone', async t => {
+  const { kernel, told, forgotten, sync } = setUp()
+  await sync(web, dns)
+  kernel.failure = 'locked'
+  await t.rejects(sync(web))
+  await t.rejects(sync(web))
+  forgotten.length = 0
+  kernel.failure = ''
+  await sync(web)
+  t.strictSame(forgotten.splice(0), ['10.96.0.2 53'])
+  await sync(web, dns)
+  forgotten.length = 0
+  kernel.failure = 'locked'
+  await t.rejects(sync(web))
+  kernel.failure = ''
+  kernel.damaged('a rule is gone')
+  await until(() => told.some(line => line.startsWith('repaired')))
+  t.strictSame(forgotten, ['10.96.0.2 53'], 'also by a repair')
+})
+
 t.test('what changes nothing for the rules runs nothing', async t => {
   const { kernel, sync } = setUp()
   await sync(web)
