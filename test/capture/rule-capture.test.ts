@@ -159,8 +159,11 @@ t.test('nobody gets to a port of an earlier process by what is left of it', asyn
   kernel.failure = ''
   await sync(web)
   t.strictSame(order.splice(0), [
-    ...['hold', 'forget IPv4', 'place'],
-    ...['replace 1', 'forget IPv4'],
+    'hold',
+    'forget IPv4',
+    'place',
+    'replace 1',
+    'forget IPv4',
   ])
   t.strictSame(kernel.calls.splice(0), ['release'])
   await sync(web, dns)

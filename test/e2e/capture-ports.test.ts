@@ -9,9 +9,15 @@ const why = await whyNoNetns('nft', 'iptables', 'conntrack')
 t.jobs = 3
 t.setTimeout(180_000)
 
-for (const way of [nftablesCapture, iptablesCapture('nft'), iptablesCapture('legacy')])
+const pairs = [
+  [nftablesCapture, iptablesCapture('nft')],
+  [iptablesCapture('nft'), nftablesCapture],
+  [iptablesCapture('legacy'), nftablesCapture],
+] as const
+
+for (const [way, another] of pairs)
   t.test(
     `everybody's own Service answers, with ${way.label}`,
     { skip: why !== '' && why },
-    t => ownServiceAnswers(t, way),
+    t => ownServiceAnswers(t, way, another),
   )

@@ -35,28 +35,32 @@ const patienceMs = 20_000
  * remembered in a file, and there are as few as can be, so that another Service has each
  * port that one has not.
  */
-export const ownServiceAnswers = async (t: Test, way: Way): Promise<void> => {
+export const ownServiceAnswers = async (
+  t: Test,
+  way: Way,
+  another: Way,
+): Promise<void> => {
   const net = await makeClusterNet(`own-${way.label}`)
   const agents = await startAgents(t, net)
   const manifests = await manifestFile(t, ...objectsOf([one, two]))
   const tools = await nodeTools(t, way.backEnd)
-  const start = (): NodeUsher =>
+  const start = ({ flags }: Way): NodeUsher =>
     startNodeUsher(t, net.node, agents.node, {
       args: [
         manifests.path,
-        ...way.flags,
+        ...flags,
         `--cluster-cidr=${podCidrs.IPv4}`,
         '--proxy-port-range=42000-42001',
         '--keep-rules',
       ],
       tools,
     })
-  let usher = start()
+  let usher = start(way)
   await usher.ready(2)
-  const restart = async (signal: NodeJS.Signals): Promise<void> => {
+  const restart = async (signal: NodeJS.Signals, next = way): Promise<void> => {
     usher.send(signal)
     await usher.exit
-    usher = start()
+    usher = start(next)
     await usher.ready(2)
   }
   for (const signal of ['SIGTERM', 'SIGKILL'] as const)
@@ -80,12 +84,23 @@ export const ownServiceAnswers = async (t: Test, way: Way): Promise<void> => {
       )
       t.ok(met.answers > 100, `there were some: ${met.answers}`)
     })
+  await t.test(`${another.label} takes over, and ends for this one`, async t => {
+    const met = await whileDialled(agents, [one, two], async allAnswered => {
+      for (const next of [another, way]) {
+        await restart('SIGTERM', next)
+        await allAnswered()
+      }
+    })
+    t.comment(`${way.label}: ${another.label}: ${met.text}`)
+    t.strictSame(met.strangers, [], 'nobody was answered by another Service')
+    t.strictSame(met.failed, [], 'and everybody by one')
+  })
   await t.test('a Service goes meanwhile, and another gets its port', async t => {
     const met = await whileDialled(agents, [one, two], async () => {
       usher.send('SIGTERM')
       await usher.exit
       await manifests.write(...objectsOf([two, three]))
-      usher = start()
+      usher = start(way)
       await usher.ready(2)
     })
     t.comment(`${way.label}: another Service: ${met.text}`)
