@@ -7,7 +7,7 @@ const why = await whyNoNetns('nft', 'iptables', 'conntrack')
 
 // They mostly wait: for SYNs to come again.
 t.jobs = 3
-t.setTimeout(180_000)
+t.setTimeout(400_000)
 
 const pairs = [
   [nftablesCapture, iptablesCapture('nft')],

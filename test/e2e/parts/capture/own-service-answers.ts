@@ -27,8 +27,8 @@ const objectsOf = (services: readonly TestService[]): readonly object[] =>
 
 const restarts = 3
 const everyMs = 60
-/** Sends a SYN again after 1, 3, 7 and 15 s. */
-const patienceMs = 20_000
+/** A SYN is sent again after 1, 3, 7, 15 and 31 s; a start takes long on a busy machine. */
+const patienceMs = 40_000
 
 /**
  * Who dials a Service is answered by that one, however Usher was restarted. No port is
