@@ -1,8 +1,8 @@
-import type { RuleTable } from '../../capture/rule-table.ts'
+import type { RuleTable, RuleTables } from '../../capture/rule-table.ts'
 import { kernelLacks } from '../../kernel/kernel-lacks.ts'
 import { ToolError } from '../../kernel/run-tool.ts'
 import type { Log } from '../../observe/log.ts'
-import { ipFamilies } from '../../util/ip.ts'
+import { type IpFamily, ipFamilies } from '../../util/ip.ts'
 import type { HostSystem } from './host-system.ts'
 
 /**
@@ -15,14 +15,14 @@ export const withOtherTables = async (
   work: (table: RuleTable) => Promise<void>,
 ): Promise<void> => {
   const others = [system.nftables, system.iptables].filter(({ name }) => name !== own)
-  for (const tables of others) {
-    for (const family of ipFamilies) {
-      await work(tables.table(family)).catch((error: unknown) => {
-        if (error instanceof ToolError && error.failure === 'missing') return
-        if (kernelLacks(error)) return
-        const why = (error as Error).message
-        log.warn({ capture: tables.name, family, why }, 'old rules may still be there')
-      })
-    }
+  const one = async (tables: RuleTables, family: IpFamily): Promise<void> => {
+    await work(tables.table(family)).catch((error: unknown) => {
+      if (error instanceof ToolError && error.failure === 'missing') return
+      if (kernelLacks(error)) return
+      const why = (error as Error).message
+      log.warn({ capture: tables.name, family, why }, 'old rules may still be there')
+    })
   }
+  // Clients wait meanwhile.
+  await Promise.all(others.flatMap(tables => ipFamilies.map(each => one(tables, each))))
 }
