@@ -18,6 +18,7 @@ export type RuleWork = 'nothing' | 'changed' | 'replaced'
  */
 export class FamilyRules {
   readonly #table: RuleTable
+  readonly #forgetWaiting: () => Promise<void>
   /** Everything that is wanted, as of the last call. */
   #all: () => readonly VipRule[] = () => []
   #settings: TableSettings | undefined
@@ -27,13 +28,31 @@ export class FamilyRules {
   /** A repair that has not begun. */
   #repairing: Promise<RuleWork> | undefined
 
-  constructor(table: RuleTable) {
+  /** Rules and flows of an earlier process may lead clients to ports of then. */
+  #isTakingOver = false
+
+  /** `forgetWaiting` is what forget-proxy-flows.ts says. */
+  constructor(table: RuleTable, forgetWaiting: () => Promise<void>) {
     this.#table = table
+    this.#forgetWaiting = forgetWaiting
   }
 
   /** Whether rules of ours may be in the kernel. */
   get isInstalled(): boolean {
     return this.#settings !== undefined
+  }
+
+  /**
+   * Before the first proxy port is listened on. A port is another Service's in this process
+   * than in the one before: until its own rules are in the kernel, nobody new gets to any,
+   * neither by a rule of then nor by what the kernel remembers of a flow.
+   */
+  takeOver(): Promise<void> {
+    return this.#turns.take(async () => {
+      await this.#table.hold()
+      this.#isTakingOver = true
+      await this.#forgetWaiting()
+    })
   }
 
   /** `all` is asked only when everything has to be written. Rejects as RuleTable does. */
@@ -91,6 +110,12 @@ export class FamilyRules {
     if (this.#settings === undefined) return 'nothing'
     this.#isKnown = false
     await this.#table.replace(this.#all(), this.#settings)
+    if (this.#isTakingOver) {
+      // Those who were held since then are remembered with the port of then.
+      await this.#forgetWaiting()
+      await this.#table.release()
+      this.#isTakingOver = false
+    }
     this.#isKnown = true
     return 'replaced'
   }

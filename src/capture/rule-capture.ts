@@ -26,13 +26,18 @@ export interface RuleCaptureDeps {
   readonly proxyAddresses: ReadonlyMap<IpFamily, string>
   /** Gives ServicePorts their proxy ports. */
   readonly listen: Pick<Capture, 'place'>
-  /** Before the first port is bound: makes the proxy addresses this host's own. */
+  /**
+   * Before the first port is bound: makes the proxy addresses this host's own, and has those
+   * wait whom another capture's rules lead there.
+   */
   readonly prepare: () => Promise<void>
   /** The opposite of it; `keep` leaves in place what the rules need. */
   readonly release: (keep: boolean) => Promise<void>
   readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
   /** Of either family. */
   readonly podCidrs: () => readonly string[]
+  /** As in forget-proxy-flows.ts; gives why it could not be done. */
+  readonly forgetWaiting: (family: IpFamily) => Promise<Error | undefined>
   /** Ends what the kernel remembers of UDP flows to these, so that rules count for them. */
   readonly forgetUdp: (vips: readonly UdpVip[]) => Promise<void>
   /** Leave the rules when Usher ends: new clients wait for the next one. */
@@ -56,14 +61,18 @@ export class RuleCapture implements Capture {
   readonly #families: ReadonlyMap<IpFamily, FamilyRules>
   readonly #errors = new Map<IpFamily, string>()
   readonly #repairs: RuleRepairs
+  /** UDP VIPs that are gone, until the kernel's rules for them are. */
+  readonly #gone = new Map<IpFamily, readonly VipRule[]>()
   #isPrepared = false
+  /** Nobody gets to a proxy port by what an earlier process has left. */
+  #isMine = false
 
   constructor(deps: RuleCaptureDeps) {
     this.#deps = deps
     this.#families = new Map(
       Array.from(deps.proxyAddresses.keys(), family => [
         family,
-        new FamilyRules(deps.tables.table(family)),
+        new FamilyRules(deps.tables.table(family), () => this.#forgetWaiting(family)),
       ]),
     )
     this.#repairs = new RuleRepairs({
@@ -74,7 +83,7 @@ export class RuleCapture implements Capture {
   }
 
   async place(servicePorts: readonly ServicePort[]): Promise<readonly Placement[]> {
-    if (!this.#isPrepared) await this.#prepare()
+    if (!this.#isMine) await this.#prepare()
     return this.#deps.listen.place(servicePorts)
   }
 
@@ -131,14 +140,23 @@ export class RuleCapture implements Capture {
 
   async #prepare(): Promise<void> {
     try {
-      await this.#deps.prepare()
+      if (!this.#isPrepared) await this.#deps.prepare()
       this.#isPrepared = true
+      await Promise.all(Array.from(this.#families.values(), rules => rules.takeOver()))
+      this.#isMine = true
       this.#errors.clear()
     } catch (error) {
       for (const family of this.#families.keys())
         this.#errors.set(family, (error as Error).message)
       throw error
     }
+  }
+
+  async #forgetWaiting(family: IpFamily): Promise<void> {
+    const { forgetWaiting, observer } = this.#deps
+    const failure = await forgetWaiting(family)
+    if (failure !== undefined)
+      observer.failed('ending flows to the proxy ports of an earlier Usher', failure)
   }
 
   async #sync(
@@ -149,6 +167,7 @@ export class RuleCapture implements Capture {
   ): Promise<void> {
     const { clock, observer } = this.#deps
     const started = clock.now()
+    this.#gone.set(family, [...this.#goneOf(family), ...changes.gone.filter(isUdp)])
     try {
       const all = (): readonly VipRule[] => this.#wanted.all(family)
       const work = await rules.sync(settings, changes, all)
@@ -156,7 +175,7 @@ export class RuleCapture implements Capture {
       if (work === 'nothing') return
       observer.synced(family, work, (clock.now() - started) / 1000)
       // Nobody waits for it: with a hundred thousand flows it takes seconds.
-      void this.#forgetUdp(changes, work === 'replaced' ? all() : changes.come)
+      void this.#forgetUdp(family, work === 'replaced' ? all() : changes.come)
     } catch (error) {
       this.#errors.set(family, (error as Error).message)
       throw error
@@ -164,9 +183,11 @@ export class RuleCapture implements Capture {
   }
 
   /** A flow that the kernel knows goes where it went, whatever the rules say now. */
-  async #forgetUdp({ gone }: RuleChanges, now: readonly VipRule[]): Promise<void> {
+  async #forgetUdp(family: IpFamily, now: readonly VipRule[]): Promise<void> {
     const vips = new Map<string, UdpVip>()
-    for (const rule of gone.filter(isUdp)) vips.set(rule.key, { ...rule, to: undefined })
+    for (const rule of this.#goneOf(family))
+      vips.set(rule.key, { ...rule, to: undefined })
+    this.#gone.delete(family)
     for (const rule of now.filter(isUdp)) vips.set(rule.key, ledTo(rule))
     const udp = [...vips.values()]
     if (udp.length === 0) return
@@ -175,6 +196,10 @@ export class RuleCapture implements Capture {
     } catch (error) {
       this.#deps.observer.failed('ending stale UDP flows', error as Error)
     }
+  }
+
+  #goneOf(family: IpFamily): readonly VipRule[] {
+    return this.#gone.get(family) ?? []
   }
 
   #settings(family: IpFamily, snapshots: readonly Snapshot[]): TableSettings {
@@ -201,7 +226,7 @@ export class RuleCapture implements Capture {
     }
     this.#errors.delete(family)
     // What began meanwhile goes nowhere, or elsewhere.
-    void this.#forgetUdp({ gone: [], come: [] }, this.#wanted.all(family))
+    void this.#forgetUdp(family, this.#wanted.all(family))
   }
 
   #sleep(ms: number): Promise<void> {

@@ -27,16 +27,19 @@ export interface TableSettings {
 export interface RuleTable {
   /**
    * Makes Usher's rules exactly these, in one transaction: old rules (also those of an
-   * earlier process) hold until the new ones do. Ends `hold`.
+   * earlier process) are in force until the new ones are. Leaves `hold` as it is.
    */
   replace(rules: readonly VipRule[], settings: TableSettings): Promise<void>
   /** After `replace`: takes rules out and puts others in. A key in both is a changed rule. */
   change(gone: readonly VipRule[], come: readonly VipRule[]): Promise<void>
   /**
    * From now on new connections to all VIPs wait in silence, as clients do when a packet
-   * was lost: for the time until another process takes over. Open ones go on.
+   * was lost: for the time until another process takes over. Open ones go on. Also by
+   * rules that an earlier process has left; does nothing where there are none.
    */
   hold(): Promise<void>
+  /** After `replace`: ends `hold`. */
+  release(): Promise<void>
   /** Takes out everything that is Usher's own, whoever put it there. */
   remove(): Promise<void>
   /**

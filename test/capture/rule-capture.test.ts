@@ -19,11 +19,13 @@ class Kernel implements RuleTable {
   rules = new Map<string, VipRule>()
   settings: TableSettings | undefined
   failure = ''
+  replaceFailure = ''
   damaged: (what: string) => void = () => {}
   watches = 0
 
   async replace(rules: readonly VipRule[], settings: TableSettings): Promise<void> {
     this.#called(`replace ${rules.length}`)
+    if (this.replaceFailure !== '') throw new Error(this.replaceFailure)
     this.rules = new Map(rules.map(rule => [rule.key, rule]))
     this.settings = settings
   }
@@ -36,6 +38,10 @@ class Kernel implements RuleTable {
 
   async hold(): Promise<void> {
     this.#called('hold')
+  }
+
+  async release(): Promise<void> {
+    this.#called('release')
   }
 
   async remove(): Promise<void> {
@@ -53,6 +59,9 @@ class Kernel implements RuleTable {
     if (this.failure !== '') throw new Error(this.failure)
   }
 }
+
+/** What the first sync does to it. */
+const begun = ['hold', 'replace 1', 'release']
 
 const proxyPort = 40_000
 
@@ -92,6 +101,7 @@ const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
     release: async keep => void steps.push(keep ? 'release, keep' : 'release'),
     nodePortCidrs: () => undefined,
     podCidrs: () => ['10.244.0.1/24', 'fd00::/64'],
+    forgetWaiting: async () => undefined,
     forgetUdp: async vips => void forgotten.push(...vips.map(flowText)),
     keepRules: false,
     observer: {
@@ -117,7 +127,7 @@ t.test('the first sync writes all rules, later ones what changed', async t => {
   await sync(web, dns)
   await sync(dns)
   // The second ServicePort's place in the list gave it another proxy port: one changed rule.
-  t.strictSame(kernel.calls, ['replace 1', 'change -0 +1', 'change -2 +1'])
+  t.strictSame(kernel.calls, [...begun, 'change -0 +1', 'change -2 +1'])
   t.strictSame([...kernel.rules.keys()], ['10.96.0.2 UDP 53'])
   t.strictSame(steps, ['prepare'])
   t.strictSame(kernel.settings, {
@@ -128,13 +138,84 @@ t.test('the first sync writes all rules, later ones what changed', async t => {
   })
 })
 
+t.test('nobody gets to a port of an earlier process by what is left of it', async t => {
+  const order: string[] = []
+  const { kernel, sync } = setUp({
+    prepare: async () => void order.push('prepare'),
+    listen: {
+      place: async servicePorts => {
+        order.push(...kernel.calls.splice(0), 'place')
+        return placedBy(servicePorts)
+      },
+    },
+    forgetWaiting: async family => {
+      order.push(...kernel.calls.splice(0), `forget ${family}`)
+      return undefined
+    },
+  })
+  kernel.failure = 'locked'
+  await t.rejects(sync(web), { message: 'locked' })
+  t.strictSame([order.splice(0), kernel.calls.splice(0)], [['prepare'], ['hold']])
+  kernel.failure = ''
+  await sync(web)
+  t.strictSame(order.splice(0), [
+    'hold',
+    'forget IPv4',
+    'place',
+    'replace 1',
+    'forget IPv4',
+  ])
+  t.strictSame(kernel.calls.splice(0), ['release'])
+  await sync(web, dns)
+  t.strictSame([order, kernel.calls], [['place'], ['change -0 +1']])
+})
+
+t.test('they wait until the rules can be written', async t => {
+  const { kernel, sync } = setUp()
+  kernel.replaceFailure = 'no memory'
+  await t.rejects(sync(web), { message: 'no memory' })
+  await t.rejects(sync(web), { message: 'no memory' })
+  kernel.replaceFailure = ''
+  await sync(web)
+  t.strictSame(kernel.calls, ['hold', 'replace 1', 'replace 1', 'replace 1', 'release'])
+})
+
+t.test('it is told when flows of an earlier process can not be ended', async t => {
+  const forgetWaiting = async (): Promise<Error> => new Error('no conntrack')
+  const { kernel, told, sync } = setUp({ forgetWaiting })
+  await sync(web)
+  const what = 'ending flows to the proxy ports of an earlier Usher: no conntrack'
+  t.strictSame(told, [what, what, 'IPv4 replaced'])
+  t.strictSame(kernel.calls, begun)
+})
+
+t.test('flows to a UDP VIP that went are ended once its rule is gone', async t => {
+  const { kernel, told, forgotten, sync } = setUp()
+  await sync(web, dns)
+  kernel.failure = 'locked'
+  await t.rejects(sync(web))
+  await t.rejects(sync(web))
+  forgotten.length = 0
+  kernel.failure = ''
+  await sync(web)
+  t.strictSame(forgotten.splice(0), ['10.96.0.2 53'])
+  await sync(web, dns)
+  forgotten.length = 0
+  kernel.failure = 'locked'
+  await t.rejects(sync(web))
+  kernel.failure = ''
+  kernel.damaged('a rule is gone')
+  await until(() => told.some(line => line.startsWith('repaired')))
+  t.strictSame(forgotten, ['10.96.0.2 53'], 'also by a repair')
+})
+
 t.test('what changes nothing for the rules runs nothing', async t => {
   const { kernel, sync } = setUp()
   await sync(web)
   await sync(web)
   // Other endpoints, another affinity: the relay's business.
   await sync({ ...web, endpoints: [endpointAt('10.0.0.9')], affinityMs: 1000 })
-  t.strictSame(kernel.calls, ['replace 1'])
+  t.strictSame(kernel.calls, [...begun])
 })
 
 t.test('after a failure everything is written anew, and problems tell why', async t => {
@@ -147,7 +228,7 @@ t.test('after a failure everything is written anew, and problems tell why', asyn
   ])
   kernel.failure = ''
   await sync(web, dns)
-  t.strictSame(kernel.calls, ['replace 1', 'change -0 +1', 'replace 2'])
+  t.strictSame(kernel.calls, [...begun, 'change -0 +1', 'replace 2'])
   t.strictSame(capture.problems(), [])
 })
 
@@ -156,7 +237,7 @@ t.test('rules that somebody changed are written again', async t => {
   await sync(web)
   kernel.damaged('the table is gone')
   await until(() => told.length === 2)
-  t.strictSame(kernel.calls, ['replace 1', 'replace 1'])
+  t.strictSame(kernel.calls, [...begun, 'replace 1'])
   kernel.failure = 'locked'
   kernel.damaged('a rule is gone')
   await until(() => told.length === 3)
@@ -180,7 +261,7 @@ t.test('new settings write all of it anew', async t => {
   await sync(web)
   pods = ['10.244.7.0/24']
   await sync(web)
-  t.strictSame(kernel.calls, ['replace 1', 'replace 1'])
+  t.strictSame(kernel.calls, [...begun, 'replace 1'])
   t.strictSame(kernel.settings?.podCidrs, ['10.244.7.0/24'])
 })
 
@@ -211,7 +292,7 @@ t.test('at the end new clients wait, then the rules go', async t => {
   await sync(web)
   await held(clock, capture)
   await capture.close()
-  t.strictSame(kernel.calls, ['replace 1', 'hold', 'remove'])
+  t.strictSame(kernel.calls, [...begun, 'hold', 'remove'])
   t.strictSame(steps, ['prepare', 'release'])
 })
 
@@ -223,7 +304,7 @@ t.test('rules that are broken do not keep connections from being drained', async
   t.match(told, ['IPv4 replaced', /keeping new clients waiting: nft -f -: No such file/])
   kernel.failure = ''
   await capture.close()
-  t.strictSame(kernel.calls, ['replace 1', 'hold', 'remove'])
+  t.strictSame(kernel.calls, [...begun, 'hold', 'remove'])
 })
 
 t.test('a repair that fails at the end is not tried again', async t => {
@@ -238,7 +319,7 @@ t.test('a repair that fails at the end is not tried again', async t => {
   await holding
   clock.advance(10_000)
   await until(() => told.length > 3)
-  t.strictSame(kernel.calls, ['replace 1', 'replace 1', 'hold'])
+  t.strictSame(kernel.calls, [...begun, 'replace 1', 'hold'])
 })
 
 t.test('damage that comes before the repair has begun is repaired by it', async t => {
@@ -251,14 +332,14 @@ t.test('damage that comes before the repair has begun is repaired by it', async 
     await new Promise<void>(resolve => (done = resolve))
   }
   kernel.damaged('1')
-  await until(() => kernel.calls.length === 2)
+  await until(() => kernel.calls.length === 4)
   for (const what of ['2', '3', '4', '5']) kernel.damaged(what)
   done()
-  await until(() => kernel.calls.length === 3)
+  await until(() => kernel.calls.length === 5)
   done()
   await until(() => told.length === 4)
   t.strictSame(told, ['IPv4 replaced', 'repaired 1', 'repaired 2'])
-  t.equal(kernel.calls.length, 3)
+  t.equal(kernel.calls.length, 5)
 })
 
 t.test('--keep-rules leaves them, held', async t => {
@@ -266,7 +347,7 @@ t.test('--keep-rules leaves them, held', async t => {
   await sync(web)
   await held(clock, capture)
   await capture.close()
-  t.strictSame(kernel.calls, ['replace 1', 'hold'])
+  t.strictSame(kernel.calls, [...begun, 'hold'])
   t.strictSame(steps, ['prepare', 'release, keep'])
 })
 
@@ -305,8 +386,8 @@ t.test('what other captures have left goes once, when traffic is led', async t =
   const removals: string[] = []
   const lock = { acquire: async () => true, release: async () => {} }
   const exclusive = exclusiveOf(capture, lock, async () => void removals.push('others'))
-  kernel.failure = 'locked'
   const placements = await exclusive.place([web])
+  kernel.failure = 'locked'
   await t.rejects(exclusive.steer(placements, []), { message: 'locked' })
   t.strictSame(removals, [])
   kernel.failure = ''
@@ -331,7 +412,7 @@ t.test('with --keep-rules the next process need not wait for the drain', async t
   await holding
   t.strictSame(steps, ['prepare', 'free'])
   await exclusive.close()
-  t.strictSame(kernel.calls, ['replace 1', 'hold'])
+  t.strictSame(kernel.calls, [...begun, 'hold'])
 })
 
 t.test('an end does not wait for a tool that hangs', async t => {
@@ -378,10 +459,10 @@ t.test('one process of a host captures, and nothing is done after its end', asyn
     await until(() => clock.waiting > 0)
     clock.advance(200)
     await Promise.all([steering, holding])
-    t.strictSame(kernel.calls, ['replace 1', 'hold'], 'what was under way came first')
+    t.strictSame(kernel.calls, [...begun, 'hold'], 'what was under way came first')
     await t.rejects(exclusive.steer(placements, []), { message: 'the capture has ended' })
     await exclusive.close()
-    t.strictSame(kernel.calls.splice(0), ['replace 1', 'hold', 'remove'])
+    t.strictSame(kernel.calls.splice(0), [...begun, 'hold', 'remove'])
     t.strictSame(steps.splice(0), ['prepare', 'release', 'unlock'])
   })
 

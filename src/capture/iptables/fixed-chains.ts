@@ -6,6 +6,8 @@ import { hostBlock } from './packet-key.ts'
 export interface FixedSettings extends TableSettings {
   /** Whether a rule can ask for a packet's socket; see `knowsSockets`. */
   readonly seesSockets?: boolean
+  /** New connections wait until `release`. */
+  readonly isHeld?: boolean
 }
 
 export interface FixedChain {
@@ -17,6 +19,9 @@ export interface FixedChain {
 const chainOf =
   (table: TableName) =>
   (name: string, lines: readonly string[]): FixedChain => ({ table, name, lines })
+
+/** At the head of `own.begin`: everything that begins waits. */
+export const holdLine = '-j DROP'
 
 const begins = '-m conntrack --ctstate NEW'
 
@@ -75,6 +80,7 @@ const filterChains = (
       // Before a host's own filter with a policy of DROP.
       '-j ACCEPT',
     ]),
+    ...(settings.isHeld === true ? [chain(own.begin, [holdLine])] : []),
     chain(own.nodeOnly, [...fromNode.map(from => `${from} -j RETURN`), '-j DROP']),
     chain(
       own.notNode,

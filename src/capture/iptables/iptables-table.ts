@@ -7,10 +7,11 @@ import type { Backend } from '../../kernel/xtables/backend.ts'
 import { Canary } from '../../kernel/canary.ts'
 import { damageOf } from './damage.ts'
 import type { ChosenBackend } from '../../kernel/xtables/choose-backend.ts'
+import { holdLine } from './fixed-chains.ts'
 import { knowsSockets } from './knows-sockets.ts'
 import { Layout } from './layout.ts'
 import { own } from './names.ts'
-import { removeBy, removeEverywhere } from './remove.ts'
+import { holdFound, removeBy, removeEverywhere } from './leftovers.ts'
 import { changeText, holdText, replaceText } from './restore-text.ts'
 import { savedBy } from './saved-by.ts'
 
@@ -27,6 +28,8 @@ interface Installed {
   readonly layout: Layout
   readonly settings: TableSettings
 }
+
+const holdEdit = { table: 'filter', chain: own.begin, line: holdLine } as const
 
 /** Usher's rules of a family by iptables; see RuleTable. */
 export class IptablesTable implements RuleTable {
@@ -70,14 +73,23 @@ export class IptablesTable implements RuleTable {
   hold(): Promise<void> {
     return this.#alone(async () => {
       if (this.#isHeld) return
-      const { chosen } = await this.#backends()
-      await chosen.restore(holdText())
+      if (this.#installed === undefined)
+        await holdFound(this.#deps.run, this.#deps.family)
+      else {
+        await this.#installed.backend.restore(holdText(true))
+        this.#installed.layout.ledger.add(holdEdit)
+      }
       this.#isHeld = true
-      this.#installed?.layout.ledger.add({
-        table: 'filter',
-        chain: own.begin,
-        line: '-j DROP',
-      })
+    })
+  }
+
+  release(): Promise<void> {
+    return this.#alone(async () => {
+      if (this.#installed === undefined)
+        throw new Error('iptables: release before replace')
+      await this.#installed.backend.restore(holdText(false))
+      this.#installed.layout.ledger.remove(holdEdit)
+      this.#isHeld = false
     })
   }
 
@@ -106,13 +118,12 @@ export class IptablesTable implements RuleTable {
     const isFirst = this.#chosen === undefined
     const { chosen, others } = await this.#backends()
     this.#seesSockets ??= await knowsSockets(chosen)
-    const all = { ...settings, seesSockets: this.#seesSockets }
+    const all = { ...settings, seesSockets: this.#seesSockets, isHeld: this.#isHeld }
     const [layout, saved] = await Promise.all([
       Layout.of(rules, all, this.#deps.family),
       savedBy(chosen),
     ])
     await chosen.restore(await replaceText(layout.ledger, saved))
-    this.#isHeld = false
     this.#installed = { backend: chosen, layout, settings }
     // What a process before this one has left there would be in force beside these.
     if (isFirst)

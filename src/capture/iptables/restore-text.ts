@@ -1,4 +1,5 @@
 import { forEachYielding } from '../../util/yielding.ts'
+import { holdLine } from './fixed-chains.ts'
 import type { LayoutChanges } from './layout.ts'
 import type { Edit, Ledger } from './ledger.ts'
 import { own, tableNames, type TableName } from './names.ts'
@@ -64,8 +65,11 @@ const linesOf = (
     .filter(edit => edit.table === table)
     .map(({ chain, line }) => `${verb} ${chain} ${line}`)
 
-/** What `hold` puts in front of everything that begins. */
-export const holdText = (): string => section('filter', [`-I ${own.begin} 1 -j DROP`])
+/** What `hold` puts in front of everything that begins, and `release` takes away again. */
+export const holdText = (isHeld: boolean): string =>
+  section('filter', [
+    isHeld ? `-I ${own.begin} 1 ${holdLine}` : `-D ${own.begin} ${holdLine}`,
+  ])
 
 /** Takes out all of Usher's in a table; '' when there is nothing. */
 export const removeText = (saved: Saved, table: TableName): string => {

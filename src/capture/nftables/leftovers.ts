@@ -2,8 +2,12 @@ import type { RunTool } from '../../kernel/run-tool.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import { forgetWaiting } from '../forget-proxy-flows.ts'
 import { proxyAddressOf } from '../proxy-address.ts'
-import { silenceText } from './table-text.ts'
+import { holdText, silenceText } from './table-text.ts'
 import { familyWords, probeTablePrefix, tableName } from './words.ts'
+
+/** `ip usher`. */
+export const ownTable = (family: IpFamily): string =>
+  `${familyWords(family).family} ${tableName}`
 
 /** `ip usher` and the like: Usher's table of a family, and those of probes. */
 export const tablesOfUsher = async (
@@ -18,6 +22,13 @@ export const tablesOfUsher = async (
     .map(name => `${ip} ${name}`)
 }
 
+/** Those who are led by a table that an earlier process has left wait, if there is one. */
+export const holdFound = async (run: RunTool, family: IpFamily): Promise<void> => {
+  const own = ownTable(family)
+  if (!(await tablesOfUsher(run, family)).includes(own)) return
+  await run('nft', ['-f', '-'], { input: holdText(own, true) })
+}
+
 /**
  * Takes Usher's own table out so that nobody is refused by what is left of it: what leads to
  * the proxy address goes first, and what keeps the silence there when nobody is led there.
@@ -26,7 +37,7 @@ export const removeOwnTable = async (run: RunTool, family: IpFamily): Promise<vo
   const input = silenceText(family, tableName, proxyAddressOf[family])
   await run('nft', ['-f', '-'], { input })
   await forgetWaiting(run, family)
-  await deleteTables(run, [`${familyWords(family).family} ${tableName}`])
+  await deleteTables(run, [ownTable(family)])
 }
 
 /** One transaction; a table that is gone by now is made first, lest all of it fails. */

@@ -3,11 +3,18 @@ import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import type { RuleTable, TableSettings } from '../rule-table.ts'
 import type { VipRule } from '../vip-rule.ts'
-import { deleteTables, isAbandoned, removeOwnTable, tablesOfUsher } from './leftovers.ts'
+import {
+  deleteTables,
+  holdFound,
+  isAbandoned,
+  ownTable,
+  removeOwnTable,
+  tablesOfUsher,
+} from './leftovers.ts'
 import type { Monitor } from './monitor.ts'
 import { watchTable } from './table-watch.ts'
 import { TableWriter } from './table-writer.ts'
-import { familyWords, tableName } from './words.ts'
+import { tableName } from './words.ts'
 
 export interface NftTableDeps {
   readonly run: RunTool
@@ -23,6 +30,7 @@ export class NftTable implements RuleTable {
   readonly #deps: NftTableDeps
   readonly #writer: TableWriter
   #wanted = false
+  #isHeld = false
 
   constructor(family: IpFamily, deps: NftTableDeps) {
     this.#family = family
@@ -32,7 +40,7 @@ export class NftTable implements RuleTable {
 
   async replace(rules: readonly VipRule[], settings: TableSettings): Promise<void> {
     this.#wanted = true
-    await this.#writer.replace(rules, settings)
+    await this.#writer.replace(rules, { ...settings, isHeld: this.#isHeld })
   }
 
   async change(gone: readonly VipRule[], come: readonly VipRule[]): Promise<void> {
@@ -40,15 +48,22 @@ export class NftTable implements RuleTable {
   }
 
   async hold(): Promise<void> {
-    await this.#writer.hold()
+    if (this.#writer.placed) await this.#writer.hold(true)
+    else await holdFound(this.#deps.run, this.#family)
+    this.#isHeld = true
+  }
+
+  async release(): Promise<void> {
+    await this.#writer.hold(false)
+    this.#isHeld = false
   }
 
   async remove(): Promise<void> {
     const { run } = this.#deps
     this.#wanted = false
-    const own = `${familyWords(this.#family).family} ${tableName}`
+    this.#isHeld = false
     const tables = await tablesOfUsher(run, this.#family)
-    if (tables.includes(own)) await removeOwnTable(run, this.#family)
+    if (tables.includes(ownTable(this.#family))) await removeOwnTable(run, this.#family)
     await deleteTables(run, tables.filter(isAbandoned))
   }
 

@@ -4,8 +4,17 @@ import { disjoint } from './clients.ts'
 import { familyWords } from './words.ts'
 
 export interface ChainSettings extends Omit<TableSettings, 'healthCheckPorts'> {
+  /** New connections wait until `release`. */
+  readonly isHeld?: boolean
   /** Whether a rule can ask for a packet's socket; see `knowsSockets`. */
   readonly seesSockets: boolean
+}
+
+/** Fills the chain `hold` of a table, or empties it. */
+export const holdText = (own: string, isHeld: boolean): string => {
+  const chain = `${own} hold`
+  const drop = isHeld ? `add rule ${chain} drop\n` : ''
+  return `add chain ${chain}\nflush chain ${chain}\n${drop}`
 }
 
 /**
@@ -21,9 +30,8 @@ export const silenceText = (
   return `add table ${own}
 delete table ${own}
 table ${own} {
-${proxyAddressChains(family, { proxyAddress, seesSockets: false })}
+${proxyAddressChains(family, { proxyAddress, seesSockets: false, isHeld: true })}
 }
-add rule ${own} hold drop
 `
 }
 
@@ -188,13 +196,13 @@ const notOurs =
  */
 const proxyAddressChains = (
   family: IpFamily,
-  settings: Pick<ChainSettings, 'proxyAddress' | 'seesSockets'>,
+  settings: Pick<ChainSettings, 'proxyAddress' | 'seesSockets' | 'isHeld'>,
 ): string => {
   const { family: ip, icmp } = familyWords(family)
-  const { proxyAddress, seesSockets } = settings
+  const { proxyAddress, seesSockets, isHeld = false } = settings
   return `	chain hold {
 		comment "drops while another Usher is about to take over"
-	}
+${isHeld ? '\t\tdrop\n' : ''}	}
 	chain to-proxy {
 		ct status & dnat != 0 ct state new jump hold
 ${seesSockets ? `		${notOurs}\n` : ''}		ct status & dnat != 0 accept

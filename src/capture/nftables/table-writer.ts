@@ -2,7 +2,7 @@ import { ToolError, type RunTool } from '../../kernel/run-tool.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import { forEachYielding } from '../../util/yielding.ts'
-import type { RuleTable, TableSettings } from '../rule-table.ts'
+import type { RuleTable } from '../rule-table.ts'
 import type { VipRule } from '../vip-rule.ts'
 import { clientsChainText } from './clients.ts'
 import { ElementChanges } from './element-changes.ts'
@@ -10,7 +10,7 @@ import { elementsOf, type SetName } from './elements.ts'
 import { knowsSockets } from './knows-sockets.ts'
 import { SharedUses } from './shared-uses.ts'
 import { Stamps } from './stamps.ts'
-import { tableText } from './table-text.ts'
+import { type ChainSettings, holdText, tableText } from './table-text.ts'
 import { familyWords } from './words.ts'
 
 export interface TableWriterDeps {
@@ -19,7 +19,7 @@ export interface TableWriterDeps {
 }
 
 /** Writes one table. Each change is one transaction, by one call of nft. */
-export class TableWriter implements Pick<RuleTable, 'replace' | 'change' | 'hold'> {
+export class TableWriter implements Pick<RuleTable, 'change'> {
   readonly #family: IpFamily
   readonly #name: string
   readonly #deps: TableWriterDeps
@@ -40,7 +40,10 @@ export class TableWriter implements Pick<RuleTable, 'replace' | 'change' | 'hold
     this.#table = `${familyWords(family).family} ${name}`
   }
 
-  async replace(rules: readonly VipRule[], settings: TableSettings): Promise<void> {
+  async replace(
+    rules: readonly VipRule[],
+    settings: Omit<ChainSettings, 'seesSockets'>,
+  ): Promise<void> {
     const changes = new ElementChanges()
     this.#uses = new SharedUses()
     this.#sizes.clear()
@@ -76,10 +79,10 @@ export class TableWriter implements Pick<RuleTable, 'replace' | 'change' | 'hold
     this.#grow(changes)
   }
 
-  async hold(): Promise<void> {
+  /** After `replace`. */
+  async hold(isHeld: boolean): Promise<void> {
     if (!this.#placed) throw this.#notPlaced()
-    const chain = `${this.#table} hold`
-    await this.#write([`flush chain ${chain}\nadd rule ${chain} drop\n`])
+    await this.#write([holdText(this.#table, isHeld)])
   }
 
   /** Whether the table is in the kernel as it was last written; not during a change. */

@@ -22,9 +22,7 @@ import { probeTablePrefix, tableName } from '../../capture/nftables/words.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import type { InUse } from '../../kernel/cleanup/in-use.ts'
 import { isCaptureChain } from '../../kernel/cleanup/kube-chains.ts'
-import { kernelLacks } from '../../kernel/kernel-lacks.ts'
-import { ToolError } from '../../kernel/run-tool.ts'
-import { ipFamilies, type IpFamily } from '../../util/ip.ts'
+import type { IpFamily } from '../../util/ip.ts'
 import { removeLeftovers } from '../remove-leftovers.ts'
 import type { CaptureFacts, CaptureOptions } from './capture-options.ts'
 import {
@@ -33,6 +31,7 @@ import {
   probeAddresses,
   probeRules,
 } from './host-system.ts'
+import { withOtherTables } from './other-tables.ts'
 import { rulesCapture } from './rules.ts'
 
 export interface CaptureDeps {
@@ -106,20 +105,19 @@ const asTold = async (deps: CaptureDeps, name: KindName): Promise<CaptureParts> 
 
 /** Whatever changes the host is one process's business at a time. */
 const alone = (deps: CaptureDeps, name: KindName, capture: Capture): Capture => {
-  const { options, clock, log, system } = deps
+  const { options, clock, log } = deps
   const lock = hostLock({
     clock,
     self: `usher ${options.version}, pid ${process.pid}`,
     waiting: holder =>
       log.warn({ holder }, 'an Usher that captures traffic is here; waiting for its end'),
   })
-  const others = [system.nftables, system.iptables].filter(one => one.name !== name)
   return new ExclusiveCapture(capture, {
     clock,
     lock,
     keeps: options.keepRules ?? false,
     removeOthers: async () => {
-      await removeOtherCaptures(others, log)
+      await withOtherTables(deps, name, table => table.remove())
       await removeLeftovers(log, hostKinds(inUseByCaptures))
     },
   })
@@ -130,26 +128,6 @@ const inUseByCaptures: Partial<InUse> = {
   chain: (_table, chain) => isCaptureChain(chain),
   nftablesTable: name => name === tableName || name.startsWith(probeTablePrefix),
   captures: true,
-}
-
-/** Of captures that were taken by an Usher before this one. */
-const removeOtherCaptures = async (
-  others: readonly RuleTables[],
-  log: Log,
-): Promise<void> => {
-  for (const tables of others) {
-    for (const family of ipFamilies) {
-      await tables
-        .table(family)
-        .remove()
-        .catch((error: unknown) => {
-          if (error instanceof ToolError && error.failure === 'missing') return
-          if (kernelLacks(error)) return
-          const why = (error as Error).message
-          log.warn({ capture: tables.name, family, why }, 'old rules may still be there')
-        })
-    }
-  }
 }
 
 type KindName = 'nftables' | 'iptables' | 'local'

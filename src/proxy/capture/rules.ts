@@ -1,14 +1,17 @@
 import type { Capture } from '../../capture/capture.ts'
 import { KeptAddresses } from '../../capture/kept-addresses.ts'
+import { forgetWaiting } from '../../capture/forget-proxy-flows.ts'
 import { listenCapture } from '../../capture/listen.ts'
 import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { proxyAddressOf, proxyCidrOf } from '../../capture/proxy-address.ts'
 import { RuleCapture } from '../../capture/rule-capture.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
+import { runTool } from '../../kernel/run-tool.ts'
 import { addressLog, ruleLog, ruleObservers } from '../../observe/rule-log.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import type { CaptureDeps } from './create-capture.ts'
+import { withOtherTables } from './other-tables.ts'
 import { type FamilyProbes, familiesWhere } from './host-system.ts'
 
 /** A capture by rules of the kernel's, in the families that can have them. */
@@ -57,10 +60,14 @@ export const rulesCapture = (
     tables,
     proxyAddresses: new Map(families.map(family => [family, proxyAddressOf[family]])),
     listen,
-    prepare: () => kept.take(),
+    prepare: async () => {
+      await kept.take()
+      await withOtherTables(deps, tables.name, table => table.hold())
+    },
     release: keep => kept.release(keep),
     nodePortCidrs,
     podCidrs: facts.podCidrs,
+    forgetWaiting: family => forgetWaiting(runTool, family),
     forgetUdp: async vips => void (await conntrack.forgetUdp(vips)),
     keepRules: options.keepRules ?? false,
     observer: ruleObservers(deps.observer, ruleLog(log, tables.name)),

@@ -1,6 +1,10 @@
 import t from 'tap'
 import { proxyAddressOf } from '../../../src/capture/proxy-address.ts'
-import type { RunTool } from '../../../src/kernel/run-tool.ts'
+import {
+  type RunTool,
+  ToolError,
+  type ToolFailure,
+} from '../../../src/kernel/run-tool.ts'
 import {
   forgetProxyFlows,
   forgetWaiting,
@@ -67,10 +71,22 @@ const wordsOf = (flows: readonly Flow[] | undefined): readonly string[] =>
 
 t.test('those who met nobody are led anew, and nobody else', options, async t => {
   const { run } = await makeNetns('flows')
-  for (const flow of [...(mine ?? []), ...(others ?? [])]) await insert(run, flow)
-  t.equal((await clientsOf(run)).length, 20)
-  t.strictSame(await forgetBoth(forgetWaiting, run), wordsOf(others))
-  t.strictSame(await forgetBoth(forgetWaiting, run), wordsOf(others), 'also with none')
+  for (const state of ['SYN_SENT', 'SYN_RECV']) {
+    for (const flow of [...(mine ?? []), ...(others ?? [])])
+      await insert(run, flow, state)
+    t.equal((await clientsOf(run)).length, 20)
+    t.strictSame(await forgetBoth(forgetWaiting, run), wordsOf(others), state)
+    t.strictSame(await forgetBoth(forgetWaiting, run), wordsOf(others), 'also with none')
+    await run('conntrack', ['-F'])
+  }
+})
+
+t.test('nothing to forget is no failure, a tool that fails is', async t => {
+  const failing = (failure: ToolFailure, stderr: string) => async () =>
+    Promise.reject(new ToolError('conntrack: no', failure, stderr))
+  const none = 'conntrack v1.4.7 (conntrack-tools): 0 flow entries have been deleted.\n'
+  t.equal(await forgetWaiting(failing('failed', none), 'IPv4'), undefined)
+  t.match(await forgetWaiting(failing('missing', ''), 'IPv4'), { failure: 'missing' })
 })
 
 t.test('connections stay until nobody can serve them', options, async t => {

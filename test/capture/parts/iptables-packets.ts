@@ -131,7 +131,7 @@ for (const backend of ['nft', 'legacy'] as const) {
         )
         t.equal(await sentUntranslated(network, family), 'EPERM', 'no VIP, no way out')
         await changes(t, network, table, family)
-        await pauses(t, network, table, family)
+        await pauses(t, network, tables.table(family), family)
         await table.remove()
         t.not(await network.agents.node.ask('TCP', clusterIp[family], 80), '3000')
       })
@@ -177,11 +177,14 @@ const changes = async (
   }
 }
 
-/** What a restart is like: nobody is refused, and who waits is served in the end. */
+/**
+ * What a restart is like: nobody is refused, and who waits is served in the end. `next` is
+ * the next process's.
+ */
 const pauses = async (
   t: Test,
   { agents }: Network,
-  table: RuleTable,
+  next: RuleTable,
   family: IpFamily,
 ): Promise<void> => {
   const ask = (ms?: number) => agents.outside.ask('TCP', clusterIp[family], 80, ms)
@@ -191,10 +194,12 @@ const pauses = async (
   const waiting = ask(5000)
   await agents.node.serve(proxyAddresses[family], [3000])
   t.equal(await waiting, '3000', 'served when somebody listens again')
-  await table.hold()
-  await table.hold()
+  await next.hold()
+  await next.hold()
   t.same(await Promise.all([ask(), askUdp()]), ['silent', 'silent'], 'held')
-  await table.replace(rulesOf(family), settingsOf(family))
+  await next.replace(rulesOf(family), settingsOf(family))
+  t.same(await Promise.all([ask(), askUdp()]), ['silent', 'silent'], 'held')
+  await next.release()
   t.same(await Promise.all([ask(), askUdp()]), ['3000', '3000'], 'no longer held')
   await agents.node.unserve()
   await agents.node.serve(family === 'IPv4' ? '0.0.0.0' : '::', [3000])

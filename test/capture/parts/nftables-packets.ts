@@ -30,7 +30,7 @@ export const packetTests = (skip: string | false): void => {
       await whoGetsWhat(t, family, world, table)
       await afterAChange(t, family, world, table)
       await nodePortAddresses(t, family, world, table)
-      await silence(t, family, world, table)
+      await silence(t, family, world, [table, tables.table(family)])
     })
   }
 }
@@ -196,18 +196,20 @@ const silence = async (
   t: Test,
   family: IpFamily,
   { node, pod, outside }: World,
-  table: RuleTable,
+  [table, next]: readonly [RuleTable, RuleTable],
 ): Promise<void> => {
   const address = vips[family](1)
   const rules = both(address, 80, 4001)
   await table.replace(rules, settings(family))
   t.equal(await pod.open(address, 80), answered)
-  await table.hold()
+  await next.hold()
   const held = [node, pod, outside].map(from => from.dial('TCP', address, 80, 5000))
   t.equal(await pod.dial('UDP', address, 80), 'silent')
   t.equal(await outside.dial('TCP', address, 80), 'silent')
   t.equal(await pod.write(), answered, 'an open connection goes on')
-  await table.replace(rules, settings(family))
+  await next.replace(rules, settings(family))
+  t.equal(await outside.dial('TCP', address, 80), 'silent', 'held by the new rules too')
+  await next.release()
   t.same(await Promise.all(held), [answered, answered, answered], 'held, then served')
 
   await node.stopListening()

@@ -7,8 +7,21 @@ import {
   mayHaveRules,
 } from '../../kernel/xtables/backend.ts'
 import { forgetWaiting } from '../forget-proxy-flows.ts'
-import { removeText, type Saved } from './restore-text.ts'
+import { own } from './names.ts'
+import { holdText, removeText } from './restore-text.ts'
+import { readSaved } from './saved.ts'
 import { savedBy } from './saved-by.ts'
+
+/** Those who are led by rules that an earlier process has left wait, if there are any. */
+export const holdFound = async (run: RunTool, family: IpFamily): Promise<void> => {
+  for (const backend of await backendsHere(run, family)) {
+    if (!(await mayHaveRules(run, backend, family))) continue
+    const saved = await unlessKernelLacks(async () =>
+      readSaved(await backend.save('filter')),
+    )
+    if (saved?.chains.has(own.begin) === true) await backend.restore(holdText(true))
+  }
+}
 
 /**
  * Takes out all of Usher's chains and the jumps to them, by whichever back end they were
@@ -16,17 +29,9 @@ import { savedBy } from './saved-by.ts'
  * permitted to look.
  */
 export const removeEverywhere = async (run: RunTool, family: IpFamily): Promise<void> => {
-  let all: readonly Backend[]
-  try {
-    all = await installedBackends(run, family)
-  } catch (error) {
-    // Where there is no iptables it has left nothing.
-    if (error instanceof ToolError && error.failure === 'missing') return
-    throw error
-  }
   // What one back end can't do does not keep the rules of the other.
   const failures: unknown[] = []
-  for (const backend of all) {
+  for (const backend of await backendsHere(run, family)) {
     await removeBy(run, backend, family).catch((error: unknown) => failures.push(error))
   }
   if (failures.length > 0) throw failures[0]
@@ -38,7 +43,7 @@ export const removeBy = async (
   family: IpFamily,
 ): Promise<void> => {
   if (!(await mayHaveRules(run, backend, family))) return
-  const saved = await savedOrNothing(backend)
+  const saved = await unlessKernelLacks(() => savedBy(backend))
   if (saved === undefined) return
   // What leads to the proxy address goes first, and what keeps the silence there when nobody
   // is led there any more.
@@ -49,10 +54,23 @@ export const removeBy = async (
   await backend.restore(silence)
 }
 
-/** A kernel that knows no such tables has no rules in them. */
-const savedOrNothing = async (backend: Backend): Promise<Saved | undefined> => {
+/** Where there is no iptables it has left nothing. */
+const backendsHere = async (
+  run: RunTool,
+  family: IpFamily,
+): Promise<readonly Backend[]> => {
   try {
-    return await savedBy(backend)
+    return await installedBackends(run, family)
+  } catch (error) {
+    if (error instanceof ToolError && error.failure === 'missing') return []
+    throw error
+  }
+}
+
+/** A kernel that knows no such tables has no rules in them. */
+const unlessKernelLacks = async <T>(read: () => Promise<T>): Promise<T | undefined> => {
+  try {
+    return await read()
   } catch (error) {
     if (kernelLacks(error)) return undefined
     throw error

@@ -1,0 +1,23 @@
+import t from 'tap'
+import { whyNoNetns } from '../support/netns.ts'
+import { ownServiceAnswers } from './parts/capture/own-service-answers.ts'
+import { iptablesCapture, nftablesCapture } from './parts/capture/ways.ts'
+
+const why = await whyNoNetns('nft', 'iptables', 'conntrack')
+
+// They mostly wait: for SYNs to come again.
+t.jobs = 3
+t.setTimeout(400_000)
+
+const pairs = [
+  [nftablesCapture, iptablesCapture('nft')],
+  [iptablesCapture('nft'), nftablesCapture],
+  [iptablesCapture('legacy'), nftablesCapture],
+] as const
+
+for (const [way, another] of pairs)
+  t.test(
+    `everybody's own Service answers, with ${way.label}`,
+    { skip: why !== '' && why },
+    t => ownServiceAnswers(t, way, another),
+  )
