@@ -8,6 +8,7 @@ import { RuleCapture, type RuleCaptureDeps } from '../../src/capture/rule-captur
 import type { RuleTable, TableSettings } from '../../src/capture/rule-table.ts'
 import { type VipRule, vipRules } from '../../src/capture/vip-rule.ts'
 import type { UdpVip } from '../../src/kernel/conntrack-plan.ts'
+import { StoppableTools } from '../../src/kernel/stoppable-tools.ts'
 import type { ServicePort, Target } from '../../src/model/snapshot.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { endpoint } from '../support/objects.ts'
@@ -296,6 +297,7 @@ const exclusiveOf = (
   new ExclusiveCapture(capture, {
     clock: new FakeClock(),
     lock,
+    tools: new StoppableTools(),
     removeOthers,
     keeps: false,
   })
@@ -321,6 +323,7 @@ t.test('with --keep-rules the next process need not wait for the drain', async t
   const exclusive = new ExclusiveCapture(capture, {
     clock: new FakeClock(),
     lock,
+    tools: new StoppableTools(),
     removeOthers: async () => {},
     keeps: true,
   })
@@ -342,13 +345,17 @@ t.test('an end does not wait for a tool that hangs', async t => {
   const exclusive = new ExclusiveCapture(capture, {
     clock,
     lock,
+    tools: new StoppableTools(),
     removeOthers: async () => {},
     keeps: false,
   })
   void exclusive.steer(await exclusive.place([web]), [])
   const holding = exclusive.hold()
-  await until(() => clock.waiting > 0)
-  clock.advance(3000)
+  for (const _patience of ['with the tool', 'with its failure']) {
+    await until(() => clock.waiting > 0)
+    clock.advance(3000)
+    await turn()
+  }
   await holding
   t.pass('it went on')
 })

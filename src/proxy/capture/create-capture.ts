@@ -117,10 +117,11 @@ const alone = (deps: CaptureDeps, name: KindName, capture: Capture): Capture => 
   return new ExclusiveCapture(capture, {
     clock,
     lock,
+    tools: system.tools,
     keeps: options.keepRules ?? false,
     removeOthers: async () => {
       await removeOtherCaptures(others, log)
-      await removeLeftovers(log, hostKinds(inUseByCaptures))
+      await removeLeftovers(log, hostKinds(inUseByCaptures, system.tools.run))
     },
   })
 }
