@@ -34,6 +34,8 @@ export interface KernelModeDeps extends Omit<HostTurnDeps, 'of'> {
    * (route_localnet, CVE-2020-8558). Never rejects.
    */
   readonly guard: (stands: boolean) => Promise<void>
+  /** Settings that were not made, because that would be dangerous. */
+  readonly refused: () => readonly Problem[]
   /** Once all is led by this mode: takes out what others have left. Never rejects. */
   readonly removeOthers: () => Promise<void>
   /** Ends what the kernel remembers of UDP flows to these. Never rejects. */
@@ -89,7 +91,7 @@ export class KernelMode implements Mode {
       error === '' ? [] : [this.#problem(family, error)],
     )
     const own = Array.from(this.#families.values(), ({ proxier }) => proxier.problems())
-    return [...this.#unserved, ...failed.flat(), ...own.flat()]
+    return [...this.#unserved, ...failed.flat(), ...own.flat(), ...this.#deps.refused()]
   }
 
   sync(snapshots: readonly Snapshot[]): Promise<void> {

@@ -10,6 +10,8 @@ export interface KernelFacts {
   /** CIDRs of this node's pods, of either family. */
   readonly podCidrs: () => readonly string[]
   readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
+  /** Of IPv4, whichever node this is; for what the kernel's settings go by. */
+  readonly nodePortCidrsOfAnyNode?: readonly string[] | undefined
   /** By default those of the host's interfaces, without what modes put on them. */
   readonly nodeAddresses?: (family: IpFamily) => readonly string[]
 }

@@ -57,7 +57,7 @@ export const kernelStep = (
       wantedSysctls(options, {
         mode: name,
         cores: availableParallelism(),
-        nodePortCidrs: facts.nodePortCidrs('IPv4'),
+        nodePortCidrs: facts.nodePortCidrsOfAnyNode,
       }),
     failed: (sysctl, value, why) =>
       log.warn({ sysctl, value, why }, 'a setting of the kernel stays as it is'),
@@ -109,6 +109,7 @@ export const kernelStep = (
         settings: family => kernelSettings(options, facts, family),
         prepare: () => setup.prepare(),
         guard: stands => setup.guard(stands),
+        refused: () => setup.refused(),
         removeOthers: () =>
           removeLeftovers(
             log,

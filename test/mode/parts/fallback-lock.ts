@@ -51,6 +51,7 @@ const twoUshers = async (t: Test) => {
         nodeAddresses: [],
       }),
       prepare: async () => {},
+      refused: () => [],
       removeOthers: async () => {},
       guard: async () => {},
       forgetUdp: async () => 0,

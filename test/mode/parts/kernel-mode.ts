@@ -55,6 +55,7 @@ const setUp = (t: Test, over: Partial<KernelModeDeps> = {}, lockName = freshLock
     settings: () => settings,
     prepare: async () => void told.push('prepare'),
     guard: async stands => void guarded.push(stands),
+    refused: () => [],
     removeOthers: async () => void told.push('remove others'),
     forgetUdp: async vips => forgotten.push(vips),
     resync: () => told.push('resync'),
