@@ -1,6 +1,4 @@
-import { interfaceAddressesWhere } from '../../capture/local-addresses.ts'
-import { proxyAddressOf } from '../../capture/proxy-address.ts'
-import { ipvsDevice } from '../../kernel/cleanup/devices.ts'
+import { nodeAddresses as allNodeAddresses } from '../../capture/node-addresses.ts'
 import type { KernelSettings, LocalDetector } from '../../kernel/proxier.ts'
 import { parseCidr } from '../../util/cidr.ts'
 import { type IpFamily, isLoopback } from '../../util/ip.ts'
@@ -43,12 +41,5 @@ const localDetector = (
   return cidrs.length === 0 ? { by: 'none' } : { by: 'source', cidrs }
 }
 
-/** In an order that does not change by itself: settings are compared by value. */
-const ofInterfaces = (family: IpFamily): readonly string[] => {
-  const all = interfaceAddressesWhere(
-    family,
-    (address, name) =>
-      !isLoopback(address) && name !== ipvsDevice && address !== proxyAddressOf[family],
-  )
-  return [...new Set(all)].toSorted()
-}
+const ofInterfaces = (family: IpFamily): readonly string[] =>
+  allNodeAddresses(family).filter(address => !isLoopback(address))
