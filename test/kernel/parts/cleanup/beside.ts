@@ -10,11 +10,11 @@ const beside = async (find: () => NodeProxy | undefined) => {
   const said: string[] = []
   const say = (text: string): void => void said.push(text)
   const io = { out: say, err: say, colour: false, columns: undefined }
-  let isDone = false
+  const state = { isDone: false }
   const asked = proxyBeside(io, { clock, find: async () => find() }).finally(
-    () => (isDone = true),
+    () => (state.isDone = true),
   )
-  for (let steps = 0; !isDone && steps < 61_000 / 250; steps += 1) {
+  for (let steps = 0; !state.isDone && steps < 61_000 / 250; steps += 1) {
     await setImmediate()
     clock.advance(250)
   }

@@ -52,8 +52,8 @@ export const runningIn = async (
   let out = ''
   await new Promise<void>((resolve, reject) => {
     child.once('close', () => reject(new Error(`ended before it was ready: ${out}`)))
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      out += text
+    child.stdout.setEncoding('utf8').on('data', (piece: string) => {
+      out += piece
       if (ready.test(out)) resolve()
     })
   })
