@@ -1,12 +1,8 @@
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
-import type { Clock } from '../util/clock.ts'
 import type { Capture, Placement } from './capture.ts'
-import type { HostLock } from './host-lock.ts'
-import { HostTurn } from './host-turn.ts'
+import { HostTurn, type HostTurnDeps } from './host-turn.ts'
 
-export interface ExclusiveDeps {
-  readonly clock: Clock
-  readonly lock: HostLock
+export interface ExclusiveDeps extends Omit<HostTurnDeps, 'of'> {
   /**
    * Once traffic is led by this capture: takes out what an earlier Usher has left of other
    * captures, which would lead it elsewhere. Never rejects.
@@ -41,7 +37,8 @@ export class ExclusiveCapture implements Capture {
   steer(placements: readonly Placement[], snapshots: readonly Snapshot[]): Promise<void> {
     return this.#turn.take(async () => {
       await this.#capture.steer(placements, snapshots)
-      if (!this.#isAlone) await this.#deps.removeOthers()
+      if (this.#isAlone || this.#turn.isEnding) return
+      await this.#deps.removeOthers()
       this.#isAlone = true
     })
   }

@@ -22,7 +22,7 @@ export const forgetWaiting = (
   family: IpFamily,
 ): Promise<ToolError | undefined> => forget(run, family, [...halfOpen, udp])
 
-/** The same for connections that stood: when it is certain that nobody serves them. */
+/** The same for connections that stand or stood: when it is certain that nobody serves them. */
 export const forgetProxyFlows = (
   run: RunTool,
   family: IpFamily,

@@ -1,14 +1,17 @@
 import type { Clock, Timer } from '../util/clock.ts'
+import type { StoppableTools } from '../kernel/stoppable-tools.ts'
 import type { HostLock } from './host-lock.ts'
 
 export interface HostTurnDeps {
   readonly clock: Clock
   readonly lock: HostLock
+  /** By which work changes the host. */
+  readonly tools: Pick<StoppableTools, 'stop' | 'allow'>
   /** Whose turn it is, as in `capture`: what ends says so. */
   readonly of: string
 }
 
-/** Milliseconds for which an end waits for what is under way. */
+/** Milliseconds for which an end waits for what is under way, and then for its failure. */
 const patienceMs = 3000
 
 /**
@@ -20,6 +23,8 @@ export class HostTurn {
   #hasBegun = false
   #isEnding = false
   #underWay: Promise<unknown> = Promise.resolve()
+  /** A tool can't be killed (it hangs in the kernel), and may write yet. */
+  #isStuck = false
 
   constructor(deps: HostTurnDeps) {
     this.#deps = deps
@@ -43,7 +48,10 @@ export class HostTurn {
     return result
   }
 
-  /** No work begins any more; resolves when what is under way has ended, or takes too long. */
+  /**
+   * No work begins any more; resolves when what is under way has ended. What takes too long
+   * loses its tools.
+   */
   async end(): Promise<void> {
     this.#isEnding = true
     // Whoever waits for the lock waits no longer.
@@ -51,19 +59,33 @@ export class HostTurn {
     await this.patiently(this.#underWay)
   }
 
-  /** After `end`: the next process may. */
-  giveUp(): Promise<void> {
-    return this.#deps.lock.release()
+  /** After `end`: the next process may; at this one's end, where a tool can't be killed. */
+  async giveUp(): Promise<void> {
+    if (!this.#isStuck) await this.#deps.lock.release()
   }
 
-  /** A tool that hangs is not to hold up the end, nor to cost open connections their time. */
+  /**
+   * A tool that hangs is not to hold up the end, nor to cost open connections their time;
+   * nor may it write when it is another process's turn: it is killed, and no other starts
+   * before `work` has seen that. Rejects as `work` does, but for a tool that was killed.
+   */
   async patiently(work: Promise<unknown>): Promise<void> {
+    if (await this.#settles(work)) return
+    const { tools } = this.#deps
+    this.#isStuck = !(await this.#settles(tools.stop()))
+    // Work that hangs by itself gets no more tools.
+    if (await this.#settles(work.catch(() => {}))) tools.allow()
+  }
+
+  /** False when it takes too long. */
+  async #settles(work: Promise<unknown>): Promise<boolean> {
     const { clock } = this.#deps
     let timer: Timer | undefined
-    const enough = new Promise<void>(resolve => {
-      timer = clock.setTimeout(resolve, patienceMs)
+    const enough = new Promise<false>(resolve => {
+      timer = clock.setTimeout(() => resolve(false), patienceMs)
     })
-    await Promise.race([work, enough]).finally(() => clock.clearTimeout(timer))
+    const settled = work.then(() => true)
+    return Promise.race([settled, enough]).finally(() => clock.clearTimeout(timer))
   }
 
   async #locked<T>(work: () => Promise<T>): Promise<T> {

@@ -1,12 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { type HostLock, hostLock } from '../capture/host-lock.ts'
 import type { OptionsOf } from '../config/typed.ts'
 import { cleanUp, type Outcome } from '../kernel/cleanup/clean-up.ts'
 import { hostKinds } from '../kernel/cleanup/host-kinds.ts'
-import { findNodeProxy } from '../kernel/cleanup/node-proxy.ts'
 import { othersThings } from '../kernel/cleanup/others-things.ts'
 import { systemClock } from '../util/clock.ts'
 import type { Io } from './io.ts'
+import { proxyBeside } from './proxy-beside.ts'
 import { version } from './version.ts'
 import { visible } from './words.ts'
 
@@ -26,10 +25,16 @@ export const cleanup = async (
       )
     // It would put everything back at once.
     if (holder !== '' && !dryRun) return 1
-    const proxy = holder === '' ? await nodeProxy(io) : undefined
-    const isKept = onlyUsher || proxy !== undefined
-    const inUse = isKept ? othersThings(onlyUsher ? undefined : proxy) : {}
-    const outcome = await cleanUp(hostKinds(inUse), { dryRun })
+    const proxy = holder === '' ? await proxyBeside(io) : undefined
+    if (proxy?.usher === 'draining') return 1
+    // It may have the port by which a kube-proxy would be known.
+    const mayHide = !onlyUsher && proxy?.usher === 'serving'
+    const isOther = onlyUsher || proxy !== undefined
+    const mode = onlyUsher || mayHide ? undefined : proxy?.mode
+    const kinds = hostKinds(isOther ? othersThings(mode) : {})
+    const removed = await cleanUp(kinds, { dryRun })
+    const outcome = mayHide ? await withKept(removed) : removed
+    if (mayHide) io.err(hiding)
     print(outcome, dryRun, io)
     const { stayed, hidden } = outcome
     return stayed.length + hidden.length === 0 && holder === '' ? 0 : 1
@@ -38,25 +43,18 @@ export const cleanup = async (
   }
 }
 
-/** For so long connections of a userspace Usher may take to end. */
-const longestDrainMs = 60_000
-const lookMs = 250
+const hiding =
+  'usher cleanup: an Usher without rules answers on port 10249, where a kube-proxy that runs here ' +
+  'would: what may be of one stays. End that Usher, or give it another --metrics-bind-address, and ' +
+  'run this again; or say --only-usher, if it is to stay\n'
 
-/** The mode of another proxy that serves this node; waits for an Usher that ends. */
-const nodeProxy = async (io: Io): Promise<string | undefined> => {
-  const until = systemClock.now() + longestDrainMs
-  for (let looks = 0; ; looks += 1) {
-    const proxy = await findNodeProxy()
-    if (proxy === undefined) return undefined
-    if (!proxy.isUsher) {
-      io.out(`a proxy in mode ${proxy.mode} serves this node: what is its own stays\n`)
-      return proxy.mode
-    }
-    // It has let go of its rules, and still carries connections that go by them.
-    if (looks === 0) io.out('an Usher is ending here; waiting for its connections\n')
-    if (systemClock.now() > until) return undefined
-    await sleep(lookMs)
-  }
+/** With all that stays because a kube-proxy may have it that can't be seen. */
+const withKept = async (outcome: Outcome): Promise<Outcome> => {
+  const all = await cleanUp(hostKinds(), { dryRun: true })
+  const named = new Set([...outcome.gone, ...outcome.stayed.map(({ what }) => what)])
+  const kept = all.gone.filter(what => !named.has(what))
+  const why = "it may be a kube-proxy's, of which nobody could tell"
+  return { ...outcome, stayed: [...outcome.stayed, ...kept.map(what => ({ what, why }))] }
 }
 
 interface Taken {

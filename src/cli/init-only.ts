@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import type { RunSettings } from '../config/run-settings.ts'
 import { guardLocalnet } from '../kernel/iptables/guard-localnet.ts'
-import { nodePortCidrs } from '../kernel/node-port-cidrs.ts'
+import { nodePortCidrsOfAnyNode } from '../kernel/node-port-cidrs.ts'
 import { runTool } from '../kernel/run-tool.ts'
 import { hostSysctls } from '../kernel/sysctls.ts'
 import { chooseBackend } from '../kernel/xtables/choose-backend.ts'
@@ -31,15 +31,16 @@ export const initOnly = async (
   const wanted = wantedSysctls(kernel, {
     mode: mode.mode === 'ipvs' ? 'ipvs' : 'iptables',
     cores: availableParallelism(),
-    nodePortCidrs: nodePortCidrs(addresses, [])('IPv4'),
+    nodePortCidrs: nodePortCidrsOfAnyNode(addresses),
   })
   let failures = 0
   const done = new Set<string>()
   for (const sysctl of wanted) {
-    const { name, value, needs } = sysctl
+    const { name, value, needs, guarded } = sysctl
+    if (guarded === 'shut') continue
     if (needs !== undefined && !done.has(needs)) continue
     try {
-      if (sysctl.guarded) await writeGuard()
+      if (guarded !== undefined) await writeGuard()
       const isSet = await applySysctl(sysctls, sysctl)
       if (isSet) done.add(name)
       io.out(

@@ -97,7 +97,8 @@ export const commands = {
       'or the userspace, iptables, ipvs and nftables modes of kube-proxy left on this ' +
       'node, and nothing else. The chains of the kubelet stay, and what rules of others ' +
       'use; and so does what a kube-proxy has that runs: it is known by its answer on ' +
-      '127.0.0.1:10249/proxyMode, and --only-usher does without. End Usher first. Exits 0 when all is gone or nothing was ' +
+      '127.0.0.1:10249/proxyMode, and --only-usher does without. An Usher without rules on that port, as a sidecar, ' +
+      'may hide one: then it stays too. End Usher first. Exits 0 when all is gone or nothing was ' +
       'there, 1 with the reason for what stayed.',
     examples: [
       ['usher cleanup --dry-run', 'look first'],

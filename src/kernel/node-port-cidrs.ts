@@ -30,6 +30,14 @@ export const nodePortCidrs = (
   }
 }
 
+/**
+ * Those of IPv4 on any node, for what is settled before the Node is known: whatever its
+ * `primary` is, it is not loopback. An example address stands for it (RFC 5737).
+ */
+export const nodePortCidrsOfAnyNode = (
+  values: readonly string[],
+): readonly string[] | undefined => nodePortCidrs(values, ['192.0.2.1'])('IPv4')
+
 /** An unknown address is loopback or the wildcard with kube-proxy. */
 const primary = (addresses: readonly string[]): readonly string[] =>
   addresses

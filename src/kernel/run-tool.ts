@@ -1,4 +1,4 @@
-import { startTool } from './start-tool.ts'
+import { type StartedTool, startTool } from './start-tool.ts'
 
 export interface ToolOptions {
   /** For its standard input; nothing by default. */
@@ -39,8 +39,11 @@ export class ToolError extends Error {
 /** No tool is asked for more; a table of 100 000 rules has 15 MB. */
 const mostOutput = 128 * 1024 * 1024
 
-export const runTool: RunTool = async (command, args, options) => {
-  const { stdout, ended, kill } = startTool(command, args, options)
+export const runTool: RunTool = (command, args, options) =>
+  outputOf(startTool(command, args, options))
+
+/** Reads what it writes to its end. Rejects as RunTool does. */
+export const outputOf = async ({ stdout, ended, kill }: StartedTool): Promise<string> => {
   const out: Buffer[] = []
   let size = 0
   stdout?.on('data', (chunk: Buffer) => {

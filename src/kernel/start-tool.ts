@@ -8,6 +8,8 @@ export interface StartedTool {
   readonly stdout: Readable | undefined
   /** Rejects (ToolError) when it can't be started, fails, or takes too long. */
   readonly ended: Promise<void>
+  /** Resolves when there is no such process any more, or never was. */
+  readonly exited: Promise<void>
   readonly kill: () => void
 }
 
@@ -32,6 +34,10 @@ export const startTool = (
 ): StartedTool => {
   const child: Child = spawn(command, [...args], { env: toolEnv(), stdio: 'pipe' })
   let stderr = ''
+  const exited = new Promise<void>(resolve => {
+    child.once('exit', () => resolve())
+    child.once('error', () => resolve())
+  })
   const ended = new Promise<void>((resolve, reject) => {
     const fail = (why: string, end: Pick<End, 'code' | 'signal'>): void =>
       reject(failed([command, ...args].join(' ').slice(0, 200), { ...end, why, stderr }))
@@ -55,7 +61,7 @@ export const startTool = (
   // It may end before it has read all; its exit code says what is to be said.
   child.stdin?.on('error', () => {})
   child.stdin?.end(input)
-  return { stdout: child.stdout, ended, kill: () => void child.kill('SIGKILL') }
+  return { stdout: child.stdout, ended, exited, kill: () => abandon(child) }
 }
 
 /**

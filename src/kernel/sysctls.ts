@@ -1,5 +1,6 @@
 import { mkdir, readlink, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { Turns } from '../util/turns.ts'
 import { readIfThere } from '../util/read-if-there.ts'
 
 /** What of a sysctl (or parameter of a module) has to be put back at the end. */
@@ -19,10 +20,23 @@ export interface SysctlDeps {
   readonly memory?: () => Promise<string>
 }
 
-/** Settings of the kernel's, each remembered as it was found. */
+export interface SetOptions {
+  /** It is not set where it could not be put back by others; by default it is. */
+  readonly mustBeRemembered?: boolean
+}
+
+/** What was found can't be written down, and so the setting stays as it is. */
+export class UnrememberedError extends Error {
+  override readonly name = 'UnrememberedError'
+}
+
+/** Settings of the kernel's, each remembered as it was found. Calls may overlap. */
 export interface Sysctls {
-  /** Resolves when it is so already. Rejects when it can't be had, with the reason. */
-  set(name: string, value: string): Promise<void>
+  /**
+   * Resolves when it is so already. Rejects when it can't be had, with the reason, or with
+   * UnrememberedError.
+   */
+  set(name: string, value: string, options?: SetOptions): Promise<void>
   /** Undefined where the kernel has no such thing. */
   read(name: string): Promise<string | undefined>
   /** Those that are still as Usher has set them. */
@@ -60,11 +74,17 @@ export const hostSysctls = (deps: SysctlDeps = {}): Sysctls => {
     const text = await readIfThere(pathOf(name))
     return text === undefined ? undefined : plain(text)
   }
+  // Two families may set theirs at once, and each writes the memory as a whole.
+  const turns = new Turns()
+  /** What this process has set, by name: the memory may be unwritable, or be deleted. */
+  const own = new Map<string, RememberedSysctl>()
   const recall = async (): Promise<readonly RememberedSysctl[]> => {
     const { boot, sysctls } = parseMemory(await readIfThere(await memory()))
-    return boot === (await read(bootId)) ? sysctls : []
+    const written = boot === (await read(bootId)) ? sysctls : []
+    const names = new Set(written.map(({ name }) => name))
+    return [...written, ...[...own.values()].filter(({ name }) => !names.has(name))]
   }
-  const remember = async (all: readonly RememberedSysctl[]): Promise<void> => {
+  const write = async (all: readonly RememberedSysctl[]): Promise<void> => {
     const path = await memory()
     if (all.length === 0) return rm(path, { force: true })
     await mkdir(dirname(path), { recursive: true })
@@ -73,38 +93,55 @@ export const hostSysctls = (deps: SysctlDeps = {}): Sysctls => {
     await writeFile(`${path}.new`, `${text}\n`)
     await rename(`${path}.new`, path)
   }
+  const set = async (
+    name: string,
+    value: string,
+    { mustBeRemembered = false }: SetOptions = {},
+  ): Promise<void> => {
+    const before = await read(name)
+    if (before === undefined) throw new Error(`this kernel has no ${name}`)
+    if (before === value) return
+    const known = await recall()
+    const mine = known.find(one => one.name === name && one.set === before)
+    const others = known.filter(one => one.name !== name)
+    const entry = { name, before: mine?.before ?? before, set: value }
+    // First, so that it is known whatever happens next. Where nothing can be remembered
+    // it is set all the same, unless that is dangerous: the rules need it more.
+    const path = await memory()
+    await write([...others, entry].slice(-mostRemembered)).catch((error: unknown) => {
+      if (mustBeRemembered) throw new UnrememberedError(unremembered(name, path, error))
+    })
+    try {
+      await writeFile(pathOf(name), value)
+      own.set(name, entry)
+    } catch (error) {
+      await write(known).catch(() => {})
+      throw error
+    }
+  }
   return {
     read,
-    set: async (name, value) => {
-      const before = await read(name)
-      if (before === undefined) throw new Error(`this kernel has no ${name}`)
-      if (before === value) return
-      const known = await recall()
-      const mine = known.find(one => one.name === name && one.set === before)
-      const others = known.filter(one => one.name !== name)
-      const entry = { name, before: mine?.before ?? before, set: value }
-      // First, so that it is known whatever happens next. Where nothing can be remembered
-      // it is set all the same: the rules need it more.
-      await remember([...others, entry].slice(-mostRemembered)).catch(() => {})
-      try {
-        await writeFile(pathOf(name), value)
-      } catch (error) {
-        await remember(known).catch(() => {})
-        throw error
-      }
-    },
+    set: (name, value, options) => turns.take(() => set(name, value, options)),
     remembered: async () => {
       const still: RememberedSysctl[] = []
       for (const one of await recall())
         if ((await read(one.name)) === one.set) still.push(one)
       return still
     },
-    putBack: async ({ name, before }) => {
-      await writeFile(pathOf(name), before)
-      await remember((await recall()).filter(one => one.name !== name))
-    },
+    putBack: ({ name, before }) =>
+      turns.take(async () => {
+        await writeFile(pathOf(name), before)
+        own.delete(name)
+        const others = (await recall()).filter(one => one.name !== name)
+        // Nothing is lost where nothing was written: it is as it was found.
+        await write(others).catch(() => {})
+      }),
   }
 }
+
+const unremembered = (name: string, path: string, error: unknown): string =>
+  `${name} is not set: it opens the node, and how it was found can't be kept in ${path} ` +
+  `(${(error as Error).message}), so that nobody could take it back; make ${dirname(path)} writable`
 
 /** Some have several numbers, with tabs between them. */
 const plain = (text: string): string => text.trim().replaceAll(/\s+/g, ' ')

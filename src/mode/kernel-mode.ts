@@ -1,11 +1,9 @@
 import type { Placement } from '../capture/capture.ts'
-import type { HostLock } from '../capture/host-lock.ts'
-import { HostTurn } from '../capture/host-turn.ts'
+import { HostTurn, type HostTurnDeps } from '../capture/host-turn.ts'
 import type { UdpVip } from '../kernel/conntrack-plan.ts'
 import type { KernelSettings, KernelSync, Proxier } from '../kernel/proxier.ts'
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import type { DrainResult } from '../relay/relay.ts'
-import type { Clock } from '../util/clock.ts'
 import type { IpFamily } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
 import { kernelPlacement, lackingPlacement } from './kernel-placements.ts'
@@ -22,14 +20,12 @@ export interface KernelObserver {
   repaired(family: IpFamily, what: string): void
 }
 
-export interface KernelModeDeps {
+export interface KernelModeDeps extends Omit<HostTurnDeps, 'of'> {
   readonly name: Exclude<ModeName, 'userspace'>
-  readonly clock: Clock
   /** The families that can be had. */
   readonly proxiers: ReadonlyMap<IpFamily, Proxier>
   /** Why the others can't. */
   readonly lacking: ReadonlyMap<IpFamily, string>
-  readonly lock: HostLock
   readonly settings: (family: IpFamily) => KernelSettings
   /** Before each sync: settings of the kernel's that rules rely on. Never rejects. */
   readonly prepare: () => Promise<void>
@@ -38,6 +34,8 @@ export interface KernelModeDeps {
    * (route_localnet, CVE-2020-8558). Never rejects.
    */
   readonly guard: (stands: boolean) => Promise<void>
+  /** Settings that were not made, because that would be dangerous. */
+  readonly refused: () => readonly Problem[]
   /** Once all is led by this mode: takes out what others have left. Never rejects. */
   readonly removeOthers: () => Promise<void>
   /** Ends what the kernel remembers of UDP flows to these. Never rejects. */
@@ -93,7 +91,7 @@ export class KernelMode implements Mode {
       error === '' ? [] : [this.#problem(family, error)],
     )
     const own = Array.from(this.#families.values(), ({ proxier }) => proxier.problems())
-    return [...this.#unserved, ...failed.flat(), ...own.flat()]
+    return [...this.#unserved, ...failed.flat(), ...own.flat(), ...this.#deps.refused()]
   }
 
   sync(snapshots: readonly Snapshot[]): Promise<void> {
@@ -120,12 +118,13 @@ export class KernelMode implements Mode {
     await this.#place(snapshots)
     const failure = results.find(({ status }) => status === 'rejected')
     if (failure?.status === 'rejected') throw failure.reason
-    if (!this.#isAlone) await removeOthers()
+    if (this.#isAlone || this.#turn.isEnding) return
+    await removeOthers()
     this.#isAlone = true
   }
 
   async #syncFamily(snapshot: Snapshot): Promise<void> {
-    const { clock, settings, observer, forgetUdp, guard } = this.#deps
+    const { clock, settings, observer, forgetUdp } = this.#deps
     const name = snapshot.family
     const family = this.#families.get(name)
     if (family === undefined) return
@@ -140,11 +139,11 @@ export class KernelMode implements Mode {
       family.error = (error as Error).message
       // A restore is done as a whole or not at all: where it fails once, all that was there
       // still is. The next one is a full one.
-      if (name === 'IPv4' && !family.isWhole) await guard(false)
+      if (name === 'IPv4' && !family.isWhole) await this.#guard(false)
       family.isWhole = false
       throw error
     }
-    if (name === 'IPv4') await guard(true)
+    if (name === 'IPv4') await this.#guard(true)
     if (damage !== '') {
       observer.repaired(name, damage)
       family.udp.forget()
@@ -157,6 +156,11 @@ export class KernelMode implements Mode {
     // Nobody waits for it: with a hundred thousand flows it takes seconds.
     if (stale.length > 0) void forgetUdp(stale)
     if (!this.#turn.isEnding) family.endWatch ??= this.#watch(name, family)
+  }
+
+  /** At the end it stays as it is: soon these settings are the next process's. */
+  async #guard(stands: boolean): Promise<void> {
+    if (!this.#turn.isEnding) await this.#deps.guard(stands)
   }
 
   #watch(name: IpFamily, family: Family): () => void {

@@ -34,24 +34,35 @@ export interface ServiceHealthFailure {
 
 const retryMs = 5000
 
-/** By address and Service. */
-type Wanted = ReadonlyMap<
-  string,
-  { readonly host: string; readonly check: ServiceHealthCheck }
->
+interface Wanted {
+  /** By address and Service. */
+  readonly servers: ReadonlyMap<
+    string,
+    { readonly host: string; readonly check: ServiceHealthCheck }
+  >
+  /** Those for which there is no address, by family and Service. */
+  readonly nowhere: ReadonlyMap<
+    string,
+    { readonly family: IpFamily; readonly check: ServiceHealthCheck }
+  >
+}
 
 const wantedOf = (
   snapshots: readonly Snapshot[],
   addresses: Required<ServiceHealthOptions>['addresses'],
-): Wanted =>
-  new Map(
-    snapshots.flatMap(({ family, healthChecks }) => {
-      const hosts = addresses(family) ?? [wildcardOf(family)]
-      return [...healthChecks].flatMap(([service, check]) =>
-        hosts.map(host => [`${host} ${service}`, { host, check }] as const),
-      )
-    }),
-  )
+): Wanted => {
+  const servers = new Map<string, { host: string; check: ServiceHealthCheck }>()
+  const nowhere = new Map<string, { family: IpFamily; check: ServiceHealthCheck }>()
+  for (const { family, healthChecks } of snapshots) {
+    if (healthChecks.size === 0) continue
+    const hosts = addresses(family) ?? [wildcardOf(family)]
+    for (const [service, check] of healthChecks) {
+      for (const host of hosts) servers.set(`${host} ${service}`, { host, check })
+      if (hosts.length === 0) nowhere.set(`${family} ${service}`, { family, check })
+    }
+  }
+  return { servers, nowhere }
+}
 
 /**
  * The HTTP servers behind healthCheckNodePorts, one for each Service and address. Made
@@ -66,6 +77,7 @@ export class ServiceHealthServers {
   readonly #told = new Set<string>()
   /** Open connections of all servers. */
   readonly #connections = new ConnectionBound(mostOfAll)
+  #nowhere: Wanted['nowhere'] = new Map()
   #tooMany: readonly ServiceHealthCheck[] = []
   readonly #turns = new Turns()
   #retry: Timer | undefined
@@ -81,6 +93,7 @@ export class ServiceHealthServers {
     const failing = [...this.#servers.values()].filter(({ error }) => error !== '')
     return [
       ...failing.map(server => problem(server.check, explain(server))),
+      ...Array.from(this.#nowhere.values(), one => problem(one.check, noAddress(one))),
       ...this.#tooMany.map(check => problem(check, this.#limitText())),
     ]
   }
@@ -103,8 +116,9 @@ export class ServiceHealthServers {
     })
   }
 
-  async #sync(wanted: Wanted): Promise<void> {
+  async #sync({ servers: wanted, nowhere }: Wanted): Promise<void> {
     if (this.#closed) return
+    this.#sayNowhere(nowhere)
     const closing: Promise<void>[] = []
     for (const [key, server] of this.#servers) {
       if (wanted.get(key)?.check.port === server.check.port) continue
@@ -125,6 +139,15 @@ export class ServiceHealthServers {
       this.#options.log.error({ services: tooMany.length }, this.#limitText())
     this.#tooMany = tooMany
     await this.#listen()
+  }
+
+  #sayNowhere(nowhere: Wanted['nowhere']): void {
+    for (const [key, one] of nowhere) {
+      if (this.#nowhere.has(key)) continue
+      const { namespace, serviceName } = one.check
+      this.#options.failed?.({ namespace, serviceName, message: noAddress(one) })
+    }
+    this.#nowhere = nowhere
   }
 
   #newServer(host: string, check: ServiceHealthCheck): ServiceHealthServer {
@@ -180,6 +203,15 @@ export class ServiceHealthServers {
 
 const explain = ({ check, address, error }: ServiceHealthServer): string =>
   `the health check on node port ${check.port} cannot listen on ${address}: ${error}; trying again until the port is free`
+
+const noAddress = ({
+  family,
+  check,
+}: {
+  readonly family: IpFamily
+  readonly check: ServiceHealthCheck
+}): string =>
+  `the health check on node port ${check.port} is not served: no ${family} address of this host is in --nodeport-addresses`
 
 const problem = (
   { namespace, serviceName }: ServiceHealthCheck,

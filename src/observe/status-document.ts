@@ -105,12 +105,13 @@ function* entriesOf(
 
 const headOf = (input: StatusInput): Omit<StatusDocument, 'servicePorts'> => ({
   version: input.version,
+  // At the beginning, of which `usher cleanup` reads as much as it needs.
+  draining: input.draining,
   mode: input.mode?.name ?? 'userspace',
   modeChoice: input.mode ?? null,
   startedAt: new Date(input.startedAt).toISOString(),
   healthy: input.health.healthy,
   unhealthy: input.health.reasons,
-  draining: input.draining,
   node: input.node ?? null,
   source: input.source,
   capture: input.capture ?? null,

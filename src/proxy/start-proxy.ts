@@ -1,6 +1,7 @@
-import { interfaceAddresses } from '../capture/local-addresses.ts'
+import { nodeAddresses } from '../capture/node-addresses.ts'
 import { nodePortCidrs } from '../kernel/node-port-cidrs.ts'
 import { Registry } from '../model/registry.ts'
+import type { Snapshot } from '../model/snapshot.ts'
 import { buildStatusDocument } from '../observe/status-document.ts'
 import type { Source } from '../source/source.ts'
 import { systemClock } from '../util/clock.ts'
@@ -53,7 +54,9 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     healthCheckAddresses: family => {
       const values = options.nodePortAddresses ?? []
       const cidrs = nodePortCidrs(values, facts.nodeAddresses())(family)
-      return cidrs && interfaceAddresses(family).filter(inSome(cidrs))
+      if (cidrs === undefined) return undefined
+      const vips = vipsOf(control.reconciler.snapshots())
+      return nodeAddresses(family, vips).filter(inSome(cidrs))
     },
     sourceSynced: () => source.status().synced,
     emit,
@@ -119,6 +122,16 @@ const inSome = (texts: readonly string[]): ((address: string) => boolean) => {
   const cidrs = texts.flatMap(text => parseCidr(text) ?? [])
   return address => cidrs.some(cidr => cidrContains(cidr, address))
 }
+
+/** All that a capture may have put on this host. */
+const vipsOf = (snapshots: readonly Snapshot[]): ReadonlySet<string> =>
+  new Set(
+    snapshots.flatMap(({ servicePorts }) =>
+      [...servicePorts.values()].flatMap(({ vips }) =>
+        vips.map(({ address }) => address),
+      ),
+    ),
+  )
 
 /** The first of each family: the Node lists what it goes by first. */
 const primaryAddresses = (addresses: readonly string[]): readonly string[] =>

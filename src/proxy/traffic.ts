@@ -1,4 +1,4 @@
-import { nodePortCidrs } from '../kernel/node-port-cidrs.ts'
+import { nodePortCidrs, nodePortCidrsOfAnyNode } from '../kernel/node-port-cidrs.ts'
 import type { FamilyProbes, ModeChoice, ModeStep } from '../mode/choose-mode.ts'
 import { FallbackMode } from '../mode/fallback-mode.ts'
 import type { Mode } from '../mode/mode.ts'
@@ -137,6 +137,7 @@ const kernelSteps = (
       podCidrs: facts.podCidrs,
       nodePortCidrs: family =>
         nodePortCidrs(nodePortAddresses, facts.nodeAddresses())(family),
+      nodePortCidrsOfAnyNode: nodePortCidrsOfAnyNode(nodePortAddresses),
     },
     metrics,
     resync,

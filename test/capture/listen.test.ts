@@ -13,6 +13,7 @@ import type { ServicePort, Target } from '../../src/model/snapshot.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { endpoint } from '../support/objects.ts'
 import { hostPortsTests } from './parts/host-ports.ts'
+import './parts/node-addresses.ts'
 import { localAddressesTests } from './parts/local-addresses.ts'
 import { clusterIp, nodePort, servicePort } from '../support/service-ports.ts'
 

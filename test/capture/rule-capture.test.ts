@@ -8,6 +8,7 @@ import { RuleCapture, type RuleCaptureDeps } from '../../src/capture/rule-captur
 import type { RuleTable, TableSettings } from '../../src/capture/rule-table.ts'
 import { type VipRule, vipRules } from '../../src/capture/vip-rule.ts'
 import type { UdpVip } from '../../src/kernel/conntrack-plan.ts'
+import { StoppableTools } from '../../src/kernel/stoppable-tools.ts'
 import type { ServicePort, Target } from '../../src/model/snapshot.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { endpoint } from '../support/objects.ts'
@@ -101,7 +102,7 @@ const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
     release: async keep => void steps.push(keep ? 'release, keep' : 'release'),
     nodePortCidrs: () => undefined,
     podCidrs: () => ['10.244.0.1/24', 'fd00::/64'],
-    forgetWaiting: async () => undefined,
+    forgetFlows: async () => undefined,
     forgetUdp: async vips => void forgotten.push(...vips.map(flowText)),
     keepRules: false,
     observer: {
@@ -148,7 +149,7 @@ t.test('nobody gets to a port of an earlier process by what is left of it', asyn
         return placedBy(servicePorts)
       },
     },
-    forgetWaiting: async family => {
+    forgetFlows: async family => {
       order.push(...kernel.calls.splice(0), `forget ${family}`)
       return undefined
     },
@@ -181,8 +182,8 @@ t.test('they wait until the rules can be written', async t => {
 })
 
 t.test('it is told when flows of an earlier process can not be ended', async t => {
-  const forgetWaiting = async (): Promise<Error> => new Error('no conntrack')
-  const { kernel, told, sync } = setUp({ forgetWaiting })
+  const forgetFlows = async (): Promise<Error> => new Error('no conntrack')
+  const { kernel, told, sync } = setUp({ forgetFlows })
   await sync(web)
   const what = 'ending flows to the proxy ports of an earlier Usher: no conntrack'
   t.strictSame(told, [what, what, 'IPv4 replaced'])
@@ -377,6 +378,7 @@ const exclusiveOf = (
   new ExclusiveCapture(capture, {
     clock: new FakeClock(),
     lock,
+    tools: new StoppableTools(),
     removeOthers,
     keeps: false,
   })
@@ -402,6 +404,7 @@ t.test('with --keep-rules the next process need not wait for the drain', async t
   const exclusive = new ExclusiveCapture(capture, {
     clock: new FakeClock(),
     lock,
+    tools: new StoppableTools(),
     removeOthers: async () => {},
     keeps: true,
   })
@@ -423,13 +426,17 @@ t.test('an end does not wait for a tool that hangs', async t => {
   const exclusive = new ExclusiveCapture(capture, {
     clock,
     lock,
+    tools: new StoppableTools(),
     removeOthers: async () => {},
     keeps: false,
   })
   void exclusive.steer(await exclusive.place([web]), [])
   const holding = exclusive.hold()
-  await until(() => clock.waiting > 0)
-  clock.advance(3000)
+  for (const _patience of ['with the tool', 'with its failure']) {
+    await until(() => clock.waiting > 0)
+    clock.advance(3000)
+    await turn()
+  }
   await holding
   t.pass('it went on')
 })

@@ -143,13 +143,16 @@ t.test(
   },
 )
 
-t.test('of the host it has the xtables lock and a directory for its state', async t => {
-  const paths = byHand.pod.volumes.flatMap(({ hostPath }) => hostPath?.path ?? [])
-  t.strictSame(paths, ['/var/lib/usher', '/run/xtables.lock'])
-  const mounts = byHand.usher.volumeMounts.map(({ mountPath }) => mountPath)
-  t.strictSame(mounts, ['/etc/usher', ...paths], 'where it is in the pod')
-  t.ok(byHand.usher.args.includes('--state-dir=/var/lib/usher'))
-})
+t.test(
+  'of the host it has the xtables lock and directories for its state and settings',
+  async t => {
+    const paths = byHand.pod.volumes.flatMap(({ hostPath }) => hostPath?.path ?? [])
+    t.strictSame(paths, ['/var/lib/usher', '/run/usher', '/run/xtables.lock'])
+    const mounts = byHand.usher.volumeMounts.map(({ mountPath }) => mountPath)
+    t.strictSame(mounts, ['/etc/usher', ...paths], 'where it is in the pod')
+    t.ok(byHand.usher.args.includes('--state-dir=/var/lib/usher'))
+  },
+)
 
 t.test('an update leaves the rules for the next pod, and cleanup takes them', async t => {
   t.ok(byHand.usher.args.includes('--keep-rules'))

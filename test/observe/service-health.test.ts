@@ -85,6 +85,24 @@ t.test('a Service with local endpoints is told as kube-proxy tells it', async t 
   t.strictSame(servers.problems, [])
 })
 
+t.test('without any address to listen on it is a problem, told once', async t => {
+  const hosts: string[] = []
+  const { servers, failures } = await setUp(t, { addresses: () => hosts })
+  const port = await freeTcpPort()
+  const checks = [wanted([['svc', port, 1]])]
+  await servers.sync(checks)
+  await servers.sync(checks)
+  const message = `the health check on node port ${port} is not served: no IPv4 address of this host is in --nodeport-addresses`
+  t.strictSame(servers.problems, [
+    { object: 'Service ns/svc', field: 'spec.healthCheckNodePort', message },
+  ])
+  t.strictSame(failures, [{ namespace: 'ns', serviceName: 'svc', message }])
+  hosts.push(testHost)
+  await servers.sync(checks)
+  t.strictSame(servers.problems, [])
+  t.match(await ask(`${testHost}:${port}`, '/'), { status: 200 })
+})
+
 t.test('any path and method gets the same answer', async t => {
   const { servers } = await setUp(t)
   const port = await freeTcpPort()

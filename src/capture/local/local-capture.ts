@@ -1,11 +1,12 @@
 import type { HostAddresses } from '../../kernel/host-addresses/host-addresses.ts'
 import type { Problem, ServicePort } from '../../model/snapshot.ts'
 import { parseCidr } from '../../util/cidr.ts'
-import { type IpFamily, isLoopback } from '../../util/ip.ts'
+import type { IpFamily } from '../../util/ip.ts'
 import { Turns } from '../../util/turns.ts'
 import type { Capture, Placement } from '../capture.ts'
 import { listenCapture } from '../listen.ts'
-import { interfaceAddressesWhere, type LocalAddresses } from '../local-addresses.ts'
+import type { LocalAddresses } from '../local-addresses.ts'
+import { nodeAddresses } from '../node-addresses.ts'
 import { localLimits } from './local-limits.ts'
 import { addressProblems, whyNotHeld } from './local-problems.ts'
 import { WantedAddresses } from './wanted-addresses.ts'
@@ -68,7 +69,7 @@ class LocalCapture implements Capture {
       proxyPorts: noProxyPorts,
       localAddresses,
       nodePortCidrs: family => nodePortCidrs?.(family) ?? [everything[family]],
-      ofInterfaces: family => this.#nodeAddresses(family),
+      ofInterfaces: family => nodeAddresses(family, this.#asked.singles),
       advice: address =>
         this.#wanted.refused.has(address)
           ? endpointToo
@@ -141,15 +142,6 @@ class LocalCapture implements Capture {
       const failed = [...this.#errors].find(([cidr]) => !before.has(cidr))
       this.#deps.repaired(what, failed === undefined ? '' : failed.join(': '))
     })
-  }
-
-  /** Without those that Usher put on the loopback interface. */
-  #nodeAddresses(family: IpFamily): string[] {
-    const { singles } = this.#asked
-    return interfaceAddressesWhere(
-      family,
-      (address, name) => name !== 'lo' || isLoopback(address) || !singles.has(address),
-    )
   }
 }
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { runTool } from '../run-tool.ts'
+import { type RunTool, runTool } from '../run-tool.ts'
 import { hostSysctls } from '../sysctls.ts'
 import { captureDevice, devicesKind, ipvsDevice } from './devices.ts'
 import { ipsetsKind } from './ipsets.ts'
@@ -20,24 +20,27 @@ import { readIfThere } from '../../util/read-if-there.ts'
  * leads them to; virtual servers before the sets and the device that say whose they are;
  * sets after the rules using them. Whatever its place here, what has a stage goes by that.
  */
-export const hostKinds = (inUse: Partial<InUse> = {}): readonly Kind[] => {
+export const hostKinds = (
+  inUse: Partial<InUse> = {},
+  run: RunTool = runTool,
+): readonly Kind[] => {
   const { chain, nftablesTable, ipvs = false, captures = false, byOther, sysctl } = inUse
   return [
     sysctlsKind(hostSysctls(), sysctl),
-    nftablesKind(runTool, nftablesTable),
-    iptablesKind(runTool, 'iptables', 'nft', chain, byOther),
-    iptablesKind(runTool, 'iptables', 'legacy', chain, byOther),
-    iptablesKind(runTool, 'ip6tables', 'nft', chain, byOther),
-    iptablesKind(runTool, 'ip6tables', 'legacy', chain, byOther),
-    ...(captures ? [] : [proxyFlowsKind(runTool)]),
+    nftablesKind(run, nftablesTable),
+    iptablesKind(run, 'iptables', 'nft', chain, byOther),
+    iptablesKind(run, 'iptables', 'legacy', chain, byOther),
+    iptablesKind(run, 'ip6tables', 'nft', chain, byOther),
+    iptablesKind(run, 'ip6tables', 'legacy', chain, byOther),
+    ...(captures ? [] : [proxyFlowsKind(run)]),
     ...(ipvs
       ? []
       : [
-          ipvsKind({ run: runTool, read: readIfThere }),
-          ipsetsKind({ run: runTool, sleep: ms => sleep(ms) }),
+          ipvsKind({ run, read: readIfThere }),
+          ipsetsKind({ run, sleep: ms => sleep(ms) }),
         ]),
-    ...(captures ? [] : markedAddressKinds(runTool)),
-    devicesKind(runTool, [
+    ...(captures ? [] : markedAddressKinds(run)),
+    devicesKind(run, [
       ...(ipvs ? [] : [ipvsDevice]),
       ...(captures ? [] : [captureDevice]),
     ]),

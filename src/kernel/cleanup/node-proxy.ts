@@ -3,7 +3,8 @@ import { text } from 'node:stream/consumers'
 
 /** Who answers where proxies of a node say their mode. */
 export interface NodeProxy {
-  readonly isUsher: boolean
+  /** Undefined when it is not one. One that drains has let go of its rules. */
+  readonly usher?: 'draining' | 'serving'
   /** `iptables`, `ipvs`, `nftables` or `userspace`. */
   readonly mode: string
 }
@@ -13,8 +14,8 @@ const hosts = ['127.0.0.1', '::1'] as const
 const port = 10_249
 const modes = /^(?:iptables|ipvs|nftables|userspace)$/
 const answerMs = 1000
-/** A status of Usher's may be long; that it begins to come says enough. */
-const mostBytes = 64
+/** A status of Usher's may be long; what it begins with says enough. */
+const mostBytes = 256
 
 /**
  * The proxy that serves this node now; undefined when none says so. Rules don't tell: a
@@ -23,8 +24,10 @@ const mostBytes = 64
 export const findNodeProxy = async (): Promise<NodeProxy | undefined> => {
   for (const host of hosts) {
     const mode = (await ask(host, '/proxyMode'))?.trim() ?? ''
-    if (modes.test(mode))
-      return { mode, isUsher: (await ask(host, '/status')) !== undefined }
+    if (!modes.test(mode)) continue
+    const status = await ask(host, '/status')
+    if (status === undefined) return { mode }
+    return { mode, usher: status.includes('"draining":true') ? 'draining' : 'serving' }
   }
   return undefined
 }

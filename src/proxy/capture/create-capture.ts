@@ -105,7 +105,7 @@ const asTold = async (deps: CaptureDeps, name: KindName): Promise<CaptureParts> 
 
 /** Whatever changes the host is one process's business at a time. */
 const alone = (deps: CaptureDeps, name: KindName, capture: Capture): Capture => {
-  const { options, clock, log } = deps
+  const { options, system, clock, log } = deps
   const lock = hostLock({
     clock,
     self: `usher ${options.version}, pid ${process.pid}`,
@@ -115,10 +115,11 @@ const alone = (deps: CaptureDeps, name: KindName, capture: Capture): Capture => 
   return new ExclusiveCapture(capture, {
     clock,
     lock,
+    tools: system.tools,
     keeps: options.keepRules ?? false,
     removeOthers: async () => {
       await withOtherTables(deps, name, table => table.remove())
-      await removeLeftovers(log, hostKinds(inUseByCaptures))
+      await removeLeftovers(log, hostKinds(inUseByCaptures, system.tools.run))
     },
   })
 }

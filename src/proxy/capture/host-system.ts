@@ -6,12 +6,14 @@ import type { Probe } from '../../kernel/probe.ts'
 import type { HostAddresses } from '../../kernel/host-addresses/host-addresses.ts'
 import { linuxHostAddresses } from '../../kernel/host-addresses/linux.ts'
 import { windowsHostAddresses } from '../../kernel/host-addresses/windows.ts'
-import { runTool } from '../../kernel/run-tool.ts'
+import { StoppableTools } from '../../kernel/stoppable-tools.ts'
 import type { Clock } from '../../util/clock.ts'
 import { ipFamilies, type IpFamily } from '../../util/ip.ts'
 
 /** What of the system captures are made with. */
 export interface HostSystem {
+  /** By which all of it is done. */
+  readonly tools: StoppableTools
   readonly addresses: HostAddresses
   readonly nftables: RuleTables
   readonly iptables: RuleTables
@@ -26,9 +28,11 @@ export interface HostSystemDeps {
 }
 
 export const hostSystem = ({ clock, onBlind, platform }: HostSystemDeps): HostSystem => {
-  const deps = { run: runTool, clock }
+  const tools = new StoppableTools()
+  const deps = { run: tools.run, clock }
   const isWindows = (platform ?? process.platform) === 'win32'
   return {
+    tools,
     addresses: isWindows ? windowsHostAddresses(deps) : linuxHostAddresses(deps),
     nftables: nftablesTables({ ...deps, ...(onBlind && { onBlind }) }),
     iptables: iptablesTables(deps),

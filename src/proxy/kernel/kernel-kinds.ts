@@ -1,7 +1,6 @@
 import { iptablesKind } from '../../kernel/iptables/iptables-kind.ts'
 import { ipvsKind } from '../../kernel/ipvs/ipvs-kind.ts'
 import type { ProxierKind } from '../../kernel/proxier.ts'
-import { runTool } from '../../kernel/run-tool.ts'
 import type { KernelOptions } from '../../mode/kernel-options.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { KindDeps } from './kernel-step.ts'
@@ -14,14 +13,14 @@ export const kernelKinds = (
   clock: Clock,
   { ipvs }: KernelOptions,
 ): Readonly<Record<ProxierKind['name'], MakeKind>> => ({
-  ipvs: ({ observer, setSysctl }) =>
+  ipvs: ({ run, observer, setSysctl }) =>
     ipvsKind({
-      run: runTool,
+      run,
       clock,
       observer,
       options: ipvs,
       read: readIfThere,
       setSysctl,
     }),
-  iptables: ({ observer }) => iptablesKind({ run: runTool, clock, observer }),
+  iptables: ({ run, observer }) => iptablesKind({ run, clock, observer }),
 })

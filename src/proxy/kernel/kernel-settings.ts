@@ -1,6 +1,4 @@
-import { interfaceAddressesWhere } from '../../capture/local-addresses.ts'
-import { proxyAddressOf } from '../../capture/proxy-address.ts'
-import { ipvsDevice } from '../../kernel/cleanup/devices.ts'
+import { nodeAddresses as allNodeAddresses } from '../../capture/node-addresses.ts'
 import type { KernelSettings, LocalDetector } from '../../kernel/proxier.ts'
 import { parseCidr } from '../../util/cidr.ts'
 import { type IpFamily, isLoopback } from '../../util/ip.ts'
@@ -10,6 +8,8 @@ export interface KernelFacts {
   /** CIDRs of this node's pods, of either family. */
   readonly podCidrs: () => readonly string[]
   readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
+  /** Of IPv4, whichever node this is; for what the kernel's settings go by. */
+  readonly nodePortCidrsOfAnyNode?: readonly string[] | undefined
   /** By default those of the host's interfaces, without what modes put on them. */
   readonly nodeAddresses?: (family: IpFamily) => readonly string[]
 }
@@ -41,12 +41,5 @@ const localDetector = (
   return cidrs.length === 0 ? { by: 'none' } : { by: 'source', cidrs }
 }
 
-/** In an order that does not change by itself: settings are compared by value. */
-const ofInterfaces = (family: IpFamily): readonly string[] => {
-  const all = interfaceAddressesWhere(
-    family,
-    (address, name) =>
-      !isLoopback(address) && name !== ipvsDevice && address !== proxyAddressOf[family],
-  )
-  return [...new Set(all)].toSorted()
-}
+const ofInterfaces = (family: IpFamily): readonly string[] =>
+  allNodeAddresses(family).filter(address => !isLoopback(address))

@@ -1,4 +1,5 @@
-import type { Sysctls } from '../../kernel/sysctls.ts'
+import { type Sysctls, UnrememberedError } from '../../kernel/sysctls.ts'
+import type { Problem } from '../../model/snapshot.ts'
 import type { WantedSysctl } from './wanted-sysctls.ts'
 
 export interface KernelSetupDeps {
@@ -20,6 +21,8 @@ export class KernelSetup {
   readonly #larger = new Set<string>()
   /** How often each failed. */
   readonly #failures = new Map<string, number>()
+  /** Those not set because nobody would know to take them back, with the reason. */
+  readonly #refused = new Map<string, string>()
 
   constructor(deps: KernelSetupDeps) {
     this.#deps = deps
@@ -27,18 +30,35 @@ export class KernelSetup {
 
   /** Sets what is not set yet, but for what rules have to guard. Never rejects. */
   prepare(): Promise<void> {
-    return this.#setAll(this.#deps.wanted().filter(({ guarded }) => guarded !== true))
+    return this.#setAll(
+      this.#deps.wanted().filter(({ guarded }) => guarded === undefined),
+    )
   }
 
   /**
-   * Sets what opens the node now that the rules stand that guard it, or takes back what
-   * Usher, this process or one before, has set of it. Never rejects.
+   * Sets what opens the node now that the rules stand that guard it. Without them, or where
+   * it is not wanted, takes back what Usher, this process or one before, has set of it.
+   * Never rejects.
    */
   async guard(stands: boolean): Promise<void> {
-    const wanted = this.#deps.wanted().filter(({ guarded }) => guarded === true)
-    if (stands) return this.#setAll(wanted)
+    const all = this.#deps.wanted().filter(({ guarded }) => guarded !== undefined)
+    const open = all.filter(({ guarded }) => stands && guarded === 'open')
+    await this.#takeBack(all.filter(one => !open.includes(one)))
+    await this.#setAll(open)
+  }
+
+  /** What can't be set without a danger that would outlast this process. */
+  refused(): readonly Problem[] {
+    return Array.from(this.#refused, ([object, message]) => ({
+      object: `setting ${object}`,
+      field: '',
+      message,
+    }))
+  }
+
+  async #takeBack(all: readonly WantedSysctl[]): Promise<void> {
     const { sysctls } = this.#deps
-    for (const one of wanted)
+    for (const one of all)
       try {
         for (const known of await sysctls.remembered())
           if (known.name === one.name) await sysctls.putBack(known)
@@ -57,8 +77,11 @@ export class KernelSetup {
         const isSet = await applySysctl(this.#deps.sysctls, wanted)
         if (!isSet) this.#larger.add(wanted.name)
         this.#done.set(wanted.name, wanted.value)
+        this.#refused.delete(wanted.name)
       } catch (error) {
-        this.#fail(wanted, (error as Error).message)
+        const { message } = error as Error
+        if (error instanceof UnrememberedError) this.#refused.set(wanted.name, message)
+        this.#fail(wanted, message)
       }
     }
   }
@@ -89,9 +112,9 @@ export class KernelSetup {
 /** False when a larger number was there, and stays. Rejects with the reason. */
 export const applySysctl = async (
   sysctls: Sysctls,
-  { name, value, atLeast }: WantedSysctl,
+  { name, value, atLeast, guarded }: WantedSysctl,
 ): Promise<boolean> => {
   if (atLeast && Number(await sysctls.read(name)) > Number(value)) return false
-  await sysctls.set(name, value)
+  await sysctls.set(name, value, { mustBeRemembered: guarded !== undefined })
   return true
 }

@@ -4,6 +4,8 @@ import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
 import type { ProxierKind, ProxierObserver } from '../../kernel/proxier.ts'
+import type { RunTool } from '../../kernel/run-tool.ts'
+import { StoppableTools } from '../../kernel/stoppable-tools.ts'
 import { hostSysctls, type Sysctls } from '../../kernel/sysctls.ts'
 import type { FamilyProbes, ModeStep } from '../../mode/choose-mode.ts'
 import { KernelMode } from '../../mode/kernel-mode.ts'
@@ -33,6 +35,7 @@ export interface KernelStepDeps {
 
 /** What a kind of proxier is made with. */
 export interface KindDeps {
+  readonly run: RunTool
   readonly observer: ProxierObserver
   readonly setSysctl: (name: string, value: string) => Promise<void>
 }
@@ -54,7 +57,7 @@ export const kernelStep = (
       wantedSysctls(options, {
         mode: name,
         cores: availableParallelism(),
-        nodePortCidrs: facts.nodePortCidrs('IPv4'),
+        nodePortCidrs: facts.nodePortCidrsOfAnyNode,
       }),
     failed: (sysctl, value, why) =>
       log.warn({ sysctl, value, why }, 'a setting of the kernel stays as it is'),
@@ -67,7 +70,8 @@ export const kernelStep = (
     failed: (what, why) => kernelLog.failed(what, why),
   }
   const setSysctl = (sysctl: string, value: string) => setup.set(sysctl, value)
-  const kind = makeKind({ observer, setSysctl })
+  const tools = new StoppableTools()
+  const kind = makeKind({ run: tools.run, observer, setSysctl })
   const conntrack = conntrackCleaner({
     // Flows go to endpoints: there is no one address by which they are all known.
     proxyAddress: () => undefined,
@@ -101,17 +105,22 @@ export const kernelStep = (
           usable(probes, false).map(family => [family, probes[family].detail]),
         ),
         lock: lock(),
+        tools,
         settings: family => kernelSettings(options, facts, family),
         prepare: () => setup.prepare(),
         guard: stands => setup.guard(stands),
+        refused: () => setup.refused(),
         removeOthers: () =>
           removeLeftovers(
             log,
-            hostKinds({
-              chain: kind.owns.chain,
-              ipvs: kind.owns.ipvs,
-              sysctl: each => setup.has(each),
-            }),
+            hostKinds(
+              {
+                chain: kind.owns.chain,
+                ipvs: kind.owns.ipvs,
+                sysctl: each => setup.has(each),
+              },
+              tools.run,
+            ),
           ),
         forgetUdp: vips => conntrack.forgetUdp(vips),
         resync: deps.resync,

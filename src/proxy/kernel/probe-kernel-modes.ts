@@ -1,5 +1,6 @@
 import { joinProbes } from '../../capture/choose-capture.ts'
 import type { Probe } from '../../kernel/probe.ts'
+import { runTool } from '../../kernel/run-tool.ts'
 import { hostSysctls } from '../../kernel/sysctls.ts'
 import type { KernelOptions } from '../../mode/kernel-options.ts'
 import type { Clock } from '../../util/clock.ts'
@@ -15,6 +16,7 @@ export const probeKernelModes = async (
   const found: (Probe & { readonly name: string })[] = []
   for (const name of ['ipvs', 'iptables'] as const) {
     const kind = kinds[name]({
+      run: runTool,
       observer: { restoreFailed: () => {}, failed: () => {} },
       setSysctl: (sysctl, value) => hostSysctls().set(sysctl, value),
     })

@@ -8,8 +8,11 @@ export interface WantedSysctl {
   readonly value: string
   /** A larger number is as good, and stays. */
   readonly atLeast?: true
-  /** It opens the node: only while the rules of IPv4 that guard it stand. */
-  readonly guarded?: true
+  /**
+   * It opens the node. `open`: while the rules of IPv4 that guard it stand; `shut`: it is not
+   * wanted, and goes back to what it was if an Usher has set it.
+   */
+  readonly guarded?: 'open' | 'shut'
   /** Another one that this goes with: set only where that has just this value by now. */
   readonly needs?: string
 }
@@ -17,7 +20,7 @@ export interface WantedSysctl {
 export interface SysctlFacts {
   readonly mode: ModeName
   readonly cores: number
-  /** Of IPv4; see KernelSettings. */
+  /** Of IPv4 on any node; see KernelSettings. */
   readonly nodePortCidrs: readonly string[] | undefined
 }
 
@@ -32,9 +35,14 @@ export const wantedSysctls = (
   // The kernel drops packets from 127.0.0.1 that leave by another device without it. It
   // opens what listens on loopback to the neighbours (CVE-2020-8558); the rules of the
   // mode drop such packets.
-  ...(mode === 'iptables' && localhostNodePorts && hasLoopback(nodePortCidrs)
-    ? [{ name: 'net/ipv4/conf/all/route_localnet', value: '1', guarded: true as const }]
-    : []),
+  {
+    name: 'net/ipv4/conf/all/route_localnet',
+    value: '1',
+    guarded:
+      mode === 'iptables' && localhostNodePorts && hasLoopback(nodePortCidrs)
+        ? 'open'
+        : 'shut',
+  },
   ...conntrackSize(conntrack, cores),
   ...seconds('tcp_timeout_established', conntrack.tcpEstablishedMs),
   ...seconds('tcp_timeout_close_wait', conntrack.tcpCloseWaitMs),

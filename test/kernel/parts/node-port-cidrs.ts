@@ -1,5 +1,8 @@
 import type { Test } from 'tap'
-import { nodePortCidrs } from '../../../src/kernel/node-port-cidrs.ts'
+import {
+  nodePortCidrs,
+  nodePortCidrsOfAnyNode,
+} from '../../../src/kernel/node-port-cidrs.ts'
 
 type Cidrs = readonly string[] | undefined
 
@@ -54,5 +57,13 @@ export const nodePortCidrsTests = (t: Test): void => {
       const of = nodePortCidrs(values, nodeAddresses)
       t.same([of('IPv4'), of('IPv6')], [v4, v6], name)
     }
+  })
+
+  t.test('whichever node it is, its primary address is not loopback', async t => {
+    for (const values of [[], ['all'], ['primary', 'all'], ['fd00::/8']])
+      t.equal(nodePortCidrsOfAnyNode(values), undefined, values.join())
+    t.notMatch(nodePortCidrsOfAnyNode(['primary']), ['127.0.0.0/8'])
+    t.equal(nodePortCidrsOfAnyNode(['primary'])?.length, 1)
+    t.match(nodePortCidrsOfAnyNode(['primary', 'localhost']), ['127.0.0.0/8'])
   })
 }

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import type { Capture } from '../../../src/capture/capture.ts'
 import { ExclusiveCapture } from '../../../src/capture/exclusive.ts'
 import { hostLock } from '../../../src/capture/host-lock.ts'
+import { StoppableTools } from '../../../src/kernel/stoppable-tools.ts'
 import type { ModeStep } from '../../../src/mode/choose-mode.ts'
 import { FallbackMode } from '../../../src/mode/fallback-mode.ts'
 import { KernelMode } from '../../../src/mode/kernel-mode.ts'
@@ -40,6 +41,7 @@ const twoUshers = async (t: Test) => {
       proxiers: new Map([['IPv4', proxier]]),
       lacking: new Map(),
       lock: lock(self),
+      tools: new StoppableTools(),
       settings: () => ({
         masqueradeAll: false,
         masqueradeBit: 14,
@@ -49,6 +51,7 @@ const twoUshers = async (t: Test) => {
         nodeAddresses: [],
       }),
       prepare: async () => {},
+      refused: () => [],
       removeOthers: async () => {},
       guard: async () => {},
       forgetUdp: async () => 0,
@@ -80,6 +83,7 @@ const twoUshers = async (t: Test) => {
       const capture = new ExclusiveCapture(fakeCapture(told), {
         clock: systemClock,
         lock: lock('first'),
+        tools: new StoppableTools(),
         removeOthers: async () => {},
         keeps: false,
       })

@@ -1,8 +1,11 @@
 import { randomBytes } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { hostLock } from '../../../src/capture/host-lock.ts'
 import type { UdpVip } from '../../../src/kernel/conntrack-plan.ts'
 import type { KernelSettings } from '../../../src/kernel/proxier.ts'
+import { StoppableTools } from '../../../src/kernel/stoppable-tools.ts'
 import { KernelMode, type KernelModeDeps } from '../../../src/mode/kernel-mode.ts'
 import { readyEndpoint } from '../../../src/model/ready-endpoint.ts'
 import type { Endpoint, ServicePort, Snapshot } from '../../../src/model/snapshot.ts'
@@ -48,9 +51,11 @@ const setUp = (t: Test, over: Partial<KernelModeDeps> = {}, lockName = freshLock
     proxiers: new Map([['IPv4', v4]]),
     lacking: new Map([['IPv6', 'no IPv6 here']]),
     lock,
+    tools: new StoppableTools(),
     settings: () => settings,
     prepare: async () => void told.push('prepare'),
     guard: async stands => void guarded.push(stands),
+    refused: () => [],
     removeOthers: async () => void told.push('remove others'),
     forgetUdp: async vips => forgotten.push(vips),
     resync: () => told.push('resync'),
@@ -291,6 +296,52 @@ t.test('at its end it waits for what is under way, and then touches nothing', as
   await Promise.all([sync, closing])
   t.strictSame(v4.calls, ['sync', 'close'], 'nobody watches a mode that ends')
   await t.rejects(mode.sync([snapshot('IPv4')]), /has ended/)
+})
+
+t.test(
+  'a restore that takes long is over before the next one’s turn',
+  linuxOnly,
+  async t => {
+    const name = freshLock()
+    const clock = new FakeClock()
+    const tools = new StoppableTools()
+    const { mode, v4, told, guarded } = setUp(t, { clock, tools }, name)
+    const second = setUp(t, {}, name)
+    const pidFile = join(t.testdir({}), 'pid')
+    v4.sync = async () => {
+      // As a proxier does: what was refused in part is tried as a whole.
+      const args = ['-c', `echo $$ > ${pidFile}; sleep 60`]
+      await tools.run('sh', args).catch(() => tools.run('sh', args))
+      throw new Error('it is not to come to this')
+    }
+    const failing = t.rejects(mode.sync([snapshot('IPv4')]), /Usher is ending/)
+    const pid = () => (existsSync(pidFile) ? Number(readFileSync(pidFile, 'utf8')) : 0)
+    await until('it writes', () => pid() > 0)
+    const waiting = second.mode.sync([snapshot('IPv4')])
+    await until('the second waits', () => second.told.length > 0)
+    const draining = mode.drain()
+    await until('it has patience', () => clock.waiting > 0)
+    t.strictSame(second.v4.calls, [])
+    clock.advance(3000)
+    await Promise.all([draining, failing, waiting])
+    t.throws(() => process.kill(pid(), 0), { code: 'ESRCH' })
+    t.strictSame(guarded, [], 'the settings are the next one’s')
+    t.strictSame(told, ['prepare'])
+    await mode.close()
+  },
+)
+
+t.test('a sync that ends in time opens and removes nothing any more', async t => {
+  const { mode, v4, told, guarded } = setUp(t)
+  let open = () => {}
+  v4.gate = new Promise(resolve => (open = resolve))
+  const sync = mode.sync([snapshot('IPv4')])
+  await until('it is under way', () => v4.calls.length > 0)
+  const closing = mode.close()
+  open()
+  await Promise.all([sync, closing])
+  t.strictSame(guarded, [])
+  t.strictSame(told, ['prepare', 'IPv4 full'])
 })
 
 t.test('whoever waits for the lock can be ended', linuxOnly, async t => {

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { KernelSetup } from '../../../src/proxy/kernel/kernel-setup.ts'
+import { UnrememberedError } from '../../../src/kernel/sysctls.ts'
 import type { WantedSysctl } from '../../../src/proxy/kernel/wanted-sysctls.ts'
 
 /** Settings that are written down, and refused when they are to be. */
@@ -8,9 +9,11 @@ const setUp = (...wanted: WantedSysctl[]) => {
   const refused = new Map<string, string>()
   const told: string[] = []
   const sets: string[] = []
+  const memory = { isKept: true }
   const setup = new KernelSetup({
     sysctls: {
-      set: async (name, value) => {
+      set: async (name, value, { mustBeRemembered = false } = {}) => {
+        if (mustBeRemembered && !memory.isKept) throw new UnrememberedError('no memory')
         const why = refused.get(name)
         if (why !== undefined) throw new Error(why)
         sets.push(`${name}=${value}`)
@@ -29,7 +32,7 @@ const setUp = (...wanted: WantedSysctl[]) => {
     wanted: () => wanted,
     failed: (name, value, why) => told.push(`${name}=${value}: ${why}`),
   })
-  return { setup, values, refused, told, sets }
+  return { setup, values, refused, told, sets, memory }
 }
 
 t.test('what is set is not set again until another value is wanted', async t => {
@@ -85,7 +88,7 @@ t.test('what a mode sets by itself is its own, too', async t => {
 })
 
 t.test('what opens the node is set with its guard, and taken back without', async t => {
-  const open = { name: 'open', value: '1', guarded: true } as const
+  const open = { name: 'open', value: '1', guarded: 'open' } as const
   const { setup, sets, refused, told } = setUp({ name: 'a', value: '1' }, open)
   await setup.prepare()
   t.strictSame(sets.splice(0), ['a=1'])
@@ -101,6 +104,30 @@ t.test('what opens the node is set with its guard, and taken back without', asyn
   refused.set('open', 'read-only')
   await setup.guard(false)
   t.strictSame(told, ["open=1: it can't be taken back: read-only"])
+})
+
+t.test('what opens the node is taken back once it is not wanted', async t => {
+  const open = { name: 'open', value: '1', guarded: 'open' as WantedSysctl['guarded'] }
+  const { setup, sets } = setUp(open as WantedSysctl)
+  await setup.guard(true)
+  open.guarded = 'shut'
+  await setup.guard(true)
+  await setup.guard(true)
+  t.strictSame(sets, ['open=1', 'open=0'])
+  t.notOk(setup.has('open'))
+})
+
+t.test('what opens the node and nobody could take back is a problem', async t => {
+  const { setup, sets, memory } = setUp({ name: 'open', value: '1', guarded: 'open' })
+  memory.isKept = false
+  await setup.guard(true)
+  t.strictSame(sets, [])
+  t.strictSame(setup.refused(), [
+    { object: 'setting open', field: '', message: 'no memory' },
+  ])
+  memory.isKept = true
+  await setup.guard(true)
+  t.strictSame([sets, setup.refused()], [['open=1'], []])
 })
 
 t.test('what makes sense only with another is not set without it', async t => {

@@ -80,6 +80,18 @@ t.test(
 )
 
 t.test(
+  'a primary address that is not known yet does not open the node',
+  { skip: why !== '' && why },
+  async t => {
+    const node = await makeNetns('localnet-none')
+    const args = ['--proxy-mode=iptables', '--nodeport-addresses=primary']
+    const { out } = await usherIn(node, ['run', '--init-only', ...args])
+    t.notMatch(out, 'route_localnet')
+    t.equal((await node.run('sysctl', ['-n', setting])).trim(), '0')
+  },
+)
+
+t.test(
   '--init-only writes the rule before the setting, and keeps what is there',
   { skip: why !== '' && why },
   async t => {

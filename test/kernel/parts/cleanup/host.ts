@@ -1,5 +1,3 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { makeNetns, type Netns } from '../../../support/netns.ts'
@@ -14,7 +12,7 @@ import {
   usherRules,
 } from './left-behind.ts'
 import { options } from './options.ts'
-import { usherIn } from './usher-in.ts'
+import { program, runningIn, usherIn } from './usher-in.ts'
 
 const done = { code: 0, out: 'nothing to clean up\n', err: '' }
 
@@ -93,23 +91,14 @@ t.test('what may be kube-proxy’s stays where only Usher’s is to go', options
 })
 
 /** Somebody who answers on the port where proxies say their mode. */
-const pretendProxy = async (ns: Netns, answers: object): Promise<() => Promise<void>> => {
-  const script = `require('http').createServer((request, response) => {
-    const body = ${JSON.stringify(answers)}[request.url]
-    response.writeHead(body === undefined ? 404 : 200).end(body)
-  }).listen(10249, '127.0.0.1', () => console.log(1))`
-  const [command, ...args] = [...ns.prefix, process.execPath, '-e', script]
-  const child = spawn(command, args, {
-    env: { PATH: process.env['PATH'] },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  await once(child.stdout, 'data')
-  return async () => {
-    const closed = once(child, 'close')
-    child.kill('SIGKILL')
-    await closed
-  }
-}
+const pretendProxy = (ns: Netns, answers: object): Promise<() => Promise<void>> =>
+  runningIn(ns, [
+    '-e',
+    `require('http').createServer((request, response) => {
+      const body = ${JSON.stringify(answers)}[request.url]
+      response.writeHead(body === undefined ? 404 : 200).end(body)
+    }).listen(10249, '127.0.0.1', () => console.log(1))`,
+  ])
 
 t.test('of a kube-proxy that runs what is of its mode stays', options, async t => {
   const byMode = {
@@ -141,7 +130,10 @@ t.test('of a kube-proxy that runs what is of its mode stays', options, async t =
 t.test('an Usher that ends is waited for, and is no other proxy', options, async t => {
   const ns = await makeNetns('cl')
   await leaveSome(ns)
-  const end = await pretendProxy(ns, { '/proxyMode': 'userspace', '/status': '{}' })
+  const end = await pretendProxy(ns, {
+    '/proxyMode': 'userspace',
+    '/status': '{"version":"0.0.7","draining":true}',
+  })
   let ended = false
   const cleaning = usherIn(ns, ['cleanup']).then(result => {
     t.ok(ended, 'not before')
@@ -155,6 +147,38 @@ t.test('an Usher that ends is waited for, and is no other proxy', options, async
   t.match(out, 'an Usher is ending here; waiting for its connections\n')
   t.match(out, 'removed nftables table ip kube-proxy')
 })
+
+t.test(
+  'an Usher without rules hides a kube-proxy, and is not waited for',
+  options,
+  async t => {
+    const ns = await makeNetns('cl')
+    await leaveSome(ns)
+    const route = '--route=tcp://127.0.0.1:8080=127.0.0.1:1'
+    const end = await runningIn(ns, [program, 'sidecar', route], /serving/)
+    const before = await photograph(ns)
+    const dry = await usherIn(ns, ['cleanup', '--dry-run'])
+    t.match(dry, { code: 1, err: /chain KUBE-SERVICES stays: / })
+    t.equal(await photograph(ns), before)
+    const { code, out, err } = await usherIn(ns, ['cleanup'])
+    t.equal(code, 1)
+    t.notMatch(out, 'waiting for its connections')
+    t.match(
+      err,
+      'an Usher without rules answers on port 10249, where a kube-proxy that runs here would',
+    )
+    t.match(err, 'iptables-legacy -t nat: chain KUBE-SERVICES stays: ')
+    const left = await photograph(ns)
+    t.match(left, 'KUBE-SERVICES')
+    t.match(left, 'table ip kube-proxy')
+    t.notMatch(left, /KUBE-USHER-|usher0/)
+    const only = await usherIn(ns, ['cleanup', '--only-usher'])
+    t.match(only, { code: 0, err: '' }, 'as it was asked to')
+    await end()
+    t.equal((await usherIn(ns, ['cleanup'])).code, 0)
+    t.notMatch(await photograph(ns), 'KUBE-SERVICES')
+  },
+)
 
 t.test('run --cleanup does what kube-proxy --cleanup does', options, async t => {
   const ns = await makeNetns('cl')
@@ -184,21 +208,12 @@ t.test(
 )
 
 /** Holds what an Usher with rules holds, and says who it is. */
-const pretendUsher = async (ns: Netns): Promise<() => Promise<void>> => {
-  const script = `require('net').createServer(socket => socket.end('usher 0.0.7, pid 7\\n'))
-    .listen('\\0usher-capture', () => console.log(1))`
-  const [command, ...args] = [...ns.prefix, process.execPath, '-e', script]
-  const child = spawn(command, args, {
-    env: { PATH: process.env['PATH'] },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  await once(child.stdout, 'data')
-  return async () => {
-    const closed = once(child, 'close')
-    child.kill('SIGKILL')
-    await closed
-  }
-}
+const pretendUsher = (ns: Netns): Promise<() => Promise<void>> =>
+  runningIn(ns, [
+    '-e',
+    `require('net').createServer(socket => socket.end('usher 0.0.7, pid 7\\n'))
+      .listen('\\0usher-capture', () => console.log(1))`,
+  ])
 
 t.test('cleanup leaves all to an Usher that runs', options, async t => {
   const ns = await makeNetns('cl')

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { cleanUp } from '../../../../src/kernel/cleanup/clean-up.ts'
@@ -76,6 +76,43 @@ t.test('a kernel that lacks a setting says so, and nothing is remembered', async
   const { make } = setUp(t)
   await t.rejects(make().set('net/ipv4/vs/conntrack', '1'), /this kernel has no net/)
   t.strictSame(await make().remembered(), [])
+})
+
+t.test('two settings at once are both remembered', async t => {
+  const { make } = setUp(t)
+  const sysctls = make()
+  await Promise.all([sysctls.set(forward, '1'), sysctls.set(local, '1')])
+  const names = (await make().remembered()).map(({ name }) => name)
+  t.strictSame(names.toSorted(), [local, forward].toSorted())
+})
+
+t.test('where nothing can be written down, the process itself remembers', async t => {
+  const { make, at, memory } = setUp(t)
+  // In the place of the file that is written.
+  mkdirSync(`${memory}.new`, { recursive: true })
+  const sysctls = make()
+  await t.rejects(
+    sysctls.set(local, '1', { mustBeRemembered: true }),
+    /route_localnet is not set: it opens the node.*run\/usher\/sysctls.json .*make .* writable/,
+  )
+  t.equal(at(local), '0')
+  await sysctls.set(forward, '1')
+  t.equal(at(forward), '1')
+  t.strictSame(await make().remembered(), [])
+  await cleanUp([sysctlsKind(sysctls)], { dryRun: false })
+  t.equal(at(forward), '0')
+  t.strictSame(await sysctls.remembered(), [])
+})
+
+t.test('a memory that was deleted is no reason to forget', async t => {
+  const { make, at, memory } = setUp(t)
+  const sysctls = make()
+  await sysctls.set(local, '1', { mustBeRemembered: true })
+  rmSync(memory)
+  const [known] = await sysctls.remembered()
+  t.match(known, { name: local, before: '0' })
+  await cleanUp([sysctlsKind(sysctls)], { dryRun: false })
+  t.equal(at(local), '0')
 })
 
 t.test('a memory that is not Usher’s says nothing', async t => {

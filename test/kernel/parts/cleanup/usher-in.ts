@@ -4,7 +4,9 @@ import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import type { Netns } from '../../../support/netns.ts'
 
-const program = fileURLToPath(new URL('../../../../dist/cli/main.js', import.meta.url))
+export const program = fileURLToPath(
+  new URL('../../../../dist/cli/main.js', import.meta.url),
+)
 
 export interface Ended {
   readonly code: number
@@ -34,4 +36,30 @@ export const usherIn = async (
     text(child.stderr),
   ])
   return { code, out, err }
+}
+
+/** Runs Node in a namespace; resolves once it has written `ready`, with what ends it. */
+export const runningIn = async (
+  ns: Netns,
+  args: readonly string[],
+  ready = /./,
+): Promise<() => Promise<void>> => {
+  const [command = '', ...rest] = ns.prefix
+  const child = spawn(command, [...rest, process.execPath, ...args], {
+    env: { PATH: process.env['PATH'] },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  let out = ''
+  await new Promise<void>((resolve, reject) => {
+    child.once('close', () => reject(new Error(`ended before it was ready: ${out}`)))
+    child.stdout.setEncoding('utf8').on('data', (piece: string) => {
+      out += piece
+      if (ready.test(out)) resolve()
+    })
+  })
+  return async () => {
+    const closed = once(child, 'close')
+    child.kill('SIGKILL')
+    await closed
+  }
 }
