@@ -39,7 +39,8 @@ export const newDescriptorsMemory = (
  * open, so that somebody can close it when the thread dies without doing so.
  *
  * Any worker may take all there is. While another waits, a worker that has its equal share or
- * more takes nothing: what it gives back is for those who have less.
+ * more takes nothing: what it gives back is for those who have less. Who has less may always
+ * take, so that of workers that all wait one can go on.
  */
 export class Descriptors {
   readonly limit: number
@@ -65,14 +66,24 @@ export class Descriptors {
     return Atomics.load(this.#used, 0)
   }
 
-  /** Whether this thread may take `count` now. */
+  get workers(): number {
+    return this.#held.length - 1
+  }
+
+  /** What each worker may have when all want it: what listening sockets leave, in equal parts. */
+  get share(): number {
+    const left = this.spendable - (this.#held[0] ?? 0)
+    return Math.max(Math.floor(left / Math.max(this.workers, 1)), 1)
+  }
+
+  /** Whether `count` are left of all, and this thread may take of them. */
   has(count: number): boolean {
-    return this.used + count <= this.spendable && !this.#isOthersTurn(count)
+    return this.used + count <= this.spendable && !this.#isOthersTurn
   }
 
   /** Takes `count` from the budget, or none and answers false. */
   take(count: number): boolean {
-    if (this.#isOthersTurn(count)) return false
+    if (this.#isOthersTurn) return false
     for (;;) {
       const used = this.used
       if (used + count > this.spendable) return false
@@ -116,13 +127,10 @@ export class Descriptors {
     return left
   }
 
-  /** Whether another worker waits and this one would have more than its share. */
-  #isOthersTurn(count: number): boolean {
-    const workers = this.#held.length - 1
-    if (this.#thread === 0 || workers < 2) return false
-    const share = Math.floor((this.spendable - (this.#held[0] ?? 0)) / workers)
-    if ((this.#held[this.#thread] ?? 0) + count <= share) return false
-    for (let thread = 1; thread <= workers; thread += 1) {
+  /** Whether another worker waits and this one has its share. */
+  get #isOthersTurn(): boolean {
+    if (this.#thread === 0 || (this.#held[this.#thread] ?? 0) < this.share) return false
+    for (let thread = 1; thread <= this.workers; thread += 1) {
       if (thread !== this.#thread && this.#waiting[thread] === 1) return true
     }
     return false

@@ -1,6 +1,7 @@
 import type { EventLoop } from '../event-loop.ts'
 import type { Syscalls } from '../syscalls.ts'
 import type { Descriptors } from '../shared/descriptors.ts'
+import { fdsPerConnection } from '../tcp/connection-table.ts'
 
 /** How often a paused worker looks whether others have given descriptors back. */
 export const lookAgainMs = 50
@@ -59,12 +60,19 @@ export class FdAccount {
 
   /** Goes on accepting if there is room, which others may have made. */
   lookAgain(): void {
-    // The gap keeps accepting from flapping with every connection that ends.
-    const comfortable = Math.max(2, Math.min(64, this.spendable >> 4))
-    if (!this.#exhausted || !this.#descriptors.has(comfortable)) return
+    if (!this.#exhausted || !this.#descriptors.has(this.#comfortable)) return
     this.#exhausted = false
     this.#descriptors.wait(false)
     this.#changed(false)
+  }
+
+  /**
+   * So many are left when accepting goes on: the gap keeps it from flapping with every
+   * connection that ends. Of a worker's share it is a quarter at most, or a connection's.
+   */
+  get #comfortable(): number {
+    const { spendable, share } = this.#descriptors
+    return Math.max(fdsPerConnection, Math.min(64, spendable >> 4, share >> 2))
   }
 
   /** A descriptor that was just opened by this thread, or given to it. */
