@@ -46,6 +46,7 @@ const meagreBytes = 16 * 1024
 const meagreSplices = 8
 /** What all connections of a worker may hold together, unless it is said. */
 const mostHeldBytes = 64 << 20
+const mostInterrupts = 10
 /** The kernel was out of memory; it says nothing when it is not any more. */
 const shortageMs = 10
 
@@ -120,8 +121,8 @@ export class Copying {
   /** Gives back what a side holds, at its end. */
   drop(side: number): void {
     const table = this.#table
-    this.#env.signs.hold(-(table.stuck[side]?.length ?? 0) - (table.piped[side] ?? 0))
-    table.stuck[side] = undefined
+    this.#keep(side, undefined)
+    this.#env.signs.hold(-(table.piped[side] ?? 0))
     const pipe = table.pipe[side] ?? -1
     if (pipe < 0) return
     this.#pipes.giveBack(pipe, table.piped[side] === 0)
@@ -176,8 +177,8 @@ export class Copying {
     if (count <= 0) return this.#nothingRead(from, count)
     const sent = this.#send(to, count, 0)
     if (sent > 0) {
-      calls.recv(fd, this.#buffer.address, sent, MSG_TRUNC)
       this.#count(from, sent)
+      if (!this.#discard(from, sent)) return -1
     }
     if (sent === count) {
       const isDrained = count < this.#size && !table.has(from, flag.urgent)
@@ -187,6 +188,21 @@ export class Copying {
     if (sent < 0 && !isPassing(sent)) this.#writeFailed(to, sent)
     else this.#waitForRoom(to, from, sent)
     return -1
+  }
+
+  /**
+   * Takes from a side's queue what was sent. If that is not all gone it would be sent twice,
+   * and what is left may begin behind an urgent mark: the connection ends.
+   */
+  #discard(from: number, count: number): boolean {
+    const fd = this.#table.fd[from] ?? -1
+    let gone = -errno.EINTR
+    for (let tries = 0; gone === -errno.EINTR && tries < mostInterrupts; tries += 1) {
+      gone = this.#env.calls.recv(fd, this.#buffer.address, count, MSG_TRUNC)
+    }
+    if (gone === count) return true
+    this.#ends.broken(from, gone < 0 ? gone : -errno.EPROTO)
+    return false
   }
 
   /**
@@ -202,10 +218,8 @@ export class Copying {
       this.#writeFailed(to, written)
       return false
     }
-    const rest = Buffer.allocUnsafeSlow(count - Math.max(written, 0))
-    this.#buffer.bytes.copy(rest, 0, Math.max(written, 0), count)
-    table.stuck[from] = rest
-    this.#env.signs.hold(rest.length)
+    const rest = copyOf(this.#buffer.bytes.subarray(Math.max(written, 0), count))
+    this.#keep(from, rest)
     this.#waitForRoom(to, from, written)
     return false
   }
@@ -222,14 +236,23 @@ export class Copying {
       this.#writeFailed(to, written)
       return false
     }
-    this.#env.signs.hold(-Math.max(written, 0))
     if (written === length) {
-      table.stuck[from] = undefined
+      this.#keep(from, undefined)
       return true
     }
-    table.stuck[from] = rest.subarray(Math.max(written, 0))
+    const left = rest.subarray(Math.max(written, 0))
+    // A part keeps the whole from being freed: it is copied when it is the lesser half.
+    const isSmall = left.length * 2 < left.buffer.byteLength
+    this.#keep(from, isSmall ? copyOf(left) : left)
     this.#waitForRoom(to, from, written)
     return false
+  }
+
+  /** What is held of a side from now on; counted is what it takes up. */
+  #keep(side: number, rest: Buffer | undefined): void {
+    const { stuck } = this.#table
+    this.#env.signs.hold(sizeOf(rest) - sizeOf(stuck[side]))
+    stuck[side] = rest
   }
 
   /** Sends the start of the buffer; bytes taken, or a negative errno. */
@@ -380,6 +403,15 @@ export class Copying {
     table.listener[connectionOf(from)]?.counters.countBytes(!isBackend(from), count)
   }
 }
+
+/** In memory of its own, not of Node's pool. */
+const copyOf = (bytes: Buffer): Buffer => {
+  const copy = Buffer.allocUnsafeSlow(bytes.length)
+  bytes.copy(copy)
+  return copy
+}
+
+const sizeOf = (held: Buffer | undefined): number => held?.buffer.byteLength ?? 0
 
 /** A write that may go on later. */
 const isPassing = (result: number): boolean =>
