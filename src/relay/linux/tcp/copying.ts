@@ -1,4 +1,3 @@
-import { isOutOfResources } from '../../../util/out-of-resources.ts'
 import {
   EPOLLET,
   EPOLLIN,
@@ -14,7 +13,7 @@ import {
   SPLICE_F_NONBLOCK,
   TCP_NODELAY,
 } from '../constants.ts'
-import { errno, errnoName } from '../errno.ts'
+import { errno } from '../errno.ts'
 import type { NativeMemory } from '../native-memory.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import {
@@ -25,17 +24,10 @@ import {
   opposite,
   state,
 } from './connection-table.ts'
+import type { DirectionEnds } from './direction-ends.ts'
+import { copyOf, sizeOf, without } from './held-bytes.ts'
+import { isPassing, isShortage } from './passing-errors.ts'
 import type { PipePool } from './pipe-pool.ts'
-
-/** What happens at the ends of a direction; called at most once each. */
-export interface DirectionEnds {
-  /** The side's end was read; what it sent may still be held. */
-  ended(side: number): void
-  /** All that was held of a side has been written. */
-  flushed(side: number): void
-  /** The side was reset, or worse; `result` is the negative errno. */
-  broken(side: number, result: number): void
-}
 
 /** Bytes that one direction may move before others have their turn. */
 const turnBytes = 512 * 1024
@@ -140,23 +132,33 @@ export class Copying {
   #copy(from: number): number {
     if (this.#holdsEnough) return this.#passOn(from)
     const table = this.#table
-    const { calls } = this.#env
-    const count = calls.recv(table.fd[from] ?? -1, this.#buffer.address, this.#size, 0)
+    const count = this.#read(from, 0)
     if (count <= 0) return this.#nothingRead(from, count)
     this.#count(from, count)
-    const isFull = count === this.#size
-    const streak = isFull ? (table.streak[from] ?? 0) + 1 : 0
+    const streak = count === this.#size ? (table.streak[from] ?? 0) + 1 : 0
     table.streak[from] = streak
-    // A short read has emptied the queue (epoll(7)), but for urgent data.
-    const isDrained = !isFull && !table.has(from, flag.urgent)
-    if (isDrained && !table.has(from, flag.hungUp)) table.unset(from, flag.readable)
     const isLast =
-      isDrained && table.has(from, flag.finSeen) && !table.has(from, flag.broken)
+      this.#noteDrained(from, count) &&
+      table.has(from, flag.finSeen) &&
+      !table.has(from, flag.broken)
     if (!this.#write(from, count, isLast ? MSG_MORE : 0)) return -1
     if (isLast) return this.#nothingRead(from, 0)
     // Splicing can't get past urgent data: it answers EAGAIN, or even the end.
     if (streak >= fullReads && !table.has(from, flag.urgent)) this.#startSplicing(from)
     return count
+  }
+
+  #read(from: number, flags: number): number {
+    const fd = this.#table.fd[from] ?? -1
+    return this.#env.calls.recv(fd, this.#buffer.address, this.#size, flags)
+  }
+
+  /** A short read has emptied the queue (epoll(7)), but for urgent data: notes whether. */
+  #noteDrained(from: number, count: number): boolean {
+    const table = this.#table
+    const isDrained = count < this.#size && !table.has(from, flag.urgent)
+    if (isDrained && !table.has(from, flag.hungUp)) table.unset(from, flag.readable)
+    return isDrained
   }
 
   get #holdsEnough(): boolean {
@@ -169,11 +171,9 @@ export class Copying {
    */
   #passOn(from: number): number {
     const table = this.#table
-    const { calls } = this.#env
     const to = opposite(from)
     if (table.has(to, flag.full)) return -1
-    const fd = table.fd[from] ?? -1
-    const count = calls.recv(fd, this.#buffer.address, this.#size, MSG_PEEK)
+    const count = this.#read(from, MSG_PEEK)
     if (count <= 0) return this.#nothingRead(from, count)
     const sent = this.#send(to, count, 0)
     if (sent > 0) {
@@ -181,8 +181,7 @@ export class Copying {
       if (!this.#discard(from, sent)) return -1
     }
     if (sent === count) {
-      const isDrained = count < this.#size && !table.has(from, flag.urgent)
-      if (isDrained && !table.has(from, flag.hungUp)) table.unset(from, flag.readable)
+      this.#noteDrained(from, count)
       return count
     }
     if (sent < 0 && !isPassing(sent)) this.#writeFailed(to, sent)
@@ -210,7 +209,6 @@ export class Copying {
    * goes in the same segment.
    */
   #write(from: number, count: number, flags: number): boolean {
-    const table = this.#table
     const to = opposite(from)
     const written = this.#send(to, count, flags)
     if (written === count) return true
@@ -230,20 +228,16 @@ export class Copying {
     if (rest === undefined) return true
     const to = opposite(from)
     rest.copy(this.#buffer.bytes)
-    const { length } = rest
-    const written = this.#send(to, length, 0)
+    const written = this.#send(to, rest.length, 0)
     if (written < 0 && !isPassing(written)) {
       this.#writeFailed(to, written)
       return false
     }
-    if (written === length) {
+    if (written === rest.length) {
       this.#keep(from, undefined)
       return true
     }
-    const left = rest.subarray(Math.max(written, 0))
-    // A part keeps the whole from being freed: it is copied when it is the lesser half.
-    const isSmall = left.length * 2 < left.buffer.byteLength
-    this.#keep(from, isSmall ? copyOf(left) : left)
+    this.#keep(from, without(rest, Math.max(written, 0)))
     this.#waitForRoom(to, from, written)
     return false
   }
@@ -403,19 +397,3 @@ export class Copying {
     table.listener[connectionOf(from)]?.counters.countBytes(!isBackend(from), count)
   }
 }
-
-/** In memory of its own, not of Node's pool. */
-const copyOf = (bytes: Buffer): Buffer => {
-  const copy = Buffer.allocUnsafeSlow(bytes.length)
-  bytes.copy(copy)
-  return copy
-}
-
-const sizeOf = (held: Buffer | undefined): number => held?.buffer.byteLength ?? 0
-
-/** A write that may go on later. */
-const isPassing = (result: number): boolean =>
-  result === -errno.EAGAIN || result === -errno.EINTR || isShortage(result)
-
-const isShortage = (result: number): boolean =>
-  result !== -errno.EAGAIN && isOutOfResources(errnoName(result))
