@@ -28,7 +28,7 @@ const byRules = (tables: RuleTables): Capture => {
     release: async () => {},
     nodePortCidrs: () => undefined,
     podCidrs: () => ['10.244.0.0/16'],
-    forgetWaiting: async () => undefined,
+    forgetFlows: async () => undefined,
     forgetUdp: async () => {},
     keepRules: false,
     observer: { synced: () => {}, repaired: () => {}, failed: () => {} },

@@ -6,6 +6,7 @@ import { tcpChoiceContract } from './contract/tcp-choice.ts'
 import { tcpCopyContract } from './contract/tcp-copy.ts'
 import { tcpEndContract } from './contract/tcp-end.ts'
 import { tcpSpawnsContract } from './contract/tcp-spawns.ts'
+import { tcpAccountTests } from './parts/linux-tcp-accounts.ts'
 import { tcpHeldTests } from './parts/linux-tcp-held.ts'
 import { tcpRandomTests } from './parts/linux-tcp-random.ts'
 import { tcpTurnTests } from './parts/linux-tcp-turns.ts'
@@ -17,6 +18,7 @@ t.test('the Linux relay carries TCP', { skip: linuxRelaySkip() }, async t => {
   tcpChoiceContract(t, makeLinuxRelay)
   tcpSpawnsContract(t, makeLinuxRelayWith({ workers: 2 }))
   t.test('turn by turn', async t => tcpTurnTests(t))
+  t.test('and accounts for it', async t => tcpAccountTests(t))
   t.test('to slow readers', async t => tcpHeldTests(t))
   t.test('by chance', async t => tcpRandomTests(t))
 })

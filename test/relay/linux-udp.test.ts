@@ -10,6 +10,7 @@ import './parts/linux-udp-random.ts'
 import './parts/linux-udp-serving.ts'
 import './parts/linux-udp-shortage.ts'
 import './parts/linux-udp-table.ts'
+import './parts/linux-udp-turns.ts'
 
 const skip = linuxRelaySkip()
 

@@ -38,6 +38,10 @@ class Flow implements LimitedFlow {
   close(): void {
     this.#close(this)
   }
+
+  giveWay(): void {
+    this.close()
+  }
 }
 
 t.test('of many flows that are over some end in a turn, the others soon', async t => {

@@ -46,6 +46,7 @@ export const udpWorker = async (
   over: (calls: Syscalls) => Partial<Syscalls> = () => ({}),
   front: Partial<RelayFront> = {},
   address = testHost,
+  memory = newDescriptorsMemory(20_000, 64, 2),
 ): Promise<UdpWorker> => {
   const { calls: real, layout } = linuxParts()
   const calls: Syscalls = { ...real, ...over(real) }
@@ -53,7 +54,7 @@ export const udpWorker = async (
   const asked: string[] = []
   const faults: unknown[] = []
   const questions = new NodeQuestions(loop.clock, one => void asked.push(one))
-  const descriptors = new Descriptors(newDescriptorsMemory(20_000, 64, 2), 1)
+  const descriptors = new Descriptors(memory, 1)
   const pages = {
     listeners: pageOf(listenerCell.count),
     ends: pageOf(endpointCell.count),

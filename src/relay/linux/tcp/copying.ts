@@ -1,4 +1,3 @@
-import { isOutOfResources } from '../../../util/out-of-resources.ts'
 import {
   EPOLLET,
   EPOLLIN,
@@ -14,7 +13,7 @@ import {
   SPLICE_F_NONBLOCK,
   TCP_NODELAY,
 } from '../constants.ts'
-import { errno, errnoName } from '../errno.ts'
+import { errno } from '../errno.ts'
 import type { NativeMemory } from '../native-memory.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import {
@@ -25,17 +24,10 @@ import {
   opposite,
   state,
 } from './connection-table.ts'
+import type { DirectionEnds } from './direction-ends.ts'
+import { copyOf, sizeOf, without } from './held-bytes.ts'
+import { isPassing, isShortage } from './passing-errors.ts'
 import type { PipePool } from './pipe-pool.ts'
-
-/** What happens at the ends of a direction; called at most once each. */
-export interface DirectionEnds {
-  /** The side's end was read; what it sent may still be held. */
-  ended(side: number): void
-  /** All that was held of a side has been written. */
-  flushed(side: number): void
-  /** The side was reset, or worse; `result` is the negative errno. */
-  broken(side: number, result: number): void
-}
 
 /** Bytes that one direction may move before others have their turn. */
 const turnBytes = 512 * 1024
@@ -46,6 +38,7 @@ const meagreBytes = 16 * 1024
 const meagreSplices = 8
 /** What all connections of a worker may hold together, unless it is said. */
 const mostHeldBytes = 64 << 20
+const mostInterrupts = 10
 /** The kernel was out of memory; it says nothing when it is not any more. */
 const shortageMs = 10
 
@@ -120,8 +113,8 @@ export class Copying {
   /** Gives back what a side holds, at its end. */
   drop(side: number): void {
     const table = this.#table
-    this.#env.signs.hold(-(table.stuck[side]?.length ?? 0) - (table.piped[side] ?? 0))
-    table.stuck[side] = undefined
+    this.#keep(side, undefined)
+    this.#env.signs.hold(-(table.piped[side] ?? 0))
     const pipe = table.pipe[side] ?? -1
     if (pipe < 0) return
     this.#pipes.giveBack(pipe, table.piped[side] === 0)
@@ -139,23 +132,33 @@ export class Copying {
   #copy(from: number): number {
     if (this.#holdsEnough) return this.#passOn(from)
     const table = this.#table
-    const { calls } = this.#env
-    const count = calls.recv(table.fd[from] ?? -1, this.#buffer.address, this.#size, 0)
+    const count = this.#read(from, 0)
     if (count <= 0) return this.#nothingRead(from, count)
     this.#count(from, count)
-    const isFull = count === this.#size
-    const streak = isFull ? (table.streak[from] ?? 0) + 1 : 0
+    const streak = count === this.#size ? (table.streak[from] ?? 0) + 1 : 0
     table.streak[from] = streak
-    // A short read has emptied the queue (epoll(7)), but for urgent data.
-    const isDrained = !isFull && !table.has(from, flag.urgent)
-    if (isDrained && !table.has(from, flag.hungUp)) table.unset(from, flag.readable)
     const isLast =
-      isDrained && table.has(from, flag.finSeen) && !table.has(from, flag.broken)
+      this.#noteDrained(from, count) &&
+      table.has(from, flag.finSeen) &&
+      !table.has(from, flag.broken)
     if (!this.#write(from, count, isLast ? MSG_MORE : 0)) return -1
     if (isLast) return this.#nothingRead(from, 0)
     // Splicing can't get past urgent data: it answers EAGAIN, or even the end.
     if (streak >= fullReads && !table.has(from, flag.urgent)) this.#startSplicing(from)
     return count
+  }
+
+  #read(from: number, flags: number): number {
+    const fd = this.#table.fd[from] ?? -1
+    return this.#env.calls.recv(fd, this.#buffer.address, this.#size, flags)
+  }
+
+  /** A short read has emptied the queue (epoll(7)), but for urgent data: notes whether. */
+  #noteDrained(from: number, count: number): boolean {
+    const table = this.#table
+    const isDrained = count < this.#size && !table.has(from, flag.urgent)
+    if (isDrained && !table.has(from, flag.hungUp)) table.unset(from, flag.readable)
+    return isDrained
   }
 
   get #holdsEnough(): boolean {
@@ -168,20 +171,17 @@ export class Copying {
    */
   #passOn(from: number): number {
     const table = this.#table
-    const { calls } = this.#env
     const to = opposite(from)
     if (table.has(to, flag.full)) return -1
-    const fd = table.fd[from] ?? -1
-    const count = calls.recv(fd, this.#buffer.address, this.#size, MSG_PEEK)
+    const count = this.#read(from, MSG_PEEK)
     if (count <= 0) return this.#nothingRead(from, count)
     const sent = this.#send(to, count, 0)
     if (sent > 0) {
-      calls.recv(fd, this.#buffer.address, sent, MSG_TRUNC)
       this.#count(from, sent)
+      if (!this.#discard(from, sent)) return -1
     }
     if (sent === count) {
-      const isDrained = count < this.#size && !table.has(from, flag.urgent)
-      if (isDrained && !table.has(from, flag.hungUp)) table.unset(from, flag.readable)
+      this.#noteDrained(from, count)
       return count
     }
     if (sent < 0 && !isPassing(sent)) this.#writeFailed(to, sent)
@@ -190,11 +190,25 @@ export class Copying {
   }
 
   /**
+   * Takes from a side's queue what was sent. If that is not all gone it would be sent twice,
+   * and what is left may begin behind an urgent mark: the connection ends.
+   */
+  #discard(from: number, count: number): boolean {
+    const fd = this.#table.fd[from] ?? -1
+    let gone = -errno.EINTR
+    for (let tries = 0; gone === -errno.EINTR && tries < mostInterrupts; tries += 1) {
+      gone = this.#env.calls.recv(fd, this.#buffer.address, count, MSG_TRUNC)
+    }
+    if (gone === count) return true
+    this.#ends.broken(from, gone < 0 ? gone : -errno.EPROTO)
+    return false
+  }
+
+  /**
    * Writes what was just read; what can't be is held. With MSG_MORE the FIN that follows
    * goes in the same segment.
    */
   #write(from: number, count: number, flags: number): boolean {
-    const table = this.#table
     const to = opposite(from)
     const written = this.#send(to, count, flags)
     if (written === count) return true
@@ -202,10 +216,8 @@ export class Copying {
       this.#writeFailed(to, written)
       return false
     }
-    const rest = Buffer.allocUnsafeSlow(count - Math.max(written, 0))
-    this.#buffer.bytes.copy(rest, 0, Math.max(written, 0), count)
-    table.stuck[from] = rest
-    this.#env.signs.hold(rest.length)
+    const rest = copyOf(this.#buffer.bytes.subarray(Math.max(written, 0), count))
+    this.#keep(from, rest)
     this.#waitForRoom(to, from, written)
     return false
   }
@@ -216,20 +228,25 @@ export class Copying {
     if (rest === undefined) return true
     const to = opposite(from)
     rest.copy(this.#buffer.bytes)
-    const { length } = rest
-    const written = this.#send(to, length, 0)
+    const written = this.#send(to, rest.length, 0)
     if (written < 0 && !isPassing(written)) {
       this.#writeFailed(to, written)
       return false
     }
-    this.#env.signs.hold(-Math.max(written, 0))
-    if (written === length) {
-      table.stuck[from] = undefined
+    if (written === rest.length) {
+      this.#keep(from, undefined)
       return true
     }
-    table.stuck[from] = rest.subarray(Math.max(written, 0))
+    this.#keep(from, without(rest, Math.max(written, 0)))
     this.#waitForRoom(to, from, written)
     return false
+  }
+
+  /** What is held of a side from now on; counted is what it takes up. */
+  #keep(side: number, rest: Buffer | undefined): void {
+    const { stuck } = this.#table
+    this.#env.signs.hold(sizeOf(rest) - sizeOf(stuck[side]))
+    stuck[side] = rest
   }
 
   /** Sends the start of the buffer; bytes taken, or a negative errno. */
@@ -380,10 +397,3 @@ export class Copying {
     table.listener[connectionOf(from)]?.counters.countBytes(!isBackend(from), count)
   }
 }
-
-/** A write that may go on later. */
-const isPassing = (result: number): boolean =>
-  result === -errno.EAGAIN || result === -errno.EINTR || isShortage(result)
-
-const isShortage = (result: number): boolean =>
-  result !== -errno.EAGAIN && isOutOfResources(errnoName(result))

@@ -28,4 +28,9 @@ export class Dial {
   constructor(plan: RetryPlan<WorkerBackend>) {
     this.plan = plan
   }
+
+  /** The first attempt, while it is under way. */
+  get first(): Try | undefined {
+    return this.tries.find(({ index }) => index === -1)
+  }
 }

@@ -102,7 +102,7 @@ export class Dialling implements EventSource {
     if (backend === undefined) return
     const error = this.#outcome(fd, events, backend)
     const dial = this.#table.story[connection]?.dial
-    const attempt = dial?.tries.find(one => one.index === -1)
+    const attempt = dial?.first
     if (dial !== undefined && attempt !== undefined) {
       return error === 0
         ? this.#won(dial, attempt, events)
@@ -243,8 +243,7 @@ export class Dialling implements EventSource {
 
   #firstFailed(connection: number, result: number): void {
     const dial = this.#dialOf(connection)
-    const attempt = dial.tries.find(one => one.index === -1)
-    if (attempt !== undefined) this.#lost(dial, attempt, result)
+    if (dial.first !== undefined) this.#lost(dial, dial.first, result)
   }
 
   /** The dial of a connection, with its first attempt if one is under way. */

@@ -25,7 +25,8 @@ import {
   opposite,
   state,
 } from './connection-table.ts'
-import type { Copying, DirectionEnds } from './copying.ts'
+import type { Copying } from './copying.ts'
+import type { DirectionEnds } from './direction-ends.ts'
 import { Story } from './story.ts'
 
 const firstLookMs = 8

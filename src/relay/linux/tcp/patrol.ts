@@ -107,12 +107,15 @@ export class Patrol {
 
   #tick(): void {
     this.#isTicking = false
-    const { halfCloseIdleMs, tcpIdleMs } = this.#env.limits
+    const { limits, signs } = this.#env
+    const { halfCloseIdleMs, tcpIdleMs } = limits
     for (const [connection, watched] of this.#halfClosed) {
+      signs.beat()
       const isIdle = this.#isIdle(connection, watched, halfCloseIdleMs)
       if (isIdle) this.#ending.idle(this.#openWay(connection))
     }
     for (const [connection, watched] of this.#open) {
+      signs.beat()
       if (this.#isIdle(connection, watched, tcpIdleMs)) {
         this.#ending.idle(clientSide(connection))
       }

@@ -13,8 +13,8 @@ const pipeBytes = 256 << 10
 const mostKept = 16
 
 /**
- * Pipes for splice(2), by number. Together they get a quarter of the descriptors at most,
- * as in HAProxy; whoever gets none copies.
+ * Pipes for splice(2), by number. Those of all workers get a quarter of the descriptors at
+ * most, as in HAProxy, in equal parts; whoever gets none copies.
  */
 export class PipePool {
   readonly #calls: Syscalls
@@ -31,7 +31,7 @@ export class PipePool {
     this.#calls = calls
     this.#fds = fds
     this.#made = calls.allocate(8)
-    this.#most = Math.floor(fds.spendable / 4 / 2)
+    this.#most = Math.floor(fds.spendable / 4 / 2 / fds.workers)
   }
 
   /** An empty pipe; -1 when there is none to be had. */

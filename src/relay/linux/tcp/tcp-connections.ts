@@ -238,6 +238,8 @@ export class TcpConnections implements EventSource, Dialler {
 
   /** A timer that throws would end the loop, and with it all connections. */
   #timer(connection: number): void {
+    // Tens of thousands may be due at once.
+    this.#env.signs.beat()
     try {
       this.#expired(connection)
     } catch (error) {

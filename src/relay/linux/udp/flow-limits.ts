@@ -14,6 +14,8 @@ export interface LimitedFlow {
   touchedAt: number
   readonly commonPlace: Place<LimitedFlow>
   close(): void
+  /** As `close`, but its descriptor stays taken from the budget, for the caller. */
+  giveWay(): void
 }
 
 /**
@@ -43,16 +45,13 @@ export class FlowLimits {
     return this.#now
   }
 
-  /** Ends the most dispensable flow if there is no room for one more. */
-  makeRoom(): void {
-    if (this.#ages.size >= this.#most) this.#ages.mostDispensable?.close()
+  /** Whether there is room for one more only in the place of another. */
+  get isFull(): boolean {
+    return this.#ages.size >= this.#most
   }
 
-  /** Ends a flow to get its descriptor; false when there is none to end. */
-  evict(): boolean {
-    const flow = this.#ages.mostDispensable
-    flow?.close()
-    return flow !== undefined
+  get mostDispensable(): LimitedFlow | undefined {
+    return this.#ages.mostDispensable
   }
 
   add(flow: LimitedFlow): void {

@@ -28,7 +28,8 @@ export interface FlowOwner {
   reconsider(flow: UdpFlow): void
   touched(flow: UdpFlow): void
   answered(flow: UdpFlow): void
-  closed(flow: UdpFlow): void
+  /** `givesWay`: its descriptor stays taken, for somebody else. */
+  closed(flow: UdpFlow, givesWay: boolean): void
   /** There was no descriptor or port for a flow. */
   starved(): void
   fault(error: unknown): void
@@ -187,9 +188,17 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
   }
 
   close(): void {
+    this.#end(false)
+  }
+
+  giveWay(): void {
+    this.#end(true)
+  }
+
+  #end(givesWay: boolean): void {
     this.#disconnect()
     this.#owner.shared.kept.forget(this)
-    this.#owner.closed(this)
+    this.#owner.closed(this, givesWay)
   }
 
   /** Sends some of the slots, the first at least: how many, or -errno. */

@@ -134,16 +134,16 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
     this.touched(flow)
   }
 
-  closed(flow: UdpFlow): void {
+  closed(flow: UdpFlow, givesWay: boolean): void {
     if (!flow.door.flows.delete(flow)) return
     this.#forgetAge(flow)
     this.counters.add('active', -1)
-    this.#env.fds.release(1)
+    if (!givesWay) this.#env.fds.release(1)
   }
 
   /** The next one shall fare better: the client will send again. */
   starved(): void {
-    this.shared.limits.evict()
+    this.shared.limits.mostDispensable?.close()
   }
 
   fault(error: unknown): void {
@@ -217,14 +217,18 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
     return Array.from(this.#doors.values(), door => door.flows.all()).flat()
   }
 
+  /**
+   * A descriptor for one more flow, of the budget or of a flow that gives way. Given back it
+   * might become another worker's, and then nobody would have it here.
+   */
   #takeDescriptor(): boolean {
     const { limits } = this.shared
-    const { fds } = this.#env
-    if (this.#ages.size >= this.#env.limits.udpFlowsPerListener) {
-      this.#ages.mostDispensable?.close()
-    }
-    limits.makeRoom()
-    return fds.take(1) || (limits.evict() && fds.take(1))
+    const most = this.#env.limits.udpFlowsPerListener
+    const own = this.#ages.size >= most ? this.#ages.mostDispensable : undefined
+    if (own === undefined && !limits.isFull && this.#env.fds.take(1)) return true
+    const flow = own ?? limits.mostDispensable
+    flow?.giveWay()
+    return flow !== undefined
   }
 
   #admit(

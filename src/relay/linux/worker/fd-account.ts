@@ -34,6 +34,11 @@ export class FdAccount {
     return this.#descriptors.spendable
   }
 
+  /** How many share the descriptors. */
+  get workers(): number {
+    return this.#descriptors.workers
+  }
+
   get exhausted(): boolean {
     return this.#exhausted
   }

@@ -84,6 +84,8 @@ export class RelayWorker implements EventSource, ListenerOwner {
     this.#woken = calls.allocate(8)
     loop.afterTurn(() => this.#reporter.flush())
     loop.add(setup.wakeFd, loop.register(this), 0, EPOLLIN)
+    // From now on silence is a hang, and the first turn may be long in coming.
+    signs.beat()
     post({ kind: 'ready' })
   }
 
