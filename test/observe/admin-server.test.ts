@@ -250,7 +250,7 @@ t.test('slow readers of large answers hold no more than 64 MiB', async t => {
   }
   for (const socket of readers) socket.resume()
   await until('the oldest are cut', () => ends.length === 2)
-  t.strictSame(ends.toSorted(), [0, 1])
+  t.strictSame(new Set(ends), new Set([0, 1]))
   t.equal(made, 5)
 })
 
@@ -310,19 +310,14 @@ t.test('a port in use is said once, with advice, and tried again', async t => {
     error: /EADDRINUSE/,
     advice: /another process listens there.*--metrics-bind-address/,
   })
-  const until = async (done: () => boolean) => {
-    for (let i = 0; i < 500 && !done(); i += 1)
-      await new Promise(resolve => setTimeout(resolve, 10))
-    t.ok(done())
-  }
   clock.advance(5000)
-  await until(() => records.length === 2)
+  await until('the second try', () => records.length === 2)
   t.match(records[1], { level: 'debug' })
   await new Promise<void>(resolve => other.close(() => resolve()))
   clock.advance(4999)
   t.equal(clock.waiting, 1)
   clock.advance(1)
-  await until(() => server.address() === `127.0.0.1:${port}`)
+  await until('it listens', () => server.address() === `127.0.0.1:${port}`)
   t.match(await ask(server.address(), '/healthz'), { status: 200 })
 })
 

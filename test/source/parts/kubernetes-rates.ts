@@ -132,10 +132,13 @@ export const asksSparingly = (t: Test): void => {
     await clock.pump('ten minutes', () => clock.now() > start + 600_000, 1000)
     mend()
     // As one of several servers that has not heard yet: each of the others is refused again.
-    const resources = ['endpointslices', 'nodes', 'servicecidrs']
+    const others = ['endpointslices', 'nodes', 'servicecidrs']
     const asked = () =>
-      resources.reduce((sum, name) => sum + api.requests.of(name).length, 0)
-    const mendOthers = api.faults.add({ kind: 'status', code: 401 }, { resources })
+      others.reduce((sum, name) => sum + api.requests.of(name).length, 0)
+    const mendOthers = api.faults.add(
+      { kind: 'status', code: 401 },
+      { resources: others },
+    )
     await clock.pump('services', () => lost().length === 3, 20)
     const before = asked()
     await clock.pump('the others to be refused', () => asked() >= before + 3, 20)
