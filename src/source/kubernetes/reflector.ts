@@ -59,8 +59,13 @@ export class Reflector {
   #session = new AbortController()
   /** Ends the wait after a fault that need not last; undefined when nothing may. */
   #waiting: AbortController | undefined
-  /** Early attempts are for once, until a watch was healthy: they must not become a storm. */
+  /**
+   * Early attempts are for once, until one was for nothing or a watch was healthy: those who
+   * are served and lose it again must not wake each other for ever.
+   */
   #woken = false
+  /** Whether the server did anything that this attempt asked for. */
+  #served = false
   #relisted = false
   #running: Promise<void> | undefined
   #closed = false
@@ -250,6 +255,7 @@ export class Reflector {
     this.#resourceVersion = resourceVersion
     this.#doubtful = false
     this.#heard()
+    this.#served = true
     served()
     if (this.#synced) {
       this.#figures.relists += 1
@@ -267,6 +273,8 @@ export class Reflector {
     const now = clock.now()
     const stood = this.#standsSince === undefined ? 0 : now - this.#standsSince
     this.#standsSince = undefined
+    if (!this.#served) this.#woken = false
+    this.#served = false
     if (stood >= healthyMs) {
       this.#backoff.reset()
       this.#woken = false
@@ -356,6 +364,7 @@ export class Reflector {
     this.#heard()
     this.#error = ''
     this.#notice.connected()
+    this.#served = true
     this.#options.served()
   }
 
