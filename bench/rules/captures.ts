@@ -28,7 +28,7 @@ const byRules = (tables: RuleTables): Capture => {
     release: async () => {},
     nodePortCidrs: () => undefined,
     podCidrs: () => ['10.244.0.0/16'],
-    forgetFlows: async () => undefined,
+    forgetWaiting: async () => undefined,
     forgetUdp: async () => {},
     keepRules: false,
     observer: { synced: () => {}, repaired: () => {}, failed: () => {} },

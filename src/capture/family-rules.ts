@@ -18,7 +18,7 @@ export type RuleWork = 'nothing' | 'changed' | 'replaced'
  */
 export class FamilyRules {
   readonly #table: RuleTable
-  readonly #forgetFlows: () => Promise<void>
+  readonly #forgetWaiting: () => Promise<void>
   /** Everything that is wanted, as of the last call. */
   #all: () => readonly VipRule[] = () => []
   #settings: TableSettings | undefined
@@ -31,10 +31,10 @@ export class FamilyRules {
   /** Rules and flows of an earlier process may lead clients to ports of then. */
   #isTakingOver = false
 
-  /** `forgetFlows` ends all flows to the proxy ports: while none can be this process's own. */
-  constructor(table: RuleTable, forgetFlows: () => Promise<void>) {
+  /** `forgetWaiting` is what forget-proxy-flows.ts says. */
+  constructor(table: RuleTable, forgetWaiting: () => Promise<void>) {
     this.#table = table
-    this.#forgetFlows = forgetFlows
+    this.#forgetWaiting = forgetWaiting
   }
 
   /** Whether rules of ours may be in the kernel. */
@@ -51,7 +51,7 @@ export class FamilyRules {
     return this.#turns.take(async () => {
       await this.#table.hold()
       this.#isTakingOver = true
-      await this.#forgetFlows()
+      await this.#forgetWaiting()
     })
   }
 
@@ -111,9 +111,8 @@ export class FamilyRules {
     this.#isKnown = false
     await this.#table.replace(this.#all(), this.#settings)
     if (this.#isTakingOver) {
-      // Those who were held since then are remembered with the port of then. And a SYN whose
-      // flow was reset less than 10 s ago is no new flow to the kernel, nor to `hold`.
-      await this.#forgetFlows()
+      // Those who were held since then are remembered with the port of then.
+      await this.#forgetWaiting()
       await this.#table.release()
       this.#isTakingOver = false
     }

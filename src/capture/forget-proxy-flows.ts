@@ -3,14 +3,20 @@ import type { IpFamily } from '../util/ip.ts'
 import { proxyAddressOf } from './proxy-address.ts'
 
 const udp = '-p udp'
-/** A handshake has begun, and the client has not heard of it, or Usher not of the client. */
-const halfOpen = ['-p tcp --state SYN_SENT', '-p tcp --state SYN_RECV']
+/**
+ * A handshake that one side has not heard of; and a connection that has ended: its client may
+ * use the same port again at once (tcp_tw_reuse, ip-sysctl), and for two minutes the kernel
+ * takes that for the old flow.
+ */
+const halfOpenOrOver = ['SYN_SENT', 'SYN_RECV', 'TIME_WAIT', 'CLOSE'].map(
+  state => `-p tcp --state ${state}`,
+)
 const anyTcp = '-p tcp'
 
 /**
  * Makes the kernel forget where those wait who were led to a userspace Usher and met
- * nobody: a SYN that is sent again goes by its entry in conntrack, not by the rules of now,
- * for two minutes. To be done when no rule leads there any more, or others do, and before
+ * nobody: a SYN goes by its entry in conntrack, not by the rules of now. Connections that
+ * stand are spared: an Usher that is ending may still serve them. To be done when no rule leads there any more, or others do, and before
  * those go by which nobody hears that nobody listens there. UDP has no state to tell by: its
  * flows are led anew by their next datagram.
  *
@@ -20,9 +26,9 @@ const anyTcp = '-p tcp'
 export const forgetWaiting = (
   run: RunTool,
   family: IpFamily,
-): Promise<ToolError | undefined> => forget(run, family, [...halfOpen, udp])
+): Promise<ToolError | undefined> => forget(run, family, [...halfOpenOrOver, udp])
 
-/** The same for connections that stand or stood: when it is certain that nobody serves them. */
+/** The same for connections that stood: when it is certain that nobody serves them. */
 export const forgetProxyFlows = (
   run: RunTool,
   family: IpFamily,

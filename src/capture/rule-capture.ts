@@ -36,8 +36,8 @@ export interface RuleCaptureDeps {
   readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
   /** Of either family. */
   readonly podCidrs: () => readonly string[]
-  /** Of an Usher that is gone: as `forgetProxyFlows`; gives why it could not be done. */
-  readonly forgetFlows: (family: IpFamily) => Promise<Error | undefined>
+  /** As in forget-proxy-flows.ts; gives why it could not be done. */
+  readonly forgetWaiting: (family: IpFamily) => Promise<Error | undefined>
   /** Ends what the kernel remembers of UDP flows to these, so that rules count for them. */
   readonly forgetUdp: (vips: readonly UdpVip[]) => Promise<void>
   /** Leave the rules when Usher ends: new clients wait for the next one. */
@@ -72,7 +72,7 @@ export class RuleCapture implements Capture {
     this.#families = new Map(
       Array.from(deps.proxyAddresses.keys(), family => [
         family,
-        new FamilyRules(deps.tables.table(family), () => this.#forgetFlows(family)),
+        new FamilyRules(deps.tables.table(family), () => this.#forgetWaiting(family)),
       ]),
     )
     this.#repairs = new RuleRepairs({
@@ -152,9 +152,9 @@ export class RuleCapture implements Capture {
     }
   }
 
-  async #forgetFlows(family: IpFamily): Promise<void> {
-    const { forgetFlows, observer } = this.#deps
-    const failure = await forgetFlows(family)
+  async #forgetWaiting(family: IpFamily): Promise<void> {
+    const { forgetWaiting, observer } = this.#deps
+    const failure = await forgetWaiting(family)
     if (failure !== undefined)
       observer.failed('ending flows to the proxy ports of an earlier Usher', failure)
   }

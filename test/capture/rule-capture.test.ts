@@ -102,7 +102,7 @@ const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
     release: async keep => void steps.push(keep ? 'release, keep' : 'release'),
     nodePortCidrs: () => undefined,
     podCidrs: () => ['10.244.0.1/24', 'fd00::/64'],
-    forgetFlows: async () => undefined,
+    forgetWaiting: async () => undefined,
     forgetUdp: async vips => void forgotten.push(...vips.map(flowText)),
     keepRules: false,
     observer: {
@@ -149,7 +149,7 @@ t.test('nobody gets to a port of an earlier process by what is left of it', asyn
         return placedBy(servicePorts)
       },
     },
-    forgetFlows: async family => {
+    forgetWaiting: async family => {
       order.push(...kernel.calls.splice(0), `forget ${family}`)
       return undefined
     },
@@ -182,8 +182,8 @@ t.test('they wait until the rules can be written', async t => {
 })
 
 t.test('it is told when flows of an earlier process can not be ended', async t => {
-  const forgetFlows = async (): Promise<Error> => new Error('no conntrack')
-  const { kernel, told, sync } = setUp({ forgetFlows })
+  const forgetWaiting = async (): Promise<Error> => new Error('no conntrack')
+  const { kernel, told, sync } = setUp({ forgetWaiting })
   await sync(web)
   const what = 'ending flows to the proxy ports of an earlier Usher: no conntrack'
   t.strictSame(told, [what, what, 'IPv4 replaced'])

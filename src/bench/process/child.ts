@@ -36,11 +36,14 @@ export const startChild = (file: URL, enter: readonly string[] = []): Child => {
   child.on('error', () => undefined)
   if (child.pid === undefined) throw new Error(`${command}: can't be started`)
   let asked = 0
+  let isDeaf = false
   return {
     pid: child.pid,
-    ask: (question, timeoutMs) =>
-      ask(child, file, { id: (asked += 1), question }, timeoutMs),
-    hasEnded: () => hasEnded(child) || !child.connected,
+    ask: (question, timeoutMs) => {
+      const unsent = (): void => void (isDeaf = true)
+      return ask(child, file, { id: (asked += 1), question }, timeoutMs, unsent)
+    },
+    hasEnded: () => hasEnded(child) || !child.connected || isDeaf,
     stop: () => stopProcess(child),
   }
 }
@@ -55,7 +58,13 @@ export const nodeCommand = (file: URL): readonly string[] => {
   return [process.execPath, ...loader, path]
 }
 
-const ask = (child: ChildProcess, file: URL, asked: Numbered, timeoutMs: number) =>
+const ask = (
+  child: ChildProcess,
+  file: URL,
+  asked: Numbered,
+  timeoutMs: number,
+  unsent: () => void,
+) =>
   new Promise<unknown>((resolve, reject) => {
     const fail = (reason: string): void => finish(() => reject(new Error(reason)))
     const onMessage = (message: unknown): void => {
@@ -77,7 +86,9 @@ const ask = (child: ChildProcess, file: URL, asked: Numbered, timeoutMs: number)
     child.on('message', onMessage).on('exit', onExit)
     if (!child.connected) return onExit()
     child.send(asked, error => {
-      if (error) fail(error.message)
+      if (!error) return
+      unsent()
+      fail(error.message)
     })
   })
 

@@ -1,6 +1,6 @@
 import type { Capture } from '../../capture/capture.ts'
 import { KeptAddresses } from '../../capture/kept-addresses.ts'
-import { forgetProxyFlows } from '../../capture/forget-proxy-flows.ts'
+import { forgetWaiting } from '../../capture/forget-proxy-flows.ts'
 import { listenCapture } from '../../capture/listen.ts'
 import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { proxyAddressOf, proxyCidrOf } from '../../capture/proxy-address.ts'
@@ -67,7 +67,7 @@ export const rulesCapture = (
     release: keep => kept.release(keep),
     nodePortCidrs,
     podCidrs: facts.podCidrs,
-    forgetFlows: family => forgetProxyFlows(runTool, family),
+    forgetWaiting: family => forgetWaiting(runTool, family),
     forgetUdp: async vips => void (await conntrack.forgetUdp(vips)),
     keepRules: options.keepRules ?? false,
     observer: ruleObservers(deps.observer, ruleLog(log, tables.name)),

@@ -71,7 +71,7 @@ const wordsOf = (flows: readonly Flow[] | undefined): readonly string[] =>
 
 t.test('those who met nobody are led anew, and nobody else', options, async t => {
   const { run } = await makeNetns('flows')
-  for (const state of ['SYN_SENT', 'SYN_RECV']) {
+  for (const state of ['SYN_SENT', 'SYN_RECV', 'TIME_WAIT', 'CLOSE']) {
     for (const flow of [...(mine ?? []), ...(others ?? [])])
       await insert(run, flow, state)
     t.equal((await clientsOf(run)).length, 20)
@@ -92,7 +92,11 @@ t.test('nothing to forget is no failure, a tool that fails is', async t => {
 t.test('connections stay until nobody can serve them', options, async t => {
   const { run } = await makeNetns('flows')
   const tcp = (mine ?? []).filter(({ protocol }) => protocol === 'tcp')
-  for (const flow of [...tcp, ...(others ?? [])]) await insert(run, flow, 'ESTABLISHED')
-  t.strictSame(await forgetBoth(forgetWaiting, run), wordsOf([...tcp, ...(others ?? [])]))
-  t.strictSame(await forgetBoth(forgetProxyFlows, run), wordsOf(others))
+  for (const state of ['ESTABLISHED', 'FIN_WAIT', 'CLOSE_WAIT', 'LAST_ACK']) {
+    for (const flow of [...tcp, ...(others ?? [])]) await insert(run, flow, state)
+    const all = wordsOf([...tcp, ...(others ?? [])])
+    t.strictSame(await forgetBoth(forgetWaiting, run), all, state)
+    t.strictSame(await forgetBoth(forgetProxyFlows, run), wordsOf(others))
+    await run('conntrack', ['-F'])
+  }
 })
