@@ -37,12 +37,11 @@ export const startChild = (file: URL, enter: readonly string[] = []): Child => {
   if (child.pid === undefined) throw new Error(`${command}: can't be started`)
   let asked = 0
   let isDeaf = false
+  const unsent = (): void => void (isDeaf = true)
   return {
     pid: child.pid,
-    ask: (question, timeoutMs) => {
-      const unsent = (): void => void (isDeaf = true)
-      return ask(child, file, { id: (asked += 1), question }, timeoutMs, unsent)
-    },
+    ask: (question, timeoutMs) =>
+      ask(child, file, { id: (asked += 1), question }, timeoutMs, unsent),
     hasEnded: () => hasEnded(child) || !child.connected || isDeaf,
     stop: () => stopProcess(child),
   }
