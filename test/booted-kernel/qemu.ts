@@ -19,7 +19,7 @@ export const firstModules = ['virtio_pci', '9pnet_virtio', '9p', 'virtio_console
  * port, apart from the console, where the kernel may write into any line. It dies with
  * this process. Not KVM: inside of another machine it may be there and hang. What newer
  * processors have, and guards against what they leak, only make an emulated one slower.
- * It goes first where others want the same processors: a tenth of one is all that it has.
+ * It goes first where others want the same processors: it needs ten times as much of them.
  */
 export const startQemu = (
   files: QemuFiles,
