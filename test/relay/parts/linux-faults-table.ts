@@ -53,7 +53,7 @@ export const workerFaults: readonly Fault[] = [
   tcp('socket', ['EMFILE', 'ENOBUFS', 'ENOMEM'], true),
   tcp('connect', ['ENOBUFS', 'EINTR'], true),
   tcp('epoll_ctl', ['ENOMEM'], true),
-  { ...tcp('epoll_wait', ['EINTR'], false), when: '2..60+3' },
+  { ...tcp('epoll_wait', ['EINTR'], false), when: '2..20+3' },
   // An eventfd says that there are orders: they must not be forgotten.
   { ...tcp('read', ['EINTR'], false), when: '1..9+2' },
   tcp('recvfrom', ['EINTR', 'ENOMEM'], false),
