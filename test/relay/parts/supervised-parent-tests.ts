@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
@@ -9,10 +9,16 @@ import { until } from '../../support/until.ts'
 import { accepts, runs } from './supervised-fixture.ts'
 
 const program = fileURLToPath(new URL('supervised-parent.ts', import.meta.url))
-const rootSkip =
-  process.platform !== 'linux' || process.getuid?.() !== 0
-    ? 'needs root'
-    : whyNotInstalled('setpriv')
+const otherUser = ['--reuid=40000', '--regid=40000', '--clear-groups']
+
+/** Why no data plane of another user can be started here, else false. */
+const whyNoOtherUser = (): string | false => {
+  if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'needs root'
+  const missing = whyNotInstalled('setpriv')
+  if (missing !== false) return missing
+  const { status } = spawnSync('setpriv', [...otherUser, 'test', '-x', process.execPath])
+  return status === 0 ? false : `other users may not run ${process.execPath}`
+}
 const skip = process.platform === 'win32' && 'process groups are not to be had there'
 
 /** The data plane and the process that started it, when somebody ends that one. */
@@ -45,12 +51,12 @@ export const supervisedParentTests = (t: Test): void => {
 
   t.test(
     'a data plane that may not be killed ends its parent',
-    { skip: rootSkip },
+    { skip: whyNoOtherUser() },
     async t => {
       const { endpoint } = await namedBackend(t, 'a')
       const { parent, pid } = await startParent(t, endpoint.port, {
         before: ['setpriv', '--inh-caps=-all', '--bounding-set=-all,+setuid,+setgid'],
-        launcher: ['setpriv', '--reuid=40000', '--regid=40000', '--clear-groups'],
+        launcher: ['setpriv', ...otherUser],
       })
       const ended = once(parent, 'exit')
       process.kill(pid, 'SIGSTOP')
