@@ -1,9 +1,4 @@
 import {
-  EPOLLET,
-  EPOLLIN,
-  EPOLLOUT,
-  EPOLLPRI,
-  EPOLLRDHUP,
   IPPROTO_TCP,
   MSG_MORE,
   MSG_NOSIGNAL,
@@ -28,6 +23,8 @@ import type { DirectionEnds } from './direction-ends.ts'
 import { copyOf, sizeOf, without } from './held-bytes.ts'
 import { isPassing, isShortage } from './passing-errors.ts'
 import type { PipePool } from './pipe-pool.ts'
+import { SendRoom } from './send-room.ts'
+import { allEvents } from './side-events.ts'
 
 /** Bytes that one direction may move before others have their turn. */
 const turnBytes = 512 * 1024
@@ -41,10 +38,6 @@ const mostHeldBytes = 64 << 20
 const mostInterrupts = 10
 /** The kernel was out of memory; it says nothing when it is not any more. */
 const shortageMs = 10
-
-/** Events of a side, edge-triggered: nothing has to be switched on and off. */
-export const quietEvents = EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLET
-export const allEvents = quietEvents | EPOLLOUT
 
 /**
  * The two half-duplex copies of each connection: what is read from one side is written to
@@ -60,6 +53,7 @@ export class Copying {
   readonly #size: number
   readonly #mostHeld: number
   readonly #one: NativeMemory
+  readonly #room: SendRoom
 
   /** `source`: the number of the connections in the loop. */
   constructor(
@@ -79,6 +73,7 @@ export class Copying {
     this.#buffer = env.calls.allocate(this.#size)
     this.#one = env.calls.allocate(4)
     this.#one.words[0] = 1
+    this.#room = new SendRoom(env.calls)
   }
 
   /** Moves what there is from a side to the opposite one, as far as it goes now. */
@@ -264,7 +259,7 @@ export class Copying {
     const count = this.#env.calls.splice(
       table.fd[from] ?? -1,
       this.#pipes.writeEnd(pipe),
-      this.#size,
+      Math.max(this.#size, this.#room.of(table.fd[opposite(from)] ?? -1)),
       SPLICE_F_MOVE | SPLICE_F_NONBLOCK,
     )
     // The end, or urgent data that came a moment ago: a read tells.

@@ -23,8 +23,8 @@ import type { TimerWheel } from '../timer-wheel.ts'
 import { newSockaddr, type WorkerBackend } from '../worker/worker-backend.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { backendSide, type ConnectionTable } from './connection-table.ts'
-import { allEvents } from './copying.ts'
 import { Dial, type Try } from './dial.ts'
+import { allEvents } from './side-events.ts'
 import { Story } from './story.ts'
 
 /** Who has connections dialled; exactly one of the two is called unless it is cancelled. */

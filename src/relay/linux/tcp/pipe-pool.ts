@@ -4,10 +4,11 @@ import type { Syscalls } from '../syscalls.ts'
 import type { FdAccount } from '../worker/fd-account.ts'
 
 /**
- * Room for 64 pieces, of 4 KiB or less. What a splice takes is bounded by the connection's
- * buffer; of 1 MiB each an ordinary user gets no more than 64 (pipe(7), pipe-user-pages-soft).
+ * Room for 256 pieces, of 4 KiB or less, else for 64: an ordinary user gets no more than 64
+ * pipes of 1 MiB (pipe(7), pipe-user-pages-soft). What is in them is bounded by the
+ * connection's buffer.
  */
-const pipeBytes = 256 << 10
+const pipeSizes = [1 << 20, 256 << 10] as const
 
 /** A pipe that was used and is empty is kept for the next, up to so many. */
 const mostKept = 16
@@ -74,7 +75,10 @@ export class PipePool {
     const [readEnd = -1, writeEnd = -1] = words
     this.#fds.opened(readEnd)
     this.#fds.opened(writeEnd)
-    if (this.#calls.fcntl(writeEnd, F_SETPIPE_SZ, pipeBytes) < 0) {
+    const isLarge = pipeSizes.some(
+      size => this.#calls.fcntl(writeEnd, F_SETPIPE_SZ, size) >= 0,
+    )
+    if (!isLarge) {
       // This user has all the pipes it may: one of two pieces would be slower than copying.
       this.#closeEnds(readEnd, writeEnd)
       return -1

@@ -24,7 +24,8 @@ import {
   opposite,
   state,
 } from './connection-table.ts'
-import { Copying, quietEvents } from './copying.ts'
+import { Copying } from './copying.ts'
+import { quietEvents } from './side-events.ts'
 import { type Dialler, Dialling } from './dialling.ts'
 import { Ending } from './ending.ts'
 import { Patrol } from './patrol.ts'
