@@ -27,10 +27,11 @@ const teardown = (end: () => unknown): void => void ends.push(end)
 const say = console.log
 const report = await soak({ teardown }, { relay, seed, ms, mostBytes: 8e6, say })
 for (const end of ends.toReversed()) await end()
-const { visits, udpVisits, changes, spawns, explained, datagramsLost } = report
+const { visits, udpVisits, changes, spawns, kills, explained, datagramsLost } = report
 console.log(
   `${visits} connections, ${udpVisits} UDP flows (${datagramsLost} datagrams sent again), ` +
-    `${changes} changes, ${spawns} programs started, ${explained} visits met a closed door`,
+    `${changes} changes, ${spawns} programs started, ${kills} workers killed, ` +
+    `${explained} visits met a closed door or a dying worker`,
 )
 const insane = checkSoak(report)
 for (const what of insane) console.error(what)

@@ -34,7 +34,9 @@ export interface SoakReport {
   readonly changes: number
   /** Programs that were started by the process of the relay. */
   readonly spawns: number
-  /** Visits to what was being taken away just then. */
+  /** Workers that died and were replaced. */
+  readonly kills: number
+  /** Visits to what was being taken away just then, or while a worker died. */
   readonly explained: number
   readonly datagramsLost: number
   /** Lost or changed bytes, and connections that got stuck. */
@@ -80,7 +82,19 @@ const quietUsage = async (relay: RelayProcess, stage: Stage): Promise<QuietUsage
   stage.calm()
   await relay.listen(...stage.specs())
   await untilQuiet(relay, 60_000)
-  return { ...(await relay.usage()), open: openDescriptors(relay.pid) }
+  return { ...(await relay.usage()), open: await stillDescriptors(relay.pid) }
+}
+
+/** A thread that has just been started opens its own. */
+const stillDescriptors = async (pid: number): Promise<Descriptors> => {
+  let before: Descriptors
+  let now = openDescriptors(pid)
+  do {
+    before = now
+    await sleep(1000)
+    now = openDescriptors(pid)
+  } while (before.others !== now.others)
+  return now
 }
 
 class Course {
@@ -95,6 +109,9 @@ class Course {
   #udpVisits = 0
   #changes = 0
   #spawns = 0
+  #kills = 0
+  /** While a worker dies some connections are reset, of whichever listener. */
+  #isDying = false
   #explained = 0
   #datagramsLost = 0
   #nextSeed = 1
@@ -114,6 +131,7 @@ class Course {
       udpVisits: this.#udpVisits,
       changes: this.#changes,
       spawns: this.#spawns,
+      kills: this.#kills,
       explained: this.#explained,
       datagramsLost: this.#datagramsLost,
       wrong: this.#wrong,
@@ -129,7 +147,8 @@ class Course {
       ...Array.from({ length: udpVisitors }, () => this.#visit('UDP')),
     ]
     try {
-      await Promise.all([this.#keepChanging(), this.#keepSpawning(), ...visitors])
+      const hardships = [this.#keepChanging(), this.#keepSpawning(), this.#keepKilling()]
+      await Promise.all([...hardships, ...visitors])
     } finally {
       clearInterval(timer)
     }
@@ -141,11 +160,14 @@ class Course {
     while (performance.now() < this.#end) {
       const door = random.pick(doors)
       const { turns, isOpen, isSettled } = door
+      const kills = this.#isDying ? -1 : this.#kills
       const outcome =
         protocol === 'TCP'
           ? await this.#connect(random, door)
           : await this.#exchange(random, door)
-      this.#judge(door, outcome, !isOpen || !isSettled || turns !== door.turns)
+      const isReset = this.#isDying || kills !== this.#kills
+      const isClosed = !isOpen || !isSettled || turns !== door.turns
+      this.#judge(door, outcome, isReset || isClosed)
       // A port that nobody has answers at once, and would be all that is tried.
       if (outcome.verdict !== 'right') await sleep(20)
     }
@@ -193,6 +215,18 @@ class Course {
       for (let i = 0; i < 10; i += 1) await this.#relay.spawn()
       this.#spawns += 10
       await sleep(this.#random.between(20, 200))
+    }
+  }
+
+  /** Seldom enough that most connections live through it. */
+  async #keepKilling(): Promise<void> {
+    while (performance.now() < this.#end) {
+      await sleep(this.#random.between(1000, 4000))
+      this.#isDying = true
+      const hasDied = await this.#relay.killWorker(this.#random.next())
+      this.#isDying = false
+      if (!hasDied) return
+      this.#kills += 1
     }
   }
 

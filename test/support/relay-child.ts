@@ -11,6 +11,9 @@ import type { RelayCall, RelayUsage } from './relay-process.ts'
 
 const [file = '', exported = '', limits = ''] = process.argv.slice(2)
 
+/** Deaths of workers that were asked for and are yet to be told. */
+let dying = 0
+
 const observer: RelayObserver = {
   wants: () => false,
   connectionClosed: () => {},
@@ -18,6 +21,7 @@ const observer: RelayObserver = {
   acceptPaused: () => {},
   workerHung: () => {},
   fault: (listener, error) => {
+    if (dying > 0 && / has died: /.test(error.message)) return void (dying -= 1)
     throw new Error(`fault at ${listener}`, { cause: error })
   },
 }
@@ -52,6 +56,24 @@ const startTool = async (): Promise<void> => {
   await once(spawn('true', { stdio: 'ignore' }), 'exit')
 }
 
+const killWorker = async (share: number): Promise<boolean> => {
+  const { workers = [] } = await relay.stats()
+  const { thread } = workers[Math.floor(share * workers.length)] ?? {}
+  if (thread === undefined) return false
+  dying += 1
+  const channel = new BroadcastChannel('dying workers')
+  // A channel between threads has no origins.
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin
+  channel.postMessage(thread)
+  await new Promise<void>(resolve => {
+    channel.onmessage = ({ data }) => {
+      if ((data as { started?: number }).started === thread) resolve()
+    }
+  })
+  channel.close()
+  return true
+}
+
 const answer = (call: RelayCall): unknown => {
   if (call.name === 'apply') return relay.apply(call.listeners)
   if (call.name === 'stats') {
@@ -59,6 +81,7 @@ const answer = (call: RelayCall): unknown => {
     return { ...stats, listeners: [...stats.listeners] }
   }
   if (call.name === 'spawn') return startTool()
+  if (call.name === 'kill') return killWorker(call.share)
   return usage()
 }
 

@@ -27,6 +27,7 @@ export type RelayCall = { readonly id: number } & (
   | { readonly name: 'stats' }
   | { readonly name: 'usage' }
   | { readonly name: 'spawn' }
+  | { readonly name: 'kill'; readonly share: number }
 )
 
 export interface RelayProcess {
@@ -37,6 +38,11 @@ export interface RelayProcess {
   readonly usage: () => Promise<RelayUsage>
   /** Starts a program that ends at once, and waits for its end. */
   readonly spawn: () => Promise<void>
+  /**
+   * Has one of its workers die, chosen by a number in [0, 1), and waits until another is in
+   * its place. False for a relay without workers. They have to listen; see test/soak.
+   */
+  readonly killWorker: (share: number) => Promise<boolean>
   /** Whether it is still there. */
   readonly alive: () => boolean
 }
@@ -78,6 +84,7 @@ export const relayProcess = async (
     stats: async () => (await call(++id, { id, name: 'stats' })) as RelayStats,
     usage: async () => (await call(++id, { id, name: 'usage' })) as RelayUsage,
     spawn: async () => void (await call(++id, { id, name: 'spawn' })),
+    killWorker: async share => (await call(++id, { id, name: 'kill', share })) === true,
     alive: () => isAlive(child),
   }
 }
