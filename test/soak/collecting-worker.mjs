@@ -5,9 +5,11 @@ import { workerData } from 'node:worker_threads'
 setInterval(() => globalThis.gc?.(), 1000).unref()
 // And that dies when it is told to, by its number.
 const channel = new BroadcastChannel('dying workers')
-channel.onmessage = ({ data }) => {
+channel.addEventListener('message', ({ data }) => {
   if (data === workerData.thread) process.exit(1)
-}
+})
 // Whoever has told the one before waits for that.
+// A channel between threads has no origins.
+// oxlint-disable-next-line unicorn/require-post-message-target-origin
 channel.postMessage({ started: workerData.thread })
 await import('../../dist/relay/linux/worker/worker-main.js')

@@ -57,7 +57,7 @@ const startTool = async (): Promise<void> => {
 }
 
 const killWorker = async (share: number): Promise<boolean> => {
-  const { workers = [] } = await relay.stats()
+  const { workers = [] } = relay.stats()
   const { thread } = workers[Math.floor(share * workers.length)] ?? {}
   if (thread === undefined) return false
   dying += 1
@@ -66,9 +66,10 @@ const killWorker = async (share: number): Promise<boolean> => {
   // oxlint-disable-next-line unicorn/require-post-message-target-origin
   channel.postMessage(thread)
   await new Promise<void>(resolve => {
-    channel.onmessage = ({ data }) => {
-      if ((data as { started?: number }).started === thread) resolve()
-    }
+    channel.addEventListener('message', event => {
+      const { data } = event as Event & { readonly data: { readonly started?: number } }
+      if (data.started === thread) resolve()
+    })
   })
   channel.close()
   return true
