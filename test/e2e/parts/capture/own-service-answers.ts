@@ -82,7 +82,7 @@ export const ownServiceAnswers = async (
       t.strictSame(
         met.failed.filter(line => !isLost(line)),
         [],
-        'and everybody by one',
+        'and nobody was refused',
       )
       t.ok(met.answers > 100, `there were some: ${met.answers}`)
     })
@@ -95,7 +95,7 @@ export const ownServiceAnswers = async (
     })
     t.comment(`${way.label}: ${another.label}: ${met.text}`)
     t.strictSame(met.strangers, [], 'nobody was answered by another Service')
-    t.strictSame(met.failed, [], 'and everybody by one')
+    t.strictSame(met.failed, [], 'and nobody was refused')
   })
   await t.test('a Service goes meanwhile, and another gets its port', async t => {
     const met = await whileDialled(agents, [one, two], async () => {
@@ -121,7 +121,10 @@ interface Met {
   readonly answers: number
   /** Who was answered by a backend that is not the Service's. */
   readonly strangers: readonly string[]
-  /** Who was not answered. */
+  /**
+   * Who was refused, or cut off. How long clients wait is the matter of capture-restarts: on a
+   * busy machine a SYN may meet a hold each time that it comes again.
+   */
   readonly failed: readonly string[]
 }
 
@@ -153,9 +156,10 @@ const whileDialled = async (
   const all = await Promise.all(dials)
   const answered = all.filter(({ result }) => result === 'answer')
   const strangers = answered.filter(({ to, backend }) => backend !== to.backend)
-  const failed = all.filter(({ result }) => result !== 'answer')
+  const silent = all.filter(({ result }) => result === 'timeout')
+  const failed = all.filter(({ result }) => result !== 'answer' && result !== 'timeout')
   return {
-    text: `${all.length} dialled, ${strangers.length} wrong, ${failed.length} not answered`,
+    text: `${all.length} dialled, ${strangers.length} wrong, ${silent.length} not answered, ${failed.length} refused`,
     answers: answered.length,
     strangers: strangers.map(lineOf),
     failed: failed.map(lineOf),
