@@ -1,9 +1,9 @@
+import { silentObserver } from '../relay/silent-observer.ts'
 import { readConfigFile } from '../config/settings/load-file.ts'
 import { runSettings, type RunSettings } from '../config/run-settings.ts'
 import type { Problem } from '../model/snapshot.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
-import type { RelayObserver } from '../relay/relay.ts'
 import { listFiles } from '../source/manifests/list-files.ts'
 import type { ManifestSet } from '../source/manifests/manifest-set.ts'
 import { FirstSight } from '../source/manifests/first-sight.ts'
@@ -59,22 +59,13 @@ const relayHere = async (options: RunSettings['options']): Promise<ChosenRelay> 
     random: Math.random,
     relay: 'auto',
     limits: relayLimits(options),
-    observer: nobody,
+    observer: silentObserver,
     openFileLimit: openFileLimit(),
     isFromNode: () => false,
     workers: 1,
   })
   await relay.drain(0)
   return choice
-}
-
-const nobody: RelayObserver = {
-  wants: () => false,
-  connectionClosed: () => {},
-  bindChanged: () => {},
-  acceptPaused: () => {},
-  workerHung: () => {},
-  fault: () => {},
 }
 
 const lacksWhatIsAskedFor = (

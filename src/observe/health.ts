@@ -43,10 +43,11 @@ const seconds = (ms: number): string => `${Math.floor(ms / 1000)} s`
  * Whether the wanted state is applied, judged per IP family and when asked.
  *
  * `live` is kube-proxy's rule: red while a wanted state has been waiting for two sync
- * periods or more, and while a worker of the relay hangs. That is what a restart may mend. `healthy` tells load balancers whether
- * to send, and is also red before the source's first state has been applied (nothing is served yet) and
- * while a port can't be bound: a restart mends neither, and an API server
- * that is away must not have every node proxy of the cluster killed by its liveness probe.
+ * periods or more, and while a worker of the relay hangs. That is what a restart may mend.
+ * `healthy` tells load balancers whether to send, and is also red before the source's first
+ * state has been applied (nothing is served yet) and while a port can't be bound: a restart
+ * mends neither, and an API server that is away must not have every node proxy of the
+ * cluster killed by its liveness probe.
  * A family that nothing is wanted of waits for nothing, and is green.
  */
 export class Health {

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { silentObserver } from '../../src/relay/silent-observer.ts'
 import { relayLimits, relayOptions } from '../../src/cli/relay-limits.ts'
 import { parseOptions } from '../../src/config/parse.ts'
 import type { Log, LogFields } from '../../src/observe/log.ts'
@@ -136,14 +137,7 @@ const deps = (workers: number): RelayDeps => ({
   clock: systemClock,
   random: Math.random,
   limits: relayLimits(sidecar()),
-  observer: {
-    wants: () => false,
-    connectionClosed: () => {},
-    bindChanged: () => {},
-    acceptPaused: () => {},
-    workerHung: () => {},
-    fault: () => {},
-  },
+  observer: silentObserver,
   openFileLimit: 1000,
   isFromNode: () => false,
   workers,

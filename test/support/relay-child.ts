@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
+import { silentObserver } from '../../src/relay/silent-observer.ts'
 import { openFileLimit } from '../../src/relay/fd-limit.ts'
 import type { RelayLimits, RelayObserver } from '../../src/relay/relay.ts'
 import type { MakeRelay } from './relay-fixture.ts'
@@ -15,11 +16,7 @@ const [file = '', exported = '', limits = ''] = process.argv.slice(2)
 let dying = 0
 
 const observer: RelayObserver = {
-  wants: () => false,
-  connectionClosed: () => {},
-  bindChanged: () => {},
-  acceptPaused: () => {},
-  workerHung: () => {},
+  ...silentObserver,
   fault: (listener, error) => {
     if (dying > 0 && / has died: /.test(error.message)) return void (dying -= 1)
     throw new Error(`fault at ${listener}`, { cause: error })

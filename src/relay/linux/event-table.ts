@@ -1,3 +1,5 @@
+import { moved } from './moved.ts'
+
 const none = 255
 const smallest = 1024
 
@@ -59,14 +61,8 @@ export class EventTable {
 
   #grow(fd: number): void {
     const size = Math.max(smallest, 2 ** Math.ceil(Math.log2(fd + 1)))
-    const sources = new Uint8Array(size).fill(none)
-    sources.set(this.#sources)
-    this.#sources = sources
-    const generations = new Int32Array(size)
-    generations.set(this.#generations)
-    this.#generations = generations
-    const indexes = new Uint32Array(size)
-    indexes.set(this.#indexes)
-    this.#indexes = indexes
+    this.#sources = moved(this.#sources, new Uint8Array(size).fill(none))
+    this.#generations = moved(this.#generations, new Int32Array(size))
+    this.#indexes = moved(this.#indexes, new Uint32Array(size))
   }
 }

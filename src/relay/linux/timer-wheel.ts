@@ -1,3 +1,5 @@
+import { moved } from './moved.ts'
+
 /** A power of two. */
 const slots = 512
 const none = -1
@@ -137,18 +139,8 @@ export class TimerWheel {
 
   #grow(id: number): void {
     const size = Math.max(64, 2 ** Math.ceil(Math.log2(id + 1)))
-    this.#next = enlarged(Int32Array, this.#next, size)
-    this.#previous = enlarged(Int32Array, this.#previous, size)
-    this.#due = enlarged(Float64Array, this.#due, size)
+    this.#next = moved(this.#next, new Int32Array(size))
+    this.#previous = moved(this.#previous, new Int32Array(size))
+    this.#due = moved(this.#due, new Float64Array(size))
   }
-}
-
-const enlarged = <A extends Int32Array | Float64Array>(
-  Kind: new (size: number) => A,
-  array: A,
-  size: number,
-): A => {
-  const larger = new Kind(size)
-  larger.set(array)
-  return larger
 }

@@ -6,6 +6,7 @@ import type {
   ConnectionRecord,
   ListenerStats,
 } from '../../../src/relay/relay.ts'
+import { silentObserver } from '../../../src/relay/silent-observer.ts'
 import type { DataPlaneProgram } from '../../../src/relay/supervised/data-plane-process.ts'
 import {
   SupervisedRelay,
@@ -44,11 +45,10 @@ export const supervised = (
     relay: 'portable',
     limits: defaultLimits,
     observer: {
+      ...silentObserver,
       wants: () => true,
       connectionClosed: record => void records.push(record),
       bindChanged: (_listener, state) => void binds.push(state),
-      acceptPaused: () => {},
-      workerHung: () => {},
       fault: (_listener, error) => void faults.push(error.message),
     },
     openFileLimit: 20_000,

@@ -1,3 +1,4 @@
+import { silentObserver } from '../../../src/relay/silent-observer.ts'
 import { SupervisedRelay } from '../../../src/relay/supervised/supervise-relay.ts'
 import { systemClock } from '../../../src/util/clock.ts'
 import { defaultLimits, listenerSpec } from '../../support/relay-fixture.ts'
@@ -14,11 +15,7 @@ const relay = new SupervisedRelay({
   relay: 'portable',
   limits: defaultLimits,
   observer: {
-    wants: () => false,
-    connectionClosed: () => {},
-    bindChanged: () => {},
-    acceptPaused: () => {},
-    workerHung: () => {},
+    ...silentObserver,
     fault: (_listener, error) => void process.send?.({ fault: error.message }),
   },
   openFileLimit: 1000,

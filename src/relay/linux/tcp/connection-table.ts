@@ -1,4 +1,5 @@
 import type { Choice } from '../../front.ts'
+import { moved } from '../moved.ts'
 import { readSockaddr } from '../sockaddr.ts'
 import type { NativeMemory } from '../native-memory.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
@@ -178,11 +179,4 @@ export class ConnectionTable {
     this.streak = moved(this.streak, new Uint8Array(sides))
     this.#size = size
   }
-}
-
-type Numbers = Uint8Array | Uint16Array | Uint32Array | Int32Array | Float64Array
-
-const moved = <A extends Numbers>(from: A, to: A): A => {
-  to.set(from)
-  return to
 }
