@@ -6,6 +6,7 @@ import {
   Descriptors,
   newDescriptorsMemory,
 } from '../../../src/relay/linux/shared/descriptors.ts'
+import { Linger } from '../../../src/relay/linux/linger.ts'
 import { readCounters } from '../../../src/relay/linux/shared/listener-counters.ts'
 import {
   causes,
@@ -100,6 +101,7 @@ export class TcpWorker {
     this.#endpointAt = request.endpointAt ?? at
     const door = this.bench.bound(c.SOCK_STREAM, testHost)
     this.#shrink(door.fd)
+    new Linger(calls).reset(door.fd)
     calls.listen(door.fd, 4096)
     this.#bind = door.at
     this.listen()

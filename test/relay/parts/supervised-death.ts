@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
+import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import type { RelayName } from '../../../src/relay/choose-relay.ts'
@@ -10,7 +12,7 @@ import { FakeClock } from '../../support/fake-clock.ts'
 import { linuxRelaySkip } from '../../support/linux-only.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import { defaultLimits, listenerSpec } from '../../support/relay-fixture.ts'
-import { ask, namedBackend } from '../../support/tcp-backend.ts'
+import { ask, dial, namedBackend, tcpBackend } from '../../support/tcp-backend.ts'
 import { until } from '../../support/until.ts'
 import { compiled, freePorts, runs, supervised } from './supervised-fixture.ts'
 
@@ -30,6 +32,7 @@ const killNow = (pid = 0): void => void process.kill(pid, 'SIGKILL')
 export const supervisedDeathTests = (t: Test): void => {
   killedUnderLoad(t, 'portable')
   killedUnderLoad(t, 'linux', linuxRelaySkip())
+  killedInMidAnswer(t)
 
   t.test('killed in the middle of apply, the call ends with the next one', async t => {
     const { relay, binds, listeners } = supervised(t)
@@ -226,3 +229,45 @@ const killedUnderLoad = (
     },
   )
 }
+
+/**
+ * The kernel ends the connections of a process that is gone. A FIN would make a part of an
+ * answer, or of an upload, look like all of it.
+ */
+const killedInMidAnswer = (t: Test): void => {
+  const skip = linuxRelaySkip()
+  t.test('killed in mid-answer: both sides are reset', { skip }, async t => {
+    const { relay } = supervised(t, { relay: 'linux' })
+    const port = await freeTcpPort()
+    const backend = await tcpBackend(t, socket => {
+      socket.write('the first half of ')
+      socket.resume()
+    })
+    const binds = [{ address: testHost, port }]
+    await relay.apply([listenerSpec({ binds, endpoints: [backend.endpoint] })])
+    const clients = Array.from({ length: 4 }, () => dial(t, port))
+    const ends = clients.map(client => howItEnds(client))
+    for (const client of clients) {
+      client.write('a question')
+      await once(client, 'data')
+      client.resume()
+    }
+    // Nothing is unread, nor on its way.
+    await until('all of it has come', () =>
+      [...backend.sockets].every(({ bytesRead }) => bytesRead === 'a question'.length),
+    )
+    ends.push(...[...backend.sockets].map(socket => howItEnds(socket)))
+    killNow(relay.pid)
+    t.strictSame(
+      [ends.length, ...(await Promise.all(ends))],
+      [8, ...Array(8).fill('ECONNRESET')],
+    )
+  })
+}
+
+/** An error's code, or `end`. */
+const howItEnds = (socket: Socket): Promise<string> =>
+  new Promise(resolve => {
+    socket.on('end', () => resolve('end'))
+    socket.on('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? ''))
+  })

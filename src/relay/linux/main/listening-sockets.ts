@@ -3,6 +3,7 @@ import { familyOf, type IpFamily, isWildcard, joinHostPort } from '../../../util
 import type { Bind } from '../../relay.ts'
 import * as c from '../constants.ts'
 import { systemError } from '../errno.ts'
+import { Linger } from '../linger.ts'
 import type { NativeMemory } from '../native-memory.ts'
 import { writeSockaddr } from '../sockaddr.ts'
 import type { Syscalls } from '../syscalls.ts'
@@ -32,11 +33,13 @@ export class ListeningSockets {
   readonly #calls: Syscalls
   readonly #options: ConnectionOptions
   readonly #memory: NativeMemory
+  readonly #linger: Linger
 
   constructor(calls: Syscalls, options: ConnectionOptions) {
     this.#calls = calls
     this.#options = options
     this.#memory = calls.allocate(optionAt + 8)
+    this.#linger = new Linger(calls)
   }
 
   /**
@@ -56,6 +59,7 @@ export class ListeningSockets {
       for (let i = 0; i < count; i += 1) {
         const fd = this.#socket(protocol, family, bind)
         fds.push(fd)
+        if (protocol === 'TCP') this.#must(bind, this.#linger.reset(fd))
         if (i > 0) this.#must(bind, this.#set(fd, c.SOL_SOCKET, c.SO_REUSEPORT, 1))
         this.#bind(fd, bind)
         if (i === 0 && count > 1) this.#set(fd, c.SOL_SOCKET, c.SO_REUSEPORT, 1)
@@ -66,16 +70,6 @@ export class ListeningSockets {
       for (const fd of fds) this.#calls.close(fd)
       throw error
     }
-  }
-
-  /** Closes a descriptor of somebody who is no more; connections are reset. */
-  abandon(fd: number): void {
-    this.#memory.view.setInt32(optionAt, 1, true)
-    this.#memory.view.setInt32(optionAt + 4, 0, true)
-    const at = this.#memory.address + optionAt
-    // No socket, or one that does not listen to it: closing is all there is to do.
-    this.#calls.setsockopt(fd, c.SOL_SOCKET, c.SO_LINGER, at, 8)
-    this.#calls.close(fd)
   }
 
   #socket(protocol: RelayProtocol, family: IpFamily, bind: Bind): number {

@@ -144,7 +144,7 @@ export class OpenSockets {
     group.steered = on
   }
 
-  /** A worker is no more: what it had open is closed, but not what listens. */
+  /** A worker is no more: its connections are reset (Linger), but not what listens. */
   inherit(from: WorkerSeat): void {
     const kept = new Set<number>()
     for (const { sockets } of this.#groups) {
@@ -153,7 +153,7 @@ export class OpenSockets {
     const owner = this.#owners.get(from)
     for (const fd of owner?.inherit(from.thread) ?? []) {
       if (kept.has(fd)) owner?.opened(fd)
-      else this.#listening.abandon(fd)
+      else this.#calls.close(fd)
     }
   }
 

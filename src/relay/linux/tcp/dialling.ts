@@ -16,6 +16,7 @@ import {
 } from '../constants.ts'
 import { errno, errnoName } from '../errno.ts'
 import type { EventSource } from '../event-loop.ts'
+import { Linger } from '../linger.ts'
 import type { NativeMemory } from '../native-memory.ts'
 import { writeSockaddr } from '../sockaddr.ts'
 import { sockaddrSize } from '../struct-layout.ts'
@@ -24,6 +25,7 @@ import { newSockaddr, type WorkerBackend } from '../worker/worker-backend.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { backendSide, type ConnectionTable } from './connection-table.ts'
 import { Dial, type Try } from './dial.ts'
+import { SelfConnect } from './self-connect.ts'
 import { allEvents } from './side-events.ts'
 import { Story } from './story.ts'
 
@@ -59,6 +61,8 @@ export class Dialling implements EventSource {
   readonly #free: number[] = []
   readonly #address: NativeMemory
   readonly #answer: NativeMemory
+  readonly #linger: Linger
+  readonly #selfConnect: SelfConnect
 
   constructor(
     env: WorkerEnv,
@@ -74,7 +78,9 @@ export class Dialling implements EventSource {
     this.#sides = sides
     this.#extra = env.loop.register(this)
     this.#address = env.calls.allocate(sockaddrSize)
-    this.#answer = env.calls.allocate(2 * sockaddrSize + 8)
+    this.#answer = env.calls.allocate(8)
+    this.#linger = new Linger(env.calls)
+    this.#selfConnect = new SelfConnect(env.calls)
   }
 
   start(connection: number): void {
@@ -180,7 +186,8 @@ export class Dialling implements EventSource {
     fds.opened(fd)
     const sockaddr = (backend.sockaddr ??= this.#sockaddrOf(backend))
     this.#address.bytes.set(sockaddr)
-    let result = calls.connect(fd, this.#address.address, isIpv6 ? 28 : 16)
+    let result = this.#linger.reset(fd)
+    if (result === 0) result = calls.connect(fd, this.#address.address, isIpv6 ? 28 : 16)
     if (result === 0 || result === -errno.EINPROGRESS || result === -errno.EINTR) {
       result = loop.add(fd, source, index, allEvents)
     }
@@ -209,25 +216,9 @@ export class Dialling implements EventSource {
       this.#env.calls.getsockopt(fd, SOL_SOCKET, SO_ERROR, address, address + 4)
       return -(words[0] ?? 0) || -errno.ECONNRESET
     }
-    const isSelf = backend.failures > 0 && this.#isSelfConnected(fd)
+    // It takes thousands of refusals to happen once, and two system calls to find.
+    const isSelf = backend.failures > 0 && this.#selfConnect.of(fd)
     return isSelf ? -errno.ECONNREFUSED : 0
-  }
-
-  /**
-   * On one host a dial to a port of the ephemeral range at which nobody listens may be given
-   * that very port for its own, and then TCP's simultaneous open connects it to itself
-   * (RFC 9293, 3.5). It takes thousands of refusals to happen once, so that only an endpoint
-   * that has failed before is worth the system calls.
-   */
-  #isSelfConnected(fd: number): boolean {
-    const { address, bytes, words } = this.#answer
-    const length = 2 * sockaddrSize
-    bytes.fill(0)
-    words[length / 4] = sockaddrSize
-    this.#env.calls.getsockname(fd, address, address + length)
-    words[length / 4] = sockaddrSize
-    this.#env.calls.getpeername(fd, address + sockaddrSize, address + length)
-    return bytes.compare(bytes, sockaddrSize, length, 0, sockaddrSize) === 0
   }
 
   #connected(connection: number, backend: WorkerBackend, startedAt: number): void {

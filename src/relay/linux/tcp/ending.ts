@@ -1,15 +1,9 @@
 import { joinHostPort } from '../../../util/ip.ts'
 import type { Cause } from '../../cause.ts'
 import type { ConnectionRecord } from '../../relay.ts'
-import {
-  IPPROTO_TCP,
-  SHUT_WR,
-  SIOCOUTQ,
-  SO_LINGER,
-  SOL_SOCKET,
-  TCP_INFO,
-} from '../constants.ts'
+import { IPPROTO_TCP, SHUT_WR, SIOCOUTQ, TCP_INFO } from '../constants.ts'
 import { errno, errnoName } from '../errno.ts'
+import { Linger } from '../linger.ts'
 import type { NativeMemory } from '../native-memory.ts'
 import { tcpInfo } from '../struct-layout.ts'
 import type { TimerWheel } from '../timer-wheel.ts'
@@ -42,7 +36,7 @@ export class Ending implements DirectionEnds {
   readonly #copying: () => Copying
   readonly #halfClosed: (connection: number) => void
   readonly #gone: (connection: number) => void
-  readonly #linger: NativeMemory
+  readonly #linger: Linger
   readonly #answer: NativeMemory
 
   /** `halfClosed` is told of a connection of which one direction has ended, `gone` of all. */
@@ -60,8 +54,7 @@ export class Ending implements DirectionEnds {
     this.#copying = copying
     this.#halfClosed = halfClosed
     this.#gone = gone
-    this.#linger = env.calls.allocate(8)
-    this.#linger.words[0] = 1
+    this.#linger = new Linger(env.calls)
     this.#answer = env.calls.allocate(tcpInfo.size + 8)
   }
 
@@ -84,7 +77,7 @@ export class Ending implements DirectionEnds {
     const table = this.#table
     const connection = connectionOf(side)
     this.blame(connection, isBackend(side) ? 'SD' : 'CD', errnoName(result))
-    this.#closeSide(side)
+    this.#resetSide(side)
     const to = opposite(side)
     if (table.fd[to] === -1) return this.#finish(connection)
     // There is nobody to write it to.
@@ -137,7 +130,7 @@ export class Ending implements DirectionEnds {
 
   /** A client that was accepted and never became a connection. */
   turnAway(fd: number): void {
-    this.#reset(fd)
+    this.#env.fds.close(fd)
     this.#env.fds.release(fdsPerConnection)
   }
 
@@ -218,20 +211,15 @@ export class Ending implements DirectionEnds {
     const fd = this.#table.fd[side] ?? -1
     if (fd < 0) return
     this.#table.fd[side] = -1
-    this.#reset(fd)
-  }
-
-  #reset(fd: number): void {
-    const { address } = this.#linger
-    this.#env.calls.setsockopt(fd, SOL_SOCKET, SO_LINGER, address, 8)
     this.#env.fds.close(fd)
   }
 
+  /** An end in order: what is unsent is sent still, and then a FIN. */
   #closeSide(side: number): void {
     const fd = this.#table.fd[side] ?? -1
     if (fd < 0) return
-    this.#table.fd[side] = -1
-    this.#env.fds.close(fd)
+    this.#linger.finish(fd)
+    this.#resetSide(side)
   }
 
   #finish(connection: number): void {
