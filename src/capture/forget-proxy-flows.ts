@@ -1,3 +1,4 @@
+import { removeEntries } from '../kernel/conntrack-delete.ts'
 import { type RunTool, ToolError } from '../kernel/run-tool.ts'
 import type { IpFamily } from '../util/ip.ts'
 import { proxyAddressOf } from './proxy-address.ts'
@@ -51,13 +52,10 @@ const forgetKind = async (
 ): Promise<ToolError | undefined> => {
   const call = `-D -f ${family.toLowerCase()} ${kind} --reply-src ${proxyAddressOf[family]}`
   try {
-    await run('conntrack', call.split(' '))
+    await removeEntries(() => run('conntrack', call.split(' ')))
     return undefined
   } catch (error) {
     if (!(error instanceof ToolError)) throw error
-    // That is exit code 1, too.
-    return nothingThere.test(error.stderr) ? undefined : error
+    return error
   }
 }
-
-const nothingThere = /\b0 flow entries have been deleted/

@@ -1,6 +1,7 @@
 import { Turns } from '../util/turns.ts'
 import type { Probe } from './probe.ts'
 import { type IpFamily, ipFamilies, isLoopback } from '../util/ip.ts'
+import { removeEntries } from './conntrack-delete.ts'
 import { DoomedEntries, type EntryFilter, type UdpVip } from './conntrack-plan.ts'
 import { ToolError } from './run-tool.ts'
 import { streamTool, type StreamTool } from './stream-tool.ts'
@@ -100,6 +101,9 @@ class Cleaner implements ConntrackCleaner {
       this.#say(left === 0 ? '' : tooMany)
     } catch (error) {
       this.#say((error as Error).message)
+      // A client that goes on sending keeps its entry for ever: the next call tries again.
+      for (const vip of vips)
+        if (!this.#wanted.has(nameOf(vip))) this.#wanted.set(nameOf(vip), vip)
     }
     return removed
   }
@@ -162,7 +166,7 @@ class Cleaner implements ConntrackCleaner {
     let removed = 0
     const lines = filters.map(filter => removal(family, filter).join(' '))
     const options = { input: `${lines.join('\n')}\n`, timeoutMs }
-    await this.#stream(...loadInput, () => (removed += 1), options)
+    await removeEntries(() => this.#stream(...loadInput, () => (removed += 1), options))
     return removed
   }
 
@@ -181,12 +185,9 @@ class Cleaner implements ConntrackCleaner {
 
   async #removeOne(family: IpFamily, filter: EntryFilter): Promise<number> {
     let removed = 0
-    try {
-      await this.#stream('conntrack', removal(family, filter), () => (removed += 1))
-    } catch (error) {
-      // That is exit code 1, too.
-      if (!(error instanceof ToolError && nothingThere.test(error.stderr))) throw error
-    }
+    await removeEntries(() =>
+      this.#stream('conntrack', removal(family, filter), () => (removed += 1)),
+    )
     return removed
   }
 
@@ -208,7 +209,6 @@ const loadInput = ['sh', ['-c', 'cat | conntrack --load-file -']] as const
 
 /** What getopt says. */
 const noSuchOption = /(invalid|unrecognized|unknown|ambiguous) option/i
-const nothingThere = /\b0 flow entries have been deleted/
 
 const nameOf = ({ family, address = '*', port }: UdpVip): string =>
   `${family} ${address} ${port}`

@@ -32,18 +32,18 @@ table ip6 usher-test {
 `
 const proxyAddresses = { IPv4: '127.7.7.7', IPv6: '::1' }
 
+const inside =
+  ({ name }: Netns): StreamTool =>
+  (command, args, line, options) =>
+    streamTool('ip', ['netns', 'exec', name, command, ...args], line, options)
+
 const prepare = async (label: string) => {
   const netns = await makeNetns(label)
   await netns.run('nft', ['-f', '-'], { input: rules })
   const calls: string[] = []
   const stream: StreamTool = (command, args, line, options) => {
     calls.push(args.join(' '))
-    return streamTool(
-      'ip',
-      ['netns', 'exec', netns.name, command, ...args],
-      line,
-      options,
-    )
+    return inside(netns)(command, args, line, options)
   }
   const problems: string[] = []
   const cleaner = conntrackCleaner({
@@ -143,6 +143,38 @@ t.test('VIPs too many to tell apart cost all flows to Usher', inNetns, async t =
   t.same(problems, [])
 })
 
+t.test(
+  'entries that go while the tool is at it keep none of the others',
+  inNetns,
+  async t => {
+    const { netns, cleaner, problems } = await prepare('ctgone')
+    const named = rowOf('127.10', 40, 5353)
+    await send(netns, Array.from({ length: 75 }, () => named).flat())
+    // Some have the source port of another.
+    const { length } = await flows(netns)
+    t.ok(length > 2500)
+    const vips = named.map(one => vip(...one))
+    // Each takes out what the others have just read.
+    const others = [1, 2].map(() =>
+      conntrackCleaner({
+        stream: inside(netns),
+        proxyAddress: family => proxyAddresses[family],
+        ownAddresses: () => [],
+        failed: problem => problems.push(problem),
+      }),
+    )
+    const removed = await Promise.all(
+      [cleaner, ...others].map(one => one.forgetUdp(vips)),
+    )
+    t.same(problems, [])
+    t.same(await flows(netns), [])
+    t.equal(
+      removed.reduce((sum, count) => sum + count, 0),
+      length,
+    )
+  },
+)
+
 /** A conntrack of the test's own; `answer` throws what it would have failed with. */
 const fake = (answer: (args: readonly string[]) => readonly string[]) => {
   const calls: string[] = []
@@ -198,6 +230,23 @@ t.test('an old tool is called for each, and nothing there is no error', async t 
   await cleaner.forgetUdp(vips)
   t.equal(calls.length, 12, 'it is asked once whether it can more')
   t.same(problems, [])
+})
+
+t.test('what could not be removed is tried again with what comes next', async t => {
+  const broken = new ToolError('conntrack: no', 'failed', 'Operation failed: busy')
+  let isBroken = true
+  const { cleaner, calls, problems } = fake(args => {
+    if (isBroken && args[0] === '--dump') throw broken
+    return args[0] === '--dump' && args.includes('ipv4')
+      ? ['udp 17 src=c dst=10.96.0.1 sport=9 dport=53 src=b dst=c sport=53 dport=9']
+      : []
+  })
+  t.equal(await cleaner.forgetUdp([vip('10.96.0.1', 53)]), 0)
+  t.same(problems, [broken.message])
+  isBroken = false
+  await cleaner.forgetUdp([vip('10.96.0.2', 53)])
+  t.match(calls.at(-1), /-D -p udp -f ipv4 -d 10\.96\.0\.1 --dport 53/)
+  t.same(problems, [broken.message, ''])
 })
 
 t.test('an old tool is called a bounded number of times', async t => {

@@ -81,6 +81,20 @@ t.test('those who met nobody are led anew, and nobody else', options, async t =>
   }
 })
 
+t.test('entries that go while the tool is at it are no failure', options, async t => {
+  const { run } = await makeNetns('flows')
+  const lines = Array.from({ length: 3000 }, (_, i) => {
+    const there = `-s 10.0.0.1 -d 10.96.0.10 --sport ${2000 + i} --dport 80`
+    const back = `-r ${IPv4} -q 10.0.0.1 --reply-port-src 4000 --reply-port-dst ${2000 + i}`
+    return `-I -p tcp -t 120 --state SYN_SENT ${there} ${back}\n`
+  })
+  await run('sh', ['-c', 'cat | conntrack --load-file -'], { input: lines.join('') })
+  t.equal((await clientsOf(run)).length, 6000)
+  const failures = await Promise.all([1, 2, 3].map(() => forgetWaiting(run, 'IPv4')))
+  t.strictSame(failures, [undefined, undefined, undefined])
+  t.strictSame(await clientsOf(run), [])
+})
+
 t.test('nothing to forget is no failure, a tool that fails is', async t => {
   const failing = (failure: ToolFailure, stderr: string) => async () =>
     Promise.reject(new ToolError('conntrack: no', failure, stderr))

@@ -31,13 +31,16 @@ const isStuck = ({ from, vip, family }: Flow, manner: Manner): boolean =>
   family === 'IPv6' &&
   vip !== 'node port, first address'
 
+const flowText = (flow: Flow | undefined): string =>
+  flow === undefined ? '' : `${flow.from} to ${flow.vip}, ${flow.family}`
+
 /**
  * UDP clients that never change their port: conntrack remembers where they went, also when
  * that was nowhere, and must be made to forget it.
  */
 export const udpFlowsFollow = async (
   t: Test,
-  { agents, manifests }: Stage,
+  { agents, manifests, net }: Stage,
   manner: Manner,
 ): Promise<void> => {
   const late = serviceNamed('loner')
@@ -60,12 +63,27 @@ export const udpFlowsFollow = async (
   const asks = await inParallel(wanted.length, wanted, ({ from, vip, family }) =>
     agents[from].open({ protocol: 'UDP', ...vipOf[vip](late, family) }),
   )
+  /** Who did not answer so when asked last. */
+  let differing: readonly string[] = []
   const all = (answer: string) => async (): Promise<boolean> => {
     const answers = await Promise.all(asks.map(({ ask }) => ask()))
-    return answers.every(each => each === answer)
+    differing = answers.flatMap((each, i) =>
+      each === answer ? [] : [`${flowText(wanted[i])}: '${each}'`],
+    )
+    return differing.length === 0
   }
   const step = async (what: string, answer: string): Promise<void> => {
-    await until(what, all(answer), stepMs)
+    try {
+      await until(what, all(answer), stepMs)
+    } catch (error) {
+      const entries = await Promise.all(
+        families.map(family =>
+          net.node.run('conntrack', ['--dump', '-p', 'udp', '-f', family.toLowerCase()]),
+        ),
+      )
+      t.comment([...differing, ...entries].join('\n'))
+      throw error
+    }
     t.pass(what)
   }
   await step('nobody answers for a Service that is not there', '')
