@@ -61,7 +61,6 @@ const relayHere = async (options: RunSettings['options']): Promise<ChosenRelay> 
     limits: relayLimits(options),
     observer: silentObserver,
     openFileLimit: openFileLimit(),
-    isFromNode: () => false,
     workers: 1,
   })
   await relay.drain(0)

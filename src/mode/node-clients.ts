@@ -1,9 +1,8 @@
-import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
-import type { Clock } from '../util/clock.ts'
-import { isLoopback } from '../util/ip.ts'
+import type { NodeClients } from '../relay/relay.ts'
+import type { Clock, Timer } from '../util/clock.ts'
 
-export interface NodeClientsDeps {
-  readonly clock: Pick<Clock, 'now'>
+export interface NodeClientsWatchDeps {
+  readonly clock: Clock
   /** The addresses of the host's interfaces. */
   readonly ownAddresses: () => readonly string[]
   /**
@@ -11,37 +10,43 @@ export interface NodeClientsDeps {
    * podCIDRs (--detect-local-mode). Empty: pods count as outside clients.
    */
   readonly podCidrs: () => readonly string[]
+  /** Called with what is new. */
+  readonly changed: (clients: NodeClients) => void
 }
 
-/** Interfaces and a Node object change rarely, and asking for them costs a system call. */
-const rememberMs = 5000
+/** Interfaces and the Node object change rarely, and reading them costs a system call. */
+const lookMs = 5000
+const loopbackCidrs = ['127.0.0.0/8', '::1/128']
 
 /**
- * Which clients are on this node: its own processes and its pods. externalTrafficPolicy
- * does not apply to them; they reach every endpoint from everywhere.
+ * Keeps up which clients are on this node, its own processes and its pods:
+ * externalTrafficPolicy does not apply to them, they reach every endpoint from everywhere.
  */
-export class NodeClients {
-  readonly #deps: NodeClientsDeps
-  #readAt = -Infinity
-  #own: ReadonlySet<string> = new Set()
-  #pods: readonly Cidr[] = []
+export class NodeClientsWatch {
+  readonly #deps: NodeClientsWatchDeps
+  #last = ''
+  #timer: Timer | undefined
 
-  constructor(deps: NodeClientsDeps) {
+  constructor(deps: NodeClientsWatchDeps) {
     this.#deps = deps
   }
 
-  has(address: string): boolean {
-    if (isLoopback(address)) return true
-    this.#refresh()
-    return this.#own.has(address) || this.#pods.some(cidr => cidrContains(cidr, address))
+  /** Reads them now, and every 5 s from now on. */
+  look(): void {
+    const { clock, ownAddresses, podCidrs, changed } = this.#deps
+    clock.clearTimeout(this.#timer)
+    this.#timer = clock.setTimeout(() => this.look(), lookMs)
+    const clients = {
+      addresses: ownAddresses().toSorted(),
+      cidrs: [...loopbackCidrs, ...podCidrs()],
+    }
+    const text = JSON.stringify(clients)
+    if (text === this.#last) return
+    this.#last = text
+    changed(clients)
   }
 
-  #refresh(): void {
-    const { clock, ownAddresses, podCidrs } = this.#deps
-    const now = clock.now()
-    if (now - this.#readAt < rememberMs) return
-    this.#readAt = now
-    this.#own = new Set(ownAddresses())
-    this.#pods = podCidrs().flatMap(text => parseCidr(text) ?? [])
+  stop(): void {
+    this.#deps.clock.clearTimeout(this.#timer)
   }
 }

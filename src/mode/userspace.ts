@@ -14,6 +14,7 @@ import { relayFronts } from './fronts.ts'
 import { lackingPlacement } from './kernel-placements.ts'
 import { type Loop, LoopCutter } from './loops.ts'
 import type { Mode } from './mode.ts'
+import type { NodeClientsWatch } from './node-clients.ts'
 import { listOfServicePorts } from './service-port-list.ts'
 
 /** The userspace mode: a capture that leads traffic to a relay that listens. */
@@ -22,6 +23,7 @@ export class UserspaceMode implements Mode {
   readonly #capture: Capture
   readonly #relay: Relay
   readonly #loops: LoopCutter
+  readonly #nodeClients: Pick<NodeClientsWatch, 'look' | 'stop'>
   readonly #listeners = new KeyedList<Placement, RelayListener>(
     ({ listenerId }) => listenerId,
   )
@@ -32,7 +34,13 @@ export class UserspaceMode implements Mode {
   #problems: readonly Problem[] = []
 
   /** `isLocal`: whether an address is one of this host's. */
-  constructor(capture: Capture, relay: Relay, isLocal: (address: string) => boolean) {
+  constructor(
+    capture: Capture,
+    relay: Relay,
+    isLocal: (address: string) => boolean,
+    nodeClients: Pick<NodeClientsWatch, 'look' | 'stop'>,
+  ) {
+    this.#nodeClients = nodeClients
     this.#capture = capture
     this.#relay = relay
     this.#loops = new LoopCutter(isLocal)
@@ -65,6 +73,8 @@ export class UserspaceMode implements Mode {
     )
     this.#placements = lacking.length === 0 ? placements : [...placements, ...lacking]
     this.#problems = [...loops.map(loopProblem), ...uncarried.map(sctpProblem)]
+    // Before the first client can come.
+    this.#nodeClients.look()
     await this.#relay.apply(listeners)
     await this.#capture.steer(placements, snapshots)
   }
@@ -77,6 +87,7 @@ export class UserspaceMode implements Mode {
 
   /** After `drain`: gives back what the system was asked for. */
   close(): Promise<void> {
+    this.#nodeClients.stop()
     return this.#capture.close()
   }
 }

@@ -7,7 +7,7 @@ import {
 import { nodePortCidrs } from '../kernel/node-port-cidrs.ts'
 import { openPortMemory, type PortMemory } from '../capture/port-memory.ts'
 import { ProxyPorts } from '../capture/proxy-ports.ts'
-import { NodeClients } from '../mode/node-clients.ts'
+import { NodeClientsWatch } from '../mode/node-clients.ts'
 import { UserspaceMode } from '../mode/userspace.ts'
 import { CaptureMetrics } from '../observe/capture-metrics.ts'
 import { ConnectionLog } from '../observe/connection-log.ts'
@@ -52,7 +52,6 @@ export interface DataPath {
 export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
   const { options, clock, random, log, facts } = deps
   const { podCidrs } = facts
-  const nodeClients = new NodeClients({ clock, ownAddresses, podCidrs })
   const connectionLog = new ConnectionLog({ log, clock })
   // First: where it can't be had, nothing has been touched yet.
   const { relay, choice: relayChoice } = await makeRelay(deps, {
@@ -61,7 +60,6 @@ export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
     limits: options.limits,
     observer: connectionLog,
     openFileLimit: openFileLimit(),
-    isFromNode: address => nodeClients.has(address),
     workers: options.relayWorkers ?? 0,
   })
   const captureMetrics = new CaptureMetrics()
@@ -81,7 +79,13 @@ export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
     await relay.drain(0)
     throw error
   })
-  const mode = new UserspaceMode(capture, relay, isOwnAddress)
+  const nodeClients = new NodeClientsWatch({
+    clock,
+    ownAddresses,
+    podCidrs,
+    changed: clients => relay.setNodeClients(clients),
+  })
+  const mode = new UserspaceMode(capture, relay, isOwnAddress, nodeClients)
   return {
     relay,
     mode,
@@ -96,7 +100,7 @@ export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
 /** In a process of its own, unless nothing is ever started in this one. */
 const makeRelay = async (
   { options, resync }: DataPathDeps,
-  deps: RelayDeps & { readonly isFromNode: (address: string) => boolean },
+  deps: RelayDeps,
 ): Promise<MadeRelay> => {
   const { relay = 'portable', sharesProcess = false } = options
   if (sharesProcess) {

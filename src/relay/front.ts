@@ -1,6 +1,7 @@
 import { RoundRobin } from '../balance/round-robin.ts'
 import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
 import type { Backend } from './backend.ts'
+import type { NodeClientSet } from './node-clients.ts'
 import type { EndpointChoice, RelayFront } from './relay.ts'
 
 /** The endpoints of a listener, by key. */
@@ -40,7 +41,7 @@ export class Choice<B extends Backend = Backend> {
 
 /** Who may come in by some of a listener's addresses, and what they may choose from. */
 export class Front<B extends Backend = Backend> {
-  readonly #isFromNode: (address: string) => boolean
+  readonly #nodeClients: NodeClientSet
   readonly #everybody: Choice<B>
   readonly #fromNode: Choice<B>
   #nodeDiffers = false
@@ -49,8 +50,8 @@ export class Front<B extends Backend = Backend> {
   #rangesText: readonly string[] | undefined
   #ranges: readonly Cidr[] | undefined
 
-  constructor(random: () => number, isFromNode: (address: string) => boolean) {
-    this.#isFromNode = isFromNode
+  constructor(random: () => number, nodeClients: NodeClientSet) {
+    this.#nodeClients = nodeClients
     this.#everybody = new Choice(random)
     this.#fromNode = new Choice(random)
   }
@@ -87,16 +88,10 @@ export class Front<B extends Backend = Backend> {
     if (!this.asksForClient) return this.#everybody
     if (!this.#isInRange(address)) return undefined
     const isHere = address !== '' && address === dialled
-    if (this.#nodeDiffers && (isHere || this.#isFromNode(address))) {
+    if (this.#nodeDiffers && (isHere || this.#nodeClients.has(address))) {
       return this.#nodeIsEmpty ? undefined : this.#fromNode
     }
     return this.#outsideIsEmpty ? undefined : this.#everybody
-  }
-
-  /** Whether `admit` is going to ask `isFromNode` about a client. */
-  asksIfFromNode(address: string, dialled = ''): boolean {
-    const isHere = address !== '' && address === dialled
-    return this.#nodeDiffers && !isHere && this.#isInRange(address)
   }
 
   #isInRange(address: string): boolean {

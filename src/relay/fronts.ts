@@ -1,6 +1,7 @@
 import type { Backend } from './backend.ts'
 import { bindKey } from './counters.ts'
 import { Front, type Listed } from './front.ts'
+import type { NodeClientSet } from './node-clients.ts'
 import type { RelayFront } from './relay.ts'
 
 /** The fronts of one listener, by address. */
@@ -8,8 +9,8 @@ export class Fronts<B extends Backend = Backend> {
   readonly #make: () => Front<B>
   #byBind: ReadonlyMap<string, Front<B>> = new Map()
 
-  constructor(random: () => number, isFromNode: (address: string) => boolean) {
-    this.#make = () => new Front(random, isFromNode)
+  constructor(random: () => number, nodeClients: NodeClientSet) {
+    this.#make = () => new Front(random, nodeClients)
   }
 
   /** Undefined for an address that is not (or no longer) the listener's. */

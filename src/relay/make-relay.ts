@@ -17,11 +17,6 @@ export interface RelayDeps {
   readonly observer: RelayObserver
   /** RLIMIT_NOFILE of the process. */
   readonly openFileLimit: number
-  /**
-   * Whether a client's address is this node's own or one of its pods'. The portable relay
-   * can't wait: for it an answer that takes time is a no.
-   */
-  readonly isFromNode: (address: string) => boolean | Promise<boolean>
   /** Threads that carry connections; 0: one for each core, at most 4. */
   readonly workers: number
 }
@@ -75,8 +70,7 @@ const relayOf = async (name: RelayName, deps: RelayDeps): Promise<Relay> => {
     return new LinuxRelay(deps)
   }
   const { PortableRelay } = await import('./portable/portable-relay.ts')
-  const isFromNode = (address: string): boolean => deps.isFromNode(address) === true
-  return new PortableRelay({ ...deps, isFromNode })
+  return new PortableRelay(deps)
 }
 
 /** More threads than that have to be asked for. */

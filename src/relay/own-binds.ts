@@ -1,5 +1,6 @@
 import { familyOf, isWildcard, wildcardOf } from '../util/ip.ts'
 import { bindKey } from './counters.ts'
+import type { NodeClientSet } from './node-clients.ts'
 import type { Bind, RelayListener } from './relay.ts'
 
 /**
@@ -7,19 +8,20 @@ import type { Bind, RelayListener } from './relay.ts'
  * listener to another is there all the while if it is added before it is removed.
  */
 export class OwnBinds {
-  readonly #isFromNode: (address: string) => boolean
+  readonly #nodeClients: NodeClientSet
   readonly #counts = new Map<string, number>()
 
-  /** `isFromNode`: whether node ports lead here from that address. */
-  constructor(isFromNode: (address: string) => boolean) {
-    this.#isFromNode = isFromNode
+  /** `nodeClients`: from where node ports lead here. */
+  constructor(nodeClients: NodeClientSet) {
+    this.#nodeClients = nodeClients
   }
 
   has(address: string, port: number): boolean {
     if (this.#counts.has(bindKey({ address, port }))) return true
     const wildcard = wildcardOf(familyOf(address) ?? 'IPv4')
     return (
-      this.#counts.has(bindKey({ address: wildcard, port })) && this.#isFromNode(address)
+      this.#counts.has(bindKey({ address: wildcard, port })) &&
+      this.#nodeClients.has(address)
     )
   }
 

@@ -209,6 +209,13 @@ export interface DrainResult {
   readonly reset: number
 }
 
+/** Who is on this node: what spares them is for outside clients. */
+export interface NodeClients {
+  readonly addresses: readonly string[]
+  /** Of loopback, and of pods whose traffic counts as the node's. */
+  readonly cidrs: readonly string[]
+}
+
 /** The userspace data path. Knows listeners, never where they came from. */
 export interface Relay {
   /**
@@ -219,6 +226,10 @@ export interface Relay {
    * Calls don't overlap.
    */
   apply(listeners: readonly RelayListener[]): Promise<void>
+  /**
+   * For `RelayFront.endpointsFromNode`, from now on; until it is called, nobody is. Connections stay where they are; UDP flows go by it when their listener changes.
+   */
+  setNodeClients(clients: NodeClients): void
   /** Never long in coming: a relay that can't say tells what it knew last. */
   stats(): RelayStats | Promise<RelayStats>
   /** Stops accepting, waits for connections to end, resets what is left after `ms`. */

@@ -139,7 +139,6 @@ const deps = (workers: number): RelayDeps => ({
   limits: relayLimits(sidecar()),
   observer: silentObserver,
   openFileLimit: 1000,
-  isFromNode: () => false,
   workers,
 })
 

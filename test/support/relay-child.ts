@@ -28,7 +28,6 @@ if (makeRelay === undefined) throw new Error(`${file} exports no ${exported}`)
 const relay = makeRelay({
   limits: JSON.parse(limits) as RelayLimits,
   openFileLimit: openFileLimit(),
-  isFromNode: () => false,
   observer,
 })
 

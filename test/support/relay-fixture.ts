@@ -1,8 +1,10 @@
 import type { Test } from 'tap'
+import { noNodeClients } from '../../src/relay/node-clients.ts'
 import type {
   Bind,
   ConnectionRecord,
   ListenerStats,
+  NodeClients,
   Relay,
   RelayEndpoint,
   RelayFront,
@@ -17,7 +19,7 @@ import { joinHostPort } from '../../src/util/ip.ts'
 export interface RelayRequest {
   readonly limits?: Partial<RelayLimits>
   readonly openFileLimit?: number
-  readonly isFromNode?: (address: string) => boolean
+  readonly nodeClients?: NodeClients
 }
 
 /** A listener in short: `binds` are those of its one front, for which there are no rules. */
@@ -25,7 +27,10 @@ export type ListenerSpec = Partial<RelayListener> & { readonly binds?: readonly 
 
 /** Makes the relay under test; the contract is the same for every kind. */
 export type MakeRelay = (
-  request: Required<RelayRequest> & { limits: RelayLimits; observer: RelayObserver },
+  request: Required<Omit<RelayRequest, 'nodeClients'>> & {
+    limits: RelayLimits
+    observer: RelayObserver
+  },
 ) => LocalRelay
 
 /** One in this process: its figures are there at once. */
@@ -60,7 +65,7 @@ export interface RelayFixture {
 export const relayFixture = (
   t: Test,
   makeRelay: MakeRelay,
-  { limits = {}, openFileLimit = 20_000, isFromNode = () => false }: RelayRequest = {},
+  { limits = {}, openFileLimit = 20_000, nodeClients = noNodeClients }: RelayRequest = {},
 ): RelayFixture => {
   const records: ConnectionRecord[] = []
   const faults: Error[] = []
@@ -77,9 +82,9 @@ export const relayFixture = (
   const relay = makeRelay({
     limits: { ...defaultLimits, ...limits },
     openFileLimit,
-    isFromNode,
     observer,
   })
+  relay.setNodeClients(nodeClients)
   t.teardown(() => relay.drain(0))
   return {
     relay,

@@ -1,9 +1,11 @@
 import type { Clock } from '../../util/clock.ts'
 import { listDiff } from '../../util/list-diff.ts'
 import { forEachYielding } from '../../util/yielding.ts'
+import { noNodeClients } from '../node-clients.ts'
 import { openFronts } from '../open-fronts.ts'
 import type {
   DrainResult,
+  NodeClients,
   Relay,
   RelayLimits,
   RelayListener,
@@ -31,8 +33,6 @@ export interface LinuxRelayDeps {
   readonly observer: RelayObserver
   /** RLIMIT_NOFILE of the process. */
   readonly openFileLimit: number
-  /** As `PortableRelayDeps.isFromNode`, but it may take its time. */
-  readonly isFromNode: (address: string) => boolean | Promise<boolean>
   /** Threads that move bytes; 1 or more. */
   readonly workers: number
   /** Default: the worker that lies beside this file, compiled. */
@@ -63,6 +63,7 @@ export class LinuxRelay implements Relay {
   readonly #specs = new Map<string, RelayListener>()
   /** What the last `apply` was given, undefined when it did not come to its end. */
   #applied: readonly RelayListener[] | undefined = []
+  #nodeClients = noNodeClients
   #sweptAt = -Infinity
   #draining = false
   /** Once draining: no TCP connection is left. */
@@ -71,7 +72,7 @@ export class LinuxRelay implements Relay {
 
   /** Throws where system calls can't be made, or the first descriptors are not to be had. */
   constructor(deps: LinuxRelayDeps) {
-    const { clock, limits, observer, openFileLimit, workers, isFromNode } = deps
+    const { clock, limits, observer, openFileLimit, workers } = deps
     const { calls = loadSyscalls(), workerProgram: program = besideThis } = deps
     this.#clock = clock
     this.#observer = observer
@@ -102,7 +103,6 @@ export class LinuxRelay implements Relay {
       observer,
       ports: this.#ports,
       descriptors: this.#descriptors,
-      isFromNode,
     })
     this.#pool.start()
   }
@@ -114,6 +114,11 @@ export class LinuxRelay implements Relay {
     if (gone.length + changed.length > 0) await this.#change(gone, changed)
     this.#sweep()
     this.#applied = listeners
+  }
+
+  setNodeClients(clients: NodeClients): void {
+    this.#nodeClients = clients
+    this.#pool.post({ kind: 'node-clients', clients })
   }
 
   stats(): RelayStats {
@@ -246,6 +251,7 @@ export class LinuxRelay implements Relay {
 
   /** Everything that a worker who knows nothing has to know. */
   async #tell(seat: WorkerSeat): Promise<void> {
+    seat.post({ kind: 'node-clients', clients: this.#nodeClients })
     const added = this.#ownBinds.all()
     if (added.length > 0) seat.post({ kind: 'own-binds', added, removed: [] })
     await this.#forEach(this.#ports.values(), port => port.tell(seat))

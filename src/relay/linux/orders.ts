@@ -1,5 +1,11 @@
 import type { Cause } from '../cause.ts'
-import type { Bind, ConnectionRecord, RelayLimits, RelayListener } from '../relay.ts'
+import type {
+  Bind,
+  ConnectionRecord,
+  NodeClients,
+  RelayLimits,
+  RelayListener,
+} from '../relay.ts'
 import type { DescriptorsMemory } from './shared/descriptors.ts'
 
 /** What a worker is born with (`workerData`). */
@@ -52,12 +58,8 @@ export type Order =
       readonly added: readonly Bind[]
       readonly removed: readonly Bind[]
     }
-  /** The answer to `ask`. */
-  | {
-      readonly kind: 'node-client'
-      readonly address: string
-      readonly isFromNode: boolean
-    }
+  /** As `Relay.setNodeClients`. */
+  | { readonly kind: 'node-clients'; readonly clients: NodeClients }
   /** Affinity that has expired may be forgotten. */
   | { readonly kind: 'sweep' }
   /** Close all listening sockets; say `idle` when the last TCP connection has ended. */
@@ -88,8 +90,6 @@ export type Report =
   | { readonly kind: 'accept-paused'; readonly paused: boolean }
   /** Nothing is left of a listener that was retired. */
   | { readonly kind: 'retired'; readonly slot: number }
-  /** Is this address of this node, or of one of its pods? (`RelayFront.endpointsFromNode`) */
-  | { readonly kind: 'ask'; readonly address: string }
   /** After `stop-accepting`: no TCP connection is left. */
   | { readonly kind: 'idle' }
   | { readonly kind: 'killed'; readonly reset: number }

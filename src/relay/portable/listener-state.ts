@@ -39,7 +39,7 @@ export class ListenerState {
     this.#env = env
     this.#spec = spec
     this.balancer = new Balancer(env.clock, env.random)
-    this.fronts = new Fronts(env.random, env.isFromNode)
+    this.fronts = new Fronts(env.random, env.nodeClients)
     this.binds = new BindSet(env.budget, open, state => this.#bindChanged(state))
   }
 

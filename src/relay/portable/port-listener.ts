@@ -1,5 +1,6 @@
 import type { Clock } from '../../util/clock.ts'
 import type { FdBudget } from '../fd-budget.ts'
+import type { NodeClientSet } from '../node-clients.ts'
 import type {
   ListenerStats,
   RelayLimits,
@@ -25,8 +26,7 @@ export interface RelayEnv {
   readonly handover: Handover
   /** The gates of all servers, worked together when descriptors run out. */
   readonly gates: Set<AcceptGate>
-  /** Whether a client's address is this node's own or one of its pods'. */
-  readonly isFromNode: (address: string) => boolean
+  readonly nodeClients: NodeClientSet
   /** Whether a UDP listener of this relay is bound to this address and port. */
   isOwn(address: string, port: number): boolean
 }

@@ -3,11 +3,13 @@ import { listDiff } from '../../util/list-diff.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import { bindKey } from '../counters.ts'
 import { FdBudget } from '../fd-budget.ts'
+import { NodeClientSet } from '../node-clients.ts'
 import { openFronts } from '../open-fronts.ts'
 import type {
   Bind,
   DrainResult,
   ListenerStats,
+  NodeClients,
   Relay,
   RelayLimits,
   RelayListener,
@@ -31,11 +33,6 @@ export interface PortableRelayDeps {
   readonly observer: RelayObserver
   /** RLIMIT_NOFILE of the process. */
   readonly openFileLimit: number
-  /**
-   * Whether a client's address is this node's own or one of its pods'. Asked only where
-   * it makes a difference (`RelayFront.endpointsFromNode`).
-   */
-  readonly isFromNode: (address: string) => boolean
 }
 
 const sweepMs = 10_000
@@ -48,7 +45,8 @@ export class PortableRelay implements Relay {
   readonly #listeners = new Map<string, PortListener>()
   /** What each listener was last told; only of those that are wanted. */
   readonly #specs = new Map<string, RelayListener>()
-  readonly #ownBinds: OwnBinds
+  readonly #nodeClients = new NodeClientSet()
+  readonly #ownBinds = new OwnBinds(this.#nodeClients)
   /** Those that remember clients. */
   readonly #sticky = new Set<PortListener>()
   /** What the last `apply` was given, undefined when it did not come to its end. */
@@ -58,8 +56,7 @@ export class PortableRelay implements Relay {
   readonly #drains: (() => void)[] = []
 
   constructor(deps: PortableRelayDeps) {
-    const { clock, random, limits, observer, openFileLimit, isFromNode } = deps
-    this.#ownBinds = new OwnBinds(isFromNode)
+    const { clock, random, limits, observer, openFileLimit } = deps
     const gates: RelayEnv['gates'] = new Set()
     const budget = new FdBudget(openFileLimit, limits.reservedFds, exhausted => {
       for (const gate of gates) {
@@ -80,7 +77,7 @@ export class PortableRelay implements Relay {
       undelivered,
       patrol: new Patrol(clock, undelivered, limits.halfCloseIdleMs),
       udpFlows: new UdpFlows(clock, limits, budget),
-      isFromNode,
+      nodeClients: this.#nodeClients,
       isOwn: (address, port) => this.#ownBinds.has(address, port),
     }
   }
@@ -104,6 +101,10 @@ export class PortableRelay implements Relay {
     this.#env.handover.end()
     await this.#sweep()
     this.#applied = listeners
+  }
+
+  setNodeClients(clients: NodeClients): void {
+    this.#nodeClients.set(clients)
   }
 
   stats(): RelayStats {

@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import type { Clock, Timer } from '../../util/clock.ts'
+import type { NodeClients } from '../relay.ts'
 import type { Call, DataPlaneSelf, News, Order, Report, Setup } from './messages.ts'
 
 /** The program of a data plane, and how Node is to start it. */
@@ -16,7 +17,6 @@ export interface DataPlaneDeps {
   readonly clock: Clock
   readonly program: DataPlaneProgram
   readonly setup: Setup
-  readonly isFromNode: (address: string) => boolean
   /** Also what it said in its last moments. */
   readonly news: (news: News) => void
   /** Called once, before calls are rejected. */
@@ -109,6 +109,10 @@ export class DataPlaneProcess {
     })
   }
 
+  setNodeClients(clients: NodeClients): void {
+    this.#send({ kind: 'node-clients', clients })
+  }
+
   /** Ends it in order, and after a second in any case. Resolves when it is gone. */
   async exit(): Promise<void> {
     const { clock } = this.#deps
@@ -189,12 +193,6 @@ export class DataPlaneProcess {
       case 'pong':
         this.#unanswered = 0
         return
-      case 'ask': {
-        const { address } = report
-        const isFromNode = this.#deps.isFromNode(address)
-        this.#send({ kind: 'node-client', address, isFromNode })
-        return
-      }
       case 'news':
         this.#deps.news(this.#gone ? { ...report.news, ...nothingNow } : report.news)
         this.#send({ kind: 'news-taken' })

@@ -8,7 +8,6 @@ import { RelayUnavailable } from '../choose-relay.ts'
 import { makeRelay } from '../make-relay.ts'
 import { ownPrivileges } from '../privileges.ts'
 import type { Order, Report, Setup } from './messages.ts'
-import { NodeAsker } from './node-asker.ts'
 import { Outbox } from './outbox.ts'
 import { RelayServer } from './relay-server.ts'
 
@@ -20,8 +19,6 @@ const report = (what: Report, then = (): void => {}): void => {
 const errorOf = (reason: unknown): Error =>
   reason instanceof Error ? reason : new Error(String(reason))
 
-const nodeAsker = new NodeAsker(systemClock, address => report({ kind: 'ask', address }))
-
 const setUp = async (setup: Setup): Promise<void> => {
   const outbox = new Outbox(setup.wantedCauses, news => report({ kind: 'news', news }))
   const { limits, openFileLimit, workers } = setup
@@ -31,12 +28,12 @@ const setUp = async (setup: Setup): Promise<void> => {
     limits,
     observer: outbox,
     openFileLimit,
-    isFromNode: address => nodeAsker.isFromNode(address),
     workers,
   })
   const server = new RelayServer(relay, outbox)
   process.on('message', (order: Order) => {
     if (order.kind === 'news-taken') outbox.taken()
+    if (order.kind === 'node-clients') relay.setNodeClients(order.clients)
     if (order.kind !== 'call') return
     const { id, call } = order
     server.answer(call).then(
@@ -56,8 +53,6 @@ const cannotStart = (reason: unknown): void => {
 process.on('message', (order: Order) => {
   if (order.kind === 'setup') setUp(order.setup).catch(cannotStart)
   else if (order.kind === 'ping') report({ kind: 'pong' })
-  else if (order.kind === 'node-client')
-    nodeAsker.answered(order.address, order.isFromNode)
   else if (order.kind === 'exit') process.exit(0)
 })
 // Signals of a terminal reach the whole group: the parent decides when connections end.

@@ -5,6 +5,7 @@ import type { Privileges } from '../privileges.ts'
 import type {
   BindState,
   ConnectionRecord,
+  NodeClients,
   RelayLimits,
   RelayListener,
   RelayStats,
@@ -49,11 +50,8 @@ export type Order =
   | { readonly kind: 'ping' }
   /** The last `news` have been read: there may be more. */
   | { readonly kind: 'news-taken' }
-  | {
-      readonly kind: 'node-client'
-      readonly address: string
-      readonly isFromNode: boolean
-    }
+  /** As `Relay.setNodeClients`. */
+  | { readonly kind: 'node-clients'; readonly clients: NodeClients }
   | { readonly kind: 'exit' }
 
 /** One page of figures. */
@@ -92,5 +90,3 @@ export type Report =
   | { readonly kind: 'done'; readonly id: number; readonly result: unknown }
   | { readonly kind: 'failed'; readonly id: number; readonly error: Error }
   | { readonly kind: 'news'; readonly news: News }
-  /** Is this address of this node, or of one of its pods? */
-  | { readonly kind: 'ask'; readonly address: string }

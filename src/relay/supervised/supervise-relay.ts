@@ -3,8 +3,10 @@ import { Deferred } from '../../util/deferred.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import { type Cause, causeText } from '../cause.ts'
 import type { WantedRelay } from '../choose-relay.ts'
+import { noNodeClients } from '../node-clients.ts'
 import type {
   DrainResult,
+  NodeClients,
   Relay,
   RelayLimits,
   RelayListener,
@@ -35,7 +37,6 @@ export interface SupervisedRelayDeps {
   readonly observer: RelayObserver
   /** RLIMIT_NOFILE of this process: the other one inherits it, and has it for itself. */
   readonly openFileLimit: number
-  readonly isFromNode: (address: string) => boolean
   /** Threads; 0: as many as fit the machine. */
   readonly workers: number
   /** What is applied has been lost with the process, and is to be applied again. */
@@ -62,6 +63,7 @@ export class SupervisedRelay implements Relay {
   readonly #binds = new KnownBinds()
   readonly #known: KnownStats
   #wanted: readonly RelayListener[] = []
+  #nodeClients = noNodeClients
   #process: DataPlaneProcess | undefined
   /** What the first one has become. */
   readonly #first = new Deferred<DataPlaneSelf>()
@@ -113,6 +115,11 @@ export class SupervisedRelay implements Relay {
     }
   }
 
+  setNodeClients(clients: NodeClients): void {
+    this.#nodeClients = clients
+    if (this.#process?.isReady === true) this.#process.setNodeClients(clients)
+  }
+
   stats(): Promise<RelayStats> {
     this.#looking ??= this.#look().finally(() => (this.#looking = undefined))
     return this.#looking
@@ -137,12 +144,11 @@ export class SupervisedRelay implements Relay {
   }
 
   #start(): void {
-    const { clock, isFromNode, program } = this.#deps
+    const { clock, program } = this.#deps
     const process = new DataPlaneProcess({
       clock,
       program,
       setup: this.#setup,
-      isFromNode,
       news: news => this.#tell(news),
       ended: ending => this.#ended(ending),
       unkillable: words => this.#unkillable(words),
@@ -155,6 +161,7 @@ export class SupervisedRelay implements Relay {
     const self = await process.ready
     if (self === undefined) return
     this.#isFirst(self)
+    process.setNodeClients(this.#nodeClients)
     const relay = new RemoteRelay(process)
     this.#serving.is(relay)
     try {

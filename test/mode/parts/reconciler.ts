@@ -1,5 +1,7 @@
 import t, { type Test } from 'tap'
-import { NodeClients } from '../../../src/mode/node-clients.ts'
+import { NodeClientsWatch } from '../../../src/mode/node-clients.ts'
+import { NodeClientSet, noNodeClients } from '../../../src/relay/node-clients.ts'
+import type { NodeClients } from '../../../src/relay/relay.ts'
 import { Reconciler } from '../../../src/mode/reconciler.ts'
 import { Registry } from '../../../src/model/registry.ts'
 import type { Change } from '../../../src/model/service.ts'
@@ -118,11 +120,20 @@ t.test('snapshots and problems are those of the last sync', async t => {
 t.test('who counts as a client of this node', async t => {
   const clock = new FakeClock()
   const state = { own: ['192.0.2.1', '2001:db8::1'], pods: ['10.244.0.0/24', 'nonsense'] }
-  const clients = new NodeClients({
+  const told: NodeClients[] = []
+  const watch = new NodeClientsWatch({
     clock,
     ownAddresses: () => state.own,
     podCidrs: () => state.pods,
+    changed: clients => void told.push(clients),
   })
+  const isOne = (address: string): boolean => {
+    const clients = new NodeClientSet()
+    clients.set(told.at(-1) ?? noNodeClients)
+    return clients.has(address)
+  }
+  t.equal(isOne('127.0.0.1'), false, 'before it is known')
+  watch.look()
   const cases: [why: string, address: string, expected: boolean][] = [
     ['loopback', '127.8.9.1', true],
     ['IPv6 loopback', '::1', true],
@@ -132,10 +143,16 @@ t.test('who counts as a client of this node', async t => {
     ['a pod elsewhere', '10.244.1.77', false],
     ['a stranger', '198.51.100.1', false],
   ]
-  for (const [why, address, expected] of cases)
-    t.equal(clients.has(address), expected, why)
+  for (const [why, address, expected] of cases) t.equal(isOne(address), expected, why)
+  watch.look()
+  state.own = ['2001:db8::1', '192.0.2.1']
+  watch.look()
+  t.equal(told.length, 1, 'what is the same is not told again')
   state.own = []
-  t.equal(clients.has('192.0.2.1'), true, 'remembered for a moment')
-  clock.advance(5000)
-  t.equal(clients.has('192.0.2.1'), false)
+  clock.advance(4999)
+  t.equal(isOne('192.0.2.1'), true)
+  clock.advance(1)
+  t.equal(isOne('192.0.2.1'), false, 'looked at every 5 s')
+  watch.stop()
+  t.equal(clock.waiting, 0)
 })

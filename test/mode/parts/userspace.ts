@@ -52,6 +52,10 @@ class RecordingRelay implements Relay {
     this.applied.push(listeners)
   }
 
+  setNodeClients(): void {
+    // No client comes.
+  }
+
   stats() {
     return { listeners: [], fds: { used: 0, limit: 0 }, acceptPaused: false }
   }
@@ -60,6 +64,9 @@ class RecordingRelay implements Relay {
     return { reset: 0 }
   }
 }
+
+/** Who is on the node is not known here. */
+const noWatch = { look: () => {}, stop: () => {} }
 
 /** The mode on a host that owns 127.0.0.0/8, fd00::/16 and the wildcards. */
 const fixture = () => {
@@ -79,7 +86,8 @@ const fixture = () => {
     ),
     ofInterfaces: family => (family === 'IPv4' ? ['127.0.0.1', '192.0.2.1'] : ['::1']),
   })
-  const mode = new UserspaceMode(capture, relay, address => address.startsWith('127.'))
+  const isLocal = (address: string): boolean => address.startsWith('127.')
+  const mode = new UserspaceMode(capture, relay, isLocal, noWatch)
   const sync = async (...changes: Change[]): Promise<readonly RelayListener[]> => {
     registry.apply(changes)
     await mode.sync(ipFamilies.map(family => registry.snapshot(family)))
@@ -334,7 +342,8 @@ t.test('what cannot be captured keeps its listener without a bind', async t => {
   })
   const registry = new Registry()
   registry.apply([service()])
-  const mode = new UserspaceMode(capture, relay, address => address.startsWith('127.'))
+  const isLocal = (address: string): boolean => address.startsWith('127.')
+  const mode = new UserspaceMode(capture, relay, isLocal, noWatch)
   await mode.sync([registry.snapshot('IPv4')])
   t.strictSame(relay.applied[0]?.[0]?.fronts, [])
   t.match(mode.placements, [{ vips: [{ capture: 'not captured' }] }])

@@ -12,7 +12,9 @@ const [near, far] = ['127.0.0.11', '127.0.0.12']
 /** What clients of different addresses of one UDP listener get. */
 export const udpFrontsContract = (t: Test, make: MakeRelay): void => {
   const setUp = async (t: Test) => {
-    const fixture = relayFixture(t, make, { isFromNode: one => one === near })
+    const fixture = relayFixture(t, make, {
+      nodeClients: { addresses: [near], cidrs: [] },
+    })
     const [a, b] = [await namedUdp(t, 'a'), await namedUdp(t, 'b')]
     const port = await freeUdpPort()
     const endpoints = [a.endpoint, b.endpoint]

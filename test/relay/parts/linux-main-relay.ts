@@ -4,7 +4,7 @@ import { errno } from '../../../src/relay/linux/errno.ts'
 import { loadSyscalls, type Syscalls } from '../../../src/relay/linux/syscalls.ts'
 import type { RelayListener } from '../../../src/relay/relay.ts'
 import { onLinux, withIpv6 } from '../../support/connection.ts'
-import { makeLinuxRelayWith } from '../../support/linux-relay.ts'
+import { makeLinuxRelayWith, mortalWorker } from '../../support/linux-relay.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import {
   endpoint as endpointOf,
@@ -135,19 +135,32 @@ export const linuxRelayTests = (t: Test): void => {
     t.match(stats('second').endpoints, [{ active: 0, failures: 0, resting: false }])
   })
 
-  t.test('who is on the node may be found out slowly', async t => {
-    const isFromNode = async (address: string): Promise<boolean> => {
-      await new Promise(resolve => setTimeout(resolve, 20))
-      return address === '127.0.0.11'
-    }
-    const { listen } = relayFixture(t, makeLinuxRelayWith({ isFromNode }))
+  t.test('each worker knows who is on the node, also one that is new', async t => {
+    const { program, tell } = mortalWorker(t, "throw new Error('told to')")
+    const make = makeLinuxRelayWith({ workers: 2, workerProgram: program })
+    const { listen, relay, faults } = relayFixture(t, make)
     const port = await freeTcpPort()
     const [a, b] = await namedEndpoints(t)
     if (a === undefined || b === undefined) throw new Error('three')
     const front = frontOf(at(port), { endpoints: [a.key], endpointsFromNode: [b.key] })
     await listen({ fronts: [front], endpoints: [a, b] })
-    t.equal((await ask(port, testHost, '127.0.0.11')).text, 'b')
-    t.equal((await ask(port, testHost, '127.0.0.12')).text, 'a')
+    const answers = async (from: string): Promise<string> => {
+      const texts = await Promise.all(
+        Array.from({ length: 10 }, async () => (await ask(port, testHost, from)).text),
+      )
+      return [...new Set(texts)].join(' ')
+    }
+    t.equal(await answers('127.0.0.11'), 'a', 'until it is said')
+    relay.setNodeClients({ addresses: ['127.0.0.11'], cidrs: ['127.0.1.0/24'] })
+    await until('they have heard', async () => (await answers('127.0.0.11')) === 'b')
+    t.equal(await answers('127.0.1.12'), 'b')
+    t.equal(await answers('127.0.0.12'), 'a')
+    for (const worker of [1, 2]) {
+      await tell(worker)
+      await until('it has died', () => faults.length === worker)
+    }
+    t.equal(await answers('127.0.0.11'), 'b')
+    t.equal(await answers('127.0.0.12'), 'a')
   })
 
   t.test('3000 listeners of both protocols come, change and go', async t => {

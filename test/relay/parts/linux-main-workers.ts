@@ -170,10 +170,9 @@ export const linuxWorkerTests = (t: Test): void => {
       const { systemClock: clock } = await import('${clock.href}')
       const limits = { reservedFds: 64, dialLadderMs: [250] }
       const observer = { wants: () => false, fault: console.error }
-      const isFromNode = () => false
       const workers = 2
       const openFileLimit = 1000
-      const deps = { clock, limits, observer, isFromNode, workers, openFileLimit }
+      const deps = { clock, limits, observer, workers, openFileLimit }
       await new LinuxRelay(deps).apply([])
       setTimeout(() => process.exit(7), 100)`
     const stdio = 'inherit' as const

@@ -174,47 +174,6 @@ export const tcpTurnTests = (t: Test): void => {
     t.ok(await worker.until(() => worker.held === 0))
   })
 
-  const notKnown = { endpointsFromNode: [] }
-
-  t.test('a client that is being asked for is paid for', async t => {
-    const worker = new TcpWorker(t, { front: notKnown })
-    const client = worker.connect()
-    worker.turn()
-    t.equal(worker.held, 2)
-    worker.answer(false)
-    worker.turn()
-    const backend = worker.accept()
-    worker.bench.write(client, 'hello')
-    t.equal(await worker.hears(backend, 'hello'), 'hello')
-    t.equal(worker.held, 2, 'once')
-  })
-
-  t.test('a listener with a client that is being asked for is not gone', async t => {
-    const worker = new TcpWorker(t, { front: notKnown })
-    worker.connect()
-    worker.turn()
-    const isGone = (): boolean => worker.reports.some(({ kind }) => kind === 'retired')
-    worker.shut()
-    worker.order({ kind: 'retire', slot: 0 })
-    t.notOk(isGone(), 'its figures are in use')
-    worker.answer(true)
-    t.equal(worker.held, 0, 'there was no endpoint for it')
-    t.equal(worker.reports.filter(({ kind }) => kind === 'retired').length, 1)
-  })
-
-  t.test('killing reaches a client that is being asked for', async t => {
-    const worker = new TcpWorker(t, { front: notKnown })
-    const client = worker.connect()
-    worker.turn()
-    worker.order({ kind: 'kill' })
-    t.match(worker.reports.at(-1), { kind: 'killed', reset: 1 })
-    t.equal(worker.bench.read(client), -errno.ECONNRESET)
-    worker.answer(false)
-    t.strictSame(worker.faults, [])
-    t.equal(worker.held, 0)
-    t.equal(worker.counters.active, 0)
-  })
-
   for (const call of ['accept', 'socket', 'send', 'recv', 'shutdown'] as const) {
     t.test(`a fault in the midst of ${call} ends that connection alone`, async t => {
       let isFaulty = false

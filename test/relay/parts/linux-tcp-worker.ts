@@ -121,13 +121,6 @@ export class TcpWorker {
     this.order({ kind: 'close', slot: 0, bind: this.#bind })
   }
 
-  /** Answers everything that was asked. */
-  answer(isFromNode: boolean): void {
-    for (const { address } of this.reports.filter(one => one.kind === 'ask')) {
-      this.order({ kind: 'node-client', address, isFromNode })
-    }
-  }
-
   /** Carries out orders in a turn. */
   order(...orders: Order[]): void {
     this.#orders.push(...orders)

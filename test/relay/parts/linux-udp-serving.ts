@@ -67,53 +67,6 @@ t.test('UDP in a worker', { skip: linuxRelaySkip() }, async t => {
     })
   }
 
-  t.test('who may be on the node waits until that is known', async t => {
-    const a = await namedUdp(t, 'a')
-    const { port, asked, questions, counters } = await udpWorker(
-      t,
-      [a.endpoint],
-      undefined,
-      { endpoints: [], endpointsFromNode: [a.endpoint.key] },
-    )
-    const client = await udpClient(t, port, testHost, '127.0.0.31')
-    const other = await udpClient(t, port, testHost, '127.0.0.32')
-    for (let i = 0; i < 20; i += 1) client.send(`${i}`)
-    other.send('outside')
-    await until('both are asked about', () => asked.length === 2)
-    await until('there is room for 16', () => {
-      return counters().datagramsDropped['send-failed'] === 4
-    })
-    t.strictSame(a.received, [])
-    t.equal(counters().accepted, 0)
-    questions.answered('127.0.0.31', true)
-    questions.answered('127.0.0.32', false)
-    await until('they are through', () => client.received.length === 16)
-    t.strictSame(
-      a.received.map(String),
-      Array.from({ length: 16 }, (_, i) => `${i}`),
-    )
-    t.match(counters(), { accepted: 1, datagramsDropped: { 'not-allowed': 1 } })
-    t.equal(await client.ask('known'), 'a')
-    t.strictSame(asked, ['127.0.0.31', '127.0.0.32'], 'each was asked about once')
-  })
-
-  t.test('a listener that is gone forgets who waits', async t => {
-    const a = await namedUdp(t, 'a')
-    const { port, asked, questions, listener, held } = await udpWorker(
-      t,
-      [a.endpoint],
-      undefined,
-      { endpoints: [], endpointsFromNode: [a.endpoint.key] },
-    )
-    const client = await udpClient(t, port, testHost, '127.0.0.31')
-    client.send('1')
-    await until('it is asked about', () => asked.length === 1)
-    listener.retire()
-    questions.answered('127.0.0.31', true)
-    t.equal(held(), 0)
-    t.strictSame(a.received, [])
-  })
-
   t.test(
     'a flow whose turn to move has not come moves with its next datagram',
     async t => {

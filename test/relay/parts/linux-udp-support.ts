@@ -16,7 +16,7 @@ import type { Syscalls } from '../../../src/relay/linux/syscalls.ts'
 import { UdpListener } from '../../../src/relay/linux/udp/udp-listener.ts'
 import { newUdpShared } from '../../../src/relay/linux/udp/udp-shared.ts'
 import { FdAccount } from '../../../src/relay/linux/worker/fd-account.ts'
-import { NodeQuestions } from '../../../src/relay/linux/worker/node-questions.ts'
+import { NodeClientSet } from '../../../src/relay/node-clients.ts'
 import type { WorkerEnv } from '../../../src/relay/linux/worker/worker-env.ts'
 import type { Bind, ListenerCounters, RelayFront } from '../../../src/relay/relay.ts'
 import type { RelayEndpoint } from '../../../src/relay/relay.ts'
@@ -26,9 +26,7 @@ import { linuxParts } from './linux-calls-support.ts'
 
 export interface UdpWorker {
   readonly port: number
-  readonly asked: readonly string[]
   readonly faults: readonly unknown[]
-  readonly questions: NodeQuestions
   /** What one worker knows of a listener, carried out in the test's own thread. */
   readonly listener: UdpListener
   readonly update: (endpoints: readonly RelayEndpoint[]) => void
@@ -51,9 +49,7 @@ export const udpWorker = async (
   const { calls: real, layout } = linuxParts()
   const calls: Syscalls = { ...real, ...over(real) }
   const loop = new EventLoop(calls, layout, () => performance.now())
-  const asked: string[] = []
   const faults: unknown[] = []
-  const questions = new NodeQuestions(loop.clock, one => void asked.push(one))
   const descriptors = new Descriptors(memory, 1)
   const pages = {
     listeners: pageOf(listenerCell.count),
@@ -68,7 +64,7 @@ export const udpWorker = async (
     listenerPages: pages.listeners,
     endpointPages: pages.ends,
     signs: new WorkerSigns(),
-    nodeQuestions: questions,
+    nodeClients: new NodeClientSet(),
     teller: {
       wants: () => false,
       connectionClosed: () => {},
@@ -94,9 +90,7 @@ export const udpWorker = async (
   turnUntilTheEnd(t, loop, listener)
   return {
     port: bind.port,
-    asked,
     faults,
-    questions,
     listener,
     update: list => listener.update(orderOf(list)),
     counters: () => readCounters([pages.listeners], 0),

@@ -127,7 +127,6 @@ export const supervisedDeathTests = (t: Test): void => {
       clock: systemClock,
       program,
       setup,
-      isFromNode: () => false,
       news: news => told.resolve(news),
       ended: () => writeFileSync(go, ''),
       unkillable: () => {},

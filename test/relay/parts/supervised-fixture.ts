@@ -52,7 +52,6 @@ export const supervised = (
       fault: (_listener, error) => void faults.push(error.message),
     },
     openFileLimit: 20_000,
-    isFromNode: () => false,
     workers: 1,
     program: compiled(),
     ...over,

@@ -19,7 +19,6 @@ const relay = new SupervisedRelay({
     fault: (_listener, error) => void process.send?.({ fault: error.message }),
   },
   openFileLimit: 1000,
-  isFromNode: () => false,
   workers: 1,
   program: { ...compiled(), launcher },
 })

@@ -3,7 +3,6 @@ import { newCounters } from '../../../src/relay/counters.ts'
 import type { ListenerStats, RelayObserver } from '../../../src/relay/relay.ts'
 import { listenerChanges } from '../../../src/relay/supervised/listener-changes.ts'
 import type { News, StatsPage } from '../../../src/relay/supervised/messages.ts'
-import { NodeAsker } from '../../../src/relay/supervised/node-asker.ts'
 import { Outbox } from '../../../src/relay/supervised/outbox.ts'
 import {
   addTotals,
@@ -142,26 +141,6 @@ export const supervisedPartTests = (t: Test): void => {
     await first
     t.equal(flushed, 2, 'two messages of 500')
   })
-
-  t.test(
-    'a client is asked for once in 5 s, and too many questions are none',
-    async t => {
-      const clock = new FakeClock()
-      const asked: string[] = []
-      const asker = new NodeAsker(clock, address => void asked.push(address))
-      const answers = [asker.isFromNode('a'), asker.isFromNode('a')].map(async one => one)
-      t.strictSame(asked, ['a'])
-      asker.answered('a', true)
-      t.strictSame(await Promise.all(answers), [true, true])
-      t.equal(asker.isFromNode('a'), true)
-      clock.advance(5000)
-      t.type(asker.isFromNode('a'), Promise)
-      t.strictSame(asked, ['a', 'a'])
-      for (let i = 0; i < 5000; i += 1) void asker.isFromNode(`${i}`)
-      t.equal(asked.length, 2 + 4095)
-      t.equal(asker.isFromNode('one more'), false)
-    },
-  )
 }
 
 const idle: ListenerStats = {

@@ -82,10 +82,9 @@ export const supervisedServingTests = (t: Test): void => {
     t.match(records, [{ cause: 'KD' }], 'its record has come too')
   })
 
-  t.test('who is on the node is asked here', async t => {
-    const asked: string[] = []
-    const isFromNode = (address: string) => asked.push(address) > 0
-    const { relay } = supervised(t, { isFromNode })
+  t.test('each data plane is told who is on the node', async t => {
+    const { relay, faults } = supervised(t)
+    relay.setNodeClients({ addresses: [testHost], cidrs: [] })
     const port = await freeTcpPort()
     const { endpoint } = await namedBackend(t, 'here')
     const front = {
@@ -96,10 +95,18 @@ export const supervisedServingTests = (t: Test): void => {
       closedReason: '',
     } as const
     await relay.apply([listenerSpec({ fronts: [front], endpoints: [endpoint] })])
-    const from = '127.0.0.1'
-    // The portable relay takes a client for an outside one until the answer is there.
-    await until('known', async () => (await ask(port, testHost, from)).text === 'here')
-    t.strictSame(asked, [from])
+    const from = '127.0.0.11'
+    t.equal((await ask(port, testHost, from)).how, 'ECONNRESET')
+    relay.setNodeClients({ addresses: [from], cidrs: [] })
+    // Carried out in order.
+    await relay.stats()
+    t.equal((await ask(port, testHost, from)).text, 'here')
+    process.kill(relay.pid ?? 0, 'SIGKILL')
+    await until('its death is known', () => faults.length === 1)
+    await until(
+      'served again',
+      async () => (await ask(port, testHost, from)).text === 'here',
+    )
   })
 
   t.test('a look that was given up takes nothing from the next one', async t => {

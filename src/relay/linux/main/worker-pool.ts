@@ -164,7 +164,6 @@ export class WorkerPool implements SeatOwner {
       case 'fault':
       case 'accept-paused':
       case 'retired':
-      case 'ask':
         this.#owner.reported(seat, report)
     }
   }

@@ -9,7 +9,6 @@ export interface WorkerReportsDeps {
   readonly observer: RelayObserver
   readonly ports: Ports
   readonly descriptors: Pick<Descriptors, 'used' | 'limit'>
-  readonly isFromNode: (address: string) => boolean | Promise<boolean>
 }
 
 /** What workers say, passed on to whom it concerns. */
@@ -47,9 +46,6 @@ export class WorkerReports {
         return
       case 'retired':
         ports.retired(seat, report.slot)
-        return
-      case 'ask':
-        void this.#answer(seat, report.address)
     }
   }
 
@@ -66,16 +62,5 @@ export class WorkerReports {
     if (paused === this.#isPaused) return
     this.#isPaused = paused
     observer.acceptPaused(paused, descriptors.used, descriptors.limit)
-  }
-
-  async #answer(seat: WorkerSeat, address: string): Promise<void> {
-    let isFromNode = false
-    try {
-      isFromNode = await this.#deps.isFromNode(address)
-    } catch (error) {
-      this.#deps.observer.fault('', error as Error)
-    }
-    seat.post({ kind: 'node-client', address, isFromNode })
-    seat.flush()
   }
 }

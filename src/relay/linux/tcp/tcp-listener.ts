@@ -9,14 +9,8 @@ import type { CounterWriter } from '../shared/listener-counters.ts'
 import { ListenerState } from '../worker/listener-state.ts'
 import type { ListenerOwner, PortListener } from '../worker/port-listener.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
-import { fdsPerConnection } from './connection-table.ts'
 import type { Acceptor } from './doors.ts'
 import type { TcpShared } from './tcp-shared.ts'
-
-interface Parked {
-  readonly fd: number
-  readonly admit: () => void
-}
 
 /** One ServicePort's TCP in a worker: who may come in, where to, and the figures. */
 export class TcpListener implements PortListener, Acceptor {
@@ -25,9 +19,6 @@ export class TcpListener implements PortListener, Acceptor {
   readonly #state: ListenerState
   /** Numbers of its listening sockets among those of all, by `bindKey`. */
   readonly #doors = new Map<string, number>()
-  /** Clients of whom it is being asked whether they are on this node. */
-  readonly #parked = new Set<Parked>()
-  /** Parked ones too: they may be about to become one. */
   #connections = 0
   #lastError = ''
 
@@ -95,12 +86,7 @@ export class TcpListener implements PortListener, Acceptor {
   }
 
   kill(): number {
-    const parked = [...this.#parked]
-    for (const one of parked) {
-      this.#shared.connections.turnAway(one.fd)
-      this.#unpark(one)
-    }
-    return parked.length + this.#shared.connections.killAll(this)
+    return this.#shared.connections.killAll(this)
   }
 
   accepted(fd: number, key: string): void {
@@ -109,49 +95,9 @@ export class TcpListener implements PortListener, Acceptor {
     const front = fronts.at(key)
     if (front === undefined) return this.#turnAway(fd, '')
     if (!front.asksForClient) return this.#begin(fd, front.admit(''), '')
-    const { peer } = this.#shared
-    const client = readSockaddr(peer, 0)
+    const { address, port } = readSockaddr(this.#shared.peer, 0)
     const local = this.#shared.localAddress(fd)
-    const admit = (): void =>
-      this.#begin(
-        fd,
-        front.admit(client.address, local),
-        joinHostPort(client.address, client.port),
-      )
-    const isKnown =
-      !front.asksIfFromNode(client.address, local) ||
-      this.#shared.env.nodeQuestions.isFromNode(client.address) !== undefined
-    if (isKnown) admit()
-    else this.#park({ fd, admit }, client.address)
-  }
-
-  /** It is counted: a drain may not overlook it. */
-  #park(one: Parked, address: string): void {
-    const { env, peer } = this.#shared
-    this.#connections += 1
-    this.#parked.add(one)
-    // `peer` is going to be the next client's.
-    const words = peer.words.slice()
-    env.nodeQuestions.whenKnown(address, () => {
-      // Killed.
-      if (!this.#parked.has(one)) return
-      peer.words.set(words)
-      try {
-        one.admit()
-      } catch (error) {
-        env.fds.close(one.fd)
-        env.fds.release(fdsPerConnection)
-        env.teller.fault(this.name, error)
-      }
-      this.#unpark(one)
-    })
-  }
-
-  #unpark(one: Parked): void {
-    this.#parked.delete(one)
-    this.#connections -= 1
-    this.#owner.connectionEnded()
-    if (!this.#state.wanted) this.#checkRetired()
+    this.#begin(fd, front.admit(address, local), joinHostPort(address, port))
   }
 
   /** An endpoint refused or was silent. */

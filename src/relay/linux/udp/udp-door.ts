@@ -8,7 +8,6 @@ import type { ReplyDoor } from './reply-queue.ts'
 import type { SocketUser } from './socket-table.ts'
 import type { UdpFlow } from './udp-flow.ts'
 import type { UdpShared } from './udp-shared.ts'
-import type { WaitingDatagram, WaitingRoom } from './waiting-clients.ts'
 
 /** One is tried again every 10 ms: a second. */
 const mostFailures = 100
@@ -31,7 +30,7 @@ export interface DoorOwner {
 }
 
 /** One listening socket. */
-export class UdpDoor implements ReplyDoor, SocketUser, WaitingRoom {
+export class UdpDoor implements ReplyDoor, SocketUser {
   readonly bind: Bind
   readonly fd: number
   readonly counters: CounterWriter
@@ -60,9 +59,8 @@ export class UdpDoor implements ReplyDoor, SocketUser, WaitingRoom {
 
   /** Its flows end; the descriptor is left to the caller, and out of the loop. */
   close(): void {
-    const { doors, replies, waiting } = this.#owner.shared
+    const { doors, replies } = this.#owner.shared
     replies.flush()
-    waiting.clear(this)
     for (const flow of this.flows.all()) flow.close()
     if (this.#index >= 0) doors.remove(this.#index)
     this.#index = -1
@@ -81,13 +79,6 @@ export class UdpDoor implements ReplyDoor, SocketUser, WaitingRoom {
 
   failed(error: unknown): void {
     this.#owner.fault(error)
-  }
-
-  admitted(datagrams: readonly WaitingDatagram[]): void {
-    for (const { name, destination, datagram } of datagrams) {
-      this.#owner.shared.incoming.putBack(name, destination, datagram)
-      this.#deliver(1)
-    }
   }
 
   #deliver(count: number): void {

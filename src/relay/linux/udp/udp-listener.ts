@@ -161,9 +161,6 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
     // Nobody can be answered at port 0 (RFC 768), and a datagram "from" a listener of
     // ours is made up: answering it would go round for ever (CVE-2024-2169).
     if (port === 0 || this.#env.isOwn(address, port)) return this.#drop('loop')
-    if (!this.#isKnown(door, address, identity)) {
-      return this.#wait(door, slot, address, port, identity)
-    }
     const choice = this.#admit(door, address, identity)
     if (choice === undefined) return this.#drop('not-allowed')
     if (!this.#takeDescriptor()) return this.#drop('no-fd')
@@ -182,13 +179,9 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
     if (flow.backend === undefined || flow.version === this.version) return
     const { door, client } = flow
     flow.version = this.version
-    if (this.#isKnown(door, client, flow)) {
-      const choice = this.#admit(door, client, flow)
-      if (choice === undefined) return flow.close()
-      flow.choice = choice
-    } else {
-      this.#reconsiderWhenKnown(flow)
-    }
+    const choice = this.#admit(door, client, flow)
+    if (choice === undefined) return flow.close()
+    flow.choice = choice
     // Also where a new flow would not come: neither a policy nor an endpoint's end that
     // has been asked for moves one that is served, as kube-proxy has it.
     if (this.#state.mayKeep(flow.backend)) return
@@ -239,38 +232,6 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
     const front = this.#state.fronts.at(bindKey(door.bind))
     if (front?.asksForClient !== true) return front?.admit('')
     return front.admit(client, dialled(door, identity))
-  }
-
-  /** Whether it is known what `#admit` is going to ask. */
-  #isKnown(door: UdpDoor, client: string, identity: Identity): boolean {
-    const front = this.#state.fronts.at(bindKey(door.bind))
-    if (front?.asksForClient !== true) return true
-    if (!front.asksIfFromNode(client, dialled(door, identity))) return true
-    return this.#env.nodeQuestions.isFromNode(client) !== undefined
-  }
-
-  #wait(
-    door: UdpDoor,
-    slot: number,
-    address: string,
-    port: number,
-    { name, destination }: Identity,
-  ): undefined {
-    const { incoming, waiting } = this.shared
-    const start = incoming.dataStart(slot)
-    const datagram = incoming.bytes.subarray(start, start + incoming.length(slot))
-    const copy = Uint8Array.from(datagram)
-    if (!waiting.add(door, address, port, { name, destination, datagram: copy })) {
-      this.#drop('send-failed')
-    }
-  }
-
-  /** Until then it goes by what its client was allowed before. */
-  #reconsiderWhenKnown(flow: UdpFlow): void {
-    this.#env.nodeQuestions.whenKnown(flow.client, () => {
-      flow.version = -1
-      this.reconsider(flow)
-    })
   }
 }
 

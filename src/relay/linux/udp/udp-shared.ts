@@ -9,7 +9,6 @@ import { SocketTable } from './socket-table.ts'
 import { TurnShare } from './turn-share.ts'
 import type { UdpDoor } from './udp-door.ts'
 import type { UdpFlow } from './udp-flow.ts'
-import { WaitingClients } from './waiting-clients.ts'
 
 /** What the UDP listeners of a worker have in common. */
 export interface UdpShared {
@@ -23,17 +22,10 @@ export interface UdpShared {
   readonly incomingShare: TurnShare
   readonly replies: ReplyQueue
   readonly kept: KeptDatagrams
-  readonly waiting: WaitingClients
 }
 
 /** To be made once per worker. */
-export const newUdpShared = ({
-  calls,
-  loop,
-  limits,
-  fds,
-  nodeQuestions,
-}: WorkerEnv): UdpShared => {
+export const newUdpShared = ({ calls, loop, limits, fds }: WorkerEnv): UdpShared => {
   const replies = new ReplyQueue(calls)
   const incomingShare = new TurnShare(slots)
   loop.afterTurn(() => {
@@ -50,6 +42,5 @@ export const newUdpShared = ({
     incomingShare,
     replies,
     kept: new KeptDatagrams(calls),
-    waiting: new WaitingClients(nodeQuestions),
   }
 }

@@ -25,11 +25,7 @@ export class ListenerState {
     this.slot = slot
     this.counters = new CounterWriter(env.listenerPages, slot)
     this.balancer = new Balancer(env.loop.clock, env.random)
-    this.fronts = new Fronts(
-      env.random,
-      // Whoever lets clients in has made sure that it is known.
-      address => env.nodeQuestions.isFromNode(address) ?? false,
-    )
+    this.fronts = new Fronts(env.random, env.nodeClients)
   }
 
   get name(): string {

@@ -1,3 +1,4 @@
+import { NodeClientSet } from '../../node-clients.ts'
 import { OwnBinds } from '../../own-binds.ts'
 import type { Bind } from '../../relay.ts'
 import { EPOLLIN } from '../constants.ts'
@@ -16,7 +17,6 @@ import { TcpShared } from '../tcp/tcp-shared.ts'
 import { UdpListener } from '../udp/udp-listener.ts'
 import { newUdpShared, type UdpShared } from '../udp/udp-shared.ts'
 import { FdAccount, lookAgainMs } from './fd-account.ts'
-import { NodeQuestions } from './node-questions.ts'
 import type { ListenerOwner, PortListener } from './port-listener.ts'
 import { Reporter } from './reporter.ts'
 import type { WorkerEnv } from './worker-env.ts'
@@ -55,10 +55,8 @@ export class RelayWorker implements EventSource, ListenerOwner {
     this.#deps = deps
     const signs = new WorkerSigns(setup.signs)
     const loop = new EventLoop(calls, layout, monotonicClock(), () => signs.beat())
-    const nodeQuestions = new NodeQuestions(loop.clock, address =>
-      post({ kind: 'ask', address }),
-    )
-    this.#ownBinds = new OwnBinds(address => nodeQuestions.isFromNode(address) ?? false)
+    const nodeClients = new NodeClientSet()
+    this.#ownBinds = new OwnBinds(nodeClients)
     this.#reporter = new Reporter(post, () => loop.now, setup.wantedCauses)
     this.#env = {
       calls,
@@ -74,7 +72,7 @@ export class RelayWorker implements EventSource, ListenerOwner {
       listenerPages: pages(listenerCell.count, setup.listenerPages),
       endpointPages: pages(endpointCell.count, setup.endpointPages),
       signs,
-      nodeQuestions,
+      nodeClients,
       teller: this.#reporter,
       isOwn: (address, port) => this.#ownBinds.has(address, port),
     }
@@ -147,8 +145,8 @@ export class RelayWorker implements EventSource, ListenerOwner {
       case 'own-binds':
         this.#ownBinds.add(order.added)
         return this.#ownBinds.remove(order.removed)
-      case 'node-client':
-        return this.#env.nodeQuestions.answered(order.address, order.isFromNode)
+      case 'node-clients':
+        return this.#env.nodeClients.set(order.clients)
       case 'sweep':
         for (const listener of this.#listeners.values()) listener.sweep()
         return

@@ -1,11 +1,11 @@
 import type { Cause } from '../../cause.ts'
+import type { NodeClientSet } from '../../node-clients.ts'
 import type { ConnectionRecord, RelayLimits } from '../../relay.ts'
 import type { EventLoop } from '../event-loop.ts'
 import type { Syscalls } from '../syscalls.ts'
 import type { StatsPages } from '../shared/stats-pages.ts'
 import type { WorkerSigns } from '../shared/worker-signs.ts'
 import type { FdAccount } from './fd-account.ts'
-import type { NodeQuestions } from './node-questions.ts'
 
 /** What the listeners of a worker share. */
 export interface WorkerEnv {
@@ -17,8 +17,7 @@ export interface WorkerEnv {
   readonly listenerPages: StatsPages
   readonly endpointPages: StatsPages
   readonly signs: WorkerSigns
-  /** Who is on this node, which only the main thread knows. */
-  readonly nodeQuestions: NodeQuestions
+  readonly nodeClients: NodeClientSet
   readonly teller: Teller
   /** Whether a UDP listener of this relay is bound to this address and port. */
   isOwn(address: string, port: number): boolean
