@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import { EPOLLIN } from '../../relay/linux/constants.ts'
-import { EventLoop } from '../../relay/linux/event-loop.ts'
+import { EventLoop, type EventSource } from '../../relay/linux/event-loop.ts'
 import { MessageBatch } from '../message-batch.ts'
 import type { NativeCalls } from '../native-calls.ts'
 import { ErrorCounts, errorName, type Load } from './load.ts'
@@ -25,14 +25,14 @@ export class NativeUdpEchoesLoad implements Load {
     const { flows, bytes } = plan
     checkedBytes(bytes)
     this.#loop = new EventLoop(calls, layout, () => performance.now())
-    const source = this.#loop.register({
-      ready: index => this.#flows[index]?.receive(),
-      failed: (_index, error) => this.errors.add(errorName(error)),
-    })
+    const source: EventSource<NativeUdpFlow> = {
+      ready: flow => flow.receive(),
+      failed: (_flow, error) => this.errors.add(errorName(error)),
+    }
     const memory = flowMemory(calls, bytes)
     this.#flows = Array.from({ length: flows }, (_, index) => {
       const flow = new NativeUdpFlow({ ...plan, index }, memory, this.errors)
-      if (flow.fd >= 0) this.#loop.add(flow.fd, source, index, EPOLLIN)
+      if (flow.fd >= 0) this.#loop.add(flow.fd, source, flow, EPOLLIN)
       return flow
     })
     for (const flow of this.#flows) if (flow.fd >= 0) flow.start()

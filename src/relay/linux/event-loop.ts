@@ -6,16 +6,18 @@ import type { NativeMemory } from './native-memory.ts'
 import type { StructLayout } from './struct-layout.ts'
 import type { Syscalls } from './syscalls.ts'
 
-/** Something with numbered descriptors: connections, listening sockets, flows. */
-export interface EventSource {
-  /** `events` of the descriptor that was added as `index`; 0 when `again` asked for it. */
-  ready(index: number, events: number): void
+/** Handles the events of all watched things of a kind: connections, listening sockets, flows. */
+export interface EventSource<Item> {
+  /** `events` of the descriptor that was added for `item`; 0 when `again` asked for it. */
+  ready(item: Item, events: number): void
   /**
-   * `ready` threw: end `index` without touching anything else. When this throws too, the turn
+   * `ready` threw: end `item` without touching anything else. When this throws too, the turn
    * does at its end.
    */
-  failed(index: number, error: unknown): void
+  failed(item: Item, error: unknown): void
 }
+
+type AnySource = EventSource<unknown>
 
 /** Timers that run beside those of `EventLoop.clock`. */
 export interface LoopTimers {
@@ -27,11 +29,11 @@ const mostEvents = 512
 const tickMs = 8
 /** An int has room for 24 days; nothing is lost by looking around after one hour. */
 const longestWaitMs = 3_600_000
+const modifyAgainMs = 10
 
 /**
- * One thread's loop over epoll(7). Each descriptor belongs to a source, under an index of the
- * source's own. Indexes may be used again at once: an event that is told late, of a descriptor
- * that was closed, comes to nobody (see `EventTable`).
+ * One thread's loop over epoll(7). Each descriptor belongs to an item of a source. An event
+ * that comes late, of a descriptor that was closed, is dropped (see `EventTable`).
  */
 export class EventLoop {
   readonly clock: LoopClock
@@ -42,13 +44,13 @@ export class EventLoop {
   readonly #epoll: number
   readonly #events: NativeMemory
   readonly #change: NativeMemory
-  readonly #sources: EventSource[] = []
   readonly #timers: LoopTimers[] = []
   readonly #afterTurn: (() => void)[] = []
-  readonly #table = new EventTable()
-  /** Pairs of source and index to be called once more. */
-  #again: number[] = []
-  #calledAgain: number[] = []
+  readonly #table = new EventTable<AnySource, unknown>()
+  /** Called once more. */
+  #again: { readonly source: AnySource; readonly item: unknown }[] = []
+  /** Events that `modify` could not ask for, by descriptor. */
+  readonly #refused = new Map<number, number>()
   /** What a source's `failed` has thrown in this turn. */
   #unhandled: unknown
 
@@ -78,11 +80,6 @@ export class EventLoop {
     return this.#epoll
   }
 
-  /** Gives the number by which `add` and `again` know the source. */
-  register(source: EventSource): number {
-    return this.#sources.push(source) - 1
-  }
-
   addTimers(timers: LoopTimers): void {
     this.#timers.push(timers)
   }
@@ -97,26 +94,33 @@ export class EventLoop {
     return this.clock.now()
   }
 
-  add(fd: number, source: number, index: number, events: number): number {
-    this.#table.open(fd, source, index)
+  add<Item>(fd: number, source: EventSource<Item>, item: Item, events: number): number {
+    this.#table.open(fd, source, item)
     const result = this.#control(EPOLL_CTL_ADD, fd, events)
     if (result < 0) this.#table.close(fd)
     return result
   }
 
-  modify(fd: number, events: number): number {
-    return this.#control(EPOLL_CTL_MOD, fd, events)
+  /** Watches for other events. What the kernel refuses, for want of memory, is tried again. */
+  modify(fd: number, events: number): void {
+    if (this.#control(EPOLL_CTL_MOD, fd, events) >= 0) {
+      if (this.#refused.size > 0) this.#refused.delete(fd)
+      return
+    }
+    if (this.#refused.size === 0)
+      this.clock.setTimeout(() => this.#modifyAgain(), modifyAgainMs)
+    this.#refused.set(fd, events)
   }
 
-  /** Makes a descriptor another one's; edges that have been told are told anew. */
-  pass(fd: number, source: number, index: number, events: number): number {
-    this.#table.open(fd, source, index)
-    return this.#control(EPOLL_CTL_MOD, fd, events)
+  /** Makes a watched descriptor another item's, with all events that come from now on. */
+  pass<Item>(fd: number, source: EventSource<Item>, item: Item): void {
+    this.#table.pass(fd, source, item)
   }
 
   /** What was told of it and not handled yet comes to nobody. */
   remove(fd: number): number {
     this.#table.close(fd)
+    if (this.#refused.size > 0) this.#refused.delete(fd)
     return this.#control(EPOLL_CTL_DEL, fd, 0)
   }
 
@@ -127,11 +131,11 @@ export class EventLoop {
 
   /**
    * Calls `ready` with no events once more: when all events of this turn have been
-   * handled, or in the next turn if `again` was what called it. By then the index may be
-   * another's, which is for the source to know.
+   * handled, or in the next turn if `again` was what called it. By then the item may have
+   * ended, which is for the source to know.
    */
-  again(source: number, index: number): void {
-    this.#again.push(source, index)
+  again<Item>(source: EventSource<Item>, item: Item): void {
+    this.#again.push({ source, item })
   }
 
   /**
@@ -162,6 +166,12 @@ export class EventLoop {
     this.#calls.close(this.#epoll)
   }
 
+  #modifyAgain(): void {
+    const refused = [...this.#refused]
+    this.#refused.clear()
+    for (const [fd, events] of refused) this.modify(fd, events)
+  }
+
   #dispatch(count: number): void {
     const { words } = this.#events
     const { epollEventWords, epollDataWord } = this.#layout
@@ -169,24 +179,24 @@ export class EventLoop {
     for (let i = 0; i < count; i += 1) {
       const at = i * epollEventWords
       const fd = words[at + epollDataWord] ?? -1
-      if (!table.isPresent(fd, words[at + epollDataWord + 1] ?? 0)) continue
-      this.#call(table.source(fd), table.index(fd), words[at] ?? 0)
+      const source = table.sourceOf(fd, words[at + epollDataWord + 1] ?? 0)
+      if (source !== undefined) this.#call(source, table.item(fd), words[at] ?? 0)
     }
   }
 
-  #call(source: number, index: number, events: number): void {
+  #call(source: AnySource, item: unknown, events: number): void {
     this.#beat()
     try {
-      this.#sources[source]?.ready(index, events)
+      source.ready(item, events)
     } catch (error) {
-      this.#failed(source, index, error)
+      this.#failed(source, item, error)
     }
   }
 
   /** Edges are told once: the others of the batch have to be handled whatever happens. */
-  #failed(source: number, index: number, error: unknown): void {
+  #failed(source: AnySource, item: unknown, error: unknown): void {
     try {
-      this.#sources[source]?.failed(index, error)
+      source.failed(item, error)
     } catch (unhandled) {
       this.#unhandled ??= unhandled
     }
@@ -201,12 +211,8 @@ export class EventLoop {
   #callAgain(): void {
     if (this.#again.length === 0) return
     const called = this.#again
-    this.#again = this.#calledAgain
-    this.#calledAgain = called
-    for (let i = 0; i < called.length; i += 2) {
-      this.#call(called[i] ?? 0, called[i + 1] ?? 0, 0)
-    }
-    called.length = 0
+    this.#again = []
+    for (const { source, item } of called) this.#call(source, item, 0)
   }
 
   /** Milliseconds for epoll_wait; -1 for no limit. */

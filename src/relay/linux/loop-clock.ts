@@ -1,21 +1,25 @@
 import type { Clock, Timer } from '../../util/clock.ts'
-import { TimerWheel } from './timer-wheel.ts'
+import { Timed, TimerWheel } from './timer-wheel.ts'
 
-interface LoopTimer extends Timer {
-  readonly id: number
+class LoopTimer extends Timed implements Timer {
+  /** It keeps no process alive. */
+  declare readonly unref?: () => unknown
   readonly callback: () => void
+
+  constructor(callback: () => void) {
+    super()
+    this.callback = callback
+  }
 }
 
 /** The clock of code that runs in an EventLoop: its timers expire between two turns. */
 export class LoopClock implements Clock {
-  readonly #wheel: TimerWheel
-  readonly #timers: (LoopTimer | undefined)[] = []
-  readonly #free: number[] = []
+  readonly #wheel: TimerWheel<LoopTimer>
   #now: number
 
   constructor(tickMs: number, now: number) {
     this.#now = now
-    this.#wheel = new TimerWheel(tickMs, id => this.#expire(id))
+    this.#wheel = new TimerWheel(tickMs, timer => timer.callback())
   }
 
   /** The time at which the present turn began. */
@@ -24,18 +28,13 @@ export class LoopClock implements Clock {
   }
 
   setTimeout(callback: () => void, ms: number): Timer {
-    const id = this.#free.pop() ?? this.#timers.length
-    const timer: LoopTimer = { id, callback }
-    this.#timers[id] = timer
-    this.#wheel.set(id, ms, this.#now)
+    const timer = new LoopTimer(callback)
+    this.#wheel.set(timer, ms, this.#now)
     return timer
   }
 
   clearTimeout(timer: Timer | undefined): void {
-    const { id } = (timer ?? { id: -1 }) as LoopTimer
-    if (timer === undefined || this.#timers[id] !== timer) return
-    this.#wheel.clear(id)
-    this.#forget(id)
+    if (timer !== undefined) this.#wheel.clear(timer as LoopTimer)
   }
 
   /** Milliseconds until a timer may expire. */
@@ -51,16 +50,5 @@ export class LoopClock implements Clock {
   /** Calls what has expired by now. */
   run(): void {
     this.#wheel.run(this.#now)
-  }
-
-  #expire(id: number): void {
-    const timer = this.#timers[id]
-    this.#forget(id)
-    timer?.callback()
-  }
-
-  #forget(id: number): void {
-    this.#timers[id] = undefined
-    this.#free.push(id)
   }
 }

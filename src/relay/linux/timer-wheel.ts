@@ -1,8 +1,5 @@
-import { moved } from './moved.ts'
-
 /** A power of two. */
 const slots = 512
-const none = -1
 
 /** Where a tick's timers are. Right beyond 32 bits too: `&` takes a number modulo 2^32. */
 const slotOf = (tick: number): number => tick & (slots - 1)
@@ -11,19 +8,23 @@ const slotOf = (tick: number): number => tick & (slots - 1)
 const expiring = slots
 const overdue = -1
 
+/** Something with one timer of a `TimerWheel`. */
+export class Timed {
+  /** For the wheel: the tick at which it expires, or `overdue`; 0 when it is not set. */
+  timerDue = 0
+  timerNext: Timed | undefined = undefined
+  timerPrevious: Timed | undefined = undefined
+}
+
 /**
- * Coarse timers for things that are numbered: setting one and calling one off costs a few
- * writes into arrays, whatever their number. One expires up to a tick late, never early.
+ * Coarse timers: setting one and calling one off costs a few writes, whatever their number.
+ * One expires up to a tick late, never early.
  */
-export class TimerWheel {
+export class TimerWheel<T extends Timed> {
   readonly #tickMs: number
-  readonly #expired: (id: number) => void
-  /** First id of each list, and by id the neighbours in its list. */
-  readonly #first = new Int32Array(slots + 1).fill(none)
-  #next = new Int32Array(0)
-  #previous = new Int32Array(0)
-  /** By id: the tick at which it expires, or `overdue`; 0 when it is not set. */
-  #due = new Float64Array(0)
+  readonly #expired: (timed: T) => void
+  /** First of each list. */
+  readonly #first: (Timed | undefined)[] = Array.from({ length: slots + 1 })
   #armed = 0
   /** The tick that has been handled last. */
   #tick = 0
@@ -34,7 +35,7 @@ export class TimerWheel {
    * `expired` may set timers and call them off, its own too. When it throws, `run` does,
    * and the next one goes on with the others.
    */
-  constructor(tickMs: number, expired: (id: number) => void) {
+  constructor(tickMs: number, expired: (timed: T) => void) {
     this.#tickMs = tickMs
     this.#expired = expired
   }
@@ -44,43 +45,42 @@ export class TimerWheel {
   }
 
   /**
-   * In place of what was set for `id`: after `ms` milliseconds, Infinity for never. `now`
+   * In place of what was set for `timed`: after `ms` milliseconds, Infinity for never. `now`
    * in milliseconds, never less than before.
    */
-  set(id: number, ms: number, now: number): void {
-    if (id >= this.#due.length) this.#grow(id)
-    this.clear(id)
+  set(timed: T, ms: number, now: number): void {
+    this.clear(timed)
     // After a time without timers there is nothing to be handled on the way to now.
     if (this.#armed === 0) {
       this.#tick = Math.floor(now / this.#tickMs)
       this.#lowest = Infinity
     }
     const due = Math.max(Math.ceil((now + ms) / this.#tickMs), this.#tick + 1)
-    this.#due[id] = due
+    timed.timerDue = due
     this.#lowest = Math.min(this.#lowest, due)
-    this.#link(id, slotOf(due))
+    this.#link(timed, slotOf(due))
     this.#armed += 1
   }
 
-  clear(id: number): void {
-    const due = this.#due[id] ?? 0
+  clear(timed: T): void {
+    const due = timed.timerDue
     if (due === 0) return
-    this.#unlink(id, due === overdue ? expiring : slotOf(due))
-    this.#due[id] = 0
+    this.#unlink(timed, due === overdue ? expiring : slotOf(due))
+    timed.timerDue = 0
     this.#armed -= 1
   }
 
-  isSet(id: number): boolean {
-    return (this.#due[id] ?? 0) !== 0
+  isSet(timed: T): boolean {
+    return timed.timerDue !== 0
   }
 
   /** Milliseconds until something may expire; Infinity when nothing is set. */
   wait(now: number): number {
     if (this.#armed === 0) return Infinity
-    if (this.#first[expiring] !== none) return 0
+    if (this.#first[expiring] !== undefined) return 0
     let tick = Math.max(this.#lowest, this.#tick + 1)
     const round = this.#tick + slots
-    while (tick < round && this.#first[slotOf(tick)] === none) tick += 1
+    while (tick < round && this.#first[slotOf(tick)] === undefined) tick += 1
     this.#lowest = tick
     return Math.max(tick * this.#tickMs - now, 0)
   }
@@ -91,10 +91,10 @@ export class TimerWheel {
     if (this.#armed > 0) this.#collect(target)
     this.#tick = Math.max(this.#tick, target)
     for (;;) {
-      const id = this.#first[expiring] ?? none
-      if (id === none) return
-      this.clear(id)
-      this.#expired(id)
+      const timed = this.#first[expiring]
+      if (timed === undefined) return
+      this.clear(timed as T)
+      this.#expired(timed as T)
     }
   }
 
@@ -106,41 +106,35 @@ export class TimerWheel {
     // A whole round shows each slot once: more would find the same again.
     const first = Math.max(this.#lowest, this.#tick + 1, target - slots + 1)
     for (let tick = target; tick >= first; tick -= 1) {
-      let id = this.#first[slotOf(tick)] ?? none
-      while (id !== none) {
-        const next = this.#next[id] ?? none
-        if ((this.#due[id] ?? 0) <= target) this.#expire(id, slotOf(tick))
-        id = next
+      let timed = this.#first[slotOf(tick)]
+      while (timed !== undefined) {
+        const next: Timed | undefined = timed.timerNext
+        if (timed.timerDue <= target) this.#expire(timed, slotOf(tick))
+        timed = next
       }
     }
   }
 
-  #expire(id: number, slot: number): void {
-    this.#unlink(id, slot)
-    this.#due[id] = overdue
-    this.#link(id, expiring)
+  #expire(timed: Timed, slot: number): void {
+    this.#unlink(timed, slot)
+    timed.timerDue = overdue
+    this.#link(timed, expiring)
   }
 
-  #link(id: number, slot: number): void {
-    const first = this.#first[slot] ?? none
-    this.#next[id] = first
-    this.#previous[id] = none
-    if (first !== none) this.#previous[first] = id
-    this.#first[slot] = id
+  #link(timed: Timed, slot: number): void {
+    const first = this.#first[slot]
+    timed.timerNext = first
+    timed.timerPrevious = undefined
+    if (first !== undefined) first.timerPrevious = timed
+    this.#first[slot] = timed
   }
 
-  #unlink(id: number, slot: number): void {
-    const next = this.#next[id] ?? none
-    const previous = this.#previous[id] ?? none
-    if (previous === none) this.#first[slot] = next
-    else this.#next[previous] = next
-    if (next !== none) this.#previous[next] = previous
-  }
-
-  #grow(id: number): void {
-    const size = Math.max(64, 2 ** Math.ceil(Math.log2(id + 1)))
-    this.#next = moved(this.#next, new Int32Array(size))
-    this.#previous = moved(this.#previous, new Int32Array(size))
-    this.#due = moved(this.#due, new Float64Array(size))
+  #unlink(timed: Timed, slot: number): void {
+    const { timerNext: next, timerPrevious: previous } = timed
+    if (previous === undefined) this.#first[slot] = next
+    else previous.timerNext = next
+    if (next !== undefined) next.timerPrevious = previous
+    timed.timerNext = undefined
+    timed.timerPrevious = undefined
   }
 }

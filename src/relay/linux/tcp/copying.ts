@@ -1,30 +1,21 @@
 import {
-  IPPROTO_TCP,
+  EPOLLERR,
+  EPOLLOUT,
   MSG_MORE,
-  MSG_NOSIGNAL,
   MSG_PEEK,
   MSG_TRUNC,
   SPLICE_F_MOVE,
   SPLICE_F_NONBLOCK,
-  TCP_NODELAY,
 } from '../constants.ts'
 import { errno } from '../errno.ts'
-import type { NativeMemory } from '../native-memory.ts'
+import type { TimerWheel } from '../timer-wheel.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
-import {
-  connectionOf,
-  type ConnectionTable,
-  flag,
-  isBackend,
-  opposite,
-  state,
-} from './connection-table.ts'
-import type { DirectionEnds } from './direction-ends.ts'
-import { copyOf, sizeOf, without } from './held-bytes.ts'
-import { isPassing, isShortage } from './passing-errors.ts'
+import { type Connection, flag, type Side } from './connection.ts'
+import type { Ending } from './ending.ts'
+import type { IdleLimits } from './idle-limits.ts'
 import type { PipePool } from './pipe-pool.ts'
 import { SendRoom } from './send-room.ts'
-import { allEvents } from './side-events.ts'
+import { isPassing, isShortage, type Sending, sent } from './sending.ts'
 
 /** Bytes that one direction may move before others have their turn. */
 const turnBytes = 512 * 1024
@@ -36,123 +27,139 @@ const meagreSplices = 8
 /** What all connections of a worker may hold together, unless it is said. */
 const mostHeldBytes = 64 << 20
 const mostInterrupts = 10
-/** The kernel was out of memory; it says nothing when it is not any more. */
-const shortageMs = 10
+/** Connections that last so long get keep-alive; most are over before. */
+const keepAliveAfterMs = 5000
 
 /**
- * The two half-duplex copies of each connection: what is read from one side is written to
+ * The two half-duplex copies of an open connection: what is read from one side is written to
  * the opposite one, through one buffer for all, or through a pipe once it proves to be much.
  */
 export class Copying {
   readonly #env: WorkerEnv
-  readonly #table: ConnectionTable
+  readonly #timers: TimerWheel<Connection>
   readonly #pipes: PipePool
-  readonly #ends: DirectionEnds
-  readonly #source: number
-  readonly #buffer: NativeMemory
+  readonly #sending: Sending
+  readonly #idleLimits: IdleLimits
+  readonly #ending: Ending
   readonly #size: number
   readonly #mostHeld: number
-  readonly #one: NativeMemory
   readonly #room: SendRoom
 
-  /** `source`: the number of the connections in the loop. */
   constructor(
     env: WorkerEnv,
-    table: ConnectionTable,
+    timers: TimerWheel<Connection>,
     pipes: PipePool,
-    ends: DirectionEnds,
-    source: number,
+    sending: Sending,
+    idleLimits: IdleLimits,
+    ending: Ending,
   ) {
     this.#env = env
-    this.#table = table
+    this.#timers = timers
     this.#pipes = pipes
-    this.#ends = ends
-    this.#source = source
+    this.#sending = sending
+    this.#idleLimits = idleLimits
+    this.#ending = ending
     this.#size = env.limits.bufferBytes
     this.#mostHeld = env.limits.heldBytes ?? mostHeldBytes
-    this.#buffer = env.calls.allocate(this.#size)
-    this.#one = env.calls.allocate(4)
-    this.#one.words[0] = 1
     this.#room = new SendRoom(env.calls)
   }
 
+  /** The backend's side stands; `events` are what is known of it. */
+  begin(connection: Connection, events: number): void {
+    const { client, backend } = connection
+    connection.state = 'open'
+    this.#timers.set(connection, keepAliveAfterMs, this.#env.loop.now)
+    // It was dialled with all events.
+    backend.set(flag.watchesRoom)
+    backend.note(events)
+    this.#move(client)
+    if (connection.state === 'open') this.#move(backend)
+  }
+
+  /** `events` of a side of an open connection. */
+  ready(side: Side, events: number): void {
+    if (!side.has(flag.ended)) side.note(events)
+    // Its end was read before: what comes now can only be a reset.
+    else if ((events & EPOLLERR) !== 0) this.#ending.broken(side, -errno.ECONNRESET)
+    if (events !== 0) this.#move(side)
+    else if (!side.holds || this.#unblock(side)) this.#move(side)
+    if ((events & EPOLLOUT) !== 0 && side.has(flag.full)) this.#roomAt(side)
+    // A reset is found by reading, which may take for ever where the opposite side takes
+    // nothing: the limit of half-closed connections is for this too.
+    const { connection } = side
+    if ((events & EPOLLERR) !== 0 && connection.state === 'open') {
+      this.#idleLimits.halfClosed(connection)
+    }
+  }
+
+  /** What waited for room at `side` goes on. */
+  #roomAt(side: Side): void {
+    const { connection } = side
+    const from = side.opposite
+    // Since the event came: this edge is told of once.
+    if (connection.state === 'delivering') return this.#ending.goOnDelivering(connection)
+    if (connection.state !== 'open') return
+    side.unset(flag.full)
+    if (from.holds && !this.#flush(from)) return
+    if (connection.state === 'open') this.#move(from)
+  }
+
   /** Moves what there is from a side to the opposite one, as far as it goes now. */
-  move(from: number): void {
-    const table = this.#table
-    if (table.has(from, flag.readable) && table.holds(from) && !this.#unblock(from))
-      return
+  #move(from: Side): void {
+    if (from.has(flag.readable) && from.holds && !this.#unblock(from)) return
     let left = turnBytes
-    while (table.has(from, flag.readable)) {
-      if (left <= 0) return this.#again(from)
-      const moved = (table.pipe[from] ?? -1) >= 0 ? this.#splice(from) : this.#copy(from)
+    while (from.has(flag.readable)) {
+      if (left <= 0) return this.#sending.again(from)
+      const moved = from.pipe === undefined ? this.#copy(from) : this.#splice(from)
       if (moved < 0) return
       left -= moved
     }
   }
 
-  /** What a shortage or a signal has interrupted, reading or writing. */
-  resume(from: number): void {
-    if (!this.#table.holds(from) || this.#unblock(from)) this.move(from)
+  /** Whether what is held could be written, and the connection goes on. */
+  #unblock(from: Side): boolean {
+    if (from.opposite.has(flag.full)) return false
+    return this.#flush(from) && from.connection.state === 'open'
   }
 
   /** Writes what is held of a side; whether all of it could be. */
-  flush(from: number): boolean {
-    const isFree =
-      this.#table.stuck[from] === undefined
-        ? this.#flushPipe(from)
-        : this.#flushStuck(from)
-    if (isFree) this.#ends.flushed(from)
-    return isFree
-  }
-
-  /** Gives back what a side holds, at its end. */
-  drop(side: number): void {
-    const table = this.#table
-    this.#keep(side, undefined)
-    this.#env.signs.hold(-(table.piped[side] ?? 0))
-    const pipe = table.pipe[side] ?? -1
-    if (pipe < 0) return
-    this.#pipes.giveBack(pipe, table.piped[side] === 0)
-    table.pipe[side] = -1
-    table.piped[side] = 0
-  }
-
-  /** Whether what is held could be written, and the connection goes on. */
-  #unblock(from: number): boolean {
-    if (this.#table.has(opposite(from), flag.full)) return false
-    return this.flush(from) && this.#table.state[connectionOf(from)] === state.open
+  #flush(from: Side): boolean {
+    const result = this.#sending.flush(from)
+    if (result < 0) this.#writeFailed(from.opposite, result)
+    if (result !== sent.all) return false
+    if (from.has(flag.ended)) this.#ending.passEnd(from)
+    return true
   }
 
   /** Bytes moved; -1: there is no more to be done for this direction now. */
-  #copy(from: number): number {
+  #copy(from: Side): number {
     if (this.#holdsEnough) return this.#passOn(from)
-    const table = this.#table
     const count = this.#read(from, 0)
     if (count <= 0) return this.#nothingRead(from, count)
     this.#count(from, count)
-    const streak = count === this.#size ? (table.streak[from] ?? 0) + 1 : 0
-    table.streak[from] = streak
+    from.streak = count === this.#size ? from.streak + 1 : 0
     const isLast =
-      this.#noteDrained(from, count) &&
-      table.has(from, flag.finSeen) &&
-      !table.has(from, flag.broken)
+      this.#noteDrained(from, count) && from.has(flag.finSeen) && !from.has(flag.broken)
     if (!this.#write(from, count, isLast ? MSG_MORE : 0)) return -1
     if (isLast) return this.#nothingRead(from, 0)
     // Splicing can't get past urgent data: it answers EAGAIN, or even the end.
-    if (streak >= fullReads && !table.has(from, flag.urgent)) this.#startSplicing(from)
+    if (from.streak >= fullReads && !from.has(flag.urgent)) this.#startSplicing(from)
     return count
   }
 
-  #read(from: number, flags: number): number {
-    const fd = this.#table.fd[from] ?? -1
-    return this.#env.calls.recv(fd, this.#buffer.address, this.#size, flags)
+  #read(from: Side, flags: number): number {
+    return this.#env.calls.recv(
+      from.fd,
+      this.#sending.buffer.address,
+      this.#size,
+      flags,
+    )
   }
 
   /** A short read has emptied the queue (epoll(7)), but for urgent data: notes whether. */
-  #noteDrained(from: number, count: number): boolean {
-    const table = this.#table
-    const isDrained = count < this.#size && !table.has(from, flag.urgent)
-    if (isDrained && !table.has(from, flag.hungUp)) table.unset(from, flag.readable)
+  #noteDrained(from: Side, count: number): boolean {
+    const isDrained = count < this.#size && !from.has(flag.urgent)
+    if (isDrained && !from.has(flag.hungUp)) from.unset(flag.readable)
     return isDrained
   }
 
@@ -164,23 +171,22 @@ export class Copying {
    * As `#copy`, for one call more, but holds nothing: what the opposite side does not take
    * stays in the queue of the socket that it came by, which holds up its sender.
    */
-  #passOn(from: number): number {
-    const table = this.#table
-    const to = opposite(from)
-    if (table.has(to, flag.full)) return -1
+  #passOn(from: Side): number {
+    const to = from.opposite
+    if (to.has(flag.full)) return -1
     const count = this.#read(from, MSG_PEEK)
     if (count <= 0) return this.#nothingRead(from, count)
-    const sent = this.#send(to, count, 0)
-    if (sent > 0) {
-      this.#count(from, sent)
-      if (!this.#discard(from, sent)) return -1
+    const taken = this.#sending.send(to, count, 0)
+    if (taken > 0) {
+      this.#count(from, taken)
+      if (!this.#discard(from, taken)) return -1
     }
-    if (sent === count) {
+    if (taken === count) {
       this.#noteDrained(from, count)
       return count
     }
-    if (sent < 0 && !isPassing(sent)) this.#writeFailed(to, sent)
-    else this.#waitForRoom(to, from, sent)
+    if (taken < 0 && !isPassing(taken)) this.#writeFailed(to, taken)
+    else this.#sending.waitForRoom(from, taken)
     return -1
   }
 
@@ -188,14 +194,18 @@ export class Copying {
    * Takes from a side's queue what was sent. If that is not all gone it would be sent twice,
    * and what is left may begin behind an urgent mark: the connection ends.
    */
-  #discard(from: number, count: number): boolean {
-    const fd = this.#table.fd[from] ?? -1
+  #discard(from: Side, count: number): boolean {
     let gone = -errno.EINTR
     for (let tries = 0; gone === -errno.EINTR && tries < mostInterrupts; tries += 1) {
-      gone = this.#env.calls.recv(fd, this.#buffer.address, count, MSG_TRUNC)
+      gone = this.#env.calls.recv(
+        from.fd,
+        this.#sending.buffer.address,
+        count,
+        MSG_TRUNC,
+      )
     }
     if (gone === count) return true
-    this.#ends.broken(from, gone < 0 ? gone : -errno.EPROTO)
+    this.#ending.broken(from, gone < 0 ? gone : -errno.EPROTO)
     return false
   }
 
@@ -203,132 +213,65 @@ export class Copying {
    * Writes what was just read; what can't be is held. With MSG_MORE the FIN that follows
    * goes in the same segment.
    */
-  #write(from: number, count: number, flags: number): boolean {
-    const to = opposite(from)
-    const written = this.#send(to, count, flags)
+  #write(from: Side, count: number, flags: number): boolean {
+    const to = from.opposite
+    const written = this.#sending.send(to, count, flags)
     if (written === count) return true
-    if (written < 0 && !isPassing(written)) {
-      this.#writeFailed(to, written)
-      return false
-    }
-    const rest = copyOf(this.#buffer.bytes.subarray(Math.max(written, 0), count))
-    this.#keep(from, rest)
-    this.#waitForRoom(to, from, written)
+    if (written < 0 && !isPassing(written)) this.#writeFailed(to, written)
+    else this.#sending.hold(from, Math.max(written, 0), count, written)
     return false
   }
 
-  #flushStuck(from: number): boolean {
-    const table = this.#table
-    const rest = table.stuck[from]
-    if (rest === undefined) return true
-    const to = opposite(from)
-    rest.copy(this.#buffer.bytes)
-    const written = this.#send(to, rest.length, 0)
-    if (written < 0 && !isPassing(written)) {
-      this.#writeFailed(to, written)
-      return false
+  #splice(from: Side): number {
+    const { pipe } = from
+    if (pipe === undefined || from.has(flag.urgent) || this.#holdsEnough) {
+      return this.#copyAgain(from)
     }
-    if (written === rest.length) {
-      this.#keep(from, undefined)
-      return true
-    }
-    this.#keep(from, without(rest, Math.max(written, 0)))
-    this.#waitForRoom(to, from, written)
-    return false
-  }
-
-  /** What is held of a side from now on; counted is what it takes up. */
-  #keep(side: number, rest: Buffer | undefined): void {
-    const { stuck } = this.#table
-    this.#env.signs.hold(sizeOf(rest) - sizeOf(stuck[side]))
-    stuck[side] = rest
-  }
-
-  /** Sends the start of the buffer; bytes taken, or a negative errno. */
-  #send(to: number, length: number, flags: number): number {
-    const { calls } = this.#env
-    if (isBackend(to) && !this.#table.has(to, flag.noDelay)) this.#beforeWrite(to)
-    const fd = this.#table.fd[to] ?? -1
-    return calls.send(fd, this.#buffer.address, length, MSG_NOSIGNAL | flags)
-  }
-
-  #splice(from: number): number {
-    const table = this.#table
-    const pipe = table.pipe[from] ?? -1
-    if (table.has(from, flag.urgent) || this.#holdsEnough) return this.#copyAgain(from)
     const count = this.#env.calls.splice(
-      table.fd[from] ?? -1,
-      this.#pipes.writeEnd(pipe),
-      Math.max(this.#size, this.#room.of(table.fd[opposite(from)] ?? -1)),
+      from.fd,
+      pipe.writeEnd,
+      Math.max(this.#size, this.#room.of(from.opposite.fd)),
       SPLICE_F_MOVE | SPLICE_F_NONBLOCK,
     )
     // The end, or urgent data that came a moment ago: a read tells.
     if (count === 0) return this.#copyAgain(from)
     if (count < 0) return this.#nothingRead(from, count)
     this.#count(from, count)
-    table.piped[from] = (table.piped[from] ?? 0) + count
-    this.#env.signs.hold(count)
-    table.streak[from] = count < meagreBytes ? (table.streak[from] ?? 0) + 1 : 0
-    if (!this.#flushPipe(from)) return -1
-    if ((table.streak[from] ?? 0) >= meagreSplices) this.#stopSplicing(from)
+    this.#sending.piped(from, count)
+    from.streak = count < meagreBytes ? from.streak + 1 : 0
+    const result = this.#sending.flushPipe(from)
+    if (result < 0) this.#writeFailed(from.opposite, result)
+    if (result !== sent.all) return -1
+    if (from.streak >= meagreSplices) this.#stopSplicing(from)
     return count
   }
 
-  #copyAgain(from: number): number {
+  #copyAgain(from: Side): number {
     this.#stopSplicing(from)
     return this.#copy(from)
   }
 
-  #flushPipe(from: number): boolean {
-    const table = this.#table
-    const to = opposite(from)
-    const readEnd = this.#pipes.readEnd(table.pipe[from] ?? -1)
-    if ((table.piped[from] ?? 0) > 0 && isBackend(to) && !table.has(to, flag.noDelay)) {
-      this.#beforeWrite(to)
-    }
-    for (let left = table.piped[from] ?? 0; left > 0; left = table.piped[from] ?? 0) {
-      const written = this.#env.calls.splice(
-        readEnd,
-        table.fd[to] ?? -1,
-        left,
-        SPLICE_F_MOVE | SPLICE_F_NONBLOCK,
-      )
-      if (written > 0) {
-        table.piped[from] = left - written
-        this.#env.signs.hold(-written)
-      } else if (written === 0 || isPassing(written)) {
-        this.#waitForRoom(to, from, written)
-        return false
-      } else {
-        this.#writeFailed(to, written)
-        return false
-      }
-    }
-    return true
+  #startSplicing(from: Side): void {
+    from.streak = 0
+    from.pipe = this.#pipes.take()
   }
 
-  #startSplicing(from: number): void {
-    this.#table.streak[from] = 0
-    this.#table.pipe[from] = this.#pipes.take()
+  #stopSplicing(from: Side): void {
+    const { pipe } = from
+    from.streak = 0
+    from.pipe = undefined
+    if (pipe !== undefined) this.#pipes.giveBack(pipe, true)
   }
 
-  #stopSplicing(from: number): void {
-    const table = this.#table
-    table.streak[from] = 0
-    this.#pipes.giveBack(table.pipe[from] ?? -1, true)
-    table.pipe[from] = -1
-  }
-
-  #nothingRead(from: number, result: number): number {
-    const table = this.#table
+  #nothingRead(from: Side, result: number): number {
     if (result === -errno.EINTR) return 0
     if (result < 0 && isShortage(result)) {
-      this.#later(from)
+      this.#sending.later(from)
       return -1
     }
-    table.unset(from, flag.readable)
-    if (result === 0) this.#ends.ended(from)
-    else if (result !== -errno.EAGAIN) this.#ends.broken(from, result)
+    from.unset(flag.readable)
+    if (result === 0) this.#ending.ended(from)
+    else if (result !== -errno.EAGAIN) this.#ending.broken(from, result)
     return -1
   }
 
@@ -336,59 +279,16 @@ export class Copying {
    * The peer is gone, but what it sent before it went may still be in the kernel's queue;
    * after that comes its reset.
    */
-  #writeFailed(to: number, result: number): void {
-    const table = this.#table
-    const isLast = table.fd[opposite(to)] === -1
-    if (isLast || table.has(to, flag.ended)) return this.#ends.broken(to, result)
-    this.drop(opposite(to))
-    table.set(to, flag.broken | flag.readable | flag.hungUp)
-    this.move(to)
+  #writeFailed(to: Side, result: number): void {
+    const isLast = to.opposite.fd === -1
+    if (isLast || to.has(flag.ended)) return this.#ending.broken(to, result)
+    this.#sending.drop(to.opposite)
+    to.set(flag.broken | flag.readable | flag.hungUp)
+    this.#move(to)
   }
 
-  /**
-   * Small pieces must not wait for one another (Nagle's algorithm), but the first can't:
-   * a connection with one request is spared a system call. Accepted sockets have it from
-   * the listening one.
-   */
-  #beforeWrite(side: number): void {
-    const table = this.#table
-    if (!table.has(side, flag.wroteOnce)) return table.set(side, flag.wroteOnce)
-    table.set(side, flag.noDelay)
-    const { address } = this.#one
-    const fd = table.fd[side] ?? -1
-    this.#env.calls.setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, address, 4)
-  }
-
-  #waitForRoom(to: number, from: number, result: number): void {
-    const table = this.#table
-    if (result < 0 && isShortage(result)) return this.#later(from)
-    if (result === -errno.EINTR) return this.#again(from)
-    table.set(to, flag.full)
-    if (table.has(to, flag.watchesRoom)) return
-    table.set(to, flag.watchesRoom)
-    this.#env.loop.modify(table.fd[to] ?? -1, allEvents)
-  }
-
-  #again(side: number): void {
-    const table = this.#table
-    if (table.has(side, flag.queued)) return
-    table.set(side, flag.queued)
-    this.#env.loop.again(this.#source, side)
-  }
-
-  #later(side: number): void {
-    const { loop } = this.#env
-    const connection = connectionOf(side)
-    const generation = this.#table.generation[connection]
-    loop.clock.setTimeout(() => {
-      const isSame = this.#table.generation[connection] === generation
-      if (isSame) this.#again(side)
-    }, shortageMs)
-  }
-
-  #count(from: number, count: number): void {
-    const table = this.#table
-    table.bytes[from] = (table.bytes[from] ?? 0) + count
-    table.listener[connectionOf(from)]?.counters.countBytes(!isBackend(from), count)
+  #count(from: Side, count: number): void {
+    from.bytes += count
+    from.connection.service.counters.countBytes(!from.isBackend, count)
   }
 }

@@ -13,19 +13,21 @@ const pipeSizes = [1 << 20, 256 << 10] as const
 /** A pipe that was used and is empty is kept for the next, up to so many. */
 const mostKept = 16
 
+export interface Pipe {
+  readonly readEnd: number
+  readonly writeEnd: number
+}
+
 /**
- * Pipes for splice(2), by number. Those of all workers get a quarter of the descriptors at
- * most, as in HAProxy, in equal parts; whoever gets none copies.
+ * Pipes for splice(2). Those of all workers get a quarter of the descriptors at most, as in
+ * HAProxy, in equal parts; a direction that gets none is copied.
  */
 export class PipePool {
   readonly #calls: Syscalls
   readonly #fds: FdAccount
   readonly #made: NativeMemory
   readonly #most: number
-  readonly #readEnds: number[] = []
-  readonly #writeEnds: number[] = []
-  readonly #kept: number[] = []
-  readonly #free: number[] = []
+  readonly #kept: Pipe[] = []
   #open = 0
 
   constructor(calls: Syscalls, fds: FdAccount) {
@@ -35,21 +37,13 @@ export class PipePool {
     this.#most = Math.floor(fds.spendable / 4 / 2 / fds.workers)
   }
 
-  /** An empty pipe; -1 when there is none to be had. */
-  take(): number {
+  /** An empty pipe, if there may be one more. */
+  take(): Pipe | undefined {
     return this.#kept.pop() ?? this.#make()
   }
 
-  readEnd(pipe: number): number {
-    return this.#readEnds[pipe] ?? -1
-  }
-
-  writeEnd(pipe: number): number {
-    return this.#writeEnds[pipe] ?? -1
-  }
-
-  /** One with something in it is closed: nobody else must read that. */
-  giveBack(pipe: number, isEmpty: boolean): void {
+  /** One with something in it is closed: no other connection must read that. */
+  giveBack(pipe: Pipe, isEmpty: boolean): void {
     if (isEmpty && this.#kept.length < mostKept && !this.#fds.exhausted) {
       this.#kept.push(pipe)
     } else {
@@ -57,48 +51,37 @@ export class PipePool {
     }
   }
 
-  /** Connections need the descriptors of those that nobody uses. */
+  /** Connections need the descriptors of those that are not in use. */
   closeKept(): void {
-    for (let pipe = this.#kept.pop(); pipe !== undefined; pipe = this.#kept.pop()) {
-      this.#close(pipe)
-    }
+    for (const pipe of this.#kept.splice(0)) this.#close(pipe)
   }
 
-  #make(): number {
-    if (this.#open >= this.#most || this.#fds.exhausted) return -1
-    if (!this.#fds.take(2)) return -1
+  #make(): Pipe | undefined {
+    if (this.#open >= this.#most || this.#fds.exhausted) return undefined
+    if (!this.#fds.take(2)) return undefined
     const { address, words } = this.#made
     if (this.#calls.pipe(address, SOCK_NONBLOCK | SOCK_CLOEXEC) < 0) {
       this.#fds.release(2)
-      return -1
+      return undefined
     }
     const [readEnd = -1, writeEnd = -1] = words
     this.#fds.opened(readEnd)
     this.#fds.opened(writeEnd)
+    this.#open += 1
+    const pipe = { readEnd, writeEnd }
     const isLarge = pipeSizes.some(
       size => this.#calls.fcntl(writeEnd, F_SETPIPE_SZ, size) >= 0,
     )
-    if (!isLarge) {
-      // This user has all the pipes it may: one of two pieces would be slower than copying.
-      this.#closeEnds(readEnd, writeEnd)
-      return -1
-    }
-    const pipe = this.#free.pop() ?? this.#readEnds.length
-    this.#readEnds[pipe] = readEnd
-    this.#writeEnds[pipe] = writeEnd
-    this.#open += 1
-    return pipe
+    if (isLarge) return pipe
+    // This user has all the pipes it may: one of two pieces would be slower than copying.
+    this.#close(pipe)
+    return undefined
   }
 
-  #close(pipe: number): void {
-    this.#closeEnds(this.readEnd(pipe), this.writeEnd(pipe))
-    this.#free.push(pipe)
-    this.#open -= 1
-  }
-
-  #closeEnds(readEnd: number, writeEnd: number): void {
+  #close({ readEnd, writeEnd }: Pipe): void {
     this.#fds.close(readEnd)
     this.#fds.close(writeEnd)
     this.#fds.release(2)
+    this.#open -= 1
   }
 }

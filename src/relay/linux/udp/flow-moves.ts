@@ -15,16 +15,14 @@ export interface Mover {
  * are. The first are moved at once and many in turns, between which others are served;
  * one that has a datagram meanwhile is moved before it is passed on.
  */
-export class FlowMoves implements EventSource {
+export class FlowMoves implements EventSource<undefined> {
   readonly #loop: EventLoop
-  readonly #source: number
   readonly #waiting = new Map<Mover, UdpFlow[]>()
   #left = mostInATurn
   #isAsked = false
 
   constructor(loop: EventLoop) {
     this.#loop = loop
-    this.#source = loop.register(this)
     loop.afterTurn(() => {
       this.#left = mostInATurn
     })
@@ -64,7 +62,7 @@ export class FlowMoves implements EventSource {
   #askAgain(): void {
     if (this.#isAsked) return
     this.#isAsked = true
-    this.#loop.again(this.#source, 0)
+    this.#loop.again(this, undefined)
   }
 }
 

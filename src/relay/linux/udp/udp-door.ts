@@ -5,9 +5,9 @@ import type { Bind } from '../../relay.ts'
 import { isWildcard } from '../../../util/ip.ts'
 import { FlowTable, type Identity } from './flow-table.ts'
 import type { ReplyDoor } from './reply-queue.ts'
-import type { SocketUser } from './socket-table.ts'
 import type { UdpFlow } from './udp-flow.ts'
 import type { UdpShared } from './udp-shared.ts'
+import type { SocketUser } from './watched-sockets.ts'
 
 /** One is tried again every 10 ms: a second. */
 const mostFailures = 100
@@ -37,7 +37,6 @@ export class UdpDoor implements ReplyDoor, SocketUser {
   readonly flows: FlowTable<UdpFlow>
   readonly #owner: DoorOwner
   readonly #isWildcard: boolean
-  #index = -1
   /** In a row; and at how many the next is told. */
   #failures = 0
   #toldAt = mostFailures
@@ -51,19 +50,17 @@ export class UdpDoor implements ReplyDoor, SocketUser {
     this.#isWildcard = isWildcard(bind.address)
   }
 
-  /** Zero or more, or -errno where the kernel does not let it be watched now. */
+  /** Zero, or -errno where the kernel does not let it be watched now. */
   open(): number {
-    this.#index = this.#owner.shared.doors.add(this.fd, this)
-    return this.#index
+    return this.#owner.shared.watched.add(this.fd, this)
   }
 
   /** Its flows end; the descriptor is left to the caller, and out of the loop. */
   close(): void {
-    const { doors, replies } = this.#owner.shared
+    const { watched, replies } = this.#owner.shared
     replies.flush()
     for (const flow of this.flows.all()) flow.close()
-    if (this.#index >= 0) doors.remove(this.#index)
-    this.#index = -1
+    watched.remove(this.fd)
   }
 
   /** At most one batch a turn, so that others have theirs. */
@@ -141,7 +138,7 @@ export class UdpDoor implements ReplyDoor, SocketUser {
 
   #unreadable(result: number): void {
     if (result === -errno.EAGAIN || result === -errno.EINTR) return
-    this.#owner.shared.doors.rest(this.#index, this.fd)
+    this.#owner.shared.watched.rest(this.fd)
     this.#failures += 1
     // A shortage passes. What doesn't is told, ever less often.
     if (this.#failures < this.#toldAt) return

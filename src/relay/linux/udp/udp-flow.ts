@@ -9,9 +9,9 @@ import type { LimitedFlow } from './flow-limits.ts'
 import type { TableFlow } from './flow-table.ts'
 import type { Keeper } from './kept-datagrams.ts'
 import type { ReplyTo } from './reply-queue.ts'
-import type { SocketUser } from './socket-table.ts'
 import type { UdpDoor } from './udp-door.ts'
 import type { UdpShared } from './udp-shared.ts'
+import type { SocketUser } from './watched-sockets.ts'
 
 /** What a flow needs of its listener. */
 export interface FlowOwner {
@@ -66,7 +66,6 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
   version: number
   readonly #owner: FlowOwner
   #fd = -1
-  #index = -1
   #backend: WorkerBackend | undefined
   #refusedBy: Set<string> | undefined
 
@@ -216,7 +215,7 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
   }
 
   #connect(backend: WorkerBackend): number {
-    const { sockets, flows } = this.#owner.shared
+    const { sockets, watched } = this.#owner.shared
     backend.active += 1
     this.#backend = backend
     this.#owner.counters.add('dialAttempts', 1)
@@ -224,17 +223,16 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
     if (fd < 0) return fd
     this.#fd = fd
     this.#cuts = true
-    this.#index = flows.add(fd, this)
-    return this.#index
+    return watched.add(fd, this)
   }
 
   #disconnect(): void {
-    const { sockets, flows } = this.#owner.shared
+    const { sockets, watched } = this.#owner.shared
     if (this.#backend !== undefined) this.#backend.active -= 1
     this.#backend = undefined
-    if (this.#index >= 0) flows.remove(this.#index)
-    if (this.#fd >= 0) sockets.close(this.#fd)
-    this.#index = -1
+    if (this.#fd < 0) return
+    watched.remove(this.#fd)
+    sockets.close(this.#fd)
     this.#fd = -1
   }
 
@@ -276,7 +274,7 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
     if (movesOn(result)) {
       this.#refused(true, 0)
     } else if (isShortage(result)) {
-      if (result !== -errno.EAGAIN) this.#owner.shared.flows.rest(this.#index, this.#fd)
+      if (result !== -errno.EAGAIN) this.#owner.shared.watched.rest(this.#fd)
     } else if (result !== -errno.EINTR) {
       // Any other error of a connected socket cost a datagram.
       this.#owner.counters.countDrop('send-failed')

@@ -71,7 +71,6 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
     if (door === undefined) return -1
     this.#doors.delete(key)
     door.close()
-    this.#env.loop.remove(door.fd)
     return door.fd
   }
 

@@ -5,15 +5,12 @@ import { FlowMoves } from './flow-moves.ts'
 import { FlowSockets } from './flow-sockets.ts'
 import { KeptDatagrams } from './kept-datagrams.ts'
 import { ReplyQueue } from './reply-queue.ts'
-import { SocketTable } from './socket-table.ts'
 import { TurnShare } from './turn-share.ts'
-import type { UdpDoor } from './udp-door.ts'
-import type { UdpFlow } from './udp-flow.ts'
+import { WatchedSockets } from './watched-sockets.ts'
 
 /** What the UDP listeners of a worker have in common. */
 export interface UdpShared {
-  readonly doors: SocketTable<UdpDoor>
-  readonly flows: SocketTable<UdpFlow>
+  readonly watched: WatchedSockets
   readonly sockets: FlowSockets
   readonly moves: FlowMoves
   readonly limits: FlowLimits
@@ -33,8 +30,7 @@ export const newUdpShared = ({ calls, loop, limits, fds }: WorkerEnv): UdpShared
     incomingShare.renew()
   })
   return {
-    doors: new SocketTable(loop),
-    flows: new SocketTable(loop),
+    watched: new WatchedSockets(loop),
     sockets: new FlowSockets(calls, fds),
     moves: new FlowMoves(loop),
     limits: new FlowLimits(loop.clock, limits, fds.spendable),

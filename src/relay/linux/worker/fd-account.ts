@@ -1,7 +1,9 @@
 import type { EventLoop } from '../event-loop.ts'
 import type { Syscalls } from '../syscalls.ts'
 import type { Descriptors } from '../shared/descriptors.ts'
-import { fdsPerConnection } from '../tcp/connection-table.ts'
+
+/** Each TCP connection holds one descriptor for the client and one for the backend. */
+export const fdsPerConnection = 2
 
 /** How often a paused worker looks whether others have given descriptors back. */
 export const lookAgainMs = 50

@@ -12,8 +12,9 @@ import { StatsPages } from '../shared/stats-pages.ts'
 import { WorkerSigns } from '../shared/worker-signs.ts'
 import type { StructLayout } from '../struct-layout.ts'
 import type { Syscalls } from '../syscalls.ts'
+import { Accepting } from '../tcp/accepting.ts'
+import { TcpConnections } from '../tcp/tcp-connections.ts'
 import { TcpListener } from '../tcp/tcp-listener.ts'
-import { TcpShared } from '../tcp/tcp-shared.ts'
 import { UdpListener } from '../udp/udp-listener.ts'
 import { newUdpShared, type UdpShared } from '../udp/udp-shared.ts'
 import { FdAccount, lookAgainMs } from './fd-account.ts'
@@ -37,12 +38,13 @@ const pages = (cells: number, given: readonly SharedArrayBuffer[]): StatsPages =
 }
 
 /** One thread of the relay: its loop, its listeners, and the orders of the main thread. */
-export class RelayWorker implements EventSource, ListenerOwner {
+export class RelayWorker implements EventSource<undefined>, ListenerOwner {
   readonly #deps: RelayWorkerDeps
   readonly #env: WorkerEnv
   readonly #reporter: Reporter
   readonly #ownBinds: OwnBinds
-  readonly #tcp: TcpShared
+  readonly #connections: TcpConnections
+  readonly #accepting: Accepting
   readonly #udp: UdpShared
   readonly #listeners = new Map<number, PortListener>()
   readonly #woken: NativeMemory
@@ -77,11 +79,12 @@ export class RelayWorker implements EventSource, ListenerOwner {
       isOwn: (address, port) => this.#ownBinds.has(address, port),
     }
     this.#env.fds.opened(loop.fd)
-    this.#tcp = new TcpShared(this.#env)
+    this.#connections = new TcpConnections(this.#env)
+    this.#accepting = new Accepting(this.#env, this.#connections)
     this.#udp = newUdpShared(this.#env)
     this.#woken = calls.allocate(8)
     loop.afterTurn(() => this.#reporter.flush())
-    loop.add(setup.wakeFd, loop.register(this), 0, EPOLLIN)
+    loop.add(setup.wakeFd, this, undefined, EPOLLIN)
     // From now on silence is a hang, and the first turn may be long in coming.
     signs.beat()
     post({ kind: 'ready' })
@@ -104,12 +107,12 @@ export class RelayWorker implements EventSource, ListenerOwner {
       try {
         this.#carryOut(order)
       } catch (error) {
-        this.failed(0, error)
+        this.failed(undefined, error)
       }
     }
   }
 
-  failed(_index: number, error: unknown): void {
+  failed(_item: undefined, error: unknown): void {
     this.#reporter.fault('', error)
   }
 
@@ -167,7 +170,7 @@ export class RelayWorker implements EventSource, ListenerOwner {
     this.#listeners.set(
       order.slot,
       order.spec.protocol === 'TCP'
-        ? new TcpListener(this.#tcp, order, this)
+        ? new TcpListener(this.#env, order, this, this.#accepting, this.#connections)
         : new UdpListener(this.#env, order, this, this.#udp),
     )
   }
@@ -187,7 +190,8 @@ export class RelayWorker implements EventSource, ListenerOwner {
   }
 
   #pause(paused: boolean): void {
-    this.#tcp.pause(paused)
+    this.#accepting.pause(paused)
+    if (paused) this.#connections.exhausted()
     for (const listener of this.#listeners.values()) listener.pause(paused)
     this.#deps.post({ kind: 'accept-paused', paused })
     if (paused) this.#lookAgain()

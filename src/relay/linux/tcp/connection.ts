@@ -1,0 +1,210 @@
+import type { Cause } from '../../cause.ts'
+import type { Choice } from '../../front.ts'
+import type { RetryPlan } from '../../retry-plan.ts'
+import {
+  AF_INET6,
+  EPOLLERR,
+  EPOLLET,
+  EPOLLHUP,
+  EPOLLIN,
+  EPOLLOUT,
+  EPOLLPRI,
+  EPOLLRDHUP,
+} from '../constants.ts'
+import type { NativeMemory } from '../native-memory.ts'
+import { readSockaddr } from '../sockaddr.ts'
+import { sockaddrSize } from '../struct-layout.ts'
+import { Timed } from '../timer-wheel.ts'
+import type { WorkerBackend } from '../worker/worker-backend.ts'
+import type { Pipe } from './pipe-pool.ts'
+import type { TcpService } from './tcp-service.ts'
+
+export type State = 'dialling' | 'open' | 'delivering' | 'ended'
+
+/** Events of a side, edge-triggered: nothing has to be switched on and off. */
+export const quietEvents = EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLET
+export const allEvents = quietEvents | EPOLLOUT
+
+/** What is known of a side. */
+export const flag = {
+  /** There may be something to read: the kernel said so and no read has found the end. */
+  readable: 1,
+  /** The peer has sent a FIN, or worse: a short read does not mean that there is no more. */
+  hungUp: 2,
+  /** Its end was read. */
+  ended: 4,
+  /** Our FIN was sent to it. */
+  finished: 8,
+  /** A write failed: after the last bytes comes a reset. */
+  broken: 16,
+  /** The kernel is asked to tell when there is room to write. */
+  watchesRoom: 32,
+  /** It was written to once; before the second time Nagle's algorithm is switched off. */
+  wroteOnce: 64,
+  noDelay: 128,
+  /** It is in the loop's list of those to be called again. */
+  queued: 256,
+  /** Reads stop at urgent data (tcp(7)): a short one says nothing. */
+  urgent: 512,
+  /** The peer has sent a FIN and nothing worse so far: when all is read, its end is too. */
+  finSeen: 1024,
+  /** There was no room to write; the kernel tells when there is. */
+  full: 2048,
+  /** The kernel has told of its reset, before which there may have been a FIN. */
+  reset: 4096,
+} as const
+
+/** The client's or the backend's socket of a connection, and the bytes that come by it. */
+export class Side {
+  readonly connection: Connection
+  readonly isBackend: boolean
+  /** -1: there is none (yet, or any more). */
+  fd: number
+  flags = 0
+  /** Bytes read from it. */
+  bytes = 0
+  /** Read from it, and not yet taken by the opposite side. */
+  held: Buffer | undefined = undefined
+  /** What is in there was read from it. */
+  pipe: Pipe | undefined = undefined
+  piped = 0
+  /** How many full, or in a pipe meagre, reads there were in a row. */
+  streak = 0
+
+  constructor(connection: Connection, isBackend: boolean, fd: number) {
+    this.connection = connection
+    this.isBackend = isBackend
+    this.fd = fd
+  }
+
+  get opposite(): Side {
+    return this.isBackend ? this.connection.client : this.connection.backend
+  }
+
+  has(mask: number): boolean {
+    return (this.flags & mask) !== 0
+  }
+
+  set(mask: number): void {
+    this.flags |= mask
+  }
+
+  unset(mask: number): void {
+    this.flags &= ~mask
+  }
+
+  /** It is called again, or for another reason. */
+  unqueue(): void {
+    this.flags &= ~flag.queued
+  }
+
+  /** Whether something that was read from it waits to be written. */
+  get holds(): boolean {
+    return this.held !== undefined || this.piped > 0
+  }
+
+  /** Remembers what epoll has told of it, until it is used. */
+  note(events: number): void {
+    if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) !== 0) {
+      this.flags |= flag.readable
+    }
+    if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) !== 0) {
+      this.flags |= flag.hungUp
+      // With both FINs there is a hang-up; a reset is an error too.
+      if ((events & EPOLLERR) === 0) this.flags |= flag.finSeen
+      else this.flags = (this.flags | flag.reset) & ~flag.finSeen
+    }
+    if ((events & EPOLLPRI) !== 0) this.flags |= flag.urgent
+  }
+}
+
+/** One dial attempt, for the record too. */
+export class Attempt {
+  readonly connection: Connection
+  readonly backend: WorkerBackend
+  readonly startedAt: number
+  fd = -1
+  /** As `Attempt.result` of the contract; `pending` while it is under way. */
+  result = 'pending'
+  /** Milliseconds from its start to its result. */
+  ms = 0
+
+  constructor(connection: Connection, backend: WorkerBackend, now: number) {
+    this.connection = connection
+    this.backend = backend
+    this.startedAt = now
+  }
+}
+
+/** How a connection ended that did not end in order. */
+export interface AbnormalEnd {
+  readonly cause: Cause
+  /** The errno or reason behind the cause. */
+  readonly detail: string
+}
+
+/** One client's connection, from its accept to its record. */
+export class Connection extends Timed {
+  readonly service: TcpService
+  readonly choice: Choice<WorkerBackend>
+  readonly client: Side
+  readonly backend: Side
+  readonly acceptedAt: number
+  state: State = 'dialling'
+  connectedAt = 0
+  /** Where it is connected to. */
+  endpoint: WorkerBackend | undefined = undefined
+  readonly attempts: Attempt[] = []
+  /** Made when the first attempt has failed or takes long: most dials need none. */
+  plan: RetryPlan<WorkerBackend> | undefined = undefined
+  /** Descriptors taken for attempts beside the one that the connection has paid for. */
+  extraFds = 0
+  lastError = ''
+  /** The first one counts: what follows from it is not told. */
+  end: AbnormalEnd | undefined = undefined
+  /** While `delivering`: until when the other side may take to get what is left. */
+  deliverUntil = 0
+  /** How long it was waited for that last. */
+  deliverLookMs = 0
+  /** Struct sockaddr of the client: the first two words are all of an IPv4 one. */
+  readonly #peerStart: number
+  readonly #peerAddress: number
+  readonly #peerRest: Int32Array | undefined
+
+  /** `peer`: memory with the client's address at its start. */
+  constructor(
+    service: TcpService,
+    choice: Choice<WorkerBackend>,
+    client: number,
+    { words }: Pick<NativeMemory, 'words'>,
+    now: number,
+  ) {
+    super()
+    this.service = service
+    this.choice = choice
+    this.client = new Side(this, false, client)
+    this.backend = new Side(this, true, -1)
+    this.acceptedAt = now
+    this.#peerStart = words[0] ?? 0
+    this.#peerAddress = words[1] ?? 0
+    const isIpv6 = (this.#peerStart & 0xffff) === AF_INET6
+    this.#peerRest = isIpv6 ? words.slice(2, sockaddrSize / 4) : undefined
+  }
+
+  get isEnded(): boolean {
+    return this.state === 'ended'
+  }
+
+  /** Who the client is. */
+  get peer(): { readonly address: string; readonly port: number } {
+    const words = new Int32Array(sockaddrSize / 4)
+    words[0] = this.#peerStart
+    words[1] = this.#peerAddress
+    if (this.#peerRest !== undefined) words.set(this.#peerRest, 2)
+    return readSockaddr({ view: new DataView(words.buffer) }, 0)
+  }
+
+  blame(cause: Cause, detail: string): void {
+    this.end ??= { cause, detail }
+  }
+}

@@ -1,0 +1,185 @@
+import { isOutOfResources } from '../../../util/out-of-resources.ts'
+import {
+  IPPROTO_TCP,
+  MSG_NOSIGNAL,
+  SIOCOUTQ,
+  SPLICE_F_MOVE,
+  SPLICE_F_NONBLOCK,
+  TCP_NODELAY,
+} from '../constants.ts'
+import { errno, errnoName } from '../errno.ts'
+import type { EventSource } from '../event-loop.ts'
+import type { NativeMemory } from '../native-memory.ts'
+import type { WorkerEnv } from '../worker/worker-env.ts'
+import { allEvents, flag, type Side } from './connection.ts'
+import { copyOf, sizeOf, without } from './held-bytes.ts'
+import type { PipePool } from './pipe-pool.ts'
+
+/** The kernel was out of memory; it says nothing when it is not any more. */
+const shortageMs = 10
+
+/** What has become of what a side holds. */
+export const sent = {
+  /** All of it is written. */
+  all: 1,
+  /** The rest waits for room. */
+  some: 0,
+} as const
+
+/**
+ * Writes what was read from one side to the opposite one, and holds what that does not take:
+ * in memory, or in the pipe that it came by.
+ */
+export class Sending {
+  /** Reads go here, for all connections: what can't be written at once is held. */
+  readonly buffer: NativeMemory
+  readonly #env: WorkerEnv
+  readonly #pipes: PipePool
+  readonly #sides: EventSource<Side>
+  readonly #one: NativeMemory
+  readonly #answer: NativeMemory
+
+  /** `sides` is who handles the events of sides. */
+  constructor(env: WorkerEnv, pipes: PipePool, sides: EventSource<Side>) {
+    this.#env = env
+    this.#pipes = pipes
+    this.#sides = sides
+    this.buffer = env.calls.allocate(env.limits.bufferBytes)
+    this.#one = env.calls.allocate(4)
+    this.#one.words[0] = 1
+    this.#answer = env.calls.allocate(4)
+  }
+
+  /** Sends the start of the buffer; bytes taken, or a negative errno. */
+  send(to: Side, length: number, flags: number): number {
+    if (to.isBackend && !to.has(flag.noDelay)) this.#beforeWrite(to)
+    return this.#env.calls.send(
+      to.fd,
+      this.buffer.address,
+      length,
+      MSG_NOSIGNAL | flags,
+    )
+  }
+
+  /** The part of the buffer that the opposite side did not take; `result` of the last call. */
+  hold(from: Side, start: number, end: number, result: number): void {
+    this.#keep(from, copyOf(this.buffer.bytes.subarray(start, end)))
+    this.waitForRoom(from, result)
+  }
+
+  /** Writes what a side holds: `sent`, or the negative errno of a write that failed. */
+  flush(from: Side): number {
+    return from.held === undefined ? this.flushPipe(from) : this.#flushHeld(from)
+  }
+
+  flushPipe(from: Side): number {
+    const to = from.opposite
+    if (from.pipe === undefined || from.piped === 0) return sent.all
+    if (to.isBackend && !to.has(flag.noDelay)) this.#beforeWrite(to)
+    while (from.piped > 0) {
+      const written = this.#env.calls.splice(
+        from.pipe.readEnd,
+        to.fd,
+        from.piped,
+        SPLICE_F_MOVE | SPLICE_F_NONBLOCK,
+      )
+      if (written > 0) this.piped(from, -written)
+      else if (written < 0 && !isPassing(written)) return written
+      else {
+        this.waitForRoom(from, written)
+        return sent.some
+      }
+    }
+    return sent.all
+  }
+
+  /** So many bytes more are in its pipe. */
+  piped(from: Side, bytes: number): void {
+    from.piped += bytes
+    this.#env.signs.hold(bytes)
+  }
+
+  /** Gives back what a side holds: nobody is left to write it to. */
+  drop(from: Side): void {
+    this.#keep(from, undefined)
+    const { pipe } = from
+    if (pipe === undefined) return
+    const isEmpty = from.piped === 0
+    this.piped(from, -from.piped)
+    from.pipe = undefined
+    this.#pipes.giveBack(pipe, isEmpty)
+  }
+
+  /** What is left of `from` goes on when the opposite side has room; `result` says why. */
+  waitForRoom(from: Side, result: number): void {
+    const to = from.opposite
+    if (result < 0 && isShortage(result)) return this.later(from)
+    if (result === -errno.EINTR) return this.again(from)
+    to.set(flag.full)
+    if (to.has(flag.watchesRoom)) return
+    to.set(flag.watchesRoom)
+    this.#env.loop.modify(to.fd, allEvents)
+  }
+
+  /** The side has another turn when others have had theirs. */
+  again(side: Side): void {
+    if (side.has(flag.queued)) return
+    side.set(flag.queued)
+    this.#env.loop.again(this.#sides, side)
+  }
+
+  /** The same, when the kernel may have memory again. */
+  later(side: Side): void {
+    this.#env.loop.clock.setTimeout(() => {
+      if (!side.connection.isEnded) this.again(side)
+    }, shortageMs)
+  }
+
+  /** Bytes written to a side that its peer has not acknowledged. */
+  unacknowledged({ fd }: Side): number {
+    if (fd < 0) return 0
+    const { address, words } = this.#answer
+    return this.#env.calls.ioctl(fd, SIOCOUTQ, address) < 0 ? 0 : (words[0] ?? 0)
+  }
+
+  #flushHeld(from: Side): number {
+    const { held } = from
+    if (held === undefined) return sent.all
+    held.copy(this.buffer.bytes)
+    const written = this.send(from.opposite, held.length, 0)
+    if (written < 0 && !isPassing(written)) return written
+    if (written === held.length) {
+      this.#keep(from, undefined)
+      return sent.all
+    }
+    this.#keep(from, without(held, Math.max(written, 0)))
+    this.waitForRoom(from, written)
+    return sent.some
+  }
+
+  /** Counted is the memory that it takes up. */
+  #keep(from: Side, rest: Buffer | undefined): void {
+    this.#env.signs.hold(sizeOf(rest) - sizeOf(from.held))
+    from.held = rest
+  }
+
+  /**
+   * Small pieces must not wait for one another (Nagle's algorithm), but the first can't:
+   * a connection with one request is spared a system call. Accepted sockets have it from
+   * the listening one.
+   */
+  #beforeWrite(side: Side): void {
+    if (!side.has(flag.wroteOnce)) return side.set(flag.wroteOnce)
+    side.set(flag.noDelay)
+    const { address } = this.#one
+    this.#env.calls.setsockopt(side.fd, IPPROTO_TCP, TCP_NODELAY, address, 4)
+  }
+}
+
+/** A write that may go on later. */
+export const isPassing = (result: number): boolean =>
+  result === -errno.EAGAIN || result === -errno.EINTR || isShortage(result)
+
+/** The kernel has no memory for it now. */
+export const isShortage = (result: number): boolean =>
+  result !== -errno.EAGAIN && isOutOfResources(errnoName(result))

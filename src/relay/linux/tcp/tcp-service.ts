@@ -1,0 +1,39 @@
+import type { ListenerOrder } from '../orders.ts'
+import { ListenerState } from '../worker/listener-state.ts'
+import type { WorkerEnv } from '../worker/worker-env.ts'
+
+/** What connections know of their ServicePort: its endpoints, who may connect, the figures. */
+export class TcpService extends ListenerState {
+  readonly #env: WorkerEnv
+  readonly #connectionEnded: () => void
+  #connections = 0
+  #lastError = ''
+
+  /** `connectionEnded` is called when one has, and is counted no more. */
+  constructor(env: WorkerEnv, order: ListenerOrder, connectionEnded: () => void) {
+    super(env, order)
+    this.#env = env
+    this.#connectionEnded = connectionEnded
+  }
+
+  /** Those that have not ended. */
+  get connections(): number {
+    return this.#connections
+  }
+
+  begun(): void {
+    this.#connections += 1
+    this.counters.add('active', 1)
+  }
+
+  /** `failure`: what kept a connection from being served, '' when nothing did. */
+  ended(failure: string): void {
+    this.#connections -= 1
+    this.counters.add('active', -1)
+    if (failure !== '' && failure !== this.#lastError) {
+      this.#lastError = failure
+      this.#env.teller.lastError(this.slot, failure)
+    }
+    this.#connectionEnded()
+  }
+}
