@@ -27,6 +27,7 @@ const mostEvents = 512
 const tickMs = 8
 /** An int has room for 24 days; nothing is lost by looking around after one hour. */
 const longestWaitMs = 3_600_000
+const modifyAgainMs = 10
 
 /**
  * One thread's loop over epoll(7). Each descriptor belongs to a source, under an index of the
@@ -49,6 +50,8 @@ export class EventLoop {
   /** Pairs of source and index to be called once more. */
   #again: number[] = []
   #calledAgain: number[] = []
+  /** Events that `modify` could not ask for, by descriptor. */
+  readonly #refused = new Map<number, number>()
   /** What a source's `failed` has thrown in this turn. */
   #unhandled: unknown
 
@@ -104,19 +107,26 @@ export class EventLoop {
     return result
   }
 
-  modify(fd: number, events: number): number {
-    return this.#control(EPOLL_CTL_MOD, fd, events)
+  /** Watches for other events. What the kernel refuses, for want of memory, is tried again. */
+  modify(fd: number, events: number): void {
+    if (this.#control(EPOLL_CTL_MOD, fd, events) >= 0) {
+      if (this.#refused.size > 0) this.#refused.delete(fd)
+      return
+    }
+    if (this.#refused.size === 0)
+      this.clock.setTimeout(() => this.#modifyAgain(), modifyAgainMs)
+    this.#refused.set(fd, events)
   }
 
-  /** Makes a descriptor another one's; edges that have been told are told anew. */
-  pass(fd: number, source: number, index: number, events: number): number {
-    this.#table.open(fd, source, index)
-    return this.#control(EPOLL_CTL_MOD, fd, events)
+  /** Makes a watched descriptor another one's, with all that comes from now on. */
+  pass(fd: number, source: number, index: number): void {
+    this.#table.pass(fd, source, index)
   }
 
   /** What was told of it and not handled yet comes to nobody. */
   remove(fd: number): number {
     this.#table.close(fd)
+    if (this.#refused.size > 0) this.#refused.delete(fd)
     return this.#control(EPOLL_CTL_DEL, fd, 0)
   }
 
@@ -160,6 +170,12 @@ export class EventLoop {
 
   close(): void {
     this.#calls.close(this.#epoll)
+  }
+
+  #modifyAgain(): void {
+    const refused = [...this.#refused]
+    this.#refused.clear()
+    for (const [fd, events] of refused) this.modify(fd, events)
   }
 
   #dispatch(count: number): void {

@@ -25,6 +25,12 @@ export class EventTable {
     this.#renew(fd)
   }
 
+  /** The present use of it is another one's: its events stay valid. */
+  pass(fd: number, source: number, index: number): void {
+    this.#sources[fd] = source
+    this.#indexes[fd] = index
+  }
+
   /** What was told of it so far belongs to nobody. */
   close(fd: number): void {
     if (!this.isOpen(fd)) return

@@ -299,7 +299,7 @@ export class Dialling implements EventSource {
     this.#finish(connection, dial, 'lost')
     if (index >= 0) {
       this.#table.fd[side] = fd
-      this.#env.loop.pass(fd, this.#sides, side, allEvents)
+      this.#env.loop.pass(fd, this.#sides, side)
     }
     this.#connected(connection, backend, attempt.startedAt)
     this.#dialler.connected(connection, events)

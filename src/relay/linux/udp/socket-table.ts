@@ -37,7 +37,7 @@ export class SocketTable<U extends SocketUser> implements EventSource {
 
   /** Not `ready` for a while: it would be so in every turn, and to no avail. */
   rest(index: number, fd: number): void {
-    if (this.#loop.modify(fd, 0) < 0) return
+    this.#loop.modify(fd, 0)
     if (this.#resting.size === 0) this.#loop.clock.setTimeout(() => this.#wake(), restMs)
     this.#resting.set(index, fd)
   }
