@@ -1,3 +1,4 @@
+import { EPOLL_CTL_ADD, EPOLL_CTL_MOD } from '../../../src/relay/linux/constants.ts'
 import { errno } from '../../../src/relay/linux/errno.ts'
 import type { Test } from 'tap'
 import { TcpWorker } from './linux-tcp-worker.ts'
@@ -100,6 +101,66 @@ export const tcpTurnTests = (t: Test): void => {
       t.ok(await worker.until(() => worker.held === 0))
     })
   }
+
+  t.test('an attempt that wins late is heard of, whatever epoll_ctl answers', async t => {
+    let isOn = false
+    let adds = 0
+    const worker = new TcpWorker(t, {
+      over: calls => ({
+        epollCtl: (epoll, operation, fd, event) => {
+          if (isOn && operation === EPOLL_CTL_ADD) adds += 1
+          // The client is watched and its first attempt is not; then nothing can be changed.
+          const fails = operation === EPOLL_CTL_MOD || adds === 2
+          return isOn && fails
+            ? -errno.ENOMEM
+            : calls.epollCtl(epoll, operation, fd, event)
+        },
+      }),
+    })
+    isOn = true
+    const { bench } = worker
+    const client = worker.connect()
+    worker.turn()
+    await worker.last(200)
+    t.equal(adds, 3, 'there was a second attempt')
+    const lost = worker.accept()
+    t.equal(bench.read(lost), -errno.ECONNRESET)
+    const backend = worker.accept()
+    worker.turn()
+    isOn = false
+    bench.write(backend, 'hello')
+    t.equal(await worker.hears(client, 'hello'), 'hello')
+    bench.write(client, 'bye')
+    t.equal(await worker.hears(backend, 'bye'), 'bye')
+  })
+
+  t.test('room is heard of though epoll_ctl had no memory to watch for it', async t => {
+    let failures = 0
+    const worker = new TcpWorker(t, {
+      over: calls => ({
+        epollCtl: (epoll, operation, fd, event) =>
+          operation === EPOLL_CTL_MOD && failures++ === 0
+            ? -errno.ENOMEM
+            : calls.epollCtl(epoll, operation, fd, event),
+      }),
+    })
+    const { bench } = worker
+    const { client, backend } = worker.connection()
+    let sent = 0
+    for (let more = 1; more > 0; sent += more) {
+      more = worker.fill(backend)
+      worker.turn()
+    }
+    t.ok(failures > 0)
+    worker.endOf(backend)
+    let heard = 0
+    const isAll = (): boolean => {
+      const piece = bench.read(client)
+      if (typeof piece === 'string' && piece !== EOF) heard += piece.length
+      return heard === sent
+    }
+    t.ok(await worker.until(isAll), `${heard} of ${sent}`)
+  })
 
   t.test('urgent data in the midst of bulk does not stop it', async t => {
     const worker = new TcpWorker(t)
