@@ -11,17 +11,20 @@ const skip = linuxRelaySkip()
 const F_DUPFD_CLOEXEC = 1030
 
 t.test('an event of an earlier use of a descriptor is nobody’s', async t => {
-  const table = new EventTable()
-  table.open(7, 1, 10)
+  const table = new EventTable<string, number>()
+  table.open(7, 'first', 10)
   const before = table.generation(7)
-  t.ok(table.isPresent(7, before))
+  t.equal(table.sourceOf(7, before), 'first')
   table.close(7)
-  t.notOk(table.isPresent(7, before), 'it is closed')
-  t.notOk(table.isPresent(7, table.generation(7)), 'and has no present')
-  table.open(7, 2, 20)
-  t.notOk(table.isPresent(7, before), 'the number is another one’s')
-  t.strictSame([table.source(7), table.index(7)], [2, 20])
-  t.notOk(table.isPresent(100_000, 0), 'of one that was never opened there is none')
+  t.equal(table.sourceOf(7, before), undefined, 'it is closed')
+  t.equal(table.sourceOf(7, table.generation(7)), undefined, 'and has no present')
+  table.open(7, 'second', 20)
+  t.equal(table.sourceOf(7, before), undefined, 'the number is another one’s')
+  const now = table.generation(7)
+  t.strictSame([table.sourceOf(7, now), table.item(7)], ['second', 20])
+  table.pass(7, 'third', 30)
+  t.strictSame([table.sourceOf(7, now), table.item(7)], ['third', 30], 'the same use')
+  t.equal(table.sourceOf(100_000, 0), undefined, 'of one that was never opened')
 })
 
 t.test(
@@ -91,12 +94,11 @@ interface Watched {
 }
 
 /** Pipes of a loop that reads what there is and checks that there was something. */
-class World implements EventSource {
+class World implements EventSource<number> {
   readonly loop: EventLoop
   readonly events: number[] = []
   readonly wrong: string[] = []
   readonly #bench: Bench
-  readonly #source: number
   readonly #open: (Watched | undefined)[] = []
   readonly #free: number[] = []
   readonly #then: (() => void)[] = []
@@ -109,7 +111,6 @@ class World implements EventSource {
       performance.now(),
     )
     t.teardown(() => this.loop.close())
-    this.#source = this.loop.register(this)
   }
 
   open(): Watched {
@@ -117,7 +118,7 @@ class World implements EventSource {
     const index = this.#free.pop() ?? this.#open.length
     const opened = { from, into, index }
     this.#open[index] = opened
-    assert.equal(this.loop.add(from, this.#source, index, EPOLLIN | EPOLLET), 0)
+    assert.equal(this.loop.add(from, this, index, EPOLLIN | EPOLLET), 0)
     return opened
   }
 

@@ -13,7 +13,7 @@ import { Bench } from './linux-calls-support.ts'
 
 const skip = linuxRelaySkip()
 
-class Recorder implements EventSource {
+class Recorder implements EventSource<number> {
   readonly seen: string[] = []
   whenReady: (index: number, events: number) => void = () => {}
 
@@ -42,7 +42,6 @@ const setUp = (t: Test, over: Partial<Syscalls> = {}) => {
     bench,
     loop,
     source,
-    id: loop.register(source),
     pass: (ms: number) => (time += ms),
   }
 }
@@ -51,15 +50,14 @@ t.test(
   'an event goes to its source with the index it was added with',
   { skip },
   async t => {
-    const { bench, loop, source, id } = setUp(t)
+    const { bench, loop, source } = setUp(t)
     const other = new Recorder()
-    const otherId = loop.register(other)
     const [from, into] = bench.pipe()
-    t.equal(loop.add(from, id, 3_000_000, EPOLLIN | EPOLLET), 0)
-    t.equal(loop.add(into, otherId, 5, EPOLLOUT), 0)
+    t.equal(loop.add(from, source, 3_000_000, EPOLLIN | EPOLLET), 0)
+    t.equal(loop.add(into, other, 5, EPOLLOUT), 0)
     loop.turn(0)
     t.strictSame([source.take(), other.take()], [[], [`5:${EPOLLOUT}`]])
-    loop.pass(into, otherId, 6)
+    loop.pass(into, other, 6)
     loop.modify(into, 0)
     bench.write(into, 'x')
     loop.turn(1000)
@@ -68,7 +66,7 @@ t.test(
     t.strictSame(source.take(), [], 'an edge is told once')
     t.equal(loop.remove(from), 0)
     t.equal(loop.remove(from), -errno.ENOENT)
-    t.equal(loop.add(-1, id, 1, EPOLLIN), -errno.EBADF)
+    t.equal(loop.add(-1, source, 1, EPOLLIN), -errno.EBADF)
     bench.close(from)
     loop.turn(1000)
     t.strictSame(other.take(), [`6:${EPOLLERR}`])
@@ -79,15 +77,15 @@ t.test(
   'who asks to be called again is, after the others of the turn',
   { skip },
   async t => {
-    const { bench, loop, source, id } = setUp(t)
+    const { bench, loop, source } = setUp(t)
     const [from, into] = bench.pipe()
     const [from2, into2] = bench.pipe()
     bench.write(into, 'x')
     bench.write(into2, 'x')
-    loop.add(from, id, 1, EPOLLIN | EPOLLET)
-    loop.add(from2, id, 2, EPOLLIN | EPOLLET)
+    loop.add(from, source, 1, EPOLLIN | EPOLLET)
+    loop.add(from2, source, 2, EPOLLIN | EPOLLET)
     source.whenReady = (index, events) => {
-      if (index === 1 && events !== 0) loop.again(id, 1)
+      if (index === 1 && events !== 0) loop.again(source, 1)
     }
     loop.turn(0)
     t.strictSame(source.take(), [`1:${EPOLLIN}`, `2:${EPOLLIN}`, '1:0'])
@@ -99,9 +97,9 @@ t.test(
   { skip },
   async t => {
     const waits: number[] = []
-    const { loop, source, id } = setUp(t, {})
-    source.whenReady = () => loop.again(id, 7)
-    loop.again(id, 7)
+    const { loop, source } = setUp(t, {})
+    source.whenReady = () => loop.again(source, 7)
+    loop.again(source, 7)
     const before = performance.now()
     for (let i = 0; i < 3; i += 1) loop.turn(10_000)
     t.ok(performance.now() - before < 5000)
@@ -114,11 +112,11 @@ t.test(
   'what is to be done after a turn is done when all have had their events',
   { skip },
   async t => {
-    const { bench, loop, source, id } = setUp(t)
+    const { bench, loop, source } = setUp(t)
     const [from, into] = bench.pipe()
     bench.write(into, 'x')
-    loop.add(from, id, 1, EPOLLIN | EPOLLET)
-    loop.again(id, 2)
+    loop.add(from, source, 1, EPOLLIN | EPOLLET)
+    loop.again(source, 2)
     loop.afterTurn(() => source.seen.push('after'))
     loop.turn(0)
     t.strictSame(source.take(), [`1:${EPOLLIN}`, '2:0', 'after'])
@@ -126,13 +124,13 @@ t.test(
 )
 
 t.test('a source that throws is told, and the others go on', { skip }, async t => {
-  const { bench, loop, source, id } = setUp(t)
+  const { bench, loop, source } = setUp(t)
   const [from, into] = bench.pipe()
   const [from2, into2] = bench.pipe()
   bench.write(into, 'x')
   bench.write(into2, 'x')
-  loop.add(from, id, 1, EPOLLIN | EPOLLET)
-  loop.add(from2, id, 2, EPOLLIN | EPOLLET)
+  loop.add(from, source, 1, EPOLLIN | EPOLLET)
+  loop.add(from2, source, 2, EPOLLIN | EPOLLET)
   source.whenReady = index => {
     if (index === 1) throw new Error('broken')
   }
@@ -144,12 +142,12 @@ t.test(
   'a source that fails to fail is told of when the others are done',
   { skip },
   async t => {
-    const { bench, loop, source, id } = setUp(t)
+    const { bench, loop, source } = setUp(t)
     const [from, into] = bench.pipe()
     const [from2, into2] = bench.pipe()
     bench.write(into, 'x')
     bench.write(into2, 'x')
-    const hopeless: EventSource = {
+    const hopeless: EventSource<number> = {
       ready: () => {
         throw new Error('broken')
       },
@@ -157,8 +155,8 @@ t.test(
         throw new Error('broken too')
       },
     }
-    loop.add(from, loop.register(hopeless), 1, EPOLLIN | EPOLLET)
-    loop.add(from2, id, 2, EPOLLIN | EPOLLET)
+    loop.add(from, hopeless, 1, EPOLLIN | EPOLLET)
+    loop.add(from2, source, 2, EPOLLIN | EPOLLET)
     loop.afterTurn(() => source.seen.push('after'))
     t.throws(() => loop.turn(0), { message: 'broken too' })
     t.strictSame(source.take(), [`2:${EPOLLIN}`, 'after'], 'an edge is told once')
@@ -168,10 +166,10 @@ t.test(
 )
 
 t.test('a wait that a signal ends is a turn without events', { skip }, async t => {
-  const { loop, source, id } = setUp(t, { epollWait: () => -errno.EINTR })
+  const { loop, source } = setUp(t, { epollWait: () => -errno.EINTR })
   const after: string[] = []
   loop.afterTurn(() => after.push('after'))
-  loop.again(id, 1)
+  loop.again(source, 1)
   loop.turn(1000)
   t.strictSame([source.take(), after], [['1:0'], ['after']])
 })

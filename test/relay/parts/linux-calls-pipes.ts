@@ -3,7 +3,7 @@ import {
   Descriptors,
   newDescriptorsMemory,
 } from '../../../src/relay/linux/shared/descriptors.ts'
-import { PipePool } from '../../../src/relay/linux/tcp/pipe-pool.ts'
+import { type Pipe, PipePool } from '../../../src/relay/linux/tcp/pipe-pool.ts'
 import { FdAccount } from '../../../src/relay/linux/worker/fd-account.ts'
 import { linuxRelaySkip } from '../../support/linux-only.ts'
 import { linuxParts } from './linux-calls-support.ts'
@@ -22,8 +22,9 @@ t.test(
       return new PipePool(calls, new FdAccount(calls, loop, descriptors, () => {}))
     })
     const taken = pools.map(pool => {
-      const pipes: number[] = []
-      for (let pipe = pool.take(); pipe >= 0; pipe = pool.take()) pipes.push(pipe)
+      const pipes: Pipe[] = []
+      for (let pipe = pool.take(); pipe !== undefined; pipe = pool.take())
+        pipes.push(pipe)
       return pipes
     })
     const { used } = new Descriptors(memory, 0)

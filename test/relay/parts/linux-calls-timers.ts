@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import t from 'tap'
 import { LoopClock } from '../../../src/relay/linux/loop-clock.ts'
-import { TimerWheel } from '../../../src/relay/linux/timer-wheel.ts'
+import { Timed, TimerWheel } from '../../../src/relay/linux/timer-wheel.ts'
 
 const tickMs = 8
 /** Milliseconds that the wheel needs for one round. */
@@ -27,12 +27,25 @@ const step = fc.oneof(
   }),
 )
 
+class Numbered extends Timed {
+  readonly id: number
+
+  constructor(id: number) {
+    super()
+    this.id = id
+  }
+}
+
+const numbered = (count: number): readonly Numbered[] =>
+  Array.from({ length: count }, (_, id) => new Numbered(id))
+
 /** A wheel, and a plain list of what must be in it. */
 class Model {
   now: number
   readonly due = new Map<number, number>()
   readonly faults: string[] = []
-  readonly wheel = new TimerWheel(tickMs, id => this.#expired(id))
+  readonly wheel = new TimerWheel<Numbered>(tickMs, ({ id }) => this.#expired(id))
+  readonly #timed = numbered(ids)
   /** What a callback does besides: set or clear another. */
   readonly #onExpiry: (model: Model, id: number) => void
 
@@ -42,13 +55,17 @@ class Model {
   }
 
   set(id: number, ms: number): void {
-    this.wheel.set(id, ms, this.now)
+    this.wheel.set(this.#at(id), ms, this.now)
     this.due.set(id, this.now + ms)
   }
 
   clear(id: number): void {
-    this.wheel.clear(id)
+    this.wheel.clear(this.#at(id))
     this.due.delete(id)
+  }
+
+  #at(id: number): Numbered {
+    return this.#timed[id] ?? new Numbered(id)
   }
 
   go(ms: number): void {
@@ -73,14 +90,15 @@ class Model {
     if (due === undefined) this.faults.push(`${id} was not set`)
     else if (due > this.now) this.faults.push(`${id} is early: ${due - this.now}`)
     this.due.delete(id)
-    if (this.wheel.isSet(id)) this.faults.push(`${id} expires and is set`)
+    if (this.wheel.isSet(this.#at(id))) this.faults.push(`${id} expires and is set`)
     this.#onExpiry(this, id)
   }
 
   check(): void {
     if (this.wheel.armed !== this.due.size) this.faults.push('another number is armed')
     for (let id = 0; id < ids; id += 1)
-      if (this.wheel.isSet(id) !== this.due.has(id)) this.faults.push(`isSet(${id})`)
+      if (this.wheel.isSet(this.#at(id)) !== this.due.has(id))
+        this.faults.push(`isSet(${id})`)
     const next = Math.min(...this.due.values())
     const wait = this.wheel.wait(this.now)
     const limit = Math.max(next - this.now + tickMs, tickMs)
@@ -146,8 +164,9 @@ t.test('whoever waits as long as the wheel says comes in time', async t => {
 
 t.test('what was due first expires first', async t => {
   const expired: number[] = []
-  const wheel = new TimerWheel(tickMs, id => expired.push(id))
-  for (const [id, ms] of [60, 20, 20, 2 * round, 40].entries()) wheel.set(id, ms, 0)
+  const wheel = new TimerWheel<Numbered>(tickMs, ({ id }) => expired.push(id))
+  for (const [id, ms] of [60, 20, 20, 2 * round, 40].entries())
+    wheel.set(new Numbered(id), ms, 0)
   wheel.run(3 * round)
   t.strictSame(
     expired.filter(id => id !== 3),
@@ -159,9 +178,9 @@ t.test('what was due first expires first', async t => {
 t.test('many in one slot are looked at once each', async t => {
   let expired = 0
   const count = 100_000
-  const wheel = new TimerWheel(tickMs, () => (expired += 1))
+  const wheel = new TimerWheel<Numbered>(tickMs, () => (expired += 1))
   for (let id = 0; id < count; id += 1)
-    wheel.set(id, id % 2 === 0 ? 100 : 100 + round * 9, 0)
+    wheel.set(new Numbered(id), id % 2 === 0 ? 100 : 100 + round * 9, 0)
   wheel.run(120)
   t.equal(expired, count / 2)
   t.equal(wheel.armed, count / 2)
@@ -169,11 +188,11 @@ t.test('many in one slot are looked at once each', async t => {
 
 t.test('after a callback that throws, the next run goes on with the others', async t => {
   const expired: number[] = []
-  const wheel = new TimerWheel(tickMs, id => {
+  const wheel = new TimerWheel<Numbered>(tickMs, ({ id }) => {
     expired.push(id)
     if (id === 1) throw new Error('oh')
   })
-  for (const id of [0, 1, 2]) wheel.set(id, 10, 0)
+  for (const one of numbered(3)) wheel.set(one, 10, 0)
   t.throws(() => wheel.run(50), /oh/)
   t.equal(wheel.wait(50), 0)
   wheel.run(50)

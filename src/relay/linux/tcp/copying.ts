@@ -148,12 +148,7 @@ export class Copying {
   }
 
   #read(from: Side, flags: number): number {
-    return this.#env.calls.recv(
-      from.fd,
-      this.#sending.buffer.address,
-      this.#size,
-      flags,
-    )
+    return this.#env.calls.recv(from.fd, this.#sending.buffer.address, this.#size, flags)
   }
 
   /** A short read has emptied the queue (epoll(7)), but for urgent data: notes whether. */
@@ -197,12 +192,7 @@ export class Copying {
   #discard(from: Side, count: number): boolean {
     let gone = -errno.EINTR
     for (let tries = 0; gone === -errno.EINTR && tries < mostInterrupts; tries += 1) {
-      gone = this.#env.calls.recv(
-        from.fd,
-        this.#sending.buffer.address,
-        count,
-        MSG_TRUNC,
-      )
+      gone = this.#env.calls.recv(from.fd, this.#sending.buffer.address, count, MSG_TRUNC)
     }
     if (gone === count) return true
     this.#ending.broken(from, gone < 0 ? gone : -errno.EPROTO)

@@ -131,8 +131,7 @@ export class Dialling implements EventSource<Attempt> {
     const sockaddr = (backend.sockaddr ??= this.#sockaddrOf(backend))
     this.#address.bytes.set(sockaddr)
     let result = this.#linger.reset(fd)
-    if (result === 0)
-      result = calls.connect(fd, this.#address.address, isIpv6 ? 28 : 16)
+    if (result === 0) result = calls.connect(fd, this.#address.address, isIpv6 ? 28 : 16)
     if (result === 0 || result === -errno.EINPROGRESS || result === -errno.EINTR) {
       result = loop.add(fd, this, attempt, allEvents)
     }

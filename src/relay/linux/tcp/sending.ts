@@ -53,12 +53,7 @@ export class Sending {
   /** Sends the start of the buffer; bytes taken, or a negative errno. */
   send(to: Side, length: number, flags: number): number {
     if (to.isBackend && !to.has(flag.noDelay)) this.#beforeWrite(to)
-    return this.#env.calls.send(
-      to.fd,
-      this.buffer.address,
-      length,
-      MSG_NOSIGNAL | flags,
-    )
+    return this.#env.calls.send(to.fd, this.buffer.address, length, MSG_NOSIGNAL | flags)
   }
 
   /** The part of the buffer that the opposite side did not take; `result` of the last call. */
