@@ -24,6 +24,6 @@ t.test('limits', { skip }, async t =>
       exported: 'makeLinuxRelay',
     },
     // A thread needs some to load its modules.
-    60,
+    80,
   ),
 )

@@ -25,7 +25,7 @@ const onlyListener = async ({ stats }: RelayProcess): Promise<ListenerStats> => 
 const flowsThatFit = 12
 
 /** What many flows leave behind, and what becomes of flows when descriptors run out. */
-export const udpLimitsContract = (t: Test, module: RelayModule, openFiles = 64): void => {
+export const udpLimitsContract = (t: Test, module: RelayModule, openFiles = 48): void => {
   t.test('2000 flows that were opened and have expired leave nothing', async t => {
     const relay = await relayProcess(t, module, {
       limits: { udpReplyIdleMs: 500, udpIdleMs: 500 },

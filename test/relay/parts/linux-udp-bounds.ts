@@ -1,4 +1,5 @@
 import t from 'tap'
+import { SOCK_DGRAM } from '../../../src/relay/linux/constants.ts'
 import { DatagramBatch } from '../../../src/relay/linux/udp/datagram-batch.ts'
 import { FlowLimits, type LimitedFlow } from '../../../src/relay/linux/udp/flow-limits.ts'
 import {
@@ -10,7 +11,8 @@ import { Place } from '../../../src/relay/lru-list.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { linuxRelaySkip } from '../../support/linux-only.ts'
 import { defaultLimits } from '../../support/relay-fixture.ts'
-import { linuxParts } from './linux-calls-support.ts'
+import { testHost } from '../../support/ports.ts'
+import { Bench } from './linux-calls-support.ts'
 
 t.test('late in a turn sockets have little of it', async t => {
   const share = new TurnShare(64)
@@ -68,11 +70,16 @@ t.test(
   'a flow that was answered keeps no long datagram',
   { skip: linuxRelaySkip() },
   async t => {
-    const { calls } = linuxParts()
+    const bench = new Bench(t, 1 << 17)
+    const { calls, memory } = bench
     const batch = new DatagramBatch(calls, true)
     const kept = new KeptDatagrams(calls)
-    const put = (length: number): void =>
-      batch.putBack(new Int32Array(4), undefined, Buffer.alloc(length, 1))
+    const { fd, at } = bench.bound(SOCK_DGRAM, testHost)
+    const [client] = bench.connect(SOCK_DGRAM, at)
+    const put = (length: number): void => {
+      t.equal(calls.send(client, memory.address, length, 0), length)
+      t.equal(batch.receiveNamed(fd, false, 1), 1)
+    }
     const flow: Keeper & { answered: boolean } = {
       answered: false,
       kept: undefined,

@@ -71,10 +71,10 @@ t.test('UDP in a worker', { skip: linuxRelaySkip() }, async t => {
     'a flow whose turn to move has not come moves with its next datagram',
     async t => {
       const [a, b] = [await namedUdp(t, 'a'), await namedUdp(t, 'b')]
-      const { port, update, counters, listener } = await udpWorker(t, [a.endpoint])
+      const { port, update, counters, moves } = await udpWorker(t, [a.endpoint])
       const client = await udpClient(t, port)
       t.equal(await client.ask('1'), 'a')
-      listener.shared.moves.begin = () => {}
+      moves.begin = () => {}
       update([b.endpoint])
       t.equal(await client.ask('2'), 'b')
       t.match(counters(), { accepted: 1, active: 1, dialAttempts: 2 })

@@ -14,6 +14,8 @@ import {
 import { StatsPages } from '../../../src/relay/linux/shared/stats-pages.ts'
 import type { Syscalls } from '../../../src/relay/linux/syscalls.ts'
 import { UdpListener } from '../../../src/relay/linux/udp/udp-listener.ts'
+import { FlowMoves } from '../../../src/relay/linux/udp/flow-moves.ts'
+import type { UdpFlow } from '../../../src/relay/linux/udp/udp-flow.ts'
 import { newUdpShared } from '../../../src/relay/linux/udp/udp-shared.ts'
 import { FdAccount } from '../../../src/relay/linux/worker/fd-account.ts'
 import { NodeClientSet } from '../../../src/relay/node-clients.ts'
@@ -29,6 +31,7 @@ export interface UdpWorker {
   readonly faults: readonly unknown[]
   /** What one worker knows of a listener, carried out in the test's own thread. */
   readonly listener: UdpListener
+  readonly moves: FlowMoves<UdpFlow>
   readonly update: (endpoints: readonly RelayEndpoint[]) => void
   readonly counters: () => ListenerCounters
   readonly held: () => number
@@ -84,7 +87,9 @@ export const udpWorker = async (
     endpointSlots: list.map((_, i) => i),
   })
   const owner = { retired: () => {}, connectionEnded: () => {} }
-  const listener = new UdpListener(env, orderOf(endpoints), owner, newUdpShared(env))
+  const shared = newUdpShared(env)
+  const moves = new FlowMoves<UdpFlow>(loop)
+  const listener = new UdpListener(env, orderOf(endpoints), owner, shared, moves)
   const [fd = -1] = new ListeningSockets(real, {}).open('UDP', bind, 1)
   listener.open(bind, fd)
   turnUntilTheEnd(t, loop, listener)
@@ -92,6 +97,7 @@ export const udpWorker = async (
     port: bind.port,
     faults,
     listener,
+    moves,
     update: list => listener.update(orderOf(list)),
     counters: () => readCounters([pages.listeners], 0),
     held: () => descriptors.used,

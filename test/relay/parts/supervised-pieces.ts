@@ -11,7 +11,6 @@ import {
 } from '../../../src/relay/supervised/packed-stats.ts'
 import { RelayServer } from '../../../src/relay/supervised/relay-server.ts'
 import { RestartPause } from '../../../src/relay/supervised/restart-pause.ts'
-import { FakeClock } from '../../support/fake-clock.ts'
 import { makePortableRelay } from '../../support/portable-relay.ts'
 import { endpoint, listenerSpec, relayFixture } from '../../support/relay-fixture.ts'
 

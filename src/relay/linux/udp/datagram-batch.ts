@@ -262,20 +262,6 @@ export class DatagramBatch {
     return readSockaddr(this.#headers, this.nameAt(slot) * 4)
   }
 
-  /** Puts in the first slot what once came from a client. */
-  putBack(
-    name: Int32Array,
-    destination: Int32Array | undefined,
-    datagram: Uint8Array,
-  ): void {
-    const words = this.#words
-    words.set(name, this.nameAt(0))
-    this.#data.bytes.set(datagram, 0)
-    words[msghdr.moved / 4] = datagram.length
-    words[msghdr.controlLength / 4] =
-      destination === undefined ? 0 : this.#writeSource(0, destination)
-  }
-
   /** Writes a control message with the address; gives its length as msg_controllen has it. */
   #writeSource(slot: number, source: Int32Array): number {
     const words = this.#words

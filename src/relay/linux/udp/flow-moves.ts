@@ -1,12 +1,11 @@
 import type { EventLoop, EventSource } from '../event-loop.ts'
-import type { UdpFlow } from './udp-flow.ts'
 
 /** Of all listeners, in one turn: about 20 ms, as to move a flow takes a socket. */
 const mostInATurn = 2048
 
 /** Who is to look at its flows again. */
-export interface Mover {
-  reconsider(flow: UdpFlow): void
+export interface Mover<Flow> {
+  reconsider(flow: Flow): void
   fault(error: unknown): void
 }
 
@@ -15,9 +14,9 @@ export interface Mover {
  * are. The first are moved at once and many in turns, between which others are served;
  * one that has a datagram meanwhile is moved before it is passed on.
  */
-export class FlowMoves implements EventSource<undefined> {
+export class FlowMoves<Flow> implements EventSource<undefined> {
   readonly #loop: EventLoop
-  readonly #waiting = new Map<Mover, UdpFlow[]>()
+  readonly #waiting = new Map<Mover<Flow>, Flow[]>()
   #left = mostInATurn
   #isAsked = false
 
@@ -29,14 +28,14 @@ export class FlowMoves implements EventSource<undefined> {
   }
 
   /** `flows`: all that `mover` has now; they are not looked at if they have ended by then. */
-  begin(mover: Mover, flows: UdpFlow[]): void {
+  begin(mover: Mover<Flow>, flows: Flow[]): void {
     this.#waiting.delete(mover)
     if (flows.length === 0) return
     this.#waiting.set(mover, flows)
     this.#run()
   }
 
-  end(mover: Mover): void {
+  end(mover: Mover<Flow>): void {
     this.#waiting.delete(mover)
   }
 
@@ -66,7 +65,7 @@ export class FlowMoves implements EventSource<undefined> {
   }
 }
 
-const move = (mover: Mover, flow: UdpFlow): void => {
+const move = <Flow>(mover: Mover<Flow>, flow: Flow): void => {
   try {
     mover.reconsider(flow)
   } catch (error) {

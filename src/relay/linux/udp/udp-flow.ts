@@ -1,17 +1,22 @@
 import type { Choice } from '../../front.ts'
 import { Place } from '../../lru-list.ts'
-import type { DropReason } from '../../relay.ts'
+import type { Bind, DropReason } from '../../relay.ts'
 import { errno } from '../errno.ts'
 import type { CounterWriter } from '../shared/listener-counters.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
 import { isUncut } from './datagram-batch.ts'
 import type { LimitedFlow } from './flow-limits.ts'
-import type { TableFlow } from './flow-table.ts'
+import type { FlowTable, TableFlow } from './flow-table.ts'
 import type { Keeper } from './kept-datagrams.ts'
-import type { ReplyTo } from './reply-queue.ts'
-import type { UdpDoor } from './udp-door.ts'
+import type { ReplyDoor, ReplyTo } from './reply-queue.ts'
 import type { UdpShared } from './udp-shared.ts'
 import type { SocketUser } from './watched-sockets.ts'
+
+/** The listening socket that its client writes to, and is answered from. */
+export interface FlowDoor extends ReplyDoor {
+  readonly bind: Bind
+  readonly flows: FlowTable<UdpFlow>
+}
 
 /** What a flow needs of its listener. */
 export interface FlowOwner {
@@ -60,7 +65,7 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
   readonly destination: Int32Array | undefined
   readonly hash: number
   readonly client: string
-  readonly door: UdpDoor
+  readonly door: FlowDoor
   /** What its client may choose from, as of `version`. */
   choice: Choice<WorkerBackend>
   version: number
@@ -71,7 +76,7 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
 
   constructor(
     owner: FlowOwner,
-    door: UdpDoor,
+    door: FlowDoor,
     hash: number,
     { name, destination }: Pick<ReplyTo, 'name' | 'destination'>,
     client: string,

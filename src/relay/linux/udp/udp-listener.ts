@@ -11,9 +11,10 @@ import type { ListenerOwner, PortListener } from '../worker/port-listener.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { addressText } from './destination.ts'
+import type { FlowMoves } from './flow-moves.ts'
 import type { Identity } from './flow-table.ts'
 import { type DoorOwner, UdpDoor } from './udp-door.ts'
-import { type FlowOwner, UdpFlow } from './udp-flow.ts'
+import { type FlowDoor, type FlowOwner, UdpFlow } from './udp-flow.ts'
 import type { UdpShared } from './udp-shared.ts'
 
 /** A socket that could not be watched, for want of memory, is tried again. */
@@ -32,6 +33,7 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
   readonly #env: WorkerEnv
   readonly #owner: ListenerOwner
   readonly #state: ListenerState
+  readonly #moves: FlowMoves<UdpFlow>
   readonly #ages = new FlowAges<UdpFlow>(flow => flow.ownPlace)
   readonly #doors = new Map<string, UdpDoor>()
 
@@ -40,7 +42,9 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
     order: ListenerOrder,
     owner: ListenerOwner,
     shared: UdpShared,
+    moves: FlowMoves<UdpFlow>,
   ) {
+    this.#moves = moves
     this.#env = env
     this.#owner = owner
     this.shared = shared
@@ -53,7 +57,7 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
   update(order: ListenerOrder): void {
     this.#state.take(order)
     this.version += 1
-    this.shared.moves.begin(this, this.#flows())
+    this.#moves.begin(this, this.#flows())
   }
 
   open(bind: Bind, fd: number): void {
@@ -87,7 +91,7 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
     if (this.#retired) return
     this.#retired = true
     this.#state.wanted = false
-    this.shared.moves.end(this)
+    this.#moves.end(this)
     // Paid for by the main thread, which takes that back.
     for (const fd of this.releaseAll()) this.#env.fds.close(fd)
     this.#state.end()
@@ -224,7 +228,7 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
   }
 
   #admit(
-    door: UdpDoor,
+    door: FlowDoor,
     client: string,
     identity: Identity,
   ): Choice<WorkerBackend> | undefined {
@@ -235,5 +239,5 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
 }
 
 /** The address that a client wrote to. */
-const dialled = ({ bind }: UdpDoor, { destination }: Identity): string =>
+const dialled = ({ bind }: FlowDoor, { destination }: Identity): string =>
   destination === undefined ? bind.address : addressText(destination)

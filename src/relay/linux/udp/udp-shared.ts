@@ -1,7 +1,6 @@
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { DatagramBatch, slots } from './datagram-batch.ts'
 import { FlowLimits } from './flow-limits.ts'
-import { FlowMoves } from './flow-moves.ts'
 import { FlowSockets } from './flow-sockets.ts'
 import { KeptDatagrams } from './kept-datagrams.ts'
 import { ReplyQueue } from './reply-queue.ts'
@@ -12,7 +11,6 @@ import { WatchedSockets } from './watched-sockets.ts'
 export interface UdpShared {
   readonly watched: WatchedSockets
   readonly sockets: FlowSockets
-  readonly moves: FlowMoves
   readonly limits: FlowLimits
   /** What has just been received from clients. */
   readonly incoming: DatagramBatch
@@ -32,7 +30,6 @@ export const newUdpShared = ({ calls, loop, limits, fds }: WorkerEnv): UdpShared
   return {
     watched: new WatchedSockets(loop),
     sockets: new FlowSockets(calls, fds),
-    moves: new FlowMoves(loop),
     limits: new FlowLimits(loop.clock, limits, fds.spendable),
     incoming: new DatagramBatch(calls, true),
     incomingShare,

@@ -15,6 +15,8 @@ import type { Syscalls } from '../syscalls.ts'
 import { Accepting } from '../tcp/accepting.ts'
 import { TcpConnections } from '../tcp/tcp-connections.ts'
 import { TcpListener } from '../tcp/tcp-listener.ts'
+import { FlowMoves } from '../udp/flow-moves.ts'
+import type { UdpFlow } from '../udp/udp-flow.ts'
 import { UdpListener } from '../udp/udp-listener.ts'
 import { newUdpShared, type UdpShared } from '../udp/udp-shared.ts'
 import { FdAccount, lookAgainMs } from './fd-account.ts'
@@ -46,6 +48,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
   readonly #connections: TcpConnections
   readonly #accepting: Accepting
   readonly #udp: UdpShared
+  readonly #moves: FlowMoves<UdpFlow>
   readonly #listeners = new Map<number, PortListener>()
   readonly #woken: NativeMemory
   #isStopping = false
@@ -82,6 +85,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     this.#connections = new TcpConnections(this.#env)
     this.#accepting = new Accepting(this.#env, this.#connections)
     this.#udp = newUdpShared(this.#env)
+    this.#moves = new FlowMoves(loop)
     this.#woken = calls.allocate(8)
     loop.afterTurn(() => this.#reporter.flush())
     loop.add(setup.wakeFd, this, undefined, EPOLLIN)
@@ -171,7 +175,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
       order.slot,
       order.spec.protocol === 'TCP'
         ? new TcpListener(this.#env, order, this, this.#accepting, this.#connections)
-        : new UdpListener(this.#env, order, this, this.#udp),
+        : new UdpListener(this.#env, order, this, this.#udp, this.#moves),
     )
   }
 
