@@ -46,8 +46,11 @@ export interface SupervisedRelayDeps {
   readonly endProcess?: () => void
 }
 
-/** Milliseconds for a look at the figures; after that the last known ones are told. */
-const lookMs = 3000
+/**
+ * Milliseconds for a look at the figures; after that the last known ones are told. Less than
+ * the 3 s that `usher status` waits.
+ */
+const lookMs = 2000
 /** Milliseconds between two words on records that were lost. */
 const lostEveryMs = 60_000
 
@@ -200,7 +203,10 @@ export class SupervisedRelay implements Relay {
     const then = this.#draining ? '' : `; it is started again ${inWords(pause)}`
     const lived = `${(livedMs / 1000).toFixed(1)} s`
     const why = ending.told === undefined ? '' : ` (${ending.told.why})`
-    observer.fault('', new Error(`the data plane ${words} after ${lived}${why}${then}`))
+    observer.fault(
+      '',
+      new Error(`the data plane ${words}${why}; it had run for ${lived}${then}`),
+    )
     this.#known.died(this.#wanted)
     for (const thread of this.#hung) this.#tellHung(thread, false)
     void this.#startAgain(pause)
