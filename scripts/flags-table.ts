@@ -51,9 +51,9 @@ const section = (command: Command): string => {
   const shared = rows.filter(row => sharedWithRun(row, command))
   const own = rows.filter(row => !sharedWithRun(row, command))
   const list = shared.map(([flag]) => code(`--${flag}`)).join(', ')
-  if (own.length === 0) return `#### \`usher ${command}\`\n\nAll flags of \`usher run\`.`
+  if (own.length === 0) return `## \`usher ${command}\`\n\nAll flags of \`usher run\`.`
   return [
-    `#### \`usher ${command}\``,
+    `## \`usher ${command}\``,
     tableOf(command, own),
     ...(command === 'run' ? [withoutEffect()] : []),
     ...(list === '' ? [] : [`As for \`usher run\`: ${list}.`]),
@@ -61,15 +61,15 @@ const section = (command: Command): string => {
 }
 
 /**
- * The README with the block between its two markers written anew from the option table,
+ * The page with the block between its two markers written anew from the option table,
  * as prettier would have it. Throws when a marker is missing.
  */
-export const withFlagsTable = async (readme: string): Promise<string> => {
-  const from = readme.indexOf(begin)
-  const to = readme.indexOf(end, from)
-  if (from === -1 || to === -1) throw new Error(`README.md has no ${begin} ... ${end}`)
+export const withFlagsTable = async (page: string): Promise<string> => {
+  const from = page.indexOf(begin)
+  const to = page.indexOf(end, from)
+  if (from === -1 || to === -1) throw new Error(`the page has no ${begin} ... ${end}`)
   const config = await resolveConfig(import.meta.filename)
   const sections = commandNames.map(section).join('\n\n')
   const block = await format(sections, { ...config, parser: 'markdown' })
-  return `${readme.slice(0, from + begin.length)}\n\n${block}\n${readme.slice(to)}`
+  return `${page.slice(0, from + begin.length)}\n\n${block}\n${page.slice(to)}`
 }

@@ -1,5 +1,5 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { withFlagsTable } from './flags-table.ts'
 
-const readme = new URL('../README.md', import.meta.url)
-await writeFile(readme, await withFlagsTable(await readFile(readme, 'utf8')))
+const flags = new URL('../docs/flags.md', import.meta.url)
+await writeFile(flags, await withFlagsTable(await readFile(flags, 'utf8')))

@@ -61,7 +61,7 @@ export const flagsWithoutEffect = (
   return reasons
 }
 
-/** The default as help and the README show it; '' when there is nothing to say. */
+/** The default as help and docs/flags.md show it; '' when there is nothing to say. */
 export const defaultText = (row: Row, command: Command): string =>
   row.type.kind === 'switch' ? '' : (row.defaultText ?? defaultOf(row, command))
 

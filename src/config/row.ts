@@ -16,7 +16,7 @@ export type Group =
   | 'Log'
   | 'As kube-proxy has them'
 
-/** One flag: everything that parsing, help and the README say of it comes from here. */
+/** One flag: everything that parsing, help and docs/flags.md say of it comes from here. */
 export interface Row {
   readonly commands: readonly Command[]
   readonly group: Group
