@@ -1,4 +1,4 @@
-import { silentObserver } from '../relay/silent-observer.ts'
+import { silentObserver } from '../relay/relay.ts'
 import { readConfigFile } from '../config/settings/load-file.ts'
 import { runSettings, type RunSettings } from '../config/run-settings.ts'
 import type { Problem } from '../model/snapshot.ts'

@@ -274,3 +274,13 @@ export interface RelayObserver {
   /** Something that must not happen and did not end the process. */
   fault(listener: string, error: Error): void
 }
+
+/** Wants to hear of nothing. */
+export const silentObserver: RelayObserver = {
+  wants: () => false,
+  connectionClosed: () => {},
+  bindChanged: () => {},
+  acceptPaused: () => {},
+  workerHung: () => {},
+  fault: () => {},
+}

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { silentObserver } from '../../src/relay/silent-observer.ts'
+import { silentObserver } from '../../src/relay/relay.ts'
 import { relayLimits, relayOptions } from '../../src/cli/relay-limits.ts'
 import { parseOptions } from '../../src/config/parse.ts'
 import type { Log, LogFields } from '../../src/observe/log.ts'

@@ -1,5 +1,3 @@
-import { moved } from './moved.ts'
-
 const smallest = 1024
 
 /**
@@ -62,7 +60,9 @@ export class EventTable<Source, Item> {
 
   #grow(fd: number): void {
     const size = Math.max(smallest, 2 ** Math.ceil(Math.log2(fd + 1)))
-    this.#generations = moved(this.#generations, new Int32Array(size))
+    const larger = new Int32Array(size)
+    larger.set(this.#generations)
+    this.#generations = larger
     // Without gaps: an array with many becomes a dictionary.
     while (this.#sources.length < size) this.#sources.push(undefined)
     while (this.#items.length < size) this.#items.push(undefined)

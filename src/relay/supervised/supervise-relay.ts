@@ -24,7 +24,7 @@ import { KnownStats } from './known-stats.ts'
 import type { DataPlaneSelf, News, Setup } from './messages.ts'
 import { neverServed } from './never-served.ts'
 import { RemoteRelay } from './remote-relay.ts'
-import { RestartPause } from './restart-pause.ts'
+import { RestartPause } from '../restart-pause.ts'
 import { within } from './within.ts'
 
 export interface SupervisedRelayDeps {
@@ -51,6 +51,8 @@ export interface SupervisedRelayDeps {
  * the 3 s that `usher status` waits.
  */
 const lookMs = 2000
+/** Milliseconds between two starts of one that dies again and again. */
+const longestPauseMs = 10_000
 /** Milliseconds between two words on records that were lost. */
 const lostEveryMs = 60_000
 
@@ -88,7 +90,7 @@ export class SupervisedRelay implements Relay {
     this.#deps = deps
     const wantedCauses = causes.filter(cause => observer.wants(cause))
     this.#setup = { relay, limits, wantedCauses, openFileLimit, workers }
-    this.#pause = new RestartPause(random)
+    this.#pause = new RestartPause(longestPauseMs, random)
     this.#known = new KnownStats(openFileLimit)
     this.#start()
   }

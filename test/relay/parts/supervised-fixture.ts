@@ -6,7 +6,7 @@ import type {
   ConnectionRecord,
   ListenerStats,
 } from '../../../src/relay/relay.ts'
-import { silentObserver } from '../../../src/relay/silent-observer.ts'
+import { silentObserver } from '../../../src/relay/relay.ts'
 import type { DataPlaneProgram } from '../../../src/relay/supervised/data-plane-process.ts'
 import {
   SupervisedRelay,

@@ -1,4 +1,4 @@
-import { silentObserver } from '../../../src/relay/silent-observer.ts'
+import { silentObserver } from '../../../src/relay/relay.ts'
 import { SupervisedRelay } from '../../../src/relay/supervised/supervise-relay.ts'
 import { systemClock } from '../../../src/util/clock.ts'
 import { defaultLimits, listenerSpec } from '../../support/relay-fixture.ts'

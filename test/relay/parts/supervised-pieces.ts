@@ -10,20 +10,20 @@ import {
   unpackListener,
 } from '../../../src/relay/supervised/packed-stats.ts'
 import { RelayServer } from '../../../src/relay/supervised/relay-server.ts'
-import { RestartPause } from '../../../src/relay/supervised/restart-pause.ts'
+import { RestartPause } from '../../../src/relay/restart-pause.ts'
 import { makePortableRelay } from '../../support/portable-relay.ts'
 import { endpoint, listenerSpec, relayFixture } from '../../support/relay-fixture.ts'
 
 /** What a supervised relay is made of, without processes. */
 export const supervisedPartTests = (t: Test): void => {
   t.test('pauses grow while data planes die early, and start over', async t => {
-    const pause = new RestartPause(() => 0.999_999)
+    const pause = new RestartPause(10_000, () => 0.999_999)
     const after = (livedMs: number) => Math.round(pause.after(livedMs))
     const early = [60_000, 0, 1, 9999, 0, 0, 0, 0, 0, 0].map(after)
     t.strictSame(early, [0, 0, 250, 500, 1000, 2000, 4000, 8000, 10_000, 10_000])
     t.equal(after(10_000), 0)
     t.strictSame([0, 0].map(after), [0, 250])
-    const hasty = new RestartPause(() => 0)
+    const hasty = new RestartPause(10_000, () => 0)
     t.strictSame([hasty.after(0), hasty.after(0)], [0, 125], 'half of it at least')
   })
 

@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '../../../util/clock.ts'
+import { RestartPause } from '../../restart-pause.ts'
 import type { Order, Report } from '../orders.ts'
 import type { Syscalls } from '../syscalls.ts'
 import {
@@ -37,11 +38,8 @@ export interface PoolOwner {
   endProcess(): void
 }
 
-/** A worker that lives so long has not died of how it was started. */
-const settledMs = 10_000
-const firstDelayMs = 250
 /** Clients wait in the queues of its sockets meanwhile, though others work. */
-const longestDelayMs = 1000
+const longestPauseMs = 1000
 const leaveMs = 2000
 /** Milliseconds that a worker has to end in when it is ended by force. */
 const endMs = 1000
@@ -51,9 +49,8 @@ const lastWordsMs = 200
 const killMs = 2000
 
 interface Life {
+  readonly pause: RestartPause
   startedAt: number
-  /** Deaths in a row, each soon after the start. */
-  deaths: number
   timer: Timer | undefined
 }
 
@@ -91,7 +88,11 @@ export class WorkerPool implements SeatOwner {
   start(): void {
     process.on('exit', this.#onExit)
     for (const seat of this.seats) {
-      this.#lives.set(seat, { startedAt: 0, deaths: 0, timer: undefined })
+      this.#lives.set(seat, {
+        pause: new RestartPause(longestPauseMs),
+        startedAt: 0,
+        timer: undefined,
+      })
       this.#seat(seat)
     }
     this.#watch.start()
@@ -177,11 +178,9 @@ export class WorkerPool implements SeatOwner {
     if (this.#ending || life === undefined) return
     seat.restarts += 1
     const { clock } = this.#deps
-    if (clock.now() - life.startedAt > settledMs) life.deaths = 0
-    const delay = Math.min(longestDelayMs, firstDelayMs * 2 ** (life.deaths - 1))
-    life.deaths += 1
-    if (life.deaths === 1) this.#seat(seat)
-    else life.timer = clock.setTimeout(() => this.#seat(seat), delay)
+    const pause = life.pause.after(clock.now() - life.startedAt)
+    if (pause === 0) this.#seat(seat)
+    else life.timer = clock.setTimeout(() => this.#seat(seat), pause)
   }
 
   #silent(seat: WorkerSeat, ms: number): void {

@@ -12,7 +12,6 @@ import type { EventSource } from '../event-loop.ts'
 import type { NativeMemory } from '../native-memory.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { allEvents, flag, type Side } from './connection.ts'
-import { copyOf, sizeOf, without } from './held-bytes.ts'
 import type { PipePool } from './pipe-pool.ts'
 
 /** The kernel was out of memory; it says nothing when it is not any more. */
@@ -178,3 +177,19 @@ export const isPassing = (result: number): boolean =>
 /** The kernel has no memory for it now. */
 export const isShortage = (result: number): boolean =>
   result !== -errno.EAGAIN && isOutOfResources(errnoName(result))
+
+/** In memory of its own, not of Node's pool: it takes up what it holds. */
+const copyOf = (bytes: Buffer): Buffer => {
+  const copy = Buffer.allocUnsafeSlow(bytes.length)
+  bytes.copy(copy)
+  return copy
+}
+
+/** Without the first `count` bytes. A part keeps the whole from being freed: a small one is copied. */
+const without = (held: Buffer, count: number): Buffer => {
+  const left = held.subarray(count)
+  return left.length * 2 < left.buffer.byteLength ? copyOf(left) : left
+}
+
+/** The memory that it takes up. */
+const sizeOf = (held: Buffer | undefined): number => held?.buffer.byteLength ?? 0

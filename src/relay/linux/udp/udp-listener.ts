@@ -1,3 +1,4 @@
+import { canonicalIp } from '../../../util/ip.ts'
 import { bindKey } from '../../counters.ts'
 import { restMs } from '../../dial-errors.ts'
 import { FlowAges } from '../../flow-ages.ts'
@@ -10,7 +11,6 @@ import { ListenerState } from '../worker/listener-state.ts'
 import type { ListenerOwner, PortListener } from '../worker/port-listener.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
-import { addressText } from './destination.ts'
 import type { FlowMoves } from './flow-moves.ts'
 import type { Identity } from './flow-table.ts'
 import { type DoorOwner, UdpDoor } from './udp-door.ts'
@@ -241,3 +241,14 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
 /** The address that a client wrote to. */
 const dialled = ({ bind }: FlowDoor, { destination }: Identity): string =>
   destination === undefined ? bind.address : addressText(destination)
+
+/** The words of an IPv4 or IPv6 address, as packets have them, as text. */
+const addressText = (words: Int32Array): string => {
+  const bytes = new Uint8Array(words.buffer, words.byteOffset, words.byteLength)
+  if (bytes.length === 4) return bytes.join('.')
+  const groups = Array.from({ length: 8 }, (_, i) =>
+    (((bytes[2 * i] ?? 0) << 8) | (bytes[2 * i + 1] ?? 0)).toString(16),
+  )
+  const text = groups.join(':')
+  return canonicalIp(text) ?? text
+}
