@@ -8,7 +8,7 @@ export type WantedMode = ModeName | 'nftables' | ''
 
 export interface ModeRequest {
   readonly mode: WantedMode
-  /** Who asks, or what decides, as in `--proxy-mode`; '' when nobody asked for a mode. */
+  /** Who asks, or what decides, as in `--proxy-mode`; '' when no mode was asked for. */
   readonly by: string
 }
 
@@ -40,7 +40,7 @@ export interface ModeChoice extends ModeRequest {
 
 /**
  * Which modes are tried, in this order. Without a wish ipvs is never taken, as kube-proxy
- * never did: it makes every VIP an address of the host, which should be somebody's decision.
+ * never did: it makes every VIP an address of the host, which should be a decision of the operator's.
  */
 export const triedFor = (wanted: WantedMode): readonly ModeName[] => {
   if (wanted === 'userspace') return ['userspace']

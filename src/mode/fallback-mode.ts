@@ -37,7 +37,7 @@ const patience = 3
 /**
  * Runs the first mode that can be had. When its syncs go on failing and its probe says that
  * it can't be had any more, the next one takes its place in the same sync; there is no way
- * up again but a restart, because a mode that comes and goes serves nobody.
+ * up again but a restart: a mode that comes and goes is worse than either.
  */
 export class FallbackMode implements Mode {
   readonly #deps: FallbackModeDeps
@@ -119,7 +119,7 @@ export class FallbackMode implements Mode {
     // What it has put into the kernel serves on until the next mode takes it out.
     if (!this.#ended)
       await before.close().catch((error: unknown) => this.#deps.failed(error))
-    // Whoever ended this meanwhile has ended the mode before, and knows of no other.
+    // `close` may have come meanwhile: it has ended the mode before, and knows of no other.
     if (this.#ended) {
       await mode.close()
       throw new Error('the mode has ended')
@@ -139,7 +139,7 @@ export class FallbackMode implements Mode {
 
 /**
  * Of the families with Services those that the mode had and has no more; '' when there is
- * none. What a family without any lacks, nobody misses.
+ * none. What a family without Services lacks does not matter.
  */
 const whyLost = (
   before: FamilyProbes,

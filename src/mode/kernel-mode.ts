@@ -14,7 +14,7 @@ import { UdpChanges } from './udp-changes.ts'
 /** Hears what was done to the kernel. */
 export interface KernelObserver {
   synced(family: IpFamily, sync: KernelSync, seconds: number): void
-  /** Somebody else took away what was written; all of it is written again. */
+  /** What was written is gone, by another program; all of it is written again. */
   damaged(family: IpFamily, what: string): void
   /** After `damaged`: it is as it should be again. */
   repaired(family: IpFamily, what: string): void
@@ -54,7 +54,7 @@ interface Family {
   error: string
   /** What is to be repaired; '' for nothing. */
   damage: string
-  /** Whether all rules were written once and nobody is known to have changed them since. */
+  /** Whether all rules were written once and no change of them is known since. */
   isWhole: boolean
   endWatch: (() => void) | undefined
 }
@@ -153,7 +153,7 @@ export class KernelMode implements Mode {
     const ports = listOfServicePorts(snapshot)
     family.placed = await family.placements.update(ports, kernelPlacement)
     const stale = family.udp.take(snapshot)
-    // Nobody waits for it: with a hundred thousand flows it takes seconds.
+    // Not awaited: with a hundred thousand flows it takes seconds.
     if (stale.length > 0) void forgetUdp(stale)
     if (!this.#turn.isEnding) family.endWatch ??= this.#watch(name, family)
   }

@@ -28,7 +28,7 @@ export const lackingPlacement = (
   })),
 })
 
-/** Nobody listens; it tells placements apart. */
+/** There is no listener; it tells placements apart. */
 const idOf = ({ family, key }: ServicePort): string => `${family} ${key}`
 
 /** '' when clients of this VIP are served, from here or from outside. */

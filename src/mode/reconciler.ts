@@ -40,7 +40,7 @@ export interface ReconcilerDeps {
 /** Milliseconds of rebuilding before connections get their turn. */
 const rebuildSliceMs = 5
 
-/** Says when a sync has come into effect, to whoever measures. */
+/** Called when a sync has come into effect, for metrics. */
 const appliedChannel = channel('usher:applied')
 
 /**

@@ -1,6 +1,6 @@
 import type { Edges } from './edge-index.ts'
 
-/** Services in a row, each the other's endpoint; nobody has so many in earnest. */
+/** Services in a row, each the other's endpoint; no real cluster has so many. */
 const mostHops = 64
 
 /**

@@ -27,7 +27,7 @@ interface Triggers {
   readonly times: number[]
 }
 
-/** More than a sync can take in; where nobody checks out, the list must end somewhere. */
+/** More than a sync can take in; without a reader the list must have a bound. */
 const mostTriggerTimes = 20_000
 
 /**

@@ -1,6 +1,6 @@
 import type { EndpointSpec } from './service.ts'
 
-/** One that gets connections, and nobody knows the place of. */
+/** One that gets connections, of unknown node and zone. */
 export const readyEndpoint = (address: string): EndpointSpec => ({
   address,
   ready: true,

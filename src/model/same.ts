@@ -36,7 +36,7 @@ export const sameServicePort = (a: ServicePort, b: ServicePort): boolean =>
   sameTarget(a.external, b.external) &&
   sameTarget(a.externalFromNode, b.externalFromNode)
 
-/** Stands for no ranges at all, where an empty list is nobody. */
+/** Stands for no ranges at all, where an empty list allows no client. */
 const everybody = ['']
 
 const sameVip = (a: Vip, b: Vip): boolean =>

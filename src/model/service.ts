@@ -43,7 +43,7 @@ export interface Service {
   readonly externalTrafficPolicy: TrafficPolicy
   /**
    * loadBalancerSourceRanges, canonical CIDRs of both families. Undefined: everybody; an
-   * empty list, when none that was given is of use: nobody.
+   * empty list, when none that was given is of use: no client.
    */
   readonly sourceRanges: readonly string[] | undefined
   /** 0 unless the type is LoadBalancer and externalTrafficPolicy Local. */

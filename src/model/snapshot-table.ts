@@ -33,7 +33,7 @@ const emptySnapshot = (family: IpFamily): Snapshot => ({
 /**
  * The current snapshot of each family. A Service that is built anew and comes out equal
  * leaves the old objects, and the old snapshot, where they are. Maps are in the order of
- * keys, so that whoever walks a snapshot meets the same order again.
+ * keys, so that each walk over a snapshot has the same order.
  */
 export class SnapshotTable {
   readonly #tables = { IPv4: newTable(), IPv6: newTable() }

@@ -61,7 +61,7 @@ export interface ServicePort {
   readonly reachable: readonly Endpoint[]
   /**
    * loadBalancerSourceRanges of this family, canonical CIDRs: who may use the load-balancer
-   * IPs. Undefined: everybody; an empty list: nobody (all ranges are of the other family).
+   * IPs. Undefined: all clients; an empty list: none (all ranges are of the other family).
    */
   readonly sourceRanges: readonly string[] | undefined
 }

@@ -6,7 +6,7 @@ import type { Vip } from './snapshot.ts'
  * Who may use the load-balancer IPs of one family: `ranges` are a Service's
  * loadBalancerSourceRanges of both. Undefined: everybody, as where there are none or one
  * is the whole family. Where all are of the other family, and not the whole of it, it is
- * nobody; kube-proxy lets everybody in then.
+ * no client; kube-proxy lets all in then.
  *
  * When this node may use them, so may a load-balancer IP itself: a packet that the node
  * sends to an address of its own carries it as its source too (kube-proxy's KUBE-FW).

@@ -37,7 +37,7 @@ const drop: Target = { verdict: 'drop', endpoints: [] }
  *
  * - The cluster set: the ready ones that the hints allow (see `hintFilter`). When none is
  *   ready anywhere, those that still serve while they terminate, whatever the hints say
- *   (KEP-1669), so that a rollout or a drained node refuses nobody in between.
+ *   (KEP-1669), so that a rollout or a drained node refuses no client in between.
  * - The local set: the ready ones on this node, else those of this node that still serve
  *   while they terminate. Hints don't matter.
  * - `internal` and `external` get the set that their policy names. An empty local set

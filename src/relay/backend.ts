@@ -14,14 +14,14 @@ export interface Backend extends RelayEndpoint, EndpointStats {
 type Known<B extends Backend> = Pick<ReadonlyMap<string, B>, 'get'>
 
 /** Most listeners have none: one for all of them. */
-const nobody: ReadonlyMap<string, never> = new Map<string, never>()
+const none: ReadonlyMap<string, never> = new Map<string, never>()
 
 /** Of the backends that were known those that are listed no more and may keep their flows. */
 export const stayingBackends = <B extends Backend>(
   known: Known<B>,
   { endpoints, staying = [] }: Pick<RelayListener, 'endpoints' | 'staying'>,
 ): ReadonlyMap<string, B> => {
-  if (staying.length === 0) return nobody
+  if (staying.length === 0) return none
   const kept = new Map(
     staying.flatMap(key => {
       const backend = known.get(key)

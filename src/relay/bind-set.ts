@@ -19,7 +19,7 @@ const firstRetryMs = 250
 const longestRetryMs = 10_000
 
 /**
- * The listening sockets of one listener. A port that somebody else holds is tried again
+ * The listening sockets of one listener. A port that is taken is tried again
  * with jittered back-off (0.25 s to 10 s) until it is free or no longer wanted.
  */
 export class BindSet {

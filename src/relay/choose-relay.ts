@@ -16,12 +16,12 @@ export interface RelayChoice {
 /** Finds out by doing it. Never throws. */
 export type RelayProbe = () => LinuxRelayParts | { readonly why: string }
 
-const notProbed: RelayProbe = () => ({ why: 'nobody has tried' })
+const notProbed: RelayProbe = () => ({ why: 'not tried' })
 
 /** It was asked for by name, and can't be had; the message says why. */
 export class RelayUnavailable extends Error {
   override readonly name = 'RelayUnavailable'
-  /** Something that somebody can mend needs no stack. */
+  /** What an operator can mend needs no stack. */
   readonly code = 'ERR_RELAY_UNAVAILABLE'
 }
 
@@ -29,7 +29,7 @@ export class RelayUnavailable extends Error {
 export const unavailable = (why: string): string =>
   `--relay linux does not work here: ${why}; --relay auto takes the portable one`
 
-/** Why the portable relay was taken, where nobody asked for it. */
+/** Why the portable relay was taken without being asked for. */
 export const portableDetail = 'runs wherever Node does'
 
 /**

@@ -7,7 +7,7 @@ export interface Ageing {
 }
 
 /**
- * Flows in the order of their last datagram, in two stages: those that nobody has answered
+ * Flows in the order of their last datagram, in two stages: those without an answer so far
  * yet and those that were answered.
  */
 export class FlowAges<F extends Ageing> {

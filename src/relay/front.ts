@@ -79,7 +79,7 @@ export class Front<B extends Backend = Backend> {
 
   /**
    * What a client may choose from; undefined when it may not connect. `dialled` is the
-   * address it came to: whoever comes from that very address is on this host. Linux gives
+   * address it came to: a client from that very address is on this host. Linux gives
    * connections to an address that is local by a route alone, and on no interface, that
    * address for their source; from elsewhere it drops such packets (accept_local,
    * ip-sysctl).

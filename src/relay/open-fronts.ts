@@ -13,7 +13,7 @@ export interface OpenFronts {
   readonly closed: readonly BindState[]
 }
 
-/** Those are open where there is somebody to serve, and something to serve them with. */
+/** Open are those with clients that may connect, and endpoints for them. */
 export const openFronts = ({ fronts, endpoints }: RelayListener): OpenFronts => {
   const open: Bind[] = []
   const closed: BindState[] = []

@@ -59,7 +59,7 @@ export interface RelayListener {
   /** Sliding ClientIP affinity in milliseconds, across all fronts; 0 for none. */
   readonly affinityMs: number
   /**
-   * Where nobody listens, but rules of the kernel's lead to one of the binds: an endpoint
+   * Addresses without a socket from which the kernel's rules lead to one of the binds: an endpoint
    * there would be the listener itself.
    */
   readonly steered?: readonly Bind[]
@@ -137,7 +137,7 @@ export interface ListenerCounters {
 /** Why a datagram was not passed on. */
 export type DropReason =
   | 'no-endpoint'
-  /** Every endpoint answered that nobody listens. */
+  /** Every endpoint refused (ICMP port unreachable). */
   | 'refused'
   /** No descriptor was left, and no flow to take one from. */
   | 'no-fd'
@@ -221,13 +221,14 @@ export interface Relay {
   /**
    * Makes the set of listeners equal to `listeners`. Resolves when each new bind has
    * succeeded or failed once; a failed one is tried again by the relay on its own. A TCP
-   * port that passes from one listener to another in one call refuses and loses nobody.
+   * port that passes from one listener to another in one call refuses and loses no client.
    * A listener that is the same object as in the last call is taken to be unchanged.
    * Calls don't overlap.
    */
   apply(listeners: readonly RelayListener[]): Promise<void>
   /**
-   * For `RelayFront.endpointsFromNode`, from now on; until it is called, nobody is. Connections stay where they are; UDP flows go by it when their listener changes.
+   * For `RelayFront.endpointsFromNode`, from now on; until it is called, no client is. Connections stay
+   * where they are; UDP flows go by it when their listener changes.
    */
   setNodeClients(clients: NodeClients): void
   /** Never long in coming: a relay that can't say tells what it knew last. */

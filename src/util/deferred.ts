@@ -1,4 +1,4 @@
-/** A promise that somebody else settles. */
+/** A promise that is settled from outside. */
 export class Deferred<T> {
   readonly promise: Promise<T>
   resolve: (value: T) => void = () => {}
@@ -9,7 +9,7 @@ export class Deferred<T> {
       this.resolve = resolve
       this.reject = reject
     })
-    // Whoever waits for it hears of a failure; nobody has to.
+    // Those that wait for it hear of a failure; there may be none.
     this.promise.catch(() => {})
   }
 }

@@ -36,7 +36,7 @@ export const isWildcard = (address: string): boolean =>
 
 /**
  * Whether a canonical address is that of no single host: multicast, broadcast or reserved
- * (224.0.0.0/3, ff00::/8). Linux lets a socket listen there, and nobody can ever connect.
+ * (224.0.0.0/3, ff00::/8). Linux lets a socket listen there, to which no client can connect.
  */
 export const isGroup = (address: string): boolean =>
   address.includes(':')

@@ -7,7 +7,7 @@ export interface SyncRunnerDeps {
   readonly failed: (error: unknown) => void
   /** Milliseconds that a run costs; two may come in a row. 0: no limit. */
   readonly minMs: number
-  /** A run comes after so many milliseconds even if nobody asks. */
+  /** A run comes after so many milliseconds even if not asked for. */
   readonly maxMs: number
 }
 
@@ -77,7 +77,7 @@ export class SyncRunner {
     else this.#schedule(Math.max(this.#pause(), token))
   }
 
-  /** Milliseconds until the next run that nobody asks for. */
+  /** Milliseconds until the next run that comes without being asked for. */
   #pause(): number {
     const { maxMs } = this.#deps
     if (this.#failures === 0) return maxMs

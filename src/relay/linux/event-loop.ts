@@ -75,7 +75,7 @@ export class EventLoop {
     if (this.#epoll < 0) throw systemError('epoll_create1', this.#epoll)
   }
 
-  /** The epoll instance, which whoever outlives the loop has to close. */
+  /** The epoll instance, to be closed by what outlives the loop. */
   get fd(): number {
     return this.#epoll
   }
@@ -117,7 +117,7 @@ export class EventLoop {
     this.#table.pass(fd, source, item)
   }
 
-  /** What was told of it and not handled yet comes to nobody. */
+  /** Events that were told and not handled yet are dropped. */
   remove(fd: number): number {
     this.#table.close(fd)
     if (this.#refused.size > 0) this.#refused.delete(fd)

@@ -20,7 +20,7 @@ import { Ports } from './main/ports.ts'
 import { Slots } from './main/slots.ts'
 import { WorkerReports } from './main/worker-reports.ts'
 import { type PoolOwner, WorkerPool } from './main/worker-pool.ts'
-import type { WorkerProgram, WorkerSeat } from './main/worker-seat.ts'
+import type { WorkerProgram, WorkerHandle } from './main/worker-handle.ts'
 import { Descriptors, newDescriptorsMemory } from './shared/descriptors.ts'
 import { monotonicClock } from './shared/monotonic.ts'
 import { causes } from './shared/stats-layout.ts'
@@ -72,34 +72,34 @@ export class LinuxRelay implements Relay {
 
   /** Throws where system calls can't be made, or the first descriptors are not to be had. */
   constructor(deps: LinuxRelayDeps) {
-    const { clock, limits, observer, openFileLimit, workers } = deps
+    const { clock, limits, observer, openFileLimit } = deps
     const { calls = loadSyscalls(), workerProgram: program = besideThis } = deps
     this.#clock = clock
     this.#observer = observer
     this.#endProcess = deps.endProcess ?? killThisProcess
     const { reservedFds } = limits
-    const memory = newDescriptorsMemory(openFileLimit, reservedFds, workers + 1)
+    const memory = newDescriptorsMemory(openFileLimit, reservedFds, deps.workers + 1)
     const wantedCauses = causes.filter(cause => observer.wants(cause))
     this.#descriptors = new Descriptors(memory, 0)
-    const shared = limitsOfOne(limits, workers, this.#descriptors.spendable)
+    const shared = limitsOfOne(limits, deps.workers, this.#descriptors.spendable)
     const common = { limits: shared, wantedCauses, descriptors: memory }
-    const pool = { calls, clock, program, common, count: workers }
+    const pool = { calls, clock, program, common, count: deps.workers }
     this.#pool = new WorkerPool(pool, this.#poolOwner())
-    const { seats } = this.#pool
+    const { workers } = this.#pool
     const budget = new ListeningBudget(this.#descriptors)
-    this.#sockets = new OpenSockets(calls, seats, memory, budget, limits)
+    this.#sockets = new OpenSockets(calls, workers, memory, budget, limits)
     this.#ports = new Ports({
-      seats,
+      workers,
       sockets: this.#sockets,
       budget,
-      figures: new Figures(seats, monotonicClock()),
+      figures: new Figures(workers, monotonicClock()),
       listenerSlots: new Slots(),
       endpointSlots: new Slots(),
       observer,
     })
     this.#ownBinds = new OwnBindsBook(order => this.#pool.post(order))
     this.#reports = new WorkerReports({
-      seats,
+      workers,
       observer,
       ports: this.#ports,
       descriptors: this.#descriptors,
@@ -127,9 +127,11 @@ export class LinuxRelay implements Relay {
       listeners: this.#ports.stats(),
       fds: { used, limit },
       acceptPaused: this.#reports.isPaused,
-      workers: this.#pool.seats.map(({ thread, restarts, hangs, recordsLost, signs }) => {
-        return { thread, restarts, hangs, recordsLost, heldBytes: signs.heldBytes }
-      }),
+      workers: this.#pool.workers.map(
+        ({ thread, restarts, hangs, recordsLost, signs }) => {
+          return { thread, restarts, hangs, recordsLost, heldBytes: signs.heldBytes }
+        },
+      ),
     }
   }
 
@@ -240,9 +242,9 @@ export class LinuxRelay implements Relay {
 
   #poolOwner(): PoolOwner {
     return {
-      reported: (seat, report) => this.#reports.take(seat, report),
-      died: (seat, error) => this.#died(seat, error),
-      seated: seat => void this.#tell(seat),
+      reported: (worker, report) => this.#reports.take(worker, report),
+      died: (worker, error) => this.#died(worker, error),
+      started: worker => void this.#tell(worker),
       hung: ({ thread }, hung) => this.#observer.workerHung(thread, hung),
       unendable: ({ thread }) => this.#unendable(thread),
       endProcess: () => this.#endProcess(),
@@ -250,15 +252,15 @@ export class LinuxRelay implements Relay {
   }
 
   /** Everything that a worker who knows nothing has to know. */
-  async #tell(seat: WorkerSeat): Promise<void> {
-    seat.post({ kind: 'node-clients', clients: this.#nodeClients })
+  async #tell(worker: WorkerHandle): Promise<void> {
+    worker.post({ kind: 'node-clients', clients: this.#nodeClients })
     const added = this.#ownBinds.all()
-    if (added.length > 0) seat.post({ kind: 'own-binds', added, removed: [] })
-    await this.#forEach(this.#ports.values(), port => port.tell(seat))
+    if (added.length > 0) worker.post({ kind: 'own-binds', added, removed: [] })
+    await this.#forEach(this.#ports.values(), port => port.tell(worker))
   }
 
   /**
-   * It is in a system call that does not return, with descriptors that nobody may touch: no
+   * It is in a system call that does not return, with descriptors that must not be touched: no
    * other can take its place. process.exit would wait for it too.
    */
   #unendable(thread: number): void {
@@ -266,10 +268,10 @@ export class LinuxRelay implements Relay {
     this.#observer.fault('', new Error(text))
   }
 
-  #died(seat: WorkerSeat, error: Error): void {
-    this.#sockets.inherit(seat)
-    this.#ports.lost(seat)
-    this.#reports.died(seat, error)
+  #died(worker: WorkerHandle, error: Error): void {
+    this.#sockets.inherit(worker)
+    this.#ports.lost(worker)
+    this.#reports.died(worker, error)
   }
 }
 

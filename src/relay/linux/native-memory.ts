@@ -1,7 +1,7 @@
 /**
  * Memory that the kernel may read and write. It never moves, and lives as long as this
- * object: whoever hands its address to the kernel must keep the object (a Buffer that
- * nobody references is collected, and what the kernel then writes corrupts the heap).
+ * object: code that hands its address to the kernel must keep the object (a Buffer without
+ * references is collected, and what the kernel then writes corrupts the heap).
  */
 export class NativeMemory {
   readonly bytes: Buffer

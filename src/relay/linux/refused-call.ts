@@ -41,7 +41,7 @@ export const refusedCall = (calls: Syscalls, layout: StructLayout): string => {
 
 class Refused extends Error {}
 
-const nobody = -1
+const noFd = -1
 const flags = SOCK_NONBLOCK | SOCK_CLOEXEC
 
 class Attempt {
@@ -61,17 +61,17 @@ class Attempt {
     const calls = this.#calls
     const { address } = this.#memory
     const answers = {
-      bind: calls.bind(nobody, address, 16),
-      listen: calls.listen(nobody, 1),
-      accept4: calls.accept(nobody, 0, 0, flags),
-      connect: calls.connect(nobody, address, 16),
-      shutdown: calls.shutdown(nobody, 1),
-      recvmmsg: calls.recvmmsg(nobody, address, 1, 0),
-      sendmmsg: calls.sendmmsg(nobody, address, 1, 0),
-      getsockname: calls.getsockname(nobody, address, address + 32),
-      getpeername: calls.getpeername(nobody, address, address + 32),
-      fcntl: calls.fcntl(nobody, 1, 0),
-      close: calls.close(nobody),
+      bind: calls.bind(noFd, address, 16),
+      listen: calls.listen(noFd, 1),
+      accept4: calls.accept(noFd, 0, 0, flags),
+      connect: calls.connect(noFd, address, 16),
+      shutdown: calls.shutdown(noFd, 1),
+      recvmmsg: calls.recvmmsg(noFd, address, 1, 0),
+      sendmmsg: calls.sendmmsg(noFd, address, 1, 0),
+      getsockname: calls.getsockname(noFd, address, address + 32),
+      getpeername: calls.getpeername(noFd, address, address + 32),
+      fcntl: calls.fcntl(noFd, 1, 0),
+      close: calls.close(noFd),
     }
     for (const [name, answer] of Object.entries(answers)) {
       if (answer !== -errno.EBADF) throw new Refused(`${name} ${said(answer)}`)
@@ -88,7 +88,7 @@ class Attempt {
     this.#opened('socket', calls.socket(AF_INET, SOCK_DGRAM | flags, 0))
     must('SO_REUSEPORT', calls.setsockopt(tcp, SOL_SOCKET, SO_REUSEPORT, on, 4))
     must('getsockopt', calls.getsockopt(tcp, SOL_SOCKET, SO_ERROR, on, length))
-    must('ioctl', calls.ioctl(nobody, SIOCOUTQ, address), -errno.EBADF)
+    must('ioctl', calls.ioctl(noFd, SIOCOUTQ, address), -errno.EBADF)
   }
 
   withPipes(): void {
@@ -97,10 +97,10 @@ class Attempt {
     const ends: number[] = []
     for (let i = 0; i < 2; i += 1) {
       must('pipe2', calls.pipe(address, flags))
-      ends.push(words[0] ?? nobody, words[1] ?? nobody)
+      ends.push(words[0] ?? noFd, words[1] ?? noFd)
       this.#open.push(...ends.slice(-2))
     }
-    const [from = nobody, into = nobody, to = nobody, target = nobody] = ends
+    const [from = noFd, into = noFd, to = noFd, target = noFd] = ends
     must('write', calls.write(into, address, 8))
     must('splice', calls.splice(from, target, 8, SPLICE_F_NONBLOCK), 8)
     must('read', calls.read(to, address, 8), 8)

@@ -204,7 +204,7 @@ export class Dial {
 }
 
 /**
- * On one host a dial to a port of the ephemeral range at which nobody listens may be given
+ * On one host a dial to a port of the ephemeral range without a listener may be given
  * that very port for its own, and then TCP's simultaneous open connects it to itself
  * (RFC 9293, 3.5). It takes thousands of refusals to happen once, so that only an endpoint
  * that has failed before is worth the system calls.

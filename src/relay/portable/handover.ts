@@ -5,7 +5,7 @@ import { reset } from './reset.ts'
 
 interface Offer {
   readonly server: Server
-  /** Who came while the server was nobody's. */
+  /** Clients accepted while the server belonged to no listener. */
   readonly waiting: Socket[]
 }
 
@@ -23,7 +23,7 @@ export class Handover {
     this.#wanted = wanted
   }
 
-  /** Closes what nobody took. */
+  /** Closes what was not taken. */
   end(): void {
     this.#wanted = new Set()
     for (const { server, waiting } of this.#offers.values()) {
@@ -33,7 +33,7 @@ export class Handover {
     this.#offers.clear()
   }
 
-  /** The server has no listeners for its events any more. Closed unless somebody wants it. */
+  /** The server has no listeners for its events any more. Closed unless it is wanted. */
   offer(bind: Bind, server: Server): void {
     const key = bindKey(bind)
     if (!this.#wanted.has(key)) {
@@ -42,7 +42,7 @@ export class Handover {
     }
     const waiting: Socket[] = []
     server.on('connection', client => {
-      // Node throws an error that nobody hears; the taker sees that the socket is closed.
+      // Node throws an error without a listener; the taker sees that the socket is closed.
       client.on('error', () => {})
       waiting.push(client)
     })

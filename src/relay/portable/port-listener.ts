@@ -9,7 +9,7 @@ import type {
 } from '../relay.ts'
 import type { AcceptGate } from './accept-gate.ts'
 import type { Handover } from './handover.ts'
-import type { Patrol } from './patrol.ts'
+import type { IdleWatch } from './idle-watch.ts'
 import type { UdpFlows } from './udp-flows.ts'
 import type { Undelivered } from './undelivered.ts'
 
@@ -21,7 +21,7 @@ export interface RelayEnv {
   readonly observer: RelayObserver
   readonly budget: FdBudget
   readonly undelivered: Undelivered
-  readonly patrol: Patrol
+  readonly idleWatch: IdleWatch
   readonly udpFlows: UdpFlows
   readonly handover: Handover
   /** The gates of all servers, worked together when descriptors run out. */

@@ -16,7 +16,7 @@ import type {
   RelayObserver,
   RelayStats,
 } from '../relay.ts'
-import { Patrol } from './patrol.ts'
+import { IdleWatch } from './idle-watch.ts'
 import { Handover } from './handover.ts'
 import { OwnBinds, ownBindsOf } from '../own-binds.ts'
 import type { PortListener, RelayEnv } from './port-listener.ts'
@@ -75,7 +75,7 @@ export class PortableRelay implements Relay {
       gates,
       handover: new Handover(),
       undelivered,
-      patrol: new Patrol(clock, undelivered, limits.halfCloseIdleMs),
+      idleWatch: new IdleWatch(clock, undelivered, limits.halfCloseIdleMs),
       udpFlows: new UdpFlows(clock, limits, budget),
       nodeClients: this.#nodeClients,
       isOwn: (address, port) => this.#ownBinds.has(address, port),

@@ -9,14 +9,14 @@ import type { ConnectionRecord, RelayObserver } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
 import { Dial, type DialContext, type Dialler } from './dial.ts'
 import { confirmEnd, reset, wasReset } from './reset.ts'
-import type { Patrol, Patrolled } from './patrol.ts'
+import type { IdleWatch, Patrolled } from './idle-watch.ts'
 import type { Undelivered } from './undelivered.ts'
 
 /** What a connection needs of the listener that accepted it. */
 export interface ConnectionContext extends DialContext {
   readonly name: string
   readonly undelivered: Undelivered
-  readonly patrol: Patrol
+  readonly idleWatch: IdleWatch
   readonly observer: RelayObserver
   /** Said once, when both sockets are closed. */
   ended(connection: TcpConnection): void
@@ -41,7 +41,7 @@ export class TcpConnection implements Dialler, Patrolled {
   #record: Dial['attempts'] = []
   #backend: Backend | undefined
   #backendSocket: Socket | undefined
-  /** What the client sent before there was somebody to send it to. */
+  /** What the client sent before an endpoint was connected. */
   #held: Buffer[] = []
   #heldBytes = 0
   #openSockets = 1
@@ -59,14 +59,14 @@ export class TcpConnection implements Dialler, Patrolled {
     this.acceptedAt = context.clock.now()
     this.#client = client
     this.#openWay = client
-    const { limits, observer, balancer, patrol } = context
+    const { limits, observer, balancer, idleWatch } = context
     if (balancer.isSticky || observer.wants('--')) this.#nameClient()
     // Reading starts now: only a socket that is read tells that its peer has left.
     this.#attach(client)
     if (limits.tcpIdleMs > 0) {
       client.setTimeout(limits.tcpIdleMs).on('timeout', () => this.#idle(client))
     }
-    patrol.accepted(this)
+    idleWatch.accepted(this)
   }
 
   start(): void {
@@ -121,7 +121,7 @@ export class TcpConnection implements Dialler, Patrolled {
   #halfClosed(from: Socket): void {
     const to = this.#opposite(from)
     if (to === undefined) return
-    this.#context.patrol.halfClosed(this)
+    this.#context.idleWatch.halfClosed(this)
     this.#openWay = to
     this.#bytesAtHalfClose = to.bytesRead
     // A FIN behind data that is stuck would be in the way of a reset later on.
@@ -149,7 +149,7 @@ export class TcpConnection implements Dialler, Patrolled {
     return socket === this.#client ? this.#backendSocket : this.#client
   }
 
-  /** There is nobody to send it to yet; beyond the bound the kernel's queue waits. */
+  /** No endpoint is connected yet; beyond the bound it waits in the kernel's queue. */
   #hold(chunk: Buffer): void {
     this.#held.push(chunk)
     this.#heldBytes += chunk.length
@@ -251,7 +251,7 @@ export class TcpConnection implements Dialler, Patrolled {
     counters.bytesToClient += this.bytesToClient
     if (this.#cause !== '--') countFailure(counters, this.#cause)
     if (observer.wants(this.#cause)) observer.connectionClosed(this.#describe())
-    this.#context.patrol.ended(this)
+    this.#context.idleWatch.ended(this)
     this.#context.ended(this)
   }
 

@@ -140,7 +140,7 @@ export class TcpListener implements PortListener {
     connection.start()
   }
 
-  /** At once: whoever may not connect costs neither a dial nor a place in the budget. */
+  /** At once: a client that may not connect costs neither a dial nor a place in the budget. */
   #turnAway(client: Socket): void {
     const { observer, name } = this.#context
     countFailure(this.#state.counters, 'PR')

@@ -29,7 +29,7 @@ export class UdpListener implements PortListener, FlowOwner {
   readonly #owner: ListenerOwner
   readonly #state: ListenerState
   readonly #ages = new FlowAges<UdpFlow>(flow => flow.ownPlace)
-  readonly #doors = new Map<Socket, Door>()
+  readonly #sockets = new Map<Socket, ListeningSocket>()
 
   constructor(env: RelayEnv, spec: RelayListener, owner: ListenerOwner) {
     this.#env = env
@@ -44,11 +44,13 @@ export class UdpListener implements PortListener, FlowOwner {
   /** In slices: to move a flow costs a socket, and there may be thousands. */
   async update(spec: RelayListener): Promise<void> {
     this.#state.take(spec)
-    const open = [...this.#doors.values()].flatMap(door =>
-      Array.from(door.flows.values(), flow => ({ flow, door })),
+    const open = [...this.#sockets.values()].flatMap(listening =>
+      Array.from(listening.flows.values(), flow => ({ flow, listening })),
     )
     if (open.length === 0) return
-    await forEachYielding(open, ({ flow, door }) => this.#reconsider(flow, door))
+    await forEachYielding(open, ({ flow, listening }) =>
+      this.#reconsider(flow, listening),
+    )
   }
 
   sweep(): void {
@@ -107,7 +109,7 @@ export class UdpListener implements PortListener, FlowOwner {
   }
 
   closed(flow: UdpFlow): void {
-    const flows = this.#doors.get(flow.front)?.flows
+    const flows = this.#sockets.get(flow.front)?.flows
     if (flows?.get(flow.key) !== flow) return
     flows.delete(flow.key)
     this.#forgetAge(flow)
@@ -147,32 +149,44 @@ export class UdpListener implements PortListener, FlowOwner {
 
   #serve(socket: Socket, bind: Bind): Listening {
     const flows = new Map<string, UdpFlow>()
-    const door = { bind: bindKey(bind), address: bind.address, flows }
-    this.#doors.set(socket, door)
+    const listening = { bind: bindKey(bind), address: bind.address, flows }
+    this.#sockets.set(socket, listening)
     socket.on('error', error => this.#env.observer.fault(this.#state.spec.name, error))
-    socket.on('message', (message, from) => this.#receive(socket, door, message, from))
+    socket.on('message', (message, from) =>
+      this.#receive(socket, listening, message, from),
+    )
     const close = (): void => {
       for (const flow of flows.values()) flow.close()
-      this.#doors.delete(socket)
+      this.#sockets.delete(socket)
       socket.close()
     }
     return { close }
   }
 
-  #receive(front: Socket, door: Door, message: Buffer, from: RemoteInfo): void {
+  #receive(
+    front: Socket,
+    listening: ListeningSocket,
+    message: Buffer,
+    from: RemoteInfo,
+  ): void {
     const key = `${from.address} ${from.port}`
-    const flow = door.flows.get(key) ?? this.#begin(front, door, key, from)
+    const flow = listening.flows.get(key) ?? this.#begin(front, listening, key, from)
     flow?.send(message)
   }
 
-  #begin(front: Socket, door: Door, key: string, from: RemoteInfo): UdpFlow | undefined {
+  #begin(
+    front: Socket,
+    listening: ListeningSocket,
+    key: string,
+    from: RemoteInfo,
+  ): UdpFlow | undefined {
     if (!this.#accepting) return this.#drop('draining')
-    // Nobody can be answered at port 0 (RFC 768), and a datagram "from" a listener of
+    // Port 0 can't be answered (RFC 768), and a datagram "from" a listener of
     // ours is made up: answering it would go round for ever (CVE-2024-2169).
     if (from.port === 0 || this.#env.isOwn(from.address, from.port)) {
       return this.#drop('loop')
     }
-    const choice = this.#admit(door, from.address)
+    const choice = this.#admit(listening, from.address)
     if (choice === undefined) return this.#drop('not-allowed')
     const { udpFlows, limits, budget } = this.#env
     if (this.#ages.size >= limits.udpFlowsPerListener) this.#ages.mostDispensable?.close()
@@ -180,7 +194,7 @@ export class UdpListener implements PortListener, FlowOwner {
     if (!budget.take(1) && !(udpFlows.evict() && budget.take(1)))
       return this.#drop('no-fd')
     const flow = new UdpFlow(this, key, front, from.address, from.port, choice)
-    door.flows.set(key, flow)
+    listening.flows.set(key, flow)
     this.counters.accepted += 1
     udpFlows.add(flow)
     this.#ages.push(flow)
@@ -191,14 +205,14 @@ export class UdpListener implements PortListener, FlowOwner {
     countDrop(this.counters, reason)
   }
 
-  #admit({ bind, address }: Door, client: string): Choice | undefined {
+  #admit({ bind, address }: ListeningSocket, client: string): Choice | undefined {
     return this.#state.fronts.at(bind)?.admit(client, address)
   }
 
   /** A flow goes by the newest state: its client's rights and its endpoint may be gone. */
-  #reconsider(flow: UdpFlow, door: Door): void {
-    if (door.flows.get(flow.key) !== flow) return
-    const choice = this.#admit(door, flow.client)
+  #reconsider(flow: UdpFlow, listening: ListeningSocket): void {
+    if (listening.flows.get(flow.key) !== flow) return
+    const choice = this.#admit(listening, flow.client)
     if (choice === undefined) return flow.close()
     flow.choice = choice
     // Also where a new flow would not come: neither a policy nor an endpoint's end that
@@ -208,7 +222,7 @@ export class UdpListener implements PortListener, FlowOwner {
 }
 
 /** One listening socket. */
-interface Door {
+interface ListeningSocket {
   /** `bindKey` of its address. */
   readonly bind: string
   readonly address: string

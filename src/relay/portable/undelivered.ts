@@ -132,6 +132,6 @@ const isDelivered = (
   now: number,
 ): boolean => {
   if (table === undefined) return now - since >= blindWaitMs
-  // A socket without a row has been closed: there is nobody left to deliver to.
+  // A socket without a row has been closed: there is no peer left to deliver to.
   return (unacknowledged(table, row) ?? 0) === 0
 }

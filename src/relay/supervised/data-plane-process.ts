@@ -211,7 +211,7 @@ export class DataPlaneProcess {
     return waiting
   }
 
-  /** Counts pings, not time: while this process is stopped, nobody can answer it. */
+  /** Counts pings, not time: while this process is stopped, no answer can arrive. */
   #watch(): void {
     this.#timer = this.#deps.clock.setTimeout(() => {
       const most = this.#isReady ? mostUnanswered : mostUnansweredAtStart

@@ -8,7 +8,7 @@ export class KnownBinds {
 
   changed(listener: string, state: BindState): void {
     const key = `${listener} ${bindKey(state.bind)}`
-    // Nobody listens there, and that has nothing to do with the process.
+    // It is closed on purpose, whatever the process does.
     if (state.state === 'closed') this.#states.delete(key)
     else this.#states.set(key, [listener, state])
   }

@@ -19,7 +19,7 @@ export type Look = Pick<StatsPage, 'listeners' | 'whole'>
 
 /**
  * The figures that were seen last, over all data planes that there were: totals go on
- * from where a dead one's were when somebody last looked, so that they never go back.
+ * from what a dead one's were at the last look, so that they never go back.
  */
 export class KnownStats {
   #look: Look | undefined

@@ -60,7 +60,7 @@ export class Outbox implements RelayObserver {
   }
 
   acceptPaused(paused: boolean, used: number, limit: number): void {
-    // What was in between nobody needs to know.
+    // Only the last two matter.
     if (this.#pauses.length === 2) this.#pauses.shift()
     this.#pauses.push([paused, used, limit])
     this.#soon()

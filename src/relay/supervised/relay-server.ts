@@ -51,7 +51,7 @@ export class RelayServer {
       this.#lookNumber = number
       this.#look = undefined
       const stats = await this.#relay.stats()
-      // Whoever reads of a bind in the figures finds the same in log and health.
+      // Figures, log and health must agree on binds.
       await this.#outbox.flush()
       if (number === this.#lookNumber)
         this.#look = { stats, listeners: stats.listeners[Symbol.iterator]() }

@@ -59,7 +59,7 @@ const lostEveryMs = 60_000
 /**
  * A relay in a process of its own (the data plane), which is started again when it dies
  * and given the whole state. What dies with it: connections, UDP flows, affinity, and what
- * was counted since somebody last looked. The first one has to come to serve.
+ * was counted since the last look. The first one has to come to serve.
  */
 export class SupervisedRelay implements Relay {
   readonly #deps: SupervisedRelayDeps
@@ -212,12 +212,12 @@ export class SupervisedRelay implements Relay {
     this.#known.died(this.#wanted)
     for (const thread of this.#hung) this.#tellHung(thread, false)
     void this.#startAgain(pause)
-    // Whoever waits for that to be done knows for how long there has been none.
+    // Callers that wait for it learn for how long there has been none.
     if (!this.#draining) lost?.()
   }
 
   /**
-   * It has the ports of whatever would be started in its place, and serves nobody: whatever
+   * It holds the ports of the one that would be started in its place, and serves no client: what
    * started this process, the kubelet for instance, can end both.
    */
   #unkillable(words: string): void {

@@ -14,6 +14,6 @@ export const within = async <T>(
     return await Promise.race([done, timeout])
   } finally {
     clock.clearTimeout(timer)
-    done.catch(() => {}) // After its time nobody waits for it.
+    done.catch(() => {}) // Its result is not awaited any more.
   }
 }

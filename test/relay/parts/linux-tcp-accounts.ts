@@ -94,7 +94,7 @@ export const tcpAccountTests = (t: Test): void => {
   t.test('a worker that looks after many connections gives signs of life', async t => {
     const worker = new TcpWorker(t, { limits: { tcpIdleMs: 60_000 } })
     for (let i = 0; i < connections; i += 1) worker.connection()
-    // The patrol is due, and nothing else.
+    // The idleWatch is due, and nothing else.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1100)
     const before = worker.signs.beats
     worker.turn(1)

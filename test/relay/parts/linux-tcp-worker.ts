@@ -99,13 +99,13 @@ export class TcpWorker {
     calls.listen(fd, 4096)
     this.#backend = fd
     this.#endpointAt = request.endpointAt ?? at
-    const door = this.bench.bound(c.SOCK_STREAM, testHost)
-    this.#shrink(door.fd)
-    new Linger(calls).reset(door.fd)
-    calls.listen(door.fd, 4096)
-    this.#bind = door.at
+    const socket = this.bench.bound(c.SOCK_STREAM, testHost)
+    this.#shrink(socket.fd)
+    new Linger(calls).reset(socket.fd)
+    calls.listen(socket.fd, 4096)
+    this.#bind = socket.at
     this.listen()
-    this.order({ kind: 'open', slot: 0, bind: door.at, fd: door.fd })
+    this.order({ kind: 'open', slot: 0, bind: socket.at, fd: socket.fd })
     t.teardown(() => this.order({ kind: 'kill' }))
   }
 

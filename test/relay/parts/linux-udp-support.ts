@@ -68,7 +68,7 @@ export const udpWorker = async (
     endpointPages: pages.ends,
     signs: new WorkerSigns(),
     nodeClients: new NodeClientSet(),
-    teller: {
+    reporter: {
       wants: () => false,
       connectionClosed: () => {},
       lastError: () => {},

@@ -2,7 +2,7 @@ import type { EndpointStats, ListenerCounters } from '../../relay.ts'
 import { readCounters } from '../shared/listener-counters.ts'
 import { endpointCell as cell } from '../shared/stats-layout.ts'
 import type { StatsPages } from '../shared/stats-pages.ts'
-import type { WorkerSeat } from './worker-seat.ts'
+import type { WorkerHandle } from './worker-handle.ts'
 
 /** Reads what workers have written, summed over all of them. */
 export class Figures {
@@ -11,9 +11,9 @@ export class Figures {
   readonly #now: () => number
 
   /** `now`: the time that workers write, see `monotonicClock`. */
-  constructor(seats: readonly WorkerSeat[], now: () => number) {
-    this.#listeners = seats.map(({ listenerPages }) => listenerPages)
-    this.#endpoints = seats.map(({ endpointPages }) => endpointPages)
+  constructor(workers: readonly WorkerHandle[], now: () => number) {
+    this.#listeners = workers.map(({ listenerPages }) => listenerPages)
+    this.#endpoints = workers.map(({ endpointPages }) => endpointPages)
     this.#now = now
   }
 
@@ -39,7 +39,7 @@ export class Figures {
     return known === 0 ? stats : { ...stats, rttMs: rttUs / known / 1000 }
   }
 
-  /** For whoever gets the slots next. */
+  /** Before the slots are used again. */
   clear(listener: number, endpoints: Iterable<number>): void {
     for (const pages of this.#listeners) pages.clear(listener)
     this.clearEndpoints(endpoints)

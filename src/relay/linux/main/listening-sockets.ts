@@ -47,9 +47,9 @@ export class ListeningSockets {
    * order. Throws with the errno's name as `code`, and leaves none open.
    *
    * Only when the first has the address do they all become SO_REUSEPORT: it would join a
-   * stranger's group otherwise, and nobody would notice two proxies on one port. (A later
+   * stranger's group otherwise, unnoticed, with two proxies on one port. (A later
    * program of the same user may still join this one, if it says SO_REUSEPORT at once: which is
-   * why the process has a user that is nobody else's, where it can: least-privilege.ts.)
+   * why the process has a user of its own, where it can: least-privilege.ts.)
    */
   open(protocol: RelayProtocol, bind: Bind, count: number): number[] {
     const family = familyOf(bind.address)

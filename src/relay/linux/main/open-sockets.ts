@@ -8,13 +8,13 @@ import type { Syscalls } from '../syscalls.ts'
 import type { ListeningBudget } from './listening-budget.ts'
 import { type ConnectionOptions, ListeningSockets } from './listening-sockets.ts'
 import { Steering } from './steering.ts'
-import type { WorkerSeat } from './worker-seat.ts'
+import type { WorkerHandle } from './worker-handle.ts'
 
 /** The sockets of one address: one for each worker, or one alone. */
 export interface Group {
   readonly protocol: RelayProtocol
   readonly bind: Bind
-  readonly sockets: readonly { readonly seat: WorkerSeat; readonly fd: number }[]
+  readonly sockets: readonly { readonly worker: WorkerHandle; readonly fd: number }[]
   steered: boolean
 }
 
@@ -40,7 +40,7 @@ export class OpenSockets {
   readonly #listening: ListeningSockets
   readonly #steering: Steering
   /** By worker, to write down for it what it is about to own. */
-  readonly #owners: ReadonlyMap<WorkerSeat, Descriptors>
+  readonly #owners: ReadonlyMap<WorkerHandle, Descriptors>
   readonly #groups = new Set<Group>()
   readonly #offers = new Map<string, Group>()
   #wanted: ReadonlySet<string> = new Set()
@@ -49,7 +49,7 @@ export class OpenSockets {
 
   constructor(
     calls: Syscalls,
-    seats: readonly WorkerSeat[],
+    workers: readonly WorkerHandle[],
     memory: DescriptorsMemory,
     budget: ListeningBudget,
     options: ConnectionOptions,
@@ -59,7 +59,7 @@ export class OpenSockets {
     this.#listening = new ListeningSockets(calls, options)
     this.#steering = new Steering(calls)
     this.#owners = new Map(
-      seats.map(seat => [seat, new Descriptors(memory, seat.thread)]),
+      workers.map(worker => [worker, new Descriptors(memory, worker.thread)]),
     )
   }
 
@@ -75,12 +75,12 @@ export class OpenSockets {
     return closing
   }
 
-  /** Whether sockets were let go that nobody has taken. */
+  /** Whether sockets were let go and not taken by another listener. */
   get isAnyLeft(): boolean {
     return this.#offers.size > 0
   }
 
-  /** Closes what nobody took; every worker must have carried out its `release`. */
+  /** Closes what was not taken; every worker must have carried out its `release`. */
   end(): void {
     this.#wanted = new Set()
     for (const group of this.#offers.values()) this.#closeAll(group)
@@ -88,12 +88,12 @@ export class OpenSockets {
   }
 
   /**
-   * Serves an address with a socket at each of `seats`. Throws what socket or bind say, or
+   * Serves an address with a socket at each of `workers`. Throws what socket or bind say, or
    * EMFILE when listening sockets have had their share.
    */
-  open(holder: Holder, bind: Bind, seats: readonly WorkerSeat[]): Group {
-    const taken = this.#taken(holder, bind, seats)
-    const group = taken ?? this.#opened(holder, bind, seats)
+  open(holder: Holder, bind: Bind, workers: readonly WorkerHandle[]): Group {
+    const taken = this.#taken(holder, bind, workers)
+    const group = taken ?? this.#opened(holder, bind, workers)
     try {
       this.steer(group, holder.isSticky)
     } catch (error) {
@@ -102,16 +102,16 @@ export class OpenSockets {
       else this.#offers.set(socketKey(holder.protocol, bind), group)
       throw error
     }
-    for (const { seat } of group.sockets) this.tell(holder.slot, group, seat)
+    for (const { worker } of group.sockets) this.tell(holder.slot, group, worker)
     return group
   }
 
   /** Orders a worker to serve its socket of a group. */
-  tell(slot: number, { bind, sockets }: Group, to: WorkerSeat): void {
-    for (const { seat, fd } of sockets) {
-      if (seat !== to || !seat.knows(slot)) continue
-      this.#owners.get(seat)?.opened(fd)
-      seat.post({ kind: 'open', slot, bind, fd })
+  tell(slot: number, { bind, sockets }: Group, to: WorkerHandle): void {
+    for (const { worker, fd } of sockets) {
+      if (worker !== to || !worker.knows(slot)) continue
+      this.#owners.get(worker)?.opened(fd)
+      worker.post({ kind: 'open', slot, bind, fd })
     }
   }
 
@@ -123,11 +123,11 @@ export class OpenSockets {
     if (isWanted) this.#offers.set(key, group)
     else this.#forget(group)
     if (this.#drained) return this.#shut(group)
-    for (const { seat, fd } of sockets) {
-      if (seat.knows(slot)) {
-        seat.post({ kind: isWanted ? 'release' : 'close', slot, bind })
+    for (const { worker, fd } of sockets) {
+      if (worker.knows(slot)) {
+        worker.post({ kind: isWanted ? 'release' : 'close', slot, bind })
         this.#closing ||= !isWanted
-      } else if (!isWanted) this.#close(seat, fd)
+      } else if (!isWanted) this.#close(worker, fd)
     }
   }
 
@@ -145,10 +145,10 @@ export class OpenSockets {
   }
 
   /** A worker is no more: its connections are reset (Linger), but not what listens. */
-  inherit(from: WorkerSeat): void {
+  inherit(from: WorkerHandle): void {
     const kept = new Set<number>()
     for (const { sockets } of this.#groups) {
-      for (const { seat, fd } of sockets) if (seat === from) kept.add(fd)
+      for (const { worker, fd } of sockets) if (worker === from) kept.add(fd)
     }
     const owner = this.#owners.get(from)
     for (const fd of owner?.inherit(from.thread) ?? []) {
@@ -165,29 +165,29 @@ export class OpenSockets {
   /** No worker is left. */
   abandon(): void {
     this.#groups.clear()
-    for (const seat of this.#owners.keys()) this.inherit(seat)
+    for (const worker of this.#owners.keys()) this.inherit(worker)
   }
 
   #taken(
     { protocol, isSticky }: Holder,
     bind: Bind,
-    seats: readonly WorkerSeat[],
+    workers: readonly WorkerHandle[],
   ): Group | undefined {
     const key = socketKey(protocol, bind)
     const group = this.#offers.get(key)
     // A client that all addresses share must find one worker behind all of them.
-    const fits = group?.sockets.every(({ seat }, i) => seat === seats[i])
+    const fits = group?.sockets.every(({ worker }, i) => worker === workers[i])
     if (group === undefined || (isSticky && !fits)) return undefined
     this.#offers.delete(key)
     return group
   }
 
-  #opened({ protocol }: Holder, bind: Bind, seats: readonly WorkerSeat[]): Group {
-    const { length } = seats
+  #opened({ protocol }: Holder, bind: Bind, workers: readonly WorkerHandle[]): Group {
+    const { length } = workers
     if (!this.#budget.take(length)) throw noDescriptor()
     try {
       const fds = this.#listening.open(protocol, bind, length)
-      const sockets = seats.map((seat, i) => ({ seat, fd: fds[i] ?? -1 }))
+      const sockets = workers.map((worker, i) => ({ worker, fd: fds[i] ?? -1 }))
       const group: Group = { protocol, bind, sockets, steered: false }
       this.#groups.add(group)
       return group
@@ -207,12 +207,12 @@ export class OpenSockets {
   }
 
   #closeAll(group: Group): void {
-    for (const { seat, fd } of group.sockets) this.#close(seat, fd)
+    for (const { worker, fd } of group.sockets) this.#close(worker, fd)
     this.#forget(group)
   }
 
-  #close(seat: WorkerSeat, fd: number): void {
-    this.#owners.get(seat)?.closing(fd)
+  #close(worker: WorkerHandle, fd: number): void {
+    this.#owners.get(worker)?.closing(fd)
     this.#calls.close(fd)
   }
 

@@ -14,11 +14,11 @@ import type { Figures } from './figures.ts'
 import type { ListeningBudget } from './listening-budget.ts'
 import type { Group, Holder, OpenSockets } from './open-sockets.ts'
 import type { Slots } from './slots.ts'
-import type { WorkerSeat } from './worker-seat.ts'
+import type { WorkerHandle } from './worker-handle.ts'
 
 /** What ports share. */
 export interface PortEnv {
-  readonly seats: readonly WorkerSeat[]
+  readonly workers: readonly WorkerHandle[]
   readonly sockets: OpenSockets
   readonly budget: ListeningBudget
   readonly figures: Figures
@@ -34,13 +34,13 @@ export class Port implements Holder {
   /** False once `apply` left it out. */
   wanted = true
   /** Workers that have yet to say that nothing is left of it; see `retire`. */
-  readonly retiring = new Set<WorkerSeat>()
+  readonly retiring = new Set<WorkerHandle>()
   readonly #env: PortEnv
   readonly #binds: BindSet
   readonly #groups = new Map<string, Group>()
   #spec: RelayListener
   #slots: ReadonlyMap<string, number> = new Map()
-  #seats: readonly WorkerSeat[] = []
+  #workers: readonly WorkerHandle[] = []
   #opens = 0
 
   constructor(env: PortEnv, spec: RelayListener) {
@@ -77,11 +77,11 @@ export class Port implements Holder {
     this.wanted = true
     this.retiring.clear()
     const left = this.#takeEndpoints()
-    const { seats } = this.#env
-    const newcomers = seats.filter(seat => !seat.knows(this.slot))
-    for (const seat of seats) this.#tellOf(seat)
+    const { workers } = this.#env
+    const newcomers = workers.filter(worker => !worker.knows(this.slot))
+    for (const worker of workers) this.#tellOf(worker)
     // Who has just replaced another has yet to hear of them, be it to close them.
-    for (const seat of newcomers) this.#tellOpen(seat)
+    for (const worker of newcomers) this.#tellOpen(worker)
     const { open, closed } = openFronts(spec)
     this.#count(open.length)
     this.#binds.want(open, closed)
@@ -95,10 +95,10 @@ export class Port implements Holder {
   }
 
   /** A worker knows nothing: it is told of the listener and its open sockets. */
-  tell(seat: WorkerSeat): void {
-    if (!this.wanted || seat.knows(this.slot)) return
-    this.#tellOf(seat)
-    this.#tellOpen(seat)
+  tell(worker: WorkerHandle): void {
+    if (!this.wanted || worker.knows(this.slot)) return
+    this.#tellOf(worker)
+    this.#tellOpen(worker)
   }
 
   stopListening(reason: string): void {
@@ -114,10 +114,10 @@ export class Port implements Holder {
     this.wanted = false
     this.#count(0)
     this.#binds.want([])
-    for (const seat of this.#env.seats) {
-      if (!seat.knows(this.slot)) continue
-      this.retiring.add(seat)
-      seat.post({ kind: 'retire', slot: this.slot })
+    for (const worker of this.#env.workers) {
+      if (!worker.knows(this.slot)) continue
+      this.retiring.add(worker)
+      worker.post({ kind: 'retire', slot: this.slot })
     }
   }
 
@@ -156,16 +156,16 @@ export class Port implements Holder {
     return [...before].flatMap(([key, slot]) => (after.has(key) ? [] : [slot]))
   }
 
-  #tellOf(seat: WorkerSeat): void {
+  #tellOf(worker: WorkerHandle): void {
     const { listenerSlots, endpointSlots } = this.#env
-    seat.ensurePages(listenerSlots.count, endpointSlots.count)
-    seat.post({ kind: 'listener', ...this.#order() })
+    worker.ensurePages(listenerSlots.count, endpointSlots.count)
+    worker.post({ kind: 'listener', ...this.#order() })
   }
 
   /** Of the sockets that are open; of those to come it hears as all do. */
-  #tellOpen(seat: WorkerSeat): void {
+  #tellOpen(worker: WorkerHandle): void {
     for (const group of this.#groups.values()) {
-      this.#env.sockets.tell(this.slot, group, seat)
+      this.#env.sockets.tell(this.slot, group, worker)
     }
   }
 
@@ -176,13 +176,13 @@ export class Port implements Holder {
   }
 
   #open(bind: Bind): Listening {
-    const { sockets, seats, budget } = this.#env
+    const { sockets, workers, budget } = this.#env
     // All its addresses alike, so that affinity spans them.
     if (this.#groups.size === 0) {
-      const one = seats[this.slot % seats.length]
-      this.#seats = budget.allowsSharing(seats.length) || !one ? seats : [one]
+      const one = workers[this.slot % workers.length]
+      this.#workers = budget.allowsSharing(workers.length) || !one ? workers : [one]
     }
-    const group = sockets.open(this, bind, this.#seats)
+    const group = sockets.open(this, bind, this.#workers)
     const key = bindKey(bind)
     this.#groups.set(key, group)
     const close = (): void => {

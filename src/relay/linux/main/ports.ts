@@ -1,6 +1,6 @@
 import type { RelayListener, ListenerStats } from '../../relay.ts'
 import { Port, type PortEnv } from './port.ts'
-import type { WorkerSeat } from './worker-seat.ts'
+import type { WorkerHandle } from './worker-handle.ts'
 
 /** All ports, also those that are not wanted but have connections. */
 export class Ports {
@@ -39,20 +39,20 @@ export class Ports {
   }
 
   /** A worker has nothing left of a port that was retired. */
-  retired(seat: WorkerSeat, slot: number): void {
+  retired(worker: WorkerHandle, slot: number): void {
     const port = this.#bySlot.get(slot)
     // It may have come back meanwhile, and the worker has been told.
     if (port === undefined || port.wanted) return
-    port.retiring.delete(seat)
+    port.retiring.delete(worker)
     this.#removeIfOver(port)
   }
 
   /** A worker is no more, with all that it had. */
-  lost(seat: WorkerSeat): void {
+  lost(worker: WorkerHandle): void {
     const { listenerSlots, endpointSlots } = this.#env
-    seat.ensurePages(listenerSlots.count, endpointSlots.count)
-    seat.forgetActive(listenerSlots.count, endpointSlots.count)
-    for (const port of this.#bySlot.values()) this.retired(seat, port.slot)
+    worker.ensurePages(listenerSlots.count, endpointSlots.count)
+    worker.forgetActive(listenerSlots.count, endpointSlots.count)
+    for (const port of this.#bySlot.values()) this.retired(worker, port.slot)
   }
 
   /** All workers have let go of what was left when this was asked for. */

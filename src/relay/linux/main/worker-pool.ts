@@ -4,10 +4,10 @@ import type { Order, Report } from '../orders.ts'
 import type { Syscalls } from '../syscalls.ts'
 import {
   type CommonSetup,
-  type SeatOwner,
+  type HandleOwner,
   type WorkerProgram,
-  WorkerSeat,
-} from './worker-seat.ts'
+  WorkerHandle,
+} from './worker-handle.ts'
 import { WorkerWatch } from './worker-watch.ts'
 
 export interface PoolDeps {
@@ -26,15 +26,15 @@ export type RelayReport = Exclude<
 >
 
 export interface PoolOwner {
-  reported(seat: WorkerSeat, report: RelayReport): void
-  /** A worker has ended; another is going to be `seated`, unless the relay is ending. */
-  died(seat: WorkerSeat, error: Error): void
+  reported(worker: WorkerHandle, report: RelayReport): void
+  /** A worker has ended; another is going to be `started`, unless the relay is ending. */
+  died(worker: WorkerHandle, error: Error): void
   /** A worker has started that knows nothing yet. */
-  seated(seat: WorkerSeat): void
+  started(worker: WorkerHandle): void
   /** It gives no sign of life, or the next in its place does. */
-  hung(seat: WorkerSeat, hung: boolean): void
+  hung(worker: WorkerHandle, hung: boolean): void
   /** A worker does not end: unless it does in 200 ms, the process is ended with it. */
-  unendable(seat: WorkerSeat): void
+  unendable(worker: WorkerHandle): void
   endProcess(): void
 }
 
@@ -55,13 +55,13 @@ interface Life {
 }
 
 /** The workers, each replaced when it dies: at once, then with growing delays (to 1 s). */
-export class WorkerPool implements SeatOwner {
-  readonly seats: readonly WorkerSeat[]
+export class WorkerPool implements HandleOwner {
+  readonly workers: readonly WorkerHandle[]
   readonly #deps: PoolDeps
   readonly #owner: PoolOwner
-  readonly #lives = new Map<WorkerSeat, Life>()
+  readonly #lives = new Map<WorkerHandle, Life>()
   readonly #watch: WorkerWatch
-  readonly #hung = new Set<WorkerSeat>()
+  readonly #hung = new Set<WorkerHandle>()
   /** By number of the mark: who has not come to it yet. */
   readonly #marks = new Map<number, Wait>()
   #lastMark = 0
@@ -75,32 +75,32 @@ export class WorkerPool implements SeatOwner {
     this.#deps = deps
     this.#owner = owner
     const { calls, count } = deps
-    this.seats = Array.from({ length: count }, (_, i) => {
-      return new WorkerSeat(calls, i + 1, this)
+    this.workers = Array.from({ length: count }, (_, i) => {
+      return new WorkerHandle(calls, i + 1, this)
     })
-    this.#watch = new WorkerWatch(deps.clock, this.seats, (seat, ms) => {
-      this.#silent(seat, ms)
+    this.#watch = new WorkerWatch(deps.clock, this.workers, (worker, ms) => {
+      this.#silent(worker, ms)
     })
     // Else process.exit waits for threads that wait in the kernel.
-    this.#onExit = () => this.seats.forEach(seat => seat.sayExit())
+    this.#onExit = () => this.workers.forEach(worker => worker.sayExit())
   }
 
   start(): void {
     process.on('exit', this.#onExit)
-    for (const seat of this.seats) {
-      this.#lives.set(seat, {
+    for (const worker of this.workers) {
+      this.#lives.set(worker, {
         pause: new RestartPause(longestPauseMs),
         startedAt: 0,
         timer: undefined,
       })
-      this.#seat(seat)
+      this.#startOne(worker)
     }
     this.#watch.start()
   }
 
   /** To every worker. */
   post(order: Order): void {
-    for (const seat of this.seats) seat.post(order)
+    for (const worker of this.workers) worker.post(order)
   }
 
   /** Resolves when every worker has carried out what was posted before. */
@@ -136,93 +136,97 @@ export class WorkerPool implements SeatOwner {
   /** Resolves when all threads have ended and nothing of theirs here is left. */
   async end(): Promise<void> {
     this.#watch.stop()
-    const leaving = this.seats.map(seat =>
-      this.#orEndProcess(seat, leaveMs + endMs, seat.leave(leaveMs)),
+    const leaving = this.workers.map(worker =>
+      this.#orEndProcess(worker, leaveMs + endMs, worker.leave(leaveMs)),
     )
     await Promise.all(leaving)
     process.off('exit', this.#onExit)
-    for (const seat of this.seats) seat.close()
+    for (const worker of this.workers) worker.close()
   }
 
-  reported(seat: WorkerSeat, report: Report): void {
+  reported(worker: WorkerHandle, report: Report): void {
     switch (report.kind) {
       case 'ready':
-        seat.isReady = true
-        if (this.#hung.delete(seat)) this.#owner.hung(seat, false)
+        worker.isReady = true
+        if (this.#hung.delete(worker)) this.#owner.hung(worker, false)
         return
       case 'done':
-        this.#marks.get(report.id)?.done(seat)
+        this.#marks.get(report.id)?.done(worker)
         return
       case 'idle':
-        this.#idle?.done(seat)
+        this.#idle?.done(worker)
         return
       case 'killed':
         this.#reset += report.reset
-        this.#killed?.done(seat)
+        this.#killed?.done(worker)
         return
       case 'records':
       case 'last-error':
       case 'fault':
       case 'accept-paused':
       case 'retired':
-        this.#owner.reported(seat, report)
+        this.#owner.reported(worker, report)
     }
   }
 
-  died(seat: WorkerSeat, error: Error): void {
+  died(worker: WorkerHandle, error: Error): void {
     for (const wait of [...this.#marks.values(), this.#idle, this.#killed]) {
-      wait?.done(seat)
+      wait?.done(worker)
     }
-    this.#owner.died(seat, error)
-    const life = this.#lives.get(seat)
+    this.#owner.died(worker, error)
+    const life = this.#lives.get(worker)
     if (this.#ending || life === undefined) return
-    seat.restarts += 1
+    worker.restarts += 1
     const { clock } = this.#deps
     const pause = life.pause.after(clock.now() - life.startedAt)
-    if (pause === 0) this.#seat(seat)
-    else life.timer = clock.setTimeout(() => this.#seat(seat), pause)
+    if (pause === 0) this.#startOne(worker)
+    else life.timer = clock.setTimeout(() => this.#startOne(worker), pause)
   }
 
-  #silent(seat: WorkerSeat, ms: number): void {
-    seat.hangs += 1
-    if (!this.#hung.has(seat)) this.#owner.hung(seat, true)
-    this.#hung.add(seat)
-    const ended = seat.terminate(`it gave no sign of life for ${ms / 1000} s`)
-    void this.#orEndProcess(seat, endMs, ended)
+  #silent(worker: WorkerHandle, ms: number): void {
+    worker.hangs += 1
+    if (!this.#hung.has(worker)) this.#owner.hung(worker, true)
+    this.#hung.add(worker)
+    const ended = worker.terminate(`it gave no sign of life for ${ms / 1000} s`)
+    void this.#orEndProcess(worker, endMs, ended)
   }
 
   /** Resolves when the worker has `ended`; one that has not within `ms` takes the process along. */
-  async #orEndProcess(seat: WorkerSeat, ms: number, ended: Promise<void>): Promise<void> {
+  async #orEndProcess(
+    worker: WorkerHandle,
+    ms: number,
+    ended: Promise<void>,
+  ): Promise<void> {
     const { clock } = this.#deps
     let timer = clock.setTimeout(() => {
-      this.#owner.unendable(seat)
+      this.#owner.unendable(worker)
       timer = clock.setTimeout(() => this.#owner.endProcess(), lastWordsMs)
     }, ms)
     await ended.finally(() => clock.clearTimeout(timer))
   }
 
-  #seat(seat: WorkerSeat): void {
+  #startOne(worker: WorkerHandle): void {
     const { program, common, clock } = this.#deps
-    const life = this.#lives.get(seat)
+    const life = this.#lives.get(worker)
     if (this.#ending || life === undefined) return
     life.startedAt = clock.now()
     try {
-      seat.start(program, common)
+      worker.start(program, common)
     } catch (error) {
       // No thread to be had, for instance (EAGAIN, pids.max of a cgroup).
-      this.died(seat, error as Error)
+      this.died(worker, error as Error)
       return
     }
-    this.#owner.seated(seat)
+    this.#owner.started(worker)
   }
 
   #ask(order: Order, asked: (wait: Wait) => void): Promise<void> {
     return new Promise(resolve => {
-      const wait = new Wait(this.seats, resolve)
+      const wait = new Wait(this.workers, resolve)
       asked(wait)
-      for (const seat of this.seats) {
-        seat.post(order)
-        seat.flush()
+      for (const worker of this.workers) {
+        worker.post(order)
+        worker.flush()
       }
       wait.check()
     })
@@ -231,16 +235,16 @@ export class WorkerPool implements SeatOwner {
 
 /** Something that each worker has to say. */
 class Wait {
-  readonly #missing: Set<WorkerSeat>
+  readonly #missing: Set<WorkerHandle>
   readonly #resolve: () => void
 
-  constructor(seats: readonly WorkerSeat[], resolve: () => void) {
-    this.#missing = new Set(seats.filter(({ isTaken }) => isTaken))
+  constructor(workers: readonly WorkerHandle[], resolve: () => void) {
+    this.#missing = new Set(workers.filter(({ isTaken }) => isTaken))
     this.#resolve = resolve
   }
 
-  done(seat: WorkerSeat): void {
-    this.#missing.delete(seat)
+  done(worker: WorkerHandle): void {
+    this.#missing.delete(worker)
     this.check()
   }
 

@@ -2,10 +2,10 @@ import type { RelayObserver } from '../../relay.ts'
 import type { Descriptors } from '../shared/descriptors.ts'
 import type { Ports } from './ports.ts'
 import type { RelayReport } from './worker-pool.ts'
-import type { WorkerSeat } from './worker-seat.ts'
+import type { WorkerHandle } from './worker-handle.ts'
 
 export interface WorkerReportsDeps {
-  readonly seats: readonly WorkerSeat[]
+  readonly workers: readonly WorkerHandle[]
   readonly observer: RelayObserver
   readonly ports: Ports
   readonly descriptors: Pick<Descriptors, 'used' | 'limit'>
@@ -20,16 +20,16 @@ export class WorkerReports {
     this.#deps = deps
   }
 
-  /** Whether any worker accepts nobody for want of descriptors. */
+  /** Whether any worker has stopped accepting for want of descriptors. */
   get isPaused(): boolean {
     return this.#isPaused
   }
 
-  take(seat: WorkerSeat, report: RelayReport): void {
+  take(worker: WorkerHandle, report: RelayReport): void {
     const { observer, ports } = this.#deps
     switch (report.kind) {
       case 'records':
-        seat.recordsLost += report.lost
+        worker.recordsLost += report.lost
         for (const record of report.records) observer.connectionClosed(record)
         return
       case 'last-error': {
@@ -41,24 +41,24 @@ export class WorkerReports {
         observer.fault(report.listener, new Error(report.text))
         return
       case 'accept-paused':
-        seat.paused = report.paused
+        worker.paused = report.paused
         this.#checkPaused()
         return
       case 'retired':
-        ports.retired(seat, report.slot)
+        ports.retired(worker, report.slot)
     }
   }
 
-  died(seat: WorkerSeat, error: Error): void {
-    const text = `worker ${seat.thread} of the relay has died: ${error.message}`
+  died(worker: WorkerHandle, error: Error): void {
+    const text = `worker ${worker.thread} of the relay has died: ${error.message}`
     this.#deps.observer.fault('', new Error(text, { cause: error }))
-    seat.paused = false
+    worker.paused = false
     this.#checkPaused()
   }
 
   #checkPaused(): void {
-    const { seats, observer, descriptors } = this.#deps
-    const paused = seats.some(seat => seat.paused)
+    const { workers, observer, descriptors } = this.#deps
+    const paused = workers.some(worker => worker.paused)
     if (paused === this.#isPaused) return
     this.#isPaused = paused
     observer.acceptPaused(paused, descriptors.used, descriptors.limit)

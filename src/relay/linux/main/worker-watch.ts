@@ -1,8 +1,11 @@
 import type { Clock, Timer } from '../../../util/clock.ts'
-import type { WorkerSeat } from './worker-seat.ts'
+import type { WorkerHandle } from './worker-handle.ts'
 
-/** Of a worker's seat, what is watched. */
-export type WatchedSeat = Pick<WorkerSeat, 'signs' | 'isTaken' | 'isReady' | 'restarts'>
+/** Of a worker's worker, what is watched. */
+export type WatchedWorker = Pick<
+  WorkerHandle,
+  'signs' | 'isTaken' | 'isReady' | 'restarts'
+>
 
 const lookMs = 250
 /** Looks in a row without a sign of life: 1.5 s. A worker at rest gives two a second. */
@@ -22,25 +25,29 @@ interface Seen {
 
 /**
  * Notices workers that spin, or sleep in a call. Looks are counted, not time: while the whole
- * process is stopped, or gets no CPU, nobody looks.
+ * process is stopped, or gets no CPU, there are no looks.
  */
-export class WorkerWatch<S extends WatchedSeat = WorkerSeat> {
+export class WorkerWatch<S extends WatchedWorker = WorkerHandle> {
   readonly #clock: Clock
-  readonly #seats: readonly S[]
-  readonly #silent: (seat: S, ms: number) => void
+  readonly #workers: readonly S[]
+  readonly #silent: (worker: S, ms: number) => void
   readonly #seen = new Map<S, Seen>()
   #timer: Timer | undefined
 
   /** `silent` is called once for each worker that gives no sign of life for `ms`. */
-  constructor(clock: Clock, seats: readonly S[], silent: (seat: S, ms: number) => void) {
+  constructor(
+    clock: Clock,
+    workers: readonly S[],
+    silent: (worker: S, ms: number) => void,
+  ) {
     this.#clock = clock
-    this.#seats = seats
+    this.#workers = workers
     this.#silent = silent
   }
 
   start(): void {
     this.#timer = this.#clock.setTimeout(() => {
-      for (const seat of this.#seats) this.#look(seat)
+      for (const worker of this.#workers) this.#look(worker)
       this.start()
     }, lookMs)
   }
@@ -49,21 +56,21 @@ export class WorkerWatch<S extends WatchedSeat = WorkerSeat> {
     this.#clock.clearTimeout(this.#timer)
   }
 
-  #look(seat: S): void {
-    const seen = this.#seen.get(seat)
-    if (!seat.isTaken || seen === undefined || !isSame(seen, seat)) {
-      const { signs, isReady, restarts } = seat
+  #look(worker: S): void {
+    const seen = this.#seen.get(worker)
+    if (!worker.isTaken || seen === undefined || !isSame(seen, worker)) {
+      const { signs, isReady, restarts } = worker
       const { beats } = signs
-      this.#seen.set(seat, { beats, isReady, restarts, silent: 0, isTold: false })
+      this.#seen.set(worker, { beats, isReady, restarts, silent: 0, isTold: false })
       return
     }
     seen.silent += 1
-    const most = seat.isReady ? mostSilent : mostSilentAtStart
+    const most = worker.isReady ? mostSilent : mostSilentAtStart
     if (seen.isTold || seen.silent < most) return
     seen.isTold = true
-    this.#silent(seat, most * lookMs)
+    this.#silent(worker, most * lookMs)
   }
 }
 
-const isSame = (seen: Seen, { signs, isReady, restarts }: WatchedSeat): boolean =>
+const isSame = (seen: Seen, { signs, isReady, restarts }: WatchedWorker): boolean =>
   seen.beats === signs.beats && seen.isReady === isReady && seen.restarts === restarts

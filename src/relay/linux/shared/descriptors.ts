@@ -13,7 +13,7 @@ export interface DescriptorsMemory {
   readonly held: SharedArrayBuffer
   /** By thread: 1 while it would take more if there were any. */
   readonly waiting: SharedArrayBuffer
-  /** By descriptor: 1 + the index of the thread that would have to close it; 0: nobody. */
+  /** By descriptor: 1 + the index of the thread that would have to close it; 0: none. */
   readonly owners: SharedArrayBuffer
 }
 
@@ -36,7 +36,7 @@ export const newDescriptorsMemory = (
 
 /**
  * One thread's part in that account: a budget like `FdBudget`, and a list of what it has
- * open, so that somebody can close it when the thread dies without doing so.
+ * open, so that the main thread can close it when the thread dies without doing so.
  *
  * Any worker may take all there is. While another waits, a worker that has its equal share or
  * more takes nothing: what it gives back is for those who have less. Who has less may always

@@ -27,7 +27,7 @@ export class StatsPages {
     return added
   }
 
-  /** The next page, made by somebody else. */
+  /** The next page, made by the main thread. */
   take(page: SharedArrayBuffer): void {
     this.#pages.push(new Float64Array(page))
   }
@@ -54,7 +54,7 @@ export class StatsPages {
     this.pageOf(slot)[this.offsetOf(slot) + cell] = value
   }
 
-  /** Sets all figures of a slot to zero, for whoever gets it next. */
+  /** Sets all figures of a slot to zero, for its next user. */
   clear(slot: number): void {
     const start = this.offsetOf(slot)
     this.pageOf(slot).fill(0, start, start + this.#cellsPerSlot)

@@ -77,7 +77,7 @@ export class Accepting implements EventSource<ListeningSocket> {
   }
 
   failed({ service }: ListeningSocket, error: unknown): void {
-    this.#env.teller.fault(service.name, error)
+    this.#env.reporter.fault(service.name, error)
   }
 
   #watch(socket: ListeningSocket): void {
@@ -146,11 +146,11 @@ export class Accepting implements EventSource<ListeningSocket> {
 
   /** At once: a client that may not connect costs neither a dial nor a place in the budget. */
   #turnAway({ name, counters }: TcpService, fd: number, client: string): void {
-    const { teller } = this.#env
+    const { reporter } = this.#env
     counters.countFailure('PR')
     this.#connections.turnAway(fd)
-    if (!teller.wants('PR')) return
-    teller.connectionClosed({
+    if (!reporter.wants('PR')) return
+    reporter.connectionClosed({
       listener: name,
       client,
       endpoint: '',

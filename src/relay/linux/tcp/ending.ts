@@ -123,7 +123,7 @@ export class Ending {
 
   /** A fault in handling it: nothing is known of its state any more. */
   failed(connection: Connection, error: unknown): void {
-    this.#env.teller.fault(connection.service.name, error)
+    this.#env.reporter.fault(connection.service.name, error)
     if (!connection.isEnded) this.kill(connection, 'KD', 'internal fault')
   }
 
@@ -183,7 +183,7 @@ export class Ending {
   }
 
   #tell(connection: Connection, wasServed: boolean): void {
-    const { teller } = this.#env
+    const { reporter } = this.#env
     const { endpoint, service, end, backend } = connection
     const cause = end?.cause ?? '--'
     if (wasServed && endpoint !== undefined) {
@@ -191,8 +191,8 @@ export class Ending {
       if (backend.fd >= 0) this.#roundTrips.sample(connection, true)
     }
     if (cause !== '--') service.counters.countFailure(cause)
-    if (teller.wants(cause)) {
-      teller.connectionClosed(recordOf(connection, this.#env.loop.now))
+    if (reporter.wants(cause)) {
+      reporter.connectionClosed(recordOf(connection, this.#env.loop.now))
     }
   }
 

@@ -4,7 +4,7 @@ import type { Syscalls } from '../syscalls.ts'
 
 /**
  * Finds a dial that has met itself: on one host a dial to a port of the ephemeral range at
- * which nobody listens may be given that very port for its own, and then TCP's simultaneous
+ * which there is no listener may be given that very port for its own, and then TCP's simultaneous
  * open connects it to itself (RFC 9293, 3.5).
  */
 export class SelfConnect {

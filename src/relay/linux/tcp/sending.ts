@@ -93,7 +93,7 @@ export class Sending {
     this.#env.signs.hold(bytes)
   }
 
-  /** Gives back what a side holds: nobody is left to write it to. */
+  /** Gives back what a side holds: there is no peer to write it to. */
   drop(from: Side): void {
     this.#keep(from, undefined)
     const { pipe } = from

@@ -20,7 +20,7 @@ export interface TableFlow extends Identity {
 /**
  * The flows of one listening socket by client. The key is a number, so that nothing is
  * allocated to look one up: for IPv4 the address and port themselves, for IPv6 a hash of
- * them that nobody outside can foresee, which several flows may share.
+ * them that can't be foreseen from outside, which several flows may share.
  */
 export class FlowTable<F extends TableFlow> {
   readonly #flows = new Map<number, F>()

@@ -5,7 +5,7 @@ import { type Address, DatagramBatch, isUncut, slots } from './datagram-batch.ts
 import { TurnShare } from './turn-share.ts'
 
 /** The listening socket by which replies leave, and whose they are. */
-export interface ReplyDoor {
+export interface ReplySocket {
   readonly fd: number
   readonly counters: CounterWriter
 }
@@ -27,7 +27,7 @@ const mostOfOneFlow = 32
 export class ReplyQueue {
   readonly #batch: DatagramBatch
   readonly #share = new TurnShare(mostOfOneFlow)
-  #door: ReplyDoor | undefined
+  #socket: ReplySocket | undefined
   /** Slots that have a datagram. */
   #filled = 0
   /** Headers, each with one or more slots; who they are for, and how many. */
@@ -41,9 +41,9 @@ export class ReplyQueue {
   }
 
   /** Reads replies from a flow's connected socket; how many, or -errno. */
-  receive(fd: number, door: ReplyDoor, to: ReplyTo): number {
-    if (this.#door !== door || this.#filled > slots - mostOfOneFlow) this.flush()
-    this.#door = door
+  receive(fd: number, socket: ReplySocket, to: ReplyTo): number {
+    if (this.#socket !== socket || this.#filled > slots - mostOfOneFlow) this.flush()
+    this.#socket = socket
     const first = this.#filled
     const count = this.#batch.receivePlain(fd, first, this.#share.most)
     if (count <= 0) return count
@@ -65,25 +65,25 @@ export class ReplyQueue {
 
   /** Sends what is waiting. To be called before its listening socket goes away, too. */
   flush(): void {
-    const door = this.#door
+    const socket = this.#socket
     const headers = this.#headers
     const filled = this.#filled
     this.#filled = 0
     this.#headers = 0
-    this.#door = undefined
-    if (door === undefined || headers === 0) return
-    const { counters } = door
+    this.#socket = undefined
+    if (socket === undefined || headers === 0) return
+    const { counters } = socket
     // Before they are sent: a client that has its answer finds it counted.
     counters.add('datagramsToClient', filled)
     counters.add('bytesToClient', this.#bytes(0, filled))
     let interrupts = 0
     for (let at = 0; at < headers;) {
-      const sent = this.#batch.sendNamed(door.fd, at, headers)
+      const sent = this.#batch.sendNamed(socket.fd, at, headers)
       if (sent > 0) at += sent
       else if (sent === -errno.EINTR && interrupts < slots) interrupts += 1
       else {
         // The fault of the first one: those behind it may still go.
-        this.#unsent(door, at, sent)
+        this.#unsent(socket, at, sent)
         at += 1
       }
     }
@@ -99,19 +99,20 @@ export class ReplyQueue {
   }
 
   /** What could not be sent together may still go one by one: the path's MTU decides. */
-  #unsent(door: ReplyDoor, header: number, result: number): void {
+  #unsent(socket: ReplySocket, header: number, result: number): void {
     const to = this.#to[header]
     const first = this.#firsts[header] ?? 0
     const count = this.#counts[header] ?? 0
-    if (to === undefined || count === 1) return this.#lost(door, first)
+    if (to === undefined || count === 1) return this.#lost(socket, first)
     if (isUncut(result)) to.cutsReplies = false
     for (let slot = first; slot < first + count; slot += 1) {
       this.#batch.address(header, to, slot, 1)
-      if (this.#batch.sendNamed(door.fd, header, header + 1) < 0) this.#lost(door, slot)
+      if (this.#batch.sendNamed(socket.fd, header, header + 1) < 0)
+        this.#lost(socket, slot)
     }
   }
 
-  #lost({ counters }: ReplyDoor, slot: number): void {
+  #lost({ counters }: ReplySocket, slot: number): void {
     counters.add('datagramsToClient', -1)
     counters.add('bytesToClient', -this.#batch.length(slot))
     counters.countDrop('send-failed')

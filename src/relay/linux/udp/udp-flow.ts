@@ -8,12 +8,12 @@ import { isUncut } from './datagram-batch.ts'
 import type { LimitedFlow } from './flow-limits.ts'
 import type { FlowTable, TableFlow } from './flow-table.ts'
 import type { Keeper } from './kept-datagrams.ts'
-import type { ReplyDoor, ReplyTo } from './reply-queue.ts'
+import type { ReplySocket, ReplyTo } from './reply-queue.ts'
 import type { UdpShared } from './udp-shared.ts'
 import type { SocketUser } from './watched-sockets.ts'
 
 /** The listening socket that its client writes to, and is answered from. */
-export interface FlowDoor extends ReplyDoor {
+export interface FlowSocket extends ReplySocket {
   readonly bind: Bind
   readonly flows: FlowTable<UdpFlow>
 }
@@ -33,14 +33,14 @@ export interface FlowOwner {
   reconsider(flow: UdpFlow): void
   touched(flow: UdpFlow): void
   answered(flow: UdpFlow): void
-  /** `givesWay`: its descriptor stays taken, for somebody else. */
+  /** `givesWay`: its descriptor stays taken, for another flow. */
   closed(flow: UdpFlow, givesWay: boolean): void
   /** There was no descriptor or port for a flow. */
   starved(): void
   fault(error: unknown): void
 }
 
-const nobody: ReadonlySet<string> = new Set()
+const none: ReadonlySet<string> = new Set()
 const mostInterrupts = 3
 
 /**
@@ -65,7 +65,7 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
   readonly destination: Int32Array | undefined
   readonly hash: number
   readonly client: string
-  readonly door: FlowDoor
+  readonly socket: FlowSocket
   /** What its client may choose from, as of `version`. */
   choice: Choice<WorkerBackend>
   version: number
@@ -76,14 +76,14 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
 
   constructor(
     owner: FlowOwner,
-    door: FlowDoor,
+    socket: FlowSocket,
     hash: number,
     { name, destination }: Pick<ReplyTo, 'name' | 'destination'>,
     client: string,
     choice: Choice<WorkerBackend>,
   ) {
     this.#owner = owner
-    this.door = door
+    this.socket = socket
     this.hash = hash
     this.name = name
     this.nameLength = name.byteLength
@@ -153,7 +153,7 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
       // What an endpoint says that is not the flow's any more is not passed on.
       if (this.#fd !== before) return
     }
-    const count = replies.receive(this.#fd, this.door, this)
+    const count = replies.receive(this.#fd, this.socket, this)
     if (count < 0) return this.#unreadable(count)
     if (!this.answered) owner.answered(this)
     else if (this.touchedAt !== limits.now) owner.touched(this)
@@ -172,7 +172,7 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
   move(): DropReason | undefined {
     for (let retries = 0; ; retries += 1) {
       this.#disconnect()
-      const tried = this.#refusedBy ?? nobody
+      const tried = this.#refusedBy ?? none
       const backend = this.#owner.pick(this, tried)
       if (backend === undefined) {
         this.close()

@@ -13,15 +13,15 @@ import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import type { FlowMoves } from './flow-moves.ts'
 import type { Identity } from './flow-table.ts'
-import { type DoorOwner, UdpDoor } from './udp-door.ts'
-import { type FlowDoor, type FlowOwner, UdpFlow } from './udp-flow.ts'
+import { type ListeningOwner, ListeningSocket } from './listening-socket.ts'
+import { type FlowSocket, type FlowOwner, UdpFlow } from './udp-flow.ts'
 import type { UdpShared } from './udp-shared.ts'
 
 /** A socket that could not be watched, for want of memory, is tried again. */
 const openAgainMs = 100
 
 /** One UDP ServicePort in a worker. */
-export class UdpListener implements PortListener, FlowOwner, DoorOwner {
+export class UdpListener implements PortListener, FlowOwner, ListeningOwner {
   /** UDP has no connections to wait for: its flows end with their listener. */
   readonly connections = 0
   readonly shared: UdpShared
@@ -35,7 +35,7 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
   readonly #state: ListenerState
   readonly #moves: FlowMoves<UdpFlow>
   readonly #ages = new FlowAges<UdpFlow>(flow => flow.ownPlace)
-  readonly #doors = new Map<string, UdpDoor>()
+  readonly #sockets = new Map<string, ListeningSocket>()
 
   constructor(
     env: WorkerEnv,
@@ -61,26 +61,26 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
   }
 
   open(bind: Bind, fd: number): void {
-    const door = new UdpDoor(this, bind, fd)
-    this.#doors.set(bindKey(bind), door)
-    const result = door.open()
+    const socket = new ListeningSocket(this, bind, fd)
+    this.#sockets.set(bindKey(bind), socket)
+    const result = socket.open()
     if (result >= 0) return
     this.fault(systemError('epoll_ctl of a UDP socket', result))
-    this.#openLater(door)
+    this.#openLater(socket)
   }
 
   release(bind: Bind): number {
     const key = bindKey(bind)
-    const door = this.#doors.get(key)
-    if (door === undefined) return -1
-    this.#doors.delete(key)
-    door.close()
-    return door.fd
+    const socket = this.#sockets.get(key)
+    if (socket === undefined) return -1
+    this.#sockets.delete(key)
+    socket.close()
+    return socket.fd
   }
 
-  /** Their flows end: without the listening socket nobody could be answered. */
+  /** Their flows end: replies leave by the listening socket. */
   releaseAll(): number[] {
-    return Array.from(this.#doors.values(), ({ bind }) => this.release(bind))
+    return Array.from(this.#sockets.values(), ({ bind }) => this.release(bind))
   }
 
   stopAccepting(): void {
@@ -138,7 +138,7 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
   }
 
   closed(flow: UdpFlow, givesWay: boolean): void {
-    if (!flow.door.flows.delete(flow)) return
+    if (!flow.socket.flows.delete(flow)) return
     this.#forgetAge(flow)
     this.counters.add('active', -1)
     if (!givesWay) this.#env.fds.release(1)
@@ -150,25 +150,25 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
   }
 
   fault(error: unknown): void {
-    this.#env.teller.fault(this.#state.name, error)
+    this.#env.reporter.fault(this.#state.name, error)
   }
 
   begin(
-    door: UdpDoor,
+    socket: ListeningSocket,
     slot: number,
     hash: number,
     identity: Identity,
   ): UdpFlow | undefined {
     if (!this.#accepting) return this.#drop('draining')
     const { address, port } = this.shared.incoming.client(slot)
-    // Nobody can be answered at port 0 (RFC 768), and a datagram "from" a listener of
+    // Port 0 can't be answered (RFC 768), and a datagram "from" a listener of
     // ours is made up: answering it would go round for ever (CVE-2024-2169).
     if (port === 0 || this.#env.isOwn(address, port)) return this.#drop('loop')
-    const choice = this.#admit(door, address, identity)
+    const choice = this.#admit(socket, address, identity)
     if (choice === undefined) return this.#drop('not-allowed')
     if (!this.#takeDescriptor()) return this.#drop('no-fd')
-    const flow = new UdpFlow(this, door, hash, identity, address, choice)
-    door.flows.add(flow)
+    const flow = new UdpFlow(this, socket, hash, identity, address, choice)
+    socket.flows.add(flow)
     this.counters.add('accepted', 1)
     this.counters.add('active', 1)
     this.shared.limits.add(flow)
@@ -180,9 +180,9 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
   /** A flow goes by the newest state: its client's rights and its endpoint may be gone. */
   reconsider(flow: UdpFlow): void {
     if (flow.backend === undefined || flow.version === this.version) return
-    const { door, client } = flow
+    const { socket, client } = flow
     flow.version = this.version
-    const choice = this.#admit(door, client, flow)
+    const choice = this.#admit(socket, client, flow)
     if (choice === undefined) return flow.close()
     flow.choice = choice
     // Also where a new flow would not come: neither a policy nor an endpoint's end that
@@ -192,11 +192,11 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
     flow.move()
   }
 
-  /** Nobody else would serve it; what has come meanwhile is in its queue. */
-  #openLater(door: UdpDoor): void {
+  /** No other worker serves it; what has come meanwhile is in its queue. */
+  #openLater(socket: ListeningSocket): void {
     this.#env.loop.clock.setTimeout(() => {
-      const isOpen = this.#doors.get(bindKey(door.bind)) === door
-      if (isOpen && door.open() < 0) this.#openLater(door)
+      const isOpen = this.#sockets.get(bindKey(socket.bind)) === socket
+      if (isOpen && socket.open() < 0) this.#openLater(socket)
     }, openAgainMs)
   }
 
@@ -210,12 +210,12 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
   }
 
   #flows(): UdpFlow[] {
-    return Array.from(this.#doors.values(), door => door.flows.all()).flat()
+    return Array.from(this.#sockets.values(), socket => socket.flows.all()).flat()
   }
 
   /**
    * A descriptor for one more flow, of the budget or of a flow that gives way. Given back it
-   * might become another worker's, and then nobody would have it here.
+   * might become another worker's, and this flow would not get it.
    */
   #takeDescriptor(): boolean {
     const { limits } = this.shared
@@ -228,18 +228,18 @@ export class UdpListener implements PortListener, FlowOwner, DoorOwner {
   }
 
   #admit(
-    door: FlowDoor,
+    socket: FlowSocket,
     client: string,
     identity: Identity,
   ): Choice<WorkerBackend> | undefined {
-    const front = this.#state.fronts.at(bindKey(door.bind))
+    const front = this.#state.fronts.at(bindKey(socket.bind))
     if (front?.asksForClient !== true) return front?.admit('')
-    return front.admit(client, dialled(door, identity))
+    return front.admit(client, dialled(socket, identity))
   }
 }
 
 /** The address that a client wrote to. */
-const dialled = ({ bind }: FlowDoor, { destination }: Identity): string =>
+const dialled = ({ bind }: FlowSocket, { destination }: Identity): string =>
   destination === undefined ? bind.address : addressText(destination)
 
 /** The words of an IPv4 or IPv6 address, as packets have them, as text. */

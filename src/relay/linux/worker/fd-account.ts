@@ -87,7 +87,7 @@ export class FdAccount {
     this.#descriptors.opened(fd)
   }
 
-  /** Somebody else has it from now on. */
+  /** It has another owner from now on. */
   gaveAway(fd: number): void {
     this.#descriptors.closing(fd)
   }

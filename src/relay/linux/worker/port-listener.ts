@@ -7,7 +7,7 @@ export interface PortListener {
   update(order: ListenerOrder): void
   /** Serves a listening socket, which is the listener's own from now on. */
   open(bind: Bind, fd: number): void
-  /** Stops serving an address; gives its descriptor, which is nobody's then, or -1. */
+  /** Stops serving an address; gives its descriptor, which the caller owns then, or -1. */
   release(bind: Bind): number
   /** Every listening socket, as `release` does; flows go on where they can. */
   releaseAll(): number[]

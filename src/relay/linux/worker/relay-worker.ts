@@ -78,7 +78,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
       endpointPages: pages(endpointCell.count, setup.endpointPages),
       signs,
       nodeClients,
-      teller: this.#reporter,
+      reporter: this.#reporter,
       isOwn: (address, port) => this.#ownBinds.has(address, port),
     }
     this.#env.fds.opened(loop.fd)
@@ -201,7 +201,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     if (paused) this.#lookAgain()
   }
 
-  /** Others may have given descriptors back, which nobody tells. */
+  /** Others may have given descriptors back, of which there is no event. */
   #lookAgain(): void {
     const { loop, fds } = this.#env
     loop.clock.setTimeout(() => {

@@ -1,7 +1,6 @@
 import type { Cause } from '../../cause.ts'
 import type { ConnectionRecord } from '../../relay.ts'
 import type { Report } from '../orders.ts'
-import type { Teller } from './worker-env.ts'
 
 /** Records that may be sent in one turn, and in one second. */
 const mostPerTurn = 512
@@ -9,9 +8,9 @@ const mostPerSecond = 20_000
 
 /**
  * Tells the main thread what happens. Records of connections go in batches, and are counted
- * instead when there are more than anybody could read: its queue has no end of its own.
+ * instead when there are too many: the message queue has no bound of its own.
  */
-export class Reporter implements Teller {
+export class Reporter {
   readonly #post: (report: Report) => void
   readonly #now: () => number
   readonly #wanted: ReadonlySet<Cause>

@@ -52,7 +52,7 @@ export class WorkerBackend implements Backend {
     this.#write(cell.restingUntil, time)
   }
 
-  /** The balancer knows; in a worker nobody asks the backend. */
+  /** In a worker the balancer alone knows. */
   readonly resting = false
 
   /** What the kernel says of one of its connections; see `endpointCell`. */

@@ -29,7 +29,7 @@ const longestTickMs = 1000
  * connections that last; most are over before. Half-closed ones are looked at now and
  * then to see whether anything still moves.
  */
-export class Patrol {
+export class IdleWatch {
   readonly #clock: Clock
   readonly #undelivered: Pick<Undelivered, 'unsent'>
   readonly #halfCloseIdleMs: number

@@ -4,7 +4,7 @@ import type { CounterWriter } from '../shared/listener-counters.ts'
 import type { Bind } from '../../relay.ts'
 import { isWildcard } from '../../../util/ip.ts'
 import { FlowTable, type Identity } from './flow-table.ts'
-import type { ReplyDoor } from './reply-queue.ts'
+import type { ReplySocket } from './reply-queue.ts'
 import type { UdpFlow } from './udp-flow.ts'
 import type { UdpShared } from './udp-shared.ts'
 import type { SocketUser } from './watched-sockets.ts'
@@ -13,14 +13,14 @@ import type { SocketUser } from './watched-sockets.ts'
 const mostFailures = 100
 
 /** What a listening socket needs of its listener. */
-export interface DoorOwner {
+export interface ListeningOwner {
   readonly shared: UdpShared
   readonly counters: CounterWriter
   readonly version: number
   readonly random: () => number
   /** Makes a flow for the client of a slot, or counts why not. */
   begin(
-    door: UdpDoor,
+    socket: ListeningSocket,
     slot: number,
     hash: number,
     identity: Identity,
@@ -30,18 +30,18 @@ export interface DoorOwner {
 }
 
 /** One listening socket. */
-export class UdpDoor implements ReplyDoor, SocketUser {
+export class ListeningSocket implements ReplySocket, SocketUser {
   readonly bind: Bind
   readonly fd: number
   readonly counters: CounterWriter
   readonly flows: FlowTable<UdpFlow>
-  readonly #owner: DoorOwner
+  readonly #owner: ListeningOwner
   readonly #isWildcard: boolean
   /** In a row; and at how many the next is told. */
   #failures = 0
   #toldAt = mostFailures
 
-  constructor(owner: DoorOwner, bind: Bind, fd: number) {
+  constructor(owner: ListeningOwner, bind: Bind, fd: number) {
     this.#owner = owner
     this.bind = bind
     this.fd = fd

@@ -15,20 +15,20 @@ export interface WorkerProgram {
   readonly execArgv?: readonly string[]
 }
 
-export interface SeatOwner {
-  reported(seat: WorkerSeat, report: Report): void
-  /** The thread has ended, though nobody told it to. */
-  died(seat: WorkerSeat, error: Error): void
+export interface HandleOwner {
+  reported(worker: WorkerHandle, report: Report): void
+  /** The thread has ended without being told to. */
+  died(worker: WorkerHandle, error: Error): void
 }
 
 /** Orders are posted together, but a message must hold neither loop for long. */
 const mostOrders = 32
 
 /**
- * The place of one worker thread: its number, eventfd and figures outlast the thread. While
- * nobody sits there, orders go nowhere; who takes the seat is told everything anew.
+ * One worker over the lives of its threads: its number, eventfd and figures outlast the thread. While
+ * there is no thread, orders are dropped; the next one is told everything anew.
  */
-export class WorkerSeat {
+export class WorkerHandle {
   readonly thread: number
   readonly listenerPages = new StatsPages(listenerCell.count)
   readonly endpointPages = new StatsPages(endpointCell.count)
@@ -40,7 +40,7 @@ export class WorkerSeat {
   restarts = 0
   recordsLost = 0
   readonly #calls: Syscalls
-  readonly #owner: SeatOwner
+  readonly #owner: HandleOwner
   readonly #wakeFd: number
   readonly #one: NativeMemory
   #worker: Worker | undefined
@@ -53,7 +53,7 @@ export class WorkerSeat {
   #left: Promise<void> = Promise.resolve()
 
   /** Throws when there is no descriptor for its eventfd. */
-  constructor(calls: Syscalls, thread: number, owner: SeatOwner) {
+  constructor(calls: Syscalls, thread: number, owner: HandleOwner) {
     this.thread = thread
     this.#calls = calls
     this.#owner = owner
