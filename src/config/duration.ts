@@ -1,37 +1,8 @@
-import { goDuration } from './go-duration.ts'
+import { goDuration, parseDuration } from '../util/duration.ts'
 import { badValue, value, type Value } from './value.ts'
 
-const hour = 3_600_000
-
-const milliseconds: Readonly<Record<string, number>> = {
-  ns: 1e-6,
-  us: 1e-3,
-  µs: 1e-3, // U+00B5, the micro sign
-  μs: 1e-3, // U+03BC, the Greek letter; Go takes both
-  ms: 1,
-  s: 1000,
-  m: 60_000,
-  h: hour,
-}
-
-/** A longer timer than this makes setTimeout fire at once (its delay is 32 bits signed). */
-const longest = 576 * hour
-
-const wholeText = /^(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/
-const part = /(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g
-
-/**
- * Go's duration syntax (`1h30m`, `250ms`, `1.5s`, a bare `0`) in milliseconds;
- * undefined when the text is not one. Signs are refused: nothing here runs backwards.
- */
-export const parseDuration = (text: string): number | undefined => {
-  if (text === '0') return 0
-  if (!wholeText.test(text)) return undefined
-  let sum = 0
-  for (const [, number, unit] of text.matchAll(part))
-    sum += Number(number) * (milliseconds[unit ?? ''] ?? Number.NaN)
-  return sum
-}
+/** 576 h. A longer timer makes setTimeout fire at once (its delay is 32 bits signed). */
+const longest = 576 * 3_600_000
 
 const parse = (text: string, lowest: number, example: string): number => {
   const ms = parseDuration(text)

@@ -1,5 +1,5 @@
 import { parseBool } from '../go-bool.ts'
-import { goDuration, goNanoseconds } from '../go-duration.ts'
+import { goDuration, goNanoseconds } from '../../util/duration.ts'
 import { parseVModule, type VModuleItem } from '../vmodule.ts'
 
 /** One field of KubeProxyConfiguration: how it is read, written and filled in. */

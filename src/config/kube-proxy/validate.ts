@@ -1,4 +1,4 @@
-import { goMilliseconds } from '../go-duration.ts'
+import { goMilliseconds } from '../../util/duration.ts'
 import { invalid, together, unsupported } from './field-error.ts'
 import type { KubeProxyConfiguration } from './shape.ts'
 import { addressFaults } from './validate-addresses.ts'

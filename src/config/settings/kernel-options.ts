@@ -1,6 +1,6 @@
 import type { KernelOptions } from '../../mode/kernel-options.ts'
 import { parseCidr } from '../../util/cidr.ts'
-import { goMilliseconds } from '../go-duration.ts'
+import { goMilliseconds } from '../../util/duration.ts'
 import type { KubeProxyConfiguration } from '../kube-proxy/shape.ts'
 
 /** What the kernel modes go by. `conntrackMax`: of kube-proxy before 1.17; 0 for none. */

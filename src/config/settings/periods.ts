@@ -3,7 +3,7 @@ import type { Periods } from '../../mode/periods.ts'
 import type { OptionsOf } from '../typed.ts'
 import { isGiven, valueAt } from '../kube-proxy/fields.ts'
 import type { FieldPath } from '../kube-proxy/shape.ts'
-import { goMilliseconds } from '../go-duration.ts'
+import { goMilliseconds } from '../../util/duration.ts'
 import type { Decision } from './effective.ts'
 
 /** Set by a flag to anything, or by the file to anything but zero. */
