@@ -1,5 +1,5 @@
 import { type HostLock, hostLock } from '../capture/host-lock.ts'
-import type { OptionsOf } from '../config/typed.ts'
+import type { OptionsOf } from '../config/options.ts'
 import { cleanUp, type Outcome } from '../kernel/cleanup/clean-up.ts'
 import { hostKinds } from '../kernel/cleanup/host-kinds.ts'
 import { othersThings } from '../kernel/cleanup/others-things.ts'

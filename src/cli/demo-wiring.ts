@@ -1,4 +1,4 @@
-import type { OptionsOf } from '../config/typed.ts'
+import type { OptionsOf } from '../config/options.ts'
 import type { DemoProxy } from '../demo/run-demo.ts'
 import { createLog } from '../observe/log.ts'
 import { startProxy } from '../proxy/start-proxy.ts'

@@ -1,6 +1,6 @@
 import { basename, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { OptionsOf } from '../config/typed.ts'
+import type { OptionsOf } from '../config/options.ts'
 import { answersOn } from '../demo/loopback.ts'
 import { runDemo } from '../demo/run-demo.ts'
 import { createScreen } from '../demo/screen.ts'

@@ -1,4 +1,4 @@
-import type { SharedOptions } from '../config/typed.ts'
+import type { SharedOptions } from '../config/options.ts'
 import type { Log } from '../observe/log.ts'
 import type { ProxyDeps, RunningProxy } from '../proxy/options.ts'
 import { CannotListen } from '../proxy/cannot-listen.ts'

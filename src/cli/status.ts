@@ -1,4 +1,4 @@
-import type { OptionsOf } from '../config/typed.ts'
+import type { OptionsOf } from '../config/options.ts'
 import type { Io } from './io.ts'
 import { fetchStatus, StatusError } from './status-fetch.ts'
 import { statusText } from './status-view.ts'

@@ -1,10 +1,10 @@
 import { show } from '../../source/decode/printable.ts'
-import { suggest } from '../suggest.ts'
-import type { Tree } from './fields.ts'
-import { isMapping } from './leaf.ts'
-import { apiVersion, type Fields, kind, shape } from './shape.ts'
+import { suggest } from '../../util/suggest.ts'
+import { apiVersion, fields, kind, type Tree, typeFaults } from './configuration.ts'
+import { type Entries, isMapping } from './field-kinds.ts'
 
 export interface Decoded {
+  /** Without what stands for a default: null, and zero as kubeadm writes it. */
   readonly tree: Tree
   /** What strict decoding refuses and lenient decoding passes over. */
   readonly unknown: readonly string[]
@@ -12,40 +12,31 @@ export interface Decoded {
   readonly faults: readonly string[]
 }
 
-interface Findings {
-  readonly unknown: string[]
-  readonly faults: string[]
-}
-
-const unknownField = (path: string, name: string, fields: Fields): string => {
-  const meant = suggest(name, Object.keys(fields))
+const unknownField = (path: string, name: string, known: Entries): string => {
+  const meant = suggest(name, Object.keys(known))
   const hint = meant === undefined ? '' : ` (did you mean ${JSON.stringify(meant)}?)`
   return `unknown field ${show(path)}${hint}`
 }
 
-const decodeFields = (
-  fields: Fields,
+/** What is set of the fields that are known; the others go into `unknown`. */
+const setFields = (
+  known: Entries,
   given: Record<string, unknown>,
   before: string,
-  found: Findings,
+  unknown: string[],
 ): Tree => {
   const tree: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(given)) {
-    const path = before + name
-    const node = Object.hasOwn(fields, name) ? fields[name] : undefined
-    if (node === undefined) found.unknown.push(unknownField(path, name, fields))
+    const node = Object.hasOwn(known, name) ? known[name] : undefined
+    if (node === undefined) unknown.push(unknownField(before + name, name, known))
     // As Go decodes JSON, null is the same as nothing.
     else if (value === null) continue
-    else if (node.kind === 'section') {
-      if (isMapping(value))
-        tree[name] = decodeFields(node.fields, value, `${path}.`, found)
-      else found.faults.push(`${path}: ${show(value)} is not an object`)
-    } else {
-      const read = node.read(value)
-      if (read === undefined)
-        found.faults.push(`${path}: ${show(value)} is not ${node.right}`)
-      else tree[name] = read
-    }
+    else if ('isZero' in node) {
+      if (!node.isZero(value)) tree[name] = value
+    } else
+      tree[name] = isMapping(value)
+        ? setFields(node.entries, value, `${before}${name}.`, unknown)
+        : value
   }
   return tree
 }
@@ -68,14 +59,11 @@ const kindFault = (given: Record<string, unknown>): string => {
 
 /** Takes a parsed file apart. Never throws; all faults are found at once. */
 export const decodeConfiguration = (given: unknown): Decoded => {
-  if (!isMapping(given))
-    return {
-      tree: {},
-      unknown: [],
-      faults: [`${show(given)} is not an object; ${right}`],
-    }
-  const fault = kindFault(given)
-  if (fault !== '') return { tree: {}, unknown: [], faults: [fault] }
-  const found: Findings = { unknown: [], faults: [] }
-  return { tree: decodeFields(shape, given, '', found), ...found }
+  const fault = isMapping(given)
+    ? kindFault(given)
+    : `${show(given)} is not an object; ${right}`
+  if (!isMapping(given) || fault !== '') return { tree: {}, unknown: [], faults: [fault] }
+  const unknown: string[] = []
+  const tree = setFields(fields, given, '', unknown)
+  return { tree, unknown, faults: typeFaults(tree) }
 }

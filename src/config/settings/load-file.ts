@@ -1,11 +1,10 @@
 import { readBounded } from '../../util/read-bounded.ts'
+import type { Tree } from '../kube-proxy/configuration.ts'
 import { decodeConfiguration } from '../kube-proxy/decode.ts'
-import { together } from '../kube-proxy/field-error.ts'
-import type { Tree } from '../kube-proxy/fields.ts'
-import { parseText } from '../kube-proxy/parse-text.ts'
+import { together } from '../kube-proxy/faults.ts'
 
 export interface LoadedFile {
-  /** What the file gives. */
+  /** What the file sets. */
   readonly tree: Tree
   readonly warnings: readonly string[]
 }
@@ -26,7 +25,9 @@ export const loadFile = async (
   path: string,
   readFile: (path: string) => Promise<string>,
 ): Promise<LoadedFile> => {
-  const { value, doubtful } = await parseText(await readFile(path))
+  const text = await readFile(path)
+  const { parseText } = await import('../kube-proxy/yaml.ts')
+  const { value, doubtful } = parseText(text)
   const { tree, unknown, faults } = decodeConfiguration(value)
   if (faults.length > 0) throw new Error(`failed to decode: ${together(faults)}`)
   const strict = [...doubtful, ...unknown]

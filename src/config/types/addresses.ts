@@ -1,5 +1,5 @@
-import { canonicalIp, isGroup, joinHostPort, splitHostPort } from '../util/ip.ts'
-import { badValue, value, type Value } from './value.ts'
+import { canonicalIp, isGroup, joinHostPort, splitHostPort } from '../../util/ip.ts'
+import { badValue, textual, type OptionType } from './basic.ts'
 
 /** An address and port to listen on; port 0 lets the system choose. */
 export interface BindAddress {
@@ -8,14 +8,14 @@ export interface BindAddress {
 }
 
 /** A literal IP address, in its canonical spelling. */
-export const ip: Value<string> = value('IP', text => {
+export const ip: OptionType<string, string> = textual('IP', text => {
   const address = canonicalIp(text)
   if (address === undefined)
     throw badValue(text, 'is not an IP address', 'give one like 192.0.2.1, 0.0.0.0 or ::')
   return oneHosts(text, address)
 })
 
-/** Nobody can listen on a multicast or broadcast address for connections. */
+/** No socket accepts connections on a multicast or broadcast address. */
 const oneHosts = (text: string, address: string): string => {
   if (!isGroup(address)) return address
   throw badValue(
@@ -32,8 +32,10 @@ const unbracketed = (text: string): string =>
  * `ip:port` or, as kube-proxy has it, a bare IP that gets `defaultPort`. `off`
  * and, as kube-proxy has it too, nothing are undefined: don't listen at all.
  */
-export const bindAddress = (defaultPort: number): Value<BindAddress | undefined> =>
-  value('IP:PORT', text => {
+export const bindAddress = (
+  defaultPort: number,
+): OptionType<BindAddress | undefined, string> =>
+  textual('IP:PORT', text => {
     if (text === 'off' || text === '') return undefined
     const bare = canonicalIp(unbracketed(text))
     if (bare !== undefined) return { address: oneHosts(text, bare), port: defaultPort }
@@ -49,8 +51,8 @@ export const bindAddress = (defaultPort: number): Value<BindAddress | undefined>
   })
 
 /** `host:port` of a server to ask; a bare host gets `defaultPort`. Kept as text. */
-export const serverAddress = (defaultPort: number): Value<string> =>
-  value('HOST:PORT', text => {
+export const serverAddress = (defaultPort: number): OptionType<string, string> =>
+  textual('HOST:PORT', text => {
     const bare = canonicalIp(unbracketed(text))
     if (bare !== undefined) return joinHostPort(bare, defaultPort)
     const parts = splitHostPort(text)
@@ -62,3 +64,31 @@ export const serverAddress = (defaultPort: number): Value<string> =>
       `give one like 127.0.0.1:${defaultPort} or [::1]:${defaultPort}`,
     )
   })
+
+/** Ports from `first` to `last`, both included. */
+export interface PortRange {
+  readonly first: number
+  readonly last: number
+}
+
+/**
+ * `30000-32000`, `30000+2000` or `30000` (the forms kube-proxy takes; `base+size` has
+ * its last port at base plus size). Empty, `0` and `0-0` are undefined: the system chooses.
+ */
+export const portRange: OptionType<PortRange | undefined, string> = textual(
+  'RANGE',
+  text => {
+    if (text === '' || text === '0' || text === '0-0') return undefined
+    const match = /^(\d{1,5})(?:([-+])(\d{1,5}))?$/.exec(text)
+    const first = Number(match?.[1])
+    const second = Number(match?.[3] ?? first)
+    const last = match?.[2] === '+' ? first + second : second
+    if (!(first >= 1 && first <= last && last <= 65535))
+      throw badValue(
+        text,
+        'is not a range of ports',
+        'give one within 1-65535, lower port first, like 30000-32000 or 30000+2000',
+      )
+    return { first, last }
+  },
+)

@@ -1,5 +1,5 @@
-import { parseCidr } from '../util/cidr.ts'
-import { badValue, value, type Value } from './value.ts'
+import { parseCidr } from '../../util/cidr.ts'
+import { badValue, commaList, splitAtCommas, textual, type OptionType } from './basic.ts'
 
 const example = 'give one like 10.0.0.0/8 or fd00::/8'
 
@@ -8,13 +8,8 @@ const checked = (text: string): string => {
   return text
 }
 
-const parts = (text: string): string[] =>
-  text === '' ? [] : text.split(',').map(part => part.trim())
-
-/** CIDRs with commas between them, as given; none for the empty text. */
-export const cidrList: Value<readonly string[]> = value('CIDR,...', text =>
-  parts(text).map(checked),
-)
+/** CIDRs with commas between them, as given. */
+export const cidrList = commaList(textual('CIDR', checked))
 
 /** True when there are two CIDRs, one of each family. */
 export const isDualStack = (cidrs: readonly string[]): boolean => {
@@ -23,16 +18,19 @@ export const isDualStack = (cidrs: readonly string[]): boolean => {
 }
 
 /** No CIDR, one, or one of each family. */
-export const cidrPair: Value<readonly string[]> = value('CIDR[,CIDR]', text => {
-  const cidrs = parts(text).map(checked)
-  if (cidrs.length > 1 && !isDualStack(cidrs))
-    throw badValue(
-      text,
-      'is not a dual-stack pair of CIDRs',
-      'give one, or one of each family like 10.0.0.0/8,fd00::/8',
-    )
-  return cidrs
-})
+export const cidrPair: OptionType<readonly string[], string> = textual(
+  'CIDR[,CIDR]',
+  text => {
+    const cidrs = splitAtCommas(text).map(checked)
+    if (cidrs.length > 1 && !isDualStack(cidrs))
+      throw badValue(
+        text,
+        'is not a dual-stack pair of CIDRs',
+        'give one, or one of each family like 10.0.0.0/8,fd00::/8',
+      )
+    return cidrs
+  },
+)
 
 const words: readonly string[] = ['primary', 'localhost', 'all']
 
@@ -47,8 +45,8 @@ export const standsBesideCidrs = (text: string, all: readonly string[]): boolean
   text === 'primary' && !all.every(isNodePortWord)
 
 /** What NodePorts are answered on: CIDRs, or `primary`, `localhost` and `all`. */
-export const nodePortAddresses: Value<readonly string[]> = value('CIDR,...', text =>
-  parts(text).map(part => {
+export const nodePortAddresses = commaList(
+  textual('CIDR', part => {
     if (isNodePortWord(part) || parseCidr(part) !== undefined) return part
     throw badValue(part, 'is not a CIDR', `${example}, or one of ${words.join(', ')}`)
   }),
