@@ -1,8 +1,12 @@
 import { parseCidr } from '../../util/cidr.ts'
 import { canonicalIp } from '../../util/ip.ts'
-import { portRange } from '../types/addresses.ts'
+import {
+  portRange,
+  isDualStack,
+  isNodePortWord,
+  standsBesideCidrs,
+} from '../types/addresses.ts'
 import { BadValue, splitAtCommas } from '../types/basic.ts'
-import { isDualStack, isNodePortWord, standsBesideCidrs } from '../types/cidrs.ts'
 import type { KubeProxyConfiguration } from './configuration.ts'
 import { faultIf, invalid } from './faults.ts'
 

@@ -10,7 +10,7 @@ import {
   text,
   textual,
 } from '../types/basic.ts'
-import { integer, number } from '../types/numbers.ts'
+import { integer, number } from '../types/quantities.ts'
 
 export interface GivenAddress {
   readonly address: string

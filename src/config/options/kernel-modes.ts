@@ -1,8 +1,7 @@
 import { group, node } from '../row.ts'
+import { cidrList } from '../types/addresses.ts'
 import { anyText, onOff } from '../types/basic.ts'
-import { cidrList } from '../types/cidrs.ts'
-import { duration, goSpan } from '../types/durations.ts'
-import { int32 } from '../types/numbers.ts'
+import { duration, goSpan, int32 } from '../types/quantities.ts'
 
 const kernel = { modes: ['iptables', 'ipvs'] } as const
 const iptables = { modes: ['iptables'] } as const

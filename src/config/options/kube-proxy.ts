@@ -1,9 +1,8 @@
 import { healthzPort, metricsPort } from '../kube-proxy/configuration.ts'
 import { group, node } from '../row.ts'
 import { onOff, oneOf, oneOfOrNothing } from '../types/basic.ts'
-import { cidrPair } from '../types/cidrs.ts'
-import { duration } from '../types/durations.ts'
-import { int32 } from '../types/numbers.ts'
+import { cidrPair } from '../types/addresses.ts'
+import { duration, int32 } from '../types/quantities.ts'
 import { featureGates } from '../types/pairs.ts'
 
 const localMode = oneOfOrNothing('MODE', [

@@ -1,7 +1,6 @@
 import { group, proxies, servers } from '../row.ts'
 import { oneOf } from '../types/basic.ts'
-import { duration, durations, seconds } from '../types/durations.ts'
-import { bytes, integer } from '../types/numbers.ts'
+import { duration, durations, seconds, bytes, integer } from '../types/quantities.ts'
 
 /** What carries connections and flows, and how it looks after their sockets. */
 export const relay = {

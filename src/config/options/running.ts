@@ -1,7 +1,76 @@
-import { group, node, proxies } from '../row.ts'
-import { oneOf } from '../types/basic.ts'
-import { duration } from '../types/durations.ts'
-import { int32, integer } from '../types/numbers.ts'
+import { healthzPort, metricsPort } from '../kube-proxy/configuration.ts'
+import { group, node, nodes, proxies } from '../row.ts'
+import {
+  bindAddress,
+  cidrPair,
+  ip,
+  nodePortAddresses,
+  portRange,
+} from '../types/addresses.ts'
+import { anyText, onOff, oneOf } from '../types/basic.ts'
+import { duration, int32, integer } from '../types/quantities.ts'
+
+/** Where Usher listens. */
+export const listening = group('Where it listens', node, {
+  'bind-address': {
+    commands: nodes,
+    type: ip,
+    defaultFor: { demo: '127.0.0.1' },
+    field: 'bindAddress',
+    help: 'Address on which proxy ports listen with --capture listen or none: the ports that stand in for VIPs (addresses that clients dial) which this host does not have. Captures with rules have an address of their own.',
+  },
+  'bind-address-hard-fail': {
+    type: onOff,
+    field: 'bindAddressHardFail',
+    help: 'End when the port for metrics or health is taken, or at the start a port of a Service, instead of trying again.',
+  },
+  'proxy-port-range': {
+    commands: nodes,
+    type: portRange,
+    defaultText: 'the system chooses',
+    field: 'portRange',
+    help: 'Ports to take proxy ports from, as FIRST-LAST or FIRST+SIZE, like 30000-32000.',
+  },
+  capture: {
+    type: oneOf(['auto', 'nftables', 'iptables', 'local', 'listen', 'none']),
+    default: 'auto',
+    help: 'How traffic for VIPs (addresses that clients dial) gets to Usher. "nftables" and "iptables": rules of the kernel lead it to proxy ports. "local": VIPs become addresses of this host, and Usher listens on them. "listen": changes nothing on the host, listens on the VIPs it has anyway and on proxy ports for the others. "none": proxy ports for all. "auto": the first of nftables, iptables, local and listen that works here.',
+  },
+  'service-cidr': {
+    type: cidrPair,
+    defaultText: 'from the ServiceCIDR objects',
+    help: 'Where ClusterIPs come from, one CIDR of each IP family at most. With --capture local one route does for all of IPv4; without it there is one for each ClusterIP.',
+  },
+  'nodeport-addresses': {
+    type: nodePortAddresses,
+    defaultText: 'all of them',
+    field: 'nodePortAddresses',
+    help: 'Addresses of this node that answer NodePorts, as CIDRs, primary (those of the Node object), localhost or all.',
+  },
+  'state-dir': {
+    type: anyText('DIR'),
+    defaultText: 'nothing is remembered',
+    help: 'Directory in which proxy ports are remembered, so that they are the same after a restart.',
+  },
+  'keep-rules': {
+    type: onOff,
+    help: 'Leave the rules (or addresses) of --capture in place at the end, for a restart: until the next Usher accepts, new clients wait instead of being refused (with local they are refused). `usher cleanup` removes them.',
+  },
+  'metrics-bind-address': {
+    commands: proxies,
+    type: bindAddress(metricsPort),
+    defaultFor: { demo: '127.0.0.1:0' },
+    field: 'metricsBindAddress',
+    help: 'Where Prometheus metrics and `usher status` are answered; port 0 lets the system choose, "off" does without.',
+  },
+  'healthz-bind-address': {
+    commands: proxies,
+    type: bindAddress(healthzPort),
+    defaultFor: { sidecar: '127.0.0.1:10256', demo: '127.0.0.1:0' },
+    field: 'healthzBindAddress',
+    help: 'Where /healthz and /livez are answered; port 0 lets the system choose, "off" does without.',
+  },
+})
 
 /** How fast, and how much at most. */
 export const pace = group('Pace and limits', proxies, {

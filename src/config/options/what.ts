@@ -14,8 +14,7 @@ import {
   textual,
   type OptionType,
 } from '../types/basic.ts'
-import { duration } from '../types/durations.ts'
-import { int32, number } from '../types/numbers.ts'
+import { duration, int32, number } from '../types/quantities.ts'
 
 const route: OptionType<Route, string> = textual('ROUTE', given => {
   try {

@@ -1,7 +1,6 @@
 import { group, node } from '../row.ts'
 import { anyText, onOff, type OptionType } from '../types/basic.ts'
-import { goSpan } from '../types/durations.ts'
-import { int32 } from '../types/numbers.ts'
+import { goSpan, int32 } from '../types/quantities.ts'
 import { vmodule } from '../types/pairs.ts'
 
 const windows = 'outside Windows'

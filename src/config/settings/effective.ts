@@ -9,7 +9,7 @@ import {
 } from '../kube-proxy/configuration.ts'
 import { camelCase, type OptionsOf } from '../options.ts'
 import { named } from '../parse.ts'
-import { duration } from '../types/durations.ts'
+import { duration } from '../types/quantities.ts'
 import { flagsWithField, type Given } from './from-flags.ts'
 import { whyNoEffect } from './modes.ts'
 
