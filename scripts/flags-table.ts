@@ -1,8 +1,8 @@
 import { format, resolveConfig } from 'prettier'
 import { defaultText, flagsWithoutEffect, flagText } from '../src/cli/help.ts'
 import { commandNames, type Command } from '../src/config/commands.ts'
-import type { Row } from '../src/config/row.ts'
-import { defaultOf, rowsOf, type Rows } from '../src/config/typed.ts'
+import { rowsOf, type Rows } from '../src/config/options.ts'
+import { defaultOf, type Row } from '../src/config/row.ts'
 
 const begin = '<!-- flags:begin -->'
 const end = '<!-- flags:end -->'

@@ -1,5 +1,5 @@
 import { type HostLock, hostLock } from '../capture/host-lock.ts'
-import type { OptionsOf } from '../config/typed.ts'
+import type { OptionsOf } from '../config/options.ts'
 import { cleanUp, type Outcome } from '../kernel/cleanup/clean-up.ts'
 import { hostKinds } from '../kernel/cleanup/host-kinds.ts'
 import { othersThings } from '../kernel/cleanup/others-things.ts'
@@ -11,7 +11,7 @@ import { visible } from './words.ts'
 
 /**
  * `usher cleanup`: 0 when there was nothing or all of it is gone (in a dry run: would go),
- * 1 when something stayed or nobody could look.
+ * 1 when something stayed or could not be looked for.
  */
 export const cleanup = async (
   { dryRun, onlyUsher }: OptionsOf<'cleanup'>,

@@ -10,9 +10,9 @@ import {
   kubernetesSource,
   type KubernetesSource,
 } from '../source/kubernetes/kubernetes-source.ts'
+import type { KubernetesObserver } from '../source/kubernetes/observer.ts'
 import { readStart } from '../source/kubernetes/read-body.ts'
 import { systemClock } from '../util/clock.ts'
-import { kubernetesLog } from './kubernetes-log.ts'
 import { version } from './version.ts'
 
 export interface ClusterPartsDeps {
@@ -78,3 +78,23 @@ const listNode = async (client: ApiClient, name: string): Promise<unknown> => {
   const deps = { clock: systemClock, silenceMs: nodeWithinMs }
   return JSON.parse(await readStart(body, longestNode, deps))
 }
+
+const timeText = (epochMs: number | undefined): string | undefined =>
+  epochMs === undefined ? undefined : new Date(epochMs).toISOString()
+
+/**
+ * Writes what happens between Usher and the API server. `isSynced`: there is a state that is
+ * served while the server is away.
+ */
+const kubernetesLog = (log: Log, isSynced: () => boolean): KubernetesObserver => ({
+  connected: resource => log.info({ resource }, 'watching'),
+  lost: (resource, why, lastWordAt) =>
+    log.warn(
+      { resource, why, lastWord: timeText(lastWordAt) },
+      isSynced()
+        ? 'cannot watch the API server; the last state is served meanwhile'
+        : 'cannot read from the API server; trying again',
+    ),
+  relisted: (resource, why) => log.info({ resource, why }, 'read anew'),
+  fellBack: (resource, how) => log.info({ resource, how }, 'fell back'),
+})

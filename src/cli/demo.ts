@@ -1,12 +1,17 @@
 import { basename, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { OptionsOf } from '../config/typed.ts'
+import type { OptionsOf } from '../config/options.ts'
 import { answersOn } from '../demo/loopback.ts'
-import { runDemo } from '../demo/run-demo.ts'
+import { type DemoProxy, runDemo } from '../demo/run-demo.ts'
 import { createScreen } from '../demo/screen.ts'
+import { createLog } from '../observe/log.ts'
+import { startProxy } from '../proxy/start-proxy.ts'
+import { manifestSource } from '../source/manifests/manifest-source.ts'
+import type { Source } from '../source/source.ts'
 import { systemClock } from '../util/clock.ts'
-import { exampleManifest, proxyOver } from './demo-wiring.ts'
 import { processIo } from './io.ts'
+import { relayLimits } from './relay-limits.ts'
+import { version } from './version.ts'
 
 const manifest = fileURLToPath(
   new URL('../../deploy/examples/demo.yaml', import.meta.url),
@@ -29,7 +34,7 @@ const untilSignal = (): { readonly signal: AbortSignal; release: () => void } =>
   const onClosed = (): void => stop.abort()
   process.on('SIGINT', onSignal)
   process.on('SIGTERM', onSignal)
-  // Nobody reads any more (`usher demo | head`).
+  // The reader has gone (`usher demo | head`).
   process.stdout.once('error', onClosed)
   const release = (): void => {
     process.off('SIGINT', onSignal)
@@ -38,6 +43,36 @@ const untilSignal = (): { readonly signal: AbortSignal; release: () => void } =>
   }
   return { signal: stop.signal, release }
 }
+
+export const exampleManifest = (path: string): Source => manifestSource({ paths: [path] })
+
+/**
+ * Starts the real proxy for the demo, as `usher run` would. With `proxyPortsOnly` it
+ * listens on no VIP, but on ports of 127.0.0.1.
+ */
+export const proxyOver =
+  (options: OptionsOf<'demo'>) =>
+  async (source: Source, proxyPortsOnly: boolean): Promise<DemoProxy> => {
+    const proxy = await startProxy({
+      source,
+      log: await createLog({ level: options.logLevel, format: options.logFormat }),
+      options: {
+        version: version(),
+        capture: proxyPortsOnly ? 'none' : 'listen',
+        bindAddress: proxyPortsOnly ? '127.0.0.1' : options.bindAddress,
+        proxyPortRange: options.proxyPortRange,
+        metricsBindAddress: options.metricsBindAddress,
+        healthzBindAddress: options.healthzBindAddress,
+        periods: () => ({ syncPeriod: 30_000, minSyncPeriod: 0 }),
+        limits: relayLimits(options),
+        relay: options.relay,
+        // Turns are taken per worker, and the demo shows turns.
+        relayWorkers: 1,
+      },
+    })
+    await proxy.ready
+    return proxy
+  }
 
 /** `usher demo`; resolves to the exit code when everything it started has ended. */
 export const demo = async (options: OptionsOf<'demo'>): Promise<number> => {

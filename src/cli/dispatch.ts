@@ -83,7 +83,7 @@ export const main = async (args: readonly string[], io: Io): Promise<number> => 
   }
 }
 
-/** What somebody can mend is said in words; a fault of Usher's own needs its stack. */
+/** What a user can correct needs its message only; a bug of Usher's needs its stack. */
 const explain = (error: unknown): string => {
   if (!(error instanceof Error)) return visible(String(error))
   if ('code' in error || error instanceof SourceError) return visible(error.message)

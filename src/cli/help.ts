@@ -4,8 +4,8 @@ import {
   type Command,
   type CommandText,
 } from '../config/commands.ts'
-import type { Row } from '../config/row.ts'
-import { acceptedBy, defaultOf, rowsOf } from '../config/typed.ts'
+import { acceptedBy, rowsOf } from '../config/options.ts'
+import { defaultOf, type Row } from '../config/row.ts'
 import { wrap } from './words.ts'
 
 const clamp = (columns: number | undefined): number =>
@@ -45,7 +45,7 @@ const examples = (list: CommandText['examples']): string[] =>
 
 /** `--drain-timeout DURATION`, `--once`, `--v NUMBER, -v NUMBER`. */
 export const flagText = (flag: string, { type, short }: Row): string => {
-  const ending = type.kind === 'switch' ? '' : ` ${type.metavar}`
+  const ending = type.metavar === '' ? '' : ` ${type.metavar}`
   const long = `--${flag}${ending}`
   return short === undefined ? long : `${long}, -${short}${ending}`
 }
@@ -63,7 +63,7 @@ export const flagsWithoutEffect = (
 
 /** The default as help and docs/flags.md show it; '' when there is nothing to say. */
 export const defaultText = (row: Row, command: Command): string =>
-  row.type.kind === 'switch' ? '' : (row.defaultText ?? defaultOf(row, command))
+  row.type.metavar === '' ? '' : (row.defaultText ?? defaultOf(row, command))
 
 const flagLines = (
   flag: string,
@@ -98,9 +98,7 @@ const withoutEffect = (command: Command, width: number): string[] => {
 
 /** The lines on how values are written, for those types the command has. */
 const notations = (command: Command, width: number): string[] => {
-  const metavars = new Set(
-    rowsOf(command).map(([, { type }]) => (type.kind === 'switch' ? '' : type.metavar)),
-  )
+  const metavars = new Set(rowsOf(command).map(([, { type }]) => type.metavar))
   const notes = [
     metavars.has('DURATION') &&
       'A DURATION is a number with a unit (ms, s, m, h), or several: 250ms, 1m30s.',

@@ -1,4 +1,4 @@
-import type { OptionsOf, SharedOptions } from '../config/typed.ts'
+import type { OptionsOf, SharedOptions } from '../config/options.ts'
 import type { RelayOptions } from '../proxy/options.ts'
 import type { RelayLimits } from '../relay/relay.ts'
 

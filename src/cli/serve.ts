@@ -1,4 +1,4 @@
-import type { SharedOptions } from '../config/typed.ts'
+import type { SharedOptions } from '../config/options.ts'
 import type { Log } from '../observe/log.ts'
 import type { ProxyDeps, RunningProxy } from '../proxy/options.ts'
 import { CannotListen } from '../proxy/cannot-listen.ts'
@@ -21,7 +21,7 @@ const mostNamed = 5
  * Serves until a signal, or whatever `watch` looks at, ends it, and gives the exit code.
  * SIGHUP reads the source again. SIGTERM or SIGINT stop accepting and let connections
  * finish for `drainTimeout` milliseconds; a second one ends the process at once. Rejects
- * when the source's first state can't be had and waiting would not help, or `mustListen`.
+ * when the source's first state can't be read and waiting would not help, or `mustListen`.
  */
 export const serve = async (
   { log, deps, watch = () => () => {}, mustListen = false }: Serving,
@@ -62,7 +62,7 @@ export const serve = async (
   }
 }
 
-/** A proxy that nobody can reach must not look like one that works. */
+/** A proxy without an address that clients reach must not look like one that works. */
 const rejectDeaf = (proxy: RunningProxy): void => {
   const deaf = proxy.notListening()
   if (deaf.length > 0) throw new CannotListen(deaf.slice(0, mostNamed).join('\n'))

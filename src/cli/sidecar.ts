@@ -1,4 +1,4 @@
-import type { OptionsOf } from '../config/typed.ts'
+import type { OptionsOf } from '../config/options.ts'
 import { UsageError } from '../config/usage-error.ts'
 import { createLog, type Log } from '../observe/log.ts'
 import { routeSource } from '../source/routes/route-source.ts'

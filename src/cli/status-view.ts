@@ -8,7 +8,7 @@ import { aligned, columnWidths, styled, type Cells } from './columns.ts'
 import { endpointRow, red, vipRow } from './status-rows.ts'
 import { bytesForPeople, count, forPeople, visible } from './words.ts'
 
-/** What the relay has counted; the kernel modes have none, and nobody counts. */
+/** Whether there is a relay that counts; the kernel modes have none. */
 const hasFigures = ({ mode }: StatusDocument): boolean => mode === 'userspace'
 
 const sticky = ({ affinityMs }: ServicePortStatus): readonly string[] =>

@@ -1,8 +1,87 @@
-import type { OptionsOf } from '../config/typed.ts'
+import { get, type IncomingMessage } from 'node:http'
+import * as v from 'valibot'
+import type { OptionsOf } from '../config/options.ts'
+import type { StatusDocument } from '../observe/status.ts'
 import type { Io } from './io.ts'
-import { fetchStatus, StatusError } from './status-fetch.ts'
+import { statusSchema } from './status-schema.ts'
 import { statusText } from './status-view.ts'
 import { visible } from './words.ts'
+
+/** Why there is no status to show, in words for the user. */
+class StatusError extends Error {
+  override readonly name = 'StatusError'
+}
+
+interface Answer {
+  readonly document: StatusDocument
+  /** The document as it came, with fields this version does not know. */
+  readonly raw: unknown
+}
+
+/** 10 000 ServicePorts with 10 endpoints each take about 20 MB. */
+const longestAnswer = 512 * 1024 * 1024
+
+const read = async (response: IncomingMessage): Promise<string> => {
+  const pieces: Buffer[] = []
+  let length = 0
+  for await (const piece of response as AsyncIterable<Buffer>) {
+    length += piece.length
+    if (length > longestAnswer) throw new StatusError('its answer is too long')
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces).toString('utf8')
+}
+
+const ask = (url: string, signal: AbortSignal): Promise<string> =>
+  new Promise((resolve, reject) => {
+    // No agent: a kept-alive connection would keep this process from ending.
+    const request = get(url, { signal, agent: false }, response => {
+      if (response.statusCode === 200) {
+        read(response).then(resolve, reject)
+        return
+      }
+      response.destroy()
+      reject(new StatusError(`it answered ${response.statusCode}, so it is not Usher`))
+    })
+    request.on('error', reject)
+  })
+
+const decode = (body: string): Answer => {
+  let raw: unknown
+  try {
+    raw = JSON.parse(body)
+  } catch {
+    throw new StatusError('its answer is not JSON, so it is not Usher')
+  }
+  const result = v.safeParse(statusSchema, raw)
+  if (result.success) return { document: result.output, raw }
+  const [issue] = result.issues
+  const field = v.getDotPath(issue) ?? 'the whole answer'
+  throw new StatusError(
+    `this version of usher does not understand its answer (${field}: ${issue.message})`,
+  )
+}
+
+const hint =
+  'Is Usher running? --address says whom to ask: what Usher was given as --metrics-bind-address'
+
+/**
+ * Asks the Usher at `address` (`host:port`) for its status, for at most `timeoutMs`.
+ * Rejects with StatusError when there is none.
+ */
+const fetchStatus = async (address: string, timeoutMs: number): Promise<Answer> => {
+  const url = `http://${address}/status`
+  const signal = AbortSignal.timeout(timeoutMs)
+  try {
+    return decode(await ask(url, signal))
+  } catch (error) {
+    const cause = error instanceof Error ? error : new Error(String(error))
+    const why = signal.aborted
+      ? `no answer within ${timeoutMs / 1000} s`
+      : cause.message || ('code' in cause ? String(cause.code) : cause.name)
+    throw new StatusError(`asked ${url}: ${why}. ${hint}`, { cause })
+  }
+}
 
 /** `usher status`: 0 when Usher answered (healthy or not), 1 when it did not. */
 export const status = async (

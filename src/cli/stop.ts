@@ -10,10 +10,10 @@ export interface StopReason {
 /** The exit code when the configuration file changed: start me again (EX_TEMPFAIL). */
 export const restartCode = 75
 
-/** Somebody's wish that Usher ends: the first SIGTERM, SIGINT or `request` counts. */
+/** A request that Usher ends: the first SIGTERM, SIGINT or `request` counts. */
 export interface Stop {
   readonly requested: Promise<StopReason>
-  /** What `requested` has come to, or undefined: nobody wants it yet. */
+  /** What `requested` has resolved to; undefined until then. */
   readonly reason: StopReason | undefined
   request(reason: StopReason): void
 }

@@ -1,15 +1,11 @@
+import type { Command } from './commands.ts'
 import { bench } from './options/bench.ts'
-import { cluster } from './options/cluster.ts'
-import { conntrack } from './options/conntrack.ts'
-import { kernelModes } from './options/kernel-modes.ts'
+import { conntrack, kernelModes } from './options/kernel-modes.ts'
 import { kubeProxy } from './options/kube-proxy.ts'
-import { listening } from './options/listening.ts'
-import { logging } from './options/logging.ts'
-import { otherSystems } from './options/other-systems.ts'
-import { pace } from './options/pace.ts'
-import { relay } from './options/relay.ts'
-import { traffic } from './options/traffic.ts'
-import { what } from './options/what.ts'
+import { relay, traffic } from './options/relay.ts'
+import { listening, logging, pace } from './options/running.ts'
+import { cluster, what } from './options/what.ts'
+import { withoutEffect } from './options/without-effect.ts'
 import type { Row } from './row.ts'
 
 /**
@@ -28,5 +24,47 @@ export const table = {
   ...kubeProxy,
   ...kernelModes,
   ...conntrack,
-  ...otherSystems,
+  ...withoutEffect,
 } as const satisfies Readonly<Record<string, Row>>
+
+export type Flag = keyof typeof table
+
+type CamelCase<S extends string> = S extends `${infer Head}-${infer Tail}`
+  ? `${Head}${Capitalize<CamelCase<Tail>>}`
+  : S
+
+type ReadBy<Type> = Type extends { read(value: never): infer T } ? T : never
+
+/** A flag without effect has no option: nothing could be done with it. */
+type FlagOf<C extends Command> = {
+  [F in Flag]: (typeof table)[F] extends { readonly noEffect: string }
+    ? never
+    : C extends (typeof table)[F]['commands'][number]
+      ? F
+      : never
+}[Flag]
+
+/** What command `C` is called with: `OptionsOf<'run'>['drainTimeout']` is a number. */
+export type OptionsOf<C extends Command> = {
+  readonly [F in FlagOf<C> as CamelCase<F>]: ReadBy<(typeof table)[F]['type']>
+}
+
+type SharedKey = keyof OptionsOf<'run'> &
+  keyof OptionsOf<'sidecar'> &
+  keyof OptionsOf<'demo'>
+
+/** The options that `run`, `sidecar` and `demo` have in common. */
+export type SharedOptions = Pick<OptionsOf<'run'>, SharedKey>
+
+export const camelCase = (flag: string): string =>
+  flag.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase())
+
+export type Rows = readonly (readonly [flag: string, row: Row])[]
+
+/** All that one command takes, in the table's order. */
+export const acceptedBy = (command: Command): Rows =>
+  Object.entries<Row>(table).filter(([, row]) => row.commands.includes(command))
+
+/** The rows of one command that do something, in the table's order. */
+export const rowsOf = (command: Command): Rows =>
+  acceptedBy(command).filter(([, row]) => row.noEffect === undefined)

@@ -1,10 +1,10 @@
 import { commandNames, commands, type Command, type CommandText } from './commands.ts'
-import type { Row } from './row.ts'
-import { suggest } from './suggest.ts'
+import { suggest } from '../util/suggest.ts'
+import { acceptedBy, camelCase, type OptionsOf } from './options.ts'
+import { defaultOf, type Row } from './row.ts'
 import { readTokens, type Given } from './tokens.ts'
-import { acceptedBy, camelCase, defaultOf, type OptionsOf } from './typed.ts'
+import { BadValue, type OptionType } from './types/basic.ts'
 import { UsageError } from './usage-error.ts'
-import { BadValue } from './value.ts'
 
 const beforeDashes = (args: readonly string[]): readonly string[] => {
   const end = args.indexOf('--')
@@ -20,25 +20,37 @@ export const wantsVersion = (command: Command, args: readonly string[]): boolean
   acceptedBy(command).some(([flag]) => flag === 'version') &&
   beforeDashes(args).some(arg => /^--version(?:=(?:raw|true))?$/.test(arg))
 
-/** The value of a flag from its texts. Throws UsageError, naming what it came `from`. */
-export const valueOf = (
-  command: Command,
-  from: string,
-  row: Row,
-  texts: readonly string[] | undefined,
-): unknown => {
-  const { type } = row
-  const last = texts?.at(-1) ?? defaultOf(row, command)
+/** What `read` gives; a BadValue becomes a UsageError that names what it came `from`. */
+export const named = <T>(command: Command, from: string, read: () => T): T => {
   try {
-    if (type.kind === 'switch') return last === 'true'
-    // Every text is parsed, so that a bad one is not hidden by a good one after it.
-    const values = (texts ?? []).map(text => type.parse(text))
-    if (type.kind === 'list') return values
-    return texts === undefined ? type.parse(last) : values.at(-1)
+    return read()
   } catch (error) {
     if (!(error instanceof BadValue)) throw error
     throw new UsageError(`${from}: ${error.message}`, command)
   }
+}
+
+/** What the texts of a flag set its field to. Throws BadValue. */
+export const fieldValue = (
+  type: OptionType<unknown>,
+  texts: readonly string[],
+): unknown => {
+  const values = texts.map(text => type.parse(text))
+  // Each is read, so that a bad one is not hidden by a good one after it.
+  for (const value of values) type.read(value)
+  return type.join === undefined ? values.at(-1) : type.join(values)
+}
+
+/** What a flag makes of its texts, or of its default. Throws BadValue. */
+const optionOf = (
+  row: Row,
+  command: Command,
+  texts: readonly string[] | undefined,
+): unknown => {
+  const { type } = row
+  const byDefault = defaultOf(row, command)
+  const none = type.join !== undefined && byDefault === '' ? [] : [byDefault]
+  return type.read(fieldValue(type, texts ?? none))
 }
 
 /** Throws UsageError for options that exclude one another. */
@@ -82,7 +94,11 @@ export const readOptions = <C extends Command>(
   const given = readTokens(command, new Map(rows), args)
   const values = rows.map(
     ([flag, row]) =>
-      [flag, row, valueOf(command, `--${flag}`, row, given.get(flag))] as const,
+      [
+        flag,
+        row,
+        named(command, `--${flag}`, () => optionOf(row, command, given.get(flag))),
+      ] as const,
   )
   const options = Object.fromEntries(
     values.flatMap(([flag, { noEffect }, value]) =>

@@ -1,7 +1,7 @@
 import type { ModeName } from '../mode/mode.ts'
 import type { Command } from './commands.ts'
-import type { FieldPath } from './kube-proxy/shape.ts'
-import type { OptionType } from './value.ts'
+import { defaultTextOf, type FieldPath } from './kube-proxy/configuration.ts'
+import type { OptionType } from './types/basic.ts'
 
 export type Group =
   | 'What'
@@ -21,8 +21,11 @@ export interface Row {
   readonly commands: readonly Command[]
   readonly group: Group
   readonly type: OptionType<unknown>
-  /** What a user would type to get the default; '' for none, or for an empty list. */
-  readonly default: string
+  /**
+   * What a user would type to get the default. Left out where `field` has it, where a
+   * switch is off, and where it is empty.
+   */
+  readonly default?: string
   /** Other defaults for some commands. */
   readonly defaultFor?: Partial<Readonly<Record<Command, string>>>
   /** What to show in place of a default that is empty. */
@@ -44,6 +47,40 @@ export interface Row {
   readonly modes?: readonly ModeName[]
   readonly help: string
 }
+
+type InGroup<R, C> = {
+  readonly [F in keyof R]: Omit<
+    { readonly group: Group; readonly commands: C },
+    keyof R[F]
+  > &
+    R[F]
+}
+
+type RowInGroup = Omit<Row, 'group' | 'commands'> & Partial<Pick<Row, 'commands'>>
+
+/** Rows that stand under one heading; `commands` take those that do not name their own. */
+export const group = <
+  const C extends readonly Command[],
+  const R extends Readonly<Record<string, RowInGroup>>,
+>(
+  name: Group,
+  commands: C,
+  rows: R,
+): InGroup<R, C> => {
+  const all: Readonly<Record<string, unknown>> = Object.fromEntries(
+    Object.entries(rows).map(([flag, row]) => [flag, { group: name, commands, ...row }]),
+  )
+  return all as InGroup<R, C>
+}
+
+export const defaultOf = (row: Row, command: Command): string =>
+  row.defaultFor?.[command] ??
+  row.default ??
+  (row.field !== undefined
+    ? defaultTextOf(row.field)
+    : row.type.metavar === ''
+      ? 'false'
+      : '')
 
 /** The commands that carry traffic, and `check`, which tries their flags. */
 export const proxies = ['run', 'sidecar', 'demo', 'check'] as const

@@ -2,18 +2,17 @@ import type { ModeRequest } from '../mode/choose-mode.ts'
 import type { KernelOptions } from '../mode/kernel-options.ts'
 import type { ModeName } from '../mode/mode.ts'
 import type { Periods } from '../mode/periods.ts'
-import { clusterCidrs } from './kube-proxy/validate-addresses.ts'
-import type { KubeProxyConfiguration } from './kube-proxy/shape.ts'
-import { validate } from './kube-proxy/validate.ts'
+import type { OptionsOf } from './options.ts'
 import { readOptions, rejectConflicts } from './parse.ts'
-import { effectiveOptions, type Decision } from './settings/effective.ts'
-import { configurationFromFile, configurationFromFlags } from './settings/from-flags.ts'
+import { type KubeProxyConfiguration, withDefaults } from './kube-proxy/configuration.ts'
+import { validate } from './kube-proxy/validate.ts'
+import { effectiveOptions, type Decision, periods } from './settings/effective.ts'
+import { treeFromFile, treeFromFlags } from './settings/from-flags.ts'
 import { kernelOptions } from './settings/kernel-options.ts'
 import { loadFile, type LoadedFile } from './settings/load-file.ts'
-import { modeRequest } from './settings/mode-request.ts'
-import { periods } from './settings/periods.ts'
+import { modeRequest } from './settings/modes.ts'
 import { warningsOf } from './settings/warnings.ts'
-import type { OptionsOf } from './typed.ts'
+import { splitAtCommas } from './types/basic.ts'
 import { UsageError } from './usage-error.ts'
 
 /** The way to the API server. */
@@ -70,7 +69,7 @@ const localClients = (configuration: KubeProxyConfiguration): LocalClients => {
   const { detectLocalMode, clusterCIDR } = configuration
   const byCluster = detectLocalMode === '' || detectLocalMode === 'ClusterCIDR'
   return {
-    clusterCidrs: byCluster ? clusterCidrs(clusterCIDR) : [],
+    clusterCidrs: byCluster ? splitAtCommas(clusterCIDR) : [],
     nodeCidrs: detectLocalMode === 'NodeCIDR',
   }
 }
@@ -96,17 +95,16 @@ export const runSettings = async (
 ): Promise<RunSettings> => {
   const { given, options } = readOptions(command, args)
   const file = await loaded(command, options.config, readFile)
-  const configuration =
-    file === undefined
-      ? configurationFromFlags(given)
-      : configurationFromFile(file.tree, given)
+  const tree = file === undefined ? treeFromFlags(given) : treeFromFile(file.tree, given)
+  const configuration = withDefaults(tree)
   const fault = validate(configuration)
   if (fault !== '')
     throw new UsageError(
       file === undefined ? fault : `--config ${options.config}: ${fault}`,
       command,
     )
-  const decision: Decision = { given, options, file: file?.tree, configuration }
+  const hasFile = file !== undefined
+  const decision: Decision = { given, options, hasFile, tree, configuration }
   const effective = effectiveOptions(decision)
   rejectConflicts(effective, command)
   const mode = modeRequest(

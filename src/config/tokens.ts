@@ -1,9 +1,9 @@
 import { parseArgs } from 'node:util'
 import type { Command } from './commands.ts'
-import { parseBool } from './go-bool.ts'
+import { suggest } from '../util/suggest.ts'
 import { table } from './options.ts'
 import type { Row } from './row.ts'
-import { suggest } from './suggest.ts'
+import { parseBool } from './types/pairs.ts'
 import { UsageError } from './usage-error.ts'
 
 export type Rows = ReadonlyMap<string, Row>
@@ -58,6 +58,8 @@ const takeValue = (
   return rawName.startsWith('--') ? value : value.replace(/^=/, '')
 }
 
+const isSwitch = (row: Row | undefined): boolean => row?.type.metavar === ''
+
 const isOf = (row: Row, { name, rawName }: OptionToken): boolean =>
   rawName.startsWith('--') || row.short === name
 
@@ -67,12 +69,11 @@ const take = (command: Command, rows: Rows, token: OptionToken, given: Given): v
   const negated = token.name.startsWith('no-') ? token.name.slice(3) : ''
   if (row !== undefined) {
     const texts = given.get(token.name) ?? []
-    const text =
-      row.type.kind === 'switch'
-        ? takeSwitch(command, token.name, token)
-        : takeValue(command, token.name, row.type, token)
+    const text = isSwitch(row)
+      ? takeSwitch(command, token.name, token)
+      : takeValue(command, token.name, row.type, token)
     given.set(token.name, [...texts, text])
-  } else if (rows.get(negated)?.type.kind === 'switch' && token.value === undefined) {
+  } else if (isSwitch(rows.get(negated)) && token.value === undefined) {
     given.set(negated, ['false'])
   } else throw unknownFlag(command, rows, token)
 }
@@ -106,11 +107,11 @@ export const readTokens = (
   args: readonly string[],
 ): Given => {
   const options = Object.fromEntries(
-    [...rows].map(([flag, { type, short }]) => [
+    [...rows].map(([flag, row]) => [
       flag,
       {
-        type: type.kind === 'switch' ? ('boolean' as const) : ('string' as const),
-        ...(short === undefined ? {} : { short }),
+        type: isSwitch(row) ? ('boolean' as const) : ('string' as const),
+        ...(row.short === undefined ? {} : { short: row.short }),
       },
     ]),
   )

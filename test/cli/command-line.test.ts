@@ -8,7 +8,7 @@ import { main } from '../../src/cli/dispatch.ts'
 import { commandHelp, mainHelp } from '../../src/cli/help.ts'
 import { commandNames, commands } from '../../src/config/commands.ts'
 import { parseOptions } from '../../src/config/parse.ts'
-import { rowsOf } from '../../src/config/typed.ts'
+import { rowsOf } from '../../src/config/options.ts'
 
 const usher = async (...args: string[]) => {
   const printed = { out: '', err: '' }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import * as fc from 'fast-check'
 import t from 'tap'
-import { leaves, valueAt } from '../../src/config/kube-proxy/fields.ts'
+import { fieldPaths, valueAt } from '../../src/config/kube-proxy/configuration.ts'
 import { configurationYaml } from '../../src/config/kube-proxy/yaml.ts'
 import { readConfigFile } from '../../src/config/settings/load-file.ts'
 import { runSettings } from '../../src/config/run-settings.ts'
@@ -493,12 +493,11 @@ t.test('primary beside CIDRs is refused as a flag, too', async t => {
 })
 
 t.test('fields are in alphabetical order, as kube-proxy writes them', async t => {
-  const paths = leaves.map(([path]) => path)
-  t.strictSame(paths, [...paths].toSorted())
+  t.strictSame(fieldPaths, [...fieldPaths].toSorted())
 })
 
 t.test('any file at all is taken or refused by a UsageError', async t => {
-  const field = fc.constantFrom(...leaves.map(([path]) => path.split('.')[0] ?? ''))
+  const field = fc.constantFrom(...fieldPaths.map(path => path.split('.')[0] ?? ''))
   await fc.assert(
     fc.asyncProperty(fc.dictionary(field, fc.jsonValue()), async given => {
       const file = {

@@ -1,21 +1,22 @@
 import { parseCidr } from '../../util/cidr.ts'
 import { canonicalIp } from '../../util/ip.ts'
-import { isDualStack, isNodePortWord, standsBesideCidrs } from '../cidrs.ts'
-import { portRange } from '../port-range.ts'
-import { BadValue } from '../value.ts'
-import { invalid } from './field-error.ts'
-import type { KubeProxyConfiguration } from './shape.ts'
+import {
+  portRange,
+  isDualStack,
+  isNodePortWord,
+  standsBesideCidrs,
+} from '../types/addresses.ts'
+import { BadValue, splitAtCommas } from '../types/basic.ts'
+import type { KubeProxyConfiguration } from './configuration.ts'
+import { faultIf, invalid } from './faults.ts'
 
 const bindAddress = (given: string): string[] =>
-  canonicalIp(given) === undefined
-    ? [
-        invalid(
-          'NodeIPOverride[0]',
-          given,
-          'must be a valid IP (e.g. 10.100.0.0 or fde4:8dba:82e1::)',
-        ),
-      ]
-    : []
+  faultIf(
+    canonicalIp(given) === undefined,
+    'NodeIPOverride[0]',
+    given,
+    'must be a valid IP (e.g. 10.100.0.0 or fde4:8dba:82e1::)',
+  )
 
 /** `off`, and port 0 for one that the system chooses, are Usher's own. */
 const hostPort = (path: string, given: string): string[] => {
@@ -24,33 +25,25 @@ const hostPort = (path: string, given: string): string[] => {
   if (match === null) return [invalid(path, given, 'must be IP:port')]
   const [, v6, v4, port = ''] = match
   const host = v6 ?? v4 ?? ''
+  const isPort = /^\d{1,5}$/.test(port) && Number(port) <= 65_535
   return [
-    ...(canonicalIp(host) === undefined
-      ? [invalid(path, host, 'must be a valid IP')]
-      : []),
-    ...(/^\d{1,5}$/.test(port) && Number(port) <= 65_535
-      ? []
-      : [invalid(path, port, 'must be a valid port')]),
+    ...faultIf(canonicalIp(host) === undefined, path, host, 'must be a valid IP'),
+    ...faultIf(!isPort, path, port, 'must be a valid port'),
   ]
 }
 
-/** The CIDRs of `clusterCIDR`, which has a comma between two. */
-export const clusterCidrs = (text: string): readonly string[] =>
-  text === '' ? [] : text.split(',').map(part => part.trim())
+const blocks = (path: string, cidrs: readonly string[], why: string): string[] =>
+  cidrs.flatMap((cidr, index) =>
+    faultIf(parseCidr(cidr) === undefined, `${path}[${index}]`, cidr, why),
+  )
 
 const clusterCidr = (text: string): string[] => {
   const path = 'DetectLocal.ClusterCIDRs'
-  const cidrs = clusterCidrs(text)
-  const bad = cidrs.flatMap((cidr, index) =>
-    parseCidr(cidr) === undefined
-      ? [
-          invalid(
-            `${path}[${index}]`,
-            cidr,
-            'must be a valid CIDR block (e.g. 10.100.0.0/16 or fde4:8dba:82e1::/48)',
-          ),
-        ]
-      : [],
+  const cidrs = splitAtCommas(text)
+  const bad = blocks(
+    path,
+    cidrs,
+    'must be a valid CIDR block (e.g. 10.100.0.0/16 or fde4:8dba:82e1::/48)',
   )
   if (cidrs.length < 2 || (cidrs.length === 2 && (bad.length > 0 || isDualStack(cidrs))))
     return bad
@@ -63,27 +56,19 @@ const clusterCidr = (text: string): string[] => {
   ]
 }
 
-const blocks = (path: string, given: readonly string[] | null): string[] =>
-  (given ?? []).flatMap((cidr, index) =>
-    parseCidr(cidr) === undefined
-      ? [invalid(`${path}[${index}]`, cidr, 'must be a valid CIDR')]
-      : [],
-  )
-
 /** Words besides `primary` are kube-proxy 1.37's. */
 const nodePorts = (given: readonly string[] | null): string[] =>
   (given ?? []).flatMap((each, index, all) => {
     const path = `NodePortAddresses[${index}]`
     if (standsBesideCidrs(each, all))
       return [invalid(path, each, 'must not stand beside CIDRs; give either')]
-    return isNodePortWord(each) || parseCidr(each) !== undefined
-      ? []
-      : [invalid(path, each, 'must be a valid CIDR')]
+    const isGood = isNodePortWord(each) || parseCidr(each) !== undefined
+    return faultIf(!isGood, path, each, 'must be a valid CIDR')
   })
 
 const ports = (given: string): string[] => {
   try {
-    portRange.parse(given)
+    portRange.read(given)
     return []
   } catch (error) {
     if (!(error instanceof BadValue)) throw error
@@ -100,6 +85,10 @@ export const addressFaults = (configuration: KubeProxyConfiguration): string[] =
   ...ports(configuration.portRange),
   ...nodePorts(configuration.nodePortAddresses),
   ...(configuration.mode === 'ipvs'
-    ? blocks('KubeProxyIPVSConfiguration.ExcludeCidrs', configuration.ipvs.excludeCIDRs)
+    ? blocks(
+        'KubeProxyIPVSConfiguration.ExcludeCidrs',
+        configuration.ipvs.excludeCIDRs ?? [],
+        'must be a valid CIDR',
+      )
     : []),
 ]

@@ -1,21 +1,16 @@
-import { goMilliseconds } from '../go-duration.ts'
-import { invalid, together, unsupported } from './field-error.ts'
-import type { KubeProxyConfiguration } from './shape.ts'
+import { goMilliseconds } from '../../util/duration.ts'
+import type { KubeProxyConfiguration } from './configuration.ts'
+import {
+  faultIf,
+  notBelowZero,
+  spanAboveZero,
+  spanNotBelowZero,
+  together,
+  unsupported,
+} from './faults.ts'
 import { addressFaults } from './validate-addresses.ts'
 
 type Check = (configuration: KubeProxyConfiguration) => string[]
-
-const faultIf = (wrong: boolean, path: string, value: unknown, why: string): string[] =>
-  wrong ? [invalid(path, value, why)] : []
-
-const notBelowZero = (path: string, value: number): string[] =>
-  faultIf(value < 0, path, value, 'must be greater than or equal to 0')
-
-const spanNotBelowZero = (path: string, value: string): string[] =>
-  faultIf(goMilliseconds(value) < 0, path, value, 'must be greater than or equal to 0')
-
-const spanAboveZero = (path: string, value: string): string[] =>
-  faultIf(!(goMilliseconds(value) > 0), path, value, 'must be greater than 0')
 
 /** The paths are those of the section whose periods count: kube-proxy has them in common. */
 const periods = (

@@ -1,72 +1,119 @@
-import { serverAddress } from '../address.ts'
-import { route } from '../routes.ts'
-import { node, type Row } from '../row.ts'
-import { anyText, list, onOff, text } from '../value.ts'
+import { parseRoute } from '../../source/routes/parse-route.ts'
+import type { Route } from '../../source/routes/route.ts'
+import { metricsPort } from '../kube-proxy/configuration.ts'
+import { group, node } from '../row.ts'
+import { serverAddress } from '../types/addresses.ts'
+import {
+  anyText,
+  BadValue,
+  badValue,
+  list,
+  onOff,
+  plain,
+  text,
+  textual,
+  type OptionType,
+} from '../types/basic.ts'
+import { duration, int32, number } from '../types/quantities.ts'
+
+const route: OptionType<Route, string> = textual('ROUTE', given => {
+  try {
+    return parseRoute(given)
+  } catch (error) {
+    throw new BadValue(error instanceof Error ? error.message : String(error))
+  }
+})
 
 /** What a command works on. */
-export const what = {
+export const what = group('What', node, {
   manifests: {
-    commands: node,
-    group: 'What',
     type: list(text('PATH')),
-    default: '',
     positional: true,
     help: 'File or directory with manifests (YAML or JSON): v1 Service, Endpoints, Node, List and discovery.k8s.io/v1 EndpointSlice. May be given several times; paths without a flag count too. Without any, Services come from the Kubernetes API.',
   },
   config: {
-    commands: node,
-    group: 'What',
     type: anyText('FILE'),
-    default: '',
     help: "kube-proxy's configuration file (KubeProxyConfiguration v1alpha1, YAML or JSON). What it has a field for, it decides: the flags of those are ignored, but for --hostname-override and those of logging.",
   },
   'write-config-to': {
-    commands: node,
-    group: 'What',
     type: anyText('FILE'),
-    default: '',
     help: 'Write the configuration, defaults filled in, to FILE and exit.',
   },
   route: {
     commands: ['sidecar'],
-    group: 'What',
     type: list(route),
-    default: '',
     help: 'Where to listen and where to go: tcp://LISTEN=BACKEND,BACKEND or udp://LISTEN=BACKEND,BACKEND, each an address with a port; ?affinity=3h at the end keeps a client on its backend. May be given several times.',
   },
   once: {
     commands: ['demo'],
-    group: 'What',
     type: onOff,
-    default: 'false',
     help: 'Do everything once, check that it came out as expected, and exit 0 or 1.',
   },
   json: {
     commands: ['status'],
-    group: 'What',
     type: onOff,
-    default: 'false',
     help: 'Print the whole answer as JSON.',
   },
   'dry-run': {
     commands: ['cleanup'],
-    group: 'What',
     type: onOff,
-    default: 'false',
     help: 'Only say what would be removed.',
   },
   'only-usher': {
     commands: ['cleanup'],
-    group: 'What',
     type: onOff,
-    default: 'false',
     help: "Remove what only Usher makes, and nothing that a mode of kube-proxy's may have. By itself so where another proxy answers on port 10249 of this host (/proxyMode): what is of the mode it says stays.",
   },
   address: {
     commands: ['status'],
-    group: 'What',
-    type: serverAddress(10249),
+    type: serverAddress(metricsPort),
     default: '127.0.0.1:10249',
     help: 'The metrics address of the Usher to ask, the one it was given as --metrics-bind-address.',
   },
-} as const satisfies Readonly<Record<string, Row>>
+})
+
+const nodeName = (given: string): string => {
+  const name = given.trim().toLowerCase()
+  if (name === '' && given !== '')
+    throw badValue(given, 'is no name', 'give that of the Node, or nothing')
+  return name
+}
+
+/** As Nodes are named: lower-case, without blanks around it. */
+const hostName = { ...plain('NAME', nodeName), read: nodeName }
+
+/** The way to the API server, and who this node is there. */
+export const cluster = group('Kubernetes API', node, {
+  kubeconfig: {
+    type: anyText('FILE'),
+    field: 'clientConnection.kubeconfig',
+    help: 'File with the way to the API server. Without it and --master: the service account of the pod.',
+  },
+  master: {
+    type: anyText('URL'),
+    help: 'Address of the API server, in place of the one in the kubeconfig.',
+  },
+  'kube-api-qps': {
+    type: number,
+    field: 'clientConnection.qps',
+    help: 'Requests a second to the API server; a negative number is no limit.',
+  },
+  'kube-api-burst': {
+    type: int32(0),
+    field: 'clientConnection.burst',
+    help: 'Requests that may go at once after a pause.',
+  },
+  'hostname-override': {
+    type: hostName,
+    defaultText: "the system's hostname",
+    field: 'hostnameOverride',
+    beatsFile: true,
+    help: 'The name of this Node in the cluster. With manifests it says which endpoints are local; without it none is.',
+  },
+  'config-sync-period': {
+    type: duration('above zero'),
+    field: 'configSyncPeriod',
+    noEffect: 'here: everything is gone through again at each --sync-period',
+    help: 'How often to go through all objects again, though none changed.',
+  },
+})

@@ -1,19 +1,27 @@
-import { isGiven, leafAt, type Tree, valueAt } from '../kube-proxy/fields.ts'
-import type { KubeProxyConfiguration } from '../kube-proxy/shape.ts'
-import { valueOf } from '../parse.ts'
-import { camelCase, type OptionsOf } from '../typed.ts'
-import { duration } from '../duration.ts'
+import type { ModeName } from '../../mode/mode.ts'
+import type { Periods } from '../../mode/periods.ts'
+import { goMilliseconds } from '../../util/duration.ts'
+import {
+  type FieldPath,
+  type KubeProxyConfiguration,
+  type Tree,
+  valueAt,
+} from '../kube-proxy/configuration.ts'
+import { camelCase, type OptionsOf } from '../options.ts'
+import { named } from '../parse.ts'
+import { duration } from '../types/quantities.ts'
 import { flagsWithField, type Given } from './from-flags.ts'
-import { whyNoEffect } from './no-effect.ts'
-import { periods } from './periods.ts'
+import { whyNoEffect } from './modes.ts'
 
 /** Everything that decides what `usher run` does. */
 export interface Decision {
   readonly given: Given
   /** What the flags alone amount to. */
   readonly options: OptionsOf<'run'>
-  /** What the file gives; undefined without --config. */
-  readonly file: Tree | undefined
+  readonly hasFile: boolean
+  /** What the file sets, or without --config the flags. */
+  readonly tree: Tree
+  /** The same with every default. */
   readonly configuration: KubeProxyConfiguration
 }
 
@@ -28,33 +36,31 @@ const udpTimeoutOf = (configuration: KubeProxyConfiguration): string | undefined
 export const isOldUdpTimeout = ({ given, configuration }: Decision): boolean =>
   !given.has('udp-timeout') && udpTimeoutOf(configuration) === oldUdpTimeout
 
-const levelOf = (verbosity: number): 'info' | 'debug' | 'trace' =>
-  verbosity >= 6 ? 'trace' : verbosity >= 4 ? 'debug' : 'info'
-
-const logging = (
-  decision: Decision,
-): Pick<OptionsOf<'run'>, 'logLevel' | 'logFormat'> => {
-  const { given, options, file, configuration } = decision
-  const { verbosity, format } = configuration.logging
-  const isFormatGiven =
-    given.has('logging-format') || (file !== undefined && isGiven(file, 'logging.format'))
-  const asked = format === 'json' ? 'json' : 'pretty'
-  return {
-    logLevel: given.has('log-level') ? options.logLevel : levelOf(verbosity),
-    logFormat: given.has('log-format') || !isFormatGiven ? options.logFormat : asked,
-  }
-}
-
 const udpTimeout = (decision: Decision): number => {
   const { given, options, configuration } = decision
   const text = udpTimeoutOf(configuration)
   if (given.has('udp-timeout') || text === undefined || text === oldUdpTimeout)
     return options.udpTimeout
-  const row = { ...udpRow, type: duration('above zero') }
-  return valueOf('run', 'udpIdleTimeout', row, [text]) as number
+  return named('run', 'udpIdleTimeout', () => duration('above zero').read(text))
 }
 
-const udpRow = { commands: [], group: 'UDP', default: '', help: '' } as const
+const levelOf = (verbosity: number): 'info' | 'debug' | 'trace' =>
+  verbosity >= 6 ? 'trace' : verbosity >= 4 ? 'debug' : 'info'
+
+const logging = ({
+  given,
+  options,
+  tree,
+  configuration,
+}: Decision): Pick<OptionsOf<'run'>, 'logLevel' | 'logFormat'> => {
+  const { verbosity, format } = configuration.logging
+  const isFormatSet = valueAt(tree, 'logging.format') !== undefined
+  const asked = format === 'json' ? 'json' : 'pretty'
+  return {
+    logLevel: given.has('log-level') ? options.logLevel : levelOf(verbosity),
+    logFormat: given.has('log-format') || !isFormatSet ? options.logFormat : asked,
+  }
+}
 
 /**
  * The options that `usher run` goes by: a field of the configuration decides over the
@@ -62,14 +68,15 @@ const udpRow = { commands: [], group: 'UDP', default: '', help: '' } as const
  * with and Usher can't, like a period of years.
  */
 export const effectiveOptions = (decision: Decision): OptionsOf<'run'> => {
-  const { file, options, configuration } = decision
+  const { hasFile, options, configuration } = decision
   const values: Record<string, unknown> = { ...options }
   for (const { flag, row, field } of flagsWithField) {
     // kube-proxy does not look at the sections of other modes either.
     if (whyNoEffect(row, configuration.mode) !== undefined) continue
-    const text = leafAt(field).toText(valueAt(configuration, field) ?? {})
-    const from = file === undefined ? `--${flag}` : field
-    values[camelCase(flag)] = valueOf('run', from, row, [text])
+    const value = valueAt(configuration, field) ?? row.type.join?.([])
+    values[camelCase(flag)] = named('run', hasFile ? field : `--${flag}`, () =>
+      row.type.read(value),
+    )
   }
   const fromFields = values as OptionsOf<'run'>
   return {
@@ -80,3 +87,52 @@ export const effectiveOptions = (decision: Decision): OptionsOf<'run'> => {
     udpTimeout: udpTimeout(decision),
   }
 }
+
+/** Set to anything but zero. */
+const isPeriodSet = ({ tree }: Decision, path: FieldPath): boolean => {
+  const set = valueAt(tree, path)
+  return typeof set === 'string' && goMilliseconds(set) !== 0
+}
+
+/**
+ * How often each mode syncs. --sync-period and --min-sync-period hold for all of them; else
+ * each kernel mode has its own section, as kube-proxy has it. Userspace goes by that of
+ * iptables where it is set: the default of 1s between two rounds is for the price of an
+ * iptables-restore, and a round of its own costs little.
+ */
+export const periods = (
+  decision: Decision,
+  effective: OptionsOf<'run'>,
+): Readonly<Record<ModeName, Periods>> => {
+  const { given, options } = decision
+  const own = (section: Periods): Periods => ({
+    syncPeriod: given.has('sync-period') ? options.syncPeriod : section.syncPeriod,
+    minSyncPeriod: given.has('min-sync-period')
+      ? options.minSyncPeriod
+      : section.minSyncPeriod,
+  })
+  const iptables = {
+    syncPeriod: effective.iptablesSyncPeriod,
+    minSyncPeriod: effective.iptablesMinSyncPeriod,
+  }
+  const ipvs = {
+    syncPeriod: effective.ipvsSyncPeriod,
+    minSyncPeriod: effective.ipvsMinSyncPeriod,
+  }
+  const isSyncSet = isPeriodSet(decision, 'iptables.syncPeriod')
+  const isMinSet = isPeriodSet(decision, 'iptables.minSyncPeriod')
+  return {
+    iptables: fitting(own(iptables)),
+    ipvs: fitting(own(ipvs)),
+    userspace: own({
+      syncPeriod: isSyncSet ? iptables.syncPeriod : options.syncPeriod,
+      minSyncPeriod: isMinSet ? iptables.minSyncPeriod : options.minSyncPeriod,
+    }),
+  }
+}
+
+/** A default of one part must not be at odds with the other part that is given. */
+const fitting = ({ syncPeriod, minSyncPeriod }: Periods): Periods => ({
+  syncPeriod,
+  minSyncPeriod: Math.min(syncPeriod, minSyncPeriod),
+})

@@ -1,7 +1,13 @@
-import { leafAt, type Tree, withValue } from '../kube-proxy/fields.ts'
-import { withDefaults, withPort } from '../kube-proxy/defaults.ts'
-import type { KubeProxyConfiguration } from '../kube-proxy/shape.ts'
-import { acceptedBy } from '../typed.ts'
+import {
+  defaultListeners,
+  healthzPort,
+  metricsPort,
+  type Tree,
+  withPort,
+  withValue,
+} from '../kube-proxy/configuration.ts'
+import { acceptedBy } from '../options.ts'
+import { fieldValue } from '../parse.ts'
 
 export type Given = ReadonlyMap<string, readonly string[]>
 
@@ -10,75 +16,52 @@ export const flagsWithField = acceptedBy('run').flatMap(([flag, row]) =>
   row.field === undefined ? [] : [{ flag, row, field: row.field }],
 )
 
+/** `tree` with what these flags set, if they were given. */
+const withFlags = (tree: Tree, given: Given, rows: typeof flagsWithField): Tree => {
+  let result = tree
+  for (const { flag, row, field } of rows) {
+    const texts = given.get(flag)
+    const value = texts && fieldValue(row.type, texts)
+    // An empty name is none: it does not overrule that of the file.
+    const isSet = texts !== undefined && !(flag === 'hostname-override' && value === '')
+    if (isSet) result = withValue(result, field, value)
+  }
+  return result
+}
+
 const listeners = [
-  { flag: 'healthz-bind-address', portFlag: 'healthz-port', field: 'healthzBindAddress' },
-  { flag: 'metrics-bind-address', portFlag: 'metrics-port', field: 'metricsBindAddress' },
+  { name: 'healthz', field: 'healthzBindAddress', usual: healthzPort },
+  { name: 'metrics', field: 'metricsBindAddress', usual: metricsPort },
 ] as const
 
 /** An empty address means "off" to kube-proxy's flags, and the default to its file. */
-const address = (texts: readonly string[], port: number): string => {
-  const text = texts.at(-1) ?? ''
-  return text === '' ? 'off' : withPort(text, port)
-}
-
 const withListeners = (tree: Tree, given: Given): Tree => {
   let result = tree
-  for (const { flag, portFlag, field } of listeners) {
-    const byDefault = portFlag === 'healthz-port' ? 10_256 : 10_249
-    const texts = given.get(flag)
-    const port = given.get(portFlag)?.at(-1)
-    const number = Number(port ?? byDefault)
-    if (texts !== undefined) result = withValue(result, field, address(texts, number))
-    else if (port !== undefined) {
-      const before = String(result[field])
-      result = withValue(result, field, before.replace(/:\d+$/, `:${number}`))
-    }
-    if (port !== undefined && number === 0) result = withValue(result, field, 'off')
+  for (const { name, field, usual } of listeners) {
+    const address = given.get(`${name}-bind-address`)?.at(-1)
+    const port = given.get(`${name}-port`)?.at(-1)
+    const byDefault = defaultListeners(tree['bindAddress'])[field]
+    if (address === '' || Number(port ?? usual) === 0)
+      result = withValue(result, field, 'off')
+    else if (address !== undefined)
+      result = withValue(result, field, withPort(address, Number(port ?? usual)))
+    else if (port !== undefined)
+      result = withValue(result, field, byDefault.replace(/:\d+$/, `:${Number(port)}`))
   }
   return result
 }
 
-/** A name of a Node is lower-case; one that is not given beats nothing. */
-const hostName = (
-  texts: readonly string[] | undefined,
-): readonly string[] | undefined => {
-  const name = texts?.at(-1)?.trim().toLowerCase() ?? ''
-  return name === '' ? undefined : [name]
+/** What flags set, and what decides without --config. */
+export const treeFromFlags = (given: Given): Tree => {
+  const tree = withListeners(withFlags({}, given, flagsWithField), given)
+  const udpTimeout = given.get('udp-timeout')?.at(-1)
+  return udpTimeout === undefined ? tree : withValue(tree, 'udpIdleTimeout', udpTimeout)
 }
 
-const withFlags = (tree: Tree, given: Given, rows: typeof flagsWithField): Tree => {
-  let result = tree
-  for (const { flag, field } of rows) {
-    const all = given.get(flag)
-    const texts = flag === 'hostname-override' ? hostName(all) : all
-    if (texts !== undefined)
-      result = withValue(result, field, leafAt(field).fromTexts(texts))
-  }
-  return result
-}
-
-/** The configuration that flags without --config amount to. */
-export const configurationFromFlags = (given: Given): KubeProxyConfiguration => {
-  const bind = given.get('bind-address')?.at(-1)
-  // The defaults of the other addresses follow its family.
-  const start: Tree = withDefaults(bind === undefined ? {} : { bindAddress: bind })
-  const plain = flagsWithField.filter(
-    ({ field }) => !/(?:healthz|metrics)Bind/.test(field),
+/** What a file sets, with the few flags that beat it. */
+export const treeFromFile = (tree: Tree, given: Given): Tree =>
+  withFlags(
+    tree,
+    given,
+    flagsWithField.filter(({ row }) => row.beatsFile),
   )
-  const tree = withListeners(withFlags(start, given, plain), given)
-  const udp = given.get('udp-timeout')
-  return (
-    udp === undefined
-      ? tree
-      : withValue(tree, 'udpIdleTimeout', leafAt('udpIdleTimeout').fromTexts(udp))
-  ) as KubeProxyConfiguration
-}
-
-/** The configuration of a file, with the few flags that beat it. */
-export const configurationFromFile = (
-  tree: Tree,
-  given: Given,
-): KubeProxyConfiguration => {
-  const beating = flagsWithField.filter(({ row }) => row.beatsFile)
-  return withDefaults(withFlags(tree, given, beating))
-}

@@ -1,7 +1,7 @@
 import type { KernelOptions } from '../../mode/kernel-options.ts'
 import { parseCidr } from '../../util/cidr.ts'
-import { goMilliseconds } from '../go-duration.ts'
-import type { KubeProxyConfiguration } from '../kube-proxy/shape.ts'
+import { goMilliseconds } from '../../util/duration.ts'
+import type { KubeProxyConfiguration } from '../kube-proxy/configuration.ts'
 
 /** What the kernel modes go by. `conntrackMax`: of kube-proxy before 1.17; 0 for none. */
 export const kernelOptions = (

@@ -1,10 +1,15 @@
-import { incompleteWarnings } from '../kube-proxy/incomplete.ts'
-import { isGiven, leafAt, type Tree, valueAt } from '../kube-proxy/fields.ts'
-import type { FieldPath } from '../kube-proxy/shape.ts'
-import { acceptedBy } from '../typed.ts'
+import { parseCidr } from '../../util/cidr.ts'
+import { familyOf, isWildcard, splitHostPort } from '../../util/ip.ts'
+import {
+  type KubeProxyConfiguration,
+  valueAt,
+  withDefaults,
+} from '../kube-proxy/configuration.ts'
+import { acceptedBy } from '../options.ts'
+import { splitAtCommas } from '../types/basic.ts'
 import { type Decision, isOldUdpTimeout } from './effective.ts'
 import { flagsWithField, type Given } from './from-flags.ts'
-import { ofUserspace, whyNoEffect } from './no-effect.ts'
+import { ofUserspace, whyNoEffect } from './modes.ts'
 
 /** `--a has`, `--a and --b have`. */
 const listed = (names: readonly string[], one: string, many: string): string => {
@@ -45,19 +50,22 @@ const onlyAfterFallBack = (given: Given, mode: string): string[] =>
           ),
       )
 
-const isDefault = (file: Tree, path: FieldPath): boolean =>
-  JSON.stringify(valueAt(file, path)) === JSON.stringify(leafAt(path).default)
-
-/** Files are full of defaults; what was chosen is what somebody may miss. */
-const fieldsWithoutEffect = (file: Tree, mode: string): string[] =>
-  withoutEffect(
+/** Files are full of defaults; what was chosen is what a user may miss. */
+const fieldsWithoutEffect = (
+  { tree, configuration }: Decision,
+  mode: string,
+): string[] => {
+  const defaults = withDefaults({})
+  return withoutEffect(
     flagsWithField.flatMap(({ row, field }) => {
       const why = whyNoEffect(row, mode)
-      return why !== undefined && isGiven(file, field) && !isDefault(file, field)
-        ? [[field, why] as const]
-        : []
+      if (why === undefined || valueAt(tree, field) === undefined) return []
+      const value = JSON.stringify(valueAt(configuration, field))
+      const isDefault = value === JSON.stringify(valueAt(defaults, field))
+      return isDefault ? [] : [[field, why] as const]
     }),
   )
+}
 
 /** Flags that --config overrules. */
 const overruled = (given: Given): string[] => {
@@ -123,18 +131,56 @@ const legacy = (decision: Decision, mode: string): string[] => [
     : ['conntrack.max has no effect in userspace mode']),
 ]
 
+const familyOfBind = (hostPort: string): string | undefined => {
+  const host = splitHostPort(hostPort, 0)?.host ?? ''
+  return isWildcard(host) ? undefined : familyOf(host)
+}
+
+/** Fields whose addresses are of another family than `bindAddress`, when that is one. */
+const otherFamily = (configuration: KubeProxyConfiguration): string[] => {
+  const { bindAddress } = configuration
+  const own = familyOf(bindAddress)
+  if (isWildcard(bindAddress) || own === undefined) return []
+  const families = (path: string, found: readonly (string | undefined)[]): string[] => {
+    const known = found.filter(family => family !== undefined)
+    return known.length === 0 || known.includes(own)
+      ? []
+      : [`bindAddress is ${own} but ${path} has ${known[0]} only`]
+  }
+  const cidrs = splitAtCommas(configuration.clusterCIDR)
+  return [
+    ...families(
+      'clusterCIDR',
+      cidrs.map(cidr => parseCidr(cidr)?.family),
+    ),
+    ...families('healthzBindAddress', [familyOfBind(configuration.healthzBindAddress)]),
+    ...families('metricsBindAddress', [familyOfBind(configuration.metricsBindAddress)]),
+  ]
+}
+
+/** What is probably not meant, though it can be used. */
+const incompleteWarnings = (configuration: KubeProxyConfiguration): string[] => {
+  const { clusterCIDR, detectLocalMode } = configuration
+  const found = otherFamily(configuration)
+  if (detectLocalMode === 'ClusterCIDR' && clusterCIDR === '')
+    found.push('detectLocalMode is ClusterCIDR but clusterCIDR is empty')
+  return found.map(
+    what => `Kube-proxy configuration may be incomplete or incorrect: ${what}`,
+  )
+}
+
 /**
- * What somebody should know of flags and file, in words, each thing once. `mode`: the one
+ * What a user should know of flags and file, each thing once. `mode`: the one
  * that is asked for; '' when none is.
  */
 export const warningsOf = (decision: Decision, mode: string): string[] => {
-  const { given, file, configuration } = decision
+  const { given, hasFile, configuration } = decision
   return [
     ...flagsWithoutEffect(given, mode),
     ...onlyAfterFallBack(given, mode),
-    ...(file === undefined
-      ? deprecated(given)
-      : [...overruled(given), ...fieldsWithoutEffect(file, mode)]),
+    ...(hasFile
+      ? [...overruled(given), ...fieldsWithoutEffect(decision, mode)]
+      : deprecated(given)),
     ...laterMode(configuration.mode),
     ...localMode(configuration, mode),
     ...gates(configuration),

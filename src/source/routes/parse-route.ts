@@ -1,4 +1,4 @@
-import { parseDuration } from '../../config/duration.ts'
+import { parseDuration } from '../../util/duration.ts'
 import type { Protocol } from '../../model/service.ts'
 import { canonicalIp, isGroup, joinHostPort, splitHostPort } from '../../util/ip.ts'
 import { addressFault } from '../decode/fields.ts'

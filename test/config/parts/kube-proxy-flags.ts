@@ -1,4 +1,4 @@
-import type { FieldPath } from '../../../src/config/kube-proxy/shape.ts'
+import type { FieldPath } from '../../../src/config/kube-proxy/configuration.ts'
 
 /** A flag of kube-proxy as one argument, its field and what the field then holds. */
 export const fieldFlags: readonly (readonly [string, FieldPath, unknown])[] = [

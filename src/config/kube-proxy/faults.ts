@@ -1,3 +1,5 @@
+import { goMilliseconds } from '../../util/duration.ts'
+
 /** Faults of a configuration are told in the words and paths of kube-proxy. */
 const at = (path: string): string => `KubeProxyConfiguration.${path}`
 
@@ -18,3 +20,19 @@ export const unsupported = (
 /** All of them as one message, in brackets when there are several. */
 export const together = (faults: readonly string[]): string =>
   faults.length === 1 ? (faults[0] ?? '') : `[${faults.join(', ')}]`
+
+export const faultIf = (
+  wrong: boolean,
+  path: string,
+  value: unknown,
+  why: string,
+): string[] => (wrong ? [invalid(path, value, why)] : [])
+
+export const notBelowZero = (path: string, value: number): string[] =>
+  faultIf(value < 0, path, value, 'must be greater than or equal to 0')
+
+export const spanNotBelowZero = (path: string, value: string): string[] =>
+  faultIf(goMilliseconds(value) < 0, path, value, 'must be greater than or equal to 0')
+
+export const spanAboveZero = (path: string, value: string): string[] =>
+  faultIf(!(goMilliseconds(value) > 0), path, value, 'must be greater than 0')

@@ -1,92 +1,129 @@
-import { bindAddress, ip } from '../address.ts'
-import { cidrPair, nodePortAddresses } from '../cidrs.ts'
-import { portRange } from '../port-range.ts'
-import { node, nodes, proxies, type Row } from '../row.ts'
-import { anyText, list, onOff, oneOf } from '../value.ts'
+import { healthzPort, metricsPort } from '../kube-proxy/configuration.ts'
+import { group, node, nodes, proxies } from '../row.ts'
+import {
+  bindAddress,
+  cidrPair,
+  ip,
+  nodePortAddresses,
+  portRange,
+} from '../types/addresses.ts'
+import { anyText, onOff, oneOf } from '../types/basic.ts'
+import { duration, int32, integer } from '../types/quantities.ts'
 
 /** Where Usher listens. */
-export const listening = {
+export const listening = group('Where it listens', node, {
   'bind-address': {
     commands: nodes,
-    group: 'Where it listens',
     type: ip,
-    default: '0.0.0.0',
     defaultFor: { demo: '127.0.0.1' },
     field: 'bindAddress',
     help: 'Address on which proxy ports listen with --capture listen or none: the ports that stand in for VIPs (addresses that clients dial) which this host does not have. Captures with rules have an address of their own.',
   },
   'bind-address-hard-fail': {
-    commands: node,
-    group: 'Where it listens',
     type: onOff,
-    default: 'false',
     field: 'bindAddressHardFail',
     help: 'End when the port for metrics or health is taken, or at the start a port of a Service, instead of trying again.',
   },
   'proxy-port-range': {
     commands: nodes,
-    group: 'Where it listens',
     type: portRange,
-    default: '',
     defaultText: 'the system chooses',
     field: 'portRange',
     help: 'Ports to take proxy ports from, as FIRST-LAST or FIRST+SIZE, like 30000-32000.',
   },
   capture: {
-    commands: node,
-    group: 'Where it listens',
     type: oneOf(['auto', 'nftables', 'iptables', 'local', 'listen', 'none']),
     default: 'auto',
     help: 'How traffic for VIPs (addresses that clients dial) gets to Usher. "nftables" and "iptables": rules of the kernel lead it to proxy ports. "local": VIPs become addresses of this host, and Usher listens on them. "listen": changes nothing on the host, listens on the VIPs it has anyway and on proxy ports for the others. "none": proxy ports for all. "auto": the first of nftables, iptables, local and listen that works here.',
   },
   'service-cidr': {
-    commands: node,
-    group: 'Where it listens',
     type: cidrPair,
-    default: '',
     defaultText: 'from the ServiceCIDR objects',
     help: 'Where ClusterIPs come from, one CIDR of each IP family at most. With --capture local one route does for all of IPv4; without it there is one for each ClusterIP.',
   },
   'nodeport-addresses': {
-    commands: node,
-    group: 'Where it listens',
-    type: list(nodePortAddresses),
-    default: '',
+    type: nodePortAddresses,
     defaultText: 'all of them',
     field: 'nodePortAddresses',
     help: 'Addresses of this node that answer NodePorts, as CIDRs, primary (those of the Node object), localhost or all.',
   },
   'state-dir': {
-    commands: node,
-    group: 'Where it listens',
     type: anyText('DIR'),
-    default: '',
     defaultText: 'nothing is remembered',
     help: 'Directory in which proxy ports are remembered, so that they are the same after a restart.',
   },
   'keep-rules': {
-    commands: node,
-    group: 'Where it listens',
     type: onOff,
-    default: 'false',
     help: 'Leave the rules (or addresses) of --capture in place at the end, for a restart: until the next Usher accepts, new clients wait instead of being refused (with local they are refused). `usher cleanup` removes them.',
   },
   'metrics-bind-address': {
     commands: proxies,
-    group: 'Where it listens',
-    type: bindAddress(10249),
-    default: '127.0.0.1:10249',
+    type: bindAddress(metricsPort),
     defaultFor: { demo: '127.0.0.1:0' },
     field: 'metricsBindAddress',
     help: 'Where Prometheus metrics and `usher status` are answered; port 0 lets the system choose, "off" does without.',
   },
   'healthz-bind-address': {
     commands: proxies,
-    group: 'Where it listens',
-    type: bindAddress(10256),
-    default: '0.0.0.0:10256',
+    type: bindAddress(healthzPort),
     defaultFor: { sidecar: '127.0.0.1:10256', demo: '127.0.0.1:0' },
     field: 'healthzBindAddress',
     help: 'Where /healthz and /livez are answered; port 0 lets the system choose, "off" does without.',
   },
-} as const satisfies Readonly<Record<string, Row>>
+})
+
+/** How fast, and how much at most. */
+export const pace = group('Pace and limits', proxies, {
+  'drain-timeout': {
+    type: duration('or zero'),
+    default: '30s',
+    help: 'How long open connections may go on after SIGTERM or Ctrl-C before they are reset.',
+  },
+  'reserved-fds': {
+    type: integer(16, 1_000_000),
+    default: '128',
+    help: 'File descriptors kept back from connections, for files, metrics and health.',
+  },
+  'sync-period': {
+    commands: node,
+    type: duration('above zero'),
+    default: '30s',
+    help: 'How often to make sure that all is as it should be, even when nothing changed. Wins over --iptables-sync-period and --ipvs-sync-period.',
+  },
+  'min-sync-period': {
+    commands: node,
+    type: duration('or zero'),
+    default: '0',
+    help: 'Shortest time between two rounds of changes; more gathers more changes in one. At most --sync-period. Wins over --iptables-min-sync-period (1s, since a round of iptables-restore costs something) and --ipvs-min-sync-period.',
+  },
+})
+
+/** What is logged, and how. */
+export const logging = group('Log', proxies, {
+  'log-level': {
+    type: oneOf(['fatal', 'error', 'warn', 'info', 'debug', 'trace']),
+    default: 'info',
+    defaultFor: { demo: 'warn' },
+    help: 'How much to log; "debug" has a record of every connection.',
+  },
+  'log-format': {
+    type: oneOf(['auto', 'json', 'pretty']),
+    default: 'auto',
+    help: '"json" has one object a line, "pretty" is for people, "auto" is "pretty" on a terminal.',
+  },
+  v: {
+    commands: node,
+    type: int32(0),
+    short: 'v',
+    field: 'logging.verbosity',
+    beatsFile: true,
+    help: 'How much to log, as kube-proxy counts: 4 and 5 are "debug", 6 and more "trace". --log-level wins.',
+  },
+  'logging-format': {
+    commands: node,
+    type: oneOf(['text', 'json']),
+    field: 'logging.format',
+    beatsFile: true,
+    help: '"json" is --log-format json, "text" is --log-format pretty; not given it is neither. --log-format wins.',
+  },
+})

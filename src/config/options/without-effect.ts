@@ -1,8 +1,7 @@
-import { goSpan } from '../duration.ts'
-import { int32 } from '../numbers.ts'
-import { node, type Row } from '../row.ts'
-import { anyText, onOff, type OptionType } from '../value.ts'
-import { vmodule } from '../vmodule.ts'
+import { group, node } from '../row.ts'
+import { anyText, onOff, type OptionType } from '../types/basic.ts'
+import { goSpan, int32 } from '../types/quantities.ts'
+import { vmodule } from '../types/pairs.ts'
 
 const windows = 'outside Windows'
 const log = 'here: Usher logs to standard output, all of it at one level'
@@ -10,8 +9,6 @@ const byAccident = 'here: kube-proxy had it by accident, from libraries'
 
 /** A flag that kube-proxy gave up in 1.26, with klog's own. */
 const old = (type: OptionType<unknown>, byDefault: string, noEffect: string) => ({
-  commands: node,
-  group: 'As kube-proxy has them' as const,
   type,
   default: byDefault,
   noEffect,
@@ -19,108 +16,74 @@ const old = (type: OptionType<unknown>, byDefault: string, noEffect: string) => 
 })
 
 /** What kube-proxy has for Windows, for its own log, and had in older versions. */
-export const otherSystems = {
+export const withoutEffect = group('As kube-proxy has them', node, {
   'windows-service': {
-    commands: node,
-    group: 'As kube-proxy has them',
     type: onOff,
-    default: 'false',
     field: 'windowsRunAsService',
     noEffect: windows,
     help: 'Run as a service.',
   },
   'source-vip': {
-    commands: node,
-    group: 'As kube-proxy has them',
     type: anyText('IP'),
-    default: '',
     field: 'winkernel.sourceVip',
     noEffect: windows,
     help: 'The source address of an overlay network.',
   },
   'network-name': {
-    commands: node,
-    group: 'As kube-proxy has them',
     type: anyText('NAME'),
-    default: '',
     field: 'winkernel.networkName',
     noEffect: windows,
     help: 'The HNS network.',
   },
   'enable-dsr': {
-    commands: node,
-    group: 'As kube-proxy has them',
     type: onOff,
-    default: 'false',
     field: 'winkernel.enableDSR',
     noEffect: windows,
     help: 'Direct server return.',
   },
   'root-hnsendpoint-name': {
-    commands: node,
-    group: 'As kube-proxy has them',
     type: anyText('NAME'),
-    default: '',
     field: 'winkernel.rootHnsEndpointName',
     noEffect: windows,
     help: 'The HNS endpoint of the root namespace.',
   },
   'forward-healthcheck-vip': {
-    commands: node,
-    group: 'As kube-proxy has them',
     type: onOff,
-    default: 'false',
     field: 'winkernel.forwardHealthCheckVip',
     noEffect: windows,
     help: 'Pass health checks of a load balancer on.',
   },
   vmodule: {
-    commands: node,
-    group: 'As kube-proxy has them',
     type: vmodule,
-    default: '',
     field: 'logging.vmodule',
     noEffect: log,
     help: 'Levels for single files of kube-proxy.',
   },
   'log-flush-frequency': {
-    commands: node,
-    group: 'As kube-proxy has them',
     type: goSpan,
-    default: '5s',
     field: 'logging.flushFrequency',
     noEffect: 'here: Usher flushes its log every second',
     help: 'How often the log is flushed.',
   },
   'log-json-info-buffer-size': {
-    commands: node,
-    group: 'As kube-proxy has them',
     type: anyText('QUANTITY'),
     default: '0',
     noEffect: log,
     help: 'Bytes of info records that are gathered.',
   },
   'log-json-split-stream': {
-    commands: node,
-    group: 'As kube-proxy has them',
     type: onOff,
-    default: 'false',
     noEffect: log,
     help: 'Errors to standard error, the rest to standard output.',
   },
   'log-text-info-buffer-size': {
-    commands: node,
-    group: 'As kube-proxy has them',
     type: anyText('QUANTITY'),
     default: '0',
     noEffect: log,
     help: 'The same for the text format.',
   },
   'log-text-split-stream': {
-    commands: node,
-    group: 'As kube-proxy has them',
     type: onOff,
-    default: 'false',
     noEffect: log,
     help: 'The same for the text format.',
   },
@@ -139,30 +102,21 @@ export const otherSystems = {
   'skip-log-headers': old(onOff, 'false', log),
   stderrthreshold: old(anyText('LEVEL'), '', log),
   profiling: {
-    commands: node,
-    group: 'As kube-proxy has them',
     type: onOff,
-    default: 'false',
     field: 'enableProfiling',
     noEffect: 'here: Usher has no profiles to serve',
     help: 'Profiles at the metrics address.',
   },
   'show-hidden-metrics-for-version': {
-    commands: node,
-    group: 'As kube-proxy has them',
     type: anyText('VERSION'),
-    default: '',
     field: 'showHiddenMetricsForVersion',
     noEffect: 'here: Usher hides no metrics',
     help: 'Metrics that a version has hidden.',
   },
   'resource-container': {
-    commands: node,
-    group: 'As kube-proxy has them',
     type: anyText('PATH'),
-    default: '',
     field: 'resourceContainer',
     noEffect: 'here: the container runtime chooses the cgroup',
     help: 'A cgroup to run in; before kube-proxy 1.16.',
   },
-} as const satisfies Readonly<Record<string, Row>>
+})

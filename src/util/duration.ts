@@ -15,6 +15,7 @@ const part = /(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)/g
 /** The longest that Go has, 292 years. */
 const longest = 2n ** 63n - 1n
 
+/** Nanoseconds. */
 const parse = (text: string): bigint | undefined => {
   if (/^[-+]?0$/.test(text)) return 0n
   const match = text.length > 100 ? null : whole.exec(text)
@@ -27,7 +28,6 @@ const parse = (text: string): bigint | undefined => {
     sum += BigInt(number === '' ? 0 : number) * size
     if (fraction !== '') sum += (BigInt(fraction) * size) / 10n ** BigInt(fraction.length)
   }
-  if (sum > longest) return undefined
   return match[1] === '-' ? -sum : sum
 }
 
@@ -51,9 +51,16 @@ const format = (duration: bigint): string => {
   return hours === 0n ? `${minutes}m${seconds}` : `${hours}h${minutes % 60n}m${seconds}`
 }
 
+const parseGo = (text: string): bigint | undefined => {
+  const duration = parse(text)
+  if (duration === undefined || duration > longest || duration < -longest)
+    return undefined
+  return duration
+}
+
 /** A duration as Go writes it, `1h0m0s` for `60m`; undefined when the text is not one. */
 export const goDuration = (text: string): string | undefined => {
-  const duration = parse(text)
+  const duration = parseGo(text)
   return duration === undefined ? undefined : format(duration)
 }
 
@@ -62,6 +69,15 @@ export const goNanoseconds = (number: number): string => format(BigInt(number))
 
 /** The milliseconds of a duration in Go's syntax, below zero too; NaN when it is none. */
 export const goMilliseconds = (text: string): number => {
-  const duration = parse(text)
+  const duration = parseGo(text)
   return duration === undefined ? Number.NaN : Number(duration) / 1e6
+}
+
+/**
+ * The milliseconds of a duration in Go's syntax (`1h30m`, `250ms`, `1.5s`, a bare `0`)
+ * without a sign, of any length; undefined when the text is not one.
+ */
+export const parseDuration = (text: string): number | undefined => {
+  const duration = /^[-+]/.test(text) ? undefined : parse(text)
+  return duration === undefined ? undefined : Number(duration) / 1e6
 }

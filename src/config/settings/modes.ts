@@ -1,0 +1,54 @@
+import type { ModeRequest, WantedMode } from '../../mode/choose-mode.ts'
+import type { Row } from '../row.ts'
+import type { Given } from './from-flags.ts'
+
+/**
+ * How `has no effect` goes on for a flag or field when `mode` is asked for; undefined when
+ * it has one, or may have: while no mode is asked for it is not known which will run.
+ */
+export const whyNoEffect = (
+  { noEffect, modes }: Pick<Row, 'noEffect' | 'modes'>,
+  mode: string,
+): string | undefined => {
+  if (noEffect !== undefined) return noEffect
+  const taken = mode === 'nftables' ? 'iptables' : mode
+  const has = modes === undefined || taken === '' || modes.some(one => one === taken)
+  return has ? undefined : `in ${taken} mode`
+}
+
+/** Flags that only userspace mode has: giving one asks for that mode. */
+export const ofUserspace = [
+  'capture',
+  'relay',
+  'relay-workers',
+  'proxy-port-range',
+  'keep-rules',
+  'state-dir',
+] as const satisfies readonly string[]
+
+/**
+ * Which mode is asked for, and by what. Where nothing names it, a flag that
+ * only userspace mode has asks for that mode.
+ */
+export const modeRequest = (
+  mode: string,
+  given: Given,
+  file: string | undefined,
+): ModeRequest => {
+  if (isWanted(mode)) return { mode, by: file ?? '--proxy-mode' }
+  const flag = ofUserspace.find(name => asks(name, given.get(name)?.at(-1)))
+  return flag === undefined
+    ? { mode: '', by: '' }
+    : { mode: 'userspace', by: `--${flag}, which is of userspace mode` }
+}
+
+const asks = (flag: (typeof ofUserspace)[number], text: string | undefined): boolean =>
+  text !== undefined &&
+  text !== '' &&
+  text !== 'false' &&
+  // Any port, says kube-proxy.
+  text !== '0-0' &&
+  !(flag === 'capture' && text === 'auto')
+
+const isWanted = (mode: string): mode is Exclude<WantedMode, ''> =>
+  ['userspace', 'iptables', 'ipvs', 'nftables'].includes(mode)

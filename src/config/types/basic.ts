@@ -1,0 +1,89 @@
+/**
+ * How the text of a flag becomes the value that its field in a file would have, and how
+ * that becomes what Usher goes by. Both throw BadValue, in words that read on from the
+ * name of flag or field: `"abc" is not a duration; give ...`.
+ */
+export interface OptionType<T, F = unknown> {
+  /** What stands for a value in help; '' for a switch: `--once`, `--no-once`, `--once=false`. */
+  readonly metavar: string
+  parse(text: string): F
+  /** Of a flag that may be repeated: one value from all. Without it the last one counts. */
+  join?(values: readonly F[]): F
+  read(value: F): T
+}
+
+export class BadValue extends Error {
+  override readonly name = 'BadValue'
+}
+
+/** A BadValue that quotes `text` and says what is wrong with it and what would be right. */
+export const badValue = (text: string, wrong: string, right: string): BadValue =>
+  new BadValue(`${JSON.stringify(text)} ${wrong}; ${right}`)
+
+/** What a file has as text, too. */
+export const textual = <T>(
+  metavar: string,
+  read: (text: string) => T,
+): OptionType<T, string> => ({ metavar, parse: text => text, read })
+
+/** What Usher goes by just as a file has it. */
+export const plain = <T>(
+  metavar: string,
+  parse: (text: string) => T,
+): OptionType<T, T> => ({ metavar, parse, read: value => value })
+
+/** A flag that may be repeated; a file has a list of texts. */
+export const list = <T>(
+  item: OptionType<T, string>,
+): OptionType<readonly T[], readonly string[] | null> => ({
+  metavar: item.metavar,
+  parse: text => [text],
+  join: lists => lists.flatMap(texts => texts ?? []),
+  read: texts => (texts ?? []).map(text => item.read(text)),
+})
+
+/** The same, with commas between the values of each text; none in the empty text. */
+export const commaList = <T>(
+  item: OptionType<T, string>,
+): OptionType<readonly T[], readonly string[] | null> => ({
+  ...list(item),
+  metavar: `${item.metavar},...`,
+  parse: splitAtCommas,
+})
+
+export const splitAtCommas = (text: string): readonly string[] =>
+  text === '' ? [] : text.split(',').map(part => part.trim())
+
+/** For texts in which the command line has already written `true` or `false`. */
+export const onOff = plain('', text => text === 'true')
+
+/** Any text but the empty one. */
+export const text = (metavar: string): OptionType<string, string> =>
+  textual(metavar, given => {
+    if (given === '') throw new BadValue(`the value is empty; give a ${metavar}`)
+    return given
+  })
+
+/** Any text, the empty one too: DaemonSets pass flags whose variables are empty. */
+export const anyText = (metavar: string): OptionType<string, string> =>
+  textual(metavar, given => given)
+
+/** One of the words in `choices`. */
+export const oneOf = <const T extends string>(
+  choices: readonly T[],
+): OptionType<T, string> =>
+  textual(choices.join('|'), given => {
+    const found = choices.find(choice => choice === given)
+    if (found === undefined)
+      throw badValue(given, 'is not one of the choices', `give ${choices.join(', ')}`)
+    return found
+  })
+
+/** One of the words in `choices`, or nothing at all. */
+export const oneOfOrNothing = <const T extends string>(
+  metavar: string,
+  choices: readonly T[],
+): OptionType<T | '', string> => {
+  const word = oneOf(choices)
+  return textual(metavar, given => (given === '' ? '' : word.read(given)))
+}
