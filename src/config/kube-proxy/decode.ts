@@ -1,4 +1,4 @@
-import { show } from '../../source/decode/printable.ts'
+import { show } from '../../util/printable.ts'
 import { suggest } from '../suggest.ts'
 import type { Tree } from './fields.ts'
 import { isMapping } from './leaf.ts'

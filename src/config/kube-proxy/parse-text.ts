@@ -1,6 +1,5 @@
-import { printable } from '../../source/decode/printable.ts'
-import { twinKey } from '../../source/manifests/twin-keys.ts'
-import { yamlDocuments } from '../../source/manifests/yaml-documents.ts'
+import { printable } from '../../util/printable.ts'
+import { twinKey, yamlDocuments } from '../../util/yaml-documents.ts'
 
 export interface ParsedText {
   readonly value: unknown

@@ -1,5 +1,5 @@
 import { STATUS_CODES, type IncomingHttpHeaders } from 'node:http'
-import { printable } from '../decode/printable.ts'
+import { printable } from '../../util/printable.ts'
 import { peek } from '../decode/metadata.ts'
 
 /** A server that says "come back next year" is asked again all the same. */
@@ -63,4 +63,15 @@ const retryAfterOf = (given: string | undefined): number => {
   if (given === undefined) return 0
   const ms = /^\d+$/.test(given) ? Number(given) * 1000 : Date.parse(given) - Date.now()
   return Number.isFinite(ms) ? ms : 0
+}
+
+/** An error in words, on one line. */
+export const wordsOf = (error: Error): string => {
+  const { code, message } = error as NodeJS.ErrnoException
+  // What IncomingMessage says when its connection ends before it does.
+  if (code === 'ECONNRESET' && message === 'aborted') return 'the connection was cut'
+  const inner =
+    error instanceof AggregateError ? (error.errors as unknown[])[0] : undefined
+  if (message === '' && inner instanceof Error) return wordsOf(inner)
+  return printable(message || code || error.name, 400)
 }

@@ -1,14 +1,12 @@
 import { join } from 'node:path'
 import { systemClock, type Clock } from '../../util/clock.ts'
-import { show } from '../decode/printable.ts'
+import { show } from '../../util/printable.ts'
 import { SourceError } from '../source.ts'
 import { ApiClient } from './api-client.ts'
-import type { Credentials } from './credentials.ts'
-import { FileCredentials } from './file-credentials.ts'
-import { FileText, type TextCheck } from './file-text.ts'
+import { type Credentials, FileCredentials } from './credentials.ts'
+import { FileText, type TextCheck, certificateFault } from './file-text.ts'
 import { kubeconfigCredentials } from './kubeconfig-credentials.ts'
 import { readKubeconfig } from './kubeconfig.ts'
-import { certificateFault } from './pem.ts'
 
 export interface ClusterAccess {
   /** Path of a kubeconfig; '' for none. */

@@ -1,11 +1,16 @@
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { Clock } from '../../util/clock.ts'
 import { SourceError } from '../source.ts'
-import type { Credentials, TlsMaterial } from './credentials.ts'
-import { FileCredentials } from './file-credentials.ts'
-import { FileText, fixedText, type Text, type TextCheck } from './file-text.ts'
+import { type Credentials, type TlsMaterial, FileCredentials } from './credentials.ts'
+import {
+  FileText,
+  fixedText,
+  type Text,
+  type TextCheck,
+  certificateFault,
+  keyFault,
+} from './file-text.ts'
 import type { Kubeconfig, Part } from './kubeconfig.ts'
-import { certificateFault, keyFault } from './pem.ts'
 import { pluginCredentials } from './plugin-credentials.ts'
 
 /**

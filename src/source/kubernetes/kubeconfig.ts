@@ -2,8 +2,8 @@ import { dirname, isAbsolute, join } from 'node:path'
 import * as yaml from 'yaml'
 import { readBounded } from '../../util/read-bounded.ts'
 import { peek } from '../decode/metadata.ts'
-import { printable, show } from '../decode/printable.ts'
-import { yamlDocuments } from '../manifests/yaml-documents.ts'
+import { printable, show } from '../../util/printable.ts'
+import { yamlDocuments } from '../../util/yaml-documents.ts'
 import { SourceError } from '../source.ts'
 
 /** What the current context of a kubeconfig says. Paths are absolute; '' is "not given". */

@@ -1,17 +1,15 @@
 import type { Clock } from '../../util/clock.ts'
-import { ApiError, WatchError } from './api-error.ts'
+import { ApiError, WatchError, wordsOf } from './api-error.ts'
 import { Backoff } from './backoff.ts'
 import type { Collection } from './collection.ts'
 import { openWatch, readPage, type Page, type Requests } from './collection-requests.ts'
-import { LossNotice } from './loss-notice.ts'
+import { LossNotice, type KubernetesObserver } from './observer.ts'
 import { ObjectStore } from './object-store.ts'
-import type { KubernetesObserver } from './observer.ts'
 import { SilenceError } from './read-body.ts'
 import { brokenHistory, type ReadPage } from './same-history.ts'
-import { defaultTiming, type Timing } from './timing.ts'
+import { defaultTiming, type Timing, WatchReader } from './watch-reader.ts'
 import { wait } from './wait.ts'
-import { WatchReader } from './watch-reader.ts'
-import { isRelist, Relist, wordsOf } from './why.ts'
+import { isRelist, Relist } from './resource-version.ts'
 
 export interface ReflectorOptions {
   readonly requests: Requests

@@ -1,3 +1,5 @@
+import { ApiError } from './api-error.ts'
+
 const decimal = /^(0|[1-9]\d*)$/
 
 /**
@@ -9,3 +11,21 @@ export const isOlder = (a: string, b: string): boolean =>
   decimal.test(a) &&
   decimal.test(b) &&
   (a.length < b.length || (a.length === b.length && a < b))
+
+/** The state can't be followed from where it is, and has to be read anew. */
+export class Relist extends Error {
+  override readonly name = 'Relist'
+}
+
+const gone = 410
+
+/** Whether all has to be listed after this error. */
+export const isRelist = (error: Error): boolean =>
+  error instanceof Relist ||
+  (error instanceof ApiError && (error.status === gone || error.behind))
+
+/** Why a server that is at `theirs` is not the one that was at `ours`; '' when it may be. */
+export const fallsBehind = (theirs: string, ours: string): string =>
+  isOlder(theirs, ours)
+    ? `the server is at resourceVersion ${theirs}, before ${ours}: it holds an older state`
+    : ''

@@ -1,20 +1,41 @@
 import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../../util/clock.ts'
 import type { Collection } from './collection.ts'
-import { LineSplitter } from './line-splitter.ts'
-import { TooLargeError } from './object-limit.ts'
+import { LineSplitter, TooLargeError } from './json-stream.ts'
 import { ObjectStore, type Outcome } from './object-store.ts'
-import { readBody, SilenceError } from './read-body.ts'
-import { isOlder } from './resource-version.ts'
-import type { Timing } from './timing.ts'
+import { readBody, SilenceError, Watchdog } from './read-body.ts'
+import { isOlder, fallsBehind, Relist } from './resource-version.ts'
 import {
   BrokenWatchError,
   endsInitialEvents,
   watchEvent,
   type WatchEvent,
 } from './watch-event.ts'
-import { Watchdog } from './watchdog.ts'
-import { fallsBehind, Relist } from './why.ts'
+
+/** How patient a reflector is. Milliseconds. */
+export interface Timing {
+  /** A watch that says nothing for so long is cut: bookmarks come about each minute. */
+  readonly silenceMs: number
+  /** A streaming list that says nothing for so long, and has not ended, never will: the server does not know the mark of its end. */
+  readonly markSilenceMs: number
+  /** The same, for one that is never silent because of changes. */
+  readonly markMs: number
+  /** A watch that stood for so long was healthy, and waits begin anew. */
+  readonly healthyMs: number
+  /** After 401 and 403, which people have to mend, waits begin here. */
+  readonly refusedMs: number
+  /** Before looking again for what the server does not serve. */
+  readonly rarelyMs: number
+}
+
+export const defaultTiming: Timing = {
+  silenceMs: 70_000,
+  markSilenceMs: 10_000,
+  markMs: 60_000,
+  healthyMs: 60_000,
+  refusedMs: 5000,
+  rarelyMs: 600_000,
+}
 
 export interface WatchReaderOptions {
   readonly collection: Collection

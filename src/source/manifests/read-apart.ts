@@ -1,9 +1,10 @@
 import { stat } from 'node:fs/promises'
 import type { Change } from '../../model/service.ts'
-import type { CreatedAt } from '../decode/decoded.ts'
-import { printable } from '../decode/printable.ts'
+import type { CreatedAt } from '../decode/decode-object.ts'
+import { printable } from '../../util/printable.ts'
 import { listFiles } from './list-files.ts'
-import type { ManifestObject, ManifestSet } from './manifest-set.ts'
+import type { ManifestSet } from './manifest-set.ts'
+import type { SourceObject } from '../diff.ts'
 import { readManifests } from './read-manifests.ts'
 import { NotRead, readInProcess } from './reader-process.ts'
 
@@ -47,7 +48,7 @@ const sizeOf = async (files: readonly string[]): Promise<number> => {
 }
 
 /** With the number of a Service that did not say when it was made. */
-const numbered = (object: ManifestObject, createdAt: CreatedAt): ManifestObject => ({
+const numbered = (object: SourceObject, createdAt: CreatedAt): SourceObject => ({
   ...object,
   changes: object.changes.map((change): Change => {
     if (change.kind !== 'Service' || change.object === undefined) return change

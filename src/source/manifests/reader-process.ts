@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process'
-import type { ManifestObject, ManifestSet } from './manifest-set.ts'
+import type { ManifestSet } from './manifest-set.ts'
+import type { SourceObject } from '../diff.ts'
 import type { ReaderOrder, ReaderReport } from './reader-messages.ts'
 
 /** Of the reader's heap, beside the text of one file. */
@@ -43,7 +44,7 @@ export const readInProcess = (
         `--max-old-space-size=${mostHeapMiB}`,
       ],
     })
-    const objects: ManifestObject[] = []
+    const objects: SourceObject[] = []
     const refused = new Set<string>()
     let lastWords = ''
     const end = (): void => {
