@@ -43,7 +43,7 @@ const findingsOfNode = async ({
   kernel,
   options,
 }: RunSettings): Promise<NodeFindings> => {
-  const { probeKernelModes } = await import('../proxy/kernel/probe-kernel-modes.ts')
+  const { probeKernelModes } = await import('../proxy/kernel/kernel-kinds.ts')
   const modes = await probeKernelModes(systemClock, kernel)
   const { hostSystem, probeAll } = await import('../proxy/capture/host-system.ts')
   const captures = await probeAll(hostSystem({ clock: systemClock }))

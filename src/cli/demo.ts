@@ -1,7 +1,7 @@
 import { basename, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { OptionsOf } from '../config/typed.ts'
-import { answersOn } from '../demo/loopback.ts'
+import { answersOn } from '../demo/demo-source.ts'
 import { runDemo } from '../demo/run-demo.ts'
 import { createScreen } from '../demo/screen.ts'
 import { systemClock } from '../util/clock.ts'

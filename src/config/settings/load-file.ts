@@ -1,4 +1,4 @@
-import { readBounded } from '../../util/read-bounded.ts'
+import { readBounded } from '../../util/read-text.ts'
 import { decodeConfiguration } from '../kube-proxy/decode.ts'
 import { together } from '../kube-proxy/field-error.ts'
 import type { Tree } from '../kube-proxy/fields.ts'

@@ -13,7 +13,7 @@ export const objectIp = (text: string): string | undefined =>
   canonicalIp(withoutZeros(text))
 
 /** The same for a CIDR, `203.0.113.000/025` (ParseCIDRSloppy). */
-export const objectCidr = (text: string): Cidr | undefined => {
+const objectCidr = (text: string): Cidr | undefined => {
   const [, address = '', length = ''] = /^([^/]+)\/(\d+)$/.exec(text) ?? []
   return parseCidr(`${withoutZeros(address)}/${withoutZeros(length)}`)
 }

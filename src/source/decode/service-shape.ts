@@ -84,17 +84,20 @@ export const portFaults = (ports: readonly RawPort[]): Fault[] => {
     if (holder === undefined) taken.set(what, field)
     else faults.push({ field, message: `${what} is taken by ${holder}` })
   }
-  for (const [i, { name, port, protocol, nodePort }] of ports.entries()) {
+  for (const [
+    i,
+    { name, port: number, protocol: spoken, nodePort: onNode },
+  ] of ports.entries()) {
     const field = `spec.ports[${i}]`
-    const carried = printable(protocol)
+    const carried = printable(spoken)
     if (name !== '') claim(`${field}.name`, `the name ${show(name)}`)
     else if (ports.length > 1)
       faults.push({
         field: `${field}.name`,
         message: 'is missing; with several ports each needs a name',
       })
-    claim(`${field}.port`, `${carried} port ${port}`)
-    if (nodePort !== 0) claim(`${field}.nodePort`, `${carried} node port ${nodePort}`)
+    claim(`${field}.port`, `${carried} port ${number}`)
+    if (onNode !== 0) claim(`${field}.nodePort`, `${carried} node port ${onNode}`)
   }
   return faults
 }

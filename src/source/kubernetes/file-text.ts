@@ -1,5 +1,5 @@
 import type { Clock } from '../../util/clock.ts'
-import { readBounded } from '../../util/read-bounded.ts'
+import { readBounded } from '../../util/read-text.ts'
 import { SourceError } from '../source.ts'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 

@@ -1,6 +1,6 @@
 import { dirname, isAbsolute, join } from 'node:path'
 import * as yaml from 'yaml'
-import { readBounded } from '../../util/read-bounded.ts'
+import { readBounded } from '../../util/read-text.ts'
 import { peek } from '../decode/metadata.ts'
 import { printable, show } from '../../util/printable.ts'
 import { yamlDocuments } from '../../util/yaml-documents.ts'
