@@ -2,7 +2,7 @@ import type { Change, EndpointSlice } from '../model/service.ts'
 import type { Source } from '../source/source.ts'
 import { createServer } from 'node:net'
 import type { Problem } from '../model/snapshot.ts'
-import { DemoError } from './demo-error.ts'
+import { UsherError } from '../util/usher-error.ts'
 
 /** Where the process that stands for `address:port` really listens. */
 export type Placement = (
@@ -70,7 +70,7 @@ export const answersOn = (address: string): Promise<boolean> =>
 
 /**
  * Reads a source once and closes it: the changes that make up its first state.
- * @throws DemoError when any of its objects is refused, or it has no good state.
+ * @throws DEMO when any of its objects is refused, or it has no good state.
  */
 export const firstState = async (source: Source): Promise<readonly Change[]> => {
   const changes: Change[] = []
@@ -84,14 +84,17 @@ export const firstState = async (source: Source): Promise<readonly Change[]> => 
       },
     })
   } catch (error) {
-    throw new DemoError(error instanceof Error ? error.message : String(error))
+    throw new UsherError('DEMO', error instanceof Error ? error.message : String(error))
   } finally {
     await source.close()
   }
   const problem = found[0]
   if (problem) {
     const { object, field, message } = problem
-    throw new DemoError([object, field, message].filter(part => part !== '').join(': '))
+    throw new UsherError(
+      'DEMO',
+      [object, field, message].filter(part => part !== '').join(': '),
+    )
   }
   return changes
 }

@@ -3,7 +3,10 @@ import { chmodSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from '
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type ManifestSet, FirstSight } from '../../src/source/manifests/manifest-set.ts'
-import { parseDocuments, type RawDocument } from '../../src/source/manifests/parse-documents.ts'
+import {
+  parseDocuments,
+  type RawDocument,
+} from '../../src/source/manifests/parse-documents.ts'
 import { readManifests } from '../../src/source/manifests/read-manifests.ts'
 
 const service = (name: string, port: number | string = 80): string =>

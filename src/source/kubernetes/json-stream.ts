@@ -1,15 +1,11 @@
+import { UsherError } from '../../util/usher-error.ts'
+
 /**
  * The longest JSON of one object or watch event. The API server takes no request over
  * 3 MiB, and etcd no value over 1.5 MiB, which as JSON is about twice that.
  */
 const mostObjectBytes = 4 * 1024 * 1024
-
-export class TooLargeError extends Error {
-  override readonly name = 'TooLargeError'
-  constructor() {
-    super('an object of more than 4 MiB')
-  }
-}
+const tooLarge = (): Error => new UsherError('MALFORMED', 'an object of more than 4 MiB')
 
 const lineFeed = 0x0a
 
@@ -48,7 +44,7 @@ export class LineSplitter {
   #keep(part: Buffer): void {
     if (part.length === 0) return
     this.#size += part.length
-    if (this.#size > mostObjectBytes) throw new TooLargeError()
+    if (this.#size > mostObjectBytes) throw tooLarge()
     this.#parts.push(part)
   }
 }
@@ -148,7 +144,7 @@ export class ListParser {
 
   #keep(part: Buffer): void {
     this.#size += part.length
-    if (this.#size > mostObjectBytes) throw new TooLargeError()
+    if (this.#size > mostObjectBytes) throw tooLarge()
     this.#parts.push(part)
   }
 

@@ -1,17 +1,13 @@
 import type { IncomingMessage } from 'node:http'
 import type { Clock, Timer } from '../../util/clock.ts'
 import { pacer } from '../../util/yielding.ts'
+import { UsherError } from '../../util/usher-error.ts'
 
 export interface BodyReader {
   readonly clock: Clock
   /** The body is cut off when nothing comes for so many milliseconds. */
   readonly silenceMs: number
   readonly chunk: (chunk: Buffer) => void | Promise<void>
-}
-
-/** Why a body was cut off: nothing came for too long. */
-export class SilenceError extends Error {
-  override readonly name = 'SilenceError'
 }
 
 /**
@@ -24,7 +20,9 @@ export const readBody = async (
 ): Promise<void> => {
   const turn = pacer()
   const watchdog = new Watchdog(clock, silenceMs, () =>
-    body.destroy(new SilenceError(`nothing came for ${Math.round(silenceMs / 1000)} s`)),
+    body.destroy(
+      new UsherError('SILENCE', `nothing came for ${Math.round(silenceMs / 1000)} s`),
+    ),
   )
   try {
     for await (const part of body as AsyncIterable<Buffer>) {

@@ -1,4 +1,5 @@
 import { ApiError } from './api-error.ts'
+import { hasCode } from '../../util/usher-error.ts'
 
 const decimal = /^(0|[1-9]\d*)$/
 
@@ -12,16 +13,11 @@ export const isOlder = (a: string, b: string): boolean =>
   decimal.test(b) &&
   (a.length < b.length || (a.length === b.length && a < b))
 
-/** The state can't be followed from where it is, and has to be read anew. */
-export class Relist extends Error {
-  override readonly name = 'Relist'
-}
-
 const gone = 410
 
 /** Whether all has to be listed after this error. */
 export const isRelist = (error: Error): boolean =>
-  error instanceof Relist ||
+  hasCode(error, 'RELIST') ||
   (error instanceof ApiError && (error.status === gone || error.behind))
 
 /** Why a server that is at `theirs` is not the one that was at `ours`; '' when it may be. */

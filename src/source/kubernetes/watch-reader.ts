@@ -1,16 +1,12 @@
 import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../../util/clock.ts'
 import type { Collection } from './collection.ts'
-import { LineSplitter, TooLargeError } from './json-stream.ts'
+import { LineSplitter } from './json-stream.ts'
 import { ObjectStore, type Outcome } from './object-store.ts'
-import { readBody, SilenceError, Watchdog } from './read-body.ts'
-import { isOlder, fallsBehind, Relist } from './resource-version.ts'
-import {
-  BrokenWatchError,
-  endsInitialEvents,
-  watchEvent,
-  type WatchEvent,
-} from './watch-event.ts'
+import { readBody, Watchdog } from './read-body.ts'
+import { isOlder, fallsBehind } from './resource-version.ts'
+import { endsInitialEvents, watchEvent, type WatchEvent } from './watch-event.ts'
+import { hasCode, UsherError } from '../../util/usher-error.ts'
 
 /** How patient a reflector is. Milliseconds. */
 export interface Timing {
@@ -102,13 +98,13 @@ export class WatchReader {
     try {
       await readBody(body, { clock, silenceMs: timing.silenceMs, chunk })
       if (this.#lines.rest > 0)
-        throw new BrokenWatchError('the watch ended in the middle of a line')
+        throw new UsherError('MALFORMED', 'the watch ended in the middle of a line')
       if (this.#gathered !== undefined)
         throw new Error('the watch ended before the first state was complete')
     } catch (error) {
-      this.#broken = error instanceof BrokenWatchError || error instanceof TooLargeError
+      this.#broken = hasCode(error, 'MALFORMED')
       // A server with an older state says nothing until it gets to where the watch began.
-      if (error instanceof SilenceError && !this.#told)
+      if (hasCode(error, 'SILENCE') && !this.#told)
         this.#why = 'the watch never said anything'
       throw error
     } finally {
@@ -123,7 +119,8 @@ export class WatchReader {
   #awaitMark(body: IncomingMessage): void {
     if (this.#gathered === undefined) return
     const { clock, timing } = this.#options
-    const late = () => body.destroy(new SilenceError('the first state has no end'))
+    const late = () =>
+      body.destroy(new UsherError('SILENCE', 'the first state has no end'))
     const { markSilenceMs, markMs } = timing
     this.#markWatch = [markSilenceMs, markMs].map(ms => new Watchdog(clock, ms, late))
   }
@@ -159,7 +156,7 @@ export class WatchReader {
 
   #bookmark({ resourceVersion }: WatchEvent): void {
     const why = fallsBehind(resourceVersion, this.#resourceVersion)
-    if (why !== '') throw new Relist(why)
+    if (why !== '') throw new UsherError('RELIST', why)
     this.#resourceVersion = resourceVersion
   }
 

@@ -6,7 +6,8 @@ import { listFiles } from './list-files.ts'
 import type { ManifestSet } from './manifest-set.ts'
 import type { SourceObject } from '../diff.ts'
 import { readManifests } from './read-manifests.ts'
-import { NotRead, readInProcess } from './reader-process.ts'
+import { readInProcess } from './reader-process.ts'
+import { hasCode, type UsherError } from '../../util/usher-error.ts'
 
 /**
  * Bytes. Up to here files are read in this process, which may hold it up for 0.1 s; a
@@ -29,7 +30,8 @@ export const readApart = async (
     const set = await readInProcess(paths, signal)
     return { ...set, objects: set.objects.map(object => numbered(object, createdAt)) }
   } catch (error) {
-    if (error instanceof NotRead) return nothingRead(paths, files, error)
+    if (hasCode(error, 'READER_FAILED', 'READER_MEMORY'))
+      return nothingRead(paths, files, error)
     throw error
   }
 }
@@ -61,7 +63,7 @@ const numbered = (object: SourceObject, createdAt: CreatedAt): SourceObject => (
 const nothingRead = (
   paths: readonly string[],
   files: readonly string[],
-  { message, again }: NotRead,
+  { message, code }: UsherError,
 ): ManifestSet => {
   const object = paths.map(path => printable(path, 300)).join(', ')
   const hole = { object, field: '', message: printable(message, 500) }
@@ -70,7 +72,7 @@ const nothingRead = (
     refused: new Set(),
     problems: [hole],
     unreadable: [hole],
-    transient: again,
+    transient: code === 'READER_FAILED',
     warnings: [],
     skipped: [],
     files: files.length,
