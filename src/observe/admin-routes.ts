@@ -1,7 +1,8 @@
 import type { HealthReport } from './health.ts'
 import type { Metrics } from './metrics.ts'
 import type { Probe, ProbeCounts } from './probe-counts.ts'
-import { writeFamilies } from './exposition.ts'
+import { writeMetrics } from './exposition.ts'
+import { sliTable } from './metrics-table.ts'
 import type { StatusDocument } from './status.ts'
 import { ipFamilies } from '../util/ip.ts'
 
@@ -44,8 +45,7 @@ export interface MetricsRoutesExtras {
 }
 
 const slis = (metrics: Pick<Metrics, 'contentType'>, probes: ProbeCounts): Route => ({
-  answer: async () =>
-    ok(metrics.contentType, await writeFamilies(probes.slis, undefined)),
+  answer: async () => ok(metrics.contentType, await writeMetrics(sliTable, probes)),
 })
 
 /** Under its API group, since one process may have several configurations. */

@@ -6,10 +6,18 @@ import type { Registry } from '../model/registry.ts'
 import type { Problem } from '../model/snapshot.ts'
 import { healthRoutes, metricsRoutes, type Routes } from '../observe/admin-routes.ts'
 import type { Health } from '../observe/health.ts'
-import { kubeFamilies } from '../observe/kube-families.ts'
+import { bindMetrics } from '../observe/exposition.ts'
+import {
+  clusterTable,
+  probeTable,
+  requestTable,
+  sourceReadings,
+  sourceTable,
+  syncTable,
+  versionTable,
+} from '../observe/metrics-table.ts'
 import { createMetrics, type Metrics } from '../observe/metrics.ts'
 import { ProbeCounts } from '../observe/probe-counts.ts'
-import { stateFamilies } from '../observe/state-families.ts'
 import type { ChoiceStatus, RelayStatus } from '../observe/status.ts'
 import { type StatusInput, writeStatus } from '../observe/status-document.ts'
 import type { SyncMetrics } from '../observe/sync-metrics.ts'
@@ -169,20 +177,20 @@ const metricsOf = (
     sourceOk: () => source.status().error === '',
     version,
     more: () => [
-      ...syncMetrics.families,
-      ...kubeFamilies({
-        pending: () => registry.pending(),
-        changes: () => syncMetrics.changes,
-        snapshots: () => reconciler.snapshots(),
-        requests: node.requests,
-        version,
+      ...bindMetrics(syncTable, syncMetrics),
+      ...bindMetrics(clusterTable, {
+        pending: registry.pending(),
+        changes: syncMetrics.changes,
+        snapshots: reconciler.snapshots(),
       }),
-      ...traffic.families(),
-      ...probes.families,
-      ...stateFamilies({
-        source: () => source.status(),
-        problems: () => control.problems().length,
-      }),
+      ...(node.requests ? bindMetrics(requestTable, node.requests()) : []),
+      ...bindMetrics(versionTable, version),
+      ...traffic.metrics(),
+      ...bindMetrics(probeTable, probes),
+      ...bindMetrics(
+        sourceTable,
+        sourceReadings(source.status(), control.problems().length),
+      ),
     ],
   })
 }

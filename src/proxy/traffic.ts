@@ -1,10 +1,15 @@
 import type { FamilyProbes, ModeChoice, ModeStep } from '../mode/choose-mode.ts'
 import { FallbackMode } from '../mode/fallback-mode.ts'
 import type { Mode } from '../mode/mode.ts'
-import type { OwnFamily } from '../observe/exposition.ts'
-import { KernelMetrics } from '../observe/kernel-metrics.ts'
-import { modeFamilies } from '../observe/mode-info.ts'
-import { relayInfoFamilies } from '../observe/relay-info.ts'
+import { type BoundMetric, bindMetrics } from '../observe/exposition.ts'
+import {
+  captureTable,
+  iptablesTable,
+  kernelTable,
+  modeTable,
+} from '../observe/metrics-table.ts'
+import { KernelMetrics } from '../observe/rule-metrics.ts'
+import { relayInfoMetrics } from '../observe/relay-metrics.ts'
 import { createDataPath, type DataPath } from './data-path.ts'
 import { kernelKinds } from './kernel/kernel-kinds.ts'
 import { kernelStep, type KernelStepDeps } from './kernel/kernel-step.ts'
@@ -32,7 +37,7 @@ export interface Traffic {
   /** Relay and capture, when userspace is what runs. */
   readonly dataPath: () => DataPath | undefined
   /** Metrics of what runs now. */
-  readonly families: () => readonly OwnFamily[]
+  readonly metrics: () => readonly BoundMetric[]
   /** Ends everything at once; rejects when something stayed in the system. */
   readonly close: () => Promise<void>
 }
@@ -79,13 +84,14 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
     mode,
     choice: () => mode.choice,
     dataPath: () => dataPath,
-    families: () => [
-      ...modeFamilies(mode.name, fallBacks),
-      ...(mode.name === 'userspace' ? [] : metrics.families(mode.name)),
+    metrics: () => [
+      ...bindMetrics(modeTable, { mode: mode.name, fallBacks }),
+      ...(mode.name === 'iptables' ? bindMetrics(iptablesTable, metrics) : []),
+      ...(mode.name === 'userspace' ? [] : bindMetrics(kernelTable, metrics)),
       ...(dataPath
         ? [
-            ...dataPath.captureMetrics.families,
-            ...relayInfoFamilies(dataPath.relayChoice),
+            ...bindMetrics(captureTable, dataPath.captureMetrics),
+            ...bindMetrics(relayInfoMetrics, dataPath.relayChoice),
           ]
         : []),
     ],
