@@ -18,7 +18,7 @@ export interface Route {
   readonly answer: () => Answer | Promise<Answer>
   /**
    * Answered whatever the Host header says, as probes may say anything. What else there is
-   * shows more than a web page in somebody's browser may see; see host-check.ts.
+   * shows more than a web page in somebody's browser may see; see `isHostAllowed`.
    */
   readonly anyHost?: true
 }

@@ -18,7 +18,7 @@ const deepest = 200
 /**
  * The documents of a YAML stream, each when it is asked for. Throws Error when one is
  * beyond what is read: 4 MiB, 1000 aliases, 200 levels. What is wrong with one besides
- * is in its `errors`, but for keys that are given twice: see twin-keys.ts.
+ * is in its `errors`, but for keys that are given twice: see `twinKey`.
  */
 export function* yamlDocuments(
   text: string,
