@@ -5,8 +5,7 @@ import type { Problem } from '../model/snapshot.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import { listFiles } from '../source/manifests/list-files.ts'
-import type { ManifestSet } from '../source/manifests/manifest-set.ts'
-import { FirstSight } from '../source/manifests/first-sight.ts'
+import { type ManifestSet, FirstSight } from '../source/manifests/manifest-set.ts'
 import { readApart } from '../source/manifests/read-apart.ts'
 import { systemClock } from '../util/clock.ts'
 import { findingsOf, type Findings } from './check-findings.ts'
@@ -44,7 +43,7 @@ const findingsOfNode = async ({
   kernel,
   options,
 }: RunSettings): Promise<NodeFindings> => {
-  const { probeKernelModes } = await import('../proxy/kernel/probe-kernel-modes.ts')
+  const { probeKernelModes } = await import('../proxy/kernel/kernel-kinds.ts')
   const modes = await probeKernelModes(systemClock, kernel)
   const { hostSystem, probeAll } = await import('../proxy/capture/host-system.ts')
   const captures = await probeAll(hostSystem({ clock: systemClock }))

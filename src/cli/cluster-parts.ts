@@ -23,7 +23,7 @@ export interface ClusterPartsDeps {
 }
 
 /**
- * The Kubernetes API as a source, and what comes with it. Rejects with SourceError when
+ * The Kubernetes API as a source, and what comes with it. Rejects with BAD_SOURCE when
  * there is no way to an API server; whether that answers is not asked here.
  */
 export const clusterParts = async ({

@@ -1,7 +1,7 @@
 import { basename, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { OptionsOf } from '../config/options.ts'
-import { answersOn } from '../demo/loopback.ts'
+import { answersOn } from '../demo/demo-source.ts'
 import { type DemoProxy, runDemo } from '../demo/run-demo.ts'
 import { createScreen } from '../demo/screen.ts'
 import { createLog } from '../observe/log.ts'

@@ -1,7 +1,6 @@
 import { isCommand, type Command } from '../config/commands.ts'
 import { parseOptions, unknownCommand, wantsHelp, wantsVersion } from '../config/parse.ts'
 import { UsageError } from '../config/usage-error.ts'
-import { SourceError } from '../source/source.ts'
 import { commandHelp, mainHelp } from './help.ts'
 import type { Io } from './io.ts'
 import { version } from './version.ts'
@@ -86,6 +85,6 @@ export const main = async (args: readonly string[], io: Io): Promise<number> => 
 /** What a user can correct needs its message only; a bug of Usher's needs its stack. */
 const explain = (error: unknown): string => {
   if (!(error instanceof Error)) return visible(String(error))
-  if ('code' in error || error instanceof SourceError) return visible(error.message)
+  if ('code' in error) return visible(error.message)
   return (error.stack ?? error.message).split('\n').map(visible).join('\n')
 }

@@ -1,9 +1,9 @@
 import type { SharedOptions } from '../config/options.ts'
 import type { Log } from '../observe/log.ts'
 import type { ProxyDeps, RunningProxy } from '../proxy/options.ts'
-import { CannotListen } from '../proxy/cannot-listen.ts'
 import { startProxy } from '../proxy/start-proxy.ts'
 import { type Stop, stopOnSignals } from './stop.ts'
+import { UsherError } from '../util/usher-error.ts'
 
 export interface Serving {
   readonly log: Log
@@ -65,7 +65,8 @@ export const serve = async (
 /** A proxy without an address that clients reach must not look like one that works. */
 const rejectDeaf = (proxy: RunningProxy): void => {
   const deaf = proxy.notListening()
-  if (deaf.length > 0) throw new CannotListen(deaf.slice(0, mostNamed).join('\n'))
+  if (deaf.length > 0)
+    throw new UsherError('CANNOT_LISTEN', deaf.slice(0, mostNamed).join('\n'))
 }
 
 const announce = (log: Log, proxy: RunningProxy): void => {

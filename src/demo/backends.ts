@@ -3,8 +3,9 @@ import { once } from 'node:events'
 import { joinHostPort } from '../util/ip.ts'
 import type { Clock, Timer } from '../util/clock.ts'
 import type { BackendMessage } from './backend-process.ts'
-import { DemoError, portInUse } from './demo-error.ts'
+import { portInUse } from './ready.ts'
 import type { PlannedBackend } from './plan.ts'
+import { UsherError } from '../util/usher-error.ts'
 
 /** A backend of the plan, as it runs. */
 export interface Backend extends PlannedBackend {
@@ -73,7 +74,8 @@ class Slot {
     if (message.kind === 'failed') {
       this.child = undefined
       const where = joinHostPort(address, port)
-      throw new DemoError(
+      throw new UsherError(
+        'DEMO',
         message.code === 'EADDRINUSE'
           ? portInUse(where, `backend ${name}`)
           : `backend ${name} can't listen on ${where}: ${message.message}`,
@@ -154,7 +156,7 @@ const firstMessage = (child: ChildProcess, clock: Clock): Promise<BackendMessage
     const timer = clock.setTimeout(() => {
       child.kill('SIGKILL')
       settle(() =>
-        reject(new DemoError(`a backend did not start in ${seconds(startMs)}`)),
+        reject(new UsherError('DEMO', `a backend did not start in ${seconds(startMs)}`)),
       )
     }, startMs)
     const settle = (then: () => void): void => {
@@ -165,9 +167,13 @@ const firstMessage = (child: ChildProcess, clock: Clock): Promise<BackendMessage
       then()
     }
     const broken = (error: Error): void =>
-      settle(() => reject(new DemoError(`can't start a backend: ${error.message}`)))
+      settle(() =>
+        reject(new UsherError('DEMO', `can't start a backend: ${error.message}`)),
+      )
     const exited = (code: number | null, signal: string | null): void =>
-      settle(() => reject(new DemoError(`a backend ended at once (${signal ?? code})`)))
+      settle(() =>
+        reject(new UsherError('DEMO', `a backend ended at once (${signal ?? code})`)),
+      )
     child.once('message', (message: BackendMessage) => settle(() => resolve(message)))
     child.once('error', broken)
     child.once('exit', exited)

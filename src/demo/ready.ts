@@ -1,13 +1,13 @@
 import type { StatusDocument } from '../observe/status.ts'
 import type { Clock } from '../util/clock.ts'
-import { DemoError, portInUse } from './demo-error.ts'
+import { UsherError } from '../util/usher-error.ts'
 
 const patienceMs = 5000
 const lookEveryMs = 20
 
 /**
  * Resolves when Usher listens for every VIP.
- * @throws DemoError when a port is taken, or when it is not so within 5 s.
+ * @throws DEMO when a port is taken, or when it is not so within 5 s.
  */
 export const untilListening = async (
   proxy: { status(): StatusDocument },
@@ -20,12 +20,13 @@ export const untilListening = async (
       vips.map(vip => ({ ...vip, servicePort })),
     )
     const failed = all.find(({ state }) => state === 'failed')
-    if (failed) throw new DemoError(reasonOf(failed))
+    if (failed) throw new UsherError('DEMO', reasonOf(failed))
     const waiting = all.filter(({ state }) => state !== 'listening')
     if (all.length > 0 && waiting.length === 0) return
     if (clock.now() >= until) {
       const names = waiting.map(({ vip, state, reason }) => `${vip} (${reason || state})`)
-      throw new DemoError(
+      throw new UsherError(
+        'DEMO',
         `Usher does not listen after 5 s on ${names.join(', ') || 'any VIP'}`,
       )
     }
@@ -44,3 +45,11 @@ const reasonOf = (failed: {
     ? portInUse(where, `the VIP of ${failed.servicePort}`)
     : `Usher can't listen on ${where} for ${failed.servicePort}: ${failed.reason}`
 }
+
+/**
+ * Says that a port is taken. Two demos use the same addresses, so another one is the
+ * likeliest reason.
+ */
+export const portInUse = (address: string, wantedBy: string): string =>
+  `${address} (${wantedBy}) is already in use.\n` +
+  '  Is another demo running? Stop it, or whatever else listens there, and try again.'

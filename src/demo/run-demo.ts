@@ -3,12 +3,10 @@ import type { StatusDocument } from '../observe/status.ts'
 import type { Source } from '../source/source.ts'
 import type { Clock } from '../util/clock.ts'
 import { Backends, type Backend } from './backends.ts'
-import { DemoError } from './demo-error.ts'
 import type { Expectation } from './expectation.ts'
-import { firstState } from './first-state.ts'
+import { firstState, fixedSource, ontoOneAddress, type Placement } from './demo-source.ts'
 import { showServices, showWhatToType } from './introduce.ts'
 import { live } from './live.ts'
-import { fixedSource, ontoOneAddress, type Placement } from './one-address.ts'
 import { planOf } from './plan.ts'
 import { untilListening } from './ready.ts'
 import type { Screen } from './screen.ts'
@@ -17,6 +15,7 @@ import { flaky } from './sections/flaky.ts'
 import { spread } from './sections/spread.ts'
 import { sticky } from './sections/sticky.ts'
 import type { Stage } from './stage.ts'
+import { hasCode, UsherError } from '../util/usher-error.ts'
 
 /** What the demo needs of a running Usher. */
 export interface DemoProxy {
@@ -67,7 +66,7 @@ export const runDemo = async (deps: DemoDeps): Promise<number> => {
   try {
     return await perform(deps, undo)
   } catch (error) {
-    if (!(error instanceof DemoError)) throw error
+    if (!hasCode(error, 'DEMO')) throw error
     deps.screen.line()
     deps.screen.warn(`The demo can't go on: ${error.message}`)
     return 1
@@ -97,7 +96,7 @@ const perform = async (deps: DemoDeps, undo: Undo): Promise<number> => {
 
   const expectations = await showSections(stage, screen, stop)
   if (once) {
-    if (stop.aborted) throw new DemoError('it was stopped before the end')
+    if (stop.aborted) throw new UsherError('DEMO', 'it was stopped before the end')
     screen.summary(expectations)
     return expectations.every(({ ok }) => ok) ? 0 : 1
   }

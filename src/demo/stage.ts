@@ -2,8 +2,8 @@ import type { Protocol } from '../model/service.ts'
 import type { ServicePortStatus, StatusDocument } from '../observe/status.ts'
 import { joinHostPort, splitHostPort } from '../util/ip.ts'
 import type { Target } from './clients.ts'
-import { DemoError } from './demo-error.ts'
 import type { PlannedBackend } from './plan.ts'
+import { UsherError } from '../util/usher-error.ts'
 
 /** What the sections of the demo see of the proxy and of what stands behind it. */
 export interface Stage {
@@ -15,7 +15,7 @@ export interface Stage {
   readonly look: () => Promise<void>
 }
 
-/** @throws DemoError when there is no such ServicePort. */
+/** @throws DEMO when there is no such ServicePort. */
 export const servicePortOf = (
   { status }: Pick<Stage, 'status'>,
   service: string,
@@ -26,13 +26,14 @@ export const servicePortOf = (
       one.protocol === protocol &&
       /^[^/]*\/([^:]*)/.exec(one.servicePort)?.[1] === service,
   )
-  if (!found) throw new DemoError(`there is no ${protocol} port of a Service ${service}`)
+  if (!found)
+    throw new UsherError('DEMO', `there is no ${protocol} port of a Service ${service}`)
   return found
 }
 
 /**
  * Where to dial a Service: its first VIP, or the proxy port that stands in for it.
- * @throws DemoError when Usher listens nowhere for it.
+ * @throws DEMO when Usher listens nowhere for it.
  */
 export const targetOf = (
   stage: Pick<Stage, 'status'>,
@@ -42,7 +43,8 @@ export const targetOf = (
   const vip = servicePortOf(stage, service, protocol).vips[0]
   const target = splitHostPort(vip?.listen ?? '')
   if (!vip || !target || vip.state === 'failed')
-    throw new DemoError(
+    throw new UsherError(
+      'DEMO',
       `Usher does not listen for Service ${service}: ${vip?.reason || vip?.state || 'it has no VIP'}`,
     )
   return { address: target.host, port: target.port }

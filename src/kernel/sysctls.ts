@@ -1,7 +1,7 @@
 import { mkdir, readlink, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { Turns } from '../util/turns.ts'
-import { readIfThere } from '../util/read-if-there.ts'
+import { readIfThere } from '../util/read-text.ts'
 
 /** What of a sysctl (or parameter of a module) has to be put back at the end. */
 export interface RememberedSysctl {

@@ -1,9 +1,10 @@
 import type { HealthReport } from './health.ts'
-import { healthPayload } from './health-payload.ts'
 import type { Metrics } from './metrics.ts'
 import type { Probe, ProbeCounts } from './probe-counts.ts'
-import { writeFamilies } from './exposition.ts'
+import { writeMetrics } from './exposition.ts'
+import { sliTable } from './metrics-table.ts'
 import type { StatusDocument } from './status.ts'
+import { ipFamilies } from '../util/ip.ts'
 
 type Body = string | readonly Buffer[]
 
@@ -17,7 +18,7 @@ export interface Route {
   readonly answer: () => Answer | Promise<Answer>
   /**
    * Answered whatever the Host header says, as probes may say anything. What else there is
-   * shows more than a web page in somebody's browser may see; see host-check.ts.
+   * shows more than a web page in somebody's browser may see; see `isHostAllowed`.
    */
   readonly anyHost?: true
 }
@@ -44,8 +45,7 @@ export interface MetricsRoutesExtras {
 }
 
 const slis = (metrics: Pick<Metrics, 'contentType'>, probes: ProbeCounts): Route => ({
-  answer: async () =>
-    ok(metrics.contentType, await writeFamilies(probes.slis, undefined)),
+  answer: async () => ok(metrics.contentType, await writeMetrics(sliTable, probes)),
 })
 
 /** Under its API group, since one process may have several configurations. */
@@ -115,4 +115,47 @@ export const healthRoutes = (
     ['/healthz', { anyHost: true, answer: () => answer('healthz', nodeEligible()) }],
     ['/livez', { anyHost: true, answer: () => answer('livez', undefined) }],
   ])
+}
+
+/** Go's zero time, which kube-proxy prints for what has never been. */
+const never = '0001-01-01T00:00:00Z'
+
+/** As Go's RFC3339Nano prints it, in UTC: a fraction of a second without zeros at its end. */
+export const timeText = (epochMs: number | undefined): string =>
+  epochMs === undefined ? never : new Date(epochMs).toISOString().replace(/\.?0*Z$/, 'Z')
+
+interface Verdict {
+  readonly report: HealthReport
+  readonly probe: 'healthz' | 'livez'
+  /** Whether the answer is 200. */
+  readonly good: boolean
+  /** Epoch milliseconds. */
+  readonly now: number
+  /** Said in `/healthz` only. */
+  readonly nodeEligible: boolean | undefined
+}
+
+/**
+ * What kube-proxy answers since 1.33. On 200 `lastUpdated` is the current time, as in
+ * releases whose loop ran without changes too. A family that was never applied is left out.
+ */
+const healthPayload = (verdict: Verdict): string => {
+  const { report, probe, good, now, nodeEligible } = verdict
+  const aspect = probe === 'healthz' ? 'healthy' : 'live'
+  const status = Object.fromEntries(
+    ipFamilies
+      .map(name => [name, report.families[name]] as const)
+      .filter(([, family]) => family.lastUpdated !== undefined || !family[aspect])
+      .map(([name, family]) => [
+        name,
+        { lastUpdated: timeText(family.lastUpdated), healthy: family[aspect] },
+      ]),
+  )
+  return JSON.stringify({
+    lastUpdated: timeText(good ? now : report.lastUpdated),
+    currentTime: timeText(now),
+    ...(nodeEligible === undefined ? {} : { nodeEligible }),
+    healthy: report[aspect],
+    ...(Object.keys(status).length === 0 ? {} : { status }),
+  })
 }

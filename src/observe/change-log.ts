@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../util/clock.ts'
-import type { ChangeCount } from './kube-families.ts'
+import type { ChangeCount } from './sync-metrics.ts'
 import type { Log } from './log.ts'
 
 /** A line at most every so many milliseconds. */

@@ -7,8 +7,7 @@ import type {
   RelayObserver,
 } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
-import { BindLog } from './bind-log.ts'
-import { FailingBinds } from './failing-binds.ts'
+import { BindLog, FailingBinds } from './bind-log.ts'
 import type { Log, LogFields } from './log.ts'
 import { RecordLimiter } from './record-limiter.ts'
 

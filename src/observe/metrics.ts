@@ -1,10 +1,13 @@
-import { Gauge } from 'prom-client'
-import type { Registry } from 'prom-client'
+import { Counter, Gauge, type Registry } from 'prom-client'
 import type { RelayStats } from '../relay/relay.ts'
-import { writeFamilies } from './exposition.ts'
-import type { OwnFamily } from './exposition.ts'
-import { registerProcessMetrics } from './process-metrics.ts'
-import { relayFamilies } from './relay-families.ts'
+import { type BoundMetric, type Metric, samplesOf, writeMetrics } from './exposition.ts'
+import {
+  type HealthReadings,
+  healthTable,
+  processTable,
+  ProcessWatch,
+} from './process-metrics.ts'
+import { relayMetrics } from './relay-metrics.ts'
 import { relayTotals } from './relay-totals.ts'
 
 export interface MetricsOptions {
@@ -17,7 +20,7 @@ export interface MetricsOptions {
   readonly sourceOk: () => boolean
   readonly version: string
   /** What other parts tell, written after the relay's. */
-  readonly more?: () => readonly OwnFamily[]
+  readonly more?: () => readonly BoundMetric[]
 }
 
 export interface Metrics {
@@ -29,42 +32,49 @@ export interface Metrics {
 
 /**
  * Prometheus metrics. The data path bumps plain numbers; they are read here, once per
- * scrape. The relay's metrics, which grow with the number of ServicePorts, are written
- * in pages beside the registry: prom-client writes 10 000 ServicePorts in one go, and
- * no connection moves for 350 ms. The registry holds everything of fixed size.
+ * scrape. The table of metrics is metrics-table.ts. All that may grow is written in pages:
+ * prom-client writes the relay's for 10 000 ServicePorts in one go, and no connection
+ * moves for 350 ms. It has those of the process, and whatever else is in `registry`.
  */
 export const createMetrics = (options: MetricsOptions): Metrics => {
   const { registry, stats, healthy, sourceOk, version } = options
-  const registers = [registry]
-  const endProcessMetrics = registerProcessMetrics(registry)
-  const health: Gauge = new Gauge({
-    name: 'usher_healthy',
-    help: '1 while the wanted state is applied, 0 when it could not be for long; /status says why.',
-    registers,
-    collect: () => health.set(healthy() ? 1 : 0),
+  const watch = new ProcessWatch()
+  const showProcess = intoRegistry(registry, processTable)
+  const showHealth = intoRegistry(registry, healthTable)
+  const health = (): HealthReadings => ({
+    healthy: healthy(),
+    sourceOk: sourceOk(),
+    version,
   })
-  const source: Gauge = new Gauge({
-    name: 'usher_source_ok',
-    help: '1 while the newest state of the source could be read, 0 while the last good one stands; /status says why.',
-    registers,
-    collect: () => source.set(sourceOk() ? 1 : 0),
-  })
-  const build = new Gauge({
-    name: 'usher_build_info',
-    help: 'Always 1; the label is the version of Usher.',
-    labelNames: ['version'],
-    registers,
-  })
-  build.set({ version }, 1)
 
   const read = async (): Promise<readonly Buffer[]> => {
     const now = await stats()
-    const relay = now ? await writeFamilies(relayFamilies, await relayTotals(now)) : []
-    const others = await writeFamilies(options.more?.() ?? [], undefined)
+    const relay = now ? await writeMetrics(relayMetrics, await relayTotals(now)) : []
+    const others = await writeMetrics(options.more?.() ?? [], undefined)
+    showProcess(await watch.read())
+    showHealth(health())
     return [...relay, ...others, Buffer.from(await registry.metrics())]
   }
   let running: Promise<readonly Buffer[]> | undefined
   const scrape = (): Promise<readonly Buffer[]> =>
     (running ??= read().finally(() => (running = undefined)))
-  return { contentType: registry.contentType, scrape, close: endProcessMetrics }
+  return { contentType: registry.contentType, scrape, close: () => watch.close() }
+}
+
+/** Makes metrics for prom-client; gives what sets them. Counters and gauges only. */
+const intoRegistry = <T>(
+  registry: Registry,
+  table: readonly Metric<T>[],
+): ((from: T) => void) => {
+  const setters = table.map(metric => {
+    const { name, help, labels } = metric
+    const config = { name, help, labelNames: labels, registers: [registry] }
+    const shown = metric.type === 'counter' ? new Counter(config) : new Gauge(config)
+    return (from: T): void => {
+      shown.reset()
+      for (const [values, value] of samplesOf(metric, from))
+        if (typeof value === 'number') shown.labels(...values).inc(value)
+    }
+  })
+  return from => setters.forEach(set => set(from))
 }

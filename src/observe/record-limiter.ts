@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '../util/clock.ts'
+import { TokenBucket } from '../util/token-bucket.ts'
 
 export interface LimiterOptions {
   readonly clock: Clock
@@ -10,9 +11,8 @@ export interface LimiterOptions {
   readonly onQuiet: (key: string, heldBack: number) => void
 }
 
-interface Bucket {
-  tokens: number
-  filledAt: number
+interface Limited {
+  readonly bucket: TokenBucket
   seenAt: number
   heldBack: number
 }
@@ -26,7 +26,7 @@ const quietMs = 5000
  */
 export class RecordLimiter {
   readonly #options: LimiterOptions
-  readonly #buckets = new Map<string, Bucket>()
+  readonly #limited = new Map<string, Limited>()
   #timer: Timer | undefined
 
   constructor(options: LimiterOptions) {
@@ -35,14 +35,14 @@ export class RecordLimiter {
 
   /** How many records were held back before this one, or undefined to hold it back. */
   take(key: string): number | undefined {
-    const bucket = this.#filled(key)
-    if (bucket.tokens < 1) {
-      bucket.heldBack += 1
+    const limited = this.#of(key)
+    if (limited.bucket.msUntil(1) > 0) {
+      limited.heldBack += 1
       return undefined
     }
-    const { heldBack } = bucket
-    bucket.tokens -= 1
-    bucket.heldBack = 0
+    const { heldBack } = limited
+    limited.bucket.take()
+    limited.heldBack = 0
     return heldBack
   }
 
@@ -50,24 +50,21 @@ export class RecordLimiter {
   close(): void {
     this.#options.clock.clearTimeout(this.#timer)
     this.#timer = undefined
-    for (const [key, bucket] of this.#buckets) this.#say(key, bucket)
-    this.#buckets.clear()
+    for (const [key, limited] of this.#limited) this.#say(key, limited)
+    this.#limited.clear()
   }
 
-  #filled(key: string): Bucket {
+  #of(key: string): Limited {
     const { clock, burst, perSecond } = this.#options
-    const now = clock.now()
-    let bucket = this.#buckets.get(key)
-    if (bucket === undefined) {
-      bucket = { tokens: burst, filledAt: now, seenAt: now, heldBack: 0 }
-      this.#buckets.set(key, bucket)
+    let limited = this.#limited.get(key)
+    if (limited === undefined) {
+      const bucket = new TokenBucket(clock, burst, 1000 / perSecond)
+      limited = { bucket, seenAt: 0, heldBack: 0 }
+      this.#limited.set(key, limited)
     }
-    const filled = bucket.tokens + ((now - bucket.filledAt) / 1000) * perSecond
-    bucket.tokens = Math.min(burst, filled)
-    bucket.filledAt = now
-    bucket.seenAt = now
+    limited.seenAt = clock.now()
     this.#sweepLater()
-    return bucket
+    return limited
   }
 
   #sweepLater(): void {
@@ -80,19 +77,17 @@ export class RecordLimiter {
   }
 
   #sweep(): void {
-    const { clock, burst, perSecond } = this.#options
-    const now = clock.now()
-    for (const [key, bucket] of this.#buckets) {
-      if (now - bucket.seenAt < quietMs) continue
-      this.#say(key, bucket)
-      const missing = burst - bucket.tokens
-      if (now - bucket.filledAt >= (missing / perSecond) * 1000) this.#buckets.delete(key)
+    const now = this.#options.clock.now()
+    for (const [key, limited] of this.#limited) {
+      if (now - limited.seenAt < quietMs) continue
+      this.#say(key, limited)
+      if (limited.bucket.isFull) this.#limited.delete(key)
     }
-    if (this.#buckets.size > 0) this.#sweepLater()
+    if (this.#limited.size > 0) this.#sweepLater()
   }
 
-  #say(key: string, bucket: Bucket): void {
-    if (bucket.heldBack > 0) this.#options.onQuiet(key, bucket.heldBack)
-    bucket.heldBack = 0
+  #say(key: string, limited: Limited): void {
+    if (limited.heldBack > 0) this.#options.onQuiet(key, limited.heldBack)
+    limited.heldBack = 0
   }
 }

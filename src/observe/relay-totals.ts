@@ -6,20 +6,19 @@ import type {
   RelayStats,
 } from '../relay/relay.ts'
 import { forEachYielding } from '../util/yielding.ts'
-import { labelText } from './exposition.ts'
-import { addCounts } from './plain-histogram.ts'
 
 /** What all listeners of one ServicePort have counted. */
 export interface ServicePortTotals {
   readonly protocol: Protocol
-  /** The labels of its metrics, as they are printed. */
-  readonly labels: string
+  /** `service_port` and `protocol`. */
+  readonly labels: readonly string[]
   readonly counters: Readonly<ListenerCounters>
 }
 
 /** What the kernel says of the connections to an endpoint, where the relay can ask it. */
 export interface EndpointPath {
-  readonly labels: string
+  /** The same, and `endpoint`. */
+  readonly labels: readonly string[]
   readonly rttMs: number
   readonly retransmits: number
 }
@@ -42,6 +41,13 @@ const addTallies = <K extends string>(
   return sum
 }
 
+/** Adds two histograms over the same buckets, count by count. */
+const addCounts = (a: readonly number[], b: readonly number[]): number[] =>
+  Array.from(
+    { length: Math.max(a.length, b.length) },
+    (_, i) => (a[i] ?? 0) + (b[i] ?? 0),
+  )
+
 const addCounters = (
   a: Readonly<ListenerCounters>,
   b: Readonly<ListenerCounters>,
@@ -62,7 +68,7 @@ const addCounters = (
 
 const totalsOf = ({ name, protocol, counters }: ListenerStats): ServicePortTotals => ({
   protocol,
-  labels: labelText({ service_port: name, protocol }),
+  labels: [name, protocol],
   counters,
 })
 
@@ -72,7 +78,7 @@ const pathsOf = ({ name, protocol, endpoints }: ListenerStats): readonly Endpoin
     rttMs > 0
       ? [
           {
-            labels: labelText({ service_port: name, protocol, endpoint: key }),
+            labels: [name, protocol, key],
             rttMs,
             retransmits,
           },

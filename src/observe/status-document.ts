@@ -5,8 +5,7 @@ import type { ListenerStats, RelayStats } from '../relay/relay.ts'
 import type { SourceStatus } from '../source/source.ts'
 import { forEachYielding } from '../util/yielding.ts'
 import type { HealthReport } from './health.ts'
-import { endpointStatuses } from './status-endpoints.ts'
-import { bindText, unplaced, vipStatus } from './status-vip.ts'
+import { endpointStatuses, bindText, unplaced, vipStatus } from './status-service-port.ts'
 import type {
   ChoiceStatus,
   ModeStatus,

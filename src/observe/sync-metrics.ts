@@ -1,9 +1,11 @@
-import { ipFamilies } from '../util/ip.ts'
 import type { IpFamily } from '../util/ip.ts'
-import { labelText } from './exposition.ts'
-import type { OwnFamily, Sample } from './exposition.ts'
-import type { ChangeCount } from './kube-families.ts'
-import { PlainHistogram } from './plain-histogram.ts'
+import { PlainHistogram } from './exposition.ts'
+
+/** Changed objects: Services, and the slices (or Endpoints) of Services. */
+export interface ChangeCount {
+  readonly services: number
+  readonly endpoints: number
+}
 
 const range = (from: number, to: number, step: number): number[] =>
   Array.from({ length: (to - from) / step + 1 }, (_, i) => from + i * step)
@@ -44,7 +46,7 @@ export class SyncMetrics {
   readonly #startedAt: number
   #services = 0
   #endpoints = 0
-  readonly #states: Readonly<Record<IpFamily, FamilyState>> = {
+  readonly families: Readonly<Record<IpFamily, FamilyState>> = {
     IPv4: newState(),
     IPv6: newState(),
   }
@@ -67,7 +69,7 @@ export class SyncMetrics {
   }
 
   queued(family: IpFamily): void {
-    this.#states[family].queuedAt = this.#epoch()
+    this.families[family].queuedAt = this.#epoch()
   }
 
   /**
@@ -79,7 +81,7 @@ export class SyncMetrics {
     sync: { readonly seconds: number; readonly triggerTimes: readonly number[] },
   ): void {
     const now = this.#epoch()
-    const state = this.#states[family]
+    const state = this.families[family]
     state.appliedAt = now
     state.duration.observe(sync.seconds)
     for (const at of sync.triggerTimes) {
@@ -87,51 +89,5 @@ export class SyncMetrics {
       // A negative latency is a difference of two clocks.
       state.programming.observe(Math.max(0, now - at) / 1000)
     }
-  }
-
-  readonly families: readonly OwnFamily[] = [
-    {
-      name: 'kubeproxy_sync_proxy_rules_duration_seconds',
-      type: 'histogram',
-      help: 'Time it took to apply the wanted state.',
-      samples: () =>
-        this.#each((state, labels) =>
-          state.appliedAt === undefined ? [] : state.duration.samples(labels),
-        ),
-    },
-    {
-      name: 'kubeproxy_sync_proxy_rules_last_timestamp_seconds',
-      type: 'gauge',
-      help: 'When the wanted state was last applied (Unix time).',
-      samples: () => this.#times(state => state.appliedAt),
-    },
-    {
-      name: 'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds',
-      type: 'gauge',
-      help: 'When a change last asked to be applied (Unix time).',
-      samples: () => this.#times(state => state.queuedAt),
-    },
-    {
-      name: 'kubeproxy_network_programming_duration_seconds',
-      type: 'histogram',
-      help: 'Time from what changed in the cluster (last-change-trigger-time) until it was applied here.',
-      samples: () =>
-        this.#each((state, labels) =>
-          state.appliedAt === undefined ? [] : state.programming.samples(labels),
-        ),
-    },
-  ]
-
-  #each(read: (state: FamilyState, labels: string) => readonly Sample[]): Sample[] {
-    return ipFamilies.flatMap(name =>
-      read(this.#states[name], labelText({ ip_family: name })),
-    )
-  }
-
-  #times(read: (state: FamilyState) => number | undefined): Sample[] {
-    return this.#each((state, labels) => {
-      const at = read(state)
-      return at === undefined ? [] : [{ suffix: '', labels, value: at / 1000 }]
-    })
   }
 }

@@ -1,22 +1,41 @@
 import { Registry as MetricsRegistry } from 'prom-client'
 import type { Choice } from '../capture/choose-capture.ts'
 import type { ModeChoice } from '../mode/choose-mode.ts'
+import type { Reconciler } from '../mode/reconciler.ts'
 import type { Registry } from '../model/registry.ts'
+import type { Problem } from '../model/snapshot.ts'
 import { healthRoutes, metricsRoutes, type Routes } from '../observe/admin-routes.ts'
-import { kubeFamilies } from '../observe/kube-families.ts'
+import type { Health } from '../observe/health.ts'
+import { bindMetrics } from '../observe/exposition.ts'
+import {
+  clusterTable,
+  probeTable,
+  requestTable,
+  sourceReadings,
+  sourceTable,
+  syncTable,
+  versionTable,
+} from '../observe/metrics-table.ts'
 import { createMetrics, type Metrics } from '../observe/metrics.ts'
 import { ProbeCounts } from '../observe/probe-counts.ts'
-import { stateFamilies } from '../observe/state-families.ts'
 import type { ChoiceStatus, RelayStatus } from '../observe/status.ts'
 import { type StatusInput, writeStatus } from '../observe/status-document.ts'
+import type { SyncMetrics } from '../observe/sync-metrics.ts'
 import type { ChosenRelay, OwnProcess } from '../relay/make-relay.ts'
 import { privilegesText } from '../relay/privileges.ts'
-import type { RelayStats } from '../relay/relay.ts'
+import type { RelayStats, Relay } from '../relay/relay.ts'
 import type { Source } from '../source/source.ts'
-import type { Control } from './control.ts'
 import type { NodeParts } from './options.ts'
-import { RelayFigures } from './relay-figures.ts'
 import type { Traffic } from './traffic.ts'
+
+/** What the reconciler's side tells. */
+interface ControlFigures {
+  readonly reconciler: Pick<Reconciler, 'snapshots'>
+  readonly health: Pick<Health, 'report'>
+  readonly syncMetrics: SyncMetrics
+  /** Everything that can't be honoured now. */
+  problems(): readonly Problem[]
+}
 
 export interface AdminDeps {
   readonly version: string
@@ -24,7 +43,7 @@ export interface AdminDeps {
   readonly node: NodeParts
   readonly registry: Registry
   readonly traffic: Traffic
-  readonly control: Control
+  readonly control: ControlFigures
   readonly isDraining: () => boolean
 }
 
@@ -158,20 +177,61 @@ const metricsOf = (
     sourceOk: () => source.status().error === '',
     version,
     more: () => [
-      ...syncMetrics.families,
-      ...kubeFamilies({
-        pending: () => registry.pending(),
-        changes: () => syncMetrics.changes,
-        snapshots: () => reconciler.snapshots(),
-        requests: node.requests,
-        version,
+      ...bindMetrics(syncTable, syncMetrics),
+      ...bindMetrics(clusterTable, {
+        pending: registry.pending(),
+        changes: syncMetrics.changes,
+        snapshots: reconciler.snapshots(),
       }),
-      ...traffic.families(),
-      ...probes.families,
-      ...stateFamilies({
-        source: () => source.status(),
-        problems: () => control.problems().length,
-      }),
+      ...(node.requests ? bindMetrics(requestTable, node.requests()) : []),
+      ...bindMetrics(versionTable, version),
+      ...traffic.metrics(),
+      ...bindMetrics(probeTable, probes),
+      ...bindMetrics(
+        sourceTable,
+        sourceReadings(source.status(), control.problems().length),
+      ),
     ],
   })
+}
+
+const nothing: RelayStats = {
+  listeners: [],
+  fds: { used: 0, limit: 0 },
+  acceptPaused: false,
+}
+
+/**
+ * The figures of a relay that may have to ask another process for them, and that may not be
+ * there: the kernel modes have none.
+ */
+export class RelayFigures {
+  readonly #relay: () => Pick<Relay, 'stats'> | undefined
+  #known = nothing
+
+  constructor(relay: () => Pick<Relay, 'stats'> | undefined) {
+    this.#relay = relay
+  }
+
+  async ask(): Promise<RelayStats> {
+    this.#known = (await this.askRelay()) ?? nothing
+    return this.#known
+  }
+
+  /** Undefined where there is no relay. */
+  async askRelay(): Promise<RelayStats | undefined> {
+    return this.#relay()?.stats()
+  }
+
+  /** At once; those of a relay in another process are as old as the last `ask`. */
+  atOnce(): RelayStats {
+    const stats = this.#relay()?.stats() ?? nothing
+    if (!(stats instanceof Promise)) return stats
+    // It is asked for the next time; whoever wants to know of a failure uses `ask`.
+    stats.then(
+      fresh => (this.#known = fresh),
+      () => {},
+    )
+    return this.#known
+  }
 }

@@ -4,12 +4,11 @@ import {
   isOwnAddress,
   LocalAddresses,
 } from '../capture/local-addresses.ts'
-import { nodePortCidrs } from '../kernel/node-port-cidrs.ts'
 import { openPortMemory, type PortMemory } from '../capture/port-memory.ts'
 import { ProxyPorts } from '../capture/proxy-ports.ts'
 import { NodeClientsWatch } from '../mode/node-clients.ts'
 import { UserspaceMode } from '../mode/userspace.ts'
-import { CaptureMetrics } from '../observe/capture-metrics.ts'
+import { CaptureMetrics } from '../observe/rule-metrics.ts'
 import { ConnectionLog } from '../observe/connection-log.ts'
 import type { Log } from '../observe/log.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'
@@ -17,20 +16,9 @@ import type { ChosenRelay, MadeRelay, RelayDeps } from '../relay/make-relay.ts'
 import type { Relay } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import { ipFamilies } from '../util/ip.ts'
-import type { CaptureFacts } from './capture/capture-options.ts'
 import { createCapture } from './capture/create-capture.ts'
 import { hostSystem } from './capture/host-system.ts'
-import type { ProxyOptions } from './options.ts'
-
-export interface DataPathDeps {
-  readonly options: ProxyOptions
-  readonly clock: Clock
-  readonly random: () => number
-  readonly log: Log
-  readonly facts: CaptureFacts
-  /** Asks for a sync soon. */
-  readonly resync: () => void
-}
+import type { ProxyOptions, Shared } from './options.ts'
 
 export interface DataPath {
   readonly relay: Relay
@@ -49,7 +37,7 @@ export interface DataPath {
  * What carries the traffic: capture, relay, and the log of its connections. Rejects when a
  * capture or relay that was asked for by name can't be had.
  */
-export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
+export const createDataPath = async (deps: Shared): Promise<DataPath> => {
   const { options, clock, random, log, facts } = deps
   const { podCidrs } = facts
   const connectionLog = new ConnectionLog({ log, clock })
@@ -73,8 +61,6 @@ export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
     system: hostSystem({ clock, onBlind: why => sayBlind(log, why) }),
     localAddresses: new LocalAddresses(clock),
     proxyPorts: new ProxyPorts(options.proxyPortRange, random, undefined, memory),
-    nodePortCidrs: family =>
-      nodePortCidrs(options.nodePortAddresses ?? [], facts.nodeAddresses())(family),
   }).catch(async (error: unknown) => {
     await relay.drain(0)
     throw error
@@ -99,7 +85,7 @@ export const createDataPath = async (deps: DataPathDeps): Promise<DataPath> => {
 
 /** In a process of its own, unless nothing is ever started in this one. */
 const makeRelay = async (
-  { options, resync }: DataPathDeps,
+  { options, resync }: Shared,
   deps: RelayDeps,
 ): Promise<MadeRelay> => {
   const { relay = 'portable', sharesProcess = false } = options

@@ -1,7 +1,9 @@
+import type { CaptureName } from '../capture/choose-capture.ts'
+import type { PortRange } from '../capture/proxy-ports.ts'
 import type { ModeRequest } from '../mode/choose-mode.ts'
 import type { ModeName } from '../mode/mode.ts'
 import type { Periods } from '../mode/periods.ts'
-import type { RequestCount } from '../observe/kube-families.ts'
+import type { RequestCount } from '../observe/metrics-table.ts'
 import type { Log } from '../observe/log.ts'
 import type { StatusDocument } from '../observe/status.ts'
 import type { Bind, DrainResult, RelayLimits } from '../relay/relay.ts'
@@ -9,7 +11,7 @@ import type { WantedRelay } from '../relay/choose-relay.ts'
 import type { ClusterEvent } from '../source/kubernetes/event-body.ts'
 import type { Source } from '../source/source.ts'
 import type { Clock } from '../util/clock.ts'
-import type { CaptureOptions } from './capture/capture-options.ts'
+import type { IpFamily } from '../util/ip.ts'
 import type { KernelOptions } from '../mode/kernel-options.ts'
 
 /** What carries connections and flows. */
@@ -25,6 +27,29 @@ export interface RelayOptions {
   readonly sharesProcess?: boolean
 }
 
+export interface CaptureOptions {
+  /** Usher's own. */
+  readonly version: string
+  /**
+   * `auto`: the best that works here. `vips-only`: listens on VIPs that are addresses of
+   * this host, and changes nothing.
+   */
+  readonly capture: CaptureName | 'auto' | 'vips-only'
+  /** What to do about a VIP that `vips-only` can't serve; '' where there is nothing. */
+  readonly captureAdvice?: string
+  /** Address of the proxy ports that clients dial themselves. */
+  readonly bindAddress: string
+  readonly proxyPortRange: PortRange | undefined
+  /** Where ClusterIPs come from, besides what ServiceCIDR objects say. */
+  readonly serviceCidr?: readonly string[]
+  /** --nodeport-addresses: CIDRs, `primary`, `localhost`, `all`; none for all. */
+  readonly nodePortAddresses?: readonly string[]
+  /** Where proxy ports are remembered; '' for nowhere. */
+  readonly stateDir?: string
+  /** Rules and addresses stay at the end. */
+  readonly keepRules?: boolean
+}
+
 export interface ProxyOptions extends CaptureOptions, RelayOptions {
   /** Undefined: no such server. */
   readonly metricsBindAddress: Bind | undefined
@@ -38,6 +63,30 @@ export interface ProxyOptions extends CaptureOptions, RelayOptions {
   /** Of the mode that runs at the start. */
   readonly periods: (mode: ModeName) => Periods
   readonly limits: RelayLimits
+}
+
+/** What modes and captures go by that the cluster says, as it is known now. */
+export interface ClusterFacts {
+  /** Of pods that count as this node's clients, in both families. */
+  readonly podCidrs: () => readonly string[]
+  /** Of ServiceCIDR objects. */
+  readonly serviceCidrs: () => readonly string[]
+  /** Where node ports are; undefined: on all addresses of the family. */
+  readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
+  /** Of IPv4 on any node, for what is settled before the Node is known. */
+  readonly nodePortCidrsOfAnyNode: readonly string[] | undefined
+}
+
+/** What all parts of one proxy share. */
+export interface Shared {
+  readonly options: ProxyOptions
+  readonly clock: Clock
+  /** As Math.random. */
+  readonly random: () => number
+  readonly log: Log
+  readonly facts: ClusterFacts
+  /** Asks for a sync soon. */
+  readonly resync: () => void
 }
 
 /** What a proxy of a cluster's node has, and one of manifests or routes lacks. */

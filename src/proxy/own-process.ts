@@ -1,12 +1,93 @@
-import { runTool } from '../kernel/run-tool.ts'
+import { fileURLToPath } from 'node:url'
+import { type RunTool, ToolError, runTool } from '../kernel/run-tool.ts'
+import {
+  hasCapability,
+  isExcessive,
+  killOthers,
+  netBindService,
+  type Privileges,
+  setGid,
+  setPcap,
+  setUid,
+  ownPrivileges,
+} from '../relay/privileges.ts'
+import { dataPlaneFile, type Launcher } from '../relay/supervised/data-plane-program.ts'
 import type { MadeRelay } from '../relay/make-relay.ts'
-import { ownPrivileges } from '../relay/privileges.ts'
 import { relayInOwnProcess } from '../relay/supervised/relay-in-own-process.ts'
 import type { SupervisedRelayDeps } from '../relay/supervised/supervise-relay.ts'
-import { launcherWithLess } from './least-privilege.ts'
 
 /** A relay in a process of its own, with no more privileges than it needs. */
 export const ownProcess = async (
   deps: Omit<SupervisedRelayDeps, 'program'>,
 ): Promise<MadeRelay> =>
   relayInOwnProcess(await launcherWithLess(ownPrivileges(), runTool), deps)
+
+/**
+ * The data plane's user where it can have one of its own. It has to be nobody else's: who has the
+ * same may join its listening sockets (SO_REUSEPORT, socket(7)) and gets a share of the clients.
+ * So none of those that images run as (65532, 65534, ...), nor in the ranges that useradd(8), SSSD,
+ * OpenShift (to 2 000 200 000) and systemd (UIDS-GIDS, to 1 879 048 191) hand out.
+ */
+const ownUser = '2071510256'
+
+/**
+ * How the data plane is started with what it needs and no more: by setpriv(1), as
+ * capabilities are each thread's own, and once Node runs its threads have them. It keeps
+ * CAP_NET_BIND_SERVICE, where there is one, for listeners below port 1024; never gains
+ * another; and gets a user of its own, who can't read root's files. Never rejects.
+ */
+export const launcherWithLess = async (
+  own: Privileges | undefined,
+  run: RunTool,
+): Promise<Launcher> => {
+  // Not Linux.
+  if (own === undefined) return { command: [], why: '' }
+  let why = ''
+  for (const args of waysDown(own)) {
+    const refused = await tryOut(args, run)
+    if (refused === '') return { command: ['setpriv', ...args], why: why || whyNot(own) }
+    why ||= refused
+  }
+  return { command: [], why: isExcessive(own) ? why : '' }
+}
+
+/** Arguments of setpriv, the best first. */
+const waysDown = (own: Privileges): readonly (readonly string[])[] => {
+  const kept = hasCapability(own, netBindService) ? '-all,+net_bind_service' : '-all'
+  const less = [
+    '--no-new-privs',
+    // Also when this process ends while that one is too busy to notice.
+    '--pdeathsig=KILL',
+    `--inh-caps=${kept}`,
+    `--ambient-caps=${kept}`,
+    ...(hasCapability(own, setPcap) ? [`--bounding-set=${kept}`] : []),
+  ]
+  const user = [`--reuid=${ownUser}`, `--regid=${ownUser}`, '--clear-groups']
+  return mayChangeUser(own) ? [[...user, ...less], less] : [less]
+}
+
+/** Without CAP_KILL a data plane of another user that hangs could never be ended: kill(2). */
+const mayChangeUser = (own: Privileges): boolean =>
+  own.uid === 0 && [setUid, setGid, killOthers].every(bit => hasCapability(own, bit))
+
+/** Why nothing more can go; '' when there is no reason. */
+const whyNot = (own: Privileges): string =>
+  own.uid === 0 && !mayChangeUser(own)
+    ? 'to give it a user of its own takes CAP_SETUID, CAP_SETGID and CAP_KILL'
+    : ''
+
+/** Why the data plane can't be started that way; '' when it can. */
+const tryOut = async (args: readonly string[], run: RunTool): Promise<string> => {
+  const code = fileURLToPath(dataPlaneFile)
+  try {
+    await run('setpriv', [...args, 'test', '-r', code, '-a', '-x', process.execPath])
+    return ''
+  } catch (error) {
+    if (!(error instanceof ToolError)) throw error
+    if (error.failure === 'failed' && error.stderr === '')
+      return `user ${ownUser} may not read ${code}, or not run ${process.execPath}`
+    return error.failure === 'missing'
+      ? 'setpriv, which takes them away, is not installed (Debian package util-linux)'
+      : error.message
+  }
+}

@@ -1,11 +1,11 @@
 import type { Routes } from '../observe/admin-routes.ts'
 import { startAdminServer, type AdminServer } from '../observe/admin-server.ts'
 import type { Log } from '../observe/log.ts'
-import { CannotListen } from './cannot-listen.ts'
 import type { ProxyOptions } from './options.ts'
 import type { Bind } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import { joinHostPort } from '../util/ip.ts'
+import { UsherError } from '../util/usher-error.ts'
 
 type Server = AdminServer | undefined
 
@@ -63,7 +63,7 @@ export const startServers = async (
   const [first] = silent
   if (first !== undefined && options.bindHardFail === true) {
     await Promise.all(servers.map(async server => server?.close()))
-    throw new CannotListen(`${failureText(first)}: ${failures[0]}`)
+    throw new UsherError('CANNOT_LISTEN', `${failureText(first)}: ${failures[0]}`)
   }
   const [metrics, health] = servers
   return { metrics, health }

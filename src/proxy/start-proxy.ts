@@ -1,22 +1,30 @@
-import { nodeAddresses } from '../capture/node-addresses.ts'
-import { nodePortCidrs } from '../kernel/node-port-cidrs.ts'
+import { ToolError } from '../kernel/run-tool.ts'
+import { Reconciler } from '../mode/reconciler.ts'
 import { Registry } from '../model/registry.ts'
-import type { Snapshot } from '../model/snapshot.ts'
+import { ChangeLog } from '../observe/change-log.ts'
+import { Health } from '../observe/health.ts'
+import type { LogFields } from '../observe/log.ts'
+import {
+  type ServiceHealthFailure,
+  ServiceHealthServers,
+} from '../observe/service-health.ts'
+import { PlacementLog, ProblemLog } from '../observe/state-log.ts'
 import { buildStatusDocument } from '../observe/status-document.ts'
+import { SyncMetrics } from '../observe/sync-metrics.ts'
+import { openFileLimit } from '../relay/fd-limit.ts'
+import type { ClusterEvent } from '../source/kubernetes/event-body.ts'
 import type { Source } from '../source/source.ts'
 import { systemClock } from '../util/clock.ts'
-import { cidrContains, parseCidr } from '../util/cidr.ts'
-import type { CaptureFacts } from './capture/capture-options.ts'
-import { familyOf, ipFamilies } from '../util/ip.ts'
+import { joinHostPort } from '../util/ip.ts'
+import { listenAdvice } from '../util/listen-advice.ts'
 import { createAdmin } from './admin.ts'
-import { type Control, createControl } from './control.ts'
-import { noNode, type NodeParts, type ProxyDeps, type RunningProxy } from './options.ts'
-import { notListening } from './not-listening.ts'
+import { clusterFacts, healthCheckAddresses } from './cluster-facts.ts'
+import { noNode, type ProxyDeps, type RunningProxy, type Shared } from './options.ts'
 import { startServers } from './servers.ts'
-import { createTraffic } from './traffic.ts'
+import { createTraffic, type Traffic } from './traffic.ts'
 
 /**
- * Puts the parts together and starts them: source -> registry -> snapshots -> runner ->
+ * Puts the parts together and starts them: source -> registry -> snapshots -> reconciler ->
  * mode (capture + relay, or the kernel's rules), with log, metrics, health and status
  * beside them. Resolves when the servers listen; the first state of the source comes with
  * `ready`.
@@ -28,50 +36,39 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   let draining = false
 
   const registry = new Registry({ nodeName: node.nodeName, startedAt: Date.now() })
-  const facts: CaptureFacts = {
-    podCidrs: () => podCidrsOf(node, registry),
-    serviceCidrs: () => registry.serviceCIDRs(),
-    nodeAddresses: () => primaryAddresses(registry.node()?.addresses ?? []),
-  }
-  const tell = nodeTeller(node)
-  const failed = (reason: string, message: string) => tell('Warning', reason, message)
-  const traffic = await createTraffic({
+  const facts = clusterFacts(node, registry, options)
+  const nodeEvent = (type: ClusterEvent['type'], reason: string, message: string) =>
+    emit({
+      type,
+      reason,
+      action: 'StartKubeProxy',
+      message,
+      regarding: { kind: 'Node', name: node.nodeName, namespace: '' },
+    })
+  const failed = (reason: string, message: string) =>
+    nodeEvent('Warning', reason, message)
+  const shared: Shared = {
     options,
     clock,
     random,
     log,
     facts,
     resync: () => control.reconciler.resync(),
+  }
+  const traffic = await createTraffic({
+    ...shared,
     fellBack: message => failed('ProxyModeFallback', message),
   })
-  const { mode } = traffic
-  const control: Control = createControl({
-    periods: options.periods(mode.name),
-    clock,
-    log,
-    registry,
-    traffic,
-    healthCheckAddresses: family => {
-      const values = options.nodePortAddresses ?? []
-      const cidrs = nodePortCidrs(values, facts.nodeAddresses())(family)
-      if (cidrs === undefined) return undefined
-      const vips = vipsOf(control.reconciler.snapshots())
-      return nodeAddresses(family, vips).filter(inSome(cidrs))
-    },
-    sourceSynced: () => source.status().synced,
-    emit,
-  })
+  const control: Control = createControl({ ...shared, registry, traffic, source, emit })
   const { reconciler } = control
-  const { version } = options
-  const isDraining = () => draining
   const admin = createAdmin({
-    version,
+    version: options.version,
     source,
     node,
     registry,
     traffic,
     control,
-    isDraining,
+    isDraining: () => draining,
   })
   const servers = await startServers(options, admin.routes, { log, clock, failed }).catch(
     async (error: unknown) => {
@@ -94,9 +91,9 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     admin.metrics.close()
     await Promise.all([servers.metrics?.close(), servers.health?.close()])
   }
-  tell('Normal', 'Starting', '')
+  nodeEvent('Normal', 'Starting', '')
   return {
-    ready: firstState(source, control, close),
+    ready: firstState(source, reconciler, close),
     status: () => buildStatusDocument(admin.statusInput()),
     look: () => admin.look(),
     summary: () => ({
@@ -112,46 +109,112 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     drain: async ms => {
       draining = true
       await stop()
-      return mode.drain(ms)
+      return traffic.mode.drain(ms)
     },
     close,
   }
 }
 
-const inSome = (texts: readonly string[]): ((address: string) => boolean) => {
-  const cidrs = texts.flatMap(text => parseCidr(text) ?? [])
-  return address => cidrs.some(cidr => cidrContains(cidr, address))
+interface ControlDeps extends Shared {
+  readonly registry: Registry
+  readonly traffic: Traffic
+  readonly source: Source
+  readonly emit: (event: ClusterEvent) => void
 }
 
-/** All that a capture may have put on this host. */
-const vipsOf = (snapshots: readonly Snapshot[]): ReadonlySet<string> =>
-  new Set(
-    snapshots.flatMap(({ servicePorts }) =>
-      [...servicePorts.values()].flatMap(({ vips }) =>
-        vips.map(({ address }) => address),
-      ),
-    ),
+type Control = ReturnType<typeof createControl>
+
+/** What keeps what is served equal to what the source wants, and says how that goes. */
+const createControl = (deps: ControlDeps) => {
+  const { options, clock, log, facts, registry, traffic, source, emit } = deps
+  const { mode } = traffic
+  const { syncPeriod, minSyncPeriod } = options.periods(mode.name)
+  const health = new Health({
+    clock,
+    syncPeriodMs: syncPeriod,
+    binds: () => traffic.dataPath()?.connectionLog.failingBinds.states() ?? [],
+    sourceSynced: () => source.status().synced,
+    hungWorkers: () => traffic.dataPath()?.connectionLog.hungWorkers ?? [],
+  })
+  const healthChecks = new ServiceHealthServers({
+    clock,
+    log,
+    // Not `healthy`: one port that can't be bound is no reason to lose all Services.
+    proxyHealthy: () => health.report().live,
+    addresses: family => healthCheckAddresses(facts, family, reconciler.snapshots()),
+    mostServers: Math.floor(openFileLimit() / 16),
+    failed: failure => emit(healthCheckEvent(failure)),
+  })
+  const modeProblems = () => [...mode.problems, ...healthChecks.problems]
+  const modeProblemLog = new ProblemLog(log)
+  const placementLog = new PlacementLog(
+    log,
+    (servicePort, bind) =>
+      traffic.dataPath()?.connectionLog.failingBinds.has(servicePort, bind) ?? false,
   )
+  const syncMetrics = new SyncMetrics()
+  const changeLog = new ChangeLog(log, clock)
+  const problemLog = new ProblemLog(log)
+  const reconciler: Reconciler = new Reconciler({
+    clock,
+    registry,
+    observers: [health, syncMetrics],
+    minMs: minSyncPeriod,
+    maxMs: syncPeriod,
+    problems: problems => problemLog.say(problems),
+    failed: error =>
+      log.error(reasonOf(error), 'the wanted state could not be applied; trying again'),
+    taken: changes => {
+      syncMetrics.taken(changes)
+      changeLog.taken(changes)
+    },
+    sync: async snapshots => {
+      await mode.sync(snapshots)
+      await healthChecks.sync(snapshots)
+      modeProblemLog.say(modeProblems())
+      placementLog.say(mode.placements)
+    },
+  })
+  return {
+    reconciler,
+    health,
+    syncMetrics,
+    /** Everything that can't be honoured now. */
+    problems: () => [...reconciler.allProblems(), ...modeProblems()],
+    close: async () => {
+      reconciler.close()
+      await healthChecks.close()
+      changeLog.close()
+    },
+  }
+}
 
-/** The first of each family: the Node lists what it goes by first. */
-const primaryAddresses = (addresses: readonly string[]): readonly string[] =>
-  ipFamilies.flatMap(family => addresses.find(one => familyOf(one) === family) ?? [])
+/** What a tool of the system's said needs no stack. */
+const reasonOf = (error: unknown): LogFields =>
+  error instanceof ToolError ? { why: error.message } : { err: error }
 
-const podCidrsOf = (node: NodeParts, registry: Registry): readonly string[] => [
-  ...node.clusterCidrs,
-  ...(node.nodeCidrs ? (registry.node()?.podCIDRs ?? []) : []),
-]
+const healthCheckEvent = (failure: ServiceHealthFailure): ClusterEvent => ({
+  type: 'Warning',
+  reason: 'FailedToStartServiceHealthcheck',
+  action: 'Listen',
+  message: failure.message,
+  regarding: {
+    kind: 'Service',
+    namespace: failure.namespace,
+    name: failure.serviceName,
+  },
+})
 
-/** Resolves when the source's first state is served; ends everything when it can't be had. */
+/** Resolves when the source's first state is served; closes the proxy when there is none. */
 const firstState = (
   source: Source,
-  { reconciler }: Control,
+  reconciler: Reconciler,
   close: () => Promise<void>,
 ): Promise<void> => {
   const start = async (): Promise<void> => {
     try {
       await source.start(reconciler)
-      // A source that was closed before it had anything never will have.
+      // A source that was closed before its first state never has one.
       if (source.status().synced) await reconciler.firstSync
     } catch (error) {
       await close()
@@ -159,19 +222,30 @@ const firstState = (
     }
   }
   const ready = start()
-  // Whoever waits for it hears of a failure; nobody has to.
+  // A caller that doesn't wait for it causes no unhandled rejection.
   ready.catch(() => {})
   return ready
 }
 
-/** Events about the Node itself. */
-const nodeTeller =
-  ({ nodeName, emit = () => {} }: NodeParts) =>
-  (type: 'Normal' | 'Warning', reason: string, message: string): void =>
-    emit({
-      type,
-      reason,
-      action: 'StartKubeProxy',
-      message,
-      regarding: { kind: 'Node', name: nodeName, namespace: '' },
-    })
+/**
+ * Addresses of Services that can't be dialled now, each with the reason: those that are
+ * not this host's, and those that can't be bound.
+ */
+const notListening = ({ mode, dataPath }: Traffic): readonly string[] => {
+  const foreign = mode.placements.flatMap(({ servicePort: { protocol }, vips }) =>
+    vips
+      .filter(({ capture }) => capture === 'not captured')
+      .map(({ vip, reason }) => {
+        const address = joinHostPort(vip.address, vip.port)
+        return `cannot listen on ${protocol} ${address}: ${reason}`
+      }),
+  )
+  const failing = dataPath()?.connectionLog.failingBinds.states() ?? []
+  const failed = failing.flatMap(state => {
+    if (state.state !== 'failed') return []
+    const { address, port } = state.bind
+    const why = listenAdvice(state.error, 'give another address or port')
+    return [`cannot listen on ${joinHostPort(address, port)}: ${state.error}: ${why}`]
+  })
+  return [...foreign, ...failed]
+}

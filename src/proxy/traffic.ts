@@ -1,18 +1,19 @@
-import { nodePortCidrs, nodePortCidrsOfAnyNode } from '../kernel/node-port-cidrs.ts'
 import type { FamilyProbes, ModeChoice, ModeStep } from '../mode/choose-mode.ts'
 import { FallbackMode } from '../mode/fallback-mode.ts'
 import type { Mode } from '../mode/mode.ts'
-import type { OwnFamily } from '../observe/exposition.ts'
-import { KernelMetrics } from '../observe/kernel-metrics.ts'
-import type { Log } from '../observe/log.ts'
-import { modeFamilies } from '../observe/mode-info.ts'
-import { relayInfoFamilies } from '../observe/relay-info.ts'
-import type { Clock } from '../util/clock.ts'
-import type { CaptureFacts } from './capture/capture-options.ts'
+import { type BoundMetric, bindMetrics } from '../observe/exposition.ts'
+import {
+  captureTable,
+  iptablesTable,
+  kernelTable,
+  modeTable,
+} from '../observe/metrics-table.ts'
+import { KernelMetrics } from '../observe/rule-metrics.ts'
+import { relayInfoMetrics } from '../observe/relay-metrics.ts'
 import { createDataPath, type DataPath } from './data-path.ts'
 import { kernelKinds } from './kernel/kernel-kinds.ts'
 import { kernelStep, type KernelStepDeps } from './kernel/kernel-step.ts'
-import type { ProxyOptions } from './options.ts'
+import type { ProxyOptions, Shared } from './options.ts'
 import {
   choiceText,
   fallBackText,
@@ -23,14 +24,7 @@ import {
   sayRelay,
 } from './say-choices.ts'
 
-export interface TrafficDeps {
-  readonly options: ProxyOptions
-  readonly clock: Clock
-  readonly random: () => number
-  readonly log: Log
-  readonly facts: CaptureFacts
-  /** Asks for a sync soon. */
-  readonly resync: () => void
+export interface TrafficDeps extends Shared {
   /** Tells the cluster that another mode runs than the one asked for. */
   readonly fellBack: (message: string) => void
 }
@@ -43,7 +37,7 @@ export interface Traffic {
   /** Relay and capture, when userspace is what runs. */
   readonly dataPath: () => DataPath | undefined
   /** Metrics of what runs now. */
-  readonly families: () => readonly OwnFamily[]
+  readonly metrics: () => readonly BoundMetric[]
   /** Ends everything at once; rejects when something stayed in the system. */
   readonly close: () => Promise<void>
 }
@@ -90,13 +84,14 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
     mode,
     choice: () => mode.choice,
     dataPath: () => dataPath,
-    families: () => [
-      ...modeFamilies(mode.name, fallBacks),
-      ...(mode.name === 'userspace' ? [] : metrics.families(mode.name)),
+    metrics: () => [
+      ...bindMetrics(modeTable, { mode: mode.name, fallBacks }),
+      ...(mode.name === 'iptables' ? bindMetrics(iptablesTable, metrics) : []),
+      ...(mode.name === 'userspace' ? [] : bindMetrics(kernelTable, metrics)),
       ...(dataPath
         ? [
-            ...dataPath.captureMetrics.families,
-            ...relayInfoFamilies(dataPath.relayChoice),
+            ...bindMetrics(captureTable, dataPath.captureMetrics),
+            ...bindMetrics(relayInfoMetrics, dataPath.relayChoice),
           ]
         : []),
     ],
@@ -126,19 +121,14 @@ const kernelSteps = (
   { options, clock, log, facts, resync }: TrafficDeps,
   metrics: KernelMetrics,
 ): readonly ModeStep[] => {
-  const { version, kernel, nodePortAddresses = [] } = options
+  const { version, kernel } = options
   if (kernel === undefined) return []
   const common: KernelStepDeps = {
     clock,
     log,
     version,
     options: kernel,
-    facts: {
-      podCidrs: facts.podCidrs,
-      nodePortCidrs: family =>
-        nodePortCidrs(nodePortAddresses, facts.nodeAddresses())(family),
-      nodePortCidrsOfAnyNode: nodePortCidrsOfAnyNode(nodePortAddresses),
-    },
+    facts,
     metrics,
     resync,
   }

@@ -20,14 +20,9 @@ export interface SourceStatus {
   readonly error: string
 }
 
-/** Why a source can't start, in words for whoever has to mend it. */
-export class SourceError extends Error {
-  override readonly name = 'SourceError'
-}
-
 /** Where Services come from: manifest files, routes of a sidecar, the Kubernetes API. */
 export interface Source {
-  /** Resolves when the first state has been read; rejects (SourceError) when it can't. */
+  /** Resolves when the first state has been read; rejects (BAD_SOURCE) when it can't. */
   start(sink: SourceSink): Promise<void>
   /** Reads again now (SIGHUP). */
   reload(): void

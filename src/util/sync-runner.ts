@@ -1,4 +1,6 @@
+import { Backoff } from './backoff.ts'
 import type { Clock, Timer } from './clock.ts'
+import { TokenBucket } from './token-bucket.ts'
 
 export interface SyncRunnerDeps {
   readonly clock: Clock
@@ -21,25 +23,26 @@ const firstRetryMs = 500
  */
 export class SyncRunner {
   readonly #deps: SyncRunnerDeps
-  #tokens = burst
-  #filledAt: number
+  readonly #bucket: TokenBucket
+  readonly #backoff: Backoff
   #timer: Timer | undefined
   #due = Infinity
   #running = false
   #again = false
-  #failures = 0
   #closed = false
 
   constructor(deps: SyncRunnerDeps) {
     this.#deps = deps
-    this.#filledAt = deps.clock.now()
+    const { clock, minMs, maxMs } = deps
+    this.#bucket = new TokenBucket(clock, burst, minMs)
+    this.#backoff = new Backoff({ firstMs: firstRetryMs, mostMs: maxMs })
   }
 
   /** Asks for a run that sees everything that is so now. */
   request(): void {
     if (this.#closed) return
     if (this.#running) this.#again = true
-    else this.#schedule(this.#untilToken())
+    else this.#schedule(this.#bucket.msUntil(1))
   }
 
   close(): void {
@@ -60,41 +63,19 @@ export class SyncRunner {
     this.#due = Infinity
     this.#running = true
     this.#again = false
-    this.#fill()
-    this.#tokens -= 1
+    this.#bucket.take()
+    let pauseMs = this.#deps.maxMs
     try {
       await this.#deps.sync()
-      this.#failures = 0
+      this.#backoff.reset()
     } catch (error) {
-      this.#failures += 1
+      pauseMs = this.#backoff.next()
       // What was under way at the end may fail because of it.
       if (!this.#closed) this.#deps.failed(error)
     }
     this.#running = false
     if (this.#closed) return
-    const token = this.#untilToken()
-    if (this.#again) this.#schedule(token)
-    else this.#schedule(Math.max(this.#pause(), token))
-  }
-
-  /** Milliseconds until the next run that comes without being asked for. */
-  #pause(): number {
-    const { maxMs } = this.#deps
-    if (this.#failures === 0) return maxMs
-    return Math.min(firstRetryMs * 2 ** (this.#failures - 1), maxMs)
-  }
-
-  /** Milliseconds until there is a token. */
-  #untilToken(): number {
-    this.#fill()
-    return this.#tokens >= 1 ? 0 : (1 - this.#tokens) * this.#deps.minMs
-  }
-
-  #fill(): void {
-    const { clock, minMs } = this.#deps
-    const now = clock.now()
-    const earned = minMs === 0 ? burst : (now - this.#filledAt) / minMs
-    this.#tokens = Math.min(burst, this.#tokens + earned)
-    this.#filledAt = now
+    const token = this.#bucket.msUntil(1)
+    this.#schedule(this.#again ? token : Math.max(pauseMs, token))
   }
 }

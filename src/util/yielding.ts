@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { type Clock, systemClock } from './clock.ts'
+import { performance } from 'node:perf_hooks'
 
 /** Milliseconds for which a long task may hold the event loop. What follows from each step
  * (promises, ticks, garbage) comes on top, and everybody else waits. */
@@ -26,4 +27,17 @@ export const forEachYielding = async <T>(
     started = clock.now()
   }
   if (clock.now() - started >= restMs) await setImmediate()
+}
+
+/** How long a long piece of work may keep the event loop to itself, in milliseconds. */
+const longestTurn = 5
+
+/** A function to await now and then in long work: lets the event loop turn when it is time. */
+export const pacer = (): (() => Promise<void>) => {
+  let since = performance.now()
+  return async () => {
+    if (performance.now() - since < longestTurn) return
+    await setImmediate()
+    since = performance.now()
+  }
 }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { fieldPaths } from '../../src/config/kube-proxy/configuration.ts'
 import { acceptedBy } from '../../src/config/options.ts'
-import { KernelMetrics } from '../../src/observe/kernel-metrics.ts'
+import { iptablesTable, kernelTable } from '../../src/observe/metrics-table.ts'
 import { manifestFile, service } from '../support/manifests.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { get, startUsher } from '../support/usher.ts'
@@ -66,7 +66,7 @@ t.test('verdicts are those that the page explains', async t => {
 })
 
 t.test('metrics of the kernel modes are those that the page names', async t => {
-  const families = new KernelMetrics().families('iptables')
+  const families = [...iptablesTable, ...kernelTable]
   t.strictSame(
     named('Metrics of the kernel modes'),
     families.map(({ name }) => name).toSorted(),

@@ -158,6 +158,9 @@ t.test('sidecar serves routes over TCP and UDP, to host names too', async t => {
   const answers = [(await ask(literalPort)).text, (await ask(literalPort)).text]
   t.strictSame(answers.toSorted(), ['a', 'b'])
   t.strictSame(await get(usher.metrics, '/proxyMode'), { status: 200, body: 'userspace' })
+  const { body: metrics } = await get(usher.metrics, '/metrics')
+  t.match(metrics, '\nusher_source_age_seconds ')
+  t.notMatch(metrics, 'rest_client_requests_total', 'no API server is asked')
   t.equal((await usher.status()).servicePorts.length, 3)
   usher.send('SIGTERM')
   t.strictSame(await usher.exit, { code: 0, signal: null })

@@ -1,9 +1,10 @@
 import t from 'tap'
-import { healthRoutes } from '../../src/observe/admin-routes.ts'
-import { FailingBinds } from '../../src/observe/failing-binds.ts'
+import { healthRoutes, timeText } from '../../src/observe/admin-routes.ts'
+import { FailingBinds } from '../../src/observe/bind-log.ts'
 import { Health } from '../../src/observe/health.ts'
 import type { HealthReport } from '../../src/observe/health.ts'
-import { timeText } from '../../src/observe/health-payload.ts'
+import { type Metric, writeMetrics } from '../../src/observe/exposition.ts'
+import { probeTable, sliTable } from '../../src/observe/metrics-table.ts'
 import { ProbeCounts } from '../../src/observe/probe-counts.ts'
 import type { Bind, BindState } from '../../src/relay/relay.ts'
 import { ipFamilies } from '../../src/util/ip.ts'
@@ -305,33 +306,38 @@ t.test('the health server', async t => {
   })
 
   t.test('counts its answers by code', async t => {
-    const totals = () =>
+    const lines = async (table: readonly Metric<ProbeCounts>[]) =>
+      Buffer.concat(await writeMetrics(table, probes))
+        .toString()
+        .split('\n')
+    const totals = async () =>
       Object.fromEntries(
-        probes.families.flatMap(family =>
-          [...family.samples(undefined)].map(
-            ({ labels, value }) => [`${family.name}{${labels}}`, value] as const,
-          ),
-        ),
+        (await lines(probeTable)).map(line => {
+          const [name = '', value] = line.split(' ')
+          return [name, Number(value)]
+        }),
       )
-    const before = totals()
+    const before = await totals()
     await get('/healthz')
     await get('/livez')
     state.eligible = false
     await get('/healthz')
     await get('/healthz')
-    const after = totals()
+    const after = await totals()
     const more = (key: string) => (after[key] ?? 0) - (before[key] ?? 0)
     t.equal(more('kubeproxy_proxy_healthz_total{code="200"}'), 1)
     t.equal(more('kubeproxy_proxy_healthz_total{code="503"}'), 2)
     t.equal(more('kubeproxy_proxy_livez_total{code="200"}'), 1)
-    const slis = probes.slis.map(family =>
-      [...family.samples(undefined)].map(({ labels, value }) => `${labels} ${value}`),
-    )
-    t.ok(slis[0]?.includes('name="proxier",type="healthz" 0'), 'the last one was 503')
-    t.ok(slis[0]?.includes('name="proxier",type="livez" 1'))
+    const slis = await lines(sliTable)
+    const good = (type: string, value: number) =>
+      slis.includes(`kubernetes_healthcheck{name="proxier",type="${type}"} ${value}`)
+    t.ok(good('healthz', 0), 'the last one was 503')
+    t.ok(good('livez', 1))
     t.ok(
-      slis[1]?.some(line =>
-        /name="proxier",status="error",type="healthz" [2-9]/.test(line),
+      slis.some(line =>
+        /healthchecks_total\{name="proxier",status="error",type="healthz"\} [2-9]/.test(
+          line,
+        ),
       ),
     )
   })

@@ -1,19 +1,25 @@
 import t from 'tap'
 import type { ServicePort } from '../../src/model/snapshot.ts'
-import { writeFamilies } from '../../src/observe/exposition.ts'
-import type { OwnFamily } from '../../src/observe/exposition.ts'
-import { kubeFamilies } from '../../src/observe/kube-families.ts'
-import type { KubeReaders } from '../../src/observe/kube-families.ts'
-import { KernelMetrics } from '../../src/observe/kernel-metrics.ts'
-import { modeFamilies } from '../../src/observe/mode-info.ts'
-import { stateFamilies } from '../../src/observe/state-families.ts'
+import { type Metric, writeMetrics } from '../../src/observe/exposition.ts'
+import {
+  clusterTable,
+  iptablesTable,
+  kernelTable,
+  modeTable,
+  requestTable,
+  sourceReadings,
+  sourceTable,
+  syncTable,
+  versionTable,
+} from '../../src/observe/metrics-table.ts'
+import { KernelMetrics } from '../../src/observe/rule-metrics.ts'
 import { SyncMetrics } from '../../src/observe/sync-metrics.ts'
 import { nodePort, servicePort } from '../support/service-ports.ts'
 import { badNames, parse } from './parse-exposition.ts'
 
 /** Values of families alone, by `name` and labels. */
-const read = async (families: readonly OwnFamily[]) => {
-  const parsed = parse(Buffer.concat(await writeFamilies(families, undefined)).toString())
+const read = async <T>(table: readonly Metric<T>[], from: T) => {
+  const parsed = parse(Buffer.concat(await writeMetrics(table, from)).toString())
   const bad = badNames(parsed)
   if (bad.length > 0) throw new Error(bad.join())
   const of = (name: string) => Object.fromEntries(parsed.get(name)?.values ?? [])
@@ -25,7 +31,7 @@ const startedAt = 1_700_000_000_000
 const syncMetrics = () => {
   const time = { now: startedAt }
   const metrics = new SyncMetrics(() => time.now)
-  return { metrics, time, read: () => read(metrics.families) }
+  return { metrics, time, read: () => read(syncTable, metrics) }
 }
 
 t.test('what kube-proxy says of its syncs', async t => {
@@ -125,26 +131,26 @@ const policies: readonly ServicePort[] = [
   }),
 ]
 
-const kubeReaders: KubeReaders = {
-  pending: () => ({ services: 1, endpoints: 2 }),
-  changes: () => ({ services: 30, endpoints: 40 }),
-  snapshots: () => [
+const clusterReadings = {
+  pending: { services: 1, endpoints: 2 },
+  changes: { services: 30, endpoints: 40 },
+  snapshots: [
     {
-      family: 'IPv4',
+      family: 'IPv4' as const,
       servicePorts: new Map(policies.map(port => [port.key, port])),
       healthChecks: new Map(),
     },
-    { family: 'IPv6', servicePorts: new Map(), healthChecks: new Map() },
+    { family: 'IPv6' as const, servicePorts: new Map(), healthChecks: new Map() },
   ],
-  requests: () => [
-    { code: '200', method: 'GET', host: '10.96.0.1:443', count: 7 },
-    { code: '<error>', method: 'GET', host: '10.96.0.1:443', count: 1 },
-  ],
-  version: '1.2.3',
 }
 
+const requests = [
+  { code: '200', method: 'GET', host: '10.96.0.1:443', count: 7 },
+  { code: '<error>', method: 'GET', host: '10.96.0.1:443', count: 1 },
+]
+
 t.test('what else kube-proxy says', async t => {
-  const { of, parsed } = await read(kubeFamilies(kubeReaders))
+  const { of, parsed } = await read(clusterTable, clusterReadings)
   const rules = 'kubeproxy_sync_proxy_rules'
   t.strictSame(of(`${rules}_service_changes_pending`), { '{}': 1 })
   t.strictSame(of(`${rules}_endpoint_changes_pending`), { '{}': 2 })
@@ -157,29 +163,21 @@ t.test('what else kube-proxy says', async t => {
     '{ip_family="IPv6",traffic_policy="external"}': 0,
   })
   t.equal(parsed.get(`${rules}_no_local_endpoints_total`)?.type, 'gauge')
-  t.strictSame(of('rest_client_requests_total'), {
+  const told = await read(requestTable, requests)
+  t.strictSame(told.of('rest_client_requests_total'), {
     '{code="200",host="10.96.0.1:443",method="GET"}': 7,
     '{code="<error>",host="10.96.0.1:443",method="GET"}': 1,
   })
-  const [build] = Object.keys(of('kubernetes_build_info'))
+  const { of: ofVersion } = await read(versionTable, '1.2.3')
+  const [build] = Object.keys(ofVersion('kubernetes_build_info'))
   t.match(build, /git_version="v1\.2\.3".*platform="\w+\/\w+"/)
 })
 
-t.test('a source that is not the API server makes no requests', async t => {
-  const { parsed } = await read(kubeFamilies({ ...kubeReaders, requests: undefined }))
-  t.notOk(parsed.has('rest_client_requests_total'))
-})
-
 t.test('the age of the source is that of its last word', async t => {
-  const source: { lastGoodAt: number | undefined } = { lastGoodAt: undefined }
-  const families = stateFamilies({
-    source: () => source,
-    problems: () => 3,
-    epoch: () => startedAt,
-  })
-  t.strictSame((await read(families)).of('usher_source_age_seconds'), {})
-  source.lastGoodAt = startedAt - 12_500
-  const { of } = await read(families)
+  const at = (lastGoodAt: number | undefined) =>
+    read(sourceTable, sourceReadings({ lastGoodAt }, 3, startedAt))
+  t.strictSame((await at(undefined)).of('usher_source_age_seconds'), {})
+  const { of } = await at(startedAt - 12_500)
   t.strictSame(of('usher_source_age_seconds'), { '{}': 12.5 })
   t.strictSame(of('usher_problems'), { '{}': 3 })
 })
@@ -196,7 +194,7 @@ t.test('what kube-proxy says of its kernel modes', async t => {
   const prefix = 'kubeproxy_sync_proxy_rules_iptables'
 
   t.test('in iptables mode', async t => {
-    const { of } = await read(metrics.families('iptables'))
+    const { of } = await read([...iptablesTable, ...kernelTable], metrics)
     t.match(of('kubeproxy_sync_full_proxy_rules_duration_seconds'), {
       '_count{ip_family="IPv4"}': 1,
       '_bucket{ip_family="IPv4",le="0.002"}': 0,
@@ -229,7 +227,7 @@ t.test('what kube-proxy says of its kernel modes', async t => {
   })
 
   t.test('and in ipvs mode, where there are no such rules to count', async t => {
-    const { parsed } = await read(metrics.families('ipvs'))
+    const { parsed } = await read(kernelTable, metrics)
     t.strictSame(
       [...parsed.keys()].toSorted(),
       [`${prefix}_restore_failures_total`, 'usher_kernel_repairs_total'].toSorted(),
@@ -238,7 +236,7 @@ t.test('what kube-proxy says of its kernel modes', async t => {
 })
 
 t.test('which mode runs, and how often another had to give way', async t => {
-  const { of } = await read(modeFamilies('userspace', 2))
+  const { of } = await read(modeTable, { mode: 'userspace', fallBacks: 2 })
   t.strictSame(of('usher_proxy_mode'), { '{mode="userspace"}': 1 })
   t.strictSame(of('usher_mode_fallbacks_total'), { '{}': 2 })
 })

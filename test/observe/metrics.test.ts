@@ -1,12 +1,11 @@
 import { Gauge, Registry } from 'prom-client'
 import t from 'tap'
 import type { Test } from 'tap'
-import type { ModeName } from '../../src/mode/mode.ts'
-import { writeFamilies } from '../../src/observe/exposition.ts'
+import { bindMetrics, writeMetrics } from '../../src/observe/exposition.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
-import { modeFamilies } from '../../src/observe/mode-info.ts'
+import { modeTable, probeTable } from '../../src/observe/metrics-table.ts'
 import { ProbeCounts } from '../../src/observe/probe-counts.ts'
-import { relayInfoFamilies } from '../../src/observe/relay-info.ts'
+import { relayInfoMetrics } from '../../src/observe/relay-metrics.ts'
 import { newCounters } from '../../src/relay/counters.ts'
 import { dialBuckets } from '../../src/relay/relay.ts'
 import { badNames, parse } from './parse-exposition.ts'
@@ -319,8 +318,8 @@ t.test(
 )
 
 t.test('which relay carries the bytes is a label', async t => {
-  const families = relayInfoFamilies({ name: 'linux', workers: 2 })
-  const text = Buffer.concat(await writeFamilies(families, undefined)).toString()
+  const chosen = { name: 'linux' as const, workers: 2 }
+  const text = Buffer.concat(await writeMetrics(relayInfoMetrics, chosen)).toString()
   t.match(text, '\nusher_relay_info{relay="linux",workers="2",own_process="false"} 1\n')
 })
 
@@ -431,7 +430,7 @@ t.test('what others tell is scraped too', async t => {
     healthy: () => true,
     sourceOk: () => true,
     version: '1.2.3',
-    more: () => new ProbeCounts().families,
+    more: () => bindMetrics(probeTable, new ProbeCounts()),
   })
   t.teardown(() => metrics.close())
   const families = parse(Buffer.concat(await metrics.scrape()).toString())
@@ -445,14 +444,14 @@ t.test('what others tell is scraped too', async t => {
 
 t.test('without a relay there are no metrics of one, until there is', async t => {
   let relay: RelayStats | undefined
-  let mode: ModeName = 'iptables'
+  let mode = 'iptables'
   const metrics = createMetrics({
     registry: new Registry(),
     stats: async () => relay,
     healthy: () => true,
     sourceOk: () => true,
     version: '1.2.3',
-    more: () => modeFamilies(mode, 0),
+    more: () => bindMetrics(modeTable, { mode, fallBacks: 0 }),
   })
   t.teardown(() => metrics.close())
   const scrape = async () => Buffer.concat(await metrics.scrape()).toString()

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { type RunTool, ToolError } from '../../src/kernel/run-tool.ts'
-import { launcherWithLess } from '../../src/proxy/least-privilege.ts'
+import { launcherWithLess } from '../../src/proxy/own-process.ts'
 import {
   isExcessive,
   killOthers,

@@ -3,7 +3,7 @@ import { silentObserver } from '../../src/relay/relay.ts'
 import { relayLimits, relayOptions } from '../../src/cli/relay-limits.ts'
 import { parseOptions } from '../../src/config/parse.ts'
 import type { Log, LogFields } from '../../src/observe/log.ts'
-import { RelayFigures } from '../../src/proxy/relay-figures.ts'
+import { RelayFigures } from '../../src/proxy/admin.ts'
 import { sayRelay } from '../../src/proxy/say-choices.ts'
 import {
   type ChosenRelay,

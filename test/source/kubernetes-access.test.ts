@@ -11,7 +11,6 @@ import {
   type ClusterAccess,
   type ClusterAccessDeps,
 } from '../../src/source/kubernetes/cluster-access.ts'
-import { SourceError } from '../../src/source/source.ts'
 import { certificate } from '../support/api-server/certificates.ts'
 import { startApiServer } from '../support/api-server/for-test.ts'
 import { FakeClock } from '../support/fake-clock.ts'
@@ -369,7 +368,9 @@ for (const [what, config, message] of wrong)
   t.test(`a kubeconfig that ${what} is refused`, async t => {
     const text = typeof config === 'string' ? config : JSON.stringify(config)
     const file = join(t.testdir({ config: text }), 'config')
-    await t.rejects(connectToCluster(access({ kubeconfig: file })), SourceError)
+    await t.rejects(connectToCluster(access({ kubeconfig: file })), {
+      code: 'BAD_SOURCE',
+    })
     await t.rejects(connectToCluster(access({ kubeconfig: file })), { message })
   })
 
@@ -448,7 +449,7 @@ for (const [what, cluster, user, message] of wrongParts)
   t.test(`a kubeconfig with ${what} is refused`, async t => {
     const file = kubeconfig(t, cluster, user, { 'other.txt': 'no PEM' })
     await t.rejects(connectToCluster(access({ kubeconfig: file })), {
-      name: 'SourceError',
+      code: 'BAD_SOURCE',
       message,
     })
   })

@@ -2,9 +2,9 @@ import * as fc from 'fast-check'
 import t from 'tap'
 import { decode } from '../../src/source/decode/decode.ts'
 import { ApiError } from '../../src/source/kubernetes/api-error.ts'
-import { Backoff } from '../../src/source/kubernetes/backoff.ts'
-import { LineSplitter } from '../../src/source/kubernetes/line-splitter.ts'
-import { ListParser } from '../../src/source/kubernetes/list-parser.ts'
+import { Backoff } from '../../src/util/backoff.ts'
+import { reflectorBackoff } from '../../src/source/kubernetes/reflector.ts'
+import { LineSplitter, ListParser } from '../../src/source/kubernetes/json-stream.ts'
 import { RateLimit } from '../../src/source/kubernetes/rate-limit.ts'
 import { isOlder } from '../../src/source/kubernetes/resource-version.ts'
 import { statusOf } from '../support/api-server/api-error.ts'
@@ -98,7 +98,7 @@ t.test('a server that is behind is known by the cause it names', async t => {
 
 t.test('waits double from 0.8 s to 30 s, with jitter', async t => {
   for (const random of [0, 0.999]) {
-    const backoff = new Backoff(() => random)
+    const backoff = new Backoff({ ...reflectorBackoff, random: () => random })
     const waits = Array.from({ length: 20 }, () => backoff.next())
     t.equal(waits[0], 800 * (1 + random))
     t.equal(waits[1], 1600 * (1 + random))

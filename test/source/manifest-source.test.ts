@@ -11,8 +11,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { Change } from '../../src/model/service.ts'
 import type { Problem } from '../../src/model/snapshot.ts'
-import { Debounce } from '../../src/source/manifests/debounce.ts'
-import { DirectoryWatches } from '../../src/source/manifests/directory-watches.ts'
+import {
+  Debounce,
+  DirectoryWatches,
+} from '../../src/source/manifests/directory-watches.ts'
 import {
   manifestSource,
   type ManifestSourceOptions,

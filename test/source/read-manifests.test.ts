@@ -2,10 +2,11 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import type { ManifestSet } from '../../src/source/manifests/manifest-set.ts'
-import { FirstSight } from '../../src/source/manifests/first-sight.ts'
-import { parseDocuments } from '../../src/source/manifests/parse-documents.ts'
-import type { RawDocument } from '../../src/source/manifests/raw-document.ts'
+import { type ManifestSet, FirstSight } from '../../src/source/manifests/manifest-set.ts'
+import {
+  parseDocuments,
+  type RawDocument,
+} from '../../src/source/manifests/parse-documents.ts'
 import { readManifests } from '../../src/source/manifests/read-manifests.ts'
 
 const service = (name: string, port: number | string = 80): string =>

@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { list, object, text } from '../../source/decode/fields.ts'
-import { show } from '../../source/decode/printable.ts'
+import { show } from '../../util/printable.ts'
 import { faultOf } from '../../source/decode/problem.ts'
 import type { RunRecord } from './record.ts'
 

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { show } from '../../source/decode/printable.ts'
+import { show } from '../../util/printable.ts'
 import { goDuration, goMilliseconds, goNanoseconds } from '../../util/duration.ts'
 import type { VModuleItem } from '../types/pairs.ts'
 

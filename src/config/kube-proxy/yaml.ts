@@ -1,7 +1,6 @@
 import * as yaml from 'yaml'
-import { printable } from '../../source/decode/printable.ts'
-import { twinKey } from '../../source/manifests/twin-keys.ts'
-import { yamlDocuments } from '../../source/manifests/yaml-documents.ts'
+import { printable } from '../../util/printable.ts'
+import { twinKey, yamlDocuments } from '../../util/yaml-documents.ts'
 import type { KubeProxyConfiguration } from './configuration.ts'
 
 // Loaded only where there is a file: most processes have none, and need no YAML.

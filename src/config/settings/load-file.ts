@@ -1,5 +1,5 @@
-import { show } from '../../source/decode/printable.ts'
-import { readBounded } from '../../util/read-bounded.ts'
+import { show } from '../../util/printable.ts'
+import { readBounded } from '../../util/read-text.ts'
 import { suggest } from '../../util/suggest.ts'
 import {
   apiVersion,

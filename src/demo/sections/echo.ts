@@ -1,5 +1,5 @@
 import type { Protocol } from '../../model/service.ts'
-import { bars } from '../bars.ts'
+import { bars, askTogether, failures, shares, type Tally } from '../tally.ts'
 import { askTcpEcho, askUdpEcho } from '../clients.ts'
 import { expectation, type Section } from '../expectation.ts'
 import {
@@ -9,7 +9,6 @@ import {
   textOfTarget,
   type Stage,
 } from '../stage.ts'
-import { askTogether, failures, shares, type Tally } from '../tally.ts'
 
 const messages = 10
 

@@ -1,4 +1,4 @@
-import { bars } from '../bars.ts'
+import { bars, askTogether, failures } from '../tally.ts'
 import { askHttp } from '../clients.ts'
 import { expectation, type Section } from '../expectation.ts'
 import {
@@ -8,7 +8,6 @@ import {
   textOfTarget,
   type Stage,
 } from '../stage.ts'
-import { askTogether, failures } from '../tally.ts'
 
 const requests = 30
 

@@ -1,8 +1,7 @@
-import { bars } from '../bars.ts'
+import { bars, askTogether, failures, shares } from '../tally.ts'
 import { askHttp } from '../clients.ts'
 import { expectation, type Section } from '../expectation.ts'
 import { backendsOf, targetOf, textOfTarget, type Stage } from '../stage.ts'
-import { askTogether, failures, shares } from '../tally.ts'
 
 const requests = 30
 

@@ -11,7 +11,7 @@ import { markedAddressKinds } from './marked-addresses.ts'
 import { nftablesKind } from './nftables.ts'
 import { proxyFlowsKind } from './proxy-flows.ts'
 import { sysctlsKind } from './sysctls.ts'
-import { readIfThere } from '../../util/read-if-there.ts'
+import { readIfThere } from '../../util/read-text.ts'
 
 /**
  * All that Usher and the modes of kube-proxy leave on this host, but for what is `inUse`

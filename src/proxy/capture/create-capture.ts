@@ -9,42 +9,23 @@ import {
 import { ExclusiveCapture } from '../../capture/exclusive.ts'
 import { hostLock } from '../../capture/host-lock.ts'
 import { listenCapture } from '../../capture/listen.ts'
-import type { LocalAddresses } from '../../capture/local-addresses.ts'
 import { localCapture } from '../../capture/local/local-capture.ts'
-import type { RuleObserver } from '../../capture/rule-capture.ts'
-import type { ProxyPorts } from '../../capture/proxy-ports.ts'
-import { addressLog } from '../../observe/rule-log.ts'
+import { addressLog } from '../../observe/kernel-log.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
 import type { Probe } from '../../kernel/probe.ts'
-import type { Log } from '../../observe/log.ts'
-import type { Clock } from '../../util/clock.ts'
 import { probeTablePrefix, tableName } from '../../capture/nftables/words.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import type { InUse } from '../../kernel/cleanup/in-use.ts'
 import { isCaptureChain } from '../../kernel/cleanup/kube-chains.ts'
-import type { IpFamily } from '../../util/ip.ts'
 import { removeLeftovers } from '../remove-leftovers.ts'
-import type { CaptureFacts, CaptureOptions } from './capture-options.ts'
 import {
+  type CaptureDeps,
   type FamilyProbes,
-  type HostSystem,
   probeAddresses,
   probeRules,
+  withOtherTables,
 } from './host-system.ts'
-import { withOtherTables } from './other-tables.ts'
 import { rulesCapture } from './rules.ts'
-
-export interface CaptureDeps {
-  readonly options: CaptureOptions
-  readonly clock: Clock
-  readonly log: Log
-  readonly observer: RuleObserver
-  readonly system: HostSystem
-  readonly facts: CaptureFacts
-  readonly localAddresses: LocalAddresses
-  readonly proxyPorts: ProxyPorts
-  readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
-}
 
 export interface CaptureParts {
   readonly capture: Capture
@@ -155,24 +136,24 @@ const kindsOf = (deps: CaptureDeps): Readonly<Record<KindName, Kind>> => {
 }
 
 const listening = (deps: CaptureDeps, mode: 'listen' | 'local' | 'none'): Capture => {
-  const { options, localAddresses, proxyPorts, nodePortCidrs } = deps
+  const { options, localAddresses, proxyPorts, facts } = deps
   return listenCapture({
     mode,
     proxyAddress: boundProxyAddress(options.bindAddress),
     proxyPortRange: options.proxyPortRange,
     localAddresses,
     proxyPorts,
-    nodePortCidrs,
+    nodePortCidrs: facts.nodePortCidrs,
     ...(options.captureAdvice !== undefined && { advice: options.captureAdvice }),
   })
 }
 
 const local = (deps: CaptureDeps): Capture => {
-  const { options, log, system, facts, localAddresses, nodePortCidrs } = deps
+  const { options, log, system, facts, localAddresses } = deps
   return localCapture({
     hostAddresses: system.addresses,
     localAddresses,
-    nodePortCidrs,
+    nodePortCidrs: facts.nodePortCidrs,
     serviceCidrs: () => [...(options.serviceCidr ?? []), ...facts.serviceCidrs()],
     keepRules: options.keepRules ?? false,
     repaired: addressLog(log),

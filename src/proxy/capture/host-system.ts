@@ -1,7 +1,10 @@
 import { iptablesTables } from '../../capture/iptables/iptables.ts'
 import { nftablesTables } from '../../capture/nftables/nftables.ts'
 import { joinProbes, type Probed } from '../../capture/choose-capture.ts'
-import type { RuleTables } from '../../capture/rule-table.ts'
+import type { RuleTables, RuleTable } from '../../capture/rule-table.ts'
+import type { LocalAddresses } from '../../capture/local-addresses.ts'
+import type { ProxyPorts } from '../../capture/proxy-ports.ts'
+import type { RuleObserver } from '../../capture/rule-capture.ts'
 import type { Probe } from '../../kernel/probe.ts'
 import type { HostAddresses } from '../../kernel/host-addresses/host-addresses.ts'
 import { linuxHostAddresses } from '../../kernel/host-addresses/linux.ts'
@@ -9,6 +12,9 @@ import { windowsHostAddresses } from '../../kernel/host-addresses/windows.ts'
 import { StoppableTools } from '../../kernel/stoppable-tools.ts'
 import type { Clock } from '../../util/clock.ts'
 import { ipFamilies, type IpFamily } from '../../util/ip.ts'
+import { kernelLacks } from '../../kernel/kernel-lacks.ts'
+import { ToolError } from '../../kernel/run-tool.ts'
+import type { Shared } from '../options.ts'
 
 /** What of the system captures are made with. */
 export interface HostSystem {
@@ -17,6 +23,14 @@ export interface HostSystem {
   readonly addresses: HostAddresses
   readonly nftables: RuleTables
   readonly iptables: RuleTables
+}
+
+/** What captures are made with. */
+export interface CaptureDeps extends Pick<Shared, 'options' | 'clock' | 'log' | 'facts'> {
+  readonly observer: RuleObserver
+  readonly system: HostSystem
+  readonly localAddresses: LocalAddresses
+  readonly proxyPorts: ProxyPorts
 }
 
 export interface HostSystemDeps {
@@ -80,3 +94,25 @@ export const familiesWhere = (
   probes: FamilyProbes,
   isWanted: (probe: Probe) => boolean,
 ): readonly IpFamily[] => ipFamilies.filter(family => isWanted(probes[family]))
+
+/**
+ * What an Usher before this one may have left, which took another capture than `own`. What
+ * can't be done is logged; where a tool is missing nothing was left by it.
+ */
+export const withOtherTables = async (
+  { system, log }: CaptureDeps,
+  own: string,
+  work: (table: RuleTable) => Promise<void>,
+): Promise<void> => {
+  const others = [system.nftables, system.iptables].filter(({ name }) => name !== own)
+  const one = async (tables: RuleTables, family: IpFamily): Promise<void> => {
+    await work(tables.table(family)).catch((error: unknown) => {
+      if (error instanceof ToolError && error.failure === 'missing') return
+      if (kernelLacks(error)) return
+      const why = (error as Error).message
+      log.warn({ capture: tables.name, family, why }, 'old rules may still be there')
+    })
+  }
+  // Clients wait meanwhile.
+  await Promise.all(others.flatMap(tables => ipFamilies.map(each => one(tables, each))))
+}

@@ -8,11 +8,14 @@ import { RuleCapture } from '../../capture/rule-capture.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
 import { runTool } from '../../kernel/run-tool.ts'
-import { addressLog, ruleLog, ruleObservers } from '../../observe/rule-log.ts'
+import { addressLog, ruleLog, ruleObservers } from '../../observe/kernel-log.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import type { CaptureDeps } from './create-capture.ts'
-import { withOtherTables } from './other-tables.ts'
-import { type FamilyProbes, familiesWhere } from './host-system.ts'
+import {
+  withOtherTables,
+  type CaptureDeps,
+  type FamilyProbes,
+  familiesWhere,
+} from './host-system.ts'
 
 /** A capture by rules of the kernel's, in the families that can have them. */
 export const rulesCapture = (
@@ -24,7 +27,7 @@ export const rulesCapture = (
   const usable = familiesWhere(probes, ({ usable: is }) => is)
   // With none it was asked for by name: it is tried again and again, and told why not.
   const families: readonly IpFamily[] = usable.length > 0 ? usable : ['IPv4']
-  const nodePortCidrs = deps.nodePortCidrs
+  const { nodePortCidrs } = facts
   const listen = listenCapture({
     mode: 'none',
     proxyKind: tables.name,

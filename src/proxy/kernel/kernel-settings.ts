@@ -2,14 +2,13 @@ import { nodeAddresses as allNodeAddresses } from '../../capture/node-addresses.
 import type { KernelSettings, LocalDetector } from '../../kernel/proxier.ts'
 import { parseCidr } from '../../util/cidr.ts'
 import { type IpFamily, isLoopback } from '../../util/ip.ts'
+import type { ClusterFacts } from '../options.ts'
 import type { KernelOptions } from '../../mode/kernel-options.ts'
 
-export interface KernelFacts {
-  /** CIDRs of this node's pods, of either family. */
-  readonly podCidrs: () => readonly string[]
-  readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
-  /** Of IPv4, whichever node this is; for what the kernel's settings go by. */
-  readonly nodePortCidrsOfAnyNode?: readonly string[] | undefined
+export interface KernelFacts
+  extends
+    Pick<ClusterFacts, 'podCidrs' | 'nodePortCidrs'>,
+    Partial<Pick<ClusterFacts, 'nodePortCidrsOfAnyNode'>> {
   /** By default those of the host's interfaces, without what modes put on them. */
   readonly nodeAddresses?: (family: IpFamily) => readonly string[]
 }

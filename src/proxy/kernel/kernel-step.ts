@@ -4,40 +4,27 @@ import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
 import type { ProxierKind, ProxierObserver } from '../../kernel/proxier.ts'
-import type { RunTool } from '../../kernel/run-tool.ts'
 import { StoppableTools } from '../../kernel/stoppable-tools.ts'
 import { hostSysctls, type Sysctls } from '../../kernel/sysctls.ts'
 import type { FamilyProbes, ModeStep } from '../../mode/choose-mode.ts'
 import { KernelMode } from '../../mode/kernel-mode.ts'
 import { KernelLog } from '../../observe/kernel-log.ts'
-import type { KernelMetrics } from '../../observe/kernel-metrics.ts'
-import type { Log } from '../../observe/log.ts'
-import type { Clock } from '../../util/clock.ts'
+import type { KernelMetrics } from '../../observe/rule-metrics.ts'
 import { ipFamilies, type IpFamily } from '../../util/ip.ts'
+import type { Shared } from '../options.ts'
 import { removeLeftovers } from '../remove-leftovers.ts'
 import type { KernelOptions } from '../../mode/kernel-options.ts'
 import { type KernelFacts, kernelSettings } from './kernel-settings.ts'
-import { probeFamilies } from './probe-families.ts'
+import { type KindDeps, probeFamilies } from './kernel-kinds.ts'
 import { KernelSetup } from './kernel-setup.ts'
 import { wantedSysctls } from './wanted-sysctls.ts'
 
-export interface KernelStepDeps {
-  readonly clock: Clock
-  readonly log: Log
+export interface KernelStepDeps extends Pick<Shared, 'clock' | 'log' | 'resync'> {
   readonly version: string
   readonly options: KernelOptions
   readonly facts: KernelFacts
   readonly metrics: KernelMetrics
   readonly sysctls?: Sysctls
-  /** Asks for a sync soon. */
-  readonly resync: () => void
-}
-
-/** What a kind of proxier is made with. */
-export interface KindDeps {
-  readonly run: RunTool
-  readonly observer: ProxierObserver
-  readonly setSysctl: (name: string, value: string) => Promise<void>
 }
 
 /** A probe takes a second; a tool that hangs is given 30 s, and there are several. */

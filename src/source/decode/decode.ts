@@ -1,11 +1,11 @@
 import type { Change, EndpointSlice } from '../../model/service.ts'
 import type { Problem } from '../../model/snapshot.ts'
-import type { CreatedAt, Decoded } from './decoded.ts'
+import type { CreatedAt, Decoded } from './decode-object.ts'
 import { decodeEndpointSlice } from './endpoint-slice.ts'
 import { decodeEndpoints } from './endpoints.ts'
 import { peek } from './metadata.ts'
 import { decodeNode } from './node.ts'
-import { printable } from './printable.ts'
+import { printable } from '../../util/printable.ts'
 import { decodeServiceCIDR } from './service-cidr.ts'
 import { decodeService } from './service.ts'
 

@@ -6,10 +6,8 @@ import type {
   SlicePort,
 } from '../../model/service.ts'
 import { familyOf, type IpFamily } from '../../util/ip.ts'
-import { isDnsSubdomain } from './dns-name.ts'
-import { decodeObject, type Kind } from './decode-object.ts'
-import type { Decoded } from './decoded.ts'
 import {
+  isDnsSubdomain,
   addressFault,
   list,
   nodeName,
@@ -19,11 +17,11 @@ import {
   slicePortNumber,
   text,
 } from './fields.ts'
+import { decodeObject, type Kind, type Decoded } from './decode-object.ts'
 import { labels, peek, type Metadata } from './metadata.ts'
-import { objectIp } from './object-ip.ts'
-import { show } from './printable.ts'
+import { objectIp, specialRange } from './object-ip.ts'
+import { show } from '../../util/printable.ts'
 import { fieldPath, type Fault } from './problem.ts'
-import { specialRange } from './special-address.ts'
 
 /** Shared: most endpoints have no hints, and there may be 100 000. */
 const none: readonly string[] = []

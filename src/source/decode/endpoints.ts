@@ -1,8 +1,7 @@
 import * as v from 'valibot'
 import type { EndpointSlice, EndpointSpec } from '../../model/service.ts'
 import { familyOf, ipFamilies, type IpFamily } from '../../util/ip.ts'
-import { decodeObject, type Kind } from './decode-object.ts'
-import type { Decoded } from './decoded.ts'
+import { decodeObject, type Kind, type Decoded } from './decode-object.ts'
 import {
   endpointAddressFault,
   slicePorts,

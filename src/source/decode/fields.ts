@@ -1,9 +1,20 @@
 import * as v from 'valibot'
 import type { Protocol } from '../../model/service.ts'
 import { isGroup, isWildcard } from '../../util/ip.ts'
-import { isDnsLabel, isDnsSubdomain } from './dns-name.ts'
 import { objectIp } from './object-ip.ts'
-import { show } from './printable.ts'
+import { show } from '../../util/printable.ts'
+
+const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
+const labelText = new RegExp(`^${label}$`)
+const subdomainText = new RegExp(`^${label}(\\.${label})*$`)
+
+/** A label of RFC 1123 as Kubernetes takes it: namespaces and port names. */
+export const isDnsLabel = (text: string): boolean =>
+  text.length <= 63 && labelText.test(text)
+
+/** A subdomain of RFC 1123 as Kubernetes takes it: names of objects. */
+export const isDnsSubdomain = (text: string): boolean =>
+  text.length <= 253 && subdomainText.test(text)
 
 // Only checks, never transformations: valibot then goes on after the first fault, and
 // an object that is refused hears of all its faults at once.

@@ -1,7 +1,13 @@
 import * as v from 'valibot'
-import { isDnsLabel, isDnsSubdomain } from './dns-name.ts'
-import { namespaceName, object, objectName, text } from './fields.ts'
-import { printable, show } from './printable.ts'
+import {
+  isDnsLabel,
+  isDnsSubdomain,
+  namespaceName,
+  object,
+  objectName,
+  text,
+} from './fields.ts'
+import { printable, show } from '../../util/printable.ts'
 import { faultOf, type Fault } from './problem.ts'
 
 export const labels = {

@@ -1,9 +1,8 @@
 import * as v from 'valibot'
 import type { Node } from '../../model/service.ts'
-import { decodeObject, type Kind } from './decode-object.ts'
-import type { Decoded } from './decoded.ts'
+import { decodeObject, type Kind, type Decoded } from './decode-object.ts'
 import { zoneName } from './endpoint-slice.ts'
-import { canonicalCidrs, cidrFaults } from './cidrs.ts'
+import { canonicalCidrs, cidrFaults } from './object-ip.ts'
 import { addressFault, canonicalAll, list, object, text } from './fields.ts'
 import { labels } from './metadata.ts'
 

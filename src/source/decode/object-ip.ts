@@ -1,5 +1,7 @@
 import { parseCidr, type Cidr } from '../../util/cidr.ts'
-import { canonicalIp } from '../../util/ip.ts'
+import { canonicalIp, isLoopback } from '../../util/ip.ts'
+import { show } from '../../util/printable.ts'
+import type { Fault } from './problem.ts'
 
 /**
  * The canonical spelling of an address in an object of Kubernetes; undefined when it is
@@ -11,7 +13,7 @@ export const objectIp = (text: string): string | undefined =>
   canonicalIp(withoutZeros(text))
 
 /** The same for a CIDR, `203.0.113.000/025` (ParseCIDRSloppy). */
-export const objectCidr = (text: string): Cidr | undefined => {
+const objectCidr = (text: string): Cidr | undefined => {
   const [, address = '', length = ''] = /^([^/]+)\/(\d+)$/.exec(text) ?? []
   return parseCidr(`${withoutZeros(address)}/${withoutZeros(length)}`)
 }
@@ -19,3 +21,28 @@ export const objectCidr = (text: string): Cidr | undefined => {
 /** Only where there is a number in decimal: groups of IPv6 are not, and may have zeros. */
 const withoutZeros = (text: string): string =>
   text.replaceAll(/(^|[.:])0+(?=\d+(\.|$))/g, '$1')
+
+/**
+ * Which range that means something else on every host an address is in; '' when in none.
+ * The API server refuses these as endpoints (ValidateEndpointIP): who may write slices must
+ * not reach what listens on each node for itself, or a cloud's metadata service.
+ */
+export const specialRange = (ip: string): string => {
+  if (isLoopback(ip)) return 'loopback (127.0.0.0/8, ::1)'
+  if (ip.startsWith('169.254.') || /^fe[89ab]/.test(ip))
+    return 'link-local (169.254.0.0/16, fe80::/10)'
+  return ''
+}
+
+/** Canonical spelling, each once, without those that are none. Blanks around them are allowed. */
+export const canonicalCidrs = (given: readonly string[]): string[] => [
+  ...new Set(given.flatMap(text => objectCidr(text.trim())?.text ?? [])),
+]
+
+/** One for each that `canonicalCidrs` leaves out; `field` is that of the list. */
+export const cidrFaults = (field: string, given: readonly string[]): Fault[] =>
+  given.flatMap((text, i) => {
+    if (objectCidr(text.trim()) !== undefined) return []
+    const message = `${show(text)} is not a CIDR; give one like 192.0.2.0/24 or 2001:db8::/32`
+    return [{ field: `${field}[${i}]`, message }]
+  })

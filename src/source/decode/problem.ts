@@ -1,6 +1,6 @@
 import type * as v from 'valibot'
 import type { Problem } from '../../model/snapshot.ts'
-import { printable } from './printable.ts'
+import { printable } from '../../util/printable.ts'
 
 /** An object with a thousand bad values is not told a thousand times. */
 const mostProblems = 20

@@ -1,8 +1,7 @@
 import type { ServiceCIDR } from '../../model/service.ts'
 import { parseCidr } from '../../util/cidr.ts'
-import { canonicalCidrs, cidrFaults } from './cidrs.ts'
-import { decodeObject, type Kind } from './decode-object.ts'
-import type { Decoded } from './decoded.ts'
+import { canonicalCidrs, cidrFaults } from './object-ip.ts'
+import { decodeObject, type Kind, type Decoded } from './decode-object.ts'
 import { list, object, text } from './fields.ts'
 import type { Fault } from './problem.ts'
 

@@ -10,7 +10,8 @@ import {
   protocol,
   text,
 } from './fields.ts'
-import { show } from './printable.ts'
+import { show, printable } from '../../util/printable.ts'
+import type { Fault } from './problem.ts'
 
 const types = ['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName'] as const
 const policies = ['Cluster', 'Local'] as const
@@ -71,3 +72,32 @@ export const shape = object({
 
 export type Body = v.InferOutput<typeof shape>
 export type RawPort = NonNullable<Body['spec']['ports']>[number]
+
+/** Ports that can't be told apart, by name or by number and protocol. */
+export const portFaults = (ports: readonly RawPort[]): Fault[] => {
+  if (ports.length === 0)
+    return [{ field: 'spec.ports', message: 'is empty; a Service needs a port' }]
+  const faults: Fault[] = []
+  const taken = new Map<string, string>()
+  const claim = (field: string, what: string) => {
+    const holder = taken.get(what)
+    if (holder === undefined) taken.set(what, field)
+    else faults.push({ field, message: `${what} is taken by ${holder}` })
+  }
+  for (const [
+    i,
+    { name, port: number, protocol: spoken, nodePort: onNode },
+  ] of ports.entries()) {
+    const field = `spec.ports[${i}]`
+    const carried = printable(spoken)
+    if (name !== '') claim(`${field}.name`, `the name ${show(name)}`)
+    else if (ports.length > 1)
+      faults.push({
+        field: `${field}.name`,
+        message: 'is missing; with several ports each needs a name',
+      })
+    claim(`${field}.port`, `${carried} port ${number}`)
+    if (onNode !== 0) claim(`${field}.nodePort`, `${carried} node port ${onNode}`)
+  }
+  return faults
+}

@@ -1,13 +1,11 @@
 import type { Service, ServicePortSpec, TrafficPolicy } from '../../model/service.ts'
 import { familyOf } from '../../util/ip.ts'
-import { decodeObject, type Kind } from './decode-object.ts'
-import type { CreatedAt, Decoded } from './decoded.ts'
-import { canonicalCidrs, cidrFaults } from './cidrs.ts'
+import { decodeObject, type Kind, type CreatedAt, type Decoded } from './decode-object.ts'
+import { canonicalCidrs, cidrFaults } from './object-ip.ts'
 import { addressFault, canonicalAll } from './fields.ts'
 import { labels, peek, type Metadata } from './metadata.ts'
 import type { Fault } from './problem.ts'
-import { portFaults } from './service-ports.ts'
-import { shape, type Body } from './service-shape.ts'
+import { portFaults, shape, type Body } from './service-shape.ts'
 
 /** The API server's own default, three hours. */
 const defaultAffinitySeconds = 10_800

@@ -8,6 +8,7 @@ import type { Access, Credentials, TlsMaterial } from './credentials.ts'
 import { RateLimit } from './rate-limit.ts'
 import { readStart } from './read-body.ts'
 import { orAborted } from './wait.ts'
+import { hasCode, UsherError } from '../../util/usher-error.ts'
 
 export interface ApiRequest {
   readonly method?: 'GET' | 'POST' | 'PATCH'
@@ -128,7 +129,7 @@ export class ApiClient {
       try {
         return await this.#send(request, access)
       } catch (error) {
-        if (!(error instanceof StaleConnection)) throw error
+        if (!hasCode(error, 'STALE_CONNECTION')) throw error
         if (attempt > 2 || (request.method ?? 'GET') !== 'GET') throw error.cause
         // The server may have seen it all the same: it counts.
         await this.#limit.take(request.signal)
@@ -181,7 +182,7 @@ export class ApiClient {
         if (answered) return
         if (!signal.aborted) this.#count(method, '<error>')
         const stale = sent.reusedSocket && staleCodes.has(error.code ?? '')
-        reject(stale ? new StaleConnection(error) : error)
+        reject(stale ? staleConnection(error) : error)
       })
       // Without an error it ends when a server switches protocols (101).
       sent.on('close', () => {
@@ -223,12 +224,8 @@ export class ApiClient {
 
 const staleCodes = new Set(['ECONNRESET', 'EPIPE'])
 
-class StaleConnection extends Error {
-  override readonly name = 'StaleConnection'
-  constructor(cause: Error) {
-    super('the kept connection was closed', { cause })
-  }
-}
+const staleConnection = (cause: Error): UsherError =>
+  new UsherError('STALE_CONNECTION', 'the kept connection was closed', { cause })
 
 const originOf = (url: URL): string => {
   const port = url.port || (url.protocol === 'https:' ? '443' : '80')

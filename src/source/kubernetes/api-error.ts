@@ -1,13 +1,14 @@
 import { STATUS_CODES, type IncomingHttpHeaders } from 'node:http'
-import { printable } from '../decode/printable.ts'
+import { printable } from '../../util/printable.ts'
 import { peek } from '../decode/metadata.ts'
+import { UsherError } from '../../util/usher-error.ts'
 
 /** A server that says "come back next year" is asked again all the same. */
 const longestRetryAfterMs = 300_000
 const longestMessage = 300
 
 /** The API server's refusal: an HTTP status, and what its metav1 Status said. */
-export class ApiError extends Error {
+export class ApiError extends UsherError {
   override readonly name = 'ApiError'
   /** The HTTP status, or the code of a Status that came inside a watch. */
   readonly status: number
@@ -18,11 +19,17 @@ export class ApiError extends Error {
   /** The server is behind the resourceVersion that was asked for. */
   readonly behind: boolean
 
-  constructor(status: number, body: unknown, retryAfterMs = 0) {
+  constructor(
+    status: number,
+    body: unknown,
+    retryAfterMs = 0,
+    code: 'API_REFUSED' | 'API_WATCH_REFUSED' = 'API_REFUSED',
+  ) {
     const said = textOf(peek(body, 'message')) || textOf(body)
     const reason = textOf(peek(body, 'reason'))
     const title = `${status} ${reason || (STATUS_CODES[status] ?? '')}`.trim()
-    super(said === '' ? title : `${title}: ${printable(said, longestMessage)}`)
+    const message = said === '' ? title : `${title}: ${printable(said, longestMessage)}`
+    super(code, message)
     this.status = status
     this.reason = reason
     const seconds = peek(peek(body, 'details'), 'retryAfterSeconds')
@@ -31,9 +38,6 @@ export class ApiError extends Error {
     this.behind = causesOf(body).includes('ResourceVersionTooLarge')
   }
 }
-
-/** An ERROR event: the refusal came after the watch had been accepted. */
-export class WatchError extends ApiError {}
 
 /** `details.causes[].reason` of a Status, which unlike its message is part of the API. */
 const causesOf = (body: unknown): unknown[] => {
@@ -63,4 +67,15 @@ const retryAfterOf = (given: string | undefined): number => {
   if (given === undefined) return 0
   const ms = /^\d+$/.test(given) ? Number(given) * 1000 : Date.parse(given) - Date.now()
   return Number.isFinite(ms) ? ms : 0
+}
+
+/** An error in words, on one line. */
+export const wordsOf = (error: Error): string => {
+  const { code, message } = error as NodeJS.ErrnoException
+  // What IncomingMessage says when its connection ends before it does.
+  if (code === 'ECONNRESET' && message === 'aborted') return 'the connection was cut'
+  const inner =
+    error instanceof AggregateError ? (error.errors as unknown[])[0] : undefined
+  if (message === '' && inner instanceof Error) return wordsOf(inner)
+  return printable(message || code || error.name, 400)
 }

@@ -1,14 +1,12 @@
 import { join } from 'node:path'
 import { systemClock, type Clock } from '../../util/clock.ts'
-import { show } from '../decode/printable.ts'
-import { SourceError } from '../source.ts'
+import { show } from '../../util/printable.ts'
 import { ApiClient } from './api-client.ts'
-import type { Credentials } from './credentials.ts'
-import { FileCredentials } from './file-credentials.ts'
-import { FileText, type TextCheck } from './file-text.ts'
+import { type Credentials, FileCredentials } from './credentials.ts'
+import { FileText, type TextCheck, certificateFault } from './file-text.ts'
 import { kubeconfigCredentials } from './kubeconfig-credentials.ts'
 import { readKubeconfig } from './kubeconfig.ts'
-import { certificateFault } from './pem.ts'
+import { UsherError } from '../../util/usher-error.ts'
 
 export interface ClusterAccess {
   /** Path of a kubeconfig; '' for none. */
@@ -36,7 +34,7 @@ const defaultServiceAccountDir = '/var/run/secrets/kubernetes.io/serviceaccount'
 /**
  * A client for the API server, found as client-go finds it: by the kubeconfig, whose
  * server `master` overrides; by `master` alone, without credentials; else as a pod.
- * Rejects with SourceError when something is missing; the server itself need not be up.
+ * Rejects with BAD_SOURCE when something is missing; the server itself need not be up.
  */
 export const connectToCluster = async (
   access: ClusterAccess,
@@ -93,7 +91,8 @@ const inCluster = async ({
   const host = env['KUBERNETES_SERVICE_HOST'] ?? ''
   const port = env['KUBERNETES_SERVICE_PORT'] ?? ''
   if (host === '' || port === '')
-    throw new SourceError(
+    throw new UsherError(
+      'BAD_SOURCE',
       'no API server: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; give --kubeconfig or --master, or run in a pod',
     )
   const address = host.includes(':') ? `[${host}]` : host
@@ -110,12 +109,13 @@ const inCluster = async ({
 /** A URL, or `host:port` with the scheme that client-go would take for it. */
 const serverUrl = (given: string, scheme: 'http' | 'https', where: string): URL => {
   const right = 'give the URL of the API server, as https://10.0.0.1:6443'
-  if (given === '') throw new SourceError(`${where} is missing; ${right}`)
+  if (given === '') throw new UsherError('BAD_SOURCE', `${where} is missing; ${right}`)
   const text = given.includes('://') ? given : `${scheme}://${given}`
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url !== undefined && /^https?:$/.test(url.protocol) && url.username === '')
     return url
-  throw new SourceError(
+  throw new UsherError(
+    'BAD_SOURCE',
     `${where}: ${show(given.replace(/\/\/[^/]*@/, '//(...)@'))} is not a server; ${right}`,
   )
 }

@@ -1,7 +1,7 @@
 import type { Clock } from '../../util/clock.ts'
 import type { ApiClient, ApiResponse } from './api-client.ts'
 import type { Collection } from './collection.ts'
-import { ListParser } from './list-parser.ts'
+import { ListParser } from './json-stream.ts'
 import { readBody } from './read-body.ts'
 
 /** What of a client is needed to read collections. */

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 import pRetry, { type RetryContext } from 'p-retry'
 import { systemClock, type Clock } from '../../util/clock.ts'
-import { printable } from '../decode/printable.ts'
+import { printable } from '../../util/printable.ts'
 import { ApiError } from './api-error.ts'
 import type { Requests } from './collection-requests.ts'
 import { eventBody, repeatBody, type ClusterEvent } from './event-body.ts'

@@ -1,6 +1,7 @@
 import type { Clock } from '../../util/clock.ts'
-import { readBounded } from '../../util/read-bounded.ts'
-import { SourceError } from '../source.ts'
+import { readBounded } from '../../util/read-text.ts'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { UsherError } from '../../util/usher-error.ts'
 
 /** How old a credential from a file may be, in milliseconds, as client-go has it. */
 const longestAgeMs = 60_000
@@ -48,7 +49,10 @@ export class FileText implements Text {
       return text
     } catch (error) {
       if (this.#text !== undefined) return this.#text
-      throw new SourceError(`${this.#what}: cannot use ${this.#path}: ${why(error)}`)
+      throw new UsherError(
+        'BAD_SOURCE',
+        `${this.#what}: cannot use ${this.#path}: ${why(error)}`,
+      )
     }
   }
 }
@@ -63,3 +67,33 @@ const why = (error: unknown): string => {
 }
 
 export const fixedText = (text: string): Text => ({ read: async () => text })
+
+const certificate = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
+
+/**
+ * What is wrong with a text that should hold certificates in PEM; '' when there is one, as
+ * client-go has it. OpenSSL would take it for "trust nobody", and the error be the server's.
+ */
+export const certificateFault = (text: string): string =>
+  (text.match(certificate) ?? []).some(isCertificate)
+    ? ''
+    : 'holds no certificate; give PEM, which begins with -----BEGIN CERTIFICATE-----'
+
+/** The same for a private key. */
+export const keyFault = (text: string): string => {
+  try {
+    createPrivateKey(text)
+    return ''
+  } catch {
+    // OpenSSL's words are for programmers.
+    return 'holds no private key without a passphrase; give PEM, -----BEGIN PRIVATE KEY----- or the like'
+  }
+}
+
+const isCertificate = (pem: string): boolean => {
+  try {
+    return new X509Certificate(pem).raw.length > 0
+  } catch {
+    return false
+  }
+}

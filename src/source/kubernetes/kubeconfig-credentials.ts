@@ -1,18 +1,23 @@
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { Clock } from '../../util/clock.ts'
-import { SourceError } from '../source.ts'
-import type { Credentials, TlsMaterial } from './credentials.ts'
-import { FileCredentials } from './file-credentials.ts'
-import { FileText, fixedText, type Text, type TextCheck } from './file-text.ts'
+import { type Credentials, type TlsMaterial, FileCredentials } from './credentials.ts'
+import {
+  FileText,
+  fixedText,
+  type Text,
+  type TextCheck,
+  certificateFault,
+  keyFault,
+} from './file-text.ts'
 import type { Kubeconfig, Part } from './kubeconfig.ts'
-import { certificateFault, keyFault } from './pem.ts'
 import { pluginCredentials } from './plugin-credentials.ts'
+import { UsherError } from '../../util/usher-error.ts'
 
 /**
  * The credentials of a kubeconfig's user. Tokens and certificates are read here: that
  * keeps client-node (77 MB) out of most processes, and client-node 1.4.0 does not know
  * `tokenFile`, which is all that kubeadm's kubeconfig for kube-proxy has. Exec and
- * auth-provider plugins and proxies are client-node's. Rejects with SourceError when a
+ * auth-provider plugins and proxies are client-node's. Rejects with BAD_SOURCE when a
  * file is missing, or is not what it should be.
  */
 export const kubeconfigCredentials = async (
@@ -24,7 +29,8 @@ export const kubeconfigCredentials = async (
   const caFile = 'certificate-authority'
   const ca = textOf(cluster, caFile, clock, certificateFault)
   if (insecure && ca !== undefined)
-    throw new SourceError(
+    throw new UsherError(
+      'BAD_SOURCE',
       `${cluster.title}: ${caFile} and insecure-skip-tls-verify: give one of them`,
     )
   const servername = cluster.text('tls-server-name')
@@ -65,7 +71,10 @@ const textOf = (
   const text = Buffer.from(data, 'base64').toString('utf8')
   const wrong = check(text)
   if (wrong === '') return fixedText(text)
-  throw new SourceError(`${part.title}.${field}-data: what it says in base64 ${wrong}`)
+  throw new UsherError(
+    'BAD_SOURCE',
+    `${part.title}.${field}-data: what it says in base64 ${wrong}`,
+  )
 }
 
 /** The file goes before the fixed token, as in client-go. */

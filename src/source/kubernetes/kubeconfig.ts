@@ -1,10 +1,10 @@
 import { dirname, isAbsolute, join } from 'node:path'
 import * as yaml from 'yaml'
-import { readBounded } from '../../util/read-bounded.ts'
+import { readBounded } from '../../util/read-text.ts'
 import { peek } from '../decode/metadata.ts'
-import { printable, show } from '../decode/printable.ts'
-import { yamlDocuments } from '../manifests/yaml-documents.ts'
-import { SourceError } from '../source.ts'
+import { printable, show } from '../../util/printable.ts'
+import { yamlDocuments } from '../../util/yaml-documents.ts'
+import { UsherError } from '../../util/usher-error.ts'
 
 /** What the current context of a kubeconfig says. Paths are absolute; '' is "not given". */
 export interface Kubeconfig {
@@ -21,7 +21,7 @@ export interface Part {
   readonly name: string
   /** Where relative paths begin. */
   readonly directory: string
-  /** The text of a field. Throws SourceError when it is something else. */
+  /** The text of a field. Throws BAD_SOURCE when it is something else. */
   text(field: string): string
   /** A field that names a file, as an absolute path. */
   path(field: string): string
@@ -31,19 +31,21 @@ export interface Part {
 /** One with a thousand clusters, and a certificate in each, has this. */
 const mostBytes = 4 * 1024 * 1024
 
-/** Reads a kubeconfig and finds its current context. Rejects with SourceError. */
+/** Reads a kubeconfig and finds its current context. Rejects with BAD_SOURCE. */
 export const readKubeconfig = async (file: string): Promise<Kubeconfig> => {
   const title = `kubeconfig ${printable(file, 300)}`
   const config = parsed(await contents(file, title), title)
   const current = peek(config, 'current-context')
   const names = namesOf(peek(config, 'contexts'))
   if (typeof current !== 'string' || current === '')
-    throw new SourceError(
+    throw new UsherError(
+      'BAD_SOURCE',
       `${title}: current-context is missing; name one of the contexts${names}`,
     )
   const found = entry(peek(config, 'contexts'), current)
   if (found === undefined)
-    throw new SourceError(
+    throw new UsherError(
+      'BAD_SOURCE',
       `${title}: current-context ${show(current)} is not among the contexts${names}`,
     )
   const context = peek(found, 'context')
@@ -55,7 +57,8 @@ export const readKubeconfig = async (file: string): Promise<Kubeconfig> => {
       return partOf(dirname(file), where, '', {})
     const given = entry(peek(config, list), name)
     if (given === undefined)
-      throw new SourceError(
+      throw new UsherError(
+        'BAD_SOURCE',
         `${where} ${show(name)} is not among the ${list}${namesOf(peek(config, list))}`,
       )
     const partTitle = `${title}: ${list}[${show(name)}].${kind}`
@@ -70,7 +73,10 @@ const contents = async (file: string, title: string): Promise<string> => {
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     const why = code === 'ENOENT' ? 'there is no such file' : message
-    throw new SourceError(`${title}: ${why}; give --kubeconfig a file that can be read`)
+    throw new UsherError(
+      'BAD_SOURCE',
+      `${title}: ${why}; give --kubeconfig a file that can be read`,
+    )
   }
 }
 
@@ -85,9 +91,13 @@ const parsed = (text: string, title: string): unknown => {
   } catch (error) {
     // Only the first line: the rest quotes the file, which holds secrets.
     const message = error instanceof Error ? (error.message.split('\n', 1)[0] ?? '') : ''
-    throw new SourceError(`${title}: is not YAML: ${printable(message, 200)}`)
+    throw new UsherError(
+      'BAD_SOURCE',
+      `${title}: is not YAML: ${printable(message, 200)}`,
+    )
   }
-  throw new SourceError(
+  throw new UsherError(
+    'BAD_SOURCE',
     `${title}: is not a kubeconfig; it needs current-context, contexts, clusters and users`,
   )
 }
@@ -111,7 +121,10 @@ const partOf = (directory: string, title: string, name: string, given: unknown):
     const value = raw(field)
     if (value === undefined) return ''
     if (typeof value === 'string') return value
-    throw new SourceError(`${title}.${field}: ${typeof value} is given; give a text`)
+    throw new UsherError(
+      'BAD_SOURCE',
+      `${title}.${field}: ${typeof value} is given; give a text`,
+    )
   }
   const path = (field: string) => {
     const value = text(field)

@@ -8,7 +8,7 @@ import type { Collection } from './collection.ts'
 import { ObjectStore } from './object-store.ts'
 import type { KubernetesObserver } from './observer.ts'
 import { Reflector, type ReflectorFigures } from './reflector.ts'
-import type { Timing } from './timing.ts'
+import type { Timing } from './watch-reader.ts'
 
 export interface KubernetesSourceOptions {
   readonly client: ApiClient

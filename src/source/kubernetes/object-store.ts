@@ -1,6 +1,6 @@
 import type { Change } from '../../model/service.ts'
 import type { Problem } from '../../model/snapshot.ts'
-import { pacer } from '../manifests/pacer.ts'
+import { pacer } from '../../util/yielding.ts'
 import type { Collection } from './collection.ts'
 import { isOlder } from './resource-version.ts'
 import {

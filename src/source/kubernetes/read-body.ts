@@ -1,18 +1,13 @@
 import type { IncomingMessage } from 'node:http'
-import type { Clock } from '../../util/clock.ts'
-import { pacer } from '../manifests/pacer.ts'
-import { Watchdog } from './watchdog.ts'
+import type { Clock, Timer } from '../../util/clock.ts'
+import { pacer } from '../../util/yielding.ts'
+import { UsherError } from '../../util/usher-error.ts'
 
 export interface BodyReader {
   readonly clock: Clock
   /** The body is cut off when nothing comes for so many milliseconds. */
   readonly silenceMs: number
   readonly chunk: (chunk: Buffer) => void | Promise<void>
-}
-
-/** Why a body was cut off: nothing came for too long. */
-export class SilenceError extends Error {
-  override readonly name = 'SilenceError'
 }
 
 /**
@@ -25,7 +20,9 @@ export const readBody = async (
 ): Promise<void> => {
   const turn = pacer()
   const watchdog = new Watchdog(clock, silenceMs, () =>
-    body.destroy(new SilenceError(`nothing came for ${Math.round(silenceMs / 1000)} s`)),
+    body.destroy(
+      new UsherError('SILENCE', `nothing came for ${Math.round(silenceMs / 1000)} s`),
+    ),
   )
   try {
     for await (const part of body as AsyncIterable<Buffer>) {
@@ -60,4 +57,35 @@ export const readStart = async (
     if (error !== full && size === 0) return ''
   }
   return Buffer.concat(parts).subarray(0, limit).toString('utf8')
+}
+
+/** Calls `expired` once when `touch` has not been called for so long. Cheap to touch. */
+export class Watchdog {
+  readonly #clock: Clock
+  readonly #ms: number
+  readonly #expired: () => void
+  #touchedAt: number
+  #timer: Timer
+
+  constructor(clock: Clock, ms: number, expired: () => void) {
+    this.#clock = clock
+    this.#ms = ms
+    this.#expired = expired
+    this.#touchedAt = clock.now()
+    this.#timer = clock.setTimeout(() => this.#look(), ms)
+  }
+
+  touch(): void {
+    this.#touchedAt = this.#clock.now()
+  }
+
+  stop(): void {
+    this.#clock.clearTimeout(this.#timer)
+  }
+
+  #look(): void {
+    const left = this.#touchedAt + this.#ms - this.#clock.now()
+    if (left <= 0) this.#expired()
+    else this.#timer = this.#clock.setTimeout(() => this.#look(), left)
+  }
 }

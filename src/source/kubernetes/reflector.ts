@@ -1,17 +1,15 @@
 import type { Clock } from '../../util/clock.ts'
-import { ApiError, WatchError } from './api-error.ts'
-import { Backoff } from './backoff.ts'
+import { ApiError, wordsOf } from './api-error.ts'
+import { Backoff } from '../../util/backoff.ts'
 import type { Collection } from './collection.ts'
 import { openWatch, readPage, type Page, type Requests } from './collection-requests.ts'
-import { LossNotice } from './loss-notice.ts'
+import { LossNotice, type KubernetesObserver } from './observer.ts'
 import { ObjectStore } from './object-store.ts'
-import type { KubernetesObserver } from './observer.ts'
-import { SilenceError } from './read-body.ts'
 import { brokenHistory, type ReadPage } from './same-history.ts'
-import { defaultTiming, type Timing } from './timing.ts'
+import { defaultTiming, type Timing, WatchReader } from './watch-reader.ts'
 import { wait } from './wait.ts'
-import { WatchReader } from './watch-reader.ts'
-import { isRelist, Relist, wordsOf } from './why.ts'
+import { isRelist } from './resource-version.ts'
+import { hasCode, UsherError } from '../../util/usher-error.ts'
 
 export interface ReflectorOptions {
   readonly requests: Requests
@@ -42,6 +40,9 @@ export interface ReflectorFigures {
   /** Events that came twice or too late. */
   readonly stale: number
 }
+
+/** A node asks at least every 30 s: jitter makes the longest wait twice as long. */
+export const reflectorBackoff = { firstMs: 800, mostMs: 15_000 }
 
 /**
  * Keeps a store equal to one collection of the API server: lists it, watches it, goes on
@@ -86,7 +87,7 @@ export class Reflector {
   constructor(options: ReflectorOptions) {
     this.#options = options
     this.#timing = { ...defaultTiming, ...options.timing }
-    this.#backoff = new Backoff(options.random)
+    this.#backoff = new Backoff({ ...reflectorBackoff, random: options.random })
     const resource = () => this.#collection.resource
     this.#notice = new LossNotice(resource, options.observer, options.clock)
   }
@@ -98,7 +99,7 @@ export class Reflector {
   /** Lists again now. */
   relist(why: string): void {
     this.#mustList(why)
-    this.#session.abort(new Relist(why))
+    this.#session.abort(new UsherError('RELIST', why))
   }
 
   /** The server serves others: what kept it from this one may be over. */
@@ -331,7 +332,7 @@ export class Reflector {
     if (this.#resourceVersion !== '') return false
     // No end that is marked as one; or an etcd that can't tell how far it has got.
     const unable =
-      error instanceof SilenceError || (error instanceof WatchError && status === 500)
+      hasCode(error, 'SILENCE') || (hasCode(error, 'API_WATCH_REFUSED') && status === 500)
     if (status === 404 && this.#alternative + 1 < collections.length) {
       this.#alternative += 1
       how(`${collection.path} is not served; reads ${this.#collection.path}`)

@@ -1,9 +1,8 @@
 import type { Collection } from './collection.ts'
 import type { Page } from './collection-requests.ts'
 import type { ObjectStore } from './object-store.ts'
-import { isOlder } from './resource-version.ts'
+import { isOlder, fallsBehind } from './resource-version.ts'
 import { difference, storedObject, type StoredObject } from './stored-object.ts'
-import { fallsBehind } from './why.ts'
 
 /** Reads one page of a collection. */
 export type ReadPage = (

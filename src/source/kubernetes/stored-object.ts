@@ -2,7 +2,7 @@ import type { Change } from '../../model/service.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { decode } from '../decode/decode.ts'
 import { peek } from '../decode/metadata.ts'
-import { changesBetween, type Applied } from '../manifests/diff.ts'
+import { changesBetween, type Applied } from '../diff.ts'
 import type { Collection } from './collection.ts'
 
 /** All that is kept of an object of the API. */

@@ -1,5 +1,6 @@
 import { peek } from '../decode/metadata.ts'
-import { WatchError } from './api-error.ts'
+import { ApiError } from './api-error.ts'
+import { UsherError } from '../../util/usher-error.ts'
 
 export interface WatchEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK'
@@ -9,23 +10,19 @@ export interface WatchEvent {
 
 const types: ReadonlySet<unknown> = new Set(['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK'])
 
-/** A watch whose lines are not what they should be. */
-export class BrokenWatchError extends Error {
-  override readonly name = 'BrokenWatchError'
-}
-
-/** Reads one line of a watch. Throws WatchError for an ERROR event, BrokenWatchError for nonsense. */
+/** Reads one line of a watch. Throws ApiError for an ERROR event, MALFORMED for nonsense. */
 export const watchEvent = (line: string): WatchEvent => {
   const event = parsed(line)
   const type = peek(event, 'type')
   const object = peek(event, 'object')
   if (type === 'ERROR') {
     const code = peek(object, 'code')
-    throw new WatchError(typeof code === 'number' ? code : 500, object)
+    const status = typeof code === 'number' ? code : 500
+    throw new ApiError(status, object, 0, 'API_WATCH_REFUSED')
   }
   const resourceVersion = peek(peek(object, 'metadata'), 'resourceVersion')
   if (!isType(type) || typeof resourceVersion !== 'string')
-    throw new BrokenWatchError('the server sent a line that is no event')
+    throw new UsherError('MALFORMED', 'the server sent a line that is no event')
   return { type, object, resourceVersion }
 }
 
@@ -41,6 +38,6 @@ const parsed = (line: string): unknown => {
   try {
     return JSON.parse(line)
   } catch {
-    throw new BrokenWatchError('the server sent a line that is not JSON')
+    throw new UsherError('MALFORMED', 'the server sent a line that is not JSON')
   }
 }

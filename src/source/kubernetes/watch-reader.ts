@@ -1,20 +1,37 @@
 import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../../util/clock.ts'
 import type { Collection } from './collection.ts'
-import { LineSplitter } from './line-splitter.ts'
-import { TooLargeError } from './object-limit.ts'
+import { LineSplitter } from './json-stream.ts'
 import { ObjectStore, type Outcome } from './object-store.ts'
-import { readBody, SilenceError } from './read-body.ts'
-import { isOlder } from './resource-version.ts'
-import type { Timing } from './timing.ts'
-import {
-  BrokenWatchError,
-  endsInitialEvents,
-  watchEvent,
-  type WatchEvent,
-} from './watch-event.ts'
-import { Watchdog } from './watchdog.ts'
-import { fallsBehind, Relist } from './why.ts'
+import { readBody, Watchdog } from './read-body.ts'
+import { isOlder, fallsBehind } from './resource-version.ts'
+import { endsInitialEvents, watchEvent, type WatchEvent } from './watch-event.ts'
+import { hasCode, UsherError } from '../../util/usher-error.ts'
+
+/** How patient a reflector is. Milliseconds. */
+export interface Timing {
+  /** A watch that says nothing for so long is cut: bookmarks come about each minute. */
+  readonly silenceMs: number
+  /** A streaming list that says nothing for so long, and has not ended, never will: the server does not know the mark of its end. */
+  readonly markSilenceMs: number
+  /** The same, for one that is never silent because of changes. */
+  readonly markMs: number
+  /** A watch that stood for so long was healthy, and waits begin anew. */
+  readonly healthyMs: number
+  /** After 401 and 403, which people have to mend, waits begin here. */
+  readonly refusedMs: number
+  /** Before looking again for what the server does not serve. */
+  readonly rarelyMs: number
+}
+
+export const defaultTiming: Timing = {
+  silenceMs: 70_000,
+  markSilenceMs: 10_000,
+  markMs: 60_000,
+  healthyMs: 60_000,
+  refusedMs: 5000,
+  rarelyMs: 600_000,
+}
 
 export interface WatchReaderOptions {
   readonly collection: Collection
@@ -81,13 +98,13 @@ export class WatchReader {
     try {
       await readBody(body, { clock, silenceMs: timing.silenceMs, chunk })
       if (this.#lines.rest > 0)
-        throw new BrokenWatchError('the watch ended in the middle of a line')
+        throw new UsherError('MALFORMED', 'the watch ended in the middle of a line')
       if (this.#gathered !== undefined)
         throw new Error('the watch ended before the first state was complete')
     } catch (error) {
-      this.#broken = error instanceof BrokenWatchError || error instanceof TooLargeError
+      this.#broken = hasCode(error, 'MALFORMED')
       // A server with an older state says nothing until it gets to where the watch began.
-      if (error instanceof SilenceError && !this.#told)
+      if (hasCode(error, 'SILENCE') && !this.#told)
         this.#why = 'the watch never said anything'
       throw error
     } finally {
@@ -102,7 +119,8 @@ export class WatchReader {
   #awaitMark(body: IncomingMessage): void {
     if (this.#gathered === undefined) return
     const { clock, timing } = this.#options
-    const late = () => body.destroy(new SilenceError('the first state has no end'))
+    const late = () =>
+      body.destroy(new UsherError('SILENCE', 'the first state has no end'))
     const { markSilenceMs, markMs } = timing
     this.#markWatch = [markSilenceMs, markMs].map(ms => new Watchdog(clock, ms, late))
   }
@@ -138,7 +156,7 @@ export class WatchReader {
 
   #bookmark({ resourceVersion }: WatchEvent): void {
     const why = fallsBehind(resourceVersion, this.#resourceVersion)
-    if (why !== '') throw new Relist(why)
+    if (why !== '') throw new UsherError('RELIST', why)
     this.#resourceVersion = resourceVersion
   }
 

@@ -1,6 +1,6 @@
 import { readdir, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
-import { printable } from '../decode/printable.ts'
+import { printable } from '../../util/printable.ts'
 
 /** What a path that the user gave stands for. */
 export interface Listing {

@@ -1,18 +1,11 @@
-import type { Change } from '../../model/service.ts'
+import type { SourceObject, Applied } from '../diff.ts'
 import type { Problem } from '../../model/snapshot.ts'
-
-/** A sound object of some document. */
-export interface ManifestObject {
-  /** `Service default/web`; unique within a set. */
-  readonly key: string
-  /** What it puts into the world; empty for one that is not served (a headless Service). */
-  readonly changes: readonly Change[]
-}
+import type { CreatedAt } from '../decode/decode-object.ts'
 
 /** All that some paths held at one moment. */
 export interface ManifestSet {
   /** In the order of paths, files and documents. */
-  readonly objects: readonly ManifestObject[]
+  readonly objects: readonly SourceObject[]
   /** Keys of objects that are there and have bad values. */
   readonly refused: ReadonlySet<string>
   /** Everything wrong, that of `unreadable` included. */
@@ -29,4 +22,23 @@ export interface ManifestSet {
   readonly files: number
   /** Documents that held something. */
   readonly documents: number
+}
+
+/** Numbers Services in the order in which they were first seen, across reads. */
+export class FirstSight {
+  readonly #numbers = new Map<string, number>()
+  #last = 0
+
+  readonly createdAt: CreatedAt = (namespace, name) => {
+    const key = `Service ${namespace}/${name}`
+    let number = this.#numbers.get(key)
+    if (number === undefined) this.#numbers.set(key, (number = ++this.#last))
+    return number
+  }
+
+  /** Forgets Services that are gone: one that comes back is new. */
+  keepOnly(objects: Applied): void {
+    for (const key of this.#numbers.keys())
+      if (!objects.has(key)) this.#numbers.delete(key)
+  }
 }

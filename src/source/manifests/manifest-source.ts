@@ -1,20 +1,13 @@
 import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
 import type { Problem } from '../../model/snapshot.ts'
-import { printable } from '../decode/printable.ts'
-import {
-  SourceError,
-  type Source,
-  type SourceSink,
-  type SourceStatus,
-} from '../source.ts'
-import { Debounce } from './debounce.ts'
-import { changesBetweenMany, type Applied } from './diff.ts'
-import { DirectoryWatches } from './directory-watches.ts'
-import { fingerprint } from './fingerprint.ts'
-import { FirstSight } from './first-sight.ts'
-import type { ManifestObject, ManifestSet } from './manifest-set.ts'
+import { printable } from '../../util/printable.ts'
+import { type Source, type SourceSink, type SourceStatus } from '../source.ts'
+import { Debounce, DirectoryWatches } from './directory-watches.ts'
+import { changesBetweenMany, type Applied, type SourceObject } from '../diff.ts'
+import { fingerprint, steadyRead } from './fingerprint.ts'
+import { FirstSight, type ManifestSet } from './manifest-set.ts'
 import { readApart } from './read-apart.ts'
-import { steadyRead } from './steady-read.ts'
+import { UsherError } from '../../util/usher-error.ts'
 
 export interface ManifestSourceOptions {
   /** Files, and directories whose `.yaml`, `.yml` and `.json` files are read. */
@@ -82,7 +75,7 @@ class ManifestSource implements Source {
     await this.#reading
     if (this.#closing.signal.aborted) return
     if (this.#synced) return this.#schedulePoll()
-    const error = new SourceError(this.#error)
+    const error = new UsherError('BAD_SOURCE', this.#error)
     await this.close()
     throw error
   }
@@ -144,7 +137,7 @@ class ManifestSource implements Source {
   }
 
   async #take(sink: SourceSink, set: ManifestSet): Promise<void> {
-    const objects = new Map<string, ManifestObject>()
+    const objects = new Map<string, SourceObject>()
     for (const object of set.objects) objects.set(object.key, object)
     for (const key of set.refused) {
       const lastGood = this.#applied.get(key)

@@ -1,11 +1,13 @@
 import { stat } from 'node:fs/promises'
 import type { Change } from '../../model/service.ts'
-import type { CreatedAt } from '../decode/decoded.ts'
-import { printable } from '../decode/printable.ts'
+import type { CreatedAt } from '../decode/decode-object.ts'
+import { printable } from '../../util/printable.ts'
 import { listFiles } from './list-files.ts'
-import type { ManifestObject, ManifestSet } from './manifest-set.ts'
+import type { ManifestSet } from './manifest-set.ts'
+import type { SourceObject } from '../diff.ts'
 import { readManifests } from './read-manifests.ts'
-import { NotRead, readInProcess } from './reader-process.ts'
+import { readInProcess } from './reader-process.ts'
+import { hasCode, type UsherError } from '../../util/usher-error.ts'
 
 /**
  * Bytes. Up to here files are read in this process, which may hold it up for 0.1 s; a
@@ -28,7 +30,8 @@ export const readApart = async (
     const set = await readInProcess(paths, signal)
     return { ...set, objects: set.objects.map(object => numbered(object, createdAt)) }
   } catch (error) {
-    if (error instanceof NotRead) return nothingRead(paths, files, error)
+    if (hasCode(error, 'READER_FAILED', 'READER_MEMORY'))
+      return nothingRead(paths, files, error)
     throw error
   }
 }
@@ -47,7 +50,7 @@ const sizeOf = async (files: readonly string[]): Promise<number> => {
 }
 
 /** With the number of a Service that did not say when it was made. */
-const numbered = (object: ManifestObject, createdAt: CreatedAt): ManifestObject => ({
+const numbered = (object: SourceObject, createdAt: CreatedAt): SourceObject => ({
   ...object,
   changes: object.changes.map((change): Change => {
     if (change.kind !== 'Service' || change.object === undefined) return change
@@ -60,7 +63,7 @@ const numbered = (object: ManifestObject, createdAt: CreatedAt): ManifestObject 
 const nothingRead = (
   paths: readonly string[],
   files: readonly string[],
-  { message, again }: NotRead,
+  { message, code }: UsherError,
 ): ManifestSet => {
   const object = paths.map(path => printable(path, 300)).join(', ')
   const hole = { object, field: '', message: printable(message, 500) }
@@ -69,7 +72,7 @@ const nothingRead = (
     refused: new Set(),
     problems: [hole],
     unreadable: [hole],
-    transient: again,
+    transient: code === 'READER_FAILED',
     warnings: [],
     skipped: [],
     files: files.length,

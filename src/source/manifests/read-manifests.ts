@@ -1,10 +1,11 @@
-import type { CreatedAt } from '../decode/decoded.ts'
-import { printable } from '../decode/printable.ts'
+import type { CreatedAt } from '../decode/decode-object.ts'
+import { printable } from '../../util/printable.ts'
 import { listFiles, messageOf } from './list-files.ts'
 import type { ManifestSet } from './manifest-set.ts'
 import { parseDocuments } from './parse-documents.ts'
-import { readText } from './read-file.ts'
 import { SetBuilder } from './set-builder.ts'
+import { constants } from 'node:fs'
+import { open } from 'node:fs/promises'
 
 /**
  * Reads and decodes files and directories of manifests, and holds up the event loop for as
@@ -33,4 +34,39 @@ export const readManifests = async (
     for await (const document of parseDocuments(file, text)) set.document(name, document)
   }
   return { ...set.build(), files: files.length }
+}
+
+/** Larger files are refused: half a gigabyte of manifests is a mistake, or an attack. */
+const mostFileBytes = 64 * 1024 * 1024
+
+/**
+ * A whole text file. Throws when it is not a regular file, larger than `most` bytes
+ * or not UTF-8. Opened without blocking: a FIFO would otherwise hold up the read for ever.
+ */
+const readText = async (path: string, most = mostFileBytes): Promise<string> => {
+  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    if (!(await handle.stat()).isFile()) throw new Error('it is not a regular file')
+    const chunks: Buffer[] = []
+    let size = 0
+    // One byte beyond the limit tells a file that grew while it was read.
+    const stream = handle.createReadStream({ end: most, autoClose: false })
+    for await (const chunk of stream as AsyncIterable<Buffer>) {
+      chunks.push(chunk)
+      size += chunk.length
+    }
+    if (size > mostFileBytes) throw new Error('it is larger than 64 MiB; split it')
+    if (size > most) throw new Error('it grew while it was read')
+    return decodeUtf8(Buffer.concat(chunks))
+  } finally {
+    await handle.close()
+  }
+}
+
+const decodeUtf8 = (bytes: Buffer): string => {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (cause) {
+    throw new Error('it is not UTF-8 text', { cause })
+  }
 }

@@ -1,4 +1,5 @@
-import type { ManifestObject, ManifestSet } from './manifest-set.ts'
+import type { ManifestSet } from './manifest-set.ts'
+import type { SourceObject } from '../diff.ts'
 
 /** To the reader: what to read, then one `more` for each part of what it has found. */
 export type ReaderOrder =
@@ -11,7 +12,7 @@ export type ReaderOrder =
 export type ReaderReport =
   | {
       readonly kind: 'part'
-      readonly objects: readonly ManifestObject[]
+      readonly objects: readonly SourceObject[]
       readonly refused: readonly string[]
     }
   | { readonly kind: 'end'; readonly rest: Omit<ManifestSet, 'objects' | 'refused'> }

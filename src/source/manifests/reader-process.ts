@@ -1,6 +1,8 @@
 import { type ChildProcess, fork } from 'node:child_process'
-import type { ManifestObject, ManifestSet } from './manifest-set.ts'
+import type { ManifestSet } from './manifest-set.ts'
+import type { SourceObject } from '../diff.ts'
 import type { ReaderOrder, ReaderReport } from './reader-messages.ts'
+import { UsherError } from '../../util/usher-error.ts'
 
 /** Of the reader's heap, beside the text of one file. */
 const mostHeapMiB = 512
@@ -15,18 +17,9 @@ const program = new URL(
   import.meta.url,
 )
 
-/** Why there is no set: `again` when another try may help although no file changes. */
-export class NotRead extends Error {
-  readonly again: boolean
-  constructor(message: string, again: boolean) {
-    super(message)
-    this.again = again
-  }
-}
-
 /**
  * Reads manifests in a process of its own, which is killed when `signal` aborts. Rejects
- * with NotRead, or with another Error when it was aborted.
+ * with READER_FAILED, READER_MEMORY, or an Error without code when it was aborted.
  */
 export const readInProcess = (
   paths: readonly string[],
@@ -43,7 +36,7 @@ export const readInProcess = (
         `--max-old-space-size=${mostHeapMiB}`,
       ],
     })
-    const objects: ManifestObject[] = []
+    const objects: SourceObject[] = []
     const refused = new Set<string>()
     let lastWords = ''
     const end = (): void => {
@@ -57,16 +50,16 @@ export const readInProcess = (
     }
     const aborted = (): void => fail(new Error('nobody wants the manifests any more'))
     const late = setTimeout(() => {
-      fail(new NotRead(`reading them took more than ${longestReadMs / 60_000} min`, true))
+      fail(failed(`reading them took more than ${longestReadMs / 60_000} min`))
     }, longestReadMs)
     signal.addEventListener('abort', aborted)
     reader.stderr?.on('data', (words: Buffer) => {
       lastWords = `${lastWords}${words.toString('utf8')}`.slice(0, mostLastWords)
     })
-    reader.on('error', error => fail(new NotRead(`no reader: ${error.message}`, true)))
+    reader.on('error', error => fail(failed(`no reader: ${error.message}`)))
     // Not `exit`: its last words may still be on their way.
     reader.on('close', (code, killedBy) =>
-      fail(notReadBecause(killedBy ?? `code ${code}`, lastWords)),
+      fail(failedBecause(killedBy ?? `code ${code}`, lastWords)),
     )
     reader.on('message', (report: ReaderReport) => {
       if (report.kind === 'part') {
@@ -85,10 +78,12 @@ const tell = (reader: ChildProcess, order: ReaderOrder): void => {
   if (reader.connected) reader.send(order, () => {})
 }
 
-const notReadBecause = (how: string, lastWords: string): NotRead =>
+const failed = (message: string): UsherError => new UsherError('READER_FAILED', message)
+
+const failedBecause = (how: string, lastWords: string): UsherError =>
   lastWords.includes('heap out of memory')
-    ? new NotRead(
+    ? new UsherError(
+        'READER_MEMORY',
         `reading them takes more than ${mostHeapMiB} MiB of memory; split the files, or take out what is no Service, Endpoints, EndpointSlice, Node or ServiceCIDR`,
-        false,
       )
-    : new NotRead(`the reader of manifests ended with ${how}: ${lastWords}`, true)
+    : failed(`the reader of manifests ended with ${how}: ${lastWords}`)

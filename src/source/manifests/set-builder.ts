@@ -1,10 +1,11 @@
 import type { Change } from '../../model/service.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { decode, type DecodedObject } from '../decode/decode.ts'
-import type { CreatedAt } from '../decode/decoded.ts'
+import type { CreatedAt } from '../decode/decode-object.ts'
 import { peek } from '../decode/metadata.ts'
-import type { ManifestObject, ManifestSet } from './manifest-set.ts'
-import type { RawDocument } from './raw-document.ts'
+import type { ManifestSet } from './manifest-set.ts'
+import type { SourceObject } from '../diff.ts'
+import type { RawDocument } from './parse-documents.ts'
 
 /** A List may hold Lists; nobody writes them deeper than this. */
 const deepestList = 8
@@ -24,7 +25,7 @@ interface Place {
 /** Gathers a ManifestSet document by document. */
 export class SetBuilder {
   readonly #createdAt: CreatedAt
-  readonly #objects = new Map<string, ManifestObject>()
+  readonly #objects = new Map<string, SourceObject>()
   /** Where each key was first seen, sound or not. */
   readonly #places = new Map<string, Place>()
   readonly #refused = new Set<string>()

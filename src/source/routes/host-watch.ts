@@ -2,7 +2,7 @@ import pRetry from 'p-retry'
 import type { Clock, Timer } from '../../util/clock.ts'
 import { canonicalIp } from '../../util/ip.ts'
 import { addressFault } from '../decode/fields.ts'
-import { printable } from '../decode/printable.ts'
+import { printable } from '../../util/printable.ts'
 import type { Resolve, Resolved } from './resolve-host.ts'
 
 export interface HostWatchEvents {

@@ -2,10 +2,8 @@ import { parseDuration } from '../../util/duration.ts'
 import type { Protocol } from '../../model/service.ts'
 import { canonicalIp, isGroup, joinHostPort, splitHostPort } from '../../util/ip.ts'
 import { addressFault } from '../decode/fields.ts'
-import { printable, show } from '../decode/printable.ts'
-import { isHostName } from './host-name.ts'
-import { isLoop } from './loop.ts'
-import type { Route, RouteBackend } from './route.ts'
+import { printable, show } from '../../util/printable.ts'
+import { isLoop, type Route, type RouteBackend } from './route.ts'
 
 const form = 'PROTOCOL://ADDRESS:PORT=HOST:PORT[,HOST:PORT...][?affinity=DURATION]'
 const example = 'tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'
@@ -105,4 +103,23 @@ const parseQuery = (query: string, fault: Fault): number => {
       'is not a duration from 1s to 24h, like 3h or 10800s',
     )
   return Math.round(ms)
+}
+
+// Underscores are no part of a host name (RFC 952) and are in names people resolve.
+const label = /^[a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?$/i
+
+/**
+ * Whether a text can be resolved as a host name. One whose last label is a number is
+ * refused: resolvers take `10.0.0.256`, `127.1` or `0x7f.1` for addresses, each in its
+ * own way (WHATWG URL, "ends in a number").
+ */
+const isHostName = (text: string): boolean => {
+  const name = text.endsWith('.') ? text.slice(0, -1) : text
+  const labels = name.split('.')
+  const last = labels.at(-1) ?? ''
+  return (
+    name.length <= 253 &&
+    labels.every(part => label.test(part)) &&
+    !/^(?:\d+|0x[\da-f]*)$/i.test(last)
+  )
 }

@@ -1,8 +1,7 @@
 import { readyEndpoint } from '../../model/ready-endpoint.ts'
 import type { EndpointSlice, Service } from '../../model/service.ts'
 import { familyOf } from '../../util/ip.ts'
-import { isLoop } from './loop.ts'
-import type { Route, RouteBackend } from './route.ts'
+import { isLoop, type Route, type RouteBackend } from './route.ts'
 
 /** Where sidecar routes live; no namespace of a cluster meets them. */
 const routeNamespace = 'route'

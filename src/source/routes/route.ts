@@ -1,4 +1,5 @@
 import type { Protocol } from '../../model/service.ts'
+import { isWildcard } from '../../util/ip.ts'
 
 export interface RouteBackend {
   /** A canonical address, or a host name in lower case. */
@@ -16,3 +17,14 @@ export interface Route {
   /** 0 for none. */
   readonly affinityMs: number
 }
+
+/**
+ * Whether a backend is the very address that the route listens on: each connection
+ * would open the next, until the file descriptors are gone.
+ */
+export const isLoop = (listen: Route['listen'], host: string, port: number): boolean =>
+  port === listen.port &&
+  (host === listen.address || (isWildcard(listen.address) && isLoopback(host)))
+
+const isLoopback = (address: string): boolean =>
+  address === '::1' || /^127\.\d+\.\d+\.\d+$/.test(address)

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Probe } from '../../../src/kernel/probe.ts'
 import type { ProxierKind } from '../../../src/kernel/proxier.ts'
-import { KernelMetrics } from '../../../src/observe/kernel-metrics.ts'
+import { KernelMetrics } from '../../../src/observe/rule-metrics.ts'
 import { kernelStep } from '../../../src/proxy/kernel/kernel-step.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { FakeProxier } from '../../support/fake-proxier.ts'

@@ -1,4 +1,5 @@
 import type * as Yaml from 'yaml'
+import { show } from './printable.ts'
 
 // A document is taken apart in one go, and takes some fifty times its text in memory.
 // JSON has no such limit.
@@ -17,7 +18,7 @@ const deepest = 200
 /**
  * The documents of a YAML stream, each when it is asked for. Throws Error when one is
  * beyond what is read: 4 MiB, 1000 aliases, 200 levels. What is wrong with one besides
- * is in its `errors`, but for keys that are given twice: see twin-keys.ts.
+ * is in its `errors`, but for keys that are given twice: see `twinKey`.
  */
 export function* yamlDocuments(
   text: string,
@@ -53,4 +54,37 @@ export function* yamlDocuments(
   }
   for (const token of parser.end()) yield* composer.next(token)
   yield* composer.end()
+}
+
+interface TwinKey {
+  readonly offset: number
+  readonly message: string
+}
+
+/**
+ * The first key that a mapping of the document has twice: YAML forbids it, and which of
+ * the two its writer meant nobody knows. Takes time in proportion to the text.
+ */
+export const twinKey = (
+  document: Yaml.Document,
+  { isScalar, visit }: typeof Yaml,
+): TwinKey | undefined => {
+  let found: TwinKey | undefined
+  visit(document, {
+    Map: (_, { items }) => {
+      const keys = new Set<unknown>()
+      for (const { key } of items) {
+        // A merge key may come more than once.
+        if (!isScalar(key) || key.value === '<<') continue
+        if (keys.has(key.value)) {
+          const message = `the key ${show(key.value)} is given twice`
+          found = { offset: key.range?.[0] ?? 0, message }
+          return visit.BREAK
+        }
+        keys.add(key.value)
+      }
+      return undefined
+    },
+  })
+  return found
 }

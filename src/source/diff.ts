@@ -1,10 +1,17 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Change } from '../../model/service.ts'
-import { forEachYielding } from '../../util/yielding.ts'
-import type { ManifestObject } from './manifest-set.ts'
+import type { Change } from '../model/service.ts'
+import { forEachYielding } from '../util/yielding.ts'
+
+/** A sound object of some document. */
+export interface SourceObject {
+  /** `Service default/web`; unique within a set. */
+  readonly key: string
+  /** What it puts into the world; empty for one that is not served (a headless Service). */
+  readonly changes: readonly Change[]
+}
 
 /** Objects by what they are called in a ManifestSet. */
-export type Applied = ReadonlyMap<string, ManifestObject>
+export type Applied = ReadonlyMap<string, SourceObject>
 
 /** What turns the world of `before` into that of `after`: only real changes, deletes first. */
 export const changesBetween = (before: Applied, after: Applied): Change[] => {

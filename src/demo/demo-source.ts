@@ -1,5 +1,8 @@
 import type { Change, EndpointSlice } from '../model/service.ts'
 import type { Source } from '../source/source.ts'
+import { createServer } from 'node:net'
+import type { Problem } from '../model/snapshot.ts'
+import { UsherError } from '../util/usher-error.ts'
 
 /** Where the process that stands for `address:port` really listens. */
 export type Placement = (
@@ -51,4 +54,47 @@ export const fixedSource = (name: string, changes: readonly Change[]): Source =>
     status: () => ({ name, synced: lastGoodAt !== undefined, lastGoodAt, error: '' }),
     close: () => Promise.resolve(),
   }
+}
+
+/**
+ * Whether this system answers on an address of 127.0.0.0/8 that nobody configured.
+ * Linux and Windows do; macOS and the BSDs have 127.0.0.1 alone (RFC 1122, 3.2.1.3
+ * reserves the block and leaves open how much of it a host serves).
+ */
+export const answersOn = (address: string): Promise<boolean> =>
+  new Promise(resolve => {
+    const server = createServer()
+    server.once('error', () => resolve(false))
+    server.listen({ host: address, port: 0 }, () => server.close(() => resolve(true)))
+  })
+
+/**
+ * Reads a source once and closes it: the changes that make up its first state.
+ * @throws DEMO when any of its objects is refused, or it has no good state.
+ */
+export const firstState = async (source: Source): Promise<readonly Change[]> => {
+  const changes: Change[] = []
+  let found: readonly Problem[] = []
+  try {
+    await source.start({
+      apply: batch => void changes.push(...batch),
+      synced: () => {},
+      problems: problems => {
+        found = problems
+      },
+    })
+  } catch (error) {
+    throw new UsherError('DEMO', error instanceof Error ? error.message : String(error))
+  } finally {
+    await source.close()
+  }
+  const problem = found[0]
+  if (problem) {
+    const { object, field, message } = problem
+    throw new UsherError(
+      'DEMO',
+      [object, field, message].filter(part => part !== '').join(': '),
+    )
+  }
+  return changes
 }

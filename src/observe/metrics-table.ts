@@ -1,0 +1,372 @@
+import type { RuleCount } from '../kernel/proxier.ts'
+import type { Snapshot, Target } from '../model/snapshot.ts'
+import type { SourceStatus } from '../source/source.ts'
+import { ipFamilies } from '../util/ip.ts'
+import {
+  counter,
+  gauge,
+  histogram,
+  type Histogram,
+  type Metric,
+  type Sample,
+} from './exposition.ts'
+import { type Probe, type ProbeCounts, type Tally } from './probe-counts.ts'
+import type { CaptureMetrics, KernelMetrics } from './rule-metrics.ts'
+import type { ChangeCount, SyncMetrics } from './sync-metrics.ts'
+
+/*
+ * The table of all metrics, by what they are read from, in the order of /metrics. Two
+ * parts have files of their own: the relay's (relay-metrics.ts), which come first and have
+ * a line for each ServicePort, and those of the process (process-metrics.ts) at the end.
+ */
+
+type Table<T> = readonly Metric<T>[]
+
+/** A line for each IP family; none where there is no value. */
+const byFamily = <T>(
+  source: Readonly<Record<(typeof ipFamilies)[number], T>>,
+  read: (of: T) => number | Histogram | undefined,
+): Sample[] =>
+  ipFamilies.flatMap((family): Sample[] => {
+    const value = read(source[family])
+    return value === undefined ? [] : [[[family], value]]
+  })
+
+const ofFamily = ['ip_family']
+
+const secondsOf = (ms: number | undefined): number | undefined =>
+  ms === undefined ? undefined : ms / 1000
+
+/** kube-proxy's, of its syncs. */
+export const syncTable: Table<SyncMetrics> = [
+  histogram(
+    'kubeproxy_sync_proxy_rules_duration_seconds',
+    'Time it took to apply the wanted state.',
+    ofFamily,
+    ({ families }) =>
+      byFamily(families, one => (one.appliedAt === undefined ? undefined : one.duration)),
+  ),
+  gauge(
+    'kubeproxy_sync_proxy_rules_last_timestamp_seconds',
+    'When the wanted state was last applied (Unix time).',
+    ofFamily,
+    ({ families }) => byFamily(families, ({ appliedAt }) => secondsOf(appliedAt)),
+  ),
+  gauge(
+    'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds',
+    'When a change last asked to be applied (Unix time).',
+    ofFamily,
+    ({ families }) => byFamily(families, ({ queuedAt }) => secondsOf(queuedAt)),
+  ),
+  histogram(
+    'kubeproxy_network_programming_duration_seconds',
+    'Time from what changed in the cluster (last-change-trigger-time) until it was applied here.',
+    ofFamily,
+    ({ families }) =>
+      byFamily(families, one =>
+        one.appliedAt === undefined ? undefined : one.programming,
+      ),
+  ),
+]
+
+export interface ClusterReadings {
+  /** Changes that wait for the next sync. */
+  readonly pending: ChangeCount
+  /** Changes that syncs have taken in since the process started; see `SyncMetrics`. */
+  readonly changes: ChangeCount
+  readonly snapshots: readonly Snapshot[]
+}
+
+/** What else kube-proxy tells of what is wanted, under its names. */
+export const clusterTable: Table<ClusterReadings> = [
+  gauge(
+    'kubeproxy_sync_proxy_rules_service_changes_pending',
+    'Changes of services that wait to be applied.',
+    [],
+    ({ pending }) => pending.services,
+  ),
+  counter(
+    'kubeproxy_sync_proxy_rules_service_changes_total',
+    'Changes of services that were taken in to be applied.',
+    [],
+    ({ changes }) => changes.services,
+  ),
+  gauge(
+    'kubeproxy_sync_proxy_rules_endpoint_changes_pending',
+    'Changes of endpoints that wait to be applied.',
+    [],
+    ({ pending }) => pending.endpoints,
+  ),
+  counter(
+    'kubeproxy_sync_proxy_rules_endpoint_changes_total',
+    'Changes of endpoints that were taken in to be applied.',
+    [],
+    ({ changes }) => changes.endpoints,
+  ),
+  // Upstream's name; it is a gauge all the same.
+  gauge(
+    'kubeproxy_sync_proxy_rules_no_local_endpoints_total',
+    'ServicePorts whose policy is Local and whose endpoints are all on other nodes: these clients get no answer.',
+    ['ip_family', 'traffic_policy'],
+    ({ snapshots }) => snapshots.flatMap(noLocal),
+  ),
+]
+
+const isDropped = ({ verdict }: Target): boolean => verdict === 'drop'
+
+const noLocal = ({ family, servicePorts }: Snapshot): Sample[] => {
+  let internal = 0
+  let external = 0
+  for (const port of servicePorts.values()) {
+    if (isDropped(port.internal)) internal += 1
+    if (isDropped(port.external) && port.vips.some(({ kind }) => kind !== 'ClusterIP'))
+      external += 1
+  }
+  return [
+    [[family, 'internal'], internal],
+    [[family, 'external'], external],
+  ]
+}
+
+/** Requests to the API server with one outcome. */
+export interface RequestCount {
+  /** HTTP status code, or `<error>` when there was no answer, as client-go says it. */
+  readonly code: string
+  readonly method: string
+  /** `host:port` of the API server. */
+  readonly host: string
+  readonly count: number
+}
+
+/** Only where the source is the Kubernetes API. */
+export const requestTable: Table<readonly RequestCount[]> = [
+  counter(
+    'rest_client_requests_total',
+    'Requests to the API server, by status code, method and host.',
+    ['code', 'host', 'method'],
+    requests =>
+      requests.map(({ code, host, method, count }): Sample => [
+        [code, host, method],
+        count,
+      ]),
+  ),
+]
+
+/**
+ * Every Kubernetes component has it. The version is Usher's own, since there is no
+ * Kubernetes in it: a rule that compares versions of components should leave Usher out.
+ */
+export const versionTable: Table<string> = [
+  gauge(
+    'kubernetes_build_info',
+    'Always 1; gitVersion is the version of Usher.',
+    [
+      'build_date',
+      'compiler',
+      'git_commit',
+      'git_tree_state',
+      'git_version',
+      'go_version',
+      'major',
+      'minor',
+      'platform',
+    ],
+    version => {
+      const [major = '', minor = ''] = version.split('.')
+      const platform = `${process.platform}/${goArch()}`
+      const { version: node } = process
+      return [[['', 'node', '', '', `v${version}`, node, major, minor, platform], 1]]
+    },
+  ),
+]
+
+/** Go's name of the architecture this runs on. */
+const goArch = (): string => (process.arch === 'x64' ? 'amd64' : process.arch)
+
+export interface ModeReadings {
+  readonly mode: string
+  readonly fallBacks: number
+}
+
+export const modeTable: Table<ModeReadings> = [
+  gauge(
+    'usher_proxy_mode',
+    'Always 1; the label is the mode that runs.',
+    ['mode'],
+    ({ mode }) => [[[mode], 1]],
+  ),
+  counter(
+    'usher_mode_fallbacks_total',
+    'Times the mode that ran could not be had any more, and another took its place.',
+    [],
+    ({ fallBacks }) => fallBacks,
+  ),
+]
+
+const countRules =
+  (of: (count: RuleCount) => number) =>
+  ({ families }: KernelMetrics): Sample[] =>
+    ipFamilies.flatMap(family => {
+      const { rules } = families[family]
+      if (rules === undefined) return []
+      return (['filter', 'nat'] as const).map((table): Sample => [
+        [table, family],
+        of(rules[table]),
+      ])
+    })
+
+/** kube-proxy's, of iptables mode. */
+export const iptablesTable: Table<KernelMetrics> = [
+  histogram(
+    'kubeproxy_sync_full_proxy_rules_duration_seconds',
+    'Time it took to write all rules.',
+    ofFamily,
+    ({ families }) => byFamily(families, ({ full }) => full),
+  ),
+  histogram(
+    'kubeproxy_sync_partial_proxy_rules_duration_seconds',
+    'Time it took to write the rules of what changed.',
+    ofFamily,
+    ({ families }) => byFamily(families, ({ partial }) => partial),
+  ),
+  gauge(
+    'kubeproxy_sync_proxy_rules_iptables_total',
+    'Rules that there are.',
+    ['table', 'ip_family'],
+    countRules(({ total }) => total),
+  ),
+  gauge(
+    'kubeproxy_sync_proxy_rules_iptables_last',
+    'Rules that the last sync wrote.',
+    ['table', 'ip_family'],
+    countRules(({ written }) => written),
+  ),
+  counter(
+    'kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total',
+    'Times iptables-restore refused the rules of what changed; all rules were written then.',
+    ofFamily,
+    ({ families }) => byFamily(families, ({ partialFailures }) => partialFailures),
+  ),
+]
+
+/** Of both kernel modes. */
+export const kernelTable: Table<KernelMetrics> = [
+  counter(
+    'kubeproxy_sync_proxy_rules_iptables_restore_failures_total',
+    'Times iptables-restore refused the rules.',
+    ofFamily,
+    ({ families }) => byFamily(families, one => one.fullFailures + one.partialFailures),
+  ),
+  counter(
+    'usher_kernel_repairs_total',
+    "Times somebody else took away Usher's rules, and they were written again.",
+    ofFamily,
+    ({ families }) => byFamily(families, ({ repairs }) => repairs),
+  ),
+]
+
+/** Of userspace mode with a capture by rules. */
+export const captureTable: Table<CaptureMetrics> = [
+  counter(
+    'usher_capture_syncs_total',
+    'Times rules of the kernel were written: only what changed, or all of them in one transaction.',
+    ['ip_family', 'work'],
+    ({ families }) =>
+      ipFamilies.flatMap((family): Sample[] => [
+        [[family, 'changed'], families[family].changed],
+        [[family, 'replaced'], families[family].replaced],
+      ]),
+  ),
+  counter(
+    'usher_capture_sync_seconds_total',
+    'Seconds that writing them took.',
+    ofFamily,
+    ({ families }) => byFamily(families, ({ seconds }) => seconds),
+  ),
+  counter(
+    'usher_capture_repairs_total',
+    "Times somebody else changed Usher's rules, by whether they could be put back.",
+    ['ip_family', 'result'],
+    ({ families }) =>
+      ipFamilies.flatMap((family): Sample[] => [
+        [[family, 'ok'], families[family].repairs],
+        [[family, 'failed'], families[family].failedRepairs],
+      ]),
+  ),
+]
+
+const answersByCode = ({ tallies }: ProbeCounts, path: Probe['path']): Sample[] =>
+  [...(tallies.get(`proxier ${path}`)?.codes ?? [])].map(([code, value]): Sample => [
+    [String(code)],
+    value,
+  ])
+
+/** kube-proxy's own counters. */
+export const probeTable: Table<ProbeCounts> = (['healthz', 'livez'] as const).map(path =>
+  counter(
+    `kubeproxy_proxy_${path}_total`,
+    `Answers of /${path} on the health address, by HTTP status code.`,
+    ['code'],
+    probes => answersByCode(probes, path),
+  ),
+)
+
+/** What `/metrics/slis` shows (KEP-3466). */
+export const sliTable: Table<ProbeCounts> = [
+  gauge(
+    'kubernetes_healthcheck',
+    'Whether the last answer of a health check was a good one, 1 or 0.',
+    ['name', 'type'],
+    ({ tallies }) =>
+      [...tallies.values()].map(({ probe, last }): Sample => [
+        [probe.check, probe.path],
+        last === 200 ? 1 : 0,
+      ]),
+  ),
+  counter(
+    'kubernetes_healthchecks_total',
+    'Answers of all health checks, by result.',
+    ['name', 'status', 'type'],
+    ({ tallies }) => [...tallies.values()].flatMap(answersByResult),
+  ),
+]
+
+const answersByResult = ({ probe, codes }: Tally): Sample[] => {
+  const count = { success: 0, error: 0 }
+  for (const [code, number] of codes) count[code === 200 ? 'success' : 'error'] += number
+  return Object.entries(count)
+    .filter(([, value]) => value > 0)
+    .map(([status, value]) => [[probe.check, status, probe.path], value])
+}
+
+export interface SourceReadings {
+  /** Seconds since the last good state; undefined before the first. */
+  readonly ageSeconds: number | undefined
+  /** How many things cannot be honoured now. */
+  readonly problems: number
+}
+
+export const sourceReadings = (
+  { lastGoodAt }: Pick<SourceStatus, 'lastGoodAt'>,
+  problems: number,
+  epochMs = Date.now(),
+): SourceReadings => ({
+  ageSeconds:
+    lastGoodAt === undefined ? undefined : Math.max(0, epochMs - lastGoodAt) / 1000,
+  problems,
+})
+
+export const sourceTable: Table<SourceReadings> = [
+  gauge(
+    'usher_source_age_seconds',
+    'Seconds since the source last gave a good state or said that nothing has changed; absent before the first.',
+    [],
+    ({ ageSeconds }) => ageSeconds,
+  ),
+  gauge(
+    'usher_problems',
+    'Objects, or parts of them, that cannot be honoured now; /status names them.',
+    [],
+    ({ problems }) => problems,
+  ),
+]

@@ -1,0 +1,211 @@
+import type { ChosenRelay } from '../relay/make-relay.ts'
+import {
+  type BindState,
+  dialBuckets,
+  type ListenerCounters,
+  type WorkerStats,
+} from '../relay/relay.ts'
+import { counter, gauge, histogram, type Metric, type Sample } from './exposition.ts'
+import type { EndpointPath, RelayTotals, ServicePortTotals } from './relay-totals.ts'
+
+type Counters = Readonly<ListenerCounters>
+type Tally = Readonly<Record<string, number>>
+type Of = ServicePortTotals['protocol'] | 'both'
+
+const servicePort = ['service_port', 'protocol']
+const endpoint = [...servicePort, 'endpoint']
+
+/** A line for each ServicePort of a protocol. */
+const each = (of: Of, read: (counters: Counters) => number) =>
+  function* ({ servicePorts }: RelayTotals): Generator<Sample> {
+    for (const { protocol, labels, counters } of servicePorts)
+      if (of === 'both' || of === protocol) yield [labels, read(counters)]
+  }
+
+/** A line for each key of a tally, which is the last label. */
+const eachKey = (of: Of, read: (counters: Counters) => Tally) =>
+  function* ({ servicePorts }: RelayTotals): Generator<Sample> {
+    for (const { protocol, labels, counters } of servicePorts) {
+      if (of !== 'both' && of !== protocol) continue
+      for (const [key, value] of Object.entries(read(counters)))
+        yield [[...labels, key], value]
+    }
+  }
+
+/** A line for each endpoint of which the kernel was asked. */
+const eachPath = (read: (path: EndpointPath) => number) =>
+  function* ({ paths }: RelayTotals): Generator<Sample> {
+    for (const path of paths) yield [path.labels, read(path)]
+  }
+
+const eachWorker = (read: (worker: WorkerStats) => number) =>
+  function* ({ stats: { workers = [] } }: RelayTotals): Generator<Sample> {
+    for (const worker of workers) yield [[String(worker.thread)], read(worker)]
+  }
+
+const bindStates: readonly BindState['state'][] = [
+  'listening',
+  'binding',
+  'closed',
+  'failed',
+]
+
+/**
+ * The relay's part of the table of metrics, read from its plain counters. A metric has
+ * only what concerns its protocol, and a histogram starts with the first dial: of an idle
+ * ServicePort there is nothing to know, and it would be 13 lines.
+ */
+export const relayMetrics: readonly Metric<RelayTotals>[] = [
+  counter(
+    'usher_connections_accepted_total',
+    'TCP connections accepted from clients.',
+    servicePort,
+    each('TCP', counters => counters.accepted),
+  ),
+  gauge(
+    'usher_connections_active',
+    'TCP connections that are open now.',
+    servicePort,
+    each('TCP', counters => counters.active),
+  ),
+  counter(
+    'usher_connections_failed_total',
+    'TCP connections that did not end in the normal way, by cause: who ended it (C client, S endpoint, R resources, P policy, K shutdown; lower-case for a timeout), then when (C dialling, R before, D data).',
+    [...servicePort, 'cause'],
+    eachKey('TCP', counters => counters.failed),
+  ),
+  counter(
+    'usher_dial_attempts_total',
+    'Attempts to connect to an endpoint.',
+    servicePort,
+    each('TCP', counters => counters.dialAttempts),
+  ),
+  counter(
+    'usher_dial_retries_total',
+    'Attempts to connect after the first one of a connection: what clients were spared.',
+    servicePort,
+    each('TCP', counters => counters.dialRetries),
+  ),
+  histogram(
+    'usher_dial_duration_seconds',
+    'Time a successful attempt to connect to an endpoint took.',
+    servicePort,
+    function* ({ servicePorts }) {
+      for (const { labels, counters } of servicePorts) {
+        const { dialSeconds: counts, dialSecondsSum: sum } = counters
+        if (counts.some(count => count > 0))
+          yield [labels, { bounds: dialBuckets, counts, sum }]
+      }
+    },
+  ),
+  counter(
+    'usher_relayed_bytes_total',
+    'Bytes of payload passed on, by direction.',
+    [...servicePort, 'direction'],
+    eachKey('both', counters => ({
+      'client->backend': counters.bytesToBackend,
+      'backend->client': counters.bytesToClient,
+    })),
+  ),
+  gauge(
+    'usher_udp_flows_active',
+    'UDP flows (client addresses and ports) that are open now.',
+    servicePort,
+    each('UDP', counters => counters.active),
+  ),
+  counter(
+    'usher_udp_flows_total',
+    'UDP flows opened.',
+    servicePort,
+    each('UDP', counters => counters.accepted),
+  ),
+  counter(
+    'usher_udp_datagrams_total',
+    'UDP datagrams passed on, by direction.',
+    [...servicePort, 'direction'],
+    eachKey('UDP', counters => ({
+      'client->backend': counters.datagramsToBackend,
+      'backend->client': counters.datagramsToClient,
+    })),
+  ),
+  counter(
+    'usher_udp_drops_total',
+    'UDP datagrams that could not be passed on, by reason.',
+    [...servicePort, 'reason'],
+    eachKey('UDP', counters => counters.datagramsDropped),
+  ),
+  gauge(
+    'usher_endpoint_rtt_seconds',
+    'Smoothed round-trip time to an endpoint, as the kernel last had it of a connection (TCP_INFO). Only of the linux relay.',
+    endpoint,
+    eachPath(({ rttMs }) => rttMs / 1000),
+  ),
+  counter(
+    'usher_endpoint_retransmits_total',
+    'Segments that the kernel has sent to an endpoint again, on the connections that were asked (TCP_INFO). Only of the linux relay.',
+    endpoint,
+    eachPath(({ retransmits }) => retransmits),
+  ),
+  counter(
+    'usher_relay_worker_restarts_total',
+    'Times that a worker of the relay has died and was started again. Only of a relay that has workers.',
+    ['worker'],
+    eachWorker(({ restarts }) => restarts),
+  ),
+  counter(
+    'usher_relay_worker_hangs_total',
+    'Times that a worker of the relay was ended because it had given no sign of life for 1.5 s. Only of a relay that has workers.',
+    ['worker'],
+    eachWorker(({ hangs }) => hangs),
+  ),
+  gauge(
+    'usher_relay_held_bytes',
+    'Bytes that were read from one side of a connection and not taken by the other yet, in buffers and pipes. Only of a relay that has workers.',
+    ['worker'],
+    eachWorker(({ heldBytes }) => heldBytes),
+  ),
+  counter(
+    'usher_data_plane_restarts_total',
+    'Times that the process of the relay has died and was started again. Not in a sidecar, which has none.',
+    [],
+    ({ stats }) => stats.restarts,
+  ),
+  gauge(
+    'usher_listeners',
+    'Addresses Usher should listen on, by what has become of them; closed ones have no endpoint to serve them.',
+    ['state'],
+    ({ binds }) => bindStates.map((state): Sample => [[state], binds[state]]),
+  ),
+  gauge(
+    'usher_fds_used',
+    'File descriptors the relay holds: listening sockets and connections. process_open_fds has all.',
+    [],
+    ({ stats }) => stats.fds.used,
+  ),
+  gauge(
+    'usher_fds_limit',
+    'File descriptors the relay may hold.',
+    [],
+    ({ stats }) => stats.fds.limit,
+  ),
+  gauge(
+    'usher_accept_paused',
+    '1 while new connections wait because file descriptors are short, else 0.',
+    [],
+    ({ stats }) => Number(stats.acceptPaused),
+  ),
+]
+
+/** Which relay carries the bytes. */
+export const relayInfoMetrics: readonly Metric<
+  Pick<ChosenRelay, 'name' | 'workers' | 'ownProcess'>
+>[] = [
+  gauge(
+    'usher_relay_info',
+    'Always 1; the labels are the relay that carries the bytes, its threads, and whether it has a process of its own.',
+    ['relay', 'workers', 'own_process'],
+    ({ name, workers, ownProcess }) => [
+      [[name, String(workers), String(ownProcess !== undefined)], 1],
+    ],
+  ),
+]

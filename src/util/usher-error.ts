@@ -1,0 +1,40 @@
+/** What a failure is that is told apart by code, or said to a user without a stack. */
+export type ErrorCode =
+  /** A source can't start: the message says what to mend. */
+  | 'BAD_SOURCE'
+  /** The API server refused a request; `ApiError` has its status. */
+  | 'API_REFUSED'
+  /** The same within a watch that had been accepted (an ERROR event). */
+  | 'API_WATCH_REFUSED'
+  /** The API server sent what is no event, or an object that is too large. */
+  | 'MALFORMED'
+  /** Nothing was received for too long. */
+  | 'SILENCE'
+  /** A kept connection was closed by the server before it read the request. */
+  | 'STALE_CONNECTION'
+  /** A watch can't go on from where it is: all has to be listed again. */
+  | 'RELIST'
+  /** The reader of manifests failed; another try may succeed. */
+  | 'READER_FAILED'
+  /** The manifests take too much memory; another try would fail, too. */
+  | 'READER_MEMORY'
+  /** An address that has to be listened on can't be. */
+  | 'CANNOT_LISTEN'
+  /** The demo can't go on. */
+  | 'DEMO'
+
+/** A failure with a code. Whatever has a code is shown to users by its message alone. */
+export class UsherError extends Error {
+  override readonly name: string = 'UsherError'
+  readonly code: ErrorCode
+
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+  }
+}
+
+export const hasCode = (
+  error: unknown,
+  ...codes: readonly ErrorCode[]
+): error is UsherError => error instanceof UsherError && codes.includes(error.code)
