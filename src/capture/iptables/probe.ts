@@ -2,7 +2,7 @@ import type { IpFamily } from '../../util/ip.ts'
 import type { Backend } from '../../kernel/xtables/backend.ts'
 import { fixedChains } from './fixed-chains.ts'
 import { tryLines } from '../../kernel/xtables/try-lines.ts'
-import type { TableName } from './names.ts'
+import type { TableName } from '../../kernel/xtables/wanted.ts'
 import { entriesOf, groups } from './rule-entries.ts'
 import type { VipRule } from '../vip-rule.ts'
 
@@ -13,7 +13,7 @@ export const probeBackend = (backend: Backend, family: IpFamily): Promise<void> 
     nat: sampleLines('nat', family),
   })
 
-/** All matches and targets, but no jumps to chains that aren't there. */
+/** All matches and targets. */
 const sampleLines = (table: TableName, family: IpFamily): readonly string[] => {
   const address = family === 'IPv4' ? '192.0.2.1' : '2001:db8::1'
   const settings = {
@@ -41,6 +41,5 @@ const sampleLines = (table: TableName, family: IpFamily): readonly string[] => {
   const entries = [rule, { ...rule, protocol: 'UDP' as const }]
     .flatMap(entriesOf)
     .filter(({ group }) => groups[group].table === table)
-  const all = [...fixed, ...entries.map(({ line }) => line)]
-  return [...new Set(all.map(line => line.replace(/-j KUBE-\S+$/, '-j RETURN')))]
+  return [...fixed, ...entries.map(({ line }) => line)]
 }

@@ -6,8 +6,8 @@ import {
   isOwnChain,
   isUsherChain,
   kubeletDropChain,
-  sharedFirewall,
-} from './kube-chains.ts'
+  kubeletFirewall,
+} from '../xtables/kube-chains.ts'
 
 const kubeProxyTable = (name: string): boolean => name === 'kube-proxy'
 const all = (): boolean => true
@@ -47,7 +47,7 @@ const isShared = (table: string, chain: string): boolean =>
 
 /** What kube-proxy makes too, or has made, where it refers to it. */
 const isKubelets = (table: string, chain: string): boolean =>
-  (table === 'filter' && chain === sharedFirewall) ||
+  (table === 'filter' && chain === kubeletFirewall) ||
   (table === 'nat' && chain === kubeletDropChain)
 
 const isOfAnyMode = (table: string, chain: string): boolean =>

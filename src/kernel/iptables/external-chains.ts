@@ -1,4 +1,4 @@
-import type { Chain } from './chain.ts'
+import type { Chain } from '../xtables/wanted.ts'
 import type { Context } from './context.ts'
 import { named } from './names.ts'
 import { comment, type Service } from './service.ts'

@@ -2,7 +2,7 @@ import type { IpFamily } from '../../util/ip.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
 import type { Backend } from '../xtables/backend.ts'
 import { counters, type Features } from './features.ts'
-import { isBusy, tryLines } from '../xtables/try-lines.ts'
+import { takes } from '../xtables/try-lines.ts'
 
 /**
  * Tries the tool and asks the kernel. What can be counted by nfacct is set up for it.
@@ -19,16 +19,8 @@ export const findFeatures = async (
   nfacct: await countsByNfacct(run, backend, family),
 })
 
-export const works = async (backend: Backend, line: string): Promise<boolean> => {
-  try {
-    await tryLines(backend, { nat: [line] })
-    return true
-  } catch (error) {
-    if (!(error instanceof ToolError) || error.failure !== 'failed' || isBusy(error))
-      throw error
-    return false
-  }
-}
+const works = (backend: Backend, line: string): Promise<boolean> =>
+  takes(backend, { nat: [line] })
 
 /** Where it can't be read there is no conntrack yet, and it begins with 0. */
 const isLiberal = async (run: RunTool): Promise<boolean> => {

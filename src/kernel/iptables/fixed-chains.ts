@@ -1,7 +1,7 @@
 import { cidrContains, parseCidr } from '../../util/cidr.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import type { KernelSettings } from '../proxier.ts'
-import type { Chain } from './chain.ts'
+import type { Chain } from '../xtables/wanted.ts'
 import { hasLocalhostNodePorts } from './context.ts'
 import { counters, type Features } from './features.ts'
 import { named } from './names.ts'

@@ -1,9 +1,8 @@
 import type { IpFamily } from '../../util/ip.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
 import type { Backend } from '../xtables/backend.ts'
-import { works } from './find-features.ts'
 import { sampleLines } from './sample.ts'
-import { isBusy, type Samples, tryLines } from '../xtables/try-lines.ts'
+import { isBusy, type Samples, takes, tryLines } from '../xtables/try-lines.ts'
 
 /** Rejects with ToolError when a back end can't have all rules of this mode, with what is missing. */
 export const tryBackend = async (
@@ -14,7 +13,7 @@ export const tryBackend = async (
   if (family === 'IPv6' && !(await hasIpv6(run)))
     throw new ToolError('the kernel has no IPv6', 'failed', '')
   try {
-    const randomFully = await works(backend, '-j MASQUERADE --random-fully')
+    const randomFully = await takes(backend, { nat: ['-j MASQUERADE --random-fully'] })
     await tryLines(backend, sampleLines(family, randomFully))
   } catch (error) {
     if (!(error instanceof ToolError) || isBusy(error)) throw error

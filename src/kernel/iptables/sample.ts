@@ -2,27 +2,25 @@ import { readyEndpoint } from '../../model/ready-endpoint.ts'
 import type { Endpoint, ServicePort, Snapshot, Target } from '../../model/snapshot.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import type { KernelSettings } from '../proxier.ts'
-import { tableNames } from './chain.ts'
+import { tableNames } from '../xtables/wanted.ts'
 import { fullRules } from './full-rules.ts'
 import type { Samples } from '../xtables/try-lines.ts'
 
-/** All matches and targets of this mode, but no jumps to chains that aren't there. */
+/** All matches and targets of this mode. */
 export const sampleLines = (family: IpFamily, randomFully: boolean): Samples => {
   const address = family === 'IPv4' ? '192.0.2.1' : '2001:db8::1'
   const features = { randomFully, conntrackLiberal: false, nfacct: false, sctp: true }
   const rules = fullRules(sampleOf(family, address), settingsOf(address), features)
   const samples: Record<string, readonly string[]> = { mangle: [] }
   for (const table of tableNames) {
-    const jumps = rules.jumps.filter(jump => jump.table === table)
-    const lines = [...rules[table].flatMap(chain => chain.lines), ...jumps.map(lineOf)]
-    samples[table] = [...new Set(lines.map(withoutJump))]
+    const lines = [
+      ...rules[table],
+      ...rules.jumps[table].map(({ line }) => ({ lines: [line] })),
+    ]
+    samples[table] = lines.flatMap(each => each.lines)
   }
   return samples
 }
-
-const lineOf = ({ line }: { readonly line: string }): string => line
-
-const withoutJump = (line: string): string => line.replace(/-j KUBE-\S+$/, '-j RETURN')
 
 const settingsOf = (address: string): KernelSettings => ({
   masqueradeAll: false,

@@ -1,5 +1,5 @@
 import type { ServicePort } from '../../model/snapshot.ts'
-import type { Chain } from './chain.ts'
+import type { Chain } from '../xtables/wanted.ts'
 import type { Context } from './context.ts'
 import { endpointChains } from './endpoint-chains.ts'
 import { externalChain, firewallChain } from './external-chains.ts'

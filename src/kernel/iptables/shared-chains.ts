@@ -1,7 +1,7 @@
 import type { Snapshot } from '../../model/snapshot.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import type { KernelSettings } from '../proxier.ts'
-import type { Chain, TableName } from './chain.ts'
+import type { Chain, TableName } from '../xtables/wanted.ts'
 import type { Features } from './features.ts'
 import { forwardChain, masqueradeChains, nodePortJumps } from './fixed-chains.ts'
 import { named } from './names.ts'
