@@ -1,7 +1,7 @@
 import { captureDevice, ipvsDevice } from '../kernel/cleanup/devices.ts'
 import { type IpFamily, isLoopback } from '../util/ip.ts'
 import { interfaceAddressesWhere } from './local-addresses.ts'
-import { proxyAddressOf } from './proxy-address.ts'
+import { proxyAddressOf } from '../kernel/proxy-address.ts'
 
 /**
  * The addresses of the host's interfaces without what modes and captures put on them:

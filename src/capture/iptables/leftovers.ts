@@ -10,9 +10,9 @@ import { captureOwner } from '../../kernel/xtables/kube-chains.ts'
 import { removeText } from '../../kernel/xtables/restore-text.ts'
 import { readTable, type SavedTable } from '../../kernel/xtables/saved.ts'
 import type { TableName } from '../../kernel/xtables/wanted.ts'
-import { forgetWaiting } from '../forget-proxy-flows.ts'
 import { own } from './names.ts'
 import { holdText } from './restore-text.ts'
+import { forgetWaiting } from '../../kernel/forget-proxy-flows.ts'
 
 const leftIn = async (backend: Backend, table: TableName): Promise<SavedTable> =>
   readTable(await saveIfThere(backend, table), table, captureOwner)

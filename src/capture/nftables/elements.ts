@@ -1,6 +1,6 @@
 import type { VipRule } from '../vip-rule.ts'
 import { clientsChain, guards } from './clients.ts'
-import { protocolNumber } from './words.ts'
+import { protocolNumber } from '../../kernel/nft/words.ts'
 
 /** The sets and maps whose elements follow from the rules. */
 export type SetName =

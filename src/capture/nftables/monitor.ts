@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process'
 import type { Readable } from 'node:stream'
-import { toolEnv } from '../../kernel/start-tool.ts'
 import type { Clock, Timer } from '../../util/clock.ts'
 import { type MonitorEvent, MonitorEvents } from './monitor-events.ts'
+import { toolEnv } from '../../kernel/run-tool.ts'
 
 /** A child process that writes what `nft monitor` writes. */
 export interface MonitorProcess {

@@ -14,7 +14,7 @@ import {
 import type { Monitor } from './monitor.ts'
 import { watchTable } from './table-watch.ts'
 import { TableWriter } from './table-writer.ts'
-import { tableName } from './words.ts'
+import { tableName } from '../../kernel/nft/words.ts'
 
 export interface NftTableDeps {
   readonly run: RunTool

@@ -1,4 +1,4 @@
-import { isKubeProxySet } from './ipset-names.ts'
+import { isKubeProxySet } from '../ipvs/set-names.ts'
 import {
   isOwnChain,
   isOwnJump,

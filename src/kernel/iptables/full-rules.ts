@@ -3,7 +3,6 @@ import type { KernelSettings } from '../proxier.ts'
 import { kubeletFirewall } from '../xtables/kube-chains.ts'
 import type { Chain, Jump, TableName } from '../xtables/wanted.ts'
 import { hasLocalhostNodePorts, largeCluster, makeContext } from './context.ts'
-import type { Features } from './features.ts'
 import { localnetRule } from './fixed-chains.ts'
 import { wantedJumps } from './jumps.ts'
 import { named } from './names.ts'
@@ -15,6 +14,7 @@ import {
   portalKindNames,
   portalKinds,
 } from './shared-chains.ts'
+import type { Features } from './features.ts'
 
 /** All rules of one family. */
 export interface FullRules {

@@ -15,12 +15,12 @@ import { removeText } from '../xtables/restore-text.ts'
 import type { TableName } from '../xtables/wanted.ts'
 import type { ChosenBackend } from '../xtables/choose-backend.ts'
 import { countRules } from './edits.ts'
-import { findFeatures } from './find-features.ts'
 import { iptablesOwner } from './names.ts'
 import { explained } from '../xtables/restore-error.ts'
 import { changesRestore, fullRestore } from './restore-text.ts'
 import { countWritten, RuleBook } from './rule-book.ts'
 import { readWhole, tablesThere } from './tables-there.ts'
+import { findFeatures } from './features.ts'
 
 export interface IptablesProxierDeps {
   readonly run: RunTool

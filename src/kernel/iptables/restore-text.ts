@@ -9,7 +9,8 @@ import type { FullRules } from './full-rules.ts'
 import { kubeletJumps } from './jumps.ts'
 import { iptablesOwner, named } from './names.ts'
 import type { BookChanges } from './rule-book.ts'
-import { type Saved, staleChains } from './tables-there.ts'
+import { readWhole, type Saved, staleChains } from './tables-there.ts'
+import type { Backend } from '../xtables/backend.ts'
 
 /**
  * Input for `iptables-restore --noflush` that makes all of kube-proxy's chains what they
@@ -118,7 +119,7 @@ const kubeletLines = ({ name, lines }: Chain, saved: SavedTable): readonly strin
 }
 
 /** The rule against packets from elsewhere to 127.0.0.0/8 where it is not there; '' else. */
-export const localnetRestore = (saved: SavedTable): Promise<string> => {
+const localnetRestore = (saved: SavedTable): Promise<string> => {
   const has = new Set(saved.rules.map(({ text }) => text))
   const jumps = kubeletJumps.map(textOf).filter(text => !has.has(text))
   return tableText(
@@ -129,4 +130,15 @@ export const localnetRestore = (saved: SavedTable): Promise<string> => {
       ...jumps.map(text => `-I ${text}`),
     ],
   )
+}
+
+/**
+ * Keeps packets from elsewhere away from 127.0.0.0/8, which is to be done before
+ * route_localnet is set (CVE-2020-8558), for one who writes no other rules. What else is in
+ * the chain stays; one that has the rule is left as it is.
+ */
+export const guardLocalnet = async (backend: Backend): Promise<void> => {
+  const saved = await readWhole(await backend.save('filter'), 'filter')
+  const text = await localnetRestore(saved)
+  if (text !== '') await backend.restore(text)
 }

@@ -7,17 +7,17 @@ import { kubeletFirewall } from '../xtables/kube-chains.ts'
 import { type Chain, type TableName, tableNames } from '../xtables/wanted.ts'
 import { type Context, largeCluster, makeContext } from './context.ts'
 import { type ChainEdit, countRules, Edits, isSameChain, noSizes } from './edits.ts'
-import type { Features } from './features.ts'
 import { nodePortJumps } from './fixed-chains.ts'
 import { assemble, type FullRules } from './full-rules.ts'
 import { type ServiceRules, serviceRules } from './service-rules.ts'
 import {
   healthCheckChain,
-  type PortalKind,
   portalChain,
+  type PortalKind,
   portalKindNames,
   portalKinds,
 } from './shared-chains.ts'
+import type { Features } from './features.ts'
 
 interface Entry {
   readonly servicePort: ServicePort

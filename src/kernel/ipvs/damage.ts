@@ -8,7 +8,7 @@ import type { KnownState } from './known-state.ts'
 import { type Loads, readLoads } from './proc-ip-vs.ts'
 import { deviceIndex } from './read-kernel.ts'
 import { ipvsOwner, type RuleTable } from './rules.ts'
-import { setDamage, setSizes } from './saved-sets.ts'
+import { setDamage, setSizes } from './saved.ts'
 
 /** What a sync has left in the kernel. */
 export interface Installed {

@@ -1,5 +1,11 @@
 import type { CaptureName } from '../../capture/choose-capture.ts'
-import type { PortRange } from '../../capture/proxy-ports.ts'
+import type { LocalAddresses } from '../../capture/local-addresses.ts'
+import type { PortRange, ProxyPorts } from '../../capture/proxy-ports.ts'
+import type { RuleObserver } from '../../capture/rule-capture.ts'
+import type { Log } from '../../observe/log.ts'
+import type { Clock } from '../../util/clock.ts'
+import type { IpFamily } from '../../util/ip.ts'
+import type { HostSystem } from './host-system.ts'
 
 export interface CaptureOptions {
   /** Usher's own. */
@@ -32,4 +38,17 @@ export interface CaptureFacts {
   readonly serviceCidrs: () => readonly string[]
   /** Primary addresses of the Node object, one of a family at most. */
   readonly nodeAddresses: () => readonly string[]
+}
+
+/** What captures are put together from. */
+export interface CaptureDeps {
+  readonly options: CaptureOptions
+  readonly clock: Clock
+  readonly log: Log
+  readonly observer: RuleObserver
+  readonly system: HostSystem
+  readonly facts: CaptureFacts
+  readonly localAddresses: LocalAddresses
+  readonly proxyPorts: ProxyPorts
+  readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
 }

@@ -1,4 +1,3 @@
-import { boundProxyAddress } from '../../capture/bound-proxy-address.ts'
 import type { Capture } from '../../capture/capture.ts'
 import {
   type CaptureName,
@@ -8,43 +7,20 @@ import {
 } from '../../capture/choose-capture.ts'
 import { ExclusiveCapture } from '../../capture/exclusive.ts'
 import { hostLock } from '../../capture/host-lock.ts'
-import { listenCapture } from '../../capture/listen.ts'
-import type { LocalAddresses } from '../../capture/local-addresses.ts'
+import { boundProxyAddress, listenCapture } from '../../capture/listen.ts'
 import { localCapture } from '../../capture/local/local-capture.ts'
-import type { RuleObserver } from '../../capture/rule-capture.ts'
-import type { ProxyPorts } from '../../capture/proxy-ports.ts'
 import { addressLog } from '../../observe/rule-log.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
 import type { Probe } from '../../kernel/probe.ts'
-import type { Log } from '../../observe/log.ts'
-import type { Clock } from '../../util/clock.ts'
-import { probeTablePrefix, tableName } from '../../capture/nftables/words.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
-import type { InUse } from '../../kernel/cleanup/in-use.ts'
 import { isCaptureChain } from '../../kernel/xtables/kube-chains.ts'
-import type { IpFamily } from '../../util/ip.ts'
 import { removeLeftovers } from '../remove-leftovers.ts'
-import type { CaptureFacts, CaptureOptions } from './capture-options.ts'
-import {
-  type FamilyProbes,
-  type HostSystem,
-  probeAddresses,
-  probeRules,
-} from './host-system.ts'
+import type { CaptureDeps } from './capture-options.ts'
+import { type FamilyProbes, probeAddresses, probeRules } from './host-system.ts'
 import { withOtherTables } from './other-tables.ts'
 import { rulesCapture } from './rules.ts'
-
-export interface CaptureDeps {
-  readonly options: CaptureOptions
-  readonly clock: Clock
-  readonly log: Log
-  readonly observer: RuleObserver
-  readonly system: HostSystem
-  readonly facts: CaptureFacts
-  readonly localAddresses: LocalAddresses
-  readonly proxyPorts: ProxyPorts
-  readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
-}
+import { probeTablePrefix, tableName } from '../../kernel/nft/words.ts'
+import type { InUse } from '../../kernel/cleanup/in-use.ts'
 
 export interface CaptureParts {
   readonly capture: Capture

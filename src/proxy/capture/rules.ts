@@ -1,18 +1,18 @@
 import type { Capture } from '../../capture/capture.ts'
 import { KeptAddresses } from '../../capture/kept-addresses.ts'
-import { forgetWaiting } from '../../capture/forget-proxy-flows.ts'
 import { listenCapture } from '../../capture/listen.ts'
 import { interfaceAddresses } from '../../capture/local-addresses.ts'
-import { proxyAddressOf, proxyCidrOf } from '../../capture/proxy-address.ts'
 import { RuleCapture } from '../../capture/rule-capture.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
 import { runTool } from '../../kernel/run-tool.ts'
 import { addressLog, ruleLog, ruleObservers } from '../../observe/rule-log.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import type { CaptureDeps } from './create-capture.ts'
+import type { CaptureDeps } from './capture-options.ts'
 import { withOtherTables } from './other-tables.ts'
-import { type FamilyProbes, familiesWhere } from './host-system.ts'
+import { familiesWhere, type FamilyProbes } from './host-system.ts'
+import { proxyAddressOf, proxyCidrOf } from '../../kernel/proxy-address.ts'
+import { forgetWaiting } from '../../kernel/forget-proxy-flows.ts'
 
 /** A capture by rules of the kernel's, in the families that can have them. */
 export const rulesCapture = (

@@ -1,9 +1,7 @@
 import t from 'tap'
-import type { Features } from '../../../../src/kernel/iptables/features.ts'
 import { fullRules } from '../../../../src/kernel/iptables/full-rules.ts'
 import { fullText } from './full-text.ts'
 import { wantedJumps } from '../../../../src/kernel/iptables/jumps.ts'
-import { ifLocal, ifNotLocal } from '../../../../src/kernel/iptables/local-detector.ts'
 import {
   endpointChainName,
   iptablesOwner,
@@ -18,6 +16,8 @@ import { textOf } from '../../../../src/kernel/xtables/wanted.ts'
 import { ToolError } from '../../../../src/kernel/run-tool.ts'
 import type { ServicePort } from '../../../../src/model/snapshot.ts'
 import { service, settings, snapshotOf } from './world.ts'
+import type { Features } from '../../../../src/kernel/iptables/features.ts'
+import { ifLocal, ifNotLocal } from '../../../../src/kernel/iptables/context.ts'
 
 const features: Features = {
   randomFully: true,
