@@ -7,6 +7,8 @@ import { familyOf, type IpFamily, isGroup, isLoopback, isWildcard } from '../uti
 import { isOutOfResources } from '../util/out-of-resources.ts'
 import type { ServicePort } from '../model/snapshot.ts'
 import { forEachYielding } from '../util/yielding.ts'
+import { captureDevice, ipvsDevice } from '../kernel/cleanup/devices.ts'
+import { proxyAddressOf } from '../kernel/proxy-address.ts'
 
 /** An answer is taken for true for so long. */
 const rememberMs = 30_000
@@ -128,7 +130,7 @@ export const interfaceAddresses = (family: IpFamily): string[] =>
   interfaceAddressesWhere(family, () => true)
 
 /** Only those that `wanted` takes, who is told the interface too. */
-export const interfaceAddressesWhere = (
+const interfaceAddressesWhere = (
   family: IpFamily,
   wanted: (address: string, interfaceName: string) => boolean,
 ): string[] =>
@@ -194,4 +196,24 @@ function* batches<T>(items: Iterable<T>, size: number): Iterable<readonly T[]> {
     batch = []
   }
   if (batch.length > 0) yield batch
+}
+
+/**
+ * The addresses of the host's interfaces without what modes and captures put on them:
+ * `vips` are those that may be on `lo` for clients of Services. In an order that does not
+ * change by itself.
+ */
+export const nodeAddresses = (
+  family: IpFamily,
+  vips: ReadonlySet<string> = new Set(),
+): string[] => {
+  const all = interfaceAddressesWhere(
+    family,
+    (address, name) =>
+      name !== ipvsDevice &&
+      name !== captureDevice &&
+      address !== proxyAddressOf[family] &&
+      (name !== 'lo' || isLoopback(address) || !vips.has(address)),
+  )
+  return [...new Set(all)].toSorted()
 }

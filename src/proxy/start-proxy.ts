@@ -1,4 +1,3 @@
-import { nodeAddresses } from '../capture/node-addresses.ts'
 import { nodePortCidrs } from '../kernel/node-port-cidrs.ts'
 import { Registry } from '../model/registry.ts'
 import type { Snapshot } from '../model/snapshot.ts'
@@ -10,10 +9,11 @@ import type { CaptureFacts } from './capture/capture-options.ts'
 import { familyOf, ipFamilies } from '../util/ip.ts'
 import { createAdmin } from './admin.ts'
 import { type Control, createControl } from './control.ts'
-import { noNode, type NodeParts, type ProxyDeps, type RunningProxy } from './options.ts'
+import { type NodeParts, noNode, type ProxyDeps, type RunningProxy } from './options.ts'
 import { notListening } from './not-listening.ts'
 import { startServers } from './servers.ts'
 import { createTraffic } from './traffic.ts'
+import { nodeAddresses } from '../capture/local-addresses.ts'
 
 /**
  * Puts the parts together and starts them: source -> registry -> snapshots -> runner ->

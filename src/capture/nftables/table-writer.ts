@@ -1,3 +1,4 @@
+import { Stamps } from '../../kernel/nft/monitor.ts'
 import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
@@ -5,12 +6,10 @@ import { forEachYielding } from '../../util/yielding.ts'
 import type { RuleTable } from '../rule-table.ts'
 import type { VipRule } from '../vip-rule.ts'
 import { clientsChainText } from './clients.ts'
-import { ElementChanges } from './element-changes.ts'
-import { elementsOf, type SetName } from './elements.ts'
+import { ElementChanges, elementsOf, type SetName } from './elements.ts'
 import { SharedUses } from './shared-uses.ts'
 import { type ChainSettings, holdText, tableText } from './table-text.ts'
 import { familyWords, probeTablePrefix } from '../../kernel/nft/words.ts'
-import { randomInt } from 'node:crypto'
 
 export interface TableWriterDeps {
   readonly run: RunTool
@@ -154,35 +153,6 @@ export class TableWriter implements Pick<RuleTable, 'change'> {
   #notPlaced(): ToolError {
     const text = `nft: table ${this.#table} is not as Usher left it; write it whole first`
     return new ToolError(text, 'failed', '')
-  }
-}
-
-/** More than are ever under way; older ones are of transactions that failed. */
-const mostStamps = 64
-
-/**
- * A number of its own in each of Usher's transactions, by which `nft monitor` shows whose
- * it was. The process id that it shows is the host's, which a process in a container
- * does not know of itself or its children.
- */
-class Stamps {
-  readonly #issued = new Set<string>()
-
-  /** As nft reads and writes it. */
-  next(): string {
-    const stamp = `0x${randomInt(1, 2 ** 32)
-      .toString(16)
-      .padStart(8, '0')}`
-    this.#issued.add(stamp)
-    const [oldest] = this.#issued
-    if (oldest !== undefined && this.#issued.size > mostStamps)
-      this.#issued.delete(oldest)
-    return stamp
-  }
-
-  /** Whether it is Usher's; once, for a restored backup brings old ones back. */
-  take(stamp: string): boolean {
-    return this.#issued.delete(stamp)
   }
 }
 
