@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process'
 import { open } from 'node:fs/promises'
 import { performance } from 'node:perf_hooks'
-import { toolEnv } from '../../src/kernel/start-tool.ts'
 import { answerParent } from '../../src/bench/process/child.ts'
 import type { ReplayQuestion } from './protocol.ts'
+import { toolEnv } from '../../src/kernel/run-tool.ts'
 
 /*
  * Runs tools in the network namespace that it is started in, on inputs that are there

@@ -3,13 +3,13 @@ import { LocalAddresses } from '../../src/capture/local-addresses.ts'
 import { localCapture } from '../../src/capture/local/local-capture.ts'
 import { nftablesTables } from '../../src/capture/nftables/nftables.ts'
 import type { Capture, Placement } from '../../src/capture/capture.ts'
-import { proxyAddressOf } from '../../src/capture/proxy-address.ts'
 import { RuleCapture } from '../../src/capture/rule-capture.ts'
 import type { RuleTables } from '../../src/capture/rule-table.ts'
 import { linuxHostAddresses } from '../../src/kernel/host-addresses/linux.ts'
 import type { RunTool } from '../../src/kernel/run-tool.ts'
 import type { ServicePort } from '../../src/model/snapshot.ts'
 import { systemClock as clock } from '../../src/util/clock.ts'
+import { proxyAddressOf } from '../../src/kernel/proxy-address.ts'
 
 /** What is measured: a name, and the capture as Usher has it. */
 export interface Measured {

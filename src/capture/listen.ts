@@ -1,50 +1,24 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Problem, ServicePort } from '../model/snapshot.ts'
-import { type IpFamily, ipFamilies } from '../util/ip.ts'
+import {
+  familyOf,
+  ipFamilies,
+  type IpFamily,
+  isWildcard,
+  wildcardOf,
+} from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
 import type { Capture, Placement, VipPlacement } from './capture.ts'
-import type { LocalAddresses } from './local-addresses.ts'
-import { interfaceAddresses } from './local-addresses.ts'
-import type { PortRange, ProxyPorts } from './proxy-ports.ts'
+import { interfaceAddresses, whichAreLocal } from './local-addresses.ts'
 import {
   type Host,
+  type ListenCaptureDeps,
   listenerId,
   placeServicePort,
+  type ProxyAddress,
   proxyPortId,
 } from './place-service-port.ts'
 import { vipGroupNames } from './vip-group.ts'
-import { whichAreLocal } from './which-are-local.ts'
-
-/** The address on which proxy ports of a family are, or why there is none. */
-export type ProxyAddress = { readonly address: string } | { readonly reason: string }
-
-export interface ListenCaptureDeps {
-  /** `local`: VIPs of this host. `none`: proxy ports. `listen`: the first where it can. */
-  readonly mode: 'listen' | 'local' | 'none'
-  readonly proxyAddress: (family: IpFamily) => ProxyAddress
-  /** What leads clients to the proxy ports, as placements say it; by default nothing. */
-  readonly proxyKind?: 'none' | 'nftables' | 'iptables'
-  readonly proxyPortRange: PortRange | undefined
-  readonly localAddresses: Pick<LocalAddresses, 'era' | 'has'>
-  readonly proxyPorts: Pick<ProxyPorts, 'portFor' | 'holds' | 'release'>
-  /**
-   * Canonical CIDRs: a node port is bound on those of the host's addresses that are in
-   * one. Undefined, and by default: on all.
-   */
-  readonly nodePortCidrs?: (family: IpFamily) => readonly string[] | undefined
-  /** The host's own addresses in one family; by default those of its interfaces. */
-  readonly ofInterfaces?: (family: IpFamily) => string[]
-  /**
-   * Why a VIP that `local` can't serve is not an address of this host, or what to do about
-   * it; '' where there is nothing to say.
-   */
-  readonly advice?: string | ((address: string) => string)
-  /** What a VIP served on itself can't be given; '', and by default, when nothing. */
-  readonly remark?: (
-    servicePort: ServicePort,
-    kind: VipPlacement['vip']['kind'],
-  ) => string
-}
 
 /**
  * The two captures that need no rules of the kernel's: clients dial an address on which
@@ -134,3 +108,15 @@ const oncePerFamily = <T>(ask: (family: IpFamily) => T): ((family: IpFamily) => 
     return found.answer
   }
 }
+
+/**
+ * Proxy ports on the address of --bind-address. A wildcard stands for the wildcard of
+ * either family.
+ */
+export const boundProxyAddress =
+  (bindAddress: string) =>
+  (family: IpFamily): ProxyAddress => {
+    if (isWildcard(bindAddress)) return { address: wildcardOf(family) }
+    if (familyOf(bindAddress) === family) return { address: bindAddress }
+    return { reason: `--bind-address ${bindAddress} is not an ${family} address` }
+  }

@@ -5,6 +5,10 @@ import type { Protocol } from '../model/service.ts'
 import type { Clock } from '../util/clock.ts'
 import { familyOf, type IpFamily, isGroup, isLoopback, isWildcard } from '../util/ip.ts'
 import { isOutOfResources } from '../util/out-of-resources.ts'
+import type { ServicePort } from '../model/snapshot.ts'
+import { forEachYielding } from '../util/yielding.ts'
+import { captureDevice, ipvsDevice } from '../kernel/cleanup/devices.ts'
+import { proxyAddressOf } from '../kernel/proxy-address.ts'
 
 /** An answer is taken for true for so long. */
 const rememberMs = 30_000
@@ -126,7 +130,7 @@ export const interfaceAddresses = (family: IpFamily): string[] =>
   interfaceAddressesWhere(family, () => true)
 
 /** Only those that `wanted` takes, who is told the interface too. */
-export const interfaceAddressesWhere = (
+const interfaceAddressesWhere = (
   family: IpFamily,
   wanted: (address: string, interfaceName: string) => boolean,
 ): string[] =>
@@ -158,4 +162,58 @@ export const isOwnAddress = (address: string): boolean => {
   if (isLoopback(address)) return true
   const family = familyOf(address)
   return family !== undefined && interfaceAddresses(family).includes(address)
+}
+
+/** How many addresses are probed at the same time; each needs a descriptor. */
+const probesAtOnce = 32
+
+/** The VIPs of these ServicePorts that are addresses of this host. */
+export const whichAreLocal = async (
+  localAddresses: Pick<LocalAddresses, 'has'>,
+  servicePorts: readonly ServicePort[],
+): Promise<ReadonlySet<string>> => {
+  const addresses = new Set<string>()
+  for (const { vips } of servicePorts) {
+    for (const { address } of vips) addresses.add(address)
+  }
+  const local = new Set<string>()
+  await forEachYielding(batches(addresses, probesAtOnce), async batch => {
+    await Promise.all(
+      batch.map(async address => {
+        if (await localAddresses.has(address)) local.add(address)
+      }),
+    )
+  })
+  return local
+}
+
+function* batches<T>(items: Iterable<T>, size: number): Iterable<readonly T[]> {
+  let batch: T[] = []
+  for (const item of items) {
+    batch.push(item)
+    if (batch.length < size) continue
+    yield batch
+    batch = []
+  }
+  if (batch.length > 0) yield batch
+}
+
+/**
+ * The addresses of the host's interfaces without what modes and captures put on them:
+ * `vips` are those that may be on `lo` for clients of Services. In an order that does not
+ * change by itself.
+ */
+export const nodeAddresses = (
+  family: IpFamily,
+  vips: ReadonlySet<string> = new Set(),
+): string[] => {
+  const all = interfaceAddressesWhere(
+    family,
+    (address, name) =>
+      name !== ipvsDevice &&
+      name !== captureDevice &&
+      address !== proxyAddressOf[family] &&
+      (name !== 'lo' || isLoopback(address) || !vips.has(address)),
+  )
+  return [...new Set(all)].toSorted()
 }

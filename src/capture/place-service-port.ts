@@ -2,9 +2,40 @@ import type { ServicePort, Vip } from '../model/snapshot.ts'
 import { cidrContains, parseCidr } from '../util/cidr.ts'
 import type { IpFamily } from '../util/ip.ts'
 import type { Placement, VipPlacement } from './capture.ts'
-import type { ListenCaptureDeps } from './listen.ts'
-import { bindAddresses } from './local-addresses.ts'
+import { bindAddresses, type LocalAddresses } from './local-addresses.ts'
+import type { PortRange, ProxyPorts } from './proxy-ports.ts'
 import { possibleGroups, type VipGroup, vipGroups } from './vip-group.ts'
+
+/** The address on which proxy ports of a family are, or why there is none. */
+export type ProxyAddress = { readonly address: string } | { readonly reason: string }
+
+export interface ListenCaptureDeps {
+  /** `local`: VIPs of this host. `none`: proxy ports. `listen`: the first where it can. */
+  readonly mode: 'listen' | 'local' | 'none'
+  readonly proxyAddress: (family: IpFamily) => ProxyAddress
+  /** What leads clients to the proxy ports, as placements say it; by default nothing. */
+  readonly proxyKind?: 'none' | 'nftables' | 'iptables'
+  readonly proxyPortRange: PortRange | undefined
+  readonly localAddresses: Pick<LocalAddresses, 'era' | 'has'>
+  readonly proxyPorts: Pick<ProxyPorts, 'portFor' | 'holds' | 'release'>
+  /**
+   * Canonical CIDRs: a node port is bound on those of the host's addresses that are in
+   * one. Undefined, and by default: on all.
+   */
+  readonly nodePortCidrs?: (family: IpFamily) => readonly string[] | undefined
+  /** The host's own addresses in one family; by default those of its interfaces. */
+  readonly ofInterfaces?: (family: IpFamily) => string[]
+  /**
+   * Why a VIP that `local` can't serve is not an address of this host, or what to do about
+   * it; '' where there is nothing to say.
+   */
+  readonly advice?: string | ((address: string) => string)
+  /** What a VIP served on itself can't be given; '', and by default, when nothing. */
+  readonly remark?: (
+    servicePort: ServicePort,
+    kind: VipPlacement['vip']['kind'],
+  ) => string
+}
 
 /** What is known of the host during one sync. */
 export interface Host {

@@ -2,12 +2,12 @@ import { type HostLock, hostLock } from '../capture/host-lock.ts'
 import type { OptionsOf } from '../config/options.ts'
 import { cleanUp, type Outcome } from '../kernel/cleanup/clean-up.ts'
 import { hostKinds } from '../kernel/cleanup/host-kinds.ts'
-import { othersThings } from '../kernel/cleanup/others-things.ts'
 import { systemClock } from '../util/clock.ts'
 import type { Io } from './io.ts'
 import { proxyBeside } from './proxy-beside.ts'
 import { version } from './version.ts'
 import { visible } from './words.ts'
+import { othersThings } from '../kernel/cleanup/in-use.ts'
 
 /**
  * `usher cleanup`: 0 when there was nothing or all of it is gone (in a dry run: would go),

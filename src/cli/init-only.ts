@@ -1,6 +1,5 @@
 import { availableParallelism } from 'node:os'
 import type { RunSettings } from '../config/run-settings.ts'
-import { guardLocalnet } from '../kernel/iptables/guard-localnet.ts'
 import { nodePortCidrsOfAnyNode } from '../kernel/node-port-cidrs.ts'
 import { runTool } from '../kernel/run-tool.ts'
 import { hostSysctls } from '../kernel/sysctls.ts'
@@ -9,6 +8,7 @@ import { applySysctl } from '../proxy/kernel/kernel-setup.ts'
 import { wantedSysctls } from '../proxy/kernel/wanted-sysctls.ts'
 import type { Io } from './io.ts'
 import { visible } from './words.ts'
+import { guardLocalnet } from '../kernel/iptables/restore-text.ts'
 
 /** The rule first, lest there be a moment without it. */
 const writeGuard = async (): Promise<void> =>

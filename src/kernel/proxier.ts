@@ -31,6 +31,16 @@ export interface KernelSettings {
   readonly nodeAddresses: readonly string[]
 }
 
+/** Those of a node of which nothing is known, with kube-proxy's mark. */
+export const plainSettings: KernelSettings = {
+  masqueradeAll: false,
+  masqueradeBit: 14,
+  localhostNodePorts: false,
+  localDetector: { by: 'none' },
+  nodePortCidrs: undefined,
+  nodeAddresses: [],
+}
+
 /** How many rules there are, and how many of them the last sync wrote. */
 export interface RuleCount {
   readonly total: number

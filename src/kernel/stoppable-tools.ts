@@ -1,5 +1,10 @@
-import { outputOf, type RunTool, ToolError } from './run-tool.ts'
-import { type StartedTool, startTool } from './start-tool.ts'
+import {
+  outputOf,
+  type RunTool,
+  type StartedTool,
+  startTool,
+  ToolError,
+} from './run-tool.ts'
 
 /**
  * The tools by which one owner changes the host. When its turn is over none of them may go

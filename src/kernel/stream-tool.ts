@@ -1,6 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import type { ToolOptions } from './run-tool.ts'
-import { startTool } from './start-tool.ts'
+import { startTool, type ToolOptions } from './run-tool.ts'
 
 /**
  * As RunTool, for programs that write more than should be held at once: each line of the

@@ -1,4 +1,4 @@
-import { nodeAddresses } from '../capture/node-addresses.ts'
+import { nodeAddresses } from '../capture/local-addresses.ts'
 import { nodePortCidrs, nodePortCidrsOfAnyNode } from '../kernel/node-port-cidrs.ts'
 import type { Registry } from '../model/registry.ts'
 import type { Snapshot } from '../model/snapshot.ts'

@@ -1,8 +1,8 @@
-import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
-import { boundProxyAddress } from '../../src/capture/bound-proxy-address.ts'
+import { setImmediate as turn } from 'node:timers/promises'
 import type { Capture, VipPlacement } from '../../src/capture/capture.ts'
-import { listenCapture, type ListenCaptureDeps } from '../../src/capture/listen.ts'
+import { boundProxyAddress, listenCapture } from '../../src/capture/listen.ts'
+import type { ListenCaptureDeps } from '../../src/capture/place-service-port.ts'
 import {
   bindAddresses,
   interfaceAddresses,
@@ -13,9 +13,10 @@ import type { ServicePort, Target } from '../../src/model/snapshot.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { endpoint } from '../support/objects.ts'
 import { hostPortsTests } from './parts/host-ports.ts'
-import './parts/node-addresses.ts'
 import { localAddressesTests } from './parts/local-addresses.ts'
 import { clusterIp, nodePort, servicePort } from '../support/service-ports.ts'
+
+import './parts/node-addresses.ts'
 
 /** A host that owns `mine`, and every port of which is free. */
 const deps = (over: Partial<ListenCaptureDeps> = {}, mine: string[] = []) => {

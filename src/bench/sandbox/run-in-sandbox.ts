@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readlinkSync } from 'node:fs'
 import { constants } from 'node:os'
-import { toolEnv } from '../../kernel/start-tool.ts'
 import { sandboxCommand, type SandboxKind, type SandboxNetwork } from './command.ts'
 import { markerName } from './marker.ts'
 import { type Forwarded, forwardedSignals } from './signals.ts'
+import { toolEnv } from '../../kernel/run-tool.ts'
 
 export interface SandboxOptions {
   /** What the program finds in its environment; by default that of this process. */

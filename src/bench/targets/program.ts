@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { toolEnv } from '../../kernel/start-tool.ts'
+import { toolEnv } from '../../kernel/run-tool.ts'
 
 /** A program that has to be installed. */
 export interface Program {

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { toolEnv } from '../../kernel/start-tool.ts'
 import { kill } from '../process/signals.ts'
 import { processTree } from '../process/usage.ts'
 import type { Place } from '../topology/topology.ts'
+import { toolEnv } from '../../kernel/run-tool.ts'
 
 const keptOutput = 4096
 /** Rules of 10 000 Services take a while to remove. */

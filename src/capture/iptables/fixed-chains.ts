@@ -1,6 +1,7 @@
 import type { IpFamily } from '../../util/ip.ts'
 import type { TableSettings } from '../rule-table.ts'
-import { named, own, type TableName } from './names.ts'
+import type { Chain, TableName } from '../../kernel/xtables/wanted.ts'
+import { named, own } from './names.ts'
 import { hostBlock } from './packet-key.ts'
 
 export interface FixedSettings extends TableSettings {
@@ -10,10 +11,8 @@ export interface FixedSettings extends TableSettings {
   readonly isHeld?: boolean
 }
 
-export interface FixedChain {
+export interface FixedChain extends Chain {
   readonly table: TableName
-  readonly name: string
-  readonly lines: readonly string[]
 }
 
 const chainOf =

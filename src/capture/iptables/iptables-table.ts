@@ -8,12 +8,11 @@ import { Canary } from '../../kernel/canary.ts'
 import { damageOf } from './damage.ts'
 import type { ChosenBackend } from '../../kernel/xtables/choose-backend.ts'
 import { holdLine } from './fixed-chains.ts'
-import { knowsSockets } from './knows-sockets.ts'
+import { takes } from '../../kernel/xtables/try-lines.ts'
 import { Layout } from './layout.ts'
 import { own } from './names.ts'
 import { holdFound, removeBy, removeEverywhere } from './leftovers.ts'
-import { changeText, holdText, replaceText } from './restore-text.ts'
-import { savedBy } from './saved-by.ts'
+import { changeText, holdText, replaceText, savedBy } from './restore-text.ts'
 
 export interface IptablesTableDeps {
   readonly run: RunTool
@@ -28,6 +27,9 @@ interface Installed {
   readonly layout: Layout
   readonly settings: TableSettings
 }
+
+/** A match for the socket that a packet will come to (xt_socket), which not every kernel has. */
+const seesSockets = { filter: ['-m socket -j RETURN'] }
 
 const holdEdit = { table: 'filter', chain: own.begin, line: holdLine } as const
 
@@ -64,7 +66,7 @@ export class IptablesTable implements RuleTable {
         await this.#replace([...layout.rules], settings)
         return
       }
-      const text = changeText(changes)
+      const text = await changeText(changes)
       if (text !== '') await backend.restore(text)
       this.#installed = before
     })
@@ -76,7 +78,7 @@ export class IptablesTable implements RuleTable {
       if (this.#installed === undefined)
         await holdFound(this.#deps.run, this.#deps.family)
       else {
-        await this.#installed.backend.restore(holdText(true))
+        await this.#installed.backend.restore(await holdText(true))
         this.#installed.layout.ledger.add(holdEdit)
       }
       this.#isHeld = true
@@ -87,7 +89,7 @@ export class IptablesTable implements RuleTable {
     return this.#alone(async () => {
       if (this.#installed === undefined)
         throw new Error('iptables: release before replace')
-      await this.#installed.backend.restore(holdText(false))
+      await this.#installed.backend.restore(await holdText(false))
       this.#installed.layout.ledger.remove(holdEdit)
       this.#isHeld = false
     })
@@ -117,7 +119,7 @@ export class IptablesTable implements RuleTable {
     this.#installed = undefined
     const isFirst = this.#chosen === undefined
     const { chosen, others } = await this.#backends()
-    this.#seesSockets ??= await knowsSockets(chosen)
+    this.#seesSockets ??= await takes(chosen, seesSockets)
     const all = { ...settings, seesSockets: this.#seesSockets, isHeld: this.#isHeld }
     const [layout, saved] = await Promise.all([
       Layout.of(rules, all, this.#deps.family),

@@ -1,4 +1,5 @@
 import type { IpFamily } from '../../util/ip.ts'
+import type { Chain } from '../../kernel/xtables/wanted.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import type { VipRule } from '../vip-rule.ts'
 import { type FixedSettings, fixedChains } from './fixed-chains.ts'
@@ -12,15 +13,14 @@ import {
   type GroupName,
   groupNames,
   groups,
-  type SharedChain,
 } from './rule-entries.ts'
 
 /** What has to be done in the kernel after some VIPs have changed. */
 export interface LayoutChanges {
-  readonly newChains: readonly SharedChain[]
+  readonly newChains: readonly Chain[]
   readonly added: readonly Edit[]
   readonly removed: readonly Edit[]
-  readonly oldChains: readonly SharedChain[]
+  readonly oldChains: readonly Chain[]
 }
 
 /** Chains that grew beyond this since they were planned are planned anew. */
@@ -73,7 +73,7 @@ export class Layout {
     come: readonly VipRule[],
   ): Promise<LayoutChanges> {
     const edits = { added: new Map<string, Edit>(), removed: new Map<string, Edit>() }
-    const chains = new Map<string, SharedChain>()
+    const chains = new Map<string, Chain>()
     const before = new Set<string>()
     const note = (entry: Entry): void => {
       const { uses } = entry
@@ -149,7 +149,7 @@ export class Layout {
     return { table: groups[group].table, chain: this.#plans[group].chainOf(key), line }
   }
 
-  #use(chain: SharedChain | undefined): void {
+  #use(chain: Chain | undefined): void {
     if (chain === undefined) return
     const users = this.#users.get(chain.name) ?? 0
     this.#users.set(chain.name, users + 1)
@@ -159,7 +159,7 @@ export class Layout {
       this.ledger.add({ table: 'filter', chain: chain.name, line })
   }
 
-  #unuse(chain: SharedChain | undefined): void {
+  #unuse(chain: Chain | undefined): void {
     if (chain === undefined) return
     const users = this.#users.get(chain.name) ?? 0
     if (users > 1) {

@@ -1,4 +1,4 @@
-import type { TableName } from './names.ts'
+import type { TableName } from '../../kernel/xtables/wanted.ts'
 
 /** One line more or less in a chain. */
 export interface Edit {

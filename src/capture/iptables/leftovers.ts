@@ -1,25 +1,28 @@
-import { kernelLacks } from '../../kernel/kernel-lacks.ts'
 import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import {
   type Backend,
   installedBackends,
   mayHaveRules,
+  saveIfThere,
 } from '../../kernel/xtables/backend.ts'
-import { forgetWaiting } from '../forget-proxy-flows.ts'
+import { captureOwner } from '../../kernel/xtables/kube-chains.ts'
+import { removeText } from '../../kernel/xtables/restore-text.ts'
+import { readTable, type SavedTable } from '../../kernel/xtables/saved.ts'
+import type { TableName } from '../../kernel/xtables/wanted.ts'
 import { own } from './names.ts'
-import { holdText, removeText } from './restore-text.ts'
-import { readSaved } from './saved.ts'
-import { savedBy } from './saved-by.ts'
+import { holdText } from './restore-text.ts'
+import { forgetWaiting } from '../../kernel/forget-proxy-flows.ts'
+
+const leftIn = async (backend: Backend, table: TableName): Promise<SavedTable> =>
+  readTable(await saveIfThere(backend, table), table, captureOwner)
 
 /** Those who are led by rules that an earlier process has left wait, if there are any. */
 export const holdFound = async (run: RunTool, family: IpFamily): Promise<void> => {
   for (const backend of await backendsHere(run, family)) {
     if (!(await mayHaveRules(run, backend, family))) continue
-    const saved = await unlessKernelLacks(async () =>
-      readSaved(await backend.save('filter')),
-    )
-    if (saved?.chains.has(own.begin) === true) await backend.restore(holdText(true))
+    const { chains } = await leftIn(backend, 'filter')
+    if (chains.has(own.begin)) await backend.restore(await holdText(true))
   }
 }
 
@@ -43,11 +46,14 @@ export const removeBy = async (
   family: IpFamily,
 ): Promise<void> => {
   if (!(await mayHaveRules(run, backend, family))) return
-  const saved = await unlessKernelLacks(() => savedBy(backend))
-  if (saved === undefined) return
+  const [nat, filter] = await Promise.all([
+    leftIn(backend, 'nat'),
+    leftIn(backend, 'filter'),
+  ])
   // What leads to the proxy address goes first, and what keeps the silence there when nobody
   // is led there any more.
-  const [leading, silence] = [removeText(saved, 'nat'), removeText(saved, 'filter')]
+  const leading = await removeText(nat, captureOwner)
+  const silence = await removeText(filter, captureOwner)
   if (leading !== '') await backend.restore(leading)
   if (silence === '') return
   await forgetWaiting(run, family)
@@ -63,16 +69,6 @@ const backendsHere = async (
     return await installedBackends(run, family)
   } catch (error) {
     if (error instanceof ToolError && error.failure === 'missing') return []
-    throw error
-  }
-}
-
-/** A kernel that knows no such tables has no rules in them. */
-const unlessKernelLacks = async <T>(read: () => Promise<T>): Promise<T | undefined> => {
-  try {
-    return await read()
-  } catch (error) {
-    if (kernelLacks(error)) return undefined
     throw error
   }
 }

@@ -1,6 +1,9 @@
-/** The tables Usher has chains in, in the order in which new rules are put into them. */
-export const tableNames = ['filter', 'nat'] as const
-export type TableName = (typeof tableNames)[number]
+import {
+  type Jump,
+  jumpComment,
+  jumpTo,
+  type TableName,
+} from '../../kernel/xtables/wanted.ts'
 
 /**
  * Chains that packets of the kernel's reach first: named as kube-proxy's userspace mode
@@ -43,48 +46,31 @@ export const partName = (letter: string, number: number): string =>
 export const rangesName = (letter: string, hash: string): string =>
   `${prefix}${letter}-${hash}`
 
-const namedSet: ReadonlySet<string> = new Set(Object.values(named))
-
-/** Whether a chain is Usher's, whichever process made it. */
-export const isOwnChain = (chain: string): boolean =>
-  chain.startsWith(prefix) || namedSet.has(chain)
-
-/** A rule in a chain of the kernel's that leads into one of Usher's. */
-export interface Jump {
-  readonly table: TableName
-  readonly chain: string
-  /** As `iptables-save` prints it, after `-A CHAIN`. */
-  readonly line: string
-  readonly target: string
-  readonly at: 'top' | 'end'
-}
-
-const comment = (text: string): string => `-m comment --comment "${text}"`
-const portals = comment('handle ClusterIPs; NOTE: this must be before the NodePort rules')
-const nodePorts = comment(
-  'handle service NodePorts; NOTE: this must be the last rule in the chain',
+const portals = jumpComment(
+  'handle ClusterIPs; NOTE: this must be before the NodePort rules',
 )
-const local = '-m addrtype --dst-type LOCAL'
+const nodePorts = `-m addrtype --dst-type LOCAL ${jumpComment(
+  'handle service NodePorts; NOTE: this must be the last rule in the chain',
+)}`
 
-const jump = (
-  table: TableName,
-  [chain, at]: readonly [string, Jump['at']],
-  match: string,
-  target: string,
-): Jump => ({ table, chain, at, target, line: `${match} -j ${target}`.trim() })
-
-/** As kube-proxy installed them; portals come before node ports in a chain. */
-export const jumps: readonly Jump[] = [
-  jump('nat', ['PREROUTING', 'top'], portals, named.portalsContainer),
-  jump('nat', ['OUTPUT', 'top'], portals, named.portalsHost),
-  jump('nat', ['PREROUTING', 'end'], `${local} ${nodePorts}`, named.nodePortContainer),
-  jump('nat', ['OUTPUT', 'end'], `${local} ${nodePorts}`, named.nodePortHost),
-  jump(
-    'filter',
-    ['INPUT', 'top'],
-    comment('Ensure that non-local NodePort traffic can flow'),
-    named.nonLocal,
-  ),
-  jump('filter', ['FORWARD', 'top'], '-m conntrack --ctstate NEW', own.refused),
-  jump('filter', ['OUTPUT', 'top'], '', own.output),
-]
+/**
+ * As kube-proxy installed them. Portals come before node ports in a chain: a VIP may be one
+ * of the host's addresses.
+ */
+export const jumps: Readonly<Record<TableName, readonly Jump[]>> = {
+  nat: [
+    jumpTo('PREROUTING', named.portalsContainer, portals),
+    jumpTo('OUTPUT', named.portalsHost, portals),
+    jumpTo('PREROUTING', named.nodePortContainer, nodePorts, 'end'),
+    jumpTo('OUTPUT', named.nodePortHost, nodePorts, 'end'),
+  ],
+  filter: [
+    jumpTo(
+      'INPUT',
+      named.nonLocal,
+      jumpComment('Ensure that non-local NodePort traffic can flow'),
+    ),
+    jumpTo('FORWARD', own.refused, '-m conntrack --ctstate NEW'),
+    jumpTo('OUTPUT', own.output, ''),
+  ],
+}

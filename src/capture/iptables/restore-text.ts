@@ -1,11 +1,24 @@
-import { forEachYielding } from '../../util/yielding.ts'
+import type { Backend } from '../../kernel/xtables/backend.ts'
+import { jumpRepairs } from '../../kernel/xtables/jumps.ts'
+import { captureOwner } from '../../kernel/xtables/kube-chains.ts'
+import { chainLines, tableText } from '../../kernel/xtables/restore-text.ts'
+import { readTable, type SavedTable } from '../../kernel/xtables/saved.ts'
+import { type Chain, type TableName, tableNames } from '../../kernel/xtables/wanted.ts'
 import { holdLine } from './fixed-chains.ts'
 import type { LayoutChanges } from './layout.ts'
 import type { Edit, Ledger } from './ledger.ts'
-import { own, tableNames, type TableName } from './names.ts'
-import { jumpRepairs, type SavedTable } from './saved.ts'
+import { jumps, own } from './names.ts'
 
 export type Saved = Readonly<Record<TableName, SavedTable>>
+
+/** What Usher has there. */
+export const savedBy = async (backend: Backend): Promise<Saved> => {
+  const [filter, nat] = await Promise.all([backend.save('filter'), backend.save('nat')])
+  return {
+    filter: await readTable(filter, 'filter', captureOwner),
+    nat: await readTable(nat, 'nat', captureOwner),
+  }
+}
 
 /**
  * Input for `iptables-restore --noflush` that makes Usher's chains what the ledger says.
@@ -13,48 +26,58 @@ export type Saved = Readonly<Record<TableName, SavedTable>>
  * before anything is led there.
  */
 export const replaceText = async (ledger: Ledger, saved: Saved): Promise<string> => {
-  const parts: string[] = []
+  const texts: string[] = []
   for (const table of tableNames) {
-    const { chains, jumps } = saved[table]
-    const stale = [...chains.keys()].filter(chain => !ledger.has(table, chain))
-    parts.push(`*${table}`)
-    // Empties a chain that is there, and makes one that is not.
-    for (const chain of [...ledger.chains(table), ...stale]) parts.push(empty(chain))
-    parts.push(...jumpRepairs(table, jumps))
-    await forEachYielding(ledger.lines(table), ([chain, line]) => {
-      parts.push(`-A ${chain} ${line}`)
-    })
-    for (const chain of stale) parts.push(`-X ${chain}`)
-    parts.push('COMMIT')
+    const there = [...saved[table].chains.keys()]
+    const stale = there.filter(
+      chain => captureOwner.hasChain(table, chain) && !ledger.has(table, chain),
+    )
+    const repairs = jumpRepairs(jumps[table], saved[table], captureOwner)
+    const lines = replaceLines(repairs, ledger, table, stale)
+    texts.push(await tableText(table, [...ledger.chains(table), ...stale], lines))
   }
-  return `${parts.join('\n')}\n`
+  return texts.join('')
+}
+
+function* replaceLines(
+  repairs: readonly string[],
+  ledger: Ledger,
+  table: TableName,
+  stale: readonly string[],
+): Generator<string> {
+  yield* repairs
+  for (const [chain, line] of ledger.lines(table)) yield `-A ${chain} ${line}`
+  for (const chain of stale) yield `-X ${chain}`
 }
 
 /**
  * Input for some changes; '' for none. What keeps clients out is put in before they are
  * led to a proxy port, and taken out after they no longer are.
  */
-export const changeText = ({
+export const changeText = async ({
   newChains,
   added,
   removed,
   oldChains,
-}: LayoutChanges): string => {
-  const before = [
-    ...newChains.map(({ name }) => empty(name)),
-    ...newChains.flatMap(chain => chain.lines.map(line => `-A ${chain.name} ${line}`)),
-    ...linesOf('-A', added, 'filter'),
-  ]
-  const nat = [...linesOf('-D', removed, 'nat'), ...linesOf('-A', added, 'nat')]
+}: LayoutChanges): Promise<string> => {
+  const newRules = chainLines(newChains, linesOf('-A', added, 'filter'))
+  const moved = [...linesOf('-D', removed, 'nat'), ...linesOf('-A', added, 'nat')]
+  // A chain goes after the rules that lead to it; emptied only then.
+  const old = names(oldChains)
   const after = [
     ...linesOf('-D', removed, 'filter'),
-    ...oldChains.map(({ name }) => empty(name)),
-    ...oldChains.map(({ name }) => `-X ${name}`),
+    ...old.map(name => `:${name} - [0:0]`),
+    ...old.map(name => `-X ${name}`),
   ]
-  return [section('filter', before), section('nat', nat), section('filter', after)].join(
-    '',
-  )
+  return [
+    await tableText('filter', names(newChains), newRules),
+    await tableText('nat', [], moved),
+    await tableText('filter', [], after),
+  ].join('')
 }
+
+const names = (chains: readonly Chain[]): readonly string[] =>
+  chains.map(({ name }) => name)
 
 const linesOf = (
   verb: '-A' | '-D',
@@ -66,23 +89,9 @@ const linesOf = (
     .map(({ chain, line }) => `${verb} ${chain} ${line}`)
 
 /** What `hold` puts in front of everything that begins, and `release` takes away again. */
-export const holdText = (isHeld: boolean): string =>
-  section('filter', [
-    isHeld ? `-I ${own.begin} 1 ${holdLine}` : `-D ${own.begin} ${holdLine}`,
-  ])
-
-/** Takes out all of Usher's in a table; '' when there is nothing. */
-export const removeText = (saved: Saved, table: TableName): string => {
-  const { chains, jumps } = saved[table]
-  const names = [...chains.keys()]
-  return section(table, [
-    ...names.map(empty),
-    ...jumps.map(({ chain, line }) => `-D ${chain} ${line}`),
-    ...names.map(name => `-X ${name}`),
-  ])
-}
-
-const empty = (chain: string): string => `:${chain} - [0:0]`
-
-const section = (table: TableName, lines: readonly string[]): string =>
-  lines.length === 0 ? '' : `*${table}\n${lines.join('\n')}\nCOMMIT\n`
+export const holdText = (isHeld: boolean): Promise<string> =>
+  tableText(
+    'filter',
+    [],
+    [isHeld ? `-I ${own.begin} 1 ${holdLine}` : `-D ${own.begin} ${holdLine}`],
+  )

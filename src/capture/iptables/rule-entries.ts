@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Protocol } from '../../model/service.ts'
+import type { Chain } from '../../kernel/xtables/wanted.ts'
 import { joinHostPort } from '../../util/ip.ts'
 import type { Verdict, VipRule } from '../vip-rule.ts'
 import { own, rangesName } from './names.ts'
@@ -21,18 +22,13 @@ export const groups = {
 export type GroupName = keyof typeof groups
 export const groupNames = Object.keys(groups) as readonly GroupName[]
 
-/** A chain in `filter` that rules share and that is there while one of them needs it. */
-export interface SharedChain {
-  readonly name: string
-  readonly lines: readonly string[]
-}
-
 /** One rule of iptables' for a VIP. Equal ones of several VIPs are one rule. */
 export interface Entry {
   readonly group: GroupName
   readonly key: string
   readonly line: string
-  readonly uses?: SharedChain
+  /** A chain in `filter` that rules share and that is there while one of them needs it. */
+  readonly uses?: Chain
 }
 
 /**
@@ -101,7 +97,7 @@ const refusedAddress = ({ family }: VipRule, address: string): Entry => ({
 /** Who is outside of the ranges is not even refused. */
 const refusal = (
   ranges: readonly string[] | undefined,
-): { target: string; uses?: { uses: SharedChain } } => {
+): { target: string; uses?: { uses: Chain } } => {
   if (ranges === undefined) return { target: own.reject }
   const chain = rangesChain('T', ranges, own.reject)
   return { target: chain.name, uses: { uses: chain } }
@@ -111,7 +107,7 @@ const rangesChain = (
   letter: string,
   ranges: readonly string[],
   inside: string,
-): SharedChain => {
+): Chain => {
   const sorted = ranges.toSorted()
   const hash = createHash('sha256').update(sorted.join(' ')).digest('hex').slice(0, 12)
   const lines = sorted.map(range => `-s ${range} -j ${inside}`)

@@ -1,15 +1,14 @@
 import type { HostAddresses } from '../../kernel/host-addresses/host-addresses.ts'
-import type { Problem, ServicePort } from '../../model/snapshot.ts'
+import type { Problem, ServicePort, Vip } from '../../model/snapshot.ts'
 import { parseCidr } from '../../util/cidr.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import { Turns } from '../../util/turns.ts'
 import type { Capture, Placement } from '../capture.ts'
 import { listenCapture } from '../listen.ts'
-import type { LocalAddresses } from '../local-addresses.ts'
-import { nodeAddresses } from '../node-addresses.ts'
-import { localLimits } from './local-limits.ts'
+import { type LocalAddresses, nodeAddresses } from '../local-addresses.ts'
 import { addressProblems, whyNotHeld } from './local-problems.ts'
 import { WantedAddresses } from './wanted-addresses.ts'
+import { vipGroups } from '../vip-group.ts'
 
 export interface LocalCaptureDeps {
   readonly hostAddresses: HostAddresses
@@ -164,3 +163,21 @@ const differences = (
   ...[...a.keys()].filter(key => !b.has(key)),
   ...[...b.keys()].filter(key => !a.has(key)),
 ]
+
+/**
+ * What a socket can't do for clients of such a VIP, where packet filters can; '' when it is
+ * nothing. Who must not be answered is refused or reset: the kernel has done the handshake
+ * before anybody is asked.
+ */
+const localLimits = (servicePort: ServicePort, kind: Vip['kind']): string => {
+  const { internal, external, protocol, sourceRanges } = servicePort
+  const group = vipGroups(servicePort)[kind]
+  const target = group === 'internal' ? internal : external
+  if (target.verdict === 'drop') {
+    return 'no endpoint on this node, and the policy is Local: clients are refused, as silence needs rules of the kernel'
+  }
+  if (group === 'load-balancer' && sourceRanges !== undefined && protocol === 'TCP') {
+    return 'clients outside of loadBalancerSourceRanges are reset once connected, as silence needs rules of the kernel'
+  }
+  return ''
+}

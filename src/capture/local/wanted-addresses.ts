@@ -5,7 +5,7 @@ import { isLoopback, isWildcard } from '../../util/ip.ts'
 import { KeyedList } from '../../util/keyed-list.ts'
 import { listDiff } from '../../util/list-diff.ts'
 import { listenerId } from '../place-service-port.ts'
-import { endpointAddresses } from './endpoint-addresses.ts'
+import { forEachYielding } from '../../util/yielding.ts'
 
 type AddressLists = readonly (readonly string[])[]
 
@@ -65,3 +65,25 @@ const addressesOf = ({ vips }: ServicePort, ranges: readonly Cidr[]): readonly s
         !isLoopback(address) &&
         !ranges.some(range => cidrContains(range, address)),
     )
+
+/**
+ * Which external and load-balancer IPs are the address of some endpoint, too: a pod's, or
+ * that of a node with a pod of its network. Made this host's own, such an address could be
+ * reached from here no more, by nobody and at no port.
+ */
+const endpointAddresses = async (
+  servicePorts: readonly ServicePort[],
+): Promise<ReadonlySet<string>> => {
+  const external = new Set<string>()
+  await forEachYielding(servicePorts, ({ vips }) => {
+    for (const { kind, address } of vips)
+      if (kind === 'ExternalIP' || kind === 'LoadBalancerIP') external.add(address)
+  })
+  const found = new Set<string>()
+  // Most clusters have none, and then endpoints, which are many, are not looked at.
+  if (external.size === 0) return found
+  await forEachYielding(servicePorts, ({ endpoints }) => {
+    for (const { address } of endpoints) if (external.has(address)) found.add(address)
+  })
+  return found
+}

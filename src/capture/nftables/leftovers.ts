@@ -1,9 +1,9 @@
 import type { RunTool } from '../../kernel/run-tool.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import { forgetWaiting } from '../forget-proxy-flows.ts'
-import { proxyAddressOf } from '../proxy-address.ts'
 import { holdText, silenceText } from './table-text.ts'
-import { familyWords, probeTablePrefix, tableName } from './words.ts'
+import { proxyAddressOf } from '../../kernel/proxy-address.ts'
+import { forgetWaiting } from '../../kernel/forget-proxy-flows.ts'
+import { familyWords, probeTablePrefix, tableName } from '../../kernel/nft/words.ts'
 
 /** `ip usher`. */
 export const ownTable = (family: IpFamily): string =>

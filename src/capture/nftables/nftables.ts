@@ -1,10 +1,22 @@
 import type { RunTool } from '../../kernel/run-tool.ts'
 import type { Clock } from '../../util/clock.ts'
-import type { RuleTables } from '../rule-table.ts'
-import { Monitor, type SpawnMonitor, spawnMonitor } from './monitor.ts'
-import { NftTable } from './nft-table.ts'
+import type { RuleTable, RuleTables, TableSettings } from '../rule-table.ts'
 import { localPacketProbe, type PacketProbe } from './packet-probe.ts'
 import { probeNftables } from './probe.ts'
+import { Monitor, type SpawnMonitor, spawnMonitor } from '../../kernel/nft/monitor.ts'
+import type { IpFamily } from '../../util/ip.ts'
+import type { VipRule } from '../vip-rule.ts'
+import {
+  deleteTables,
+  holdFound,
+  isAbandoned,
+  ownTable,
+  removeOwnTable,
+  tablesOfUsher,
+} from './leftovers.ts'
+import { TableWriter } from './table-writer.ts'
+import { tableName } from '../../kernel/nft/words.ts'
+import { watchTable } from '../../kernel/nft/table-watch.ts'
 
 export interface NftablesDeps {
   readonly run: RunTool
@@ -30,5 +42,66 @@ export const nftablesTables = (deps: NftablesDeps): RuleTables => {
     admitsHealthChecks: false,
     probe: family => probeNftables(family, { run, clock, packetProbe }),
     table: family => new NftTable(family, { run, clock, monitor, onBlind }),
+  }
+}
+
+export interface NftTableDeps {
+  readonly run: RunTool
+  readonly clock: Clock
+  readonly monitor: Monitor
+  /** When Usher can't tell for now whether its rules are whole. */
+  readonly onBlind: (reason: string) => void
+}
+
+/** Usher's table of one family. */
+class NftTable implements RuleTable {
+  readonly #family: IpFamily
+  readonly #deps: NftTableDeps
+  readonly #writer: TableWriter
+  #wanted = false
+  #isHeld = false
+
+  constructor(family: IpFamily, deps: NftTableDeps) {
+    this.#family = family
+    this.#deps = deps
+    this.#writer = new TableWriter(family, tableName, deps)
+  }
+
+  async replace(rules: readonly VipRule[], settings: TableSettings): Promise<void> {
+    this.#wanted = true
+    await this.#writer.replace(rules, { ...settings, isHeld: this.#isHeld })
+  }
+
+  async change(gone: readonly VipRule[], come: readonly VipRule[]): Promise<void> {
+    await this.#writer.change(gone, come)
+  }
+
+  async hold(): Promise<void> {
+    if (this.#writer.placed) await this.#writer.hold(true)
+    else await holdFound(this.#deps.run, this.#family)
+    this.#isHeld = true
+  }
+
+  async release(): Promise<void> {
+    await this.#writer.hold(false)
+    this.#isHeld = false
+  }
+
+  async remove(): Promise<void> {
+    const { run } = this.#deps
+    this.#wanted = false
+    this.#isHeld = false
+    const tables = await tablesOfUsher(run, this.#family)
+    if (tables.includes(ownTable(this.#family))) await removeOwnTable(run, this.#family)
+    await deleteTables(run, tables.filter(isAbandoned))
+  }
+
+  watch(damaged: (what: string) => void): () => void {
+    return watchTable(this.#writer, {
+      ...this.#deps,
+      family: this.#family,
+      wanted: () => this.#wanted,
+      damaged,
+    })
   }
 }

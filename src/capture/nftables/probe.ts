@@ -9,7 +9,7 @@ import type { VipRule } from '../vip-rule.ts'
 import { deleteTables, isAbandoned, tablesOfUsher } from './leftovers.ts'
 import type { PacketProbe } from './packet-probe.ts'
 import { TableWriter } from './table-writer.ts'
-import { familyWords, probeTablePrefix } from './words.ts'
+import { familyWords, probeTablePrefix } from '../../kernel/nft/words.ts'
 
 export interface ProbeDeps {
   readonly run: RunTool

@@ -1,7 +1,6 @@
 import type { VipRule } from '../vip-rule.ts'
 import { clientsChain, guards } from './clients.ts'
-import type { ElementChanges } from './element-changes.ts'
-import type { Element } from './elements.ts'
+import type { Element, ElementChanges } from './elements.ts'
 
 /**
  * Kernels before 6.2 let go of a chain only some time after the last element that led

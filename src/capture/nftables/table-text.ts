@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../util/ip.ts'
 import type { TableSettings } from '../rule-table.ts'
 import { disjoint } from './clients.ts'
-import { familyWords } from './words.ts'
+import { familyWords } from '../../kernel/nft/words.ts'
 
 export interface ChainSettings extends Omit<TableSettings, 'healthCheckPorts'> {
   /** New connections wait until `release`. */

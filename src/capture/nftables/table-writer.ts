@@ -1,17 +1,15 @@
-import { ToolError, type RunTool } from '../../kernel/run-tool.ts'
+import { Stamps } from '../../kernel/nft/monitor.ts'
+import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import type { RuleTable } from '../rule-table.ts'
 import type { VipRule } from '../vip-rule.ts'
 import { clientsChainText } from './clients.ts'
-import { ElementChanges } from './element-changes.ts'
-import { elementsOf, type SetName } from './elements.ts'
-import { knowsSockets } from './knows-sockets.ts'
+import { ElementChanges, elementsOf, type SetName } from './elements.ts'
 import { SharedUses } from './shared-uses.ts'
-import { Stamps } from './stamps.ts'
 import { type ChainSettings, holdText, tableText } from './table-text.ts'
-import { familyWords } from './words.ts'
+import { familyWords, probeTablePrefix } from '../../kernel/nft/words.ts'
 
 export interface TableWriterDeps {
   readonly run: RunTool
@@ -155,5 +153,27 @@ export class TableWriter implements Pick<RuleTable, 'change'> {
   #notPlaced(): ToolError {
     const text = `nft: table ${this.#table} is not as Usher left it; write it whole first`
     return new ToolError(text, 'failed', '')
+  }
+}
+
+/**
+ * Whether rules can ask for the socket that a packet will come to (nft_socket, Linux 5.9),
+ * which not every kernel has. Nothing is written (`nft --check`).
+ */
+const knowsSockets = async (run: RunTool, family: IpFamily): Promise<boolean> => {
+  const { family: ip } = familyWords(family)
+  const input = `table ${ip} ${probeTablePrefix}check {
+	chain input {
+		type filter hook input priority 0;
+		socket wildcard 1 drop
+	}
+}
+`
+  try {
+    await run('nft', ['--check', '-f', '-'], { input })
+    return true
+  } catch (error) {
+    if (error instanceof ToolError && error.failure === 'failed') return false
+    throw error
   }
 }

@@ -1,17 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type RunTool, runTool } from '../run-tool.ts'
-import { hostSysctls } from '../sysctls.ts'
-import { captureDevice, devicesKind, ipvsDevice } from './devices.ts'
+import { type RunTool, runTool, ToolError } from '../run-tool.ts'
+import { hostSysctls, type RememberedSysctl, type Sysctls } from '../sysctls.ts'
+import { captureDevice, devicesKind, ipvsDevice, markedAddressKinds } from './devices.ts'
 import { ipsetsKind } from './ipsets.ts'
 import { iptablesKind } from './iptables.ts'
 import { ipvsKind } from './ipvs.ts'
-import type { InUse } from './in-use.ts'
-import type { Kind } from './leftover.ts'
-import { markedAddressKinds } from './marked-addresses.ts'
+import type { Kind, Leftover, Stay } from './leftover.ts'
 import { nftablesKind } from './nftables.ts'
-import { proxyFlowsKind } from './proxy-flows.ts'
-import { sysctlsKind } from './sysctls.ts'
 import { readIfThere } from '../../util/read-text.ts'
+import { ipFamilies } from '../../util/ip.ts'
+import { forgetProxyFlows } from '../forget-proxy-flows.ts'
+import type { InUse } from './in-use.ts'
 
 /**
  * All that Usher and the modes of kube-proxy leave on this host, but for what is `inUse`
@@ -45,4 +44,49 @@ export const hostKinds = (
       ...(captures ? [] : [captureDevice]),
     ]),
   ]
+}
+
+/** Settings of the kernel's that are still as Usher has set them, but for those of `keeps`. */
+export const sysctlsKind = (
+  sysctls: Sysctls,
+  keeps: (name: string) => boolean = () => false,
+): Kind => ({
+  name: 'sysctls',
+  find: async () => {
+    const all = await sysctls.remembered()
+    const leftovers = all.filter(({ name }) => !keeps(name)).map(one => put(sysctls, one))
+    return { leftovers, stays: [] }
+  },
+})
+
+const put = (sysctls: Sysctls, sysctl: RememberedSysctl): Leftover => ({
+  stage: 'leads',
+  what: [`setting ${sysctl.name} = ${sysctl.set}, which goes back to ${sysctl.before}`],
+  remove: async () => {
+    try {
+      await sysctls.putBack(sysctl)
+    } catch (error) {
+      const why = (error as Error).message
+      throw new ToolError(`${sysctl.name} can't be written: ${why}`, 'failed', why)
+    }
+    return []
+  },
+})
+
+/**
+ * Flows to a userspace Usher that is gone. After the rules that make them: else a SYN that
+ * comes again makes a new one. Before those that keep the proxy address silent: else it is
+ * answered by a reset. No thing by itself, so nothing is said of it.
+ */
+const proxyFlowsKind = (run: RunTool): Kind => ({
+  name: 'flows to a userspace Usher',
+  find: async () => ({
+    leftovers: [{ what: [], stage: 'flows', remove: () => removeFlows(run) }],
+    stays: [],
+  }),
+})
+
+const removeFlows = async (run: RunTool): Promise<readonly Stay[]> => {
+  for (const family of ipFamilies) await forgetProxyFlows(run, family)
+  return []
 }

@@ -1,5 +1,5 @@
 import { type RunTool, ToolError } from '../run-tool.ts'
-import { isKubeProxySet } from './ipset-names.ts'
+import { isKubeProxySet } from '../ipvs/set-names.ts'
 import type { Kind, Leftover, Stay } from './leftover.ts'
 
 /**

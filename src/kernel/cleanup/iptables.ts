@@ -1,14 +1,9 @@
 import type { RunTool } from '../run-tool.ts'
-import { isOwnChain } from './kube-chains.ts'
+import { isOwnChain } from '../xtables/kube-chains.ts'
 import { type Found, isMissing, type Kind, member, type Stay } from './leftover.ts'
-import { parseSaved } from './saved-rules.ts'
-import {
-  type HeldChain,
-  planLines,
-  planTable,
-  restoreInput,
-  type TablePlan,
-} from './table-plan.ts'
+import { removalText } from '../xtables/restore-text.ts'
+import { readTables } from '../xtables/saved.ts'
+import { type HeldChain, planLines, planTable, type TablePlan } from './table-plan.ts'
 
 type Program = 'iptables' | 'ip6tables'
 type BackEnd = 'nft' | 'legacy'
@@ -38,7 +33,7 @@ export const iptablesKind = (
     find: async () => {
       const command = await commandOf(run, program, backEnd)
       // Without -t: naming a table makes it where it was not.
-      const { tables, unreadable } = parseSaved(
+      const { tables, unreadable } = await readTables(
         await run(`${command}-save`, [], { timeoutMs }),
       )
       const plans = tables.map(table => planTable(table, tables, keeps, byOther))
@@ -80,7 +75,7 @@ const foundBy = (run: RunTool, name: string, command: string, plan: TablePlan): 
   if (plan.chains.length + plan.rules.length === 0) return { leftovers: [], stays }
   const remove = async () => {
     await run(`${command}-restore`, ['--noflush', '-w', lockSeconds], {
-      input: restoreInput(plan),
+      input: await removalText(plan.table, plan.rules, plan.chains),
       timeoutMs,
     })
     return []

@@ -1,14 +1,15 @@
 import { kernelLacks } from '../kernel-lacks.ts'
 import type { RunTool } from '../run-tool.ts'
 import { addressesOn, listDevices } from './devices.ts'
-import { isKubeProxySet } from './ipset-names.ts'
+import { isKubeProxySet } from '../ipvs/set-names.ts'
+import { readLoads } from '../ipvs/proc-ip-vs.ts'
 import {
-  deletion,
-  ipsetEntries,
-  isKubeProxyServer,
+  addressOf,
+  portOf,
+  protocolOf,
+  type ServerId,
   serverText,
-  virtualServers,
-} from './ipvs-servers.ts'
+} from '../ipvs/server-id.ts'
 import { isMissing, type Kind, nothing } from './leftover.ts'
 
 export interface IpvsDeps {
@@ -24,17 +25,22 @@ export interface IpvsDeps {
 export const ipvsKind = ({ run, read }: IpvsDeps): Kind => ({
   name: 'ipvs virtual servers',
   find: async () => {
-    const all = virtualServers((await read('/proc/net/ip_vs')) ?? '')
-    if (all.length === 0) return nothing
+    const all = await readLoads((await read('/proc/net/ip_vs')) ?? '')
+    if (all.size === 0) return nothing
     const onDevice = addressesOn(await listDevices(run), 'kube-ipvs0')
-    const entries = ipsetEntries(await savedSets(run), isKubeProxySet)
-    const own = all.filter(server => isKubeProxyServer(server, onDevice, entries))
+    const entries = ipsetEntries(await savedSets(run))
+    const own = [...all.keys()].filter(id => isKubeProxyServer(id, onDevice, entries))
     if (own.length === 0) return nothing
     const remove = async () => {
-      await run('ipvsadm', ['-R'], { input: `${own.map(deletion).join('\n')}\n` })
+      await run('ipvsadm', ['-R'], { input: own.map(id => `-D ${id}\n`).join('') })
       return []
     }
-    return { leftovers: [{ what: own.map(serverText), remove }], stays: [] }
+    return {
+      leftovers: [
+        { what: own.map(id => `ipvs virtual server ${serverText(id)}`), remove },
+      ],
+      stays: [],
+    }
   },
 })
 
@@ -46,4 +52,45 @@ const savedSets = async (run: RunTool): Promise<string> => {
     if (isMissing(error) || kernelLacks(error)) return ''
     throw error
   }
+}
+
+/** `10.96.0.1,tcp:443` and, from the sets of node ports, `*,tcp:30080`. */
+const entryOf = (address: string, protocol: string, port: string): string =>
+  `${address},${protocol.toLowerCase()}:${port}`
+
+/**
+ * What kube-proxy's ipsets (as `ipset save` prints them) say of virtual servers. They name
+ * also what is on no kube-ipvs0: node ports, and external IPs that some other device has.
+ */
+const ipsetEntries = (text: string): ReadonlySet<string> => {
+  const entries = new Set<string>()
+  for (const [, set = '', entry = ''] of text.matchAll(/^add (\S+) (\S+)/gm)) {
+    if (!isKubeProxySet(set)) continue
+    const nodePort = /^KUBE-(?:6-)?NODE-PORT-(?:LOCAL-)?(TCP|UDP|SCTP)$/.exec(set)
+    if (nodePort?.[1] !== undefined) {
+      entries.add(entryOf('*', nodePort[1], entry))
+      continue
+    }
+    const [, address = '', protocol = '', port = ''] =
+      /^([\d.:a-f]+),(tcp|udp|sctp):(\d+)$/.exec(entry) ?? []
+    if (address !== '') entries.add(entryOf(address, protocol, port))
+  }
+  return entries
+}
+
+/**
+ * Whether kube-proxy made it: its address is on kube-ipvs0, or one of kube-proxy's ipsets
+ * names it. kube-proxy --cleanup flushes all of ipvs instead, with what others have there.
+ */
+const isKubeProxyServer = (
+  id: ServerId,
+  onDevice: ReadonlySet<string>,
+  entries: ReadonlySet<string>,
+): boolean => {
+  const [address, protocol, port] = [addressOf(id), protocolOf(id), String(portOf(id))]
+  return (
+    onDevice.has(address) ||
+    entries.has(entryOf(address, protocol, port)) ||
+    entries.has(entryOf('*', protocol, port))
+  )
 }

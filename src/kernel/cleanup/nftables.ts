@@ -1,6 +1,6 @@
-import { probeTablePrefix, tableName } from '../../capture/nftables/words.ts'
 import type { RunTool } from '../run-tool.ts'
 import { type Kind, type Leftover, member } from './leftover.ts'
+import { probeTablePrefix, tableName } from '../nft/words.ts'
 
 /**
  * Tables of their own: Usher's, those Usher tries its hand at, and those of kube-proxy's

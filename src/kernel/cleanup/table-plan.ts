@@ -1,15 +1,16 @@
-import { isKubeProxySet } from './ipset-names.ts'
+import { isKubeProxySet } from '../ipvs/set-names.ts'
 import {
   isOwnChain,
   isOwnJump,
+  isServiceChain,
   isUsherJump,
   kubeletDropChain,
+  kubeletFirewall,
   kubeletShared,
   kubeletSigns,
-  sharedFirewall,
   sharedFirewallComment,
-} from './kube-chains.ts'
-import type { SavedRule, SavedTable } from './saved-rules.ts'
+} from '../xtables/kube-chains.ts'
+import type { SavedRule, SavedTable } from '../xtables/saved.ts'
 
 /** What is to be done to one table of iptables. */
 export interface TablePlan {
@@ -42,7 +43,7 @@ export const planTable = (
   byOther = false,
 ): TablePlan => {
   const own = ownChains(table)
-  if (isFirewallOurs(table, all)) own.add(sharedFirewall)
+  if (isFirewallOurs(table, all)) own.add(kubeletFirewall)
   for (const chain of own) if (keeps(table.name, chain)) own.delete(chain)
   const rules: SavedRule[] = []
   const holders = new Map<string, SavedRule>()
@@ -66,8 +67,8 @@ export const planTable = (
 }
 
 const ownChains = ({ name, chains, rules }: SavedTable): Set<string> => {
-  const own = new Set(chains.filter(chain => isOwnChain(name, chain)))
-  if (name !== 'nat' || !chains.includes(kubeletDropChain)) return own
+  const own = new Set([...chains.keys()].filter(chain => isOwnChain(name, chain)))
+  if (name !== 'nat' || !chains.has(kubeletDropChain)) return own
   if (rules.some(({ chain }) => chain === kubeletDropChain))
     for (const chain of kubeletShared) own.delete(chain)
   // Without a rule in it, kube-proxy has made it, so as to be able to refer to it.
@@ -80,12 +81,12 @@ const isFirewallOurs = (
   { name, rules }: SavedTable,
   all: readonly SavedTable[],
 ): boolean => {
-  const own = rules.filter(({ chain }) => chain === sharedFirewall)
+  const own = rules.filter(({ chain }) => chain === kubeletFirewall)
   return (
     name === 'filter' &&
     own.length > 0 &&
     own.every(({ comment }) => comment === sharedFirewallComment) &&
-    !all.some(table => table.chains.some(chain => kubeletSigns.includes(chain)))
+    !all.some(table => kubeletSigns.some(chain => table.chains.has(chain)))
   )
 }
 
@@ -98,7 +99,7 @@ const isOwnRule = (
   if (builtIn.has(rule.chain))
     return (
       own.has(rule.target) &&
-      (isOwnJump(rule) || (rule.target === sharedFirewall && rule.isBare))
+      (isOwnJump(rule) || (rule.target === kubeletFirewall && rule.isBare))
     )
   // kube-proxy's own rules in a chain that it has in common with the kubelet.
   return (
@@ -127,23 +128,11 @@ const reach = (from: Iterable<string>, next: Jumps): ReadonlySet<string> => {
   return seen
 }
 
-/** For iptables-restore --noflush, which does all of it or nothing. */
-export const restoreInput = ({ table, rules, chains }: TablePlan): string =>
-  [
-    `*${table}`,
-    // Naming a chain empties it; one with rules could not be deleted.
-    ...chains.map(chain => `:${chain} - [0:0]`),
-    ...rules.map(({ text }) => `-D ${text}`),
-    ...chains.map(chain => `-X ${chain}`),
-    'COMMIT',
-    '',
-  ].join('\n')
-
 /** A line for each rule and chain; chains of Services and endpoints are counted. */
 export const planLines = (program: string, plan: TablePlan): readonly string[] => {
   const counts = new Map<string, number>()
   for (const chain of plan.chains) {
-    const name = chain.replace(/^(KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-).{16}$/, '$1*')
+    const name = isServiceChain(chain) ? chain.replace(/[^-]*$/, '*') : chain
     counts.set(name, (counts.get(name) ?? 0) + 1)
   }
   const prefix = `${program} -t ${plan.table}:`

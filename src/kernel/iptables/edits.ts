@@ -1,4 +1,4 @@
-import { type Chain, isSameChain, isSameList } from './chain.ts'
+import type { Chain, TableName } from '../xtables/wanted.ts'
 import type { ServiceRules } from './service-rules.ts'
 import { type PortalKind, portalKindNames } from './shared-chains.ts'
 
@@ -64,3 +64,32 @@ export class Edits {
 
 const linesOf = (rules: ServiceRules | undefined): number =>
   rules?.chains.reduce((sum, { lines }) => sum + lines.length, 0) ?? 0
+
+/** Some rules of a chain: those that go, and those that come before all that stay. */
+export interface ChainEdit {
+  readonly table: TableName
+  readonly name: string
+  readonly gone: readonly string[]
+  readonly come: readonly string[]
+}
+
+/** As iptables-restore reads it. What comes, comes in the order it is in. */
+export const editLines = ({ name, gone, come }: ChainEdit): readonly string[] => [
+  ...gone.map(line => `-D ${name} ${line}`),
+  ...come.toReversed().map(line => `-I ${name} ${line}`),
+]
+
+export const isSameChain = (a: Chain, b: Chain | undefined): boolean =>
+  a.name === b?.name && isSameList(a.lines, b.lines)
+
+const isSameList = (a: readonly string[], b: readonly string[]): boolean =>
+  a.length === b.length && a.every((line, i) => line === b[i])
+
+/** How many rules are in it, of each table. */
+export const countRules = (
+  rules: Readonly<Record<TableName, readonly Chain[]>>,
+): Readonly<Record<TableName, number>> => {
+  const count = (table: TableName): number =>
+    rules[table].reduce((sum, { lines }) => sum + lines.length, 0)
+  return { filter: count('filter'), nat: count('nat') }
+}

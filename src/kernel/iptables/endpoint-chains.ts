@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../model/snapshot.ts'
 import { joinHostPort } from '../../util/ip.ts'
-import type { Chain } from './chain.ts'
+import type { Chain } from '../xtables/wanted.ts'
 import type { Context } from './context.ts'
 import { endpointChainName, named } from './names.ts'
 import { comment, protocolMatch, type Service, vipMatch } from './service.ts'

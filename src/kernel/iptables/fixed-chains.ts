@@ -1,11 +1,11 @@
 import { cidrContains, parseCidr } from '../../util/cidr.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import type { KernelSettings } from '../proxier.ts'
-import type { Chain } from './chain.ts'
+import type { Chain } from '../xtables/wanted.ts'
 import { hasLocalhostNodePorts } from './context.ts'
-import { counters, type Features } from './features.ts'
 import { named } from './names.ts'
 import { comment } from './service.ts'
+import { counters, type Features } from './features.ts'
 
 /** As kube-proxy writes it: `0x00004000`. */
 const markOf = ({ masqueradeBit }: KernelSettings): string =>

@@ -1,11 +1,11 @@
 import type { Snapshot } from '../../model/snapshot.ts'
 import type { KernelSettings } from '../proxier.ts'
-import { type Chain, emptied, type TableName, tableNames } from './chain.ts'
+import { kubeletFirewall } from '../xtables/kube-chains.ts'
+import type { Chain, Jump, TableName } from '../xtables/wanted.ts'
 import { hasLocalhostNodePorts, largeCluster, makeContext } from './context.ts'
-import type { Features } from './features.ts'
 import { localnetRule } from './fixed-chains.ts'
-import { type Jump, textOf, wantedJumps } from './jumps.ts'
-import { kubeletFirewall, named } from './names.ts'
+import { wantedJumps } from './jumps.ts'
+import { named } from './names.ts'
 import { type ServiceRules, serviceRules } from './service-rules.ts'
 import {
   constantChains,
@@ -14,6 +14,7 @@ import {
   portalKindNames,
   portalKinds,
 } from './shared-chains.ts'
+import type { Features } from './features.ts'
 
 /** All rules of one family. */
 export interface FullRules {
@@ -21,7 +22,7 @@ export interface FullRules {
   readonly filter: readonly Chain[]
   readonly nat: readonly Chain[]
   /** In the order in which they are put in front of a chain's rules. */
-  readonly jumps: readonly Jump[]
+  readonly jumps: Readonly<Record<TableName, readonly Jump[]>>
 }
 
 /**
@@ -66,18 +67,3 @@ export const assemble = (
     jumps: wantedJumps(localnet),
   }
 }
-
-/** As input of `iptables-restore --noflush`, for a kernel that has none of it. */
-export const fullText = (rules: FullRules): string =>
-  (['mangle', ...tableNames] as const)
-    .map(table => {
-      const jumps = rules.jumps.filter(jump => jump.table === table)
-      const chains = rules[table]
-      const lines = chains.flatMap(({ name, lines: all }) =>
-        all.map(line => `-A ${name} ${line}`),
-      )
-      const heads = chains.map(({ name }) => emptied(name))
-      const inserts = jumps.map(jump => `-I ${textOf(jump)}`)
-      return [`*${table}`, ...heads, ...lines, ...inserts, 'COMMIT\n'].join('\n')
-    })
-    .join('')

@@ -4,7 +4,8 @@ import type { RunTool } from '../run-tool.ts'
 import type { BackendChoice } from '../xtables/choose-backend.ts'
 import { provenBackend } from '../xtables/proven-backend.ts'
 import { IptablesProxier } from './iptables-proxier.ts'
-import { isModeChain, kubeletFirewall } from './names.ts'
+import { kubeletFirewall } from '../xtables/kube-chains.ts'
+import { isModeChain } from './names.ts'
 import { tryBackend } from './probe.ts'
 
 export interface IptablesKindDeps {

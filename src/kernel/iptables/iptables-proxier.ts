@@ -4,16 +4,23 @@ import type { IpFamily } from '../../util/ip.ts'
 import { Canaries } from '../canary.ts'
 import type { KernelSettings, KernelSync, Proxier, ProxierObserver } from '../proxier.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
-import type { Backend, BackendMode } from '../xtables/backend.ts'
+import {
+  type Backend,
+  type BackendMode,
+  mayHaveRules,
+  saveIfThere,
+} from '../xtables/backend.ts'
+import { damageIn } from '../xtables/damage.ts'
+import { removeText } from '../xtables/restore-text.ts'
+import type { TableName } from '../xtables/wanted.ts'
 import type { ChosenBackend } from '../xtables/choose-backend.ts'
-import { countRules, type TableName } from './chain.ts'
-import { damageOf } from './damage.ts'
-import { findFeatures } from './find-features.ts'
-import { removeBy } from './remove.ts'
+import { countRules } from './edits.ts'
+import { iptablesOwner } from './names.ts'
 import { explained } from '../xtables/restore-error.ts'
 import { changesRestore, fullRestore } from './restore-text.ts'
 import { countWritten, RuleBook } from './rule-book.ts'
-import { tablesThere } from './tables-there.ts'
+import { readWhole, tablesThere } from './tables-there.ts'
+import { findFeatures } from './features.ts'
 
 export interface IptablesProxierDeps {
   readonly run: RunTool
@@ -195,7 +202,7 @@ export class IptablesProxier implements Proxier {
     const { run, family, observer } = this.#deps
     const what = `rules of ${other.detail}`
     try {
-      await removeBy(run, other, family, { timeoutMs })
+      if (await mayHaveRules(run, other, family)) await removeBy(other)
       if (this.#failing.delete(what)) observer.failed(what, '')
     } catch (error) {
       if (!(error instanceof ToolError)) throw error
@@ -212,7 +219,22 @@ export class IptablesProxier implements Proxier {
   async #look(): Promise<string> {
     if (this.#installed === undefined) return ''
     const { backend, book } = this.#installed
-    return damageOf({ backend, chains: book.sizes(), jumps: book.constant().jumps })
+    try {
+      return await damageIn(backend, iptablesOwner, book.expected())
+    } catch (error) {
+      // A sync that fails says so.
+      if (error instanceof ToolError) return ''
+      throw error
+    }
+  }
+}
+
+const removeBy = async (backend: Backend): Promise<void> => {
+  const options = { timeoutMs }
+  for (const table of ['nat', 'filter', 'mangle']) {
+    const saved = await readWhole(await saveIfThere(backend, table, options), table)
+    const text = await removeText(saved, iptablesOwner)
+    if (text !== '') await backend.restore(text, options)
   }
 }
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { isOwnChain } from '../cleanup/kube-chains.ts'
+import { isServiceChain, modeOwner } from '../xtables/kube-chains.ts'
 
 /** kube-proxy's chains that are there whatever Services there are. */
 export const named = {
@@ -12,9 +12,6 @@ export const named = {
   proxyFirewall: 'KUBE-PROXY-FIREWALL',
   canary: 'KUBE-PROXY-CANARY',
 } as const
-
-/** The kubelet's chain in filter, which kube-proxy has a rule in since 1.27. */
-export const kubeletFirewall = 'KUBE-FIREWALL'
 
 /** Of one ServicePort. */
 export interface ServiceChainNames {
@@ -76,10 +73,6 @@ const base32 = (bytes: Buffer, at: number): string => {
 const letter = (bits: number, shift: number): string =>
   letters.charAt((bits >>> shift) & 31)
 
-/** Chains of one Service or endpoint; KUBE-XLB- is of versions up to 1.23. */
-export const isServiceChain = (chain: string): boolean => serviceChain.test(chain)
-const serviceChain = /^KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16}$/
-
 const fixed: Readonly<Record<string, readonly string[]>> = {
   mangle: [named.canary],
   filter: [
@@ -95,5 +88,6 @@ const fixed: Readonly<Record<string, readonly string[]>> = {
 
 /** Whether this mode writes a chain of this name, by whole names. */
 export const isModeChain = (table: string, chain: string): boolean =>
-  isOwnChain(table, chain) &&
-  (fixed[table]?.includes(chain) === true || (table === 'nat' && isServiceChain(chain)))
+  fixed[table]?.includes(chain) === true || (table === 'nat' && isServiceChain(chain))
+
+export const iptablesOwner = modeOwner(isModeChain)

@@ -1,7 +1,7 @@
 import type { Target, Vip, VipKind } from '../../model/snapshot.ts'
 import type { Context } from './context.ts'
-import { counters } from './features.ts'
 import { comment, protocolMatch, type Service, vipMatch } from './service.ts'
+import { counters } from './features.ts'
 
 /** The lines of one ServicePort in the chains that all of them share. */
 export interface PortalRules {

@@ -1,12 +1,16 @@
-import { forEachYielding } from '../../util/yielding.ts'
-import { type Chain, editLines, emptied, type TableName } from './chain.ts'
+import { isServiceChain, kubeletFirewall } from '../xtables/kube-chains.ts'
+import { jumpRepairs } from '../xtables/jumps.ts'
+import { chainLines, tableText } from '../xtables/restore-text.ts'
+import type { SavedTable } from '../xtables/saved.ts'
+import { type Chain, type TableName, textOf } from '../xtables/wanted.ts'
+import { editLines } from './edits.ts'
+import { localnetRule } from './fixed-chains.ts'
 import type { FullRules } from './full-rules.ts'
-import { jumpRepairs } from './jumps.ts'
-import { isServiceChain, kubeletFirewall, named } from './names.ts'
+import { kubeletJumps } from './jumps.ts'
+import { iptablesOwner, named } from './names.ts'
 import type { BookChanges } from './rule-book.ts'
-import { type SavedTable, staleChains } from './saved.ts'
-
-export type Saved = Readonly<Record<TableName, SavedTable>>
+import { readWhole, type Saved, staleChains } from './tables-there.ts'
+import type { Backend } from '../xtables/backend.ts'
 
 /**
  * Input for `iptables-restore --noflush` that makes all of kube-proxy's chains what they
@@ -25,7 +29,7 @@ export const fullRestore = async (
     chains: rules.nat,
     emptied: stale.emptied,
     rest: [
-      ...jumpLines(rules, 'nat', saved.nat),
+      ...jumpRepairs(rules.jumps.nat, saved.nat, iptablesOwner),
       ...stale.deleted.map(chain => `-X ${chain}`),
     ],
   }
@@ -35,7 +39,7 @@ export const fullRestore = async (
       chains: filter,
       rest: [
         ...kubelets.flatMap(chain => kubeletLines(chain, saved.filter)),
-        ...jumpLines(rules, 'filter', saved.filter),
+        ...jumpRepairs(rules.jumps.filter, saved.filter, iptablesOwner),
       ],
     }),
     await natSections(nat, together),
@@ -81,21 +85,12 @@ interface Section {
   readonly rest?: readonly string[]
 }
 
-const section = async (
+const section = (
   table: string,
-  { chains, emptied: empty = [], rest = [] }: Section,
+  { chains, emptied = [], rest = [] }: Section,
 ): Promise<string> => {
-  if (chains.length + empty.length + rest.length === 0) return ''
-  const names = [...chains.map(({ name }) => name), ...empty]
-  let [heads, lines] = ['', '']
-  await forEachYielding(lastFirst(names), name => {
-    heads += `${emptied(name)}\n`
-  })
-  await forEachYielding(chains, ({ name, lines: all }) => {
-    for (const line of all) lines += `-A ${name} ${line}\n`
-  })
-  for (const line of rest) lines += `${line}\n`
-  return `*${table}\n${heads}${lines}COMMIT\n`
+  const names = [...chains.map(({ name }) => name), ...emptied]
+  return tableText(table, lastFirst(names), chainLines(chains, rest))
 }
 
 /**
@@ -116,20 +111,34 @@ const apart = (
 /** The kubelet's chain is not emptied: it gets what it doesn't have. */
 const kubeletLines = ({ name, lines }: Chain, saved: SavedTable): readonly string[] => {
   const has = new Set(saved.rules.map(({ text }) => text))
-  const all = lines.map(line => `${name} ${line}`)
+  const all = lines.map(line => textOf({ chain: name, line }))
   return [
     ...(saved.chains.has(name) ? [] : [`-N ${name}`]),
     ...all.filter(text => !has.has(text)).map(text => `-A ${text}`),
   ]
 }
 
-const jumpLines = (
-  { jumps }: FullRules,
-  table: TableName,
-  { rules, builtIn }: SavedTable,
-): readonly string[] =>
-  jumpRepairs(
-    jumps,
-    table,
-    rules.filter(({ chain }) => builtIn.has(chain)),
+/** The rule against packets from elsewhere to 127.0.0.0/8 where it is not there; '' else. */
+const localnetRestore = (saved: SavedTable): Promise<string> => {
+  const has = new Set(saved.rules.map(({ text }) => text))
+  const jumps = kubeletJumps.map(textOf).filter(text => !has.has(text))
+  return tableText(
+    'filter',
+    [],
+    [
+      ...kubeletLines({ name: kubeletFirewall, lines: [localnetRule] }, saved),
+      ...jumps.map(text => `-I ${text}`),
+    ],
   )
+}
+
+/**
+ * Keeps packets from elsewhere away from 127.0.0.0/8, which is to be done before
+ * route_localnet is set (CVE-2020-8558), for one who writes no other rules. What else is in
+ * the chain stays; one that has the rule is left as it is.
+ */
+export const guardLocalnet = async (backend: Backend): Promise<void> => {
+  const saved = await readWhole(await backend.save('filter'), 'filter')
+  const text = await localnetRestore(saved)
+  if (text !== '') await backend.restore(text)
+}

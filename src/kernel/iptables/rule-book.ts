@@ -2,28 +2,22 @@ import { isDeepStrictEqual } from 'node:util'
 import type { ServicePort, Snapshot } from '../../model/snapshot.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import type { KernelSettings } from '../proxier.ts'
-import {
-  type Chain,
-  type ChainEdit,
-  countRules,
-  isSameChain,
-  type TableName,
-  tableNames,
-} from './chain.ts'
+import type { ExpectedTable } from '../xtables/damage.ts'
+import { kubeletFirewall } from '../xtables/kube-chains.ts'
+import { type Chain, type TableName, tableNames } from '../xtables/wanted.ts'
 import { type Context, largeCluster, makeContext } from './context.ts'
-import { Edits, noSizes } from './edits.ts'
-import type { Features } from './features.ts'
+import { type ChainEdit, countRules, Edits, isSameChain, noSizes } from './edits.ts'
 import { nodePortJumps } from './fixed-chains.ts'
 import { assemble, type FullRules } from './full-rules.ts'
-import { kubeletFirewall } from './names.ts'
 import { type ServiceRules, serviceRules } from './service-rules.ts'
 import {
   healthCheckChain,
-  type PortalKind,
   portalChain,
+  type PortalKind,
   portalKindNames,
   portalKinds,
 } from './shared-chains.ts'
+import type { Features } from './features.ts'
 
 interface Entry {
   readonly servicePort: ServicePort
@@ -46,13 +40,6 @@ export const countWritten = (
   const count = { ...countRules(changes) }
   for (const { table, come } of changes.edits) count[table] += come.length
   return count
-}
-
-/** How long a chain is that is there whatever Services there are. */
-export interface ChainSize {
-  readonly table: TableName | 'mangle'
-  readonly name: string
-  readonly rules: number
 }
 
 /**
@@ -131,33 +118,36 @@ export class RuleBook {
   }
 
   /** What is there whatever Services there are. */
-  constant(): FullRules {
+  #constant(): FullRules {
     return assemble(this.#snapshot, this.#settings, this.#features, [])
   }
 
   /** How many rules there are. */
   total(): Readonly<Record<TableName, number>> {
-    const { filter, nat } = countRules(this.constant())
+    const { filter, nat } = countRules(this.#constant())
     const total = { filter, nat: nat + this.#sizes.chains }
     for (const kind of portalKindNames)
       total[portalKinds[kind].table] += this.#sizes[kind]
     return total
   }
 
-  /** Of the chains that packets come to before a ServicePort's own. */
-  sizes(): readonly ChainSize[] {
-    const constant = this.constant()
-    return (['mangle', ...tableNames] as const).flatMap(table =>
-      constant[table]
+  /** The chains that packets come to before a ServicePort's own, and the jumps to them. */
+  expected(): readonly ExpectedTable[] {
+    const constant = this.#constant()
+    const jumps = { mangle: [], ...constant.jumps }
+    return (['mangle', ...tableNames] as const).map(table => ({
+      name: table,
+      jumps: jumps[table],
+      chains: constant[table]
         .filter(({ name }) => name !== kubeletFirewall)
         .map(({ name, lines }) => {
           const kind = portalKindNames.find(
             each => portalKinds[each].table === table && portalKinds[each].chain === name,
           )
           const more = kind === undefined ? 0 : this.#sizes[kind]
-          return { table, name, rules: lines.length + more }
+          return { name, rules: lines.length + more }
         }),
-    )
+    }))
   }
 
   #gone({ servicePorts }: Snapshot): readonly Entry[] {

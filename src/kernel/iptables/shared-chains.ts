@@ -1,12 +1,12 @@
 import type { Snapshot } from '../../model/snapshot.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import type { KernelSettings } from '../proxier.ts'
-import type { Chain, TableName } from './chain.ts'
-import type { Features } from './features.ts'
+import type { Chain, TableName } from '../xtables/wanted.ts'
 import { forwardChain, masqueradeChains, nodePortJumps } from './fixed-chains.ts'
 import { named } from './names.ts'
 import type { PortalRules } from './portal-rules.ts'
 import { comment, safe } from './service.ts'
+import type { Features } from './features.ts'
 
 /** The chains that ServicePorts have lines in, as `PortalRules` calls them. */
 export const portalKindNames = [

@@ -1,16 +1,14 @@
 import type { IpFamily } from '../../util/ip.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import type { Backend } from '../xtables/backend.ts'
-import { isBusy } from '../xtables/try-lines.ts'
+import { damageIn } from '../xtables/damage.ts'
 import { deviceName, readAddresses } from './device.ts'
 import type { IpvsDeps } from './ipvs-deps.ts'
-import { showTable, tableDamage } from './jumps.ts'
 import type { KnownState } from './known-state.ts'
 import { type Loads, readLoads } from './proc-ip-vs.ts'
 import { deviceIndex } from './read-kernel.ts'
-import type { RuleTable } from './rules.ts'
-import { setDamage, setSizes } from './saved-sets.ts'
-import { ToolError } from '../run-tool.ts'
+import { ipvsOwner, type RuleTable } from './rules.ts'
+import { setDamage, setSizes } from './saved.ts'
 
 /** What a sync has left in the kernel. */
 export interface Installed {
@@ -57,21 +55,13 @@ const serverDamage = async (loads: Loads, { servers }: KnownState): Promise<stri
   return wrong
 }
 
-const rulesDamage = async ({ backend, tables }: Installed): Promise<string> => {
-  for (const table of tables) {
-    const chains = table.chains.map(({ name }) => name)
-    try {
-      const wrong = tableDamage(table, await showTable(backend, table, chains))
-      if (wrong !== '') return wrong
-    } catch (error) {
-      // What iptables-legacy says of a chain that is missing is no more than `failed`.
-      const isGone =
-        error instanceof ToolError && error.failure === 'failed' && !isBusy(error)
-      if (!isGone) throw error
-      return `a chain of table ${table.name} is gone`
-    }
-  }
-  return ''
+const rulesDamage = ({ backend, tables }: Installed): Promise<string> => {
+  const expected = tables.map(({ name, jumps, chains }) => ({
+    name,
+    jumps,
+    chains: chains.map(chain => ({ name: chain.name, rules: chain.lines.length })),
+  }))
+  return damageIn(backend, ipvsOwner, expected)
 }
 
 const addressDamage = async (

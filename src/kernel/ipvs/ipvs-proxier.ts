@@ -4,8 +4,11 @@ import { familyOf, type IpFamily, isLoopback } from '../../util/ip.ts'
 import { Turns } from '../../util/turns.ts'
 import type { KernelSettings, KernelSync, Proxier } from '../proxier.ts'
 import type { RunTool } from '../run-tool.ts'
-import type { Backend } from '../xtables/backend.ts'
+import { type Backend, randomFully, showChains } from '../xtables/backend.ts'
 import type { ChosenBackend } from '../xtables/choose-backend.ts'
+import { jumpRepairs } from '../xtables/jumps.ts'
+import { chainLines, tableText } from '../xtables/restore-text.ts'
+import { readTable, type SavedTable } from '../xtables/saved.ts'
 import type { CompileSettings, ServerClaim } from './compile.ts'
 import { damageOf, type Installed, loadsNow } from './damage.ts'
 import { addressChanges, changeAddresses } from './device.ts'
@@ -13,17 +16,15 @@ import { DrainWatch } from './drain-watch.ts'
 import { Canaries } from '../canary.ts'
 import { type IpvsDeps, schedulerOf } from './ipvs-deps.ts'
 import { restoreServers, restoreSets } from './ipvs-tools.ts'
-import { jumpRepairs, restoreText, showTable } from './jumps.ts'
 import { prepareKernel } from './prepare.ts'
 import { deviceIndex, knownState, readKernel } from './read-kernel.ts'
-import { type RuleTable, ruleTables } from './rules.ts'
+import { ipvsOwner, type RuleTable, ruleTables } from './rules.ts'
 import { type Draining, removal, serverChanges } from './server-changes.ts'
 import { setChanges } from './set-changes.ts'
 import { maxEntries, type SetKind, setName } from './set-names.ts'
 import type { ServerId } from './server-id.ts'
-import type { Touched } from './touched.ts'
 import { WantedState } from './wanted-state.ts'
-import { randomFully } from './random-fully.ts'
+import type { Touched } from './known-state.ts'
 
 /** What the kernel has, and what it is made from. */
 interface State {
@@ -270,20 +271,32 @@ const leadsAway = async (
 ): Promise<boolean> => {
   const nat = tables.find(({ name }) => name === 'nat')
   if (nat === undefined) return false
-  const { rules } = await showTable(backend, nat, [])
-  return rules.some(rule => /^(?:PREROUTING|OUTPUT) .*-[jg] KUBE-/.test(rule))
+  const { rules } = await builtInNow(backend, nat)
+  return rules.some(
+    ({ chain, target }) =>
+      (chain === 'PREROUTING' || chain === 'OUTPUT') && target.startsWith('KUBE-'),
+  )
 }
+
+/** The rules that lead from the built-in chains, and no chain that is long. */
+const builtInNow = async (
+  backend: Backend,
+  { name, builtIn }: RuleTable,
+): Promise<SavedTable> =>
+  readTable(await showChains(backend, name, builtIn), name, ipvsOwner)
 
 const writeRules = async (
   backend: Backend,
   tables: readonly RuleTable[],
 ): Promise<void> => {
-  const repairs = new Map<RuleTable, readonly string[]>()
+  const texts: string[] = []
   for (const table of tables) {
-    const { rules } = await showTable(backend, table, [])
-    repairs.set(table, jumpRepairs(table, rules))
+    const { name, jumps, chains } = table
+    const repairs = jumpRepairs(jumps, await builtInNow(backend, table), ipvsOwner)
+    const names = chains.map(chain => chain.name)
+    texts.push(await tableText(name, names, chainLines(chains, repairs)))
   }
-  await backend.restore(restoreText(tables, table => repairs.get(table) ?? []))
+  await backend.restore(texts.join(''))
 }
 
 /** `share`: of the rules, how many were written; all or none. */

@@ -1,8 +1,9 @@
 import { randomBytes, randomInt } from 'node:crypto'
 import type { IpFamily } from '../../util/ip.ts'
 import type { Probe } from '../probe.ts'
+import { plainSettings } from '../proxier.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
-import type { Backend } from '../xtables/backend.ts'
+import { type Backend, randomFully } from '../xtables/backend.ts'
 import { type Samples, tryLines } from '../xtables/try-lines.ts'
 import { addressAddition } from './device.ts'
 import { type IpvsDeps, schedulerOf } from './ipvs-deps.ts'
@@ -10,7 +11,6 @@ import { failureOf } from './ipvs-tools.ts'
 import { serverId } from './server-id.ts'
 import { creation, type SetKind, setKinds, setType } from './set-names.ts'
 import { ruleTables } from './rules.ts'
-import { randomFully } from './random-fully.ts'
 
 /** Does what the mode does, by names of its own, and takes it out again. Never rejects. */
 export const probeIpvs = async (
@@ -165,14 +165,9 @@ const tryRules = (
   backend: Backend,
   setOf: (kind: SetKind) => string,
 ): Promise<void> => {
-  const tables = ruleTables(family, sampleSettings, randomFully(backend), setOf)
+  const tables = ruleTables(family, plainSettings, randomFully(backend), setOf)
   const samples: Samples = Object.fromEntries(
-    tables.map(({ name, chains }) => [
-      name,
-      chains.flatMap(({ lines }) =>
-        lines.map(line => line.replace(/-j KUBE-\S+$/, '-j RETURN')),
-      ),
-    ]),
+    tables.map(({ name, chains }) => [name, chains.flatMap(({ lines }) => lines)]),
   )
   return tryLines(backend, samples)
 }
@@ -184,12 +179,3 @@ const tryRules = (
 const takeOut = async (work: () => Promise<unknown>): Promise<void> => {
   if ((await failureOf(work)) !== undefined) await failureOf(work)
 }
-
-const sampleSettings = {
-  masqueradeAll: false,
-  masqueradeBit: 14,
-  localhostNodePorts: false,
-  localDetector: { by: 'none' },
-  nodePortCidrs: undefined,
-  nodeAddresses: [],
-} as const

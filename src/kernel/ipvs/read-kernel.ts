@@ -11,10 +11,9 @@ import {
 import type { IpvsDeps } from './ipvs-deps.ts'
 import { longTimeoutMs } from './ipvs-tools.ts'
 import type { KnownServer, KnownSet, KnownState } from './known-state.ts'
-import { savedServers } from './saved-servers.ts'
-import { savedSets, wrongTypes } from './saved-sets.ts'
 import { addressOf, isUdp, portOf, type ServerId } from './server-id.ts'
 import { type SetKind, setName, spareName, vipSetKinds } from './set-names.ts'
+import { savedServers, savedSets, wrongTypes } from './saved.ts'
 
 /** All that the kernel has of one family, others' too. */
 export interface KernelContents {

@@ -1,21 +1,10 @@
 import type { IpFamily } from '../../util/ip.ts'
 import type { KernelSettings } from '../proxier.ts'
+import { modeOwner } from '../xtables/kube-chains.ts'
+import { type Chain, type Jump, jumpComment, jumpTo } from '../xtables/wanted.ts'
 import { type SetKind, setName, vipSetKinds } from './set-names.ts'
 
-export type TableName = 'filter' | 'mangle' | 'nat'
-
-export interface Chain {
-  readonly name: string
-  /** What follows `-A NAME`. */
-  readonly lines: readonly string[]
-}
-
-/** Where a built-in chain leads into one of these. */
-export interface Jump {
-  readonly chain: string
-  readonly target: string
-  readonly comment: string
-}
+type TableName = 'filter' | 'mangle' | 'nat'
 
 export interface RuleTable {
   readonly name: TableName
@@ -57,38 +46,24 @@ export const ruleTables = (
   ]
 }
 
+const commented = (chain: string, target: string, comment: string): Jump =>
+  jumpTo(chain, target, jumpComment(comment))
 const portals = 'kubernetes service portals'
 const access = 'kubernetes ipvs access filter'
 
 /** With kube-proxy's comments, by which its --cleanup finds them. */
 const jumps: Readonly<Record<TableName, readonly Jump[]>> = {
   filter: [
-    {
-      chain: 'INPUT',
-      target: 'KUBE-NODE-PORT',
-      comment: 'kubernetes health check rules',
-    },
-    { chain: 'INPUT', target: 'KUBE-IPVS-FILTER', comment: access },
-    {
-      chain: 'INPUT',
-      target: 'KUBE-PROXY-FIREWALL',
-      comment: 'kube-proxy firewall rules',
-    },
-    {
-      chain: 'FORWARD',
-      target: 'KUBE-FORWARD',
-      comment: 'kubernetes forwarding rules',
-    },
+    commented('INPUT', 'KUBE-NODE-PORT', 'kubernetes health check rules'),
+    commented('INPUT', 'KUBE-IPVS-FILTER', access),
+    commented('INPUT', 'KUBE-PROXY-FIREWALL', 'kube-proxy firewall rules'),
+    commented('FORWARD', 'KUBE-FORWARD', 'kubernetes forwarding rules'),
   ],
-  mangle: [{ chain: 'OUTPUT', target: 'KUBE-IPVS-OUT-FILTER', comment: access }],
+  mangle: [commented('OUTPUT', 'KUBE-IPVS-OUT-FILTER', access)],
   nat: [
-    { chain: 'PREROUTING', target: 'KUBE-SERVICES', comment: portals },
-    { chain: 'OUTPUT', target: 'KUBE-SERVICES', comment: portals },
-    {
-      chain: 'POSTROUTING',
-      target: 'KUBE-POSTROUTING',
-      comment: 'kubernetes postrouting rules',
-    },
+    commented('PREROUTING', 'KUBE-SERVICES', portals),
+    commented('OUTPUT', 'KUBE-SERVICES', portals),
+    commented('POSTROUTING', 'KUBE-POSTROUTING', 'kubernetes postrouting rules'),
   ],
 }
 
@@ -268,3 +243,5 @@ const chainNames: Readonly<Record<TableName, readonly string[]>> = {
 export const isIpvsChain = (table: string, chain: string): boolean =>
   (table === 'filter' || table === 'mangle' || table === 'nat') &&
   chainNames[table].includes(chain)
+
+export const ipvsOwner = modeOwner(isIpvsChain)

@@ -23,5 +23,12 @@ export const addressOf = (id: ServerId): string => placeOf(id)?.host ?? ''
 
 export const portOf = (id: ServerId): number => placeOf(id)?.port ?? 0
 
+export const protocolOf = (id: ServerId): Protocol =>
+  id.startsWith('-t ') ? 'TCP' : isUdp(id) ? 'UDP' : 'SCTP'
+
+/** `TCP 10.96.0.1:443`. */
+export const serverText = (id: ServerId): string =>
+  `${protocolOf(id)} ${id.slice(id.indexOf(' ') + 1)}`
+
 const placeOf = (id: ServerId): ReturnType<typeof splitHostPort> =>
   splitHostPort(id.slice(id.indexOf(' ') + 1))

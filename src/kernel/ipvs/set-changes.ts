@@ -1,6 +1,6 @@
 import type { IpFamily } from '../../util/ip.ts'
 import { forEachYielding } from '../../util/yielding.ts'
-import type { KnownSet, KnownState } from './known-state.ts'
+import type { KnownSet, KnownState, Touched } from './known-state.ts'
 import {
   creation,
   maxEntries,
@@ -11,7 +11,6 @@ import {
   spareName,
   vipSetKinds,
 } from './set-names.ts'
-import type { Touched } from './touched.ts'
 import type { WantedState } from './wanted-state.ts'
 
 /** What makes sets what they should be. */

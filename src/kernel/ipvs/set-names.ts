@@ -1,4 +1,4 @@
-import type { IpFamily } from '../../util/ip.ts'
+import { ipFamilies, type IpFamily } from '../../util/ip.ts'
 
 /** Those of kube-proxy's ipvs mode, and two of Usher's; without `KUBE-`. */
 const types = {
@@ -44,12 +44,13 @@ export const vipSetKinds: readonly SetKind[] = [
 /** The kernel's limit, to which kube-proxy cuts its names too. */
 const longest = 31
 
-export const setName = (family: IpFamily, kind: SetKind): string =>
+const nameOf = (family: IpFamily, kind: string): string =>
   `KUBE-${family === 'IPv6' ? '6-' : ''}${kind}`.slice(0, longest)
 
+export const setName = (family: IpFamily, kind: SetKind): string => nameOf(family, kind)
+
 /** What a set of a name that nobody has, of the same type, is filled under. */
-export const spareName = (family: IpFamily): string =>
-  family === 'IPv6' ? 'KUBE-6-IPVS-SPARE' : 'KUBE-IPVS-SPARE'
+export const spareName = (family: IpFamily): string => nameOf(family, 'IPVS-SPARE')
 
 export const setType = (kind: SetKind): SetType => types[kind]
 
@@ -64,3 +65,20 @@ export const creation = (family: IpFamily, type: SetType): string =>
   type === 'bitmap:port'
     ? 'bitmap:port range 0-65535'
     : `${type} family ${family === 'IPv4' ? 'inet' : 'inet6'} hashsize 1024 maxelem ${maxEntries}`
+
+/** Those that kube-proxy had in other versions. */
+const otherVersions = ['LOAD-BALANCER-MASQ', 'NODE-PORT-SCTP', 'NODE-PORT-LOCAL-SCTP']
+
+const allNames: ReadonlySet<string> = new Set(
+  ipFamilies.flatMap(family => {
+    const kinds: readonly string[] = ['IPVS-SPARE', ...setKinds, ...otherVersions]
+    return kinds.map(kind => nameOf(family, kind))
+  }),
+)
+
+/**
+ * Whether a set is kube-proxy's, or Usher's, or of a probe of Usher's that was killed. By its
+ * whole name: kube-router has sets that begin with KUBE- too.
+ */
+export const isKubeProxySet = (name: string): boolean =>
+  allNames.has(name) || /^USHER-PROBE-[\da-f]{8}-\d$/.test(name)

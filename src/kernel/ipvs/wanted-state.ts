@@ -7,10 +7,9 @@ import {
   type ServerClaim,
   type SetEntry,
 } from './compile.ts'
-import { Counted } from './counted.ts'
-import { Touched } from './touched.ts'
 import type { ServerId } from './server-id.ts'
 import { type SetKind, setKinds } from './set-names.ts'
+import { Touched } from './known-state.ts'
 
 interface Had {
   readonly servicePort: ServicePort
@@ -116,5 +115,28 @@ export class WantedState {
   #removeEntry([kind, entry]: SetEntry, touched: Touched): void {
     this.set(kind).remove(entry)
     touched.entry(kind, entry)
+  }
+}
+
+/** Names, each with how many need it. */
+export class Counted {
+  readonly #counts = new Map<string, number>()
+
+  add(name: string): void {
+    this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1)
+  }
+
+  remove(name: string): void {
+    const count = this.#counts.get(name) ?? 0
+    if (count > 1) this.#counts.set(name, count - 1)
+    else this.#counts.delete(name)
+  }
+
+  has(name: string): boolean {
+    return this.#counts.has(name)
+  }
+
+  get size(): number {
+    return this.#counts.size
   }
 }

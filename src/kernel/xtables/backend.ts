@@ -1,5 +1,7 @@
 import { type RunTool, ToolError } from '../run-tool.ts'
 import type { IpFamily } from '../../util/ip.ts'
+import { kernelLacks } from '../kernel-lacks.ts'
+import { tableText } from './restore-text.ts'
 
 export type BackendMode = 'nft' | 'legacy'
 
@@ -96,4 +98,42 @@ export const mayHaveRules = async (
     if (error instanceof ToolError && error.failure !== 'not permitted') return false
     throw error
   }
+}
+
+/** One table as `iptables-save` prints it; '' from a kernel that knows no such table. */
+export const saveIfThere = async (
+  backend: Backend,
+  table: string,
+  options?: Pick<RestoreOptions, 'timeoutMs'>,
+): Promise<string> => {
+  try {
+    return await backend.save(table, options)
+  } catch (error) {
+    if (kernelLacks(error)) return ''
+    throw error
+  }
+}
+
+/**
+ * What `iptables -S` prints of some chains of one table, by one process that reads no
+ * other. A chain is its name, or `NAME NUMBER` for one rule of it. Rejects with ToolError,
+ * also when one of them is not there.
+ */
+export const showChains = async (
+  backend: Pick<Backend, 'restore'>,
+  table: string,
+  chains: readonly string[],
+): Promise<string> => {
+  const shows = chains.map(chain => `-S ${chain}`)
+  return backend.restore(await tableText(table, [], shows))
+}
+
+/** Whether MASQUERADE takes `--random-fully`: iptables from 1.6.2 on. */
+export const randomFully = ({ detail }: Pick<Backend, 'detail'>): boolean => {
+  const [major = 0, minor = 0, patch = 0] =
+    / (\d+)\.(\d+)(?:\.(\d+))?/
+      .exec(detail)
+      ?.slice(1)
+      .map(part => Number(part ?? 0)) ?? []
+  return major * 1e6 + minor * 1e3 + patch >= 1_006_002
 }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { ToolError } from '../run-tool.ts'
 import type { Backend } from './backend.ts'
 import { explained } from './restore-error.ts'
+import { tableText } from './restore-text.ts'
 
 export type Samples = Readonly<
   Partial<Record<'mangle' | 'filter' | 'nat', readonly string[]>>
@@ -13,12 +14,12 @@ export type Samples = Readonly<
  */
 export const tryLines = async (backend: Backend, samples: Samples): Promise<void> => {
   const name = `KUBE-USHER-PROBE-${randomBytes(4).toString('hex')}`
-  const text = Object.entries(samples).map(([table, lines]) =>
-    section(table, [`:${name} - [0:0]`, ...lines.map(line => `-A ${name} ${line}`)]),
-  )
-  const away = Object.keys(samples).map(table =>
-    section(table, [`:${name} - [0:0]`, `-X ${name}`]),
-  )
+  const [text, away]: [string[], string[]] = [[], []]
+  for (const [table, lines] of Object.entries(samples)) {
+    const tried = [...new Set(lines.map(withoutJump))].map(line => `-A ${name} ${line}`)
+    text.push(await tableText(table, [name], tried))
+    away.push(await tableText(table, [name], [`-X ${name}`]))
+  }
   try {
     await backend.restore(text.join(''), { counters: true })
   } catch (error) {
@@ -38,8 +39,20 @@ const oneLine = (error: unknown): unknown => {
   return new ToolError(`${message} (${about.slice(2)})`, error.failure, error.stderr)
 }
 
-const section = (table: string, lines: readonly string[]): string =>
-  `*${table}\n${lines.join('\n')}\nCOMMIT\n`
+/** The chains that rules lead to need not be there. */
+const withoutJump = (line: string): string => line.replace(/-j KUBE-\S+$/, '-j RETURN')
+
+/** Whether the kernel and the tool know these rules. Rejects with ToolError if not told. */
+export const takes = async (backend: Backend, samples: Samples): Promise<boolean> => {
+  try {
+    await tryLines(backend, samples)
+    return true
+  } catch (error) {
+    if (error instanceof ToolError && error.failure === 'failed' && !isBusy(error))
+      return false
+    throw error
+  }
+}
 
 /**
  * Says nothing of what the kernel has, and may be gone the next time: somebody else has held

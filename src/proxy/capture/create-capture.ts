@@ -1,4 +1,3 @@
-import { boundProxyAddress } from '../../capture/bound-proxy-address.ts'
 import type { Capture } from '../../capture/capture.ts'
 import {
   type CaptureName,
@@ -8,15 +7,15 @@ import {
 } from '../../capture/choose-capture.ts'
 import { ExclusiveCapture } from '../../capture/exclusive.ts'
 import { hostLock } from '../../capture/host-lock.ts'
-import { listenCapture } from '../../capture/listen.ts'
+import { boundProxyAddress, listenCapture } from '../../capture/listen.ts'
 import { localCapture } from '../../capture/local/local-capture.ts'
 import { addressLog } from '../../observe/kernel-log.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
 import type { Probe } from '../../kernel/probe.ts'
-import { probeTablePrefix, tableName } from '../../capture/nftables/words.ts'
+import { probeTablePrefix, tableName } from '../../kernel/nft/words.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import type { InUse } from '../../kernel/cleanup/in-use.ts'
-import { isCaptureChain } from '../../kernel/cleanup/kube-chains.ts'
+import { isCaptureChain } from '../../kernel/xtables/kube-chains.ts'
 import { removeLeftovers } from '../remove-leftovers.ts'
 import {
   type CaptureDeps,

@@ -1,9 +1,7 @@
 import type { Capture } from '../../capture/capture.ts'
 import { KeptAddresses } from '../../capture/kept-addresses.ts'
-import { forgetWaiting } from '../../capture/forget-proxy-flows.ts'
 import { listenCapture } from '../../capture/listen.ts'
 import { interfaceAddresses } from '../../capture/local-addresses.ts'
-import { proxyAddressOf, proxyCidrOf } from '../../capture/proxy-address.ts'
 import { RuleCapture } from '../../capture/rule-capture.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
@@ -16,6 +14,8 @@ import {
   type FamilyProbes,
   familiesWhere,
 } from './host-system.ts'
+import { proxyAddressOf, proxyCidrOf } from '../../kernel/proxy-address.ts'
+import { forgetWaiting } from '../../kernel/forget-proxy-flows.ts'
 
 /** A capture by rules of the kernel's, in the families that can have them. */
 export const rulesCapture = (

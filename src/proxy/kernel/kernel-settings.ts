@@ -1,9 +1,9 @@
-import { nodeAddresses as allNodeAddresses } from '../../capture/node-addresses.ts'
 import type { KernelSettings, LocalDetector } from '../../kernel/proxier.ts'
 import { parseCidr } from '../../util/cidr.ts'
 import { type IpFamily, isLoopback } from '../../util/ip.ts'
 import type { ClusterFacts } from '../options.ts'
 import type { KernelOptions } from '../../mode/kernel-options.ts'
+import { nodeAddresses as allNodeAddresses } from '../../capture/local-addresses.ts'
 
 export interface KernelFacts
   extends

@@ -1,4 +1,5 @@
 import { writeFile } from 'node:fs/promises'
+import { plainSettings } from '../../../src/kernel/proxier.ts'
 import { ipvsKind } from '../../../src/kernel/ipvs/ipvs-kind.ts'
 import { runTool } from '../../../src/kernel/run-tool.ts'
 import { systemClock } from '../../../src/util/clock.ts'
@@ -29,15 +30,6 @@ const snapshot = {
   servicePorts: new Map([[port.key, port]]),
   healthChecks: new Map(),
 } as const
-const node = {
-  masqueradeAll: false,
-  masqueradeBit: 14,
-  localhostNodePorts: false,
-  localDetector: { by: 'none' },
-  nodePortCidrs: undefined,
-  nodeAddresses: [],
-} as const
-
 /**
  * Puts the ClusterIP of one Service into ipvs, by this scheduler: what a sync of Usher's
  * does, without the trying and tidying of a start, which takes an emulated processor 10 s.
@@ -56,7 +48,7 @@ export const syncIpvs = async (scheduler: string): Promise<void> => {
     read: readIfThere,
     setSysctl: (name, value) => writeFile(`/proc/sys/${name}`, value),
   }).proxier('IPv4')
-  await proxier.sync(snapshot, node)
+  await proxier.sync(snapshot, plainSettings)
   proxier.close()
   if (failures.length > 0) throw new Error(failures.join('; '))
 }

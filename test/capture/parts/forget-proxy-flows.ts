@@ -1,16 +1,16 @@
 import t from 'tap'
-import { proxyAddressOf } from '../../../src/capture/proxy-address.ts'
 import {
   type RunTool,
   ToolError,
   type ToolFailure,
 } from '../../../src/kernel/run-tool.ts'
+import { ipFamilies } from '../../../src/util/ip.ts'
+import { makeNetns, whyNoNetns } from '../../support/netns.ts'
+import { proxyAddressOf } from '../../../src/kernel/proxy-address.ts'
 import {
   forgetProxyFlows,
   forgetWaiting,
-} from '../../../src/capture/forget-proxy-flows.ts'
-import { ipFamilies } from '../../../src/util/ip.ts'
-import { makeNetns, whyNoNetns } from '../../support/netns.ts'
+} from '../../../src/kernel/forget-proxy-flows.ts'
 
 const why = await whyNoNetns('conntrack')
 

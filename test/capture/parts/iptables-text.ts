@@ -3,18 +3,24 @@ import { array, assert, constantFrom, property, string } from 'fast-check'
 import t from 'tap'
 import { Layout } from '../../../src/capture/iptables/layout.ts'
 import { PrefixTree } from '../../../src/capture/iptables/prefix-tree.ts'
-import {
-  changeText,
-  removeText,
-  replaceText,
-} from '../../../src/capture/iptables/restore-text.ts'
-import { readSaved } from '../../../src/capture/iptables/saved.ts'
+import { changeText, replaceText } from '../../../src/capture/iptables/restore-text.ts'
+import { captureOwner } from '../../../src/kernel/xtables/kube-chains.ts'
+import { removeText } from '../../../src/kernel/xtables/restore-text.ts'
+import { readTable, type SavedTable } from '../../../src/kernel/xtables/saved.ts'
 import type { VipRule } from '../../../src/capture/vip-rule.ts'
 import { manyRules, ruleOf, settingsOf } from './iptables-rules.ts'
 
+const readNat = (text: string): Promise<SavedTable> =>
+  readTable(text, 'nat', captureOwner)
+
+const nothing = {
+  builtIn: new Set<string>(),
+  chains: new Map<string, number>(),
+  rules: [],
+}
 const empty = {
-  filter: { chains: new Map(), jumps: [] },
-  nat: { chains: new Map(), jumps: [] },
+  filter: { name: 'filter', ...nothing },
+  nat: { name: 'nat', ...nothing },
 }
 
 const oneOfEach: readonly VipRule[] = [
@@ -106,9 +112,7 @@ t.test('a change is told by its own lines only', async t => {
   const web = ruleOf()
   const layout = await Layout.of(oneOfEach, settingsOf('IPv4'), 'IPv4')
   const text = async (gone: readonly VipRule[], come: readonly VipRule[]) =>
-    changeText(await layout.change(gone, come))
-      .split('\n')
-      .filter(Boolean)
+    (await changeText(await layout.change(gone, come))).split('\n').filter(Boolean)
   const line =
     '-d 10.96.0.1/32 -p tcp -m comment --comment "default/web:http" -m tcp --dport 80'
   const dnat = (port: number) => `${line} -j DNAT --to-destination 169.254.77.88:${port}`
@@ -139,7 +143,7 @@ t.test('what keeps clients out comes before the way in, and goes after it', asyn
       allowedClients: ['192.0.2.0/24'],
     })
   const shape = async (gone: readonly VipRule[], come: readonly VipRule[]) =>
-    changeText(await layout.change(gone, come))
+    (await changeText(await layout.change(gone, come)))
       .split('\n')
       .map(line => /^(?:\*|-[ADX] KUBE-USHER-[A-Z]+|:)/.exec(line)?.[0])
       .filter(Boolean)
@@ -155,7 +159,7 @@ t.test(
   'chains of an earlier process that are not needed go in the same step',
   async t => {
     const layout = await Layout.of([], settingsOf('IPv4'), 'IPv4')
-    const nat = await readSaved(
+    const nat = await readNat(
       ':KUBE-USHER-P7 - [0:0]\n:MINE - [0:0]\n-A MINE -j RETURN\n',
     )
     const text = await replaceText(layout.ledger, { ...empty, nat })
@@ -169,7 +173,7 @@ t.test(
   async t => {
     const layout = await Layout.of([], settingsOf('IPv4'), 'IPv4')
     const jumpsIn = async (nat: string) =>
-      (await replaceText(layout.ledger, { ...empty, nat: await readSaved(nat) }))
+      (await replaceText(layout.ledger, { ...empty, nat: await readNat(nat) }))
         .split('*nat')[1]
         ?.split('\n')
         .filter(line => / (?:PREROUTING|OUTPUT) /.test(line))
@@ -201,8 +205,8 @@ t.test('names are one word, whatever they were', async t => {
 })
 
 t.test('there is nothing to take out where nothing is', async t => {
-  const nat = await readSaved(
+  const nat = await readNat(
     '*nat\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -j MINE\nCOMMIT\n',
   )
-  t.equal(removeText({ ...empty, nat }, 'nat'), '')
+  t.equal(await removeText(nat, captureOwner), '')
 })

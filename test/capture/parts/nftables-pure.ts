@@ -1,7 +1,7 @@
 import t from 'tap'
 import { clientsChain, disjoint } from '../../../src/capture/nftables/clients.ts'
-import { listedSizes } from '../../../src/capture/nftables/listed-sizes.ts'
-import { MonitorEvents } from '../../../src/capture/nftables/monitor-events.ts'
+import { MonitorEvents } from '../../../src/kernel/nft/monitor.ts'
+import { listedSizes } from '../../../src/kernel/nft/table-watch.ts'
 
 const monitorText = `add element ip usher vips { 10.96.0.1 . tcp . 80 : 169.254.77.88 . 1 }
 add element ip usher stamp { 0x0000004d }

@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process'
 import { nftablesTables } from '../../../src/capture/nftables/nftables.ts'
-import type { SpawnMonitor } from '../../../src/capture/nftables/monitor.ts'
 import type { RuleTables, TableSettings } from '../../../src/capture/rule-table.ts'
 import type { VipRule } from '../../../src/capture/vip-rule.ts'
 import type { RunTool } from '../../../src/kernel/run-tool.ts'
@@ -8,6 +7,7 @@ import { systemClock } from '../../../src/util/clock.ts'
 import { familyOf, type IpFamily } from '../../../src/util/ip.ts'
 import type { Netns } from '../../support/netns.ts'
 import { proxyAddresses } from './nftables-world.ts'
+import type { SpawnMonitor } from '../../../src/kernel/nft/monitor.ts'
 
 /** A forwarding rule for `address:port`, or a node port, to a proxy port. */
 export const rule = (

@@ -4,6 +4,7 @@ import type { Capture } from '../../../src/capture/capture.ts'
 import { ExclusiveCapture } from '../../../src/capture/exclusive.ts'
 import { hostLock } from '../../../src/capture/host-lock.ts'
 import { StoppableTools } from '../../../src/kernel/stoppable-tools.ts'
+import { plainSettings } from '../../../src/kernel/proxier.ts'
 import type { ModeStep } from '../../../src/mode/choose-mode.ts'
 import { FallbackMode } from '../../../src/mode/fallback-mode.ts'
 import { KernelMode } from '../../../src/mode/kernel-mode.ts'
@@ -42,14 +43,7 @@ const twoUshers = async (t: Test) => {
       lacking: new Map(),
       lock: lock(self),
       tools: new StoppableTools(),
-      settings: () => ({
-        masqueradeAll: false,
-        masqueradeBit: 14,
-        localhostNodePorts: true,
-        localDetector: { by: 'none' },
-        nodePortCidrs: undefined,
-        nodeAddresses: [],
-      }),
+      settings: () => ({ ...plainSettings, localhostNodePorts: true }),
       prepare: async () => {},
       refused: () => [],
       removeOthers: async () => {},

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { hostLock } from '../../../src/capture/host-lock.ts'
 import type { UdpVip } from '../../../src/kernel/conntrack-plan.ts'
-import type { KernelSettings } from '../../../src/kernel/proxier.ts'
+import { type KernelSettings, plainSettings } from '../../../src/kernel/proxier.ts'
 import { StoppableTools } from '../../../src/kernel/stoppable-tools.ts'
 import { KernelMode, type KernelModeDeps } from '../../../src/mode/kernel-mode.ts'
 import { readyEndpoint } from '../../../src/model/ready-endpoint.ts'
@@ -24,14 +24,7 @@ const snapshot = (family: IpFamily, ...ports: ServicePort[]): Snapshot => ({
   healthChecks: new Map(),
 })
 
-const settings: KernelSettings = {
-  masqueradeAll: false,
-  masqueradeBit: 14,
-  localhostNodePorts: true,
-  localDetector: { by: 'none' },
-  nodePortCidrs: undefined,
-  nodeAddresses: [],
-}
+const settings: KernelSettings = { ...plainSettings, localhostNodePorts: true }
 
 /** A mode over fake proxiers, and what it has told. Locks are real. */
 const setUp = (t: Test, over: Partial<KernelModeDeps> = {}, lockName = freshLock()) => {

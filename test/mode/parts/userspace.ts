@@ -1,6 +1,6 @@
 import t from 'tap'
-import { boundProxyAddress } from '../../../src/capture/bound-proxy-address.ts'
-import { listenCapture } from '../../../src/capture/listen.ts'
+import * as objects from '../../support/objects.ts'
+import { boundProxyAddress, listenCapture } from '../../../src/capture/listen.ts'
 import { LocalAddresses } from '../../../src/capture/local-addresses.ts'
 import { ProxyPorts } from '../../../src/capture/proxy-ports.ts'
 import { bindsOf } from '../../../src/mode/edge-index.ts'
@@ -15,7 +15,6 @@ import type {
 import type { Bind, Relay, RelayListener } from '../../../src/relay/relay.ts'
 import { ipFamilies } from '../../../src/util/ip.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
-import * as objects from '../../support/objects.ts'
 import { frontOf } from '../../support/relay-fixture.ts'
 import { gone, portSpec, put } from '../../support/objects.ts'
 

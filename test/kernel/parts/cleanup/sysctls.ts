@@ -1,9 +1,10 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
 import { cleanUp } from '../../../../src/kernel/cleanup/clean-up.ts'
-import { sysctlsKind } from '../../../../src/kernel/cleanup/sysctls.ts'
 import { hostSysctls } from '../../../../src/kernel/sysctls.ts'
+import { sysctlsKind } from '../../../../src/kernel/cleanup/host-kinds.ts'
+
+import t, { type Test } from 'tap'
 
 const forward = 'net/ipv4/ip_forward'
 const local = 'net/ipv4/conf/all/route_localnet'

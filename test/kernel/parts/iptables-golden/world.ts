@@ -1,15 +1,12 @@
-import type { Features } from '../../../../src/kernel/iptables/features.ts'
-import {
-  type FullRules,
-  fullRules,
-  fullText,
-} from '../../../../src/kernel/iptables/full-rules.ts'
-import type { KernelSettings } from '../../../../src/kernel/proxier.ts'
+import { type FullRules, fullRules } from '../../../../src/kernel/iptables/full-rules.ts'
+import { plainSettings, type KernelSettings } from '../../../../src/kernel/proxier.ts'
 import { Registry } from '../../../../src/model/registry.ts'
 import type { Change, EndpointSpec } from '../../../../src/model/service.ts'
 import type { Snapshot } from '../../../../src/model/snapshot.ts'
 import type { IpFamily } from '../../../../src/util/ip.ts'
 import { endpoint, node, put } from '../../../support/objects.ts'
+import { fullText } from '../iptables/full-text.ts'
+import type { Features } from '../../../../src/kernel/iptables/features.ts'
 
 /** The node n1, in the zone `here`. Its pods are in 10.180.0.0/24, all in 10.180.0.0/16. */
 export const thisNode = put(
@@ -32,14 +29,12 @@ export const settingsOf = (
   family: IpFamily,
   over: Partial<KernelSettings> = {},
 ): KernelSettings => ({
-  masqueradeAll: false,
-  masqueradeBit: 14,
+  ...plainSettings,
   localhostNodePorts: true,
   localDetector: {
     by: 'source',
     cidrs: [family === 'IPv4' ? '10.180.0.0/16' : 'fd00:10:180::/48'],
   },
-  nodePortCidrs: undefined,
   nodeAddresses: [family === 'IPv4' ? '192.168.0.2' : '2001:db8::2'],
   ...over,
 })

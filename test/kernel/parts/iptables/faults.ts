@@ -1,7 +1,7 @@
 import t from 'tap'
 import { fullRules } from '../../../../src/kernel/iptables/full-rules.ts'
 import { fullRestore } from '../../../../src/kernel/iptables/restore-text.ts'
-import { readSaved } from '../../../../src/kernel/iptables/saved.ts'
+import { readWhole } from '../../../../src/kernel/iptables/tables-there.ts'
 import { type RunTool, ToolError } from '../../../../src/kernel/run-tool.ts'
 import { until } from '../../../support/until.ts'
 import { firstSync, linesOf } from './first-sync.ts'
@@ -150,7 +150,7 @@ t.test(
   { skip },
   async t => {
     const world = await makeWorld()
-    const [filter, nat] = [await readSaved('', 'filter'), await readSaved('', 'nat')]
+    const [filter, nat] = [await readWhole('', 'filter'), await readWhole('', 'nat')]
     const rules = fullRules(snapshotOf([web, db]), settings, features)
     const parts = (await fullRestore(rules, { filter, nat }, 2)).split(/(?<=COMMIT\n)/)
     t.ok(parts.length > 4)

@@ -1,4 +1,5 @@
-import { fullRules, fullText } from '../../../../src/kernel/iptables/full-rules.ts'
+import { fullRules } from '../../../../src/kernel/iptables/full-rules.ts'
+import { fullText } from './full-text.ts'
 import type { ServicePort } from '../../../../src/model/snapshot.ts'
 import { canonicalText, restore } from '../../../support/iptables-tracer/rule-set.ts'
 import { settings, snapshotOf } from './world.ts'

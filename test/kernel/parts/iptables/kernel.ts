@@ -5,8 +5,9 @@ import {
   endpointChainName,
   serviceChainNames,
 } from '../../../../src/kernel/iptables/names.ts'
-import { parseSaved } from '../../../../src/kernel/cleanup/saved-rules.ts'
-import { planTable, restoreInput } from '../../../../src/kernel/cleanup/table-plan.ts'
+import { planTable } from '../../../../src/kernel/cleanup/table-plan.ts'
+import { removalText } from '../../../../src/kernel/xtables/restore-text.ts'
+import { readTables } from '../../../../src/kernel/xtables/saved.ts'
 import { clusterIp, nodePort } from '../../../support/service-ports.ts'
 import { changedOf, crowd } from './crowd.ts'
 import { firstSync, linesOf } from './first-sync.ts'
@@ -273,8 +274,11 @@ t.test('the plan of a cleanup takes out all that a sync writes', { skip }, async
   const world = await makeWorld()
   await world.restore(foreign)
   await world.proxier.sync(snapshotOf([web, none, all]), settings)
-  const { tables } = parseSaved(await world.run('iptables-nft-save', []))
-  await world.restore(tables.map(each => restoreInput(planTable(each, tables))).join(''))
+  const { tables } = await readTables(await world.run('iptables-nft-save', []))
+  for (const each of tables) {
+    const { rules, chains } = planTable(each, tables)
+    await world.restore(await removalText(each.name, rules, chains))
+  }
   const left = await world.run('iptables-nft-save', [])
   t.equal(left.match(/^:KUBE-.*$|-j KUBE-\S+$/gm), null)
   t.match(left, '-j OTHER-CHAIN')

@@ -1,23 +1,23 @@
 import t from 'tap'
-import type { Features } from '../../../../src/kernel/iptables/features.ts'
-import { fullRules, fullText } from '../../../../src/kernel/iptables/full-rules.ts'
-import {
-  jumpRepairs,
-  textOf,
-  wantedJumps,
-} from '../../../../src/kernel/iptables/jumps.ts'
-import { ifLocal, ifNotLocal } from '../../../../src/kernel/iptables/local-detector.ts'
+import { fullRules } from '../../../../src/kernel/iptables/full-rules.ts'
+import { fullText } from './full-text.ts'
+import { wantedJumps } from '../../../../src/kernel/iptables/jumps.ts'
 import {
   endpointChainName,
+  iptablesOwner,
   serviceChainNames,
 } from '../../../../src/kernel/iptables/names.ts'
 import { explained } from '../../../../src/kernel/xtables/restore-error.ts'
 import { changesRestore } from '../../../../src/kernel/iptables/restore-text.ts'
 import { RuleBook } from '../../../../src/kernel/iptables/rule-book.ts'
-import { parseSaved } from '../../../../src/kernel/cleanup/saved-rules.ts'
+import { jumpRepairs } from '../../../../src/kernel/xtables/jumps.ts'
+import { readTable } from '../../../../src/kernel/xtables/saved.ts'
+import { textOf } from '../../../../src/kernel/xtables/wanted.ts'
 import { ToolError } from '../../../../src/kernel/run-tool.ts'
 import type { ServicePort } from '../../../../src/model/snapshot.ts'
 import { service, settings, snapshotOf } from './world.ts'
+import type { Features } from '../../../../src/kernel/iptables/features.ts'
+import { ifLocal, ifNotLocal } from '../../../../src/kernel/iptables/context.ts'
 
 const features: Features = {
   randomFully: true,
@@ -260,11 +260,20 @@ t.test('rules are counted as they come and go', async t => {
   t.same(book.total(), { filter: 4, nat: 5 })
 })
 
+/** What the jumps of filter need when these rules are there. */
+const repairs = async (
+  localnet: boolean,
+  rules: readonly string[],
+): Promise<readonly string[]> => {
+  const builtIn = ['INPUT', 'FORWARD', 'OUTPUT'].map(chain => `:${chain} ACCEPT [0:0]`)
+  const text = ['*filter', ...builtIn, ...rules, 'COMMIT', ''].join('\n')
+  const saved = await readTable(text, 'filter', iptablesOwner)
+  return jumpRepairs(wantedJumps(localnet).filter, saved, iptablesOwner)
+}
+
 t.test('jumps that are there once are left alone', async t => {
-  const wanted = wantedJumps(true)
-  const text = wanted.filter(each => each.table === 'filter').map(textOf)
-  const { tables } = parseSaved(`*filter\n${text.map(each => `-A ${each}`).join('\n')}\n`)
-  t.same(jumpRepairs(wanted, 'filter', tables[0]?.rules ?? []), [])
+  const rules = wantedJumps(true).filter.map(jump => `-A ${textOf(jump)}`)
+  t.same(await repairs(true, rules), [])
 })
 
 t.test('jumps of the layout of 1.16 go, and those that are twice', async t => {
@@ -274,14 +283,12 @@ t.test('jumps of the layout of 1.16 go, and those that are twice', async t => {
     '-A FORWARD -m comment --comment "kubernetes forwarding rules" -j KUBE-FORWARD',
     '-A FORWARD -m comment --comment "kubernetes forwarding rules" -j KUBE-FORWARD',
   ]
-  const { tables } = parseSaved(`*filter\n${saved.join('\n')}\n`)
-  const repairs = jumpRepairs(wantedJumps(false), 'filter', tables[0]?.rules ?? [])
-  const out = repairs.filter(line => line.startsWith('-D'))
+  const lines = await repairs(false, saved)
   t.same(
-    out,
+    lines.filter(line => line.startsWith('-D')),
     [saved[0], saved[2], saved[3]].map(line => line?.replace('-A', '-D')),
   )
-  t.equal(repairs.filter(line => /^-I FORWARD .*-j KUBE-FORWARD$/.test(line)).length, 1)
+  t.equal(lines.filter(line => /^-I FORWARD .*-j KUBE-FORWARD$/.test(line)).length, 1)
 })
 
 t.test('what failed is shown with the lines around it, and no more', async t => {

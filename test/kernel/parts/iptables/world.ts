@@ -1,5 +1,9 @@
 import { iptablesKind } from '../../../../src/kernel/iptables/iptables-kind.ts'
-import type { KernelSettings, Proxier } from '../../../../src/kernel/proxier.ts'
+import {
+  plainSettings,
+  type KernelSettings,
+  type Proxier,
+} from '../../../../src/kernel/proxier.ts'
 import type { RunTool } from '../../../../src/kernel/run-tool.ts'
 import type { BackendMode } from '../../../../src/kernel/xtables/backend.ts'
 import type {
@@ -22,11 +26,9 @@ export const skip = why === '' ? false : why
 export const backends = ['nft', 'legacy'] as const
 
 export const settings: KernelSettings = {
-  masqueradeAll: false,
-  masqueradeBit: 14,
+  ...plainSettings,
   localhostNodePorts: true,
   localDetector: { by: 'source', cidrs: ['10.0.0.0/8'] },
-  nodePortCidrs: undefined,
   nodeAddresses: ['203.0.113.5'],
 }
 

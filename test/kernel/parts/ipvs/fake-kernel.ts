@@ -58,6 +58,7 @@ export class FakeKernel {
       const said = this.#server(args.join(' '))
       if (said !== '') throw new ToolError(said, 'failed', said)
     }
+    if (isIptables && command.endsWith('-save')) return this.rules.save(args[1] ?? '')
     if (isIptables) return this.rules.restore(input)
     if (call === 'ipvsadm -Sn') return this.#savedServers()
     if (call === 'ipset save') return this.#savedSets()

@@ -44,7 +44,20 @@ export class FakeRules {
     }
     if (verb === '-X') this.tables[table]?.delete(name)
     if (verb !== '-S') return []
-    return [`-N ${name}`, ...this.chain(table, name).map(each => `-A ${name} ${each}`)]
+    const first = name.startsWith('KUBE-') ? `-N ${name}` : `-P ${name} ACCEPT`
+    return [first, ...this.chain(table, name).map(each => `-A ${name} ${each}`)]
+  }
+
+  /** iptables-save -t TABLE. */
+  save(table: string): string {
+    const chains = [...(this.tables[table] ?? [])]
+    const heads = chains.map(
+      ([name]) => `:${name} ${name.startsWith('KUBE-') ? '-' : 'ACCEPT'} [0:0]`,
+    )
+    const rules = chains.flatMap(([name, lines]) =>
+      lines.map(line => `-A ${name} ${line}`),
+    )
+    return [`*${table}`, ...heads, ...rules, 'COMMIT', ''].join('\n')
   }
 }
 

@@ -1,9 +1,10 @@
 import { ipvsKind } from '../../../../src/kernel/ipvs/ipvs-kind.ts'
 import type { IpvsOptions } from '../../../../src/kernel/ipvs/ipvs-deps.ts'
-import type {
-  KernelSettings,
-  Proxier,
-  ProxierKind,
+import {
+  type KernelSettings,
+  plainSettings,
+  type Proxier,
+  type ProxierKind,
 } from '../../../../src/kernel/proxier.ts'
 import type {
   Endpoint,
@@ -18,11 +19,8 @@ import { plainIpvs } from '../../../support/plain-ipvs.ts'
 import { FakeKernel } from './fake-kernel.ts'
 
 export const settings: KernelSettings = {
-  masqueradeAll: false,
-  masqueradeBit: 14,
-  localhostNodePorts: false,
+  ...plainSettings,
   localDetector: { by: 'source', cidrs: ['10.244.0.0/16'] },
-  nodePortCidrs: undefined,
   nodeAddresses: ['203.0.113.1'],
 }
 

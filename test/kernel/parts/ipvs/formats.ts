@@ -1,10 +1,9 @@
 import t from 'tap'
-import { savedServers } from '../../../../src/kernel/ipvs/saved-servers.ts'
-import { savedSets, setSizes } from '../../../../src/kernel/ipvs/saved-sets.ts'
 import { creation } from '../../../../src/kernel/ipvs/set-names.ts'
 import { readLoads } from '../../../../src/kernel/ipvs/proc-ip-vs.ts'
 import { delaysReuse } from '../../../../src/kernel/ipvs/prepare.ts'
-import { randomFully } from '../../../../src/kernel/ipvs/random-fully.ts'
+import { savedServers, savedSets, setSizes } from '../../../../src/kernel/ipvs/saved.ts'
+import { randomFully } from '../../../../src/kernel/xtables/backend.ts'
 
 /** As ipvsadm 1.31 prints it. */
 const servers = `-A -t 10.0.0.1:80 -s rr -p 300

@@ -30,7 +30,7 @@ const damages: Readonly<Record<string, readonly [Damage, RegExp]>> = {
   ],
   'a chain': [
     kernel => void kernel.rules.tables['mangle']?.delete('KUBE-IPVS-OUT-FILTER'),
-    /table mangle is gone/,
+    /chain KUBE-IPVS-OUT-FILTER of table mangle is gone/,
   ],
   'an entry of a set': [
     kernel => kernel.sets.get('KUBE-CLUSTER-IP')?.entries.clear(),

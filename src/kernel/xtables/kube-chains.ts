@@ -33,8 +33,12 @@ const inner: ReadonlySet<string> = new Set([
   'KUBE-SVC-IPSETS',
 ])
 
-/** Chains of one Service or endpoint, with half of a SHA-256 in base32. */
-const hashed = /^KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16}$/
+/**
+ * Of one Service or endpoint, with half of a SHA-256 in base32; KUBE-XLB- is of versions up
+ * to 1.23.
+ */
+export const isServiceChain = (chain: string): boolean =>
+  /^KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16}$/.test(chain)
 
 /** A name that kube-proxy never had. */
 export const isUsherChain = (chain: string): boolean => chain.startsWith('KUBE-USHER-')
@@ -53,8 +57,16 @@ export const isOwnChain = (table: string, chain: string): boolean =>
   isUsherChain(chain) ||
   entries.has(chain) ||
   inner.has(chain) ||
-  hashed.test(chain) ||
+  isServiceChain(chain) ||
   (table === 'nat' && chain === 'KUBE-FIREWALL')
+
+/** What of a saved rule tells whose jump it is. */
+interface JumpRule {
+  readonly chain: string
+  readonly target: string
+  readonly comment: string
+  readonly isBare: boolean
+}
 
 /** How the comments of their rules in built-in chains begin. */
 const ownComment = /^(?:kubernetes |kube-proxy |handle |Ensure that |usher)/i
@@ -63,11 +75,7 @@ const ownComment = /^(?:kubernetes |kube-proxy |handle |Ensure that |usher)/i
  * Whether a rule of a built-in chain is the one by which Usher or kube-proxy enters its own
  * chain. One with matches and without their comment is somebody else's.
  */
-export const isOwnJump = (rule: {
-  readonly target: string
-  readonly comment: string
-  readonly isBare: boolean
-}): boolean =>
+export const isOwnJump = (rule: JumpRule): boolean =>
   isUsherChain(rule.target) ||
   (entries.has(rule.target) && (rule.isBare || ownComment.test(rule.comment)))
 
@@ -75,19 +83,31 @@ export const isOwnJump = (rule: {
  * Whether a rule is one that only Usher's iptables mode writes: kube-proxy has no such jump,
  * and can't delete the chain that it leads to (see docs/architecture.md).
  */
-export const isUsherJump = (
-  table: string,
-  rule: {
-    readonly chain: string
-    readonly target: string
-    readonly comment: string
-    readonly isBare: boolean
-  },
-): boolean =>
+export const isUsherJump = (table: string, rule: JumpRule): boolean =>
   table === 'filter' &&
   rule.chain === 'OUTPUT' &&
   rule.target === 'KUBE-EXTERNAL-SERVICES' &&
   isOwnJump(rule)
+
+/** Whose chains and jumps are written, repaired and removed. */
+export interface Owner {
+  /** By whole names. */
+  readonly hasChain: (table: string, chain: string) => boolean
+  /** Of a rule in another's chain that leads to one of these: whether it goes with them. */
+  readonly madeJump: (rule: JumpRule, builtIn: ReadonlySet<string>) => boolean
+}
+
+/** The rules of captures: whatever leads to their chains goes with them. */
+export const captureOwner: Owner = {
+  hasChain: (_table, chain) => isCaptureChain(chain),
+  madeJump: () => true,
+}
+
+/** Of a kernel mode, whose chains others may lead to. */
+export const modeOwner = (hasChain: Owner['hasChain']): Owner => ({
+  hasChain,
+  madeJump: (rule, builtIn) => builtIn.has(rule.chain) && isOwnJump(rule),
+})
 
 /** A mark that the kubelet wrote into this chain up to 1.27, and nobody else. */
 export const kubeletDropChain = 'KUBE-MARK-DROP'
@@ -102,7 +122,7 @@ export const kubeletShared: readonly string[] = ['KUBE-MARK-MASQ', 'KUBE-POSTROU
  * In filter: the kubelet's, in which kube-proxy has written the rule against CVE-2020-8558
  * too since 1.27, chain and all where there is no kubelet.
  */
-export const sharedFirewall = 'KUBE-FIREWALL'
+export const kubeletFirewall = 'KUBE-FIREWALL'
 
 /** The comment of that rule. */
 export const sharedFirewallComment = 'block incoming localnet connections'

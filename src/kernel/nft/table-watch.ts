@@ -1,17 +1,25 @@
-import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
+import { type RunTool, ToolError } from '../run-tool.ts'
 import type { Clock, Timer } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import { listedSizes } from './listed-sizes.ts'
-import type { Monitor } from './monitor.ts'
-import type { MonitorEvent } from './monitor-events.ts'
-import type { TableWriter } from './table-writer.ts'
 import { familyWords, tableName } from './words.ts'
+import { forEachYielding } from '../../util/yielding.ts'
+import type { Monitor, MonitorEvent } from './monitor.ts'
 
 /** What the watch must know of who writes the table. */
-export type OwnTable = Pick<
-  TableWriter,
-  'placed' | 'era' | 'writes' | 'sizes' | 'isOwn' | 'onOwnChange'
->
+export interface OwnTable {
+  /** Whether the table is in the kernel as it was last written; not during a change. */
+  readonly placed: boolean
+  /** Another number after each change of chains or sets. */
+  readonly era: number
+  /** Another number after each change. */
+  readonly writes: number
+  /** How many elements the sets have that ever had any. */
+  readonly sizes: ReadonlyMap<string, number>
+  /** Whether a transaction with this stamp was its own; true once. */
+  isOwn(stamp: string): boolean
+  /** Calls after each change of chains or sets; until the returned function is called. */
+  onOwnChange(callback: () => void): () => void
+}
 
 export interface TableWatchDeps {
   readonly run: RunTool
@@ -166,4 +174,25 @@ class TableWatch {
   #isStill(era: number): boolean {
     return !this.#stopped && this.#own.placed && this.#own.era === era
   }
+}
+
+/** How many elements each set and map has in what `nft list table` wrote. */
+export const listedSizes = async (text: string): Promise<ReadonlyMap<string, number>> => {
+  const sizes = new Map<string, number>()
+  let set = ''
+  let within = false
+  await forEachYielding(text.matchAll(/[^\n]+/g), ([line]) => {
+    const [, name] = /^\t(?:set|map) (\S+) \{/.exec(line) ?? []
+    if (name !== undefined) {
+      set = name
+      sizes.set(set, 0)
+    }
+    within ||= line.startsWith('\t\telements = {')
+    if (!within) return
+    // Each element but the last is followed by a comma.
+    const last = line.endsWith('}') ? 1 : 0
+    sizes.set(set, (sizes.get(set) ?? 0) + line.split(',').length - 1 + last)
+    within = last === 0
+  })
+  return sizes
 }

@@ -1,7 +1,7 @@
-import { removeEntries } from '../kernel/conntrack-delete.ts'
-import { type RunTool, ToolError } from '../kernel/run-tool.ts'
+import { type RunTool, ToolError } from './run-tool.ts'
 import type { IpFamily } from '../util/ip.ts'
 import { proxyAddressOf } from './proxy-address.ts'
+import { removeEntries } from './conntrack.ts'
 
 const udp = '-p udp'
 /**

@@ -1,0 +1,119 @@
+import { linesOf } from '../../util/lines-of.ts'
+import { forEachYielding } from '../../util/yielding.ts'
+import type { Owner } from './kube-chains.ts'
+
+/** One rule as iptables-save prints it. */
+export interface SavedRule {
+  readonly chain: string
+  /** All of it but `-A `; `-D` takes it too. */
+  readonly text: string
+  /** The chain or target after -j or -g; '' without. */
+  readonly target: string
+  /** '' without. */
+  readonly comment: string
+  /** It says nothing but where to go. */
+  readonly isBare: boolean
+  /** The ipsets it looks at. */
+  readonly sets: readonly string[]
+}
+
+export interface SavedTable {
+  readonly name: string
+  readonly builtIn: ReadonlySet<string>
+  /** All others, each with how many rules it has. */
+  readonly chains: ReadonlyMap<string, number>
+  /** In the kernel's order; those that the reader asked for. */
+  readonly rules: readonly SavedRule[]
+}
+
+export interface Saved {
+  readonly tables: readonly SavedTable[]
+  /** Tables that iptables-nft can't read, because nft was used on them. */
+  readonly unreadable: readonly string[]
+}
+
+interface Growing {
+  readonly name: string
+  readonly builtIn: Set<string>
+  readonly chains: Map<string, number>
+  readonly rules: SavedRule[]
+}
+
+const growing = (name: string): Growing => ({
+  name,
+  builtIn: new Set(),
+  chains: new Map(),
+  rules: [],
+})
+
+/** Reads all rules that `iptables-save` printed. */
+export const readTables = async (text: string): Promise<Saved> => {
+  const tables: Growing[] = []
+  const unreadable: string[] = []
+  await forEachYielding(linesOf(text), line => {
+    const table = tables.at(-1)
+    if (line.startsWith('*')) tables.push(growing(line.slice(1)))
+    else if (table !== undefined) readLine(table, line, () => true)
+    const name = /^# Table `(\w+)' is incompatible/.exec(line)?.[1]
+    if (name !== undefined) unreadable.push(name)
+  })
+  return { tables, unreadable }
+}
+
+/**
+ * Reads one table, as `iptables-save -t TABLE` or `iptables -S CHAIN` prints it. Of the rules
+ * only others' that may lead into chains of the owner: a table may have 100 000 lines.
+ */
+export const readTable = async (
+  text: string,
+  name: string,
+  owner: Owner,
+): Promise<SavedTable> => {
+  const table = growing(name)
+  await forEachYielding(linesOf(text), line =>
+    readLine(
+      table,
+      line,
+      chain => line.includes(' KUBE-') && !owner.hasChain(name, chain),
+    ),
+  )
+  return table
+}
+
+const readLine = (
+  { builtIn, chains, rules }: Growing,
+  line: string,
+  isAsked: (chain: string) => boolean,
+): void => {
+  if (line.startsWith('-A ')) {
+    const end = line.indexOf(' ', 3)
+    const chain = end < 0 ? line.slice(3) : line.slice(3, end)
+    if (!builtIn.has(chain)) chains.set(chain, (chains.get(chain) ?? 0) + 1)
+    if (isAsked(chain)) rules.push(parseRule(line.slice(3)))
+    return
+  }
+  const [, chain, policy = ''] = /^(?::|-[NP] )(\S+) ?(\S*)/.exec(line) ?? []
+  // A policy is what only built-in chains have.
+  if (chain === undefined) return
+  if (policy === '' || policy === '-') chains.set(chain, 0)
+  else builtIn.add(chain)
+}
+
+const parseRule = (text: string): SavedRule => {
+  const words: readonly string[] = text.match(/"(?:[^"\\]|\\.)*"|\S+/g) ?? []
+  const after = (flag: string): string => {
+    const at = words.indexOf(flag)
+    return at === -1 ? '' : (words[at + 1] ?? '')
+  }
+  const target = after('-j') || after('-g')
+  return {
+    chain: words[0] ?? '',
+    text,
+    target,
+    comment: after('--comment').replace(/^"(.*)"$/, '$1'),
+    isBare: words.length === 3,
+    sets: words.flatMap((word, index) =>
+      words[index - 1] === '--match-set' ? [word] : [],
+    ),
+  }
+}
