@@ -1,8 +1,8 @@
 import { version } from '../src/cli/version.ts'
-import { describeMachine } from '../src/bench/machine.ts'
-import { writeResults } from '../src/bench/outputs.ts'
-import type { RunRecord, ScenarioRecord } from '../src/bench/record/record.ts'
-import { introduction, reportScenario, summary } from '../src/bench/report/terminal.ts'
+import { describeMachine } from './machine.ts'
+import { writeResults } from './outputs.ts'
+import type { RunRecord, ScenarioRecord } from './record/record.ts'
+import { introduction, reportScenario, summary } from './report/terminal.ts'
 import { measure } from './control/measure.ts'
 import {
   type ControlOptions,

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { writeResults } from '../src/bench/outputs.ts'
-import { parseRecord } from '../src/bench/record/json.ts'
-import type { RunRecord } from '../src/bench/record/record.ts'
+import { writeResults } from './outputs.ts'
+import { parseRecord } from './record/json.ts'
+import type { RunRecord } from './record/record.ts'
 import { whyNoMachine } from '../test/booted-kernel/kernel.ts'
 import {
   type Launched,

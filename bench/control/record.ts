@@ -1,10 +1,4 @@
-import type {
-  Goal,
-  Metric,
-  Outcome,
-  Sample,
-  ScenarioRecord,
-} from '../../src/bench/record/record.ts'
+import type { Goal, Metric, Outcome, Sample, ScenarioRecord } from '../record/record.ts'
 import { type Figures, type Phase, quantile } from './figures.ts'
 import type { ControlOptions } from './options.ts'
 

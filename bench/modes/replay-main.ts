@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { open } from 'node:fs/promises'
 import { performance } from 'node:perf_hooks'
 import { toolEnv } from '../../src/kernel/start-tool.ts'
-import { answerParent } from '../../src/bench/process/child.ts'
+import { answerParent } from '../process/child.ts'
 import type { ReplayQuestion } from './protocol.ts'
 
 /*

@@ -1,19 +1,19 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { commandLine } from '../../src/bench/command-line.ts'
-import { Progress, timeText } from '../../src/bench/progress.ts'
-import type { Comparison } from '../../src/bench/record/compare.ts'
-import type { Outcome, RunRecord } from '../../src/bench/record/record.ts'
+import { commandLine } from '../../bench/command-line.ts'
+import { Progress, timeText } from '../../bench/progress.ts'
+import type { Comparison } from '../../bench/record/compare.ts'
+import type { Outcome, RunRecord } from '../../bench/record/record.ts'
 import {
   formatFigure,
   ratioText,
   ratioWithSpread,
   spreadText,
-} from '../../src/bench/record/words.ts'
-import { markdownReport } from '../../src/bench/report/markdown.ts'
-import { codeBlock, inlineCode, plain } from '../../src/bench/report/markdown-text.ts'
-import { formatTable, wrapText } from '../../src/bench/report/table.ts'
-import { introduction, reportScenario, summary } from '../../src/bench/report/terminal.ts'
+} from '../../bench/record/words.ts'
+import { markdownReport } from '../../bench/report/markdown.ts'
+import { codeBlock, inlineCode, plain } from '../../bench/report/markdown-text.ts'
+import { formatTable, wrapText } from '../../bench/report/table.ts'
+import { introduction, reportScenario, summary } from '../../bench/report/terminal.ts'
 import type { Clock } from '../../src/util/clock.ts'
 import './parts/control.ts'
 import './parts/control-modes.ts'

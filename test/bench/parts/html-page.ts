@@ -1,12 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import type { RunRecord } from '../../../src/bench/record/record.ts'
-import { htmlReport } from '../../../src/bench/report/html/html-report.ts'
-import {
-  overviewSvg,
-  pictures,
-  scenarioSvg,
-} from '../../../src/bench/report/svg/pictures.ts'
+import type { RunRecord } from '../../../bench/record/record.ts'
+import { htmlReport } from '../../../bench/report/html/html-report.ts'
+import { overviewSvg, pictures, scenarioSvg } from '../../../bench/report/svg/pictures.ts'
 import { interruptedRecord, largeRecord } from './html-record.ts'
 import { smallRecord } from './html-small-record.ts'
 import { malformed } from './html-well-formed.ts'
