@@ -2,27 +2,23 @@ import { rmSync } from 'node:fs'
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Io } from '#usher/cli/io'
 import { visible } from '#usher/cli/words'
-import type { OptionsOf } from '#usher/config/typed'
-import { listing } from './listing.ts'
 import { measureHere } from './measure-here.ts'
 import { messageOf } from './measure.ts'
 import { checkOutputs, writeHtml, writeMarkdown } from './outputs.ts'
 import { installPeers } from './peers/install.ts'
+import { listing, planOf } from './plan.ts'
 import { whyNoPinning } from './process/pin.ts'
 import { kill } from './process/signals.ts'
 import { processTree } from './process/usage.ts'
 import { parseRecord } from './record/json.ts'
 import { reportScenario, summary } from './report/terminal.ts'
+import type { BenchOptions, Io } from './setup.ts'
 import { chooseSandbox } from './sandbox/choose-sandbox.ts'
 import { isToBePrepared, prepareSandbox } from './sandbox/prepare-sandbox.ts'
 import { runInSandbox } from './sandbox/run-in-sandbox.ts'
-import { planOf } from './plan.ts'
-import { loopback } from './topology/loopback.ts'
 import { namespaces } from './topology/namespaces.ts'
-
-export type BenchOptions = OptionsOf<'bench'>
+import { loopback } from './topology/topology.ts'
 
 /**
  * `usher bench`: 0 when everything was measured, 1 when something failed, 2 for a wrong
@@ -73,15 +69,15 @@ const loopbackWish = ({ loopback: wished, target, backend }: BenchOptions): stri
 const inSandbox = async (options: BenchOptions, io: Io): Promise<number> => {
   const sandbox = await prepareSandbox()
   const { workDirectory } = sandbox
-  const why = loopbackWish(options)
-  const topology = why === '' ? await namespaces(sandbox) : loopback()
-  return measureHere({ options, io, topology, workDirectory, why })
+  const whyLoopback = loopbackWish(options)
+  const topology = whyLoopback === '' ? await namespaces(sandbox) : loopback()
+  return measureHere({ options, io, topology, workDirectory, whyLoopback })
 }
 
 const withoutSandbox = async (
   options: BenchOptions,
   io: Io,
-  why: string,
+  whyLoopback: string,
 ): Promise<number> => {
   const workDirectory = await mkdtemp(join(tmpdir(), 'usher-bench-'))
   // For what its own processes keep in temporary files.
@@ -93,7 +89,8 @@ const withoutSandbox = async (
   }
   process.on('exit', endAll)
   try {
-    return await measureHere({ options, io, topology: loopback(), workDirectory, why })
+    const topology = loopback()
+    return await measureHere({ options, io, topology, workDirectory, whyLoopback })
   } finally {
     process.off('exit', endAll)
     await rm(workDirectory, { recursive: true, force: true })

@@ -1,10 +1,9 @@
+import { availableParallelism, cpus, release, totalmem, type } from 'node:os'
 import { version } from '#usher/cli/version'
-import { commandLine } from './command-line.ts'
-import { describeMachine } from './machine.ts'
 import type { Plan } from './measure.ts'
-import type { RunRecord } from './record/record.ts'
+import type { Machine, RunRecord } from './record/record.ts'
+import type { Setup } from './setup.ts'
 import { versions } from './targets/all-targets.ts'
-import type { Here } from './measure-here.ts'
 import type { Tools } from './tools.ts'
 
 /** Everything of a record but what measuring finds. */
@@ -14,7 +13,7 @@ export type Header = Omit<
 >
 
 export const headerOf = async (
-  here: Here,
+  setup: Setup,
   plan: Plan,
   tools: Tools,
 ): Promise<Header> => ({
@@ -28,15 +27,15 @@ export const headerOf = async (
     ...(await versions()),
     ...(tools.wrkVersion === '' ? {} : { wrk: tools.wrkVersion }),
   },
-  setting: settingOf(here, plan, tools),
+  setting: settingOf(setup, plan, tools),
 })
 
 const settingOf = (
-  { options, topology, why }: Here,
+  { options, topology, whyLoopback }: Setup,
   { rounds, seconds }: Plan,
   { generator, backend }: Tools,
 ): RunRecord['setting'] => [
-  ['Topology', topology.description + (why === '' ? '' : ` (${why})`)],
+  ['Topology', topology.description + (whyLoopback === '' ? '' : ` (${whyLoopback})`)],
   ['Rounds', `${rounds} of ${seconds} s for each target, by turns; medians`],
   [
     'HTTP load',
@@ -55,3 +54,28 @@ const settingOf = (
       : 'shared by client, proxies and backends',
   ],
 ]
+
+/**
+ * What measures the same once more, as somebody would type it, however it was started.
+ * Where the results were to go is left out: reports are shown to others.
+ */
+export const commandLine = (args: readonly string[]): string =>
+  ['usher', ...args.filter((_, at) => !isOutput(args, at))].map(quoted).join(' ')
+
+const isOutput = (args: readonly string[], at: number): boolean =>
+  args[at] === '--output' ||
+  args[at - 1] === '--output' ||
+  args[at]?.startsWith('--output=') === true
+
+/** For a shell, where it needs to be. */
+const quoted = (word: string): string =>
+  /^[\w./:=,@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
+
+/** What figures depend on. */
+export const describeMachine = (): Machine => ({
+  cpus: availableParallelism(),
+  model: cpus()[0]?.model ?? 'unknown',
+  kernel: `${type()} ${release()}`,
+  node: process.version,
+  memoryBytes: totalmem(),
+})

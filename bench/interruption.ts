@@ -1,3 +1,5 @@
+import { endingSignals } from './process/signals.ts'
+
 /** That somebody asked the bench to end, or that it can't go on. */
 export interface Interruption {
   /** Aborted by the first signal: measuring ends, and what there is is told. */
@@ -9,8 +11,6 @@ export interface Interruption {
   /** Signals do again what they did before. */
   readonly stop: () => void
 }
-
-const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /**
  * A second signal ends the process at once, with code 130. A reader that goes away
@@ -24,7 +24,7 @@ export const listenForInterruption = (): Interruption => {
     interrupt.abort()
   }
   const onOutputError = (): void => interrupt.abort()
-  for (const name of signals) process.on(name, onSignal)
+  for (const name of endingSignals) process.on(name, onSignal)
   process.stdout.on('error', onOutputError)
   return {
     signal: interrupt.signal,
@@ -35,7 +35,7 @@ export const listenForInterruption = (): Interruption => {
       interrupt.abort()
     },
     stop: () => {
-      for (const name of signals) process.off(name, onSignal)
+      for (const name of endingSignals) process.off(name, onSignal)
       process.stdout.off('error', onOutputError)
     },
   }

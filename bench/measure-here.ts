@@ -1,5 +1,3 @@
-import type { Io } from '#usher/cli/io'
-import type { BenchOptions } from './bench.ts'
 import { headerOf } from './header.ts'
 import { type Interruption, listenForInterruption } from './interruption.ts'
 import { measureAll, messageOfAll } from './measure-all.ts'
@@ -10,24 +8,14 @@ import { planOf } from './plan.ts'
 import type { LeftOut, RunRecord } from './record/record.ts'
 import { failuresOf } from './record/troubles.ts'
 import { introduction, summary } from './report/terminal.ts'
+import type { Setup } from './setup.ts'
 import type { Target } from './targets/target.ts'
 import { chooseTools } from './tools.ts'
 import type { Topology } from './topology/topology.ts'
 
-/** Where to measure, and for whom. */
-export interface Here {
-  readonly options: BenchOptions
-  readonly io: Io
-  readonly topology: Topology
-  /** For configurations and sockets; who made it removes it. */
-  readonly workDirectory: string
-  /** Why it is not measured in namespaces; '' when it is. */
-  readonly why: string
-}
-
 /** Starts everything, measures, prints, writes the results, and ends everything. */
-export const measureHere = async (here: Here): Promise<number> => {
-  const { options, io, topology, workDirectory } = here
+export const measureHere = async (setup: Setup): Promise<number> => {
+  const { options, io, topology, workDirectory } = setup
   const interruption = listenForInterruption()
   const { signal } = interruption
   const closers: Closers = [() => topology.close(), async () => interruption.stop()]
@@ -38,10 +26,10 @@ export const measureHere = async (here: Here): Promise<number> => {
     if (targets.length === 0)
       throw new Error(`no target is left: ${messageOfAll(leftOut)}`)
     const plan = { ...wanted, targets }
-    const header = await headerOf(here, plan, tools)
+    const header = await headerOf(setup, plan, tools)
     io.out(`${introduction(header).join('\n')}\n`)
     for (const { name, why } of leftOut) io.out(`left out: ${name}: ${why}\n`)
-    const stage = await openStage(here, tools, interruption, closers)
+    const stage = await openStage(setup, tools, interruption, closers)
     const record = await measureAll({
       plan,
       stage,
@@ -50,14 +38,14 @@ export const measureHere = async (here: Here): Promise<number> => {
       signal,
       out: io.out,
     })
-    return conclude(record, here, interruption)
+    return conclude(record, setup, interruption)
   } finally {
     await closeAll(closers, io)
   }
 }
 
 /** What can't be ended does not keep the others running. */
-const closeAll = async (closers: Closers, { err }: Io): Promise<void> => {
+const closeAll = async (closers: Closers, { err }: Setup['io']): Promise<void> => {
   for (const close of closers.toReversed())
     await close().catch((error: unknown) =>
       err(`usher bench: could not end all: ${messageOf(error)}\n`),
@@ -77,7 +65,7 @@ const possible = async (targets: readonly Target[], topology: Topology) => {
 
 const conclude = (
   record: RunRecord,
-  { options, io }: Here,
+  { options, io }: Setup,
   interruption: Interruption,
 ): number => {
   const why = interruption.why()

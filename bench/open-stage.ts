@@ -2,8 +2,8 @@ import { join } from 'node:path'
 import { backendsOf } from './backends/backends-of.ts'
 import { type Pod, startPod } from './backends/pod.ts'
 import type { Interruption } from './interruption.ts'
-import { generatorProgram } from './load/program.ts'
-import type { Here } from './measure-here.ts'
+import { generatorProgram } from './load/question.ts'
+import type { Setup } from './setup.ts'
 import { type Child, startChild } from './process/child.ts'
 import { pinProcess } from './process/pin.ts'
 import { isThere } from './process/signals.ts'
@@ -17,7 +17,7 @@ export type Closers = (() => Promise<unknown>)[]
 
 /** Starts the generator and the backends, between which targets are put. */
 export const openStage = async (
-  { options, topology, workDirectory }: Here,
+  { options, topology, workDirectory }: Setup,
   tools: Tools,
   interruption: Interruption,
   closers: Closers,

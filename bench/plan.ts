@@ -1,12 +1,15 @@
-import type { BenchOptions } from './bench.ts'
+import { aligned, columnWidths } from '#usher/cli/columns'
+import { UsageError } from '#usher/config/usage-error'
 import type { Plan } from './measure.ts'
 import { scenarios } from './scenarios/all.ts'
-import { UsageError } from '#usher/config/usage-error'
+import type { Scenario } from './scenarios/scenario.ts'
 import { chooseScenarios, chooseTargets, takingPart } from './selection.ts'
+import type { BenchOptions, Io } from './setup.ts'
 import { allTargets } from './targets/all-targets.ts'
-import { givenTarget } from './targets/given.ts'
+import { givenTarget } from './targets/direct.ts'
 import type { Target } from './targets/target.ts'
 import { usherTarget } from './targets/usher.ts'
+import type { Topology } from './topology/topology.ts'
 
 const rounds = { quick: 3, full: 5 } as const
 /** wrk measures whole seconds. */
@@ -47,4 +50,28 @@ const baselineOf = ({ baseline }: BenchOptions, workDir: string): readonly Targe
   const command = baseline.split(/\s+/).filter(word => word !== '')
   if (command.length === 0) return []
   return [usherTarget({ name: 'baseline', capture: 'listen', workDir, command })]
+}
+
+/** What `--list` prints: what would be measured here, and what would be left out and why. */
+export const listing = async (
+  options: BenchOptions,
+  topology: Pick<Topology, 'kind'>,
+  { out }: Io,
+): Promise<number> => {
+  const plan = planOf(options, '')
+  const rows: string[][] = []
+  for (const target of plan.targets) {
+    const why = await target.whyNot(topology)
+    rows.push([target.name, target.title, why === '' ? '' : `left out: ${why}`])
+  }
+  out(`Targets:\n${indented(rows)}\n\n`)
+  out(`Scenarios, by group:\n${indented(plan.scenarios.map(scenarioRow))}\n`)
+  return 0
+}
+
+const scenarioRow = ({ group, name, title }: Scenario): string[] => [group, name, title]
+
+const indented = (rows: readonly string[][]): string => {
+  const widths = columnWidths(rows)
+  return rows.map(row => aligned(row, widths, '  ', false)).join('\n')
 }

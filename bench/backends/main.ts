@@ -1,10 +1,8 @@
-import { answerParent } from '../process/child.ts'
-import { findClosedPorts } from './closed-ports.ts'
 import { serveHttp } from './http.ts'
-import { keepSilentPort } from './silent.ts'
-import { serveSink } from './sink.ts'
-import { serveSource } from './source.ts'
+import { findClosedPorts, keepSilentPort } from './unanswering-ports.ts'
+import { serveSink, serveSource } from './streams.ts'
 import { serveUdp } from './udp.ts'
+import { answerParent } from '../process/child.ts'
 
 /** What a backend process is asked, once. */
 export interface PodQuestion {

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import { ackedBytes } from '../backends/sink.ts'
+import { ackedBytes } from '../backends/streams.ts'
 import type { Endpoint } from '../services.ts'
 import { destroyAll, dial } from './line.ts'
 import { ErrorCounts, errorName, type Load } from './load.ts'

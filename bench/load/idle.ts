@@ -1,12 +1,12 @@
+import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { readUsage } from '../process/usage.ts'
 import { freeDescriptors } from './descriptors.ts'
 import { IdleConnections } from './idle-connections.ts'
 import { type Line, lineTo } from './line.ts'
 import { ErrorCounts } from './load.ts'
 import { watchCpu } from './measure.ts'
-import { kernelBytes } from './memory.ts'
 import type { Idle, LoadAnswer, Pids } from './question.ts'
+import { readUsage } from '../process/usage.ts'
 
 const warmUpAtOnce = 64
 /** For a proxy to close what was closed, and to come to rest. */
@@ -75,5 +75,38 @@ const growth = (before: Look, after: Look, opened: number): LoadAnswer['memory']
   return {
     userBytes: (user - before.user) / opened,
     kernelBytes: (kernel - before.kernel) / opened,
+  }
+}
+
+/** What the kernel books connections on, in kB; it counts for the whole machine. */
+const kernelFields = ['Slab', 'PageTables', 'KernelStack'] as const
+
+/**
+ * Memory that the kernel uses for itself, by /proc/meminfo and, for what sockets hold
+ * beyond their own size, /proc/net/sockstat (proc(5)). Undefined where there is no /proc.
+ */
+const kernelBytes = (): number | undefined => {
+  const meminfo = readText('/proc/meminfo')
+  if (meminfo === undefined) return undefined
+  let bytes = 0
+  for (const field of kernelFields) bytes += kilobytesOf(meminfo, field)
+  return bytes + tcpPages() * pageBytes()
+}
+
+const kilobytesOf = (text: string, field: string): number =>
+  Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(text)?.[1] ?? 0) * 1024
+
+const tcpPages = (): number =>
+  Number(/^TCP: .*\bmem (\d+)/m.exec(readText('/proc/net/sockstat') ?? '')?.[1] ?? 0)
+
+/** Not 4096 everywhere (arm64). */
+const pageBytes = (): number =>
+  kilobytesOf(readText('/proc/self/smaps') ?? '', 'KernelPageSize') || 4096
+
+const readText = (path: string): string | undefined => {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
   }
 }

@@ -1,11 +1,10 @@
 import { performance } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Cores } from '../record/record.ts'
-import { readUsage } from '../process/usage.ts'
 import type { Load } from './load.ts'
-import { machineBusySeconds } from './machine-time.ts'
 import type { LoadAnswer, Pids } from './question.ts'
 import { present } from './timings.ts'
+import { machineBusySeconds, readUsage } from '../process/usage.ts'
+import type { Cores } from '../record/record.ts'
 
 /** For connections to be made and queues to fill before the window opens. */
 export const settleMs = 200

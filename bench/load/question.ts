@@ -1,3 +1,4 @@
+import { programBeside } from '../process/child.ts'
 import type { Cores } from '../record/record.ts'
 import type { Endpoint } from '../services.ts'
 
@@ -151,3 +152,6 @@ export interface Percentiles {
   readonly max: number
   readonly count: number
 }
+
+/** What `startChild` needs to start the generator process. */
+export const generatorProgram: URL = programBeside(import.meta.url, 'main')

@@ -1,5 +1,5 @@
+import { endingSignals } from '../process/signals.ts'
 import { type RunTool, runTool, ToolError } from '#usher/kernel/run-tool'
-import { runUninterrupted } from './interruption.ts'
 import { missingPackages, peerPackages, servicesOf } from './packages.ts'
 import { withoutServices } from './policy-rc-d.ts'
 
@@ -110,3 +110,25 @@ const quietly =
 
 const aptGet = (run: RunTool, args: readonly string[]): Promise<string> =>
   run('env', [...quietly.split(' '), ...args], { timeoutMs })
+
+/**
+ * Does what must not be left half done: a signal only aborts, so that it can stop at the
+ * next good place, and clean up behind itself. Rejects after a signal.
+ */
+const runUninterrupted = async (
+  say: (line: string) => void,
+  what: (signal: AbortSignal) => Promise<void>,
+): Promise<void> => {
+  const interruption = new AbortController()
+  const abort = (signal: NodeJS.Signals): void => {
+    say(`${signal}: ending as soon as the package manager is done.`)
+    interruption.abort(new Error(`interrupted by ${signal}`))
+  }
+  for (const signal of endingSignals) process.on(signal, abort)
+  try {
+    await what(interruption.signal)
+    interruption.signal.throwIfAborted()
+  } finally {
+    for (const signal of endingSignals) process.off(signal, abort)
+  }
+}

@@ -1,3 +1,6 @@
+/** Signals that ask a program to end. */
+export const endingSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
 /** Whether a process is there, be it only to be waited for. */
 export const isThere = (pid: number): boolean => {
   try {

@@ -1,5 +1,3 @@
-import type { Machine } from '../machine.ts'
-
 /**
  * Everything that one run of a bench has found: plain data, written as JSON, and all that
  * reports are made of. Both benches, of the data path and of the control plane, fill it.
@@ -110,4 +108,13 @@ export interface Cores {
   readonly proxy?: number
   /** Programs that are not of the bench. */
   readonly others?: number
+}
+
+/** What figures depend on. */
+export interface Machine {
+  readonly cpus: number
+  readonly model: string
+  readonly kernel: string
+  readonly node: string
+  readonly memoryBytes: number
 }

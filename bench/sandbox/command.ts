@@ -30,3 +30,9 @@ export const sandboxCommand = (
 export const mountRun: readonly string[] = words(
   'mount -t tmpfs -o mode=755,nosuid,nodev usher-bench /run',
 )
+
+/**
+ * Says in the environment that whoever reads it is to be in a sandbox: its kind, and the
+ * mount namespace of the process that started it, which must be another than its own.
+ */
+export const markerName = 'USHER_BENCH_SANDBOX'

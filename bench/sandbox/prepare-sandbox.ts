@@ -1,9 +1,8 @@
 import { mkdirSync, readlinkSync } from 'node:fs'
 import { constants } from 'node:os'
 import { type RunTool, runTool } from '#usher/kernel/run-tool'
-import { mountRun, type SandboxKind } from './command.ts'
-import { markerName } from './marker.ts'
-import { forwardedSignals } from './signals.ts'
+import { markerName, mountRun, type SandboxKind } from './command.ts'
+import { endingSignals } from '../process/signals.ts'
 
 /** That this process is in one; what needs to be in one asks for it. */
 export interface Sandbox {
@@ -51,7 +50,7 @@ const checkedKind = (): SandboxKind => {
 /** Signals come as messages, see `runInSandbox`; the end of the channel is the parent's. */
 const listenToParent = (): void => {
   process.on('message', (message: { readonly signal?: unknown }) => {
-    const signal = forwardedSignals.find(name => name === message.signal)
+    const signal = endingSignals.find(name => name === message.signal)
     if (signal === undefined) return
     // Process 1 is spared what ends every other process that has no handler.
     if (!process.emit(signal, signal)) process.exit(128 + constants.signals[signal])

@@ -2,9 +2,13 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { readlinkSync } from 'node:fs'
 import { constants } from 'node:os'
 import { toolEnv } from '#usher/kernel/start-tool'
-import { sandboxCommand, type SandboxKind, type SandboxNetwork } from './command.ts'
-import { markerName } from './marker.ts'
-import { type Forwarded, forwardedSignals } from './signals.ts'
+import {
+  markerName,
+  sandboxCommand,
+  type SandboxKind,
+  type SandboxNetwork,
+} from './command.ts'
+import { endingSignals } from '../process/signals.ts'
 
 export interface SandboxOptions {
   /** What the program finds in its environment; by default that of this process. */
@@ -51,15 +55,15 @@ export const runInSandbox = async (
 
 const forwardSignals = (child: ChildProcess): (() => void) => {
   let count = 0
-  const forward = (signal: Forwarded): void => {
+  const forward = (signal: (typeof endingSignals)[number]): void => {
     count += 1
     if (count >= signalsThatKill) child.kill('SIGKILL')
     // It has ended already when it can't be sent; its exit is on its way.
     else if (child.connected) child.send({ signal }, () => undefined)
   }
-  for (const signal of forwardedSignals) process.on(signal, forward)
+  for (const signal of endingSignals) process.on(signal, forward)
   return () => {
-    for (const signal of forwardedSignals) process.off(signal, forward)
+    for (const signal of endingSignals) process.off(signal, forward)
   }
 }
 

@@ -1,3 +1,4 @@
+import { joinHostPort } from '#usher/util/ip'
 import type { Endpoint } from '../services.ts'
 import { awaitServing } from './probe.ts'
 import { awaitedOf, readyWithin } from './start-proxy.ts'
@@ -18,7 +19,7 @@ export const direct: Target = {
 }
 
 /** A target that has no process of ours. Rejects when clients are not served there. */
-export const startNothing = async (
+const startNothing = async (
   name: string,
   order: Order,
   addresses: ReadonlyMap<string, Endpoint>,
@@ -35,5 +36,25 @@ export const startNothing = async (
     config: '',
     complaint: () => '',
     stop: async () => undefined,
+  }
+}
+
+/**
+ * A target that somebody runs already, such as a kube-proxy: an HTTP server must answer
+ * there by TCP, an echo by UDP.
+ */
+export const givenTarget = (
+  name: string,
+  protocol: 'TCP' | 'UDP',
+  { address, port }: Endpoint,
+): Target => {
+  const service = protocol === 'TCP' ? 'http' : 'udp'
+  const addresses = new Map([[service, { address, port }]])
+  return {
+    name,
+    title: `what answers at ${protocol === 'TCP' ? '' : 'udp://'}${joinHostPort(address, port)}`,
+    kind: 'given',
+    whyNot: async () => '',
+    start: order => startNothing(name, order, addresses),
   }
 }

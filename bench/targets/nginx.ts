@@ -1,14 +1,14 @@
+import { existsSync } from 'node:fs'
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Endpoint } from '../services.ts'
 import type { PeerOptions } from './haproxy.ts'
 import { nginxConfig, type NginxService } from './nginx-config.ts'
-import { nginxStreamModule } from './nginx-stream-module.ts'
 import { nodePorts } from './node-ports.ts'
-import { type Program, whyNoProgram } from './program.ts'
+import { outputOf, type Program, whyNoProgram } from './program.ts'
 import { startProxy } from './start-proxy.ts'
-import type { Order, Target } from './target.ts'
 import { shownPart, targetDirectory } from './target-directory.ts'
+import type { Order, Target } from './target.ts'
 
 export const nginxProgram: Program = {
   command: 'nginx',
@@ -81,4 +81,19 @@ const endpointChanges = (
     await write(services)
     process.signal('SIGHUP')
   }
+}
+
+const usualPlaces = ['/usr/lib/nginx/modules', '/usr/lib64/nginx/modules']
+
+/**
+ * What nginx has to load for `stream`: the path of a module, '' when it is built in,
+ * undefined when it has none.
+ */
+const nginxStreamModule = async (command: string): Promise<string | undefined> => {
+  const built = await outputOf(command, ['-V'])
+  if (/--with-stream(?:\s|$)/m.test(built)) return ''
+  const own = /--modules-path=(\S+)/.exec(built)?.[1]
+  return [...(own === undefined ? [] : [own]), ...usualPlaces]
+    .map(place => join(place, 'ngx_stream_module.so'))
+    .find(file => existsSync(file))
 }

@@ -1,6 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs'
-import t, { type Test } from 'tap'
-import { commandLine } from '../../bench/command-line.ts'
+import { commandLine } from '../../bench/header.ts'
 import { Progress, timeText } from '../../bench/progress.ts'
 import type { Comparison } from '../../bench/record/compare.ts'
 import type { Outcome, RunRecord } from '../../bench/record/record.ts'
@@ -10,14 +9,15 @@ import {
   ratioWithSpread,
   spreadText,
 } from '../../bench/record/words.ts'
-import { markdownReport } from '../../bench/report/markdown.ts'
 import { codeBlock, inlineCode, plain } from '../../bench/report/markdown-text.ts'
+import { markdownReport } from '../../bench/report/markdown.ts'
 import { formatTable, wrapText } from '../../bench/report/table.ts'
 import { introduction, reportScenario, summary } from '../../bench/report/terminal.ts'
 import type { Clock } from '../../src/util/clock.ts'
+import { delay, rate, rounds, scenarioOf, smallRun } from './parts/small-run.ts'
+import t, { type Test } from 'tap'
 import './parts/control.ts'
 import './parts/control-modes.ts'
-import { delay, rate, rounds, scenarioOf, smallRun } from './parts/small-run.ts'
 
 const beside = {
   pictures: ['benchmarks/overview.svg', 'benchmarks/requests.svg'],

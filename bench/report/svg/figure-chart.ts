@@ -5,15 +5,17 @@ import { element, fitted, label, widthOf } from './element.ts'
 import {
   axis,
   axisHeight,
+  type ChartOptions,
   fontSize,
   gapLabel,
+  headOf,
   type Layout,
   layoutOf,
+  marksOf,
   middleOf,
   nameLabel,
   titled,
 } from './layout.ts'
-import { type ChartOptions, headOf, marksOf } from './parts.ts'
 import { gapText, type Row, rowsOf, troubleText } from './rows.ts'
 import { linearScale, linearTicks, type Scale } from './scale.ts'
 

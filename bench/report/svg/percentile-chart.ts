@@ -4,21 +4,23 @@ import { spreadOf } from '../../record/statistics.ts'
 import { formatFigure } from '../../record/words.ts'
 import type { Drawing } from './drawing.ts'
 import { element, label, widthOf } from './element.ts'
-import { type ChartOptions, headOf, marksOf } from './parts.ts'
 import {
   axis,
   axisHeight,
+  type ChartOptions,
   fontSize,
   gapLabel,
+  headOf,
   type Layout,
   layoutOf,
+  marksOf,
   middleOf,
   nameLabel,
   titled,
 } from './layout.ts'
+import { type Percentiles, percentileText } from './percentiles.ts'
 import { gapText, type Row, rowsOf } from './rows.ts'
 import { logScale, logTicks, type Scale } from './scale.ts'
-import { type Percentiles, percentileText } from './percentiles.ts'
 
 /**
  * For each target its percentiles (medians of the rounds) as dots on a line, on a

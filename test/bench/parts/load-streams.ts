@@ -1,5 +1,5 @@
 import t from 'tap'
-import { ackedBytes } from '../../../bench/backends/sink.ts'
+import { ackedBytes } from '../../../bench/backends/streams.ts'
 import { BulkLoad } from '../../../bench/load/bulk.ts'
 import type { Endpoint } from '../../../bench/services.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'

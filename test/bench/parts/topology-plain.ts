@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
-import t from 'tap'
-import { loopback } from '../../../bench/topology/loopback.ts'
+import { loopback } from '../../../bench/topology/topology.ts'
 import { unreachable } from '../../../bench/topology/unreachable.ts'
+import t from 'tap'
 
 t.test('on loopback everybody is on this host, and there are two pods', async t => {
   const topology = loopback()

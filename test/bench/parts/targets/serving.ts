@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs'
-import t from 'tap'
-import { ackedBytes } from '../../../../bench/backends/sink.ts'
+import { ackedBytes } from '../../../../bench/backends/streams.ts'
 import type { Endpoint } from '../../../../bench/services.ts'
 import { allTargets, versions } from '../../../../bench/targets/all-targets.ts'
-import { givenTarget } from '../../../../bench/targets/given.ts'
+import { givenTarget } from '../../../../bench/targets/direct.ts'
 import { haproxyTarget } from '../../../../bench/targets/haproxy.ts'
 import { nginxTarget } from '../../../../bench/targets/nginx.ts'
 import { usherTarget } from '../../../../bench/targets/usher.ts'
-import { until } from '../../../support/until.ts'
 import { answers, bodyLength, echo, get, namedServer, talk } from './ask.ts'
 import { dialled, here, hostOnly, isAlive, lane, startPods, startTarget } from './pods.ts'
+import { until } from '../../../support/until.ts'
+import t from 'tap'
 
 t.test('targets on this host', async t => {
   const { backends, services, workDir } = await startPods(t)
