@@ -10,7 +10,7 @@ import {
 import { basename, dirname, join, relative } from 'node:path'
 import { recordText } from './record/json.ts'
 import type { RunRecord } from './record/record.ts'
-import { htmlReport } from './report/html/html-report.ts'
+import { htmlReport } from './report/html.ts'
 import { markdownReport } from './report/markdown.ts'
 import { pictures } from './report/svg/pictures.ts'
 

@@ -231,7 +231,10 @@ t.test('in Markdown', async t => {
 
   t.test('every picture is shown once, and at its group', async t => {
     const text = markdownReport(smallRun, beside)
-    t.match(text, /## requests\n\n!\[requests\]\(benchmarks\/requests\.svg\)/)
+    t.match(
+      text,
+      '## Requests on kept connections\n\n![Requests on kept connections](benchmarks/requests.svg)',
+    )
     t.equal(text.split('requests.svg').length, 2)
     t.equal(text.split('overview.svg').length, 2)
   })

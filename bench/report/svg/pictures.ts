@@ -13,17 +13,23 @@ const pageWidth = 860
 const inside = pageWidth - 2 * margin
 const gap = 28
 
+/** The file that tells how all stand. */
+export const overviewFile = 'overview.svg'
+
 /** Files of SVG by name: `overview.svg` when there is something to compare, and each group. */
 export const pictures = (record: RunRecord): Map<string, string> => {
   const files = new Map<string, string>()
   const overview = overviewSvg(record)
-  if (overview !== undefined) files.set('overview.svg', overview)
+  if (overview !== undefined) files.set(overviewFile, overview)
   for (const group of groupsOf(record)) {
-    const name = group.name.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
-    files.set(`${name}.svg`, groupSvg(record, group))
+    files.set(pictureName(group), groupSvg(record, group))
   }
   return files
 }
+
+/** The file of a group's charts. */
+export const pictureName = ({ name }: Pick<Group, 'name'>): string =>
+  `${name.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}.svg`
 
 /** Usher beside each yardstick, every scenario in a line. */
 export const overviewSvg = (record: RunRecord): string | undefined => {

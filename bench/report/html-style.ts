@@ -1,4 +1,4 @@
-import { drawingStyle, fonts, palette } from '../svg/style.ts'
+import { drawingStyle, fonts, palette } from './svg/style.ts'
 
 /** Everything that a report's page looks like: nothing is loaded from elsewhere. */
 export const pageStyle = (): string => `${palette(':root')}

@@ -1,28 +1,30 @@
 import type { RunRecord } from '../../record/record.ts'
-import { escaped } from '../svg/element.ts'
-import { groupsOf } from '../svg/verdicts.ts'
-import { facts, folded, list, paragraph } from './markup.ts'
+import { type Block, folded, list, paragraph } from './blocks.ts'
 
-/** Title, whether the run came to its end, where and how it was measured, and its limits. */
-export const introduction = (record: RunRecord): string =>
-  [
-    `<h1>${escaped(record.title)}</h1>\n`,
-    paragraph(`${whenText(record.startedAt)}, ${durationText(record.seconds)}`, 'muted'),
-    banner(record),
-    facts([
+/** Whether the run came to its end, where and how it was measured, and its limits. */
+export const introduction = (record: RunRecord): readonly Block[] => [
+  ...(record.complete ? [] : [interrupted]),
+  {
+    kind: 'facts',
+    pairs: [
       ['Machine', machineText(record)],
       ['Versions', versionsText(record)],
       ...record.setting,
-    ]),
-    paragraph(limitText(record)),
-    folded('What these figures can’t show', list(limits(record))),
-    leftOutOfAll(record),
-  ].join('')
+    ],
+  },
+  paragraph(limitText(record)),
+  folded('What these figures can’t show', list(limits(record))),
+  ...leftOutOfAll(record),
+]
 
-const banner = ({ complete }: RunRecord): string =>
-  complete
-    ? ''
-    : `<div class="banner" role="note">This run was interrupted. What stands here was measured; the rest was not, and some figures are of fewer rounds than others.</div>\n`
+const interrupted: Block = {
+  kind: 'warning',
+  text: 'This run was interrupted. What stands here was measured; the rest was not, and some figures are of fewer rounds than others.',
+}
+
+/** `2026-11-21 09:30 UTC, took 1 h 2 min`. */
+export const runText = ({ startedAt, seconds }: RunRecord): string =>
+  `${whenText(startedAt)}, ${durationText(seconds)}`
 
 /** `2026-11-21 09:30 UTC`, or whatever the record says when that is no time. */
 export const whenText = (startedAt: string): string => {
@@ -77,19 +79,13 @@ const roundsText = ({ scenarios }: RunRecord): string => {
   return most === 1 ? 'a single round' : `at most ${most} rounds`
 }
 
-const leftOutOfAll = ({ leftOut }: RunRecord): string =>
+const leftOutOfAll = ({ leftOut }: RunRecord): readonly Block[] =>
   leftOut.length === 0
-    ? ''
-    : `${paragraph('Not measured here:', 'muted')}${list(
-        leftOut.map(({ name, why }) => `${name}: ${why}`),
-        'notes',
-      )}`
-
-/** Where in the page everything is. */
-export const contents = (record: RunRecord): string => {
-  const groups = groupsOf(record).map(({ title }, index) => [`group-${index + 1}`, title])
-  const links = [['overview', 'Overview'], ...groups, ['appendix', 'How to repeat it']]
-    .map(([id = '', title = '']) => `<li><a href="#${id}">${escaped(title)}</a></li>`)
-    .join('')
-  return `<nav aria-label="Contents"><ul>${links}</ul></nav>\n`
-}
+    ? []
+    : [
+        paragraph('Not measured here:', 'muted'),
+        ...list(
+          leftOut.map(({ name, why }) => `${name}: ${why}`),
+          'notes',
+        ),
+      ]

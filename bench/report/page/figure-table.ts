@@ -3,34 +3,43 @@ import type { Metric, RunRecord, ScenarioRecord } from '../../record/record.ts'
 import { spreadOf } from '../../record/statistics.ts'
 import { coresOf, errorsOf } from '../../record/troubles.ts'
 import { coreText, formatFigure, none, spreadText } from '../../record/words.ts'
-import { escaped } from '../svg/element.ts'
 import { gapText, type Row, rowsOf } from '../svg/rows.ts'
-import { type Cell, table } from './markup.ts'
+import type { Cell, Table } from './blocks.ts'
 
 /** All that was measured of every target: medians with their spread, cores, what went wrong. */
-export const figureTable = (record: RunRecord, scenario: ScenarioRecord): string => {
+export const figureTable = (
+  record: RunRecord,
+  scenario: ScenarioRecord,
+): readonly Table[] => {
   const [first] = scenario.metrics
-  if (first === undefined) return ''
+  if (first === undefined) return []
   const rows = rowsOf(record, scenario, first)
   const troubled = rows.some(row => wrongText(scenario, row) !== '')
-  return table({
-    caption: `${scenario.title}: medians, from least to most, and cores kept busy`,
-    class: 'figures',
-    head: [
-      'Target',
-      ...scenario.metrics.map(metricHead),
-      ...(troubled ? [{ markup: 'What went wrong', class: 'words' }] : []),
-      'Rounds',
-      ...['proxy', 'generator', 'backends', 'others'].map((who): Cell => ({
-        markup: `${who}<small>cores busy</small>`,
-      })),
-    ],
-    sections: [{ heading: '', lines: rows.map(row => lineOf(scenario, row, troubled)) }],
-  })
+  return [
+    {
+      kind: 'table',
+      caption: `${scenario.title}: medians, from least to most, and cores kept busy`,
+      look: 'figures',
+      head: [
+        'Target',
+        ...scenario.metrics.map(metricHead),
+        ...(troubled ? [{ text: 'What went wrong', look: 'words' }] : []),
+        'Rounds',
+        ...['proxy', 'generator', 'backends', 'others'].map((who): Cell => ({
+          text: who,
+          small: ['cores busy'],
+        })),
+      ],
+      sections: [
+        { heading: '', lines: rows.map(row => lineOf(scenario, row, troubled)) },
+      ],
+    },
+  ]
 }
 
 const metricHead = ({ title, unit, better }: Metric): Cell => ({
-  markup: `${escaped(title)}<small>${escaped(unit)}, ${better === 'higher' ? 'more' : 'less'} is better</small>`,
+  text: title,
+  small: [`${unit}, ${better === 'higher' ? 'more' : 'less'} is better`],
 })
 
 const lineOf = (
@@ -41,11 +50,11 @@ const lineOf = (
   const { name } = row.target
   const { proxy, generator, backend, others } = coresOf(scenario, name)
   const wrong = {
-    markup: escaped(wrongText(scenario, row)),
-    class: row.failed > 0 ? 'words bad' : 'words',
+    text: wrongText(scenario, row),
+    look: row.failed > 0 ? 'words bad' : 'words',
   }
   return [
-    row.look === 'usher' ? { markup: `<span class="own">${escaped(name)}</span>` } : name,
+    row.look === 'usher' ? { text: name, look: 'own' } : name,
     ...scenario.metrics.map(metric => figureCell(scenario, row, metric)),
     ...(troubled ? [wrong] : []),
     String(row.figures.length),
@@ -60,9 +69,10 @@ const figureCell = (
 ): Cell => {
   const spread = spreadOf(figuresOf(scenario, target.name, metric))
   if (spread === undefined)
-    return failed > 0 && ofFirst === undefined ? { markup: 'failed', class: 'bad' } : none
+    return failed > 0 && ofFirst === undefined ? { text: 'failed', look: 'bad' } : none
   return {
-    markup: `${formatFigure(spread.median, metric)}<small>${spreadText(spread, metric)}</small>`,
+    text: formatFigure(spread.median, metric),
+    small: [spreadText(spread, metric)],
   }
 }
 

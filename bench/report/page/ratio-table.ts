@@ -6,12 +6,14 @@ import type {
   TargetRecord,
 } from '../../record/record.ts'
 import { none, ratioWithSpread } from '../../record/words.ts'
-import { escaped } from '../svg/element.ts'
 import { standOf, yardsticksOf } from '../svg/verdicts.ts'
-import { type Cell, table } from './markup.ts'
+import type { Cell, Table } from './blocks.ts'
 
 /** Ratios of every metric to every yardstick, with their spread over the rounds. */
-export const ratioTable = (record: RunRecord, scenario: ScenarioRecord): string => {
+export const ratioTable = (
+  record: RunRecord,
+  scenario: ScenarioRecord,
+): readonly Table[] => {
   const yardsticks = yardsticksOf(record)
   const sections = scenario.metrics.map(metric => ({
     heading: `${metric.title}: ratio to`,
@@ -25,14 +27,17 @@ export const ratioTable = (record: RunRecord, scenario: ScenarioRecord): string 
       }),
   }))
   const known = sections.filter(({ lines }) => lines.length > 0)
-  if (known.length === 0 || yardsticks.length === 0) return ''
+  if (known.length === 0 || yardsticks.length === 0) return []
   const names = yardsticks.map(({ name }) => name)
-  return table({
-    caption: `${scenario.title}: ratios to ${names.join(', ')}, median of the rounds, from least to most`,
-    class: 'figures',
-    head: ['Target', ...names],
-    sections: known,
-  })
+  return [
+    {
+      kind: 'table',
+      caption: `${scenario.title}: ratios to ${names.join(', ')}, median of the rounds, from least to most`,
+      look: 'figures',
+      head: ['Target', ...names],
+      sections: known,
+    },
+  ]
 }
 
 const ratioCell =
@@ -42,10 +47,8 @@ const ratioCell =
     const { shade, word, detail } = standOf(scenario, metric, target, yardstick)
     const found = comparisonOf(scenario, metric, target.name, yardstick.name)
     return {
-      markup: escaped(
-        found ? `${ratioWithSpread(found)} ${word}`.trimEnd() : word || none,
-      ),
-      class: shade || 'none',
-      title: detail,
+      text: found ? `${ratioWithSpread(found)} ${word}`.trimEnd() : word || none,
+      look: shade || 'none',
+      detail,
     }
   }

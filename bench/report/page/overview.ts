@@ -1,6 +1,5 @@
 import { goalsOf } from '../../record/goals.ts'
 import type { RunRecord, ScenarioRecord, TargetRecord } from '../../record/record.ts'
-import { escaped } from '../svg/element.ts'
 import { figureText } from '../svg/overview.ts'
 import {
   capitalized,
@@ -11,26 +10,24 @@ import {
   tallyText,
   yardsticksOf,
 } from '../svg/verdicts.ts'
-import { type Cell, folded, paragraph, table } from './markup.ts'
+import { type Block, type Cell, folded, paragraph, type Table } from './blocks.ts'
 
 /** Who stands where, in one table; without anybody to compare, the figures alone. */
-export const overview = (record: RunRecord): string => {
+export const overview = (record: RunRecord): readonly Block[] => {
   const [first, ...others] = subjectsOf(record)
-  const heading = '<h2 id="overview">Overview</h2>\n'
   if (record.scenarios.length === 0)
-    return heading + paragraph('No scenario was measured.', 'bad')
-  if (first === undefined) return heading + figuresTable(record)
+    return [paragraph('No scenario was measured.', 'bad')]
+  if (first === undefined) return [figuresTable(record)]
   return [
-    heading,
     paragraph(
       `Ratios of ${first.name}${first.title === '' ? '' : ` (${first.title})`} to each of the others: its figure divided by theirs, median over the rounds. Whether more or less is better stands below each scenario; “better” and “worse” say who was ahead. Beside direct, the path without any proxy, the ratio is what the detour costs.`,
     ),
     ratioTable(record, first),
     ...others.map(subject =>
-      folded(otherSummary(record, subject), ratioTable(record, subject)),
+      folded(otherSummary(record, subject), [ratioTable(record, subject)]),
     ),
-    goals(record),
-  ].join('')
+    ...goals(record),
+  ]
 }
 
 const otherSummary = (record: RunRecord, subject: TargetRecord): string => {
@@ -43,11 +40,12 @@ const otherSummary = (record: RunRecord, subject: TargetRecord): string => {
   return `The same for ${subject.name}${title}${tallies.length === 0 ? '' : `. Beside ${tallies.join('; ')}`}`
 }
 
-const ratioTable = (record: RunRecord, subject: TargetRecord): string => {
+const ratioTable = (record: RunRecord, subject: TargetRecord): Table => {
   const yardsticks = yardsticksOf(record, subject)
-  return table({
+  return {
+    kind: 'table',
     caption: `${subject.name} beside ${yardsticks.map(({ name }) => name).join(', ')}`,
-    class: 'overview',
+    look: 'overview',
     head: [
       subject.name,
       ...yardsticks.map(each => headCell(each.name, tallyText(record, subject, each))),
@@ -59,23 +57,20 @@ const ratioTable = (record: RunRecord, subject: TargetRecord): string => {
         ...yardsticks.map(yardstick => ratioCell(scenario, subject, yardstick)),
       ]),
     })),
-  })
+  }
 }
 
 const headCell = (name: string, tally: string): Cell => ({
-  markup: `${escaped(name)}${tally === '' ? '' : `<small>${tally.split(' · ').map(escaped).join('<br/>')}</small>`}`,
+  text: name,
+  small: tally === '' ? [] : tally.split(' · '),
 })
 
 const nameCell = (scenario: ScenarioRecord, figure: string): Cell => {
   const [metric] = scenario.metrics
-  const better =
-    metric === undefined
-      ? ''
-      : `, ${metric.better === 'higher' ? 'more' : 'less'} is better`
-  const what = metric === undefined ? 'no metric' : `${metric.title}: ${figure}${better}`
-  return {
-    markup: `${escaped(capitalized(scenario.title))}<small>${escaped(what)}</small>`,
-  }
+  const better = metric?.better === 'higher' ? 'more' : 'less'
+  const what =
+    metric === undefined ? 'no metric' : `${metric.title}: ${figure}, ${better} is better`
+  return { text: capitalized(scenario.title), small: [what] }
 }
 
 const ratioCell = (
@@ -91,37 +86,33 @@ const ratioCell = (
 
 /** A ratio with its word, coloured. */
 const standCell = ({ text, word, shade, detail }: Stand): Cell => ({
-  markup: `${escaped(text)}${word === '' ? '' : `<small>${escaped(word)}</small>`}`,
-  class: shade === '' ? 'none' : shade,
-  title: detail,
+  text,
+  small: word === '' ? [] : [word],
+  look: shade === '' ? 'none' : shade,
+  detail,
 })
 
 /** Medians of the first metrics, a column for each target. */
-const figuresTable = (record: RunRecord): string =>
-  table({
-    caption: 'Medians by scenario and target',
-    class: 'figures',
-    head: ['Scenario', ...record.targets.map(({ name }) => name)],
-    sections: groupsOf(record).map(({ title, scenarios }) => ({
-      heading: title,
-      lines: scenarios.map(scenario => [
-        nameCellAlone(scenario),
-        ...record.targets.map(target => figureText(record, scenario, target)),
-      ]),
-    })),
-  })
+const figuresTable = (record: RunRecord): Table => ({
+  kind: 'table',
+  caption: 'Medians by scenario and target',
+  look: 'figures',
+  head: ['Scenario', ...record.targets.map(({ name }) => name)],
+  sections: groupsOf(record).map(({ title, scenarios }) => ({
+    heading: title,
+    lines: scenarios.map(scenario => [
+      {
+        text: capitalized(scenario.title),
+        small: [scenario.metrics[0]?.title ?? 'no metric'],
+      },
+      ...record.targets.map(target => figureText(record, scenario, target)),
+    ]),
+  })),
+})
 
-const nameCellAlone = (scenario: ScenarioRecord): Cell => {
-  const [metric] = scenario.metrics
-  const what = metric === undefined ? 'no metric' : metric.title
-  return {
-    markup: `${escaped(capitalized(scenario.title))}<small>${escaped(what)}</small>`,
-  }
-}
-
-const goals = (record: RunRecord): string => {
+const goals = (record: RunRecord): readonly Block[] => {
   const results = goalsOf(record)
-  if (results.length === 0) return ''
+  if (results.length === 0) return []
   const titles = new Map(record.scenarios.map(({ name, title }) => [name, title]))
   const missed = results.filter(({ verdict }) => verdict === 'MISSED').length
   const reached = results.filter(({ verdict }) => verdict === 'reached').length
@@ -133,12 +124,14 @@ const goals = (record: RunRecord): string => {
   ].join(', ')
   const lines = results.map(({ scenario, text, verdict }): readonly Cell[] => [
     capitalized(titles.get(scenario) ?? scenario),
-    {
-      markup: escaped(text),
-      class: verdict === 'MISSED' ? 'words bad' : 'words',
-    },
+    { text, look: verdict === 'MISSED' ? 'words bad' : 'words' },
   ])
-  const head = ['Scenario', { markup: 'Goal, and what was measured', class: 'words' }]
-  const content = table({ caption: 'Goals', head, sections: [{ heading: '', lines }] })
-  return folded(`Usher's goals: ${summary}`, content)
+  const content: Table = {
+    kind: 'table',
+    caption: 'Goals',
+    look: '',
+    head: ['Scenario', { text: 'Goal, and what was measured', look: 'words' }],
+    sections: [{ heading: '', lines }],
+  }
+  return [folded(`Usher's goals: ${summary}`, [content])]
 }
