@@ -1,6 +1,7 @@
-import { goalsOfScenario } from '../record/goals.ts'
+import { type GoalResult, goalsOf, goalsOfScenario } from '../record/goals.ts'
 import type { LeftOut, RunRecord, ScenarioRecord } from '../record/record.ts'
-import { ratioText, ratioWithSpread } from '../record/words.ts'
+import { doubtsOf, errorsOf, failuresOf } from '../record/troubles.ts'
+import { formatFigure, ratioText, ratioWithSpread } from '../record/words.ts'
 import { legend, overviewTable } from './overview.ts'
 import {
   type Column,
@@ -13,7 +14,6 @@ import {
   withoutEmpty,
 } from './scenario-table.ts'
 import { formatTable, wrapText } from './table.ts'
-import { goalSummary, troublesOf } from './trouble-text.ts'
 
 /** Columns of a terminal; a table is wider only when it can't be helped. */
 const screenWidth = 120
@@ -128,3 +128,36 @@ const paragraph = (text: string): string[] =>
   wrapText(text, screenWidth - 2).map((line, i) => (i === 0 ? line : `  ${line}`))
 
 const indent = (lines: readonly string[]): string[] => lines.map(line => `  ${line}`)
+
+/** What a reader has to mind of a scenario's figures, a sentence each. */
+const troublesOf = (
+  scenario: ScenarioRecord,
+  targets: readonly string[],
+): readonly string[] => targets.flatMap(target => troublesWith(scenario, target))
+
+const troublesWith = (scenario: ScenarioRecord, target: string): string[] => [
+  ...doubtsOf(scenario, target).map(doubt => `${target}: IN DOUBT, ${doubt}`),
+  ...[...errorsOf(scenario, target)].map(
+    ([name, times]) => `${target}: ERROR ${name} (${timesText(times)})`,
+  ),
+  ...[...failuresOf(scenario, target)].map(
+    ([why, times]) => `${target}: RUN FAILED ${why} (${timesText(times)})`,
+  ),
+]
+
+const timesText = (times: number): string =>
+  times === 1 ? 'once' : `${formatFigure(times, { decimals: 0 })} times`
+
+/** How many goals were reached, and each that was not; empty without goals. */
+const goalSummary = (record: RunRecord): readonly string[] => {
+  const results = goalsOf(record)
+  if (results.length === 0) return []
+  const of = (wanted: GoalResult['verdict']) =>
+    results.filter(({ verdict }) => verdict === wanted)
+  const [missed, unknown] = [of('MISSED'), of('not measured')]
+  return [
+    `Goals: ${of('reached').length} reached, ${missed.length} MISSED,` +
+      ` ${unknown.length} not measured`,
+    ...[...missed, ...unknown].map(({ scenario, text }) => `${scenario}: ${text}`),
+  ]
+}

@@ -1,21 +1,17 @@
 import type { Metric, RunRecord, ScenarioRecord } from '../../record/record.ts'
 import { formatFigure, spreadText } from '../../record/words.ts'
-import type { Drawing } from './drawing.ts'
-import { element, fitted, label, widthOf } from './element.ts'
 import {
-  axis,
   axisHeight,
   type ChartOptions,
+  drawChart,
   fontSize,
-  gapLabel,
-  headOf,
   type Layout,
-  layoutOf,
-  marksOf,
-  middleOf,
-  nameLabel,
+  type Place,
   titled,
-} from './layout.ts'
+  valueClass,
+} from './chart.ts'
+import type { Drawing } from './drawing.ts'
+import { element, fitted, label, widthOf } from './element.ts'
 import { gapText, type Row, rowsOf, troubleText } from './rows.ts'
 import { linearScale, linearTicks, type Scale } from './scale.ts'
 
@@ -27,32 +23,26 @@ export const figureChart = (
   record: Pick<RunRecord, 'targets'>,
   scenario: ScenarioRecord,
   metric: Metric,
-  { width, heading, reach = 0 }: ChartOptions,
+  options: ChartOptions,
 ): Drawing => {
   const rows = rowsOf(record, scenario, metric)
   const texts = rows.map(({ spread }) => formatFigure(spread?.median, metric))
-  const widest = Math.max(30, ...texts.map(text => widthOf(text, fontSize)))
-  const head = headOf(heading, `${metric.title}, ${unitText(metric)}`, width)
-  const layout = layoutOf(rows, { width, top: head.height, values: widest + 22 })
-  const ticks = linearTicks(Math.max(reach, largest(rows)), 5)
-  const scale = linearScale(ticks.at(-1) ?? 1, layout.left, layout.right - 8)
-  const marks = marksOf(ticks, scale)
-  const drawn = rows.map((row, index) => rowOf(layout, { row, index, metric, scale }))
-  // Whoever shows it without a heading has better room for them.
-  const notes = footnotes(heading === undefined ? [] : rows, layout)
-  return {
-    width,
-    height: layout.bottom + axisHeight + notes.height,
-    body: [
-      head.body,
-      axis(layout, marks),
-      ...drawn,
-      referenceLine(layout, rows, scale),
-      notes.body,
-    ].join(''),
+  const ticks = linearTicks(Math.max(options.reach ?? 0, largest(rows)), 5)
+  const chart = {
+    rows,
     title: `${scenario.title}: ${metric.title} in ${metric.unit}`,
-    description: rows.map(row => describe(row, metric)).join('; '),
+    counted: `${metric.title}, ${unitText(metric)}`,
+    ticks,
+    scale: (left: number, right: number) => linearScale(ticks.at(-1) ?? 1, left, right),
+    values: Math.max(30, ...texts.map(text => widthOf(text, fontSize))) + 22,
+    marks: (place: Place) => marksOf(place, metric),
+    over: (layout: Layout, scale: Scale) => referenceLine(layout, rows, scale),
+    // A chart without a heading is in a page, which has better room for them.
+    below: (layout: Layout) =>
+      footnotes(options.heading === undefined ? [] : rows, layout),
+    describe: (row: Row) => describe(row, metric),
   }
+  return drawChart(chart, options)
 }
 
 /** The most that any round of any target had. */
@@ -62,19 +52,10 @@ export const largest = (rows: readonly Row[]): number =>
 const unitText = ({ unit, better }: Metric): string =>
   `${unit} (${better === 'higher' ? 'more' : 'less'} is better)`
 
-interface Place {
-  readonly row: Row
-  readonly index: number
-  readonly metric: Metric
-  readonly scale: Scale
-}
-
-const rowOf = (layout: Layout, { row, index, metric, scale }: Place): string => {
-  const name = nameLabel(layout, row, index)
+const marksOf = (place: Place, metric: Metric): string | undefined => {
+  const { row, y, scale, layout } = place
   const { spread } = row
-  if (spread === undefined)
-    return name + gapLabel(layout, { row, index, text: gapText(row) })
-  const y = middleOf(layout, index)
+  if (spread === undefined) return undefined
   const median = scale(spread.median)
   const dots = row.figures.map(figure =>
     element('circle', { cx: scale(figure), cy: y, r: 2, 'stroke-width': 0 }),
@@ -101,20 +82,11 @@ const rowOf = (layout: Layout, { row, index, metric, scale }: Place): string => 
     ...dots,
     element('line', { class: 'median', x1: median, x2: median, y1: y - 6, y2: y + 6 }),
   )
-  return (
-    name +
-    marks +
-    valueLabel(layout, row, { y, text: formatFigure(spread.median, metric) })
-  )
+  return marks + valueLabel(place, formatFigure(spread.median, metric))
 }
 
-const valueLabel = (
-  layout: Layout,
-  row: Row,
-  { y, text }: { readonly y: number; readonly text: string },
-): string => {
-  const look = row.look === 'usher' ? 'end strong' : 'end'
-  const figure = label(layout.width - 14, y + 4, text, { class: look })
+const valueLabel = ({ layout, row, y }: Place, text: string): string => {
+  const figure = label(layout.width - 14, y + 4, text, { class: valueClass(row) })
   if (troubleText(row) === '') return figure
   return figure + label(layout.width - 10, y + 4, '!', { class: 'strong bad' })
 }
@@ -134,7 +106,7 @@ const mostFootnotes = 4
 const footnotes = (
   rows: readonly Row[],
   { bottom, width }: Layout,
-): { readonly body: string; readonly height: number } => {
+): Pick<Drawing, 'body' | 'height'> => {
   const troubled = rows.filter(row => row.spread && troubleText(row) !== '')
   const lines = troubled
     .slice(0, mostFootnotes)

@@ -2,7 +2,7 @@ import type { RunRecord, ScenarioRecord, TargetRecord } from '../../record/recor
 import { formatFigure, none } from '../../record/words.ts'
 import type { Drawing } from './drawing.ts'
 import { element, fitted, label, widthOf } from './element.ts'
-import { titled } from './layout.ts'
+import { titled } from './chart.ts'
 import { rowsOf, troubleText } from './rows.ts'
 import {
   capitalized,

@@ -2,25 +2,21 @@ import { figuresOf } from '../../record/compare.ts'
 import type { Metric, RunRecord, ScenarioRecord } from '../../record/record.ts'
 import { spreadOf } from '../../record/statistics.ts'
 import { formatFigure } from '../../record/words.ts'
+import {
+  type ChartOptions,
+  drawChart,
+  fontSize,
+  type Layout,
+  type Place,
+  titled,
+  valueClass,
+} from './chart.ts'
 import type { Drawing } from './drawing.ts'
 import { element, label, widthOf } from './element.ts'
-import {
-  axis,
-  axisHeight,
-  type ChartOptions,
-  fontSize,
-  gapLabel,
-  headOf,
-  type Layout,
-  layoutOf,
-  marksOf,
-  middleOf,
-  nameLabel,
-  titled,
-} from './layout.ts'
 import { type Percentiles, percentileText } from './percentiles.ts'
 import { gapText, type Row, rowsOf } from './rows.ts'
-import { logScale, logTicks, type Scale } from './scale.ts'
+import { logScale, logTicks } from './scale.ts'
+import { capitalized } from './verdicts.ts'
 
 /**
  * For each target its percentiles (medians of the rounds) as dots on a line, on a
@@ -30,61 +26,39 @@ export const percentileChart = (
   record: Pick<RunRecord, 'targets'>,
   scenario: ScenarioRecord,
   { of, metrics }: Percentiles,
-  { width, heading, within = [] }: ChartOptions,
+  options: ChartOptions,
 ): Drawing | undefined => {
   const [first] = metrics
   if (first === undefined) return undefined
-  const lines = rowsOf(record, scenario, first).map(row => ({
-    row,
-    values: metrics.map(metric => medianOf(scenario, row, metric)),
-  }))
-  const drawable = lines.flatMap(({ values }) => values.filter(isDrawable))
+  const rows = rowsOf(record, scenario, first)
+  const lines = rows.map(row => metrics.map(metric => medianOf(scenario, row, metric)))
+  const drawable = lines.flat().filter(isDrawable)
   if (drawable.length === 0) return undefined
-  const low = Math.min(...drawable, ...within)
-  const high = Math.max(...drawable, ...within)
-
-  const what =
-    of === ''
-      ? `Percentiles, ${first.unit}`
-      : `${sentence(of)}: percentiles, ${first.unit}`
-  const names = metrics.map(percentileText)
-  const head = headOf(heading, `${what} (less is better), log axis`, width)
-  const columnWidths = metrics.map((metric, column) =>
-    Math.max(
-      widthOf(names[column] ?? '', 11),
-      ...lines.map(({ values }) =>
-        widthOf(formatFigure(values[column], metric), fontSize),
-      ),
-    ),
-  )
-  const columns = { ends: columnEnds(columnWidths, width), names }
-  const values = width - (columns.ends[0] ?? width) + (columnWidths[0] ?? 0) + 12
-  const layout = layoutOf(
-    lines.map(({ row }) => row),
-    { width, top: head.height + 18, values },
-  )
+  const drawn = [...drawable, ...(options.within ?? [])]
+  const [low, high] = [Math.min(...drawn), Math.max(...drawn)]
   const ticks = logTicks(low, high, 7)
-  const scale = logScale(
-    ticks[0] ?? low,
-    ticks.at(-1) ?? high,
-    layout.left + 6,
-    layout.right - 8,
-  )
-  const marks = marksOf(ticks, scale)
-  const drawn = lines.map((line, index) =>
-    lineOf(layout, { ...line, index, scale, metrics, ends: columns.ends }),
-  )
-  return {
-    width,
-    height: layout.bottom + axisHeight,
-    body: [head.body, columnHeads(layout, columns), axis(layout, marks), ...drawn].join(
-      '',
-    ),
+  const columns = columnsOf(metrics, lines, options.width)
+  const lineOf = (row: Row, index: number): Line => ({
+    row,
+    metrics,
+    values: lines[index] ?? [],
+  })
+  const chart = {
+    rows,
     title: `${scenario.title}: percentiles${of === '' ? '' : ` of ${of}`} in ${first.unit}`,
-    description: lines
-      .map(({ row, values: each }) => describe(row, metrics, each))
-      .join('; '),
+    counted: `${of === '' ? 'Percentiles' : `${capitalized(of)}: percentiles`}, ${first.unit} (less is better), log axis`,
+    ticks,
+    scale: (left: number, right: number) =>
+      logScale(ticks[0] ?? low, ticks.at(-1) ?? high, left + 6, right),
+    values: columns.width,
+    valueHeads: {
+      height: 18,
+      body: (layout: Layout) => columnHeads(layout, metrics, columns.ends),
+    },
+    marks: (place: Place) => marksOf(place, lineOf(place.row, place.index), columns.ends),
+    describe: (row: Row, index: number) => describe(lineOf(row, index)),
   }
+  return drawChart(chart, options)
 }
 
 /** A logarithm is of something above zero. */
@@ -109,30 +83,37 @@ const medianOf = (
   metric: Metric,
 ): number | undefined => spreadOf(figuresOf(scenario, target.name, metric))?.median
 
-const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
-
-/** Right edges of the columns of text. */
-const columnEnds = (widths: readonly number[], width: number): readonly number[] => {
+/** The columns of text: their right edges, and how much room they take. */
+const columnsOf = (
+  metrics: readonly Metric[],
+  lines: readonly (readonly (number | undefined)[])[],
+  width: number,
+): { readonly ends: readonly number[]; readonly width: number } => {
+  const widths = metrics.map((metric, column) =>
+    Math.max(
+      widthOf(percentileText(metric), 11),
+      ...lines.map(values => widthOf(formatFigure(values[column], metric), fontSize)),
+    ),
+  )
   const ends: number[] = []
   let right = width
   for (const each of widths.toReversed()) {
     ends.unshift(right)
     right -= each + 8
   }
-  return ends
+  return { ends, width: width - right + 4 }
 }
 
 /** The names of the columns, with the mark that each percentile has on the lines. */
 const columnHeads = (
   { top }: Layout,
-  {
-    ends,
-    names,
-  }: { readonly ends: readonly number[]; readonly names: readonly string[] },
+  metrics: readonly Metric[],
+  ends: readonly number[],
 ): string =>
   ends
     .map((end, column) => {
-      const text = names[column] ?? ''
+      const metric = metrics[column]
+      const text = metric === undefined ? '' : percentileText(metric)
       const mark = markAt(end - widthOf(text, 11) / 2, top - 20, column)
       return `${label(end, top - 5, text, { class: 'small muted end' })}<g class="peer">${mark}</g>`
     })
@@ -140,45 +121,37 @@ const columnHeads = (
 
 interface Line {
   readonly row: Row
-  readonly values: readonly (number | undefined)[]
-  readonly index: number
-  readonly scale: Scale
   readonly metrics: readonly Metric[]
-  readonly ends: readonly number[]
+  readonly values: readonly (number | undefined)[]
 }
 
-const lineOf = (layout: Layout, line: Line): string => {
-  const { row, values, index, scale, metrics, ends } = line
-  const name = nameLabel(layout, row, index)
-  if (values.every(value => value === undefined))
-    return name + gapLabel(layout, { row, index, text: gapText(row) })
-  const y = middleOf(layout, index)
-  const places = values.map(value =>
-    value !== undefined && value > 0 ? scale(value) : undefined,
-  )
+const marksOf = (
+  { y, scale }: Place,
+  line: Line,
+  ends: readonly number[],
+): string | undefined => {
+  const { row, values, metrics } = line
+  if (values.every(value => value === undefined)) return undefined
+  const places = values.map(value => (isDrawable(value) ? scale(value) : undefined))
   const known = places.filter(place => place !== undefined)
   const range = { x1: Math.min(...known), x2: Math.max(...known), y1: y, y2: y }
   const marks = places.map((x, column) => (x === undefined ? '' : markAt(x, y, column)))
-  const texts = values.map((value, column) =>
-    label(
-      ends[column] ?? 0,
-      y + 4,
-      formatFigure(value, metrics[column] ?? { decimals: 2 }),
-      { class: row.look === 'usher' ? 'end strong' : 'end' },
-    ),
-  )
+  const texts = values.map((value, column) => {
+    const text = formatFigure(value, metrics[column] ?? { decimals: 2 })
+    return label(ends[column] ?? 0, y + 4, text, { class: valueClass(row) })
+  })
   const drawn =
     known.length === 0
       ? ''
       : element(
           'g',
           { class: row.look },
-          titled(describe(row, metrics, values)),
+          titled(describe(line)),
           element('line', { class: 'range', ...range }),
           // The highest first: where they meet, the lower one is seen.
           ...marks.toReversed(),
         )
-  return name + drawn + texts.join('')
+  return drawn + texts.join('')
 }
 
 /** Lower percentiles are fuller: told apart without colour. */
@@ -190,11 +163,7 @@ const markAt = (x: number, y: number, column: number): string => {
   return element('path', { class: 'range', d, fill: 'none' })
 }
 
-const describe = (
-  row: Row,
-  metrics: readonly Metric[],
-  values: readonly (number | undefined)[],
-): string => {
+const describe = ({ row, metrics, values }: Line): string => {
   if (values.every(value => value === undefined))
     return `${row.target.name} ${gapText(row)}`
   const texts = metrics.map(

@@ -1,6 +1,70 @@
+import type { Drawing } from './drawing.ts'
 import { element, escaped, fitted, label, widthOf } from './element.ts'
-import type { Row } from './rows.ts'
+import { gapText, type Row } from './rows.ts'
 import { type Scale, tickTexts } from './scale.ts'
+
+/** What one kind of chart is, beside what all have: a row for each target, and an axis. */
+export interface Chart {
+  readonly rows: readonly Row[]
+  readonly title: string
+  /** What the axis counts. */
+  readonly counted: string
+  readonly ticks: readonly number[]
+  /** The axis between two places in pixels. */
+  readonly scale: (left: number, right: number) => Scale
+  /** Width of the texts to the right of the plot. */
+  readonly values: number
+  /** What stands above those texts, and its height. */
+  readonly valueHeads?: {
+    readonly height: number
+    readonly body: (layout: Layout) => string
+  }
+  /** Marks and texts of a row; undefined when it has no figure. */
+  readonly marks: (place: Place) => string | undefined
+  /** Drawn over all rows. */
+  readonly over?: (layout: Layout, scale: Scale) => string
+  /** Drawn below the axis. */
+  readonly below?: (layout: Layout) => Pick<Drawing, 'body' | 'height'>
+  /** A row in words. */
+  readonly describe: (row: Row, index: number) => string
+}
+
+/** A row that is to be drawn, `y` being its middle. */
+export interface Place {
+  readonly row: Row
+  readonly index: number
+  readonly y: number
+  readonly layout: Layout
+  readonly scale: Scale
+}
+
+export const drawChart = (chart: Chart, { width, heading }: ChartOptions): Drawing => {
+  const { rows, title, values, valueHeads } = chart
+  const head = headOf(heading, chart.counted, width)
+  const top = head.height + (valueHeads?.height ?? 0)
+  const layout = layoutOf(rows, { width, top, values })
+  const scale = chart.scale(layout.left, layout.right - 8)
+  const drawn = rows.map((row, index) => {
+    const y = middleOf(layout, index)
+    const marks = chart.marks({ row, index, y, layout, scale })
+    return nameLabel(layout, row, y) + (marks ?? gapLabel(layout, row, y))
+  })
+  const below = chart.below?.(layout)
+  return {
+    width,
+    height: layout.bottom + axisHeight + (below?.height ?? 0),
+    body: [
+      head.body,
+      valueHeads?.body(layout) ?? '',
+      axis(layout, marksOf(chart.ticks, scale)),
+      ...drawn,
+      chart.over?.(layout, scale) ?? '',
+      below?.body ?? '',
+    ].join(''),
+    title,
+    description: rows.map(chart.describe).join('; '),
+  }
+}
 
 /** Where the parts of a chart with a row for each target stand, in pixels. */
 export interface Layout {
@@ -18,7 +82,7 @@ export const fontSize = 12
 const mostForNames = 132
 
 /** `values` is the width that text to the right of the plot takes. */
-export const layoutOf = (
+const layoutOf = (
   rows: readonly Row[],
   { width, top, values }: Readonly<Record<'width' | 'top' | 'values', number>>,
 ): Layout => {
@@ -33,36 +97,25 @@ export const layoutOf = (
 }
 
 /** The middle of a row. */
-export const middleOf = ({ top }: Layout, index: number): number =>
+const middleOf = ({ top }: Layout, index: number): number =>
   top + (index + 0.5) * rowHeight
 
 /** A target's name, to the left of its row. */
-export const nameLabel = (layout: Layout, row: Row, index: number): string =>
-  label(
-    layout.left - 8,
-    middleOf(layout, index) + 4,
-    fitted(row.target.name, layout.left - 8, fontSize),
-    { class: row.look === 'usher' ? 'end strong' : 'end' },
-  )
+const nameLabel = (layout: Layout, row: Row, y: number): string => {
+  const name = fitted(row.target.name, layout.left - 8, fontSize)
+  return label(layout.left - 8, y + 4, name, { class: valueClass(row) })
+}
+
+/** Class of the texts of a row. */
+export const valueClass = ({ look }: Row): string =>
+  look === 'usher' ? 'end strong' : 'end'
 
 /** Why there is nothing to draw in a row, cut to its room; whole on pointing at it. */
-export const gapLabel = (
-  layout: Layout,
-  {
-    row,
-    index,
-    text,
-  }: { readonly row: Row; readonly index: number; readonly text: string },
-): string => {
-  const room = layout.width - layout.left - 12
-  const shown = label(
-    layout.left + 12,
-    middleOf(layout, index) + 4,
-    fitted(text, room, 11),
-    {
-      class: row.failed > 0 ? 'small bad' : 'small muted',
-    },
-  )
+const gapLabel = ({ width, left }: Layout, row: Row, y: number): string => {
+  const text = gapText(row)
+  const shown = label(left + 12, y + 4, fitted(text, width - left - 12, 11), {
+    class: row.failed > 0 ? 'small bad' : 'small muted',
+  })
   return element('g', {}, titled(text), shown)
 }
 
@@ -70,7 +123,7 @@ export const gapLabel = (
 export const titled = (text: string): string => element('title', {}, escaped(text))
 
 /** Lines down through all rows, with their figures below. */
-export const axis = (
+const axis = (
   layout: Layout,
   ticks: readonly { readonly at: number; readonly text: string }[],
 ): string => {
@@ -101,7 +154,7 @@ export interface ChartOptions {
 }
 
 /** Where the figures of an axis stand. */
-export const marksOf = (
+const marksOf = (
   ticks: readonly number[],
   scale: Scale,
 ): readonly { readonly at: number; readonly text: string }[] => {
@@ -110,7 +163,7 @@ export const marksOf = (
 }
 
 /** A heading when there is one, and what the axis counts. */
-export const headOf = (
+const headOf = (
   heading: string | undefined,
   counted: string,
   width: number,
