@@ -97,8 +97,9 @@ const blockMarkup = (block: Block): string => {
     case 'folded':
       return folded(block.summary, block.content)
     case 'table':
-      return table(block)
+      break
   }
+  return table(block)
 }
 
 const folded = (summary: string, content: readonly Block[]): string =>

@@ -94,8 +94,9 @@ const blockText = (block: Block): string[] => {
         '',
       ]
     case 'table':
-      return [...tableText(block), '']
+      break
   }
+  return [...tableText(block), '']
 }
 
 /** A section's heading is a line of its own, as Markdown has no other place for it. */
