@@ -56,7 +56,7 @@ const settingOf = (
 ]
 
 /**
- * What measures the same once more, as somebody would type it, however it was started.
+ * The command line that measures the same once more, as it is typed in a shell.
  * Where the results were to go is left out: reports are shown to others.
  */
 export const commandLine = (args: readonly string[]): string =>

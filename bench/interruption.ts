@@ -1,6 +1,6 @@
 import { endingSignals } from './process/signals.ts'
 
-/** That somebody asked the bench to end, or that it can't go on. */
+/** That the bench was asked to end, or can't go on. */
 export interface Interruption {
   /** Aborted by the first signal: measuring ends, and what there is is told. */
   readonly signal: AbortSignal

@@ -55,7 +55,7 @@ export const expectedSeconds = (plan: Plan): number => {
 
 /**
  * The order of a round: each begins with another target, and every other goes backwards, so
- * that nobody always comes after the same one and what that leaves behind (sockets in
+ * that no target always comes after the same one and what that leaves behind (sockets in
  * TIME_WAIT, a warm or a throttled processor).
  */
 export const orderOf = <T>(targets: readonly T[], round: number): readonly T[] => {

@@ -51,7 +51,7 @@ export const openStage = async (
 }
 
 /**
- * Asks the generator no longer than anybody waits for the answer; gives up when it or a
+ * Asks the generator until the bench is interrupted; gives up when it or a
  * backend has ended, because every figure from then on would be of that.
  */
 const watched = (
@@ -94,7 +94,7 @@ const rejectsOnAbort = (signal: AbortSignal): Promise<never> => {
   return interrupted
 }
 
-/** Servers that somebody gave, in place of the bench's own. */
+/** Servers of `--backend`, in place of the bench's own. */
 const withGiven = (backends: Backends, http: readonly Endpoint[]): Backends =>
   http.length === 0
     ? backends

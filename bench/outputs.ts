@@ -32,8 +32,8 @@ const roomBytes = 2 * 1024 * 1024
 const refuges = ['/tmp', '/var/tmp', '.'] as const
 
 /**
- * Tries to write in all places where results are to go, so that nobody measures for half an
- * hour and finds then that they can't be; leaves nothing behind. Throws in words.
+ * Tries to write in all places where results are to go, so that this is known before half an
+ * hour of measuring; leaves nothing behind. Throws in words.
  * @param hidden - a directory that the bench will not see as it is outside; '' for none
  */
 export const checkOutputs = ({ output, markdown }: Outputs, hidden: string): void => {

@@ -97,7 +97,7 @@ const recordIn = async (machine: Machine): Promise<RunRecord | undefined> => {
   return file ? parseRecord(await machine.run('cat', file), file) : undefined
 }
 
-/** Says where it was measured, so that nobody takes the figures for a machine's. */
+/** Says where it was measured, so that the figures are not taken for a real machine's. */
 const marked = (record: RunRecord, argv: readonly string[]): RunRecord => ({
   ...record,
   title: `${record.title}, in an emulated machine`,

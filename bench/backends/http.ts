@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import { listenTcp } from './listen.ts'
 
 const headEnd = '\r\n\r\n'
-/** Longer heads are nobody's who asks for `/64`. */
+/** No request for `/64` has a longer head. */
 const longestHead = 16 * 1024
 
 /**

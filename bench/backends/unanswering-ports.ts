@@ -43,7 +43,7 @@ const connects = (socket: Socket): Promise<boolean> =>
   })
 
 const wanted = 32
-/** Ports below 1024 stay closed: nobody is given them for a connection or by port 0. */
+/** Ports below 1024 stay closed: they are neither ephemeral ports nor given for port 0. */
 const highest = 1023
 
 /** Some low ports that refuse connections. Rejects when there are not enough. */

@@ -46,7 +46,7 @@ export const startScenarios = (
   scenarioOf('start-blocks', {
     group: 'Start',
     title: 'the longest time for which the event loop stood still',
-    about: 'While Node loads the code nobody waits yet; after that /livez answers.',
+    about: 'While Node loads the code nothing is served yet; after that /livez answers.',
     metrics: [
       lower('after', 'Afterwards', 'ms', 1),
       lower('loading', 'Loading the code', 'ms', 1),

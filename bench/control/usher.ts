@@ -75,7 +75,7 @@ export const startUsher = (flags: readonly string[]): UsherProcess => {
     else blocks.push(told)
   })
   const serving = servingOf(child, complaints)
-  // Nobody may be waiting for it when it fails.
+  // It may fail while there is no await on it.
   serving.catch(() => undefined)
   const usage = (): Usage => readUsage(processTree(pid)) ?? nothing
   let peakRss = 0

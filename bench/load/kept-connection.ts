@@ -81,7 +81,7 @@ export class KeptConnection {
 
   #read(length: number): void {
     if (this.#state === 'leaving') return
-    if (this.#state !== 'asked') return this.#fail('bytes that nobody asked for')
+    if (this.#state !== 'asked') return this.#fail('unexpected bytes')
     const progress = this.#reader.read(this.#line.buffer, length)
     if (progress === 'more') return
     if (progress === 'wrong') return this.#fail('wrong response')

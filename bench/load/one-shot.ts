@@ -74,7 +74,7 @@ export class OneShot {
   }
 
   #read(length: number): void {
-    if (this.#state !== 'asked') return this.#fail('bytes that nobody asked for')
+    if (this.#state !== 'asked') return this.#fail('unexpected bytes')
     const progress = this.#reader.read(this.#line.buffer, length)
     if (progress === 'wrong') return this.#fail('wrong response')
     if (progress === 'whole') this.#answered()

@@ -77,7 +77,7 @@ export interface Bulk {
 /**
  * Requests on kept connections at a fixed rate, each sent when it is due or when its
  * turn comes, and its latency counted from when it was due: a target that stalls is
- * charged for everybody who would have waited ("coordinated omission").
+ * charged for all requests that were due meanwhile ("coordinated omission").
  */
 export interface OpenLoop {
   readonly kind: 'open-loop'

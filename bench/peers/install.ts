@@ -22,7 +22,7 @@ const timeoutMs = 5 * 60_000
 /**
  * Installs what the bench can measure or use and is missing here: HAProxy, nginx with its
  * stream module, and wrk, from Debian's packages, and starts none of their services. One
- * that can't be had does not keep the others out. What happens goes to `say`, in lines.
+ * that can't be installed does not keep the others out. What happens goes to `say`, in lines.
  * Rejects where there is no apt-get, without root, and after a signal.
  */
 export const installPeers = async (

@@ -9,7 +9,7 @@ exit 101
 /**
  * Does `what` while Debian's maintainer scripts are forbidden to start services: by a
  * policy-rc.d at `file`, which is removed at the end, whatever becomes of it. One that is
- * somebody else's stays as it is.
+ * one of other origin stays as it is.
  */
 export const withoutServices = async (
   file: string,

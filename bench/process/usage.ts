@@ -89,7 +89,7 @@ const busyFields = [user, nice, system, irq, softirq, steal]
 /**
  * CPU time used on the machine since it started: with interrupts, which processes are
  * charged for too (without them others would seem to use less than they do), and with what
- * a hypervisor has given to somebody else. Less exact where there is no /proc.
+ * a hypervisor has given to other guests (steal). Less exact where there is no /proc.
  */
 export const machineBusySeconds = (): number => {
   try {

@@ -120,7 +120,7 @@ const sample = object({
   errors: byName(finite),
 })
 
-/** The highest is far above what anybody waits for; a list as long as that is made of it. */
+/** The highest is far above any real run; a list of that length is made of it. */
 const round = wholeNumber(-1, 99_999)
 const measured = object({ target: text, round, sample })
 const failed = object({ target: text, round, failure: text })

@@ -33,7 +33,7 @@ export interface OverviewTable {
 
 /**
  * A table of all scenarios with a row for each that a subject has figures in, its head
- * first. Columns in which nobody has anything are left out.
+ * first. Empty columns are left out.
  */
 export const overviewTable = (
   record: Pick<RunRecord, 'targets' | 'yardsticks' | 'scenarios'>,

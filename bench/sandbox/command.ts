@@ -1,6 +1,6 @@
 /**
- * How network namespaces can be had: `root` by privilege, `user` inside of a user namespace
- * of one's own, in which one is root (user_namespaces(7)).
+ * How network namespaces are made: `root` by privilege, `user` inside of an own user namespace,
+ * with root's rights in it (user_namespaces(7)).
  */
 export type SandboxKind = 'root' | 'user'
 
@@ -10,8 +10,8 @@ const words = (line: string): readonly string[] => line.split(' ')
 export type SandboxNetwork = 'own' | 'host'
 
 /**
- * Goes before a command line to run it in namespaces that end with whoever started it,
- * however that one ends: setpriv has the kernel kill unshare then (PR_SET_PDEATHSIG),
+ * Goes before a command line to run it in namespaces that end with the process that started
+ * it, however that ends: setpriv has the kernel kill unshare then (PR_SET_PDEATHSIG),
  * --kill-child the same for the first process inside, and with that one, process 1 of its
  * namespace, all others go, and with them all mounts, network namespaces and links.
  */
@@ -32,7 +32,7 @@ export const mountRun: readonly string[] = words(
 )
 
 /**
- * Says in the environment that whoever reads it is to be in a sandbox: its kind, and the
- * mount namespace of the process that started it, which must be another than its own.
+ * The environment variable that tells a process that it is in a sandbox: the kind, and the
+ * mount namespace of the process that started it, which must differ from its own.
  */
 export const markerName = 'USHER_BENCH_SANDBOX'

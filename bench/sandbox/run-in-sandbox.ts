@@ -17,7 +17,7 @@ export interface SandboxOptions {
   readonly network?: SandboxNetwork
 }
 
-/** Somebody who presses Ctrl-C so often does not want to wait for an orderly end. */
+/** After so many signals the sandbox is killed, without an orderly end. */
 const signalsThatKill = 3
 
 /**

@@ -32,7 +32,7 @@ const firstConnection = (count: number): Scenario => ({
   group: 'first',
   title: `${count.toLocaleString('en-US')} Service${count === 1 ? '' : 's'} configured`,
   about:
-    'From dialling to the whole answer, for Services that nobody has dialled before: what it costs to find one among many.',
+    'From dialling to the whole answer, for Services not dialled before: what it costs to find one among many.',
   metrics: [
     milliseconds('p50', 'First answer p50'),
     milliseconds('p90', 'First answer p90'),

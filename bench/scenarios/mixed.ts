@@ -1,7 +1,7 @@
 import { milliseconds, rate, sampleOf, windowAndSettling } from './metrics.ts'
 import type { Scenario } from './scenario.ts'
 
-/** Far below what any proxy can do, so that alone nobody waits. */
+/** Far below what any proxy can do, so that without bulk there are no queues. */
 const perSecond = 1000
 const connections = 16
 const bytesPerGigabit = 1e9 / 8

@@ -50,7 +50,7 @@ export type Group = keyof typeof groups
 
 /** For scenarios that need to start a target, to know its processes, or to change it. */
 export const whyNotGiven = ({ kind }: Candidate): string =>
-  kind === 'given' ? 'it was started by somebody else' : ''
+  kind === 'given' ? 'it was not started by the bench' : ''
 
 /** What is known of a target before it is started. */
 export interface Candidate {

@@ -46,7 +46,7 @@ const whoServesNot = async (
   return late
 }
 
-/** Ports of `address` that nobody has for TCP, from a random one on, so that two who ask differ. */
+/** Free TCP ports of `address`, from a random one on, so that two callers get different ones. */
 const findFreePorts = async (
   address: string,
   count: number,

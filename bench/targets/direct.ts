@@ -40,7 +40,7 @@ const startNothing = async (
 }
 
 /**
- * A target that somebody runs already, such as a kube-proxy: an HTTP server must answer
+ * A target that runs already, such as a kube-proxy: an HTTP server must answer
  * there by TCP, an echo by UDP.
  */
 export const givenTarget = (

@@ -41,7 +41,7 @@ export interface HaproxySetting {
  * `timeout connect` is the first step of Usher's dial ladder, so that both leave a silent
  * endpoint after the same time; `redispatch 1` has each retry go to another server, but
  * that may have failed this connection before: with four of six dead, 6 retries fail one
- * connection in ten, 20 one in hundreds. Nobody has active health checks.
+ * connection in ten, 20 one in hundreds. No target has active health checks.
  */
 export const haproxyConfig = (
   services: readonly HaproxyService[],

@@ -47,7 +47,7 @@ const start = async (order: Order, workDir: string, command: string) => {
   const file = join(directory, 'nginx.conf')
   const write = async (now: readonly NginxService[]): Promise<string> => {
     const config = nginxConfig(now, directory, streamModule)
-    // Renamed into place: nobody reads half of it.
+    // Renamed into place: half of it is never read.
     await writeFile(`${file}.new`, config)
     await rename(`${file}.new`, file)
     return config

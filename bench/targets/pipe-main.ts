@@ -26,7 +26,7 @@ const relayUdp = (listen: Endpoint, next: () => Endpoint): void => {
     if (known) return known.send(message)
     const flow = createSocket('udp4')
     flow.on('message', reply => front.send(reply, port, address))
-    // Nobody is there: the client sees it as lost.
+    // No listener there: the client sees it as lost.
     flow.on('error', () => undefined)
     const backend = next()
     flow.connect(backend.port, backend.address, () => {

@@ -27,7 +27,7 @@ export const pipeTarget = (workDir: string): Target => ({
     return startProxy(order, {
       name: 'pipe',
       argv,
-      // Where it is installed is of no use to somebody who wants to do the same.
+      // The path of this installation means nothing on another machine.
       command: `node pipe-main.js ${file}`,
       config: shownPart(config),
       addresses,

@@ -65,7 +65,7 @@ const askIn = async (
   try {
     return await Promise.race([over, answer])
   } finally {
-    // Stopped before it has answered it says so, and nobody is there to hear.
+    // Stopped before it has answered it rejects, which is not read any more.
     answer.catch(() => undefined)
     await child.stop()
   }

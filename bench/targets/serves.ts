@@ -7,7 +7,7 @@ const quietMs = 500
 const replyWithinMs = 250
 
 /**
- * Whether somebody behind `address` takes a client: sends something, or at least leaves
+ * Whether a server behind `address` takes a client: sends something, or at least leaves
  * the connection open. That it was accepted says nothing, a proxy does that by itself.
  */
 export const servesTcp = ({ address, port }: Endpoint): Promise<boolean> =>

@@ -17,7 +17,7 @@ export interface Target {
   /**
    * Starts it on its node in front of `services` and waits until clients are served by all
    * of `awaited` (by name; all of them without it).
-   * Rejects with the reason when it doesn't serve, or when `signal` says that nobody waits
+   * Rejects with the reason when it doesn't serve, or when `signal` says that none waits
    * for it any more.
    */
   start(order: Order): Promise<RunningTarget>

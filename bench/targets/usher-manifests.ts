@@ -44,7 +44,7 @@ export class UsherManifests {
     return this.#text(0)
   }
 
-  /** Under a name that Usher passes over, then renamed: nobody reads half of it. */
+  /** Under a name that Usher ignores, then renamed: half of it is never read. */
   async #write(from: number): Promise<void> {
     const name = `services-${from / servicesInFile}.json`
     const draft = join(this.#directory, `.${name}`)

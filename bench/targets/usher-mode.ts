@@ -70,7 +70,7 @@ const whyNot = async (
   return reasons.find(reason => reason !== '') ?? ''
 }
 
-/** Nobody else is in this network namespace. */
+/** No other process is in this network namespace. */
 const metrics = '127.0.0.1:10249'
 
 const start = async (

@@ -53,7 +53,7 @@ export const startUsher = async (
   return startProxy(order, {
     name,
     argv: [...(command ?? ownCommand()), ...given],
-    // Where it is installed is of no use to somebody who wants to do the same.
+    // The path of this installation means nothing on another machine.
     command: [...(command ?? ['usher']), ...given].join(' '),
     config: shownPart(manifests.sample()),
     addresses: vips,
@@ -76,7 +76,7 @@ const sharedFlags = [
   '--log-format=json',
 ]
 
-/** ClusterIPs: addresses that nobody has. */
+/** ClusterIPs: unassigned addresses. */
 export const clusterIps = ({ lane, services }: Order): ReadonlyMap<string, Endpoint> => {
   const { clusterIp } = lane
   if (clusterIp === undefined) throw new Error('this node has no ClusterIPs')

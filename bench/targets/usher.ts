@@ -79,7 +79,7 @@ const flags = (
   ...relayFlags(options),
 ]
 
-/** `listen` needs addresses that the node has, captures such that nobody has. */
+/** `listen` needs addresses that the node has, captures unassigned ones. */
 const vipsOf = async (
   capture: BenchCapture,
   order: Order,

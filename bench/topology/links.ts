@@ -11,7 +11,7 @@ export const clientLines = ({ name, client, pods, clusterCidr }: LanePlan) => [
   ),
 ]
 
-/** The way back is needed where nobody stands in between, and by kernel modes. */
+/** The way back is needed without a proxy in between, and by kernel modes. */
 export const podLines = (
   { name, client, pods }: LanePlan,
   pod: string,

@@ -91,7 +91,7 @@ class Namespaces implements Topology {
       throw new Error(`the client's packets do not come through to ${lost.join(', ')}`)
   }
 
-  /** Whoever still runs in one keeps it; the end of the sandbox ends both. */
+  /** A process that still runs in one keeps it; the end of the sandbox ends both. */
   async close(): Promise<void> {
     await this.#last
     const lines = this.#names.splice(0).map(name => `netns del ${name}\n`)

@@ -16,7 +16,7 @@ export interface Lane extends Place {
   /** The address of each pod, as the node and the client see them. */
   readonly podAddresses: readonly string[]
   /**
-   * The n-th of 65 000 addresses that nobody has and whose packets the client sends to this
+   * The n-th of 65 000 unassigned addresses, whose packets the client sends to this
    * node: ClusterIPs for captures. Undefined where there is no such thing.
    */
   readonly clusterIp?: (n: number) => string
@@ -41,7 +41,7 @@ const here: Place = { enter: [], listenAddress: address }
 const lane: Lane = { ...here, nodeAddress: address, podAddresses: [address, address] }
 
 /**
- * Everybody on this host's 127.0.0.1, told apart by ports only. Needs no privileges, and
+ * Everything on this host's 127.0.0.1, told apart by ports only. Needs no privileges, and
  * works on all systems; captures with rules can't be measured on it.
  */
 export const loopback = (): Topology => ({

@@ -8,7 +8,7 @@ export interface ReachQuestion {
   readonly timeoutMs: number
 }
 
-/** discard: nobody listens there, and to be refused is an answer. */
+/** discard: without a listener, and a refusal is an answer. */
 const port = 9
 const timeoutMs = 3000
 /** What starting the process may take on a busy machine. */

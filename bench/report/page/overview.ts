@@ -12,7 +12,7 @@ import {
 } from '../svg/verdicts.ts'
 import { type Block, type Cell, folded, paragraph, type Table } from './blocks.ts'
 
-/** Who stands where, in one table; without anybody to compare, the figures alone. */
+/** Ratios to all yardsticks in one table; without a subject or yardstick, the figures alone. */
 export const overview = (record: RunRecord): readonly Block[] => {
   const [first, ...others] = subjectsOf(record)
   if (record.scenarios.length === 0)

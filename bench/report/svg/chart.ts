@@ -145,7 +145,7 @@ export const axisHeight = 20
 
 export interface ChartOptions {
   readonly width: number
-  /** Written above; without it whoever shows the chart tells what it is. */
+  /** Written above; a page that has a heading of its own leaves it out. */
   readonly heading?: string
   /** The figure to which the axis reaches at least, to be the same as a neighbour's. */
   readonly reach?: number

@@ -19,7 +19,7 @@ const shareOfNames = 0.5
 
 /**
  * Every scenario in a line: what the first Usher had, and how that stands beside each
- * yardstick. Undefined when there is nobody to compare.
+ * yardstick. Undefined when there is nothing to compare.
  */
 export const overviewDrawing = (
   record: RunRecord,

@@ -39,7 +39,7 @@ export const standOf = (
   const detail = `${ratioWithSpread(found)} of ${yardstick.name} in ${found.rounds} round${found.rounds === 1 ? '' : 's'}`
   if (found.rounds < 2) return { text, word: 'one round', shade: '', detail }
   if (found.verdict === 'even') return { text, word: '', shade: 'even', detail }
-  // Nobody is expected to be ahead of the path without a proxy.
+  // No proxy is expected to be ahead of the path without one.
   if (yardstick.kind === 'direct' && found.verdict === 'worse')
     return { text, word: found.verdict, shade: 'detour', detail }
   const shade = `${found.verdict}-${strengthOf(found.median)}`
