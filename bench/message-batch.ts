@@ -1,6 +1,10 @@
-import type { NativeMemory } from '#usher/relay/linux/native-memory'
-import { iovec, msghdr, sockaddrSize } from '#usher/relay/linux/struct-layout'
-import type { Syscalls } from '#usher/relay/linux/syscalls'
+import {
+  iovec,
+  msghdr,
+  type NativeMemory,
+  sockaddrSize,
+  type Syscalls,
+} from './native-calls.ts'
 
 const wordBytes = 4
 const headerWords = msghdr.size / wordBytes

@@ -1,6 +1,25 @@
 import { structLayout, type StructLayout } from '#usher/relay/linux/struct-layout'
 import { loadSyscalls, type Syscalls } from '#usher/relay/linux/syscalls'
 
+/* All that the bench takes of the Linux relay: the calls by which UDP load keeps up with it. */
+export {
+  AF_INET,
+  AF_INET6,
+  EPOLLIN,
+  MSG_DONTWAIT,
+  SOCK_CLOEXEC,
+  SOCK_DGRAM,
+  SOCK_NONBLOCK,
+  SOL_SOCKET,
+  SO_RCVBUF,
+} from '#usher/relay/linux/constants'
+export { errno, errnoName, systemError } from '#usher/relay/linux/errno'
+export { EventLoop } from '#usher/relay/linux/event-loop'
+export type { NativeMemory } from '#usher/relay/linux/native-memory'
+export { readSockaddr, writeSockaddr } from '#usher/relay/linux/sockaddr'
+export { iovec, msghdr, sockaddrSize } from '#usher/relay/linux/struct-layout'
+export { type Syscalls, loadSyscalls } from '#usher/relay/linux/syscalls'
+
 /** What the Linux relay, and a UDP generator and echo that can keep up with it, need. */
 export interface NativeCalls {
   readonly calls: Syscalls

@@ -1,10 +1,16 @@
 import { parentPort, workerData } from 'node:worker_threads'
-import { SO_RCVBUF, SOCK_CLOEXEC, SOCK_DGRAM } from '#usher/relay/linux/constants'
-import { AF_INET, SOL_SOCKET } from '#usher/relay/linux/constants'
-import { systemError } from '#usher/relay/linux/errno'
-import { readSockaddr, writeSockaddr } from '#usher/relay/linux/sockaddr'
-import { loadSyscalls } from '#usher/relay/linux/syscalls'
 import { MessageBatch } from '../message-batch.ts'
+import {
+  AF_INET,
+  loadSyscalls,
+  readSockaddr,
+  SO_RCVBUF,
+  SOCK_CLOEXEC,
+  SOCK_DGRAM,
+  SOL_SOCKET,
+  systemError,
+  writeSockaddr,
+} from '../native-calls.ts'
 
 /** The thread of an echo (see udp.ts): tells its port, then waits in the kernel for datagrams. */
 

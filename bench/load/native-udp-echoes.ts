@@ -1,13 +1,11 @@
 import { performance } from 'node:perf_hooks'
-import { EPOLLIN } from '#usher/relay/linux/constants'
-import { EventLoop } from '#usher/relay/linux/event-loop'
-import { MessageBatch } from '../message-batch.ts'
-import type { NativeCalls } from '../native-calls.ts'
 import { ErrorCounts, errorName, type Load } from './load.ts'
 import { type FlowMemory, NativeUdpFlow } from './native-udp-flow.ts'
 import type { UdpEchoes } from './question.ts'
 import { sweepMs } from './udp-echoes.ts'
 import { checkedBytes } from './udp-flow.ts'
+import { MessageBatch } from '../message-batch.ts'
+import { EPOLLIN, EventLoop, type NativeCalls } from '../native-calls.ts'
 
 const batch = 64
 /** Node's own loop has timers and questions to look after. */

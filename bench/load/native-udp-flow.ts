@@ -1,11 +1,3 @@
-import { SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK } from '#usher/relay/linux/constants'
-import { AF_INET, AF_INET6, MSG_DONTWAIT } from '#usher/relay/linux/constants'
-import { errno, errnoName } from '#usher/relay/linux/errno'
-import type { NativeMemory } from '#usher/relay/linux/native-memory'
-import { writeSockaddr } from '#usher/relay/linux/sockaddr'
-import { sockaddrSize } from '#usher/relay/linux/struct-layout'
-import type { Syscalls } from '#usher/relay/linux/syscalls'
-import type { MessageBatch } from '../message-batch.ts'
 import type { ErrorCounts } from './load.ts'
 import {
   headerBytes,
@@ -13,6 +5,21 @@ import {
   newDatagram,
   type UdpFlowPlan,
 } from './udp-flow.ts'
+import type { MessageBatch } from '../message-batch.ts'
+import {
+  AF_INET,
+  AF_INET6,
+  errno,
+  errnoName,
+  MSG_DONTWAIT,
+  type NativeMemory,
+  SOCK_CLOEXEC,
+  SOCK_DGRAM,
+  SOCK_NONBLOCK,
+  sockaddrSize,
+  type Syscalls,
+  writeSockaddr,
+} from '../native-calls.ts'
 
 /** What flows share: only one of them is at work at a time. */
 export interface FlowMemory {

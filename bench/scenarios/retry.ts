@@ -25,7 +25,7 @@ export const retry: Scenario = {
   name: 'retry',
   group: 'failure',
   title: 'six backends: two serve, three refuse, one is silent',
-  about: `${perSecond} new connections a second, counted from the first that the proxy gets for that Service. Failed are those without a whole answer in ${timeoutMs / 1000} s. Added latency is beside the same process and a Service with only the two that serve, just before. No target checks health actively: what counts is what becomes of a connection that meets a dead backend. A kernel mode has nobody who could try another one: its failures are what a relay is there for.`,
+  about: `${perSecond} new connections a second, counted from the first that the proxy gets for that Service. Failed are those without a whole answer in ${timeoutMs / 1000} s. Added latency is beside the same process and a Service with only the two that serve, just before. No target checks health actively: what counts is what becomes of a connection that meets a dead backend. A kernel mode can not try another one: its failures are what a relay is there for.`,
   metrics: [
     percent('failed', 'Failed'),
     milliseconds('added p50', 'Added p50'),
