@@ -5,8 +5,9 @@ FROM node:24-bookworm-slim AS build
 WORKDIR /usher
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
-COPY tsconfig.json tsconfig.build.json ./
+COPY tsconfig.json tsconfig.build.json tsconfig.bench.json ./
 COPY src ./src
+COPY bench ./bench
 RUN npm run build
 
 # What Usher needs while it runs: with the optional dependencies, as koffi is one, by which the

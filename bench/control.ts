@@ -1,8 +1,3 @@
-import { version } from '../src/cli/version.ts'
-import { describeMachine } from '../src/bench/machine.ts'
-import { writeResults } from '../src/bench/outputs.ts'
-import type { RunRecord, ScenarioRecord } from '../src/bench/record/record.ts'
-import { introduction, reportScenario, summary } from '../src/bench/report/terminal.ts'
 import { measure } from './control/measure.ts'
 import {
   type ControlOptions,
@@ -12,11 +7,16 @@ import {
 } from './control/options.ts'
 import { changeScenarios, startScenarios } from './control/record.ts'
 import { controlTargets, settingOf } from './control/setting.ts'
+import { describeMachine } from './header.ts'
 import { measureModes } from './modes/measure.ts'
 import { measuredProxiers } from './modes/proxiers.ts'
 import { modeScenarios } from './modes/record.ts'
+import { writeResults } from './outputs.ts'
+import type { RunRecord, ScenarioRecord } from './record/record.ts'
+import { introduction, reportScenario, summary } from './report/terminal.ts'
 import { measureRules } from './rules/measure.ts'
 import { ruleScenarios } from './rules/record.ts'
+import { version } from '../src/cli/version.ts'
 
 const say = (what: string): void => console.error(what)
 const print = (lines: readonly string[]): void => console.log(lines.join('\n'))

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { writeResults } from '../src/bench/outputs.ts'
-import { parseRecord } from '../src/bench/record/json.ts'
-import type { RunRecord } from '../src/bench/record/record.ts'
+import { writeResults } from './outputs.ts'
+import { parseRecord } from './record/json.ts'
+import type { RunRecord } from './record/record.ts'
 import { whyNoMachine } from '../test/booted-kernel/kernel.ts'
 import {
   type Launched,
@@ -97,7 +97,7 @@ const recordIn = async (machine: Machine): Promise<RunRecord | undefined> => {
   return file ? parseRecord(await machine.run('cat', file), file) : undefined
 }
 
-/** Says where it was measured, so that nobody takes the figures for a machine's. */
+/** Says where it was measured, so that the figures are not taken for a real machine's. */
 const marked = (record: RunRecord, argv: readonly string[]): RunRecord => ({
   ...record,
   title: `${record.title}, in an emulated machine`,

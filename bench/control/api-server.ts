@@ -1,6 +1,6 @@
 import type { Access, Command, Requests } from '../../test/support/api-server/commands.ts'
 import type { KubeObject } from '../../test/support/api-server/kube-object.ts'
-import { startChild } from '../../src/bench/process/child.ts'
+import { startChild } from '../process/child.ts'
 import type { ControlOptions } from './options.ts'
 
 const answerWithinMs = 60_000

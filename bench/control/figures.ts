@@ -3,7 +3,7 @@ export interface Figures {
   readonly start: Phase & {
     /** From the start of the process until it served everything. */
     readonly servingMs: number
-    /** The longest block before /livez answered: Node loads the code, nobody waits yet. */
+    /** The longest block before /livez answered: Node loads the code, nothing is served yet. */
     readonly loadingBlockMs: number
     /** Resident memory of both processes when nothing had changed for a while. */
     readonly settledRssBytes: number

@@ -15,7 +15,7 @@ export class Livez {
   #tookMs: number[] = []
   #firstAt: number | undefined
 
-  /** @param address - `host:port`; nobody needs to be there yet */
+  /** @param address - `host:port`; it need not listen yet */
   constructor(address: string) {
     this.#url = `http://${address}/livez`
     this.#timer = setInterval(() => void this.#ask(), everyMs)

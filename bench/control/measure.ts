@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { nodeObject } from '../../test/support/api-server/builders.ts'
-import { freeTcpPort, testHost } from '../../test/support/ports.ts'
 import { type ApiServerProcess, startApiServer } from './api-server.ts'
 import type { Figures } from './figures.ts'
 import { Livez } from './livez.ts'
 import { Meter } from './meter.ts'
 import type { ControlOptions } from './options.ts'
 import { Probe, probeUntil } from './probe.ts'
-import { proxyAddressOf } from './status.ts'
 import { type Applied, startUsher, type UsherProcess } from './usher.ts'
+import type { StatusDocument } from '../../src/observe/status.ts'
+import { nodeObject } from '../../test/support/api-server/builders.ts'
+import { freeTcpPort, testHost } from '../../test/support/ports.ts'
 
 /** With all ports to itself: ten thousand proxy ports are a third of the ephemeral ones. */
 const host = testHost
@@ -141,4 +141,20 @@ const churnPhase = async (stage: Stage): Promise<Figures['churn']> => {
     cpuShare: figures.cpuSeconds / elapsed,
     rssBytes: usher.usage().rssBytes,
   }
+}
+
+/** Where the relay listens for the Service `default/NAME`. Throws when it doesn't. */
+const proxyAddressOf = async (
+  metrics: string,
+  name: string,
+): Promise<{ host: string; port: number }> => {
+  const response = await fetch(`http://${metrics}/status`)
+  const { servicePorts } = (await response.json()) as StatusDocument
+  const found = servicePorts.find(({ servicePort }) =>
+    servicePort.startsWith(`default/${name}`),
+  )
+  const listen = found?.vips.find(vip => vip.listen !== '')?.listen
+  if (listen === undefined) throw new Error(`usher does not listen for ${name}`)
+  const [address = '', port] = listen.split(':')
+  return { host: address, port: Number(port) }
 }

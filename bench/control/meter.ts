@@ -1,4 +1,4 @@
-import { machineCpuSeconds, readUsage } from '../../src/bench/process/usage.ts'
+import { machineCpuSeconds, readUsage } from '../process/usage.ts'
 import type { Phase } from './figures.ts'
 import type { Livez } from './livez.ts'
 import type { LoopBlock, UsherProcess } from './usher.ts'

@@ -1,10 +1,4 @@
-import type {
-  Goal,
-  Metric,
-  Outcome,
-  Sample,
-  ScenarioRecord,
-} from '../../src/bench/record/record.ts'
+import type { Goal, Metric, Outcome, Sample, ScenarioRecord } from '../record/record.ts'
 import { type Figures, type Phase, quantile } from './figures.ts'
 import type { ControlOptions } from './options.ts'
 
@@ -52,7 +46,7 @@ export const startScenarios = (
   scenarioOf('start-blocks', {
     group: 'Start',
     title: 'the longest time for which the event loop stood still',
-    about: 'While Node loads the code nobody waits yet; after that /livez answers.',
+    about: 'While Node loads the code nothing is served yet; after that /livez answers.',
     metrics: [
       lower('after', 'Afterwards', 'ms', 1),
       lower('loading', 'Loading the code', 'ms', 1),

@@ -1,4 +1,4 @@
-import type { RunRecord, TargetRecord } from '../../src/bench/record/record.ts'
+import type { RunRecord, TargetRecord } from '../record/record.ts'
 import { measuredProxiers } from '../modes/proxiers.ts'
 import { measuredCaptures } from '../rules/captures.ts'
 import { type ControlOptions, wants } from './options.ts'

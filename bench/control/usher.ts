@@ -2,8 +2,8 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import type { Readable } from 'node:stream'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { stopProcess } from '../../src/bench/process/child.ts'
-import { processTree, readUsage, type Usage } from '../../src/bench/process/usage.ts'
+import { stopProcess } from '../process/child.ts'
+import { processTree, readUsage, type Usage } from '../process/usage.ts'
 
 const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
 const observer = import.meta.resolve('./observe.mjs')
@@ -75,7 +75,7 @@ export const startUsher = (flags: readonly string[]): UsherProcess => {
     else blocks.push(told)
   })
   const serving = servingOf(child, complaints)
-  // Nobody may be waiting for it when it fails.
+  // It may fail while there is no await on it.
   serving.catch(() => undefined)
   const usage = (): Usage => readUsage(processTree(pid)) ?? nothing
   let peakRss = 0

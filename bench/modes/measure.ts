@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Child, programBeside, startChild } from '../../src/bench/process/child.ts'
-import { messageOf } from '../../src/bench/measure.ts'
+import { type Child, programBeside, startChild } from '../process/child.ts'
+import { messageOf } from '../measure.ts'
 import { openNamespace } from '../rules/namespace.ts'
 import {
   type Step,

@@ -44,7 +44,7 @@ const kinds: Readonly<Record<string, (run: RunTool) => ProxierKind>> = {
 
 export const measuredProxiers: readonly string[] = Object.keys(kinds)
 
-/** Rejects with the reason where it can't be had. */
+/** Rejects with the reason where it doesn't work. */
 export const proxierOf = async (name: string, run: RunTool): Promise<Proxier> => {
   const kind = kinds[name]?.(run)
   if (kind === undefined) throw new Error(`there is no ${name}`)

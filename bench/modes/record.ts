@@ -5,7 +5,7 @@ import type {
   Outcome,
   Sample,
   ScenarioRecord,
-} from '../../src/bench/record/record.ts'
+} from '../record/record.ts'
 import { quantile } from '../control/figures.ts'
 import type { ModeFigures, SyncCost } from './measure.ts'
 import { type Step, steps } from './protocol.ts'

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { open } from 'node:fs/promises'
 import { performance } from 'node:perf_hooks'
-import { answerParent } from '../../src/bench/process/child.ts'
+import { answerParent } from '../process/child.ts'
 import type { ReplayQuestion } from './protocol.ts'
 import { toolEnv } from '../../src/kernel/run-tool.ts'
 

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import type { Proxier } from '../../src/kernel/proxier.ts'
-import { answerParent } from '../../src/bench/process/child.ts'
+import { answerParent } from '../process/child.ts'
 import { Cluster } from './cluster.ts'
 import { proxierOf, settings } from './proxiers.ts'
 import type { Step, SyncDone, SyncQuestion } from './protocol.ts'

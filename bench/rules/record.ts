@@ -1,10 +1,4 @@
-import type {
-  Goal,
-  LeftOut,
-  Metric,
-  Outcome,
-  ScenarioRecord,
-} from '../../src/bench/record/record.ts'
+import type { Goal, LeftOut, Metric, Outcome, ScenarioRecord } from '../record/record.ts'
 import { measuredCaptures } from './captures.ts'
 import { type RuleFigures, type Step, steps } from './measure.ts'
 

@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs'
-import { chooseSandbox } from '../../src/bench/sandbox/choose-sandbox.ts'
-import { sandboxCommand } from '../../src/bench/sandbox/command.ts'
+import { chooseSandbox } from '../../bench/sandbox/choose-sandbox.ts'
+import { sandboxCommand } from '../../bench/sandbox/command.ts'
 
 /** What goes before a command line, so that nothing outlives it. */
 export interface TestSandbox {

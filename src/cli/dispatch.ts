@@ -1,10 +1,16 @@
 import { isCommand, type Command } from '../config/commands.ts'
 import { parseOptions, unknownCommand, wantsHelp, wantsVersion } from '../config/parse.ts'
+import type { OptionsOf } from '../config/options.ts'
 import { UsageError } from '../config/usage-error.ts'
 import { commandHelp, mainHelp } from './help.ts'
 import type { Io } from './io.ts'
 import { version } from './version.ts'
 import { visible } from './words.ts'
+
+/** What `bench/bench.ts` exports. */
+export interface BenchModule {
+  readonly bench: (options: OptionsOf<'bench'>, io: Io) => Promise<number>
+}
 
 type Call = (args: readonly string[], io: Io) => Promise<number>
 
@@ -30,8 +36,19 @@ const calls: Readonly<Record<Command, Call>> = {
   },
   bench: async (args, io) => {
     const options = parseOptions('bench', args)
-    return (await import('../bench/bench.ts')).bench(options, io)
+    return (await loadBench()).bench(options, io)
   },
+}
+
+/**
+ * The bench is compiled apart and uses Usher as its library: by its address, so that nothing of
+ * it becomes a part of this program.
+ */
+const loadBench = async (): Promise<BenchModule> => {
+  const file = import.meta.url.endsWith('.ts')
+    ? '../../bench/bench.ts'
+    : '../bench/bench.js'
+  return (await import(new URL(file, import.meta.url).href)) as BenchModule
 }
 
 const help = (topic: string | undefined, io: Io): number => {

@@ -1,24 +1,19 @@
 import { array, assert, double, integer, property } from 'fast-check'
-import t from 'tap'
+import { orderOf } from '../../bench/measure.ts'
+import { busySecondsOf } from '../../bench/process/usage.ts'
 import {
   combined,
   comparisonOf,
   figuresByRound,
   figuresOf,
-} from '../../src/bench/record/compare.ts'
-import { busySecondsOf } from '../../src/bench/load/machine-time.ts'
-import { orderOf } from '../../src/bench/measure.ts'
-import { goalsOf } from '../../src/bench/record/goals.ts'
-import { parseRecord, recordText } from '../../src/bench/record/json.ts'
-import type { Goal, Outcome } from '../../src/bench/record/record.ts'
-import { ratiosByRound, spreadOf } from '../../src/bench/record/statistics.ts'
-import {
-  coresOf,
-  doubtsOf,
-  errorsOf,
-  failuresOf,
-} from '../../src/bench/record/troubles.ts'
+} from '../../bench/record/compare.ts'
+import { goalsOf } from '../../bench/record/goals.ts'
+import { parseRecord, recordText } from '../../bench/record/json.ts'
+import type { Goal, Outcome } from '../../bench/record/record.ts'
+import { ratiosByRound, spreadOf } from '../../bench/record/statistics.ts'
+import { coresOf, doubtsOf, errorsOf, failuresOf } from '../../bench/record/troubles.ts'
 import { delay, rate, rounds, sampleOf, scenarioOf, smallRun } from './parts/small-run.ts'
+import t from 'tap'
 
 t.test('statistics', async t => {
   t.test(

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
-import { type Child, startChild } from '../../../src/bench/process/child.ts'
+import { type Child, startChild } from '../../../bench/process/child.ts'
 import { until } from '../../support/until.ts'
 
 const start = (t: Test, program: string): Child => {

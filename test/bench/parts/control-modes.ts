@@ -9,7 +9,7 @@ import {
 } from '../../../bench/modes/measure.ts'
 import { modeScenarios } from '../../../bench/modes/record.ts'
 import { linesOf } from '../../../bench/modes/recorder.ts'
-import { reportScenario } from '../../../src/bench/report/terminal.ts'
+import { reportScenario } from '../../../bench/report/terminal.ts'
 
 const name = 'mode iptables (nft)'
 

@@ -5,7 +5,7 @@ import { changeScenarios, startScenarios } from '../../../bench/control/record.t
 import { controlTargets } from '../../../bench/control/setting.ts'
 import type { RuleFigures } from '../../../bench/rules/measure.ts'
 import { ruleScenarios } from '../../../bench/rules/record.ts'
-import { reportScenario, summary } from '../../../src/bench/report/terminal.ts'
+import { reportScenario, summary } from '../../../bench/report/terminal.ts'
 import { preciseTime } from '../../support/api-server/seed.ts'
 import { smallRun } from './small-run.ts'
 

@@ -1,17 +1,14 @@
 import t from 'tap'
-import { escaped, fitted } from '../../../src/bench/report/svg/element.ts'
-import { figureChart } from '../../../src/bench/report/svg/figure-chart.ts'
-import {
-  percentilesOf,
-  percentileText,
-} from '../../../src/bench/report/svg/percentiles.ts'
+import { escaped, fitted } from '../../../bench/report/svg/element.ts'
+import { figureChart } from '../../../bench/report/svg/figure-chart.ts'
+import { percentilesOf, percentileText } from '../../../bench/report/svg/percentiles.ts'
 import {
   linearScale,
   linearTicks,
   logScale,
   logTicks,
   tickTexts,
-} from '../../../src/bench/report/svg/scale.ts'
+} from '../../../bench/report/svg/scale.ts'
 import { smallRecord } from './html-small-record.ts'
 
 t.test('ticks are round, start at zero and reach the largest figure', async t => {

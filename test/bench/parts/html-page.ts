@@ -1,12 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import type { RunRecord } from '../../../src/bench/record/record.ts'
-import { htmlReport } from '../../../src/bench/report/html/html-report.ts'
-import {
-  overviewSvg,
-  pictures,
-  scenarioSvg,
-} from '../../../src/bench/report/svg/pictures.ts'
+import type { RunRecord } from '../../../bench/record/record.ts'
+import { htmlReport } from '../../../bench/report/html.ts'
+import { overviewSvg, pictures, scenarioSvg } from '../../../bench/report/svg/pictures.ts'
 import { interruptedRecord, largeRecord } from './html-record.ts'
 import { smallRecord } from './html-small-record.ts'
 import { malformed } from './html-well-formed.ts'
@@ -47,6 +43,19 @@ const odd: RunRecord = {
   })),
 }
 
+/** Figures that are told as `<1`. */
+const tiny: RunRecord = {
+  ...smallRecord,
+  scenarios: smallRecord.scenarios.map(scenario => ({
+    ...scenario,
+    outcomes: scenario.outcomes.map(outcome =>
+      'sample' in outcome
+        ? { ...outcome, sample: { figures: { rate: 0.001, p99: 0.001 }, errors: {} } }
+        : outcome,
+    ),
+  })),
+}
+
 const records = {
   large: largeRecord(),
   interrupted: interruptedRecord(),
@@ -55,6 +64,7 @@ const records = {
   single,
   onlyGiven,
   odd,
+  tiny,
 }
 
 /** Golden files are written anew with `GOLDEN=write`; look at them before they are committed. */

@@ -2,8 +2,8 @@ import type {
   RunRecord,
   ScenarioRecord,
   TargetRecord,
-} from '../../../src/bench/record/record.ts'
-import { scenarios } from '../../../src/bench/scenarios/all.ts'
+} from '../../../bench/record/record.ts'
+import { scenarios } from '../../../bench/scenarios/all.ts'
 
 const rounds = 5
 

@@ -1,4 +1,4 @@
-import type { Outcome, RunRecord } from '../../../src/bench/record/record.ts'
+import type { Outcome, RunRecord } from '../../../bench/record/record.ts'
 
 /** Rounds of one target, after a warm-up that doesn't count. */
 const runs = (target: string, name: string, figures: readonly number[]): Outcome[] => [

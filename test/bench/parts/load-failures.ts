@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import t from 'tap'
-import type { Traffic } from '../../../src/bench/load/question.ts'
-import type { Endpoint } from '../../../src/bench/services.ts'
+import type { Traffic } from '../../../bench/load/question.ts'
+import type { Endpoint } from '../../../bench/services.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import { ask, askUnchecked, serve, serveHttp, timed } from './load-servers.ts'
 

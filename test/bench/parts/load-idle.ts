@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import t from 'tap'
-import { answerLoad } from '../../../src/bench/load/answer.ts'
-import { freeDescriptors } from '../../../src/bench/load/descriptors.ts'
+import { answerLoad } from '../../../bench/load/answer.ts'
+import { freeDescriptors } from '../../../bench/load/descriptors.ts'
 import { ask, ok, serveHttp } from './load-servers.ts'
 
 const path = '/64'

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { Queue } from '../../../src/bench/load/queue.ts'
-import { ResponseReader } from '../../../src/bench/load/response-reader.ts'
-import { Schedule } from '../../../src/bench/load/schedule.ts'
-import { Timings } from '../../../src/bench/load/timings.ts'
+import { Queue } from '../../../bench/load/queue.ts'
+import { ResponseReader } from '../../../bench/load/response-reader.ts'
+import { Schedule } from '../../../bench/load/schedule.ts'
+import { Timings } from '../../../bench/load/timings.ts'
 
 /** Reads texts one after the other, as if each had come in a read of its own. */
 const readAll = (...texts: string[]): string[] => {

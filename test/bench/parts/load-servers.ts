@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { performance } from 'node:perf_hooks'
-import { answerLoad } from '../../../src/bench/load/answer.ts'
-import type { LoadAnswer, Traffic } from '../../../src/bench/load/question.ts'
-import type { Endpoint } from '../../../src/bench/services.ts'
+import { answerLoad } from '../../../bench/load/answer.ts'
+import type { LoadAnswer, Traffic } from '../../../bench/load/question.ts'
+import type { Endpoint } from '../../../bench/services.ts'
 import { testHost } from '../../support/ports.ts'
 import { until } from '../../support/until.ts'
 

@@ -1,14 +1,17 @@
 import { spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
-import t from 'tap'
-import { generatorProgram } from '../../../src/bench/load/program.ts'
-import type { LoadAnswer, LoadQuestion } from '../../../src/bench/load/question.ts'
-import { readWrkReport } from '../../../src/bench/load/wrk-script.ts'
-import { startChild } from '../../../src/bench/process/child.ts'
-import { processTree } from '../../../src/bench/process/usage.ts'
+import {
+  generatorProgram,
+  type LoadAnswer,
+  type LoadQuestion,
+} from '../../../bench/load/question.ts'
+import { readWrkReport } from '../../../bench/load/wrk-script.ts'
+import { startChild } from '../../../bench/process/child.ts'
+import { processTree } from '../../../bench/process/usage.ts'
+import { ask, serveHttp, timed } from './load-servers.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import { until } from '../../support/until.ts'
-import { ask, serveHttp, timed } from './load-servers.ts'
+import t from 'tap'
 
 const isMissing = spawnSync('wrk', ['-v']).error !== undefined
 const skip = isMissing && 'wrk is not installed'

@@ -4,7 +4,7 @@ import type {
   RunRecord,
   Sample,
   ScenarioRecord,
-} from '../../../src/bench/record/record.ts'
+} from '../../../bench/record/record.ts'
 
 export const rate: Metric = {
   name: 'rate',

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { runInSandbox } from '../../../src/bench/sandbox/run-in-sandbox.ts'
+import { runInSandbox } from '../../../bench/sandbox/run-in-sandbox.ts'
 import { runTool } from '../../../src/kernel/run-tool.ts'
 import { makeNetns, whyNoNetns } from '../../support/netns.ts'
 import { until } from '../../support/until.ts'

@@ -1,16 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import {
-  type Child,
-  programBeside,
-  startChild,
-} from '../../../src/bench/process/child.ts'
-import {
-  isToBePrepared,
-  type Sandbox,
-} from '../../../src/bench/sandbox/prepare-sandbox.ts'
-import { namespaces } from '../../../src/bench/topology/namespaces.ts'
-import type { Lane, Place } from '../../../src/bench/topology/topology.ts'
+import { type Child, programBeside, startChild } from '../../../bench/process/child.ts'
+import { isToBePrepared, type Sandbox } from '../../../bench/sandbox/prepare-sandbox.ts'
+import { namespaces } from '../../../bench/topology/namespaces.ts'
+import type { Lane, Place } from '../../../bench/topology/topology.ts'
 import { type RunTool, runTool } from '../../../src/kernel/run-tool.ts'
 import type { PeerQuestion } from './topology-peer.ts'
 

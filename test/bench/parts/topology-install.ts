@@ -1,7 +1,7 @@
 import { access, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { installPeers, type PackageSystem } from '../../../src/bench/peers/install.ts'
+import { installPeers, type PackageSystem } from '../../../bench/peers/install.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
 
 const exists = (file: string) =>

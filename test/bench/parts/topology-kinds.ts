@@ -1,4 +1,4 @@
-import { chooseSandbox } from '../../../src/bench/sandbox/choose-sandbox.ts'
+import { chooseSandbox } from '../../../bench/sandbox/choose-sandbox.ts'
 import { type RunTool, runTool, ToolError } from '../../../src/kernel/run-tool.ts'
 
 /** The real tools, but whoever makes namespaces by privilege, or at all, is refused. */

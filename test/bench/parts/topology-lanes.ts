@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { planLane } from '../../../src/bench/topology/addresses.ts'
+import { planLane } from '../../../bench/topology/addresses.ts'
 import type { findFacts } from './topology-facts.ts'
 import { kinds } from './topology-kinds.ts'
 import { startProgram } from './topology-run.ts'

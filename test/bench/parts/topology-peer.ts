@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { answerParent } from '../../../src/bench/process/child.ts'
+import { answerParent } from '../../../bench/process/child.ts'
 
 /** What a process in one place is asked: to listen, or to look who answers elsewhere. */
 export type PeerQuestion =

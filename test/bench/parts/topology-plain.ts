@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
+import { loopback } from '../../../bench/topology/topology.ts'
+import { unreachable } from '../../../bench/topology/unreachable.ts'
 import t from 'tap'
-import { loopback } from '../../../src/bench/topology/loopback.ts'
-import { unreachable } from '../../../src/bench/topology/unreachable.ts'
 
 t.test('on loopback everybody is on this host, and there are two pods', async t => {
   const topology = loopback()

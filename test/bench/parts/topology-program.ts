@@ -2,14 +2,14 @@
 // where it does JOB and prints lines of JSON. UNIQUE only marks its processes.
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import type { SandboxKind } from '../../../src/bench/sandbox/command.ts'
+import type { SandboxKind } from '../../../bench/sandbox/command.ts'
 import {
   isToBePrepared,
   prepareSandbox,
   type Sandbox,
-} from '../../../src/bench/sandbox/prepare-sandbox.ts'
-import { runInSandbox } from '../../../src/bench/sandbox/run-in-sandbox.ts'
-import { namespaces } from '../../../src/bench/topology/namespaces.ts'
+} from '../../../bench/sandbox/prepare-sandbox.ts'
+import { runInSandbox } from '../../../bench/sandbox/run-in-sandbox.ts'
+import { namespaces } from '../../../bench/topology/namespaces.ts'
 import { findFacts } from './topology-facts.ts'
 
 const [kind = '', unique = '', job = ''] = process.argv.slice(2)

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import type { SandboxKind } from '../../../src/bench/sandbox/command.ts'
+import type { SandboxKind } from '../../../bench/sandbox/command.ts'
 import { until } from '../../support/until.ts'
 
 const program = fileURLToPath(new URL('./topology-program.ts', import.meta.url))

@@ -1,4 +1,4 @@
-import { answerParent } from '../../../src/bench/process/child.ts'
+import { answerParent } from '../../../bench/process/child.ts'
 import { type Churn, startChurn, unixNow } from './churn.ts'
 import type { Command } from './commands.ts'
 import { type SeedOptions, seedObjects } from './seed.ts'

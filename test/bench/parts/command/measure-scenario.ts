@@ -4,12 +4,12 @@ import {
   measureScenario,
   type Measuring,
   type Plan,
-} from '../../../../src/bench/measure.ts'
-import type { Sample } from '../../../../src/bench/record/record.ts'
-import type { Run, Scenario } from '../../../../src/bench/scenarios/scenario.ts'
-import { NotOffered } from '../../../../src/bench/stage.ts'
-import { direct } from '../../../../src/bench/targets/direct.ts'
-import type { RunningTarget, Target } from '../../../../src/bench/targets/target.ts'
+} from '../../../../bench/measure.ts'
+import type { Sample } from '../../../../bench/record/record.ts'
+import type { Run, Scenario } from '../../../../bench/scenarios/scenario.ts'
+import { NotOffered } from '../../../../bench/stage.ts'
+import { direct } from '../../../../bench/targets/direct.ts'
+import type { RunningTarget, Target } from '../../../../bench/targets/target.ts'
 
 const sample: Sample = { figures: { rate: 1 }, errors: {} }
 

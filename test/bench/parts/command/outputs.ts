@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
-import { checkOutputs, keepResults, writeResults } from '../../../../src/bench/outputs.ts'
+import { checkOutputs, keepResults, writeResults } from '../../../../bench/outputs.ts'
 import { smallRun } from '../small-run.ts'
 
 const never = (text: string): void => void t.fail(`printed: ${text}`)

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
-import { isThere } from '../../../../src/bench/process/signals.ts'
-import { processTree } from '../../../../src/bench/process/usage.ts'
+import { isThere } from '../../../../bench/process/signals.ts'
+import { processTree } from '../../../../bench/process/usage.ts'
 
 const commandOf = (pid: number): string => {
   try {

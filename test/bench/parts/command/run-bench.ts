@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
-import { parseRecord } from '../../../../src/bench/record/json.ts'
-import type { RunRecord } from '../../../../src/bench/record/record.ts'
+import { parseRecord } from '../../../../bench/record/json.ts'
+import type { RunRecord } from '../../../../bench/record/record.ts'
 
 /** What the build makes; `npm test` builds first. */
 const program = fileURLToPath(new URL('../../../../dist/cli/main.js', import.meta.url))

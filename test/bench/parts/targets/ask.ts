@@ -2,7 +2,7 @@ import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo } from 'node:net'
 import type { Test } from 'tap'
-import type { Endpoint } from '../../../../src/bench/services.ts'
+import type { Endpoint } from '../../../../bench/services.ts'
 
 const replyWithinMs = 5000
 

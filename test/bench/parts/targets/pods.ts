@@ -2,20 +2,16 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { backendsOf } from '../../../../src/bench/backends/backends-of.ts'
-import { type Pod, startPod } from '../../../../src/bench/backends/pod.ts'
-import type { Backends } from '../../../../src/bench/scenarios/scenario.ts'
+import { backendsOf } from '../../../../bench/backends/backends-of.ts'
+import { type Pod, startPod } from '../../../../bench/backends/pod.ts'
+import type { Backends } from '../../../../bench/scenarios/scenario.ts'
 import {
   type BenchService,
   type Endpoint,
   standardServices,
-} from '../../../../src/bench/services.ts'
-import type {
-  Order,
-  RunningTarget,
-  Target,
-} from '../../../../src/bench/targets/target.ts'
-import type { Lane, Place, Topology } from '../../../../src/bench/topology/topology.ts'
+} from '../../../../bench/services.ts'
+import type { Order, RunningTarget, Target } from '../../../../bench/targets/target.ts'
+import type { Lane, Place, Topology } from '../../../../bench/topology/topology.ts'
 
 /** All on one address of this host. */
 export const here: Place = { enter: [], listenAddress: '127.0.0.1' }

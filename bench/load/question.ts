@@ -1,0 +1,157 @@
+import { programBeside } from '../process/child.ts'
+import type { Cores } from '../record/record.ts'
+import type { Endpoint } from '../services.ts'
+
+/** What the generator process is asked to do; one at a time. */
+export type LoadQuestion = Traffic & {
+  /** Length of the measured window; connections are made before it. */
+  readonly seconds: number
+  /** Whose CPU time and memory are read, in the generator, at the same instant as its counters. */
+  readonly pids: Pids
+}
+
+export interface Pids {
+  readonly backend: readonly number[]
+  /** Empty for the direct path. */
+  readonly proxy: readonly number[]
+}
+
+export type Traffic =
+  | Requests
+  | Connections
+  | PacedConnections
+  | Bulk
+  | OpenLoop
+  | Mixed
+  | UdpEchoes
+  | Idle
+  | FirstConnections
+
+/** wrk(1), or a generator of the bench's own where it isn't installed. */
+export type HttpGenerator = 'wrk' | 'own'
+
+/** One request at a time on each of so many kept connections. */
+export interface Requests {
+  readonly kind: 'requests'
+  readonly generator: HttpGenerator
+  readonly to: Endpoint
+  /** `/64` or `/16384`. */
+  readonly path: string
+  readonly connections: number
+}
+
+/**
+ * Connections of one request each, so many at a time, as fast as they go. Beside it a
+ * few connections a second tell how long connecting takes.
+ */
+export interface Connections {
+  readonly kind: 'connections'
+  readonly generator: HttpGenerator
+  readonly to: Endpoint
+  readonly path: string
+  readonly parallel: number
+}
+
+/** New connections of one request each at a fixed rate, whatever becomes of them. */
+export interface PacedConnections {
+  readonly kind: 'paced-connections'
+  readonly to: Endpoint
+  readonly path: string
+  readonly perSecond: number
+  /** One that has no whole answer by then has failed. */
+  readonly timeoutMs: number
+  /** The very first count, too: without a settling time before the window. */
+  readonly fromTheFirst?: true
+}
+
+/** Streams as fast as they go; with both, so many each way. */
+export interface Bulk {
+  readonly kind: 'bulk'
+  /** A `source`. */
+  readonly download?: Endpoint
+  /** A `sink`. */
+  readonly upload?: Endpoint
+  readonly streams: number
+}
+
+/**
+ * Requests on kept connections at a fixed rate, each sent when it is due or when its
+ * turn comes, and its latency counted from when it was due: a target that stalls is
+ * charged for all requests that were due meanwhile ("coordinated omission").
+ */
+export interface OpenLoop {
+  readonly kind: 'open-loop'
+  readonly to: Endpoint
+  readonly path: string
+  readonly connections: number
+  readonly perSecond: number
+}
+
+/** Requests as of `OpenLoop`, beside one stream as fast as it goes. */
+export interface Mixed extends Omit<OpenLoop, 'kind'> {
+  readonly kind: 'mixed'
+  /** A `source`. */
+  readonly download: Endpoint
+}
+
+export interface UdpEchoes {
+  readonly kind: 'udp-echoes'
+  readonly to: Endpoint
+  readonly flows: number
+  readonly bytes: number
+  /** Datagrams of each flow on their way at any time. */
+  readonly window: number
+}
+
+/** Memory over connections that have nothing to say; takes no window. */
+export interface Idle {
+  readonly kind: 'idle'
+  readonly to: Endpoint
+  readonly path: string
+  readonly connections: number
+}
+
+/** One connection to each of many Services, one after the other, none dialled before. */
+export interface FirstConnections {
+  readonly kind: 'first-connections'
+  readonly to: readonly Endpoint[]
+  readonly path: string
+}
+
+export interface LoadAnswer {
+  /** Requests, connections, bytes or echoes within the window, and its true length. */
+  readonly done: number
+  readonly seconds: number
+  /** Missing where the system doesn't tell. */
+  readonly cores?: Cores
+  /** CPU seconds of the proxy within the window. */
+  readonly proxyCpuSeconds?: number
+  /** Of the generator, the backends and the proxy; with the kernel's work for them. */
+  readonly allCpuSeconds?: number
+  /** Of the whole run, its start included. */
+  readonly errors: Readonly<Record<string, number>>
+  /** Milliseconds from a request (when due, in an open loop) to the end of its answer. */
+  readonly latency?: Percentiles
+  /** Milliseconds that connecting took. */
+  readonly connect?: Percentiles
+  /** Milliseconds by which the generator sent later than was due: its own fault. */
+  readonly late?: Percentiles
+  /** Growth by one idle connection: of the proxy's resident memory, and of the kernel's. */
+  readonly memory?: { readonly userBytes: number; readonly kernelBytes: number }
+  /** Bytes of the stream of `Mixed` within the window. */
+  readonly besideBytes?: number
+  /** Of those that were tried, when not all of them were done. */
+  readonly tried?: number
+}
+
+export interface Percentiles {
+  readonly p50: number
+  readonly p90: number
+  readonly p99: number
+  readonly p999: number
+  readonly max: number
+  readonly count: number
+}
+
+/** What `startChild` needs to start the generator process. */
+export const generatorProgram: URL = programBeside(import.meta.url, 'main')

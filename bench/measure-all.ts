@@ -1,0 +1,89 @@
+import { systemClock } from '#usher/util/clock'
+import type { Header } from './header.ts'
+import { expectedSeconds, measureScenario, messageOf, type Plan } from './measure.ts'
+import { Progress } from './progress.ts'
+import type { LeftOut, RunRecord, ScenarioRecord, TargetRecord } from './record/record.ts'
+import { reportScenario } from './report/terminal.ts'
+import type { Stage } from './stage.ts'
+import type { Target } from './targets/target.ts'
+
+export interface Measurement {
+  readonly plan: Plan
+  readonly stage: Stage
+  readonly header: Header
+  /** What was left out before anything was started. */
+  readonly leftOut: readonly LeftOut[]
+  readonly signal: AbortSignal
+  readonly out: (text: string) => void
+}
+
+/** A guess; those with rules to write take longer, those of one process are quicker. */
+const startSeconds = 1.5
+
+/**
+ * Measures the plan, prints each scenario as it ends, and gives what was found; when
+ * interrupted, what there is.
+ */
+export const measureAll = async (measurement: Measurement): Promise<RunRecord> => {
+  const { stage, signal, header, out } = measurement
+  const startedAt = systemClock.now()
+  const expected =
+    expectedSeconds(measurement.plan) + startSeconds * measurement.plan.targets.length
+  const progress = new Progress(expected, process.stderr, systemClock)
+  const { plan, described, notStarted } = await startTargets(measurement, progress)
+  if (plan.targets.length === 0 && !signal.aborted)
+    throw new Error(`no target came to serve: ${messageOfAll(notStarted)}`)
+  const scenarios: ScenarioRecord[] = []
+  const soFar = (): RunRecord => ({
+    ...header,
+    seconds: (systemClock.now() - startedAt) / 1000,
+    complete: !signal.aborted,
+    targets: described,
+    leftOut: [...measurement.leftOut, ...notStarted],
+    yardsticks: yardsticksOf(plan.targets),
+    scenarios,
+  })
+  for (const scenario of plan.scenarios) {
+    if (signal.aborted) break
+    const found = await measureScenario(scenario, { plan, stage, progress, signal })
+    scenarios.push(found)
+    progress.clear()
+    out(`${reportScenario(found, soFar()).join('\n')}\n\n`)
+  }
+  progress.clear()
+  const complaints = stage.complaints()
+  for (const { name, why } of complaints) out(`MIND: ${name} ${why}\n`)
+  const record = soFar()
+  return { ...record, leftOut: [...record.leftOut, ...complaints.filter(isDeath)] }
+}
+
+const isDeath = ({ why }: LeftOut): boolean => why.startsWith('ended')
+
+export const messageOfAll = (leftOut: readonly LeftOut[]): string =>
+  leftOut.map(({ name, why }) => `${name}: ${why}`).join('; ')
+
+/** What does not start is left out of everything, or it would cost its time each time. */
+const startTargets = async ({ plan, stage, signal }: Measurement, progress: Progress) => {
+  const targets: Target[] = []
+  const described: TargetRecord[] = []
+  const notStarted: LeftOut[] = []
+  for (const target of plan.targets) {
+    if (signal.aborted) break
+    const { name, title, kind } = target
+    progress.step(`starting ${name}`, startSeconds)
+    try {
+      const { command, config } = await stage.start(target)
+      described.push({ name, title, kind, command, config })
+      targets.push(target)
+    } catch (error) {
+      if (!signal.aborted) notStarted.push({ name, why: messageOf(error), failed: true })
+    }
+  }
+  return { plan: { ...plan, targets }, described, notStarted }
+}
+
+/** What the others are compared with: the bare path, the floor, the peers, a baseline. */
+const yardsticksOf = (targets: readonly Target[]): readonly string[] =>
+  targets
+    .filter(({ kind, name }) => kind !== 'usher' || name === 'baseline')
+    .map(({ name }) => name)

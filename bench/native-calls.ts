@@ -1,0 +1,42 @@
+import { structLayout, type StructLayout } from '#usher/relay/linux/struct-layout'
+import { loadSyscalls, type Syscalls } from '#usher/relay/linux/syscalls'
+
+/* All that the bench takes of the Linux relay: the calls by which UDP load keeps up with it. */
+export {
+  AF_INET,
+  AF_INET6,
+  EPOLLIN,
+  MSG_DONTWAIT,
+  SOCK_CLOEXEC,
+  SOCK_DGRAM,
+  SOCK_NONBLOCK,
+  SOL_SOCKET,
+  SO_RCVBUF,
+} from '#usher/relay/linux/constants'
+export { errno, errnoName, systemError } from '#usher/relay/linux/errno'
+export { EventLoop, type EventSource } from '#usher/relay/linux/event-loop'
+export type { NativeMemory } from '#usher/relay/linux/native-memory'
+export { readSockaddr, writeSockaddr } from '#usher/relay/linux/sockaddr'
+export { iovec, msghdr, sockaddrSize } from '#usher/relay/linux/struct-layout'
+export { type Syscalls, loadSyscalls } from '#usher/relay/linux/syscalls'
+
+/** What the Linux relay, and a UDP generator and echo that can keep up with it, need. */
+export interface NativeCalls {
+  readonly calls: Syscalls
+  readonly layout: StructLayout
+}
+
+/** The system calls, or in words why they can't be made here: it is tried. */
+export const nativeCalls = (): NativeCalls | string => {
+  const layout = structLayout()
+  if (layout === undefined)
+    return `the Linux relay knows no ${process.platform} on ${process.arch}`
+  try {
+    return { calls: loadSyscalls(), layout }
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    return code === 'MODULE_NOT_FOUND'
+      ? 'koffi is missing: install it with `npm install koffi`'
+      : `koffi does not run here: ${message.trim().split('\n')[0]}`
+  }
+}

@@ -1,0 +1,19 @@
+import type { Io } from '#usher/cli/io'
+import type { OptionsOf } from '#usher/config/options'
+import type { Topology } from './topology/topology.ts'
+
+/** What `usher bench` was called with. */
+export type BenchOptions = OptionsOf<'bench'>
+
+export type { Io }
+
+/** What is to be measured, where, and where to print. */
+export interface Setup {
+  readonly options: BenchOptions
+  readonly io: Io
+  readonly topology: Topology
+  /** For configurations and sockets; its maker removes it. */
+  readonly workDirectory: string
+  /** Why it is not measured in namespaces; '' when it is. */
+  readonly whyLoopback: string
+}
