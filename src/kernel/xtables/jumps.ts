@@ -61,7 +61,8 @@ export const jumpDamage = (
   const own = ownJumps(saved, owner, wanted)
   for (const jump of wanted) {
     const place = `the jump from ${jump.chain} to ${jump.target}`
-    const there = own.find(rule => leadsBy(rule, jump))
+    // By its whole text: with another condition it leads other packets.
+    const there = own.find(({ text }) => text === textOf(jump))
     if (there === undefined) return `${place} is gone (table ${saved.name})`
     if (jump.at === 'top' && isLate(there, own, wanted))
       return `${place} comes too late (table ${saved.name})`

@@ -19,7 +19,8 @@ import {
 } from './fields.ts'
 import { decodeObject, type Kind, type Decoded } from './decode-object.ts'
 import { labels, peek, type Metadata } from './metadata.ts'
-import { objectIp, specialRange } from './object-ip.ts'
+import { objectIp } from './object-ip.ts'
+import { specialRange } from './special-address.ts'
 import { show } from '../../util/printable.ts'
 import { fieldPath, type Fault } from './problem.ts'
 

@@ -1,5 +1,5 @@
 import { parseCidr, type Cidr } from '../../util/cidr.ts'
-import { canonicalIp, isLoopback } from '../../util/ip.ts'
+import { canonicalIp } from '../../util/ip.ts'
 import { show } from '../../util/printable.ts'
 import type { Fault } from './problem.ts'
 
@@ -21,18 +21,6 @@ const objectCidr = (text: string): Cidr | undefined => {
 /** Only where there is a number in decimal: groups of IPv6 are not, and may have zeros. */
 const withoutZeros = (text: string): string =>
   text.replaceAll(/(^|[.:])0+(?=\d+(\.|$))/g, '$1')
-
-/**
- * Which range that means something else on every host an address is in; '' when in none.
- * The API server refuses these as endpoints (ValidateEndpointIP): who may write slices must
- * not reach what listens on each node for itself, or a cloud's metadata service.
- */
-export const specialRange = (ip: string): string => {
-  if (isLoopback(ip)) return 'loopback (127.0.0.0/8, ::1)'
-  if (ip.startsWith('169.254.') || /^fe[89ab]/.test(ip))
-    return 'link-local (169.254.0.0/16, fe80::/10)'
-  return ''
-}
 
 /** Canonical spelling, each once, without those that are none. Blanks around them are allowed. */
 export const canonicalCidrs = (given: readonly string[]): string[] => [

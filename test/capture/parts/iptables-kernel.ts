@@ -177,6 +177,10 @@ for (const backend of ['nft', 'legacy'] as const) {
           '*nat\n-F PREROUTING\nCOMMIT\n',
           /jump from PREROUTING to KUBE-PORTALS-CONTAINER is gone/,
         ],
+        [
+          '*nat\n-R PREROUTING 1 -p tcp -m comment --comment "handle ClusterIPs; NOTE: this must be before the NodePort rules" -j KUBE-PORTALS-CONTAINER\nCOMMIT\n',
+          /jump from PREROUTING to KUBE-PORTALS-CONTAINER is gone/,
+        ],
         ['*filter\n-F\n-X\nCOMMIT\n', /gone \(table filter\)/],
         [
           '*filter\n-D KUBE-USHER-INPUT 1\nCOMMIT\n',

@@ -4,7 +4,7 @@ import { makeNetns, whyNoNetns } from '../../support/netns.ts'
 
 const why = await whyNoNetns()
 const built = fileURLToPath(
-  new URL('../../../dist/capture/node-addresses.js', import.meta.url),
+  new URL('../../../dist/capture/local-addresses.js', import.meta.url),
 )
 
 t.test(

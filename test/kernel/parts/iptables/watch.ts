@@ -20,6 +20,13 @@ const damages: readonly (readonly [what: string, text: string, said: RegExp])[] 
   ['a nat table without chains', '*nat\n-F\n-X\nCOMMIT\n', /nat/],
   ['a lost jump', '*filter\n-F OUTPUT\nCOMMIT\n', /OUTPUT .* is gone \(table filter\)/],
   [
+    'a jump with another condition',
+    '*nat\n-D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES\n' +
+      '-I PREROUTING -s 192.0.2.1/32 -m comment --comment "kubernetes service portals" -j KUBE-SERVICES\n' +
+      'COMMIT\n',
+    /jump from PREROUTING to KUBE-SERVICES is gone \(table nat\)/,
+  ],
+  [
     'an emptied KUBE-SERVICES',
     '*nat\n-F KUBE-SERVICES\nCOMMIT\n',
     /KUBE-SERVICES of table nat has fewer than \d+ rules/,
