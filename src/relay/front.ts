@@ -2,7 +2,7 @@ import { RoundRobin } from '../balance/round-robin.ts'
 import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
 import type { Backend } from './backend.ts'
 import type { NodeClientSet } from './node-clients.ts'
-import type { EndpointChoice, RelayFront } from './relay.ts'
+import type { ConnectionRecord, EndpointChoice, RelayFront } from './relay.ts'
 
 /** The endpoints of a listener, by key. */
 export type Listed<B extends Backend> = Pick<RoundRobin<B>, 'get' | 'size'>
@@ -101,3 +101,17 @@ export class Front<B extends Backend = Backend> {
 
 const isEmpty = <B extends Backend>({ among }: Choice<B>, listed: Listed<B>): boolean =>
   (among ?? listed).size === 0
+
+/** The record of a client that `Front.admit` did not let in. */
+export const turnedAway = (listener: string, client: string): ConnectionRecord => ({
+  listener,
+  client,
+  endpoint: '',
+  attempts: [],
+  bytesToBackend: 0,
+  bytesToClient: 0,
+  dialMs: 0,
+  totalMs: 0,
+  cause: 'PR',
+  detail: 'source range or traffic policy',
+})

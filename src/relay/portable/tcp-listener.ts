@@ -1,7 +1,8 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import { joinHostPort, unmapped } from '../../util/ip.ts'
 import { bindKey, countFailure } from '../counters.ts'
-import type { Bind, ConnectionRecord, ListenerStats, RelayListener } from '../relay.ts'
+import { turnedAway } from '../front.ts'
+import type { Bind, ListenerStats, RelayListener } from '../relay.ts'
 import { acceptGate } from './accept-gate.ts'
 import type { Listening } from '../bind-set.ts'
 import { ListenerState } from './listener-state.ts'
@@ -144,7 +145,8 @@ export class TcpListener implements PortListener {
   #turnAway(client: Socket): void {
     const { observer, name } = this.#context
     countFailure(this.#state.counters, 'PR')
-    if (observer.wants('PR')) observer.connectionClosed(turnedAway(name, client))
+    if (observer.wants('PR'))
+      observer.connectionClosed(turnedAway(name, clientOf(client)))
     reset(client)
   }
 
@@ -157,18 +159,5 @@ export class TcpListener implements PortListener {
   }
 }
 
-const turnedAway = (
-  listener: string,
-  { remoteAddress = '', remotePort = 0 }: Socket,
-): ConnectionRecord => ({
-  listener,
-  client: joinHostPort(unmapped(remoteAddress), remotePort),
-  endpoint: '',
-  attempts: [],
-  bytesToBackend: 0,
-  bytesToClient: 0,
-  dialMs: 0,
-  totalMs: 0,
-  cause: 'PR',
-  detail: 'source range or traffic policy',
-})
+const clientOf = ({ remoteAddress = '', remotePort = 0 }: Socket): string =>
+  joinHostPort(unmapped(remoteAddress), remotePort)

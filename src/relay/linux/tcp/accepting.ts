@@ -1,6 +1,6 @@
 import { isOutOfResources } from '../../../util/out-of-resources.ts'
 import { joinHostPort } from '../../../util/ip.ts'
-import type { Choice } from '../../front.ts'
+import { type Choice, turnedAway } from '../../front.ts'
 import { EPOLLIN, SOCK_CLOEXEC, SOCK_NONBLOCK } from '../constants.ts'
 import { errno, errnoName } from '../errno.ts'
 import type { EventSource } from '../event-loop.ts'
@@ -23,7 +23,6 @@ export class ListeningSocket {
   readonly service: TcpService
   readonly key: string
   readonly fd: number
-  isOpen = true
 
   constructor(service: TcpService, key: string, fd: number) {
     this.service = service
@@ -58,7 +57,6 @@ export class Accepting implements EventSource<ListeningSocket> {
 
   /** Stops watching it; its descriptor stays open. */
   release(socket: ListeningSocket): void {
-    socket.isOpen = false
     this.#sockets.delete(socket)
     this.#env.loop.remove(socket.fd)
   }
@@ -72,7 +70,7 @@ export class Accepting implements EventSource<ListeningSocket> {
 
   ready(socket: ListeningSocket): void {
     for (let count = 0; count < mostAtOnce && !this.#isPaused; count += 1) {
-      if (!socket.isOpen || !this.#acceptOne(socket)) return
+      if (!this.#sockets.has(socket) || !this.#acceptOne(socket)) return
     }
   }
 
@@ -84,7 +82,7 @@ export class Accepting implements EventSource<ListeningSocket> {
     const { loop } = this.#env
     if (loop.add(socket.fd, this, socket, this.#events) >= 0) return
     loop.clock.setTimeout(() => {
-      if (socket.isOpen) this.#watch(socket)
+      if (this.#sockets.has(socket)) this.#watch(socket)
     }, watchAgainMs)
   }
 
@@ -150,18 +148,7 @@ export class Accepting implements EventSource<ListeningSocket> {
     counters.countFailure('PR')
     this.#connections.turnAway(fd)
     if (!reporter.wants('PR')) return
-    reporter.connectionClosed({
-      listener: name,
-      client,
-      endpoint: '',
-      attempts: [],
-      bytesToBackend: 0,
-      bytesToClient: 0,
-      dialMs: 0,
-      totalMs: 0,
-      cause: 'PR',
-      detail: 'source range or traffic policy',
-    })
+    reporter.connectionClosed(turnedAway(name, client))
   }
 
   /** The address that a client has come to; '' when it is gone again. */

@@ -93,11 +93,6 @@ export class Side {
     this.flags &= ~mask
   }
 
-  /** It is called again, or for another reason. */
-  unqueue(): void {
-    this.flags &= ~flag.queued
-  }
-
   /** Whether something that was read from it waits to be written. */
   get holds(): boolean {
     return this.held !== undefined || this.piped > 0

@@ -5,7 +5,7 @@ import type { NativeMemory } from '../native-memory.ts'
 import { TimerWheel } from '../timer-wheel.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
-import { Connection, quietEvents, type Side } from './connection.ts'
+import { Connection, flag, quietEvents, type Side } from './connection.ts'
 import { Copying } from './copying.ts'
 import { Dialling } from './dialling.ts'
 import { Ending } from './ending.ts'
@@ -86,7 +86,7 @@ export class TcpConnections implements EventSource<Side> {
 
   ready(side: Side, events: number): void {
     const { connection } = side
-    side.unqueue()
+    side.unset(flag.queued)
     switch (connection.state) {
       case 'open':
         return this.#copying.ready(side, events)
