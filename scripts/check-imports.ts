@@ -15,7 +15,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   balance: ['util'],
   relay: ['balance', 'model', 'util'],
   kernel: ['model', 'util'],
-  capture: ['kernel', 'model', 'relay', 'util'],
+  capture: ['kernel', 'model', 'util'],
   source: ['model', 'util'],
   mode: ['capture', 'kernel', 'model', 'relay', 'source', 'util'],
   observe: ['capture', 'kernel', 'mode', 'model', 'relay', 'source', 'util'],

@@ -1,16 +1,18 @@
 import { createWriteStream, existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { parseArgs } from 'node:util'
+import { compile } from './tests/compiled.mjs'
+import { processesOf } from './tests/processes.ts'
+import { type FileResult, runTestProcess } from './tests/run-test-process.ts'
 import { chooseTestSandbox } from './tests/test-sandbox.ts'
-import { type FileResult, runTestFile } from './tests/run-test-file.ts'
 import { sumLine, textOfFile, textOfRun } from './tests/texts.ts'
 
 /**
- * `npm test`: each test file in a process of its own, a line for each as it ends, what failed
- * in full, and the sum at the end. What all of them said is in the report. Exits with 1 when
- * something failed, or nothing was run.
+ * `npm test`: all test files, in few processes; a line for each file when its process ends, what
+ * failed in full, and the sum at the end. What all of them said is in the report. Exits with 1
+ * when something failed, or nothing was run.
  *
- *   npm test -- [--jobs 3] [--timeout 180] [--node PROGRAM] [--report FILE] [FILE...]
+ *   npm test -- [--jobs 3] [--timeout 180] [--node PROGRAM] [--report FILE] [FILE|FOLDER...]
  */
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -21,13 +23,6 @@ const { values, positionals } = parseArgs({
     report: { type: 'string', default: '.tap/report.tap' },
   },
 })
-
-const allFiles = (): readonly string[] =>
-  readdirSync('test', { recursive: true, encoding: 'utf8' })
-    .filter(name => name.endsWith('.test.ts'))
-    .map(name => `test/${name}`)
-    .toSorted()
-
 const [jobs, timeoutS] = [Number(values.jobs), Number(values.timeout)]
 
 const refuse = (why: string): never => {
@@ -38,8 +33,14 @@ if (!Number.isInteger(jobs) || jobs < 1 || !(timeoutS > 0))
   refuse('--jobs has to be a whole number above zero, and --timeout seconds')
 const missing = positionals.filter(file => !existsSync(file))
 if (missing.length > 0) refuse(`no such test file: ${missing.join(', ')}`)
-const files = positionals.length > 0 ? positionals : allFiles()
+const processes = processesOf(positionals.length > 0 ? positionals : ['test'])
 
+const sources = ['src', 'bench', 'scripts', 'test'].flatMap(folder =>
+  readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter(name => name.endsWith('.ts'))
+    .map(name => `${folder}/${name}`),
+)
+await compile(sources)
 const { sandbox, why } = await chooseTestSandbox()
 if (why !== '')
   console.log(
@@ -48,18 +49,18 @@ if (why !== '')
 mkdirSync(dirname(values.report), { recursive: true })
 const report = createWriteStream(values.report)
 const results: FileResult[] = []
-const waiting = [...files]
+const waiting = [...processes]
 const next = async (): Promise<void> => {
-  for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
-    const request = { file, node: values.node, sandbox, timeoutMs: timeoutS * 1000 }
-    const result = await runTestFile(request)
-    results.push(result)
-    report.write(`# File: ${file}\n${result.output}\n`)
-    console.log(textOfFile(result))
+  for (let files = waiting.shift(); files !== undefined; files = waiting.shift()) {
+    const request = { files, node: values.node, sandbox, timeoutMs: timeoutS * 1000 }
+    const result = await runTestProcess(request)
+    results.push(...result.files)
+    report.write(`${result.output}\n`)
+    for (const file of result.files) console.log(textOfFile(file))
   }
 }
 const began = performance.now()
-await Promise.all(Array.from({ length: Math.min(jobs, files.length) }, next))
+await Promise.all(Array.from({ length: Math.min(jobs, processes.length) }, next))
 console.log(textOfRun(results, (performance.now() - began) / 1000, values.report))
 const { line, ok } = sumLine(results)
 report.end(`${line}\n`)

@@ -49,13 +49,19 @@ export const startChild = (file: URL, enter: readonly string[] = []): Child => {
 
 /**
  * The command line of such a program. Node's own flags of this process are not for it, but
- * TypeScript needs its loader.
+ * TypeScript needs the loader that this one has.
  */
 export const nodeCommand = (file: URL): readonly string[] => {
   const path = fileURLToPath(file)
-  const loader = path.endsWith('.ts') ? ['--import', import.meta.resolve('tsx')] : []
-  return [process.execPath, ...loader, path]
+  return [process.execPath, ...(path.endsWith('.ts') ? ownLoaders() : []), path]
 }
+
+/** `--import=NAME` and `--import NAME` of this process's own command line. */
+const ownLoaders = (): readonly string[] =>
+  process.execArgv.flatMap((flag, i, flags) => {
+    if (flag.startsWith('--import=')) return [flag]
+    return flags[i - 1] === '--import' ? ['--import', flag] : []
+  })
 
 const ask = (
   child: ChildProcess,

@@ -31,7 +31,9 @@ const byRules = (tables: RuleTables): Capture => {
     forgetWaiting: async () => undefined,
     forgetUdp: async () => {},
     keepRules: false,
-    observer: { synced: () => {}, repaired: () => {}, failed: () => {} },
+    resync: () => {},
+    observers: [],
+    failed: () => {},
   })
 }
 

@@ -1,19 +1,10 @@
 import { stringify } from 'yaml'
-import type { FileResult } from './run-test-file.ts'
 import type { Failure } from './read-tap.ts'
+import type { FileResult } from './run-test-process.ts'
 
 /** Why a file failed as a whole, beside its assertions; '' when it did not. */
-const wholeFailure = ({
-  ended,
-  failures,
-  passed,
-  skips,
-  complaints,
-}: FileResult): string => {
-  // One that failed ends with 1: that is nothing new.
-  if (ended !== '' && !(ended === 'exit code 1' && failures.length > 0))
-    return `its process: ${ended}`
-  if (failures.length === 0 && complaints.length > 0) return complaints.join('; ')
+const wholeFailure = ({ ended, failures, passed, skips }: FileResult): string => {
+  if (ended !== '') return ended
   return passed + failures.length + skips.length === 0 ? 'it tested nothing' : ''
 }
 
@@ -30,7 +21,7 @@ export const textOfFile = (result: FileResult): string => {
     ...(skips.length > 0 ? [`${skips.length} skipped`] : []),
   ]
   const mark = failed > 0 ? 'FAILED' : 'ok    '
-  const line = `${mark} ${file}  ${seconds(ms / 1000)}  ${counts.join(', ')}`
+  const line = `${mark} ${file}  ${secondsOf(ms)}  ${counts.join(', ')}`
   if (failed === 0) return [line, ...warnings(stderr).map(indented)].join('\n')
   const whole = wholeFailure(result)
   return [
@@ -85,9 +76,9 @@ export const textOfRun = (
       skips.set(what, (skips.get(what) ?? 0) + 1)
     }
   const slowest = results
-    .toSorted((a, b) => b.ms - a.ms)
+    .toSorted((a, b) => (b.ms ?? 0) - (a.ms ?? 0))
     .slice(0, 5)
-    .map(({ file, ms }) => `${file} ${seconds(ms / 1000)}`)
+    .map(({ file, ms }) => `${file} ${secondsOf(ms)}`)
   const failed = results.filter(result => failedOf(result) > 0).map(({ file }) => file)
   return [
     '',
@@ -111,5 +102,8 @@ export const sumLine = (
 }
 
 const seconds = (s: number): string => `${s.toFixed(1)} s`
+
+const secondsOf = (ms: number | undefined): string =>
+  ms === undefined ? '-' : seconds(ms / 1000)
 
 const indented = (words: string): string => words.trimEnd().replaceAll(/^/gm, '  ')

@@ -1,10 +1,10 @@
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
-import type { Bind } from '../relay/relay.ts'
+import type { AddressPort } from '../util/ip.ts'
 
 /**
  * How a VIP is served. `nftables` and `iptables`: rules of the kernel's lead to a proxy
  * port. `local`: Usher listens on the VIP itself. `none`: on a proxy port that clients or
- * somebody else's rules must know. `kernel`: a kernel mode leads it to endpoints, and Usher
+ * rules of another program must know. `kernel`: a kernel mode leads it to endpoints, and Usher
  * listens nowhere. `not captured`: not at all.
  */
 export type PlacementKind =
@@ -13,7 +13,7 @@ export type PlacementKind =
 export interface VipPlacement {
   readonly vip: Vip
   readonly capture: PlacementKind
-  readonly binds: readonly Bind[]
+  readonly binds: readonly AddressPort[]
   /** Why it could not be served better; '' when there is nothing to say. */
   readonly reason: string
 }
@@ -26,6 +26,9 @@ export interface Placement {
   readonly vips: readonly VipPlacement[]
 }
 
+/** Tells placements apart, also those without a listener. */
+export const listenerId = ({ family, key }: ServicePort): string => `${family} ${key}`
+
 /** Says where the relay listens, and leads the traffic for VIPs there. Calls don't overlap. */
 export interface Capture {
   /** Where to listen for each of them; nothing that clients would notice is done yet. */
@@ -37,7 +40,7 @@ export interface Capture {
   steer(placements: readonly Placement[], snapshots: readonly Snapshot[]): Promise<void>
   /** What of the last calls could not be honoured. */
   problems(): readonly Problem[]
-  /** New clients wait in silence from now on, where that can be had: before an end. */
+  /** New clients wait in silence from now on, where that is possible: before an end. */
   hold(): Promise<void>
   /** Ends what it holds; takes out what it put into the system, unless that is to stay. */
   close(): Promise<void>

@@ -17,14 +17,14 @@ export interface Choice {
   readonly name: CaptureName
   /** Why it was taken. */
   readonly detail: string
-  /** What would have been better, and why it can't be had. */
+  /** What would have been better, and why it does not work. */
   readonly passedOver: readonly Probed[]
 }
 
 /** Needs nothing that could be missing. */
 const lastResort = 'listen'
 
-/** The first candidate that can be had; what comes after it is not tried. */
+/** The first candidate that works; what comes after it is not tried. */
 export const chooseCapture = async (
   candidates: readonly Candidate[],
 ): Promise<Choice> => {
@@ -35,17 +35,4 @@ export const chooseCapture = async (
     passedOver.push({ name, usable, detail })
   }
   return { name: lastResort, detail: 'nothing else works here', passedOver }
-}
-
-/** One answer for both families: what can be had in one is worth having. */
-export const joinProbes = (IPv4: Probe, IPv6: Probe): Probe => {
-  if (IPv4.usable === IPv6.usable) {
-    const same = IPv4.detail === IPv6.detail
-    const detail = same ? IPv4.detail : `${IPv4.detail}; IPv6: ${IPv6.detail}`
-    return { usable: IPv4.usable, detail }
-  }
-  const detail = IPv4.usable
-    ? `${IPv4.detail}; not for IPv6: ${IPv6.detail}`
-    : `${IPv6.detail}; not for IPv4: ${IPv4.detail}`
-  return { usable: true, detail }
 }

@@ -1,13 +1,8 @@
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import type { Capture, Placement } from './capture.ts'
-import { HostTurn, type HostTurnDeps } from './host-turn.ts'
+import { HostTurn, type HostTurnDeps } from '../kernel/keeper/host-turn.ts'
 
 export interface ExclusiveDeps extends Omit<HostTurnDeps, 'of'> {
-  /**
-   * Once traffic is led by this capture: takes out what an earlier Usher has left of other
-   * captures, which would lead it elsewhere. Never rejects.
-   */
-  readonly removeOthers: () => Promise<void>
   /** What was put into the system stays at the end. */
   readonly keeps: boolean
 }
@@ -21,7 +16,6 @@ export class ExclusiveCapture implements Capture {
   readonly #capture: Capture
   readonly #deps: ExclusiveDeps
   readonly #turn: HostTurn
-  #isAlone = false
   #isClosed = false
 
   constructor(capture: Capture, deps: ExclusiveDeps) {
@@ -35,12 +29,7 @@ export class ExclusiveCapture implements Capture {
   }
 
   steer(placements: readonly Placement[], snapshots: readonly Snapshot[]): Promise<void> {
-    return this.#turn.take(async () => {
-      await this.#capture.steer(placements, snapshots)
-      if (this.#isAlone || this.#turn.isEnding) return
-      await this.#deps.removeOthers()
-      this.#isAlone = true
-    })
+    return this.#turn.lead(() => this.#capture.steer(placements, snapshots))
   }
 
   problems(): readonly Problem[] {

@@ -4,7 +4,7 @@ export interface KeptAddressesDeps {
   readonly addresses: HostAddresses
   /** Canonical CIDRs. */
   readonly wanted: readonly string[]
-  /** Somebody else took some away; '' for `error` when they are back. */
+  /** Another program took some away; '' for `error` when they are back. */
   readonly repaired: (what: string, error: string) => void
 }
 
@@ -17,7 +17,7 @@ export class KeptAddresses {
     this.#deps = deps
   }
 
-  /** Rejects when one of them can't be had. */
+  /** Rejects when one of them can't be set. */
   async take(): Promise<void> {
     const { addresses } = this.#deps
     await this.#sync()

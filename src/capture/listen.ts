@@ -8,12 +8,11 @@ import {
   wildcardOf,
 } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
-import type { Capture, Placement, VipPlacement } from './capture.ts'
+import { type Capture, listenerId, type Placement, type VipPlacement } from './capture.ts'
 import { interfaceAddresses, whichAreLocal } from './local-addresses.ts'
 import {
   type Host,
   type ListenCaptureDeps,
-  listenerId,
   placeServicePort,
   type ProxyAddress,
   proxyPortId,
@@ -67,7 +66,7 @@ class ListenCapture implements Capture {
     this.#era = era
     this.#basis = basis
     if (all || !wasShort || !released) return placements
-    // Somebody else's port may do for those who got none: all are looked at once more.
+    // A port that was released may do for VIPs that got none: all are looked at once more.
     this.#era = 0
     return this.place(servicePorts)
   }
@@ -79,7 +78,7 @@ class ListenCapture implements Capture {
     return []
   }
 
-  /** Can't be had without rules: who dials while nobody listens is refused. */
+  /** Not possible without rules: clients who dial while there is no listener are refused. */
   async hold(): Promise<void> {}
 
   async close(): Promise<void> {}

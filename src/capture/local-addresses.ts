@@ -29,7 +29,7 @@ export class LocalAddresses {
 
   constructor(
     clock: Pick<Clock, 'now'>,
-    canBind: (address: string) => Promise<boolean> = bindProbe,
+    canBind: (address: string) => Promise<boolean> = isUsable,
   ) {
     this.#clock = clock
     this.#canBind = canBind
@@ -39,7 +39,7 @@ export class LocalAddresses {
   get era(): number {
     const now = this.#clock.now()
     if (now >= this.#until) {
-      // All at once, so that those who ask for all of them need not look at each.
+      // All at once, so that a caller who asks for all of them need not look at each.
       this.#earlier = new Map(this.#known)
       this.#known.clear()
       this.#until = now + rememberMs
@@ -85,6 +85,10 @@ export class LocalAddresses {
   }
 }
 
+/** Linux lets it bind to groups and broadcast addresses too, where no connection can ever arrive. */
+const isUsable = async (address: string): Promise<boolean> =>
+  (await bindProbe(address)) && !isGroup(address) && !isBroadcast(address)
+
 /**
  * Binds a UDP socket to a port of the system's choice, and closes it. Rejects when there
  * is no descriptor or memory for a socket.
@@ -100,8 +104,7 @@ const bindProbe = (address: string): Promise<boolean> =>
     })
     socket.bind({ address, port: 0, exclusive: true }, () => {
       socket.close()
-      // Linux lets it bind to these too, where no connection can ever arrive.
-      resolve(!isGroup(address) && !isBroadcast(address))
+      resolve(true)
     })
   })
 
@@ -129,7 +132,7 @@ const isBroadcast = (address: string): boolean => {
 export const interfaceAddresses = (family: IpFamily): string[] =>
   interfaceAddressesWhere(family, () => true)
 
-/** Only those that `wanted` takes, who is told the interface too. */
+/** Only those that `wanted` takes, which is given the interface too. */
 const interfaceAddressesWhere = (
   family: IpFamily,
   wanted: (address: string, interfaceName: string) => boolean,

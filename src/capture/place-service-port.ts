@@ -1,7 +1,7 @@
 import type { ServicePort, Vip } from '../model/snapshot.ts'
 import { cidrContains, parseCidr } from '../util/cidr.ts'
 import type { IpFamily } from '../util/ip.ts'
-import type { Placement, VipPlacement } from './capture.ts'
+import { listenerId, type Placement, type VipPlacement } from './capture.ts'
 import { bindAddresses, type LocalAddresses } from './local-addresses.ts'
 import type { PortRange, ProxyPorts } from './proxy-ports.ts'
 import { possibleGroups, type VipGroup, vipGroups } from './vip-group.ts'
@@ -45,8 +45,6 @@ export interface Host {
   /** See `ListenCaptureDeps`. */
   readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
 }
-
-export const listenerId = ({ family, key }: ServicePort): string => `${family} ${key}`
 
 /** The ServicePort's first proxy port, and those of VIPs whose clients get something else. */
 export const proxyPortId = (id: string, group: VipGroup): string =>

@@ -14,7 +14,7 @@ export interface PortMemoryDeps {
   readonly clock: Clock
   /** Milliseconds since 1970; by default the system's. */
   readonly wallClock?: () => number
-  /** Told what can't be read or written, once until that changes; '' when it can again. */
+  /** Called with what can't be read or written, once until that changes; '' when it can again. */
   readonly failed: (problem: string) => void
 }
 
@@ -61,7 +61,7 @@ class FileMemory implements PortMemory {
   /** When ids were found to be away, in seconds since 1970. */
   #awaySince: ReadonlyMap<string, number>
   #held: (() => readonly HeldPort[]) | undefined
-  /** The file can't be used, but may mean something to somebody: a later version's. */
+  /** The file can't be used, but is not to be replaced: a later version's. */
   #keepOld: boolean
   #written: string
   #timer: Timer | undefined
@@ -75,7 +75,7 @@ class FileMemory implements PortMemory {
     this.#path = join(deps.directory, fileName)
     const now = this.#seconds()
     const kept = records.filter(({ awaySince }) => !isOld(awaySince, now))
-    // Whoever was there at the end has been away since; nobody knows since when.
+    // What was there at the end has been away since; it is not known since when.
     this.#awaySince = new Map(kept.map(one => [one.id, one.awaySince || now]))
     this.known = kept.map(({ id, protocol, port }) => ({
       id,

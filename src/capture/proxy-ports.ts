@@ -8,12 +8,12 @@ export interface PortRange {
   readonly last: number
 }
 
-/** A port that is somebody's, be it that they are away. */
+/** A port that has an owner, which may be away. */
 export interface HeldPort {
   readonly id: string
   readonly protocol: Protocol
   readonly port: number
-  /** Nobody listens there now. */
+  /** There is no listener there now. */
   readonly away: boolean
 }
 
@@ -29,13 +29,13 @@ const triesWithoutRange = 16
 
 /**
  * Where the system chooses from (ip(7), ip_local_port_range). Linux tries but a quarter of
- * it first, and so offers the same 7000 ports for as long as nobody listens on them.
+ * it first, and so offers the same 7000 ports for as long as none of them is listened on.
  */
 const ephemeral: PortRange = { first: 32_768, last: 60_999 }
 
 /**
  * Hands out proxy ports: from a range, or of the system's choice. A ServicePort keeps its
- * port, even while it is away, and beyond the end of the process if somebody remembers it
+ * port, even while it is away, and beyond the end of the process if it is remembered
  * and it is still free then; only when the range has run out are the ports of absent
  * ServicePorts given to others, those longest away first.
  *
@@ -76,7 +76,7 @@ export class ProxyPorts {
     return this.#ports.has(id)
   }
 
-  /** Undefined when no port is to be had. */
+  /** Undefined when no port is free. */
   async portFor(
     id: string,
     protocol: Protocol,

@@ -40,10 +40,10 @@ export interface RuleTable {
   hold(): Promise<void>
   /** After `replace`: ends `hold`. */
   release(): Promise<void>
-  /** Takes out everything that is Usher's own, whoever put it there. */
+  /** Takes out everything that is Usher's own, also of an earlier process. */
   remove(): Promise<void>
   /**
-   * Calls `damaged` soon (within 5 s) after somebody else has changed Usher's rules, with
+   * Calls `damaged` soon (within 5 s) after another program has changed Usher's rules, with
    * what is wrong in a few words; until the returned function is called.
    */
   watch(damaged: (what: string) => void): () => void
@@ -58,7 +58,7 @@ export interface RuleTables {
    */
   readonly admitsHealthChecks: boolean
   /**
-   * Whether it can be had here, found out by really doing it and leaving nothing behind.
+   * Whether it works here, found out by really doing it and leaving nothing behind.
    * `proxyAddress` need not be the host's yet. Never rejects.
    */
   probe(family: IpFamily): Promise<Probe>

@@ -1,7 +1,6 @@
 import type { Protocol } from '../model/service.ts'
 import type { ServicePort, Target, VipKind } from '../model/snapshot.ts'
-import type { Bind } from '../relay/relay.ts'
-import type { IpFamily } from '../util/ip.ts'
+import type { AddressPort, IpFamily } from '../util/ip.ts'
 import type { Placement, VipPlacement } from './capture.ts'
 import { vipGroups } from './vip-group.ts'
 
@@ -20,7 +19,7 @@ export interface VipRule {
   readonly protocol: Protocol
   readonly port: number
   /** The proxy port. Used when a verdict is `forward`. */
-  readonly to: Bind
+  readonly to: AddressPort
   /** For clients elsewhere, and for processes and pods of this node. */
   readonly outside: Verdict
   readonly fromNode: Verdict

@@ -1,6 +1,6 @@
 import type { ServicePort, Problem } from '../model/snapshot.ts'
 import { Registry } from '../model/registry.ts'
-import type { ManifestSet } from '../source/manifests/manifest-set.ts'
+import { FirstSight, type ManifestSet } from '../source/manifests/manifest-set.ts'
 import { ipFamilies } from '../util/ip.ts'
 
 export interface Findings {
@@ -37,7 +37,8 @@ const orphans = (set: ManifestSet): string[] => {
 /** What is wrong, or odd, about a set of manifests as a running Usher would see it. */
 export const findingsOf = (set: ManifestSet): Findings => {
   const registry = new Registry()
-  registry.apply(set.objects.flatMap(({ changes }) => changes))
+  const firstSight = new FirstSight()
+  registry.apply(set.objects.flatMap(object => firstSight.numbered(object).changes))
   const ports = ipFamilies.flatMap(family =>
     Array.from(registry.snapshot(family).servicePorts.values()),
   )

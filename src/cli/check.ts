@@ -5,7 +5,7 @@ import type { Problem } from '../model/snapshot.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import { listFiles } from '../source/manifests/list-files.ts'
-import { type ManifestSet, FirstSight } from '../source/manifests/manifest-set.ts'
+import type { ManifestSet } from '../source/manifests/manifest-set.ts'
 import { readApart } from '../source/manifests/read-apart.ts'
 import { systemClock } from '../util/clock.ts'
 import { findingsOf, type Findings } from './check-findings.ts'
@@ -93,8 +93,7 @@ export const check = async (args: readonly string[], io: Io): Promise<number> =>
     return 0
   }
   const { files } = await listFiles(options.manifests)
-  const { createdAt } = new FirstSight()
-  const set = await readApart(options.manifests, createdAt, new AbortController().signal)
+  const set = await readApart(options.manifests, new AbortController().signal)
   const findings = findingsOf(set)
   for (const problem of findings.problems) say('problem', problemText(problem), 'red')
   for (const text of findings.warnings) say('warning', text, 'yellow')

@@ -1,4 +1,4 @@
-import { type HostLock, hostLock } from '../capture/host-lock.ts'
+import { type HostLock, hostLock } from '../kernel/keeper/host-lock.ts'
 import type { OptionsOf } from '../config/options.ts'
 import { cleanUp, type Outcome } from '../kernel/cleanup/clean-up.ts'
 import { hostKinds } from '../kernel/cleanup/host-kinds.ts'
@@ -53,7 +53,7 @@ const withKept = async (outcome: Outcome): Promise<Outcome> => {
   const all = await cleanUp(hostKinds(), { dryRun: true })
   const named = new Set([...outcome.gone, ...outcome.stayed.map(({ what }) => what)])
   const kept = all.gone.filter(what => !named.has(what))
-  const why = "it may be a kube-proxy's, of which nobody could tell"
+  const why = "it may be a kube-proxy's that can't be seen"
   return { ...outcome, stayed: [...outcome.stayed, ...kept.map(what => ({ what, why }))] }
 }
 

@@ -1,15 +1,13 @@
 import { hostname } from 'node:os'
 import type { ClusterAccess } from '../config/run-settings.ts'
+import type { ModeRequest } from '../mode/choose-mode.ts'
 import type { Log } from '../observe/log.ts'
 import { noNode, type NodeParts } from '../proxy/options.ts'
 import { modeAnnotation, type ModeAnnotation } from '../source/decode/node.ts'
 import type { ApiClient } from '../source/kubernetes/api-client.ts'
 import { connectToCluster } from '../source/kubernetes/cluster-access.ts'
 import { EventRecorder } from '../source/kubernetes/event-recorder.ts'
-import {
-  kubernetesSource,
-  type KubernetesSource,
-} from '../source/kubernetes/kubernetes-source.ts'
+import { KubernetesSource } from '../source/kubernetes/kubernetes-source.ts'
 import type { KubernetesObserver } from '../source/kubernetes/observer.ts'
 import { readStart } from '../source/kubernetes/read-body.ts'
 import { systemClock } from '../util/clock.ts'
@@ -48,7 +46,7 @@ export const clusterParts = async ({
     onFailure: why => log.warn({ why }, 'an Event could not be sent'),
   })
   const observer = kubernetesLog(log, () => source.status().synced)
-  const source = kubernetesSource({ client, nodeName, observer })
+  const source = new KubernetesSource({ client, nodeName, observer })
   return {
     source,
     modeAnnotation: async () => modeAnnotation(await listNode(client, nodeName)),
@@ -79,6 +77,34 @@ const listNode = async (client: ApiClient, name: string): Promise<unknown> => {
   return JSON.parse(await readStart(body, longestNode, deps))
 }
 
+/**
+ * What is asked for, by the Node's annotation where nothing else says: as kube-proxy did
+ * from 1.1 to 1.5, to try a mode on some nodes of a cluster. Read once. Never rejects: a Node
+ * that can't be read asks for nothing.
+ */
+export const askedMode = async (
+  request: ModeRequest,
+  annotation: () => Promise<ModeAnnotation | undefined>,
+  log: Log,
+): Promise<ModeRequest> => {
+  if (request.mode !== '') return request
+  try {
+    const found = await annotation()
+    if (found === undefined) return request
+    const { name, value } = found
+    if (value === 'userspace' || value === 'iptables' || value === 'ipvs')
+      return { mode: value, by: `annotation ${name} of the Node` }
+    log.warn(
+      { annotation: name, value },
+      'this annotation of the Node names no mode; give userspace, iptables or ipvs',
+    )
+  } catch (error) {
+    const why = (error as Error).message
+    log.info({ why }, 'the Node could not be asked for its proxy mode')
+  }
+  return request
+}
+
 const timeText = (epochMs: number | undefined): string | undefined =>
   epochMs === undefined ? undefined : new Date(epochMs).toISOString()
 
@@ -88,9 +114,9 @@ const timeText = (epochMs: number | undefined): string | undefined =>
  */
 const kubernetesLog = (log: Log, isSynced: () => boolean): KubernetesObserver => ({
   connected: resource => log.info({ resource }, 'watching'),
-  lost: (resource, why, lastWordAt) =>
+  lost: (resource, why, lastDataAt) =>
     log.warn(
-      { resource, why, lastWord: timeText(lastWordAt) },
+      { resource, why, lastWord: timeText(lastDataAt) },
       isSynced()
         ? 'cannot watch the API server; the last state is served meanwhile'
         : 'cannot read from the API server; trying again',

@@ -20,7 +20,7 @@ const lookEveryMs = 2000
  * Looks whether a configuration file has come to mean something else. What counts is the
  * meaning: neither a touched file nor a ConfigMap that is mounted anew is a change.
  * kube-proxy exits at any write, and then again and again over a file that it can't read;
- * here a bad file is told and the old configuration goes on.
+ * here a bad file is logged and the old configuration stays in force.
  */
 export class ConfigWatch<C> {
   readonly #deps: ConfigWatchDeps<C>

@@ -10,7 +10,7 @@ import type { Io } from './io.ts'
 import { visible } from './words.ts'
 import { guardLocalnet } from '../kernel/iptables/restore-text.ts'
 
-/** The rule first, lest there be a moment without it. */
+/** The rule before the setting, so that there is no moment without it. */
 const writeGuard = async (): Promise<void> =>
   guardLocalnet((await chooseBackend(runTool, 'IPv4', 'auto')).chosen)
 

@@ -26,7 +26,7 @@ export const proxyBeside = async (
       if (proxy !== undefined) say(proxy, io)
       return proxy
     }
-    // It has let go of its rules, and still carries connections that go by them.
+    // It has given up its rules, and still carries connections that depend on them.
     if (looks === 0) io.out('an Usher is ending here; waiting for its connections\n')
     await new Promise<void>(resolve => void clock.setTimeout(resolve, lookMs))
   }

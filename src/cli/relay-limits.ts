@@ -8,27 +8,35 @@ type ServerOptions = Pick<
   keyof OptionsOf<'run'> & keyof OptionsOf<'sidecar'>
 >
 
-/** The relay's limits as the flags have them. */
-export const relayLimits = (
-  options: SharedOptions & Partial<ServerOptions>,
-): RelayLimits => ({
-  dialLadderMs: options.dialLadder,
-  halfCloseIdleMs: options.halfCloseTimeout,
-  tcpIdleMs: options.tcpIdleTimeout,
-  bufferBytes: options.connectionBuffer,
-  udpReplyIdleMs: options.udpReplyTimeout,
-  udpIdleMs: options.udpTimeout,
-  udpFlowsPerListener: options.udpMaxFlowsPerPort,
-  udpFlows: options.udpMaxFlows,
-  reservedFds: options.reservedFds,
-  keepAliveIdleMs: options.tcpKeepalive,
-  ...(options.tcpKeepaliveInterval !== undefined && {
-    keepAliveIntervalMs: options.tcpKeepaliveInterval,
-  }),
-  ...(options.tcpKeepaliveProbes !== undefined && {
-    keepAliveProbes: options.tcpKeepaliveProbes,
-  }),
-  ...(options.tcpUserTimeout !== undefined && { userTimeoutMs: options.tcpUserTimeout }),
+/** Those of the options that are the relay's. */
+export const relayLimits = ({
+  dialLadder,
+  halfCloseTimeout,
+  tcpIdleTimeout,
+  connectionBuffer,
+  udpReplyTimeout,
+  udpTimeout,
+  udpMaxFlowsPerPort,
+  udpMaxFlows,
+  reservedFds,
+  tcpKeepalive,
+  tcpKeepaliveInterval,
+  tcpKeepaliveProbes,
+  tcpUserTimeout,
+}: SharedOptions & Partial<ServerOptions>): RelayLimits => ({
+  dialLadder,
+  halfCloseTimeout,
+  tcpIdleTimeout,
+  connectionBuffer,
+  udpReplyTimeout,
+  udpTimeout,
+  udpMaxFlowsPerPort,
+  udpMaxFlows,
+  reservedFds,
+  tcpKeepalive,
+  tcpKeepaliveInterval,
+  tcpKeepaliveProbes,
+  tcpUserTimeout,
 })
 
 /** Which relay, as the flags have it. */

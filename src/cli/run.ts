@@ -2,11 +2,10 @@ import { writeFile } from 'node:fs/promises'
 import { setFlagsFromString } from 'node:v8'
 import { readConfigFile } from '../config/settings/load-file.ts'
 import { runSettings, type RunSettings } from '../config/run-settings.ts'
+import type { ModeRequest } from '../mode/choose-mode.ts'
 import { createLog, type Log } from '../observe/log.ts'
 import { noNode, type NodeParts, type ProxyDeps } from '../proxy/options.ts'
-import type { ModeAnnotation } from '../source/decode/node.ts'
 import { systemClock } from '../util/clock.ts'
-import { askedMode } from './asked-mode.ts'
 import { ConfigWatch } from './config-watch.ts'
 import type { Io } from './io.ts'
 import { relayLimits, relayOptions } from './relay-limits.ts'
@@ -34,8 +33,7 @@ export const run = async (args: readonly string[], io: Io): Promise<number> => {
   const log = await createLog({ level: options.logLevel, format: options.logFormat })
   for (const what of warnings) log.warn({ what }, 'flags and configuration')
   if (cluster !== undefined) await setOomScore(options.oomScoreAdj, log)
-  const { source, node, modeAnnotation } = await origin(settings, log)
-  const mode = await askedMode(settings.mode, modeAnnotation, log)
+  const { source, node, mode } = await origin(settings, log)
   const deps = proxyDeps({ ...settings, mode }, source, node)
   return serve(
     {
@@ -102,14 +100,23 @@ const proxyDeps = (
 interface Origin {
   readonly source: ProxyDeps['source']
   readonly node: NodeParts
-  readonly modeAnnotation: () => Promise<ModeAnnotation | undefined>
+  readonly mode: ModeRequest
 }
 
-/** Where Services come from. What reads the other kind of source is not loaded. */
-const origin = async ({ options, cluster }: RunSettings, log: Log): Promise<Origin> => {
+/**
+ * Where Services come from, and which mode is asked for there. What reads the other kind of
+ * source is not loaded.
+ */
+const origin = async (settings: RunSettings, log: Log): Promise<Origin> => {
+  const { options, cluster, mode } = settings
   if (cluster !== undefined) {
-    const { clusterParts } = await import('./cluster-parts.ts')
-    return clusterParts({ access: cluster, hostname: options.hostnameOverride, log })
+    const { clusterParts, askedMode } = await import('./cluster-parts.ts')
+    const { source, node, modeAnnotation } = await clusterParts({
+      access: cluster,
+      hostname: options.hostnameOverride,
+      log,
+    })
+    return { source, node, mode: await askedMode(mode, modeAnnotation, log) }
   }
   const { manifestSource } = await import('../source/manifests/manifest-source.ts')
   const source = manifestSource({
@@ -117,11 +124,7 @@ const origin = async ({ options, cluster }: RunSettings, log: Log): Promise<Orig
     onSkipped: what => log.info({ what }, 'skipped: Usher has no use for it'),
     onWarning: what => log.warn({ what }, 'manifest files'),
   })
-  return {
-    source,
-    node: { ...noNode, nodeName: options.hostnameOverride },
-    modeAnnotation: async () => undefined,
-  }
+  return { source, node: { ...noNode, nodeName: options.hostnameOverride }, mode }
 }
 
 /** Ends Usher when the file of --config has come to mean something else. */

@@ -49,7 +49,7 @@ export const serve = async (
     const isReady = proxy.ready.then(() => true)
     // The first state may be long in coming, and a signal must not wait for it.
     const ready = await Promise.race([isReady, stop.requested.then(() => false)])
-    if (ready && mustListen) rejectDeaf(proxy)
+    if (ready && mustListen) rejectNotListening(proxy)
     if (ready) announce(log, proxy)
     const { code, reason } = await stop.requested
     log.info({ reason, drainTimeoutMs: drainTimeout }, 'stopping: draining')
@@ -63,10 +63,10 @@ export const serve = async (
 }
 
 /** A proxy without an address that clients reach must not look like one that works. */
-const rejectDeaf = (proxy: RunningProxy): void => {
-  const deaf = proxy.notListening()
-  if (deaf.length > 0)
-    throw new UsherError('CANNOT_LISTEN', deaf.slice(0, mostNamed).join('\n'))
+const rejectNotListening = (proxy: RunningProxy): void => {
+  const missing = proxy.notListening()
+  if (missing.length > 0)
+    throw new UsherError('CANNOT_LISTEN', missing.slice(0, mostNamed).join('\n'))
 }
 
 const announce = (log: Log, proxy: RunningProxy): void => {

@@ -6,7 +6,7 @@ export const red = (text: string): Cell => ({ text, style: 'red' })
 const yellow = (text: string): Cell => ({ text, style: 'yellow' })
 
 /** What a Local policy leaves of a VIP's clients; '' when it serves all of them. */
-const spared = ({ kind }: VipStatus, { verdicts }: ServicePortStatus): string => {
+const limitOf = ({ kind }: VipStatus, { verdicts }: ServicePortStatus): string => {
   if (kind === 'ClusterIP')
     return verdicts.internal === 'drop'
       ? 'serves nobody: policy Local, no endpoint on this node'
@@ -29,13 +29,13 @@ export const vipRow = (vip: VipStatus, port: ServicePortStatus): Cells => {
             : `${vip.capture}, proxy port ${vip.listen}`
   const state = vip.reason === '' ? vip.state : `${vip.state}: ${vip.reason}`
   const bad = vip.state === 'failed' || vip.state === 'not captured'
-  const limit = spared(vip, port)
+  const limit = limitOf(vip, port)
   if (bad) return [vip.kind, vip.vip, how, red(state)]
   const text = limit === '' ? state : yellow(`${state}; ${limit}`)
   return [vip.kind, vip.vip, how, text]
 }
 
-/** `internal` clients are those of ClusterIPs; see `Clients`. */
+/** `internal` clients are those of ClusterIPs; see `EndpointStatus`. */
 const clientNames: ReadonlyMap<string, string> = new Map([
   ['internal', 'ClusterIP clients'],
   ['external', 'clients from outside'],

@@ -1,16 +1,15 @@
 import { get, type IncomingMessage } from 'node:http'
 import * as v from 'valibot'
 import type { OptionsOf } from '../config/options.ts'
-import type { StatusDocument } from '../observe/status.ts'
+import { type StatusDocument, statusSchema } from '../observe/status.ts'
 import type { Io } from './io.ts'
-import { statusSchema } from './status-schema.ts'
 import { statusText } from './status-view.ts'
+import { hasCode, UsherError } from '../util/usher-error.ts'
 import { visible } from './words.ts'
 
 /** Why there is no status to show, in words for the user. */
-class StatusError extends Error {
-  override readonly name = 'StatusError'
-}
+const noStatus = (why: string, options?: ErrorOptions): UsherError =>
+  new UsherError('NO_STATUS', why, options)
 
 interface Answer {
   readonly document: StatusDocument
@@ -26,7 +25,7 @@ const read = async (response: IncomingMessage): Promise<string> => {
   let length = 0
   for await (const piece of response as AsyncIterable<Buffer>) {
     length += piece.length
-    if (length > longestAnswer) throw new StatusError('its answer is too long')
+    if (length > longestAnswer) throw noStatus('its answer is too long')
     pieces.push(piece)
   }
   return Buffer.concat(pieces).toString('utf8')
@@ -41,7 +40,7 @@ const ask = (url: string, signal: AbortSignal): Promise<string> =>
         return
       }
       response.destroy()
-      reject(new StatusError(`it answered ${response.statusCode}, so it is not Usher`))
+      reject(noStatus(`it answered ${response.statusCode}, so it is not Usher`))
     })
     request.on('error', reject)
   })
@@ -51,23 +50,23 @@ const decode = (body: string): Answer => {
   try {
     raw = JSON.parse(body)
   } catch {
-    throw new StatusError('its answer is not JSON, so it is not Usher')
+    throw noStatus('its answer is not JSON, so it is not Usher')
   }
   const result = v.safeParse(statusSchema, raw)
   if (result.success) return { document: result.output, raw }
   const [issue] = result.issues
   const field = v.getDotPath(issue) ?? 'the whole answer'
-  throw new StatusError(
+  throw noStatus(
     `this version of usher does not understand its answer (${field}: ${issue.message})`,
   )
 }
 
 const hint =
-  'Is Usher running? --address says whom to ask: what Usher was given as --metrics-bind-address'
+  'Is Usher running? --address is where to ask: what Usher was given as --metrics-bind-address'
 
 /**
  * Asks the Usher at `address` (`host:port`) for its status, for at most `timeoutMs`.
- * Rejects with StatusError when there is none.
+ * Rejects with NO_STATUS when there is none.
  */
 const fetchStatus = async (address: string, timeoutMs: number): Promise<Answer> => {
   const url = `http://${address}/status`
@@ -79,7 +78,7 @@ const fetchStatus = async (address: string, timeoutMs: number): Promise<Answer> 
     const why = signal.aborted
       ? `no answer within ${timeoutMs / 1000} s`
       : cause.message || ('code' in cause ? String(cause.code) : cause.name)
-    throw new StatusError(`asked ${url}: ${why}. ${hint}`, { cause })
+    throw noStatus(`asked ${url}: ${why}. ${hint}`, { cause })
   }
 }
 
@@ -95,7 +94,7 @@ export const status = async (
     else for (const piece of statusText(document, Date.now(), io.colour)) io.out(piece)
     return 0
   } catch (error) {
-    if (!(error instanceof StatusError)) throw error
+    if (!hasCode(error, 'NO_STATUS')) throw error
     io.err(`usher status: ${visible(error.message)}\n`)
     return 1
   }

@@ -11,30 +11,9 @@ export interface StopReason {
 export const restartCode = 75
 
 /** A request that Usher ends: the first SIGTERM, SIGINT or `request` counts. */
-export interface Stop {
+export class Stop {
   readonly requested: Promise<StopReason>
   /** What `requested` has resolved to; undefined until then. */
-  readonly reason: StopReason | undefined
-  request(reason: StopReason): void
-}
-
-/** Listens for signals; a second one ends the process at once, with 128 + its number. */
-export const stopOnSignals = (log: Log): Stop => {
-  const wish = new Wish()
-  const onSignal = (signal: NodeJS.Signals, number: number): void => {
-    if (wish.reason !== undefined) {
-      log.warn({ signal }, 'second signal: ending at once')
-      process.exit(128 + number)
-    }
-    wish.request({ code: 0, reason: signal })
-  }
-  process.on('SIGTERM', () => onSignal('SIGTERM', 15))
-  process.on('SIGINT', () => onSignal('SIGINT', 2))
-  return wish
-}
-
-class Wish implements Stop {
-  readonly requested: Promise<StopReason>
   reason: StopReason | undefined
   #resolve: (reason: StopReason) => void = () => {}
 
@@ -46,4 +25,19 @@ class Wish implements Stop {
     this.reason ??= reason
     this.#resolve(reason)
   }
+}
+
+/** Listens for signals; a second one ends the process at once, with 128 + its number. */
+export const stopOnSignals = (log: Log): Stop => {
+  const stop = new Stop()
+  const onSignal = (signal: NodeJS.Signals, number: number): void => {
+    if (stop.reason !== undefined) {
+      log.warn({ signal }, 'second signal: ending at once')
+      process.exit(128 + number)
+    }
+    stop.request({ code: 0, reason: signal })
+  }
+  process.on('SIGTERM', () => onSignal('SIGTERM', 15))
+  process.on('SIGINT', () => onSignal('SIGINT', 2))
+  return stop
 }

@@ -81,7 +81,7 @@ const rejectTwoSources = (command: Command, given: Given): void => {
 
 export interface ReadOptions<C extends Command> {
   /** The texts of the flags that were given. */
-  readonly given: ReadonlyMap<string, readonly string[]>
+  readonly given: Given
   readonly options: OptionsOf<C>
 }
 

@@ -1,7 +1,6 @@
 import type { ModeRequest } from '../mode/choose-mode.ts'
 import type { KernelOptions } from '../mode/kernel-options.ts'
-import type { ModeName } from '../mode/mode.ts'
-import type { Periods } from '../mode/periods.ts'
+import type { ModeName, Periods } from '../mode/mode.ts'
 import type { OptionsOf } from './options.ts'
 import { readOptions, rejectConflicts } from './parse.ts'
 import { type KubeProxyConfiguration, withDefaults } from './kube-proxy/configuration.ts'
@@ -38,7 +37,7 @@ export interface RunSettings {
   readonly options: OptionsOf<'run'>
   /** With every default, for /configz and --write-config-to. JSON as kube-proxy has it. */
   readonly configuration: KubeProxyConfiguration
-  /** Each to be told once. */
+  /** Each to be logged once. */
   readonly warnings: readonly string[]
   /** Undefined when Services come from manifests. */
   readonly cluster: ClusterAccess | undefined
@@ -85,7 +84,7 @@ const clusterAccess = (options: OptionsOf<'run'>): ClusterAccess | undefined =>
       }
 
 /**
- * Everything `usher run` (or `usher check`) is told by its arguments and by the file of
+ * Everything that the arguments of `usher run` (or `usher check`) say, and the file of
  * --config, which is read with `readFile`. Throws UsageError with all that is wrong.
  */
 export const runSettings = async (

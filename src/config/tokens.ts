@@ -6,10 +6,10 @@ import type { Row } from './row.ts'
 import { parseBool } from './types/pairs.ts'
 import { UsageError } from './usage-error.ts'
 
-export type Rows = ReadonlyMap<string, Row>
+type Rows = ReadonlyMap<string, Row>
 
 /** The texts given for each flag, in order; a switch gets `true` or `false`. */
-export type Given = Map<string, string[]>
+export type Given = ReadonlyMap<string, readonly string[]>
 
 interface OptionToken {
   readonly name: string
@@ -63,7 +63,12 @@ const isSwitch = (row: Row | undefined): boolean => row?.type.metavar === ''
 const isOf = (row: Row, { name, rawName }: OptionToken): boolean =>
   rawName.startsWith('--') || row.short === name
 
-const take = (command: Command, rows: Rows, token: OptionToken, given: Given): void => {
+const take = (
+  command: Command,
+  rows: Rows,
+  token: OptionToken,
+  given: Map<string, string[]>,
+): void => {
   const named = rows.get(token.name)
   const row = named !== undefined && isOf(named, token) ? named : undefined
   const negated = token.name.startsWith('no-') ? token.name.slice(3) : ''
@@ -89,7 +94,7 @@ const dashed = (rows: Rows, args: readonly string[]): string[] => {
   })
 }
 
-const stray = (text: string, before: string | undefined): string => {
+const unexpected = (text: string, before: string | undefined): string => {
   const hint =
     before !== undefined && parseBool(text) !== undefined
       ? `; to give it to ${before}, write ${before}=${text}`
@@ -123,7 +128,7 @@ export const readTokens = (
     allowPositionals: true,
     tokens: true,
   })
-  const given: Given = new Map()
+  const given = new Map<string, string[]>()
   const bare = [...rows].find(([, row]) => row.positional === true)?.[0]
   let lastSwitch: string | undefined
   for (const token of tokens) {
@@ -131,7 +136,7 @@ export const readTokens = (
     if (token.kind === 'positional') {
       const mistaken = lastSwitch !== undefined && parseBool(token.value) !== undefined
       if (bare === undefined || mistaken)
-        throw new UsageError(stray(token.value, lastSwitch), command)
+        throw new UsageError(unexpected(token.value, lastSwitch), command)
       given.set(bare, [...(given.get(bare) ?? []), token.value])
     }
     lastSwitch =

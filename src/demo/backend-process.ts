@@ -1,13 +1,13 @@
 /**
  * A backend of the demo, a process of its own so that it can really be killed.
- * Arguments: what it speaks, its name, its address, its port (0 for any). It tells its
+ * Arguments: what it speaks, its name, its address, its port (0 for any). It says to its
  * parent over IPC where it listens, or why it can't, and lives no longer than its parent.
  */
 import { createSocket } from 'node:dgram'
 import { createServer as createHttpServer } from 'node:http'
 import { createServer, type Server } from 'node:net'
 
-/** What a backend tells the demo. */
+/** What a backend reports to the demo. */
 export type BackendMessage =
   | { readonly kind: 'listening'; readonly port: number }
   | { readonly kind: 'failed'; readonly code: string; readonly message: string }
@@ -19,14 +19,14 @@ const port = Number(portText)
 /** Time for connections in hand to end once the process has been asked to. */
 const graceMs = 300
 
-const tell = (message: BackendMessage, then = (): void => {}): void => {
+const report = (message: BackendMessage, then = (): void => {}): void => {
   // With a callback, a parent that has just gone is no uncaught error.
   if (process.connected) process.send?.(message, undefined, {}, then)
   else then()
 }
 
 const fail = (error: NodeJS.ErrnoException): void =>
-  tell({ kind: 'failed', code: error.code ?? '', message: error.message }, () =>
+  report({ kind: 'failed', code: error.code ?? '', message: error.message }, () =>
     process.exit(1),
   )
 
@@ -43,7 +43,7 @@ const serve = (server: Server): void => {
   server.on('error', fail)
   server.listen({ host: address, port }, () => {
     const bound = server.address()
-    tell({
+    report({
       kind: 'listening',
       port: typeof bound === 'object' && bound ? bound.port : port,
     })
@@ -76,7 +76,7 @@ const serveUdpEcho = (): void => {
     socket.send([`${name} says `, data], from.port, from.address),
   )
   socket.bind({ address, port }, () =>
-    tell({ kind: 'listening', port: socket.address().port }),
+    report({ kind: 'listening', port: socket.address().port }),
   )
   leaveOnTerm(done => socket.close(done))
 }

@@ -23,7 +23,7 @@ interface BackendsDeps {
   readonly oneAddress: boolean
   /** The backends' program; what is compiled of `backend-process.ts` by default. */
   readonly entry?: URL
-  /** Is told what happens to backends after the start. */
+  /** Shows what happens to backends after the start. */
   readonly say: (text: string) => void
 }
 

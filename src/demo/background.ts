@@ -17,7 +17,7 @@ const failureOf = (error: unknown): Answer => ({
 
 /**
  * Keeps the figures moving, gently, and is the proof that killing a backend fails no
- * request: every failure is told. `stop` resolves when the last request has its answer.
+ * request: every failure is shown. `stop` resolves when the last request has its answer.
  */
 export const startBackground = (
   stage: Pick<Stage, 'status'>,

@@ -57,7 +57,7 @@ export const fixedSource = (name: string, changes: readonly Change[]): Source =>
 }
 
 /**
- * Whether this system answers on an address of 127.0.0.0/8 that nobody configured.
+ * Whether this system answers on an address of 127.0.0.0/8 that is not configured.
  * Linux and Windows do; macOS and the BSDs have 127.0.0.1 alone (RFC 1122, 3.2.1.3
  * reserves the block and leaves open how much of it a host serves).
  */

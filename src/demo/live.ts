@@ -37,19 +37,19 @@ export const live = async (deps: LiveDeps): Promise<void> => {
     const failed = now.failed - first.failed
     const time = new Date().toTimeString().slice(0, 8)
     screen.line(figuresLine(time, before, now, failed, seconds))
-    tellFailures(screen, failures.splice(0))
+    showFailures(screen, failures.splice(0))
     before = now
     at = clock.now()
   }
   await background.stop()
-  tellFailures(screen, failures)
+  showFailures(screen, failures)
   const { asked, failed } = background.outcome
   screen.line()
   screen.line(`The demo sent ${asked} requests meanwhile; ${failed || 'none'} failed.`)
 }
 
 /** One line for all of a second: a Service taken out of the manifest fails each time. */
-const tellFailures = (screen: Screen, failures: readonly string[]): void => {
+const showFailures = (screen: Screen, failures: readonly string[]): void => {
   const [first, ...others] = failures
   if (first === undefined) return
   screen.warn(others.length === 0 ? first : `${first} (and ${others.length} more)`)

@@ -12,7 +12,7 @@ export interface PlannedBackend {
   readonly speaks: Speaks
   readonly address: string
   readonly port: number
-  /** Nobody is to listen there: the example of a backend that has died. */
+  /** Nothing listens there: the example of a backend that has died. */
   readonly dead: boolean
 }
 

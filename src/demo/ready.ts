@@ -6,23 +6,24 @@ const patienceMs = 5000
 const lookEveryMs = 20
 
 /**
- * Resolves when Usher listens for every VIP.
+ * The status in which Usher listens for every VIP.
  * @throws DEMO when a port is taken, or when it is not so within 5 s.
  */
 export const untilListening = async (
-  proxy: { status(): StatusDocument },
+  proxy: { status(): Promise<StatusDocument> },
   clock: Clock,
-): Promise<void> => {
+): Promise<StatusDocument> => {
   const until = clock.now() + patienceMs
   for (;;) {
-    const { servicePorts } = proxy.status()
+    const status = await proxy.status()
+    const { servicePorts } = status
     const all = servicePorts.flatMap(({ servicePort, vips }) =>
       vips.map(vip => ({ ...vip, servicePort })),
     )
     const failed = all.find(({ state }) => state === 'failed')
     if (failed) throw new UsherError('DEMO', reasonOf(failed))
     const waiting = all.filter(({ state }) => state !== 'listening')
-    if (all.length > 0 && waiting.length === 0) return
+    if (all.length > 0 && waiting.length === 0) return status
     if (clock.now() >= until) {
       const names = waiting.map(({ vip, state, reason }) => `${vip} (${reason || state})`)
       throw new UsherError(

@@ -19,9 +19,7 @@ import { hasCode, UsherError } from '../util/usher-error.ts'
 
 /** What the demo needs of a running Usher. */
 export interface DemoProxy {
-  /** With the figures of the last `look`. */
-  status(): StatusDocument
-  look(): Promise<void>
+  status(): Promise<StatusDocument>
   /** `ip:port`; '' when it is off. */
   metricsAddress(): string
   drain(ms: number): Promise<DrainResult>
@@ -139,18 +137,18 @@ const setUp = async (deps: DemoDeps, undo: Undo) => {
   const proxy = await deps.startProxy(source, !allOfLoopback)
   undo.push(() => proxy.close())
   undo.push(() => proxy.drain(drainMs))
-  await untilListening(proxy, clock)
+  let seen = await untilListening(proxy, clock)
 
   const stage: Stage = {
     backends: plan.backends,
     clientAddresses: allOfLoopback ? clientAddresses : ['127.0.0.1'],
-    status: () => proxy.status(),
-    look: () => proxy.look(),
+    status: () => seen,
+    look: async () => void (seen = await proxy.status()),
   }
   return { stage, proxy, backends }
 }
 
-/** Dead backends go to ports that nobody uses: 1 (tcpmux), 2, ... */
+/** Dead backends go to ports that are not in use: 1 (tcpmux), 2, ... */
 const placement = (running: readonly Backend[]): Placement => {
   const dead = new Map<string, number>()
   return (address, protocol, port) => {

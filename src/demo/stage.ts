@@ -10,7 +10,7 @@ export interface Stage {
   readonly backends: readonly PlannedBackend[]
   /** Addresses of this host to send from, so as to look like so many clients. */
   readonly clientAddresses: readonly string[]
-  /** With the figures of the last `look`. */
+  /** As the last `look` saw it. */
   readonly status: () => StatusDocument
   readonly look: () => Promise<void>
 }

@@ -24,9 +24,9 @@ export const tally = (answers: readonly Answer[]): Tally => {
   return { asked: answers.length, failed, firstError, byBackend }
 }
 
-/** `web-1 10, web-2 20`, or `nobody`. */
+/** `web-1 10, web-2 20`, or `none`. */
 export const shares = ({ byBackend }: Tally): string =>
-  [...byBackend].map(([name, count]) => `${name} ${count}`).join(', ') || 'nobody'
+  [...byBackend].map(([name, count]) => `${name} ${count}`).join(', ') || 'none'
 
 /** `3 of 30 requests failed (connect ECONNREFUSED ...)`. */
 export const failures = (counted: Tally, what: string): string =>

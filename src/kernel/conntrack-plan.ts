@@ -59,7 +59,7 @@ export class DoomedEntries {
 
   /**
    * `isOwn`: whether an address is this host's. Only there are node ports: what a pod sends
-   * to such a port elsewhere is a flow that nobody here leads.
+   * to such a port elsewhere is not Usher's.
    */
   constructor(
     family: IpFamily,

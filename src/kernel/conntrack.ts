@@ -1,11 +1,13 @@
+import { Backoff } from '../util/backoff.ts'
+import type { Clock, Timer } from '../util/clock.ts'
 import { Turns } from '../util/turns.ts'
 import type { Probe } from './probe.ts'
 import { ipFamilies, type IpFamily, isLoopback } from '../util/ip.ts'
 import { DoomedEntries, type EntryFilter, type UdpVip } from './conntrack-plan.ts'
-import { ToolError } from './run-tool.ts'
-import { streamTool, type StreamTool } from './stream-tool.ts'
+import { streamTool, type StreamTool, ToolError } from './run-tool.ts'
 
 export interface ConntrackDeps {
+  readonly clock: Clock
   readonly stream?: StreamTool
   /** Where DNAT leads the family's VIPs, which tells Usher's flows from those of others. */
   readonly proxyAddress: (family: IpFamily) => string | undefined
@@ -25,8 +27,8 @@ export interface ConntrackCleaner {
   /**
    * Removes the entries of UDP flows that clients sent to one of these VIPs and that go
    * elsewhere than it says, so that the next datagram is led by the rules of now. What a
-   * later call says of a VIP counts for the earlier ones too. Gives how many those were.
-   * Never rejects.
+   * later call says of a VIP counts for the earlier ones too. What could not be removed is
+   * tried again by itself. Gives how many entries this turn has removed. Never rejects.
    */
   forgetUdp(vips: readonly UdpVip[]): Promise<number>
 }
@@ -36,18 +38,22 @@ export const conntrackCleaner = (deps: ConntrackDeps): ConntrackCleaner =>
 
 /** Calls of a tool that can't read filters from its standard input (before 1.4.7). */
 const mostCalls = 32
-/** Milliseconds: to read the whole table once, for each filter; measured, generously. */
-const filterMs = 0.4
-const entryMs = 0.003
-/** Milliseconds of such work for one family, altogether and in one call of the tool. */
+/**
+ * Milliseconds of such work for one family, altogether and in one call of the tool, after which
+ * what has come meanwhile may go first.
+ */
 const mostMs = 10_000
-const mostMsACall = 5_000
+const callMs = 300
 const timeoutMs = 60_000
+/** Milliseconds until the tool is tried again after it has failed; doubled each time. */
+const retryMs = { firstMs: 1000, mostMs: 60_000 }
 
 interface Outcome {
   readonly removed: number
   /** Filters for which there was no time. */
   readonly left: number
+  /** Not done: clients of other VIPs wait since this was begun. */
+  readonly isOvertaken: boolean
 }
 
 class Cleaner implements ConntrackCleaner {
@@ -59,6 +65,13 @@ class Cleaner implements ConntrackCleaner {
   readonly #wanted = new Map<string, UdpVip>()
   /** Whether the tool takes many filters in one call; undefined until it was asked. */
   #loads: boolean | undefined
+  /**
+   * What one filter costs: the tool reads the whole hash table for each, empty buckets too, of
+   * which there are 262,144 on a host with 4 GB (nf_conntrack_buckets): 25 ms.
+   */
+  #walkMs = 1
+  readonly #backoff = new Backoff(retryMs)
+  #retry: Timer | undefined
 
   constructor(deps: ConntrackDeps) {
     this.#deps = deps
@@ -84,78 +97,96 @@ class Cleaner implements ConntrackCleaner {
     return this.#turns.take(() => this.#forgetAll())
   }
 
+  /** First where flows are to go elsewhere: clients of a VIP that is gone are refused anyway. */
   async #forgetAll(): Promise<number> {
-    let [removed, left] = [0, 0]
     const vips = [...this.#wanted.values()]
     this.#wanted.clear()
+    const served = vips.filter(isServed)
+    const gone = vips.filter(vip => !isServed(vip))
+    let [removed, left] = [0, 0]
     try {
-      for (const family of ipFamilies) {
-        const outcome = await this.#forget(
-          family,
-          vips.filter(vip => vip.family === family),
-        )
-        removed += outcome.removed
-        left += outcome.left
+      for (const some of [served, gone]) {
+        for (const family of ipFamilies) {
+          const ofFamily = some.filter(vip => vip.family === family)
+          const outcome = await this.#forget(family, ofFamily)
+          removed += outcome.removed
+          left += outcome.left
+          // The call that overtakes has a turn of its own.
+          if (outcome.isOvertaken) this.#putBack(ofFamily)
+        }
       }
+      this.#backoff.reset()
       this.#say(left === 0 ? '' : tooMany)
     } catch (error) {
       this.#say((error as Error).message)
-      // A client that goes on sending keeps its entry for ever: the next call tries again.
-      for (const vip of vips)
-        if (!this.#wanted.has(nameOf(vip))) this.#wanted.set(nameOf(vip), vip)
+      this.#putBack(vips)
+      this.#tryAgain()
     }
     return removed
   }
 
-  async #forget(family: IpFamily, vips: readonly UdpVip[]): Promise<Outcome> {
-    if (vips.length === 0) return { removed: 0, left: 0 }
-    this.#loads ??= await this.#findOut()
-    const doomed = await this.#look(family, vips)
-    // To read a large table takes seconds, in which endpoints come: a flow to one of those
-    // is right, and the turn of its own knows the rest.
-    doomed.spare([...this.#wanted.values()])
-    const filters = await doomed.filters()
-    const proxyAddress = this.#deps.proxyAddress(family)
-    if (filters.length <= this.#most(doomed.seen) || proxyAddress === undefined)
-      return this.#remove(family, filters, doomed.seen)
-    // Too many for one by one: all flows to Usher go at once. Those that should have
-    // stayed are led the same way again by their next datagram.
-    const coarse = await this.#remove(family, [`-r ${proxyAddress}`], doomed.seen)
-    const others = await this.#look(family, vips)
-    others.spare([...this.#wanted.values()])
-    const rest = await this.#remove(family, await others.filters(), others.seen)
-    return { removed: coarse.removed + rest.removed, left: rest.left }
+  #putBack(vips: readonly UdpVip[]): void {
+    for (const vip of vips)
+      if (!this.#wanted.has(nameOf(vip))) this.#wanted.set(nameOf(vip), vip)
   }
 
-  async #look(family: IpFamily, vips: readonly UdpVip[]): Promise<DoomedEntries> {
-    const own = new Set(this.#deps.ownAddresses(family))
+  /** A client that goes on sending keeps its entry for ever. */
+  #tryAgain(): void {
+    const { clock } = this.#deps
+    clock.clearTimeout(this.#retry)
+    const again = (): void => void this.#turns.take(() => this.#forgetAll())
+    this.#retry = clock.setTimeout(again, this.#backoff.next())
+    this.#retry.unref?.()
+  }
+
+  async #forget(family: IpFamily, vips: readonly UdpVip[]): Promise<Outcome> {
+    if (vips.length === 0) return { removed: 0, left: 0, isOvertaken: false }
+    this.#loads ??= await this.#findOut()
+    const filters = await this.#filters(family, vips)
+    const proxyAddress = this.#deps.proxyAddress(family)
+    if (filters.length <= this.#most() || proxyAddress === undefined)
+      return this.#remove(family, filters)
+    // Too many for one by one: all flows to Usher go at once. Those that should have
+    // stayed are led the same way again by their next datagram.
+    const coarse = await this.#remove(family, [`-r ${proxyAddress}`])
+    const rest = await this.#remove(family, await this.#filters(family, vips))
+    return { ...rest, removed: coarse.removed + rest.removed }
+  }
+
+  /** What picks out the entries of these VIPs that go elsewhere than they should by now. */
+  async #filters(
+    family: IpFamily,
+    vips: readonly UdpVip[],
+  ): Promise<readonly EntryFilter[]> {
+    const { clock, ownAddresses } = this.#deps
+    const own = new Set(ownAddresses(family))
     const isOwn = (address: string): boolean => own.has(address) || isLoopback(address)
     const doomed = new DoomedEntries(family, vips, isOwn)
     const args = ['--dump', '-p', 'udp', '-f', toolFamily(family)]
+    const began = clock.now()
     await this.#stream('conntrack', args, line => doomed.see(line))
-    return doomed
+    this.#walkMs = Math.max(1, clock.now() - began)
+    // To read a large table takes seconds, in which endpoints come: a flow to one of those
+    // is right, and the turn of its own knows the rest.
+    doomed.spare([...this.#wanted.values()])
+    return doomed.filters()
   }
 
-  /** How many filters may be worked off on a table with so many entries. */
-  #most(entries: number): number {
-    return this.#loads === true ? Math.floor(mostMs / costOf(entries)) : mostCalls
+  /** How many filters may be worked off. */
+  #most(): number {
+    return this.#loads === true ? Math.floor(mostMs / this.#walkMs) : mostCalls
   }
 
-  async #remove(
-    family: IpFamily,
-    filters: readonly EntryFilter[],
-    entries: number,
-  ): Promise<Outcome> {
-    const some = filters.slice(0, this.#most(entries))
+  async #remove(family: IpFamily, filters: readonly EntryFilter[]): Promise<Outcome> {
+    const some = filters.slice(0, this.#most())
+    const perCall = this.#loads === true ? Math.ceil(callMs / this.#walkMs) : 1
     let removed = 0
-    if (this.#loads === true) {
-      const size = Math.max(1, Math.floor(mostMsACall / costOf(entries)))
-      for (let i = 0; i < some.length; i += size)
-        removed += await this.#removeTogether(family, some.slice(i, i + size))
-    } else {
-      for (const filter of some) removed += await this.#removeOne(family, filter)
+    for (let i = 0; i < some.length; i += perCall) {
+      const isOvertaken = [...this.#wanted.values()].some(isServed)
+      if (i > 0 && isOvertaken) return { removed, left: 0, isOvertaken }
+      removed += await this.#removeTogether(family, some.slice(i, i + perCall))
     }
-    return { removed, left: filters.length - some.length }
+    return { removed, left: filters.length - some.length, isOvertaken: false }
   }
 
   async #removeTogether(
@@ -163,9 +194,15 @@ class Cleaner implements ConntrackCleaner {
     filters: readonly EntryFilter[],
   ): Promise<number> {
     let removed = 0
-    const lines = filters.map(filter => removal(family, filter).join(' '))
-    const options = { input: `${lines.join('\n')}\n`, timeoutMs }
-    await removeEntries(() => this.#stream(...loadInput, () => (removed += 1), options))
+    const count = (): void => void (removed += 1)
+    const calls = filters.map(filter => removal(family, filter))
+    const [only = ''] = calls
+    const options = { input: `${calls.join('\n')}\n`, timeoutMs }
+    await removeEntries(() =>
+      this.#loads === true
+        ? this.#stream(...loadInput, count, options)
+        : this.#stream('conntrack', only.split(' '), count),
+    )
     return removed
   }
 
@@ -180,14 +217,6 @@ class Cleaner implements ConntrackCleaner {
       if (error.failure === 'missing' || noSuchOption.test(error.stderr)) return false
       throw error
     }
-  }
-
-  async #removeOne(family: IpFamily, filter: EntryFilter): Promise<number> {
-    let removed = 0
-    await removeEntries(() =>
-      this.#stream('conntrack', removal(family, filter), () => (removed += 1)),
-    )
-    return removed
   }
 
   #say(problem: string): void {
@@ -212,12 +241,12 @@ const noSuchOption = /(invalid|unrecognized|unknown|ambiguous) option/i
 const nameOf = ({ family, address = '*', port }: UdpVip): string =>
   `${family} ${address} ${port}`
 
-const costOf = (entries: number): number => filterMs + entries * entryMs
+const isServed = ({ to }: UdpVip): boolean => to !== undefined && to.length > 0
 
 const toolFamily = (family: IpFamily): string => family.toLowerCase()
 
-const removal = (family: IpFamily, filter: EntryFilter): readonly string[] =>
-  `-D -p udp -f ${toolFamily(family)} ${filter}`.split(' ')
+const removal = (family: IpFamily, filter: EntryFilter): string =>
+  `-D -p udp -f ${toolFamily(family)} ${filter}`
 
 /** Each run removes what comes before the entry that has gone: of 100 000 that expire, few are hit. */
 const mostRuns = 50
@@ -235,8 +264,10 @@ export const removeEntries = async (run: () => Promise<unknown>): Promise<void> 
       return
     } catch (error) {
       if (!(error instanceof ToolError)) throw error
+      // Asked first: an earlier filter of the same run may have found none.
+      if (hasGone.test(error.stderr) && runs < mostRuns) continue
       if (noneThere.test(error.stderr)) return
-      if (!hasGone.test(error.stderr) || runs === mostRuns) throw error
+      throw error
     }
   }
 }

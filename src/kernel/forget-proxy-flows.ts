@@ -15,13 +15,13 @@ const halfOpenOrOver = ['SYN_SENT', 'SYN_RECV', 'TIME_WAIT', 'CLOSE'].map(
 const anyTcp = '-p tcp'
 
 /**
- * Makes the kernel forget where those wait who were led to a userspace Usher and met
- * nobody: a SYN goes by its entry in conntrack, not by the rules of now. Connections that
- * stand are spared: an Usher that is ending may still serve them. To be done when no rule leads there any more, or others do, and before
- * those go by which nobody hears that nobody listens there. UDP has no state to tell by: its
- * flows are led anew by their next datagram.
+ * Removes conntrack's entries of half-open TCP connections, and of UDP flows, to the proxy
+ * address: a SYN that is sent again goes by its entry, not by the present rules. Established
+ * connections are spared: an Usher that is ending may still serve them. To be called when no
+ * rule leads there any more, or others do, and before the rules go that silence refusals from
+ * there. UDP has no state to distinguish by: the next datagram of a flow goes by the rules.
  *
- * Gives why it could not be done. Never rejects for a tool that fails: without conntrack(8)
+ * Returns why it could not be done. Never rejects for a tool that fails: without conntrack(8)
  * those clients go where they went.
  */
 export const forgetWaiting = (
@@ -29,7 +29,7 @@ export const forgetWaiting = (
   family: IpFamily,
 ): Promise<ToolError | undefined> => forget(run, family, [...halfOpenOrOver, udp])
 
-/** The same for connections that stood: when it is certain that nobody serves them. */
+/** The same for established connections: when it is certain that no process serves them. */
 export const forgetProxyFlows = (
   run: RunTool,
   family: IpFamily,

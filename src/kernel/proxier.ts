@@ -5,7 +5,7 @@ import type { Probe } from './probe.ts'
 /**
  * Which packets come from this node's pods (--detect-local-mode): they are not
  * masqueraded on their way to a ClusterIP, and externalTrafficPolicy spares them. `none`:
- * it can't be told.
+ * that is not known.
  */
 export type LocalDetector =
   | { readonly by: 'none' }
@@ -47,35 +47,41 @@ export interface RuleCount {
   readonly written: number
 }
 
+/** Of iptables, by table. */
+export type RuleCounts = Readonly<Record<'filter' | 'nat', RuleCount>>
+
 /** What a sync did. */
 export interface KernelSync {
   /** `nothing`: all was as it should be. */
   readonly work: 'nothing' | 'partial' | 'full'
-  /** Of iptables, by table. */
-  readonly rules: Readonly<Record<'filter' | 'nat', RuleCount>>
+  /** Of a kernel mode. */
+  readonly rules?: RuleCounts
 }
 
 /**
- * The Services of one IP family in the kernel, by one mode (kube-proxy's word). Calls
- * don't overlap.
+ * The Services of one IP family in the kernel (kube-proxy's word), by one kernel mode; or,
+ * by a capture, its rules for VIPs. Calls don't overlap.
  */
-export interface Proxier {
+export interface Proxier<Wanted = Snapshot, Settings = KernelSettings> {
   /**
-   * Makes the kernel equal to the snapshot; costs what changed since the last call, by
+   * Makes the kernel equal to what is wanted; costs what changed since the last call, by
    * `===` of ServicePorts. Old rules hold until the new ones do, also those of an earlier
    * process or of another mode. Rejects with ToolError; the next call then writes all.
    */
-  sync(snapshot: Snapshot, settings: KernelSettings): Promise<KernelSync>
+  sync(wanted: Wanted, settings: Settings): Promise<KernelSync>
   /** The next sync writes all: what is in the kernel is not known any more. */
   forget(): void
   /** What of the last sync could not be honoured. */
   problems(): readonly Problem[]
   /**
-   * Calls `damaged` soon (within 5 s) after somebody else has taken away what was written,
+   * Calls `damaged` soon (within 5 s) after another program has changed what was written,
    * with what is wrong in a few words; until the returned function is called.
    */
   watch(damaged: (what: string) => void): () => void
-  /** Ends what it has going on (timers), and touches nothing from then on. Rules stay. */
+  /**
+   * Once it is not watched any more: ends what it has going on (timers), and touches nothing
+   * from then on. Rules stay.
+   */
   close(): void
 }
 
@@ -91,7 +97,7 @@ export interface ProxierObserver {
 export interface ProxierKind {
   readonly name: 'iptables' | 'ipvs'
   /**
-   * Whether it can be had here, found out by really doing it and leaving nothing behind
+   * Whether it works here, found out by really doing it and leaving nothing behind
    * (but for modules of the kernel's that it loaded). Never rejects.
    */
   probe(family: IpFamily): Promise<Probe>

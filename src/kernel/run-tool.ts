@@ -1,5 +1,6 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 
 export interface ToolOptions {
   /** For its standard input; nothing by default. */
@@ -18,13 +19,24 @@ export type RunTool = (
   options?: ToolOptions,
 ) => Promise<string>
 
-/** `timeout`: it took too long, or something else killed it. */
+/**
+ * As RunTool, for programs that write more than should be held at once: each line of the
+ * standard output goes to `line`, and the program waits while others have their turn.
+ */
+export type StreamTool = (
+  command: string,
+  args: readonly string[],
+  line: (line: string) => void,
+  options?: ToolOptions,
+) => Promise<void>
+
+/** `timeout`: it took too long, or was killed. */
 export type ToolFailure = 'missing' | 'not permitted' | 'timeout' | 'failed'
 
-/** Why a tool did not do what it was told; the message names tool, call and first line. */
+/** Why a tool did not do its work; the message names tool, call and first line. */
 export class ToolError extends Error {
   override readonly name = 'ToolError'
-  /** Spares the log a stack that says nothing. */
+  /** What has a code is logged without its stack. */
   readonly code = 'ERR_TOOL'
   readonly failure: ToolFailure
   /** What it wrote to its standard error, whole. */
@@ -37,14 +49,53 @@ export class ToolError extends Error {
   }
 }
 
-/** No tool is asked for more; a table of 100 000 rules has 15 MB. */
+/** A table of 100 000 rules has 15 MB. */
 const mostOutput = 128 * 1024 * 1024
 
 export const runTool: RunTool = (command, args, options) =>
   outputOf(startTool(command, args, options))
 
-/** Reads what it writes to its end. Rejects as RunTool does. */
-export const outputOf = async ({ stdout, ended, kill }: StartedTool): Promise<string> => {
+export const streamTool: StreamTool = async (command, args, line, options) => {
+  const { stdout, ended } = startTool(command, args, options)
+  // When the output is cut off `ended` has the reason, and rejects first.
+  await Promise.all([ended, stdout && readLines(stdout, line)])
+}
+
+/**
+ * The tools by which one owner changes the host. When its turn is over none of them may go
+ * on: a restore that waits for a lock would write after the next owner has.
+ */
+export class StoppableTools {
+  readonly #running = new Set<StartedTool>()
+  #isStopped = false
+
+  /** As `runTool`; rejects at once while stopped. */
+  readonly run: RunTool = async (command, args, options) => {
+    if (this.#isStopped) {
+      const why = 'not started, because Usher is ending'
+      throw new ToolError(`${command}: ${why}`, 'failed', '')
+    }
+    const tool = startTool(command, args, options)
+    this.#running.add(tool)
+    void tool.exited.then(() => this.#running.delete(tool))
+    return outputOf(tool)
+  }
+
+  /** Kills (SIGKILL) what runs, and starts no more; resolves when all of it has ended. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    const running = [...this.#running]
+    for (const { kill } of running) kill()
+    await Promise.all(running.map(({ exited }) => exited))
+  }
+
+  /** After `stop`: for what is to be done at the end. */
+  allow(): void {
+    this.#isStopped = false
+  }
+}
+
+const outputOf = async ({ stdout, ended, kill }: StartedTool): Promise<string> => {
   const out: Buffer[] = []
   let size = 0
   stdout?.on('data', (chunk: Buffer) => {
@@ -56,13 +107,35 @@ export const outputOf = async ({ stdout, ended, kill }: StartedTool): Promise<st
   return Buffer.concat(out).toString()
 }
 
+/** Milliseconds for which lines may hold the event loop. */
+const sliceMs = 3
+/** What a line has beyond this is dropped; no tool writes longer ones. */
+const longestLine = 64 * 1024
+
+const readLines = async (
+  stdout: Readable,
+  line: (line: string) => void,
+): Promise<void> => {
+  let rest = ''
+  let started = performance.now()
+  for await (const chunk of stdout.setEncoding('utf8')) {
+    const lines = (rest + String(chunk)).split('\n')
+    rest = (lines.pop() ?? '').slice(0, longestLine)
+    for (const one of lines) line(one)
+    if (performance.now() - started < sliceMs) continue
+    await setImmediate()
+    started = performance.now()
+  }
+  if (rest !== '') line(rest)
+}
+
 /** A program of the system's that runs. */
-export interface StartedTool {
+interface StartedTool {
   /** Undefined when there was no descriptor to read it by; `ended` rejects then. */
   readonly stdout: Readable | undefined
   /** Rejects (ToolError) when it can't be started, fails, or takes too long. */
   readonly ended: Promise<void>
-  /** Resolves when there is no such process any more, or never was. */
+  /** Resolves when the process has ended, or could not be started. */
   readonly exited: Promise<void>
   readonly kill: () => void
 }
@@ -81,22 +154,22 @@ const packages: Readonly<Record<string, string>> = {
   ip: 'iproute2',
 }
 
-export const startTool = (
+const startTool = (
   command: string,
   args: readonly string[],
   { input = '', timeoutMs = defaultTimeoutMs }: ToolOptions = {},
 ): StartedTool => {
   const child: Child = spawn(command, [...args], { env: toolEnv(), stdio: 'pipe' })
+  const call = [command, ...args].join(' ').slice(0, 200)
   let stderr = ''
+  const killed = (why: string) => new ToolError(`${call}: ${why}`, 'timeout', stderr)
   const exited = new Promise<void>(resolve => {
     child.once('exit', () => resolve())
     child.once('error', () => resolve())
   })
   const ended = new Promise<void>((resolve, reject) => {
-    const fail = (why: string, end: Pick<End, 'code' | 'signal'>): void =>
-      reject(failed([command, ...args].join(' ').slice(0, 200), { ...end, why, stderr }))
     const timer = setTimeout(() => {
-      fail(`ended after ${timeoutMs} ms`, { code: null, signal: 'SIGKILL' })
+      reject(killed(`ended after ${timeoutMs} ms`))
       abandon(child)
     }, timeoutMs)
     child.once('error', error => {
@@ -106,13 +179,14 @@ export const startTool = (
     child.once('close', (code, signal) => {
       clearTimeout(timer)
       if (code === 0) resolve()
-      else fail(`killed by ${signal}`, { code, signal })
+      else if (signal !== null) reject(killed(`killed by ${signal}`))
+      else reject(exitError(call, code, stderr))
     })
   })
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     if (stderr.length < mostErrors) stderr += text
   })
-  // It may end before it has read all; its exit code says what is to be said.
+  // EPIPE, when it ends before it has read all: its exit code is what counts.
   child.stdin?.on('error', () => {})
   child.stdin?.end(input)
   return { stdout: child.stdout, ended, exited, kill: () => abandon(child) }
@@ -130,7 +204,7 @@ const abandon = (child: Child): void => {
 }
 
 /**
- * For messages in English, so that they can be looked up and told apart, and with the
+ * For messages in English, so that they can be searched for and matched, and with the
  * folders where Debian has tools, which the PATH of an ordinary user leaves out.
  */
 export const toolEnv = (): NodeJS.ProcessEnv => ({
@@ -148,19 +222,31 @@ const notStarted = (command: string, error: NodeJS.ErrnoException): ToolError =>
   return new ToolError(text, 'missing', '')
 }
 
-interface End {
-  readonly code: number | null
-  readonly signal: NodeJS.Signals | null
-  /** In words, where a signal ended it. */
-  readonly why: string
-  readonly stderr: string
-}
-
-const failed = (call: string, { code, signal, why, stderr }: End): ToolError => {
-  if (signal !== null) return new ToolError(`${call}: ${why}`, 'timeout', stderr)
+const exitError = (call: string, code: number | null, stderr: string): ToolError => {
   const [first = ''] = stderr.trim().split('\n')
   const denied = /permission denied|operation not permitted|you must be root/i
   const failure = denied.test(stderr) ? 'not permitted' : 'failed'
-  const text = `${call}: ${first === '' ? 'no word why' : first} (exit code ${code})`
+  const text = `${call}: ${first === '' ? 'no error message' : first} (exit code ${code})`
   return new ToolError(text, failure, stderr)
 }
+
+/** What tools print of a kernel (or a network namespace) that does not have the thing at all. */
+const unsupported = new RegExp(
+  [
+    'protocol not (?:supported|available)',
+    'address family not supported',
+    '(?:table|chain) does not exist',
+    'cannot open session to kernel',
+    "can(?:no|')t initialize",
+    // A kernel without nf_tables, in the words of iptables-nft and of nft.
+    'could not fetch rule set generation id: invalid argument',
+    'cache initialization failed: invalid argument',
+    // One that has nfnetlink, but no ip_set, in the words of ipset.
+    'kernel error received: invalid argument',
+  ].join('|'),
+  'i',
+)
+
+/** Whether a tool failed because the kernel has nothing of the kind it manages. */
+export const isUnsupported = (error: unknown): boolean =>
+  error instanceof ToolError && unsupported.test(error.stderr)

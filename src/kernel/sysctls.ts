@@ -33,7 +33,7 @@ export class UnrememberedError extends Error {
 /** Settings of the kernel's, each remembered as it was found. Calls may overlap. */
 export interface Sysctls {
   /**
-   * Resolves when it is so already. Rejects when it can't be had, with the reason, or with
+   * Resolves when it is so already. Rejects when it can't be set, with the reason, or with
    * UnrememberedError.
    */
   set(name: string, value: string, options?: SetOptions): Promise<void>

@@ -1,6 +1,4 @@
-import { joinProbes } from '../capture/choose-capture.ts'
-import type { Probe } from '../kernel/probe.ts'
-import type { IpFamily } from '../util/ip.ts'
+import { type FamilyProbes, joinProbes } from '../kernel/probe.ts'
 import type { Mode, ModeName } from './mode.ts'
 
 /** What may be asked for; '' for the best that works. */
@@ -8,16 +6,14 @@ export type WantedMode = ModeName | 'nftables' | ''
 
 export interface ModeRequest {
   readonly mode: WantedMode
-  /** Who asks, or what decides, as in `--proxy-mode`; '' when no mode was asked for. */
+  /** What asks for it, as in `--proxy-mode`; '' when no mode was asked for. */
   readonly by: string
 }
 
-export type FamilyProbes = Readonly<Record<IpFamily, Probe>>
-
-/** A mode that may be had here. */
+/** A mode that may work here. */
 export interface ModeStep {
   readonly name: ModeName
-  /** Never rejects; what can be had in one family is worth having. */
+  /** Never rejects; what works in one family is worth having. */
   readonly probe: () => Promise<FamilyProbes>
   /** `probes`: what `probe` has found. Touches nothing yet that packets go by. */
   readonly start: (probes: FamilyProbes) => Promise<Mode>
@@ -25,7 +21,7 @@ export interface ModeStep {
 
 export interface PassedOver {
   readonly name: string
-  /** Why it can't be had. */
+  /** Why it does not work. */
   readonly detail: string
 }
 
@@ -40,7 +36,7 @@ export interface ModeChoice extends ModeRequest {
 
 /**
  * Which modes are tried, in this order. Without a wish ipvs is never taken, as kube-proxy
- * never did: it makes every VIP an address of the host, which should be a decision of the operator's.
+ * never did: it makes every VIP an address of the host, which the operator should decide.
  */
 export const triedFor = (wanted: WantedMode): readonly ModeName[] => {
   if (wanted === 'userspace') return ['userspace']
@@ -63,12 +59,12 @@ export interface Chosen {
   readonly next: readonly ModeStep[]
 }
 
-/** The first step that can be had; the last one is taken in any case. */
+/** The first step that works; the last one is taken in any case. */
 export const firstUsable = async (steps: readonly ModeStep[]): Promise<Chosen> => {
   const passedOver: PassedOver[] = []
   for (const [index, step] of steps.entries()) {
     const probes = await step.probe()
-    const { usable, detail } = joinProbes(probes.IPv4, probes.IPv6)
+    const { usable, detail } = joinProbes(probes)
     const next = steps.slice(index + 1)
     if (usable || next.length === 0) return { step, probes, detail, passedOver, next }
     passedOver.push({ name: step.name, detail })

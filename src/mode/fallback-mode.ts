@@ -1,10 +1,10 @@
 import type { Placement } from '../capture/capture.ts'
+import type { FamilyProbes } from '../kernel/probe.ts'
 import type { Problem, Snapshot } from '../model/snapshot.ts'
 import type { DrainResult } from '../relay/relay.ts'
 import { ipFamilies } from '../util/ip.ts'
 import {
   type Chosen,
-  type FamilyProbes,
   firstUsable,
   type ModeChoice,
   type ModeRequest,
@@ -18,25 +18,25 @@ export interface FallbackModeDeps {
   readonly request: ModeRequest
   /** The modes that there are, userspace among them, in any order. */
   readonly steps: readonly ModeStep[]
-  /** Told after a mode that ran was given up for another. */
+  /** Called after a mode that ran was given up for another. */
   readonly fellBack: (change: FallBack) => void
-  /** Told when the mode that was given up could not be ended in order. */
+  /** Called when the mode that was given up could not be ended in order. */
   readonly failed: (error: unknown) => void
 }
 
 export interface FallBack {
   readonly from: ModeName
   readonly to: ModeName
-  /** Why the first one can't be had any more. */
+  /** Why the first one does not work any more. */
   readonly why: string
 }
 
-/** Syncs in a row that have to fail before it is asked whether the mode can still be had. */
+/** Syncs in a row that have to fail before the mode is probed again. */
 const patience = 3
 
 /**
- * Runs the first mode that can be had. When its syncs go on failing and its probe says that
- * it can't be had any more, the next one takes its place in the same sync; there is no way
+ * Runs the first mode that works. When its syncs go on failing and its probe says that it
+ * does not work any more, the next one takes its place in the same sync; there is no way
  * up again but a restart: a mode that comes and goes is worse than either.
  */
 export class FallbackMode implements Mode {
@@ -139,7 +139,7 @@ export class FallbackMode implements Mode {
 
 /**
  * Of the families with Services those that the mode had and has no more; '' when there is
- * none. What a family without Services lacks does not matter.
+ * none. What is missing for a family without Services does not matter.
  */
 const whyLost = (
   before: FamilyProbes,

@@ -1,6 +1,6 @@
 import type { IpvsOptions } from '../kernel/ipvs/ipvs-deps.ts'
 
-/** What the kernel modes are told by flags and the configuration file. */
+/** What flags and the configuration file say to the kernel modes. */
 export interface KernelOptions {
   readonly masqueradeAll: boolean
   readonly masqueradeBit: number

@@ -1,10 +1,10 @@
-import type { Placement, VipPlacement } from '../capture/capture.ts'
+import { listenerId, type Placement, type VipPlacement } from '../capture/capture.ts'
 import type { ServicePort, Vip } from '../model/snapshot.ts'
 
 /** How a VIP is served by rules that lead to endpoints. */
 export const kernelPlacement = (servicePort: ServicePort): Placement => ({
   servicePort,
-  listenerId: idOf(servicePort),
+  listenerId: listenerId(servicePort),
   vips: servicePort.vips.map((vip): VipPlacement => ({
     vip,
     capture: 'kernel',
@@ -13,13 +13,13 @@ export const kernelPlacement = (servicePort: ServicePort): Placement => ({
   })),
 })
 
-/** The same where the family can't be had; `reason` says why. */
-export const lackingPlacement = (
+/** The same where it is not served; `reason` says why. */
+export const unservedPlacement = (
   servicePort: ServicePort,
   reason: string,
 ): Placement => ({
   servicePort,
-  listenerId: idOf(servicePort),
+  listenerId: listenerId(servicePort),
   vips: servicePort.vips.map((vip): VipPlacement => ({
     vip,
     capture: 'not captured',
@@ -27,9 +27,6 @@ export const lackingPlacement = (
     reason,
   })),
 })
-
-/** There is no listener; it tells placements apart. */
-const idOf = ({ family, key }: ServicePort): string => `${family} ${key}`
 
 /** '' when clients of this VIP are served, from here or from outside. */
 const whyRefused = (

@@ -8,6 +8,12 @@ export const modeNames = ['ipvs', 'iptables', 'userspace'] as const
 /** As `/proxyMode` says it. nftables is to come; its place is before ipvs. */
 export type ModeName = (typeof modeNames)[number]
 
+/** How often the wanted state is applied. Milliseconds; see `SyncRunner`. */
+export interface Periods {
+  readonly syncPeriod: number
+  readonly minSyncPeriod: number
+}
+
 /** What carries the traffic of Services. Calls of `sync` don't overlap. */
 export interface Mode {
   readonly name: ModeName

@@ -12,6 +12,11 @@ export interface NodeClientsWatchDeps {
   readonly podCidrs: () => readonly string[]
   /** Called with what is new. */
   readonly changed: (clients: NodeClients) => void
+  /**
+   * Told why they can't be read, once for as long as it stays the same; with '' when they can
+   * again.
+   */
+  readonly failed: (why: string) => void
 }
 
 /** Interfaces and the Node object change rarely, and reading them costs a system call. */
@@ -25,17 +30,35 @@ const loopbackCidrs = ['127.0.0.0/8', '::1/128']
 export class NodeClientsWatch {
   readonly #deps: NodeClientsWatchDeps
   #last = ''
+  #problem = ''
   #timer: Timer | undefined
 
   constructor(deps: NodeClientsWatchDeps) {
     this.#deps = deps
   }
 
-  /** Reads them now, and every 5 s from now on. */
+  /**
+   * Reads them now, and every 5 s from now on. What was known goes on where they can't be read
+   * (getifaddrs(3) takes a descriptor and memory); throws when nothing is known yet.
+   */
   look(): void {
-    const { clock, ownAddresses, podCidrs, changed } = this.#deps
-    clock.clearTimeout(this.#timer)
-    this.#timer = clock.setTimeout(() => this.look(), lookMs)
+    this.stop()
+    try {
+      this.#read()
+      this.#say('')
+    } catch (error) {
+      if (this.#last === '') throw error
+      this.#say((error as Error).message)
+    }
+    this.#timer = this.#deps.clock.setTimeout(() => this.look(), lookMs)
+  }
+
+  stop(): void {
+    this.#deps.clock.clearTimeout(this.#timer)
+  }
+
+  #read(): void {
+    const { ownAddresses, podCidrs, changed } = this.#deps
     const clients = {
       addresses: ownAddresses().toSorted(),
       cidrs: [...loopbackCidrs, ...podCidrs()],
@@ -46,7 +69,9 @@ export class NodeClientsWatch {
     changed(clients)
   }
 
-  stop(): void {
-    this.#deps.clock.clearTimeout(this.#timer)
+  #say(problem: string): void {
+    if (problem === this.#problem) return
+    this.#problem = problem
+    this.#deps.failed(problem)
   }
 }

@@ -28,9 +28,9 @@ export interface ReconcilerDeps {
   readonly sync: (snapshots: readonly Snapshot[]) => Promise<void>
   readonly observers: readonly SyncObserver[]
   readonly failed: (error: unknown) => void
-  /** Told before each sync what cannot be honoured. */
+  /** Called before each sync with what cannot be honoured. */
   readonly problems: (problems: readonly Problem[]) => void
-  /** Told what a sync took in that was not there before. */
+  /** Called with what a sync took in that was not there before. */
   readonly taken: (changes: CheckedOut) => void
   /** Milliseconds; see `SyncRunner`. */
   readonly minMs: number

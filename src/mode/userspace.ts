@@ -1,5 +1,10 @@
-import type { Capture, Placement, VipPlacement } from '../capture/capture.ts'
-import { keepsFlows } from '../model/keeps-flows.ts'
+import {
+  type Capture,
+  listenerId,
+  type Placement,
+  type VipPlacement,
+} from '../capture/capture.ts'
+import { keepsFlows } from '../model/service.ts'
 import type { Endpoint, Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import type {
   Bind,
@@ -11,11 +16,11 @@ import type {
 import { joinHostPort } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
 import { relayFronts } from './fronts.ts'
-import { lackingPlacement } from './kernel-placements.ts'
+import { unservedPlacement } from './kernel-placements.ts'
 import { type Loop, LoopCutter } from './loops.ts'
 import type { Mode } from './mode.ts'
 import type { NodeClientsWatch } from './node-clients.ts'
-import { listOfServicePorts } from './service-port-list.ts'
+import { joinLists, listOfServicePorts } from './service-port-list.ts'
 
 /** The userspace mode: a capture that leads traffic to a relay that listens. */
 export class UserspaceMode implements Mode {
@@ -25,11 +30,9 @@ export class UserspaceMode implements Mode {
   readonly #loops: LoopCutter
   readonly #nodeClients: Pick<NodeClientsWatch, 'look' | 'stop'>
   readonly #listeners = new KeyedList<Placement, RelayListener>(
-    ({ listenerId }) => listenerId,
+    placement => placement.listenerId,
   )
-  readonly #uncarried = new KeyedList<ServicePort, Placement>(
-    ({ family, key }) => `${family} ${key}`,
-  )
+  readonly #uncarried = new KeyedList<ServicePort, Placement>(listenerId)
   #placements: readonly Placement[] = []
   #problems: readonly Problem[] = []
 
@@ -61,17 +64,17 @@ export class UserspaceMode implements Mode {
    * changed, by `===` of ServicePorts; calls don't overlap.
    */
   async sync(snapshots: readonly Snapshot[]): Promise<void> {
-    const servicePorts = servicePortsOf(snapshots)
+    const servicePorts = joinLists(snapshots.map(listOfServicePorts))
     const uncarried = servicePorts.filter(isSctp)
     const carried =
       uncarried.length === 0 ? servicePorts : servicePorts.filter(one => !isSctp(one))
     const placements = await this.#capture.place(carried)
     const wanted = await this.#listeners.update(placements, listenerOf)
     const { listeners, loops } = await this.#loops.cut(wanted)
-    const lacking = await this.#uncarried.update(uncarried, port =>
-      lackingPlacement(port, noSctp),
+    const unserved = await this.#uncarried.update(uncarried, port =>
+      unservedPlacement(port, noSctp),
     )
-    this.#placements = lacking.length === 0 ? placements : [...placements, ...lacking]
+    this.#placements = unserved.length === 0 ? placements : [...placements, ...unserved]
     this.#problems = [...loops.map(loopProblem), ...uncarried.map(sctpProblem)]
     // Before the first client can come.
     this.#nodeClients.look()
@@ -90,13 +93,6 @@ export class UserspaceMode implements Mode {
     this.#nodeClients.stop()
     return this.#capture.close()
   }
-}
-
-/** Of all families. Most clusters have one, and then nothing is copied. */
-const servicePortsOf = (snapshots: readonly Snapshot[]): readonly ServicePort[] => {
-  const lists = snapshots.map(listOfServicePorts)
-  const [only, ...more] = lists.filter(({ length }) => length > 0)
-  return more.length === 0 ? (only ?? []) : ([] as ServicePort[]).concat(...lists)
 }
 
 const isSctp = ({ protocol }: ServicePort): boolean => protocol === 'SCTP'

@@ -116,7 +116,7 @@ export class Registry {
     return this.#problems
   }
 
-  /** This Node, as far as it was told. */
+  /** This Node, if the source has it. */
   node(): Node | undefined {
     return this.#node
   }

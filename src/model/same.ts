@@ -30,14 +30,14 @@ export const sameServicePort = (a: ServicePort, b: ServicePort): boolean =>
   a.internalTrafficPolicy === b.internalTrafficPolicy &&
   a.externalTrafficPolicy === b.externalTrafficPolicy &&
   sameList(a.vips, b.vips, sameVip) &&
-  sameTexts(a.sourceRanges ?? everybody, b.sourceRanges ?? everybody) &&
+  sameTexts(a.sourceRanges ?? allClients, b.sourceRanges ?? allClients) &&
   sameList(a.endpoints, b.endpoints, sameEndpoint) &&
   sameTarget(a.internal, b.internal) &&
   sameTarget(a.external, b.external) &&
   sameTarget(a.externalFromNode, b.externalFromNode)
 
 /** Stands for no ranges at all, where an empty list allows no client. */
-const everybody = ['']
+const allClients = ['']
 
 const sameVip = (a: Vip, b: Vip): boolean =>
   a.kind === b.kind && a.address === b.address && a.port === b.port

@@ -42,7 +42,7 @@ export interface Service {
   /** For those of external IPs, load-balancer IPs and node ports. */
   readonly externalTrafficPolicy: TrafficPolicy
   /**
-   * loadBalancerSourceRanges, canonical CIDRs of both families. Undefined: everybody; an
+   * loadBalancerSourceRanges, canonical CIDRs of both families. Undefined: all clients; an
    * empty list, when none that was given is of use: no client.
    */
   readonly sourceRanges: readonly string[] | undefined
@@ -64,6 +64,25 @@ export interface EndpointSpec {
   readonly zoneHints: readonly string[]
   readonly nodeHints: readonly string[]
 }
+
+/** One that gets connections, of unknown node and zone. */
+export const readyEndpoint = (address: string): EndpointSpec => ({
+  address,
+  ready: true,
+  serving: true,
+  terminating: false,
+  nodeName: '',
+  zone: '',
+  zoneHints: [],
+  nodeHints: [],
+})
+
+/**
+ * Whether UDP flows that go to an endpoint may go on: it serves, maybe while it terminates,
+ * or its Service publishes it whether it serves or not (publishNotReadyAddresses: ready
+ * without serving). As for TCP neither policies nor hints nor its deletion count.
+ */
+export const keepsFlows = ({ ready, serving }: EndpointSpec): boolean => ready || serving
 
 /** One port of an EndpointSlice; `name` '' matches the unnamed Service port. */
 export interface SlicePort {

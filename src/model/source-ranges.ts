@@ -4,7 +4,7 @@ import type { Vip } from './snapshot.ts'
 
 /**
  * Who may use the load-balancer IPs of one family: `ranges` are a Service's
- * loadBalancerSourceRanges of both. Undefined: everybody, as where there are none or one
+ * loadBalancerSourceRanges of both. Undefined: all clients, as where there are none or one
  * is the whole family. Where all are of the other family, and not the whole of it, it is
  * no client; kube-proxy lets all in then.
  *

@@ -17,8 +17,8 @@ export interface Answer {
 export interface Route {
   readonly answer: () => Answer | Promise<Answer>
   /**
-   * Answered whatever the Host header says, as probes may say anything. What else there is
-   * shows more than a web page in somebody's browser may see; see `isHostAllowed`.
+   * Answered whatever the Host header says: probes may send any. The other routes show more
+   * than a web page in a browser may see; see `isHostAllowed`.
    */
   readonly anyHost?: true
 }
@@ -36,7 +36,7 @@ const ok = (contentType: string, body: Body): Answer => ({
 })
 
 export interface MetricsRoutesExtras {
-  /** For `/proxyMode`: what runs; userspace unless told. */
+  /** For `/proxyMode`: what runs; userspace by default. */
   readonly mode?: () => string
   /** Counts `/healthz`, and adds `/metrics/slis`. */
   readonly probes?: ProbeCounts

@@ -110,7 +110,7 @@ const decide = async (
     return plain(404, `no such path; there are ${[...routes.keys()].join(', ')}`)
   if (request.method !== 'GET' && request.method !== 'HEAD') {
     response.setHeader('Allow', 'GET, HEAD')
-    // What follows may be a body of any length, which nobody wants to read.
+    // What follows may be a body of any length, which is not read.
     response.setHeader('Connection', 'close')
     return plain(405, 'only GET and HEAD')
   }
@@ -155,7 +155,7 @@ const boundAddress = (server: Server): string => {
 /**
  * Starts a small HTTP server for people and probes. Resolves when the first try to
  * listen has ended, well or not: a port in use is logged and tried again every 5 s,
- * since traffic must flow whether or not anybody can look at it.
+ * since traffic must flow also where it can't be observed.
  */
 export const startAdminServer = async (
   options: AdminServerOptions,
@@ -233,8 +233,8 @@ const ownNames = (): readonly string[] => {
  * Whether a request with this Host header may have been meant for a server on
  * `boundTo`. A web page can make its own name resolve to 127.0.0.1 and then read
  * answers as if they came from its own server (DNS rebinding); but the browser still
- * sends that name. An IP address, `localhost` and the host's own names are none that
- * somebody else can have. Servers that others are to reach (Prometheus, by whatever name)
+ * sends that name. No other site can have an IP address, `localhost` or the host's own
+ * names for its name. Servers that others are to reach (Prometheus, by whatever name)
  * listen on another address than loopback, and take every name.
  */
 export const isHostAllowed = (host: string | undefined, boundTo: string): boolean => {

@@ -10,8 +10,8 @@ interface UnderWay {
 
 /**
  * The answers of one server that are being made or sent. The status of 10 000 ServicePorts
- * has 20 MB, and whoever asks may read slowly: who asks while an answer is made gets the
- * same one, and while more than `mostBytes` are under way the oldest answers are cut.
+ * has 20 MB, and a client may read slowly: requests that come while an answer is made get
+ * the same one, and while more than `mostBytes` are under way the oldest answers are cut.
  */
 export class AnswersUnderWay {
   readonly #mostBytes: number

@@ -17,7 +17,7 @@ const messages = {
   failed: 'cannot listen; trying again',
 } as const
 
-type Told = keyof typeof messages
+type Kind = keyof typeof messages
 
 /**
  * Writes when binds come, go and fail. A start with 10 000 Services is 50 lines and a
@@ -37,7 +37,7 @@ export class BindLog {
       clock,
       burst,
       perSecond,
-      onQuiet: (kind, heldBack) => this.#count(kind as Told, heldBack),
+      onQuiet: (kind, heldBack) => this.#count(kind as Kind, heldBack),
     })
   }
 
@@ -68,14 +68,14 @@ export class BindLog {
     this.#limiter.close()
   }
 
-  #say(kind: Told, fields: LogFields): void {
+  #say(kind: Kind, fields: LogFields): void {
     const heldBack = this.#limiter.take(kind)
     const level = kind === 'failed' ? 'error' : 'info'
     if (heldBack !== undefined && heldBack > 0) this.#count(kind, heldBack)
     this.#log[heldBack === undefined ? 'debug' : level](fields, messages[kind])
   }
 
-  #count(kind: Told, heldBack: number): void {
+  #count(kind: Kind, heldBack: number): void {
     const level = kind === 'failed' ? 'error' : 'info'
     this.#log[level]({ count: heldBack }, `${messages[kind]}: ${heldBack} more addresses`)
   }

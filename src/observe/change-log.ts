@@ -36,11 +36,11 @@ export class ChangeLog {
   close(): void {
     this.#clock.clearTimeout(this.#timer)
     this.#timer = undefined
-    this.#tell()
+    this.#write()
   }
 
   #say(): void {
-    this.#tell()
+    this.#write()
     this.#timer = this.#clock.setTimeout(() => {
       this.#timer = undefined
       if (this.#syncs > 0) this.#say()
@@ -48,7 +48,7 @@ export class ChangeLog {
     this.#timer.unref?.()
   }
 
-  #tell(): void {
+  #write(): void {
     if (this.#syncs === 0) return
     this.#log.info(
       { services: this.#services, endpoints: this.#endpoints, syncs: this.#syncs },

@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net'
 
 /**
- * Bounds the open connections of small HTTP servers. One too many takes the place of the
- * oldest connection of whoever has most: refusing the newcomer would let anybody who opens
- * a few slow connections keep the kubelet's probe out, and have Usher killed.
+ * Bounds the open connections of small HTTP servers. One too many replaces the oldest
+ * connection of the client that has most: if the new one were refused, a client with a few
+ * slow connections would keep the kubelet's probe out, and the kubelet would kill Usher.
  */
 export class ConnectionBound {
   readonly #most: number

@@ -7,6 +7,7 @@ import type {
   RelayObserver,
 } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
+import type { RelayGone } from './health.ts'
 import { BindLog, FailingBinds } from './bind-log.ts'
 import type { Log, LogFields } from './log.ts'
 import { RecordLimiter } from './record-limiter.ts'
@@ -20,7 +21,7 @@ export interface ConnectionLogOptions {
   readonly perSecond?: number
 }
 
-/** Ends worth an operator's attention; all others are a client's or endpoint's habit. */
+/** Ends worth an operator's attention; the others are what clients and endpoints commonly do. */
 const failures: ReadonlySet<Cause> = new Set(['SC', 'sC', 'RC', 'PR', 'KD', 'cD', 'sD'])
 
 /** To a microsecond: what is finer is noise, and 17 digits are hard to read. */
@@ -56,7 +57,7 @@ const recordFields = (record: ConnectionRecord): LogFields => ({
 })
 
 /**
- * Writes what the relay tells about itself. A connection is one record when it has
+ * Writes what the relay reports. A connection is one record when it has
  * ended: at debug, or at info when it failed. Failures are limited per ServicePort,
  * because one dead Service under load would otherwise fill the disk and hide the rest;
  * with debug on nothing is held back.
@@ -66,6 +67,9 @@ export class ConnectionLog implements RelayObserver {
   readonly failingBinds: FailingBinds
   /** Workers of the relay that give no sign of life. */
   readonly hungWorkers = new Set<number>()
+  /** Why the process of the relay has ended, and when, while none serves in its place. */
+  relayGone: RelayGone | undefined
+  readonly #clock: Clock
   readonly #log: Log
   readonly #binds: BindLog
   readonly #debug: boolean
@@ -75,6 +79,7 @@ export class ConnectionLog implements RelayObserver {
 
   constructor({ log, clock, burst = 10, perSecond = 1 }: ConnectionLogOptions) {
     this.#log = log
+    this.#clock = clock
     this.#debug = log.isLevelEnabled('debug')
     this.#info = log.isLevelEnabled('info')
     this.#binds = new BindLog(log, clock)
@@ -132,6 +137,11 @@ export class ConnectionLog implements RelayObserver {
     } else if (this.hungWorkers.delete(thread)) {
       this.#log.info({ worker: thread }, 'another worker has taken its place')
     }
+  }
+
+  processGone(why: string): void {
+    const since = this.relayGone?.since ?? this.#clock.now()
+    this.relayGone = why === '' ? undefined : { why, since }
   }
 
   fault(listener: string, error: Error): void {

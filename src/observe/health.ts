@@ -12,8 +12,17 @@ export interface HealthOptions {
   readonly sourceSynced: () => boolean
   /** Workers of the relay that give no sign of life; none by default. */
   readonly hungWorkers?: () => Iterable<number>
+  /** While there is no process of the relay; never by default. */
+  readonly relayGone?: () => RelayGone | undefined
   /** Epoch milliseconds, to compare with `since` of a bind; Date.now. */
   readonly epoch?: () => number
+}
+
+export interface RelayGone {
+  /** How it has ended, in words. */
+  readonly why: string
+  /** `Clock` time. */
+  readonly since: number
 }
 
 export interface FamilyHealth {
@@ -26,6 +35,8 @@ export interface FamilyHealth {
 }
 
 export interface HealthReport extends FamilyHealth {
+  /** Something carries connections, or will in a moment. */
+  readonly carried: boolean
   /** What is red, in words; empty when healthy. */
   readonly reasons: readonly string[]
   readonly families: Readonly<Record<IpFamily, FamilyHealth>>
@@ -37,6 +48,9 @@ interface FamilyState {
   lastUpdated: number | undefined
 }
 
+/** One that dies once is replaced sooner, and no reason to send clients elsewhere. */
+const longestGoneMs = 2000
+
 const seconds = (ms: number): string => `${Math.floor(ms / 1000)} s`
 
 /**
@@ -45,8 +59,9 @@ const seconds = (ms: number): string => `${Math.floor(ms / 1000)} s`
  * `live` is kube-proxy's rule: red while a wanted state has been waiting for two sync
  * periods or more, and while a worker of the relay hangs. That is what a restart may mend.
  * `healthy` tells load balancers whether to send, and is also red before the source's first
- * state has been applied (nothing is served yet) and while a port can't be bound: a restart
- * mends neither, and an API server that is away must not have every node proxy of the
+ * state has been applied (nothing is served yet), while a port can't be bound, and while the
+ * relay's process is gone for longer than it takes to start another, which is tried all the
+ * time: a restart mends none of that, and an API server that is away must not have every node proxy of the
  * cluster killed by its liveness probe.
  * A family that nothing is wanted of waits for nothing, and is green.
  */
@@ -78,13 +93,14 @@ export class Health {
   report(): HealthReport {
     const unread = this.#unread()
     const hung = this.#hung()
+    const gone = this.#gone()
     const waiting: Record<IpFamily, string[]> = {
       IPv4: this.#waiting('IPv4'),
       IPv6: this.#waiting('IPv6'),
     }
     const failing = this.#failing()
     const family = (name: IpFamily): FamilyHealth => ({
-      healthy: [unread, hung, waiting[name], failing[name]].every(
+      healthy: [unread, hung, gone, waiting[name], failing[name]].every(
         list => list.length === 0,
       ),
       live: hung.length === 0 && waiting[name].length === 0,
@@ -97,9 +113,11 @@ export class Health {
       healthy: each.every(({ healthy }) => healthy),
       live: each.every(({ live }) => live),
       lastUpdated: updates.length === 0 ? undefined : Math.max(...updates),
+      carried: gone.length === 0,
       reasons: [
         ...unread,
         ...hung,
+        ...gone,
         ...ipFamilies.flatMap(name => waiting[name].concat(failing[name])),
       ],
       families,
@@ -117,6 +135,14 @@ export class Health {
   #hung(): string[] {
     const workers = [...(this.#options.hungWorkers?.() ?? [])]
     return workers.map(worker => `worker ${worker} of the relay gives no sign of life`)
+  }
+
+  #gone(): string[] {
+    const gone = this.#options.relayGone?.()
+    if (gone === undefined) return []
+    const ms = this.#options.clock.now() - gone.since
+    if (ms < longestGoneMs) return []
+    return [`no data plane has served for ${seconds(ms)}: the last one ${gone.why}`]
   }
 
   #tooLong(ms: number): boolean {

@@ -7,7 +7,7 @@ export interface LogOutputOptions {
   readonly flushMs: number
   /** Beyond so many waiting bytes lines are dropped: a stuck reader must not cost memory. */
   readonly mostWaitingBytes: number
-  /** Told once for each way in which records are lost. */
+  /** Called once for each way in which records are lost. */
   readonly complain: (what: string) => void
 }
 
@@ -16,8 +16,8 @@ const lastWordsMs = 200
 
 /**
  * Lines to a descriptor, written so that neither the data path nor the end of the process
- * ever waits for whoever reads them: a full disk, a reader that has gone and a terminal
- * that was stopped cost records, nothing else.
+ * ever waits for the reader: a full disk, a reader that has gone and a terminal that was
+ * stopped cost records, nothing else.
  */
 export class LogOutput {
   readonly #options: LogOutputOptions
@@ -105,7 +105,7 @@ export const tellStderr = (text: string): void => {
   try {
     writeSync(withoutWaiting(2), text)
   } catch {
-    // Nobody listens there either; whoever lost the records has not asked for more.
+    // It can't be written to either, and there is no other place to report it.
   }
 }
 

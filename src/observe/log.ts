@@ -31,7 +31,7 @@ const stdout = 1
 
 /**
  * JSON is gathered, because a write per record would cost the data path a system call; but
- * for no longer than somebody who watches would notice, or a script that waits for `serving`.
+ * only as long as a person who reads along, or a script that waits for `serving`, can spare.
  */
 const gatheredBytes = 4096
 const flushEveryMs = 50

@@ -11,13 +11,15 @@ import {
   type Sample,
 } from './exposition.ts'
 import { type Probe, type ProbeCounts, type Tally } from './probe-counts.ts'
-import type { CaptureMetrics, KernelMetrics } from './rule-metrics.ts'
+import type { RuleMetrics } from './rule-metrics.ts'
 import type { ChangeCount, SyncMetrics } from './sync-metrics.ts'
 
 /*
  * The table of all metrics, by what they are read from, in the order of /metrics. Two
  * parts have files of their own: the relay's (relay-metrics.ts), which come first and have
  * a line for each ServicePort, and those of the process (process-metrics.ts) at the end.
+ * A new row in a table is shown; a new table is bound to what it reads in proxy/admin.ts
+ * (of the node) or proxy/traffic.ts (of mode and capture).
  */
 
 type Table<T> = readonly Metric<T>[]
@@ -77,7 +79,7 @@ export interface ClusterReadings {
   readonly snapshots: readonly Snapshot[]
 }
 
-/** What else kube-proxy tells of what is wanted, under its names. */
+/** What else kube-proxy shows of the wanted state, under its names. */
 export const clusterTable: Table<ClusterReadings> = [
   gauge(
     'kubeproxy_sync_proxy_rules_service_changes_pending',
@@ -205,7 +207,7 @@ export const modeTable: Table<ModeReadings> = [
 
 const countRules =
   (of: (count: RuleCount) => number) =>
-  ({ families }: KernelMetrics): Sample[] =>
+  ({ families }: RuleMetrics): Sample[] =>
     ipFamilies.flatMap(family => {
       const { rules } = families[family]
       if (rules === undefined) return []
@@ -216,7 +218,7 @@ const countRules =
     })
 
 /** kube-proxy's, of iptables mode. */
-export const iptablesTable: Table<KernelMetrics> = [
+export const iptablesTable: Table<RuleMetrics> = [
   histogram(
     'kubeproxy_sync_full_proxy_rules_duration_seconds',
     'Time it took to write all rules.',
@@ -250,7 +252,7 @@ export const iptablesTable: Table<KernelMetrics> = [
 ]
 
 /** Of both kernel modes. */
-export const kernelTable: Table<KernelMetrics> = [
+export const kernelTable: Table<RuleMetrics> = [
   counter(
     'kubeproxy_sync_proxy_rules_iptables_restore_failures_total',
     'Times iptables-restore refused the rules.',
@@ -265,23 +267,25 @@ export const kernelTable: Table<KernelMetrics> = [
   ),
 ]
 
+const countOf = ({ counts }: Histogram): number => counts.reduce((sum, n) => sum + n, 0)
+
 /** Of userspace mode with a capture by rules. */
-export const captureTable: Table<CaptureMetrics> = [
+export const captureTable: Table<RuleMetrics> = [
   counter(
     'usher_capture_syncs_total',
     'Times rules of the kernel were written: only what changed, or all of them in one transaction.',
     ['ip_family', 'work'],
     ({ families }) =>
       ipFamilies.flatMap((family): Sample[] => [
-        [[family, 'changed'], families[family].changed],
-        [[family, 'replaced'], families[family].replaced],
+        [[family, 'changed'], countOf(families[family].partial)],
+        [[family, 'replaced'], countOf(families[family].full)],
       ]),
   ),
   counter(
     'usher_capture_sync_seconds_total',
     'Seconds that writing them took.',
     ofFamily,
-    ({ families }) => byFamily(families, ({ seconds }) => seconds),
+    ({ families }) => byFamily(families, ({ full, partial }) => full.sum + partial.sum),
   ),
   counter(
     'usher_capture_repairs_total',

@@ -15,10 +15,7 @@ export interface MetricsOptions {
   readonly registry: Registry
   /** Undefined while there is no relay: then there are no metrics of one. */
   readonly stats: () => RelayStats | Promise<RelayStats | undefined>
-  readonly healthy: () => boolean
-  /** Whether the source's newest state could be read. */
-  readonly sourceOk: () => boolean
-  readonly version: string
+  readonly health: () => HealthReadings
   /** What other parts tell, written after the relay's. */
   readonly more?: () => readonly BoundMetric[]
 }
@@ -37,15 +34,10 @@ export interface Metrics {
  * moves for 350 ms. It has those of the process, and whatever else is in `registry`.
  */
 export const createMetrics = (options: MetricsOptions): Metrics => {
-  const { registry, stats, healthy, sourceOk, version } = options
+  const { registry, stats, health } = options
   const watch = new ProcessWatch()
   const showProcess = intoRegistry(registry, processTable)
   const showHealth = intoRegistry(registry, healthTable)
-  const health = (): HealthReadings => ({
-    healthy: healthy(),
-    sourceOk: sourceOk(),
-    version,
-  })
 
   const read = async (): Promise<readonly Buffer[]> => {
     const now = await stats()

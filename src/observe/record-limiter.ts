@@ -7,7 +7,7 @@ export interface LimiterOptions {
   readonly burst: number
   /** Records of one key that pass per second after that. */
   readonly perSecond: number
-  /** Told what was held back and not yet said when a key has become quiet. */
+  /** Called with what was held back and not reported yet when a key has become quiet. */
   readonly onQuiet: (key: string, heldBack: number) => void
 }
 

@@ -1,4 +1,5 @@
 import type { Protocol } from '../model/service.ts'
+import { cellsOf, countersOf } from '../relay/counter-cells.ts'
 import type {
   BindState,
   ListenerCounters,
@@ -32,39 +33,13 @@ export interface RelayTotals {
   readonly stats: Pick<RelayStats, 'fds' | 'acceptPaused' | 'workers' | 'restarts'>
 }
 
-const addTallies = <K extends string>(
-  a: Readonly<Partial<Record<K, number>>>,
-  b: Readonly<Partial<Record<K, number>>>,
-): Partial<Record<K, number>> => {
-  const sum: Partial<Record<K, number>> = { ...a }
-  for (const key in b) sum[key] = (sum[key] ?? 0) + (b[key] ?? 0)
-  return sum
-}
-
-/** Adds two histograms over the same buckets, count by count. */
-const addCounts = (a: readonly number[], b: readonly number[]): number[] =>
-  Array.from(
-    { length: Math.max(a.length, b.length) },
-    (_, i) => (a[i] ?? 0) + (b[i] ?? 0),
-  )
-
 const addCounters = (
   a: Readonly<ListenerCounters>,
   b: Readonly<ListenerCounters>,
-): ListenerCounters => ({
-  accepted: a.accepted + b.accepted,
-  active: a.active + b.active,
-  dialAttempts: a.dialAttempts + b.dialAttempts,
-  dialRetries: a.dialRetries + b.dialRetries,
-  failed: addTallies(a.failed, b.failed),
-  bytesToBackend: a.bytesToBackend + b.bytesToBackend,
-  bytesToClient: a.bytesToClient + b.bytesToClient,
-  datagramsToBackend: a.datagramsToBackend + b.datagramsToBackend,
-  datagramsToClient: a.datagramsToClient + b.datagramsToClient,
-  datagramsDropped: addTallies(a.datagramsDropped, b.datagramsDropped),
-  dialSeconds: addCounts(a.dialSeconds, b.dialSeconds),
-  dialSecondsSum: a.dialSecondsSum + b.dialSecondsSum,
-})
+): ListenerCounters => {
+  const [some, more] = [cellsOf(a), cellsOf(b)]
+  return countersOf(cell => (some[cell] ?? 0) + (more[cell] ?? 0))
+}
 
 const totalsOf = ({ name, protocol, counters }: ListenerStats): ServicePortTotals => ({
   protocol,

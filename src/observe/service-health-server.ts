@@ -5,7 +5,7 @@ import { joinHostPort } from '../util/ip.ts'
 import { clientTimeouts } from './admin-server.ts'
 import { ConnectionBound } from './connection-bound.ts'
 
-/** Probers of a load balancer are few; what else knocks must not cost descriptors. */
+/** A load balancer has few probers; other clients must not cost descriptors. */
 const mostConnections = 8
 /** And of all servers together. */
 export const mostOfAll = 64
@@ -40,8 +40,8 @@ const isLast = ({ method }: IncomingMessage, open: number): boolean =>
   (method !== 'GET' && method !== 'HEAD') || open > mostOfAll / 2
 
 /**
- * One Service's healthCheckNodePort on one address, or all of a family: tells a load balancer whether to
- * send its traffic to this node. Any path and method gets the same answer.
+ * One Service's healthCheckNodePort on one address, or all of a family: says whether a load
+ * balancer should send its traffic to this node. Any path and method gets the same answer.
  */
 export class ServiceHealthServer {
   /** What to answer; replaced when the count changes. */

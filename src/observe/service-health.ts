@@ -12,7 +12,7 @@ export interface ServiceHealthOptions {
   /** Whether what is wanted of the node is applied; see `Health`. */
   readonly proxyHealthy: () => boolean
   /**
-   * Told when a port can't be listened on, not again for each further try: for an Event
+   * Called when a port can't be listened on, not again for each further try: for an Event
    * FailedToStartServiceHealthcheck on the Service.
    */
   readonly failed?: (failure: ServiceHealthFailure) => void
@@ -66,15 +66,15 @@ const wantedOf = (
 
 /**
  * The HTTP servers behind healthCheckNodePorts, one for each Service and address. Made
- * equal to the wanted state after each sync, so that a load balancer never hears of
+ * equal to the wanted state after each sync, so that a load balancer never sees
  * endpoints that are not served yet. A port that is taken is tried again until it is free.
  */
 export class ServiceHealthServers {
   readonly #options: ServiceHealthOptions
   readonly #most: number
   readonly #servers = new Map<string, ServiceHealthServer>()
-  /** Keys whose failure has been told. */
-  readonly #told = new Set<string>()
+  /** Keys whose failure has been reported. */
+  readonly #reported = new Set<string>()
   /** Open connections of all servers. */
   readonly #connections = new ConnectionBound(mostOfAll)
   #nowhere: Wanted['nowhere'] = new Map()
@@ -123,7 +123,7 @@ export class ServiceHealthServers {
     for (const [key, server] of this.#servers) {
       if (wanted.get(key)?.check.port === server.check.port) continue
       this.#servers.delete(key)
-      this.#told.delete(key)
+      this.#reported.delete(key)
       closing.push(server.close())
     }
     // Before others are opened: a port may pass from one Service to another in one sync.
@@ -182,12 +182,12 @@ export class ServiceHealthServers {
     const { namespace, serviceName } = server.check
     const fields = { service: `${namespace}/${serviceName}`, address: server.address }
     if (server.listening) {
-      this.#told.delete(key)
+      this.#reported.delete(key)
       log.debug(fields, 'service health check listens')
       return
     }
-    if (this.#told.has(key)) return
-    this.#told.add(key)
+    if (this.#reported.has(key)) return
+    this.#reported.add(key)
     const message = explain(server)
     log.error(
       { ...fields, error: server.error },

@@ -22,8 +22,8 @@ export class PlacementLog {
   readonly #isFailing: (servicePort: string, bind: Bind) => boolean
   #placements: readonly Placement[] = []
   /** By listener: what was said of its VIPs, by kind and VIP. */
-  readonly #told = new Map<string, ReadonlyMap<string, string>>()
-  /** Those with a VIP that is not told because it fails. */
+  readonly #said = new Map<string, ReadonlyMap<string, string>>()
+  /** Those with a VIP that is left out because it fails. */
   readonly #incomplete = new Map<string, Placement>()
 
   /** `isFailing`: what cannot be listened on now, of which the log has an error already. */
@@ -48,13 +48,13 @@ export class PlacementLog {
       if (!looked.has(placement.listenerId)) this.#look(placement, news)
     }
     for (const placement of after) this.#look(placement, news)
-    this.#tell(news)
+    this.#write(news)
   }
 
   #look(placement: Placement, news: News[]): void {
     const { listenerId, servicePort } = placement
     const { name, protocol } = servicePort
-    const before = this.#told.get(listenerId)
+    const before = this.#said.get(listenerId)
     const said = new Map<string, string>()
     this.#incomplete.delete(listenerId)
     for (const each of placement.vips) {
@@ -72,15 +72,15 @@ export class PlacementLog {
       const fields = { servicePort: name, protocol, kind, vip }
       news.push({ fields, text, placement: each })
     }
-    this.#told.set(listenerId, said)
+    this.#said.set(listenerId, said)
   }
 
   #forget(listenerId: string): void {
-    this.#told.delete(listenerId)
+    this.#said.delete(listenerId)
     this.#incomplete.delete(listenerId)
   }
 
-  #tell(news: readonly News[]): void {
+  #write(news: readonly News[]): void {
     const many = news.length > mostLines
     for (const { fields, text, placement } of news) {
       const level = isCaptured(placement) ? 'info' : 'warn'

@@ -1,6 +1,9 @@
 import type { Placement } from '../capture/capture.ts'
+import type { Choice } from '../capture/choose-capture.ts'
+import type { ModeChoice } from '../mode/choose-mode.ts'
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
-import type { ModeName } from '../mode/mode.ts'
+import type { ChosenRelay } from '../relay/make-relay.ts'
+import { privilegesText } from '../relay/privileges.ts'
 import type { ListenerStats, RelayStats } from '../relay/relay.ts'
 import type { SourceStatus } from '../source/source.ts'
 import { forEachYielding } from '../util/yielding.ts'
@@ -8,9 +11,7 @@ import type { HealthReport } from './health.ts'
 import { endpointStatuses, bindText, unplaced, vipStatus } from './status-service-port.ts'
 import type {
   ChoiceStatus,
-  ModeStatus,
   NodeStatus,
-  RelayStatus,
   ServicePortStatus,
   StatusDocument,
 } from './status.ts'
@@ -20,8 +21,7 @@ export interface StatusInput {
   /** Epoch milliseconds. */
   readonly startedAt: number
   readonly draining: boolean
-  /** Undefined: userspace, and no word of why. */
-  readonly mode?: ModeStatus & { readonly name: ModeName }
+  readonly mode: ModeChoice
   readonly snapshots: readonly Snapshot[]
   readonly placements: readonly Placement[]
   readonly stats: RelayStats
@@ -30,8 +30,9 @@ export interface StatusInput {
   readonly health: Pick<HealthReport, 'healthy' | 'reasons'>
   /** Undefined where no node matters. */
   readonly node?: NodeStatus | undefined
-  readonly capture?: ChoiceStatus
-  readonly relay?: RelayStatus
+  /** In userspace mode. */
+  readonly capture?: Choice | undefined
+  readonly relay?: ChosenRelay | undefined
 }
 
 /** Characters in one page. */
@@ -106,19 +107,39 @@ const headOf = (input: StatusInput): Omit<StatusDocument, 'servicePorts'> => ({
   version: input.version,
   // At the beginning, of which `usher cleanup` reads as much as it needs.
   draining: input.draining,
-  mode: input.mode?.name ?? 'userspace',
-  modeChoice: input.mode ?? null,
+  mode: input.mode.name,
+  modeChoice: { ...choiceStatus(input.mode), askedBy: input.mode.by },
   startedAt: new Date(input.startedAt).toISOString(),
   healthy: input.health.healthy,
   unhealthy: input.health.reasons,
   node: input.node ?? null,
   source: input.source,
-  capture: input.capture ?? null,
-  relay: input.relay ?? null,
+  capture: input.capture ? choiceStatus(input.capture) : null,
+  relay: input.relay ? relayStatus(input.relay) : null,
   problems: input.problems,
   fds: input.stats.fds,
   acceptPaused: input.stats.acceptPaused,
 })
+
+const choiceStatus = ({ name, detail, passedOver }: ChoiceStatus): ChoiceStatus => ({
+  name,
+  detail,
+  passedOver: passedOver.map(one => ({ name: one.name, detail: one.detail })),
+})
+
+const relayStatus = (relay: ChosenRelay): NonNullable<StatusDocument['relay']> => {
+  const { workers, ownProcess } = relay
+  return {
+    ...choiceStatus(relay),
+    workers,
+    ownProcess: ownProcess
+      ? {
+          privileges: ownProcess.privileges ? privilegesText(ownProcess.privileges) : '',
+          excess: ownProcess.excess,
+        }
+      : null,
+  }
+}
 
 /** Everything there is to know now, joined; in the order of the snapshots. */
 export const buildStatusDocument = (input: StatusInput): StatusDocument => {

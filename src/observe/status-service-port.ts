@@ -1,6 +1,6 @@
 import type { Endpoint, ServicePort } from '../model/snapshot.ts'
 import type { ListenerStats, Bind, BindState } from '../relay/relay.ts'
-import type { Clients, EndpointStatus, VipStatus } from './status.ts'
+import type { EndpointStatus, VipStatus } from './status.ts'
 import type { VipPlacement } from '../capture/capture.ts'
 import { joinHostPort } from '../util/ip.ts'
 
@@ -12,9 +12,9 @@ const endpointState = ({
   ready ? 'ready' : serving && terminating ? 'terminating' : 'not ready'
 
 /** Answers for an endpoint which clients may reach it. */
-const clientsOf = (port: ServicePort): ((endpoint: Endpoint) => Clients) => {
+const clientsOf = (port: ServicePort): ((endpoint: Endpoint) => string) => {
   const internal = new Set(port.internal.endpoints)
-  const targets: readonly (readonly [Clients, ReadonlySet<Endpoint>])[] = port.vips.every(
+  const targets: readonly (readonly [string, ReadonlySet<Endpoint>])[] = port.vips.every(
     ({ kind }) => kind === 'ClusterIP',
   )
     ? [['internal', internal]]

@@ -1,142 +1,180 @@
-import type { PlacementKind } from '../capture/capture.ts'
-import type { ModeName } from '../mode/mode.ts'
-import type { Problem, Target, VipKind } from '../model/snapshot.ts'
-import type { Protocol } from '../model/service.ts'
-import type { SourceStatus } from '../source/source.ts'
-import type { IpFamily } from '../util/ip.ts'
+import * as v from 'valibot'
+import { modeNames } from '../mode/mode.ts'
+import type { DeepReadonly } from '../util/deep-readonly.ts'
+
+// What `/status` on the metrics address answers and `usher status` reads: the schema, and the
+// types that follow from it. Fields of a later Usher are left out; `optional` is what an
+// older one does not have.
+
+const text = v.string()
+const number = v.number()
 
 /** One VIP and how it is served. */
-export interface VipStatus {
-  readonly kind: VipKind
+const vip = v.object({
+  kind: v.picklist(['ClusterIP', 'ExternalIP', 'LoadBalancerIP', 'NodePort']),
   /** `ip:port` that clients dial. */
-  readonly vip: string
-  readonly capture: PlacementKind
+  vip: text,
+  capture: v.picklist([
+    'nftables',
+    'iptables',
+    'local',
+    'none',
+    'kernel',
+    'not captured',
+  ]),
   /** `ip:port` that Usher listens on for it; '' when it does not. */
-  readonly listen: string
-  /** `forwarding`: the kernel leads clients to endpoints, and nothing listens. */
-  readonly state:
-    'listening' | 'forwarding' | 'binding' | 'refusing' | 'failed' | 'not captured'
+  listen: text,
+  /** `forwarding`: the kernel forwards clients to endpoints, and nothing listens. */
+  state: v.picklist([
+    'listening',
+    'forwarding',
+    'binding',
+    'refusing',
+    'failed',
+    'not captured',
+  ]),
   /** Why the state is what it is; '' when all is well. */
-  readonly reason: string
-}
+  reason: text,
+})
 
-/**
- * Whose new connections an endpoint may get: those of ClusterIPs (`internal`), and of all
- * other VIPs from outside the node (`external`) and from the node itself (`node`). They
- * differ by traffic policy.
- */
-export type Clients = 'all' | 'none' | 'internal' | 'external' | 'node' | (string & {})
+const endpoint = v.pipe(
+  v.object({
+    /** `ip:port`. */
+    endpoint: text,
+    /** `terminating`: it still serves, and is used when nothing is ready. */
+    state: v.picklist(['ready', 'terminating', 'not ready']),
+    /** Gets new connections of some clients now. */
+    eligible: v.boolean(),
+    /**
+     * Whose new connections it gets: `all`, `none`, or by traffic policy those of ClusterIPs
+     * (`internal`), and of all other VIPs from outside the node (`external`) and from the
+     * node itself (`node`), joined with `+`.
+     */
+    clients: v.optional(text),
+    active: number,
+    failures: number,
+    /** It failed a moment ago, so that others are preferred while there are any. */
+    resting: v.optional(v.boolean(), false),
+  }),
+  v.transform(({ clients, ...rest }) => ({
+    ...rest,
+    clients: clients ?? (rest.eligible ? 'all' : 'none'),
+  })),
+)
 
-export interface EndpointStatus {
-  /** `ip:port`. */
-  readonly endpoint: string
-  /** `ready`, `terminating` (serving, used when nothing is ready), `not ready`. */
-  readonly state: 'ready' | 'terminating' | 'not ready'
-  /** Gets new connections of some clients now. */
-  readonly eligible: boolean
-  /** Of which; several are joined with `+`. */
-  readonly clients: Clients
-  readonly active: number
-  readonly failures: number
-  /** It failed a moment ago, so that others are preferred while there are any. */
-  readonly resting: boolean
-}
+const verdict = v.picklist(['forward', 'reject', 'drop'])
 
-/** What becomes of new clients, by where they come from; see `Clients`. */
-export interface Verdicts {
-  readonly internal: Target['verdict']
-  readonly external: Target['verdict']
-  readonly node: Target['verdict']
-}
+/** What becomes of new clients, by where they come from; see `clients` of an endpoint. */
+const verdicts = v.object({ internal: verdict, external: verdict, node: verdict })
 
-export interface ServicePortStatus {
+const servicePort = v.object({
   /** `namespace/name:port`. */
-  readonly servicePort: string
-  readonly protocol: Protocol
-  readonly family: IpFamily
-  readonly affinityMs: number
-  readonly verdicts: Verdicts
-  /** loadBalancerSourceRanges of the family; null: everybody. */
-  readonly sourceRanges: readonly string[] | null
-  readonly vips: readonly VipStatus[]
-  readonly endpoints: readonly EndpointStatus[]
-  readonly active: number
-  readonly accepted: number
+  servicePort: text,
+  protocol: v.picklist(['TCP', 'UDP', 'SCTP']),
+  family: v.picklist(['IPv4', 'IPv6']),
+  affinityMs: number,
+  verdicts: v.optional(verdicts, {
+    internal: 'forward',
+    external: 'forward',
+    node: 'forward',
+  }),
+  /** loadBalancerSourceRanges of the family; null: any client. */
+  sourceRanges: v.optional(v.nullable(v.array(text)), null),
+  vips: v.array(vip),
+  endpoints: v.array(endpoint),
+  active: number,
+  accepted: number,
   /** Connections that ended in a failure, those ended by their clients apart. */
-  readonly failed: number
-  readonly retries: number
-  readonly bytesToBackend: number
-  readonly bytesToClient: number
+  failed: number,
+  retries: number,
+  bytesToBackend: number,
+  bytesToClient: number,
   /** Both directions; 0 for TCP. */
-  readonly datagrams: number
-  readonly lastError: string
-}
+  datagrams: number,
+  lastError: text,
+})
+
+/** JSON leaves an undefined `lastGoodAt` out; the document has it as undefined. */
+const source = v.pipe(
+  v.object({
+    name: text,
+    synced: v.boolean(),
+    lastGoodAt: v.optional(number),
+    error: text,
+  }),
+  v.transform(({ lastGoodAt, ...rest }) => ({ ...rest, lastGoodAt })),
+)
 
 /** The node as the source knows it. */
-export interface NodeStatus {
-  readonly name: string
+const node = v.object({
+  name: text,
   /** '' when unknown. */
-  readonly zone: string
+  zone: text,
   /** Why `/healthz` turns load balancers away although all is served; '' when it does not. */
-  readonly notEligible: string
-}
+  notEligible: v.optional(text, ''),
+})
 
 /** What was taken, of several that could be. */
-export interface ChoiceStatus {
+const choice = v.object({
   /** As its flag names it. */
-  readonly name: string
+  name: text,
   /** Why, or with what; '' when there is nothing to say. */
-  readonly detail: string
-  /** What would have been better, and why it can't be had. */
-  readonly passedOver: readonly { readonly name: string; readonly detail: string }[]
-}
+  detail: text,
+  /** What would have been better, and why it does not work here. */
+  passedOver: v.array(v.object({ name: text, detail: text })),
+})
 
-/** What carries the traffic. */
-export interface ModeStatus extends ChoiceStatus {
-  /** What asked for a mode, as in `--proxy-mode`; '' when nothing did. */
-  readonly askedBy: string
-}
-
-/** What carries connections and flows. */
-export interface RelayStatus {
-  /** As --relay names it. */
-  readonly name: string
-  /** Why it was taken. */
-  readonly detail: string
+const relay = v.object({
+  ...choice.entries,
   /** Threads that carry connections. */
-  readonly workers: number
+  workers: number,
   /** null where it is a part of the process that answers, as in a sidecar. */
-  readonly ownProcess: {
-    /** What that process may do, in words; '' where the system has no such thing. */
-    readonly privileges: string
-    /** Why it may do more than it has to; '' when it may not. */
-    readonly excess: string
-  } | null
-  /** What would have been better, and why it can't be had. */
-  readonly passedOver: ChoiceStatus['passedOver']
-}
+  ownProcess: v.optional(
+    v.nullable(
+      v.object({
+        /** What that process may do, in words; '' where the system has no such thing. */
+        privileges: text,
+        /** Why it may do more than it has to; '' when it may not. */
+        excess: text,
+      }),
+    ),
+    null,
+  ),
+})
 
-/** What `usher status` shows and `/status` on the metrics address serves. */
-export interface StatusDocument {
-  readonly version: string
-  readonly mode: ModeName
-  /** Why this mode runs; null where an older Usher answers. */
-  readonly modeChoice: ModeStatus | null
-  readonly startedAt: string
-  readonly healthy: boolean
+const optional = <S extends v.GenericSchema>(schema: S) =>
+  v.optional(v.nullable(schema), null)
+
+export const statusSchema = v.object({
+  version: text,
+  mode: v.picklist(modeNames),
+  /** Why this mode runs, and what asked for it, as in `--proxy-mode`; '' when nothing did. */
+  modeChoice: optional(v.object({ ...choice.entries, askedBy: text })),
+  startedAt: text,
+  healthy: v.boolean(),
   /** What is red, in words; empty when healthy. */
-  readonly unhealthy: readonly string[]
-  readonly draining: boolean
+  unhealthy: v.array(text),
+  draining: v.boolean(),
   /** null where no node matters: manifests, routes. */
-  readonly node: NodeStatus | null
-  readonly source: SourceStatus
-  /** How traffic for VIPs gets to Usher; null in the kernel modes, and of an older Usher. */
-  readonly capture: ChoiceStatus | null
-  /** What carries connections and flows; null as `capture` is. */
-  readonly relay: RelayStatus | null
-  readonly problems: readonly Problem[]
+  node: optional(node),
+  source,
+  /** How traffic for VIPs gets to Usher; null in the kernel modes. */
+  capture: optional(choice),
+  /** What carries connections and flows; null in the kernel modes. */
+  relay: optional(relay),
+  /** What cannot be honoured. */
+  problems: v.array(v.object({ object: text, field: text, message: text })),
   /** Descriptors of the relay: its listening sockets and its connections. */
-  readonly fds: { readonly used: number; readonly limit: number }
-  readonly acceptPaused: boolean
-  readonly servicePorts: readonly ServicePortStatus[]
-}
+  fds: v.object({ used: number, limit: number }),
+  acceptPaused: v.boolean(),
+  servicePorts: v.array(servicePort),
+})
+
+type Out<S extends v.GenericSchema> = DeepReadonly<v.InferOutput<S>>
+
+export type StatusDocument = Out<typeof statusSchema>
+export type ServicePortStatus = Out<typeof servicePort>
+export type VipStatus = Out<typeof vip>
+export type EndpointStatus = Out<typeof endpoint>
+export type NodeStatus = Out<typeof node>
+export type ChoiceStatus = Out<typeof choice>

@@ -38,8 +38,8 @@ const newState = (): FamilyState => ({
 })
 
 /**
- * What kube-proxy measures of its syncs, under its names. Told of each wanted state that
- * waits and each that was applied; read at a scrape.
+ * What kube-proxy measures of its syncs, under its names: each wanted state that waits and
+ * each that was applied. Read at a scrape.
  */
 export class SyncMetrics {
   readonly #epoch: () => number

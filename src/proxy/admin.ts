@@ -1,6 +1,4 @@
 import { Registry as MetricsRegistry } from 'prom-client'
-import type { Choice } from '../capture/choose-capture.ts'
-import type { ModeChoice } from '../mode/choose-mode.ts'
 import type { Reconciler } from '../mode/reconciler.ts'
 import type { Registry } from '../model/registry.ts'
 import type { Problem } from '../model/snapshot.ts'
@@ -18,17 +16,14 @@ import {
 } from '../observe/metrics-table.ts'
 import { createMetrics, type Metrics } from '../observe/metrics.ts'
 import { ProbeCounts } from '../observe/probe-counts.ts'
-import type { ChoiceStatus, RelayStatus } from '../observe/status.ts'
 import { type StatusInput, writeStatus } from '../observe/status-document.ts'
 import type { SyncMetrics } from '../observe/sync-metrics.ts'
-import type { ChosenRelay, OwnProcess } from '../relay/make-relay.ts'
-import { privilegesText } from '../relay/privileges.ts'
-import type { RelayStats, Relay } from '../relay/relay.ts'
+import type { RelayStats } from '../relay/relay.ts'
 import type { Source } from '../source/source.ts'
 import type { NodeParts } from './options.ts'
 import type { Traffic } from './traffic.ts'
 
-/** What the reconciler's side tells. */
+/** What the control side measures. */
 interface ControlFigures {
   readonly reconciler: Pick<Reconciler, 'snapshots'>
   readonly health: Pick<Health, 'report'>
@@ -50,103 +45,50 @@ export interface AdminDeps {
 export interface Admin {
   readonly metrics: Metrics
   readonly routes: { readonly metrics: Routes; readonly health: Routes }
-  /** With figures that may be as old as the last look at them; see `RelayFigures`. */
-  statusInput(): StatusInput
-  /** Looks at them. */
-  look(): Promise<void>
+  /** Asks the relay for its figures, which may be in another process. */
+  status(): Promise<StatusInput>
 }
 
-/** What people, probes and Prometheus are told. */
+/** The answers of the two HTTP servers: status, metrics and health. */
 export const createAdmin = (deps: AdminDeps): Admin => {
   const { node, control, registry, traffic, isDraining } = deps
   const { health } = control
   const startedAt = Date.now()
-  const figures = new RelayFigures(() => traffic.dataPath()?.relay)
-  const inputWith = (stats: RelayStats): StatusInput => ({
-    version: deps.version,
-    startedAt,
-    draining: isDraining(),
-    snapshots: control.reconciler.snapshots(),
-    mode: modeStatus(traffic.choice()),
-    placements: traffic.mode.placements,
-    stats,
-    source: deps.source.status(),
-    problems: control.problems(),
-    health: health.report(),
-    node: nodeStatus(node, registry),
-    ...dataPathStatus(traffic),
-  })
+  const status = async (): Promise<StatusInput> => {
+    // First, as it may take a while: the rest is then of one moment.
+    const stats = (await relayStats(traffic)) ?? nothing
+    return {
+      version: deps.version,
+      startedAt,
+      draining: isDraining(),
+      snapshots: control.reconciler.snapshots(),
+      mode: traffic.choice(),
+      placements: traffic.mode.placements,
+      stats,
+      source: deps.source.status(),
+      problems: control.problems(),
+      health: health.report(),
+      node: nodeStatus(node, registry),
+      capture: traffic.dataPath()?.captureChoice,
+      relay: traffic.dataPath()?.relayChoice,
+    }
+  }
   const isEligible = (): boolean => !isDraining() && whyNotEligible(node, registry) === ''
   const probes = new ProbeCounts()
-  const metrics = metricsOf(deps, figures, probes)
+  const metrics = metricsOf(deps, probes)
   return {
     metrics,
-    statusInput: () => inputWith(figures.atOnce()),
-    look: async () => void (await figures.ask()),
+    status,
     routes: {
-      metrics: metricsRoutes(
-        metrics,
-        async () => writeStatus(inputWith(await figures.ask())),
-        {
-          mode: () => traffic.mode.name,
-          probes,
-          ...(node.configuration && { config: node.configuration }),
-        },
-      ),
+      metrics: metricsRoutes(metrics, async () => writeStatus(await status()), {
+        mode: () => traffic.mode.name,
+        probes,
+        ...(node.configuration && { config: node.configuration }),
+      }),
       health: healthRoutes(() => health.report(), isEligible, { probes }),
     },
   }
 }
-
-const modeStatus = ({
-  name,
-  by,
-  detail,
-  passedOver,
-}: ModeChoice): NonNullable<StatusInput['mode']> => ({
-  name,
-  askedBy: by,
-  detail,
-  passedOver,
-})
-
-/** Nothing in the kernel modes. */
-const dataPathStatus = ({
-  dataPath,
-}: Traffic): Pick<StatusInput, 'capture' | 'relay'> => {
-  const path = dataPath()
-  if (path === undefined) return {}
-  const { captureChoice, relayChoice } = path
-  return { capture: captureStatus(captureChoice), relay: relayStatus(relayChoice) }
-}
-
-const captureStatus = ({ name, detail, passedOver }: Choice): ChoiceStatus => ({
-  name,
-  detail,
-  passedOver: passedOver.map(one => ({ name: one.name, detail: one.detail })),
-})
-
-const relayStatus = ({
-  name,
-  detail,
-  workers,
-  ownProcess,
-  passedOver,
-}: ChosenRelay): RelayStatus => ({
-  name,
-  detail,
-  workers,
-  ownProcess: ownProcess ? processStatus(ownProcess) : null,
-  passedOver,
-})
-
-const processStatus = ({
-  privileges,
-  excess,
-}: OwnProcess): NonNullable<RelayStatus['ownProcess']> => ({
-  privileges: privileges === undefined ? '' : privilegesText(privileges),
-  excess,
-})
 
 const nodeStatus = (node: NodeParts, registry: Registry): StatusInput['node'] => {
   const { nodeName } = node
@@ -163,19 +105,17 @@ const whyNotEligible = ({ whyNoNode }: NodeParts, registry: Registry): string =>
   return node.leaving ? '/healthz is 503: the Node is about to go' : ''
 }
 
-const metricsOf = (
-  deps: AdminDeps,
-  figures: RelayFigures,
-  probes: ProbeCounts,
-): Metrics => {
+const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
   const { version, source, registry, node, traffic, control } = deps
   const { syncMetrics, reconciler, health } = control
   return createMetrics({
     registry: new MetricsRegistry(),
-    stats: () => figures.askRelay(),
-    healthy: () => health.report().healthy,
-    sourceOk: () => source.status().error === '',
-    version,
+    stats: () => relayStats(traffic),
+    health: () => ({
+      healthy: health.report().healthy,
+      sourceOk: source.status().error === '',
+      version,
+    }),
     more: () => [
       ...bindMetrics(syncTable, syncMetrics),
       ...bindMetrics(clusterTable, {
@@ -195,43 +135,12 @@ const metricsOf = (
   })
 }
 
+/** Undefined in the kernel modes, which have no relay. */
+const relayStats = async ({ dataPath }: Traffic): Promise<RelayStats | undefined> =>
+  dataPath()?.relay.stats()
+
 const nothing: RelayStats = {
   listeners: [],
   fds: { used: 0, limit: 0 },
   acceptPaused: false,
-}
-
-/**
- * The figures of a relay that may have to ask another process for them, and that may not be
- * there: the kernel modes have none.
- */
-export class RelayFigures {
-  readonly #relay: () => Pick<Relay, 'stats'> | undefined
-  #known = nothing
-
-  constructor(relay: () => Pick<Relay, 'stats'> | undefined) {
-    this.#relay = relay
-  }
-
-  async ask(): Promise<RelayStats> {
-    this.#known = (await this.askRelay()) ?? nothing
-    return this.#known
-  }
-
-  /** Undefined where there is no relay. */
-  async askRelay(): Promise<RelayStats | undefined> {
-    return this.#relay()?.stats()
-  }
-
-  /** At once; those of a relay in another process are as old as the last `ask`. */
-  atOnce(): RelayStats {
-    const stats = this.#relay()?.stats() ?? nothing
-    if (!(stats instanceof Promise)) return stats
-    // It is asked for the next time; whoever wants to know of a failure uses `ask`.
-    stats.then(
-      fresh => (this.#known = fresh),
-      () => {},
-    )
-    return this.#known
-  }
 }

@@ -8,7 +8,7 @@ import { openPortMemory, type PortMemory } from '../capture/port-memory.ts'
 import { ProxyPorts } from '../capture/proxy-ports.ts'
 import { NodeClientsWatch } from '../mode/node-clients.ts'
 import { UserspaceMode } from '../mode/userspace.ts'
-import { CaptureMetrics } from '../observe/rule-metrics.ts'
+import { RuleMetrics } from '../observe/rule-metrics.ts'
 import { ConnectionLog } from '../observe/connection-log.ts'
 import type { Log } from '../observe/log.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'
@@ -26,7 +26,7 @@ export interface DataPath {
   readonly connectionLog: ConnectionLog
   /** How traffic gets to the relay, and why so. */
   readonly captureChoice: Choice
-  readonly captureMetrics: CaptureMetrics
+  readonly captureMetrics: RuleMetrics
   /** What carries it, and why so. */
   readonly relayChoice: ChosenRelay
   /** Of proxy ports; to be closed when `mode` is. */
@@ -35,13 +35,13 @@ export interface DataPath {
 
 /**
  * What carries the traffic: capture, relay, and the log of its connections. Rejects when a
- * capture or relay that was asked for by name can't be had.
+ * capture or relay that was asked for by name does not work here.
  */
 export const createDataPath = async (deps: Shared): Promise<DataPath> => {
-  const { options, clock, random, log, facts } = deps
+  const { options, clock, random, log, facts, resync } = deps
   const { podCidrs } = facts
   const connectionLog = new ConnectionLog({ log, clock })
-  // First: where it can't be had, nothing has been touched yet.
+  // First: where it does not work, nothing has been touched yet.
   const { relay, choice: relayChoice } = await makeRelay(deps, {
     clock,
     random,
@@ -50,14 +50,15 @@ export const createDataPath = async (deps: Shared): Promise<DataPath> => {
     openFileLimit: openFileLimit(),
     workers: options.relayWorkers ?? 0,
   })
-  const captureMetrics = new CaptureMetrics()
+  const captureMetrics = new RuleMetrics()
   const memory = await portMemory(options, clock, log)
   const { capture, choice } = await createCapture({
     options,
     clock,
     log,
     facts,
-    observer: captureMetrics,
+    resync,
+    metrics: captureMetrics,
     system: hostSystem({ clock, onBlind: why => sayBlind(log, why) }),
     localAddresses: new LocalAddresses(clock),
     proxyPorts: new ProxyPorts(options.proxyPortRange, random, undefined, memory),
@@ -70,6 +71,11 @@ export const createDataPath = async (deps: Shared): Promise<DataPath> => {
     ownAddresses,
     podCidrs,
     changed: clients => relay.setNodeClients(clients),
+    failed: why => {
+      if (why === '') log.info({}, 'the addresses of this host can be read again')
+      else
+        log.warn({ why }, "the addresses of this host can't be read; those known go on")
+    },
   })
   const mode = new UserspaceMode(capture, relay, isOwnAddress, nodeClients)
   return {
@@ -98,7 +104,7 @@ const makeRelay = async (
 }
 
 const sayBlind = (log: Log, why: string): void =>
-  log.warn({ why }, 'for now nobody would notice a change of the rules by somebody else')
+  log.warn({ why }, 'for now a change of the rules by another program would go unnoticed')
 
 /** What proxy ports were in the last run, if anywhere it is remembered. */
 const portMemory = async (

@@ -1,8 +1,7 @@
 import type { CaptureName } from '../capture/choose-capture.ts'
 import type { PortRange } from '../capture/proxy-ports.ts'
 import type { ModeRequest } from '../mode/choose-mode.ts'
-import type { ModeName } from '../mode/mode.ts'
-import type { Periods } from '../mode/periods.ts'
+import type { ModeName, Periods } from '../mode/mode.ts'
 import type { RequestCount } from '../observe/metrics-table.ts'
 import type { Log } from '../observe/log.ts'
 import type { StatusDocument } from '../observe/status.ts'
@@ -65,7 +64,7 @@ export interface ProxyOptions extends CaptureOptions, RelayOptions {
   readonly limits: RelayLimits
 }
 
-/** What modes and captures go by that the cluster says, as it is known now. */
+/** What the cluster says that modes and captures go by, as it is known now. */
 export interface ClusterFacts {
   /** Of pods that count as this node's clients, in both families. */
   readonly podCidrs: () => readonly string[]
@@ -89,7 +88,7 @@ export interface Shared {
   readonly resync: () => void
 }
 
-/** What a proxy of a cluster's node has, and one of manifests or routes lacks. */
+/** What only a proxy on a node of a cluster has, not one of manifests or routes. */
 export interface NodeParts {
   /** The Node this runs on; '' when there is none. */
   readonly nodeName: string
@@ -106,7 +105,7 @@ export interface NodeParts {
   readonly requests?: () => readonly RequestCount[]
   /** For `/configz`. */
   readonly configuration?: () => object
-  /** Tells the cluster. */
+  /** Sends an Event to the cluster. */
   readonly emit?: (event: ClusterEvent) => void
   /** Ends what these parts hold. */
   readonly close?: () => Promise<void>
@@ -130,13 +129,10 @@ export interface ProxyDeps {
 export interface RunningProxy {
   /**
    * Resolves when the first state of the source has been applied, which may take as long
-   * as an API server is away; rejects when that state can't be had.
+   * as an API server is away; rejects when that state can't be read.
    */
   readonly ready: Promise<void>
-  /** Figures of a relay in a process of its own are those of the last scrape or look. */
-  status(): StatusDocument
-  /** Asks the relay for its figures. */
-  look(): Promise<void>
+  status(): Promise<StatusDocument>
   /** How many ServicePorts there are, and how many things can't be honoured. */
   summary(): { readonly servicePorts: number; readonly problems: number }
   /** Addresses of the source's that can't be listened on now, and why not. */

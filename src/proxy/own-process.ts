@@ -23,9 +23,9 @@ export const ownProcess = async (
   relayInOwnProcess(await launcherWithLess(ownPrivileges(), runTool), deps)
 
 /**
- * The data plane's user where it can have one of its own. It has to be nobody else's: who has the
- * same may join its listening sockets (SO_REUSEPORT, socket(7)) and gets a share of the clients.
- * So none of those that images run as (65532, 65534, ...), nor in the ranges that useradd(8), SSSD,
+ * The data plane's user where it can have one of its own. No other program may have it: it could
+ * join the listening sockets (SO_REUSEPORT, socket(7)) and would get a share of the clients. So
+ * none of those that images run as (65532, 65534, ...), nor in the ranges that useradd(8), SSSD,
  * OpenShift (to 2 000 200 000) and systemd (UIDS-GIDS, to 1 879 048 191) hand out.
  */
 const ownUser = '2071510256'

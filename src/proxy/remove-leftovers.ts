@@ -6,8 +6,8 @@ import type { Log } from '../observe/log.ts'
 const mostNamed = 20
 
 /**
- * Takes out what other modes and captures have left on this host, once all is led by the
- * one that runs: until then clients are served by what was there. Never rejects.
+ * Removes what other modes and captures have left on this host, once the one that runs
+ * serves everything: until then clients are served by what was there. Never rejects.
  */
 export const removeLeftovers = async (
   log: Log,

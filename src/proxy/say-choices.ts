@@ -90,7 +90,7 @@ const ignoredByPortable = (
   relayWorkers: number,
 ): readonly string[] => [
   ...(relayWorkers === 0 ? [] : ['relay-workers']),
-  ...((limits.keepAliveIntervalMs ?? 1000) === 1000 ? [] : ['tcp-keepalive-interval']),
-  ...((limits.keepAliveProbes ?? 10) === 10 ? [] : ['tcp-keepalive-probes']),
-  ...((limits.userTimeoutMs ?? 0) === 0 ? [] : ['tcp-user-timeout']),
+  ...((limits.tcpKeepaliveInterval ?? 1000) === 1000 ? [] : ['tcp-keepalive-interval']),
+  ...((limits.tcpKeepaliveProbes ?? 10) === 10 ? [] : ['tcp-keepalive-probes']),
+  ...((limits.tcpUserTimeout ?? 0) === 0 ? [] : ['tcp-user-timeout']),
 ]

@@ -27,12 +27,12 @@ interface Listen {
 export interface ProxyServersDeps {
   readonly log: Log
   readonly clock: Clock
-  /** Tells the cluster that a server can't listen. */
+  /** Sends an Event that a server can't listen. */
   readonly failed: (reason: string, message: string) => void
 }
 
 /**
- * Starts the metrics server and the health server. One that can't listen is told and tried
+ * Starts the metrics server and the health server. One that can't listen is logged and tried
  * again; with `bindHardFail` both are closed, and this rejects.
  */
 export const startServers = async (
@@ -58,9 +58,11 @@ export const startServers = async (
   ]
   const servers = await Promise.all(listens.map(listen => start(listen, deps)))
   const failures = servers.flatMap(server => server?.failure() || [])
-  const silent = listens.filter(({ bind }, i) => bind && servers[i]?.address() === '')
-  for (const listen of silent) deps.failed(listen.reason, failureText(listen))
-  const [first] = silent
+  const notListening = listens.filter(
+    ({ bind }, i) => bind && servers[i]?.address() === '',
+  )
+  for (const listen of notListening) deps.failed(listen.reason, failureText(listen))
+  const [first] = notListening
   if (first !== undefined && options.bindHardFail === true) {
     await Promise.all(servers.map(async server => server?.close()))
     throw new UsherError('CANNOT_LISTEN', `${failureText(first)}: ${failures[0]}`)

@@ -94,8 +94,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   nodeEvent('Normal', 'Starting', '')
   return {
     ready: firstState(source, reconciler, close),
-    status: () => buildStatusDocument(admin.statusInput()),
-    look: () => admin.look(),
+    status: async () => buildStatusDocument(await admin.status()),
     summary: () => ({
       servicePorts: reconciler
         .snapshots()
@@ -135,12 +134,16 @@ const createControl = (deps: ControlDeps) => {
     binds: () => traffic.dataPath()?.connectionLog.failingBinds.states() ?? [],
     sourceSynced: () => source.status().synced,
     hungWorkers: () => traffic.dataPath()?.connectionLog.hungWorkers ?? [],
+    relayGone: () => traffic.dataPath()?.connectionLog.relayGone,
   })
   const healthChecks = new ServiceHealthServers({
     clock,
     log,
     // Not `healthy`: one port that can't be bound is no reason to lose all Services.
-    proxyHealthy: () => health.report().live,
+    proxyHealthy: () => {
+      const { live, carried } = health.report()
+      return live && carried
+    },
     addresses: family => healthCheckAddresses(facts, family, reconciler.snapshots()),
     mostServers: Math.floor(openFileLimit() / 16),
     failed: failure => emit(healthCheckEvent(failure)),

@@ -1,4 +1,5 @@
-import type { FamilyProbes, ModeChoice, ModeStep } from '../mode/choose-mode.ts'
+import type { FamilyProbes } from '../kernel/probe.ts'
+import type { ModeChoice, ModeStep } from '../mode/choose-mode.ts'
 import { FallbackMode } from '../mode/fallback-mode.ts'
 import type { Mode } from '../mode/mode.ts'
 import { type BoundMetric, bindMetrics } from '../observe/exposition.ts'
@@ -8,7 +9,7 @@ import {
   kernelTable,
   modeTable,
 } from '../observe/metrics-table.ts'
-import { KernelMetrics } from '../observe/rule-metrics.ts'
+import { RuleMetrics } from '../observe/rule-metrics.ts'
 import { relayInfoMetrics } from '../observe/relay-metrics.ts'
 import { createDataPath, type DataPath } from './data-path.ts'
 import { kernelKinds } from './kernel/kernel-kinds.ts'
@@ -25,7 +26,7 @@ import {
 } from './say-choices.ts'
 
 export interface TrafficDeps extends Shared {
-  /** Tells the cluster that another mode runs than the one asked for. */
+  /** Sends an Event that another mode runs than the one asked for. */
   readonly fellBack: (message: string) => void
 }
 
@@ -43,13 +44,13 @@ export interface Traffic {
 }
 
 /**
- * Takes the mode that is asked for, or the best that can be had. Rejects when userspace is
- * taken, and a capture or relay that was asked for by name can't be had.
+ * Takes the mode that is asked for, or the best that works here. Rejects when userspace is
+ * taken, and a capture or relay that was asked for by name does not work.
  */
 export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
   const { options, log, fellBack } = deps
   const { mode: request = { mode: 'userspace', by: '' } } = options
-  const metrics = new KernelMetrics()
+  const metrics = new RuleMetrics()
   let dataPath: DataPath | undefined
   let isRunning = false
   let fallBacks = 0
@@ -107,19 +108,19 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
   }
 }
 
-/** Of no family it could be said that there is no userspace. */
+/** Userspace mode works in every family. */
 const anywhere: FamilyProbes = {
   IPv4: { usable: true, detail: '' },
   IPv6: { usable: true, detail: '' },
 }
 
-/** Who asked for a relay by name did so for another day: now any is better than none. */
+/** After a fallback any relay is better than none, also where one was asked for by name. */
 const withAnyRelay = (options: ProxyOptions): ProxyOptions =>
   options.relay === 'linux' ? { ...options, relay: 'auto' } : options
 
 const kernelSteps = (
   { options, clock, log, facts, resync }: TrafficDeps,
-  metrics: KernelMetrics,
+  metrics: RuleMetrics,
 ): readonly ModeStep[] => {
   const { version, kernel } = options
   if (kernel === undefined) return []

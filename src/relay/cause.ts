@@ -8,7 +8,7 @@ export type Cause =
   | '--'
   /** The client left while Usher was still dialling. */
   | 'CC'
-  /** Every endpoint refused, or there was none. */
+  /** No endpoint could be connected to (most often: each refused), or there was none. */
   | 'SC'
   /** No endpoint answered within the dial budget. */
   | 'sC'

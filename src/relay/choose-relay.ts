@@ -9,7 +9,7 @@ export interface RelayChoice {
   readonly name: RelayName
   /** Why it was taken. */
   readonly detail: string
-  /** What would have been better, and why it can't be had. */
+  /** What would have been better, and why it does not work here. */
   readonly passedOver: readonly { readonly name: RelayName; readonly detail: string }[]
 }
 
@@ -18,14 +18,14 @@ export type RelayProbe = () => LinuxRelayParts | { readonly why: string }
 
 const notProbed: RelayProbe = () => ({ why: 'not tried' })
 
-/** It was asked for by name, and can't be had; the message says why. */
+/** It was asked for by name, and does not work here; the message says why. */
 export class RelayUnavailable extends Error {
   override readonly name = 'RelayUnavailable'
   /** What an operator can mend needs no stack. */
   readonly code = 'ERR_RELAY_UNAVAILABLE'
 }
 
-/** Why the linux relay can't be had, for who asked for it by name. */
+/** The message where the linux relay was asked for by name. */
 export const unavailable = (why: string): string =>
   `--relay linux does not work here: ${why}; --relay auto takes the portable one`
 
@@ -34,7 +34,7 @@ export const portableDetail = 'runs wherever Node does'
 
 /**
  * The relay to run. With `auto` the linux relay, where it works; `probe` is not asked for
- * `portable`. Throws RelayUnavailable when `linux` is wanted and can't be had.
+ * `portable`. Throws RelayUnavailable when `linux` is wanted and does not work.
  */
 export const chooseRelay = (
   wanted: WantedRelay,

@@ -17,21 +17,43 @@ export const newCounters = (): ListenerCounters => ({
   dialSecondsSum: 0,
 })
 
-export const countFailure = (counters: ListenerCounters, cause: Cause): void => {
-  counters.failed[cause] = (counters.failed[cause] ?? 0) + 1
+/** A counter that is one number. */
+export type PlainCounter = {
+  [K in keyof ListenerCounters]: ListenerCounters[K] extends number ? K : never
+}[keyof ListenerCounters]
+
+/** Counts for one listener. */
+export class Counters {
+  readonly totals = newCounters()
+
+  add(counter: PlainCounter, amount: number): void {
+    this.totals[counter] += amount
+  }
+
+  countFailure(cause: Cause): void {
+    const { failed } = this.totals
+    failed[cause] = (failed[cause] ?? 0) + 1
+  }
+
+  countDrop(reason: DropReason): void {
+    const { datagramsDropped } = this.totals
+    datagramsDropped[reason] = (datagramsDropped[reason] ?? 0) + 1
+  }
+
+  countDialTime(ms: number): void {
+    const { dialSeconds } = this.totals
+    const bucket = dialBucket(ms)
+    dialSeconds[bucket] = (dialSeconds[bucket] ?? 0) + 1
+    this.totals.dialSecondsSum += ms / 1000
+  }
 }
 
-export const countDrop = (counters: ListenerCounters, reason: DropReason): void => {
-  counters.datagramsDropped[reason] = (counters.datagramsDropped[reason] ?? 0) + 1
-}
-
-/** Files a successful dial of `ms` milliseconds into its bucket. */
-export const countDialTime = (counters: ListenerCounters, ms: number): void => {
+/** The bucket of `dialSeconds` that a dial of `ms` milliseconds belongs to. */
+export const dialBucket = (ms: number): number => {
   const seconds = ms / 1000
   let bucket = 0
   while (bucket < dialBuckets.length && seconds > (dialBuckets[bucket] ?? 0)) bucket += 1
-  counters.dialSeconds[bucket] = (counters.dialSeconds[bucket] ?? 0) + 1
-  counters.dialSecondsSum += seconds
+  return bucket
 }
 
 /** A bind as the key of a map. */

@@ -14,7 +14,7 @@ export class FdBudget {
 
   /**
    * `limit`: the process's RLIMIT_NOFILE; `reserved`: what the rest of the process uses
-   * and may come to use; `changed` is told when the budget runs out and when it is
+   * and may come to use; `changed` is called when the budget runs out and when it is
    * comfortable again.
    */
   constructor(limit: number, reserved: number, changed: (exhausted: boolean) => void) {

@@ -1,6 +1,7 @@
 import { RoundRobin } from '../balance/round-robin.ts'
 import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
 import type { Backend } from './backend.ts'
+import { bindKey } from './counters.ts'
 import type { NodeClientSet } from './node-clients.ts'
 import type { ConnectionRecord, EndpointChoice, RelayFront } from './relay.ts'
 
@@ -99,11 +100,50 @@ export class Front<B extends Backend = Backend> {
   }
 }
 
+/** The fronts of one listener, by address. */
+export class Fronts<B extends Backend = Backend> {
+  readonly #make: () => Front<B>
+  #byBind: ReadonlyMap<string, Front<B>> = new Map()
+
+  constructor(random: () => number, nodeClients: NodeClientSet) {
+    this.#make = () => new Front(random, nodeClients)
+  }
+
+  /** Undefined for an address that is not (or no longer) the listener's. */
+  at(bind: string): Front<B> | undefined {
+    return this.#byBind.get(bind)
+  }
+
+  /** A front is the same as before when it still has the first of its known addresses. */
+  take(specs: readonly RelayFront[], listed: Listed<B>): void {
+    const byBind = new Map<string, Front<B>>()
+    const taken = new Set<Front<B>>()
+    for (const spec of specs) {
+      const keys = spec.binds.map(bindKey)
+      const known = keys.flatMap(key => this.#byBind.get(key) ?? [])
+      const front = known.find(one => !taken.has(one)) ?? this.#make()
+      taken.add(front)
+      front.take(spec, listed)
+      for (const key of keys) byBind.set(key, front)
+    }
+    this.#byBind = byBind
+  }
+}
+
 const isEmpty = <B extends Backend>({ among }: Choice<B>, listed: Listed<B>): boolean =>
   (among ?? listed).size === 0
 
-/** The record of a client that `Front.admit` did not let in. */
-export const turnedAway = (listener: string, client: string): ConnectionRecord => ({
+const turnedAwayBy = {
+  PR: 'source range or traffic policy',
+  RC: 'no file descriptor',
+} as const
+
+/** The record of a client that was accepted and not dialled for: `PR` if `Front.admit` says so. */
+export const turnedAway = (
+  listener: string,
+  client: string,
+  cause: keyof typeof turnedAwayBy,
+): ConnectionRecord => ({
   listener,
   client,
   endpoint: '',
@@ -112,6 +152,6 @@ export const turnedAway = (listener: string, client: string): ConnectionRecord =
   bytesToClient: 0,
   dialMs: 0,
   totalMs: 0,
-  cause: 'PR',
-  detail: 'source range or traffic policy',
+  cause,
+  detail: turnedAwayBy[cause],
 })

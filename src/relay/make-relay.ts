@@ -43,9 +43,9 @@ export interface MadeRelay {
 }
 
 /**
- * Makes a relay in this process. Of the one that is not wanted nothing is loaded. Rejects
- * with RelayUnavailable when the one that was asked for by name can't be had, and when it
- * can't start, for want of descriptors for instance.
+ * Makes a relay in this process, and loads nothing of the other one. Rejects with
+ * RelayUnavailable when the one that was asked for by name does not work here, and when it can't
+ * start, as when there are too few descriptors.
  */
 export const makeRelay = async (
   wanted: WantedRelay,

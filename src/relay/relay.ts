@@ -65,20 +65,22 @@ export interface RelayListener {
   readonly steered?: readonly Bind[]
 }
 
+/** Named as the options are; all times in milliseconds. */
 export interface RelayLimits {
-  /** Milliseconds after which the next dial attempt starts beside the earlier ones. */
-  readonly dialLadderMs: readonly number[]
+  /** How long until the next dial attempt starts beside the earlier ones, for each step. */
+  readonly dialLadder: readonly number[]
   /** A half-closed connection in which no byte moved for so long is ended. */
-  readonly halfCloseIdleMs: number
+  readonly halfCloseTimeout: number
   /** The same for a whole connection; 0 for never. */
-  readonly tcpIdleMs: number
+  readonly tcpIdleTimeout: number
   /** Bytes one direction of one connection may hold, in user memory or in a pipe. */
-  readonly bufferBytes: number
+  readonly connectionBuffer: number
   /** Idle limit of a UDP flow before its first reply, and after it. */
-  readonly udpReplyIdleMs: number
-  readonly udpIdleMs: number
-  readonly udpFlowsPerListener: number
-  readonly udpFlows: number
+  readonly udpReplyTimeout: number
+  readonly udpTimeout: number
+  /** Flows of one listener, and of all. */
+  readonly udpMaxFlowsPerPort: number
+  readonly udpMaxFlows: number
   /**
    * Bytes that all connections of a worker may hold together (64 MiB); beyond that nothing is
    * read that can't be passed on at once. The Linux relay only.
@@ -91,15 +93,15 @@ export interface RelayLimits {
    * none are sent), time between two (1 s), and how many unanswered ones end it (10). The
    * portable relay has the idle time only.
    */
-  readonly keepAliveIdleMs?: number
-  readonly keepAliveIntervalMs?: number
-  readonly keepAliveProbes?: number
+  readonly tcpKeepalive?: number | undefined
+  readonly tcpKeepaliveInterval?: number | undefined
+  readonly tcpKeepaliveProbes?: number | undefined
   /**
    * How long data may stay unacknowledged before the connection is ended (tcp(7),
    * TCP_USER_TIMEOUT; RFC 5482); 0, which is the default: as long as the kernel retries.
    * The Linux relay only.
    */
-  readonly userTimeoutMs?: number
+  readonly tcpUserTimeout?: number | undefined
 }
 
 export type BindState =
@@ -272,6 +274,8 @@ export interface RelayObserver {
   acceptPaused(paused: boolean, used: number, limit: number): void
   /** A worker gives no sign of life, or another has taken its place. */
   workerHung(thread: number, hung: boolean): void
+  /** The process of the relay has ended, and why; '' when another serves in its place. */
+  processGone?(why: string): void
   /** Something that must not happen and did not end the process. */
   fault(listener: string, error: Error): void
 }

@@ -7,14 +7,14 @@ export type NextStep<E> =
 /** Why every attempt came to nothing; see `Cause`. */
 export type GiveUpCause = 'SC' | 'sC' | 'RC'
 
-/** First pause after a round in which everybody refused; doubles up to `longestPauseMs`. */
+/** First pause after a round in which all refused; doubles up to `longestPauseMs`. */
 const firstPauseMs = 50
 const longestPauseMs = 400
 
 const giveUp = { action: 'give-up' } as const
 
 /**
- * Decides the order and the times of one connection's dial attempts. Pure: it is told
+ * Decides the order and the times of one connection's dial attempts. Pure: it is given
  * what happened and the time, and answers with what to do.
  *
  * - Each step of the ladder (250 ms, 500 ms, 1 s, 2 s) starts one attempt. When its time
@@ -74,7 +74,7 @@ export class RetryPlan<E extends { readonly key: string }> {
     return this.#dial(now) ?? this.#pause(now)
   }
 
-  /** This process lacked something (EMFILE, EADDRNOTAVAIL): not the endpoint's fault. */
+  /** This process was short of something (EMFILE, EADDRNOTAVAIL): not the endpoint's fault. */
   failedLocally(key: string, now: number): NextStep<E> {
     this.#settle(key)
     this.#tried.delete(key)
@@ -111,7 +111,7 @@ export class RetryPlan<E extends { readonly key: string }> {
     return { action: 'dial', endpoint, ms: Math.min(step, left) }
   }
 
-  /** Everybody may be tried again; first those from whom no answer is awaited. */
+  /** All may be tried again; first those from which no answer is awaited. */
   #newRound(now: number): NextStep<E> | undefined {
     this.#tried.clear()
     for (const key of this.#pending) this.#tried.add(key)

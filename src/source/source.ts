@@ -1,12 +1,12 @@
 import type { Change } from '../model/service.ts'
 import type { Problem } from '../model/snapshot.ts'
 
-/** Where a source's changes go. A batch is applied as one: nobody sees half of it. */
+/** Where a source's changes go. A batch is applied as one: half of it is never seen. */
 export interface SourceSink {
   apply(changes: readonly Change[]): void
-  /** Said once, after the first complete state went through `apply`. */
+  /** Called once, after the first complete state went through `apply`. */
   synced(): void
-  /** All that is wrong with the source's objects now; replaces what was said before. */
+  /** All that is wrong with the source's objects now; replaces the list before. */
   problems(problems: readonly Problem[]): void
 }
 

@@ -30,6 +30,16 @@ export const parseCidr = (text: string): Cidr | undefined => {
   return block(mapped ? [0, 0, 0xffff, ...words] : words, length)
 }
 
+/** Those of one family, canonical. */
+export const cidrsOfFamily = (
+  texts: readonly string[],
+  family: IpFamily,
+): readonly string[] =>
+  texts.flatMap(text => {
+    const cidr = parseCidr(text)
+    return cidr?.family === family ? [cidr.text] : []
+  })
+
 /**
  * Whether a block holds an address. IPv4 mapped into IPv6 counts as IPv4; text that is
  * not an address, and one with a zone (`fe80::1%eth0`), is in no block.

@@ -9,7 +9,7 @@ export class Deferred<T> {
       this.resolve = resolve
       this.reject = reject
     })
-    // Those that wait for it hear of a failure; there may be none.
+    // Those that wait for it get a failure; there may be none.
     this.promise.catch(() => {})
   }
 }

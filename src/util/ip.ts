@@ -47,6 +47,12 @@ export const isGroup = (address: string): boolean =>
 export const isLoopback = (address: string): boolean =>
   address.startsWith('127.') || address === '::1'
 
+/** Where to listen, or what to dial. */
+export interface AddressPort {
+  readonly address: string
+  readonly port: number
+}
+
 /** `192.0.2.1:80` or `[2001:db8::1]:80`. */
 export const joinHostPort = (host: string, port: number): string =>
   host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
@@ -64,4 +70,22 @@ export const splitHostPort = (
   const port = Number(match?.[3])
   if (host === undefined || !(port >= lowest && port <= 65535)) return undefined
   return { host, port }
+}
+
+/** The 4 or 16 bytes of a literal address, in the order of the network; a zone is left out. */
+export const addressBytes = (address: string): number[] => {
+  if (!address.includes(':')) return address.split('.').map(Number)
+  const [head = '', tail = ''] = address.replace(/%.*$/, '').split('::')
+  const front = groupBytes(head)
+  const back = groupBytes(tail)
+  return [...front, ...Array<number>(16 - front.length - back.length).fill(0), ...back]
+}
+
+const groupBytes = (text: string): number[] => {
+  if (text === '') return []
+  return text.split(':').flatMap(group => {
+    if (group.includes('.')) return group.split('.').map(Number)
+    const value = Number.parseInt(group, 16)
+    return [value >> 8, value & 0xff]
+  })
 }

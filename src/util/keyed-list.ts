@@ -18,7 +18,7 @@ export class KeyedList<In, Out> {
   /** The last update did not come to its end: the two lists say less than the map. */
   #unfinished = false
 
-  /** `keyOf` tells the items of one list apart. */
+  /** `keyOf` is unique within a list. */
   constructor(keyOf: (item: In) => string) {
     this.#keyOf = keyOf
   }
@@ -89,6 +89,6 @@ type Make<In, Out> = (item: In, before: Out | undefined) => Out | Promise<Out>
 interface UpdateOptions {
   /** Makes every item anew, also those that are the same. */
   readonly all?: boolean
-  /** Told of the keys that are no longer there, before anything is made. */
+  /** Called with each key that is no longer there, before anything is made. */
   readonly gone?: (key: string) => void
 }

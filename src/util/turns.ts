@@ -5,7 +5,7 @@ export class Turns {
   /** Settles as the task does; one that fails does not keep the next from its turn. */
   take<T>(task: () => Promise<T>): Promise<T> {
     const result = this.#last.then(task)
-    // The caller hears of a failure.
+    // The caller gets a failure.
     this.#last = result.catch(() => {})
     return result
   }

@@ -1,4 +1,4 @@
-/** What a failure is that is told apart by code, or said to a user without a stack. */
+/** Failures that callers distinguish, or that users see without a stack. */
 export type ErrorCode =
   /** A source can't start: the message says what to mend. */
   | 'BAD_SOURCE'
@@ -20,6 +20,8 @@ export type ErrorCode =
   | 'READER_MEMORY'
   /** An address that has to be listened on can't be. */
   | 'CANNOT_LISTEN'
+  /** No Usher has answered with its status. */
+  | 'NO_STATUS'
   /** The demo can't go on. */
   | 'DEMO'
 
@@ -33,6 +35,10 @@ export class UsherError extends Error {
     this.code = code
   }
 }
+
+/** The message of whatever was thrown. */
+export const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error)
 
 export const hasCode = (
   error: unknown,

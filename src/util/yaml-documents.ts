@@ -11,7 +11,7 @@ const mostAliases = 1000
 /**
  * Levels of lists and mappings; no object of Kubernetes has a quarter of that. What comes
  * after the parser recurses, and V8 ends the process when the stack is over in the middle
- * of compiling a regular expression: no exception tells of that.
+ * of compiling a regular expression, without an exception.
  */
 const deepest = 200
 
@@ -63,7 +63,7 @@ interface TwinKey {
 
 /**
  * The first key that a mapping of the document has twice: YAML forbids it, and which of
- * the two its writer meant nobody knows. Takes time in proportion to the text.
+ * the two its writer meant is unknown. Takes time in proportion to the text.
  */
 export const twinKey = (
   document: Yaml.Document,

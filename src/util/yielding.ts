@@ -3,7 +3,7 @@ import { type Clock, systemClock } from './clock.ts'
 import { performance } from 'node:perf_hooks'
 
 /** Milliseconds for which a long task may hold the event loop. What follows from each step
- * (promises, ticks, garbage) comes on top, and everybody else waits. */
+ * (promises, ticks, garbage) comes on top, and all else waits. */
 const sliceMs = 3
 /** Several tasks may follow each other in one turn: each leaves it with less than this. */
 const restMs = 0.5

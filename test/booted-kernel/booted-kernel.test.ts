@@ -1,21 +1,21 @@
+// A process of its own: long.
 import t, { type Test } from 'tap'
-import type { Manner } from '../e2e/parts/capture/oracle-terms.ts'
+import type { Manner } from '../e2e/capture/oracle-terms.ts'
 import { whyNoMachine } from './kernel.ts'
 import { startMachine } from './machine.ts'
-import './parts/packages.ts'
-import { addressState } from './parts/address-state.ts'
-import { ipvsSuite } from './parts/ipvs.ts'
-import { schedulers } from './parts/ipvs-schedulers.ts'
+import { addressState } from './address-state.ts'
+import { ipvsSuite } from './ipvs.ts'
+import { schedulers } from './ipvs-schedulers.ts'
 import {
   iptablesModeModules,
   iptablesModules,
   ipvsModules,
   nftablesModules,
-} from './parts/netfilter.ts'
-import { makeNetwork } from './parts/network.ts'
-import { nodeState } from './parts/node-state.ts'
-import { allAreServed, fewServices } from './parts/serves.ts'
-import { askUsher, runUsher, writeServices } from './parts/usher.ts'
+} from './netfilter.ts'
+import { makeNetwork } from './network.ts'
+import { nodeState } from './node-state.ts'
+import { allAreServed, fewServices } from './serves.ts'
+import { askUsher, runUsher, writeServices } from './usher.ts'
 
 const why = whyNoMachine()
 // A minute or two where the processors are free; an emulated one suffers most from sharing.

@@ -12,11 +12,7 @@ import { ProxyPorts, type TryPort } from '../../src/capture/proxy-ports.ts'
 import type { ServicePort, Target } from '../../src/model/snapshot.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { endpoint } from '../support/objects.ts'
-import { hostPortsTests } from './parts/host-ports.ts'
-import { localAddressesTests } from './parts/local-addresses.ts'
 import { clusterIp, nodePort, servicePort } from '../support/service-ports.ts'
-
-import './parts/node-addresses.ts'
 
 /** A host that owns `mine`, and every port of which is free. */
 const deps = (over: Partial<ListenCaptureDeps> = {}, mine: string[] = []) => {
@@ -467,9 +463,6 @@ t.test('proxy ports', async t => {
     await t.rejects(portsFor(with_, a), { code: 'EMFILE' })
   })
 })
-
-hostPortsTests(t)
-localAddressesTests(t)
 
 t.test('at most 32 addresses are probed at the same time, each once', async t => {
   const vips = Array.from({ length: 100 }, (_, i) => clusterIp(`10.0.1.${i}`))

@@ -14,11 +14,6 @@ import { openPortMemory } from '../../src/capture/port-memory.ts'
 import type { HeldPort } from '../../src/capture/proxy-ports.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { until } from '../support/until.ts'
-import { hostLockTests } from './parts/host-lock.ts'
-import { keptPortsTests } from './parts/kept-ports.ts'
-
-keptPortsTests(t)
-await hostLockTests(t)
 
 const day = 24 * 3600 * 1000
 const start = 1_700_000_000_000

@@ -1,14 +1,15 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { Placement } from '../../src/capture/capture.ts'
-import { chooseCapture, joinProbes } from '../../src/capture/choose-capture.ts'
+import { chooseCapture } from '../../src/capture/choose-capture.ts'
+import { joinProbes } from '../../src/kernel/probe.ts'
 import { ExclusiveCapture } from '../../src/capture/exclusive.ts'
-import type { HostLock } from '../../src/capture/host-lock.ts'
+import type { HostLock } from '../../src/kernel/keeper/host-lock.ts'
 import { RuleCapture, type RuleCaptureDeps } from '../../src/capture/rule-capture.ts'
 import type { RuleTable, TableSettings } from '../../src/capture/rule-table.ts'
 import { type VipRule, vipRules } from '../../src/capture/vip-rule.ts'
 import type { UdpVip } from '../../src/kernel/conntrack-plan.ts'
-import { StoppableTools } from '../../src/kernel/stoppable-tools.ts'
+import { StoppableTools } from '../../src/kernel/run-tool.ts'
 import type { ServicePort, Target } from '../../src/model/snapshot.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { endpoint } from '../support/objects.ts'
@@ -105,11 +106,15 @@ const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
     forgetWaiting: async () => undefined,
     forgetUdp: async vips => void forgotten.push(...vips.map(flowText)),
     keepRules: false,
-    observer: {
-      synced: (family, work) => told.push(`${family} ${work}`),
-      repaired: (_family, what, error) => told.push(`repaired ${what} ${error}`.trim()),
-      failed: (what, { message }) => told.push(`${what}: ${message}`),
-    },
+    resync: () => void told.push('resync'),
+    observers: [
+      {
+        synced: (family, { work }) => told.push(`${family} ${work}`),
+        damaged: (_family, what) => told.push(`damaged ${what}`),
+        repaired: (_family, what, error) => told.push(`repaired ${what} ${error}`.trim()),
+      },
+    ],
+    failed: (what, why) => told.push(`${what}: ${why}`),
     ...over,
   })
   const sync = async (...servicePorts: ServicePort[]): Promise<void> =>
@@ -186,7 +191,7 @@ t.test('it is told when flows of an earlier process can not be ended', async t =
   const { kernel, told, sync } = setUp({ forgetWaiting })
   await sync(web)
   const what = 'ending flows to the proxy ports of an earlier Usher: no conntrack'
-  t.strictSame(told, [what, what, 'IPv4 replaced'])
+  t.strictSame(told, [what, what, 'IPv4 full'])
   t.strictSame(kernel.calls, begun)
 })
 
@@ -206,7 +211,8 @@ t.test('flows to a UDP VIP that went are ended once its rule is gone', async t =
   await t.rejects(sync(web))
   kernel.failure = ''
   kernel.damaged('a rule is gone')
-  await until(() => told.some(line => line.startsWith('repaired')))
+  await sync(web)
+  t.match(told.at(-1), /^repaired/)
   t.strictSame(forgotten, ['10.96.0.2 53'], 'also by a repair')
 })
 
@@ -234,21 +240,28 @@ t.test('after a failure everything is written anew, and problems tell why', asyn
 })
 
 t.test('rules that somebody changed are written again', async t => {
-  const { kernel, clock, told, sync, capture } = setUp()
+  const { kernel, told, sync, capture } = setUp()
   await sync(web)
   kernel.damaged('the table is gone')
-  await until(() => told.length === 2)
+  kernel.damaged('the table is gone')
+  await sync(web)
   t.strictSame(kernel.calls, [...begun, 'replace 1'])
   kernel.failure = 'locked'
   kernel.damaged('a rule is gone')
-  await until(() => told.length === 3)
+  await t.rejects(sync(web), { message: 'locked' })
   kernel.failure = ''
-  clock.advance(2000)
-  await until(() => told.length === 4)
+  await sync(web)
   t.strictSame(told, [
-    'IPv4 replaced',
+    'IPv4 full',
+    'damaged the table is gone',
+    'resync',
+    'resync',
+    'IPv4 full',
     'repaired the table is gone',
+    'damaged a rule is gone',
+    'resync',
     'repaired a rule is gone locked',
+    'IPv4 full',
     'repaired a rule is gone',
   ])
   t.equal(kernel.watches, 1)
@@ -279,13 +292,15 @@ t.test('UDP flows are forgotten where their rule came, changed or went', async t
   t.strictSame(forgotten.splice(0), ['10.96.0.2 53'])
 })
 
-t.test('rules hold although flows can not be forgotten', async t => {
-  const forgetUdp = async (): Promise<void> => Promise.reject(new Error('no conntrack'))
-  const { told, sync, capture } = setUp({ forgetUdp })
-  await sync(dns)
-  await until(() => told.length === 2)
-  t.strictSame(told, ['IPv4 replaced', 'ending stale UDP flows: no conntrack'])
-  t.strictSame(capture.problems(), [])
+t.test('after rules were missing, flows to all UDP VIPs are looked at', async t => {
+  const { kernel, forgotten, sync } = setUp()
+  await sync(web, dns)
+  forgotten.length = 0
+  kernel.damaged('the table is gone')
+  await sync(web, dns)
+  t.strictSame(forgotten.splice(0), ['10.96.0.2 53'])
+  await sync(web, dns)
+  t.strictSame(forgotten, [], 'and then no more')
 })
 
 t.test('at the end new clients wait, then the rules go', async t => {
@@ -302,28 +317,22 @@ t.test('rules that are broken do not keep connections from being drained', async
   await sync(web)
   kernel.failure = 'nft -f -: No such file or directory'
   await held(clock, capture)
-  t.match(told, ['IPv4 replaced', /keeping new clients waiting: nft -f -: No such file/])
+  t.match(told, ['IPv4 full', /keeping new clients waiting: nft -f -: No such file/])
   kernel.failure = ''
   await capture.close()
   t.strictSame(kernel.calls, [...begun, 'hold', 'remove'])
 })
 
-t.test('a repair that fails at the end is not tried again', async t => {
+t.test('damage at the end is left as it is', async t => {
   const { kernel, clock, told, capture, sync } = setUp()
   await sync(web)
-  kernel.failure = 'locked'
+  await held(clock, capture)
   kernel.damaged('a rule is gone')
-  const holding = capture.hold()
-  await until(() => clock.waiting > 0)
-  kernel.failure = ''
-  clock.advance(200)
-  await holding
-  clock.advance(10_000)
-  await until(() => told.length > 3)
-  t.strictSame(kernel.calls, [...begun, 'replace 1', 'hold'])
+  t.strictSame(told, ['IPv4 full'])
+  t.equal(kernel.watches, 0)
 })
 
-t.test('damage that comes before the repair has begun is repaired by it', async t => {
+t.test('damage that comes during a repair asks for another', async t => {
   const { kernel, told, sync } = setUp()
   await sync(web)
   let done = (): void => {}
@@ -333,13 +342,18 @@ t.test('damage that comes before the repair has begun is repaired by it', async 
     await new Promise<void>(resolve => (done = resolve))
   }
   kernel.damaged('1')
+  const repairing = sync(web)
   await until(() => kernel.calls.length === 4)
-  for (const what of ['2', '3', '4', '5']) kernel.damaged(what)
+  for (const what of ['2', '3']) kernel.damaged(what)
   done()
+  await repairing
+  const again = sync(web)
   await until(() => kernel.calls.length === 5)
   done()
-  await until(() => told.length === 4)
-  t.strictSame(told, ['IPv4 replaced', 'repaired 1', 'repaired 2'])
+  await again
+  await sync(web)
+  const repairs = told.filter(line => line.startsWith('repaired'))
+  t.strictSame(repairs, ['repaired 1', 'repaired 3'])
   t.equal(kernel.calls.length, 5)
 })
 
@@ -574,11 +588,14 @@ t.test('one family is enough for a capture, and the other is told', async t => {
     { usable: true, detail: 'nft 1.0.6' },
     { usable: false, detail: 'IPv6 is off' },
   ]
-  t.strictSame(joinProbes(yes, yes), yes)
-  t.strictSame(joinProbes(yes, no), {
+  t.strictSame(joinProbes({ IPv4: yes, IPv6: yes }), yes)
+  t.strictSame(joinProbes({ IPv4: yes, IPv6: no }), {
     usable: true,
     detail: 'nft 1.0.6; not for IPv6: IPv6 is off',
   })
-  t.match(joinProbes(no, yes), { usable: true, detail: /not for IPv4: IPv6 is off/ })
-  t.equal(joinProbes(no, no).usable, false)
+  t.match(joinProbes({ IPv4: no, IPv6: yes }), {
+    usable: true,
+    detail: /not for IPv4: IPv6 is off/,
+  })
+  t.equal(joinProbes({ IPv4: no, IPv6: no }).usable, false)
 })

@@ -1,3 +1,4 @@
+// A process of its own: long.
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { resolve } from 'node:path'
@@ -233,8 +234,7 @@ t.test('tells of requests that failed while it stayed up', { skip }, async t => 
   const startProxy: DemoDeps['startProxy'] = async (source, only) => {
     const proxy = await proxyOver(options)(source, only)
     return {
-      status: () => (lost ? statusOf([]) : proxy.status()),
-      look: () => proxy.look(),
+      status: async () => (lost ? statusOf([]) : proxy.status()),
       metricsAddress: () => proxy.metricsAddress(),
       drain: ms => proxy.drain(ms),
       close: () => proxy.close(),

@@ -405,6 +405,14 @@ t.test('a running Usher is asked for /status', async t => {
   t.match(out, 'default/web:http TCP IPv4')
 })
 
+t.test('a kernel mode serves SCTP, too', async t => {
+  const document = { ...good, mode: 'ipvs', servicePorts: [{ ...web, protocol: 'SCTP' }] }
+  const address = await serve(t, (_, response) => response.end(JSON.stringify(document)))
+  const { code, out, err } = await ask(address)
+  t.strictSame([code, err], [0, ''])
+  t.match(out, 'default/web:http SCTP IPv4')
+})
+
 t.test('--json prints the document as it came, fields of a later Usher too', async t => {
   const document = { ...good, later: [1] }
   const address = await serve(t, (_, response) => response.end(JSON.stringify(document)))

@@ -19,7 +19,7 @@ import { parseBytes } from '../../src/config/types/quantities.ts'
 import { UsageError } from '../../src/config/usage-error.ts'
 import { goDuration, goMilliseconds, parseDuration } from '../../src/util/duration.ts'
 import { suggest } from '../../src/util/suggest.ts'
-import { badFlags } from './parts/bad-flags.ts'
+import { badFlags } from './bad-flags.ts'
 
 const run = (...args: string[]) => parseOptions('run', ['--manifests', 'm.yaml', ...args])
 

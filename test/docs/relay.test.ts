@@ -28,13 +28,23 @@ t.test('every option of the relay has advice, and its default', async t => {
 
 t.test('files that the architecture names for the relays are there', async t => {
   const page = read('docs/architecture.md')
-  for (const folder of ['', 'linux/', 'portable/', 'supervised/']) {
+  for (const folder of ['', 'linux/', 'portable/', 'remote/', 'supervised/']) {
     const rows = rowsOf(page, `in \`src/relay/${folder}\``)
     t.ok(rows.length > 3, folder)
     for (const name of rows.flatMap(([, cell]) => codes(cell))) {
       const file = `src/relay/${folder}${name}`
       t.ok(existsSync(new URL(file, top)), file)
     }
+  }
+})
+
+t.test('files that the page for developers names are there', async t => {
+  const text = read('docs/developing.md').replaceAll(/```[^]*?```/g, '')
+  const named = codes(text).filter(code => /^[\w-]+\/[\w./-]+\.ts$/.test(code))
+  t.ok(named.length > 15, String(named.length))
+  for (const path of named) {
+    const isThere = [path, `src/${path}`].some(one => existsSync(new URL(one, top)))
+    t.ok(isThere, path)
   }
 })
 

@@ -1,7 +1,8 @@
+// A process of its own: long, and it mostly waits.
 import t from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
-import { captureCells } from './parts/capture/matrix.ts'
-import { iptablesCapture, iptablesMode } from './parts/capture/ways.ts'
+import { captureCells } from './capture/matrix.ts'
+import { iptablesCapture, iptablesMode } from './capture/ways.ts'
 
 const why = await whyNoNetns('iptables', 'nft')
 

@@ -1,7 +1,8 @@
+// A process of its own: long, and it mostly waits.
 import t from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
-import { captureMatrix } from './parts/capture/matrix.ts'
-import { localCapture } from './parts/capture/ways.ts'
+import { captureMatrix } from './capture/matrix.ts'
+import { localCapture } from './capture/ways.ts'
 
 const why = await whyNoNetns('nft', 'iptables')
 

@@ -1,7 +1,8 @@
+// A process of its own: long, and it mostly waits.
 import t from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
-import { ownServiceAnswers } from './parts/capture/own-service-answers.ts'
-import { iptablesCapture, nftablesCapture } from './parts/capture/ways.ts'
+import { ownServiceAnswers } from './capture/own-service-answers.ts'
+import { iptablesCapture, nftablesCapture } from './capture/ways.ts'
 
 const why = await whyNoNetns('nft', 'iptables', 'conntrack')
 

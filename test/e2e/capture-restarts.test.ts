@@ -1,7 +1,8 @@
+// A process of its own: long, and it mostly waits.
 import t from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
-import { restartsUnderLoad } from './parts/capture/restarts.ts'
-import { iptablesCapture, nftablesCapture } from './parts/capture/ways.ts'
+import { restartsUnderLoad } from './capture/restarts.ts'
+import { iptablesCapture, nftablesCapture } from './capture/ways.ts'
 
 const why = await whyNoNetns('nft', 'iptables')
 

@@ -1,7 +1,8 @@
+// A process of its own: long, and it mostly waits.
 import t from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
-import { answersUnderChanges } from './parts/capture/changing-rules.ts'
-import { nftablesCapture } from './parts/capture/ways.ts'
+import { answersUnderChanges } from './capture/changing-rules.ts'
+import { nftablesCapture } from './capture/ways.ts'
 
 const why = await whyNoNetns('nft', 'iptables', 'conntrack')
 t.setTimeout(120_000)

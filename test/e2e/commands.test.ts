@@ -1,3 +1,4 @@
+// A process of its own: long, and it mostly waits.
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import type { RelayEndpoint } from '../../src/relay/relay.ts'

@@ -1,3 +1,4 @@
+// A process of its own: long, and it mostly waits.
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
@@ -5,11 +6,12 @@ import t, { type Test } from 'tap'
 import { processTree } from '../../bench/process/usage.ts'
 import { whyNotInstalled } from '../support/installed.ts'
 import { linuxRelaySkip } from '../support/linux-only.ts'
-import { manifestFile, service, slice } from '../support/manifests.ts'
+import { manifestFile } from '../support/manifests.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { ask, namedBackend } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
 import { get, launchUsherBy, startUsherBy, type Usher } from '../support/usher.ts'
+import { commandOf, dataPlanes, serving } from '../support/data-plane.ts'
 
 t.jobs = 2
 
@@ -19,38 +21,6 @@ const ownUser = '2071510256'
 const skip = process.platform !== 'linux' && 'looks into /proc'
 const rootSkip =
   skip || (process.getuid?.() !== 0 && 'needs root') || whyNotInstalled('setpriv')
-
-/** The data planes among a process's descendants. */
-const dataPlanes = (pid: number): readonly number[] =>
-  processTree(pid).filter(one =>
-    commandOf(one).some(arg => arg.endsWith('/data-plane.js')),
-  )
-
-const commandOf = (pid: number): readonly string[] => {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
-  } catch {
-    return [] // It has ended since.
-  }
-}
-
-/** Usher with one Service, which a client has been served by. */
-const serving = async (
-  t: Test,
-  port: number,
-  flags: readonly string[] = [],
-  before: readonly string[] = [],
-): Promise<Usher> => {
-  const { endpoint } = await namedBackend(t, 'a')
-  const file = await manifestFile(
-    t,
-    service('web', testHost, [{ name: 'p', port }]),
-    ...slice('web', [endpoint]),
-  )
-  const usher = await startUsherBy(t, before, 'run', '--manifests', file.path, ...flags)
-  t.equal((await ask(port)).text, 'a')
-  return usher
-}
 
 /** Starts a program as Kubernetes does with UID 0 and these capabilities. */
 const container = (capabilities: string): readonly string[] => [

@@ -1,3 +1,4 @@
+// A process of its own: long, and it mostly waits.
 import { readdirSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -25,9 +26,6 @@ import {
   readObjects,
   top,
 } from '../support/deploy.ts'
-import { imageTests } from './parts/deploy-image.ts'
-import { kubectlTests } from './parts/deploy-kubectl.ts'
-import { privilegeTests } from './parts/deploy-privileges.ts'
 
 const base = `${kubernetes}/base`
 const overlays = readdirSync(`${top}${kubernetes}/overlays`)
@@ -261,7 +259,3 @@ t.test('what the texts of deploy/ link to is there', async t => {
     }
   }
 })
-
-imageTests(t)
-kubectlTests(t)
-privilegeTests(t)

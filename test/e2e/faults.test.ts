@@ -1,3 +1,4 @@
+// A process of its own: long, and it mostly waits.
 import t from 'tap'
 import { faultRun } from '../fault-run/fault-run.ts'
 import { slicePace } from '../fault-run/paces.ts'

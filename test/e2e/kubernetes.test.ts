@@ -1,3 +1,4 @@
+// A process of its own: long, and it mostly waits.
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'

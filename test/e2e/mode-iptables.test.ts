@@ -1,9 +1,10 @@
+// A process of its own: long, and it mostly waits.
 import t from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
-import { captureMatrix } from './parts/capture/matrix.ts'
-import { modeChangesUnderLoad } from './parts/capture/mode-changes.ts'
-import { modeFallsBack } from './parts/capture/tool-lost.ts'
-import { iptablesMode, nftablesCapture } from './parts/capture/ways.ts'
+import { captureMatrix } from './capture/matrix.ts'
+import { modeChangesUnderLoad } from './capture/mode-changes.ts'
+import { modeFallsBack } from './capture/tool-lost.ts'
+import { iptablesMode, nftablesCapture } from './capture/ways.ts'
 
 const why = await whyNoNetns('iptables', 'nft')
 const options = { skip: why !== '' && why }

@@ -1,12 +1,13 @@
+// A process of its own: long, and it mostly waits.
 import t from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
-import { modeChangesUnderLoad } from './parts/capture/mode-changes.ts'
+import { modeChangesUnderLoad } from './capture/mode-changes.ts'
 import {
   iptablesCapture,
   iptablesMode,
   localCapture,
   nftablesCapture,
-} from './parts/capture/ways.ts'
+} from './capture/ways.ts'
 
 const why = await whyNoNetns('iptables', 'nft', 'conntrack')
 const iptables = iptablesCapture('nft')

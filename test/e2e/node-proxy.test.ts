@@ -1,3 +1,4 @@
+// A process of its own: long, and it mostly waits.
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { once } from 'node:events'

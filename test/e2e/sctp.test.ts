@@ -1,15 +1,16 @@
+// A process of its own: long, and it mostly waits.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import { whyNotInstalled } from '../support/installed.ts'
 import { whyNoNetns } from '../support/netns.ts'
 import { addressOf, type HostName } from '../support/net/addresses.ts'
-import { families, objectsOf } from './parts/capture/objects.ts'
-import { serviceNamed } from './parts/capture/services.ts'
-import { makeStage, type Stage } from './parts/capture/stage.ts'
-import { type VipName, vipOf } from './parts/capture/vips.ts'
-import { iptablesMode, nftablesCapture, type Way } from './parts/capture/ways.ts'
-import { sctpClient, sctpServer } from './parts/sctp-peers.ts'
+import { families, objectsOf } from './capture/objects.ts'
+import { serviceNamed } from './capture/services.ts'
+import { makeStage, type Stage } from './capture/stage.ts'
+import { type VipName, vipOf } from './capture/vips.ts'
+import { iptablesMode, nftablesCapture, type Way } from './capture/ways.ts'
+import { sctpClient, sctpServer } from './sctp-peers.ts'
 
 const why = (await whyNoNetns('iptables', 'nft')) || whyNotInstalled('python3')
 const options = { skip: why !== '' && why }

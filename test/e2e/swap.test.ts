@@ -1,7 +1,8 @@
+// A process of its own: long, and it mostly waits.
 import t from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
-import { swapUnderLoad } from './parts/capture/swap.ts'
-import { iptablesCapture, iptablesMode, nftablesCapture } from './parts/capture/ways.ts'
+import { swapUnderLoad } from './capture/swap.ts'
+import { iptablesCapture, iptablesMode, nftablesCapture } from './capture/ways.ts'
 
 const why = await whyNoNetns('nft', 'iptables', 'conntrack')
 t.setTimeout(120_000)

@@ -1,7 +1,8 @@
+// A process of its own: long, and it mostly waits.
 import t from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
-import { udpFlowsStay } from './parts/capture/udp-flows-stay.ts'
-import { iptablesCapture, iptablesMode, nftablesCapture } from './parts/capture/ways.ts'
+import { udpFlowsStay } from './capture/udp-flows-stay.ts'
+import { iptablesCapture, iptablesMode, nftablesCapture } from './capture/ways.ts'
 
 const why = await whyNoNetns('iptables', 'nft', 'conntrack')
 const options = { skip: why !== '' && why }

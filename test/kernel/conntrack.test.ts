@@ -1,19 +1,14 @@
 import t from 'tap'
 import { conntrackCleaner } from '../../src/kernel/conntrack.ts'
 import type { UdpVip } from '../../src/kernel/conntrack-plan.ts'
-import { ToolError } from '../../src/kernel/run-tool.ts'
-import { streamTool, type StreamTool } from '../../src/kernel/stream-tool.ts'
+import { streamTool, type StreamTool, ToolError } from '../../src/kernel/run-tool.ts'
+import { systemClock } from '../../src/util/clock.ts'
+import { FakeClock } from '../support/fake-clock.ts'
+import { until } from '../support/until.ts'
 import { makeNetns, type Netns, whyNoNetns } from '../support/netns.ts'
-import { conntrackPlanTests } from './parts/conntrack-plan.ts'
-import { nodePortCidrsTests } from './parts/node-port-cidrs.ts'
-import { streamToolTests } from './parts/stream-tool.ts'
 
 const why = await whyNoNetns('conntrack', 'nft')
 const inNetns = { skip: why !== '' && why }
-
-conntrackPlanTests(t)
-await streamToolTests(t)
-nodePortCidrsTests(t)
 
 /** NAT for all that is sent to UDP ports from 5000 on, as captures have it. */
 const rules = `
@@ -47,6 +42,7 @@ const prepare = async (label: string) => {
   }
   const problems: string[] = []
   const cleaner = conntrackCleaner({
+    clock: systemClock,
     stream,
     proxyAddress: family => proxyAddresses[family],
     ownAddresses: () => ['192.0.2.7'],
@@ -157,6 +153,7 @@ t.test(
     // Each takes out what the others have just read.
     const others = [1, 2].map(() =>
       conntrackCleaner({
+        clock: systemClock,
         stream: inside(netns),
         proxyAddress: family => proxyAddresses[family],
         ownAddresses: () => [],
@@ -179,7 +176,9 @@ t.test(
 const fake = (answer: (args: readonly string[]) => readonly string[]) => {
   const calls: string[] = []
   const problems: string[] = []
+  const clock = new FakeClock()
   const cleaner = conntrackCleaner({
+    clock,
     stream: async (_command, args, line, options) => {
       const { input = '' } = options ?? {}
       calls.push(args.join(' ') + (input === '' ? '' : ` < ${input.trim()}`))
@@ -189,7 +188,7 @@ const fake = (answer: (args: readonly string[]) => readonly string[]) => {
     ownAddresses: () => [],
     failed: problem => problems.push(problem),
   })
-  return { cleaner, calls, problems }
+  return { cleaner, calls, clock, problems }
 }
 
 const noOption = new ToolError(
@@ -232,22 +231,59 @@ t.test('an old tool is called for each, and nothing there is no error', async t 
   t.same(problems, [])
 })
 
-t.test('what could not be removed is tried again with what comes next', async t => {
+const entry = (to: string): string =>
+  `udp 17 9 src=c dst=${to} sport=9 dport=53 src=b dst=c sport=53 dport=9`
+
+t.test('what could not be removed is tried again', async t => {
   const broken = new ToolError('conntrack: no', 'failed', 'Operation failed: busy')
   let isBroken = true
-  const { cleaner, calls, problems } = fake(args => {
+  const { cleaner, calls, clock, problems } = fake(args => {
     if (isBroken && args[0] === '--dump') throw broken
-    return args[0] === '--dump' && args.includes('ipv4')
-      ? ['udp 17 src=c dst=10.96.0.1 sport=9 dport=53 src=b dst=c sport=53 dport=9']
-      : []
+    return args[0] === '--dump' && args.includes('ipv4') ? [entry('10.96.0.1')] : []
   })
   t.equal(await cleaner.forgetUdp([vip('10.96.0.1', 53)]), 0)
-  t.same(problems, [broken.message])
-  isBroken = false
   await cleaner.forgetUdp([vip('10.96.0.2', 53)])
+  t.same(problems, [broken.message], 'and told once')
+  isBroken = false
+  clock.advance(2000)
+  await until('it works again', () => problems.length === 2)
   t.match(calls.at(-1), /-D -p udp -f ipv4 -d 10\.96\.0\.1 --dport 53/)
   t.same(problems, [broken.message, ''])
+  const { length } = calls
+  clock.advance(600_000)
+  await cleaner.forgetUdp([])
+  t.equal(calls.length, length, 'and that was all')
 })
+
+t.test('who waits for an answer goes before VIPs that are gone', async t => {
+  const gone = Array.from({ length: 30 }, (_, i) => vip(`10.96.1.${i}`, 53))
+  let dumps = 0
+  let late: Promise<number> | undefined
+  const { cleaner, calls, clock, problems } = fake(args => {
+    if (args[0] === '--dump') {
+      dumps += 1
+      // What a walk over the kernel's table costs: ten of them a call.
+      clock.advance(30)
+      return dumps === 1
+        ? gone.map(({ address = '' }) => entry(address))
+        : [
+            entry('10.96.0.1'),
+            ...gone.slice(10).map(({ address = '' }) => entry(address)),
+          ]
+    }
+    late ??= args.includes('-c') && calls.length > 3 ? cleaner.forgetUdp([served]) : late
+    return []
+  })
+  const served = { ...vip('10.96.0.1', 53), to: [{ address: '10.0.0.1', port: 53 }] }
+  await cleaner.forgetUdp(gone)
+  await late
+  const removals = calls.filter(call => call.includes('-D ')).map(linesIn)
+  t.match(removals, [{ length: 10 }, { length: 1 }, { length: 10 }, { length: 10 }])
+  t.match(removals[1], [/-d 10\.96\.0\.1 /])
+  t.same(problems, [])
+})
+
+const linesIn = (call: string): string[] => call.slice(call.indexOf('<') + 2).split('\n')
 
 t.test('an old tool is called a bounded number of times', async t => {
   const row = rowOf('10.96', 500, 53, 2).map(one => vip(...one))

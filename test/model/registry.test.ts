@@ -3,11 +3,6 @@ import t from 'tap'
 import { Registry } from '../../src/model/registry.ts'
 import type { Change, EndpointSlice } from '../../src/model/service.ts'
 import { ipFamilies } from '../../src/util/ip.ts'
-import { changeTests } from './parts/changes.ts'
-import { healthCheckTests } from './parts/health-checks.ts'
-import { historyTests } from './parts/history.ts'
-import { ownNodeTests } from './parts/own-node.ts'
-import { rebuildTests } from './parts/rebuild.ts'
 import * as objects from '../support/objects.ts'
 import { gone, portSpec, put, service } from '../support/objects.ts'
 
@@ -273,9 +268,3 @@ t.test('one changed Service among many rebuilds no other', async t => {
   t.equal(v4(registry).get('default/web-77:http/TCP')?.affinityMs, 5)
   t.equal(reads, 10_001)
 })
-
-ownNodeTests(t)
-healthCheckTests(t)
-changeTests(t)
-rebuildTests(t)
-historyTests(t)

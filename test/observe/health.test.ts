@@ -2,7 +2,7 @@ import t from 'tap'
 import { healthRoutes, timeText } from '../../src/observe/admin-routes.ts'
 import { FailingBinds } from '../../src/observe/bind-log.ts'
 import { Health } from '../../src/observe/health.ts'
-import type { HealthReport } from '../../src/observe/health.ts'
+import type { HealthReport, RelayGone } from '../../src/observe/health.ts'
 import { type Metric, writeMetrics } from '../../src/observe/exposition.ts'
 import { probeTable, sliTable } from '../../src/observe/metrics-table.ts'
 import { ProbeCounts } from '../../src/observe/probe-counts.ts'
@@ -27,12 +27,13 @@ const failed = (to: Bind): BindState => ({
 
 const setUpHealth = (binds: readonly BindState[] = [], applied = true) => {
   const clock = new FakeClock()
-  const state = { synced: true, binds }
+  const state = { synced: true, binds, gone: undefined as RelayGone | undefined }
   const health = new Health({
     clock,
     syncPeriodMs: 30_000,
     binds: () => state.binds,
     sourceSynced: () => state.synced,
+    relayGone: () => state.gone,
     epoch: () => epoch + clock.now(),
   })
   if (applied) for (const family of ipFamilies) health.applied(family)
@@ -46,6 +47,23 @@ const failedSince = (address: string, since: number): BindState => ({
 })
 
 t.test('health', async t => {
+  t.test('is red while the process of the relay is gone, but for a moment', async t => {
+    const { clock, health, state } = setUpHealth()
+    state.gone = { why: 'ended with code 9', since: clock.now() }
+    clock.advance(1999)
+    t.match(health.report(), { healthy: true, carried: true, reasons: [] })
+    clock.advance(1)
+    t.match(health.report(), {
+      healthy: false,
+      live: true,
+      carried: false,
+      reasons: ['no data plane has served for 2 s: the last one ended with code 9'],
+      families: { IPv4: { healthy: false }, IPv6: { healthy: false } },
+    })
+    state.gone = undefined
+    t.match(health.report(), { healthy: true, carried: true, reasons: [] })
+  })
+
   t.test('is red until something is served; a restart would not help', async t => {
     const { health, state } = setUpHealth([], false)
     state.synced = false
@@ -106,6 +124,7 @@ t.test('health', async t => {
     t.strictSame(health.report(), {
       healthy: true,
       live: true,
+      carried: true,
       reasons: [],
       lastUpdated: epoch + 70_000,
       families: {
@@ -200,6 +219,7 @@ t.test('the health server', async t => {
   })
   const green: HealthReport = {
     ...fine(epoch - 1000),
+    carried: true,
     reasons: [],
     families: { IPv4: fine(epoch - 1000), IPv6: fine(epoch - 2500) },
   }
@@ -291,6 +311,7 @@ t.test('the health server', async t => {
     const unread = { healthy: false, live: true, lastUpdated: undefined }
     state.report = {
       ...unread,
+      carried: true,
       reasons: ['the source has not been read completely'],
       families: { IPv4: unread, IPv6: unread },
     }

@@ -10,6 +10,7 @@ import { causeText } from '../../src/relay/cause.ts'
 import type { Cause } from '../../src/relay/cause.ts'
 import type { ConnectionRecord } from '../../src/relay/relay.ts'
 import { FakeClock } from '../support/fake-clock.ts'
+import { typescript } from '../support/typescript.ts'
 
 const capture = async (level: LogLevel) => {
   const lines: string[] = []
@@ -90,7 +91,7 @@ const program = (end: string) => `
   for (let i = 0; i < 3; i++) log.info({ i }, 'short')
   ${end}`
 const node = (source: string) =>
-  run(process.execPath, ['--import=tsx', '--input-type=module', '-e', source])
+  run(process.execPath, [typescript, '--input-type=module', '-e', source])
 
 t.test('buffered records are written when the process exits', async t => {
   const { stdout } = await node(program('process.exit(0)'))
@@ -137,7 +138,7 @@ for (const format of ['json', 'pretty'] as const) {
   const ended = async (stdout: 'pipe' | number) => {
     const child = spawn(
       process.execPath,
-      ['--import=tsx', '--input-type=module', '-e', flood],
+      [typescript, '--input-type=module', '-e', flood],
       { stdio: ['ignore', stdout, 'pipe'] },
     )
     let said = ''

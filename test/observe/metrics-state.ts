@@ -1,5 +1,5 @@
 import { ProbeCounts } from '../../src/observe/probe-counts.ts'
-import { CaptureMetrics, KernelMetrics } from '../../src/observe/rule-metrics.ts'
+import { RuleMetrics } from '../../src/observe/rule-metrics.ts'
 import { SyncMetrics } from '../../src/observe/sync-metrics.ts'
 import { newCounters } from '../../src/relay/counters.ts'
 import type { ListenerStats, RelayStats } from '../../src/relay/relay.ts'
@@ -86,21 +86,21 @@ export const syncMetrics = (): SyncMetrics => {
   return metrics
 }
 
-export const kernelMetrics = (): KernelMetrics => {
-  const metrics = new KernelMetrics()
+export const kernelMetrics = (): RuleMetrics => {
+  const metrics = new RuleMetrics()
   const rules = { filter: { total: 9, written: 2 }, nat: { total: 30, written: 7 } }
   metrics.synced('IPv4', { work: 'full', rules }, 0.003)
   metrics.synced('IPv4', { work: 'partial', rules }, 0.0005)
   metrics.restoreFailed('IPv4', 'partial')
   metrics.restoreFailed('IPv4', 'full')
-  metrics.repaired('IPv6')
+  metrics.repaired('IPv6', 'a chain', '')
   return metrics
 }
 
-export const captureMetrics = (): CaptureMetrics => {
-  const metrics = new CaptureMetrics()
-  metrics.synced('IPv4', 'changed', 0.5)
-  metrics.synced('IPv6', 'replaced', 0.25)
+export const captureMetrics = (): RuleMetrics => {
+  const metrics = new RuleMetrics()
+  metrics.synced('IPv4', { work: 'partial' }, 0.5)
+  metrics.synced('IPv6', { work: 'full' }, 0.25)
   metrics.repaired('IPv4', 'a chain', '')
   metrics.repaired('IPv6', 'a chain', 'refused')
   return metrics

@@ -44,9 +44,7 @@ const setUp = (t: Test, stats: () => RelayStats, healthy = () => true) => {
   const metrics = createMetrics({
     registry,
     stats,
-    healthy,
-    sourceOk: () => true,
-    version: '1.2.3',
+    health: () => ({ healthy: healthy(), sourceOk: true, version: '1.2.3' }),
   })
   t.teardown(() => metrics.close())
   const text = async () => Buffer.concat(await metrics.scrape()).toString()
@@ -427,9 +425,7 @@ t.test('what others tell is scraped too', async t => {
   const metrics = createMetrics({
     registry: new Registry(),
     stats: () => relayStats([listener()]),
-    healthy: () => true,
-    sourceOk: () => true,
-    version: '1.2.3',
+    health: () => ({ healthy: true, sourceOk: true, version: '1.2.3' }),
     more: () => bindMetrics(probeTable, new ProbeCounts()),
   })
   t.teardown(() => metrics.close())
@@ -448,9 +444,7 @@ t.test('without a relay there are no metrics of one, until there is', async t =>
   const metrics = createMetrics({
     registry: new Registry(),
     stats: async () => relay,
-    healthy: () => true,
-    sourceOk: () => true,
-    version: '1.2.3',
+    health: () => ({ healthy: true, sourceOk: true, version: '1.2.3' }),
     more: () => bindMetrics(modeTable, { mode, fallBacks: 0 }),
   })
   t.teardown(() => metrics.close())

@@ -1,3 +1,4 @@
+// A process of its own: long.
 import t from 'tap'
 import { linuxRelaySkip } from '../support/linux-only.ts'
 import { reloadContract } from './contract/reload.ts'

@@ -1,3 +1,4 @@
+// A process of its own: long.
 import t from 'tap'
 import { linuxRelaySkip } from '../support/linux-only.ts'
 import { makeLinuxRelay, makeLinuxRelayWith } from '../support/linux-relay.ts'
@@ -6,10 +7,6 @@ import { tcpChoiceContract } from './contract/tcp-choice.ts'
 import { tcpCopyContract } from './contract/tcp-copy.ts'
 import { tcpEndContract } from './contract/tcp-end.ts'
 import { tcpSpawnsContract } from './contract/tcp-spawns.ts'
-import { tcpAccountTests } from './parts/linux-tcp-accounts.ts'
-import { tcpHeldTests } from './parts/linux-tcp-held.ts'
-import { tcpRandomTests } from './parts/linux-tcp-random.ts'
-import { tcpTurnTests } from './parts/linux-tcp-turns.ts'
 
 t.test('the Linux relay carries TCP', { skip: linuxRelaySkip() }, async t => {
   t.test('over IPv4', async t => tcpCopyContract(t, makeLinuxRelay, testHost))
@@ -17,8 +14,4 @@ t.test('the Linux relay carries TCP', { skip: linuxRelaySkip() }, async t => {
   tcpEndContract(t, makeLinuxRelay)
   tcpChoiceContract(t, makeLinuxRelay)
   tcpSpawnsContract(t, makeLinuxRelayWith({ workers: 2 }))
-  t.test('turn by turn', async t => tcpTurnTests(t))
-  t.test('and accounts for it', async t => tcpAccountTests(t))
-  t.test('to slow readers', async t => tcpHeldTests(t))
-  t.test('by chance', async t => tcpRandomTests(t))
 })

@@ -1,16 +1,10 @@
+// A process of its own: long.
 import t from 'tap'
 import { makeLinuxRelay } from '../support/linux-relay.ts'
 import { linuxRelaySkip } from '../support/linux-only.ts'
 import { udpContract } from './contract/udp.ts'
 import { udpFrontsContract } from './contract/udp-fronts.ts'
 import { udpLimitsContract } from './contract/udp-limits.ts'
-import './parts/linux-udp-bounds.ts'
-import './parts/linux-udp-calls.ts'
-import './parts/linux-udp-random.ts'
-import './parts/linux-udp-serving.ts'
-import './parts/linux-udp-shortage.ts'
-import './parts/linux-udp-table.ts'
-import './parts/linux-udp-turns.ts'
 
 const skip = linuxRelaySkip()
 

@@ -1,3 +1,4 @@
+// A process of its own: long.
 import t from 'tap'
 import { tcpLimitsContract } from './contract/tcp-limits.ts'
 

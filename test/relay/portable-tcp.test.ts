@@ -1,3 +1,4 @@
+// A process of its own: long.
 import t from 'tap'
 import { testHost } from '../support/ports.ts'
 import { makePortableRelay } from '../support/portable-relay.ts'

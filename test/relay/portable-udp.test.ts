@@ -1,3 +1,4 @@
+// A process of its own: long.
 import t from 'tap'
 import { makePortableRelay } from '../support/portable-relay.ts'
 import { udpContract } from './contract/udp.ts'

@@ -1,12 +1,21 @@
+// A process of its own: long.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
 import { until } from '../support/until.ts'
+import { typescript } from '../support/typescript.ts'
 
 const reportOf = (t: Test): string => join(t.testdir({}), 'report.tap')
 const pathOf = (name: string): string => `test/runner/files/${name}.ts`
@@ -18,14 +27,10 @@ interface Leaves {
 }
 
 const start = (t: Test, args: readonly string[], leaves?: Leaves): ChildProcess => {
-  const child = spawn(
-    process.execPath,
-    ['--import=tsx', 'scripts/run-tests.ts', ...args],
-    {
-      env: { ...process.env, USHER_TEST_LEAVES: JSON.stringify(leaves ?? {}) },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    },
-  )
+  const child = spawn(process.execPath, [typescript, 'scripts/run-tests.ts', ...args], {
+    env: { ...process.env, USHER_TEST_LEAVES: JSON.stringify(leaves ?? {}) },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   t.teardown(() => child.kill('SIGKILL'))
   return child
 }
@@ -90,6 +95,29 @@ t.test('one that crashes, or tests nothing, has failed', async t => {
   t.match(out, /not ok: test\/runner\/files\/crashes\.ts: its process: SIGABRT/)
   t.match(out, /on stderr:\n +its last words/)
   t.match(out, /not ok: test\/runner\/files\/tests-nothing\.ts: it tested nothing/)
+})
+
+const passing = "import t from 'tap'\nt.test('one', async t => t.ok(true))\n"
+const group = {
+  'a.test.ts': passing,
+  'b.test.ts': `${passing}t.test('two', async () => process.abort())\n`,
+  'c.test.ts': passing,
+  'd.test.ts': `// A process of its own: it is apart.\n${passing}`,
+}
+
+t.test('files of a folder share a process, and each is said by name', async t => {
+  // Not a fixture of tap: the sandbox of that run has other ones.
+  const folder = mkdtempSync('.tap/group-')
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  for (const [name, program] of Object.entries(group))
+    writeFileSync(join(folder, name), program)
+  const { code, out, lines } = await run(t, `--report=${reportOf(t)}`, folder)
+  t.equal(code, 1)
+  t.match(out, /^ok +\S+a\.test\.ts +[\d.]+ s +1 passed$/m)
+  t.match(out, /not ok: \S+b\.test\.ts: its process: SIGABRT/)
+  t.match(out, /not ok: \S+c\.test\.ts: never begun, after \S+b\.test\.ts$/m)
+  t.match(out, /^ok +\S+d\.test\.ts +[\d.]+ s +1 passed$/m)
+  t.equal(lines.at(-1), '3 passed, 2 failed, 0 skipped')
 })
 
 t.test('what is no test file is refused', async t => {

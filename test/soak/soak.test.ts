@@ -1,3 +1,4 @@
+// A process of its own: memory is measured.
 import t from 'tap'
 import { linuxRelaySkip } from '../support/linux-only.ts'
 import { relayToSoak } from './relay-to-soak.ts'

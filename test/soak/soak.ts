@@ -51,7 +51,7 @@ export interface SoakReport {
 const tcpVisitors = 10
 const udpVisitors = 3
 /** Flows end soon, so that it can be seen that nothing is left of them. */
-const limits = { udpIdleMs: 1000, udpReplyIdleMs: 1000 }
+const limits = { udpTimeout: 1000, udpReplyTimeout: 1000 }
 const progressMs = 10_000
 const mostTold = 20
 

@@ -1,8 +1,7 @@
 import type { KernelSettings, KernelSync, Proxier } from '../../src/kernel/proxier.ts'
 import type { Problem, Snapshot } from '../../src/model/snapshot.ts'
 
-const done: KernelSync = {
-  work: 'full',
+const done: Pick<KernelSync, 'rules'> = {
   rules: { filter: { total: 2, written: 1 }, nat: { total: 4, written: 3 } },
 }
 
@@ -17,18 +16,22 @@ export class FakeProxier implements Proxier {
   /** Syncs wait for it. */
   gate: Promise<void> = Promise.resolve()
   damaged: (what: string) => void = () => {}
+  #isKnown = false
 
   async sync(snapshot: Snapshot, settings: KernelSettings): Promise<KernelSync> {
     this.calls.push('sync')
     this.snapshots.push(snapshot)
     this.settings.push(settings)
     await this.gate
+    const work = this.#isKnown ? 'partial' : 'full'
+    this.#isKnown = this.broken === ''
     if (this.broken !== '') throw new Error(this.broken)
-    return done
+    return { ...done, work }
   }
 
   forget(): void {
     this.calls.push('forget')
+    this.#isKnown = false
   }
 
   problems(): readonly Problem[] {

@@ -8,10 +8,12 @@ import { fileURLToPath } from 'node:url'
 
 const bind = { address: '192.0.2.1', port: 1 }
 const news = {
-  binds: [['a', { bind, state: 'listening' }]],
+  states: [
+    { kind: 'bind', listener: 'a', state: { bind, state: 'listening' } },
+    { kind: 'accept-paused', paused: true, used: 1, limit: 1 },
+    { kind: 'hung', thread: 1, hung: true },
+  ],
   records: [],
-  pauses: [[true, 1, 1]],
-  hung: [[1, true]],
   faults: [['', new Error('its last words')]],
   lost: 0,
 }

@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import type { WorkerProgram } from '../../src/relay/linux/main/worker-handle.ts'
+import type { WorkerProgram } from '../../src/relay/linux/main/worker-thread.ts'
 import { LinuxRelay, type LinuxRelayDeps } from '../../src/relay/linux/linux-relay.ts'
 import { systemClock } from '../../src/util/clock.ts'
 import type { MakeRelay } from './relay-fixture.ts'

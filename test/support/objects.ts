@@ -1,12 +1,12 @@
-import { readyEndpoint } from '../../src/model/ready-endpoint.ts'
-import type {
-  Change,
-  EndpointSlice,
-  EndpointSpec,
-  Node,
-  Service,
-  ServiceCIDR,
-  ServicePortSpec,
+import {
+  readyEndpoint,
+  type Change,
+  type EndpointSlice,
+  type EndpointSpec,
+  type Node,
+  type Service,
+  type ServiceCIDR,
+  type ServicePortSpec,
 } from '../../src/model/service.ts'
 
 /** Objects of the model, in all but `over` the plainest. */

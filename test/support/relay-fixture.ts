@@ -39,14 +39,14 @@ export interface LocalRelay extends Relay {
 }
 
 export const defaultLimits: RelayLimits = {
-  dialLadderMs: [250, 500, 1000, 2000],
-  halfCloseIdleMs: 60_000,
-  tcpIdleMs: 0,
-  bufferBytes: 65_536,
-  udpReplyIdleMs: 5000,
-  udpIdleMs: 30_000,
-  udpFlowsPerListener: 16_384,
-  udpFlows: 65_536,
+  dialLadder: [250, 500, 1000, 2000],
+  halfCloseTimeout: 60_000,
+  tcpIdleTimeout: 0,
+  connectionBuffer: 65_536,
+  udpReplyTimeout: 5000,
+  udpTimeout: 30_000,
+  udpMaxFlowsPerPort: 16_384,
+  udpMaxFlows: 65_536,
   reservedFds: 64,
 }
 

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import type { RelayLimits, RelayListener, RelayStats } from '../../src/relay/relay.ts'
 import { defaultLimits, type ListenerSpec, listenerSpec } from './relay-fixture.ts'
+import { typescript } from './typescript.ts'
 
 /** Where a process of its own finds the relay under test: a module's `MakeRelay`. */
 export interface RelayModule {
@@ -65,7 +66,7 @@ export const relayProcess = async (
   const program = fileURLToPath(new URL('relay-child.ts', import.meta.url))
   const allLimits = JSON.stringify({ ...defaultLimits, ...limits })
   // The room for young objects, which newer versions of Node let grow to far more, is no leak.
-  const node = ['--expose-gc', '--max-semi-space-size=1', '--import', 'tsx', program]
+  const node = ['--expose-gc', '--max-semi-space-size=1', typescript, program]
   const child = start(openFiles, node.concat(file.href, exported, allLimits))
   t.teardown(async () => {
     if (!isAlive(child)) return

@@ -1,4 +1,3 @@
-import { ToolError } from '../../kernel/run-tool.ts'
 import type { Backend } from '../../kernel/xtables/backend.ts'
 import { damageIn } from '../../kernel/xtables/damage.ts'
 import { captureOwner } from '../../kernel/xtables/kube-chains.ts'
@@ -8,9 +7,9 @@ import { jumps, named, own } from './names.ts'
 
 /**
  * What is wrong with Usher's jumps and first chains, or `whole`: whether all chains have as
- * many rules as they should; '' for nothing, and when nothing could be read.
+ * many rules as they should; '' for nothing. Rejects with ToolError when nothing can be read.
  */
-export const damageOf = async (
+export const damageOf = (
   backend: Backend,
   ledger: Ledger,
   whole: boolean,
@@ -23,12 +22,7 @@ export const damageOf = async (
       rules: ledger.size(name, chain) ?? 0,
     })),
   }))
-  try {
-    return await damageIn(backend, captureOwner, expected, whole)
-  } catch (error) {
-    if (error instanceof ToolError) return ''
-    throw error
-  }
+  return damageIn(backend, captureOwner, expected, whole)
 }
 
 /** Those that packets come to first; the parts of long ones are behind them. */

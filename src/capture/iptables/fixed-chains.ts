@@ -72,7 +72,7 @@ const filterChains = (
       ...onNodePortAddresses(settings, `${begins} ${local}`),
     ]),
     chain(own.input, [
-      // The side door: nobody may come here but by a VIP.
+      // No way in but by a VIP.
       '-m conntrack ! --ctstate DNAT -j DROP',
       `${begins} -j ${own.begin}`,
       ...(settings.seesSockets === true ? onlyOurs : []),
@@ -108,7 +108,7 @@ const onNodePortAddresses = (
   nodePortCidrs === undefined ? [rest] : nodePortCidrs.map(cidr => `-d ${cidr} ${rest}`)
 
 /**
- * While nobody listens on a proxy port, the kernel's refusals don't get out: the client
+ * While there is no listener on a proxy port, the kernel's refusals don't get out: the client
  * asks again, and the next Usher answers. Refusing a SYN, a RST has an ACK (RFC 9293,
  * 3.10.7.1). One without tells a client that its connection is gone, which it has to hear:
  * after a reboot, or when another node had it, conntrack doesn't know that it ever stood.
@@ -116,7 +116,7 @@ const onNodePortAddresses = (
 const neverStood =
   '-p tcp -m tcp --tcp-flags RST,ACK RST,ACK -m conntrack ! --ctstatus ASSURED -j DROP'
 /**
- * Conntrack has forgotten its flow: untranslated it would answer nobody, and stand in the
+ * Conntrack has forgotten its flow: untranslated it would answer no client, and stand in the
  * way of the client's next packet, which makes the flow whole again.
  */
 const forgotten = '-m conntrack ! --ctstate DNAT -j DROP'

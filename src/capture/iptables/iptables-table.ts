@@ -4,7 +4,8 @@ import type { IpFamily } from '../../util/ip.ts'
 import type { RuleTable, TableSettings } from '../rule-table.ts'
 import type { VipRule } from '../vip-rule.ts'
 import type { Backend } from '../../kernel/xtables/backend.ts'
-import { Canary } from '../../kernel/canary.ts'
+import { Canary } from '../../kernel/keeper/canary.ts'
+import { Known } from '../../kernel/keeper/known.ts'
 import { damageOf } from './damage.ts'
 import type { ChosenBackend } from '../../kernel/xtables/choose-backend.ts'
 import { holdLine } from './fixed-chains.ts'
@@ -37,86 +38,76 @@ const holdEdit = { table: 'filter', chain: own.begin, line: holdLine } as const
 export class IptablesTable implements RuleTable {
   readonly #deps: IptablesTableDeps
   #chosen: ChosenBackend | undefined
-  /** What the kernel has; undefined when that is not known. */
-  #installed: Installed | undefined
+  readonly #installed = new Known<Installed>()
   #isHeld = false
   /** Of the back end that was chosen. */
   #seesSockets: boolean | undefined
-  /** Calls under way, and how many there were: what they do is no damage. */
-  #busy = 0
-  #epoch = 0
 
   constructor(deps: IptablesTableDeps) {
     this.#deps = deps
   }
 
-  replace(rules: readonly VipRule[], settings: TableSettings): Promise<void> {
-    return this.#alone(() => this.#replace(rules, settings))
+  async replace(rules: readonly VipRule[], settings: TableSettings): Promise<void> {
+    await this.#installed.write(() => this.#replace(rules, settings))
   }
 
-  change(gone: readonly VipRule[], come: readonly VipRule[]): Promise<void> {
-    return this.#alone(async () => {
-      const before = this.#installed
+  async change(gone: readonly VipRule[], come: readonly VipRule[]): Promise<void> {
+    await this.#installed.write(async before => {
       if (before === undefined) throw new Error('iptables: change before replace')
-      // If this fails half-way, nothing is known any more.
-      this.#installed = undefined
       const { backend, layout, settings } = before
       const changes = await layout.change(gone, come)
-      if (layout.isOvergrown && !this.#isHeld) {
-        await this.#replace([...layout.rules], settings)
-        return
-      }
+      if (layout.isOvergrown && !this.#isHeld)
+        return this.#replace([...layout.rules], settings)
       const text = await changeText(changes)
       if (text !== '') await backend.restore(text)
-      this.#installed = before
+      return before
     })
   }
 
-  hold(): Promise<void> {
-    return this.#alone(async () => {
-      if (this.#isHeld) return
-      if (this.#installed === undefined)
-        await holdFound(this.#deps.run, this.#deps.family)
+  async hold(): Promise<void> {
+    await this.#installed.write(async before => {
+      if (this.#isHeld) return before
+      if (before === undefined) await holdFound(this.#deps.run, this.#deps.family)
       else {
-        await this.#installed.backend.restore(await holdText(true))
-        this.#installed.layout.ledger.add(holdEdit)
+        await before.backend.restore(await holdText(true))
+        before.layout.ledger.add(holdEdit)
       }
       this.#isHeld = true
+      return before
     })
   }
 
-  release(): Promise<void> {
-    return this.#alone(async () => {
-      if (this.#installed === undefined)
-        throw new Error('iptables: release before replace')
-      await this.#installed.backend.restore(await holdText(false))
-      this.#installed.layout.ledger.remove(holdEdit)
+  async release(): Promise<void> {
+    await this.#installed.write(async before => {
+      if (before === undefined) throw new Error('iptables: release before replace')
+      await before.backend.restore(await holdText(false))
+      before.layout.ledger.remove(holdEdit)
       this.#isHeld = false
+      return before
     })
   }
 
-  remove(): Promise<void> {
-    return this.#alone(async () => {
-      this.#installed = undefined
+  async remove(): Promise<void> {
+    await this.#installed.write(async () => {
       await removeEverywhere(this.#deps.run, this.#deps.family)
       this.#isHeld = false
       this.#chosen = undefined
       this.#seesSockets = undefined
+      return undefined
     })
   }
 
   watch(damaged: (what: string) => void): () => void {
     const canary = new Canary({
       clock: this.#deps.clock,
-      look: whole => this.#look(whole),
-      epoch: () => (this.#busy > 0 || !this.#installed ? undefined : this.#epoch),
+      known: this.#installed,
+      look: ({ backend, layout }, whole) => damageOf(backend, layout.ledger, whole),
       damaged,
     })
     return () => canary.stop()
   }
 
-  async #replace(rules: readonly VipRule[], settings: TableSettings): Promise<void> {
-    this.#installed = undefined
+  async #replace(rules: readonly VipRule[], settings: TableSettings): Promise<Installed> {
     const isFirst = this.#chosen === undefined
     const { chosen, others } = await this.#backends()
     this.#seesSockets ??= await takes(chosen, seesSockets)
@@ -126,32 +117,15 @@ export class IptablesTable implements RuleTable {
       savedBy(chosen),
     ])
     await chosen.restore(await replaceText(layout.ledger, saved))
-    this.#installed = { backend: chosen, layout, settings }
     // What a process before this one has left there would be in force beside these.
     if (isFirst)
       for (const other of others) await removeBy(this.#deps.run, other, this.#deps.family)
+    return { backend: chosen, layout, settings }
   }
 
   /** Asked for once: rules of two back ends would be in each other's way. */
   async #backends(): Promise<ChosenBackend> {
     this.#chosen ??= await this.#deps.choose()
     return this.#chosen
-  }
-
-  async #look(whole: boolean): Promise<string> {
-    if (this.#installed === undefined) return ''
-    const { backend, layout } = this.#installed
-    return damageOf(backend, layout.ledger, whole)
-  }
-
-  async #alone<T>(work: () => Promise<T>): Promise<T> {
-    this.#busy++
-    this.#epoch++
-    try {
-      return await work()
-    } finally {
-      this.#busy--
-      this.#epoch++
-    }
   }
 }

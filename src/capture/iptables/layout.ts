@@ -128,7 +128,7 @@ export class Layout {
     }
   }
 
-  /** The edit, if the kernel has to be told. */
+  /** The edit, if the kernel's rules change by it. */
   #add(entry: Entry): Edit | undefined {
     this.#use(entry.uses)
     const edit = this.#editOf(entry)

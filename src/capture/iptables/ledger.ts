@@ -34,7 +34,7 @@ export class Ledger {
     return count === 0
   }
 
-  /** Whether the line has to leave the kernel: nobody needs it any more. */
+  /** Whether the line has to leave the kernel: no VIP needs it any more. */
   remove({ table, chain, line }: Edit): boolean {
     const lines = this.#lines(table, chain)
     const count = lines.get(line) ?? 0

@@ -17,7 +17,7 @@ import { forgetWaiting } from '../../kernel/forget-proxy-flows.ts'
 const leftIn = async (backend: Backend, table: TableName): Promise<SavedTable> =>
   readTable(await saveIfThere(backend, table), table, captureOwner)
 
-/** Those who are led by rules that an earlier process has left wait, if there are any. */
+/** Clients who are led by rules that an earlier process has left wait, if there are any. */
 export const holdFound = async (run: RunTool, family: IpFamily): Promise<void> => {
   for (const backend of await backendsHere(run, family)) {
     if (!(await mayHaveRules(run, backend, family))) continue
@@ -50,8 +50,8 @@ export const removeBy = async (
     leftIn(backend, 'nat'),
     leftIn(backend, 'filter'),
   ])
-  // What leads to the proxy address goes first, and what keeps the silence there when nobody
-  // is led there any more.
+  // What leads to the proxy address goes first, and what keeps the silence there when no
+  // client is led there any more.
   const leading = await removeText(nat, captureOwner)
   const silence = await removeText(filter, captureOwner)
   if (leading !== '') await backend.restore(leading)

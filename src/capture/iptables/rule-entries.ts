@@ -33,9 +33,9 @@ export interface Entry {
 
 /**
  * What one VIP needs. Packets to a VIP are led to its proxy port, and what may not come in
- * there is dropped behind it, whoever routes what: only there does the filter see all of
+ * there is dropped behind it, however it is routed: only there does the filter see all of
  * them. What is refused keeps its address, because nothing that the proxy address itself
- * refuses leaves the host. A mixture of `reject` and others is not told apart there, and
+ * refuses leaves the host. A mixture of `reject` and others can't be told apart there, and
  * so drops; Kubernetes has none.
  */
 export const entriesOf = (rule: VipRule): readonly Entry[] => {
@@ -94,7 +94,7 @@ const refusedAddress = ({ family }: VipRule, address: string): Entry => ({
   line: `-d ${hostBlock(address, family)} -j ${own.reject}`,
 })
 
-/** Who is outside of the ranges is not even refused. */
+/** Clients outside of the ranges are not even refused. */
 const refusal = (
   ranges: readonly string[] | undefined,
 ): { target: string; uses?: { uses: Chain } } => {

@@ -19,13 +19,13 @@ export interface LocalCaptureDeps {
   readonly nodePortCidrs?: (family: IpFamily) => readonly string[] | undefined
   /** Leave the addresses when Usher ends: clients are refused until the next one. */
   readonly keepRules: boolean
-  /** Somebody else took addresses away; '' for `error` when they are back. */
+  /** Another program took addresses away; '' for `error` when they are back. */
   readonly repaired: (what: string, error: string) => void
 }
 
 /**
  * Without rules of the kernel's: VIPs become addresses of this host, and the relay listens
- * on them. Ranges of ClusterIPs become so as a whole where that can be had.
+ * on them. Ranges of ClusterIPs become so as a whole where that is possible.
  */
 export const localCapture = (deps: LocalCaptureDeps): Capture => new LocalCapture(deps)
 
@@ -51,7 +51,7 @@ class LocalCapture implements Capture {
   readonly #listen: Capture
   readonly #wanted = new WantedAddresses()
   #asked: Asked = { ranges: [], singles: new Set() }
-  /** What of it could not be had, or not be given back. By CIDR. */
+  /** What of it could not be set, or not be taken back. By CIDR. */
   #errors: ReadonlyMap<string, string> = new Map()
   #endWatch: (() => void) | undefined
   #isUsed = false
@@ -85,7 +85,7 @@ class LocalCapture implements Capture {
       const cidrs = this.#deps.serviceCidrs().flatMap(text => parseCidr(text) ?? [])
       const ranges = cidrs.map(({ text }) => text)
       const isNew = ranges.join() !== this.#asked.ranges.join()
-      // Of a range that can't be had as a whole each address is had for itself.
+      // Of a range that can't be set as a whole each address is set by itself.
       if (isNew || this.#errors.size > 0) await this.#ask({ ranges, singles: before })
       const had = cidrs.filter(({ text }) => !this.#errors.has(text))
       const wanted = await this.#wanted.take(servicePorts, had)
@@ -137,7 +137,7 @@ class LocalCapture implements Capture {
       await this.#ask(this.#asked)
       // A sync may have come before, and have found them gone.
       this.#deps.localAddresses.forget('all')
-      // What could not be had anyway, like a range of IPv6, was not taken away.
+      // What could not be set anyway, like a range of IPv6, was not taken away.
       const failed = [...this.#errors].find(([cidr]) => !before.has(cidr))
       this.#deps.repaired(what, failed === undefined ? '' : failed.join(': '))
     })
@@ -167,7 +167,7 @@ const differences = (
 /**
  * What a socket can't do for clients of such a VIP, where packet filters can; '' when it is
  * nothing. Who must not be answered is refused or reset: the kernel has done the handshake
- * before anybody is asked.
+ * before Usher is asked.
  */
 const localLimits = (servicePort: ServicePort, kind: Vip['kind']): string => {
   const { internal, external, protocol, sourceRanges } = servicePort

@@ -4,7 +4,7 @@ import { type Cidr, cidrContains } from '../../util/cidr.ts'
 import { isLoopback, isWildcard } from '../../util/ip.ts'
 import { KeyedList } from '../../util/keyed-list.ts'
 import { listDiff } from '../../util/list-diff.ts'
-import { listenerId } from '../place-service-port.ts'
+import { listenerId } from '../capture.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 
 type AddressLists = readonly (readonly string[])[]
@@ -25,7 +25,7 @@ export class WantedAddresses {
     return this.#addresses
   }
 
-  /** Those that are an endpoint's, and are not to be had. */
+  /** Those that are an endpoint's, and must not be taken. */
   get refused(): ReadonlySet<string> {
     return this.#refused
   }
@@ -69,7 +69,7 @@ const addressesOf = ({ vips }: ServicePort, ranges: readonly Cidr[]): readonly s
 /**
  * Which external and load-balancer IPs are the address of some endpoint, too: a pod's, or
  * that of a node with a pod of its network. Made this host's own, such an address could be
- * reached from here no more, by nobody and at no port.
+ * reached from here no more, by no client and at no port.
  */
 const endpointAddresses = async (
   servicePorts: readonly ServicePort[],

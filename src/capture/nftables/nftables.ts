@@ -6,16 +6,9 @@ import { probeNftables } from './probe.ts'
 import { Monitor, type SpawnMonitor, spawnMonitor } from '../../kernel/nft/monitor.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import type { VipRule } from '../vip-rule.ts'
-import {
-  deleteTables,
-  holdFound,
-  isAbandoned,
-  ownTable,
-  removeOwnTable,
-  tablesOfUsher,
-} from './leftovers.ts'
+import { holdFound, removeTables } from './leftovers.ts'
 import { TableWriter } from './table-writer.ts'
-import { tableName } from '../../kernel/nft/words.ts'
+import { tableName, tableOf } from '../../kernel/nft/tables.ts'
 import { watchTable } from '../../kernel/nft/table-watch.ts'
 
 export interface NftablesDeps {
@@ -26,7 +19,7 @@ export interface NftablesDeps {
   /** By default sockets in this process's network namespace. */
   readonly packetProbe?: PacketProbe
   /**
-   * When Usher can't tell at once whether somebody has changed its rules, because
+   * When Usher can't tell at once whether its rules were changed, because
    * `nft monitor` or a look at the table failed; it goes on trying.
    */
   readonly onBlind?: (reason: string) => void
@@ -35,7 +28,11 @@ export interface NftablesDeps {
 /** Rules by `nft`, from nftables 1.0 on: a table `usher` in the families ip and ip6. */
 export const nftablesTables = (deps: NftablesDeps): RuleTables => {
   const { run, clock, onBlind = () => {} } = deps
-  const monitor = new Monitor({ clock, spawn: deps.spawnMonitor ?? spawnMonitor })
+  const monitor = new Monitor({
+    clock,
+    spawn: deps.spawnMonitor ?? spawnMonitor,
+    table: tableName,
+  })
   const packetProbe = deps.packetProbe ?? localPacketProbe(clock)
   return {
     name: 'nftables',
@@ -64,7 +61,7 @@ class NftTable implements RuleTable {
   constructor(family: IpFamily, deps: NftTableDeps) {
     this.#family = family
     this.#deps = deps
-    this.#writer = new TableWriter(family, tableName, deps)
+    this.#writer = new TableWriter(family, tableOf(family, tableName), deps)
   }
 
   async replace(rules: readonly VipRule[], settings: TableSettings): Promise<void> {
@@ -77,7 +74,7 @@ class NftTable implements RuleTable {
   }
 
   async hold(): Promise<void> {
-    if (this.#writer.placed) await this.#writer.hold(true)
+    if (this.#writer.table.isPlaced) await this.#writer.hold(true)
     else await holdFound(this.#deps.run, this.#family)
     this.#isHeld = true
   }
@@ -88,18 +85,14 @@ class NftTable implements RuleTable {
   }
 
   async remove(): Promise<void> {
-    const { run } = this.#deps
     this.#wanted = false
     this.#isHeld = false
-    const tables = await tablesOfUsher(run, this.#family)
-    if (tables.includes(ownTable(this.#family))) await removeOwnTable(run, this.#family)
-    await deleteTables(run, tables.filter(isAbandoned))
+    await removeTables(this.#deps.run, this.#family)
   }
 
   watch(damaged: (what: string) => void): () => void {
-    return watchTable(this.#writer, {
+    return watchTable(this.#writer.table, {
       ...this.#deps,
-      family: this.#family,
       wanted: () => this.#wanted,
       damaged,
     })

@@ -1,15 +1,14 @@
 import { once } from 'node:events'
 import net from 'node:net'
-import type { Bind } from '../../relay/relay.ts'
 import type { Clock } from '../../util/clock.ts'
-import type { IpFamily } from '../../util/ip.ts'
+import type { AddressPort, IpFamily } from '../../util/ip.ts'
 
 /** Steers connections to the first to the second. */
-export type Steer = (from: Bind, to: Bind) => Promise<void>
+export type Steer = (from: AddressPort, to: AddressPort) => Promise<void>
 
 /**
  * Listens on two ports of the loopback address, lets the first be steered to the second,
- * and tells whether a connection to the first arrives at the second. Rejects when it
+ * and says whether a connection to the first arrives at the second. Rejects when it
  * can't listen, and when steering does.
  */
 export type PacketProbe = (family: IpFamily, steer: Steer) => Promise<boolean>
@@ -22,7 +21,7 @@ export const localPacketProbe =
   (clock: Clock): PacketProbe =>
   async (family, steer) => {
     const address = family === 'IPv4' ? '127.0.0.1' : '::1'
-    // The first is held too: nobody else's connections shall be led astray.
+    // The first is held too: no connection of another program is to be led astray.
     const [first, second] = [net.createServer(), net.createServer()]
     try {
       const from = { address, port: await listen(first, address) }
@@ -42,7 +41,7 @@ const listen = async (server: net.Server, address: string): Promise<number> => {
   return (server.address() as net.AddressInfo).port
 }
 
-const arrives = (from: Bind, at: net.Server, clock: Clock): Promise<boolean> =>
+const arrives = (from: AddressPort, at: net.Server, clock: Clock): Promise<boolean> =>
   new Promise(resolve => {
     const client = net.connect({ host: from.address, port: from.port })
     const end = (arrived: boolean): void => {

@@ -1,15 +1,17 @@
-import { randomBytes } from 'node:crypto'
 import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
-import type { Bind } from '../../relay/relay.ts'
 import type { Clock } from '../../util/clock.ts'
-import type { IpFamily } from '../../util/ip.ts'
+import type { AddressPort, IpFamily } from '../../util/ip.ts'
 import type { Probe } from '../../kernel/probe.ts'
 import type { TableSettings } from '../rule-table.ts'
 import type { VipRule } from '../vip-rule.ts'
-import { deleteTables, isAbandoned, tablesOfUsher } from './leftovers.ts'
 import type { PacketProbe } from './packet-probe.ts'
 import { TableWriter } from './table-writer.ts'
-import { familyWords, probeTablePrefix } from '../../kernel/nft/words.ts'
+import {
+  deleteTables,
+  isAbandoned,
+  listTables,
+  probeTable,
+} from '../../kernel/nft/tables.ts'
 
 export interface ProbeDeps {
   readonly run: RunTool
@@ -18,8 +20,8 @@ export interface ProbeDeps {
 }
 
 /**
- * Writes a table as Usher's will be, under another name and for addresses that nobody
- * has, with one rule that a connection must follow; then takes it out.
+ * Writes a table as Usher's will be, under another name and for addresses that no
+ * host has, with one rule that a connection must follow; then takes it out.
  */
 export const probeNftables = async (
   family: IpFamily,
@@ -29,9 +31,8 @@ export const probeNftables = async (
   let nft = 'nft'
   try {
     nft = nameAndVersion(await run('nft', ['--version']))
-    await deleteTables(run, (await tablesOfUsher(run, family)).filter(isAbandoned))
-    const table = `${probeTablePrefix}${Math.floor(Date.now() / 1000)}-${randomBytes(4).toString('hex')}`
-    const arrived = await tryTable(family, table, deps)
+    await deleteTables(run, (await listTables(run, family)).filter(isAbandoned))
+    const arrived = await tryTable(family, probeTable(family), deps)
     if (arrived) return { usable: true, detail: nft }
     const detail = `${nft} took the rules, but no connection follows them`
     return { usable: false, detail }
@@ -53,7 +54,7 @@ const tryTable = async (
       if (rule !== undefined) await writer.change([], [rule])
     })
   } finally {
-    await deleteTables(run, [`${familyWords(family).family} ${table}`])
+    await deleteTables(run, [table])
   }
 }
 
@@ -62,15 +63,15 @@ const nameAndVersion = (text: string): string =>
   `nft ${/v(\d[\w.]*)/.exec(text)?.[1] ?? text.trim()}`
 
 /** Of RFC 5737 and RFC 3849: addresses for documentation, so that nothing real is hit. */
-const nobody: Readonly<Record<IpFamily, { address: string; cidr: string }>> = {
+const unused: Readonly<Record<IpFamily, { address: string; cidr: string }>> = {
   IPv4: { address: '192.0.2.1', cidr: '192.0.2.0/24' },
   IPv6: { address: '2001:db8::1', cidr: '2001:db8::/32' },
 }
 
 const settingsFor = (family: IpFamily): TableSettings => ({
-  proxyAddress: nobody[family].address,
-  nodePortCidrs: [nobody[family].cidr],
-  podCidrs: [nobody[family].cidr],
+  proxyAddress: unused[family].address,
+  nodePortCidrs: [unused[family].cidr],
+  podCidrs: [unused[family].cidr],
   healthCheckPorts: [],
 })
 
@@ -80,8 +81,12 @@ const probeSettings: Readonly<Record<IpFamily, TableSettings>> = {
 }
 
 /** One that a connection follows, and one of each other kind. */
-const probeRules = (family: IpFamily, from: Bind, to: Bind): readonly VipRule[] => {
-  const { address, cidr } = nobody[family]
+const probeRules = (
+  family: IpFamily,
+  from: AddressPort,
+  to: AddressPort,
+): readonly VipRule[] => {
+  const { address, cidr } = unused[family]
   const rule: VipRule = {
     key: 'probe',
     name: 'probe',

@@ -1,6 +1,7 @@
 import type { VipRule } from '../vip-rule.ts'
 import { clientsChain, guards } from './clients.ts'
-import type { Element, ElementChanges } from './elements.ts'
+import type { ElementChanges } from '../../kernel/nft/elements.ts'
+import type { CaptureElement } from './elements.ts'
 
 /**
  * Kernels before 6.2 let go of a chain only some time after the last element that led
@@ -77,7 +78,7 @@ export class SharedUses {
 const isClusterIp = (rule: VipRule): rule is VipRule & { readonly address: string } =>
   rule.kind === 'ClusterIP' && rule.address !== undefined
 
-const clusterIp = (address: string): Element => ({
+const clusterIp = (address: string): CaptureElement => ({
   set: 'cluster-ips',
   key: address,
   value: '',

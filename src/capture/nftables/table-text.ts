@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../util/ip.ts'
 import type { TableSettings } from '../rule-table.ts'
 import { disjoint } from './clients.ts'
-import { familyWords } from '../../kernel/nft/words.ts'
+import { familyWords } from '../../kernel/nft/tables.ts'
 
 export interface ChainSettings extends Omit<TableSettings, 'healthCheckPorts'> {
   /** New connections wait until `release`. */
@@ -10,7 +10,7 @@ export interface ChainSettings extends Omit<TableSettings, 'healthCheckPorts'> {
   readonly seesSockets: boolean
 }
 
-/** Fills the chain `hold` of a table, or empties it. */
+/** Fills the chain `hold` of the table `own` (`ip usher`), or empties it. */
 export const holdText = (own: string, isHeld: boolean): string => {
   const chain = `${own} hold`
   const drop = isHeld ? `add rule ${chain} drop\n` : ''
@@ -19,21 +19,18 @@ export const holdText = (own: string, isHeld: boolean): string => {
 
 /**
  * What is left of Usher's table for the moment before it goes: nothing is led to the proxy
- * address any more, and nobody hears from there.
+ * address any more, and no refusal leaves it.
  */
 export const silenceText = (
   family: IpFamily,
-  table: string,
+  own: string,
   proxyAddress: string,
-): string => {
-  const own = `${familyWords(family).family} ${table}`
-  return `add table ${own}
+): string => `add table ${own}
 delete table ${own}
 table ${own} {
 ${proxyAddressChains(family, { proxyAddress, seesSockets: false, isHeld: true })}
 }
 `
-}
 
 /**
  * Usher's table without the elements of its sets: all that the rules' number does not
@@ -46,13 +43,11 @@ ${proxyAddressChains(family, { proxyAddress, seesSockets: false, isHeld: true })
  */
 export const tableText = (
   family: IpFamily,
-  table: string,
+  own: string,
   settings: ChainSettings,
-): string => {
-  const { family: ip } = familyWords(family)
-  return `add table ${ip} ${table}
-delete table ${ip} ${table}
-table ${ip} ${table} {
+): string => `add table ${own}
+delete table ${own}
+table ${own} {
 	comment "Usher leads Services' addresses to its proxy ports; it undoes changes made here"
 ${setsText(family, settings)}
 ${judgingChains(family, settings)}
@@ -60,7 +55,6 @@ ${natChains(family, settings)}
 ${proxyAddressChains(family, settings)}
 }
 `
-}
 
 const setsText = (family: IpFamily, settings: ChainSettings): string => {
   const { addressType: address } = familyWords(family)
@@ -187,7 +181,7 @@ const notOurs =
 
 /**
  * The proxy address can't be reached but through a VIP, and is silent about connections
- * that nobody has accepted: with no relay there for a moment (a restart, a crash) the
+ * that were never accepted: with no relay there for a moment (a restart, a crash) the
  * client's kernel sends its SYN again a second later, and the next relay takes it. A reset
  * that refuses a SYN bears an ACK; one that answers what is left of an old connection does
  * not (RFC 9293, 3.10.7.1), and is let out.

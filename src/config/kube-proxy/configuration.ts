@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import type { DeepReadonly } from '../../util/deep-readonly.ts'
 import { canonicalIp, familyOf, joinHostPort, splitHostPort } from '../../util/ip.ts'
 import {
   type Entries,
@@ -115,10 +116,6 @@ const shape = section({
   }),
 })
 
-type DeepReadonly<T> = T extends object
-  ? { readonly [K in keyof T]: DeepReadonly<T[K]> }
-  : T
-
 /** The configuration of kube-proxy as its file has it, with every default filled in. */
 export type KubeProxyConfiguration = DeepReadonly<v.InferOutput<typeof shape>>
 
@@ -179,7 +176,7 @@ export const withPort = (address: string, port: number): string => {
   return canonicalIp(bare) === undefined ? address : joinHostPort(bare, port)
 }
 
-/** Where it listens unless told otherwise, by the family of `bindAddress`. */
+/** Where it listens by default, by the family of `bindAddress`. */
 export const defaultListeners = (bindAddress: unknown) => {
   const v6 = familyOf(String(bindAddress)) === 'IPv6'
   return {

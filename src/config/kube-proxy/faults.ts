@@ -1,6 +1,6 @@
 import { goMilliseconds } from '../../util/duration.ts'
 
-/** Faults of a configuration are told in the words and paths of kube-proxy. */
+/** Faults of a configuration are reported in the words and paths of kube-proxy. */
 const at = (path: string): string => `KubeProxyConfiguration.${path}`
 
 /** `KubeProxyConfiguration.SyncPeriod: Invalid value: "-5s": must be greater than 0`. */

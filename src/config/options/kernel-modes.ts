@@ -50,7 +50,7 @@ export const kernelModes = group('As kube-proxy has them', node, {
     ...ipvs,
     type: cidrList,
     field: 'ipvs.excludeCIDRs',
-    help: 'CIDRs with virtual servers of somebody else, which are left alone.',
+    help: 'CIDRs with virtual servers of other programs, which are left alone.',
   },
   'ipvs-strict-arp': {
     ...ipvs,
@@ -96,7 +96,7 @@ export const kernelModes = group('As kube-proxy has them', node, {
   },
 })
 
-/** The kernel's table of connections, by which the kernel modes lead packets. */
+/** The kernel's table of connections, by which the kernel modes forward packets. */
 export const conntrack = group('As kube-proxy has them', node, {
   'conntrack-max-per-core': {
     ...kernel,

@@ -31,7 +31,7 @@ export const kubeProxy = group('As kube-proxy has them', node, {
     type: localMode,
     defaultText: 'ClusterCIDR',
     field: 'detectLocalMode',
-    help: "How to tell pods of this node, to whose connections externalTrafficPolicy does not apply: ClusterCIDR by --cluster-cidr, NodeCIDR by the Node's podCIDRs, BridgeInterface by --pod-bridge-interface, InterfaceNamePrefix by --pod-interface-name-prefix. The last two need a kernel mode: in userspace mode a socket does not tell the interface.",
+    help: "How to recognise pods of this node, to whose connections externalTrafficPolicy does not apply: ClusterCIDR by --cluster-cidr, NodeCIDR by the Node's podCIDRs, BridgeInterface by --pod-bridge-interface, InterfaceNamePrefix by --pod-interface-name-prefix. The last two need a kernel mode: in userspace mode the interface of a client is not known.",
   },
   'iptables-sync-period': {
     type: duration('above zero'),
@@ -46,7 +46,7 @@ export const kubeProxy = group('As kube-proxy has them', node, {
   'oom-score-adj': {
     type: int32(-1000, 1000),
     field: 'oomScoreAdj',
-    help: 'How gladly the kernel ends this process when memory is short: -1000 never, 1000 first.',
+    help: 'How readily the kernel ends this process when memory is short: -1000 never, 1000 first.',
   },
   'feature-gates': {
     type: featureGates,

@@ -1,5 +1,4 @@
-import { parseRoute } from '../../source/routes/parse-route.ts'
-import type { Route } from '../../source/routes/route.ts'
+import { parseRoute, type Route } from '../../source/routes/route.ts'
 import { metricsPort } from '../kube-proxy/configuration.ts'
 import { group, node } from '../row.ts'
 import { serverAddress } from '../types/addresses.ts'

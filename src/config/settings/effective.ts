@@ -1,5 +1,4 @@
-import type { ModeName } from '../../mode/mode.ts'
-import type { Periods } from '../../mode/periods.ts'
+import type { ModeName, Periods } from '../../mode/mode.ts'
 import { goMilliseconds } from '../../util/duration.ts'
 import {
   type FieldPath,
@@ -10,7 +9,8 @@ import {
 import { camelCase, type OptionsOf } from '../options.ts'
 import { named } from '../parse.ts'
 import { duration } from '../types/quantities.ts'
-import { flagsWithField, type Given } from './from-flags.ts'
+import type { Given } from '../tokens.ts'
+import { flagsWithField } from './from-flags.ts'
 import { whyNoEffect } from './modes.ts'
 
 /** Everything that decides what `usher run` does. */

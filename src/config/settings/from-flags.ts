@@ -8,8 +8,7 @@ import {
 } from '../kube-proxy/configuration.ts'
 import { acceptedBy } from '../options.ts'
 import { fieldValue } from '../parse.ts'
-
-export type Given = ReadonlyMap<string, readonly string[]>
+import type { Given } from '../tokens.ts'
 
 /** The flags of `usher run` that have a field in the configuration. */
 export const flagsWithField = acceptedBy('run').flatMap(([flag, row]) =>

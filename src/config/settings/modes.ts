@@ -1,6 +1,6 @@
 import type { ModeRequest, WantedMode } from '../../mode/choose-mode.ts'
 import type { Row } from '../row.ts'
-import type { Given } from './from-flags.ts'
+import type { Given } from '../tokens.ts'
 
 /**
  * How `has no effect` goes on for a flag or field when `mode` is asked for; undefined when

@@ -8,7 +8,8 @@ import {
 import { acceptedBy } from '../options.ts'
 import { splitAtCommas } from '../types/basic.ts'
 import { type Decision, isOldUdpTimeout } from './effective.ts'
-import { flagsWithField, type Given } from './from-flags.ts'
+import type { Given } from '../tokens.ts'
+import { flagsWithField } from './from-flags.ts'
 import { ofUserspace, whyNoEffect } from './modes.ts'
 
 /** `--a has`, `--a and --b have`. */

@@ -11,7 +11,7 @@ export const spread = async (stage: Stage): Promise<Section> => {
   const counted = await askTogether(requests, () => askHttp(target))
   const names = backendsOf(stage, 'web').map(({ name }) => name)
   const counts = names.map(name => ({ name, count: counted.byBackend.get(name) ?? 0 }))
-  // Half a fair share: somebody else may be trying the Service out at the same time.
+  // Half a fair share: another client may be using the Service at the same time.
   const least = requests / names.length / 2
   return {
     title: 'Requests are spread over the backends',

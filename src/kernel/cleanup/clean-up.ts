@@ -1,5 +1,4 @@
-import { kernelLacks } from '../kernel-lacks.ts'
-import { ToolError } from '../run-tool.ts'
+import { isUnsupported, ToolError } from '../run-tool.ts'
 import {
   type Found,
   isMissing,
@@ -13,9 +12,9 @@ export interface Outcome {
   /** A line for each thing that was removed; in a dry run, that would be. */
   readonly gone: readonly string[]
   readonly stayed: readonly Stay[]
-  /** What nobody could look for, and the reason. */
+  /** What could not be looked for, and the reason. */
   readonly hidden: readonly Stay[]
-  /** What nobody looked for, because its tool is not there. */
+  /** What was not looked for, because its tool is not there. */
   readonly unseen: readonly string[]
 }
 
@@ -68,7 +67,7 @@ const look = async (kind: Kind): Promise<Look> => {
     const { message } = error
     if (isMissing(error))
       return { found: nothing, hidden: [], unseen: [`${kind.name}: ${message}`] }
-    const hidden = kernelLacks(error) ? [] : [{ what: kind.name, why: message }]
+    const hidden = isUnsupported(error) ? [] : [{ what: kind.name, why: message }]
     return { found: nothing, hidden, unseen: [] }
   }
 }

@@ -9,7 +9,7 @@ import {
 } from '../xtables/kube-chains.ts'
 
 /**
- * What of all that could be left behind somebody has now: the Usher that runs, or another
+ * What of all that could be left behind is in use now, by the Usher that runs or by another
  * proxy. By whole names.
  */
 export interface InUse {
@@ -31,7 +31,7 @@ const none = (): boolean => false
 
 /**
  * What another proxy of the node's has, by the mode it says; undefined: whatever any mode of
- * kube-proxy may have. The rest is Usher's, or a leftover of nobody. Settings stay: the other
+ * kube-proxy may have. The rest is Usher's, or a leftover. Settings stay: the other
  * one relies on the same, and would not set them anew.
  */
 export const othersThings = (mode: string | undefined): Partial<InUse> => {

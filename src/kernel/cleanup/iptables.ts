@@ -92,7 +92,7 @@ const stayOf = (name: string, table: string, { chain, by, others }: HeldChain): 
   }
 }
 
-/** Tables that only nft can read, because somebody used nft on them. */
+/** Tables that only nft can read, because nft was used on them. */
 const mixedTables = async (
   run: RunTool,
   program: Program,

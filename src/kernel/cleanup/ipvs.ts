@@ -1,5 +1,4 @@
-import { kernelLacks } from '../kernel-lacks.ts'
-import type { RunTool } from '../run-tool.ts'
+import { isUnsupported, type RunTool } from '../run-tool.ts'
 import { addressesOn, listDevices } from './devices.ts'
 import { isKubeProxySet } from '../ipvs/set-names.ts'
 import { readLoads } from '../ipvs/proc-ip-vs.ts'
@@ -44,12 +43,12 @@ export const ipvsKind = ({ run, read }: IpvsDeps): Kind => ({
   },
 })
 
-/** Empty when there can be no sets, or nobody can read them. */
+/** Empty when there can be no sets, or they can't be read. */
 const savedSets = async (run: RunTool): Promise<string> => {
   try {
     return await run('ipset', ['save'])
   } catch (error) {
-    if (isMissing(error) || kernelLacks(error)) return ''
+    if (isMissing(error) || isUnsupported(error)) return ''
     throw error
   }
 }

@@ -10,7 +10,7 @@ export interface Stay {
 export interface Leftover {
   /**
    * `leads`: it leads packets somewhere, and goes before all others; `flows`: what the kernel
-   * remembers by it goes next. Undefined: all the rest, which may keep somebody silent.
+   * remembers by it goes next. Undefined: all the rest, which may keep an address silent.
    */
   readonly stage?: 'leads' | 'flows'
   /** A line for each thing, as `ipset KUBE-CLUSTER-IP`. */
@@ -29,11 +29,11 @@ export interface Found {
 
 /** One kind of thing that Usher or kube-proxy leaves on a node. */
 export interface Kind {
-  /** As in `ipsets`; stands for what is there when nobody could look. */
+  /** As in `ipsets`; stands for what is there when that could not be looked at. */
   readonly name: string
   /**
    * What is there, and only what is surely theirs. Changes nothing. Rejects with ToolError
-   * when it can't be told.
+   * when that can't be found out.
    */
   find(): Promise<Found>
 }

@@ -1,6 +1,6 @@
 import type { RunTool } from '../run-tool.ts'
 import { type Kind, type Leftover, member } from './leftover.ts'
-import { probeTablePrefix, tableName } from '../nft/words.ts'
+import { isProbeTable, tableName } from '../nft/tables.ts'
 
 /**
  * Tables of their own: Usher's, those Usher tries its hand at, and those of kube-proxy's
@@ -8,7 +8,7 @@ import { probeTablePrefix, tableName } from '../nft/words.ts'
  */
 const isOwn = (family: string, name: string): boolean =>
   (family === 'ip' || family === 'ip6') &&
-  (name === tableName || name === 'kube-proxy' || name.startsWith(probeTablePrefix))
+  (name === tableName || name === 'kube-proxy' || isProbeTable(name))
 
 /** `keeps`: tables by name that are no leftovers, because what runs has them. */
 export const nftablesKind = (
@@ -26,7 +26,7 @@ export const nftablesKind = (
 
 /**
  * The chains that lead packets elsewhere are emptied first: a table whose other chains keep
- * somebody silent goes when nothing is led there any more.
+ * an address silent goes when nothing is led there any more.
  */
 const emptied = (run: RunTool, tables: readonly Table[]): Leftover => ({
   what: [],

@@ -21,7 +21,7 @@ export interface TablePlan {
   readonly held: readonly HeldChain[]
 }
 
-/** A chain that goes on being used by somebody else. */
+/** A chain that another program goes on using. */
 export interface HeldChain {
   readonly chain: string
   readonly by: SavedRule
@@ -30,9 +30,9 @@ export interface HeldChain {
 }
 
 /**
- * A chain that a rule of somebody else's leads to stays as it is, with what it leads to in
+ * A chain that a rule of another program leads to stays as it is, with what it leads to in
  * turn; the jumps of kube-proxy's and Usher's go in any case. Chains that `keeps` names are
- * taken for somebody else's with all their rules, and so are the jumps to them; those of
+ * taken for another program's with all their rules, and so are the jumps to them; those of
  * them that only Usher writes go where they are another proxy's (`byOther`). `all`: the tables of
  * the family.
  */

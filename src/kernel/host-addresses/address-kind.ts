@@ -1,9 +1,9 @@
 import type { IpFamily } from '../../util/ip.ts'
 
-/** One way in which Linux takes addresses for its own, as `ip` is told it. */
+/** One way in which Linux takes addresses for its own, in the words of `ip`. */
 export interface AddressKind {
   readonly family: IpFamily
-  /** Whether a whole range can be had at once. */
+  /** Whether a whole range can be set at once. */
   readonly ranges: boolean
   /** A line for `ip -batch` each. */
   readonly add: (cidr: string) => string
@@ -26,7 +26,7 @@ export interface Held {
 }
 
 /**
- * Who made a route (ip-route(8), `proto`); numbers that have no name are for everybody.
+ * Who made a route (ip-route(8), `proto`); numbers that have no name are free for all.
  * 117 is the letter u.
  */
 const routeProtocol = 117

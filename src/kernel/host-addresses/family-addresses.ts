@@ -5,7 +5,7 @@ import type { AddressKind } from './address-kind.ts'
 import { listOf, runIpBatch } from './ip-tool.ts'
 import { gatewaysOf, whyGateway, whySwallowed } from './swallowed-network.ts'
 
-/** Until what could not be had, or was somebody else's, is tried again. */
+/** Until what could not be set, or was another program's, is tried again. */
 const retryMs = 30_000
 
 /** Those of one kind, and what is known of them. Calls don't overlap. */
@@ -19,7 +19,7 @@ export class FamilyAddresses {
   readonly #foreign = new Set<string>()
   readonly #errors = new Map<string, string>()
   #retryAt = Infinity
-  /** Ours until somebody took them away, and not to be had again since. */
+  /** Ours until another program took them away; they could not be set again since. */
   readonly #taken = new Set<string>()
 
   constructor(kind: AddressKind, run: RunTool, clock: Pick<Clock, 'now'>) {
@@ -52,8 +52,8 @@ export class FamilyAddresses {
   }
 
   /**
-   * Which of ours somebody has taken away since; they count as missing from now on. Those
-   * that could not be put back are told again when it is time to try.
+   * Which of ours were taken away since; they count as missing from now on. Those
+   * that could not be put back are given again when it is time to try.
    */
   async missing(): Promise<readonly string[]> {
     const again = this.#clock.now() >= this.#retryAt ? [...this.#taken] : []
@@ -116,7 +116,7 @@ export class FamilyAddresses {
     if (exist.length > 0) await this.#judgeExisting(exist)
   }
 
-  /** Without those that can't be had, and those that the host has already. */
+  /** Without those that can't be set, and those that the host has already. */
   async #possible(cidrs: readonly string[]): Promise<readonly string[]> {
     const possible: string[] = []
     const gateways = await gatewaysOf(this.#run, this.#kind.family)
@@ -139,7 +139,7 @@ export class FamilyAddresses {
       : 'IPv6 addresses can only be had one by one, unless net.ipv6.ip_nonlocal_bind is 1'
   }
 
-  /** A route that exists, and is not marked as ours, is somebody else's. */
+  /** A route that exists, and is not marked as ours, is another program's. */
   async #judgeExisting(cidrs: readonly string[]): Promise<void> {
     const held = await this.#held()
     for (const cidr of cidrs) {
@@ -176,7 +176,7 @@ export class FamilyAddresses {
   }
 }
 
-/** Somebody else was faster. */
+/** Another program was faster. */
 const isGone = /no such process|address not found|cannot assign requested address/i
 
 const isSingle = (cidr: string): boolean =>

@@ -9,12 +9,12 @@ export interface HostAddresses {
   /**
    * Makes exactly these this host's own: canonical CIDRs, `10.96.0.0/12`, `192.0.2.7/32`,
    * `fd00::7/128`. What the host has by itself is left alone, now and later. Runs no
-   * command when nothing changed. Never rejects: gives what could not be had, or not be
+   * command when nothing changed. Never rejects: gives what could not be set, or not be
    * given back, and why; those are tried again by calls 30 s later.
    */
   sync(wanted: readonly string[]): Promise<ReadonlyMap<string, string>>
   /**
-   * Calls `damaged` within 5 s after somebody has taken one of them away, with what is
+   * Calls `damaged` within 5 s after another program has taken one of them away, with what is
    * missing in a few words; the next `sync` puts it back. Until the returned function is
    * called.
    */
@@ -24,6 +24,6 @@ export interface HostAddresses {
    * when something stayed.
    */
   remove(): Promise<void>
-  /** Whether it can be had here, found out by really doing it. Never rejects. */
+  /** Whether it works here, found out by really doing it. Never rejects. */
   probe(family: IpFamily): Promise<Probe>
 }

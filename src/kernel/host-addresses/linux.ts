@@ -139,10 +139,10 @@ const nonlocalBind = async (run: RunTool): Promise<string | undefined> => {
   }
 }
 
-/** Beside the proxy addresses, so that those who have one never lose it by a probe. */
+/** Beside the proxy addresses, so that a probe never takes one away. */
 const spare = { IPv4: '169.254.77.89/32', IPv6: 'fd75:7368:6572::2/128' } as const
 
-/** Adds an address that nobody uses, looks whether it bears the mark, and removes it. */
+/** Adds an address that is not in use, looks whether it bears the mark, and removes it. */
 const probeKind = async (kind: AddressKind, run: RunTool): Promise<Probe> => {
   const cidr = spare[kind.family]
   try {

@@ -16,8 +16,8 @@ export interface WindowsHostAddressesDeps {
 const defaultInterface = 'vEthernet (HNS Internal NIC)'
 
 /**
- * By `netsh`, one call for each address, as kube-proxy's winuserspace did. Nobody has run
- * this on Windows: its commands are tested as text. Ranges can't be had. An address bears
+ * By `netsh`, one call for each address, as kube-proxy's winuserspace did. It was never run
+ * on Windows: its commands are tested as text. There are no ranges. An address bears
  * no mark, so that `remove` knows only those of this process; those of one that was killed
  * are taken for the host's own, until the system starts anew.
  */

@@ -60,14 +60,14 @@ const clusterIpMasquerade = (
   { masquerade }: Context,
 ): readonly string[] => {
   if (masquerade === undefined) return []
-  const who = masquerade === '' ? '' : ` ${masquerade}`
+  const clients = masquerade === '' ? '' : ` ${masquerade}`
   const why = comment(`${service.title} cluster IP`)
   return service.vips.ClusterIP.map(
-    vip => `${why} ${vipMatch(service, vip)}${who} -j ${named.markMasq}`,
+    vip => `${why} ${vipMatch(service, vip)}${clients} -j ${named.markMasq}`,
   )
 }
 
-/** Whoever was led to an endpoint within the timeout is led there again. */
+/** A client that was led to an endpoint within the timeout is led there again. */
 const affinity = ({ servicePort }: Service, to: readonly Exit[]): readonly string[] => {
   if (servicePort.affinityMs === 0) return []
   // Whole seconds, of which there is at least one.

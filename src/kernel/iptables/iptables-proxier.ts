@@ -1,7 +1,8 @@
 import type { Problem, ServicePort, Snapshot } from '../../model/snapshot.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import { Canaries } from '../canary.ts'
+import { Canary } from '../keeper/canary.ts'
+import { Known } from '../keeper/known.ts'
 import type { KernelSettings, KernelSync, Proxier, ProxierObserver } from '../proxier.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
 import {
@@ -39,11 +40,13 @@ interface Installed {
   readonly hasSctp: boolean
   /** When all of it was written, by the clock. */
   readonly since: number
+  /** What the last sync did to it. */
+  readonly did: KernelSync
 }
 
 /**
- * Milliseconds after which all is written anew, as kube-proxy does: whatever a change of
- * somebody else's left that the canary does not see. Not in large clusters (1.37), where it
+ * Milliseconds after which all is written anew, as kube-proxy does: what a change by
+ * another program left that the canary does not see. Not in large clusters (1.37), where it
  * takes seconds.
  */
 const staleMs = 3_600_000
@@ -61,48 +64,26 @@ const together: Readonly<Record<BackendMode, number>> = { nft: 3000, legacy: Inf
 /** Services of a family by iptables; see `iptablesKind`. */
 export class IptablesProxier implements Proxier {
   readonly #deps: IptablesProxierDeps
-  /** Undefined when it is not known. */
-  #installed: Installed | undefined
-  /** The same before somebody changed it; undefined after a sync that failed. */
-  #wrote: Installed | undefined
-  /** Asks for a full sync, also of one that is under way. */
-  #forgotten = 0
-  /** Syncs under way, and how many there were: what they do is no damage. */
-  #busy = 0
-  #epoch = 0
+  readonly #installed = new Known<Installed>()
   #isClosed = false
   readonly #failing = new Set<string>()
   #unserved: readonly ServicePort[] = []
-  readonly #canaries = new Canaries()
 
   constructor(deps: IptablesProxierDeps) {
     this.#deps = deps
   }
 
   async sync(snapshot: Snapshot, settings: KernelSettings): Promise<KernelSync> {
-    this.#busy++
-    this.#epoch++
-    // If this fails half-way, nothing is known any more.
-    const [before, wrote] = [this.#installed, this.#wrote]
-    this.#installed = this.#wrote = undefined
-    const at = this.#forgotten
-    try {
-      const done =
-        before !== undefined && this.#isGood(before, settings)
-          ? await this.#partial(before, snapshot, settings)
-          : await this.#full(snapshot, settings, wrote)
-      this.#wrote = done.installed
-      if (this.#forgotten === at) this.#installed = done.installed
-      return done.sync
-    } finally {
-      this.#busy--
-      this.#epoch++
-    }
+    const { did } = await this.#installed.write((known, last) =>
+      known !== undefined && this.#isGood(known, settings)
+        ? this.#partial(known, snapshot, settings)
+        : this.#full(snapshot, settings, last),
+    )
+    return did
   }
 
   forget(): void {
-    this.#forgotten++
-    this.#installed = undefined
+    this.#installed.forget()
   }
 
   problems(): readonly Problem[] {
@@ -114,17 +95,17 @@ export class IptablesProxier implements Proxier {
   }
 
   watch(damaged: (what: string) => void): () => void {
-    return this.#canaries.watch({
+    const canary = new Canary({
       clock: this.#deps.clock,
-      look: () => this.#look(),
-      epoch: () => (this.#busy > 0 || !this.#installed ? undefined : this.#epoch),
+      known: this.#installed,
+      look: ({ backend, book }) => damageIn(backend, iptablesOwner, book.expected()),
       damaged,
     })
+    return () => canary.stop()
   }
 
   close(): void {
     this.#isClosed = true
-    this.#canaries.stop()
   }
 
   #isGood({ book, since }: Installed, settings: KernelSettings): boolean {
@@ -136,20 +117,20 @@ export class IptablesProxier implements Proxier {
     installed: Installed,
     snapshot: Snapshot,
     settings: KernelSettings,
-  ): Promise<Done> {
+  ): Promise<Installed> {
     const { backend, book, hasSctp } = installed
     const changes = await book.change(this.#served(snapshot, hasSctp), settings)
     const text = await changesRestore(changes, together[backend.mode])
     if (text !== '') await this.#restore(backend, text, 'partial')
     const work = text === '' ? 'nothing' : 'partial'
-    return { installed, sync: syncOf(work, book, countWritten(changes)) }
+    return { ...installed, did: syncOf(work, book, countWritten(changes)) }
   }
 
   async #full(
     snapshot: Snapshot,
     settings: KernelSettings,
-    wrote: Installed | undefined,
-  ): Promise<Done> {
+    last: Installed | undefined,
+  ): Promise<Installed> {
     const { run, family, choose, clock } = this.#deps
     const since = clock.now()
     // Each time anew: the plain `iptables` may have been turned to the other back end by
@@ -157,7 +138,7 @@ export class IptablesProxier implements Proxier {
     const { chosen: backend, others } = await choose()
     const features = await findFeatures(run, backend, family)
     const known =
-      wrote?.backend.mode === backend.mode ? wrote.book.serviceChains() : undefined
+      last?.backend.mode === backend.mode ? last.book.serviceChains() : undefined
     const [book, saved] = await Promise.all([
       RuleBook.of(this.#served(snapshot, features.sctp), settings, features),
       tablesThere(backend, known),
@@ -166,10 +147,8 @@ export class IptablesProxier implements Proxier {
     const text = await fullRestore(rules, saved, together[backend.mode])
     await this.#restore(backend, text, 'full')
     for (const other of others) await this.#removeBy(other)
-    return {
-      installed: { backend, book, since, hasSctp: features.sctp },
-      sync: syncOf('full', book, countRules(rules)),
-    }
+    const did = syncOf('full', book, countRules(rules))
+    return { backend, book, since, hasSctp: features.sctp, did }
   }
 
   /** All that there can be rules for. */
@@ -215,18 +194,6 @@ export class IptablesProxier implements Proxier {
   #refuseClosed(): void {
     if (this.#isClosed) throw new Error('iptables mode has ended')
   }
-
-  async #look(): Promise<string> {
-    if (this.#installed === undefined) return ''
-    const { backend, book } = this.#installed
-    try {
-      return await damageIn(backend, iptablesOwner, book.expected())
-    } catch (error) {
-      // A sync that fails says so.
-      if (error instanceof ToolError) return ''
-      throw error
-    }
-  }
 }
 
 const removeBy = async (backend: Backend): Promise<void> => {
@@ -236,11 +203,6 @@ const removeBy = async (backend: Backend): Promise<void> => {
     const text = await removeText(saved, iptablesOwner)
     if (text !== '') await backend.restore(text, options)
   }
-}
-
-interface Done {
-  readonly installed: Installed
-  readonly sync: KernelSync
 }
 
 const syncOf = (

@@ -134,7 +134,7 @@ const localnetRestore = (saved: SavedTable): Promise<string> => {
 
 /**
  * Keeps packets from elsewhere away from 127.0.0.0/8, which is to be done before
- * route_localnet is set (CVE-2020-8558), for one who writes no other rules. What else is in
+ * route_localnet is set (CVE-2020-8558), for a caller that writes no other rules. What else is in
  * the chain stays; one that has the rule is left as it is.
  */
 export const guardLocalnet = async (backend: Backend): Promise<void> => {

@@ -47,7 +47,7 @@ export const constantChains = (
   settings: KernelSettings,
   features: Features,
 ): readonly Chain[] => {
-  // Empty; that it is gone tells that somebody has emptied a table.
+  // Empty; that it is gone shows that a table was emptied.
   const canary: Chain = { name: named.canary, lines: [] }
   return table === 'filter'
     ? [canary, forwardChain(settings, features)]

@@ -72,7 +72,7 @@ const shown = async (
 /** Chains of nat that no ServicePort of now needs. */
 export interface StaleChains {
   readonly emptied: readonly string[]
-  /** Some of them; a rule of somebody else's may lead to the rest. */
+  /** Some of them; a rule of another program may lead to the rest. */
   readonly deleted: readonly string[]
 }
 

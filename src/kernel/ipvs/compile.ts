@@ -1,4 +1,4 @@
-import { keepsFlows } from '../../model/keeps-flows.ts'
+import { keepsFlows } from '../../model/service.ts'
 import type { Endpoint, Target, ServicePort, Vip } from '../../model/snapshot.ts'
 import { joinHostPort } from '../../util/ip.ts'
 import { type ServerId, serverId } from './server-id.ts'

@@ -7,7 +7,7 @@ import { type RunTool, ToolError } from '../run-tool.ts'
 
 /**
  * Has the VIPs, so that packets for them are taken in and ipvs sees them. It stays down
- * and answers no ARP: nobody is to find a VIP by it.
+ * and answers no ARP: no neighbour is to find a VIP by it.
  */
 export const deviceName = 'kube-ipvs0'
 
@@ -91,7 +91,7 @@ export const addressChanges = async (
   return [...added, ...removed]
 }
 
-/** What `ip` says when somebody else has done it already. */
+/** What `ip` says when another program has done it already. */
 const done = /File exists|already assigned|Cannot assign requested address/
 
 /** Rejects with ToolError when a line fails for which it is not done already. */

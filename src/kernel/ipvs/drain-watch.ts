@@ -28,7 +28,7 @@ export class DrainWatch {
     this.#deps = deps
   }
 
-  /** Those that drain now, besides those that were told of before. */
+  /** Those that drain now, besides those that were added before. */
   add(draining: readonly Draining[]): void {
     for (const one of draining) this.#waiting.set(`${one.id} ${one.destination}`, one)
     if (this.#timer === undefined) this.#wait(everyMs)

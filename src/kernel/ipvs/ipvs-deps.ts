@@ -7,7 +7,7 @@ import type { BackendChoice } from '../xtables/choose-backend.ts'
 export interface IpvsOptions {
   /** '' is `rr`; any that the kernel has. */
   readonly scheduler: string
-  /** Canonical, of both families: virtual servers on them that nobody wants stay. */
+  /** Canonical, of both families: virtual servers on them that no Service wants stay. */
   readonly excludeCidrs: readonly string[]
   /** Answer ARP only for addresses of the device that is asked (MetalLB needs it). */
   readonly strictArp: boolean

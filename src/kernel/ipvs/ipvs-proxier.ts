@@ -2,7 +2,7 @@ import type { Problem, Snapshot } from '../../model/snapshot.ts'
 import { cidrContains, parseCidr } from '../../util/cidr.ts'
 import { familyOf, type IpFamily, isLoopback } from '../../util/ip.ts'
 import { Turns } from '../../util/turns.ts'
-import type { KernelSettings, KernelSync, Proxier } from '../proxier.ts'
+import type { KernelSettings, KernelSync, Proxier, RuleCounts } from '../proxier.ts'
 import type { RunTool } from '../run-tool.ts'
 import { type Backend, randomFully, showChains } from '../xtables/backend.ts'
 import type { ChosenBackend } from '../xtables/choose-backend.ts'
@@ -13,7 +13,8 @@ import type { CompileSettings, ServerClaim } from './compile.ts'
 import { damageOf, type Installed, loadsNow } from './damage.ts'
 import { addressChanges, changeAddresses } from './device.ts'
 import { DrainWatch } from './drain-watch.ts'
-import { Canaries } from '../canary.ts'
+import { Canary } from '../keeper/canary.ts'
+import { Known } from '../keeper/known.ts'
 import { type IpvsDeps, schedulerOf } from './ipvs-deps.ts'
 import { restoreServers, restoreSets } from './ipvs-tools.ts'
 import { prepareKernel } from './prepare.ts'
@@ -31,6 +32,8 @@ interface State {
   readonly settings: string
   readonly wanted: WantedState
   readonly installed: Installed
+  /** What the last sync did to it. */
+  readonly did: KernelSync
 }
 
 /** Of one IP family. */
@@ -40,13 +43,9 @@ export class IpvsProxier implements Proxier {
   readonly #choose: () => Promise<ChosenBackend>
   readonly #turns = new Turns()
   readonly #draining: DrainWatch
-  readonly #canaries = new Canaries()
-  /** Undefined: all has to be read and written. */
-  #state: State | undefined
+  /** Unknown: all has to be read and written. */
+  readonly #state = new Known<State>()
   #tooSmall: readonly SetKind[] = []
-  #epoch = 0
-  #isBusy = false
-  #forgotten = 0
   #isClosed = false
 
   constructor(deps: IpvsDeps, family: IpFamily, choose: () => Promise<ChosenBackend>) {
@@ -61,12 +60,11 @@ export class IpvsProxier implements Proxier {
   }
 
   sync(snapshot: Snapshot, settings: KernelSettings): Promise<KernelSync> {
-    return this.#turns.take(() => this.#changing(() => this.#sync(snapshot, settings)))
+    return this.#turns.take(() => this.#sync(snapshot, settings))
   }
 
   forget(): void {
-    this.#state = undefined
-    this.#forgotten += 1
+    this.#state.forget()
   }
 
   problems(): readonly Problem[] {
@@ -78,46 +76,46 @@ export class IpvsProxier implements Proxier {
   }
 
   watch(damaged: (what: string) => void): () => void {
-    return this.#canaries.watch({
+    const canary = new Canary({
       clock: this.#deps.clock,
-      look: whole => this.#look(whole),
-      epoch: () => (this.#isBusy ? undefined : this.#epoch),
+      known: this.#state,
+      look: ({ installed }, whole) => this.#look(installed, whole),
       damaged,
     })
+    return () => canary.stop()
   }
 
   close(): void {
     this.#isClosed = true
     this.#draining.close()
-    this.#canaries.stop()
   }
 
   async #sync(snapshot: Snapshot, settings: KernelSettings): Promise<KernelSync> {
     const text = JSON.stringify(settings)
-    const state = this.#state
-    if (state?.settings !== text) return this.#full(snapshot, settings, text)
-    this.#state = undefined
+    const { did } = await this.#state.write(known =>
+      known?.settings === text
+        ? this.#partial(snapshot, known)
+        : this.#full(snapshot, settings, text),
+    )
+    return did
+  }
+
+  async #partial(snapshot: Snapshot, state: State): Promise<State> {
     const { wanted, installed } = state
-    const forgotten = this.#forgotten
     const touched = await wanted.take(snapshot)
     const lines = await this.#reporting('partial', () =>
       this.#write(touched, wanted, installed),
     )
-    if (this.#forgotten === forgotten) this.#state = state
-    return {
-      work: lines === 0 ? 'nothing' : 'partial',
-      rules: counts(installed.tables, 0),
-    }
+    const work = lines === 0 ? 'nothing' : 'partial'
+    return { ...state, did: { work, rules: counts(installed.tables, 0) } }
   }
 
   async #full(
     snapshot: Snapshot,
     settings: KernelSettings,
     text: string,
-  ): Promise<KernelSync> {
+  ): Promise<State> {
     const [deps, family] = [this.#deps, this.#family]
-    const forgotten = this.#forgotten
-    this.#state = undefined
     const { chosen: backend } = await this.#choose()
     const contents = await readKernel(deps, family)
     await prepareKernel(deps, family)
@@ -136,8 +134,8 @@ export class IpvsProxier implements Proxier {
       const rules = { leadsAway: isLed, write: () => writeRules(backend, tables) }
       await this.#write(touched, wanted, installed, rules)
     })
-    if (this.#forgotten === forgotten) this.#state = { settings: text, wanted, installed }
-    return { work: 'full', rules: counts(tables, 1) }
+    const did = { work: 'full', rules: counts(tables, 1) } as const
+    return { settings: text, wanted, installed, did }
   }
 
   /** Gives the number of lines that were written. */
@@ -181,35 +179,27 @@ export class IpvsProxier implements Proxier {
   }
 
   async #removeDrained(drained: readonly Draining[]): Promise<void> {
-    const servers = this.#state?.installed.known.servers
-    if (servers === undefined || this.#isClosed) return
+    if (this.#isClosed || this.#state.value === undefined) return
+    const { servers } = this.#state.value.installed.known
     const lines = drained.flatMap(one => {
       const server = servers.get(one.id)
       return server?.destinations.get(one.destination) === 0 ? [removal(one, server)] : []
     })
     const what = `removing drained destinations (${this.#family})`
     try {
-      await this.#changing(() => restoreServers(this.#deps.run, lines))
+      // After one that fails it is not known what the kernel has.
+      await this.#state.write(async state => {
+        await restoreServers(this.#deps.run, lines)
+        return state
+      })
       this.#deps.observer.failed(what, '')
     } catch (error) {
       this.#deps.observer.failed(what, (error as Error).message)
-      this.forget()
     }
   }
 
-  async #changing<T>(work: () => Promise<T>): Promise<T> {
-    this.#isBusy = true
-    try {
-      return await work()
-    } finally {
-      this.#isBusy = false
-      this.#epoch += 1
-    }
-  }
-
-  async #look(whole: boolean): Promise<string> {
-    const installed = this.#state?.installed
-    if (installed === undefined || this.#isClosed) return ''
+  async #look(installed: Installed, whole: boolean): Promise<string> {
+    if (this.#isClosed) return ''
     const { observer } = this.#deps
     const what = `looking at the rules (${this.#family})`
     try {
@@ -300,7 +290,7 @@ const writeRules = async (
 }
 
 /** `share`: of the rules, how many were written; all or none. */
-const counts = (tables: readonly RuleTable[], share: 0 | 1): KernelSync['rules'] => {
+const counts = (tables: readonly RuleTable[], share: 0 | 1): RuleCounts => {
   const count = (name: string): { total: number; written: number } => {
     const chains = tables.find(table => table.name === name)?.chains ?? []
     const total = chains.reduce((sum, { lines }) => sum + lines.length, 0)

@@ -4,7 +4,7 @@ import type { IpvsDeps } from './ipvs-deps.ts'
 
 /**
  * Sets what ipvs needs of the kernel besides rules. Rejects with ToolError when something
- * that it can't do without is not to be had.
+ * that it can't do without can't be set.
  */
 export const prepareKernel = async (deps: IpvsDeps, family: IpFamily): Promise<void> => {
   const { setSysctl, observer, run, options } = deps

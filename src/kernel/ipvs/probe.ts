@@ -29,7 +29,7 @@ export const probeIpvs = async (
 
 const tryBalancer = async (deps: IpvsDeps, family: IpFamily): Promise<string> => {
   await needModules(deps)
-  // Without ip_vs, ipvsadm tells not even its version.
+  // Without ip_vs, ipvsadm does not even print its version.
   const version = await deps.run('ipvsadm', ['--version'])
   await deps.run('ipset', ['--version'])
   const scheduler = schedulerOf(deps.options)
@@ -173,8 +173,8 @@ const tryRules = (
 }
 
 /**
- * Tries twice, for somebody may hold a lock, or be reading the set. Does not reject: why
- * the probe failed is to be told, not that there was nothing to take out.
+ * Tries twice, as another program may hold a lock, or be reading the set. Does not reject:
+ * why the probe failed is to be reported, not that there was nothing to take out.
  */
 const takeOut = async (work: () => Promise<unknown>): Promise<void> => {
   if ((await failureOf(work)) !== undefined) await failureOf(work)

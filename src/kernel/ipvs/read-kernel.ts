@@ -43,7 +43,7 @@ export const readKernel = async (
   ])
   const sets = await savedSets(saved, family)
   for (const [kind, why] of wrongTypes(sets, family)) {
-    // By its name nobody's but kube-proxy's; it can't go while rules use it.
+    // By its name kube-proxy's; it can't go while rules use it.
     const gone = run('ipset', ['destroy', setName(family, kind)])
     await gone.catch(({ message }: Error) => {
       throw new ToolError(`${why}, and does not go: ${message}`, 'failed', '')
@@ -59,7 +59,7 @@ export const readKernel = async (
 /**
  * What of it is this mode's to change: virtual servers that are wanted, and those that
  * were surely made for a Service, because their address is on kube-ipvs0 or a set of
- * kube-proxy's names them. The rest, and what excludeCIDRs names, is somebody else's;
+ * kube-proxy's names them. The rest, and what excludeCIDRs names, is another program's;
  * kube-proxy takes all others out.
  */
 export const knownState = async (

@@ -1,6 +1,7 @@
 import type { IpFamily } from '../../util/ip.ts'
-import type { KernelSettings } from '../proxier.ts'
+import { type KernelSettings, plainSettings } from '../proxier.ts'
 import { modeOwner } from '../xtables/kube-chains.ts'
+import { ifLocal } from '../xtables/local-pods.ts'
 import { type Chain, type Jump, jumpComment, jumpTo } from '../xtables/wanted.ts'
 import { type SetKind, setName, vipSetKinds } from './set-names.ts'
 
@@ -72,7 +73,7 @@ interface Words {
   readonly family: IpFamily
   readonly mark: string
   readonly isSet: (kind: SetKind, directions?: string) => string
-  /** A match for each way in which packets of this node's pods come; none: nobody knows. */
+  /** A match for each way in which packets of this node's pods come; none when that is not known. */
   readonly fromPods: readonly string[]
 }
 
@@ -85,15 +86,8 @@ const wordsOf = (
   mark: `0x${(2 ** settings.masqueradeBit).toString(16)}`,
   isSet: (kind, directions = 'dst,dst') =>
     `-m set --match-set ${setOf(kind)} ${directions}`,
-  fromPods: podMatches(settings),
+  fromPods: ifLocal(settings.localDetector),
 })
-
-const podMatches = ({ localDetector }: KernelSettings): readonly string[] => {
-  if (localDetector.by === 'source') return localDetector.cidrs.map(cidr => `-s ${cidr}`)
-  if (localDetector.by === 'bridge') return [`-i ${localDetector.name}`]
-  if (localDetector.by === 'interface prefix') return [`-i ${localDetector.prefix}+`]
-  return []
-}
 
 const isNew = '-m conntrack --ctstate NEW'
 const isOwnClient = '-m addrtype --src-type LOCAL'
@@ -124,7 +118,7 @@ const filterChains = ({ isSet, mark, fromPods }: Words): readonly Chain[] => [
       `${isNew} ${isSet('EXTERNAL-DROP')} -j DROP`,
       ...vipSetKinds.map(kind => `${isSet(kind)} -j RETURN`),
       `-p tcp ${isSet('HEALTH-CHECK-NODE-PORT', 'dst')} -j RETURN`,
-      // Else whatever listens on all addresses of the node would be had on every VIP.
+      // Else what listens on all addresses of the node would answer on every VIP.
       `${isNew} ${isSet('IPVS-IPS', 'dst')} -j REJECT`,
     ],
   },
@@ -201,7 +195,7 @@ const natChains = (
         ...clusterIpRules(words, settings),
         `${isSet('EXTERNAL-IP')} -j KUBE-MARK-MASQ`,
         `${isOwnClient} ${isSet('EXTERNAL-IP-LOCAL')} -j KUBE-MARK-MASQ`,
-        // No rule of anybody else's, for a host port say, is to take them.
+        // No rule of another program, for a host port say, is to take them.
         ...vipSetKinds.map(kind => `${isSet(kind)} -j ACCEPT`),
         '-m addrtype --dst-type LOCAL -j KUBE-NODE-PORT',
       ],
@@ -221,27 +215,15 @@ const clusterIpRules = (
   return [`${isSet('CLUSTER-IP', 'src,dst')} -j KUBE-MARK-MASQ`]
 }
 
-const chainNames: Readonly<Record<TableName, readonly string[]>> = {
-  filter: [
-    'KUBE-FORWARD',
-    'KUBE-NODE-PORT',
-    'KUBE-PROXY-FIREWALL',
-    'KUBE-SOURCE-RANGES-FIREWALL',
-    'KUBE-IPVS-FILTER',
-  ],
-  mangle: ['KUBE-SOURCE-RANGES-FIREWALL', 'KUBE-IPVS-OUT-FILTER'],
-  nat: [
-    'KUBE-MARK-MASQ',
-    'KUBE-POSTROUTING',
-    'KUBE-LOAD-BALANCER',
-    'KUBE-NODE-PORT',
-    'KUBE-SERVICES',
-  ],
-}
+const chainNames: ReadonlyMap<string, ReadonlySet<string>> = new Map(
+  ruleTables('IPv4', plainSettings, false).map(({ name, chains }) => [
+    name,
+    new Set(chains.map(chain => chain.name)),
+  ]),
+)
 
 /** Whether the ipvs mode has a chain of this name in this table. */
 export const isIpvsChain = (table: string, chain: string): boolean =>
-  (table === 'filter' || table === 'mangle' || table === 'nat') &&
-  chainNames[table].includes(chain)
+  chainNames.get(table)?.has(chain) === true
 
 export const ipvsOwner = modeOwner(isIpvsChain)

@@ -26,13 +26,13 @@ export const savedServers = async (
 /** Without the netmask, which is said of servers with persistence, and is the whole one. */
 const optionsOf = (rest: string): string => {
   const words = rest.split(' ').filter(Boolean)
-  const told = (flag: string): string => {
+  const optionOf = (flag: string): string => {
     const at = words.indexOf(flag)
     return at < 0 ? '' : ` ${flag} ${words[at + 1]}`
   }
-  const mask = told('-M')
+  const mask = optionOf('-M')
   const isWhole = ['', ' -M 255.255.255.255', ' -M 128'].includes(mask)
-  return `${told('-s')}${told('-b')}${told('-p')}${isWhole ? '' : mask}`.trim()
+  return `${optionOf('-s')}${optionOf('-b')}${optionOf('-p')}${isWhole ? '' : mask}`.trim()
 }
 
 const addDestination = (server: KnownServer | undefined, rest: string): void => {

@@ -28,8 +28,8 @@ export type SetKind = keyof typeof types
 export type SetType = (typeof types)[SetKind]
 
 /**
- * In the order in which entries are added, and in the opposite of which they go: who may
- * is known before others are kept out, and what is special to a VIP before the VIP itself.
+ * In the order in which entries are added, and in the opposite of which they go: the clients that may
+ * are known before others are kept out, and what is special to a VIP before the VIP itself.
  */
 export const setKinds = Object.keys(types) as readonly SetKind[]
 
@@ -49,7 +49,7 @@ const nameOf = (family: IpFamily, kind: string): string =>
 
 export const setName = (family: IpFamily, kind: SetKind): string => nameOf(family, kind)
 
-/** What a set of a name that nobody has, of the same type, is filled under. */
+/** The unused name under which a set of the same type is filled. */
 export const spareName = (family: IpFamily): string => nameOf(family, 'IPVS-SPARE')
 
 export const setType = (kind: SetKind): SetType => types[kind]

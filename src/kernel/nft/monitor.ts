@@ -1,4 +1,3 @@
-import { randomInt } from 'node:crypto'
 import { spawn } from 'node:child_process'
 import type { Readable } from 'node:stream'
 import type { Clock, Timer } from '../../util/clock.ts'
@@ -19,6 +18,8 @@ export type SpawnMonitor = (command: string, args: readonly string[]) => Monitor
 export interface MonitorDeps {
   readonly clock: Clock
   readonly spawn: SpawnMonitor
+  /** The name of the tables it hears of, in the families ip and ip6. */
+  readonly table: string
 }
 
 export interface MonitorListener {
@@ -36,8 +37,8 @@ export const spawnMonitor: SpawnMonitor = (command, args) =>
   spawn(command, [...args], { env: toolEnv(), stdio: ['ignore', 'pipe', 'pipe'] })
 
 /**
- * One `nft monitor` for all who listen, for as long as somebody does. When Usher is
- * killed its pipe is gone, and the child ends at the next change of anybody's rules.
+ * One `nft monitor` for all listeners, for as long as there is one. When Usher is killed its
+ * pipe is gone, and the child ends at the next change of any rules.
  */
 export class Monitor {
   readonly #deps: MonitorDeps
@@ -69,7 +70,7 @@ export class Monitor {
     const { clock } = this.#deps
     const child = this.#deps.spawn('nft', ['monitor'])
     const since = clock.now()
-    const events = new MonitorEvents()
+    const events = new MonitorEvents(this.#deps.table)
     let stderr = ''
     this.#process = child
     // Elements of some types come as raw bytes (nft 1.0.6).
@@ -113,7 +114,7 @@ const endText = (code: number | null, stderr: string): string => {
   return `nft monitor: ${first === '' ? 'ended' : first} (exit code ${code})`
 }
 
-/** What one transaction did to tables named `usher`. */
+/** What one transaction did to the tables that are listened for. */
 export interface Transaction {
   /** Who did it, as in `nft (process 17)`. */
   readonly by: string
@@ -135,10 +136,16 @@ const longestLine = 300
 
 /** Reads the text of `nft monitor`, which may be cut anywhere. */
 export class MonitorEvents {
+  readonly #own: RegExp
   #rest = ''
   #touched = new Map<string, { what: string; stamps: string[] }>()
 
-  /** The transactions on Usher's tables that are complete by now. */
+  /** `name` is that of the tables. */
+  constructor(name: string) {
+    this.#own = new RegExp(`^\\w+ \\w+ (ip6? ${name})(?= |$)(.*)`)
+  }
+
+  /** The transactions on these tables that are complete by now. */
   read(chunk: string): readonly MonitorEvent[] {
     const lines = (this.#rest + chunk).split('\n')
     this.#rest = (lines.pop() ?? '').slice(0, longestLine)
@@ -147,7 +154,7 @@ export class MonitorEvents {
 
   #line(line: string): MonitorEvent | undefined {
     if (line.startsWith('#')) return this.#end(line)
-    const match = /^\w+ \w+ (ip6? usher)(?= |$)(.*)/.exec(line.slice(0, longestLine))
+    const match = this.#own.exec(line.slice(0, longestLine))
     const [, table, rest] = match ?? []
     if (table === undefined || rest === undefined) return undefined
     let touch = this.#touched.get(table)
@@ -170,34 +177,5 @@ export class MonitorEvents {
     const touched = this.#touched
     this.#touched = new Map()
     return touched.size === 0 ? undefined : { by: `${name} (process ${pid})`, touched }
-  }
-}
-
-/** More than are ever under way; older ones are of transactions that failed. */
-const mostStamps = 64
-
-/**
- * A number of its own in each of Usher's transactions, by which `nft monitor` shows whose
- * it was. The process id that it shows is the host's, which a process in a container
- * does not know of itself or its children.
- */
-export class Stamps {
-  readonly #issued = new Set<string>()
-
-  /** As nft reads and writes it. */
-  next(): string {
-    const stamp = `0x${randomInt(1, 2 ** 32)
-      .toString(16)
-      .padStart(8, '0')}`
-    this.#issued.add(stamp)
-    const [oldest] = this.#issued
-    if (oldest !== undefined && this.#issued.size > mostStamps)
-      this.#issued.delete(oldest)
-    return stamp
-  }
-
-  /** Whether it is Usher's; once, for a restored backup brings old ones back. */
-  take(stamp: string): boolean {
-    return this.#issued.delete(stamp)
   }
 }

@@ -1,31 +1,13 @@
 import { type RunTool, ToolError } from '../run-tool.ts'
 import type { Clock, Timer } from '../../util/clock.ts'
-import type { IpFamily } from '../../util/ip.ts'
-import { familyWords, tableName } from './words.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import type { Monitor, MonitorEvent } from './monitor.ts'
-
-/** What the watch must know of who writes the table. */
-export interface OwnTable {
-  /** Whether the table is in the kernel as it was last written; not during a change. */
-  readonly placed: boolean
-  /** Another number after each change of chains or sets. */
-  readonly era: number
-  /** Another number after each change. */
-  readonly writes: number
-  /** How many elements the sets have that ever had any. */
-  readonly sizes: ReadonlyMap<string, number>
-  /** Whether a transaction with this stamp was its own; true once. */
-  isOwn(stamp: string): boolean
-  /** Calls after each change of chains or sets; until the returned function is called. */
-  onOwnChange(callback: () => void): () => void
-}
+import type { OwnTable } from './own-table.ts'
 
 export interface TableWatchDeps {
   readonly run: RunTool
   readonly clock: Clock
   readonly monitor: Monitor
-  readonly family: IpFamily
   /** Whether there is to be a table at all. */
   readonly wanted: () => boolean
   readonly damaged: (what: string) => void
@@ -54,7 +36,6 @@ export const watchTable = (own: OwnTable, deps: TableWatchDeps): (() => void) =>
 class TableWatch {
   readonly #own: OwnTable
   readonly #deps: TableWatchDeps
-  readonly #table: string
   readonly #stops: readonly (() => void)[]
   #known: { readonly era: number; readonly text: string } | undefined
   #lookTimer: Timer | undefined
@@ -67,14 +48,13 @@ class TableWatch {
   constructor(own: OwnTable, deps: TableWatchDeps) {
     this.#own = own
     this.#deps = deps
-    this.#table = `${familyWords(deps.family).family} ${tableName}`
     const look = (): void => void this.#look()
     this.#stops = [
-      own.onOwnChange(look),
+      own.onChange(look),
       deps.monitor.listen({
         event: event => this.#event(event),
         started: () => {
-          // Until it hears somebody may have taken out elements.
+          // Until it hears, elements may have been taken out.
           this.#counting = true
           this.#lookIn(monitorStartMs)
         },
@@ -100,7 +80,7 @@ class TableWatch {
       this.#counting = true
       return void this.#look()
     }
-    const touch = event.touched.get(this.#table)
+    const touch = event.touched.get(this.#own.name)
     if (touch === undefined || touch.stamps.some(stamp => this.#own.isOwn(stamp))) return
     this.#report(`${event.by}: ${touch.what}`)
   }
@@ -129,8 +109,8 @@ class TableWatch {
     this.#looking = true
     do {
       this.#again = false
-      const { placed, era } = this.#own
-      if (placed) await this.#compare(era)
+      const { isPlaced, era } = this.#own
+      if (isPlaced) await this.#compare(era)
     } while (this.#again && !this.#stopped)
     this.#looking = false
     this.#lookIn(this.#deps.monitor.running ? calmMs : blindMs)
@@ -138,18 +118,18 @@ class TableWatch {
 
   async #compare(era: number): Promise<void> {
     try {
-      const args = ['-t', '-j', 'list', 'table', ...this.#table.split(' ')]
+      const args = ['-t', '-j', 'list', 'table', ...this.#own.name.split(' ')]
       const text = await this.#deps.run('nft', args)
       if (!this.#isStill(era)) return
       if (this.#known?.era === era && this.#known.text !== text) {
-        this.#report(`table ${this.#table}: chains or rules have changed`)
+        this.#report(`table ${this.#own.name}: chains or rules have changed`)
       }
       this.#known = { era, text }
       if (this.#counting && this.#deps.monitor.running) await this.#count()
     } catch (error) {
       if (!this.#isStill(era)) return
       if (error instanceof ToolError && /No such file/.test(error.stderr)) {
-        this.#report(`table ${this.#table} is gone`)
+        this.#report(`table ${this.#own.name} is gone`)
       } else this.#deps.onBlind(error instanceof Error ? error.message : String(error))
     }
   }
@@ -157,14 +137,18 @@ class TableWatch {
   /** Put off to the next look when the owner writes meanwhile. */
   async #count(): Promise<void> {
     const { writes } = this.#own
-    const text = await this.#deps.run('nft', ['list', 'table', ...this.#table.split(' ')])
+    const text = await this.#deps.run('nft', [
+      'list',
+      'table',
+      ...this.#own.name.split(' '),
+    ])
     const listed = await listedSizes(text)
-    if (!this.#own.placed || this.#own.writes !== writes) return
+    if (!this.#own.isPlaced || this.#own.writes !== writes) return
     this.#counting = false
     for (const [set, size] of this.#own.sizes) {
       if (listed.get(set) === size) continue
       this.#report(
-        `table ${this.#table}: ${set} has ${listed.get(set)} elements, not ${size}`,
+        `table ${this.#own.name}: ${set} has ${listed.get(set)} elements, not ${size}`,
       )
       return
     }
@@ -172,7 +156,7 @@ class TableWatch {
 
   /** The owner may have written in the meantime. */
   #isStill(era: number): boolean {
-    return !this.#stopped && this.#own.placed && this.#own.era === era
+    return !this.#stopped && this.#own.isPlaced && this.#own.era === era
   }
 }
 

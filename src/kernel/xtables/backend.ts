@@ -1,6 +1,5 @@
-import { type RunTool, ToolError } from '../run-tool.ts'
+import { isUnsupported, type RunTool, ToolError } from '../run-tool.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import { kernelLacks } from '../kernel-lacks.ts'
 import { tableText } from './restore-text.ts'
 
 export type BackendMode = 'nft' | 'legacy'
@@ -109,7 +108,7 @@ export const saveIfThere = async (
   try {
     return await backend.save(table, options)
   } catch (error) {
-    if (kernelLacks(error)) return ''
+    if (isUnsupported(error)) return ''
     throw error
   }
 }

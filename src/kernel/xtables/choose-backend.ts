@@ -44,7 +44,7 @@ const usedByOthers = async (
 ): Promise<Backend | undefined> => {
   if (all.length < 2) return all[0]
   // kubelet's own chains are made for this; it says which one the node uses.
-  for (const sign of [kubelet, anybody])
+  for (const sign of [kubelet, ofKubernetes])
     for (const backend of all)
       if (await hasChain(run, family, backend, sign)) return backend
   return all[0]
@@ -52,7 +52,7 @@ const usedByOthers = async (
 
 const kubelet = { table: 'mangle', chain: /^:KUBE-(?:IPTABLES-HINT|KUBELET-CANARY) /m }
 /** Of kube-proxy or kubelet; what Usher makes says nothing. */
-const anybody = { table: 'nat', chain: /^:KUBE-(?!USHER-|PORTALS-|NODEPORT-)/m }
+const ofKubernetes = { table: 'nat', chain: /^:KUBE-(?!USHER-|PORTALS-|NODEPORT-)/m }
 
 const hasChain = async (
   run: RunTool,

@@ -60,7 +60,7 @@ export const isOwnChain = (table: string, chain: string): boolean =>
   isServiceChain(chain) ||
   (table === 'nat' && chain === 'KUBE-FIREWALL')
 
-/** What of a saved rule tells whose jump it is. */
+/** What of a saved rule says whose jump it is. */
 interface JumpRule {
   readonly chain: string
   readonly target: string
@@ -73,7 +73,7 @@ const ownComment = /^(?:kubernetes |kube-proxy |handle |Ensure that |usher)/i
 
 /**
  * Whether a rule of a built-in chain is the one by which Usher or kube-proxy enters its own
- * chain. One with matches and without their comment is somebody else's.
+ * chain. One with matches and without their comment is another program's.
  */
 export const isOwnJump = (rule: JumpRule): boolean =>
   isUsherChain(rule.target) ||
@@ -109,7 +109,7 @@ export const modeOwner = (hasChain: Owner['hasChain']): Owner => ({
   madeJump: (rule, builtIn) => builtIn.has(rule.chain) && isOwnJump(rule),
 })
 
-/** A mark that the kubelet wrote into this chain up to 1.27, and nobody else. */
+/** A mark that the kubelet wrote into this chain up to 1.27, and no other program. */
 export const kubeletDropChain = 'KUBE-MARK-DROP'
 
 /**

@@ -48,8 +48,8 @@ export const removalText = (
   ])
 
 /**
- * Takes out all of an owner's chains, and its jumps to them. A chain that a rule of somebody
- * else's leads to is emptied only.
+ * Takes out all of an owner's chains, and its jumps to them. A chain that a rule of another
+ * program leads to is emptied only.
  */
 export const removeText = (saved: SavedTable, owner: Owner): Promise<string> => {
   const chains = [...saved.chains.keys()].filter(chain =>

@@ -1,4 +1,3 @@
-import { linesOf } from '../../util/lines-of.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import type { Owner } from './kube-chains.ts'
 
@@ -115,5 +114,16 @@ const parseRule = (text: string): SavedRule => {
     sets: words.flatMap((word, index) =>
       words[index - 1] === '--match-set' ? [word] : [],
     ),
+  }
+}
+
+/** The lines of a text, one by one, without making all of them at once. */
+function* linesOf(text: string): Generator<string> {
+  let start = 0
+  while (start < text.length) {
+    const end = text.indexOf('\n', start)
+    yield text.slice(start, end < 0 ? text.length : end)
+    if (end < 0) return
+    start = end + 1
   }
 }

@@ -30,7 +30,7 @@ export const tryLines = async (backend: Backend, samples: Samples): Promise<void
   await backend.restore(away.join(''))
 }
 
-/** Why a mode can't be had stands in one line of a log: of the input what it is about. */
+/** Why a mode does not work is one line of a log: of the input what it is about. */
 const oneLine = (error: unknown): unknown => {
   if (!(error instanceof ToolError)) return error
   const [message = '', ...shown] = error.message.split('\n')
@@ -42,7 +42,7 @@ const oneLine = (error: unknown): unknown => {
 /** The chains that rules lead to need not be there. */
 const withoutJump = (line: string): string => line.replace(/-j KUBE-\S+$/, '-j RETURN')
 
-/** Whether the kernel and the tool know these rules. Rejects with ToolError if not told. */
+/** Whether the kernel and the tool know these rules. Rejects with ToolError when that can't be found out. */
 export const takes = async (backend: Backend, samples: Samples): Promise<boolean> => {
   try {
     await tryLines(backend, samples)
@@ -55,7 +55,7 @@ export const takes = async (backend: Backend, samples: Samples): Promise<boolean
 }
 
 /**
- * Says nothing of what the kernel has, and may be gone the next time: somebody else has held
+ * Says nothing of what the kernel has, and may be gone the next time: another program has held
  * the lock for all the time that was waited, or has changed the same table meanwhile (EAGAIN
  * of the legacy back end).
  */

@@ -3,23 +3,21 @@ import {
   type CaptureName,
   type Choice,
   chooseCapture,
-  joinProbes,
 } from '../../capture/choose-capture.ts'
 import { ExclusiveCapture } from '../../capture/exclusive.ts'
-import { hostLock } from '../../capture/host-lock.ts'
+import { hostLock } from '../../kernel/keeper/host-lock.ts'
 import { boundProxyAddress, listenCapture } from '../../capture/listen.ts'
 import { localCapture } from '../../capture/local/local-capture.ts'
-import { addressLog } from '../../observe/kernel-log.ts'
+import { addressLog } from '../../observe/rule-log.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
-import type { Probe } from '../../kernel/probe.ts'
-import { probeTablePrefix, tableName } from '../../kernel/nft/words.ts'
+import { type FamilyProbes, joinProbes, type Probe } from '../../kernel/probe.ts'
+import { isProbeTable, tableName } from '../../kernel/nft/tables.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import type { InUse } from '../../kernel/cleanup/in-use.ts'
 import { isCaptureChain } from '../../kernel/xtables/kube-chains.ts'
 import { removeLeftovers } from '../remove-leftovers.ts'
 import {
   type CaptureDeps,
-  type FamilyProbes,
   probeAddresses,
   probeRules,
   withOtherTables,
@@ -31,18 +29,18 @@ export interface CaptureParts {
   readonly choice: Choice
 }
 
-/** Finds out what works here, unless it is told what to take, and makes that. */
+/** Finds out what works here, unless it is asked for one by name, and makes that. */
 export const createCapture = async (deps: CaptureDeps): Promise<CaptureParts> => {
   const { capture: wanted } = deps.options
   if (wanted === 'auto') return firstThatWorks(deps)
   if (wanted === 'vips-only')
-    return { capture: listening(deps, 'local'), choice: told('local') }
+    return { capture: listening(deps, 'local'), choice: asked('local') }
   if (wanted === 'listen' || wanted === 'none')
-    return { capture: listening(deps, wanted), choice: told(wanted) }
-  return asTold(deps, wanted)
+    return { capture: listening(deps, wanted), choice: asked(wanted) }
+  return asAsked(deps, wanted)
 }
 
-const told = (name: CaptureName, detail = ''): Choice => ({
+const asked = (name: CaptureName, detail = ''): Choice => ({
   name,
   detail,
   passedOver: [],
@@ -54,7 +52,7 @@ const firstThatWorks = async (deps: CaptureDeps): Promise<CaptureParts> => {
   const probeOf = (name: KindName) => async (): Promise<Probe> => {
     const probes = await kinds[name].probe()
     found.set(name, probes)
-    return joinProbes(probes.IPv4, probes.IPv6)
+    return joinProbes(probes)
   }
   const choice = await chooseCapture(
     bestFirst.map(name => ({ name, probe: probeOf(name) })),
@@ -71,15 +69,15 @@ const firstThatWorks = async (deps: CaptureDeps): Promise<CaptureParts> => {
 }
 
 /** Also where it does not work now: a lock may be held, or a tool come later. */
-const asTold = async (deps: CaptureDeps, name: KindName): Promise<CaptureParts> => {
+const asAsked = async (deps: CaptureDeps, name: KindName): Promise<CaptureParts> => {
   const { probe, make } = kindsOf(deps)[name]
   const probes = await probe()
-  const { usable, detail } = joinProbes(probes.IPv4, probes.IPv6)
+  const { usable, detail } = joinProbes(probes)
   if (!usable)
     deps.log.error({ capture: name, why: detail }, 'this capture does not work here now')
   return {
     capture: alone(deps, name, make(probes)),
-    choice: told(name, usable ? detail : `does not work here now: ${detail}`),
+    choice: asked(name, usable ? detail : `does not work here now: ${detail}`),
   }
 }
 
@@ -107,7 +105,7 @@ const alone = (deps: CaptureDeps, name: KindName, capture: Capture): Capture => 
 /** All that is left then is of the kernel modes, Usher's or kube-proxy's. */
 const inUseByCaptures: Partial<InUse> = {
   chain: (_table, chain) => isCaptureChain(chain),
-  nftablesTable: name => name === tableName || name.startsWith(probeTablePrefix),
+  nftablesTable: name => name === tableName || isProbeTable(name),
   captures: true,
 }
 

@@ -1,19 +1,22 @@
 import { iptablesTables } from '../../capture/iptables/iptables.ts'
 import { nftablesTables } from '../../capture/nftables/nftables.ts'
-import { joinProbes, type Probed } from '../../capture/choose-capture.ts'
+import type { Probed } from '../../capture/choose-capture.ts'
 import type { RuleTables, RuleTable } from '../../capture/rule-table.ts'
 import type { LocalAddresses } from '../../capture/local-addresses.ts'
 import type { ProxyPorts } from '../../capture/proxy-ports.ts'
-import type { RuleObserver } from '../../capture/rule-capture.ts'
-import type { Probe } from '../../kernel/probe.ts'
+import type { RuleMetrics } from '../../observe/rule-metrics.ts'
+import {
+  type FamilyProbes,
+  joinProbes,
+  type Probe,
+  probeFamilies,
+} from '../../kernel/probe.ts'
 import type { HostAddresses } from '../../kernel/host-addresses/host-addresses.ts'
 import { linuxHostAddresses } from '../../kernel/host-addresses/linux.ts'
 import { windowsHostAddresses } from '../../kernel/host-addresses/windows.ts'
-import { StoppableTools } from '../../kernel/stoppable-tools.ts'
 import type { Clock } from '../../util/clock.ts'
 import { ipFamilies, type IpFamily } from '../../util/ip.ts'
-import { kernelLacks } from '../../kernel/kernel-lacks.ts'
-import { ToolError } from '../../kernel/run-tool.ts'
+import { isUnsupported, StoppableTools, ToolError } from '../../kernel/run-tool.ts'
 import type { Shared } from '../options.ts'
 
 /** What of the system captures are made with. */
@@ -26,8 +29,11 @@ export interface HostSystem {
 }
 
 /** What captures are made with. */
-export interface CaptureDeps extends Pick<Shared, 'options' | 'clock' | 'log' | 'facts'> {
-  readonly observer: RuleObserver
+export interface CaptureDeps extends Pick<
+  Shared,
+  'options' | 'clock' | 'log' | 'facts' | 'resync'
+> {
+  readonly metrics: RuleMetrics
   readonly system: HostSystem
   readonly localAddresses: LocalAddresses
   readonly proxyPorts: ProxyPorts
@@ -53,10 +59,7 @@ export const hostSystem = ({ clock, onBlind, platform }: HostSystemDeps): HostSy
   }
 }
 
-/** What each family can have. */
-export type FamilyProbes = Readonly<Record<IpFamily, Probe>>
-
-/** Whether rules can be had, and an address of Usher's own for them to lead to. */
+/** Whether rules work, and an address of Usher's own for them to lead to. */
 export const probeRules = (
   { addresses }: HostSystem,
   tables: RuleTables,
@@ -71,11 +74,6 @@ export const probeRules = (
 export const probeAddresses = ({ addresses }: HostSystem): Promise<FamilyProbes> =>
   probeFamilies(family => addresses.probe(family))
 
-/** One family after the other: their probes use the same tools and locks. */
-const probeFamilies = async (
-  probe: (family: IpFamily) => Promise<Probe>,
-): Promise<FamilyProbes> => ({ IPv4: await probe('IPv4'), IPv6: await probe('IPv6') })
-
 /** Everything there is to say of what works here, for `usher check`. */
 export const probeAll = async (system: HostSystem): Promise<readonly Probed[]> => {
   const { nftables, iptables } = system
@@ -85,7 +83,7 @@ export const probeAll = async (system: HostSystem): Promise<readonly Probed[]> =
     local: await probeAddresses(system),
   }
   return (['nftables', 'iptables', 'local'] as const).map(name => {
-    const { usable, detail } = joinProbes(probes[name].IPv4, probes[name].IPv6)
+    const { usable, detail } = joinProbes(probes[name])
     return { name, usable, detail }
   })
 }
@@ -108,7 +106,7 @@ export const withOtherTables = async (
   const one = async (tables: RuleTables, family: IpFamily): Promise<void> => {
     await work(tables.table(family)).catch((error: unknown) => {
       if (error instanceof ToolError && error.failure === 'missing') return
-      if (kernelLacks(error)) return
+      if (isUnsupported(error)) return
       const why = (error as Error).message
       log.warn({ capture: tables.name, family, why }, 'old rules may still be there')
     })

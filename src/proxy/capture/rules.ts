@@ -5,15 +5,11 @@ import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { RuleCapture } from '../../capture/rule-capture.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
+import type { FamilyProbes } from '../../kernel/probe.ts'
 import { runTool } from '../../kernel/run-tool.ts'
-import { addressLog, ruleLog, ruleObservers } from '../../observe/kernel-log.ts'
+import { addressLog, captureLog } from '../../observe/rule-log.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import {
-  withOtherTables,
-  type CaptureDeps,
-  type FamilyProbes,
-  familiesWhere,
-} from './host-system.ts'
+import { withOtherTables, type CaptureDeps, familiesWhere } from './host-system.ts'
 import { proxyAddressOf, proxyCidrOf } from '../../kernel/proxy-address.ts'
 import { forgetWaiting } from '../../kernel/forget-proxy-flows.ts'
 
@@ -25,7 +21,7 @@ export const rulesCapture = (
 ): Capture => {
   const { options, clock, log, system, facts } = deps
   const usable = familiesWhere(probes, ({ usable: is }) => is)
-  // With none it was asked for by name: it is tried again and again, and told why not.
+  // With none it was asked for by name: it is tried again and again, and says why not.
   const families: readonly IpFamily[] = usable.length > 0 ? usable : ['IPv4']
   const { nodePortCidrs } = facts
   const listen = listenCapture({
@@ -43,6 +39,7 @@ export const rulesCapture = (
     nodePortCidrs,
   })
   const conntrack = conntrackCleaner({
+    clock,
     proxyAddress: family => proxyAddressOf[family],
     ownAddresses: interfaceAddresses,
     failed: why =>
@@ -58,6 +55,7 @@ export const rulesCapture = (
     wanted: families.map(family => proxyCidrOf[family]),
     repaired: addressLog(log),
   })
+  const said = captureLog(log, tables.name)
   return new RuleCapture({
     clock,
     tables,
@@ -71,8 +69,10 @@ export const rulesCapture = (
     nodePortCidrs,
     podCidrs: facts.podCidrs,
     forgetWaiting: family => forgetWaiting(runTool, family),
-    forgetUdp: async vips => void (await conntrack.forgetUdp(vips)),
+    forgetUdp: vips => conntrack.forgetUdp(vips),
     keepRules: options.keepRules ?? false,
-    observer: ruleObservers(deps.observer, ruleLog(log, tables.name)),
+    resync: deps.resync,
+    observers: [deps.metrics, said],
+    failed: (what, why) => said.failed(what, why),
   })
 }

@@ -4,9 +4,7 @@ import type { ProxierKind, ProxierObserver } from '../../kernel/proxier.ts'
 import type { KernelOptions } from '../../mode/kernel-options.ts'
 import type { Clock } from '../../util/clock.ts'
 import { readIfThere } from '../../util/read-text.ts'
-import type { FamilyProbes } from '../../mode/choose-mode.ts'
-import { joinProbes } from '../../capture/choose-capture.ts'
-import type { Probe } from '../../kernel/probe.ts'
+import { joinProbes, type Probe, probeFamilies } from '../../kernel/probe.ts'
 import { type RunTool, runTool } from '../../kernel/run-tool.ts'
 import { hostSysctls } from '../../kernel/sysctls.ts'
 
@@ -36,13 +34,7 @@ export const kernelKinds = (
   iptables: ({ run, observer }) => iptablesKind({ run, clock, observer }),
 })
 
-/** One family after the other: their probes use the same tools and locks. */
-export const probeFamilies = async (kind: ProxierKind): Promise<FamilyProbes> => ({
-  IPv4: await kind.probe('IPv4'),
-  IPv6: await kind.probe('IPv6'),
-})
-
-/** Whether the kernel modes can be had here, for `usher check`. */
+/** Whether the kernel modes work here, for `usher check`. */
 export const probeKernelModes = async (
   clock: Clock,
   options: KernelOptions,
@@ -55,8 +47,8 @@ export const probeKernelModes = async (
       observer: { restoreFailed: () => {}, failed: () => {} },
       setSysctl: (sysctl, value) => hostSysctls().set(sysctl, value),
     })
-    const { IPv4, IPv6 } = await probeFamilies(kind)
-    found.push({ name, ...joinProbes(IPv4, IPv6) })
+    const probes = await probeFamilies(family => kind.probe(family))
+    found.push({ name, ...joinProbes(probes) })
   }
   return found
 }

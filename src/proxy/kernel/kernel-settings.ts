@@ -1,5 +1,5 @@
 import type { KernelSettings, LocalDetector } from '../../kernel/proxier.ts'
-import { parseCidr } from '../../util/cidr.ts'
+import { cidrsOfFamily } from '../../util/cidr.ts'
 import { type IpFamily, isLoopback } from '../../util/ip.ts'
 import type { ClusterFacts } from '../options.ts'
 import type { KernelOptions } from '../../mode/kernel-options.ts'
@@ -33,10 +33,7 @@ const localDetector = (
   family: IpFamily,
 ): LocalDetector => {
   if (localPods.by !== 'cidrs') return localPods
-  const cidrs = podCidrs.flatMap(text => {
-    const cidr = parseCidr(text)
-    return cidr?.family === family ? [cidr.text] : []
-  })
+  const cidrs = cidrsOfFamily(podCidrs, family)
   return cidrs.length === 0 ? { by: 'none' } : { by: 'source', cidrs }
 }
 

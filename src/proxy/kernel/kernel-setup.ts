@@ -5,12 +5,12 @@ import type { WantedSysctl } from './wanted-sysctls.ts'
 export interface KernelSetupDeps {
   readonly sysctls: Sysctls
   readonly wanted: () => readonly WantedSysctl[]
-  /** Told of what can't be set, once for each. */
+  /** Called with what can't be set, once for each. */
   readonly failed: (name: string, value: string, why: string) => void
 }
 
 /**
- * The settings of the kernel's that a mode asks for. What can't be had is told and done
+ * The settings of the kernel's that a mode asks for. What can't be set is reported and done
  * without: in a container's namespace some can't be written, and Services work all the same.
  */
 export class KernelSetup {
@@ -21,7 +21,7 @@ export class KernelSetup {
   readonly #larger = new Set<string>()
   /** How often each failed. */
   readonly #failures = new Map<string, number>()
-  /** Those not set because nobody would know to take them back, with the reason. */
+  /** Those not set because they could not be taken back later, with the reason. */
   readonly #refused = new Map<string, string>()
 
   constructor(deps: KernelSetupDeps) {

@@ -1,21 +1,22 @@
 import { availableParallelism } from 'node:os'
-import { hostLock } from '../../capture/host-lock.ts'
+import { hostLock } from '../../kernel/keeper/host-lock.ts'
 import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
 import type { ProxierKind, ProxierObserver } from '../../kernel/proxier.ts'
-import { StoppableTools } from '../../kernel/stoppable-tools.ts'
+import { StoppableTools } from '../../kernel/run-tool.ts'
 import { hostSysctls, type Sysctls } from '../../kernel/sysctls.ts'
-import type { FamilyProbes, ModeStep } from '../../mode/choose-mode.ts'
+import { type FamilyProbes, probeFamilies } from '../../kernel/probe.ts'
+import type { ModeStep } from '../../mode/choose-mode.ts'
 import { KernelMode } from '../../mode/kernel-mode.ts'
-import { KernelLog } from '../../observe/kernel-log.ts'
-import type { KernelMetrics } from '../../observe/rule-metrics.ts'
+import { kernelLog } from '../../observe/rule-log.ts'
+import type { RuleMetrics } from '../../observe/rule-metrics.ts'
 import { ipFamilies, type IpFamily } from '../../util/ip.ts'
 import type { Shared } from '../options.ts'
 import { removeLeftovers } from '../remove-leftovers.ts'
 import type { KernelOptions } from '../../mode/kernel-options.ts'
 import { type KernelFacts, kernelSettings } from './kernel-settings.ts'
-import { type KindDeps, probeFamilies } from './kernel-kinds.ts'
+import type { KindDeps } from './kernel-kinds.ts'
 import { KernelSetup } from './kernel-setup.ts'
 import { wantedSysctls } from './wanted-sysctls.ts'
 
@@ -23,7 +24,7 @@ export interface KernelStepDeps extends Pick<Shared, 'clock' | 'log' | 'resync'>
   readonly version: string
   readonly options: KernelOptions
   readonly facts: KernelFacts
-  readonly metrics: KernelMetrics
+  readonly metrics: RuleMetrics
   readonly sysctls?: Sysctls
 }
 
@@ -37,7 +38,7 @@ export const kernelStep = (
   makeKind: (deps: KindDeps) => ProxierKind,
 ): ModeStep => {
   const { clock, log, options, facts, metrics } = deps
-  const kernelLog = new KernelLog(log, name)
+  const said = kernelLog(log, name)
   const setup = new KernelSetup({
     sysctls: deps.sysctls ?? hostSysctls(),
     wanted: () =>
@@ -52,18 +53,19 @@ export const kernelStep = (
   const observer: ProxierObserver = {
     restoreFailed: (family, work) => {
       metrics.restoreFailed(family, work)
-      kernelLog.restoreFailed(family, work)
+      said.restoreFailed(family, work)
     },
-    failed: (what, why) => kernelLog.failed(what, why),
+    failed: (what, why) => said.failed(what, why),
   }
   const setSysctl = (sysctl: string, value: string) => setup.set(sysctl, value)
   const tools = new StoppableTools()
   const kind = makeKind({ run: tools.run, observer, setSysctl })
   const conntrack = conntrackCleaner({
+    clock,
     // Flows go to endpoints: there is no one address by which they are all known.
     proxyAddress: () => undefined,
     ownAddresses: interfaceAddresses,
-    failed: why => kernelLog.failed('ending stale UDP flows', why),
+    failed: why => said.failed('ending stale UDP flows', why),
   })
   const lock = () =>
     hostLock({
@@ -79,7 +81,9 @@ export const kernelStep = (
         () => log.warn({ mode: name }, 'finding out whether this mode works takes long'),
         slowMs,
       )
-      return probeFamilies(kind).finally(() => clock.clearTimeout(slow))
+      return probeFamilies(family => kind.probe(family)).finally(() =>
+        clock.clearTimeout(slow),
+      )
     },
     start: async probes =>
       new KernelMode({
@@ -88,7 +92,7 @@ export const kernelStep = (
         proxiers: new Map(
           usable(probes, true).map(family => [family, kind.proxier(family)]),
         ),
-        lacking: new Map(
+        unusable: new Map(
           usable(probes, false).map(family => [family, probes[family].detail]),
         ),
         lock: lock(),
@@ -111,17 +115,7 @@ export const kernelStep = (
           ),
         forgetUdp: vips => conntrack.forgetUdp(vips),
         resync: deps.resync,
-        observer: {
-          synced: (family, sync, seconds) => {
-            metrics.synced(family, sync, seconds)
-            kernelLog.synced(family, sync, seconds)
-          },
-          damaged: (family, what) => kernelLog.damaged(family, what),
-          repaired: (family, what) => {
-            metrics.repaired(family)
-            kernelLog.repaired(family, what)
-          },
-        },
+        observers: [metrics, said],
       }),
   }
 }

@@ -62,7 +62,7 @@ const conntrackSize = (
   if (size === 0) return []
   const name = 'net/netfilter/nf_conntrack_max'
   return [
-    // As kube-proxy: who has made it larger has thought of this node.
+    // As kube-proxy: a larger one was set for this node on purpose.
     { name, value: String(size), atLeast: true },
     {
       name: '/sys/module/nf_conntrack/parameters/hashsize',

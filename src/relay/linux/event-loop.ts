@@ -193,7 +193,7 @@ export class EventLoop {
     }
   }
 
-  /** Edges are told once: the others of the batch have to be handled whatever happens. */
+  /** There is one event for an edge: the others of the batch have to be handled whatever happens. */
   #failed(source: AnySource, item: unknown, error: unknown): void {
     try {
       source.failed(item, error)

@@ -2,7 +2,7 @@ const smallest = 1024
 
 /**
  * What each watched descriptor belongs to, and in which use of its number. A descriptor's
- * number is used again as soon as it is closed, and the kernel may tell of the earlier socket
+ * number is used again as soon as it is closed, and events of the earlier socket may come
  * later still: from the batch that is being handled, and for as long as a child of this process
  * that has not called execve(2) yet holds a copy of it (epoll(7), Q6). So each use of a number
  * has a generation of its own, which the kernel keeps beside it, and an event of an earlier one

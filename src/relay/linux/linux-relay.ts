@@ -1,6 +1,8 @@
 import type { Clock } from '../../util/clock.ts'
-import { listDiff } from '../../util/list-diff.ts'
+import { within } from '../../util/within.ts'
 import { forEachYielding } from '../../util/yielding.ts'
+import { causes } from '../counter-cells.ts'
+import { changesToApply } from '../listener-changes.ts'
 import { noNodeClients } from '../node-clients.ts'
 import { openFronts } from '../open-fronts.ts'
 import type {
@@ -12,18 +14,18 @@ import type {
   RelayObserver,
   RelayStats,
 } from '../relay.ts'
+import type { NewsObserver } from '../remote/news-reader.ts'
 import { Figures } from './main/figures.ts'
 import { ListeningBudget } from './main/listening-budget.ts'
 import { OpenSockets, socketKey } from './main/open-sockets.ts'
 import { OwnBindsBook } from './main/own-binds-book.ts'
 import { Ports } from './main/ports.ts'
 import { Slots } from './main/slots.ts'
-import { WorkerReports } from './main/worker-reports.ts'
-import { type PoolOwner, WorkerPool } from './main/worker-pool.ts'
-import type { WorkerProgram, WorkerHandle } from './main/worker-handle.ts'
+import type { WorkerHandle, WorkerOwner } from './main/worker-handle.ts'
+import { WorkerPool } from './main/worker-pool.ts'
+import type { WorkerProgram } from './main/worker-thread.ts'
 import { Descriptors, newDescriptorsMemory } from './shared/descriptors.ts'
 import { monotonicClock } from './shared/monotonic.ts'
-import { causes } from './shared/stats-layout.ts'
 import { loadSyscalls, type Syscalls } from './syscalls.ts'
 
 export interface LinuxRelayDeps {
@@ -52,14 +54,14 @@ const sweepMs = 10_000
 export class LinuxRelay implements Relay {
   readonly #clock: Clock
   readonly #observer: RelayObserver
-  readonly #endProcess: () => void
   readonly #descriptors: Descriptors
   readonly #pool: WorkerPool
   readonly #sockets: OpenSockets
   readonly #ports: Ports
   readonly #ownBinds: OwnBindsBook
-  readonly #reports: WorkerReports
-  /** What each listener was last told; only of those that are wanted. */
+  /** Workers that have stopped accepting for want of descriptors. */
+  readonly #paused = new Set<WorkerHandle>()
+  /** The listeners that are wanted, as they were applied last. */
   readonly #specs = new Map<string, RelayListener>()
   /** What the last `apply` was given, undefined when it did not come to its end. */
   #applied: readonly RelayListener[] | undefined = []
@@ -70,21 +72,21 @@ export class LinuxRelay implements Relay {
   #idle: Promise<void> | undefined
   #ended: Promise<DrainResult> | undefined
 
-  /** Throws where system calls can't be made, or the first descriptors are not to be had. */
+  /** Throws where system calls can't be made, or there are no descriptors. */
   constructor(deps: LinuxRelayDeps) {
     const { clock, limits, observer, openFileLimit } = deps
     const { calls = loadSyscalls(), workerProgram: program = besideThis } = deps
+    const { endProcess = killThisProcess } = deps
     this.#clock = clock
     this.#observer = observer
-    this.#endProcess = deps.endProcess ?? killThisProcess
     const { reservedFds } = limits
     const memory = newDescriptorsMemory(openFileLimit, reservedFds, deps.workers + 1)
     const wantedCauses = causes.filter(cause => observer.wants(cause))
     this.#descriptors = new Descriptors(memory, 0)
     const shared = limitsOfOne(limits, deps.workers, this.#descriptors.spendable)
     const common = { limits: shared, wantedCauses, descriptors: memory }
-    const pool = { calls, clock, program, common, count: deps.workers }
-    this.#pool = new WorkerPool(pool, this.#poolOwner())
+    const pool = { calls, clock, program, common, endProcess }
+    this.#pool = new WorkerPool(pool, deps.workers, this.#workerOwner())
     const { workers } = this.#pool
     const budget = new ListeningBudget(this.#descriptors)
     this.#sockets = new OpenSockets(calls, workers, memory, budget, limits)
@@ -98,18 +100,12 @@ export class LinuxRelay implements Relay {
       observer,
     })
     this.#ownBinds = new OwnBindsBook(order => this.#pool.post(order))
-    this.#reports = new WorkerReports({
-      workers,
-      observer,
-      ports: this.#ports,
-      descriptors: this.#descriptors,
-    })
     this.#pool.start()
   }
 
   async apply(listeners: readonly RelayListener[]): Promise<void> {
     if (this.#draining) return
-    const { gone, changed } = this.#differences(listeners)
+    const { gone, changed } = changesToApply(this.#applied, this.#specs, listeners)
     this.#applied = undefined
     if (gone.length + changed.length > 0) await this.#change(gone, changed)
     this.#sweep()
@@ -126,12 +122,10 @@ export class LinuxRelay implements Relay {
     return {
       listeners: this.#ports.stats(),
       fds: { used, limit },
-      acceptPaused: this.#reports.isPaused,
-      workers: this.#pool.workers.map(
-        ({ thread, restarts, hangs, recordsLost, signs }) => {
-          return { thread, restarts, hangs, recordsLost, heldBytes: signs.heldBytes }
-        },
-      ),
+      acceptPaused: this.#paused.size > 0,
+      workers: this.#pool.workers.map(({ thread, restarts, hangs, signs }) => {
+        return { thread, restarts, hangs, heldBytes: signs.heldBytes }
+      }),
     }
   }
 
@@ -139,12 +133,7 @@ export class LinuxRelay implements Relay {
   async drain(ms: number): Promise<DrainResult> {
     this.#draining = true
     this.#idle ??= this.#stopAccepting()
-    let timer
-    const over = new Promise<void>(resolve => {
-      timer = this.#clock.setTimeout(resolve, ms)
-    })
-    await Promise.race([over, this.#idle])
-    this.#clock.clearTimeout(timer)
+    await within(this.#clock, ms, this.#idle)
     this.#ended ??= this.#end()
     return this.#ended
   }
@@ -219,19 +208,6 @@ export class LinuxRelay implements Relay {
     this.#pool.post({ kind: 'sweep' })
   }
 
-  #differences(listeners: readonly RelayListener[]): {
-    /** Applied before, and not wanted any more. */
-    readonly gone: readonly RelayListener[]
-    readonly changed: readonly RelayListener[]
-  } {
-    const known = this.#applied
-    const { before, after } = listDiff(known ?? [...this.#specs.values()], listeners)
-    const wanted = new Set(after.map(({ id }) => id))
-    const gone = before.filter(({ id }) => !wanted.has(id))
-    if (known === undefined) return { gone, changed: listeners }
-    return { gone, changed: after.filter(spec => this.#specs.get(spec.id) !== spec) }
-  }
-
   /** A drain may begin between two turns; then nothing may be opened any more. */
   #forEach<T>(
     items: Iterable<T>,
@@ -240,15 +216,38 @@ export class LinuxRelay implements Relay {
     return forEachYielding(items, item => (this.#draining ? undefined : each(item)))
   }
 
-  #poolOwner(): PoolOwner {
+  #workerOwner(): WorkerOwner {
     return {
-      reported: (worker, report) => this.#reports.take(worker, report),
-      died: (worker, error) => this.#died(worker, error),
+      observerOf: worker => this.#observerOf(worker),
+      retired: (worker, slot) => this.#ports.retired(worker, slot),
+      died: worker => this.#died(worker),
       started: worker => void this.#tell(worker),
-      hung: ({ thread }, hung) => this.#observer.workerHung(thread, hung),
-      unendable: ({ thread }) => this.#unendable(thread),
-      endProcess: () => this.#endProcess(),
     }
+  }
+
+  #observerOf(worker: WorkerHandle): NewsObserver {
+    const observer = this.#observer
+    return {
+      connectionClosed: record => observer.connectionClosed(record),
+      bindChanged: (listener, state) => observer.bindChanged(listener, state),
+      acceptPaused: paused => this.#pause(worker, paused),
+      workerHung: (thread, hung) => observer.workerHung(thread, hung),
+      fault: (listener, error) => observer.fault(listener, error),
+      lastError: (slot, text) => {
+        const port = this.#ports.at(slot)
+        if (port !== undefined) port.lastError = text
+      },
+    }
+  }
+
+  /** The relay as a whole has stopped accepting while any worker has. */
+  #pause(worker: WorkerHandle, paused: boolean): void {
+    const before = this.#paused.size > 0
+    if (paused) this.#paused.add(worker)
+    else this.#paused.delete(worker)
+    const now = this.#paused.size > 0
+    const { used, limit } = this.#descriptors
+    if (now !== before) this.#observer.acceptPaused(now, used, limit)
   }
 
   /** Everything that a worker who knows nothing has to know. */
@@ -259,19 +258,10 @@ export class LinuxRelay implements Relay {
     await this.#forEach(this.#ports.values(), port => port.tell(worker))
   }
 
-  /**
-   * It is in a system call that does not return, with descriptors that must not be touched: no
-   * other can take its place. process.exit would wait for it too.
-   */
-  #unendable(thread: number): void {
-    const text = `worker ${thread} of the relay can't be ended: the process ends, with all connections`
-    this.#observer.fault('', new Error(text))
-  }
-
-  #died(worker: WorkerHandle, error: Error): void {
+  #died(worker: WorkerHandle): void {
     this.#sockets.inherit(worker)
     this.#ports.lost(worker)
-    this.#reports.died(worker, error)
+    this.#pause(worker, false)
   }
 }
 
@@ -282,10 +272,11 @@ const limitsOfOne = (
   spendable: number,
 ): RelayLimits => {
   // Of descriptors, flows get half at most: see `FlowLimits`.
-  const most = Math.min(limits.udpFlows, Math.floor(spendable / 2))
-  return { ...limits, udpFlows: Math.max(1, Math.floor(most / workers)) }
+  const most = Math.min(limits.udpMaxFlows, Math.floor(spendable / 2))
+  return { ...limits, udpMaxFlows: Math.max(1, Math.floor(most / workers)) }
 }
 
+/** process.exit would wait for threads that can't be ended. */
 const killThisProcess = (): void => void process.kill(process.pid, 'SIGKILL')
 
 const besideThis: WorkerProgram = {

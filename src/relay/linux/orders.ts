@@ -1,20 +1,11 @@
-import type { Cause } from '../cause.ts'
-import type {
-  Bind,
-  ConnectionRecord,
-  NodeClients,
-  RelayLimits,
-  RelayListener,
-} from '../relay.ts'
+import type { Bind, RelayListener } from '../relay.ts'
+import type { CommonOrder, CommonReport, CommonSetup } from '../remote/messages.ts'
 import type { DescriptorsMemory } from './shared/descriptors.ts'
 
-/** What a worker is born with (`workerData`). */
-export interface WorkerSetup {
+/** What a worker is started with (`workerData`). */
+export interface WorkerSetup extends CommonSetup {
   /** 1, 2, ...; 0 is the main thread. */
   readonly thread: number
-  readonly limits: RelayLimits
-  /** The ends of connections of which a record is wanted. */
-  readonly wantedCauses: readonly Cause[]
   readonly descriptors: DescriptorsMemory
   /** An eventfd that the main thread writes to after it has posted orders. */
   readonly wakeFd: number
@@ -33,8 +24,12 @@ export interface ListenerOrder {
   readonly endpointSlots: readonly number[]
 }
 
-/** From the main thread to a worker; carried out in the order of posting. */
+/**
+ * From the main thread to a worker; carried out in the order of posting. They name slots of shared
+ * memory and descriptors, which mean something within one process only.
+ */
 export type Order =
+  | CommonOrder<WorkerCall>
   | { readonly kind: 'listener-page'; readonly page: SharedArrayBuffer }
   | { readonly kind: 'endpoint-page'; readonly page: SharedArrayBuffer }
   /** New, or changed. */
@@ -58,38 +53,19 @@ export type Order =
       readonly added: readonly Bind[]
       readonly removed: readonly Bind[]
     }
-  /** As `Relay.setNodeClients`. */
-  | { readonly kind: 'node-clients'; readonly clients: NodeClients }
   /** Affinity that has expired may be forgotten. */
   | { readonly kind: 'sweep' }
-  /** Close all listening sockets; say `idle` when the last TCP connection has ended. */
+
+export type WorkerCall =
+  /** Answered when all orders before have been carried out. */
+  | { readonly kind: 'mark' }
+  /** Close all listening sockets; answered when the last TCP connection has ended. */
   | { readonly kind: 'stop-accepting' }
-  /** Reset every connection, end every flow; answer `killed`. */
+  /** Reset every connection, end every flow; answered with the number of connections. */
   | { readonly kind: 'kill' }
-  /** Answer `done` with the same number: all orders before have been carried out. */
-  | { readonly kind: 'mark'; readonly id: number }
-  /** The thread ends. */
-  | { readonly kind: 'exit' }
 
 /** From a worker to the main thread. */
 export type Report =
-  /** It runs, and has what it needs. */
-  | { readonly kind: 'ready' }
-  | { readonly kind: 'done'; readonly id: number }
-  /** Connections that have ended, and how many more for which there was no room. */
-  | {
-      readonly kind: 'records'
-      readonly records: readonly ConnectionRecord[]
-      readonly lost: number
-    }
-  /** What went wrong last with a listener, for the status. */
-  | { readonly kind: 'last-error'; readonly slot: number; readonly text: string }
-  /** Something that must not happen; the text has the stack. */
-  | { readonly kind: 'fault'; readonly listener: string; readonly text: string }
-  /** It accepts no more for want of descriptors, or does again. */
-  | { readonly kind: 'accept-paused'; readonly paused: boolean }
+  | CommonReport<null>
   /** Nothing is left of a listener that was retired. */
   | { readonly kind: 'retired'; readonly slot: number }
-  /** After `stop-accepting`: no TCP connection is left. */
-  | { readonly kind: 'idle' }
-  | { readonly kind: 'killed'; readonly reset: number }

@@ -1,5 +1,5 @@
 import { arch, platform } from 'node:os'
-import { refusedCall } from './refused-call.ts'
+import { refusedCall } from './try-calls.ts'
 import { structLayout, type StructLayout } from './struct-layout.ts'
 import { loadSyscalls, type Syscalls } from './syscalls.ts'
 

@@ -1,4 +1,4 @@
-import { familyOf } from '../../util/ip.ts'
+import { addressBytes, familyOf } from '../../util/ip.ts'
 import { AF_INET, AF_INET6 } from './constants.ts'
 import type { NativeMemory } from './native-memory.ts'
 
@@ -21,8 +21,7 @@ export const writeSockaddr = (
   bytes.fill(0, offset, offset + length)
   view.setUint16(offset, family === 'IPv4' ? AF_INET : AF_INET6, true)
   view.setUint16(offset + 2, port, false)
-  if (family === 'IPv4') writeIpv4(bytes, offset + 4, address)
-  else writeIpv6(bytes, offset + 8, address)
+  bytes.set(addressBytes(address), offset + (family === 'IPv4' ? 4 : 8))
   return length
 }
 
@@ -43,10 +42,6 @@ export const readSockaddr = (
 
 const readIpv4 = (view: DataView, at: number): string =>
   `${view.getUint8(at)}.${view.getUint8(at + 1)}.${view.getUint8(at + 2)}.${view.getUint8(at + 3)}`
-
-const writeIpv4 = (bytes: Buffer, at: number, address: string): void => {
-  for (const [i, part] of address.split('.').entries()) bytes[at + i] = Number(part)
-}
 
 /**
  * As Node spells it, since addresses are compared as text: compressed as in RFC 5952 (the
@@ -75,22 +70,4 @@ const longestZeros = (groups: readonly number[]): { start: number; length: numbe
     start = end + 1
   }
   return best
-}
-
-const writeIpv6 = (bytes: Buffer, at: number, address: string): void => {
-  const [head = '', tail] = address.replace(/%.*$/, '').split('::')
-  const front = groupBytes(head)
-  for (const [i, byte] of front.entries()) bytes[at + i] = byte
-  if (tail === undefined) return
-  const back = groupBytes(tail)
-  for (const [i, byte] of back.entries()) bytes[at + 16 - back.length + i] = byte
-}
-
-const groupBytes = (text: string): number[] => {
-  if (text === '') return []
-  return text.split(':').flatMap(group => {
-    if (group.includes('.')) return group.split('.').map(Number)
-    const value = Number.parseInt(group, 16)
-    return [value >> 8, value & 0xff]
-  })
 }

@@ -32,7 +32,7 @@ const longestTickMs = 1000
 export class IdleWatch {
   readonly #clock: Clock
   readonly #undelivered: Pick<Undelivered, 'unsent'>
-  readonly #halfCloseIdleMs: number
+  readonly #halfCloseTimeout: number
   readonly #tickMs: number
   /** In the order of acceptance. */
   readonly #young = new Set<Patrolled>()
@@ -44,12 +44,12 @@ export class IdleWatch {
   constructor(
     clock: Clock,
     undelivered: Pick<Undelivered, 'unsent'>,
-    halfCloseIdleMs: number,
+    halfCloseTimeout: number,
   ) {
     this.#clock = clock
     this.#undelivered = undelivered
-    this.#halfCloseIdleMs = halfCloseIdleMs
-    this.#tickMs = Math.max(10, Math.min(longestTickMs, halfCloseIdleMs / 8))
+    this.#halfCloseTimeout = halfCloseTimeout
+    this.#tickMs = Math.max(10, Math.min(longestTickMs, halfCloseTimeout / 8))
   }
 
   accepted(connection: Patrolled): void {
@@ -108,8 +108,8 @@ export class IdleWatch {
       const idle = now - watched.movedAt
       const looked = watched.unsent !== undefined
       if (
-        idle >= this.#halfCloseIdleMs ||
-        (!looked && idle >= this.#halfCloseIdleMs / 2)
+        idle >= this.#halfCloseTimeout ||
+        (!looked && idle >= this.#halfCloseTimeout / 2)
       ) {
         quiet.push([connection, watched])
       }
@@ -133,7 +133,7 @@ export class IdleWatch {
       watched.unsent = left
       if (!this.#halfClosed.has(connection)) continue
       if (before !== undefined && left < before) watched.movedAt = now
-      else if (now - watched.movedAt >= this.#halfCloseIdleMs) connection.endIdle()
+      else if (now - watched.movedAt >= this.#halfCloseTimeout) connection.endIdle()
     }
   }
 }

@@ -1,34 +1,27 @@
-import { Balancer } from '../../balance/balancer.ts'
 import { joinHostPort } from '../../util/ip.ts'
-import { type Backend, nextBackends, stayingBackends } from '../backend.ts'
-import { newCounters } from '../counters.ts'
-import { Fronts } from '../fronts.ts'
+import type { Backend } from '../backend.ts'
+import { Counters } from '../counters.ts'
+import { ListenerEndpoints } from '../listener-endpoints.ts'
 import { closedState, openFronts } from '../open-fronts.ts'
 import type {
   Bind,
   BindState,
   ListenerCounters,
   ListenerStats,
+  RelayEndpoint,
   RelayListener,
 } from '../relay.ts'
 import { BindSet, type Listening } from '../bind-set.ts'
 import type { RelayEnv } from './port-listener.ts'
 
-/**
- * What TCP and UDP listeners have in common: what is wanted of them, the balancer, the
- * listening sockets and the figures.
- */
-export class ListenerState {
-  readonly counters = newCounters()
-  readonly balancer: Balancer<Backend>
-  readonly fronts: Fronts
+/** What TCP and UDP listeners have in common: endpoints, listening sockets and figures. */
+export class ListenerState extends ListenerEndpoints<Backend> {
+  readonly counters = new Counters()
   readonly binds: BindSet
   /** False once `apply` left it out. */
   wanted = true
   lastError = ''
   #spec: RelayListener
-  /** Of `RelayListener.staying` those that were listed before. */
-  #staying: ReadonlyMap<string, Backend> = new Map()
   readonly #env: RelayEnv
 
   constructor(
@@ -36,10 +29,9 @@ export class ListenerState {
     spec: RelayListener,
     open: (bind: Bind) => Promise<Listening>,
   ) {
+    super(env.clock, env.random, env.nodeClients)
     this.#env = env
     this.#spec = spec
-    this.balancer = new Balancer(env.clock, env.random)
-    this.fronts = new Fronts(env.random, env.nodeClients)
     this.binds = new BindSet(env.budget, open, state => this.#bindChanged(state))
   }
 
@@ -47,21 +39,11 @@ export class ListenerState {
     return this.#spec
   }
 
-  /** Whether a flow that goes there may stay: by object, for one that left is not back. */
-  mayKeep(backend: Backend): boolean {
-    return this.#known(backend.key) === backend
-  }
-
   /** Takes over what is wanted now, and lets go of addresses that are not. */
   take(spec: RelayListener): void {
     this.#spec = spec
     this.wanted = true
-    const known = { get: (key: string) => this.#known(key) }
-    const backends = nextBackends(known, spec.endpoints)
-    this.#staying = stayingBackends(known, spec)
-    this.balancer.setEndpoints(backends)
-    this.balancer.setAffinity(spec.affinityMs)
-    this.fronts.take(spec.fronts, this.balancer)
+    this.takeEndpoints(spec, (endpoint, _index, known) => known ?? newBackend(endpoint))
     const { open, closed } = openFronts(spec)
     this.binds.want(open, closed)
   }
@@ -102,10 +84,6 @@ export class ListenerState {
     return backends
   }
 
-  #known(key: string): Backend | undefined {
-    return this.balancer.get(key) ?? this.#staying.get(key)
-  }
-
   #bindChanged(state: BindState): void {
     const where = `listen on ${joinHostPort(state.bind.address, state.bind.port)}: `
     if (state.state === 'failed') this.lastError = where + state.error
@@ -115,3 +93,12 @@ export class ListenerState {
     this.#env.observer.bindChanged(this.#spec.name, state)
   }
 }
+
+const newBackend = ({ key, address, port }: RelayEndpoint): Backend => ({
+  key,
+  address,
+  port,
+  active: 0,
+  failures: 0,
+  resting: false,
+})

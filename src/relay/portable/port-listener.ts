@@ -1,5 +1,6 @@
 import type { Clock } from '../../util/clock.ts'
 import type { FdBudget } from '../fd-budget.ts'
+import type { FlowLimits } from '../flow-limits.ts'
 import type { NodeClientSet } from '../node-clients.ts'
 import type {
   ListenerStats,
@@ -8,9 +9,10 @@ import type {
   RelayObserver,
 } from '../relay.ts'
 import type { AcceptGate } from './accept-gate.ts'
+import type { Dialling } from './dialling.ts'
 import type { Handover } from './handover.ts'
 import type { IdleWatch } from './idle-watch.ts'
-import type { UdpFlows } from './udp-flows.ts'
+import type { UdpFlow } from './udp-flow.ts'
 import type { Undelivered } from './undelivered.ts'
 
 /** What the relay shares among its listeners. */
@@ -22,7 +24,8 @@ export interface RelayEnv {
   readonly budget: FdBudget
   readonly undelivered: Undelivered
   readonly idleWatch: IdleWatch
-  readonly udpFlows: UdpFlows
+  readonly dialling: Dialling
+  readonly udpFlows: FlowLimits<UdpFlow>
   readonly handover: Handover
   /** The gates of all servers, worked together when descriptors run out. */
   readonly gates: Set<AcceptGate>

@@ -1,8 +1,9 @@
 import type { Clock } from '../../util/clock.ts'
-import { listDiff } from '../../util/list-diff.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import { bindKey } from '../counters.ts'
 import { FdBudget } from '../fd-budget.ts'
+import { FlowLimits } from '../flow-limits.ts'
+import { changesToApply } from '../listener-changes.ts'
 import { NodeClientSet } from '../node-clients.ts'
 import { openFronts } from '../open-fronts.ts'
 import type {
@@ -16,12 +17,12 @@ import type {
   RelayObserver,
   RelayStats,
 } from '../relay.ts'
+import { Dialling } from './dialling.ts'
 import { IdleWatch } from './idle-watch.ts'
 import { Handover } from './handover.ts'
 import { OwnBinds, ownBindsOf } from '../own-binds.ts'
 import type { PortListener, RelayEnv } from './port-listener.ts'
 import { TcpListener } from './tcp-listener.ts'
-import { UdpFlows } from './udp-flows.ts'
 import { UdpListener } from './udp-listener.ts'
 import { Undelivered } from './undelivered.ts'
 
@@ -36,14 +37,14 @@ export interface PortableRelayDeps {
 }
 
 const sweepMs = 10_000
-/** Milliseconds that sockets which were told to close may take to do so. */
+/** Milliseconds that sockets may take to close. */
 const closingMs = 1000
 
 /** The relay on node:net and node:dgram: runs wherever Node runs. */
 export class PortableRelay implements Relay {
   readonly #env: RelayEnv
   readonly #listeners = new Map<string, PortListener>()
-  /** What each listener was last told; only of those that are wanted. */
+  /** What each listener was last given; only of those that are wanted. */
   readonly #specs = new Map<string, RelayListener>()
   readonly #nodeClients = new NodeClientSet()
   readonly #ownBinds = new OwnBinds(this.#nodeClients)
@@ -75,8 +76,9 @@ export class PortableRelay implements Relay {
       gates,
       handover: new Handover(),
       undelivered,
-      idleWatch: new IdleWatch(clock, undelivered, limits.halfCloseIdleMs),
-      udpFlows: new UdpFlows(clock, limits, budget),
+      idleWatch: new IdleWatch(clock, undelivered, limits.halfCloseTimeout),
+      dialling: new Dialling(clock, random, limits, budget),
+      udpFlows: new FlowLimits(clock, limits, budget.spendable),
       nodeClients: this.#nodeClients,
       isOwn: (address, port) => this.#ownBinds.has(address, port),
     }
@@ -84,7 +86,7 @@ export class PortableRelay implements Relay {
 
   async apply(listeners: readonly RelayListener[]): Promise<void> {
     if (this.#draining) return
-    const { gone, changed } = this.#differences(listeners)
+    const { gone, changed } = changesToApply(this.#applied, this.#specs, listeners)
     this.#applied = undefined
     const old = [...gone, ...changed].flatMap(({ id }) => this.#specs.get(id) ?? [])
     const wanted = new Set<string>()
@@ -148,15 +150,6 @@ export class PortableRelay implements Relay {
     await this.#forEach(this.#sticky, listener => listener.sweep())
   }
 
-  #differences(listeners: readonly RelayListener[]): Differences {
-    const known = this.#applied
-    const { before, after } = listDiff(known ?? [...this.#specs.values()], listeners)
-    const wanted = new Set(after.map(({ id }) => id))
-    const gone = before.filter(({ id }) => !wanted.has(id))
-    if (known === undefined) return { gone, changed: listeners }
-    return { gone, changed: after.filter(spec => this.#specs.get(spec.id) !== spec) }
-  }
-
   /** A drain may begin between two turns; then nothing may be opened any more. */
   #forEach<T>(
     items: Iterable<T>,
@@ -205,12 +198,6 @@ const statsOf = (
     for (const listener of listeners.values()) yield listener.stats()
   },
 })
-
-interface Differences {
-  /** Applied before, and not wanted any more. */
-  readonly gone: readonly RelayListener[]
-  readonly changed: readonly RelayListener[]
-}
 
 const tcpBinds = (spec: RelayListener): readonly Bind[] =>
   spec.protocol === 'TCP' ? openFronts(spec).open : []

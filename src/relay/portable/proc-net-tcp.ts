@@ -1,4 +1,5 @@
 import { endianness } from 'node:os'
+import { addressBytes } from '../../util/ip.ts'
 
 /**
  * Finds sockets in Linux's /proc/net/tcp and tcp6 (proc_pid_net(5)). A row reads
@@ -29,7 +30,7 @@ const hexEnd = (address: string, port: number): string =>
 
 /** The kernel prints addresses as 32-bit words of the host's byte order. */
 const hexAddress = (address: string): string => {
-  const bytes = address.includes(':') ? ipv6Bytes(address) : ipv4Bytes(address)
+  const bytes = addressBytes(address)
   const little = endianness() === 'LE'
   let hex = ''
   for (let word = 0; word < bytes.length; word += 4) {
@@ -39,23 +40,4 @@ const hexAddress = (address: string): string => {
     }
   }
   return hex.toUpperCase()
-}
-
-const ipv4Bytes = (address: string): number[] => address.split('.').map(Number)
-
-const ipv6Bytes = (address: string): number[] => {
-  const plain = address.replace(/%.*$/, '')
-  const [head = '', tail] = plain.split('::')
-  const front = groupBytes(head)
-  const back = tail === undefined ? [] : groupBytes(tail)
-  return [...front, ...Array<number>(16 - front.length - back.length).fill(0), ...back]
-}
-
-const groupBytes = (text: string): number[] => {
-  if (text === '') return []
-  return text.split(':').flatMap(group => {
-    if (group.includes('.')) return ipv4Bytes(group)
-    const value = Number.parseInt(group, 16)
-    return [value >> 8, value & 0xff]
-  })
 }

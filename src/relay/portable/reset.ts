@@ -18,7 +18,7 @@ export const reset = (socket: Socket): void => {
  * Whether a socket whose end was just read has really been reset. libuv reports an end
  * when data and a reset come in the same poll (its short cut for POLLHUP after a partial
  * read, uv__stream_io). A socket that was reset has no peer any more (ENOTCONN), one that
- * got a FIN still has. After our own FIN neither has: then `confirmEnd` tells.
+ * got a FIN still has. After our own FIN neither has: then `confirmEnd` finds out.
  */
 export const wasReset = (socket: Socket): boolean => {
   if (socket.writableEnded) return false

@@ -1,20 +1,25 @@
 import type { Socket } from 'node:net'
+import type { Clock, Timer } from '../../util/clock.ts'
 import { joinHostPort, unmapped } from '../../util/ip.ts'
+import { errorCode } from '../../util/out-of-resources.ts'
 import type { Backend } from '../backend.ts'
 import type { Cause } from '../cause.ts'
-import { countFailure } from '../counters.ts'
-import { errorCode } from '../dial-errors.ts'
+import { attemptRecords, Dial } from '../dial.ts'
 import type { Choice } from '../front.ts'
-import type { ConnectionRecord, RelayObserver } from '../relay.ts'
+import type { ConnectionRecord, RelayLimits, RelayObserver } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
-import { Dial, type DialContext, type Dialler } from './dial.ts'
-import { confirmEnd, reset, wasReset } from './reset.ts'
+import type { Dialled, Dialling, SocketDial } from './dialling.ts'
 import type { IdleWatch, Patrolled } from './idle-watch.ts'
+import type { ListenerState } from './listener-state.ts'
+import { confirmEnd, reset, wasReset } from './reset.ts'
 import type { Undelivered } from './undelivered.ts'
 
 /** What a connection needs of the listener that accepted it. */
-export interface ConnectionContext extends DialContext {
-  readonly name: string
+export interface ConnectionContext {
+  readonly clock: Clock
+  readonly limits: RelayLimits
+  readonly state: ListenerState
+  readonly dialling: Dialling
   readonly undelivered: Undelivered
   readonly idleWatch: IdleWatch
   readonly observer: RelayObserver
@@ -29,16 +34,17 @@ export interface ConnectionContext extends DialContext {
 const usualKeepAliveIdleMs = 15_000
 
 /** One relayed TCP connection: accepted, dialled, copied both ways, closed, recorded. */
-export class TcpConnection implements Dialler, Patrolled {
+export class TcpConnection implements Dialled, Patrolled {
   readonly #context: ConnectionContext
   readonly #client: Socket
   readonly #choice: Choice
+  dial: SocketDial | undefined
+  dialTimer: Timer | undefined
   #clientAddress = ''
   #clientPort = 0
   readonly acceptedAt: number
   #connectedAt = 0
-  #dial: Dial | undefined
-  #record: Dial['attempts'] = []
+  #attempts: SocketDial['attempts'] = []
   #backend: Backend | undefined
   #backendSocket: Socket | undefined
   /** What the client sent before an endpoint was connected. */
@@ -59,19 +65,26 @@ export class TcpConnection implements Dialler, Patrolled {
     this.acceptedAt = context.clock.now()
     this.#client = client
     this.#openWay = client
-    const { limits, observer, balancer, idleWatch } = context
-    if (balancer.isSticky || observer.wants('--')) this.#nameClient()
-    // Reading starts now: only a socket that is read tells that its peer has left.
+    const { limits, observer, idleWatch } = context
+    if (observer.wants('--')) this.#nameClient()
+    // Reading starts now: only a socket that is read notices that its peer has left.
     this.#attach(client)
-    if (limits.tcpIdleMs > 0) {
-      client.setTimeout(limits.tcpIdleMs).on('timeout', () => this.#idle(client))
+    if (limits.tcpIdleTimeout > 0) {
+      client.setTimeout(limits.tcpIdleTimeout).on('timeout', () => this.#idle(client))
     }
     idleWatch.accepted(this)
   }
 
   start(): void {
-    this.#dial = new Dial(this.#context, this.#clientAddress, this.#choice, this)
-    this.#dial.start()
+    const { dialling, state } = this.#context
+    this.dial = new Dial(dialling, this, state, this.#choice)
+    this.dial.start()
+  }
+
+  /** Asking for it is a system call: only where the balancer looks at it. */
+  get clientAddress(): string {
+    if (this.#context.state.balancer.isSticky) this.#nameClient()
+    return this.#clientAddress
   }
 
   connected(socket: Socket, backend: Backend): void {
@@ -130,7 +143,7 @@ export class TcpConnection implements Dialler, Patrolled {
   }
 
   #broken(socket: Socket, detail: string): void {
-    const dialling = this.#dial !== undefined
+    const dialling = this.dial !== undefined
     this.#blame(socket === this.#client ? (dialling ? 'CC' : 'CD') : 'SD', detail)
     socket.destroy()
     this.#cancelDial()
@@ -139,7 +152,7 @@ export class TcpConnection implements Dialler, Patrolled {
   }
 
   #closed(): void {
-    if (this.#dial !== undefined) this.#blame('CC', 'closed')
+    if (this.dial !== undefined) this.#blame('CC', 'closed')
     this.#cancelDial()
     this.#openSockets -= 1
     if (this.#openSockets === 0) this.#finish()
@@ -153,7 +166,7 @@ export class TcpConnection implements Dialler, Patrolled {
   #hold(chunk: Buffer): void {
     this.#held.push(chunk)
     this.#heldBytes += chunk.length
-    if (this.#heldBytes >= this.#context.limits.bufferBytes) this.#client.pause()
+    if (this.#heldBytes >= this.#context.limits.connectionBuffer) this.#client.pause()
   }
 
   #idle(socket: Socket): void {
@@ -167,10 +180,10 @@ export class TcpConnection implements Dialler, Patrolled {
   }
 
   enableKeepAlive(): void {
-    const { keepAliveIdleMs = usualKeepAliveIdleMs } = this.#context.limits
-    if (keepAliveIdleMs === 0) return
-    this.#client.setKeepAlive(true, keepAliveIdleMs)
-    this.#backendSocket?.setKeepAlive(true, keepAliveIdleMs)
+    const { tcpKeepalive = usualKeepAliveIdleMs } = this.#context.limits
+    if (tcpKeepalive === 0) return
+    this.#client.setKeepAlive(true, tcpKeepalive)
+    this.#backendSocket?.setKeepAlive(true, tcpKeepalive)
   }
 
   get bytesMoved(): number {
@@ -210,7 +223,7 @@ export class TcpConnection implements Dialler, Patrolled {
     const { undelivered, limits } = this.#context
     to.pause()
     if (to.bytesWritten === 0) reset(to)
-    else undelivered.wait(to, limits.halfCloseIdleMs, () => reset(to))
+    else undelivered.wait(to, limits.halfCloseTimeout, () => reset(to))
   }
 
   #reset(): void {
@@ -218,7 +231,7 @@ export class TcpConnection implements Dialler, Patrolled {
     if (this.#backendSocket !== undefined) reset(this.#backendSocket)
   }
 
-  /** The first cause is the cause: what follows from it is not told. */
+  /** The first cause is the cause: not what follows from it. */
   #blame(cause: Cause, detail: string): void {
     if (this.#cause !== '--') return
     // For the record; asking for every connection would cost each a system call.
@@ -233,23 +246,24 @@ export class TcpConnection implements Dialler, Patrolled {
   }
 
   #cancelDial(): void {
-    this.#dial?.cancel()
+    this.dial?.cancel()
     this.#endDial()
   }
 
   #endDial(): void {
-    if (this.#dial === undefined) return
-    this.#record = this.#dial.attempts
-    this.#dial = undefined
+    if (this.dial === undefined) return
+    this.#attempts = this.dial.attempts
+    this.dial = undefined
     this.#connectedAt = this.#context.clock.now()
   }
 
   #finish(): void {
-    const { counters, observer } = this.#context
+    const { state, observer } = this.#context
+    const { counters } = state
     if (this.#backend !== undefined) this.#backend.active -= 1
-    counters.bytesToBackend += this.bytesToBackend
-    counters.bytesToClient += this.bytesToClient
-    if (this.#cause !== '--') countFailure(counters, this.#cause)
+    counters.add('bytesToBackend', this.bytesToBackend)
+    counters.add('bytesToClient', this.bytesToClient)
+    if (this.#cause !== '--') counters.countFailure(this.#cause)
     if (observer.wants(this.#cause)) observer.connectionClosed(this.#describe())
     this.#context.idleWatch.ended(this)
     this.#context.ended(this)
@@ -257,10 +271,10 @@ export class TcpConnection implements Dialler, Patrolled {
 
   #describe(): ConnectionRecord {
     return {
-      listener: this.#context.name,
+      listener: this.#context.state.spec.name,
       client: joinHostPort(this.#clientAddress, this.#clientPort),
       endpoint: this.#backend?.key ?? '',
-      attempts: this.#record,
+      attempts: attemptRecords(this.#attempts),
       bytesToBackend: this.bytesToBackend,
       bytesToClient: this.bytesToClient,
       dialMs: this.#connectedAt - this.acceptedAt,

@@ -1,6 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import { joinHostPort, unmapped } from '../../util/ip.ts'
-import { bindKey, countFailure } from '../counters.ts'
+import { bindKey } from '../counters.ts'
 import { turnedAway } from '../front.ts'
 import type { Bind, ListenerStats, RelayListener } from '../relay.ts'
 import { acceptGate } from './accept-gate.ts'
@@ -29,9 +29,7 @@ export class TcpListener implements PortListener {
     this.#state = new ListenerState(env, spec, bind => this.#open(bind))
     this.#context = {
       ...env,
-      name: spec.name,
-      balancer: this.#state.balancer,
-      counters: this.#state.counters,
+      state: this.#state,
       ended: connection => this.#ended(connection),
     }
   }
@@ -68,7 +66,7 @@ export class TcpListener implements PortListener {
   }
 
   stats(): ListenerStats {
-    const counters = { ...this.#state.counters, active: this.#connections.size }
+    const counters = { ...this.#state.counters.totals, active: this.#connections.size }
     for (const connection of this.#connections) {
       counters.bytesToBackend += connection.bytesToBackend
       counters.bytesToClient += connection.bytesToClient
@@ -88,7 +86,7 @@ export class TcpListener implements PortListener {
       const server = createServer({
         allowHalfOpen: true,
         noDelay: true,
-        highWaterMark: this.#env.limits.bufferBytes,
+        highWaterMark: this.#env.limits.connectionBuffer,
       })
       server.once('error', reject)
       server.listen(
@@ -105,7 +103,7 @@ export class TcpListener implements PortListener {
     const { gates, budget, observer, handover } = this.#env
     const key = bindKey(bind)
     server.on('connection', socket => this.#accept(socket, key))
-    server.on('error', error => observer.fault(this.#context.name, error))
+    server.on('error', error => observer.fault(this.#state.spec.name, error))
     const gate = acceptGate(server)
     if (gate !== undefined) {
       gates.add(gate)
@@ -125,28 +123,26 @@ export class TcpListener implements PortListener {
 
   #accept(client: Socket, bind: string): void {
     const { counters, fronts } = this.#state
-    counters.accepted += 1
+    counters.add('accepted', 1)
     const front = fronts.at(bind)
     // Asking for the address is a system call, which most connections are spared.
     const choice = front?.asksForClient
       ? front.admit(unmapped(client.remoteAddress ?? ''), client.localAddress)
       : front?.admit('')
-    if (choice === undefined) return this.#turnAway(client)
-    if (!this.#env.budget.take(fdsPerConnection)) {
-      countFailure(counters, 'RC')
-      return reset(client)
-    }
+    if (choice === undefined) return this.#turnAway(client, 'PR')
+    if (!this.#env.budget.take(fdsPerConnection)) return this.#turnAway(client, 'RC')
     const connection = new TcpConnection(this.#context, client, choice)
     this.#connections.add(connection)
     connection.start()
   }
 
-  /** At once: a client that may not connect costs neither a dial nor a place in the budget. */
-  #turnAway(client: Socket): void {
-    const { observer, name } = this.#context
-    countFailure(this.#state.counters, 'PR')
-    if (observer.wants('PR'))
-      observer.connectionClosed(turnedAway(name, clientOf(client)))
+  /** At once: a client that may not connect, or can't, costs neither a dial nor a place in the budget. */
+  #turnAway(client: Socket, cause: 'PR' | 'RC'): void {
+    const { observer } = this.#env
+    const { counters, spec } = this.#state
+    counters.countFailure(cause)
+    if (observer.wants(cause))
+      observer.connectionClosed(turnedAway(spec.name, clientOf(client), cause))
     reset(client)
   }
 

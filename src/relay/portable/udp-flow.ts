@@ -1,16 +1,29 @@
-import { createSocket, type Socket } from 'node:dgram'
-import { isOutOfResources } from '../../util/out-of-resources.ts'
+import { createSocket, type Socket, type SocketOptions } from 'node:dgram'
+import { errorCode, isOutOfResources } from '../../util/out-of-resources.ts'
 import type { Backend } from '../backend.ts'
-import { countDrop } from '../counters.ts'
-import { errorCode } from '../dial-errors.ts'
+import type { Counters } from '../counters.ts'
 import type { Choice } from '../front.ts'
-import type { DropReason, ListenerCounters } from '../relay.ts'
-import { literalLookup } from './literal-lookup.ts'
-import { Place } from '../lru-list.ts'
+import type { DropReason } from '../relay.ts'
+import type { LimitedFlow } from '../flow-limits.ts'
+import { Place } from '../flow-ages.ts'
+
+/**
+ * The lookup of sockets that are only ever given addresses, never names. node:dgram looks
+ * up the address of each datagram it sends; its default takes a turn of the event loop
+ * even for a literal.
+ */
+export const literalLookup: NonNullable<SocketOptions['lookup']> = (
+  address,
+  options,
+  callback,
+) => {
+  const family = typeof options === 'object' && options.family === 6 ? 6 : 4
+  callback(null, address, family)
+}
 
 /** What a flow needs of its listener. */
 export interface FlowOwner {
-  readonly counters: ListenerCounters
+  readonly counters: Counters
   pick(flow: UdpFlow, tried: ReadonlySet<string>): Backend | undefined
   /** The flow now goes to `backend`. */
   chose(client: string, backend: Backend): void
@@ -31,10 +44,9 @@ const mostWaiting = 16
  * connected socket of its own: its port tells replies apart, and only a connected socket
  * hears of a refusal (ICMP port unreachable, udp(7)).
  */
-export class UdpFlow {
-  /** Where it stands in the listener's and in the relay's order of ages. */
-  readonly ownPlace = new Place<UdpFlow>(this)
-  readonly commonPlace = new Place<UdpFlow>(this)
+export class UdpFlow implements LimitedFlow<UdpFlow> {
+  readonly ownPlace: Place<UdpFlow> = new Place<UdpFlow>(this)
+  readonly commonPlace: Place<UdpFlow> = new Place<UdpFlow>(this)
   answered = false
   touchedAt = 0
   readonly key: string
@@ -83,7 +95,7 @@ export class UdpFlow {
     this.#owner.touched(this)
     if (this.#connected) this.#write(datagram)
     else if (this.#waiting.length < mostWaiting) this.#waiting.push(datagram)
-    else countDrop(this.#owner.counters, 'send-failed')
+    else this.#owner.counters.countDrop('send-failed')
   }
 
   /** Goes to an endpoint that did not refuse yet; false (and closed) when there is none. */
@@ -110,7 +122,7 @@ export class UdpFlow {
     this.#socket = socket
     this.#backend = backend
     backend.active += 1
-    this.#owner.counters.dialAttempts += 1
+    this.#owner.counters.add('dialAttempts', 1)
     socket.on('message', message => this.#reply(socket, message))
     // Later, because a bind fails before it returns: then nothing would be waiting yet.
     socket.on('error', error => process.nextTick(() => this.#failed(socket, error)))
@@ -133,8 +145,8 @@ export class UdpFlow {
     const { counters } = this.#owner
     socket?.send(datagram, error => {
       if (error !== null) return this.#unsent(socket, datagram, error)
-      counters.datagramsToBackend += 1
-      counters.bytesToBackend += datagram.length
+      counters.add('datagramsToBackend', 1)
+      counters.add('bytesToBackend', datagram.length)
     })
   }
 
@@ -146,16 +158,16 @@ export class UdpFlow {
     else this.#owner.touched(this)
     if (this.#refusedBy.size > 0) this.#refusedBy.clear()
     this.#front.send(message, this.#clientPort, this.client, error => {
-      if (error !== null) return countDrop(counters, 'send-failed')
-      counters.datagramsToClient += 1
-      counters.bytesToClient += message.length
+      if (error !== null) return counters.countDrop('send-failed')
+      counters.add('datagramsToClient', 1)
+      counters.add('bytesToClient', message.length)
     })
   }
 
   #unsent(socket: Socket, datagram: Buffer, error: NodeJS.ErrnoException): void {
     const moves = socket === this.#socket && movesOn.has(errorCode(error))
     // What goes out once more is the last one, which need not be this one.
-    if (!moves || datagram !== this.#last) countDrop(this.#owner.counters, 'send-failed')
+    if (!moves || datagram !== this.#last) this.#owner.counters.countDrop('send-failed')
     if (moves) this.#failed(socket, error)
   }
 
@@ -168,7 +180,7 @@ export class UdpFlow {
     if (socket !== this.#socket || backend === undefined) return
     const { counters } = this.#owner
     const code = errorCode(error)
-    if (this.#connected && !movesOn.has(code)) return countDrop(counters, 'send-failed')
+    if (this.#connected && !movesOn.has(code)) return counters.countDrop('send-failed')
     if (isShortage(code)) {
       this.close()
       this.#dropWaiting('no-fd')
@@ -178,12 +190,12 @@ export class UdpFlow {
     this.#refusedBy.add(backend.key)
     if (this.#connected && this.#last !== undefined) this.#waiting.push(this.#last)
     if (!this.move()) return this.#dropWaiting('refused')
-    counters.dialRetries += 1
+    counters.add('dialRetries', 1)
   }
 
   #dropWaiting(reason: DropReason): void {
     for (; this.#waiting.length > 0; this.#waiting.pop()) {
-      countDrop(this.#owner.counters, reason)
+      this.#owner.counters.countDrop(reason)
     }
   }
 

@@ -1,22 +1,15 @@
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram'
 import { forEachYielding } from '../../util/yielding.ts'
 import type { Backend } from '../backend.ts'
-import { bindKey, countDrop } from '../counters.ts'
-import { restMs } from '../dial-errors.ts'
+import { bindKey, type Counters } from '../counters.ts'
 import type { Choice } from '../front.ts'
-import type {
-  Bind,
-  DropReason,
-  ListenerCounters,
-  ListenerStats,
-  RelayListener,
-} from '../relay.ts'
+import type { Bind, DropReason, ListenerStats, RelayListener } from '../relay.ts'
 import type { Listening } from '../bind-set.ts'
-import { FlowAges } from '../flow-ages.ts'
+import { ListenerFlows } from '../flow-limits.ts'
+import { restMs } from '../listener-endpoints.ts'
 import { ListenerState } from './listener-state.ts'
-import { literalLookup } from './literal-lookup.ts'
 import type { ListenerOwner, PortListener, RelayEnv } from './port-listener.ts'
-import { type FlowOwner, UdpFlow } from './udp-flow.ts'
+import { type FlowOwner, literalLookup, UdpFlow } from './udp-flow.ts'
 
 /** Asked for; the kernel gives at most net.core.rmem_max. */
 const receiveBufferBytes = 4 << 20
@@ -28,16 +21,17 @@ export class UdpListener implements PortListener, FlowOwner {
   readonly #env: RelayEnv
   readonly #owner: ListenerOwner
   readonly #state: ListenerState
-  readonly #ages = new FlowAges<UdpFlow>(flow => flow.ownPlace)
+  readonly #flows: ListenerFlows<UdpFlow>
   readonly #sockets = new Map<Socket, ListeningSocket>()
 
   constructor(env: RelayEnv, spec: RelayListener, owner: ListenerOwner) {
     this.#env = env
     this.#owner = owner
     this.#state = new ListenerState(env, spec, bind => this.#open(bind))
+    this.#flows = new ListenerFlows(env.udpFlows, env.limits.udpMaxFlowsPerPort)
   }
 
-  get counters(): ListenerCounters {
+  get counters(): Counters {
     return this.#state.counters
   }
 
@@ -76,7 +70,7 @@ export class UdpListener implements PortListener, FlowOwner {
   }
 
   stats(): ListenerStats {
-    return this.#state.stats({ ...this.counters, active: this.#ages.size })
+    return this.#state.stats({ ...this.counters.totals, active: this.#flows.size })
   }
 
   pick({ client, choice }: UdpFlow, tried: ReadonlySet<string>): Backend | undefined {
@@ -84,46 +78,32 @@ export class UdpListener implements PortListener, FlowOwner {
   }
 
   chose(client: string, backend: Backend): void {
-    this.#state.balancer.succeeded(client, backend)
+    this.#state.succeeded(client, backend)
   }
 
   failed(backend: Backend): void {
-    backend.failures += 1
-    this.#state.balancer.failed(backend, restMs.refused)
+    this.#state.failed(backend, restMs.refused)
   }
 
   touched(flow: UdpFlow): void {
-    const { now } = this.#env.udpFlows
-    if (flow.touchedAt === now) return
-    flow.touchedAt = now
-    this.#ages.push(flow)
-    this.#env.udpFlows.push(flow)
+    this.#flows.touched(flow)
   }
 
   answered(flow: UdpFlow): void {
-    this.#forgetAge(flow)
-    flow.answered = true
-    flow.touchedAt = this.#env.udpFlows.now
-    this.#ages.push(flow)
-    this.#env.udpFlows.push(flow)
+    this.#flows.answered(flow)
   }
 
   closed(flow: UdpFlow): void {
     const flows = this.#sockets.get(flow.front)?.flows
     if (flows?.get(flow.key) !== flow) return
     flows.delete(flow.key)
-    this.#forgetAge(flow)
+    this.#flows.remove(flow)
     this.#env.budget.release(1)
   }
 
-  /** The next one shall fare better: the client will send again. */
+  /** Frees a descriptor for the next flow: the client will send again. */
   starved(): void {
-    this.#env.udpFlows.evict()
-  }
-
-  #forgetAge(flow: UdpFlow): void {
-    this.#ages.remove(flow)
-    this.#env.udpFlows.remove(flow)
+    this.#env.udpFlows.mostDispensable?.close()
   }
 
   #open(bind: Bind): Promise<Listening> {
@@ -188,21 +168,25 @@ export class UdpListener implements PortListener, FlowOwner {
     }
     const choice = this.#admit(listening, from.address)
     if (choice === undefined) return this.#drop('not-allowed')
-    const { udpFlows, limits, budget } = this.#env
-    if (this.#ages.size >= limits.udpFlowsPerListener) this.#ages.mostDispensable?.close()
-    udpFlows.makeRoom()
-    if (!budget.take(1) && !(udpFlows.evict() && budget.take(1)))
-      return this.#drop('no-fd')
+    if (!this.#takeDescriptor()) return this.#drop('no-fd')
     const flow = new UdpFlow(this, key, front, from.address, from.port, choice)
     listening.flows.set(key, flow)
-    this.counters.accepted += 1
-    udpFlows.add(flow)
-    this.#ages.push(flow)
+    this.counters.add('accepted', 1)
+    this.#flows.add(flow)
     return flow.move() ? flow : this.#drop('no-endpoint')
   }
 
+  /** For one more flow: one of the budget, or of a flow that ends for it. */
+  #takeDescriptor(): boolean {
+    const { udpFlows, budget } = this.#env
+    this.#flows.inTheWay?.close()
+    if (budget.take(1)) return true
+    udpFlows.mostDispensable?.close()
+    return budget.take(1)
+  }
+
   #drop(reason: DropReason): undefined {
-    countDrop(this.counters, reason)
+    this.counters.countDrop(reason)
   }
 
   #admit({ bind, address }: ListeningSocket, client: string): Choice | undefined {

@@ -29,8 +29,8 @@ interface Waiting {
 /**
  * Waits until bytes handed to a socket have reached its peer, for the one case in which
  * that matters: before a reset is passed on, since the kernel throws away what it has not
- * sent yet. Node can't ask a socket (SIOCOUTQ); on Linux /proc/net/tcp tells it for all
- * sockets at once, so that one look serves everybody who waits. Where that file does not
+ * sent yet. Node can't ask a socket (SIOCOUTQ); on Linux /proc/net/tcp has it for all
+ * sockets at once, so that one look serves all that wait. Where that file does not
  * exist the wait is a blind 100 ms.
  */
 export class Undelivered {

@@ -25,7 +25,7 @@ export const dataPlaneProgram = (launcher: readonly string[]): DataPlaneProgram 
 })
 
 /**
- * For each thread: a young generation of 1 MB a half in place of 16 (what is told at the start
+ * For each thread: a young generation of 1 MB a half in place of 16 (what arrives at the start
  * is 50 MB less), and garbage of a third of what lives before it is collected, from 16 MB on
  * (20 MB less with 5 000 Services).
  */

@@ -7,8 +7,8 @@ import { systemClock } from '../../util/clock.ts'
 import { RelayUnavailable } from '../choose-relay.ts'
 import { makeRelay } from '../make-relay.ts'
 import { ownPrivileges } from '../privileges.ts'
+import { errorOf, Outbox } from '../remote/outbox.ts'
 import type { Order, Report, Setup } from './messages.ts'
-import { Outbox } from './outbox.ts'
 import { RelayServer } from './relay-server.ts'
 
 const report = (what: Report, then = (): void => {}): void => {
@@ -16,11 +16,10 @@ const report = (what: Report, then = (): void => {}): void => {
   if (process.connected) process.send?.(what, undefined, {}, then)
 }
 
-const errorOf = (reason: unknown): Error =>
-  reason instanceof Error ? reason : new Error(String(reason))
-
 const setUp = async (setup: Setup): Promise<void> => {
-  const outbox = new Outbox(setup.wantedCauses, news => report({ kind: 'news', news }))
+  const outbox = new Outbox(systemClock, setup.wantedCauses, news => {
+    report({ kind: 'news', news })
+  })
   const { limits, openFileLimit, workers } = setup
   const { relay, choice } = await makeRelay(setup.relay, {
     clock: systemClock,

@@ -1,23 +1,13 @@
-import type { Cause } from '../cause.ts'
 import type { WantedRelay } from '../choose-relay.ts'
 import type { ChosenRelay } from '../make-relay.ts'
 import type { Privileges } from '../privileges.ts'
-import type {
-  BindState,
-  ConnectionRecord,
-  NodeClients,
-  RelayLimits,
-  RelayListener,
-  RelayStats,
-} from '../relay.ts'
+import type { RelayListener, RelayStats } from '../relay.ts'
+import type { CommonOrder, CommonReport, CommonSetup } from '../remote/messages.ts'
 import type { PackedListener } from './packed-stats.ts'
 
-/** What a data plane is born with. */
-export interface Setup {
+/** What a data plane is started with. */
+export interface Setup extends CommonSetup {
   readonly relay: WantedRelay
-  readonly limits: RelayLimits
-  /** The ends of connections of which a record is wanted. */
-  readonly wantedCauses: readonly Cause[]
   readonly openFileLimit: number
   /** Threads; 0: as many as fit the machine. */
   readonly workers: number
@@ -29,7 +19,7 @@ export interface DataPlaneSelf {
   readonly privileges: Privileges | undefined
 }
 
-/** What has an answer: `done` or `failed` with the same id. */
+/** What has an answer. */
 export type Call =
   /** A part of what has changed; answered when it has been taken in. */
   | {
@@ -45,14 +35,9 @@ export type Call =
 
 /** From the parent to the data plane. */
 export type Order =
+  | CommonOrder<Call>
   | { readonly kind: 'setup'; readonly setup: Setup }
-  | { readonly kind: 'call'; readonly id: number; readonly call: Call }
   | { readonly kind: 'ping' }
-  /** The last `news` have been read: there may be more. */
-  | { readonly kind: 'news-taken' }
-  /** As `Relay.setNodeClients`. */
-  | { readonly kind: 'node-clients'; readonly clients: NodeClients }
-  | { readonly kind: 'exit' }
 
 /** One page of figures. */
 export interface StatsPage {
@@ -64,22 +49,10 @@ export interface StatsPage {
 /** What there is to say of all listeners together. */
 export type WholeStats = Pick<RelayStats, 'fds' | 'acceptPaused' | 'workers'>
 
-/** What the relay has told its observer. */
-export interface News {
-  readonly binds: readonly (readonly [listener: string, state: BindState])[]
-  readonly records: readonly ConnectionRecord[]
-  readonly pauses: readonly (readonly [paused: boolean, used: number, limit: number])[]
-  readonly hung: readonly (readonly [thread: number, hung: boolean])[]
-  readonly faults: readonly (readonly [listener: string, error: Error])[]
-  /** Records and faults for which there was no room. */
-  readonly lost: number
-}
-
 /** From the data plane to its parent. */
 export type Report =
-  /** The relay is there and takes calls. */
-  | { readonly kind: 'ready'; readonly self: DataPlaneSelf }
-  /** There can't be one; the process ends. */
+  | CommonReport<DataPlaneSelf>
+  /** There can't be a relay; the process ends. */
   | {
       readonly kind: 'cannot-start'
       readonly why: string
@@ -87,6 +60,3 @@ export type Report =
       readonly unavailable: boolean
     }
   | { readonly kind: 'pong' }
-  | { readonly kind: 'done'; readonly id: number; readonly result: unknown }
-  | { readonly kind: 'failed'; readonly id: number; readonly error: Error }
-  | { readonly kind: 'news'; readonly news: News }

@@ -1,100 +1,45 @@
-import type { RelayProtocol } from '../../model/service.ts'
-import type {
-  BindState,
-  EndpointStats,
-  ListenerCounters,
-  ListenerStats,
-} from '../relay.ts'
+import { cellsOf, counterCell, countersOf } from '../counter-cells.ts'
+import type { EndpointStats, ListenerStats } from '../relay.ts'
 
-/**
- * The figures of one listener as they travel: counters in a list, because 10 000 objects
- * of 30 named fields would be 30 MB a scrape.
- */
-export interface PackedListener {
-  readonly id: string
-  readonly name: string
-  readonly protocol: RelayProtocol
-  readonly binds: readonly BindState[]
-  readonly lastError: string
-  readonly wanted: boolean
+/** The figures of one listener as they travel between processes. */
+export interface PackedListener extends Omit<ListenerStats, 'counters' | 'endpoints'> {
+  /** By `counterCell`; what is missing at the end is 0. */
+  readonly counters: readonly number[]
   readonly endpointKeys: readonly string[]
-  /** Those of `endpointFigures` of each endpoint in turn; empty: all are 0. */
+  /** Five of each endpoint in turn; empty: all are 0. */
   readonly endpointFigures: readonly number[]
-  readonly active: number
-  readonly totals: PackedTotals
 }
-
-/** What only grows. */
-export interface PackedTotals {
-  /** In the order of `fields`, then the buckets of `dialSeconds` unless all are 0. */
-  readonly numbers: readonly number[]
-  readonly failed: ListenerCounters['failed']
-  readonly dropped: ListenerCounters['datagramsDropped']
-}
-
-type Field = Exclude<
-  keyof ListenerCounters,
-  'active' | 'failed' | 'datagramsDropped' | 'dialSeconds'
->
-
-const fields: readonly Field[] = [
-  'accepted',
-  'dialAttempts',
-  'dialRetries',
-  'bytesToBackend',
-  'bytesToClient',
-  'datagramsToBackend',
-  'datagramsToClient',
-  'dialSecondsSum',
-]
 
 export const packListener = (stats: ListenerStats): PackedListener => {
-  const { id, name, protocol, binds, endpoints, counters, lastError, wanted } = stats
-  const { active, failed, datagramsDropped: dropped, dialSeconds } = counters
-  const numbers = fields.map(field => counters[field])
-  if (dialSeconds.some(count => count > 0)) numbers.push(...dialSeconds)
+  const { counters, endpoints, ...others } = stats
   const figures = endpoints.flatMap(endpointFigures)
   return {
-    id,
-    name,
-    protocol,
-    binds,
-    lastError,
-    wanted,
+    ...others,
+    counters: cellsOf(counters),
     endpointKeys: endpoints.map(({ key }) => key),
     endpointFigures: figures.some(figure => figure > 0) ? figures : [],
-    active,
-    totals: { numbers, failed, dropped },
   }
 }
 
-/** `buckets`: how many `dialSeconds` has. */
-export const unpackListener = (
-  packed: PackedListener,
-  buckets: number,
-): ListenerStats => {
-  const { id, name, protocol, binds, lastError, wanted, active, totals } = packed
-  const { endpointKeys, endpointFigures: figures } = packed
-  const number = (field: Field): number => totals.numbers[fields.indexOf(field)] ?? 0
-  const counters: ListenerCounters = {
-    accepted: number('accepted'),
-    active,
-    dialAttempts: number('dialAttempts'),
-    dialRetries: number('dialRetries'),
-    failed: totals.failed,
-    bytesToBackend: number('bytesToBackend'),
-    bytesToClient: number('bytesToClient'),
-    datagramsToBackend: number('datagramsToBackend'),
-    datagramsToClient: number('datagramsToClient'),
-    datagramsDropped: totals.dropped,
-    dialSeconds: Array.from(
-      { length: buckets },
-      (_, i) => totals.numbers[fields.length + i] ?? 0,
-    ),
-    dialSecondsSum: number('dialSecondsSum'),
+export const unpackListener = (packed: PackedListener): ListenerStats => {
+  const { counters, endpointKeys, endpointFigures: figures, ...others } = packed
+  return {
+    ...others,
+    counters: countersOf(cell => counters[cell] ?? 0),
+    endpoints: endpointKeys.map((key, i) => endpointStats(key, figures, i)),
   }
-  const endpoints = endpointKeys.map((key, i) => endpointStats(key, figures, i))
-  return { id, name, protocol, binds, endpoints, counters, lastError, wanted }
+}
+
+/** What was counted before and what has been counted since; `active` is what is open now. */
+export const addCounters = (
+  before: readonly number[],
+  now: readonly number[],
+): readonly number[] => {
+  const { active } = counterCell.plain
+  return Array.from({ length: Math.max(before.length, now.length) }, (_, cell) => {
+    const counted = now[cell] ?? 0
+    return cell === active ? counted : counted + (before[cell] ?? 0)
+  })
 }
 
 const endpointFigures = (endpoint: EndpointStats): readonly number[] => {
@@ -108,23 +53,4 @@ const endpointStats = (key: string, all: readonly number[], i: number): Endpoint
   // The kernel was asked only where there is a time.
   const path = rttMs > 0 ? { rttMs, retransmits } : undefined
   return { key, active, failures, resting: resting === 1, ...path }
-}
-
-export const addTotals = (a: PackedTotals | undefined, b: PackedTotals): PackedTotals => {
-  if (a === undefined) return b
-  const length = Math.max(a.numbers.length, b.numbers.length)
-  return {
-    numbers: Array.from({ length }, (_, i) => (a.numbers[i] ?? 0) + (b.numbers[i] ?? 0)),
-    failed: addTallies(a.failed, b.failed),
-    dropped: addTallies(a.dropped, b.dropped),
-  }
-}
-
-const addTallies = <K extends string>(
-  a: Readonly<Partial<Record<K, number>>>,
-  b: Readonly<Partial<Record<K, number>>>,
-): Partial<Record<K, number>> => {
-  const sum: Partial<Record<K, number>> = { ...a }
-  for (const key in b) sum[key] = (sum[key] ?? 0) + (b[key] ?? 0)
-  return sum
 }

@@ -2,7 +2,7 @@ import { portableDetail } from '../choose-relay.ts'
 import type { MadeRelay } from '../make-relay.ts'
 import { isExcessive } from '../privileges.ts'
 import { dataPlaneProgram, type Launcher } from './data-plane-program.ts'
-import { ProbeCrashed } from './never-served.ts'
+import { ProbeCrashed } from './data-plane-process.ts'
 import { SupervisedRelay, type SupervisedRelayDeps } from './supervise-relay.ts'
 
 /**

@@ -1,6 +1,6 @@
 import type { ListenerStats, Relay, RelayListener, RelayStats } from '../relay.ts'
 import type { Call, StatsPage } from './messages.ts'
-import type { Outbox } from './outbox.ts'
+import type { Outbox } from '../remote/outbox.ts'
 import { packListener } from './packed-stats.ts'
 
 /** Listeners and endpoints of one page: about a millisecond's work at either end. */
@@ -35,7 +35,7 @@ export class RelayServer {
       return null
     } finally {
       // What became of binds and connections is known before the call is over.
-      await this.#outbox.flush()
+      this.#outbox.flush()
     }
   }
 
@@ -52,7 +52,7 @@ export class RelayServer {
       this.#look = undefined
       const stats = await this.#relay.stats()
       // Figures, log and health must agree on binds.
-      await this.#outbox.flush()
+      this.#outbox.flush()
       if (number === this.#lookNumber)
         this.#look = { stats, listeners: stats.listeners[Symbol.iterator]() }
     }

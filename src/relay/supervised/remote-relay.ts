@@ -1,25 +1,28 @@
 import type { DrainResult, RelayListener } from '../relay.ts'
-import type { DataPlaneProcess } from './data-plane-process.ts'
-import type { Look } from './known-stats.ts'
-import { listenerChanges } from './listener-changes.ts'
-import type { StatsPage } from './messages.ts'
+import { listenerChanges } from '../listener-changes.ts'
+import type { Remote } from '../remote/remote.ts'
+import type { Look } from './last-known.ts'
+import type { Call, DataPlaneSelf, StatsPage } from './messages.ts'
 
 /** Listeners that a process which has none yet opens together. */
 const atOnce = 1000
 
+/** Listeners and endpoints in one message: about a millisecond's work at either end. */
+const partWeight = 500
+
 /**
- * The relay in one process of the data plane. Its calls reject with `DataPlaneGone` when
+ * The relay in one process of the data plane. Its calls reject with `RemoteGone` when
  * the process ends before it has answered.
  */
 export class RemoteRelay {
-  readonly #process: DataPlaneProcess
+  readonly #remote: Remote<Call, DataPlaneSelf>
   /** What the process knows. */
   #sent: readonly RelayListener[] = []
   #looks = 0
   #turn: Promise<unknown> = Promise.resolve()
 
-  constructor(process: DataPlaneProcess) {
-    this.#process = process
+  constructor(remote: Remote<Call, DataPlaneSelf>) {
+    this.#remote = remote
   }
 
   /** One call after the other; only what has changed since the last one travels. */
@@ -38,7 +41,7 @@ export class RemoteRelay {
     const look = this.#looks
     const listeners: StatsPage['listeners'][number][] = []
     for (;;) {
-      const page = (await this.#process.call({ kind: 'stats', look })) as StatsPage
+      const page = (await this.#remote.call({ kind: 'stats', look })) as StatsPage
       givenUp.throwIfAborted()
       listeners.push(...page.listeners)
       if (page.last) return { listeners, whole: page.whole }
@@ -46,22 +49,42 @@ export class RemoteRelay {
   }
 
   async drain(ms: number): Promise<DrainResult> {
-    return (await this.#process.call({ kind: 'drain', ms })) as DrainResult
+    return (await this.#remote.call({ kind: 'drain', ms })) as DrainResult
   }
 
   async #apply(listeners: readonly RelayListener[]): Promise<void> {
     const isFirst = this.#sent.length === 0
     let waiting = 0
     // An answer to each part before the next one is made: so nothing piles up.
-    for (const part of listenerChanges(this.#sent, listeners)) {
-      await this.#process.call({ kind: 'change', ...part })
+    for (const part of changesInParts(this.#sent, listeners)) {
+      await this.#remote.call(part)
       waiting += part.changed.length
       // Of 10 000 the first need not wait for the last.
       if (!isFirst || waiting < atOnce) continue
-      await this.#process.call({ kind: 'apply' })
+      await this.#remote.call({ kind: 'apply' })
       waiting = 0
     }
     this.#sent = listeners
-    await this.#process.call({ kind: 'apply' })
+    await this.#remote.call({ kind: 'apply' })
   }
+}
+
+/** The changes in parts; at least one, so that a change of nothing is one too. */
+export function* changesInParts(
+  before: readonly RelayListener[],
+  after: readonly RelayListener[],
+): Generator<Extract<Call, { readonly kind: 'change' }>> {
+  const { gone, changed } = listenerChanges(before, after)
+  let part: RelayListener[] = []
+  let weight = 0
+  yield { kind: 'change', gone: gone.map(({ id }) => id), changed: [] }
+  for (const listener of changed) {
+    part.push(listener)
+    weight += 1 + listener.fronts.length + listener.endpoints.length
+    if (weight < partWeight) continue
+    yield { kind: 'change', gone: [], changed: part }
+    part = []
+    weight = 0
+  }
+  if (part.length > 0) yield { kind: 'change', gone: [], changed: part }
 }

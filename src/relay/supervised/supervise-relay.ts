@@ -1,8 +1,9 @@
-import type { Clock, Timer } from '../../util/clock.ts'
+import type { Clock } from '../../util/clock.ts'
 import { Deferred } from '../../util/deferred.ts'
+import { within } from '../../util/within.ts'
 import { forEachYielding } from '../../util/yielding.ts'
-import { type Cause, causeText } from '../cause.ts'
 import type { WantedRelay } from '../choose-relay.ts'
+import { causes } from '../counter-cells.ts'
 import { noNodeClients } from '../node-clients.ts'
 import type {
   DrainResult,
@@ -13,19 +14,18 @@ import type {
   RelayObserver,
   RelayStats,
 } from '../relay.ts'
+import { type NewsObserver, NewsReader } from '../remote/news-reader.ts'
+import { type Ending, Remote, RemoteGone } from '../remote/remote.ts'
+import { Restarts } from '../remote/restarts.ts'
 import {
-  DataPlaneGone,
   DataPlaneProcess,
   type DataPlaneProgram,
-  type Ending,
+  inWords,
+  neverServed,
 } from './data-plane-process.ts'
-import { KnownBinds } from './known-binds.ts'
-import { KnownStats } from './known-stats.ts'
-import type { DataPlaneSelf, News, Setup } from './messages.ts'
-import { neverServed } from './never-served.ts'
+import { KnownBinds, KnownStats } from './last-known.ts'
+import type { Call, DataPlaneSelf, Setup } from './messages.ts'
 import { RemoteRelay } from './remote-relay.ts'
-import { RestartPause } from '../restart-pause.ts'
-import { within } from './within.ts'
 
 export interface SupervisedRelayDeps {
   readonly clock: Clock
@@ -47,14 +47,18 @@ export interface SupervisedRelayDeps {
 }
 
 /**
- * Milliseconds for a look at the figures; after that the last known ones are told. Less than
+ * Milliseconds for a look at the figures; after that the last known ones count. Less than
  * the 3 s that `usher status` waits.
  */
 const lookMs = 2000
 /** Milliseconds between two starts of one that dies again and again. */
 const longestPauseMs = 10_000
-/** Milliseconds between two words on records that were lost. */
-const lostEveryMs = 60_000
+/** 10 s without an answer to a ping. Starting may take longer. */
+const patience = { lookMs: 1000, mostSilent: 10, mostAtStart: 30 }
+/** Milliseconds it has to leave in when it is asked to. */
+const leaveMs = 1000
+/** Milliseconds that the kernel may take to end a process, of which 100 000 sockets take one. */
+const deadMs = 10_000
 
 /**
  * A relay in a process of its own (the data plane), which is started again when it dies
@@ -64,11 +68,13 @@ const lostEveryMs = 60_000
 export class SupervisedRelay implements Relay {
   readonly #deps: SupervisedRelayDeps
   #setup: Setup
-  readonly #pause: RestartPause
+  readonly #restarts: Restarts
+  readonly #news: NewsReader
   readonly #binds = new KnownBinds()
   readonly #known: KnownStats
   #wanted: readonly RelayListener[] = []
   #nodeClients = noNodeClients
+  #remote: Remote<Call, DataPlaneSelf> | undefined
   #process: DataPlaneProcess | undefined
   /** What the first one has become. */
   readonly #first = new Deferred<DataPlaneSelf>()
@@ -76,21 +82,18 @@ export class SupervisedRelay implements Relay {
   #serving = new Serving()
   /** It has all that was wanted when it started. */
   #restored = false
-  #restart: Timer | undefined
   #looking: Promise<RelayStats> | undefined
   /** Workers that have given no sign of life. */
   readonly #hung = new Set<number>()
-  #lost = 0
-  #lostToldAt = -Infinity
   #draining = false
-  #leaving = false
 
   constructor(deps: SupervisedRelayDeps) {
-    const { relay, limits, observer, openFileLimit, workers, random } = deps
+    const { relay, limits, observer, openFileLimit, workers, clock, random } = deps
     this.#deps = deps
     const wantedCauses = causes.filter(cause => observer.wants(cause))
     this.#setup = { relay, limits, wantedCauses, openFileLimit, workers }
-    this.#pause = new RestartPause(longestPauseMs, random)
+    this.#restarts = new Restarts(clock, longestPauseMs, () => this.#start(), random)
+    this.#news = new NewsReader(clock, this.#newsObserver())
     this.#known = new KnownStats(openFileLimit)
     this.#start()
   }
@@ -115,14 +118,15 @@ export class SupervisedRelay implements Relay {
       const relay = await this.#serving.relay
       if (relay === undefined) return
       if (!(await livesTo(relay.apply(listeners)))) continue
-      this.#restored = relay === this.#serving.now
+      this.#hasAll(relay)
       return
     }
   }
 
   setNodeClients(clients: NodeClients): void {
     this.#nodeClients = clients
-    if (this.#process?.isReady === true) this.#process.setNodeClients(clients)
+    if (this.#remote?.isReady === true)
+      this.#process?.send({ kind: 'node-clients', clients })
   }
 
   stats(): Promise<RelayStats> {
@@ -132,50 +136,57 @@ export class SupervisedRelay implements Relay {
 
   /** As of any relay; when it is over the process is gone too. */
   async drain(ms: number): Promise<DrainResult> {
-    const { clock } = this.#deps
     this.#draining = true
-    clock.clearTimeout(this.#restart)
-    const process = this.#process
-    const relay = process?.isReady === true ? await this.#serving.relay : undefined
+    this.#restarts.stop()
+    const remote = this.#remote
+    const relay = remote?.isReady === true ? await this.#serving.relay : undefined
     if (relay === undefined) this.#serving.is(undefined) // And there won't be one.
     let result: DrainResult = { reset: 0 }
     if (relay !== undefined)
       await livesTo(relay.drain(ms).then(drained => (result = drained)))
     // What it has counted to the end.
     await this.stats()
-    this.#leaving = true
-    await process?.exit()
+    await remote?.leave(leaveMs)
     return result
   }
 
   #start(): void {
-    const { clock, program } = this.#deps
-    const process = new DataPlaneProcess({
+    const { clock, program, endProcess = endThisProcess } = this.#deps
+    const remote = new Remote<Call, DataPlaneSelf>({
       clock,
-      program,
-      setup: this.#setup,
-      news: news => this.#tell(news),
+      patience,
+      deadMs,
+      start: to => {
+        this.#process = new DataPlaneProcess(clock, program, this.#setup, to)
+        return this.#process
+      },
+      ready: self => void this.#serve(remote, self),
+      news: (news, isGone) => this.#news.read(news, isGone),
       ended: ending => this.#ended(ending),
-      unkillable: words => this.#unkillable(words),
+      unendable: words => this.#unendable(words),
+      endProcess,
     })
-    this.#process = process
-    void this.#serve(process)
+    this.#remote = remote
+    remote.start()
   }
 
-  async #serve(process: DataPlaneProcess): Promise<void> {
-    const self = await process.ready
-    if (self === undefined) return
+  async #serve(remote: Remote<Call, DataPlaneSelf>, self: DataPlaneSelf): Promise<void> {
     this.#isFirst(self)
-    process.setNodeClients(this.#nodeClients)
-    const relay = new RemoteRelay(process)
+    this.#process?.send({ kind: 'node-clients', clients: this.#nodeClients })
+    const relay = new RemoteRelay(remote)
     this.#serving.is(relay)
     try {
       if (this.#wanted.length > 0) await livesTo(relay.apply(this.#wanted))
-      this.#restored = relay === this.#serving.now
+      this.#hasAll(relay)
     } catch (error) {
       // The next sync asks for all of it again.
       this.#deps.observer.fault('', error as Error)
     }
+  }
+
+  #hasAll(relay: RemoteRelay): void {
+    this.#restored = relay === this.#serving.now
+    if (this.#restored) this.#deps.observer.processGone?.('')
   }
 
   #isFirst(self: DataPlaneSelf): void {
@@ -189,26 +200,29 @@ export class SupervisedRelay implements Relay {
 
   #ended(ending: Ending): void {
     const { observer, lost } = this.#deps
+    const ended = this.#process
+    const words = inWords(ending)
+    this.#remote = undefined
     this.#process = undefined
     this.#restored = false
     // Who waits for one that never came to serve waits for the next.
     if (this.#serving.now !== undefined) this.#serving = new Serving()
     if (this.#draining) this.#serving.is(undefined)
-    if (this.#leaving) return
+    if (ending.wasLeaving) return
     if (!this.#hasServed) {
-      this.#first.reject(neverServed(ending, this.#setup.relay))
+      this.#first.reject(neverServed(ended, words, this.#setup.relay))
       this.#serving.is(undefined)
       return
     }
-    const { words, livedMs } = ending
-    const pause = this.#pause.after(livedMs)
-    const then = this.#draining ? '' : `; it is started again ${inWords(pause)}`
-    const lived = `${(livedMs / 1000).toFixed(1)} s`
-    const why = ending.told === undefined ? '' : ` (${ending.told.why})`
+    const pause = this.#restarts.pauseAfter(ending.livedMs)
+    const then = this.#draining ? '' : `; it is started again ${whenStarted(pause)}`
+    const lived = `${(ending.livedMs / 1000).toFixed(1)} s`
+    const why = ended?.cannotStart === undefined ? '' : ` (${ended.cannotStart.why})`
     observer.fault(
       '',
       new Error(`the data plane ${words}${why}; it had run for ${lived}${then}`),
     )
+    observer.processGone?.(`${words}${why}`)
     this.#known.died(this.#wanted)
     for (const thread of this.#hung) this.#tellHung(thread, false)
     void this.#startAgain(pause)
@@ -220,47 +234,36 @@ export class SupervisedRelay implements Relay {
    * It holds the ports of the one that would be started in its place, and serves no client: what
    * started this process, the kubelet for instance, can end both.
    */
-  #unkillable(words: string): void {
-    const { observer, endProcess = endThisProcess } = this.#deps
+  #unendable(words: string): void {
     const what = `the data plane (process ${this.pid}) ${words}`
-    observer.fault('', new Error(`${what}; Usher ends, to be started again`))
-    endProcess()
+    const error = new Error(`${what}; Usher ends, to be started again`)
+    this.#deps.observer.fault('', error)
   }
 
   async #startAgain(pause: number): Promise<void> {
-    const { clock, observer } = this.#deps
+    const { observer } = this.#deps
     await forEachYielding(this.#binds.lost(), lost => observer.bindChanged(...lost))
-    if (this.#draining) return
-    this.#restart = clock.setTimeout(() => this.#start(), pause)
+    if (!this.#draining) this.#restarts.startIn(pause)
   }
 
-  #tell({ binds, records, pauses, hung, faults, lost }: News): void {
+  #newsObserver(): NewsObserver {
     const { observer } = this.#deps
-    for (const [listener, state] of binds) {
-      this.#binds.changed(listener, state)
-      observer.bindChanged(listener, state)
+    return {
+      connectionClosed: record => observer.connectionClosed(record),
+      bindChanged: (listener, state) => {
+        this.#binds.changed(listener, state)
+        observer.bindChanged(listener, state)
+      },
+      acceptPaused: (...pause) => observer.acceptPaused(...pause),
+      workerHung: (thread, hung) => this.#tellHung(thread, hung),
+      fault: (...fault) => observer.fault(...fault),
     }
-    for (const record of records) observer.connectionClosed(record)
-    for (const pause of pauses) observer.acceptPaused(...pause)
-    for (const [thread, isHung] of hung) this.#tellHung(thread, isHung)
-    for (const fault of faults) observer.fault(...fault)
-    if (lost > 0) this.#tellLost(lost)
   }
 
   #tellHung(thread: number, hung: boolean): void {
     if (hung) this.#hung.add(thread)
     else this.#hung.delete(thread)
     this.#deps.observer.workerHung(thread, hung)
-  }
-
-  #tellLost(records: number): void {
-    const { clock, observer } = this.#deps
-    this.#lost += records
-    if (clock.now() - this.#lostToldAt < lostEveryMs) return
-    this.#lostToldAt = clock.now()
-    const what = `${this.#lost} records of connections, or faults, came too fast and were lost`
-    this.#lost = 0
-    observer.fault('', new Error(what))
   }
 
   /** While a process is being started, or does not answer: what was known last. */
@@ -273,7 +276,7 @@ export class SupervisedRelay implements Relay {
         const look = await within(clock, lookMs, relay.look(giveUp.signal))
         if (look !== undefined && relay === this.#serving.now) this.#known.seen(look)
       } catch (error) {
-        if (!(error instanceof DataPlaneGone)) observer.fault('', error as Error)
+        if (!(error instanceof RemoteGone)) observer.fault('', error as Error)
       } finally {
         giveUp.abort()
       }
@@ -281,11 +284,10 @@ export class SupervisedRelay implements Relay {
   }
 }
 
-const causes = Object.keys(causeText) as Cause[]
-
 const endThisProcess = (): void => process.exit(1)
 
-const inWords = (ms: number): string => (ms === 0 ? 'at once' : `in ${Math.round(ms)} ms`)
+const whenStarted = (ms: number): string =>
+  ms === 0 ? 'at once' : `in ${Math.round(ms)} ms`
 
 /** Whether the data plane lived to do it. */
 const livesTo = async (done: Promise<unknown>): Promise<boolean> => {
@@ -293,7 +295,7 @@ const livesTo = async (done: Promise<unknown>): Promise<boolean> => {
     await done
     return true
   } catch (error) {
-    if (error instanceof DataPlaneGone) return false
+    if (error instanceof RemoteGone) return false
     throw error
   }
 }

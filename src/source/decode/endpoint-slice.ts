@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import type {
+  Change,
   EndpointSlice,
   EndpointSpec,
   Protocol,
@@ -17,8 +18,9 @@ import {
   slicePortNumber,
   text,
 } from './fields.ts'
-import { decodeObject, type Kind, type Decoded } from './decode-object.ts'
-import { labels, peek, type Metadata } from './metadata.ts'
+import { decoderOf } from './decode-object.ts'
+import { labels, type Metadata } from './metadata.ts'
+import { peek } from '../../util/json.ts'
 import { objectIp } from './object-ip.ts'
 import { specialRange } from './special-address.ts'
 import { show } from '../../util/printable.ts'
@@ -67,35 +69,42 @@ const shape = object({
 type Body = v.InferOutput<typeof shape>
 type RawEndpoint = NonNullable<Body['endpoints']>[number]
 
-const kind: Kind<typeof shape, EndpointSlice> = {
+/** A discovery.k8s.io/v1 EndpointSlice; one of type FQDN is ignored. */
+export const decodeEndpointSlice = decoderOf({
   kind: 'EndpointSlice',
   namespaced: true,
   ignored: (metadata, raw) =>
     peek(raw, 'addressType') === 'FQDN'
       ? 'its addresses are host names (FQDN)'
-      : metadata.label(labels.headless) === undefined
-        ? ''
-        : `the label ${labels.headless} makes it headless`,
+      : ignoredAsHeadless(metadata),
   shape,
   faults: (body, metadata) => [...labelFaults(metadata), ...endpointFaults(body)],
-  unheardOf: ({ endpoints }) =>
+  invalid: ({ endpoints }) =>
     (endpoints ?? []).flatMap(({ addresses }, i) =>
       specialAddressFaults(`endpoints[${i}].addresses[0]`, addresses[0]),
     ),
-  build: (body, metadata) => ({
-    namespace: metadata.namespace,
-    name: metadata.name,
-    serviceName: metadata.label(labels.serviceName) ?? '',
-    family: body.addressType,
-    endpoints: (body.endpoints ?? []).map(endpointSpec),
-    ports: slicePorts(body.ports ?? []),
-    lastChangeTriggerTime: metadata.lastChangeTriggerTime,
-  }),
+  changes: (body, metadata) => [sliceChange(sliceOf(body, metadata))],
+})
+
+const sliceOf = (body: Body, metadata: Metadata): EndpointSlice => ({
+  namespace: metadata.namespace,
+  name: metadata.name,
+  serviceName: metadata.label(labels.serviceName) ?? '',
+  family: body.addressType,
+  endpoints: (body.endpoints ?? []).map(endpointSpec),
+  ports: slicePorts(body.ports ?? []),
+  lastChangeTriggerTime: metadata.lastChangeTriggerTime,
+})
+
+export const sliceChange = (slice: EndpointSlice): Change => {
+  const { namespace, name } = slice
+  return { kind: 'EndpointSlice', namespace, name, object: slice }
 }
 
-/** A discovery.k8s.io/v1 EndpointSlice; one of type FQDN is ignored. */
-export const decodeEndpointSlice = (raw: unknown): Decoded<EndpointSlice> =>
-  decodeObject(kind, raw)
+export const ignoredAsHeadless = (metadata: Metadata): string =>
+  metadata.label(labels.headless) === undefined
+    ? ''
+    : `the label ${labels.headless} makes it headless`
 
 const labelFaults = (metadata: Metadata): Fault[] => {
   const given = metadata.label(labels.serviceName)
@@ -129,11 +138,11 @@ export const endpointAddressFault = (
     : `${show(given)} is not an ${family} address, as addressType says`
 }
 
-/** For an endpoint's address that is sound. */
+/** Of an endpoint's address that is sound. */
 export const specialAddressFaults = (field: string, given = ''): Fault[] => {
   const range = specialRange(objectIp(given) ?? '')
   if (range === '') return []
-  const message = `${show(given)} is ${range}, which is somebody else on each node; give the address of a pod or a host`
+  const message = `${show(given)} is ${range}, which is another host on each node; give the address of a pod or a host`
   return [{ field, message }]
 }
 

@@ -1,14 +1,16 @@
 import * as v from 'valibot'
 import type { EndpointSlice, EndpointSpec } from '../../model/service.ts'
 import { familyOf, ipFamilies, type IpFamily } from '../../util/ip.ts'
-import { decodeObject, type Kind, type Decoded } from './decode-object.ts'
+import { decoderOf } from './decode-object.ts'
 import {
   endpointAddressFault,
+  ignoredAsHeadless,
+  sliceChange,
   slicePorts,
   specialAddressFaults,
 } from './endpoint-slice.ts'
 import { list, nodeName, object, port, portName, protocol, text } from './fields.ts'
-import { labels, type Metadata } from './metadata.ts'
+import type { Metadata } from './metadata.ts'
 import { objectIp } from './object-ip.ts'
 import type { Fault } from './problem.ts'
 
@@ -39,16 +41,18 @@ type Address = NonNullable<Subset['addresses']>[number]
 
 const addressParts = ['addresses', 'notReadyAddresses'] as const
 
-const kind: Kind<typeof shape, readonly EndpointSlice[]> = {
+/**
+ * A v1 Endpoints (deprecated since Kubernetes 1.33, KEP-4974, and still what people write
+ * by hand) as EndpointSlices: one for each subset and family, named
+ * `endpoints/<name>/<subset>/<family>`, which no slice of the API can be called.
+ */
+export const decodeEndpoints = decoderOf({
   kind: 'Endpoints',
   namespaced: true,
-  ignored: metadata =>
-    metadata.label(labels.headless) === undefined
-      ? ''
-      : `the label ${labels.headless} makes it headless`,
+  ignored: ignoredAsHeadless,
   shape,
   faults: ({ subsets }) => (subsets ?? []).flatMap(subsetFaults),
-  unheardOf: ({ subsets }) =>
+  invalid: ({ subsets }) =>
     (subsets ?? []).flatMap((subset, i) =>
       addressParts.flatMap(part =>
         (subset[part] ?? []).flatMap(({ ip }, j) =>
@@ -56,19 +60,11 @@ const kind: Kind<typeof shape, readonly EndpointSlice[]> = {
         ),
       ),
     ),
-  build: ({ subsets }, metadata) =>
+  changes: ({ subsets }, metadata) =>
     (subsets ?? []).flatMap((subset, i) =>
-      ipFamilies.flatMap(family => sliceOf(subset, i, family, metadata)),
+      ipFamilies.flatMap(family => sliceOf(subset, i, family, metadata).map(sliceChange)),
     ),
-}
-
-/**
- * A v1 Endpoints (deprecated since Kubernetes 1.33, KEP-4974, and still what people write
- * by hand) as EndpointSlices: one for each subset and family, named
- * `endpoints/<name>/<subset>/<family>`, which no slice of the API can be called.
- */
-export const decodeEndpoints = (raw: unknown): Decoded<readonly EndpointSlice[]> =>
-  decodeObject(kind, raw)
+})
 
 const subsetFaults = (subset: Subset, i: number): Fault[] =>
   addressParts.flatMap(part =>

@@ -16,8 +16,8 @@ export const isDnsLabel = (text: string): boolean =>
 export const isDnsSubdomain = (text: string): boolean =>
   text.length <= 253 && subdomainText.test(text)
 
-// Only checks, never transformations: valibot then goes on after the first fault, and
-// an object that is refused hears of all its faults at once.
+// Only checks, never transformations: valibot then goes on after the first fault, so that
+// a refused object is reported with all its faults.
 
 const isNot =
   (right: string) =>
@@ -83,7 +83,7 @@ const protocols = ['TCP', 'UDP', 'SCTP'] as const satisfies readonly Protocol[]
 /** SCTP is for the mode to serve, or to say that it can't. */
 export const protocol = v.picklist(protocols, isNot('a protocol: TCP, UDP or SCTP'))
 
-/** Why an address can't be dialled; '' when it can. Nobody connects to "any" or to a group. */
+/** Why an address can't be dialled; '' when it can. "Any" and groups can't be connected to. */
 export const addressFault = (given: string): string => {
   const ip = objectIp(given)
   if (ip === undefined) return `${show(given)} is not an IP address`

@@ -7,6 +7,7 @@ import {
   objectName,
   text,
 } from './fields.ts'
+import { peek } from '../../util/json.ts'
 import { printable, show } from '../../util/printable.ts'
 import { faultOf, type Fault } from './problem.ts'
 
@@ -68,13 +69,6 @@ export interface DecodedMetadata {
   readonly title: string
   readonly faults: readonly Fault[]
 }
-
-/** A property of something that may not even be an object. */
-export const peek = (raw: unknown, key: string): unknown =>
-  isRecord(raw) && Object.hasOwn(raw, key) ? raw[key] : undefined
-
-const isRecord = (raw: unknown): raw is Record<string, unknown> =>
-  typeof raw === 'object' && raw !== null
 
 /** Reads who an object is. `namespaced` false is for kinds without a namespace. */
 export const decodeMetadata = (

@@ -1,10 +1,10 @@
 import * as v from 'valibot'
 import type { Node } from '../../model/service.ts'
-import { decodeObject, type Kind, type Decoded } from './decode-object.ts'
+import { decoderOf } from './decode-object.ts'
 import { zoneName } from './endpoint-slice.ts'
 import { canonicalCidrs, cidrFaults } from './object-ip.ts'
 import { addressFault, canonicalAll, list, object, text } from './fields.ts'
-import { labels } from './metadata.ts'
+import { labels, type Metadata } from './metadata.ts'
 
 /** Set by the cluster autoscaler before it takes the node away (KEP-3836). */
 const leavingTaint = 'ToBeDeletedByClusterAutoscaler'
@@ -27,10 +27,10 @@ type Address = { readonly type: string; readonly address: string }
 
 const wantedTypes = ['InternalIP', 'ExternalIP']
 
-const kind: Kind<typeof shape, Node> = {
+/** A v1 Node: where it is, the addresses of it and its pods, and whether it is to go. */
+export const decodeNode = decoderOf({
   kind: 'Node',
   namespaced: false,
-  ignored: () => '',
   shape,
   faults: ({ status }) =>
     (status?.addresses ?? []).flatMap(({ type, address }, i) => {
@@ -38,20 +38,21 @@ const kind: Kind<typeof shape, Node> = {
       return message === '' ? [] : [{ field: `status.addresses[${i}].address`, message }]
     }),
   leftOut: ({ spec }) => cidrFaults('spec.podCIDRs', podCIDRsOf(spec)),
-  build: ({ spec, status }, metadata) => ({
-    name: metadata.name,
-    zone: zoneName(metadata.label(labels.zone)),
-    addresses: canonicalAll(
-      wantedTypes.flatMap(wanted => ofType(status?.addresses ?? [], wanted)),
-    ),
-    podCIDRs: canonicalCidrs(podCIDRsOf(spec)),
-    leaving:
-      metadata.deleting || (spec?.taints ?? []).some(({ key }) => key === leavingTaint),
-  }),
-}
+  changes: (body, metadata) => [
+    { kind: 'Node', name: metadata.name, object: nodeOf(body, metadata) },
+  ],
+})
 
-/** A v1 Node: where it is, the addresses of it and its pods, and whether it is to go. */
-export const decodeNode = (raw: unknown): Decoded<Node> => decodeObject(kind, raw)
+const nodeOf = ({ spec, status }: Body, metadata: Metadata): Node => ({
+  name: metadata.name,
+  zone: zoneName(metadata.label(labels.zone)),
+  addresses: canonicalAll(
+    wantedTypes.flatMap(wanted => ofType(status?.addresses ?? [], wanted)),
+  ),
+  podCIDRs: canonicalCidrs(podCIDRsOf(spec)),
+  leaving:
+    metadata.deleting || (spec?.taints ?? []).some(({ key }) => key === leavingTaint),
+})
 
 /** What kube-proxy 1.1 to 1.5 read at its start, the first before the second. */
 const modeAnnotations = [
@@ -62,7 +63,7 @@ const modeAnnotations = [
 export interface ModeAnnotation {
   /** Of the annotation. */
   readonly name: string
-  /** Whatever somebody has written there. */
+  /** As it was written, whatever it is. */
   readonly value: string
 }
 
@@ -87,7 +88,7 @@ const annotated = v.object({
   ),
 })
 
-/** The older spec.podCIDR says the first of them again. */
+/** The older spec.podCIDR repeats the first of them. */
 const podCIDRsOf = (spec: Body['spec']): readonly string[] => {
   const { podCIDR, podCIDRs } = spec ?? {}
   if (podCIDRs && podCIDRs.length > 0) return podCIDRs

@@ -2,7 +2,7 @@ import type * as v from 'valibot'
 import type { Problem } from '../../model/snapshot.ts'
 import { printable } from '../../util/printable.ts'
 
-/** An object with a thousand bad values is not told a thousand times. */
+/** Problems of one object; more are only counted. */
 const mostProblems = 20
 
 /** A field and what is wrong with it; the object's name is added at the end. */

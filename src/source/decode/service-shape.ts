@@ -73,7 +73,7 @@ export const shape = object({
 export type Body = v.InferOutput<typeof shape>
 export type RawPort = NonNullable<Body['spec']['ports']>[number]
 
-/** Ports that can't be told apart, by name or by number and protocol. */
+/** Ports with the same name, or the same number and protocol. */
 export const portFaults = (ports: readonly RawPort[]): Fault[] => {
   if (ports.length === 0)
     return [{ field: 'spec.ports', message: 'is empty; a Service needs a port' }]

@@ -1,26 +1,24 @@
 import type { Service, ServicePortSpec, TrafficPolicy } from '../../model/service.ts'
 import { familyOf } from '../../util/ip.ts'
-import { decodeObject, type Kind, type CreatedAt, type Decoded } from './decode-object.ts'
+import { decoderOf } from './decode-object.ts'
 import { canonicalCidrs, cidrFaults } from './object-ip.ts'
 import { addressFault, canonicalAll } from './fields.ts'
-import { labels, peek, type Metadata } from './metadata.ts'
+import { labels, type Metadata } from './metadata.ts'
+import { peek } from '../../util/json.ts'
 import type { Fault } from './problem.ts'
 import { portFaults, shape, type Body } from './service-shape.ts'
 
 /** The API server's own default, three hours. */
 const defaultAffinitySeconds = 10_800
 
-/**
- * A v1 Service. Headless ones, ExternalName and those that another proxy serves are
- * ignored; `createdAt` is asked for those without a creation time.
- */
-export const decodeService = (raw: unknown, createdAt: CreatedAt): Decoded<Service> =>
-  decodeObject(serviceKind(createdAt), raw)
+/** `createdAt` of a Service without a creation time, as only manifests have them. */
+export const undated = Number.MAX_SAFE_INTEGER
 
-const serviceKind = (createdAt: CreatedAt): Kind<typeof shape, Service> => ({
+/** A v1 Service. Headless ones, ExternalName and those that another proxy serves are ignored. */
+export const decodeService = decoderOf({
   kind: 'Service',
   namespaced: true,
-  ignored,
+  ignored: (metadata, raw) => whyIgnored(metadata, peek(raw, 'spec')),
   shape,
   faults: ({ spec, status }) => [
     ...clusterIPFaults(spec),
@@ -30,11 +28,13 @@ const serviceKind = (createdAt: CreatedAt): Kind<typeof shape, Service> => ({
   leftOut: ({ spec }) => [
     ...cidrFaults('spec.loadBalancerSourceRanges', spec.loadBalancerSourceRanges ?? []),
   ],
-  build: (body, metadata) => build(body, metadata, createdAt),
+  changes: (body, metadata) => {
+    const { namespace, name } = metadata
+    return [{ kind: 'Service', namespace, name, object: serviceOf(body, metadata) }]
+  },
 })
 
-const ignored = (metadata: Metadata, raw: unknown): string => {
-  const spec = peek(raw, 'spec')
+const whyIgnored = (metadata: Metadata, spec: unknown): string => {
   if (metadata.label(labels.proxyName) !== undefined)
     return `the label ${labels.proxyName} leaves it to another proxy`
   if (peek(spec, 'type') === 'ExternalName') return 'type ExternalName has no address'
@@ -76,14 +76,13 @@ const ingressFaults = (status: Body['status']): Fault[] =>
     return message === '' ? [] : [{ field, message }]
   })
 
-const build = (
+const serviceOf = (
   { spec, status }: Body,
-  { namespace, name, createdAt }: Metadata,
-  ask: CreatedAt,
+  { namespace, name, createdAt = undated }: Metadata,
 ): Service => ({
   namespace,
   name,
-  createdAt: createdAt ?? ask(namespace, name),
+  createdAt,
   clusterIPs: canonicalAll(clusterIPsOf(spec)),
   externalIPs: canonicalAll(spec.externalIPs ?? []),
   loadBalancerIPs: canonicalAll(vipIngress(status).map(({ ip }) => ip)),
@@ -106,7 +105,7 @@ const portsOf = ({ ports }: Body['spec']): readonly ServicePortSpec[] =>
     nodePort,
   }))
 
-/** Nothing but a Service that can be reached from outside has one. */
+/** Only a Service that can be reached from outside has one. */
 const externalPolicy = (spec: Body['spec']): TrafficPolicy => {
   const { type, externalIPs, externalTrafficPolicy } = spec
   const accessible =
@@ -114,7 +113,7 @@ const externalPolicy = (spec: Body['spec']): TrafficPolicy => {
   return accessible ? externalTrafficPolicy : 'Cluster'
 }
 
-/** Ranges of which none is sound let nobody in, rather than everybody. */
+/** Ranges of which none is sound let no client in, rather than all. */
 const sourceRanges = (spec: Body['spec']): readonly string[] | undefined => {
   const given = spec.loadBalancerSourceRanges ?? []
   return given.length === 0 ? undefined : canonicalCidrs(given)

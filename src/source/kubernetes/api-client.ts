@@ -7,7 +7,7 @@ import { apiErrorOf, type ApiError } from './api-error.ts'
 import type { Access, Credentials, TlsMaterial } from './credentials.ts'
 import { RateLimit } from './rate-limit.ts'
 import { readStart } from './read-body.ts'
-import { orAborted } from './wait.ts'
+import { orAborted } from '../../util/wait.ts'
 import { hasCode, UsherError } from '../../util/usher-error.ts'
 
 export interface ApiRequest {
@@ -17,7 +17,7 @@ export interface ApiRequest {
   readonly query?: Readonly<Record<string, string>>
   /** Sent as JSON. */
   readonly body?: unknown
-  /** `application/json` unless told. */
+  /** Default: `application/json`. */
   readonly contentType?: string
   /** Ends the request, and the body of its response, too. */
   readonly signal: AbortSignal
@@ -49,12 +49,12 @@ export interface ApiClientOptions {
   readonly qps?: number | undefined
   /** Requests in a row; 0: 10. */
   readonly burst?: number | undefined
-  /** Milliseconds from the request to the head of its response; 30 000 unless told. */
+  /** Milliseconds from the request to the head of its response; default 30 000. */
   readonly headMs?: number
 }
 
 const defaultHeadMs = 30_000
-/** An idle connection is given up before a load balancer's usual 60 s take it away. */
+/** An idle connection is closed before a load balancer does, usually after 60 s. */
 const idleMs = 50_000
 const tcpKeepAliveMs = 30_000
 const longestStatus = 65_536
@@ -78,7 +78,7 @@ export class ApiClient {
 
   /**
    * Resolves with the head of the response; rejects with ApiError for any status but 2xx,
-   * and with what the network or the credentials had to say. A 401 makes it look for new
+   * and with errors of the network or the credentials. A 401 makes it look for new
    * credentials and, when there are, try once more.
    */
   async request(request: ApiRequest): Promise<ApiResponse> {
@@ -161,7 +161,7 @@ export class ApiClient {
         },
         signal,
       })
-      // Rejected here too: while an agent waits for its proxy, destroying tells nobody.
+      // Rejected here too: while an agent waits for its proxy, destroying emits nothing.
       const timer = clock.setTimeout(() => {
         const error = new Error(`no answer within ${Math.round(headMs / 1000)} s`)
         sent.destroy(error)
@@ -176,7 +176,7 @@ export class ApiClient {
         this.#count(method, String(status))
         resolve({ status, headers: body.headers, body })
       })
-      // After the response this is for its body, whose reader hears of it.
+      // After the response it is an error of the body, which its reader gets.
       sent.on('error', (error: NodeJS.ErrnoException) => {
         clock.clearTimeout(timer)
         if (answered) return

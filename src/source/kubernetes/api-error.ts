@@ -1,9 +1,9 @@
 import { STATUS_CODES, type IncomingHttpHeaders } from 'node:http'
 import { printable } from '../../util/printable.ts'
-import { peek } from '../decode/metadata.ts'
+import { parseJson, peek } from '../../util/json.ts'
 import { UsherError } from '../../util/usher-error.ts'
 
-/** A server that says "come back next year" is asked again all the same. */
+/** A longer Retry-After counts as this. */
 const longestRetryAfterMs = 300_000
 const longestMessage = 300
 
@@ -33,8 +33,8 @@ export class ApiError extends UsherError {
     this.status = status
     this.reason = reason
     const seconds = peek(peek(body, 'details'), 'retryAfterSeconds')
-    const told = typeof seconds === 'number' ? seconds * 1000 : 0
-    this.retryAfterMs = Math.min(Math.max(retryAfterMs, told, 0), longestRetryAfterMs)
+    const given = typeof seconds === 'number' ? seconds * 1000 : 0
+    this.retryAfterMs = Math.min(Math.max(retryAfterMs, given, 0), longestRetryAfterMs)
     this.behind = causesOf(body).includes('ResourceVersionTooLarge')
   }
 }
@@ -52,14 +52,10 @@ export const apiErrorOf = (
   status: number,
   headers: IncomingHttpHeaders,
   body: string,
-): ApiError => new ApiError(status, statusOf(body), retryAfterOf(headers['retry-after']))
-
-const statusOf = (body: string): unknown => {
-  try {
-    return JSON.parse(body)
-  } catch {
-    return body.trim()
-  }
+): ApiError => {
+  const said = parseJson(body)
+  const retryAfterMs = retryAfterOf(headers['retry-after'])
+  return new ApiError(status, said === undefined ? body.trim() : said, retryAfterMs)
 }
 
 /** Seconds or a date (RFC 9110, 10.2.3), in milliseconds from now. */
@@ -69,7 +65,7 @@ const retryAfterOf = (given: string | undefined): number => {
   return Number.isFinite(ms) ? ms : 0
 }
 
-/** An error in words, on one line. */
+/** The message of an error, on one line. */
 export const wordsOf = (error: Error): string => {
   const { code, message } = error as NodeJS.ErrnoException
   // What IncomingMessage says when its connection ends before it does.

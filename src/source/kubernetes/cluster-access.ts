@@ -23,7 +23,7 @@ export interface ClusterAccess {
 
 export interface ClusterAccessDeps {
   readonly clock?: Clock
-  /** `process.env` unless told. */
+  /** Default: `process.env`. */
   readonly env?: NodeJS.ProcessEnv
   /** Where a pod finds its token and CA. */
   readonly serviceAccountDir?: string
@@ -53,7 +53,7 @@ interface Found {
 }
 
 /**
- * What is missing is said now, not with the first request. A plugin may need the network:
+ * What is missing is reported now, not with the first request. A plugin may need the network:
  * its faults are those of any request, and are tried again.
  */
 const find = async (

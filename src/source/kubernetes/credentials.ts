@@ -22,11 +22,11 @@ export interface Access {
 
 /** Who Usher is to the API server. */
 export interface Credentials {
-  /** Cheap most of the time; rejects when there are none to be had. */
+  /** Cheap most of the time; rejects when there are none. */
   current(): Promise<Access>
   /** Looks again at once, after a 401. True when that brought other ones. */
   refresh(): Promise<boolean>
-  /** Ends what runs to get them; there are none to be had any more. */
+  /** Ends what runs to get them; there are none from then on. */
   close?(): void
 }
 
@@ -67,7 +67,7 @@ export class FileCredentials implements Credentials {
         ...(tokenText !== undefined && { authorization: `Bearer ${tokenText}` }),
       },
     }
-    // The same object again while nothing changed: whoever compares has it easy.
+    // The same object while nothing changed, so that callers can compare by ===.
     if (!isDeepStrictEqual(access, this.#last)) this.#last = access
     return this.#last ?? access
   }

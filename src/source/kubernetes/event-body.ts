@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 
-/** Something worth telling whoever looks at the Node or the Service. */
+/** An Event about the Node or a Service, for people. */
 export interface ClusterEvent {
   readonly type: 'Normal' | 'Warning'
   /** `Starting`, `FailedToStartServiceHealthcheck`: at most 128 characters. */

@@ -1,17 +1,19 @@
 import { hostname } from 'node:os'
-import pRetry, { type RetryContext } from 'p-retry'
+import { Backoff } from '../../util/backoff.ts'
 import { systemClock, type Clock } from '../../util/clock.ts'
 import { printable } from '../../util/printable.ts'
+import { wait } from '../../util/wait.ts'
 import { ApiError } from './api-error.ts'
 import type { Requests } from './collection-requests.ts'
 import { eventBody, repeatBody, type ClusterEvent } from './event-body.ts'
+import { messageOf } from '../../util/usher-error.ts'
 
 export interface EventRecorderOptions {
   readonly requests: Requests
   /** Who reports: the name of the Node. */
   readonly instance?: string
   readonly clock?: Clock
-  /** Told once, when events can't be sent, and again after some were. */
+  /** Called once when events can't be sent, and again after some were. */
   readonly onFailure?: (why: string) => void
 }
 
@@ -19,22 +21,24 @@ export interface EventRecorderOptions {
 const mostWaiting = 100
 /** The same event within this time is a repetition, in milliseconds (client-go's six minutes). */
 const seriesMs = 6 * 60_000
-/** A repetition is told at most so often, in milliseconds. */
+/** A repetition is reported at most so often, in milliseconds. */
 const repeatMs = 60_000
 const mostRemembered = 200
+const mostAttempts = 5
+const retryBackoff = { firstMs: 1000, mostMs: 15_000, random: Math.random }
 
 interface Sent {
   /** Where it can be patched; undefined until the server has it. */
   path: string | undefined
   count: number
   readonly firstAt: number
-  toldAt: number
+  reportedAt: number
   lastAt: number
 }
 
 /**
  * Sends Events to the cluster, in the background: it never throws, never waits, and drops
- * what it can't get rid of.
+ * what can't be sent.
  */
 export class EventRecorder {
   readonly #options: EventRecorderOptions
@@ -68,7 +72,7 @@ export class EventRecorder {
       path: undefined,
       count: 1,
       firstAt: now,
-      toldAt: now,
+      reportedAt: now,
       lastAt: now,
     }
     this.#sent.delete(key)
@@ -93,8 +97,8 @@ export class EventRecorder {
   #repeat(sent: Sent, now: number): void {
     sent.count += 1
     sent.lastAt = now
-    if (now - sent.toldAt < repeatMs) return
-    sent.toldAt = now
+    if (now - sent.reportedAt < repeatMs) return
+    sent.reportedAt = now
     this.#enqueue(async () => {
       // The first could not be sent, so that there is nothing to add to.
       if (sent.path === undefined) return
@@ -115,43 +119,35 @@ export class EventRecorder {
         this.#failing = false
       } catch (error) {
         if (this.#abort.signal.aborted) return
-        this.#failed(error instanceof Error ? error.message : String(error))
+        this.#failed(messageOf(error))
       }
     }
   }
 
   async #send(method: 'POST' | 'PATCH', path: string, body: unknown): Promise<void> {
-    const { requests } = this.#options
     const { signal } = this.#abort
-    const contentType =
-      method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
-    const attempt = async () => {
+    const backoff = new Backoff(retryBackoff)
+    for (let attempt = 1; ; attempt++) {
       try {
-        const response = await requests.request({
-          method,
-          path,
-          body,
-          contentType,
-          signal,
-        })
-        response.body.on('error', () => {})
-        response.body.resume()
+        return await this.#request(method, path, body)
       } catch (error) {
         // The server has it: the answer to an earlier attempt was lost.
         if (method === 'POST' && error instanceof ApiError && error.status === 409) return
-        throw error
+        if (attempt === mostAttempts || !mayPass(error)) throw error
       }
+      await wait(this.#clock, backoff.next(), signal)
+      signal.throwIfAborted()
     }
-    await pRetry(attempt, {
-      retries: 4,
-      minTimeout: 1000,
-      maxTimeout: 30_000,
-      randomize: true,
-      unref: true,
-      signal,
-      shouldRetry: ({ error }: RetryContext) =>
-        !(error instanceof ApiError) || error.status === 429 || error.status >= 500,
-    })
+  }
+
+  async #request(method: 'POST' | 'PATCH', path: string, body: unknown): Promise<void> {
+    const { signal } = this.#abort
+    const contentType =
+      method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
+    const request = { method, path, body, contentType, signal }
+    const response = await this.#options.requests.request(request)
+    response.body.on('error', () => {})
+    response.body.resume()
   }
 
   #failed(why: string): void {
@@ -161,3 +157,7 @@ export class EventRecorder {
     this.#options.onFailure?.(`cannot send events: ${printable(why, 300)}`)
   }
 }
+
+/** Whether the same request may succeed later. */
+const mayPass = (error: unknown): boolean =>
+  !(error instanceof ApiError) || error.status === 429 || error.status >= 500

@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { isAbsolute, join } from 'node:path'
-import { peek } from '../decode/metadata.ts'
-import { reasonOf } from './wait.ts'
+import { parseJson, peek } from '../../util/json.ts'
+import { reasonOf } from '../../util/wait.ts'
 
 /** What an exec plugin answered. */
 export interface ExecCredential {
@@ -104,7 +104,7 @@ const killGroup = (child: ChildProcess): void => {
 }
 
 const credentialOf = (output: string): ExecCredential => {
-  const status = peek(parsed(output), 'status')
+  const status = peek(parseJson(output), 'status')
   const text = (field: string): string => {
     const value = peek(status, field)
     return typeof value === 'string' ? value : ''
@@ -117,13 +117,4 @@ const credentialOf = (output: string): ExecCredential => {
       'it printed no ExecCredential with status.token, or status.clientCertificateData and status.clientKeyData',
     )
   return { token, cert, key, expiresAt: Date.parse(text('expirationTimestamp')) || 0 }
-}
-
-/** Undefined when it is no JSON: the parser's own words quote what was printed. */
-const parsed = (output: string): unknown => {
-  try {
-    return JSON.parse(output)
-  } catch {
-    return undefined
-  }
 }

@@ -6,7 +6,7 @@ import { UsherError } from '../../util/usher-error.ts'
 /** How old a credential from a file may be, in milliseconds, as client-go has it. */
 const longestAgeMs = 60_000
 
-/** A bundle of all the world's authorities has a fifth of it. */
+/** A bundle of all public authorities has a fifth of it. */
 const mostBytes = 1024 * 1024
 
 /** A text that is known, or kept up to date. */
@@ -19,7 +19,7 @@ export type TextCheck = (text: string) => string
 
 /**
  * A file that others replace (projected tokens, rotated certificates), read again when
- * asked for after a minute, or `now`. Once read, a fault leaves the last text standing.
+ * asked for after a minute, or `now`. Once read, a fault leaves the last text in use.
  */
 export class FileText implements Text {
   readonly #path: string
@@ -72,7 +72,7 @@ const certificate = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
 
 /**
  * What is wrong with a text that should hold certificates in PEM; '' when there is one, as
- * client-go has it. OpenSSL would take it for "trust nobody", and the error be the server's.
+ * client-go has it. OpenSSL would trust no authority, and each connection fail with that.
  */
 export const certificateFault = (text: string): string =>
   (text.match(certificate) ?? []).some(isCertificate)
@@ -85,7 +85,7 @@ export const keyFault = (text: string): string => {
     createPrivateKey(text)
     return ''
   } catch {
-    // OpenSSL's words are for programmers.
+    // OpenSSL's messages do not help users.
     return 'holds no private key without a passphrase; give PEM, -----BEGIN PRIVATE KEY----- or the like'
   }
 }

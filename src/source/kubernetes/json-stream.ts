@@ -1,3 +1,4 @@
+import { parseJson } from '../../util/json.ts'
 import { UsherError } from '../../util/usher-error.ts'
 
 /**
@@ -126,8 +127,7 @@ export class ListParser {
 
   /** The list without its items. Throws when it was not all there. */
   end(): ListEnvelope {
-    const text = Buffer.concat(this.#envelope).toString('utf8')
-    const envelope = parsed(text)
+    const envelope = parseJson(Buffer.concat(this.#envelope).toString('utf8'))
     if (typeof envelope === 'object' && envelope !== null) return envelope
     throw new Error('the list broke off, or is not one')
   }
@@ -153,13 +153,5 @@ export class ListParser {
     if (this.#envelopeSize > mostEnvelopeBytes)
       throw new Error('the answer is not a list of objects')
     this.#envelope.push(part)
-  }
-}
-
-const parsed = (text: string): unknown => {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
   }
 }

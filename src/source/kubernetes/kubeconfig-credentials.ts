@@ -10,7 +10,7 @@ import {
   keyFault,
 } from './file-text.ts'
 import type { Kubeconfig, Part } from './kubeconfig.ts'
-import { pluginCredentials } from './plugin-credentials.ts'
+import { PluginCredentials } from './plugin-credentials.ts'
 import { UsherError } from '../../util/usher-error.ts'
 
 /**
@@ -52,7 +52,7 @@ export const kubeconfigCredentials = async (
   const proxyUrl = cluster.text('proxy-url')
   return exec === undefined && authProvider === undefined && proxyUrl === ''
     ? own
-    : pluginCredentials({ own, cluster, user, server, proxyUrl, clock })
+    : new PluginCredentials({ own, cluster, user, server, proxyUrl, clock })
 }
 
 /** `<field>-data`, in base64, goes before the file that `<field>` names, as in client-go. */

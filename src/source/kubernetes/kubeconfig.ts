@@ -1,7 +1,7 @@
 import { dirname, isAbsolute, join } from 'node:path'
 import * as yaml from 'yaml'
 import { readBounded } from '../../util/read-text.ts'
-import { peek } from '../decode/metadata.ts'
+import { peek } from '../../util/json.ts'
 import { printable, show } from '../../util/printable.ts'
 import { yamlDocuments } from '../../util/yaml-documents.ts'
 import { UsherError } from '../../util/usher-error.ts'

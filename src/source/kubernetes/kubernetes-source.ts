@@ -28,16 +28,15 @@ export interface CollectionStatus extends ReflectorFigures {
   readonly synced: boolean
   /** How many the server holds, also those that are not served. */
   readonly objects: number
-  /** Why the newest state can't be had; '' when it can. */
+  /** Why the newest state can't be read; '' when it can. */
   readonly error: string
   /** Epoch milliseconds; undefined before the first. */
-  readonly lastWordAt: number | undefined
+  readonly lastDataAt: number | undefined
 }
 
-export interface KubernetesSource extends Source {
-  collections(): readonly CollectionStatus[]
-  /** Why nothing is known of the Node, for people; asked when that is so. */
-  whyNoNode(): string
+interface Reader {
+  readonly reflector: Reflector
+  readonly store: ObjectStore
 }
 
 /** How long the Node is waited for when all else is there, in milliseconds. */
@@ -47,17 +46,9 @@ const nodeWaitMs = 3000
  * Services from a Kubernetes API server. `start` resolves when Services and slices are
  * there, however long that takes, or at `close`; it never rejects. The Node is waited for
  * a little, so that zones are right from the first sync. While the server is away the last
- * state stands.
+ * state stays in effect.
  */
-export const kubernetesSource = (options: KubernetesSourceOptions): KubernetesSource =>
-  new FromKubernetes(options)
-
-interface Reader {
-  readonly reflector: Reflector
-  readonly store: ObjectStore
-}
-
-class FromKubernetes implements KubernetesSource {
+export class KubernetesSource implements Source {
   readonly #options: KubernetesSourceOptions
   readonly #clock: Clock
   /** Services, slices, ServiceCIDRs, the Node. */
@@ -102,7 +93,7 @@ class FromKubernetes implements KubernetesSource {
 
   status(): SourceStatus {
     const words = [this.#services, this.#slices].map(
-      ({ reflector }) => reflector.lastWordAt,
+      ({ reflector }) => reflector.lastDataAt,
     )
     const lastGoodAt = words.includes(undefined)
       ? undefined
@@ -121,11 +112,12 @@ class FromKubernetes implements KubernetesSource {
       synced: reflector.synced,
       objects: store.size,
       error: reflector.error,
-      lastWordAt: reflector.lastWordAt,
+      lastDataAt: reflector.lastDataAt,
       ...reflector.figures,
     }))
   }
 
+  /** Why nothing is known of the Node, for people; asked when that is so. */
   whyNoNode(): string {
     const { nodeName } = this.#options
     const { store, reflector } = this.#node ?? {}
@@ -148,7 +140,7 @@ class FromKubernetes implements KubernetesSource {
     const { client, observer, random = Math.random, timing = {} } = this.#options
     const store = new ObjectStore({
       apply: changes => this.#apply(changes),
-      problemsChanged: () => this.#tellProblems(),
+      problemsChanged: () => this.#reportProblems(),
     })
     const reflector = new Reflector({
       requests: client,
@@ -170,24 +162,24 @@ class FromKubernetes implements KubernetesSource {
   }
 
   #apply(changes: readonly Change[]): void {
-    this.#tell(sink => sink.apply(changes))
+    this.#call(sink => sink.apply(changes))
     this.#checkNode()
   }
 
-  #tellProblems(): void {
+  #reportProblems(): void {
     const problems = this.#readers.flatMap(({ store }) => store.problems())
     const all = this.#nodeIsMissing ? [...problems, this.#noNode()] : problems
-    this.#tell(sink => sink.problems(all))
+    this.#call(sink => sink.problems(all))
   }
 
-  /** Without its Node no endpoint is local, and load balancers are told to stay away. */
+  /** Without its Node no endpoint is local, and health checks keep load balancers away. */
   #checkNode(): void {
     const { store, reflector } = this.#node ?? {}
     // One that was never read may be there, and be forbidden.
     const isMissing = this.#synced && reflector?.synced === true && store?.size === 0
     if (isMissing === this.#nodeIsMissing) return
     this.#nodeIsMissing = isMissing
-    this.#tellProblems()
+    this.#reportProblems()
   }
 
   #noNode(): Problem {
@@ -199,11 +191,11 @@ class FromKubernetes implements KubernetesSource {
     }
   }
 
-  /** A sink that throws is a fault of the program: it must not pass for one of the server, and be retried. */
-  #tell(say: (sink: SourceSink) => void): void {
+  /** A sink that throws is a fault of the program: it must not be taken for one of the server, and retried. */
+  #call(use: (sink: SourceSink) => void): void {
     if (this.#closed || this.#sink === undefined) return
     try {
-      say(this.#sink)
+      use(this.#sink)
     } catch (error) {
       process.nextTick(() => {
         throw error
@@ -222,7 +214,7 @@ class FromKubernetes implements KubernetesSource {
     this.#clock.clearTimeout(this.#nodeTimer)
     if (this.#synced || this.#closed) return
     this.#synced = true
-    this.#tell(sink => sink.synced())
+    this.#call(sink => sink.synced())
     this.#checkNode()
     this.#started()
   }
@@ -232,9 +224,9 @@ class FromKubernetes implements KubernetesSource {
     const needed = [this.#services, this.#slices, this.#node]
     const failing = needed.find(reader => reader?.reflector.error)?.reflector
     if (failing === undefined) return ''
-    const { error, resource, synced, lastWordAt } = failing
-    if (!synced || lastWordAt === undefined) return error
-    const time = new Date(lastWordAt).toISOString().slice(11, 19)
+    const { error, resource, synced, lastDataAt } = failing
+    if (!synced || lastDataAt === undefined) return error
+    const time = new Date(lastDataAt).toISOString().slice(11, 19)
     return `${error}; serving ${resource} as of ${time}Z`
   }
 }

@@ -17,17 +17,17 @@ export interface StoreSink {
   problemsChanged(): void
 }
 
-/** What an event came to: told, already known, or from before what is known. */
+/** What an event was: a change, already known, or older than what is known. */
 export type Outcome = 'news' | 'known' | 'stale'
 
 /** Deleted objects whose resourceVersion is remembered, against late events. */
 const mostTombstones = 1000
-/** Changes in one call of `apply`; more are told in several, with turns of the event loop between. */
+/** Changes in one call of `apply`; more take several, with turns of the event loop between. */
 const mostAtOnce = 1000
 
 /**
- * The objects of one collection as the server last told them, as small as they can be, and
- * the changes that follow when it tells anew.
+ * The objects of one collection as the server last sent them, reduced to what is used, and
+ * the changes that follow from what it sends next.
  */
 export class ObjectStore {
   readonly #sink: StoreSink | undefined
@@ -60,9 +60,9 @@ export class ObjectStore {
   }
 
   /**
-   * ADDED or MODIFIED. A watch tells each object's versions in order; an event that is not
-   * newer than what is known of the object (KEP-5504) comes twice or too late, and is left.
-   * Of an object that is not there it is known that it was not there at version `since`.
+   * ADDED or MODIFIED. A watch sends each object's versions in order; an event that is not
+   * newer than what is known of the object (KEP-5504) comes twice or too late, and is ignored.
+   * An unknown object did not exist at version `since`.
    */
   upsert(raw: unknown, collection: Collection, since = ''): Outcome {
     const { key, resourceVersion } = identityOf(raw, collection)
@@ -91,7 +91,7 @@ export class ObjectStore {
     return 'news'
   }
 
-  /** Tells what came since the last call, all at once. */
+  /** Hands on what came since the last call, all at once. */
   flush(): void {
     const changes = this.#pending
     this.#pending = []
@@ -102,9 +102,9 @@ export class ObjectStore {
   }
 
   /**
-   * Makes the world that of `gathered`, whatever was known: new ones and changed ones are
-   * told, then those that vanished (an endpoint that moved between slices is never in
-   * none); what is the same is not told again. Older versions are taken too, because the
+   * Makes the world that of `gathered`, whatever was known: first come upserts, then
+   * deletes (an endpoint that moved between slices is never in none); what is the same is
+   * not sent again. Older versions are taken too, because the
    * server may be another one, with older state. Stops early when the signal aborts.
    */
   async replace(gathered: ObjectStore, signal: AbortSignal): Promise<void> {

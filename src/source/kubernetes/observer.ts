@@ -5,11 +5,11 @@ export interface KubernetesObserver {
   /** A watch stands again after `lost`, or for the first time. */
   connected(resource: string): void
   /**
-   * The newest state can't be had. Said when the reason changes, and again while it lasts,
-   * at most once a minute. `lastWordAt`: epoch milliseconds, undefined before the first.
+   * The newest state can't be read. Called when the reason changes, and again while it lasts,
+   * at most once a minute. `lastDataAt`: epoch milliseconds, undefined before the first.
    */
-  lost(resource: string, why: string, lastWordAt: number | undefined): void
-  /** All was read anew; what had not changed was not told again. */
+  lost(resource: string, why: string, lastDataAt: number | undefined): void
+  /** All was read anew; what had not changed was not sent on again. */
   relisted(resource: string, why: string): void
   /** The server can't do something; how it is done from now on. */
   fellBack(resource: string, how: string): void
@@ -18,14 +18,14 @@ export interface KubernetesObserver {
 /** Milliseconds between two notices with the same reason. */
 const quietMs = 60_000
 
-/** Tells the observer of losses and returns, without saying the same all the time. */
+/** Reports losses and returns to the observer, the same one once a minute at most. */
 export class LossNotice {
   readonly #resource: () => string
   readonly #observer: KubernetesObserver
   readonly #clock: Clock
-  #said = ''
-  #saidAt = -Infinity
-  /** Whether the observer thinks that there is no connection. */
+  #reported = ''
+  #reportedAt = -Infinity
+  /** Whether a loss was reported last, or nothing yet. */
   #away = true
 
   constructor(resource: () => string, observer: KubernetesObserver, clock: Clock) {
@@ -34,14 +34,14 @@ export class LossNotice {
     this.#clock = clock
   }
 
-  /** `once`: the same reason is not said a second time, however long it lasts. */
-  lost(why: string, lastWordAt: number | undefined, once = false): void {
+  /** `once`: the same reason is not reported a second time, however long it lasts. */
+  lost(why: string, lastDataAt: number | undefined, once = false): void {
     const now = this.#clock.now()
-    if (why === this.#said && (once || now - this.#saidAt < quietMs)) return
-    this.#said = why
-    this.#saidAt = now
+    if (why === this.#reported && (once || now - this.#reportedAt < quietMs)) return
+    this.#reported = why
+    this.#reportedAt = now
     this.#away = true
-    this.#observer.lost(this.#resource(), why, lastWordAt)
+    this.#observer.lost(this.#resource(), why, lastDataAt)
   }
 
   connected(): void {

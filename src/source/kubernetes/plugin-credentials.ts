@@ -7,6 +7,7 @@ import { printable } from '../../util/printable.ts'
 import type { Access, Credentials, TlsMaterial } from './credentials.ts'
 import { execCredential, type ExecCredential } from './exec-plugin.ts'
 import type { Part } from './kubeconfig.ts'
+import { messageOf } from '../../util/usher-error.ts'
 
 export interface PluginOptions {
   /** What the kubeconfig itself says: certificates, tokens, headers. */
@@ -19,16 +20,13 @@ export interface PluginOptions {
   readonly clock: Clock
 }
 
-/** How long a plugin's word is taken, in milliseconds, unless there is a 401. */
+/** How long a plugin's answer is used, in milliseconds, unless there is a 401. */
 const longestAgeMs = 60_000
-/** How long a plugin may think, in milliseconds. */
+/** How long a plugin may take, in milliseconds. */
 const longestRunMs = 60_000
 
 /** Credentials of exec and auth-provider plugins, and connections through a proxy. */
-export const pluginCredentials = (options: PluginOptions): Credentials =>
-  new PluginCredentials(options)
-
-class PluginCredentials implements Credentials {
+export class PluginCredentials implements Credentials {
   readonly #options: PluginOptions
   #config: KubeConfig | undefined
   #asked: Promise<Access> | undefined
@@ -95,7 +93,7 @@ class PluginCredentials implements Credentials {
       this.#config ??= await this.#load()
       await this.#config.applyToHTTPSOptions(opts)
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error)
+      const message = messageOf(error)
       throw new Error(`${this.#title}: ${printable(message.trim(), 300)}`, {
         cause: error,
       })
@@ -132,7 +130,7 @@ class PluginCredentials implements Credentials {
         {
           name: cluster.name,
           server: server.origin,
-          // It refuses plain HTTP unless told that certificates do not matter.
+          // It refuses plain HTTP unless certificates are not to be verified.
           skipTLSVerify: tls.rejectUnauthorized === false || server.protocol === 'http:',
           ...(tls.ca !== undefined && { caData: base64(tls.ca) }),
           ...(tls.servername !== undefined && { tlsServerName: tls.servername }),

@@ -1,6 +1,6 @@
 import type { Clock } from '../../util/clock.ts'
 import { TokenBucket } from '../../util/token-bucket.ts'
-import { reasonOf, wait } from './wait.ts'
+import { reasonOf, wait } from '../../util/wait.ts'
 
 const defaultQps = 5
 const defaultBurst = 10

@@ -7,7 +7,7 @@ import { LossNotice, type KubernetesObserver } from './observer.ts'
 import { ObjectStore } from './object-store.ts'
 import { brokenHistory, type ReadPage } from './same-history.ts'
 import { defaultTiming, type Timing, WatchReader } from './watch-reader.ts'
-import { wait } from './wait.ts'
+import { wait } from '../../util/wait.ts'
 import { isRelist } from './resource-version.ts'
 import { hasCode, UsherError } from '../../util/usher-error.ts'
 
@@ -22,7 +22,7 @@ export interface ReflectorOptions {
   /** As Math.random. */
   readonly random: () => number
   readonly observer: KubernetesObserver
-  /** Called once, when the first complete state has been told. */
+  /** Called once, when the first complete state is in the store. */
   readonly synced: () => void
   /** Called whenever the server did what it was asked for. */
   readonly served: () => void
@@ -47,9 +47,8 @@ export const reflectorBackoff = { firstMs: 800, mostMs: 15_000 }
 /**
  * Keeps a store equal to one collection of the API server: lists it, watches it, goes on
  * from the last resourceVersion when a watch ends, and lists again when it has to. It never
- * gives up, and never asks more often than its back-off allows: own code, because p-retry
- * counts attempts of one call, while this back-off spans calls, is reset by health alone,
- * and hears Retry-After.
+ * gives up, and never asks more often than its back-off allows, which only a healthy watch
+ * resets, and Retry-After lengthens.
  */
 export class Reflector {
   readonly #options: ReflectorOptions
@@ -61,7 +60,7 @@ export class Reflector {
   /** Ends the wait after a fault that need not last; undefined when nothing may. */
   #waiting: AbortController | undefined
   /**
-   * Early attempts are for once, until one was for nothing or a watch was healthy: those who
+   * An early attempt is made once, until one fails or a watch was healthy: reflectors that
    * are served and lose it again must not wake each other for ever.
    */
   #woken = false
@@ -82,7 +81,7 @@ export class Reflector {
   #standsSince: number | undefined
   #doing: 'list' | 'watch' = 'list'
   #error = ''
-  #lastWordAt: number | undefined
+  #lastDataAt: number | undefined
 
   constructor(options: ReflectorOptions) {
     this.#options = options
@@ -102,7 +101,7 @@ export class Reflector {
     this.#session.abort(new UsherError('RELIST', why))
   }
 
-  /** The server serves others: what kept it from this one may be over. */
+  /** The server serves other reflectors: the fault of this one may be over. */
   wake(): void {
     if (this.#woken || this.#waiting === undefined) return
     this.#woken = true
@@ -124,14 +123,14 @@ export class Reflector {
     return this.#collection.resource
   }
 
-  /** Why the newest state can't be had; '' when it can. */
+  /** Why the newest state can't be read; '' when it can. */
   get error(): string {
     return this.#error
   }
 
-  /** Epoch milliseconds of the last word of the state that is held; undefined before the first. */
-  get lastWordAt(): number | undefined {
-    return this.#lastWordAt
+  /** Epoch milliseconds of the last data for the state that is held; undefined before the first. */
+  get lastDataAt(): number | undefined {
+    return this.#lastDataAt
   }
 
   get figures(): ReflectorFigures {
@@ -156,7 +155,7 @@ export class Reflector {
         (reason: unknown) =>
           reason instanceof Error ? reason : new Error(String(reason)),
       )
-      // Somebody wants it so: that is no fault, and nothing to wait for.
+      // `relist` or `close`: no fault, and nothing to wait for.
       if (signal.aborted) continue
       const ms = await this.#after(error, signal)
       if (ms > 0) await this.#wait(ms, error, signal)
@@ -229,7 +228,7 @@ export class Reflector {
       clock,
       timing: this.#timing,
       resourceVersion: this.#resourceVersion,
-      heard: () => this.#heard(),
+      received: () => this.#received(),
       stale: () => (this.#figures.stale += 1),
       replace: async (gathered, resourceVersion) => {
         await this.#replace(gathered, resourceVersion, signal)
@@ -255,7 +254,7 @@ export class Reflector {
     signal.throwIfAborted()
     this.#resourceVersion = resourceVersion
     this.#doubtful = false
-    this.#heard()
+    this.#received()
     this.#served = true
     served()
     if (this.#synced) {
@@ -305,14 +304,14 @@ export class Reflector {
 
   #lost(error: Error, once: boolean): void {
     if (isRelist(error)) this.#mustList(error.message)
-    // Another server, or another version of it: it does not know the API any more, or can't
-    // make sense of what the one before was asked.
+    // Another server, or another version of it: it does not know the API any more, or does
+    // not understand what the one before was asked.
     else if (error instanceof ApiError && [400, 404, 422].includes(error.status))
       this.#mustList(error.message)
-    // Also after a word from the server: one that refuses may be about to be replaced.
+    // Also when the server answered: one that refuses may be about to be replaced.
     else this.#doubtful = true
     this.#error = `cannot ${this.#doing} ${this.#collection.resource}: ${wordsOf(error)}`
-    this.#notice.lost(this.#error, this.#lastWordAt, once)
+    this.#notice.lost(this.#error, this.#lastDataAt, once)
   }
 
   /** Does without what the server does not know. False when that is not what was wrong. */
@@ -323,14 +322,14 @@ export class Reflector {
       if (!optional) observer.fellBack(collection.resource, text)
     }
     const status = error instanceof ApiError ? error.status : 0
-    // Whatever the words are: they differ between versions (before 1.31 the field is unknown).
+    // Whatever the message is: it differs between versions (before 1.31 the field is unknown).
     if (status === 400 && this.#byField && collection.fieldSelectorOptional) {
       this.#byField = false
       how(`the server can't select by ${collection.fieldSelector}; reads all`)
       return true
     }
     if (this.#resourceVersion !== '') return false
-    // No end that is marked as one; or an etcd that can't tell how far it has got.
+    // The end is not marked; or an etcd that does not report its progress.
     const unable =
       hasCode(error, 'SILENCE') || (hasCode(error, 'API_WATCH_REFUSED') && status === 500)
     if (status === 404 && this.#alternative + 1 < collections.length) {
@@ -362,15 +361,15 @@ export class Reflector {
   #stands(): void {
     this.#doing = 'watch'
     this.#standsSince = this.#options.clock.now()
-    this.#heard()
+    this.#received()
     this.#error = ''
     this.#notice.connected()
     this.#served = true
     this.#options.served()
   }
 
-  #heard(): void {
-    this.#lastWordAt = Date.now()
+  #received(): void {
+    this.#lastDataAt = Date.now()
   }
 }
 

@@ -13,10 +13,10 @@ export type ReadPage = (
 
 /**
  * Why a watch can't go on from `resourceVersion` although the server would take it; '' when
- * it can. A server that came back from a backup, or is another one, would stand silent
- * until it gets there, and what it did meanwhile would be lost. It is told by its
- * resourceVersion and, in case it has caught up, by the newest object that is known: that
- * must be there, and not have been changed in a past that has been watched already. One
+ * it can. A server that was restored from a backup, or is another one, sends nothing until
+ * it gets there, and its changes until then would be lost. It is recognised by its
+ * resourceVersion and, in case that has caught up, by the newest known object: it must
+ * exist, and must not have been changed at a version that has been watched already. One
  * list of one object; kube-proxy's role may not `get`.
  */
 export const brokenHistory = async (
@@ -42,7 +42,7 @@ const isSameHistory = (
   found: StoredObject | undefined,
   resourceVersion: string,
 ): boolean => {
-  // Deleted just now, or never there: the one is rare enough to be taken for the other.
+  // Deleted just now, which is rare, or never there: taken for the latter.
   if (found === undefined) return false
   if (found.resourceVersion === known.resourceVersion)
     return found.problems.length > 0 || difference(known, found).length === 0

@@ -1,7 +1,7 @@
 import type { Change } from '../../model/service.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { decode } from '../decode/decode.ts'
-import { peek } from '../decode/metadata.ts'
+import { peek } from '../../util/json.ts'
 import { changesBetween, type Applied } from '../diff.ts'
 import type { Collection } from './collection.ts'
 
@@ -30,20 +30,17 @@ export const identityOf = (
   return { key: `${kind} ${prefix}${name}`, resourceVersion }
 }
 
-/** The API server dates every Service; one without a date is the youngest. */
-const undated = () => Number.MAX_SAFE_INTEGER
-
 /** Makes the small object out of a raw one, which is not kept. */
 export const storedObject = (raw: unknown, collection: Collection): StoredObject => {
   const { key, resourceVersion } = identityOf(raw, collection)
   const { apiVersion, kind } = collection
-  const decoded = decode({ ...(raw as object), apiVersion, kind }, undated)
-  // A kind that the decoder passes over is one that is not served.
+  const decoded = decode({ ...(raw as object), apiVersion, kind })
+  // A kind that the decoder skips is not served.
   if (!('changes' in decoded)) return { key, resourceVersion, changes: [], problems: [] }
-  const { changes, problems, unheardOf } = decoded
-  // Validated by an API server it would not be there: whoever wrote it got past that.
-  if (unheardOf.length > 0)
-    return { key, resourceVersion, changes: [], problems: [...problems, ...unheardOf] }
+  const { changes, problems, invalid } = decoded
+  // An API server would have refused it: it was written past its validation.
+  if (invalid.length > 0)
+    return { key, resourceVersion, changes: [], problems: [...problems, ...invalid] }
   return { key, resourceVersion, changes, problems }
 }
 

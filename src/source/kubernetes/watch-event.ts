@@ -1,4 +1,4 @@
-import { peek } from '../decode/metadata.ts'
+import { parseJson, peek } from '../../util/json.ts'
 import { ApiError } from './api-error.ts'
 import { UsherError } from '../../util/usher-error.ts'
 
@@ -12,7 +12,9 @@ const types: ReadonlySet<unknown> = new Set(['ADDED', 'MODIFIED', 'DELETED', 'BO
 
 /** Reads one line of a watch. Throws ApiError for an ERROR event, MALFORMED for nonsense. */
 export const watchEvent = (line: string): WatchEvent => {
-  const event = parsed(line)
+  const event = parseJson(line)
+  if (event === undefined)
+    throw new UsherError('MALFORMED', 'the server sent a line that is not JSON')
   const type = peek(event, 'type')
   const object = peek(event, 'object')
   if (type === 'ERROR') {
@@ -33,11 +35,3 @@ export const endsInitialEvents = ({ type, object }: WatchEvent): boolean =>
   type === 'BOOKMARK' &&
   peek(peek(peek(object, 'metadata'), 'annotations'), 'k8s.io/initial-events-end') ===
     'true'
-
-const parsed = (line: string): unknown => {
-  try {
-    return JSON.parse(line)
-  } catch {
-    throw new UsherError('MALFORMED', 'the server sent a line that is not JSON')
-  }
-}

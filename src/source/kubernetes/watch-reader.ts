@@ -8,17 +8,17 @@ import { isOlder, fallsBehind } from './resource-version.ts'
 import { endsInitialEvents, watchEvent, type WatchEvent } from './watch-event.ts'
 import { hasCode, UsherError } from '../../util/usher-error.ts'
 
-/** How patient a reflector is. Milliseconds. */
+/** How long a reflector waits for what, in milliseconds. */
 export interface Timing {
-  /** A watch that says nothing for so long is cut: bookmarks come about each minute. */
+  /** A watch that sends nothing for so long is cut: bookmarks come about each minute. */
   readonly silenceMs: number
-  /** A streaming list that says nothing for so long, and has not ended, never will: the server does not know the mark of its end. */
+  /** The same for a streaming list that has not ended: a server that does not mark its end never ends it. */
   readonly markSilenceMs: number
-  /** The same, for one that is never silent because of changes. */
+  /** The longest for a streaming list, which changes may keep from being silent. */
   readonly markMs: number
   /** A watch that stood for so long was healthy, and waits begin anew. */
   readonly healthyMs: number
-  /** After 401 and 403, which people have to mend, waits begin here. */
+  /** Waits after 401 and 403, which people have to fix, begin here. */
   readonly refusedMs: number
   /** Before looking again for what the server does not serve. */
   readonly rarelyMs: number
@@ -41,7 +41,7 @@ export interface WatchReaderOptions {
   /** From where the watch goes on; '' for one that begins with the whole state. */
   readonly resourceVersion: string
   /** Called with each sign of life, once the state is complete. */
-  readonly heard: () => void
+  readonly received: () => void
   /** Called for each event that comes twice or too late. */
   readonly stale: () => void
   /** The whole state is there, as of `resourceVersion`. */
@@ -58,7 +58,7 @@ export class WatchReader {
   #resourceVersion: string
   /** The version of the state that the watch goes on from. */
   #since: string
-  #told = false
+  #receivedAny = false
   #disorder = false
   #broken = false
   #why = ''
@@ -80,17 +80,17 @@ export class WatchReader {
     return this.#broken
   }
 
-  /** Why the next watch had better not go on from here; '' when it can. */
+  /** Why the next watch must not go on from here; '' when it can. */
   get why(): string {
     return this.#why
   }
 
   /** Resolves when the server ends the watch in good order; rejects with what else ended it. */
   async read(body: IncomingMessage): Promise<void> {
-    const { clock, timing, heard } = this.#options
+    const { clock, timing, received } = this.#options
     this.#awaitMark(body)
     const chunk = async (part: Buffer): Promise<void> => {
-      if (this.#gathered === undefined) heard()
+      if (this.#gathered === undefined) received()
       this.#markWatch[0]?.touch()
       for (const line of this.#lines.push(part)) await this.#event(watchEvent(line))
       this.#options.store.flush()
@@ -103,19 +103,19 @@ export class WatchReader {
         throw new Error('the watch ended before the first state was complete')
     } catch (error) {
       this.#broken = hasCode(error, 'MALFORMED')
-      // A server with an older state says nothing until it gets to where the watch began.
-      if (hasCode(error, 'SILENCE') && !this.#told)
+      // A server with an older state sends nothing until it gets to where the watch began.
+      if (hasCode(error, 'SILENCE') && !this.#receivedAny)
         this.#why = 'the watch never said anything'
       throw error
     } finally {
       this.#endMarkWatch()
-      // What came before the fault is so all the same.
+      // What came before the fault holds.
       this.#options.store.flush()
       if (this.#disorder) this.#why = 'events came out of order'
     }
   }
 
-  /** A server that does not know about streaming lists would be waited for for ever. */
+  /** A server that does not know about streaming lists never marks their end. */
   #awaitMark(body: IncomingMessage): void {
     if (this.#gathered === undefined) return
     const { clock, timing } = this.#options
@@ -131,7 +131,7 @@ export class WatchReader {
   }
 
   async #event(event: WatchEvent): Promise<void> {
-    this.#told = true
+    this.#receivedAny = true
     if (this.#gathered !== undefined) return this.#initial(event, this.#gathered)
     if (event.type === 'BOOKMARK') this.#bookmark(event)
     else this.#follow(event, this.#change(event, this.#options.store))
@@ -161,9 +161,9 @@ export class WatchReader {
   }
 
   /**
-   * One server tells a collection's changes in the order of their versions. Events of the
-   * past that are known are nothing. One that is news was overtaken by others: then more
-   * may be missing, and the next watch can't go on from the newest version.
+   * One server sends a collection's changes in the order of their versions. Known events of
+   * the past change nothing. A new one was overtaken by others: then more may be missing,
+   * and the next watch can't go on from the newest version.
    */
   #follow({ resourceVersion }: WatchEvent, outcome: Outcome): void {
     if (outcome !== 'news') this.#options.stale()

@@ -3,6 +3,7 @@ import { stat } from 'node:fs/promises'
 import { printable } from '../../util/printable.ts'
 import { watchOf } from './list-files.ts'
 import type { Clock, Timer } from '../../util/clock.ts'
+import { messageOf } from '../../util/usher-error.ts'
 
 interface Watch {
   readonly watcher: FSWatcher
@@ -14,7 +15,7 @@ interface Watch {
 /**
  * Watches the directories that hold some paths, not those below them. A watch is on an
  * inode, so `renew` is to be called now and then: it follows directories that were
- * replaced. Where watching fails (NFS, inotify's limit) `onFailure` is told once.
+ * replaced. Where watching fails (NFS, inotify's limit) `onFailure` is called once.
  */
 export class DirectoryWatches {
   readonly #paths: readonly string[]
@@ -22,7 +23,7 @@ export class DirectoryWatches {
   readonly #onFailure: (text: string) => void
   readonly #watchDirectory: (directory: string) => FSWatcher
   readonly #watches = new Map<string, Watch>()
-  #told = false
+  #reported = false
   #closed = false
 
   constructor(
@@ -94,9 +95,9 @@ export class DirectoryWatches {
   }
 
   #failed(directory: string, error: unknown): void {
-    if (this.#told || this.#closed) return
-    this.#told = true
-    const reason = printable(error instanceof Error ? error.message : String(error), 300)
+    if (this.#reported || this.#closed) return
+    this.#reported = true
+    const reason = printable(messageOf(error), 300)
     this.#onFailure(
       `cannot watch ${printable(directory, 300)} (${reason}): changes are seen by looking at the files now and then`,
     )

@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { listFiles } from './list-files.ts'
 import type { ManifestSet } from './manifest-set.ts'
+import { messageOf } from '../../util/usher-error.ts'
 
 /** A file changed more recently than this may change again and look the same. */
 const settledMs = 2000
@@ -25,7 +26,7 @@ const print = async (file: string): Promise<string> => {
     const racy = age >= 0 && age < settledMs ? 'racy' : ''
     return [dev, ino, size, mtimeNs, ctimeNs, racy].join(' ')
   } catch (error) {
-    return error instanceof Error ? error.message : String(error)
+    return messageOf(error)
   }
 }
 

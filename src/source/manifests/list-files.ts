@@ -1,6 +1,7 @@
 import { readdir, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { printable } from '../../util/printable.ts'
+import { messageOf } from '../../util/usher-error.ts'
 
 /** What a path that the user gave stands for. */
 export interface Listing {
@@ -34,7 +35,7 @@ export const listFiles = async (paths: readonly string[]): Promise<Listing> => {
       for (const file of await filesOf(path))
         if (!files.has(resolve(file))) files.set(resolve(file), file)
     } catch (error) {
-      failures.push({ path, message: messageOf(error) })
+      failures.push({ path, message: fileFault(error) })
     }
   }
   return { files: [...files.values()], failures }
@@ -73,9 +74,8 @@ const codes: Readonly<Record<string, string>> = {
   ENFILE: 'the system has no file descriptor left to open it with',
 }
 
-/** An error of the file system in words, without the path, which is said beside it. */
-export const messageOf = (error: unknown): string => {
+/** What is wrong, without the path, which is named beside it. */
+export const fileFault = (error: unknown): string => {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  const text = error instanceof Error ? error.message : String(error)
-  return codes[code] ?? printable(text, 300)
+  return codes[code] ?? printable(messageOf(error), 300)
 }

@@ -1,6 +1,7 @@
 import type { SourceObject, Applied } from '../diff.ts'
 import type { Problem } from '../../model/snapshot.ts'
-import type { CreatedAt } from '../decode/decode-object.ts'
+import { undated } from '../decode/service.ts'
+import type { Change } from '../../model/service.ts'
 
 /** All that some paths held at one moment. */
 export interface ManifestSet {
@@ -14,9 +15,9 @@ export interface ManifestSet {
   readonly unreadable: readonly Problem[]
   /** True when reading once more may help although no file changes. */
   readonly transient: boolean
-  /** What is served although a cluster would not have it, an object each. */
+  /** What is served although a cluster would refuse it, an object each. */
   readonly warnings: readonly string[]
-  /** What was passed over, each said once: `apps/v1 Deployment is not ...`. */
+  /** What was skipped, each once: `apps/v1 Deployment is not ...`. */
   readonly skipped: readonly string[]
   /** Files that there were. */
   readonly files: number
@@ -24,21 +25,25 @@ export interface ManifestSet {
   readonly documents: number
 }
 
-/** Numbers Services in the order in which they were first seen, across reads. */
+/** Numbers Services without a creation time in the order in which they were first seen, across reads. */
 export class FirstSight {
   readonly #numbers = new Map<string, number>()
   #last = 0
 
-  readonly createdAt: CreatedAt = (namespace, name) => {
-    const key = `Service ${namespace}/${name}`
-    let number = this.#numbers.get(key)
-    if (number === undefined) this.#numbers.set(key, (number = ++this.#last))
-    return number
+  numbered({ key, changes }: SourceObject): SourceObject {
+    return { key, changes: changes.map(change => this.#numbered(key, change)) }
   }
 
   /** Forgets Services that are gone: one that comes back is new. */
   keepOnly(objects: Applied): void {
     for (const key of this.#numbers.keys())
       if (!objects.has(key)) this.#numbers.delete(key)
+  }
+
+  #numbered(key: string, change: Change): Change {
+    if (change.kind !== 'Service' || change.object?.createdAt !== undated) return change
+    const createdAt = this.#numbers.get(key) ?? ++this.#last
+    this.#numbers.set(key, createdAt)
+    return { ...change, object: { ...change.object, createdAt } }
   }
 }

@@ -7,19 +7,19 @@ import { changesBetweenMany, type Applied, type SourceObject } from '../diff.ts'
 import { fingerprint, steadyRead } from './fingerprint.ts'
 import { FirstSight, type ManifestSet } from './manifest-set.ts'
 import { readApart } from './read-apart.ts'
-import { UsherError } from '../../util/usher-error.ts'
+import { UsherError, messageOf } from '../../util/usher-error.ts'
 
 export interface ManifestSourceOptions {
   /** Files, and directories whose `.yaml`, `.yml` and `.json` files are read. */
   readonly paths: readonly string[]
   readonly clock?: Clock
-  /** How often the files are looked at besides being watched; 2000 ms unless told. */
+  /** How often the files are looked at besides being watched; default 2000 ms. */
   readonly pollMs?: number
-  /** Told once of each apiVersion and kind that is passed over. */
+  /** Called once for each apiVersion and kind that is skipped. */
   readonly onSkipped?: (text: string) => void
   /**
-   * Told once when files can't be watched and only the poll is left, and of what is served
-   * although a cluster would not have it.
+   * Called once when files can't be watched and only the poll is left, and for what is
+   * served although a cluster would refuse it.
    */
   readonly onWarning?: (text: string) => void
 }
@@ -114,8 +114,7 @@ class ManifestSource implements Source {
         new Promise<void>(resolve => {
           this.#clock.setTimeout(resolve, 50)
         })
-      const { createdAt } = this.#firstSight
-      const readOnce = () => readApart(this.#paths, createdAt, this.#closing.signal)
+      const readOnce = () => readApart(this.#paths, this.#closing.signal)
       const read = await steadyRead(this.#paths, readOnce, wait)
       if (this.#closing.signal.aborted) return
       this.#fingerprint = read.fingerprint
@@ -124,9 +123,9 @@ class ManifestSource implements Source {
       if (this.#error === '') await this.#take(sink, read.set)
       if (!this.#closing.signal.aborted) sink.problems(read.set.problems)
     } catch (error) {
-      // Not the files' fault, but they must not be taken for read.
+      // Not the files' fault, but they have not been read.
       this.#transient = true
-      this.#error = error instanceof Error ? error.message : String(error)
+      this.#error = messageOf(error)
     }
   }
 
@@ -138,7 +137,8 @@ class ManifestSource implements Source {
 
   async #take(sink: SourceSink, set: ManifestSet): Promise<void> {
     const objects = new Map<string, SourceObject>()
-    for (const object of set.objects) objects.set(object.key, object)
+    for (const object of set.objects)
+      objects.set(object.key, this.#firstSight.numbered(object))
     for (const key of set.refused) {
       const lastGood = this.#applied.get(key)
       if (lastGood !== undefined) objects.set(key, lastGood)

@@ -1,6 +1,7 @@
 import type * as Yaml from 'yaml'
 import { printable } from '../../util/printable.ts'
 import { twinKey, yamlDocuments } from '../../util/yaml-documents.ts'
+import { messageOf } from '../../util/usher-error.ts'
 
 /** The documents of a file, JSON when its name ends so, else YAML. Never rejects. */
 export async function* parseDocuments(
@@ -21,8 +22,7 @@ const parseJson = (text: string): RawDocument => {
   try {
     return { number: 1, value: JSON.parse(text), error: '' }
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error)
-    return { number: 1, value: undefined, error: jsonFault(message, text) }
+    return { number: 1, value: undefined, error: jsonFault(messageOf(error), text) }
   }
 }
 
@@ -85,7 +85,8 @@ const rawDocument = (
   }
 }
 
-const failed = (number: number, error: unknown): RawDocument => {
-  const message = error instanceof Error ? error.message : String(error)
-  return { number, value: undefined, error: printable(message, 300) }
-}
+const failed = (number: number, error: unknown): RawDocument => ({
+  number,
+  value: undefined,
+  error: printable(messageOf(error), 300),
+})

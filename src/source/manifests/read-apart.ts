@@ -1,10 +1,7 @@
 import { stat } from 'node:fs/promises'
-import type { Change } from '../../model/service.ts'
-import type { CreatedAt } from '../decode/decode-object.ts'
 import { printable } from '../../util/printable.ts'
 import { listFiles } from './list-files.ts'
 import type { ManifestSet } from './manifest-set.ts'
-import type { SourceObject } from '../diff.ts'
 import { readManifests } from './read-manifests.ts'
 import { readInProcess } from './reader-process.ts'
 import { hasCode, type UsherError } from '../../util/usher-error.ts'
@@ -21,14 +18,12 @@ const mostHere = 64 * 1024
  */
 export const readApart = async (
   paths: readonly string[],
-  createdAt: CreatedAt,
   signal: AbortSignal,
 ): Promise<ManifestSet> => {
   const { files } = await listFiles(paths)
-  if ((await sizeOf(files)) <= mostHere) return readManifests(paths, createdAt, mostHere)
+  if ((await sizeOf(files)) <= mostHere) return readManifests(paths, mostHere)
   try {
-    const set = await readInProcess(paths, signal)
-    return { ...set, objects: set.objects.map(object => numbered(object, createdAt)) }
+    return await readInProcess(paths, signal)
   } catch (error) {
     if (hasCode(error, 'READER_FAILED', 'READER_MEMORY'))
       return nothingRead(paths, files, error)
@@ -48,17 +43,6 @@ const sizeOf = async (files: readonly string[]): Promise<number> => {
   }
   return sum
 }
-
-/** With the number of a Service that did not say when it was made. */
-const numbered = (object: SourceObject, createdAt: CreatedAt): SourceObject => ({
-  ...object,
-  changes: object.changes.map((change): Change => {
-    if (change.kind !== 'Service' || change.object === undefined) return change
-    const { namespace, name, object: service } = change
-    if (!Number.isNaN(service.createdAt)) return change
-    return { ...change, object: { ...service, createdAt: createdAt(namespace, name) } }
-  }),
-})
 
 const nothingRead = (
   paths: readonly string[],

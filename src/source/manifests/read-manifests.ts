@@ -1,6 +1,5 @@
-import type { CreatedAt } from '../decode/decode-object.ts'
 import { printable } from '../../util/printable.ts'
-import { listFiles, messageOf } from './list-files.ts'
+import { listFiles, fileFault } from './list-files.ts'
 import type { ManifestSet } from './manifest-set.ts'
 import { parseDocuments } from './parse-documents.ts'
 import { SetBuilder } from './set-builder.ts'
@@ -10,15 +9,13 @@ import { open } from 'node:fs/promises'
 /**
  * Reads and decodes files and directories of manifests, and holds up the event loop for as
  * long as the longest document takes; see read-apart.ts. Never rejects for what is in
- * them: that is told by `problems`. Services that do not say when they were made get
- * their number from `createdAt`. A file of more than `mostBytes` is unreadable.
+ * them: that is in `problems`. A file of more than `mostBytes` is unreadable.
  */
 export const readManifests = async (
   paths: readonly string[],
-  createdAt: CreatedAt,
   mostBytes?: number,
 ): Promise<ManifestSet> => {
-  const set = new SetBuilder(createdAt)
+  const set = new SetBuilder()
   const { files, failures } = await listFiles(paths)
   for (const { path, message } of failures)
     set.unreadableFile(printable(path, 300), message)
@@ -28,7 +25,7 @@ export const readManifests = async (
     try {
       text = await readText(file, mostBytes)
     } catch (error) {
-      set.unreadableFile(name, messageOf(error))
+      set.unreadableFile(name, fileFault(error))
       continue
     }
     for await (const document of parseDocuments(file, text)) set.document(name, document)
@@ -49,7 +46,7 @@ const readText = async (path: string, most = mostFileBytes): Promise<string> => 
     if (!(await handle.stat()).isFile()) throw new Error('it is not a regular file')
     const chunks: Buffer[] = []
     let size = 0
-    // One byte beyond the limit tells a file that grew while it was read.
+    // One byte beyond the limit shows that a file grew while it was read.
     const stream = handle.createReadStream({ end: most, autoClose: false })
     for await (const chunk of stream as AsyncIterable<Buffer>) {
       chunks.push(chunk)

@@ -5,7 +5,7 @@
  */
 import type { ManifestSet } from './manifest-set.ts'
 import { readManifests } from './read-manifests.ts'
-import { notSaid, type ReaderOrder, type ReaderReport } from './reader-messages.ts'
+import type { ReaderOrder, ReaderReport } from './reader-process.ts'
 
 /** Objects, or names of refused ones, in one message. */
 const mostInPart = 200
@@ -32,7 +32,7 @@ const sendNext = (): void => {
 }
 
 const read = async (paths: readonly string[]): Promise<void> => {
-  unsent = reports(await readManifests(paths, () => notSaid))
+  unsent = reports(await readManifests(paths))
   sendNext()
 }
 

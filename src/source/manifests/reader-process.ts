@@ -1,15 +1,30 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import type { ManifestSet } from './manifest-set.ts'
 import type { SourceObject } from '../diff.ts'
-import type { ReaderOrder, ReaderReport } from './reader-messages.ts'
 import { UsherError } from '../../util/usher-error.ts'
+
+/** To the reader: what to read, then one `more` for each part of what it has found. */
+export type ReaderOrder =
+  { readonly kind: 'read'; readonly paths: readonly string[] } | { readonly kind: 'more' }
+
+/**
+ * From the reader: parts of a set, so small that taking one in does not hold up the event loop,
+ * and what remains of the set at the end.
+ */
+export type ReaderReport =
+  | {
+      readonly kind: 'part'
+      readonly objects: readonly SourceObject[]
+      readonly refused: readonly string[]
+    }
+  | { readonly kind: 'end'; readonly rest: Omit<ManifestSet, 'objects' | 'refused'> }
 
 /** Of the reader's heap, beside the text of one file. */
 const mostHeapMiB = 512
 /** Milliseconds for all files; 64 MiB of YAML take two minutes on a slow machine. */
 const longestReadMs = 600_000
-/** Of what it says at its end; V8's last words come early. */
-const mostLastWords = 4096
+/** Characters of its stderr; V8 writes why it ends first. */
+const mostErrors = 4096
 
 const isSource = import.meta.url.endsWith('.ts')
 const program = new URL(
@@ -38,7 +53,7 @@ export const readInProcess = (
     })
     const objects: SourceObject[] = []
     const refused = new Set<string>()
-    let lastWords = ''
+    let errors = ''
     const end = (): void => {
       clearTimeout(late)
       signal.removeEventListener('abort', aborted)
@@ -48,42 +63,42 @@ export const readInProcess = (
       end()
       reject(error)
     }
-    const aborted = (): void => fail(new Error('nobody wants the manifests any more'))
+    const aborted = (): void => fail(new Error('the manifests are not wanted any more'))
     const late = setTimeout(() => {
       fail(failed(`reading them took more than ${longestReadMs / 60_000} min`))
     }, longestReadMs)
     signal.addEventListener('abort', aborted)
-    reader.stderr?.on('data', (words: Buffer) => {
-      lastWords = `${lastWords}${words.toString('utf8')}`.slice(0, mostLastWords)
+    reader.stderr?.on('data', (chunk: Buffer) => {
+      errors = `${errors}${chunk.toString('utf8')}`.slice(0, mostErrors)
     })
     reader.on('error', error => fail(failed(`no reader: ${error.message}`)))
-    // Not `exit`: its last words may still be on their way.
+    // Not `exit`: its stderr may not have been read to its end.
     reader.on('close', (code, killedBy) =>
-      fail(failedBecause(killedBy ?? `code ${code}`, lastWords)),
+      fail(failedBecause(killedBy ?? `code ${code}`, errors)),
     )
     reader.on('message', (report: ReaderReport) => {
       if (report.kind === 'part') {
         objects.push(...report.objects)
         for (const key of report.refused) refused.add(key)
-        return tell(reader, { kind: 'more' })
+        return send(reader, { kind: 'more' })
       }
       resolve({ ...report.rest, objects, refused })
       end()
     })
-    tell(reader, { kind: 'read', paths })
+    send(reader, { kind: 'read', paths })
   })
 
-const tell = (reader: ChildProcess, order: ReaderOrder): void => {
-  // One that has just died is heard of by its exit.
+const send = (reader: ChildProcess, order: ReaderOrder): void => {
+  // Of one that has just died the exit is reported.
   if (reader.connected) reader.send(order, () => {})
 }
 
 const failed = (message: string): UsherError => new UsherError('READER_FAILED', message)
 
-const failedBecause = (how: string, lastWords: string): UsherError =>
-  lastWords.includes('heap out of memory')
+const failedBecause = (how: string, errors: string): UsherError =>
+  errors.includes('heap out of memory')
     ? new UsherError(
         'READER_MEMORY',
         `reading them takes more than ${mostHeapMiB} MiB of memory; split the files, or take out what is no Service, Endpoints, EndpointSlice, Node or ServiceCIDR`,
       )
-    : failed(`the reader of manifests ended with ${how}: ${lastWords}`)
+    : failed(`the reader of manifests ended with ${how}: ${errors}`)

@@ -1,17 +1,17 @@
 import type { Change } from '../../model/service.ts'
 import type { Problem } from '../../model/snapshot.ts'
-import { decode, type DecodedObject } from '../decode/decode.ts'
-import type { CreatedAt } from '../decode/decode-object.ts'
-import { peek } from '../decode/metadata.ts'
+import { decode } from '../decode/decode.ts'
+import type { DecodedObject } from '../decode/decode-object.ts'
+import { peek } from '../../util/json.ts'
 import type { ManifestSet } from './manifest-set.ts'
 import type { SourceObject } from '../diff.ts'
 import type { RawDocument } from './parse-documents.ts'
 
-/** A List may hold Lists; nobody writes them deeper than this. */
+/** A List may hold Lists; deeper ones are not meant. */
 const deepestList = 8
 
-/** The first say what is wrong; nobody reads more, and a file of rubbish has millions. */
-const mostSaid = 1000
+/** The first show what is wrong; a file of garbage has millions. */
+const mostListed = 1000
 
 /** An API server takes no object of more than 1.5 MiB, which holds about as many. */
 const mostEndpoints = 50_000
@@ -24,7 +24,6 @@ interface Place {
 
 /** Gathers a ManifestSet document by document. */
 export class SetBuilder {
-  readonly #createdAt: CreatedAt
   readonly #objects = new Map<string, SourceObject>()
   /** Where each key was first seen, sound or not. */
   readonly #places = new Map<string, Place>()
@@ -35,10 +34,6 @@ export class SetBuilder {
   readonly #warnings: string[] = []
   #transient = false
   #documents = 0
-
-  constructor(createdAt: CreatedAt) {
-    this.#createdAt = createdAt
-  }
 
   unreadableFile(file: string, message: string): void {
     this.#transient = true
@@ -70,7 +65,7 @@ export class SetBuilder {
   #add(raw: unknown, place: Place, depth: number): void {
     if (peek(raw, 'apiVersion') === 'v1' && peek(raw, 'kind') === 'List')
       return this.#list(peek(raw, 'items'), place, depth)
-    const result = decode(raw, this.#createdAt)
+    const result = decode(raw)
     if ('skipped' in result) this.#skip(result.skipped)
     else if ('malformed' in result)
       this.#hole({
@@ -95,7 +90,7 @@ export class SetBuilder {
   }
 
   #take(decoded: DecodedObject, place: Place): void {
-    const { key, title, changes, problems, unheardOf } = decoded
+    const { key, title, changes, problems, invalid } = decoded
     const object = `${place.document} (${title})`
     const first = key === '' ? undefined : this.#places.get(key)
     if (first !== undefined) {
@@ -113,8 +108,8 @@ export class SetBuilder {
       this.#refused.add(key)
       return
     }
-    const [odd] = unheardOf
-    if (odd !== undefined && this.#warnings.length < mostSaid)
+    const [odd] = invalid
+    if (odd !== undefined && this.#warnings.length < mostListed)
       this.#warnings.push(
         `${object}: ${place.prefix}${odd.field}: ${odd.message}; an API server would refuse it`,
       )
@@ -125,7 +120,7 @@ export class SetBuilder {
   }
 
   #skip(what: string): void {
-    if (this.#skipped.size < mostSaid) this.#skipped.add(skippedText(what))
+    if (this.#skipped.size < mostListed) this.#skipped.add(skippedText(what))
   }
 
   #hole(problem: Problem): void {
@@ -149,7 +144,7 @@ class BoundedList {
   #more = 0
 
   push(problem: Problem): void {
-    if (this.#kept.length < mostSaid) this.#kept.push(problem)
+    if (this.#kept.length < mostListed) this.#kept.push(problem)
     else this.#more++
   }
 

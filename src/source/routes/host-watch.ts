@@ -1,9 +1,11 @@
-import pRetry from 'p-retry'
-import type { Clock, Timer } from '../../util/clock.ts'
+import { Backoff } from '../../util/backoff.ts'
+import type { Clock } from '../../util/clock.ts'
 import { canonicalIp } from '../../util/ip.ts'
 import { addressFault } from '../decode/fields.ts'
 import { printable } from '../../util/printable.ts'
+import { orAborted, wait } from '../../util/wait.ts'
 import type { Resolve, Resolved } from './resolve-host.ts'
+import { messageOf } from '../../util/usher-error.ts'
 
 export interface HostWatchEvents {
   /** After each success, whether or not the addresses are others than before. */
@@ -30,7 +32,7 @@ const lowestTtlMs = 1000
 const highestTtlMs = 300_000
 const unknownTtlMs = 30_000
 
-/** Nobody has more; a resolver that says so is broken or bought. */
+/** More than any host has; a resolver that gives more is broken or hostile. */
 const mostAddresses = 256
 
 /** Keeps one host's addresses up to date; the last good ones stand through failures. */
@@ -40,6 +42,7 @@ export class HostWatch {
   readonly #clock: Clock
   readonly #events: HostWatchEvents
   readonly #times: HostWatchTimes
+  readonly #backoff: Backoff
   #addresses: readonly string[] = []
   #error = ''
   #round = new AbortController()
@@ -57,6 +60,12 @@ export class HostWatch {
     this.#clock = clock
     this.#events = events
     this.#times = times
+    this.#backoff = new Backoff({
+      firstMs: times.retryMs,
+      // Its jitter makes each pause up to twice as long.
+      mostMs: times.longestRetryMs / 2,
+      random: Math.random,
+    })
   }
 
   /** Canonical, sorted; empty until the first success. */
@@ -74,18 +83,15 @@ export class HostWatch {
     while (!this.#closed) {
       this.#round = new AbortController()
       const { signal } = this.#round
-      try {
-        const ttlMs = await this.#resolveAtLast(signal, attempted)
-        await this.#waited(ttlMs, signal)
-      } catch (error) {
-        // Only `again` and `close` get here: failures are retried for ever.
-        if (!signal.aborted) throw error
-      }
+      const pauseMs = await this.#attempt(signal)
+      attempted()
+      await wait(this.#clock, pauseMs, signal)
     }
   }
 
   /** Resolves now, whatever it was waiting for. */
   again(): void {
+    this.#backoff.reset()
     this.#round.abort()
   }
 
@@ -94,76 +100,44 @@ export class HostWatch {
     this.#round.abort()
   }
 
-  #resolveAtLast(signal: AbortSignal, attempted: () => void): Promise<number> {
-    const { retryMs, longestRetryMs } = this.#times
-    return pRetry(() => this.#attempt(signal).finally(attempted), {
-      retries: Infinity,
-      minTimeout: retryMs,
-      // p-retry's jitter ends where this begins, so this has some of its own: hosts that
-      // failed together are not asked for together for ever.
-      maxTimeout: Math.max(retryMs, longestRetryMs * (0.5 + Math.random() / 2)),
-      randomize: true,
-      signal,
-    })
-  }
-
-  /** One attempt: the TTL to wait for, in milliseconds. */
+  /** One attempt: milliseconds until the next. */
   async #attempt(signal: AbortSignal): Promise<number> {
     try {
       const found = await this.#answer(signal)
       this.#addresses = usable(found.addresses)
       this.#error = ''
+      this.#backoff.reset()
       this.#events.resolved()
       return clampedTtl(found.ttlMs)
-    } catch (cause) {
-      if (signal.aborted) throw cause
-      const reason = cause instanceof Error ? cause.message : String(cause)
-      // Never a TypeError, which p-retry takes for a mistake of the program and gives up on.
-      const error = new Error(`cannot resolve ${this.host}: ${printable(reason, 300)}`, {
-        cause,
-      })
-      const isNews = error.message !== this.#error
-      this.#error = error.message
-      if (isNews) this.#events.failed(error)
-      throw error
+    } catch (error) {
+      if (signal.aborted) return 0
+      this.#failed(error)
+      return this.#backoff.next()
     }
   }
 
+  #failed(cause: unknown): void {
+    const reason = messageOf(cause)
+    const message = `cannot resolve ${this.host}: ${printable(reason, 300)}`
+    if (message === this.#error) return
+    this.#error = message
+    this.#events.failed(new Error(message, { cause }))
+  }
+
   /** The resolver's answer, in time or not at all. */
-  #answer(signal: AbortSignal): Promise<Resolved> {
+  async #answer(signal: AbortSignal): Promise<Resolved> {
     const { attemptMs } = this.#times
     const over = new AbortController()
-    const late = this.#waited(attemptMs, AbortSignal.any([signal, over.signal])).then(
-      () => {
-        throw new Error(`no answer within ${attemptMs / 1000} s`)
-      },
-    )
-    const answer = Promise.resolve(this.host).then(this.#resolve)
-    return Promise.race([answer, late]).finally(() => {
-      over.abort()
-      late.catch(() => {})
-    })
-  }
-
-  /** Waits; rejects at once when the signal says so. */
-  #waited(ms: number, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (signal.aborted) return reject(abortReason)
-      let timer: Timer | undefined
-      const abort = () => {
-        this.#clock.clearTimeout(timer)
-        reject(abortReason)
-      }
-      timer = this.#clock.setTimeout(() => {
-        signal.removeEventListener('abort', abort)
-        resolve()
-      }, ms)
-      signal.addEventListener('abort', abort, { once: true })
-    })
+    const late = new Error(`no answer within ${attemptMs / 1000} s`)
+    const timer = this.#clock.setTimeout(() => over.abort(late), attemptMs)
+    try {
+      const either = AbortSignal.any([signal, over.signal])
+      return await orAborted(this.#resolve(this.host), either)
+    } finally {
+      this.#clock.clearTimeout(timer)
+    }
   }
 }
-
-const abortReason = new Error('called off')
 
 const clampedTtl = (ttlMs: number | undefined): number =>
   ttlMs === undefined || Number.isNaN(ttlMs)

@@ -3,17 +3,17 @@ import { setTimeout } from 'node:timers/promises'
 
 export interface Resolved {
   readonly addresses: readonly string[]
-  /** How long the answer holds, in milliseconds; undefined when nobody said. */
+  /** How long the answer holds, in milliseconds; undefined when unknown. */
   readonly ttlMs: number | undefined
 }
 
-/** Finds a host's addresses; rejects when it has none or nobody could tell. */
+/** Finds a host's addresses; rejects when it has none, or that can't be found out. */
 export type Resolve = (host: string) => Promise<Resolved>
 
 /** What `resolverFrom` needs of the system. */
 export interface HostLookup {
   addresses(host: string): Promise<readonly string[]>
-  /** Seconds the host's A and AAAA records hold, of those that could be had. */
+  /** Seconds the host's A and AAAA records hold, of those that were found. */
   ttls(host: string, signal: AbortSignal): Promise<readonly number[]>
 }
 
@@ -22,8 +22,7 @@ const graceMs = 200
 
 /**
  * Addresses come from the system's resolver, which knows /etc/hosts and search domains
- * and tells no TTL; the TTL is asked of DNS at the same time, and done without when the
- * answer is late or there is none.
+ * and gives no TTL; DNS is asked for the TTL at the same time, and not waited for.
  */
 export const resolverFrom =
   (system: HostLookup): Resolve =>
@@ -61,5 +60,5 @@ const system: HostLookup = {
   },
 }
 
-/** The system's own way of finding a host, with DNS's TTL when it can be had. */
+/** The system's own way of finding a host, with DNS's TTL if there is one. */
 export const resolveHost: Resolve = resolverFrom(system)

@@ -1,6 +1,11 @@
-import { readyEndpoint } from '../../model/ready-endpoint.ts'
-import type { EndpointSlice, Service } from '../../model/service.ts'
+import {
+  readyEndpoint,
+  type Change,
+  type EndpointSlice,
+  type Service,
+} from '../../model/service.ts'
 import { familyOf } from '../../util/ip.ts'
+import type { SourceObject } from '../diff.ts'
 import { isLoop, type Route, type RouteBackend } from './route.ts'
 
 /** Where sidecar routes live; no namespace of a cluster meets them. */
@@ -10,8 +15,31 @@ const routeNamespace = 'route'
 const nameOf = ({ protocol, listen }: Route): string =>
   `${protocol.toLowerCase()}-${listen.address.replaceAll(/[.:]/g, '-')}-${listen.port}`
 
-/** The route's only port is unnamed. `order` decides as a Service's age does. */
-export const routeService = (route: Route, order: number): Service => ({
+type AddressesOf = (host: string) => readonly string[]
+
+/** A Service and a slice for each backend. `order` decides as a Service's age does. */
+export const routeObject = (
+  route: Route,
+  order: number,
+  addressesOf: AddressesOf,
+): SourceObject => {
+  const namespace = routeNamespace
+  const name = nameOf(route)
+  const service = routeService(route, order)
+  const slices = routeSlices(route, addressesOf).map((slice): Change => ({
+    kind: 'EndpointSlice',
+    namespace,
+    name: slice.name,
+    object: slice,
+  }))
+  return {
+    key: name,
+    changes: [{ kind: 'Service', namespace, name, object: service }, ...slices],
+  }
+}
+
+/** The route's only port is unnamed. */
+const routeService = (route: Route, order: number): Service => ({
   namespace: routeNamespace,
   name: nameOf(route),
   createdAt: order,
@@ -31,10 +59,7 @@ export const routeService = (route: Route, order: number): Service => ({
  * family is that of the listen address, for that is where its Service looks for it; the
  * endpoints themselves may be of the other.
  */
-export const routeSlices = (
-  route: Route,
-  addressesOf: (host: string) => readonly string[],
-): EndpointSlice[] =>
+const routeSlices = (route: Route, addressesOf: AddressesOf): EndpointSlice[] =>
   route.backends.map(({ host, port }, i) => ({
     namespace: routeNamespace,
     name: `${nameOf(route)}-${i}`,
@@ -51,6 +76,6 @@ export const routeSlices = (
 export const loopsOf = (
   route: Route,
   { host, port }: RouteBackend,
-  addressesOf: (host: string) => readonly string[],
+  addressesOf: AddressesOf,
 ): readonly string[] =>
   addressesOf(host).filter(address => isLoop(route.listen, address, port))

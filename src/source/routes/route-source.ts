@@ -1,19 +1,18 @@
-import { isDeepStrictEqual } from 'node:util'
-import type { Change } from '../../model/service.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { systemClock, type Clock } from '../../util/clock.ts'
 import { canonicalIp, joinHostPort } from '../../util/ip.ts'
+import { changesBetween, type Applied } from '../diff.ts'
 import type { Source, SourceSink, SourceStatus } from '../source.ts'
 import { HostWatch, hostWatchTimes, type HostWatchTimes } from './host-watch.ts'
 import { resolveHost, type Resolve } from './resolve-host.ts'
-import { loopsOf, routeService, routeSlices } from './route-objects.ts'
+import { loopsOf, routeObject } from './route-objects.ts'
 import type { Route } from './route.ts'
 
 export interface RouteSourceOptions {
   readonly routes: readonly Route[]
   readonly resolve?: Resolve
   readonly clock?: Clock
-  /** Told when a host name can't be resolved: once for each way in which it fails. */
+  /** Called when a host name can't be resolved, once for each error message in a row. */
   readonly onError?: (error: Error) => void
   readonly times?: HostWatchTimes
 }
@@ -43,7 +42,7 @@ class RouteSource implements Source {
   readonly #routes: readonly Route[]
   readonly #watches = new Map<string, HostWatch>()
   readonly #onError: (error: Error) => void
-  readonly #applied = new Map<string, Change>()
+  #applied: Applied = new Map()
   #sink: SourceSink | undefined
   #synced = false
   #lastGoodAt: number | undefined
@@ -120,33 +119,18 @@ class RouteSource implements Source {
   #update(): void {
     if (this.#closed || !this.#synced || this.#sink === undefined) return
     if (this.#failing().length === 0) this.#lastGoodAt = Date.now()
-    const changes = this.#wanted().filter(
-      change => !isDeepStrictEqual(this.#applied.get(nameOf(change)), change),
-    )
-    for (const change of changes) this.#applied.set(nameOf(change), change)
+    const wanted = this.#wanted()
+    const changes = changesBetween(this.#applied, wanted)
+    this.#applied = wanted
     if (changes.length > 0) this.#sink.apply(changes)
     this.#sink.problems(this.#problems())
   }
 
-  #wanted(): Change[] {
-    return this.#routes.flatMap((route, i): Change[] => {
-      const service = routeService(route, i + 1)
-      const slices = routeSlices(route, this.#addressesOf)
-      return [
-        {
-          kind: 'Service',
-          namespace: service.namespace,
-          name: service.name,
-          object: service,
-        },
-        ...slices.map((slice): Change => ({
-          kind: 'EndpointSlice',
-          namespace: slice.namespace,
-          name: slice.name,
-          object: slice,
-        })),
-      ]
-    })
+  #wanted(): Applied {
+    const objects = this.#routes.map((route, i) =>
+      routeObject(route, i + 1, this.#addressesOf),
+    )
+    return new Map(objects.map(object => [object.key, object]))
   }
 
   #problems(): Problem[] {
@@ -168,5 +152,3 @@ class RouteSource implements Source {
     )
   }
 }
-
-const nameOf = ({ kind, name }: Change): string => `${kind} ${name}`

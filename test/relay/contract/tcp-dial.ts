@@ -17,7 +17,7 @@ const at = (port: number) => [{ address: testHost, port }]
 
 const dead = async (): Promise<RelayEndpoint> => endpoint(testHost, await freeTcpPort())
 
-const shortLadder = { limits: { dialLadderMs: [100, 200, 300] } }
+const shortLadder = { limits: { dialLadder: [100, 200, 300] } }
 
 /** Endpoints that refuse, are silent or hang up, and what their clients notice. */
 export const tcpDialContract = (t: Test, make: MakeRelay): void => {
@@ -65,12 +65,16 @@ export const tcpDialContract = (t: Test, make: MakeRelay): void => {
     )
     t.ok(retried.every(({ dialMs }) => dialMs >= 245 && dialMs < 500))
     t.match(retried[0]?.attempts, [{ result: 'lost' }, { result: 'connected' }])
+    for (let i = 0; i < 4; i += 1) await ask(port)
+    await until('the later ones too', () => records.length === 44)
+    const later = records.slice(40).map(({ attempts }) => attempts.length)
+    t.strictSame(later, [1, 1, 1, 1], 'it rests: no client after them is sent there')
   })
 
   t.test('a slow backend wins if the attempts after it fail', async t => {
     // The first step is over at once, the endpoint answers later all the same.
     const { listen, records } = relayFixture(t, make, {
-      limits: { dialLadderMs: [1, 400] },
+      limits: { dialLadder: [1, 400] },
     })
     const port = await freeTcpPort()
     const silent = await silentBackend(t)

@@ -111,7 +111,7 @@ export const tcpEndContract = (t: Test, make: MakeRelay): void => {
 
   t.test('a half-closed connection without traffic is ended', async t => {
     const { client, opposite, records } = await setUp(t, {
-      limits: { halfCloseIdleMs: 200 },
+      limits: { halfCloseTimeout: 200 },
     })
     watch(opposite)
     const seen = watch(client)
@@ -123,7 +123,7 @@ export const tcpEndContract = (t: Test, make: MakeRelay): void => {
 
   t.test('a half-closed connection with traffic goes on', async t => {
     const { client, opposite, records } = await setUp(t, {
-      limits: { halfCloseIdleMs: 300 },
+      limits: { halfCloseTimeout: 300 },
     })
     const seen = watch(client)
     watch(opposite)
@@ -139,7 +139,9 @@ export const tcpEndContract = (t: Test, make: MakeRelay): void => {
   })
 
   t.test('an idle limit ends a connection on which nothing moves', async t => {
-    const { client, opposite, records } = await setUp(t, { limits: { tcpIdleMs: 200 } })
+    const { client, opposite, records } = await setUp(t, {
+      limits: { tcpIdleTimeout: 200 },
+    })
     const seen = watch(client)
     watch(opposite)
     await until('the client saw the end', () => seen.events.includes('close'))

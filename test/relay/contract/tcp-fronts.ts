@@ -142,7 +142,7 @@ export const tcpFrontsContract = (t: Test, make: MakeRelay): void => {
 
   t.test('retries stay within the choice', async t => {
     const { fronts, front, port, a, b, c, stats } = await setUp(t, {
-      limits: { dialLadderMs: [50, 50] },
+      limits: { dialLadder: [50, 50] },
     })
     await fronts(front({ endpoints: keys(a, b) }))
     await a.close()

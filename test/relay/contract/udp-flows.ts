@@ -38,7 +38,7 @@ export const udpFlowsContract = (t: Test, make: MakeRelay): void => {
 
   t.test('beyond the cap the flow that is idle for longest goes', async t => {
     const { listen, port, stats, relay } = await setUp(t, {
-      limits: { udpFlowsPerListener: 3 },
+      limits: { udpMaxFlowsPerPort: 3 },
     })
     await listen({ endpoints: [(await namedUdp(t, 'a')).endpoint] })
     const opened = (): number => stats().counters.accepted
@@ -57,7 +57,7 @@ export const udpFlowsContract = (t: Test, make: MakeRelay): void => {
   })
 
   t.test('a flow that nobody answered goes before those that are served', async t => {
-    const { listen, port, stats } = await setUp(t, { limits: { udpFlowsPerListener: 3 } })
+    const { listen, port, stats } = await setUp(t, { limits: { udpMaxFlowsPerPort: 3 } })
     await listen({ endpoints: [(await namedUdp(t, 'a')).endpoint] })
     const opened = (): number => stats().counters.accepted
     const [a, b, flooding, d] = await fiveClients(t, port)
@@ -73,7 +73,7 @@ export const udpFlowsContract = (t: Test, make: MakeRelay): void => {
   })
 
   t.test('the cap over all listeners takes the oldest of any', async t => {
-    const { relay, stats } = await setUp(t, { limits: { udpFlows: 3 } })
+    const { relay, stats } = await setUp(t, { limits: { udpMaxFlows: 3 } })
     const { endpoint } = await namedUdp(t, 'a')
     const ports = [await freeUdpPort(), await freeUdpPort()] as const
     const spec = (id: string, port: number): RelayListener =>

@@ -33,7 +33,7 @@ export const udpIdleContract = (t: Test, make: MakeRelay): void => {
   }
 
   t.test('a flow that nobody answers ends after the first, short limit', async t => {
-    const limits = { udpReplyIdleMs: 300, udpIdleMs: 60_000 }
+    const limits = { udpReplyTimeout: 300, udpTimeout: 60_000 }
     const { listen, port, flows, relay } = await setUp(t, limits)
     const silent = await silentUdp(t)
     await listen({ endpoints: [silent.endpoint] })
@@ -51,8 +51,8 @@ export const udpIdleContract = (t: Test, make: MakeRelay): void => {
 
   t.test('a flow that was answered ends after the second limit', async t => {
     const { listen, port, flows, relay, stats } = await setUp(t, {
-      udpReplyIdleMs: 200,
-      udpIdleMs: 900,
+      udpReplyTimeout: 200,
+      udpTimeout: 900,
     })
     const a = await namedUdp(t, 'a')
     await listen({ endpoints: [a.endpoint] })
@@ -68,7 +68,7 @@ export const udpIdleContract = (t: Test, make: MakeRelay): void => {
   })
 
   t.test('datagrams of the client alone keep a flow open', async t => {
-    const { listen, port, flows, stats } = await setUp(t, { udpReplyIdleMs: 600 })
+    const { listen, port, flows, stats } = await setUp(t, { udpReplyTimeout: 600 })
     const silent = await silentUdp(t)
     await listen({ endpoints: [silent.endpoint] })
     const client = await udpClient(t, port)
@@ -83,8 +83,8 @@ export const udpIdleContract = (t: Test, make: MakeRelay): void => {
 
   t.test('datagrams of the endpoint alone keep a flow open', async t => {
     const { listen, port, stats } = await setUp(t, {
-      udpReplyIdleMs: 600,
-      udpIdleMs: 600,
+      udpReplyTimeout: 600,
+      udpTimeout: 600,
     })
     const feed = await udpBackend(t, (_message, reply) => {
       void (async () => {
@@ -103,8 +103,8 @@ export const udpIdleContract = (t: Test, make: MakeRelay): void => {
 
   t.test('a slow answer within the first limit reaches the client', async t => {
     const { listen, port, stats } = await setUp(t, {
-      udpReplyIdleMs: 1000,
-      udpIdleMs: 200,
+      udpReplyTimeout: 1000,
+      udpTimeout: 200,
     })
     const slow = await answersAfter(t, 900)
     await listen({ endpoints: [slow.endpoint] })
@@ -114,7 +114,7 @@ export const udpIdleContract = (t: Test, make: MakeRelay): void => {
   })
 
   t.test('an answer after the limit is not passed on', async t => {
-    const { listen, port, stats, flows } = await setUp(t, { udpReplyIdleMs: 200 })
+    const { listen, port, stats, flows } = await setUp(t, { udpReplyTimeout: 200 })
     const slow = await answersAfter(t, 800)
     await listen({ endpoints: [slow.endpoint] })
     const client = await udpClient(t, port)

@@ -28,7 +28,7 @@ const flowsThatFit = 12
 export const udpLimitsContract = (t: Test, module: RelayModule, openFiles = 48): void => {
   t.test('2000 flows that were opened and have expired leave nothing', async t => {
     const relay = await relayProcess(t, module, {
-      limits: { udpReplyIdleMs: 500, udpIdleMs: 500 },
+      limits: { udpReplyTimeout: 500, udpTimeout: 500 },
     })
     const port = await freeUdpPort()
     const a = await namedUdp(t, 'a')
@@ -71,7 +71,7 @@ export const udpLimitsContract = (t: Test, module: RelayModule, openFiles = 48):
   t.test('when the system has no descriptor left, flows give theirs', async t => {
     // Nothing is kept back, so that the system runs out before the relay's own count does.
     const relay = await relayProcess(t, module, {
-      limits: { reservedFds: 0, udpIdleMs: 1000, udpReplyIdleMs: 1000 },
+      limits: { reservedFds: 0, udpTimeout: 1000, udpReplyTimeout: 1000 },
       openFiles,
     })
     const port = await freeUdpPort()

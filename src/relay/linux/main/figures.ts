@@ -1,7 +1,6 @@
 import type { EndpointStats, ListenerCounters } from '../../relay.ts'
-import { readCounters } from '../shared/listener-counters.ts'
-import { endpointCell as cell } from '../shared/stats-layout.ts'
-import type { StatsPages } from '../shared/stats-pages.ts'
+import { countersOf } from '../../counter-cells.ts'
+import { endpointCell as cell, type StatsPages } from '../shared/stats-pages.ts'
 import type { WorkerHandle } from './worker-handle.ts'
 
 /** Reads what workers have written, summed over all of them. */
@@ -18,7 +17,11 @@ export class Figures {
   }
 
   counters(slot: number): ListenerCounters {
-    return readCounters(this.#listeners, slot)
+    return countersOf(at => {
+      let sum = 0
+      for (const pages of this.#listeners) sum += pages.read(slot, at)
+      return sum
+    })
   }
 
   /** Asked for 100 000 times a scrape: without a list for each figure. */

@@ -1,6 +1,6 @@
 import type { RelayProtocol } from '../../../model/service.ts'
 import { familyOf, type IpFamily, isWildcard, joinHostPort } from '../../../util/ip.ts'
-import type { Bind } from '../../relay.ts'
+import type { Bind, RelayLimits } from '../../relay.ts'
 import * as c from '../constants.ts'
 import { systemError } from '../errno.ts'
 import { Linger } from '../linger.ts'
@@ -8,15 +8,11 @@ import type { NativeMemory } from '../native-memory.ts'
 import { writeSockaddr } from '../sockaddr.ts'
 import type { Syscalls } from '../syscalls.ts'
 
-/** What accepted sockets are to have, in milliseconds; 0 or undefined: the kernel's own. */
-export interface ConnectionOptions {
-  /** Default 15 s. */
-  readonly keepAliveIdleMs?: number
-  /** Default 1 s. */
-  readonly keepAliveIntervalMs?: number
-  readonly keepAliveProbes?: number
-  readonly userTimeoutMs?: number
-}
+/** What accepted sockets are to have. */
+export type ConnectionOptions = Pick<
+  RelayLimits,
+  'tcpKeepalive' | 'tcpKeepaliveInterval' | 'tcpKeepaliveProbes' | 'tcpUserTimeout'
+>
 
 /** The kernel caps it at net.core.somaxconn. */
 const backlog = 4096
@@ -85,22 +81,22 @@ export class ListeningSockets {
 
   #setTcpOptions(fd: number): void {
     const {
-      keepAliveIdleMs = 15_000,
-      keepAliveIntervalMs = 1000,
-      keepAliveProbes = 10,
-      userTimeoutMs = 0,
+      tcpKeepalive = 15_000,
+      tcpKeepaliveInterval = 1000,
+      tcpKeepaliveProbes = 10,
+      tcpUserTimeout = 0,
     } = this.#options
     // Old connections in TIME_WAIT don't keep the port, as everywhere.
     this.#set(fd, c.SOL_SOCKET, c.SO_REUSEADDR, 1)
     this.#set(fd, c.IPPROTO_TCP, c.TCP_NODELAY, 1)
-    if (keepAliveIdleMs > 0) {
+    if (tcpKeepalive > 0) {
       this.#set(fd, c.SOL_SOCKET, c.SO_KEEPALIVE, 1)
-      this.#set(fd, c.IPPROTO_TCP, c.TCP_KEEPIDLE, seconds(keepAliveIdleMs))
-      this.#set(fd, c.IPPROTO_TCP, c.TCP_KEEPINTVL, seconds(keepAliveIntervalMs))
-      this.#set(fd, c.IPPROTO_TCP, c.TCP_KEEPCNT, keepAliveProbes)
+      this.#set(fd, c.IPPROTO_TCP, c.TCP_KEEPIDLE, seconds(tcpKeepalive))
+      this.#set(fd, c.IPPROTO_TCP, c.TCP_KEEPINTVL, seconds(tcpKeepaliveInterval))
+      this.#set(fd, c.IPPROTO_TCP, c.TCP_KEEPCNT, tcpKeepaliveProbes)
     }
-    if (userTimeoutMs > 0) {
-      this.#set(fd, c.IPPROTO_TCP, c.TCP_USER_TIMEOUT, userTimeoutMs)
+    if (tcpUserTimeout > 0) {
+      this.#set(fd, c.IPPROTO_TCP, c.TCP_USER_TIMEOUT, tcpUserTimeout)
     }
   }
 

@@ -198,7 +198,7 @@ export class OpenSockets {
   }
 
   /**
-   * The kernel refuses clients from now on; the worker, who will be told, closes it. It is
+   * The kernel refuses clients from now on; the worker is ordered to close it. It is
    * not shut down later: then its number may be another's.
    */
   #shut({ protocol, sockets }: Group): void {

@@ -77,14 +77,15 @@ export class Port implements Holder {
     this.wanted = true
     this.retiring.clear()
     const left = this.#takeEndpoints()
+    const { open, closed } = openFronts(spec)
+    this.#count(open.length)
+    // First: a worker resets who comes to an address that has no front any more.
+    this.#binds.want(open, closed)
     const { workers } = this.#env
     const newcomers = workers.filter(worker => !worker.knows(this.slot))
     for (const worker of workers) this.#tellOf(worker)
-    // Who has just replaced another has yet to hear of them, be it to close them.
+    // Who has just replaced another has yet to hear of those that stay.
     for (const worker of newcomers) this.#tellOpen(worker)
-    const { open, closed } = openFronts(spec)
-    this.#count(open.length)
-    this.#binds.want(open, closed)
     this.#steer()
     return left
   }
@@ -94,7 +95,7 @@ export class Port implements Holder {
     return this.#binds.listen()
   }
 
-  /** A worker knows nothing: it is told of the listener and its open sockets. */
+  /** Hands the listener and its open sockets to a worker that knows nothing. */
   tell(worker: WorkerHandle): void {
     if (!this.wanted || worker.knows(this.slot)) return
     this.#tellOf(worker)

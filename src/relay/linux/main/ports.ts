@@ -41,7 +41,7 @@ export class Ports {
   /** A worker has nothing left of a port that was retired. */
   retired(worker: WorkerHandle, slot: number): void {
     const port = this.#bySlot.get(slot)
-    // It may have come back meanwhile, and the worker has been told.
+    // It may have come back meanwhile.
     if (port === undefined || port.wanted) return
     port.retiring.delete(worker)
     this.#removeIfOver(port)

@@ -1,106 +1,107 @@
-import { Worker } from 'node:worker_threads'
-import type { Order, Report, WorkerSetup } from '../orders.ts'
-import { endpointCell, listenerCell } from '../shared/stats-layout.ts'
-import { StatsPages } from '../shared/stats-pages.ts'
-import { WorkerSigns } from '../shared/worker-signs.ts'
+import type { Clock } from '../../../util/clock.ts'
+import { counterCell } from '../../counter-cells.ts'
+import { type NewsObserver, NewsReader } from '../../remote/news-reader.ts'
+import { type Ending, Remote, RemoteGone } from '../../remote/remote.ts'
+import { Restarts } from '../../remote/restarts.ts'
 import { SOCK_CLOEXEC, SOCK_NONBLOCK } from '../constants.ts'
 import { systemError } from '../errno.ts'
-import type { NativeMemory } from '../native-memory.ts'
+import type { Order, WorkerCall, WorkerSetup } from '../orders.ts'
+import { endpointCell, StatsPages } from '../shared/stats-pages.ts'
+import { WorkerSigns } from '../shared/worker-signs.ts'
 import type { Syscalls } from '../syscalls.ts'
+import { type WorkerProgram, WorkerThread } from './worker-thread.ts'
 
-/** What a worker is started from, and with. */
-export interface WorkerProgram {
-  /** JavaScript: a worker that has to compile TypeScript takes a second to start. */
-  readonly file: URL
-  readonly execArgv?: readonly string[]
+export interface WorkerDeps {
+  readonly calls: Syscalls
+  readonly clock: Clock
+  readonly program: WorkerProgram
+  /** What is the same for all workers. */
+  readonly common: Pick<WorkerSetup, 'limits' | 'wantedCauses' | 'descriptors'>
+  /** Ends the process, of which a thread can't be ended. */
+  readonly endProcess: () => void
 }
 
-export interface HandleOwner {
-  reported(worker: WorkerHandle, report: Report): void
-  /** The thread has ended without being told to. */
-  died(worker: WorkerHandle, error: Error): void
+/** What is not for the worker itself. */
+export interface WorkerOwner {
+  /** For whom its news are. */
+  observerOf(worker: WorkerHandle): NewsObserver
+  /** Nothing is left of the listener in this slot. */
+  retired(worker: WorkerHandle, slot: number): void
+  /** Its thread has ended; another is going to be `started`, unless the relay is ending. */
+  died(worker: WorkerHandle): void
+  /** A thread has started that knows nothing yet. */
+  started(worker: WorkerHandle): void
 }
 
-/** Orders are posted together, but a message must hold neither loop for long. */
-const mostOrders = 32
+/** 1.5 s; a worker at rest gives two signs of life a second. */
+const patience = { lookMs: 250, mostSilent: 6, mostAtStart: 120 }
+/** Milliseconds that a thread has to end in when it is ended by force. */
+const deadMs = 1000
+/** Clients wait in the queues of its sockets meanwhile, though others work. */
+const longestPauseMs = 1000
 
 /**
- * One worker over the lives of its threads: its number, eventfd and figures outlast the thread. While
- * there is no thread, orders are dropped; the next one is told everything anew.
+ * One worker over the lives of its threads: its number, eventfd and figures outlast the thread.
+ * While there is no thread, orders are dropped; the next one is sent everything anew.
  */
 export class WorkerHandle {
   readonly thread: number
-  readonly listenerPages = new StatsPages(listenerCell.count)
+  readonly listenerPages = new StatsPages(counterCell.count)
   readonly endpointPages = new StatsPages(endpointCell.count)
   readonly signs = new WorkerSigns()
-  paused = false
-  /** It has said that it runs. */
-  isReady = false
   hangs = 0
   restarts = 0
-  recordsLost = 0
-  readonly #calls: Syscalls
-  readonly #owner: HandleOwner
+  readonly #deps: WorkerDeps
+  readonly #owner: WorkerOwner
+  readonly #observer: NewsObserver
+  readonly #news: NewsReader
+  readonly #restarts: Restarts
   readonly #wakeFd: number
-  readonly #one: NativeMemory
-  #worker: Worker | undefined
-  #orders: Order[] = []
-  #flush: NodeJS.Immediate | undefined
-  /** Slots of the listeners that the thread has been told of. */
+  #remote: Remote<WorkerCall, null> | undefined
+  #way: WorkerThread | undefined
+  #isHung = false
+  #isLast = false
+  /** Slots of the listeners that the thread knows. */
   readonly #known = new Set<number>()
-  #leaving = false
-  #endedWhy = ''
-  #left: Promise<void> = Promise.resolve()
 
   /** Throws when there is no descriptor for its eventfd. */
-  constructor(calls: Syscalls, thread: number, owner: HandleOwner) {
+  constructor(deps: WorkerDeps, thread: number, owner: WorkerOwner) {
+    const { calls, clock } = deps
     this.thread = thread
-    this.#calls = calls
+    this.#deps = deps
     this.#owner = owner
-    this.#one = calls.allocate(8)
-    this.#one.view.setBigUint64(0, 1n, true)
+    this.#observer = owner.observerOf(this)
+    this.#news = new NewsReader(clock, this.#observer)
+    this.#restarts = new Restarts(clock, longestPauseMs, () => this.start())
     this.#wakeFd = calls.eventfd(0, SOCK_CLOEXEC | SOCK_NONBLOCK)
     if (this.#wakeFd < 0) throw systemError('eventfd', this.#wakeFd)
   }
 
-  get isTaken(): boolean {
-    return this.#worker !== undefined
-  }
-
-  start(program: WorkerProgram, common: CommonSetup): void {
-    const workerData: WorkerSetup = {
-      ...common,
-      thread: this.thread,
-      wakeFd: this.#wakeFd,
-      signs: this.signs.memory,
-      listenerPages: this.listenerPages.pages,
-      endpointPages: this.endpointPages.pages,
-    }
-    const { file, execArgv } = program
-    const worker = new Worker(file, {
-      workerData,
-      name: `usher-relay-${this.thread}`,
-      // NODE_OPTIONS may load what a worker has no use for, and no descriptors.
-      env: {},
-      ...(execArgv === undefined ? {} : { execArgv: [...execArgv] }),
+  start(): void {
+    const { calls, clock, program, endProcess } = this.#deps
+    const owner = this.#owner
+    const remote = new Remote<WorkerCall, null>({
+      clock,
+      patience,
+      deadMs,
+      start: to => {
+        const retired = (slot: number): void => owner.retired(this, slot)
+        this.#way = new WorkerThread(calls, program, this.#setup(), to, retired)
+        return this.#way
+      },
+      ready: () => this.#hung(false),
+      silent: () => {
+        this.hangs += 1
+        this.#hung(true)
+      },
+      news: (news, isGone) => this.#news.read(news, isGone),
+      ended: ending => this.#ended(ending),
+      unendable: () => this.#unendable(),
+      endProcess,
     })
-    this.#endedWhy = ''
-    let error: Error | undefined
-    worker.on('message', (report: Report) => this.#owner.reported(this, report))
-    worker.on('error', thrown => (error = thrown))
-    this.#left = new Promise(resolve => {
-      worker.on('exit', () => {
-        this.#worker = undefined
-        this.isReady = false
-        this.signs.clear()
-        this.#known.clear()
-        this.#drop()
-        resolve()
-        const why = this.#endedWhy || 'it ended'
-        if (!this.#leaving) this.#owner.died(this, error ?? new Error(why))
-      })
-    })
-    this.#worker = worker
+    this.#remote = remote
+    remote.start()
+    if (!remote.isOver) owner.started(this)
   }
 
   /** Makes room for figures, here and in the worker. */
@@ -118,63 +119,45 @@ export class WorkerHandle {
     return this.#known.has(slot)
   }
 
-  /** Sent with others in a moment, or by `flush`. */
   post(order: Order): void {
-    if (this.#worker === undefined || this.#leaving) return
+    if (this.#remote === undefined || this.#remote.isOver) return
     if (order.kind === 'listener') this.#known.add(order.slot)
     else if ('slot' in order && !this.#known.has(order.slot)) return
     if (order.kind === 'retire') this.#known.delete(order.slot)
-    this.#orders.push(order)
-    if (this.#orders.length >= mostOrders) this.flush()
-    else this.#flush ??= setImmediate(() => this.flush())
+    this.#way?.send(order)
   }
 
-  flush(): void {
-    const orders = this.#orders
-    this.#drop()
-    if (orders.length === 0) return
-    this.#worker?.postMessage(orders)
-    this.#wake()
+  /** Undefined when there is no thread, or it does not live to answer. */
+  async call(call: WorkerCall): Promise<unknown> {
+    try {
+      return await this.#remote?.call(call)
+    } catch (error) {
+      if (!(error instanceof RemoteGone)) this.#observer.fault('', error as Error)
+      return undefined
+    }
   }
 
-  /** Orders the thread to end; resolves when it has, be it by force after `ms`. */
+  /** A thread that dies from now on is not replaced. */
+  isLast(): void {
+    this.#isLast = true
+    this.#restarts.stop()
+  }
+
+  /** Orders the thread to end, by force after `ms`; resolves when nothing of it is left. */
   async leave(ms: number): Promise<void> {
-    this.sayExit()
-    const worker = this.#worker
-    if (worker === undefined) return this.#left
-    const force = setTimeout(() => void this.terminate(), ms)
-    await this.#left
-    clearTimeout(force)
+    await this.#remote?.leave(ms)
+    this.#deps.calls.close(this.#wakeFd)
   }
 
-  /** The last order; whatever happens to the thread from now on is no news. */
+  /** The last order, as the process is about to end. */
   sayExit(): void {
-    this.post({ kind: 'exit' })
-    this.#leaving = true
-    this.flush()
-  }
-
-  /**
-   * Ends the thread wherever it is, but for a system call that does not return; `why` is told
-   * when it is gone.
-   */
-  async terminate(why = ''): Promise<void> {
-    this.#endedWhy = why
-    const ended = this.#worker?.terminate()
-    // It waits in a system call, and notices when that returns.
-    this.#wake()
-    await ended
-  }
-
-  /** After `leave`. */
-  close(): void {
-    this.#calls.close(this.#wakeFd)
+    this.#remote?.sayExit()
   }
 
   /** For connections of a thread that died. */
   forgetActive(listenerSlots: number, endpointSlots: number): void {
     for (let slot = 0; slot < listenerSlots; slot += 1) {
-      this.listenerPages.write(slot, listenerCell.plain.active, 0)
+      this.listenerPages.write(slot, counterCell.plain.active, 0)
     }
     for (let slot = 0; slot < endpointSlots; slot += 1) {
       this.endpointPages.write(slot, endpointCell.active, 0)
@@ -182,17 +165,42 @@ export class WorkerHandle {
     }
   }
 
-  #drop(): void {
-    this.#orders = []
-    clearImmediate(this.#flush)
-    this.#flush = undefined
+  #setup(): WorkerSetup {
+    return {
+      ...this.#deps.common,
+      thread: this.thread,
+      wakeFd: this.#wakeFd,
+      signs: this.signs.memory,
+      listenerPages: this.listenerPages.pages,
+      endpointPages: this.endpointPages.pages,
+    }
   }
 
-  #wake(): void {
-    // The only error is a counter that is full (EAGAIN), and then the worker is awake.
-    this.#calls.write(this.#wakeFd, this.#one.address, 8)
+  /** It gives no sign of life, or the next thread in its place does. */
+  #hung(hung: boolean): void {
+    if (hung !== this.#isHung) this.#observer.workerHung(this.thread, hung)
+    this.#isHung = hung
+  }
+
+  /**
+   * It is in a system call that does not return, with descriptors that must not be touched: no
+   * other can take its place.
+   */
+  #unendable(): void {
+    const text = `worker ${this.thread} of the relay can't be ended: the process ends, with all connections`
+    this.#observer.fault('', new Error(text))
+  }
+
+  #ended({ error, wasLeaving, livedMs }: Ending): void {
+    this.#remote = undefined
+    this.signs.clear()
+    this.#known.clear()
+    if (wasLeaving) return
+    this.#owner.died(this)
+    const text = `worker ${this.thread} of the relay has died: ${error.message}`
+    this.#observer.fault('', new Error(text, { cause: error }))
+    if (this.#isLast) return
+    this.restarts += 1
+    this.#restarts.startIn(this.#restarts.pauseAfter(livedMs))
   }
 }
-
-/** What is the same for all workers. */
-export type CommonSetup = Pick<WorkerSetup, 'limits' | 'wantedCauses' | 'descriptors'>

@@ -1,12 +1,8 @@
 import type { Cause } from '../../cause.ts'
-import { newCounters } from '../../counters.ts'
-import { dialBuckets, type DropReason, type ListenerCounters } from '../../relay.ts'
-import {
-  causes,
-  dropReasons,
-  listenerCell as cell,
-  type PlainCounter,
-} from './stats-layout.ts'
+import { counterCell as cell } from '../../counter-cells.ts'
+import type { PlainCounter } from '../../counters.ts'
+import { dialBucket } from '../../counters.ts'
+import type { DropReason } from '../../relay.ts'
 import type { StatsPages } from './stats-pages.ts'
 
 const { bytesToBackend, bytesToClient } = cell.plain
@@ -41,45 +37,12 @@ export class CounterWriter {
 
   /** Files a successful dial of `ms` milliseconds into its bucket. */
   countDialTime(ms: number): void {
-    const seconds = ms / 1000
-    let bucket = 0
-    while (bucket < dialBuckets.length && seconds > (dialBuckets[bucket] ?? 0))
-      bucket += 1
-    this.#bump(cell.dialSeconds + bucket, 1)
-    this.#bump(cell.plain.dialSecondsSum, seconds)
+    this.#bump(cell.dialSeconds + dialBucket(ms), 1)
+    this.#bump(cell.plain.dialSecondsSum, ms / 1000)
   }
 
   #bump(at: number, amount: number): void {
     const index = this.#start + at
     this.#page[index] = (this.#page[index] ?? 0) + amount
-  }
-}
-
-/** The sum of several workers' figures of one listener. */
-export const readCounters = (
-  workers: readonly StatsPages[],
-  slot: number,
-): ListenerCounters => {
-  const counters = newCounters()
-  for (const pages of workers) addTo(counters, pages, slot)
-  return counters
-}
-
-const addTo = (counters: ListenerCounters, pages: StatsPages, slot: number): void => {
-  const read = (at: number): number => pages.read(slot, at)
-  for (const [name, at] of Object.entries(cell.plain)) {
-    counters[name as PlainCounter] += read(at)
-  }
-  for (const cause of causes) {
-    const count = read(cell.failed[cause])
-    if (count > 0) counters.failed[cause] = (counters.failed[cause] ?? 0) + count
-  }
-  for (const reason of dropReasons) {
-    const count = read(cell.dropped[reason])
-    const { datagramsDropped } = counters
-    if (count > 0) datagramsDropped[reason] = (datagramsDropped[reason] ?? 0) + count
-  }
-  for (const [i, count] of counters.dialSeconds.entries()) {
-    counters.dialSeconds[i] = count + read(cell.dialSeconds + i)
   }
 }

@@ -1,4 +1,18 @@
-import { slotsPerPage } from './stats-layout.ts'
+/** The figures of one of a listener's endpoints; those of listeners: `counterCell`. */
+export const endpointCell = {
+  active: 0,
+  failures: 1,
+  /** Monotonic milliseconds until which others are preferred; see `Balancer.failed`. */
+  restingUntil: 2,
+  /** Smoothed round-trip time in microseconds as the kernel last gave it; 0: not yet. */
+  rttUs: 3,
+  /** Segments sent again on the connections that were asked. */
+  retransmits: 4,
+  count: 5,
+} as const
+
+/** Listeners, or endpoints, in one page of memory. */
+const slotsPerPage = 1024
 
 /**
  * Figures by slot in pages of shared memory: one thread writes, others read. 64-bit floats

@@ -10,6 +10,7 @@ import { sockaddrSize } from '../struct-layout.ts'
 import { fdsPerConnection } from '../worker/fd-account.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
+import { SocketCalls } from './socket-calls.ts'
 import type { TcpConnections } from './tcp-connections.ts'
 import type { TcpService } from './tcp-service.ts'
 
@@ -38,14 +39,14 @@ export class Accepting implements EventSource<ListeningSocket> {
   readonly #sockets = new Set<ListeningSocket>()
   /** The address of the client that was accepted last. */
   readonly #peer: NativeMemory
-  readonly #local: NativeMemory
+  readonly #socketCalls: SocketCalls
   #isPaused = false
 
   constructor(env: WorkerEnv, connections: TcpConnections) {
     this.#env = env
     this.#connections = connections
     this.#peer = env.calls.allocate(sockaddrSize + 8)
-    this.#local = env.calls.allocate(sockaddrSize + 8)
+    this.#socketCalls = new SocketCalls(env.calls)
   }
 
   open(service: TcpService, key: string, fd: number): ListeningSocket {
@@ -75,7 +76,7 @@ export class Accepting implements EventSource<ListeningSocket> {
   }
 
   failed({ service }: ListeningSocket, error: unknown): void {
-    this.#env.reporter.fault(service.name, error)
+    this.#env.observer.fault(service.name, error)
   }
 
   #watch(socket: ListeningSocket): void {
@@ -128,7 +129,7 @@ export class Accepting implements EventSource<ListeningSocket> {
     if (front === undefined) return this.#turnAway(service, fd, '')
     if (!front.asksForClient) return this.#begin(service, fd, front.admit(''), '')
     const { address, port } = readSockaddr(this.#peer, 0)
-    const choice = front.admit(address, this.#localAddress(fd))
+    const choice = front.admit(address, this.#socketCalls.localAddress(fd))
     this.#begin(service, fd, choice, joinHostPort(address, port))
   }
 
@@ -144,19 +145,11 @@ export class Accepting implements EventSource<ListeningSocket> {
 
   /** At once: a client that may not connect costs neither a dial nor a place in the budget. */
   #turnAway({ name, counters }: TcpService, fd: number, client: string): void {
-    const { reporter } = this.#env
+    const { observer } = this.#env
     counters.countFailure('PR')
     this.#connections.turnAway(fd)
-    if (!reporter.wants('PR')) return
-    reporter.connectionClosed(turnedAway(name, client))
-  }
-
-  /** The address that a client has come to; '' when it is gone again. */
-  #localAddress(fd: number): string {
-    const { address, words } = this.#local
-    words[sockaddrWords] = sockaddrSize
-    const result = this.#env.calls.getsockname(fd, address, address + sockaddrSize)
-    return result < 0 ? '' : readSockaddr(this.#local, 0).address
+    if (!observer.wants('PR')) return
+    observer.connectionClosed(turnedAway(name, client, 'PR'))
   }
 
   #refused(socket: ListeningSocket, result: number): void {

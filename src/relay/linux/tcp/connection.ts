@@ -1,6 +1,6 @@
 import type { Cause } from '../../cause.ts'
+import type { Dial, DialAttempt } from '../../dial.ts'
 import type { Choice } from '../../front.ts'
-import type { RetryPlan } from '../../retry-plan.ts'
 import {
   AF_INET6,
   EPOLLERR,
@@ -37,7 +37,7 @@ export const flag = {
   finished: 8,
   /** A write failed: after the last bytes comes a reset. */
   broken: 16,
-  /** The kernel is asked to tell when there is room to write. */
+  /** EPOLLOUT is asked for. */
   watchesRoom: 32,
   /** It was written to once; before the second time Nagle's algorithm is switched off. */
   wroteOnce: 64,
@@ -48,9 +48,9 @@ export const flag = {
   urgent: 512,
   /** The peer has sent a FIN and nothing worse so far: when all is read, its end is too. */
   finSeen: 1024,
-  /** There was no room to write; the kernel tells when there is. */
+  /** There was no room to write; an event comes when there is. */
   full: 2048,
-  /** The kernel has told of its reset, before which there may have been a FIN. */
+  /** An event has said that it was reset; before that there may have been a FIN. */
   reset: 4096,
 } as const
 
@@ -98,7 +98,7 @@ export class Side {
     return this.held !== undefined || this.piped > 0
   }
 
-  /** Remembers what epoll has told of it, until it is used. */
+  /** Remembers what an event has said of it, until it is used. */
   note(events: number): void {
     if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) !== 0) {
       this.flags |= flag.readable
@@ -113,23 +113,8 @@ export class Side {
   }
 }
 
-/** One dial attempt, for the record too. */
-export class Attempt {
-  readonly connection: Connection
-  readonly backend: WorkerBackend
-  readonly startedAt: number
-  fd = -1
-  /** As `Attempt.result` of the contract; `pending` while it is under way. */
-  result = 'pending'
-  /** Milliseconds from its start to its result. */
-  ms = 0
-
-  constructor(connection: Connection, backend: WorkerBackend, now: number) {
-    this.connection = connection
-    this.backend = backend
-    this.startedAt = now
-  }
-}
+/** One dial attempt; its socket is a descriptor. */
+export type Attempt = DialAttempt<WorkerBackend, number, Connection>
 
 /** How a connection ended that did not end in order. */
 export interface AbnormalEnd {
@@ -149,13 +134,11 @@ export class Connection extends Timed {
   connectedAt = 0
   /** Where it is connected to. */
   endpoint: WorkerBackend | undefined = undefined
-  readonly attempts: Attempt[] = []
-  /** Made when the first attempt has failed or takes long: most dials need none. */
-  plan: RetryPlan<WorkerBackend> | undefined = undefined
-  /** Descriptors taken for attempts beside the one that the connection has paid for. */
-  extraFds = 0
-  lastError = ''
-  /** The first one counts: what follows from it is not told. */
+  /** While `dialling`. */
+  dial: Dial<WorkerBackend, number, Connection> | undefined = undefined
+  /** For the record. */
+  attempts: readonly Attempt[] = []
+  /** The first one counts, not what follows from it. */
   end: AbnormalEnd | undefined = undefined
   /** While `delivering`: until when the other side may take to get what is left. */
   deliverUntil = 0

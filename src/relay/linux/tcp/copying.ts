@@ -14,7 +14,7 @@ import { type Connection, flag, type Side } from './connection.ts'
 import type { Ending } from './ending.ts'
 import type { IdleLimits } from './idle-limits.ts'
 import type { PipePool } from './pipe-pool.ts'
-import { SendRoom } from './send-room.ts'
+import type { SocketCalls } from './socket-calls.ts'
 import { isPassing, isShortage, type Sending, sent } from './sending.ts'
 
 /** Bytes that one direction may move before others have their turn. */
@@ -43,7 +43,7 @@ export class Copying {
   readonly #ending: Ending
   readonly #size: number
   readonly #mostHeld: number
-  readonly #room: SendRoom
+  readonly #sockets: SocketCalls
 
   constructor(
     env: WorkerEnv,
@@ -52,6 +52,7 @@ export class Copying {
     sending: Sending,
     idleLimits: IdleLimits,
     ending: Ending,
+    sockets: SocketCalls,
   ) {
     this.#env = env
     this.#timers = timers
@@ -59,9 +60,9 @@ export class Copying {
     this.#sending = sending
     this.#idleLimits = idleLimits
     this.#ending = ending
-    this.#size = env.limits.bufferBytes
+    this.#size = env.limits.connectionBuffer
     this.#mostHeld = env.limits.heldBytes ?? mostHeldBytes
-    this.#room = new SendRoom(env.calls)
+    this.#sockets = sockets
   }
 
   /** The backend's side stands; `events` are what is known of it. */
@@ -96,7 +97,7 @@ export class Copying {
   #roomAt(side: Side): void {
     const { connection } = side
     const from = side.opposite
-    // Since the event came: this edge is told of once.
+    // Since the event came: there is only one for this edge.
     if (connection.state === 'delivering') return this.#ending.goOnDelivering(connection)
     if (connection.state !== 'open') return
     side.unset(flag.full)
@@ -220,10 +221,10 @@ export class Copying {
     const count = this.#env.calls.splice(
       from.fd,
       pipe.writeEnd,
-      Math.max(this.#size, this.#room.of(from.opposite.fd)),
+      Math.max(this.#size, this.#sockets.sendRoom(from.opposite.fd)),
       SPLICE_F_MOVE | SPLICE_F_NONBLOCK,
     )
-    // The end, or urgent data that came a moment ago: a read tells.
+    // The end, or urgent data that came a moment ago: a read shows which.
     if (count === 0) return this.#copyAgain(from)
     if (count < 0) return this.#nothingRead(from, count)
     this.#count(from, count)

@@ -1,18 +1,20 @@
 import { joinHostPort } from '../../../util/ip.ts'
 import type { Cause } from '../../cause.ts'
+import { attemptRecords } from '../../dial.ts'
 import type { ConnectionRecord } from '../../relay.ts'
 import { EPOLLERR, EPOLLOUT, SHUT_WR } from '../constants.ts'
 import { errno, errnoName } from '../errno.ts'
 import { Linger } from '../linger.ts'
 import type { TimerWheel } from '../timer-wheel.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
-import { endAttempts } from './attempts.ts'
 import { type Connection, flag, type Side } from './connection.ts'
 import type { IdleLimits } from './idle-limits.ts'
 import { type Sending, sent } from './sending.ts'
 import { fdsPerConnection } from '../worker/fd-account.ts'
-import type { RoundTrips } from './round-trips.ts'
+import type { SocketCalls } from './socket-calls.ts'
 
+/** An endpoint's connections are asked for their round-trip time so often at most. */
+const sampleMs = 1000
 const firstLookMs = 8
 const longestLookMs = 500
 
@@ -22,7 +24,7 @@ export class Ending {
   readonly #timers: TimerWheel<Connection>
   readonly #sending: Sending
   readonly #idleLimits: IdleLimits
-  readonly #roundTrips: RoundTrips
+  readonly #sockets: SocketCalls
   readonly #all: Set<Connection>
   readonly #linger: Linger
 
@@ -32,14 +34,14 @@ export class Ending {
     timers: TimerWheel<Connection>,
     sending: Sending,
     idleLimits: IdleLimits,
-    roundTrips: RoundTrips,
+    sockets: SocketCalls,
     all: Set<Connection>,
   ) {
     this.#env = env
     this.#timers = timers
     this.#sending = sending
     this.#idleLimits = idleLimits
-    this.#roundTrips = roundTrips
+    this.#sockets = sockets
     this.#all = all
     this.#linger = new Linger(env.calls)
   }
@@ -60,7 +62,7 @@ export class Ending {
     if (to.has(flag.ended) && !to.holds) return this.#finish(side.connection)
     to.set(flag.finished)
     const result = this.#env.calls.shutdown(to.fd, SHUT_WR)
-    // ENOTCONN: it was reset a moment ago, of which an event is going to tell.
+    // ENOTCONN: it was reset a moment ago, and an event follows.
     if (result < 0 && result !== -errno.ENOTCONN) return this.broken(to, result)
     this.#idleLimits.halfClosed(side.connection)
   }
@@ -76,9 +78,9 @@ export class Ending {
     this.#sending.drop(to)
     connection.state = 'delivering'
     const { now } = this.#env.loop
-    connection.deliverUntil = now + this.#env.limits.halfCloseIdleMs
+    connection.deliverUntil = now + this.#env.limits.halfCloseTimeout
     if (!side.holds) return this.#deliver(connection)
-    const ms = Math.min(longestLookMs, this.#env.limits.halfCloseIdleMs)
+    const ms = Math.min(longestLookMs, this.#env.limits.halfCloseTimeout)
     this.#timers.set(connection, ms, now)
   }
 
@@ -117,13 +119,24 @@ export class Ending {
   /** Ends a connection at once, whatever it is doing; both sides that are open are reset. */
   kill(connection: Connection, cause: Cause, detail: string): void {
     connection.blame(cause, detail)
-    endAttempts(this.#env, connection, 'cancelled')
+    connection.dial?.cancel()
+    connection.dial = undefined
     this.#resetBoth(connection)
+  }
+
+  /** Notes the round-trip time of a connection's endpoint, unless that was just done. */
+  sampleRoundTrip({ endpoint, backend }: Connection, isLast: boolean): void {
+    const { now } = this.#env.loop
+    if (endpoint === undefined || now - endpoint.sampledAt < sampleMs) return
+    const sample = this.#sockets.roundTrip(backend.fd)
+    if (sample === undefined) return
+    // Of one that goes on they would be counted again.
+    endpoint.sampled(now, sample.rttUs, isLast ? sample.retransmits : 0)
   }
 
   /** A fault in handling it: nothing is known of its state any more. */
   failed(connection: Connection, error: unknown): void {
-    this.#env.reporter.fault(connection.service.name, error)
+    this.#env.observer.fault(connection.service.name, error)
     if (!connection.isEnded) this.kill(connection, 'KD', 'internal fault')
   }
 
@@ -141,7 +154,7 @@ export class Ending {
       to.set(flag.finished)
       this.#env.calls.shutdown(to.fd, SHUT_WR)
     }
-    if (closed.bytes === 0 || this.#sending.unacknowledged(to) === 0) {
+    if (closed.bytes === 0 || this.#sockets.unacknowledged(to.fd) === 0) {
       return this.#resetBoth(connection)
     }
     const ms = Math.max(firstLookMs, connection.deliverLookMs * 2)
@@ -174,7 +187,7 @@ export class Ending {
     const wasServed = connection.connectedAt !== 0
     const failure = wasServed || end?.cause === 'CC' ? '' : (end?.detail ?? '')
     try {
-      this.#tell(connection, wasServed)
+      this.#record(connection, wasServed)
     } finally {
       // Whatever was thrown, nothing of it is left.
       this.#letGo(connection)
@@ -182,17 +195,17 @@ export class Ending {
     }
   }
 
-  #tell(connection: Connection, wasServed: boolean): void {
-    const { reporter } = this.#env
+  #record(connection: Connection, wasServed: boolean): void {
+    const { observer } = this.#env
     const { endpoint, service, end, backend } = connection
     const cause = end?.cause ?? '--'
     if (wasServed && endpoint !== undefined) {
       endpoint.active -= 1
-      if (backend.fd >= 0) this.#roundTrips.sample(connection, true)
+      if (backend.fd >= 0) this.sampleRoundTrip(connection, true)
     }
     if (cause !== '--') service.counters.countFailure(cause)
-    if (reporter.wants(cause)) {
-      reporter.connectionClosed(recordOf(connection, this.#env.loop.now))
+    if (observer.wants(cause)) {
+      observer.connectionClosed(recordOf(connection, this.#env.loop.now))
     }
   }
 
@@ -221,11 +234,7 @@ const recordOf = (connection: Connection, now: number): ConnectionRecord => {
     listener: service.name,
     client: joinHostPort(address, port),
     endpoint: isServed ? endpoint.key : '',
-    attempts: connection.attempts.map(attempt => ({
-      endpoint: attempt.backend.key,
-      result: attempt.result,
-      ms: attempt.ms,
-    })),
+    attempts: attemptRecords(connection.attempts),
     bytesToBackend: client.bytes,
     bytesToClient: backend.bytes,
     dialMs: (connectedAt === 0 ? now : connectedAt) - acceptedAt,

@@ -1,6 +1,6 @@
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { type Connection, flag, type Side } from './connection.ts'
-import type { Sending } from './sending.ts'
+import type { SocketCalls } from './socket-calls.ts'
 
 interface Watched {
   bytes: number
@@ -17,24 +17,24 @@ const longestTickMs = 1000
  */
 export class IdleLimits {
   readonly #env: WorkerEnv
-  readonly #sending: Sending
+  readonly #sockets: SocketCalls
   readonly #halfClosed = new Map<Connection, Watched>()
   /** With an idle limit for whole connections: what they had moved, and when. */
   readonly #open = new Map<Connection, Watched>()
   readonly #tickMs: number
   #nextLook = Infinity
 
-  constructor(env: WorkerEnv, sending: Sending) {
-    const { halfCloseIdleMs, tcpIdleMs } = env.limits
+  constructor(env: WorkerEnv, sockets: SocketCalls) {
+    const { halfCloseTimeout, tcpIdleTimeout } = env.limits
     this.#env = env
-    this.#sending = sending
+    this.#sockets = sockets
     const shortest =
-      tcpIdleMs > 0 ? Math.min(halfCloseIdleMs, tcpIdleMs) : halfCloseIdleMs
+      tcpIdleTimeout > 0 ? Math.min(halfCloseTimeout, tcpIdleTimeout) : halfCloseTimeout
     this.#tickMs = Math.max(10, Math.min(longestTickMs, shortest / 8))
   }
 
   begun(connection: Connection): void {
-    if (this.#env.limits.tcpIdleMs > 0) this.#watch(this.#open, connection)
+    if (this.#env.limits.tcpIdleTimeout > 0) this.#watch(this.#open, connection)
   }
 
   /**
@@ -61,13 +61,14 @@ export class IdleLimits {
     const { limits, signs } = this.#env
     for (const [connection, watched] of this.#halfClosed) {
       signs.beat()
-      if (this.#isIdle(connection, watched, limits.halfCloseIdleMs)) {
+      if (this.#isIdle(connection, watched, limits.halfCloseTimeout)) {
         yield connection.client.has(flag.ended) ? connection.backend : connection.client
       }
     }
     for (const [connection, watched] of this.#open) {
       signs.beat()
-      if (this.#isIdle(connection, watched, limits.tcpIdleMs)) yield connection.client
+      if (this.#isIdle(connection, watched, limits.tcpIdleTimeout))
+        yield connection.client
     }
     const isDone = this.#halfClosed.size + this.#open.size === 0
     this.#nextLook = isDone ? Infinity : now + this.#tickMs
@@ -105,7 +106,7 @@ export class IdleLimits {
 
   /** What was read from a side and is held, and what its peer has not acknowledged. */
   #unsent(side: Side): number {
-    return (side.held?.length ?? 0) + side.piped + this.#sending.unacknowledged(side)
+    return (side.held?.length ?? 0) + side.piped + this.#sockets.unacknowledged(side.fd)
   }
 }
 

@@ -1,18 +1,12 @@
 import { isOutOfResources } from '../../../util/out-of-resources.ts'
-import {
-  IPPROTO_TCP,
-  MSG_NOSIGNAL,
-  SIOCOUTQ,
-  SPLICE_F_MOVE,
-  SPLICE_F_NONBLOCK,
-  TCP_NODELAY,
-} from '../constants.ts'
+import { MSG_NOSIGNAL, SPLICE_F_MOVE, SPLICE_F_NONBLOCK } from '../constants.ts'
 import { errno, errnoName } from '../errno.ts'
 import type { EventSource } from '../event-loop.ts'
 import type { NativeMemory } from '../native-memory.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { allEvents, flag, type Side } from './connection.ts'
 import type { PipePool } from './pipe-pool.ts'
+import type { SocketCalls } from './socket-calls.ts'
 
 /** The kernel was out of memory; it says nothing when it is not any more. */
 const shortageMs = 10
@@ -35,18 +29,20 @@ export class Sending {
   readonly #env: WorkerEnv
   readonly #pipes: PipePool
   readonly #sides: EventSource<Side>
-  readonly #one: NativeMemory
-  readonly #answer: NativeMemory
+  readonly #sockets: SocketCalls
 
-  /** `sides` is who handles the events of sides. */
-  constructor(env: WorkerEnv, pipes: PipePool, sides: EventSource<Side>) {
+  /** `sides` handles the events of sides. */
+  constructor(
+    env: WorkerEnv,
+    pipes: PipePool,
+    sockets: SocketCalls,
+    sides: EventSource<Side>,
+  ) {
     this.#env = env
     this.#pipes = pipes
     this.#sides = sides
-    this.buffer = env.calls.allocate(env.limits.bufferBytes)
-    this.#one = env.calls.allocate(4)
-    this.#one.words[0] = 1
-    this.#answer = env.calls.allocate(4)
+    this.buffer = env.calls.allocate(env.limits.connectionBuffer)
+    this.#sockets = sockets
   }
 
   /** Sends the start of the buffer; bytes taken, or a negative errno. */
@@ -129,13 +125,6 @@ export class Sending {
     }, shortageMs)
   }
 
-  /** Bytes written to a side that its peer has not acknowledged. */
-  unacknowledged({ fd }: Side): number {
-    if (fd < 0) return 0
-    const { address, words } = this.#answer
-    return this.#env.calls.ioctl(fd, SIOCOUTQ, address) < 0 ? 0 : (words[0] ?? 0)
-  }
-
   #flushHeld(from: Side): number {
     const { held } = from
     if (held === undefined) return sent.all
@@ -165,8 +154,7 @@ export class Sending {
   #beforeWrite(side: Side): void {
     if (!side.has(flag.wroteOnce)) return side.set(flag.wroteOnce)
     side.set(flag.noDelay)
-    const { address } = this.#one
-    this.#env.calls.setsockopt(side.fd, IPPROTO_TCP, TCP_NODELAY, address, 4)
+    this.#sockets.noDelay(side.fd)
   }
 }
 

@@ -10,10 +10,9 @@ import { Copying } from './copying.ts'
 import { Dialling } from './dialling.ts'
 import { Ending } from './ending.ts'
 import { IdleLimits } from './idle-limits.ts'
-import { KeepAlive } from './keep-alive.ts'
 import { PipePool } from './pipe-pool.ts'
-import { RoundTrips } from './round-trips.ts'
 import { Sending } from './sending.ts'
+import { SocketCalls } from './socket-calls.ts'
 import type { TcpService } from './tcp-service.ts'
 
 /** Connections that last so long have their endpoint's round-trip time looked at so often. */
@@ -31,8 +30,7 @@ export class TcpConnections implements EventSource<Side> {
   readonly #timers: TimerWheel<Connection>
   readonly #pipes: PipePool
   readonly #idleLimits: IdleLimits
-  readonly #roundTrips: RoundTrips
-  readonly #keepAlive: KeepAlive
+  readonly #sockets: SocketCalls
   readonly #ending: Ending
   readonly #copying: Copying
   readonly #dialling: Dialling
@@ -40,20 +38,19 @@ export class TcpConnections implements EventSource<Side> {
   constructor(env: WorkerEnv) {
     this.#env = env
     const timers = new TimerWheel<Connection>(tickMs, one => this.#expired(one))
+    const sockets = new SocketCalls(env.calls)
     const pipes = new PipePool(env.calls, env.fds)
-    const sending = new Sending(env, pipes, this)
-    const idleLimits = new IdleLimits(env, sending)
-    const roundTrips = new RoundTrips(env)
-    const ending = new Ending(env, timers, sending, idleLimits, roundTrips, this.#all)
-    const copying = new Copying(env, timers, pipes, sending, idleLimits, ending)
+    const sending = new Sending(env, pipes, sockets, this)
+    const idleLimits = new IdleLimits(env, sockets)
+    const ending = new Ending(env, timers, sending, idleLimits, sockets, this.#all)
+    const copying = new Copying(env, timers, pipes, sending, idleLimits, ending, sockets)
     this.#timers = timers
     this.#pipes = pipes
     this.#idleLimits = idleLimits
-    this.#roundTrips = roundTrips
-    this.#keepAlive = new KeepAlive(env)
+    this.#sockets = sockets
     this.#ending = ending
     this.#copying = copying
-    this.#dialling = new Dialling(env, timers, this, copying, ending)
+    this.#dialling = new Dialling(env, timers, this, sockets, copying, ending)
     env.loop.addTimers(timers)
     env.loop.addTimers({
       wait: now => idleLimits.wait(now),
@@ -134,7 +131,7 @@ export class TcpConnections implements EventSource<Side> {
     // Tens of thousands may be due at once.
     this.#env.signs.beat()
     try {
-      if (connection.state === 'dialling') this.#dialling.timer(connection)
+      if (connection.state === 'dialling') connection.dial?.timer()
       else if (connection.state === 'delivering') this.#ending.lookAgain(connection)
       else if (connection.state === 'open') this.#lasts(connection)
     } catch (error) {
@@ -143,11 +140,12 @@ export class TcpConnections implements EventSource<Side> {
   }
 
   #lasts(connection: Connection): void {
-    const { now } = this.#env.loop
+    const { loop, limits } = this.#env
+    const { now } = loop
     if (now - connection.connectedAt < lookMs) {
-      this.#keepAlive.enable(connection.backend.fd)
+      this.#sockets.keepAlive(connection.backend.fd, limits)
     }
-    this.#roundTrips.sample(connection, false)
+    this.#ending.sampleRoundTrip(connection, false)
     this.#timers.set(connection, lookMs, now)
   }
 

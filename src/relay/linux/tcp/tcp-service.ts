@@ -32,7 +32,7 @@ export class TcpService extends ListenerState {
     this.counters.add('active', -1)
     if (failure !== '' && failure !== this.#lastError) {
       this.#lastError = failure
-      this.#env.reporter.lastError(this.slot, failure)
+      this.#env.observer.lastError(this.slot, failure)
     }
     this.#connectionEnded()
   }

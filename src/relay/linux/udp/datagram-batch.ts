@@ -242,7 +242,7 @@ export class DatagramBatch {
     return this.#words
   }
 
-  /** First of the words of the address that the client wrote to; -1 when it is not told. */
+  /** First of the words of the address that the client wrote to; -1 when it is not known. */
   destinationAt(slot: number): number {
     const words = this.#words
     const at = place.controls / 4 + slot * controlWords

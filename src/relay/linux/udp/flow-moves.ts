@@ -3,10 +3,11 @@ import type { EventLoop, EventSource } from '../event-loop.ts'
 /** Of all listeners, in one turn: about 20 ms, as to move a flow takes a socket. */
 const mostInATurn = 2048
 
-/** Who is to look at its flows again. */
-export interface Mover<Flow> {
-  reconsider(flow: Flow): void
-  fault(error: unknown): void
+export interface MovableFlow {
+  /** Goes by what its listener wants now. */
+  reconsider(): void
+  /** `reconsider` threw. */
+  failed(error: unknown): void
 }
 
 /**
@@ -14,9 +15,10 @@ export interface Mover<Flow> {
  * are. The first are moved at once and many in turns, between which others are served;
  * one that has a datagram meanwhile is moved before it is passed on.
  */
-export class FlowMoves<Flow> implements EventSource<undefined> {
+export class FlowMoves implements EventSource<undefined> {
   readonly #loop: EventLoop
-  readonly #waiting = new Map<Mover<Flow>, Flow[]>()
+  /** By listener. */
+  readonly #waiting = new Map<object, MovableFlow[]>()
   #left = mostInATurn
   #isAsked = false
 
@@ -27,16 +29,16 @@ export class FlowMoves<Flow> implements EventSource<undefined> {
     })
   }
 
-  /** `flows`: all that `mover` has now; they are not looked at if they have ended by then. */
-  begin(mover: Mover<Flow>, flows: Flow[]): void {
-    this.#waiting.delete(mover)
+  /** `flows`: all that `listener` has now; by its turn one may have ended. */
+  begin(listener: object, flows: MovableFlow[]): void {
+    this.#waiting.delete(listener)
     if (flows.length === 0) return
-    this.#waiting.set(mover, flows)
+    this.#waiting.set(listener, flows)
     this.#run()
   }
 
-  end(mover: Mover<Flow>): void {
-    this.#waiting.delete(mover)
+  end(listener: object): void {
+    this.#waiting.delete(listener)
   }
 
   ready(): void {
@@ -48,13 +50,10 @@ export class FlowMoves<Flow> implements EventSource<undefined> {
   failed(): void {}
 
   #run(): void {
-    for (const [mover, flows] of this.#waiting) {
-      for (; this.#left > 0 && flows.length > 0; this.#left -= 1) {
-        const flow = flows.pop()
-        if (flow !== undefined) move(mover, flow)
-      }
+    for (const [listener, flows] of this.#waiting) {
+      for (; this.#left > 0 && flows.length > 0; this.#left -= 1) move(flows.pop())
       if (flows.length > 0) return this.#askAgain()
-      this.#waiting.delete(mover)
+      this.#waiting.delete(listener)
     }
   }
 
@@ -65,10 +64,10 @@ export class FlowMoves<Flow> implements EventSource<undefined> {
   }
 }
 
-const move = <Flow>(mover: Mover<Flow>, flow: Flow): void => {
+const move = (flow: MovableFlow | undefined): void => {
   try {
-    mover.reconsider(flow)
+    flow?.reconsider()
   } catch (error) {
-    mover.fault(error)
+    flow?.failed(error)
   }
 }

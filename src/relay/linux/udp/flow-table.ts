@@ -53,7 +53,7 @@ export class FlowTable<F extends TableFlow> {
     return (hash >>> 0) * 65_536 + port
   }
 
-  /** The flow of the client at `at` in the words of `batch`; `destination` -1: not told. */
+  /** The flow of the client at `at` in the words of `batch`; `destination` -1: not known. */
   find(batch: Received, hash: number, at: number, destination: number): F | undefined {
     let flow = this.#flows.get(hash)
     while (flow !== undefined && !this.isOf(flow, batch, at, destination))

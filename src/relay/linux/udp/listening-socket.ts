@@ -1,71 +1,53 @@
 import { AF_INET } from '../constants.ts'
 import { errno, systemError } from '../errno.ts'
 import type { CounterWriter } from '../shared/listener-counters.ts'
-import type { Bind } from '../../relay.ts'
+import type { Bind, DropReason } from '../../relay.ts'
 import { isWildcard } from '../../../util/ip.ts'
 import { FlowTable, type Identity } from './flow-table.ts'
-import type { ReplySocket } from './reply-queue.ts'
-import type { UdpFlow } from './udp-flow.ts'
-import type { UdpShared } from './udp-shared.ts'
-import type { SocketUser } from './watched-sockets.ts'
+import { type FlowSocket, UdpFlow } from './udp-flow.ts'
+import type { UdpService } from './udp-service.ts'
+import type { SocketUser } from './udp-sockets.ts'
 
 /** One is tried again every 10 ms: a second. */
 const mostFailures = 100
 
-/** What a listening socket needs of its listener. */
-export interface ListeningOwner {
-  readonly shared: UdpShared
-  readonly counters: CounterWriter
-  readonly version: number
-  readonly random: () => number
-  /** Makes a flow for the client of a slot, or counts why not. */
-  begin(
-    socket: ListeningSocket,
-    slot: number,
-    hash: number,
-    identity: Identity,
-  ): UdpFlow | undefined
-  reconsider(flow: UdpFlow): void
-  fault(error: unknown): void
-}
-
 /** One listening socket. */
-export class ListeningSocket implements ReplySocket, SocketUser {
+export class ListeningSocket implements FlowSocket, SocketUser {
   readonly bind: Bind
   readonly fd: number
   readonly counters: CounterWriter
   readonly flows: FlowTable<UdpFlow>
-  readonly #owner: ListeningOwner
+  readonly #service: UdpService
   readonly #isWildcard: boolean
-  /** In a row; and at how many the next is told. */
+  /** In a row; and at how many the next is reported. */
   #failures = 0
-  #toldAt = mostFailures
+  #reportedAt = mostFailures
 
-  constructor(owner: ListeningOwner, bind: Bind, fd: number) {
-    this.#owner = owner
+  constructor(service: UdpService, bind: Bind, fd: number) {
+    this.#service = service
     this.bind = bind
     this.fd = fd
-    this.counters = owner.counters
-    this.flows = new FlowTable(owner.random)
+    this.counters = service.counters
+    this.flows = new FlowTable(service.random)
     this.#isWildcard = isWildcard(bind.address)
   }
 
   /** Zero, or -errno where the kernel does not let it be watched now. */
   open(): number {
-    return this.#owner.shared.watched.add(this.fd, this)
+    return this.#service.shared.sockets.watch(this.fd, this)
   }
 
   /** Its flows end; the descriptor is left to the caller, and out of the loop. */
   close(): void {
-    const { watched, replies } = this.#owner.shared
+    const { sockets, replies } = this.#service.shared
     replies.flush()
     for (const flow of this.flows.all()) flow.close()
-    watched.remove(this.fd)
+    sockets.unwatch(this.fd)
   }
 
   /** At most one batch a turn, so that others have theirs. */
   ready(): void {
-    const { incoming, incomingShare } = this.#owner.shared
+    const { incoming, incomingShare } = this.#service.shared
     const { most } = incomingShare
     const count = incoming.receiveNamed(this.fd, this.#isWildcard, most)
     if (count < 0) return this.#unreadable(count)
@@ -75,11 +57,11 @@ export class ListeningSocket implements ReplySocket, SocketUser {
   }
 
   failed(error: unknown): void {
-    this.#owner.fault(error)
+    this.#service.fault(error)
   }
 
   #deliver(count: number): void {
-    const { version } = this.#owner
+    const { version } = this.#service
     for (let first = 0; first < count;) {
       const flow = this.#flowAt(first)
       if (flow === undefined) {
@@ -87,7 +69,7 @@ export class ListeningSocket implements ReplySocket, SocketUser {
         continue
       }
       if (flow.version !== version) {
-        this.#owner.reconsider(flow)
+        flow.reconsider()
         // It may be gone, and the client may begin another.
         if (flow.backend === undefined) continue
       }
@@ -98,19 +80,39 @@ export class ListeningSocket implements ReplySocket, SocketUser {
   }
 
   #flowAt(slot: number): UdpFlow | undefined {
-    const { incoming } = this.#owner.shared
+    const { incoming } = this.#service.shared
     const at = incoming.nameAt(slot)
     const destination = this.#destinationAt(slot)
     const hash = this.flows.hash(incoming, at, destination)
     return (
       this.flows.find(incoming, hash, at, destination) ??
-      this.#owner.begin(this, slot, hash, this.#identity(at, destination))
+      this.#begin(slot, hash, this.#identity(at, destination))
     )
+  }
+
+  /** Makes a flow for the client of a slot, or counts why not. */
+  #begin(slot: number, hash: number, identity: Identity): UdpFlow | undefined {
+    const service = this.#service
+    if (!service.accepting) return this.#drop('draining')
+    const { address, port } = service.shared.incoming.client(slot)
+    if (service.isLoop(address, port)) return this.#drop('loop')
+    const choice = service.admit(this.bind, address, identity)
+    if (choice === undefined) return this.#drop('not-allowed')
+    if (!service.takeDescriptor()) return this.#drop('no-fd')
+    const flow = new UdpFlow(service, this, hash, identity, address, choice)
+    this.flows.add(flow)
+    service.begun(flow)
+    const failure = flow.move()
+    return failure === undefined ? flow : this.#drop(failure)
+  }
+
+  #drop(reason: DropReason): undefined {
+    this.counters.countDrop(reason)
   }
 
   /** After the last slot in a row whose client is the flow's. */
   #endOfRun(flow: UdpFlow, first: number, count: number): number {
-    const { incoming } = this.#owner.shared
+    const { incoming } = this.#service.shared
     let end = first + 1
     while (
       end < count &&
@@ -121,11 +123,11 @@ export class ListeningSocket implements ReplySocket, SocketUser {
   }
 
   #destinationAt(slot: number): number {
-    return this.#isWildcard ? this.#owner.shared.incoming.destinationAt(slot) : -1
+    return this.#isWildcard ? this.#service.shared.incoming.destinationAt(slot) : -1
   }
 
   #identity(at: number, destination: number): Identity {
-    const { words } = this.#owner.shared.incoming
+    const { words } = this.#service.shared.incoming
     const isIpv4 = ((words[at] ?? 0) & 0xffff) === AF_INET
     return {
       name: words.slice(at, at + (isIpv4 ? 4 : 7)),
@@ -138,11 +140,11 @@ export class ListeningSocket implements ReplySocket, SocketUser {
 
   #unreadable(result: number): void {
     if (result === -errno.EAGAIN || result === -errno.EINTR) return
-    this.#owner.shared.watched.rest(this.fd)
+    this.#service.shared.sockets.rest(this.fd)
     this.#failures += 1
-    // A shortage passes. What doesn't is told, ever less often.
-    if (this.#failures < this.#toldAt) return
-    this.#toldAt *= 10
-    this.#owner.fault(systemError('recvmmsg of a UDP socket', result))
+    // A shortage passes. What doesn't is reported, ever less often.
+    if (this.#failures < this.#reportedAt) return
+    this.#reportedAt *= 10
+    this.#service.fault(systemError('recvmmsg of a UDP socket', result))
   }
 }

@@ -1,43 +1,22 @@
 import type { Choice } from '../../front.ts'
-import { Place } from '../../lru-list.ts'
+import { Place } from '../../flow-ages.ts'
+import { restMs } from '../../listener-endpoints.ts'
 import type { Bind, DropReason } from '../../relay.ts'
 import { errno } from '../errno.ts'
-import type { CounterWriter } from '../shared/listener-counters.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
 import { isUncut } from './datagram-batch.ts'
-import type { LimitedFlow } from './flow-limits.ts'
+import type { MovableFlow } from './flow-moves.ts'
 import type { FlowTable, TableFlow } from './flow-table.ts'
 import type { Keeper } from './kept-datagrams.ts'
 import type { ReplySocket, ReplyTo } from './reply-queue.ts'
-import type { UdpShared } from './udp-shared.ts'
-import type { SocketUser } from './watched-sockets.ts'
+import type { UdpService } from './udp-service.ts'
+import type { UdpShared, WorkerFlow } from './udp-shared.ts'
+import type { SocketUser } from './udp-sockets.ts'
 
 /** The listening socket that its client writes to, and is answered from. */
 export interface FlowSocket extends ReplySocket {
   readonly bind: Bind
   readonly flows: FlowTable<UdpFlow>
-}
-
-/** What a flow needs of its listener. */
-export interface FlowOwner {
-  readonly shared: UdpShared
-  readonly counters: CounterWriter
-  /** Goes up when endpoints or clients' rights change. */
-  readonly version: number
-  pick(flow: UdpFlow, tried: ReadonlySet<string>): WorkerBackend | undefined
-  /** The flow now goes to `backend`. */
-  chose(client: string, backend: WorkerBackend): void
-  /** It refused, or could not be connected to. */
-  failed(backend: WorkerBackend): void
-  /** Moves or closes a flow that is older than `version`. */
-  reconsider(flow: UdpFlow): void
-  touched(flow: UdpFlow): void
-  answered(flow: UdpFlow): void
-  /** `givesWay`: its descriptor stays taken, for another flow. */
-  closed(flow: UdpFlow, givesWay: boolean): void
-  /** There was no descriptor or port for a flow. */
-  starved(): void
-  fault(error: unknown): void
 }
 
 const none: ReadonlySet<string> = new Set()
@@ -48,10 +27,11 @@ const mostInterrupts = 3
  * connected socket of its own: its port tells replies apart, and only a connected socket
  * hears of a refusal (ICMP port unreachable, udp(7)).
  */
-export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketUser {
-  /** Where it stands in the listener's and in the worker's order of ages. */
-  readonly ownPlace: Place<UdpFlow> = new Place<UdpFlow>(this)
-  readonly commonPlace: Place<LimitedFlow> = new Place<LimitedFlow>(this)
+export class UdpFlow
+  implements WorkerFlow, MovableFlow, TableFlow, ReplyTo, Keeper, SocketUser
+{
+  readonly ownPlace: Place<WorkerFlow> = new Place<WorkerFlow>(this)
+  readonly commonPlace: Place<WorkerFlow> = new Place<WorkerFlow>(this)
   answered = false
   touchedAt = 0
   kept: Int32Array | undefined = undefined
@@ -69,20 +49,20 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
   /** What its client may choose from, as of `version`. */
   choice: Choice<WorkerBackend>
   version: number
-  readonly #owner: FlowOwner
+  readonly #service: UdpService
   #fd = -1
   #backend: WorkerBackend | undefined
   #refusedBy: Set<string> | undefined
 
   constructor(
-    owner: FlowOwner,
+    service: UdpService,
     socket: FlowSocket,
     hash: number,
     { name, destination }: Pick<ReplyTo, 'name' | 'destination'>,
     client: string,
     choice: Choice<WorkerBackend>,
   ) {
-    this.#owner = owner
+    this.#service = service
     this.socket = socket
     this.hash = hash
     this.name = name
@@ -90,7 +70,7 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
     this.destination = destination
     this.client = client
     this.choice = choice
-    this.version = owner.version
+    this.version = service.version
   }
 
   get backend(): WorkerBackend | undefined {
@@ -99,9 +79,9 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
 
   /** client->backend: slots `first` to `end` - 1 of what has been received. */
   send(first: number, end: number): void {
-    const owner = this.#owner
-    const { incoming, limits, kept } = owner.shared
-    if (this.touchedAt !== limits.now) owner.touched(this)
+    const { shared, counters, flows } = this.#service
+    const { incoming, kept } = shared
+    flows.touched(this)
     let at = first
     let limit = end
     let interrupts = 0
@@ -110,9 +90,9 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
     while (at < end) {
       const sent = this.#transmit(at, limit)
       if (sent > 0) {
-        owner.counters.add('datagramsToBackend', sent)
-        owner.counters.add('bytesToBackend', bytesOf(owner.shared, at, at + sent))
-        // Why the others were left is told only to who tries with the first of them alone.
+        counters.add('datagramsToBackend', sent)
+        counters.add('bytesToBackend', bytesOf(shared, at, at + sent))
+        // Why the others were left is said only when the first of them is tried alone.
         limit = at + sent < limit ? at + sent + 1 : end
         at += sent
         last = at - 1
@@ -130,12 +110,12 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
         last = -1
       } else if (stumbled !== at && (isHeardOf(sent) || sent === -errno.EPERM)) {
         // An earlier one's fault stands in the way once; its own does so again.
-        if (sent !== -errno.EPERM) owner.counters.countDrop('send-failed')
+        if (sent !== -errno.EPERM) counters.countDrop('send-failed')
         stumbled = at
         limit = end
       } else {
         const isCounted = stumbled === at && sent !== -errno.EPERM
-        if (!isCounted) owner.counters.countDrop('send-failed')
+        if (!isCounted) counters.countDrop('send-failed')
         at += 1
         limit = end
       }
@@ -145,24 +125,38 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
 
   /** backend->client */
   ready(): void {
-    const owner = this.#owner
-    const { replies, limits } = owner.shared
-    if (this.version !== owner.version) {
+    const { shared, flows, version } = this.#service
+    if (this.version !== version) {
       const before = this.#fd
-      owner.reconsider(this)
+      this.reconsider()
       // What an endpoint says that is not the flow's any more is not passed on.
       if (this.#fd !== before) return
     }
-    const count = replies.receive(this.#fd, this.socket, this)
+    const count = shared.replies.receive(this.#fd, this.socket, this)
     if (count < 0) return this.#unreadable(count)
-    if (!this.answered) owner.answered(this)
-    else if (this.touchedAt !== limits.now) owner.touched(this)
+    if (this.answered) flows.touched(this)
+    else flows.answered(this)
     if (this.#refusedBy !== undefined) this.#refusedBy = undefined
   }
 
   failed(error: unknown): void {
-    this.#owner.fault(error)
+    this.#service.fault(error)
     this.close()
+  }
+
+  /** It goes by the newest state: its client's rights and its endpoint may be gone. */
+  reconsider(): void {
+    const service = this.#service
+    if (this.#backend === undefined || this.version === service.version) return
+    this.version = service.version
+    const choice = service.admit(this.socket.bind, this.client, this)
+    if (choice === undefined) return this.close()
+    this.choice = choice
+    // Also where a new flow would not come: neither a policy nor an endpoint's end that
+    // has been asked for moves one that is served, as kube-proxy has it.
+    if (service.mayKeep(this.#backend)) return
+    // Where it can't, nothing is lost but the flow.
+    this.move()
   }
 
   /**
@@ -173,18 +167,20 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
     for (let retries = 0; ; retries += 1) {
       this.#disconnect()
       const tried = this.#refusedBy ?? none
-      const backend = this.#owner.pick(this, tried)
+      const { balancer } = this.#service
+      const backend = balancer.pick(this.client, tried, this.choice.among)
       if (backend === undefined) {
         this.close()
         return tried.size > 0 ? 'refused' : 'no-endpoint'
       }
-      if (retries > 0) this.#owner.counters.add('dialRetries', 1)
-      this.#owner.chose(this.client, backend)
+      if (retries > 0) this.#service.counters.add('dialRetries', 1)
+      this.#service.succeeded(this.client, backend)
       const result = this.#connect(backend)
       if (result >= 0) return undefined
       if (isShortage(result)) {
         this.close()
-        this.#owner.starved()
+        // Frees a descriptor for the next flow: the client will send again.
+        this.#service.shared.limits.mostDispensable?.close()
         return 'no-fd'
       }
       this.#blame(backend)
@@ -201,13 +197,13 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
 
   #end(givesWay: boolean): void {
     this.#disconnect()
-    this.#owner.shared.kept.forget(this)
-    this.#owner.closed(this, givesWay)
+    this.#service.shared.kept.forget(this)
+    if (this.socket.flows.delete(this)) this.#service.ended(this, givesWay)
   }
 
   /** Sends some of the slots, the first at least: how many, or -errno. */
   #transmit(first: number, end: number): number {
-    const { incoming } = this.#owner.shared
+    const { incoming } = this.#service.shared
     if (end - first > 1 && this.#cuts) {
       const together = incoming.alike(first, end)
       if (together > 1) {
@@ -220,29 +216,27 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
   }
 
   #connect(backend: WorkerBackend): number {
-    const { sockets, watched } = this.#owner.shared
+    const { sockets } = this.#service.shared
     backend.active += 1
     this.#backend = backend
-    this.#owner.counters.add('dialAttempts', 1)
+    this.#service.counters.add('dialAttempts', 1)
     const fd = sockets.open(backend)
     if (fd < 0) return fd
     this.#fd = fd
     this.#cuts = true
-    return watched.add(fd, this)
+    return sockets.watch(fd, this)
   }
 
   #disconnect(): void {
-    const { sockets, watched } = this.#owner.shared
     if (this.#backend !== undefined) this.#backend.active -= 1
     this.#backend = undefined
     if (this.#fd < 0) return
-    watched.remove(this.#fd)
-    sockets.close(this.#fd)
+    this.#service.shared.sockets.close(this.#fd)
     this.#fd = -1
   }
 
   #blame(backend: WorkerBackend): void {
-    this.#owner.failed(backend)
+    this.#service.failed(backend, restMs.refused)
     this.#refusedBy ??= new Set()
     this.#refusedBy.add(backend.key)
   }
@@ -252,7 +246,7 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
    * nowhere to go: then `unsent` datagrams are lost by it.
    */
   #refused(again: boolean, unsent: number): boolean {
-    const { counters, shared } = this.#owner
+    const { counters, shared } = this.#service
     const resends = again && this.keptLength >= 0
     // It may close the flow, which forgets what was kept.
     const lost = unsent + (resends ? 1 : 0)
@@ -260,8 +254,8 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
     if (this.#backend !== undefined) this.#blame(this.#backend)
     const reason = this.move()
     if (reason !== undefined) {
-      const told = reason === 'no-endpoint' ? 'refused' : reason
-      for (let i = 0; i < lost; i += 1) counters.countDrop(told)
+      const drop = reason === 'no-endpoint' ? 'refused' : reason
+      for (let i = 0; i < lost; i += 1) counters.countDrop(drop)
       return false
     }
     counters.add('dialRetries', 1)
@@ -279,10 +273,10 @@ export class UdpFlow implements LimitedFlow, TableFlow, ReplyTo, Keeper, SocketU
     if (movesOn(result)) {
       this.#refused(true, 0)
     } else if (isShortage(result)) {
-      if (result !== -errno.EAGAIN) this.#owner.shared.watched.rest(this.#fd)
+      if (result !== -errno.EAGAIN) this.#service.shared.sockets.rest(this.#fd)
     } else if (result !== -errno.EINTR) {
       // Any other error of a connected socket cost a datagram.
-      this.#owner.counters.countDrop('send-failed')
+      this.#service.counters.countDrop('send-failed')
     }
   }
 }
@@ -306,7 +300,7 @@ const ehostdown = 112
 
 /**
  * What the network may say of a datagram after it has left (icmp(7)): the next call on its
- * socket is told.
+ * socket returns it.
  */
 const isHeardOf = (result: number): boolean =>
   result === -errno.EMSGSIZE || result === -errno.ENOPROTOOPT || result === -errno.EPROTO

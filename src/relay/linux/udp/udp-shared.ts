@@ -1,26 +1,33 @@
+import { FlowLimits, type LimitedFlow } from '../../flow-limits.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { DatagramBatch, slots } from './datagram-batch.ts'
-import { FlowLimits } from './flow-limits.ts'
-import { FlowSockets } from './flow-sockets.ts'
+import { FlowMoves } from './flow-moves.ts'
 import { KeptDatagrams } from './kept-datagrams.ts'
 import { ReplyQueue } from './reply-queue.ts'
 import { TurnShare } from './turn-share.ts'
-import { WatchedSockets } from './watched-sockets.ts'
+import { UdpSockets } from './udp-sockets.ts'
+
+/** A flow, as the limits of all see it. */
+export interface WorkerFlow extends LimitedFlow<WorkerFlow> {
+  /** As `close`, but its descriptor stays taken from the budget, for the caller. */
+  giveWay(): void
+}
 
 /** What the UDP listeners of a worker have in common. */
 export interface UdpShared {
-  readonly watched: WatchedSockets
-  readonly sockets: FlowSockets
-  readonly limits: FlowLimits
+  readonly sockets: UdpSockets
+  readonly limits: FlowLimits<WorkerFlow>
   /** What has just been received from clients. */
   readonly incoming: DatagramBatch
   readonly incomingShare: TurnShare
   readonly replies: ReplyQueue
   readonly kept: KeptDatagrams
+  readonly moves: FlowMoves
 }
 
 /** To be made once per worker. */
-export const newUdpShared = ({ calls, loop, limits, fds }: WorkerEnv): UdpShared => {
+export const newUdpShared = (env: WorkerEnv): UdpShared => {
+  const { calls, loop, limits, fds } = env
   const replies = new ReplyQueue(calls)
   const incomingShare = new TurnShare(slots)
   loop.afterTurn(() => {
@@ -28,12 +35,12 @@ export const newUdpShared = ({ calls, loop, limits, fds }: WorkerEnv): UdpShared
     incomingShare.renew()
   })
   return {
-    watched: new WatchedSockets(loop),
-    sockets: new FlowSockets(calls, fds),
+    sockets: new UdpSockets(env),
     limits: new FlowLimits(loop.clock, limits, fds.spendable),
     incoming: new DatagramBatch(calls, true),
     incomingShare,
     replies,
     kept: new KeptDatagrams(calls),
+    moves: new FlowMoves(loop),
   }
 }

@@ -19,7 +19,7 @@ export class FdAccount {
   readonly #changed: (exhausted: boolean) => void
   #exhausted = false
 
-  /** `changed` is told when the budget runs out, and when it is comfortable again. */
+  /** `changed` is called when the budget runs out, and when it is comfortable again. */
   constructor(
     calls: Pick<Syscalls, 'close'>,
     loop: Pick<EventLoop, 'closing'>,

@@ -1,27 +1,26 @@
 import { NodeClientSet } from '../../node-clients.ts'
+import { counterCell } from '../../counter-cells.ts'
 import { OwnBinds } from '../../own-binds.ts'
 import type { Bind } from '../../relay.ts'
+import { errorOf, Outbox } from '../../remote/outbox.ts'
 import { EPOLLIN } from '../constants.ts'
+import { systemError } from '../errno.ts'
 import { EventLoop, type EventSource } from '../event-loop.ts'
 import type { NativeMemory } from '../native-memory.ts'
-import type { ListenerOrder, Order, Report, WorkerSetup } from '../orders.ts'
+import type { ListenerOrder, Order, Report, WorkerCall, WorkerSetup } from '../orders.ts'
 import { Descriptors } from '../shared/descriptors.ts'
 import { monotonicClock } from '../shared/monotonic.ts'
-import { endpointCell, listenerCell } from '../shared/stats-layout.ts'
-import { StatsPages } from '../shared/stats-pages.ts'
+import { endpointCell, StatsPages } from '../shared/stats-pages.ts'
 import { WorkerSigns } from '../shared/worker-signs.ts'
 import type { StructLayout } from '../struct-layout.ts'
 import type { Syscalls } from '../syscalls.ts'
 import { Accepting } from '../tcp/accepting.ts'
 import { TcpConnections } from '../tcp/tcp-connections.ts'
 import { TcpListener } from '../tcp/tcp-listener.ts'
-import { FlowMoves } from '../udp/flow-moves.ts'
-import type { UdpFlow } from '../udp/udp-flow.ts'
 import { UdpListener } from '../udp/udp-listener.ts'
 import { newUdpShared, type UdpShared } from '../udp/udp-shared.ts'
 import { FdAccount, lookAgainMs } from './fd-account.ts'
 import type { ListenerOwner, PortListener } from './port-listener.ts'
-import { Reporter } from './reporter.ts'
 import type { WorkerEnv } from './worker-env.ts'
 
 export interface RelayWorkerDeps {
@@ -43,15 +42,16 @@ const pages = (cells: number, given: readonly SharedArrayBuffer[]): StatsPages =
 export class RelayWorker implements EventSource<undefined>, ListenerOwner {
   readonly #deps: RelayWorkerDeps
   readonly #env: WorkerEnv
-  readonly #reporter: Reporter
+  readonly #outbox: Outbox
+  readonly #descriptors: Descriptors
   readonly #ownBinds: OwnBinds
   readonly #connections: TcpConnections
   readonly #accepting: Accepting
   readonly #udp: UdpShared
-  readonly #moves: FlowMoves<UdpFlow>
   readonly #listeners = new Map<number, PortListener>()
   readonly #woken: NativeMemory
-  #isStopping = false
+  /** The call to be answered when no TCP connection is left. */
+  #stopCall: number | undefined
   #isOver = false
 
   /** Throws when the kernel refuses what a worker can't do without. */
@@ -62,36 +62,36 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     const loop = new EventLoop(calls, layout, monotonicClock(), () => signs.beat())
     const nodeClients = new NodeClientSet()
     this.#ownBinds = new OwnBinds(nodeClients)
-    this.#reporter = new Reporter(post, () => loop.now, setup.wantedCauses)
+    this.#descriptors = new Descriptors(setup.descriptors, setup.thread)
+    this.#outbox = new Outbox(loop.clock, setup.wantedCauses, news => {
+      post({ kind: 'news', news })
+    })
     this.#env = {
       calls,
       loop,
       random: Math.random,
       limits: setup.limits,
-      fds: new FdAccount(
-        calls,
-        loop,
-        new Descriptors(setup.descriptors, setup.thread),
-        exhausted => this.#pause(exhausted),
-      ),
-      listenerPages: pages(listenerCell.count, setup.listenerPages),
+      fds: new FdAccount(calls, loop, this.#descriptors, exhausted => {
+        this.#pause(exhausted)
+      }),
+      listenerPages: pages(counterCell.count, setup.listenerPages),
       endpointPages: pages(endpointCell.count, setup.endpointPages),
       signs,
       nodeClients,
-      reporter: this.#reporter,
+      observer: this.#outbox,
       isOwn: (address, port) => this.#ownBinds.has(address, port),
     }
     this.#env.fds.opened(loop.fd)
     this.#connections = new TcpConnections(this.#env)
     this.#accepting = new Accepting(this.#env, this.#connections)
     this.#udp = newUdpShared(this.#env)
-    this.#moves = new FlowMoves(loop)
     this.#woken = calls.allocate(8)
-    loop.afterTurn(() => this.#reporter.flush())
-    loop.add(setup.wakeFd, this, undefined, EPOLLIN)
+    // Deaf to orders it would look alive and serve no client.
+    const watched = loop.add(setup.wakeFd, this, undefined, EPOLLIN)
+    if (watched < 0) throw systemError('epoll_ctl of an eventfd', watched)
     // From now on silence is a hang, and the first turn may be long in coming.
     signs.beat()
-    post({ kind: 'ready' })
+    post({ kind: 'ready', self: null })
   }
 
   /** False when the main thread has said that it is over. */
@@ -101,7 +101,13 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
 
   /** Waits at most `ms` for something to do, and does it. */
   turn(ms: number): void {
-    this.#env.loop.turn(ms)
+    try {
+      this.#env.loop.turn(ms)
+    } catch (error) {
+      // The thread ends of it.
+      this.#outbox.flush()
+      throw error
+    }
   }
 
   /** The main thread has orders. */
@@ -117,11 +123,13 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
   }
 
   failed(_item: undefined, error: unknown): void {
-    this.#reporter.fault('', error)
+    this.#outbox.fault('', error)
   }
 
   retired(slot: number): void {
     this.#listeners.delete(slot)
+    // After it the slot may be another listener's.
+    this.#outbox.flush()
     this.#deps.post({ kind: 'retired', slot })
   }
 
@@ -157,15 +165,30 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
       case 'sweep':
         for (const listener of this.#listeners.values()) listener.sweep()
         return
-      case 'stop-accepting':
-        return this.#stopAccepting()
-      case 'kill':
-        return this.#kill()
-      case 'mark':
-        return this.#deps.post({ kind: 'done', id: order.id })
+      case 'call':
+        return this.#take(order.id, order.call)
+      case 'news-taken':
+        return this.#outbox.taken()
       case 'exit':
+        this.#outbox.flush()
         this.#isOver = true
     }
+  }
+
+  #take(id: number, call: WorkerCall): void {
+    try {
+      if (call.kind === 'mark') this.#answer(id, null)
+      else if (call.kind === 'kill') this.#answer(id, this.#kill())
+      else this.#stopAccepting(id)
+    } catch (error) {
+      this.#deps.post({ kind: 'failed', id, error: errorOf(error) })
+    }
+  }
+
+  /** What happened before the answer is known before it. */
+  #answer(id: number, result: unknown): void {
+    this.#outbox.flush()
+    this.#deps.post({ kind: 'done', id, result })
   }
 
   #update(order: ListenerOrder): void {
@@ -175,7 +198,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
       order.slot,
       order.spec.protocol === 'TCP'
         ? new TcpListener(this.#env, order, this, this.#accepting, this.#connections)
-        : new UdpListener(this.#env, order, this, this.#udp, this.#moves),
+        : new UdpListener(this.#env, order, this, this.#udp),
     )
   }
 
@@ -197,7 +220,8 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     this.#accepting.pause(paused)
     if (paused) this.#connections.exhausted()
     for (const listener of this.#listeners.values()) listener.pause(paused)
-    this.#deps.post({ kind: 'accept-paused', paused })
+    const { used, limit } = this.#descriptors
+    this.#outbox.acceptPaused(paused, used, limit)
     if (paused) this.#lookAgain()
   }
 
@@ -210,26 +234,23 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     }, lookAgainMs)
   }
 
-  #stopAccepting(): void {
-    this.#isStopping = true
-    for (const listener of this.#listeners.values()) {
-      listener.stopAccepting()
-    }
+  #stopAccepting(call: number): void {
+    this.#stopCall = call
+    for (const listener of this.#listeners.values()) listener.stopAccepting()
     this.#checkIdle()
   }
 
-  #kill(): void {
+  #kill(): number {
     let reset = 0
     for (const listener of this.#listeners.values()) reset += listener.kill()
-    this.#reporter.flush()
-    this.#deps.post({ kind: 'killed', reset })
+    return reset
   }
 
   #checkIdle(): void {
-    if (!this.#isStopping) return
+    const call = this.#stopCall
+    if (call === undefined) return
     for (const { connections } of this.#listeners.values()) if (connections > 0) return
-    this.#isStopping = false
-    this.#reporter.flush()
-    this.#deps.post({ kind: 'idle' })
+    this.#stopCall = undefined
+    this.#answer(call, null)
   }
 }

@@ -1,8 +1,7 @@
 import type { Backend } from '../../backend.ts'
 import type { RelayEndpoint } from '../../relay.ts'
 import { sockaddrSize } from '../struct-layout.ts'
-import { endpointCell as cell } from '../shared/stats-layout.ts'
-import type { StatsPages } from '../shared/stats-pages.ts'
+import { endpointCell as cell, type StatsPages } from '../shared/stats-pages.ts'
 
 /**
  * An endpoint in a worker; one object as long as it stays listed, and its connections hold

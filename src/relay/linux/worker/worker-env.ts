@@ -1,11 +1,11 @@
 import type { NodeClientSet } from '../../node-clients.ts'
 import type { RelayLimits } from '../../relay.ts'
+import type { Outbox } from '../../remote/outbox.ts'
 import type { EventLoop } from '../event-loop.ts'
 import type { Syscalls } from '../syscalls.ts'
 import type { StatsPages } from '../shared/stats-pages.ts'
 import type { WorkerSigns } from '../shared/worker-signs.ts'
 import type { FdAccount } from './fd-account.ts'
-import type { Reporter } from './reporter.ts'
 
 /** What the listeners of a worker share. */
 export interface WorkerEnv {
@@ -18,7 +18,7 @@ export interface WorkerEnv {
   readonly endpointPages: StatsPages
   readonly signs: WorkerSigns
   readonly nodeClients: NodeClientSet
-  readonly reporter: Pick<Reporter, 'wants' | 'connectionClosed' | 'lastError' | 'fault'>
+  readonly observer: Pick<Outbox, 'wants' | 'connectionClosed' | 'lastError' | 'fault'>
   /** Whether a UDP listener of this relay is bound to this address and port. */
   isOwn(address: string, port: number): boolean
 }

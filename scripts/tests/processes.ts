@@ -1,0 +1,40 @@
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+
+/** What begins first, as it takes longest: the run should not end with one that is alone. */
+const longest = [
+  'test/booted-kernel/booted-kernel.test.ts',
+  'test/e2e/capture-ports.test.ts',
+  'test/relay/portable-tcp.test.ts',
+  'test/e2e/mode-slow-changes.test.ts',
+]
+
+/** The comment of a file that can't share a process, followed by the reason. */
+const alone = /^\/\/ A process of its own: /m
+
+const testsBelow = (folder: string): readonly string[] =>
+  readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter(name => name.endsWith('.test.ts'))
+    .map(name => `${folder.replace(/\/$/, '')}/${name}`)
+    .toSorted()
+
+const rank = (files: readonly string[]): number => {
+  const place = longest.findIndex(file => files.includes(file))
+  return place === -1 ? longest.length : place
+}
+
+/**
+ * Which files run together. A process takes half a second of processor time to start: files of
+ * a folder share one, those apart that say so. A file that is asked for by name has its own.
+ */
+export const processesOf = (asked: readonly string[]): readonly (readonly string[])[] => {
+  const [folders, files] = [true, false].map(wanted =>
+    asked.filter(path => statSync(path).isDirectory() === wanted),
+  ) as [string[], string[]]
+  const groups = new Map<string, string[]>(files.map(file => [file, [file]]))
+  for (const file of folders.flatMap(testsBelow)) {
+    const group = alone.test(readFileSync(file, 'utf8')) ? file : dirname(file)
+    groups.set(group, [...(groups.get(group) ?? []), file])
+  }
+  return [...groups.values()].toSorted((a, b) => rank(a) - rank(b))
+}

@@ -1,0 +1,116 @@
+import type { Clock, Timer } from '../../util/clock.ts'
+import type { StoppableTools } from '../run-tool.ts'
+import type { HostLock } from './host-lock.ts'
+
+export interface HostTurnDeps {
+  readonly clock: Clock
+  readonly lock: HostLock
+  /** By which work changes the host. */
+  readonly tools: Pick<StoppableTools, 'stop' | 'allow'>
+  /** Whose turn it is, as in `capture`: what ends says so. */
+  readonly of: string
+  /**
+   * Once traffic is led by this process: takes out what an earlier Usher has left of other
+   * modes and captures, which would lead it elsewhere. Never rejects.
+   */
+  readonly removeOthers: () => Promise<void>
+}
+
+/** Milliseconds for which an end waits for what is under way, and then for its failure. */
+const patienceMs = 3000
+
+/**
+ * What changes the host, done by one process of it at a time: a second one waits with its
+ * first work until the earlier one has ended. Calls of `work` don't overlap.
+ */
+export class HostTurn {
+  readonly #deps: HostTurnDeps
+  #hasBegun = false
+  #isEnding = false
+  #isAlone = false
+  #underWay: Promise<unknown> = Promise.resolve()
+  /** A tool can't be killed (it hangs in the kernel), and may write yet. */
+  #isStuck = false
+
+  constructor(deps: HostTurnDeps) {
+    this.#deps = deps
+  }
+
+  /** Whether it has ever been this process's turn. */
+  get hasBegun(): boolean {
+    return this.#hasBegun
+  }
+
+  get isEnding(): boolean {
+    return this.#isEnding
+  }
+
+  /** Rejects, without a call of `work`, when it ends while it waits, or has ended. */
+  take<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#isEnding) return Promise.reject(this.#ended())
+    const result = this.#locked(work)
+    // The caller hears of a failure.
+    this.#underWay = result.catch(() => {})
+    return result
+  }
+
+  /** As `take`, for work by which traffic is led. */
+  lead(work: () => Promise<void>): Promise<void> {
+    return this.take(async () => {
+      await work()
+      if (this.#isAlone || this.#isEnding) return
+      await this.#deps.removeOthers()
+      this.#isAlone = true
+    })
+  }
+
+  /**
+   * No work begins any more; resolves when what is under way has ended. What takes too long
+   * loses its tools.
+   */
+  async end(): Promise<void> {
+    this.#isEnding = true
+    // What waits for the lock waits no longer.
+    if (!this.#hasBegun) await this.#deps.lock.release()
+    await this.patiently(this.#underWay)
+  }
+
+  /** After `end`: the next process may; at this one's end, where a tool can't be killed. */
+  async giveUp(): Promise<void> {
+    if (!this.#isStuck) await this.#deps.lock.release()
+  }
+
+  /**
+   * A tool that hangs is not to hold up the end, nor to cost open connections their time;
+   * nor may it write when it is another process's turn: it is killed, and no other starts
+   * before `work` has seen that. Rejects as `work` does, but for a tool that was killed.
+   */
+  async patiently(work: Promise<unknown>): Promise<void> {
+    if (await this.#settles(work)) return
+    const { tools } = this.#deps
+    this.#isStuck = !(await this.#settles(tools.stop()))
+    // Work that hangs by itself gets no more tools.
+    if (await this.#settles(work.catch(() => {}))) tools.allow()
+  }
+
+  /** False when it takes too long. */
+  async #settles(work: Promise<unknown>): Promise<boolean> {
+    const { clock } = this.#deps
+    let timer: Timer | undefined
+    const enough = new Promise<false>(resolve => {
+      timer = clock.setTimeout(() => resolve(false), patienceMs)
+    })
+    const settled = work.then(() => true)
+    return Promise.race([settled, enough]).finally(() => clock.clearTimeout(timer))
+  }
+
+  async #locked<T>(work: () => Promise<T>): Promise<T> {
+    this.#hasBegun ||= await this.#deps.lock.acquire()
+    if (!this.#hasBegun || this.#isEnding) throw this.#ended()
+    return work()
+  }
+
+  #ended(): Error {
+    return new Error(`the ${this.#deps.of} has ended`)
+  }
+}

@@ -1,0 +1,183 @@
+import type { Clock } from '../../util/clock.ts'
+import type { Problem } from '../../model/snapshot.ts'
+import type { IpFamily } from '../../util/ip.ts'
+import type { UdpVip } from '../conntrack-plan.ts'
+import type { KernelSync, Proxier } from '../proxier.ts'
+
+/** Hears what was done to the kernel's rules. */
+export interface KeeperObserver {
+  synced(family: IpFamily, sync: KernelSync, seconds: number): void
+  /** Another program changed what was written; it is written again by the next sync. */
+  damaged(family: IpFamily, what: string): void
+  /** After `damaged`; '' for `error` when it is as it should be again. */
+  repaired(family: IpFamily, what: string, error: string): void
+}
+
+/**
+ * Which UDP VIPs may have flows that go where they should not any more. The kernel remembers
+ * by itself where a flow goes; rules count for new ones only, and a DNS client's flow never
+ * ends.
+ */
+export interface UdpChanges<Wanted> {
+  /**
+   * Called after `wanted` was applied; gives the VIPs for which that changed something.
+   * `all`: those that stay too, as rules were missing meanwhile.
+   */
+  take(wanted: Wanted, all: boolean): readonly UdpVip[]
+}
+
+/** What one family is to have. */
+export interface FamilyWanted<Wanted, Settings> {
+  readonly family: IpFamily
+  readonly wanted: Wanted
+  readonly settings: Settings
+}
+
+export interface RuleKeeperDeps<Wanted, Settings> {
+  readonly clock: Clock
+  readonly proxiers: ReadonlyMap<IpFamily, Proxier<Wanted, Settings>>
+  readonly udpChanges: () => UdpChanges<Wanted>
+  /** Ends what the kernel remembers of UDP flows to these. Never rejects. */
+  readonly forgetUdp: (vips: readonly UdpVip[]) => Promise<unknown>
+  /**
+   * Called after each sync with whether the rules of a family stand; not when one failed that
+   * changed nothing. Never rejects.
+   */
+  readonly stands?: (family: IpFamily, stands: boolean) => Promise<void>
+  /** Asks for a sync soon. */
+  readonly resync: () => void
+  readonly observers: readonly KeeperObserver[]
+}
+
+interface Kept<Wanted, Settings> {
+  readonly proxier: Proxier<Wanted, Settings>
+  readonly udp: UdpChanges<Wanted>
+  /** Why the last sync failed; '' when it did not. */
+  error: string
+  /** What is to be repaired; '' for nothing. */
+  damage: string
+  /** Whether all rules were written once and no change of them is known since. */
+  isWhole: boolean
+  endWatch: (() => void) | undefined
+}
+
+/**
+ * Keeps the kernel's rules of each family equal to what is wanted, whatever writes them: a
+ * kernel mode's proxier or a capture's. Level-triggered: what fails or is damaged is written
+ * as a whole by the next sync. Calls of `sync` don't overlap.
+ */
+export class RuleKeeper<Wanted, Settings> {
+  readonly #deps: RuleKeeperDeps<Wanted, Settings>
+  readonly #families: ReadonlyMap<IpFamily, Kept<Wanted, Settings>>
+  #isStopped = false
+
+  constructor(deps: RuleKeeperDeps<Wanted, Settings>) {
+    this.#deps = deps
+    this.#families = new Map(
+      Array.from(deps.proxiers, ([family, proxier]) => [
+        family,
+        {
+          proxier,
+          udp: deps.udpChanges(),
+          error: '',
+          damage: '',
+          isWhole: false,
+          endWatch: undefined,
+        },
+      ]),
+    )
+  }
+
+  /** One family that fails does not keep the other from its sync; then it rejects. */
+  async sync(all: readonly FamilyWanted<Wanted, Settings>[]): Promise<void> {
+    const results = await Promise.allSettled(all.map(one => this.#syncFamily(one)))
+    const failure = results.find(({ status }) => status === 'rejected')
+    if (failure?.status === 'rejected') throw failure.reason
+  }
+
+  /** Whether the last sync of it did. */
+  hasFailed(family: IpFamily): boolean {
+    return (this.#families.get(family)?.error ?? '') !== ''
+  }
+
+  /** What of the last sync could not be honoured; failures are those of `object`. */
+  problems(object: string): readonly Problem[] {
+    return Array.from(this.#families, ([family, { error, proxier }]) => [
+      ...(error === '' ? [] : [{ object, field: family, message: error }]),
+      ...proxier.problems(),
+    ]).flat()
+  }
+
+  /** Nothing is watched any more; a sync that is under way comes to its end. */
+  stop(): void {
+    this.#isStopped = true
+    for (const family of this.#families.values()) {
+      family.endWatch?.()
+      family.endWatch = undefined
+    }
+  }
+
+  async #syncFamily({
+    family: name,
+    wanted,
+    settings,
+  }: FamilyWanted<Wanted, Settings>): Promise<void> {
+    const family = this.#families.get(name)
+    if (family === undefined) return
+    const { clock, forgetUdp } = this.#deps
+    const { damage } = family
+    const started = clock.now()
+    const sync = await family.proxier
+      .sync(wanted, settings)
+      .catch((error: unknown) => this.#failed(name, family, damage, error as Error))
+    family.error = ''
+    family.isWhole = true
+    const seconds = (clock.now() - started) / 1000
+    this.#tell(observer => observer.synced(name, sync, seconds))
+    await this.#say(name, true)
+    if (damage !== '') this.#tell(observer => observer.repaired(name, damage, ''))
+    // What was found meanwhile is left for the next time.
+    if (family.damage === damage) family.damage = ''
+    const stale = family.udp.take(wanted, sync.work === 'full')
+    // Not awaited: with a hundred thousand flows it takes seconds.
+    if (stale.length > 0) void forgetUdp(stale)
+    if (!this.#isStopped) family.endWatch ??= this.#watch(name, family)
+  }
+
+  async #failed(
+    name: IpFamily,
+    family: Kept<Wanted, Settings>,
+    damage: string,
+    error: Error,
+  ): Promise<never> {
+    family.error = error.message
+    // A restore is done as a whole or not at all: where it fails once, all that was there
+    // still is. The next one is a full one.
+    if (!family.isWhole) await this.#say(name, false)
+    family.isWhole = false
+    if (damage !== '')
+      this.#tell(observer => observer.repaired(name, damage, error.message))
+    throw error
+  }
+
+  #tell(what: (observer: KeeperObserver) => void): void {
+    for (const observer of this.#deps.observers) what(observer)
+  }
+
+  /** At the end it stays as it is: soon it is the next process's. */
+  async #say(family: IpFamily, stands: boolean): Promise<void> {
+    if (!this.#isStopped) await this.#deps.stands?.(family, stands)
+  }
+
+  #watch(name: IpFamily, family: Kept<Wanted, Settings>): () => void {
+    return family.proxier.watch(what => {
+      if (this.#isStopped) return
+      family.proxier.forget()
+      // It may be found several times before it is repaired.
+      if (family.damage === '') this.#tell(observer => observer.damaged(name, what))
+      family.damage = what
+      family.isWhole = false
+      this.#deps.resync()
+    })
+  }
+}

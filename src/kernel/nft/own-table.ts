@@ -1,0 +1,110 @@
+import { randomInt } from 'node:crypto'
+import type { RunTool } from '../run-tool.ts'
+import type { ElementChanges } from './elements.ts'
+
+/** What a transaction does besides what its text says to nft. */
+export interface Effect {
+  /** How the sets grow. */
+  readonly elements?: ElementChanges
+  /** The table is made anew: there was no element in it. */
+  readonly isWhole?: boolean
+  /** Nothing changes but elements of sets. */
+  readonly isElementsOnly?: boolean
+}
+
+/**
+ * One table that Usher writes by nft, each change by one transaction, with what a watch must
+ * know to tell changes of other programs from its own. It has a set `stamp` of type `mark`.
+ */
+export class OwnTable {
+  /** `ip usher`. */
+  readonly name: string
+  readonly #run: RunTool
+  readonly #stamps = new Stamps()
+  readonly #onChange = new Set<() => void>()
+  readonly #sizes = new Map<string, number>()
+  #isPlaced = false
+  #era = 0
+  #writes = 0
+
+  constructor(run: RunTool, name: string) {
+    this.#run = run
+    this.name = name
+  }
+
+  /** Whether the table is in the kernel as it was last written; not during a change. */
+  get isPlaced(): boolean {
+    return this.#isPlaced
+  }
+
+  /** Another number after each change of chains or sets. */
+  get era(): number {
+    return this.#era
+  }
+
+  /** Another number after each change. */
+  get writes(): number {
+    return this.#writes
+  }
+
+  /** How many elements the sets have that ever had any. */
+  get sizes(): ReadonlyMap<string, number> {
+    return this.#sizes
+  }
+
+  /** Whether a transaction with this stamp was its own; true once. */
+  isOwn(stamp: string): boolean {
+    return this.#stamps.take(stamp)
+  }
+
+  /** Calls after each change of chains or sets; until the returned function is called. */
+  onChange(callback: () => void): () => void {
+    this.#onChange.add(callback)
+    return () => this.#onChange.delete(callback)
+  }
+
+  /** One transaction of these commands. */
+  async write(parts: readonly string[], effect: Effect = {}): Promise<void> {
+    const { elements, isWhole = false, isElementsOnly = false } = effect
+    const set = `${this.name} stamp`
+    const stamp = `flush set ${set}\nadd element ${set} { ${this.#stamps.next()} }\n`
+    this.#isPlaced = false
+    this.#writes++
+    if (!isElementsOnly) this.#era++
+    await this.#run('nft', ['-f', '-'], { input: [...parts, stamp].join('') })
+    if (isWhole) this.#sizes.clear()
+    for (const [name, growth] of elements?.growth() ?? [])
+      this.#sizes.set(name, (this.#sizes.get(name) ?? 0) + growth)
+    this.#isPlaced = true
+    if (!isElementsOnly) for (const callback of this.#onChange) callback()
+  }
+}
+
+/** More than are ever under way; older ones are of transactions that failed. */
+const mostStamps = 64
+
+/**
+ * A number of its own in each of Usher's transactions, by which `nft monitor` shows whose
+ * it was. The process id that is shown is the host's, which a process in a container
+ * does not know of itself or its children.
+ */
+class Stamps {
+  readonly #issued = new Set<string>()
+
+  /** As nft reads and writes it. */
+  next(): string {
+    const stamp = `0x${randomInt(1, 2 ** 32)
+      .toString(16)
+      .padStart(8, '0')}`
+    this.#issued.add(stamp)
+    const [oldest] = this.#issued
+    if (oldest !== undefined && this.#issued.size > mostStamps)
+      this.#issued.delete(oldest)
+    return stamp
+  }
+
+  /** Whether it is Usher's; once, for a restored backup brings old ones back. */
+  take(stamp: string): boolean {
+    return this.#issued.delete(stamp)
+  }
+}

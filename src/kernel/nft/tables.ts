@@ -1,0 +1,105 @@
+import { randomBytes } from 'node:crypto'
+import type { Protocol } from '../../model/service.ts'
+import type { IpFamily } from '../../util/ip.ts'
+import { type RunTool, ToolError } from '../run-tool.ts'
+
+/** How nft calls things of one family. */
+export interface FamilyWords {
+  /** Of tables, and of the header's fields. */
+  readonly family: 'ip' | 'ip6'
+  readonly addressType: 'ipv4_addr' | 'ipv6_addr'
+  readonly icmp: 'icmp' | 'icmpv6'
+}
+
+const words: Readonly<Record<IpFamily, FamilyWords>> = {
+  IPv4: { family: 'ip', addressType: 'ipv4_addr', icmp: 'icmp' },
+  IPv6: { family: 'ip6', addressType: 'ipv6_addr', icmp: 'icmpv6' },
+}
+
+export const familyWords = (family: IpFamily): FamilyWords => words[family]
+
+/**
+ * Numbers, not names: nft looks a name up in /etc/protocols, which small images don't have, and
+ * reads that file for each element.
+ */
+export const protocolNumber: Readonly<Record<Protocol, number>> = {
+  TCP: 6,
+  UDP: 17,
+  SCTP: 132,
+}
+
+/** Usher's table; there is one in each family. */
+export const tableName = 'usher'
+
+/** Before the names of the tables that only a probe makes, and takes away again. */
+const probePrefix = 'usher-probe-'
+
+export const isProbeTable = (name: string): boolean => name.startsWith(probePrefix)
+
+/** `ip usher`, as the commands of nft name a table. */
+export const tableOf = (family: IpFamily, name: string): string =>
+  `${familyWords(family).family} ${name}`
+
+/** The time in its name says when one was left behind. */
+export const probeTable = (family: IpFamily): string => {
+  const seconds = Math.floor(Date.now() / 1000)
+  return tableOf(family, `${probePrefix}${seconds}-${randomBytes(4).toString('hex')}`)
+}
+
+/** All tables of a family, as in `ip usher`. */
+export const listTables = async (
+  run: RunTool,
+  family: IpFamily,
+): Promise<readonly string[]> => {
+  const text = await run('nft', ['list', 'tables', familyWords(family).family])
+  return text.split('\n').flatMap(line => {
+    const name = /^table \S+ (\S+)/.exec(line)?.[1]
+    return name === undefined ? [] : [tableOf(family, name)]
+  })
+}
+
+/** One transaction; a table that is gone by now is made first, lest all of it fails. */
+export const deleteTables = async (
+  run: RunTool,
+  tables: readonly string[],
+): Promise<void> => {
+  if (tables.length === 0) return
+  const input = tables
+    .map(table => `add table ${table}\ndelete table ${table}\n`)
+    .join('')
+  await run('nft', ['-f', '-'], { input })
+}
+
+/** A probe whose table is older than this many seconds was killed half-way. */
+const longestProbeS = 60
+
+/** By the time in its name; another process may be probing just now. */
+export const isAbandoned = (table: string): boolean => {
+  const made = new RegExp(` ${probePrefix}(\\d+)-`).exec(table)?.[1]
+  return made !== undefined && Math.abs(Date.now() / 1000 - Number(made)) > longestProbeS
+}
+
+/**
+ * Whether the kernel and the tool know a rule of the hook `input`. Nothing is written
+ * (`nft --check`).
+ */
+export const knowsRule = async (
+  run: RunTool,
+  family: IpFamily,
+  rule: string,
+): Promise<boolean> => {
+  const input = `table ${tableOf(family, `${probePrefix}check`)} {
+	chain input {
+		type filter hook input priority 0;
+		${rule}
+	}
+}
+`
+  try {
+    await run('nft', ['--check', '-f', '-'], { input })
+    return true
+  } catch (error) {
+    if (error instanceof ToolError && error.failure === 'failed') return false
+    throw error
+  }
+}

@@ -1,0 +1,105 @@
+import type { KeeperObserver } from '../kernel/keeper/rule-keeper.ts'
+import type { KernelSync, ProxierObserver } from '../kernel/proxier.ts'
+import type { IpFamily } from '../util/ip.ts'
+import type { Log } from './log.ts'
+
+/** Says what is done to the kernel's rules: much at debug, what was not expected louder. */
+interface RuleLog extends KeeperObserver {
+  /** Something that can be done without did not work. */
+  failed(what: string, why: string): void
+}
+
+/** Of a kernel mode. */
+export const kernelLog = (log: Log, mode: string): RuleLog & ProxierObserver => {
+  /** By what failed, what was said of it. */
+  const failures = new Map<string, string>()
+  const written = new Set<IpFamily>()
+  return {
+    synced: (family, { work, rules }, seconds) => {
+      if (work === 'nothing') return
+      const level = written.has(family) ? 'debug' : 'info'
+      written.add(family)
+      const count = (rules?.filter.written ?? 0) + (rules?.nat.written ?? 0)
+      const fields = { mode, family, work, ms: inMs(seconds), rules: count }
+      log[level](fields, 'Services are in the kernel')
+    },
+    damaged: (family, what) =>
+      log.warn(
+        { mode, family, what },
+        "somebody took away Usher's rules; they are written again",
+      ),
+    // That they could not be is what the sync says that failed.
+    repaired: (family, what, error) => {
+      if (error === '') log.info({ mode, family, what }, "Usher's rules were repaired")
+    },
+    restoreFailed: (family, work) => {
+      if (work === 'partial')
+        log.warn(
+          { mode, family, work },
+          'rules of what changed were refused; writing all of them',
+        )
+    },
+    /** '' for `why` when it works again. */
+    failed: (what, why) => {
+      const before = failures.get(what) ?? ''
+      if (before === why) return
+      failures.set(what, why)
+      if (why === '') log.info({ mode, what }, 'this works again')
+      else log.warn({ mode, what, why }, 'this does not work, and is done without')
+    },
+  }
+}
+
+/** What is in the log for `KernelSync.work`. */
+const workOf: Readonly<Record<KernelSync['work'], string>> = {
+  nothing: 'nothing',
+  partial: 'changed',
+  full: 'replaced',
+}
+
+/** Of a capture. */
+export const captureLog = (log: Log, capture: string): RuleLog => {
+  let lastFailure = ''
+  const lastErrors = new Map<IpFamily, string>()
+  return {
+    synced: (family, { work }, seconds) => {
+      if (work === 'nothing') return
+      const fields = { capture, family, work: workOf[work], ms: inMs(seconds) }
+      log[work === 'full' ? 'info' : 'debug'](fields, 'rules are in the kernel')
+    },
+    /** Said when they are put back, or can't be. */
+    damaged: () => {},
+    repaired: (family, what, error) => {
+      const fields = { capture, family, what }
+      const isNews = lastErrors.get(family) !== error
+      lastErrors.set(family, error)
+      if (error === '')
+        log.warn(fields, "somebody changed Usher's rules; they are put back")
+      else
+        log[isNews ? 'error' : 'debug'](
+          { ...fields, error },
+          "somebody changed Usher's rules, and they can't be put back",
+        )
+    },
+    failed: (what, why) => {
+      const text = `${what}: ${why}`
+      if (text !== lastFailure) log.warn({ capture, why }, `${what} failed`)
+      lastFailure = text
+    },
+  }
+}
+
+const inMs = (seconds: number): number => Math.round(seconds * 1000)
+
+/** The same for addresses that were made this host's own. */
+export const addressLog =
+  (log: Log) =>
+  (what: string, error: string): void => {
+    if (error === '')
+      log.warn({ what }, "somebody took away Usher's addresses; they are back")
+    else
+      log.error(
+        { what, error },
+        "somebody took away Usher's addresses, and they can't be had",
+      )
+  }

@@ -1,0 +1,92 @@
+import { type Cause, causeText } from './cause.ts'
+import { newCounters, type PlainCounter } from './counters.ts'
+import { dialBuckets, type DropReason, type ListenerCounters } from './relay.ts'
+
+/*
+ * Counters of a listener as numbers in a row: threads share them so, and between processes
+ * 10 000 objects of 30 named fields would be 30 MB a scrape.
+ */
+
+/** The compiler asks for each: one that is left out would be zero in all processes but its own. */
+const keysOf = <K extends string>(all: Readonly<Record<K, unknown>>): readonly K[] =>
+  Object.keys(all) as K[]
+
+const plain = keysOf<PlainCounter>({
+  accepted: 0,
+  active: 0,
+  dialAttempts: 0,
+  dialRetries: 0,
+  bytesToBackend: 0,
+  bytesToClient: 0,
+  datagramsToBackend: 0,
+  datagramsToClient: 0,
+  dialSecondsSum: 0,
+})
+
+export const causes = keysOf<Cause>(causeText)
+
+const dropReasons = keysOf<DropReason>({
+  'no-endpoint': 0,
+  refused: 0,
+  'no-fd': 0,
+  'send-failed': 0,
+  draining: 0,
+  loop: 0,
+  'not-allowed': 0,
+})
+
+const places = <K extends string>(
+  names: readonly K[],
+  first: number,
+): Readonly<Record<K, number>> =>
+  Object.fromEntries(names.map((name, i) => [name, first + i])) as Record<K, number>
+
+const firstCause = plain.length
+const firstDrop = firstCause + causes.length
+const firstBucket = firstDrop + dropReasons.length
+
+/** Where each counter lies. */
+export const counterCell = {
+  plain: places(plain, 0),
+  failed: places(causes, firstCause),
+  dropped: places(dropReasons, firstDrop),
+  dialSeconds: firstBucket,
+  count: firstBucket + dialBuckets.length + 1,
+} as const
+
+/** `read` gives the number of a cell. */
+export const countersOf = (read: (cell: number) => number): ListenerCounters => {
+  const counters = newCounters()
+  for (const name of plain) counters[name] = read(counterCell.plain[name])
+  counters.failed = tally(causes, firstCause, read)
+  counters.datagramsDropped = tally(dropReasons, firstDrop, read)
+  for (const i of counters.dialSeconds.keys())
+    counters.dialSeconds[i] = read(firstBucket + i)
+  return counters
+}
+
+/** Without the zeros at the end: of most listeners that is nearly all. */
+export const cellsOf = (counters: ListenerCounters): readonly number[] => {
+  const { failed, datagramsDropped, dialSeconds } = counters
+  const cells = [
+    ...plain.map(name => counters[name]),
+    ...causes.map(cause => failed[cause] ?? 0),
+    ...dropReasons.map(reason => datagramsDropped[reason] ?? 0),
+    ...dialSeconds,
+  ]
+  return cells.slice(0, 1 + cells.findLastIndex(count => count !== 0))
+}
+
+/** Only of what has been counted. */
+const tally = <K extends string>(
+  names: readonly K[],
+  first: number,
+  read: (cell: number) => number,
+): Partial<Record<K, number>> => {
+  const counts: Partial<Record<K, number>> = {}
+  for (const [i, name] of names.entries()) {
+    const count = read(first + i)
+    if (count > 0) counts[name] = count
+  }
+  return counts
+}

@@ -1,0 +1,149 @@
+import type { Clock, Timer } from '../util/clock.ts'
+import { FlowAges, type Place } from './flow-ages.ts'
+import type { RelayLimits } from './relay.ts'
+
+const tickMs = 100
+/** To end a flow costs a close(2): others have their turn between so many. */
+const mostInATurn = 2048
+const nextTurnMs = 1
+
+/** A UDP flow, as far as its limits go. */
+export interface LimitedFlow<F> {
+  answered: boolean
+  /** As `FlowLimits.now` has it. */
+  touchedAt: number
+  /** Where it stands in its listener's order of ages, and in that of all. */
+  readonly ownPlace: Place<F>
+  readonly commonPlace: Place<F>
+  close(): void
+}
+
+/**
+ * The flows of all UDP listeners and their idle limits. One coarse timer serves them all, and
+ * only while there are any: a datagram costs a comparison, not a timer.
+ */
+export class FlowLimits<F extends LimitedFlow<F>> {
+  readonly #clock: Clock
+  readonly #limits: RelayLimits
+  readonly #most: number
+  readonly #ages = new FlowAges<F>(flow => flow.commonPlace)
+  #timer: Timer | undefined
+  #now = 0
+
+  /**
+   * `spendable`: descriptors of the process, of which flows get half at most: a flood of
+   * datagrams must leave TCP its own.
+   */
+  constructor(clock: Clock, limits: RelayLimits, spendable: number) {
+    this.#clock = clock
+    this.#limits = limits
+    this.#most = Math.min(limits.udpMaxFlows, Math.floor(spendable / 2))
+  }
+
+  /** Monotonic milliseconds, up to one tick old while there are flows. */
+  get now(): number {
+    return this.#now
+  }
+
+  /** Whether there is room for one more only in the place of another. */
+  get isFull(): boolean {
+    return this.#ages.size >= this.#most
+  }
+
+  get mostDispensable(): F | undefined {
+    return this.#ages.mostDispensable
+  }
+
+  add(flow: F): void {
+    if (this.#timer === undefined) this.#schedule(tickMs)
+    flow.touchedAt = this.#now
+    this.#ages.push(flow)
+  }
+
+  push(flow: F): void {
+    this.#ages.push(flow)
+  }
+
+  remove(flow: F): void {
+    this.#ages.remove(flow)
+  }
+
+  #schedule(ms: number): void {
+    this.#now = this.#clock.now()
+    this.#timer = this.#clock.setTimeout(() => this.#tick(), ms)
+    this.#timer.unref?.()
+  }
+
+  #tick(): void {
+    this.#timer = undefined
+    this.#now = this.#clock.now()
+    const { udpReplyTimeout, udpTimeout } = this.#limits
+    let left = mostInATurn
+    left = this.#expire(() => this.#ages.oldestUnanswered, udpReplyTimeout, left)
+    left = this.#expire(() => this.#ages.oldestAnswered, udpTimeout, left)
+    if (this.#ages.size > 0) this.#schedule(left === 0 ? nextTurnMs : tickMs)
+  }
+
+  /** Ends at most `most`; gives how many more it might have. */
+  #expire(oldest: () => F | undefined, idleMs: number, most: number): number {
+    for (let left = most; left > 0; left -= 1) {
+      const flow = oldest()
+      // It may have been used up to a tick later than noted; a reply must not be lost by it.
+      if (flow === undefined || this.#now - flow.touchedAt < idleMs + tickMs) return left
+      flow.close()
+    }
+    return 0
+  }
+}
+
+/** The flows of one listener by age, within those of all. */
+export class ListenerFlows<F extends LimitedFlow<F>> {
+  readonly #all: FlowLimits<F>
+  readonly #most: number
+  readonly #ages = new FlowAges<F>(flow => flow.ownPlace)
+
+  /** `most`: of this listener. */
+  constructor(all: FlowLimits<F>, most: number) {
+    this.#all = all
+    this.#most = most
+  }
+
+  get size(): number {
+    return this.#ages.size
+  }
+
+  /** The flow in whose place alone there is room for one more. */
+  get inTheWay(): F | undefined {
+    if (this.#ages.size >= this.#most) return this.#ages.mostDispensable
+    return this.#all.isFull ? this.#all.mostDispensable : undefined
+  }
+
+  add(flow: F): void {
+    this.#all.add(flow)
+    this.#ages.push(flow)
+  }
+
+  /** It has had a datagram. */
+  touched(flow: F): void {
+    const { now } = this.#all
+    if (flow.touchedAt !== now) this.#push(flow, now)
+  }
+
+  /** It has had its first reply. */
+  answered(flow: F): void {
+    this.remove(flow)
+    flow.answered = true
+    this.#push(flow, this.#all.now)
+  }
+
+  remove(flow: F): void {
+    this.#ages.remove(flow)
+    this.#all.remove(flow)
+  }
+
+  #push(flow: F, now: number): void {
+    flow.touchedAt = now
+    this.#ages.push(flow)
+    this.#all.push(flow)
+  }
+}

@@ -1,0 +1,99 @@
+import {
+  AF_INET,
+  AF_INET6,
+  EPOLLIN,
+  SOCK_CLOEXEC,
+  SOCK_DGRAM,
+  SOCK_NONBLOCK,
+} from '../constants.ts'
+import type { EventLoop, EventSource } from '../event-loop.ts'
+import type { NativeMemory } from '../native-memory.ts'
+import { writeSockaddr } from '../sockaddr.ts'
+import { sockaddrSize } from '../struct-layout.ts'
+import type { Syscalls } from '../syscalls.ts'
+import type { FdAccount } from '../worker/fd-account.ts'
+import type { WorkerBackend } from '../worker/worker-backend.ts'
+import type { WorkerEnv } from '../worker/worker-env.ts'
+
+/** What has a socket: a listening one, or a flow's. */
+export interface SocketUser {
+  /** There is something to be read. */
+  ready(): void
+  /** `ready` threw. */
+  failed(error: unknown): void
+}
+
+/** So long a socket is left alone that can't be read for want of memory. */
+const restMs = 10
+
+/** All UDP sockets of a worker: those of flows are opened and closed here, and all are watched. */
+export class UdpSockets implements EventSource<SocketUser> {
+  readonly #calls: Syscalls
+  readonly #fds: FdAccount
+  readonly #loop: EventLoop
+  readonly #address: NativeMemory
+  /** Descriptors of those that rest. */
+  readonly #resting = new Set<number>()
+
+  constructor({ calls, fds, loop }: WorkerEnv) {
+    this.#calls = calls
+    this.#fds = fds
+    this.#loop = loop
+    this.#address = calls.allocate(sockaddrSize)
+  }
+
+  /** A socket that is connected to `backend`, or -errno. The caller has paid for it. */
+  open(backend: WorkerBackend): number {
+    const sockaddr = (backend.sockaddr ??= this.#sockaddrOf(backend))
+    this.#address.bytes.set(sockaddr)
+    const family = sockaddr[0] === AF_INET ? AF_INET : AF_INET6
+    const fd = this.#calls.socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
+    if (fd < 0) return fd
+    this.#fds.opened(fd)
+    const result = this.#calls.connect(fd, this.#address.address, sockaddr.length)
+    if (result >= 0) return fd
+    this.#fds.close(fd)
+    return result
+  }
+
+  close(fd: number): void {
+    if (this.#resting.size > 0) this.#resting.delete(fd)
+    this.#fds.close(fd)
+  }
+
+  /** Zero, or -errno. */
+  watch(fd: number, user: SocketUser): number {
+    return this.#loop.add(fd, this, user, EPOLLIN)
+  }
+
+  /** For one that stays open. */
+  unwatch(fd: number): void {
+    if (this.#resting.size > 0) this.#resting.delete(fd)
+    this.#loop.remove(fd)
+  }
+
+  /** Not `ready` for a while: it would be so in every turn, and to no avail. */
+  rest(fd: number): void {
+    this.#loop.modify(fd, 0)
+    if (this.#resting.size === 0) this.#loop.clock.setTimeout(() => this.#wake(), restMs)
+    this.#resting.add(fd)
+  }
+
+  ready(user: SocketUser): void {
+    user.ready()
+  }
+
+  failed(user: SocketUser, error: unknown): void {
+    user.failed(error)
+  }
+
+  #wake(): void {
+    for (const fd of this.#resting) this.#loop.modify(fd, EPOLLIN)
+    this.#resting.clear()
+  }
+
+  #sockaddrOf({ address, port }: WorkerBackend): Uint8Array {
+    const length = writeSockaddr(this.#address, 0, address, port)
+    return Uint8Array.from(this.#address.bytes.subarray(0, length))
+  }
+}

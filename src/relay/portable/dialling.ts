@@ -1,0 +1,98 @@
+import { connect, type Socket, type TcpNetConnectOpts } from 'node:net'
+import type { Clock, Timer } from '../../util/clock.ts'
+import { errorCode } from '../../util/out-of-resources.ts'
+import type { Backend } from '../backend.ts'
+import type { Dial, DialAttempt, Dialler } from '../dial.ts'
+import type { FdBudget } from '../fd-budget.ts'
+import type { RelayLimits } from '../relay.ts'
+import type { GiveUpCause } from '../retry-plan.ts'
+
+/** A connection that is being dialled for. Exactly one of the two is called, unless it cancels. */
+export interface Dialled {
+  readonly clientAddress: string
+  dial: SocketDial | undefined
+  dialTimer: Timer | undefined
+  connected(socket: Socket, backend: Backend): void
+  gaveUp(cause: GiveUpCause, detail: string): void
+}
+
+export type SocketDial = Dial<Backend, Socket, Dialled>
+type SocketAttempt = DialAttempt<Backend, Socket, Dialled>
+
+/** Dials with sockets of node:net. */
+export class Dialling implements Dialler<Backend, Socket, Dialled> {
+  readonly limits: RelayLimits
+  readonly random: () => number
+  readonly fds: FdBudget
+  readonly #clock: Clock
+
+  constructor(clock: Clock, random: () => number, limits: RelayLimits, fds: FdBudget) {
+    this.#clock = clock
+    this.random = random
+    this.limits = limits
+    this.fds = fds
+  }
+
+  now(): number {
+    return this.#clock.now()
+  }
+
+  clientOf({ clientAddress }: Dialled): string {
+    return clientAddress
+  }
+
+  setTimer(connection: Dialled, ms: number): void {
+    this.clearTimer(connection)
+    connection.dialTimer = this.#clock.setTimeout(() => connection.dial?.timer(), ms)
+  }
+
+  clearTimer(connection: Dialled): void {
+    this.#clock.clearTimeout(connection.dialTimer)
+    connection.dialTimer = undefined
+  }
+
+  connect(attempt: SocketAttempt): void {
+    const { backend } = attempt
+    const socket = connect({
+      host: backend.address,
+      port: backend.port,
+      allowHalfOpen: true,
+      noDelay: true,
+      autoSelectFamily: false,
+      highWaterMark: this.limits.connectionBuffer,
+    } as TcpNetConnectOpts)
+    attempt.socket = socket
+    socket.on('connect', () => connected(attempt, socket))
+    socket.on('error', error => attempt.dial?.lost(attempt, errorCode(error)))
+  }
+
+  close(socket: Socket): void {
+    socket.destroy()
+  }
+
+  gaveUp(connection: Dialled, cause: GiveUpCause, detail: string): void {
+    connection.gaveUp(cause, detail)
+  }
+}
+
+const connected = (attempt: SocketAttempt, socket: Socket): void => {
+  const { connection, backend, dial } = attempt
+  if (dial === undefined) return
+  if (backend.failures > 0 && isSelfConnected(socket)) {
+    return void socket.destroy(selfConnected())
+  }
+  dial.won(attempt)
+  connection.connected(socket, backend)
+}
+
+/**
+ * On one host a dial to a port of the ephemeral range without a listener may be given
+ * that very port for its own, and then TCP's simultaneous open connects it to itself
+ * (RFC 9293, 3.5). It takes thousands of refusals to happen once, so that only an endpoint
+ * that has failed before is worth the system calls.
+ */
+const isSelfConnected = (socket: Socket): boolean =>
+  socket.localPort === socket.remotePort && socket.localAddress === socket.remoteAddress
+
+const selfConnected = (): NodeJS.ErrnoException =>
+  Object.assign(new Error('connected to itself'), { code: 'ECONNREFUSED' })

@@ -1,0 +1,65 @@
+import t from 'tap'
+import { Balancer } from '../../src/balance/balancer.ts'
+
+interface Target {
+  readonly key: string
+}
+const targets = (...keys: string[]): Target[] => keys.map(key => ({ key }))
+const taken = (times: number, take: () => Target | undefined): (string | undefined)[] =>
+  Array.from({ length: times }, () => take()?.key)
+
+t.test('endpoints that failed a moment ago', async t => {
+  const setUp = () => {
+    const clock = { time: 0, now: () => clock.time }
+    const balancer = new Balancer<Target>(clock, () => 0)
+    const [a, b, c] = targets('a', 'b', 'c')
+    if (a === undefined || b === undefined || c === undefined) throw new Error('three')
+    balancer.setEndpoints([a, b, c])
+    return { clock, balancer, a, b, c }
+  }
+  const next = ({ balancer }: ReturnType<typeof setUp>, times: number) =>
+    taken(times, () => balancer.pick('10.0.0.1'))
+
+  t.test('come last while they rest, and take their turn again after it', async t => {
+    const set = setUp()
+    set.balancer.failed(set.a, 1000)
+    t.same(next(set, 4), ['b', 'c', 'b', 'c'])
+    set.clock.time = 1000
+    t.equal(next(set, 2).includes('a'), true)
+  })
+
+  t.test('are used all the same when there is no other', async t => {
+    const set = setUp()
+    for (const one of [set.a, set.b, set.c]) set.balancer.failed(one, 1000)
+    t.same(next(set, 3), ['a', 'b', 'c'])
+    t.equal(set.balancer.pick('10.0.0.1', new Set(['a', 'b']))?.key, 'c')
+  })
+
+  t.test('are tried by one connection at a time until one gets through', async t => {
+    const set = setUp()
+    set.balancer.failed(set.a, 1000)
+    set.clock.time = 1500
+    t.equal(next(set, 6).filter(key => key === 'a').length, 1, 'one probes')
+    set.balancer.succeeded('10.0.0.1', set.a)
+    t.equal(next(set, 6).filter(key => key === 'a').length, 2, 'then all may')
+  })
+
+  t.test('keep the clients that have affinity to them', async t => {
+    const set = setUp()
+    set.balancer.setAffinity(60_000)
+    set.balancer.succeeded('10.0.0.1', set.b)
+    set.balancer.failed(set.b, 1000)
+    t.equal(set.balancer.pick('10.0.0.1')?.key, 'b')
+    t.not(set.balancer.pick('10.0.0.1', new Set(['b']))?.key, 'b')
+    t.not(set.balancer.pick('10.0.0.2')?.key, 'b')
+  })
+
+  t.test('are fresh when they come back after being removed', async t => {
+    const set = setUp()
+    set.balancer.failed(set.a, 1000)
+    set.balancer.setEndpoints([set.b])
+    set.balancer.setEndpoints([set.a])
+    set.balancer.setEndpoints([set.a, set.b])
+    t.same(new Set(next(set, 2)), new Set(['a', 'b']))
+  })
+})

@@ -1,2 +1,0 @@
-import './parts/html-drawing.ts'
-import './parts/html-page.ts'

@@ -1,2 +1,0 @@
-// Apart from the topology, because both take long.
-import './parts/topology-ends.ts'

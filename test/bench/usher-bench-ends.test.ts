@@ -1,1 +1,0 @@
-import './parts/command/ends.ts'

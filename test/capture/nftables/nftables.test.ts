@@ -1,0 +1,151 @@
+import { setTimeout } from 'node:timers/promises'
+import t from 'tap'
+import { ToolError } from '../../../src/kernel/run-tool.ts'
+import { makeNetns } from '../../support/netns.ts'
+import { until } from '../../support/until.ts'
+import { both, rule, settings, tablesIn } from './rules.ts'
+import { skip } from './skip.ts'
+
+const foreign = `table ip kube-proxy {
+	set usher { type ipv4_addr; elements = { 10.0.0.1, 10.0.0.2 }; }
+	chain usher { type nat hook prerouting priority -100; policy accept; ip daddr @usher dnat to 10.0.0.9; };
+}
+table inet usher { chain input { type filter hook input priority 0; tcp dport 22 counter accept; }; }
+table ip usher-probes { chain own { counter; }; }
+`
+
+/** `rules` VIPs with one port each. */
+const many = (rules: number) =>
+  Array.from({ length: rules }, (_, i) =>
+    rule(`10.${96 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`, 80, 4001),
+  )
+
+const withTable = async () => {
+  const netns = await makeNetns('nft-table')
+  const seen = tablesIn(netns)
+  const nft = (line: string) => netns.run('nft', line.split(' '))
+  return { ...seen, netns, nft, table: seen.tables.table('IPv4') }
+}
+
+/** What is written, whom it touches, and what it costs. */
+t.test('the table', async t => {
+  t.test(
+    'nftables: tables of others stay as they are, byte for byte',
+    { skip },
+    async t => {
+      const { netns, nft, table } = await withTable()
+      await netns.run('nft', ['-f', '-'], { input: foreign })
+      const before = await nft('-a list ruleset')
+      const guarded = rule('10.96.0.9', 80, 4001, { allowedClients: ['10.0.0.0/8'] })
+      await table.replace([...many(3), guarded], settings('IPv4'))
+      await table.change([guarded], [rule('10.96.0.8', 80, 4001)])
+      await table.hold()
+      await table.replace(many(2), settings('IPv4'))
+      t.match(await nft('list tables'), /table ip usher\n/)
+      await table.remove()
+      t.equal(await nft('-a list ruleset'), before)
+      await table.remove()
+      t.equal(await nft('-a list ruleset'), before, 'nothing to remove is no error')
+    },
+  )
+
+  t.test(
+    'nftables: 10 000 VIPs are written, and one changed, alone',
+    { skip },
+    async t => {
+      const { inputs, calls, nft, table } = await withTable()
+      const rules = many(10_000)
+      await table.replace(rules, settings('IPv4'))
+      t.equal(calls.length, 2, 'asked what the kernel knows, and written')
+      calls.length = 1
+      const [first, second] = rules
+      if (first === undefined || second === undefined) throw new Error('no rules')
+      await table.change([first], [{ ...first, to: { ...first.to, port: 9 } }])
+      t.equal(calls.length, 2, 'one call')
+      t.ok((inputs.at(-1)?.length ?? 0) < 300, 'of a few words')
+      t.match(
+        await nft('get element ip usher vips { 10.96.0.0 . 6 . 80 }'),
+        /77\.88 \. 9 \}/,
+      )
+      await table.change([second], [{ ...second, name: 'renamed/web' }])
+      await table.change([], [])
+      t.equal(calls.length, 2, 'nothing to change is nothing to run')
+    },
+  )
+
+  t.test('nftables: what others took out makes a change fail', { skip }, async t => {
+    const { nft, table } = await withTable()
+    const [tcp, udp] = both('10.96.0.1', 80, 4001)
+    if (tcp === undefined || udp === undefined) throw new Error('no rules')
+    await t.rejects(table.change([], [tcp]), ToolError, 'before anything was written')
+    await table.replace([tcp, udp], settings('IPv4'))
+    await nft('delete element ip usher vips { 10.96.0.1 . tcp . 80 }')
+    await t.rejects(table.change([tcp], []), ToolError)
+    await t.rejects(table.change([udp], []), ToolError, 'until all is written')
+    await table.hold()
+    t.match(await nft('list chain ip usher hold'), /drop\n/, 'which holds nevertheless')
+    await table.replace([tcp], settings('IPv4'))
+    await table.change([tcp], [])
+    t.notMatch(await nft('list map ip usher vips'), /elements/)
+  })
+
+  t.test(
+    'nftables: changes by others are reported, own ones are not',
+    { skip },
+    async t => {
+      const { monitors, netns, nft, table } = await withTable()
+      const rules = many(10)
+      await table.replace(rules, settings('IPv4'))
+      const reports: string[] = []
+      t.teardown(table.watch(what => void reports.push(what)))
+      await until('the monitor hears', async () => {
+        await nft('add rule ip usher hold accept')
+        // By its words: a look at the table may have been first.
+        return reports.some(one => one.startsWith('nft (process'))
+      })
+      // What comes within 100 ms of another damage is reported with that.
+      await setTimeout(500)
+      const damages = [
+        ['flush map ip usher vips', /: delete element ip usher vips/],
+        ['flush chain ip usher outside', /: delete rule ip usher outside/],
+        ['delete table ip usher', /: delete \w+ ip usher/],
+        ['flush ruleset', /: delete \w+ ip usher/],
+      ] as const
+      for (const [damage, words] of damages) {
+        await table.replace(rules, settings('IPv4'))
+        await table.change(rules.slice(0, 1), [])
+        await table.change([], rules.slice(0, 1))
+        await netns.run('nft', ['-f', '-'], { input: `table ip usher-2 {\n}\n` })
+        await nft(damage)
+        await until(damage, () => reports.some(one => words.test(one)))
+        const unlike = reports.filter(one => !words.test(one) && !/hold accept/.test(one))
+        t.same(unlike, [], `nothing but ${damage}`)
+        t.match(reports.at(-1), /^nft \(process \d+\)/)
+        reports.length = 0
+      }
+      await table.replace(rules, settings('IPv4'))
+      monitors[0]?.kill()
+      await nft('flush map ip usher vips')
+      reports.length = 0
+      await until('damage while the monitor was away', () => reports.length > 0)
+    },
+  )
+
+  t.test('nftables: what it did itself is no damage', { skip }, async t => {
+    const { netns, nft, table } = await withTable()
+    const reports: string[] = []
+    t.teardown(table.watch(what => void reports.push(what)))
+    const guarded = rule('10.96.0.9', 80, 4001, { allowedClients: ['10.0.0.0/8'] })
+    for (let i = 0; i < 20; i++) {
+      await table.replace(many(100), settings('IPv4'))
+      await table.change([], [guarded])
+      await table.hold()
+    }
+    await until('a change of others comes after all of them', async () => {
+      await nft('flush chain ip usher refuse')
+      return reports.length > 0
+    })
+    t.match(reports, [/refuse/])
+    t.ok(netns)
+  })
+})

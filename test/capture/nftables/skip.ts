@@ -1,0 +1,4 @@
+import { whyNoNetns } from '../../support/netns.ts'
+
+const why = await whyNoNetns('nft')
+export const skip: string | false = why !== '' && why

@@ -1,0 +1,33 @@
+import type { Test } from 'tap'
+import type { NodeUsher } from '../../support/net/node-usher.ts'
+import { matrix, tryCells } from './cells.ts'
+import { faultLines } from './report.ts'
+import type { Stage } from './stage.ts'
+import type { Way } from './ways.ts'
+
+export const exitLeavesNothing = async (
+  t: Test,
+  stage: Stage,
+  usher: NodeUsher,
+): Promise<void> => {
+  usher.send('SIGTERM')
+  t.match(await usher.exit, { code: 0 })
+  t.equal((await stage.now()).all, stage.before.all)
+}
+
+/** As kube-proxy's rules, which need nobody to carry packets. */
+export const exitLeavesRules = async (
+  t: Test,
+  stage: Stage,
+  usher: NodeUsher,
+  { label, manner }: Way,
+): Promise<void> => {
+  const { all } = await stage.now()
+  usher.send('SIGTERM')
+  t.match(await usher.exit, { code: 0 })
+  t.equal((await stage.now()).all, all)
+  const cells = matrix.filter(({ service }) => service.name === 'plain')
+  const faults = faultLines(label, await tryCells(cells, stage.agents, manner))
+  t.comment(faults.join('\n'))
+  t.equal(faults.length, 0, `${cells.length} cells are as they were`)
+}

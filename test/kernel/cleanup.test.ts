@@ -1,7 +1,0 @@
-import './parts/cleanup/table-plan.ts'
-import './parts/cleanup/ipvs.ts'
-import './parts/cleanup/sysctls.ts'
-import './parts/cleanup/outcome.ts'
-import './parts/cleanup/beside.ts'
-import './parts/cleanup/host.ts'
-import './parts/cleanup/held.ts'

@@ -1,0 +1,100 @@
+import t from 'tap'
+import { makeNetns, type Netns } from '../../support/netns.ts'
+import { createSets, families, iptablesMode, ipvsMode, table } from './left-behind.ts'
+import { options } from './options.ts'
+import { usherIn } from '../../support/usher-in.ts'
+
+const restore = (ns: Netns, input: string): Promise<string> =>
+  ns.run('iptables-nft-restore', ['--noflush'], { input })
+
+const kubeChains = (saved: string): readonly string[] =>
+  [...saved.matchAll(/^:(KUBE-\S+)/gm)].map(([, chain = '']) => chain).toSorted()
+
+t.test(
+  'a chain that a rule of others leads to stays, and that is told',
+  options,
+  async t => {
+    const ns = await makeNetns('cl')
+    const sep = 'KUBE-SVC-ABCDEFGHIJKLMN23'
+    await restore(ns, iptablesMode(families.iptables))
+    await restore(
+      ns,
+      table(
+        'nat',
+        ['CNI-DN-1'],
+        [
+          '-A CNI-DN-1 -s 10.1.0.0/16 -j KUBE-MARK-MASQ',
+          `-A OUTPUT -d 203.0.113.9/32 -m comment --comment "my own" -j ${sep}`,
+        ],
+      ),
+    )
+    const { code, out, err } = await usherIn(ns, ['cleanup'])
+    t.equal(code, 1)
+    t.match(
+      err,
+      "usher cleanup: iptables-nft -t nat: chain KUBE-MARK-MASQ stays: a rule of somebody else's leads there: -A CNI-DN-1 -s 10.1.0.0/16 -j KUBE-MARK-MASQ\n",
+    )
+    t.match(err, `chain ${sep} (and 2 more that it leads to) stays: `)
+    t.match(out, 'removed iptables-nft -t nat: chain KUBE-POSTROUTING\n')
+    const nat = await ns.run('iptables-nft-save', ['-t', 'nat'])
+    const chains = kubeChains(nat)
+    t.strictSame(chains, ['KUBE-MARK-MASQ', 'KUBE-SEP-ABCDEFGHIJKLMN23', sep])
+    t.match(nat, `-A OUTPUT -d 203.0.113.9/32 -m comment --comment "my own" -j ${sep}\n`)
+    t.match(nat, '-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000\n')
+    t.notMatch(nat, '-j KUBE-SERVICES')
+
+    await ns.run('iptables-nft', ['-t', 'nat', '-F', 'CNI-DN-1'])
+    await ns.run('iptables-nft', ['-t', 'nat', '-F', 'OUTPUT'])
+    t.equal((await usherIn(ns, ['cleanup'])).code, 0, 'it goes as soon as nobody uses it')
+  },
+)
+
+t.test(
+  'what kubelets up to 1.27 have in common with kube-proxy stays',
+  options,
+  async t => {
+    const ns = await makeNetns('cl')
+    await ns.run('ipset', ['restore'], { input: createSets('iptables') })
+    await restore(ns, iptablesMode(families.iptables))
+    await restore(ns, ipvsMode('iptables'))
+    await restore(
+      ns,
+      table('nat', [], ['-A KUBE-MARK-DROP -j MARK --set-xmark 0x8000/0x8000']),
+    )
+    const { code, out, err } = await usherIn(ns, ['cleanup'])
+    t.strictSame({ code, err }, { code: 0, err: '' })
+    t.match(out, 'removed iptables-nft -t nat: rule -A KUBE-POSTROUTING -m set')
+    t.equal(await ns.run('ipset', ['list', '-n']), '', 'no rule holds a set')
+    const nat = await ns.run('iptables-nft-save', ['-t', 'nat'])
+    const chains = kubeChains(nat)
+    t.strictSame(chains, ['KUBE-MARK-DROP', 'KUBE-MARK-MASQ', 'KUBE-POSTROUTING'])
+    t.match(nat, '-j KUBE-POSTROUTING\n')
+  },
+)
+
+t.test('a set that a rule of others asks stays, the others go', options, async t => {
+  const ns = await makeNetns('cl')
+  await ns.run('ipset', ['restore'], { input: createSets('iptables') })
+  const rule = '-A INPUT -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT'
+  await restore(ns, table('filter', [], [rule]))
+  const { code, out, err } = await usherIn(ns, ['cleanup'])
+  t.equal(code, 1)
+  t.match(err, /^usher cleanup: ipset KUBE-CLUSTER-IP stays: ipset destroy .*in use.*\n$/)
+  t.match(out, 'removed ipset KUBE-LOOP-BACK\n')
+  t.equal(await ns.run('ipset', ['list', '-n']), 'KUBE-CLUSTER-IP\n')
+  t.match(await ns.run('iptables-nft-save', ['-t', 'filter']), `${rule}\n`)
+})
+
+t.test('a rule that iptables can not read keeps the table as it is', options, async t => {
+  const ns = await makeNetns('cl')
+  await restore(ns, iptablesMode(families.iptables))
+  await ns.run('nft', [
+    'add rule ip nat OUTPUT tcp dport vmap { 80 : jump KUBE-SERVICES }',
+  ])
+  const before = await ns.run('nft', ['-s', '-a', 'list', 'table', 'ip', 'nat'])
+  const { code, out, err } = await usherIn(ns, ['cleanup'])
+  t.equal(code, 1)
+  t.match(err, /-t nat: chain KUBE-SERVICES stays: iptables-nft-restore .*\(exit code/)
+  t.match(out, 'removed iptables-nft -t filter: chain KUBE-SERVICES\n')
+  t.equal(await ns.run('nft', ['-s', '-a', 'list', 'table', 'ip', 'nat']), before)
+})

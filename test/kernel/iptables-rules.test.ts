@@ -1,8 +1,0 @@
-import './parts/iptables-golden/tracer.ts'
-import './parts/iptables-golden/packets.ts'
-import './parts/iptables-golden/settings.ts'
-import './parts/iptables-golden/chances.ts'
-import './parts/iptables-golden/golden.ts'
-import './parts/iptables-golden/budget.ts'
-import './parts/iptables-golden/applied.ts'
-import './parts/iptables-golden/syncs.ts'

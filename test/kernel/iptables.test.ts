@@ -1,5 +1,0 @@
-import './parts/iptables/pure.ts'
-import './parts/iptables/kernel.ts'
-import './parts/iptables/faults.ts'
-import './parts/iptables/watch.ts'
-import './parts/iptables/probes.ts'

@@ -1,7 +1,0 @@
-import './parts/ipvs/formats.ts'
-import './parts/ipvs/sync.ts'
-import './parts/ipvs/semantics.ts'
-import './parts/ipvs/leftovers.ts'
-import './parts/ipvs/draining.ts'
-import './parts/ipvs/watch.ts'
-import './parts/ipvs/probe.ts'

@@ -1,0 +1,30 @@
+import t from 'tap'
+import { MonitorEvents } from '../../../src/kernel/nft/monitor.ts'
+
+const monitorText = `add element ip usher vips { 10.96.0.1 . tcp . 80 : 169.254.77.88 . 1 }
+add element ip usher stamp { 0x0000004d }
+# new generation 2 by process 11 (nft)
+add table ip usher-2
+add element ip other stamp { 0x00000001 }
+# new generation 3 by process 12 (nft)
+delete rule ip6 usher hold handle 24
+delete element ip usher stamp { 0x0000004d }
+# new generation 4 by process 13 (iptables)
+# ERROR: We lost some netlink events!
+`
+
+t.test('nftables: what the monitor writes is read however it is cut', async t => {
+  for (const size of [1, 7, 50, 5000]) {
+    const events = new MonitorEvents('usher')
+    const pieces = monitorText.match(new RegExp(`[^]{1,${size}}`, 'g')) ?? []
+    const [own, other, lost, ...more] = pieces.flatMap(piece => events.read(piece))
+    t.match(own, { by: 'nft (process 11)' })
+    t.same(own !== 'lost events' && own?.touched.get('ip usher')?.stamps, ['0x0000004d'])
+    t.match(other, { by: 'iptables (process 13)' })
+    const touched = other === 'lost events' ? undefined : other?.touched
+    t.same([...(touched?.keys() ?? [])], ['ip6 usher', 'ip usher'])
+    t.same(touched?.get('ip usher')?.stamps, [], 'one that goes is nobody’s sign')
+    t.equal(lost, 'lost events')
+    t.same(more, [])
+  }
+})

@@ -1,0 +1,385 @@
+import t from 'tap'
+import type { Placement } from '../../src/capture/capture.ts'
+import type { EndpointSpec } from '../../src/model/service.ts'
+import type { Endpoint, ServicePort, Snapshot, Target } from '../../src/model/snapshot.ts'
+import { buildStatusDocument, writeStatus } from '../../src/observe/status-document.ts'
+import type { StatusInput } from '../../src/observe/status-document.ts'
+import type { Bind, BindState, ListenerStats } from '../../src/relay/relay.ts'
+import { newCounters } from '../../src/relay/counters.ts'
+import { endpoint as endpointSpec, notReady, terminating } from '../support/objects.ts'
+import { servicePort as plainServicePort } from '../support/service-ports.ts'
+
+const endpoint = (address: string, over: Partial<EndpointSpec> = {}): Endpoint => ({
+  ...endpointSpec(address, over),
+  port: 8080,
+})
+
+const vip = { kind: 'ClusterIP', address: '127.96.0.10', port: 80 } as const
+
+const servicePort = (some: Partial<ServicePort> = {}): ServicePort =>
+  plainServicePort('web', {
+    key: 'default/web:http/TCP',
+    name: 'default/web:http',
+    portName: 'http',
+    vips: [vip],
+    ...some,
+  })
+
+const forward = (...endpoints: readonly Endpoint[]): Target => ({
+  verdict: 'forward',
+  endpoints,
+})
+const drop: Target = { verdict: 'drop', endpoints: [] }
+
+const bind: Bind = { address: '127.96.0.10', port: 80 }
+
+const listener = (some: Partial<ListenerStats> = {}): ListenerStats => ({
+  id: 'one',
+  name: 'default/web:http',
+  protocol: 'TCP',
+  binds: [{ bind, state: 'listening' }],
+  endpoints: [],
+  counters: {
+    ...newCounters(),
+    accepted: 10,
+    active: 2,
+    dialAttempts: 12,
+    dialRetries: 3,
+    failed: { SC: 1, KD: 4 },
+    bytesToBackend: 100,
+    bytesToClient: 200,
+    datagramsToBackend: 7,
+    datagramsToClient: 8,
+  },
+  lastError: 'ECONNREFUSED',
+  wanted: true,
+  ...some,
+})
+
+const placement = (some: Partial<Placement> = {}): Placement => ({
+  servicePort: servicePort(),
+  listenerId: 'one',
+  vips: [{ vip, capture: 'local', binds: [bind], reason: '' }],
+  ...some,
+})
+
+const snapshot = (...servicePorts: readonly ServicePort[]): Snapshot => ({
+  family: servicePorts[0]?.family ?? 'IPv4',
+  servicePorts: new Map(servicePorts.map(each => [each.key, each])),
+  healthChecks: new Map(),
+})
+
+type Some = Partial<StatusInput> & { listeners?: readonly ListenerStats[] }
+
+const input = (some: Some): StatusInput => ({
+  version: '1.2.3',
+  startedAt: 0,
+  draining: false,
+  snapshots: [snapshot(servicePort())],
+  placements: [placement()],
+  stats: {
+    listeners: some.listeners ?? [listener()],
+    fds: { used: 5, limit: 100 },
+    acceptPaused: false,
+  },
+  source: { name: 'routes', synced: true, lastGoodAt: 1, error: '' },
+  problems: [],
+  health: { healthy: true, reasons: [] },
+  mode: { name: 'userspace', mode: '', by: '', detail: '', passedOver: [] },
+  ...some,
+})
+
+const build = (some: Some) => buildStatusDocument(input(some))
+
+/** The status of the one VIP when its binds are in these states. */
+const vipWith = (binds: readonly Bind[], states: readonly BindState[], reason = '') =>
+  build({
+    listeners: [listener({ binds: states })],
+    placements: [placement({ vips: [{ vip, capture: 'none', binds, reason }] })],
+  }).servicePorts[0]?.vips[0]
+
+t.test('a document joins snapshot, placement and listener', async t => {
+  const { servicePorts, ...rest } = build({
+    health: { healthy: false, reasons: ['something'] },
+    node: { name: 'n1', zone: 'z1', notEligible: '' },
+  })
+  t.strictSame(rest, {
+    version: '1.2.3',
+    mode: 'userspace',
+    modeChoice: { name: 'userspace', askedBy: '', detail: '', passedOver: [] },
+    startedAt: '1970-01-01T00:00:00.000Z',
+    healthy: false,
+    unhealthy: ['something'],
+    draining: false,
+    node: { name: 'n1', zone: 'z1', notEligible: '' },
+    source: { name: 'routes', synced: true, lastGoodAt: 1, error: '' },
+    capture: null,
+    relay: null,
+    problems: [],
+    fds: { used: 5, limit: 100 },
+    acceptPaused: false,
+  })
+  t.strictSame(servicePorts, [
+    {
+      servicePort: 'default/web:http',
+      protocol: 'TCP',
+      family: 'IPv4',
+      affinityMs: 0,
+      verdicts: { internal: 'reject', external: 'reject', node: 'reject' },
+      sourceRanges: null,
+      vips: [
+        {
+          kind: 'ClusterIP',
+          vip: '127.96.0.10:80',
+          capture: 'local',
+          listen: '127.96.0.10:80',
+          state: 'listening',
+          reason: '',
+        },
+      ],
+      endpoints: [],
+      active: 2,
+      accepted: 10,
+      failed: 5,
+      retries: 3,
+      bytesToBackend: 100,
+      bytesToClient: 200,
+      datagrams: 15,
+      lastError: 'ECONNREFUSED',
+    },
+  ])
+})
+
+t.test('endpoints have their condition and what the relay knows of them', async t => {
+  const endpoints = [
+    endpoint('10.0.0.1'),
+    endpoint('10.0.0.2', terminating),
+    endpoint('10.0.0.3', { ...terminating, serving: false }),
+    endpoint('10.0.0.4', notReady),
+  ] as const
+  const internal = forward(endpoints[0])
+  const { servicePorts } = build({
+    snapshots: [
+      snapshot(servicePort({ endpoints, internal, reachable: internal.endpoints })),
+    ],
+    listeners: [
+      listener({
+        endpoints: [{ key: '10.0.0.1:8080', active: 3, failures: 9, resting: true }],
+      }),
+    ],
+  })
+  t.strictSame(
+    servicePorts[0]?.endpoints.map(each => Object.values(each)),
+    [
+      ['10.0.0.1:8080', 'ready', true, 'all', 3, 9, true],
+      ['10.0.0.2:8080', 'terminating', false, 'none', 0, 0, false],
+      ['10.0.0.3:8080', 'not ready', false, 'none', 0, 0, false],
+      ['10.0.0.4:8080', 'not ready', false, 'none', 0, 0, false],
+    ],
+  )
+})
+
+const nodePortVip = { kind: 'NodePort', address: '0.0.0.0', port: 30000 } as const
+
+t.test('an endpoint says whose connections it gets', async t => {
+  const here = endpoint('10.0.0.1')
+  const there = endpoint('10.0.0.2')
+  const clients = (some: Partial<ServicePort>) => {
+    const port = { endpoints: [here, there], reachable: [here, there], ...some }
+    const { servicePorts } = build({ snapshots: [snapshot(servicePort(port))] })
+    return servicePorts[0]?.endpoints.map(each => each.clients)
+  }
+  const vips = [vip, nodePortVip]
+  const both = forward(here, there)
+  t.strictSame(clients({ internal: both }), ['all', 'all'], 'ClusterIP alone')
+  t.strictSame(
+    clients({ vips, internal: both, external: both, externalFromNode: both }),
+    ['all', 'all'],
+    'policy Cluster',
+  )
+  t.strictSame(
+    clients({ vips, internal: both, external: forward(here), externalFromNode: both }),
+    ['all', 'internal+node'],
+    'external policy Local',
+  )
+  t.strictSame(
+    clients({ vips, internal: forward(here), external: both, externalFromNode: both }),
+    ['all', 'external+node'],
+    'internal policy Local',
+  )
+  t.strictSame(
+    clients({ vips, internal: forward(here), external: drop, reachable: [here] }),
+    ['internal', 'none'],
+  )
+})
+
+t.test('a ServicePort tells its verdicts and source ranges', async t => {
+  const { servicePorts } = build({
+    snapshots: [
+      snapshot(
+        servicePort({
+          internal: forward(),
+          external: drop,
+          sourceRanges: ['192.0.2.0/24'],
+        }),
+      ),
+    ],
+  })
+  t.match(servicePorts[0], {
+    verdicts: { internal: 'forward', external: 'drop', node: 'reject' },
+    sourceRanges: ['192.0.2.0/24'],
+  })
+})
+
+t.test('the pages are the document, and others get their turn in between', async t => {
+  const many = Array.from({ length: 3000 }, (_, i) =>
+    servicePort({ key: `default/s${i}/TCP`, name: `default/s${i}` }),
+  )
+  for (const servicePorts of [[], many.slice(0, 1), many]) {
+    const what = input({ snapshots: [snapshot(...servicePorts)] })
+    let turns = 0
+    const turn = () => {
+      turns += 1
+      next = setImmediate(turn)
+    }
+    let next = setImmediate(turn)
+    const pages = await writeStatus(what)
+    clearImmediate(next)
+    t.strictSame(JSON.parse(Buffer.concat(pages).toString()), buildStatusDocument(what))
+    if (servicePorts.length === 3000) t.ok(turns >= 3, `${turns} turns`)
+  }
+})
+
+const other: Bind = { address: '0.0.0.0', port: 30000 }
+const listening = (to: Bind): BindState => ({ bind: to, state: 'listening' })
+const binding = (to: Bind): BindState => ({ bind: to, state: 'binding' })
+const closed = (to: Bind): BindState => ({ bind: to, state: 'closed', reason: 'none' })
+const failed = (to: Bind): BindState => ({
+  bind: to,
+  state: 'failed',
+  error: 'EACCES',
+  since: 0,
+})
+
+t.test('a VIP is in the worst state of its binds', async t => {
+  const cases: [BindState[], state: string, reason: string][] = [
+    [[listening(bind), listening(other)], 'listening', ''],
+    [[listening(bind), failed(other)], 'failed', 'EACCES'],
+    [[closed(bind), failed(other)], 'failed', 'EACCES'],
+    [[closed(bind), closed(other)], 'refusing', 'none'],
+    [[listening(bind), binding(other)], 'binding', ''],
+    [[listening(bind)], 'binding', 'not applied yet'],
+    [[], 'binding', 'not applied yet'],
+  ]
+  for (const [states, state, reason] of cases)
+    t.match(
+      vipWith([bind, other], states),
+      {
+        state,
+        reason: new RegExp(`^${reason}$`),
+        listen: '127.96.0.10:80, 0.0.0.0:30000',
+      },
+      states.map(each => each.state).join(),
+    )
+})
+
+t.test('binds of other VIPs do not matter', async t => {
+  t.match(vipWith([bind], [listening(bind), failed(other)]), { state: 'listening' })
+})
+
+t.test('the reason of the placement is said too', async t => {
+  const reason = 'not an address of this host'
+  t.equal(vipWith([bind], [listening(bind)], reason)?.reason, reason)
+  t.equal(vipWith([bind], [failed(bind)], reason)?.reason, `EACCES; ${reason}`)
+})
+
+t.test('a VIP that is not captured says why and listens nowhere', async t => {
+  const vips = [
+    { vip, capture: 'not captured', binds: [], reason: 'no proxy port is free' },
+  ] as const
+  const { servicePorts } = build({ placements: [placement({ vips })] })
+  t.strictSame(servicePorts[0]?.vips, [
+    {
+      kind: 'ClusterIP',
+      vip: '127.96.0.10:80',
+      capture: 'not captured',
+      listen: '',
+      state: 'not captured',
+      reason: 'no proxy port is free',
+    },
+  ])
+})
+
+t.test('a VIP that the kernel leads to endpoints is listened on nowhere', async t => {
+  const of = (reason: string) =>
+    build({
+      listeners: [],
+      placements: [placement({ vips: [{ vip, capture: 'kernel', binds: [], reason }] })],
+    }).servicePorts[0]?.vips[0]
+  t.match(of(''), { capture: 'kernel', listen: '', state: 'forwarding', reason: '' })
+  t.match(of('no endpoints'), { state: 'refusing', reason: 'no endpoints' })
+})
+
+t.test('the mode that runs is told with what was asked for', async t => {
+  const why = {
+    name: 'iptables',
+    detail: 'iptables 1.8.9',
+    passedOver: [{ name: 'ipvs', detail: 'no ip_vs' }],
+  } as const
+  const mode = { ...why, mode: 'ipvs', by: '--proxy-mode' } as const
+  const { mode: name, modeChoice, capture, relay } = build({ mode })
+  const choice = { ...why, askedBy: '--proxy-mode' }
+  t.strictSame([name, modeChoice, capture, relay], ['iptables', choice, null, null])
+})
+
+t.test('capture and relay are shown with why they were taken', async t => {
+  const passedOver = [{ name: 'nftables', usable: false, detail: 'no nft' }] as const
+  const own = { uid: 65_532, capabilities: 1n << 10n, noNewPrivileges: true }
+  const linux = { name: 'linux', detail: 'works', workers: 2, passedOver: [] } as const
+  const { capture, relay } = build({
+    capture: { name: 'iptables', detail: 'iptables 1.8.9', passedOver },
+    relay: { ...linux, ownProcess: { privileges: own, excess: 'no setpriv' } },
+  })
+  t.strictSame(capture, {
+    name: 'iptables',
+    detail: 'iptables 1.8.9',
+    passedOver: [{ name: 'nftables', detail: 'no nft' }],
+  })
+  const privileges = 'user 65532 with CAP_NET_BIND_SERVICE only'
+  const ownProcess = { privileges, excess: 'no setpriv' }
+  t.strictSame(relay, { ...linux, ownProcess })
+  t.equal(build({ relay: linux }).relay?.ownProcess, null)
+})
+
+t.test('a ServicePort that is not placed yet is shown with zeros', async t => {
+  const { servicePorts } = build({ placements: [] })
+  t.match(servicePorts, [
+    {
+      accepted: 0,
+      lastError: '',
+      vips: [{ state: 'not captured', reason: 'not applied yet' }],
+    },
+  ])
+})
+
+t.test('the same ServicePort in two families is joined each with its own', async t => {
+  const six = servicePort({
+    family: 'IPv6',
+    vips: [{ ...vip, address: '2001:db8::1' }],
+  })
+  const { servicePorts } = build({
+    snapshots: [snapshot(servicePort()), snapshot(six)],
+    placements: [
+      placement(),
+      placement({ servicePort: six, listenerId: 'six', vips: [] }),
+    ],
+    listeners: [listener(), listener({ id: 'six', lastError: 'six' })],
+  })
+  t.strictSame(
+    servicePorts.map(({ family, lastError }) => [family, lastError]),
+    [
+      ['IPv4', 'ECONNREFUSED'],
+      ['IPv6', 'six'],
+    ],
+  )
+})

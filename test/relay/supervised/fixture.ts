@@ -1,0 +1,108 @@
+import { connect, createServer, type Server } from 'node:net'
+import { once } from 'node:events'
+import type { Test } from 'tap'
+import type {
+  BindState,
+  ConnectionRecord,
+  ListenerStats,
+} from '../../../src/relay/relay.ts'
+import { silentObserver } from '../../../src/relay/relay.ts'
+import type { DataPlaneProgram } from '../../../src/relay/supervised/data-plane-process.ts'
+import {
+  SupervisedRelay,
+  type SupervisedRelayDeps,
+} from '../../../src/relay/supervised/supervise-relay.ts'
+import { systemClock } from '../../../src/util/clock.ts'
+import { testHost } from '../../support/ports.ts'
+import { defaultLimits } from '../../support/relay-fixture.ts'
+
+/** What the build has made, without what the test runner would load into it. */
+export const compiled = (): DataPlaneProgram => ({
+  file: new URL('../../../dist/relay/supervised/data-plane.js', import.meta.url),
+  execArgv: [],
+  env: { PATH: process.env['PATH'] },
+})
+
+export interface SupervisedFixture {
+  readonly relay: SupervisedRelay
+  readonly faults: readonly string[]
+  readonly records: readonly ConnectionRecord[]
+  /** How a process has ended; '' when one has all that is wanted. */
+  readonly gone: readonly string[]
+  readonly binds: readonly BindState[]
+  readonly pauses: readonly boolean[]
+  readonly hangs: readonly boolean[]
+  readonly listeners: () => Promise<readonly ListenerStats[]>
+}
+
+/** A supervised relay with its observer written down; drained when the test ends. */
+export const supervised = (
+  t: Test,
+  over: Partial<SupervisedRelayDeps> = {},
+): SupervisedFixture => {
+  const faults: string[] = []
+  const records: ConnectionRecord[] = []
+  const gone: string[] = []
+  const binds: BindState[] = []
+  const pauses: boolean[] = []
+  const hangs: boolean[] = []
+  const relay = new SupervisedRelay({
+    clock: systemClock,
+    random: Math.random,
+    relay: 'portable',
+    limits: defaultLimits,
+    observer: {
+      ...silentObserver,
+      wants: () => true,
+      connectionClosed: record => void records.push(record),
+      bindChanged: (_listener, state) => void binds.push(state),
+      acceptPaused: paused => void pauses.push(paused),
+      workerHung: (_thread, hung) => void hangs.push(hung),
+      processGone: why => void gone.push(why),
+      fault: (_listener, error) => void faults.push(error.message),
+    },
+    openFileLimit: 20_000,
+    workers: 1,
+    program: compiled(),
+    ...over,
+  })
+  t.teardown(() => relay.drain(0))
+  const listeners = async () => [...(await relay.stats()).listeners]
+  return { relay, faults, records, gone, binds, pauses, hangs, listeners }
+}
+
+/** Whether there is a process of that number that has not ended. */
+export const runs = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Ports that nobody has; held together, so that all are different. */
+export const freePorts = async (count: number): Promise<readonly number[]> => {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, testHost))
+  return Promise.all(servers.map(freed))
+}
+
+const freed = async (server: Server): Promise<number> => {
+  await once(server, 'listening')
+  const address = server.address()
+  const port = typeof address === 'object' && address !== null ? address.port : 0
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+/** Whether somebody accepts connections there. */
+export const accepts = (port: number): Promise<boolean> =>
+  new Promise(resolve => {
+    const socket = connect(port, testHost)
+    socket.on('error', () => resolve(false))
+    socket.on('connect', () => {
+      socket.destroy()
+      resolve(true)
+    })
+  })

@@ -1,0 +1,250 @@
+import t from 'tap'
+import { newCounters } from '../../../src/relay/counters.ts'
+import {
+  type ListenerStats,
+  type RelayObserver,
+  silentObserver,
+} from '../../../src/relay/relay.ts'
+import type { News } from '../../../src/relay/remote/messages.ts'
+import { NewsReader } from '../../../src/relay/remote/news-reader.ts'
+import { Outbox } from '../../../src/relay/remote/outbox.ts'
+import { Restarts } from '../../../src/relay/remote/restarts.ts'
+import { KnownStats } from '../../../src/relay/supervised/last-known.ts'
+import type { StatsPage } from '../../../src/relay/supervised/messages.ts'
+import {
+  addCounters,
+  packListener,
+  unpackListener,
+} from '../../../src/relay/supervised/packed-stats.ts'
+import { RelayServer } from '../../../src/relay/supervised/relay-server.ts'
+import { changesInParts } from '../../../src/relay/supervised/remote-relay.ts'
+import { FakeClock } from '../../support/fake-clock.ts'
+import { makePortableRelay } from '../../support/portable-relay.ts'
+import { endpoint, listenerSpec, relayFixture } from '../../support/relay-fixture.ts'
+
+const idle: ListenerStats = {
+  id: 'IPv4 a',
+  name: 'a',
+  protocol: 'TCP',
+  binds: [],
+  endpoints: [{ key: 'x', active: 0, failures: 0, resting: false }],
+  counters: newCounters(),
+  lastError: '',
+  wanted: true,
+}
+
+const busy: ListenerStats = {
+  ...idle,
+  binds: [{ bind: { address: '::1', port: 1 }, state: 'closed', reason: 'why' }],
+  endpoints: [
+    { key: 'x', active: 1, failures: 2, resting: true },
+    { key: 'y', active: 3, failures: 0, resting: false, rttMs: 0.5, retransmits: 7 },
+  ],
+  counters: {
+    accepted: 1,
+    active: 2,
+    dialAttempts: 3,
+    dialRetries: 4,
+    failed: { SC: 2, CD: 1 },
+    bytesToBackend: 5,
+    bytesToClient: 6,
+    datagramsToBackend: 7,
+    datagramsToClient: 8,
+    datagramsDropped: { loop: 3 },
+    dialSeconds: [1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1],
+    dialSecondsSum: 0.25,
+  },
+  lastError: 'oh',
+  wanted: false,
+}
+
+const record = {
+  listener: 'a',
+  client: '',
+  endpoint: '',
+  attempts: [],
+  bytesToBackend: 0,
+  bytesToClient: 0,
+  dialMs: 0,
+  totalMs: 0,
+  cause: 'SC',
+  detail: '',
+} as const
+
+/** What a supervised relay is made of, without processes. */
+t.test('what parent and data plane tell each other', async t => {
+  t.test('pauses grow while data planes die early, and start over', async t => {
+    const clock = new FakeClock()
+    const start = (): void => {}
+    const restarts = new Restarts(clock, 10_000, start, () => 0.999_999)
+    const after = (livedMs: number) => Math.round(restarts.pauseAfter(livedMs))
+    const early = [60_000, 0, 1, 9999, 0, 0, 0, 0, 0, 0].map(after)
+    t.strictSame(early, [0, 0, 250, 500, 1000, 2000, 4000, 8000, 10_000, 10_000])
+    t.equal(after(10_000), 0)
+    t.strictSame([0, 0].map(after), [0, 250])
+    const hasty = new Restarts(clock, 10_000, start, () => 0)
+    const two = [hasty.pauseAfter(0), hasty.pauseAfter(0)]
+    t.strictSame(two, [0, 125], 'half of it at least')
+    const regular = new Restarts(clock, 1000, start)
+    const five = [0, 0, 0, 0, 0].map(lived => regular.pauseAfter(lived))
+    t.strictSame(five, [0, 250, 500, 1000, 1000], 'all of it without jitter')
+  })
+
+  t.test('a change is what makes one list of another, in parts', async t => {
+    const endpoints = Array.from({ length: 99 }, (_, i) => endpoint('192.0.2.1', i))
+    const many = Array.from({ length: 100 }, (_, i) =>
+      listenerSpec({ id: `${i}`, endpoints }),
+    )
+    const parts = [...changesInParts([], many)]
+    t.ok(parts.length > 15, `${parts.length} parts`)
+    t.strictSame(
+      parts.flatMap(({ changed }) => changed),
+      many,
+    )
+    const replaced = { ...many[3]! }
+    const after = [...many.slice(0, 3), replaced, ...many.slice(5), listenerSpec({})]
+    const changes = [...changesInParts(many, after)]
+    t.strictSame(
+      changes.flatMap(({ gone }) => gone),
+      ['4'],
+    )
+    t.strictSame(
+      changes.flatMap(({ changed }) => changed.map(({ id }) => id)),
+      ['3', 'test'],
+    )
+    t.strictSame(
+      [...changesInParts(many, many)],
+      [{ kind: 'change', gone: [], changed: [] }],
+    )
+    const moved = [...changesInParts(many, many.toReversed())]
+    t.strictSame(
+      moved,
+      [{ kind: 'change', gone: [], changed: [] }],
+      'the order means nothing',
+    )
+  })
+
+  t.test(
+    'pages are those of the newest look, whatever an older one asks for',
+    async t => {
+      const outbox = new Outbox(new FakeClock(), [], () => {})
+      const observer: RelayObserver = outbox
+      const { relay } = relayFixture(t, request =>
+        makePortableRelay({ ...request, observer }),
+      )
+      const server = new RelayServer(relay, outbox)
+      const changed = Array.from({ length: 150 }, (_, i) => listenerSpec({ id: `${i}` }))
+      await server.answer({ kind: 'change', gone: [], changed })
+      await server.answer({ kind: 'apply' })
+      const page = (look: number) =>
+        server.answer({ kind: 'stats', look }) as Promise<StatsPage>
+      // The first is still being made when the second begins.
+      const older = page(1)
+      const pages = [await page(2)]
+      await t.rejects(older, /a newer look/)
+      await t.rejects(page(1), /a newer look/)
+      pages.push(await page(2))
+      t.match(pages, [{ last: false }, { last: true }])
+      t.equal(pages.flatMap(({ listeners }) => listeners).length, 150)
+    },
+  )
+
+  t.test('figures come out as they went in', async t => {
+    for (const stats of [idle, busy])
+      t.strictSame(unpackListener(packListener(stats)), stats)
+  })
+
+  t.test('totals add up, whatever each has counted', async t => {
+    const { counters } = packListener(busy)
+    const sum = addCounters(addCounters([], packListener(idle).counters), counters)
+    const twice = { ...packListener(busy), counters: addCounters(sum, counters) }
+    t.match(unpackListener(twice).counters, {
+      accepted: 2 * busy.counters.accepted,
+      active: busy.counters.active,
+      failed: { SC: 4, CD: 2 },
+      datagramsDropped: { loop: 6 },
+      dialSeconds: [2, 0, 4],
+      dialSecondsSum: 0.5,
+    })
+  })
+
+  t.test('a look that is read late is not counted twice', async t => {
+    const known = new KnownStats(1000)
+    const whole = { fds: { used: 1, limit: 1000 }, acceptPaused: false }
+    known.seen({ listeners: [packListener(busy)], whole })
+    const { listeners } = known.stats()
+    known.died([listenerSpec({ id: busy.id })])
+    t.match([...listeners], [{ counters: busy.counters }])
+    const counters = { accepted: 1, active: 0, failed: { SC: 2 } }
+    t.match([...known.stats().listeners], [{ counters }])
+  })
+
+  t.test(
+    'news travel one message at a time, and what is too much is counted',
+    async t => {
+      const clock = new FakeClock()
+      const sent: News[] = []
+      const outbox = new Outbox(clock, ['SC'], news => void sent.push(news))
+      t.strictSame([outbox.wants('SC'), outbox.wants('--')], [true, false])
+      for (let i = 0; i < 21_000; i += 1) outbox.connectionClosed(record)
+      const bind = { address: '192.0.2.1', port: 1 }
+      outbox.bindChanged('a', { bind, state: 'binding' })
+      outbox.bindChanged('a', { bind, state: 'listening' })
+      outbox.lastError(7, 'one')
+      outbox.lastError(7, 'another')
+      for (const paused of [true, false, true, false]) outbox.acceptPaused(paused, 1, 2)
+      clock.advance(19)
+      t.equal(sent.length, 0)
+      clock.advance(1)
+      t.equal(sent[0]?.lost, 1000)
+      t.match(sent[0]?.states, [
+        { listener: 'a', state: { state: 'listening' } },
+        { slot: 7, text: 'another' },
+        { paused: true },
+        { paused: false },
+      ])
+      t.equal(sent[0]?.states.length, 4, 'only the last of each')
+      clock.advance(1000)
+      t.equal(sent.length, 1, 'it has not been read')
+      outbox.taken()
+      clock.advance(20)
+      t.equal(sent.length, 2)
+      outbox.flush()
+      t.equal(sent.flatMap(({ records }) => records).length, 20_000)
+      t.equal(sent.length, 40, 'not all in one')
+      outbox.connectionClosed(record)
+      clock.advance(1000)
+      t.equal(sent.length, 40)
+      for (let i = 0; i < 39; i += 1) outbox.taken()
+      clock.advance(20)
+      t.equal(sent.length, 41)
+    },
+  )
+
+  t.test('a fault does not wait, unless one is unread', async t => {
+    const sent: News[] = []
+    const outbox = new Outbox(new FakeClock(), [], news => void sent.push(news))
+    outbox.fault('a', 'not even an error')
+    t.match(sent, [{ faults: [['a', { message: 'not even an error' }]] }])
+    for (let i = 0; i < 101; i += 1) outbox.fault('a', new Error('more'))
+    t.equal(sent.length, 1)
+    outbox.flush()
+    t.match(sent[1], { faults: { length: 100 }, lost: 1 })
+  })
+
+  t.test('lost records are told of once a minute', async t => {
+    const clock = new FakeClock()
+    const faults: string[] = []
+    const fault = (_listener: string, { message }: Error): void =>
+      void faults.push(message)
+    const reader = new NewsReader(clock, { ...silentObserver, fault })
+    const lose = (lost: number): void =>
+      reader.read({ states: [], records: [], faults: [], lost }, false)
+    lose(1)
+    lose(2)
+    clock.advance(60_000)
+    lose(3)
+    const what = 'records of connections, or faults, came too fast and were lost'
+    t.strictSame(faults, [`1 ${what}`, `5 ${what}`])
+  })
+})

@@ -1,0 +1,409 @@
+import t from 'tap'
+import type { Change, EndpointSlice } from '../../../src/model/service.ts'
+import type { Problem } from '../../../src/model/snapshot.ts'
+import type { HostWatchTimes } from '../../../src/source/routes/host-watch.ts'
+import { parseRoute } from '../../../src/source/routes/route.ts'
+import { resolverFrom, type Resolved } from '../../../src/source/routes/resolve-host.ts'
+import { routeSource } from '../../../src/source/routes/route-source.ts'
+import { FakeClock } from '../../support/fake-clock.ts'
+import * as objects from '../../support/objects.ts'
+import { put } from '../../support/objects.ts'
+import { until } from '../../support/until.ts'
+
+t.test('a route is read in all the forms it may have', async t => {
+  const cases: [string, unknown][] = [
+    [
+      'tcp://127.0.0.1:15432=10.0.0.5:5432,DB.example:5432',
+      {
+        protocol: 'TCP',
+        listen: { address: '127.0.0.1', port: 15432 },
+        backends: [
+          { host: '10.0.0.5', port: 5432 },
+          { host: 'db.example', port: 5432 },
+        ],
+        affinityMs: 0,
+      },
+    ],
+    [
+      'udp://[0::1]:53=[FD00::0053]:53,10.0.0.1:5353',
+      {
+        protocol: 'UDP',
+        listen: { address: '::1', port: 53 },
+        backends: [
+          { host: 'fd00::53', port: 53 },
+          { host: '10.0.0.1', port: 5353 },
+        ],
+        affinityMs: 0,
+      },
+    ],
+    ['tcp://0.0.0.0:80=my_db.:1?affinity=3h', { affinityMs: 10_800_000 }],
+    ['TCP://[::]:80=a:1?affinity=1h30m', { affinityMs: 5_400_000 }],
+  ]
+  for (const [text, route] of cases) t.match(parseRoute(text), { text, ...Object(route) })
+})
+
+t.test('a bad route is told with its text, the part and what is right', async t => {
+  const whole =
+    'is not PROTOCOL://ADDRESS:PORT=HOST:PORT[,HOST:PORT...][?affinity=DURATION]; give one like tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'
+  const listen =
+    'is not ADDRESS:PORT with a port from 1 to 65535, like 127.0.0.1:15432 or [::1]:15432'
+  const backend =
+    'is not HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432 or db.example:5432'
+  const address = 'is not an IP address; give one like 127.0.0.1, or 0.0.0.0 for all'
+  const group =
+    'is a multicast or broadcast address; give one of this host, like 127.0.0.1, or 0.0.0.0 for all'
+  const host = 'is neither an IP address nor a host name'
+  const duration = 'is not a duration from 1s to 24h, like 3h or 10800s'
+  const option = 'is not affinity=DURATION, like affinity=3h'
+  const cases: [string, string][] = [
+    ['', whole],
+    ['127.0.0.1:1=10.0.0.1:1', whole],
+    ['tcp://127.0.0.1:1', whole],
+    ['sctp://127.0.0.1:1=10.0.0.1:1', 'protocol "sctp" is not tcp or udp'],
+    ['tcp://127.0.0.1=10.0.0.1:1', `listen address "127.0.0.1" ${listen}`],
+    ['tcp://127.0.0.1:0=10.0.0.1:1', `listen address "127.0.0.1:0" ${listen}`],
+    ['tcp://::1:53=10.0.0.1:1', `listen address "::1:53" ${listen}`],
+    ['tcp://localhost:1=10.0.0.1:1', `listen address "localhost:1" ${address}`],
+    ['tcp://[fe80::1%lo]:1=10.0.0.1:1', `listen address "[fe80::1%lo]:1" ${address}`],
+    ['udp://224.0.0.251:53=10.0.0.1:1', `listen address "224.0.0.251:53" ${group}`],
+    [
+      'udp://255.255.255.255:67=10.0.0.1:1',
+      `listen address "255.255.255.255:67" ${group}`,
+    ],
+    ['udp://[ff02::fb]:53=10.0.0.1:1', `listen address "[ff02::fb]:53" ${group}`],
+    ['tcp://127.0.0.1:1=', `backend "" ${backend}`],
+    ['tcp://127.0.0.1:1=a:1,', `backend "" ${backend}`],
+    ['tcp://127.0.0.1:1=a', `backend "a" ${backend}`],
+    ['tcp://127.0.0.1:1=a:70000', `backend "a:70000" ${backend}`],
+    ['tcp://127.0.0.1:1=10.0.0.256:1', `backend "10.0.0.256:1" ${host}`],
+    ['tcp://127.0.0.1:1=127.1:1', `backend "127.1:1" ${host}`],
+    ['tcp://127.0.0.1:1=0x7f.0x1:1', `backend "0x7f.0x1:1" ${host}`],
+    ['tcp://127.0.0.1:1=-a:1', `backend "-a:1" ${host}`],
+    ['tcp://127.0.0.1:1=a b\n:1', String.raw`backend "a b\u000a:1" ${host}`],
+    [
+      `tcp://127.0.0.1:1=${'a.'.repeat(127)}b:1`,
+      `backend "${'a.'.repeat(40)}..." ${host}`,
+    ],
+    ['tcp://127.0.0.1:1=0.0.0.0:2', 'backend "0.0.0.0:2" is not the address of one host'],
+    ['tcp://127.0.0.1:1=a:1,A:1', 'backend "a:1" is given twice; give it once'],
+    [
+      'tcp://127.0.0.1:1=127.0.0.1:1',
+      'backend "127.0.0.1:1" is the route itself; give another port',
+    ],
+    ['tcp://[::]:1=[::1]:1', 'backend "[::1]:1" is the route itself; give another port'],
+    ['tcp://127.0.0.1:1=a:1?affinity=soon', `affinity "soon" ${duration}`],
+    ['tcp://127.0.0.1:1=a:1?affinity=999ms', `affinity "999ms" ${duration}`],
+    ['tcp://127.0.0.1:1=a:1?affinity=25h', `affinity "25h" ${duration}`],
+    ['tcp://127.0.0.1:1=a:1?sticky=1s', `option "sticky=1s" ${option}`],
+    ['tcp://127.0.0.1:1=a:1?', `option "" ${option}`],
+  ]
+  for (const [text, message] of cases) {
+    const shown = JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}...` : text)
+    const named = `route ${shown.replaceAll(String.raw`\n`, String.raw`\u000a`)}: ${message}`
+    t.throws(() => parseRoute(text), { message: named }, named)
+  }
+})
+
+t.test('two routes may not listen on the same address', async t => {
+  const routes = ['tcp://[::1]:1=a:1', 'udp://[::1]:1=a:1', 'tcp://[0::1]:1=b:1']
+  t.throws(() => routeSource({ routes: routes.map(parseRoute) }), {
+    message:
+      'route "tcp://[0::1]:1=b:1": tcp://[::1]:1 is taken by route "tcp://[::1]:1=a:1"; give each route an address or port of its own',
+  })
+})
+
+/** An answer that comes when the test gives it. */
+const later = () => {
+  const waiting: ((found: Resolved) => void)[] = []
+  return {
+    answer: new Promise<Resolved>(resolve => waiting.push(resolve)),
+    give: (found: Resolved) => waiting[0]?.(found),
+  }
+}
+
+type Answer = readonly string[] | Error | Promise<Resolved>
+
+const quick: HostWatchTimes = { retryMs: 1, longestRetryMs: 4, attemptMs: 10_000 }
+
+/** A source whose resolver gives the answers of `answers`, the last for ever. */
+const fixture = (texts: string[], answers: Record<string, Answer[]>, ttlMs?: number) => {
+  const clock = new FakeClock()
+  const asked: string[] = []
+  const errors: string[] = []
+  const batches: (readonly Change[])[] = []
+  const slices = new Map<string, EndpointSlice>()
+  let problems: readonly Problem[] = []
+  let synced = 0
+  const source = routeSource({
+    routes: texts.map(parseRoute),
+    clock,
+    times: quick,
+    onError: error => errors.push(error.message),
+    resolve: async host => {
+      asked.push(host)
+      const list = answers[host] ?? []
+      const answer = list.length > 1 ? list.shift() : list[0]
+      if (answer === undefined || answer instanceof Error)
+        throw answer ?? new Error(`getaddrinfo ENOTFOUND ${host}`)
+      return 'then' in answer ? answer : { addresses: answer, ttlMs }
+    },
+  })
+  t.teardown(() => source.close())
+  const started = source.start({
+    apply: changes => {
+      batches.push(changes)
+      for (const change of changes)
+        if (change.kind === 'EndpointSlice' && change.object)
+          slices.set(change.name, change.object)
+    },
+    synced: () => synced++,
+    problems: now => (problems = now),
+  })
+  return {
+    source,
+    clock,
+    asked,
+    errors,
+    batches,
+    started,
+    synced: () => synced,
+    problems: () =>
+      problems.map(({ object, field, message }) => [object, field, message]),
+    addresses: () =>
+      [...slices.values()].map(slice => slice.endpoints.map(({ address }) => address)),
+  }
+}
+
+t.test('a route is one Service and a slice for each backend, in one batch', async t => {
+  const text = 'tcp://127.0.0.1:15432=[fd00::5]:5432,db:5433?affinity=10s'
+  const { source, started, batches, synced } = fixture([text], { db: [['10.0.0.6']] })
+  await started
+  t.equal(synced(), 1)
+  const own = { namespace: 'route' }
+  const slice = (i: number, address: string, port: number) =>
+    put(
+      objects.slice([address], {
+        ...own,
+        name: `tcp-127-0-0-1-15432-${i}`,
+        serviceName: 'tcp-127-0-0-1-15432',
+        ports: [{ name: '', protocol: 'TCP', port }],
+      }),
+    )
+  const service = objects.service('tcp-127-0-0-1-15432', {
+    ...own,
+    createdAt: 1,
+    clusterIPs: ['127.0.0.1'],
+    ports: [objects.portSpec({ name: '', port: 15432 })],
+    affinityMs: 10_000,
+  })
+  t.strictSame(batches, [
+    [put(service), slice(0, 'fd00::5', 5432), slice(1, '10.0.0.6', 5433)],
+  ])
+  t.match(source.status(), { name: 'routes', synced: true, error: '' })
+  t.type(source.status().lastGoodAt, 'number')
+})
+
+t.test('routes without host names are there at once', async t => {
+  const { started, asked, addresses } = fixture(['udp://[::1]:53=10.0.0.1:53'], {})
+  await started
+  t.strictSame([asked, addresses()], [[], [['10.0.0.1']]])
+})
+
+t.test(
+  'a host is resolved again when its TTL is over, and only changes are told',
+  async t => {
+    const answers = {
+      db: [['10.0.0.2', '10.0.0.1'], ['10.0.0.1', '10.0.0.2'], ['10.0.0.3']],
+    }
+    const { clock, started, asked, batches, addresses } = fixture(
+      ['tcp://127.0.0.1:1=db:1,10.9.9.9:1', 'tcp://127.0.0.1:2=db:2'],
+      answers,
+      5000,
+    )
+    await started
+    await until('the pause', () => clock.waiting === 1)
+    t.equal(asked.length, 1, 'one host is asked for once for all its routes')
+    clock.advance(4999)
+    await new Promise(setImmediate)
+    t.equal(asked.length, 1)
+    clock.advance(1)
+    await until('the second pause', () => asked.length === 2 && clock.waiting === 1)
+    t.equal(batches.length, 1, 'another order is no change')
+    clock.advance(5000)
+    await until('the change', () => batches.length === 2)
+    t.strictSame(addresses(), [['10.0.0.3'], ['10.9.9.9'], ['10.0.0.3']])
+    t.strictSame(
+      batches[1]?.map(({ name }) => name),
+      ['tcp-127-0-0-1-1-0', 'tcp-127-0-0-1-2-0'],
+    )
+  },
+)
+
+t.test(
+  'a TTL is held within 1 s and 5 min, and is 30 s when nobody knows it',
+  async t => {
+    const cases: [number | undefined, number][] = [
+      [0, 1000],
+      [-5, 1000],
+      [Number.NaN, 30_000],
+      [undefined, 30_000],
+      [86_400_000, 300_000],
+      [Infinity, 300_000],
+    ]
+    for (const [ttlMs, pause] of cases) {
+      const { source, clock, started, asked } = fixture(
+        ['tcp://127.0.0.1:1=db:1'],
+        { db: [['10.0.0.1']] },
+        ttlMs,
+      )
+      await started
+      await until('the pause', () => clock.waiting === 1)
+      clock.advance(pause - 1)
+      await new Promise(setImmediate)
+      t.equal(asked.length, 1, `${ttlMs} is not over before ${pause} ms`)
+      clock.advance(1)
+      await until(`${ttlMs} is over after ${pause} ms`, () => asked.length === 2)
+      await source.close()
+    }
+  },
+)
+
+t.test(
+  'a host that can’t be resolved at first has no endpoints until it can',
+  async t => {
+    const fail = new Error('getaddrinfo EAI_AGAIN db')
+    const text = 'tcp://127.0.0.1:1=db:1'
+    const answers = { db: [fail, fail, ['10.0.0.1'], fail] }
+    const { source, clock, started, synced, errors, addresses, problems } = fixture(
+      [text],
+      answers,
+    )
+    await started
+    t.equal(synced(), 1)
+    t.strictSame(addresses(), [[]])
+    const message = 'cannot resolve db: getaddrinfo EAI_AGAIN db'
+    t.equal(source.status().error, message)
+    t.equal(source.status().lastGoodAt, undefined)
+    t.strictSame(problems(), [[`route "${text}"`, 'backend "db:1"', message]])
+    await until('the addresses', () => {
+      clock.advance(4)
+      return addresses()[0]?.[0] === '10.0.0.1'
+    })
+    t.strictSame(errors, [message], 'a row of failures is told once')
+    t.strictSame(problems(), [])
+    t.equal(source.status().error, '')
+  },
+)
+
+t.test('the last good addresses stand while resolving fails', async t => {
+  const third = later()
+  const answers: Record<string, Answer[]> = {
+    db: [['10.0.0.1'], new TypeError('once'), new Error('twice'), third.answer],
+  }
+  const f = fixture(['tcp://127.0.0.1:1=db:1'], answers, 1000)
+  await f.started
+  await until('the pause', () => f.clock.waiting === 1)
+  f.clock.advance(1000)
+  await until('both failures', () => {
+    f.clock.advance(4)
+    return f.errors.length === 2
+  })
+  t.strictSame(f.addresses(), [['10.0.0.1']])
+  await until('the next pause', () => f.clock.waiting === 1)
+  f.clock.advance(4)
+  third.give({ addresses: ['10.0.0.2'], ttlMs: undefined })
+  await until('the success', () => f.addresses()[0]?.[0] === '10.0.0.2')
+  t.strictSame(f.errors, ['cannot resolve db: once', 'cannot resolve db: twice'])
+  t.equal(f.source.status().error, '')
+})
+
+t.test('one host that does not answer does not take the others with it', async t => {
+  const never = new Promise<Resolved>(() => {})
+  const f = fixture(['tcp://127.0.0.1:1=mute:1,db:1'], {
+    mute: [never],
+    db: [['10.0.0.1']],
+  })
+  await until('both are waited for', () => f.clock.waiting === 2)
+  await new Promise(setImmediate)
+  t.equal(f.batches.length, 0, 'nothing is told before each was tried')
+  f.clock.advance(10_000)
+  await f.started
+  t.strictSame(f.addresses(), [[], ['10.0.0.1']])
+  t.equal(f.source.status().error, 'cannot resolve mute: no answer within 10 s')
+})
+
+t.test('answers nobody can dial are left out, and none at all is a failure', async t => {
+  const odd = ['10.0.0.1', '::ffff:10.0.0.1', 'fe80::1%eth0', '0.0.0.0', 'x']
+  const f = fixture(['tcp://127.0.0.1:1=odd:1,none:1'], { odd: [odd], none: [['::']] })
+  await f.started
+  t.strictSame(f.addresses(), [['10.0.0.1'], []])
+  t.match(
+    f.source.status().error,
+    'cannot resolve none: the answer has no usable address',
+  )
+})
+
+t.test('a name that leads back to its own route is left out and told', async t => {
+  const f = fixture(['tcp://127.0.0.1:1=localhost:1'], {
+    localhost: [['127.0.0.1', '::1']],
+  })
+  await f.started
+  t.strictSame(f.addresses(), [['::1']])
+  t.match(f.problems(), [
+    [/^route/, 'backend "localhost:1"', /^resolves to 127.0.0.1, the/],
+  ])
+})
+
+t.test('reload resolves now', async t => {
+  const f = fixture(['tcp://127.0.0.1:1=db:1'], { db: [['10.0.0.1'], ['10.0.0.2']] })
+  await f.started
+  await until('the pause', () => f.clock.waiting === 1)
+  f.source.reload()
+  await until('the change', () => f.addresses()[0]?.[0] === '10.0.0.2')
+  t.equal(f.asked.length, 2)
+})
+
+t.test('close leaves no timer and says nothing more', async t => {
+  const late = later()
+  const f = fixture(['tcp://127.0.0.1:1=db:1,slow:1'], {
+    db: [['10.0.0.1']],
+    slow: [late.answer],
+  })
+  await until('both are on their way', () => f.clock.waiting === 2)
+  await f.source.close()
+  late.give({ addresses: ['10.0.0.2'], ttlMs: 1 })
+  await f.started
+  await new Promise(setImmediate)
+  t.equal(f.clock.waiting, 0)
+  t.strictSame([f.batches, f.errors, f.synced()], [[], [], 0])
+})
+
+const one = async () => ['10.0.0.1']
+
+t.test('addresses do not wait for a TTL that does not come', async t => {
+  let cancelled = false
+  const resolve = resolverFrom({
+    addresses: async () => ['10.0.0.1'],
+    ttls: (_, signal) => {
+      signal.addEventListener('abort', () => (cancelled = true))
+      return new Promise(() => {})
+    },
+  })
+  t.strictSame(await resolve('db'), { addresses: ['10.0.0.1'], ttlMs: undefined })
+  t.ok(cancelled, 'the question is taken back')
+})
+
+t.test('the shortest TTL of all records counts, and a failed TTL is none', async t => {
+  const known = resolverFrom({ addresses: one, ttls: async () => [300, 20] })
+  t.equal((await known('db')).ttlMs, 20_000)
+  const failed = resolverFrom({
+    addresses: one,
+    ttls: () => Promise.reject(new Error('no')),
+  })
+  t.equal((await failed('db')).ttlMs, undefined)
+  const missing = resolverFrom({
+    addresses: () => Promise.reject(new Error('getaddrinfo ENOTFOUND db')),
+    ttls: async () => [5],
+  })
+  await t.rejects(missing('db'), { message: 'getaddrinfo ENOTFOUND db' })
+})
