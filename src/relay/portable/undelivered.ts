@@ -1,6 +1,5 @@
-import { readFile } from 'node:fs/promises'
 import type { Clock } from '../../util/clock.ts'
-import { rowOf, tableOf, unacknowledged } from './proc-net-tcp.ts'
+import { readTable, rowOf, tableOf, unacknowledged } from './proc-net-tcp.ts'
 
 const firstLookMs = 1
 const nextLookMs = 20
@@ -35,13 +34,13 @@ interface Waiting {
  */
 export class Undelivered {
   readonly #clock: Clock
-  readonly #readTable: (path: string) => Promise<Buffer>
+  readonly #read: (path: string) => Promise<Buffer>
   readonly #waiting = new Set<Waiting>()
   #looking = false
 
-  constructor(clock: Clock, readTable: (path: string) => Promise<Buffer> = readFile) {
+  constructor(clock: Clock, read: (path: string) => Promise<Buffer> = readTable) {
     this.#clock = clock
-    this.#readTable = readTable
+    this.#read = read
   }
 
   /** Calls `done` once: when the peer has it all, the socket is closed or `ms` are over. */
@@ -105,7 +104,7 @@ export class Undelivered {
     const read = async (path: string): Promise<[string, Buffer | undefined]> => [
       path,
       // Not Linux, or no /proc: the blind wait is for that.
-      await this.#readTable(path).catch(() => undefined),
+      await this.#read(path).catch(() => undefined),
     ]
     return new Map(await Promise.all([...paths].map(read)))
   }

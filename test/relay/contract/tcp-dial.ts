@@ -8,6 +8,7 @@ import {
   endpoint,
   type MakeRelay,
   relayFixture,
+  usualLadder,
 } from '../../support/relay-fixture.ts'
 import { silentBackend } from '../../support/silent-backend.ts'
 import { ask, dial, namedBackend, tcpBackend } from '../../support/tcp-backend.ts'
@@ -22,7 +23,7 @@ const shortLadder = { limits: { dialLadder: [100, 200, 300] } }
 /** Endpoints that refuse, are silent or hang up, and what their clients notice. */
 export const tcpDialContract = (t: Test, make: MakeRelay): void => {
   t.test('with 9 of 10 backends dead none of 1000 connections fails', async t => {
-    const { listen, stats } = relayFixture(t, make)
+    const { listen, stats } = relayFixture(t, make, usualLadder)
     const port = await freeTcpPort()
     const alive = await namedBackend(t, 'alive')
     const nine = await Promise.all(Array.from({ length: 9 }, dead))
@@ -44,7 +45,7 @@ export const tcpDialContract = (t: Test, make: MakeRelay): void => {
   })
 
   t.test('a silent backend costs others no time and its clients one step', async t => {
-    const { listen, records } = relayFixture(t, make)
+    const { listen, records } = relayFixture(t, make, usualLadder)
     const port = await freeTcpPort()
     const alive = await namedBackend(t, 'alive')
     const silent = await silentBackend(t)
@@ -118,7 +119,7 @@ export const tcpDialContract = (t: Test, make: MakeRelay): void => {
   })
 
   t.test('a backend that comes back within the budget serves who waited', async t => {
-    const { listen, records } = relayFixture(t, make)
+    const { listen, records } = relayFixture(t, make, usualLadder)
     const port = await freeTcpPort()
     const gone = await freeTcpPort()
     await listen({ binds: at(port), endpoints: [endpoint(testHost, gone)] })
@@ -131,7 +132,7 @@ export const tcpDialContract = (t: Test, make: MakeRelay): void => {
   })
 
   t.test('a client that is reset while dialling ends the dialling', async t => {
-    const { listen, records, relay } = relayFixture(t, make)
+    const { listen, records, relay } = relayFixture(t, make, usualLadder)
     const port = await freeTcpPort()
     await listen({ binds: at(port), endpoints: [await silentBackend(t)] })
     const client = dial(t, port)
@@ -144,7 +145,7 @@ export const tcpDialContract = (t: Test, make: MakeRelay): void => {
   })
 
   t.test('a backend that accepts and closes is seen as it is', async t => {
-    const { listen, records } = relayFixture(t, make)
+    const { listen, records } = relayFixture(t, make, usualLadder)
     const port = await freeTcpPort()
     const closing = await tcpBackend(t, socket => void socket.end())
     await listen({ binds: at(port), endpoints: [closing.endpoint] })
@@ -154,7 +155,7 @@ export const tcpDialContract = (t: Test, make: MakeRelay): void => {
   })
 
   t.test('a backend that accepts and resets is seen as it is', async t => {
-    const { listen, records } = relayFixture(t, make)
+    const { listen, records } = relayFixture(t, make, usualLadder)
     const port = await freeTcpPort()
     const resetting = await tcpBackend(t, socket => void setTimeout(reset, 20, socket))
     await listen({ binds: at(port), endpoints: [resetting.endpoint] })
@@ -166,7 +167,7 @@ export const tcpDialContract = (t: Test, make: MakeRelay): void => {
   t.test(
     'without endpoints the client is refused, and served when some come',
     async t => {
-      const { listen, stats } = relayFixture(t, make)
+      const { listen, stats } = relayFixture(t, make, usualLadder)
       const port = await freeTcpPort()
       await listen({ binds: at(port), endpoints: [] })
       t.match(await ask(port), { how: 'ECONNREFUSED' })
