@@ -3,6 +3,9 @@ import { Affinity } from './affinity.ts'
 import { Resting } from './resting.ts'
 import { RoundRobin } from './round-robin.ts'
 
+/** Keys of endpoints. */
+export type KeySet = Pick<ReadonlySet<string>, 'has'>
+
 /** How long one connection has an endpoint that failed to itself, to see how it is. */
 const probeMs = 1000
 
@@ -73,11 +76,7 @@ export class Balancer<E extends { readonly key: string }> {
    * `among`: a round of some of the endpoints, which are all this client may get. A round
    * of its own, because those who share one with others would not meet equal shares.
    */
-  pick(
-    client: string,
-    tried?: ReadonlySet<string>,
-    among: RoundRobin<E> = this.#ring,
-  ): E | undefined {
+  pick(client: string, tried?: KeySet, among: RoundRobin<E> = this.#ring): E | undefined {
     return (
       this.#remembered(client, tried, among) ??
       this.#rested(tried, among) ??
@@ -85,11 +84,21 @@ export class Balancer<E extends { readonly key: string }> {
     )
   }
 
-  /** An attempt came to nothing: for `restMs` milliseconds others are preferred. */
-  failed(endpoint: E, restMs: number): void {
-    if (!this.has(endpoint.key)) return
-    this.#resting ??= new Resting()
-    this.#resting.failed(endpoint.key, this.#clock.now(), restMs)
+  /**
+   * An attempt came to nothing: for `restMs` milliseconds others are preferred, and for twice
+   * as long each time that it fails again after its rest, up to `longestMs`. When its rest ends.
+   */
+  failed(endpoint: E, restMs: number, longestMs = 0): number {
+    if (!this.has(endpoint.key)) return 0
+    const resting = (this.#resting ??= new Resting())
+    resting.longestMs = longestMs
+    resting.failed(endpoint.key, this.#clock.now(), restMs)
+    return resting.until(endpoint.key)
+  }
+
+  /** It does what it is there for: it is preferred no less than the others. */
+  served(endpoint: E): void {
+    this.#resting?.succeeded(endpoint.key)
   }
 
   /**
@@ -97,8 +106,7 @@ export class Balancer<E extends { readonly key: string }> {
    * move a client (kube-proxy's userspace mode re-pinned it at each one). Ignored when
    * the endpoint has gone meanwhile.
    */
-  succeeded(client: string, endpoint: E): void {
-    this.#resting?.succeeded(endpoint.key)
+  connected(client: string, endpoint: E): void {
     if (this.#affinity === undefined || !this.has(endpoint.key)) return
     this.#affinity.remember(client, endpoint.key, this.#clock.now())
   }
@@ -114,7 +122,7 @@ export class Balancer<E extends { readonly key: string }> {
   }
 
   /** The next in turn that is not resting. */
-  #rested(tried: ReadonlySet<string> | undefined, among: RoundRobin<E>): E | undefined {
+  #rested(tried: KeySet | undefined, among: RoundRobin<E>): E | undefined {
     const resting = this.#resting
     if (resting === undefined || resting.size === 0) return undefined
     const now = this.#clock.now()
@@ -128,7 +136,7 @@ export class Balancer<E extends { readonly key: string }> {
 
   #remembered(
     client: string,
-    tried: ReadonlySet<string> | undefined,
+    tried: KeySet | undefined,
     among: RoundRobin<E>,
   ): E | undefined {
     if (this.#affinity === undefined || this.#affinity.size === 0) return undefined

@@ -114,6 +114,7 @@ const listenerOf = (placement: Placement): RelayListener => ({
   endpoints: placement.servicePort.reachable.map(relayEndpoint),
   ...stayingOf(placement.servicePort),
   affinityMs: placement.servicePort.affinityMs,
+  retry: placement.servicePort.retry,
   steered: placement.vips.flatMap(steeredVip),
 })
 

@@ -1,4 +1,4 @@
-import type { EndpointSlice, EndpointSpec, SlicePort } from './service.ts'
+import type { EndpointSlice, EndpointSpec, RetryOptions, SlicePort } from './service.ts'
 import type {
   Endpoint,
   ServiceHealthCheck,
@@ -27,6 +27,7 @@ const sameTexts = (a: readonly string[], b: readonly string[]): boolean =>
 /** Whether two ServicePorts of the same key and family say the same. */
 export const sameServicePort = (a: ServicePort, b: ServicePort): boolean =>
   a.affinityMs === b.affinityMs &&
+  sameRetry(a.retry, b.retry) &&
   a.internalTrafficPolicy === b.internalTrafficPolicy &&
   a.externalTrafficPolicy === b.externalTrafficPolicy &&
   sameList(a.vips, b.vips, sameVip) &&
@@ -38,6 +39,9 @@ export const sameServicePort = (a: ServicePort, b: ServicePort): boolean =>
 
 /** Stands for no ranges at all, where an empty list allows no client. */
 const allClients = ['']
+
+const sameRetry = (a: RetryOptions | undefined, b: RetryOptions | undefined): boolean =>
+  a?.earlyClose === b?.earlyClose && a?.replay === b?.replay
 
 const sameVip = (a: Vip, b: Vip): boolean =>
   a.kind === b.kind && a.address === b.address && a.port === b.port

@@ -40,7 +40,7 @@ const servicePort = (
 ): ServicePort | undefined => {
   const port = service.ports[portIndex]
   if (port === undefined) return undefined
-  const { namespace, name: serviceName, affinityMs } = service
+  const { namespace, name: serviceName, affinityMs, retry } = service
   const { name: portName, protocol } = port
   const name = servicePortName(namespace, serviceName, portName)
   const endpoints = mergeSlices(slices, { family, portName, protocol })
@@ -62,6 +62,7 @@ const servicePort = (
     family,
     vips,
     affinityMs,
+    retry,
     endpoints,
     ...policies,
     ...targets,

@@ -16,6 +16,14 @@ export interface ServicePortSpec {
   readonly nodePort: number
 }
 
+/** What is done for TCP clients of an endpoint that has accepted and does not serve. */
+export interface RetryOptions {
+  /** Another endpoint is dialled when one ends before its first byte, and nothing was sent to it. */
+  readonly earlyClose: boolean
+  /** So many bytes of the client may have been sent, and are sent again; 0 for none. */
+  readonly replay: number
+}
+
 /**
  * What Usher keeps of a v1 Service. Plain data, comparable by value.
  * A headless Service or one of type ExternalName has no VIPs and never reaches here.
@@ -37,6 +45,8 @@ export interface Service {
   readonly ports: readonly ServicePortSpec[]
   /** Sliding ClientIP affinity in milliseconds; 0 for none. */
   readonly affinityMs: number
+  /** In userspace mode; undefined: nothing. */
+  readonly retry?: RetryOptions | undefined
   /** For clients of ClusterIPs. */
   readonly internalTrafficPolicy: TrafficPolicy
   /** For those of external IPs, load-balancer IPs and node ports. */

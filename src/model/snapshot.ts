@@ -1,5 +1,5 @@
 import type { IpFamily } from '../util/ip.ts'
-import type { EndpointSpec, Protocol, TrafficPolicy } from './service.ts'
+import type { EndpointSpec, Protocol, RetryOptions, TrafficPolicy } from './service.ts'
 
 export type VipKind = 'ClusterIP' | 'ExternalIP' | 'LoadBalancerIP' | 'NodePort'
 
@@ -43,6 +43,8 @@ export interface ServicePort {
   readonly family: IpFamily
   readonly vips: readonly Vip[]
   readonly affinityMs: number
+  /** Of its Service. */
+  readonly retry?: RetryOptions | undefined
   /** All endpoints, in the order of their `ip:port` text. */
   readonly endpoints: readonly Endpoint[]
   /** What was asked for; what comes of it is in the targets. */

@@ -1,5 +1,6 @@
 import { isOutOfResources } from '../util/out-of-resources.ts'
 import type { Backend } from './backend.ts'
+import { closedEarly } from './early-close.ts'
 import type { Choice } from './front.ts'
 import { type ListenerEndpoints, restMs } from './listener-endpoints.ts'
 import type { Attempt, RelayLimits } from './relay.ts'
@@ -61,11 +62,16 @@ export class DialAttempt<B extends Backend, Socket, Connection> {
  */
 export class Dial<B extends Backend, Socket, Connection> {
   readonly connection: Connection
-  readonly attempts: DialAttempt<B, Socket, Connection>[] = []
+  /** Those of the connection's dials before this one come first. */
+  readonly attempts: DialAttempt<B, Socket, Connection>[]
   readonly #dialler: Dialler<B, Socket, Connection>
   readonly #service: DialService<B>
   readonly #choice: Choice<B>
   readonly #startedAt: number
+  /** Where its own attempts begin. */
+  readonly #first: number
+  /** Endpoints that have closed early are not dialled again. */
+  readonly #left: ReadonlySet<string>
   /** Made when the first attempt has failed or takes long: most dials need none. */
   #planMade: RetryPlan<B> | undefined
   /** Attempts under way. */
@@ -79,12 +85,16 @@ export class Dial<B extends Backend, Socket, Connection> {
     connection: Connection,
     service: DialService<B>,
     choice: Choice<B>,
+    attempts: DialAttempt<B, Socket, Connection>[] = [],
   ) {
     this.#dialler = dialler
     this.connection = connection
     this.#service = service
     this.#choice = choice
     this.#startedAt = dialler.now()
+    this.attempts = attempts
+    this.#first = attempts.length
+    this.#left = closedEarly(attempts)
   }
 
   start(): void {
@@ -112,7 +122,7 @@ export class Dial<B extends Backend, Socket, Connection> {
     this.#settle(attempt, 'connected')
     this.#finish('lost')
     this.#service.counters.countDialTime(attempt.ms)
-    this.#service.succeeded(client, attempt.backend)
+    this.#service.connected(client, attempt.backend)
   }
 
   /** An attempt that is under way has failed, and its socket is closed; `code`: an errno's name. */
@@ -137,7 +147,7 @@ export class Dial<B extends Backend, Socket, Connection> {
       tried => this.#pick(tried),
       random,
     )
-    const [first] = this.attempts
+    const first = this.attempts[this.#first]
     if (first !== undefined) plan.started(first.backend.key)
     this.#planMade = plan
     return plan
@@ -145,7 +155,12 @@ export class Dial<B extends Backend, Socket, Connection> {
 
   #pick(tried?: ReadonlySet<string>): B | undefined {
     const client = this.#dialler.clientOf(this.connection)
-    return this.#service.balancer.pick(client, tried, this.#choice.among)
+    const left = this.#left
+    const passedOver =
+      left.size === 0 || tried === undefined
+        ? (tried ?? left)
+        : { has: (key: string) => left.has(key) || tried.has(key) }
+    return this.#service.balancer.pick(client, passedOver, this.#choice.among)
   }
 
   #follow(step: NextStep<B>): void {

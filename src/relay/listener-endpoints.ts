@@ -1,12 +1,16 @@
 import { Balancer } from '../balance/balancer.ts'
+import type { RetryOptions } from '../model/service.ts'
 import type { Clock } from '../util/clock.ts'
 import type { Backend } from './backend.ts'
-import { Fronts } from './front.ts'
+import { type Choice, Fronts } from './front.ts'
 import type { NodeClientSet } from './node-clients.ts'
 import type { RelayEndpoint, RelayListener } from './relay.ts'
 
 /** How long others are preferred to an endpoint: what it costs to find out anew decides. */
-export const restMs = { refused: 1000, silent: 10_000 }
+export const restMs = { refused: 1000, silent: 10_000, closedEarly: 1000 }
+
+/** Where early closes count, so that an endpoint can fail again and again: the longest rest. */
+const longestRestMs = 60_000
 
 /** Most listeners have none: one for all of them. */
 const none: ReadonlyMap<string, never> = new Map<string, never>()
@@ -15,6 +19,8 @@ const none: ReadonlyMap<string, never> = new Map<string, never>()
 export class ListenerEndpoints<B extends Backend> {
   readonly balancer: Balancer<B>
   readonly fronts: Fronts<B>
+  /** What is done for clients of an endpoint that accepts and does not serve. */
+  retry: RetryOptions | undefined
   /** Of `RelayListener.staying` those that were listed before. */
   #staying: ReadonlyMap<string, B> = none
 
@@ -32,15 +38,32 @@ export class ListenerEndpoints<B extends Backend> {
     return this.#known(backend.key) === backend
   }
 
-  /** An endpoint refused or was silent: for `rest` milliseconds others are preferred. */
-  failed(backend: B, rest: number): void {
+  /**
+   * An endpoint refused, was silent or closed early: for `rest` milliseconds, or longer, others
+   * are preferred. Until when that is.
+   */
+  failed(backend: B, rest: number): number {
     backend.failures += 1
-    this.balancer.failed(backend, rest)
+    return this.balancer.failed(backend, rest, this.retry?.earlyClose ? longestRestMs : 0)
   }
 
   /** A connection or flow now goes to `backend`. */
-  succeeded(client: string, backend: B): void {
-    this.balancer.succeeded(client, backend)
+  connected(client: string, backend: B): void {
+    this.balancer.connected(client, backend)
+    if (!this.retry?.earlyClose) this.served(backend)
+  }
+
+  /** Where early closes count, a connection has shown that it is not one. */
+  served(backend: B): void {
+    this.balancer.served(backend)
+  }
+
+  /** Whether there are endpoints for a client beyond those with the keys `closedEarly`. */
+  hasOther(choice: Choice<B>, closedEarly: ReadonlySet<string>): boolean {
+    const among = choice.among ?? this.balancer
+    let left = among.size
+    for (const key of closedEarly) if (among.get(key) !== undefined) left -= 1
+    return left > 0
   }
 
   /**
@@ -57,6 +80,7 @@ export class ListenerEndpoints<B extends Backend> {
     this.#staying = this.#stayingOf(spec)
     this.balancer.setEndpoints(backends)
     this.balancer.setAffinity(spec.affinityMs)
+    this.retry = spec.retry
     this.fronts.take(spec.fronts, this.balancer)
   }
 

@@ -1,4 +1,4 @@
-import type { RelayProtocol } from '../model/service.ts'
+import type { RelayProtocol, RetryOptions } from '../model/service.ts'
 import type { Cause } from './cause.ts'
 
 /** An address and port to listen on. */
@@ -58,6 +58,8 @@ export interface RelayListener {
   readonly staying?: readonly string[]
   /** Sliding ClientIP affinity in milliseconds, across all fronts; 0 for none. */
   readonly affinityMs: number
+  /** For TCP clients whose endpoint accepts and does not serve; undefined: nothing. */
+  readonly retry?: RetryOptions | undefined
   /**
    * Addresses without a socket from which the kernel's rules lead to one of the binds: an endpoint
    * there would be the listener itself.
@@ -242,7 +244,10 @@ export interface Relay {
 /** One dial attempt, for the record of a connection. */
 export interface Attempt {
   readonly endpoint: string
-  /** `connected`, `refused`, `timeout`, `lost` (another was first) or an errno code. */
+  /**
+   * `connected`, `refused`, `timeout`, `lost` (another was first), `closed early` (connected,
+   * and ended before its first byte) or an errno code.
+   */
   result: string
   /** Milliseconds from the start of the attempt to its result. */
   ms: number

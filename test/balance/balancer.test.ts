@@ -250,7 +250,7 @@ const make = (affinityMs: number, ...keys: string[]) => {
   /** A connection that goes well. */
   const connect = (client: string): string | undefined => {
     const endpoint = balancer.pick(client)
-    if (endpoint) balancer.succeeded(client, endpoint)
+    if (endpoint) balancer.connected(client, endpoint)
     return endpoint?.key
   }
   return { balancer, clock, connect }
@@ -302,7 +302,7 @@ t.test('balancer', async t => {
     const { balancer, connect } = make(100, 'a', 'b', 'c')
     connect('p')
     const other = balancer.pick('p', new Set(['a']))
-    if (other) balancer.succeeded('p', other)
+    if (other) balancer.connected('p', other)
     t.equal(connect('p'), 'b')
   })
 
@@ -327,7 +327,7 @@ t.test('balancer', async t => {
     const { balancer } = make(100, 'a', 'b')
     const gone = balancer.pick('p')
     balancer.setEndpoints(targets('b', 'c'))
-    if (gone) balancer.succeeded('p', gone)
+    if (gone) balancer.connected('p', gone)
     balancer.setEndpoints(targets('b', 'c', 'a'))
     t.equal(balancer.pick('p')?.key, 'b')
   })

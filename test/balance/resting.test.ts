@@ -40,14 +40,44 @@ t.test('endpoints that failed a moment ago', async t => {
     set.balancer.failed(set.a, 1000)
     set.clock.time = 1500
     t.equal(next(set, 6).filter(key => key === 'a').length, 1, 'one probes')
-    set.balancer.succeeded('10.0.0.1', set.a)
+    set.balancer.served(set.a)
     t.equal(next(set, 6).filter(key => key === 'a').length, 2, 'then all may')
+  })
+
+  t.test('rest twice as long each time that they fail again', async t => {
+    const set = setUp()
+    const rests = [0, 0, 0, 0, 0].map(() => {
+      const from = set.clock.time
+      set.clock.time = set.balancer.failed(set.a, 1000, 6000)
+      return set.clock.time - from
+    })
+    t.same(rests, [1000, 2000, 4000, 6000, 6000])
+    set.balancer.served(set.a)
+    t.equal(set.balancer.failed(set.a, 1000, 6000) - set.clock.time, 1000)
+  })
+
+  t.test('rest no longer for connections that fail while they rest', async t => {
+    const set = setUp()
+    for (let i = 0; i < 100; i += 1) set.balancer.failed(set.a, 1000, 60_000)
+    set.clock.time = 999
+    t.equal(set.balancer.isResting('a'), true)
+    set.clock.time = 1000
+    t.equal(set.balancer.isResting('a'), false)
+  })
+
+  t.test('rest longer when the probe fails', async t => {
+    const set = setUp()
+    set.balancer.failed(set.a, 1000, 60_000)
+    set.clock.time = 1000
+    t.ok(next(set, 3).includes('a'))
+    set.clock.time = 1100
+    t.equal(set.balancer.failed(set.a, 1000, 60_000), 3100)
   })
 
   t.test('keep the clients that have affinity to them', async t => {
     const set = setUp()
     set.balancer.setAffinity(60_000)
-    set.balancer.succeeded('10.0.0.1', set.b)
+    set.balancer.connected('10.0.0.1', set.b)
     set.balancer.failed(set.b, 1000)
     t.equal(set.balancer.pick('10.0.0.1')?.key, 'b')
     t.not(set.balancer.pick('10.0.0.1', new Set(['b']))?.key, 'b')

@@ -3,11 +3,13 @@ import t from 'tap'
 import { linuxRelaySkip } from '../support/linux-only.ts'
 import { makeLinuxRelay } from '../support/linux-relay.ts'
 import { tcpDialContract } from './contract/tcp-dial.ts'
+import { tcpEarlyCloseContract } from './contract/tcp-early-close.ts'
 import { tcpFrontsContract } from './contract/tcp-fronts.ts'
 import { udpFrontsContract } from './contract/udp-fronts.ts'
 
 t.test('the Linux relay dials', { skip: linuxRelaySkip() }, async t => {
   tcpDialContract(t, makeLinuxRelay)
+  t.test('early closes', async t => tcpEarlyCloseContract(t, makeLinuxRelay))
   t.test('TCP fronts', async t => tcpFrontsContract(t, makeLinuxRelay))
   t.test('UDP fronts', async t => udpFrontsContract(t, makeLinuxRelay))
 })

@@ -2,5 +2,7 @@
 import t from 'tap'
 import { makePortableRelay } from '../support/portable-relay.ts'
 import { tcpDialContract } from './contract/tcp-dial.ts'
+import { tcpEarlyCloseContract } from './contract/tcp-early-close.ts'
 
 tcpDialContract(t, makePortableRelay)
+t.test('early closes', async t => tcpEarlyCloseContract(t, makePortableRelay))

@@ -5,6 +5,7 @@ import { errorCode } from '../../util/out-of-resources.ts'
 import type { Backend } from '../backend.ts'
 import type { Cause } from '../cause.ts'
 import { attemptRecords, Dial } from '../dial.ts'
+import { isEarlyClose, noteEarlyClose } from '../early-close.ts'
 import type { Choice } from '../front.ts'
 import type { ConnectionRecord, RelayLimits, RelayObserver } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
@@ -12,6 +13,8 @@ import type { Dialled, Dialling, SocketDial } from './dialling.ts'
 import type { IdleWatch, Patrolled } from './idle-watch.ts'
 import type { ListenerState } from './listener-state.ts'
 import { confirmEnd, reset, wasReset } from './reset.ts'
+import { KeptEnd } from './kept-end.ts'
+import { SaidBytes } from './said-bytes.ts'
 import type { Undelivered } from './undelivered.ts'
 
 /** What a connection needs of the listener that accepted it. */
@@ -40,6 +43,8 @@ export class TcpConnection implements Dialled, Patrolled {
   readonly #choice: Choice
   dial: SocketDial | undefined
   dialTimer: Timer | undefined
+  readonly #keptEnd: KeptEnd
+  #said: SaidBytes
   #clientAddress = ''
   #clientPort = 0
   readonly acceptedAt: number
@@ -55,6 +60,8 @@ export class TcpConnection implements Dialled, Patrolled {
   #openWay: Socket
   /** What had been read from it by then. */
   #bytesAtHalfClose = 0
+  /** It has answered, or lasted too long for an early close. */
+  #hasLasted = false
   #cause: Cause = '--'
   #detail = ''
 
@@ -66,6 +73,8 @@ export class TcpConnection implements Dialled, Patrolled {
     this.#client = client
     this.#openWay = client
     const { limits, observer, idleWatch } = context
+    this.#keptEnd = new KeptEnd(context.dialling.fds)
+    this.#said = new SaidBytes(0)
     if (observer.wants('--')) this.#nameClient()
     // Reading starts now: only a socket that is read notices that its peer has left.
     this.#attach(client)
@@ -77,7 +86,7 @@ export class TcpConnection implements Dialled, Patrolled {
 
   start(): void {
     const { dialling, state } = this.#context
-    this.dial = new Dial(dialling, this, state, this.#choice)
+    this.dial = new Dial(dialling, this, state, this.#choice, this.#attempts)
     this.dial.start()
   }
 
@@ -89,15 +98,23 @@ export class TcpConnection implements Dialled, Patrolled {
 
   connected(socket: Socket, backend: Backend): void {
     this.#endDial()
+    this.#keptEnd.forget()
+    this.#attach(socket)
+    this.#serve(socket, backend)
+  }
+
+  #serve(socket: Socket, backend: Backend): void {
     this.#backend = backend
     this.#backendSocket = socket
     this.#openSockets += 1
     backend.active += 1
-    this.#attach(socket)
     const held = this.#held
     this.#held = []
+    this.#heldBytes = 0
+    this.#hasLasted = false
+    this.#said = new SaidBytes(this.#context.state.retry?.replay ?? 0)
     let room = true
-    for (const chunk of held) room = socket.write(chunk)
+    for (const chunk of held) room = this.#say(chunk, socket)
     if (this.#client.readableEnded) this.#halfClosed(this.#client)
     else if (room) this.#client.resume()
     else waitForDrain(this.#client, socket)
@@ -105,6 +122,12 @@ export class TcpConnection implements Dialled, Patrolled {
 
   gaveUp(cause: GiveUpCause, detail: string): void {
     this.#endDial()
+    const last = this.#keptEnd.take()
+    if (last !== undefined) {
+      // Its end is the client's to know, as what it was.
+      this.#serve(last.socket, last.backend)
+      return this.#halfClosed(last.socket)
+    }
     this.#blame(cause, detail)
     reset(this.#client)
   }
@@ -115,17 +138,26 @@ export class TcpConnection implements Dialled, Patrolled {
     socket.on('data', chunk => this.#copy(socket, chunk))
     socket.on('end', () => this.#end(socket))
     socket.on('error', error => this.#broken(socket, errorCode(error)))
-    socket.on('close', () => this.#closed())
+    socket.on('close', () => this.#closed(socket))
   }
 
   #copy(from: Socket, chunk: Buffer): void {
     const to = this.#opposite(from)
-    if (to === undefined) this.#hold(chunk)
-    else if (!to.write(chunk)) waitForDrain(from, to)
+    if (to === undefined) return this.#hold(chunk)
+    if (from !== this.#client && !this.#hasLasted) this.lasts()
+    const room = from === this.#client ? this.#say(chunk, to) : to.write(chunk)
+    if (!room) waitForDrain(from, to)
+  }
+
+  /** To the endpoint; kept too, while that may have to be said to another one. */
+  #say(chunk: Buffer, to: Socket): boolean {
+    this.#said.add(chunk)
+    return to.write(chunk)
   }
 
   #end(from: Socket): void {
     const moved = from.bytesRead > this.#bytesAtHalfClose
+    if (this.#closedEarly(from, wasReset(from))) return
     if (wasReset(from)) this.#broken(from, 'ECONNRESET')
     else if (from.writableEnded && moved) confirmEnd(from, () => this.#halfClosed(from))
     else this.#halfClosed(from)
@@ -143,6 +175,8 @@ export class TcpConnection implements Dialled, Patrolled {
   }
 
   #broken(socket: Socket, detail: string): void {
+    if (this.#keptEnd.has(socket)) return this.#keptEnd.forget()
+    if (!this.#isPart(socket) || this.#closedEarly(socket, true)) return
     const dialling = this.dial !== undefined
     this.#blame(socket === this.#client ? (dialling ? 'CC' : 'CD') : 'SD', detail)
     socket.destroy()
@@ -151,11 +185,43 @@ export class TcpConnection implements Dialled, Patrolled {
     if (to !== undefined && !to.destroyed) this.#passReset(to)
   }
 
-  #closed(): void {
+  #closed(socket: Socket): void {
+    if (!this.#isPart(socket)) return
     if (this.dial !== undefined) this.#blame('CC', 'closed')
     this.#cancelDial()
     this.#openSockets -= 1
     if (this.#openSockets === 0) this.#finish()
+  }
+
+  /** Whether the endpoint has ended so early that another one is dialled in its place. */
+  #closedEarly(socket: Socket, wasReset: boolean): boolean {
+    const { clock, state } = this.#context
+    const backend = this.#backend
+    const { retry } = state
+    if (retry === undefined || socket !== this.#backendSocket) return false
+    // Its end has been passed on.
+    if (backend === undefined || this.#client.writableEnded) return false
+    const nothingSent = socket.bytesWritten === 0 && !socket.writableEnded
+    const repeatable = nothingSent || this.#said.isRepeatable
+    const ms = clock.now() - this.#connectedAt
+    const bytesFrom = socket.bytesRead
+    const attempts = this.#attempts
+    const ended = { service: state, choice: this.#choice, attempts, ms, bytesFrom }
+    if (!isEarlyClose({ ...ended, repeatable })) return false
+    noteEarlyClose(state, backend, attempts)
+    this.#backend = undefined
+    this.#backendSocket = undefined
+    this.#openSockets -= 1
+    this.#held = [...this.#said.chunks]
+    this.#heldBytes = this.#said.bytes
+    if (wasReset || !nothingSent) socket.destroy()
+    else this.#keptEnd.keep({ socket, backend })
+    this.start()
+    return true
+  }
+
+  #isPart(socket: Socket): boolean {
+    return socket === this.#client || socket === this.#backendSocket
   }
 
   #opposite(socket: Socket): Socket | undefined {
@@ -179,7 +245,18 @@ export class TcpConnection implements Dialled, Patrolled {
     this.#idle(this.#openWay)
   }
 
+  /** The endpoint does what it is there for. */
+  lasts(): void {
+    this.#hasLasted = true
+    this.#said.forget()
+    const { state } = this.#context
+    if (state.retry !== undefined && this.#backend !== undefined) {
+      state.served(this.#backend)
+    }
+  }
+
   enableKeepAlive(): void {
+    this.lasts()
     const { tcpKeepalive = usualKeepAliveIdleMs } = this.#context.limits
     if (tcpKeepalive === 0) return
     this.#client.setKeepAlive(true, tcpKeepalive)
@@ -265,6 +342,7 @@ export class TcpConnection implements Dialled, Patrolled {
     counters.add('bytesToClient', this.bytesToClient)
     if (this.#cause !== '--') counters.countFailure(this.#cause)
     if (observer.wants(this.#cause)) observer.connectionClosed(this.#describe())
+    this.#keptEnd.forget()
     this.#context.idleWatch.ended(this)
     this.#context.ended(this)
   }

@@ -78,7 +78,7 @@ export class UdpListener implements PortListener, FlowOwner {
   }
 
   chose(client: string, backend: Backend): void {
-    this.#state.succeeded(client, backend)
+    this.#state.connected(client, backend)
   }
 
   failed(backend: Backend): void {

@@ -19,7 +19,7 @@ import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { Pipe } from './pipe-pool.ts'
 import type { TcpService } from './tcp-service.ts'
 
-export type State = 'dialling' | 'open' | 'delivering' | 'ended'
+export type State = 'dialling' | 'open' | 'closed-early' | 'delivering' | 'ended'
 
 /** Events of a side, edge-triggered: nothing has to be switched on and off. */
 export const quietEvents = EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLET
@@ -65,6 +65,8 @@ export class Side {
   bytes = 0
   /** Read from it, and not yet taken by the opposite side. */
   held: Buffer | undefined = undefined
+  /** All that was read from it, while that may have to be said to another endpoint. */
+  said: Buffer | undefined = undefined
   /** What is in there was read from it. */
   pipe: Pipe | undefined = undefined
   piped = 0
@@ -128,7 +130,8 @@ export class Connection extends Timed {
   readonly service: TcpService
   readonly choice: Choice<WorkerBackend>
   readonly client: Side
-  readonly backend: Side
+  /** Another one for each endpoint. */
+  backend: Side
   readonly acceptedAt: number
   state: State = 'dialling'
   connectedAt = 0
@@ -137,7 +140,10 @@ export class Connection extends Timed {
   /** While `dialling`. */
   dial: Dial<WorkerBackend, number, Connection> | undefined = undefined
   /** For the record. */
-  attempts: readonly Attempt[] = []
+  attempts: Attempt[] = []
+  /** Of an endpoint that has closed early, while others are dialled: its open socket. */
+  lastEnd: Side | undefined = undefined
+  lastEndpoint: WorkerBackend | undefined = undefined
   /** The first one counts, not what follows from it. */
   end: AbnormalEnd | undefined = undefined
   /** While `delivering`: until when the other side may take to get what is left. */

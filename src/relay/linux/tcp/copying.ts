@@ -1,6 +1,8 @@
 import {
   EPOLLERR,
+  EPOLLHUP,
   EPOLLOUT,
+  EPOLLRDHUP,
   MSG_MORE,
   MSG_PEEK,
   MSG_TRUNC,
@@ -29,6 +31,8 @@ const mostHeldBytes = 64 << 20
 const mostInterrupts = 10
 /** Connections that last so long get keep-alive; most are over before. */
 const keepAliveAfterMs = 5000
+const hangUp = EPOLLERR | EPOLLHUP | EPOLLRDHUP
+const noBytes = Buffer.alloc(0)
 
 /**
  * The two half-duplex copies of an open connection: what is read from one side is written to
@@ -73,8 +77,23 @@ export class Copying {
     // It was dialled with all events.
     backend.set(flag.watchesRoom)
     backend.note(events)
-    this.#move(client)
-    if (connection.state === 'open') this.#move(backend)
+    const { retry } = connection.service
+    if (retry !== undefined && retry.replay > 0) client.said ??= noBytes
+    // To an endpoint that has hung up nothing is sent before that is known.
+    const endedAtOnce = retry !== undefined && (events & hangUp) !== 0
+    this.#start(endedAtOnce ? backend : client)
+    if (connection.state === 'open') this.#start(endedAtOnce ? client : backend)
+  }
+
+  /** What it holds was said to another endpoint before. */
+  #start(from: Side): void {
+    if (!from.holds || this.#unblock(from)) this.#move(from)
+  }
+
+  /** It has lasted too long for an early close. */
+  lasts({ client, endpoint, service }: Connection): void {
+    this.#sending.forgetSaid(client)
+    if (endpoint !== undefined && service.retry !== undefined) service.served(endpoint)
   }
 
   /** `events` of a side of an open connection. */
@@ -137,6 +156,7 @@ export class Copying {
     if (this.#holdsEnough) return this.#passOn(from)
     const count = this.#read(from, 0)
     if (count <= 0) return this.#nothingRead(from, count)
+    if (from.said !== undefined) this.#remember(from, count)
     this.#count(from, count)
     from.streak = count === this.#size ? from.streak + 1 : 0
     const isLast =
@@ -173,6 +193,7 @@ export class Copying {
     const count = this.#read(from, MSG_PEEK)
     if (count <= 0) return this.#nothingRead(from, count)
     const taken = this.#sending.send(to, count, 0)
+    this.#sending.forgetSaid(from)
     if (taken > 0) {
       this.#count(from, taken)
       if (!this.#discard(from, taken)) return -1
@@ -243,6 +264,7 @@ export class Copying {
   }
 
   #startSplicing(from: Side): void {
+    this.#sending.forgetSaid(from)
     from.streak = 0
     from.pipe = this.#pipes.take()
   }
@@ -278,7 +300,14 @@ export class Copying {
     this.#move(to)
   }
 
+  #remember(from: Side, count: number): void {
+    const most = from.connection.service.retry?.replay ?? 0
+    // What is held is written in one piece, from the buffer.
+    this.#sending.remember(from, count, Math.min(most, this.#size))
+  }
+
   #count(from: Side, count: number): void {
+    if (from.isBackend && from.bytes === 0) this.lasts(from.connection)
     from.bytes += count
     from.connection.service.counters.countBytes(!from.isBackend, count)
   }

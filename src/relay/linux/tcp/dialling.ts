@@ -23,6 +23,7 @@ import { newSockaddr, type WorkerBackend } from '../worker/worker-backend.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { allEvents, type Attempt, type Connection, type Side } from './connection.ts'
 import type { Copying } from './copying.ts'
+import type { EarlyCloses } from './early-closes.ts'
 import type { Ending } from './ending.ts'
 import type { SocketCalls } from './socket-calls.ts'
 
@@ -42,6 +43,7 @@ export class Dialling
   readonly #sockets: SocketCalls
   readonly #copying: Copying
   readonly #ending: Ending
+  readonly #earlyCloses: EarlyCloses
   readonly #address: NativeMemory
   readonly #linger: Linger
   #depth = 0
@@ -54,6 +56,7 @@ export class Dialling
     sockets: SocketCalls,
     copying: Copying,
     ending: Ending,
+    earlyCloses: EarlyCloses,
   ) {
     this.#env = env
     this.limits = env.limits
@@ -64,15 +67,16 @@ export class Dialling
     this.#sockets = sockets
     this.#copying = copying
     this.#ending = ending
+    this.#earlyCloses = earlyCloses
     this.#address = env.calls.allocate(sockaddrSize)
     this.#linger = new Linger(env.calls)
   }
 
   start(connection: Connection): void {
-    const dial = new Dial(this, connection, connection.service, connection.choice)
-    connection.dial = dial
-    connection.attempts = dial.attempts
-    dial.start()
+    const { service, choice, attempts } = connection
+    connection.state = 'dialling'
+    connection.dial = new Dial(this, connection, service, choice, attempts)
+    connection.dial.start()
   }
 
   now(): number {
@@ -118,12 +122,13 @@ export class Dialling
   }
 
   gaveUp(connection: Connection, cause: GiveUpCause, detail: string): void {
-    this.#ending.kill(connection, cause, detail)
+    this.#ending.gaveUp(connection, cause, detail)
   }
 
   #connected({ connection, backend }: Attempt, fd: number, events: number): void {
     const { loop } = this.#env
     connection.dial = undefined
+    this.#earlyCloses.forget(connection)
     connection.backend.fd = fd
     loop.pass(fd, this.#sides, connection.backend)
     connection.connectedAt = loop.now

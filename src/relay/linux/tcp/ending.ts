@@ -8,6 +8,7 @@ import { Linger } from '../linger.ts'
 import type { TimerWheel } from '../timer-wheel.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { type Connection, flag, type Side } from './connection.ts'
+import type { EarlyCloses } from './early-closes.ts'
 import type { IdleLimits } from './idle-limits.ts'
 import { type Sending, sent } from './sending.ts'
 import { fdsPerConnection } from '../worker/fd-account.ts'
@@ -25,6 +26,7 @@ export class Ending {
   readonly #sending: Sending
   readonly #idleLimits: IdleLimits
   readonly #sockets: SocketCalls
+  readonly #earlyCloses: EarlyCloses
   readonly #all: Set<Connection>
   readonly #linger: Linger
 
@@ -35,6 +37,7 @@ export class Ending {
     sending: Sending,
     idleLimits: IdleLimits,
     sockets: SocketCalls,
+    earlyCloses: EarlyCloses,
     all: Set<Connection>,
   ) {
     this.#env = env
@@ -42,6 +45,7 @@ export class Ending {
     this.#sending = sending
     this.#idleLimits = idleLimits
     this.#sockets = sockets
+    this.#earlyCloses = earlyCloses
     this.#all = all
     this.#linger = new Linger(env.calls)
   }
@@ -49,6 +53,7 @@ export class Ending {
   /** A side's end was read; what it sent may still be held. */
   ended(side: Side): void {
     if (side.has(flag.broken)) return this.broken(side, -errno.ECONNRESET)
+    if (this.#earlyCloses.take(side, side.has(flag.reset))) return
     side.set(flag.ended)
     if (!side.holds) this.passEnd(side)
     const isOpen = side.connection.state === 'open'
@@ -69,6 +74,7 @@ export class Ending {
 
   /** A side was reset, or worse; `result` is the negative errno. */
   broken(side: Side, result: number): void {
+    if (this.#earlyCloses.take(side, true)) return
     const { connection } = side
     const to = side.opposite
     connection.blame(side.isBackend ? 'SD' : 'CD', errnoName(result))
@@ -109,6 +115,15 @@ export class Ending {
     else if (closedSideOf(connection).holds) {
       this.#timers.set(connection, longestLookMs, now)
     } else this.#deliver(connection)
+  }
+
+  /** No endpoint could be connected to. */
+  gaveUp(connection: Connection, cause: Cause, detail: string): void {
+    if (!this.#earlyCloses.restore(connection)) {
+      return this.kill(connection, cause, detail)
+    }
+    this.passEnd(connection.backend)
+    if (!connection.isEnded) this.#sending.again(connection.client)
   }
 
   /** Nothing has moved for too long; `side` is the one that could have sent. */
@@ -217,6 +232,7 @@ export class Ending {
     this.#idleLimits.ended(connection)
     this.#sending.drop(client)
     this.#sending.drop(backend)
+    this.#earlyCloses.forget(connection)
     this.#close(client)
     this.#close(backend)
     this.#env.fds.release(fdsPerConnection)

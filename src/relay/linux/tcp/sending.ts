@@ -57,6 +57,31 @@ export class Sending {
     this.waitForRoom(from, result)
   }
 
+  /**
+   * Keeps a copy of the first `count` bytes of the buffer, which were read from a side, if with
+   * what was said before they are at most `most`; else nothing is kept any more.
+   */
+  remember(from: Side, count: number, most: number): void {
+    const { said } = from
+    if (said === undefined) return
+    if (said.length + count > most) return this.forgetSaid(from)
+    this.#keepSaid(from, Buffer.concat([said, this.buffer.bytes.subarray(0, count)]))
+  }
+
+  forgetSaid(from: Side): void {
+    if (from.said !== undefined) this.#keepSaid(from, undefined)
+  }
+
+  /** To another endpoint: what the side holds is all that it has said. */
+  sayAgain(from: Side): void {
+    const { said } = from
+    this.drop(from)
+    if (said === undefined || said.length === 0) return
+    from.said = said
+    this.#env.signs.hold(said.length)
+    this.#keep(from, copyOf(said))
+  }
+
   /** Writes what a side holds: `sent`, or the negative errno of a write that failed. */
   flush(from: Side): number {
     return from.held === undefined ? this.flushPipe(from) : this.#flushHeld(from)
@@ -92,6 +117,7 @@ export class Sending {
   /** Gives back what a side holds: there is no peer to write it to. */
   drop(from: Side): void {
     this.#keep(from, undefined)
+    this.forgetSaid(from)
     const { pipe } = from
     if (pipe === undefined) return
     const isEmpty = from.piped === 0
@@ -144,6 +170,11 @@ export class Sending {
   #keep(from: Side, rest: Buffer | undefined): void {
     this.#env.signs.hold(sizeOf(rest) - sizeOf(from.held))
     from.held = rest
+  }
+
+  #keepSaid(from: Side, said: Buffer | undefined): void {
+    this.#env.signs.hold((said?.length ?? 0) - (from.said?.length ?? 0))
+    from.said = said
   }
 
   /**

@@ -8,6 +8,7 @@ import type { WorkerEnv } from '../worker/worker-env.ts'
 import { Connection, flag, quietEvents, type Side } from './connection.ts'
 import { Copying } from './copying.ts'
 import { Dialling } from './dialling.ts'
+import { EarlyCloses } from './early-closes.ts'
 import { Ending } from './ending.ts'
 import { IdleLimits } from './idle-limits.ts'
 import { PipePool } from './pipe-pool.ts'
@@ -42,7 +43,8 @@ export class TcpConnections implements EventSource<Side> {
     const pipes = new PipePool(env.calls, env.fds)
     const sending = new Sending(env, pipes, sockets, this)
     const idleLimits = new IdleLimits(env, sockets)
-    const ending = new Ending(env, timers, sending, idleLimits, sockets, this.#all)
+    const early = new EarlyCloses(env, timers, sending, this)
+    const ending = new Ending(env, timers, sending, idleLimits, sockets, early, this.#all)
     const copying = new Copying(env, timers, pipes, sending, idleLimits, ending, sockets)
     this.#timers = timers
     this.#pipes = pipes
@@ -50,7 +52,7 @@ export class TcpConnections implements EventSource<Side> {
     this.#sockets = sockets
     this.#ending = ending
     this.#copying = copying
-    this.#dialling = new Dialling(env, timers, this, sockets, copying, ending)
+    this.#dialling = new Dialling(env, timers, this, sockets, copying, ending, early)
     env.loop.addTimers(timers)
     env.loop.addTimers({
       wait: now => idleLimits.wait(now),
@@ -89,6 +91,9 @@ export class TcpConnections implements EventSource<Side> {
         return this.#copying.ready(side, events)
       case 'dialling':
         return this.#clientWhileDialling(side, events)
+      case 'closed-early':
+        this.#clientWhileDialling(side, events)
+        return connection.isEnded ? undefined : this.#dialling.start(connection)
       case 'delivering':
         return this.#ending.readyWhileDelivering(side, events)
       case 'ended': // What was to be called again is over.
@@ -145,6 +150,7 @@ export class TcpConnections implements EventSource<Side> {
     if (now - connection.connectedAt < lookMs) {
       this.#sockets.keepAlive(connection.backend.fd, limits)
     }
+    this.#copying.lasts(connection)
     this.#ending.sampleRoundTrip(connection, false)
     this.#timers.set(connection, lookMs, now)
   }

@@ -174,7 +174,7 @@ export class UdpFlow
         return tried.size > 0 ? 'refused' : 'no-endpoint'
       }
       if (retries > 0) this.#service.counters.add('dialRetries', 1)
-      this.#service.succeeded(this.client, backend)
+      this.#service.connected(this.client, backend)
       const result = this.#connect(backend)
       if (result >= 0) return undefined
       if (isShortage(result)) {

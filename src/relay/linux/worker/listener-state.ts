@@ -42,14 +42,13 @@ export class ListenerState extends ListenerEndpoints<WorkerBackend> {
     }
   }
 
-  override failed(backend: WorkerBackend, rest: number): void {
-    backend.restingUntil = this.#env.loop.now + rest
-    super.failed(backend, rest)
+  override failed(backend: WorkerBackend, rest: number): number {
+    return (backend.restingUntil = super.failed(backend, rest))
   }
 
-  override succeeded(client: string, backend: WorkerBackend): void {
+  override served(backend: WorkerBackend): void {
     if (backend.failures > 0) backend.restingUntil = 0
-    super.succeeded(client, backend)
+    super.served(backend)
   }
 
   /** Nothing is left of it. */

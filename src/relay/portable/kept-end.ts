@@ -1,0 +1,41 @@
+import type { Socket } from 'node:net'
+import type { Backend } from '../backend.ts'
+import type { FdBudget } from '../fd-budget.ts'
+
+/** An endpoint that has ended in order before its first byte; it may still be reading. */
+export interface EarlyEnd {
+  readonly socket: Socket
+  readonly backend: Backend
+}
+
+/** The last such end of a connection, kept for its client while other endpoints are dialled. */
+export class KeptEnd {
+  readonly #fds: Pick<FdBudget, 'take' | 'release'>
+  #end: EarlyEnd | undefined
+
+  constructor(fds: Pick<FdBudget, 'take' | 'release'>) {
+    this.#fds = fds
+  }
+
+  has(socket: Socket): boolean {
+    return this.#end?.socket === socket
+  }
+
+  /** In place of the one before. Costs a descriptor more; without one to spare it is closed. */
+  keep(end: EarlyEnd): void {
+    this.forget()
+    if (this.#fds.take(1)) this.#end = end
+    else end.socket.destroy()
+  }
+
+  take(): EarlyEnd | undefined {
+    const end = this.#end
+    if (end !== undefined) this.#fds.release(1)
+    this.#end = undefined
+    return end
+  }
+
+  forget(): void {
+    this.take()?.socket.destroy()
+  }
+}

@@ -1,0 +1,255 @@
+import { randomBytes, randomInt } from 'node:crypto'
+import { once } from 'node:events'
+import type { Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Test } from 'tap'
+import type { RelayEndpoint } from '../../../src/relay/relay.ts'
+import { freeTcpPort, testHost } from '../../support/ports.ts'
+import {
+  carryingFds,
+  endpoint,
+  type MakeRelay,
+  relayFixture,
+} from '../../support/relay-fixture.ts'
+import { reset } from '../../support/reset.ts'
+import { ask, dial, namedBackend, tcpBackend } from '../../support/tcp-backend.ts'
+import { until } from '../../support/until.ts'
+
+const retry = { earlyClose: true, replay: 0 }
+
+const closes = {
+  'an end': (socket: Socket) => void socket.end(),
+  'a reset': (socket: Socket) => void reset(socket),
+  'a late end': (socket: Socket) => void setTimeout(() => socket.end(), 20),
+  'a late reset': (socket: Socket) => void setTimeout(reset, 20, socket),
+} as const
+
+/** A connection as one of the backends saw it. */
+interface Seen {
+  readonly backend: string
+  bytes: Buffer
+}
+
+/** Endpoints that accept, and end before their first byte. */
+export const tcpEarlyCloseContract = (t: Test, make: MakeRelay): void => {
+  const setUp = async (t: Test, endpoints: readonly RelayEndpoint[], options = retry) => {
+    const fixture = relayFixture(t, make, { limits: { dialLadder: [2000] } })
+    const port = await freeTcpPort()
+    const binds = [{ address: testHost, port }]
+    const listen = (endpoints: readonly RelayEndpoint[]) =>
+      fixture.listen({ binds, endpoints, retry: options })
+    await listen(endpoints)
+    return { ...fixture, port, listen }
+  }
+
+  for (const [how, close] of Object.entries(closes)) {
+    t.test(`one of three closes with ${how}: no session fails`, async t => {
+      const good = await Promise.all(['a', 'b'].map(name => namedBackend(t, name)))
+      const bad = await tcpBackend(t, close)
+      const all = [bad, ...good].map(one => one.endpoint)
+      const { port, stats, records, relay } = await setUp(t, all)
+      const answers: string[] = []
+      for (let batch = 0; batch < 10; batch += 1) {
+        const some = await Promise.all(Array.from({ length: 20 }, () => ask(port)))
+        answers.push(...some.map(({ text, how }) => `${text} ${how}`))
+      }
+      t.strictSame([...new Set(answers)].toSorted(), ['a end', 'b end'])
+      await until('all are recorded', () => records.length === 200)
+      t.strictSame(stats().counters.failed, {})
+      const early = records.flatMap(({ attempts }) =>
+        // One that is reset before the relay has its turn never was a connection.
+        attempts.filter(
+          ({ result }) => result === 'closed early' || result === 'ECONNRESET',
+        ),
+      )
+      t.ok(early.length > 0, 'it was tried')
+      t.ok(early.length < 60, `${early.length} times, as it rests`)
+      const blamed = stats().endpoints.find(({ key }) => key === bad.endpoint.key)
+      t.equal(blamed?.failures, early.length)
+      t.equal(blamed?.active, 0)
+      t.equal(carryingFds(relay.stats()), 0, 'no descriptor is kept')
+    })
+  }
+
+  for (const how of ['an end', 'a late reset'] as const) {
+    t.test(`when all close with ${how} the client sees that of the last`, async t => {
+      const all = await Promise.all([1, 2, 3].map(() => tcpBackend(t, closes[how])))
+      const { port, records, relay } = await setUp(
+        t,
+        all.map(one => one.endpoint),
+      )
+      const seen = how === 'an end' ? 'end' : 'ECONNRESET'
+      t.strictSame(await ask(port), { text: '', how: seen })
+      await until('it is recorded', () => records.length === 1)
+      t.strictSame(
+        all.map(({ accepted }) => accepted),
+        [1, 1, 1],
+        'each was tried once',
+      )
+      t.equal(carryingFds(relay.stats()), 0)
+    })
+  }
+
+  t.test('what only reads gets it all, though it ended first', async t => {
+    const heard: Buffer[] = []
+    const sinks = await Promise.all(
+      [1, 2].map(() =>
+        tcpBackend(t, socket => void socket.on('data', one => heard.push(one)).end()),
+      ),
+    )
+    const { port, records } = await setUp(
+      t,
+      sinks.map(one => one.endpoint),
+    )
+    const client = dial(t, port)
+    await once(client.resume(), 'end')
+    const said = randomBytes(100_000)
+    client.end(said)
+    await until('it is recorded', () => records.length === 1)
+    t.ok(Buffer.concat(heard).equals(said))
+    t.match(records[0], { cause: '--' })
+  })
+
+  t.test('when the others refuse the end is what the client sees', async t => {
+    const heard: Buffer[] = []
+    const sink = await tcpBackend(
+      t,
+      socket => void socket.on('data', one => heard.push(one)).end(),
+    )
+    const gone = endpoint(testHost, await freeTcpPort())
+    const { port, records, relay, listen } = await setUp(t, [sink.endpoint])
+    await listen([sink.endpoint, gone])
+    const client = dial(t, port)
+    client.write('first words')
+    await once(client.resume(), 'end')
+    client.end(', last words')
+    await until('it is recorded', () => records.length === 1)
+    // With the first words it was too late for another endpoint; else they waited.
+    t.equal(Buffer.concat(heard).toString(), 'first words, last words')
+    t.equal(carryingFds(relay.stats()), 0)
+  })
+
+  t.test('a client that asks nothing and ends is not passed around', async t => {
+    const echo = await Promise.all(
+      [1, 2].map(() =>
+        tcpBackend(t, socket => void socket.on('end', () => socket.end()).resume()),
+      ),
+    )
+    const { port, records } = await setUp(
+      t,
+      echo.map(one => one.endpoint),
+    )
+    const client = dial(t, port)
+    client.end()
+    await once(client.resume(), 'end')
+    await until('it is recorded', () => records.length === 1)
+    t.equal(
+      echo.reduce((sum, { accepted }) => sum + accepted, 0),
+      1,
+    )
+  })
+
+  t.test('a client that leaves meanwhile leaves nothing behind', async t => {
+    const bad = await tcpBackend(t, closes['a late end'])
+    const gone = endpoint(testHost, await freeTcpPort())
+    const { port, records, relay } = await setUp(t, [bad.endpoint, gone])
+    for (let i = 0; i < 20; i += 1) {
+      const client = dial(t, port)
+      client.on('error', () => {})
+      await once(client, 'connect')
+      await sleep(randomInt(40))
+      if (i % 2 === 0) reset(client)
+      else client.destroy()
+    }
+    await until('all are recorded', () => records.length === 20)
+    t.equal(carryingFds(relay.stats()), 0)
+  })
+
+  t.test('without the option the end is passed on', async t => {
+    const bad = await tcpBackend(t, closes['an end'])
+    const good = await namedBackend(t, 'good')
+    const off = { earlyClose: false, replay: 0 }
+    const { port } = await setUp(t, [bad.endpoint, good.endpoint], off)
+    const answers = await Promise.all([1, 2, 3, 4].map(() => ask(port)))
+    t.equal(answers.filter(({ text }) => text === '').length, 2)
+  })
+
+  t.test('no endpoint that was sent a byte is followed by another', async t => {
+    await randomSessions(t, setUp, 0)
+  })
+
+  t.test('with replay what was said is said again, whole and once', async t => {
+    await randomSessions(t, setUp, 3000)
+  })
+}
+
+type SetUp = (
+  t: Test,
+  endpoints: readonly RelayEndpoint[],
+  options: typeof retry,
+) => Promise<{ readonly port: number }>
+
+/**
+ * Clients that speak first, to endpoints of which two end early after some bytes: the first
+ * bytes name the session.
+ */
+const randomSessions = async (t: Test, setUp: SetUp, replay: number): Promise<void> => {
+  const seen: Seen[] = []
+  const watch = (backend: string, after: (one: Seen, socket: Socket) => void) =>
+    tcpBackend(t, socket => {
+      const one: Seen = { backend, bytes: Buffer.alloc(0) }
+      seen.push(one)
+      socket.on('data', data => {
+        one.bytes = Buffer.concat([one.bytes, data])
+        after(one, socket)
+      })
+    })
+  const early = await Promise.all(
+    [closes['an end'], closes['a reset']].map((close, i) =>
+      watch(`early ${i}`, (_, socket) => close(socket)),
+    ),
+  )
+  const good = await watch('good', ({ bytes }, socket) => {
+    if (bytes.length >= 8 && bytes.length === bytes.readUInt32LE(4)) socket.end('served')
+  })
+  const all = [...early, good].map(one => one.endpoint)
+  const { port } = await setUp(t, all, { earlyClose: true, replay })
+  const sessions = Array.from({ length: 120 }, (_, id) => {
+    const size = [8, replay - 1, replay, replay + 1, randomInt(8, 9000)][id % 5] ?? 8
+    const bytes = randomBytes(Math.max(8, size))
+    bytes.writeUInt32LE(id, 0)
+    bytes.writeUInt32LE(bytes.length, 4)
+    return { id, bytes }
+  })
+  const answers = new Map<number, string>()
+  for (const { id, bytes } of sessions) answers.set(id, await say(t, port, bytes))
+  for (const { id, bytes } of sessions) {
+    const mine = seen.filter(
+      one => one.bytes.length >= 4 && one.bytes.readUInt32LE(0) === id,
+    )
+    if (replay === 0) t.ok(mine.length <= 1, `${id} was said once`)
+    const served = mine.filter(({ backend }) => backend === 'good')
+    t.ok(served.length <= 1)
+    for (const one of served) t.ok(one.bytes.equals(bytes), `${id} came whole`)
+    if (bytes.length <= replay)
+      t.equal(answers.get(id), 'served', `${bytes.length} bytes`)
+    if (answers.get(id) === 'served') t.equal(served.length, 1)
+  }
+}
+
+const say = async (t: Test, port: number, bytes: Buffer): Promise<string> => {
+  const socket = dial(t, port)
+  let text = ''
+  socket.on('data', data => (text += data.toString()))
+  socket.on('error', () => {})
+  const over = new Promise<void>(resolve => {
+    socket.on('end', resolve).on('close', resolve)
+  })
+  const cut = randomInt(bytes.length)
+  socket.write(bytes.subarray(0, cut))
+  if (cut % 2 === 0) await sleep(1)
+  socket.write(bytes.subarray(cut))
+  await over
+  socket.destroy()
+  return text
+}
