@@ -1,7 +1,7 @@
 import type { Clock } from '../util/clock.ts'
 import { Affinity } from './affinity.ts'
 import { Resting } from './resting.ts'
-import { RoundRobin } from './round-robin.ts'
+import { RoundRobin, tierOf, type Tiered } from './round-robin.ts'
 
 /** Keys of endpoints. */
 export type KeySet = Pick<ReadonlySet<string>, 'has'>
@@ -14,7 +14,7 @@ const probeMs = 1000
  * had (ClientIP affinity), else the next in turn. Endpoints are told apart by `key`;
  * position and affinity live on across `setEndpoints`.
  */
-export class Balancer<E extends { readonly key: string }> {
+export class Balancer<E extends Tiered> {
   readonly #clock: Pick<Clock, 'now'>
   readonly #ring: RoundRobin<E>
   /** Made when needed: most listeners need neither, and there may be thousands of them. */
@@ -142,6 +142,15 @@ export class Balancer<E extends { readonly key: string }> {
     if (this.#affinity === undefined || this.#affinity.size === 0) return undefined
     const key = this.#affinity.lookup(client, this.#clock.now())
     if (key === undefined || tried?.has(key)) return undefined
-    return among.get(key)
+    const endpoint = among.get(key)
+    if (endpoint === undefined || among.tiers.length === 1) return endpoint
+    // A client comes back to the lower tier as soon as that serves.
+    return tierOf(endpoint) <= this.#bestTier(among) ? endpoint : undefined
+  }
+
+  /** The lowest tier with an endpoint that does not rest. */
+  #bestTier(among: RoundRobin<E>): number {
+    const serving = among.all.filter(({ key }) => !this.isResting(key))
+    return Math.min(...serving.map(tierOf))
   }
 }

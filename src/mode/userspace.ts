@@ -133,10 +133,11 @@ const steeredVip = ({ vip, capture }: VipPlacement): Bind[] =>
     ? [{ address: vip.address, port: vip.port }]
     : []
 
-const relayEndpoint = ({ address, port }: Endpoint): RelayEndpoint => ({
+const relayEndpoint = ({ address, port, tier }: Endpoint): RelayEndpoint => ({
   key: joinHostPort(address, port),
   address,
   port,
+  tier,
 })
 
 const loopProblem = ({ listener, endpoint }: Loop): Problem => ({

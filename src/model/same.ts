@@ -63,6 +63,7 @@ const sameSpec = (a: EndpointSpec, b: EndpointSpec): boolean =>
   a.terminating === b.terminating &&
   a.nodeName === b.nodeName &&
   a.zone === b.zone &&
+  a.tier === b.tier &&
   sameTexts(a.zoneHints, b.zoneHints) &&
   sameTexts(a.nodeHints, b.nodeHints)
 

@@ -73,6 +73,8 @@ export interface EndpointSpec {
   /** hints.forZones and hints.forNodes, by name. */
   readonly zoneHints: readonly string[]
   readonly nodeHints: readonly string[]
+  /** Used when those of lower tiers fail; 0 when it is not said. */
+  readonly tier?: number | undefined
 }
 
 /** One that gets connections, of unknown node and zone. */

@@ -49,6 +49,7 @@ const endpointOn = (spec: EndpointSpec, port: number): Endpoint => ({
   zone: spec.zone,
   zoneHints: spec.zoneHints,
   nodeHints: spec.nodeHints,
+  tier: spec.tier,
 })
 
 /**
@@ -60,6 +61,7 @@ const isLivelier = (a: EndpointSpec, b: EndpointSpec): boolean => {
   if (a.terminating !== b.terminating) return b.terminating
   if (a.ready !== b.ready) return a.ready
   if (a.serving !== b.serving) return a.serving
+  if (a.tier !== b.tier) return (a.tier ?? 0) < (b.tier ?? 0)
   if (a.nodeName !== b.nodeName) return a.nodeName > b.nodeName
   if (a.zone !== b.zone) return a.zone > b.zone
   return hintText(a) > hintText(b)

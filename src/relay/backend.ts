@@ -5,6 +5,7 @@ import type { EndpointStats, RelayEndpoint } from './relay.ts'
  * keeps its flows.
  */
 export interface Backend extends RelayEndpoint, EndpointStats {
+  tier?: number | undefined
   active: number
   failures: number
   resting: boolean

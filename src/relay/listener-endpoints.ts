@@ -74,9 +74,11 @@ export class ListenerEndpoints<B extends Backend> {
     spec: RelayListener,
     backendOf: (endpoint: RelayEndpoint, index: number, known: B | undefined) => B,
   ): void {
-    const backends = spec.endpoints.map((endpoint, i) =>
-      backendOf(endpoint, i, this.#known(endpoint.key)),
-    )
+    const backends = spec.endpoints.map((endpoint, i) => {
+      const backend = backendOf(endpoint, i, this.#known(endpoint.key))
+      backend.tier = endpoint.tier
+      return backend
+    })
     this.#staying = this.#stayingOf(spec)
     this.balancer.setEndpoints(backends)
     this.balancer.setAffinity(spec.affinityMs)

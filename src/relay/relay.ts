@@ -12,6 +12,8 @@ export interface RelayEndpoint {
   readonly key: string
   readonly address: string
   readonly port: number
+  /** Used when those of lower tiers fail; 0 when it is not said. */
+  readonly tier?: number | undefined
 }
 
 /** Keys of some of a listener's endpoints, or all of them. */

@@ -5,8 +5,8 @@ interface Target {
   readonly key: string
 }
 const targets = (...keys: string[]): Target[] => keys.map(key => ({ key }))
-const taken = (times: number, take: () => Target | undefined): (string | undefined)[] =>
-  Array.from({ length: times }, () => take()?.key)
+const taken = (times: number, take: () => Target | undefined): string[] =>
+  Array.from({ length: times }, () => take()?.key ?? 'none')
 
 t.test('endpoints that failed a moment ago', async t => {
   const setUp = () => {
@@ -91,5 +91,67 @@ t.test('endpoints that failed a moment ago', async t => {
     set.balancer.setEndpoints([set.a])
     set.balancer.setEndpoints([set.a, set.b])
     t.same(new Set(next(set, 2)), new Set(['a', 'b']))
+  })
+})
+
+t.test('endpoints of a higher tier', async t => {
+  const setUp = () => {
+    const clock = { time: 0, now: () => clock.time }
+    const balancer = new Balancer<{ key: string; tier?: number }>(clock, () => 0)
+    const [a, b] = targets('a', 'b')
+    const c = { key: 'c', tier: 1 }
+    const d = { key: 'd', tier: 1 }
+    if (a === undefined || b === undefined) throw new Error('two')
+    balancer.setEndpoints([c, a, d, b])
+    const next = (times: number, tried?: ReadonlySet<string>) =>
+      taken(times, () => balancer.pick('10.0.0.1', tried))
+    return { clock, balancer, a, b, c, d, next }
+  }
+
+  t.test('get nothing while one of a lower tier serves', async t => {
+    const { balancer, a, next } = setUp()
+    t.same(next(4), ['a', 'b', 'a', 'b'])
+    balancer.failed(a, 1000)
+    t.same(next(3), ['b', 'b', 'b'])
+  })
+
+  t.test(
+    'serve in turn when all of the lower have failed, and only until then',
+    async t => {
+      const { balancer, clock, a, b, next } = setUp()
+      balancer.failed(a, 1000)
+      balancer.failed(b, 1000)
+      t.same(next(4), ['c', 'd', 'c', 'd'])
+      clock.time = 1000
+      t.same(next(2).toSorted(), ['a', 'b'], 'each is tried by one')
+      t.same(next(2).toSorted(), ['c', 'd'], 'while it is found out')
+      balancer.served(a)
+      balancer.served(b)
+      t.same(next(4).toSorted(), ['a', 'a', 'b', 'b'])
+    },
+  )
+
+  t.test('come after the lower ones within one dial', async t => {
+    const { next } = setUp()
+    t.same(next(1, new Set(['a'])), ['b'])
+    t.same(next(1, new Set(['a', 'b'])), ['c'])
+    t.same(next(1, new Set(['a', 'b', 'c', 'd'])), ['none'])
+  })
+
+  t.test('come last when all rest', async t => {
+    const { balancer, a, b, c, d, next } = setUp()
+    for (const one of [a, b, c, d]) balancer.failed(one, 1000)
+    t.same(next(2).toSorted(), ['a', 'b'])
+  })
+
+  t.test('keep a client with affinity only while no lower one serves', async t => {
+    const { balancer, clock, a, b, c, next } = setUp()
+    balancer.setAffinity(60_000)
+    balancer.failed(a, 1000)
+    balancer.failed(b, 1000)
+    balancer.connected('10.0.0.1', c)
+    t.same(next(3), ['c', 'c', 'c'])
+    clock.time = 1000
+    t.same(next(2).toSorted(), ['a', 'b'])
   })
 })

@@ -94,10 +94,11 @@ export class ListenerState extends ListenerEndpoints<Backend> {
   }
 }
 
-const newBackend = ({ key, address, port }: RelayEndpoint): Backend => ({
+const newBackend = ({ key, address, port, tier }: RelayEndpoint): Backend => ({
   key,
   address,
   port,
+  tier,
   active: 0,
   failures: 0,
   resting: false,

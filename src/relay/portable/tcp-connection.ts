@@ -194,7 +194,7 @@ export class TcpConnection implements Dialled, Patrolled {
   }
 
   /** Whether the endpoint has ended so early that another one is dialled in its place. */
-  #closedEarly(socket: Socket, wasReset: boolean): boolean {
+  #closedEarly(socket: Socket, byReset: boolean): boolean {
     const { clock, state } = this.#context
     const backend = this.#backend
     const { retry } = state
@@ -214,7 +214,7 @@ export class TcpConnection implements Dialled, Patrolled {
     this.#openSockets -= 1
     this.#held = [...this.#said.chunks]
     this.#heldBytes = this.#said.bytes
-    if (wasReset || !nothingSent) socket.destroy()
+    if (byReset || !nothingSent) socket.destroy()
     else this.#keptEnd.keep({ socket, backend })
     this.start()
     return true

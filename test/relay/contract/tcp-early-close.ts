@@ -19,7 +19,7 @@ const retry = { earlyClose: true, replay: 0 }
 
 const closes = {
   'an end': (socket: Socket) => void socket.end(),
-  'a reset': (socket: Socket) => void reset(socket),
+  'a reset': reset,
   'a late end': (socket: Socket) => void setTimeout(() => socket.end(), 20),
   'a late reset': (socket: Socket) => void setTimeout(reset, 20, socket),
 } as const
@@ -32,18 +32,18 @@ interface Seen {
 
 /** Endpoints that accept, and end before their first byte. */
 export const tcpEarlyCloseContract = (t: Test, make: MakeRelay): void => {
-  const setUp = async (t: Test, endpoints: readonly RelayEndpoint[], options = retry) => {
+  const setUp = async (t: Test, first: readonly RelayEndpoint[], options = retry) => {
     const fixture = relayFixture(t, make, { limits: { dialLadder: [2000] } })
     const port = await freeTcpPort()
     const binds = [{ address: testHost, port }]
     const listen = (endpoints: readonly RelayEndpoint[]) =>
       fixture.listen({ binds, endpoints, retry: options })
-    await listen(endpoints)
+    await listen(first)
     return { ...fixture, port, listen }
   }
 
-  for (const [how, close] of Object.entries(closes)) {
-    t.test(`one of three closes with ${how}: no session fails`, async t => {
+  for (const [kind, close] of Object.entries(closes)) {
+    t.test(`one of three closes with ${kind}: no session fails`, async t => {
       const good = await Promise.all(['a', 'b'].map(name => namedBackend(t, name)))
       const bad = await tcpBackend(t, close)
       const all = [bad, ...good].map(one => one.endpoint)

@@ -11,6 +11,7 @@ export class WorkerBackend implements Backend {
   readonly key: string
   readonly address: string
   readonly port: number
+  tier: number | undefined
   /** Struct sockaddr of it, made when it is first dialled. */
   sockaddr: Uint8Array | undefined
   /** When TCP_INFO was last asked of one of its connections. */
@@ -19,13 +20,14 @@ export class WorkerBackend implements Backend {
   #start: number
 
   constructor(
-    { key, address, port }: RelayEndpoint,
+    { key, address, port, tier }: RelayEndpoint,
     pages: Pick<StatsPages, 'pageOf' | 'offsetOf'>,
     slot: number,
   ) {
     this.key = key
     this.address = address
     this.port = port
+    this.tier = tier
     this.#figures = pages.pageOf(slot)
     this.#start = pages.offsetOf(slot)
   }
