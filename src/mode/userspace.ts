@@ -113,6 +113,7 @@ const listenerOf = (placement: Placement): RelayListener => ({
   fronts: relayFronts(placement),
   endpoints: placement.servicePort.reachable.map(relayEndpoint),
   ...stayingOf(placement.servicePort),
+  ...cutOf(placement.servicePort),
   affinityMs: placement.servicePort.affinityMs,
   retry: placement.servicePort.retry,
   steered: placement.vips.flatMap(steeredVip),
@@ -128,17 +129,21 @@ const stayingOf = (servicePort: ServicePort): Pick<RelayListener, 'staying'> => 
   return { staying: staying.map(({ address, port }) => joinHostPort(address, port)) }
 }
 
+const cutOf = ({ endpoints }: ServicePort): Pick<RelayListener, 'cut'> => {
+  const cut = endpoints.filter(endpoint => endpoint.cut)
+  if (cut.length === 0) return {}
+  return { cut: cut.map(({ address, port }) => joinHostPort(address, port)) }
+}
+
 const steeredVip = ({ vip, capture }: VipPlacement): Bind[] =>
   capture === 'nftables' || capture === 'iptables'
     ? [{ address: vip.address, port: vip.port }]
     : []
 
-const relayEndpoint = ({ address, port, tier }: Endpoint): RelayEndpoint => ({
-  key: joinHostPort(address, port),
-  address,
-  port,
-  tier,
-})
+const relayEndpoint = ({ address, port, tier }: Endpoint): RelayEndpoint => {
+  const key = joinHostPort(address, port)
+  return tier === undefined ? { key, address, port } : { key, address, port, tier }
+}
 
 const loopProblem = ({ listener, endpoint }: Loop): Problem => ({
   object: `Service ${listener.name}`,

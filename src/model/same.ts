@@ -64,6 +64,7 @@ const sameSpec = (a: EndpointSpec, b: EndpointSpec): boolean =>
   a.nodeName === b.nodeName &&
   a.zone === b.zone &&
   a.tier === b.tier &&
+  a.cut === b.cut &&
   sameTexts(a.zoneHints, b.zoneHints) &&
   sameTexts(a.nodeHints, b.nodeHints)
 

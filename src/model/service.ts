@@ -75,6 +75,8 @@ export interface EndpointSpec {
   readonly nodeHints: readonly string[]
   /** Used when those of lower tiers fail; 0 when it is not said. */
   readonly tier?: number | undefined
+  /** Connections to it are to be reset; it gets none. */
+  readonly cut?: boolean | undefined
 }
 
 /** One that gets connections, of unknown node and zone. */

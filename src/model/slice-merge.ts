@@ -39,7 +39,14 @@ export const mergeSlices = (
 }
 
 /** Written out: spreading takes many times as long, and there may be 100 000. */
-const endpointOn = (spec: EndpointSpec, port: number): Endpoint => ({
+const endpointOn = (spec: EndpointSpec, port: number): Endpoint => {
+  const endpoint = plainEndpoint(spec, port)
+  const { tier, cut } = spec
+  // Those of a cluster have neither.
+  return tier === undefined && cut === undefined ? endpoint : { ...endpoint, tier, cut }
+}
+
+const plainEndpoint = (spec: EndpointSpec, port: number): Endpoint => ({
   address: spec.address,
   port,
   ready: spec.ready,
@@ -49,7 +56,6 @@ const endpointOn = (spec: EndpointSpec, port: number): Endpoint => ({
   zone: spec.zone,
   zoneHints: spec.zoneHints,
   nodeHints: spec.nodeHints,
-  tier: spec.tier,
 })
 
 /**

@@ -24,6 +24,8 @@ export type Cause =
   | 'cD'
   /** The endpoint side was idle for too long. */
   | 'sD'
+  /** The endpoint went down, or left its name, and its connections were to be reset then. */
+  | 'DD'
   /** Usher was shut down and the drain time was over. */
   | 'KD'
 
@@ -39,5 +41,6 @@ export const causeText: Readonly<Record<Cause, string>> = {
   SD: 'reset by the endpoint',
   cD: 'client idle for too long',
   sD: 'endpoint idle for too long',
+  DD: 'reset as the endpoint went down',
   KD: 'cut at the end of the drain time',
 }

@@ -58,6 +58,8 @@ export interface RelayListener {
    * there stay, as TCP connections do anyway. None by default.
    */
   readonly staying?: readonly string[]
+  /** Keys of others whose TCP connections are to be reset. None by default. */
+  readonly cut?: readonly string[]
   /** Sliding ClientIP affinity in milliseconds, across all fronts; 0 for none. */
   readonly affinityMs: number
   /** For TCP clients whose endpoint accepts and does not serve; undefined: nothing. */

@@ -115,6 +115,7 @@ t.test('a Service and its slice become one listener, complete', async t => {
         { key: '10.1.0.2:8080', address: '10.1.0.2', port: 8080 },
       ],
       affinityMs: 5000,
+      retry: undefined,
       steered: [],
     },
   ])

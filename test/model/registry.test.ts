@@ -57,6 +57,7 @@ t.test('a snapshot says everything of a ServicePort', async t => {
             { kind: 'NodePort', address: '0.0.0.0', port: 30080 },
           ],
           affinityMs: 10_800_000,
+          retry: undefined,
           endpoints: [endpoint],
           internalTrafficPolicy: 'Cluster',
           externalTrafficPolicy: 'Cluster',
@@ -214,6 +215,7 @@ t.test('each part of a ServicePort makes it a new object when it changes', async
   assert(only)
   const table: [what: string, change: Change][] = [
     ['affinity', put({ ...spec, affinityMs: 1 })],
+    ['retry', put({ ...spec, retry: { earlyClose: true, replay: 0 } })],
     ['internal policy', put({ ...spec, internalTrafficPolicy: 'Local' })],
     ['external policy', put({ ...spec, externalTrafficPolicy: 'Local' })],
     ['source ranges', put({ ...spec, sourceRanges: ['192.0.2.0/24'] })],
@@ -230,6 +232,8 @@ t.test('each part of a ServicePort makes it a new object when it changes', async
     ['ready', put({ ...ends, endpoints: [{ ...only, ready: false }] })],
     ['serving', put({ ...ends, endpoints: [{ ...only, serving: false }] })],
     ['terminating', put({ ...ends, endpoints: [{ ...only, terminating: true }] })],
+    ['tier', put({ ...ends, endpoints: [{ ...only, tier: 1 }] })],
+    ['cut', put({ ...ends, endpoints: [{ ...only, cut: true }] })],
     ['node', put({ ...ends, endpoints: [{ ...only, nodeName: 'n' }] })],
     ['zone', put({ ...ends, endpoints: [{ ...only, zone: 'z' }] })],
     ['zone hints', put({ ...ends, endpoints: [{ ...only, zoneHints: ['z'] }] })],

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { linuxRelaySkip } from '../support/linux-only.ts'
 import { makeLinuxRelay } from '../support/linux-relay.ts'
+import { tcpCutContract } from './contract/tcp-cut.ts'
 import { tcpDialContract } from './contract/tcp-dial.ts'
 import { tcpEarlyCloseContract } from './contract/tcp-early-close.ts'
 import { tcpFrontsContract } from './contract/tcp-fronts.ts'
@@ -9,6 +10,7 @@ import { udpFrontsContract } from './contract/udp-fronts.ts'
 
 t.test('the Linux relay dials', { skip: linuxRelaySkip() }, async t => {
   tcpDialContract(t, makeLinuxRelay)
+  tcpCutContract(t, makeLinuxRelay)
   t.test('early closes', async t => tcpEarlyCloseContract(t, makeLinuxRelay))
   t.test('TCP fronts', async t => tcpFrontsContract(t, makeLinuxRelay))
   t.test('UDP fronts', async t => udpFrontsContract(t, makeLinuxRelay))

@@ -287,6 +287,11 @@ export class TcpConnection implements Dialled, Patrolled {
     return this.#backendSocket?.bytesRead ?? 0
   }
 
+  /** Key of where it is connected to, '' while it is not. */
+  get endpoint(): string {
+    return this.#backend?.key ?? ''
+  }
+
   /** What kept it from being served, for the status; '' when it reached an endpoint. */
   get failure(): string {
     return this.#backendSocket === undefined && this.#cause !== 'CC' ? this.#detail : ''
@@ -351,7 +356,7 @@ export class TcpConnection implements Dialled, Patrolled {
     return {
       listener: this.#context.state.spec.name,
       client: joinHostPort(this.#clientAddress, this.#clientPort),
-      endpoint: this.#backend?.key ?? '',
+      endpoint: this.endpoint,
       attempts: attemptRecords(this.#attempts),
       bytesToBackend: this.bytesToBackend,
       bytesToClient: this.bytesToClient,

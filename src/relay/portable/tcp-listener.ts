@@ -36,6 +36,13 @@ export class TcpListener implements PortListener {
 
   update(spec: RelayListener): void {
     this.#state.take(spec)
+    const { cut = [] } = spec
+    if (cut.length > 0) this.#cut(new Set(cut))
+  }
+
+  #cut(endpoints: ReadonlySet<string>): void {
+    for (const connection of this.#connections)
+      if (endpoints.has(connection.endpoint)) connection.kill('DD', 'endpoint down')
   }
 
   sweep(): void {

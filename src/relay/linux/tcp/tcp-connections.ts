@@ -115,6 +115,15 @@ export class TcpConnections implements EventSource<Side> {
     return killed
   }
 
+  /** Resets the connections of a ServicePort to these endpoints, by key. */
+  cut(service: TcpService, endpoints: ReadonlySet<string>): void {
+    for (const connection of this.#all) {
+      if (connection.service !== service) continue
+      if (endpoints.has(connection.endpoint?.key ?? ''))
+        this.#ending.kill(connection, 'DD', 'endpoint down')
+    }
+  }
+
   /** Resets a client that is not to become a connection. */
   turnAway(fd: number): void {
     this.#ending.turnAway(fd)

@@ -1,0 +1,48 @@
+import { once } from 'node:events'
+import type { Test } from 'tap'
+import { freeTcpPort, testHost } from '../../support/ports.ts'
+import { carryingFds, type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'
+import { dial, namedEcho } from '../../support/tcp-backend.ts'
+import { until } from '../../support/until.ts'
+
+/** Endpoints that went down, and whose connections were to be reset then. */
+export const tcpCutContract = (t: Test, make: MakeRelay): void => {
+  t.test('connections to an endpoint that is cut are reset, and no others', async t => {
+    const { listen, records, relay, stats } = relayFixture(t, make)
+    const port = await freeTcpPort()
+    const binds = [{ address: testHost, port }]
+    const [a, b] = await Promise.all(['a', 'b'].map(name => namedEcho(t, name)))
+    if (a === undefined || b === undefined) throw new Error('two')
+    await listen({ binds, endpoints: [a.endpoint, b.endpoint] })
+    const clients = await Promise.all(
+      Array.from({ length: 8 }, async () => {
+        const socket = dial(t, port)
+        const state = { name: '', how: '' }
+        socket.on(
+          'error',
+          (error: NodeJS.ErrnoException) => (state.how = error.code ?? ''),
+        )
+        const [name] = (await once(socket, 'data')) as [Buffer]
+        state.name = name.toString()
+        return { socket, state }
+      }),
+    )
+    await listen({ binds, endpoints: [b.endpoint], cut: [a.endpoint.key] })
+    const to = (wanted: string) => clients.filter(({ state }) => state.name === wanted)
+    await until('those of a are reset', () =>
+      to('a').every(({ state }) => state.how === 'ECONNRESET'),
+    )
+    t.equal(to('a').length, 4)
+    for (const { socket } of to('b')) {
+      socket.write('still there')
+      const [echo] = (await once(socket, 'data')) as [Buffer]
+      t.equal(echo.toString(), 'still there')
+    }
+    await until('they are recorded', () => records.length === 4)
+    for (const record of records) {
+      t.match(record, { cause: 'DD', endpoint: a.endpoint.key })
+    }
+    t.equal(stats().counters.failed.DD, 4)
+    t.equal(carryingFds(relay.stats()), 8)
+  })
+}
