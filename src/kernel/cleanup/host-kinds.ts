@@ -27,10 +27,11 @@ export const hostKinds = (
   return [
     sysctlsKind(hostSysctls(), sysctl),
     nftablesKind(run, nftablesTable),
-    iptablesKind(run, 'iptables', 'nft', chain, byOther),
-    iptablesKind(run, 'iptables', 'legacy', chain, byOther),
-    iptablesKind(run, 'ip6tables', 'nft', chain, byOther),
-    iptablesKind(run, 'ip6tables', 'legacy', chain, byOther),
+    ...ipFamilies.flatMap(family =>
+      (['nft', 'legacy'] as const).map(mode =>
+        iptablesKind(run, family, mode, chain, byOther),
+      ),
+    ),
     ...(captures ? [] : [proxyFlowsKind(run)]),
     ...(ipvs
       ? []

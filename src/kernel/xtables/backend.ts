@@ -11,7 +11,11 @@ export interface Backend {
   readonly detail: string
   /** Feeds `iptables-restore --noflush`; gives what it printed. */
   restore(input: string, options?: RestoreOptions): Promise<string>
-  save(table: string, options?: Pick<RestoreOptions, 'timeoutMs'>): Promise<string>
+  /** Of no table by name: all that are there. Naming one makes it where it was not (legacy). */
+  save(
+    table: string | undefined,
+    options?: Pick<RestoreOptions, 'timeoutMs'>,
+  ): Promise<string>
 }
 
 export interface RestoreOptions {
@@ -77,7 +81,8 @@ const makeBackend = (
     const args = ['--noflush', ...(counters ? ['--counters'] : []), '-w', lockSeconds]
     return run(`${command}-restore`, args, { ...options, input })
   },
-  save: (table, options) => run(`${command}-save`, ['-t', table], options),
+  save: (table, options) =>
+    run(`${command}-save`, table === undefined ? [] : ['-t', table], options),
 })
 
 /**
