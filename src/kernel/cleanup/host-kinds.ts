@@ -77,7 +77,7 @@ const put = (sysctls: Sysctls, sysctl: RememberedSysctl): Leftover => ({
 /**
  * Flows to a userspace Usher that is gone. After the rules that make them: else a SYN that
  * comes again makes a new one. Before those that keep the proxy address silent: else it is
- * answered by a reset. No thing by itself, so nothing is said of it.
+ * answered by a reset. No thing by itself, so that it is not listed.
  */
 const proxyFlowsKind = (run: RunTool): Kind => ({
   name: 'flows to a userspace Usher',

@@ -58,7 +58,7 @@ const stayOf = (name: string, table: string, { chain, by, others }: HeldChain): 
   const more = others === 0 ? '' : ` (and ${others} more that it leads to)`
   return {
     what: `${name} -t ${table}: chain ${chain}${more}`,
-    why: `a rule of somebody else's leads there: -A ${by.text}`,
+    why: `a rule of another program leads there: -A ${by.text}`,
   }
 }
 

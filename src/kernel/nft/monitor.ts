@@ -19,7 +19,7 @@ export type SpawnMonitor = (command: string, args: readonly string[]) => Monitor
 export interface MonitorDeps {
   readonly clock: Clock
   readonly spawn: SpawnMonitor
-  /** The name of the tables it hears of, in the families ip and ip6. */
+  /** The name of the tables it reports, in the families ip and ip6. */
   readonly table: string
 }
 

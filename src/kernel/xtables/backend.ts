@@ -60,7 +60,7 @@ const backendOf = async (
 ): Promise<Backend | ToolError> => {
   try {
     const text = await run(`${command}-restore`, ['--version'])
-    // Before 1.8 there was one, which did not say so.
+    // Before 1.8 there was one, without a name.
     const mode = text.includes('nf_tables') ? 'nft' : 'legacy'
     const version = /v(\d[\w.]*)/.exec(text)?.[1] ?? 'of unknown version'
     const kind = mode === 'nft' ? 'nf_tables' : 'legacy'
@@ -86,8 +86,8 @@ const makeBackend = (
 })
 
 /**
- * Whether the kernel may have rules of this back end. iptables-legacy makes tables by
- * being asked for them, so that it is not asked in vain.
+ * Whether the kernel may have rules of this back end. To ask iptables-legacy for a
+ * table makes it, so that it is asked only where there is one.
  */
 export const mayHaveRules = async (
   run: RunTool,

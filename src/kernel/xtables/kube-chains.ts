@@ -68,7 +68,7 @@ export const isOwnChain = (table: string, chain: string): boolean =>
   isServiceChain(chain) ||
   (table === 'nat' && chain === 'KUBE-FIREWALL')
 
-/** What of a saved rule says whose jump it is. */
+/** The part of a saved rule that decides whose jump it is. */
 interface JumpRule {
   readonly chain: string
   readonly target: string

@@ -32,7 +32,7 @@ t.test(
     t.equal(code, 1)
     t.match(
       err,
-      "usher cleanup: iptables-nft -t nat: chain KUBE-MARK-MASQ stays: a rule of somebody else's leads there: -A CNI-DN-1 -s 10.1.0.0/16 -j KUBE-MARK-MASQ\n",
+      'usher cleanup: iptables-nft -t nat: chain KUBE-MARK-MASQ stays: a rule of another program leads there: -A CNI-DN-1 -s 10.1.0.0/16 -j KUBE-MARK-MASQ\n',
     )
     t.match(err, `chain ${sep} (and 2 more that it leads to) stays: `)
     t.match(out, 'removed iptables-nft -t nat: chain KUBE-POSTROUTING\n')

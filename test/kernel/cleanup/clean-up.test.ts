@@ -52,7 +52,7 @@ t.test('kinds are removed in order, and one that fails holds up no other', async
     hidden: [{ what: 'c', why: 'nft: Operation not permitted' }],
     stayed: [
       { what: 'b', why: 'nft: Operation not permitted' },
-      { what: 'd', why: 'was removed, and somebody put it back at once' },
+      { what: 'd', why: 'was removed, and another program put it back at once' },
     ],
     unseen: [],
   })
