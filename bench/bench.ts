@@ -38,7 +38,7 @@ export const bench = async (options: BenchOptions, io: Io): Promise<number> => {
 
 const measured = async (options: BenchOptions, io: Io): Promise<number> => {
   if (isToBePrepared()) return inSandbox(options, io)
-  // A wrong name is to be told before anything is installed or started.
+  // A wrong name is reported before anything is installed or started.
   planOf(options, '')
   const { kind, why: whyNoSandbox } = await chooseSandbox()
   const whyLoopback = loopbackWish(options) || whyNoSandbox

@@ -2,7 +2,7 @@ import { endingSignals } from './process/signals.ts'
 
 /** That the bench was asked to end, or can't go on. */
 export interface Interruption {
-  /** Aborted by the first signal: measuring ends, and what there is is told. */
+  /** Aborted by the first signal: measuring ends, and what there is is reported. */
   readonly signal: AbortSignal
   /** Why it can't go on; '' when it was asked to end, or goes on. */
   readonly why: () => string

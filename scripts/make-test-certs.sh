@@ -30,7 +30,7 @@ signed server ca '/CN=kube-apiserver' 'extendedKeyUsage=serverAuth
 subjectAltName=IP:127.0.0.1,IP:::1,DNS:localhost,DNS:kubernetes.default.svc'
 signed client ca '/O=system:node-proxier/CN=system:kube-proxy' 'extendedKeyUsage=clientAuth'
 
-# An authority that nobody trusts, for the tests of what is refused.
+# An authority that is not trusted, for the tests of what is refused.
 authority stranger-ca '/CN=stranger-ca'
 signed stranger stranger-ca '/O=system:masters/CN=stranger' 'extendedKeyUsage=clientAuth'
 

@@ -7,7 +7,7 @@ import { join } from 'node:path'
  * `npm run test:node -- 24`: what depends on Node most, on others than the one that runs this:
  * the relays' contract, the demo, and all of one capture. By default on 22, 24 and 26. Their
  * binaries are npm's package `node-PLATFORM-ARCH`, which the package `node` installs; they
- * stay in ~/.cache/usher-tests. One that is not to be had is skipped by name.
+ * stay in ~/.cache/usher-tests. One that is not available is skipped by name.
  */
 const files = ['test/relay', 'test/cli/demo.test.ts', 'test/e2e/capture-nftables.test.ts']
 const asked = process.argv.slice(2)
@@ -23,7 +23,7 @@ const name = `node-${process.platform}-${process.arch}`
 
 interface Found {
   readonly program: string
-  /** As in `v24.1.0`; '' when it is not to be had. */
+  /** As in `v24.1.0`; '' when it is not available. */
   readonly version: string
   readonly why: string
 }
@@ -56,7 +56,7 @@ let failed = 0
 for (const major of majors) {
   const { program, version, why } = findNode(major)
   if (version === '') {
-    console.log(`Node ${major}: skipped, it can't be had: ${why}`)
+    console.log(`Node ${major}: skipped, not available: ${why}`)
     continue
   }
   console.log(`Node ${version}:`)

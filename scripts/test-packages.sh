@@ -113,7 +113,7 @@ say "fetching ${missing[*]}${wants_kernel:+ a kernel}"
 apt_get update || say 'going on with the lists of packages that are here'
 if [[ ${#missing[@]} -gt 0 ]]; then
   forbid_services
-  # One by one if need be: a package that can't be had must not take the others along.
+  # One by one if need be: one that can't be installed must not take the others along.
   apt_get install --no-install-recommends --no-remove "${missing[@]}" ||
     for package in "${missing[@]}"; do
       apt_get install --no-install-recommends --no-remove "$package"

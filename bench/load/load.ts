@@ -28,7 +28,7 @@ export interface Load {
   stop(): Promise<void>
 }
 
-/** Errors that differ by more names than this are told as one. */
+/** Errors that differ by more names than this are counted as one. */
 const mostNames = 50
 
 /** Counts failures by name. */

@@ -77,7 +77,7 @@ export const measureLoad = async (
   }
 }
 
-/** `tried` is told only where not all of them were done. */
+/** `tried` is given only where not all of them were done. */
 const withoutNeedlessTried = <T extends Pick<LoadAnswer, 'done' | 'tried'>>(
   found: T,
 ): Omit<T, 'tried'> & Pick<LoadAnswer, 'tried'> => {

@@ -1,4 +1,4 @@
-/** When things at a fixed rate are due: the n-th after n / rate. Starts when it is told. */
+/** When things at a fixed rate are due: the n-th after n / rate. Starts by `startAt`. */
 export class Schedule {
   readonly intervalMs: number
   #start = Infinity

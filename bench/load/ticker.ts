@@ -50,7 +50,7 @@ export class Ticker {
     this.started = new Promise(resolve => {
       this.#worker.once('message', () => resolve()).once('exit', () => resolve())
     })
-    // Without ticks nothing is sent, and that is told.
+    // Without ticks nothing is sent, and that is reported.
     this.#worker.on('error', () => undefined)
     this.#worker.on('message', (startedAt: number) => {
       if (startedAt > 0) return onStart(startedAt + clockOffsetMs())

@@ -17,7 +17,7 @@ export const settings: KernelSettings = {
   nodeAddresses: ['192.0.2.1'],
 }
 
-/** What can't be done is told by the sync. */
+/** What can't be done is reported by the sync. */
 const observer = { restoreFailed: () => {}, failed: () => {} }
 
 const iptables =

@@ -6,7 +6,7 @@ export interface Child {
   readonly pid: number
   /** Rejects when the process dies, reports an error, or takes longer than `timeoutMs`. */
   ask(question: unknown, timeoutMs: number): Promise<unknown>
-  /** Also when it can't be asked any more: its end may not have been told yet. */
+  /** Also when it can't be asked any more: its end may not have been reported yet. */
   hasEnded(): boolean
   stop(): Promise<void>
 }
@@ -32,7 +32,7 @@ export const programBeside = (from: string, name: string): URL =>
 export const startChild = (file: URL, enter: readonly string[] = []): Child => {
   const [command = '', ...args] = [...enter, ...nodeCommand(file)]
   const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
-  // What can't be started is told by the first question.
+  // What can't be started fails at the first question.
   child.on('error', () => undefined)
   if (child.pid === undefined) throw new Error(`${command}: can't be started`)
   let asked = 0

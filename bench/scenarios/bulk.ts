@@ -34,7 +34,7 @@ const bulk = (
 
 /**
  * splice(2) moves pages where others copy bytes. HAProxy can do so, too, but does not as
- * it comes (haproxy-copy): it is told for both how far Usher is ahead.
+ * it comes (haproxy-copy): how far Usher is ahead is given for both.
  */
 const besideHaproxy = (haproxy: 'haproxy' | 'haproxy-copy'): readonly Goal[] => [
   { target: 'usher-linux', metric: 'rate', to: haproxy, atLeast: 1.6 },

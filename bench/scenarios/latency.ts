@@ -51,7 +51,7 @@ const latency = (
   group: 'latency',
   title: `requests at ${share * 100} % of capacity, over ${connections} connections`,
   about:
-    'Requests come at a fixed rate whether or not earlier ones were answered, and are timed from when they were due: a proxy that stalls is charged for everybody who would have waited.',
+    'Requests come at a fixed rate whether or not earlier ones were answered, and are timed from when they were due: a proxy that stalls is charged for all requests that would have waited.',
   metrics: [
     milliseconds('p99', 'p99'),
     milliseconds('p50', 'p50'),

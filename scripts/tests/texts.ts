@@ -59,7 +59,7 @@ const placeOf = (at: unknown): string => {
   return [fileName, lineNumber, columnNumber].join(':')
 }
 
-/** Nobody reads a report for these: Node's own, of what will not work for ever. */
+/** Shown for files that pass, too: Node's own, of what will not work for ever. */
 const warnings = (stderr: string): readonly string[] =>
   stderr.split('\n').filter(line => /\(node:\d+\) .*Warning/.test(line))
 

@@ -34,7 +34,7 @@ export class KeptAddresses {
   async #sync(): Promise<void> {
     const { addresses, wanted } = this.#deps
     for (const [cidr, error] of await addresses.sync(wanted))
-      throw new Error(`the proxy address ${cidr} can't be had: ${error}`)
+      throw new Error(`the proxy address ${cidr} can't be added: ${error}`)
   }
 
   async #repair(what: string): Promise<void> {

@@ -14,8 +14,8 @@ import { proxyAddressOf } from '../kernel/proxy-address.ts'
 const rememberMs = 30_000
 
 /**
- * Which addresses are this host's own. Asked by binding a socket to them: the list of
- * interfaces knows neither the rest of 127.0.0.0/8 nor a `local` route to a whole range
+ * Which addresses are this host's own. Found by binding a socket to them: the list of
+ * interfaces has neither the rest of 127.0.0.0/8 nor a `local` route to a whole range
  * of Service addresses.
  */
 export class LocalAddresses {

@@ -38,8 +38,8 @@ export const serve = async (
     proxy = await startProxy({ ...deps, log })
   } catch (error) {
     if (stop.reason === undefined) throw error
-    // A signal to the whole group, or from systemd to all of the unit, is also for what is being
-    // started, which knows no better yet than to die of it.
+    // A signal to the whole group, or from systemd to all of the unit, also ends what is being
+    // started, before it handles signals.
     const { code, reason } = stop.reason
     log.info({ reason, starting: (error as Error).message }, 'stopped')
     return code

@@ -9,10 +9,10 @@ const yellow = (text: string): Cell => ({ text, style: 'yellow' })
 const limitOf = ({ kind }: VipStatus, { verdicts }: ServicePortStatus): string => {
   if (kind === 'ClusterIP')
     return verdicts.internal === 'drop'
-      ? 'serves nobody: policy Local, no endpoint on this node'
+      ? 'serves no client: policy Local, no endpoint on this node'
       : ''
   if (verdicts.external !== 'drop') return ''
-  const who = verdicts.node === 'forward' ? 'only clients on this node' : 'nobody'
+  const who = verdicts.node === 'forward' ? 'only clients on this node' : 'no client'
   return `serves ${who}: policy Local, no endpoint on this node`
 }
 

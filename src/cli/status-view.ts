@@ -29,7 +29,7 @@ const figures = (port: ServicePortStatus): string =>
 
 const ranges = (cidrs: readonly string[]): string =>
   cidrs.length === 0
-    ? 'load-balancer IPs: for nobody, since all source ranges are of the other IP family'
+    ? 'load-balancer IPs: for no client, since all source ranges are of the other IP family'
     : `load-balancer IPs: for clients from ${visible(cidrs.join(', '))} only`
 
 /** What clients of a ServicePort without a usable endpoint get; '' when it has some. */

@@ -36,7 +36,7 @@ type Doomed = Map<string, Set<string>>
 
 /**
  * Which of the kernel's entries of one family belong to the wanted VIPs and go where they
- * should not. Told of each entry once; holds no more than there are VIPs, and entries at the
+ * should not. Takes each entry once; holds no more than there are VIPs, and entries at the
  * ports of VIPs.
  */
 export class DoomedEntries {
@@ -97,7 +97,7 @@ export class DoomedEntries {
     this.#keep(entry)
   }
 
-  /** Since these were told of, they may have come to be right: then they stay. */
+  /** They may have come to be right since they were taken in: then they stay. */
   spare(vips: readonly UdpVip[]): void {
     for (const { family, address, port, to = [] } of vips) {
       const doomed = this.#doomed.get(port)

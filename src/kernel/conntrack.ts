@@ -9,13 +9,13 @@ import { streamTool, type StreamTool, ToolError } from './run-tool.ts'
 export interface ConntrackDeps {
   readonly clock: Clock
   readonly stream?: StreamTool
-  /** Where DNAT leads the family's VIPs, which tells Usher's flows from those of others. */
+  /** Where DNAT leads the family's VIPs: by it Usher's flows are known from those of others. */
   readonly proxyAddress: (family: IpFamily) => string | undefined
   /** Those of the host's interfaces, where node ports are; loopback's need not be named. */
   readonly ownAddresses: (family: IpFamily) => readonly string[]
   /**
-   * Told why entries could not be removed, once for as long as it stays the same; with ''
-   * when it works again.
+   * Called with why entries could not be removed, once for as long as it stays the same; with
+   * '' when it works again.
    */
   readonly failed: (problem: string) => void
 }

@@ -5,7 +5,7 @@ import { removeEntries } from './conntrack.ts'
 
 const udp = '-p udp'
 /**
- * A handshake that one side has not heard of; and a connection that has ended: its client may
+ * A handshake that has reached one side only; and a connection that has ended: its client may
  * use the same port again at once (tcp_tw_reuse, ip-sysctl), and for two minutes the kernel
  * takes that for the old flow.
  */

@@ -85,7 +85,7 @@ export interface Proxier<Wanted = Snapshot, Settings = KernelSettings> {
   close(): void
 }
 
-/** Hears what a proxier can't say by its result. */
+/** Called with what a proxier can't give as a result. */
 export interface ProxierObserver {
   /** A restore failed; `partial`: a full sync follows. */
   restoreFailed(family: IpFamily, work: 'partial' | 'full'): void

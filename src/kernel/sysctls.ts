@@ -141,7 +141,7 @@ export const hostSysctls = (deps: SysctlDeps = {}): Sysctls => {
 
 const unremembered = (name: string, path: string, error: unknown): string =>
   `${name} is not set: it opens the node, and how it was found can't be kept in ${path} ` +
-  `(${(error as Error).message}), so that nobody could take it back; make ${dirname(path)} writable`
+  `(${(error as Error).message}), so that it could not be taken back; make ${dirname(path)} writable`
 
 /** Some have several numbers, with tabs between them. */
 const plain = (text: string): string => text.trim().replaceAll(/\s+/g, ' ')
@@ -154,7 +154,7 @@ interface Memory {
 
 const noMemory: Memory = { boot: undefined, sysctls: [] }
 
-/** What is not as Usher writes it says nothing. */
+/** Lines that are not as Usher writes them are passed over. */
 const parseMemory = (text = ''): Memory => {
   if (text.length > mostBytes) return noMemory
   let memory: unknown

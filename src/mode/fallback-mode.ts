@@ -119,7 +119,7 @@ export class FallbackMode implements Mode {
     // What it has put into the kernel serves on until the next mode takes it out.
     if (!this.#ended)
       await before.close().catch((error: unknown) => this.#deps.failed(error))
-    // `close` may have come meanwhile: it has ended the mode before, and knows of no other.
+    // `close` may have come meanwhile: it has ended the mode before, and not this one.
     if (this.#ended) {
       await mode.close()
       throw new Error('the mode has ended')

@@ -7,7 +7,7 @@ import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import type { DrainResult } from '../relay/relay.ts'
 import type { IpFamily } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
-import { kernelPlacement, unservedPlacement } from './kernel-placements.ts'
+import { kernelPlacement, unservedPlacement } from './placements.ts'
 import { joinLists, listOfServicePorts } from './service-port-list.ts'
 import type { Mode, ModeName } from './mode.ts'
 import { ServiceUdpChanges } from './udp-changes.ts'
@@ -128,7 +128,7 @@ export class KernelMode implements Mode {
 
   #whyNot(family: IpFamily): string {
     const why = this.#deps.unusable.get(family) ?? 'it is not known'
-    return `${this.name} mode can't be had for ${family}: ${why}`
+    return `${this.name} mode does not work for ${family}: ${why}`
   }
 
   async #end(): Promise<void> {

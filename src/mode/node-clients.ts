@@ -13,7 +13,7 @@ export interface NodeClientsWatchDeps {
   /** Called with what is new. */
   readonly changed: (clients: NodeClients) => void
   /**
-   * Told why they can't be read, once for as long as it stays the same; with '' when they can
+   * Called with why they can't be read, once for as long as it stays the same; with '' when they can
    * again.
    */
   readonly failed: (why: string) => void

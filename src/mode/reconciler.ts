@@ -10,7 +10,7 @@ import type { Clock } from '../util/clock.ts'
 import { ipFamilies, type IpFamily } from '../util/ip.ts'
 import { SyncRunner } from '../util/sync-runner.ts'
 
-/** Hears what becomes of the wanted state: health and metrics. */
+/** Called with what becomes of the wanted state: health and metrics. */
 export interface SyncObserver {
   /** A wanted state of the family waits to be applied. */
   queued(family: IpFamily): void

@@ -16,7 +16,7 @@ import type {
 import { joinHostPort } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
 import { relayFronts } from './fronts.ts'
-import { unservedPlacement } from './kernel-placements.ts'
+import { unservedPlacement } from './placements.ts'
 import { type Loop, LoopCutter } from './loops.ts'
 import type { Mode } from './mode.ts'
 import type { NodeClientsWatch } from './node-clients.ts'
@@ -49,20 +49,14 @@ export class UserspaceMode implements Mode {
     this.#loops = new LoopCutter(isLocal)
   }
 
-  /** How each VIP of the last sync is served. */
   get placements(): readonly Placement[] {
     return this.#placements
   }
 
-  /** What of the last sync could not be honoured. */
   get problems(): readonly Problem[] {
     return [...this.#problems, ...this.#capture.problems()]
   }
 
-  /**
-   * Makes listeners and endpoints equal to the wanted state of all families. Costs what
-   * changed, by `===` of ServicePorts; calls don't overlap.
-   */
   async sync(snapshots: readonly Snapshot[]): Promise<void> {
     const servicePorts = joinLists(snapshots.map(listOfServicePorts))
     const uncarried = servicePorts.filter(isSctp)
@@ -82,13 +76,11 @@ export class UserspaceMode implements Mode {
     await this.#capture.steer(placements, snapshots)
   }
 
-  /** Stops taking new clients, lets open connections end, resets the rest after `ms`. */
   async drain(ms: number): Promise<DrainResult> {
     await this.#capture.hold()
     return this.#relay.drain(ms)
   }
 
-  /** After `drain`: gives back what the system was asked for. */
   close(): Promise<void> {
     this.#nodeClients.stop()
     return this.#capture.close()

@@ -96,18 +96,18 @@ export class BindLog {
 type Failed = Extract<BindState, { state: 'failed' }>
 
 /**
- * The relay tries again at least every 10 s and says so each time; a bind that it has
- * given up says nothing, and is forgotten.
+ * The relay tries again at least every 10 s and reports each time; a bind that it has given
+ * up is no longer reported, and is forgotten.
  */
 const forgetAfterMs = 25_000
 
 /**
- * The binds that fail now, from what the relay says of each try: to ask the relay for the
+ * The binds that fail now, from what the relay reports of each try: to ask the relay for the
  * state of 10 000 listeners would cost a probe of the health server 10 ms and more.
  */
 export class FailingBinds {
   readonly #clock: Clock
-  /** Those heard of last are at the end. */
+  /** Those reported last are at the end. */
   readonly #failed = new Map<string, { readonly state: Failed; readonly at: number }>()
 
   constructor(clock: Clock) {

@@ -22,7 +22,7 @@ export interface Metric<T> {
   read(from: T): Iterable<Sample> | number | undefined
 }
 
-/** A metric that knows where its values are. */
+/** A metric with what its values are read from. */
 export type BoundMetric = Metric<undefined>
 
 type MakeMetric = <T>(

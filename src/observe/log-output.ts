@@ -96,7 +96,7 @@ export const withoutWaiting = (fd: 1 | 2): number => {
     if (!kind.isFIFO() && !kind.isCharacterDevice()) return fd
     return openSync(`/proc/self/fd/${fd}`, constants.O_WRONLY | constants.O_NONBLOCK)
   } catch {
-    return fd // Not Linux, or closed: then writing says so.
+    return fd // Not Linux, or closed: then writing fails.
   }
 }
 

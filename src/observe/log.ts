@@ -31,7 +31,7 @@ const stdout = 1
 
 /**
  * JSON is gathered, because a write per record would cost the data path a system call; but
- * only as long as a person who reads along, or a script that waits for `serving`, can spare.
+ * not for long: people read along, and scripts wait for `serving`.
  */
 const gatheredBytes = 4096
 const flushEveryMs = 50

@@ -199,7 +199,7 @@ export const modeTable: Table<ModeReadings> = [
   ),
   counter(
     'usher_mode_fallbacks_total',
-    'Times the mode that ran could not be had any more, and another took its place.',
+    'Times the mode that ran stopped working, and another took its place.',
     [],
     ({ fallBacks }) => fallBacks,
   ),
@@ -261,7 +261,7 @@ export const kernelTable: Table<RuleMetrics> = [
   ),
   counter(
     'usher_kernel_repairs_total',
-    "Times somebody else took away Usher's rules, and they were written again.",
+    "Times another program removed Usher's rules, and they were written again.",
     ofFamily,
     ({ families }) => byFamily(families, ({ repairs }) => repairs),
   ),
@@ -289,7 +289,7 @@ export const captureTable: Table<RuleMetrics> = [
   ),
   counter(
     'usher_capture_repairs_total',
-    "Times somebody else changed Usher's rules, by whether they could be put back.",
+    "Times another program changed Usher's rules, by whether they could be put back.",
     ['ip_family', 'result'],
     ({ families }) =>
       ipFamilies.flatMap((family): Sample[] => [

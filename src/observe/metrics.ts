@@ -16,7 +16,7 @@ export interface MetricsOptions {
   /** Undefined while there is no relay: then there are no metrics of one. */
   readonly stats: () => RelayStats | Promise<RelayStats | undefined>
   readonly health: () => HealthReadings
-  /** What other parts tell, written after the relay's. */
+  /** Metrics of other parts, written after the relay's. */
   readonly more?: () => readonly BoundMetric[]
 }
 

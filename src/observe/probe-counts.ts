@@ -1,4 +1,4 @@
-/** A path that is asked again and again to learn how Usher is. */
+/** A path for health checks, such as the kubelet's. */
 export interface Probe {
   /** As in the label `name` of kubernetes_healthcheck: `ping`, `proxier`. */
   readonly check: 'ping' | 'proxier'

@@ -3,7 +3,7 @@ import type { KernelSync, ProxierObserver } from '../kernel/proxier.ts'
 import type { IpFamily } from '../util/ip.ts'
 import type { Log } from './log.ts'
 
-/** Says what is done to the kernel's rules: much at debug, what was not expected louder. */
+/** Logs what is done to the kernel's rules: most at debug, what was not expected above. */
 interface RuleLog extends KeeperObserver {
   /** Something that can be done without did not work. */
   failed(what: string, why: string): void
@@ -26,9 +26,9 @@ export const kernelLog = (log: Log, mode: string): RuleLog & ProxierObserver => 
     damaged: (family, what) =>
       log.warn(
         { mode, family, what },
-        "somebody took away Usher's rules; they are written again",
+        "another program removed Usher's rules; they are written again",
       ),
-    // That they could not be is what the sync says that failed.
+    // Where they could not be, the sync that failed is logged.
     repaired: (family, what, error) => {
       if (error === '') log.info({ mode, family, what }, "Usher's rules were repaired")
     },
@@ -67,18 +67,18 @@ export const captureLog = (log: Log, capture: string): RuleLog => {
       const fields = { capture, family, work: workOf[work], ms: inMs(seconds) }
       log[work === 'full' ? 'info' : 'debug'](fields, 'rules are in the kernel')
     },
-    /** Said when they are put back, or can't be. */
+    /** Logged when they are put back, or can't be. */
     damaged: () => {},
     repaired: (family, what, error) => {
       const fields = { capture, family, what }
       const isNews = lastErrors.get(family) !== error
       lastErrors.set(family, error)
       if (error === '')
-        log.warn(fields, "somebody changed Usher's rules; they are put back")
+        log.warn(fields, "another program changed Usher's rules; they are put back")
       else
         log[isNews ? 'error' : 'debug'](
           { ...fields, error },
-          "somebody changed Usher's rules, and they can't be put back",
+          "another program changed Usher's rules, and they can't be put back",
         )
     },
     failed: (what, why) => {
@@ -96,10 +96,10 @@ export const addressLog =
   (log: Log) =>
   (what: string, error: string): void => {
     if (error === '')
-      log.warn({ what }, "somebody took away Usher's addresses; they are back")
+      log.warn({ what }, "another program removed Usher's addresses; they are put back")
     else
       log.error(
         { what, error },
-        "somebody took away Usher's addresses, and they can't be had",
+        "another program removed Usher's addresses, and they can't be put back",
       )
   }

@@ -72,7 +72,7 @@ const stateOf = (states: readonly (BindState | undefined)[]): VipState => {
   return { state: 'binding', reason: '' }
 }
 
-/** Whose fault it is; ss(8) shows who that is. */
+/** With a hint where another program has the port; ss(8) shows which. */
 const whyFailed = (error: string): string =>
   error === 'EADDRINUSE'
     ? `${error}, another program has this port, here or on all addresses`

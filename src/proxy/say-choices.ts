@@ -42,14 +42,11 @@ export const choiceText = ({ mode, name, passedOver }: ModeChoice): string => {
 }
 
 export const sayFallBack = (log: Log, { from, to, why }: FallBack): void =>
-  log.error(
-    { from, to, why },
-    `Using ${to} Proxier: the mode before can't be had any more`,
-  )
+  log.error({ from, to, why }, `Using ${to} Proxier: the mode before no longer works`)
 
 /** For an Event. */
 export const fallBackText = ({ from, to, why }: FallBack): string =>
-  `${from} mode can't be had any more, ${to} mode runs: ${why}`
+  `${from} mode no longer works, ${to} mode runs: ${why}`
 
 export const sayCapture = (log: Log, { name, detail, passedOver }: Choice): void =>
   // Then clients of most Services are not served.

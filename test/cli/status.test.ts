@@ -280,8 +280,8 @@ t.test('a Local policy without an endpoint here is told with each VIP', async t 
     /NodePort .* listening; serves only clients on this node: policy Local, no endpoint on this node\n/,
   )
   const nobody = show({ vips, verdicts: none, endpoints: [second] })
-  t.match(nobody, /ClusterIP .* listening; serves nobody: policy Local, /)
-  t.match(nobody, /NodePort .* listening; serves nobody: policy Local, /)
+  t.match(nobody, /ClusterIP .* listening; serves no client: policy Local, /)
+  t.match(nobody, /NodePort .* listening; serves no client: policy Local, /)
   t.match(nobody, '  -> no usable endpoint on this node: clients are not served\n')
   const refused = { internal: 'reject', external: 'reject', node: 'reject' } as const
   t.match(
@@ -297,7 +297,7 @@ t.test('source ranges say who may use the load-balancer IPs', async t => {
     show(['192.0.2.0/24', '198.51.100.7/32']),
     '\n  load-balancer IPs: for clients from 192.0.2.0/24, 198.51.100.7/32 only\n',
   )
-  t.match(show([]), '\n  load-balancer IPs: for nobody, ')
+  t.match(show([]), '\n  load-balancer IPs: for no client, ')
   t.notMatch(show(null), 'load-balancer IPs')
 })
 

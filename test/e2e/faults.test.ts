@@ -5,7 +5,7 @@ import { slicePace } from '../fault-run/paces.ts'
 import { tableOf } from '../fault-run/report.ts'
 import { checkReport } from '../fault-run/sane.ts'
 
-// A slice of the fault run; `npm run fault-run` is the whole of it.
+// A slice of the fault run; `npm run test:faults` is the whole of it.
 t.test(
   'whatever the API server does, what is served is what it holds',
   { skip: process.platform !== 'linux' && 'needs the whole of 127.0.0.0/8' },

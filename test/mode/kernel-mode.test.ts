@@ -123,20 +123,23 @@ t.test('what a policy leaves of a VIP is told with its placement', async t => {
   ])
 })
 
-t.test('Services of a family that can’t be had are told, with the reason', async t => {
-  const { mode } = setUp(t)
-  const vips = [{ kind: 'ClusterIP', address: 'fd00::1', port: 80 }] as const
-  const six = servicePort('six', { family: 'IPv6', vips })
-  await mode.sync([snapshot('IPv4', servicePort('web')), snapshot('IPv6', six)])
-  const reason = "iptables mode can't be had for IPv6: no IPv6 here"
-  t.strictSame(mode.problems, [
-    { object: 'mode iptables', field: 'IPv6', message: reason },
-  ])
-  t.match(mode.placements, [
-    { servicePort: { name: 'default/web' } },
-    { servicePort: six, vips: [{ capture: 'not captured', reason }] },
-  ])
-})
+t.test(
+  'Services of a family in which it does not work are problems, with the reason',
+  async t => {
+    const { mode } = setUp(t)
+    const vips = [{ kind: 'ClusterIP', address: 'fd00::1', port: 80 }] as const
+    const six = servicePort('six', { family: 'IPv6', vips })
+    await mode.sync([snapshot('IPv4', servicePort('web')), snapshot('IPv6', six)])
+    const reason = 'iptables mode does not work for IPv6: no IPv6 here'
+    t.strictSame(mode.problems, [
+      { object: 'mode iptables', field: 'IPv6', message: reason },
+    ])
+    t.match(mode.placements, [
+      { servicePort: { name: 'default/web' } },
+      { servicePort: six, vips: [{ capture: 'not captured', reason }] },
+    ])
+  },
+)
 
 t.test('a family that fails does not keep the other from its sync', async t => {
   const six = new FakeProxier()

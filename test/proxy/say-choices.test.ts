@@ -76,6 +76,6 @@ t.test('a mode that is lost while it runs is an error, with the reason', async t
   t.match(said, [['error', change, /Using userspace Proxier/]])
   t.equal(
     fallBackText(change),
-    "iptables mode can't be had any more, userspace mode runs: no iptables",
+    'iptables mode no longer works, userspace mode runs: no iptables',
   )
 })

@@ -1,6 +1,6 @@
 import type { Drawing } from '../svg/drawing.ts'
 
-/** A report as data: what is told and in which order, for a writer of HTML or Markdown. */
+/** A report as data: its contents in order, for a writer of HTML or Markdown. */
 export interface Page {
   readonly title: string
   /** When the run was started, and how long it took. */

@@ -5,7 +5,7 @@ const manyAddresses = 500
 
 /**
  * Why a VIP is not an address of this host, for its placement. `error` is that of
- * HostAddresses; undefined when it made the address the host's own, as far as it knows.
+ * HostAddresses; undefined when it made the address the host's own, as far as is known.
  */
 export const whyNotHeld = (error: string | undefined): string => {
   if (error === undefined) return ''

@@ -10,7 +10,7 @@ export const guards = (
 const holdsAll = (cidr: string): boolean => cidr.endsWith('/0')
 
 /**
- * The chain that drops everybody else. VIPs with the same list share it: a set of
+ * The chain that drops all other clients. VIPs with the same list share it: a set of
  * address . protocol . port . client-CIDR would do without chains, but nft 1.0.6 shows
  * changes of such sets as megabytes of its own memory (`nft monitor`).
  */

@@ -26,7 +26,7 @@ export const flaky = async (stage: Stage): Promise<Section> => {
   const rows = backends.map(({ name, dead: isDead }) => ({
     name,
     count: counted.byBackend.get(name) ?? 0,
-    note: isDead ? 'dead: nobody listens there' : '',
+    note: isDead ? 'dead: nothing listens there' : '',
   }))
   return {
     title: 'A dead backend goes unnoticed',
@@ -38,7 +38,7 @@ export const flaky = async (stage: Stage): Promise<Section> => {
     expectation: expectation('no request fails, though a backend is dead', [
       [counted.failed > 0, failures(counted, 'requests')],
       [dead.length === 0, 'no backend of flaky is dead, there is nothing to notice'],
-      [retried === 0, `Usher counts no retry: does somebody listen for ${dead.join()}?`],
+      [retried === 0, `Usher counts no retry: does anything listen for ${dead.join()}?`],
     ]),
   }
 }

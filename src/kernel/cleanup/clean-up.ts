@@ -86,5 +86,5 @@ const linesOf = (leftovers: readonly Leftover[]): readonly string[] =>
 
 const cameBack = (what: string): Stay => ({
   what,
-  why: 'was removed, and somebody put it back at once',
+  why: 'was removed, and another program put it back at once',
 })

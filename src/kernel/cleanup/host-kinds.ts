@@ -27,10 +27,11 @@ export const hostKinds = (
   return [
     sysctlsKind(hostSysctls(), sysctl),
     nftablesKind(run, nftablesTable),
-    iptablesKind(run, 'iptables', 'nft', chain, byOther),
-    iptablesKind(run, 'iptables', 'legacy', chain, byOther),
-    iptablesKind(run, 'ip6tables', 'nft', chain, byOther),
-    iptablesKind(run, 'ip6tables', 'legacy', chain, byOther),
+    ...ipFamilies.flatMap(family =>
+      (['nft', 'legacy'] as const).map(mode =>
+        iptablesKind(run, family, mode, chain, byOther),
+      ),
+    ),
     ...(captures ? [] : [proxyFlowsKind(run)]),
     ...(ipvs
       ? []
@@ -76,7 +77,7 @@ const put = (sysctls: Sysctls, sysctl: RememberedSysctl): Leftover => ({
 /**
  * Flows to a userspace Usher that is gone. After the rules that make them: else a SYN that
  * comes again makes a new one. Before those that keep the proxy address silent: else it is
- * answered by a reset. No thing by itself, so nothing is said of it.
+ * answered by a reset. No thing by itself, so that it is not listed.
  */
 const proxyFlowsKind = (run: RunTool): Kind => ({
   name: 'flows to a userspace Usher',

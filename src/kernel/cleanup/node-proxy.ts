@@ -1,7 +1,7 @@
 import { get } from 'node:http'
 import { text } from 'node:stream/consumers'
 
-/** Who answers where proxies of a node say their mode. */
+/** A proxy of this node, as its metrics server answers. */
 export interface NodeProxy {
   /** Undefined when it is not one. One that drains has let go of its rules. */
   readonly usher?: 'draining' | 'serving'
@@ -14,11 +14,11 @@ const hosts = ['127.0.0.1', '::1'] as const
 const port = 10_249
 const modes = /^(?:iptables|ipvs|nftables|userspace)$/
 const answerMs = 1000
-/** A status of Usher's may be long; what it begins with says enough. */
+/** A status of Usher's may be long; its beginning is enough. */
 const mostBytes = 256
 
 /**
- * The proxy that serves this node now; undefined when none says so. Rules don't tell: a
+ * The proxy that serves this node now; undefined when none answers. Rules are no sign: a
  * kube-proxy that was ended leaves the same ones. One that listens elsewhere is not found.
  */
 export const findNodeProxy = async (): Promise<NodeProxy | undefined> => {

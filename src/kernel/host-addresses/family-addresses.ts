@@ -136,7 +136,7 @@ export class FamilyAddresses {
   async #whyNoRange(cidr: string): Promise<string> {
     return this.#kind.ranges
       ? whySwallowed(this.#run, cidr)
-      : 'IPv6 addresses can only be had one by one, unless net.ipv6.ip_nonlocal_bind is 1'
+      : 'IPv6 addresses can only be added one by one, unless net.ipv6.ip_nonlocal_bind is 1'
   }
 
   /** A route that exists, and is not marked as ours, is another program's. */

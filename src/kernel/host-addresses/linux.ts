@@ -93,7 +93,7 @@ class LinuxHostAddresses implements HostAddresses {
       try {
         missing.push(...(await addresses.missing()))
       } catch {
-        // Nothing is known then. A sync that finds `ip` broken says so; this looks again.
+        // Nothing is known then. A sync that finds `ip` broken reports it; this looks again.
       }
     }
     return missing

@@ -111,7 +111,7 @@ class WindowsHostAddresses implements HostAddresses {
       const text = await this.#run('netsh', netshList(family, this.#interface))
       return listsAddress(text, cidr.slice(0, cidr.lastIndexOf('/')))
     } catch {
-      // The call that follows says what is wrong.
+      // The call that follows fails with what is wrong.
       return false
     }
   }

@@ -2,7 +2,8 @@ import type { Endpoint } from '../../model/snapshot.ts'
 import { joinHostPort } from '../../util/ip.ts'
 import type { Chain } from '../xtables/wanted.ts'
 import type { Context } from './context.ts'
-import { endpointChainName, named } from './names.ts'
+import { named } from '../xtables/kube-chains.ts'
+import { endpointChainName } from './names.ts'
 import { comment, protocolMatch, type Service, vipMatch } from './service.ts'
 
 /**

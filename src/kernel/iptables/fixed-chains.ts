@@ -3,7 +3,7 @@ import type { IpFamily } from '../../util/ip.ts'
 import type { KernelSettings } from '../proxier.ts'
 import type { Chain } from '../xtables/wanted.ts'
 import { hasLocalhostNodePorts } from './context.ts'
-import { named } from './names.ts'
+import { named } from '../xtables/kube-chains.ts'
 import { comment } from './service.ts'
 import { counters, type Features } from './features.ts'
 

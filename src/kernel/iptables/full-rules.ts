@@ -5,7 +5,7 @@ import type { Chain, Jump, TableName } from '../xtables/wanted.ts'
 import { hasLocalhostNodePorts, largeCluster, makeContext } from './context.ts'
 import { localnetRule } from './fixed-chains.ts'
 import { wantedJumps } from './jumps.ts'
-import { named } from './names.ts'
+import { named } from '../xtables/kube-chains.ts'
 import { type ServiceRules, serviceRules } from './service-rules.ts'
 import {
   constantChains,

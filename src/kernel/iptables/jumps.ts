@@ -1,6 +1,5 @@
-import { kubeletFirewall } from '../xtables/kube-chains.ts'
+import { kubeletFirewall, named } from '../xtables/kube-chains.ts'
 import { type Jump, jumpComment, jumpTo, type TableName } from '../xtables/wanted.ts'
-import { named } from './names.ts'
 
 const begins = '-m conntrack --ctstate NEW'
 const external = `${begins} ${jumpComment('kubernetes externally-visible service portals')}`

@@ -1,17 +1,5 @@
 import { createHash } from 'node:crypto'
-import { isServiceChain, modeOwner } from '../xtables/kube-chains.ts'
-
-/** kube-proxy's chains that are there whatever Services there are. */
-export const named = {
-  services: 'KUBE-SERVICES',
-  externalServices: 'KUBE-EXTERNAL-SERVICES',
-  nodePorts: 'KUBE-NODEPORTS',
-  postrouting: 'KUBE-POSTROUTING',
-  markMasq: 'KUBE-MARK-MASQ',
-  forward: 'KUBE-FORWARD',
-  proxyFirewall: 'KUBE-PROXY-FIREWALL',
-  canary: 'KUBE-PROXY-CANARY',
-} as const
+import { isServiceChain, modeOwner, named } from '../xtables/kube-chains.ts'
 
 /** Of one ServicePort. */
 export interface ServiceChainNames {

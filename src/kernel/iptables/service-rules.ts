@@ -4,7 +4,7 @@ import type { Context } from './context.ts'
 import { endpointChains } from './endpoint-chains.ts'
 import { type PortalRules, portalRules } from './portal-rules.ts'
 import { comment, type Service, serviceOf } from './service.ts'
-import { named } from './names.ts'
+import { named } from '../xtables/kube-chains.ts'
 
 /** All rules of one ServicePort. */
 export interface ServiceRules extends PortalRules {

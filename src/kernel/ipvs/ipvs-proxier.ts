@@ -207,7 +207,7 @@ export class IpvsProxier implements Proxier {
       observer.failed(what, '')
       return damage
     } catch (error) {
-      // A sync that fails says so too.
+      // A sync that fails reports it too.
       observer.failed(what, (error as Error).message)
       return ''
     }

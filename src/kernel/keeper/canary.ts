@@ -4,11 +4,11 @@ import type { Known } from './known.ts'
 
 export interface CanaryDeps<T> {
   readonly clock: Clock
-  /** A look during which it was written says nothing. */
+  /** A look during which it was written does not count. */
   readonly known: Pick<Known<T>, 'value' | 'epoch'>
   /**
    * What is wrong, in a few words; '' for nothing. `whole`: look at all, at any cost. Rejects
-   * with ToolError when nothing can be read now: a sync that fails says so.
+   * with ToolError when nothing can be read now; a sync that fails is logged.
    */
   readonly look: (written: T, whole: boolean) => Promise<string>
   readonly damaged: (what: string) => void

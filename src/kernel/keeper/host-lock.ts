@@ -108,7 +108,7 @@ const listen = (path: string, self: string): Promise<Server | undefined> =>
       socket.on('error', () => {}) // The one that asked has gone; nothing else is lost.
       socket.end(`${self}\n`, () => socket.destroy())
     })
-    // Any process in the namespace may ask; none gets more than a moment of it.
+    // Any process in the namespace may connect, and is answered at once.
     server.maxConnections = 16
     server.unref()
     server.once('error', (error: NodeJS.ErrnoException) => {

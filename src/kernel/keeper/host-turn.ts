@@ -7,7 +7,7 @@ export interface HostTurnDeps {
   readonly lock: HostLock
   /** By which work changes the host. */
   readonly tools: Pick<StoppableTools, 'stop' | 'allow'>
-  /** Whose turn it is, as in `capture`: what ends says so. */
+  /** Whose turn it is, as in `capture`; for the error once it has ended. */
   readonly of: string
   /**
    * Once traffic is led by this process: takes out what an earlier Usher has left of other
@@ -49,7 +49,7 @@ export class HostTurn {
   take<T>(work: () => Promise<T>): Promise<T> {
     if (this.#isEnding) return Promise.reject(this.#ended())
     const result = this.#locked(work)
-    // The caller hears of a failure.
+    // The caller gets the failure.
     this.#underWay = result.catch(() => {})
     return result
   }

@@ -4,7 +4,7 @@ import type { IpFamily } from '../../util/ip.ts'
 import type { UdpVip } from '../conntrack-plan.ts'
 import type { KernelSync, Proxier } from '../proxier.ts'
 
-/** Hears what was done to the kernel's rules. */
+/** Called with what was done to the kernel's rules. */
 export interface KeeperObserver {
   synced(family: IpFamily, sync: KernelSync, seconds: number): void
   /** Another program changed what was written; it is written again by the next sync. */

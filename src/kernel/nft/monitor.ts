@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import type { Readable } from 'node:stream'
+import { Backoff } from '../../util/backoff.ts'
 import type { Clock, Timer } from '../../util/clock.ts'
 import { toolEnv } from '../run-tool.ts'
 
@@ -18,7 +19,7 @@ export type SpawnMonitor = (command: string, args: readonly string[]) => Monitor
 export interface MonitorDeps {
   readonly clock: Clock
   readonly spawn: SpawnMonitor
-  /** The name of the tables it hears of, in the families ip and ip6. */
+  /** The name of the tables it reports, in the families ip and ip6. */
   readonly table: string
 }
 
@@ -29,9 +30,8 @@ export interface MonitorListener {
   ended(why: string): void
 }
 
-/** Milliseconds before it is started again: doubled each time up to the second. */
-const firstRestMs = 1000
-const longestRestMs = 60_000
+/** Milliseconds before it is started again; one that ran longer than the most begins anew. */
+const rests = { firstMs: 1000, mostMs: 60_000 }
 
 export const spawnMonitor: SpawnMonitor = (command, args) =>
   spawn(command, [...args], { env: toolEnv(), stdio: ['ignore', 'pipe', 'pipe'] })
@@ -45,7 +45,7 @@ export class Monitor {
   readonly #listeners = new Set<MonitorListener>()
   #process: MonitorProcess | undefined
   #timer: Timer | undefined
-  #restMs = firstRestMs
+  readonly #rests = new Backoff(rests)
 
   constructor(deps: MonitorDeps) {
     this.#deps = deps
@@ -88,9 +88,8 @@ export class Monitor {
     const ended = (why: string): void => {
       if (this.#process !== child) return
       this.#process = undefined
-      if (clock.now() - since >= longestRestMs) this.#restMs = firstRestMs
-      this.#timer = clock.setTimeout(() => this.#start(), this.#restMs)
-      this.#restMs = Math.min(this.#restMs * 2, longestRestMs)
+      if (clock.now() - since >= rests.mostMs) this.#rests.reset()
+      this.#timer = clock.setTimeout(() => this.#start(), this.#rests.next())
       for (const listener of this.#listeners) listener.ended(why)
     }
     child.once('error', error => ended(`nft monitor: ${error.message}`))
@@ -102,7 +101,7 @@ export class Monitor {
   #stop(): void {
     this.#deps.clock.clearTimeout(this.#timer)
     this.#timer = undefined
-    this.#restMs = firstRestMs
+    this.#rests.reset()
     const child = this.#process
     this.#process = undefined
     child?.kill()

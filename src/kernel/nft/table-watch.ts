@@ -17,7 +17,7 @@ export interface TableWatchDeps {
 /** Milliseconds between looks at the table; the second while there is no monitor. */
 const calmMs = 60_000
 const blindMs = 4000
-/** So long a monitor may take until it hears. */
+/** So long a monitor may take to start. */
 const monitorStartMs = 1000
 /** What is damaged in one go is reported in one go. */
 const reportMs = 100
@@ -54,7 +54,7 @@ class TableWatch {
       deps.monitor.listen({
         event: event => this.#event(event),
         started: () => {
-          // Until it hears, elements may have been taken out.
+          // Elements may have been taken out before it had started.
           this.#counting = true
           this.#lookIn(monitorStartMs)
         },

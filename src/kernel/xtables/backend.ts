@@ -11,7 +11,11 @@ export interface Backend {
   readonly detail: string
   /** Feeds `iptables-restore --noflush`; gives what it printed. */
   restore(input: string, options?: RestoreOptions): Promise<string>
-  save(table: string, options?: Pick<RestoreOptions, 'timeoutMs'>): Promise<string>
+  /** Of no table by name: all that are there. Naming one makes it where it was not (legacy). */
+  save(
+    table: string | undefined,
+    options?: Pick<RestoreOptions, 'timeoutMs'>,
+  ): Promise<string>
 }
 
 export interface RestoreOptions {
@@ -56,7 +60,7 @@ const backendOf = async (
 ): Promise<Backend | ToolError> => {
   try {
     const text = await run(`${command}-restore`, ['--version'])
-    // Before 1.8 there was one, which did not say so.
+    // Before 1.8 there was one, without a name.
     const mode = text.includes('nf_tables') ? 'nft' : 'legacy'
     const version = /v(\d[\w.]*)/.exec(text)?.[1] ?? 'of unknown version'
     const kind = mode === 'nft' ? 'nf_tables' : 'legacy'
@@ -77,12 +81,13 @@ const makeBackend = (
     const args = ['--noflush', ...(counters ? ['--counters'] : []), '-w', lockSeconds]
     return run(`${command}-restore`, args, { ...options, input })
   },
-  save: (table, options) => run(`${command}-save`, ['-t', table], options),
+  save: (table, options) =>
+    run(`${command}-save`, table === undefined ? [] : ['-t', table], options),
 })
 
 /**
- * Whether the kernel may have rules of this back end. iptables-legacy makes tables by
- * being asked for them, so that it is not asked in vain.
+ * Whether the kernel may have rules of this back end. To ask iptables-legacy for a
+ * table makes it, so that it is asked only where there is one.
  */
 export const mayHaveRules = async (
   run: RunTool,

@@ -51,7 +51,7 @@ const usedByOthers = async (
 }
 
 const kubelet = { table: 'mangle', chain: /^:KUBE-(?:IPTABLES-HINT|KUBELET-CANARY) /m }
-/** Of kube-proxy or kubelet; what Usher makes says nothing. */
+/** Of kube-proxy or kubelet; chains of Usher don't count. */
 const ofKubernetes = { table: 'nat', chain: /^:KUBE-(?!USHER-|PORTALS-|NODEPORT-)/m }
 
 const hasChain = async (

@@ -15,7 +15,7 @@ export interface ExpectedTable {
 
 /** Milliseconds for reading a whole table. */
 const timeoutMs = 120_000
-/** Longer chains are not read whole: that their last rule is there says enough. */
+/** Longer chains are not read whole: that their last rule is there is enough. */
 const mostRules = 100
 
 /**

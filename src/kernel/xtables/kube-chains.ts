@@ -7,16 +7,24 @@ const ofUserspace: readonly string[] = [
   'KUBE-NODEPORT-NON-LOCAL',
 ]
 
+/** Of iptables mode, there whatever Services there are; ipvs mode has some of them too. */
+export const named = {
+  services: 'KUBE-SERVICES',
+  externalServices: 'KUBE-EXTERNAL-SERVICES',
+  nodePorts: 'KUBE-NODEPORTS',
+  postrouting: 'KUBE-POSTROUTING',
+  markMasq: 'KUBE-MARK-MASQ',
+  forward: 'KUBE-FORWARD',
+  proxyFirewall: 'KUBE-PROXY-FIREWALL',
+  canary: 'KUBE-PROXY-CANARY',
+} as const
+
+const { markMasq, canary, ...enteredOfIptables } = named
+
 /** Where rules of built-in chains lead to; all of them are in nat or filter. */
 const entries: ReadonlySet<string> = new Set([
   ...ofUserspace,
-  // Iptables mode, some of it in ipvs mode too.
-  'KUBE-SERVICES',
-  'KUBE-EXTERNAL-SERVICES',
-  'KUBE-NODEPORTS',
-  'KUBE-POSTROUTING',
-  'KUBE-FORWARD',
-  'KUBE-PROXY-FIREWALL',
+  ...Object.values(enteredOfIptables),
   // Ipvs mode.
   'KUBE-NODE-PORT',
   'KUBE-IPVS-FILTER',
@@ -24,8 +32,8 @@ const entries: ReadonlySet<string> = new Set([
 ])
 
 const inner: ReadonlySet<string> = new Set([
-  'KUBE-MARK-MASQ',
-  'KUBE-PROXY-CANARY',
+  markMasq,
+  canary,
   'KUBE-LOAD-BALANCER',
   'KUBE-SOURCE-RANGES-FIREWALL',
   // Ipvs mode before 1.10.
@@ -60,7 +68,7 @@ export const isOwnChain = (table: string, chain: string): boolean =>
   isServiceChain(chain) ||
   (table === 'nat' && chain === 'KUBE-FIREWALL')
 
-/** What of a saved rule says whose jump it is. */
+/** The part of a saved rule that decides whose jump it is. */
 interface JumpRule {
   readonly chain: string
   readonly target: string
@@ -86,7 +94,7 @@ export const isOwnJump = (rule: JumpRule): boolean =>
 export const isUsherJump = (table: string, rule: JumpRule): boolean =>
   table === 'filter' &&
   rule.chain === 'OUTPUT' &&
-  rule.target === 'KUBE-EXTERNAL-SERVICES' &&
+  rule.target === named.externalServices &&
   isOwnJump(rule)
 
 /** Whose chains and jumps are written, repaired and removed. */
@@ -116,7 +124,7 @@ export const kubeletDropChain = 'KUBE-MARK-DROP'
  * What those kubelets had in common with kube-proxy (KEP-3178). They write it at their
  * start only, and host ports of the runtime rely on it.
  */
-export const kubeletShared: readonly string[] = ['KUBE-MARK-MASQ', 'KUBE-POSTROUTING']
+export const kubeletShared: readonly string[] = [markMasq, named.postrouting]
 
 /**
  * In filter: the kubelet's, in which kube-proxy has written the rule against CVE-2020-8558

@@ -6,8 +6,8 @@ const around = 3
 const mostCharacters = 300
 
 /**
- * Adds to what iptables-restore said the lines of its input it speaks about. Anything
- * else comes back as it is.
+ * Adds to an error of iptables-restore the lines of its input that it names. Any other
+ * error is returned as it is.
  */
 export const explained = (error: unknown, input: string): unknown => {
   if (!(error instanceof ToolError)) return error

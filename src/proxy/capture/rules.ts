@@ -31,7 +31,7 @@ export const rulesCapture = (
       families.includes(family)
         ? { address: proxyAddressOf[family] }
         : {
-            reason: `${tables.name} can't be had for ${family}: ${probes[family].detail}`,
+            reason: `${tables.name} does not work for ${family}: ${probes[family].detail}`,
           },
     proxyPortRange: options.proxyPortRange,
     localAddresses: deps.localAddresses,

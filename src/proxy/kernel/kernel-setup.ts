@@ -101,7 +101,7 @@ export class KernelSetup {
     return this.#done.has(name) && !this.#larger.has(name)
   }
 
-  /** Told the second time: conntrack's come with the first rule that needs conntrack. */
+  /** Reported the second time: conntrack's come with the first rule that needs conntrack. */
   #fail({ name, value }: WantedSysctl, why: string): void {
     const failures = (this.#failures.get(name) ?? 0) + 1
     this.#failures.set(name, failures)

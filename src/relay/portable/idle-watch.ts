@@ -2,8 +2,7 @@ import type { Socket } from 'node:net'
 import type { Clock, Timer } from '../../util/clock.ts'
 import type { Undelivered } from './undelivered.ts'
 
-/** What is looked after. */
-export interface Patrolled {
+export interface WatchedConnection {
   /** `Clock` time at which the connection was accepted. */
   readonly acceptedAt: number
   /** Bytes moved so far, both ways. */
@@ -13,7 +12,7 @@ export interface Patrolled {
   endIdle(): void
 }
 
-interface Watched {
+interface HalfClosed {
   bytes: number
   movedAt: number
   /** Bytes the kernel had not delivered at the last look; undefined before the first. */
@@ -24,7 +23,7 @@ const keepAliveAfterMs = 5000
 const longestTickMs = 1000
 
 /**
- * Does at leisure, for all connections together, what would cost each of them system calls
+ * Does for all connections together, by one timer, what would cost each of them system calls
  * or a timer of its own. TCP keep-alive (four calls a socket) is switched on only for
  * connections that last; most are over before. Half-closed ones are looked at now and
  * then to see whether anything still moves.
@@ -35,8 +34,8 @@ export class IdleWatch {
   readonly #halfCloseTimeout: number
   readonly #tickMs: number
   /** In the order of acceptance. */
-  readonly #young = new Set<Patrolled>()
-  readonly #halfClosed = new Map<Patrolled, Watched>()
+  readonly #young = new Set<WatchedConnection>()
+  readonly #halfClosed = new Map<WatchedConnection, HalfClosed>()
   #timer: Timer | undefined
   /** Looks don't overlap: on a busy host one takes long. */
   #judging = false
@@ -52,7 +51,7 @@ export class IdleWatch {
     this.#tickMs = Math.max(10, Math.min(longestTickMs, halfCloseTimeout / 8))
   }
 
-  accepted(connection: Patrolled): void {
+  accepted(connection: WatchedConnection): void {
     this.#young.add(connection)
     this.#start()
   }
@@ -61,7 +60,7 @@ export class IdleWatch {
    * A connection with one end gone must not stay for ever (kubernetes/kubernetes#18354:
    * 14 500 connections in FIN_WAIT2).
    */
-  halfClosed(connection: Patrolled): void {
+  halfClosed(connection: WatchedConnection): void {
     if (this.#halfClosed.has(connection)) return
     const bytes = connection.bytesMoved
     this.#halfClosed.set(connection, {
@@ -72,7 +71,7 @@ export class IdleWatch {
     this.#start()
   }
 
-  ended(connection: Patrolled): void {
+  ended(connection: WatchedConnection): void {
     this.#young.delete(connection)
     this.#halfClosed.delete(connection)
   }
@@ -91,11 +90,11 @@ export class IdleWatch {
       this.#young.delete(connection)
       connection.enableKeepAlive()
     }
-    this.#patrolHalfClosed(now)
+    this.#checkHalfClosed(now)
     if (this.#young.size + this.#halfClosed.size > 0) this.#start()
   }
 
-  #patrolHalfClosed(now: number): void {
+  #checkHalfClosed(now: number): void {
     const quiet: Quiet[] = []
     for (const [connection, watched] of this.#halfClosed) {
       const bytes = connection.bytesMoved
@@ -138,4 +137,4 @@ export class IdleWatch {
   }
 }
 
-type Quiet = readonly [Patrolled, Watched]
+type Quiet = readonly [WatchedConnection, HalfClosed]

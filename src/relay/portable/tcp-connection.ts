@@ -10,7 +10,7 @@ import type { Choice } from '../front.ts'
 import type { ConnectionRecord, RelayLimits, RelayObserver } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
 import type { Dialled, Dialling, SocketDial } from './dialling.ts'
-import type { IdleWatch, Patrolled } from './idle-watch.ts'
+import type { IdleWatch, WatchedConnection } from './idle-watch.ts'
 import type { ListenerState } from './listener-state.ts'
 import { confirmEnd, reset, wasReset } from './reset.ts'
 import { KeptEnd } from './kept-end.ts'
@@ -37,7 +37,7 @@ export interface ConnectionContext {
 const usualKeepAliveIdleMs = 15_000
 
 /** One relayed TCP connection: accepted, dialled, copied both ways, closed, recorded. */
-export class TcpConnection implements Dialled, Patrolled {
+export class TcpConnection implements Dialled, WatchedConnection {
   readonly #context: ConnectionContext
   readonly #client: Socket
   readonly #choice: Choice

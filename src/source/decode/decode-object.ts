@@ -41,7 +41,7 @@ interface Kind<S extends Schema> {
 }
 
 /**
- * The steps every kind goes through: who it is, whether it matters, whether it is sound,
+ * The steps every kind goes through: its name, whether it matters, whether it is sound,
  * then the small object. One fault refuses the object as a whole, with all its faults.
  */
 export const decoderOf =

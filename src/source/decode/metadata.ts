@@ -70,7 +70,7 @@ export interface DecodedMetadata {
   readonly faults: readonly Fault[]
 }
 
-/** Reads who an object is. `namespaced` false is for kinds without a namespace. */
+/** Reads name and metadata of an object. `namespaced` false is for kinds without a namespace. */
 export const decodeMetadata = (
   kind: string,
   raw: unknown,

@@ -9,7 +9,7 @@ export type Requests = Pick<ApiClient, 'request'>
 
 /**
  * Objects in a page. More than client-go's 500, because pages count against qps and the
- * parser does not mind: 10 000 Services and slices fit into a burst of 10.
+ * parser streams: 10 000 Services and slices fit into a burst of 10.
  */
 const pageSize = 2000
 /** A list that stops coming is given up after so many milliseconds. */

@@ -7,7 +7,7 @@ import * as api from './collection.ts'
 import type { Collection } from './collection.ts'
 import { ObjectStore } from './object-store.ts'
 import type { KubernetesObserver } from './observer.ts'
-import { Reflector, type ReflectorFigures } from './reflector.ts'
+import { Reflector } from './reflector.ts'
 import type { Timing } from './watch-reader.ts'
 
 export interface KubernetesSourceOptions {
@@ -19,19 +19,6 @@ export interface KubernetesSourceOptions {
   /** As Math.random. */
   readonly random?: () => number
   readonly timing?: Partial<Timing>
-}
-
-/** One collection as it is read. */
-export interface CollectionStatus extends ReflectorFigures {
-  /** `services`; `endpoints` where there are no slices. */
-  readonly resource: string
-  readonly synced: boolean
-  /** How many the server holds, also those that are not served. */
-  readonly objects: number
-  /** Why the newest state can't be read; '' when it can. */
-  readonly error: string
-  /** Epoch milliseconds; undefined before the first. */
-  readonly lastDataAt: number | undefined
 }
 
 interface Reader {
@@ -104,17 +91,6 @@ export class KubernetesSource implements Source {
       lastGoodAt: this.#synced ? lastGoodAt : undefined,
       error: this.#error(),
     }
-  }
-
-  collections(): readonly CollectionStatus[] {
-    return this.#readers.map(({ reflector, store }) => ({
-      resource: reflector.resource,
-      synced: reflector.synced,
-      objects: store.size,
-      error: reflector.error,
-      lastDataAt: reflector.lastDataAt,
-      ...reflector.figures,
-    }))
   }
 
   /** Why nothing is known of the Node, for people; asked when that is so. */

@@ -17,9 +17,6 @@ export interface StoreSink {
   problemsChanged(): void
 }
 
-/** What an event was: a change, already known, or older than what is known. */
-export type Outcome = 'news' | 'known' | 'stale'
-
 /** Deleted objects whose resourceVersion is remembered, against late events. */
 const mostTombstones = 1000
 /** Changes in one call of `apply`; more take several, with turns of the event loop between. */
@@ -62,33 +59,35 @@ export class ObjectStore {
   /**
    * ADDED or MODIFIED. A watch sends each object's versions in order; an event that is not
    * newer than what is known of the object (KEP-5504) comes twice or too late, and is ignored.
-   * An unknown object did not exist at version `since`.
+   * An unknown object did not exist at version `since`. Gives whether it was news.
    */
-  upsert(raw: unknown, collection: Collection, since = ''): Outcome {
+  upsert(raw: unknown, collection: Collection, since = ''): boolean {
     const { key, resourceVersion } = identityOf(raw, collection)
     const known =
       this.#objects.get(key)?.resourceVersion ?? this.#tombstones.get(key) ?? since
-    if (resourceVersion === known) return 'known'
-    if (isOlder(resourceVersion, known)) return 'stale'
+    if (resourceVersion === known || isOlder(resourceVersion, known)) return false
     const before = this.#objects.get(key)
     const after = withLastGood(storedObject(raw, collection), before)
     this.#tombstones.delete(key)
     this.#objects.set(key, after)
     this.#note(before, after)
-    return 'news'
+    return true
   }
 
-  /** DELETED: its version is that of the deletion, or of the object's last state. */
-  remove(raw: unknown, collection: Collection): Outcome {
+  /**
+   * DELETED: its version is that of the deletion, or of the object's last state. Gives whether
+   * it was news.
+   */
+  remove(raw: unknown, collection: Collection): boolean {
     const { key, resourceVersion } = identityOf(raw, collection)
     const before = this.#objects.get(key)
     const known = before?.resourceVersion ?? this.#tombstones.get(key) ?? ''
-    if (isOlder(resourceVersion, known)) return 'stale'
+    if (isOlder(resourceVersion, known)) return false
     this.#bury(key, resourceVersion)
-    if (before === undefined) return 'known'
+    if (before === undefined) return false
     this.#objects.delete(key)
     this.#note(before, undefined)
-    return 'news'
+    return true
   }
 
   /** Hands on what came since the last call, all at once. */

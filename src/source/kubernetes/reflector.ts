@@ -29,18 +29,6 @@ export interface ReflectorOptions {
   readonly timing?: Partial<Timing>
 }
 
-/** What a reflector did since the start. */
-export interface ReflectorFigures {
-  readonly lists: number
-  readonly watches: number
-  /** Lists after the first. */
-  readonly relists: number
-  /** Watches that ended with a broken line. */
-  readonly broken: number
-  /** Events that came twice or too late. */
-  readonly stale: number
-}
-
 /** A node asks at least every 30 s: jitter makes the longest wait twice as long. */
 export const reflectorBackoff = { firstMs: 800, mostMs: 15_000 }
 
@@ -55,7 +43,6 @@ export class Reflector {
   readonly #timing: Timing
   readonly #backoff: Backoff
   readonly #notice: LossNotice
-  readonly #figures = { lists: 0, watches: 0, relists: 0, broken: 0, stale: 0 }
   #session = new AbortController()
   /** Ends the wait after a fault that need not last; undefined when nothing may. */
   #waiting: AbortController | undefined
@@ -133,10 +120,6 @@ export class Reflector {
     return this.#lastDataAt
   }
 
-  get figures(): ReflectorFigures {
-    return { ...this.#figures }
-  }
-
   get #collection(): Collection {
     const { collections } = this.#options
     const found = collections[this.#alternative] ?? collections[0]
@@ -189,7 +172,6 @@ export class Reflector {
   }
 
   async #list(signal: AbortSignal): Promise<void> {
-    this.#figures.lists += 1
     this.#doing = 'list'
     const collection = this.#collection
     const gathered = new ObjectStore()
@@ -214,8 +196,6 @@ export class Reflector {
     const { requests, clock, random, store } = this.#options
     const collection = this.#collection
     const initial = this.#resourceVersion === ''
-    if (initial) this.#figures.lists += 1
-    this.#figures.watches += 1
     this.#doing = initial ? 'list' : 'watch'
     const query: Record<string, string> = initial
       ? { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' }
@@ -229,7 +209,6 @@ export class Reflector {
       timing: this.#timing,
       resourceVersion: this.#resourceVersion,
       received: () => this.#received(),
-      stale: () => (this.#figures.stale += 1),
       replace: async (gathered, resourceVersion) => {
         await this.#replace(gathered, resourceVersion, signal)
         this.#stands()
@@ -238,7 +217,6 @@ export class Reflector {
     try {
       await reader.read(response.body)
     } finally {
-      this.#figures.broken += reader.broken ? 1 : 0
       if (this.#resourceVersion !== '') this.#resourceVersion = reader.resourceVersion
       if (reader.why !== '') this.#mustList(reader.why)
     }
@@ -258,7 +236,6 @@ export class Reflector {
     this.#served = true
     served()
     if (this.#synced) {
-      this.#figures.relists += 1
       observer.relisted(this.#collection.resource, this.#relistWhy)
       return
     }

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../../util/clock.ts'
 import type { Collection } from './collection.ts'
 import { LineSplitter } from './json-stream.ts'
-import { ObjectStore, type Outcome } from './object-store.ts'
+import { ObjectStore } from './object-store.ts'
 import { readBody, Watchdog } from './read-body.ts'
 import { isOlder, fallsBehind } from './resource-version.ts'
 import { endsInitialEvents, watchEvent, type WatchEvent } from './watch-event.ts'
@@ -42,8 +42,6 @@ export interface WatchReaderOptions {
   readonly resourceVersion: string
   /** Called with each sign of life, once the state is complete. */
   readonly received: () => void
-  /** Called for each event that comes twice or too late. */
-  readonly stale: () => void
   /** The whole state is there, as of `resourceVersion`. */
   readonly replace: (gathered: ObjectStore, resourceVersion: string) => Promise<void>
 }
@@ -60,7 +58,6 @@ export class WatchReader {
   #since: string
   #receivedAny = false
   #disorder = false
-  #broken = false
   #why = ''
 
   constructor(options: WatchReaderOptions) {
@@ -73,11 +70,6 @@ export class WatchReader {
   /** Where the next watch can go on. */
   get resourceVersion(): string {
     return this.#resourceVersion
-  }
-
-  /** Whether it ended with something that is no event. */
-  get broken(): boolean {
-    return this.#broken
   }
 
   /** Why the next watch must not go on from here; '' when it can. */
@@ -102,7 +94,6 @@ export class WatchReader {
       if (this.#gathered !== undefined)
         throw new Error('the watch ended before the first state was complete')
     } catch (error) {
-      this.#broken = hasCode(error, 'MALFORMED')
       // A server with an older state sends nothing until it gets to where the watch began.
       if (hasCode(error, 'SILENCE') && !this.#receivedAny)
         this.#why = 'the watch never said anything'
@@ -147,7 +138,7 @@ export class WatchReader {
     await this.#options.replace(gathered, event.resourceVersion)
   }
 
-  #change({ type, object }: WatchEvent, store: ObjectStore): Outcome {
+  #change({ type, object }: WatchEvent, store: ObjectStore): boolean {
     const { collection } = this.#options
     return type === 'DELETED'
       ? store.remove(object, collection)
@@ -165,10 +156,9 @@ export class WatchReader {
    * the past change nothing. A new one was overtaken by others: then more may be missing,
    * and the next watch can't go on from the newest version.
    */
-  #follow({ resourceVersion }: WatchEvent, outcome: Outcome): void {
-    if (outcome !== 'news') this.#options.stale()
+  #follow({ resourceVersion }: WatchEvent, isNews: boolean): void {
     if (!isOlder(resourceVersion, this.#resourceVersion))
       this.#resourceVersion = resourceVersion
-    else if (outcome === 'news') this.#disorder = true
+    else if (isNews) this.#disorder = true
   }
 }

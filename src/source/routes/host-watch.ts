@@ -18,7 +18,7 @@ export interface HostWatchTimes {
   /** The first pause after a failure, and the longest. */
   readonly retryMs: number
   readonly longestRetryMs: number
-  /** A resolver that says nothing for so long has failed. */
+  /** A resolver that does not answer for so long has failed. */
   readonly attemptMs: number
 }
 

@@ -21,7 +21,7 @@ export interface HostLookup {
 const graceMs = 200
 
 /**
- * Addresses come from the system's resolver, which knows /etc/hosts and search domains
+ * Addresses come from the system's resolver, which has /etc/hosts and search domains
  * and gives no TTL; DNS is asked for the TTL at the same time, and not waited for.
  */
 export const resolverFrom =

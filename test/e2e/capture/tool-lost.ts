@@ -15,7 +15,7 @@ import { vipOf } from './vips.ts'
 /** Three syncs fail before a mode is given up, and each is tried again a little later. */
 const patienceMs = 60_000
 
-/** A mode whose tool goes away under it makes way for one that can be had. */
+/** A mode whose tool goes away under it makes way for one that works. */
 export const modeFallsBack = async (t: Test, way: Way): Promise<void> => {
   const stage = await makeStage(t, way)
   const usher = stage.start()
@@ -42,7 +42,7 @@ export const modeFallsBack = async (t: Test, way: Way): Promise<void> => {
     }
     await until(`${family} is carried by a process, as it is now`, isCarried, 15_000)
   }
-  const said = usher.records.filter(({ msg }) => /mode before can't be had/.test(msg))
+  const said = usher.records.filter(({ msg }) => /mode before no longer works/.test(msg))
   t.comment(said.map(record => JSON.stringify(record)).join('\n'))
   t.equal(said.length, 1, 'it says so once')
 }

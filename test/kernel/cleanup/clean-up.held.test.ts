@@ -32,7 +32,7 @@ t.test(
     t.equal(code, 1)
     t.match(
       err,
-      "usher cleanup: iptables-nft -t nat: chain KUBE-MARK-MASQ stays: a rule of somebody else's leads there: -A CNI-DN-1 -s 10.1.0.0/16 -j KUBE-MARK-MASQ\n",
+      'usher cleanup: iptables-nft -t nat: chain KUBE-MARK-MASQ stays: a rule of another program leads there: -A CNI-DN-1 -s 10.1.0.0/16 -j KUBE-MARK-MASQ\n',
     )
     t.match(err, `chain ${sep} (and 2 more that it leads to) stays: `)
     t.match(out, 'removed iptables-nft -t nat: chain KUBE-POSTROUTING\n')
@@ -94,7 +94,10 @@ t.test('a rule that iptables can not read keeps the table as it is', options, as
   const before = await ns.run('nft', ['-s', '-a', 'list', 'table', 'ip', 'nat'])
   const { code, out, err } = await usherIn(ns, ['cleanup'])
   t.equal(code, 1)
-  t.match(err, /-t nat: chain KUBE-SERVICES stays: iptables-nft-restore .*\(exit code/)
+  t.match(
+    err,
+    /-t nat: chain KUBE-SERVICES stays: iptables(?:-nft)?-restore .*\(exit code/,
+  )
   t.match(out, 'removed iptables-nft -t filter: chain KUBE-SERVICES\n')
   t.equal(await ns.run('nft', ['-s', '-a', 'list', 'table', 'ip', 'nat']), before)
 })

@@ -52,7 +52,7 @@ t.test('kinds are removed in order, and one that fails holds up no other', async
     hidden: [{ what: 'c', why: 'nft: Operation not permitted' }],
     stayed: [
       { what: 'b', why: 'nft: Operation not permitted' },
-      { what: 'd', why: 'was removed, and somebody put it back at once' },
+      { what: 'd', why: 'was removed, and another program put it back at once' },
     ],
     unseen: [],
   })
@@ -118,14 +118,12 @@ t.test('a plain iptables is asked for the back end it has', async t => {
     async (command, args) => {
       calls.push([command, ...args].join(' '))
       if (command.includes('-nft') || command.includes('-legacy')) throw missing(command)
-      return command === 'iptables' ? version : save
+      return command === 'iptables-restore' ? version : save
     }
   const backEnds = async (version: string) => {
     const calls: string[] = []
     const run = tools(version, calls)
-    const kinds = (['nft', 'legacy'] as const).map(one =>
-      iptablesKind(run, 'iptables', one),
-    )
+    const kinds = (['nft', 'legacy'] as const).map(one => iptablesKind(run, 'IPv4', one))
     const { gone, unseen } = await cleanUp(kinds, { dryRun: true })
     t.ok(calls.includes('iptables-save'))
     return { gone, unseen: unseen.length }

@@ -35,6 +35,8 @@ export class World {
   readonly objects = new Map<string, unknown>()
   readonly batches: (readonly Change[])[] = []
   readonly log: string[] = []
+  /** By collection whose newest state can't be read, when it was read last. */
+  readonly lost = new Map<string, number | undefined>()
   problems: readonly Problem[] = []
   synced = 0
 
@@ -52,8 +54,14 @@ export class World {
   }
 
   readonly observer: KubernetesObserver = {
-    connected: resource => void this.log.push(`connected ${resource}`),
-    lost: (resource, why) => void this.log.push(`lost ${resource}: ${why}`),
+    connected: resource => {
+      this.lost.delete(resource)
+      this.log.push(`connected ${resource}`)
+    },
+    lost: (resource, why, lastDataAt) => {
+      this.lost.set(resource, lastDataAt)
+      this.log.push(`lost ${resource}: ${why}`)
+    },
     relisted: (resource, why) => void this.log.push(`relisted ${resource}: ${why}`),
     fellBack: (resource, how) => void this.log.push(`fell back ${resource}: ${how}`),
   }
@@ -70,6 +78,11 @@ export class World {
 
   logged(pattern: RegExp): boolean {
     return this.log.some(line => pattern.test(line))
+  }
+
+  /** How often a collection was read anew. */
+  relists(resource: string): number {
+    return this.log.filter(line => line.startsWith(`relisted ${resource}: `)).length
   }
 }
 

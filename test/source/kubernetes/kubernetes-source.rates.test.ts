@@ -104,17 +104,16 @@ t.test('how often it asks', async t => {
       let turn = 0
       const random = () => (turn += 0.37) % 1
       const options = { timing: { silenceMs: Infinity }, nodeName: 'node-1', random }
-      const { api, clock, source, sync } = await fixture(t, {}, options)
+      const { api, world, clock, sync } = await fixture(t, {}, options)
       await sync()
       const mend = await refuse(api)
       api.disturb('rst')
-      const lost = () => source.collections().filter(({ error }) => error !== '')
-      await clock.pump('all to be lost', () => lost().length === 4)
+      await clock.pump('all to be lost', () => world.lost.size === 4)
       const start = clock.now()
       await clock.pump('ten minutes', () => clock.now() > start + 600_000, 1000)
       await mend()
-      await clock.pump('the first', () => lost().length < 4, 20)
-      const ms = await clock.pump('the others', () => lost().length === 0, 20)
+      await clock.pump('the first', () => world.lost.size < 4, 20)
+      const ms = await clock.pump('the others', () => world.lost.size === 0, 20)
       t.ok(ms <= 1000, `${ms} ms`)
     })
 
@@ -122,12 +121,11 @@ t.test('how often it asks', async t => {
     let turn = 0
     const random = () => (turn += 0.37) % 1
     const options = { timing: { silenceMs: Infinity }, nodeName: 'node-1', random }
-    const { api, clock, source, sync } = await fixture(t, {}, options)
+    const { api, world, clock, sync } = await fixture(t, {}, options)
     await sync()
     const mend = api.faults.add({ kind: 'status', code: 401 })
     api.disturb('rst')
-    const lost = () => source.collections().filter(({ error }) => error !== '')
-    await clock.pump('all to be lost', () => lost().length === 4)
+    await clock.pump('all to be lost', () => world.lost.size === 4)
     const start = clock.now()
     await clock.pump('ten minutes', () => clock.now() > start + 600_000, 1000)
     mend()
@@ -139,14 +137,14 @@ t.test('how often it asks', async t => {
       { kind: 'status', code: 401 },
       { resources: others },
     )
-    await clock.pump('services', () => lost().length === 3, 20)
+    await clock.pump('services', () => world.lost.size === 3, 20)
     const before = asked()
     await clock.pump('the others to be refused', () => asked() >= before + 3, 20)
     mendOthers()
     api.disturb('rst', 'services')
-    await clock.pump('the loss', () => lost().length === 4, 20)
-    await clock.pump('services again', () => lost().length < 4, 20)
-    const ms = await clock.pump('the others', () => lost().length === 0, 20)
+    await clock.pump('the loss', () => world.lost.size === 4, 20)
+    await clock.pump('services again', () => world.lost.size < 4, 20)
+    const ms = await clock.pump('the others', () => world.lost.size === 0, 20)
     t.ok(ms <= 1000, `${ms} ms`)
   })
 

@@ -221,8 +221,8 @@ t.test('whatever happens, at quiet the world is what the server holds', async t 
     try {
       await clock.pump('the world of the server', same, 200)
     } catch (error) {
-      const story = [...world.log, JSON.stringify(source.collections())]
-      throw new Error(story.join('\n'), { cause: error })
+      const log = [...world.log, JSON.stringify(source.status())]
+      throw new Error(log.join('\n'), { cause: error })
     } finally {
       await f.close()
       api.close()

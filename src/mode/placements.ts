@@ -13,7 +13,7 @@ export const kernelPlacement = (servicePort: ServicePort): Placement => ({
   })),
 })
 
-/** The same where it is not served; `reason` says why. */
+/** The same where it is not served, in any mode; `reason` says why. */
 export const unservedPlacement = (
   servicePort: ServicePort,
   reason: string,
