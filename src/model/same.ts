@@ -41,7 +41,10 @@ export const sameServicePort = (a: ServicePort, b: ServicePort): boolean =>
 const allClients = ['']
 
 const sameRetry = (a: RetryOptions | undefined, b: RetryOptions | undefined): boolean =>
-  a?.earlyClose === b?.earlyClose && a?.replay === b?.replay
+  a?.earlyClose === b?.earlyClose &&
+  a?.replay === b?.replay &&
+  a?.holdMs === b?.holdMs &&
+  a?.mostHeld === b?.mostHeld
 
 const sameVip = (a: Vip, b: Vip): boolean =>
   a.kind === b.kind && a.address === b.address && a.port === b.port

@@ -22,6 +22,13 @@ export interface RetryOptions {
   readonly earlyClose: boolean
   /** So many bytes of the client may have been sent, and are sent again; 0 for none. */
   readonly replay: number
+  /**
+   * Milliseconds that a client waits for an endpoint to come back, from its accept on, when none
+   * could be connected to; 0, which is the default: as long as the dial ladder.
+   */
+  readonly holdMs?: number | undefined
+  /** How many wait at most (256); the newest is refused. */
+  readonly mostHeld?: number | undefined
 }
 
 /**

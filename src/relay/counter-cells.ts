@@ -16,6 +16,7 @@ const plain = keysOf<PlainCounter>({
   active: 0,
   dialAttempts: 0,
   dialRetries: 0,
+  held: 0,
   bytesToBackend: 0,
   bytesToClient: 0,
   datagramsToBackend: 0,

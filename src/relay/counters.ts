@@ -7,6 +7,7 @@ export const newCounters = (): ListenerCounters => ({
   active: 0,
   dialAttempts: 0,
   dialRetries: 0,
+  held: 0,
   failed: {},
   bytesToBackend: 0,
   bytesToClient: 0,

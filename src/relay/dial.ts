@@ -20,16 +20,30 @@ export interface Dialler<B extends Backend, Socket, Connection> {
   /** Starts an attempt; what comes of it goes to `Dial.won` or `Dial.lost`. */
   connect(attempt: DialAttempt<B, Socket, Connection>): void
   close(socket: Socket): void
-  /** No endpoint could be connected to. */
+  /** Whether the client has ended its side, and has said nothing. */
+  hasLeft(connection: Connection): boolean
+  /** No endpoint could be connected to, or (`CC`) the client did not wait for it. */
   gaveUp(connection: Connection, cause: GiveUpCause, detail: string): void
 }
 
 /** What a dial needs of its listener. */
 export type DialService<B extends Backend> = ListenerEndpoints<B> & {
   readonly counters: {
-    add(counter: 'dialAttempts' | 'dialRetries', amount: number): void
+    add(counter: 'dialAttempts' | 'dialRetries' | 'held', amount: number): void
     countDialTime(ms: number): void
   }
+}
+
+/** Rounds for clients that wait: each endpoint is tried once in each of them. */
+const heldLadder = [250, 750]
+const firstHeldPauseMs = 250
+const longestHeldPauseMs = 1000
+
+interface Hold {
+  rounds: number
+  /** Where the attempts of its rounds begin. */
+  readonly firstAttempt: number
+  isPausing: boolean
 }
 
 /** One dial attempt, for the record too. */
@@ -68,8 +82,8 @@ export class Dial<B extends Backend, Socket, Connection> {
   readonly #service: DialService<B>
   readonly #choice: Choice<B>
   readonly #startedAt: number
-  /** Where its own attempts begin. */
-  readonly #first: number
+  /** Where the attempts of its plan begin. */
+  #first: number
   /** Endpoints that have closed early are not dialled again. */
   readonly #left: ReadonlySet<string>
   /** Made when the first attempt has failed or takes long: most dials need none. */
@@ -78,6 +92,8 @@ export class Dial<B extends Backend, Socket, Connection> {
   #pending = 0
   /** Descriptors taken beyond the one that the connection has paid for. */
   #extraFds = 0
+  /** Set while the client waits for an endpoint to come back. */
+  #hold: Hold | undefined
   #lastError = ''
 
   constructor(
@@ -108,7 +124,17 @@ export class Dial<B extends Backend, Socket, Connection> {
 
   /** The time of a step is over. */
   timer(): void {
-    this.#follow(this.#plan.timer(this.#dialler.now()))
+    const hold = this.#hold
+    if (hold === undefined) return this.#follow(this.#plan.timer(this.#dialler.now()))
+    if (this.#dialler.hasLeft(this.connection)) return this.#clientLeft()
+    if (hold.isPausing) this.#startRound(hold)
+    else this.#follow(this.#plan.timer(this.#dialler.now()))
+  }
+
+  /** The client has ended its side: one that is held and has said nothing does not wait. */
+  clientEnded(): void {
+    if (this.#hold !== undefined && this.#dialler.hasLeft(this.connection))
+      this.#clientLeft()
   }
 
   /** The client left, or the connection is ended otherwise. */
@@ -153,6 +179,41 @@ export class Dial<B extends Backend, Socket, Connection> {
     return plan
   }
 
+  /** Another round for a client that is held. */
+  #startRound(hold: Hold): void {
+    const dialler = this.#dialler
+    hold.isPausing = false
+    // For the record the ladder's attempts and those of the last round are enough.
+    this.attempts.length = hold.firstAttempt
+    const pick = (tried: ReadonlySet<string>): B | undefined => this.#pick(tried)
+    const now = dialler.now()
+    this.#planMade = new RetryPlan<B>(heldLadder, now, pick, dialler.random, true)
+    this.#follow(this.#planMade.start(now))
+  }
+
+  /** All attempts came to nothing: whether the client waits for the next round. */
+  #holds(): boolean {
+    const dialler = this.#dialler
+    const left = this.#startedAt + (this.#service.retry?.holdMs ?? 0) - dialler.now()
+    if (left <= 0) return false
+    if (this.#hold === undefined) {
+      if (!this.#service.hold()) {
+        this.#lastError = `too many clients wait; ${this.#lastError}`
+        return false
+      }
+      this.#service.counters.add('held', 1)
+      this.#hold = { rounds: 0, firstAttempt: this.attempts.length, isPausing: true }
+    }
+    const hold = this.#hold
+    this.#endAttempts('timeout')
+    const pause = Math.min(firstHeldPauseMs * 2 ** hold.rounds, longestHeldPauseMs)
+    hold.rounds += 1
+    hold.isPausing = true
+    const ms = Math.min(left, pause * (0.8 + 0.4 * dialler.random()))
+    dialler.setTimer(this.connection, ms)
+    return true
+  }
+
   #pick(tried?: ReadonlySet<string>): B | undefined {
     const client = this.#dialler.clientOf(this.connection)
     const left = this.#left
@@ -186,8 +247,14 @@ export class Dial<B extends Backend, Socket, Connection> {
     dialler.connect(attempt)
   }
 
+  #clientLeft(): void {
+    this.#finish('cancelled')
+    this.#dialler.gaveUp(this.connection, 'CC', 'closed')
+  }
+
   #giveUp(): void {
     const { cause } = this.#plan
+    if (this.#holds()) return
     this.#finish('timeout')
     const detail = this.#lastError || 'no endpoint answered'
     this.#dialler.gaveUp(this.connection, cause, detail)
@@ -195,9 +262,17 @@ export class Dial<B extends Backend, Socket, Connection> {
 
   /** Ends the timer and the attempts under way. Silent for a step is the endpoint's fault. */
   #finish(result: 'lost' | 'timeout' | 'cancelled'): void {
+    this.#dialler.clearTimer(this.connection)
+    this.#endAttempts(result)
+    if (this.#hold === undefined) return
+    this.#hold = undefined
+    this.#service.unhold()
+    this.#service.counters.add('held', -1)
+  }
+
+  #endAttempts(result: 'lost' | 'timeout' | 'cancelled'): void {
     const dialler = this.#dialler
     const [firstStep = 0] = dialler.limits.dialLadder
-    dialler.clearTimer(this.connection)
     if (this.#pending === 0) return
     for (const attempt of this.attempts) {
       if (attempt.dial === undefined) continue

@@ -57,15 +57,16 @@ export class Front<B extends Backend = Backend> {
     this.#fromNode = new Choice(random)
   }
 
-  take(spec: RelayFront, listed: Listed<B>): void {
+  /** `holds`: clients wait where there is no endpoint. */
+  take(spec: RelayFront, listed: Listed<B>, holds: boolean): void {
     const { endpoints, endpointsFromNode, allowedClients } = spec
     this.#everybody.take(endpoints, listed)
     this.#nodeDiffers = endpointsFromNode !== undefined
     // Also where it is the same: dials that began while it was not go by it.
     this.#fromNode.take(endpointsFromNode ?? endpoints, listed)
-    this.#outsideIsEmpty = isEmpty(this.#everybody, listed)
+    this.#outsideIsEmpty = !holds && isEmpty(this.#everybody, listed)
     this.#nodeIsEmpty = this.#nodeDiffers
-      ? isEmpty(this.#fromNode, listed)
+      ? !holds && isEmpty(this.#fromNode, listed)
       : this.#outsideIsEmpty
     if (this.#rangesText !== allowedClients) {
       this.#rangesText = allowedClients
@@ -115,7 +116,7 @@ export class Fronts<B extends Backend = Backend> {
   }
 
   /** A front is the same as before when it still has the first of its known addresses. */
-  take(specs: readonly RelayFront[], listed: Listed<B>): void {
+  take(specs: readonly RelayFront[], listed: Listed<B>, holds = false): void {
     const byBind = new Map<string, Front<B>>()
     const taken = new Set<Front<B>>()
     for (const spec of specs) {
@@ -123,7 +124,7 @@ export class Fronts<B extends Backend = Backend> {
       const known = keys.flatMap(key => this.#byBind.get(key) ?? [])
       const front = known.find(one => !taken.has(one)) ?? this.#make()
       taken.add(front)
-      front.take(spec, listed)
+      front.take(spec, listed, holds)
       for (const key of keys) byBind.set(key, front)
     }
     this.#byBind = byBind

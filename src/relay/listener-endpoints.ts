@@ -3,11 +3,14 @@ import type { RetryOptions } from '../model/service.ts'
 import type { Clock } from '../util/clock.ts'
 import type { Backend } from './backend.ts'
 import { type Choice, Fronts } from './front.ts'
+import { holdsClients } from './open-fronts.ts'
 import type { NodeClientSet } from './node-clients.ts'
 import type { RelayEndpoint, RelayListener } from './relay.ts'
 
 /** How long others are preferred to an endpoint: what it costs to find out anew decides. */
 export const restMs = { refused: 1000, silent: 10_000, closedEarly: 1000 }
+
+const usualMostHeld = 256
 
 /** Where early closes count, so that an endpoint can fail again and again: the longest rest. */
 const longestRestMs = 60_000
@@ -21,14 +24,20 @@ export class ListenerEndpoints<B extends Backend> {
   readonly fronts: Fronts<B>
   /** What is done for clients of an endpoint that accepts and does not serve. */
   retry: RetryOptions | undefined
+  /** Clients that wait for an endpoint to come back, of those that may. */
+  #held = 0
+  readonly #workers: number
   /** Of `RelayListener.staying` those that were listed before. */
   #staying: ReadonlyMap<string, B> = none
 
+  /** `workers`: how many share what there is of a kind. */
   constructor(
     clock: Pick<Clock, 'now'>,
     random: () => number,
     nodeClients: NodeClientSet,
+    workers = 1,
   ) {
+    this.#workers = workers
     this.balancer = new Balancer(clock, random)
     this.fronts = new Fronts(random, nodeClients)
   }
@@ -58,6 +67,18 @@ export class ListenerEndpoints<B extends Backend> {
     this.balancer.served(backend)
   }
 
+  /** Whether one client more may wait for an endpoint; if so, `unhold` is to be called. */
+  hold(): boolean {
+    const most = this.retry?.mostHeld ?? usualMostHeld
+    if (this.#held >= Math.max(1, Math.floor(most / this.#workers))) return false
+    this.#held += 1
+    return true
+  }
+
+  unhold(): void {
+    this.#held -= 1
+  }
+
   /** Whether there are endpoints for a client beyond those with the keys `closedEarly`. */
   hasOther(choice: Choice<B>, closedEarly: ReadonlySet<string>): boolean {
     const among = choice.among ?? this.balancer
@@ -83,7 +104,7 @@ export class ListenerEndpoints<B extends Backend> {
     this.balancer.setEndpoints(backends)
     this.balancer.setAffinity(spec.affinityMs)
     this.retry = spec.retry
-    this.fronts.take(spec.fronts, this.balancer)
+    this.fronts.take(spec.fronts, this.balancer, holdsClients(spec.retry))
   }
 
   #known(key: string): B | undefined {

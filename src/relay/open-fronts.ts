@@ -1,3 +1,4 @@
+import type { RetryOptions } from '../model/service.ts'
 import { parseCidr } from '../util/cidr.ts'
 import type {
   Bind,
@@ -13,18 +14,22 @@ export interface OpenFronts {
   readonly closed: readonly BindState[]
 }
 
-/** Open are those with clients that may connect, and endpoints for them. */
-export const openFronts = ({ fronts, endpoints }: RelayListener): OpenFronts => {
+/** Open are those with clients that may connect, and endpoints for them, or a hold. */
+export const openFronts = ({ fronts, endpoints, retry }: RelayListener): OpenFronts => {
   const open: Bind[] = []
   const closed: BindState[] = []
   const listed = new Set(endpoints.map(({ key }) => key))
   for (const front of fronts) {
-    if (isOpen(front, listed)) open.push(...front.binds)
+    if (isOpen(front, listed, holdsClients(retry))) open.push(...front.binds)
     else
       for (const bind of front.binds) closed.push(closedState(bind, front.closedReason))
   }
   return { open, closed }
 }
+
+/** Whether clients wait for endpoints, instead of being refused. */
+export const holdsClients = (retry: RetryOptions | undefined): boolean =>
+  (retry?.holdMs ?? 0) > 0
 
 export const closedState = (bind: Bind, reason: string): BindState => ({
   bind,
@@ -35,10 +40,11 @@ export const closedState = (bind: Bind, reason: string): BindState => ({
 const isOpen = (
   { endpoints, endpointsFromNode = [], allowedClients }: RelayFront,
   listed: ReadonlySet<string>,
+  holds: boolean,
 ): boolean => {
   const isAny = (choice: EndpointChoice): boolean =>
     choice === 'all' ? listed.size > 0 : choice.some(key => listed.has(key))
   const isAnybodyAllowed =
     allowedClients?.some(text => parseCidr(text) !== undefined) ?? true
-  return isAnybodyAllowed && (isAny(endpoints) || isAny(endpointsFromNode))
+  return isAnybodyAllowed && (holds || isAny(endpoints) || isAny(endpointsFromNode))
 }

@@ -129,6 +129,8 @@ export interface ListenerCounters {
   active: number
   dialAttempts: number
   dialRetries: number
+  /** Clients that wait now for an endpoint to come back. */
+  held: number
   /** Connections that ended in each abnormal way; see cause.ts. */
   failed: Partial<Record<Cause, number>>
   /** Bytes of connections that have ended; those of open ones are added when read. */

@@ -5,7 +5,7 @@ export type NextStep<E> =
   | { readonly action: 'give-up' }
 
 /** Why every attempt came to nothing; see `Cause`. */
-export type GiveUpCause = 'SC' | 'sC' | 'RC'
+export type GiveUpCause = 'SC' | 'sC' | 'RC' | 'CC'
 
 /** First pause after a round in which all refused; doubles up to `longestPauseMs`. */
 const firstPauseMs = 50
@@ -31,6 +31,7 @@ export class RetryPlan<E extends { readonly key: string }> {
   readonly #deadline: number
   readonly #pick: (tried: ReadonlySet<string>) => E | undefined
   readonly #random: () => number
+  readonly #once: boolean
   readonly #tried = new Set<string>()
   /** Keys with an attempt under way; a key may stand here twice. */
   readonly #pending: string[] = []
@@ -44,13 +45,16 @@ export class RetryPlan<E extends { readonly key: string }> {
   /**
    * `pick` gives the balancer's next endpoint outside `tried`; it is asked anew for each
    * attempt, so that endpoints which came meanwhile count and removed ones don't.
+   * `once`: there is one round, and no pause.
    */
   constructor(
     ladder: readonly number[],
     startedAt: number,
     pick: (tried: ReadonlySet<string>) => E | undefined,
     random: () => number,
+    once = false,
   ) {
+    this.#once = once
     this.#ladder = ladder
     this.#deadline = startedAt + ladder.reduce((sum, ms) => sum + ms, 0)
     this.#pick = pick
@@ -124,6 +128,9 @@ export class RetryPlan<E extends { readonly key: string }> {
   #pause(now: number): NextStep<E> {
     const left = this.#deadline - now
     if (left <= 0) return giveUp
+    if (this.#once) {
+      return this.#pending.length === 0 ? giveUp : { action: 'wait', ms: left }
+    }
     // An earlier attempt that fails during a pause must not make it longer.
     if (!this.#pausing) this.#pauseEnds = now + this.#nextPause()
     this.#pausing = true

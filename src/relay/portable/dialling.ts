@@ -10,6 +10,8 @@ import type { GiveUpCause } from '../retry-plan.ts'
 /** A connection that is being dialled for. Exactly one of the two is called, unless it cancels. */
 export interface Dialled {
   readonly clientAddress: string
+  /** Whether the client has ended its side, and has said nothing. */
+  readonly hasLeft: boolean
   dial: SocketDial | undefined
   dialTimer: Timer | undefined
   connected(socket: Socket, backend: Backend): void
@@ -68,6 +70,10 @@ export class Dialling implements Dialler<Backend, Socket, Dialled> {
 
   close(socket: Socket): void {
     socket.destroy()
+  }
+
+  hasLeft({ hasLeft }: Dialled): boolean {
+    return hasLeft
   }
 
   gaveUp(connection: Dialled, cause: GiveUpCause, detail: string): void {

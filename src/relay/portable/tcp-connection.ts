@@ -96,6 +96,10 @@ export class TcpConnection implements Dialled, WatchedConnection {
     return this.#clientAddress
   }
 
+  get hasLeft(): boolean {
+    return this.#client.readableEnded && this.#heldBytes === 0
+  }
+
   connected(socket: Socket, backend: Backend): void {
     this.#endDial()
     this.#keptEnd.forget()
@@ -165,7 +169,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   #halfClosed(from: Socket): void {
     const to = this.#opposite(from)
-    if (to === undefined) return
+    if (to === undefined) return this.dial?.clientEnded()
     this.#context.idleWatch.halfClosed(this)
     this.#openWay = to
     this.#bytesAtHalfClose = to.bytesRead

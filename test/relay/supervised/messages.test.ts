@@ -45,6 +45,7 @@ const busy: ListenerStats = {
     active: 2,
     dialAttempts: 3,
     dialRetries: 4,
+    held: 0,
     failed: { SC: 2, CD: 1 },
     bytesToBackend: 5,
     bytesToClient: 6,

@@ -21,7 +21,13 @@ import type { TimerWheel } from '../timer-wheel.ts'
 import type { FdAccount } from '../worker/fd-account.ts'
 import { newSockaddr, type WorkerBackend } from '../worker/worker-backend.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
-import { allEvents, type Attempt, type Connection, type Side } from './connection.ts'
+import {
+  allEvents,
+  flag,
+  type Attempt,
+  type Connection,
+  type Side,
+} from './connection.ts'
 import type { Copying } from './copying.ts'
 import type { EarlyCloses } from './early-closes.ts'
 import type { Ending } from './ending.ts'
@@ -119,6 +125,10 @@ export class Dialling
 
   failed({ connection }: Attempt, error: unknown): void {
     this.#ending.failed(connection, error)
+  }
+
+  hasLeft({ client }: Connection): boolean {
+    return client.has(flag.hungUp) && !this.#sockets.hasUnread(client.fd)
   }
 
   gaveUp(connection: Connection, cause: GiveUpCause, detail: string): void {

@@ -136,7 +136,11 @@ export class TcpConnections implements EventSource<Side> {
 
   /** A reset ends the dialling, a FIN may be a half-close. */
   #clientWhileDialling(side: Side, events: number): void {
-    if ((events & (EPOLLERR | EPOLLHUP)) === 0) return side.note(events)
+    if ((events & (EPOLLERR | EPOLLHUP)) === 0) {
+      side.note(events)
+      if (side.has(flag.hungUp)) side.connection.dial?.clientEnded()
+      return
+    }
     this.#ending.kill(side.connection, 'CC', 'ECONNRESET')
   }
 

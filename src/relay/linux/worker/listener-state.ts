@@ -14,7 +14,7 @@ export class ListenerState extends ListenerEndpoints<WorkerBackend> {
   #name: string
 
   constructor(env: WorkerEnv, { slot, spec }: ListenerOrder) {
-    super(env.loop.clock, env.random, env.nodeClients)
+    super(env.loop.clock, env.random, env.nodeClients, env.fds.workers)
     this.#env = env
     this.#name = spec.name
     this.slot = slot
