@@ -173,7 +173,8 @@ export class UdpListener implements PortListener, FlowOwner {
     listening.flows.set(key, flow)
     this.counters.add('accepted', 1)
     this.#flows.add(flow)
-    return flow.move() ? flow : this.#drop('no-endpoint')
+    const result = flow.move()
+    return result === 'moved' ? flow : this.#drop(result)
   }
 
   /** For one more flow: one of the budget, or of a flow that ends for it. */
