@@ -1,9 +1,13 @@
 import { RoundRobin } from '../balance/round-robin.ts'
 import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
 import type { Backend } from './backend.ts'
-import { bindKey } from './counters.ts'
 import type { NodeClientSet } from './node-clients.ts'
-import type { ConnectionRecord, EndpointChoice, RelayFront } from './relay.ts'
+import {
+  bindKey,
+  type ConnectionRecord,
+  type EndpointChoice,
+  type RelayFront,
+} from './relay.ts'
 
 /** The endpoints of a listener, by key. */
 export type Listed<B extends Backend> = Pick<RoundRobin<B>, 'get' | 'size'>

@@ -1,8 +1,13 @@
 import type { Cause } from '../cause.ts'
-import { bindKey } from '../counters.ts'
-import type { BindState, ConnectionRecord, RelayObserver } from '../relay.ts'
+import {
+  bindKey,
+  type BindState,
+  type ConnectionRecord,
+  type RelayObserver,
+} from '../relay.ts'
 import type { Clock, Timer } from '../../util/clock.ts'
 import type { News, State } from './messages.ts'
+import { errorOf } from '../../util/usher-error.ts'
 
 /** Records and faults that may wait; more are counted and lost. */
 const mostRecords = 20_000
@@ -112,6 +117,3 @@ export class Outbox implements RelayObserver {
     this.#lost = 0
   }
 }
-
-export const errorOf = (reason: unknown): Error =>
-  reason instanceof Error ? reason : new Error(String(reason))

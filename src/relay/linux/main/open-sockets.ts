@@ -1,7 +1,6 @@
 import type { RelayProtocol } from '../../../model/service.ts'
 import { familyOf, joinHostPort } from '../../../util/ip.ts'
-import { bindKey } from '../../counters.ts'
-import type { Bind } from '../../relay.ts'
+import { bindKey, type Bind } from '../../relay.ts'
 import { systemError } from '../errno.ts'
 import { Descriptors, type DescriptorsMemory } from '../shared/descriptors.ts'
 import type { Syscalls } from '../syscalls.ts'

@@ -60,6 +60,11 @@ export class TcpConnections implements EventSource<Side> {
     })
   }
 
+  /** Those that have not ended. */
+  get count(): number {
+    return this.#all.size
+  }
+
   /** A client that may connect; its two descriptors are paid for. `peer`: its address. */
   begin(
     service: TcpService,
