@@ -1,4 +1,5 @@
-import { RoundRobin } from '../balance/round-robin.ts'
+import type { Balancer } from '../balance/balancer.ts'
+import type { RoundRobin } from '../balance/round-robin.ts'
 import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
 import type { Backend } from './backend.ts'
 import type { NodeClientSet } from './node-clients.ts'
@@ -9,19 +10,17 @@ import {
   type RelayFront,
 } from './relay.ts'
 
-/** The endpoints of a listener, by key. */
-export type Listed<B extends Backend> = Pick<RoundRobin<B>, 'get' | 'size'>
-
 /**
  * What some clients may choose from. One object for as long as its front lives, so that a
  * connection which is still being dialled goes by the newest state.
  */
 export class Choice<B extends Backend = Backend> {
-  readonly #random: () => number
+  readonly #listed: Balancer<B>
   #among: RoundRobin<B> | undefined
 
-  constructor(random: () => number) {
-    this.#random = random
+  /** `listed`: the endpoints of the listener. */
+  constructor(listed: Balancer<B>) {
+    this.#listed = listed
   }
 
   /** For `Balancer.pick`; undefined: all that is listed. */
@@ -33,14 +32,18 @@ export class Choice<B extends Backend = Backend> {
     return this.#among === undefined || this.#among.get(key) !== undefined
   }
 
+  get isEmpty(): boolean {
+    return (this.#among ?? this.#listed).size === 0
+  }
+
   /** Keys that are not listed (any more) don't count. */
-  take(choice: EndpointChoice, listed: Listed<B>): void {
+  take(choice: EndpointChoice): void {
     if (choice === 'all') {
       this.#among = undefined
       return
     }
-    this.#among ??= new RoundRobin(this.#random)
-    this.#among.setEndpoints(choice.flatMap(key => listed.get(key) ?? []))
+    this.#among ??= this.#listed.newRound()
+    this.#among.setEndpoints(choice.flatMap(key => this.#listed.get(key) ?? []))
   }
 }
 
@@ -50,27 +53,21 @@ export class Front<B extends Backend = Backend> {
   readonly #everybody: Choice<B>
   readonly #fromNode: Choice<B>
   #nodeDiffers = false
-  #outsideIsEmpty = false
-  #nodeIsEmpty = false
   #rangesText: readonly string[] | undefined
   #ranges: readonly Cidr[] | undefined
 
-  constructor(random: () => number, nodeClients: NodeClientSet) {
+  constructor(listed: Balancer<B>, nodeClients: NodeClientSet) {
     this.#nodeClients = nodeClients
-    this.#everybody = new Choice(random)
-    this.#fromNode = new Choice(random)
+    this.#everybody = new Choice(listed)
+    this.#fromNode = new Choice(listed)
   }
 
-  take(spec: RelayFront, listed: Listed<B>): void {
+  take(spec: RelayFront): void {
     const { endpoints, endpointsFromNode, allowedClients } = spec
-    this.#everybody.take(endpoints, listed)
+    this.#everybody.take(endpoints)
     this.#nodeDiffers = endpointsFromNode !== undefined
     // Also where it is the same: dials that began while it was not go by it.
-    this.#fromNode.take(endpointsFromNode ?? endpoints, listed)
-    this.#outsideIsEmpty = isEmpty(this.#everybody, listed)
-    this.#nodeIsEmpty = this.#nodeDiffers
-      ? isEmpty(this.#fromNode, listed)
-      : this.#outsideIsEmpty
+    this.#fromNode.take(endpointsFromNode ?? endpoints)
     if (this.#rangesText !== allowedClients) {
       this.#rangesText = allowedClients
       this.#ranges = allowedClients?.flatMap(text => parseCidr(text) ?? [])
@@ -94,9 +91,9 @@ export class Front<B extends Backend = Backend> {
     if (!this.#isInRange(address)) return undefined
     const isHere = address !== '' && address === dialled
     if (this.#nodeDiffers && (isHere || this.#nodeClients.has(address))) {
-      return this.#nodeIsEmpty ? undefined : this.#fromNode
+      return this.#fromNode.isEmpty ? undefined : this.#fromNode
     }
-    return this.#outsideIsEmpty ? undefined : this.#everybody
+    return this.#everybody.isEmpty ? undefined : this.#everybody
   }
 
   #isInRange(address: string): boolean {
@@ -109,8 +106,8 @@ export class Fronts<B extends Backend = Backend> {
   readonly #make: () => Front<B>
   #byBind: ReadonlyMap<string, Front<B>> = new Map()
 
-  constructor(random: () => number, nodeClients: NodeClientSet) {
-    this.#make = () => new Front(random, nodeClients)
+  constructor(listed: Balancer<B>, nodeClients: NodeClientSet) {
+    this.#make = () => new Front(listed, nodeClients)
   }
 
   /** Undefined for an address that is not (or no longer) the listener's. */
@@ -119,7 +116,7 @@ export class Fronts<B extends Backend = Backend> {
   }
 
   /** A front is the same as before when it still has the first of its known addresses. */
-  take(specs: readonly RelayFront[], listed: Listed<B>): void {
+  take(specs: readonly RelayFront[]): void {
     const byBind = new Map<string, Front<B>>()
     const taken = new Set<Front<B>>()
     for (const spec of specs) {
@@ -127,15 +124,12 @@ export class Fronts<B extends Backend = Backend> {
       const known = keys.flatMap(key => this.#byBind.get(key) ?? [])
       const front = known.find(one => !taken.has(one)) ?? this.#make()
       taken.add(front)
-      front.take(spec, listed)
+      front.take(spec)
       for (const key of keys) byBind.set(key, front)
     }
     this.#byBind = byBind
   }
 }
-
-const isEmpty = <B extends Backend>({ among }: Choice<B>, listed: Listed<B>): boolean =>
-  (among ?? listed).size === 0
 
 const turnedAwayBy = {
   PR: 'source range or traffic policy',
