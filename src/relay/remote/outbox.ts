@@ -6,7 +6,7 @@ import {
   type RelayObserver,
 } from '../relay.ts'
 import type { Clock, Timer } from '../../util/clock.ts'
-import type { News, State } from './messages.ts'
+import type { News, StateNews } from './messages.ts'
 import { errorOf } from '../../util/usher-error.ts'
 
 /** Records and faults that may wait; more are counted and lost. */
@@ -26,7 +26,7 @@ export class Outbox implements RelayObserver {
   readonly #clock: Clock
   readonly #wanted: ReadonlySet<Cause>
   readonly #send: (news: News) => void
-  readonly #states = new Map<string, State>()
+  readonly #states = new Map<string, StateNews>()
   #records: ConnectionRecord[] = []
   #faults: News['faults'][number][] = []
   #lost = 0
@@ -91,7 +91,7 @@ export class Outbox implements RelayObserver {
   }
 
   /** The last one to change travels last. */
-  #changed(key: string, state: State): void {
+  #changed(key: string, state: StateNews): void {
     this.#states.delete(key)
     this.#states.set(key, state)
     this.#soon()
