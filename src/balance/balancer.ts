@@ -16,6 +16,7 @@ const probeMs = 1000
  */
 export class Balancer<E extends Tiered> {
   readonly #clock: Pick<Clock, 'now'>
+  readonly #random: () => number
   readonly #ring: RoundRobin<E>
   /** Made when needed: most listeners need neither, and there may be thousands of them. */
   #affinity: Affinity | undefined
@@ -24,7 +25,13 @@ export class Balancer<E extends Tiered> {
   /** `random` is uniform in [0, 1); it decides where the round starts. */
   constructor(clock: Pick<Clock, 'now'>, random: () => number) {
     this.#clock = clock
-    this.#ring = new RoundRobin(random)
+    this.#random = random
+    this.#ring = this.newRound()
+  }
+
+  /** For `pick`: of some of the endpoints, none so far. */
+  newRound(): RoundRobin<E> {
+    return new RoundRobin(this.#random)
   }
 
   get size(): number {

@@ -1,4 +1,5 @@
 import type { Probe } from '../kernel/probe.ts'
+import type { Selection } from '../util/selection.ts'
 
 /** A way to capture traffic, as --capture names it. */
 export type CaptureName = 'nftables' | 'iptables' | 'local' | 'listen' | 'none'
@@ -13,13 +14,7 @@ export interface Probed extends Probe {
   readonly name: CaptureName
 }
 
-export interface Choice {
-  readonly name: CaptureName
-  /** Why it was taken. */
-  readonly detail: string
-  /** What would have been better, and why it does not work. */
-  readonly passedOver: readonly Probed[]
-}
+export type CaptureChoice = Selection<CaptureName>
 
 /** Needs nothing that could be missing. */
 const lastResort = 'listen'
@@ -27,7 +22,7 @@ const lastResort = 'listen'
 /** The first candidate that works; what comes after it is not tried. */
 export const chooseCapture = async (
   candidates: readonly Candidate[],
-): Promise<Choice> => {
+): Promise<CaptureChoice> => {
   const passedOver: Probed[] = []
   for (const { name, probe } of candidates) {
     const { usable, detail } = await probe()

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Clock, Timer } from '../util/clock.ts'
+import { messageOf } from '../util/usher-error.ts'
 
 export interface ConfigWatchDeps<C> {
   readonly clock: Clock
@@ -54,7 +55,7 @@ export class ConfigWatch<C> {
         changed()
       }
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
+      const reason = messageOf(error)
       if (reason !== this.#said && !this.#closed) unusable(reason)
       this.#said = reason
     }

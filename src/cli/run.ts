@@ -12,6 +12,7 @@ import { relayLimits, relayOptions } from './relay-limits.ts'
 import { serve } from './serve.ts'
 import { restartCode, type Stop } from './stop.ts'
 import { version } from './version.ts'
+import { messageOf } from '../util/usher-error.ts'
 
 /**
  * `usher run`: the node proxy, with the Kubernetes API or manifest files for a source. Takes
@@ -65,7 +66,7 @@ const setOomScore = async (score: number, log: Log): Promise<void> => {
   try {
     await writeFile('/proc/self/oom_score_adj', String(score))
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = messageOf(error)
     log.debug({ score, reason }, 'the OOM score stays as it is')
   }
 }

@@ -4,7 +4,7 @@ import type { OptionsOf } from '../config/options.ts'
 import { type StatusDocument, statusSchema } from '../observe/status.ts'
 import type { Io } from './io.ts'
 import { statusText } from './status-view.ts'
-import { hasCode, UsherError } from '../util/usher-error.ts'
+import { errorOf, hasCode, UsherError } from '../util/usher-error.ts'
 import { visible } from './words.ts'
 
 /** Why there is no status to show, in words for the user. */
@@ -74,7 +74,7 @@ const fetchStatus = async (address: string, timeoutMs: number): Promise<Answer> 
   try {
     return decode(await ask(url, signal))
   } catch (error) {
-    const cause = error instanceof Error ? error : new Error(String(error))
+    const cause = errorOf(error)
     const why = signal.aborted
       ? `no answer within ${timeoutMs / 1000} s`
       : cause.message || ('code' in cause ? String(cause.code) : cause.name)

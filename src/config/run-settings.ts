@@ -13,6 +13,7 @@ import { modeRequest } from './settings/modes.ts'
 import { warningsOf } from './settings/warnings.ts'
 import { splitAtCommas } from './types/basic.ts'
 import { UsageError } from './usage-error.ts'
+import { messageOf } from '../util/usher-error.ts'
 
 /** The way to the API server. */
 export interface ClusterAccess {
@@ -59,7 +60,7 @@ const loaded = async (
   try {
     return await loadFile(path, readFile)
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = messageOf(error)
     throw new UsageError(`--config ${path}: ${reason}`, command)
   }
 }

@@ -5,7 +5,7 @@ import type { Clock, Timer } from '../util/clock.ts'
 import type { BackendMessage } from './backend-process.ts'
 import { portInUse } from './ready.ts'
 import type { PlannedBackend } from './plan.ts'
-import { UsherError } from '../util/usher-error.ts'
+import { messageOf, UsherError } from '../util/usher-error.ts'
 
 /** A backend of the plan, as it runs. */
 export interface Backend extends PlannedBackend {
@@ -119,7 +119,7 @@ class Slot {
         () => say(`backend ${name} is back (pid ${this.pid})`),
         (error: unknown) => {
           if (this.#stopping) return
-          say(`${textOf(error)} Trying again in ${seconds(restartMs)}.`)
+          say(`${messageOf(error)} Trying again in ${seconds(restartMs)}.`)
           this.#startLater()
         },
       )
@@ -183,6 +183,3 @@ const hasEnded = ({ exitCode, signalCode }: ChildProcess): boolean =>
   exitCode !== null || signalCode !== null
 
 const seconds = (ms: number): string => `${ms / 1000} s`
-
-const textOf = (error: unknown): string =>
-  error instanceof Error ? error.message : String(error)

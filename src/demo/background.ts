@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../util/clock.ts'
 import { askHttp, openUdpClient, type Answer } from './clients.ts'
 import { targetOf, type Stage } from './stage.ts'
+import { messageOf } from '../util/usher-error.ts'
 
 /** 20 requests a second. */
 const paceMs = 50
@@ -12,7 +13,7 @@ interface Outcome {
 }
 
 const failureOf = (error: unknown): Answer => ({
-  error: error instanceof Error ? error.message : String(error),
+  error: messageOf(error),
 })
 
 /**

@@ -2,7 +2,7 @@ import type { Change, EndpointSlice } from '../model/service.ts'
 import type { Source } from '../source/source.ts'
 import { createServer } from 'node:net'
 import type { Problem } from '../model/snapshot.ts'
-import { UsherError } from '../util/usher-error.ts'
+import { messageOf, UsherError } from '../util/usher-error.ts'
 
 /** Where the process that stands for `address:port` really listens. */
 export type Placement = (
@@ -84,7 +84,7 @@ export const firstState = async (source: Source): Promise<readonly Change[]> => 
       },
     })
   } catch (error) {
-    throw new UsherError('DEMO', error instanceof Error ? error.message : String(error))
+    throw new UsherError('DEMO', messageOf(error))
   } finally {
     await source.close()
   }

@@ -1,4 +1,5 @@
 import { type FamilyProbes, joinProbes } from '../kernel/probe.ts'
+import type { PassedOver, Selection } from '../util/selection.ts'
 import type { Mode, ModeName } from './mode.ts'
 
 /** What may be asked for; '' for the best that works. */
@@ -19,20 +20,8 @@ export interface ModeStep {
   readonly start: (probes: FamilyProbes) => Promise<Mode>
 }
 
-export interface PassedOver {
-  readonly name: string
-  /** Why it does not work. */
-  readonly detail: string
-}
-
-/** What runs. */
-export interface ModeChoice extends ModeRequest {
-  readonly name: ModeName
-  /** By what, as in `iptables 1.8.9 (nf_tables)`; '' when there is nothing to say. */
-  readonly detail: string
-  /** What would have come first. */
-  readonly passedOver: readonly PassedOver[]
-}
+/** What was asked for, and what runs. */
+export interface ModeChoice extends ModeRequest, Selection<ModeName> {}
 
 /**
  * Which modes are tried, in this order. Without a wish ipvs is never taken, as kube-proxy

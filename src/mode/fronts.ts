@@ -1,8 +1,12 @@
 import type { Placement } from '../capture/capture.ts'
 import { sameTarget, type VipGroup, vipGroups } from '../capture/vip-group.ts'
 import type { ServicePort, Target } from '../model/snapshot.ts'
-import { bindKey } from '../relay/counters.ts'
-import type { Bind, EndpointChoice, RelayFront } from '../relay/relay.ts'
+import {
+  bindKey,
+  type Bind,
+  type EndpointChoice,
+  type RelayFront,
+} from '../relay/relay.ts'
 import { joinHostPort } from '../util/ip.ts'
 
 /** The addresses of a placed ServicePort, together where their clients get the same. */

@@ -1,5 +1,5 @@
 import type { Placement } from '../capture/capture.ts'
-import type { Choice } from '../capture/choose-capture.ts'
+import type { CaptureChoice } from '../capture/choose-capture.ts'
 import type { ModeChoice } from '../mode/choose-mode.ts'
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
@@ -31,7 +31,7 @@ export interface StatusInput {
   /** Undefined where no node matters. */
   readonly node?: NodeStatus | undefined
   /** In userspace mode. */
-  readonly capture?: Choice | undefined
+  readonly capture?: CaptureChoice | undefined
   readonly relay?: ChosenRelay | undefined
 }
 

@@ -1,4 +1,4 @@
-import type { Choice } from '../capture/choose-capture.ts'
+import type { CaptureChoice } from '../capture/choose-capture.ts'
 import {
   interfaceAddresses,
   isOwnAddress,
@@ -25,7 +25,7 @@ export interface DataPath {
   readonly mode: UserspaceMode
   readonly connectionLog: ConnectionLog
   /** How traffic gets to the relay, and why so. */
-  readonly captureChoice: Choice
+  readonly captureChoice: CaptureChoice
   readonly captureMetrics: RuleMetrics
   /** What carries it, and why so. */
   readonly relayChoice: ChosenRelay

@@ -1,16 +1,12 @@
-import type { Choice } from '../capture/choose-capture.ts'
+import type { CaptureChoice } from '../capture/choose-capture.ts'
 import type { ModeChoice } from '../mode/choose-mode.ts'
 import type { FallBack } from '../mode/fallback-mode.ts'
 import type { Log, LogFields } from '../observe/log.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import { privilegesText } from '../relay/privileges.ts'
 import type { RelayLimits } from '../relay/relay.ts'
+import type { PassedOver } from '../util/selection.ts'
 import type { ProxyOptions } from './options.ts'
-
-interface PassedOver {
-  readonly name: string
-  readonly detail: string
-}
 
 const reasons = (
   detail: string,
@@ -48,7 +44,7 @@ export const sayFallBack = (log: Log, { from, to, why }: FallBack): void =>
 export const fallBackText = ({ from, to, why }: FallBack): string =>
   `${from} mode no longer works, ${to} mode runs: ${why}`
 
-export const sayCapture = (log: Log, { name, detail, passedOver }: Choice): void =>
+export const sayCapture = (log: Log, { name, detail, passedOver }: CaptureChoice): void =>
   // Then clients of most Services are not served.
   log[name === 'listen' && passedOver.length > 0 ? 'warn' : 'info'](
     { capture: name, ...reasons(detail, passedOver) },

@@ -1,8 +1,7 @@
 import pRetry from 'p-retry'
-import { bindKey } from './counters.ts'
-import { errorCode } from '../util/out-of-resources.ts'
+import { errorCode } from '../util/error-code.ts'
 import type { FdBudget } from './fd-budget.ts'
-import type { Bind, BindState } from './relay.ts'
+import { bindKey, type Bind, type BindState } from './relay.ts'
 
 /** A socket that listens. */
 export interface Listening {

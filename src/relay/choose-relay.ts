@@ -1,3 +1,4 @@
+import type { Selection } from '../util/selection.ts'
 import type { LinuxRelayParts } from './linux/probe.ts'
 
 /** A relay, as --relay names it. */
@@ -5,13 +6,7 @@ export type RelayName = 'linux' | 'portable'
 
 export type WantedRelay = RelayName | 'auto'
 
-export interface RelayChoice {
-  readonly name: RelayName
-  /** Why it was taken. */
-  readonly detail: string
-  /** What would have been better, and why it does not work here. */
-  readonly passedOver: readonly { readonly name: RelayName; readonly detail: string }[]
-}
+export type RelayChoice = Selection<RelayName>
 
 /** Finds out by doing it. Never throws. */
 export type RelayProbe = () => LinuxRelayParts | { readonly why: string }

@@ -1,5 +1,4 @@
 import type { Cause } from './cause.ts'
-import type { Bind } from './relay.ts'
 import { dialBuckets, type DropReason, type ListenerCounters } from './relay.ts'
 
 export const newCounters = (): ListenerCounters => ({
@@ -56,6 +55,3 @@ export const dialBucket = (ms: number): number => {
   while (bucket < dialBuckets.length && seconds > (dialBuckets[bucket] ?? 0)) bucket += 1
   return bucket
 }
-
-/** A bind as the key of a map. */
-export const bindKey = (bind: Bind): string => `${bind.address} ${bind.port}`

@@ -1,4 +1,4 @@
-import { isOutOfResources } from '../util/out-of-resources.ts'
+import { isOutOfResources } from '../util/error-code.ts'
 import type { Backend } from './backend.ts'
 import { closedEarly } from './early-close.ts'
 import type { Choice } from './front.ts'

@@ -1,23 +1,26 @@
-import { RoundRobin } from '../balance/round-robin.ts'
+import type { Balancer } from '../balance/balancer.ts'
+import type { RoundRobin } from '../balance/round-robin.ts'
 import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
 import type { Backend } from './backend.ts'
-import { bindKey } from './counters.ts'
 import type { NodeClientSet } from './node-clients.ts'
-import type { ConnectionRecord, EndpointChoice, RelayFront } from './relay.ts'
-
-/** The endpoints of a listener, by key. */
-export type Listed<B extends Backend> = Pick<RoundRobin<B>, 'get' | 'size'>
+import {
+  bindKey,
+  type ConnectionRecord,
+  type EndpointChoice,
+  type RelayFront,
+} from './relay.ts'
 
 /**
  * What some clients may choose from. One object for as long as its front lives, so that a
  * connection which is still being dialled goes by the newest state.
  */
 export class Choice<B extends Backend = Backend> {
-  readonly #random: () => number
+  readonly #listed: Balancer<B>
   #among: RoundRobin<B> | undefined
 
-  constructor(random: () => number) {
-    this.#random = random
+  /** `listed`: the endpoints of the listener. */
+  constructor(listed: Balancer<B>) {
+    this.#listed = listed
   }
 
   /** For `Balancer.pick`; undefined: all that is listed. */
@@ -29,14 +32,18 @@ export class Choice<B extends Backend = Backend> {
     return this.#among === undefined || this.#among.get(key) !== undefined
   }
 
+  get isEmpty(): boolean {
+    return (this.#among ?? this.#listed).size === 0
+  }
+
   /** Keys that are not listed (any more) don't count. */
-  take(choice: EndpointChoice, listed: Listed<B>): void {
+  take(choice: EndpointChoice): void {
     if (choice === 'all') {
       this.#among = undefined
       return
     }
-    this.#among ??= new RoundRobin(this.#random)
-    this.#among.setEndpoints(choice.flatMap(key => listed.get(key) ?? []))
+    this.#among ??= this.#listed.newRound()
+    this.#among.setEndpoints(choice.flatMap(key => this.#listed.get(key) ?? []))
   }
 }
 
@@ -46,28 +53,24 @@ export class Front<B extends Backend = Backend> {
   readonly #everybody: Choice<B>
   readonly #fromNode: Choice<B>
   #nodeDiffers = false
-  #outsideIsEmpty = false
-  #nodeIsEmpty = false
+  #holds = false
   #rangesText: readonly string[] | undefined
   #ranges: readonly Cidr[] | undefined
 
-  constructor(random: () => number, nodeClients: NodeClientSet) {
+  constructor(listed: Balancer<B>, nodeClients: NodeClientSet) {
     this.#nodeClients = nodeClients
-    this.#everybody = new Choice(random)
-    this.#fromNode = new Choice(random)
+    this.#everybody = new Choice(listed)
+    this.#fromNode = new Choice(listed)
   }
 
   /** `holds`: clients wait where there is no endpoint. */
-  take(spec: RelayFront, listed: Listed<B>, holds: boolean): void {
+  take(spec: RelayFront, holds: boolean): void {
     const { endpoints, endpointsFromNode, allowedClients } = spec
-    this.#everybody.take(endpoints, listed)
+    this.#everybody.take(endpoints)
     this.#nodeDiffers = endpointsFromNode !== undefined
     // Also where it is the same: dials that began while it was not go by it.
-    this.#fromNode.take(endpointsFromNode ?? endpoints, listed)
-    this.#outsideIsEmpty = !holds && isEmpty(this.#everybody, listed)
-    this.#nodeIsEmpty = this.#nodeDiffers
-      ? !holds && isEmpty(this.#fromNode, listed)
-      : this.#outsideIsEmpty
+    this.#fromNode.take(endpointsFromNode ?? endpoints)
+    this.#holds = holds
     if (this.#rangesText !== allowedClients) {
       this.#rangesText = allowedClients
       this.#ranges = allowedClients?.flatMap(text => parseCidr(text) ?? [])
@@ -91,9 +94,13 @@ export class Front<B extends Backend = Backend> {
     if (!this.#isInRange(address)) return undefined
     const isHere = address !== '' && address === dialled
     if (this.#nodeDiffers && (isHere || this.#nodeClients.has(address))) {
-      return this.#nodeIsEmpty ? undefined : this.#fromNode
+      return this.#unlessEmpty(this.#fromNode)
     }
-    return this.#outsideIsEmpty ? undefined : this.#everybody
+    return this.#unlessEmpty(this.#everybody)
+  }
+
+  #unlessEmpty(choice: Choice<B>): Choice<B> | undefined {
+    return choice.isEmpty && !this.#holds ? undefined : choice
   }
 
   #isInRange(address: string): boolean {
@@ -106,8 +113,8 @@ export class Fronts<B extends Backend = Backend> {
   readonly #make: () => Front<B>
   #byBind: ReadonlyMap<string, Front<B>> = new Map()
 
-  constructor(random: () => number, nodeClients: NodeClientSet) {
-    this.#make = () => new Front(random, nodeClients)
+  constructor(listed: Balancer<B>, nodeClients: NodeClientSet) {
+    this.#make = () => new Front(listed, nodeClients)
   }
 
   /** Undefined for an address that is not (or no longer) the listener's. */
@@ -116,7 +123,7 @@ export class Fronts<B extends Backend = Backend> {
   }
 
   /** A front is the same as before when it still has the first of its known addresses. */
-  take(specs: readonly RelayFront[], listed: Listed<B>, holds = false): void {
+  take(specs: readonly RelayFront[], holds = false): void {
     const byBind = new Map<string, Front<B>>()
     const taken = new Set<Front<B>>()
     for (const spec of specs) {
@@ -124,15 +131,12 @@ export class Fronts<B extends Backend = Backend> {
       const known = keys.flatMap(key => this.#byBind.get(key) ?? [])
       const front = known.find(one => !taken.has(one)) ?? this.#make()
       taken.add(front)
-      front.take(spec, listed, holds)
+      front.take(spec, holds)
       for (const key of keys) byBind.set(key, front)
     }
     this.#byBind = byBind
   }
 }
-
-const isEmpty = <B extends Backend>({ among }: Choice<B>, listed: Listed<B>): boolean =>
-  (among ?? listed).size === 0
 
 const turnedAwayBy = {
   PR: 'source range or traffic policy',

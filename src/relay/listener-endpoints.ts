@@ -39,7 +39,7 @@ export class ListenerEndpoints<B extends Backend> {
   ) {
     this.#workers = workers
     this.balancer = new Balancer(clock, random)
-    this.fronts = new Fronts(random, nodeClients)
+    this.fronts = new Fronts(this.balancer, nodeClients)
   }
 
   /** Whether a flow that goes there may stay: by object, for one that left is not back. */
@@ -104,7 +104,7 @@ export class ListenerEndpoints<B extends Backend> {
     this.balancer.setEndpoints(backends)
     this.balancer.setAffinity(spec.affinityMs)
     this.retry = spec.retry
-    this.fronts.take(spec.fronts, this.balancer, holdsClients(spec.retry))
+    this.fronts.take(spec.fronts, holdsClients(spec.retry))
   }
 
   #known(key: string): B | undefined {

@@ -1,7 +1,6 @@
 import { familyOf, isWildcard, wildcardOf } from '../util/ip.ts'
-import { bindKey } from './counters.ts'
 import type { NodeClientSet } from './node-clients.ts'
-import type { Bind, RelayListener } from './relay.ts'
+import { bindKey, type Bind, type RelayListener } from './relay.ts'
 
 /**
  * The addresses that lead to the relay's UDP listeners, counted: one that passes from one

@@ -7,6 +7,9 @@ export interface Bind {
   readonly port: number
 }
 
+/** A bind as the key of a map. */
+export const bindKey = ({ address, port }: Bind): string => `${address} ${port}`
+
 /** Where a connection may go. `key` is `ip:port`, the identity across updates. */
 export interface RelayEndpoint {
   readonly key: string

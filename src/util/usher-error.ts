@@ -36,9 +36,12 @@ export class UsherError extends Error {
   }
 }
 
-/** The message of whatever was thrown. */
-export const messageOf = (error: unknown): string =>
-  error instanceof Error ? error.message : String(error)
+/** Whatever was thrown, as an error. */
+export const errorOf = (thrown: unknown): Error =>
+  thrown instanceof Error ? thrown : new Error(String(thrown))
+
+/** Its message. */
+export const messageOf = (thrown: unknown): string => errorOf(thrown).message
 
 export const hasCode = (
   error: unknown,

@@ -1,4 +1,5 @@
 import type { Clock } from './clock.ts'
+import { errorOf } from './usher-error.ts'
 
 /** Resolves after `ms` milliseconds, or at once when the signal aborts. */
 export const wait = (clock: Clock, ms: number, signal: AbortSignal): Promise<void> =>
@@ -16,12 +17,9 @@ export const wait = (clock: Clock, ms: number, signal: AbortSignal): Promise<voi
 /** What the promise settles with, unless the signal aborts before: then its reason. */
 export const orAborted = <T>(promise: Promise<T>, signal: AbortSignal): Promise<T> =>
   new Promise((resolve, reject) => {
-    const aborted = () => reject(reasonOf(signal))
+    const aborted = () => reject(errorOf(signal.reason))
     if (signal.aborted) aborted()
     signal.addEventListener('abort', aborted)
     const settled = () => signal.removeEventListener('abort', aborted)
     promise.then(resolve, reject).finally(settled)
   })
-
-export const reasonOf = ({ reason }: AbortSignal): Error =>
-  reason instanceof Error ? reason : new Error(String(reason))

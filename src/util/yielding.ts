@@ -1,6 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
 import { type Clock, systemClock } from './clock.ts'
-import { performance } from 'node:perf_hooks'
 
 /** Milliseconds for which a long task may hold the event loop. What follows from each step
  * (promises, ticks, garbage) comes on top, and all else waits. */
@@ -9,35 +8,35 @@ const sliceMs = 3
 const restMs = 0.5
 
 /**
- * Calls `each` for each item, one after the other, and lets the rest of the event loop
- * have its turn every 3 ms. What `each` changes is half-way changed in between. Rejects
- * with what `each` throws, and goes no further.
+ * A function to await now and then in long work: lets the rest of the event loop have its turn
+ * when the work has had it for 3 ms, or as long as it is told.
+ */
+export const pacer = (
+  clock: Pick<Clock, 'now'> = systemClock,
+): ((ms?: number) => Promise<void> | undefined) => {
+  let since = clock.now()
+  const yields = async (): Promise<void> => {
+    await setImmediate()
+    since = clock.now()
+  }
+  return (ms = sliceMs) => (clock.now() - since < ms ? undefined : yields())
+}
+
+/**
+ * Calls `each` for each item, one after the other, at the pace of a `pacer`. What `each` changes
+ * is half-way changed in between. Rejects with what `each` throws, and goes no further.
  */
 export const forEachYielding = async <T>(
   items: Iterable<T>,
   each: (item: T) => void | Promise<void>,
-  clock: Pick<Clock, 'now'> = systemClock,
+  clock?: Pick<Clock, 'now'>,
 ): Promise<void> => {
-  let started = clock.now()
+  const turn = pacer(clock)
   for (const item of items) {
     const done = each(item)
     if (done !== undefined) await done
-    if (clock.now() - started < sliceMs) continue
-    await setImmediate()
-    started = clock.now()
+    const yields = turn()
+    if (yields !== undefined) await yields
   }
-  if (clock.now() - started >= restMs) await setImmediate()
-}
-
-/** How long a long piece of work may keep the event loop to itself, in milliseconds. */
-const longestTurn = 5
-
-/** A function to await now and then in long work: lets the event loop turn when it is time. */
-export const pacer = (): (() => Promise<void>) => {
-  let since = performance.now()
-  return async () => {
-    if (performance.now() - since < longestTurn) return
-    await setImmediate()
-    since = performance.now()
-  }
+  await turn(restMs)
 }

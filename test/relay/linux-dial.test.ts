@@ -5,12 +5,14 @@ import { makeLinuxRelay } from '../support/linux-relay.ts'
 import { tcpCutContract } from './contract/tcp-cut.ts'
 import { tcpDialContract } from './contract/tcp-dial.ts'
 import { tcpEarlyCloseContract } from './contract/tcp-early-close.ts'
+import { tcpHoldContract } from './contract/tcp-hold.ts'
 import { tcpFrontsContract } from './contract/tcp-fronts.ts'
 import { udpFrontsContract } from './contract/udp-fronts.ts'
 
 t.test('the Linux relay dials', { skip: linuxRelaySkip() }, async t => {
   tcpDialContract(t, makeLinuxRelay)
   tcpCutContract(t, makeLinuxRelay)
+  t.test('clients that are held', async t => tcpHoldContract(t, makeLinuxRelay))
   t.test('early closes', async t => tcpEarlyCloseContract(t, makeLinuxRelay))
   t.test('TCP fronts', async t => tcpFrontsContract(t, makeLinuxRelay))
   t.test('UDP fronts', async t => udpFrontsContract(t, makeLinuxRelay))

@@ -14,12 +14,13 @@ import {
   type OptionType,
 } from '../types/basic.ts'
 import { duration, int32, number } from '../types/quantities.ts'
+import { messageOf } from '../../util/usher-error.ts'
 
 const route: OptionType<Route, string> = textual('ROUTE', given => {
   try {
     return parseRoute(given)
   } catch (error) {
-    throw new BadValue(error instanceof Error ? error.message : String(error))
+    throw new BadValue(messageOf(error))
   }
 })
 

@@ -3,6 +3,7 @@ import type { Clock, Timer } from '../../util/clock.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import type { Monitor, MonitorEvent } from './monitor.ts'
 import type { OwnTable } from './own-table.ts'
+import { messageOf } from '../../util/usher-error.ts'
 
 export interface TableWatchDeps {
   readonly run: RunTool
@@ -130,7 +131,7 @@ class TableWatch {
       if (!this.#isStill(era)) return
       if (error instanceof ToolError && /No such file/.test(error.stderr)) {
         this.#report(`table ${this.#own.name} is gone`)
-      } else this.#deps.onBlind(error instanceof Error ? error.message : String(error))
+      } else this.#deps.onBlind(messageOf(error))
     }
   }
 

@@ -1,7 +1,7 @@
 import type { Capture } from '../../capture/capture.ts'
 import {
   type CaptureName,
-  type Choice,
+  type CaptureChoice,
   chooseCapture,
 } from '../../capture/choose-capture.ts'
 import { ExclusiveCapture } from '../../capture/exclusive.ts'
@@ -26,7 +26,7 @@ import { rulesCapture } from './rules.ts'
 
 export interface CaptureParts {
   readonly capture: Capture
-  readonly choice: Choice
+  readonly choice: CaptureChoice
 }
 
 /** Finds out what works here, unless it is asked for one by name, and makes that. */
@@ -40,7 +40,7 @@ export const createCapture = async (deps: CaptureDeps): Promise<CaptureParts> =>
   return asAsked(deps, wanted)
 }
 
-const asked = (name: CaptureName, detail = ''): Choice => ({
+const asked = (name: CaptureName, detail = ''): CaptureChoice => ({
   name,
   detail,
   passedOver: [],

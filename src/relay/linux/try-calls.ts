@@ -24,18 +24,18 @@ import type { Syscalls } from './syscalls.ts'
  * all is well.
  */
 export const refusedCall = (calls: Syscalls, layout: StructLayout): string => {
-  const attempt = new Attempt(calls, layout)
+  const trial = new Trial(calls, layout)
   try {
-    attempt.withNoDescriptor()
-    attempt.withSockets()
-    attempt.withPipes()
-    attempt.withEpoll()
+    trial.withNoDescriptor()
+    trial.withSockets()
+    trial.withPipes()
+    trial.withEpoll()
     return ''
   } catch (error) {
     if (error instanceof Refused) return error.message
     throw error
   } finally {
-    attempt.end()
+    trial.end()
   }
 }
 
@@ -44,10 +44,10 @@ class Refused extends Error {}
 const noFd = -1
 const flags = SOCK_NONBLOCK | SOCK_CLOEXEC
 
-class Attempt {
+class Trial {
   readonly #calls: Syscalls
   readonly #layout: StructLayout
-  /** Lives as long as the attempt: the kernel writes to it. */
+  /** Lives as long as the trial: the kernel writes to it. */
   readonly #memory: NativeMemory
   readonly #open: number[] = []
 

@@ -1,6 +1,6 @@
 import { connect, type Socket, type TcpNetConnectOpts } from 'node:net'
 import type { Clock, Timer } from '../../util/clock.ts'
-import { errorCode } from '../../util/out-of-resources.ts'
+import { errorCode } from '../../util/error-code.ts'
 import type { Backend } from '../backend.ts'
 import type { Dial, DialAttempt, Dialler } from '../dial.ts'
 import type { FdBudget } from '../fd-budget.ts'

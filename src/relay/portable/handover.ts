@@ -1,6 +1,5 @@
 import type { Server, Socket } from 'node:net'
-import { bindKey } from '../counters.ts'
-import type { Bind } from '../relay.ts'
+import { bindKey, type Bind } from '../relay.ts'
 import { reset } from './reset.ts'
 
 interface Offer {

@@ -38,6 +38,8 @@ export interface RelayEnv {
 export interface ListenerOwner {
   /** Nothing is left of a listener that was retired. */
   retired(): void
+  /** TCP connections: what a drain waits for. UDP flows end with their listener. */
+  connectionBegun(): void
   connectionEnded(): void
 }
 
@@ -56,8 +58,6 @@ export interface PortListener {
   stopAccepting(): void
   /** Stops listening; what is open goes on, and `retired` is called when it has ended. */
   retire(): void
-  /** TCP connections that are open: what a drain waits for. */
-  readonly connections: number
   /** Ends everything now; answers how many TCP connections that reset. */
   kill(): number
   stats(): ListenerStats

@@ -1,21 +1,21 @@
 import type { Clock } from '../../util/clock.ts'
 import { forEachYielding } from '../../util/yielding.ts'
-import { bindKey } from '../counters.ts'
 import { FdBudget } from '../fd-budget.ts'
 import { FlowLimits } from '../flow-limits.ts'
 import { changesToApply } from '../listener-changes.ts'
 import { NodeClientSet } from '../node-clients.ts'
 import { openFronts } from '../open-fronts.ts'
-import type {
-  Bind,
-  DrainResult,
-  ListenerStats,
-  NodeClients,
-  Relay,
-  RelayLimits,
-  RelayListener,
-  RelayObserver,
-  RelayStats,
+import {
+  bindKey,
+  type Bind,
+  type DrainResult,
+  type ListenerStats,
+  type NodeClients,
+  type Relay,
+  type RelayLimits,
+  type RelayListener,
+  type RelayObserver,
+  type RelayStats,
 } from '../relay.ts'
 import { Dialling } from './dialling.ts'
 import { IdleWatch } from './idle-watch.ts'
@@ -53,6 +53,8 @@ export class PortableRelay implements Relay {
   /** What the last `apply` was given, undefined when it did not come to its end. */
   #applied: readonly RelayListener[] | undefined = []
   #sweptAt = -Infinity
+  /** TCP connections that are open. */
+  #connections = 0
   #draining = false
   readonly #drains: (() => void)[] = []
 
@@ -178,15 +180,20 @@ export class PortableRelay implements Relay {
     const Listener = spec.protocol === 'TCP' ? TcpListener : UdpListener
     const listener = new Listener(this.#env, spec, {
       retired: () => this.#listeners.delete(spec.id),
-      connectionEnded: () => this.#checkDrained(),
+      connectionBegun: () => {
+        this.#connections += 1
+      },
+      connectionEnded: () => {
+        this.#connections -= 1
+        this.#checkDrained()
+      },
     })
     this.#listeners.set(spec.id, listener)
     return listener
   }
 
   #checkDrained(): void {
-    if (this.#drains.length === 0) return
-    for (const { connections } of this.#listeners.values()) if (connections > 0) return
+    if (this.#connections > 0) return
     for (const drained of this.#drains.splice(0)) drained()
   }
 }

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import type { Clock, Timer } from '../../util/clock.ts'
 import { joinHostPort, unmapped } from '../../util/ip.ts'
-import { errorCode } from '../../util/out-of-resources.ts'
+import { errorCode } from '../../util/error-code.ts'
 import type { Backend } from '../backend.ts'
 import type { Cause } from '../cause.ts'
 import { attemptRecords, Dial } from '../dial.ts'

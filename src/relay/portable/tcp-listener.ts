@@ -1,8 +1,7 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import { joinHostPort, unmapped } from '../../util/ip.ts'
-import { bindKey } from '../counters.ts'
 import { turnedAway } from '../front.ts'
-import type { Bind, ListenerStats, RelayListener } from '../relay.ts'
+import { bindKey, type Bind, type ListenerStats, type RelayListener } from '../relay.ts'
 import { acceptGate } from './accept-gate.ts'
 import type { Listening } from '../bind-set.ts'
 import { ListenerState } from './listener-state.ts'
@@ -60,10 +59,6 @@ export class TcpListener implements PortListener {
   retire(): void {
     this.#state.retire()
     if (this.#connections.size === 0) this.#owner.retired()
-  }
-
-  get connections(): number {
-    return this.#connections.size
   }
 
   kill(): number {
@@ -140,6 +135,7 @@ export class TcpListener implements PortListener {
     if (!this.#env.budget.take(fdsPerConnection)) return this.#turnAway(client, 'RC')
     const connection = new TcpConnection(this.#context, client, choice)
     this.#connections.add(connection)
+    this.#owner.connectionBegun()
     connection.start()
   }
 

@@ -1,9 +1,10 @@
 import { createSocket, type Socket, type SocketOptions } from 'node:dgram'
-import { errorCode, isOutOfResources } from '../../util/out-of-resources.ts'
+import { errorCode } from '../../util/error-code.ts'
 import type { Backend } from '../backend.ts'
 import type { Counters } from '../counters.ts'
 import type { Choice } from '../front.ts'
 import type { DropReason } from '../relay.ts'
+import { isShortage, isUnreachable } from '../flow-errors.ts'
 import type { LimitedFlow } from '../flow-limits.ts'
 import { Place } from '../flow-ages.ts'
 
@@ -98,17 +99,17 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
     else this.#owner.counters.countDrop('send-failed')
   }
 
-  /** Goes to an endpoint that did not refuse yet; false (and closed) when there is none. */
-  move(): boolean {
+  /** Goes to an endpoint that did not refuse yet; when it can't, it is closed, and why. */
+  move(): 'moved' | DropReason {
     this.#disconnect()
     const backend = this.#owner.pick(this, this.#refusedBy)
     if (backend === undefined) {
       this.close()
-      return false
+      return this.#refusedBy.size > 0 ? 'refused' : 'no-endpoint'
     }
     this.#owner.chose(this.client, backend)
     this.#connect(backend)
-    return true
+    return 'moved'
   }
 
   close(): void {
@@ -165,7 +166,7 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
   }
 
   #unsent(socket: Socket, datagram: Buffer, error: NodeJS.ErrnoException): void {
-    const moves = socket === this.#socket && movesOn.has(errorCode(error))
+    const moves = socket === this.#socket && isUnreachable(errorCode(error))
     // What goes out once more is the last one, which need not be this one.
     if (!moves || datagram !== this.#last) this.#owner.counters.countDrop('send-failed')
     if (moves) this.#failed(socket, error)
@@ -180,7 +181,7 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
     if (socket !== this.#socket || backend === undefined) return
     const { counters } = this.#owner
     const code = errorCode(error)
-    if (this.#connected && !movesOn.has(code)) return counters.countDrop('send-failed')
+    if (this.#connected && !isUnreachable(code)) return counters.countDrop('send-failed')
     if (isShortage(code)) {
       this.close()
       this.#dropWaiting('no-fd')
@@ -189,7 +190,8 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
     this.#owner.failed(backend)
     this.#refusedBy.add(backend.key)
     if (this.#connected && this.#last !== undefined) this.#waiting.push(this.#last)
-    if (!this.move()) return this.#dropWaiting('refused')
+    const result = this.move()
+    if (result !== 'moved') return this.#dropWaiting(result)
     counters.add('dialRetries', 1)
   }
 
@@ -207,9 +209,3 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
     this.#socket = undefined
   }
 }
-
-const movesOn = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN'])
-
-/** EADDRINUSE: every ephemeral port is taken, of which a flow needs one. */
-const isShortage = (code: string): boolean =>
-  code === 'EADDRINUSE' || isOutOfResources(code)

@@ -1,9 +1,15 @@
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram'
 import { forEachYielding } from '../../util/yielding.ts'
 import type { Backend } from '../backend.ts'
-import { bindKey, type Counters } from '../counters.ts'
+import type { Counters } from '../counters.ts'
 import type { Choice } from '../front.ts'
-import type { Bind, DropReason, ListenerStats, RelayListener } from '../relay.ts'
+import {
+  bindKey,
+  type Bind,
+  type DropReason,
+  type ListenerStats,
+  type RelayListener,
+} from '../relay.ts'
 import type { Listening } from '../bind-set.ts'
 import { ListenerFlows } from '../flow-limits.ts'
 import { restMs } from '../listener-endpoints.ts'
@@ -15,8 +21,6 @@ import { type FlowOwner, literalLookup, UdpFlow } from './udp-flow.ts'
 const receiveBufferBytes = 4 << 20
 
 export class UdpListener implements PortListener, FlowOwner {
-  /** UDP has no connections to wait for: its flows end with their listener. */
-  readonly connections = 0
   #accepting = true
   readonly #env: RelayEnv
   readonly #owner: ListenerOwner
@@ -173,7 +177,8 @@ export class UdpListener implements PortListener, FlowOwner {
     listening.flows.set(key, flow)
     this.counters.add('accepted', 1)
     this.#flows.add(flow)
-    return flow.move() ? flow : this.#drop('no-endpoint')
+    const result = flow.move()
+    return result === 'moved' ? flow : this.#drop(result)
   }
 
   /** For one more flow: one of the budget, or of a flow that ends for it. */

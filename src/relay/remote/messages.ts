@@ -33,7 +33,7 @@ export interface CommonSetup {
 /** What there is for a RelayObserver. */
 export interface News {
   /** In the order of their last change. */
-  readonly states: readonly State[]
+  readonly states: readonly StateNews[]
   readonly records: readonly ConnectionRecord[]
   readonly faults: readonly (readonly [listener: string, error: Error])[]
   /** Records and faults for which there was no room. */
@@ -41,7 +41,7 @@ export interface News {
 }
 
 /** How something is now: an earlier one that is still on its way need not arrive. */
-export type State =
+export type StateNews =
   | { readonly kind: 'bind'; readonly listener: string; readonly state: BindState }
   | {
       readonly kind: 'accept-paused'

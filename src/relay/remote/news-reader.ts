@@ -1,6 +1,6 @@
 import type { Clock } from '../../util/clock.ts'
 import type { RelayObserver } from '../relay.ts'
-import type { News, State } from './messages.ts'
+import type { News, StateNews } from './messages.ts'
 
 export interface NewsObserver extends Omit<RelayObserver, 'wants'> {
   /** What went wrong last with a listener. */
@@ -31,7 +31,7 @@ export class NewsReader {
     if (lost > 0) this.#tellLost(lost)
   }
 
-  #state(state: State): void {
+  #state(state: StateNews): void {
     const observer = this.#observer
     switch (state.kind) {
       case 'bind':

@@ -1,8 +1,13 @@
 import type { Cause } from '../cause.ts'
-import { bindKey } from '../counters.ts'
-import type { BindState, ConnectionRecord, RelayObserver } from '../relay.ts'
+import {
+  bindKey,
+  type BindState,
+  type ConnectionRecord,
+  type RelayObserver,
+} from '../relay.ts'
 import type { Clock, Timer } from '../../util/clock.ts'
-import type { News, State } from './messages.ts'
+import type { News, StateNews } from './messages.ts'
+import { errorOf } from '../../util/usher-error.ts'
 
 /** Records and faults that may wait; more are counted and lost. */
 const mostRecords = 20_000
@@ -21,7 +26,7 @@ export class Outbox implements RelayObserver {
   readonly #clock: Clock
   readonly #wanted: ReadonlySet<Cause>
   readonly #send: (news: News) => void
-  readonly #states = new Map<string, State>()
+  readonly #states = new Map<string, StateNews>()
   #records: ConnectionRecord[] = []
   #faults: News['faults'][number][] = []
   #lost = 0
@@ -86,7 +91,7 @@ export class Outbox implements RelayObserver {
   }
 
   /** The last one to change travels last. */
-  #changed(key: string, state: State): void {
+  #changed(key: string, state: StateNews): void {
     this.#states.delete(key)
     this.#states.set(key, state)
     this.#soon()
@@ -112,6 +117,3 @@ export class Outbox implements RelayObserver {
     this.#lost = 0
   }
 }
-
-export const errorOf = (reason: unknown): Error =>
-  reason instanceof Error ? reason : new Error(String(reason))

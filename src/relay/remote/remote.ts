@@ -26,14 +26,14 @@ export interface RemoteDeps<Call, Self> {
   /** Also what it said in its last moments. */
   readonly news: (news: News, isGone: boolean) => void
   /** Called once, before calls are rejected. */
-  readonly ended: (ending: Ending) => void
+  readonly ended: (ending: RemoteEnding) => void
   /** It was to be killed and that was refused, or has not ended of it: in what words. */
   readonly unendable: (words: string) => void
   /** Follows, unless it has ended meanwhile. */
   readonly endProcess: () => void
 }
 
-export interface Ending {
+export interface RemoteEnding {
   readonly error: Error
   /** By this process; the error says why. */
   readonly wasKilled: boolean

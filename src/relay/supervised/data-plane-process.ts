@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import type { Clock, Timer } from '../../util/clock.ts'
 import { RelayUnavailable, unavailable, type WantedRelay } from '../choose-relay.ts'
-import type { Channel, Ending, Remote } from '../remote/remote.ts'
+import type { Channel, RemoteEnding, Remote } from '../remote/remote.ts'
 import type { Call, DataPlaneSelf, Order, Report, Setup } from './messages.ts'
 
 /** The program of a data plane, and how Node is to start it. */
@@ -115,7 +115,7 @@ export const neverServed = (
 }
 
 /** How it has ended, after `the data plane`. */
-export const inWords = ({ error, wasKilled }: Ending): string =>
+export const inWords = ({ error, wasKilled }: RemoteEnding): string =>
   wasKilled ? `was killed: ${error.message}` : error.message
 
 const forked = (program: DataPlaneProgram): ChildProcess => {

@@ -7,9 +7,10 @@ import { systemClock } from '../../util/clock.ts'
 import { RelayUnavailable } from '../choose-relay.ts'
 import { makeRelay } from '../make-relay.ts'
 import { ownPrivileges } from '../privileges.ts'
-import { errorOf, Outbox } from '../remote/outbox.ts'
+import { Outbox } from '../remote/outbox.ts'
 import type { Order, Report, Setup } from './messages.ts'
 import { RelayServer } from './relay-server.ts'
+import { errorOf, messageOf } from '../../util/usher-error.ts'
 
 const report = (what: Report, then = (): void => {}): void => {
   // With a callback, a parent that has just gone is no uncaught error.
@@ -45,7 +46,7 @@ const setUp = async (setup: Setup): Promise<void> => {
 
 const cannotStart = (reason: unknown): void => {
   const unavailable = reason instanceof RelayUnavailable
-  const why = errorOf(reason).message
+  const why = messageOf(reason)
   report({ kind: 'cannot-start', why, unavailable }, () => process.exit(1))
 }
 

@@ -1,6 +1,11 @@
-import { bindKey } from '../counters.ts'
 import { openFronts } from '../open-fronts.ts'
-import type { BindState, ListenerStats, RelayListener, RelayStats } from '../relay.ts'
+import {
+  bindKey,
+  type BindState,
+  type ListenerStats,
+  type RelayListener,
+  type RelayStats,
+} from '../relay.ts'
 import type { StatsPage } from './messages.ts'
 import { addCounters, type PackedListener, unpackListener } from './packed-stats.ts'
 

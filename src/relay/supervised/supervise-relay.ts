@@ -15,7 +15,7 @@ import type {
   RelayStats,
 } from '../relay.ts'
 import { type NewsObserver, NewsReader } from '../remote/news-reader.ts'
-import { type Ending, Remote, RemoteGone } from '../remote/remote.ts'
+import { type RemoteEnding, Remote, RemoteGone } from '../remote/remote.ts'
 import { Restarts } from '../remote/restarts.ts'
 import {
   DataPlaneProcess,
@@ -198,7 +198,7 @@ export class SupervisedRelay implements Relay {
     this.#setup = { ...this.#setup, relay: name, workers }
   }
 
-  #ended(ending: Ending): void {
+  #ended(ending: RemoteEnding): void {
     const { observer, lost } = this.#deps
     const ended = this.#process
     const words = inWords(ending)

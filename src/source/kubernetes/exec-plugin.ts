@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { isAbsolute, join } from 'node:path'
 import { parseJson, peek } from '../../util/json.ts'
-import { reasonOf } from '../../util/wait.ts'
+import { errorOf } from '../../util/usher-error.ts'
 
 /** What an exec plugin answered. */
 export interface ExecCredential {
@@ -73,7 +73,7 @@ const outputOf = (child: ChildProcess, signal: AbortSignal): Promise<string> =>
       killGroup(child)
       reject(error)
     }
-    const aborted = (): void => end(reasonOf(signal))
+    const aborted = (): void => end(errorOf(signal.reason))
     child.once('error', end)
     child.stdout?.on('data', (part: Buffer) => {
       output.push(part)

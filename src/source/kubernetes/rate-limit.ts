@@ -1,6 +1,7 @@
 import type { Clock } from '../../util/clock.ts'
 import { TokenBucket } from '../../util/token-bucket.ts'
-import { reasonOf, wait } from '../../util/wait.ts'
+import { wait } from '../../util/wait.ts'
+import { errorOf } from '../../util/usher-error.ts'
 
 const defaultQps = 5
 const defaultBurst = 10
@@ -30,6 +31,6 @@ export class RateLimit {
     if (ms > 0) await wait(this.#clock, ms, signal)
     if (!signal.aborted) return
     this.#bucket.giveBack()
-    throw reasonOf(signal)
+    throw errorOf(signal.reason)
   }
 }

@@ -9,7 +9,7 @@ import { brokenHistory, type ReadPage } from './same-history.ts'
 import { defaultTiming, type Timing, WatchReader } from './watch-reader.ts'
 import { wait } from '../../util/wait.ts'
 import { isRelist } from './resource-version.ts'
-import { hasCode, UsherError } from '../../util/usher-error.ts'
+import { errorOf, hasCode, UsherError } from '../../util/usher-error.ts'
 
 export interface ReflectorOptions {
   readonly requests: Requests
@@ -133,11 +133,7 @@ export class Reflector {
     while (!this.#closed) {
       this.#session = new AbortController()
       const { signal } = this.#session
-      const error = await this.#attempt(signal).then(
-        () => undefined,
-        (reason: unknown) =>
-          reason instanceof Error ? reason : new Error(String(reason)),
-      )
+      const error = await this.#attempt(signal).then(() => undefined, errorOf)
       // `relist` or `close`: no fault, and nothing to wait for.
       if (signal.aborted) continue
       const ms = await this.#after(error, signal)

@@ -1,6 +1,10 @@
 import t from 'tap'
 import type { CommonOrder } from '../../../src/relay/remote/messages.ts'
-import { type Ending, Remote, RemoteGone } from '../../../src/relay/remote/remote.ts'
+import {
+  type RemoteEnding,
+  Remote,
+  RemoteGone,
+} from '../../../src/relay/remote/remote.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 
 /** A remote end of which the test is the other one. */
@@ -8,7 +12,7 @@ const made = (start?: () => never) => {
   const clock = new FakeClock()
   const seen = {
     sent: [] as CommonOrder<string>[],
-    endings: [] as Ending[],
+    endings: [] as RemoteEnding[],
     words: [] as string[],
     kills: 0,
     processEnds: 0,

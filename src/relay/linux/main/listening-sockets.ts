@@ -1,18 +1,13 @@
 import type { RelayProtocol } from '../../../model/service.ts'
 import { familyOf, type IpFamily, isWildcard, joinHostPort } from '../../../util/ip.ts'
-import type { Bind, RelayLimits } from '../../relay.ts'
+import type { Bind } from '../../relay.ts'
 import * as c from '../constants.ts'
 import { systemError } from '../errno.ts'
+import { KeepAlive, type KeepAliveLimits } from '../keep-alive.ts'
 import { Linger } from '../linger.ts'
 import type { NativeMemory } from '../native-memory.ts'
 import { writeSockaddr } from '../sockaddr.ts'
 import type { Syscalls } from '../syscalls.ts'
-
-/** What accepted sockets are to have. */
-export type ConnectionOptions = Pick<
-  RelayLimits,
-  'tcpKeepalive' | 'tcpKeepaliveInterval' | 'tcpKeepaliveProbes' | 'tcpUserTimeout'
->
 
 /** The kernel caps it at net.core.somaxconn. */
 const backlog = 4096
@@ -27,15 +22,15 @@ const optionAt = 32
  */
 export class ListeningSockets {
   readonly #calls: Syscalls
-  readonly #options: ConnectionOptions
   readonly #memory: NativeMemory
   readonly #linger: Linger
+  readonly #keepAlive: KeepAlive
 
-  constructor(calls: Syscalls, options: ConnectionOptions) {
+  constructor(calls: Syscalls, limits: KeepAliveLimits) {
     this.#calls = calls
-    this.#options = options
     this.#memory = calls.allocate(optionAt + 8)
     this.#linger = new Linger(calls)
+    this.#keepAlive = new KeepAlive(calls, limits)
   }
 
   /**
@@ -80,24 +75,10 @@ export class ListeningSockets {
   }
 
   #setTcpOptions(fd: number): void {
-    const {
-      tcpKeepalive = 15_000,
-      tcpKeepaliveInterval = 1000,
-      tcpKeepaliveProbes = 10,
-      tcpUserTimeout = 0,
-    } = this.#options
     // Old connections in TIME_WAIT don't keep the port, as everywhere.
     this.#set(fd, c.SOL_SOCKET, c.SO_REUSEADDR, 1)
     this.#set(fd, c.IPPROTO_TCP, c.TCP_NODELAY, 1)
-    if (tcpKeepalive > 0) {
-      this.#set(fd, c.SOL_SOCKET, c.SO_KEEPALIVE, 1)
-      this.#set(fd, c.IPPROTO_TCP, c.TCP_KEEPIDLE, seconds(tcpKeepalive))
-      this.#set(fd, c.IPPROTO_TCP, c.TCP_KEEPINTVL, seconds(tcpKeepaliveInterval))
-      this.#set(fd, c.IPPROTO_TCP, c.TCP_KEEPCNT, tcpKeepaliveProbes)
-    }
-    if (tcpUserTimeout > 0) {
-      this.#set(fd, c.IPPROTO_TCP, c.TCP_USER_TIMEOUT, tcpUserTimeout)
-    }
+    this.#keepAlive.set(fd)
   }
 
   #setUdpOptions(fd: number, family: IpFamily, { address }: Bind): void {
@@ -128,6 +109,3 @@ export class ListeningSockets {
     if (result < 0) throw systemError(`listen on ${joinHostPort(address, port)}`, result)
   }
 }
-
-/** At least 1: the kernel takes no 0. */
-const seconds = (ms: number): number => Math.max(1, Math.round(ms / 1000))

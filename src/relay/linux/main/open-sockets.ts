@@ -1,12 +1,12 @@
 import type { RelayProtocol } from '../../../model/service.ts'
 import { familyOf, joinHostPort } from '../../../util/ip.ts'
-import { bindKey } from '../../counters.ts'
-import type { Bind } from '../../relay.ts'
+import { bindKey, type Bind } from '../../relay.ts'
 import { systemError } from '../errno.ts'
 import { Descriptors, type DescriptorsMemory } from '../shared/descriptors.ts'
 import type { Syscalls } from '../syscalls.ts'
 import type { ListeningBudget } from './listening-budget.ts'
-import { type ConnectionOptions, ListeningSockets } from './listening-sockets.ts'
+import type { KeepAliveLimits } from '../keep-alive.ts'
+import { ListeningSockets } from './listening-sockets.ts'
 import { Steering } from './steering.ts'
 import type { WorkerHandle } from './worker-handle.ts'
 
@@ -52,11 +52,11 @@ export class OpenSockets {
     workers: readonly WorkerHandle[],
     memory: DescriptorsMemory,
     budget: ListeningBudget,
-    options: ConnectionOptions,
+    limits: KeepAliveLimits,
   ) {
     this.#calls = calls
     this.#budget = budget
-    this.#listening = new ListeningSockets(calls, options)
+    this.#listening = new ListeningSockets(calls, limits)
     this.#steering = new Steering(calls)
     this.#owners = new Map(
       workers.map(worker => [worker, new Descriptors(memory, worker.thread)]),

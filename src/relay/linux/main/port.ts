@@ -1,13 +1,13 @@
 import { joinHostPort } from '../../../util/ip.ts'
 import { BindSet, type Listening } from '../../bind-set.ts'
-import { bindKey } from '../../counters.ts'
 import { closedState, openFronts } from '../../open-fronts.ts'
-import type {
-  Bind,
-  BindState,
-  ListenerStats,
-  RelayListener,
-  RelayObserver,
+import {
+  bindKey,
+  type Bind,
+  type BindState,
+  type ListenerStats,
+  type RelayListener,
+  type RelayObserver,
 } from '../../relay.ts'
 import type { ListenerOrder } from '../orders.ts'
 import type { Figures } from './figures.ts'

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../util/clock.ts'
 import { counterCell } from '../../counter-cells.ts'
 import { type NewsObserver, NewsReader } from '../../remote/news-reader.ts'
-import { type Ending, Remote, RemoteGone } from '../../remote/remote.ts'
+import { type RemoteEnding, Remote, RemoteGone } from '../../remote/remote.ts'
 import { Restarts } from '../../remote/restarts.ts'
 import { SOCK_CLOEXEC, SOCK_NONBLOCK } from '../constants.ts'
 import { systemError } from '../errno.ts'
@@ -191,7 +191,7 @@ export class WorkerHandle {
     this.#observer.fault('', new Error(text))
   }
 
-  #ended({ error, wasLeaving, livedMs }: Ending): void {
+  #ended({ error, wasLeaving, livedMs }: RemoteEnding): void {
     this.#remote = undefined
     this.signs.clear()
     this.#known.clear()

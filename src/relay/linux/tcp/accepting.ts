@@ -1,4 +1,4 @@
-import { isOutOfResources } from '../../../util/out-of-resources.ts'
+import { isOutOfResources } from '../../../util/error-code.ts'
 import { joinHostPort } from '../../../util/ip.ts'
 import { type Choice, turnedAway } from '../../front.ts'
 import { EPOLLIN, SOCK_CLOEXEC, SOCK_NONBLOCK } from '../constants.ts'

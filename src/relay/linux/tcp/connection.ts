@@ -19,7 +19,8 @@ import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { Pipe } from './pipe-pool.ts'
 import type { TcpService } from './tcp-service.ts'
 
-export type State = 'dialling' | 'open' | 'closed-early' | 'delivering' | 'ended'
+export type ConnectionState =
+  'dialling' | 'open' | 'closed-early' | 'delivering' | 'ended'
 
 /** Events of a side, edge-triggered: nothing has to be switched on and off. */
 export const quietEvents = EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLET
@@ -116,7 +117,7 @@ export class Side {
 }
 
 /** One dial attempt; its socket is a descriptor. */
-export type Attempt = DialAttempt<WorkerBackend, number, Connection>
+export type SocketAttempt = DialAttempt<WorkerBackend, number, Connection>
 
 /** How a connection ended that did not end in order. */
 export interface AbnormalEnd {
@@ -133,14 +134,14 @@ export class Connection extends Timed {
   /** Another one for each endpoint. */
   backend: Side
   readonly acceptedAt: number
-  state: State = 'dialling'
+  state: ConnectionState = 'dialling'
   connectedAt = 0
   /** Where it is connected to. */
   endpoint: WorkerBackend | undefined = undefined
   /** While `dialling`. */
   dial: Dial<WorkerBackend, number, Connection> | undefined = undefined
   /** For the record. */
-  attempts: Attempt[] = []
+  attempts: SocketAttempt[] = []
   /** Of an endpoint that has closed early, while others are dialled: its open socket. */
   lastEnd: Side | undefined = undefined
   lastEndpoint: WorkerBackend | undefined = undefined

@@ -24,7 +24,7 @@ import type { WorkerEnv } from '../worker/worker-env.ts'
 import {
   allEvents,
   flag,
-  type Attempt,
+  type SocketAttempt,
   type Connection,
   type Side,
 } from './connection.ts'
@@ -38,7 +38,7 @@ const deepest = 64
 
 /** Dials for accepted connections: what `Dial` asks for, by system calls and events. */
 export class Dialling
-  implements EventSource<Attempt>, Dialler<WorkerBackend, number, Connection>
+  implements EventSource<SocketAttempt>, Dialler<WorkerBackend, number, Connection>
 {
   readonly limits: RelayLimits
   readonly random: () => number
@@ -101,7 +101,7 @@ export class Dialling
     this.#timers.clear(connection)
   }
 
-  connect(attempt: Attempt): void {
+  connect(attempt: SocketAttempt): void {
     const result = this.#connect(attempt)
     if (result < 0) this.#lostAtOnce(attempt, result)
   }
@@ -110,7 +110,7 @@ export class Dialling
     this.fds.close(fd)
   }
 
-  ready(attempt: Attempt, events: number): void {
+  ready(attempt: SocketAttempt, events: number): void {
     const { dial, socket } = attempt
     if (dial === undefined || socket === undefined) return
     if ((events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) === 0) return
@@ -123,7 +123,7 @@ export class Dialling
     this.#connected(attempt, socket, events)
   }
 
-  failed({ connection }: Attempt, error: unknown): void {
+  failed({ connection }: SocketAttempt, error: unknown): void {
     this.#ending.failed(connection, error)
   }
 
@@ -135,7 +135,7 @@ export class Dialling
     this.#ending.gaveUp(connection, cause, detail)
   }
 
-  #connected({ connection, backend }: Attempt, fd: number, events: number): void {
+  #connected({ connection, backend }: SocketAttempt, fd: number, events: number): void {
     const { loop } = this.#env
     connection.dial = undefined
     this.#earlyCloses.forget(connection)
@@ -148,7 +148,7 @@ export class Dialling
   }
 
   /** Starts the attempt; 0, or a negative errno. */
-  #connect(attempt: Attempt): number {
+  #connect(attempt: SocketAttempt): number {
     const { calls, loop, fds } = this.#env
     const { backend } = attempt
     const isIpv6 = backend.address.includes(':')
@@ -176,7 +176,7 @@ export class Dialling
   }
 
   /** 0, or the negative errno of a connect that has come to its end. */
-  #outcome({ backend }: Attempt, fd: number, events: number): number {
+  #outcome({ backend }: SocketAttempt, fd: number, events: number): number {
     if ((events & (EPOLLERR | EPOLLHUP)) !== 0) {
       // It has answered and hung up before this thread had its turn: another endpoint's
       // answer would not be the one that was given.
@@ -189,7 +189,7 @@ export class Dialling
   }
 
   /** Of thousands of endpoints without a route each fails inside the call of the one before. */
-  #lostAtOnce(attempt: Attempt, result: number): void {
+  #lostAtOnce(attempt: SocketAttempt, result: number): void {
     if (this.#depth < deepest) {
       this.#depth += 1
       try {

@@ -1,4 +1,4 @@
-import { isOutOfResources } from '../../../util/out-of-resources.ts'
+import { isOutOfResources } from '../../../util/error-code.ts'
 import { MSG_NOSIGNAL, SPLICE_F_MOVE, SPLICE_F_NONBLOCK } from '../constants.ts'
 import { errno, errnoName } from '../errno.ts'
 import type { EventSource } from '../event-loop.ts'

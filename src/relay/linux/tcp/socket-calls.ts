@@ -1,18 +1,12 @@
-import type { RelayLimits } from '../../relay.ts'
 import {
   IPPROTO_TCP,
   SIOCINQ,
   SIOCOUTQ,
   SO_ERROR,
-  SO_KEEPALIVE,
   SO_SNDBUF,
   SOL_SOCKET,
   TCP_INFO,
-  TCP_KEEPCNT,
-  TCP_KEEPIDLE,
-  TCP_KEEPINTVL,
   TCP_NODELAY,
-  TCP_USER_TIMEOUT,
 } from '../constants.ts'
 import type { NativeMemory } from '../native-memory.ts'
 import { readSockaddr } from '../sockaddr.ts'
@@ -96,22 +90,8 @@ export class SocketCalls {
 
   /** Switches Nagle's algorithm off. */
   noDelay(fd: number): void {
-    this.#set(fd, IPPROTO_TCP, TCP_NODELAY, 1)
-  }
-
-  /** For backends' sockets that last; accepted ones have it from the listening one. */
-  keepAlive(fd: number, limits: RelayLimits): void {
-    const { tcpKeepalive = 15_000, tcpKeepaliveInterval = 1000 } = limits
-    const { tcpKeepaliveProbes = 10, tcpUserTimeout = 0 } = limits
-    if (fd < 0) return
-    if (tcpUserTimeout > 0) this.#set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, tcpUserTimeout)
-    if (tcpKeepalive === 0) return
-    const idle = Math.max(1, Math.round(tcpKeepalive / 1000))
-    const interval = Math.max(1, Math.round(tcpKeepaliveInterval / 1000))
-    this.#set(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle)
-    this.#set(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval)
-    this.#set(fd, IPPROTO_TCP, TCP_KEEPCNT, tcpKeepaliveProbes)
-    this.#set(fd, SOL_SOCKET, SO_KEEPALIVE, 1)
+    this.#answer.words[0] = 1
+    this.#calls.setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, this.#answer.address, 4)
   }
 
   /** Bytes in a queue of it, or -errno. */
@@ -126,10 +106,5 @@ export class SocketCalls {
     const { address, words } = this.#answer
     words[lengthAt / 4] = size
     return this.#calls.getsockopt(fd, level, name, address, address + lengthAt) >= 0
-  }
-
-  #set(fd: number, level: number, name: number, value: number): void {
-    this.#answer.words[0] = value
-    this.#calls.setsockopt(fd, level, name, this.#answer.address, 4)
   }
 }

@@ -1,6 +1,7 @@
 import type { Choice } from '../../front.ts'
 import { EPOLLERR, EPOLLHUP } from '../constants.ts'
 import type { EventSource } from '../event-loop.ts'
+import { KeepAlive } from '../keep-alive.ts'
 import type { NativeMemory } from '../native-memory.ts'
 import { TimerWheel } from '../timer-wheel.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
@@ -31,7 +32,7 @@ export class TcpConnections implements EventSource<Side> {
   readonly #timers: TimerWheel<Connection>
   readonly #pipes: PipePool
   readonly #idleLimits: IdleLimits
-  readonly #sockets: SocketCalls
+  readonly #keepAlive: KeepAlive
   readonly #ending: Ending
   readonly #copying: Copying
   readonly #dialling: Dialling
@@ -49,7 +50,7 @@ export class TcpConnections implements EventSource<Side> {
     this.#timers = timers
     this.#pipes = pipes
     this.#idleLimits = idleLimits
-    this.#sockets = sockets
+    this.#keepAlive = new KeepAlive(env.calls, env.limits)
     this.#ending = ending
     this.#copying = copying
     this.#dialling = new Dialling(env, timers, this, sockets, copying, ending, early)
@@ -58,6 +59,11 @@ export class TcpConnections implements EventSource<Side> {
       wait: now => idleLimits.wait(now),
       run: now => this.#endIdle(now),
     })
+  }
+
+  /** Those that have not ended. */
+  get count(): number {
+    return this.#all.size
   }
 
   /** A client that may connect; its two descriptors are paid for. `peer`: its address. */
@@ -158,11 +164,10 @@ export class TcpConnections implements EventSource<Side> {
   }
 
   #lasts(connection: Connection): void {
-    const { loop, limits } = this.#env
-    const { now } = loop
-    if (now - connection.connectedAt < lookMs) {
-      this.#sockets.keepAlive(connection.backend.fd, limits)
-    }
+    const { backend, connectedAt } = connection
+    const { now } = this.#env.loop
+    // The client's socket has it from the listening one.
+    if (now - connectedAt < lookMs && backend.fd >= 0) this.#keepAlive.set(backend.fd)
     this.#copying.lasts(connection)
     this.#ending.sampleRoundTrip(connection, false)
     this.#timers.set(connection, lookMs, now)

@@ -1,5 +1,4 @@
-import { bindKey } from '../../counters.ts'
-import type { Bind } from '../../relay.ts'
+import { bindKey, type Bind } from '../../relay.ts'
 import type { ListenerOrder } from '../orders.ts'
 import type { ListenerOwner, PortListener } from '../worker/port-listener.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
@@ -30,10 +29,6 @@ export class TcpListener implements PortListener {
     this.#all = all
     this.#service = new TcpService(env, order, () => this.#connectionEnded())
     this.#service.take(order)
-  }
-
-  get connections(): number {
-    return this.#service.connections
   }
 
   update(order: ListenerOrder): void {
@@ -90,7 +85,7 @@ export class TcpListener implements PortListener {
   }
 
   #checkRetired(): void {
-    if (this.connections > 0 || this.#sockets.size > 0) return
+    if (this.#service.connections > 0 || this.#sockets.size > 0) return
     this.#service.end()
     this.#owner.retired(this.#service.slot)
   }

@@ -102,8 +102,8 @@ export class ListeningSocket implements FlowSocket, SocketUser {
     const flow = new UdpFlow(service, this, hash, identity, address, choice)
     this.flows.add(flow)
     service.begun(flow)
-    const failure = flow.move()
-    return failure === undefined ? flow : this.#drop(failure)
+    const result = flow.move()
+    return result === 'moved' ? flow : this.#drop(result)
   }
 
   #drop(reason: DropReason): undefined {

@@ -1,8 +1,9 @@
 import type { Choice } from '../../front.ts'
 import { Place } from '../../flow-ages.ts'
+import { isShortage, isUnreachable } from '../../flow-errors.ts'
 import { restMs } from '../../listener-endpoints.ts'
 import type { Bind, DropReason } from '../../relay.ts'
-import { errno } from '../errno.ts'
+import { errno, errnoName } from '../errno.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
 import { isUncut } from './datagram-batch.ts'
 import type { MovableFlow } from './flow-moves.ts'
@@ -98,7 +99,7 @@ export class UdpFlow
         last = at - 1
       } else if (sent === -errno.EINTR && interrupts < mostInterrupts) {
         interrupts += 1
-      } else if (movesOn(sent)) {
+      } else if (isUnreachable(errnoName(sent))) {
         // A refusal is the one's before, which goes out again, unless a firewall of this host
         // has just refused this one. Without a way there nothing has left: the one before
         // may have come, and must not come twice.
@@ -159,11 +160,8 @@ export class UdpFlow
     this.move()
   }
 
-  /**
-   * Goes to an endpoint that did not refuse yet. Undefined when it does; else it is closed,
-   * and why.
-   */
-  move(): DropReason | undefined {
+  /** Goes to an endpoint that did not refuse yet; when it can't, it is closed, and why. */
+  move(): 'moved' | DropReason {
     for (let retries = 0; ; retries += 1) {
       this.#disconnect()
       const tried = this.#refusedBy ?? none
@@ -176,8 +174,8 @@ export class UdpFlow
       if (retries > 0) this.#service.counters.add('dialRetries', 1)
       this.#service.connected(this.client, backend)
       const result = this.#connect(backend)
-      if (result >= 0) return undefined
-      if (isShortage(result)) {
+      if (result >= 0) return 'moved'
+      if (isShortage(errnoName(result))) {
         this.close()
         // Frees a descriptor for the next flow: the client will send again.
         this.#service.shared.limits.mostDispensable?.close()
@@ -252,10 +250,9 @@ export class UdpFlow
     const lost = unsent + (resends ? 1 : 0)
     if (again && !resends) counters.countDrop('refused')
     if (this.#backend !== undefined) this.#blame(this.#backend)
-    const reason = this.move()
-    if (reason !== undefined) {
-      const drop = reason === 'no-endpoint' ? 'refused' : reason
-      for (let i = 0; i < lost; i += 1) counters.countDrop(drop)
+    const result = this.move()
+    if (result !== 'moved') {
+      for (let i = 0; i < lost; i += 1) counters.countDrop(result)
       return false
     }
     counters.add('dialRetries', 1)
@@ -270,11 +267,13 @@ export class UdpFlow
   }
 
   #unreadable(result: number): void {
-    if (movesOn(result)) {
+    if (result === -errno.EAGAIN || result === -errno.EINTR) return
+    const code = errnoName(result)
+    if (isUnreachable(code)) {
       this.#refused(true, 0)
-    } else if (isShortage(result)) {
-      if (result !== -errno.EAGAIN) this.#service.shared.sockets.rest(this.#fd)
-    } else if (result !== -errno.EINTR) {
+    } else if (isShortage(code)) {
+      this.#service.shared.sockets.rest(this.#fd)
+    } else {
       // Any other error of a connected socket cost a datagram.
       this.#service.counters.countDrop('send-failed')
     }
@@ -287,30 +286,9 @@ const bytesOf = ({ incoming }: UdpShared, first: number, end: number): number =>
   return bytes
 }
 
-/** EACCES: where it is forbidden (a `prohibit` route; a firewall's answer over IPv6). */
-const movesOn = (result: number): boolean =>
-  result === -errno.ECONNREFUSED ||
-  result === -errno.EACCES ||
-  result === -errno.EHOSTUNREACH ||
-  result === -errno.ENETUNREACH ||
-  result === -ehostdown
-
-/** It is not among node's constants. */
-const ehostdown = 112
-
 /**
  * What the network may say of a datagram after it has left (icmp(7)): the next call on its
  * socket returns it.
  */
 const isHeardOf = (result: number): boolean =>
   result === -errno.EMSGSIZE || result === -errno.ENOPROTOOPT || result === -errno.EPROTO
-
-/** EAGAIN: every ephemeral port is taken, of which a flow needs one (connect(2)). */
-const isShortage = (result: number): boolean =>
-  result === -errno.EAGAIN ||
-  result === -errno.EADDRINUSE ||
-  result === -errno.EMFILE ||
-  result === -errno.ENFILE ||
-  result === -errno.ENOSPC ||
-  result === -errno.ENOBUFS ||
-  result === -errno.ENOMEM

@@ -1,5 +1,4 @@
-import { bindKey } from '../../counters.ts'
-import type { Bind } from '../../relay.ts'
+import { bindKey, type Bind } from '../../relay.ts'
 import { systemError } from '../errno.ts'
 import type { ListenerOrder } from '../orders.ts'
 import type { ListenerOwner, PortListener } from '../worker/port-listener.ts'
@@ -13,8 +12,6 @@ const openAgainMs = 100
 
 /** One UDP ServicePort in a worker. */
 export class UdpListener implements PortListener {
-  /** UDP has no connections to wait for: its flows end with their listener. */
-  readonly connections = 0
   readonly #env: WorkerEnv
   readonly #owner: ListenerOwner
   readonly #service: UdpService

@@ -19,8 +19,6 @@ export interface PortListener {
   sweep(): void
   /** For want of descriptors: clients wait in the kernel's queue, or come in again. */
   pause(paused: boolean): void
-  /** TCP connections that are open. */
-  readonly connections: number
   /** Ends everything; how many TCP connections that has reset. */
   kill(): number
 }

@@ -2,7 +2,7 @@ import { NodeClientSet } from '../../node-clients.ts'
 import { counterCell } from '../../counter-cells.ts'
 import { OwnBinds } from '../../own-binds.ts'
 import type { Bind } from '../../relay.ts'
-import { errorOf, Outbox } from '../../remote/outbox.ts'
+import { Outbox } from '../../remote/outbox.ts'
 import { EPOLLIN } from '../constants.ts'
 import { systemError } from '../errno.ts'
 import { EventLoop, type EventSource } from '../event-loop.ts'
@@ -22,6 +22,7 @@ import { newUdpShared, type UdpShared } from '../udp/udp-shared.ts'
 import { FdAccount, lookAgainMs } from './fd-account.ts'
 import type { ListenerOwner, PortListener } from './port-listener.ts'
 import type { WorkerEnv } from './worker-env.ts'
+import { errorOf } from '../../../util/usher-error.ts'
 
 export interface RelayWorkerDeps {
   readonly setup: WorkerSetup
@@ -248,8 +249,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
 
   #checkIdle(): void {
     const call = this.#stopCall
-    if (call === undefined) return
-    for (const { connections } of this.#listeners.values()) if (connections > 0) return
+    if (call === undefined || this.#connections.count > 0) return
     this.#stopCall = undefined
     this.#answer(call, null)
   }

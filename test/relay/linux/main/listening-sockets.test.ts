@@ -5,10 +5,8 @@ import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { linuxRelaySkip } from '../../../support/linux-only.ts'
 import type { RelayProtocol } from '../../../../src/model/service.ts'
-import {
-  type ConnectionOptions,
-  ListeningSockets,
-} from '../../../../src/relay/linux/main/listening-sockets.ts'
+import type { KeepAliveLimits } from '../../../../src/relay/linux/keep-alive.ts'
+import { ListeningSockets } from '../../../../src/relay/linux/main/listening-sockets.ts'
 import { Steering } from '../../../../src/relay/linux/main/steering.ts'
 import * as c from '../../../../src/relay/linux/constants.ts'
 import { errno } from '../../../../src/relay/linux/errno.ts'
@@ -24,9 +22,9 @@ const families = [
   ['IPv6', '::1', withIpv6],
 ] as const
 
-const setUp = (t: Test, options: ConnectionOptions = {}) => {
+const setUp = (t: Test, limits: KeepAliveLimits = {}) => {
   const calls = loadSyscalls()
-  const listening = new ListeningSockets(calls, options)
+  const listening = new ListeningSockets(calls, limits)
   const open = (
     protocol: RelayProtocol,
     address: string,

@@ -75,6 +75,27 @@ t.test('what system calls of UDP may answer', { skip: linuxRelaySkip() }, async 
     })
   }
 
+  t.test('a flow that may not send to its endpoint goes to another', async t => {
+    let forbidden = false
+    const a = await namedUdp(t, 'a')
+    const { port, update, counters } = await udpWorker(t, [a.endpoint], calls => ({
+      write: (...args) => {
+        if (!forbidden) return calls.write(...args)
+        forbidden = false
+        return -errno.EACCES
+      },
+    }))
+    const client = await udpClient(t, port)
+    t.equal(await client.ask('1'), 'a')
+    const b = await namedUdp(t, 'b')
+    update([a.endpoint, b.endpoint])
+    forbidden = true
+    t.equal(await client.ask('2'), 'b')
+    t.strictSame(b.received.map(String), ['2'])
+    t.match(counters(), { accepted: 1, dialAttempts: 2, dialRetries: 1 })
+    t.strictSame(counters().datagramsDropped, {})
+  })
+
   t.test('for want of memory nothing is lost', async t => {
     const { client, counters } = await setUp(t, failing('recvmmsg', 'ENOMEM', 3))
     t.equal(await client.ask('1'), '1')

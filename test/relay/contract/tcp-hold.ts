@@ -1,0 +1,138 @@
+import { once } from 'node:events'
+import type { Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Test } from 'tap'
+import { freeTcpPort, testHost } from '../../support/ports.ts'
+import {
+  carryingFds,
+  endpoint,
+  type MakeRelay,
+  relayFixture,
+} from '../../support/relay-fixture.ts'
+import { reset } from '../../support/reset.ts'
+import { silentBackend } from '../../support/silent-backend.ts'
+import { ask, dial, namedBackend, tcpBackend } from '../../support/tcp-backend.ts'
+import { until } from '../../support/until.ts'
+
+const never = { earlyClose: false, replay: 0 }
+
+/** Clients that wait for an endpoint to come back. */
+export const tcpHoldContract = (t: Test, make: MakeRelay): void => {
+  const setUp = async (t: Test, holdMs: number, mostHeld?: number) => {
+    const fixture = relayFixture(t, make, { limits: { dialLadder: [50, 50] } })
+    const port = await freeTcpPort()
+    const gone = await freeTcpPort()
+    const binds = [{ address: testHost, port }]
+    const listen = (endpoints = [endpoint(testHost, gone)]) =>
+      fixture.listen({ binds, endpoints, retry: { ...never, holdMs, mostHeld } })
+    await listen()
+    const held = () => fixture.stats().counters.held
+    return { ...fixture, port, gone, listen, held }
+  }
+
+  t.test('they are served when one is there, and nothing is left of it', async t => {
+    const { port, gone, records, relay, held } = await setUp(t, 20_000)
+    const answers = Array.from({ length: 20 }, () => ask(port))
+    await until('they wait', () => held() === 20)
+    await sleep(300)
+    await tcpBackend(t, socket => void socket.end('back'), testHost, gone)
+    for (const { text, how } of await Promise.all(answers)) {
+      t.equal(`${text} ${how}`, 'back end')
+    }
+    t.equal(held(), 0)
+    await until('they are recorded', () => records.length === 20)
+    for (const { cause, attempts } of records) {
+      t.equal(cause, '--')
+      t.ok(attempts.length < 10, 'rounds that came to nothing are not all recorded')
+    }
+    t.equal(carryingFds(relay.stats()), 0)
+  })
+
+  t.test('they wait also where there is no endpoint at all', async t => {
+    const { port, listen, held } = await setUp(t, 20_000)
+    await listen([])
+    const answer = ask(port)
+    await until('it waits', () => held() === 1)
+    const alive = await namedBackend(t, 'alive')
+    await listen([alive.endpoint])
+    t.match(await answer, { text: 'alive', how: 'end' })
+  })
+
+  t.test('silent endpoints are asked in rounds, and hold no descriptors', async t => {
+    const { port, listen, held, relay } = await setUp(t, 20_000)
+    const silent = await silentBackend(t)
+    await listen([silent])
+    const answer = ask(port)
+    await until('it waits', () => held() === 1)
+    await sleep(1500)
+    t.ok(carryingFds(relay.stats()) <= 4, `${carryingFds(relay.stats())} descriptors`)
+    const alive = await namedBackend(t, 'alive')
+    await listen([silent, alive.endpoint])
+    t.match(await answer, { text: 'alive', how: 'end' })
+  })
+
+  t.test('what they have said comes with them', async t => {
+    const { port, gone, held } = await setUp(t, 20_000)
+    const client = dial(t, port)
+    client.end('a question')
+    await until('it waits', () => held() === 1)
+    await sleep(200)
+    t.equal(held(), 1, 'it has ended its side, and has said something')
+    const heard: Buffer[] = []
+    const serve = (socket: Socket) =>
+      void socket
+        .on('data', data => heard.push(data))
+        .on('end', () => socket.end('an answer'))
+    await tcpBackend(t, serve, testHost, gone)
+    const [answer] = (await once(client, 'data')) as [Buffer]
+    t.equal(answer.toString(), 'an answer')
+    t.equal(Buffer.concat(heard).toString(), 'a question')
+  })
+
+  t.test('when the time is over they are reset', async t => {
+    const { port, records, relay, held } = await setUp(t, 700)
+    const began = performance.now()
+    t.match(await ask(port), { text: '', how: 'ECONNRESET' })
+    t.ok(performance.now() - began > 650, 'not before')
+    await until('it is recorded', () => records.length === 1)
+    t.match(records[0], { cause: 'SC' })
+    t.equal(held(), 0)
+    t.equal(carryingFds(relay.stats()), 0)
+  })
+
+  t.test('one more than may wait is refused', async t => {
+    const { port, records, held } = await setUp(t, 20_000, 2)
+    const two = [dial(t, port), dial(t, port)]
+    for (const one of two) one.on('error', () => {})
+    await until('two wait', () => held() === 2)
+    t.match(await ask(port), { how: 'ECONNRESET' })
+    await until('it is recorded', () => records.length === 1)
+    t.match(records[0]?.detail, /too many clients wait/)
+    t.equal(held(), 2)
+  })
+
+  t.test('one that leaves frees its place', async t => {
+    const { port, records, held, relay } = await setUp(t, 20_000)
+    const [ends, resets, first] = [dial(t, port), dial(t, port), dial(t, port)]
+    first.end()
+    for (const one of [ends, resets, first]) one.on('error', () => {})
+    await until('the one that had ended before has gone', () => records.length === 1)
+    await until('two wait', () => held() === 2)
+    ends.end()
+    await until('one has left', () => held() === 1)
+    reset(resets)
+    await until('both have left', () => held() === 0)
+    await until('they are recorded', () => records.length === 3)
+    for (const { cause } of records) t.equal(cause, 'CC')
+    t.equal(carryingFds(relay.stats()), 0)
+  })
+
+  t.test('a drain ends them when its time is over', async t => {
+    const { port, held, relay } = await setUp(t, 20_000)
+    const answer = ask(port)
+    await until('it waits', () => held() === 1)
+    t.strictSame(await relay.drain(100), { reset: 1 })
+    t.match(await answer, { how: 'ECONNRESET' })
+    t.equal(carryingFds(relay.stats()), 0)
+  })
+}
