@@ -2,6 +2,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { until } from '../../support/until.ts'
 
 /** Why strace(1) can't make system calls fail here, else false. */
 export const straceSkip = (): string | false => {
@@ -44,15 +45,30 @@ export const inject = async (
     child.on('error', reject)
     child.once('exit', () => reject(new Error(`strace: ${said.trim()}`)))
   })
-  const count = (): number => readFileSync(log, 'utf8').split('(INJECTED)').length - 1
+  const read = (): string => readFileSync(log, 'utf8')
+  const count = (): number => read().split('(INJECTED)').length - 1
   return {
     count,
     stop: async () => {
-      child.kill('SIGINT')
-      await exited
+      // Let go inside of a call that is to fail, the thread would be answered ENOSYS.
+      const pid = processOf(thread)
+      process.kill(pid, 'SIGSTOP')
+      try {
+        await until('it stands still', () => read().includes('stopped by SIGSTOP'))
+        child.kill('SIGINT')
+        await exited
+      } finally {
+        process.kill(pid, 'SIGCONT')
+      }
       return count()
     },
   }
+}
+
+const processOf = (thread: number): number => {
+  const [, pid] =
+    /^Tgid:\s*(\d+)/m.exec(readFileSync(`/proc/${thread}/status`, 'utf8')) ?? []
+  return Number(pid)
 }
 
 /** Ticks of CPU time that each thread of a process has used. */
