@@ -232,6 +232,7 @@ export class Ending {
     this.#idleLimits.ended(connection)
     this.#sending.drop(client)
     this.#sending.drop(backend)
+    this.#sending.forgetSaid(client)
     this.#earlyCloses.forget(connection)
     this.#close(client)
     this.#close(backend)

@@ -76,10 +76,7 @@ export class Sending {
   sayAgain(from: Side): void {
     const { said } = from
     this.drop(from)
-    if (said === undefined || said.length === 0) return
-    from.said = said
-    this.#env.signs.hold(said.length)
-    this.#keep(from, copyOf(said))
+    if (said !== undefined && said.length > 0) this.#keep(from, copyOf(said))
   }
 
   /** Writes what a side holds: `sent`, or the negative errno of a write that failed. */
@@ -117,7 +114,6 @@ export class Sending {
   /** Gives back what a side holds: there is no peer to write it to. */
   drop(from: Side): void {
     this.#keep(from, undefined)
-    this.forgetSaid(from)
     const { pipe } = from
     if (pipe === undefined) return
     const isEmpty = from.piped === 0
