@@ -23,15 +23,17 @@ export const exitWhenIdle = ({
   log,
 }: ExitWhenIdle): (() => void) => {
   let before = 0
-  let lastSeen = performance.now()
+  let idleSince: number | undefined
   const look = async (): Promise<void> => {
     const { open, accepted } = await proxy.connections()
     const now = performance.now()
     // One that came and went since the last look counts too.
-    if (open > 0 || accepted !== before) lastSeen = now
+    const isIdle = open === 0 && accepted === before
     before = accepted
-    if (accepted === 0 || now - lastSeen < idleMs) return
-    const reason = `nothing has been open for ${Math.floor(now - lastSeen)} ms (--exit-when-idle)`
+    idleSince = isIdle ? (idleSince ?? now) : undefined
+    if (accepted === 0 || idleSince === undefined || now - idleSince < idleMs) return
+    const idle = Math.round(now - idleSince)
+    const reason = `nothing has been open for ${idle} ms (--exit-when-idle)`
     stop.request({ code: 0, reason })
   }
   const timer = setInterval(() => {

@@ -6,11 +6,14 @@ import { Backoff } from '../util/backoff.ts'
 import type { Io } from './io.ts'
 import { visible } from './words.ts'
 
+/** What accepts and then ends the connection does so within a moment. */
+const directStayMs = 500
 /**
- * A sidecar dials for 3.75 s (the default of --dial-ladder) before it resets a client, and until
- * then a connection to nobody looks like one to a backend that says nothing.
+ * A sidecar dials for 3.75 s (--dial-ladder), refused or not, before it resets a client, and until
+ * then a connection to nobody looks like one to a backend that says nothing. The rest is for a
+ * sidecar without much of a core.
  */
-const routeStayMs = 4000
+const viaProxyStayMs = 5000
 /** What says nothing to a SYN is tried anew, for its name may lead elsewhere by now. */
 const connectMs = 5000
 const pauses = { firstMs: 100, mostMs: 1000 }
@@ -28,7 +31,7 @@ export const wait = async (
   const say = (what: string): void => io.err(`usher wait: ${visible(what)}\n`)
   const startedAt = performance.now()
   const waits = targets.map(async (target): Promise<boolean> => {
-    const stayMs = target.isRoute ? Math.max(stay, routeStayMs) : stay
+    const stayMs = stay || (target.viaProxy ? viaProxyStayMs : directStayMs)
     return waitFor(target, { stayMs, timeoutMs: timeout, startedAt, sayEveryMs, say })
   })
   return (await Promise.all(waits)).every(Boolean) ? 0 : 1
@@ -53,15 +56,18 @@ const waitFor = async (target: WaitTarget, waiting: Waiting): Promise<boolean> =
   const backoff = new Backoff(pauses)
   const passed = (): number => performance.now() - startedAt
   let saidAt = -Infinity
+  let last = ''
   for (;;) {
-    const why = await attempt(target, stayMs, Math.max(1, timeoutMs - passed()))
-    if (why === '') {
+    const { accepts, why, wasCut } = await attempt(target, stayMs, timeoutMs - passed())
+    if (accepts) {
       say(`${target.text} accepts, after ${seconds(passed())}`)
       return true
     }
+    // One that the timeout has cut short says less than the one before.
+    if (!wasCut || last === '') last = why
     const left = timeoutMs - passed()
-    if (left <= 0) {
-      say(`${target.text}: ${why}; given up after ${seconds(passed())}`)
+    if (wasCut || left <= 0) {
+      say(`${target.text}: ${last}; given up after ${seconds(passed())}`)
       return false
     }
     if (passed() - saidAt >= sayEveryMs) {
@@ -74,36 +80,44 @@ const waitFor = async (target: WaitTarget, waiting: Waiting): Promise<boolean> =
 
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`
 
-/**
- * Connects once: why that does not count, '' when it does, because the connection stayed or a byte
- * came. `leftMs` is all the time there is.
- */
+interface Outcome {
+  readonly accepts: boolean
+  /** Why it does not count. */
+  readonly why: string
+  /** There was no more time. */
+  readonly wasCut: boolean
+}
+
+/** Connects once, for `leftMs` at most. It counts when the connection stays, or a byte comes. */
 const attempt = (
   { host, port }: WaitTarget,
-  stayMs: number,
+  neededMs: number,
   leftMs: number,
-): Promise<string> =>
+): Promise<Outcome> =>
   new Promise(resolve => {
     // Of several addresses each gets so long.
     const socket = connect({ host, port, autoSelectFamilyAttemptTimeout: 1000 })
+    let progress = 'no answer'
     let timer: NodeJS.Timeout | undefined
-    const ends = (why: string) => (): void => {
+    const ends = (accepts: boolean, why: string, wasCut = false): void => {
       clearTimeout(timer)
-      clearTimeout(last)
+      clearTimeout(cut)
       socket.destroy()
-      resolve(why)
+      resolve({ accepts, why, wasCut })
     }
-    let late = `no answer within ${seconds(Math.min(connectMs, leftMs))}`
-    const last = setTimeout(() => ends(late)(), leftMs)
-    timer = setTimeout(() => ends(late)(), connectMs)
+    const cut = setTimeout(() => ends(false, progress, true), leftMs)
+    timer = setTimeout(() => ends(false, progress), connectMs)
     socket.on('connect', () => {
       clearTimeout(timer)
-      late = 'it has accepted, and the time was over before that could count'
-      timer = setTimeout(ends(''), stayMs)
+      progress = `it accepted, and has to stay for ${seconds(neededMs)} or say something`
+      // What has come meanwhile is read first, should this process have had to wait for a core.
+      timer = setTimeout(() => setImmediate(ends, true, ''), neededMs)
     })
-    socket.on('data', ends(''))
-    socket.on('error', error => ends(reasonOf(error))())
-    socket.on('close', ends('it accepted and closed the connection without a byte'))
+    socket.on('data', () => ends(true, ''))
+    socket.on('error', error => ends(false, reasonOf(error)))
+    socket.on('close', () =>
+      ends(false, 'it accepted and closed the connection without a byte'),
+    )
   })
 
 const words: ReadonlyMap<string, string> = new Map([

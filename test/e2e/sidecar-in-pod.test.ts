@@ -206,7 +206,7 @@ t.test('there is no /quitquitquit unless it is asked for, and on loopback', asyn
   }
 })
 
-t.test('it has one worker unless told otherwise', { skip: linuxRelaySkip }, async t => {
+t.test('it has one worker unless told otherwise', { skip: linuxRelaySkip() }, async t => {
   const one = await sidecar(t)
   t.match(await one.usher.logged('what carries the bytes'), { workers: 1 })
   const two = await sidecar(t, '--relay-workers=2')

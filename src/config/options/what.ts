@@ -79,9 +79,10 @@ export const what = group('What', node, {
   },
   stay: {
     commands: ['wait'],
-    type: duration('above zero'),
-    default: '200ms',
-    help: 'How long a connection has to stay open to count, unless a byte comes before. With a route 4s or more: a sidecar tries its backends for 3.75 s before it gives a client up.',
+    type: duration('or zero'),
+    default: '0',
+    defaultText: '500ms; 5s for a route and on loopback',
+    help: 'How long a connection has to stay open to count, unless a byte comes before. A sidecar tries its backends for 3.75 s (--dial-ladder) before it gives a client up.',
   },
   address: {
     commands: ['status'],

@@ -1,4 +1,4 @@
-import { isWildcard, joinHostPort, splitHostPort } from '../../util/ip.ts'
+import { isLoopback, isWildcard, joinHostPort, splitHostPort } from '../../util/ip.ts'
 import { badValue, textual, type OptionType } from './basic.ts'
 
 /** What `usher wait` connects to. */
@@ -7,8 +7,8 @@ export interface WaitTarget {
   readonly text: string
   readonly host: string
   readonly port: number
-  /** A sidecar listens there: that it accepts says nothing yet. */
-  readonly isRoute: boolean
+  /** A sidecar listens there, or may: that it accepts says nothing yet. */
+  readonly viaProxy: boolean
 }
 
 const example = 'give one like db.example:5432, or tcp://127.0.0.1:15432 for a route'
@@ -28,8 +28,15 @@ export const waitTarget: OptionType<WaitTarget, string> = textual(
       (isRoute && scheme.toLowerCase() !== 'tcp')
     )
       throw badValue(text, 'is neither HOST:PORT nor a route', example)
-    const { host, port } = parts
-    return { text: joinHostPort(host, port), host: reachable(host), port, isRoute }
+    const host = reachable(parts.host)
+    // On its loopback interface a container has nothing but what is in its pod.
+    const viaProxy = isRoute || host === 'localhost' || isLoopback(host)
+    return {
+      text: joinHostPort(parts.host, parts.port),
+      host,
+      port: parts.port,
+      viaProxy,
+    }
   },
 )
 
