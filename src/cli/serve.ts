@@ -35,9 +35,10 @@ const mostNamed = 5
  * not help, or `mustListen`.
  */
 export const serve = async (
-  { log, deps, watch = () => () => {}, mustListen = false, pod }: Serving,
+  serving: Serving,
   { drainTimeout }: Pick<SharedOptions, 'drainTimeout'>,
 ): Promise<number> => {
+  const { log, deps, watch = () => () => {}, mustListen = false, pod } = serving
   const stop = stopOnSignals(log, pod !== undefined)
   let proxy: RunningProxy | undefined
   // Set before the start: without a listener the signal would end the process.
@@ -63,13 +64,8 @@ export const serve = async (
     const ready = await Promise.race([isReady, stop.requested.then(() => false)])
     if (ready && mustListen) rejectNotListening(proxy)
     if (ready) announce(log, proxy)
-    const { code, reason, mayLinger = false } = await stop.requested
-    const lingerMs = pod?.lingerMs ?? 0
-    if (mayLinger && lingerMs > 0) {
-      proxy.leave()
-      log.info({ reason, lingerMs }, 'stopping: lingering, and still accepting')
-      await stop.linger(lingerMs)
-    }
+    const { code, reason, mayLinger } = await stop.requested
+    if (mayLinger === true) await linger(serving, stop, proxy)
     log.info({ reason, drainTimeoutMs: drainTimeout }, 'stopping: draining')
     const { reset } = await proxy.drain(drainTimeout)
     log.info({ reset }, 'stopped')
@@ -78,6 +74,20 @@ export const serve = async (
     endWatch()
     await proxy.close()
   }
+}
+
+/** Goes on accepting for a while, if that is asked for, and says so on /healthz. */
+const linger = async (
+  { log, pod }: Serving,
+  stop: Stop,
+  proxy: RunningProxy,
+): Promise<void> => {
+  const { lingerMs = 0 } = pod ?? {}
+  if (lingerMs === 0) return
+  proxy.leave()
+  const reason = stop.reason?.reason
+  log.info({ reason, lingerMs }, 'stopping: lingering, and still accepting')
+  await stop.linger(lingerMs)
 }
 
 /** A proxy without an address that clients reach must not look like one that works. */

@@ -29,7 +29,7 @@ export class Stop {
     this.#resolve(reason)
   }
 
-  /** Resolves after `ms` milliseconds, or when it is asked to hurry. */
+  /** Resolves after `ms` milliseconds, or at the next `ask`. */
   async linger(ms: number): Promise<void> {
     let timer: NodeJS.Timeout | undefined
     await new Promise<void>(resolve => {
@@ -40,19 +40,21 @@ export class Stop {
     clearTimeout(timer)
   }
 
-  /** Ends the lingering; false when there is none. */
-  hurry(): boolean {
+  /**
+   * As a signal does: the first time requests the end, a later one ends the lingering. False when
+   * there is nothing left to hurry.
+   */
+  ask(reason: string): boolean {
+    if (this.reason !== undefined) return this.#hurry()
+    this.request({ code: 0, reason, mayLinger: true })
+    return true
+  }
+
+  #hurry(): boolean {
     const lingered = this.#lingered
     this.#lingered = undefined
     lingered?.()
     return lingered !== undefined
-  }
-
-  /** The first time it is a request, and then it ends the lingering. False: nothing was left to ask for. */
-  ask(reason: string): boolean {
-    if (this.reason !== undefined) return this.hurry()
-    this.request({ code: 0, reason, mayLinger: true })
-    return true
   }
 }
 

@@ -59,7 +59,7 @@ const configz = (config: () => object): Route => ({
   answer: () => ok(json, JSON.stringify({ 'kubeproxy.config.k8s.io': config() })),
 })
 
-/** The caller is answered first: nothing may be open that would hold up the end. */
+/** The caller is answered first: the end may come at once. */
 const quitRoute = (quit: () => void): Route => ({
   posted: true,
   answer: () => ({ ...ok(text, 'stopping\n'), sent: quit }),

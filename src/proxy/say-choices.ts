@@ -77,7 +77,10 @@ export const sayRelay = (
     log.warn({ flags }, 'without effect: only the linux relay has them')
 }
 
-/** It is one worker. Node's sockets have the idle time of keep-alive, and an interval and count of their own. */
+/**
+ * It has one worker. Node's sockets have the idle time of keep-alive, and an interval and count of
+ * their own.
+ */
 const ignoredByPortable = (
   limits: RelayLimits,
   relayWorkers: number,
