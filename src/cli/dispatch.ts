@@ -30,6 +30,10 @@ const calls: Readonly<Record<Command, Call>> = {
     const options = parseOptions('status', args)
     return (await import('./status.ts')).status(options, io)
   },
+  wait: async (args, io) => {
+    const options = parseOptions('wait', args)
+    return (await import('./wait.ts')).wait(options, io)
+  },
   cleanup: async (args, io) => {
     const options = parseOptions('cleanup', args)
     return (await import('./cleanup.ts')).cleanup(options, io)

@@ -9,9 +9,19 @@ export interface Serving {
   readonly log: Log
   readonly deps: Omit<ProxyDeps, 'log'>
   /** Starts what may ask Usher to stop besides signals; gives what ends it. */
-  readonly watch?: (stop: Stop) => () => void
+  readonly watch?: (stop: Stop, proxy: RunningProxy) => () => void
   /** An address that can't be listened on at the start ends Usher. */
   readonly mustListen?: boolean
+  /** What only a sidecar has. */
+  readonly pod?: PodLife
+}
+
+/** How it ends as one container of a pod. Its exit code is 0 whenever it was told to end. */
+export interface PodLife {
+  /** Milliseconds to go on accepting after a signal, as the application may. */
+  readonly lingerMs: number
+  /** The metrics server has POST /quitquitquit, which does what SIGTERM does. */
+  readonly quitByHttp: boolean
 }
 
 /** More say nothing new. */
@@ -19,15 +29,17 @@ const mostNamed = 5
 
 /**
  * Serves until a signal, or whatever `watch` looks at, ends it, and gives the exit code.
- * SIGHUP reads the source again. SIGTERM or SIGINT stop accepting and let connections
- * finish for `drainTimeout` milliseconds; a second one ends the process at once. Rejects
- * when the source's first state can't be read and waiting would not help, or `mustListen`.
+ * SIGHUP reads the source again. SIGTERM or SIGINT stop accepting, at once or after lingering,
+ * and let connections finish for `drainTimeout` milliseconds; a second one ends the lingering,
+ * or the process at once. Rejects when the source's first state can't be read and waiting would
+ * not help, or `mustListen`.
  */
 export const serve = async (
-  { log, deps, watch = () => () => {}, mustListen = false }: Serving,
+  serving: Serving,
   { drainTimeout }: Pick<SharedOptions, 'drainTimeout'>,
 ): Promise<number> => {
-  const stop = stopOnSignals(log)
+  const { log, deps, watch = () => () => {}, mustListen = false, pod } = serving
+  const stop = stopOnSignals(log, pod !== undefined)
   let proxy: RunningProxy | undefined
   // Set before the start: without a listener the signal would end the process.
   process.on('SIGHUP', () => {
@@ -35,7 +47,8 @@ export const serve = async (
     proxy?.reload()
   })
   try {
-    proxy = await startProxy({ ...deps, log })
+    const quit = (): void => void stop.ask('POST /quitquitquit')
+    proxy = await startProxy({ ...deps, log, ...(pod?.quitByHttp && { quit }) })
   } catch (error) {
     if (stop.reason === undefined) throw error
     // A signal to the whole group, or from systemd to all of the unit, also ends what is being
@@ -44,14 +57,15 @@ export const serve = async (
     log.info({ reason, starting: (error as Error).message }, 'stopped')
     return code
   }
-  const endWatch = watch(stop)
+  const endWatch = watch(stop, proxy)
   try {
     const isReady = proxy.ready.then(() => true)
     // The first state may be long in coming, and a signal must not wait for it.
     const ready = await Promise.race([isReady, stop.requested.then(() => false)])
     if (ready && mustListen) rejectNotListening(proxy)
     if (ready) announce(log, proxy)
-    const { code, reason } = await stop.requested
+    const { code, reason, mayLinger } = await stop.requested
+    if (mayLinger === true) await linger(serving, stop, proxy)
     log.info({ reason, drainTimeoutMs: drainTimeout }, 'stopping: draining')
     const { reset } = await proxy.drain(drainTimeout)
     log.info({ reset }, 'stopped')
@@ -60,6 +74,20 @@ export const serve = async (
     endWatch()
     await proxy.close()
   }
+}
+
+/** Goes on accepting for a while, if that is asked for, and says so on /healthz. */
+const linger = async (
+  { log, pod }: Serving,
+  stop: Stop,
+  proxy: RunningProxy,
+): Promise<void> => {
+  const { lingerMs = 0 } = pod ?? {}
+  if (lingerMs === 0) return
+  proxy.leave()
+  const reason = stop.reason?.reason
+  log.info({ reason, lingerMs }, 'stopping: lingering, and still accepting')
+  await stop.linger(lingerMs)
 }
 
 /** A proxy without an address that clients reach must not look like one that works. */

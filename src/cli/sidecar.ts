@@ -3,6 +3,8 @@ import { UsageError } from '../config/usage-error.ts'
 import { createLog, type Log } from '../observe/log.ts'
 import { routeSource } from '../source/routes/route-source.ts'
 import type { Source } from '../source/source.ts'
+import { isLoopback, joinHostPort } from '../util/ip.ts'
+import { exitWhenIdle } from './exit-when-idle.ts'
 import { relayLimits, relayOptions } from './relay-limits.ts'
 import { serve } from './serve.ts'
 import { version } from './version.ts'
@@ -28,7 +30,31 @@ export const sidecar = async (options: OptionsOf<'sidecar'>): Promise<number> =>
       limits: relayLimits(options),
     },
   } as const
-  return serve({ log, deps, mustListen: true }, options)
+  const { exitWhenIdle: idleMs } = options
+  return serve(
+    {
+      log,
+      deps,
+      mustListen: true,
+      pod: { lingerMs: options.linger, quitByHttp: quitByHttp(options) },
+      ...(idleMs > 0 && {
+        watch: (stop, proxy) => exitWhenIdle({ stop, proxy, idleMs, log }),
+      }),
+    },
+    options,
+  )
+}
+
+/** Who reaches the address could end Usher; within a pod that is who could end it anyway. */
+const quitByHttp = (options: OptionsOf<'sidecar'>): boolean => {
+  const { quitquitquit, metricsBindAddress: bind } = options
+  if (!quitquitquit || (bind !== undefined && isLoopback(bind.address)))
+    return quitquitquit
+  const is = bind === undefined ? 'off' : joinHostPort(bind.address, bind.port)
+  throw new UsageError(
+    `--quitquitquit: the metrics address has to be a loopback one, and is ${is}; give --metrics-bind-address 127.0.0.1:10249`,
+    'sidecar',
+  )
 }
 
 const routesOf = ({ route }: OptionsOf<'sidecar'>, log: Log): Source => {

@@ -5,6 +5,8 @@ export interface StopReason {
   readonly code: number
   /** `SIGTERM`, `SIGINT`, or what else has happened. */
   readonly reason: string
+  /** Clients are left that don't know of it, and may come for a while yet. */
+  readonly mayLinger?: boolean
 }
 
 /** The exit code when the configuration file changed: start me again (EX_TEMPFAIL). */
@@ -16,6 +18,7 @@ export class Stop {
   /** What `requested` has resolved to; undefined until then. */
   reason: StopReason | undefined
   #resolve: (reason: StopReason) => void = () => {}
+  #lingered: (() => void) | undefined
 
   constructor() {
     this.requested = new Promise(resolve => (this.#resolve = resolve))
@@ -25,17 +28,46 @@ export class Stop {
     this.reason ??= reason
     this.#resolve(reason)
   }
+
+  /** Resolves after `ms` milliseconds, or at the next `ask`. */
+  async linger(ms: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined
+    await new Promise<void>(resolve => {
+      this.#lingered = resolve
+      timer = setTimeout(resolve, ms)
+    })
+    this.#lingered = undefined
+    clearTimeout(timer)
+  }
+
+  /**
+   * As a signal does: the first time requests the end, a later one ends the lingering. False when
+   * there is nothing left to hurry.
+   */
+  ask(reason: string): boolean {
+    if (this.reason !== undefined) return this.#hurry()
+    this.request({ code: 0, reason, mayLinger: true })
+    return true
+  }
+
+  #hurry(): boolean {
+    const lingered = this.#lingered
+    this.#lingered = undefined
+    lingered?.()
+    return lingered !== undefined
+  }
 }
 
-/** Listens for signals; a second one ends the process at once, with 128 + its number. */
-export const stopOnSignals = (log: Log): Stop => {
+/**
+ * Listens for signals. One that finds Usher draining ends the process at once: with 128 + its
+ * number or, where it is the regular end of a container, with 0.
+ */
+export const stopOnSignals = (log: Log, alwaysZero: boolean): Stop => {
   const stop = new Stop()
   const onSignal = (signal: NodeJS.Signals, number: number): void => {
-    if (stop.reason !== undefined) {
-      log.warn({ signal }, 'second signal: ending at once')
-      process.exit(128 + number)
-    }
-    stop.request({ code: 0, reason: signal })
+    if (stop.ask(signal)) return
+    log.warn({ signal }, 'second signal: ending at once')
+    process.exit(alwaysZero ? 0 : 128 + number)
   }
   process.on('SIGTERM', () => onSignal('SIGTERM', 15))
   process.on('SIGINT', () => onSignal('SIGINT', 2))

@@ -35,7 +35,8 @@ export const commands = {
       'Listens on an address and spreads its connections over a list of backends, trying ' +
       'another one when a backend refuses or does not answer. A route is ' +
       'tcp://LISTEN=BACKEND,BACKEND or udp://LISTEN=BACKEND,BACKEND; backends may be host ' +
-      'names, which are looked up again as their records expire.',
+      'names, which are looked up again as their records expire. In a pod it starts before ' +
+      'and ends after the application; its exit code is 0 whenever it was told to end.',
     examples: [
       [
         "usher sidecar --route 'tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'",
@@ -88,6 +89,26 @@ export const commands = {
       ['usher status', 'the Usher on this host'],
       ['usher status --json | jq .unhealthy', 'for programs'],
     ],
+  },
+  wait: {
+    summary: 'Wait until something accepts connections at an address.',
+    usage: 'ROUTE|HOST:PORT... [flags]',
+    description:
+      'Connects to each address until all have accepted, and then exits 0: in an init ' +
+      'container it keeps an application from starting before its database. A connection ' +
+      'counts when it stays open for a moment or when a byte comes, for a proxy accepts ' +
+      'before it knows whether anything is behind it. Tries again with growing pauses of ' +
+      'up to a second, and says every few seconds on stderr what it waits for. Exits 1 ' +
+      'with the last reason at the timeout, 2 when it was called wrongly.',
+    examples: [
+      ['usher wait db.prod.svc:5432', 'a database, as an init container would'],
+      ['usher wait tcp://127.0.0.1:15432', 'the same through the sidecar of the pod'],
+      ['usher wait 10.0.0.5:5432 10.0.0.6:5432 --timeout 5m', 'both of them'],
+    ],
+    needs: {
+      oneOf: ['for'],
+      message: 'nothing to wait for; give an address, like usher wait db.prod.svc:5432',
+    },
   },
   cleanup: {
     summary: 'Remove what Usher or kube-proxy left in the kernel.',

@@ -3,7 +3,7 @@ import { bench } from './options/bench.ts'
 import { conntrack, kernelModes } from './options/kernel-modes.ts'
 import { kubeProxy } from './options/kube-proxy.ts'
 import { relay, traffic } from './options/relay.ts'
-import { listening, logging, pace } from './options/running.ts'
+import { listening, logging, pace, pod } from './options/running.ts'
 import { cluster, what } from './options/what.ts'
 import { withoutEffect } from './options/without-effect.ts'
 import type { Row } from './row.ts'
@@ -20,6 +20,7 @@ export const table = {
   ...relay,
   ...traffic,
   ...pace,
+  ...pod,
   ...logging,
   ...kubeProxy,
   ...kernelModes,

@@ -11,6 +11,7 @@ export type Group =
   | 'TCP'
   | 'UDP'
   | 'Pace and limits'
+  | 'Life in a pod'
   | 'How it is measured'
   | 'Results'
   | 'Log'

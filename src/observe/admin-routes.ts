@@ -12,9 +12,13 @@ export interface Answer {
   readonly status: number
   readonly contentType: string
   readonly body: Body
+  /** Called once it has been sent, or could not be. */
+  readonly sent?: () => void
 }
 
 export interface Route {
+  /** It does something: only POST, and not for a page in a browser. */
+  readonly posted?: true
   readonly answer: () => Answer | Promise<Answer>
   /**
    * Answered whatever the Host header says: probes may send any. The other routes show more
@@ -42,6 +46,8 @@ export interface MetricsRoutesExtras {
   readonly probes?: ProbeCounts
   /** The configuration in effect, as v1alpha1 with kind and apiVersion; adds `/configz`. */
   readonly config?: () => object
+  /** Asks for the end; adds `/quitquitquit`. */
+  readonly quit?: () => void
 }
 
 const slis = (metrics: Pick<Metrics, 'contentType'>, probes: ProbeCounts): Route => ({
@@ -53,6 +59,12 @@ const configz = (config: () => object): Route => ({
   answer: () => ok(json, JSON.stringify({ 'kubeproxy.config.k8s.io': config() })),
 })
 
+/** The caller is answered first: the end may come at once. */
+const quitRoute = (quit: () => void): Route => ({
+  posted: true,
+  answer: () => ({ ...ok(text, 'stopping\n'), sent: quit }),
+})
+
 /**
  * The metrics server, with the paths kube-proxy has on 10249, and `/status`: the document,
  * or better its pages, because that of 10 000 ServicePorts takes long to make.
@@ -60,7 +72,7 @@ const configz = (config: () => object): Route => ({
 export const metricsRoutes = (
   metrics: Pick<Metrics, 'contentType' | 'scrape'>,
   status: () => StatusDocument | Promise<readonly Buffer[]>,
-  { mode = () => 'userspace', probes, config }: MetricsRoutesExtras = {},
+  { mode = () => 'userspace', probes, config, quit }: MetricsRoutesExtras = {},
 ): Routes => {
   const statusBody = async (): Promise<Body> => {
     const now = await status()
@@ -82,6 +94,7 @@ export const metricsRoutes = (
     ],
     ...(config ? [['/configz', configz(config)] as const] : []),
     ['/status', { answer: async () => ok(json, await statusBody()) }],
+    ...(quit ? [['/quitquitquit', quitRoute(quit)] as const] : []),
   ])
 }
 

@@ -1,5 +1,6 @@
 import {
   createServer,
+  type IncomingHttpHeaders,
   type IncomingMessage,
   type Server,
   type ServerResponse,
@@ -108,16 +109,26 @@ const decide = async (
   const route = routes.get(pathOf(request.url ?? ''))
   if (route === undefined)
     return plain(404, `no such path; there are ${[...routes.keys()].join(', ')}`)
-  if (request.method !== 'GET' && request.method !== 'HEAD') {
-    response.setHeader('Allow', 'GET, HEAD')
-    // What follows may be a body of any length, which is not read.
-    response.setHeader('Connection', 'close')
-    return plain(405, 'only GET and HEAD')
+  const { method = '', headers } = request
+  const methods = route.posted ? ['POST'] : ['GET', 'HEAD']
+  // What follows may be a body of any length, which is not read.
+  if (method !== 'GET' && method !== 'HEAD') response.setHeader('Connection', 'close')
+  if (!methods.includes(method)) {
+    response.setHeader('Allow', methods.join(', '))
+    return plain(405, `only ${methods.join(' and ')}`)
   }
-  if (!route.anyHost && !isHostAllowed(request.headers.host, bind.address))
+  if (!route.anyHost && !isHostAllowed(headers.host, bind.address))
     return plain(403, `the Host header must be an IP address, localhost or ${hostname()}`)
+  if (route.posted && isFromPage(headers)) return plain(403, 'not for pages in a browser')
   return answerOf(route, answers, options)
 }
+
+/**
+ * A page of any site can make a browser on this host post here. Every browser says then where the
+ * page is from, and programs don't.
+ */
+const isFromPage = (headers: IncomingHttpHeaders): boolean =>
+  headers.origin !== undefined || headers['sec-fetch-site'] !== undefined
 
 /** The server, not yet listening. */
 const serverOf = (options: AdminServerOptions): Server => {
@@ -125,12 +136,16 @@ const serverOf = (options: AdminServerOptions): Server => {
   const answers = new AnswersUnderWay(mostAnswerBytes)
   const respond = async (request: IncomingMessage, response: ServerResponse) => {
     const cut = clock.setTimeout(() => response.destroy(), answerMs)
+    let sent: Answer['sent']
     try {
-      await send(response, await decide(request, response, answers, options), answers)
+      const answer = await decide(request, response, answers, options)
+      sent = answer.sent
+      await send(response, answer, answers)
     } catch (err) {
       log.debug({ server: name, err }, 'a client left before it had its answer')
     } finally {
       clock.clearTimeout(cut)
+      sent?.()
     }
   }
   const server = createServer(clientTimeouts, (request, response) => {

@@ -20,7 +20,7 @@ import { type StatusInput, writeStatus } from '../observe/status-document.ts'
 import type { SyncMetrics } from '../observe/sync-metrics.ts'
 import type { RelayStats } from '../relay/relay.ts'
 import type { Source } from '../source/source.ts'
-import type { NodeParts } from './options.ts'
+import type { NodeParts, OpenConnections } from './options.ts'
 import type { Traffic } from './traffic.ts'
 
 /** What the control side measures. */
@@ -40,6 +40,7 @@ export interface AdminDeps {
   readonly traffic: Traffic
   readonly control: ControlFigures
   readonly isDraining: () => boolean
+  readonly quit: (() => void) | undefined
 }
 
 export interface Admin {
@@ -47,6 +48,7 @@ export interface Admin {
   readonly routes: { readonly metrics: Routes; readonly health: Routes }
   /** Asks the relay for its figures, which may be in another process. */
   status(): Promise<StatusInput>
+  connections(): Promise<OpenConnections>
 }
 
 /** The answers of the two HTTP servers: status, metrics and health. */
@@ -79,11 +81,13 @@ export const createAdmin = (deps: AdminDeps): Admin => {
   return {
     metrics,
     status,
+    connections: async () => openConnections((await relayStats(traffic)) ?? nothing),
     routes: {
       metrics: metricsRoutes(metrics, async () => writeStatus(await status()), {
         mode: () => traffic.mode.name,
         probes,
         ...(node.configuration && { config: node.configuration }),
+        ...(deps.quit && { quit: deps.quit }),
       }),
       health: healthRoutes(() => health.report(), isEligible, { probes }),
     },
@@ -138,6 +142,14 @@ const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
 /** Undefined in the kernel modes, which have no relay. */
 const relayStats = async ({ dataPath }: Traffic): Promise<RelayStats | undefined> =>
   dataPath()?.relay.stats()
+
+const openConnections = ({ listeners }: RelayStats): OpenConnections => {
+  const all = [...listeners].map(({ counters }) => counters)
+  return {
+    open: all.reduce((sum, { active }) => sum + active, 0),
+    accepted: all.reduce((sum, { accepted }) => sum + accepted, 0),
+  }
+}
 
 const nothing: RelayStats = {
   listeners: [],

@@ -122,8 +122,16 @@ export interface ProxyDeps {
   readonly options: ProxyOptions
   readonly log: Log
   readonly node?: NodeParts
+  /** Asks for the end; the metrics server has POST /quitquitquit for it. */
+  readonly quit?: () => void
   readonly clock?: Clock
   readonly random?: () => number
+}
+
+export interface OpenConnections {
+  readonly open: number
+  /** Since the start. */
+  readonly accepted: number
 }
 
 export interface RunningProxy {
@@ -140,8 +148,12 @@ export interface RunningProxy {
   /** `host:port` of the two servers; '' while there is none. */
   metricsAddress(): string
   healthzAddress(): string
+  /** Connections and flows of all listeners. */
+  connections(): Promise<OpenConnections>
   /** Reads the source again. */
   reload(): void
+  /** /healthz is red from now on; nothing else changes. */
+  leave(): void
   /** Stops accepting, waits up to `ms` milliseconds, resets what is left. */
   drain(ms: number): Promise<DrainResult>
   /** Ends everything at once that `drain` has not ended. */

@@ -77,12 +77,15 @@ export const sayRelay = (
     log.warn({ flags }, 'without effect: only the linux relay has them')
 }
 
-/** Node's sockets have the idle time of keep-alive, and an interval and count of their own. */
+/**
+ * It has one worker. Node's sockets have the idle time of keep-alive, and an interval and count of
+ * their own.
+ */
 const ignoredByPortable = (
   limits: RelayLimits,
   relayWorkers: number,
 ): readonly string[] => [
-  ...(relayWorkers === 0 ? [] : ['relay-workers']),
+  ...(relayWorkers <= 1 ? [] : ['relay-workers']),
   ...((limits.tcpKeepaliveInterval ?? 1000) === 1000 ? [] : ['tcp-keepalive-interval']),
   ...((limits.tcpKeepaliveProbes ?? 10) === 10 ? [] : ['tcp-keepalive-probes']),
   ...((limits.tcpUserTimeout ?? 0) === 0 ? [] : ['tcp-user-timeout']),

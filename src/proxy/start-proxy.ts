@@ -69,6 +69,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     traffic,
     control,
     isDraining: () => draining,
+    quit: deps.quit,
   })
   const servers = await startServers(options, admin.routes, { log, clock, failed }).catch(
     async (error: unknown) => {
@@ -104,7 +105,9 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     notListening: () => notListening(traffic),
     metricsAddress: () => servers.metrics?.address() ?? '',
     healthzAddress: () => servers.health?.address() ?? '',
+    connections: () => admin.connections(),
     reload: () => source.reload(),
+    leave: () => void (draining = true),
     drain: async ms => {
       draining = true
       await stop()

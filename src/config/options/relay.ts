@@ -14,6 +14,8 @@ export const relay = {
       commands: servers,
       type: integer(0, 64),
       default: '0',
+      // One application needs no more, and only one worker's turns are exact.
+      defaultFor: { sidecar: '1' },
       help: 'Threads of the linux relay that carry connections, each of some 13 MB; 0 is one for each core, at most 4.',
     },
   }),

@@ -98,6 +98,24 @@ export const pace = group('Pace and limits', proxies, {
   },
 })
 
+/** How a sidecar begins and ends with the application beside it. */
+export const pod = group('Life in a pod', ['sidecar'], {
+  linger: {
+    type: duration('or zero'),
+    default: '0',
+    help: 'How long to go on accepting after SIGTERM or Ctrl-C, with /healthz red, before connections are let finish: for an application that is told to end at the same moment and still has to connect. A second signal ends it.',
+  },
+  'exit-when-idle': {
+    type: duration('or zero'),
+    default: '0',
+    help: 'End with exit code 0 when no connection or UDP flow has been open for so long, counted from the first one on; 0 is never. For Jobs where a sidecar would keep the pod from ending.',
+  },
+  quitquitquit: {
+    type: onOff,
+    help: 'POST /quitquitquit on the metrics address does what SIGTERM does. That address has to be a loopback one.',
+  },
+})
+
 /** What is logged, and how. */
 export const logging = group('Log', proxies, {
   'log-level': {

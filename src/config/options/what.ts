@@ -2,6 +2,7 @@ import { parseRoute, type Route } from '../../source/routes/route.ts'
 import { metricsPort } from '../kube-proxy/configuration.ts'
 import { group, node } from '../row.ts'
 import { serverAddress } from '../types/addresses.ts'
+import { waitTarget } from '../types/wait-target.ts'
 import {
   anyText,
   BadValue,
@@ -63,6 +64,25 @@ export const what = group('What', node, {
     commands: ['cleanup'],
     type: onOff,
     help: "Remove what only Usher makes, and nothing that a mode of kube-proxy's may have. By itself so where another proxy answers on port 10249 of this host (/proxyMode): what is of the mode it says stays.",
+  },
+  for: {
+    commands: ['wait'],
+    type: list(waitTarget),
+    positional: true,
+    help: 'What to wait for: HOST:PORT, or a route as a sidecar has it, or just its tcp://LISTEN, for the address it listens on. May be given several times: all of them are waited for.',
+  },
+  timeout: {
+    commands: ['wait'],
+    type: duration('above zero'),
+    default: '60s',
+    help: 'Give up after so long, with exit code 1 and the last reason.',
+  },
+  stay: {
+    commands: ['wait'],
+    type: duration('or zero'),
+    default: '0',
+    defaultText: '500ms; 5s for a route and on loopback',
+    help: 'How long a connection has to stay open to count, unless a byte comes before. A sidecar tries its backends for 3.75 s (--dial-ladder) before it gives a client up.',
   },
   address: {
     commands: ['status'],

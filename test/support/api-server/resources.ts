@@ -59,6 +59,7 @@ export const allResources: readonly Resource[] = [
   row('v1', 'pods', 'Pod', { fields: ['spec.nodeName', 'status.phase'] }),
   row('apps/v1', 'daemonsets', 'DaemonSet'),
   row('apps/v1', 'deployments', 'Deployment'),
+  row('batch/v1', 'jobs', 'Job'),
   row('scheduling.k8s.io/v1', 'priorityclasses', 'PriorityClass', global),
   row(rbac, 'clusterroles', 'ClusterRole', global),
   row(rbac, 'clusterrolebindings', 'ClusterRoleBinding', global),

@@ -1,0 +1,141 @@
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { OptionsOf } from '../config/options.ts'
+import type { WaitTarget } from '../config/types/wait-target.ts'
+import { Backoff } from '../util/backoff.ts'
+import type { Io } from './io.ts'
+import { visible } from './words.ts'
+
+/** What accepts and then ends the connection does so within a moment. */
+const directStayMs = 500
+/**
+ * A sidecar dials for 3.75 s (--dial-ladder), refused or not, before it resets a client, and until
+ * then a connection to nobody looks like one to a backend that says nothing. The rest is for a
+ * sidecar without much of a core.
+ */
+const viaProxyStayMs = 5000
+/** What says nothing to a SYN is tried anew, for its name may lead elsewhere by now. */
+const connectMs = 5000
+const pauses = { firstMs: 100, mostMs: 1000 }
+
+/**
+ * `usher wait`: 0 when something has accepted at every address, 1 when the time is over before.
+ * `sayEveryMs`: how often it says what it waits for.
+ */
+export const wait = async (
+  { for: targets, timeout, stay }: OptionsOf<'wait'>,
+  io: Io,
+  sayEveryMs = 3000,
+): Promise<number> => {
+  endOnSignals()
+  const say = (what: string): void => io.err(`usher wait: ${visible(what)}\n`)
+  const startedAt = performance.now()
+  const waits = targets.map(async (target): Promise<boolean> => {
+    const stayMs = stay || (target.viaProxy ? viaProxyStayMs : directStayMs)
+    return waitFor(target, { stayMs, timeoutMs: timeout, startedAt, sayEveryMs, say })
+  })
+  return (await Promise.all(waits)).every(Boolean) ? 0 : 1
+}
+
+/** The first process of a container gets no signal that it does not listen for. */
+const endOnSignals = (): void => {
+  process.once('SIGTERM', () => process.exit(143))
+  process.once('SIGINT', () => process.exit(130))
+}
+
+interface Waiting {
+  readonly stayMs: number
+  readonly timeoutMs: number
+  readonly startedAt: number
+  readonly sayEveryMs: number
+  readonly say: (what: string) => void
+}
+
+const waitFor = async (target: WaitTarget, waiting: Waiting): Promise<boolean> => {
+  const { stayMs, timeoutMs, startedAt, sayEveryMs, say } = waiting
+  const backoff = new Backoff(pauses)
+  const passed = (): number => performance.now() - startedAt
+  let saidAt = -Infinity
+  let last = ''
+  for (;;) {
+    const { accepts, why, wasCut } = await attempt(target, stayMs, timeoutMs - passed())
+    if (accepts) {
+      say(`${target.text} accepts, after ${seconds(passed())}`)
+      return true
+    }
+    // One that the timeout has cut short says less than the one before.
+    if (!wasCut || last === '') last = why
+    const left = timeoutMs - passed()
+    if (wasCut || left <= 0) {
+      say(`${target.text}: ${last}; given up after ${seconds(passed())}`)
+      return false
+    }
+    if (passed() - saidAt >= sayEveryMs) {
+      say(`${target.text}: ${why}; waiting, ${seconds(left)} left`)
+      saidAt = passed()
+    }
+    await sleep(Math.min(backoff.next(), left))
+  }
+}
+
+const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`
+
+interface Outcome {
+  readonly accepts: boolean
+  /** Why it does not count. */
+  readonly why: string
+  /** There was no more time. */
+  readonly wasCut: boolean
+}
+
+/** Connects once, for `leftMs` at most. It counts when the connection stays, or a byte comes. */
+const attempt = (
+  { host, port }: WaitTarget,
+  neededMs: number,
+  leftMs: number,
+): Promise<Outcome> =>
+  new Promise(resolve => {
+    // Of several addresses each gets so long.
+    const socket = connect({ host, port, autoSelectFamilyAttemptTimeout: 1000 })
+    let progress = 'no answer'
+    let timer: NodeJS.Timeout | undefined
+    const ends = (accepts: boolean, why: string, wasCut = false): void => {
+      clearTimeout(timer)
+      clearTimeout(cut)
+      socket.destroy()
+      resolve({ accepts, why, wasCut })
+    }
+    const cut = setTimeout(() => ends(false, progress, true), leftMs)
+    timer = setTimeout(() => ends(false, progress), connectMs)
+    socket.on('connect', () => {
+      clearTimeout(timer)
+      progress = `it accepted, and has to stay for ${seconds(neededMs)} or say something`
+      // What has come meanwhile is read first, should this process have had to wait for a core.
+      timer = setTimeout(() => setImmediate(ends, true, ''), neededMs)
+    })
+    socket.on('data', () => ends(true, ''))
+    socket.on('error', error => ends(false, reasonOf(error)))
+    socket.on('close', () =>
+      ends(false, 'it accepted and closed the connection without a byte'),
+    )
+  })
+
+const words: ReadonlyMap<string, string> = new Map([
+  ['ECONNREFUSED', 'it refuses connections'],
+  ['ECONNRESET', 'it accepted and reset the connection without a byte'],
+  ['ENOTFOUND', 'there is no such host name'],
+  ['EAI_AGAIN', 'the host name could not be resolved for now'],
+  ['EHOSTUNREACH', 'nobody has the address, or no route leads there'],
+  ['ENETUNREACH', 'no route leads there'],
+])
+
+/** A name with several addresses fails with a list, and no message. */
+const reasonOf = (error: NodeJS.ErrnoException): string => {
+  const errors = error instanceof AggregateError ? (error.errors as Error[]) : [error]
+  const reasons = errors.map(one => {
+    const code = 'code' in one ? String(one.code) : ''
+    const said = words.get(code)
+    return said === undefined ? one.message || code : `${said} (${code})`
+  })
+  return [...new Set(reasons)].join(', ')
+}

@@ -1,0 +1,165 @@
+// A process of its own: long, and it mostly waits.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { wait } from '../../src/cli/wait.ts'
+import { parseOptions } from '../../src/config/parse.ts'
+import { freeTcpPort, testHost } from '../support/ports.ts'
+import { echoBackend, namedEcho, tcpBackend } from '../support/tcp-backend.ts'
+import { silentBackend } from '../support/silent-backend.ts'
+import { runUsher, startUsher } from '../support/usher.ts'
+
+t.jobs = 4
+
+t.test('it ends when somebody has come to listen', async t => {
+  const port = await freeTcpPort()
+  const waiting = runUsher('wait', `${testHost}:${port}`, '--stay=200ms')
+  await sleep(600)
+  await tcpBackend(t, () => {}, testHost, port)
+  const { code, out, err } = await waiting
+  t.equal(code, 0)
+  t.equal(out, '')
+  const [first, last] = err.trim().split('\n')
+  t.match(
+    first,
+    `usher wait: ${testHost}:${port}: it refuses connections (ECONNREFUSED); waiting, `,
+  )
+  t.match(
+    last,
+    new RegExp(String.raw`^usher wait: ${testHost}:${port} accepts, after \d`),
+  )
+})
+
+t.test('it gives up with 1 and the last reason', async t => {
+  const closing = await tcpBackend(t, socket => void socket.end())
+  const resetting = await tcpBackend(t, socket => void socket.resetAndDestroy())
+  const refusing = `${testHost}:${await freeTcpPort()}`
+  const silent = await silentBackend(t)
+  const cases = [
+    [refusing, 'it refuses connections (ECONNREFUSED)'],
+    [closing.endpoint.key, 'it accepted and closed the connection without a byte'],
+    [resetting.endpoint.key, 'it accepted and reset the connection without a byte'],
+    [silent.key, 'no answer; given up'],
+    ['nowhere.invalid:1', /there is no such host name|could not be resolved for now/],
+  ] as const
+  for (const [target, said] of cases) {
+    const since = performance.now()
+    const { code, err } = await runUsher(
+      'wait',
+      target,
+      '--timeout=700ms',
+      '--stay=200ms',
+    )
+    t.ok(performance.now() - since >= 700, target)
+    t.equal(code, 1, target)
+    const last = err.trim().split('\n').at(-1) ?? ''
+    t.match(last, said)
+    t.match(last, /; given up after 0\.[789] s|; given up after \d/)
+  }
+})
+
+t.test('it waits for all of them', async t => {
+  const here = await echoBackend(t)
+  const gone = `${testHost}:${await freeTcpPort()}`
+  const both = await runUsher(
+    'wait',
+    here.endpoint.key,
+    gone,
+    '--timeout=700ms',
+    '--stay=200ms',
+  )
+  t.equal(both.code, 1)
+  t.match(both.err, `usher wait: ${here.endpoint.key} accepts`)
+  t.match(both.err, `usher wait: ${gone}: it refuses`)
+})
+
+t.test('what a sidecar accepts for nobody does not count', async t => {
+  const [port, silentPort] = [await freeTcpPort(), await freeTcpPort()]
+  const silent = await silentBackend(t)
+  const dead = `${testHost}:${await freeTcpPort()}`
+  await startUsher(
+    t,
+    'sidecar',
+    `--route=tcp://${testHost}:${port}=${dead}`,
+    `--route=tcp://0.0.0.0:${silentPort}=${silent.key}`,
+  )
+  const targets = [
+    `${testHost}:${port}`,
+    `tcp://${testHost}:${port}=${dead}?affinity=3h`,
+    `tcp://0.0.0.0:${silentPort}`,
+  ]
+  const since = performance.now()
+  const { code, err } = await runUsher('wait', ...targets, '--timeout=6s')
+  t.equal(code, 1)
+  t.ok(performance.now() - since >= 6000)
+  const givenUp = err.split('\n').filter(line => line.includes('; given up after 6.'))
+  t.equal(givenUp.length, targets.length, err)
+  for (const line of givenUp)
+    t.match(line, 'it accepted and reset the connection without a byte (ECONNRESET);')
+})
+
+t.test('through a sidecar, a byte counts at once and silence after 5 s', async t => {
+  const [talking, listening] = [await freeTcpPort(), await freeTcpPort()]
+  const first = await namedEcho(t, 'hello')
+  const second = await echoBackend(t)
+  await startUsher(
+    t,
+    'sidecar',
+    `--route=tcp://${testHost}:${talking}=${first.endpoint.key}`,
+    `--route=tcp://0.0.0.0:${listening}=${second.endpoint.key}`,
+  )
+  const word = await runUsher('wait', `tcp://${testHost}:${talking}`, '--timeout=4s')
+  t.equal(word.code, 0)
+  const silence = await runUsher('wait', `tcp://0.0.0.0:${listening}`)
+  t.equal(silence.code, 0)
+  t.match(silence.err, new RegExp(String.raw`0\.0\.0\.0:\d+ accepts, after [5-9]\.`))
+})
+
+t.test('it says now and then what it waits for', async t => {
+  const target = `${testHost}:${await freeTcpPort()}`
+  const saidEvery = async (ms: number): Promise<number> => {
+    const said: string[] = []
+    const err = (text: string) => void said.push(text)
+    const options = parseOptions('wait', [target, '--timeout=1200ms'])
+    const io = { out: () => {}, err, colour: false, columns: undefined }
+    t.equal(await wait(options, io, ms), 1)
+    return said.filter(text => text.includes('waiting, ')).length
+  }
+  t.ok((await saidEvery(400)) > 1)
+  t.equal(await saidEvery(3000), 1)
+})
+
+t.test('a signal ends it, also where it is the first process', async t => {
+  const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
+  const target = `${testHost}:${await freeTcpPort()}`
+  const endings = [
+    ['SIGTERM', 143],
+    ['SIGINT', 130],
+  ] as const
+  for (const [signal, code] of endings) {
+    const usher = spawn(process.execPath, [program, 'wait', target])
+    await once(usher.stderr, 'data')
+    usher.kill(signal)
+    t.strictSame(await once(usher, 'exit'), [code, null])
+  }
+})
+
+t.test('a wrong call is told what would be right', async t => {
+  const cases = [
+    [[], 'nothing to wait for; give an address'],
+    [['db'], '"db" is neither HOST:PORT nor a route; give one like db.example:5432'],
+    [['db:0'], 'is neither HOST:PORT nor a route'],
+    [['http://db:80'], 'is neither HOST:PORT nor a route'],
+    [['tcp://127.0.0.1=10.0.0.5:1'], 'is neither HOST:PORT nor a route'],
+    [['udp://127.0.0.1:53=10.0.0.5:53'], 'is UDP, where nothing says who listens'],
+    [['db:1', '--timeout=0'], '--timeout: "0" is too short'],
+    [['db:1', '--stay=1'], '--stay: "1" is not a duration'],
+  ] as const
+  for (const [args, said] of cases) {
+    const { code, err } = await runUsher('wait', ...args)
+    t.equal(code, 2, args.join(' '))
+    t.match(err, said)
+  }
+})
