@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { SharedOptions } from '../config/options.ts'
 import type { Log } from '../observe/log.ts'
 import type { ProxyDeps, RunningProxy } from '../proxy/options.ts'
@@ -50,6 +51,8 @@ export const serve = async (
     const quit = (): void => void stop.ask('POST /quitquitquit')
     proxy = await startProxy({ ...deps, log, ...(pod?.quitByHttp && { quit }) })
   } catch (error) {
+    // libuv handles signals last of all events: the end of a child that got one, too, is seen first.
+    await setImmediate()
     if (stop.reason === undefined) throw error
     // A signal to the whole group, or from systemd to all of the unit, also ends what is being
     // started, before it handles signals.
