@@ -1,10 +1,10 @@
-import { setImmediate } from 'node:timers/promises'
+import { setTimeout } from 'node:timers/promises'
 import type { SharedOptions } from '../config/options.ts'
 import type { Log } from '../observe/log.ts'
 import type { ProxyDeps, RunningProxy } from '../proxy/options.ts'
 import { startProxy } from '../proxy/start-proxy.ts'
 import { type Stop, stopOnSignals } from './stop.ts'
-import { UsherError } from '../util/usher-error.ts'
+import { hasCode, UsherError } from '../util/usher-error.ts'
 
 export interface Serving {
   readonly log: Log
@@ -24,6 +24,8 @@ export interface PodLife {
   /** The metrics server has POST /quitquitquit, which does what SIGTERM does. */
   readonly quitByHttp: boolean
 }
+
+const signalWithinMs = 1000
 
 /** More say nothing new. */
 const mostNamed = 5
@@ -51,11 +53,12 @@ export const serve = async (
     const quit = (): void => void stop.ask('POST /quitquitquit')
     proxy = await startProxy({ ...deps, log, ...(pod?.quitByHttp && { quit }) })
   } catch (error) {
-    // libuv handles signals last of all events: the end of a child that got one, too, is seen first.
-    await setImmediate()
-    if (stop.reason === undefined) throw error
     // A signal to the whole group, or from systemd to all of the unit, also ends what is being
-    // started, before it handles signals.
+    // started, before it handles signals; that may be seen before the signal is.
+    if (hasCode(error, 'DATA_PLANE')) {
+      await Promise.race([stop.requested, setTimeout(signalWithinMs)])
+    }
+    if (stop.reason === undefined) throw error
     const { code, reason } = stop.reason
     log.info({ reason, starting: (error as Error).message }, 'stopped')
     return code

@@ -18,6 +18,8 @@ export type ErrorCode =
   | 'READER_FAILED'
   /** The manifests take too much memory; another try would fail, too. */
   | 'READER_MEMORY'
+  /** The first process of the data plane has ended before it served. */
+  | 'DATA_PLANE'
   /** An address that has to be listened on can't be. */
   | 'CANNOT_LISTEN'
   /** No Usher has answered with its status. */

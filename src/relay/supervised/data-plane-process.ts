@@ -2,6 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import type { Clock, Timer } from '../../util/clock.ts'
 import { RelayUnavailable, unavailable, type WantedRelay } from '../choose-relay.ts'
 import type { Channel, RemoteEnding, Remote } from '../remote/remote.ts'
+import { UsherError } from '../../util/usher-error.ts'
 import type { Call, DataPlaneSelf, Order, Report, Setup } from './messages.ts'
 
 /** The program of a data plane, and how Node is to start it. */
@@ -111,7 +112,8 @@ export const neverServed = (
   if (first?.crashed === true && wanted === 'auto') return new ProbeCrashed(detail)
   if (first?.crashed === true && wanted === 'linux')
     return new RelayUnavailable(unavailable(detail))
-  return new Error(`the data plane ${said ? `can't start: ${said.why}` : words}`)
+  const why = said ? `can't start: ${said.why}` : words
+  return new UsherError('DATA_PLANE', `the data plane ${why}`)
 }
 
 /** How it has ended, after `the data plane`. */
