@@ -2,7 +2,7 @@ import { format, resolveConfig } from 'prettier'
 import { defaultText, flagsWithoutEffect, flagText } from '../src/cli/help.ts'
 import { commandNames, type Command } from '../src/config/commands.ts'
 import { rowsOf, type Rows } from '../src/config/options.ts'
-import { defaultOf, type Row } from '../src/config/row.ts'
+import { defaultOf, helpOf, type Row } from '../src/config/row.ts'
 
 const begin = '<!-- flags:begin -->'
 const end = '<!-- flags:end -->'
@@ -23,14 +23,15 @@ const tableOf = (command: Command, rows: Rows): string =>
     '| --- | --- | --- |',
     ...rows.map(
       ([flag, row]) =>
-        `| ${code(flagText(flag, row))} | ${defaultCell(row, command)} | ${cell(row.help)} |`,
+        `| ${code(flagText(flag, row))} | ${defaultCell(row, command)} | ${cell(helpOf(row, command))} |`,
     ),
   ].join('\n')
 
-/** What `run` has with the same default; the table of `run` says it all. */
+/** What `run` has with the same default and meaning; the table of `run` says it all. */
 const sharedWithRun = ([, row]: readonly [string, Row], command: Command): boolean =>
   command !== 'run' &&
   row.commands.includes('run') &&
+  helpOf(row, command) === helpOf(row, 'run') &&
   defaultOf(row, command) === defaultOf(row, 'run')
 
 /** Those of `run` that do nothing, a line for each reason. */

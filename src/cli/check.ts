@@ -11,6 +11,7 @@ import { systemClock } from '../util/clock.ts'
 import { findingsOf, type Findings } from './check-findings.ts'
 import { styled, type Style } from './columns.ts'
 import { type NodeFindings, nodeReport } from './check-node.ts'
+import { checkRoutes } from './check-routes.ts'
 import type { Io } from './io.ts'
 import { relayLimits } from './relay-limits.ts'
 import { count, visible } from './words.ts'
@@ -92,12 +93,20 @@ export const check = async (args: readonly string[], io: Io): Promise<number> =>
     io.out(`${options.config}: in order; ${count(warnings.length, 'warning')}\n`)
     return 0
   }
-  const { files } = await listFiles(options.manifests)
-  const set = await readApart(options.manifests, new AbortController().signal)
+  const ofRoutes = await checkRoutes(options.manifests)
+  for (const { problems, summary: text } of ofRoutes) {
+    for (const problem of problems) say('problem', problem, 'red')
+    io.out(`${visible(text)}\n`)
+  }
+  const isSound = ofRoutes.every(({ problems }) => problems.length === 0)
+  const paths = options.manifests.filter(path => !ofRoutes.some(one => one.path === path))
+  if (paths.length === 0) return isSound ? 0 : 1
+  const { files } = await listFiles(paths)
+  const set = await readApart(paths, new AbortController().signal)
   const findings = findingsOf(set)
   for (const problem of findings.problems) say('problem', problemText(problem), 'red')
   for (const text of findings.warnings) say('warning', text, 'yellow')
   for (const text of set.skipped) say('skipped', text, 'dim')
   io.out(`${summary(files.length, set, findings)}\n`)
-  return findings.problems.length === 0 ? 0 : 1
+  return isSound && findings.problems.length === 0 ? 0 : 1
 }

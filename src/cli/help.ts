@@ -5,7 +5,7 @@ import {
   type CommandText,
 } from '../config/commands.ts'
 import { acceptedBy, rowsOf } from '../config/options.ts'
-import { defaultOf, type Row } from '../config/row.ts'
+import { defaultOf, helpOf, type Row } from '../config/row.ts'
 import { wrap } from './words.ts'
 
 const clamp = (columns: number | undefined): number =>
@@ -73,7 +73,10 @@ const flagLines = (
 ): readonly string[] => {
   const shown = defaultText(row, command)
   const ending = shown === '' ? '' : `  (default: ${shown})`
-  return [`  ${flagText(flag, row)}${ending}`, ...wrap(row.help, width, '      ')]
+  return [
+    `  ${flagText(flag, row)}${ending}`,
+    ...wrap(helpOf(row, command), width, '      '),
+  ]
 }
 
 const flagGroups = (command: Command, width: number): string[] => {
@@ -112,7 +115,7 @@ const notations = (command: Command, width: number): string[] => {
 /** What `usher COMMAND --help` prints. */
 export const commandHelp = (command: Command, columns?: number): string => {
   const width = clamp(columns)
-  const { usage, description, summary } = commands[command]
+  const { usage, description, summary, examples: lines }: CommandText = commands[command]
   return [
     summary,
     '',
@@ -120,8 +123,8 @@ export const commandHelp = (command: Command, columns?: number): string => {
     '',
     ...wrap(description, width),
     '',
-    commands[command].examples.length === 1 ? 'Example:' : 'Examples:',
-    ...examples(commands[command].examples),
+    lines.length === 1 ? 'Example:' : 'Examples:',
+    ...examples(lines),
     ...flagGroups(command, width),
     ...notations(command, width),
     ...withoutEffect(command, width),

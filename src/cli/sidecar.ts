@@ -1,9 +1,14 @@
 import type { OptionsOf } from '../config/options.ts'
+import { commands } from '../config/commands.ts'
 import { UsageError } from '../config/usage-error.ts'
 import { createLog, type Log } from '../observe/log.ts'
+import { clashText } from '../source/routes/decode-route.ts'
+import { faultText, readRoutes, readRoutesText } from '../source/routes/read-routes.ts'
 import { routeSource } from '../source/routes/route-source.ts'
+import { watchedRoutes } from '../source/routes/watched-routes.ts'
 import type { Source } from '../source/source.ts'
 import { isLoopback, joinHostPort } from '../util/ip.ts'
+import { messageOf } from '../util/usher-error.ts'
 import { exitWhenIdle } from './exit-when-idle.ts'
 import { relayLimits, relayOptions } from './relay-limits.ts'
 import { serve } from './serve.ts'
@@ -13,7 +18,7 @@ import { version } from './version.ts'
 export const sidecar = async (options: OptionsOf<'sidecar'>): Promise<number> => {
   const log = await createLog({ level: options.logLevel, format: options.logFormat })
   const deps = {
-    source: routesOf(options, log),
+    source: await routesOf(options, log),
     options: {
       version: version(),
       capture: 'vips-only',
@@ -57,15 +62,48 @@ const quitByHttp = (options: OptionsOf<'sidecar'>): boolean => {
   )
 }
 
-const routesOf = ({ route }: OptionsOf<'sidecar'>, log: Log): Source => {
-  try {
-    return routeSource({
-      routes: route,
-      onError: ({ message }) =>
-        log.warn({ why: message }, 'a host name could not be resolved'),
+/** What is wrong with routes is a mistake in the call. */
+const wrongCall = (message: string): UsageError => new UsageError(message, 'sidecar')
+
+const routesOf = async (
+  { route, config }: OptionsOf<'sidecar'>,
+  log: Log,
+): Promise<Source> => {
+  const onError = ({ message }: Error): void =>
+    log.warn({ why: message }, 'a host name could not be resolved')
+  const clash = clashText(route)
+  if (clash !== '') throw wrongCall(clash)
+  if (config !== '') {
+    const { text, routes } = await startFile(config, route)
+    return watchedRoutes({
+      path: config,
+      fixed: route,
+      text,
+      routes,
+      onError,
+      onTaken: ({ length }) =>
+        log.info({ file: config, routes: length }, 'the file of routes has changed'),
+      onUnusable: reason =>
+        log.error(
+          { file: config, reason },
+          'the file of routes has changed and cannot be used; the old one stands',
+        ),
     })
-  } catch (error) {
-    // Two routes with one listen address: a mistake in the call.
-    throw new UsageError((error as Error).message, 'sidecar')
   }
+  if (route.length === 0) throw wrongCall(commands.sidecar.needs.message)
+  return routeSource({ routes: route, onError })
+}
+
+/** The file as it is at the start, when there are no routes yet that could stand. */
+const startFile = async (path: string, fixed: OptionsOf<'sidecar'>['route']) => {
+  const file = `--config ${path}`
+  let text: string
+  try {
+    text = await readRoutesText(path)
+  } catch (error) {
+    throw wrongCall(`${file}: ${messageOf(error)}`)
+  }
+  const { routes, faults } = await readRoutes(text, fixed)
+  if (faults.length > 0) throw wrongCall(`${file}: ${faults.map(faultText).join('; ')}`)
+  return { text, routes }
 }

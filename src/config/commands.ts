@@ -30,23 +30,26 @@ export const commands = {
   },
   sidecar: {
     summary: 'Proxy a few fixed routes, such as the way to a database.',
-    usage: '--route ROUTE... [flags]',
+    usage: '[--route ROUTE...] [--config FILE] [flags]',
     description:
-      'Listens on an address and spreads its connections over a list of backends, trying ' +
-      'another one when a backend refuses or does not answer. A route is ' +
-      'tcp://LISTEN=BACKEND,BACKEND or udp://LISTEN=BACKEND,BACKEND; backends may be host ' +
-      'names, which are looked up again as their records expire. In a pod it starts before ' +
-      'and ends after the application; its exit code is 0 whenever it was told to end.',
+      'Listens on an address and spreads its connections over a list of endpoints, trying ' +
+      'another one when an endpoint refuses or does not answer. A route is ' +
+      'tcp://LISTEN=ENDPOINT,ENDPOINT or udp://LISTEN=ENDPOINT,ENDPOINT; endpoints may be ' +
+      'host names, which are looked up again as their records expire. Routes may also stand ' +
+      'in a file, which is read again when it changes: connections of what did not change ' +
+      'are left alone. In a pod it starts before and ends after the application; its exit ' +
+      'code is 0 whenever it was told to end.',
     examples: [
       [
         "usher sidecar --route 'tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'",
         'a database with a standby',
       ],
+      ['usher sidecar --config deploy/examples/routes.yaml', 'the routes of a file'],
     ],
     needs: {
-      oneOf: ['route'],
+      oneOf: ['route', 'config'],
       message:
-        "no route given; say where to listen and where to go, like usher sidecar --route 'tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'",
+        "no route given; say where to listen and where to go, like usher sidecar --route 'tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432', or give a file of routes with --config",
     },
   },
   demo: {
@@ -68,13 +71,14 @@ export const commands = {
       'Without files, tries on this node what Usher could use to capture traffic, says for ' +
       'each mode and capture whether it works and why not, and changes nothing. With ' +
       'files, reads manifests as `usher run` would and lists every problem with its file, ' +
-      'document and field. Takes the flags of `usher run` too, and its --config file, to ' +
+      'document and field; or a file of routes, as `usher sidecar` would. Takes the flags of `usher run` too, and its --config file, to ' +
       'check them. Exits 0 when all is well, 1 when there are problems or the mode of ' +
       '--proxy-mode or the capture of --capture does not work here, 2 when it was called ' +
       'wrongly.',
     examples: [
       ['usher check', 'what works on this node; as root'],
       ['usher check deploy/examples/demo.yaml', 'one file'],
+      ['usher check deploy/examples/routes.yaml', 'the routes of a sidecar'],
       ['usher check services/ --drain-timeout 1m', 'a directory, and a flag'],
       ['usher check --config config.conf', "kube-proxy's configuration file"],
     ],

@@ -47,6 +47,8 @@ export interface Row {
   /** The modes in which it does something; undefined: all, or it has to do with none. */
   readonly modes?: readonly ModeName[]
   readonly help: string
+  /** What it means to some commands in place of that. */
+  readonly helpFor?: Partial<Readonly<Record<Command, string>>>
 }
 
 type InGroup<R, C> = {
@@ -82,6 +84,9 @@ export const defaultOf = (row: Row, command: Command): string =>
     : row.type.metavar === ''
       ? 'false'
       : '')
+
+export const helpOf = (row: Row, command: Command): string =>
+  row.helpFor?.[command] ?? row.help
 
 /** The commands that carry traffic, and `check`, which tries their flags. */
 export const proxies = ['run', 'sidecar', 'demo', 'check'] as const

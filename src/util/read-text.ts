@@ -1,5 +1,5 @@
-import { readFile } from 'node:fs/promises'
-import { createReadStream } from 'node:fs'
+import { constants, createReadStream } from 'node:fs'
+import { open, readFile } from 'node:fs/promises'
 
 /** The text of a file; undefined when there is no such file. Rejects when it can't be read. */
 export const readIfThere = async (path: string): Promise<string | undefined> => {
@@ -24,4 +24,30 @@ export const readBounded = async (path: string, most: number): Promise<string> =
   }
   if (size > most) throw new Error(`the file is larger than ${most / 1024} KiB`)
   return Buffer.concat(chunks).toString('utf8')
+}
+
+/**
+ * The bytes of a regular file, at most one more than `most`: it shows that there are more, or
+ * that the file grew while it was read. Opened without blocking: a FIFO would otherwise hold
+ * up the read for ever.
+ */
+export const readRegular = async (path: string, most: number): Promise<Buffer> => {
+  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    if (!(await handle.stat()).isFile()) throw new Error('it is not a regular file')
+    const chunks: Buffer[] = []
+    const stream = handle.createReadStream({ end: most, autoClose: false })
+    for await (const chunk of stream as AsyncIterable<Buffer>) chunks.push(chunk)
+    return Buffer.concat(chunks)
+  } finally {
+    await handle.close()
+  }
+}
+
+export const decodeUtf8 = (bytes: Buffer): string => {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (cause) {
+    throw new Error('it is not UTF-8 text', { cause })
+  }
 }

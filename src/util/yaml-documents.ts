@@ -18,7 +18,7 @@ const deepest = 200
 /**
  * The documents of a YAML stream, each when it is asked for. Throws Error when one is
  * beyond what is read: 4 MiB, 1000 aliases, 200 levels. What is wrong with one besides
- * is in its `errors`, but for keys that are given twice: see `twinKey`.
+ * is in its `errors`, but for keys that are given twice: see `twinKeys`.
  */
 export function* yamlDocuments(
   text: string,
@@ -62,14 +62,14 @@ interface TwinKey {
 }
 
 /**
- * The first key that a mapping of the document has twice: YAML forbids it, and which of
+ * The keys that a mapping of the document has twice: YAML forbids it, and which of
  * the two its writer meant is unknown. Takes time in proportion to the text.
  */
-export const twinKey = (
+export const twinKeys = (
   document: Yaml.Document,
   { isScalar, visit }: typeof Yaml,
-): TwinKey | undefined => {
-  let found: TwinKey | undefined
+): readonly TwinKey[] => {
+  const found: TwinKey[] = []
   visit(document, {
     Map: (_, { items }) => {
       const keys = new Set<unknown>()
@@ -78,12 +78,10 @@ export const twinKey = (
         if (!isScalar(key) || key.value === '<<') continue
         if (keys.has(key.value)) {
           const message = `the key ${show(key.value)} is given twice`
-          found = { offset: key.range?.[0] ?? 0, message }
-          return visit.BREAK
+          found.push({ offset: key.range?.[0] ?? 0, message })
         }
         keys.add(key.value)
       }
-      return undefined
     },
   })
   return found

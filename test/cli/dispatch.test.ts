@@ -200,6 +200,45 @@ t.test('check also checks the flags of run, and that there are files', async t =
   t.match(await usher('check', `${dir}/none`), { code: 1, out: /problem: .*none/ })
 })
 
+t.test('check says of a file of routes that it is in order', async t => {
+  const routes = 'routes:\n  - {listen: tcp://127.0.0.1:1, endpoints: [a:1]}\n'
+  const dir = manifests(t, { 'a.yaml': routes, 'web.yaml': service('web') })
+  t.strictSame(await usher('check', `${dir}/a.yaml`), {
+    code: 0,
+    out: `${dir}/a.yaml: 1 route, ok\n`,
+    err: '',
+  })
+  const both = await usher('check', `${dir}/a.yaml`, `${dir}/web.yaml`)
+  t.equal(both.code, 0)
+  t.match(both.out, 'a.yaml: 1 route, ok\n')
+  t.match(both.out, '1 file, 1 document: 1 Service; 0 problems')
+})
+
+t.test('check lists all that is wrong with a file of routes', async t => {
+  const dir = manifests(t, {
+    'a.yaml': 'routes:\n  - {listen: tcp://localhost:1, endpoint: [a:1]}\n',
+    'b.yaml': 'route:\n  - {}\n',
+    'c.yaml': 'routes: [\n',
+    'd.json': '{\n"routes": []}',
+    'web.yaml': service('web'),
+  })
+  const { code, out } = await usher('check', `${dir}/a.yaml`, `${dir}/web.yaml`)
+  t.equal(code, 1)
+  t.match(out, `problem: ${dir}/a.yaml: line 2: routes[0].listen: address "localhost:1"`)
+  t.match(out, `problem: ${dir}/a.yaml: line 2: routes[0].endpoint: is unknown; did you`)
+  t.match(out, `${dir}/a.yaml: 3 problems\n`)
+  t.match(out, '1 Service; 0 problems')
+  for (const [name, said] of [
+    ['b.yaml', 'line 1: route: is unknown; did you mean routes?'],
+    ['c.yaml', 'line 2: Flow sequence'],
+    ['d.json', 'line 2: routes: is empty; give a list of routes'],
+  ] as const) {
+    const found = await usher('check', `${dir}/${name}`)
+    t.equal(found.code, 1, name)
+    t.match(found.out, `problem: ${dir}/${name}: ${said}`)
+  }
+})
+
 /** The command as a process of its own; `close` ends its output before it writes. */
 const spawned = async (t: Test, args: string[], close: 'read' | 'close') => {
   const path = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))

@@ -15,7 +15,7 @@ import {
   wantsVersion,
 } from '../../src/config/parse.ts'
 import { defaultOf, type Row } from '../../src/config/row.ts'
-import { parseBytes } from '../../src/config/types/quantities.ts'
+import { parseBytes } from '../../src/util/bytes.ts'
 import { UsageError } from '../../src/config/usage-error.ts'
 import { goDuration, goMilliseconds, parseDuration } from '../../src/util/duration.ts'
 import { suggest } from '../../src/util/suggest.ts'

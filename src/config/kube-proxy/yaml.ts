@@ -1,6 +1,6 @@
 import * as yaml from 'yaml'
 import { printable } from '../../util/printable.ts'
-import { twinKey, yamlDocuments } from '../../util/yaml-documents.ts'
+import { twinKeys, yamlDocuments } from '../../util/yaml-documents.ts'
 import type { KubeProxyConfiguration } from './configuration.ts'
 
 // Loaded only where there is a file: most processes have none, and need no YAML.
@@ -23,7 +23,7 @@ export const parseText = (text: string): ParsedText => {
   const [fault] = document.errors
   if (fault !== undefined)
     throw new Error(`${line(fault.pos[0])}: ${printable(fault.message, 300)}`)
-  const twin = twinKey(document, yaml)
+  const [twin] = twinKeys(document, yaml)
   return {
     value: document.toJS({ maxAliasCount: 100 }),
     doubtful: twin === undefined ? [] : [`${line(twin.offset)}: ${twin.message}`],

@@ -1,4 +1,5 @@
-import { parseRoute, type Route } from '../../source/routes/route.ts'
+import { parseRoute } from '../../source/routes/route-flag.ts'
+import type { Route } from '../../source/routes/route.ts'
 import { metricsPort } from '../kube-proxy/configuration.ts'
 import { group, node } from '../row.ts'
 import { serverAddress } from '../types/addresses.ts'
@@ -33,7 +34,12 @@ export const what = group('What', node, {
     help: 'File or directory with manifests (YAML or JSON): v1 Service, Endpoints, Node, List and discovery.k8s.io/v1 EndpointSlice. May be given several times; paths without a flag count too. Without any, Services come from the Kubernetes API.',
   },
   config: {
+    commands: ['run', 'sidecar', 'check'],
     type: anyText('FILE'),
+    helpFor: {
+      sidecar:
+        'File with routes (YAML or JSON), besides those of --route; docs/sidecar.md has its fields. It is looked at again and again, and at SIGHUP: what changed in it takes effect without a restart.',
+    },
     help: "kube-proxy's configuration file (KubeProxyConfiguration v1alpha1, YAML or JSON). What it has a field for, it decides: the flags of those are ignored, but for --hostname-override and those of logging.",
   },
   'write-config-to': {
@@ -43,7 +49,7 @@ export const what = group('What', node, {
   route: {
     commands: ['sidecar'],
     type: list(route),
-    help: 'Where to listen and where to go: tcp://LISTEN=BACKEND,BACKEND or udp://LISTEN=BACKEND,BACKEND, each an address with a port; ?affinity=3h at the end keeps a client on its backend. May be given several times.',
+    help: 'Where to listen and where to go: tcp://LISTEN=ENDPOINT,ENDPOINT or udp://LISTEN=ENDPOINT,ENDPOINT, each an address with a port. ENDPOINT,ENDPOINT|ENDPOINT has a tier that is for when those before it are down. Options stand at the end, like ?affinity=3h&replay=1k; docs/sidecar.md has them all. May be given several times.',
   },
   once: {
     commands: ['demo'],

@@ -1,3 +1,4 @@
+import { parseBytes } from '../../util/bytes.ts'
 import { goDuration, parseDuration } from '../../util/duration.ts'
 import { badValue, plain, textual, type OptionType } from './basic.ts'
 
@@ -29,18 +30,6 @@ export const number = plain('NUMBER', text => {
     throw badValue(text, 'is not a number', 'give one like 5 or 2.5')
   return parsed
 })
-
-const factors: Readonly<Record<string, number>> = { K: 1024, M: 1024 ** 2, G: 1024 ** 3 }
-
-/**
- * A number of bytes with a binary unit or none (`65536`, `64KiB`, `64Ki`); undefined
- * when the text is not one. `64k` and `64KB` are refused: readers differ on what they are.
- */
-export const parseBytes = (text: string): number | undefined => {
-  const match = /^(\d{1,12})(?:([KMG])iB?|B)?$/.exec(text)
-  if (match === null) return undefined
-  return Number(match[1]) * (factors[match[2] ?? ''] ?? 1)
-}
 
 /** A number of bytes from `lowest` to `highest`, both in the syntax of parseBytes. */
 export const bytes = (lowest: string, highest: string): OptionType<number, string> =>

@@ -19,7 +19,8 @@ export const isDnsSubdomain = (text: string): boolean =>
 // Only checks, never transformations: valibot then goes on after the first fault, so that
 // a refused object is reported with all its faults.
 
-const isNot =
+/** `"x" is not ...`, for what a schema refuses. */
+export const isNot =
   (right: string) =>
   (issue: { readonly input: unknown }): string =>
     `${show(issue.input)} is not ${right}`
@@ -34,8 +35,9 @@ export const object = <T extends v.ObjectEntries>(
 
 export const list = <T extends v.BaseSchema<unknown, unknown, v.BaseIssue<unknown>>>(
   item: T,
+  right = 'a list',
 ): v.ArraySchema<T, (issue: v.ArrayIssue) => string> =>
-  v.array(item, (issue: v.ArrayIssue) => isNot('a list')(issue))
+  v.array(item, (issue: v.ArrayIssue) => isNot(right)(issue))
 
 export const text = v.string(isNot('text'))
 

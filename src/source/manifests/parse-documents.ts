@@ -1,6 +1,6 @@
 import type * as Yaml from 'yaml'
 import { printable } from '../../util/printable.ts'
-import { twinKey, yamlDocuments } from '../../util/yaml-documents.ts'
+import { twinKeys, yamlDocuments } from '../../util/yaml-documents.ts'
 import { messageOf } from '../../util/usher-error.ts'
 
 /** The documents of a file, JSON when its name ends so, else YAML. Never rejects. */
@@ -76,7 +76,7 @@ const rawDocument = (
   }
   const [fault] = document.errors
   if (fault !== undefined) return at(fault.pos[0], fault.message)
-  const twin = twinKey(document, yaml)
+  const [twin] = twinKeys(document, yaml)
   if (twin !== undefined) return at(twin.offset, twin.message)
   try {
     return { number, value: document.toJS({ maxAliasCount: 100 }), error: '' }

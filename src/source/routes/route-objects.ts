@@ -2,6 +2,7 @@ import {
   readyEndpoint,
   type Change,
   type EndpointSlice,
+  type EndpointSpec,
   type Service,
 } from '../../model/service.ts'
 import { familyOf } from '../../util/ip.ts'
@@ -11,21 +12,13 @@ import { isLoop, type Route, type RouteBackend } from './route.ts'
 /** Where sidecar routes live; no namespace of a cluster meets them. */
 const routeNamespace = 'route'
 
-/** `tcp-127-0-0-1-15432`: one for each listen address and protocol. */
-const nameOf = ({ protocol, listen }: Route): string =>
-  `${protocol.toLowerCase()}-${listen.address.replaceAll(/[.:]/g, '-')}-${listen.port}`
-
 type AddressesOf = (host: string) => readonly string[]
 
-/** A Service and a slice for each backend. `order` decides as a Service's age does. */
-export const routeObject = (
-  route: Route,
-  order: number,
-  addressesOf: AddressesOf,
-): SourceObject => {
+/** A Service and a slice for each backend. */
+export const routeObject = (route: Route, addressesOf: AddressesOf): SourceObject => {
   const namespace = routeNamespace
-  const name = nameOf(route)
-  const service = routeService(route, order)
+  const { name } = route
+  const service = routeService(route)
   const slices = routeSlices(route, addressesOf).map((slice): Change => ({
     kind: 'EndpointSlice',
     namespace,
@@ -39,15 +32,18 @@ export const routeObject = (
 }
 
 /** The route's only port is unnamed. */
-const routeService = (route: Route, order: number): Service => ({
+const routeService = (route: Route): Service => ({
   namespace: routeNamespace,
-  name: nameOf(route),
-  createdAt: order,
+  name: route.name,
+  // The same for all: no two routes claim one address, and where one stands among the
+  // others is nothing that it could change by.
+  createdAt: 1,
   clusterIPs: [route.listen.address],
   externalIPs: [],
   loadBalancerIPs: [],
   ports: [{ name: '', protocol: route.protocol, port: route.listen.port, nodePort: 0 }],
   affinityMs: route.affinityMs,
+  ...(route.retry !== undefined && { retry: route.retry }),
   internalTrafficPolicy: 'Cluster',
   externalTrafficPolicy: 'Cluster',
   sourceRanges: undefined,
@@ -60,17 +56,20 @@ const routeService = (route: Route, order: number): Service => ({
  * endpoints themselves may be of the other.
  */
 const routeSlices = (route: Route, addressesOf: AddressesOf): EndpointSlice[] =>
-  route.backends.map(({ host, port }, i) => ({
+  route.backends.map(({ host, port, tier }, i) => ({
     namespace: routeNamespace,
-    name: `${nameOf(route)}-${i}`,
-    serviceName: nameOf(route),
+    name: `${route.name}-${i}`,
+    serviceName: route.name,
     family: familyOf(route.listen.address) ?? 'IPv4',
     endpoints: addressesOf(host)
       .filter(address => !isLoop(route.listen, address, port))
-      .map(readyEndpoint),
+      .map(address => inTier(readyEndpoint(address), tier)),
     ports: [{ name: '', protocol: route.protocol, port }],
     lastChangeTriggerTime: 0,
   }))
+
+const inTier = (endpoint: EndpointSpec, tier: number): EndpointSpec =>
+  tier === 0 ? endpoint : { ...endpoint, tier }
 
 /** The addresses of a backend that are the route itself. */
 export const loopsOf = (

@@ -5,6 +5,7 @@ import { changesBetween, type Applied } from '../diff.ts'
 import type { Source, SourceSink, SourceStatus } from '../source.ts'
 import { HostWatch, hostWatchTimes, type HostWatchTimes } from './host-watch.ts'
 import { resolveHost, type Resolve } from './resolve-host.ts'
+import { clashText } from './decode-route.ts'
 import { loopsOf, routeObject } from './route-objects.ts'
 import type { Route } from './route.ts'
 
@@ -21,27 +22,19 @@ export interface RouteSourceOptions {
  * Services from a sidecar's routes. Host names are resolved again when their TTL is
  * over; what can't be resolved keeps its last addresses and is tried again with growing
  * pauses. `start` waits for the first attempt at every name and never rejects. Throws
- * when two routes listen on the same address.
+ * when two routes listen on the same address, or have the same name.
  */
 export const routeSource = (options: RouteSourceOptions): Source => {
-  const seen = new Map<string, Route>()
-  for (const route of options.routes) {
-    const { address, port } = route.listen
-    const listen = `${route.protocol.toLowerCase()}://${joinHostPort(address, port)}`
-    const other = seen.get(listen)
-    if (other !== undefined)
-      throw new Error(
-        `route "${route.text}": ${listen} is taken by route "${other.text}"; give each route an address or port of its own`,
-      )
-    seen.set(listen, route)
-  }
+  const clash = clashText(options.routes)
+  if (clash !== '') throw new Error(clash)
   return new RouteSource(options)
 }
 
-class RouteSource implements Source {
-  readonly #routes: readonly Route[]
+export class RouteSource implements Source {
   readonly #watches = new Map<string, HostWatch>()
+  readonly #watchOf: (host: string) => HostWatch
   readonly #onError: (error: Error) => void
+  #routes: readonly Route[]
   #applied: Applied = new Map()
   #sink: SourceSink | undefined
   #synced = false
@@ -58,33 +51,53 @@ class RouteSource implements Source {
         this.#update()
       },
     }
-    for (const { host } of routes.flatMap(({ backends }) => backends))
-      if (canonicalIp(host) === undefined && !this.#watches.has(host))
-        this.#watches.set(
-          host,
-          new HostWatch(
-            host,
-            resolve ?? resolveHost,
-            clock ?? systemClock,
-            events,
-            times ?? hostWatchTimes,
-          ),
-        )
+    this.#watchOf = host =>
+      new HostWatch(
+        host,
+        resolve ?? resolveHost,
+        clock ?? systemClock,
+        events,
+        times ?? hostWatchTimes,
+      )
   }
 
   async start(sink: SourceSink): Promise<void> {
     this.#sink = sink
-    const attempts = [...this.#watches.values()].map(
-      watch =>
-        new Promise<void>(attempted => {
-          watch.run(attempted).catch(this.#onError).finally(attempted)
-        }),
-    )
-    await Promise.all(attempts)
+    await this.#watch(this.#routes)
     if (this.#closed) return
     this.#synced = true
     this.#update()
     sink.synced()
+  }
+
+  /**
+   * Takes these routes in place of those it has, once each name that is new has been tried:
+   * what stays the same is never without endpoints. Not before `start` has resolved.
+   */
+  async replace(routes: readonly Route[]): Promise<void> {
+    await this.#watch(routes)
+    if (this.#closed) return
+    this.#routes = routes
+    const wanted = new Set(hostNames(routes))
+    for (const [host, watch] of this.#watches) {
+      if (wanted.has(host)) continue
+      watch.close()
+      this.#watches.delete(host)
+    }
+    this.#update()
+  }
+
+  /** Resolves when there was an attempt at each name that was not watched yet. */
+  async #watch(routes: readonly Route[]): Promise<void> {
+    const attempts = hostNames(routes).flatMap(host => {
+      if (this.#closed || this.#watches.has(host)) return []
+      const watch = this.#watchOf(host)
+      this.#watches.set(host, watch)
+      return new Promise<void>(attempted => {
+        watch.run(attempted).catch(this.#onError).finally(attempted)
+      })
+    })
+    await Promise.all(attempts)
   }
 
   reload(): void {
@@ -127,9 +140,7 @@ class RouteSource implements Source {
   }
 
   #wanted(): Applied {
-    const objects = this.#routes.map((route, i) =>
-      routeObject(route, i + 1, this.#addressesOf),
-    )
+    const objects = this.#routes.map(route => routeObject(route, this.#addressesOf))
     return new Map(objects.map(object => [object.key, object]))
   }
 
@@ -137,7 +148,7 @@ class RouteSource implements Source {
     return this.#routes.flatMap(route =>
       route.backends.flatMap((backend): Problem[] => {
         const object = `route "${route.text}"`
-        const field = `backend "${joinHostPort(backend.host, backend.port)}"`
+        const field = `endpoint "${joinHostPort(backend.host, backend.port)}"`
         const failure = this.#watches.get(backend.host)?.error ?? ''
         const loops = loopsOf(route, backend, this.#addressesOf)
         return [
@@ -152,3 +163,12 @@ class RouteSource implements Source {
     )
   }
 }
+
+/** Each once. */
+const hostNames = (routes: readonly Route[]): string[] => [
+  ...new Set(
+    routes
+      .flatMap(({ backends }) => backends.map(({ host }) => host))
+      .filter(host => canonicalIp(host) === undefined),
+  ),
+]

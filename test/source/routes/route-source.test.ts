@@ -2,7 +2,7 @@ import t from 'tap'
 import type { Change, EndpointSlice } from '../../../src/model/service.ts'
 import type { Problem } from '../../../src/model/snapshot.ts'
 import type { HostWatchTimes } from '../../../src/source/routes/host-watch.ts'
-import { parseRoute } from '../../../src/source/routes/route.ts'
+import { parseRoute } from '../../../src/source/routes/route-flag.ts'
 import { resolverFrom, type Resolved } from '../../../src/source/routes/resolve-host.ts'
 import { routeSource } from '../../../src/source/routes/route-source.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
@@ -44,7 +44,7 @@ t.test('a route is read in all the forms it may have', async t => {
 
 t.test('a bad route is told with its text, the part and what is right', async t => {
   const whole =
-    'is not PROTOCOL://ADDRESS:PORT=HOST:PORT[,HOST:PORT...][?affinity=DURATION]; give one like tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'
+    'is not PROTOCOL://ADDRESS:PORT=HOST:PORT[,HOST:PORT...][|HOST:PORT...][?OPTION=VALUE[&...]]; give one like tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'
   const listen =
     'is not ADDRESS:PORT with a port from 1 to 65535, like 127.0.0.1:15432 or [::1]:15432'
   const backend =
@@ -52,14 +52,15 @@ t.test('a bad route is told with its text, the part and what is right', async t 
   const address = 'is not an IP address; give one like 127.0.0.1, or 0.0.0.0 for all'
   const group =
     'is a multicast or broadcast address; give one of this host, like 127.0.0.1, or 0.0.0.0 for all'
-  const host = 'is neither an IP address nor a host name'
+  const host =
+    'is neither an IP address nor a host name; give one like 10.0.0.5:5432 or db.example:5432'
   const duration = 'is not a duration from 1s to 24h, like 3h or 10800s'
-  const option = 'is not affinity=DURATION, like affinity=3h'
+  const option = 'is unknown; give name, affinity, retry-early-close or replay'
   const cases: [string, string][] = [
     ['', whole],
     ['127.0.0.1:1=10.0.0.1:1', whole],
     ['tcp://127.0.0.1:1', whole],
-    ['sctp://127.0.0.1:1=10.0.0.1:1', 'protocol "sctp" is not tcp or udp'],
+    ['sctp://127.0.0.1:1=10.0.0.1:1', 'listen protocol "sctp" is not tcp or udp'],
     ['tcp://127.0.0.1=10.0.0.1:1', `listen address "127.0.0.1" ${listen}`],
     ['tcp://127.0.0.1:0=10.0.0.1:1', `listen address "127.0.0.1:0" ${listen}`],
     ['tcp://::1:53=10.0.0.1:1', `listen address "::1:53" ${listen}`],
@@ -71,30 +72,33 @@ t.test('a bad route is told with its text, the part and what is right', async t 
       `listen address "255.255.255.255:67" ${group}`,
     ],
     ['udp://[ff02::fb]:53=10.0.0.1:1', `listen address "[ff02::fb]:53" ${group}`],
-    ['tcp://127.0.0.1:1=', `backend "" ${backend}`],
-    ['tcp://127.0.0.1:1=a:1,', `backend "" ${backend}`],
-    ['tcp://127.0.0.1:1=a', `backend "a" ${backend}`],
-    ['tcp://127.0.0.1:1=a:70000', `backend "a:70000" ${backend}`],
-    ['tcp://127.0.0.1:1=10.0.0.256:1', `backend "10.0.0.256:1" ${host}`],
-    ['tcp://127.0.0.1:1=127.1:1', `backend "127.1:1" ${host}`],
-    ['tcp://127.0.0.1:1=0x7f.0x1:1', `backend "0x7f.0x1:1" ${host}`],
-    ['tcp://127.0.0.1:1=-a:1', `backend "-a:1" ${host}`],
-    ['tcp://127.0.0.1:1=a b\n:1', String.raw`backend "a b\u000a:1" ${host}`],
+    ['tcp://127.0.0.1:1=', `endpoint "" ${backend}`],
+    ['tcp://127.0.0.1:1=a:1,', `endpoint "" ${backend}`],
+    ['tcp://127.0.0.1:1=a', `endpoint "a" ${backend}`],
+    ['tcp://127.0.0.1:1=a:70000', `endpoint "a:70000" ${backend}`],
+    ['tcp://127.0.0.1:1=10.0.0.256:1', `endpoint "10.0.0.256:1" ${host}`],
+    ['tcp://127.0.0.1:1=127.1:1', `endpoint "127.1:1" ${host}`],
+    ['tcp://127.0.0.1:1=0x7f.0x1:1', `endpoint "0x7f.0x1:1" ${host}`],
+    ['tcp://127.0.0.1:1=-a:1', `endpoint "-a:1" ${host}`],
+    ['tcp://127.0.0.1:1=a b\n:1', String.raw`endpoint "a b\u000a:1" ${host}`],
     [
       `tcp://127.0.0.1:1=${'a.'.repeat(127)}b:1`,
-      `backend "${'a.'.repeat(40)}..." ${host}`,
+      `endpoint "${'a.'.repeat(40)}..." ${host}`,
     ],
-    ['tcp://127.0.0.1:1=0.0.0.0:2', 'backend "0.0.0.0:2" is not the address of one host'],
-    ['tcp://127.0.0.1:1=a:1,A:1', 'backend "a:1" is given twice; give it once'],
+    [
+      'tcp://127.0.0.1:1=0.0.0.0:2',
+      'endpoint "0.0.0.0:2" is not the address of one host; give one like 10.0.0.5:5432',
+    ],
+    ['tcp://127.0.0.1:1=a:1,A:1', 'endpoint "a:1" is given twice; give it once'],
     [
       'tcp://127.0.0.1:1=127.0.0.1:1',
-      'backend "127.0.0.1:1" is the route itself; give another port',
+      'endpoint "127.0.0.1:1" is the route itself; give another port',
     ],
-    ['tcp://[::]:1=[::1]:1', 'backend "[::1]:1" is the route itself; give another port'],
+    ['tcp://[::]:1=[::1]:1', 'endpoint "[::1]:1" is the route itself; give another port'],
     ['tcp://127.0.0.1:1=a:1?affinity=soon', `affinity "soon" ${duration}`],
     ['tcp://127.0.0.1:1=a:1?affinity=999ms', `affinity "999ms" ${duration}`],
     ['tcp://127.0.0.1:1=a:1?affinity=25h', `affinity "25h" ${duration}`],
-    ['tcp://127.0.0.1:1=a:1?sticky=1s', `option "sticky=1s" ${option}`],
+    ['tcp://127.0.0.1:1=a:1?sticky=1s', `option "sticky" ${option}`],
     ['tcp://127.0.0.1:1=a:1?', `option "" ${option}`],
   ]
   for (const [text, message] of cases) {
@@ -195,6 +199,7 @@ t.test('a route is one Service and a slice for each backend, in one batch', asyn
     clusterIPs: ['127.0.0.1'],
     ports: [objects.portSpec({ name: '', port: 15432 })],
     affinityMs: 10_000,
+    retry: { earlyClose: true, replay: 0 },
   })
   t.strictSame(batches, [
     [put(service), slice(0, 'fd00::5', 5432), slice(1, '10.0.0.6', 5433)],
@@ -284,7 +289,7 @@ t.test(
     const message = 'cannot resolve db: getaddrinfo EAI_AGAIN db'
     t.equal(source.status().error, message)
     t.equal(source.status().lastGoodAt, undefined)
-    t.strictSame(problems(), [[`route "${text}"`, 'backend "db:1"', message]])
+    t.strictSame(problems(), [[`route "${text}"`, 'endpoint "db:1"', message]])
     await until('the addresses', () => {
       clock.advance(4)
       return addresses()[0]?.[0] === '10.0.0.1'
@@ -350,7 +355,7 @@ t.test('a name that leads back to its own route is left out and told', async t =
   await f.started
   t.strictSame(f.addresses(), [['::1']])
   t.match(f.problems(), [
-    [/^route/, 'backend "localhost:1"', /^resolves to 127.0.0.1, the/],
+    [/^route/, 'endpoint "localhost:1"', /^resolves to 127.0.0.1, the/],
   ])
 })
 

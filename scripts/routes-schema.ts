@@ -1,0 +1,60 @@
+import { toJsonSchema } from '@valibot/to-json-schema'
+import { format, resolveConfig } from 'prettier'
+import * as v from 'valibot'
+import { flagName } from '../src/source/routes/route-flag.ts'
+import {
+  exampleOf,
+  fileShape,
+  routeOptions,
+  routeShape,
+} from '../src/source/routes/route-fields.ts'
+
+const styled = async (text: string, parser: string): Promise<string> =>
+  format(text, { ...(await resolveConfig(import.meta.filename)), parser })
+
+/** The JSON Schema of a file of routes, for editors. */
+export const routesSchema = async (): Promise<string> => {
+  const schema = toJsonSchema(fileShape, {
+    errorMode: 'ignore', // Of our own checks an editor knows the pattern.
+    overrideSchema: ({ valibotSchema, jsonSchema }) => {
+      const { pattern } = v.getMetadata(valibotSchema)
+      const isEither = Object.hasOwn(jsonSchema.properties ?? {}, 'tiers')
+      return {
+        ...jsonSchema,
+        ...(typeof pattern === 'string' && { pattern }),
+        ...(jsonSchema.type === 'object' && { additionalProperties: false }),
+        ...(isEither && {
+          oneOf: [{ required: ['endpoints'] }, { required: ['tiers'] }],
+        }),
+      }
+    },
+  })
+  const whole = { ...schema, title: 'Routes of `usher sidecar --config`' }
+  return styled(JSON.stringify(whole), 'json')
+}
+
+const begin = '<!-- route-fields:begin -->'
+const end = '<!-- route-fields:end -->'
+
+const cell = (text: string): string => text.replaceAll('|', String.raw`\|`)
+
+const rows = Object.entries<v.GenericSchema>(routeShape.entries).map(([name, entry]) => {
+  const { wrapped: schema = entry } = entry as { readonly wrapped?: v.GenericSchema }
+  const flag = Object.hasOwn(routeOptions, name) ? `\`${flagName(name)}\`` : ''
+  const example = exampleOf(schema)
+  const meaning = cell(v.getDescription(schema) ?? '')
+  return `| \`${name}\` | ${flag} | ${example === '' ? '' : `\`${example}\``} | ${meaning} |`
+})
+
+/** The page with the table of a route's fields written anew. */
+export const withRouteFields = async (page: string): Promise<string> => {
+  const from = page.indexOf(begin)
+  const to = page.indexOf(end, from)
+  if (from === -1 || to === -1) throw new Error(`the page has no ${begin} ... ${end}`)
+  const head = [
+    '| In a file | In a flag | Example | Meaning |',
+    '| --- | --- | --- | --- |',
+  ]
+  const block = await styled([...head, ...rows].join('\n'), 'markdown')
+  return `${page.slice(0, from + begin.length)}\n\n${block}\n${page.slice(to)}`
+}

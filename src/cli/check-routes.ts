@@ -1,0 +1,42 @@
+import { faultText, readRoutes, readRoutesText } from '../source/routes/read-routes.ts'
+import { count } from './words.ts'
+
+/** One file of routes that was checked. */
+export interface CheckedRoutes {
+  readonly path: string
+  readonly problems: readonly string[]
+  /** `routes.yaml: 3 routes, ok`. */
+  readonly summary: string
+}
+
+/** Those of `paths` that are meant to be files of routes, sound or not. */
+export const checkRoutes = async (
+  paths: readonly string[],
+): Promise<readonly CheckedRoutes[]> => {
+  const checked: CheckedRoutes[] = []
+  for (const path of paths) {
+    const text = await readRoutesText(path).catch(() => '')
+    if (isOfRoutes(text)) checked.push(await checkOne(path, text))
+  }
+  return checked
+}
+
+const top = String.raw`^(?:\{\s*)?["']?`
+
+/** By what stands at the top; manifests have an apiVersion there. */
+const isOfRoutes = (text: string): boolean =>
+  new RegExp(String.raw`${top}routes?["']?\s*:`, 'im').test(text) &&
+  !new RegExp(String.raw`${top}(?:apiVersion|kind)["']?\s*:`, 'm').test(text)
+
+const checkOne = async (path: string, text: string): Promise<CheckedRoutes> => {
+  const { routes, faults } = await readRoutes(text)
+  const said =
+    faults.length === 0
+      ? `${count(routes.length, 'route')}, ok`
+      : count(faults.length, 'problem')
+  return {
+    path,
+    problems: faults.map(fault => `${path}: ${faultText(fault)}`),
+    summary: `${path}: ${said}`,
+  }
+}

@@ -1,0 +1,83 @@
+import type { Protocol } from '../../model/service.ts'
+import { canonicalIp, isGroup, splitHostPort } from '../../util/ip.ts'
+import { show } from '../../util/printable.ts'
+import { addressFault } from '../decode/fields.ts'
+
+/** Where a route listens. */
+export interface Listen {
+  readonly protocol: Protocol
+  readonly address: string
+  readonly port: number
+}
+
+/** Where it goes: a canonical address, or a host name in lower case. */
+export interface Target {
+  readonly host: string
+  readonly port: number
+}
+
+export const listenForm =
+  'tcp://ADDRESS:PORT or udp://ADDRESS:PORT, like tcp://127.0.0.1:15432'
+
+export const targetForm =
+  'HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432 or db.example:5432'
+
+const protocols: ReadonlyMap<string, Protocol> = new Map([
+  ['tcp', 'TCP'],
+  ['udp', 'UDP'],
+])
+
+/**
+ * Reads `tcp://127.0.0.1:15432`: a literal address, a wildcard is allowed, IPv6 stands in
+ * brackets. A text is what is wrong with it, and what would be right.
+ */
+export const readListen = (text: string): Listen | string => {
+  const [whole, scheme = '', place = ''] = /^([a-z]+):\/\/(.*)$/is.exec(text) ?? []
+  if (whole === undefined) return `${show(text)} is not ${listenForm}`
+  const protocol = protocols.get(scheme.toLowerCase())
+  if (protocol === undefined) return `protocol ${show(scheme)} is not tcp or udp`
+  const part = `address ${show(place)}`
+  const split = splitHostPort(place)
+  if (split === undefined)
+    return `${part} is not ADDRESS:PORT with a port from 1 to 65535, like 127.0.0.1:15432 or [::1]:15432`
+  const address = canonicalIp(split.host)
+  if (address === undefined)
+    return `${part} is not an IP address; give one like 127.0.0.1, or 0.0.0.0 for all`
+  if (isGroup(address))
+    return `${part} is a multicast or broadcast address; give one of this host, like 127.0.0.1, or 0.0.0.0 for all`
+  return { protocol, address, port: split.port }
+}
+
+/** Reads `10.0.0.5:5432` or `db.example:5432`; a text is as for `readListen`. */
+export const readTarget = (text: string): Target | string => {
+  const split = splitHostPort(text)
+  if (split === undefined) return `${show(text)} is not ${targetForm}`
+  const { host, port } = split
+  const address = canonicalIp(host)
+  if (address === undefined)
+    return isHostName(host)
+      ? { host: host.toLowerCase(), port }
+      : `${show(text)} is neither an IP address nor a host name; give one like 10.0.0.5:5432 or db.example:5432`
+  if (addressFault(address) !== '')
+    return `${show(text)} is not the address of one host; give one like 10.0.0.5:5432`
+  return { host: address, port }
+}
+
+// Underscores are no part of a host name (RFC 952) and are in names people resolve.
+const label = /^[a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?$/i
+
+/**
+ * Whether a text can be resolved as a host name. One whose last label is a number is
+ * refused: resolvers take `10.0.0.256`, `127.1` or `0x7f.1` for addresses, each in its
+ * own way (WHATWG URL, "ends in a number").
+ */
+const isHostName = (text: string): boolean => {
+  const name = text.endsWith('.') ? text.slice(0, -1) : text
+  const labels = name.split('.')
+  const last = labels.at(-1) ?? ''
+  return (
+    name.length <= 253 &&
+    labels.every(part => label.test(part)) &&
+    !/^(?:\d+|0x[\da-f]*)$/i.test(last)
+  )
+}

@@ -1,0 +1,93 @@
+import * as v from 'valibot'
+import { printable, show } from '../../util/printable.ts'
+import { decodeRoute, routeFaults } from './decode-route.ts'
+import type { Route } from './route.ts'
+import { exampleOf, routeOptions, routeShape } from './route-fields.ts'
+import { type ShapeFault, shapeFaults, unknownName } from './shape-faults.ts'
+
+const form =
+  'PROTOCOL://ADDRESS:PORT=HOST:PORT[,HOST:PORT...][|HOST:PORT...][?OPTION=VALUE[&...]]'
+const example = 'tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'
+
+const shape = /^([a-z]+:\/\/[^=?]*)=([^?]*)(?:\?(.*))?$/is
+
+/** An option as it is written in a flag: `retry-early-close`. */
+export const flagName = (option: string): string =>
+  option.replaceAll(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)
+
+const optionsByFlagName: ReadonlyMap<string, string> = new Map(
+  Object.keys(routeOptions).map(option => [flagName(option), option]),
+)
+
+/**
+ * Reads a route: `tcp://127.0.0.1:15432=10.0.0.5:5432,db.example:5432|10.1.0.5:5432?affinity=3h`.
+ * A bar is between tiers; options stand at the end, in kebab-case. Throws an Error that names the
+ * route, each part that is wrong, and what would be right.
+ */
+export const parseRoute = (text: string): Route => {
+  const [whole, listen = '', targets = '', query] = shape.exec(text) ?? []
+  if (whole === undefined)
+    throw new Error(`route ${show(text)}: is not ${form}; give one like ${example}`)
+  const { options, faults } = readQuery(query)
+  const tiers = targets.split('|').map(tier => tier.split(','))
+  const raw = {
+    listen,
+    ...(tiers.length > 1 ? { tiers } : { endpoints: tiers[0] }),
+    ...options,
+  }
+  const all = [
+    ...[...shapeFaults(routeShape, raw), ...routeFaults(raw)].map(inWords),
+    ...faults,
+  ]
+  if (all.length > 0) throw new Error(`route ${show(text)}: ${all.join('; ')}`)
+  return decodeRoute(raw, printable(text, 300))
+}
+
+/** `endpoint "a" is not HOST:PORT ...`: a flag has no names for its parts. */
+const inWords = ({ path: [field = ''], message }: ShapeFault): string => {
+  const part =
+    field === 'endpoints' || field === 'tiers' ? 'endpoint' : flagName(String(field))
+  return `${part} ${message}`
+}
+
+interface Query {
+  /** As a file would have them. */
+  readonly options: Readonly<Record<string, unknown>>
+  readonly faults: readonly string[]
+}
+
+const readQuery = (query: string | undefined): Query => {
+  const options: Record<string, unknown> = {}
+  const faults: string[] = []
+  for (const part of query?.split('&') ?? []) {
+    const [, name = part, value] = /^([^=]*)=(.*)$/s.exec(part) ?? []
+    const option = optionsByFlagName.get(name)
+    const fault = (message: string): void =>
+      void faults.push(`option ${show(name)} ${message}`)
+    if (option === undefined) fault(unknownName(name, [...optionsByFlagName.keys()]))
+    else if (value === undefined) fault(`has no value; give one, like ${like(option)}`)
+    else if (Object.hasOwn(options, option)) fault('is given twice; give it once')
+    else options[option] = fromText(option, value)
+  }
+  return { options, faults }
+}
+
+const switches: ReadonlyMap<string, boolean> = new Map([
+  ['on', true],
+  ['true', true],
+  ['off', false],
+  ['false', false],
+])
+
+/** `affinity=3h`. */
+const like = (option: string): string => {
+  const one = exampleOf(schemaOf(option))
+  return `${flagName(option)}=${one === 'false' ? 'off' : one}`
+}
+
+/** The value that a file would have: a flag has nothing but texts. */
+const fromText = (option: string, text: string): unknown =>
+  schemaOf(option).type === 'boolean' ? (switches.get(text) ?? text) : text
+
+const schemaOf = (option: string): v.GenericSchema =>
+  new Map<string, v.GenericSchema>(Object.entries(routeOptions)).get(option) ?? v.any()

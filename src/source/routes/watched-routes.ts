@@ -1,0 +1,197 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Problem } from '../../model/snapshot.ts'
+import { systemClock, type Timer } from '../../util/clock.ts'
+import { printable } from '../../util/printable.ts'
+import { messageOf } from '../../util/usher-error.ts'
+import type { Source, SourceSink, SourceStatus } from '../source.ts'
+import { faultText, placeOf, readRoutes, readRoutesText } from './read-routes.ts'
+import { RouteSource, type RouteSourceOptions } from './route-source.ts'
+import type { Route } from './route.ts'
+import type { FileFault } from './routes-yaml.ts'
+
+export interface WatchedRoutesOptions extends Omit<RouteSourceOptions, 'routes'> {
+  readonly path: string
+  /** Routes of flags, which stay. */
+  readonly fixed: readonly Route[]
+  /** The file as it was read at the start, and the routes in it. */
+  readonly text: string
+  readonly routes: readonly Route[]
+  /** How often the file is looked at; default 2000 ms. */
+  readonly lookMs?: number
+  /** The file says something else, which is now in force. */
+  readonly onTaken?: (routes: readonly Route[]) => void
+  /** It can't be used; called once for each new reason. */
+  readonly onUnusable?: (reason: string) => void
+}
+
+/** A text counts when it is the same after so long: a writer may be in the middle of it. */
+const steadyMs = 100
+
+/** Something that writes without pause gets read in the middle at last. */
+const mostReads = 5
+
+/** What is found at the path: a text, or why there is none. */
+type Found = { readonly text: string } | { readonly fault: string }
+
+/**
+ * Services from a file of routes, beside those of flags. The file is looked at again and again,
+ * which finds every way in which one may be replaced; what counts is what it says. It is taken as
+ * a whole or not at all: while it can't be used its last good routes stand.
+ */
+export const watchedRoutes = (options: WatchedRoutesOptions): Source =>
+  new WatchedRoutes(options)
+
+class WatchedRoutes implements Source {
+  readonly #options: WatchedRoutesOptions
+  readonly #inner: RouteSource
+  #found: Found
+  #routes: readonly Route[]
+  #faults: readonly FileFault[] = []
+  #goodAt = Date.now()
+  #sink: SourceSink | undefined
+  #problems: readonly Problem[] = []
+  #timer: Timer | undefined
+  #looking: Promise<void> | undefined
+  #lookAgain = false
+  #closed = false
+
+  constructor(options: WatchedRoutesOptions) {
+    this.#options = options
+    this.#found = { text: options.text }
+    this.#routes = options.routes
+    this.#inner = new RouteSource({
+      ...options,
+      routes: [...options.fixed, ...options.routes],
+    })
+  }
+
+  async start(sink: SourceSink): Promise<void> {
+    this.#sink = sink
+    await this.#inner.start({
+      apply: changes => sink.apply(changes),
+      synced: () => sink.synced(),
+      problems: problems => {
+        this.#problems = problems
+        this.#tell()
+      },
+    })
+    this.#schedule()
+  }
+
+  reload(): void {
+    this.#inner.reload()
+    this.#look()
+  }
+
+  status(): SourceStatus {
+    const inner = this.#inner.status()
+    const faults = this.#faults.map(faultText)
+    return {
+      ...inner,
+      name: `routes ${this.#name()}`,
+      ...(faults.length > 0 && {
+        lastGoodAt: this.#goodAt,
+        error: [`${this.#name()}: ${faults.join('; ')}`, inner.error]
+          .filter(part => part !== '')
+          .join('; '),
+      }),
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#clock.clearTimeout(this.#timer)
+    await this.#inner.close()
+  }
+
+  get #clock() {
+    return this.#options.clock ?? systemClock
+  }
+
+  #name(): string {
+    return printable(this.#options.path, 300)
+  }
+
+  #tell(): void {
+    const ofFile = this.#faults.map(fault => ({
+      object: this.#name(),
+      field: placeOf(fault),
+      message: fault.message,
+    }))
+    this.#sink?.problems([...ofFile, ...this.#problems])
+  }
+
+  #schedule(): void {
+    if (this.#closed) return
+    this.#clock.clearTimeout(this.#timer)
+    const { lookMs = 2000 } = this.#options
+    this.#timer = this.#clock.setTimeout(() => this.#look(), lookMs)
+  }
+
+  /** One at a time; during one, once more after it. */
+  #look(): void {
+    if (this.#closed || this.#sink === undefined) return
+    this.#lookAgain = this.#looking !== undefined
+    if (this.#looking !== undefined) return
+    this.#looking = this.#lookOnce()
+      .catch((error: unknown) => this.#options.onError?.(new Error(messageOf(error))))
+      .finally(() => {
+        this.#looking = undefined
+        if (this.#lookAgain) this.#look()
+        else this.#schedule()
+      })
+  }
+
+  async #lookOnce(): Promise<void> {
+    const found = await this.#steady()
+    if (this.#closed || isDeepStrictEqual(found, this.#found)) return
+    const { routes, faults } = await this.#read(found)
+    if (faults.length > 0) this.#refuse(faults)
+    else await this.#take(routes)
+    this.#found = found
+  }
+
+  /** What is at the path, once it holds still. */
+  async #steady(): Promise<Found> {
+    let before = this.#found
+    for (let reads = 1; ; reads++) {
+      const found = await find(this.#options.path)
+      if (isDeepStrictEqual(found, before) || reads === mostReads) return found
+      before = found
+      await new Promise<void>(resolve => {
+        this.#clock.setTimeout(resolve, steadyMs)
+      })
+    }
+  }
+
+  #read(found: Found): ReturnType<typeof readRoutes> {
+    if ('text' in found) return readRoutes(found.text, this.#options.fixed)
+    const faults = [{ line: 0, field: '', message: found.fault }]
+    return Promise.resolve({ routes: [], faults })
+  }
+
+  #refuse(faults: readonly FileFault[]): void {
+    this.#faults = faults
+    this.#tell()
+    this.#options.onUnusable?.(faults.map(faultText).join('; '))
+  }
+
+  async #take(routes: readonly Route[]): Promise<void> {
+    const isNew = !isDeepStrictEqual(routes, this.#routes)
+    if (isNew) await this.#inner.replace([...this.#options.fixed, ...routes])
+    if (this.#closed) return
+    this.#routes = routes
+    this.#faults = []
+    this.#goodAt = Date.now()
+    this.#tell()
+    if (isNew) this.#options.onTaken?.(routes)
+  }
+}
+
+const find = async (path: string): Promise<Found> => {
+  try {
+    return { text: await readRoutesText(path) }
+  } catch (error) {
+    return { fault: messageOf(error) }
+  }
+}

@@ -1,0 +1,344 @@
+import { form, listens, options, targets } from './bad-values.ts'
+
+/** A file, and each of its faults: its line, its field, and how the message goes on. */
+type BadFile = readonly [
+  text: string,
+  ...faults: readonly (readonly [line: number, field: string, message: string])[],
+]
+
+/** Values of the wrong kind, as YAML has them and as they are shown. */
+const kinds: readonly (readonly [yaml: string, shown: string])[] = [
+  ['7', '7'],
+  ['1.5', '1.5'],
+  ['null', 'null'],
+  ['', 'null'],
+  ['{a: 1}', 'an object'],
+]
+const plainKinds = [...kinds, ['[a]', 'a list'], ['true', 'true']] as const
+
+/** A route of four lines, with `line` in place of one of them. */
+const withField = (name: string, value: string): string =>
+  name === 'listen'
+    ? `routes:\n  - listen: ${value}\n    endpoints: [a:1]\n`
+    : name === 'endpoints' || name === 'tiers'
+      ? `routes:\n  - listen: tcp://127.0.0.1:1\n    ${name}: ${value}\n`
+      : `routes:\n  - listen: tcp://127.0.0.1:1\n    endpoints: [a:1]\n    ${name}: ${value}\n`
+
+const lineOf = (name: string): number =>
+  name === 'listen' ? 2 : name === 'endpoints' || name === 'tiers' ? 3 : 4
+
+const at = (name: string) => `routes[0].${name}`
+
+const ofKind = (name: string, right: string): BadFile[] =>
+  plainKinds
+    .filter(([yaml]) => !(name === 'retryEarlyClose' && yaml === 'true'))
+    .filter(([yaml]) => !(name === 'replay' && yaml === '7'))
+    .filter(([yaml]) => !((name === 'endpoints' || name === 'tiers') && yaml === '[a]'))
+    .map(([yaml, shown]) => [
+      withField(name, yaml),
+      [lineOf(name), at(name), `${shown} ${right}`],
+    ])
+
+const sound = 'listen: tcp://127.0.0.1:1, endpoints: [a:1]'
+
+/** Field names that are not there, with what is suggested. */
+const strangers: readonly (readonly [name: string, message: string])[] = [
+  ['nmae', 'is unknown; did you mean name?'],
+  ['Name', 'is unknown; did you mean name?'],
+  ['afinity', 'is unknown; did you mean affinity?'],
+  ['retry-early-close', 'is unknown; did you mean retryEarlyClose?'],
+  ['retry_early_close', 'is unknown; did you mean retryEarlyClose?'],
+  ['retryearlyclose', 'is unknown; did you mean retryEarlyClose?'],
+  ['REPLAY', 'is unknown; did you mean replay?'],
+  ['replays', 'is unknown; did you mean replay?'],
+  ['tier', 'is unknown; did you mean tiers?'],
+  ['listens', 'is unknown; did you mean listen?'],
+  ['endpoint', 'is unknown; did you mean endpoints?'],
+  [
+    'colour',
+    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose or replay',
+  ],
+  [
+    '__proto__',
+    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose or replay',
+  ],
+  [
+    'constructor',
+    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose or replay',
+  ],
+]
+
+const fieldOf = (name: string): string =>
+  /^\w+$/.test(name) ? `routes[0].${name}` : `routes[0]["${name}"]`
+
+const empty =
+  'the file is empty; give routes: [{listen: tcp://127.0.0.1:15432, endpoints: [10.0.0.5:5432]}]'
+
+const taken = (listen: string, by: string): string =>
+  `${listen} is taken by route "${by}"; give each route an address or port of its own`
+
+const aliases = (number: number): string =>
+  `routes:\n  - ${sound.replace('[a:1]', '&a [a:1]').replace(/^(.*)$/, '{$1}')}\nx: [${'*a, '.repeat(number)}]\n`
+
+/** Faults of the whole. */
+const whole: readonly BadFile[] = [
+  ['', [0, '', empty]],
+  ['\n\n', [0, '', empty]],
+  ['# nothing\n', [0, '', empty]],
+  ['---\n', [0, '', empty]],
+  ['null\n', [0, '', empty]],
+  ['7\n', [1, '', `7 ${form.file}`]],
+  ['routes\n', [1, '', `"routes" ${form.file}`]],
+  ['true\n', [1, '', `true ${form.file}`]],
+  [`- {${sound}}\n`, [1, '', `a list ${form.file}`]],
+  ['[]\n', [1, '', `a list ${form.file}`]],
+  [
+    '{}\n',
+    [
+      1,
+      'routes',
+      'is missing; give a list of routes, like [{listen: tcp://127.0.0.1:15432, endpoints: [10.0.0.5:5432]}]',
+    ],
+  ],
+  ['\nroutes: 7\n', [2, 'routes', `7 ${form.routes}`]],
+  ['routes:\n', [1, 'routes', `null ${form.routes}`]],
+  ['routes: db\n', [1, 'routes', `"db" ${form.routes}`]],
+  [`routes: {${sound}}\n`, [1, 'routes', `an object ${form.routes}`]],
+  [
+    'routes: []\n',
+    [
+      1,
+      'routes',
+      'is empty; give a list of routes, like [{listen: tcp://127.0.0.1:15432, endpoints: [10.0.0.5:5432]}]',
+    ],
+  ],
+  [
+    `routes:\n  - {${sound}}\nroute: 7\n`,
+    [3, 'route', 'is unknown; did you mean routes?'],
+  ],
+  [`version: 1\nroutes:\n  - {${sound}}\n`, [1, 'version', 'is unknown; give routes']],
+  [
+    `Routes:\n  - {${sound}}\n`,
+    [1, 'routes', 'is missing; give a list of routes'],
+    [1, 'Routes', 'is unknown; did you mean routes?'],
+  ],
+  [
+    `{"routes": [{"listen": "tcp://127.0.0.1:1",\n"endpoints": ["a"]}]}`,
+    [2, 'routes[0].endpoints[0]', `"a" ${form.target}`],
+  ],
+  // What is no YAML.
+  ['routes: [\n', [2, '', 'Flow sequence in block collection must be sufficiently ind']],
+  ['\troutes: []\n', [1, '', 'Tabs are not allowed as indentation']],
+  ['routes: "\n', [2, '', 'Missing closing "quote']],
+  ['routes: @x\n', [1, '', 'Plain value cannot start with reserved character @']],
+  [
+    'routes: []\n - x\n',
+    [2, '', 'A block sequence may not be used as an implicit map key'],
+    [2, '', 'Implicit keys need to be on a single line'],
+    [2, '', 'Implicit map keys need to be followed by map values'],
+  ],
+  [
+    `routes:\n  - {${sound}}\nroutes: []\n`,
+    [3, '', 'the key "routes" is given twice; give it once'],
+  ],
+  [
+    'routes:\n  - listen: tcp://127.0.0.1:1\n    endpoints: [a:1]\n    endpoints: [b:1]\n    listen: tcp://127.0.0.1:2\n',
+    [4, '', 'the key "endpoints" is given twice; give it once'],
+    [5, '', 'the key "listen" is given twice; give it once'],
+  ],
+  [
+    `routes: [{${sound}}]\n---\nroutes: []\n`,
+    [2, '', 'a second document begins; give all routes in one'],
+  ],
+  // Anchors and aliases.
+  [
+    'routes: *a\n',
+    [1, '', 'the alias *a has no anchor &a before it; write the value out'],
+  ],
+  [
+    'routes: &a\n  - *a\n',
+    [2, '', 'the alias *a stands within its own anchor; write the value out'],
+  ],
+  [aliases(101), [3, '', 'there are more than 100 aliases; write the values out']],
+  [
+    `a: &a [${'x, '.repeat(20)}]\nb: &b [${'*a, '.repeat(20)}]\nc: &c [${'*b, '.repeat(20)}]\nroutes: [${'*c, '.repeat(20)}]\n`,
+    [0, '', 'its aliases stand for too much; write the values out'],
+  ],
+  [aliases(1001), [0, '', 'has more than 1000 aliases; write the values out']],
+  [
+    `routes: ${'['.repeat(300)}${']'.repeat(300)}\n`,
+    [1, '', 'it is nested too deeply: more than 200 levels'],
+  ],
+  [
+    `x: &x {${sound}, affinity: 1d}\nroutes:\n  - *x\n`,
+    // Where it is written, not where it is used.
+    [1, 'routes[0].affinity', `"1d" ${form.affinity}`],
+    [1, 'x', 'is unknown; give routes'],
+  ],
+]
+
+/** What one field does not show by itself. */
+const together: readonly BadFile[] = [
+  [
+    'routes:\n  - listen: tcp://127.0.0.1:1\n',
+    [2, 'routes[0].endpoints', form.noEndpoints],
+  ],
+  ['routes:\n  - endpoints: [a:1]\n', [2, 'routes[0].listen', form.noListen]],
+  [
+    'routes:\n  - name: x\n',
+    [2, 'routes[0].listen', form.noListen],
+    [2, 'routes[0].endpoints', form.noEndpoints],
+  ],
+  [
+    'routes:\n  - {}\n',
+    [2, 'routes[0].listen', form.noListen],
+    [2, 'routes[0].endpoints', form.noEndpoints],
+  ],
+  [
+    withField('endpoints', '[a:1]\n    tiers: [[b:1]]'),
+    [4, 'routes[0].tiers', 'is given beside endpoints; leave one out'],
+  ],
+  [withField('endpoints', '[]'), [3, 'routes[0].endpoints', form.noTargets]],
+  [
+    withField('tiers', '[]'),
+    [
+      3,
+      'routes[0].tiers',
+      'is empty; give one list or more, like [[10.0.0.5:5432], [10.1.0.5:5432]]',
+    ],
+  ],
+  [withField('tiers', '[[a:1], []]'), [3, 'routes[0].tiers[1]', form.noTargets]],
+  [withField('tiers', '[a:1]'), [3, 'routes[0].tiers[0]', `"a:1" ${form.targets}`]],
+  [
+    withField('tiers', '\n      - [a:1]\n      - [b:1, c]'),
+    [5, 'routes[0].tiers[1][1]', `"c" ${form.target}`],
+  ],
+  [withField('endpoints', '[7]'), [3, 'routes[0].endpoints[0]', `7 ${form.target}`]],
+  [
+    withField('endpoints', '[[a:1]]'),
+    [3, 'routes[0].endpoints[0]', `a list ${form.target}`],
+  ],
+  [
+    withField('endpoints', '[a: 1]'),
+    [3, 'routes[0].endpoints[0]', `an object ${form.target}`],
+  ],
+  [
+    withField('endpoints', '[a:1, null]'),
+    [3, 'routes[0].endpoints[1]', `null ${form.target}`],
+  ],
+  [
+    withField('endpoints', '[a:1, A:1]'),
+    [3, 'routes[0].endpoints[1]', '"a:1" is given twice; give it once'],
+  ],
+  [
+    withField('tiers', '\n      - [a:1]\n      - [a:1]'),
+    [5, 'routes[0].tiers[1][0]', '"a:1" is given twice; give it once'],
+  ],
+  [
+    withField('endpoints', '[127.0.0.1:1]'),
+    [3, 'routes[0].endpoints[0]', '"127.0.0.1:1" is the route itself; give another port'],
+  ],
+  [
+    withField('tiers', '[[a:1], [127.0.0.1:1]]'),
+    [3, 'routes[0].tiers[1][0]', '"127.0.0.1:1" is the route itself; give another port'],
+  ],
+  [
+    'routes:\n  - listen: tcp://0.0.0.0:1\n    endpoints: [127.0.0.9:1]\n',
+    [3, 'routes[0].endpoints[0]', '"127.0.0.9:1" is the route itself; give another port'],
+  ],
+  [
+    'routes:\n  - listen: udp://127.0.0.1:1\n    endpoints: [a:1]\n    retryEarlyClose: true\n',
+    [4, 'routes[0].retryEarlyClose', form.tcpOnly],
+  ],
+  [
+    'routes:\n  - listen: udp://127.0.0.1:1\n    endpoints: [a:1]\n    retryEarlyClose: false\n    replay: 0\n',
+    [4, 'routes[0].retryEarlyClose', form.tcpOnly],
+    [5, 'routes[0].replay', form.tcpOnly],
+  ],
+  [
+    withField('retryEarlyClose', 'false\n    replay: 1k'),
+    [
+      5,
+      'routes[0].replay',
+      'does nothing where retryEarlyClose is off; leave it out, or switch that on',
+    ],
+  ],
+  [withField('replay', '65537'), [4, 'routes[0].replay', `65537 ${form.replay}`]],
+  [withField('replay', '-1'), [4, 'routes[0].replay', `-1 ${form.replay}`]],
+  [withField('affinity', '10800'), [4, 'routes[0].affinity', `10800 ${form.affinity}`]],
+  [
+    withField('retryEarlyClose', 'off'),
+    [4, 'routes[0].retryEarlyClose', `"off" ${form.onOff}`],
+  ],
+  [
+    withField('retryEarlyClose', 'on'),
+    [4, 'routes[0].retryEarlyClose', `"on" ${form.onOff}`],
+  ],
+  [
+    `routes:\n  - {${sound}}\n  - {${sound}}\n`,
+    [3, 'routes[1].listen', taken('tcp://127.0.0.1:1', 'tcp://127.0.0.1:1')],
+  ],
+  [
+    `routes:\n  - {name: db, ${sound}}\n  - {${sound.replace('tcp', 'TCP')}}\n  - {${sound}}\n`,
+    [3, 'routes[1].listen', taken('tcp://127.0.0.1:1', 'db')],
+    [4, 'routes[2].listen', taken('tcp://127.0.0.1:1', 'db')],
+  ],
+  [
+    'routes:\n  - {listen: "udp://[::1]:53", endpoints: [a:1]}\n  - {listen: "udp://[0::1]:53", endpoints: [b:1]}\n',
+    [3, 'routes[1].listen', taken('udp://[::1]:53', 'udp://[::1]:53')],
+  ],
+  [
+    'routes:\n  - {name: x, listen: tcp://127.0.0.1:1, endpoints: [a:1]}\n  - name: x\n    listen: tcp://127.0.0.1:2\n    endpoints: [a:1]\n',
+    [3, 'routes[1].name', '"x" is the name of another route; give each one of its own'],
+  ],
+  [
+    'routes:\n  - {name: tcp-127-0-0-1-2, listen: tcp://127.0.0.1:1, endpoints: [a:1]}\n  - listen: tcp://127.0.0.1:2\n    endpoints: [a:1]\n',
+    [
+      3,
+      'routes[1].name',
+      '"tcp-127-0-0-1-2" is the name of another route; give each one of its own',
+    ],
+  ],
+  [
+    `routes:\n  - {${sound}}\n  - 7\n  - listen: x\n    endpoints: [b]\n    affinity: 1d\n    nmae: y\n`,
+    [3, 'routes[1]', `7 ${form.route}`],
+    [4, 'routes[2].listen', `"x" ${form.listen}`],
+    [5, 'routes[2].endpoints[0]', `"b" ${form.target}`],
+    [6, 'routes[2].affinity', `"1d" ${form.affinity}`],
+    [7, 'routes[2].nmae', 'is unknown; did you mean name?'],
+  ],
+  ...plainKinds
+    .filter(([, shown]) => shown !== 'an object')
+    .map(([yaml, shown]): BadFile => [
+      `routes:\n  - {${sound}}\n  - ${yaml}\n`,
+      [3, 'routes[1]', `${shown} ${form.route}`],
+    ]),
+]
+
+export const badFiles: readonly BadFile[] = [
+  ...whole,
+  ...together,
+  ...listens.map(([text, message]): BadFile => [
+    withField('listen', JSON.stringify(text)),
+    [2, 'routes[0].listen', message],
+  ]),
+  ...targets.map(([text, message]): BadFile => [
+    withField('endpoints', `\n      - b:1\n      - ${JSON.stringify(text)}`),
+    [5, 'routes[0].endpoints[1]', message],
+  ]),
+  ...options.map(([name, , value, message]): BadFile => [
+    withField(name, JSON.stringify(value)),
+    [4, at(name), message],
+  ]),
+  ...ofKind('listen', form.listen),
+  ...ofKind('endpoints', form.targets),
+  ...ofKind('tiers', form.tiers),
+  ...ofKind('name', form.name),
+  ...ofKind('affinity', form.affinity),
+  ...ofKind('replay', form.replay),
+  ...ofKind('retryEarlyClose', form.onOff),
+  ...strangers.map(([name, message]): BadFile => [
+    withField(JSON.stringify(name), '7'),
+    [4, fieldOf(name), message],
+  ]),
+]

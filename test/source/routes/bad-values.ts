@@ -1,0 +1,140 @@
+/** What would be right, as it is said. */
+export const form = {
+  address:
+    'is not ADDRESS:PORT with a port from 1 to 65535, like 127.0.0.1:15432 or [::1]:15432',
+  ip: 'is not an IP address; give one like 127.0.0.1, or 0.0.0.0 for all',
+  group:
+    'is a multicast or broadcast address; give one of this host, like 127.0.0.1, or 0.0.0.0 for all',
+  listen: 'is not tcp://ADDRESS:PORT or udp://ADDRESS:PORT, like tcp://127.0.0.1:15432',
+  protocol: 'is not tcp or udp',
+  target:
+    'is not HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432 or db.example:5432',
+  host: 'is neither an IP address nor a host name; give one like 10.0.0.5:5432 or db.example:5432',
+  oneHost: 'is not the address of one host; give one like 10.0.0.5:5432',
+  targets: 'is not a list of HOST:PORT, like [10.0.0.5:5432, 10.0.0.6:5432]',
+  tiers: 'is not a list of lists of HOST:PORT, like [[10.0.0.5:5432], [10.1.0.5:5432]]',
+  noTargets: 'is empty; give one HOST:PORT or more, like [10.0.0.5:5432]',
+  affinity: 'is not a duration from 1s to 24h, like 3h or 10800s',
+  replay: 'is not a number of bytes from 0 to 64KiB, like 1k or 4KiB',
+  onOff: 'is not true or false',
+  name: 'is not a name: lower-case letters, digits and "-", at most 63',
+  route:
+    'is not a route, like {listen: tcp://127.0.0.1:15432, endpoints: [10.0.0.5:5432]}',
+  routes:
+    'is not a list of routes, like [{listen: tcp://127.0.0.1:15432, endpoints: [10.0.0.5:5432]}]',
+  file: 'is not a file of routes; give routes: [{listen: tcp://127.0.0.1:15432, endpoints: [10.0.0.5:5432]}]',
+  noListen: 'is missing; give one like tcp://127.0.0.1:15432',
+  noEndpoints:
+    'is missing; give a list like [10.0.0.5:5432, 10.0.0.6:5432], or tiers in its place',
+  tcpOnly: 'is for TCP; leave it out, or listen on tcp://',
+}
+
+/** Listen addresses, each with what is said of it. */
+export const listens: readonly (readonly [text: string, message: string])[] = [
+  ['', `"" ${form.listen}`],
+  ['127.0.0.1:1', `"127.0.0.1:1" ${form.listen}`],
+  ['tcp:127.0.0.1:1', `"tcp:127.0.0.1:1" ${form.listen}`],
+  ['://127.0.0.1:1', `"://127.0.0.1:1" ${form.listen}`],
+  ['t cp://127.0.0.1:1', `"t cp://127.0.0.1:1" ${form.listen}`],
+  ['tpc://127.0.0.1:1', `protocol "tpc" ${form.protocol}`],
+  ['sctp://127.0.0.1:1', `protocol "sctp" ${form.protocol}`],
+  ['http://127.0.0.1:1', `protocol "http" ${form.protocol}`],
+  ['unix:///run/db', `protocol "unix" ${form.protocol}`],
+  ['tcp://', `address "" ${form.address}`],
+  ['tcp://127.0.0.1', `address "127.0.0.1" ${form.address}`],
+  ['tcp://127.0.0.1:', `address "127.0.0.1:" ${form.address}`],
+  ['tcp://127.0.0.1:0', `address "127.0.0.1:0" ${form.address}`],
+  ['tcp://127.0.0.1:65536', `address "127.0.0.1:65536" ${form.address}`],
+  ['tcp://127.0.0.1:-1', `address "127.0.0.1:-1" ${form.address}`],
+  ['tcp://127.0.0.1:5432x', `address "127.0.0.1:5432x" ${form.address}`],
+  ['tcp://127.0.0.1:1-9', `address "127.0.0.1:1-9" ${form.address}`],
+  ['tcp://127.0.0.1:1/', `address "127.0.0.1:1/" ${form.address}`],
+  ['tcp://:5432', `address ":5432" ${form.address}`],
+  ['tcp://::1:53', `address "::1:53" ${form.address}`],
+  ['tcp://[::1]', `address "[::1]" ${form.address}`],
+  ['tcp://[::1', `address "[::1" ${form.address}`],
+  ['tcp://*:53', `address "*:53" ${form.ip}`],
+  ['tcp://localhost:53', `address "localhost:53" ${form.ip}`],
+  ['tcp://256.0.0.1:53', `address "256.0.0.1:53" ${form.ip}`],
+  ['tcp://127.1:53', `address "127.1:53" ${form.ip}`],
+  ['tcp://127.0.0.01:53', `address "127.0.0.01:53" ${form.ip}`],
+  ['tcp://[fe80::1%lo]:53', `address "[fe80::1%lo]:53" ${form.ip}`],
+  ['tcp://[::g]:53', `address "[::g]:53" ${form.ip}`],
+  ['tcp://224.0.0.1:53', `address "224.0.0.1:53" ${form.group}`],
+  ['tcp://255.255.255.255:53', `address "255.255.255.255:53" ${form.group}`],
+  ['tcp://[ff02::1]:53', `address "[ff02::1]:53" ${form.group}`],
+]
+
+/** Endpoints, likewise. */
+export const targets: readonly (readonly [text: string, message: string])[] = [
+  ['', `"" ${form.target}`],
+  ['10.0.0.5', `"10.0.0.5" ${form.target}`],
+  ['db', `"db" ${form.target}`],
+  [':5432', `":5432" ${form.target}`],
+  ['db:', `"db:" ${form.target}`],
+  ['db:0', `"db:0" ${form.target}`],
+  ['db:65536', `"db:65536" ${form.target}`],
+  ['db:pg', `"db:pg" ${form.target}`],
+  ['db:-1', `"db:-1" ${form.target}`],
+  ['db:1:2', `"db:1:2" ${form.target}`],
+  ['tcp://db:1', `"tcp://db:1" ${form.target}`],
+  ['fd00::5:5432', `"fd00::5:5432" ${form.target}`],
+  ['[fd00::5]', `"[fd00::5]" ${form.target}`],
+  ['[]:1', `"[]:1" ${form.target}`],
+  ['10.0.0.256:1', `"10.0.0.256:1" ${form.host}`],
+  ['127.1:1', `"127.1:1" ${form.host}`],
+  ['0x7f.1:1', `"0x7f.1:1" ${form.host}`],
+  ['-db:1', `"-db:1" ${form.host}`],
+  ['d b:1', `"d b:1" ${form.host}`],
+  ['db..x:1', `"db..x:1" ${form.host}`],
+  [`${'d'.repeat(64)}:1`, `"${'d'.repeat(64)}:1" ${form.host}`],
+  ['dätabase:1', String.raw`"d\u00e4tabase:1" ${form.host}`],
+  ['0.0.0.0:1', `"0.0.0.0:1" ${form.oneHost}`],
+  ['[::]:1', `"[::]:1" ${form.oneHost}`],
+  ['239.1.1.1:1', `"239.1.1.1:1" ${form.oneHost}`],
+  ['[ff02::1]:1', `"[ff02::1]:1" ${form.oneHost}`],
+]
+
+type OptionValue = readonly [option: string, flag: string, value: string, message: string]
+
+const option =
+  (name: string, flag: string, right: string) =>
+  (value: string): OptionValue => [name, flag, value, `${JSON.stringify(value)} ${right}`]
+
+/** Options whose text is wrong, in a file and in a flag. */
+export const options: readonly OptionValue[] = [
+  ...[
+    '',
+    'soon',
+    '0',
+    '0s',
+    '999ms',
+    '25h',
+    '24h1s',
+    '-3h',
+    '3',
+    '3 h',
+    '3d',
+    '1h30',
+  ].map(option('affinity', 'affinity', form.affinity)),
+  ...[
+    '',
+    '65537',
+    '65k',
+    '64KB',
+    '64kb',
+    '1m',
+    '1MiB',
+    '-1',
+    '1.5k',
+    '1 k',
+    'k',
+    '0x10',
+  ].map(option('replay', 'replay', form.replay)),
+  ...['', 'yes', 'no', 'On', 'OFF', '0', '1'].map(
+    option('retryEarlyClose', 'retry-early-close', form.onOff),
+  ),
+  ...['', 'Db', 'a_b', 'a.b', '-a', 'a-', 'a b', 'd'.repeat(64)].map(
+    option('name', 'name', form.name),
+  ),
+]
