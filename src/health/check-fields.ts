@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import type { DeepReadonly } from '../util/deep-readonly.ts'
 import { parseDuration } from '../util/duration.ts'
 import { show } from '../util/printable.ts'
 import { suggest } from '../util/suggest.ts'
@@ -55,10 +56,15 @@ const expectFault = (given: string): string => {
   if (pattern === undefined) return bytesFault(given)
   if (/[^\x20-\x7e]/.test(pattern))
     return String.raw`${show(given)} has more than ASCII; give bytes as \xHH`
+  return isExpression(pattern) ? '' : `${show(given)} is not a regular expression`
+}
+
+const isExpression = (pattern: string): boolean => {
   try {
-    return new RegExp(pattern) && ''
+    void new RegExp(pattern)
+    return true
   } catch {
-    return `${show(given)} is not a regular expression`
+    return false
   }
 }
 
@@ -96,7 +102,8 @@ export const checkFields = {
 
 const fieldsShape = v.object(checkFields, isNot(`${checkForm}, or an object`))
 
-export type RawCheck = v.InferOutput<typeof fieldsShape>
+/** One without faults. */
+export type RawCheck = DeepReadonly<v.InferOutput<typeof fieldsShape>>
 
 /** What is wrong, and in which field of an object; '' is the whole. */
 export interface CheckFault {
@@ -104,7 +111,7 @@ export interface CheckFault {
   readonly message: string
 }
 
-const common = ['port', 'interval', 'timeout', 'fall', 'rise', 'init']
+const common = new Set(['port', 'interval', 'timeout', 'fall', 'rise', 'init'])
 const fieldsOf: Readonly<Record<(typeof types)[number], readonly string[]>> = {
   tcp: [],
   http: ['path', 'expectStatus'],
@@ -137,7 +144,7 @@ const strayFaults = (given: object): readonly CheckFault[] => {
       : [known, ['type', ...fieldsOf[known]]]
   const stray = names
     .filter(name => Object.hasOwn(checkFields, name))
-    .filter(name => !common.includes(name) && !own.includes(name))
+    .filter(name => !common.has(name) && !own.includes(name))
     .map(field => ({ field, message: `is not for a check by ${kind}; leave it out` }))
   const wanted = known === undefined && !names.includes('expect')
   const field = send === undefined ? 'type' : 'expect'

@@ -89,12 +89,12 @@ const checkOf = (raw: RawCheck): Check => {
       return { type: 'redis', ...port, ...(raw.role && { role: raw.role }) }
     case 'mysql':
       return { type: 'mysql', ...port, user: raw.user ?? usualUser.mysql }
-    default: {
-      const { send = '', expect = '' } = raw
-      const pattern = patternOf(expect)
-      const expected =
-        pattern === undefined ? { prefix: readBytes(expect) ?? '' } : { pattern }
-      return { type: 'expect', ...port, send: readBytes(send) ?? '', expect: expected }
-    }
+    case undefined:
+      break
   }
+  const { send = '', expect = '' } = raw
+  const pattern = patternOf(expect)
+  const expected =
+    pattern === undefined ? { prefix: readBytes(expect) ?? '' } : { pattern }
+  return { type: 'expect', ...port, send: readBytes(send) ?? '', expect: expected }
 }

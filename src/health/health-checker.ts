@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { isDeepStrictEqual } from 'node:util'
 import { type Clock, systemClock, type Timer } from '../util/clock.ts'
 import type { Check, CheckedEndpoint, CheckRules } from './check.ts'
@@ -57,6 +58,7 @@ export class HealthChecker {
   constructor(options: CheckerOptions) {
     const usual = { clock: systemClock, random: Math.random, makeCheck, most: 256 }
     this.#options = { ...usual, ...options }
+    setMaxListeners(0, this.#ended.signal) // one for each check under way
   }
 
   /** All that are to be checked from now on; what is known of those that stay, stays. */

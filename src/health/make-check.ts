@@ -35,9 +35,10 @@ export const makeCheck = (check: Check): RunCheck => {
       return talk(check, () => redisScript(check))
     case 'mysql':
       return talk(check, () => mysqlScript(check))
-    default:
-      return talk(check, sendExpectScripts(check))
+    case 'expect':
+      break
   }
+  return talk(check, sendExpectScripts(check))
 }
 
 const whereTo = (
