@@ -72,20 +72,21 @@ const isExpression = (pattern: string): boolean => {
 export const patternOf = (expect: string): string | undefined =>
   /^\/(.+)\/$/s.exec(expect)?.[1]
 
+const statusForm = 'an HTTP status or a list of them: 200 or [200, 429]'
 const status = whole(100, 599, 'an HTTP status: 100 to 599')
 const times = whole(1, 100, 'a number of checks: 1 to 100')
 
 const types = ['tcp', 'http', 'postgres', 'redis', 'mysql'] as const
 
 /** All fields of a check that is given as an object; `type` says which of them it has. */
-export const checkFields = {
+const checkFields = {
   type: v.optional(v.picklist(types, isNot('tcp, http, postgres, redis or mysql'))),
   port: v.optional(whole(1, 65_535, 'a port: 1 to 65535')),
   path: v.optional(sound('a path, like /primary', pathFault)),
   expectStatus: v.optional(
     v.union(
-      [status, v.pipe(v.array(status), v.minLength(1))],
-      isNot('an HTTP status or a list of them: 200 or [200, 429]'),
+      [status, v.pipe(v.array(status), v.minLength(1, isNot(statusForm)))],
+      isNot(statusForm),
     ),
   ),
   user: v.optional(sound('a name', nameFault)),

@@ -35,7 +35,7 @@ export const readCheck = (text: string): Check | string => {
 const isPort = (text: string): boolean =>
   /^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535
 
-export const unknownType = (given: string): string => {
+const unknownType = (given: string): string => {
   const meant = suggest(given.toLowerCase(), types)
   return `check ${show(given)} is unknown; ${
     meant === undefined ? `give ${checkForm}` : `did you mean ${meant}?`

@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import t from 'tap'
 import * as v from 'valibot'
 import { checkFaults, checkShape, decodeCheck } from '../../src/health/check-option.ts'
@@ -78,8 +78,12 @@ t.test('when to check', async t => {
   t.same(decodeCheck('redis:///primary').rules.init, 'down')
   t.same(
     decodeCheck({
-      ...{ type: 'http', interval: '500ms', timeout: '1s' },
-      ...{ fall: 1, rise: 5, init: 'up' },
+      type: 'http',
+      interval: '500ms',
+      timeout: '1s',
+      fall: 1,
+      rise: 5,
+      init: 'up',
     }).rules,
     { intervalMs: 500, timeoutMs: 1000, fall: 1, rise: 5, init: 'up' },
   )

@@ -14,8 +14,13 @@ const check = { type: 'tcp' } as const
 
 const targets = (count: number, more: Partial<CheckTarget> = {}): CheckTarget[] =>
   Array.from({ length: count }, (_, i) => ({
-    ...{ key: `${i}`, address: '10.0.0.1', port: i + 1, host: '', check },
-    ...{ rules: usualRules, ...more },
+    key: `${i}`,
+    address: '10.0.0.1',
+    port: i + 1,
+    host: '',
+    check,
+    rules: usualRules,
+    ...more,
   }))
 
 /** A checker whose checks take `takesMs`, and say what `outcome` holds for a port. */
@@ -38,7 +43,10 @@ const setUp = (t: Test, { takesMs = 1, most = 256 } = {}) => {
       signal.addEventListener('abort', end)
     })
   const checker = new HealthChecker({
-    ...{ clock, most, random: () => 0.5, makeCheck: () => run },
+    clock,
+    most,
+    random: () => 0.5,
+    makeCheck: () => run,
     changed: ({ key }, { up, why }) =>
       turned.push(`${key} ${up ? 'up' : `down: ${why}`}`),
   })

@@ -12,7 +12,7 @@ const nobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
 export const serverDirectory = (t: Test): string => {
   const path = mkdtempSync(join(tmpdir(), 'usher-'))
   if (nobody.uid !== undefined) chownSync(path, nobody.uid, nobody.gid)
-  t.teardown(() => rmSync(path, { recursive: true, force: true }))
+  t.teardown(() => rmSync(path, { recursive: true, force: true, maxRetries: 20 }))
   return path
 }
 
@@ -56,10 +56,11 @@ export class ServerProcess {
     this.#child.kill('SIGTERM')
   }
 
-  async kill(): Promise<void> {
+  /** Until it has ended; by another signal it may tidy up. */
+  async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
     const gone = once(this.#child, 'exit')
-    this.#child.kill('SIGKILL')
+    this.#child.kill(signal)
     await gone
   }
 }

@@ -10,7 +10,7 @@ import type { Script } from '../conversation.ts'
 import { quote } from '../failure-words.ts'
 
 /** As much of an answer as is looked at. */
-export const mostExpected = 4096
+const mostExpected = 4096
 
 /** An expression that needs longer goes through its text in very many ways. */
 const mostMatchMs = 20

@@ -1,22 +1,25 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import t, { type Test } from 'tap'
-import { isInstalled } from '../../support/installed.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import { ask, untilAsked } from '../ask.ts'
 import { runAsServer, serverDirectory, ServerProcess } from '../server-process.ts'
 import { mysqlClient } from '../mysql-client.ts'
 
 const program = '/usr/sbin/mariadbd'
-const skip = !isInstalled('mariadbd') && 'MariaDB is not installed'
 const share = '/usr/share/mysql'
+const skip = !existsSync(`${share}/mysql_system_tables.sql`) && 'MariaDB is not installed'
 
 /** Without InnoDB, and by the statements that mariadb-install-db runs: 0.3 s instead of 10. */
 const makeData = (dir: string): readonly string[] => {
   const options = [
-    ...['--no-defaults', '--skip-innodb', '--default-storage-engine=Aria'],
-    ...[`--datadir=${dir}`, `--aria-log-dir-path=${dir}`, `--pid-file=${dir}/pid`],
+    '--no-defaults',
+    '--skip-innodb',
+    '--default-storage-engine=Aria',
+    `--datadir=${dir}`,
+    `--aria-log-dir-path=${dir}`,
+    `--pid-file=${dir}/pid`,
   ]
   const statements = ['mysql_system_tables.sql', 'mysql_system_tables_data.sql'].map(
     name =>
@@ -33,8 +36,12 @@ const start = async (t: Test, ...more: readonly string[]) => {
   const socket = `${dir}/s`
   const server = new ServerProcess(t, program, [
     ...makeData(dir),
-    ...[`--port=${port}`, '--bind-address=127.0.0.1', `--socket=${socket}`],
-    ...['--performance-schema=OFF', '--log-warnings=4', ...more],
+    `--port=${port}`,
+    '--bind-address=127.0.0.1',
+    `--socket=${socket}`,
+    '--performance-schema=OFF',
+    '--log-warnings=4',
+    ...more,
   ])
   await untilAsked('mysql', port, /^up/)
   const root = mysqlClient({ path: socket }, 'root')

@@ -53,9 +53,18 @@ const start = async (
     one,
   ])
   const server = new ServerProcess(t, `${bin}/postgres`, [
-    ...['-D', data, '-p', `${port}`, '-h', '127.0.0.1', '-k', dir],
+    '-D',
+    data,
+    '-p',
+    `${port}`,
+    '-h',
+    '127.0.0.1',
+    '-k',
+    dir,
     ...all,
   ])
+  // Not by SIGKILL: what it has started would be left, and keep the next one from its data.
+  t.teardown(() => server.kill('SIGINT'))
   return { port, server }
 }
 
@@ -88,7 +97,7 @@ t.test('PostgreSQL', { skip }, async t => {
       for (let i = 0; i < 10; i += 1) t.equal(await ask('postgres', port), 'up')
       await settle()
       t.same(complaints(server.log), before)
-      await server.kill()
+      await server.kill('SIGINT')
     })
 
   t.test('that refuses the check is up, and what to mend is told', async t => {
@@ -99,7 +108,7 @@ t.test('PostgreSQL', { skip }, async t => {
       /^up: the check is refused, and logged, as "no pg_hba.conf entry/,
     )
     t.equal(await ask('postgres://app@/app', port), 'up')
-    await server.kill()
+    await server.kill('SIGINT')
   })
 
   t.test('that hangs, shuts down or is gone is down', async t => {
@@ -127,6 +136,6 @@ t.test('PostgreSQL', { skip }, async t => {
     const none = ['hot_standby=off', 'restore_command=/bin/false']
     const { port, server } = await start(t, cluster, 'host all all all trust', ...none)
     await untilAsked('postgres', port, /^down: "the database system is .* \(57P03\)$/)
-    await server.kill()
+    await server.kill('SIGINT')
   })
 })

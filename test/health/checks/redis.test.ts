@@ -12,19 +12,18 @@ const redis = async (t: Test, ...options: readonly string[]) => {
   const dir = serverDirectory(t)
   const start = (...more: readonly string[]): ServerProcess =>
     new ServerProcess(t, 'redis-server', [
-      ...[
-        '--port',
-        `${port}`,
-        '--bind',
-        '127.0.0.1',
-        '--dir',
-        dir,
-        '--save',
-        '',
-        '--rdbcompression',
-        'no',
-      ],
-      ...[...options, ...more],
+      '--port',
+      `${port}`,
+      '--bind',
+      '127.0.0.1',
+      '--dir',
+      dir,
+      '--save',
+      '',
+      '--rdbcompression',
+      'no',
+      ...options,
+      ...more,
     ])
   return { port, start, server: start() }
 }
@@ -55,7 +54,10 @@ t.test('Redis', { skip }, async t => {
       const nobody = await freeTcpPort('127.0.0.1')
       const { port } = await redis(
         t,
-        ...['--replicaof', `127.0.0.1 ${nobody}`, '--replica-serve-stale-data', 'no'],
+        '--replicaof',
+        `127.0.0.1 ${nobody}`,
+        '--replica-serve-stale-data',
+        'no',
       )
       await untilAsked('redis', port, /^down: answered "-MASTERDOWN /)
       t.match(await ask('redis:///replica', port), /^down: answered "-MASTERDOWN /)
