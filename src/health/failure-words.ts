@@ -1,4 +1,4 @@
-import { errorCode, isOutOfResources } from '../util/out-of-resources.ts'
+import { errorCode, isOutOfResources } from '../util/error-code.ts'
 import { show } from '../util/printable.ts'
 import { type CheckLimits, type CheckOutcome, failed } from './check.ts'
 
