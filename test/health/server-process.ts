@@ -21,7 +21,14 @@ export const runAsServer = (
   program: string,
   args: readonly string[],
   input = '',
-): string => execFileSync(program, args, { ...nobody, input, cwd: '/', encoding: 'utf8' })
+): string =>
+  execFileSync(program, args, {
+    ...nobody,
+    input,
+    cwd: '/',
+    encoding: 'utf8',
+    stdio: 'pipe',
+  })
 
 /** A server in a process of its own, which ends with the test. */
 export class ServerProcess {

@@ -36,7 +36,7 @@ t.test('MySQL', async t => {
   t.test('a login ends by COM_QUIT', async t => {
     const { said, words } = play1(greeting, packet(2, ok))
     t.equal(words, 'up ')
-    t.match(said[0], /^.\0\0\x01.*usher\0\0mysql_native_password\0$/s)
+    t.ok(said[0]?.endsWith('usher\0\0mysql_native_password\0'))
     t.equal(said[1], '\x01\0\0\0\x01')
   })
   t.test('no password is told in the way of MySQL 8, too', async t => {
