@@ -16,6 +16,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   relay: ['balance', 'model', 'util'],
   kernel: ['model', 'util'],
   capture: ['kernel', 'model', 'util'],
+  health: ['util'],
   source: ['model', 'util'],
   mode: ['capture', 'kernel', 'model', 'relay', 'source', 'util'],
   observe: ['capture', 'kernel', 'mode', 'model', 'relay', 'source', 'util'],

@@ -1,0 +1,68 @@
+import { createContext, Script as Program } from 'node:vm'
+import {
+  type CheckOf,
+  type CheckOutcome,
+  type Expected,
+  failed,
+  passed,
+} from '../check.ts'
+import type { Script } from '../conversation.ts'
+import { quote } from '../failure-words.ts'
+
+/** As much of an answer as is looked at. */
+const mostExpected = 4096
+
+/**
+ * An expression that needs longer goes through its text in very many ways. It is time on the
+ * wall: on a host with too much to do a sound one may take a while, too.
+ */
+const mostMatchMs = 100
+
+/**
+ * Up is what answers as expected; what it says after that does not matter. Makes a script for
+ * each check.
+ */
+export const sendExpectScripts = ({
+  send,
+  expect,
+}: CheckOf<'expect'>): (() => Script) => {
+  const judge = 'prefix' in expect ? prefixJudge(expect.prefix) : patternJudge(expect)
+  const script: Script = {
+    ...(send !== '' && { opening: Buffer.from(send, 'latin1') }),
+    mostBytes: mostExpected,
+    heard: bytes => {
+      const outcome = judge(bytes.toString('latin1', 0, mostExpected))
+      return outcome && { outcome }
+    },
+  }
+  return () => script
+}
+
+type Judge = (heard: string) => CheckOutcome | undefined
+
+const answered = (heard: string, expected: string): CheckOutcome =>
+  failed(`answered ${quoteText(heard)}, ${expected} wanted`)
+
+const quoteText = (text: string): string => quote(Buffer.from(text, 'latin1'))
+
+const prefixJudge =
+  (prefix: string): Judge =>
+  heard => {
+    if (heard.startsWith(prefix)) return passed
+    return prefix.startsWith(heard) ? undefined : answered(heard, quoteText(prefix))
+  }
+
+/** In a program of its own, as that can be stopped: a server must not hold everything up. */
+const patternJudge = ({ pattern }: Extract<Expected, { pattern: string }>): Judge => {
+  const scope = createContext({ expression: new RegExp(pattern), heard: '' })
+  const program = new Program('expression.test(heard)')
+  return heard => {
+    scope['heard'] = heard
+    try {
+      if (program.runInContext(scope, { timeout: mostMatchMs }) === true) return passed
+    } catch {
+      return failed(`/${pattern}/ takes too long for ${quoteText(heard)}`)
+    }
+    return heard.length < mostExpected ? undefined : answered(heard, `/${pattern}/`)
+  }
+}

@@ -1,0 +1,152 @@
+import { connect, type Socket } from 'node:net'
+import { connect as secure } from 'node:tls'
+import type { AddressPort } from '../util/ip.ts'
+import { type CheckLimits, type CheckOutcome, failed } from './check.ts'
+import { givenUp, quote, socketFailure, tooLate } from './failure-words.ts'
+
+/** What follows from the bytes heard so far. */
+export interface Reply {
+  /** Known now: the connection ends. */
+  readonly outcome?: CheckOutcome
+  /** How many of the bytes are done with; none of the rest has been looked at. */
+  readonly used?: number
+  readonly say?: Uint8Array
+  /** TLS begins, before what is said. */
+  readonly secure?: true
+}
+
+export interface Script {
+  /** Said when connected; nothing where the server speaks first. */
+  readonly opening?: Uint8Array
+  /** Given the bytes not used yet; undefined as long as more are needed. */
+  heard(bytes: Buffer): Reply | undefined
+  /** An answer that goes on beyond so many bytes is none. */
+  readonly mostBytes: number
+}
+
+/** How long a server may take to close its side; also what is read meanwhile, in bytes. */
+const goodbye = { ms: 200, bytes: 64 * 1024 }
+
+/** Talks with a server; settles when the connection is closed, soon after `timeoutMs` at most. */
+export const converse = (
+  at: AddressPort,
+  limits: CheckLimits,
+  script: Script,
+): Promise<CheckOutcome> =>
+  new Promise(resolve => new Conversation(limits, script, resolve).open(at))
+
+class Conversation {
+  readonly #limits: CheckLimits
+  readonly #script: Script
+  readonly #resolve: (outcome: CheckOutcome) => void
+  #socket: Socket | undefined
+  /** Over TLS the socket below. */
+  #plain: Socket | undefined
+  #timer: NodeJS.Timeout | undefined
+  #outcome: CheckOutcome | undefined
+  #isConnected = false
+  #bytes: Buffer = Buffer.alloc(0)
+  #bytesAfter = 0
+
+  constructor(
+    limits: CheckLimits,
+    script: Script,
+    resolve: (outcome: CheckOutcome) => void,
+  ) {
+    this.#limits = limits
+    this.#script = script
+    this.#resolve = resolve
+  }
+
+  open({ address, port }: AddressPort): void {
+    const { timeoutMs, signal } = this.#limits
+    if (signal.aborted) return this.#resolve(givenUp)
+    signal.addEventListener('abort', this.#giveUp)
+    this.#timer = setTimeout(
+      () => this.#end(tooLate(this.#isConnected, this.#limits)),
+      timeoutMs,
+    )
+    const socket = connect({ host: address, port, noDelay: true })
+    this.#listenTo(socket)
+    socket.once('connect', () => {
+      this.#isConnected = true
+      if (this.#script.opening !== undefined) socket.write(this.#script.opening)
+    })
+    socket.once('close', this.#closed)
+    this.#plain = socket
+  }
+
+  #listenTo(socket: Socket): void {
+    this.#socket = socket
+    socket.on('data', this.#data)
+    socket.on('end', () => this.#end(failed(this.#endWords())))
+    socket.on('error', error => this.#end(socketFailure(error)))
+  }
+
+  readonly #data = (bytes: Buffer): void => {
+    if (this.#outcome !== undefined) {
+      this.#bytesAfter += bytes.length
+      if (this.#bytesAfter > goodbye.bytes) this.#destroy()
+      return
+    }
+    this.#bytes = this.#bytes.length === 0 ? bytes : Buffer.concat([this.#bytes, bytes])
+    for (;;) {
+      const reply = this.#script.heard(this.#bytes)
+      if (reply === undefined) break
+      this.#bytes = this.#bytes.subarray(reply.used ?? 0)
+      if (reply.outcome !== undefined) return this.#goodbye(reply.outcome, reply.say)
+      if (reply.secure) this.#secure()
+      if (reply.say !== undefined) this.#socket?.write(reply.say)
+      if (this.#bytes.length === 0) return
+    }
+    if (this.#bytes.length >= this.#script.mostBytes)
+      this.#end(failed(`${this.#bytes.length} bytes without an end to them`))
+  }
+
+  /** Whoever it is: a check learns whether a server is up, and tells it nothing. */
+  #secure(): void {
+    const plain = this.#socket
+    if (plain === undefined) return
+    // What came before TLS is nobody's word.
+    this.#bytes = Buffer.alloc(0)
+    for (const event of ['data', 'end', 'error']) plain.removeAllListeners(event)
+    plain.on('error', error => this.#end(socketFailure(error)))
+    const over = secure({ socket: plain, rejectUnauthorized: false })
+    this.#listenTo(over)
+    // Without its plain socket there is nothing to end.
+    over.once('close', () => plain.destroy())
+  }
+
+  /** Says the last word and lets the server close: a reset would be an error in its log. */
+  #goodbye(outcome: CheckOutcome, say?: Uint8Array): void {
+    this.#outcome = outcome
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#destroy(), goodbye.ms)
+    if (say === undefined) this.#socket?.end()
+    else this.#socket?.end(say)
+  }
+
+  #end(outcome: CheckOutcome): void {
+    this.#outcome ??= outcome
+    this.#destroy()
+  }
+
+  #destroy(): void {
+    this.#socket?.destroy()
+    this.#plain?.destroy()
+  }
+
+  readonly #giveUp = (): void => this.#end(givenUp)
+
+  readonly #closed = (): void => {
+    clearTimeout(this.#timer)
+    this.#limits.signal.removeEventListener('abort', this.#giveUp)
+    this.#resolve(this.#outcome ?? failed(this.#endWords()))
+  }
+
+  #endWords(): string {
+    return this.#bytes.length === 0
+      ? 'closed without an answer'
+      : `closed after ${quote(this.#bytes)}`
+  }
+}

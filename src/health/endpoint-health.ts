@@ -1,0 +1,80 @@
+import type { CheckOutcome, CheckRules } from './check.ts'
+
+/** Between checks while an endpoint is about to turn, at most. */
+const changingMs = 1000
+
+/** Intervals are up to a tenth shorter or longer, so that checks don't fall into step. */
+const jitter = 0.1
+
+/**
+ * Whether one endpoint is up, by the outcomes of its checks. Pure: told the time, in
+ * milliseconds, and what came of each check.
+ */
+export class EndpointHealth {
+  readonly #rules: CheckRules
+  readonly #random: () => number
+  #up: boolean
+  #isKnown = false
+  /** Outcomes in a row that speak against what it is taken for. */
+  #against = 0
+  #startedAt = 0
+  #dueAt: number
+  #why = ''
+
+  /** `firstAt`: when its first check is due. `random` as Math.random. */
+  constructor(rules: CheckRules, firstAt: number, random: () => number) {
+    this.#rules = rules
+    this.#random = random
+    this.#up = rules.init === 'up'
+    this.#dueAt = firstAt
+  }
+
+  get up(): boolean {
+    return this.#up
+  }
+
+  /** Whether a check has said so; else it is what it is taken for before its first. */
+  get isKnown(): boolean {
+    return this.#isKnown
+  }
+
+  /** Why the last check failed, or a note of one that did not; '' for neither. */
+  get why(): string {
+    return this.#why
+  }
+
+  /** When the next check may begin; Infinity while one is under way. */
+  get dueAt(): number {
+    return this.#dueAt
+  }
+
+  started(now: number): void {
+    this.#startedAt = now
+    this.#dueAt = Number.POSITIVE_INFINITY
+  }
+
+  /** True when it has turned from up to down or back. */
+  finished(outcome: CheckOutcome, now: number): boolean {
+    const before = this.#up
+    this.#why = outcome.ok ? (outcome.note ?? '') : outcome.why
+    if (outcome.ok || outcome.here !== true) this.#count(outcome.ok)
+    this.#dueAt = Math.max(now, this.#startedAt + this.#pauseMs())
+    return this.#up !== before
+  }
+
+  #count(ok: boolean): void {
+    const { fall, rise } = this.#rules
+    this.#against = ok === this.#up ? 0 : this.#against + 1
+    // There is nothing that the first one could be a slip from.
+    if (this.#isKnown && this.#against < (ok ? rise : fall)) return
+    this.#isKnown = true
+    this.#up = ok
+    this.#against = 0
+  }
+
+  #pauseMs(): number {
+    const { intervalMs } = this.#rules
+    const ms = this.#against > 0 ? Math.min(changingMs, intervalMs) : intervalMs
+    return ms * (1 + jitter * (2 * this.#random() - 1))
+  }
+}

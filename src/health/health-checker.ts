@@ -1,0 +1,154 @@
+import { setMaxListeners } from 'node:events'
+import { isDeepStrictEqual } from 'node:util'
+import { type Clock, systemClock, type Timer } from '../util/clock.ts'
+import type { Check, CheckedEndpoint, CheckRules } from './check.ts'
+import { EndpointHealth } from './endpoint-health.ts'
+import { makeCheck, type RunCheck } from './make-check.ts'
+
+/** An endpoint to be checked. */
+export interface CheckTarget extends CheckedEndpoint {
+  /** Unique among the targets. */
+  readonly key: string
+  readonly check: Check
+  readonly rules: CheckRules
+}
+
+export interface Health {
+  readonly up: boolean
+  /** Whether a check has said so, or only `init`. */
+  readonly isKnown: boolean
+  /** Why the last check failed, or what could be mended though it did not; '' for neither. */
+  readonly why: string
+}
+
+interface Watched {
+  readonly target: CheckTarget
+  readonly health: EndpointHealth
+  readonly run: RunCheck
+}
+
+interface CheckerOptions {
+  /** A target has turned from up to down or back. */
+  readonly changed: (target: CheckTarget, health: Health) => void
+  readonly clock?: Clock
+  /** As Math.random. */
+  readonly random?: () => number
+  readonly makeCheck?: (check: Check) => RunCheck
+  /** Checks, each with a socket, that may be under way at the same time. */
+  readonly most?: number
+}
+
+/** Between starts: many that are started together cost half of what they would one by one. */
+const stepMs = 100
+
+/** Between the first checks of many endpoints: 1,000 are spread over 2 s. */
+const spreadMs = 2
+
+/** Checks targets again and again, and tells who turns. */
+export class HealthChecker {
+  readonly #options: Required<CheckerOptions>
+  readonly #watched = new Map<string, Watched>()
+  readonly #runs = new WeakMap<Check, RunCheck>()
+  readonly #ended = new AbortController()
+  readonly #underWay = new Set<Promise<void>>()
+  #timer: Timer | undefined
+  #timerAt = Number.POSITIVE_INFINITY
+  #steppedAt = Number.NEGATIVE_INFINITY
+
+  constructor(options: CheckerOptions) {
+    const usual = { clock: systemClock, random: Math.random, makeCheck, most: 256 }
+    this.#options = { ...usual, ...options }
+    setMaxListeners(0, this.#ended.signal) // one for each check under way
+  }
+
+  /** All that are to be checked from now on; what is known of those that stay, stays. */
+  set(targets: readonly CheckTarget[]): void {
+    if (this.#ended.signal.aborted) return
+    const before = new Map(this.#watched)
+    const now = this.#options.clock.now()
+    this.#watched.clear()
+    let fresh = 0
+    for (const target of targets) {
+      const known = before.get(target.key)
+      if (known !== undefined && isDeepStrictEqual(known.target, target))
+        this.#watched.set(target.key, known)
+      else this.#watched.set(target.key, this.#watch(target, now, fresh++))
+    }
+    this.#wakeAt(now)
+  }
+
+  /** Undefined for what is not checked. */
+  healthOf(key: string): Health | undefined {
+    const watched = this.#watched.get(key)
+    return watched && healthOf(watched)
+  }
+
+  /** Settles when nothing is under way any more. */
+  async close(): Promise<void> {
+    this.#ended.abort()
+    this.#watched.clear()
+    this.#options.clock.clearTimeout(this.#timer)
+    await Promise.all(this.#underWay)
+  }
+
+  #watch(target: CheckTarget, now: number, place: number): Watched {
+    const { rules, check } = target
+    const firstAt = now + ((place * spreadMs) % rules.intervalMs)
+    const run = this.#runs.get(check) ?? this.#options.makeCheck(check)
+    this.#runs.set(check, run)
+    return {
+      target,
+      run,
+      health: new EndpointHealth(rules, firstAt, this.#options.random),
+    }
+  }
+
+  /** At the earliest a step after the last one. */
+  #wakeAt(dueAt: number): void {
+    const at = Math.max(dueAt, this.#steppedAt + stepMs)
+    if (at >= this.#timerAt || at === Number.POSITIVE_INFINITY) return
+    const { clock } = this.#options
+    clock.clearTimeout(this.#timer)
+    this.#timerAt = at
+    this.#timer = clock.setTimeout(() => this.#step(), Math.max(0, at - clock.now()))
+  }
+
+  #step(): void {
+    const now = this.#options.clock.now()
+    this.#steppedAt = now
+    this.#timerAt = Number.POSITIVE_INFINITY
+    const all = [...this.#watched.values()]
+    // Who has waited longest comes first, if not all may start.
+    const due = all
+      .filter(({ health }) => health.dueAt <= now)
+      .toSorted((a, b) => a.health.dueAt - b.health.dueAt)
+    for (const watched of due) {
+      if (this.#underWay.size >= this.#options.most) break
+      this.#start(watched, now)
+    }
+    for (const { health } of all) this.#wakeAt(health.dueAt)
+  }
+
+  #start(watched: Watched, now: number): void {
+    watched.health.started(now)
+    const running = this.#check(watched)
+    this.#underWay.add(running)
+    void running.finally(() => this.#underWay.delete(running))
+  }
+
+  async #check(watched: Watched): Promise<void> {
+    const { target, run, health } = watched
+    const { timeoutMs } = target.rules
+    const outcome = await run(target, { timeoutMs, signal: this.#ended.signal })
+    if (this.#watched.get(target.key) !== watched) return
+    const hasTurned = health.finished(outcome, this.#options.clock.now())
+    this.#wakeAt(health.dueAt)
+    if (hasTurned) this.#options.changed(target, healthOf(watched))
+  }
+}
+
+const healthOf = ({ health: { up, isKnown, why } }: Watched): Health => ({
+  up,
+  isKnown,
+  why,
+})

@@ -1,0 +1,55 @@
+import type { Check, CheckedEndpoint, CheckLimits, CheckOutcome } from './check.ts'
+import { checkHttp } from './checks/http.ts'
+import { mysqlScript } from './checks/mysql.ts'
+import { postgresScript } from './checks/postgres.ts'
+import { redisScript } from './checks/redis.ts'
+import { sendExpectScripts } from './checks/send-expect.ts'
+import { checkTcp } from './checks/tcp.ts'
+import { converse, type Script } from './conversation.ts'
+
+/**
+ * Checks an endpoint once. It never rejects, and everything that it opened is closed when it
+ * settles, soon after the time allowed at most.
+ */
+export type RunCheck = (
+  endpoint: CheckedEndpoint,
+  limits: CheckLimits,
+) => Promise<CheckOutcome>
+
+/** What carries a check out, for all endpoints that have it. */
+export const makeCheck = (check: Check): RunCheck => {
+  switch (check.type) {
+    case 'tcp':
+      return (endpoint, limits) => checkTcp(whereTo(check, endpoint), limits)
+    case 'http':
+      return (endpoint, limits) =>
+        checkHttp(
+          whereTo(check, endpoint),
+          endpoint.host || endpoint.address,
+          check,
+          limits,
+        )
+    case 'postgres':
+      return talk(check, () => postgresScript(check))
+    case 'redis':
+      return talk(check, () => redisScript(check))
+    case 'mysql':
+      return talk(check, () => mysqlScript(check))
+    case 'expect':
+      break
+  }
+  return talk(check, sendExpectScripts(check))
+}
+
+const whereTo = (
+  { port }: Check,
+  endpoint: CheckedEndpoint,
+): { address: string; port: number } => ({
+  address: endpoint.address,
+  port: port ?? endpoint.port,
+})
+
+const talk =
+  (check: Check, script: () => Script): RunCheck =>
+  (endpoint, limits) =>
+    converse(whereTo(check, endpoint), limits, script())

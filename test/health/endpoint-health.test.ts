@@ -1,0 +1,105 @@
+import * as fc from 'fast-check'
+import t from 'tap'
+import { type CheckOutcome, failed, passed, usualRules } from '../../src/health/check.ts'
+import { EndpointHealth } from '../../src/health/endpoint-health.ts'
+
+const notChecked: CheckOutcome = { ok: false, why: 'no descriptors', here: true }
+
+/** What each letter of a story is: a check passed, failed, or not made. */
+const outcomes: Readonly<Record<string, CheckOutcome>> = {
+  y: passed,
+  n: failed('refused'),
+  x: notChecked,
+}
+
+/** After each check of a story u or d; random() is a half, so that there is no jitter. */
+const tell = (
+  story: string,
+  rules = usualRules,
+): { states: string; pauses: readonly number[] } => {
+  const health = new EndpointHealth(rules, 0, () => 0.5)
+  let states = health.up ? 'u' : 'd'
+  const pauses: number[] = []
+  for (const letter of story) {
+    const now = health.dueAt
+    health.started(now)
+    health.finished(outcomes[letter] ?? passed, now + 1)
+    states += health.up ? 'u' : 'd'
+    pauses.push(health.dueAt - now)
+  }
+  return { states, pauses }
+}
+
+t.test('an endpoint turns by its checks', async t => {
+  const down = { ...usualRules, init: 'down' } as const
+  const table = [
+    ['the first decides at once', 'n', usualRules, 'ud'],
+    ['also where it is down before', 'y', down, 'du'],
+    ['and where it is as was taken', 'yn', down, 'duu'],
+    ['three failures in a row', 'ynnn', usualRules, 'uuuud'],
+    ['a success between begins anew', 'ynnynnn', usualRules, 'uuuuuuud'],
+    ['two successes in a row', 'nyy', usualRules, 'uddu'],
+    ['a failure between begins anew', 'nynyy', usualRules, 'uddddu'],
+    ['a check not made says nothing', 'xynxnxn', usualRules, 'uuuuuuud'],
+    ['one of each', 'nyny', { ...usualRules, fall: 1, rise: 1 }, 'ududu'],
+  ] as const
+  for (const [what, story, rules, states] of table)
+    t.equal(tell(story, rules).states, states, what)
+})
+
+t.test('checks come faster while it changes', async t => {
+  t.same(tell('ynnnyy').pauses, [2000, 1000, 1000, 2000, 1000, 2000])
+  const slow = { ...usualRules, intervalMs: 500 }
+  t.same(tell('ynn', slow).pauses, [500, 500, 500], 'never slower than usual')
+})
+
+t.test('the next check waits for the one before', async t => {
+  const health = new EndpointHealth(usualRules, 100, () => 0.5)
+  t.equal(health.dueAt, 100)
+  health.started(100)
+  t.equal(health.dueAt, Number.POSITIVE_INFINITY)
+  health.finished(failed('late'), 5000)
+  t.equal(health.dueAt, 5000)
+  t.same([health.why, health.isKnown], ['late', true])
+})
+
+const storyArbitrary = fc
+  .array(fc.constantFrom('y', 'n', 'x'), { maxLength: 60 })
+  .map(letters => letters.join(''))
+
+t.test('whatever happens', async t => {
+  t.test('it turns only after as many in a row as the rules say', async () => {
+    const counts = fc.integer({ min: 1, max: 5 })
+    fc.assert(
+      fc.property(storyArbitrary, counts, counts, (story, fall, rise) => {
+        const { states } = tell(story, { ...usualRules, fall, rise })
+        const real = story
+          .split('')
+          .flatMap((letter, i) => (letter === 'x' ? [] : [{ letter, i }]))
+        return real.every(({ letter, i }, n) => {
+          if (n === 0) return states[i + 1] === (letter === 'y' ? 'u' : 'd')
+          const turned = states[i + 1] !== states[i]
+          const most = letter === 'y' ? rise : fall
+          const row = real.slice(Math.max(0, n + 1 - most), n + 1)
+          const whole = row.length === most && row.every(one => one.letter === letter)
+          const against = states[i] === (letter === 'y' ? 'd' : 'u')
+          return turned ? whole && against : !(whole && against)
+        })
+      }),
+    )
+  })
+
+  t.test('the pause is within a tenth of what it should be', async () => {
+    fc.assert(
+      fc.property(
+        fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true }),
+        random => {
+          const health = new EndpointHealth(usualRules, 0, () => random)
+          health.started(0)
+          health.finished(passed, 1)
+          return health.dueAt >= 1800 && health.dueAt <= 2200
+        },
+      ),
+    )
+  })
+})
