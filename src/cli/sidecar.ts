@@ -1,6 +1,7 @@
 import type { OptionsOf } from '../config/options.ts'
 import { UsageError } from '../config/usage-error.ts'
 import { createLog, type Log } from '../observe/log.ts'
+import { resolveBy, resolveSrvBy } from '../source/routes/own-resolver.ts'
 import { routeSource } from '../source/routes/route-source.ts'
 import type { Source } from '../source/source.ts'
 import { relayLimits, relayOptions } from './relay-limits.ts'
@@ -31,9 +32,14 @@ export const sidecar = async (options: OptionsOf<'sidecar'>): Promise<number> =>
   return serve({ log, deps, mustListen: true }, options)
 }
 
-const routesOf = ({ route }: OptionsOf<'sidecar'>, log: Log): Source => {
+const routesOf = ({ route, resolver }: OptionsOf<'sidecar'>, log: Log): Source => {
+  const own =
+    resolver.length === 0
+      ? {}
+      : { resolve: resolveBy(resolver), resolveSrv: resolveSrvBy(() => resolver) }
   try {
     return routeSource({
+      ...own,
       routes: route,
       onError: ({ message }) =>
         log.warn({ why: message }, 'a host name could not be resolved'),

@@ -1,7 +1,7 @@
 import { parseRoute, type Route } from '../../source/routes/route.ts'
 import { metricsPort } from '../kube-proxy/configuration.ts'
 import { group, node } from '../row.ts'
-import { serverAddress } from '../types/addresses.ts'
+import { nameServers, serverAddress } from '../types/addresses.ts'
 import {
   anyText,
   BadValue,
@@ -42,7 +42,13 @@ export const what = group('What', node, {
   route: {
     commands: ['sidecar'],
     type: list(route),
-    help: 'Where to listen and where to go: tcp://LISTEN=BACKEND,BACKEND or udp://LISTEN=BACKEND,BACKEND, each an address with a port; ?affinity=3h at the end keeps a client on its backend. May be given several times.',
+    help: 'Where to listen and where to go: tcp://LISTEN=BACKEND,BACKEND or udp://LISTEN=BACKEND,BACKEND, each an address with a port, or srv:NAME for a backend with SRV records; ?affinity=3h at the end keeps a client on its backend. May be given several times.',
+  },
+  resolver: {
+    commands: ['sidecar'],
+    type: nameServers,
+    defaultText: "the system's",
+    help: 'DNS servers for the names of backends, 10.0.0.2 or 10.0.0.3:5353, each asked when those before it do not know. /etc/hosts goes before them; search domains are not applied.',
   },
   once: {
     commands: ['demo'],

@@ -6,27 +6,29 @@ import {
 } from '../../model/service.ts'
 import { familyOf } from '../../util/ip.ts'
 import type { SourceObject } from '../diff.ts'
+import type { Place } from './place.ts'
 import { isLoop, type Route, type RouteBackend } from './route.ts'
 
 /** Where sidecar routes live; no namespace of a cluster meets them. */
 const routeNamespace = 'route'
 
 /** `tcp-127-0-0-1-15432`: one for each listen address and protocol. */
-const nameOf = ({ protocol, listen }: Route): string =>
+export const nameOf = ({ protocol, listen }: Route): string =>
   `${protocol.toLowerCase()}-${listen.address.replaceAll(/[.:]/g, '-')}-${listen.port}`
 
-type AddressesOf = (host: string) => readonly string[]
+/** Where a backend's connections may go. */
+export type PlacesOf = (backend: RouteBackend) => readonly Place[]
 
 /** A Service and a slice for each backend. `order` decides as a Service's age does. */
 export const routeObject = (
   route: Route,
   order: number,
-  addressesOf: AddressesOf,
+  placesOf: PlacesOf,
 ): SourceObject => {
   const namespace = routeNamespace
   const name = nameOf(route)
   const service = routeService(route, order)
-  const slices = routeSlices(route, addressesOf).map((slice): Change => ({
+  const slices = routeSlices(route, placesOf).map((slice): Change => ({
     kind: 'EndpointSlice',
     namespace,
     name: slice.name,
@@ -55,27 +57,34 @@ const routeService = (route: Route, order: number): Service => ({
 })
 
 /**
- * One slice for each backend, as a slice has one port number for all its endpoints. Its
- * family is that of the listen address, for that is where its Service looks for it; the
- * endpoints themselves may be of the other.
+ * One slice for each port of a backend, as a slice has one port number for all its
+ * endpoints. Its family is that of the listen address, for that is where its Service looks
+ * for it; the endpoints themselves may be of the other.
  */
-const routeSlices = (route: Route, addressesOf: AddressesOf): EndpointSlice[] =>
-  route.backends.map(({ host, port }, i) => ({
-    namespace: routeNamespace,
-    name: `${nameOf(route)}-${i}`,
-    serviceName: nameOf(route),
-    family: familyOf(route.listen.address) ?? 'IPv4',
-    endpoints: addressesOf(host)
-      .filter(address => !isLoop(route.listen, address, port))
-      .map(readyEndpoint),
-    ports: [{ name: '', protocol: route.protocol, port }],
-    lastChangeTriggerTime: 0,
-  }))
+const routeSlices = (route: Route, placesOf: PlacesOf): EndpointSlice[] =>
+  route.backends.flatMap((backend, i) => {
+    const places = placesOf(backend).filter(place => !isOwn(route, place))
+    const ports =
+      backend.srv === true ? new Set(places.map(({ port }) => port)) : [backend.port]
+    return [...ports].map(port => ({
+      namespace: routeNamespace,
+      name: `${nameOf(route)}-${i}${backend.srv === true ? `-${port}` : ''}`,
+      serviceName: nameOf(route),
+      family: familyOf(route.listen.address) ?? 'IPv4',
+      endpoints: places
+        .filter(place => place.port === port)
+        .map(({ address }) => readyEndpoint(address)),
+      ports: [{ name: '', protocol: route.protocol, port }],
+      lastChangeTriggerTime: 0,
+    }))
+  })
 
-/** The addresses of a backend that are the route itself. */
+/** The places of a backend that are the route itself. */
 export const loopsOf = (
   route: Route,
-  { host, port }: RouteBackend,
-  addressesOf: AddressesOf,
-): readonly string[] =>
-  addressesOf(host).filter(address => isLoop(route.listen, address, port))
+  backend: RouteBackend,
+  placesOf: PlacesOf,
+): readonly Place[] => placesOf(backend).filter(place => isOwn(route, place))
+
+const isOwn = ({ listen }: Route, { address, port }: Place): boolean =>
+  isLoop(listen, address, port)

@@ -4,13 +4,17 @@ import { canonicalIp, joinHostPort } from '../../util/ip.ts'
 import { changesBetween, type Applied } from '../diff.ts'
 import type { Source, SourceSink, SourceStatus } from '../source.ts'
 import { HostWatch, hostWatchTimes, type HostWatchTimes } from './host-watch.ts'
-import { resolveHost, type Resolve } from './resolve-host.ts'
-import { loopsOf, routeObject } from './route-objects.ts'
-import type { Route } from './route.ts'
+import { hostLookup, placeAt, type Lookup, type Place } from './place.ts'
+import { resolveHost, resolveSrv } from './resolve-host.ts'
+import type { Resolve, ResolveSrv } from './resolver.ts'
+import { loopsOf, nameOf, routeObject } from './route-objects.ts'
+import { backendText, type Route, type RouteBackend } from './route.ts'
+import { srvLookup } from './srv-lookup.ts'
 
 export interface RouteSourceOptions {
   readonly routes: readonly Route[]
   readonly resolve?: Resolve
+  readonly resolveSrv?: ResolveSrv
   readonly clock?: Clock
   /** Called when a host name can't be resolved, once for each error message in a row. */
   readonly onError?: (error: Error) => void
@@ -23,7 +27,7 @@ export interface RouteSourceOptions {
  * pauses. `start` waits for the first attempt at every name and never rejects. Throws
  * when two routes listen on the same address.
  */
-export const routeSource = (options: RouteSourceOptions): Source => {
+export const routeSource = (options: RouteSourceOptions): RouteSource => {
   const seen = new Map<string, Route>()
   for (const route of options.routes) {
     const { address, port } = route.listen
@@ -38,7 +42,7 @@ export const routeSource = (options: RouteSourceOptions): Source => {
   return new RouteSource(options)
 }
 
-class RouteSource implements Source {
+export class RouteSource implements Source {
   readonly #routes: readonly Route[]
   readonly #watches = new Map<string, HostWatch>()
   readonly #onError: (error: Error) => void
@@ -48,9 +52,10 @@ class RouteSource implements Source {
   #lastGoodAt: number | undefined
   #closed = false
 
-  constructor({ routes, resolve, clock, onError, times }: RouteSourceOptions) {
+  constructor(options: RouteSourceOptions) {
+    const { routes, clock = systemClock, times = hostWatchTimes } = options
     this.#routes = routes
-    this.#onError = onError ?? (() => {})
+    this.#onError = options.onError ?? (() => {})
     const events = {
       resolved: () => this.#update(),
       failed: (error: Error) => {
@@ -58,18 +63,12 @@ class RouteSource implements Source {
         this.#update()
       },
     }
-    for (const { host } of routes.flatMap(({ backends }) => backends))
-      if (canonicalIp(host) === undefined && !this.#watches.has(host))
-        this.#watches.set(
-          host,
-          new HostWatch(
-            host,
-            resolve ?? resolveHost,
-            clock ?? systemClock,
-            events,
-            times ?? hostWatchTimes,
-          ),
-        )
+    for (const backend of routes.flatMap(({ backends }) => backends)) {
+      const name = watchName(backend)
+      if (canonicalIp(name) !== undefined || this.#watches.has(name)) continue
+      const lookup = lookupOf(backend, options, clock)
+      this.#watches.set(name, new HostWatch(name, lookup, clock, events, times))
+    }
   }
 
   async start(sink: SourceSink): Promise<void> {
@@ -89,6 +88,16 @@ class RouteSource implements Source {
 
   reload(): void {
     for (const watch of this.#watches.values()) watch.again()
+  }
+
+  /**
+   * For a Service whose endpoints have all failed: its names are resolved now, each at
+   * most once a second.
+   */
+  allFailed(serviceName: string): void {
+    const route = this.#routes.find(each => nameOf(each) === serviceName)
+    for (const backend of route?.backends ?? [])
+      this.#watches.get(watchName(backend))?.soon()
   }
 
   status(): SourceStatus {
@@ -112,8 +121,12 @@ class RouteSource implements Source {
     return [...this.#watches.values()].filter(({ error }) => error !== '')
   }
 
-  readonly #addressesOf = (host: string): readonly string[] =>
-    this.#watches.get(host)?.addresses ?? [host]
+  readonly #placesOf = (backend: RouteBackend): readonly Place[] => {
+    const { host, port, srv } = backend
+    const places = this.#watches.get(watchName(backend))?.places
+    if (srv === true) return places ?? []
+    return places?.map(({ address }) => placeAt(address, port)) ?? [placeAt(host, port)]
+  }
 
   /** Hands on what is new. Before the first attempts have all ended nothing is. */
   #update(): void {
@@ -128,7 +141,7 @@ class RouteSource implements Source {
 
   #wanted(): Applied {
     const objects = this.#routes.map((route, i) =>
-      routeObject(route, i + 1, this.#addressesOf),
+      routeObject(route, i + 1, this.#placesOf),
     )
     return new Map(objects.map(object => [object.key, object]))
   }
@@ -137,12 +150,12 @@ class RouteSource implements Source {
     return this.#routes.flatMap(route =>
       route.backends.flatMap((backend): Problem[] => {
         const object = `route "${route.text}"`
-        const field = `backend "${joinHostPort(backend.host, backend.port)}"`
-        const failure = this.#watches.get(backend.host)?.error ?? ''
-        const loops = loopsOf(route, backend, this.#addressesOf)
+        const field = `backend "${backendText(backend)}"`
+        const failure = this.#watches.get(watchName(backend))?.error ?? ''
+        const loops = loopsOf(route, backend, this.#placesOf)
         return [
           ...(failure === '' ? [] : [{ object, field, message: failure }]),
-          ...loops.map(address => ({
+          ...loops.map(({ address }) => ({
             object,
             field,
             message: `resolves to ${address}, the route itself; give another port`,
@@ -152,3 +165,16 @@ class RouteSource implements Source {
     )
   }
 }
+
+/** What a backend is watched under: its name, and whether SRV records are meant. */
+const watchName = ({ host, srv }: RouteBackend): string =>
+  srv === true ? `srv:${host}` : host
+
+const lookupOf = (
+  { host, srv }: RouteBackend,
+  { resolve = resolveHost, ...options }: RouteSourceOptions,
+  clock: Clock,
+): Lookup =>
+  srv === true
+    ? srvLookup(host, options.resolveSrv ?? resolveSrv, resolve, clock)
+    : hostLookup(host, resolve)

@@ -15,8 +15,14 @@ import { printable, show } from '../../util/printable.ts'
 export interface RouteBackend {
   /** A canonical address, or a host name in lower case. */
   readonly host: string
+  /** 0 with `srv`: the name's SRV records have the ports. */
   readonly port: number
+  readonly srv?: true
 }
+
+/** As it is given: `db.example:5432`, `srv:_pg._tcp.example`. */
+export const backendText = ({ host, port, srv }: RouteBackend): string =>
+  srv === true ? `srv:${host}` : joinHostPort(host, port)
 
 /** One `--route` of a sidecar. */
 export interface Route {
@@ -97,8 +103,22 @@ const parseListen = (text: string, fault: Fault): Route['listen'] => {
   return { address, port: split.port }
 }
 
+/** `srv:_pg._tcp.example`; undefined for what is none, as `srv:5432` on a host named srv. */
+const parseSrv = (text: string, fault: Fault): RouteBackend | undefined => {
+  const [, name] = /^srv:(?!\d+$)(.*)$/is.exec(text) ?? []
+  if (name === undefined) return undefined
+  if (!isHostName(name))
+    throw fault(
+      `backend ${show(text)}`,
+      'is not srv:NAME with a name that has SRV records, like srv:_pg._tcp.example; they have the port',
+    )
+  return { host: name.toLowerCase(), port: 0, srv: true }
+}
+
 const parseBackend = (text: string, fault: Fault): RouteBackend => {
   const part = `backend ${show(text)}`
+  const srv = parseSrv(text, fault)
+  if (srv !== undefined) return srv
   const split = splitHostPort(text)
   if (split === undefined)
     throw fault(
@@ -117,8 +137,8 @@ const parseBackend = (text: string, fault: Fault): RouteBackend => {
 
 const rejectTwins = (backends: readonly RouteBackend[], fault: Fault): void => {
   const seen = new Set<string>()
-  for (const { host, port } of backends) {
-    const key = joinHostPort(host, port)
+  for (const backend of backends) {
+    const key = backendText(backend)
     if (seen.has(key)) throw fault(`backend ${show(key)}`, 'is given twice; give it once')
     seen.add(key)
   }
@@ -146,7 +166,7 @@ const label = /^[a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?$/i
  * refused: resolvers take `10.0.0.256`, `127.1` or `0x7f.1` for addresses, each in its
  * own way (WHATWG URL, "ends in a number").
  */
-const isHostName = (text: string): boolean => {
+export const isHostName = (text: string): boolean => {
   const name = text.endsWith('.') ? text.slice(0, -1) : text
   const labels = name.split('.')
   const last = labels.at(-1) ?? ''
