@@ -14,7 +14,7 @@ namespaces='network namespaces (captures, test/e2e)'
 machine='a booted kernel (test/booted-kernel)'
 peers='HAProxy, nginx or wrk (usher bench)'
 installed=(iproute2 nftables iptables conntrack haproxy nginx-light libnginx-mod-stream wrk
-  strace ipset ipvsadm)
+  strace ipset ipvsadm dnsmasq-base)
 [[ $(uname -m) == x86_64 ]] && installed+=(qemu-system-x86 busybox-static)
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/usher-tests
 kernel=$cache/kernel
@@ -124,6 +124,7 @@ for package in $(missing_packages); do
   case $package in
     qemu-* | busybox-*) skipped "$package is missing" "$machine" ;;
     haproxy | *nginx* | wrk) skipped "$package is missing" "$peers" ;;
+    dnsmasq-base) skipped "$package is missing" 'a real DNS server (test/source/routes)' ;;
     strace) skipped "$package is missing" 'system calls that fail (test/relay)' ;;
     *) skipped "$package is missing" "$namespaces and $machine" ;;
   esac

@@ -101,7 +101,8 @@ export class HostWatch {
     if (pause === undefined || this.#hurried === pause) return
     this.#hurried = pause
     const ms = this.#startedAt + lowestTtlMs - this.#clock.now()
-    void wait(this.#clock, Math.max(0, ms), pause.signal).then(() => pause.abort())
+    if (ms <= 0) pause.abort()
+    else void wait(this.#clock, ms, pause.signal).then(() => pause.abort())
   }
 
   /** Resolves now, whatever it was waiting for. */
