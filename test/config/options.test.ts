@@ -248,15 +248,15 @@ t.test('resolvers are addresses, with a port or DNS’s own', async t => {
     { address: 'fd00::3', port: 53 },
     { address: '::1', port: 53 },
   ])
-  const address =
+  const noAddress =
     'is not the IP address of a DNS server; give one like 10.0.0.2, 10.0.0.3:5353 or [fd00::2]:5353'
   const host = 'is not the address of one host; give that of a DNS server'
   const cases = [
-    ['dns.example', address],
-    ['10.0.0.2:0', address],
-    ['10.0.0.2:65536', address],
-    ['10.0.0.256', address],
-    ['fe80::1%eth0', address],
+    ['dns.example', noAddress],
+    ['10.0.0.2:0', noAddress],
+    ['10.0.0.2:65536', noAddress],
+    ['10.0.0.256', noAddress],
+    ['fe80::1%eth0', noAddress],
     ['0.0.0.0', host],
     ['[ff02::fb]:5353', host],
   ] as const
@@ -265,7 +265,10 @@ t.test('resolvers are addresses, with a port or DNS’s own', async t => {
       refusal('sidecar', route, `--resolver=10.0.0.1,${text}`),
       `--resolver: "${text}" ${message}`,
     )
-  t.match(refusal('sidecar', route, '--resolver=10.0.0.1,'), `--resolver: "" ${address}`)
+  t.match(
+    refusal('sidecar', route, '--resolver=10.0.0.1,'),
+    `--resolver: "" ${noAddress}`,
+  )
   t.match(refusal('run', '--resolver=10.0.0.1'), '--resolver is a flag of usher sidecar')
 })
 

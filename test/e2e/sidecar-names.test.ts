@@ -9,6 +9,28 @@ import { startUsher } from '../support/usher.ts'
 
 const [a, srv] = [1, 33]
 
+t.test('SRV records of a higher number are for when the others fail', async t => {
+  const [first, second] = [await namedEcho(t, 'first'), await namedEcho(t, 'second')]
+  const server = await dns.dnsServer(t, asked =>
+    asked.type === srv
+      ? dns.reply(asked, [
+          dns.srv(asked.name, [20, 9, second.endpoint.port, 'host.example']),
+          dns.srv(asked.name, [10, 1, first.endpoint.port, 'host.example']),
+        ])
+      : dns.reply(asked, asked.type === a ? [dns.a(asked.name, testHost)] : []),
+  )
+  const port = await freeTcpPort()
+  await startUsher(
+    t,
+    'sidecar',
+    `--route=tcp://${testHost}:${port}=srv:_echo._tcp.example`,
+    `--resolver=${server.address}:${server.port}`,
+  )
+  for (let i = 0; i < 6; i += 1) t.equal(await firstWord(port), 'first')
+  await first.close()
+  t.equal(await firstWord(port), 'second')
+})
+
 t.test('a sidecar follows names: changes, failures, SRV', async t => {
   const [one, two] = [await namedEcho(t, 'one'), await namedEcho(t, 'two')]
   const name = '_echo._tcp.example'

@@ -2,6 +2,7 @@ import {
   readyEndpoint,
   type Change,
   type EndpointSlice,
+  type EndpointSpec,
   type Service,
 } from '../../model/service.ts'
 import { familyOf } from '../../util/ip.ts'
@@ -71,13 +72,14 @@ const routeSlices = (route: Route, placesOf: PlacesOf): EndpointSlice[] =>
       name: `${nameOf(route)}-${i}${backend.srv === true ? `-${port}` : ''}`,
       serviceName: nameOf(route),
       family: familyOf(route.listen.address) ?? 'IPv4',
-      endpoints: places
-        .filter(place => place.port === port)
-        .map(({ address }) => readyEndpoint(address)),
+      endpoints: places.filter(place => place.port === port).map(endpointAt),
       ports: [{ name: '', protocol: route.protocol, port }],
       lastChangeTriggerTime: 0,
     }))
   })
+
+const endpointAt = ({ address, tier }: Place): EndpointSpec =>
+  tier === 0 ? readyEndpoint(address) : { ...readyEndpoint(address), tier }
 
 /** The places of a backend that are the route itself. */
 export const loopsOf = (

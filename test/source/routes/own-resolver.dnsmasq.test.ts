@@ -81,7 +81,7 @@ t.test('SRV records of a real server', { skip }, async t => {
   t.strictSame(
     records
       .map(({ priority, weight, port, target }) => [priority, weight, port, target])
-      .toSorted(),
+      .toSorted((one, other) => Number(one[0]) - Number(other[0])),
     [
       [10, 60, 5432, 'a.example'],
       [20, 0, 5433, 'b.example'],

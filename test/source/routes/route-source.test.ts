@@ -497,6 +497,7 @@ t.test(
     t.strictSame(slices(applied[2]), [
       ['tcp-127-0-0-1-5432-0-5432', 5432, ['10.0.0.1', '10.0.0.2']],
     ])
+    t.match(applied[2], [{ object: { endpoints: [{ tier: undefined }, { tier: 1 }] } }])
     t.strictSame(problems, [])
   },
 )
