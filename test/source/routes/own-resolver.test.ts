@@ -149,13 +149,7 @@ t.test('an answer that is malformed or hostile is named', async t => {
     ],
     [
       'a name that is too long',
-      asked =>
-        raw(
-          asked,
-          ...Array<number[]>(9)
-            .fill([31, ...Array<number>(31).fill(97)])
-            .flat(),
-        ),
+      asked => raw(asked, ...Buffer.from(`\u001f${'a'.repeat(31)}`.repeat(9))),
       `${malformed}a name is longer than 255 bytes`,
     ],
     [
