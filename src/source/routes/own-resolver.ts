@@ -1,4 +1,5 @@
 import type { AddressPort } from '../../util/ip.ts'
+import { errorOf } from '../../util/usher-error.ts'
 import { askServers, type Records } from './dns/ask-servers.ts'
 import { HostsFile } from './hosts-file.ts'
 import type { Resolve, ResolveSrv } from './resolver.ts'
@@ -32,7 +33,7 @@ const merged = (outcomes: readonly Outcome[]): Awaited<ReturnType<Resolve>> => {
     each.status === 'fulfilled' ? [each.value] : [],
   )
   const failures = outcomes.flatMap(each =>
-    each.status === 'rejected' ? [each.reason as Error] : [],
+    each.status === 'rejected' ? [errorOf(each.reason)] : [],
   )
   const found = answers.filter(({ records }) => records.length > 0)
   if (found.length === 0) throw failures[0] ?? new Error(noneOf(answers))

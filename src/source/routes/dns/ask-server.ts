@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto'
 import { createSocket } from 'node:dgram'
 import { createConnection } from 'node:net'
 import { joinHostPort, type AddressPort } from '../../../util/ip.ts'
-import { reasonOf } from '../../../util/wait.ts'
+import { errorOf } from '../../../util/usher-error.ts'
 import { decodeAnswer, encodeQuestion, type Answer } from './dns-message.ts'
 import type { Question } from './dns-record.ts'
 
@@ -34,7 +34,7 @@ type Exchange = (outcome: Outcome) => () => void
 
 const inTime = (ms: number, signal: AbortSignal, begin: Exchange): Promise<Answer> =>
   new Promise((resolve, reject) => {
-    if (signal.aborted) return reject(reasonOf(signal))
+    if (signal.aborted) return reject(errorOf(signal.reason))
     let over = false
     const once = (settle: () => void): void => {
       if (over) return
@@ -45,7 +45,7 @@ const inTime = (ms: number, signal: AbortSignal, begin: Exchange): Promise<Answe
       settle()
     }
     const failed = (error: Error): void => once(() => reject(error))
-    const aborted = (): void => failed(reasonOf(signal))
+    const aborted = (): void => failed(errorOf(signal.reason))
     const late = new Error(`it gave no answer within ${ms / 1000} s`)
     const timer = setTimeout(() => failed(late), ms)
     signal.addEventListener('abort', aborted)
