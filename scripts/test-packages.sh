@@ -15,7 +15,7 @@ machine='a booted kernel (test/booted-kernel)'
 peers='HAProxy, nginx or wrk (usher bench)'
 servers='real servers (test/health)'
 installed=(iproute2 nftables iptables conntrack haproxy nginx-light libnginx-mod-stream wrk
-  strace ipset ipvsadm postgresql redis-server mariadb-server-core)
+  strace ipset ipvsadm postgresql redis-server mariadb-server-core dnsmasq-base)
 [[ $(uname -m) == x86_64 ]] && installed+=(qemu-system-x86 busybox-static)
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/usher-tests
 kernel=$cache/kernel
@@ -126,6 +126,7 @@ for package in $(missing_packages); do
     qemu-* | busybox-*) skipped "$package is missing" "$machine" ;;
     postgresql | redis-* | mariadb-*) skipped "$package is missing" "$servers" ;;
     haproxy | *nginx* | wrk) skipped "$package is missing" "$peers" ;;
+    dnsmasq-base) skipped "$package is missing" 'a real DNS server (test/source/routes)' ;;
     strace) skipped "$package is missing" 'system calls that fail (test/relay)' ;;
     *) skipped "$package is missing" "$namespaces and $machine" ;;
   esac

@@ -4,6 +4,7 @@ import { UsageError } from '../config/usage-error.ts'
 import { createLog, type Log } from '../observe/log.ts'
 import { clashText } from '../source/routes/decode-route.ts'
 import { faultText, readRoutes, readRoutesText } from '../source/routes/read-routes.ts'
+import { resolveBy, resolveSrvBy } from '../source/routes/own-resolver.ts'
 import { routeSource } from '../source/routes/route-source.ts'
 import { watchedRoutes } from '../source/routes/watched-routes.ts'
 import type { Source } from '../source/source.ts'
@@ -66,16 +67,21 @@ const quitByHttp = (options: OptionsOf<'sidecar'>): boolean => {
 const wrongCall = (message: string): UsageError => new UsageError(message, 'sidecar')
 
 const routesOf = async (
-  { route, config }: OptionsOf<'sidecar'>,
+  { route, config, resolver }: OptionsOf<'sidecar'>,
   log: Log,
 ): Promise<Source> => {
   const onError = ({ message }: Error): void =>
     log.warn({ why: message }, 'a host name could not be resolved')
+  const own =
+    resolver.length === 0
+      ? {}
+      : { resolve: resolveBy(resolver), resolveSrv: resolveSrvBy(() => resolver) }
   const clash = clashText(route)
   if (clash !== '') throw wrongCall(clash)
   if (config !== '') {
     const { text, routes } = await startFile(config, route)
     return watchedRoutes({
+      ...own,
       path: config,
       fixed: route,
       text,
@@ -91,7 +97,7 @@ const routesOf = async (
     })
   }
   if (route.length === 0) throw wrongCall(commands.sidecar.needs.message)
-  return routeSource({ routes: route, onError })
+  return routeSource({ ...own, routes: route, onError })
 }
 
 /** The file as it is at the start, when there are no routes yet that could stand. */

@@ -236,6 +236,42 @@ t.test('routes are parsed, and a bad one is refused with its flag', async t => {
   t.match(refusal('sidecar', '--route', good, 'stray'), 'unexpected argument "stray"')
 })
 
+t.test('resolvers are addresses, with a port or DNS’s own', async t => {
+  const route = '--route=tcp://127.0.0.1:15432=db.example:5432'
+  const resolvers = (...given: string[]) =>
+    parseOptions('sidecar', [route, ...given.map(text => `--resolver=${text}`)]).resolver
+  t.strictSame(resolvers(), [])
+  t.strictSame(resolvers('10.0.0.2, 10.0.0.3:5353,[FD00::2]:53', 'fd00:0::3,[::1]'), [
+    { address: '10.0.0.2', port: 53 },
+    { address: '10.0.0.3', port: 5353 },
+    { address: 'fd00::2', port: 53 },
+    { address: 'fd00::3', port: 53 },
+    { address: '::1', port: 53 },
+  ])
+  const noAddress =
+    'is not the IP address of a DNS server; give one like 10.0.0.2, 10.0.0.3:5353 or [fd00::2]:5353'
+  const host = 'is not the address of one host; give that of a DNS server'
+  const cases = [
+    ['dns.example', noAddress],
+    ['10.0.0.2:0', noAddress],
+    ['10.0.0.2:65536', noAddress],
+    ['10.0.0.256', noAddress],
+    ['fe80::1%eth0', noAddress],
+    ['0.0.0.0', host],
+    ['[ff02::fb]:5353', host],
+  ] as const
+  for (const [text, message] of cases)
+    t.equal(
+      refusal('sidecar', route, `--resolver=10.0.0.1,${text}`),
+      `--resolver: "${text}" ${message}`,
+    )
+  t.match(
+    refusal('sidecar', route, '--resolver=10.0.0.1,'),
+    `--resolver: "" ${noAddress}`,
+  )
+  t.match(refusal('run', '--resolver=10.0.0.1'), '--resolver is a flag of usher sidecar')
+})
+
 t.test('a bind address may be a bare IP, have port 0, or be off', async t => {
   t.strictSame(metrics('192.0.2.1'), { address: '192.0.2.1', port: 10249 })
   t.strictSame(metrics('::1'), { address: '::1', port: 10249 })

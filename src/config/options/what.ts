@@ -2,7 +2,7 @@ import { parseRoute } from '../../source/routes/route-flag.ts'
 import type { Route } from '../../source/routes/route.ts'
 import { metricsPort } from '../kube-proxy/configuration.ts'
 import { group, node } from '../row.ts'
-import { serverAddress } from '../types/addresses.ts'
+import { nameServers, serverAddress } from '../types/addresses.ts'
 import { waitTarget } from '../types/wait-target.ts'
 import {
   anyText,
@@ -49,7 +49,13 @@ export const what = group('What', node, {
   route: {
     commands: ['sidecar'],
     type: list(route),
-    help: 'Where to listen and where to go: tcp://LISTEN=ENDPOINT,ENDPOINT or udp://LISTEN=ENDPOINT,ENDPOINT, each an address with a port. ENDPOINT,ENDPOINT|ENDPOINT has a tier that is for when those before it are down. Options stand at the end, like ?affinity=3h&replay=1k; docs/sidecar.md has them all. May be given several times.',
+    help: 'Where to listen and where to go: tcp://LISTEN=ENDPOINT,ENDPOINT or udp://LISTEN=ENDPOINT,ENDPOINT, each an address with a port, or srv:NAME for an endpoint by SRV records. ENDPOINT,ENDPOINT|ENDPOINT has a tier that is for when those before it are down. Options stand at the end, like ?affinity=3h&replay=1k; docs/sidecar.md has them all. May be given several times.',
+  },
+  resolver: {
+    commands: ['sidecar'],
+    type: nameServers,
+    defaultText: "the system's",
+    help: 'DNS servers for the names of endpoints, 10.0.0.2 or 10.0.0.3:5353, each asked when those before it do not know. /etc/hosts goes before them; search domains are not applied.',
   },
   once: {
     commands: ['demo'],

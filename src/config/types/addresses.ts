@@ -1,5 +1,12 @@
 import { parseCidr } from '../../util/cidr.ts'
-import { canonicalIp, isGroup, joinHostPort, splitHostPort } from '../../util/ip.ts'
+import {
+  canonicalIp,
+  isGroup,
+  isWildcard,
+  joinHostPort,
+  splitHostPort,
+  type AddressPort,
+} from '../../util/ip.ts'
 import { badValue, commaList, splitAtCommas, textual, type OptionType } from './basic.ts'
 
 /** An address and port to listen on; port 0 lets the system choose. */
@@ -65,6 +72,26 @@ export const serverAddress = (defaultPort: number): OptionType<string, string> =
       `give one like 127.0.0.1:${defaultPort} or [::1]:${defaultPort}`,
     )
   })
+
+const dnsPort = 53
+
+/** DNS servers, `IP` or `IP:PORT`, with commas between them. */
+export const nameServers = commaList(
+  textual('IP[:PORT]', (text): AddressPort => {
+    const bare = canonicalIp(unbracketed(text))
+    const parts = bare === undefined ? splitHostPort(text) : { host: bare, port: dnsPort }
+    const address = canonicalIp(parts?.host ?? '')
+    if (parts === undefined || address === undefined)
+      throw badValue(
+        text,
+        'is not the IP address of a DNS server',
+        'give one like 10.0.0.2, 10.0.0.3:5353 or [fd00::2]:5353',
+      )
+    if (isWildcard(address) || isGroup(address))
+      throw badValue(text, 'is not the address of one host', 'give that of a DNS server')
+    return { address, port: parts.port }
+  }),
+)
 
 /** Ports from `first` to `last`, both included. */
 export interface PortRange {

@@ -2,7 +2,7 @@ import type { Protocol } from '../../model/service.ts'
 import { joinHostPort } from '../../util/ip.ts'
 import { peek } from '../../util/json.ts'
 import { show } from '../../util/printable.ts'
-import { isLoop, type Route, type RouteBackend } from './route.ts'
+import { backendText, isLoop, type Route, type RouteBackend } from './route.ts'
 import { type Listen, readListen, readTarget, type Target } from './route-address.ts'
 import { type RawRoute, readAffinity, readReplay } from './route-fields.ts'
 import type { ShapeFault } from './shape-faults.ts'
@@ -87,8 +87,9 @@ const targetFaults = (
   listen: Listen | undefined,
 ): ShapeFault[] => {
   const seen = new Set<string>()
-  return targets.flatMap(({ host, port, path }) => {
-    const key = joinHostPort(host, port)
+  return targets.flatMap(({ path, ...target }) => {
+    const { host, port } = target
+    const key = backendText(target)
     const isTwin = seen.has(key)
     seen.add(key)
     if (isTwin) return [{ path, message: `${show(key)} is given twice; give it once` }]

@@ -1,16 +1,15 @@
 import { Backoff } from '../../util/backoff.ts'
 import type { Clock } from '../../util/clock.ts'
-import { canonicalIp } from '../../util/ip.ts'
-import { addressFault } from '../decode/fields.ts'
 import { printable } from '../../util/printable.ts'
 import { orAborted, wait } from '../../util/wait.ts'
-import type { Resolve, Resolved } from './resolve-host.ts'
 import { messageOf } from '../../util/usher-error.ts'
+import { unknownTtlMs, type FoundPlaces, type Lookup, type Place } from './place.ts'
+import { usable } from './usable-places.ts'
 
 export interface HostWatchEvents {
-  /** After each success, whether or not the addresses are others than before. */
+  /** After each success, whether or not the places are others than before. */
   resolved(): void
-  /** After the first failure of a row, and after one that failed in another way. */
+  /** After the first failure of a row, in part or as a whole, and after one of another kind. */
   failed(error: Error): void
 }
 
@@ -28,35 +27,37 @@ export const hostWatchTimes: HostWatchTimes = {
   attemptMs: 10_000,
 }
 
+/** No name is resolved more often, whatever its TTL and whoever asks. */
 const lowestTtlMs = 1000
 const highestTtlMs = 300_000
-const unknownTtlMs = 30_000
 
-/** More than any host has; a resolver that gives more is broken or hostile. */
-const mostAddresses = 256
-
-/** Keeps one host's addresses up to date; the last good ones stand through failures. */
+/** Keeps the places of one name up to date; the last good ones stand through failures. */
 export class HostWatch {
-  readonly host: string
-  readonly #resolve: Resolve
+  readonly #name: string
+  readonly #lookup: Lookup
   readonly #clock: Clock
   readonly #events: HostWatchEvents
   readonly #times: HostWatchTimes
   readonly #backoff: Backoff
-  #addresses: readonly string[] = []
+  #places: readonly Place[] = []
   #error = ''
   #round = new AbortController()
+  /** Ends the pause after an attempt; undefined during one. */
+  #pause: AbortController | undefined
+  /** The pause that `soon` has cut short already. */
+  #hurried: AbortController | undefined
+  #startedAt = 0
   #closed = false
 
   constructor(
-    host: string,
-    resolve: Resolve,
+    name: string,
+    lookup: Lookup,
     clock: Clock,
     events: HostWatchEvents,
     times: HostWatchTimes,
   ) {
-    this.host = host
-    this.#resolve = resolve
+    this.#name = name
+    this.#lookup = lookup
     this.#clock = clock
     this.#events = events
     this.#times = times
@@ -69,11 +70,11 @@ export class HostWatch {
   }
 
   /** Canonical, sorted; empty until the first success. */
-  get addresses(): readonly string[] {
-    return this.#addresses
+  get places(): readonly Place[] {
+    return this.#places
   }
 
-  /** Why the last attempt failed; '' when it succeeded. */
+  /** What was wrong with the last attempt; '' when nothing was. */
   get error(): string {
     return this.#error
   }
@@ -83,10 +84,25 @@ export class HostWatch {
     while (!this.#closed) {
       this.#round = new AbortController()
       const { signal } = this.#round
+      this.#startedAt = this.#clock.now()
       const pauseMs = await this.#attempt(signal)
       attempted()
-      await wait(this.#clock, pauseMs, signal)
+      const pause = new AbortController()
+      this.#pause = pause
+      await wait(this.#clock, pauseMs, AbortSignal.any([signal, pause.signal]))
+      this.#pause = undefined
+      pause.abort()
     }
+  }
+
+  /** Resolves once more a second after the last attempt began, or at once if that is over. */
+  soon(): void {
+    const pause = this.#pause
+    if (pause === undefined || this.#hurried === pause) return
+    this.#hurried = pause
+    const ms = this.#startedAt + lowestTtlMs - this.#clock.now()
+    if (ms <= 0) pause.abort()
+    else void wait(this.#clock, ms, pause.signal).then(() => pause.abort())
   }
 
   /** Resolves now, whatever it was waiting for. */
@@ -104,36 +120,44 @@ export class HostWatch {
   async #attempt(signal: AbortSignal): Promise<number> {
     try {
       const found = await this.#answer(signal)
-      this.#addresses = usable(found.addresses)
-      this.#error = ''
-      this.#backoff.reset()
+      const { places, faults } = usable(found)
+      this.#places = places
+      const ttlMs = clampedTtl(found.ttlMs)
+      if (faults.length > 0)
+        this.#failed(`${this.#name} is resolved in part`, summary(faults))
+      else this.#recovered()
       this.#events.resolved()
-      return clampedTtl(found.ttlMs)
+      return faults.length > 0 ? Math.min(ttlMs, this.#backoff.next()) : ttlMs
     } catch (error) {
       if (signal.aborted) return 0
-      this.#failed(error)
+      this.#failed(`cannot resolve ${this.#name}`, error)
       return this.#backoff.next()
     }
   }
 
-  #failed(cause: unknown): void {
-    const reason = messageOf(cause)
-    const message = `cannot resolve ${this.host}: ${printable(reason, 300)}`
+  #recovered(): void {
+    this.#error = ''
+    this.#backoff.reset()
+  }
+
+  #failed(what: string, cause: unknown): void {
+    const message = `${what}: ${printable(messageOf(cause), 300)}`
     if (message === this.#error) return
     this.#error = message
     this.#events.failed(new Error(message, { cause }))
   }
 
   /** The resolver's answer, in time or not at all. */
-  async #answer(signal: AbortSignal): Promise<Resolved> {
+  async #answer(signal: AbortSignal): Promise<FoundPlaces> {
     const { attemptMs } = this.#times
     const over = new AbortController()
     const late = new Error(`no answer within ${attemptMs / 1000} s`)
     const timer = this.#clock.setTimeout(() => over.abort(late), attemptMs)
     try {
       const either = AbortSignal.any([signal, over.signal])
-      return await orAborted(this.#resolve(this.host), either)
+      return await orAborted(this.#lookup(either), either)
     } finally {
+      over.abort()
       this.#clock.clearTimeout(timer)
     }
   }
@@ -144,11 +168,8 @@ const clampedTtl = (ttlMs: number | undefined): number =>
     ? unknownTtlMs
     : Math.min(highestTtlMs, Math.max(lowestTtlMs, ttlMs))
 
-const usable = (addresses: readonly string[]): string[] => {
-  const found = new Set<string>()
-  for (const given of addresses)
-    if (addressFault(given) === '') found.add(canonicalIp(given) ?? given)
-  if (found.size === 0) throw new Error('the answer has no usable address')
-  // Sorted, so that a server that rotates its answers changes nothing.
-  return [...found].toSorted().slice(0, mostAddresses)
+const summary = (faults: readonly string[]): string => {
+  const [first, second] = faults
+  const more = faults.length > 2 ? `and ${faults.length - 2} more faults` : ''
+  return [first, second, more].filter(Boolean).join('; ')
 }

@@ -1,14 +1,8 @@
 import { lookup, Resolver } from 'node:dns/promises'
 import { setTimeout } from 'node:timers/promises'
-
-export interface Resolved {
-  readonly addresses: readonly string[]
-  /** How long the answer holds, in milliseconds; undefined when unknown. */
-  readonly ttlMs: number | undefined
-}
-
-/** Finds a host's addresses; rejects when it has none, or that can't be found out. */
-export type Resolve = (host: string) => Promise<Resolved>
+import { splitHostPort, type AddressPort } from '../../util/ip.ts'
+import { resolveSrvBy } from './own-resolver.ts'
+import type { Resolve, Resolved, ResolveSrv } from './resolver.ts'
 
 /** What `resolverFrom` needs of the system. */
 export interface HostLookup {
@@ -25,7 +19,7 @@ const graceMs = 200
  * and gives no TTL; DNS is asked for the TTL at the same time, and not waited for.
  */
 export const resolverFrom =
-  (system: HostLookup): Resolve =>
+  (system: HostLookup): ((host: string) => Promise<Resolved>) =>
   async host => {
     const done = new AbortController()
     const ttls = system.ttls(host, done.signal).catch((): number[] => [])
@@ -62,3 +56,15 @@ const system: HostLookup = {
 
 /** The system's own way of finding a host, with DNS's TTL if there is one. */
 export const resolveHost: Resolve = resolverFrom(system)
+
+/** The system's own servers, which may be others the next time. */
+const systemServers = (): readonly AddressPort[] =>
+  new Resolver().getServers().map(text => {
+    const split = splitHostPort(text)
+    return split === undefined
+      ? { address: text, port: 53 }
+      : { address: split.host, port: split.port }
+  })
+
+/** By the system's servers: its own way of finding hosts knows no SRV records. */
+export const resolveSrv: ResolveSrv = resolveSrvBy(systemServers)

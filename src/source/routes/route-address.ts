@@ -13,14 +13,16 @@ export interface Listen {
 /** Where it goes: a canonical address, or a host name in lower case. */
 export interface Target {
   readonly host: string
+  /** 0 with `srv`: the name's SRV records have the ports. */
   readonly port: number
+  readonly srv?: true
 }
 
 export const listenForm =
   'tcp://ADDRESS:PORT or udp://ADDRESS:PORT, like tcp://127.0.0.1:15432'
 
 export const targetForm =
-  'HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432 or db.example:5432'
+  'HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432 or db.example:5432, or srv:NAME for a name with SRV records'
 
 const protocols: ReadonlyMap<string, Protocol> = new Map([
   ['tcp', 'TCP'],
@@ -48,8 +50,21 @@ export const readListen = (text: string): Listen | string => {
   return { protocol, address, port: split.port }
 }
 
-/** Reads `10.0.0.5:5432` or `db.example:5432`; a text is as for `readListen`. */
+/** `srv:_pg._tcp.example`; undefined for what is none, as `srv:5432` on a host named srv. */
+const readSrv = (text: string): Target | string | undefined => {
+  const [, name] = /^srv:(?!\d+$)(.*)$/is.exec(text) ?? []
+  if (name === undefined) return undefined
+  if (isHostName(name)) return { host: name.toLowerCase(), port: 0, srv: true }
+  return `${show(text)} is not srv:NAME with a name that has SRV records, like srv:_pg._tcp.example; they have the port`
+}
+
+/**
+ * Reads `10.0.0.5:5432`, `db.example:5432` or `srv:_pg._tcp.example`; a text is as for
+ * `readListen`.
+ */
 export const readTarget = (text: string): Target | string => {
+  const srv = readSrv(text)
+  if (srv !== undefined) return srv
   const split = splitHostPort(text)
   if (split === undefined) return `${show(text)} is not ${targetForm}`
   const { host, port } = split
@@ -71,7 +86,7 @@ const label = /^[a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?$/i
  * refused: resolvers take `10.0.0.256`, `127.1` or `0x7f.1` for addresses, each in its
  * own way (WHATWG URL, "ends in a number").
  */
-const isHostName = (text: string): boolean => {
+export const isHostName = (text: string): boolean => {
   const name = text.endsWith('.') ? text.slice(0, -1) : text
   const labels = name.split('.')
   const last = labels.at(-1) ?? ''

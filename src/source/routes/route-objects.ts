@@ -7,19 +7,21 @@ import {
 } from '../../model/service.ts'
 import { familyOf } from '../../util/ip.ts'
 import type { SourceObject } from '../diff.ts'
+import { mostPlaces, type Place } from './place.ts'
 import { isLoop, type Route, type RouteBackend } from './route.ts'
 
 /** Where sidecar routes live; no namespace of a cluster meets them. */
 const routeNamespace = 'route'
 
-type AddressesOf = (host: string) => readonly string[]
+/** Where a backend's connections may go. */
+export type PlacesOf = (backend: RouteBackend) => readonly Place[]
 
 /** A Service and a slice for each backend. */
-export const routeObject = (route: Route, addressesOf: AddressesOf): SourceObject => {
+export const routeObject = (route: Route, placesOf: PlacesOf): SourceObject => {
   const namespace = routeNamespace
   const { name } = route
   const service = routeService(route)
-  const slices = routeSlices(route, addressesOf).map((slice): Change => ({
+  const slices = routeSlices(route, placesOf).map((slice): Change => ({
     kind: 'EndpointSlice',
     namespace,
     name: slice.name,
@@ -51,30 +53,49 @@ const routeService = (route: Route): Service => ({
 })
 
 /**
- * One slice for each backend, as a slice has one port number for all its endpoints. Its
- * family is that of the listen address, for that is where its Service looks for it; the
- * endpoints themselves may be of the other.
+ * One slice for each port of a backend, as a slice has one port number for all its
+ * endpoints. Its family is that of the listen address, for that is where its Service looks
+ * for it; the endpoints themselves may be of the other.
  */
-const routeSlices = (route: Route, addressesOf: AddressesOf): EndpointSlice[] =>
-  route.backends.map(({ host, port, tier }, i) => ({
-    namespace: routeNamespace,
-    name: `${route.name}-${i}`,
-    serviceName: route.name,
-    family: familyOf(route.listen.address) ?? 'IPv4',
-    endpoints: addressesOf(host)
-      .filter(address => !isLoop(route.listen, address, port))
-      .map(address => inTier(readyEndpoint(address), tier)),
-    ports: [{ name: '', protocol: route.protocol, port }],
-    lastChangeTriggerTime: 0,
+const routeSlices = (route: Route, placesOf: PlacesOf): EndpointSlice[] => {
+  const found = route.backends.map(backend => ({
+    backend,
+    places: placesOf(backend).filter(place => !isOwn(route, place)),
   }))
+  const ranks = new Set(
+    found.flatMap(({ backend, places }) => places.map(place => rankOf(backend, place))),
+  )
+  const tiers = [...ranks].toSorted((one, other) => one - other)
+  return found.flatMap(({ backend, places }, i) => {
+    const ports =
+      backend.srv === true ? new Set(places.map(({ port }) => port)) : [backend.port]
+    return Array.from(ports, port => ({
+      namespace: routeNamespace,
+      name: `${route.name}-${i}${backend.srv === true ? `-${port}` : ''}`,
+      serviceName: route.name,
+      family: familyOf(route.listen.address) ?? 'IPv4',
+      endpoints: places
+        .filter(place => place.port === port)
+        .map(place => endpointAt(place, tiers.indexOf(rankOf(backend, place)))),
+      ports: [{ name: '', protocol: route.protocol, port }],
+      lastChangeTriggerTime: 0,
+    }))
+  })
+}
 
-const inTier = (endpoint: EndpointSpec, tier: number): EndpointSpec =>
-  tier === 0 ? endpoint : { ...endpoint, tier }
+/** All that a name gives comes before what the next tier of the route has. */
+const rankOf = (backend: RouteBackend, place: Place): number =>
+  backend.tier * mostPlaces + place.tier
 
-/** The addresses of a backend that are the route itself. */
+const endpointAt = ({ address }: Place, tier: number): EndpointSpec =>
+  tier === 0 ? readyEndpoint(address) : { ...readyEndpoint(address), tier }
+
+/** The places of a backend that are the route itself. */
 export const loopsOf = (
   route: Route,
-  { host, port }: RouteBackend,
-  addressesOf: AddressesOf,
-): readonly string[] =>
-  addressesOf(host).filter(address => isLoop(route.listen, address, port))
+  backend: RouteBackend,
+  placesOf: PlacesOf,
+): readonly Place[] => placesOf(backend).filter(place => isOwn(route, place))
+
+const isOwn = ({ listen }: Route, { address, port }: Place): boolean =>
+  isLoop(listen, address, port)

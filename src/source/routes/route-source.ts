@@ -1,17 +1,21 @@
 import type { Problem } from '../../model/snapshot.ts'
 import { systemClock, type Clock } from '../../util/clock.ts'
-import { canonicalIp, joinHostPort } from '../../util/ip.ts'
+import { canonicalIp } from '../../util/ip.ts'
 import { changesBetween, type Applied } from '../diff.ts'
 import type { Source, SourceSink, SourceStatus } from '../source.ts'
 import { HostWatch, hostWatchTimes, type HostWatchTimes } from './host-watch.ts'
-import { resolveHost, type Resolve } from './resolve-host.ts'
+import { hostLookup, placeAt, type Lookup, type Place } from './place.ts'
+import { resolveHost, resolveSrv } from './resolve-host.ts'
+import type { Resolve, ResolveSrv } from './resolver.ts'
 import { clashText } from './decode-route.ts'
 import { loopsOf, routeObject } from './route-objects.ts'
-import type { Route } from './route.ts'
+import { backendText, type Route, type RouteBackend } from './route.ts'
+import { srvLookup } from './srv-lookup.ts'
 
 export interface RouteSourceOptions {
   readonly routes: readonly Route[]
   readonly resolve?: Resolve
+  readonly resolveSrv?: ResolveSrv
   readonly clock?: Clock
   /** Called when a host name can't be resolved, once for each error message in a row. */
   readonly onError?: (error: Error) => void
@@ -24,7 +28,7 @@ export interface RouteSourceOptions {
  * pauses. `start` waits for the first attempt at every name and never rejects. Throws
  * when two routes listen on the same address, or have the same name.
  */
-export const routeSource = (options: RouteSourceOptions): Source => {
+export const routeSource = (options: RouteSourceOptions): RouteSource => {
   const clash = clashText(options.routes)
   if (clash !== '') throw new Error(clash)
   return new RouteSource(options)
@@ -32,7 +36,7 @@ export const routeSource = (options: RouteSourceOptions): Source => {
 
 export class RouteSource implements Source {
   readonly #watches = new Map<string, HostWatch>()
-  readonly #watchOf: (host: string) => HostWatch
+  readonly #watchOf: (backend: RouteBackend) => HostWatch
   readonly #onError: (error: Error) => void
   #routes: readonly Route[]
   #applied: Applied = new Map()
@@ -41,9 +45,10 @@ export class RouteSource implements Source {
   #lastGoodAt: number | undefined
   #closed = false
 
-  constructor({ routes, resolve, clock, onError, times }: RouteSourceOptions) {
+  constructor(options: RouteSourceOptions) {
+    const { routes, clock = systemClock, times = hostWatchTimes } = options
     this.#routes = routes
-    this.#onError = onError ?? (() => {})
+    this.#onError = options.onError ?? (() => {})
     const events = {
       resolved: () => this.#update(),
       failed: (error: Error) => {
@@ -51,13 +56,13 @@ export class RouteSource implements Source {
         this.#update()
       },
     }
-    this.#watchOf = host =>
+    this.#watchOf = backend =>
       new HostWatch(
-        host,
-        resolve ?? resolveHost,
-        clock ?? systemClock,
+        watchName(backend),
+        lookupOf(backend, options, clock),
+        clock,
         events,
-        times ?? hostWatchTimes,
+        times,
       )
   }
 
@@ -78,21 +83,21 @@ export class RouteSource implements Source {
     await this.#watch(routes)
     if (this.#closed) return
     this.#routes = routes
-    const wanted = new Set(hostNames(routes))
-    for (const [host, watch] of this.#watches) {
-      if (wanted.has(host)) continue
+    const wanted = namesOf(routes)
+    for (const [name, watch] of this.#watches) {
+      if (wanted.has(name)) continue
       watch.close()
-      this.#watches.delete(host)
+      this.#watches.delete(name)
     }
     this.#update()
   }
 
   /** Resolves when there was an attempt at each name that was not watched yet. */
   async #watch(routes: readonly Route[]): Promise<void> {
-    const attempts = hostNames(routes).flatMap(host => {
-      if (this.#closed || this.#watches.has(host)) return []
-      const watch = this.#watchOf(host)
-      this.#watches.set(host, watch)
+    const attempts = [...namesOf(routes)].flatMap(([name, backend]) => {
+      if (this.#closed || this.#watches.has(name)) return []
+      const watch = this.#watchOf(backend)
+      this.#watches.set(name, watch)
       return new Promise<void>(attempted => {
         watch.run(attempted).catch(this.#onError).finally(attempted)
       })
@@ -102,6 +107,16 @@ export class RouteSource implements Source {
 
   reload(): void {
     for (const watch of this.#watches.values()) watch.again()
+  }
+
+  /**
+   * For a Service whose endpoints have all failed: its names are resolved now, each at
+   * most once a second.
+   */
+  allFailed(serviceName: string): void {
+    const route = this.#routes.find(({ name }) => name === serviceName)
+    for (const backend of route?.backends ?? [])
+      this.#watches.get(watchName(backend))?.soon()
   }
 
   status(): SourceStatus {
@@ -125,8 +140,12 @@ export class RouteSource implements Source {
     return [...this.#watches.values()].filter(({ error }) => error !== '')
   }
 
-  readonly #addressesOf = (host: string): readonly string[] =>
-    this.#watches.get(host)?.addresses ?? [host]
+  readonly #placesOf = (backend: RouteBackend): readonly Place[] => {
+    const { host, port, srv } = backend
+    const places = this.#watches.get(watchName(backend))?.places
+    if (srv === true) return places ?? []
+    return places?.map(({ address }) => placeAt(address, port)) ?? [placeAt(host, port)]
+  }
 
   /** Hands on what is new. Before the first attempts have all ended nothing is. */
   #update(): void {
@@ -140,7 +159,7 @@ export class RouteSource implements Source {
   }
 
   #wanted(): Applied {
-    const objects = this.#routes.map(route => routeObject(route, this.#addressesOf))
+    const objects = this.#routes.map(route => routeObject(route, this.#placesOf))
     return new Map(objects.map(object => [object.key, object]))
   }
 
@@ -148,12 +167,12 @@ export class RouteSource implements Source {
     return this.#routes.flatMap(route =>
       route.backends.flatMap((backend): Problem[] => {
         const object = `route "${route.text}"`
-        const field = `endpoint "${joinHostPort(backend.host, backend.port)}"`
-        const failure = this.#watches.get(backend.host)?.error ?? ''
-        const loops = loopsOf(route, backend, this.#addressesOf)
+        const field = `endpoint "${backendText(backend)}"`
+        const failure = this.#watches.get(watchName(backend))?.error ?? ''
+        const loops = loopsOf(route, backend, this.#placesOf)
         return [
           ...(failure === '' ? [] : [{ object, field, message: failure }]),
-          ...loops.map(address => ({
+          ...loops.map(({ address }) => ({
             object,
             field,
             message: `resolves to ${address}, the route itself; give another port`,
@@ -164,11 +183,24 @@ export class RouteSource implements Source {
   }
 }
 
-/** Each once. */
-const hostNames = (routes: readonly Route[]): string[] => [
-  ...new Set(
+/** The names that have to be resolved, with a backend of each. */
+const namesOf = (routes: readonly Route[]): ReadonlyMap<string, RouteBackend> =>
+  new Map(
     routes
-      .flatMap(({ backends }) => backends.map(({ host }) => host))
-      .filter(host => canonicalIp(host) === undefined),
-  ),
-]
+      .flatMap(({ backends }) => backends)
+      .filter(backend => canonicalIp(backend.host) === undefined)
+      .map(backend => [watchName(backend), backend]),
+  )
+
+/** What a backend is watched under: its name, and whether SRV records are meant. */
+const watchName = ({ host, srv }: RouteBackend): string =>
+  srv === true ? `srv:${host}` : host
+
+const lookupOf = (
+  { host, srv }: RouteBackend,
+  { resolve = resolveHost, ...options }: RouteSourceOptions,
+  clock: Clock,
+): Lookup =>
+  srv === true
+    ? srvLookup(host, options.resolveSrv ?? resolveSrv, resolve, clock)
+    : hostLookup(host, resolve)

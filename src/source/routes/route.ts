@@ -1,13 +1,23 @@
 import type { Protocol, Service } from '../../model/service.ts'
-import { familyOf, isLoopback, isWildcard } from '../../util/ip.ts'
+import { familyOf, isLoopback, isWildcard, joinHostPort } from '../../util/ip.ts'
 
 export interface RouteBackend {
   /** A canonical address, or a host name in lower case. */
   readonly host: string
+  /** 0 with `srv`: the name's SRV records have the ports. */
   readonly port: number
   /** 0 first; those of a higher one are for when all of the lower ones are down. */
   readonly tier: number
+  readonly srv?: true
 }
+
+/** As it is given: `db.example:5432`, `srv:_pg._tcp.example`. */
+export const backendText = ({
+  host,
+  port,
+  srv,
+}: Pick<RouteBackend, 'host' | 'port' | 'srv'>): string =>
+  srv === true ? `srv:${host}` : joinHostPort(host, port)
 
 /** Where a sidecar listens and where it goes, from `--route` or from a file. */
 export interface Route {

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { readRoutes } from '../../../src/source/routes/read-routes.ts'
+import { placeAt } from '../../../src/source/routes/place.ts'
 import { routeObject } from '../../../src/source/routes/route-objects.ts'
 import { parseRoute } from '../../../src/source/routes/route-flag.ts'
 import type { Route } from '../../../src/source/routes/route.ts'
@@ -71,13 +72,18 @@ t.test('retries and tiers are carried on to the Service and its endpoints', asyn
   const fields =
     'listen: tcp://127.0.0.1:1, tiers: [[10.0.0.1:1], [10.0.0.2:1]], replay: 1k'
   const route = (await fromFile(fields)) ?? t.fail()
-  const { key, changes } = routeObject(route as Route, host => [host])
+  const { key, changes } = routeObject(route as Route, ({ host, port }) => [
+    placeAt(host, port),
+  ])
   t.equal(key, 'tcp-127-0-0-1-1')
   const [service, first, second] = changes.map(({ object }) => object)
   t.match(service, { createdAt: 1, retry: { earlyClose: true, replay: 1024 } })
   t.match(first, { endpoints: [{ address: '10.0.0.1', tier: undefined }] })
   t.match(second, { endpoints: [{ address: '10.0.0.2', tier: 1 }] })
-  const udp = routeObject(parseRoute('udp://127.0.0.1:1=10.0.0.1:1'), host => [host])
+  const udp = routeObject(
+    parseRoute('udp://127.0.0.1:1=10.0.0.1:1'),
+    ({ host, port }) => [placeAt(host, port)],
+  )
   t.notOk(Object.hasOwn(udp.changes[0]?.object ?? {}, 'retry'))
 })
 

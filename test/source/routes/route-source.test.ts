@@ -3,7 +3,8 @@ import type { Change, EndpointSlice } from '../../../src/model/service.ts'
 import type { Problem } from '../../../src/model/snapshot.ts'
 import type { HostWatchTimes } from '../../../src/source/routes/host-watch.ts'
 import { parseRoute } from '../../../src/source/routes/route-flag.ts'
-import { resolverFrom, type Resolved } from '../../../src/source/routes/resolve-host.ts'
+import { resolverFrom } from '../../../src/source/routes/resolve-host.ts'
+import type { Resolved } from '../../../src/source/routes/resolver.ts'
 import { routeSource } from '../../../src/source/routes/route-source.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import * as objects from '../../support/objects.ts'
@@ -36,6 +37,16 @@ t.test('a route is read in all the forms it may have', async t => {
         affinityMs: 0,
       },
     ],
+    [
+      'tcp://127.0.0.1:1=srv:_Pg._tcp.Example.,srv:5432,SRV:a?affinity=1s',
+      {
+        backends: [
+          { host: '_pg._tcp.example.', port: 0, srv: true },
+          { host: 'srv', port: 5432 },
+          { host: 'a', port: 0, srv: true },
+        ],
+      },
+    ],
     ['tcp://0.0.0.0:80=my_db.:1?affinity=3h', { affinityMs: 10_800_000 }],
     ['TCP://[::]:80=a:1?affinity=1h30m', { affinityMs: 5_400_000 }],
   ]
@@ -49,6 +60,8 @@ t.test('a bad route is told with its text, the part and what is right', async t 
     'is not ADDRESS:PORT with a port from 1 to 65535, like 127.0.0.1:15432 or [::1]:15432'
   const backend =
     'is not HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432 or db.example:5432'
+  const srv =
+    'is not srv:NAME with a name that has SRV records, like srv:_pg._tcp.example; they have the port'
   const address = 'is not an IP address; give one like 127.0.0.1, or 0.0.0.0 for all'
   const group =
     'is a multicast or broadcast address; give one of this host, like 127.0.0.1, or 0.0.0.0 for all'
@@ -85,6 +98,10 @@ t.test('a bad route is told with its text, the part and what is right', async t 
       `tcp://127.0.0.1:1=${'a.'.repeat(127)}b:1`,
       `endpoint "${'a.'.repeat(40)}..." ${host}`,
     ],
+    ['tcp://127.0.0.1:1=srv:', `endpoint "srv:" ${srv}`],
+    ['tcp://127.0.0.1:1=srv:_pg._tcp.a:5432', `endpoint "srv:_pg._tcp.a:5432" ${srv}`],
+    ['tcp://127.0.0.1:1=srv:10.0.0.1', `endpoint "srv:10.0.0.1" ${srv}`],
+    ['tcp://127.0.0.1:1=srv:a,srv:A', 'endpoint "srv:a" is given twice; give it once'],
     [
       'tcp://127.0.0.1:1=0.0.0.0:2',
       'endpoint "0.0.0.0:2" is not the address of one host; give one like 10.0.0.5:5432',
@@ -381,6 +398,124 @@ t.test('close leaves no timer and says nothing more', async t => {
   await new Promise(setImmediate)
   t.equal(f.clock.waiting, 0)
   t.strictSame([f.batches, f.errors, f.synced()], [[], [], 0])
+})
+
+t.test(
+  'when all have failed a name is resolved again, at most once a second',
+  async t => {
+    const answers = { db: [['10.0.0.1']], other: [['10.0.0.2']] }
+    const routes = ['tcp://127.0.0.1:1=db:1,10.0.0.9:1', 'tcp://127.0.0.1:2=other:1']
+    const f = fixture(routes, answers, 60_000)
+    await f.started
+    await until('the pauses', () => f.clock.waiting === 2)
+    f.clock.advance(5000)
+    const before = f.asked.length
+    f.source.allFailed('tcp-127-0-0-1-9')
+    f.source.allFailed('tcp-127-0-0-1-1')
+    f.source.allFailed('tcp-127-0-0-1-1')
+    await until('it is asked at once', () => f.asked.length === before + 1)
+    t.equal(f.asked.at(-1), 'db')
+    await until('the next pause', () => f.clock.waiting === 2)
+    for (let i = 0; i < 50; i += 1) f.source.allFailed('tcp-127-0-0-1-1')
+    t.equal(f.clock.waiting, 3, 'one more timer')
+    f.clock.advance(999)
+    await new Promise(setImmediate)
+    t.equal(f.asked.length, before + 1, 'not before a second has passed')
+    f.clock.advance(1)
+    await until('it is asked again', () => f.asked.length === before + 2)
+    await until('the pause after it', () => f.clock.waiting === 2)
+  },
+)
+
+t.test(
+  'SRV records are slices by their ports, and a part that fails is told',
+  async t => {
+    const rows = [
+      [10, 1, 5432, 'a'],
+      [10, 1, 5433, 'a'],
+      [20, 1, 5432, 'b'],
+    ] as const
+    const clock = new FakeClock()
+    const text = 'tcp://127.0.0.1:5432=srv:_pg._tcp.example,10.0.0.9:1'
+    const applied: (readonly Change[])[] = []
+    let problems: readonly Problem[] = []
+    const told: string[] = []
+    const state: { rows: (typeof rows)[number][]; b: Error | string } = {
+      rows: [...rows],
+      b: '127.0.0.1',
+    }
+    const source = routeSource({
+      routes: [parseRoute(text)],
+      clock,
+      times: quick,
+      onError: ({ message }) => told.push(message),
+      resolveSrv: async () => ({
+        records: state.rows.map(([priority, weight, port, target]) => ({
+          type: 'SRV',
+          priority,
+          weight,
+          port,
+          target,
+        })),
+        ttlMs: 1000,
+      }),
+      resolve: async host => {
+        if (state.b instanceof Error && host === 'b') throw state.b
+        return { addresses: host === 'a' ? ['10.0.0.1'] : [String(state.b)], ttlMs: 1000 }
+      },
+    })
+    t.teardown(() => source.close())
+    await source.start({
+      apply: changes => applied.push(changes),
+      synced: () => {},
+      problems: now => (problems = now),
+    })
+    const slices = (changes: readonly Change[] = []) =>
+      changes.flatMap(({ kind, name, ...rest }) => {
+        if (kind !== 'EndpointSlice') return []
+        const object = (rest as { object: EndpointSlice | undefined }).object
+        return [[name, object?.ports[0]?.port, object?.endpoints.map(e => e.address)]]
+      })
+    t.strictSame(slices(applied[0]), [
+      ['tcp-127-0-0-1-5432-0-5432', 5432, ['10.0.0.1']],
+      ['tcp-127-0-0-1-5432-0-5433', 5433, ['10.0.0.1']],
+      ['tcp-127-0-0-1-5432-1', 1, ['10.0.0.9']],
+    ])
+    const field = 'endpoint "srv:_pg._tcp.example"'
+    t.match(problems, [{ field, message: /^resolves to 127.0.0.1, the route itself/ }])
+    state.rows = [rows[0], rows[2]]
+    state.b = new Error('SERVFAIL')
+    clock.advance(1000)
+    await until('the port goes', () => applied.length === 2)
+    t.strictSame(slices(applied[1]), [
+      ['tcp-127-0-0-1-5432-0-5433', undefined, undefined],
+    ])
+    const message = 'srv:_pg._tcp.example is resolved in part: b: SERVFAIL'
+    t.match(problems, [{ field, message }, { field }])
+    t.strictSame(told, [message])
+    t.equal(source.status().error, message)
+    state.b = '10.0.0.2'
+    await until('all is well again', () => {
+      clock.advance(1000)
+      return source.status().error === ''
+    })
+    t.strictSame(slices(applied[2]), [
+      ['tcp-127-0-0-1-5432-0-5432', 5432, ['10.0.0.1', '10.0.0.2']],
+    ])
+    t.match(applied[2], [{ object: { endpoints: [{ tier: undefined }, { tier: 1 }] } }])
+    t.strictSame(problems, [])
+  },
+)
+
+t.test('more addresses than a name may have are cut, and told', async t => {
+  const many = Array.from({ length: 1000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`)
+  const f = fixture(['tcp://127.0.0.1:1=db:1'], { db: [many] }, 60_000)
+  await f.started
+  t.equal(f.addresses()[0]?.length, 256)
+  t.equal(
+    f.source.status().error,
+    'db is resolved in part: the answer has 1000 addresses, of which 256 are taken',
+  )
 })
 
 const one = async () => ['10.0.0.1']

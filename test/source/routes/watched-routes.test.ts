@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import type { Change } from '../../../src/model/service.ts'
 import type { Problem } from '../../../src/model/snapshot.ts'
 import { readRoutes } from '../../../src/source/routes/read-routes.ts'
-import type { Resolved } from '../../../src/source/routes/resolve-host.ts'
+import type { Resolved } from '../../../src/source/routes/resolver.ts'
 import { parseRoute } from '../../../src/source/routes/route-flag.ts'
 import { watchedRoutes } from '../../../src/source/routes/watched-routes.ts'
 import { until } from '../../support/until.ts'
@@ -96,7 +96,7 @@ t.test('a bad file leaves the old routes, and says so until it is mended', async
   await f.write(one.replace('10.0.0.1:1', '10.0.0.1'))
   await until('the fault', () => f.unusable.length === 1)
   const message =
-    '"10.0.0.1" is not HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432 or db.example:5432'
+    '"10.0.0.1" is not HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432 or db.example:5432, or srv:NAME for a name with SRV records'
   t.strictSame(f.unusable, [`line 2: routes[0].endpoints[0]: ${message}`])
   t.strictSame(f.problems(), [
     { object: f.path, field: 'line 2: routes[0].endpoints[0]', message },

@@ -1,0 +1,140 @@
+import { canonicalIp } from '../../../util/ip.ts'
+import { messageOf } from '../../../util/usher-error.ts'
+import {
+  questionTypes,
+  type DnsRecord,
+  type Question,
+  type RecordData,
+} from './dns-record.ts'
+import { WireReader } from './wire-reader.ts'
+
+export interface Answer {
+  /** More than fits: the question is to be asked again over TCP. Has no records then. */
+  readonly truncated: boolean
+  /** 0: no error. */
+  readonly rcode: number
+  readonly records: readonly DnsRecord[]
+}
+
+const internet = 1
+const cname = 5
+const flag = { response: 0x8000, truncated: 0x0200, recursionDesired: 0x0100 }
+
+const words = (...values: number[]): Buffer => {
+  const bytes = Buffer.alloc(values.length * 2)
+  values.forEach((value, i) => bytes.writeUInt16BE(value, i * 2))
+  return bytes
+}
+
+/** A question as it is sent: no EDNS, which some servers refuse; what is long comes over TCP. */
+export const encodeQuestion = (id: number, { name, type }: Question): Buffer => {
+  const labels = name
+    .split('.')
+    .filter(label => label !== '')
+    .map(label => Buffer.from(`\0${label}`, 'latin1'))
+  for (const label of labels) label[0] = label.length - 1
+  return Buffer.concat([
+    words(id, flag.recursionDesired, 1, 0, 0, 0),
+    ...labels,
+    Buffer.of(0),
+    words(questionTypes[type], internet),
+  ])
+}
+
+/**
+ * Undefined for a message that is no answer to this question: one that comes too late, or
+ * a forged one. Throws when it is and can't be read.
+ */
+export const decodeAnswer = (
+  message: Buffer,
+  id: number,
+  question: Question,
+): Answer | undefined => {
+  if (message.length < 12 || message.readUInt16BE(0) !== id) return undefined
+  const flags = message.readUInt16BE(2)
+  if ((flags & flag.response) === 0) return undefined
+  const reader = new WireReader(message)
+  try {
+    reader.bytes(4)
+    const [questions, answers] = [reader.u16(), reader.u16()]
+    reader.bytes(4)
+    const rcode = flags & 0xf
+    if (!repeats(reader, questions, question, rcode)) return undefined
+    const truncated = (flags & flag.truncated) !== 0
+    return { truncated, rcode, records: truncated ? [] : readRecords(reader, answers) }
+  } catch (error) {
+    throw new Error(`its answer is malformed: ${messageOf(error)}`, { cause: error })
+  }
+}
+
+/** Whether the question is the one that was asked; some that refuse leave it out. */
+const repeats = (
+  reader: WireReader,
+  questions: number,
+  { name, type }: Question,
+  rcode: number,
+): boolean => {
+  if (questions === 0) return rcode !== 0
+  const asked = reader.name()
+  const sort = reader.u16()
+  const world = reader.u16()
+  return (
+    questions === 1 &&
+    asked === plainName(name) &&
+    sort === questionTypes[type] &&
+    world === internet
+  )
+}
+
+/** As names in answers are written. */
+export const plainName = (name: string): string => name.toLowerCase().replace(/\.$/, '')
+
+/** Each takes 11 bytes at least, so that there are at most 6000. */
+const readRecords = (reader: WireReader, count: number): DnsRecord[] => {
+  const records: DnsRecord[] = []
+  for (let i = 0; i < count; i += 1) {
+    const record = readRecord(reader)
+    if (record !== undefined) records.push(record)
+  }
+  return records
+}
+
+/** Undefined for one of another type or class. */
+const readRecord = (reader: WireReader): DnsRecord | undefined => {
+  const name = reader.name()
+  const type = reader.u16()
+  const isInternet = reader.u16() === internet
+  const seconds = reader.u32()
+  const length = reader.u16()
+  const end = reader.at + length
+  const data = isInternet ? readData(reader, type) : undefined
+  if (data === undefined) {
+    reader.bytes(length)
+    return undefined
+  }
+  if (reader.at !== end) throw new Error('a record is not as long as it says')
+  // What has the highest bit set counts as 0 (RFC 2181, section 8).
+  return { name, ttl: seconds > 0x7fffffff ? 0 : seconds, ...data }
+}
+
+const readData = (reader: WireReader, type: number): RecordData | undefined => {
+  switch (type) {
+    case questionTypes.A:
+      return { type: 'A', address: reader.bytes(4).join('.') }
+    case questionTypes.AAAA:
+      return { type: 'AAAA', address: ipv6(reader.bytes(16)) }
+    case cname:
+      return { type: 'CNAME', target: reader.name() }
+    case questionTypes.SRV: {
+      const [priority, weight, port] = [reader.u16(), reader.u16(), reader.u16()]
+      return { type: 'SRV', priority, weight, port, target: reader.name() }
+    }
+    default:
+      return undefined
+  }
+}
+
+const ipv6 = (bytes: Buffer): string => {
+  const groups = bytes.toString('hex').match(/.{4}/g) ?? []
+  return canonicalIp(groups.join(':')) ?? ''
+}

@@ -1,0 +1,20 @@
+import type { SrvData } from './dns/dns-record.ts'
+
+export interface Resolved {
+  readonly addresses: readonly string[]
+  /** How long the answer holds, in milliseconds; undefined when unknown. */
+  readonly ttlMs: number | undefined
+  /** What could not be found out, in words, although there are addresses. */
+  readonly faults?: readonly string[]
+}
+
+/** Finds a host's addresses; rejects when it has none, or that can't be found out. */
+export type Resolve = (host: string, signal: AbortSignal) => Promise<Resolved>
+
+export interface ResolvedSrv {
+  readonly records: readonly SrvData[]
+  readonly ttlMs: number
+}
+
+/** Finds a service's SRV records; rejects as `Resolve` does. */
+export type ResolveSrv = (name: string, signal: AbortSignal) => Promise<ResolvedSrv>
