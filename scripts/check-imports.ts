@@ -17,7 +17,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   kernel: ['model', 'util'],
   capture: ['kernel', 'model', 'util'],
   health: ['util'],
-  source: ['model', 'util'],
+  source: ['health', 'model', 'util'],
   mode: ['capture', 'kernel', 'model', 'relay', 'source', 'util'],
   observe: ['capture', 'kernel', 'mode', 'model', 'relay', 'source', 'util'],
   config: ['mode', 'source', 'util'],

@@ -1,6 +1,7 @@
 import { toJsonSchema } from '@valibot/to-json-schema'
 import { format, resolveConfig } from 'prettier'
 import * as v from 'valibot'
+import { checkFields } from '../src/health/check-fields.ts'
 import { flagName } from '../src/source/routes/route-flag.ts'
 import {
   exampleOf,
@@ -12,12 +13,24 @@ import {
 const styled = async (text: string, parser: string): Promise<string> =>
   format(text, { ...(await resolveConfig(import.meta.filename)), parser })
 
+/** Of a check the texts are ours alone; its objects have these fields. */
+const checkSchema = {
+  anyOf: [
+    { type: 'string' as const },
+    {
+      ...toJsonSchema(v.object(checkFields), { errorMode: 'ignore' }),
+      additionalProperties: false,
+    },
+  ],
+}
+
 /** The JSON Schema of a file of routes, for editors. */
 export const routesSchema = async (): Promise<string> => {
   const schema = toJsonSchema(fileShape, {
     errorMode: 'ignore', // Of our own checks an editor knows the pattern.
     overrideSchema: ({ valibotSchema, jsonSchema }) => {
       const { pattern } = v.getMetadata(valibotSchema)
+      if (valibotSchema.type === 'custom') return checkSchema
       const isEither = Object.hasOwn(jsonSchema.properties ?? {}, 'tiers')
       return {
         ...jsonSchema,

@@ -6,6 +6,7 @@ import { clashText } from '../source/routes/decode-route.ts'
 import { faultText, readRoutes, readRoutesText } from '../source/routes/read-routes.ts'
 import { resolveBy, resolveSrvBy } from '../source/routes/own-resolver.ts'
 import { routeSource } from '../source/routes/route-source.ts'
+import type { Turn } from '../source/routes/route-health.ts'
 import { watchedRoutes } from '../source/routes/watched-routes.ts'
 import type { Source } from '../source/source.ts'
 import { isLoopback, joinHostPort } from '../util/ip.ts'
@@ -76,6 +77,10 @@ const routesOf = async (
     resolver.length === 0
       ? {}
       : { resolve: resolveBy(resolver), resolveSrv: resolveSrvBy(() => resolver) }
+  const onTurn = ({ up, why, ...where }: Turn): void =>
+    up
+      ? log.info(where, 'an endpoint is up')
+      : log.warn({ ...where, why }, 'an endpoint is down')
   const clash = clashText(route)
   if (clash !== '') throw wrongCall(clash)
   if (config !== '') {
@@ -87,6 +92,7 @@ const routesOf = async (
       text,
       routes,
       onError,
+      onTurn,
       onTaken: ({ length }) =>
         log.info({ file: config, routes: length }, 'the file of routes has changed'),
       onUnusable: reason =>
@@ -97,7 +103,7 @@ const routesOf = async (
     })
   }
   if (route.length === 0) throw wrongCall(commands.sidecar.needs.message)
-  return routeSource({ ...own, routes: route, onError })
+  return routeSource({ ...own, routes: route, onError, onTurn })
 }
 
 /** The file as it is at the start, when there are no routes yet that could stand. */

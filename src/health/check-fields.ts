@@ -79,7 +79,7 @@ const times = whole(1, 100, 'a number of checks: 1 to 100')
 const types = ['tcp', 'http', 'postgres', 'redis', 'mysql'] as const
 
 /** All fields of a check that is given as an object; `type` says which of them it has. */
-const checkFields = {
+export const checkFields = {
   type: v.optional(v.picklist(types, isNot('tcp, http, postgres, redis or mysql'))),
   port: v.optional(whole(1, 65_535, 'a port: 1 to 65535')),
   path: v.optional(sound('a path, like /primary', pathFault)),

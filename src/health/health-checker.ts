@@ -74,7 +74,7 @@ export class HealthChecker {
         this.#watched.set(target.key, known)
       else this.#watched.set(target.key, this.#watch(target, now, fresh++))
     }
-    this.#wakeAt(now)
+    if (this.#watched.size > 0) this.#wakeAt(now)
   }
 
   /** Undefined for what is not checked. */

@@ -32,12 +32,12 @@ t.test('the schema lies where the examples say, and in the package', async t => 
 })
 
 t.test('files of routes in the page and in deploy/ are sound', async t => {
-  const files = blocks('yaml').filter(block => block.includes('\nroutes:'))
-  t.ok(files.length > 0)
+  const files = blocks('yaml').filter(block => /^routes:/m.test(block))
+  t.ok(files.length > 3)
   for (const text of [...files, read('deploy/examples/routes.yaml')]) {
     const { routes, faults } = await readRoutes(text)
     t.strictSame(faults, [])
-    t.equal(routes.length, 2)
+    t.ok(routes.length > 0)
   }
 })
 

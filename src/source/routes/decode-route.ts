@@ -1,10 +1,11 @@
+import { decodeCheck } from '../../health/check-option.ts'
 import type { Protocol } from '../../model/service.ts'
 import { joinHostPort } from '../../util/ip.ts'
 import { peek } from '../../util/json.ts'
 import { show } from '../../util/printable.ts'
 import { backendText, isLoop, type Route, type RouteBackend } from './route.ts'
 import { type Listen, readListen, readTarget, type Target } from './route-address.ts'
-import { type RawRoute, readAffinity, readReplay } from './route-fields.ts'
+import { type RawRoute, readAffinity, readHold, readReplay } from './route-fields.ts'
 import type { ShapeFault } from './shape-faults.ts'
 
 /** `tcp-127-0-0-1-15432`: one for each listen address and protocol. */
@@ -31,11 +32,15 @@ export const decodeRoute = (raw: RawRoute, text?: string): Route => {
     listen,
     backends,
     affinityMs: raw.affinity === undefined ? 0 : (readAffinity(raw.affinity) ?? 0),
+    check: raw.check === undefined ? undefined : decodeCheck(raw.check),
+    onDown: raw.onDown ?? 'keep',
     retry:
       protocol === 'TCP'
         ? {
             earlyClose: raw.retryEarlyClose ?? true,
             replay: readReplay(raw.replay ?? 0) ?? 0,
+            ...(raw.hold !== undefined && { holdMs: readHold(raw.hold) }),
+            ...(raw.mostHeld !== undefined && { mostHeld: raw.mostHeld }),
           }
         : undefined,
   }
@@ -54,6 +59,7 @@ export const routeFaults = (raw: unknown): ShapeFault[] => {
     ...placeFaults(raw),
     ...targetFaults(targetsOf(raw), listen),
     ...retryFaults(raw, listen?.protocol),
+    ...downFaults(raw),
   ]
 }
 
@@ -99,9 +105,14 @@ const targetFaults = (
   })
 }
 
+const downFaults = (raw: object): ShapeFault[] =>
+  Object.hasOwn(raw, 'onDown') && !Object.hasOwn(raw, 'check')
+    ? [{ path: ['onDown'], message: 'does nothing without check; give that, too' }]
+    : []
+
 const retryFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] => {
   if (protocol === 'UDP')
-    return ['retryEarlyClose', 'replay']
+    return ['retryEarlyClose', 'replay', 'hold', 'mostHeld']
       .filter(name => Object.hasOwn(raw, name))
       .map(name => ({
         path: [name],

@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import { checkShape } from '../../health/check-option.ts'
 import { parseBytes } from '../../util/bytes.ts'
 import { parseDuration } from '../../util/duration.ts'
 import { isDnsLabel, isNot, list } from '../decode/fields.ts'
@@ -55,6 +56,17 @@ export const readReplay = (given: string | number): number | undefined => {
   return size !== undefined && size <= mostReplay ? size : undefined
 }
 
+/** A day: longer than any failover, and short enough for a number that is a mistake. */
+const longestHoldMs = 86_400_000
+
+/** Milliseconds; undefined where the text is none, or out of bounds. */
+export const readHold = (text: string): number | undefined => {
+  const ms = parseDuration(text)
+  return ms !== undefined && ms >= 0 && ms <= longestHoldMs ? Math.round(ms) : undefined
+}
+
+const mostHeldForm = 'a number of clients from 1 to 65536, like 256'
+
 const replayForm = 'a number of bytes from 0 to 64KiB, like 1k or 4KiB'
 
 const target = readable(
@@ -109,12 +121,47 @@ export const routeOptions = {
     ),
     v.examples(['1k']),
   ),
+  hold: v.pipe(
+    checkedText(
+      given => readHold(given) !== undefined,
+      'a duration from 0s to 24h, like 30s',
+      String.raw`^([0-9.]+(ns|us|µs|ms|s|m|h))+$`,
+      '30s',
+    ),
+    v.description(
+      'TCP only; 0s by default. How long a client waits for an endpoint to come back, counted from its connection, when none could be connected to. Endpoints are tried again every second or sooner.',
+    ),
+  ),
+  mostHeld: v.pipe(
+    v.number(isNot(mostHeldForm)),
+    v.integer(isNot(mostHeldForm)),
+    v.minValue(1, isNot(mostHeldForm)),
+    v.maxValue(65_536, isNot(mostHeldForm)),
+    v.description(
+      'How many clients wait at most; 256 by default. The next one is reset.',
+    ),
+    v.examples([256]),
+  ),
+  check: v.pipe(
+    checkShape,
+    v.description(
+      'How each endpoint is checked, every 2 s: `tcp`, `http://:8008/primary`, `postgres`, `redis` or `mysql`, or an object. One that is down gets no new connections; see below.',
+    ),
+    v.examples(['http://:8008/primary']),
+  ),
+  onDown: v.pipe(
+    v.picklist(['keep', 'reset'], isNot('keep or reset')),
+    v.description(
+      'What becomes of the connections to an endpoint that goes down: they are kept, or reset. With a check for a role `reset` is what you want: the former primary answers, and takes no writes.',
+    ),
+    v.examples(['reset']),
+  ),
 }
 
 /** As a file would have it; '' where there is none. */
 export const exampleOf = (schema: v.GenericSchema): string => {
   const [one]: readonly unknown[] = v.getExamples(schema)
-  return typeof one === 'string' || typeof one === 'boolean' ? String(one) : ''
+  return ['string', 'boolean', 'number'].includes(typeof one) ? String(one) : ''
 }
 
 const missing = (issue: v.ObjectIssue, right: Readonly<Record<string, string>>) => {
@@ -173,6 +220,10 @@ export const routeShape = mapping(
     affinity: v.optional(routeOptions.affinity),
     retryEarlyClose: v.optional(routeOptions.retryEarlyClose),
     replay: v.optional(routeOptions.replay),
+    hold: v.optional(routeOptions.hold),
+    mostHeld: v.optional(routeOptions.mostHeld),
+    check: v.optional(routeOptions.check),
+    onDown: v.optional(routeOptions.onDown),
   },
   'a route, like {listen: tcp://127.0.0.1:15432, endpoints: [10.0.0.5:5432]}',
   { listen: 'one like tcp://127.0.0.1:15432' },

@@ -86,8 +86,11 @@ const like = (option: string): string => {
 }
 
 /** The value that a file would have: a flag has nothing but texts. */
-const fromText = (option: string, text: string): unknown =>
-  schemaOf(option).type === 'boolean' ? (switches.get(text) ?? text) : text
+const fromText = (option: string, text: string): unknown => {
+  const { type } = schemaOf(option)
+  if (type === 'boolean') return switches.get(text) ?? text
+  return type === 'number' && /^\d+$/.test(text) ? Number(text) : text
+}
 
 const schemaOf = (option: string): v.GenericSchema =>
   new Map<string, v.GenericSchema>(Object.entries(routeOptions)).get(option) ?? v.any()

@@ -17,11 +17,15 @@ const routeNamespace = 'route'
 export type PlacesOf = (backend: RouteBackend) => readonly Place[]
 
 /** A Service and a slice for each backend. */
-export const routeObject = (route: Route, placesOf: PlacesOf): SourceObject => {
+export const routeObject = (
+  route: Route,
+  placesOf: PlacesOf,
+  isDown: (place: Place) => boolean = () => false,
+): SourceObject => {
   const namespace = routeNamespace
   const { name } = route
   const service = routeService(route)
-  const slices = routeSlices(route, placesOf).map((slice): Change => ({
+  const slices = routeSlices(route, placesOf, isDown).map((slice): Change => ({
     kind: 'EndpointSlice',
     namespace,
     name: slice.name,
@@ -57,10 +61,14 @@ const routeService = (route: Route): Service => ({
  * endpoints. Its family is that of the listen address, for that is where its Service looks
  * for it; the endpoints themselves may be of the other.
  */
-const routeSlices = (route: Route, placesOf: PlacesOf): EndpointSlice[] => {
+const routeSlices = (
+  route: Route,
+  placesOf: PlacesOf,
+  isDown: (place: Place) => boolean,
+): EndpointSlice[] => {
   const found = route.backends.map(backend => ({
     backend,
-    places: placesOf(backend).filter(place => !isOwn(route, place)),
+    places: ownPlaces(route, backend, placesOf),
   }))
   const ranks = new Set(
     found.flatMap(({ backend, places }) => places.map(place => rankOf(backend, place))),
@@ -76,7 +84,10 @@ const routeSlices = (route: Route, placesOf: PlacesOf): EndpointSlice[] => {
       family: familyOf(route.listen.address) ?? 'IPv4',
       endpoints: places
         .filter(place => place.port === port)
-        .map(place => endpointAt(place, tiers.indexOf(rankOf(backend, place)))),
+        .map(place => {
+          const endpoint = endpointAt(place, tiers.indexOf(rankOf(backend, place)))
+          return isDown(place) ? downEndpoint(endpoint, route) : endpoint
+        }),
       ports: [{ name: '', protocol: route.protocol, port }],
       lastChangeTriggerTime: 0,
     }))
@@ -89,6 +100,21 @@ const rankOf = (backend: RouteBackend, place: Place): number =>
 
 const endpointAt = ({ address }: Place, tier: number): EndpointSpec =>
   tier === 0 ? readyEndpoint(address) : { ...readyEndpoint(address), tier }
+
+/** Listed, so that it is seen; it gets no clients, and may lose those that it has. */
+const downEndpoint = (endpoint: EndpointSpec, { onDown }: Route): EndpointSpec => ({
+  ...endpoint,
+  ready: false,
+  serving: false,
+  ...(onDown === 'reset' && { cut: true }),
+})
+
+/** Where a backend's connections may go, without the route itself. */
+export const ownPlaces = (
+  route: Route,
+  backend: RouteBackend,
+  placesOf: PlacesOf,
+): readonly Place[] => placesOf(backend).filter(place => !isOwn(route, place))
 
 /** The places of a backend that are the route itself. */
 export const loopsOf = (

@@ -8,6 +8,7 @@ import { hostLookup, placeAt, type Lookup, type Place } from './place.ts'
 import { resolveHost, resolveSrv } from './resolve-host.ts'
 import type { Resolve, ResolveSrv } from './resolver.ts'
 import { clashText } from './decode-route.ts'
+import { RouteHealth, type Turn } from './route-health.ts'
 import { loopsOf, routeObject } from './route-objects.ts'
 import { backendText, type Route, type RouteBackend } from './route.ts'
 import { srvLookup } from './srv-lookup.ts'
@@ -20,6 +21,8 @@ export interface RouteSourceOptions {
   /** Called when a host name can't be resolved, once for each error message in a row. */
   readonly onError?: (error: Error) => void
   readonly times?: HostWatchTimes
+  /** Called when an endpoint has turned, by its route's check. */
+  readonly onTurn?: (turn: Turn) => void
 }
 
 /**
@@ -38,6 +41,7 @@ export class RouteSource implements Source {
   readonly #watches = new Map<string, HostWatch>()
   readonly #watchOf: (backend: RouteBackend) => HostWatch
   readonly #onError: (error: Error) => void
+  readonly #health: RouteHealth
   #routes: readonly Route[]
   #applied: Applied = new Map()
   #sink: SourceSink | undefined
@@ -56,6 +60,13 @@ export class RouteSource implements Source {
         this.#update()
       },
     }
+    this.#health = new RouteHealth(backend => this.#placesOf(backend), {
+      clock,
+      turned: turn => {
+        options.onTurn?.(turn)
+        this.#update()
+      },
+    })
     this.#watchOf = backend =>
       new HostWatch(
         watchName(backend),
@@ -133,7 +144,7 @@ export class RouteSource implements Source {
   close(): Promise<void> {
     this.#closed = true
     for (const watch of this.#watches.values()) watch.close()
-    return Promise.resolve()
+    return this.#health.close()
   }
 
   #failing(): HostWatch[] {
@@ -151,6 +162,7 @@ export class RouteSource implements Source {
   #update(): void {
     if (this.#closed || !this.#synced || this.#sink === undefined) return
     if (this.#failing().length === 0) this.#lastGoodAt = Date.now()
+    this.#health.watch(this.#routes)
     const wanted = this.#wanted()
     const changes = changesBetween(this.#applied, wanted)
     this.#applied = wanted
@@ -159,7 +171,9 @@ export class RouteSource implements Source {
   }
 
   #wanted(): Applied {
-    const objects = this.#routes.map(route => routeObject(route, this.#placesOf))
+    const objects = this.#routes.map(route =>
+      routeObject(route, this.#placesOf, this.#health.downOf(route)),
+    )
     return new Map(objects.map(object => [object.key, object]))
   }
 

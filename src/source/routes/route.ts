@@ -1,3 +1,4 @@
+import type { CheckOption } from '../../health/check-option.ts'
 import type { Protocol, Service } from '../../model/service.ts'
 import { familyOf, isLoopback, isWildcard, joinHostPort } from '../../util/ip.ts'
 
@@ -30,6 +31,10 @@ export interface Route {
   readonly backends: readonly RouteBackend[]
   /** 0 for none. */
   readonly affinityMs: number
+  /** How endpoints are checked; undefined: they are not. */
+  readonly check: CheckOption | undefined
+  /** What becomes of connections to an endpoint that goes down. */
+  readonly onDown: 'keep' | 'reset'
   /** Undefined for UDP. */
   readonly retry: Service['retry']
 }

@@ -56,15 +56,15 @@ const strangers: readonly (readonly [name: string, message: string])[] = [
   ['endpoint', 'is unknown; did you mean endpoints?'],
   [
     'colour',
-    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose or replay',
+    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose, replay, hold, mostHeld, check or onDown',
   ],
   [
     '__proto__',
-    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose or replay',
+    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose, replay, hold, mostHeld, check or onDown',
   ],
   [
     'constructor',
-    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose or replay',
+    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose, replay, hold, mostHeld, check or onDown',
   ],
 ]
 

@@ -31,7 +31,7 @@ export const badFlags: readonly BadFlag[] = [
   ],
   [
     `${flag}?listen=tcp://127.0.0.1:2`,
-    'option "listen" is unknown; give name, affinity, retry-early-close or replay',
+    'option "listen" is unknown; give name, affinity, retry-early-close, replay, hold, most-held, check or on-down',
   ],
   [`${flag}?affinity`, 'option "affinity" has no value; give one, like affinity=3h'],
   [
@@ -61,6 +61,6 @@ export const badFlags: readonly BadFlag[] = [
     `listen address "localhost:1" ${form.ip}`,
     `; endpoint "a" ${form.target}`,
     `; affinity "1d" ${form.affinity}`,
-    '; option "sticky" is unknown; give name, affinity, retry-early-close or replay',
+    '; option "sticky" is unknown; give name, affinity, retry-early-close, replay, hold, most-held, check or on-down',
   ],
 ]

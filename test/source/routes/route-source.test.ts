@@ -68,7 +68,8 @@ t.test('a bad route is told with its text, the part and what is right', async t 
   const host =
     'is neither an IP address nor a host name; give one like 10.0.0.5:5432 or db.example:5432'
   const duration = 'is not a duration from 1s to 24h, like 3h or 10800s'
-  const option = 'is unknown; give name, affinity, retry-early-close or replay'
+  const option =
+    'is unknown; give name, affinity, retry-early-close, replay, hold, most-held, check or on-down'
   const cases: [string, string][] = [
     ['', whole],
     ['127.0.0.1:1=10.0.0.1:1', whole],
