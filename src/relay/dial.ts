@@ -14,6 +14,7 @@ export interface Dialler<B extends Backend, Socket, Connection> {
   now(): number
   /** The address of the client, where the balancer looks at it. */
   clientOf(connection: Connection): string
+  acceptedAt(connection: Connection): number
   /** Calls `Dial.timer` after `ms`, in place of what was set before. */
   setTimer(connection: Connection, ms: number): void
   clearTimer(connection: Connection): void
@@ -194,7 +195,8 @@ export class Dial<B extends Backend, Socket, Connection> {
   /** All attempts came to nothing: whether the client waits for the next round. */
   #holds(): boolean {
     const dialler = this.#dialler
-    const left = this.#startedAt + (this.#service.retry?.holdMs ?? 0) - dialler.now()
+    const until = dialler.acceptedAt(this.connection) + (this.#service.retry?.holdMs ?? 0)
+    const left = until - dialler.now()
     if (left <= 0) return false
     if (this.#hold === undefined) {
       if (!this.#service.hold()) {

@@ -5,6 +5,7 @@ import { makeLinuxRelay } from '../support/linux-relay.ts'
 import { tcpCutContract } from './contract/tcp-cut.ts'
 import { tcpDialContract } from './contract/tcp-dial.ts'
 import { tcpEarlyCloseContract } from './contract/tcp-early-close.ts'
+import { tcpEarlyCloseHoldContract } from './contract/tcp-early-close-hold.ts'
 import { tcpHoldContract } from './contract/tcp-hold.ts'
 import { tcpFrontsContract } from './contract/tcp-fronts.ts'
 import { udpFrontsContract } from './contract/udp-fronts.ts'
@@ -14,6 +15,9 @@ t.test('the Linux relay dials', { skip: linuxRelaySkip() }, async t => {
   tcpCutContract(t, makeLinuxRelay)
   t.test('clients that are held', async t => tcpHoldContract(t, makeLinuxRelay))
   t.test('early closes', async t => tcpEarlyCloseContract(t, makeLinuxRelay))
+  t.test('early closes and clients that are held', async t =>
+    tcpEarlyCloseHoldContract(t, makeLinuxRelay),
+  )
   t.test('TCP fronts', async t => tcpFrontsContract(t, makeLinuxRelay))
   t.test('UDP fronts', async t => udpFrontsContract(t, makeLinuxRelay))
 })

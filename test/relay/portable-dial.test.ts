@@ -4,9 +4,13 @@ import { makePortableRelay } from '../support/portable-relay.ts'
 import { tcpCutContract } from './contract/tcp-cut.ts'
 import { tcpDialContract } from './contract/tcp-dial.ts'
 import { tcpEarlyCloseContract } from './contract/tcp-early-close.ts'
+import { tcpEarlyCloseHoldContract } from './contract/tcp-early-close-hold.ts'
 import { tcpHoldContract } from './contract/tcp-hold.ts'
 
 tcpDialContract(t, makePortableRelay)
 tcpCutContract(t, makePortableRelay)
 t.test('clients that are held', async t => tcpHoldContract(t, makePortableRelay))
 t.test('early closes', async t => tcpEarlyCloseContract(t, makePortableRelay))
+t.test('early closes and clients that are held', async t =>
+  tcpEarlyCloseHoldContract(t, makePortableRelay),
+)

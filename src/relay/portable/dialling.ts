@@ -10,6 +10,7 @@ import type { GiveUpCause } from '../retry-plan.ts'
 /** A connection that is being dialled for. Exactly one of the two is called, unless it cancels. */
 export interface Dialled {
   readonly clientAddress: string
+  readonly acceptedAt: number
   /** Whether the client has ended its side, and has said nothing. */
   readonly hasLeft: boolean
   dial: SocketDial | undefined
@@ -41,6 +42,10 @@ export class Dialling implements Dialler<Backend, Socket, Dialled> {
 
   clientOf({ clientAddress }: Dialled): string {
     return clientAddress
+  }
+
+  acceptedAt({ acceptedAt }: Dialled): number {
+    return acceptedAt
   }
 
   setTimer(connection: Dialled, ms: number): void {

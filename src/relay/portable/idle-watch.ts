@@ -3,8 +3,8 @@ import type { Clock, Timer } from '../../util/clock.ts'
 import type { Undelivered } from './undelivered.ts'
 
 export interface WatchedConnection {
-  /** `Clock` time at which the connection was accepted. */
-  readonly acceptedAt: number
+  /** `Clock` time at which it was accepted, or its endpoint was connected to or left. */
+  readonly begunAt: number
   /** Bytes moved so far, both ways. */
   readonly bytesMoved: number
   readonly sockets: readonly Socket[]
@@ -33,7 +33,7 @@ export class IdleWatch {
   readonly #undelivered: Pick<Undelivered, 'unsent'>
   readonly #halfCloseTimeout: number
   readonly #tickMs: number
-  /** In the order of acceptance. */
+  /** In the order of `begunAt`. */
   readonly #young = new Set<WatchedConnection>()
   readonly #halfClosed = new Map<WatchedConnection, HalfClosed>()
   #timer: Timer | undefined
@@ -51,7 +51,9 @@ export class IdleWatch {
     this.#tickMs = Math.max(10, Math.min(longestTickMs, halfCloseTimeout / 8))
   }
 
-  accepted(connection: WatchedConnection): void {
+  /** From now on its times count anew. */
+  begun(connection: WatchedConnection): void {
+    this.ended(connection)
     this.#young.add(connection)
     this.#start()
   }
@@ -86,7 +88,7 @@ export class IdleWatch {
     this.#timer = undefined
     const now = this.#clock.now()
     for (const connection of this.#young) {
-      if (now - connection.acceptedAt < keepAliveAfterMs) break
+      if (now - connection.begunAt < keepAliveAfterMs) break
       this.#young.delete(connection)
       connection.enableKeepAlive()
     }

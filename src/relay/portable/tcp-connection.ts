@@ -48,6 +48,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   #clientAddress = ''
   #clientPort = 0
   readonly acceptedAt: number
+  begunAt = 0
   #connectedAt = 0
   #attempts: SocketDial['attempts'] = []
   #backend: Backend | undefined
@@ -72,16 +73,22 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.acceptedAt = context.clock.now()
     this.#client = client
     this.#openWay = client
-    const { limits, observer, idleWatch } = context
+    const { observer } = context
     this.#keptEnd = new KeptEnd(context.dialling.fds)
     this.#said = new SaidBytes(0)
     if (observer.wants('--')) this.#nameClient()
     // Reading starts now: only a socket that is read notices that its peer has left.
     this.#attach(client)
-    if (limits.tcpIdleTimeout > 0) {
-      client.setTimeout(limits.tcpIdleTimeout).on('timeout', () => this.#idle(client))
-    }
-    idleWatch.accepted(this)
+    client.on('timeout', () => this.#clientIdle())
+    this.#begin()
+  }
+
+  /** Times count from here. */
+  #begin(): void {
+    const { clock, limits, idleWatch } = this.#context
+    this.begunAt = clock.now()
+    if (limits.tcpIdleTimeout > 0) this.#client.setTimeout(limits.tcpIdleTimeout)
+    idleWatch.begun(this)
   }
 
   start(): void {
@@ -112,6 +119,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#backendSocket = socket
     this.#openSockets += 1
     backend.active += 1
+    this.#begin()
     const held = this.#held
     this.#held = []
     this.#heldBytes = 0
@@ -216,6 +224,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#backend = undefined
     this.#backendSocket = undefined
     this.#openSockets -= 1
+    this.#begin()
     this.#held = [...this.#said.chunks]
     this.#heldBytes = this.#said.bytes
     if (byReset || !nothingSent) socket.destroy()
@@ -244,6 +253,11 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#reset()
   }
 
+  /** Dialling has limits of its own. */
+  #clientIdle(): void {
+    if (this.dial === undefined) this.#idle(this.#client)
+  }
+
   /** Half-closed, and nothing moves: the side that could still send is the idle one. */
   endIdle(): void {
     this.#idle(this.#openWay)
@@ -260,7 +274,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   }
 
   enableKeepAlive(): void {
-    this.lasts()
+    if (this.#backend !== undefined) this.lasts()
     const { tcpKeepalive = usualKeepAliveIdleMs } = this.#context.limits
     if (tcpKeepalive === 0) return
     this.#client.setKeepAlive(true, tcpKeepalive)

@@ -93,6 +93,10 @@ export class Dialling
     return connection.service.balancer.isSticky ? connection.peer.address : ''
   }
 
+  acceptedAt({ acceptedAt }: Connection): number {
+    return acceptedAt
+  }
+
   setTimer(connection: Connection, ms: number): void {
     this.#timers.set(connection, ms, this.now())
   }
@@ -128,7 +132,9 @@ export class Dialling
   }
 
   hasLeft({ client }: Connection): boolean {
-    return client.has(flag.hungUp) && !this.#sockets.hasUnread(client.fd)
+    // What it holds was said to another endpoint before.
+    if (!client.has(flag.hungUp) || client.holds) return false
+    return !this.#sockets.hasUnread(client.fd)
   }
 
   gaveUp(connection: Connection, cause: GiveUpCause, detail: string): void {

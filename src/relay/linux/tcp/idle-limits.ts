@@ -85,11 +85,11 @@ export class IdleLimits {
    * a slow reader: what it has left to send is looked at half-way and at the end.
    */
   #isIdle(connection: Connection, watched: Watched, limitMs: number): boolean {
-    // Dialling and delivering have limits of their own.
-    if (connection.state !== 'open') return false
     const { now } = this.#env.loop
     const bytes = bytesOf(connection)
-    if (bytes !== watched.bytes) {
+    // Dialling and delivering have limits of their own: an idle time begins after them.
+    const isOpen = connection.state === 'open'
+    if (!isOpen || bytes !== watched.bytes) {
       watched.bytes = bytes
       watched.movedAt = now
       watched.unsent = 0
