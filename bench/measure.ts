@@ -27,7 +27,7 @@ export interface Plan {
 /** What measuring is done with. */
 export interface Measuring {
   readonly plan: Plan
-  readonly stage: Pick<Stage, 'ready' | 'runOf'>
+  readonly stage: Pick<Stage, 'ready' | 'runOf' | 'release'>
   readonly progress: Pick<Progress, 'step'>
   /** Ends it early, with what there is. */
   readonly signal: AbortSignal
@@ -112,6 +112,8 @@ class Course {
 
   async run(): Promise<void> {
     const { plan, signal } = this.#measuring
+    const why = this.#scenario.whyNot?.() ?? ''
+    if (why !== '') return void this.leftOut.push({ name: 'all of it', why })
     const prepared = await this.#prepare()
     if (prepared === undefined) return
     const rounds = roundsOf(plan, this.#scenario)
@@ -171,12 +173,16 @@ class Course {
       return
     }
     try {
-      const sample = await this.#scenario.run(stage.runOf(target, seconds), prepared)
+      const run = stage.runOf(target, seconds)
+      const sample = await (run.site?.run(run) ?? this.#scenario.run(run, prepared))
       if (!signal.aborted) this.outcomes.push({ target: target.name, round, sample })
     } catch (error) {
       if (signal.aborted) return
       if (error instanceof NotOffered) this.#leaveOut(target, error)
       else this.outcomes.push({ target: target.name, round, failure: messageOf(error) })
+    } finally {
+      // Servers that fail, and what looks after them, take time from the next one.
+      if (this.#scenario.site !== undefined) await stage.release(target)
     }
   }
 

@@ -42,6 +42,7 @@ export const openStage = async (
     pods,
     pin: options.pin,
     signal,
+    workDir: workDirectory,
     generator: watched(generator, pods, interruption),
     httpGenerator: tools.generator,
     backendsOf: lane => withGiven(backendsOf(pods, lane), options.backend),

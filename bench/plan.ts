@@ -69,7 +69,10 @@ export const listing = async (
   return 0
 }
 
-const scenarioRow = ({ group, name, title }: Scenario): string[] => [group, name, title]
+const scenarioRow = ({ group, name, title, whyNot }: Scenario): string[] => {
+  const why = whyNot?.() ?? ''
+  return [group, name, title, why === '' ? '' : `left out: ${why}`]
+}
 
 const indented = (rows: readonly string[][]): string => {
   const widths = columnWidths(rows)

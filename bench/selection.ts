@@ -63,10 +63,13 @@ export const chooseTargets = (
 
 /** Whether a target tells something in that scenario that its siblings don't. */
 export const isMainlyFor = (
-  { mainlyFor }: Pick<Target, 'mainlyFor'>,
-  { name, group }: Pick<Scenario, 'name' | 'group'>,
-): boolean =>
-  mainlyFor === undefined || mainlyFor.includes(name) || mainlyFor.includes(group)
+  target: Pick<Target, 'name' | 'mainlyFor'>,
+  { name, group, targets }: Pick<Scenario, 'name' | 'group' | 'targets'>,
+): boolean => {
+  if (targets !== undefined) return targets.includes(target.name)
+  const { mainlyFor } = target
+  return mainlyFor === undefined || mainlyFor.includes(name) || mainlyFor.includes(group)
+}
 
 /** Targets that were asked for by name take part in everything that they can do. */
 export const takingPart = (

@@ -10,7 +10,23 @@ export interface BenchService {
   readonly name: string
   readonly protocol: 'TCP' | 'UDP'
   readonly endpoints: readonly Endpoint[]
+  /** How the endpoints are looked after by targets that do that. */
+  readonly care?: Care
 }
+
+/** What a route of a sidecar can be told about its endpoints. */
+export interface Care {
+  readonly check: CheckKind
+  /** The path of an `http` check, and its port where that isn't the endpoint's own. */
+  readonly path?: string
+  readonly port?: number
+  /** Connections to an endpoint that goes down are reset. */
+  readonly resets?: true
+  /** What a client says first may be said to another endpoint again. */
+  readonly replays?: true
+}
+
+export type CheckKind = 'tcp' | 'http' | 'redis' | 'postgres'
 
 /**
  * What every backend pod speaks.

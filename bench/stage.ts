@@ -3,7 +3,7 @@ import type { HttpGenerator, LoadAnswer, LoadQuestion, Traffic } from './load/qu
 import type { Child } from './process/child.ts'
 import { pinProcess } from './process/pin.ts'
 import type { LeftOut } from './record/record.ts'
-import type { Backends, Run, Scenario } from './scenarios/scenario.ts'
+import type { Backends, Run, Scenario, Site } from './scenarios/scenario.ts'
 import { type BenchService, type StandardService, standardServices } from './services.ts'
 import type { RunningTarget, Target } from './targets/target.ts'
 import type { Lane, Topology } from './topology/topology.ts'
@@ -23,6 +23,8 @@ export interface StageParts {
   readonly pin: boolean
   /** Ends what is on its way. */
   readonly signal: AbortSignal
+  /** For the files of servers that scenarios start. */
+  readonly workDir: string
 }
 
 /** A target does not offer what a scenario needs: no failure, there is nothing to measure. */
@@ -34,6 +36,7 @@ interface Actor {
   readonly lane: Lane
   readonly backends: Backends
   readonly running: RunningTarget
+  readonly site?: Site
   /** With which services it was started. */
   readonly role: string
 }
@@ -57,26 +60,42 @@ export class Stage {
   async ready(scenario: Scenario, target: Target): Promise<RunningTarget> {
     const actor = this.#actors.get(target)
     if (actor?.role === roleOf(scenario) && !scenario.fresh) return actor.running
-    await actor?.running.stop()
-    this.#actors.delete(target)
+    await this.release(target)
     return this.start(target, scenario)
+  }
+
+  /** Ends it, and what was started for its run. */
+  async release(target: Target): Promise<void> {
+    const actor = this.#actors.get(target)
+    this.#actors.delete(target)
+    await endOf(actor)
   }
 
   /** Starts a target for a scenario, or with the standard services. */
   async start(
     target: Target,
-    scenario: Pick<Scenario, 'name' | 'services' | 'awaited'> = { name: standard },
+    scenario: Pick<Scenario, 'name' | 'services' | 'awaited' | 'site'> = {
+      name: standard,
+    },
   ): Promise<RunningTarget> {
     const { topology, backendsOf, signal, pin } = this.#parts
     signal.throwIfAborted()
     const lane = this.#lanes.get(target) ?? (await topology.lane())
     this.#lanes.set(target, lane)
     const backends = backendsOf(lane)
-    const services = scenario.services?.(backends) ?? allStandard(backends)
-    const awaited = scenario.awaited && { awaited: scenario.awaited }
+    const site = await scenario.site?.(lane, this.#parts.workDir)
+    const services =
+      site?.services ?? scenario.services?.(backends) ?? allStandard(backends)
+    const names = site?.awaited ?? scenario.awaited
+    const awaited = names && { awaited: names }
     const { client } = topology
-    const running = await target.start({ services, ...awaited, lane, client, signal })
-    this.#actors.set(target, { lane, backends, running, role: roleOf(scenario) })
+    const order = { services, ...awaited, lane, client, signal }
+    const running = await target.start(order).catch(async (error: unknown) => {
+      await site?.stop()
+      throw error
+    })
+    const role = roleOf(scenario)
+    this.#actors.set(target, { lane, backends, running, ...(site && { site }), role })
     if (pin) await Promise.all(running.pids().map(pid => pinProcess(pid, 1)))
     return running
   }
@@ -85,11 +104,12 @@ export class Stage {
   runOf(target: Target, seconds: number): Run {
     const actor = this.#actors.get(target)
     if (actor === undefined) throw new Error(`${target.name} is not running`)
-    const { running, backends } = actor
+    const { running, backends, site } = actor
     return {
       target,
       running,
       backends,
+      ...(site && { site }),
       seconds,
       generator: this.#parts.httpGenerator,
       to: service => {
@@ -127,16 +147,26 @@ export class Stage {
   async close(): Promise<void> {
     const actors = [...this.#actors.values()]
     this.#actors.clear()
-    await Promise.all(actors.map(({ running }) => running.stop()))
+    await Promise.all(actors.map(endOf))
   }
+}
+
+/** The target first: what looks after servers would tell of their end. */
+const endOf = async (actor: Actor | undefined): Promise<void> => {
+  await actor?.running.stop()
+  await actor?.site?.stop()
 }
 
 const whyNotOffered = (service: string): string =>
   service === 'udp' ? 'it carries no UDP' : `it does not lead to ${service}`
 
 /** What a target plays: the services that it was started with. */
-const roleOf = ({ name, services }: Pick<Scenario, 'name' | 'services'>): string =>
-  services === undefined ? standard : name
+const roleOf = ({
+  name,
+  services,
+  site,
+}: Pick<Scenario, 'name' | 'services' | 'site'>): string =>
+  services === undefined && site === undefined ? standard : name
 
 const allStandard = ({ endpoints }: Backends): readonly BenchService[] =>
   (Object.keys(standardServices) as StandardService[]).map(name => ({

@@ -22,7 +22,17 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   observe: ['capture', 'kernel', 'mode', 'model', 'relay', 'source', 'util'],
   config: ['mode', 'source', 'util'],
   demo: ['model', 'observe', 'relay', 'source', 'util'],
-  proxy: ['capture', 'kernel', 'mode', 'model', 'observe', 'relay', 'source', 'util'],
+  proxy: [
+    'capture',
+    'health',
+    'kernel',
+    'mode',
+    'model',
+    'observe',
+    'relay',
+    'source',
+    'util',
+  ],
   cli: [
     'capture',
     'config',

@@ -10,17 +10,19 @@ const longestHead = 16 * 1024
  * kept connections, pipelining, `Connection: close`. A body that a request announces
  * would be taken for the next one.
  */
-export const serveHttp = (host: string): Promise<number> =>
-  listenTcp(host, socket => {
-    let rest = ''
-    socket.on('data', chunk => {
-      // Latin-1 has a character for every byte, and is the fastest to make.
-      const heads = (rest + chunk.toString('latin1')).split(headEnd)
-      rest = heads.pop() ?? ''
-      if (rest.length > longestHead) socket.destroy()
-      heads.every(head => answer(socket, head))
-    })
+export const serveHttp = (host: string): Promise<number> => listenTcp(host, answerHttp)
+
+/** The same on one connection. */
+export const answerHttp = (socket: Socket): void => {
+  let rest = ''
+  socket.on('data', chunk => {
+    // Latin-1 has a character for every byte, and is the fastest to make.
+    const heads = (rest + chunk.toString('latin1')).split(headEnd)
+    rest = heads.pop() ?? ''
+    if (rest.length > longestHead) socket.destroy()
+    heads.every(head => answer(socket, head))
   })
+}
 
 /** False when nothing after this request is to be answered. */
 const answer = (socket: Socket, head: string): boolean => {

@@ -11,6 +11,7 @@ import type { LoadAnswer, LoadQuestion, UdpEchoes } from './question.ts'
 import { nativeCalls } from '../native-calls.ts'
 import { RequestsLoad } from './requests.ts'
 import { NativeUdpEchoesLoad } from './native-udp-echoes.ts'
+import { runSessions } from './sessions.ts'
 import { UdpEchoesLoad } from './udp-echoes.ts'
 import { measureWrk } from './wrk.ts'
 
@@ -44,6 +45,8 @@ export const answerLoad = async (question: LoadQuestion): Promise<LoadAnswer> =>
       const watch = watchCpu(pids)
       return { ...(await dialEach(question)), ...watch() }
     }
+    case 'sessions':
+      return runSessions(question, seconds, pids)
     default:
       throw new Error(`unknown kind of load: ${JSON.stringify(question)}`)
   }

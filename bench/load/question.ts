@@ -26,6 +26,7 @@ export type Traffic =
   | UdpEchoes
   | Idle
   | FirstConnections
+  | Sessions
 
 /** wrk(1), or a generator of the bench's own where it isn't installed. */
 export type HttpGenerator = 'wrk' | 'own'
@@ -118,6 +119,40 @@ export interface FirstConnections {
   readonly path: string
 }
 
+/** Clients that have short sessions, each on a connection of its own. */
+export interface Sessions {
+  readonly kind: 'sessions'
+  readonly to: Endpoint
+  /**
+   * `hears first`: a line from the server; `asks first`: a line, after one of its own;
+   * `postgres`: is let in without a password, and has one query answered.
+   */
+  readonly speaks: 'hears first' | 'asks first' | 'postgres'
+  /** So many have one session after another. */
+  readonly clients: number
+  /** Between two sessions of such a client. */
+  readonly pauseMs: number
+  /** Beside those, so many come each second, for one session, whatever becomes of others. */
+  readonly perSecond?: number
+  /** One that has no answer by then has failed. */
+  readonly timeoutMs: number
+  /** So many of all `clients`, in place of those within the window. */
+  readonly count?: number
+  /** `postgres` only: sessions beside them that ask on and on, and are begun again. */
+  readonly kept?: number
+  /** `postgres` only: each answer is told, with the server's `cluster_name`. */
+  readonly tellsVisits?: true
+}
+
+/** One answer of a server. */
+export interface Visit {
+  /** Sessions are told apart by it. */
+  readonly session: number
+  readonly server: string
+  /** Unix time in milliseconds. */
+  readonly at: number
+}
+
 export interface LoadAnswer {
   /** Requests, connections, bytes or echoes within the window, and its true length. */
   readonly done: number
@@ -142,6 +177,9 @@ export interface LoadAnswer {
   readonly besideBytes?: number
   /** Of those that were tried, when not all of them were done. */
   readonly tried?: number
+  readonly visits?: readonly Visit[]
+  /** Short sessions that were reset at the same time as one of those that ask on and on. */
+  readonly resetTogether?: number
 }
 
 export interface Percentiles {

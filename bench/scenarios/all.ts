@@ -8,6 +8,11 @@ import { mixed } from './mixed.ts'
 import { requestScenarios } from './requests.ts'
 import { retry } from './retry.ts'
 import type { Scenario } from './scenario.ts'
+import { earlyCloseScenarios } from './sidecar/early-close.ts'
+import { checkScenarios } from './sidecar/checks.ts'
+import { postgresHangs, postgresRestarts } from './sidecar/postgres-fails.ts'
+import { primaryMoves } from './sidecar/primary-moves.ts'
+import { reload } from './sidecar/reload.ts'
 import { udpScenarios } from './udp.ts'
 
 /** In the order in which they are measured and reported. */
@@ -22,4 +27,10 @@ export const scenarios: readonly Scenario[] = [
   retry,
   churn,
   ...firstConnectionScenarios,
+  ...earlyCloseScenarios,
+  postgresHangs,
+  postgresRestarts,
+  primaryMoves,
+  reload,
+  ...checkScenarios,
 ]

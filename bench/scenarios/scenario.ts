@@ -2,6 +2,7 @@ import type { HttpGenerator, LoadAnswer, Traffic } from '../load/question.ts'
 import type { Goal, Metric, Sample, TargetKind } from '../record/record.ts'
 import type { BenchService, Endpoint, StandardService } from '../services.ts'
 import type { RunningTarget } from '../targets/target.ts'
+import type { Lane } from '../topology/topology.ts'
 
 /** One thing to measure about every target. */
 export interface Scenario {
@@ -17,6 +18,10 @@ export interface Scenario {
   readonly quick?: true
   /** Asks HTTP servers only, so that any address that serves HTTP can take part. */
   readonly httpOnly?: true
+  /** The only targets that have to do with it; all without it. */
+  readonly targets?: readonly string[]
+  /** Why nothing of it can be measured here, such as a server that isn't installed; or ''. */
+  readonly whyNot?: () => string
   /** In place of the standard services. */
   readonly services?: (backends: Backends) => readonly BenchService[]
   /** Which of those to wait for until they serve; all without it. */
@@ -29,8 +34,11 @@ export interface Scenario {
   readonly leavesOut?: (target: Candidate) => string
   /** Called once before the rounds. */
   readonly prepare?: (runsOf: RunsOf) => Promise<Prepared>
+  /** Servers of its own for each run, which ends them; `fresh` then. */
+  readonly site?: (lane: Lane, workDir: string) => Promise<Site>
   /** Rough length of a run in seconds, for the estimate of the time left. */
   readonly expectedSeconds: (window: number) => number
+  /** Not called where there is a site. */
   readonly run: (run: Run, prepared: Prepared) => Promise<Sample>
 }
 
@@ -44,9 +52,20 @@ export const groups = {
   udp: 'UDP',
   failure: 'When backends fail or change',
   first: 'The first connection to a Service',
+  sidecar: 'Beside an application, when its servers fail or change',
 } as const
 
 export type Group = keyof typeof groups
+
+/** What a run has started on the target's node, besides the target. */
+export interface Site {
+  readonly services: readonly BenchService[]
+  /** As in a scenario. */
+  readonly awaited?: readonly string[]
+  /** In place of the scenario's. */
+  run(run: Run): Promise<Sample>
+  stop(): Promise<void>
+}
 
 /** For scenarios that need to start a target, to know its processes, or to change it. */
 export const whyNotGiven = ({ kind }: Candidate): string =>
@@ -82,6 +101,8 @@ export interface Run {
   readonly target: Candidate
   readonly running: RunningTarget
   readonly backends: Backends
+  /** Where the scenario has one. */
+  readonly site?: Site
   /** Length of the measured window. */
   readonly seconds: number
   readonly generator: HttpGenerator

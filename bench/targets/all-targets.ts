@@ -1,10 +1,12 @@
 import { direct } from './direct.ts'
+import { haproxyChecksTarget } from './haproxy-checks.ts'
 import { haproxyProgram, haproxyTarget } from './haproxy.ts'
 import { nginxProgram, nginxTarget } from './nginx.ts'
 import { pipeTarget } from './pipe.ts'
 import { versionOf } from './program.ts'
 import type { Target } from './target.ts'
 import { usherModeTarget } from './usher-mode.ts'
+import { sidecarTarget } from './usher-sidecar.ts'
 import { usherTarget } from './usher.ts'
 
 /** Rules cost connections, not bytes: these scenarios tell what a capture costs. */
@@ -78,6 +80,8 @@ export const allTargets = (workDir: string): readonly Target[] => [
   usherModeTarget({ mode: 'ipvs', workDir }),
   haproxyTarget({ workDir }),
   haproxyTarget({ workDir, copies: true, mainlyFor: whereSplicingTells }),
+  haproxyChecksTarget({ workDir }),
+  haproxyChecksTarget({ workDir, onlyTcp: true }),
   nginxTarget({ workDir }),
   { ...pipeTarget(workDir), mainlyFor: whereThePipeTells },
 ]
@@ -109,6 +113,9 @@ const usherTargets = (workDir: string): readonly Target[] => {
         mainlyFor: whereRulesTell,
       }),
     ),
+    sidecarTarget({ name: 'sidecar', workDir }),
+    sidecarTarget({ name: 'sidecar-passive', workDir, passive: true }),
+    sidecarTarget({ name: 'sidecar-hold', workDir, holds: true }),
   ]
 }
 

@@ -1,26 +1,42 @@
 import type { Clock } from '../util/clock.ts'
 import { Affinity } from './affinity.ts'
-import { Resting } from './resting.ts'
-import { RoundRobin, tierOf, type Tiered } from './round-robin.ts'
+import type { Cell } from './cell.ts'
+import {
+  afterFailure,
+  afterSuccess,
+  isResting,
+  noRest,
+  probed,
+  type Rest,
+} from './resting.ts'
+import { type KeySet, RoundRobin, tierOf, type Tiered } from './round-robin.ts'
 
-/** Keys of endpoints. */
-export type KeySet = Pick<ReadonlySet<string>, 'has'>
+/** An endpoint as the balancer has it. */
+export interface Balanced extends Tiered {
+  readonly rest: Cell<Rest>
+}
 
 /** How long one connection has an endpoint that failed to itself, to see how it is. */
-const probeMs = 1000
+const usualProbeMs = 1000
 
 /**
  * Chooses the endpoint of each new connection of one ServicePort: the one the client
  * had (ClientIP affinity), else the next in turn. Endpoints are told apart by `key`;
- * position and affinity live on across `setEndpoints`.
+ * position and affinity live on across `setEndpoints`, and rests are the endpoints' own.
  */
-export class Balancer<E extends Tiered> {
+export class Balancer<E extends Balanced> {
   readonly #clock: Pick<Clock, 'now'>
   readonly #random: () => number
   readonly #ring: RoundRobin<E>
-  /** Made when needed: most listeners need neither, and there may be thousands of them. */
+  readonly #rests = (endpoint: E): boolean => this.isResting(endpoint)
+  /** Made when needed: most listeners need none, and there may be thousands of them. */
   #affinity: Affinity | undefined
-  #resting: Resting | undefined
+
+  /**
+   * Milliseconds that a flow waits for its first reply, where that alone shows that an endpoint
+   * serves: it is tried for so long, and does not get clients of its own as long as it may fail.
+   */
+  replyMs: number | undefined
 
   /** `random` is uniform in [0, 1); it decides where the round starts. */
   constructor(clock: Pick<Clock, 'now'>, random: () => number) {
@@ -59,10 +75,7 @@ export class Balancer<E extends Tiered> {
   /** O(n). Of duplicate keys the first counts; an endpoint's affinity goes with it. */
   setEndpoints(list: readonly E[]): void {
     const oneWent = this.#ring.setEndpoints(list)
-    if (oneWent) {
-      this.#affinity?.retain(this)
-      this.#resting?.retain(this)
-    }
+    if (oneWent) this.#affinity?.retain(this)
   }
 
   /**
@@ -84,28 +97,21 @@ export class Balancer<E extends Tiered> {
    * of its own, because those who share one with others would not meet equal shares.
    */
   pick(client: string, tried?: KeySet, among: RoundRobin<E> = this.#ring): E | undefined {
-    return (
-      this.#remembered(client, tried, among) ??
-      this.#rested(tried, among) ??
-      among.next(tried)
-    )
+    return this.#remembered(client, tried, among) ?? this.#inTurn(tried, among)
   }
 
   /**
    * An attempt came to nothing: for `restMs` milliseconds others are preferred, and for twice
-   * as long each time that it fails again after its rest, up to `longestMs`. When its rest ends.
+   * as long each time that it fails again after its rest, up to `longestMs`.
    */
-  failed(endpoint: E, restMs: number, longestMs = 0): number {
-    if (!this.has(endpoint.key)) return 0
-    const resting = (this.#resting ??= new Resting())
-    resting.longestMs = longestMs
-    resting.failed(endpoint.key, this.#clock.now(), restMs)
-    return resting.until(endpoint.key)
+  failed({ rest }: E, restMs: number, longestMs = 0): void {
+    const now = this.#clock.now()
+    rest.change(before => afterFailure(before, now, restMs, longestMs))
   }
 
   /** It does what it is there for: it is preferred no less than the others. */
-  served(endpoint: E): void {
-    this.#resting?.succeeded(endpoint.key)
+  served({ rest }: E): void {
+    if (rest.read() !== noRest) rest.change(afterSuccess)
   }
 
   /**
@@ -124,21 +130,27 @@ export class Balancer<E extends Tiered> {
   }
 
   /** Whether an endpoint failed a moment ago and is passed over while there are others. */
-  isResting(key: string): boolean {
-    return this.#resting?.isResting(key, this.#clock.now()) ?? false
+  isResting({ rest }: E): boolean {
+    const now = rest.read()
+    return now !== noRest && isResting(now, this.#clock.now())
   }
 
-  /** The next in turn that is not resting. */
-  #rested(tried: KeySet | undefined, among: RoundRobin<E>): E | undefined {
-    const resting = this.#resting
-    if (resting === undefined || resting.size === 0) return undefined
-    const now = this.#clock.now()
-    const skip = {
-      has: (key: string) => (tried?.has(key) ?? false) || resting.isResting(key, now),
+  /** The next in turn that does not rest, or simply the next when all do. */
+  #inTurn(tried: KeySet | undefined, among: RoundRobin<E>): E | undefined {
+    let endpoint = among.next(tried, this.#rests)
+    while (endpoint !== undefined && !this.#isFree(endpoint)) {
+      endpoint = among.next(tried, this.#rests)
     }
-    const endpoint = among.next(skip)
-    if (endpoint !== undefined) resting.picked(endpoint.key, now, probeMs)
-    return endpoint
+    return endpoint ?? among.next(tried)
+  }
+
+  /** Of connections that find its rest over, whatever their thread, one is told so. */
+  #isFree({ rest }: E): boolean {
+    const now = this.#clock.now()
+    return (
+      rest.read() === noRest ||
+      rest.change(before => probed(before, now, this.replyMs ?? usualProbeMs))
+    )
   }
 
   #remembered(
@@ -150,14 +162,17 @@ export class Balancer<E extends Tiered> {
     const key = this.#affinity.lookup(client, this.#clock.now())
     if (key === undefined || tried?.has(key)) return undefined
     const endpoint = among.get(key)
-    if (endpoint === undefined || among.tiers.length === 1) return endpoint
+    if (endpoint === undefined) return undefined
+    // A connection that fails goes on to another; a flow that waits in vain does not.
+    if (this.replyMs !== undefined && endpoint.rest.read() !== noRest) return undefined
+    if (among.tiers.length === 1) return endpoint
     // A client comes back to the lower tier as soon as that serves.
     return tierOf(endpoint) <= this.#bestTier(among) ? endpoint : undefined
   }
 
   /** The lowest tier with an endpoint that does not rest. */
   #bestTier(among: RoundRobin<E>): number {
-    const serving = among.all.filter(({ key }) => !this.isResting(key))
+    const serving = among.all.filter(endpoint => !this.isResting(endpoint))
     return Math.min(...serving.map(tierOf))
   }
 }

@@ -1,63 +1,54 @@
-interface Rest {
-  /** Until then it is passed over. */
-  until: number
-  /** Until then one connection is finding out how it is. */
-  probedUntil: number
-  /** In a row, those that came while it rested apart. */
-  failures: number
+/**
+ * An endpoint that failed a moment ago is passed over while there are others, so that not every
+ * connection has to find out anew. When its rest is over one connection at a time tries it, until
+ * one gets through; the rest doubles with each that does not.
+ */
+export interface Rest {
+  /** Monotonic milliseconds: until then it is passed over. */
+  readonly until: number
+  /** In a row, those that came while it rested apart; 0: it does not rest. */
+  readonly failures: number
+  /** Whether a connection that tries it is what the others wait for, not the end of its rest. */
+  readonly isProbed: boolean
 }
+
+/** Of an endpoint that has not failed: this very object. */
+export const noRest: Rest = { until: 0, failures: 0, isProbed: false }
+
+/** It doubles no further, whatever the longest rest is. */
+const mostFailures = 63
+
+export const isResting = ({ until }: Rest, now: number): boolean => until > now
 
 /**
- * Endpoints that failed a moment ago and are left out while there are others, so that not
- * every connection has to find out anew. Each is tried again when its rest is over, by one
- * connection at a time until one gets through; the rest doubles with each that does not.
+ * It failed: `restMs` from `now` on it is passed over, and twice as long for each time before
+ * in a row, up to `longestMs`.
  */
-export class Resting {
-  readonly #rests = new Map<string, Rest>()
-  /** The longest rest in milliseconds; 0: none is longer than the first. */
-  longestMs = 0
-
-  get size(): number {
-    return this.#rests.size
+export const afterFailure = (
+  rest: Rest,
+  now: number,
+  restMs: number,
+  longestMs: number,
+): Rest => {
+  const { until, failures, isProbed } = rest
+  // Of the same trouble: many connections may be under way when it begins.
+  if (isResting(rest, now) && !isProbed) {
+    return { until: Math.max(until, now + restMs), failures, isProbed: false }
   }
-
-  /** `restMs` from `now` on it is passed over, longer if it has failed before. */
-  failed(key: string, now: number, restMs: number): void {
-    const rest = this.#rests.get(key)
-    if (rest === undefined) {
-      this.#rests.set(key, { until: now + restMs, probedUntil: 0, failures: 1 })
-    } else if (rest.until > now) {
-      // Of the same trouble: many connections may be under way when it begins.
-      rest.until = Math.max(rest.until, now + restMs)
-    } else {
-      const longer = Math.min(restMs * 2 ** rest.failures, this.longestMs)
-      rest.until = now + Math.max(restMs, longer)
-      rest.failures += 1
-    }
-  }
-
-  succeeded(key: string): void {
-    this.#rests.delete(key)
-  }
-
-  isResting(key: string, now: number): boolean {
-    const rest = this.#rests.get(key)
-    return rest !== undefined && (rest.until > now || rest.probedUntil > now)
-  }
-
-  /** Monotonic milliseconds; 0 when it does not rest. */
-  until(key: string): number {
-    return this.#rests.get(key)?.until ?? 0
-  }
-
-  /** It is being tried: others wait `probeMs` for what comes of it. */
-  picked(key: string, now: number, probeMs: number): void {
-    const rest = this.#rests.get(key)
-    if (rest !== undefined) rest.probedUntil = now + probeMs
-  }
-
-  /** Forgets endpoints that are no longer listed. */
-  retain(listed: { has(key: string): boolean }): void {
-    for (const key of this.#rests.keys()) if (!listed.has(key)) this.#rests.delete(key)
+  const longer = failures === 0 ? 0 : Math.min(restMs * 2 ** failures, longestMs)
+  return {
+    until: now + Math.max(restMs, longer),
+    failures: Math.min(failures + 1, mostFailures),
+    isProbed: false,
   }
 }
+
+/** The one connection tries it, for `probeMs` from now; undefined when it is not due for that. */
+export const probed = (rest: Rest, now: number, probeMs: number): Rest | undefined =>
+  rest.failures === 0 || isResting(rest, now)
+    ? undefined
+    : { until: now + probeMs, failures: rest.failures, isProbed: true }
+
+/** It served; undefined when nothing changes by that. */
+export const afterSuccess = ({ failures }: Rest): Rest | undefined =>
+  failures === 0 ? undefined : noRest

@@ -30,6 +30,14 @@ const calls: Readonly<Record<Command, Call>> = {
     const options = parseOptions('status', args)
     return (await import('./status.ts')).status(options, io)
   },
+  pause: async (args, io) => {
+    const options = parseOptions('pause', args)
+    return (await import('./control.ts')).pause(options, io)
+  },
+  resume: async (args, io) => {
+    const options = parseOptions('resume', args)
+    return (await import('./control.ts')).resume(options, io)
+  },
   wait: async (args, io) => {
     const options = parseOptions('wait', args)
     return (await import('./wait.ts')).wait(options, io)

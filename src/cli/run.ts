@@ -89,6 +89,7 @@ const proxyDeps = (
     keepRules: options.keepRules,
     metricsBindAddress: options.metricsBindAddress,
     healthzBindAddress: options.healthzBindAddress,
+    controlSocket: options.controlSocket,
     bindHardFail: options.bindAddressHardFail,
     mode,
     kernel,

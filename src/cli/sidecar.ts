@@ -29,6 +29,7 @@ export const sidecar = async (options: OptionsOf<'sidecar'>): Promise<number> =>
       proxyPortRange: undefined,
       metricsBindAddress: options.metricsBindAddress,
       healthzBindAddress: options.healthzBindAddress,
+      controlSocket: options.controlSocket,
       bindHardFail: true,
       periods: () => ({ syncPeriod: 30_000, minSyncPeriod: 0 }),
       ...relayOptions(options),

@@ -19,6 +19,12 @@ const figures = (port: ServicePortStatus): string =>
     `${port.active} active`,
     `${port.accepted} accepted`,
     `${port.failed} failed`,
+    ...(port.held > 0 && port.paused === null
+      ? [`${port.held} waiting for an endpoint`]
+      : []),
+    ...(port.holdRefused > 0
+      ? [`${port.holdRefused} refused as too many were waiting`]
+      : []),
     ...(port.protocol === 'TCP'
       ? [count(port.retries, 'retry', 'retries')]
       : [count(port.datagrams, 'datagram')]),
@@ -32,8 +38,21 @@ const ranges = (cidrs: readonly string[]): string =>
     ? 'load-balancer IPs: for no client, since all source ranges are of the other IP family'
     : `load-balancer IPs: for clients from ${visible(cidrs.join(', '))} only`
 
+/** In words; '' when it is not paused. */
+const pausedText = ({ paused, held }: ServicePortStatus, now: number): string => {
+  if (paused === null) return ''
+  const until =
+    paused.until === null
+      ? 'until it is resumed'
+      : `for another ${forPeople(Date.parse(paused.until) - now)}`
+  const since = forPeople(now - Date.parse(paused.since))
+  const wait = `${count(held, 'client')} ${held === 1 ? 'waits' : 'wait'}`
+  return `paused for ${since} (since ${paused.since}), ${until}; ${wait}`
+}
+
 /** What clients of a ServicePort without a usable endpoint get; '' when it has some. */
-const unserved = ({ endpoints, verdicts }: ServicePortStatus): string => {
+const unserved = ({ endpoints, verdicts, paused }: ServicePortStatus): string => {
+  if (paused !== null) return ''
   if (endpoints.some(({ eligible }) => eligible)) return ''
   if (endpoints.length === 0) return '-> no endpoints: clients are refused'
   return verdicts.internal === 'drop' || verdicts.external === 'drop'
@@ -127,7 +146,7 @@ const header = (status: StatusDocument, now: number, colour: boolean): string[] 
   return rows.map(row => aligned(row, [7], '', colour))
 }
 
-const footer = (status: StatusDocument, colour: boolean): string[] => {
+const footer = (status: StatusDocument, now: number, colour: boolean): string[] => {
   const { servicePorts, problems } = status
   let active = 0
   let idle = 0
@@ -142,6 +161,11 @@ const footer = (status: StatusDocument, colour: boolean): string[] => {
       colour,
     ),
   )
+  for (const port of servicePorts) {
+    const paused = pausedText(port, now)
+    if (paused !== '')
+      lines.push(styled(visible(`${port.servicePort}: ${paused}`), 'yellow', colour))
+  }
   const totals = [
     count(servicePorts.length, 'ServicePort'),
     `${idle} without usable endpoints`,
@@ -182,11 +206,13 @@ export function* statusText(
         aligned(rowOf(endpoint), endpointWidths, '  ', colour),
       ),
     ]
+    const paused = pausedText(port, now)
+    if (paused !== '') lines.push(`  ${styled(visible(paused), 'yellow', colour)}`)
     const none = unserved(port)
     if (none !== '') lines.push(`  ${styled(none, 'yellow', colour)}`)
     if (port.lastError !== '')
       lines.push(`  ${styled(`last error: ${visible(port.lastError)}`, 'red', colour)}`)
     yield `${lines.join('\n')}\n`
   }
-  yield `${footer(status, colour).join('\n')}\n`
+  yield `${footer(status, now, colour).join('\n')}\n`
 }

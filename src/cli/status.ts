@@ -1,9 +1,10 @@
-import { get, type IncomingMessage } from 'node:http'
+import { get } from 'node:http'
 import * as v from 'valibot'
 import type { OptionsOf } from '../config/options.ts'
 import { type StatusDocument, statusSchema } from '../observe/status.ts'
 import type { Io } from './io.ts'
 import { statusText } from './status-view.ts'
+import { textOf } from '../util/read-text.ts'
 import { errorOf, hasCode, UsherError } from '../util/usher-error.ts'
 import { visible } from './words.ts'
 
@@ -20,15 +21,10 @@ interface Answer {
 /** 10 000 ServicePorts with 10 endpoints each take about 20 MB. */
 const longestAnswer = 512 * 1024 * 1024
 
-const read = async (response: IncomingMessage): Promise<string> => {
-  const pieces: Buffer[] = []
-  let length = 0
-  for await (const piece of response as AsyncIterable<Buffer>) {
-    length += piece.length
-    if (length > longestAnswer) throw noStatus('its answer is too long')
-    pieces.push(piece)
-  }
-  return Buffer.concat(pieces).toString('utf8')
+const read = async (response: AsyncIterable<Buffer>): Promise<string> => {
+  const text = await textOf(response, longestAnswer)
+  if (text === undefined) throw noStatus('its answer is too long')
+  return text
 }
 
 const ask = (url: string, signal: AbortSignal): Promise<string> =>

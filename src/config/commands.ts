@@ -94,6 +94,45 @@ export const commands = {
       ['usher status --json | jq .unhealthy', 'for programs'],
     ],
   },
+  pause: {
+    summary: 'Let new connections of a route wait, as for a switchover.',
+    usage: 'ROUTE... --control-socket PATH [--reset] [--for DURATION]',
+    description:
+      'Tells a running Usher, over its control socket, to connect new TCP clients of a route ' +
+      'to no endpoint: they wait, and what they have said waits with them, until `usher ' +
+      "resume`. Each waits as long as the route's hold allows, or 60 s where it has none, and " +
+      'is reset then. A route is called by its name; in `usher run` it is a Service, as ' +
+      'default/db or default/db:port, in userspace mode. Usher forgets a pause when it ends. ' +
+      'Exits 0 when the routes are paused, also when they were before; 1 with the reason ' +
+      'when none of them is; 2 when it was called wrongly.',
+    examples: [
+      [
+        'usher pause db --reset --control-socket /run/usher/control',
+        'before a switchover',
+      ],
+      ['usher pause db --for 2m', 'with USHER_CONTROL_SOCKET set; it ends by itself'],
+    ],
+    needs: {
+      oneOf: ['name'],
+      message: 'no route given; name one, like usher pause db',
+    },
+  },
+  resume: {
+    summary: 'End a pause: those who wait are connected.',
+    usage: 'ROUTE... --control-socket PATH',
+    description:
+      'Tells a running Usher, over its control socket, that a route goes on. The clients ' +
+      'that wait are connected within a second, not all of them at the same instant. Exits 0 ' +
+      'when the routes are not paused, also when they were not before; 1 with the reason ' +
+      'when that could not be told; 2 when it was called wrongly.',
+    examples: [
+      ['usher resume db --control-socket /run/usher/control', 'after a switchover'],
+    ],
+    needs: {
+      oneOf: ['name'],
+      message: 'no route given; name one, like usher resume db',
+    },
+  },
   wait: {
     summary: 'Wait until something accepts connections at an address.',
     usage: 'ROUTE|HOST:PORT... [flags]',

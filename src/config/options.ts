@@ -45,9 +45,15 @@ type FlagOf<C extends Command> = {
       : never
 }[Flag]
 
+type NameOf<F extends Flag> = (typeof table)[F] extends {
+  readonly flag: infer Name extends string
+}
+  ? Name
+  : F
+
 /** What command `C` is called with: `OptionsOf<'run'>['drainTimeout']` is a number. */
 export type OptionsOf<C extends Command> = {
-  readonly [F in FlagOf<C> as CamelCase<F>]: ReadBy<(typeof table)[F]['type']>
+  readonly [F in FlagOf<C> as CamelCase<NameOf<F>>]: ReadBy<(typeof table)[F]['type']>
 }
 
 type SharedKey = keyof OptionsOf<'run'> &
@@ -64,7 +70,9 @@ export type Rows = readonly (readonly [flag: string, row: Row])[]
 
 /** All that one command takes, in the table's order. */
 export const acceptedBy = (command: Command): Rows =>
-  Object.entries<Row>(table).filter(([, row]) => row.commands.includes(command))
+  Object.entries<Row>(table).flatMap(([key, row]) =>
+    row.commands.includes(command) ? [[row.flag ?? key, row] as const] : [],
+  )
 
 /** The rows of one command that do something, in the table's order. */
 export const rowsOf = (command: Command): Rows =>

@@ -47,8 +47,8 @@ const optionOf = (
   command: Command,
   texts: readonly string[] | undefined,
 ): unknown => {
-  const { type } = row
-  const byDefault = defaultOf(row, command)
+  const { type, env = '' } = row
+  const byDefault = process.env[env] || defaultOf(row, command)
   const none = type.join !== undefined && byDefault === '' ? [] : [byDefault]
   return type.read(fieldValue(type, texts ?? none))
 }

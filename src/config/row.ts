@@ -21,6 +21,8 @@ export type Group =
 export interface Row {
   readonly commands: readonly Command[]
   readonly group: Group
+  /** Its name, where the row can't stand under it: other commands have another flag of that name. */
+  readonly flag?: string
   readonly type: OptionType<unknown>
   /**
    * What a user would type to get the default. Left out where `field` has it, where a
@@ -29,6 +31,8 @@ export interface Row {
   readonly default?: string
   /** Other defaults for some commands. */
   readonly defaultFor?: Partial<Readonly<Record<Command, string>>>
+  /** A variable of the environment that has its value where it is not given. */
+  readonly env?: string
   /** What to show in place of a default that is empty. */
   readonly defaultText?: string
   /** Arguments without a flag are further values of this list. */

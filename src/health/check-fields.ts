@@ -2,22 +2,12 @@ import * as v from 'valibot'
 import type { DeepReadonly } from '../util/deep-readonly.ts'
 import { parseDuration } from '../util/duration.ts'
 import { show } from '../util/printable.ts'
+import { isNot, wholeNumber } from '../util/schema.ts'
 import { suggest } from '../util/suggest.ts'
-import { checkForm, nameFault, pathFault } from './read-check.ts'
+import { checkForm, nameFault, nameForm, pathFault } from './read-check.ts'
 import { readBytes } from './escapes.ts'
 
 // As in source/decode/fields.ts only checks, so that a refused check is told with all its faults.
-
-const isNot =
-  (right: string) =>
-  (issue: { readonly input: unknown }): string =>
-    `${show(issue.input)} is not ${right}`
-
-const whole = (lowest: number, highest: number, right: string) =>
-  v.pipe(
-    v.number(isNot(right)),
-    v.check(n => Number.isInteger(n) && n >= lowest && n <= highest, isNot(right)),
-  )
 
 /** Text in which `faultOf` finds nothing; '' is none. */
 const sound = (right: string, faultOf: (given: string) => string) =>
@@ -73,24 +63,25 @@ export const patternOf = (expect: string): string | undefined =>
   /^\/(.+)\/$/s.exec(expect)?.[1]
 
 const statusForm = 'an HTTP status or a list of them: 200 or [200, 429]'
-const status = whole(100, 599, 'an HTTP status: 100 to 599')
-const times = whole(1, 100, 'a number of checks: 1 to 100')
+const notStatus = (issue: { readonly input: unknown }): string =>
+  Array.isArray(issue.input)
+    ? `has something else than statuses in its list, or nothing; give ${statusForm}`
+    : isNot(statusForm)(issue)
+const status = wholeNumber(100, 599, 'an HTTP status: 100 to 599')
+const times = wholeNumber(1, 100, 'a number of checks: 1 to 100')
 
 const types = ['tcp', 'http', 'postgres', 'redis', 'mysql'] as const
 
 /** All fields of a check that is given as an object; `type` says which of them it has. */
 export const checkFields = {
   type: v.optional(v.picklist(types, isNot('tcp, http, postgres, redis or mysql'))),
-  port: v.optional(whole(1, 65_535, 'a port: 1 to 65535')),
+  port: v.optional(wholeNumber(1, 65_535, 'a port: 1 to 65535')),
   path: v.optional(sound('a path, like /primary', pathFault)),
   expectStatus: v.optional(
-    v.union(
-      [status, v.pipe(v.array(status), v.minLength(1, isNot(statusForm)))],
-      isNot(statusForm),
-    ),
+    v.union([status, v.pipe(v.array(status), v.minLength(1, notStatus))], notStatus),
   ),
-  user: v.optional(sound('a name', nameFault)),
-  database: v.optional(sound('a name', nameFault)),
+  user: v.optional(sound(nameForm, nameFault)),
+  database: v.optional(sound(nameForm, nameFault)),
   role: v.optional(v.picklist(['primary', 'replica'], isNot('primary or replica'))),
   send: v.optional(sound(bytesForm, bytesFault)),
   expect: v.optional(sound(expectForm, expectFault)),

@@ -72,6 +72,8 @@ export type CheckOutcome =
       readonly why: string
       /** It failed for something on this side: nothing is known of the endpoint. */
       readonly here?: true
+      /** It has answered that it is not what is asked for: hardly a slip. */
+      readonly answered?: true
     }
 
 export interface CheckLimits {
@@ -82,5 +84,8 @@ export interface CheckLimits {
 }
 
 export const failed = (why: string): CheckOutcome => ({ ok: false, why })
+
+/** By the endpoint's own answer. */
+export const denied = (why: string): CheckOutcome => ({ ok: false, why, answered: true })
 
 export const passed: CheckOutcome = { ok: true }

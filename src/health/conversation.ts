@@ -6,7 +6,7 @@ import { givenUp, quote, socketFailure, tooLate } from './failure-words.ts'
 
 /** What follows from the bytes heard so far. */
 export interface Reply {
-  /** Known now: the connection ends. */
+  /** Known now: the connection ends, at once if all bytes are done with and none is said. */
   readonly outcome?: CheckOutcome
   /** How many of the bytes are done with; none of the rest has been looked at. */
   readonly used?: number
@@ -22,6 +22,8 @@ export interface Script {
   heard(bytes: Buffer): Reply | undefined
   /** An answer that goes on beyond so many bytes is none. */
   readonly mostBytes: number
+  /** It does so after its answer. It is not told that nothing more comes: it may still write. */
+  readonly serverCloses?: true
 }
 
 /** How long a server may take to close its side; also what is read meanwhile, in bytes. */
@@ -103,11 +105,11 @@ class Conversation {
       this.#end(failed(`${this.#bytes.length} bytes without an end to them`))
   }
 
-  /** Whoever it is: a check learns whether a server is up, and tells it nothing. */
+  /** Certificates are not looked at: a check learns whether a server is up, and tells it nothing. */
   #secure(): void {
     const plain = this.#socket
     if (plain === undefined) return
-    // What came before TLS is nobody's word.
+    // What came before TLS may be anyone's: it is not used.
     this.#bytes = Buffer.alloc(0)
     for (const event of ['data', 'end', 'error']) plain.removeAllListeners(event)
     plain.on('error', error => this.#end(socketFailure(error)))
@@ -117,13 +119,17 @@ class Conversation {
     over.once('close', () => plain.destroy())
   }
 
-  /** Says the last word and lets the server close: a reset would be an error in its log. */
+  /**
+   * Says the last word and lets the server close: what it says to a socket that is gone would
+   * be answered by a reset, which is an error in its log.
+   */
   #goodbye(outcome: CheckOutcome, say?: Uint8Array): void {
+    if (say === undefined && this.#bytes.length === 0) return this.#end(outcome)
     this.#outcome = outcome
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.#destroy(), goodbye.ms)
-    if (say === undefined) this.#socket?.end()
-    else this.#socket?.end(say)
+    if (say !== undefined) this.#socket?.end(say)
+    else if (this.#script.serverCloses !== true) this.#socket?.end()
   }
 
   #end(outcome: CheckOutcome): void {

@@ -3,6 +3,12 @@ import type { CheckOutcome, CheckRules } from './check.ts'
 /** Between checks while an endpoint is about to turn, at most. */
 const changingMs = 1000
 
+/**
+ * Of the interval: between checks of one that has answered that it is not what is asked for.
+ * One that could not be asked, as while it is restarted, has longer.
+ */
+const afterAnswer = 1 / 8
+
 /** Intervals are up to a tenth shorter or longer, so that checks don't fall into step. */
 const jitter = 0.1
 
@@ -17,6 +23,8 @@ export class EndpointHealth {
   #isKnown = false
   /** Outcomes in a row that speak against what it is taken for. */
   #against = 0
+  /** The last of those was its own answer. */
+  #isDenied = false
   #startedAt = 0
   #dueAt: number
   #why = ''
@@ -57,7 +65,10 @@ export class EndpointHealth {
   finished(outcome: CheckOutcome, now: number): boolean {
     const before = this.#up
     this.#why = outcome.ok ? (outcome.note ?? '') : outcome.why
-    if (outcome.ok || outcome.here !== true) this.#count(outcome.ok)
+    if (outcome.ok || outcome.here !== true) {
+      this.#count(outcome.ok)
+      this.#isDenied = !outcome.ok && outcome.answered === true
+    }
     this.#dueAt = Math.max(now, this.#startedAt + this.#pauseMs())
     return this.#up !== before
   }
@@ -74,7 +85,8 @@ export class EndpointHealth {
 
   #pauseMs(): number {
     const { intervalMs } = this.#rules
-    const ms = this.#against > 0 ? Math.min(changingMs, intervalMs) : intervalMs
+    const soonMs = this.#isDenied ? intervalMs * afterAnswer : intervalMs
+    const ms = this.#against > 0 ? Math.min(changingMs, soonMs) : intervalMs
     return ms * (1 + jitter * (2 * this.#random() - 1))
   }
 }

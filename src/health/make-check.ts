@@ -1,5 +1,6 @@
+import { type AddressPort, joinHostPort } from '../util/ip.ts'
 import type { Check, CheckedEndpoint, CheckLimits, CheckOutcome } from './check.ts'
-import { checkHttp } from './checks/http.ts'
+import { httpScript } from './checks/http.ts'
 import { mysqlScript } from './checks/mysql.ts'
 import { postgresScript } from './checks/postgres.ts'
 import { redisScript } from './checks/redis.ts'
@@ -22,13 +23,9 @@ export const makeCheck = (check: Check): RunCheck => {
     case 'tcp':
       return (endpoint, limits) => checkTcp(whereTo(check, endpoint), limits)
     case 'http':
-      return (endpoint, limits) =>
-        checkHttp(
-          whereTo(check, endpoint),
-          endpoint.host || endpoint.address,
-          check,
-          limits,
-        )
+      return talk(check, ({ host, address }, port) =>
+        httpScript(check, joinHostPort(host || address, port)),
+      )
     case 'postgres':
       return talk(check, () => postgresScript(check))
     case 'redis':
@@ -41,15 +38,14 @@ export const makeCheck = (check: Check): RunCheck => {
   return talk(check, sendExpectScripts(check))
 }
 
-const whereTo = (
-  { port }: Check,
-  endpoint: CheckedEndpoint,
-): { address: string; port: number } => ({
+const whereTo = ({ port }: Check, endpoint: CheckedEndpoint): AddressPort => ({
   address: endpoint.address,
   port: port ?? endpoint.port,
 })
 
 const talk =
-  (check: Check, script: () => Script): RunCheck =>
-  (endpoint, limits) =>
-    converse(whereTo(check, endpoint), limits, script())
+  (check: Check, script: (endpoint: CheckedEndpoint, port: number) => Script): RunCheck =>
+  (endpoint, limits) => {
+    const at = whereTo(check, endpoint)
+    return converse(at, limits, script(endpoint, at.port))
+  }

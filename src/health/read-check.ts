@@ -37,7 +37,7 @@ const isPort = (text: string): boolean =>
 
 const unknownType = (given: string): string => {
   const meant = suggest(given.toLowerCase(), types)
-  return `check ${show(given)} is unknown; ${
+  return `${show(given)} is unknown; ${
     meant === undefined ? `give ${checkForm}` : `did you mean ${meant}?`
   }`
 }
@@ -101,13 +101,13 @@ export const pathFault = (path: string): string =>
     ? ''
     : `path ${show(path)} is not one like /primary or /replica?lag=10MB`
 
+export const nameForm = 'a name: 1 to 63 characters without spaces'
+
 /** Of a user or a database; '' for none. */
 export const nameFault = (name: string): string =>
-  /^[^\0-\x20\x7f]{1,63}$/.test(name)
-    ? ''
-    : `${show(name)} is not a name: 1 to 63 characters without spaces`
+  /^[^\0-\x20\x7f]{1,63}$/.test(name) ? '' : `${show(name)} is not ${nameForm}`
 
-/** A role that nobody has shown to have is not to be taken for granted. */
+/** A role that the server has not been shown to have is not to be taken for granted. */
 export const usualInit = (check: Check): 'up' | 'down' =>
   check.type === 'http' || (check.type === 'redis' && check.role !== undefined)
     ? 'down'

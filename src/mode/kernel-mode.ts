@@ -49,6 +49,7 @@ export class KernelMode implements Mode {
   readonly #placed = new KeyedList<ServicePort, Placement>(listenerId)
   #placements: readonly Placement[] = []
   #unserved: readonly Problem[] = []
+  #annotated: readonly Problem[] = []
 
   constructor(deps: KernelModeDeps) {
     this.name = deps.name
@@ -69,7 +70,7 @@ export class KernelMode implements Mode {
 
   get problems(): readonly Problem[] {
     const failed = this.#keeper.problems(`mode ${this.name}`)
-    return [...this.#unserved, ...failed, ...this.#deps.refused()]
+    return [...this.#unserved, ...this.#annotated, ...failed, ...this.#deps.refused()]
   }
 
   sync(snapshots: readonly Snapshot[]): Promise<void> {
@@ -115,6 +116,7 @@ export class KernelMode implements Mode {
         ? kernelPlacement(port)
         : unservedPlacement(port, this.#whyNot(port.family)),
     )
+    this.#annotated = annotationProblems(this.name, all)
     this.#unserved = snapshots
       .filter(
         ({ family, servicePorts }) => servicePorts.size > 0 && !proxiers.has(family),
@@ -135,4 +137,20 @@ export class KernelMode implements Mode {
     this.#keeper.stop()
     await this.#turn.end()
   }
+}
+
+/** Of Services that ask for what only a relay can do. */
+const annotationProblems = (
+  mode: ModeName,
+  servicePorts: readonly ServicePort[],
+): readonly Problem[] => {
+  const services = servicePorts
+    .filter(({ retry, onDown }) => retry !== undefined || onDown !== undefined)
+    .map(({ namespace, serviceName }) => `Service ${namespace}/${serviceName}`)
+  const message = `ask for retries, checks or waiting clients, which are for userspace mode (--proxy-mode); ${mode} mode serves this Service without`
+  return [...new Set(services)].map(object => ({
+    object,
+    field: 'metadata.annotations',
+    message,
+  }))
 }

@@ -7,6 +7,7 @@ import type { Change } from '../model/service.ts'
 import type { Problem, Snapshot } from '../model/snapshot.ts'
 import type { SourceSink } from '../source/source.ts'
 import type { Clock } from '../util/clock.ts'
+import { Deferred } from '../util/deferred.ts'
 import { ipFamilies, type IpFamily } from '../util/ip.ts'
 import { SyncRunner } from '../util/sync-runner.ts'
 
@@ -58,6 +59,9 @@ export class Reconciler implements SourceSink {
   /** What the last sync was handed. */
   #snapshots: readonly Snapshot[] = []
   #registryProblems: readonly Problem[] = []
+  /** Those who wait for a sync that has not begun yet. */
+  #waiting: Deferred<void>[] = []
+  #closed = false
   readonly #firstSync: Promise<void>
   #firstSyncDone: () => void = () => {}
 
@@ -112,8 +116,19 @@ export class Reconciler implements SourceSink {
     this.#request()
   }
 
+  /** Asks for a sync; resolves when one that began after this call is applied. Rejects at the end. */
+  applied(): Promise<void> {
+    const done = new Deferred<void>()
+    if (this.#closed) done.reject(ended())
+    this.#waiting.push(done)
+    this.#request()
+    return done.promise
+  }
+
   close(): void {
+    this.#closed = true
     this.#runner.close()
+    for (const done of this.#waiting) done.reject(ended())
   }
 
   #request(): void {
@@ -130,6 +145,7 @@ export class Reconciler implements SourceSink {
   async #sync(): Promise<void> {
     const { clock, registry, sync, problems, taken } = this.#deps
     const started = clock.now()
+    const waiting = [...this.#waiting]
     await this.#rebuild()
     const wanted = ipFamilies.map(family => registry.snapshot(family))
     const changes = registry.checkout()
@@ -139,6 +155,9 @@ export class Reconciler implements SourceSink {
     taken(changes)
     problems(this.allProblems())
     await sync(wanted)
+    // Of one that failed they wait for the next.
+    this.#waiting = this.#waiting.slice(waiting.length)
+    for (const done of waiting) done.resolve()
     this.#applied((clock.now() - started) / 1000)
     // What came meanwhile waits for the next run.
     const { services, endpoints } = registry.pending()
@@ -169,6 +188,8 @@ export class Reconciler implements SourceSink {
       })
   }
 }
+
+const ended = (): Error => new Error('Usher is ending')
 
 /** While syncs go on failing, the oldest are enough to tell how late it is. */
 const mostTriggerTimes = 20_000

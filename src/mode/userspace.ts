@@ -20,6 +20,7 @@ import { unservedPlacement } from './placements.ts'
 import { type Loop, LoopCutter } from './loops.ts'
 import type { Mode } from './mode.ts'
 import type { NodeClientsWatch } from './node-clients.ts'
+import type { Pauses } from './pauses.ts'
 import { joinLists, listOfServicePorts } from './service-port-list.ts'
 
 /** The userspace mode: a capture that leads traffic to a relay that listens. */
@@ -29,6 +30,7 @@ export class UserspaceMode implements Mode {
   readonly #relay: Relay
   readonly #loops: LoopCutter
   readonly #nodeClients: Pick<NodeClientsWatch, 'look' | 'stop'>
+  readonly #pauses: Pick<Pauses, 'apply'>
   readonly #listeners = new KeyedList<Placement, RelayListener>(
     placement => placement.listenerId,
   )
@@ -42,7 +44,9 @@ export class UserspaceMode implements Mode {
     relay: Relay,
     isLocal: (address: string) => boolean,
     nodeClients: Pick<NodeClientsWatch, 'look' | 'stop'>,
+    pauses: Pick<Pauses, 'apply'>,
   ) {
+    this.#pauses = pauses
     this.#nodeClients = nodeClients
     this.#capture = capture
     this.#relay = relay
@@ -72,7 +76,7 @@ export class UserspaceMode implements Mode {
     this.#problems = [...loops.map(loopProblem), ...uncarried.map(sctpProblem)]
     // Before the first client can come.
     this.#nodeClients.look()
-    await this.#relay.apply(listeners)
+    await this.#relay.apply(this.#pauses.apply(listeners))
     await this.#capture.steer(placements, snapshots)
   }
 
@@ -132,9 +136,10 @@ const steeredVip = ({ vip, capture }: VipPlacement): Bind[] =>
     ? [{ address: vip.address, port: vip.port }]
     : []
 
-const relayEndpoint = ({ address, port, tier }: Endpoint): RelayEndpoint => {
+const relayEndpoint = ({ address, port, tier, weight }: Endpoint): RelayEndpoint => {
   const key = joinHostPort(address, port)
-  return tier === undefined ? { key, address, port } : { key, address, port, tier }
+  const isPlain = tier === undefined && weight === undefined
+  return isPlain ? { key, address, port } : { key, address, port, tier, weight }
 }
 
 const loopProblem = ({ listener, endpoint }: Loop): Problem => ({

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { ipFamilies, type IpFamily } from '../util/ip.ts'
+import { checkedEndpoints, type WhoIsDown } from './checked-endpoints.ts'
 import { ChangeTracker, type CheckedOut, type PendingChanges } from './change-tracker.ts'
 import { EndpointStore } from './endpoint-store.ts'
 import { PublishedMap } from './published-map.ts'
@@ -8,7 +9,7 @@ import type { Change, EndpointSlice, Node, Service, ServiceCIDR } from './servic
 import { healthCheckOf } from './service-health.ts'
 import { buildServicePorts, type Here } from './service-ports.ts'
 import { serviceProblems } from './service-problems.ts'
-import type { Problem, Snapshot } from './snapshot.ts'
+import type { Endpoint, Problem, Snapshot } from './snapshot.ts'
 import { SnapshotTable, type BuiltService } from './snapshot-table.ts'
 import type { SortedMap } from './sorted-map.ts'
 import { VipClaims } from './vip-claims.ts'
@@ -22,6 +23,11 @@ export interface RegistryOptions {
    * local, and a policy Local leads nowhere.
    */
   readonly nodeName?: string
+  /**
+   * Which endpoints of a Service (`namespace/name`) that wants them checked are down now.
+   * By default none is.
+   */
+  readonly whoIsDown?: (service: string) => WhoIsDown
   /** Epoch milliseconds; what was triggered before is not measured. Default 0. */
   readonly startedAt?: number
 }
@@ -31,6 +37,8 @@ const claimsAtOnce = 64
 const builtAtOnce = 256
 
 const always = (): boolean => true
+
+const noneIsDown = () => () => () => false
 
 /**
  * Merges Services and EndpointSlices into one snapshot per IP family. The same objects
@@ -48,6 +56,8 @@ export class Registry {
   readonly #problemsOf = new PublishedMap<readonly Problem[]>(isDeepStrictEqual)
   readonly #serviceCIDRs = new Map<string, ServiceCIDR>()
   readonly #changes: ChangeTracker
+  readonly #whoIsDown: (service: string) => WhoIsDown
+  readonly #checked = new Map<string, readonly Endpoint[]>()
   /** Services whose claims are to be decided, and then those to be built. */
   readonly #unclaimed = new Set<string>()
   readonly #unbuilt = new Set<string>()
@@ -56,7 +66,9 @@ export class Registry {
   #problems: readonly Problem[] = []
   #problemsFrom: SortedMap<readonly Problem[]> | undefined
 
-  constructor({ nodeName = '', startedAt = 0 }: RegistryOptions = {}) {
+  constructor(options: RegistryOptions = {}) {
+    const { nodeName = '', startedAt = 0, whoIsDown = noneIsDown } = options
+    this.#whoIsDown = whoIsDown
     this.#changes = new ChangeTracker(startedAt)
     this.#here = { nodeName, zone: '', addresses: [] }
   }
@@ -80,6 +92,17 @@ export class Registry {
           break
       }
     }
+  }
+
+  /** `whoIsDown` says something else of an endpoint of the Service. */
+  hasTurned(service: string): void {
+    this.#unbuilt.add(service)
+  }
+
+  /** By `namespace/name` of a Service, the endpoints that it wants to be checked. */
+  checked(): ReadonlyMap<string, readonly Endpoint[]> {
+    this.rebuild()
+    return this.#checked
   }
 
   /**
@@ -186,12 +209,20 @@ export class Registry {
     const problems = new Map<string, readonly Problem[] | undefined>()
     for (const key of this.#unbuilt) {
       this.#unbuilt.delete(key)
-      built.push(this.#builtOf(key))
+      const service = this.#builtOf(key)
+      built.push(service)
+      this.#fileChecked(service)
       problems.set(key, this.#findProblems(key))
       if (built.length >= builtAtOnce || !mayGoOn()) break
     }
     this.#table.replace(built)
     this.#problemsOf.edit(problems)
+  }
+
+  #fileChecked({ key, servicePorts }: BuiltService): void {
+    const checked = servicePorts.flatMap(checkedEndpoints)
+    if (checked.length > 0) this.#checked.set(key, checked)
+    else this.#checked.delete(key)
   }
 
   #builtOf(key: string): BuiltService {
@@ -200,7 +231,8 @@ export class Registry {
     if (service === undefined) return { key, servicePorts: [], healthChecks: nothing }
     const won = this.#claims.wonBy(key)
     const slices = this.#endpoints.slicesOf(key)
-    const servicePorts = buildServicePorts(service, won, slices, this.#here)
+    const down = this.#whoIsDown(key)
+    const servicePorts = buildServicePorts(service, won, slices, this.#here, down)
     const checkIn = (family: IpFamily) =>
       healthCheckOf(service, servicePorts, family, this.#here.nodeName)
     const [IPv4, IPv6] = ipFamilies.map(checkIn)

@@ -28,6 +28,7 @@ const sameTexts = (a: readonly string[], b: readonly string[]): boolean =>
 export const sameServicePort = (a: ServicePort, b: ServicePort): boolean =>
   a.affinityMs === b.affinityMs &&
   sameRetry(a.retry, b.retry) &&
+  a.onDown === b.onDown &&
   a.internalTrafficPolicy === b.internalTrafficPolicy &&
   a.externalTrafficPolicy === b.externalTrafficPolicy &&
   sameList(a.vips, b.vips, sameVip) &&
@@ -44,7 +45,8 @@ const sameRetry = (a: RetryOptions | undefined, b: RetryOptions | undefined): bo
   a?.earlyClose === b?.earlyClose &&
   a?.replay === b?.replay &&
   a?.holdMs === b?.holdMs &&
-  a?.mostHeld === b?.mostHeld
+  a?.mostHeld === b?.mostHeld &&
+  a?.expectsReplies === b?.expectsReplies
 
 const sameVip = (a: Vip, b: Vip): boolean =>
   a.kind === b.kind && a.address === b.address && a.port === b.port
@@ -57,7 +59,7 @@ const samePlace = (a: Endpoint, b: Endpoint): boolean =>
   a.address === b.address && a.port === b.port
 
 const sameEndpoint = (a: Endpoint, b: Endpoint): boolean =>
-  a.port === b.port && sameSpec(a, b)
+  a.port === b.port && a.isDown === b.isDown && sameSpec(a, b)
 
 const sameSpec = (a: EndpointSpec, b: EndpointSpec): boolean =>
   a.address === b.address &&
@@ -67,6 +69,7 @@ const sameSpec = (a: EndpointSpec, b: EndpointSpec): boolean =>
   a.nodeName === b.nodeName &&
   a.zone === b.zone &&
   a.tier === b.tier &&
+  a.weight === b.weight &&
   a.cut === b.cut &&
   sameTexts(a.zoneHints, b.zoneHints) &&
   sameTexts(a.nodeHints, b.nodeHints)

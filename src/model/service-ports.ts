@@ -1,5 +1,6 @@
+import { withoutDown, type WhoIsDown } from './checked-endpoints.ts'
 import type { Claim } from './claim.ts'
-import type { EndpointSlice, Service } from './service.ts'
+import type { EndpointSlice, Protocol, RetryOptions, Service } from './service.ts'
 import { mergeSlices } from './slice-merge.ts'
 import { servicePortName, type ServicePort, type Vip } from './snapshot.ts'
 import { sourceRangesOf } from './source-ranges.ts'
@@ -19,6 +20,7 @@ export const buildServicePorts = (
   won: readonly Claim[],
   slices: readonly EndpointSlice[],
   here: Here,
+  whoIsDown: WhoIsDown,
 ): readonly ServicePort[] => {
   const vipsOf = new Map<string, { first: Claim; vips: Vip[] }>()
   for (const claim of won) {
@@ -28,7 +30,7 @@ export const buildServicePorts = (
     else entry.vips.push(claim.vip)
   }
   return [...vipsOf.values()].flatMap(
-    ({ first, vips }) => servicePort(first, vips, slices, here) ?? [],
+    ({ first, vips }) => servicePort(first, vips, slices, here, whoIsDown) ?? [],
   )
 }
 
@@ -37,13 +39,16 @@ const servicePort = (
   vips: readonly Vip[],
   slices: readonly EndpointSlice[],
   here: Here,
+  whoIsDown: WhoIsDown,
 ): ServicePort | undefined => {
   const port = service.ports[portIndex]
   if (port === undefined) return undefined
   const { namespace, name: serviceName, affinityMs, retry } = service
   const { name: portName, protocol } = port
   const name = servicePortName(namespace, serviceName, portName)
-  const endpoints = mergeSlices(slices, { family, portName, protocol })
+  const onDown = protocol === 'TCP' ? service.onDown : undefined
+  const listed = mergeSlices(slices, { family, portName, protocol })
+  const endpoints = onDown === undefined ? listed : withoutDown(listed, onDown, whoIsDown)
   const { internalTrafficPolicy, externalTrafficPolicy } = service
   const externallyAccessible = vips.some(({ kind }) => kind !== 'ClusterIP')
   const policies = { internalTrafficPolicy, externalTrafficPolicy }
@@ -62,10 +67,14 @@ const servicePort = (
     family,
     vips,
     affinityMs,
-    retry,
+    retry: isFor(protocol, retry) ? retry : undefined,
+    ...(onDown !== undefined && { onDown }),
     endpoints,
     ...policies,
     ...targets,
     sourceRanges: sourceRangesOf(service.sourceRanges, family, vips, here.addresses),
   }
 }
+
+const isFor = (protocol: Protocol, retry: RetryOptions | undefined): boolean =>
+  protocol === 'TCP' || (protocol === 'UDP' && retry?.expectsReplies === true)

@@ -16,7 +16,7 @@ export interface ServicePortSpec {
   readonly nodePort: number
 }
 
-/** What is done for TCP clients of an endpoint that has accepted and does not serve. */
+/** What is done for clients of an endpoint that has accepted, or takes datagrams, and does not serve. */
 export interface RetryOptions {
   /** Another endpoint is dialled when one ends before its first byte, and nothing was sent to it. */
   readonly earlyClose: boolean
@@ -24,12 +24,20 @@ export interface RetryOptions {
   readonly replay: number
   /**
    * Milliseconds that a client waits for an endpoint to come back, from its accept on, when none
-   * could be connected to; 0, which is the default: as long as the dial ladder.
+   * could be connected to, or each closed early; 0, which is the default: as long as the dial ladder.
    */
   readonly holdMs?: number | undefined
   /** How many wait at most (256); the newest is refused. */
   readonly mostHeld?: number | undefined
+  /**
+   * UDP, where all the others are for TCP: an endpoint that answers no flow has failed, as far as
+   * other endpoints answer. False by default.
+   */
+  readonly expectsReplies?: boolean | undefined
 }
+
+/** What becomes of the connections to an endpoint that a check finds down. */
+export type OnDown = 'keep' | 'reset'
 
 /**
  * What Usher keeps of a v1 Service. Plain data, comparable by value.
@@ -52,8 +60,10 @@ export interface Service {
   readonly ports: readonly ServicePortSpec[]
   /** Sliding ClientIP affinity in milliseconds; 0 for none. */
   readonly affinityMs: number
-  /** In userspace mode; undefined: nothing. */
+  /** For its ports that it is about, in userspace mode; undefined: nothing. */
   readonly retry?: RetryOptions | undefined
+  /** Endpoints of its TCP ports are checked, in userspace mode; undefined: they are not. */
+  readonly onDown?: OnDown | undefined
   /** For clients of ClusterIPs. */
   readonly internalTrafficPolicy: TrafficPolicy
   /** For those of external IPs, load-balancer IPs and node ports. */
@@ -82,6 +92,8 @@ export interface EndpointSpec {
   readonly nodeHints: readonly string[]
   /** Used when those of lower tiers fail; 0 when it is not said. */
   readonly tier?: number | undefined
+  /** Its share of the connections, beside others of its tier; 1 when it is not said. */
+  readonly weight?: number | undefined
   /** Connections to it are to be reset; it gets none. */
   readonly cut?: boolean | undefined
 }
@@ -96,6 +108,17 @@ export const readyEndpoint = (address: string): EndpointSpec => ({
   zone: '',
   zoneHints: [],
   nodeHints: [],
+})
+
+/** Listed, so that it is seen; it gets no clients, and may lose those that it has. */
+export const downEndpoint = <Spec extends EndpointSpec>(
+  endpoint: Spec,
+  then: OnDown,
+): Spec => ({
+  ...endpoint,
+  ready: false,
+  serving: false,
+  ...(then === 'reset' && { cut: true }),
 })
 
 /**

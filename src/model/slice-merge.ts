@@ -41,9 +41,10 @@ export const mergeSlices = (
 /** Written out: spreading takes many times as long, and there may be 100 000. */
 const endpointOn = (spec: EndpointSpec, port: number): Endpoint => {
   const endpoint = plainEndpoint(spec, port)
-  const { tier, cut } = spec
-  // Those of a cluster have neither.
-  return tier === undefined && cut === undefined ? endpoint : { ...endpoint, tier, cut }
+  const { tier, weight, cut } = spec
+  // Those of a cluster have none of them.
+  const isPlain = tier === undefined && weight === undefined && cut === undefined
+  return isPlain ? endpoint : { ...endpoint, tier, weight, cut }
 }
 
 const plainEndpoint = (spec: EndpointSpec, port: number): Endpoint => ({

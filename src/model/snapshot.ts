@@ -1,5 +1,11 @@
 import type { IpFamily } from '../util/ip.ts'
-import type { EndpointSpec, Protocol, RetryOptions, TrafficPolicy } from './service.ts'
+import type {
+  EndpointSpec,
+  OnDown,
+  Protocol,
+  RetryOptions,
+  TrafficPolicy,
+} from './service.ts'
 
 export type VipKind = 'ClusterIP' | 'ExternalIP' | 'LoadBalancerIP' | 'NodePort'
 
@@ -13,6 +19,8 @@ export interface Vip {
 /** One ip:port that serves a ServicePort, with its conditions. */
 export interface Endpoint extends EndpointSpec {
   readonly port: number
+  /** A check has found it down; it is neither ready nor serving, whatever its slice says. */
+  readonly isDown?: true
 }
 
 /** Where the clients of some of a ServicePort's VIPs go. */
@@ -45,6 +53,8 @@ export interface ServicePort {
   readonly affinityMs: number
   /** Of its Service. */
   readonly retry?: RetryOptions | undefined
+  /** Of its Service: its endpoints are to be checked. */
+  readonly onDown?: OnDown
   /** All endpoints, in the order of their `ip:port` text. */
   readonly endpoints: readonly Endpoint[]
   /** What was asked for; what comes of it is in the targets. */

@@ -19,7 +19,12 @@ export interface Answer {
 export interface Route {
   /** It does something: only POST, and not for a page in a browser. */
   readonly posted?: true
-  readonly answer: () => Answer | Promise<Answer>
+  /**
+   * Bytes of a body at most, which `answer` is given. Without it none is read, and requests at
+   * the same time have one answer.
+   */
+  readonly mostBody?: number
+  readonly answer: (body: string) => Answer | Promise<Answer>
   /**
    * Answered whatever the Host header says: probes may send any. The other routes show more
    * than a web page in a browser may see; see `isHostAllowed`.

@@ -27,7 +27,7 @@ export class AnswersUnderWay {
   of(route: Route): Answer | Promise<Answer> {
     const same = this.#making.get(route)
     if (same !== undefined) return same
-    const answer = route.answer()
+    const answer = route.answer('')
     if (!(answer instanceof Promise)) return answer
     const made = answer.finally(() => this.#making.delete(route))
     this.#making.set(route, made)

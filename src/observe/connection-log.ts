@@ -19,6 +19,8 @@ export interface ConnectionLogOptions {
   readonly burst?: number
   /** And how many per second after that; 1. */
   readonly perSecond?: number
+  /** Hears of ServicePorts all of whose endpoints have failed; there is no record of that. */
+  readonly allFailed?: (servicePort: string) => void
 }
 
 /** Ends worth an operator's attention; the others are what clients and endpoints commonly do. */
@@ -69,6 +71,7 @@ export class ConnectionLog implements RelayObserver {
   readonly hungWorkers = new Set<number>()
   /** Why the process of the relay has ended, and when, while none serves in its place. */
   relayGone: RelayGone | undefined
+  readonly allFailed: (servicePort: string) => void
   readonly #clock: Clock
   readonly #log: Log
   readonly #binds: BindLog
@@ -77,7 +80,9 @@ export class ConnectionLog implements RelayObserver {
   readonly #failures: RecordLimiter
   readonly #faults: RecordLimiter
 
-  constructor({ log, clock, burst = 10, perSecond = 1 }: ConnectionLogOptions) {
+  constructor(options: ConnectionLogOptions) {
+    const { log, clock, burst = 10, perSecond = 1, allFailed = () => {} } = options
+    this.allFailed = allFailed
     this.#log = log
     this.#clock = clock
     this.#debug = log.isLevelEnabled('debug')

@@ -1,4 +1,5 @@
 import type { RuleCount } from '../kernel/proxier.ts'
+import type { Pause } from '../mode/pauses.ts'
 import type { Snapshot, Target } from '../model/snapshot.ts'
 import type { SourceStatus } from '../source/source.ts'
 import { ipFamilies } from '../util/ip.ts'
@@ -68,6 +69,15 @@ export const syncTable: Table<SyncMetrics> = [
       byFamily(families, one =>
         one.appliedAt === undefined ? undefined : one.programming,
       ),
+  ),
+]
+
+export const pauseTable: Table<readonly Pause[]> = [
+  gauge(
+    'usher_paused',
+    '1 for each ServicePort whose new TCP clients wait because of usher pause; no line for others.',
+    ['service_port'],
+    pauses => pauses.map(({ name }): Sample => [[name], 1]),
   ),
 ]
 

@@ -2,6 +2,7 @@ import type { ChosenRelay } from '../relay/make-relay.ts'
 import {
   type BindState,
   dialBuckets,
+  holdBuckets,
   type ListenerCounters,
   type WorkerStats,
 } from '../relay/relay.ts'
@@ -95,6 +96,30 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
         const { dialSeconds: counts, dialSecondsSum: sum } = counters
         if (counts.some(count => count > 0))
           yield [labels, { bounds: dialBuckets, counts, sum }]
+      }
+    },
+  ),
+  gauge(
+    'usher_connections_held',
+    'TCP connections that wait now for an endpoint, or for the end of a pause.',
+    servicePort,
+    each('TCP', counters => counters.held),
+  ),
+  counter(
+    'usher_hold_refused_total',
+    'TCP connections that were refused because as many waited for an endpoint as may.',
+    servicePort,
+    each('TCP', counters => counters.holdRefused),
+  ),
+  histogram(
+    'usher_hold_duration_seconds',
+    'Time that TCP connections waited for an endpoint, of those that were connected to one.',
+    servicePort,
+    function* ({ servicePorts }) {
+      for (const { labels, counters } of servicePorts) {
+        const { holdSeconds: counts, holdSecondsSum: sum } = counters
+        if (counts.some(count => count > 0))
+          yield [labels, { bounds: holdBuckets, counts, sum }]
       }
     },
   ),

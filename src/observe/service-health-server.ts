@@ -2,7 +2,7 @@ import { createServer } from 'node:http'
 import type { IncomingMessage, Server } from 'node:http'
 import type { ServiceHealthCheck } from '../model/snapshot.ts'
 import { joinHostPort } from '../util/ip.ts'
-import { clientTimeouts } from './admin-server.ts'
+import { clientTimeouts } from './small-http-server.ts'
 import { ConnectionBound } from './connection-bound.ts'
 
 /** A load balancer has few probers; other clients must not cost descriptors. */

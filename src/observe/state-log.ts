@@ -4,6 +4,7 @@ import type { Bind } from '../relay/relay.ts'
 import { joinHostPort } from '../util/ip.ts'
 import { listDiff } from '../util/list-diff.ts'
 import type { Log, LogFields } from './log.ts'
+import { ProblemNews } from './problem-news.ts'
 
 /** With more news than this in one sync there is one line with counts, the rest at debug. */
 const mostLines = 50
@@ -137,31 +138,23 @@ const describe = ({ capture, binds, reason }: VipPlacement): string => {
 /** Says each problem once, and when all of them are gone. */
 export class ProblemLog {
   readonly #log: Log
-  #said = new Set<string>()
+  readonly #news = new ProblemNews()
 
   constructor(log: Log) {
     this.#log = log
   }
 
   say(problems: readonly Problem[]): void {
-    if (problems.length === 0 && this.#said.size === 0) return
-    const now = new Set<string>()
-    let news = 0
-    for (const { object, field, message } of problems) {
-      const key = `${object} ${field} ${message}`
-      now.add(key)
-      if (this.#said.has(key)) continue
-      news += 1
-      this.#log[news > mostLines ? 'debug' : 'warn']({ object, field }, message)
-    }
-    if (news > mostLines)
+    const hadProblems = this.#news.hasProblems
+    const news = this.#news.take(problems)
+    for (const [i, { object, field, message }] of news.entries())
+      this.#log[i < mostLines ? 'warn' : 'debug']({ object, field }, message)
+    if (news.length > mostLines)
       this.#log.warn(
-        { count: news - mostLines },
+        { count: news.length - mostLines },
         'more objects have problems; the status names them all',
       )
-    if (now.size === 0 && this.#said.size > 0) {
+    if (hadProblems && problems.length === 0)
       this.#log.info({}, 'all objects are in order again')
-    }
-    this.#said = now
   }
 }

@@ -1,6 +1,7 @@
 import type { Placement } from '../capture/capture.ts'
 import type { CaptureChoice } from '../capture/choose-capture.ts'
 import type { ModeChoice } from '../mode/choose-mode.ts'
+import type { Pause } from '../mode/pauses.ts'
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import { privilegesText } from '../relay/privileges.ts'
@@ -27,6 +28,7 @@ export interface StatusInput {
   readonly stats: RelayStats
   readonly source: SourceStatus
   readonly problems: readonly Problem[]
+  readonly pauses: readonly Pause[]
   readonly health: Pick<HealthReport, 'healthy' | 'reasons'>
   /** Undefined where no node matters. */
   readonly node?: NodeStatus | undefined
@@ -45,10 +47,22 @@ const notByClient = (failed: ListenerStats['counters']['failed']): number =>
 const sum = (tally: Readonly<Record<string, number>>): number =>
   Object.values(tally).reduce((total, count) => total + count, 0)
 
+const pausedStatus = (
+  { protocol }: ServicePort,
+  pause: Pause | undefined,
+): ServicePortStatus['paused'] => {
+  if (pause === undefined || protocol !== 'TCP') return null
+  const { since, until } = pause
+  return { since: timeText(since), until: until === undefined ? null : timeText(until) }
+}
+
+const timeText = (epochMs: number): string => new Date(epochMs).toISOString()
+
 const servicePortStatus = (
   servicePort: ServicePort,
   placement: Placement | undefined,
   listener: ListenerStats | undefined,
+  pause: Pause | undefined,
 ): ServicePortStatus => {
   const bound = new Map(listener?.binds.map(state => [bindText(state.bind), state]))
   const vips = placement?.vips ?? unplaced(servicePort)
@@ -66,10 +80,13 @@ const servicePortStatus = (
     sourceRanges: servicePort.sourceRanges ?? null,
     vips: vips.map(vip => vipStatus(vip, bound)),
     endpoints: endpointStatuses(servicePort, listener),
+    paused: pausedStatus(servicePort, pause),
     active: counters?.active ?? 0,
     accepted: counters?.accepted ?? 0,
     failed: notByClient(counters?.failed ?? {}),
     retries: counters?.dialRetries ?? 0,
+    held: counters?.held ?? 0,
+    holdRefused: counters?.holdRefused ?? 0,
     bytesToBackend: counters?.bytesToBackend ?? 0,
     bytesToClient: counters?.bytesToClient ?? 0,
     datagrams: (counters?.datagramsToBackend ?? 0) + (counters?.datagramsToClient ?? 0),
@@ -79,7 +96,7 @@ const servicePortStatus = (
 
 const identity = ({ family, key }: ServicePort): string => `${family} ${key}`
 
-type Entry = readonly [ServicePort, Placement | undefined, ListenerStats | undefined]
+type Entry = Parameters<typeof servicePortStatus>
 
 /** What is known of ServicePorts, by where it is looked up. */
 interface Known {
@@ -92,14 +109,15 @@ const placementsOf = (input: StatusInput): ReadonlyMap<string, Placement> =>
 
 /** Each ServicePort with what is known of it, in the order of the snapshots. */
 function* entriesOf(
-  { snapshots }: StatusInput,
+  { snapshots, pauses }: StatusInput,
   { placements, listeners }: Known,
 ): Generator<Entry> {
+  const paused = new Map(pauses.map(pause => [pause.name, pause]))
   for (const { servicePorts } of snapshots)
     for (const servicePort of servicePorts.values()) {
       const placement = placements.get(identity(servicePort))
       const listener = placement && listeners.get(placement.listenerId)
-      yield [servicePort, placement, listener]
+      yield [servicePort, placement, listener, paused.get(servicePort.name)]
     }
 }
 
@@ -109,7 +127,7 @@ const headOf = (input: StatusInput): Omit<StatusDocument, 'servicePorts'> => ({
   draining: input.draining,
   mode: input.mode.name,
   modeChoice: { ...choiceStatus(input.mode), askedBy: input.mode.by },
-  startedAt: new Date(input.startedAt).toISOString(),
+  startedAt: timeText(input.startedAt),
   healthy: input.health.healthy,
   unhealthy: input.health.reasons,
   node: input.node ?? null,

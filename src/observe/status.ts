@@ -82,11 +82,26 @@ const servicePort = v.object({
   sourceRanges: v.optional(v.nullable(v.array(text)), null),
   vips: v.array(vip),
   endpoints: v.array(endpoint),
+  /** By `usher pause`: new TCP clients wait. null: it is not. */
+  paused: v.optional(
+    v.nullable(
+      v.object({
+        /** ISO 8601. */
+        since: text,
+        /** When it ends by itself; null: when it is resumed. */
+        until: v.nullable(text),
+      }),
+    ),
+    null,
+  ),
   active: number,
   accepted: number,
   /** Connections that ended in a failure, those ended by their clients apart. */
   failed: number,
   retries: number,
+  /** Clients that wait now for an endpoint or the end of a pause, and those refused because too many did. */
+  held: v.optional(number, 0),
+  holdRefused: v.optional(number, 0),
   bytesToBackend: number,
   bytesToClient: number,
   /** Both directions; 0 for TCP. */

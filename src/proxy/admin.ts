@@ -1,4 +1,5 @@
 import { Registry as MetricsRegistry } from 'prom-client'
+import type { Pauses } from '../mode/pauses.ts'
 import type { Reconciler } from '../mode/reconciler.ts'
 import type { Registry } from '../model/registry.ts'
 import type { Problem } from '../model/snapshot.ts'
@@ -7,6 +8,7 @@ import type { Health } from '../observe/health.ts'
 import { bindMetrics } from '../observe/exposition.ts'
 import {
   clusterTable,
+  pauseTable,
   probeTable,
   requestTable,
   sourceReadings,
@@ -39,6 +41,7 @@ export interface AdminDeps {
   readonly registry: Registry
   readonly traffic: Traffic
   readonly control: ControlFigures
+  readonly pauses: Pick<Pauses, 'all'>
   readonly isDraining: () => boolean
   readonly quit: (() => void) | undefined
 }
@@ -69,6 +72,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
       stats,
       source: deps.source.status(),
       problems: control.problems(),
+      pauses: deps.pauses.all(),
       health: health.report(),
       node: nodeStatus(node, registry),
       capture: traffic.dataPath()?.captureChoice,
@@ -130,6 +134,7 @@ const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
       ...(node.requests ? bindMetrics(requestTable, node.requests()) : []),
       ...bindMetrics(versionTable, version),
       ...traffic.metrics(),
+      ...bindMetrics(pauseTable, deps.pauses.all()),
       ...bindMetrics(probeTable, probes),
       ...bindMetrics(
         sourceTable,

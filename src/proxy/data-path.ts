@@ -38,9 +38,9 @@ export interface DataPath {
  * capture or relay that was asked for by name does not work here.
  */
 export const createDataPath = async (deps: Shared): Promise<DataPath> => {
-  const { options, clock, random, log, facts, resync } = deps
+  const { options, clock, random, log, facts, resync, allFailed } = deps
   const { podCidrs } = facts
-  const connectionLog = new ConnectionLog({ log, clock })
+  const connectionLog = new ConnectionLog({ log, clock, allFailed })
   // First: where it does not work, nothing has been touched yet.
   const { relay, choice: relayChoice } = await makeRelay(deps, {
     clock,
@@ -77,7 +77,7 @@ export const createDataPath = async (deps: Shared): Promise<DataPath> => {
         log.warn({ why }, "the addresses of this host can't be read; those known go on")
     },
   })
-  const mode = new UserspaceMode(capture, relay, isOwnAddress, nodeClients)
+  const mode = new UserspaceMode(capture, relay, isOwnAddress, nodeClients, deps.pauses)
   return {
     relay,
     mode,

@@ -2,6 +2,7 @@ import type { CaptureName } from '../capture/choose-capture.ts'
 import type { PortRange } from '../capture/proxy-ports.ts'
 import type { ModeRequest } from '../mode/choose-mode.ts'
 import type { ModeName, Periods } from '../mode/mode.ts'
+import type { Pauses } from '../mode/pauses.ts'
 import type { RequestCount } from '../observe/metrics-table.ts'
 import type { Log } from '../observe/log.ts'
 import type { StatusDocument } from '../observe/status.ts'
@@ -53,6 +54,8 @@ export interface ProxyOptions extends CaptureOptions, RelayOptions {
   /** Undefined: no such server. */
   readonly metricsBindAddress: Bind | undefined
   readonly healthzBindAddress: Bind | undefined
+  /** Path of the socket on which `usher pause` and `usher resume` are taken; '' for none. */
+  readonly controlSocket?: string
   /** A server that can't listen ends Usher; else it is tried again every 5 s. */
   readonly bindHardFail?: boolean
   /** Undefined: userspace. */
@@ -84,8 +87,12 @@ export interface Shared {
   readonly random: () => number
   readonly log: Log
   readonly facts: ClusterFacts
+  /** Which ServicePorts are paused; in userspace mode. */
+  readonly pauses: Pauses
   /** Asks for a sync soon. */
   readonly resync: () => void
+  /** To be told of ServicePorts, by name, all of whose endpoints have failed. */
+  readonly allFailed: (servicePort: string) => void
 }
 
 /** What only a proxy on a node of a cluster has, not one of manifests or routes. */

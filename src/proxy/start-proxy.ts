@@ -1,8 +1,12 @@
 import { ToolError } from '../kernel/run-tool.ts'
+import { Pauses } from '../mode/pauses.ts'
 import { Reconciler } from '../mode/reconciler.ts'
 import { Registry } from '../model/registry.ts'
+import type { Problem } from '../model/snapshot.ts'
+import { AnnotationEvents } from '../observe/annotation-events.ts'
 import { ChangeLog } from '../observe/change-log.ts'
 import { Health } from '../observe/health.ts'
+import type { ControlServer } from '../observe/control-server.ts'
 import type { LogFields } from '../observe/log.ts'
 import {
   type ServiceHealthFailure,
@@ -18,9 +22,12 @@ import { systemClock } from '../util/clock.ts'
 import { joinHostPort } from '../util/ip.ts'
 import { listenAdvice } from '../util/listen-advice.ts'
 import { createAdmin } from './admin.ts'
+import { startControl } from './control.ts'
 import { clusterFacts, healthCheckAddresses } from './cluster-facts.ts'
 import { noNode, type ProxyDeps, type RunningProxy, type Shared } from './options.ts'
-import { startServers } from './servers.ts'
+import { type ProxyServers, startServers } from './servers.ts'
+import { ServiceChecks } from './service-checks.ts'
+import { shortName } from './named-service-ports.ts'
 import { createTraffic, type Traffic } from './traffic.ts'
 
 /**
@@ -35,7 +42,19 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const { emit = () => {} } = node
   let draining = false
 
-  const registry = new Registry({ nodeName: node.nodeName, startedAt: Date.now() })
+  const checks = new ServiceChecks({
+    clock,
+    log,
+    turned: service => {
+      registry.hasTurned(service)
+      control.reconciler.resync()
+    },
+  })
+  const registry = new Registry({
+    nodeName: node.nodeName,
+    startedAt: Date.now(),
+    whoIsDown: checks.whoIsDown,
+  })
   const facts = clusterFacts(node, registry, options)
   const nodeEvent = (type: ClusterEvent['type'], reason: string, message: string) =>
     emit({
@@ -47,19 +66,32 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     })
   const failed = (reason: string, message: string) =>
     nodeEvent('Warning', reason, message)
+  const resync = (): void => control.reconciler.resync()
+  const pauses = new Pauses({
+    clock,
+    ended: (name, why) => {
+      log.info({ route: shortName(name), why }, 'a pause has ended')
+      resync()
+    },
+  })
   const shared: Shared = {
     options,
     clock,
     random,
     log,
     facts,
-    resync: () => control.reconciler.resync(),
+    pauses,
+    resync,
+    allFailed: servicePort => source.allFailed?.(servicePort),
   }
   const traffic = await createTraffic({
     ...shared,
     fellBack: message => failed('ProxyModeFallback', message),
   })
-  const control: Control = createControl({ ...shared, registry, traffic, source, emit })
+  let orders: ControlServer | undefined
+  const socketProblems = () => orders?.problems() ?? []
+  const parts = { registry, checks, traffic, source, emit, socketProblems }
+  const control: Control = createControl({ ...shared, ...parts })
   const { reconciler } = control
   const admin = createAdmin({
     version: options.version,
@@ -68,20 +100,23 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     registry,
     traffic,
     control,
+    pauses,
     isDraining: () => draining,
     quit: deps.quit,
   })
-  const servers = await startServers(options, admin.routes, { log, clock, failed }).catch(
-    async (error: unknown) => {
-      admin.metrics.close()
-      await Promise.all([control.close(), node.close?.(), traffic.close()])
-      throw error
-    },
-  )
+  const startAll = async (): Promise<ProxyServers> => {
+    orders = await startControl({ ...shared, reconciler, traffic })
+    return startServers(options, admin.routes, { log, clock, failed })
+  }
+  const servers = await startAll().catch(async (error: unknown) => {
+    admin.metrics.close()
+    await Promise.all([orders?.close(), control.close(), node.close?.(), traffic.close()])
+    throw error
+  })
 
   const stop = async (): Promise<void> => {
     reconciler.close()
-    await source.close()
+    await Promise.all([source.close(), checks.close()])
   }
   const close = async (): Promise<void> => {
     await Promise.all([stop(), node.close?.()])
@@ -89,8 +124,13 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
       log.error({ err }, 'not everything could be removed; usher cleanup does it')
     })
     await control.close()
+    pauses.close()
     admin.metrics.close()
-    await Promise.all([servers.metrics?.close(), servers.health?.close()])
+    await Promise.all([
+      orders?.close(),
+      servers.metrics?.close(),
+      servers.health?.close(),
+    ])
   }
   nodeEvent('Normal', 'Starting', '')
   return {
@@ -118,7 +158,10 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
 }
 
 interface ControlDeps extends Shared {
+  /** Of the control socket. */
+  readonly socketProblems: () => readonly Problem[]
   readonly registry: Registry
+  readonly checks: ServiceChecks
   readonly traffic: Traffic
   readonly source: Source
   readonly emit: (event: ClusterEvent) => void
@@ -128,7 +171,7 @@ type Control = ReturnType<typeof createControl>
 
 /** What keeps what is served equal to what the source wants, and says how that goes. */
 const createControl = (deps: ControlDeps) => {
-  const { options, clock, log, facts, registry, traffic, source, emit } = deps
+  const { options, clock, log, facts, registry, checks, traffic, source, emit } = deps
   const { mode } = traffic
   const { syncPeriod, minSyncPeriod } = options.periods(mode.name)
   const health = new Health({
@@ -151,7 +194,11 @@ const createControl = (deps: ControlDeps) => {
     mostServers: Math.floor(openFileLimit() / 16),
     failed: failure => emit(healthCheckEvent(failure)),
   })
-  const modeProblems = () => [...mode.problems, ...healthChecks.problems]
+  const modeProblems = () => [
+    ...mode.problems,
+    ...healthChecks.problems,
+    ...deps.socketProblems(),
+  ]
   const modeProblemLog = new ProblemLog(log)
   const placementLog = new PlacementLog(
     log,
@@ -161,13 +208,18 @@ const createControl = (deps: ControlDeps) => {
   const syncMetrics = new SyncMetrics()
   const changeLog = new ChangeLog(log, clock)
   const problemLog = new ProblemLog(log)
+  const annotationEvents = new AnnotationEvents(emit)
+  const modeAnnotationEvents = new AnnotationEvents(emit)
   const reconciler: Reconciler = new Reconciler({
     clock,
     registry,
     observers: [health, syncMetrics],
     minMs: minSyncPeriod,
     maxMs: syncPeriod,
-    problems: problems => problemLog.say(problems),
+    problems: problems => {
+      problemLog.say(problems)
+      annotationEvents.say(problems)
+    },
     failed: error =>
       log.error(reasonOf(error), 'the wanted state could not be applied; trying again'),
     taken: changes => {
@@ -175,9 +227,12 @@ const createControl = (deps: ControlDeps) => {
       changeLog.taken(changes)
     },
     sync: async snapshots => {
+      // After a fallback from a kernel mode they begin with the next sync.
+      checks.watch(mode.name === 'userspace' ? registry.checked() : new Map())
       await mode.sync(snapshots)
       await healthChecks.sync(snapshots)
       modeProblemLog.say(modeProblems())
+      modeAnnotationEvents.say(mode.problems)
       placementLog.say(mode.placements)
     },
   })

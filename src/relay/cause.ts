@@ -24,7 +24,10 @@ export type Cause =
   | 'cD'
   /** The endpoint side was idle for too long. */
   | 'sD'
-  /** The endpoint went down, or left its name, and its connections were to be reset then. */
+  /**
+   * The endpoint went down, or left its name, or the listener was paused, and connections were to
+   * be reset then.
+   */
   | 'DD'
   /** Usher was shut down and the drain time was over. */
   | 'KD'
@@ -41,6 +44,6 @@ export const causeText: Readonly<Record<Cause, string>> = {
   SD: 'reset by the endpoint',
   cD: 'client idle for too long',
   sD: 'endpoint idle for too long',
-  DD: 'reset as the endpoint went down',
+  DD: 'reset as the endpoint went down or left, or for a pause',
   KD: 'cut at the end of the drain time',
 }

@@ -1,6 +1,11 @@
 import { type Cause, causeText } from './cause.ts'
 import { newCounters, type PlainCounter } from './counters.ts'
-import { dialBuckets, type DropReason, type ListenerCounters } from './relay.ts'
+import {
+  dialBuckets,
+  type DropReason,
+  holdBuckets,
+  type ListenerCounters,
+} from './relay.ts'
 
 /*
  * Counters of a listener as numbers in a row: threads share them so, and between processes
@@ -17,11 +22,13 @@ const plain = keysOf<PlainCounter>({
   dialAttempts: 0,
   dialRetries: 0,
   held: 0,
+  holdRefused: 0,
   bytesToBackend: 0,
   bytesToClient: 0,
   datagramsToBackend: 0,
   datagramsToClient: 0,
   dialSecondsSum: 0,
+  holdSecondsSum: 0,
 })
 
 export const causes = keysOf<Cause>(causeText)
@@ -45,6 +52,7 @@ const places = <K extends string>(
 const firstCause = plain.length
 const firstDrop = firstCause + causes.length
 const firstBucket = firstDrop + dropReasons.length
+const firstHoldBucket = firstBucket + dialBuckets.length + 1
 
 /** Where each counter lies. */
 export const counterCell = {
@@ -52,7 +60,8 @@ export const counterCell = {
   failed: places(causes, firstCause),
   dropped: places(dropReasons, firstDrop),
   dialSeconds: firstBucket,
-  count: firstBucket + dialBuckets.length + 1,
+  holdSeconds: firstHoldBucket,
+  count: firstHoldBucket + holdBuckets.length + 1,
 } as const
 
 /** `read` gives the number of a cell. */
@@ -63,17 +72,20 @@ export const countersOf = (read: (cell: number) => number): ListenerCounters => 
   counters.datagramsDropped = tally(dropReasons, firstDrop, read)
   for (const i of counters.dialSeconds.keys())
     counters.dialSeconds[i] = read(firstBucket + i)
+  for (const i of counters.holdSeconds.keys())
+    counters.holdSeconds[i] = read(firstHoldBucket + i)
   return counters
 }
 
 /** Without the zeros at the end: of most listeners that is nearly all. */
 export const cellsOf = (counters: ListenerCounters): readonly number[] => {
-  const { failed, datagramsDropped, dialSeconds } = counters
+  const { failed, datagramsDropped, dialSeconds, holdSeconds } = counters
   const cells = [
     ...plain.map(name => counters[name]),
     ...causes.map(cause => failed[cause] ?? 0),
     ...dropReasons.map(reason => datagramsDropped[reason] ?? 0),
     ...dialSeconds,
+    ...holdSeconds,
   ]
   return cells.slice(0, 1 + cells.findLastIndex(count => count !== 0))
 }

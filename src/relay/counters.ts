@@ -1,5 +1,10 @@
 import type { Cause } from './cause.ts'
-import { dialBuckets, type DropReason, type ListenerCounters } from './relay.ts'
+import {
+  dialBuckets,
+  type DropReason,
+  holdBuckets,
+  type ListenerCounters,
+} from './relay.ts'
 
 export const newCounters = (): ListenerCounters => ({
   accepted: 0,
@@ -7,6 +12,7 @@ export const newCounters = (): ListenerCounters => ({
   dialAttempts: 0,
   dialRetries: 0,
   held: 0,
+  holdRefused: 0,
   failed: {},
   bytesToBackend: 0,
   bytesToClient: 0,
@@ -15,6 +21,8 @@ export const newCounters = (): ListenerCounters => ({
   datagramsDropped: {},
   dialSeconds: Array<number>(dialBuckets.length + 1).fill(0),
   dialSecondsSum: 0,
+  holdSeconds: Array<number>(holdBuckets.length + 1).fill(0),
+  holdSecondsSum: 0,
 })
 
 /** A counter that is one number. */
@@ -42,16 +50,23 @@ export class Counters {
 
   countDialTime(ms: number): void {
     const { dialSeconds } = this.totals
-    const bucket = dialBucket(ms)
+    const bucket = bucketOf(dialBuckets, ms)
     dialSeconds[bucket] = (dialSeconds[bucket] ?? 0) + 1
     this.totals.dialSecondsSum += ms / 1000
   }
+
+  countHoldTime(ms: number): void {
+    const { holdSeconds } = this.totals
+    const bucket = bucketOf(holdBuckets, ms)
+    holdSeconds[bucket] = (holdSeconds[bucket] ?? 0) + 1
+    this.totals.holdSecondsSum += ms / 1000
+  }
 }
 
-/** The bucket of `dialSeconds` that a dial of `ms` milliseconds belongs to. */
-export const dialBucket = (ms: number): number => {
+/** The bucket that `ms` milliseconds belong to; `bounds` are in seconds. */
+export const bucketOf = (bounds: readonly number[], ms: number): number => {
   const seconds = ms / 1000
   let bucket = 0
-  while (bucket < dialBuckets.length && seconds > (dialBuckets[bucket] ?? 0)) bucket += 1
+  while (bucket < bounds.length && seconds > (bounds[bucket] ?? 0)) bucket += 1
   return bucket
 }

@@ -1,6 +1,7 @@
+import type { KeySet } from '../balance/round-robin.ts'
 import { isOutOfResources } from '../util/error-code.ts'
 import type { Backend } from './backend.ts'
-import { closedEarly } from './early-close.ts'
+import { closedEarly, closesOf, noKeys } from './early-close.ts'
 import type { Choice } from './front.ts'
 import { type ListenerEndpoints, restMs } from './listener-endpoints.ts'
 import type { Attempt, RelayLimits } from './relay.ts'
@@ -30,8 +31,9 @@ export interface Dialler<B extends Backend, Socket, Connection> {
 /** What a dial needs of its listener. */
 export type DialService<B extends Backend> = ListenerEndpoints<B> & {
   readonly counters: {
-    add(counter: 'dialAttempts' | 'dialRetries' | 'held', amount: number): void
+    add(counter: 'dialAttempts' | 'dialRetries' | 'holdRefused', amount: number): void
     countDialTime(ms: number): void
+    countHoldTime(ms: number): void
   }
 }
 
@@ -39,8 +41,11 @@ export type DialService<B extends Backend> = ListenerEndpoints<B> & {
 const heldLadder = [250, 750]
 const firstHeldPauseMs = 250
 const longestHeldPauseMs = 1000
+/** Attempts of one connection before a round for clients that wait. */
+const mostRecorded = 32
 
 interface Hold {
+  readonly since: number
   rounds: number
   /** Where the attempts of its rounds begin. */
   readonly firstAttempt: number
@@ -85,8 +90,8 @@ export class Dial<B extends Backend, Socket, Connection> {
   readonly #startedAt: number
   /** Where the attempts of its plan begin. */
   #first: number
-  /** Endpoints that have closed early are not dialled again. */
-  readonly #left: ReadonlySet<string>
+  /** Endpoints that have closed early: not dialled again, unless the client is held. */
+  #left: ReadonlySet<string>
   /** Made when the first attempt has failed or takes long: most dials need none. */
   #planMade: RetryPlan<B> | undefined
   /** Attempts under way. */
@@ -96,6 +101,8 @@ export class Dial<B extends Backend, Socket, Connection> {
   /** Set while the client waits for an endpoint to come back. */
   #hold: Hold | undefined
   #lastError = ''
+  /** It should have waited, and too many did. */
+  #isOneTooMany = false
 
   constructor(
     dialler: Dialler<B, Socket, Connection>,
@@ -115,6 +122,12 @@ export class Dial<B extends Backend, Socket, Connection> {
   }
 
   start(): void {
+    if (this.#service.paused) return this.#giveUp()
+    // None is left, but the client may wait: see `takeEarlyClose`.
+    if (this.#left.size > 0 && !this.#service.hasOther(this.#choice, this.#left)) {
+      this.#lastError = 'each endpoint closed early'
+      return this.#giveUp()
+    }
     const endpoint = this.#pick()
     const [ms] = this.#dialler.limits.dialLadder
     if (endpoint === undefined || ms === undefined) {
@@ -128,7 +141,8 @@ export class Dial<B extends Backend, Socket, Connection> {
     const hold = this.#hold
     if (hold === undefined) return this.#follow(this.#plan.timer(this.#dialler.now()))
     if (this.#dialler.hasLeft(this.connection)) return this.#clientLeft()
-    if (hold.isPausing) this.#startRound(hold)
+    if (hold.isPausing && this.#service.paused) this.#giveUp()
+    else if (hold.isPausing) this.#startRound(hold)
     else this.#follow(this.#plan.timer(this.#dialler.now()))
   }
 
@@ -136,6 +150,23 @@ export class Dial<B extends Backend, Socket, Connection> {
   clientEnded(): void {
     if (this.#hold !== undefined && this.#dialler.hasLeft(this.connection))
       this.#clientLeft()
+  }
+
+  /** The listener has been paused: attempts under way come to nothing, and the client waits. */
+  pause(): void {
+    if (this.#hold?.isPausing !== true) this.#giveUp()
+  }
+
+  /** Endpoints that are to have no connections: attempts under way there come to nothing. */
+  cut(endpoints: KeySet): void {
+    for (const attempt of this.attempts) {
+      const { dial, backend, socket } = attempt
+      if (dial !== this || !endpoints.has(backend.key)) continue
+      const plan = this.#plan
+      this.#settle(attempt, 'cancelled')
+      if (socket !== undefined) this.#dialler.close(socket)
+      this.#follow(plan.failed(backend.key, this.#dialler.now()))
+    }
   }
 
   /** The client left, or the connection is ended otherwise. */
@@ -146,9 +177,12 @@ export class Dial<B extends Backend, Socket, Connection> {
   /** An attempt that is under way has connected: the dial is over. */
   won(attempt: DialAttempt<B, Socket, Connection>): void {
     const client = this.#dialler.clientOf(this.connection)
+    const { counters } = this.#service
+    const since = this.#hold?.since
     this.#settle(attempt, 'connected')
     this.#finish('lost')
-    this.#service.counters.countDialTime(attempt.ms)
+    counters.countDialTime(attempt.ms)
+    if (since !== undefined) counters.countHoldTime(this.#dialler.now() - since)
     this.#service.connected(client, attempt.backend)
   }
 
@@ -160,7 +194,8 @@ export class Dial<B extends Backend, Socket, Connection> {
     const plan = this.#plan
     this.#settle(attempt, code === 'ECONNREFUSED' ? 'refused' : code)
     const now = this.#dialler.now()
-    if (isLocalFailure(code)) return this.#follow(plan.failedLocally(backend.key, now))
+    if (isOutOfResources(code)) return this.#follow(plan.failedLocally(backend.key, now))
+    if (code === 'EADDRNOTAVAIL') return this.#follow(plan.outOfReach(backend.key, now))
     this.#service.failed(backend, restMs.refused)
     this.#follow(plan.failed(backend.key, now))
   }
@@ -184,36 +219,49 @@ export class Dial<B extends Backend, Socket, Connection> {
   #startRound(hold: Hold): void {
     const dialler = this.#dialler
     hold.isPausing = false
+    this.#left = noKeys
     // For the record the ladder's attempts and those of the last round are enough.
     this.attempts.length = hold.firstAttempt
     const pick = (tried: ReadonlySet<string>): B | undefined => this.#pick(tried)
     const now = dialler.now()
-    this.#planMade = new RetryPlan<B>(heldLadder, now, pick, dialler.random, true)
+    // After a pause there may be no next round.
+    const hasNext = this.#service.holdMs > 0
+    const ladder = hasNext ? heldLadder : dialler.limits.dialLadder
+    this.#planMade = new RetryPlan<B>(ladder, now, pick, dialler.random, hasNext)
     this.#follow(this.#planMade.start(now))
   }
 
   /** All attempts came to nothing: whether the client waits for the next round. */
   #holds(): boolean {
     const dialler = this.#dialler
-    const until = dialler.acceptedAt(this.connection) + (this.#service.retry?.holdMs ?? 0)
+    const until = dialler.acceptedAt(this.connection) + this.#service.holdMs
     const left = until - dialler.now()
     if (left <= 0) return false
     if (this.#hold === undefined) {
       if (!this.#service.hold()) {
-        this.#lastError = `too many clients wait; ${this.#lastError}`
+        this.#service.counters.add('holdRefused', 1)
+        this.#isOneTooMany = true
         return false
       }
-      this.#service.counters.add('held', 1)
-      this.#hold = { rounds: 0, firstAttempt: this.attempts.length, isPausing: true }
+      const firstAttempt = Math.min(this.attempts.length, mostRecorded)
+      // Endpoints that close early again and again are asked no more often than others.
+      const rounds = closesOf(this.attempts) - closedEarly(this.attempts).size
+      this.#hold = { since: dialler.now(), rounds, firstAttempt, isPausing: true }
     }
     const hold = this.#hold
     this.#endAttempts('timeout')
+    hold.isPausing = true
+    dialler.setTimer(this.connection, Math.min(left, this.#nextPause(hold)))
+    return true
+  }
+
+  #nextPause(hold: Hold): number {
+    const random = this.#dialler.random()
+    // Over all of this time: clients that wait must not all be dialled for at the same instant.
+    if (this.#service.paused) return longestHeldPauseMs * (0.1 + 0.9 * random)
     const pause = Math.min(firstHeldPauseMs * 2 ** hold.rounds, longestHeldPauseMs)
     hold.rounds += 1
-    hold.isPausing = true
-    const ms = Math.min(left, pause * (0.8 + 0.4 * dialler.random()))
-    dialler.setTimer(this.connection, ms)
-    return true
+    return pause * (0.8 + 0.4 * random)
   }
 
   #pick(tried?: ReadonlySet<string>): B | undefined {
@@ -228,6 +276,8 @@ export class Dial<B extends Backend, Socket, Connection> {
 
   #follow(step: NextStep<B>): void {
     if (step.action === 'give-up') return this.#giveUp()
+    // A pause in which no answer is awaited: each has refused.
+    if (step.action === 'wait' && this.#plan.cause === 'SC') this.#service.allFailed()
     this.#dialler.setTimer(this.connection, step.ms)
     if (step.action === 'dial') this.#try(step.endpoint)
   }
@@ -256,9 +306,13 @@ export class Dial<B extends Backend, Socket, Connection> {
 
   #giveUp(): void {
     const { cause } = this.#plan
+    if (cause !== 'RC') this.#service.allFailed()
     if (this.#holds()) return
     this.#finish('timeout')
-    const detail = this.#lastError || 'no endpoint answered'
+    const why = this.#service.paused
+      ? 'paused'
+      : this.#lastError || 'no endpoint answered'
+    const detail = this.#isOneTooMany ? `too many clients wait; ${why}` : why
     this.#dialler.gaveUp(this.connection, cause, detail)
   }
 
@@ -269,7 +323,6 @@ export class Dial<B extends Backend, Socket, Connection> {
     if (this.#hold === undefined) return
     this.#hold = undefined
     this.#service.unhold()
-    this.#service.counters.add('held', -1)
   }
 
   #endAttempts(result: 'lost' | 'timeout' | 'cancelled'): void {
@@ -307,10 +360,3 @@ export const attemptRecords = (
   >[],
 ): readonly Attempt[] =>
   attempts.map(({ backend, result, ms }) => ({ endpoint: backend.key, result, ms }))
-
-/**
- * Failures of this process or host, not of the endpoint: out of descriptors, buffers or
- * source ports. Trying another endpoint would not help, and blaming this one is wrong.
- */
-const isLocalFailure = (code: string): boolean =>
-  code === 'EADDRNOTAVAIL' || isOutOfResources(code)

@@ -18,40 +18,40 @@ interface Attempt {
 }
 
 /** What is known of a connection whose endpoint has ended. */
-export interface EndedEndpoint<B extends Backend> {
+interface EndedEndpoint<B extends Backend> {
   readonly service: ListenerEndpoints<B>
+  readonly backend: B
   readonly choice: Choice<B>
   readonly attempts: readonly Attempt[]
   /** Milliseconds since it was connected to. */
   readonly ms: number
-  /** What has come from it. */
-  readonly bytesFrom: number
+  /** Milliseconds since its client was accepted. */
+  readonly age: number
   /** Whether all that the client has said, an end included, can be said again. */
   readonly repeatable: boolean
 }
 
-/** Whether another endpoint is to be dialled in its place. */
-export const isEarlyClose = <B extends Backend>(ended: EndedEndpoint<B>): boolean => {
-  const { service, choice, attempts, ms, bytesFrom, repeatable } = ended
-  if (!service.retry?.earlyClose || !repeatable || bytesFrom > 0 || ms > earlyMs) {
-    return false
+/**
+ * An endpoint has ended of which nothing has come. True: that is noted as an early close, and
+ * another endpoint is to be dialled: one that has not closed early, or any when the client may
+ * wait for it. False: the end is passed on; where it was an early close all the same, all
+ * endpoints have failed, and the listener's observer hears of it.
+ */
+export const takeEarlyClose = <B extends Backend>(ended: EndedEndpoint<B>): boolean => {
+  const { service, backend, choice, attempts, ms, age, repeatable } = ended
+  if (!service.retry?.earlyClose || !repeatable || ms > earlyMs) return false
+  if (age >= service.holdMs) {
+    const closed = new Set(closedEarly(attempts)).add(backend.key)
+    if (!service.hasOther(choice, closed)) {
+      service.allFailed()
+      return false
+    }
   }
-  const closed = new Set(closedEarly(attempts))
-  const last = connectedOf(attempts)
-  if (last !== undefined) closed.add(last.backend.key)
-  return service.hasOther(choice, closed)
-}
-
-/** Notes that the endpoint of a connection has closed early, for its record and for others. */
-export const noteEarlyClose = <B extends Backend>(
-  service: ListenerEndpoints<B>,
-  backend: B,
-  attempts: readonly Attempt[],
-): void => {
-  const last = connectedOf(attempts)
+  const last = attempts.findLast(({ result }) => result === 'connected')
   if (last !== undefined) last.result = 'closed early'
   backend.active -= 1
   service.failed(backend, restMs.closedEarly)
+  return true
 }
 
 /** Keys of the endpoints of a connection that have closed early. */
@@ -61,7 +61,8 @@ export const closedEarly = (attempts: readonly Attempt[]): ReadonlySet<string> =
   return new Set(closed.map(({ backend }) => backend.key))
 }
 
-const connectedOf = (attempts: readonly Attempt[]): Attempt | undefined =>
-  attempts.findLast(({ result }) => result === 'connected')
+/** How often endpoints of a connection have closed early. */
+export const closesOf = (attempts: readonly Attempt[]): number =>
+  attempts.reduce((sum, { result }) => sum + (result === 'closed early' ? 1 : 0), 0)
 
-const noKeys: ReadonlySet<string> = new Set()
+export const noKeys: ReadonlySet<string> = new Set()

@@ -3,6 +3,8 @@ import { FlowAges, type Place } from './flow-ages.ts'
 import type { RelayLimits } from './relay.ts'
 
 const tickMs = 100
+/** So much after its idle limit a flow has ended, where the process is not too busy. */
+export const latestEndMs = 3 * tickMs
 /** To end a flow costs a close(2): others have their turn between so many. */
 const mostInATurn = 2048
 const nextTurnMs = 1
@@ -16,6 +18,8 @@ export interface LimitedFlow<F> {
   readonly ownPlace: Place<F>
   readonly commonPlace: Place<F>
   close(): void
+  /** It has had no reply for as long as it waits for one: it ends. */
+  unanswered(): void
 }
 
 /**
@@ -79,20 +83,24 @@ export class FlowLimits<F extends LimitedFlow<F>> {
     this.#now = this.#clock.now()
     const { udpReplyTimeout, udpTimeout } = this.#limits
     let left = mostInATurn
-    left = this.#expire(() => this.#ages.oldestUnanswered, udpReplyTimeout, left)
-    left = this.#expire(() => this.#ages.oldestAnswered, udpTimeout, left)
+    for (; left > 0; left -= 1) {
+      const flow = this.#overdue(this.#ages.oldestUnanswered, udpReplyTimeout)
+      if (flow === undefined) break
+      flow.unanswered()
+    }
+    for (; left > 0; left -= 1) {
+      const flow = this.#overdue(this.#ages.oldestAnswered, udpTimeout)
+      if (flow === undefined) break
+      flow.close()
+    }
     if (this.#ages.size > 0) this.#schedule(left === 0 ? nextTurnMs : tickMs)
   }
 
-  /** Ends at most `most`; gives how many more it might have. */
-  #expire(oldest: () => F | undefined, idleMs: number, most: number): number {
-    for (let left = most; left > 0; left -= 1) {
-      const flow = oldest()
-      // It may have been used up to a tick later than noted; a reply must not be lost by it.
-      if (flow === undefined || this.#now - flow.touchedAt < idleMs + tickMs) return left
-      flow.close()
-    }
-    return 0
+  /** `flow`, if it has been idle for longer than it may be. */
+  #overdue(flow: F | undefined, idleMs: number): F | undefined {
+    // It may have been used up to a tick later than noted; a reply must not be lost by it.
+    const isOver = flow !== undefined && this.#now - flow.touchedAt >= idleMs + tickMs
+    return isOver ? flow : undefined
   }
 }
 

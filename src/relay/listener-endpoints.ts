@@ -1,43 +1,61 @@
 import { Balancer } from '../balance/balancer.ts'
+import {
+  afterReply,
+  afterSilence,
+  enoughUnanswered,
+  isAnswering,
+} from '../balance/replies.ts'
+import { noRest } from '../balance/resting.ts'
 import type { RetryOptions } from '../model/service.ts'
 import type { Clock } from '../util/clock.ts'
 import type { Backend } from './backend.ts'
+import { latestEndMs } from './flow-limits.ts'
 import { type Choice, Fronts } from './front.ts'
 import { holdsClients } from './open-fronts.ts'
 import type { NodeClientSet } from './node-clients.ts'
-import type { RelayEndpoint, RelayListener } from './relay.ts'
+import type { RelayEndpoint, RelayLimits, RelayListener } from './relay.ts'
+import type { WaitingPlaces } from './waiting-places.ts'
 
 /** How long others are preferred to an endpoint: what it costs to find out anew decides. */
 export const restMs = { refused: 1000, silent: 10_000, closedEarly: 1000 }
 
 const usualMostHeld = 256
+/** How long clients of a paused listener wait that has no hold of its own. */
+const pausedHoldMs = 60_000
 
-/** Where early closes count, so that an endpoint can fail again and again: the longest rest. */
+/** Thousands of clients a second may find that all endpoints fail: it is told this often. */
+const allFailedEveryMs = 1000
+
+/** The longest rest, where early closes or replies count: there an endpoint can fail again and again. */
 const longestRestMs = 60_000
 
 /** Most listeners have none: one for all of them. */
 const none: ReadonlyMap<string, never> = new Map<string, never>()
 
 /** Where a listener's clients may go: its endpoints, whose turn it is, and who may connect. */
-export class ListenerEndpoints<B extends Backend> {
+export abstract class ListenerEndpoints<B extends Backend> {
   readonly balancer: Balancer<B>
   readonly fronts: Fronts<B>
   /** What is done for clients of an endpoint that accepts and does not serve. */
   retry: RetryOptions | undefined
-  /** Clients that wait for an endpoint to come back, of those that may. */
-  #held = 0
-  readonly #workers: number
+  /** Clients wait, and nothing is dialled for them. */
+  paused = false
+  /** Undefined until clients may wait. */
+  protected places: WaitingPlaces | undefined
+  readonly #udpReplyTimeout: number
+  readonly #clock: Pick<Clock, 'now'>
+  #allFailedToldAt = -Infinity
   /** Of `RelayListener.staying` those that were listed before. */
   #staying: ReadonlyMap<string, B> = none
 
-  /** `workers`: how many share what there is of a kind. */
   constructor(
     clock: Pick<Clock, 'now'>,
     random: () => number,
     nodeClients: NodeClientSet,
-    workers = 1,
+    { udpReplyTimeout }: Pick<RelayLimits, 'udpReplyTimeout'>,
   ) {
-    this.#workers = workers
+    this.#udpReplyTimeout = udpReplyTimeout
+    this.#clock = clock
     this.balancer = new Balancer(clock, random)
     this.fronts = new Fronts(this.balancer, nodeClients)
   }
@@ -49,34 +67,86 @@ export class ListenerEndpoints<B extends Backend> {
 
   /**
    * An endpoint refused, was silent or closed early: for `rest` milliseconds, or longer, others
-   * are preferred. Until when that is.
+   * are preferred.
    */
-  failed(backend: B, rest: number): number {
+  failed(backend: B, rest: number): void {
     backend.failures += 1
-    return this.balancer.failed(backend, rest, this.retry?.earlyClose ? longestRestMs : 0)
+    const { earlyClose, expectsReplies } = this.retry ?? {}
+    this.balancer.failed(backend, rest, earlyClose || expectsReplies ? longestRestMs : 0)
   }
 
   /** A connection or flow now goes to `backend`. */
   connected(client: string, backend: B): void {
     this.balancer.connected(client, backend)
-    if (!this.retry?.earlyClose) this.served(backend)
+    if (!this.retry?.earlyClose && !this.#isToReply(backend)) this.served(backend)
   }
 
-  /** Where early closes count, a connection has shown that it is not one. */
+  /**
+   * Whether only a reply shows that an endpoint serves which has failed: not where none of them ever
+   * replied.
+   */
+  #isToReply({ replies, rest }: B): boolean {
+    return (
+      replies !== undefined &&
+      rest.read() !== noRest &&
+      this.balancer.endpoints.some(other => other.replies?.read().hasAnswered)
+    )
+  }
+
+  /** A UDP flow has had its first reply from `backend`. */
+  answered(backend: B): void {
+    const { replies } = backend
+    if (replies === undefined) return
+    const now = this.#clock.now()
+    replies.change(() => afterReply(now))
+    this.served(backend)
+  }
+
+  /** A UDP flow got no reply to what its client wrote last, at `sentAt`, and has ended of that. */
+  unanswered(backend: B, sentAt: number): void {
+    const { replies } = backend
+    if (!replies?.change(before => afterSilence(before, sentAt))) return
+    const own = replies.read()
+    if (own.unanswered < enoughUnanswered) return
+    const isAlone = this.balancer.endpoints.some(
+      ({ replies: other = replies }) =>
+        other !== replies && isAnswering(other.read(), own),
+    )
+    // Where all are silent it is no worse than the others.
+    if (isAlone) this.failed(backend, restMs.silent)
+    else this.served(backend)
+  }
+
+  /** Where early closes or replies count, a connection or flow has shown that it is served. */
   served(backend: B): void {
     this.balancer.served(backend)
   }
 
+  /** Milliseconds that a client may wait, from its accept on; 0: it does not. */
+  get holdMs(): number {
+    const { holdMs = 0 } = this.retry ?? {}
+    return holdMs === 0 && this.paused ? pausedHoldMs : holdMs
+  }
+
+  /** All that a client might get has failed; its listener's observer hears of it. */
+  allFailed(): void {
+    // Then nothing was dialled.
+    if (this.paused) return
+    const now = this.#clock.now()
+    if (now - this.#allFailedToldAt < allFailedEveryMs) return
+    this.#allFailedToldAt = now
+    this.tellAllFailed()
+  }
+
+  protected abstract tellAllFailed(): void
+
   /** Whether one client more may wait for an endpoint; if so, `unhold` is to be called. */
   hold(): boolean {
-    const most = this.retry?.mostHeld ?? usualMostHeld
-    if (this.#held >= Math.max(1, Math.floor(most / this.#workers))) return false
-    this.#held += 1
-    return true
+    return this.places?.take(this.retry?.mostHeld ?? usualMostHeld) ?? false
   }
 
   unhold(): void {
-    this.#held -= 1
+    this.places?.free()
   }
 
   /** Whether there are endpoints for a client beyond those with the keys `closedEarly`. */
@@ -98,13 +168,18 @@ export class ListenerEndpoints<B extends Backend> {
     const backends = spec.endpoints.map((endpoint, i) => {
       const backend = backendOf(endpoint, i, this.#known(endpoint.key))
       backend.tier = endpoint.tier
+      backend.weight = endpoint.weight
       return backend
     })
     this.#staying = this.#stayingOf(spec)
     this.balancer.setEndpoints(backends)
     this.balancer.setAffinity(spec.affinityMs)
     this.retry = spec.retry
-    this.fronts.take(spec.fronts, holdsClients(spec.retry))
+    this.balancer.replyMs = spec.retry?.expectsReplies
+      ? this.#udpReplyTimeout + latestEndMs
+      : undefined
+    this.paused = spec.paused === true
+    this.fronts.take(spec.fronts, holdsClients(spec))
   }
 
   #known(key: string): B | undefined {

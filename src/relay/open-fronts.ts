@@ -1,4 +1,3 @@
-import type { RetryOptions } from '../model/service.ts'
 import { parseCidr } from '../util/cidr.ts'
 import type {
   Bind,
@@ -15,12 +14,13 @@ export interface OpenFronts {
 }
 
 /** Open are those with clients that may connect, and endpoints for them, or a hold. */
-export const openFronts = ({ fronts, endpoints, retry }: RelayListener): OpenFronts => {
+export const openFronts = (listener: RelayListener): OpenFronts => {
+  const { fronts, endpoints } = listener
   const open: Bind[] = []
   const closed: BindState[] = []
   const listed = new Set(endpoints.map(({ key }) => key))
   for (const front of fronts) {
-    if (isOpen(front, listed, holdsClients(retry))) open.push(...front.binds)
+    if (isOpen(front, listed, holdsClients(listener))) open.push(...front.binds)
     else
       for (const bind of front.binds) closed.push(closedState(bind, front.closedReason))
   }
@@ -28,8 +28,8 @@ export const openFronts = ({ fronts, endpoints, retry }: RelayListener): OpenFro
 }
 
 /** Whether clients wait for endpoints, instead of being refused. */
-export const holdsClients = (retry: RetryOptions | undefined): boolean =>
-  (retry?.holdMs ?? 0) > 0
+export const holdsClients = ({ retry, paused = false }: RelayListener): boolean =>
+  paused || (retry?.holdMs ?? 0) > 0
 
 export const closedState = (bind: Bind, reason: string): BindState => ({
   bind,

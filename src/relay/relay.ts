@@ -17,6 +17,8 @@ export interface RelayEndpoint {
   readonly port: number
   /** Used when those of lower tiers fail; 0 when it is not said. */
   readonly tier?: number | undefined
+  /** Its share of the turns, beside others of its tier; 1 when it is not said. See RoundRobin. */
+  readonly weight?: number | undefined
 }
 
 /** Keys of some of a listener's endpoints, or all of them. */
@@ -61,11 +63,16 @@ export interface RelayListener {
    * there stay, as TCP connections do anyway. None by default.
    */
   readonly staying?: readonly string[]
-  /** Keys of others whose TCP connections are to be reset. None by default. */
-  readonly cut?: readonly string[]
+  /** Keys of others whose TCP connections are to be reset, or all connections. None by default. */
+  readonly cut?: EndpointChoice
+  /**
+   * Until this is gone TCP clients wait and nothing is dialled for them; each for
+   * `retry.holdMs`, or 60 s where that is 0, counted from its accept. False by default.
+   */
+  readonly paused?: boolean
   /** Sliding ClientIP affinity in milliseconds, across all fronts; 0 for none. */
   readonly affinityMs: number
-  /** For TCP clients whose endpoint accepts and does not serve; undefined: nothing. */
+  /** For clients whose endpoint accepts, or takes datagrams, and does not serve; undefined: nothing. */
   readonly retry?: RetryOptions | undefined
   /**
    * Addresses without a socket from which the kernel's rules lead to one of the binds: an endpoint
@@ -134,6 +141,8 @@ export interface ListenerCounters {
   dialRetries: number
   /** Clients that wait now for an endpoint to come back. */
   held: number
+  /** Clients that should have waited, and were refused because too many did. */
+  holdRefused: number
   /** Connections that ended in each abnormal way; see cause.ts. */
   failed: Partial<Record<Cause, number>>
   /** Bytes of connections that have ended; those of open ones are added when read. */
@@ -145,6 +154,9 @@ export interface ListenerCounters {
   /** Counts per bucket of `dialBuckets` (the last is +Inf), and their sum in seconds. */
   dialSeconds: number[]
   dialSecondsSum: number
+  /** The same by `holdBuckets`: how long clients waited that were connected in the end. */
+  holdSeconds: number[]
+  holdSecondsSum: number
 }
 
 /** Why a datagram was not passed on. */
@@ -166,6 +178,9 @@ export type DropReason =
 export const dialBuckets: readonly number[] = [
   0.0005, 0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5,
 ]
+
+/** Of those of `holdSeconds`. */
+export const holdBuckets: readonly number[] = [0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300]
 
 export interface ListenerStats {
   readonly id: string
@@ -290,6 +305,12 @@ export interface RelayObserver {
   workerHung(thread: number, hung: boolean): void
   /** The process of the relay has ended, and why; '' when another serves in its place. */
   processGone?(why: string): void
+  /**
+   * All endpoints that a client of this listener may get have failed, for as long as it waited: they
+   * refused, were silent or, where `RetryOptions.earlyClose` says so, closed early. At most once a
+   * second for each listener of a worker.
+   */
+  allFailed?(listener: string): void
   /** Something that must not happen and did not end the process. */
   fault(listener: string, error: Error): void
 }

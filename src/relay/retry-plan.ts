@@ -78,7 +78,17 @@ export class RetryPlan<E extends { readonly key: string }> {
     return this.#dial(now) ?? this.#pause(now)
   }
 
-  /** This process was short of something (EMFILE, EADDRNOTAVAIL): not the endpoint's fault. */
+  /**
+   * There is no way from here to this endpoint now (EADDRNOTAVAIL: source ports are counted by
+   * destination): not its fault, and others may be reached.
+   */
+  outOfReach(key: string, now: number): NextStep<E> {
+    this.#settle(key)
+    this.#local = true
+    return this.#dial(now) ?? this.#pause(now)
+  }
+
+  /** This process was short of something (EMFILE), for whatever endpoint it is. */
   failedLocally(key: string, now: number): NextStep<E> {
     this.#settle(key)
     this.#tried.delete(key)

@@ -26,6 +26,11 @@ export interface Source {
   start(sink: SourceSink): Promise<void>
   /** Reads again now (SIGHUP). */
   reload(): void
+  /**
+   * All endpoints of a ServicePort (`namespace/name:port`) have failed a moment ago: for a source
+   * that can find out where they are now.
+   */
+  allFailed?(servicePort: string): void
   status(): SourceStatus
   close(): Promise<void>
 }

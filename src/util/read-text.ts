@@ -26,6 +26,21 @@ export const readBounded = async (path: string, most: number): Promise<string> =
   return Buffer.concat(chunks).toString('utf8')
 }
 
+/** The text of a stream in UTF-8; undefined where it has more than `most` bytes. Rejects as the stream does. */
+export const textOf = async (
+  stream: AsyncIterable<Buffer>,
+  most: number,
+): Promise<string | undefined> => {
+  const pieces: Buffer[] = []
+  let length = 0
+  for await (const piece of stream) {
+    length += piece.length
+    if (length > most) return undefined
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces).toString('utf8')
+}
+
 /**
  * The bytes of a regular file, at most one more than `most`: it shows that there are more, or
  * that the file grew while it was read. Opened without blocking: a FIFO would otherwise hold

@@ -36,3 +36,20 @@ export const suggest = (word: string, known: readonly string[]): string | undefi
   const longer = known.filter(candidate => candidate.startsWith(word))
   return longer.length === 1 ? longer[0] : undefined
 }
+
+/** `is unknown; did you mean replay?` */
+export const unknownName = (name: string, known: readonly string[]): string => {
+  const meant =
+    known.find(each => letters(each) === letters(name)) ??
+    suggest(name.toLowerCase(), known)
+  return `is unknown; ${meant === undefined ? `give ${orList(known)}` : `did you mean ${meant}?`}`
+}
+
+/** `retryearlyclose`, for `retry-early-close` too. */
+const letters = (text: string): string => text.replaceAll(/[-_]/g, '').toLowerCase()
+
+/** `a, b or c`. */
+const orList = (words: readonly string[]): string =>
+  words.length < 2
+    ? words.join('')
+    : `${words.slice(0, -1).join(', ')} or ${words.at(-1) ?? ''}`

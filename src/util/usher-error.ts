@@ -22,6 +22,8 @@ export type ErrorCode =
   | 'DATA_PLANE'
   /** An address that has to be listened on can't be. */
   | 'CANNOT_LISTEN'
+  /** An order over the control socket was not carried out. */
+  | 'ORDER_REFUSED'
   /** No Usher has answered with its status. */
   | 'NO_STATUS'
   /** The demo can't go on. */

@@ -3,12 +3,16 @@ import * as fc from 'fast-check'
 import t from 'tap'
 import { Affinity } from '../../src/balance/affinity.ts'
 import { Balancer } from '../../src/balance/balancer.ts'
+import { type Cell, OwnCell } from '../../src/balance/cell.ts'
+import { noRest, type Rest } from '../../src/balance/resting.ts'
 import { RoundRobin } from '../../src/balance/round-robin.ts'
 
 interface Target {
   readonly key: string
+  readonly rest: Cell<Rest>
 }
-const targets = (...keys: string[]): Target[] => keys.map(key => ({ key }))
+const targets = (...keys: string[]): Target[] =>
+  keys.map(key => ({ key, rest: new OwnCell(noRest) }))
 const taken = (times: number, take: () => Target | undefined): (string | undefined)[] =>
   Array.from({ length: times }, () => take()?.key)
 

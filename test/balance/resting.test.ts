@@ -1,10 +1,16 @@
+import assert from 'node:assert/strict'
+import * as fc from 'fast-check'
 import t from 'tap'
-import { Balancer } from '../../src/balance/balancer.ts'
+import { type Balanced, Balancer } from '../../src/balance/balancer.ts'
+import { type Cell, OwnCell } from '../../src/balance/cell.ts'
+import { noRest, type Rest } from '../../src/balance/resting.ts'
+import { RestPages } from '../../src/relay/linux/shared/rest-pages.ts'
 
-interface Target {
-  readonly key: string
+interface Target extends Balanced {
+  readonly rest: Cell<Rest>
 }
-const targets = (...keys: string[]): Target[] => keys.map(key => ({ key }))
+const targets = (...keys: string[]): Target[] =>
+  keys.map(key => ({ key, rest: new OwnCell(noRest) }))
 const taken = (times: number, take: () => Target | undefined): string[] =>
   Array.from({ length: times }, () => take()?.key ?? 'none')
 
@@ -44,25 +50,38 @@ t.test('endpoints that failed a moment ago', async t => {
     t.equal(next(set, 6).filter(key => key === 'a').length, 2, 'then all may')
   })
 
+  t.test('are tried by another when nothing is heard of the first', async t => {
+    const set = setUp()
+    set.balancer.failed(set.a, 1000)
+    set.clock.time = 1000
+    t.ok(next(set, 6).includes('a'))
+    set.clock.time = 1999
+    t.notOk(next(set, 6).includes('a'))
+    set.clock.time = 2000
+    t.equal(next(set, 6).filter(key => key === 'a').length, 1)
+  })
+
   t.test('rest twice as long each time that they fail again', async t => {
     const set = setUp()
     const rests = [0, 0, 0, 0, 0].map(() => {
       const from = set.clock.time
-      set.clock.time = set.balancer.failed(set.a, 1000, 6000)
+      set.balancer.failed(set.a, 1000, 6000)
+      set.clock.time = set.a.rest.read().until
       return set.clock.time - from
     })
     t.same(rests, [1000, 2000, 4000, 6000, 6000])
     set.balancer.served(set.a)
-    t.equal(set.balancer.failed(set.a, 1000, 6000) - set.clock.time, 1000)
+    set.balancer.failed(set.a, 1000, 6000)
+    t.equal(set.a.rest.read().until - set.clock.time, 1000)
   })
 
   t.test('rest no longer for connections that fail while they rest', async t => {
     const set = setUp()
     for (let i = 0; i < 100; i += 1) set.balancer.failed(set.a, 1000, 60_000)
     set.clock.time = 999
-    t.equal(set.balancer.isResting('a'), true)
+    t.equal(set.balancer.isResting(set.a), true)
     set.clock.time = 1000
-    t.equal(set.balancer.isResting('a'), false)
+    t.equal(set.balancer.isResting(set.a), false)
   })
 
   t.test('rest longer when the probe fails', async t => {
@@ -71,7 +90,8 @@ t.test('endpoints that failed a moment ago', async t => {
     set.clock.time = 1000
     t.ok(next(set, 3).includes('a'))
     set.clock.time = 1100
-    t.equal(set.balancer.failed(set.a, 1000, 60_000), 3100)
+    set.balancer.failed(set.a, 1000, 60_000)
+    t.equal(set.a.rest.read().until, 3100)
   })
 
   t.test('keep the clients that have affinity to them', async t => {
@@ -88,8 +108,7 @@ t.test('endpoints that failed a moment ago', async t => {
     const set = setUp()
     set.balancer.failed(set.a, 1000)
     set.balancer.setEndpoints([set.b])
-    set.balancer.setEndpoints([set.a])
-    set.balancer.setEndpoints([set.a, set.b])
+    set.balancer.setEndpoints([...targets('a'), set.b])
     t.same(new Set(next(set, 2)), new Set(['a', 'b']))
   })
 })
@@ -97,10 +116,10 @@ t.test('endpoints that failed a moment ago', async t => {
 t.test('endpoints of a higher tier', async t => {
   const setUp = () => {
     const clock = { time: 0, now: () => clock.time }
-    const balancer = new Balancer<{ key: string; tier?: number }>(clock, () => 0)
+    const balancer = new Balancer<Target>(clock, () => 0)
     const [a, b] = targets('a', 'b')
-    const c = { key: 'c', tier: 1 }
-    const d = { key: 'd', tier: 1 }
+    const c = { key: 'c', tier: 1, rest: new OwnCell(noRest) }
+    const d = { key: 'd', tier: 1, rest: new OwnCell(noRest) }
     if (a === undefined || b === undefined) throw new Error('two')
     balancer.setEndpoints([c, a, d, b])
     const next = (times: number, tried?: ReadonlySet<string>) =>
@@ -154,4 +173,121 @@ t.test('endpoints of a higher tier', async t => {
     clock.time = 1000
     t.same(next(2).toSorted(), ['a', 'b'])
   })
+})
+
+/** Some balancers over the same endpoints: those of one thread, or of one worker each. */
+const sharers = (keys: readonly string[], workers: number) => {
+  const clock = { time: 0, now: () => clock.time }
+  const pages = new RestPages()
+  pages.ensure(keys.length)
+  const own = keys.map(() => new OwnCell(noRest))
+  const restOf = (i: number): Cell<Rest> =>
+    workers === 1 ? (own[i] ?? new OwnCell(noRest)) : pages.of(i)
+  const balancers = Array.from({ length: workers }, () => {
+    const balancer = new Balancer<Target>(clock, () => 0)
+    balancer.setEndpoints(keys.map((key, i) => ({ key, rest: restOf(i) })))
+    return balancer
+  })
+  return { clock, pages, balancers }
+}
+
+t.test('four workers that share rests', async t => {
+  const { clock, pages, balancers } = sharers(['a', 'b'], 4)
+  const next = (times: number): string[] =>
+    balancers.flatMap(one => taken(times, () => one.pick('10.0.0.1')))
+  const of = (worker: number) => {
+    const balancer = balancers[worker]
+    const endpoint = balancer?.get('a')
+    if (balancer === undefined || endpoint === undefined) throw new Error('four')
+    return { balancer, endpoint }
+  }
+  t.test('pass an endpoint over that failed for one of them', async t => {
+    of(1).balancer.failed(of(1).endpoint, 1000, 60_000)
+    t.notOk(next(2).includes('a'))
+    t.equal(of(3).balancer.isResting(of(3).endpoint), true)
+  })
+  t.test('have one connection try it, and double its rest once', async t => {
+    clock.time = 1000
+    t.equal(next(4).filter(key => key === 'a').length, 1)
+    for (const worker of [0, 1, 2, 3]) {
+      of(worker).balancer.failed(of(worker).endpoint, 1000, 60_000)
+    }
+    t.strictSame(pages.read(0), { until: 3000, failures: 2, isProbed: false })
+  })
+  t.test('all take it again when it served one', async t => {
+    of(2).balancer.served(of(2).endpoint)
+    t.equal(next(4).filter(key => key === 'a').length, 8)
+  })
+  t.test("change nothing of the slot's next endpoint", async t => {
+    const late = of(0)
+    const before = pages.of(1)
+    pages.renew(0)
+    const newcomer = pages.of(0)
+    late.balancer.failed(late.endpoint, 1000)
+    t.strictSame(newcomer.read().failures, 0)
+    t.equal(late.balancer.isResting(late.endpoint), false)
+    newcomer.change(() => ({ until: 5000, failures: 1, isProbed: false }))
+    late.balancer.served(late.endpoint)
+    t.strictSame(newcomer.read(), { until: 5000, failures: 1, isProbed: false })
+    t.equal(before.read().failures, 0, 'nor of others')
+  })
+})
+
+t.test('a shared rest keeps what is put there, whatever the generation', async t => {
+  const pages = new RestPages()
+  pages.ensure(0)
+  const rests = fc.record(
+    {
+      until: fc.integer({ min: 0, max: 2 ** 41 - 1 }),
+      failures: fc.integer({ min: 1, max: 63 }),
+      isProbed: fc.boolean(),
+    },
+    { noNullPrototype: true },
+  )
+  for (let generation = 0; generation < 70_000; generation += 1) pages.renew(0)
+  t.strictSame(pages.read(0).failures, 0)
+  fc.assert(
+    fc.property(rests, fc.nat(40_000), (rest, renewals) => {
+      for (let i = 0; i < renewals; i += 1) pages.renew(0)
+      const cell = pages.of(0)
+      assert.ok(cell.change(() => rest))
+      assert.deepEqual(cell.read(), rest)
+      assert.deepEqual(pages.read(0), rest)
+    }),
+  )
+})
+
+type Step = readonly ['fails' | 'serves' | 'wait' | 'pick', number, number]
+
+t.test('whatever happens, an endpoint that was not tried is picked', async () => {
+  const step = fc.tuple(
+    fc.constantFrom<Step[0][]>('fails', 'serves', 'wait', 'pick'),
+    fc.nat(3),
+    fc.nat(2),
+  )
+  for (const workers of [1, 4]) {
+    const pools = fc.integer({ min: 1, max: 3 })
+    fc.assert(
+      fc.property(pools, fc.array(step, { maxLength: 60 }), (size, steps) => {
+        const keys = ['a', 'b', 'c'].slice(0, size)
+        const { clock, balancers } = sharers(keys, workers)
+        for (const [what, worker, which] of steps as Step[]) {
+          const balancer = balancers[worker % workers]
+          const endpoint = balancer?.get(keys[which % size] ?? '')
+          assert.ok(balancer !== undefined && endpoint !== undefined)
+          if (what === 'fails') balancer.failed(endpoint, 1000, 60_000)
+          else if (what === 'serves') balancer.served(endpoint)
+          else if (what === 'wait') clock.time += [10, 1000, 70_000][which] ?? 0
+          const tried = new Set<string>()
+          for (let left = size; left > 0; left -= 1) {
+            const picked = balancer.pick('10.0.0.1', tried)
+            assert.ok(picked !== undefined && !tried.has(picked.key))
+            tried.add(picked.key)
+          }
+          assert.equal(balancer.pick('10.0.0.1', tried), undefined)
+        }
+      }),
+      { numRuns: 300 },
+    )
+  }
 })

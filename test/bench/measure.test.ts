@@ -52,6 +52,7 @@ const measuringWith = (
     progress: { step: () => undefined },
     signal: interrupt.signal,
     stage: {
+      release: async () => undefined,
       ready: async (_, { name }) => {
         onReady(name)
         return {} as RunningTarget

@@ -29,7 +29,7 @@ t.test('a variant takes part where it tells more than its siblings', async t => 
   const { scenarios, targets } = plan()
   const isIn = (target: string, scenario: string) =>
     isMainlyFor(
-      targets.find(({ name }) => name === target) ?? {},
+      targets.find(({ name }) => name === target) ?? { name: target },
       scenarios.find(({ name }) => name === scenario) ?? { name: '', group: 'bulk' },
     )
   t.ok(isIn('usher-nftables', 'first-10000'), 'by the name of a group')

@@ -21,6 +21,7 @@ const web: ServicePortStatus = {
   affinityMs: 10_800_000,
   verdicts: { internal: 'forward', external: 'forward', node: 'forward' },
   sourceRanges: null,
+  paused: null,
   vips: [
     {
       kind: 'ClusterIP',
@@ -63,6 +64,8 @@ const web: ServicePortStatus = {
   accepted: 12,
   failed: 2,
   retries: 1,
+  held: 0,
+  holdRefused: 0,
   bytesToBackend: 1536,
   bytesToClient: 12,
   datagrams: 0,
@@ -329,6 +332,15 @@ t.test('the document of an older Usher is understood', async t => {
     textOf({ ...good, relay: null })
       .replace(/, up .*\n/, '')
       .replace(/last word .*\n/, ''),
+  )
+})
+
+t.test('clients that wait for an endpoint are told of, and those refused', async t => {
+  const servicePorts = [{ ...web, held: 4, holdRefused: 5 }]
+  const text = textOf({ ...good, servicePorts })
+  t.match(
+    text,
+    / 2 failed, 4 waiting for an endpoint, 5 refused as too many were waiting, /,
   )
 })
 

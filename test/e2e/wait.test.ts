@@ -1,7 +1,6 @@
 // A process of its own: long, and it mostly waits.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { wait } from '../../src/cli/wait.ts'
@@ -9,16 +8,16 @@ import { parseOptions } from '../../src/config/parse.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { echoBackend, namedEcho, tcpBackend } from '../support/tcp-backend.ts'
 import { silentBackend } from '../support/silent-backend.ts'
-import { runUsher, startUsher } from '../support/usher.ts'
+import { beginUsher, runUsher, startUsher } from '../support/usher.ts'
 
 t.jobs = 4
 
 t.test('it ends when somebody has come to listen', async t => {
   const port = await freeTcpPort()
-  const waiting = runUsher('wait', `${testHost}:${port}`, '--stay=200ms')
-  await sleep(600)
+  const { said, ended } = beginUsher('wait', `${testHost}:${port}`, '--stay=200ms')
+  await said
   await tcpBackend(t, () => {}, testHost, port)
-  const { code, out, err } = await waiting
+  const { code, out, err } = await ended
   t.equal(code, 0)
   t.equal(out, '')
   const [first, last] = err.trim().split('\n')

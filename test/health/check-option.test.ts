@@ -92,7 +92,7 @@ t.test('when to check', async t => {
 t.test('faults are named with what would be right', async t => {
   const table = [
     ['', '', /^"" is not tcp, http:\/\/:PORT\/PATH, postgres, redis or mysql, like http/],
-    ['tpc', '', /^check "tpc" is unknown; did you mean tcp\?$/],
+    ['tpc', '', /^"tpc" is unknown; did you mean tcp\?$/],
     ['https://:8008/', '', /unknown; did you mean http\?$/],
     [
       'http://db:8008/',

@@ -1,14 +1,21 @@
 import * as fc from 'fast-check'
 import t from 'tap'
-import { type CheckOutcome, failed, passed, usualRules } from '../../src/health/check.ts'
+import {
+  type CheckOutcome,
+  denied,
+  failed,
+  passed,
+  usualRules,
+} from '../../src/health/check.ts'
 import { EndpointHealth } from '../../src/health/endpoint-health.ts'
 
 const notChecked: CheckOutcome = { ok: false, why: 'no descriptors', here: true }
 
-/** What each letter of a story is: a check passed, failed, or not made. */
+/** What each letter of a story is: a check passed, failed, was answered by no, or not made. */
 const outcomes: Readonly<Record<string, CheckOutcome>> = {
   y: passed,
   n: failed('refused'),
+  a: denied('HTTP status 503'),
   x: notChecked,
 }
 
@@ -16,8 +23,9 @@ const outcomes: Readonly<Record<string, CheckOutcome>> = {
 const tell = (
   story: string,
   rules = usualRules,
+  random = 0.5,
 ): { states: string; pauses: readonly number[] } => {
-  const health = new EndpointHealth(rules, 0, () => 0.5)
+  const health = new EndpointHealth(rules, 0, () => random)
   let states = health.up ? 'u' : 'd'
   const pauses: number[] = []
   for (const letter of story) {
@@ -53,6 +61,26 @@ t.test('checks come faster while it changes', async t => {
   t.same(tell('ynn', slow).pauses, [500, 500, 500], 'never slower than usual')
 })
 
+t.test('one that has answered no is asked again at once', async t => {
+  t.same(tell('yaaaa').pauses, [2000, 250, 250, 2000, 2000], 'until it has turned')
+  t.same(
+    tell('yaxnya').pauses,
+    [2000, 250, 250, 1000, 2000, 250],
+    'not when it is silent',
+  )
+  t.same(tell('yaaaya').pauses.slice(4), [1000, 2000], 'nor when it comes back')
+  const rare = { ...usualRules, intervalMs: 60_000 }
+  t.same(tell('ya', rare).pauses, [60_000, 1000], 'nor later than one that is silent')
+  const { states, pauses } = tell('yaaa', usualRules, 1 - Number.EPSILON)
+  t.equal(states, 'uuuud')
+  const [first = 0, ...others] = pauses.slice(0, 3).map(Math.round)
+  t.same(
+    [first, ...others],
+    [2200, 275, 275],
+    '2.75 s at most to know a primary that was',
+  )
+})
+
 t.test('the next check waits for the one before', async t => {
   const health = new EndpointHealth(usualRules, 100, () => 0.5)
   t.equal(health.dueAt, 100)
@@ -64,7 +92,7 @@ t.test('the next check waits for the one before', async t => {
 })
 
 const storyArbitrary = fc
-  .array(fc.constantFrom('y', 'n', 'x'), { maxLength: 60 })
+  .array(fc.constantFrom('y', 'n', 'a', 'x'), { maxLength: 60 })
   .map(letters => letters.join(''))
 
 t.test('whatever happens', async t => {
@@ -74,6 +102,7 @@ t.test('whatever happens', async t => {
       fc.property(storyArbitrary, counts, counts, (story, fall, rise) => {
         const { states } = tell(story, { ...usualRules, fall, rise })
         const real = story
+          .replaceAll('a', 'n')
           .split('')
           .flatMap((letter, i) => (letter === 'x' ? [] : [{ letter, i }]))
         return real.every(({ letter, i }, n) => {

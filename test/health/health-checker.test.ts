@@ -3,6 +3,7 @@ import {
   type CheckedEndpoint,
   type CheckLimits,
   type CheckOutcome,
+  denied,
   failed,
   passed,
   usualRules,
@@ -93,6 +94,15 @@ t.test('who turns is told, with the reason', async t => {
   await pass(5000)
   t.same(turned.slice(1), ['1 up'])
   t.equal(checker.healthOf('9'), undefined)
+})
+
+t.test('one that says that it is not what is asked for is known in 3 s', async t => {
+  const { checker, outcome, turned, pass } = setUp(t)
+  checker.set(targets(3))
+  await pass(100)
+  for (const port of [1, 2, 3]) outcome.set(port, denied('HTTP status 503'))
+  await pass(2800)
+  t.same(turned.length, 3)
 })
 
 t.test('the set of targets changes', async t => {

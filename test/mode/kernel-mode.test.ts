@@ -91,6 +91,30 @@ t.test('a kernel mode syncs its families, and then removes what others left', as
   t.equal(mode.placements[0], placement, 'what did not change is the same object')
 })
 
+t.test(
+  'a Service that asks for what only a relay can do is served, and told so',
+  async t => {
+    const { mode } = setUp(t)
+    const retry = { earlyClose: true, replay: 0 }
+    const http = servicePort('web', { retry })
+    const https = servicePort('web', { retry, key: 'default/web:s/TCP', portName: 's' })
+    const checked = servicePort('checked', { onDown: 'keep' })
+    await mode.sync([snapshot('IPv4', http, https, checked, servicePort('plain'))])
+    t.equal(mode.placements.length, 4)
+    t.match(mode.problems, [
+      {
+        object: 'Service default/web',
+        field: 'metadata.annotations',
+        message: /userspace mode \(--proxy-mode\); iptables mode serves/,
+      },
+      { object: 'Service default/checked', message: /checks/ },
+    ])
+    t.equal(mode.problems.length, 2)
+    await mode.sync([snapshot('IPv4', servicePort('web'), servicePort('plain'))])
+    t.strictSame(mode.problems, [])
+  },
+)
+
 t.test('what a policy leaves of a VIP is told with its placement', async t => {
   const { mode } = setUp(t)
   const drop = { verdict: 'drop', endpoints: [] } as const

@@ -64,6 +64,9 @@ class RecordingRelay implements Relay {
   }
 }
 
+/** Nothing is paused. */
+const noPauses = { apply: (listeners: readonly RelayListener[]) => listeners }
+
 /** Who is on the node is not known here. */
 const noWatch = { look: () => {}, stop: () => {} }
 
@@ -86,7 +89,7 @@ const fixture = () => {
     ofInterfaces: family => (family === 'IPv4' ? ['127.0.0.1', '192.0.2.1'] : ['::1']),
   })
   const isLocal = (address: string): boolean => address.startsWith('127.')
-  const mode = new UserspaceMode(capture, relay, isLocal, noWatch)
+  const mode = new UserspaceMode(capture, relay, isLocal, noWatch, noPauses)
   const sync = async (...changes: Change[]): Promise<readonly RelayListener[]> => {
     registry.apply(changes)
     await mode.sync(ipFamilies.map(family => registry.snapshot(family)))
@@ -343,7 +346,7 @@ t.test('what cannot be captured keeps its listener without a bind', async t => {
   const registry = new Registry()
   registry.apply([service()])
   const isLocal = (address: string): boolean => address.startsWith('127.')
-  const mode = new UserspaceMode(capture, relay, isLocal, noWatch)
+  const mode = new UserspaceMode(capture, relay, isLocal, noWatch, noPauses)
   await mode.sync([registry.snapshot('IPv4')])
   t.strictSame(relay.applied[0]?.[0]?.fronts, [])
   t.match(mode.placements, [{ vips: [{ capture: 'not captured' }] }])

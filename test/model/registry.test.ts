@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import t from 'tap'
 import { Registry } from '../../src/model/registry.ts'
-import type { Change, EndpointSlice } from '../../src/model/service.ts'
+import type { Change, EndpointSlice, RetryOptions } from '../../src/model/service.ts'
 import { ipFamilies } from '../../src/util/ip.ts'
 import * as objects from '../support/objects.ts'
 import { gone, portSpec, put, service } from '../support/objects.ts'
@@ -23,6 +23,25 @@ const addressesOf = (registry: Registry, key = web): string[] | undefined =>
   v4(registry)
     .get(key)
     ?.endpoints.map(({ address }) => address)
+
+t.test(
+  'retries are for the TCP ports of a Service, and for UDP where it replies',
+  async t => {
+    const ports = (['TCP', 'UDP', 'SCTP'] as const).map(protocol =>
+      portSpec({ protocol }),
+    )
+    const retrying = (retry: RetryOptions): string[] => {
+      const found = v4(registryOf(put(service('web', { ports, retry }))))
+      return [...found.values()]
+        .filter(port => port.retry)
+        .map(({ protocol }) => protocol)
+        .toSorted()
+    }
+    const retry = { earlyClose: true, replay: 0, holdMs: 1000 }
+    t.strictSame(retrying(retry), ['TCP'])
+    t.strictSame(retrying({ ...retry, expectsReplies: true }), ['TCP', 'UDP'])
+  },
+)
 
 t.test('a snapshot says everything of a ServicePort', async t => {
   const registry = registryOf(
@@ -216,6 +235,7 @@ t.test('each part of a ServicePort makes it a new object when it changes', async
   const table: [what: string, change: Change][] = [
     ['affinity', put({ ...spec, affinityMs: 1 })],
     ['retry', put({ ...spec, retry: { earlyClose: true, replay: 0 } })],
+    ['checks', put({ ...spec, onDown: 'keep' })],
     ['internal policy', put({ ...spec, internalTrafficPolicy: 'Local' })],
     ['external policy', put({ ...spec, externalTrafficPolicy: 'Local' })],
     ['source ranges', put({ ...spec, sourceRanges: ['192.0.2.0/24'] })],

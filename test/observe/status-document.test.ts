@@ -45,6 +45,8 @@ const listener = (some: Partial<ListenerStats> = {}): ListenerStats => ({
     active: 2,
     dialAttempts: 12,
     dialRetries: 3,
+    held: 5,
+    holdRefused: 6,
     failed: { SC: 1, KD: 4 },
     bytesToBackend: 100,
     bytesToClient: 200,
@@ -75,6 +77,7 @@ const input = (some: Some): StatusInput => ({
   version: '1.2.3',
   startedAt: 0,
   draining: false,
+  pauses: [],
   snapshots: [snapshot(servicePort())],
   placements: [placement()],
   stats: {
@@ -100,6 +103,7 @@ const vipWith = (binds: readonly Bind[], states: readonly BindState[], reason = 
 
 t.test('a document joins snapshot, placement and listener', async t => {
   const { servicePorts, ...rest } = build({
+    pauses: [{ name: 'default/web:http', since: 1000, until: undefined, reset: true }],
     health: { healthy: false, reasons: ['something'] },
     node: { name: 'n1', zone: 'z1', notEligible: '' },
   })
@@ -138,10 +142,13 @@ t.test('a document joins snapshot, placement and listener', async t => {
         },
       ],
       endpoints: [],
+      paused: { since: '1970-01-01T00:00:01.000Z', until: null },
       active: 2,
       accepted: 10,
       failed: 5,
       retries: 3,
+      held: 5,
+      holdRefused: 6,
       bytesToBackend: 100,
       bytesToClient: 200,
       datagrams: 15,

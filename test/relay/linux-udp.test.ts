@@ -5,10 +5,12 @@ import { linuxRelaySkip } from '../support/linux-only.ts'
 import { udpContract } from './contract/udp.ts'
 import { udpFrontsContract } from './contract/udp-fronts.ts'
 import { udpLimitsContract } from './contract/udp-limits.ts'
+import { udpReturnContract } from './contract/udp-silence.ts'
 
 const skip = linuxRelaySkip()
 
 t.test('the contract', { skip }, async t => udpContract(t, makeLinuxRelay))
+t.test('returns', { skip }, async t => udpReturnContract(t, makeLinuxRelay))
 t.test('fronts', { skip }, async t => udpFrontsContract(t, makeLinuxRelay))
 t.test('limits', { skip }, async t =>
   udpLimitsContract(

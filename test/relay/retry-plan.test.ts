@@ -217,6 +217,29 @@ const causeOf = (refusing: string, short: string, silent: string): string => {
   return drive.plan.cause
 }
 
+t.test('one that is out of reach is left for others at once', async t => {
+  const drive = new Drive('ab')
+  drive.take(drive.plan.outOfReach('a', 0))
+  drive.take(drive.plan.outOfReach('b', 0))
+  t.equal(drive.plan.cause, 'RC')
+  drive.timer()
+  t.strictSame(drive.said, ['0 a', '0 b', '0 wait 50', '50 a'])
+})
+
+t.test('also in the one round of a client that waits', async t => {
+  const tried: string[] = []
+  const pick = (not: ReadonlySet<string>): Target | undefined => {
+    const key = ['a', 'b'].find(one => !not.has(one))
+    return key === undefined ? undefined : { key }
+  }
+  const plan = new RetryPlan<Target>([250, 750], 0, pick, () => 0.5, true)
+  for (let step = plan.start(0); step.action === 'dial';) {
+    tried.push(step.endpoint.key)
+    step = plan.outOfReach(step.endpoint.key, 0)
+  }
+  t.strictSame(tried, ['a', 'b'])
+})
+
 t.test('the cause', async t => {
   const cases: [refusing: string, short: string, silent: string, cause: string][] = [
     ['abc', '', '', 'SC'],

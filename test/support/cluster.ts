@@ -5,14 +5,16 @@ import type { ApiServer } from './api-server/server.ts'
 import { freeTcpPort, testHost } from './ports.ts'
 import { firstWord, namedBackend, type TcpBackend } from './tcp-backend.ts'
 
+type Served = Pick<TcpBackend, 'endpoint'>
+
 /** A Service of the test cluster that clients of this host can really dial. */
 export interface ClusterService {
   readonly name: string
   readonly port: number
-  /** Puts the Service there, or changes its spec. */
-  put(spec?: object): void
+  /** Puts the Service there, or changes its spec and annotations. */
+  put(spec?: object, annotations?: Readonly<Record<string, string>>): void
   /** Makes these the endpoints, one slice each; the others' slices go. */
-  scale(...backends: readonly (TcpBackend | readonly [TcpBackend, EndpointOver])[]): void
+  scale(...backends: readonly (Served | readonly [Served, EndpointOver])[]): void
   /** Takes Service and slices away. */
   remove(): void
   /** What answers a new connection: the name of a backend, or an error code. */
@@ -32,9 +34,10 @@ export const clusterService = async (
   return {
     name,
     port,
-    put: (spec = {}) => {
+    put: (spec = {}, annotations = {}) => {
       const ports = [{ protocol: 'TCP', port, targetPort: 80 }]
-      server.apply(serviceObject(name, testHost, { spec: { ports, ...spec } }))
+      const over = { annotations, spec: { ports, ...spec } }
+      server.apply(serviceObject(name, testHost, over))
     },
     scale: (...backends) => {
       const now = new Set<string>()

@@ -73,6 +73,7 @@ export const servicePort = (
   affinityMs: 0,
   verdicts: { internal: 'forward', external: 'forward', node: 'forward' },
   sourceRanges: null,
+  paused: null,
   vips: [
     {
       kind: 'ClusterIP',
@@ -88,6 +89,8 @@ export const servicePort = (
   accepted: 0,
   failed: 0,
   retries: 0,
+  held: 0,
+  holdRefused: 0,
   bytesToBackend: 0,
   bytesToClient: 0,
   datagrams: 0,

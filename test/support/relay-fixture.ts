@@ -62,6 +62,8 @@ export interface RelayFixture {
   readonly records: ConnectionRecord[]
   readonly faults: Error[]
   readonly pauses: boolean[]
+  /** Names of listeners, as they were told. */
+  readonly allFailed: readonly string[]
   readonly hangs: readonly [thread: number, hung: boolean][]
   /** Applies one listener and nothing else. */
   readonly listen: (spec: ListenerSpec) => Promise<void>
@@ -78,12 +80,14 @@ export const relayFixture = (
   const faults: Error[] = []
   const pauses: boolean[] = []
   const hangs: [thread: number, hung: boolean][] = []
+  const allFailed: string[] = []
   const observer: RelayObserver = {
     wants: () => true,
     connectionClosed: record => void records.push(record),
     bindChanged: () => {},
     acceptPaused: paused => void pauses.push(paused),
     workerHung: (thread, hung) => void hangs.push([thread, hung]),
+    allFailed: listener => void allFailed.push(listener),
     fault: (_listener, error) => void faults.push(error),
   }
   const relay = makeRelay({
@@ -99,6 +103,7 @@ export const relayFixture = (
     faults,
     pauses,
     hangs,
+    allFailed,
     listen: spec => relay.apply([listenerSpec(spec)]),
     stats: (id = 'test') => {
       const found = [...relay.stats().listeners].find(listener => listener.id === id)

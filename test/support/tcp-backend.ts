@@ -63,7 +63,12 @@ export const echoBackend = (t: Test, host?: string): Promise<TcpBackend> =>
   tcpBackend(t, socket => void socket.pipe(socket), host)
 
 /** Says `name`, then sends back what it gets, and its end. */
-export const namedEcho = (t: Test, name: string, host?: string): Promise<TcpBackend> =>
+export const namedEcho = (
+  t: Test,
+  name: string,
+  host?: string,
+  port?: number,
+): Promise<TcpBackend> =>
   tcpBackend(
     t,
     socket => {
@@ -71,6 +76,7 @@ export const namedEcho = (t: Test, name: string, host?: string): Promise<TcpBack
       socket.pipe(socket)
     },
     host,
+    port,
   )
 
 /** A client socket; destroyed when the test ends. */

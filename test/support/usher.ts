@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -146,18 +147,24 @@ const served = async (launched: LaunchedUsher): Promise<Usher> => {
   }
 }
 
-/** Runs a command to its end. */
-export const runUsher = async (
-  ...args: string[]
-): Promise<{ code: number | null; out: string; err: string }> => {
-  const child = spawnUsher(args)
-  const [{ code }, out, err] = await Promise.all([
-    exitOf(child),
-    text(child.stdout),
-    text(child.stderr),
-  ])
-  return { code, out, err }
+interface Ended {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
 }
+
+/** Begins a command: `said` resolves when it has said something on stderr. */
+export const beginUsher = (
+  ...args: string[]
+): { readonly said: Promise<unknown>; readonly ended: Promise<Ended> } => {
+  const child = spawnUsher(args)
+  const said = once(child.stderr, 'data')
+  const ended = Promise.all([exitOf(child), text(child.stdout), text(child.stderr)])
+  return { said, ended: ended.then(([{ code }, out, err]) => ({ code, out, err })) }
+}
+
+/** Runs a command to its end. */
+export const runUsher = (...args: string[]): Promise<Ended> => beginUsher(...args).ended
 
 /** Asks an HTTP server of Usher's. */
 export const get = async (

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { show } from '../../util/printable.ts'
+import { isNot } from '../../util/schema.ts'
 import { goDuration, goMilliseconds, goNanoseconds } from '../../util/duration.ts'
 import type { VModuleItem } from '../types/pairs.ts'
 
@@ -19,11 +19,6 @@ export interface Section {
 export interface Entries {
   readonly [name: string]: Field<unknown> | (v.GenericSchema & Section)
 }
-
-const isNot =
-  (right: string) =>
-  (issue: { readonly input: unknown }): string =>
-    `${show(issue.input)} is not ${right}`
 
 /** True for what is an object in JSON. */
 export const isMapping = (given: unknown): given is Record<string, unknown> =>

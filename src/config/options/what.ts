@@ -3,6 +3,7 @@ import type { Route } from '../../source/routes/route.ts'
 import { metricsPort } from '../kube-proxy/configuration.ts'
 import { group, node } from '../row.ts'
 import { nameServers, serverAddress } from '../types/addresses.ts'
+import { socketPath } from '../types/socket-path.ts'
 import { waitTarget } from '../types/wait-target.ts'
 import {
   anyText,
@@ -77,6 +78,36 @@ export const what = group('What', node, {
     type: onOff,
     help: "Remove what only Usher makes, and nothing that a mode of kube-proxy's may have. By itself so where another proxy answers on port 10249 of this host (/proxyMode): what is of the mode it says stays.",
   },
+  name: {
+    commands: ['pause', 'resume'],
+    type: list(text('ROUTE')),
+    positional: true,
+    help: 'Name of a route, or of a Service as NAMESPACE/NAME or NAMESPACE/NAME:PORT. May be given several times: when one is wrong, nothing is done for any.',
+  },
+  reset: {
+    commands: ['pause'],
+    type: onOff,
+    help: 'Reset the connections that are open, too.',
+  },
+  'pause-for': {
+    commands: ['pause'],
+    flag: 'for',
+    type: duration('or zero'),
+    default: '0',
+    defaultText: 'until it is resumed',
+    help: 'End the pause after so long, if it is not resumed before.',
+  },
+  'control-socket': {
+    commands: ['run', 'sidecar', 'check', 'pause', 'resume'],
+    type: socketPath,
+    env: 'USHER_CONTROL_SOCKET',
+    defaultText: '$USHER_CONTROL_SOCKET',
+    helpFor: {
+      pause: 'The control socket of the Usher to tell, as it was given it.',
+      resume: 'The control socket of the Usher to tell, as it was given it.',
+    },
+    help: 'Path of a unix socket to listen on, with mode 0600, for `usher pause` and `usher resume`. Without it there is none.',
+  },
   for: {
     commands: ['wait'],
     type: list(waitTarget),
@@ -94,7 +125,7 @@ export const what = group('What', node, {
     type: duration('or zero'),
     default: '0',
     defaultText: '500ms; 5s for a route and on loopback',
-    help: 'How long a connection has to stay open to count, unless a byte comes before. A sidecar tries its backends for 3.75 s (--dial-ladder) before it gives a client up.',
+    help: 'How long a connection has to stay open to count, unless a byte comes before. A sidecar tries its backends for 3.75 s (--dial-ladder) before it gives a client up. Where its route has hold, give more than that, or wait for the database itself.',
   },
   address: {
     commands: ['status'],

@@ -1,77 +1,65 @@
-import { type IncomingMessage, request } from 'node:http'
-import { type AddressPort, joinHostPort } from '../../util/ip.ts'
-import {
-  type CheckLimits,
-  type CheckOf,
-  type CheckOutcome,
-  failed,
-  passed,
-} from '../check.ts'
-import { givenUp, quote, socketFailure, tooLate } from '../failure-words.ts'
+import { type CheckOf, type CheckOutcome, denied, failed, passed } from '../check.ts'
+import type { Script } from '../conversation.ts'
+import { quote } from '../failure-words.ts'
 
-/** Of an answer's body, which is of no interest. */
-const most = { bytes: 64 * 1024, ms: 200 }
+/** More than the heads of an answer take. */
+const mostBytes = 16 * 1024
 
-/** Up is what answers a GET with a status that is wanted; a redirect is not followed. */
-export const checkHttp = (
-  { address, port }: AddressPort,
-  host: string,
+/** Each goes before the answer, as 100 and 103 do. */
+const mostInterim = 8
+
+const answerBegin = 'HTTP/1.'
+const statusLine = /^HTTP\/1\.[01] (\d{3})[ \r]/
+const headEnd = '\r\n\r\n'
+
+/**
+ * Up is what answers a GET with a status that is wanted; a redirect is not followed. Of the
+ * answer only the status counts, once its headers are complete: that spares node's HTTP client
+ * and parser, which cost as much as the rest of a check. `host` as in a URL, with its port.
+ */
+export const httpScript = (
   { path, statuses }: CheckOf<'http'>,
-  limits: CheckLimits,
-): Promise<CheckOutcome> =>
-  new Promise(resolve => {
-    const { timeoutMs, signal } = limits
-    if (signal.aborted) return resolve(givenUp)
-    let outcome: CheckOutcome | undefined
-    const end = (found: CheckOutcome): void => {
-      outcome ??= found
-      ask.destroy()
-    }
-    const headers = { Host: joinHostPort(host, port), Connection: 'close' }
-    const ask = request({ host: address, port, path, headers, agent: false })
-    let timer = setTimeout(
-      () => end(tooLate(ask.socket?.connecting === false, limits)),
-      timeoutMs,
-    )
-    const giveUp = (): void => end(givenUp)
-    signal.addEventListener('abort', giveUp)
-    ask.once('response', response => {
-      outcome ??= statusOutcome(response.statusCode ?? 0, statuses)
-      clearTimeout(timer)
-      timer = setTimeout(() => ask.destroy(), most.ms)
-      passOver(response, () => ask.destroy())
-    })
-    ask.once('upgrade', ({ statusCode = 0 }) => end(statusOutcome(statusCode, statuses)))
-    ask.on('error', error => end(failureOf(error)))
-    ask.once('close', () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', giveUp)
-      resolve(outcome ?? failed('closed without an answer'))
-    })
-    ask.end()
-  })
+  host: string,
+): Script => ({
+  opening: Buffer.from(
+    `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`,
+    'latin1',
+  ),
+  mostBytes,
+  serverCloses: true,
+  heard: bytes => {
+    const outcome = answerOutcome(bytes, statuses)
+    if (outcome === undefined && bytes.length < mostBytes) return undefined
+    return { outcome: outcome ?? noAnswer(bytes) }
+  },
+})
+
+/** Undefined while more is needed. */
+const answerOutcome = (
+  bytes: Buffer,
+  wanted: readonly number[],
+): CheckOutcome | undefined => {
+  let rest = bytes
+  for (let heads = 0; heads <= mostInterim; heads += 1) {
+    const line = rest.toString('latin1', 0, 13)
+    if (!answerBegin.startsWith(line.slice(0, answerBegin.length))) return noAnswer(rest)
+    const end = rest.indexOf(headEnd)
+    if (end === -1) return undefined
+    const [, status] = statusLine.exec(line) ?? []
+    if (status === undefined) return noAnswer(rest)
+    if (!isInterim(Number(status))) return statusOutcome(Number(status), wanted)
+    rest = rest.subarray(end + headEnd.length)
+  }
+  return noAnswer(bytes)
+}
+
+/** Of those only 101 is the last. */
+const isInterim = (status: number): boolean => status < 200 && status !== 101
 
 const statusOutcome = (status: number, wanted: readonly number[]): CheckOutcome =>
   wanted.includes(status)
     ? passed
-    : failed(`HTTP status ${status}, ${wanted.join(' or ')} wanted`)
+    : denied(`HTTP status ${status}, ${wanted.join(' or ')} wanted`)
 
-const passOver = (response: IncomingMessage, tooMuch: () => void): void => {
-  let bytes = 0
-  response.on('data', (chunk: Buffer) => {
-    bytes += chunk.length
-    if (bytes > most.bytes) tooMuch()
-  })
-  // Its status has been read: how the rest ends does not matter.
-  response.on('error', () => {})
-}
-
-/** The parser's errors begin with HPE_ and carry what was received. */
-const failureOf = (
-  error: NodeJS.ErrnoException & { readonly rawPacket?: Buffer },
-): CheckOutcome => {
-  if (error.message === 'socket hang up') return failed('closed without an answer')
-  if (error.code?.startsWith('HPE_') !== true) return socketFailure(error)
-  const heard = error.rawPacket === undefined ? '' : `: ${quote(error.rawPacket)}`
-  return failed(`no HTTP answer${heard}`)
-}
+const noAnswer = (bytes: Buffer): CheckOutcome =>
+  failed(`no HTTP answer: ${quote(bytes)}`)

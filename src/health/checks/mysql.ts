@@ -1,5 +1,5 @@
 import { show } from '../../util/printable.ts'
-import { type CheckOf, type CheckOutcome, failed, passed } from '../check.ts'
+import { type CheckOf, type CheckOutcome, denied, failed, passed } from '../check.ts'
 import type { Reply, Script } from '../conversation.ts'
 import { quote } from '../failure-words.ts'
 
@@ -12,10 +12,10 @@ const mostQuestions = 4
 const errors = { tooManyConnections: 1040, shutdown: 1053 } as const
 
 /**
- * Up is what takes a login, or refuses it: a whole one, without a password. Whoever leaves
- * before is counted by the server (Aborted_connects), and after max_connect_errors of those
+ * Up is what takes a login, or refuses it: a whole one, without a password. A client that
+ * leaves before is counted by the server (Aborted_connects), and after max_connect_errors of those
  * refused for good, which would be all clients that come through Usher; nothing less than a
- * login, not even COM_QUIT, is taken for a good end. One that is refused blocks nobody, yet is
+ * login, not even COM_QUIT, is taken for a good end. One that is refused blocks no client, yet is
  * counted: the account should exist.
  */
 export const mysqlScript = ({ user }: CheckOf<'mysql'>): Script => {
@@ -63,7 +63,7 @@ const greetingReply = (body: Buffer): Reply | undefined => {
   const { code, message } = errorOf(body)
   // It is there, and serves those that it has.
   if (code === errors.tooManyConnections) return { outcome: passed }
-  return { outcome: failed(`${show(message)} (${code})`) }
+  return { outcome: denied(`${show(message)} (${code})`) }
 }
 
 /** HandshakeResponse41 of CLIENT_LONG_PASSWORD, PROTOCOL_41, SECURE_CONNECTION, PLUGIN_AUTH. */
@@ -85,7 +85,7 @@ const loginOutcome = (body: Buffer, user: string): CheckOutcome | undefined => {
   if (body[0] === 1 || body[0] === 0xfe) return undefined
   if (body[0] !== 0xff) return notMysql(body)
   const { code, message } = errorOf(body)
-  if (code === errors.shutdown) return failed(`${show(message)} (${code})`)
+  if (code === errors.shutdown) return denied(`${show(message)} (${code})`)
   return {
     ok: true,
     note: `the check is refused, and counted as an aborted connection, as ${show(message)} (${code}); make it an account: CREATE USER ${show(user)}`,

@@ -1,5 +1,5 @@
 import { show } from '../../util/printable.ts'
-import { type CheckOf, type CheckOutcome, failed, passed } from '../check.ts'
+import { type CheckOf, type CheckOutcome, denied, failed, passed } from '../check.ts'
 import type { Reply, Script } from '../conversation.ts'
 import { quote } from '../failure-words.ts'
 
@@ -66,7 +66,7 @@ const errorOutcome = (body: Buffer): CheckOutcome => {
   const field = (letter: string): string =>
     fields.find(text => text.startsWith(letter))?.slice(1) ?? ''
   const [state, message] = [field('C'), field('M')]
-  if (state.startsWith('57P0')) return failed(`${show(message)} (${state})`)
+  if (state.startsWith('57P0')) return denied(`${show(message)} (${state})`)
   // 28: the role, its password or pg_hba.conf; 3D: the database. Each is a line of its log.
   const isRefused = state.startsWith('28') || state.startsWith('3D')
   if (!isRefused) return passed

@@ -1,11 +1,11 @@
-import { type CheckOf, type CheckOutcome, failed, passed } from '../check.ts'
+import { type CheckOf, type CheckOutcome, denied, failed, passed } from '../check.ts'
 import type { Script } from '../conversation.ts'
 import { quote } from '../failure-words.ts'
 
 const ping = '*1\r\n$4\r\nPING\r\n'
 const askRole = '*1\r\n$4\r\nROLE\r\n'
 
-/** Errors of a server that serves nobody now; with any other it is there and answers. */
+/** Errors of a server that serves no client now; with any other it is there and answers. */
 const down = new Set(['LOADING', 'MASTERDOWN', 'BUSY', 'DENIED', 'CLUSTERDOWN'])
 
 const roles = { master: 'primary', slave: 'replica' } as const
@@ -29,7 +29,8 @@ export const redisScript = ({ role }: CheckOf<'redis'>): Script => {
       }
       isPinged = true
       const outcome = pingOutcome(line)
-      return !outcome.ok || role === undefined ? { outcome } : { used: end + 2 }
+      if (role === undefined) return { used: end + 2, outcome }
+      return outcome.ok ? { used: end + 2 } : { outcome }
     },
   }
 }
@@ -37,9 +38,9 @@ export const redisScript = ({ role }: CheckOf<'redis'>): Script => {
 const pingOutcome = (line: string): CheckOutcome => {
   if (line === '+PONG') return passed
   const [, code = ''] = /^-([A-Z]+)\b/.exec(line) ?? []
-  if (code === '' || down.has(code))
-    return failed(`answered ${quote(Buffer.from(line, 'latin1'))} to PING`)
-  return passed
+  const why = `answered ${quote(Buffer.from(line, 'latin1'))} to PING`
+  if (code === '') return failed(why)
+  return down.has(code) ? denied(why) : passed
 }
 
 const roleOutcome = (
@@ -50,7 +51,7 @@ const roleOutcome = (
   const [, name = ''] = /^\*\d+\r\n\$\d+\r\n([a-z]+)\r\n/.exec(text) ?? []
   const role = name === 'master' || name === 'slave' ? roles[name] : name
   if (role === wanted) return passed
-  if (role !== '') return failed(`is ${role}, ${wanted} wanted`)
+  if (role !== '') return denied(`is ${role}, ${wanted} wanted`)
   if (text.startsWith('*') && bytes.length < 40) return undefined
   return failed(`answered ${quote(bytes)} to ROLE`)
 }

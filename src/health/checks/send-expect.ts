@@ -2,6 +2,7 @@ import { createContext, Script as Program } from 'node:vm'
 import {
   type CheckOf,
   type CheckOutcome,
+  denied,
   type Expected,
   failed,
   passed,
@@ -41,7 +42,7 @@ export const sendExpectScripts = ({
 type Judge = (heard: string) => CheckOutcome | undefined
 
 const answered = (heard: string, expected: string): CheckOutcome =>
-  failed(`answered ${quoteText(heard)}, ${expected} wanted`)
+  denied(`answered ${quoteText(heard)}, ${expected} wanted`)
 
 const quoteText = (text: string): string => quote(Buffer.from(text, 'latin1'))
 

@@ -16,6 +16,9 @@ export type KeepAliveLimits = Pick<
   'tcpKeepalive' | 'tcpKeepaliveInterval' | 'tcpKeepaliveProbes' | 'tcpUserTimeout'
 >
 
+/** Connections that last so long get it, in milliseconds; most are over before. */
+export const keepAliveAfterMs = 5000
+
 /** When the kernel gives up a peer that it does not hear of (tcp(7)). */
 export class KeepAlive {
   readonly #calls: Pick<Syscalls, 'setsockopt'>

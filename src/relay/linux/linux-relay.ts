@@ -26,6 +26,7 @@ import { WorkerPool } from './main/worker-pool.ts'
 import type { WorkerProgram } from './main/worker-thread.ts'
 import { Descriptors, newDescriptorsMemory } from './shared/descriptors.ts'
 import { monotonicClock } from './shared/monotonic.ts'
+import { RestPages } from './shared/rest-pages.ts'
 import { loadSyscalls, type Syscalls } from './syscalls.ts'
 
 export interface LinuxRelayDeps {
@@ -85,7 +86,8 @@ export class LinuxRelay implements Relay {
     this.#descriptors = new Descriptors(memory, 0)
     const shared = limitsOfOne(limits, deps.workers, this.#descriptors.spendable)
     const common = { limits: shared, wantedCauses, descriptors: memory }
-    const pool = { calls, clock, program, common, endProcess }
+    const restPages = new RestPages()
+    const pool = { calls, clock, program, common, restPages, endProcess }
     this.#pool = new WorkerPool(pool, deps.workers, this.#workerOwner())
     const { workers } = this.#pool
     const budget = new ListeningBudget(this.#descriptors)
@@ -94,7 +96,7 @@ export class LinuxRelay implements Relay {
       workers,
       sockets: this.#sockets,
       budget,
-      figures: new Figures(workers, monotonicClock()),
+      figures: new Figures(workers, restPages, monotonicClock()),
       listenerSlots: new Slots(),
       endpointSlots: new Slots(),
       observer,
@@ -232,6 +234,7 @@ export class LinuxRelay implements Relay {
       bindChanged: (listener, state) => observer.bindChanged(listener, state),
       acceptPaused: paused => this.#pause(worker, paused),
       workerHung: (thread, hung) => observer.workerHung(thread, hung),
+      allFailed: listener => observer.allFailed?.(listener),
       fault: (listener, error) => observer.fault(listener, error),
       lastError: (slot, text) => {
         const port = this.#ports.at(slot)

@@ -14,6 +14,8 @@ export interface WorkerSetup extends CommonSetup {
   /** Pages of figures that there are already, when it replaces a worker that died. */
   readonly listenerPages: readonly SharedArrayBuffer[]
   readonly endpointPages: readonly SharedArrayBuffer[]
+  /** The same for all workers. */
+  readonly restPages: readonly SharedArrayBuffer[]
 }
 
 /** A listener for a worker: `slot` is where its figures are, and its name in orders. */
@@ -22,6 +24,8 @@ export interface ListenerOrder {
   readonly spec: RelayListener
   /** Slots of the figures of `spec.endpoints`, in their order. */
   readonly endpointSlots: readonly number[]
+  /** Of `WaitingPlaces`, once its clients may wait. */
+  readonly places?: SharedArrayBuffer | undefined
 }
 
 /**
@@ -32,6 +36,7 @@ export type Order =
   | CommonOrder<WorkerCall>
   | { readonly kind: 'listener-page'; readonly page: SharedArrayBuffer }
   | { readonly kind: 'endpoint-page'; readonly page: SharedArrayBuffer }
+  | { readonly kind: 'rest-page'; readonly page: SharedArrayBuffer }
   /** New, or changed. */
   | ({ readonly kind: 'listener' } & ListenerOrder)
   /** Serve this listening socket, which the worker owns from now on. */

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Backend } from '../backend.ts'
+import type { Cut } from '../cut.ts'
 import type { FdBudget } from '../fd-budget.ts'
 
 /** An endpoint that has ended in order before its first byte; it may still be reading. */
@@ -19,6 +20,11 @@ export class KeptEnd {
 
   has(socket: Socket): boolean {
     return this.#end?.socket === socket
+  }
+
+  /** If its endpoint is to be cut: then it is not the client's to know any more. */
+  cut(endpoints: Pick<Cut, 'has'>): void {
+    if (this.#end !== undefined && endpoints.has(this.#end.backend.key)) this.forget()
   }
 
   /** In place of the one before. Costs a descriptor more; without one to spare it is closed. */

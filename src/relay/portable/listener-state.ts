@@ -1,8 +1,11 @@
+import { OwnCell } from '../../balance/cell.ts'
+import { noReplies } from '../../balance/replies.ts'
+import { noRest } from '../../balance/resting.ts'
 import { joinHostPort } from '../../util/ip.ts'
 import type { Backend } from '../backend.ts'
 import { Counters } from '../counters.ts'
 import { ListenerEndpoints } from '../listener-endpoints.ts'
-import { closedState, openFronts } from '../open-fronts.ts'
+import { closedState, holdsClients, openFronts } from '../open-fronts.ts'
 import type {
   Bind,
   BindState,
@@ -12,6 +15,7 @@ import type {
   RelayListener,
 } from '../relay.ts'
 import { BindSet, type Listening } from '../bind-set.ts'
+import { newWaitingPlaces } from '../waiting-places.ts'
 import type { RelayEnv } from './port-listener.ts'
 
 /** What TCP and UDP listeners have in common: endpoints, listening sockets and figures. */
@@ -29,7 +33,7 @@ export class ListenerState extends ListenerEndpoints<Backend> {
     spec: RelayListener,
     open: (bind: Bind) => Promise<Listening>,
   ) {
-    super(env.clock, env.random, env.nodeClients)
+    super(env.clock, env.random, env.nodeClients, env.limits)
     this.#env = env
     this.#spec = spec
     this.binds = new BindSet(env.budget, open, state => this.#bindChanged(state))
@@ -43,7 +47,13 @@ export class ListenerState extends ListenerEndpoints<Backend> {
   take(spec: RelayListener): void {
     this.#spec = spec
     this.wanted = true
-    this.takeEndpoints(spec, (endpoint, _index, known) => known ?? newBackend(endpoint))
+    this.takeEndpoints(spec, (endpoint, _index, known) => {
+      const backend = known ?? newBackend(endpoint)
+      const counts = spec.retry?.expectsReplies === true
+      backend.replies = counts ? (backend.replies ?? new OwnCell(noReplies)) : undefined
+      return backend
+    })
+    if (holdsClients(spec)) this.places ??= newWaitingPlaces()
     const { open, closed } = openFronts(spec)
     this.binds.want(open, closed)
   }
@@ -61,13 +71,17 @@ export class ListenerState extends ListenerEndpoints<Backend> {
     this.binds.want([])
   }
 
+  protected override tellAllFailed(): void {
+    this.#env.observer.allFailed?.(this.#spec.name)
+  }
+
   stats(counters: ListenerCounters): ListenerStats {
     const { id, name, protocol } = this.#spec
     return {
       id,
       name,
       protocol,
-      counters,
+      counters: { ...counters, held: this.places?.taken ?? 0 },
       binds: this.binds.states(),
       endpoints: this.#endpoints(),
       lastError: this.lastError,
@@ -79,7 +93,7 @@ export class ListenerState extends ListenerEndpoints<Backend> {
     const keys = new Set(this.#spec.endpoints.map(({ key }) => key))
     const backends = [...keys].flatMap(key => this.balancer.get(key) ?? [])
     for (const backend of backends) {
-      backend.resting = this.balancer.isResting(backend.key)
+      backend.resting = this.balancer.isResting(backend)
     }
     return backends
   }
@@ -94,12 +108,15 @@ export class ListenerState extends ListenerEndpoints<Backend> {
   }
 }
 
-const newBackend = ({ key, address, port, tier }: RelayEndpoint): Backend => ({
+const newBackend = ({ key, address, port, tier, weight }: RelayEndpoint): Backend => ({
   key,
   address,
   port,
   tier,
+  weight,
   active: 0,
   failures: 0,
   resting: false,
+  rest: new OwnCell(noRest),
+  replies: undefined,
 })

@@ -1,36 +1,36 @@
+import { GrowingBytes } from '../../util/growing-bytes.ts'
+
 /** All that a client has said, for as long as that may have to be said to another endpoint. */
 export class SaidBytes {
   readonly #most: number
-  #chunks: Buffer[] | undefined
-  #bytes = 0
+  #said: GrowingBytes | undefined
 
   /** Beyond `most` bytes nothing is kept any more. */
   constructor(most: number) {
     this.#most = most
-    this.#chunks = most > 0 ? [] : undefined
-  }
-
-  get bytes(): number {
-    return this.#bytes
+    this.#said = most > 0 ? new GrowingBytes(most) : undefined
   }
 
   /** Whether all of it is here, and that is something. */
   get isRepeatable(): boolean {
-    return this.#chunks !== undefined && this.#bytes > 0
+    return this.#said !== undefined && this.#said.length > 0
   }
 
+  /** A copy: a chunk may be a small part of a large buffer. */
   add(chunk: Buffer): void {
-    if (this.#chunks === undefined) return
-    this.#chunks.push(chunk)
-    this.#bytes += chunk.length
-    if (this.#bytes > this.#most) this.#chunks = undefined
+    if (this.#said === undefined) return
+    if (this.#said.length + chunk.length > this.#most) this.#said = undefined
+    else this.#said.add(chunk)
   }
 
-  get chunks(): readonly Buffer[] {
-    return this.#chunks ?? []
+  /** What is here, empty when it is not all. */
+  get bytes(): Buffer {
+    return this.#said?.bytes ?? nothing
   }
 
   forget(): void {
-    this.#chunks = undefined
+    this.#said = undefined
   }
 }
+
+const nothing = Buffer.alloc(0)

@@ -5,7 +5,7 @@ import { errorCode } from '../../util/error-code.ts'
 import type { Backend } from '../backend.ts'
 import type { Cause } from '../cause.ts'
 import { attemptRecords, Dial } from '../dial.ts'
-import { isEarlyClose, noteEarlyClose } from '../early-close.ts'
+import { takeEarlyClose } from '../early-close.ts'
 import type { Choice } from '../front.ts'
 import type { ConnectionRecord, RelayLimits, RelayObserver } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
@@ -43,7 +43,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   readonly #choice: Choice
   dial: SocketDial | undefined
   dialTimer: Timer | undefined
-  readonly #keptEnd: KeptEnd
+  readonly keptEnd: KeptEnd
   #said: SaidBytes
   #clientAddress = ''
   #clientPort = 0
@@ -74,7 +74,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#client = client
     this.#openWay = client
     const { observer } = context
-    this.#keptEnd = new KeptEnd(context.dialling.fds)
+    this.keptEnd = new KeptEnd(context.dialling.fds)
     this.#said = new SaidBytes(0)
     if (observer.wants('--')) this.#nameClient()
     // Reading starts now: only a socket that is read notices that its peer has left.
@@ -104,12 +104,14 @@ export class TcpConnection implements Dialled, WatchedConnection {
   }
 
   get hasLeft(): boolean {
+    // One that is not read does not notice a reset.
+    if (this.#client.isPaused() && wasReset(this.#client)) return true
     return this.#client.readableEnded && this.#heldBytes === 0
   }
 
   connected(socket: Socket, backend: Backend): void {
     this.#endDial()
-    this.#keptEnd.forget()
+    this.keptEnd.forget()
     this.#attach(socket)
     this.#serve(socket, backend)
   }
@@ -134,7 +136,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   gaveUp(cause: GiveUpCause, detail: string): void {
     this.#endDial()
-    const last = this.#keptEnd.take()
+    const last = this.keptEnd.take()
     if (last !== undefined) {
       // Its end is the client's to know, as what it was.
       this.#serve(last.socket, last.backend)
@@ -187,7 +189,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   }
 
   #broken(socket: Socket, detail: string): void {
-    if (this.#keptEnd.has(socket)) return this.#keptEnd.forget()
+    if (this.keptEnd.has(socket)) return this.keptEnd.forget()
     if (!this.#isPart(socket) || this.#closedEarly(socket, true)) return
     const dialling = this.dial !== undefined
     this.#blame(socket === this.#client ? (dialling ? 'CC' : 'CD') : 'SD', detail)
@@ -211,24 +213,24 @@ export class TcpConnection implements Dialled, WatchedConnection {
     const backend = this.#backend
     const { retry } = state
     if (retry === undefined || socket !== this.#backendSocket) return false
-    // Its end has been passed on.
-    if (backend === undefined || this.#client.writableEnded) return false
+    // Its end has been passed on, or it has served.
+    if (backend === undefined || this.#client.writableEnded || socket.bytesRead > 0)
+      return false
     const nothingSent = socket.bytesWritten === 0 && !socket.writableEnded
     const repeatable = nothingSent || this.#said.isRepeatable
-    const ms = clock.now() - this.#connectedAt
-    const bytesFrom = socket.bytesRead
+    const now = clock.now()
+    const [ms, age] = [now - this.#connectedAt, now - this.acceptedAt]
     const attempts = this.#attempts
-    const ended = { service: state, choice: this.#choice, attempts, ms, bytesFrom }
-    if (!isEarlyClose({ ...ended, repeatable })) return false
-    noteEarlyClose(state, backend, attempts)
+    const ended = { service: state, backend, choice: this.#choice, attempts, ms, age }
+    if (!takeEarlyClose({ ...ended, repeatable })) return false
     this.#backend = undefined
     this.#backendSocket = undefined
     this.#openSockets -= 1
     this.#begin()
-    this.#held = [...this.#said.chunks]
-    this.#heldBytes = this.#said.bytes
+    this.#held = this.#said.isRepeatable ? [this.#said.bytes] : []
+    this.#heldBytes = this.#said.bytes.length
     if (byReset || !nothingSent) socket.destroy()
-    else this.#keptEnd.keep({ socket, backend })
+    else this.keptEnd.keep({ socket, backend })
     this.start()
     return true
   }
@@ -365,7 +367,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     counters.add('bytesToClient', this.bytesToClient)
     if (this.#cause !== '--') counters.countFailure(this.#cause)
     if (observer.wants(this.#cause)) observer.connectionClosed(this.#describe())
-    this.#keptEnd.forget()
+    this.keptEnd.forget()
     this.#context.idleWatch.ended(this)
     this.#context.ended(this)
   }

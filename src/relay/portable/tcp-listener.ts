@@ -1,5 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import { joinHostPort, unmapped } from '../../util/ip.ts'
+import { cutOf } from '../cut.ts'
 import { turnedAway } from '../front.ts'
 import { bindKey, type Bind, type ListenerStats, type RelayListener } from '../relay.ts'
 import { acceptGate } from './accept-gate.ts'
@@ -35,13 +36,15 @@ export class TcpListener implements PortListener {
 
   update(spec: RelayListener): void {
     this.#state.take(spec)
-    const { cut = [] } = spec
-    if (cut.length > 0) this.#cut(new Set(cut))
-  }
-
-  #cut(endpoints: ReadonlySet<string>): void {
-    for (const connection of this.#connections)
-      if (endpoints.has(connection.endpoint)) connection.kill('DD', 'endpoint down')
+    const cut = cutOf(spec)
+    if (cut === undefined && spec.paused !== true) return
+    for (const connection of this.#connections) {
+      const { dial, endpoint } = connection
+      if (cut !== undefined) connection.keptEnd.cut(cut)
+      if (dial !== undefined && spec.paused === true) dial.pause()
+      else if (endpoint !== '' && cut?.has(endpoint)) connection.kill('DD', cut.detail)
+      else if (cut !== undefined && spec.cut !== 'all') dial?.cut(cut)
+    }
   }
 
   sweep(): void {

@@ -30,9 +30,15 @@ export interface FlowOwner {
   chose(client: string, backend: Backend): void
   /** It refused, or could not be connected to. */
   failed(backend: Backend): void
+  /** Each that its client may get has refused. */
+  allFailed(): void
   touched(flow: UdpFlow): void
   answered(flow: UdpFlow): void
   closed(flow: UdpFlow): void
+  /** `backend` has sent its first reply to a flow. */
+  heard(backend: Backend): void
+  /** It has sent none to what the client wrote last, at `sentAt`, and the flow has ended of that. */
+  unheard(backend: Backend, sentAt: number): void
   /** There was no descriptor or port for a flow. */
   starved(): void
 }
@@ -61,6 +67,9 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
   #socket: Socket | undefined
   #connected = false
   #backend: Backend | undefined
+  /** Of its endpoint: whether anything has been sent there, and has come from there. */
+  #asked = false
+  #heard = false
   #waiting: Buffer[] = []
   /** Kept to go out once more if the endpoint refuses it. */
   #last: Buffer | undefined
@@ -105,7 +114,9 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
     const backend = this.#owner.pick(this, this.#refusedBy)
     if (backend === undefined) {
       this.close()
-      return this.#refusedBy.size > 0 ? 'refused' : 'no-endpoint'
+      if (this.#refusedBy.size === 0) return 'no-endpoint'
+      this.#owner.allFailed()
+      return 'refused'
     }
     this.#owner.chose(this.client, backend)
     this.#connect(backend)
@@ -117,11 +128,19 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
     this.#owner.closed(this)
   }
 
+  unanswered(): void {
+    const backend = this.#backend
+    if (backend !== undefined && this.#asked) this.#owner.unheard(backend, this.touchedAt)
+    this.close()
+  }
+
   #connect(backend: Backend): void {
     const type = backend.address.includes(':') ? 'udp6' : 'udp4'
     const socket = createSocket({ type, lookup: literalLookup })
     this.#socket = socket
     this.#backend = backend
+    this.#asked = false
+    this.#heard = false
     backend.active += 1
     this.#owner.counters.add('dialAttempts', 1)
     socket.on('message', message => this.#reply(socket, message))
@@ -146,6 +165,7 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
     const { counters } = this.#owner
     socket?.send(datagram, error => {
       if (error !== null) return this.#unsent(socket, datagram, error)
+      if (socket === this.#socket) this.#asked = true
       counters.add('datagramsToBackend', 1)
       counters.add('bytesToBackend', datagram.length)
     })
@@ -157,12 +177,18 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
     const { counters } = this.#owner
     if (!this.answered) this.#owner.answered(this)
     else this.#owner.touched(this)
+    if (!this.#heard) this.#hear()
     if (this.#refusedBy.size > 0) this.#refusedBy.clear()
     this.#front.send(message, this.#clientPort, this.client, error => {
       if (error !== null) return counters.countDrop('send-failed')
       counters.add('datagramsToClient', 1)
       counters.add('bytesToClient', message.length)
     })
+  }
+
+  #hear(): void {
+    this.#heard = true
+    if (this.#backend !== undefined) this.#owner.heard(this.#backend)
   }
 
   #unsent(socket: Socket, datagram: Buffer, error: NodeJS.ErrnoException): void {

@@ -89,6 +89,18 @@ export class UdpListener implements PortListener, FlowOwner {
     this.#state.failed(backend, restMs.refused)
   }
 
+  heard(backend: Backend): void {
+    this.#state.answered(backend)
+  }
+
+  unheard(backend: Backend, sentAt: number): void {
+    this.#state.unanswered(backend, sentAt)
+  }
+
+  allFailed(): void {
+    this.#state.allFailed()
+  }
+
   touched(flow: UdpFlow): void {
     this.#flows.touched(flow)
   }

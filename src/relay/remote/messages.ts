@@ -50,5 +50,7 @@ export type StateNews =
       readonly limit: number
     }
   | { readonly kind: 'hung'; readonly thread: number; readonly hung: boolean }
+  /** A client of the listener has found that all endpoints fail. */
+  | { readonly kind: 'all-failed'; readonly listener: string }
   /** What went wrong last with a listener, for the status. Only of a worker. */
   | { readonly kind: 'last-error'; readonly slot: number; readonly text: string }

@@ -40,6 +40,8 @@ export class NewsReader {
         return observer.acceptPaused(state.paused, state.used, state.limit)
       case 'hung':
         return observer.workerHung(state.thread, state.hung)
+      case 'all-failed':
+        return observer.allFailed?.(state.listener)
       case 'last-error':
         return observer.lastError?.(state.slot, state.text)
     }

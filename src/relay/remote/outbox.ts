@@ -67,6 +67,10 @@ export class Outbox implements RelayObserver {
     this.#changed(`error ${slot}`, { kind: 'last-error', slot, text })
   }
 
+  allFailed(listener: string): void {
+    this.#changed(`all failed ${listener}`, { kind: 'all-failed', listener })
+  }
+
   fault(listener: string, error: unknown): void {
     if (this.#faults.length < mostFaults) this.#faults.push([listener, errorOf(error)])
     else this.#lost += 1

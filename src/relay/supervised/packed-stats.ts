@@ -30,15 +30,15 @@ export const unpackListener = (packed: PackedListener): ListenerStats => {
   }
 }
 
-/** What was counted before and what has been counted since; `active` is what is open now. */
+/** What was counted before and what has been counted since; of some there is only what is now. */
 export const addCounters = (
   before: readonly number[],
   now: readonly number[],
 ): readonly number[] => {
-  const { active } = counterCell.plain
+  const { active, held } = counterCell.plain
   return Array.from({ length: Math.max(before.length, now.length) }, (_, cell) => {
     const counted = now[cell] ?? 0
-    return cell === active ? counted : counted + (before[cell] ?? 0)
+    return cell === active || cell === held ? counted : counted + (before[cell] ?? 0)
   })
 }
 

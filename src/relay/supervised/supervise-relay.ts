@@ -256,6 +256,7 @@ export class SupervisedRelay implements Relay {
       },
       acceptPaused: (...pause) => observer.acceptPaused(...pause),
       workerHung: (thread, hung) => this.#tellHung(thread, hung),
+      allFailed: listener => observer.allFailed?.(listener),
       fault: (...fault) => observer.fault(...fault),
     }
   }

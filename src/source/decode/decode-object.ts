@@ -34,7 +34,7 @@ interface Kind<S extends Schema> {
   /** What the shape cannot say: fields that contradict each other. */
   faults?(body: v.InferOutput<S>, metadata: Metadata): readonly Fault[]
   /** What `changes` leaves out of a sound object because Usher can't do it, or it is no use. */
-  leftOut?(body: v.InferOutput<S>): readonly Fault[]
+  leftOut?(body: v.InferOutput<S>, metadata: Metadata): readonly Fault[]
   /** What no API server would have taken, although it can be served. */
   invalid?(body: v.InferOutput<S>): readonly Fault[]
   changes(body: v.InferOutput<S>, metadata: Metadata): readonly Change[]
@@ -64,7 +64,7 @@ export const decoderOf =
       key,
       title,
       changes: kind.changes(parsed.output, metadata),
-      problems: problemsOf(title, kind.leftOut?.(parsed.output) ?? []),
+      problems: problemsOf(title, kind.leftOut?.(parsed.output, metadata) ?? []),
       invalid: problemsOf(title, kind.invalid?.(parsed.output) ?? []),
       ignored: '',
     }

@@ -3,6 +3,7 @@ import type { Protocol } from '../../model/service.ts'
 import { isGroup, isWildcard } from '../../util/ip.ts'
 import { objectIp } from './object-ip.ts'
 import { show } from '../../util/printable.ts'
+import { isNot, wholeNumber } from '../../util/schema.ts'
 
 const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
 const labelText = new RegExp(`^${label}$`)
@@ -18,12 +19,6 @@ export const isDnsSubdomain = (text: string): boolean =>
 
 // Only checks, never transformations: valibot then goes on after the first fault, so that
 // a refused object is reported with all its faults.
-
-/** `"x" is not ...`, for what a schema refuses. */
-export const isNot =
-  (right: string) =>
-  (issue: { readonly input: unknown }): string =>
-    `${show(issue.input)} is not ${right}`
 
 export const object = <T extends v.ObjectEntries>(
   entries: T,
@@ -62,12 +57,6 @@ export const nodeName = checkedText(
   given => given === '' || isDnsSubdomain(given),
   'the name of a node',
 )
-
-const wholeNumber = (lowest: number, highest: number, right: string) =>
-  v.pipe(
-    v.number(isNot(right)),
-    v.check(n => Number.isInteger(n) && n >= lowest && n <= highest, isNot(right)),
-  )
 
 export const port = wholeNumber(1, 65535, 'a port: 1 to 65535')
 /** In a slice 0 is like nothing: the endpoint has no such port. */

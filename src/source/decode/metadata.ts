@@ -51,6 +51,8 @@ export interface Metadata {
   readonly name: string
   /** The value of one of the labels that mean something here. */
   readonly label: (key: Label) => string | undefined
+  /** As they were given, whatever they are. */
+  readonly annotations: unknown
   /** Milliseconds since 1970. */
   readonly createdAt: number | undefined
   /** Its deletion was asked for, and something is still to be done before. */
@@ -82,13 +84,15 @@ export const decodeMetadata = (
     return { metadata: undefined, title, faults: parsed.issues.map(faultOf) }
   const { name, namespace, labels: labelled, creationTimestamp } = parsed.output.metadata
   const given = peek(raw, 'metadata')
+  const annotations = peek(given, 'annotations')
   const metadata: Metadata = {
     namespace: namespaced ? namespace || 'default' : '',
     name,
     label: key => labelled?.[key] ?? undefined,
+    annotations,
     createdAt: creationTimestamp ? new Date(creationTimestamp).getTime() : undefined,
     deleting: (peek(given, 'deletionTimestamp') ?? undefined) !== undefined,
-    lastChangeTriggerTime: rfc3339(peek(peek(given, 'annotations'), triggerTime)),
+    lastChangeTriggerTime: rfc3339(peek(annotations, triggerTime)),
   }
   return { metadata, title, faults: [] }
 }

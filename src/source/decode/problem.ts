@@ -3,7 +3,7 @@ import type { Problem } from '../../model/snapshot.ts'
 import { printable } from '../../util/printable.ts'
 
 /** Problems of one object; more are only counted. */
-const mostProblems = 20
+export const mostProblems = 20
 
 /** A field and what is wrong with it; the object's name is added at the end. */
 export interface Fault {

@@ -6,6 +6,7 @@ import { addressFault, canonicalAll } from './fields.ts'
 import { labels, type Metadata } from './metadata.ts'
 import { peek } from '../../util/json.ts'
 import type { Fault } from './problem.ts'
+import { readAnnotations } from './service-annotations.ts'
 import { portFaults, shape, type Body } from './service-shape.ts'
 
 /** The API server's own default, three hours. */
@@ -25,7 +26,8 @@ export const decodeService = decoderOf({
     ...portFaults(spec.ports ?? []),
     ...ingressFaults(status),
   ],
-  leftOut: ({ spec }) => [
+  leftOut: ({ spec }, { annotations }) => [
+    ...readAnnotations(annotations).faults,
     ...cidrFaults('spec.loadBalancerSourceRanges', spec.loadBalancerSourceRanges ?? []),
   ],
   changes: (body, metadata) => {
@@ -78,7 +80,7 @@ const ingressFaults = (status: Body['status']): Fault[] =>
 
 const serviceOf = (
   { spec, status }: Body,
-  { namespace, name, createdAt = undated }: Metadata,
+  { namespace, name, createdAt = undated, annotations }: Metadata,
 ): Service => ({
   namespace,
   name,
@@ -88,6 +90,7 @@ const serviceOf = (
   loadBalancerIPs: canonicalAll(vipIngress(status).map(({ ip }) => ip)),
   ports: portsOf(spec),
   affinityMs: affinityMs(spec),
+  ...readAnnotations(annotations).options,
   internalTrafficPolicy: spec.internalTrafficPolicy,
   externalTrafficPolicy: externalPolicy(spec),
   sourceRanges: sourceRanges(spec),

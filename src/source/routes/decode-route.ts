@@ -3,9 +3,10 @@ import type { Protocol } from '../../model/service.ts'
 import { joinHostPort } from '../../util/ip.ts'
 import { peek } from '../../util/json.ts'
 import { show } from '../../util/printable.ts'
+import { decodeRetry, idleOptions } from '../options/endpoint-options.ts'
 import { backendText, isLoop, type Route, type RouteBackend } from './route.ts'
 import { type Listen, readListen, readTarget, type Target } from './route-address.ts'
-import { type RawRoute, readAffinity, readHold, readReplay } from './route-fields.ts'
+import { type RawRoute, readAffinity } from './route-fields.ts'
 import type { ShapeFault } from './shape-faults.ts'
 
 /** `tcp-127-0-0-1-15432`: one for each listen address and protocol. */
@@ -17,6 +18,9 @@ const listenText = (
   protocol: Protocol,
   { address, port }: Omit<Listen, 'protocol'>,
 ): string => `${protocol.toLowerCase()}://${joinHostPort(address, port)}`
+
+/** UDP: an endpoint that answers nothing has failed where others answer. */
+const udpRetry = { earlyClose: false, replay: 0, expectsReplies: true }
 
 /** A route that has no faults. `text` is what it is called in messages, if not by name. */
 export const decodeRoute = (raw: RawRoute, text?: string): Route => {
@@ -34,15 +38,8 @@ export const decodeRoute = (raw: RawRoute, text?: string): Route => {
     affinityMs: raw.affinity === undefined ? 0 : (readAffinity(raw.affinity) ?? 0),
     check: raw.check === undefined ? undefined : decodeCheck(raw.check),
     onDown: raw.onDown ?? 'keep',
-    retry:
-      protocol === 'TCP'
-        ? {
-            earlyClose: raw.retryEarlyClose ?? true,
-            replay: readReplay(raw.replay ?? 0) ?? 0,
-            ...(raw.hold !== undefined && { holdMs: readHold(raw.hold) }),
-            ...(raw.mostHeld !== undefined && { mostHeld: raw.mostHeld }),
-          }
-        : undefined,
+    onGone: raw.onGone ?? 'keep',
+    retry: protocol === 'TCP' ? decodeRetry(raw, true) : udpRetry,
   }
 }
 
@@ -58,8 +55,8 @@ export const routeFaults = (raw: unknown): ShapeFault[] => {
   return [
     ...placeFaults(raw),
     ...targetFaults(targetsOf(raw), listen),
-    ...retryFaults(raw, listen?.protocol),
-    ...downFaults(raw),
+    ...udpFaults(raw, listen?.protocol),
+    ...idleFaults(raw, listen?.protocol),
   ]
 }
 
@@ -105,33 +102,21 @@ const targetFaults = (
   })
 }
 
-const downFaults = (raw: object): ShapeFault[] =>
-  Object.hasOwn(raw, 'onDown') && !Object.hasOwn(raw, 'check')
-    ? [{ path: ['onDown'], message: 'does nothing without check; give that, too' }]
+const udpFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] =>
+  protocol === 'UDP'
+    ? ['retryEarlyClose', 'replay', 'hold', 'mostHeld', 'onGone']
+        .filter(name => Object.hasOwn(raw, name))
+        .map(name => ({
+          path: [name],
+          message: 'is for TCP; leave it out, or listen on tcp://',
+        }))
     : []
 
-const retryFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] => {
-  if (protocol === 'UDP')
-    return ['retryEarlyClose', 'replay', 'hold', 'mostHeld']
-      .filter(name => Object.hasOwn(raw, name))
-      .map(name => ({
-        path: [name],
-        message: 'is for TCP; leave it out, or listen on tcp://',
-      }))
-  const replay = peek(raw, 'replay')
-  const isReplayed =
-    (typeof replay === 'string' || typeof replay === 'number') &&
-    (readReplay(replay) ?? 0) > 0
-  return isReplayed && peek(raw, 'retryEarlyClose') === false
-    ? [
-        {
-          path: ['replay'],
-          message:
-            'does nothing where retryEarlyClose is off; leave it out, or switch that on',
-        },
-      ]
-    : []
-}
+const idleFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] =>
+  idleOptions(raw, true)
+    // Under UDP there is a fault of it already.
+    .filter(({ name }) => name !== 'replay' || protocol !== 'UDP')
+    .map(({ name, message }) => ({ path: [name], message }))
 
 /** The first clash of any, with its route; '' where there is none. */
 export const clashText = (routes: readonly Route[]): string => {

@@ -27,7 +27,7 @@ export const hostWatchTimes: HostWatchTimes = {
   attemptMs: 10_000,
 }
 
-/** No name is resolved more often, whatever its TTL and whoever asks. */
+/** No name is resolved more often, whatever its TTL and the failures of its endpoints. */
 const lowestTtlMs = 1000
 const highestTtlMs = 300_000
 

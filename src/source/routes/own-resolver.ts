@@ -27,7 +27,7 @@ export const resolveBy = (
 
 type Outcome = PromiseSettledResult<Records<'A'> | Records<'AAAA'>>
 
-/** One family is enough, as for the system's resolver; what failed of the other is told. */
+/** Of A and AAAA. One is enough, as for the system's resolver; what failed of the other is told. */
 const merged = (outcomes: readonly Outcome[]): Awaited<ReturnType<Resolve>> => {
   const answers = outcomes.flatMap(each =>
     each.status === 'fulfilled' ? [each.value] : [],
@@ -35,12 +35,14 @@ const merged = (outcomes: readonly Outcome[]): Awaited<ReturnType<Resolve>> => {
   const failures = outcomes.flatMap(each =>
     each.status === 'rejected' ? [errorOf(each.reason)] : [],
   )
+  const rejected = outcomes.findIndex(({ status }) => status === 'rejected')
   const found = answers.filter(({ records }) => records.length > 0)
   if (found.length === 0) throw failures[0] ?? new Error(noneOf(answers))
   return {
     addresses: found.flatMap(({ records }) => records.map(({ address }) => address)),
     ttlMs: Math.min(...found.map(({ ttl }) => ttl)) * 1000,
     faults: failures.map(({ message }) => message),
+    ...(rejected >= 0 && { unknown: rejected === 0 ? 'IPv4' : 'IPv6' }),
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Resolve } from './resolver.ts'
+import { type Resolve, withUnknown } from './resolver.ts'
 
 /** Where connections to a name may go. */
 export interface Place {
@@ -7,7 +7,7 @@ export interface Place {
   readonly port: number
   /** 0 comes first. */
   readonly tier: number
-  /** Of an SRV record. Turns are equal so far. */
+  /** Its share of the connections, beside others of its tier: 1 unless an SRV record says otherwise. */
   readonly weight: number
 }
 
@@ -19,7 +19,7 @@ export interface FoundPlaces {
   readonly faults: readonly string[]
 }
 
-/** How often to look again where nobody says how long an answer holds. */
+/** How often to look again where it is not known how long an answer holds. */
 export const unknownTtlMs = 30_000
 
 /** More than any name has; a resolver that gives more is broken or hostile. */
@@ -32,13 +32,16 @@ export const placeAt = (address: string, port: number): Place => ({
   address,
   port,
   tier: 0,
-  weight: 0,
+  weight: 1,
 })
 
 /** By a host's addresses. */
-export const hostLookup =
-  (host: string, resolve: Resolve): Lookup =>
-  async signal => {
-    const { addresses, ttlMs, faults = [] } = await resolve(host, signal)
-    return { places: addresses.map(address => placeAt(address, 0)), ttlMs, faults }
+export const hostLookup = (host: string, resolve: Resolve): Lookup => {
+  let last: readonly string[] = []
+  return async signal => {
+    const found = await resolve(host, signal)
+    last = withUnknown(found, last)
+    const { ttlMs, faults = [] } = found
+    return { places: last.map(address => placeAt(address, 0)), ttlMs, faults }
   }
+}

@@ -1,3 +1,4 @@
+import { familyOf, type IpFamily } from '../../util/ip.ts'
 import type { SrvData } from './dns/dns-record.ts'
 
 export interface Resolved {
@@ -6,7 +7,18 @@ export interface Resolved {
   readonly ttlMs: number | undefined
   /** What could not be found out, in words, although there are addresses. */
   readonly faults?: readonly string[]
+  /** Whether there are any of this family could not be found out. */
+  readonly unknown?: IpFamily | undefined
 }
+
+/** With those of `last` of which it could not be found out whether they still are the host's. */
+export const withUnknown = (
+  { addresses, unknown }: Resolved,
+  last: readonly string[],
+): readonly string[] =>
+  unknown === undefined
+    ? addresses
+    : [...addresses, ...last.filter(address => familyOf(address) === unknown)]
 
 /** Finds a host's addresses; rejects when it has none, or that can't be found out. */
 export type Resolve = (host: string, signal: AbortSignal) => Promise<Resolved>

@@ -1,8 +1,8 @@
 import * as v from 'valibot'
-import { checkShape } from '../../health/check-option.ts'
-import { parseBytes } from '../../util/bytes.ts'
 import { parseDuration } from '../../util/duration.ts'
-import { isDnsLabel, isNot, list } from '../decode/fields.ts'
+import { isNot } from '../../util/schema.ts'
+import { isDnsLabel, list } from '../decode/fields.ts'
+import { checkedText, endpointOptions } from '../options/endpoint-options.ts'
 import { listenForm, readListen, readTarget, targetForm } from './route-address.ts'
 
 // The one definition of a route: the flag and the file are read by it, and the JSON Schema
@@ -25,19 +25,6 @@ const readable = (
     v.examples([example]),
   )
 
-const checkedText = (
-  holds: (given: string) => boolean,
-  right: string,
-  pattern: string,
-  example: string,
-) =>
-  v.pipe(
-    v.string(isNot(right)),
-    v.check(holds, isNot(right)),
-    v.metadata({ pattern }),
-    v.examples([example]),
-  )
-
 /** The same bounds as a Service's `timeoutSeconds`: one second to one day. */
 const affinityBounds = { lowest: 1000, highest: 86_400_000 }
 
@@ -47,27 +34,6 @@ export const readAffinity = (text: string): number | undefined => {
   const { lowest, highest } = affinityBounds
   return ms !== undefined && ms >= lowest && ms <= highest ? Math.round(ms) : undefined
 }
-
-const mostReplay = 64 * 1024
-
-/** Bytes, `1k` for 1024; undefined where there are none, or too many. */
-export const readReplay = (given: string | number): number | undefined => {
-  const size = parseBytes(String(given).replace(/k$/, 'KiB'))
-  return size !== undefined && size <= mostReplay ? size : undefined
-}
-
-/** A day: longer than any failover, and short enough for a number that is a mistake. */
-const longestHoldMs = 86_400_000
-
-/** Milliseconds; undefined where the text is none, or out of bounds. */
-export const readHold = (text: string): number | undefined => {
-  const ms = parseDuration(text)
-  return ms !== undefined && ms >= 0 && ms <= longestHoldMs ? Math.round(ms) : undefined
-}
-
-const mostHeldForm = 'a number of clients from 1 to 65536, like 256'
-
-const replayForm = 'a number of bytes from 0 to 64KiB, like 1k or 4KiB'
 
 const target = readable(
   targetForm,
@@ -105,63 +71,14 @@ export const routeOptions = {
       'Keeps a client at one endpoint until it has been away for that long, 1s to 24h. Without it there is none.',
     ),
   ),
-  retryEarlyClose: v.pipe(
-    v.boolean(isNot('true or false')),
-    v.description(
-      'TCP only; on by default. A connection that an endpoint accepts and ends before it has said anything goes to the next endpoint, as if it had been refused.',
-    ),
-    v.examples([false]),
-  ),
-  replay: v.pipe(
-    v.union([v.string(), v.number()], isNot(replayForm)),
-    v.check(given => readReplay(given) !== undefined, isNot(replayForm)),
-    v.metadata({ pattern: String.raw`^\d+(k|Ki|KiB|B)?$` }),
-    v.description(
-      'TCP only; 0 by default, at most 64KiB. A connection whose client has said no more than so many bytes is retried all the same, and the next endpoint is told them again: they may be heard twice.',
-    ),
-    v.examples(['1k']),
-  ),
-  hold: v.pipe(
-    checkedText(
-      given => readHold(given) !== undefined,
-      'a duration from 0s to 24h, like 30s',
-      String.raw`^([0-9.]+(ns|us|µs|ms|s|m|h))+$`,
-      '30s',
-    ),
-    v.description(
-      'TCP only; 0s by default. How long a client waits for an endpoint to come back, counted from its connection, when none could be connected to. Endpoints are tried again every second or sooner.',
-    ),
-  ),
-  mostHeld: v.pipe(
-    v.number(isNot(mostHeldForm)),
-    v.integer(isNot(mostHeldForm)),
-    v.minValue(1, isNot(mostHeldForm)),
-    v.maxValue(65_536, isNot(mostHeldForm)),
-    v.description(
-      'How many clients wait at most; 256 by default. The next one is reset.',
-    ),
-    v.examples([256]),
-  ),
-  check: v.pipe(
-    checkShape,
-    v.description(
-      'How each endpoint is checked, every 2 s: `tcp`, `http://:8008/primary`, `postgres`, `redis` or `mysql`, or an object. One that is down gets no new connections; see below.',
-    ),
-    v.examples(['http://:8008/primary']),
-  ),
-  onDown: v.pipe(
+  ...endpointOptions,
+  onGone: v.pipe(
     v.picklist(['keep', 'reset'], isNot('keep or reset')),
     v.description(
-      'What becomes of the connections to an endpoint that goes down: they are kept, or reset. With a check for a role `reset` is what you want: the former primary answers, and takes no writes.',
+      'TCP only. What becomes of the connections to an address that the answer for a name, or the file, no longer has: they are kept, which is the default, or reset.',
     ),
     v.examples(['reset']),
   ),
-}
-
-/** As a file would have it; '' where there is none. */
-export const exampleOf = (schema: v.GenericSchema): string => {
-  const [one]: readonly unknown[] = v.getExamples(schema)
-  return ['string', 'boolean', 'number'].includes(typeof one) ? String(one) : ''
 }
 
 const missing = (issue: v.ObjectIssue, right: Readonly<Record<string, string>>) => {
@@ -224,6 +141,7 @@ export const routeShape = mapping(
     mostHeld: v.optional(routeOptions.mostHeld),
     check: v.optional(routeOptions.check),
     onDown: v.optional(routeOptions.onDown),
+    onGone: v.optional(routeOptions.onGone),
   },
   'a route, like {listen: tcp://127.0.0.1:15432, endpoints: [10.0.0.5:5432]}',
   { listen: 'one like tcp://127.0.0.1:15432' },

@@ -1,19 +1,17 @@
 import * as v from 'valibot'
 import { printable, show } from '../../util/printable.ts'
+import { unknownName } from '../../util/suggest.ts'
+import { exampleOf, flagName, fromText } from '../options/option-text.ts'
 import { decodeRoute, routeFaults } from './decode-route.ts'
 import type { Route } from './route.ts'
-import { exampleOf, routeOptions, routeShape } from './route-fields.ts'
-import { type ShapeFault, shapeFaults, unknownName } from './shape-faults.ts'
+import { routeOptions, routeShape } from './route-fields.ts'
+import { type ShapeFault, shapeFaults } from './shape-faults.ts'
 
 const form =
   'PROTOCOL://ADDRESS:PORT=HOST:PORT[,HOST:PORT...][|HOST:PORT...][?OPTION=VALUE[&...]]'
 const example = 'tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'
 
 const shape = /^([a-z]+:\/\/[^=?]*)=([^?]*)(?:\?(.*))?$/is
-
-/** An option as it is written in a flag: `retry-early-close`. */
-export const flagName = (option: string): string =>
-  option.replaceAll(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)
 
 const optionsByFlagName: ReadonlyMap<string, string> = new Map(
   Object.keys(routeOptions).map(option => [flagName(option), option]),
@@ -67,29 +65,15 @@ const readQuery = (query: string | undefined): Query => {
     if (option === undefined) fault(unknownName(name, [...optionsByFlagName.keys()]))
     else if (value === undefined) fault(`has no value; give one, like ${like(option)}`)
     else if (Object.hasOwn(options, option)) fault('is given twice; give it once')
-    else options[option] = fromText(option, value)
+    else options[option] = fromText(schemaOf(option), value)
   }
   return { options, faults }
 }
-
-const switches: ReadonlyMap<string, boolean> = new Map([
-  ['on', true],
-  ['true', true],
-  ['off', false],
-  ['false', false],
-])
 
 /** `affinity=3h`. */
 const like = (option: string): string => {
   const one = exampleOf(schemaOf(option))
   return `${flagName(option)}=${one === 'false' ? 'off' : one}`
-}
-
-/** The value that a file would have: a flag has nothing but texts. */
-const fromText = (option: string, text: string): unknown => {
-  const { type } = schemaOf(option)
-  if (type === 'boolean') return switches.get(text) ?? text
-  return type === 'number' && /^\d+$/.test(text) ? Number(text) : text
 }
 
 const schemaOf = (option: string): v.GenericSchema =>

@@ -1,11 +1,5 @@
-import type { Check } from '../../health/check.ts'
-import {
-  type CheckTarget,
-  type Health,
-  HealthChecker,
-} from '../../health/health-checker.ts'
+import { type CheckedGroup, GroupHealth } from '../../health/group-health.ts'
 import type { Clock } from '../../util/clock.ts'
-import { joinHostPort } from '../../util/ip.ts'
 import { ownPlaces, type PlacesOf } from './route-objects.ts'
 import type { Place } from './place.ts'
 import type { Route } from './route.ts'
@@ -26,66 +20,41 @@ interface RouteHealthOptions {
 
 /** Which endpoints of routes are down, by the checks that the routes ask for. */
 export class RouteHealth {
-  readonly #checker: HealthChecker
+  readonly #health: GroupHealth
   readonly #placesOf: PlacesOf
 
   constructor(placesOf: PlacesOf, { clock, turned }: RouteHealthOptions) {
     this.#placesOf = placesOf
-    this.#checker = new HealthChecker({
+    this.#health = new GroupHealth({
       clock,
-      changed: ({ key, address, port }, { up, why }: Health) => {
-        const [route = ''] = key.split(' ')
-        turned({ route, endpoint: joinHostPort(address, port), up, why })
-      },
+      turned: ({ group: route, ...turn }) => turned({ route, ...turn }),
     })
   }
 
   /** Checks all endpoints that these routes have now, and no others. */
   watch(routes: readonly Route[]): void {
-    this.#checker.set(routes.flatMap(route => this.#targetsOf(route)))
+    this.#health.watch(routes.flatMap(route => this.#groupOf(route) ?? []))
   }
 
-  /**
-   * Tells who is down. When all are, none is: one of them may serve all the same. Not so where
-   * the check asks for a role, which it would be wrong to take from another.
-   */
   downOf(route: Route): (place: Place) => boolean {
-    if (route.check === undefined) return () => false
-    const keys = this.#placesOfRoute(route).map(place => keyOf(route, place))
-    const down = new Set(keys.filter(key => this.#checker.healthOf(key)?.up === false))
-    if (down.size === new Set(keys).size && !asksForRole(route.check.check)) {
-      return () => false
-    }
-    return place => down.has(keyOf(route, place))
+    const group = this.#groupOf(route)
+    return group === undefined ? () => false : this.#health.downOf(group)
   }
 
   close(): Promise<void> {
-    return this.#checker.close()
+    return this.#health.close()
   }
 
-  #placesOfRoute(route: Route): readonly Place[] {
-    return route.backends.flatMap(backend => ownPlaces(route, backend, this.#placesOf))
-  }
-
-  #targetsOf(route: Route): readonly CheckTarget[] {
-    const { check } = route
-    if (check === undefined) return []
-    const targets = route.backends.flatMap(backend =>
-      ownPlaces(route, backend, this.#placesOf).map((place): CheckTarget => ({
-        key: keyOf(route, place),
-        address: place.address,
-        port: place.port,
-        host: backend.host === place.address ? '' : backend.host,
-        check: check.check,
-        rules: check.rules,
+  #groupOf(route: Route): CheckedGroup | undefined {
+    const { name, check: option } = route
+    if (option === undefined) return undefined
+    const endpoints = route.backends.flatMap(backend =>
+      ownPlaces(route, backend, this.#placesOf).map(({ address, port }) => ({
+        address,
+        port,
+        host: backend.host === address ? '' : backend.host,
       })),
     )
-    return [...new Map(targets.map(target => [target.key, target])).values()]
+    return { name, option, endpoints }
   }
 }
-
-const keyOf = ({ name }: Route, { address, port }: Place): string =>
-  `${name} ${joinHostPort(address, port)}`
-
-const asksForRole = (check: Check): boolean =>
-  check.type === 'http' || (check.type === 'redis' && check.role !== undefined)

@@ -1,10 +1,12 @@
 import {
+  downEndpoint,
   readyEndpoint,
   type Change,
   type EndpointSlice,
   type EndpointSpec,
   type Service,
 } from '../../model/service.ts'
+import { servicePortName } from '../../model/snapshot.ts'
 import { familyOf } from '../../util/ip.ts'
 import type { SourceObject } from '../diff.ts'
 import { mostPlaces, type Place } from './place.ts'
@@ -16,16 +18,22 @@ const routeNamespace = 'route'
 /** Where a backend's connections may go. */
 export type PlacesOf = (backend: RouteBackend) => readonly Place[]
 
-/** A Service and a slice for each backend. */
+/** What log and relay call a route. */
+export const servicePortOf = ({ name }: Route): string =>
+  servicePortName(routeNamespace, name, '')
+
+/** A Service and a slice for each backend. `gone`: places whose connections are to be reset. */
 export const routeObject = (
   route: Route,
   placesOf: PlacesOf,
   isDown: (place: Place) => boolean = () => false,
+  gone: readonly Place[] = [],
 ): SourceObject => {
   const namespace = routeNamespace
   const { name } = route
   const service = routeService(route)
-  const slices = routeSlices(route, placesOf, isDown).map((slice): Change => ({
+  const listed = [...routeSlices(route, placesOf, isDown), ...goneSlices(route, gone)]
+  const slices = listed.map((slice): Change => ({
     kind: 'EndpointSlice',
     namespace,
     name: slice.name,
@@ -49,7 +57,7 @@ const routeService = (route: Route): Service => ({
   loadBalancerIPs: [],
   ports: [{ name: '', protocol: route.protocol, port: route.listen.port, nodePort: 0 }],
   affinityMs: route.affinityMs,
-  ...(route.retry !== undefined && { retry: route.retry }),
+  retry: route.retry,
   internalTrafficPolicy: 'Cluster',
   externalTrafficPolicy: 'Cluster',
   sourceRanges: undefined,
@@ -77,36 +85,53 @@ const routeSlices = (
   return found.flatMap(({ backend, places }, i) => {
     const ports =
       backend.srv === true ? new Set(places.map(({ port }) => port)) : [backend.port]
-    return Array.from(ports, port => ({
-      namespace: routeNamespace,
-      name: `${route.name}-${i}${backend.srv === true ? `-${port}` : ''}`,
-      serviceName: route.name,
-      family: familyOf(route.listen.address) ?? 'IPv4',
-      endpoints: places
+    return Array.from(ports, port => {
+      const name = backend.srv === true ? `${i}-${port}` : `${i}`
+      const endpoints = places
         .filter(place => place.port === port)
         .map(place => {
           const endpoint = endpointAt(place, tiers.indexOf(rankOf(backend, place)))
-          return isDown(place) ? downEndpoint(endpoint, route) : endpoint
-        }),
-      ports: [{ name: '', protocol: route.protocol, port }],
-      lastChangeTriggerTime: 0,
-    }))
+          return isDown(place) ? downEndpoint(endpoint, route.onDown) : endpoint
+        })
+      return routeSlice(route, name, port, endpoints)
+    })
   })
 }
+
+/** Listed for the relay alone: connections there are reset. */
+const goneSlices = (route: Route, gone: readonly Place[]): EndpointSlice[] =>
+  Array.from(new Set(gone.map(({ port }) => port)), port => {
+    const there = gone.filter(place => place.port === port)
+    const endpoints = there.map(({ address }) =>
+      downEndpoint(readyEndpoint(address), 'reset'),
+    )
+    return routeSlice(route, `gone-${port}`, port, endpoints)
+  })
+
+const routeSlice = (
+  route: Route,
+  name: string,
+  port: number,
+  endpoints: readonly EndpointSpec[],
+): EndpointSlice => ({
+  namespace: routeNamespace,
+  // No name of a route has a dot: those of two routes can't be the same.
+  name: `${route.name}.${name}`,
+  serviceName: route.name,
+  family: familyOf(route.listen.address) ?? 'IPv4',
+  endpoints,
+  ports: [{ name: '', protocol: route.protocol, port }],
+  lastChangeTriggerTime: 0,
+})
 
 /** All that a name gives comes before what the next tier of the route has. */
 const rankOf = (backend: RouteBackend, place: Place): number =>
   backend.tier * mostPlaces + place.tier
 
-const endpointAt = ({ address }: Place, tier: number): EndpointSpec =>
-  tier === 0 ? readyEndpoint(address) : { ...readyEndpoint(address), tier }
-
-/** Listed, so that it is seen; it gets no clients, and may lose those that it has. */
-const downEndpoint = (endpoint: EndpointSpec, { onDown }: Route): EndpointSpec => ({
-  ...endpoint,
-  ready: false,
-  serving: false,
-  ...(onDown === 'reset' && { cut: true }),
+const endpointAt = ({ address, weight }: Place, tier: number): EndpointSpec => ({
+  ...readyEndpoint(address),
+  ...(tier !== 0 && { tier }),
+  ...(weight !== 1 && { weight }),
 })
 
 /** Where a backend's connections may go, without the route itself. */
@@ -115,6 +140,10 @@ export const ownPlaces = (
   backend: RouteBackend,
   placesOf: PlacesOf,
 ): readonly Place[] => placesOf(backend).filter(place => !isOwn(route, place))
+
+/** The same for all its backends. */
+export const placesOfRoute = (route: Route, placesOf: PlacesOf): readonly Place[] =>
+  route.backends.flatMap(backend => ownPlaces(route, backend, placesOf))
 
 /** The places of a backend that are the route itself. */
 export const loopsOf = (

@@ -1,15 +1,16 @@
 import type { Problem } from '../../model/snapshot.ts'
-import { systemClock, type Clock } from '../../util/clock.ts'
+import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
 import { canonicalIp } from '../../util/ip.ts'
 import { changesBetween, type Applied } from '../diff.ts'
 import type { Source, SourceSink, SourceStatus } from '../source.ts'
+import { GonePlaces } from './gone-places.ts'
 import { HostWatch, hostWatchTimes, type HostWatchTimes } from './host-watch.ts'
 import { hostLookup, placeAt, type Lookup, type Place } from './place.ts'
 import { resolveHost, resolveSrv } from './resolve-host.ts'
 import type { Resolve, ResolveSrv } from './resolver.ts'
 import { clashText } from './decode-route.ts'
 import { RouteHealth, type Turn } from './route-health.ts'
-import { loopsOf, routeObject } from './route-objects.ts'
+import { loopsOf, placesOfRoute, routeObject, servicePortOf } from './route-objects.ts'
 import { backendText, type Route, type RouteBackend } from './route.ts'
 import { srvLookup } from './srv-lookup.ts'
 
@@ -42,6 +43,10 @@ export class RouteSource implements Source {
   readonly #watchOf: (backend: RouteBackend) => HostWatch
   readonly #onError: (error: Error) => void
   readonly #health: RouteHealth
+  readonly #gone = new GonePlaces()
+  readonly #clock: Clock
+  /** When a place that has gone is to be forgotten. */
+  #goneTimer: Timer | undefined
   #routes: readonly Route[]
   #applied: Applied = new Map()
   #sink: SourceSink | undefined
@@ -52,6 +57,7 @@ export class RouteSource implements Source {
   constructor(options: RouteSourceOptions) {
     const { routes, clock = systemClock, times = hostWatchTimes } = options
     this.#routes = routes
+    this.#clock = clock
     this.#onError = options.onError ?? (() => {})
     const events = {
       resolved: () => this.#update(),
@@ -120,12 +126,9 @@ export class RouteSource implements Source {
     for (const watch of this.#watches.values()) watch.again()
   }
 
-  /**
-   * For a Service whose endpoints have all failed: its names are resolved now, each at
-   * most once a second.
-   */
-  allFailed(serviceName: string): void {
-    const route = this.#routes.find(({ name }) => name === serviceName)
+  /** Its names are resolved now, each at most once a second. */
+  allFailed(servicePort: string): void {
+    const route = this.#routes.find(one => servicePortOf(one) === servicePort)
     for (const backend of route?.backends ?? [])
       this.#watches.get(watchName(backend))?.soon()
   }
@@ -144,6 +147,7 @@ export class RouteSource implements Source {
   close(): Promise<void> {
     this.#closed = true
     for (const watch of this.#watches.values()) watch.close()
+    this.#clock.clearTimeout(this.#goneTimer)
     return this.#health.close()
   }
 
@@ -163,6 +167,7 @@ export class RouteSource implements Source {
     if (this.#closed || !this.#synced || this.#sink === undefined) return
     if (this.#failing().length === 0) this.#lastGoodAt = Date.now()
     this.#health.watch(this.#routes)
+    this.#noteGone()
     const wanted = this.#wanted()
     const changes = changesBetween(this.#applied, wanted)
     this.#applied = wanted
@@ -170,10 +175,21 @@ export class RouteSource implements Source {
     this.#sink.problems(this.#problems())
   }
 
+  #noteGone(): void {
+    const now = this.#clock.now()
+    const placesOf = (route: Route) => placesOfRoute(route, this.#placesOf)
+    this.#gone.update(this.#routes, placesOf, now)
+    this.#clock.clearTimeout(this.#goneTimer)
+    const { until } = this.#gone
+    if (until === undefined) return
+    this.#goneTimer = this.#clock.setTimeout(() => this.#update(), until - now)
+  }
+
   #wanted(): Applied {
-    const objects = this.#routes.map(route =>
-      routeObject(route, this.#placesOf, this.#health.downOf(route)),
-    )
+    const objects = this.#routes.map(route => {
+      const gone = this.#gone.of(route)
+      return routeObject(route, this.#placesOf, this.#health.downOf(route), gone)
+    })
     return new Map(objects.map(object => [object.key, object]))
   }
 

@@ -1,5 +1,5 @@
 import type { CheckOption } from '../../health/check-option.ts'
-import type { Protocol, Service } from '../../model/service.ts'
+import type { OnDown, Protocol, RetryOptions } from '../../model/service.ts'
 import { familyOf, isLoopback, isWildcard, joinHostPort } from '../../util/ip.ts'
 
 export interface RouteBackend {
@@ -34,9 +34,10 @@ export interface Route {
   /** How endpoints are checked; undefined: they are not. */
   readonly check: CheckOption | undefined
   /** What becomes of connections to an endpoint that goes down. */
-  readonly onDown: 'keep' | 'reset'
-  /** Undefined for UDP. */
-  readonly retry: Service['retry']
+  readonly onDown: OnDown
+  /** What becomes of connections to an address that is no longer one of the route's. */
+  readonly onGone: 'keep' | 'reset'
+  readonly retry: RetryOptions
 }
 
 /**

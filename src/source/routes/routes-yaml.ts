@@ -63,13 +63,24 @@ const withoutValue = (faults: readonly FileFault[]): RoutesYaml => ({
 
 type FaultAt = (offset: number, message: string) => FileFault
 
+/** What would be right, where the parser only says what is wrong. */
+const advice: Readonly<Partial<Record<Yaml.ErrorCode, string>>> = {
+  TAB_AS_INDENT: '; use spaces',
+  BAD_SCALAR_START: '; put it in quotes',
+  UNEXPECTED_TOKEN: '; put text with brackets in it in quotes',
+}
+
 /** Of the text as YAML, whatever it means. */
 const documentFaults = (
   document: Yaml.Document.Parsed,
   yaml: typeof Yaml,
   at: FaultAt,
 ): FileFault[] => [
-  ...document.errors.map(({ pos, message }) => at(pos[0], message)),
+  ...document.errors.map(({ pos, code, message }) =>
+    at(pos[0], `${message}${advice[code] ?? ''}`),
+  ),
+  // It goes on without what it warns of, such as a tag.
+  ...document.warnings.map(({ pos, message }) => at(pos[0], `${message}; leave it out`)),
   ...twinKeys(document, yaml).map(({ offset, message }) =>
     at(offset, `${message}; give it once`),
   ),

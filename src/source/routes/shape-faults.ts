@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { show } from '../../util/printable.ts'
-import { suggest } from '../../util/suggest.ts'
+import { unknownName } from '../../util/suggest.ts'
 
 /** What is wrong, and where: `['routes', 0, 'listen']`. */
 export interface ShapeFault {
@@ -10,7 +10,7 @@ export interface ShapeFault {
 
 /** All faults of a value at once, with fields that the schema does not have. */
 export const shapeFaults = (schema: v.GenericSchema, given: unknown): ShapeFault[] => {
-  const { issues = [] } = v.safeParse(schema, given)
+  const { issues = [] } = v.safeParse(schema, given, { abortPipeEarly: true })
   const stray = strayFaults(schema, given, [])
   // What has the wrong kind of a whole has no parts to find faults in.
   const whole = new Set(
@@ -60,23 +60,6 @@ const wrongKind = (schema: v.GenericSchema, given: unknown): string => {
   const { issues: [{ message }] = [{ message: '' }] } = v.safeParse(schema, 0)
   return message.replace(show(0), show(given))
 }
-
-/** `is unknown; did you mean replay?` */
-export const unknownName = (name: string, known: readonly string[]): string => {
-  const meant =
-    known.find(each => letters(each) === letters(name)) ??
-    suggest(name.toLowerCase(), known)
-  return `is unknown; ${meant === undefined ? `give ${orList(known)}` : `did you mean ${meant}?`}`
-}
-
-/** `retryearlyclose`, for `retry-early-close` too. */
-const letters = (text: string): string => text.replaceAll(/[-_]/g, '').toLowerCase()
-
-/** `a, b or c`. */
-const orList = (words: readonly string[]): string =>
-  words.length < 2
-    ? words.join('')
-    : `${words.slice(0, -1).join(', ')} or ${words.at(-1) ?? ''}`
 
 interface Parts {
   readonly item?: v.GenericSchema

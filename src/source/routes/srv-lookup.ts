@@ -10,13 +10,13 @@ import {
   type Lookup,
   type Place,
 } from './place.ts'
-import type { Resolve, ResolveSrv } from './resolver.ts'
+import { type Resolve, type ResolveSrv, withUnknown } from './resolver.ts'
 import { isHostName } from './route-address.ts'
 
 /** Asked for at the same time, so no more than a process has descriptors for. */
 const mostTargets = 64
 
-/** One target that nobody answers for must not take the whole attempt. */
+/** One target for which no answer comes must not take the whole attempt. */
 const targetMs = 4000
 
 /**
@@ -35,7 +35,8 @@ export const srvLookup = (
     try {
       const found = await within(clock, targetMs, resolve(target, signal))
       if (found === undefined) throw new Error(`no answer within ${targetMs / 1000} s`)
-      const { addresses, ttlMs, faults = [] } = found
+      const { ttlMs, faults = [] } = found
+      const addresses = withUnknown(found, last.get(target) ?? [])
       return { target, addresses, ttlMs, faults }
     } catch (error) {
       const addresses = last.get(target) ?? []
@@ -94,6 +95,12 @@ const faultOf = (name: string, { target, port }: SrvData): string => {
   return ''
 }
 
+/** Where all of a priority have the weight 0 there is no choice to be made by it (RFC 2782). */
+const weightOf = ({ priority, weight }: SrvData, records: readonly SrvData[]): number => {
+  const isSaid = records.some(other => other.priority === priority && other.weight > 0)
+  return isSaid ? weight : 1
+}
+
 const assembled = (
   records: readonly SrvData[],
   ttlMs: number,
@@ -102,14 +109,17 @@ const assembled = (
 ): FoundPlaces => {
   const addressesOf = new Map(found.map(each => [each.target, each.addresses]))
   const tiers = [...new Set(records.map(({ priority }) => priority))]
-  const places = records.flatMap(({ target, port, priority, weight }) =>
-    (addressesOf.get(target) ?? []).slice(0, mostPlaces).map((address): Place => ({
+  const places = records.flatMap(record => {
+    const { target, port, priority } = record
+    const addresses = (addressesOf.get(target) ?? []).slice(0, mostPlaces)
+    return addresses.map((address): Place => ({
       address,
       port,
       tier: tiers.indexOf(priority),
-      weight,
-    })),
-  )
+      // The host's share, however many addresses it has.
+      weight: weightOf(record, records) / addresses.length,
+    }))
+  })
   const faults = [
     ...before,
     ...found.flatMap(each => each.faults.map(fault => `${each.target}: ${fault}`)),

@@ -2,7 +2,10 @@ import { canonicalIp, joinHostPort } from '../../util/ip.ts'
 import { addressFault } from '../decode/fields.ts'
 import { mostPlaces, type FoundPlaces, type Place } from './place.ts'
 
-/** Each place that can be dialled once, those of the first tiers in front, and not too many. */
+/**
+ * Each place that can be dialled once, those of the first tiers in front, and not too many. One that
+ * several hosts of a tier have has the highest of their weights, whatever their order.
+ */
 export const usable = (
   found: FoundPlaces,
 ): { places: readonly Place[]; faults: readonly string[] } => {
@@ -12,7 +15,7 @@ export const usable = (
     const address = canonicalIp(place.address) ?? place.address
     const key = joinHostPort(address, place.port)
     const twin = byKey.get(key)
-    if (twin === undefined || place.tier < twin.tier)
+    if (twin === undefined || comesBefore(place, twin))
       byKey.set(key, { ...place, address })
   }
   if (byKey.size === 0) throw new Error('the answer has no usable address')
@@ -25,3 +28,6 @@ export const usable = (
     faults: byKey.size > mostPlaces ? [...found.faults, surplus] : found.faults,
   }
 }
+
+const comesBefore = (a: Place, b: Place): boolean =>
+  a.tier === b.tier ? a.weight > b.weight : a.tier < b.tier

@@ -83,6 +83,10 @@ class WatchedRoutes implements Source {
     this.#look()
   }
 
+  allFailed(servicePort: string): void {
+    this.#inner.allFailed(servicePort)
+  }
+
   status(): SourceStatus {
     const inner = this.#inner.status()
     const faults = this.#faults.map(faultText)

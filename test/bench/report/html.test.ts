@@ -87,7 +87,7 @@ for (const [name, record] of Object.entries(records)) {
     t.notMatch(html, /NaN|undefined|Infinity|\[object/)
     t.notMatch(
       html,
-      /<script|<link|<img|\bsrc=|url\(|@import|https?:/,
+      /<script|<link|<img|\bsrc=|url\(|@import|https?:\/\//,
       'nothing is loaded',
     )
     const ids = [...html.matchAll(/ id="([^"]*)"/g)].map(([, id]) => id)

@@ -42,7 +42,7 @@ const oneOfThem = {
 } as const
 
 /** A SYN that met nobody is sent again after 1, 3, 7, 15 and 31 s. */
-const patienceMs = 40_000
+const patienceMs = 75_000
 /** That of loopback has no IPv6 in the kernel modes. */
 const isForAll = (vip: VipName): boolean => vip !== 'node port, loopback'
 

@@ -47,7 +47,7 @@ const aroundMs = 700
 export const underLoad = async (
   agents: Agents,
   work: () => Promise<void>,
-  timeoutMs = 20_000,
+  timeoutMs = 40_000,
   isDialled: (vip: VipName) => boolean = () => true,
 ): Promise<LoadResult> => {
   const ends = await Promise.all(

@@ -71,6 +71,24 @@ t.test('an endless body or one that drips ends with the check', async t => {
   t.equal(closed, 2)
 })
 
+t.test('a server that is still writing is not told of an end', async t => {
+  let endedBefore: boolean | undefined
+  const server = createTcp({ allowHalfOpen: true }, socket => {
+    let isEnded = false
+    socket.on('error', () => {})
+    socket.on('end', () => (isEnded = true))
+    socket.once('data', () => socket.write('HTTP/1.1 200 OK\r\n\r\n'))
+    setTimeout(() => {
+      endedBefore = isEnded
+      socket.end('the rest')
+    }, 50)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  t.equal(await ask('http', (server.address() as { port: number }).port), 'up')
+  t.equal(endedBefore, false)
+})
+
 t.test('headers without end are no answer, and 101 is a status', async t => {
   const answers = [
     'HTTP/1.1 200 OK\r\nX: '.padEnd(40_000, 'x'),
@@ -91,6 +109,16 @@ t.test('a port that nobody has is down', async t => {
   const port = await freeTcpPort()
   for (const check of ['http', 'tcp', 'redis'])
     t.equal(await ask(check, port), 'down: connection refused')
+})
+
+t.test('a status that is not wanted is an answer, silence is none', async t => {
+  const status = await serve(t, (_, response) => response.writeHead(503).end())
+  const silent = await serve(t, (_, response) => response.destroy())
+  const run = makeCheck(decodeCheck('http').check)
+  const limits = { timeoutMs: 5000, signal: new AbortController().signal }
+  const asked = (port: number) => run({ address: '127.0.0.1', port, host: '' }, limits)
+  t.match(await asked(status), { ok: false, answered: true })
+  t.notMatch(await asked(silent), { answered: true })
 })
 
 t.test('a check is given up by its signal', async t => {

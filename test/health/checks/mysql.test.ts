@@ -1,56 +1,15 @@
-import { existsSync, readFileSync } from 'node:fs'
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import { ask, untilAsked } from '../ask.ts'
-import { runAsServer, serverDirectory, ServerProcess } from '../server-process.ts'
-import { mysqlClient } from '../mysql-client.ts'
-
-const program = '/usr/sbin/mariadbd'
-const share = '/usr/share/mysql'
-const skip = !existsSync(`${share}/mysql_system_tables.sql`) && 'MariaDB is not installed'
-
-/** Without InnoDB, and by the statements that mariadb-install-db runs: 0.3 s instead of 10. */
-const makeData = (dir: string): readonly string[] => {
-  const options = [
-    '--no-defaults',
-    '--skip-innodb',
-    '--default-storage-engine=Aria',
-    `--datadir=${dir}`,
-    `--aria-log-dir-path=${dir}`,
-    `--pid-file=${dir}/pid`,
-  ]
-  const statements = ['mysql_system_tables.sql', 'mysql_system_tables_data.sql'].map(
-    name =>
-      readFileSync(`${share}/${name}`, 'utf8').replaceAll('@auth_root_socket', 'NULL'),
-  )
-  const input = `CREATE DATABASE mysql;\nUSE mysql;\n${statements.join('')}`
-  runAsServer(program, [...options, '--bootstrap', '--log-warnings=0'], input)
-  return options
-}
+import { noMariadb, startMariadb } from '../mariadb-server.ts'
 
 const start = async (t: Test, ...more: readonly string[]) => {
-  const dir = serverDirectory(t)
   const port = await freeTcpPort('127.0.0.1')
-  const socket = `${dir}/s`
-  const server = new ServerProcess(t, program, [
-    ...makeData(dir),
-    `--port=${port}`,
-    '--bind-address=127.0.0.1',
-    `--socket=${socket}`,
-    '--performance-schema=OFF',
-    '--log-warnings=4',
-    ...more,
-  ])
+  const mariadb = startMariadb(t, { port }, ...more)
   await untilAsked('mysql', port, /^up/)
-  const root = mysqlClient({ path: socket }, 'root')
-  const counted = async (): Promise<readonly string[]> => {
-    const names = ['Aborted_connects', 'Aborted_clients', 'Access_denied_errors']
-    const found = names.map(name => root(`SHOW GLOBAL STATUS LIKE '${name}'`))
-    return Promise.all(found)
-  }
-  return { port, server, root, counted }
+  return { port, ...mariadb }
 }
 
 /** Connects from an address that MariaDB does not take for its own host. */
@@ -67,7 +26,7 @@ const fromElsewhere = async (t: Test, port: number): Promise<number> => {
   return (server.address() as { port: number }).port
 }
 
-t.test('MariaDB', { skip }, async t => {
+t.test('MariaDB', { skip: noMariadb }, async t => {
   const { port, server, root, counted } = await start(t, '--max-connect-errors=1')
 
   t.test('a check for which there is no account is told to make one', async t => {

@@ -1,25 +1,12 @@
-import {
-  chmodSync,
-  chownSync,
-  copyFileSync,
-  existsSync,
-  readdirSync,
-  writeFileSync,
-} from 'node:fs'
+import { chmodSync, chownSync, copyFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { connect } from 'node:net'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import { freeTcpPort } from '../../support/ports.ts'
 import { ask, untilAsked } from '../ask.ts'
-import { runAsServer, serverDirectory, ServerProcess } from '../server-process.ts'
-
-const folder = '/usr/lib/postgresql'
-const [newest] = existsSync(folder)
-  ? readdirSync(folder).toSorted((a, b) => Number(b) - Number(a))
-  : []
-const bin = `${folder}/${newest}/bin`
-const skip = !existsSync(`${bin}/initdb`) && 'PostgreSQL is not installed'
+import { whyNoPostgres } from '../../../bench/sidecar/postgres-program.ts'
+import { type Cluster, makeCluster, startPostgres } from '../postgres-server.ts'
 
 const certs = fileURLToPath(new URL('../../support/api-server/certs/', import.meta.url))
 
@@ -32,39 +19,14 @@ const copyCertificate = (data: string): void => {
   }
 }
 
-const makeCluster = (t: Test) => {
-  const dir = serverDirectory(t)
-  const data = `${dir}/data`
-  const options = ['-A', 'trust', '-U', 'postgres', '--no-sync', '--locale', 'C']
-  runAsServer(`${bin}/initdb`, ['-D', data, ...options])
-  return { dir, data }
-}
-
 const start = async (
   t: Test,
-  { dir, data }: ReturnType<typeof makeCluster>,
+  cluster: Cluster,
   access: string,
   ...settings: readonly string[]
 ) => {
   const port = await freeTcpPort('127.0.0.1')
-  writeFileSync(`${data}/pg_hba.conf`, `${access}\n`)
-  const all = ['fsync=off', 'log_min_messages=info', ...settings].flatMap(one => [
-    '-c',
-    one,
-  ])
-  const server = new ServerProcess(t, `${bin}/postgres`, [
-    '-D',
-    data,
-    '-p',
-    `${port}`,
-    '-h',
-    '127.0.0.1',
-    '-k',
-    dir,
-    ...all,
-  ])
-  // Not by SIGKILL: what it has started would be left, and keep the next one from its data.
-  t.teardown(() => server.kill('SIGINT'))
+  const server = startPostgres(t, cluster, { port, access }, ...settings)
   return { port, server }
 }
 
@@ -77,7 +39,7 @@ const complaints = (log: string): readonly string[] =>
 
 const settle = (): Promise<void> => new Promise(resolve => setTimeout(resolve, 100))
 
-t.test('PostgreSQL', { skip }, async t => {
+t.test('PostgreSQL', { skip: whyNoPostgres() }, async t => {
   const cluster = makeCluster(t)
   const ways = [
     ['with a password', 'host all all all scram-sha-256', []],

@@ -1,34 +1,15 @@
 import t, { type Test } from 'tap'
-import { isInstalled } from '../../support/installed.ts'
 import { freeTcpPort } from '../../support/ports.ts'
 import { ask, untilAsked } from '../ask.ts'
-import { serverDirectory, ServerProcess } from '../server-process.ts'
+import { noRedis, startRedis } from '../redis-server.ts'
 import { talkTo } from '../talk-to.ts'
-
-const skip = !isInstalled('redis-server') && 'redis-server is not installed'
 
 const redis = async (t: Test, ...options: readonly string[]) => {
   const port = await freeTcpPort('127.0.0.1')
-  const dir = serverDirectory(t)
-  const start = (...more: readonly string[]): ServerProcess =>
-    new ServerProcess(t, 'redis-server', [
-      '--port',
-      `${port}`,
-      '--bind',
-      '127.0.0.1',
-      '--dir',
-      dir,
-      '--save',
-      '',
-      '--rdbcompression',
-      'no',
-      ...options,
-      ...more,
-    ])
-  return { port, start, server: start() }
+  return { port, ...startRedis(t, { port }, ...options) }
 }
 
-t.test('Redis', { skip }, async t => {
+t.test('Redis', { skip: noRedis }, async t => {
   t.test('that serves is up, one that hangs or is gone is down', async t => {
     const { port, server } = await redis(t)
     await untilAsked('redis', port, /^up$/)

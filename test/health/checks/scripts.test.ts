@@ -1,4 +1,6 @@
 import t from 'tap'
+import type { CheckOutcome } from '../../../src/health/check.ts'
+import { httpScript } from '../../../src/health/checks/http.ts'
 import { mysqlScript } from '../../../src/health/checks/mysql.ts'
 import { postgresScript } from '../../../src/health/checks/postgres.ts'
 import { redisScript } from '../../../src/health/checks/redis.ts'
@@ -17,10 +19,16 @@ const play = (script: Script, whole: string) => {
     const { outcome } = reply
     return {
       said,
-      words: outcome.ok ? `up ${outcome.note ?? ''}` : `down ${outcome.why}`,
+      words: inWords(outcome),
     }
   }
   return { said, words: 'more' }
+}
+
+/** `denied`: by an answer that says so. */
+const inWords = (outcome: CheckOutcome): string => {
+  if (outcome.ok) return `up ${outcome.note ?? ''}`
+  return `${outcome.answered === true ? 'denied' : 'down'} ${outcome.why}`
 }
 
 const packet = (sequence: number, body: string): string =>
@@ -58,14 +66,41 @@ t.test('MySQL', async t => {
   t.test('errors in place of a greeting or a login', async t => {
     const table = [
       [[packet(0, '\xff\x10\x04Too many')], 'up '],
-      [[packet(0, '\xff\x69\x04Host is blocked')], 'down "Host is blocked" (1129)'],
-      [[greeting, packet(2, '\xff\x1d\x04#08S01Shutdown')], 'down "Shutdown" (1053)'],
+      [[packet(0, '\xff\x69\x04Host is blocked')], 'denied "Host is blocked" (1129)'],
+      [[greeting, packet(2, '\xff\x1d\x04#08S01Shutdown')], 'denied "Shutdown" (1053)'],
       [[greeting, ...Array<string>(6).fill(packet(2, other))], /not MySQL$/],
       [['HTTP/1.1 400'], /not MySQL$/],
       [[packet(0, '\x09old')], /not MySQL$/],
     ] as const
     for (const [packets, wanted] of table) t.match(play1(...packets).words, wanted)
   })
+})
+
+t.test('HTTP', async t => {
+  const table = [
+    ['HTTP/1.1 200 OK\r\n\r\n', 'up '],
+    ['HTTP/1.0 200\r\nServer: x\r\n\r\n', 'up '],
+    ['HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n\r\n', 'up '],
+    [
+      'HTTP/1.1 100\r\n\r\nHTTP/1.1 503 No\r\n\r\n',
+      /^denied HTTP status 503, 200 wanted$/,
+    ],
+    ['HTTP/1.1 101 Hm\r\n\r\n', /^denied HTTP status 101/],
+    ['HTTP/1.1 103 Early\r\n\r\n', 'more'],
+    ['HTTP/1.1 200 OK\r\nServer: x\r\n', 'more'],
+    ['HTTP/1.1 2000 OK\r\n\r\n', /^down no HTTP answer: "HTTP\/1.1 2000 OK"$/],
+    ['HTTP/2 200\r\n\r\n', /^down no HTTP answer/],
+    ['\x15\x03\x01', /^down no HTTP answer/],
+    ['HTTP/1.1 100\r\n\r\n'.repeat(9), /^down no HTTP answer/],
+  ] as const
+  for (const [heard, wanted] of table) {
+    const script = httpScript({ type: 'http', path: '/x?y', statuses: [200] }, '[::1]:80')
+    t.match(play(script, heard).words, wanted, heard.slice(0, 40))
+    t.equal(
+      String(script.opening),
+      'GET /x?y HTTP/1.1\r\nHost: [::1]:80\r\nConnection: close\r\n\r\n',
+    )
+  }
 })
 
 t.test('PostgreSQL', async t => {
@@ -83,9 +118,9 @@ t.test('PostgreSQL', async t => {
   const table = [
     ['NR\0\0\0\x08\0\0\0\0', 'up '],
     ['SR\0\0\0\x17\0\0\0\x0a', 'up '],
-    [`N${error('57P01')}`, 'down "words" (57P01)'],
-    [`N${error('57P03')}`, 'down "words" (57P03)'],
-    [error('57P03'), 'down "words" (57P03)'],
+    [`N${error('57P01')}`, 'denied "words" (57P01)'],
+    [`N${error('57P03')}`, 'denied "words" (57P03)'],
+    [error('57P03'), 'denied "words" (57P03)'],
     [`N${error('53300')}`, 'up '],
     [`N${error('28000')}`, /^up the check is refused.*"words"/],
     [`N${error('3D000')}`, /^up the check is refused/],
@@ -102,13 +137,17 @@ t.test('Redis', async t => {
     [undefined, '-NOAUTH Authentication required.\r\n', 'up '],
     [undefined, '-NOPERM no\r\n', 'up '],
     [undefined, '-ERR max number of clients reached\r\n', 'up '],
-    [undefined, '-BUSY a script\r\n', 'down answered "-BUSY a script" to PING'],
-    [undefined, '-LOADING data\r\n', /^down answered "-LOADING/],
+    [undefined, '-BUSY a script\r\n', 'denied answered "-BUSY a script" to PING'],
+    [undefined, '-LOADING data\r\n', /^denied answered "-LOADING/],
     [undefined, '+PON', 'more'],
     [undefined, 'HTTP/1.1 400\r\n', /^down answered "HTTP/],
     ['primary', '+PONG\r\n*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n', 'up '],
     ['replica', '+PONG\r\n*5\r\n$5\r\nslave\r\n', 'up '],
-    ['primary', '+PONG\r\n*1\r\n$8\r\nsentinel\r\n', 'down is sentinel, primary wanted'],
+    [
+      'primary',
+      '+PONG\r\n*1\r\n$8\r\nsentinel\r\n',
+      'denied is sentinel, primary wanted',
+    ],
     ['primary', '+PONG\r\n', 'more'],
     ['primary', '-NOAUTH no\r\n-NOAUTH no\r\n', /^down answered "-NOAUTH/],
   ] as const

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import type { Test } from 'tap'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import { carryingFds, type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'
+import { silentBackend } from '../../support/silent-backend.ts'
 import { dial, namedEcho } from '../../support/tcp-backend.ts'
 import { until } from '../../support/until.ts'
 
@@ -45,4 +46,22 @@ export const tcpCutContract = (t: Test, make: MakeRelay): void => {
     t.equal(stats().counters.failed.DD, 4)
     t.equal(carryingFds(relay.stats()), 8)
   })
+
+  t.test(
+    'a dial under way to an endpoint that is cut goes elsewhere at once',
+    async t => {
+      const { listen, stats } = relayFixture(t, make)
+      const port = await freeTcpPort()
+      const binds = [{ address: testHost, port }]
+      const silent = await silentBackend(t)
+      const alive = await namedEcho(t, 'alive')
+      await listen({ binds, endpoints: [silent] })
+      const client = dial(t, port)
+      await until('it is dialled', () => stats().counters.dialAttempts === 1)
+      await listen({ binds, endpoints: [alive.endpoint], cut: [silent.key] })
+      const [name] = (await once(client, 'data')) as [Buffer]
+      t.equal(name.toString(), 'alive', 'long before the ladder of 15 s is over')
+      t.equal(stats().counters.dialAttempts, 2)
+    },
+  )
 }

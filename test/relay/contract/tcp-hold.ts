@@ -26,12 +26,13 @@ export const tcpHoldContract = (t: Test, make: MakeRelay): void => {
     const listen = (endpoints = [endpoint(testHost, gone)]) =>
       fixture.listen({ binds, endpoints, retry: { ...never, holdMs, mostHeld } })
     await listen()
-    const held = () => fixture.stats().counters.held
-    return { ...fixture, port, gone, listen, held }
+    const counters = () => fixture.stats().counters
+    const held = () => counters().held
+    return { ...fixture, port, gone, listen, counters, held }
   }
 
   t.test('they are served when one is there, and nothing is left of it', async t => {
-    const { port, gone, records, relay, held } = await setUp(t, 20_000)
+    const { port, gone, records, relay, held, counters } = await setUp(t, 20_000)
     const answers = Array.from({ length: 20 }, () => ask(port))
     await until('they wait', () => held() === 20)
     await sleep(300)
@@ -43,6 +44,10 @@ export const tcpHoldContract = (t: Test, make: MakeRelay): void => {
     await until('they are recorded', () => records.length === 20)
     for (const { cause } of records) t.equal(cause, '--')
     t.equal(carryingFds(relay.stats()), 0)
+    const { holdSeconds, holdSecondsSum } = counters()
+    const [first = 0, second = 0, third = 0] = holdSeconds
+    t.equal(first + second + third, 20, `${holdSeconds.join(' ')} have waited`)
+    t.ok(holdSecondsSum > 20 * 0.2 && holdSecondsSum < 20 * 2.5, `${holdSecondsSum} s`)
   })
 
   t.test('they wait also where there is no endpoint at all', async t => {
@@ -100,14 +105,14 @@ export const tcpHoldContract = (t: Test, make: MakeRelay): void => {
   })
 
   t.test('one more than may wait is refused', async t => {
-    const { port, records, held } = await setUp(t, 20_000, 2)
+    const { port, records, held, counters } = await setUp(t, 20_000, 2)
     const two = [dial(t, port), dial(t, port)]
     for (const one of two) one.on('error', () => {})
     await until('two wait', () => held() === 2)
     t.match(await ask(port), { how: 'ECONNRESET' })
     await until('it is recorded', () => records.length === 1)
     t.match(records[0]?.detail, /too many clients wait/)
-    t.equal(held(), 2)
+    t.match(counters(), { held: 2, holdRefused: 1, holdSecondsSum: 0 })
   })
 
   t.test('one that leaves frees its place', async t => {
@@ -126,6 +131,23 @@ export const tcpHoldContract = (t: Test, make: MakeRelay): void => {
     t.equal(carryingFds(relay.stats()), 0)
     for (let i = 0; i < 3; i += 1) dial(t, port).on('error', () => {})
     await until('three others wait', () => held() === 3)
+  })
+
+  t.test('a listener that goes leaves no place taken', async t => {
+    const { port, relay, held, listen } = await setUp(t, 1000, 2)
+    const two = [ask(port), ask(port)]
+    await until('two wait', () => held() === 2)
+    await relay.apply([])
+    t.equal(held(), 2, 'they wait on')
+    for (const { how } of await Promise.all(two)) t.equal(how, 'ECONNRESET')
+    await until('it is gone', () => [...relay.stats().listeners].length === 0)
+    t.equal(relay.stats().fds.used, 0)
+    await listen()
+    t.equal(held(), 0)
+    const others = [ask(port), ask(port)]
+    await until('two others wait', () => held() === 2)
+    await Promise.all(others)
+    t.equal(held(), 0)
   })
 
   t.test('a drain ends them when its time is over', async t => {

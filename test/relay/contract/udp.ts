@@ -6,6 +6,7 @@ import { udpCopyContract } from './udp-copy.ts'
 import { udpFlowsContract } from './udp-flows.ts'
 import { udpIdleContract } from './udp-idle.ts'
 import { udpRefusalContract } from './udp-refusal.ts'
+import { udpSilenceContract } from './udp-silence.ts'
 
 /** What a relay does with UDP. */
 export const udpContract = (t: Test, make: MakeRelay): void => {
@@ -13,6 +14,7 @@ export const udpContract = (t: Test, make: MakeRelay): void => {
   t.test('over IPv6', async t => udpCopyContract(t, make, '::1'))
   udpChoiceContract(t, make)
   udpRefusalContract(t, make)
+  udpSilenceContract(t, make)
   udpIdleContract(t, make)
   udpFlowsContract(t, make)
 }

@@ -32,6 +32,8 @@ export interface SupervisedFixture {
   readonly binds: readonly BindState[]
   readonly pauses: readonly boolean[]
   readonly hangs: readonly boolean[]
+  /** Names of listeners. */
+  readonly allFailed: readonly string[]
   readonly listeners: () => Promise<readonly ListenerStats[]>
 }
 
@@ -46,6 +48,7 @@ export const supervised = (
   const binds: BindState[] = []
   const pauses: boolean[] = []
   const hangs: boolean[] = []
+  const allFailed: string[] = []
   const relay = new SupervisedRelay({
     clock: systemClock,
     random: Math.random,
@@ -58,6 +61,7 @@ export const supervised = (
       bindChanged: (_listener, state) => void binds.push(state),
       acceptPaused: paused => void pauses.push(paused),
       workerHung: (_thread, hung) => void hangs.push(hung),
+      allFailed: listener => void allFailed.push(listener),
       processGone: why => void gone.push(why),
       fault: (_listener, error) => void faults.push(error.message),
     },
@@ -68,7 +72,7 @@ export const supervised = (
   })
   t.teardown(() => relay.drain(0))
   const listeners = async () => [...(await relay.stats()).listeners]
-  return { relay, faults, records, gone, binds, pauses, hangs, listeners }
+  return { relay, faults, records, gone, binds, pauses, hangs, allFailed, listeners }
 }
 
 /** Whether there is a process of that number that has not ended. */

@@ -45,7 +45,8 @@ const busy: ListenerStats = {
     active: 2,
     dialAttempts: 3,
     dialRetries: 4,
-    held: 0,
+    held: 9,
+    holdRefused: 10,
     failed: { SC: 2, CD: 1 },
     bytesToBackend: 5,
     bytesToClient: 6,
@@ -54,6 +55,8 @@ const busy: ListenerStats = {
     datagramsDropped: { loop: 3 },
     dialSeconds: [1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1],
     dialSecondsSum: 0.25,
+    holdSeconds: [0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 2],
+    holdSecondsSum: 700,
   },
   lastError: 'oh',
   wanted: false,
@@ -166,6 +169,9 @@ t.test('what parent and data plane tell each other', async t => {
       datagramsDropped: { loop: 6 },
       dialSeconds: [2, 0, 4],
       dialSecondsSum: 0.5,
+      held: 9,
+      holdRefused: 20,
+      holdSecondsSum: 1400,
     })
   })
 
@@ -176,7 +182,7 @@ t.test('what parent and data plane tell each other', async t => {
     const { listeners } = known.stats()
     known.died([listenerSpec({ id: busy.id })])
     t.match([...listeners], [{ counters: busy.counters }])
-    const counters = { accepted: 1, active: 0, failed: { SC: 2 } }
+    const counters = { accepted: 1, active: 0, held: 0, failed: { SC: 2 } }
     t.match([...known.stats().listeners], [{ counters }])
   })
 
@@ -193,6 +199,7 @@ t.test('what parent and data plane tell each other', async t => {
       outbox.bindChanged('a', { bind, state: 'listening' })
       outbox.lastError(7, 'one')
       outbox.lastError(7, 'another')
+      for (let i = 0; i < 3; i += 1) outbox.allFailed('a')
       for (const paused of [true, false, true, false]) outbox.acceptPaused(paused, 1, 2)
       clock.advance(19)
       t.equal(sent.length, 0)
@@ -201,10 +208,11 @@ t.test('what parent and data plane tell each other', async t => {
       t.match(sent[0]?.states, [
         { listener: 'a', state: { state: 'listening' } },
         { slot: 7, text: 'another' },
+        { kind: 'all-failed', listener: 'a' },
         { paused: true },
         { paused: false },
       ])
-      t.equal(sent[0]?.states.length, 4, 'only the last of each')
+      t.equal(sent[0]?.states.length, 5, 'only the last of each')
       clock.advance(1000)
       t.equal(sent.length, 1, 'it has not been read')
       outbox.taken()

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import t from 'tap'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
-import { listenerSpec } from '../../support/relay-fixture.ts'
+import { endpoint as endpointAt, listenerSpec } from '../../support/relay-fixture.ts'
 import { ask, dial, echoBackend, namedBackend } from '../../support/tcp-backend.ts'
 import { until } from '../../support/until.ts'
 import { accepts, runs, supervised } from './fixture.ts'
@@ -32,6 +32,15 @@ t.test('a supervised relay serves', async t => {
     ])
     t.match(await relay.stats(), { fds: { used: 1 }, acceptPaused: false, restarts: 0 })
     t.strictSame(faults, [])
+  })
+
+  t.test('that all endpoints of a listener fail is told here', async t => {
+    const { relay, allFailed } = supervised(t)
+    const [port, dead] = [await freeTcpPort(), await freeTcpPort()]
+    const binds = [{ address: testHost, port }]
+    await relay.apply([listenerSpec({ binds, endpoints: [endpointAt(testHost, dead)] })])
+    dial(t, port).on('error', () => {})
+    await until('it is told', () => allFailed[0] === 'test/service:port')
   })
 
   t.test('only what has changed is told, and what is gone goes', async t => {

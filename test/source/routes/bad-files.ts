@@ -1,3 +1,5 @@
+import { checkObjects, checkTexts, form as checkForm } from './bad-checks.ts'
+import { badYaml } from './bad-yaml.ts'
 import { form, listens, options, targets } from './bad-values.ts'
 
 /** A file, and each of its faults: its line, its field, and how the message goes on. */
@@ -56,15 +58,15 @@ const strangers: readonly (readonly [name: string, message: string])[] = [
   ['endpoint', 'is unknown; did you mean endpoints?'],
   [
     'colour',
-    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose, replay, hold, mostHeld, check or onDown',
+    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose, replay, hold, mostHeld, check, onDown or onGone',
   ],
   [
     '__proto__',
-    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose, replay, hold, mostHeld, check or onDown',
+    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose, replay, hold, mostHeld, check, onDown or onGone',
   ],
   [
     'constructor',
-    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose, replay, hold, mostHeld, check or onDown',
+    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose, replay, hold, mostHeld, check, onDown or onGone',
   ],
 ]
 
@@ -307,6 +309,44 @@ const together: readonly BadFile[] = [
     [6, 'routes[2].affinity', `"1d" ${form.affinity}`],
     [7, 'routes[2].nmae', 'is unknown; did you mean name?'],
   ],
+  ...['0', '-1', '1.5', '65537', '.inf', '.nan'].map((yaml): BadFile => [
+    withField('mostHeld', yaml),
+    [
+      4,
+      'routes[0].mostHeld',
+      `${yaml.replace('.inf', 'Infinity').replace('.nan', 'NaN')} ${form.mostHeld}`,
+    ],
+  ]),
+  [
+    'routes:\n  - listen: udp://127.0.0.1:1\n    endpoints: [a:1]\n    hold: 30s\n    mostHeld: 4\n',
+    [4, 'routes[0].hold', form.tcpOnly],
+    [5, 'routes[0].mostHeld', form.tcpOnly],
+  ],
+  [
+    withField('onDown', 'reset'),
+    [4, 'routes[0].onDown', 'does nothing without check; give that, too'],
+  ],
+  ...['rest', 'Reset', ''].map((text): BadFile => [
+    withField('check', `tcp\n    onDown: "${text}"`),
+    [5, 'routes[0].onDown', `"${text}" ${checkForm.onDown}`],
+  ]),
+  ...plainKinds.map(([yaml, shown]): BadFile => [
+    withField('check', `tcp\n    onDown: ${yaml}`),
+    [5, 'routes[0].onDown', `${shown} ${checkForm.onDown}`],
+  ]),
+  [
+    withField('check', '\n      type: http\n      port: 1\n      port: 2'),
+    [7, '', 'the key "port" is given twice; give it once'],
+  ],
+  [
+    withField(
+      'check',
+      '\n      type: http\n      interval: 1\n      fall: x\n      path: y',
+    ),
+    [6, 'routes[0].check.interval', `1 ${checkForm.time}`],
+    [7, 'routes[0].check.fall', `"x" ${checkForm.times}`],
+    [8, 'routes[0].check.path', `path "y" ${checkForm.path}`],
+  ],
   ...plainKinds
     .filter(([, shown]) => shown !== 'an object')
     .map(([yaml, shown]): BadFile => [
@@ -317,6 +357,7 @@ const together: readonly BadFile[] = [
 
 export const badFiles: readonly BadFile[] = [
   ...whole,
+  ...badYaml,
   ...together,
   ...listens.map(([text, message]): BadFile => [
     withField('listen', JSON.stringify(text)),
@@ -330,6 +371,17 @@ export const badFiles: readonly BadFile[] = [
     withField(name, JSON.stringify(value)),
     [4, at(name), message],
   ]),
+  ...checkTexts.map(([text, message]): BadFile => [
+    withField('check', JSON.stringify(text)),
+    [4, at('check'), message],
+  ]),
+  ...checkObjects.map(([yaml, field, message]): BadFile => [
+    withField('check', yaml),
+    [4, at(field.startsWith('[') ? `check${field}` : `check.${field}`), message],
+  ]),
+  ...ofKind('check', checkForm.check).filter(([text]) => !text.includes('{a: 1}')),
+  ...ofKind('hold', form.hold),
+  ...ofKind('mostHeld', form.mostHeld).filter(([text]) => !text.endsWith(': 7\n')),
   ...ofKind('listen', form.listen),
   ...ofKind('endpoints', form.targets),
   ...ofKind('tiers', form.tiers),

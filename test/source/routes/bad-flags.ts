@@ -1,3 +1,4 @@
+import { checkTexts } from './bad-checks.ts'
 import { form, listens, options, targets } from './bad-values.ts'
 
 /** A flag, and what its message must have, each part of it. */
@@ -23,6 +24,13 @@ export const badFlags: readonly BadFlag[] = [
       `${flag}?${name}=${value}`,
       `: ${name} ${message}`,
     ]),
+  ...checkTexts.map(([text, message]): BadFlag => [
+    `${flag}?check=${text}`,
+    `: check ${message}`,
+  ]),
+  [`${flag}?on-down=reset`, 'on-down does nothing without check; give that, too'],
+  [`${flag}?check=tcp&on-down=rest`, 'on-down "rest" is not keep or reset'],
+  [`${flag}?check=http://:1/a&b=c`, 'option "b" is unknown; give name, affinity'],
   [`${flag}?nmae=x`, 'option "nmae" is unknown; did you mean name?'],
   [`${flag}?afinity=3h`, 'option "afinity" is unknown; did you mean affinity?'],
   [
@@ -31,7 +39,7 @@ export const badFlags: readonly BadFlag[] = [
   ],
   [
     `${flag}?listen=tcp://127.0.0.1:2`,
-    'option "listen" is unknown; give name, affinity, retry-early-close, replay, hold, most-held, check or on-down',
+    'option "listen" is unknown; give name, affinity, retry-early-close, replay, hold, most-held, check, on-down or on-gone',
   ],
   [`${flag}?affinity`, 'option "affinity" has no value; give one, like affinity=3h'],
   [
@@ -61,6 +69,6 @@ export const badFlags: readonly BadFlag[] = [
     `listen address "localhost:1" ${form.ip}`,
     `; endpoint "a" ${form.target}`,
     `; affinity "1d" ${form.affinity}`,
-    '; option "sticky" is unknown; give name, affinity, retry-early-close, replay, hold, most-held, check or on-down',
+    '; option "sticky" is unknown; give name, affinity, retry-early-close, replay, hold, most-held, check, on-down or on-gone',
   ],
 ]

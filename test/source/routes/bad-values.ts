@@ -16,6 +16,8 @@ export const form = {
   noTargets: 'is empty; give one HOST:PORT or more, like [10.0.0.5:5432]',
   affinity: 'is not a duration from 1s to 24h, like 3h or 10800s',
   replay: 'is not a number of bytes from 0 to 64KiB, like 1k or 4KiB',
+  hold: 'is not a duration from 0s to 24h, like 30s',
+  mostHeld: 'is not a number of clients from 1 to 65536, like 256',
   onOff: 'is not true or false',
   name: 'is not a name: lower-case letters, digits and "-", at most 63',
   route:
@@ -97,9 +99,13 @@ export const targets: readonly (readonly [text: string, message: string])[] = [
 
 type OptionValue = readonly [option: string, flag: string, value: string, message: string]
 
+/** As it is said: nothing but ASCII. */
+const shown = (value: string): string =>
+  JSON.stringify(value).replaceAll('с', String.raw`\u0441`)
+
 const option =
   (name: string, flag: string, right: string) =>
-  (value: string): OptionValue => [name, flag, value, `${JSON.stringify(value)} ${right}`]
+  (value: string): OptionValue => [name, flag, value, `${shown(value)} ${right}`]
 
 /** Options whose text is wrong, in a file and in a flag. */
 export const options: readonly OptionValue[] = [
@@ -131,6 +137,12 @@ export const options: readonly OptionValue[] = [
     'k',
     '0x10',
   ].map(option('replay', 'replay', form.replay)),
+  ...['', 'soon', '30', '-1s', '25h', '30 s', '1e9s', '30с', `${'9'.repeat(30)}s`].map(
+    option('hold', 'hold', form.hold),
+  ),
+  ...['', 'x', '1.5', '-1', '1_000', '0x1G'].map(
+    option('mostHeld', 'most-held', form.mostHeld),
+  ),
   ...['', 'yes', 'no', 'On', 'OFF', '0', '1'].map(
     option('retryEarlyClose', 'retry-early-close', form.onOff),
   ),

@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { hostLookup } from '../../../src/source/routes/place.ts'
 import { resolveBy, resolveSrvBy } from '../../../src/source/routes/own-resolver.ts'
 import { freePort, testHost } from '../../support/ports.ts'
 import * as dns from './dns/dns-server.ts'
@@ -293,4 +294,19 @@ t.test('SRV records come as they are, or the reason why there are none', async t
   await t.rejects(resolveSrv('_x._tcp.example', signal), {
     message: 'the name has no SRV records',
   })
+})
+
+t.test('of a family that can not be asked for the last addresses stay', async t => {
+  let works = true
+  const { resolve } = await asking(t, asked => {
+    if (asked.type === a) return dns.reply(asked, [dns.a(asked.name, '10.0.0.1')])
+    return works
+      ? dns.reply(asked, [dns.aaaa(asked.name, 'fd00:0:0:0:0:0:0:5')])
+      : dns.reply(asked, [], { rcode: 2 })
+  })
+  const look = hostLookup('db.example', resolve)
+  const found = async () => (await look(signal)).places.map(({ address }) => address)
+  t.strictSame(await found(), ['10.0.0.1', 'fd00::5'])
+  works = false
+  for (let i = 0; i < 2; i += 1) t.strictSame(await found(), ['10.0.0.1', 'fd00::5'])
 })

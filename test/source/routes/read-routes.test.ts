@@ -84,7 +84,7 @@ t.test('retries and tiers are carried on to the Service and its endpoints', asyn
     parseRoute('udp://127.0.0.1:1=10.0.0.1:1'),
     ({ host, port }) => [placeAt(host, port)],
   )
-  t.notOk(Object.hasOwn(udp.changes[0]?.object ?? {}, 'retry'))
+  t.match(udp.changes[0]?.object, { retry: { earlyClose: false, expectsReplies: true } })
 })
 
 t.test('aliases and merges of YAML are taken within bounds', async t => {

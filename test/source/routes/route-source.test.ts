@@ -2,9 +2,11 @@ import t from 'tap'
 import type { Change, EndpointSlice } from '../../../src/model/service.ts'
 import type { Problem } from '../../../src/model/snapshot.ts'
 import type { HostWatchTimes } from '../../../src/source/routes/host-watch.ts'
+import { placeAt } from '../../../src/source/routes/place.ts'
 import { parseRoute } from '../../../src/source/routes/route-flag.ts'
 import { resolverFrom } from '../../../src/source/routes/resolve-host.ts'
 import type { Resolved } from '../../../src/source/routes/resolver.ts'
+import { routeObject } from '../../../src/source/routes/route-objects.ts'
 import { routeSource } from '../../../src/source/routes/route-source.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import * as objects from '../../support/objects.ts'
@@ -69,7 +71,7 @@ t.test('a bad route is told with its text, the part and what is right', async t 
     'is neither an IP address nor a host name; give one like 10.0.0.5:5432 or db.example:5432'
   const duration = 'is not a duration from 1s to 24h, like 3h or 10800s'
   const option =
-    'is unknown; give name, affinity, retry-early-close, replay, hold, most-held, check or on-down'
+    'is unknown; give name, affinity, retry-early-close, replay, hold, most-held, check, on-down or on-gone'
   const cases: [string, string][] = [
     ['', whole],
     ['127.0.0.1:1=10.0.0.1:1', whole],
@@ -206,7 +208,7 @@ t.test('a route is one Service and a slice for each backend, in one batch', asyn
     put(
       objects.slice([address], {
         ...own,
-        name: `tcp-127-0-0-1-15432-${i}`,
+        name: `tcp-127-0-0-1-15432.${i}`,
         serviceName: 'tcp-127-0-0-1-15432',
         ports: [{ name: '', protocol: 'TCP', port }],
       }),
@@ -257,7 +259,7 @@ t.test(
     t.strictSame(addresses(), [['10.0.0.3'], ['10.9.9.9'], ['10.0.0.3']])
     t.strictSame(
       batches[1]?.map(({ name }) => name),
-      ['tcp-127-0-0-1-1-0', 'tcp-127-0-0-1-2-0'],
+      ['tcp-127-0-0-1-1.0', 'tcp-127-0-0-1-2.0'],
     )
   },
 )
@@ -411,13 +413,13 @@ t.test(
     await until('the pauses', () => f.clock.waiting === 2)
     f.clock.advance(5000)
     const before = f.asked.length
-    f.source.allFailed('tcp-127-0-0-1-9')
-    f.source.allFailed('tcp-127-0-0-1-1')
-    f.source.allFailed('tcp-127-0-0-1-1')
+    f.source.allFailed('route/tcp-127-0-0-1-9')
+    f.source.allFailed('route/tcp-127-0-0-1-1')
+    f.source.allFailed('route/tcp-127-0-0-1-1')
     await until('it is asked at once', () => f.asked.length === before + 1)
     t.equal(f.asked.at(-1), 'db')
     await until('the next pause', () => f.clock.waiting === 2)
-    for (let i = 0; i < 50; i += 1) f.source.allFailed('tcp-127-0-0-1-1')
+    for (let i = 0; i < 50; i += 1) f.source.allFailed('route/tcp-127-0-0-1-1')
     t.equal(f.clock.waiting, 3, 'one more timer')
     f.clock.advance(999)
     await new Promise(setImmediate)
@@ -478,9 +480,9 @@ t.test(
         return [[name, object?.ports[0]?.port, object?.endpoints.map(e => e.address)]]
       })
     t.strictSame(slices(applied[0]), [
-      ['tcp-127-0-0-1-5432-0-5432', 5432, ['10.0.0.1']],
-      ['tcp-127-0-0-1-5432-0-5433', 5433, ['10.0.0.1']],
-      ['tcp-127-0-0-1-5432-1', 1, ['10.0.0.9']],
+      ['tcp-127-0-0-1-5432.0-5432', 5432, ['10.0.0.1']],
+      ['tcp-127-0-0-1-5432.0-5433', 5433, ['10.0.0.1']],
+      ['tcp-127-0-0-1-5432.1', 1, ['10.0.0.9']],
     ])
     const field = 'endpoint "srv:_pg._tcp.example"'
     t.match(problems, [{ field, message: /^resolves to 127.0.0.1, the route itself/ }])
@@ -489,7 +491,7 @@ t.test(
     clock.advance(1000)
     await until('the port goes', () => applied.length === 2)
     t.strictSame(slices(applied[1]), [
-      ['tcp-127-0-0-1-5432-0-5433', undefined, undefined],
+      ['tcp-127-0-0-1-5432.0-5433', undefined, undefined],
     ])
     const message = 'srv:_pg._tcp.example is resolved in part: b: SERVFAIL'
     t.match(problems, [{ field, message }, { field }])
@@ -501,12 +503,43 @@ t.test(
       return source.status().error === ''
     })
     t.strictSame(slices(applied[2]), [
-      ['tcp-127-0-0-1-5432-0-5432', 5432, ['10.0.0.1', '10.0.0.2']],
+      ['tcp-127-0-0-1-5432.0-5432', 5432, ['10.0.0.1', '10.0.0.2']],
     ])
     t.match(applied[2], [{ object: { endpoints: [{ tier: undefined }, { tier: 1 }] } }])
     t.strictSame(problems, [])
   },
 )
+
+t.test('an address that has left is listed to be cut for 30 s', async t => {
+  const answers = { db: [['10.0.0.1'], ['10.0.0.2']] }
+  const f = fixture(['tcp://127.0.0.1:1=db:1?on-gone=reset'], answers, 20_000)
+  await f.started
+  await until('the pause', () => f.clock.waiting === 1)
+  f.clock.advance(20_000)
+  await until('the change', () => f.batches.length === 2)
+  const gone = { address: '10.0.0.1', ready: false, serving: false, cut: true }
+  t.match(f.batches[1], [
+    { object: { endpoints: [{ address: '10.0.0.2', ready: true, cut: undefined }] } },
+    { name: 'tcp-127-0-0-1-1.gone-1', object: { endpoints: [gone] } },
+  ])
+  await until('two timers', () => f.clock.waiting === 2)
+  f.clock.advance(20_000)
+  await until('it is asked again', () => f.asked.length === 3 && f.clock.waiting === 2)
+  f.clock.advance(9999)
+  t.equal(f.batches.length, 2)
+  f.clock.advance(1)
+  t.match(f.batches[2], [{ name: 'tcp-127-0-0-1-1.gone-1', object: undefined }])
+  t.equal(f.asked.length, 3, 'by its own timer')
+})
+
+t.test('slices of two routes never have one name', async t => {
+  const srv = parseRoute('tcp://127.0.0.1:1=srv:_pg._tcp.example?name=db')
+  const plain = parseRoute('tcp://127.0.0.1:2=10.0.0.1:1,10.0.0.2:1?name=db-0')
+  const names = [srv, plain].flatMap(route =>
+    routeObject(route, () => [placeAt('10.0.0.9', 1)]).changes.map(({ name }) => name),
+  )
+  t.equal(new Set(names).size, 5, names.join())
+})
 
 t.test('more addresses than a name may have are cut, and told', async t => {
   const many = Array.from({ length: 1000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`)

@@ -47,11 +47,11 @@ t.test(
     )
     t.strictSame(await find(), {
       places: [
-        { address: '10.0.0.1', port: 5432, tier: 0, weight: 60 },
-        { address: 'fd00::1', port: 5432, tier: 0, weight: 60 },
-        { address: '10.0.0.1', port: 5434, tier: 0, weight: 40 },
-        { address: 'fd00::1', port: 5434, tier: 0, weight: 40 },
-        { address: '10.0.0.2', port: 5433, tier: 1, weight: 0 },
+        { address: '10.0.0.1', port: 5432, tier: 0, weight: 30 },
+        { address: 'fd00::1', port: 5432, tier: 0, weight: 30 },
+        { address: '10.0.0.1', port: 5434, tier: 0, weight: 20 },
+        { address: 'fd00::1', port: 5434, tier: 0, weight: 20 },
+        { address: '10.0.0.2', port: 5433, tier: 1, weight: 1 },
       ],
       ttlMs: 20_000,
       faults: [],

@@ -60,22 +60,22 @@ t.test('what changed in the file is handed on, and nothing else', async t => {
   const f = await fixture(t, one)
   t.strictSame(f.names(0), [
     '+ Service flag',
-    '+ EndpointSlice flag-0',
+    '+ EndpointSlice flag.0',
     '+ Service a',
-    '+ EndpointSlice a-0',
+    '+ EndpointSlice a.0',
   ])
   t.match(f.source.status(), { name: `routes ${f.path}`, synced: true, error: '' })
   await f.write(both)
   await until('the second route', () => f.batches.length === 2)
-  t.strictSame(f.names(1), ['+ Service b', '+ EndpointSlice b-0'])
+  t.strictSame(f.names(1), ['+ Service b', '+ EndpointSlice b.0'])
   await f.write(both.replace('10.0.0.2:2', '10.0.0.3:3'))
   await until('other endpoints', () => f.batches.length === 3)
-  t.strictSame(f.names(2), ['+ EndpointSlice b-0'])
+  t.strictSame(f.names(2), ['+ EndpointSlice b.0'])
   await f.write(
     both.replace(/ {2}- {name: a.*\n/, '').replace('10.0.0.2:2', '10.0.0.3:3'),
   )
   await until('the route that is gone', () => f.batches.length === 4)
-  t.strictSame(f.names(3), ['- Service a', '- EndpointSlice a-0'])
+  t.strictSame(f.names(3), ['- Service a', '- EndpointSlice a.0'])
   t.strictSame(f.taken, [['a', 'b'], ['a', 'b'], ['b']])
   t.strictSame([f.unusable, f.problems()], [[], []])
 })
@@ -129,7 +129,7 @@ t.test('a file that is written slowly is not read in the middle', async t => {
   }
   await f.write(both.replace('10.0.0.2:2', '10.0.0.3:3'))
   await until('the end', () => f.batches.length > 1)
-  t.strictSame(f.names(1), ['+ EndpointSlice b-0'])
+  t.strictSame(f.names(1), ['+ EndpointSlice b.0'])
 })
 
 t.test('a file that is put in its place is seen, and one beside it is not', async t => {
@@ -172,7 +172,7 @@ t.test('new names are looked up before the new routes are in force', async t => 
   t.equal(f.batches.length, 1)
   give({ addresses: ['10.0.0.2'], ttlMs: 3e5 })
   await until('the answer', () => f.batches.length === 2)
-  t.strictSame(f.names(1), ['+ EndpointSlice a-0'])
+  t.strictSame(f.names(1), ['+ EndpointSlice a.0'])
   t.match(f.batches[1], [{ object: { endpoints: [{ address: '10.0.0.2' }] } }])
   f.source.reload()
   await until(

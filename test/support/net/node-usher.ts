@@ -93,7 +93,7 @@ export const startNodeUsher = (
     return count === undefined || now.servicePorts.length === count
   }
   const ready = (count?: number): Promise<void> =>
-    until('usher serves', () => isReady(count), 30_000).catch((error: unknown) => {
+    until('usher serves', () => isReady(count), 90_000).catch((error: unknown) => {
       throw new Error(`${String(error)}; it says: ${lastOf(records)}`)
     })
   return { records, send: signal => void child.kill(signal), exit, status, mode, ready }

@@ -1,5 +1,7 @@
+import { isResting } from '../../../balance/resting.ts'
 import type { EndpointStats, ListenerCounters } from '../../relay.ts'
 import { countersOf } from '../../counter-cells.ts'
+import type { RestPages } from '../shared/rest-pages.ts'
 import { endpointCell as cell, type StatsPages } from '../shared/stats-pages.ts'
 import type { WorkerHandle } from './worker-handle.ts'
 
@@ -7,10 +9,12 @@ import type { WorkerHandle } from './worker-handle.ts'
 export class Figures {
   readonly #listeners: readonly StatsPages[]
   readonly #endpoints: readonly StatsPages[]
+  readonly #rests: RestPages
   readonly #now: () => number
 
   /** `now`: the time that workers write, see `monotonicClock`. */
-  constructor(workers: readonly WorkerHandle[], now: () => number) {
+  constructor(workers: readonly WorkerHandle[], rests: RestPages, now: () => number) {
+    this.#rests = rests
     this.#listeners = workers.map(({ listenerPages }) => listenerPages)
     this.#endpoints = workers.map(({ endpointPages }) => endpointPages)
     this.#now = now
@@ -26,13 +30,12 @@ export class Figures {
 
   /** Asked for 100 000 times a scrape: without a list for each figure. */
   endpoint(key: string, slot: number): EndpointStats {
-    const now = this.#now()
-    const stats = { key, active: 0, failures: 0, resting: false, retransmits: 0 }
+    const resting = isResting(this.#rests.read(slot), this.#now())
+    const stats = { key, active: 0, failures: 0, resting, retransmits: 0 }
     let [rttUs, known] = [0, 0]
     for (const pages of this.#endpoints) {
       stats.active += pages.read(slot, cell.active)
       stats.failures += pages.read(slot, cell.failures)
-      stats.resting ||= pages.read(slot, cell.restingUntil) > now
       stats.retransmits += pages.read(slot, cell.retransmits)
       const rtt = pages.read(slot, cell.rttUs)
       if (rtt <= 0) continue
@@ -49,6 +52,9 @@ export class Figures {
   }
 
   clearEndpoints(slots: Iterable<number>): void {
-    for (const slot of slots) for (const pages of this.#endpoints) pages.clear(slot)
+    for (const slot of slots) {
+      for (const pages of this.#endpoints) pages.clear(slot)
+      this.#rests.renew(slot)
+    }
   }
 }

@@ -1,6 +1,6 @@
 import { joinHostPort } from '../../../util/ip.ts'
 import { BindSet, type Listening } from '../../bind-set.ts'
-import { closedState, openFronts } from '../../open-fronts.ts'
+import { closedState, holdsClients, openFronts } from '../../open-fronts.ts'
 import {
   bindKey,
   type Bind,
@@ -9,6 +9,7 @@ import {
   type RelayListener,
   type RelayObserver,
 } from '../../relay.ts'
+import { newWaitingPlaces, type WaitingPlaces } from '../../waiting-places.ts'
 import type { ListenerOrder } from '../orders.ts'
 import type { Figures } from './figures.ts'
 import type { ListeningBudget } from './listening-budget.ts'
@@ -42,6 +43,8 @@ export class Port implements Holder {
   #slots: ReadonlyMap<string, number> = new Map()
   #workers: readonly WorkerHandle[] = []
   #opens = 0
+  /** Shared with its workers, from when its clients may wait. */
+  #places: WaitingPlaces | undefined
 
   constructor(env: PortEnv, spec: RelayListener) {
     this.#env = env
@@ -77,6 +80,7 @@ export class Port implements Holder {
     this.wanted = true
     this.retiring.clear()
     const left = this.#takeEndpoints()
+    if (holdsClients(spec)) this.#places ??= newWaitingPlaces(this.#env.workers.length)
     const { open, closed } = openFronts(spec)
     this.#count(open.length)
     // First: a worker resets who comes to an address that has no front any more.
@@ -122,6 +126,11 @@ export class Port implements Holder {
     }
   }
 
+  /** A worker is no more: its clients do not wait any longer. */
+  lost({ thread }: WorkerHandle): void {
+    this.#places?.lost(thread)
+  }
+
   /** No worker knows of it any more. */
   free(): void {
     const { figures, listenerSlots, endpointSlots } = this.#env
@@ -133,11 +142,13 @@ export class Port implements Holder {
   stats(): ListenerStats {
     const { id, name, protocol } = this.#spec
     const { figures } = this.#env
+    const counters = figures.counters(this.slot)
+    counters.held = this.#places?.taken ?? 0
     return {
       id,
       name,
       protocol,
-      counters: figures.counters(this.slot),
+      counters,
       binds: this.#binds.states(),
       endpoints: [...this.#slots].map(([key, slot]) => figures.endpoint(key, slot)),
       lastError: this.lastError,
@@ -173,7 +184,7 @@ export class Port implements Holder {
   #order(): ListenerOrder {
     const { slot, spec } = this
     const endpointSlots = spec.endpoints.map(({ key }) => this.#slots.get(key) ?? 0)
-    return { slot, spec, endpointSlots }
+    return { slot, spec, endpointSlots, places: this.#places?.memory }
   }
 
   #open(bind: Bind): Listening {

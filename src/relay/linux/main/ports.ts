@@ -52,7 +52,10 @@ export class Ports {
     const { listenerSlots, endpointSlots } = this.#env
     worker.ensurePages(listenerSlots.count, endpointSlots.count)
     worker.forgetActive(listenerSlots.count, endpointSlots.count)
-    for (const port of this.#bySlot.values()) this.retired(worker, port.slot)
+    for (const port of this.#bySlot.values()) {
+      port.lost(worker)
+      this.retired(worker, port.slot)
+    }
   }
 
   /** All workers have let go of what was left when this was asked for. */

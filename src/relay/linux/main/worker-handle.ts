@@ -6,6 +6,7 @@ import { Restarts } from '../../remote/restarts.ts'
 import { SOCK_CLOEXEC, SOCK_NONBLOCK } from '../constants.ts'
 import { systemError } from '../errno.ts'
 import type { Order, WorkerCall, WorkerSetup } from '../orders.ts'
+import type { RestPages } from '../shared/rest-pages.ts'
 import { endpointCell, StatsPages } from '../shared/stats-pages.ts'
 import { WorkerSigns } from '../shared/worker-signs.ts'
 import type { Syscalls } from '../syscalls.ts'
@@ -17,6 +18,8 @@ export interface WorkerDeps {
   readonly program: WorkerProgram
   /** What is the same for all workers. */
   readonly common: Pick<WorkerSetup, 'limits' | 'wantedCauses' | 'descriptors'>
+  /** How endpoints rest, for all workers. */
+  readonly restPages: RestPages
   /** Ends the process, of which a thread can't be ended. */
   readonly endProcess: () => void
 }
@@ -61,6 +64,8 @@ export class WorkerHandle {
   #way: WorkerThread | undefined
   #isHung = false
   #isLast = false
+  /** Pages of `restPages` that the thread has been given. */
+  #restPages = 0
   /** Slots of the listeners that the thread knows. */
   readonly #known = new Set<number>()
 
@@ -112,6 +117,12 @@ export class WorkerHandle {
     for (const page of this.endpointPages.ensure(endpointSlots - 1)) {
       this.post({ kind: 'endpoint-page', page })
     }
+    const { restPages } = this.#deps
+    restPages.ensure(endpointSlots - 1)
+    for (const page of restPages.pages.slice(this.#restPages)) {
+      this.post({ kind: 'rest-page', page })
+      this.#restPages += 1
+    }
   }
 
   /** Whether orders for a listener get anywhere: not yet, right after a restart. */
@@ -161,11 +172,12 @@ export class WorkerHandle {
     }
     for (let slot = 0; slot < endpointSlots; slot += 1) {
       this.endpointPages.write(slot, endpointCell.active, 0)
-      this.endpointPages.write(slot, endpointCell.restingUntil, 0)
     }
   }
 
   #setup(): WorkerSetup {
+    const restPages = this.#deps.restPages.pages
+    this.#restPages = restPages.length
     return {
       ...this.#deps.common,
       thread: this.thread,
@@ -173,6 +185,7 @@ export class WorkerHandle {
       signs: this.signs.memory,
       listenerPages: this.listenerPages.pages,
       endpointPages: this.endpointPages.pages,
+      restPages,
     }
   }
 

@@ -1,8 +1,8 @@
 import type { Cause } from '../../cause.ts'
 import { counterCell as cell } from '../../counter-cells.ts'
 import type { PlainCounter } from '../../counters.ts'
-import { dialBucket } from '../../counters.ts'
-import type { DropReason } from '../../relay.ts'
+import { bucketOf } from '../../counters.ts'
+import { dialBuckets, type DropReason, holdBuckets } from '../../relay.ts'
 import type { StatsPages } from './stats-pages.ts'
 
 const { bytesToBackend, bytesToClient } = cell.plain
@@ -37,8 +37,14 @@ export class CounterWriter {
 
   /** Files a successful dial of `ms` milliseconds into its bucket. */
   countDialTime(ms: number): void {
-    this.#bump(cell.dialSeconds + dialBucket(ms), 1)
+    this.#bump(cell.dialSeconds + bucketOf(dialBuckets, ms), 1)
     this.#bump(cell.plain.dialSecondsSum, ms / 1000)
+  }
+
+  /** Of a client that waited so long and then was connected. */
+  countHoldTime(ms: number): void {
+    this.#bump(cell.holdSeconds + bucketOf(holdBuckets, ms), 1)
+    this.#bump(cell.plain.holdSecondsSum, ms / 1000)
   }
 
   #bump(at: number, amount: number): void {

@@ -1,3 +1,4 @@
+import type { GrowingBytes } from '../../../util/growing-bytes.ts'
 import type { Cause } from '../../cause.ts'
 import type { Dial, DialAttempt } from '../../dial.ts'
 import type { Choice } from '../../front.ts'
@@ -67,7 +68,7 @@ export class Side {
   /** Read from it, and not yet taken by the opposite side. */
   held: Buffer | undefined = undefined
   /** All that was read from it, while that may have to be said to another endpoint. */
-  said: Buffer | undefined = undefined
+  said: GrowingBytes | undefined = undefined
   /** What is in there was read from it. */
   pipe: Pipe | undefined = undefined
   piped = 0
@@ -116,7 +117,7 @@ export class Side {
   }
 }
 
-/** One dial attempt; its socket is a descriptor. */
+/** One dial attempt; its socket is a descriptor, or the negative errno of a connect that failed at once. */
 export type SocketAttempt = DialAttempt<WorkerBackend, number, Connection>
 
 /** How a connection ended that did not end in order. */

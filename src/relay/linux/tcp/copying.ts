@@ -1,3 +1,4 @@
+import { GrowingBytes } from '../../../util/growing-bytes.ts'
 import {
   EPOLLERR,
   EPOLLHUP,
@@ -10,6 +11,7 @@ import {
   SPLICE_F_NONBLOCK,
 } from '../constants.ts'
 import { errno } from '../errno.ts'
+import { keepAliveAfterMs } from '../keep-alive.ts'
 import type { TimerWheel } from '../timer-wheel.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { type Connection, flag, type Side } from './connection.ts'
@@ -29,10 +31,7 @@ const meagreSplices = 8
 /** What all connections of a worker may hold together, unless it is said. */
 const mostHeldBytes = 64 << 20
 const mostInterrupts = 10
-/** Connections that last so long get keep-alive; most are over before. */
-const keepAliveAfterMs = 5000
 const hangUp = EPOLLERR | EPOLLHUP | EPOLLRDHUP
-const noBytes = Buffer.alloc(0)
 
 /**
  * The two half-duplex copies of an open connection: what is read from one side is written to
@@ -78,7 +77,9 @@ export class Copying {
     backend.set(flag.watchesRoom)
     backend.note(events)
     const { retry } = connection.service
-    if (retry !== undefined && retry.replay > 0) client.said ??= noBytes
+    if (retry !== undefined && retry.replay > 0) {
+      client.said ??= new GrowingBytes(retry.replay)
+    }
     // To an endpoint that has hung up nothing is sent before that is known.
     const endedAtOnce = retry !== undefined && (events & hangUp) !== 0
     this.#start(endedAtOnce ? backend : client)

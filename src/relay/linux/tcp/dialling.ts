@@ -33,9 +33,6 @@ import type { EarlyCloses } from './early-closes.ts'
 import type { Ending } from './ending.ts'
 import type { SocketCalls } from './socket-calls.ts'
 
-/** Attempts that fail at once, inside the call of the one before, before the loop has a turn. */
-const deepest = 64
-
 /** Dials for accepted connections: what `Dial` asks for, by system calls and events. */
 export class Dialling
   implements EventSource<SocketAttempt>, Dialler<WorkerBackend, number, Connection>
@@ -52,7 +49,6 @@ export class Dialling
   readonly #earlyCloses: EarlyCloses
   readonly #address: NativeMemory
   readonly #linger: Linger
-  #depth = 0
 
   /** `sides` handles the events of connections that stand. */
   constructor(
@@ -107,16 +103,20 @@ export class Dialling
 
   connect(attempt: SocketAttempt): void {
     const result = this.#connect(attempt)
-    if (result < 0) this.#lostAtOnce(attempt, result)
+    if (result >= 0) return
+    // Of thousands of endpoints without a route each fails at once: others have turns between.
+    attempt.socket = result
+    this.#env.loop.again(this, attempt)
   }
 
   close(fd: number): void {
-    this.fds.close(fd)
+    if (fd >= 0) this.fds.close(fd)
   }
 
   ready(attempt: SocketAttempt, events: number): void {
     const { dial, socket } = attempt
     if (dial === undefined || socket === undefined) return
+    if (socket < 0) return dial.lost(attempt, errnoName(socket))
     if ((events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) === 0) return
     const error = this.#outcome(attempt, socket, events)
     if (error !== 0) {
@@ -192,21 +192,5 @@ export class Dialling
     // It takes thousands of refusals to happen once, and two system calls to find.
     const isSelf = backend.failures > 0 && this.#sockets.isSelfConnected(fd)
     return isSelf ? -errno.ECONNREFUSED : 0
-  }
-
-  /** Of thousands of endpoints without a route each fails inside the call of the one before. */
-  #lostAtOnce(attempt: SocketAttempt, result: number): void {
-    if (this.#depth < deepest) {
-      this.#depth += 1
-      try {
-        attempt.dial?.lost(attempt, errnoName(result))
-      } finally {
-        this.#depth -= 1
-      }
-      return
-    }
-    this.#env.loop.clock.setTimeout(() => {
-      attempt.dial?.lost(attempt, errnoName(result))
-    }, 0)
   }
 }

@@ -1,5 +1,6 @@
-import { isEarlyClose, noteEarlyClose } from '../../early-close.ts'
+import { takeEarlyClose } from '../../early-close.ts'
 import type { EventSource } from '../event-loop.ts'
+import { keepAliveAfterMs } from '../keep-alive.ts'
 import type { TimerWheel } from '../timer-wheel.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { allEvents, type Connection, flag, Side } from './connection.ts'
@@ -34,12 +35,13 @@ export class EarlyCloses {
     // Most are told apart by this alone.
     if (!side.isBackend || side.bytes > 0 || side.has(flag.ended)) return false
     if (connection.state !== 'open') return false
-    const { service, choice, attempts, client, endpoint, connectedAt } = connection
-    const ms = this.#env.loop.now - connectedAt
+    const { service, choice, attempts, client, endpoint: backend } = connection
+    if (backend === undefined) return false
+    const { now } = this.#env.loop
+    const [ms, age] = [now - connection.connectedAt, now - connection.acceptedAt]
     const repeatable = isRepeatable(client)
-    const ended = { service, choice, attempts, ms, bytesFrom: side.bytes, repeatable }
-    if (endpoint === undefined || !isEarlyClose(ended)) return false
-    noteEarlyClose(service, endpoint, attempts)
+    const ended = { service, backend, choice, attempts, ms, age, repeatable }
+    if (!takeEarlyClose(ended)) return false
     this.#timers.clear(connection)
     this.#sending.sayAgain(client)
     this.#setAside(side, wasReset)
@@ -71,6 +73,9 @@ export class EarlyCloses {
     if (loop.add(lastEnd.fd, this.#sides, lastEnd, allEvents) < 0) return false
     connection.lastEnd = undefined
     fds.release(1)
+    // It is the last one.
+    this.#sending.forgetSaid(connection.client)
+    this.#timers.set(connection, keepAliveAfterMs, loop.now)
     connection.dial = undefined
     connection.backend = lastEnd
     connection.endpoint = lastEndpoint

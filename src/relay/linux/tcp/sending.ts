@@ -65,18 +65,22 @@ export class Sending {
     const { said } = from
     if (said === undefined) return
     if (said.length + count > most) return this.forgetSaid(from)
-    this.#keepSaid(from, Buffer.concat([said, this.buffer.bytes.subarray(0, count)]))
+    const before = said.capacity
+    said.add(this.buffer.bytes.subarray(0, count))
+    this.#env.signs.hold(said.capacity - before)
   }
 
   forgetSaid(from: Side): void {
-    if (from.said !== undefined) this.#keepSaid(from, undefined)
+    if (from.said === undefined) return
+    this.#env.signs.hold(-from.said.capacity)
+    from.said = undefined
   }
 
   /** To another endpoint: what the side holds is all that it has said. */
   sayAgain(from: Side): void {
     const { said } = from
     this.drop(from)
-    if (said !== undefined && said.length > 0) this.#keep(from, copyOf(said))
+    if (said !== undefined && said.length > 0) this.#keep(from, copyOf(said.bytes))
   }
 
   /** Writes what a side holds: `sent`, or the negative errno of a write that failed. */
@@ -166,11 +170,6 @@ export class Sending {
   #keep(from: Side, rest: Buffer | undefined): void {
     this.#env.signs.hold(sizeOf(rest) - sizeOf(from.held))
     from.held = rest
-  }
-
-  #keepSaid(from: Side, said: Buffer | undefined): void {
-    this.#env.signs.hold((said?.length ?? 0) - (from.said?.length ?? 0))
-    from.said = said
   }
 
   /**

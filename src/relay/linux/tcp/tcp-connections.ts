@@ -1,4 +1,6 @@
+import { cutOf } from '../../cut.ts'
 import type { Choice } from '../../front.ts'
+import type { RelayListener } from '../../relay.ts'
 import { EPOLLERR, EPOLLHUP } from '../constants.ts'
 import type { EventSource } from '../event-loop.ts'
 import { KeepAlive } from '../keep-alive.ts'
@@ -36,6 +38,7 @@ export class TcpConnections implements EventSource<Side> {
   readonly #ending: Ending
   readonly #copying: Copying
   readonly #dialling: Dialling
+  readonly #earlyCloses: EarlyCloses
 
   constructor(env: WorkerEnv) {
     this.#env = env
@@ -52,6 +55,7 @@ export class TcpConnections implements EventSource<Side> {
     this.#idleLimits = idleLimits
     this.#keepAlive = new KeepAlive(env.calls, env.limits)
     this.#ending = ending
+    this.#earlyCloses = early
     this.#copying = copying
     this.#dialling = new Dialling(env, timers, this, sockets, copying, ending, early)
     env.loop.addTimers(timers)
@@ -121,12 +125,22 @@ export class TcpConnections implements EventSource<Side> {
     return killed
   }
 
-  /** Resets the connections of a ServicePort to these endpoints, by key. */
-  cut(service: TcpService, endpoints: ReadonlySet<string>): void {
+  /**
+   * Resets those of a ServicePort that are to be cut, and ends dials to such endpoints; when it is
+   * paused, all dials.
+   */
+  changed(service: TcpService, spec: RelayListener): void {
+    const cut = cutOf(spec)
+    if (cut === undefined && spec.paused !== true) return
     for (const connection of this.#all) {
       if (connection.service !== service) continue
-      if (endpoints.has(connection.endpoint?.key ?? ''))
-        this.#ending.kill(connection, 'DD', 'endpoint down')
+      const { dial, endpoint, lastEnd, lastEndpoint } = connection
+      if (lastEnd !== undefined && cut?.has(lastEndpoint?.key ?? ''))
+        this.#earlyCloses.forget(connection)
+      if (dial !== undefined && spec.paused === true) dial.pause()
+      else if (endpoint !== undefined && cut?.has(endpoint.key))
+        this.#ending.kill(connection, 'DD', cut.detail)
+      else if (cut !== undefined && spec.cut !== 'all') dial?.cut(cut)
     }
   }
 

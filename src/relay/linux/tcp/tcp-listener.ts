@@ -33,8 +33,7 @@ export class TcpListener implements PortListener {
 
   update(order: ListenerOrder): void {
     this.#service.take(order)
-    const { cut = [] } = order.spec
-    if (cut.length > 0) this.#all.cut(this.#service, new Set(cut))
+    this.#all.changed(this.#service, order.spec)
   }
 
   open(bind: Bind, fd: number): void {

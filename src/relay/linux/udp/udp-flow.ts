@@ -53,6 +53,9 @@ export class UdpFlow
   readonly #service: UdpService
   #fd = -1
   #backend: WorkerBackend | undefined
+  /** Of its endpoint: whether anything has been sent there, and has come from there. */
+  #asked = false
+  #heard = false
   #refusedBy: Set<string> | undefined
 
   constructor(
@@ -121,7 +124,9 @@ export class UdpFlow
         limit = end
       }
     }
-    if (last >= 0) kept.keep(this, incoming, last)
+    if (last < 0) return
+    this.#asked = true
+    kept.keep(this, incoming, last)
   }
 
   /** backend->client */
@@ -137,6 +142,7 @@ export class UdpFlow
     if (count < 0) return this.#unreadable(count)
     if (this.answered) flows.touched(this)
     else flows.answered(this)
+    if (!this.#heard) this.#hear()
     if (this.#refusedBy !== undefined) this.#refusedBy = undefined
   }
 
@@ -169,7 +175,9 @@ export class UdpFlow
       const backend = balancer.pick(this.client, tried, this.choice.among)
       if (backend === undefined) {
         this.close()
-        return tried.size > 0 ? 'refused' : 'no-endpoint'
+        if (tried.size === 0) return 'no-endpoint'
+        this.#service.allFailed()
+        return 'refused'
       }
       if (retries > 0) this.#service.counters.add('dialRetries', 1)
       this.#service.connected(this.client, backend)
@@ -191,6 +199,18 @@ export class UdpFlow
 
   giveWay(): void {
     this.#end(true)
+  }
+
+  unanswered(): void {
+    if (this.#backend !== undefined && this.#asked) {
+      this.#service.unanswered(this.#backend, this.touchedAt)
+    }
+    this.#end(false)
+  }
+
+  #hear(): void {
+    this.#heard = true
+    if (this.#backend !== undefined) this.#service.answered(this.#backend)
   }
 
   #end(givesWay: boolean): void {
@@ -217,6 +237,8 @@ export class UdpFlow
     const { sockets } = this.#service.shared
     backend.active += 1
     this.#backend = backend
+    this.#asked = false
+    this.#heard = false
     this.#service.counters.add('dialAttempts', 1)
     const fd = sockets.open(backend)
     if (fd < 0) return fd
@@ -260,6 +282,7 @@ export class UdpFlow
     const sent = shared.kept.send(this.#fd, this)
     if (sent < 0) counters.countDrop('send-failed')
     else {
+      this.#asked = true
       counters.add('datagramsToBackend', 1)
       counters.add('bytesToBackend', sent)
     }

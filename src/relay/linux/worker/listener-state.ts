@@ -1,4 +1,5 @@
 import { ListenerEndpoints } from '../../listener-endpoints.ts'
+import { WaitingPlaces } from '../../waiting-places.ts'
 import type { ListenerOrder } from '../orders.ts'
 import { CounterWriter } from '../shared/listener-counters.ts'
 import { WorkerBackend } from './worker-backend.ts'
@@ -14,7 +15,7 @@ export class ListenerState extends ListenerEndpoints<WorkerBackend> {
   #name: string
 
   constructor(env: WorkerEnv, { slot, spec }: ListenerOrder) {
-    super(env.loop.clock, env.random, env.nodeClients, env.fds.workers)
+    super(env.loop.clock, env.random, env.nodeClients, env.limits)
     this.#env = env
     this.#name = spec.name
     this.slot = slot
@@ -25,30 +26,29 @@ export class ListenerState extends ListenerEndpoints<WorkerBackend> {
     return this.#name
   }
 
-  take({ spec, endpointSlots }: ListenerOrder): void {
-    const pages = this.#env.endpointPages
+  take({ spec, endpointSlots, places }: ListenerOrder): void {
+    const memory = this.#env
     this.#name = spec.name
     this.wanted = true
+    if (places) this.places ??= new WaitingPlaces(places, this.#env.thread)
     const before = this.balancer.endpoints
     this.takeEndpoints(spec, (endpoint, i, known) => {
       const slot = endpointSlots[i] ?? 0
-      if (known === undefined) return new WorkerBackend(endpoint, pages, slot)
-      const isListed = this.balancer.get(known.key) === known
-      if (!isListed) known.attach(pages, slot)
-      return known
+      const backend = known ?? new WorkerBackend(endpoint, memory, slot)
+      const isListed = this.balancer.get(endpoint.key) === known
+      if (known !== undefined && !isListed) known.attach(memory, slot)
+      const counts = spec.retry?.expectsReplies === true
+      const replies = backend.replies ?? memory.restPages.repliesOf(slot)
+      backend.replies = counts ? replies : undefined
+      return backend
     })
     for (const backend of before) {
       if (this.balancer.get(backend.key) !== backend) backend.detach()
     }
   }
 
-  override failed(backend: WorkerBackend, rest: number): number {
-    return (backend.restingUntil = super.failed(backend, rest))
-  }
-
-  override served(backend: WorkerBackend): void {
-    if (backend.failures > 0) backend.restingUntil = 0
-    super.served(backend)
+  protected override tellAllFailed(): void {
+    this.#env.observer.allFailed(this.#name)
   }
 
   /** Nothing is left of it. */

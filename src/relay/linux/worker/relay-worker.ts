@@ -10,6 +10,7 @@ import type { NativeMemory } from '../native-memory.ts'
 import type { ListenerOrder, Order, Report, WorkerCall, WorkerSetup } from '../orders.ts'
 import { Descriptors } from '../shared/descriptors.ts'
 import { monotonicClock } from '../shared/monotonic.ts'
+import { RestPages } from '../shared/rest-pages.ts'
 import { endpointCell, StatsPages } from '../shared/stats-pages.ts'
 import { WorkerSigns } from '../shared/worker-signs.ts'
 import type { StructLayout } from '../struct-layout.ts'
@@ -33,10 +34,12 @@ export interface RelayWorkerDeps {
   readonly post: (report: Report) => void
 }
 
-const pages = (cells: number, given: readonly SharedArrayBuffer[]): StatsPages => {
-  const made = new StatsPages(cells)
-  for (const page of given) made.take(page)
-  return made
+const filled = <P extends StatsPages | RestPages>(
+  pages: P,
+  given: readonly SharedArrayBuffer[],
+): P => {
+  for (const page of given) pages.take(page)
+  return pages
 }
 
 /** One thread of the relay: its loop, its listeners, and the orders of the main thread. */
@@ -68,6 +71,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
       post({ kind: 'news', news })
     })
     this.#env = {
+      thread: setup.thread,
       calls,
       loop,
       random: Math.random,
@@ -75,8 +79,9 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
       fds: new FdAccount(calls, loop, this.#descriptors, exhausted => {
         this.#pause(exhausted)
       }),
-      listenerPages: pages(counterCell.count, setup.listenerPages),
-      endpointPages: pages(endpointCell.count, setup.endpointPages),
+      listenerPages: filled(new StatsPages(counterCell.count), setup.listenerPages),
+      endpointPages: filled(new StatsPages(endpointCell.count), setup.endpointPages),
+      restPages: filled(new RestPages(), setup.restPages),
       signs,
       nodeClients,
       observer: this.#outbox,
@@ -145,6 +150,8 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
         return this.#env.listenerPages.take(order.page)
       case 'endpoint-page':
         return this.#env.endpointPages.take(order.page)
+      case 'rest-page':
+        return this.#env.restPages.take(order.page)
       case 'listener':
         return this.#update(order)
       case 'open':

@@ -1,35 +1,51 @@
+import { type Cell, OwnCell } from '../../../balance/cell.ts'
+import type { Replies } from '../../../balance/replies.ts'
+import { noRest, type Rest } from '../../../balance/resting.ts'
 import type { Backend } from '../../backend.ts'
 import type { RelayEndpoint } from '../../relay.ts'
 import { sockaddrSize } from '../struct-layout.ts'
-import { endpointCell as cell, type StatsPages } from '../shared/stats-pages.ts'
+import { endpointCell as cell } from '../shared/stats-pages.ts'
+import type { WorkerEnv } from './worker-env.ts'
+
+/** Where figures and rests of endpoints are, by slot. */
+type EndpointMemory = Pick<WorkerEnv, 'endpointPages' | 'restPages'>
 
 /**
  * An endpoint in a worker; one object as long as it stays listed, and its connections hold
- * it longer. Its figures lie in shared memory while it is listed.
+ * it longer. Its figures and its rest lie in shared memory while it is listed.
  */
 export class WorkerBackend implements Backend {
   readonly key: string
   readonly address: string
   readonly port: number
   tier: number | undefined
+  weight: number | undefined
+  replies: Cell<Replies> | undefined
   /** Struct sockaddr of it, made when it is first dialled. */
   sockaddr: Uint8Array | undefined
   /** When TCP_INFO was last asked of one of its connections. */
   sampledAt = -Infinity
   #figures: Float64Array
   #start: number
+  #rest: Cell<Rest>
 
   constructor(
-    { key, address, port, tier }: RelayEndpoint,
-    pages: Pick<StatsPages, 'pageOf' | 'offsetOf'>,
+    { key, address, port, tier, weight }: RelayEndpoint,
+    { endpointPages, restPages }: EndpointMemory,
     slot: number,
   ) {
     this.key = key
     this.address = address
     this.port = port
     this.tier = tier
-    this.#figures = pages.pageOf(slot)
-    this.#start = pages.offsetOf(slot)
+    this.weight = weight
+    this.#figures = endpointPages.pageOf(slot)
+    this.#start = endpointPages.offsetOf(slot)
+    this.#rest = restPages.of(slot)
+  }
+
+  get rest(): Cell<Rest> {
+    return this.#rest
   }
 
   get active(): number {
@@ -48,12 +64,7 @@ export class WorkerBackend implements Backend {
     this.#write(cell.failures, count)
   }
 
-  /** Monotonic milliseconds, 0 when it does not rest. */
-  set restingUntil(time: number) {
-    this.#write(cell.restingUntil, time)
-  }
-
-  /** In a worker the balancer alone knows. */
+  /** The main thread looks at `rest`. */
   readonly resting = false
 
   /** What the kernel says of one of its connections; see `endpointCell`. */
@@ -64,11 +75,12 @@ export class WorkerBackend implements Backend {
   }
 
   /** Listed again, after `detach`. */
-  attach(pages: Pick<StatsPages, 'pageOf' | 'offsetOf'>, slot: number): void {
+  attach({ endpointPages, restPages }: EndpointMemory, slot: number): void {
     const own = this.#figures
-    this.#figures = pages.pageOf(slot)
-    this.#start = pages.offsetOf(slot)
+    this.#figures = endpointPages.pageOf(slot)
+    this.#start = endpointPages.offsetOf(slot)
     this.#figures.set(own, this.#start)
+    this.#rest = restPages.of(slot)
   }
 
   /** No longer listed: the slot is going to be another's, but connections still count here. */
@@ -77,6 +89,8 @@ export class WorkerBackend implements Backend {
     this.#figures.fill(0, this.#start, this.#start + cell.count)
     this.#figures = own
     this.#start = 0
+    this.#rest = new OwnCell(noRest)
+    this.replies = undefined
   }
 
   #read(at: number): number {

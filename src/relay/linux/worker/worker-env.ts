@@ -3,12 +3,15 @@ import type { RelayLimits } from '../../relay.ts'
 import type { Outbox } from '../../remote/outbox.ts'
 import type { EventLoop } from '../event-loop.ts'
 import type { Syscalls } from '../syscalls.ts'
+import type { RestPages } from '../shared/rest-pages.ts'
 import type { StatsPages } from '../shared/stats-pages.ts'
 import type { WorkerSigns } from '../shared/worker-signs.ts'
 import type { FdAccount } from './fd-account.ts'
 
 /** What the listeners of a worker share. */
 export interface WorkerEnv {
+  /** Which of the workers it is, from 1 on. */
+  readonly thread: number
   readonly calls: Syscalls
   readonly loop: EventLoop
   readonly random: () => number
@@ -16,9 +19,14 @@ export interface WorkerEnv {
   readonly fds: FdAccount
   readonly listenerPages: StatsPages
   readonly endpointPages: StatsPages
+  /** All workers' own. */
+  readonly restPages: RestPages
   readonly signs: WorkerSigns
   readonly nodeClients: NodeClientSet
-  readonly observer: Pick<Outbox, 'wants' | 'connectionClosed' | 'lastError' | 'fault'>
+  readonly observer: Pick<
+    Outbox,
+    'wants' | 'connectionClosed' | 'lastError' | 'allFailed' | 'fault'
+  >
   /** Whether a UDP listener of this relay is bound to this address and port. */
   isOwn(address: string, port: number): boolean
 }

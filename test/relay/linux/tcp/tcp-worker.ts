@@ -8,6 +8,7 @@ import {
 } from '../../../../src/relay/linux/shared/descriptors.ts'
 import { Linger } from '../../../../src/relay/linux/linger.ts'
 import { causes, counterCell, countersOf } from '../../../../src/relay/counter-cells.ts'
+import { RestPages } from '../../../../src/relay/linux/shared/rest-pages.ts'
 import {
   endpointCell,
   StatsPages,
@@ -45,6 +46,12 @@ export interface TcpWorkerRequest {
 
 const stats = (cells: number): StatsPages => {
   const pages = new StatsPages(cells)
+  pages.ensure(0)
+  return pages
+}
+
+const rests = (): RestPages => {
+  const pages = new RestPages()
   pages.ensure(0)
   return pages
 }
@@ -91,6 +98,7 @@ export class TcpWorker {
         signs: this.signs.memory,
         listenerPages: this.#pages.pages,
         endpointPages: stats(endpointCell.count).pages,
+        restPages: rests().pages,
       },
       calls: { ...calls, ...this.#small(calls), ...over(calls) },
       layout,

@@ -41,6 +41,10 @@ class Flow implements LimitedFlow<Flow> {
   close(): void {
     this.#close(this)
   }
+
+  unanswered(): void {
+    this.close()
+  }
 }
 
 t.test('of many flows that are over some end in a turn, the others soon', async t => {

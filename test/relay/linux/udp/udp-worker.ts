@@ -7,6 +7,7 @@ import {
   newDescriptorsMemory,
 } from '../../../../src/relay/linux/shared/descriptors.ts'
 import { counterCell, countersOf } from '../../../../src/relay/counter-cells.ts'
+import { RestPages } from '../../../../src/relay/linux/shared/rest-pages.ts'
 import {
   endpointCell,
   StatsPages,
@@ -55,8 +56,11 @@ export const udpWorker = async (
   const pages = {
     listeners: pageOf(counterCell.count),
     ends: pageOf(endpointCell.count),
+    rests: new RestPages(),
   }
+  pages.rests.ensure(0)
   const env: WorkerEnv = {
+    thread: 1,
     calls,
     loop,
     random: Math.random,
@@ -64,12 +68,14 @@ export const udpWorker = async (
     fds: new FdAccount(calls, loop, descriptors, () => {}),
     listenerPages: pages.listeners,
     endpointPages: pages.ends,
+    restPages: pages.rests,
     signs: new WorkerSigns(),
     nodeClients: new NodeClientSet(),
     observer: {
       wants: () => false,
       connectionClosed: () => {},
       lastError: () => {},
+      allFailed: () => {},
       fault: (_listener, error) => void faults.push(error),
     },
     isOwn: () => false,

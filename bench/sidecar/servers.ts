@@ -1,0 +1,39 @@
+import { programBeside, startChild } from '../process/child.ts'
+import type { Endpoint } from '../services.ts'
+import type { Place } from '../topology/topology.ts'
+
+/**
+ * What a server of a scenario's own does with a connection. `http`: what pods serve. `greets`: says a line and closes.
+ * `answers`: the same once it has heard something. `closes`: ends it before a byte, every
+ * other time by a reset. `checked`: what an HTTP or Redis check wants to hear; `GET /primary`
+ * is answered with 200 only at the address of the primary. `postgres`: the question for a
+ * password.
+ */
+export type Behaviour = 'http' | 'greets' | 'answers' | 'closes' | 'checked' | 'postgres'
+
+export type ServerQuestion =
+  | { readonly kind: 'listen'; readonly behaviour: Behaviour; readonly at: Endpoint }
+  | { readonly kind: 'primary'; readonly address: string }
+
+const answersWithinMs = 20_000
+
+/** A process with such servers. */
+export interface Servers {
+  /** Rejects when the port is taken. */
+  listen(behaviour: Behaviour, at: Endpoint): Promise<void>
+  /** From now on the primary is there; '' for none. */
+  setPrimary(address: string): Promise<void>
+  readonly stop: () => Promise<void>
+}
+
+export const startServers = ({ enter }: Pick<Place, 'enter'>): Servers => {
+  const child = startChild(programBeside(import.meta.url, 'servers-main'), enter)
+  const ask = async (question: ServerQuestion): Promise<void> => {
+    await child.ask(question, answersWithinMs)
+  }
+  return {
+    listen: (behaviour, at) => ask({ kind: 'listen', behaviour, at }),
+    setPrimary: address => ask({ kind: 'primary', address }),
+    stop: () => child.stop(),
+  }
+}

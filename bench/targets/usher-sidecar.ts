@@ -1,0 +1,105 @@
+import { rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { joinHostPort } from '#usher/util/ip'
+import type { BenchService, Care, Endpoint } from '../services.ts'
+import { nodePorts } from './node-ports.ts'
+import { startProxy } from './start-proxy.ts'
+import { shownPart, targetDirectory } from './target-directory.ts'
+import type { Order, Target } from './target.ts'
+import { ownCommand, whyNoUsher } from './usher-program.ts'
+
+export interface SidecarOptions {
+  readonly name: string
+  /** A directory of it is made under this. */
+  readonly workDir: string
+  /** Learns from connections alone. */
+  readonly passive?: boolean
+  /** Clients wait for an endpoint. */
+  readonly holds?: boolean
+}
+
+/** `usher sidecar --config`, with one worker as by default. */
+export const sidecarTarget = (options: SidecarOptions): Target => {
+  const { name, passive = false, holds = false } = options
+  const how = [passive ? 'without checks' : 'with checks', ...(holds ? ['and hold'] : [])]
+  return {
+    name,
+    title: `usher sidecar --config, ${how.join(' ')}`,
+    kind: 'usher',
+    mainlyFor: ['sidecar'],
+    whyNot: async () => whyNoUsher({}),
+    start: order => start(order, options),
+  }
+}
+
+const flags = [
+  '--metrics-bind-address=off',
+  '--healthz-bind-address=off',
+  '--drain-timeout=0s',
+  // Warnings tell of endpoints that fail, which is what they do here.
+  '--log-level=error',
+  '--log-format=json',
+]
+
+const start = async (order: Order, options: SidecarOptions) => {
+  const { name, workDir } = options
+  const directory = await targetDirectory(workDir, name)
+  const addresses = await nodePorts(order.lane, order.services)
+  const services = [...order.services]
+  const file = join(directory, 'routes.json')
+  const write = async (): Promise<string> => {
+    const routes = services.flatMap(service => {
+      const listen = addresses.get(service.name)
+      return listen === undefined ? [] : [routeOf(service, listen, options)]
+    })
+    const text = `{"routes":[\n${routes.map(route => JSON.stringify(route)).join(',\n')}\n]}\n`
+    await writeFile(`${file}.new`, text)
+    await rename(`${file}.new`, file)
+    return text
+  }
+  const given = ['sidecar', `--config=${file}`, ...flags]
+  return startProxy(order, {
+    name,
+    argv: [...ownCommand(), ...given],
+    command: ['usher', ...given].join(' '),
+    config: shownPart(await write()),
+    addresses,
+    directory,
+    setEndpoints: async (service, endpoints, process) => {
+      const index = services.findIndex(known => known.name === service)
+      const known = services[index]
+      if (known === undefined) throw new Error(`there is no service ${service}`)
+      services[index] = { ...known, endpoints }
+      await write()
+      process.signal('SIGHUP')
+    },
+  })
+}
+
+/** Without a name, which would take room: a file has 64 KiB at most. */
+const routeOf = (
+  { protocol, endpoints, care }: BenchService,
+  listen: Endpoint,
+  options: SidecarOptions,
+): object => ({
+  listen: `${protocol.toLowerCase()}://${place(listen)}`,
+  endpoints: endpoints.map(place),
+  ...(care && careOf(care, options)),
+})
+
+const careOf = (
+  care: Care,
+  { passive = false, holds = false }: SidecarOptions,
+): object => ({
+  ...(passive ? {} : { check: checkOf(care) }),
+  ...(!passive && care.resets && { onDown: 'reset' }),
+  ...(care.replays && { replay: '1k' }),
+  ...(holds && { hold: '30s' }),
+})
+
+const checkOf = ({ check, path, port }: Care): string =>
+  check === 'http'
+    ? `http://${port === undefined ? '' : `:${port}`}${path ?? '/'}`
+    : check
+
+const place = ({ address, port }: Endpoint): string => joinHostPort(address, port)

@@ -1,0 +1,74 @@
+import type { ServicePort, Snapshot } from '../model/snapshot.ts'
+import { suggest } from '../util/suggest.ts'
+
+/** What was named, or what is wrong with a name. */
+export interface Named {
+  /** Names of ServicePorts with TCP, each once. */
+  readonly names: readonly string[]
+  /** What shares a name with those and has no connections. */
+  readonly notes: readonly string[]
+  readonly unknown?: string
+  readonly notTcp?: string
+}
+
+/** Where the routes of a sidecar are: they are called by their names alone. */
+const routePrefix = 'route/'
+
+/** A ServicePort as users call it. */
+export const shortName = (name: string): string =>
+  name.startsWith(routePrefix) ? name.slice(routePrefix.length) : name
+
+/**
+ * The ServicePorts that users mean by `db` (a route), `default/web` (all ports of a Service) or
+ * `default/web:http` (one of them). The first name that is wrong makes it all wrong.
+ */
+export const namedServicePorts = (
+  snapshots: readonly Snapshot[],
+  given: readonly string[],
+): Named => {
+  const all = snapshots.flatMap(({ servicePorts }) => [...servicePorts.values()])
+  const names = new Set<string>()
+  const notes = new Set<string>()
+  for (const one of given) {
+    const meant = all.filter(port => isCalled(port, one))
+    if (meant.length === 0)
+      return { names: [], notes: [], unknown: unknownText(one, all) }
+    const [others, tcp] = [false, true].map(isTcp =>
+      meant.filter(({ protocol }) => (protocol === 'TCP') === isTcp),
+    ) as [ServicePort[], ServicePort[]]
+    if (tcp.length === 0) return { names: [], notes: [], notTcp: notTcpText(others) }
+    for (const { name } of tcp) names.add(name)
+    for (const { name, protocol } of others)
+      notes.add(`${shortName(name)}: ${protocol} goes on`)
+  }
+  return { names: [...names], notes: [...notes] }
+}
+
+const isCalled = (
+  { name, namespace, serviceName }: ServicePort,
+  given: string,
+): boolean => [name, shortName(name), `${namespace}/${serviceName}`].includes(given)
+
+const mostListed = 10
+
+const unknownText = (given: string, all: readonly ServicePort[]): string => {
+  const known = [
+    ...new Set(
+      all.flatMap(({ name, namespace, serviceName }) => [
+        shortName(name),
+        shortName(`${namespace}/${serviceName}`),
+      ]),
+    ),
+  ]
+  const meant = suggest(given, known)
+  const hint =
+    meant !== undefined
+      ? `did you mean ${meant}?`
+      : known.length === 0
+        ? 'there is none yet'
+        : `there are ${known.slice(0, mostListed).join(', ')}${known.length > mostListed ? ', ...' : ''}`
+  return `there is no route ${JSON.stringify(given)}; ${hint}`
+}
+
+const notTcpText = ([port]: readonly ServicePort[]): string =>
+  `${shortName(port?.name ?? '')} is ${port?.protocol}: only TCP connections can be made to wait`

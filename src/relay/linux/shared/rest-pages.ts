@@ -1,0 +1,67 @@
+import { noReplies, type Replies } from '../../../balance/replies.ts'
+import { noRest, type Rest } from '../../../balance/resting.ts'
+import { readState, renewState, SharedCell, type StateBits } from './shared-cell.ts'
+import { SlotPages } from './slot-pages.ts'
+
+const probedBit = 1 << 6
+const restTimeUnit = 1 << 7
+
+/** From the low end 6 bits of failures, 1 whether it is probed, 41 of the time: 69 years of uptime. */
+const restBits: StateBits<Rest> = {
+  none: noRest,
+  pack: ({ until, failures, isProbed }) =>
+    Math.ceil(until) * restTimeUnit + (isProbed ? probedBit : 0) + failures,
+  unpack: bits => ({
+    until: Math.floor(bits / restTimeUnit),
+    failures: bits % probedBit,
+    isProbed: bits % restTimeUnit >= probedBit,
+  }),
+}
+
+const answeredBit = 1 << 2
+const replyTimeUnit = 1 << 3
+
+/** From the low end 2 bits of the count, 1 whether it has answered, 45 of the time. */
+const replyBits: StateBits<Replies> = {
+  none: noReplies,
+  pack: ({ unanswered, since, hasAnswered }) =>
+    Math.floor(since) * replyTimeUnit + (hasAnswered ? answeredBit : 0) + unanswered,
+  unpack: bits => ({
+    unanswered: bits % answeredBit,
+    since: Math.floor(bits / replyTimeUnit),
+    hasAnswered: bits % replyTimeUnit >= answeredBit,
+  }),
+}
+
+const cells = { rest: 0, replies: 1, count: 2 }
+
+/** How the endpoints rest and answer, by their slots: one state for all workers. */
+export class RestPages extends SlotPages<BigInt64Array> {
+  constructor() {
+    super(cells.count, memory => new BigInt64Array(memory))
+  }
+
+  /** That of the endpoint which has the slot now. */
+  of(slot: number): SharedCell<Rest> {
+    return new SharedCell(restBits, this.pageOf(slot), this.offsetOf(slot) + cells.rest)
+  }
+
+  /** What came back from the endpoint which has the slot now. */
+  repliesOf(slot: number): SharedCell<Replies> {
+    const at = this.offsetOf(slot) + cells.replies
+    return new SharedCell(replyBits, this.pageOf(slot), at)
+  }
+
+  read(slot: number): Rest {
+    if (!this.has(slot)) return noRest
+    return readState(restBits, this.pageOf(slot), this.offsetOf(slot) + cells.rest)
+  }
+
+  /** For the next endpoint of the slot. */
+  renew(slot: number): void {
+    const start = this.offsetOf(slot)
+    for (let cell = 0; cell < cells.count; cell += 1) {
+      renewState(this.pageOf(slot), start + cell)
+    }
+  }
+}

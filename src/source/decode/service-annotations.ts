@@ -1,0 +1,93 @@
+import * as v from 'valibot'
+import type { RetryOptions, Service } from '../../model/service.ts'
+import { peek } from '../../util/json.ts'
+import { show } from '../../util/printable.ts'
+import { isNot } from '../../util/schema.ts'
+import { unknownName } from '../../util/suggest.ts'
+import { decodeRetry, endpointOptions, idleOptions } from '../options/endpoint-options.ts'
+import { flagName, fromText } from '../options/option-text.ts'
+import { type Fault, fieldPath, mostProblems } from './problem.ts'
+
+/** Of the annotations by which a Service asks for what routes of a sidecar have. */
+export const annotationPrefix = 'usher-proxy.io/'
+
+/** What the others ask for depends on the server, a port or an account: they are for routes. */
+const check = v.literal('tcp', isNot('tcp, the only check that Services have'))
+
+const schemas = { ...endpointOptions, check }
+const shape = v.partial(v.object(schemas))
+
+/** By what an annotation has after the prefix: `retry-early-close`. */
+export const annotated: ReadonlyMap<string, v.GenericSchema> = new Map(
+  Object.entries(schemas).map(([option, schema]) => [flagName(option), schema]),
+)
+const known = [...annotated.keys()]
+const optionOf = new Map(Object.keys(schemas).map(option => [flagName(option), option]))
+
+/** No option has a longer value or name; annotations may have 256 KiB. */
+const longest = 100
+
+interface Annotated {
+  readonly options: Pick<Service, 'retry' | 'onDown'>
+  /** What is not in `options`. */
+  readonly faults: readonly Fault[]
+}
+
+const nothing: Annotated = { options: {}, faults: [] }
+
+/** What a Service's annotations ask for. Those without the prefix are not looked at. */
+export const readAnnotations = (annotations: unknown): Annotated => {
+  const keys = prefixed(annotations)
+  if (keys.length === 0) return nothing
+  const raw: Record<string, unknown> = {}
+  const faults: Fault[] = []
+  for (const key of keys) {
+    const given = peek(annotations, `${annotationPrefix}${key}`)
+    const schema = annotated.get(key)
+    const value = schema && typeof given === 'string' ? fromText(schema, given) : given
+    const message =
+      schema === undefined
+        ? unknownKey(key, faults.length)
+        : valueFault(schema, given, value)
+    if (message !== '') faults.push({ field: fieldOf(key), message })
+    else raw[optionOf.get(key) ?? key] = value
+  }
+  for (const { name, message } of idleOptions(raw, false, flagName)) {
+    delete raw[name]
+    faults.push({ field: fieldOf(flagName(name)), message })
+  }
+  return { options: optionsOf(v.parse(shape, raw)), faults }
+}
+
+/** What is after the prefix. */
+const prefixed = (annotations: unknown): readonly string[] =>
+  typeof annotations === 'object' && annotations !== null
+    ? Object.keys(annotations)
+        .filter(key => key.startsWith(annotationPrefix))
+        .map(key => key.slice(annotationPrefix.length))
+    : []
+
+/** After some it is no more looked for what was meant, which takes time: they are only counted. */
+const unknownKey = (key: string, faults: number): string =>
+  faults < mostProblems ? unknownName(key.slice(0, longest), known) : 'is unknown'
+
+const valueFault = (schema: v.GenericSchema, given: unknown, value: unknown): string => {
+  if (typeof given !== 'string') return `${show(given)} is not text; put it in quotes`
+  if (given.length > longest) return `${show(given)} is too long`
+  const [issue] = v.safeParse(schema, value).issues ?? []
+  return issue?.message ?? ''
+}
+
+const fieldOf = (key: string): string =>
+  fieldPath(['metadata', 'annotations', `${annotationPrefix}${key}`])
+
+const optionsOf = (raw: v.InferOutput<typeof shape>): Annotated['options'] => {
+  const retry = decodeRetry(raw, false)
+  return {
+    ...(!asksForNothing(retry) && { retry }),
+    ...(raw.check !== undefined && { onDown: raw.onDown ?? 'keep' }),
+  }
+}
+
+const asksForNothing = ({ earlyClose, holdMs = 0 }: RetryOptions): boolean =>
+  !earlyClose && holdMs === 0

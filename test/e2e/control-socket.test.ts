@@ -1,0 +1,142 @@
+// A process of its own: it mostly waits.
+import { spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, existsSync, lstatSync, renameSync, writeFileSync } from 'node:fs'
+import { connect, createServer } from 'node:net'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t, { type Test } from 'tap'
+import { whyNotInstalled } from '../support/installed.ts'
+import { order, socketPath } from '../support/control-socket.ts'
+import { freeTcpPort, testHost } from '../support/ports.ts'
+import { until } from '../support/until.ts'
+import { runUsher, startUsher, startUsherBy } from '../support/usher.ts'
+
+t.jobs = 2
+
+const flags = async (socket: string): Promise<string[]> => [
+  'sidecar',
+  `--route=tcp://${testHost}:${await freeTcpPort()}=${testHost}:1?name=db`,
+  `--control-socket=${socket}`,
+]
+
+const modeOf = (path: string): string => (lstatSync(path).mode & 0o7777).toString(8)
+
+const noOneTo = { routes: ['nobody'] }
+
+/** It has looked at the order, and knows no such route. */
+const answers = async (t: Test, socket: string) =>
+  t.match(await order(socket, '/pause', noOneTo), { status: 404 })
+
+t.test('it is made for its owner alone, and removed at the end', async t => {
+  const socket = await socketPath(t)
+  const usher = await startUsherBy(
+    t,
+    ['sh', '-c', 'umask 0; exec "$@"', 'sh'],
+    ...(await flags(socket)),
+  )
+  t.equal(modeOf(socket), '600')
+  await answers(t, socket)
+  const second = await runUsher(...(await flags(socket)), '--metrics-bind-address=off')
+  t.match(second, { code: 1, err: `${socket}: another process listens on it` })
+  await answers(t, socket)
+
+  chmodSync(socket, 0o666)
+  t.match(await order(socket, '/pause', noOneTo), { status: 503, body: /mode/ })
+  const refused = await runUsher('pause', 'db', '--control-socket', socket)
+  t.match(refused, { code: 1, err: /its mode is 666/ })
+  const { problems } = await usher.status()
+  t.match(problems, [{ object: `--control-socket ${socket}`, message: /become 666/ }])
+  chmodSync(socket, 0o600)
+  await answers(t, socket)
+  usher.send('SIGTERM')
+  t.match(await usher.exit, { code: 0 })
+  t.notOk(existsSync(socket))
+})
+
+t.test('what a killed Usher left is replaced, and nothing else', async t => {
+  const socket = await socketPath(t)
+  const killed = await startUsher(t, ...(await flags(socket)))
+  killed.send('SIGKILL')
+  await killed.exit
+  t.ok(existsSync(socket))
+  const dead = await runUsher('pause', 'db', '--control-socket', socket)
+  t.match(dead, { code: 1, err: /nothing listens on it/ })
+  const next = await startUsher(t, ...(await flags(socket)))
+  await answers(t, socket)
+
+  // Another takes its place: it stays when the first one ends.
+  const other = createServer().listen(`${socket}2`)
+  await once(other, 'listening')
+  t.teardown(() => void other.close())
+  renameSync(`${socket}2`, socket)
+  const { problems } = await next.status()
+  t.match(problems, [{ message: 'another file is in its place' }])
+  next.send('SIGTERM')
+  t.match(await next.exit, { code: 0 })
+  t.ok(lstatSync(socket).isSocket())
+
+  const file = join(dirname(socket), 'file')
+  writeFileSync(file, 'text')
+  const bad = async (path: string, err: RegExp, code = 1) =>
+    t.match(await runUsher(...(await flags(path)), '--metrics-bind-address=off'), {
+      code,
+      err,
+    })
+  await bad(file, /there is a file that is not a socket/)
+  t.equal(lstatSync(file).size, 4)
+  await bad(join(dirname(socket), 'none', 's'), /there is no directory .*none; make it/)
+  await bad(join(file, 's'), /file is not a directory/)
+  await bad(`/${'x'.repeat(107)}`, /has 108 bytes, and the path of a socket has 106/, 2)
+})
+
+t.test('clients that are slow or silent hold nothing up', async t => {
+  const socket = await socketPath(t)
+  await startUsher(t, ...(await flags(socket)))
+  const silent = Array.from({ length: 40 }, (_, i) => {
+    const client = connect({ path: socket })
+    t.teardown(() => client.destroy())
+    client.on('error', () => {})
+    if (i % 3 === 1) client.write('POST /pause HTTP/1.1\r\nHost: a\r\nContent-Length: 50')
+    if (i % 3 === 2)
+      client.write('POST /pause HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\n{"rou')
+    // It never reads, and asks again and again.
+    const many = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(500)
+    if (i % 20 === 0) client.pause().write(many)
+    else client.resume()
+    return client
+  })
+  for (const client of silent) if (client.connecting) await once(client, 'connect')
+  const began = performance.now()
+  await answers(t, socket)
+  t.ok(performance.now() - began < 5000, 'before any of them is given up')
+  const half = silent[38]
+  await until('half a request is given up', () => half?.closed === true, 15_000)
+})
+
+const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
+const skip = (process.getuid?.() !== 0 && 'needs root') || whyNotInstalled('setpriv')
+
+t.test('another user has no right to it', { skip }, async t => {
+  const socket = await socketPath(t)
+  await startUsher(t, ...(await flags(socket)))
+  chmodSync(dirname(socket), 0o755)
+  const as = (...args: string[]) =>
+    spawnSync('setpriv', ['--reuid=65534', '--clear-groups', process.execPath, ...args], {
+      encoding: 'utf8',
+    })
+  const { status, stderr } = as(program, 'pause', 'db', '--control-socket', socket)
+  t.equal(status, 1)
+  t.match(stderr, /permission denied/i)
+  // Not by the client's own judgement: by the kernel's.
+  const dialled = as(
+    '-e',
+    `require('net').connect(${JSON.stringify(socket)}).on('error', e => console.error(e.code))`,
+  )
+  t.match(dialled.stderr, /EACCES/)
+})
+
+t.test('there is none where none is asked for', async t => {
+  const usher = await startUsher(t, ...(await flags('')))
+  t.notOk(usher.records.some(({ msg }) => msg === 'the control socket listens'))
+})

@@ -1,0 +1,96 @@
+// A process of its own: it mostly waits.
+import t from 'tap'
+import { nodeObject } from '../support/api-server/builders.ts'
+import { startApiServer } from '../support/api-server/for-test.ts'
+import { clusterService } from '../support/cluster.ts'
+import { manifestFile, service, slice } from '../support/manifests.ts'
+import { freeTcpPort, testHost } from '../support/ports.ts'
+import { firstWord, namedBackend, tcpBackend } from '../support/tcp-backend.ts'
+import { until } from '../support/until.ts'
+import { startUsher } from '../support/usher.ts'
+
+t.jobs = 2
+
+t.test('annotations of a Service of the API, as its clients see them', async t => {
+  const server = await startApiServer(t)
+  server.apply(nodeObject('node-1'))
+  const broken = await tcpBackend(t, socket => void socket.end())
+  const good = await namedBackend(t, 'good')
+  const web = await clusterService(server, 'web')
+  web.put()
+  web.scale(broken, good)
+  const usher = await startUsher(
+    t,
+    'run',
+    `--kubeconfig=${server.kubeconfig()}`,
+    '--hostname-override=node-1',
+    '--proxy-mode=userspace',
+    '--capture=listen',
+  )
+  const answers = async () => [...(await web.askers(10))].toSorted()
+  const told = () =>
+    server.objects('events').filter(({ reason }) => reason === 'AnnotationWithoutEffect')
+
+  await until('both are asked', async () => (await answers()).length === 2)
+  web.put({}, { 'usher-proxy.io/retry-early-close': 'true' })
+  await until('the early close is seen by no client', async () => {
+    return (await answers()).join() === 'good'
+  })
+  t.strictSame((await usher.status()).problems, [])
+
+  web.put(
+    {},
+    {
+      'usher-proxy.io/retry-early-close': 'true',
+      'usher-proxy.io/hold': 'long',
+      'usher-proxy.io/most-heldd': '1',
+    },
+  )
+  await until('an Event says what is wrong', () => told().length > 0)
+  t.match(told(), [
+    {
+      type: 'Warning',
+      regarding: { kind: 'Service', namespace: 'default', name: 'web' },
+      note: /hold"\] "long" is not a duration.*most-heldd"\] is unknown; did you mean most-held\?/,
+    },
+  ])
+  t.match(
+    (await usher.status()).problems.map(({ object }) => object),
+    ['Service default/web', 'Service default/web'],
+  )
+  t.strictSame(await answers(), ['good'], 'the rest is still done')
+
+  web.put()
+  await until('without annotations all is as it was', async () => {
+    const { problems } = await usher.status()
+    return problems.length === 0 && (await answers()).length === 2
+  })
+  t.equal(told().length, 1)
+})
+
+t.test('a Service in a file lets its clients wait', async t => {
+  const port = await freeTcpPort()
+  const backend = await namedBackend(t, 'late')
+  const web = service('web', testHost, [{ name: 'p', port }])
+  const annotations = { 'usher-proxy.io/hold': '20s' }
+  const waiting = { ...web, metadata: { name: 'web', annotations } }
+  const file = await manifestFile(t, waiting)
+  const usher = await startUsher(
+    t,
+    'run',
+    '--manifests',
+    file.path,
+    '--proxy-mode=userspace',
+    '--capture=listen',
+  )
+  let answer = ''
+  const asking = firstWord(port).then(word => (answer = word))
+  await new Promise(resolve => setTimeout(resolve, 300))
+  t.equal(answer, '', 'it waits')
+  await file.write(waiting, ...slice('web', [backend.endpoint]))
+  await asking
+  t.equal(answer, 'late')
+  await file.write(web)
+  await until('it waits no more', async () => (await firstWord(port)) === 'ECONNREFUSED')
+  t.strictSame((await usher.status()).problems, [])
+})

@@ -1,0 +1,42 @@
+import t from 'tap'
+import { AnnotationEvents } from '../../src/observe/annotation-events.ts'
+import type { ClusterEvent } from '../../src/source/kubernetes/event-body.ts'
+
+const problem = (name: string, key: string, message = 'is unknown') => ({
+  object: `Service shop/${name}`,
+  field: `metadata.annotations["usher-proxy.io/${key}"]`,
+  message,
+})
+
+t.test('a Service gets one Event for each change of what is wrong with it', async t => {
+  const sent: ClusterEvent[] = []
+  const events = new AnnotationEvents(event => sent.push(event))
+  const [a, b] = [problem('web', 'a'), problem('web', 'b')]
+  const other = { object: 'Service shop/web', field: 'spec.ports[0]', message: 'is bad' }
+  const node = { ...a, object: 'Node n' }
+  events.say([other, a, b, node])
+  events.say([a, b])
+  t.strictSame(sent, [
+    {
+      type: 'Warning',
+      reason: 'AnnotationWithoutEffect',
+      action: 'Serve',
+      message:
+        'metadata.annotations["usher-proxy.io/a"] is unknown; metadata.annotations["usher-proxy.io/b"] is unknown',
+      regarding: { kind: 'Service', namespace: 'shop', name: 'web' },
+    },
+  ])
+  events.say([b])
+  t.equal(sent.length, 1, 'what is mended is no news')
+  events.say([a, b])
+  t.equal(sent.length, 2, 'what is broken again is')
+})
+
+t.test('of very many Services only some get an Event', async t => {
+  const sent: ClusterEvent[] = []
+  const events = new AnnotationEvents(event => sent.push(event))
+  const all = Array.from({ length: 1000 }, (_, i) => problem(`s${i}`, 'a'))
+  events.say(all)
+  events.say(all)
+  t.equal(sent.length, 20)
+})

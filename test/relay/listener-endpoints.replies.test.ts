@@ -1,0 +1,149 @@
+import t from 'tap'
+import { OwnCell } from '../../src/balance/cell.ts'
+import { noReplies } from '../../src/balance/replies.ts'
+import { noRest } from '../../src/balance/resting.ts'
+import type { Backend } from '../../src/relay/backend.ts'
+import { ListenerEndpoints, restMs } from '../../src/relay/listener-endpoints.ts'
+import { NodeClientSet } from '../../src/relay/node-clients.ts'
+import { endpoint, listenerSpec } from '../support/relay-fixture.ts'
+
+const udpReplyTimeout = 5000
+
+class TestClock {
+  time = 1000
+
+  now(): number {
+    return this.time
+  }
+}
+
+class Endpoints extends ListenerEndpoints<Backend> {
+  readonly clock: TestClock
+
+  constructor(
+    ports: readonly number[],
+    expectsReplies: boolean,
+    clock = new TestClock(),
+  ) {
+    super(clock, () => 0, new NodeClientSet(), { udpReplyTimeout })
+    this.clock = clock
+    const spec = listenerSpec({
+      protocol: 'UDP',
+      endpoints: ports.map(port => endpoint('10.0.0.1', port)),
+      retry: { earlyClose: false, replay: 0, expectsReplies },
+    })
+    this.takeEndpoints(spec, of => ({
+      ...of,
+      active: 0,
+      failures: 0,
+      resting: false,
+      rest: new OwnCell(noRest),
+      replies: expectsReplies ? new OwnCell(noReplies) : undefined,
+    }))
+  }
+
+  protected override tellAllFailed(): void {}
+
+  at(which: number): Backend {
+    const found = this.balancer.endpoints[which]
+    if (found === undefined) throw new Error(`no endpoint ${which}`)
+    return found
+  }
+
+  /** So many flows go to an endpoint that does not answer them. */
+  silence(which: number, flows = 3): void {
+    const sentAt = this.clock.time
+    for (let i = 0; i < flows; i += 1) this.connected('', this.at(which))
+    this.clock.time += udpReplyTimeout
+    for (let i = 0; i < flows; i += 1) this.unanswered(this.at(which), sentAt)
+  }
+
+  answer(which: number): void {
+    this.connected('', this.at(which))
+    this.clock.time += 1
+    this.answered(this.at(which))
+  }
+
+  /** How long it rests from now on. */
+  restOf(which: number): number {
+    return Math.max(0, this.at(which).rest.read().until - this.clock.time)
+  }
+}
+
+t.test('an endpoint that answers no flow', async t => {
+  t.test('rests twice as long each time that its one flow gets no reply', async t => {
+    const all = new Endpoints([1, 2], true)
+    all.answer(1)
+    all.silence(0, 2)
+    t.equal(all.restOf(0), 0, 'two may be chance')
+    all.answer(1)
+    const rests: number[] = []
+    for (let i = 0; i < 5; i += 1) {
+      all.silence(0, 1)
+      rests.push(all.restOf(0))
+      all.clock.time += all.restOf(0)
+      while (all.balancer.pick('') !== all.at(0));
+      all.answer(1)
+      t.not(all.balancer.pick(''), all.at(0), 'the others wait')
+    }
+    t.same(rests, [10_000, 20_000, 40_000, 60_000, 60_000])
+    all.answer(0)
+    all.silence(0, 2)
+    t.equal(all.at(0).rest.read(), noRest, 'as if nothing had been')
+  })
+
+  t.test('does not rest where none answers, nor where it is not asked for', async t => {
+    for (const expectsReplies of [true, false]) {
+      const all = new Endpoints([1, 2], expectsReplies)
+      if (!expectsReplies) all.answer(1)
+      all.silence(0, 10)
+      all.silence(1, 10)
+      t.same([all.restOf(0), all.restOf(1)], [0, 0])
+    }
+  })
+
+  t.test('is no worse than the others once they are silent too', async t => {
+    const all = new Endpoints([1, 2], true)
+    all.silence(0)
+    all.silence(0)
+    all.answer(1)
+    all.silence(0)
+    t.equal(all.restOf(0), restMs.silent)
+    all.clock.time += restMs.silent
+    all.silence(1)
+    t.equal(all.restOf(1), 0, 'nothing was answered meanwhile')
+    all.silence(0, 1)
+    t.equal(all.at(0).rest.read(), noRest)
+  })
+})
+
+t.test('an endpoint that refused', async t => {
+  const refuse = (all: Endpoints): void => {
+    all.connected('', all.at(0))
+    all.failed(all.at(0), restMs.refused)
+  }
+  const refusals = (all: Endpoints): number[] =>
+    Array.from({ length: 3 }, () => {
+      refuse(all)
+      const rest = all.restOf(0)
+      all.clock.time += rest
+      return rest
+    })
+
+  t.test('rests twice as long each time, where endpoints answer', async t => {
+    const all = new Endpoints([1, 2], true)
+    all.answer(1)
+    t.same(refusals(all), [1000, 2000, 4000])
+    all.connected('', all.at(0))
+    t.not(all.at(0).rest.read(), noRest, 'a refusal may be under way')
+    all.answer(0)
+    t.equal(all.at(0).rest.read(), noRest)
+  })
+
+  t.test('rests for a second each time where none has ever answered', async t => {
+    t.same(refusals(new Endpoints([1, 2], true)), [1000, 1000, 1000])
+    const all = new Endpoints([1, 2], false)
+    all.answer(1)
+    t.same(refusals(all), [1000, 1000, 1000], 'nor where it is not asked for')
+  })
+})
