@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Metric } from '../../record/record.ts'
 import { readUsage } from '../../process/usage.ts'
 import type { CheckKind } from '../../services.ts'
-import { startServers } from '../../sidecar/servers.ts'
 import type { Run, Scenario } from '../scenario.ts'
-import { cared, nodeEndpoints, sidecarScenario } from './site.ts'
+import { serversAt } from './free-port.ts'
+import { cared, sidecarScenario } from './site.ts'
 
 const endpoints = 1000
 /** First checks, and code that is compiled meanwhile, are not what goes on for days. */
@@ -33,16 +33,13 @@ const checks = (check: CheckKind): Scenario =>
     targets: ['sidecar', 'haproxy-checks'],
     expectedSeconds: window => 2 + settleMs / 1000 + whole * window,
     site: async lane => {
-      const at = await nodeEndpoints(lane, endpoints)
-      const servers = startServers(lane)
-      try {
-        const port = at[0]?.port ?? 0
-        const behaviour = check === 'postgres' ? 'postgres' : 'checked'
-        await servers.listen(behaviour, { address: '0.0.0.0', port })
-      } catch (error) {
-        await servers.stop()
-        throw error
-      }
+      const behaviour = check === 'postgres' ? 'postgres' : 'checked'
+      const { endpoints: at, servers } = await serversAt(
+        lane,
+        endpoints,
+        (all, [first]) =>
+          all.listen(behaviour, { address: '0.0.0.0', port: first?.port ?? 0 }),
+      )
       return { services: cared(at, { check }), run: measure, stop: servers.stop }
     },
   })

@@ -1,7 +1,7 @@
-import { startServers } from '../../sidecar/servers.ts'
 import { failedShare, milliseconds, percent, sampleOf } from '../metrics.ts'
 import type { Run } from '../scenario.ts'
-import { cared, nodeEndpoints, service, sidecarScenario } from './site.ts'
+import { serversAt } from './free-port.ts'
+import { cared, service, sidecarScenario } from './site.ts'
 
 const sessions = 10_000
 /** A run of a shorter window is a shorter run. */
@@ -26,16 +26,10 @@ const earlyClose = (name: string, speaks: 'hears first' | 'asks first') =>
     targets: ['sidecar', 'sidecar-passive', 'haproxy-checks', 'nginx', 'pipe'],
     expectedSeconds: window => 2 + 3 * window,
     site: async lane => {
-      const endpoints = await nodeEndpoints(lane, 3)
-      const servers = startServers(lane)
       const answers = speaks === 'hears first' ? 'greets' : 'answers'
-      try {
-        for (const [i, at] of endpoints.entries())
-          await servers.listen(i === 0 ? 'closes' : answers, at)
-      } catch (error) {
-        await servers.stop()
-        throw error
-      }
+      const { endpoints, servers } = await serversAt(lane, 3, (all, places) =>
+        Promise.all(places.map((at, i) => all.listen(i === 0 ? 'closes' : answers, at))),
+      )
       return {
         services: cared(endpoints, { check: 'tcp', replays: true }),
         run: run => visit(run, speaks),

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { whyNoPostgres } from '../../sidecar/postgres-program.ts'
 import type { Visit } from '../../load/question.ts'
-import { freePorts } from '../../targets/probe.ts'
 import { milliseconds, sampleOf } from '../metrics.ts'
 import type { Run } from '../scenario.ts'
+import { atFreePort } from './free-port.ts'
 import {
   failedClients,
   type PostgresSite,
@@ -64,9 +64,12 @@ export const primaryMoves = sidecarScenario({
   site: async (lane, workDir) => {
     const site = await postgresSite(lane, workDir)
     try {
-      const [port = 0] = await freePorts(lane, '0.0.0.0', 1)
-      for (const { address } of site.endpoints)
-        await site.others.listen('checked', { address, port })
+      // All addresses of one: none is left listening where another is taken.
+      const port = await atFreePort(lane, 1, async ([at]) => {
+        const everywhere = { address: '0.0.0.0', port: at?.port ?? 0 }
+        await site.others.listen('checked', everywhere)
+        return everywhere.port
+      })
       await site.others.setPrimary(addressOf(site, 0))
       const role = { check: 'http', path: '/primary', port } as const
       return {

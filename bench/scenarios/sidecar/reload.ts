@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BenchService } from '../../services.ts'
-import { startServers } from '../../sidecar/servers.ts'
 import { milliseconds, sampleOf } from '../metrics.ts'
 import type { Run } from '../scenario.ts'
-import { failedClients, nodeEndpoints, sidecarScenario } from './site.ts'
+import { serversAt } from './free-port.ts'
+import { failedClients, sidecarScenario } from './site.ts'
 
 const routes = 500
 const unchanged = 'route-0'
@@ -31,14 +31,9 @@ export const reload = sidecarScenario({
   targets: ['sidecar', 'haproxy-checks', 'nginx'],
   expectedSeconds: window => 3 + whole * window,
   site: async lane => {
-    const servers = startServers(lane)
-    const endpoints = await nodeEndpoints(lane, 3)
-    try {
-      for (const at of endpoints) await servers.listen('http', at)
-    } catch (error) {
-      await servers.stop()
-      throw error
-    }
+    const { endpoints, servers } = await serversAt(lane, 3, (all, places) =>
+      Promise.all(places.map(at => all.listen('http', at))),
+    )
     return {
       services: Array.from({ length: routes }, (_, i): BenchService => ({
         name: `route-${i}`,

@@ -1,10 +1,10 @@
 import { startPostgres } from '../../sidecar/postgres.ts'
-import { type Servers, startServers } from '../../sidecar/servers.ts'
+import type { Servers } from '../../sidecar/servers.ts'
 import type { BenchService, Care, Endpoint } from '../../services.ts'
 import type { Metric } from '../../record/record.ts'
-import { freePorts } from '../../targets/probe.ts'
 import type { Lane } from '../../topology/topology.ts'
 import type { Scenario, Site } from '../scenario.ts'
+import { atFreePort, serversAt } from './free-port.ts'
 
 /** What clients dial. */
 export const service = 'db'
@@ -16,18 +16,6 @@ export const failedClients: Metric = {
   unit: '',
   better: 'lower',
   decimals: 0,
-}
-
-/** Addresses of the target's own node: as many as there are, at the same port. */
-export const nodeEndpoints = async (
-  lane: Lane,
-  count: number,
-): Promise<readonly Endpoint[]> => {
-  const [port = 0] = await freePorts(lane, '0.0.0.0', 1)
-  return Array.from({ length: count }, (_, i) => ({
-    address: `127.0.${1 + Math.floor(i / 250)}.${1 + (i % 250)}`,
-    port,
-  }))
 }
 
 /** Scenarios of the group are alike in this. */
@@ -58,11 +46,19 @@ export const postgresSite = async (
   lane: Lane,
   workDir: string,
 ): Promise<PostgresSite> => {
-  const endpoints = await nodeEndpoints(lane, 3)
-  const others = startServers(lane)
+  // PostgreSQL has no answer for those who ask whether a target serves.
+  const { servers: others, endpoints: checked } = await serversAt(
+    lane,
+    1,
+    async (one, [at]) => at && one.listen('checked', at),
+  )
+  const ready: BenchService = { name: 'ready', protocol: 'TCP', endpoints: checked }
   try {
-    const ready = await readiness(lane, others)
-    const { servers, stop } = await startPostgres(lane, endpoints, workDir)
+    const start = async (endpoints: readonly Endpoint[]) => ({
+      endpoints,
+      ...(await startPostgres(lane, endpoints, workDir)),
+    })
+    const { endpoints, servers, stop } = await atFreePort(lane, 3, start)
     const stopAll = async (): Promise<void> => {
       await Promise.all([stop(), others.stop()])
     }
@@ -75,13 +71,6 @@ export const postgresSite = async (
     await others.stop()
     throw error
   }
-}
-
-/** PostgreSQL has no answer for those who ask whether a target serves. */
-const readiness = async (lane: Lane, servers: Servers): Promise<BenchService> => {
-  const endpoints = await nodeEndpoints(lane, 1)
-  for (const at of endpoints) await servers.listen('checked', at)
-  return { name: 'ready', protocol: 'TCP', endpoints }
 }
 
 /** One service. */
