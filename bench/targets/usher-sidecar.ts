@@ -93,7 +93,7 @@ const careOf = (
 ): object => ({
   ...(passive ? {} : { check: checkOf(care) }),
   ...(!passive && care.resets && { onDown: 'reset' }),
-  ...(care.replays && { replay: '1k' }),
+  ...(care.replays && { replay: '1k', answerWithin: '2s' }),
   ...(holds && { hold: '30s' }),
 })
 

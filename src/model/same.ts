@@ -44,6 +44,7 @@ const allClients = ['']
 const sameRetry = (a: RetryOptions | undefined, b: RetryOptions | undefined): boolean =>
   a?.earlyClose === b?.earlyClose &&
   a?.replay === b?.replay &&
+  a?.answerMs === b?.answerMs &&
   a?.holdMs === b?.holdMs &&
   a?.mostHeld === b?.mostHeld &&
   a?.expectsReplies === b?.expectsReplies

@@ -23,6 +23,11 @@ export interface RetryOptions {
   /** So many bytes of the client may have been sent, and are sent again; 0 for none. */
   readonly replay: number
   /**
+   * Milliseconds that an endpoint may take for its first byte after the client's first; then
+   * another is dialled, where what was said can be sent again. Undefined, which is the default: any.
+   */
+  readonly answerMs?: number | undefined
+  /**
    * Milliseconds that a client waits for an endpoint to come back, from its accept on, when none
    * could be connected to, or each closed early; 0, which is the default: as long as the dial ladder.
    */

@@ -90,7 +90,7 @@ export class Dial<B extends Backend, Socket, Connection> {
   readonly #startedAt: number
   /** Where the attempts of its plan begin. */
   #first: number
-  /** Endpoints that have closed early: not dialled again, unless the client is held. */
+  /** Endpoints that have not served: not dialled again, unless the client is held. */
   #left: ReadonlySet<string>
   /** Made when the first attempt has failed or takes long: most dials need none. */
   #planMade: RetryPlan<B> | undefined
@@ -123,9 +123,9 @@ export class Dial<B extends Backend, Socket, Connection> {
 
   start(): void {
     if (this.#service.paused) return this.#giveUp()
-    // None is left, but the client may wait: see `takeEarlyClose`.
+    // None is left, but the client may wait: see early-close.ts.
     if (this.#left.size > 0 && !this.#service.hasOther(this.#choice, this.#left)) {
-      this.#lastError = 'each endpoint closed early'
+      this.#lastError = 'each endpoint closed early or had no answer'
       return this.#giveUp()
     }
     const endpoint = this.#pick()
@@ -244,7 +244,7 @@ export class Dial<B extends Backend, Socket, Connection> {
         return false
       }
       const firstAttempt = Math.min(this.attempts.length, mostRecorded)
-      // Endpoints that close early again and again are asked no more often than others.
+      // Endpoints that do not serve again and again are asked no more often than others.
       const rounds = closesOf(this.attempts) - closedEarly(this.attempts).size
       this.#hold = { since: dialler.now(), rounds, firstAttempt, isPausing: true }
     }

@@ -4,9 +4,10 @@ import { type ListenerEndpoints, restMs } from './listener-endpoints.ts'
 
 /*
  * An endpoint that accepts and ends before its first byte has not served: most often it is
- * another proxy that accepts before it knows whether there is a server. As nothing has come from
- * it, and nothing was sent to it that can't be sent again, the client need not hear of it: the
- * next endpoint is dialled, as if this one had refused.
+ * another proxy that accepts before it knows whether there is a server. Nor has one that has no
+ * answer in time: it hangs, and its kernel accepts for it. As nothing has come from it, and
+ * nothing was sent to it that can't be sent again, the client need not hear of it: the next
+ * endpoint is dialled, as if this one had refused.
  */
 
 /** Later than this after it was connected to, such an end is the endpoint's idle limit. */
@@ -17,14 +18,15 @@ interface Attempt {
   result: string
 }
 
-/** What is known of a connection whose endpoint has ended. */
-interface EndedEndpoint<B extends Backend> {
+/** As `Attempt.result` of the contract. */
+type Unserved = 'closed early' | 'no answer'
+
+/** What is known of a connection whose endpoint has not served. */
+interface UnservedConnection<B extends Backend> {
   readonly service: ListenerEndpoints<B>
   readonly backend: B
   readonly choice: Choice<B>
   readonly attempts: readonly Attempt[]
-  /** Milliseconds since it was connected to. */
-  readonly ms: number
   /** Milliseconds since its client was accepted. */
   readonly age: number
   /** Whether all that the client has said, an end included, can be said again. */
@@ -32,37 +34,72 @@ interface EndedEndpoint<B extends Backend> {
 }
 
 /**
- * An endpoint has ended of which nothing has come. True: that is noted as an early close, and
- * another endpoint is to be dialled: one that has not closed early, or any when the client may
- * wait for it. False: the end is passed on; where it was an early close all the same, all
- * endpoints have failed, and the listener's observer hears of it.
+ * An endpoint has ended of which nothing has come, `ms` after it was connected to. True: that is
+ * noted as an early close, and another endpoint is to be dialled: one that has not failed so, or
+ * any when the client may wait for it. False: the end is passed on; where it was an early close all
+ * the same, all endpoints have failed, and the listener's observer hears of it.
  */
-export const takeEarlyClose = <B extends Backend>(ended: EndedEndpoint<B>): boolean => {
-  const { service, backend, choice, attempts, ms, age, repeatable } = ended
-  if (!service.retry?.earlyClose || !repeatable || ms > earlyMs) return false
-  if (age >= service.holdMs) {
-    const closed = new Set(closedEarly(attempts)).add(backend.key)
-    if (!service.hasOther(choice, closed)) {
-      service.allFailed()
-      return false
-    }
+export const takeEarlyClose = <B extends Backend>(
+  ended: UnservedConnection<B>,
+  ms: number,
+): boolean => {
+  const { retry } = ended.service
+  if (!retry?.earlyClose || !ended.repeatable || ms > earlyMs) return false
+  const mayWait = ended.age < ended.service.holdMs
+  if (!mayWait && !hasOther(ended)) {
+    ended.service.allFailed()
+    return false
   }
-  const last = attempts.findLast(({ result }) => result === 'connected')
-  if (last !== undefined) last.result = 'closed early'
-  backend.active -= 1
-  service.failed(backend, restMs.closedEarly)
+  ended.service.failed(ended.backend, restMs.closedEarly)
+  leave(ended, 'closed early')
   return true
 }
 
-/** Keys of the endpoints of a connection that have closed early. */
-export const closedEarly = (attempts: readonly Attempt[]): ReadonlySet<string> => {
-  if (attempts.length === 0) return noKeys
-  const closed = attempts.filter(({ result }) => result === 'closed early')
-  return new Set(closed.map(({ backend }) => backend.key))
+/**
+ * The time for an answer is over: that is noted as the endpoint's failure. True: another endpoint
+ * is to be dialled. False: the answer is waited for, as there is no other endpoint, this one was
+ * left before, or what was said can't be said again.
+ */
+export const takeNoAnswer = <B extends Backend>(
+  unanswered: UnservedConnection<B>,
+): boolean => {
+  const { service, backend, attempts, repeatable } = unanswered
+  service.failed(backend, restMs.closedEarly)
+  const isBack = closedEarly(attempts).has(backend.key)
+  if (!repeatable || isBack || !hasOther(unanswered)) return false
+  leave(unanswered, 'no answer')
+  return true
 }
 
-/** How often endpoints of a connection have closed early. */
+/** Whether there is an endpoint that this connection has not left. */
+const hasOther = <B extends Backend>({
+  service,
+  backend,
+  choice,
+  attempts,
+}: UnservedConnection<B>): boolean =>
+  service.hasOther(choice, new Set(closedEarly(attempts)).add(backend.key))
+
+const leave = <B extends Backend>(
+  { backend, attempts }: UnservedConnection<B>,
+  result: Unserved,
+): void => {
+  const last = attempts.findLast(one => one.result === 'connected')
+  if (last !== undefined) last.result = result
+  backend.active -= 1
+}
+
+const hasNotServed = ({ result }: Attempt): boolean =>
+  result === 'closed early' || result === 'no answer'
+
+/** Keys of the endpoints of a connection that have closed early, or did not answer. */
+export const closedEarly = (attempts: readonly Attempt[]): ReadonlySet<string> => {
+  if (attempts.length === 0) return noKeys
+  return new Set(attempts.filter(hasNotServed).map(({ backend }) => backend.key))
+}
+
+/** How often endpoints of a connection have not served. */
 export const closesOf = (attempts: readonly Attempt[]): number =>
-  attempts.reduce((sum, { result }) => sum + (result === 'closed early' ? 1 : 0), 0)
+  attempts.reduce((sum, attempt) => sum + (hasNotServed(attempt) ? 1 : 0), 0)
 
 export const noKeys: ReadonlySet<string> = new Set()

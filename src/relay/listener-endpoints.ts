@@ -29,6 +29,9 @@ const allFailedEveryMs = 1000
 /** The longest rest, where early closes or replies count: there an endpoint can fail again and again. */
 const longestRestMs = 60_000
 
+/** How long a client may take to speak that tries an endpoint for its answer. */
+const spokenWithinMs = 1000
+
 /** Most listeners have none: one for all of them. */
 const none: ReadonlyMap<string, never> = new Map<string, never>()
 
@@ -71,14 +74,17 @@ export abstract class ListenerEndpoints<B extends Backend> {
    */
   failed(backend: B, rest: number): void {
     backend.failures += 1
-    const { earlyClose, expectsReplies } = this.retry ?? {}
-    this.balancer.failed(backend, rest, earlyClose || expectsReplies ? longestRestMs : 0)
+    const { earlyClose, answerMs, expectsReplies } = this.retry ?? {}
+    const doubles = earlyClose || answerMs !== undefined || expectsReplies
+    this.balancer.failed(backend, rest, doubles ? longestRestMs : 0)
   }
 
   /** A connection or flow now goes to `backend`. */
   connected(client: string, backend: B): void {
     this.balancer.connected(client, backend)
-    if (!this.retry?.earlyClose && !this.#isToReply(backend)) this.served(backend)
+    const { earlyClose, answerMs } = this.retry ?? {}
+    const isToServe = earlyClose || answerMs !== undefined || this.#isToReply(backend)
+    if (!isToServe) this.served(backend)
   }
 
   /**
@@ -117,7 +123,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
     else this.served(backend)
   }
 
-  /** Where early closes or replies count, a connection or flow has shown that it is served. */
+  /** Where early closes, answers or replies count, a connection or flow has shown that it is served. */
   served(backend: B): void {
     this.balancer.served(backend)
   }
@@ -175,11 +181,15 @@ export abstract class ListenerEndpoints<B extends Backend> {
     this.balancer.setEndpoints(backends)
     this.balancer.setAffinity(spec.affinityMs)
     this.retry = spec.retry
-    this.balancer.replyMs = spec.retry?.expectsReplies
-      ? this.#udpReplyTimeout + latestEndMs
-      : undefined
+    this.balancer.replyMs = this.#replyMs()
     this.paused = spec.paused === true
     this.fronts.take(spec.fronts, holdsClients(spec))
+  }
+
+  #replyMs(): number | undefined {
+    const { answerMs, expectsReplies } = this.retry ?? {}
+    if (expectsReplies) return this.#udpReplyTimeout + latestEndMs
+    return answerMs === undefined ? undefined : answerMs + spokenWithinMs
   }
 
   #known(key: string): B | undefined {

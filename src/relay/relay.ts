@@ -269,8 +269,9 @@ export interface Relay {
 export interface Attempt {
   readonly endpoint: string
   /**
-   * `connected`, `refused`, `timeout`, `lost` (another was first), `closed early` (connected,
-   * and ended before its first byte) or an errno code.
+   * `connected`, `refused`, `timeout`, `lost` (another was first), `closed early` (connected, and
+   * ended before its first byte), `no answer` (connected, and silent for too long when its client
+   * had spoken) or an errno code.
    */
   result: string
   /** Milliseconds from the start of the attempt to its result. */

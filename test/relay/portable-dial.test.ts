@@ -7,6 +7,7 @@ import { tcpDialContract } from './contract/tcp-dial.ts'
 import { tcpEarlyCloseContract } from './contract/tcp-early-close.ts'
 import { tcpEarlyCloseHoldContract } from './contract/tcp-early-close-hold.ts'
 import { tcpHoldContract } from './contract/tcp-hold.ts'
+import { tcpNoAnswerContract } from './contract/tcp-no-answer.ts'
 import { tcpPauseContract } from './contract/tcp-pause.ts'
 
 tcpDialContract(t, makePortableRelay)
@@ -14,6 +15,9 @@ tcpCutContract(t, makePortableRelay)
 t.test('all endpoints fail', async t => allFailedContract(t, makePortableRelay))
 t.test('clients that are held', async t => tcpHoldContract(t, makePortableRelay))
 t.test('listeners that are paused', async t => tcpPauseContract(t, makePortableRelay))
+t.test('endpoints without an answer', async t =>
+  tcpNoAnswerContract(t, makePortableRelay),
+)
 t.test('early closes', async t => tcpEarlyCloseContract(t, makePortableRelay))
 t.test('early closes and clients that are held', async t =>
   tcpEarlyCloseHoldContract(t, makePortableRelay),

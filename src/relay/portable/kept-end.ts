@@ -3,16 +3,18 @@ import type { Backend } from '../backend.ts'
 import type { Cut } from '../cut.ts'
 import type { FdBudget } from '../fd-budget.ts'
 
-/** An endpoint that has ended in order before its first byte; it may still be reading. */
-export interface EarlyEnd {
+/** An endpoint that has ended in order before its first byte, or is silent; it may still be reading. */
+export interface UnservedEnd {
   readonly socket: Socket
   readonly backend: Backend
+  /** Bytes of the client that it has been sent. */
+  readonly heard: number
 }
 
 /** The last such end of a connection, kept for its client while other endpoints are dialled. */
 export class KeptEnd {
   readonly #fds: Pick<FdBudget, 'take' | 'release'>
-  #end: EarlyEnd | undefined
+  #end: UnservedEnd | undefined
 
   constructor(fds: Pick<FdBudget, 'take' | 'release'>) {
     this.#fds = fds
@@ -28,13 +30,13 @@ export class KeptEnd {
   }
 
   /** In place of the one before. Costs a descriptor more; without one to spare it is closed. */
-  keep(end: EarlyEnd): void {
+  keep(end: UnservedEnd): void {
     this.forget()
     if (this.#fds.take(1)) this.#end = end
     else end.socket.destroy()
   }
 
-  take(): EarlyEnd | undefined {
+  take(): UnservedEnd | undefined {
     const end = this.#end
     if (end !== undefined) this.#fds.release(1)
     this.#end = undefined

@@ -23,14 +23,14 @@ export class SaidBytes {
     else this.#said.add(chunk)
   }
 
-  /** What is here, empty when it is not all. */
-  get bytes(): Buffer {
-    return this.#said?.bytes ?? nothing
+  /** What is here, if it is all and is something: for another endpoint, and here no more. */
+  take(): GrowingBytes | undefined {
+    const said = this.isRepeatable ? this.#said : undefined
+    this.forget()
+    return said
   }
 
   forget(): void {
     this.#said = undefined
   }
 }
-
-const nothing = Buffer.alloc(0)

@@ -1,15 +1,18 @@
 import type { Socket } from 'node:net'
 import type { Clock, Timer } from '../../util/clock.ts'
-import { joinHostPort, unmapped } from '../../util/ip.ts'
 import { errorCode } from '../../util/error-code.ts'
+import { GrowingBytes } from '../../util/growing-bytes.ts'
 import type { Backend } from '../backend.ts'
 import type { Cause } from '../cause.ts'
 import { attemptRecords, Dial } from '../dial.ts'
-import { takeEarlyClose } from '../early-close.ts'
+import { takeEarlyClose, takeNoAnswer } from '../early-close.ts'
 import type { Choice } from '../front.ts'
 import type { ConnectionRecord, RelayLimits, RelayObserver } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
+import { AnswerTimer } from './answer-timer.ts'
 import type { Dialled, Dialling, SocketDial } from './dialling.ts'
+import { EndRecord } from './end-record.ts'
+import { endAfterData, hasHeardNothing, passReset, waitForDrain } from './half-duplex.ts'
 import type { IdleWatch, WatchedConnection } from './idle-watch.ts'
 import type { ListenerState } from './listener-state.ts'
 import { confirmEnd, reset, wasReset } from './reset.ts'
@@ -45,8 +48,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   dialTimer: Timer | undefined
   readonly keptEnd: KeptEnd
   #said: SaidBytes
-  #clientAddress = ''
-  #clientPort = 0
+  readonly #record: EndRecord
   readonly acceptedAt: number
   begunAt = 0
   #connectedAt = 0
@@ -54,8 +56,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   #backend: Backend | undefined
   #backendSocket: Socket | undefined
   /** What the client sent before an endpoint was connected. */
-  #held: Buffer[] = []
-  #heldBytes = 0
+  #held: GrowingBytes | undefined
   #openSockets = 1
   /** When half-closed: the socket whose side has not ended. */
   #openWay: Socket
@@ -63,8 +64,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   #bytesAtHalfClose = 0
   /** It has answered, or lasted too long for an early close. */
   #hasLasted = false
-  #cause: Cause = '--'
-  #detail = ''
+  readonly #answer: AnswerTimer
 
   /** `choice`: what this client may choose from. */
   constructor(context: ConnectionContext, client: Socket, choice: Choice) {
@@ -72,11 +72,13 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#choice = choice
     this.acceptedAt = context.clock.now()
     this.#client = client
+    this.#record = new EndRecord(client)
     this.#openWay = client
     const { observer } = context
     this.keptEnd = new KeptEnd(context.dialling.fds)
     this.#said = new SaidBytes(0)
-    if (observer.wants('--')) this.#nameClient()
+    this.#answer = new AnswerTimer(context.clock, () => this.#unanswered())
+    if (observer.wants('--')) this.#record.name()
     // Reading starts now: only a socket that is read notices that its peer has left.
     this.#attach(client)
     client.on('timeout', () => this.#clientIdle())
@@ -99,14 +101,14 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   /** Asking for it is a system call: only where the balancer looks at it. */
   get clientAddress(): string {
-    if (this.#context.state.balancer.isSticky) this.#nameClient()
-    return this.#clientAddress
+    if (this.#context.state.balancer.isSticky) this.#record.name()
+    return this.#record.address
   }
 
   get hasLeft(): boolean {
     // One that is not read does not notice a reset.
     if (this.#client.isPaused() && wasReset(this.#client)) return true
-    return this.#client.readableEnded && this.#heldBytes === 0
+    return this.#client.readableEnded && this.#held === undefined
   }
 
   connected(socket: Socket, backend: Backend): void {
@@ -116,19 +118,19 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#serve(socket, backend)
   }
 
-  #serve(socket: Socket, backend: Backend): void {
+  /** `heard`: so many bytes of what is held were said to this endpoint before. */
+  #serve(socket: Socket, backend: Backend, heard = 0): void {
     this.#backend = backend
     this.#backendSocket = socket
     this.#openSockets += 1
     backend.active += 1
     this.#begin()
-    const held = this.#held
-    this.#held = []
-    this.#heldBytes = 0
+    const held = this.#held?.bytes.subarray(heard)
+    this.#held = undefined
     this.#hasLasted = false
-    this.#said = new SaidBytes(this.#context.state.retry?.replay ?? 0)
-    let room = true
-    for (const chunk of held) room = this.#say(chunk, socket)
+    const { replay = 0 } = this.#context.state.retry ?? {}
+    this.#said = new SaidBytes(heard === 0 ? replay : 0)
+    const room = !held?.length || this.#say(held, socket)
     if (this.#client.readableEnded) this.#halfClosed(this.#client)
     else if (room) this.#client.resume()
     else waitForDrain(this.#client, socket)
@@ -138,11 +140,13 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#endDial()
     const last = this.keptEnd.take()
     if (last !== undefined) {
-      // Its end is the client's to know, as what it was.
-      this.#serve(last.socket, last.backend)
-      return this.#halfClosed(last.socket)
+      // Its end, if there is one, is the client's to know, as what it was.
+      this.#serve(last.socket, last.backend, last.heard)
+      if (last.socket.readableEnded) this.#halfClosed(last.socket)
+      else last.socket.resume()
+      return
     }
-    this.#blame(cause, detail)
+    this.#record.blame(cause, detail)
     reset(this.#client)
   }
 
@@ -166,6 +170,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   /** To the endpoint; kept too, while that may have to be said to another one. */
   #say(chunk: Buffer, to: Socket): boolean {
     this.#said.add(chunk)
+    if (to.bytesRead === 0) this.#answer.start(this.#context.state.retry?.answerMs)
     return to.write(chunk)
   }
 
@@ -183,25 +188,25 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#context.idleWatch.halfClosed(this)
     this.#openWay = to
     this.#bytesAtHalfClose = to.bytesRead
-    // A FIN behind data that is stuck would be in the way of a reset later on.
-    if (to.writableLength === 0) to.end()
-    else to.write(nothing, () => to.end())
+    endAfterData(to)
   }
 
   #broken(socket: Socket, detail: string): void {
     if (this.keptEnd.has(socket)) return this.keptEnd.forget()
     if (!this.#isPart(socket) || this.#closedEarly(socket, true)) return
     const dialling = this.dial !== undefined
-    this.#blame(socket === this.#client ? (dialling ? 'CC' : 'CD') : 'SD', detail)
+    this.#record.blame(socket === this.#client ? (dialling ? 'CC' : 'CD') : 'SD', detail)
     socket.destroy()
     this.#cancelDial()
     const to = this.#opposite(socket)
-    if (to !== undefined && !to.destroyed) this.#passReset(to)
+    const { undelivered, limits } = this.#context
+    if (to !== undefined && !to.destroyed)
+      passReset(to, undelivered, limits.halfCloseTimeout)
   }
 
   #closed(socket: Socket): void {
     if (!this.#isPart(socket)) return
-    if (this.dial !== undefined) this.#blame('CC', 'closed')
+    if (this.dial !== undefined) this.#record.blame('CC', 'closed')
     this.#cancelDial()
     this.#openSockets -= 1
     if (this.#openSockets === 0) this.#finish()
@@ -209,30 +214,50 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   /** Whether the endpoint has ended so early that another one is dialled in its place. */
   #closedEarly(socket: Socket, byReset: boolean): boolean {
+    const unserved = this.#unserved
+    if (unserved === undefined || socket !== this.#backendSocket) return false
+    const ms = this.#context.clock.now() - this.#connectedAt
+    if (!takeEarlyClose(unserved, ms)) return false
+    this.#leave(socket, unserved.backend, !byReset && hasHeardNothing(socket))
+    return true
+  }
+
+  /** The time for an answer is over. */
+  #unanswered(): void {
+    const unserved = this.#unserved
+    const socket = this.#backendSocket
+    if (unserved === undefined || socket === undefined) return
+    if (!takeNoAnswer(unserved)) return
+    // What comes after all has to wait: another endpoint's answer may be the client's.
+    socket.pause()
+    this.#leave(socket, unserved.backend, socket.writableLength === 0)
+  }
+
+  /** An endpoint that has not said anything, as far as there may be another one. */
+  get #unserved() {
     const { clock, state } = this.#context
-    const backend = this.#backend
-    const { retry } = state
-    if (retry === undefined || socket !== this.#backendSocket) return false
+    const [backend, socket] = [this.#backend, this.#backendSocket]
     // Its end has been passed on, or it has served.
-    if (backend === undefined || this.#client.writableEnded || socket.bytesRead > 0)
-      return false
-    const nothingSent = socket.bytesWritten === 0 && !socket.writableEnded
-    const repeatable = nothingSent || this.#said.isRepeatable
-    const now = clock.now()
-    const [ms, age] = [now - this.#connectedAt, now - this.acceptedAt]
+    if (backend === undefined || socket === undefined || socket.bytesRead > 0)
+      return undefined
+    if (state.retry === undefined || this.#client.writableEnded) return undefined
+    const repeatable = hasHeardNothing(socket) || this.#said.isRepeatable
+    const age = clock.now() - this.acceptedAt
     const attempts = this.#attempts
-    const ended = { service: state, backend, choice: this.#choice, attempts, ms, age }
-    if (!takeEarlyClose({ ...ended, repeatable })) return false
+    return { service: state, backend, choice: this.#choice, attempts, age, repeatable }
+  }
+
+  /** Another endpoint is dialled; `isKept`: this one may still be the client's in the end. */
+  #leave(socket: Socket, backend: Backend, isKept: boolean): void {
+    this.#answer.stop()
     this.#backend = undefined
     this.#backendSocket = undefined
     this.#openSockets -= 1
     this.#begin()
-    this.#held = this.#said.isRepeatable ? [this.#said.bytes] : []
-    this.#heldBytes = this.#said.bytes.length
-    if (byReset || !nothingSent) socket.destroy()
-    else this.keptEnd.keep({ socket, backend })
+    this.#held = this.#said.take()
+    if (isKept) this.keptEnd.keep({ socket, backend, heard: this.#held?.length ?? 0 })
+    else socket.destroy()
     this.start()
-    return true
   }
 
   #isPart(socket: Socket): boolean {
@@ -245,13 +270,14 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   /** No endpoint is connected yet; beyond the bound it waits in the kernel's queue. */
   #hold(chunk: Buffer): void {
-    this.#held.push(chunk)
-    this.#heldBytes += chunk.length
-    if (this.#heldBytes >= this.#context.limits.connectionBuffer) this.#client.pause()
+    const { connectionBuffer } = this.#context.limits
+    this.#held ??= new GrowingBytes(connectionBuffer)
+    this.#held.add(chunk)
+    if (this.#held.length >= connectionBuffer) this.#client.pause()
   }
 
   #idle(socket: Socket): void {
-    this.#blame(socket === this.#client ? 'cD' : 'sD', 'ETIMEDOUT')
+    this.#record.blame(socket === this.#client ? 'cD' : 'sD', 'ETIMEDOUT')
     this.#reset()
   }
 
@@ -265,14 +291,16 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#idle(this.#openWay)
   }
 
-  /** The endpoint does what it is there for. */
+  /** The endpoint does what it is there for; where an answer is awaited time alone does not say so. */
   lasts(): void {
-    this.#hasLasted = true
-    this.#said.forget()
     const { state } = this.#context
-    if (state.retry !== undefined && this.#backend !== undefined) {
-      state.served(this.#backend)
-    }
+    const hasAnswered = this.bytesToClient > 0
+    if (hasAnswered) this.#answer.stop()
+    this.#hasLasted = hasAnswered
+    if (state.retry === undefined || this.#backend === undefined) return
+    const isServed = hasAnswered || state.retry.answerMs === undefined
+    if (isServed || this.bytesToBackend > 0) this.#said.forget()
+    if (isServed) state.served(this.#backend)
   }
 
   enableKeepAlive(): void {
@@ -294,7 +322,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   /** Ends the connection at once; for the end of the drain time. */
   kill(cause: Cause, detail: string): void {
-    this.#blame(cause, detail)
+    this.#record.blame(cause, detail)
     this.#cancelDial()
     this.#reset()
   }
@@ -314,37 +342,13 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   /** What kept it from being served, for the status; '' when it reached an endpoint. */
   get failure(): string {
-    return this.#backendSocket === undefined && this.#cause !== 'CC' ? this.#detail : ''
-  }
-
-  /**
-   * What was received before the reset is delivered first: the kernel drops what it has
-   * not sent when a socket is closed with a reset.
-   */
-  #passReset(to: Socket): void {
-    const { undelivered, limits } = this.#context
-    to.pause()
-    if (to.bytesWritten === 0) reset(to)
-    else undelivered.wait(to, limits.halfCloseTimeout, () => reset(to))
+    const { cause, detail } = this.#record
+    return this.#backendSocket === undefined && cause !== 'CC' ? detail : ''
   }
 
   #reset(): void {
     reset(this.#client)
     if (this.#backendSocket !== undefined) reset(this.#backendSocket)
-  }
-
-  /** The first cause is the cause: not what follows from it. */
-  #blame(cause: Cause, detail: string): void {
-    if (this.#cause !== '--') return
-    // For the record; asking for every connection would cost each a system call.
-    this.#nameClient()
-    this.#cause = cause
-    this.#detail = detail
-  }
-
-  #nameClient(): void {
-    this.#clientAddress ||= unmapped(this.#client.remoteAddress ?? '')
-    this.#clientPort ||= this.#client.remotePort ?? 0
   }
 
   #cancelDial(): void {
@@ -365,33 +369,28 @@ export class TcpConnection implements Dialled, WatchedConnection {
     if (this.#backend !== undefined) this.#backend.active -= 1
     counters.add('bytesToBackend', this.bytesToBackend)
     counters.add('bytesToClient', this.bytesToClient)
-    if (this.#cause !== '--') counters.countFailure(this.#cause)
-    if (observer.wants(this.#cause)) observer.connectionClosed(this.#describe())
+    const { cause } = this.#record
+    if (cause !== '--') counters.countFailure(cause)
+    if (observer.wants(cause)) observer.connectionClosed(this.#describe())
     this.keptEnd.forget()
+    this.#answer.stop()
     this.#context.idleWatch.ended(this)
     this.#context.ended(this)
   }
 
   #describe(): ConnectionRecord {
+    const { client, cause, detail } = this.#record
     return {
       listener: this.#context.state.spec.name,
-      client: joinHostPort(this.#clientAddress, this.#clientPort),
+      client,
       endpoint: this.endpoint,
       attempts: attemptRecords(this.#attempts),
       bytesToBackend: this.bytesToBackend,
       bytesToClient: this.bytesToClient,
       dialMs: this.#connectedAt - this.acceptedAt,
       totalMs: this.#context.clock.now() - this.acceptedAt,
-      cause: this.#cause,
-      detail: this.#detail,
+      cause,
+      detail,
     }
   }
-}
-
-const nothing = Buffer.alloc(0)
-
-/** Back-pressure: nothing more is read until what is written has gone. */
-const waitForDrain = (from: Socket, to: Socket): void => {
-  from.pause()
-  to.once('drain', () => from.resume())
 }

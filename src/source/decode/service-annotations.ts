@@ -89,5 +89,5 @@ const optionsOf = (raw: v.InferOutput<typeof shape>): Annotated['options'] => {
   }
 }
 
-const asksForNothing = ({ earlyClose, holdMs = 0 }: RetryOptions): boolean =>
-  !earlyClose && holdMs === 0
+const asksForNothing = ({ earlyClose, answerMs, holdMs = 0 }: RetryOptions): boolean =>
+  !earlyClose && answerMs === undefined && holdMs === 0

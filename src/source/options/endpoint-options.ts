@@ -34,11 +34,19 @@ const readReplay = (given: string | number): number | undefined => {
 /** A day: longer than any failover, and short enough for a number that is a mistake. */
 const longestHoldMs = 86_400_000
 
+/** Shorter is within what a network loses; longer than any client waits. */
+const answerBounds = [100, 60_000] as const
+
 /** Milliseconds; undefined where the text is none, or out of bounds. */
-const readHold = (text: string): number | undefined => {
+const readMs = (text: string, least: number, most: number): number | undefined => {
   const ms = parseDuration(text)
-  return ms !== undefined && ms >= 0 && ms <= longestHoldMs ? Math.round(ms) : undefined
+  return ms !== undefined && ms >= least && ms <= most ? Math.round(ms) : undefined
 }
+
+const readHold = (text: string): number | undefined => readMs(text, 0, longestHoldMs)
+const readAnswer = (text: string): number | undefined => readMs(text, ...answerBounds)
+
+const durationPattern = String.raw`^([0-9.]+(ns|us|µs|ms|s|m|h))+$`
 
 const mostHeldForm = 'a number of clients from 1 to 65536, like 256'
 
@@ -62,11 +70,22 @@ export const endpointOptions = {
     ),
     v.examples(['1k']),
   ),
+  answerWithin: v.pipe(
+    checkedText(
+      given => readAnswer(given) !== undefined,
+      'a duration from 100ms to 60s, like 2s',
+      durationPattern,
+      '2s',
+    ),
+    v.description(
+      'TCP only; off by default. How long an endpoint may take for its first byte after the client has spoken. One that takes longer has failed, as if it had closed early; where `replay` covers what the client has said, the next endpoint is told it.',
+    ),
+  ),
   hold: v.pipe(
     checkedText(
       given => readHold(given) !== undefined,
       'a duration from 0s to 24h, like 30s',
-      String.raw`^([0-9.]+(ns|us|µs|ms|s|m|h))+$`,
+      durationPattern,
       '30s',
     ),
     v.description(
@@ -108,6 +127,7 @@ type Raw = {
 export const decodeRetry = (raw: Raw, earlyClose: boolean): RetryOptions => ({
   earlyClose: raw.retryEarlyClose ?? earlyClose,
   replay: readReplay(raw.replay ?? 0) ?? 0,
+  ...(raw.answerWithin !== undefined && { answerMs: readAnswer(raw.answerWithin) }),
   ...(raw.hold !== undefined && { holdMs: readHold(raw.hold) }),
   ...(raw.mostHeld !== undefined && { mostHeld: raw.mostHeld }),
 })
@@ -131,9 +151,11 @@ export const idleOptions = (
   const isReplayed =
     (typeof replay === 'string' || typeof replay === 'number') &&
     (readReplay(replay) ?? 0) > 0
-  const retries = peek(raw, 'retryEarlyClose') ?? earlyClose
+  const retries =
+    (peek(raw, 'retryEarlyClose') ?? earlyClose) !== false ||
+    Object.hasOwn(raw, 'answerWithin')
   const idle: Idle[] = []
-  if (isReplayed && retries === false)
+  if (isReplayed && !retries)
     idle.push({
       name: 'replay',
       message: `does nothing where ${nameOf('retryEarlyClose')} is off; leave it out, or switch that on`,

@@ -104,7 +104,7 @@ const targetFaults = (
 
 const udpFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] =>
   protocol === 'UDP'
-    ? ['retryEarlyClose', 'replay', 'hold', 'mostHeld', 'onGone']
+    ? ['retryEarlyClose', 'replay', 'answerWithin', 'hold', 'mostHeld', 'onGone']
         .filter(name => Object.hasOwn(raw, name))
         .map(name => ({
           path: [name],

@@ -137,6 +137,7 @@ export const routeShape = mapping(
     affinity: v.optional(routeOptions.affinity),
     retryEarlyClose: v.optional(routeOptions.retryEarlyClose),
     replay: v.optional(routeOptions.replay),
+    answerWithin: v.optional(routeOptions.answerWithin),
     hold: v.optional(routeOptions.hold),
     mostHeld: v.optional(routeOptions.mostHeld),
     check: v.optional(routeOptions.check),

@@ -88,7 +88,7 @@ export const tcpCopyContract = (t: Test, make: MakeRelay, host = testHost): void
         [],
       )
       t.strictSame(faults, [])
-      t.equal(carryingFds(relay.stats()), 0)
+      await until('no descriptor is kept', () => carryingFds(relay.stats()) === 0)
     },
   )
 

@@ -61,7 +61,7 @@ export const tcpEarlyCloseHoldContract = (t: Test, make: MakeRelay): void => {
     t.equal(await fate, 'a question? end')
     await until('it is recorded', () => records.length === 1)
     t.equal(held(), 0)
-    t.equal(carryingFds(relay.stats()), 0)
+    await until('no descriptor is kept', () => carryingFds(relay.stats()) === 0)
   })
 
   for (const limit of ['halfCloseTimeout', 'tcpIdleTimeout']) {
@@ -109,14 +109,14 @@ export const tcpEarlyCloseHoldContract = (t: Test, make: MakeRelay): void => {
         const fate = fateOf(client)
         client.end('a question')
         await until('it waits', () => held() === 1)
-        t.equal(down.size, endpoints.length, 'each was tried once before')
+        t.ok(down.size >= endpoints.length, 'each was tried before')
         await until('it was tried again', () => down.size > endpoints.length + 1)
         isUp = true
         t.equal(await fate, 'a question? end')
         await until('it is recorded', () => records.length === 1)
         t.match(records[0], { cause: '--' })
         t.equal(held(), 0)
-        t.equal(carryingFds(relay.stats()), 0)
+        await until('no descriptor is kept', () => carryingFds(relay.stats()) === 0)
       },
     )
   }
@@ -149,7 +149,7 @@ export const tcpEarlyCloseHoldContract = (t: Test, make: MakeRelay): void => {
     await until('it has gone', () => records.length === 1)
     t.match(records[0], { cause: 'CC' })
     t.equal(held(), 0)
-    t.equal(carryingFds(relay.stats()), 0)
+    await until('no descriptor is kept', () => carryingFds(relay.stats()) === 0)
   })
 
   t.test('a wait begins at the accept, however many endpoints close early', async t => {

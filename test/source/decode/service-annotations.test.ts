@@ -21,6 +21,14 @@ t.test('annotations ask for what routes have', async t => {
   t.match(objectOf(annotated({ 'usher-proxy.io/hold': '1s' })), {
     retry: { earlyClose: false, replay: 0, holdMs: 1000 },
   })
+  const answers = annotated({
+    'usher-proxy.io/answer-within': '2s',
+    'usher-proxy.io/replay': '1k',
+  })
+  t.match(objectOf(answers), {
+    retry: { earlyClose: false, replay: 1024, answerMs: 2000 },
+  })
+  t.strictSame(faultsOf(answers), [], 'then replay is of use')
 })
 
 t.test('without them, or with all of them off, there is nothing', async t => {

@@ -58,15 +58,15 @@ const strangers: readonly (readonly [name: string, message: string])[] = [
   ['endpoint', 'is unknown; did you mean endpoints?'],
   [
     'colour',
-    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose, replay, hold, mostHeld, check, onDown or onGone',
+    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose, replay, answerWithin, hold, mostHeld, check, onDown or onGone',
   ],
   [
     '__proto__',
-    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose, replay, hold, mostHeld, check, onDown or onGone',
+    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose, replay, answerWithin, hold, mostHeld, check, onDown or onGone',
   ],
   [
     'constructor',
-    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose, replay, hold, mostHeld, check, onDown or onGone',
+    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose, replay, answerWithin, hold, mostHeld, check, onDown or onGone',
   ],
 ]
 
@@ -318,9 +318,10 @@ const together: readonly BadFile[] = [
     ],
   ]),
   [
-    'routes:\n  - listen: udp://127.0.0.1:1\n    endpoints: [a:1]\n    hold: 30s\n    mostHeld: 4\n',
+    'routes:\n  - listen: udp://127.0.0.1:1\n    endpoints: [a:1]\n    hold: 30s\n    mostHeld: 4\n    answerWithin: 2s\n',
     [4, 'routes[0].hold', form.tcpOnly],
     [5, 'routes[0].mostHeld', form.tcpOnly],
+    [6, 'routes[0].answerWithin', form.tcpOnly],
   ],
   [
     withField('onDown', 'reset'),
@@ -381,6 +382,7 @@ export const badFiles: readonly BadFile[] = [
   ]),
   ...ofKind('check', checkForm.check).filter(([text]) => !text.includes('{a: 1}')),
   ...ofKind('hold', form.hold),
+  ...ofKind('answerWithin', form.answerWithin),
   ...ofKind('mostHeld', form.mostHeld).filter(([text]) => !text.endsWith(': 7\n')),
   ...ofKind('listen', form.listen),
   ...ofKind('endpoints', form.targets),

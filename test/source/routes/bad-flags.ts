@@ -39,7 +39,7 @@ export const badFlags: readonly BadFlag[] = [
   ],
   [
     `${flag}?listen=tcp://127.0.0.1:2`,
-    'option "listen" is unknown; give name, affinity, retry-early-close, replay, hold, most-held, check, on-down or on-gone',
+    'option "listen" is unknown; give name, affinity, retry-early-close, replay, answer-within, hold, most-held, check, on-down or on-gone',
   ],
   [`${flag}?affinity`, 'option "affinity" has no value; give one, like affinity=3h'],
   [
@@ -69,6 +69,6 @@ export const badFlags: readonly BadFlag[] = [
     `listen address "localhost:1" ${form.ip}`,
     `; endpoint "a" ${form.target}`,
     `; affinity "1d" ${form.affinity}`,
-    '; option "sticky" is unknown; give name, affinity, retry-early-close, replay, hold, most-held, check, on-down or on-gone',
+    '; option "sticky" is unknown; give name, affinity, retry-early-close, replay, answer-within, hold, most-held, check, on-down or on-gone',
   ],
 ]

@@ -17,6 +17,7 @@ export const form = {
   affinity: 'is not a duration from 1s to 24h, like 3h or 10800s',
   replay: 'is not a number of bytes from 0 to 64KiB, like 1k or 4KiB',
   hold: 'is not a duration from 0s to 24h, like 30s',
+  answerWithin: 'is not a duration from 100ms to 60s, like 2s',
   mostHeld: 'is not a number of clients from 1 to 65536, like 256',
   onOff: 'is not true or false',
   name: 'is not a name: lower-case letters, digits and "-", at most 63',
@@ -139,6 +140,9 @@ export const options: readonly OptionValue[] = [
   ].map(option('replay', 'replay', form.replay)),
   ...['', 'soon', '30', '-1s', '25h', '30 s', '1e9s', '30с', `${'9'.repeat(30)}s`].map(
     option('hold', 'hold', form.hold),
+  ),
+  ...['', 'soon', '2', '0s', '99ms', '61s', '-2s', '2 s'].map(
+    option('answerWithin', 'answer-within', form.answerWithin),
   ),
   ...['', 'x', '1.5', '-1', '1_000', '0x1G'].map(
     option('mostHeld', 'most-held', form.mostHeld),

@@ -29,6 +29,10 @@ t.test('a flag and a file mean the same', async t => {
       'name: db, listen: tcp://0.0.0.0:1, tiers: [[a:1, b:1], [c:1]], replay: 1024, retryEarlyClose: true',
     ],
     [
+      'tcp://127.0.0.1:1=a:1?retry-early-close=off&answer-within=1500ms&replay=1k',
+      'listen: tcp://127.0.0.1:1, endpoints: [a:1], retryEarlyClose: false, answerWithin: 1.5s, replay: 1k',
+    ],
+    [
       'tcp://127.0.0.1:1=a:1?retry-early-close=off',
       'listen: tcp://127.0.0.1:1, endpoints: [a:1], retryEarlyClose: false',
     ],

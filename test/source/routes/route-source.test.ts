@@ -71,7 +71,7 @@ t.test('a bad route is told with its text, the part and what is right', async t 
     'is neither an IP address nor a host name; give one like 10.0.0.5:5432 or db.example:5432'
   const duration = 'is not a duration from 1s to 24h, like 3h or 10800s'
   const option =
-    'is unknown; give name, affinity, retry-early-close, replay, hold, most-held, check, on-down or on-gone'
+    'is unknown; give name, affinity, retry-early-close, replay, answer-within, hold, most-held, check, on-down or on-gone'
   const cases: [string, string][] = [
     ['', whole],
     ['127.0.0.1:1=10.0.0.1:1', whole],

@@ -20,8 +20,7 @@ import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { Pipe } from './pipe-pool.ts'
 import type { TcpService } from './tcp-service.ts'
 
-export type ConnectionState =
-  'dialling' | 'open' | 'closed-early' | 'delivering' | 'ended'
+export type ConnectionState = 'dialling' | 'open' | 'unserved' | 'delivering' | 'ended'
 
 /** Events of a side, edge-triggered: nothing has to be switched on and off. */
 export const quietEvents = EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLET
@@ -137,13 +136,15 @@ export class Connection extends Timed {
   readonly acceptedAt: number
   state: ConnectionState = 'dialling'
   connectedAt = 0
+  /** Its timer is for the endpoint's answer to what the client has said. */
+  awaitsAnswer = false
   /** Where it is connected to. */
   endpoint: WorkerBackend | undefined = undefined
   /** While `dialling`. */
   dial: Dial<WorkerBackend, number, Connection> | undefined = undefined
   /** For the record. */
   attempts: SocketAttempt[] = []
-  /** Of an endpoint that has closed early, while others are dialled: its open socket. */
+  /** Of an endpoint that has not served, while others are dialled: its open socket. */
   lastEnd: Side | undefined = undefined
   lastEndpoint: WorkerBackend | undefined = undefined
   /** The first one counts, not what follows from it. */

@@ -72,7 +72,8 @@ export class Copying {
   begin(connection: Connection, events: number): void {
     const { client, backend } = connection
     connection.state = 'open'
-    this.#timers.set(connection, keepAliveAfterMs, this.#env.loop.now)
+    if (client.bytes > 0) this.#asked(connection)
+    if (!connection.awaitsAnswer) this.#keepAliveLater(connection)
     // It was dialled with all events.
     backend.set(flag.watchesRoom)
     backend.note(events)
@@ -91,10 +92,33 @@ export class Copying {
     if (!from.holds || this.#unblock(from)) this.#move(from)
   }
 
-  /** It has lasted too long for an early close. */
-  lasts({ client, endpoint, service }: Connection): void {
-    this.#sending.forgetSaid(client)
-    if (endpoint !== undefined && service.retry !== undefined) service.served(endpoint)
+  /** It has answered, or lasted too long for an early close. */
+  lasts(connection: Connection): void {
+    const { client, backend, endpoint, service } = connection
+    const { retry } = service
+    if (retry === undefined) return
+    // Where an answer is awaited time alone says nothing of the endpoint.
+    const isServed = backend.bytes > 0 || retry.answerMs === undefined
+    if (isServed || client.bytes > 0) this.#sending.forgetSaid(client)
+    if (isServed && endpoint !== undefined) service.served(endpoint)
+  }
+
+  /** The client has said something to an endpoint that has said nothing so far. */
+  #asked(connection: Connection): void {
+    const { answerMs } = connection.service.retry ?? {}
+    if (answerMs === undefined) return
+    connection.awaitsAnswer = true
+    this.#timers.set(connection, answerMs, this.#env.loop.now)
+  }
+
+  #answered(connection: Connection): void {
+    if (connection.awaitsAnswer) this.#keepAliveLater(connection)
+    connection.awaitsAnswer = false
+    this.lasts(connection)
+  }
+
+  #keepAliveLater(connection: Connection): void {
+    this.#timers.set(connection, keepAliveAfterMs, this.#env.loop.now)
   }
 
   /** `events` of a side of an open connection. */
@@ -308,8 +332,12 @@ export class Copying {
   }
 
   #count(from: Side, count: number): void {
-    if (from.isBackend && from.bytes === 0) this.lasts(from.connection)
+    const { connection } = from
+    const isFirst = from.bytes === 0
     from.bytes += count
-    from.connection.service.counters.countBytes(!from.isBackend, count)
+    connection.service.counters.countBytes(!from.isBackend, count)
+    if (!isFirst) return
+    if (from.isBackend) this.#answered(connection)
+    else if (connection.backend.bytes === 0) this.#asked(connection)
   }
 }

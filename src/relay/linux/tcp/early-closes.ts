@@ -1,4 +1,4 @@
-import { takeEarlyClose } from '../../early-close.ts'
+import { takeEarlyClose, takeNoAnswer } from '../../early-close.ts'
 import type { EventSource } from '../event-loop.ts'
 import { keepAliveAfterMs } from '../keep-alive.ts'
 import type { TimerWheel } from '../timer-wheel.ts'
@@ -6,7 +6,7 @@ import type { WorkerEnv } from '../worker/worker-env.ts'
 import { allEvents, type Connection, flag, Side } from './connection.ts'
 import type { Sending } from './sending.ts'
 
-/** Endpoints that end before their first byte: others are dialled in their place. */
+/** Endpoints that end before their first byte, or have no answer: others are dialled in their place. */
 export class EarlyCloses {
   readonly #env: WorkerEnv
   readonly #timers: TimerWheel<Connection>
@@ -35,21 +35,21 @@ export class EarlyCloses {
     // Most are told apart by this alone.
     if (!side.isBackend || side.bytes > 0 || side.has(flag.ended)) return false
     if (connection.state !== 'open') return false
-    const { service, choice, attempts, client, endpoint: backend } = connection
-    if (backend === undefined) return false
-    const { now } = this.#env.loop
-    const [ms, age] = [now - connection.connectedAt, now - connection.acceptedAt]
-    const repeatable = isRepeatable(client)
-    const ended = { service, backend, choice, attempts, ms, age, repeatable }
-    if (!takeEarlyClose(ended)) return false
-    this.#timers.clear(connection)
-    this.#sending.sayAgain(client)
-    this.#setAside(side, wasReset)
-    connection.backend = new Side(connection, true, -1)
-    connection.endpoint = undefined
-    connection.connectedAt = 0
-    connection.state = 'closed-early'
-    this.#sending.again(client)
+    const unserved = this.#describe(connection)
+    const ms = this.#env.loop.now - connection.connectedAt
+    if (unserved === undefined || !takeEarlyClose(unserved, ms)) return false
+    // The endpoint may still be reading. Of what was said to it nothing may be lost.
+    this.#leave(side, !wasReset && connection.client.bytes === 0)
+    side.set(flag.ended)
+    return true
+  }
+
+  /** The time for an answer is over. True: as for `take`. */
+  takeNoAnswer(connection: Connection): boolean {
+    const unserved = this.#describe(connection)
+    if (unserved === undefined || !takeNoAnswer(unserved)) return false
+    // Should no other serve it may answer yet, if it has heard all.
+    this.#leave(connection.backend, !connection.client.holds)
     return true
   }
 
@@ -73,8 +73,9 @@ export class EarlyCloses {
     if (loop.add(lastEnd.fd, this.#sides, lastEnd, allEvents) < 0) return false
     connection.lastEnd = undefined
     fds.release(1)
-    // It is the last one.
+    // It is the last one, and has heard what there was to be said.
     this.#sending.forgetSaid(connection.client)
+    this.#sending.drop(connection.client)
     this.#timers.set(connection, keepAliveAfterMs, loop.now)
     connection.dial = undefined
     connection.backend = lastEnd
@@ -85,22 +86,36 @@ export class EarlyCloses {
     return true
   }
 
-  /**
-   * An end in order is kept, if the client has said nothing: the endpoint may still be reading.
-   * Costs a descriptor more; without one to spare the client is reset at the end.
-   */
-  #setAside(side: Side, wasReset: boolean): void {
+  #describe(connection: Connection) {
+    const { service, choice, attempts, client, endpoint: backend } = connection
+    if (backend === undefined) return undefined
+    const age = this.#env.loop.now - connection.acceptedAt
+    const repeatable = isRepeatable(client)
+    return { service, backend, choice, attempts, age, repeatable }
+  }
+
+  /** The connection is to be dialled for once more, when its client's side has its turn. */
+  #leave(side: Side, isKept: boolean): void {
+    const { connection } = side
+    this.#timers.clear(connection)
+    this.#setAside(side, isKept)
+    this.#sending.sayAgain(connection.client)
+    connection.backend = new Side(connection, true, -1)
+    connection.endpoint = undefined
+    connection.connectedAt = 0
+    connection.state = 'unserved'
+    this.#sending.again(connection.client)
+  }
+
+  /** Keeping it costs a descriptor more; without one to spare the client is reset at the end. */
+  #setAside(side: Side, isKept: boolean): void {
     const { connection } = side
     const { fds, loop } = this.#env
     this.forget(connection)
-    if (wasReset || connection.client.bytes > 0 || !fds.take(1)) {
-      fds.close(side.fd)
-    } else {
-      loop.remove(side.fd)
-      side.set(flag.ended)
-      connection.lastEnd = side
-      connection.lastEndpoint = connection.endpoint
-    }
+    if (!isKept || !fds.take(1)) return fds.close(side.fd)
+    loop.remove(side.fd)
+    connection.lastEnd = side
+    connection.lastEndpoint = connection.endpoint
   }
 }
 

@@ -122,7 +122,7 @@ export class Ending {
     if (!this.#earlyCloses.restore(connection)) {
       return this.kill(connection, cause, detail)
     }
-    this.passEnd(connection.backend)
+    if (connection.backend.has(flag.ended)) this.passEnd(connection.backend)
     if (!connection.isEnded) this.#sending.again(connection.client)
   }
 

@@ -3,7 +3,7 @@ import type { Choice } from '../../front.ts'
 import type { RelayListener } from '../../relay.ts'
 import { EPOLLERR, EPOLLHUP } from '../constants.ts'
 import type { EventSource } from '../event-loop.ts'
-import { KeepAlive } from '../keep-alive.ts'
+import { KeepAlive, keepAliveAfterMs } from '../keep-alive.ts'
 import type { NativeMemory } from '../native-memory.ts'
 import { TimerWheel } from '../timer-wheel.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
@@ -101,7 +101,7 @@ export class TcpConnections implements EventSource<Side> {
         return this.#copying.ready(side, events)
       case 'dialling':
         return this.#clientWhileDialling(side, events)
-      case 'closed-early':
+      case 'unserved':
         this.#clientWhileDialling(side, events)
         return connection.isEnded ? undefined : this.#dialling.start(connection)
       case 'delivering':
@@ -171,10 +171,18 @@ export class TcpConnections implements EventSource<Side> {
     try {
       if (connection.state === 'dialling') connection.dial?.timer()
       else if (connection.state === 'delivering') this.#ending.lookAgain(connection)
-      else if (connection.state === 'open') this.#lasts(connection)
+      else if (connection.state !== 'open') return
+      else if (connection.awaitsAnswer) this.#unanswered(connection)
+      else this.#lasts(connection)
     } catch (error) {
       this.#ending.failed(connection, error)
     }
+  }
+
+  #unanswered(connection: Connection): void {
+    connection.awaitsAnswer = false
+    if (this.#earlyCloses.takeNoAnswer(connection)) return
+    this.#timers.set(connection, keepAliveAfterMs, this.#env.loop.now)
   }
 
   #lasts(connection: Connection): void {
