@@ -20,7 +20,7 @@ import { visible } from './words.ts'
 const timeoutMs = 15_000
 const longestAnswer = 1 << 20
 
-/** `usher pause`: 0 when the routes are paused, also when they were before; 1 when not. */
+/** `usher pause`: 0 when the routes are paused, also when they were before; 1 when one is not. */
 export const pause = (options: OptionsOf<'pause'>, io: Io): Promise<number> => {
   const { name, reset, for: ms, controlSocket } = options
   const order: PauseRequest = { routes: [...name], reset, ...(ms > 0 && { forMs: ms }) }
@@ -46,9 +46,13 @@ const give = async (
     )
   try {
     const { routes, notes } = await answerTo(path, `/${command}`, order)
-    for (const route of routes) io.out(`${visible(outcome(route))}\n`)
-    for (const note of notes) io.err(`usher ${command}: ${visible(note)}\n`)
-    return 0
+    const isWanted = ({ paused }: Outcome): boolean =>
+      (paused !== null) === (command === 'pause')
+    const others = routes.filter(route => !isWanted(route))
+    for (const route of routes.filter(isWanted)) io.out(`${visible(outcome(route))}\n`)
+    for (const note of [...notes, ...others.map(undone)])
+      io.err(`usher ${command}: ${visible(note)}\n`)
+    return others.length === 0 ? 0 : 1
   } catch (error) {
     if (!hasCode(error, 'ORDER_REFUSED')) throw error
     io.err(`usher ${command}: ${visible(error.message)}\n`)
@@ -56,11 +60,19 @@ const give = async (
   }
 }
 
-const outcome = ({ route, wasPaused, paused }: Ordered['routes'][number]): string => {
+type Outcome = Ordered['routes'][number]
+
+const outcome = ({ route, wasPaused, paused }: Outcome): string => {
   if (paused === null) return `${route}: ${wasPaused ? 'resumed' : 'was not paused'}`
   const end = paused.until ?? 'it is resumed'
   return `${route}: ${wasPaused ? 'was paused before; it is so' : 'paused'} until ${end}`
 }
+
+/** The order was carried out, and is so no more: nobody may rely on it. */
+const undone = ({ route, paused }: Outcome): string =>
+  paused === null
+    ? `${route} is not paused any more: --for was over before it could take effect, someone has resumed it, or it is gone`
+    : `${route} is paused: someone has paused it again meanwhile`
 
 const refusal = (message: string): UsherError => new UsherError('ORDER_REFUSED', message)
 
@@ -129,6 +141,8 @@ const decode = (path: string, body: string): Ordered => {
 
 const reasonOf = (error: NodeJS.ErrnoException): string => {
   const code = errorCode(error)
+  if (code === 'EPIPE' || code === 'ECONNRESET')
+    return 'Usher has ended the connection without an answer, as it does when it ends or has more than 32 orders at a time; ask again, as the order may have been carried out'
   if (code === 'EACCES') return 'permission denied: only the user that Usher runs as may'
   if (code === 'ECONNREFUSED') return 'nothing listens on it; is Usher running?'
   return hasCode(error, 'ORDER_REFUSED') ? error.message : error.message || code

@@ -104,7 +104,7 @@ export const commands = {
       'is reset then. A route is called by its name; in `usher run` it is a Service, as ' +
       'default/db or default/db:port, in userspace mode. Usher forgets a pause when it ends. ' +
       'Exits 0 when the routes are paused, also when they were before; 1 with the reason ' +
-      'when none of them is; 2 when it was called wrongly.',
+      'when one of them is not; 2 when it was called wrongly.',
     examples: [
       [
         'usher pause db --reset --control-socket /run/usher/control',

@@ -48,7 +48,7 @@ export const refused = v.object({
   error: v.object({
     /**
      * `BAD_REQUEST`, `UNKNOWN_ROUTE`, `NOT_TCP`, `KERNEL_MODE`, or `NOT_APPLIED`: it was taken,
-     * and is not in effect yet.
+     * and is not in effect yet, or never will be as Usher is ending.
      */
     code: v.string(),
     message: v.string(),

@@ -29,7 +29,7 @@ const identityOf = ({ dev, ino, birthtimeMs }: Stats): string =>
  */
 export const whyNotTrusted = (path: string): string => {
   const file = lookAt(path)
-  if (file === undefined) return 'there is no such file'
+  if (file === undefined) return 'there is no such file; is Usher running, with this --control-socket?'
   if (!file.isSocket()) return 'it is not a socket'
   if ((file.mode & 0o077) !== 0)
     return `its mode is ${(file.mode & modeMask).toString(8)}; only its owner may have a right to it`

@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import type { Mode } from '../mode/mode.ts'
 import type { Reconciler } from '../mode/reconciler.ts'
 import type { Pauses } from '../mode/pauses.ts'
 import type { Answer, Route, Routes } from '../observe/admin-routes.ts'
@@ -17,7 +18,6 @@ import { messageOf } from '../util/usher-error.ts'
 import { within } from '../util/within.ts'
 import { namedServicePorts, shortName } from './named-service-ports.ts'
 import type { Shared } from './options.ts'
-import type { Traffic } from './traffic.ts'
 
 interface ControlDeps {
   readonly clock: Clock
@@ -41,9 +41,9 @@ export const startControl = async ({
   reconciler,
   traffic: { mode },
 }: Pick<Shared, 'options' | 'clock' | 'log' | 'pauses'> &
-  Pick<ControlDeps, 'reconciler'> & { readonly traffic: Pick<Traffic, 'mode'> }): Promise<
-  ControlServer | undefined
-> => {
+  Pick<ControlDeps, 'reconciler'> & {
+    readonly traffic: { readonly mode: Pick<Mode, 'name'> }
+  }): Promise<ControlServer | undefined> => {
   if (path === '') return undefined
   const whyNoPauses = (): string =>
     mode.name === 'userspace'
@@ -166,8 +166,11 @@ const takeEffect = async (
   )
   const why = await within(clock, appliedWithinMs, applied)
   if (why === '') return
-  const reason = why ?? `it takes longer than ${appliedWithinMs / 1000} s`
-  throw new Refusal(503, 'NOT_APPLIED', `it is taken and not in effect yet: ${reason}`)
+  const reason =
+    why === undefined
+      ? `it is taken and not in effect yet: it takes longer than ${appliedWithinMs / 1000} s`
+      : `it has no effect: ${why}`
+  throw new Refusal(503, 'NOT_APPLIED', reason)
 }
 
 const timeText = (epochMs: number): string => new Date(epochMs).toISOString()

@@ -60,14 +60,16 @@ const unknownText = (given: string, all: readonly ServicePort[]): string => {
       ]),
     ),
   ]
-  const meant = suggest(given, known)
+  // Who leaves the namespace out means one of any.
+  const meant = suggest(given, known) ?? known.find(name => name.endsWith(`/${given}`))
   const hint =
     meant !== undefined
       ? `did you mean ${meant}?`
       : known.length === 0
         ? 'there is none yet'
         : `there are ${known.slice(0, mostListed).join(', ')}${known.length > mostListed ? ', ...' : ''}`
-  return `there is no route ${JSON.stringify(given)}; ${hint}`
+  const what = all.some(({ name }) => shortName(name) === name) ? 'Service' : 'route'
+  return `there is no ${what} ${JSON.stringify(given)}; ${hint}`
 }
 
 const notTcpText = ([port]: readonly ServicePort[]): string =>

@@ -1,0 +1,170 @@
+import { existsSync } from 'node:fs'
+import { setImmediate } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { pause, resume } from '../../src/cli/control.ts'
+import { Pauses } from '../../src/mode/pauses.ts'
+import { Registry } from '../../src/model/registry.ts'
+import type { Service } from '../../src/model/service.ts'
+import { startControl } from '../../src/proxy/control.ts'
+import { ipFamilies } from '../../src/util/ip.ts'
+import { Deferred } from '../../src/util/deferred.ts'
+import { order, socketPath } from '../support/control-socket.ts'
+import { FakeClock } from '../support/fake-clock.ts'
+import { heardLog } from '../support/heard-log.ts'
+import { portSpec, put, service } from '../support/objects.ts'
+
+const web = service('web', {
+  clusterIPs: ['10.0.0.1', 'fd00::1'],
+  ports: [portSpec(), portSpec({ name: 'dns', protocol: 'UDP', port: 53 })],
+})
+const db = service('db', { namespace: 'route', clusterIPs: ['10.0.0.2'] })
+const unnamed = { ...db, ports: [portSpec({ name: '' })] }
+
+/** A control socket over these Services; `applied` says when an order is in effect. */
+const setUp = async (t: Test, services: readonly Service[] = [web, unnamed]) => {
+  const clock = new FakeClock()
+  const registry = new Registry()
+  registry.apply(services.map(put))
+  const pauses = new Pauses({ clock, ended: () => {} })
+  const mode: { name: 'userspace' | 'ipvs' } = { name: 'userspace' }
+  const reconciler = {
+    snapshots: () => ipFamilies.map(family => registry.snapshot(family)),
+    applied: async () => {},
+  }
+  const path = await socketPath(t)
+  const log = heardLog([])
+  const options = { controlSocket: path } as Parameters<typeof startControl>[0]['options']
+  const deps = { options, clock, log, pauses, reconciler, traffic: { mode } }
+  const server = await startControl(deps)
+  t.teardown(() => server?.close())
+  return { clock, pauses, mode, reconciler, path }
+}
+
+/** What a command printed, and its exit code. */
+const run = async (
+  command: typeof pause | typeof resume,
+  path: string,
+  ...name: string[]
+) => {
+  const printed = { out: '', err: '' }
+  const io = {
+    out: (text: string) => void (printed.out += text),
+    err: (text: string) => void (printed.err += text),
+    colour: false,
+    columns: undefined,
+  }
+  const options = { name, controlSocket: path, reset: false, for: 0 }
+  const code = await command(options as Parameters<typeof pause>[0], io)
+  return { code, ...printed }
+}
+
+t.test('a Service is named with all of its ports, or one of them', async t => {
+  const { path, pauses } = await setUp(t)
+  t.strictSame(await run(pause, path, 'default/web', 'db', 'db'), {
+    code: 0,
+    out: 'default/web:http: paused until it is resumed\ndb: paused until it is resumed\n',
+    err: 'usher pause: default/web:dns: UDP goes on\n',
+  })
+  t.strictSame(
+    pauses.all().map(({ name }) => name),
+    ['default/web:http', 'route/db'],
+  )
+  t.match(await run(pause, path, 'default/web:http'), {
+    code: 0,
+    out: 'default/web:http: was paused before; it is so until it is resumed\n',
+  })
+  t.match(await run(resume, path, 'default/web:http', 'route/db'), {
+    code: 0,
+    out: 'default/web:http: resumed\ndb: resumed\n',
+  })
+  t.strictSame(pauses.all(), [])
+})
+
+t.test('of several names one that is wrong makes it all wrong', async t => {
+  const { path, pauses, mode } = await setUp(t)
+  for (const [name, err] of [
+    ['bd', 'there is no Service "bd"; did you mean db?'],
+    ['web', 'there is no Service "web"; did you mean default/web?'],
+    [
+      'x',
+      'there is no Service "x"; there are default/web:dns, default/web, default/web:http, db',
+    ],
+    [
+      'default/web:dns',
+      'default/web:dns is UDP: only TCP connections can be made to wait',
+    ],
+  ] as const)
+    t.strictSame(await run(pause, path, 'db', name), {
+      code: 1,
+      out: '',
+      err: `usher pause: ${err}\n`,
+    })
+  mode.name = 'ipvs'
+  t.match(await run(pause, path, 'db'), { code: 1, err: /in ipvs mode the kernel/ })
+  t.strictSame(pauses.all(), [])
+  const empty = await setUp(t, [])
+  t.match(await run(resume, empty.path, 'db'), { code: 1, err: /there is none yet/ })
+})
+
+t.test('an order that is not so any more when it has come into effect', async t => {
+  const { path, pauses, reconciler } = await setUp(t)
+  reconciler.applied = async () => void pauses.resume('route/db')
+  const late = await run(pause, path, 'db', 'default/web')
+  t.match(late, {
+    code: 1,
+    out: 'default/web:http: paused until it is resumed\n',
+    err: /^usher pause: db is not paused any more: --for was over/m,
+  })
+  reconciler.applied = async () =>
+    pauses.pause('route/db', { reset: false, ms: undefined })
+  t.match(await run(resume, path, 'db'), { code: 1, out: '', err: /paused it again/ })
+})
+
+t.test('the answer comes when it is in effect, or after 10 s', async t => {
+  const { path, clock, reconciler } = await setUp(t)
+  const done = new Deferred<void>()
+  reconciler.applied = () => done.promise
+  let isAnswered = false
+  const answer = order(path, '/pause', { routes: ['db'] }).then(given => {
+    isAnswered = true
+    return given
+  })
+  while (clock.waiting < 2) await setImmediate()
+  t.notOk(isAnswered)
+  clock.advance(10_000)
+  t.match(await answer, {
+    status: 503,
+    body: { error: { code: 'NOT_APPLIED', message: /not in effect yet.* 10 s/ } },
+  })
+  done.reject(new Error('Usher is ending'))
+  t.match(await run(resume, path, 'db'), {
+    code: 1,
+    err: 'usher resume: it has no effect: Usher is ending\n',
+  })
+})
+
+t.test('what is no order is refused', async t => {
+  const { path, pauses } = await setUp(t)
+  for (const [body, message] of [
+    ['{', /not JSON/],
+    [{ routes: [] }, /routes: is empty/],
+    [{ routes: Array.from({ length: 1001 }, () => 'db') }, /more than 1000/],
+    [{ routes: ['db'], forMs: -1 }, /forMs: -1 is not a number of milliseconds/],
+    [{ routes: ['db'], forMs: 2_073_600_001 }, /forMs: 2073600001 is not a number/],
+    [{ routes: ['db'], reset: 1 }, /reset: 1 is not true or false/],
+    [{ routes: ['db'], weight: 1 }, /weight/],
+  ] as const)
+    t.match(await order(path, '/pause', body), {
+      status: 400,
+      body: { error: { code: 'BAD_REQUEST', message } },
+    })
+  t.match(await order(path, '/pause', 'x'.repeat(70_000)), { status: 413 })
+  t.match(await order(path, '/close', {}), { status: 404 })
+  t.strictSame(pauses.all(), [])
+})
+
+t.test('without a path there is no socket', async t => {
+  const { path } = await setUp(t)
+  t.ok(existsSync(path))
+  t.rejects(run(pause, '', 'db'), /no control socket given/)
+})
