@@ -19,11 +19,12 @@ interface OptionToken {
 }
 
 const unknownFlag = (command: Command, rows: Rows, token: OptionToken): UsageError => {
-  const all: Rows = new Map(Object.entries<Row>(table))
-  const owned = token.rawName.startsWith('--') ? all.get(token.name) : undefined
-  if (owned !== undefined) {
-    const owners = owned.commands.map(owner => `usher ${owner}`).join(' and ')
-    return new UsageError(`${token.rawName} is a flag of ${owners} only`, command)
+  const owners = Object.entries<Row>(table)
+    .filter(([name, { flag = name }]) => token.rawName === `--${flag}`)
+    .flatMap(([, { commands }]) => commands.map(owner => `usher ${owner}`))
+  if (owners.length > 0) {
+    const text = `${token.rawName} is a flag of ${owners.join(' and ')} only`
+    return new UsageError(text, command)
   }
   const meant = suggest(token.name, [...rows.keys()])
   const hint = meant === undefined ? '' : `; did you mean --${meant}?`

@@ -1,4 +1,5 @@
-import { lstatSync, renameSync, rmSync, type Stats, statSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { linkSync, lstatSync, renameSync, rmSync, type Stats, statSync } from 'node:fs'
 import { connect, type Server } from 'node:net'
 import { dirname } from 'node:path'
 import { errorCode } from '../util/error-code.ts'
@@ -8,8 +9,8 @@ import { errorOf, UsherError } from '../util/usher-error.ts'
 const modeBits = 0o600
 const modeMask = 0o7777
 
-/** What the path has at its end for the moment in which the socket is made. */
-const draftEnding = '~'
+/** What the path has at its end while a socket is made or taken away: no other file has it. */
+const draftOf = (path: string): string => `${path}~${randomBytes(2).toString('hex')}`
 
 const cannotListen = (path: string, why: string): UsherError =>
   new UsherError('CANNOT_LISTEN', `--control-socket ${path}: ${why}`)
@@ -19,9 +20,8 @@ const ownUid = (): number => process.geteuid?.() ?? 0
 const lookAt = (path: string): Stats | undefined =>
   lstatSync(path, { throwIfNoEntry: false })
 
-/** Names a file: a number alone may be another file's later. */
-const identityOf = ({ dev, ino, birthtimeMs }: Stats): string =>
-  `${dev} ${ino} ${birthtimeMs}`
+/** Of no other file while somebody listens on it, also when it is removed. */
+const identityOf = ({ dev, ino }: Stats): string => `${dev} ${ino}`
 
 /**
  * Why a client must not speak to the socket at `path`; '' when it may. Its owner has to be this
@@ -29,7 +29,8 @@ const identityOf = ({ dev, ino, birthtimeMs }: Stats): string =>
  */
 export const whyNotTrusted = (path: string): string => {
   const file = lookAt(path)
-  if (file === undefined) return 'there is no such file; is Usher running, with this --control-socket?'
+  if (file === undefined)
+    return 'there is no such file; is Usher running, with this --control-socket?'
   if (!file.isSocket()) return 'it is not a socket'
   if ((file.mode & 0o077) !== 0)
     return `its mode is ${(file.mode & modeMask).toString(8)}; only its owner may have a right to it`
@@ -49,19 +50,23 @@ export interface SocketFile {
 
 /**
  * Lets `server` listen on `path`, with mode 0600 from the first moment. A socket that a process
- * has left behind is replaced when it is this user's and nothing listens on it. Rejects with
- * CANNOT_LISTEN, and says why.
+ * has left behind is replaced when it is this user's and nothing listens on it; no other file
+ * is. Rejects with CANNOT_LISTEN, and says why.
  */
 export const listenOnFile = async (server: Server, path: string): Promise<SocketFile> => {
   checkDirectory(path)
-  const draft = `${path}${draftEnding}`
-  for (const one of [path, draft]) await removeStale(one)
+  await removeStale(path)
+  const draft = draftOf(path)
   try {
     // Not in its place: node:net removes what is at the path that it has bound when it closes.
     await listen(server, draft)
-    renameSync(draft, path)
+    // Unlike a rename it replaces nothing that another process may have put there meanwhile.
+    linkSync(draft, path)
   } catch (error) {
+    if (server.listening) server.close()
     throw cannotListen(path, reasonOf(error))
+  } finally {
+    rmSync(draft, { force: true })
   }
   const made = lookAt(path)
   const identity = made && identityOf(made)
@@ -115,12 +120,30 @@ const removeStale = async (path: string): Promise<void> => {
     throw cannotListen(path, `there is a socket of uid ${found.uid}, not of this user`)
   const answer = await answerAt(path)
   if (answer === '') throw cannotListen(path, 'another process listens on it')
-  if (answer !== 'ECONNREFUSED')
+  if (answer !== dead)
     throw cannotListen(path, `there is a socket, and connecting to it fails: ${answer}`)
-  const now = lookAt(path)
-  if (now !== undefined && identityOf(now) !== identityOf(found))
-    throw cannotListen(path, 'another process has just begun to listen on it')
-  rmSync(path, { force: true })
+  try {
+    if (await removeDead(path)) return
+  } catch (error) {
+    throw cannotListen(path, reasonOf(error))
+  }
+  throw cannotListen(path, justBegun)
+}
+
+const dead = 'ECONNREFUSED'
+const justBegun = 'another process has just begun to listen on it'
+
+/**
+ * Puts it out of the way first: by now it may be the socket of another process, that has found the
+ * dead one too. That is given its place again; false then.
+ */
+const removeDead = async (path: string): Promise<boolean> => {
+  const aside = draftOf(path)
+  renameSync(path, aside)
+  const isDead = lookAt(aside)?.isSocket() && (await answerAt(aside)) === dead
+  if (!isDead) linkSync(aside, path)
+  rmSync(aside, { force: true })
+  return isDead === true
 }
 
 /** '' when something accepts there, else the code of the error. */
@@ -137,6 +160,7 @@ const answerAt = (path: string): Promise<string> =>
 const reasonOf = (error: unknown): string => {
   const code = errorCode(errorOf(error))
   if (code === 'EACCES') return 'no permission to make a socket in that directory'
-  if (code === 'EADDRINUSE') return 'another process has just begun to listen on it'
+  // ENOENT: the dead one has been removed.
+  if (['EEXIST', 'EADDRINUSE', 'ENOENT'].includes(code)) return justBegun
   return code === 'EROFS' ? 'the file system is read-only' : code
 }

@@ -54,7 +54,7 @@ const run = async (
     columns: undefined,
   }
   const options = { name, controlSocket: path, reset: false, for: 0 }
-  const code = await command(options as Parameters<typeof pause>[0], io)
+  const code = await command(options, io)
   return { code, ...printed }
 }
 

@@ -1,10 +1,10 @@
 import { badValue, textual } from './basic.ts'
 
 /**
- * sun_path of unix(7) has 108 bytes, and 104 on other systems; one is its closing zero, and one
- * more is taken while the socket is made (socket-file.ts).
+ * sun_path of unix(7) has 108 bytes, and 104 on other systems; one is its closing zero, and five
+ * more are taken while the socket is made (socket-file.ts).
  */
-const mostBytes = process.platform === 'linux' ? 106 : 102
+const mostBytes = process.platform === 'linux' ? 102 : 98
 
 /** The path of a unix socket, or nothing. */
 export const socketPath = textual('PATH', given => {
