@@ -19,7 +19,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   health: ['util'],
   source: ['health', 'model', 'util'],
   mode: ['capture', 'kernel', 'model', 'relay', 'source', 'util'],
-  observe: ['capture', 'kernel', 'mode', 'model', 'relay', 'source', 'util'],
+  observe: ['capture', 'health', 'kernel', 'mode', 'model', 'relay', 'source', 'util'],
   config: ['mode', 'source', 'util'],
   demo: ['model', 'observe', 'relay', 'source', 'util'],
   proxy: [

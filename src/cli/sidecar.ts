@@ -78,10 +78,11 @@ const routesOf = async (
     resolver.length === 0
       ? {}
       : { resolve: resolveBy(resolver), resolveSrv: resolveSrvBy(() => resolver) }
-  const onTurn = ({ up, why, ...where }: Turn): void =>
-    up
-      ? log.info(where, 'an endpoint is up')
-      : log.warn({ ...where, why }, 'an endpoint is down')
+  const onTurn = ({ up, why, host, ...rest }: Turn): void => {
+    const where = { ...rest, ...(host !== '' && { host }) }
+    if (up) log.info(where, 'an endpoint is up')
+    else log.warn({ ...where, why }, 'an endpoint is down')
+  }
   const clash = clashText(route)
   if (clash !== '') throw wrongCall(clash)
   if (config !== '') {

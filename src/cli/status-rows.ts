@@ -1,6 +1,6 @@
 import type { EndpointStatus, ServicePortStatus, VipStatus } from '../observe/status.ts'
 import type { Cell, Cells } from './columns.ts'
-import { count } from './words.ts'
+import { count, forPeople } from './words.ts'
 
 export const red = (text: string): Cell => ({ text, style: 'red' })
 const yellow = (text: string): Cell => ({ text, style: 'yellow' })
@@ -42,7 +42,12 @@ const clientNames: ReadonlyMap<string, string> = new Map([
   ['node', 'clients on this node'],
 ])
 
-const usage = ({ state, eligible, clients, resting }: EndpointStatus): string | Cell => {
+const usage = (endpoint: EndpointStatus): string | Cell => {
+  const { state, eligible, clients, resting, check } = endpoint
+  if (check?.up === false) {
+    const found = check.since === null ? 'not checked yet' : 'down'
+    return yellow(`${found}, ${eligible ? 'used as all are' : 'unused'}`)
+  }
   if (!eligible)
     return yellow(
       state === 'not ready' ? `${state}, unused` : `${state}, unused by policy or hints`,
@@ -55,12 +60,26 @@ const usage = ({ state, eligible, clients, resting }: EndpointStatus): string | 
   return resting ? yellow(`${text}, resting after a failure`) : text
 }
 
-/** `counted`: there are figures of what went there. */
-export const endpointRow = (endpoint: EndpointStatus, counted: boolean): Cells => {
-  const { active, failures } = endpoint
+/** What its check says, when there is something to say. */
+const checkText = ({ check }: EndpointStatus, now: number): string[] => {
+  if (check === null) return []
+  const { up, since, why } = check
+  if (up) return why === '' ? [] : [`check: ${why}`]
+  const down = since === null ? [] : [`down for ${forPeople(now - Date.parse(since))}`]
+  return [[...down, why].filter(part => part !== '').join(': ')]
+}
+
+/** `counted`: there are figures of what went there. `now` is epoch milliseconds. */
+export const endpointRow = (
+  endpoint: EndpointStatus,
+  counted: boolean,
+  now: number,
+): Cells => {
+  const { active, failures, check } = endpoint
+  const host = check === null || check.host === '' ? '' : ` (${check.host})`
   return [
     '->',
-    endpoint.endpoint,
+    `${endpoint.endpoint}${host}`,
     usage(endpoint),
     ...(counted
       ? [
@@ -68,5 +87,6 @@ export const endpointRow = (endpoint: EndpointStatus, counted: boolean): Cells =
           failures === 0 ? '0 failures' : red(count(failures, 'failure')),
         ]
       : []),
+    ...checkText(endpoint, now),
   ]
 }

@@ -14,6 +14,12 @@ const hasFigures = ({ mode }: StatusDocument): boolean => mode === 'userspace'
 const sticky = ({ affinityMs }: ServicePortStatus): readonly string[] =>
   affinityMs > 0 ? [`sticky for ${forPeople(affinityMs)}`] : []
 
+/** Of a ServicePort that is not paused; '' when nobody waits. */
+const waitingText = ({ held, paused }: ServicePortStatus): string =>
+  held === 0 || paused !== null
+    ? ''
+    : `${count(held, 'client')} ${held === 1 ? 'waits' : 'wait'} for an endpoint`
+
 const figures = (port: ServicePortStatus): string =>
   [
     `${port.active} active`,
@@ -51,13 +57,16 @@ const pausedText = ({ paused, held }: ServicePortStatus, now: number): string =>
 }
 
 /** What clients of a ServicePort without a usable endpoint get; '' when it has some. */
-const unserved = ({ endpoints, verdicts, paused }: ServicePortStatus): string => {
+const unserved = (port: ServicePortStatus): string => {
+  const { endpoints, verdicts, paused, holdMs } = port
   if (paused !== null) return ''
   if (endpoints.some(({ eligible }) => eligible)) return ''
-  if (endpoints.length === 0) return '-> no endpoints: clients are refused'
+  const clients =
+    holdMs > 0 ? `clients wait for up to ${forPeople(holdMs)}` : 'clients are refused'
+  if (endpoints.length === 0) return `-> no endpoints: ${clients}`
   return verdicts.internal === 'drop' || verdicts.external === 'drop'
     ? '-> no usable endpoint on this node: clients are not served'
-    : '-> no usable endpoint: clients are refused'
+    : `-> no usable endpoint: ${clients}`
 }
 
 const modeRows = ({ mode, modeChoice }: StatusDocument): Cells[] => {
@@ -162,9 +171,9 @@ const footer = (status: StatusDocument, now: number, colour: boolean): string[] 
     ),
   )
   for (const port of servicePorts) {
-    const paused = pausedText(port, now)
-    if (paused !== '')
-      lines.push(styled(visible(`${port.servicePort}: ${paused}`), 'yellow', colour))
+    const text = pausedText(port, now) || waitingText(port)
+    if (text !== '')
+      lines.push(styled(visible(`${port.servicePort}: ${text}`), 'yellow', colour))
   }
   const totals = [
     count(servicePorts.length, 'ServicePort'),
@@ -186,7 +195,7 @@ export function* statusText(
 ): Generator<string> {
   const { servicePorts } = status
   const counted = hasFigures(status)
-  const rowOf = (endpoint: EndpointStatus) => endpointRow(endpoint, counted)
+  const rowOf = (endpoint: EndpointStatus) => endpointRow(endpoint, counted, now)
   const vipWidths = columnWidths(
     servicePorts.flatMap(port => port.vips.map(vip => vipRow(vip, port))),
   )

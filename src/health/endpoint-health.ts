@@ -7,7 +7,7 @@ const changingMs = 1000
  * Of the interval: between checks of one that has answered that it is not what is asked for.
  * One that could not be asked, as while it is restarted, has longer.
  */
-const afterAnswer = 1 / 8
+const afterAnswer = 1 / 10
 
 /** Intervals are up to a tenth shorter or longer, so that checks don't fall into step. */
 const jitter = 0.1
@@ -20,7 +20,8 @@ export class EndpointHealth {
   readonly #rules: CheckRules
   readonly #random: () => number
   #up: boolean
-  #isKnown = false
+  /** When a check has first said what it is now; undefined before any has. */
+  #since: number | undefined
   /** Outcomes in a row that speak against what it is taken for. */
   #against = 0
   /** The last of those was its own answer. */
@@ -43,7 +44,12 @@ export class EndpointHealth {
 
   /** Whether a check has said so; else it is what it is taken for before its first. */
   get isKnown(): boolean {
-    return this.#isKnown
+    return this.#since !== undefined
+  }
+
+  /** Since when checks have said what it is; undefined before any has. */
+  get since(): number | undefined {
+    return this.#since
   }
 
   /** Why the last check failed, or a note of one that did not; '' for neither. */
@@ -61,24 +67,25 @@ export class EndpointHealth {
     this.#dueAt = Number.POSITIVE_INFINITY
   }
 
-  /** True when it has turned from up to down or back. */
+  /** True when it has turned, or its first check has found it down: that is to be told, too. */
   finished(outcome: CheckOutcome, now: number): boolean {
-    const before = this.#up
+    const { up: before, isKnown: wasKnown } = this
     this.#why = outcome.ok ? (outcome.note ?? '') : outcome.why
     if (outcome.ok || outcome.here !== true) {
-      this.#count(outcome.ok)
+      this.#count(outcome.ok, now)
       this.#isDenied = !outcome.ok && outcome.answered === true
     }
     this.#dueAt = Math.max(now, this.#startedAt + this.#pauseMs())
-    return this.#up !== before
+    const isFirst = !wasKnown && this.isKnown
+    return this.#up !== before || (isFirst && !this.#up)
   }
 
-  #count(ok: boolean): void {
+  #count(ok: boolean, now: number): void {
     const { fall, rise } = this.#rules
     this.#against = ok === this.#up ? 0 : this.#against + 1
     // There is nothing that the first one could be a slip from.
-    if (this.#isKnown && this.#against < (ok ? rise : fall)) return
-    this.#isKnown = true
+    if (this.isKnown && this.#against < (ok ? rise : fall)) return
+    this.#since = now
     this.#up = ok
     this.#against = 0
   }

@@ -12,10 +12,12 @@ export interface CheckedGroup {
   readonly endpoints: readonly CheckedEndpoint[]
 }
 
-/** An endpoint has turned. */
+/** An endpoint has turned, or its first check has found it down. */
 export interface GroupTurn {
   readonly group: string
   readonly endpoint: string
+  /** The name that its address was found by; '' when it was given by address. */
+  readonly host: string
   readonly up: boolean
   /** Why it is down; '' when it is up. */
   readonly why: string
@@ -35,9 +37,9 @@ export class GroupHealth {
   constructor({ clock, turned }: GroupHealthOptions) {
     this.#checker = new HealthChecker({
       clock,
-      changed: ({ key, address, port }, { up, why }: Health) => {
+      changed: ({ key, address, port }, { up, why, host }: Health) => {
         const [group = ''] = key.split(' ')
-        turned({ group, endpoint: joinHostPort(address, port), up, why })
+        turned({ group, endpoint: joinHostPort(address, port), host, up, why })
       },
     })
   }
@@ -47,7 +49,7 @@ export class GroupHealth {
     const targets = new Map<string, CheckTarget>()
     for (const { name, option, endpoints } of groups)
       for (const endpoint of endpoints) {
-        const key = keyOf(name, endpoint)
+        const key = keyAt(name, endpoint)
         targets.set(key, { ...endpoint, ...option, key })
       }
     this.#checker.set([...targets.values()])
@@ -58,10 +60,15 @@ export class GroupHealth {
    * the check asks for a role, which it would be wrong to take from another.
    */
   downOf({ name, option, endpoints }: CheckedGroup): (place: Place) => boolean {
-    const keys = endpoints.map(endpoint => keyOf(name, endpoint))
+    const keys = endpoints.map(endpoint => keyAt(name, endpoint))
     const down = new Set(keys.filter(key => this.#checker.healthOf(key)?.up === false))
     if (down.size === new Set(keys).size && !asksForRole(option.check)) return () => false
-    return place => down.has(keyOf(name, place))
+    return place => down.has(keyAt(name, place))
+  }
+
+  /** What checks say of an endpoint (`ip:port`) of a group; undefined when it is not checked. */
+  healthOf(name: string, endpoint: string): Health | undefined {
+    return this.#checker.healthOf(keyOf(name, endpoint))
   }
 
   close(): Promise<void> {
@@ -69,8 +76,10 @@ export class GroupHealth {
   }
 }
 
-const keyOf = (name: string, { address, port }: Place): string =>
-  `${name} ${joinHostPort(address, port)}`
+const keyOf = (name: string, endpoint: string): string => `${name} ${endpoint}`
+
+const keyAt = (name: string, { address, port }: Place): string =>
+  keyOf(name, joinHostPort(address, port))
 
 const asksForRole = (check: Check): boolean =>
   check.type === 'http' || (check.type === 'redis' && check.role !== undefined)

@@ -17,8 +17,12 @@ export interface Health {
   readonly up: boolean
   /** Whether a check has said so, or only `init`. */
   readonly isKnown: boolean
+  /** Milliseconds for which checks have said so; 0 while it is not known. */
+  readonly forMs: number
   /** Why the last check failed, or what could be mended though it did not; '' for neither. */
   readonly why: string
+  /** The name that its address was found by; '' when it was given by address. */
+  readonly host: string
 }
 
 interface Watched {
@@ -28,7 +32,7 @@ interface Watched {
 }
 
 interface CheckerOptions {
-  /** A target has turned from up to down or back. */
+  /** A target has turned, or its first check has found it down. */
   readonly changed: (target: CheckTarget, health: Health) => void
   readonly clock?: Clock
   /** As Math.random. */
@@ -80,7 +84,7 @@ export class HealthChecker {
   /** Undefined for what is not checked. */
   healthOf(key: string): Health | undefined {
     const watched = this.#watched.get(key)
-    return watched && healthOf(watched)
+    return watched && this.#healthOf(watched)
   }
 
   /** Settles when nothing is under way any more. */
@@ -143,12 +147,12 @@ export class HealthChecker {
     if (this.#watched.get(target.key) !== watched) return
     const hasTurned = health.finished(outcome, this.#options.clock.now())
     this.#wakeAt(health.dueAt)
-    if (hasTurned) this.#options.changed(target, healthOf(watched))
+    if (hasTurned) this.#options.changed(target, this.#healthOf(watched))
+  }
+
+  #healthOf({ target: { host }, health }: Watched): Health {
+    const { up, isKnown, since, why } = health
+    const forMs = since === undefined ? 0 : this.#options.clock.now() - since
+    return { up, isKnown, forMs, why, host }
   }
 }
-
-const healthOf = ({ health: { up, isKnown, why } }: Watched): Health => ({
-  up,
-  isKnown,
-  why,
-})

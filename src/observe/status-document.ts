@@ -9,7 +9,13 @@ import type { ListenerStats, RelayStats } from '../relay/relay.ts'
 import type { SourceStatus } from '../source/source.ts'
 import { forEachYielding } from '../util/yielding.ts'
 import type { HealthReport } from './health.ts'
-import { endpointStatuses, bindText, unplaced, vipStatus } from './status-service-port.ts'
+import {
+  bindText,
+  type CheckOf,
+  endpointStatuses,
+  unplaced,
+  vipStatus,
+} from './status-service-port.ts'
 import type {
   ChoiceStatus,
   NodeStatus,
@@ -29,6 +35,8 @@ export interface StatusInput {
   readonly source: SourceStatus
   readonly problems: readonly Problem[]
   readonly pauses: readonly Pause[]
+  /** What checks say of an endpoint (`ip:port`); undefined when it is not checked. */
+  readonly checkOf: CheckOf
   readonly health: Pick<HealthReport, 'healthy' | 'reasons'>
   /** Undefined where no node matters. */
   readonly node?: NodeStatus | undefined
@@ -63,6 +71,7 @@ const servicePortStatus = (
   placement: Placement | undefined,
   listener: ListenerStats | undefined,
   pause: Pause | undefined,
+  checkOf: CheckOf,
 ): ServicePortStatus => {
   const bound = new Map(listener?.binds.map(state => [bindText(state.bind), state]))
   const vips = placement?.vips ?? unplaced(servicePort)
@@ -79,7 +88,8 @@ const servicePortStatus = (
     },
     sourceRanges: servicePort.sourceRanges ?? null,
     vips: vips.map(vip => vipStatus(vip, bound)),
-    endpoints: endpointStatuses(servicePort, listener),
+    endpoints: endpointStatuses(servicePort, listener, checkOf),
+    holdMs: servicePort.protocol === 'TCP' ? (servicePort.retry?.holdMs ?? 0) : 0,
     paused: pausedStatus(servicePort, pause),
     active: counters?.active ?? 0,
     accepted: counters?.accepted ?? 0,
@@ -109,7 +119,7 @@ const placementsOf = (input: StatusInput): ReadonlyMap<string, Placement> =>
 
 /** Each ServicePort with what is known of it, in the order of the snapshots. */
 function* entriesOf(
-  { snapshots, pauses }: StatusInput,
+  { snapshots, pauses, checkOf }: StatusInput,
   { placements, listeners }: Known,
 ): Generator<Entry> {
   const paused = new Map(pauses.map(pause => [pause.name, pause]))
@@ -117,7 +127,7 @@ function* entriesOf(
     for (const servicePort of servicePorts.values()) {
       const placement = placements.get(identity(servicePort))
       const listener = placement && listeners.get(placement.listenerId)
-      yield [servicePort, placement, listener, paused.get(servicePort.name)]
+      yield [servicePort, placement, listener, paused.get(servicePort.name), checkOf]
     }
 }
 

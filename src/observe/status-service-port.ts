@@ -1,3 +1,4 @@
+import type { Health } from '../health/health-checker.ts'
 import type { Endpoint, ServicePort } from '../model/snapshot.ts'
 import type { ListenerStats, Bind, BindState } from '../relay/relay.ts'
 import type { EndpointStatus, VipStatus } from './status.ts'
@@ -30,9 +31,20 @@ const clientsOf = (port: ServicePort): ((endpoint: Endpoint) => string) => {
   }
 }
 
+/** What checks say of an endpoint (`ip:port`); undefined when it is not checked. */
+export type CheckOf = (servicePort: ServicePort, endpoint: string) => Health | undefined
+
+const checkStatus = (health: Health | undefined): EndpointStatus['check'] => {
+  if (health === undefined) return null
+  const { up, isKnown, forMs, why, host } = health
+  const since = isKnown ? new Date(Date.now() - forMs).toISOString() : null
+  return { up, since, why, host }
+}
+
 export const endpointStatuses = (
   servicePort: ServicePort,
   listener: ListenerStats | undefined,
+  checkOf: CheckOf,
 ): EndpointStatus[] => {
   const living = new Map(listener?.endpoints.map(stats => [stats.key, stats]))
   const reachable = new Set(servicePort.reachable)
@@ -48,6 +60,7 @@ export const endpointStatuses = (
       active: stats?.active ?? 0,
       failures: stats?.failures ?? 0,
       resting: stats?.resting ?? false,
+      check: checkStatus(checkOf(servicePort, key)),
     }
   })
 }

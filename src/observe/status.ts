@@ -55,6 +55,21 @@ const endpoint = v.pipe(
     failures: number,
     /** It failed a moment ago, so that others are preferred while there are any. */
     resting: v.optional(v.boolean(), false),
+    /** What its check says; null where there is none. */
+    check: v.optional(
+      v.nullable(
+        v.object({
+          up: v.boolean(),
+          /** Since when checks say so, ISO 8601; null before the first. */
+          since: v.nullable(text),
+          /** Why the last check failed, or what could be mended all the same; '' for neither. */
+          why: text,
+          /** The name that its address was found by; '' when it was given by address. */
+          host: text,
+        }),
+      ),
+      null,
+    ),
   }),
   v.transform(({ clients, ...rest }) => ({
     ...rest,
@@ -94,6 +109,8 @@ const servicePort = v.object({
     ),
     null,
   ),
+  /** How long a TCP client waits for an endpoint when there is none; 0: it is refused. */
+  holdMs: v.optional(number, 0),
   active: number,
   accepted: number,
   /** Connections that ended in a failure, those ended by their clients apart. */

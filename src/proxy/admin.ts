@@ -3,6 +3,7 @@ import type { Pauses } from '../mode/pauses.ts'
 import type { Reconciler } from '../mode/reconciler.ts'
 import type { Registry } from '../model/registry.ts'
 import type { Problem } from '../model/snapshot.ts'
+import { checkTable } from '../observe/check-metrics.ts'
 import { healthRoutes, metricsRoutes, type Routes } from '../observe/admin-routes.ts'
 import type { Health } from '../observe/health.ts'
 import { bindMetrics } from '../observe/exposition.ts'
@@ -19,10 +20,12 @@ import {
 import { createMetrics, type Metrics } from '../observe/metrics.ts'
 import { ProbeCounts } from '../observe/probe-counts.ts'
 import { type StatusInput, writeStatus } from '../observe/status-document.ts'
+import type { CheckOf } from '../observe/status-service-port.ts'
 import type { SyncMetrics } from '../observe/sync-metrics.ts'
 import type { RelayStats } from '../relay/relay.ts'
 import type { Source } from '../source/source.ts'
 import type { NodeParts, OpenConnections } from './options.ts'
+import type { ServiceChecks } from './service-checks.ts'
 import type { Traffic } from './traffic.ts'
 
 /** What the control side measures. */
@@ -42,6 +45,7 @@ export interface AdminDeps {
   readonly traffic: Traffic
   readonly control: ControlFigures
   readonly pauses: Pick<Pauses, 'all'>
+  readonly checks: Pick<ServiceChecks, 'healthOf'>
   readonly isDraining: () => boolean
   readonly quit: (() => void) | undefined
 }
@@ -73,6 +77,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
       source: deps.source.status(),
       problems: control.problems(),
       pauses: deps.pauses.all(),
+      checkOf: checkOf(deps),
       health: health.report(),
       node: nodeStatus(node, registry),
       capture: traffic.dataPath()?.captureChoice,
@@ -97,6 +102,15 @@ export const createAdmin = (deps: AdminDeps): Admin => {
     },
   }
 }
+
+/** Those of routes are the source's, those of Services are made here. */
+const checkOf =
+  ({ source, checks }: AdminDeps): CheckOf =>
+  ({ name, namespace, serviceName, onDown }, endpoint) => {
+    if (source.healthOf !== undefined) return source.healthOf(name, endpoint)
+    if (onDown === undefined) return undefined
+    return checks.healthOf(`${namespace}/${serviceName}`, endpoint)
+  }
 
 const nodeStatus = (node: NodeParts, registry: Registry): StatusInput['node'] => {
   const { nodeName } = node
@@ -135,6 +149,10 @@ const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
       ...bindMetrics(versionTable, version),
       ...traffic.metrics(),
       ...bindMetrics(pauseTable, deps.pauses.all()),
+      ...bindMetrics(checkTable, {
+        snapshots: reconciler.snapshots(),
+        checkOf: checkOf(deps),
+      }),
       ...bindMetrics(probeTable, probes),
       ...bindMetrics(
         sourceTable,

@@ -1,5 +1,6 @@
 import { usualRules } from '../health/check.ts'
 import { type CheckedGroup, GroupHealth } from '../health/group-health.ts'
+import type { Health } from '../health/health-checker.ts'
 import type { WhoIsDown } from '../model/checked-endpoints.ts'
 import type { Endpoint } from '../model/snapshot.ts'
 import type { Log } from '../observe/log.ts'
@@ -37,6 +38,11 @@ export class ServiceChecks {
     this.#health.watch(
       Array.from(services, ([service, endpoints]) => groupOf(service, endpoints)),
     )
+  }
+
+  /** What checks say of an endpoint (`ip:port`); undefined when it is not checked. */
+  healthOf(service: string, endpoint: string): Health | undefined {
+    return this.#health.healthOf(service, endpoint)
   }
 
   close(): Promise<void> {

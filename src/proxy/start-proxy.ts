@@ -101,6 +101,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     traffic,
     control,
     pauses,
+    checks,
     isDraining: () => draining,
     quit: deps.quit,
   })

@@ -1,3 +1,4 @@
+import type { Health } from '../health/health-checker.ts'
 import type { Change } from '../model/service.ts'
 import type { Problem } from '../model/snapshot.ts'
 
@@ -31,6 +32,11 @@ export interface Source {
    * that can find out where they are now.
    */
   allFailed?(servicePort: string): void
+  /**
+   * What the source's own checks say of an endpoint (`ip:port`) of a ServicePort
+   * (`namespace/name:port`); undefined when it is not checked.
+   */
+  healthOf?(servicePort: string, endpoint: string): Health | undefined
   status(): SourceStatus
   close(): Promise<void>
 }

@@ -49,6 +49,7 @@ const web: ServicePortStatus = {
       active: 3,
       failures: 0,
       resting: false,
+      check: null,
     },
     {
       endpoint: '127.0.0.1:9002',
@@ -58,8 +59,10 @@ const web: ServicePortStatus = {
       active: 0,
       failures: 1,
       resting: false,
+      check: null,
     },
   ],
+  holdMs: 0,
   active: 3,
   accepted: 12,
   failed: 2,
@@ -220,9 +223,17 @@ t.test('the node is told where the source knows one', async t => {
   )
 })
 
+const isDown = {
+  up: false,
+  since: new Date(now - 180_000).toISOString(),
+  why: 'HTTP status 503, 200 wanted',
+  host: 'db-1',
+}
+
 const [first, second] = web.endpoints as [EndpointStatus, EndpointStatus]
 
 t.test('an endpoint says why it is not used, or by whom it is', async t => {
+  const unused = { eligible: false, clients: 'none', state: 'not ready' } as const
   const cases: [Partial<EndpointStatus>, text: string][] = [
     [{}, 'ready'],
     [{ eligible: false, clients: 'none' }, 'ready, unused by policy or hints'],
@@ -230,13 +241,19 @@ t.test('an endpoint says why it is not used, or by whom it is', async t => {
       { eligible: false, clients: 'none', state: 'terminating' },
       'terminating, unused by policy or hints',
     ],
-    [{ eligible: false, clients: 'none', state: 'not ready' }, 'not ready, unused'],
+    [unused, 'not ready, unused'],
     [{ clients: 'internal' }, 'ready for ClusterIP clients'],
     [
       { clients: 'external+node' },
       'ready for clients from outside and clients on this node',
     ],
     [{ resting: true }, 'ready, resting after a failure'],
+    [
+      { ...unused, check: { ...isDown, since: null, why: '', host: '' } },
+      'not checked yet, unused',
+    ],
+    [{ ...unused, check: { ...isDown, host: '' } }, 'down, unused'],
+    [{ check: { ...isDown, host: '' } }, 'down, used as all are'],
   ]
   for (const [some, text] of cases) {
     const endpoints = [{ ...first, ...some }]
@@ -245,6 +262,34 @@ t.test('an endpoint says why it is not used, or by whom it is', async t => {
       .find(each => each.includes('->'))
     t.match(line, `  ->  127.0.0.1:9001  ${text}  3 active`)
   }
+})
+
+t.test('a check says since when an endpoint is down, and why', async t => {
+  const lineOf = (check: EndpointStatus['check']) =>
+    textOf({ ...good, servicePorts: [{ ...web, endpoints: [{ ...first, check }] }] })
+      .split('\n')
+      .find(each => each.includes('->'))
+  t.equal(
+    lineOf(isDown),
+    '  ->  127.0.0.1:9001 (db-1)  down, used as all are  3 active  0 failures  down for 3m: HTTP status 503, 200 wanted',
+  )
+  t.match(lineOf({ ...isDown, up: true, why: '' }), /0 failures$/)
+  t.match(
+    lineOf({ ...isDown, up: true, why: 'make the account' }),
+    / 0 failures {2}check: make the account$/,
+  )
+  t.match(lineOf({ ...isDown, since: null, why: '' }), /0 failures$/)
+})
+
+t.test('who waits for an endpoint, and that they do, is told', async t => {
+  const port = { ...web, endpoints: [second], holdMs: 30_000, held: 1 }
+  const text = textOf({ ...good, servicePorts: [port] })
+  t.match(text, '  -> no usable endpoint: clients wait for up to 30s\n')
+  t.match(text, '\ndefault/web:http: 1 client waits for an endpoint\n1 ServicePort,')
+  t.match(
+    textOf({ ...good, servicePorts: [{ ...port, held: 2 }] }),
+    ': 2 clients wait for',
+  )
 })
 
 t.test(
@@ -311,7 +356,8 @@ t.test('the document of an older Usher is understood', async t => {
     servicePorts: {
       verdicts?: unknown
       sourceRanges?: unknown
-      endpoints: { clients?: unknown; resting?: unknown }[]
+      holdMs?: unknown
+      endpoints: { clients?: unknown; resting?: unknown; check?: unknown }[]
     }[]
   }
   delete older.node
@@ -319,9 +365,11 @@ t.test('the document of an older Usher is understood', async t => {
   for (const port of older.servicePorts) {
     delete port.verdicts
     delete port.sourceRanges
+    delete port.holdMs
     for (const endpoint of port.endpoints) {
       delete endpoint.clients
       delete endpoint.resting
+      delete endpoint.check
     }
   }
   const address = await serve(t, (_, response) => response.end(JSON.stringify(older)))

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { dial, firstWord, namedEcho } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
-import { startUsher } from '../support/usher.ts'
+import { get, startUsher } from '../support/usher.ts'
 
 /** Two hosts of this one; their Patroni answers at the same port. */
 const hosts = ['127.102.3.1', '127.102.3.2']
@@ -64,12 +64,22 @@ t.test('when the primary moves its sessions end, and no new one fails', async t 
   const movedAt = performance.now()
   await until('the session ends', () => sessionEnded === 'ECONNRESET')
   t.ok(performance.now() - movedAt < 3000, 'in time')
-  t.match(await usher.logged('an endpoint is down', { route: 'db' }), {
-    endpoint: members[0]?.endpoint.key,
-    why: /503/,
-  })
+  const [first, second] = members.map(({ endpoint }) => endpoint.key)
+  for (const endpoint of [second, first])
+    t.match(await usher.logged('an endpoint is down', { endpoint }), {
+      route: 'db',
+      why: /503/,
+    })
+  t.match((await usher.status()).servicePorts[0]?.endpoints, [
+    { check: { up: false, since: /^20/, why: 'HTTP status 503, 200 wanted' } },
+    { check: { up: false, since: /^20/ } },
+  ])
+  const { body: metrics } = await get(usher.metrics, '/metrics')
+  const labels = `service_port="route/db",protocol="TCP",endpoint="${first}"`
+  t.match(metrics, `usher_endpoint_up{${labels}} 0\n`)
   const held = Array.from({ length: 10 }, () => firstWord(port))
   await new Promise(resolve => setTimeout(resolve, 500))
   primary = 'b'
   t.strictSame([...new Set(await Promise.all(held))], ['b'], 'all waited for the new one')
+  t.match((await get(usher.metrics, '/metrics')).body, `endpoint="${second}"} 1\n`)
 })

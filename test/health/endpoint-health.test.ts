@@ -55,6 +55,35 @@ t.test('an endpoint turns by its checks', async t => {
     t.equal(tell(story, rules).states, states, what)
 })
 
+t.test('a turn is told, and a first check that finds it down', async t => {
+  const down = { ...usualRules, init: 'down' } as const
+  const table = [
+    ['up as was taken', 'y', usualRules, 'no'],
+    ['down at first', 'nn', usualRules, 'yes,no'],
+    ['down as was taken', 'nn', down, 'yes,no'],
+    ['up though it was not taken so', 'y', down, 'yes'],
+    ['not asked', 'xn', down, 'no,yes'],
+    ['down after it was up', 'ynnn', down, 'yes,no,no,yes'],
+  ] as const
+  for (const [what, story, rules, told] of table) {
+    const health = new EndpointHealth(rules, 0, () => 0.5)
+    const said = story.split('').map((letter, now) => {
+      health.started(now)
+      return health.finished(outcomes[letter] ?? passed, now) ? 'yes' : 'no'
+    })
+    t.equal(said.join(), told, what)
+  }
+})
+
+t.test('it knows since when it is what it is', async t => {
+  const health = new EndpointHealth(usualRules, 0, () => 0.5)
+  const since = 'xyynnnny'.split('').map((letter, now) => {
+    health.finished(outcomes[letter] ?? passed, now)
+    return health.since
+  })
+  t.strictSame(since, [undefined, 1, 1, 1, 1, 5, 5, 5])
+})
+
 t.test('checks come faster while it changes', async t => {
   t.same(tell('ynnnyy').pauses, [2000, 1000, 1000, 2000, 1000, 2000])
   const slow = { ...usualRules, intervalMs: 500 }
@@ -62,10 +91,10 @@ t.test('checks come faster while it changes', async t => {
 })
 
 t.test('one that has answered no is asked again at once', async t => {
-  t.same(tell('yaaaa').pauses, [2000, 250, 250, 2000, 2000], 'until it has turned')
+  t.same(tell('yaaaa').pauses, [2000, 200, 200, 2000, 2000], 'until it has turned')
   t.same(
     tell('yaxnya').pauses,
-    [2000, 250, 250, 1000, 2000, 250],
+    [2000, 200, 200, 1000, 2000, 200],
     'not when it is silent',
   )
   t.same(tell('yaaaya').pauses.slice(4), [1000, 2000], 'nor when it comes back')
@@ -76,8 +105,8 @@ t.test('one that has answered no is asked again at once', async t => {
   const [first = 0, ...others] = pauses.slice(0, 3).map(Math.round)
   t.same(
     [first, ...others],
-    [2200, 275, 275],
-    '2.75 s at most to know a primary that was',
+    [2200, 220, 220],
+    'with 100 ms that each may start later, below 3 s to know a primary that was',
   )
 })
 

@@ -78,6 +78,7 @@ const input = (some: Some): StatusInput => ({
   startedAt: 0,
   draining: false,
   pauses: [],
+  checkOf: () => undefined,
   snapshots: [snapshot(servicePort())],
   placements: [placement()],
   stats: {
@@ -143,6 +144,7 @@ t.test('a document joins snapshot, placement and listener', async t => {
       ],
       endpoints: [],
       paused: { since: '1970-01-01T00:00:01.000Z', until: null },
+      holdMs: 0,
       active: 2,
       accepted: 10,
       failed: 5,
@@ -178,12 +180,36 @@ t.test('endpoints have their condition and what the relay knows of them', async 
   t.strictSame(
     servicePorts[0]?.endpoints.map(each => Object.values(each)),
     [
-      ['10.0.0.1:8080', 'ready', true, 'all', 3, 9, true],
-      ['10.0.0.2:8080', 'terminating', false, 'none', 0, 0, false],
-      ['10.0.0.3:8080', 'not ready', false, 'none', 0, 0, false],
-      ['10.0.0.4:8080', 'not ready', false, 'none', 0, 0, false],
+      ['10.0.0.1:8080', 'ready', true, 'all', 3, 9, true, null],
+      ['10.0.0.2:8080', 'terminating', false, 'none', 0, 0, false, null],
+      ['10.0.0.3:8080', 'not ready', false, 'none', 0, 0, false, null],
+      ['10.0.0.4:8080', 'not ready', false, 'none', 0, 0, false, null],
     ],
   )
+})
+
+t.test('what checks say is in it, and how long clients wait', async t => {
+  const endpoints = [endpoint('10.0.0.1'), endpoint('10.0.0.2')] as const
+  const found = { up: false, isKnown: true, forMs: 60_000, why: 'refused', host: 'db' }
+  const retry = { earlyClose: false, replay: 0, holdMs: 30_000, mostHeld: 1 }
+  const before = Date.now()
+  const { servicePorts } = build({
+    snapshots: [snapshot(servicePort({ endpoints, retry }))],
+    checkOf: ({ name }, key) =>
+      name !== 'default/web:http'
+        ? undefined
+        : key === '10.0.0.1:8080'
+          ? found
+          : { ...found, up: true, isKnown: false, forMs: 0, why: '' },
+  })
+  const [first, second] = servicePorts[0]?.endpoints ?? []
+  t.match(first?.check, { up: false, why: 'refused', host: 'db' })
+  const since = Date.parse(first?.check?.since ?? '')
+  t.ok(since >= before - 60_000 && since <= Date.now() - 60_000)
+  t.strictSame(second?.check, { up: true, since: null, why: '', host: 'db' })
+  t.equal(servicePorts[0]?.holdMs, 30_000)
+  const udp = build({ snapshots: [snapshot(servicePort({ protocol: 'UDP', retry }))] })
+  t.equal(udp.servicePorts[0]?.holdMs, 0)
 })
 
 const nodePortVip = { kind: 'NodePort', address: '0.0.0.0', port: 30000 } as const

@@ -73,6 +73,7 @@ export const servicePort = (
   affinityMs: 0,
   verdicts: { internal: 'forward', external: 'forward', node: 'forward' },
   sourceRanges: null,
+  holdMs: 0,
   paused: null,
   vips: [
     {

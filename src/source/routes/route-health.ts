@@ -1,13 +1,16 @@
 import { type CheckedGroup, GroupHealth } from '../../health/group-health.ts'
+import type { Health } from '../../health/health-checker.ts'
 import type { Clock } from '../../util/clock.ts'
 import { ownPlaces, type PlacesOf } from './route-objects.ts'
 import type { Place } from './place.ts'
 import type { Route } from './route.ts'
 
-/** An endpoint of a route has turned. */
+/** An endpoint of a route has turned, or its first check has found it down. */
 export interface Turn {
   readonly route: string
   readonly endpoint: string
+  /** The name that its address was found by; '' when it was given by address. */
+  readonly host: string
   readonly up: boolean
   /** Why it is down; '' when it is up. */
   readonly why: string
@@ -39,6 +42,11 @@ export class RouteHealth {
   downOf(route: Route): (place: Place) => boolean {
     const group = this.#groupOf(route)
     return group === undefined ? () => false : this.#health.downOf(group)
+  }
+
+  /** What checks say of an endpoint (`ip:port`); undefined when it is not checked. */
+  of(route: string, endpoint: string): Health | undefined {
+    return this.#health.healthOf(route, endpoint)
   }
 
   close(): Promise<void> {

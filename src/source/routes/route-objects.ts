@@ -22,6 +22,10 @@ export type PlacesOf = (backend: RouteBackend) => readonly Place[]
 export const servicePortOf = ({ name }: Route): string =>
   servicePortName(routeNamespace, name, '')
 
+/** The route that log and relay call so. */
+export const routeNameOf = (servicePort: string): string =>
+  servicePort.slice(routeNamespace.length + 1)
+
 /** A Service and a slice for each backend. `gone`: places whose connections are to be reset. */
 export const routeObject = (
   route: Route,

@@ -1,3 +1,4 @@
+import type { Health } from '../../health/health-checker.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
 import { canonicalIp } from '../../util/ip.ts'
@@ -10,7 +11,13 @@ import { resolveHost, resolveSrv } from './resolve-host.ts'
 import type { Resolve, ResolveSrv } from './resolver.ts'
 import { clashText } from './decode-route.ts'
 import { RouteHealth, type Turn } from './route-health.ts'
-import { loopsOf, placesOfRoute, routeObject, servicePortOf } from './route-objects.ts'
+import {
+  loopsOf,
+  placesOfRoute,
+  routeNameOf,
+  routeObject,
+  servicePortOf,
+} from './route-objects.ts'
 import { backendText, type Route, type RouteBackend } from './route.ts'
 import { srvLookup } from './srv-lookup.ts'
 
@@ -22,7 +29,7 @@ export interface RouteSourceOptions {
   /** Called when a host name can't be resolved, once for each error message in a row. */
   readonly onError?: (error: Error) => void
   readonly times?: HostWatchTimes
-  /** Called when an endpoint has turned, by its route's check. */
+  /** Called when an endpoint has turned, by its route's check, or is down by the first one. */
   readonly onTurn?: (turn: Turn) => void
 }
 
@@ -131,6 +138,10 @@ export class RouteSource implements Source {
     const route = this.#routes.find(one => servicePortOf(one) === servicePort)
     for (const backend of route?.backends ?? [])
       this.#watches.get(watchName(backend))?.soon()
+  }
+
+  healthOf(servicePort: string, endpoint: string): Health | undefined {
+    return this.#health.of(routeNameOf(servicePort), endpoint)
   }
 
   status(): SourceStatus {

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import type { Health } from '../../health/health-checker.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { systemClock, type Timer } from '../../util/clock.ts'
 import { printable } from '../../util/printable.ts'
@@ -85,6 +86,10 @@ class WatchedRoutes implements Source {
 
   allFailed(servicePort: string): void {
     this.#inner.allFailed(servicePort)
+  }
+
+  healthOf(servicePort: string, endpoint: string): Health | undefined {
+    return this.#inner.healthOf(servicePort, endpoint)
   }
 
   status(): SourceStatus {

@@ -73,6 +73,7 @@ t.test('one of a route is up by its role, and none is where none has it', async 
     { up: false, why: /503/ },
   ])
   t.match(second, [
+    { route: 'db', up: false, why: /503/ },
     { route: 'db', up: true },
     { up: false, why: /503/ },
   ])
