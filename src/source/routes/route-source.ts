@@ -2,6 +2,7 @@ import type { Health } from '../../health/health-checker.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
 import { canonicalIp } from '../../util/ip.ts'
+import { SyncRunner } from '../../util/sync-runner.ts'
 import { changesBetween, type Applied } from '../diff.ts'
 import type { Source, SourceSink, SourceStatus } from '../source.ts'
 import { GonePlaces } from './gone-places.ts'
@@ -33,6 +34,9 @@ export interface RouteSourceOptions {
   readonly onTurn?: (turn: Turn) => void
 }
 
+/** Of a thousand endpoints that turn at once each would have all of them written anew. */
+const turnsEveryMs = 100
+
 /**
  * Services from a sidecar's routes. Host names are resolved again when their TTL is
  * over; what can't be resolved keeps its last addresses and is tried again with growing
@@ -50,6 +54,7 @@ export class RouteSource implements Source {
   readonly #watchOf: (backend: RouteBackend) => HostWatch
   readonly #onError: (error: Error) => void
   readonly #health: RouteHealth
+  readonly #turns: SyncRunner
   readonly #gone = new GonePlaces()
   readonly #clock: Clock
   /** When a place that has gone is to be forgotten. */
@@ -77,8 +82,15 @@ export class RouteSource implements Source {
       clock,
       turned: turn => {
         options.onTurn?.(turn)
-        this.#update()
+        this.#turns.request()
       },
+    })
+    this.#turns = new SyncRunner({
+      clock,
+      sync: async () => this.#emit(),
+      failed: error => this.#onError(error as Error),
+      minMs: turnsEveryMs,
+      maxMs: Number.POSITIVE_INFINITY,
     })
     this.#watchOf = backend =>
       new HostWatch(
@@ -159,6 +171,7 @@ export class RouteSource implements Source {
     this.#closed = true
     for (const watch of this.#watches.values()) watch.close()
     this.#clock.clearTimeout(this.#goneTimer)
+    this.#turns.close()
     return this.#health.close()
   }
 
@@ -179,6 +192,11 @@ export class RouteSource implements Source {
     if (this.#failing().length === 0) this.#lastGoodAt = Date.now()
     this.#health.watch(this.#routes)
     this.#noteGone()
+    this.#emit()
+  }
+
+  #emit(): void {
+    if (this.#closed || !this.#synced || this.#sink === undefined) return
     const wanted = this.#wanted()
     const changes = changesBetween(this.#applied, wanted)
     this.#applied = wanted
