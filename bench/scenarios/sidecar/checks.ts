@@ -8,7 +8,7 @@ import { cared, sidecarScenario } from './site.ts'
 
 const endpoints = 1000
 /** First checks, and code that is compiled meanwhile, are not what goes on for days. */
-const settleMs = 3000
+const settleMs = 8000
 /** Of windows of 2 s: each is checked so many times. */
 const whole = 4
 

@@ -10,13 +10,13 @@ import { freeTcpPort, testHost } from '../../support/ports.ts'
 import { until } from '../../support/until.ts'
 
 /** An HTTP server that answers with `status`. */
-const answering = async (t: Test, status: number) => {
+const answering = async (t: Test, status: number, host = testHost) => {
   const state = { status, port: 0, asked: 0 }
   const server = createServer((_, response) => {
     state.asked += 1
     response.writeHead(state.status).end()
   })
-  server.listen(0, testHost)
+  server.listen(0, host)
   await once(server, 'listening')
   t.teardown(() => {
     server.closeAllConnections()
@@ -29,6 +29,7 @@ const answering = async (t: Test, status: number) => {
 /** The endpoints that a route's Service has, as they are now. */
 const served = async (t: Test, text: string) => {
   const turns: Turn[] = []
+  let applied = 0
   const slices = new Map<string, EndpointSlice>()
   const source = routeSource({
     routes: [parseRoute(text)],
@@ -37,6 +38,7 @@ const served = async (t: Test, text: string) => {
   t.teardown(() => source.close())
   await source.start({
     apply: changes => {
+      applied += 1
       for (const { kind, name, object } of changes)
         if (kind === 'EndpointSlice' && object !== undefined) slices.set(name, object)
     },
@@ -48,7 +50,7 @@ const served = async (t: Test, text: string) => {
       .flatMap(({ endpoints }) => endpoints)
       .map(({ ready, cut }) => (ready ? 'up' : cut === true ? 'cut' : 'down'))
       .join()
-  return { states, turns }
+  return { states, turns, applied: () => applied }
 }
 
 t.test('one of a route is up by its role, and none is where none has it', async t => {
@@ -97,3 +99,19 @@ t.test('connections to one that is down are kept unless it is said', async t => 
   const { states } = await served(t, route)
   await until('one is down', () => states() === 'up,down')
 })
+
+t.test(
+  'a hundred that turn at once are taken in together',
+  { skip: process.platform !== 'linux' && '127.0.9.1 is not an address here' },
+  async t => {
+    const { port } = await answering(t, 200, '0.0.0.0')
+    const to = Array.from({ length: 100 }, (_, i) => `127.0.9.${i + 1}:${port}`).join()
+    const route = `tcp://${testHost}:${await freeTcpPort()}=${to}?check=http:///`
+    const start = performance.now()
+    const { states, turns, applied } = await served(t, route)
+    await until('all are up', () => states() === Array(100).fill('up').join())
+    t.equal(turns.length, 100)
+    const most = 4 + (performance.now() - start) / 100
+    t.ok(applied() <= most, `${applied()} times, ${most} at most`)
+  },
+)
