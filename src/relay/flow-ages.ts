@@ -58,6 +58,9 @@ export interface Ageing {
   answered: boolean
 }
 
+/** Of all flows so many may wait for their first answer before they go first. */
+const shareOfUnanswered = 1 / 4
+
 /**
  * Flows in the order of their last datagram, in two stages: those without an answer so far
  * yet and those that were answered.
@@ -84,11 +87,14 @@ export class FlowAges<F extends Ageing> {
   }
 
   /**
-   * Whom to end when there are too many. Unanswered ones first: a flood from made-up
-   * addresses then displaces itself and not those who are being served.
+   * Whom to end when there are too many. Unanswered ones, as far as they are more than their share:
+   * a flood from made-up addresses then displaces itself and not those who are being served. Up to
+   * that they may be waiting for an answer that is on its way.
    */
   get mostDispensable(): F | undefined {
-    return this.#unanswered.oldest ?? this.#answered.oldest
+    const isFlood = this.#unanswered.size > this.size * shareOfUnanswered
+    const first = isFlood ? this.#unanswered : this.#answered
+    return first.oldest ?? this.#unanswered.oldest
   }
 
   /** New, or used again. */

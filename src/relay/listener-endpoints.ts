@@ -104,7 +104,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
     const { replies } = backend
     if (replies === undefined) return
     const now = this.#clock.now()
-    replies.change(() => afterReply(now))
+    replies.change(before => afterReply(before, now))
     this.served(backend)
   }
 
@@ -113,7 +113,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
     const { replies } = backend
     if (!replies?.change(before => afterSilence(before, sentAt))) return
     const own = replies.read()
-    if (own.unanswered < enoughUnanswered) return
+    if (own.unanswered < enoughUnanswered || sentAt < own.since) return
     const isAlone = this.balancer.endpoints.some(
       ({ replies: other = replies }) =>
         other !== replies && isAnswering(other.read(), own),

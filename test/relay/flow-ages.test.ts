@@ -80,7 +80,10 @@ t.test('flows are aged in two stages as a naive model ages them', async () => {
         if (ages.size !== model.length) return false
         if (ages.oldestUnanswered !== unanswered) return false
         if (ages.oldestAnswered !== answered) return false
-        if (ages.mostDispensable !== (unanswered ?? answered)) return false
+        const waiting = model.filter(one => !one.answered).length
+        const isFlood = waiting > model.length / 4
+        const first = isFlood ? unanswered : (answered ?? unanswered)
+        if (ages.mostDispensable !== first) return false
       }
       return true
     }),

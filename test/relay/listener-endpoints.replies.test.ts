@@ -58,10 +58,39 @@ class Endpoints extends ListenerEndpoints<Backend> {
     for (let i = 0; i < flows; i += 1) this.unanswered(this.at(which), sentAt)
   }
 
+  /** Two flows: one reply may be chance. */
   answer(which: number): void {
-    this.connected('', this.at(which))
-    this.clock.time += 1
-    this.answered(this.at(which))
+    for (let i = 0; i < 2; i += 1) {
+      this.connected('', this.at(which))
+      this.clock.time += 1
+      this.answered(this.at(which))
+    }
+  }
+
+  /**
+   * Flows for 5 minutes, one every `everyMs`, of which endpoints answer so many in a hundred: how
+   * many each had.
+   */
+  run(everyMs: number, percents: readonly number[]): number[] {
+    const turns = percents.map(() => 0)
+    const waiting: { which: number; sentAt: number }[] = []
+    // Not of chance: the test is the same each time.
+    let seed = 1
+    for (const end = this.clock.time + 300_000; this.clock.time < end;) {
+      this.clock.time += everyMs
+      while ((waiting[0]?.sentAt ?? Infinity) <= this.clock.time - udpReplyTimeout) {
+        const { which = 0, sentAt = 0 } = waiting.shift() ?? {}
+        this.unanswered(this.at(which), sentAt)
+      }
+      const backend = this.balancer.pick('')
+      const which = this.balancer.endpoints.findIndex(one => one === backend)
+      this.connected('', this.at(which))
+      turns[which] = (turns[which] ?? 0) + 1
+      seed = (seed * 48_271) % 2_147_483_647
+      if (seed % 100 < (percents[which] ?? 0)) this.answered(this.at(which))
+      else waiting.push({ which, sentAt: this.clock.time })
+    }
+    return turns
   }
 
   /** How long it rests from now on. */
@@ -115,6 +144,30 @@ t.test('an endpoint that answers no flow', async t => {
     all.silence(0, 1)
     t.equal(all.at(0).rest.read(), noRest)
   })
+})
+
+t.test('endpoints that answer some of their flows', async t => {
+  const sharesOf = (everyMs: number, percents: readonly number[]): number[] => {
+    const turns = new Endpoints([1, 2, 3], true).run(everyMs, percents)
+    const sum = turns.reduce((all, one) => all + one, 0)
+    return turns.map(one => one / sum)
+  }
+  for (const everyMs of [10, 100, 1000]) {
+    t.test(`a flow every ${everyMs} ms`, async t => {
+      for (const percent of [0, 1, 3, 10, 30, 100]) {
+        const shares = sharesOf(everyMs, [percent, percent, percent])
+        t.ok(Math.min(...shares) > 0.25, `${percent} %: ${shares.join(' ')}`)
+      }
+      for (const percent of [1, 3, 10, 30]) {
+        const shares = sharesOf(everyMs, [percent, 0, 0])
+        t.ok(Math.min(...shares) > 0.25, `one ${percent} %: ${shares.join(' ')}`)
+      }
+      for (const percent of [90, 95, 100]) {
+        const [dead = 1] = sharesOf(everyMs, [0, percent, percent])
+        t.ok(dead < 0.06, `${dead} to one that is dead, where others have ${percent} %`)
+      }
+    })
+  }
 })
 
 t.test('an endpoint that refused', async t => {

@@ -11,7 +11,7 @@ import {
   type RelayRequest,
 } from '../../support/relay-fixture.ts'
 import { dial, echoBackend } from '../../support/tcp-backend.ts'
-import { namedUdp } from '../../support/udp-backend.ts'
+import { namedUdp, udpBackend } from '../../support/udp-backend.ts'
 import { type UdpClient, udpClient } from '../../support/udp-client.ts'
 import { until } from '../../support/until.ts'
 
@@ -70,6 +70,20 @@ export const udpFlowsContract = (t: Test, make: MakeRelay): void => {
     for (const client of [a, b, d]) t.ok(await keepsFlow(client, opened))
     t.notOk(await keepsFlow(flooding, opened), 'although it was the youngest')
     t.equal(stats().counters.active, 3)
+  })
+
+  t.test('at the cap flows that wait for their answer have time for it', async t => {
+    const { listen, port, stats } = await setUp(t, { limits: { udpMaxFlowsPerPort: 24 } })
+    const slow = await udpBackend(
+      t,
+      (_message, reply) => void sleep(50).then(() => reply('at last')),
+    )
+    await listen({ endpoints: [slow.endpoint] })
+    for (let asked = 0; asked < 48; asked += 4) {
+      const clients = await Promise.all([1, 2, 3, 4].map(() => udpClient(t, port)))
+      await Promise.all(clients.map(client => client.ask('hello')))
+    }
+    t.match(stats().counters, { accepted: 48, active: 24 })
   })
 
   t.test('the cap over all listeners takes the oldest of any', async t => {

@@ -15,6 +15,9 @@ import { until } from '../../support/until.ts'
 
 const retry = { earlyClose: false, replay: 0, expectsReplies: true }
 
+/** Milliseconds in which an endpoint that serves has answered on a busy machine too. */
+const answerMs = 2500
+
 const setUp = async (t: Test, make: MakeRelay, udpReplyTimeout: number) => {
   const fixture = relayFixture(t, make, { limits: { udpReplyTimeout } })
   const port = await freeUdpPort()
@@ -48,7 +51,7 @@ const setUp = async (t: Test, make: MakeRelay, udpReplyTimeout: number) => {
 /** Endpoints that don't answer, where `retry` says that they are to. */
 export const udpSilenceContract = (t: Test, make: MakeRelay): void => {
   t.test('an endpoint that answers no flow is passed over while others do', async t => {
-    const { listen, send, ask, isResting, stats } = await setUp(t, make, 300)
+    const { listen, send, ask, isResting, stats } = await setUp(t, make, answerMs)
     const silent = await silentUdp(t)
     const [a, b] = [await namedUdp(t, 'a'), await namedUdp(t, 'b')]
     await listen([silent.endpoint, a.endpoint, b.endpoint])
@@ -79,7 +82,7 @@ export const udpSilenceContract = (t: Test, make: MakeRelay): void => {
   })
 
   t.test('one that refused is tried by one flow after its rest', async t => {
-    const { listen, ask, send, isResting, stats } = await setUp(t, make, 1500)
+    const { listen, ask, send, isResting, stats } = await setUp(t, make, 5000)
     const dead = endpoint(testHost, await freeUdpPort())
     const a = await namedUdp(t, 'a')
     await listen([dead, a.endpoint])
@@ -116,7 +119,7 @@ export const udpSilenceContract = (t: Test, make: MakeRelay): void => {
 /** A rest of 10 s: for one relay. */
 export const udpReturnContract = (t: Test, make: MakeRelay): void => {
   t.test('one that was silent comes back by one flow', async t => {
-    const { listen, send, isResting } = await setUp(t, make, 1000)
+    const { listen, send, isResting } = await setUp(t, make, answerMs)
     const replies: Reply[] = []
     const back = await udpBackend(t, (_, reply) => void replies.push(reply))
     const a = await namedUdp(t, 'a')

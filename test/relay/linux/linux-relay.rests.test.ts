@@ -2,9 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { linuxRelaySkip } from '../../support/linux-only.ts'
 import { makeLinuxRelayWith } from '../../support/linux-relay.ts'
-import { freeTcpPort, testHost } from '../../support/ports.ts'
+import { freeTcpPort, freeUdpPort, testHost } from '../../support/ports.ts'
 import { relayFixture } from '../../support/relay-fixture.ts'
 import { ask, namedBackend, tcpBackend } from '../../support/tcp-backend.ts'
+import { namedUdp, silentUdp } from '../../support/udp-backend.ts'
+import { udpClient } from '../../support/udp-client.ts'
 import { until } from '../../support/until.ts'
 
 const workers = 4
@@ -64,3 +66,31 @@ t.test(
     })
   },
 )
+
+t.test('a UDP endpoint that is silent', { skip: linuxRelaySkip() }, async t => {
+  const { listen, stats } = relayFixture(t, makeLinuxRelayWith({ workers }), {
+    limits: { udpReplyTimeout: 1500 },
+  })
+  const port = await freeUdpPort()
+  const silent = await silentUdp(t)
+  const [a, b] = [await namedUdp(t, 'a'), await namedUdp(t, 'b')]
+  const endpoints = [silent.endpoint, a.endpoint, b.endpoint]
+  const binds = [{ address: testHost, port }]
+  const answers = { ...retry, expectsReplies: true }
+  await listen({ protocol: 'UDP', binds, endpoints, retry: answers })
+  const silence = (): unknown => stats().endpoints[0]?.resting
+  const comes = async (): Promise<void> => (await udpClient(t, port)).send('hello')
+  // Clients are spread by chance, and each worker has turns of its own: of so many flows each
+  // endpoint gets four.
+  for (let i = 0; i < 18; i += 1) {
+    await comes()
+    await sleep(20)
+  }
+  t.equal(silence(), false, 'no time for an answer is over')
+  await until('it rests, by what all workers have seen', () => silence() === true)
+  const before = silent.received.length
+  const clients = await Promise.all(Array.from({ length: 40 }, () => udpClient(t, port)))
+  for (const answer of await Promise.all(clients.map(client => client.ask('hello'))))
+    t.match(answer, /^[ab]$/)
+  t.equal(silent.received.length, before, 'it rests for all of them')
+})

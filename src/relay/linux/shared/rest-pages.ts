@@ -19,17 +19,22 @@ const restBits: StateBits<Rest> = {
 }
 
 const answeredBit = 1 << 2
-const replyTimeUnit = 1 << 3
+const weightUnit = 1 << 3
+const replyTimeUnit = 1 << 6
 
-/** From the low end 2 bits of the count, 1 whether it has answered, 45 of the time. */
+/** From the low end 2 bits of the count, 1 whether it has answered, 3 of the weight, 42 of the time. */
 const replyBits: StateBits<Replies> = {
   none: noReplies,
-  pack: ({ unanswered, since, hasAnswered }) =>
-    Math.floor(since) * replyTimeUnit + (hasAnswered ? answeredBit : 0) + unanswered,
+  pack: ({ unanswered, since, hasAnswered, weight }) =>
+    Math.floor(since) * replyTimeUnit +
+    weight * weightUnit +
+    (hasAnswered ? answeredBit : 0) +
+    unanswered,
   unpack: bits => ({
     unanswered: bits % answeredBit,
     since: Math.floor(bits / replyTimeUnit),
-    hasAnswered: bits % replyTimeUnit >= answeredBit,
+    hasAnswered: bits % weightUnit >= answeredBit,
+    weight: Math.floor((bits % replyTimeUnit) / weightUnit),
   }),
 }
 
