@@ -240,7 +240,8 @@ export class TcpConnection implements Dialled, WatchedConnection {
     // Its end has been passed on, or it has served.
     if (backend === undefined || socket === undefined || socket.bytesRead > 0)
       return undefined
-    if (state.retry === undefined || this.#client.writableEnded) return undefined
+    const { writableEnded, destroyed } = this.#client
+    if (state.retry === undefined || writableEnded || destroyed) return undefined
     const repeatable = hasHeardNothing(socket) || this.#said.isRepeatable
     const age = clock.now() - this.acceptedAt
     const attempts = this.#attempts
@@ -300,7 +301,9 @@ export class TcpConnection implements Dialled, WatchedConnection {
     if (state.retry === undefined || this.#backend === undefined) return
     const isServed = hasAnswered || state.retry.answerMs === undefined
     if (isServed || this.bytesToBackend > 0) this.#said.forget()
-    if (isServed) state.served(this.#backend)
+    // An end that was passed on is no service.
+    const hasLeft = !hasAnswered && this.#backendSocket?.readableEnded
+    if (isServed && !hasLeft) state.served(this.#backend)
   }
 
   enableKeepAlive(): void {

@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import type { Clock } from '../../util/clock.ts'
+import { canonicalIp, joinHostPort } from '../../util/ip.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import { within } from '../../util/within.ts'
 import type { SrvData } from './dns/dns-record.ts'
@@ -111,7 +112,8 @@ const assembled = (
   const tiers = [...new Set(records.map(({ priority }) => priority))]
   const places = records.flatMap(record => {
     const { target, port, priority } = record
-    const addresses = (addressesOf.get(target) ?? []).slice(0, mostPlaces)
+    const given = (addressesOf.get(target) ?? []).map(one => canonicalIp(one) ?? one)
+    const addresses = [...new Set(given)].slice(0, mostPlaces)
     return addresses.map((address): Place => ({
       address,
       port,
@@ -126,5 +128,16 @@ const assembled = (
   ]
   if (places.length === 0) throw new Error(faults.join('; '))
   const ttls = found.map(each => each.ttlMs ?? unknownTtlMs)
-  return { places, ttlMs: Math.min(ttlMs, ...ttls), faults }
+  return { places: summed(places), ttlMs: Math.min(ttlMs, ...ttls), faults }
+}
+
+/** Each record is chosen by its own weight (RFC 2782): an address that several lead to has them all. */
+const summed = (places: readonly Place[]): readonly Place[] => {
+  const byKey = new Map<string, Place>()
+  for (const place of places) {
+    const key = `${place.tier} ${joinHostPort(place.address, place.port)}`
+    const weight = place.weight + (byKey.get(key)?.weight ?? 0)
+    byKey.set(key, { ...place, weight })
+  }
+  return [...byKey.values()]
 }

@@ -3,8 +3,8 @@ import { addressFault } from '../decode/fields.ts'
 import { mostPlaces, type FoundPlaces, type Place } from './place.ts'
 
 /**
- * Each place that can be dialled once, those of the first tiers in front, and not too many. One that
- * several hosts of a tier have has the highest of their weights, whatever their order.
+ * Each place that can be dialled once, those of the first tiers in front, and not too many; whatever
+ * their order in the answer.
  */
 export const usable = (
   found: FoundPlaces,

@@ -131,6 +131,23 @@ export const tcpDialContract = (t: Test, make: MakeRelay): void => {
     t.match(records[0], { cause: '--' })
   })
 
+  t.test('thousands of endpoints to which there is no way fail one by one', async t => {
+    const { listen, records, stats, relay } = relayFixture(t, make)
+    const port = await freeTcpPort()
+    const alive = await namedBackend(t, 'alive')
+    // No TCP goes to a group: connect(2) says so before it returns.
+    const groups = Array.from({ length: 3000 }, (_, i) =>
+      endpoint(`224.0.${i >> 8}.${i & 255}`, 1),
+    )
+    const last = { ...alive.endpoint, tier: 1 }
+    await listen({ binds: at(port), endpoints: [...groups, last] })
+    t.match(await ask(port), { text: 'alive', how: 'end' })
+    await until('it is recorded', () => records.length === 1)
+    t.equal(records[0]?.attempts.length, groups.length + 1)
+    t.equal(stats().counters.dialAttempts, groups.length + 1)
+    t.equal(carryingFds(relay.stats()), 0)
+  })
+
   t.test('a client that is reset while dialling ends the dialling', async t => {
     const { listen, records, relay } = relayFixture(t, make, usualLadder)
     const port = await freeTcpPort()

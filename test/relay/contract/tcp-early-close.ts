@@ -1,5 +1,6 @@
 import { randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
@@ -28,6 +29,18 @@ const closes = {
 interface Seen {
   readonly backend: string
   bytes: Buffer
+}
+
+/** Whether a socket that has read its end, of an endpoint's port, has a timer of its own (proc(5)). */
+const hasKeepAlive = async (port: number): Promise<boolean> => {
+  const remote = `:${port.toString(16).toUpperCase().padStart(4, '0')}`
+  const table = await readFile('/proc/net/tcp', 'utf8')
+  const rows = table.split('\n').map(line => line.trim().split(/\s+/))
+  const closeWait = '08'
+  return rows.some(
+    ([, , to = '', state, , timer = '']) =>
+      to.endsWith(remote) && state === closeWait && timer.startsWith('02'),
+  )
 }
 
 /** Endpoints that accept, and end before their first byte. */
@@ -141,6 +154,54 @@ export const tcpEarlyCloseContract = (t: Test, make: MakeRelay): void => {
     t.match(records[0], { cause: '--', endpoint: sink.endpoint.key })
     t.equal(Buffer.concat(heard).toString(), 'last words')
     await until('no descriptor is kept', () => carryingFds(relay.stats()) === 0)
+  })
+
+  t.test('an end that was passed on is no service, and has a keep-alive', async t => {
+    const sink = await tcpBackend(t, socket => void socket.end())
+    const gone = endpoint(testHost, await freeTcpPort())
+    const { port, stats, listen } = await setUp(t, [sink.endpoint])
+    await listen([sink.endpoint, gone])
+    const client = dial(t, port)
+    await once(client.resume(), 'end')
+    const isResting = () => stats().endpoints[0]?.resting === true
+    if (process.platform === 'linux')
+      await until('it has one', () => hasKeepAlive(sink.endpoint.port))
+    else await sleep(6000)
+    t.equal(isResting(), false)
+    const start = performance.now()
+    dial(t, port)
+    await until('it has failed again', () => isResting())
+    await until('its rest is over', () => !isResting())
+    const ms = performance.now() - start
+    t.ok(ms > 1900, `twice as long as the first: ${ms} ms`)
+  })
+
+  t.test('a client that resets is not dialled for again', async t => {
+    const bad = await tcpBackend(t, socket => {
+      const end = () => socket.end()
+      socket.once('data', () => void setTimeout(end, randomInt(4)))
+    })
+    const good = await tcpBackend(
+      t,
+      socket => void socket.on('end', () => socket.end()).resume(),
+    )
+    const all = [bad.endpoint, { ...good.endpoint, tier: 1 }]
+    const options = { earlyClose: true, replay: 1000 }
+    const { port, records, relay, listen } = await setUp(t, all, options)
+    for (let i = 0; i < 60; i += 1) {
+      // It rests no longer.
+      await listen([])
+      await listen(all)
+      const client = dial(t, port)
+      client.on('error', () => {})
+      await once(client, 'connect')
+      client.write('a question')
+      await until('it has come', () => bad.accepted > i)
+      reset(client)
+    }
+    await until('all are over', () => records.length === 60)
+    t.equal(carryingFds(relay.stats()), 0)
+    await until('none is left there', () => good.sockets.size === 0)
   })
 
   t.test('a client that asks nothing and ends is not passed around', async t => {

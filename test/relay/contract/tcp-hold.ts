@@ -2,10 +2,12 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
+import type { RelayEndpoint, RelayListener } from '../../../src/relay/relay.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import {
   carryingFds,
   endpoint,
+  listenerSpec,
   type MakeRelay,
   relayFixture,
 } from '../../support/relay-fixture.ts'
@@ -131,6 +133,42 @@ export const tcpHoldContract = (t: Test, make: MakeRelay): void => {
     await until('no descriptor is kept', () => carryingFds(relay.stats()) === 0)
     for (let i = 0; i < 3; i += 1) dial(t, port).on('error', () => {})
     await until('three others wait', () => held() === 3)
+  })
+
+  t.test('1000 that leave at once free all places, and hold up nobody', async t => {
+    const { port, gone, records, relay, held } = await setUp(t, 60_000, 1000)
+    const alive = await namedBackend(t, 'alive')
+    const beside = await freeTcpPort()
+    const listener = (id: string, port: number, one: RelayEndpoint): RelayListener =>
+      listenerSpec({
+        id,
+        binds: [{ address: testHost, port }],
+        endpoints: [one],
+        retry: { ...never, holdMs: 60_000, mostHeld: 1000 },
+      })
+    await relay.apply([
+      listener('test', port, endpoint(testHost, gone)),
+      listener('beside', beside, alive.endpoint),
+    ])
+    for (let round = 1; round <= 2; round += 1) {
+      const clients = Array.from({ length: 1000 }, () => dial(t, port))
+      for (const client of clients) client.on('error', () => {})
+      await until('all wait', () => held() === 1000)
+      for (const [i, client] of clients.entries()) {
+        if (i % 3 === 0) client.destroy()
+        else if (i % 3 === 1) reset(client)
+        else client.end()
+      }
+      const began = performance.now()
+      t.match(await ask(beside), { text: 'alive' })
+      const ms = performance.now() - began
+      t.ok(ms < 1000, `another is served within ${ms} ms`)
+      await until('all places are free', () => held() === 0)
+      const all = round * 1001
+      await until('all are recorded', () => records.length === all)
+    }
+    t.equal(records.filter(({ cause }) => cause === 'CC').length, 2000)
+    await until('nothing is left', () => carryingFds(relay.stats()) === 0)
   })
 
   t.test('a listener that goes leaves no place taken', async t => {

@@ -20,16 +20,7 @@ export const urgentContract = (t: Test, make: MakeRelay): void => {
       socket => void socket.on('data', data => (heard += data.toString())),
     )
     await listen({ binds: [{ address: testHost, port }], endpoints: [backend.endpoint] })
-    const calls = loadSyscalls()
-    const memory = calls.allocate(64)
-    const fd = calls.socket(AF_INET, SOCK_STREAM, 0)
-    t.teardown(() => calls.close(fd))
-    const length = writeSockaddr(memory, 0, testHost, port)
-    t.equal(calls.connect(fd, memory.address, length), 0)
-    const send = (text: string, flags: number): void => {
-      memory.bytes.write(text)
-      t.equal(calls.send(fd, memory.address, text.length, flags), text.length)
-    }
+    const send = sender(t, port)
     for (let i = 0; i < 20; i += 1) {
       send('before', 0)
       send('!', MSG_OOB)
@@ -40,4 +31,48 @@ export const urgentContract = (t: Test, make: MakeRelay): void => {
     await until('all came', () => inBand() === 'beforeafter'.repeat(20))
     t.equal(inBand(), 'beforeafter'.repeat(20))
   })
+
+  t.test('it is said again to another endpoint like all that is kept', async t => {
+    const { listen } = relayFixture(t, make)
+    const port = await freeTcpPort()
+    const heard = { early: '', good: '' }
+    const [early, good] = await Promise.all([
+      tcpBackend(t, socket => {
+        socket.on('data', data => {
+          heard.early += data.toString()
+          if (heard.early.includes('last')) socket.end()
+        })
+      }),
+      tcpBackend(
+        t,
+        socket => void socket.on('data', data => (heard.good += data.toString())),
+      ),
+    ])
+    const endpoints = [early.endpoint, { ...good.endpoint, tier: 1 }]
+    const retry = { earlyClose: true, replay: 1000 }
+    await listen({ binds: [{ address: testHost, port }], endpoints, retry })
+    const send = sender(t, port)
+    send('before', 0)
+    send('!', MSG_OOB)
+    send('last', 0)
+    const inBand = (text: string): string => text.replaceAll('!', '')
+    await until('it came to the other', () => inBand(heard.good) === 'beforelast')
+    t.equal(inBand(heard.early), 'beforelast')
+    send('more', 0)
+    await until('it goes on', () => inBand(heard.good) === 'beforelastmore')
+  })
+}
+
+/** A client of a port of the test's host that may say something urgent. */
+const sender = (t: Test, port: number): ((text: string, flags: number) => void) => {
+  const calls = loadSyscalls()
+  const memory = calls.allocate(64)
+  const fd = calls.socket(AF_INET, SOCK_STREAM, 0)
+  t.teardown(() => calls.close(fd))
+  const length = writeSockaddr(memory, 0, testHost, port)
+  t.equal(calls.connect(fd, memory.address, length), 0)
+  return (text, flags) => {
+    memory.bytes.write(text)
+    t.equal(calls.send(fd, memory.address, text.length, flags), text.length)
+  }
 }

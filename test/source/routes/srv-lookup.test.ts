@@ -60,6 +60,23 @@ t.test(
   },
 )
 
+t.test('an address of several hosts has the weights of all of them', async t => {
+  const { find } = fixture(
+    [
+      [10, 10, 5432, 'a'],
+      [10, 20, 5432, 'b'],
+      [10, 30, 5432, 'c'],
+      [20, 40, 5432, 'a'],
+    ],
+    { a: ['fd00::1', 'FD00:0::1'], b: ['fd00::1', 'fd00::2'], c: ['fd00::2'] },
+  )
+  const { places } = await find()
+  t.strictSame(
+    places.map(({ address, tier, weight }) => `${address} ${tier} ${weight}`),
+    ['fd00::1 0 20', 'fd00::2 0 40', 'fd00::1 1 40'],
+  )
+})
+
 t.test('records that are of no use are left out and named', async t => {
   const cases: [Row, string][] = [
     [[0, 0, 1, ''], 'it says that there is no such service (the target is ".")'],

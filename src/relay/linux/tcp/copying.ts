@@ -100,7 +100,9 @@ export class Copying {
     // Where an answer is awaited time alone says nothing of the endpoint.
     const isServed = backend.bytes > 0 || retry.answerMs === undefined
     if (isServed || client.bytes > 0) this.#sending.forgetSaid(client)
-    if (isServed && endpoint !== undefined) service.served(endpoint)
+    // An end that was passed on is no service.
+    const hasLeft = backend.bytes === 0 && backend.has(flag.ended)
+    if (isServed && !hasLeft && endpoint !== undefined) service.served(endpoint)
   }
 
   /** The client has said something to an endpoint that has said nothing so far. */
