@@ -139,10 +139,10 @@ export const tcpHoldContract = (t: Test, make: MakeRelay): void => {
     const { port, gone, records, relay, held } = await setUp(t, 60_000, 1000)
     const alive = await namedBackend(t, 'alive')
     const beside = await freeTcpPort()
-    const listener = (id: string, port: number, one: RelayEndpoint): RelayListener =>
+    const listener = (id: string, at: number, one: RelayEndpoint): RelayListener =>
       listenerSpec({
         id,
-        binds: [{ address: testHost, port }],
+        binds: [{ address: testHost, port: at }],
         endpoints: [one],
         retry: { ...never, holdMs: 60_000, mostHeld: 1000 },
       })
