@@ -36,7 +36,11 @@ const ask = (url: string, signal: AbortSignal): Promise<string> =>
         return
       }
       response.destroy()
-      reject(noStatus(`it answered ${response.statusCode}, so it is not Usher`))
+      reject(
+        noStatus(
+          `it answered ${response.statusCode}, so it is not the metrics address of an Usher`,
+        ),
+      )
     })
     request.on('error', reject)
   })
@@ -64,7 +68,10 @@ const hint =
  * Asks the Usher at `address` (`host:port`) for its status, for at most `timeoutMs`.
  * Rejects with NO_STATUS when there is none.
  */
-const fetchStatus = async (address: string, timeoutMs: number): Promise<Answer> => {
+export const fetchStatus = async (
+  address: string,
+  timeoutMs: number,
+): Promise<Answer> => {
   const url = `http://${address}/status`
   const signal = AbortSignal.timeout(timeoutMs)
   try {

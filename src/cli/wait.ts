@@ -4,6 +4,8 @@ import type { OptionsOf } from '../config/options.ts'
 import type { WaitTarget } from '../config/types/wait-target.ts'
 import { Backoff } from '../util/backoff.ts'
 import type { Io } from './io.ts'
+import { joinHostPort } from '../util/ip.ts'
+import { whoWaits } from './who-waits.ts'
 import { visible } from './words.ts'
 
 /** What accepts and then ends the connection does so within a moment. */
@@ -23,7 +25,7 @@ const pauses = { firstMs: 100, mostMs: 1000 }
  * `sayEveryMs`: how often it says what it waits for.
  */
 export const wait = async (
-  { for: targets, timeout, stay }: OptionsOf<'wait'>,
+  { for: targets, timeout, stay, address }: OptionsOf<'wait'>,
   io: Io,
   sayEveryMs = 3000,
 ): Promise<number> => {
@@ -32,7 +34,14 @@ export const wait = async (
   const startedAt = performance.now()
   const waits = targets.map(async (target): Promise<boolean> => {
     const stayMs = stay || (target.viaProxy ? viaProxyStayMs : directStayMs)
-    return waitFor(target, { stayMs, timeoutMs: timeout, startedAt, sayEveryMs, say })
+    return waitFor(target, {
+      stayMs,
+      timeoutMs: timeout,
+      startedAt,
+      sayEveryMs,
+      metrics: address,
+      say,
+    })
   })
   return (await Promise.all(waits)).every(Boolean) ? 0 : 1
 }
@@ -48,17 +57,19 @@ interface Waiting {
   readonly timeoutMs: number
   readonly startedAt: number
   readonly sayEveryMs: number
+  /** Of the Usher that may be in between (`host:port`). */
+  readonly metrics: string
   readonly say: (what: string) => void
 }
 
 const waitFor = async (target: WaitTarget, waiting: Waiting): Promise<boolean> => {
-  const { stayMs, timeoutMs, startedAt, sayEveryMs, say } = waiting
+  const { timeoutMs, startedAt, sayEveryMs, say } = waiting
   const backoff = new Backoff(pauses)
   const passed = (): number => performance.now() - startedAt
   let saidAt = -Infinity
   let last = ''
   for (;;) {
-    const { accepts, why, wasCut } = await attempt(target, stayMs, timeoutMs - passed())
+    const { accepts, why, wasCut } = await attempt(target, waiting, timeoutMs - passed())
     if (accepts) {
       say(`${target.text} accepts, after ${seconds(passed())}`)
       return true
@@ -88,10 +99,13 @@ interface Outcome {
   readonly wasCut: boolean
 }
 
-/** Connects once, for `leftMs` at most. It counts when the connection stays, or a byte comes. */
+/**
+ * Connects once, for `leftMs` at most. It counts when a byte comes, or when the connection stays
+ * and the Usher in between, if there is one that can be asked, lets none of its clients wait.
+ */
 const attempt = (
-  { host, port }: WaitTarget,
-  neededMs: number,
+  { host, port, viaProxy }: WaitTarget,
+  { stayMs, metrics }: Waiting,
   leftMs: number,
 ): Promise<Outcome> =>
   new Promise(resolve => {
@@ -105,15 +119,21 @@ const attempt = (
       socket.destroy()
       resolve({ accepts, why, wasCut })
     }
+    const accepts = (): void => ends(true, '')
+    const hasStayed = async (): Promise<void> => {
+      const { remoteAddress = '', remotePort = 0 } = socket
+      const waiting = await whoWaits(metrics, joinHostPort(remoteAddress, remotePort))
+      ends(waiting === '', `it accepted, but ${waiting}`)
+    }
     const cut = setTimeout(() => ends(false, progress, true), leftMs)
     timer = setTimeout(() => ends(false, progress), connectMs)
     socket.on('connect', () => {
       clearTimeout(timer)
-      progress = `it accepted, and has to stay for ${seconds(neededMs)} or say something`
+      progress = `it accepted, and has to stay for ${seconds(stayMs)} or say something`
       // What has come meanwhile is read first, should this process have had to wait for a core.
-      timer = setTimeout(() => setImmediate(ends, true, ''), neededMs)
+      timer = setTimeout(() => setImmediate(viaProxy ? hasStayed : accepts), stayMs)
     })
-    socket.on('data', () => ends(true, ''))
+    socket.on('data', accepts)
     socket.on('error', error => ends(false, reasonOf(error)))
     socket.on('close', () =>
       ends(false, 'it accepted and closed the connection without a byte'),

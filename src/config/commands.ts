@@ -140,8 +140,9 @@ export const commands = {
       'Connects to each address until all have accepted, and then exits 0: in an init ' +
       'container it keeps an application from starting before its database. A connection ' +
       'counts when it stays open for a moment or when a byte comes, for a proxy accepts ' +
-      'before it knows whether anything is behind it. Tries again with growing pauses of ' +
-      'up to a second, and says every few seconds on stderr what it waits for. Exits 1 ' +
+      'before it knows whether anything is behind it; a sidecar on this host or in this pod ' +
+      'is asked whether its clients are connected or only wait, see --address. Tries again ' +
+      'with growing pauses of up to a second, and says every few seconds on stderr what it waits for. Exits 1 ' +
       'with the last reason at the timeout, 2 when it was called wrongly.',
     examples: [
       ['usher wait db.prod.svc:5432', 'a database, as an init container would'],

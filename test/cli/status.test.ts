@@ -517,7 +517,7 @@ t.test('an answer that is not Usher’s is refused, saying why', async t => {
     })
     return (await ask(address)).err
   }
-  t.match(await answer(404, 'no'), 'it answered 404, so it is not Usher')
+  t.match(await answer(404, 'no'), 'it answered 404, so it is not the metrics address of an Usher')
   t.match(await answer(200, 'iptables'), 'its answer is not JSON, so it is not Usher')
   t.match(await answer(200, '[]'), 'does not understand its answer')
   const odd = { ...good, servicePorts: [{ ...web, active: 'many' }] }

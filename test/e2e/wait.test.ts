@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { wait } from '../../src/cli/wait.ts'
 import { parseOptions } from '../../src/config/parse.ts'
+import { order, socketPath } from '../support/control-socket.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { echoBackend, namedEcho, tcpBackend } from '../support/tcp-backend.ts'
 import { silentBackend } from '../support/silent-backend.ts'
@@ -114,6 +115,42 @@ t.test('through a sidecar, a byte counts at once and silence after 5 s', async t
   const silence = await runUsher('wait', `tcp://0.0.0.0:${listening}`)
   t.equal(silence.code, 0)
   t.match(silence.err, new RegExp(String.raw`0\.0\.0\.0:\d+ accepts, after [5-9]\.`))
+})
+
+t.test('a route whose clients only wait does not count', async t => {
+  const [port, other, dead] = [
+    await freeTcpPort(),
+    await freeTcpPort(),
+    await freeTcpPort(),
+  ]
+  const { endpoint } = await echoBackend(t)
+  const control = await socketPath(t)
+  const usher = await startUsher(
+    t,
+    'sidecar',
+    `--route=tcp://${testHost}:${port}=${testHost}:${dead}?name=db&hold=1m`,
+    `--route=tcp://0.0.0.0:${other}=${endpoint.key}?name=other&hold=1m`,
+    '--dial-ladder=100ms',
+    `--control-socket=${control}`,
+  )
+  const asking = (...args: string[]) =>
+    runUsher('wait', ...args, `--address=${usher.metrics}`, '--stay=1s', '--timeout=5s')
+  const db = `tcp://${testHost}:${port}`
+  const held = await asking(db)
+  t.equal(held.code, 1)
+  t.match(
+    held.err,
+    'it accepted, but 1 client of route/db waits for an endpoint; given up',
+  )
+  t.equal((await asking(`127.0.0.1:${other}`)).code, 0, 'another route is served')
+
+  await tcpBackend(t, () => {}, testHost, dead)
+  t.equal((await asking(db)).code, 0, 'it has an endpoint now')
+
+  await order(control, '/pause', { routes: ['other'] })
+  const paused = await asking(`tcp://0.0.0.0:${other}`)
+  t.equal(paused.code, 1)
+  t.match(paused.err, '1 client of route/other waits for the end of a pause; given up')
 })
 
 t.test('it says now and then what it waits for', async t => {

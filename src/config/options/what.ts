@@ -125,12 +125,15 @@ export const what = group('What', node, {
     type: duration('or zero'),
     default: '0',
     defaultText: '500ms; 5s for a route and on loopback',
-    help: 'How long a connection has to stay open to count, unless a byte comes before. A sidecar tries its backends for 3.75 s (--dial-ladder) before it gives a client up. Where its route has hold, give more than that, or wait for the database itself.',
+    help: 'How long a connection has to stay open to count, unless a byte comes before. A sidecar tries its backends for 3.75 s (--dial-ladder) before it gives a client up.',
   },
   address: {
-    commands: ['status'],
+    commands: ['status', 'wait'],
     type: serverAddress(metricsPort),
     default: '127.0.0.1:10249',
+    helpFor: {
+      wait: 'The metrics address of the sidecar, what it was given as --metrics-bind-address. A route does not count while its clients only wait (hold, pause), and that is asked there; when nothing answers there, staying open is enough.',
+    },
     help: 'The metrics address of the Usher to ask, the one it was given as --metrics-bind-address.',
   },
 })

@@ -1,0 +1,42 @@
+import type { ServicePortStatus } from '../observe/status.ts'
+import { isWildcard, joinHostPort, splitHostPort } from '../util/ip.ts'
+import { fetchStatus } from './status.ts'
+import { count } from './words.ts'
+
+/** An answer later than that is none. */
+const answerMs = 3000
+
+/**
+ * What the clients of a route wait for, by the Usher at the metrics address (`host:port`); '' when
+ * none of them waits, and when nothing is known of that. `listen`: where a client has connected to
+ * (`ip:port`). Never rejects.
+ */
+export const whoWaits = async (metrics: string, listen: string): Promise<string> => {
+  try {
+    const { document } = await fetchStatus(metrics, answerMs)
+    const route = document.servicePorts.find(port => listensAt(port, listen))
+    return route === undefined ? '' : waitingText(route)
+  } catch {
+    return ''
+  }
+}
+
+const listensAt = ({ protocol, vips }: ServicePortStatus, listen: string): boolean => {
+  const port = splitHostPort(listen)?.port
+  return (
+    protocol === 'TCP' &&
+    vips.some(({ vip }) => {
+      const own = splitHostPort(vip)
+      if (own === undefined || own.port !== port) return false
+      return isWildcard(own.host) || joinHostPort(own.host, own.port) === listen
+    })
+  )
+}
+
+const waitingText = ({ servicePort, held, paused }: ServicePortStatus): string => {
+  if (held === 0) return ''
+  const waiting = `${count(held, 'client')} of ${servicePort} ${held === 1 ? 'waits' : 'wait'}`
+  return paused === null
+    ? `${waiting} for an endpoint`
+    : `${waiting} for the end of a pause`
+}
