@@ -46,7 +46,7 @@ const usage = (endpoint: EndpointStatus): string | Cell => {
   const { state, eligible, clients, resting, check } = endpoint
   if (check?.up === false) {
     const found = check.since === null ? 'not checked yet' : 'down'
-    return yellow(`${found}, ${eligible ? 'used as all are' : 'unused'}`)
+    return yellow(`${found}, ${eligible ? 'tried as all are' : 'unused'}`)
   }
   if (!eligible)
     return yellow(

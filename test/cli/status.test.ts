@@ -253,7 +253,7 @@ t.test('an endpoint says why it is not used, or by whom it is', async t => {
       'not checked yet, unused',
     ],
     [{ ...unused, check: { ...isDown, host: '' } }, 'down, unused'],
-    [{ check: { ...isDown, host: '' } }, 'down, used as all are'],
+    [{ check: { ...isDown, host: '' } }, 'down, tried as all are'],
   ]
   for (const [some, text] of cases) {
     const endpoints = [{ ...first, ...some }]
@@ -271,7 +271,7 @@ t.test('a check says since when an endpoint is down, and why', async t => {
       .find(each => each.includes('->'))
   t.equal(
     lineOf(isDown),
-    '  ->  127.0.0.1:9001 (db-1)  down, used as all are  3 active  0 failures  down for 3m: HTTP status 503, 200 wanted',
+    '  ->  127.0.0.1:9001 (db-1)  down, tried as all are  3 active  0 failures  down for 3m: HTTP status 503, 200 wanted',
   )
   t.match(lineOf({ ...isDown, up: true, why: '' }), /0 failures$/)
   t.match(
@@ -517,7 +517,10 @@ t.test('an answer that is not Usher’s is refused, saying why', async t => {
     })
     return (await ask(address)).err
   }
-  t.match(await answer(404, 'no'), 'it answered 404, so it is not the metrics address of an Usher')
+  t.match(
+    await answer(404, 'no'),
+    'it answered 404, so it is not the metrics address of an Usher',
+  )
   t.match(await answer(200, 'iptables'), 'its answer is not JSON, so it is not Usher')
   t.match(await answer(200, '[]'), 'does not understand its answer')
   const odd = { ...good, servicePorts: [{ ...web, active: 'many' }] }
