@@ -47,7 +47,7 @@ const main = async (argv: readonly string[]): Promise<number> => {
   const closers: (() => unknown)[] = []
   try {
     console.error('booting a machine')
-    const machine = await startMachine(ownerOf(closers))
+    const machine = await startMachine(ownerOf(closers), 2)
     await machine.load(...modules)
     const call = ['bench', ...withDefaults(argv), `--output=${outputThere}`]
     const bench = await machine.launch(process.execPath, program, ...call)

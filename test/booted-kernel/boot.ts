@@ -25,7 +25,11 @@ export interface Booted {
 export type MachineOwner = Pick<Test, 'testdir' | 'teardown'>
 
 /** Boots a machine without netfilter, whose agent takes calls. It ends with the test. */
-export const bootMachine = async (t: MachineOwner, kernel: Kernel): Promise<Booted> => {
+export const bootMachine = async (
+  t: MachineOwner,
+  kernel: Kernel,
+  processors: number,
+): Promise<Booted> => {
   const folder = t.testdir({})
   const files = {
     kernel: kernel.image,
@@ -36,7 +40,7 @@ export const bootMachine = async (t: MachineOwner, kernel: Kernel): Promise<Boot
   const modules = kernel.modules(...firstModules)
   const command = [process.execPath, programs.agent]
   await writeFile(files.initrd, await initrd({ modules, command }))
-  const qemu = startQemu(files)
+  const qemu = startQemu(files, processors)
   const calls = new Calls(qemu)
   const errors = text(qemu.stderr)
   let why = 'by itself'

@@ -24,7 +24,7 @@ t.setTimeout(timeout)
 
 t.test('a booted kernel', { skip: why !== '' && why, timeout }, async t => {
   const machine = await startMachine(t)
-  // In an emulated machine a program takes seconds to start, and there are two processors.
+  // In an emulated machine a program takes seconds to start.
   const checked = askUsher(machine, 'check')
   const agents = await makeNetwork(machine)
   await writeServices(machine, fewServices)

@@ -32,10 +32,14 @@ export interface Machine {
 
 const callMs = 180_000
 
-/** Boots one; it ends with the test. */
-export const startMachine = async (t: MachineOwner): Promise<Machine> => {
+/**
+ * Boots one; it ends with the test.
+ * @param processors - 1 unless told. For the same work two need up to twice as much of the
+ * host's, as they wait for each other
+ */
+export const startMachine = async (t: MachineOwner, processors = 1): Promise<Machine> => {
   const kernel = findKernel()
-  const { calls, programs } = await bootMachine(t, kernel)
+  const { calls, programs } = await bootMachine(t, kernel, processors)
   const call = (what: NodeCall | AgentCall) => calls.call(what, callMs)
   const attempt: Machine['try'] = async (command, ...args) =>
     (await call({ op: 'run', command, args })) as Ran

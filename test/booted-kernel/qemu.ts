@@ -15,23 +15,26 @@ export interface QemuFiles {
 export const firstModules = ['virtio_pci', '9pnet_virtio', '9p', 'virtio_console']
 
 /**
- * An emulated machine with two processors. Its standard input and output are the agent's
- * port, apart from the console, where the kernel may write into any line. It dies with
- * this process. Not KVM: inside of another machine it may be there and hang. What newer
- * processors have, and guards against what they leak, only make an emulated one slower.
- * It goes first where others want the same processors: it needs ten times as much of them.
+ * An emulated machine. Its standard input and output are the agent's port, apart from the
+ * console, where the kernel may write into any line. It dies with this process. Not KVM:
+ * inside of another machine it may be there and hang. What newer processors have, and
+ * guards against what they leak, only make an emulated one slower. It goes first where
+ * others want the same processors: it needs ten times as much of them.
  */
 export const startQemu = (
   files: QemuFiles,
-): ChildProcessByStdio<Writable, Readable, Readable> =>
-  spawn('setpriv', [...goesFirst, qemuName, ...machine, ...placesOf(files)], {
+  processors: number,
+): ChildProcessByStdio<Writable, Readable, Readable> => {
+  const argv = ['-smp', String(processors), ...placesOf(files)]
+  return spawn('setpriv', [...goesFirst, qemuName, ...machine, ...argv], {
     stdio: ['pipe', 'pipe', 'pipe'],
   })
+}
 
 const goesFirst = words('--pdeathsig KILL nice -n -10')
 
 const machine = words(`
-  -accel tcg,thread=multi -cpu Nehalem -smp 2 -m 1536
+  -accel tcg,thread=multi -cpu Nehalem -m 1536
   -nodefaults -no-user-config -display none -no-reboot
   -device virtio-serial-pci
   -chardev stdio,id=agent,signal=off
