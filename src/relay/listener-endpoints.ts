@@ -43,6 +43,8 @@ export abstract class ListenerEndpoints<B extends Backend> {
   retry: RetryOptions | undefined
   /** Clients wait, and nothing is dialled for them. */
   paused = false
+  /** It goes, or the process does: no order comes any more that would end a pause. */
+  ends = false
   /** Undefined until clients may wait. */
   protected places: WaitingPlaces | undefined
   readonly #udpReplyTimeout: number
@@ -131,7 +133,8 @@ export abstract class ListenerEndpoints<B extends Backend> {
   /** Milliseconds that a client may wait, from its accept on; 0: it does not. */
   get holdMs(): number {
     const { holdMs = 0 } = this.retry ?? {}
-    return holdMs === 0 && this.paused ? pausedHoldMs : holdMs
+    if (!this.paused) return holdMs
+    return this.ends ? 0 : holdMs || pausedHoldMs
   }
 
   /** All that a client might get has failed; its listener's observer hears of it. */
@@ -183,6 +186,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
     this.retry = spec.retry
     this.balancer.replyMs = this.#replyMs()
     this.paused = spec.paused === true
+    this.ends = false
     this.fronts.take(spec.fronts, holdsClients(spec))
   }
 

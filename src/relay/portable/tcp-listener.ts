@@ -56,10 +56,12 @@ export class TcpListener implements PortListener {
   }
 
   stopAccepting(): void {
+    this.#state.ends = true
     this.#state.stopListening('shutting down')
   }
 
   retire(): void {
+    this.#state.ends = true
     this.#state.retire()
     if (this.#connections.size === 0) this.#owner.retired()
   }

@@ -119,6 +119,29 @@ export const tcpPauseContract = (t: Test, make: MakeRelay): void => {
     t.equal(held(), 0)
   })
 
+  t.test('nobody waits for the end of a pause that nobody can end', async t => {
+    const goes = await setUp(t)
+    await goes.listen({ paused: true })
+    const waiting = ask(goes.port)
+    await until('it waits', () => goes.held() === 1)
+    await goes.relay.apply([])
+    t.match(await waiting, { text: '', how: 'ECONNRESET' }, 'the listener has gone')
+    await until('it is recorded', () => goes.records.length === 1)
+    t.match(goes.records[0], { cause: 'SC', detail: 'paused', attempts: [] })
+
+    const drains = await setUp(t)
+    const before = await open(t, drains.port)
+    const retry = { earlyClose: false, replay: 0, holdMs: 60_000 }
+    await drains.listen({ paused: true, retry })
+    const last = ask(drains.port)
+    await until('it waits', () => drains.held() === 1)
+    const drained = drains.relay.drain(60_000)
+    t.match(await last, { text: '', how: 'ECONNRESET' }, 'the relay ends')
+    before.end('said').resume()
+    await once(before, 'end')
+    t.match(await drained, { reset: 0 }, 'others have their time')
+  })
+
   t.test('so many wait and no more, and one that leaves frees its place', async t => {
     const { port, listen, held, records } = await setUp(t)
     const retry = { earlyClose: false, replay: 0, mostHeld: 2 }

@@ -58,6 +58,7 @@ export class TcpListener implements PortListener {
   }
 
   stopAccepting(): void {
+    this.#service.ends = true
     for (const fd of this.releaseAll()) this.#env.fds.close(fd)
   }
 
@@ -71,6 +72,7 @@ export class TcpListener implements PortListener {
 
   retire(): void {
     this.#service.wanted = false
+    this.#service.ends = true
     this.#checkRetired()
   }
 
