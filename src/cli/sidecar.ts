@@ -2,11 +2,11 @@ import type { OptionsOf } from '../config/options.ts'
 import { commands } from '../config/commands.ts'
 import { UsageError } from '../config/usage-error.ts'
 import { createLog, type Log } from '../observe/log.ts'
+import { turnLog } from '../proxy/turn-log.ts'
 import { clashText } from '../source/routes/decode-route.ts'
 import { faultText, readRoutes, readRoutesText } from '../source/routes/read-routes.ts'
 import { resolveBy, resolveSrvBy } from '../source/routes/own-resolver.ts'
 import { routeSource } from '../source/routes/route-source.ts'
-import type { Turn } from '../source/routes/route-health.ts'
 import { watchedRoutes } from '../source/routes/watched-routes.ts'
 import type { Source } from '../source/source.ts'
 import { isLoopback, joinHostPort } from '../util/ip.ts'
@@ -78,11 +78,7 @@ const routesOf = async (
     resolver.length === 0
       ? {}
       : { resolve: resolveBy(resolver), resolveSrv: resolveSrvBy(() => resolver) }
-  const onTurn = ({ up, why, host, ...rest }: Turn): void => {
-    const where = { ...rest, ...(host !== '' && { host }) }
-    if (up) log.info(where, 'an endpoint is up')
-    else log.warn({ ...where, why }, 'an endpoint is down')
-  }
+  const onTurn = turnLog(log, 'route')
   const clash = clashText(route)
   if (clash !== '') throw wrongCall(clash)
   if (config !== '') {

@@ -14,6 +14,7 @@ export interface CheckedGroup {
 
 /** An endpoint has turned, or its first check has found it down. */
 export interface GroupTurn {
+  /** Its name. */
   readonly group: string
   readonly endpoint: string
   /** The name that its address was found by; '' when it was given by address. */
@@ -23,7 +24,7 @@ export interface GroupTurn {
   readonly why: string
 }
 
-interface GroupHealthOptions {
+export interface GroupHealthOptions {
   readonly clock: Clock
   readonly turned: (turn: GroupTurn) => void
 }

@@ -94,6 +94,11 @@ export class Registry {
     }
   }
 
+  /** Of the Service `namespace/name`, if it is there and has one. */
+  uidOf(service: string): string | undefined {
+    return this.#services.get(service)?.uid
+  }
+
   /** `whoIsDown` says something else of an endpoint of the Service. */
   hasTurned(service: string): void {
     this.#unbuilt.add(service)

@@ -51,6 +51,8 @@ export type OnDown = 'keep' | 'reset'
 export interface Service {
   readonly namespace: string
   readonly name: string
+  /** For Events about it; undefined where the object has none. */
+  readonly uid?: string | undefined
   /**
    * Decides who keeps a VIP that two Services claim: the smaller wins, equal ones go
    * by namespace and name. Milliseconds since 1970 where the object says when it was

@@ -5,6 +5,7 @@ import type { WhoIsDown } from '../model/checked-endpoints.ts'
 import type { Endpoint } from '../model/snapshot.ts'
 import type { Log } from '../observe/log.ts'
 import type { Clock } from '../util/clock.ts'
+import { turnLog } from './turn-log.ts'
 
 interface ServiceChecksDeps {
   readonly clock: Clock
@@ -18,12 +19,12 @@ export class ServiceChecks {
   readonly #health: GroupHealth
 
   constructor({ clock, log, turned }: ServiceChecksDeps) {
+    const say = turnLog(log, 'service')
     this.#health = new GroupHealth({
       clock,
-      turned: ({ group: service, endpoint, up, why }) => {
-        if (up) log.info({ service, endpoint }, 'an endpoint is up')
-        else log.warn({ service, endpoint, why }, 'an endpoint is down')
-        turned(service)
+      turned: turn => {
+        say(turn)
+        turned(turn.group)
       },
     })
   }

@@ -39,7 +39,6 @@ import { createTraffic, type Traffic } from './traffic.ts'
 export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const { source, options, log, node = noNode } = deps
   const { clock = systemClock, random = Math.random } = deps
-  const { emit = () => {} } = node
   let draining = false
 
   const checks = new ServiceChecks({
@@ -55,6 +54,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     startedAt: Date.now(),
     whoIsDown: checks.whoIsDown,
   })
+  const emit = (event: ClusterEvent): void => node.emit?.(withUid(event, registry))
   const facts = clusterFacts(node, registry, options)
   const nodeEvent = (type: ClusterEvent['type'], reason: string, message: string) =>
     emit({
@@ -254,6 +254,13 @@ const createControl = (deps: ControlDeps) => {
 /** What a tool of the system's said needs no stack. */
 const reasonOf = (error: unknown): LogFields =>
   error instanceof ToolError ? { why: error.message } : { err: error }
+
+const withUid = (event: ClusterEvent, registry: Registry): ClusterEvent => {
+  const { kind, namespace, name } = event.regarding
+  if (kind !== 'Service') return event
+  const uid = registry.uidOf(`${namespace}/${name}`)
+  return { ...event, regarding: { ...event.regarding, uid } }
+}
 
 const healthCheckEvent = (failure: ServiceHealthFailure): ClusterEvent => ({
   type: 'Warning',

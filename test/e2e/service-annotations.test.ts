@@ -47,10 +47,12 @@ t.test('annotations of a Service of the API, as its clients see them', async t =
     },
   )
   await until('an Event says what is wrong', () => told().length > 0)
+  const { uid } = server.objects('services').find(one => one.metadata.name === 'web')
+    ?.metadata ?? { uid: 'none' }
   t.match(told(), [
     {
       type: 'Warning',
-      regarding: { kind: 'Service', namespace: 'default', name: 'web' },
+      regarding: { kind: 'Service', namespace: 'default', name: 'web', uid },
       note: /hold"\] "long" is not a duration.*most-heldd"\] is unknown; did you mean most-held\?/,
     },
   ])

@@ -51,6 +51,8 @@ export interface Metadata {
   readonly name: string
   /** The value of one of the labels that mean something here. */
   readonly label: (key: Label) => string | undefined
+  /** '' where there is none. */
+  readonly uid: string
   /** As they were given, whatever they are. */
   readonly annotations: unknown
   /** Milliseconds since 1970. */
@@ -88,6 +90,7 @@ export const decodeMetadata = (
   const metadata: Metadata = {
     namespace: namespaced ? namespace || 'default' : '',
     name,
+    uid: uidOf(peek(given, 'uid')),
     label: key => labelled?.[key] ?? undefined,
     annotations,
     createdAt: creationTimestamp ? new Date(creationTimestamp).getTime() : undefined,
@@ -96,6 +99,10 @@ export const decodeMetadata = (
   }
   return { metadata, title, faults: [] }
 }
+
+/** Of any form; the API server's have 36 characters. */
+const uidOf = (given: unknown): string =>
+  typeof given === 'string' && given.length <= 100 ? given : ''
 
 const rfc3339Text = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/
 

@@ -89,5 +89,11 @@ const optionsOf = (raw: v.InferOutput<typeof shape>): Annotated['options'] => {
   }
 }
 
-const asksForNothing = ({ earlyClose, answerMs, holdMs = 0 }: RetryOptions): boolean =>
-  !earlyClose && answerMs === undefined && holdMs === 0
+/** `most-held` counts without `hold`, too: where the Service is paused. */
+const asksForNothing = ({
+  earlyClose,
+  answerMs,
+  holdMs = 0,
+  mostHeld,
+}: RetryOptions): boolean =>
+  !earlyClose && answerMs === undefined && holdMs === 0 && mostHeld === undefined

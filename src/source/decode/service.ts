@@ -80,10 +80,11 @@ const ingressFaults = (status: Body['status']): Fault[] =>
 
 const serviceOf = (
   { spec, status }: Body,
-  { namespace, name, createdAt = undated, annotations }: Metadata,
+  { namespace, name, uid, createdAt = undated, annotations }: Metadata,
 ): Service => ({
   namespace,
   name,
+  ...(uid !== '' && { uid }),
   createdAt,
   clusterIPs: canonicalAll(clusterIPsOf(spec)),
   externalIPs: canonicalAll(spec.externalIPs ?? []),

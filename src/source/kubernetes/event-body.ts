@@ -14,8 +14,8 @@ export interface ClusterEvent {
     readonly name: string
     /** '' for a Node. */
     readonly namespace: string
-    /** The Node's own name, as kube-proxy has it, where it is not given. */
-    readonly uid?: string
+    /** `kubectl describe` shows those with it. A Node's own name, as kube-proxy has it, if not given. */
+    readonly uid?: string | undefined
   }
 }
 

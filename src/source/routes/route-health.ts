@@ -1,37 +1,21 @@
-import { type CheckedGroup, GroupHealth } from '../../health/group-health.ts'
+import {
+  type CheckedGroup,
+  GroupHealth,
+  type GroupHealthOptions,
+} from '../../health/group-health.ts'
 import type { Health } from '../../health/health-checker.ts'
-import type { Clock } from '../../util/clock.ts'
 import { ownPlaces, type PlacesOf } from './route-objects.ts'
 import type { Place } from './place.ts'
 import type { Route } from './route.ts'
 
-/** An endpoint of a route has turned, or its first check has found it down. */
-export interface Turn {
-  readonly route: string
-  readonly endpoint: string
-  /** The name that its address was found by; '' when it was given by address. */
-  readonly host: string
-  readonly up: boolean
-  /** Why it is down; '' when it is up. */
-  readonly why: string
-}
-
-interface RouteHealthOptions {
-  readonly clock: Clock
-  readonly turned: (turn: Turn) => void
-}
-
-/** Which endpoints of routes are down, by the checks that the routes ask for. */
+/** Which endpoints of routes are down, by the checks that the routes ask for: groups are routes. */
 export class RouteHealth {
   readonly #health: GroupHealth
   readonly #placesOf: PlacesOf
 
-  constructor(placesOf: PlacesOf, { clock, turned }: RouteHealthOptions) {
+  constructor(placesOf: PlacesOf, options: GroupHealthOptions) {
     this.#placesOf = placesOf
-    this.#health = new GroupHealth({
-      clock,
-      turned: ({ group: route, ...turn }) => turned({ route, ...turn }),
-    })
+    this.#health = new GroupHealth(options)
   }
 
   /** Checks all endpoints that these routes have now, and no others. */

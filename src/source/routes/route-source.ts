@@ -1,3 +1,4 @@
+import type { GroupTurn } from '../../health/group-health.ts'
 import type { Health } from '../../health/health-checker.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
@@ -11,7 +12,7 @@ import { hostLookup, placeAt, type Lookup, type Place } from './place.ts'
 import { resolveHost, resolveSrv } from './resolve-host.ts'
 import type { Resolve, ResolveSrv } from './resolver.ts'
 import { clashText } from './decode-route.ts'
-import { RouteHealth, type Turn } from './route-health.ts'
+import { RouteHealth } from './route-health.ts'
 import {
   loopsOf,
   placesOfRoute,
@@ -30,8 +31,11 @@ export interface RouteSourceOptions {
   /** Called when a host name can't be resolved, once for each error message in a row. */
   readonly onError?: (error: Error) => void
   readonly times?: HostWatchTimes
-  /** Called when an endpoint has turned, by its route's check, or is down by the first one. */
-  readonly onTurn?: (turn: Turn) => void
+  /**
+   * Called when an endpoint has turned, by its route's check, or is down by the first one; the
+   * group is the route.
+   */
+  readonly onTurn?: (turn: GroupTurn) => void
 }
 
 /** Of a thousand endpoints that turn at once each would have all of them written anew. */

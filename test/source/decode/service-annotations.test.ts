@@ -29,6 +29,11 @@ t.test('annotations ask for what routes have', async t => {
     retry: { earlyClose: false, replay: 1024, answerMs: 2000 },
   })
   t.strictSame(faultsOf(answers), [], 'then replay is of use')
+  t.match(
+    objectOf(annotated({ 'usher-proxy.io/most-held': '1000' })),
+    { retry: { earlyClose: false, replay: 0, mostHeld: 1000 } },
+    'of clients that wait for the end of a pause',
+  )
 })
 
 t.test('without them, or with all of them off, there is nothing', async t => {

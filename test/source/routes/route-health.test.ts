@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import type { EndpointSlice } from '../../../src/model/service.ts'
 import { parseRoute } from '../../../src/source/routes/route-flag.ts'
-import type { Turn } from '../../../src/source/routes/route-health.ts'
+import type { GroupTurn } from '../../../src/health/group-health.ts'
 import { routeSource } from '../../../src/source/routes/route-source.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import { until } from '../../support/until.ts'
@@ -28,7 +28,7 @@ const answering = async (t: Test, status: number, host = testHost) => {
 
 /** The endpoints that a route's Service has, as they are now. */
 const served = async (t: Test, text: string) => {
-  const turns: Turn[] = []
+  const turns: GroupTurn[] = []
   let applied = 0
   const slices = new Map<string, EndpointSlice>()
   const source = routeSource({
@@ -71,12 +71,12 @@ t.test('one of a route is up by its role, and none is where none has it', async 
     turns.filter(({ endpoint }) => endpoint === `${testHost}:${port}`)
   const [first, second] = [of(a.port), of(b.port)]
   t.match(first, [
-    { route: 'db', up: true },
+    { group: 'db', up: true },
     { up: false, why: /503/ },
   ])
   t.match(second, [
-    { route: 'db', up: false, why: /503/ },
-    { route: 'db', up: true },
+    { group: 'db', up: false, why: /503/ },
+    { group: 'db', up: true },
     { up: false, why: /503/ },
   ])
   t.equal(turns.length, first.length + second.length)
