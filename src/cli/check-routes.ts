@@ -23,9 +23,10 @@ export const checkRoutes = async (
 
 const top = String.raw`^(?:\{\s*)?["']?`
 
-/** By what stands at the top; manifests have an apiVersion there. */
+/** By what stands at the top, or a route without that; manifests have an apiVersion there. */
 const isOfRoutes = (text: string): boolean =>
-  new RegExp(String.raw`${top}routes?["']?\s*:`, 'im').test(text) &&
+  (new RegExp(String.raw`${top}routes?["']?\s*:`, 'im').test(text) ||
+    /^[-\s{[]*["']?listen["']?\s*:\s*["']?(?:tcp|udp):/m.test(text)) &&
   !new RegExp(String.raw`${top}(?:apiVersion|kind)["']?\s*:`, 'm').test(text)
 
 const checkOne = async (path: string, text: string): Promise<CheckedRoutes> => {

@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
 import type { Command } from './commands.ts'
+import { routeOptions } from '../source/routes/route-fields.ts'
 import { suggest } from '../util/suggest.ts'
 import { table } from './options.ts'
 import type { Row } from './row.ts'
@@ -18,12 +19,22 @@ interface OptionToken {
   readonly inlineValue: boolean | undefined
 }
 
+/** Whether it is what a route has after its question mark: `on-down`. */
+const isOfRoute = (name: string): boolean =>
+  Object.keys(routeOptions).some(
+    key => key.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`) === name,
+  )
+
 const unknownFlag = (command: Command, rows: Rows, token: OptionToken): UsageError => {
   const owners = Object.entries<Row>(table)
     .filter(([name, { flag = name }]) => token.rawName === `--${flag}`)
     .flatMap(([, { commands }]) => commands.map(owner => `usher ${owner}`))
   if (owners.length > 0) {
     const text = `${token.rawName} is a flag of ${owners.join(' and ')} only`
+    return new UsageError(text, command)
+  }
+  if (command === 'sidecar' && isOfRoute(token.name)) {
+    const text = `unknown flag ${token.rawName}; it is an option of a route, like --route '...?${token.name}=...'`
     return new UsageError(text, command)
   }
   const meant = suggest(token.name, [...rows.keys()])
@@ -95,11 +106,17 @@ const dashed = (rows: Rows, args: readonly string[]): string[] => {
   })
 }
 
-const unexpected = (text: string, before: string | undefined): string => {
+const unexpected = (
+  command: Command,
+  text: string,
+  before: string | undefined,
+): string => {
   const hint =
     before !== undefined && parseBool(text) !== undefined
       ? `; to give it to ${before}, write ${before}=${text}`
-      : ''
+      : command === 'sidecar'
+        ? `; give ${text.includes('://') ? 'a route as --route' : 'a file of routes as --config'} ${text}`
+        : ''
   return `unexpected argument ${JSON.stringify(text)}${hint}`
 }
 
@@ -137,7 +154,7 @@ export const readTokens = (
     if (token.kind === 'positional') {
       const mistaken = lastSwitch !== undefined && parseBool(token.value) !== undefined
       if (bare === undefined || mistaken)
-        throw new UsageError(unexpected(token.value, lastSwitch), command)
+        throw new UsageError(unexpected(command, token.value, lastSwitch), command)
       given.set(bare, [...(given.get(bare) ?? []), token.value])
     }
     lastSwitch =

@@ -20,7 +20,7 @@ export const readCheck = (text: string): Check | string => {
   const type = types.find(each => each === given.toLowerCase())
   if (type === undefined) return unknownType(given)
   if (host)
-    return `names the host ${show(host)}; each endpoint is asked itself, give ${type}://:PORT`
+    return `names the host ${show(host)}; each endpoint is asked itself, give ${withoutHost(type, host)}`
   const port = portText === undefined ? undefined : Number(portText)
   if (port !== undefined && !isPort(portText ?? ''))
     return `port ${show(portText)} is not a port: 1 to 65535`
@@ -35,7 +35,18 @@ export const readCheck = (text: string): Check | string => {
 const isPort = (text: string): boolean =>
   /^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535
 
+/** What was meant by a check that names a host. */
+const withoutHost = (type: Check['type'], host: string): string => {
+  const byPort = `${type}://:PORT`
+  if (type === 'redis' && (host === 'primary' || host === 'replica'))
+    return `redis:///${host}`
+  const hasUser = type === 'mysql' || type === 'postgres'
+  return hasUser ? `${byPort}, or ${type}://USER@` : byPort
+}
+
 const unknownType = (given: string): string => {
+  if (given.toLowerCase() === 'https')
+    return `"https" is not there: checks speak no TLS; give http, or tcp`
   const meant = suggest(given.toLowerCase(), types)
   return `${show(given)} is unknown; ${
     meant === undefined ? `give ${checkForm}` : `did you mean ${meant}?`

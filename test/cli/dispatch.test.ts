@@ -220,6 +220,8 @@ t.test('check lists all that is wrong with a file of routes', async t => {
     'b.yaml': 'route:\n  - {}\n',
     'c.yaml': 'routes: [\n',
     'd.json': '{\n"routes": []}',
+    'e.yaml': '- listen: tcp://127.0.0.1:1\n  endpoints: [a:1]\n',
+    'f.yaml': 'listen: tcp://127.0.0.1:1\nendpoints: [a:1]\n',
     'web.yaml': service('web'),
   })
   const { code, out } = await usher('check', `${dir}/a.yaml`, `${dir}/web.yaml`)
@@ -232,6 +234,8 @@ t.test('check lists all that is wrong with a file of routes', async t => {
     ['b.yaml', 'line 1: route: is unknown; did you mean routes?'],
     ['c.yaml', 'line 2: Flow sequence'],
     ['d.json', 'line 2: routes: is empty; give a list of routes'],
+    ['e.yaml', 'line 1: a list is not a file of routes; give routes: ['],
+    ['f.yaml', 'line 1: routes: is missing; give a list of routes'],
   ] as const) {
     const found = await usher('check', `${dir}/${name}`)
     t.equal(found.code, 1, name)

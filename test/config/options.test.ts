@@ -234,7 +234,15 @@ t.test('routes are parsed, and a bad one is refused with its flag', async t => {
     refusal('sidecar', '--route', '127.0.0.1:1'),
     /^--route: route "127.0.0.1:1":? /,
   )
-  t.match(refusal('sidecar', '--route', good, 'stray'), 'unexpected argument "stray"')
+  t.match(
+    refusal('sidecar', '--route', good, 'stray.yaml'),
+    'unexpected argument "stray.yaml"; give a file of routes as --config stray.yaml',
+  )
+  t.match(refusal('sidecar', good), `give a route as --route ${good}`)
+  t.match(
+    refusal('sidecar', '--on-down', 'reset'),
+    "unknown flag --on-down; it is an option of a route, like --route '...?on-down=...'",
+  )
 })
 
 t.test('resolvers are addresses, with a port or DNS’s own', async t => {

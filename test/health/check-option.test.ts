@@ -93,12 +93,19 @@ t.test('faults are named with what would be right', async t => {
   const table = [
     ['', '', /^"" is not tcp, http:\/\/:PORT\/PATH, postgres, redis or mysql, like http/],
     ['tpc', '', /^"tpc" is unknown; did you mean tcp\?$/],
-    ['https://:8008/', '', /unknown; did you mean http\?$/],
+    [
+      'https://:8008/',
+      '',
+      /^"https" is not there: checks speak no TLS; give http, or tcp$/,
+    ],
     [
       'http://db:8008/',
       '',
       /^names the host "db"; each endpoint is asked itself, give http:\/\/:PORT$/,
     ],
+    ['redis://primary', '', /asked itself, give redis:\/\/\/primary$/],
+    ['redis://db', '', /asked itself, give redis:\/\/:PORT$/],
+    ['mysql://usher', '', /asked itself, give mysql:\/\/:PORT, or mysql:\/\/USER@$/],
     ['http://:0/', '', /^port "0" is not a port: 1 to 65535$/],
     ['http://:/', '', /^port "" is not a port/],
     ['http://:80/a b', '', /^path "\/a b" is not one like \/primary/],

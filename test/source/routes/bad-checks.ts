@@ -26,7 +26,7 @@ export const checkTexts: readonly (readonly [text: string, message: string])[] =
   ['grpc', `"grpc" is unknown; `],
   ['ping', `"ping" is unknown; `],
   ['tсp', String.raw`"t\u0441p" ${form.check}`], // Its с is Cyrillic.
-  ['https://:1/', '"https" is unknown; did you mean http?'],
+  ['https://:1/', '"https" is not there: checks speak no TLS; give http, or tcp'],
   ['http:8008', `"http:8008" ${form.check}`],
   ['http:/:8008/', `"http:/:8008/" ${form.check}`],
   [
