@@ -38,7 +38,7 @@ const mostAnswerBytes = 64 << 20
 /** A slow or silent client must not hold one of the few connections for long. */
 export const clientTimeouts = {
   headersTimeout: 5000,
-  requestTimeout: 10_000,
+  requestTimeout: 5000,
   keepAliveTimeout: 5000,
   connectionsCheckingInterval: 1000,
 }

@@ -1,5 +1,6 @@
 import {
   chmodSync,
+  chownSync,
   existsSync,
   linkSync,
   lstatSync,
@@ -66,15 +67,18 @@ t.test(
       const path = await socketPath(t)
       if (isThereADeadOne) await leaveDead(t, path)
       const names = Array.from({ length: 20 }, (_, i) => `${i}`)
-      const done = await Promise.allSettled(
-        names.map(name => listenOnFile(named(t, name), path)),
-      )
+      const servers = names.map(name => named(t, name))
+      const done = await Promise.allSettled(servers.map(one => listenOnFile(one, path)))
       const winners = names.filter((_, i) => done[i]?.status === 'fulfilled')
       t.equal(winners.length, 1)
+      t.equal(servers.filter(({ listening }) => listening).length, 1)
       for (const one of done)
         if (one.status === 'rejected')
           t.match(one.reason, { code: 'CANNOT_LISTEN', message: /another process/ })
       t.equal(await whoIsAt(path), winners[0])
+      await t.rejects(listenOnFile(named(t, 'next'), path), {
+        message: /: another process listens on it$/,
+      })
       t.strictSame(readdirSync(dirname(path)), ['s'])
     }
   },
@@ -84,10 +88,12 @@ t.test('who takes the place of a dead one keeps it', async t => {
   const path = await socketPath(t)
   await leaveDead(t, path)
   // It has looked at the dead one when the other comes.
-  const late = listenOnFile(named(t, 'late'), path)
+  const loser = named(t, 'late')
+  const late = listenOnFile(loser, path)
   rmSync(path)
   const other = await listenOnFile(named(t, 'other'), path)
   await t.rejects(late, { message: /another process has just begun/ })
+  t.notOk(loser.listening)
   t.equal(await whoIsAt(path), 'other')
   t.equal(other.problem(), '')
 })
@@ -125,4 +131,33 @@ t.test('whom a client speaks to', async t => {
     chmodSync(path, mode)
     t.match(whyNotTrusted(path), `its mode is ${mode.toString(8)};`)
   }
+})
+
+const skip = process.geteuid?.() !== 0 && 'needs root'
+
+t.test("another user's", { skip }, async t => {
+  const path = await socketPath(t)
+  chmodSync(dirname(path), 0o755)
+  const file = await listenOnFile(named(t, 'a'), path)
+  const asNobody = (): string => {
+    process.seteuid?.(65_534)
+    try {
+      return whyNotTrusted(path)
+    } finally {
+      process.seteuid?.(0)
+    }
+  }
+  t.equal(asNobody(), '', "root's: the kernel says no, if it has to")
+  chownSync(path, 1, 0)
+  t.equal(asNobody(), 'permission denied: it is owned by uid 1, and this is uid 65534')
+  t.equal(whyNotTrusted(path), '')
+  t.equal(file.problem(), 'its owner has become uid 1')
+  file.remove()
+  await leaveDead(t, path)
+  chownSync(path, 1, 0)
+  await t.rejects(
+    listenOnFile(named(t, 'b'), path),
+    /a socket of uid 1, not of this user/,
+  )
+  t.ok(existsSync(path))
 })

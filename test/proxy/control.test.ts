@@ -1,4 +1,6 @@
-import { existsSync } from 'node:fs'
+import { once } from 'node:events'
+import { chmodSync, existsSync } from 'node:fs'
+import { connect } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { pause, resume } from '../../src/cli/control.ts'
@@ -37,7 +39,7 @@ const setUp = async (t: Test, services: readonly Service[] = [web, unnamed]) => 
   const deps = { options, clock, log, pauses, reconciler, traffic: { mode } }
   const server = await startControl(deps)
   t.teardown(() => server?.close())
-  return { clock, pauses, mode, reconciler, path }
+  return { clock, pauses, mode, reconciler, path, server }
 }
 
 /** What a command printed, and its exit code. */
@@ -106,6 +108,25 @@ t.test('of several names one that is wrong makes it all wrong', async t => {
   t.match(await run(resume, empty.path, 'db'), { code: 1, err: /there is none yet/ })
 })
 
+t.test('what is ordered is what is done, and told', async t => {
+  const { path, pauses } = await setUp(t)
+  const routes = ['db']
+  const answer = await order(path, '/pause', { routes, reset: true, forMs: 60_000 })
+  const { since = 0, until = 0, ...rest } = pauses.get('route/db') ?? {}
+  t.match(rest, { reset: true })
+  t.equal(until - since, 60_000)
+  const paused = {
+    since: new Date(since).toISOString(),
+    until: new Date(until).toISOString(),
+  }
+  t.strictSame(answer, {
+    status: 200,
+    body: { routes: [{ route: 'db', wasPaused: false, paused }], notes: [] },
+  })
+  await order(path, '/pause', { routes })
+  t.match(pauses.get('route/db'), { reset: false, until: undefined, since })
+})
+
 t.test('an order that is not so any more when it has come into effect', async t => {
   const { path, pauses, reconciler } = await setUp(t)
   reconciler.applied = async () => void pauses.resume('route/db')
@@ -161,6 +182,31 @@ t.test('what is no order is refused', async t => {
   t.match(await order(path, '/pause', 'x'.repeat(70_000)), { status: 413 })
   t.match(await order(path, '/close', {}), { status: 404 })
   t.strictSame(pauses.all(), [])
+})
+
+t.test('no order is taken by a socket that others have a right to', async t => {
+  const { path, pauses, server } = await setUp(t)
+  t.strictSame(server?.problems(), [])
+  chmodSync(path, 0o620)
+  t.match(await order(path, '/pause', { routes: ['db'] }), {
+    status: 503,
+    body: /its mode has become 620; make it 600/,
+  })
+  t.match(server?.problems(), [
+    { object: `--control-socket ${path}`, message: /its mode has become 620/ },
+  ])
+  t.match(await run(pause, path, 'db'), { code: 1, err: /its mode is 620/ })
+  t.strictSame(pauses.all(), [])
+})
+
+t.test('at the end it is gone, whoever is connected', async t => {
+  const { path, server } = await setUp(t)
+  const silent = connect({ path }).on('error', () => {})
+  await once(silent, 'connect')
+  const closed = once(silent.resume(), 'close')
+  await server?.close()
+  t.notOk(existsSync(path))
+  await closed
 })
 
 t.test('without a path there is no socket', async t => {
