@@ -79,6 +79,9 @@ const login = (user: string): Buffer => {
 const noPassword = (question: Buffer): Buffer =>
   question.includes('sha2_password') ? Buffer.alloc(1) : Buffer.alloc(0)
 
+/** As SQL has it. */
+const quoted = (user: string): string => `'${user.replace(/['\\]/g, '\\$&')}'`
+
 /** Undefined for a question: another plugin (0xfe), or more (0x01). */
 const loginOutcome = (body: Buffer, user: string): CheckOutcome | undefined => {
   if (body[0] === 0) return passed
@@ -88,7 +91,7 @@ const loginOutcome = (body: Buffer, user: string): CheckOutcome | undefined => {
   if (code === errors.shutdown) return denied(`${show(message)} (${code})`)
   return {
     ok: true,
-    note: `the check is refused, and counted as an aborted connection, as ${show(message)} (${code}); make it an account: CREATE USER ${show(user)}`,
+    note: `each one counts as a failed login: ${show(message)} (${code}); make an account without rights: CREATE USER ${quoted(user)}@'%'`,
   }
 }
 

@@ -72,6 +72,6 @@ const errorOutcome = (body: Buffer): CheckOutcome => {
   if (!isRefused) return passed
   return {
     ok: true,
-    note: `the check is refused, and logged, as ${show(message)}; give one that is not: postgres://USER@/DATABASE`,
+    note: `each one is refused, and logged: ${show(message)}; give one that is not: postgres://USER@/DATABASE`,
   }
 }

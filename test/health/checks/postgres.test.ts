@@ -67,7 +67,7 @@ t.test('PostgreSQL', { skip: whyNoPostgres() }, async t => {
     await untilAsked(
       'postgres',
       port,
-      /^up: the check is refused, and logged, as "no pg_hba.conf entry/,
+      /^up: each one is refused, and logged: "no pg_hba.conf entry/,
     )
     t.equal(await ask('postgres://app@/app', port), 'up')
     await server.kill('SIGINT')

@@ -60,7 +60,7 @@ t.test('MySQL', async t => {
       packet(4, '\x01\x04'),
       denied,
     )
-    t.match(words, /^up the check is refused.*"Access denied" \(1045\)/)
+    t.match(words, /^up each one counts as a failed login.*"Access denied" \(1045\)/)
     t.same(said.slice(1), [packet(3, '\0'), packet(5, '')])
   })
   t.test('errors in place of a greeting or a login', async t => {
@@ -122,8 +122,8 @@ t.test('PostgreSQL', async t => {
     [`N${error('57P03')}`, 'denied "words" (57P03)'],
     [error('57P03'), 'denied "words" (57P03)'],
     [`N${error('53300')}`, 'up '],
-    [`N${error('28000')}`, /^up the check is refused.*"words"/],
-    [`N${error('3D000')}`, /^up the check is refused/],
+    [`N${error('28000')}`, /^up each one is refused, and logged.*"words"/],
+    [`N${error('3D000')}`, /^up each one is refused, and logged/],
     ['Ecould not fork new process', /not PostgreSQL$/],
     ['HTTP/1.1 400', /not PostgreSQL$/],
     ['NR\0\0', 'more'],
