@@ -58,14 +58,14 @@ export const takeEarlyClose = <B extends Backend>(
 /**
  * The time for an answer is over: that is noted as the endpoint's failure. True: another endpoint
  * is to be dialled. False: the answer is waited for, as there is no other endpoint, this one was
- * left before, or what was said can't be said again.
+ * left before and the client may wait no longer, or what was said can't be said again.
  */
 export const takeNoAnswer = <B extends Backend>(
   unanswered: UnservedConnection<B>,
 ): boolean => {
-  const { service, backend, attempts, repeatable } = unanswered
+  const { service, backend, attempts, age, repeatable } = unanswered
   service.failed(backend, restMs.closedEarly)
-  const isBack = closedEarly(attempts).has(backend.key)
+  const isBack = closedEarly(attempts).has(backend.key) && age >= service.holdMs
   if (!repeatable || isBack || !hasOther(unanswered)) return false
   leave(unanswered, 'no answer')
   return true

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
+import type { RetryOptions } from '../../../src/model/service.ts'
 import type { RelayEndpoint } from '../../../src/relay/relay.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import {
@@ -17,7 +18,7 @@ const retry = { earlyClose: true, replay: 1000, answerMs: 200 }
 
 /** Endpoints that accept, and have no answer to what a client says first. */
 export const tcpNoAnswerContract = (t: Test, make: MakeRelay): void => {
-  const setUp = async (t: Test, options: Partial<typeof retry> = {}) => {
+  const setUp = async (t: Test, options: Partial<RetryOptions> = {}) => {
     const fixture = relayFixture(t, make, { limits: { dialLadder: [2000] } })
     const port = await freeTcpPort()
     const binds = [{ address: testHost, port }]
@@ -41,11 +42,13 @@ export const tcpNoAnswerContract = (t: Test, make: MakeRelay): void => {
   }
 
   /** Answers the first piece of what it is told with its name and that. */
-  const answering = (t: Test, name: string) =>
-    tcpBackend(t, socket => {
+  const answering = (t: Test, name: string, port = 0) => {
+    const answer = (socket: Socket): void => {
       socket.once('data', data => socket.end(`${name} ${data.toString()}`))
       socket.on('end', () => socket.end())
-    })
+    }
+    return tcpBackend(t, answer, testHost, port)
+  }
 
   /** All that it gets. */
   const answerTo = async (client: Socket): Promise<string> => {
@@ -130,27 +133,41 @@ export const tcpNoAnswerContract = (t: Test, make: MakeRelay): void => {
     })
   }
 
-  t.test('when the others refuse its late answer counts', async t => {
-    const { port, listen, failures, records, relay } = await setUp(t)
+  for (const last of ['late', '']) {
+    t.test(`when the others refuse, what it says counts: "${last}"`, async t => {
+      const { port, listen, failures, records, relay } = await setUp(t)
+      const hung = await hanging(t)
+      const gone = endpoint(testHost, await freeTcpPort())
+      await listen(hung.server.endpoint)
+      const client = dial(t, port)
+      client.write('question')
+      await until('it was heard', () => hung.heard() === 'question')
+      await listen(hung.server.endpoint, gone)
+      const haveFailed = (): boolean => failures() === 1 && failures(1) !== 0
+      await until('it has failed, and the other', haveFailed)
+      await until('they were given up', () => carryingFds(relay.stats()) === 2)
+      client.write(', and more')
+      await until('it hears the rest', () => hung.heard() === 'question, and more')
+      hung.say(last)
+      t.equal(await answerTo(client), last)
+      await until('it is recorded', () => records.length === 1)
+      t.match(records[0], { cause: '--', endpoint: hung.server.endpoint.key })
+      await until('no descriptor is kept', () => carryingFds(relay.stats()) === 0)
+    })
+  }
+
+  t.test('its answer is not mixed with that of another one', async t => {
+    const { port, listen, failures, stats } = await setUp(t, { holdMs: 20_000 })
     const hung = await hanging(t)
-    const gone = endpoint(testHost, await freeTcpPort())
+    const gone = await freeTcpPort()
     await listen(hung.server.endpoint)
-    const client = dial(t, port)
-    client.write('question')
+    const answer = asked(t, port, 'question')
     await until('it was heard', () => hung.heard() === 'question')
-    await listen(hung.server.endpoint, gone)
-    await until(
-      'it has failed, and the other',
-      () => failures() === 1 && failures(1) !== 0,
-    )
-    await until('they were given up', () => carryingFds(relay.stats()) === 2, 10_000)
-    client.write(', and more')
-    await until('it hears the rest', () => hung.heard() === 'question, and more')
+    await listen(hung.server.endpoint, endpoint(testHost, gone))
+    await until('the client waits', () => failures() !== 0 && stats().counters.held === 1)
     hung.say('late')
-    t.equal(await answerTo(client), 'late')
-    await until('it is recorded', () => records.length === 1)
-    t.match(records[0], { cause: '--', endpoint: hung.server.endpoint.key })
-    await until('no descriptor is kept', () => carryingFds(relay.stats()) === 0)
+    await answering(t, 'a', gone)
+    t.equal(await answer, 'a question')
   })
 
   t.test('alone, it may take its time', async t => {
@@ -179,7 +196,7 @@ export const tcpNoAnswerContract = (t: Test, make: MakeRelay): void => {
   })
 
   t.test('one that hangs is tried again by one client, until it answers', async t => {
-    const { port, listen, failures, stats } = await setUp(t)
+    const { port, listen, failures, stats } = await setUp(t, { earlyClose: false })
     const hung = await hanging(t)
     const a = await answering(t, 'a')
     await listen(hung.server.endpoint, a.endpoint)
