@@ -136,7 +136,7 @@ export const tcpDialContract = (t: Test, make: MakeRelay): void => {
     const port = await freeTcpPort()
     const alive = await namedBackend(t, 'alive')
     // No TCP goes to a group: connect(2) says so before it returns.
-    const groups = Array.from({ length: 3000 }, (_, i) =>
+    const groups = Array.from({ length: 12_000 }, (_, i) =>
       endpoint(`224.0.${i >> 8}.${i & 255}`, 1),
     )
     const last = { ...alive.endpoint, tier: 1 }

@@ -121,6 +121,19 @@ export const tcpEarlyCloseHoldContract = (t: Test, make: MakeRelay): void => {
     )
   }
 
+  t.test('endpoints that close early all the time are asked ever less often', async t => {
+    const { port, held, early, listen, binds } = await setUp(t, 20_000)
+    const retry = { earlyClose: true, replay: 1000, holdMs: 20_000 }
+    await listen({ binds, endpoints: [early.endpoint], retry })
+    const client = dial(t, port)
+    client.on('error', () => {})
+    client.write('a question')
+    await until('it waits', () => held() === 1)
+    await sleep(3500)
+    // After 250 ms, 500 ms and then every second, each a fifth less at most.
+    t.ok(early.accepted <= 7, `${early.accepted} times in 3.5 s`)
+  })
+
   t.test('an end that is kept is dropped when its endpoint goes down', async t => {
     const { port, gone, held, listen, binds, relay } = await setUp(t, 1500)
     const ends = await tcpBackend(t, socket => void socket.end())

@@ -75,23 +75,25 @@ export const tcpHoldContract = (t: Test, make: MakeRelay): void => {
     t.match(await answer, { text: 'alive', how: 'end' })
   })
 
-  t.test('what they have said comes with them', async t => {
-    const { port, gone, held } = await setUp(t, 20_000)
-    const client = dial(t, port)
-    client.end('a question')
-    await until('it waits', () => held() === 1)
-    await sleep(200)
-    t.equal(held(), 1, 'it has ended its side, and has said something')
-    const heard: Buffer[] = []
-    const serve = (socket: Socket) =>
-      void socket
-        .on('data', data => heard.push(data))
-        .on('end', () => socket.end('an answer'))
-    await tcpBackend(t, serve, testHost, gone)
-    const [answer] = (await once(client, 'data')) as [Buffer]
-    t.equal(answer.toString(), 'an answer')
-    t.equal(Buffer.concat(heard).toString(), 'a question')
-  })
+  for (const says of ['before', 'while'])
+    t.test(`what they have said ${says} they wait comes with them`, async t => {
+      const { port, gone, held } = await setUp(t, 20_000)
+      const client = dial(t, port)
+      if (says === 'before') client.end('a question')
+      await until('it waits', () => held() === 1)
+      if (says === 'while') client.end('a question')
+      await sleep(200)
+      t.equal(held(), 1, 'it has ended its side, and has said something')
+      const heard: Buffer[] = []
+      const serve = (socket: Socket) =>
+        void socket
+          .on('data', data => heard.push(data))
+          .on('end', () => socket.end('an answer'))
+      await tcpBackend(t, serve, testHost, gone)
+      const [answer] = (await once(client, 'data')) as [Buffer]
+      t.equal(answer.toString(), 'an answer')
+      t.equal(Buffer.concat(heard).toString(), 'a question')
+    })
 
   t.test('when the time is over they are reset', async t => {
     const { port, records, relay, held, stats } = await setUp(t, 700)
