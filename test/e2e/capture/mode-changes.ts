@@ -41,7 +41,7 @@ const oneOfThem = {
   ...vipOf.ClusterIP(serviceNamed('plain'), 'IPv4'),
 } as const
 
-/** A SYN that met nobody is sent again after 1, 3, 7, 15 and 31 s. */
+/** A SYN that met nobody is sent again after 1, 3, 7, 15, 31 and 63 s by older kernels. */
 const patienceMs = 75_000
 /** That of loopback has no IPv6 in the kernel modes. */
 const isForAll = (vip: VipName): boolean => vip !== 'node port, loopback'

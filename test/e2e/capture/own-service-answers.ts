@@ -27,8 +27,13 @@ const objectsOf = (services: readonly TestService[]): readonly object[] =>
 
 const restarts = 2
 const everyMs = 100
-/** A SYN is sent again after 1, 3, 7, 15 and 31 s; a start takes long on a busy machine. */
+/**
+ * A start takes long on a busy machine, and kernels before 6.5 send a SYN again after 1, 3, 7,
+ * 15 and 31 s.
+ */
 const patienceMs = 40_000
+/** Of those who dial a Service that goes. Until Usher is there some still come. */
+const hopelessMs = 10_000
 
 /**
  * Who dials a Service is answered by that one, however Usher was restarted. No port is
@@ -84,7 +89,7 @@ export const ownServiceAnswers = async (
         [],
         'and nobody was refused',
       )
-      t.ok(met.answers > 100, `there were some: ${met.answers}`)
+      t.ok(met.answers > 50, `there were some: ${met.answers}`)
     })
   await t.test(`${another.label} takes over, and ends for this one`, async t => {
     const met = await whileDialled(agents, [one, two], async allAnswered => {
@@ -98,13 +103,14 @@ export const ownServiceAnswers = async (
     t.strictSame(met.failed, [], 'and nobody was refused')
   })
   await t.test('a Service goes meanwhile, and another gets its port', async t => {
-    const met = await whileDialled(agents, [one, two], async () => {
+    const work = async (): Promise<void> => {
       usher.send('SIGTERM')
       await usher.exit
       await manifests.write(...objectsOf([two, three]))
       usher = start(way)
       await usher.ready(2)
-    })
+    }
+    const met = await whileDialled(agents, [one, two], work, hopelessMs)
     t.comment(`${way.label}: another Service: ${met.text}`)
     t.strictSame(met.strangers, [], 'nobody was answered by another Service')
     t.match(await agents['pod-1'].dial(toTcp(three), patienceMs), {
@@ -136,6 +142,7 @@ const whileDialled = async (
   agents: Agents,
   services: readonly TestService[],
   work: (allAnswered: () => Promise<unknown>) => Promise<void>,
+  waitMs = patienceMs,
 ): Promise<Met> => {
   const dials: Promise<Dialled>[] = []
   const arrive = (): void => {
@@ -143,7 +150,7 @@ const whileDialled = async (
       for (const to of services)
         dials.push(
           agents[from]
-            .dial(toTcp(to), patienceMs)
+            .dial(toTcp(to), waitMs)
             .then(outcome => ({ from, to, ...outcome })),
         )
   }
