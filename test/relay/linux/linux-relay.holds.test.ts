@@ -4,7 +4,7 @@ import { linuxRelaySkip } from '../../support/linux-only.ts'
 import { makeLinuxRelayWith, mortalWorker } from '../../support/linux-relay.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import { type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'
-import { dial } from '../../support/tcp-backend.ts'
+import { ask, dial, firstWord, namedEcho } from '../../support/tcp-backend.ts'
 import { until } from '../../support/until.ts'
 
 /** A listener without an endpoint, of whose clients so many may wait. */
@@ -68,5 +68,27 @@ t.test('clients that wait, of all workers', { skip: linuxRelaySkip() }, async t 
     for (const client of open) client.destroy()
     await until('nothing is left', () => [...relay.stats().listeners].length === 0)
     t.equal(relay.stats().fds.used, 0)
+  })
+
+  t.test('what takes the place of a worker that dies knows of a pause', async t => {
+    const { program, tell } = mortalWorker(t, 'throw new Error("told to die")')
+    const make = makeLinuxRelayWith({ workers: 1, workerProgram: program })
+    const { listen, faults, stats } = relayFixture(t, make)
+    const port = await freeTcpPort()
+    const binds = [{ address: testHost, port }]
+    const backend = await namedEcho(t, 'alive')
+    const endpoints = [backend.endpoint]
+    await listen({ binds, endpoints, paused: true })
+    const held = () => stats().counters.held
+    const lost = ask(port)
+    await until('it waits', () => held() === 1)
+    await tell(1)
+    t.match(await lost, { text: '', how: 'ECONNRESET' })
+    await until('it has died', () => faults.length === 1)
+    const next = firstWord(port)
+    await until('the next client waits', () => held() === 1)
+    t.equal(backend.accepted, 0)
+    await listen({ binds, endpoints })
+    t.equal(await next, 'alive')
   })
 })
