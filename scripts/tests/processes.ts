@@ -3,24 +3,24 @@ import { dirname } from 'node:path'
 
 /**
  * What begins first, as it takes longest: the run should not end with one that is alone. Those
- * that mostly wait come by turns with those that need a processor.
+ * that are exact about time come after those that need the processors.
  */
 const longest = [
   'test/booted-kernel/booted-kernel.test.ts',
   'test/relay/portable-tcp.test.ts',
   'test/e2e/mode-slow-changes.test.ts',
-  'test/relay/linux-dial.test.ts',
   'test/e2e/mode-iptables.test.ts',
   'test/e2e/capture-ports.test.ts',
   'test/e2e/changing-rules.test.ts',
-  'test/relay/linux-udp.test.ts',
   'test/e2e/udp-flows.test.ts',
   'test/e2e/capture-nftables.test.ts',
   'test/bench/command/usher-bench.test.ts',
-  'test/relay/portable-dial.test.ts',
   'test/bench/command/usher-bench-ends.test.ts',
   'test/e2e/sctp.test.ts',
   'test/kernel/cleanup/clean-up.host.test.ts',
+  'test/relay/linux-dial.test.ts',
+  'test/relay/linux-udp.test.ts',
+  'test/relay/portable-dial.test.ts',
 ]
 
 /** The comment of a file that can't share a process, followed by the reason. */
