@@ -164,7 +164,7 @@ export const tcpHoldContract = (t: Test, make: MakeRelay): void => {
       const began = performance.now()
       t.match(await ask(beside), { text: 'alive' })
       const ms = performance.now() - began
-      t.ok(ms < 1000, `another is served within ${ms} ms`)
+      t.ok(ms < 10_000, `another is served meanwhile, within ${ms} ms`)
       await until('all places are free', () => held() === 0)
       const all = round * 1001
       await until('all are recorded', () => records.length === all)
