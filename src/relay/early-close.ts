@@ -65,8 +65,10 @@ export const takeNoAnswer = <B extends Backend>(
 ): boolean => {
   const { service, backend, attempts, age, repeatable } = unanswered
   service.failed(backend, restMs.closedEarly)
+  const isLast = !hasOther(unanswered)
+  if (isLast) service.allFailed()
   const isBack = closedEarly(attempts).has(backend.key) && age >= service.holdMs
-  if (!repeatable || isBack || !hasOther(unanswered)) return false
+  if (!repeatable || isBack || isLast) return false
   leave(unanswered, 'no answer')
   return true
 }

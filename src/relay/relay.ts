@@ -308,8 +308,8 @@ export interface RelayObserver {
   processGone?(why: string): void
   /**
    * All endpoints that a client of this listener may get have failed, for as long as it waited: they
-   * refused, were silent or, where `RetryOptions.earlyClose` says so, closed early. At most once a
-   * second for each listener of a worker.
+   * refused, were silent or, where `RetryOptions` says so, closed early or had no answer. At most once
+   * a second for each listener of a worker.
    */
   allFailed?(listener: string): void
   /** Something that must not happen and did not end the process. */

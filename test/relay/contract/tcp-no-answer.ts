@@ -171,11 +171,12 @@ export const tcpNoAnswerContract = (t: Test, make: MakeRelay): void => {
   })
 
   t.test('alone, it may take its time', async t => {
-    const { port, listen, failures } = await setUp(t)
+    const { port, listen, failures, allFailed } = await setUp(t)
     const hung = await hanging(t)
     await listen(hung.server.endpoint)
     const answer = asked(t, port, 'question')
     await until('it has failed', () => failures() === 1)
+    await until('that is told', () => allFailed.length === 1)
     hung.say('late')
     t.equal(await answer, 'late')
   })
