@@ -64,6 +64,7 @@ export const sayRelay = (
         ownProcess: privilegesText(ownProcess.privileges),
       }),
       ...reasons(detail, passedOver),
+      ...(name === 'portable' && { lacks: portableLacks }),
     },
     'what carries the bytes',
   )
@@ -76,6 +77,10 @@ export const sayRelay = (
   if (flags.length > 0)
     log.warn({ flags }, 'without effect: only the linux relay has them')
 }
+
+/** Of what the linux relay does: Node's sockets have no SO_LINGER. */
+const portableLacks =
+  'when it is killed, its connections end in order and not by a reset: a cut answer may look whole'
 
 /**
  * It has one worker. Node's sockets have the idle time of keep-alive, and an interval and count of

@@ -62,6 +62,7 @@ t.test('one of a route is up by its role, and none is where none has it', async 
   const { states, turns } = await served(t, route)
   t.equal(states(), 'cut,cut', 'before anybody has said so')
   await until('the primary is found', () => states() === 'up,cut')
+  await until('the other has been asked, too', () => turns.length === 2)
   b.status = 200
   a.status = 503
   await until('it has moved', () => states() === 'cut,up')
