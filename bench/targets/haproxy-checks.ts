@@ -2,6 +2,7 @@ import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { BenchService, Care, CheckKind, Endpoint } from '../services.ts'
 import { haproxyProgram, type PeerOptions } from './haproxy.ts'
+import { endpointChanges } from './endpoint-changes.ts'
 import { nodePorts } from './node-ports.ts'
 import { whyNoProgram } from './program.ts'
 import { startProxy } from './start-proxy.ts'
@@ -54,14 +55,7 @@ const start = async (order: Order, options: HaproxyChecksOptions) => {
     directory,
     ordinary:
       /NOTICE|Server \S+ is |backend '?\S+'? has no server|^$|Proxy \S+ stopped|exited/,
-    setEndpoints: async (service, endpoints, process) => {
-      const index = services.findIndex(known => known.name === service)
-      const known = services[index]
-      if (known === undefined) throw new Error(`there is no service ${service}`)
-      services[index] = { ...known, endpoints }
-      await write()
-      process.signal('SIGUSR2')
-    },
+    setEndpoints: endpointChanges(services, write, 'SIGUSR2'),
   })
 }
 

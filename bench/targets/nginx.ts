@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Endpoint } from '../services.ts'
+import { endpointChanges } from './endpoint-changes.ts'
 import type { PeerOptions } from './haproxy.ts'
 import { nginxConfig, type NginxService } from './nginx-config.ts'
 import { nodePorts } from './node-ports.ts'
@@ -60,27 +60,8 @@ const start = async (order: Order, workDir: string, command: string) => {
     directory,
     // A user namespace has no groups to change to; the worker goes on without.
     ordinary: /initgroups\(.*failed/,
-    setEndpoints: endpointChanges(services, write),
+    setEndpoints: endpointChanges(services, () => write(services), 'SIGHUP'),
   })
-}
-
-/** Each change is a new configuration, and SIGHUP has new workers take over with it. */
-const endpointChanges = (
-  services: NginxService[],
-  write: (now: readonly NginxService[]) => Promise<string>,
-) => {
-  return async (
-    service: string,
-    endpoints: readonly Endpoint[],
-    process: { signal(signal: 'SIGHUP'): void },
-  ): Promise<void> => {
-    const index = services.findIndex(({ name }) => name === service)
-    const known = services[index]
-    if (known === undefined) throw new Error(`there is no service ${service}`)
-    services[index] = { ...known, endpoints }
-    await write(services)
-    process.signal('SIGHUP')
-  }
 }
 
 const usualPlaces = ['/usr/lib/nginx/modules', '/usr/lib64/nginx/modules']

@@ -2,6 +2,7 @@ import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { joinHostPort } from '#usher/util/ip'
 import type { BenchService, Care, Endpoint } from '../services.ts'
+import { endpointChanges } from './endpoint-changes.ts'
 import { nodePorts } from './node-ports.ts'
 import { startProxy } from './start-proxy.ts'
 import { shownPart, targetDirectory } from './target-directory.ts'
@@ -65,14 +66,7 @@ const start = async (order: Order, options: SidecarOptions) => {
     config: shownPart(await write()),
     addresses,
     directory,
-    setEndpoints: async (service, endpoints, process) => {
-      const index = services.findIndex(known => known.name === service)
-      const known = services[index]
-      if (known === undefined) throw new Error(`there is no service ${service}`)
-      services[index] = { ...known, endpoints }
-      await write()
-      process.signal('SIGHUP')
-    },
+    setEndpoints: endpointChanges(services, write, 'SIGHUP'),
   })
 }
 

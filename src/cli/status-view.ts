@@ -6,7 +6,7 @@ import type {
 } from '../observe/status.ts'
 import { aligned, columnWidths, styled, type Cells } from './columns.ts'
 import { endpointRow, red, vipRow } from './status-rows.ts'
-import { bytesForPeople, count, forPeople, visible } from './words.ts'
+import { bytesForPeople, clientsWait, count, forPeople, visible } from './words.ts'
 
 /** Whether there is a relay that counts; the kernel modes have none. */
 const hasFigures = ({ mode }: StatusDocument): boolean => mode === 'userspace'
@@ -16,9 +16,7 @@ const sticky = ({ affinityMs }: ServicePortStatus): readonly string[] =>
 
 /** Of a ServicePort that is not paused; '' when nobody waits. */
 const waitingText = ({ held, paused }: ServicePortStatus): string =>
-  held === 0 || paused !== null
-    ? ''
-    : `${count(held, 'client')} ${held === 1 ? 'waits' : 'wait'} for an endpoint`
+  held === 0 || paused !== null ? '' : `${clientsWait(held)} for an endpoint`
 
 const figures = (port: ServicePortStatus): string =>
   [
@@ -52,8 +50,7 @@ const pausedText = ({ paused, held }: ServicePortStatus, now: number): string =>
       ? 'until it is resumed'
       : `for another ${forPeople(Date.parse(paused.until) - now)}`
   const since = forPeople(now - Date.parse(paused.since))
-  const wait = `${count(held, 'client')} ${held === 1 ? 'waits' : 'wait'}`
-  return `paused for ${since} (since ${paused.since}), ${until}; ${wait}`
+  return `paused for ${since} (since ${paused.since}), ${until}; ${clientsWait(held)}`
 }
 
 /** What clients of a ServicePort without a usable endpoint get; '' when it has some. */

@@ -1,7 +1,7 @@
 import type { ServicePortStatus } from '../observe/status.ts'
 import { isWildcard, joinHostPort, splitHostPort } from '../util/ip.ts'
 import { fetchStatus } from './status.ts'
-import { count } from './words.ts'
+import { clientsWait } from './words.ts'
 
 /** An answer later than that is none. */
 const answerMs = 3000
@@ -35,8 +35,6 @@ const listensAt = ({ protocol, vips }: ServicePortStatus, listen: string): boole
 
 const waitingText = ({ servicePort, held, paused }: ServicePortStatus): string => {
   if (held === 0) return ''
-  const waiting = `${count(held, 'client')} of ${servicePort} ${held === 1 ? 'waits' : 'wait'}`
-  return paused === null
-    ? `${waiting} for an endpoint`
-    : `${waiting} for the end of a pause`
+  const what = paused === null ? 'an endpoint' : 'the end of a pause'
+  return `${clientsWait(held, servicePort)} for ${what}`
 }

@@ -12,6 +12,12 @@ export const visible = (text: string): string =>
 export const count = (number: number, one: string, many = `${one}s`): string =>
   `${number} ${number === 1 ? one : many}`
 
+/** `1 client waits`, `2 clients of route/db wait`; '' for `whose`: of any. */
+export const clientsWait = (number: number, whose = ''): string => {
+  const clients = count(number, 'client') + (whose === '' ? '' : ` of ${whose}`)
+  return `${clients} ${number === 1 ? 'waits' : 'wait'}`
+}
+
 /** `0s`, `12s`, `3m5s`, `3h`, `2d4h`: the two largest units, for people. */
 export const forPeople = (ms: number): string => {
   const seconds = Math.max(0, Math.round(ms / 1000))

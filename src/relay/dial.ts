@@ -1,7 +1,7 @@
 import type { KeySet } from '../balance/round-robin.ts'
 import { isOutOfResources } from '../util/error-code.ts'
 import type { Backend } from './backend.ts'
-import { closedEarly, closesOf, noKeys } from './early-close.ts'
+import { countUnserved, noKeys, unservedKeys } from './early-close.ts'
 import type { Choice } from './front.ts'
 import { type ListenerEndpoints, restMs } from './listener-endpoints.ts'
 import type { Attempt, RelayLimits } from './relay.ts'
@@ -118,7 +118,7 @@ export class Dial<B extends Backend, Socket, Connection> {
     this.#startedAt = dialler.now()
     this.attempts = attempts
     this.#first = attempts.length
-    this.#left = closedEarly(attempts)
+    this.#left = unservedKeys(attempts)
   }
 
   start(): void {
@@ -245,7 +245,7 @@ export class Dial<B extends Backend, Socket, Connection> {
       }
       const firstAttempt = Math.min(this.attempts.length, mostRecorded)
       // Endpoints that do not serve again and again are asked no more often than others.
-      const rounds = closesOf(this.attempts) - closedEarly(this.attempts).size
+      const rounds = countUnserved(this.attempts) - unservedKeys(this.attempts).size
       this.#hold = { since: dialler.now(), rounds, firstAttempt, isPausing: true }
     }
     const hold = this.#hold

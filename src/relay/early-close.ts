@@ -50,7 +50,7 @@ export const takeEarlyClose = <B extends Backend>(
     ended.service.allFailed()
     return false
   }
-  ended.service.failed(ended.backend, restMs.closedEarly)
+  ended.service.failed(ended.backend, restMs.unserved)
   leave(ended, 'closed early')
   return true
 }
@@ -64,10 +64,10 @@ export const takeNoAnswer = <B extends Backend>(
   unanswered: UnservedConnection<B>,
 ): boolean => {
   const { service, backend, attempts, age, repeatable } = unanswered
-  service.failed(backend, restMs.closedEarly)
+  service.failed(backend, restMs.unserved)
   const isLast = !hasOther(unanswered)
   if (isLast) service.allFailed()
-  const isBack = closedEarly(attempts).has(backend.key) && age >= service.holdMs
+  const isBack = unservedKeys(attempts).has(backend.key) && age >= service.holdMs
   if (!repeatable || isBack || isLast) return false
   leave(unanswered, 'no answer')
   return true
@@ -80,7 +80,7 @@ const hasOther = <B extends Backend>({
   choice,
   attempts,
 }: UnservedConnection<B>): boolean =>
-  service.hasOther(choice, new Set(closedEarly(attempts)).add(backend.key))
+  service.hasOther(choice, new Set(unservedKeys(attempts)).add(backend.key))
 
 const leave = <B extends Backend>(
   { backend, attempts }: UnservedConnection<B>,
@@ -95,13 +95,13 @@ const hasNotServed = ({ result }: Attempt): boolean =>
   result === 'closed early' || result === 'no answer'
 
 /** Keys of the endpoints of a connection that have closed early, or did not answer. */
-export const closedEarly = (attempts: readonly Attempt[]): ReadonlySet<string> => {
+export const unservedKeys = (attempts: readonly Attempt[]): ReadonlySet<string> => {
   if (attempts.length === 0) return noKeys
   return new Set(attempts.filter(hasNotServed).map(({ backend }) => backend.key))
 }
 
 /** How often endpoints of a connection have not served. */
-export const closesOf = (attempts: readonly Attempt[]): number =>
+export const countUnserved = (attempts: readonly Attempt[]): number =>
   attempts.reduce((sum, attempt) => sum + (hasNotServed(attempt) ? 1 : 0), 0)
 
 export const noKeys: ReadonlySet<string> = new Set()

@@ -17,7 +17,7 @@ import type { RelayEndpoint, RelayLimits, RelayListener } from './relay.ts'
 import type { WaitingPlaces } from './waiting-places.ts'
 
 /** How long others are preferred to an endpoint: what it costs to find out anew decides. */
-export const restMs = { refused: 1000, silent: 10_000, closedEarly: 1000 }
+export const restMs = { refused: 1000, silent: 10_000, unserved: 1000 }
 
 const usualMostHeld = 256
 /** How long clients of a paused listener wait that has no hold of its own. */
@@ -158,11 +158,11 @@ export abstract class ListenerEndpoints<B extends Backend> {
     this.places?.free()
   }
 
-  /** Whether there are endpoints for a client beyond those with the keys `closedEarly`. */
-  hasOther(choice: Choice<B>, closedEarly: ReadonlySet<string>): boolean {
+  /** Whether there are endpoints for a client beyond those with the keys `unserved`. */
+  hasOther(choice: Choice<B>, unserved: ReadonlySet<string>): boolean {
     const among = choice.among ?? this.balancer
     let left = among.size
-    for (const key of closedEarly) if (among.get(key) !== undefined) left -= 1
+    for (const key of unserved) if (among.get(key) !== undefined) left -= 1
     return left > 0
   }
 
