@@ -24,9 +24,13 @@ export interface Care {
   readonly resets?: true
   /** What a client says first may be said to another endpoint again. */
   readonly replays?: true
+  /** Connections go where there are fewest. */
+  readonly leastConnections?: true
+  /** How many connections each endpoint may have; clients wait for a place for 5 s. */
+  readonly maxConnections?: number
 }
 
-export type CheckKind = 'tcp' | 'http' | 'redis' | 'postgres'
+export type CheckKind = 'none' | 'tcp' | 'http' | 'redis' | 'postgres'
 
 /**
  * What every backend pod speaks.

@@ -32,7 +32,12 @@ export const routesSchema = async (): Promise<string> => {
         ...(typeof pattern === 'string' && { pattern }),
         ...(jsonSchema.type === 'object' && { additionalProperties: false }),
         ...(isEither && {
-          oneOf: [{ required: ['endpoints'] }, { required: ['tiers'] }],
+          anyOf: [
+            { required: ['endpoints'] },
+            { required: ['tiers'] },
+            { required: ['serverNames'] },
+          ],
+          not: { required: ['endpoints', 'tiers'] },
         }),
       }
     },

@@ -11,5 +11,5 @@ const rewrite = async (
 }
 
 await rewrite('docs/flags.md', withFlagsTable)
-await rewrite('docs/sidecar.md', withRouteFields)
+await rewrite('docs/sidecar-options.md', withRouteFields)
 await rewrite('deploy/routes.schema.json', routesSchema)

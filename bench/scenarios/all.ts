@@ -9,8 +9,11 @@ import { requestScenarios } from './requests.ts'
 import { retry } from './retry.ts'
 import type { Scenario } from './scenario.ts'
 import { earlyCloseScenarios } from './sidecar/early-close.ts'
+import { accessLogScenarios } from './sidecar/access-log.ts'
+import { capacityScenarios } from './sidecar/capacity.ts'
 import { checkScenarios } from './sidecar/checks.ts'
 import { postgresHangs, postgresRestarts } from './sidecar/postgres-fails.ts'
+import { lists } from './sidecar/lists.ts'
 import { primaryMoves } from './sidecar/primary-moves.ts'
 import { reload } from './sidecar/reload.ts'
 import { udpScenarios } from './udp.ts'
@@ -33,4 +36,7 @@ export const scenarios: readonly Scenario[] = [
   primaryMoves,
   reload,
   ...checkScenarios,
+  ...capacityScenarios,
+  lists,
+  ...accessLogScenarios,
 ]

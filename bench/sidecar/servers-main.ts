@@ -1,4 +1,6 @@
+import { readFileSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { answerHttp } from '../backends/http.ts'
 import { answerParent } from '../process/child.ts'
 import type { Behaviour, ServerQuestion } from './servers.ts'
@@ -16,7 +18,47 @@ const answerOf = (heard: Buffer, address: string): string => {
   return `HTTP/1.1 ${status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`
 }
 
+/** One client after another, each for `ms`. */
+const serial = (ms: number) => {
+  let free = Promise.resolve()
+  return (socket: Socket): void => {
+    socket.once('data', () => {
+      free = free.then(() => sleep(ms)).then(() => void socket.end('hello\n'))
+    })
+  }
+}
+
+const holdMs = 20
+
+/** The most connections that one server had at a time. */
+let most = 0
+
+const hex = (value: number, digits: number): string =>
+  value.toString(16).toUpperCase().padStart(digits, '0')
+
+/** Of the address and port that a socket has come to: those that neither side has ended (proc(5)). */
+const established = ({ localPort = 0, localAddress = '' }: Socket): number => {
+  const octets = localAddress.replace('::ffff:', '').split('.').map(Number)
+  const local = `${octets
+    .toReversed()
+    .map(octet => hex(octet, 2))
+    .join('')}:${hex(localPort, 4)}`
+  const lines = readFileSync('/proc/self/net/tcp', 'utf8').split('\n')
+  return lines.filter(line => line.includes(` ${local} `) && / 01 /.test(line)).length
+}
+
+/** A new client may be accepted before the end is read that has come before it: the kernel tells. */
+const count = (socket: Socket, open: Set<Socket>): void => {
+  open.add(socket)
+  if (open.size > most) most = Math.max(most, Math.min(open.size, established(socket)))
+  for (const event of ['end', 'close']) socket.on(event, () => open.delete(socket))
+}
+
 const behaviours: Readonly<Record<Behaviour, (socket: Socket, turn: number) => void>> = {
+  fast: serial(2),
+  slow: serial(20),
+  holds: socket =>
+    void socket.once('data', () => setTimeout(() => socket.end('hello\n'), holdMs)),
   http: answerHttp,
   greets: socket => listening(socket).end('hello\n'),
   /** Waits for a line first. */
@@ -39,7 +81,9 @@ const behaviours: Readonly<Record<Behaviour, (socket: Socket, turn: number) => v
 const listen = (behaviour: Behaviour, address: string, port: number): Promise<void> =>
   new Promise((resolve, reject) => {
     let turn = 0
+    const open = new Set<Socket>()
     const server = createServer(socket => {
+      count(socket, open)
       socket.on('error', () => socket.destroy())
       behaviours[behaviour](socket, (turn += 1))
     })
@@ -49,6 +93,8 @@ const listen = (behaviour: Behaviour, address: string, port: number): Promise<vo
 
 answerParent(async asked => {
   const question = asked as ServerQuestion
+  if (question.kind === 'most') return most
   if (question.kind === 'primary') primary = question.address
   else await listen(question.behaviour, question.at.address, question.at.port)
+  return undefined
 })

@@ -1,6 +1,7 @@
 import { direct } from './direct.ts'
 import { haproxyChecksTarget } from './haproxy-checks.ts'
 import { haproxyProgram, haproxyTarget } from './haproxy.ts'
+import { loggedHaproxy, loggedSidecar } from './logged.ts'
 import { nginxProgram, nginxTarget } from './nginx.ts'
 import { pipeTarget } from './pipe.ts'
 import { versionOf } from './program.ts'
@@ -84,6 +85,10 @@ export const allTargets = (workDir: string): readonly Target[] => [
   haproxyChecksTarget({ workDir, onlyTcp: true }),
   nginxTarget({ workDir }),
   { ...pipeTarget(workDir), mainlyFor: whereThePipeTells },
+  ...(['file', 'syslog'] as const).flatMap(to => [
+    loggedSidecar(workDir, to),
+    loggedHaproxy(workDir, to),
+  ]),
 ]
 
 /** First the one that is in everything: pictures are of it. */
@@ -116,6 +121,8 @@ const usherTargets = (workDir: string): readonly Target[] => {
     sidecarTarget({ name: 'sidecar', workDir }),
     sidecarTarget({ name: 'sidecar-passive', workDir, passive: true }),
     sidecarTarget({ name: 'sidecar-hold', workDir, holds: true }),
+    sidecarTarget({ name: 'sidecar-4', workDir, workers: 4 }),
+    sidecarTarget({ name: 'sidecar-lists', workDir, denied: 100_000 }),
   ]
 }
 

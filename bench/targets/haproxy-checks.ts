@@ -72,6 +72,7 @@ defaults
   timeout check 2s
   timeout client 1h
   timeout server 1h
+  timeout queue 5s
 `
 
 const section = (
@@ -82,10 +83,16 @@ const section = (
   [
     `listen ${name}`,
     `  bind ${address}:${port}`,
-    ...(care === undefined ? [] : checkLines(care, options)),
-    ...endpoints.map((to, index) => `  server s${index + 1} ${to.address}:${to.port}`),
+    ...(care?.leastConnections ? ['  balance leastconn'] : []),
+    ...(care === undefined || care.check === 'none' ? [] : checkLines(care, options)),
+    ...endpoints.map(
+      (to, index) => `  server s${index + 1} ${to.address}:${to.port}${mostOf(care)}`,
+    ),
     '',
   ].join('\n')
+
+const mostOf = ({ maxConnections }: Partial<Care> = {}): string =>
+  maxConnections === undefined ? '' : ` maxconn ${maxConnections}`
 
 /** fastinter: a server that is about to turn is asked every second. */
 const checkLines = (care: Care, { onlyTcp = false }: HaproxyChecksOptions) => [
@@ -97,6 +104,7 @@ const checkLines = (care: Care, { onlyTcp = false }: HaproxyChecksOptions) => [
 
 const optionOf = ({ check, path }: Care): string => {
   const options: Readonly<Record<CheckKind, string>> = {
+    none: '',
     tcp: 'tcp-check',
     http: `httpchk GET ${path ?? '/'}`,
     redis: 'redis-check',

@@ -33,6 +33,8 @@ export interface HaproxySetting {
    * not on by default.
    */
   readonly splices: boolean
+  /** Where `option tcplog` writes, as `log` has it; no log without it. */
+  readonly log?: string
 }
 
 /**
@@ -45,15 +47,17 @@ export interface HaproxySetting {
  */
 export const haproxyConfig = (
   services: readonly HaproxyService[],
-  { socket, splices }: HaproxySetting,
+  { socket, splices, log }: HaproxySetting,
 ): string => `\
 global
   nbthread 1
   stats socket ${socket} mode 600 level admin
+${log === undefined ? '' : `  log ${log} local0\n`}\
 defaults
   mode tcp
   balance roundrobin
   backlog 4096
+${log === undefined ? '' : '  log global\n  option tcplog\n'}\
 ${splices ? '  option splice-auto\n' : ''}  option redispatch 1
   retries 20
   timeout connect 250ms

@@ -17,12 +17,21 @@ export interface SidecarOptions {
   readonly passive?: boolean
   /** Clients wait for an endpoint. */
   readonly holds?: boolean
+  /** 1 when it is not said. */
+  readonly workers?: number
+  /** So many ranges of clients are denied, none of which comes. */
+  readonly denied?: number
 }
 
 /** `usher sidecar --config`, with one worker as by default. */
 export const sidecarTarget = (options: SidecarOptions): Target => {
-  const { name, passive = false, holds = false } = options
-  const how = [passive ? 'without checks' : 'with checks', ...(holds ? ['and hold'] : [])]
+  const { name, passive = false, holds = false, workers, denied } = options
+  const how = [
+    passive ? 'without checks' : 'with checks',
+    ...(holds ? ['and hold'] : []),
+    ...(workers === undefined ? [] : [`${workers} workers`]),
+    ...(denied === undefined ? [] : [`${denied} ranges denied`]),
+  ]
   return {
     name,
     title: `usher sidecar --config, ${how.join(' ')}`,
@@ -43,22 +52,26 @@ const flags = [
 ]
 
 const start = async (order: Order, options: SidecarOptions) => {
-  const { name, workDir } = options
+  const { name, workDir, workers, denied = 0 } = options
   const directory = await targetDirectory(workDir, name)
   const addresses = await nodePorts(order.lane, order.services)
   const services = [...order.services]
   const file = join(directory, 'routes.json')
+  const deny = denied > 0 ? await writeRanges(directory, denied) : undefined
   const write = async (): Promise<string> => {
     const routes = services.flatMap(service => {
       const listen = addresses.get(service.name)
-      return listen === undefined ? [] : [routeOf(service, listen, options)]
+      return listen === undefined
+        ? []
+        : [{ ...routeOf(service, listen, options), ...(deny && { deny }) }]
     })
     const text = `{"routes":[\n${routes.map(route => JSON.stringify(route)).join(',\n')}\n]}\n`
     await writeFile(`${file}.new`, text)
     await rename(`${file}.new`, file)
     return text
   }
-  const given = ['sidecar', `--config=${file}`, ...flags]
+  const threads = workers === undefined ? [] : [`--relay-workers=${workers}`]
+  const given = ['sidecar', `--config=${file}`, ...threads, ...flags]
   return startProxy(order, {
     name,
     argv: [...ownCommand(), ...given],
@@ -68,6 +81,17 @@ const start = async (order: Order, options: SidecarOptions) => {
     directory,
     setEndpoints: endpointChanges(services, write, 'SIGHUP'),
   })
+}
+
+/** Each second /28 from 11.0.0.0 on, so that none can be merged with the next. */
+const writeRanges = async (directory: string, count: number): Promise<string[]> => {
+  const lines = Array.from({ length: count }, (_, i) => {
+    const first = 11 * 2 ** 24 + i * 32
+    return `${[24, 16, 8, 0].map(bits => (first >>> bits) & 255).join('.')}/28`
+  })
+  const file = join(directory, 'denied.txt')
+  await writeFile(file, lines.join('\n'))
+  return [`file:${file}`]
 }
 
 /** Without a name, which would take room: a file has 64 KiB at most. */
@@ -85,10 +109,12 @@ const careOf = (
   care: Care,
   { passive = false, holds = false }: SidecarOptions,
 ): object => ({
-  ...(passive ? {} : { check: checkOf(care) }),
+  ...(passive || care.check === 'none' ? {} : { check: checkOf(care) }),
   ...(!passive && care.resets && { onDown: 'reset' }),
   ...(care.replays && { replay: '1k', answerWithin: '2s' }),
   ...(holds && { hold: '30s' }),
+  ...(care.leastConnections && { balance: 'least-connections' }),
+  ...(care.maxConnections !== undefined && { maxConnections: care.maxConnections }),
 })
 
 const checkOf = ({ check, path, port }: Care): string =>

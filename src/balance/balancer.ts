@@ -9,12 +9,28 @@ import {
   probed,
   type Rest,
 } from './resting.ts'
-import { type KeySet, RoundRobin, tierOf, type Tiered } from './round-robin.ts'
+import { LeastConnections, type Counted } from './least-connections.ts'
+import { Maglev } from './maglev.ts'
+import { type KeySet, type Pool, type Tiered, tierOf } from './pool.ts'
+import { RandomChoice } from './random-choice.ts'
+import { RoundRobin } from './round-robin.ts'
+import {
+  listedAnew,
+  type Recovery,
+  recoveryAfterFailure,
+  recoveryAfterSuccess,
+  shareOf,
+} from './slow-start.ts'
 
 /** An endpoint as the balancer has it. */
-export interface Balanced extends Tiered {
+export interface Balanced extends Counted {
   readonly rest: Cell<Rest>
+  /** Only where there is a slow start. */
+  readonly recovery?: Cell<Recovery> | undefined
 }
+
+/** How it is chosen among endpoints. */
+export type BalanceBy = 'round-robin' | 'least-connections' | 'random' | 'maglev'
 
 /** How long one connection has an endpoint that failed to itself, to see how it is. */
 const usualProbeMs = 1000
@@ -27,8 +43,14 @@ const usualProbeMs = 1000
 export class Balancer<E extends Balanced> {
   readonly #clock: Pick<Clock, 'now'>
   readonly #random: () => number
-  readonly #ring: RoundRobin<E>
-  readonly #rests = (endpoint: E): boolean => this.isResting(endpoint)
+  #by: BalanceBy = 'round-robin'
+  #slowStartMs = 0
+  #era = 0
+  #pool: Pool<E>
+  readonly #passesOver = (endpoint: E): boolean =>
+    this.isResting(endpoint) || this.isFull(endpoint)
+  readonly #isFull = (endpoint: E): boolean => this.isFull(endpoint)
+  readonly #weightOf = (endpoint: E): number => this.#weightNow(endpoint)
   /** Made when needed: most listeners need none, and there may be thousands of them. */
   #affinity: Affinity | undefined
 
@@ -38,44 +60,80 @@ export class Balancer<E extends Balanced> {
    */
   replyMs: number | undefined
 
-  /** `random` is uniform in [0, 1); it decides where the round starts. */
+  /** How many connections an endpoint may have; one that has as many gets no more. */
+  maxConnections = Infinity
+
+  /** `random` is uniform in [0, 1); it decides where the round starts, and what chance decides. */
   constructor(clock: Pick<Clock, 'now'>, random: () => number) {
     this.#clock = clock
     this.#random = random
-    this.#ring = this.newRound()
+    this.#pool = this.newPool()
   }
 
   /** For `pick`: of some of the endpoints, none so far. */
-  newRound(): RoundRobin<E> {
-    return new RoundRobin(this.#random)
+  newPool(): Pool<E> {
+    const weightOf = this.#slowStartMs > 0 ? this.#weightOf : undefined
+    if (this.#by === 'maglev') return new Maglev()
+    if (this.#by === 'random') return new RandomChoice(this.#random, weightOf)
+    return this.#by === 'least-connections'
+      ? new LeastConnections(this.#random, weightOf)
+      : new RoundRobin(this.#random, weightOf)
+  }
+
+  /**
+   * How endpoints are chosen from now on. `slowStartMs`: how long it takes one that was down to get
+   * its full share; 0: no time.
+   */
+  setBalance(by: BalanceBy = 'round-robin', slowStartMs = 0): void {
+    const isSame = by === this.#by && slowStartMs > 0 === this.#slowStartMs > 0
+    this.#by = by
+    this.#slowStartMs = slowStartMs
+    if (isSame) return
+    this.#era += 1
+    const { all } = this.#pool
+    this.#pool = this.newPool()
+    this.#pool.setEndpoints(all)
+  }
+
+  /** Pools that were made in another one choose in another way. */
+  get era(): number {
+    return this.#era
   }
 
   get size(): number {
-    return this.#ring.size
+    return this.#pool.size
   }
 
   /** Whether `pick` looks at who the client is. */
-  get isSticky(): boolean {
-    return this.#affinity !== undefined
+  get looksAtClient(): boolean {
+    return this.#affinity !== undefined || this.#by === 'maglev'
   }
 
   /** In the order of their turns. */
   get endpoints(): readonly E[] {
-    return this.#ring.all
+    return this.#pool.all
   }
 
   get(key: string): E | undefined {
-    return this.#ring.get(key)
+    return this.#pool.get(key)
   }
 
   has(key: string): boolean {
-    return this.#ring.get(key) !== undefined
+    return this.#pool.get(key) !== undefined
   }
 
   /** O(n). Of duplicate keys the first counts; an endpoint's affinity goes with it. */
   setEndpoints(list: readonly E[]): void {
-    const oneWent = this.#ring.setEndpoints(list)
+    if (this.#slowStartMs > 0 && this.size > 0) this.#noteNew(list)
+    const oneWent = this.#pool.setEndpoints(list)
     if (oneWent) this.#affinity?.retain(this)
+  }
+
+  #noteNew(list: readonly E[]): void {
+    const now = this.#clock.now()
+    for (const { key, recovery } of list) {
+      if (!this.has(key)) recovery?.change(() => listedAnew(now))
+    }
   }
 
   /**
@@ -91,27 +149,80 @@ export class Balancer<E extends Balanced> {
   /**
    * Where to try `client` next, leaving out the keys in `tried`; undefined when nothing
    * is left. Changes no affinity: trying is not succeeding. Endpoints that failed a moment
-   * ago come last, but for a client that is theirs.
+   * ago come last, but for a client that is theirs; those that are full are left out.
    *
-   * `among`: a round of some of the endpoints, which are all this client may get. A round
-   * of its own, because those who share one with others would not meet equal shares.
+   * `among`: some of the endpoints, which are all this client may get. A pool of its own,
+   * because those who share one with others would not meet equal shares.
    */
-  pick(client: string, tried?: KeySet, among: RoundRobin<E> = this.#ring): E | undefined {
-    return this.#remembered(client, tried, among) ?? this.#inTurn(tried, among)
+  pick(client: string, tried?: KeySet, among: Pool<E> = this.#pool): E | undefined {
+    return this.pickGood(client, tried, among) ?? this.pickResting(client, tried, among)
+  }
+
+  /** As `pick`, without those that failed a moment ago. */
+  pickGood(client: string, tried?: KeySet, among: Pool<E> = this.#pool): E | undefined {
+    return this.#remembered(client, tried, among) ?? this.#inTurn(client, tried, among)
+  }
+
+  /** As `pick`, whether they failed or not. */
+  pickResting(
+    client: string,
+    tried?: KeySet,
+    among: Pool<E> = this.#pool,
+  ): E | undefined {
+    return among.next(tried, this.#isFull, client)
+  }
+
+  /** Whether it has as many connections as it may have. */
+  isFull({ connections = 0 }: E): boolean {
+    return connections >= this.maxConnections
+  }
+
+  /** Whether one would be left to be picked if it were not full. */
+  isAnyFull(tried?: KeySet, among: Pool<E> = this.#pool): boolean {
+    return among.all.some(one => this.isFull(one) && !tried?.has(one.key))
+  }
+
+  /**
+   * Whether an endpoint is to be waited for, rather than `good` to be tried, which `pickGood` gave:
+   * one that is no worse but for being full. Those of a higher tier, or of weight 0, are for when it
+   * fails; but not for a client that is theirs.
+   */
+  isWorthWaiting(
+    client: string,
+    good: E | undefined,
+    tried?: KeySet,
+    among: Pool<E> = this.#pool,
+  ): boolean {
+    const before = good === undefined ? Infinity : rankOf(good)
+    if (before === 2 * (among.tiers[0] ?? 0)) return false
+    if (good !== undefined && this.#remembered(client, tried, among) === good)
+      return false
+    return among.all.some(
+      one =>
+        rankOf(one) < before &&
+        this.isFull(one) &&
+        !tried?.has(one.key) &&
+        !this.isResting(one),
+    )
   }
 
   /**
    * An attempt came to nothing: for `restMs` milliseconds others are preferred, and for twice
    * as long each time that it fails again after its rest, up to `longestMs`.
    */
-  failed({ rest }: E, restMs: number, longestMs = 0): void {
+  failed({ rest, recovery }: E, restMs: number, longestMs = 0): void {
     const now = this.#clock.now()
     rest.change(before => afterFailure(before, now, restMs, longestMs))
+    recovery?.change(before => recoveryAfterFailure(before, now))
   }
 
   /** It does what it is there for: it is preferred no less than the others. */
-  served({ rest }: E): void {
-    if (rest.read() !== noRest) rest.change(afterSuccess)
+  served({ rest, recovery }: E): void {
+    if (rest.read() === noRest) return
+    rest.change(afterSuccess)
+    if (recovery === undefined) return
+    const now = this.#clock.now()
+    recovery.change(before => recoveryAfterSuccess(before, now))
   }
 
   /**
@@ -135,13 +246,18 @@ export class Balancer<E extends Balanced> {
     return now !== noRest && isResting(now, this.#clock.now())
   }
 
-  /** The next in turn that does not rest, or simply the next when all do. */
-  #inTurn(tried: KeySet | undefined, among: RoundRobin<E>): E | undefined {
-    let endpoint = among.next(tried, this.#rests)
+  /** The next in turn that does not rest. */
+  #inTurn(client: string, tried: KeySet | undefined, among: Pool<E>): E | undefined {
+    let endpoint = among.next(tried, this.#passesOver, client)
     while (endpoint !== undefined && !this.#isFree(endpoint)) {
-      endpoint = among.next(tried, this.#rests)
+      endpoint = among.next(tried, this.#passesOver, client)
     }
-    return endpoint ?? among.next(tried)
+    return endpoint
+  }
+
+  #weightNow({ weight = 1, recovery }: E): number {
+    if (recovery === undefined) return weight
+    return weight * shareOf(recovery.read(), this.#clock.now(), this.#slowStartMs)
   }
 
   /** Of connections that find its rest over, whatever their thread, one is told so. */
@@ -153,16 +269,12 @@ export class Balancer<E extends Balanced> {
     )
   }
 
-  #remembered(
-    client: string,
-    tried: KeySet | undefined,
-    among: RoundRobin<E>,
-  ): E | undefined {
+  #remembered(client: string, tried: KeySet | undefined, among: Pool<E>): E | undefined {
     if (this.#affinity === undefined || this.#affinity.size === 0) return undefined
     const key = this.#affinity.lookup(client, this.#clock.now())
     if (key === undefined || tried?.has(key)) return undefined
     const endpoint = among.get(key)
-    if (endpoint === undefined) return undefined
+    if (endpoint === undefined || this.isFull(endpoint)) return undefined
     // A connection that fails goes on to another; a flow that waits in vain does not.
     if (this.replyMs !== undefined && endpoint.rest.read() !== noRest) return undefined
     if (among.tiers.length === 1) return endpoint
@@ -171,8 +283,11 @@ export class Balancer<E extends Balanced> {
   }
 
   /** The lowest tier with an endpoint that does not rest. */
-  #bestTier(among: RoundRobin<E>): number {
+  #bestTier(among: Pool<E>): number {
     const serving = among.all.filter(endpoint => !this.isResting(endpoint))
     return Math.min(...serving.map(tierOf))
   }
 }
+
+/** In which order endpoints are to be used: within a tier those of weight 0 are the last. */
+const rankOf = (one: Tiered): number => 2 * tierOf(one) + (one.weight === 0 ? 1 : 0)

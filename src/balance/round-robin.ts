@@ -1,16 +1,5 @@
+import { isOpen, type KeySet, Pool, type Tiered } from './pool.ts'
 import { Shares } from './shares.ts'
-
-/** Keys of endpoints. */
-export type KeySet = Pick<ReadonlySet<string>, 'has'>
-
-/** An endpoint, told apart by its key. Those of a higher tier are for when the lower ones fail. */
-export interface Tiered {
-  readonly key: string
-  /** 0 when it is not said. */
-  readonly tier?: number | undefined
-  /** Its share of the turns, beside others of its tier; not negative, 1 when it is not said. */
-  readonly weight?: number | undefined
-}
 
 /**
  * Endpoints in a ring, taken in turn. Those that stay keep their order and the ring its
@@ -19,54 +8,32 @@ export interface Tiered {
  * their first connections to the same endpoint.
  *
  * Where weights differ an endpoint of weight 2 has two turns while one of weight 1 has one, spread
- * as evenly as they can be (smooth weighted round robin). One of weight 0 has a turn when all others
- * are passed over.
+ * as evenly as they can be (smooth weighted round robin).
  */
-export class RoundRobin<E extends Tiered> {
+export class RoundRobin<E extends Tiered> extends Pool<E> {
   readonly #random: () => number
-  #byKey: ReadonlyMap<string, E> = new Map()
-  #ring: readonly E[] = []
+  readonly #weightOf: ((endpoint: E) => number) | undefined
   #next = 0
-  #tiers: readonly number[] = oneTier
   /** Undefined where all weights are the same. */
   #shares: Shares | undefined
 
-  /** `random` is uniform in [0, 1), as Math.random is. */
-  constructor(random: () => number) {
-    this.#random = random
-  }
-
-  get size(): number {
-    return this.#ring.length
-  }
-
-  /** In the order of their turns. */
-  get all(): readonly E[] {
-    return this.#ring
-  }
-
-  /** In the order in which they are to be used; one, whatever its number, means all. */
-  get tiers(): readonly number[] {
-    return this.#tiers
-  }
-
-  get(key: string): E | undefined {
-    return this.#byKey.get(key)
-  }
-
   /**
-   * Of several endpoints with one key the first counts; weights are those of now. True when one
-   * went. O(n).
+   * `random` is uniform in [0, 1), as Math.random is. `weightOf`: what counts in place of the
+   * weights that endpoints have, as it is at each turn.
    */
-  setEndpoints(list: readonly E[]): boolean {
-    const before = this.#ring
-    const incoming = new Map<string, E>()
-    for (const endpoint of list) {
-      if (!incoming.has(endpoint.key)) incoming.set(endpoint.key, endpoint)
-    }
+  constructor(random: () => number, weightOf?: (endpoint: E) => number) {
+    super()
+    this.#random = random
+    this.#weightOf = weightOf
+  }
+
+  protected override ordered(
+    incoming: ReadonlyMap<string, E>,
+    known: ReadonlyMap<string, E>,
+  ): readonly E[] {
     const ring: E[] = []
     let stayedBefore = 0
-    for (const [index, { key }] of before.entries()) {
+    for (const [index, { key }] of this.all.entries()) {
       const stayed = incoming.get(key)
       if (stayed === undefined) continue
       if (index < this.#next) stayedBefore++
@@ -74,56 +41,43 @@ export class RoundRobin<E extends Tiered> {
     }
     const stayed = ring.length
     for (const [key, endpoint] of incoming) {
-      if (!this.#byKey.has(key)) ring.push(endpoint)
+      if (!known.has(key)) ring.push(endpoint)
     }
     this.#next =
       stayed === 0 ? Math.floor(this.#random() * ring.length) : stayedBefore % stayed
-    this.#byKey = incoming
-    this.#ring = ring
-    this.#tiers = tiersOf(ring)
-    this.#shares = Shares.of(ring, before, this.#shares)
+    return ring
+  }
+
+  protected override changed(before: readonly E[], stayed: number): void {
+    const varies = this.#weightOf !== undefined
+    this.#shares = Shares.of(this.all, before, this.#shares, varies)
     if (stayed === 0 && this.#shares !== undefined) this.#skipAhead(this.#shares)
-    return stayed < before.length
   }
 
-  /**
-   * The next endpoint of the lowest tier whose key is not in `skip` and that does not rest,
-   * undefined when there is none. Only an endpoint that is returned has had its turn.
-   */
-  next(skip?: KeySet, rests?: (endpoint: E) => boolean): E | undefined {
-    if (this.#tiers.length === 1) return this.#nextOf(undefined, skip, rests)
-    for (const tier of this.#tiers) {
-      const endpoint = this.#nextOf(tier, skip, rests)
-      if (endpoint !== undefined) return endpoint
-    }
-    return undefined
-  }
-
-  /** `tier` undefined: of any. */
-  #nextOf(
+  protected override nextOf(
     tier: number | undefined,
     skip: KeySet | undefined,
-    rests: ((endpoint: E) => boolean) | undefined,
+    passesOver: ((endpoint: E) => boolean) | undefined,
   ): E | undefined {
-    const { length } = this.#ring
+    const { all: ring } = this
     const shares = this.#shares
     const open = shares && ([] as number[])
-    for (let passed = 0; passed < length; passed++) {
-      const index = (this.#next + passed) % length
-      const endpoint = this.#ring[index]
-      if (endpoint === undefined || skip?.has(endpoint.key)) continue
-      if (tier !== undefined && tierOf(endpoint) !== tier) continue
-      if (rests?.(endpoint)) continue
+    for (let passed = 0; passed < ring.length; passed++) {
+      const index = (this.#next + passed) % ring.length
+      const endpoint = ring[index]
+      if (endpoint === undefined || !isOpen(endpoint, tier, skip, passesOver)) continue
       if (open === undefined) return this.#turnOf(index)
       open.push(index)
     }
-    const index = open && shares?.take(open)
+    if (open === undefined || shares === undefined) return undefined
+    if (this.#weightOf !== undefined) shares.weigh(ring, open, this.#weightOf)
+    const index = shares.take(open)
     return index === undefined ? undefined : this.#turnOf(index)
   }
 
   #turnOf(index: number): E | undefined {
-    this.#next = (index + 1) % this.#ring.length
-    return this.#ring[index]
+    this.#next = (index + 1) % this.size
+    return this.all[index]
   }
 
   /** To a random turn: the first one would be that of the heaviest for all proxies. */
@@ -135,12 +89,3 @@ export class RoundRobin<E extends Tiered> {
 
 /** Of a round that may have millions: enough for each share to begin with its own chance. */
 const mostSkipped = 256
-
-export const tierOf = ({ tier = 0 }: Tiered): number => tier
-
-const oneTier: readonly number[] = [0]
-
-const tiersOf = (ring: readonly Tiered[]): readonly number[] => {
-  if (ring.every(({ tier }) => tier === undefined)) return oneTier
-  return [...new Set(ring.map(tierOf))].toSorted((a, b) => a - b)
-}

@@ -23,16 +23,17 @@ export class Shares {
   }
 
   /**
-   * Those of `ring`, by index; undefined where all weights are the same. Those that were in the ring
-   * `before` keep the credit that they have.
+   * Those of `ring`, by index; undefined where all weights are the same and none of them `varies`.
+   * Those that were in the ring `before` keep the credit that they have.
    */
   static of(
     ring: readonly Weighted[],
     before: readonly Weighted[],
     last: Shares | undefined,
+    varies = false,
   ): Shares | undefined {
     const first = ring[0]?.weight ?? 1
-    if (ring.every(({ weight = 1 }) => weight === first)) return undefined
+    if (!varies && ring.every(({ weight = 1 }) => weight === first)) return undefined
     const shares = new Shares(Float64Array.from(ring, ({ weight = 1 }) => weight))
     if (last === undefined) return shares
     const credits = new Map(before.map(({ key }, i) => [key, last.#credits[i] ?? 0]))
@@ -43,6 +44,18 @@ export class Shares {
   /** How many turns a round has, if all weights are whole. */
   get total(): number {
     return this.#weights.reduce((sum, weight) => sum + weight, 0)
+  }
+
+  /** From now on these have the weights that `weightOf` gives. */
+  weigh<E>(
+    ring: readonly E[],
+    open: readonly number[],
+    weightOf: (one: E) => number,
+  ): void {
+    for (const index of open) {
+      const endpoint = ring[index]
+      if (endpoint !== undefined) this.#weights[index] = weightOf(endpoint)
+    }
   }
 
   /**

@@ -1,4 +1,5 @@
 import { faultText, readRoutes, readRoutesText } from '../source/routes/read-routes.ts'
+import { ListFiles } from '../source/routes/list-files.ts'
 import { count } from './words.ts'
 
 /** One file of routes that was checked. */
@@ -31,13 +32,15 @@ const isOfRoutes = (text: string): boolean =>
 
 const checkOne = async (path: string, text: string): Promise<CheckedRoutes> => {
   const { routes, faults } = await readRoutes(text)
-  const said =
-    faults.length === 0
-      ? `${count(routes.length, 'route')}, ok`
-      : count(faults.length, 'problem')
+  const ofLists = await new ListFiles().load(routes)
+  const all = faults.length + ofLists.length
+  const said = all === 0 ? `${count(routes.length, 'route')}, ok` : count(all, 'problem')
   return {
     path,
-    problems: faults.map(fault => `${path}: ${faultText(fault)}`),
+    problems: [
+      ...faults.map(fault => `${path}: ${faultText(fault)}`),
+      ...ofLists.map(({ file, message }) => `${file}: ${message}`),
+    ],
     summary: `${path}: ${said}`,
   }
 }

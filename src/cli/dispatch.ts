@@ -32,11 +32,31 @@ const calls: Readonly<Record<Command, Call>> = {
   },
   pause: async (args, io) => {
     const options = parseOptions('pause', args)
-    return (await import('./control.ts')).pause(options, io)
+    return (await import('./pause.ts')).pause(options, io)
   },
   resume: async (args, io) => {
     const options = parseOptions('resume', args)
-    return (await import('./control.ts')).resume(options, io)
+    return (await import('./pause.ts')).resume(options, io)
+  },
+  drain: async (args, io) => {
+    const options = parseOptions('drain', args)
+    return (await import('./drain.ts')).drain(options, io)
+  },
+  undrain: async (args, io) => {
+    const options = parseOptions('undrain', args)
+    return (await import('./drain.ts')).undrain(options, io)
+  },
+  weight: async (args, io) => {
+    const options = parseOptions('weight', args)
+    return (await import('./weight.ts')).weight(options, io)
+  },
+  get: async (args, io) => {
+    const options = parseOptions('get', args)
+    return (await import('./get.ts')).get(options, io)
+  },
+  close: async (args, io) => {
+    const options = parseOptions('close', args)
+    return (await import('./close.ts')).close(options, io)
   },
   wait: async (args, io) => {
     const options = parseOptions('wait', args)

@@ -6,6 +6,7 @@ import { turnLog } from '../proxy/turn-log.ts'
 import { clashText } from '../source/routes/decode-route.ts'
 import { faultText, readRoutes, readRoutesText } from '../source/routes/read-routes.ts'
 import { resolveBy, resolveSrvBy } from '../source/routes/own-resolver.ts'
+import { ListFiles } from '../source/routes/list-files.ts'
 import { routeSource } from '../source/routes/route-source.ts'
 import { watchedRoutes } from '../source/routes/watched-routes.ts'
 import type { Source } from '../source/source.ts'
@@ -79,13 +80,23 @@ const routesOf = async (
       ? {}
       : { resolve: resolveBy(resolver), resolveSrv: resolveSrvBy(() => resolver) }
   const onTurn = turnLog(log, 'route')
+  const lists = new ListFiles({
+    onTaken: file => log.info({ file }, 'a file of clients has changed'),
+    onUnusable: (file, reason) =>
+      log.error(
+        { file, reason },
+        'a file of clients has changed and cannot be used; the old one stands',
+      ),
+  })
   const clash = clashText(route)
   if (clash !== '') throw wrongCall(clash)
   if (config !== '') {
     const { text, routes } = await startFile(config, route)
+    await loadLists(lists, [...route, ...routes])
     return watchedRoutes({
       ...own,
       path: config,
+      lists,
       fixed: route,
       text,
       routes,
@@ -101,7 +112,18 @@ const routesOf = async (
     })
   }
   if (route.length === 0) throw wrongCall(commands.sidecar.needs.message)
-  return routeSource({ ...own, routes: route, onError, onTurn })
+  await loadLists(lists, route)
+  return routeSource({ ...own, lists, routes: route, onError, onTurn })
+}
+
+/** Files of clients as they are at the start, when none is known that could stand. */
+const loadLists = async (
+  lists: ListFiles,
+  routes: OptionsOf<'sidecar'>['route'],
+): Promise<void> => {
+  const faults = await lists.load(routes)
+  if (faults.length === 0) return
+  throw wrongCall(faults.map(({ file, message }) => `${file}: ${message}`).join('; '))
 }
 
 /** The file as it is at the start, when there are no routes yet that could stand. */

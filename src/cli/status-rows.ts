@@ -43,7 +43,8 @@ const clientNames: ReadonlyMap<string, string> = new Map([
 ])
 
 const usage = (endpoint: EndpointStatus): string | Cell => {
-  const { state, eligible, clients, resting, check } = endpoint
+  const { state, eligible, clients, resting, check, drained } = endpoint
+  if (drained !== null) return yellow('drained by order')
   if (check?.up === false) {
     const found = check.since === null ? 'not checked yet' : 'down'
     return yellow(`${found}, ${eligible ? 'tried as all are' : 'unused'}`)
@@ -75,7 +76,7 @@ export const endpointRow = (
   counted: boolean,
   now: number,
 ): Cells => {
-  const { active, failures, check } = endpoint
+  const { active, failures, check, weight, weightSince } = endpoint
   const host = check === null || check.host === '' ? '' : ` (${check.host})`
   return [
     '->',
@@ -87,6 +88,7 @@ export const endpointRow = (
           failures === 0 ? '0 failures' : red(count(failures, 'failure')),
         ]
       : []),
+    ...(weightSince === null ? [] : [yellow(`weight ${weight} by order`)]),
     ...checkText(endpoint, now),
   ]
 }

@@ -23,6 +23,7 @@ const figures = (port: ServicePortStatus): string =>
     `${port.active} active`,
     `${port.accepted} accepted`,
     `${port.failed} failed`,
+    ...(port.queued > 0 ? [`${port.queued} waiting for a place`] : []),
     ...(port.held > 0 && port.paused === null
       ? [`${port.held} waiting for an endpoint`]
       : []),
@@ -45,19 +46,37 @@ const ranges = (cidrs: readonly string[]): string =>
 /** In words; '' when it is not paused. */
 const pausedText = ({ paused, held }: ServicePortStatus, now: number): string => {
   if (paused === null) return ''
-  const until =
-    paused.until === null
-      ? 'until it is resumed'
-      : `for another ${forPeople(Date.parse(paused.until) - now)}`
-  const since = forPeople(now - Date.parse(paused.since))
-  return `paused for ${since} (since ${paused.since}), ${until}; ${clientsWait(held)}`
+  return `paused for ${timesText(paused, 'it is resumed', now)}; ${clientsWait(held)}`
+}
+
+const timesText = (
+  { since, until }: NonNullable<ServicePortStatus['paused']>,
+  end: string,
+  now: number,
+): string => {
+  const rest = until && `for another ${forPeople(Date.parse(until) - now)}`
+  return `${forPeople(now - Date.parse(since))} (since ${since}), ${rest ?? `until ${end}`}`
+}
+
+/** With more of them a ServicePort's line at the end has their number. */
+const mostDrains = 3
+
+/** What operators have ordered for its endpoints, a line each. */
+const drainTexts = ({ endpoints }: ServicePortStatus, now: number): readonly string[] => {
+  const lines = endpoints.flatMap(({ endpoint, drained, active }) => {
+    if (drained === null) return []
+    const times = timesText(drained, 'it is undrained', now)
+    return [`${endpoint} drained for ${times}; ${active} still open`]
+  })
+  if (lines.length <= mostDrains) return lines
+  return [`${lines.length} of ${count(endpoints.length, 'endpoint')} are drained`]
 }
 
 /** What clients of a ServicePort without a usable endpoint get; '' when it has some. */
 const unserved = (port: ServicePortStatus): string => {
   const { endpoints, verdicts, paused, holdMs } = port
   if (paused !== null) return ''
-  if (endpoints.some(({ eligible }) => eligible)) return ''
+  if (endpoints.some(({ eligible, drained }) => eligible && drained === null)) return ''
   const clients =
     holdMs > 0 ? `clients wait for up to ${forPeople(holdMs)}` : 'clients are refused'
   if (endpoints.length === 0) return `-> no endpoints: ${clients}`
@@ -169,8 +188,8 @@ const footer = (status: StatusDocument, now: number, colour: boolean): string[] 
   )
   for (const port of servicePorts) {
     const text = pausedText(port, now) || waitingText(port)
-    if (text !== '')
-      lines.push(styled(visible(`${port.servicePort}: ${text}`), 'yellow', colour))
+    for (const one of [text, ...drainTexts(port, now)].filter(Boolean))
+      lines.push(styled(visible(`${port.servicePort}: ${one}`), 'yellow', colour))
   }
   const totals = [
     count(servicePorts.length, 'ServicePort'),

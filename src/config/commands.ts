@@ -133,6 +133,97 @@ export const commands = {
       message: 'no route given; name one, like usher resume db',
     },
   },
+  drain: {
+    summary: 'Let an endpoint have no new connections.',
+    usage: 'ENDPOINT... --control-socket PATH [flags]',
+    description:
+      'Tells a running Usher, over its control socket, to send no new connection or flow to ' +
+      'an endpoint, as before it is taken out of service: the others of its route get them. ' +
+      'Its open connections stay, or are reset with --close. Where all endpoints of a route ' +
+      'are drained its clients wait as long as its hold allows, or are refused. Ends with `usher ' +
+      'undrain`, with --for, when the endpoint leaves its route, and when Usher ends. Exits 0 ' +
+      'when the endpoint is drained, also when it was before; 1 with the reason when it is ' +
+      'not; 2 when it was called wrongly.',
+    examples: [
+      [
+        'usher drain 10.0.0.5:5432 --control-socket /run/usher/control',
+        'in all routes that have it',
+      ],
+      ['usher drain 10.0.0.5:5432 --route db --close idle --for 1h', 'before an upgrade'],
+    ],
+    needs: {
+      oneOf: ['endpoint'],
+      message: 'no endpoint given; name one, like usher drain 10.0.0.5:5432',
+    },
+  },
+  undrain: {
+    summary: 'Let an endpoint have new connections again.',
+    usage: 'ENDPOINT... --control-socket PATH [--route NAME]',
+    description:
+      'Tells a running Usher, over its control socket, that an endpoint which is drained ' +
+      'takes connections again. Exits 0 when it is not drained, also when it was not before; ' +
+      '1 with the reason when that could not be told; 2 when it was called wrongly.',
+    examples: [
+      ['usher undrain 10.0.0.5:5432 --control-socket /run/usher/control', 'it is back'],
+    ],
+    needs: {
+      oneOf: ['endpoint'],
+      message: 'no endpoint given; name one, like usher undrain 10.0.0.5:5432',
+    },
+  },
+  weight: {
+    summary: 'Change the share of new connections that an endpoint gets.',
+    usage: 'ENDPOINT [N] --control-socket PATH [--route NAME] [--reset]',
+    description:
+      'Tells a running Usher, over its control socket, to give an endpoint the weight N, 0 to ' +
+      '256, in place of what its source says: one of weight 2 gets twice the new connections of ' +
+      'one of weight 1. One of weight 0 gets some only when no other can be connected to. ' +
+      'Without N it has the weight of its source again. Usher forgets it when the endpoint ' +
+      'leaves its route, and when it ends. Exits 0 when it is so, 1 with the reason when it is ' +
+      'not, 2 when it was called wrongly.',
+    examples: [
+      ['usher weight 10.0.0.5:5432 10 --route db', 'a tenth of those with weight 100'],
+      ['usher weight 10.0.0.5:5432 --reset', 'as its source says'],
+    ],
+    needs: {
+      oneOf: ['endpoint'],
+      message: 'no endpoint given; name one, like usher weight 10.0.0.5:5432 10',
+    },
+  },
+  get: {
+    summary: 'List the routes, endpoints or connections of a running Usher.',
+    usage: 'routes|endpoints|connections [flags]',
+    description:
+      'Asks a running Usher, over its control socket, for its routes (or the ports of ' +
+      'Services), their endpoints, or the TCP connections that are open now, and prints a ' +
+      'line for each. Of connections there are at most 10,000; how many more there are is ' +
+      'said. Exits 0, or 1 with the reason when there is no answer.',
+    examples: [
+      ['usher get routes --control-socket /run/usher/control', 'a line for each'],
+      ['usher get endpoints --route db -o wide', 'with what checks say'],
+      ['usher get connections -o json | jq .items', 'for programs'],
+    ],
+    needs: {
+      oneOf: ['kind'],
+      message: 'nothing to list; give routes, endpoints or connections',
+    },
+  },
+  close: {
+    summary: 'Reset a connection.',
+    usage: 'CONNECTION... --control-socket PATH',
+    description:
+      'Tells a running Usher, over its control socket, to reset TCP connections on both ' +
+      'sides, by the names that `usher get connections` gives them; no two connections ever ' +
+      'have the same. Exits 0 when all of them were open and are no more, 1 when one was ' +
+      'not, which is named, or with the reason when there is no answer.',
+    examples: [
+      ['usher close 1-mf3k2a9x-42 --control-socket /run/usher/control', 'one connection'],
+    ],
+    needs: {
+      oneOf: ['connection'],
+      message: 'no connection given; usher get connections lists them',
+    },
+  },
   wait: {
     summary: 'Wait until something accepts connections at an address.',
     usage: 'ROUTE|HOST:PORT... [flags]',

@@ -1,5 +1,6 @@
 import type { Command } from './commands.ts'
 import { bench } from './options/bench.ts'
+import { control } from './options/control.ts'
 import { conntrack, kernelModes } from './options/kernel-modes.ts'
 import { kubeProxy } from './options/kube-proxy.ts'
 import { relay, traffic } from './options/relay.ts'
@@ -14,6 +15,7 @@ import type { Row } from './row.ts'
  */
 export const table = {
   ...what,
+  ...control,
   ...bench,
   ...cluster,
   ...listening,

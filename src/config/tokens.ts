@@ -72,8 +72,8 @@ const takeValue = (
 
 const isSwitch = (row: Row | undefined): boolean => row?.type.metavar === ''
 
-const isOf = (row: Row, { name, rawName }: OptionToken): boolean =>
-  rawName.startsWith('--') || row.short === name
+const isOf = ({ short }: Row, { rawName }: OptionToken): boolean =>
+  rawName.startsWith('--') || rawName === `-${short}`
 
 const take = (
   command: Command,

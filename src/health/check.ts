@@ -1,3 +1,5 @@
+import type { ProxyVersion } from '../util/proxy-header.ts'
+
 /** What is asked of an endpoint to know whether it is up. Plain data, comparable by value. */
 export type Check =
   | { readonly type: 'tcp'; readonly port?: number }
@@ -58,6 +60,8 @@ export interface CheckedEndpoint {
   readonly port: number
   /** The name that its address was found by; '' when it was given by address. */
   readonly host: string
+  /** It expects a header of the PROXY protocol, at its own port. */
+  readonly proxyProtocol?: ProxyVersion | undefined
 }
 
 export type CheckOutcome =

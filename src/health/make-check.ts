@@ -1,4 +1,5 @@
 import { type AddressPort, joinHostPort } from '../util/ip.ts'
+import { ownHeader } from '../util/proxy-header.ts'
 import type { Check, CheckedEndpoint, CheckLimits, CheckOutcome } from './check.ts'
 import { httpScript } from './checks/http.ts'
 import { mysqlScript } from './checks/mysql.ts'
@@ -21,7 +22,10 @@ export type RunCheck = (
 export const makeCheck = (check: Check): RunCheck => {
   switch (check.type) {
     case 'tcp':
-      return (endpoint, limits) => checkTcp(whereTo(check, endpoint), limits)
+      return (endpoint, limits) => {
+        const at = whereTo(check, endpoint)
+        return checkTcp(at, limits, greetingOf(endpoint, at))
+      }
     case 'http':
       return talk(check, ({ host, address }, port) =>
         httpScript(check, joinHostPort(host || address, port)),
@@ -43,9 +47,20 @@ const whereTo = ({ port }: Check, endpoint: CheckedEndpoint): AddressPort => ({
   port: port ?? endpoint.port,
 })
 
+/** For an endpoint that expects it, the header of a connection that is nobody's. */
+const greetingOf = (
+  { port, proxyProtocol }: CheckedEndpoint,
+  at: AddressPort,
+): Buffer | undefined =>
+  proxyProtocol !== undefined && at.port === port ? ownHeader(proxyProtocol) : undefined
+
 const talk =
   (check: Check, script: (endpoint: CheckedEndpoint, port: number) => Script): RunCheck =>
   (endpoint, limits) => {
     const at = whereTo(check, endpoint)
-    return converse(at, limits, script(endpoint, at.port))
+    const said = script(endpoint, at.port)
+    const greeting = greetingOf(endpoint, at)
+    if (greeting === undefined) return converse(at, limits, said)
+    const opening = Buffer.concat([greeting, said.opening ?? Buffer.alloc(0)])
+    return converse(at, limits, { ...said, opening })
   }

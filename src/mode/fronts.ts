@@ -7,6 +7,7 @@ import {
   type EndpointChoice,
   type RelayFront,
 } from '../relay/relay.ts'
+import { rangesOf } from '../util/address-ranges.ts'
 import { joinHostPort } from '../util/ip.ts'
 
 /** The addresses of a placed ServicePort, together where their clients get the same. */
@@ -44,15 +45,15 @@ const rulesOf = (servicePort: ServicePort, group: VipGroup): Rules => {
       closedReason: reasonOf(internal, 'internalTrafficPolicy'),
     }
   }
-  const allowedClients = group === 'load-balancer' ? sourceRanges : undefined
+  const ranges = group === 'load-balancer' ? sourceRanges : undefined
   return {
     endpoints: choiceOf(servicePort, external),
     endpointsFromNode: sameTarget(external, externalFromNode)
       ? undefined
       : choiceOf(servicePort, externalFromNode),
-    allowedClients,
+    allowedClients: ranges && rangesOf(ranges),
     closedReason:
-      allowedClients?.length === 0
+      ranges?.length === 0
         ? `no ${servicePort.family} range in loadBalancerSourceRanges`
         : reasonOf(external, 'externalTrafficPolicy'),
   }

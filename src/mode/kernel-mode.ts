@@ -4,6 +4,7 @@ import { HostTurn, type HostTurnDeps } from '../kernel/keeper/host-turn.ts'
 import { type KeeperObserver, RuleKeeper } from '../kernel/keeper/rule-keeper.ts'
 import type { KernelSettings, Proxier } from '../kernel/proxier.ts'
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
+import { hasTraffic } from '../model/traffic.ts'
 import type { DrainResult } from '../relay/relay.ts'
 import type { IpFamily } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
@@ -145,9 +146,9 @@ const annotationProblems = (
   servicePorts: readonly ServicePort[],
 ): readonly Problem[] => {
   const services = servicePorts
-    .filter(({ retry, onDown }) => retry !== undefined || onDown !== undefined)
+    .filter(port => hasTraffic(port) || port.onDown !== undefined)
     .map(({ namespace, serviceName }) => `Service ${namespace}/${serviceName}`)
-  const message = `ask for retries, checks or waiting clients, which are for userspace mode (--proxy-mode); ${mode} mode serves this Service without`
+  const message = `ask for retries, checks, limits or a choice of endpoints, which are for userspace mode (--proxy-mode); ${mode} mode serves this Service without`
   return [...new Set(services)].map(object => ({
     object,
     field: 'metadata.annotations',

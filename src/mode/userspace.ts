@@ -6,6 +6,7 @@ import {
 } from '../capture/capture.ts'
 import { keepsFlows } from '../model/service.ts'
 import type { Endpoint, Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
+import { trafficOf } from '../model/traffic.ts'
 import type {
   Bind,
   DrainResult,
@@ -20,7 +21,7 @@ import { unservedPlacement } from './placements.ts'
 import { type Loop, LoopCutter } from './loops.ts'
 import type { Mode } from './mode.ts'
 import type { NodeClientsWatch } from './node-clients.ts'
-import type { Pauses } from './pauses.ts'
+import type { OperatorOrders } from './operator-orders.ts'
 import { joinLists, listOfServicePorts } from './service-port-list.ts'
 
 /** The userspace mode: a capture that leads traffic to a relay that listens. */
@@ -30,7 +31,7 @@ export class UserspaceMode implements Mode {
   readonly #relay: Relay
   readonly #loops: LoopCutter
   readonly #nodeClients: Pick<NodeClientsWatch, 'look' | 'stop'>
-  readonly #pauses: Pick<Pauses, 'apply'>
+  readonly #orders: Pick<OperatorOrders, 'apply'>
   readonly #listeners = new KeyedList<Placement, RelayListener>(
     placement => placement.listenerId,
   )
@@ -44,9 +45,9 @@ export class UserspaceMode implements Mode {
     relay: Relay,
     isLocal: (address: string) => boolean,
     nodeClients: Pick<NodeClientsWatch, 'look' | 'stop'>,
-    pauses: Pick<Pauses, 'apply'>,
+    orders: Pick<OperatorOrders, 'apply'>,
   ) {
-    this.#pauses = pauses
+    this.#orders = orders
     this.#nodeClients = nodeClients
     this.#capture = capture
     this.#relay = relay
@@ -76,7 +77,7 @@ export class UserspaceMode implements Mode {
     this.#problems = [...loops.map(loopProblem), ...uncarried.map(sctpProblem)]
     // Before the first client can come.
     this.#nodeClients.look()
-    await this.#relay.apply(this.#pauses.apply(listeners))
+    await this.#relay.apply(this.#orders.apply(listeners, servicePorts))
     await this.#capture.steer(placements, snapshots)
   }
 
@@ -111,7 +112,7 @@ const listenerOf = (placement: Placement): RelayListener => ({
   ...stayingOf(placement.servicePort),
   ...cutOf(placement.servicePort),
   affinityMs: placement.servicePort.affinityMs,
-  retry: placement.servicePort.retry,
+  ...trafficOf(placement.servicePort, placement.servicePort.protocol),
   steered: placement.vips.flatMap(steeredVip),
 })
 

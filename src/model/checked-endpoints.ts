@@ -1,3 +1,4 @@
+import type { ProxyVersion } from '../util/proxy-header.ts'
 import { downEndpoint, type OnDown } from './service.ts'
 import type { Endpoint, ServicePort } from './snapshot.ts'
 
@@ -6,12 +7,26 @@ export type WhoIsDown = (
   endpoints: readonly Endpoint[],
 ) => (endpoint: Endpoint) => boolean
 
+/** One that is to be checked. */
+export interface CheckedEndpoint extends Endpoint {
+  /** It expects a header of the PROXY protocol. */
+  readonly proxyProtocol?: ProxyVersion
+}
+
 /** Those that a ServicePort wants to be checked: all that may get clients, by their slices. */
 export const checkedEndpoints = ({
   onDown,
   endpoints,
-}: ServicePort): readonly Endpoint[] =>
-  onDown === undefined ? [] : endpoints.filter(isChecked)
+  proxyProtocol,
+}: ServicePort): readonly CheckedEndpoint[] => {
+  if (onDown === undefined) return []
+  const checked = endpoints.filter(isChecked)
+  return proxyProtocol === undefined
+    ? checked
+    : checked.map((endpoint): CheckedEndpoint =>
+        Object.assign({ proxyProtocol }, endpoint),
+      )
+}
 
 const isChecked = ({ ready, serving, isDown }: Endpoint): boolean =>
   ready || serving || isDown === true

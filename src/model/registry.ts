@@ -1,6 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import { ipFamilies, type IpFamily } from '../util/ip.ts'
-import { checkedEndpoints, type WhoIsDown } from './checked-endpoints.ts'
+import {
+  type CheckedEndpoint,
+  checkedEndpoints,
+  type WhoIsDown,
+} from './checked-endpoints.ts'
 import { ChangeTracker, type CheckedOut, type PendingChanges } from './change-tracker.ts'
 import { EndpointStore } from './endpoint-store.ts'
 import { PublishedMap } from './published-map.ts'
@@ -9,7 +13,7 @@ import type { Change, EndpointSlice, Node, Service, ServiceCIDR } from './servic
 import { healthCheckOf } from './service-health.ts'
 import { buildServicePorts, type Here } from './service-ports.ts'
 import { serviceProblems } from './service-problems.ts'
-import type { Endpoint, Problem, Snapshot } from './snapshot.ts'
+import type { Problem, Snapshot } from './snapshot.ts'
 import { SnapshotTable, type BuiltService } from './snapshot-table.ts'
 import type { SortedMap } from './sorted-map.ts'
 import { VipClaims } from './vip-claims.ts'
@@ -57,7 +61,7 @@ export class Registry {
   readonly #serviceCIDRs = new Map<string, ServiceCIDR>()
   readonly #changes: ChangeTracker
   readonly #whoIsDown: (service: string) => WhoIsDown
-  readonly #checked = new Map<string, readonly Endpoint[]>()
+  readonly #checked = new Map<string, readonly CheckedEndpoint[]>()
   /** Services whose claims are to be decided, and then those to be built. */
   readonly #unclaimed = new Set<string>()
   readonly #unbuilt = new Set<string>()
@@ -105,7 +109,7 @@ export class Registry {
   }
 
   /** By `namespace/name` of a Service, the endpoints that it wants to be checked. */
-  checked(): ReadonlyMap<string, readonly Endpoint[]> {
+  checked(): ReadonlyMap<string, readonly CheckedEndpoint[]> {
     this.rebuild()
     return this.#checked
   }

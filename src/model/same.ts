@@ -1,4 +1,4 @@
-import type { EndpointSlice, EndpointSpec, RetryOptions, SlicePort } from './service.ts'
+import type { EndpointSlice, EndpointSpec, SlicePort } from './service.ts'
 import type {
   Endpoint,
   ServiceHealthCheck,
@@ -6,6 +6,7 @@ import type {
   Target,
   Vip,
 } from './snapshot.ts'
+import { sameTraffic } from './traffic.ts'
 
 /** Whether two lists have the same length and, place for place, the same items. */
 const sameList = <T>(
@@ -27,7 +28,7 @@ const sameTexts = (a: readonly string[], b: readonly string[]): boolean =>
 /** Whether two ServicePorts of the same key and family say the same. */
 export const sameServicePort = (a: ServicePort, b: ServicePort): boolean =>
   a.affinityMs === b.affinityMs &&
-  sameRetry(a.retry, b.retry) &&
+  sameTraffic(a, b) &&
   a.onDown === b.onDown &&
   a.internalTrafficPolicy === b.internalTrafficPolicy &&
   a.externalTrafficPolicy === b.externalTrafficPolicy &&
@@ -40,14 +41,6 @@ export const sameServicePort = (a: ServicePort, b: ServicePort): boolean =>
 
 /** Stands for no ranges at all, where an empty list allows no client. */
 const allClients = ['']
-
-const sameRetry = (a: RetryOptions | undefined, b: RetryOptions | undefined): boolean =>
-  a?.earlyClose === b?.earlyClose &&
-  a?.replay === b?.replay &&
-  a?.answerMs === b?.answerMs &&
-  a?.holdMs === b?.holdMs &&
-  a?.mostHeld === b?.mostHeld &&
-  a?.expectsReplies === b?.expectsReplies
 
 const sameVip = (a: Vip, b: Vip): boolean =>
   a.kind === b.kind && a.address === b.address && a.port === b.port

@@ -1,10 +1,11 @@
 import { withoutDown, type WhoIsDown } from './checked-endpoints.ts'
 import type { Claim } from './claim.ts'
-import type { EndpointSlice, Protocol, RetryOptions, Service } from './service.ts'
+import type { EndpointSlice, Service } from './service.ts'
 import { mergeSlices } from './slice-merge.ts'
-import { servicePortName, type ServicePort, type Vip } from './snapshot.ts'
+import { type Endpoint, servicePortName, type ServicePort, type Vip } from './snapshot.ts'
 import { sourceRangesOf } from './source-ranges.ts'
 import { categorizeEndpoints, type Place } from './topology.ts'
+import { trafficOf } from './traffic.ts'
 
 /** What of the own node decides what ServicePorts look like. */
 export interface Here extends Place {
@@ -43,12 +44,13 @@ const servicePort = (
 ): ServicePort | undefined => {
   const port = service.ports[portIndex]
   if (port === undefined) return undefined
-  const { namespace, name: serviceName, affinityMs, retry } = service
+  const { namespace, name: serviceName, affinityMs } = service
   const { name: portName, protocol } = port
   const name = servicePortName(namespace, serviceName, portName)
   const onDown = protocol === 'TCP' ? service.onDown : undefined
   const listed = mergeSlices(slices, { family, portName, protocol })
-  const endpoints = onDown === undefined ? listed : withoutDown(listed, onDown, whoIsDown)
+  const up = onDown === undefined ? listed : withoutDown(listed, onDown, whoIsDown)
+  const endpoints = weighed(up, service.balance?.zoneWeights)
   const { internalTrafficPolicy, externalTrafficPolicy } = service
   const externallyAccessible = vips.some(({ kind }) => kind !== 'ClusterIP')
   const policies = { internalTrafficPolicy, externalTrafficPolicy }
@@ -67,7 +69,7 @@ const servicePort = (
     family,
     vips,
     affinityMs,
-    retry: isFor(protocol, retry) ? retry : undefined,
+    ...trafficOf(service, protocol),
     ...(onDown !== undefined && { onDown }),
     endpoints,
     ...policies,
@@ -76,5 +78,12 @@ const servicePort = (
   }
 }
 
-const isFor = (protocol: Protocol, retry: RetryOptions | undefined): boolean =>
-  protocol === 'TCP' || (protocol === 'UDP' && retry?.expectsReplies === true)
+const weighed = (
+  endpoints: readonly Endpoint[],
+  weights: Readonly<Record<string, number>> | undefined,
+): readonly Endpoint[] =>
+  weights === undefined
+    ? endpoints
+    : endpoints.map(one =>
+        Object.hasOwn(weights, one.zone) ? { ...one, weight: weights[one.zone] } : one,
+      )

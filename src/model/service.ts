@@ -1,4 +1,5 @@
 import type { IpFamily } from '../util/ip.ts'
+import type { TrafficOptions } from './traffic.ts'
 
 /** SCTP is served by the kernel modes only: Node has no SCTP sockets. */
 export type Protocol = 'TCP' | 'UDP' | 'SCTP'
@@ -16,31 +17,6 @@ export interface ServicePortSpec {
   readonly nodePort: number
 }
 
-/** What is done for clients of an endpoint that has accepted, or takes datagrams, and does not serve. */
-export interface RetryOptions {
-  /** Another endpoint is dialled when one ends before its first byte, and nothing was sent to it. */
-  readonly earlyClose: boolean
-  /** So many bytes of the client may have been sent, and are sent again; 0 for none. */
-  readonly replay: number
-  /**
-   * Milliseconds that an endpoint may take for its first byte after the client's first; then
-   * another is dialled, where what was said can be sent again. Undefined, which is the default: any.
-   */
-  readonly answerMs?: number | undefined
-  /**
-   * Milliseconds that a client waits for an endpoint to come back, from its accept on, when none
-   * could be connected to, or each closed early; 0, which is the default: as long as the dial ladder.
-   */
-  readonly holdMs?: number | undefined
-  /** How many wait at most (256); the newest is refused. */
-  readonly mostHeld?: number | undefined
-  /**
-   * UDP, where all the others are for TCP: an endpoint that answers no flow has failed, as far as
-   * other endpoints answer. False by default.
-   */
-  readonly expectsReplies?: boolean | undefined
-}
-
 /** What becomes of the connections to an endpoint that a check finds down. */
 export type OnDown = 'keep' | 'reset'
 
@@ -48,7 +24,7 @@ export type OnDown = 'keep' | 'reset'
  * What Usher keeps of a v1 Service. Plain data, comparable by value.
  * A headless Service or one of type ExternalName has no VIPs and never reaches here.
  */
-export interface Service {
+export interface Service extends TrafficOptions {
   readonly namespace: string
   readonly name: string
   /** For Events about it; undefined where the object has none. */
@@ -67,8 +43,6 @@ export interface Service {
   readonly ports: readonly ServicePortSpec[]
   /** Sliding ClientIP affinity in milliseconds; 0 for none. */
   readonly affinityMs: number
-  /** For its ports that it is about, in userspace mode; undefined: nothing. */
-  readonly retry?: RetryOptions | undefined
   /** Endpoints of its TCP ports are checked, in userspace mode; undefined: they are not. */
   readonly onDown?: OnDown | undefined
   /** For clients of ClusterIPs. */

@@ -1,11 +1,6 @@
 import type { IpFamily } from '../util/ip.ts'
-import type {
-  EndpointSpec,
-  OnDown,
-  Protocol,
-  RetryOptions,
-  TrafficPolicy,
-} from './service.ts'
+import type { EndpointSpec, OnDown, Protocol, TrafficPolicy } from './service.ts'
+import type { TrafficOptions } from './traffic.ts'
 
 export type VipKind = 'ClusterIP' | 'ExternalIP' | 'LoadBalancerIP' | 'NodePort'
 
@@ -39,7 +34,7 @@ export interface Target {
  * send it. Immutable; a ServicePort that did not change is the same object in the next
  * snapshot, so `===` is the diff.
  */
-export interface ServicePort {
+export interface ServicePort extends TrafficOptions {
   /** `namespace/name:port/PROTOCOL`; unique within a family. */
   readonly key: string
   /** `namespace/name:port`, without the colon when the port is unnamed. */
@@ -51,8 +46,6 @@ export interface ServicePort {
   readonly family: IpFamily
   readonly vips: readonly Vip[]
   readonly affinityMs: number
-  /** Of its Service. */
-  readonly retry?: RetryOptions | undefined
   /** Of its Service: its endpoints are to be checked. */
   readonly onDown?: OnDown
   /** All endpoints, in the order of their `ip:port` text. */

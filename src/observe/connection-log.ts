@@ -1,6 +1,7 @@
 import { causeText } from '../relay/cause.ts'
 import type { Cause } from '../relay/cause.ts'
 import type {
+  AccessBatch,
   Attempt,
   BindState,
   ConnectionRecord,
@@ -21,10 +22,21 @@ export interface ConnectionLogOptions {
   readonly perSecond?: number
   /** Hears of ServicePorts all of whose endpoints have failed; there is no record of that. */
   readonly allFailed?: (servicePort: string) => void
+  /** Takes lines of the access log; default: nobody. */
+  readonly accessLines?: (batch: AccessBatch) => void
 }
 
 /** Ends worth an operator's attention; the others are what clients and endpoints commonly do. */
-const failures: ReadonlySet<Cause> = new Set(['SC', 'sC', 'RC', 'PR', 'KD', 'cD', 'sD'])
+const failures: ReadonlySet<Cause> = new Set([
+  'SC',
+  'sC',
+  'RC',
+  'PR',
+  'PL',
+  'KD',
+  'cD',
+  'sD',
+])
 
 /** To a microsecond: what is finer is noise, and 17 digits are hard to read. */
 const milliseconds = (ms: number): number => Math.round(ms * 1000) / 1000
@@ -72,6 +84,7 @@ export class ConnectionLog implements RelayObserver {
   /** Why the process of the relay has ended, and when, while none serves in its place. */
   relayGone: RelayGone | undefined
   readonly allFailed: (servicePort: string) => void
+  readonly accessLines: (batch: AccessBatch) => void
   readonly #clock: Clock
   readonly #log: Log
   readonly #binds: BindLog
@@ -83,6 +96,7 @@ export class ConnectionLog implements RelayObserver {
   constructor(options: ConnectionLogOptions) {
     const { log, clock, burst = 10, perSecond = 1, allFailed = () => {} } = options
     this.allFailed = allFailed
+    this.accessLines = options.accessLines ?? (() => {})
     this.#log = log
     this.#clock = clock
     this.#debug = log.isLevelEnabled('debug')

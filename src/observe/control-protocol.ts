@@ -1,61 +1,182 @@
 import * as v from 'valibot'
+import type { DeepReadonly } from '../util/deep-readonly.ts'
 import { isNot, wholeNumber } from '../util/schema.ts'
 
-// What goes over the control socket: POST with JSON, and JSON for an answer. Commands that are to
-// come have a path and a schema here; fields that a request has and this Usher does not know are
-// refused, as an order that is carried out in part is worse than none.
+// What goes over the control socket: POST with JSON, and JSON for an answer. A command is a row of
+// `controlCommands` and has a handler in proxy/control/; fields that a request has and this Usher
+// does not know are refused, as an order that is carried out in part is worse than none.
 
-const routes = v.pipe(
-  v.array(v.string(isNot('the name of a route')), isNot('a list of names')),
-  v.minLength(1, 'is empty; name a route'),
-  v.maxLength(1000, 'names more than 1000 routes'),
-)
+const listOf = (what: string, one: string) =>
+  v.pipe(
+    v.array(v.string(isNot(`the name of ${one}`)), isNot('a list of names')),
+    v.minLength(1, `is empty; name ${one}`),
+    v.maxLength(1000, `names more than 1000 ${what}`),
+  )
+
+const routes = listOf('routes', 'a route')
+/** `ip:port`. */
+const endpoints = listOf('endpoints', 'an endpoint')
+/** Those of these routes only; without it, of all that have them. */
+const ofRoutes = v.optional(routes)
 
 /** 576 h, the longest that a timer can be set to. */
 const longestMs = 576 * 3_600_000
 const msForm = `a number of milliseconds from 1 to ${longestMs}`
+/** When it ends by itself; without it: when it is taken back. */
+const forMs = v.optional(wholeNumber(1, longestMs, msForm))
 
-/** POST /pause */
-export const pauseRequest = v.strictObject({
-  routes,
-  /** Open connections are reset, too. */
-  reset: v.optional(v.boolean(isNot('true or false')), false),
-  /** When it ends by itself; without it: when the route is resumed. */
-  forMs: v.optional(wholeNumber(1, longestMs, msForm)),
-})
+const drainCloses = ['none', 'idle', 'all'] as const
+export const heaviest = 256
 
-/** POST /resume */
-export const resumeRequest = v.strictObject({ routes })
+const text = v.string()
+/** ISO 8601; null: none. */
+const time = v.nullable(text)
+/** What was named and could not be, in words. */
+const notes = v.array(text)
 
-/** What became of each ServicePort that was named. */
-export const ordered = v.object({
+const endpointOf = {
+  /** `namespace/name:port`, or a route's name alone. */
+  route: text,
+  endpoint: text,
+}
+
+const paused = v.object({
   routes: v.array(
     v.object({
-      /** `namespace/name:port`, or a route's name alone. */
-      route: v.string(),
+      route: text,
       /** Whether it was paused before. */
       wasPaused: v.boolean(),
-      /** When the pause began and when it ends by itself, ISO 8601; null: it is not paused. */
-      paused: v.nullable(v.object({ since: v.string(), until: v.nullable(v.string()) })),
+      /** null: it is not paused. */
+      paused: v.nullable(v.object({ since: text, until: time })),
     }),
   ),
-  /** What was named and could not be, in words. */
-  notes: v.array(v.string()),
+  notes,
 })
 
-/** In place of that, with a status from 400 on: nothing was done, unless the code says otherwise. */
+const drained = v.object({
+  endpoints: v.array(
+    v.object({
+      ...endpointOf,
+      wasDrained: v.boolean(),
+      /** null: it is not drained. */
+      drained: v.nullable(
+        v.object({ since: text, until: time, close: v.picklist(drainCloses) }),
+      ),
+    }),
+  ),
+  notes,
+})
+
+const connectionStates = ['dialling', 'waiting', 'open', 'ending'] as const
+
+/** An open TCP connection. */
+const connection = v.object({
+  id: text,
+  route: text,
+  /** `ip:port`. */
+  client: text,
+  /** '' while it is connected to none. */
+  endpoint: text,
+  state: v.picklist(connectionStates),
+  /** Milliseconds since its accept. */
+  ageMs: v.number(),
+  bytesToBackend: v.number(),
+  bytesToClient: v.number(),
+  /** Milliseconds since something came from either side; null where that is not known. */
+  idleMs: v.nullable(v.number()),
+})
+
+/** By name: what is asked for at `/name`, and what is answered. */
+export const controlCommands = {
+  pause: {
+    request: v.strictObject({
+      routes,
+      /** Open connections are reset, too. */
+      reset: v.optional(v.boolean(isNot('true or false')), false),
+      forMs,
+    }),
+    answer: paused,
+  },
+  resume: { request: v.strictObject({ routes }), answer: paused },
+  drain: {
+    request: v.strictObject({
+      endpoints,
+      routes: ofRoutes,
+      /** Which of its open TCP connections are reset. */
+      close: v.optional(v.picklist(drainCloses, isNot('none, idle or all')), 'none'),
+      forMs,
+    }),
+    answer: drained,
+  },
+  undrain: {
+    request: v.strictObject({ endpoints, routes: ofRoutes }),
+    answer: drained,
+  },
+  weight: {
+    request: v.strictObject({
+      endpoints,
+      routes: ofRoutes,
+      /** null: what the source says. */
+      weight: v.nullable(wholeNumber(0, heaviest, `a number from 0 to ${heaviest}`)),
+    }),
+    answer: v.object({
+      endpoints: v.array(
+        v.object({
+          ...endpointOf,
+          was: v.number(),
+          weight: v.number(),
+          /** Since when it has one by order; null: it is what the source says. */
+          since: time,
+        }),
+      ),
+      notes,
+    }),
+  },
+  connections: {
+    request: v.strictObject({ routes: ofRoutes }),
+    answer: v.object({
+      connections: v.array(connection),
+      /** How many more there were. */
+      left: v.number(),
+    }),
+  },
+  close: {
+    request: v.strictObject({ connections: listOf('connections', 'a connection') }),
+    answer: v.object({
+      connections: v.array(
+        v.object({
+          id: text,
+          /** False: it had ended, or never was. */
+          closed: v.boolean(),
+        }),
+      ),
+    }),
+  },
+} as const satisfies Readonly<
+  Record<string, { readonly request: v.GenericSchema; readonly answer: v.GenericSchema }>
+>
+
+/** In place of an answer, with a status from 400 on: nothing was done, unless the code says otherwise. */
 export const refused = v.object({
   error: v.object({
     /**
-     * `BAD_REQUEST`, `UNKNOWN_ROUTE`, `NOT_TCP`, `KERNEL_MODE`, or `NOT_APPLIED`: it was taken,
-     * and is not in effect yet, or never will be as Usher is ending.
+     * `BAD_REQUEST`, `UNKNOWN_ROUTE`, `UNKNOWN_ENDPOINT`, `NOT_TCP`, `KERNEL_MODE`, or
+     * `NOT_APPLIED`: it was taken, and is not in effect yet, or never will be as Usher is ending.
      */
-    code: v.string(),
-    message: v.string(),
+    code: text,
+    message: text,
   }),
 })
 
-export type PauseRequest = v.InferOutput<typeof pauseRequest>
-export type ResumeRequest = v.InferOutput<typeof resumeRequest>
-export type Ordered = v.InferOutput<typeof ordered>
-export type Refused = v.InferOutput<typeof refused>
+export type ControlCommand = keyof typeof controlCommands
+export type RequestOf<C extends ControlCommand> = DeepReadonly<
+  v.InferOutput<(typeof controlCommands)[C]['request']>
+>
+/** As it may be sent: with what has a default left out. */
+export type GivenRequest<C extends ControlCommand> = DeepReadonly<
+  v.InferInput<(typeof controlCommands)[C]['request']>
+>
+export type AnswerOf<C extends ControlCommand> = DeepReadonly<
+  v.InferOutput<(typeof controlCommands)[C]['answer']>
+>
+export type Refused = DeepReadonly<v.InferOutput<typeof refused>>

@@ -24,18 +24,23 @@ export class LogOutput {
   readonly #complaints = new Set<string>()
   #gathered = ''
   #rest: Buffer = Buffer.alloc(0)
+  /** To be told if what waits is lost. */
+  #lost: (() => void)[] = []
   #timer: NodeJS.Timeout | undefined
 
   constructor(options: LogOutputOptions) {
     this.#options = options
   }
 
-  write(line: string): void {
+  /** `lost` is called when the line, or some of several, can't be written. */
+  write(line: string, lost?: () => void): void {
     const { gatherBytes, flushMs, mostWaitingBytes } = this.#options
     if (this.#rest.length + this.#gathered.length + line.length > mostWaitingBytes) {
+      lost?.()
       return this.#complain('the reader is too slow')
     }
     this.#gathered += line
+    if (lost !== undefined) this.#lost.push(lost)
     if (this.#gathered.length >= gatherBytes && this.#rest.length === 0) this.#flush()
     else this.#flushAfter(flushMs)
   }
@@ -64,8 +69,10 @@ export class LogOutput {
         return true
       }
       this.#rest = Buffer.alloc(0)
+      for (const lost of this.#lost) lost()
       this.#complain(message)
     }
+    this.#lost = []
     return false
   }
 

@@ -37,7 +37,11 @@ const gatheredBytes = 4096
 const flushEveryMs = 50
 const mostWaitingBytes = 16 * 1024 * 1024
 
-const standardOutput = (gatherBytes: number): DestinationStream => {
+let shared: LogOutput | undefined
+
+/** One for all that is written there: two would write into each other's lines. */
+export const standardOutput = (gatherBytes = gatheredBytes): LogOutput => {
+  if (shared !== undefined) return shared
   const output = new LogOutput({
     fd: withoutWaiting(stdout),
     gatherBytes,
@@ -46,6 +50,7 @@ const standardOutput = (gatherBytes: number): DestinationStream => {
     complain: what => tellStderr(`usher: log records are being lost: ${what}\n`),
   })
   process.on('exit', () => output.end())
+  shared = output
   return output
 }
 
@@ -69,9 +74,7 @@ export const createLog = async (options: LogOptions): Promise<Log> => {
   // Not process.stdout.isTTY: touching process.stdout makes a pipe non-blocking.
   const pretty =
     format === 'pretty' || (format === 'auto' && stream === undefined && isatty(stdout))
-  const destination = pretty
-    ? await prettyStream(stream)
-    : (stream ?? standardOutput(gatheredBytes))
+  const destination = pretty ? await prettyStream(stream) : (stream ?? standardOutput())
   const log: Log = pino(
     {
       level,

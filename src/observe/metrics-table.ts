@@ -1,5 +1,5 @@
 import type { RuleCount } from '../kernel/proxier.ts'
-import type { Pause } from '../mode/pauses.ts'
+import { orderKinds, type StandingOrder } from '../mode/operator-orders.ts'
 import type { Snapshot, Target } from '../model/snapshot.ts'
 import type { SourceStatus } from '../source/source.ts'
 import { ipFamilies } from '../util/ip.ts'
@@ -72,14 +72,38 @@ export const syncTable: Table<SyncMetrics> = [
   ),
 ]
 
-export const pauseTable: Table<readonly Pause[]> = [
+/** Of what operators have ordered. */
+export const orderTable: Table<readonly StandingOrder[]> = [
   gauge(
     'usher_paused',
     '1 for each ServicePort whose new TCP clients wait because of usher pause; no line for others.',
     ['service_port'],
-    pauses => pauses.map(({ name }): Sample => [[name], 1]),
+    orders => samplesOf(orders, 'pause', ({ name }) => [name]),
+  ),
+  gauge(
+    'usher_endpoint_drained',
+    '1 for each endpoint that gets no new connections because of usher drain; no line for others.',
+    ['service_port', 'endpoint'],
+    orders => samplesOf(orders, 'drain', ({ name, endpoint }) => [name, endpoint]),
+  ),
+  gauge(
+    'usher_operator_orders',
+    'Orders of operators that stand, by what they are: pauses, drains and weights.',
+    ['order'],
+    orders =>
+      orderKinds.map((kind): Sample => [
+        [kind],
+        orders.filter(order => order.kind === kind).length,
+      ]),
   ),
 ]
+
+const samplesOf = (
+  orders: readonly StandingOrder[],
+  kind: StandingOrder['kind'],
+  labels: (order: StandingOrder) => readonly string[],
+): readonly Sample[] =>
+  orders.filter(order => order.kind === kind).map((order): Sample => [labels(order), 1])
 
 export interface ClusterReadings {
   /** Changes that wait for the next sync. */

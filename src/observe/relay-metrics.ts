@@ -71,7 +71,7 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
   ),
   counter(
     'usher_connections_failed_total',
-    'TCP connections that did not end in the normal way, by cause: who ended it (C client, S endpoint, R resources, P policy, K shutdown; lower-case for a timeout), then when (C dialling, R before, D data).',
+    'TCP connections that did not end in the normal way, by cause: who ended it (C client, S endpoint, R resources, P policy, D endpoint down, L lifetime, K shutdown or operator; lower-case for a timeout), then when or why (R before a dial, H and N by what came first, L a limit, Q in a queue, C dialling, D data).',
     [...servicePort, 'cause'],
     eachKey('TCP', counters => counters.failed),
   ),
@@ -123,6 +123,18 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
       }
     },
   ),
+  gauge(
+    'usher_connections_queued',
+    'TCP connections that wait now for a place, as all endpoints have as many connections as they may.',
+    servicePort,
+    each('TCP', counters => counters.queued),
+  ),
+  counter(
+    'usher_queue_refused_total',
+    'TCP connections that were refused because as many waited for a place as may.',
+    servicePort,
+    each('TCP', counters => counters.queueRefused),
+  ),
   counter(
     'usher_relayed_bytes_total',
     'Bytes of payload passed on, by direction.',
@@ -131,6 +143,15 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
       'client->backend': counters.bytesToBackend,
       'backend->client': counters.bytesToClient,
     })),
+  ),
+  counter(
+    'usher_access_log_lines_total',
+    'Lines of the access log that were made, whatever has become of them; only of ServicePorts that have one.',
+    servicePort,
+    function* ({ servicePorts }) {
+      for (const { labels, counters } of servicePorts)
+        if (counters.accessLines > 0) yield [labels, counters.accessLines]
+    },
   ),
   gauge(
     'usher_udp_flows_active',
@@ -232,5 +253,17 @@ export const relayInfoMetrics: readonly Metric<
     ({ name, workers, ownProcess }) => [
       [[name, String(workers), String(ownProcess !== undefined)], 1],
     ],
+  ),
+]
+
+/** Of ServicePorts that have an access log. */
+export const accessLogMetrics: readonly Metric<{
+  readonly dropped: ReadonlyMap<string, number>
+}>[] = [
+  counter(
+    'usher_access_log_dropped_total',
+    'Lines of the access log that were lost: where they go did not take them, or they went with a worker that died.',
+    ['service_port'],
+    ({ dropped }) => Array.from(dropped, ([name, lines]): Sample => [[name], lines]),
   ),
 ]

@@ -1,7 +1,7 @@
 import type { Placement } from '../capture/capture.ts'
 import type { CaptureChoice } from '../capture/choose-capture.ts'
 import type { ModeChoice } from '../mode/choose-mode.ts'
-import type { Pause } from '../mode/pauses.ts'
+import type { StandingOrder } from '../mode/operator-orders.ts'
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import { privilegesText } from '../relay/privileges.ts'
@@ -9,10 +9,12 @@ import type { ListenerStats, RelayStats } from '../relay/relay.ts'
 import type { SourceStatus } from '../source/source.ts'
 import { forEachYielding } from '../util/yielding.ts'
 import type { HealthReport } from './health.ts'
+import { jsonPages } from './json-pages.ts'
 import {
   bindText,
   type CheckOf,
   endpointStatuses,
+  timesOf,
   unplaced,
   vipStatus,
 } from './status-service-port.ts'
@@ -34,7 +36,8 @@ export interface StatusInput {
   readonly stats: RelayStats
   readonly source: SourceStatus
   readonly problems: readonly Problem[]
-  readonly pauses: readonly Pause[]
+  /** What operators have ordered. */
+  readonly orders: readonly StandingOrder[]
   /** What checks say of an endpoint (`ip:port`); undefined when it is not checked. */
   readonly checkOf: CheckOf
   readonly health: Pick<HealthReport, 'healthy' | 'reasons'>
@@ -45,9 +48,6 @@ export interface StatusInput {
   readonly relay?: ChosenRelay | undefined
 }
 
-/** Characters in one page. */
-const pageChars = 128 * 1024
-
 /** All that went wrong but what clients did themselves (CC, CD, cD): see cause.ts. */
 const notByClient = (failed: ListenerStats['counters']['failed']): number =>
   sum(Object.fromEntries(Object.entries(failed).filter(([cause]) => !/^c/i.test(cause))))
@@ -57,11 +57,10 @@ const sum = (tally: Readonly<Record<string, number>>): number =>
 
 const pausedStatus = (
   { protocol }: ServicePort,
-  pause: Pause | undefined,
+  orders: readonly StandingOrder[],
 ): ServicePortStatus['paused'] => {
-  if (pause === undefined || protocol !== 'TCP') return null
-  const { since, until } = pause
-  return { since: timeText(since), until: until === undefined ? null : timeText(until) }
+  const pause = orders.find(({ kind }) => kind === 'pause')
+  return pause === undefined || protocol !== 'TCP' ? null : timesOf(pause)
 }
 
 const timeText = (epochMs: number): string => new Date(epochMs).toISOString()
@@ -70,7 +69,7 @@ const servicePortStatus = (
   servicePort: ServicePort,
   placement: Placement | undefined,
   listener: ListenerStats | undefined,
-  pause: Pause | undefined,
+  orders: readonly StandingOrder[],
   checkOf: CheckOf,
 ): ServicePortStatus => {
   const bound = new Map(listener?.binds.map(state => [bindText(state.bind), state]))
@@ -88,15 +87,16 @@ const servicePortStatus = (
     },
     sourceRanges: servicePort.sourceRanges ?? null,
     vips: vips.map(vip => vipStatus(vip, bound)),
-    endpoints: endpointStatuses(servicePort, listener, checkOf),
+    endpoints: endpointStatuses(servicePort, listener, orders, checkOf),
     holdMs: servicePort.protocol === 'TCP' ? (servicePort.retry?.holdMs ?? 0) : 0,
-    paused: pausedStatus(servicePort, pause),
+    paused: pausedStatus(servicePort, orders),
     active: counters?.active ?? 0,
     accepted: counters?.accepted ?? 0,
     failed: notByClient(counters?.failed ?? {}),
     retries: counters?.dialRetries ?? 0,
     held: counters?.held ?? 0,
     holdRefused: counters?.holdRefused ?? 0,
+    queued: counters?.queued ?? 0,
     bytesToBackend: counters?.bytesToBackend ?? 0,
     bytesToClient: counters?.bytesToClient ?? 0,
     datagrams: (counters?.datagramsToBackend ?? 0) + (counters?.datagramsToClient ?? 0),
@@ -119,16 +119,31 @@ const placementsOf = (input: StatusInput): ReadonlyMap<string, Placement> =>
 
 /** Each ServicePort with what is known of it, in the order of the snapshots. */
 function* entriesOf(
-  { snapshots, pauses, checkOf }: StatusInput,
+  { snapshots, orders, checkOf }: StatusInput,
   { placements, listeners }: Known,
 ): Generator<Entry> {
-  const paused = new Map(pauses.map(pause => [pause.name, pause]))
+  const ordered = byName(orders)
   for (const { servicePorts } of snapshots)
     for (const servicePort of servicePorts.values()) {
       const placement = placements.get(identity(servicePort))
       const listener = placement && listeners.get(placement.listenerId)
-      yield [servicePort, placement, listener, paused.get(servicePort.name), checkOf]
+      const own = ordered.get(servicePort.name) ?? noOrders
+      yield [servicePort, placement, listener, own, checkOf]
     }
+}
+
+const noOrders: readonly StandingOrder[] = []
+
+const byName = (
+  orders: readonly StandingOrder[],
+): ReadonlyMap<string, readonly StandingOrder[]> => {
+  const found = new Map<string, StandingOrder[]>()
+  for (const order of orders) {
+    const own = found.get(order.name) ?? []
+    own.push(order)
+    found.set(order.name, own)
+  }
+  return found
 }
 
 const headOf = (input: StatusInput): Omit<StatusDocument, 'servicePorts'> => ({
@@ -190,17 +205,8 @@ export const writeStatus = async (input: StatusInput): Promise<Buffer[]> => {
     listeners.set(listener.id, listener)
   })
   const entries = entriesOf(input, { placements: placementsOf(input), listeners })
-  const head = JSON.stringify(headOf(input))
-  const pages: Buffer[] = []
-  let page = `${head.slice(0, -1)},"servicePorts":[`
-  let comma = ''
-  await forEachYielding(entries, entry => {
-    page += comma + JSON.stringify(servicePortStatus(...entry))
-    comma = ','
-    if (page.length < pageChars) return
-    pages.push(Buffer.from(page))
-    page = ''
-  })
-  pages.push(Buffer.from(`${page}]}\n`))
-  return pages
+  const made = (function* () {
+    for (const entry of entries) yield servicePortStatus(...entry)
+  })()
+  return jsonPages(headOf(input), 'servicePorts', made)
 }

@@ -1,4 +1,5 @@
 import type { Health } from '../health/health-checker.ts'
+import type { StandingOrder } from '../mode/operator-orders.ts'
 import type { Endpoint, ServicePort } from '../model/snapshot.ts'
 import type { ListenerStats, Bind, BindState } from '../relay/relay.ts'
 import type { EndpointStatus, VipStatus } from './status.ts'
@@ -44,8 +45,10 @@ const checkStatus = (health: Health | undefined): EndpointStatus['check'] => {
 export const endpointStatuses = (
   servicePort: ServicePort,
   listener: ListenerStats | undefined,
+  orders: readonly StandingOrder[],
   checkOf: CheckOf,
 ): EndpointStatus[] => {
+  const ordered = new Map(orders.map(order => [`${order.kind} ${order.endpoint}`, order]))
   const living = new Map(listener?.endpoints.map(stats => [stats.key, stats]))
   const reachable = new Set(servicePort.reachable)
   const clients = clientsOf(servicePort)
@@ -61,9 +64,38 @@ export const endpointStatuses = (
       failures: stats?.failures ?? 0,
       resting: stats?.resting ?? false,
       check: checkStatus(checkOf(servicePort, key)),
+      ...orderStatus(
+        ordered.get(`drain ${key}`),
+        ordered.get(`weight ${key}`),
+        endpoint.weight,
+      ),
     }
   })
 }
+
+const orderStatus = (
+  drain: StandingOrder | undefined,
+  weight: StandingOrder | undefined,
+  usual = 1,
+): Pick<EndpointStatus, 'drained' | 'weight' | 'weightSince'> => ({
+  drained: drain?.kind === 'drain' ? { ...timesOf(drain), close: drain.close } : null,
+  weight: weight?.kind === 'weight' ? weight.weight : usual,
+  weightSince: weight === undefined ? null : timeText(weight.since),
+})
+
+const timeText = (epochMs: number): string => new Date(epochMs).toISOString()
+
+/** When an order began and when it ends by itself. */
+export const timesOf = ({
+  since,
+  until,
+}: Pick<StandingOrder, 'since' | 'until'>): {
+  readonly since: string
+  readonly until: string | null
+} => ({
+  since: timeText(since),
+  until: until === undefined ? null : timeText(until),
+})
 
 /** `ip:port`, as people and `EndpointStats.key` write it. */
 export const bindText = ({ address, port }: Bind): string => joinHostPort(address, port)

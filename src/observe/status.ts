@@ -9,6 +9,14 @@ import type { DeepReadonly } from '../util/deep-readonly.ts'
 const text = v.string()
 const number = v.number()
 
+/** Of an order. */
+const times = {
+  /** ISO 8601. */
+  since: text,
+  /** When it ends by itself; null: when it is taken back. */
+  until: v.nullable(text),
+}
+
 /** One VIP and how it is served. */
 const vip = v.object({
   kind: v.picklist(['ClusterIP', 'ExternalIP', 'LoadBalancerIP', 'NodePort']),
@@ -55,6 +63,11 @@ const endpoint = v.pipe(
     failures: number,
     /** It failed a moment ago, so that others are preferred while there are any. */
     resting: v.optional(v.boolean(), false),
+    /** By `usher drain`: it gets no new connections. null: it is not. */
+    drained: v.optional(v.nullable(v.object({ ...times, close: text })), null),
+    /** Its share of the turns: by `usher weight` since then, or (null) as the source says. */
+    weight: v.optional(number, 1),
+    weightSince: v.optional(v.nullable(text), null),
     /** What its check says; null where there is none. */
     check: v.optional(
       v.nullable(
@@ -98,17 +111,7 @@ const servicePort = v.object({
   vips: v.array(vip),
   endpoints: v.array(endpoint),
   /** By `usher pause`: new TCP clients wait. null: it is not. */
-  paused: v.optional(
-    v.nullable(
-      v.object({
-        /** ISO 8601. */
-        since: text,
-        /** When it ends by itself; null: when it is resumed. */
-        until: v.nullable(text),
-      }),
-    ),
-    null,
-  ),
+  paused: v.optional(v.nullable(v.object(times)), null),
   /** How long a TCP client waits for an endpoint when there is none; 0: it is refused. */
   holdMs: v.optional(number, 0),
   active: number,
@@ -119,6 +122,7 @@ const servicePort = v.object({
   /** Clients that wait now for an endpoint or the end of a pause, and those refused because too many did. */
   held: v.optional(number, 0),
   holdRefused: v.optional(number, 0),
+  queued: v.optional(number, 0),
   bytesToBackend: number,
   bytesToClient: number,
   /** Both directions; 0 for TCP. */

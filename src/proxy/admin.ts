@@ -1,5 +1,5 @@
 import { Registry as MetricsRegistry } from 'prom-client'
-import type { Pauses } from '../mode/pauses.ts'
+import type { OperatorOrders } from '../mode/operator-orders.ts'
 import type { Reconciler } from '../mode/reconciler.ts'
 import type { Registry } from '../model/registry.ts'
 import type { Problem } from '../model/snapshot.ts'
@@ -9,7 +9,7 @@ import type { Health } from '../observe/health.ts'
 import { bindMetrics } from '../observe/exposition.ts'
 import {
   clusterTable,
-  pauseTable,
+  orderTable,
   probeTable,
   requestTable,
   sourceReadings,
@@ -44,7 +44,7 @@ export interface AdminDeps {
   readonly registry: Registry
   readonly traffic: Traffic
   readonly control: ControlFigures
-  readonly pauses: Pick<Pauses, 'all'>
+  readonly orders: Pick<OperatorOrders, 'all'>
   readonly checks: Pick<ServiceChecks, 'healthOf'>
   readonly isDraining: () => boolean
   readonly quit: (() => void) | undefined
@@ -52,7 +52,12 @@ export interface AdminDeps {
 
 export interface Admin {
   readonly metrics: Metrics
-  readonly routes: { readonly metrics: Routes; readonly health: Routes }
+  readonly routes: {
+    readonly metrics: Routes
+    readonly health: Routes
+    /** For the control socket. */
+    readonly status: () => Promise<readonly Buffer[]>
+  }
   /** Asks the relay for its figures, which may be in another process. */
   status(): Promise<StatusInput>
   connections(): Promise<OpenConnections>
@@ -76,7 +81,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
       stats,
       source: deps.source.status(),
       problems: control.problems(),
-      pauses: deps.pauses.all(),
+      orders: deps.orders.all(),
       checkOf: checkOf(deps),
       health: health.report(),
       node: nodeStatus(node, registry),
@@ -87,12 +92,14 @@ export const createAdmin = (deps: AdminDeps): Admin => {
   const isEligible = (): boolean => !isDraining() && whyNotEligible(node, registry) === ''
   const probes = new ProbeCounts()
   const metrics = metricsOf(deps, probes)
+  const pages = async (): Promise<readonly Buffer[]> => writeStatus(await status())
   return {
     metrics,
     status,
     connections: async () => openConnections((await relayStats(traffic)) ?? nothing),
     routes: {
-      metrics: metricsRoutes(metrics, async () => writeStatus(await status()), {
+      status: pages,
+      metrics: metricsRoutes(metrics, pages, {
         mode: () => traffic.mode.name,
         probes,
         ...(node.configuration && { config: node.configuration }),
@@ -148,7 +155,7 @@ const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
       ...(node.requests ? bindMetrics(requestTable, node.requests()) : []),
       ...bindMetrics(versionTable, version),
       ...traffic.metrics(),
-      ...bindMetrics(pauseTable, deps.pauses.all()),
+      ...bindMetrics(orderTable, deps.orders.all()),
       ...bindMetrics(checkTable, {
         snapshots: reconciler.snapshots(),
         checkOf: checkOf(deps),

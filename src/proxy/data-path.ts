@@ -8,6 +8,7 @@ import { openPortMemory, type PortMemory } from '../capture/port-memory.ts'
 import { ProxyPorts } from '../capture/proxy-ports.ts'
 import { NodeClientsWatch } from '../mode/node-clients.ts'
 import { UserspaceMode } from '../mode/userspace.ts'
+import { AccessLog } from '../observe/access-log/access-log.ts'
 import { RuleMetrics } from '../observe/rule-metrics.ts'
 import { ConnectionLog } from '../observe/connection-log.ts'
 import type { Log } from '../observe/log.ts'
@@ -24,6 +25,8 @@ export interface DataPath {
   readonly relay: Relay
   readonly mode: UserspaceMode
   readonly connectionLog: ConnectionLog
+  /** Of routes that have one. */
+  readonly accessLog: AccessLog
   /** How traffic gets to the relay, and why so. */
   readonly captureChoice: CaptureChoice
   readonly captureMetrics: RuleMetrics
@@ -40,7 +43,13 @@ export interface DataPath {
 export const createDataPath = async (deps: Shared): Promise<DataPath> => {
   const { options, clock, random, log, facts, resync, allFailed } = deps
   const { podCidrs } = facts
-  const connectionLog = new ConnectionLog({ log, clock, allFailed })
+  const accessLog = new AccessLog({ log, clock })
+  const connectionLog = new ConnectionLog({
+    log,
+    clock,
+    allFailed,
+    accessLines: batch => accessLog.lines(batch),
+  })
   // First: where it does not work, nothing has been touched yet.
   const { relay, choice: relayChoice } = await makeRelay(deps, {
     clock,
@@ -77,11 +86,12 @@ export const createDataPath = async (deps: Shared): Promise<DataPath> => {
         log.warn({ why }, "the addresses of this host can't be read; those known go on")
     },
   })
-  const mode = new UserspaceMode(capture, relay, isOwnAddress, nodeClients, deps.pauses)
+  const mode = new UserspaceMode(capture, relay, isOwnAddress, nodeClients, deps.orders)
   return {
     relay,
     mode,
     connectionLog,
+    accessLog,
     captureChoice: choice,
     captureMetrics,
     relayChoice,

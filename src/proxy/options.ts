@@ -2,7 +2,7 @@ import type { CaptureName } from '../capture/choose-capture.ts'
 import type { PortRange } from '../capture/proxy-ports.ts'
 import type { ModeRequest } from '../mode/choose-mode.ts'
 import type { ModeName, Periods } from '../mode/mode.ts'
-import type { Pauses } from '../mode/pauses.ts'
+import type { OperatorOrders } from '../mode/operator-orders.ts'
 import type { RequestCount } from '../observe/metrics-table.ts'
 import type { Log } from '../observe/log.ts'
 import type { StatusDocument } from '../observe/status.ts'
@@ -54,7 +54,7 @@ export interface ProxyOptions extends CaptureOptions, RelayOptions {
   /** Undefined: no such server. */
   readonly metricsBindAddress: Bind | undefined
   readonly healthzBindAddress: Bind | undefined
-  /** Path of the socket on which `usher pause` and `usher resume` are taken; '' for none. */
+  /** Path of the socket on which orders of operators are taken; '' for none. */
   readonly controlSocket?: string
   /** A server that can't listen ends Usher; else it is tried again every 5 s. */
   readonly bindHardFail?: boolean
@@ -87,8 +87,8 @@ export interface Shared {
   readonly random: () => number
   readonly log: Log
   readonly facts: ClusterFacts
-  /** Which ServicePorts are paused; in userspace mode. */
-  readonly pauses: Pauses
+  /** What operators have ordered; in userspace mode. */
+  readonly orders: OperatorOrders
   /** Asks for a sync soon. */
   readonly resync: () => void
   /** To be told of ServicePorts, by name, all of whose endpoints have failed. */

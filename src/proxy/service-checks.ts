@@ -1,8 +1,7 @@
 import { usualRules } from '../health/check.ts'
 import { type CheckedGroup, GroupHealth } from '../health/group-health.ts'
 import type { Health } from '../health/health-checker.ts'
-import type { WhoIsDown } from '../model/checked-endpoints.ts'
-import type { Endpoint } from '../model/snapshot.ts'
+import type { CheckedEndpoint, WhoIsDown } from '../model/checked-endpoints.ts'
 import type { Log } from '../observe/log.ts'
 import type { Clock } from '../util/clock.ts'
 import { turnLog } from './turn-log.ts'
@@ -35,7 +34,7 @@ export class ServiceChecks {
       this.#health.downOf(groupOf(service, endpoints))
 
   /** Checks the endpoints of these Services, and no others. */
-  watch(services: ReadonlyMap<string, readonly Endpoint[]>): void {
+  watch(services: ReadonlyMap<string, readonly CheckedEndpoint[]>): void {
     this.#health.watch(
       Array.from(services, ([service, endpoints]) => groupOf(service, endpoints)),
     )
@@ -53,8 +52,13 @@ export class ServiceChecks {
 
 const option = { check: { type: 'tcp' }, rules: usualRules } as const
 
-const groupOf = (name: string, endpoints: readonly Endpoint[]): CheckedGroup => ({
+const groupOf = (name: string, endpoints: readonly CheckedEndpoint[]): CheckedGroup => ({
   name,
   option,
-  endpoints: endpoints.map(({ address, port }) => ({ address, port, host: '' })),
+  endpoints: endpoints.map(({ address, port, proxyProtocol }) => ({
+    address,
+    port,
+    host: '',
+    proxyProtocol,
+  })),
 })

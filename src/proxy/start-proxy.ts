@@ -1,5 +1,5 @@
 import { ToolError } from '../kernel/run-tool.ts'
-import { Pauses } from '../mode/pauses.ts'
+import { OperatorOrders } from '../mode/operator-orders.ts'
 import { Reconciler } from '../mode/reconciler.ts'
 import { Registry } from '../model/registry.ts'
 import type { Problem } from '../model/snapshot.ts'
@@ -27,7 +27,7 @@ import { clusterFacts, healthCheckAddresses } from './cluster-facts.ts'
 import { noNode, type ProxyDeps, type RunningProxy, type Shared } from './options.ts'
 import { type ProxyServers, startServers } from './servers.ts'
 import { ServiceChecks } from './service-checks.ts'
-import { shortName } from './named-service-ports.ts'
+import { sayEnded } from './control/say-ended.ts'
 import { createTraffic, type Traffic } from './traffic.ts'
 
 /**
@@ -67,10 +67,10 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const failed = (reason: string, message: string) =>
     nodeEvent('Warning', reason, message)
   const resync = (): void => control.reconciler.resync()
-  const pauses = new Pauses({
+  const orders = new OperatorOrders({
     clock,
-    ended: (name, why) => {
-      log.info({ route: shortName(name), why }, 'a pause has ended')
+    ended: (ended, why) => {
+      sayEnded(log, ended, why)
       resync()
     },
   })
@@ -80,7 +80,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     random,
     log,
     facts,
-    pauses,
+    orders,
     resync,
     allFailed: servicePort => source.allFailed?.(servicePort),
   }
@@ -88,8 +88,8 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     ...shared,
     fellBack: message => failed('ProxyModeFallback', message),
   })
-  let orders: ControlServer | undefined
-  const socketProblems = () => orders?.problems() ?? []
+  let socket: ControlServer | undefined
+  const socketProblems = () => socket?.problems() ?? []
   const parts = { registry, checks, traffic, source, emit, socketProblems }
   const control: Control = createControl({ ...shared, ...parts })
   const { reconciler } = control
@@ -100,18 +100,19 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     registry,
     traffic,
     control,
-    pauses,
+    orders,
     checks,
     isDraining: () => draining,
     quit: deps.quit,
   })
   const startAll = async (): Promise<ProxyServers> => {
-    orders = await startControl({ ...shared, reconciler, traffic })
+    const { status } = admin.routes
+    socket = await startControl({ ...shared, reconciler, traffic, status })
     return startServers(options, admin.routes, { log, clock, failed })
   }
   const servers = await startAll().catch(async (error: unknown) => {
     admin.metrics.close()
-    await Promise.all([orders?.close(), control.close(), node.close?.(), traffic.close()])
+    await Promise.all([socket?.close(), control.close(), node.close?.(), traffic.close()])
     throw error
   })
 
@@ -125,10 +126,10 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
       log.error({ err }, 'not everything could be removed; usher cleanup does it')
     })
     await control.close()
-    pauses.close()
+    orders.close()
     admin.metrics.close()
     await Promise.all([
-      orders?.close(),
+      socket?.close(),
       servers.metrics?.close(),
       servers.health?.close(),
     ])
@@ -147,7 +148,10 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     metricsAddress: () => servers.metrics?.address() ?? '',
     healthzAddress: () => servers.health?.address() ?? '',
     connections: () => admin.connections(),
-    reload: () => source.reload(),
+    reload: () => {
+      source.reload()
+      traffic.dataPath()?.accessLog.reopen()
+    },
     leave: () => void (draining = true),
     drain: async ms => {
       draining = true
@@ -230,6 +234,7 @@ const createControl = (deps: ControlDeps) => {
     sync: async snapshots => {
       // After a fallback from a kernel mode they begin with the next sync.
       checks.watch(mode.name === 'userspace' ? registry.checked() : new Map())
+      traffic.dataPath()?.accessLog.want(snapshots)
       await mode.sync(snapshots)
       await healthChecks.sync(snapshots)
       modeProblemLog.say(modeProblems())
@@ -242,7 +247,11 @@ const createControl = (deps: ControlDeps) => {
     health,
     syncMetrics,
     /** Everything that can't be honoured now. */
-    problems: () => [...reconciler.allProblems(), ...modeProblems()],
+    problems: () => [
+      ...reconciler.allProblems(),
+      ...modeProblems(),
+      ...(traffic.dataPath()?.accessLog.problems() ?? []),
+    ],
     close: async () => {
       reconciler.close()
       await healthChecks.close()

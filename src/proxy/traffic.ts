@@ -10,7 +10,7 @@ import {
   modeTable,
 } from '../observe/metrics-table.ts'
 import { RuleMetrics } from '../observe/rule-metrics.ts'
-import { relayInfoMetrics } from '../observe/relay-metrics.ts'
+import { accessLogMetrics, relayInfoMetrics } from '../observe/relay-metrics.ts'
 import { createDataPath, type DataPath } from './data-path.ts'
 import { kernelKinds } from './kernel/kernel-kinds.ts'
 import { kernelStep, type KernelStepDeps } from './kernel/kernel-step.ts'
@@ -93,6 +93,7 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
         ? [
             ...bindMetrics(captureTable, dataPath.captureMetrics),
             ...bindMetrics(relayInfoMetrics, dataPath.relayChoice),
+            ...bindMetrics(accessLogMetrics, dataPath.accessLog),
           ]
         : []),
     ],
@@ -102,6 +103,7 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
         await dataPath?.memory?.close()
         await mode.close()
       } finally {
+        await dataPath?.accessLog.close()
         dataPath?.connectionLog.close()
       }
     },

@@ -1,7 +1,9 @@
 import type { Balanced } from '../balance/balancer.ts'
 import type { Cell } from '../balance/cell.ts'
 import type { Replies } from '../balance/replies.ts'
+import type { Recovery } from '../balance/slow-start.ts'
 import type { EndpointStats, RelayEndpoint } from './relay.ts'
+import type { EndpointPlaces } from './shared-places.ts'
 
 /**
  * An endpoint with what the relay knows of it. One object as long as it stays listed, or
@@ -15,4 +17,8 @@ export interface Backend extends RelayEndpoint, EndpointStats, Balanced {
   resting: boolean
   /** Only where they count: `retry.expectsReplies`. */
   replies: Cell<Replies> | undefined
+  /** Only where there is a slow start. */
+  recovery?: Cell<Recovery> | undefined
+  /** One for each TCP connection and dial, of all workers; only where they are counted. */
+  places?: EndpointPlaces | undefined
 }

@@ -12,10 +12,18 @@ export type Cause =
   | 'SC'
   /** No endpoint answered within the dial budget. */
   | 'sC'
+  /** All endpoints were full for longer than a client may wait, or too many clients waited. */
+  | 'sQ'
   /** Usher ran out of a resource (file descriptors, source ports) while dialling. */
   | 'RC'
   /** The client may not connect: source ranges, or no endpoint that its policy allows. */
   | 'PR'
+  /** One of the limits on connections was reached: of the route, or of the client's address. */
+  | 'PL'
+  /** What the client said first, a PROXY header or a ClientHello, was malformed, too long or late. */
+  | 'PH'
+  /** No endpoints are for the TLS server that the client asks for, or for one that names none. */
+  | 'PN'
   /** The client reset the connection while data flowed. */
   | 'CD'
   /** The endpoint reset the connection while data flowed. */
@@ -25,11 +33,13 @@ export type Cause =
   /** The endpoint side was idle for too long. */
   | 'sD'
   /**
-   * The endpoint went down, or left its name, or the listener was paused, and connections were to
-   * be reset then.
+   * The endpoint went down, left its name or was drained, or the listener was paused, and
+   * connections were to be reset then.
    */
   | 'DD'
-  /** Usher was shut down and the drain time was over. */
+  /** It had lasted as long as its route lets connections last. */
+  | 'LD'
+  /** Usher was shut down and the drain time was over, or an operator has closed the connection. */
   | 'KD'
 
 /** Each cause in words, for logs and docs. */
@@ -38,12 +48,17 @@ export const causeText: Readonly<Record<Cause, string>> = {
   CC: 'client left while dialling',
   SC: 'no endpoint accepted',
   sC: 'no endpoint answered in time',
+  sQ: 'no place at an endpoint in time',
   RC: 'out of local resources while dialling',
   PR: 'not allowed to connect',
+  PL: 'over a limit',
+  PH: 'malformed, too long or late first bytes',
+  PN: 'no endpoints for the server name',
   CD: 'reset by the client',
   SD: 'reset by the endpoint',
   cD: 'client idle for too long',
   sD: 'endpoint idle for too long',
-  DD: 'reset as the endpoint went down or left, or for a pause',
-  KD: 'cut at the end of the drain time',
+  DD: 'reset as the endpoint went down, left or was drained, or for a pause',
+  LD: 'lasted as long as it may',
+  KD: 'cut at the end of the drain time, or by an operator',
 }

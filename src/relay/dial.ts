@@ -1,37 +1,22 @@
-import type { KeySet } from '../balance/round-robin.ts'
+import type { KeySet } from '../balance/pool.ts'
 import { isOutOfResources } from '../util/error-code.ts'
 import type { Backend } from './backend.ts'
+import { Attempts } from './attempts.ts'
+import type { DialAttempt } from './dial-attempt.ts'
+import type { Dialler } from './dialler.ts'
 import { countUnserved, noKeys, unservedKeys } from './early-close.ts'
 import type { Choice } from './front.ts'
 import { type ListenerEndpoints, restMs } from './listener-endpoints.ts'
-import type { Attempt, RelayLimits } from './relay.ts'
-import { type GiveUpCause, type NextStep, RetryPlan } from './retry-plan.ts'
-
-/** Who dials for connections of a kind: its sockets, timers and descriptors. */
-export interface Dialler<B extends Backend, Socket, Connection> {
-  readonly limits: Pick<RelayLimits, 'dialLadder'>
-  readonly random: () => number
-  readonly fds: { take(count: number): boolean; release(count: number): void }
-  now(): number
-  /** The address of the client, where the balancer looks at it. */
-  clientOf(connection: Connection): string
-  acceptedAt(connection: Connection): number
-  /** Calls `Dial.timer` after `ms`, in place of what was set before. */
-  setTimer(connection: Connection, ms: number): void
-  clearTimer(connection: Connection): void
-  /** Starts an attempt; what comes of it goes to `Dial.won` or `Dial.lost`. */
-  connect(attempt: DialAttempt<B, Socket, Connection>): void
-  close(socket: Socket): void
-  /** Whether the client has ended its side, and has said nothing. */
-  hasLeft(connection: Connection): boolean
-  /** No endpoint could be connected to, or (`CC`) the client did not wait for it. */
-  gaveUp(connection: Connection, cause: GiveUpCause, detail: string): void
-}
+import { QueueWait } from './queue-wait.ts'
+import { type NextStep, RetryPlan } from './retry-plan.ts'
 
 /** What a dial needs of its listener. */
 export type DialService<B extends Backend> = ListenerEndpoints<B> & {
   readonly counters: {
-    add(counter: 'dialAttempts' | 'dialRetries' | 'holdRefused', amount: number): void
+    add(
+      counter: 'dialAttempts' | 'dialRetries' | 'holdRefused' | 'queueRefused',
+      amount: number,
+    ): void
     countDialTime(ms: number): void
     countHoldTime(ms: number): void
   }
@@ -41,6 +26,8 @@ export type DialService<B extends Backend> = ListenerEndpoints<B> & {
 const heldLadder = [250, 750]
 const firstHeldPauseMs = 250
 const longestHeldPauseMs = 1000
+/** A client that waits for a place is given another look so often. */
+const queueLookMs = 1000
 /** Attempts of one connection before a round for clients that wait. */
 const mostRecorded = 32
 
@@ -52,54 +39,29 @@ interface Hold {
   isPausing: boolean
 }
 
-/** One dial attempt, for the record too. */
-export class DialAttempt<B extends Backend, Socket, Connection> {
-  readonly connection: Connection
-  /** Undefined when it is settled: what its socket says then is not for the dial. */
-  dial: Dial<B, Socket, Connection> | undefined
-  readonly backend: B
-  readonly startedAt: number
-  socket: Socket | undefined = undefined
-  /** As `Attempt.result` of the contract; `pending` while it is under way. */
-  result = 'pending'
-  /** Milliseconds from its start to its result. */
-  ms = 0
-
-  constructor(dial: Dial<B, Socket, Connection>, backend: B, now: number) {
-    this.connection = dial.connection
-    this.dial = dial
-    this.backend = backend
-    this.startedAt = now
-  }
-}
-
 /**
  * Dials for one accepted connection: carries out what its RetryPlan says, whatever the relay
  * dials with. Independent of accepting and of every other dial.
- *
- * The connection has paid for one descriptor of the backend's side; attempts that overlap pay
- * for themselves and are left out while there are none to spare.
  */
 export class Dial<B extends Backend, Socket, Connection> {
   readonly connection: Connection
-  /** Those of the connection's dials before this one come first. */
-  readonly attempts: DialAttempt<B, Socket, Connection>[]
+  readonly choice: Choice<B>
+  readonly #attempts: Attempts<B, Socket, Connection>
   readonly #dialler: Dialler<B, Socket, Connection>
   readonly #service: DialService<B>
-  readonly #choice: Choice<B>
-  readonly #startedAt: number
+  #startedAt: number
   /** Where the attempts of its plan begin. */
   #first: number
   /** Endpoints that have not served: not dialled again, unless the client is held. */
   #left: ReadonlySet<string>
   /** Made when the first attempt has failed or takes long: most dials need none. */
   #planMade: RetryPlan<B> | undefined
-  /** Attempts under way. */
-  #pending = 0
-  /** Descriptors taken beyond the one that the connection has paid for. */
-  #extraFds = 0
   /** Set while the client waits for an endpoint to come back. */
   #hold: Hold | undefined
+  /** Set once it has waited for a place at an endpoint. */
+  #wait: QueueWait<B> | undefined
+  /** The last look found endpoints that were full, and none to be tried before them. */
+  #isFull = false
   #lastError = ''
   /** It should have waited, and too many did. */
   #isOneTooMany = false
@@ -114,21 +76,36 @@ export class Dial<B extends Backend, Socket, Connection> {
     this.#dialler = dialler
     this.connection = connection
     this.#service = service
-    this.#choice = choice
+    this.choice = choice
     this.#startedAt = dialler.now()
-    this.attempts = attempts
+    this.#attempts = new Attempts(dialler, attempts)
     this.#first = attempts.length
     this.#left = unservedKeys(attempts)
+  }
+
+  /** Those of the connection's dials before this one come first. */
+  get attempts(): DialAttempt<B, Socket, Connection>[] {
+    return this.#attempts.all
+  }
+
+  /** Its client waits: for an endpoint to come back, a place there, or the end of a pause. */
+  get isHeld(): boolean {
+    return this.#hold !== undefined || this.#wait?.since !== undefined
   }
 
   start(): void {
     if (this.#service.paused) return this.#giveUp()
     // None is left, but the client may wait: see early-close.ts.
-    if (this.#left.size > 0 && !this.#service.hasOther(this.#choice, this.#left)) {
+    if (this.#left.size > 0 && !this.#service.hasOther(this.choice, this.#left)) {
       this.#lastError = 'each endpoint closed early or had no answer'
       return this.#giveUp()
     }
-    const endpoint = this.#pick()
+    // First come, first served.
+    if (this.#service.capacity.hasQueued) return this.#enqueue()
+    this.#begin(this.#pick())
+  }
+
+  #begin(endpoint: B | undefined): void {
     const [ms] = this.#dialler.limits.dialLadder
     if (endpoint === undefined || ms === undefined) {
       return this.#follow(this.#plan.start(this.#startedAt))
@@ -139,6 +116,10 @@ export class Dial<B extends Backend, Socket, Connection> {
   /** The time of a step is over. */
   timer(): void {
     const hold = this.#hold
+    if (this.#wait?.since !== undefined) {
+      this.#wait.forgetFailed()
+      return this.#waitInQueue(this.#wait)
+    }
     if (hold === undefined) return this.#follow(this.#plan.timer(this.#dialler.now()))
     if (this.#dialler.hasLeft(this.connection)) return this.#clientLeft()
     if (hold.isPausing && this.#service.paused) this.#giveUp()
@@ -148,12 +129,24 @@ export class Dial<B extends Backend, Socket, Connection> {
 
   /** The client has ended its side: one that is held and has said nothing does not wait. */
   clientEnded(): void {
-    if (this.#hold !== undefined && this.#dialler.hasLeft(this.connection))
-      this.#clientLeft()
+    if (this.isHeld && this.#dialler.hasLeft(this.connection)) this.#clientLeft()
+  }
+
+  #leave(failed: ReadonlySet<string>): boolean {
+    const endpoint = this.#pick(failed)
+    if (this.#isFull || (endpoint === undefined && failed.size > 0)) return false
+    this.#dequeue()
+    // The time that it has waited is not that of the endpoints.
+    this.#startedAt = this.#dialler.now()
+    this.#planMade = undefined
+    this.#first = this.attempts.length
+    this.#begin(endpoint)
+    return true
   }
 
   /** The listener has been paused: attempts under way come to nothing, and the client waits. */
   pause(): void {
+    this.#dequeue()
     if (this.#hold?.isPausing !== true) this.#giveUp()
   }
 
@@ -163,8 +156,8 @@ export class Dial<B extends Backend, Socket, Connection> {
       const { dial, backend, socket } = attempt
       if (dial !== this || !endpoints.has(backend.key)) continue
       const plan = this.#plan
-      this.#settle(attempt, 'cancelled')
       if (socket !== undefined) this.#dialler.close(socket)
+      this.#attempts.settle(attempt, 'cancelled')
       this.#follow(plan.failed(backend.key, this.#dialler.now()))
     }
   }
@@ -179,7 +172,7 @@ export class Dial<B extends Backend, Socket, Connection> {
     const client = this.#dialler.clientOf(this.connection)
     const { counters } = this.#service
     const since = this.#hold?.since
-    this.#settle(attempt, 'connected')
+    this.#attempts.settle(attempt, 'connected')
     this.#finish('lost')
     counters.countDialTime(attempt.ms)
     if (since !== undefined) counters.countHoldTime(this.#dialler.now() - since)
@@ -192,7 +185,7 @@ export class Dial<B extends Backend, Socket, Connection> {
     this.#lastError = `${code} from ${backend.key}`
     // Made first: it has to know of the attempt.
     const plan = this.#plan
-    this.#settle(attempt, code === 'ECONNREFUSED' ? 'refused' : code)
+    this.#attempts.settle(attempt, code === 'ECONNREFUSED' ? 'refused' : code)
     const now = this.#dialler.now()
     if (isOutOfResources(code)) return this.#follow(plan.failedLocally(backend.key, now))
     if (code === 'EADDRNOTAVAIL') return this.#follow(plan.outOfReach(backend.key, now))
@@ -222,6 +215,7 @@ export class Dial<B extends Backend, Socket, Connection> {
     this.#left = noKeys
     // For the record the ladder's attempts and those of the last round are enough.
     this.attempts.length = hold.firstAttempt
+    this.#first = hold.firstAttempt
     const pick = (tried: ReadonlySet<string>): B | undefined => this.#pick(tried)
     const now = dialler.now()
     // After a pause there may be no next round.
@@ -271,10 +265,15 @@ export class Dial<B extends Backend, Socket, Connection> {
       left.size === 0 || tried === undefined
         ? (tried ?? left)
         : { has: (key: string) => left.has(key) || tried.has(key) }
-    return this.#service.balancer.pick(client, passedOver, this.#choice.among)
+    const endpoint = this.#service.capacity.pick(client, passedOver, this.choice.among)
+    this.#isFull = endpoint === 'full'
+    return endpoint === 'full' ? undefined : endpoint
   }
 
   #follow(step: NextStep<B>): void {
+    if (step.action !== 'dial' && this.#isFull && !this.#attempts.isAnyPending) {
+      return this.#enqueue()
+    }
     if (step.action === 'give-up') return this.#giveUp()
     // A pause in which no answer is awaited: each has refused.
     if (step.action === 'wait' && this.#plan.cause === 'SC') this.#service.allFailed()
@@ -283,20 +282,13 @@ export class Dial<B extends Backend, Socket, Connection> {
   }
 
   #try(backend: B): void {
-    const dialler = this.#dialler
     const { counters } = this.#service
-    if (this.#pending > 0) {
-      if (!dialler.fds.take(1)) {
-        return this.#follow(this.#plan.failedLocally(backend.key, dialler.now()))
-      }
-      this.#extraFds += 1
+    const isFirst = this.attempts.length === 0
+    if (!this.#attempts.begin(this.connection, this, backend)) {
+      return this.#follow(this.#plan.failedLocally(backend.key, this.#dialler.now()))
     }
     counters.add('dialAttempts', 1)
-    if (this.attempts.length > 0) counters.add('dialRetries', 1)
-    const attempt = new DialAttempt(this, backend, dialler.now())
-    this.attempts.push(attempt)
-    this.#pending += 1
-    dialler.connect(attempt)
+    if (!isFirst) counters.add('dialRetries', 1)
   }
 
   #clientLeft(): void {
@@ -304,7 +296,48 @@ export class Dial<B extends Backend, Socket, Connection> {
     this.#dialler.gaveUp(this.connection, 'CC', 'closed')
   }
 
+  /** Waits until an endpoint has a place. */
+  #enqueue(): void {
+    const service = this.#service
+    this.#isFull = false
+    this.#endAttempts('timeout')
+    this.#unhold()
+    this.#wait ??= new QueueWait(this.choice, this.#left, failed => this.#leave(failed))
+    if (!service.capacity.enqueue(this.#wait)) {
+      service.counters.add('queueRefused', 1)
+      return this.#giveUpQueue('too many clients wait for a place at an endpoint')
+    }
+    const failed = this.attempts.slice(this.#first).map(({ backend }) => backend.key)
+    this.#wait.begin(this.#dialler.now(), new Set(failed))
+    this.attempts.length = Math.min(this.attempts.length, mostRecorded)
+    this.#waitInQueue(this.#wait)
+  }
+
+  #waitInQueue(wait: QueueWait<B>): void {
+    const dialler = this.#dialler
+    if (dialler.hasLeft(this.connection)) return this.#clientLeft()
+    const left = wait.left(this.#service.capacity.queueMs, dialler.now())
+    if (left <= 0) return this.#giveUpQueue('all endpoints are full')
+    // An endpoint that rested may have come back, of which nobody is told.
+    dialler.setTimer(this.connection, Math.min(left, queueLookMs))
+    this.#service.capacity.look()
+  }
+
+  #dequeue(): void {
+    const wait = this.#wait
+    if (wait?.since === undefined) return
+    this.#dialler.waited(this.connection, 'queuedMs', wait.since)
+    wait.end(this.#dialler.now())
+    this.#service.capacity.dequeue(wait)
+  }
+
+  #giveUpQueue(detail: string): void {
+    this.#finish('cancelled')
+    this.#dialler.gaveUp(this.connection, 'sQ', detail)
+  }
+
   #giveUp(): void {
+    if (this.#isFull && !this.#service.paused) return this.#enqueue()
     const { cause } = this.#plan
     if (cause !== 'RC') this.#service.allFailed()
     if (this.#holds()) return
@@ -316,47 +349,23 @@ export class Dial<B extends Backend, Socket, Connection> {
     this.#dialler.gaveUp(this.connection, cause, detail)
   }
 
-  /** Ends the timer and the attempts under way. Silent for a step is the endpoint's fault. */
+  /** Ends the timer, the attempts under way, and that its client waits. */
   #finish(result: 'lost' | 'timeout' | 'cancelled'): void {
     this.#dialler.clearTimer(this.connection)
     this.#endAttempts(result)
+    this.#dequeue()
+    this.#unhold()
+  }
+
+  #unhold(): void {
     if (this.#hold === undefined) return
+    this.#dialler.waited(this.connection, 'heldMs', this.#hold.since)
     this.#hold = undefined
     this.#service.unhold()
   }
 
   #endAttempts(result: 'lost' | 'timeout' | 'cancelled'): void {
-    const dialler = this.#dialler
-    const [firstStep = 0] = dialler.limits.dialLadder
-    if (this.#pending === 0) return
-    for (const attempt of this.attempts) {
-      if (attempt.dial === undefined) continue
-      this.#settle(attempt, result)
-      if (attempt.ms >= firstStep) this.#service.failed(attempt.backend, restMs.silent)
-      if (attempt.socket !== undefined) dialler.close(attempt.socket)
-    }
-  }
-
-  /** Notes how an attempt has ended, and gives back descriptors beyond its share. */
-  #settle(attempt: DialAttempt<B, Socket, Connection>, result: string): void {
-    const dialler = this.#dialler
-    attempt.dial = undefined
-    attempt.result = result
-    attempt.ms = dialler.now() - attempt.startedAt
-    this.#pending -= 1
-    if (this.#extraFds === 0) return
-    const spareFds = this.#extraFds - Math.max(this.#pending - 1, 0)
-    if (spareFds <= 0) return
-    this.#extraFds -= spareFds
-    dialler.fds.release(spareFds)
+    const service = this.#service
+    this.#attempts.endAll(result, backend => service.failed(backend, restMs.silent))
   }
 }
-
-/** For the record of a connection: plain data. */
-export const attemptRecords = (
-  attempts: readonly Pick<
-    DialAttempt<Backend, unknown, unknown>,
-    'backend' | 'result' | 'ms'
-  >[],
-): readonly Attempt[] =>
-  attempts.map(({ backend, result, ms }) => ({ endpoint: backend.key, result, ms }))

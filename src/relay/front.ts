@@ -1,7 +1,10 @@
 import type { Balancer } from '../balance/balancer.ts'
-import type { RoundRobin } from '../balance/round-robin.ts'
-import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
+import type { Pool } from '../balance/pool.ts'
+import type { ClientLists, ServerNamePool, ServerNameRules } from '../model/traffic.ts'
+import { type AddressRanges, isAmong, isAmongAny } from '../util/address-ranges.ts'
+import { addressWords } from '../util/cidr.ts'
 import type { Backend } from './backend.ts'
+import type { Cause } from './cause.ts'
 import type { NodeClientSet } from './node-clients.ts'
 import {
   bindKey,
@@ -10,21 +13,28 @@ import {
   type RelayFront,
 } from './relay.ts'
 
+let lastChoice = 0
+
 /**
  * What some clients may choose from. One object for as long as its front lives, so that a
  * connection which is still being dialled goes by the newest state.
  */
 export class Choice<B extends Backend = Backend> {
+  /** No other one's. */
+  readonly id: number
   readonly #listed: Balancer<B>
-  #among: RoundRobin<B> | undefined
+  #among: Pool<B> | undefined
+  #era = 0
 
   /** `listed`: the endpoints of the listener. */
   constructor(listed: Balancer<B>) {
+    lastChoice += 1
+    this.id = lastChoice
     this.#listed = listed
   }
 
   /** For `Balancer.pick`; undefined: all that is listed. */
-  get among(): RoundRobin<B> | undefined {
+  get among(): Pool<B> | undefined {
     return this.#among
   }
 
@@ -42,7 +52,10 @@ export class Choice<B extends Backend = Backend> {
       this.#among = undefined
       return
     }
-    this.#among ??= this.#listed.newRound()
+    if (this.#among === undefined || this.#listed.era !== this.#era) {
+      this.#among = this.#listed.newPool()
+      this.#era = this.#listed.era
+    }
     this.#among.setEndpoints(choice.flatMap(key => this.#listed.get(key) ?? []))
   }
 }
@@ -50,48 +63,88 @@ export class Choice<B extends Backend = Backend> {
 /** Who may come in by some of a listener's addresses, and what they may choose from. */
 export class Front<B extends Backend = Backend> {
   readonly #nodeClients: NodeClientSet
+  readonly #listed: Balancer<B>
   readonly #everybody: Choice<B>
   readonly #fromNode: Choice<B>
   #nodeDiffers = false
   #holds = false
-  #rangesText: readonly string[] | undefined
-  #ranges: readonly Cidr[] | undefined
+  /** By `poolKey`, in the order of the listener's pools. */
+  #pools: ReadonlyMap<string, Choice<B>> = noPools
+  #choices: readonly Choice<B>[] = []
+  #lists: ClientLists | undefined
+  #ranges: AddressRanges | undefined
 
   constructor(listed: Balancer<B>, nodeClients: NodeClientSet) {
     this.#nodeClients = nodeClients
+    this.#listed = listed
     this.#everybody = new Choice(listed)
     this.#fromNode = new Choice(listed)
   }
 
-  /** `holds`: clients wait where there is no endpoint. */
-  take(spec: RelayFront, holds: boolean): void {
+  /**
+   * `holds`: clients wait where there is no endpoint. `lists`: of all the listener's clients.
+   * `names`: its endpoints are shared out by them.
+   */
+  take(
+    spec: RelayFront,
+    holds: boolean,
+    lists: ClientLists | undefined,
+    names?: ServerNameRules,
+  ): void {
     const { endpoints, endpointsFromNode, allowedClients } = spec
-    this.#everybody.take(endpoints)
+    this.#everybody.take(names === undefined ? endpoints : (names.others ?? []))
+    this.#takePools(names)
     this.#nodeDiffers = endpointsFromNode !== undefined
     // Also where it is the same: dials that began while it was not go by it.
     this.#fromNode.take(endpointsFromNode ?? endpoints)
     this.#holds = holds
-    if (this.#rangesText !== allowedClients) {
-      this.#rangesText = allowedClients
-      this.#ranges = allowedClients?.flatMap(text => parseCidr(text) ?? [])
+    this.#lists = lists
+    this.#ranges = allowedClients
+  }
+
+  /** Whether some clients may not connect, whatever there is for them. */
+  get isSelective(): boolean {
+    return this.#lists !== undefined || this.#ranges !== undefined
+  }
+
+  /** Whether a client may connect; its address in words, see `addressWords`. */
+  letsIn(words: ArrayLike<number>): boolean {
+    if (this.#lists !== undefined) {
+      const { deny, allow } = this.#lists
+      if (deny !== undefined && isAmongAny(deny, words)) return false
+      if (allow !== undefined && !isAmongAny(allow, words)) return false
     }
+    return this.#ranges === undefined || isAmong(this.#ranges, words)
+  }
+
+  /** Whether it matters where the client is; if not, any address will do for `choiceOf`. */
+  get asksForNode(): boolean {
+    return this.#nodeDiffers
   }
 
   /** Whether it matters who the client is; if not, any address will do for `admit`. */
   get asksForClient(): boolean {
-    return this.#nodeDiffers || this.#ranges !== undefined
+    return this.#nodeDiffers || this.isSelective
+  }
+
+  /** What a client may choose from; undefined when it may not connect. See `choiceOf`. */
+  admit(address: string, dialled = '', pool?: number): Choice<B> | undefined {
+    if (this.isSelective) {
+      const words = addressWords(address.replace(/%.*$/, ''))
+      if (words === undefined || !this.letsIn(words)) return undefined
+    }
+    return pool === undefined ? this.choiceOf(address, dialled) : this.choiceOfPool(pool)
   }
 
   /**
-   * What a client may choose from; undefined when it may not connect. `dialled` is the
+   * What a client that is let in may choose from; undefined: nothing. `dialled` is the
    * address it came to: a client from that very address is on this host. Linux gives
    * connections to an address that is local by a route alone, and on no interface, that
    * address for their source; from elsewhere it drops such packets (accept_local,
    * ip-sysctl).
    */
-  admit(address: string, dialled = ''): Choice<B> | undefined {
+  choiceOf(address: string, dialled = ''): Choice<B> | undefined {
     if (!this.asksForClient) return this.#everybody
-    if (!this.#isInRange(address)) return undefined
     const isHere = address !== '' && address === dialled
     if (this.#nodeDiffers && (isHere || this.#nodeClients.has(address))) {
       return this.#unlessEmpty(this.#fromNode)
@@ -99,12 +152,32 @@ export class Front<B extends Backend = Backend> {
     return this.#unlessEmpty(this.#everybody)
   }
 
-  #unlessEmpty(choice: Choice<B>): Choice<B> | undefined {
-    return choice.isEmpty && !this.#holds ? undefined : choice
+  /** The same for a TLS client by the index of its pool in the listener's. */
+  choiceOfPool(pool: number): Choice<B> | undefined {
+    const choice = this.#choices[pool]
+    return choice && this.#unlessEmpty(choice)
   }
 
-  #isInRange(address: string): boolean {
-    return this.#ranges?.some(cidr => cidrContains(cidr, address)) ?? true
+  /** A pool is the same as before when it is for the same names: dials go on by it. */
+  #takePools(names: ServerNameRules | undefined): void {
+    if (names === undefined && this.#pools.size === 0) return
+    const before = this.#pools
+    const after = new Map<string, Choice<B>>()
+    const choices: Choice<B>[] = []
+    for (const pool of names?.pools ?? []) {
+      const key = poolKey(pool)
+      const choice = before.get(key) ?? new Choice(this.#listed)
+      choice.take(pool.endpoints)
+      after.set(key, choice)
+      choices.push(choice)
+    }
+    for (const [key, choice] of before) if (!after.has(key)) choice.take([])
+    this.#pools = after
+    this.#choices = choices
+  }
+
+  #unlessEmpty(choice: Choice<B>): Choice<B> | undefined {
+    return choice.isEmpty && !this.#holds ? undefined : choice
   }
 }
 
@@ -123,7 +196,12 @@ export class Fronts<B extends Backend = Backend> {
   }
 
   /** A front is the same as before when it still has the first of its known addresses. */
-  take(specs: readonly RelayFront[], holds = false): void {
+  take(
+    specs: readonly RelayFront[],
+    holds = false,
+    lists?: ClientLists,
+    names?: ServerNameRules,
+  ): void {
     const byBind = new Map<string, Front<B>>()
     const taken = new Set<Front<B>>()
     for (const spec of specs) {
@@ -131,23 +209,33 @@ export class Fronts<B extends Backend = Backend> {
       const known = keys.flatMap(key => this.#byBind.get(key) ?? [])
       const front = known.find(one => !taken.has(one)) ?? this.#make()
       taken.add(front)
-      front.take(spec, holds)
+      front.take(spec, holds, lists, names)
       for (const key of keys) byBind.set(key, front)
     }
     this.#byBind = byBind
   }
 }
 
-const turnedAwayBy = {
-  PR: 'source range or traffic policy',
-  RC: 'no file descriptor',
-} as const
+const noPools: ReadonlyMap<string, never> = new Map<string, never>()
 
-/** The record of a client that was accepted and not dialled for: `PR` if `Front.admit` says so. */
+const poolKey = ({ names, alpn }: ServerNamePool): string => JSON.stringify([names, alpn])
+
+const turnedAwayBy: Partial<Record<Cause, string>> = {
+  PL: 'over a limit',
+  PR: 'list of clients, source range or traffic policy',
+  RC: 'no file descriptor',
+}
+
+/**
+ * The record of a client that was accepted and not dialled for: `PR` if `Front` says so, `PL` if a
+ * `ConnectionLimiter` does, with the limit as `detail`. `totalMs` after its accept.
+ */
 export const turnedAway = (
   listener: string,
   client: string,
-  cause: keyof typeof turnedAwayBy,
+  cause: Cause,
+  detail = turnedAwayBy[cause] ?? '',
+  totalMs = 0,
 ): ConnectionRecord => ({
   listener,
   client,
@@ -156,7 +244,7 @@ export const turnedAway = (
   bytesToBackend: 0,
   bytesToClient: 0,
   dialMs: 0,
-  totalMs: 0,
+  totalMs,
   cause,
-  detail: turnedAwayBy[cause],
+  detail,
 })

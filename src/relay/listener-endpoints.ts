@@ -6,15 +6,20 @@ import {
   isAnswering,
 } from '../balance/replies.ts'
 import { noRest } from '../balance/resting.ts'
-import type { RetryOptions } from '../model/service.ts'
+import type { ConnectionAges, RetryOptions } from '../model/traffic.ts'
+import type { ProxyVersion } from '../util/proxy-header.ts'
 import type { Clock } from '../util/clock.ts'
 import type { Backend } from './backend.ts'
+import type { CapacityMemory } from './counted-endpoints.ts'
+import { EndpointCapacity, type Queues } from './endpoint-capacity.ts'
+import type { ConnectionLimiter } from './connection-limiter.ts'
 import { latestEndMs } from './flow-limits.ts'
 import { type Choice, Fronts } from './front.ts'
 import { holdsClients } from './open-fronts.ts'
+import { PrefaceRules } from './preface.ts'
 import type { NodeClientSet } from './node-clients.ts'
 import type { RelayEndpoint, RelayLimits, RelayListener } from './relay.ts'
-import type { WaitingPlaces } from './waiting-places.ts'
+import type { SharedPlaces } from './shared-places.ts'
 
 /** How long others are preferred to an endpoint: what it costs to find out anew decides. */
 export const restMs = { refused: 1000, silent: 10_000, unserved: 1000 }
@@ -34,40 +39,70 @@ const spokenWithinMs = 1000
 
 /** Most listeners have none: one for all of them. */
 const none: ReadonlyMap<string, never> = new Map<string, never>()
+const noKeys: ReadonlySet<string> = new Set()
 
 /** Where a listener's clients may go: its endpoints, whose turn it is, and who may connect. */
 export abstract class ListenerEndpoints<B extends Backend> {
   readonly balancer: Balancer<B>
   readonly fronts: Fronts<B>
+  readonly capacity: EndpointCapacity<B>
   /** What is done for clients of an endpoint that accepts and does not serve. */
   retry: RetryOptions | undefined
+  ages: ConnectionAges | undefined
+  /** By which its endpoints are told who their clients are; undefined: they are not. */
+  proxyProtocol: ProxyVersion | undefined
+  /** Of what its clients say before an endpoint is chosen; undefined: nothing is. */
+  preface: PrefaceRules | undefined
+  /** Rules of the kernel bring clients to it. */
+  isSteered = false
+  /** Undefined: any number of connections is taken. */
+  limiter: ConnectionLimiter | undefined
   /** Clients wait, and nothing is dialled for them. */
   paused = false
   /** It goes, or the process does: no order comes any more that would end a pause. */
   ends = false
   /** Undefined until clients may wait. */
-  protected places: WaitingPlaces | undefined
-  readonly #udpReplyTimeout: number
+  protected places: SharedPlaces | undefined
+  readonly #limits: Pick<RelayLimits, 'udpReplyTimeout' | 'tcpIdleTimeout'>
   readonly #clock: Pick<Clock, 'now'>
   #allFailedToldAt = -Infinity
   /** Of `RelayListener.staying` those that were listed before. */
   #staying: ReadonlyMap<string, B> = none
+  /** Those that are listed and get no new connections. */
+  #drained: ReadonlyMap<string, B> = none
+  /** Keys of endpoints whose flows are to end, too. */
+  #closing: ReadonlySet<string> = noKeys
 
   constructor(
     clock: Pick<Clock, 'now'>,
     random: () => number,
     nodeClients: NodeClientSet,
-    { udpReplyTimeout }: Pick<RelayLimits, 'udpReplyTimeout'>,
+    limits: Pick<RelayLimits, 'udpReplyTimeout' | 'tcpIdleTimeout'>,
+    queues: Queues,
   ) {
-    this.#udpReplyTimeout = udpReplyTimeout
+    this.#limits = limits
     this.#clock = clock
     this.balancer = new Balancer(clock, random)
     this.fronts = new Fronts(this.balancer, nodeClients)
+    this.capacity = new EndpointCapacity(this.balancer, queues)
   }
 
   /** Whether a flow that goes there may stay: by object, for one that left is not back. */
   mayKeep(backend: B): boolean {
-    return this.#known(backend.key) === backend
+    const { key } = backend
+    return this.#known(key) === backend && !this.#closing.has(key)
+  }
+
+  /** With those that are drained. */
+  get listed(): readonly B[] {
+    const { endpoints } = this.balancer
+    return this.#drained.size === 0
+      ? endpoints
+      : [...endpoints, ...this.#drained.values()]
+  }
+
+  listedAt(key: string): B | undefined {
+    return this.balancer.get(key) ?? this.#drained.get(key)
   }
 
   /**
@@ -130,6 +165,11 @@ export abstract class ListenerEndpoints<B extends Backend> {
     this.balancer.served(backend)
   }
 
+  /** Milliseconds that a TCP connection may be idle; 0: any. */
+  get idleMs(): number {
+    return this.ages?.idleMs ?? this.#limits.tcpIdleTimeout
+  }
+
   /** Milliseconds that a client may wait, from its accept on; 0: it does not. */
   get holdMs(): number {
     const { holdMs = 0 } = this.retry ?? {}
@@ -173,31 +213,55 @@ export abstract class ListenerEndpoints<B extends Backend> {
   protected takeEndpoints(
     spec: RelayListener,
     backendOf: (endpoint: RelayEndpoint, index: number, known: B | undefined) => B,
+    counted?: CapacityMemory,
   ): void {
+    this.capacity.take(spec.capacity, counted)
     const backends = spec.endpoints.map((endpoint, i) => {
       const backend = backendOf(endpoint, i, this.#known(endpoint.key))
       backend.tier = endpoint.tier
       backend.weight = endpoint.weight
+      backend.places = this.capacity.placesOf(backend, i)
       return backend
     })
     this.#staying = this.#stayingOf(spec)
-    this.balancer.setEndpoints(backends)
+    const { by, slowStartMs } = spec.balance ?? {}
+    this.balancer.setBalance(by, slowStartMs)
+    this.balancer.setEndpoints(this.#takeDrained(spec, backends))
     this.balancer.setAffinity(spec.affinityMs)
     this.retry = spec.retry
+    this.ages = spec.ages
+    this.proxyProtocol = spec.proxyProtocol
+    this.isSteered = (spec.steered?.length ?? 0) > 0
     this.balancer.replyMs = this.#replyMs()
     this.paused = spec.paused === true
     this.ends = false
-    this.fronts.take(spec.fronts, holdsClients(spec))
+    const { acceptProxy, serverNames } = spec
+    const isPrefaced = acceptProxy !== undefined || serverNames !== undefined
+    this.preface = isPrefaced ? new PrefaceRules(spec) : undefined
+    this.fronts.take(spec.fronts, holdsClients(spec), spec.clients, serverNames)
+    this.capacity.settle()
   }
 
   #replyMs(): number | undefined {
     const { answerMs, expectsReplies } = this.retry ?? {}
-    if (expectsReplies) return this.#udpReplyTimeout + latestEndMs
+    if (expectsReplies) return this.#limits.udpReplyTimeout + latestEndMs
     return answerMs === undefined ? undefined : answerMs + spokenWithinMs
   }
 
   #known(key: string): B | undefined {
-    return this.balancer.get(key) ?? this.#staying.get(key)
+    return this.listedAt(key) ?? this.#staying.get(key)
+  }
+
+  /** Those that are left for new connections. */
+  #takeDrained({ drained = [] }: RelayListener, backends: readonly B[]): readonly B[] {
+    const keys = new Set(drained.map(({ key }) => key))
+    const ending = drained.filter(({ close }) => close === 'all')
+    this.#closing = new Set(ending.map(({ key }) => key))
+    this.#drained = none
+    if (keys.size === 0) return backends
+    const apart = backends.filter(({ key }) => keys.has(key))
+    this.#drained = new Map(apart.map(backend => [backend.key, backend]))
+    return backends.filter(({ key }) => !keys.has(key))
   }
 
   /** Of the backends that were known those that are listed no more and may keep their flows. */

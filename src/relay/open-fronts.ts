@@ -1,4 +1,4 @@
-import { parseCidr } from '../util/cidr.ts'
+import { isEmpty } from '../util/address-ranges.ts'
 import type {
   Bind,
   BindState,
@@ -15,10 +15,12 @@ export interface OpenFronts {
 
 /** Open are those with clients that may connect, and endpoints for them, or a hold. */
 export const openFronts = (listener: RelayListener): OpenFronts => {
-  const { fronts, endpoints } = listener
+  const { fronts, endpoints, protocol, drained = [] } = listener
   const open: Bind[] = []
   const closed: BindState[] = []
   const listed = new Set(endpoints.map(({ key }) => key))
+  // UDP flows that stay need their socket.
+  if (protocol === 'TCP') for (const { key } of drained) listed.delete(key)
   for (const front of fronts) {
     if (isOpen(front, listed, holdsClients(listener))) open.push(...front.binds)
     else
@@ -44,7 +46,6 @@ const isOpen = (
 ): boolean => {
   const isAny = (choice: EndpointChoice): boolean =>
     choice === 'all' ? listed.size > 0 : choice.some(key => listed.has(key))
-  const isAnybodyAllowed =
-    allowedClients?.some(text => parseCidr(text) !== undefined) ?? true
+  const isAnybodyAllowed = allowedClients === undefined || !isEmpty(allowedClients)
   return isAnybodyAllowed && (holds || isAny(endpoints) || isAny(endpointsFromNode))
 }

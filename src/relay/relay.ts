@@ -1,5 +1,8 @@
-import type { RelayProtocol, RetryOptions } from '../model/service.ts'
+import type { RelayProtocol } from '../model/service.ts'
+import type { TrafficOptions } from '../model/traffic.ts'
+import type { AddressRanges } from '../util/address-ranges.ts'
 import type { Cause } from './cause.ts'
+import type { ConnectionsPage, ConnectionsQuery } from './open-connections.ts'
 
 /** An address and port to listen on. */
 export interface Bind {
@@ -21,6 +24,15 @@ export interface RelayEndpoint {
   readonly weight?: number | undefined
 }
 
+/** What becomes of the open TCP connections of an endpoint that is drained; see `idleBeforeCloseMs`. */
+export type DrainClose = 'none' | 'idle' | 'all'
+
+/** An endpoint that is to have no new connections and flows, whether it is listed or not. */
+export interface DrainedEndpoint {
+  readonly key: string
+  readonly close: DrainClose
+}
+
 /** Keys of some of a listener's endpoints, or all of them. */
 export type EndpointChoice = 'all' | readonly string[]
 
@@ -38,8 +50,8 @@ export interface RelayFront {
    * undefined: the same as everybody else.
    */
   readonly endpointsFromNode: EndpointChoice | undefined
-  /** CIDRs of clients that may connect; undefined: everybody. Empty closes the sockets. */
-  readonly allowedClients: readonly string[] | undefined
+  /** Clients that may connect; undefined: everybody. Empty closes the sockets. */
+  readonly allowedClients: AddressRanges | undefined
   /** Why the sockets are closed, when they are; for log and status. */
   readonly closedReason: string
 }
@@ -49,7 +61,7 @@ export interface RelayFront {
  * `id` in two calls of `apply` are the same listener: its sockets stay open, its
  * balancer keeps its position and affinity, its connections stay where they are.
  */
-export interface RelayListener {
+export interface RelayListener extends TrafficOptions {
   readonly id: string
   /** `namespace/name:port`, for logs and metrics. */
   readonly name: string
@@ -66,14 +78,17 @@ export interface RelayListener {
   /** Keys of others whose TCP connections are to be reset, or all connections. None by default. */
   readonly cut?: EndpointChoice
   /**
+   * By an operator's order. Those of `endpoints` among them have figures still; UDP flows that go
+   * there stay, unless all are to be closed. None by default.
+   */
+  readonly drained?: readonly DrainedEndpoint[]
+  /**
    * Until this is gone TCP clients wait and nothing is dialled for them; each for
    * `retry.holdMs`, or 60 s where that is 0, counted from its accept. False by default.
    */
   readonly paused?: boolean
   /** Sliding ClientIP affinity in milliseconds, across all fronts; 0 for none. */
   readonly affinityMs: number
-  /** For clients whose endpoint accepts, or takes datagrams, and does not serve; undefined: nothing. */
-  readonly retry?: RetryOptions | undefined
   /**
    * Addresses without a socket from which the kernel's rules lead to one of the binds: an endpoint
    * there would be the listener itself.
@@ -148,9 +163,15 @@ export interface ListenerCounters {
   /** Bytes of connections that have ended; those of open ones are added when read. */
   bytesToBackend: number
   bytesToClient: number
+  /** Lines of the access log that were made, whatever has become of them. */
+  accessLines: number
   datagramsToBackend: number
   datagramsToClient: number
   datagramsDropped: Partial<Record<DropReason, number>>
+  /** Clients that wait now for a place at an endpoint. */
+  queued: number
+  /** Clients that should have waited for one, and were refused because too many did. */
+  queueRefused: number
   /** Counts per bucket of `dialBuckets` (the last is +Inf), and their sum in seconds. */
   dialSeconds: number[]
   dialSecondsSum: number
@@ -261,6 +282,13 @@ export interface Relay {
   setNodeClients(clients: NodeClients): void
   /** Never long in coming: a relay that can't say tells what it knew last. */
   stats(): RelayStats | Promise<RelayStats>
+  /**
+   * A part of the open TCP connections, little enough that no thread is held up. Of those that
+   * begin or end between two pages there may be some and not others.
+   */
+  connections(query: ConnectionsQuery): Promise<ConnectionsPage>
+  /** Resets the connections with these ids (cause `KD`); resolves with those that were open. */
+  closeConnections(ids: readonly string[]): Promise<readonly string[]>
   /** Stops accepting, waits for connections to end, resets what is left after `ms`. */
   drain(ms: number): Promise<DrainResult>
 }
@@ -295,6 +323,18 @@ export interface ConnectionRecord {
   readonly detail: string
 }
 
+/** Lines of the access log of one listener. */
+export interface AccessBatch {
+  readonly listener: string
+  /** As `AccessLogOptions.to`. */
+  readonly to: string
+  /** Each line with its end. */
+  readonly text: string
+  readonly lines: number
+  /** How many more there would be, for which there was no room, or that went with who had them. */
+  readonly lost: number
+}
+
 /** What the relay tells about itself. Called on the data path: keep it cheap. */
 export interface RelayObserver {
   /** Whether `connectionClosed` wants the record of a connection that ended so. */
@@ -312,6 +352,8 @@ export interface RelayObserver {
    * a second for each listener of a worker.
    */
   allFailed?(listener: string): void
+  /** Of listeners that have an access log: connections have ended. */
+  accessLines?(batch: AccessBatch): void
   /** Something that must not happen and did not end the process. */
   fault(listener: string, error: Error): void
 }

@@ -5,7 +5,7 @@ export type NextStep<E> =
   | { readonly action: 'give-up' }
 
 /** Why every attempt came to nothing; see `Cause`. */
-export type GiveUpCause = 'SC' | 'sC' | 'RC' | 'CC'
+export type GiveUpCause = 'SC' | 'sC' | 'sQ' | 'RC' | 'CC'
 
 /** First pause after a round in which all refused; doubles up to `longestPauseMs`. */
 const firstPauseMs = 50

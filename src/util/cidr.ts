@@ -22,7 +22,7 @@ export const parseCidr = (text: string): Cidr | undefined => {
   const match = /^([^/%]+)\/(0|[1-9]\d{0,2})$/.exec(text)
   const [address, length] = [match?.[1] ?? '', Number(match?.[2])]
   const written = familyOf(address)
-  const words = wordsOf(address)
+  const words = addressWords(address)
   if (match === null || written === undefined || words === undefined) return undefined
   if (length > (written === 'IPv4' ? 32 : 128)) return undefined
   const mapped = written === 'IPv6' && words.length === 1
@@ -45,7 +45,7 @@ export const cidrsOfFamily = (
  * not an address, and one with a zone (`fe80::1%eth0`), is in no block.
  */
 export const cidrContains = ({ words, masks }: Cidr, address: string): boolean => {
-  const given = wordsOf(address)
+  const given = addressWords(address)
   return (
     given?.length === words.length &&
     words.every((word, i) => and(given[i], masks[i]) === word)
@@ -65,8 +65,11 @@ const maskOf = (bits: number): number =>
 
 const and = (a = 0, b = 0): number => (a & b) >>> 0
 
-/** An address as words of 32 bits, one for IPv4 (mapped too), four for IPv6. */
-const wordsOf = (address: string): readonly number[] | undefined => {
+/**
+ * An address as words of 32 bits, one for IPv4 (mapped too), four for IPv6; undefined when it is
+ * none, or has a zone.
+ */
+export const addressWords = (address: string): readonly number[] | undefined => {
   const ip = familyOf(address) === 'IPv4' ? address : canonicalIp(address)
   if (ip === undefined) return undefined
   if (!ip.includes(':')) return [wordOf(ip.split('.').map(Number), 8)]

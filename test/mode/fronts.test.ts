@@ -2,6 +2,7 @@ import t from 'tap'
 import type { VipPlacement } from '../../src/capture/capture.ts'
 import { relayFronts } from '../../src/mode/fronts.ts'
 import type { Endpoint, ServicePort, Target, VipKind } from '../../src/model/snapshot.ts'
+import { rangesOf } from '../../src/util/address-ranges.ts'
 import { endpoint } from '../support/objects.ts'
 import { frontOf } from '../support/relay-fixture.ts'
 import { servicePort } from '../support/service-ports.ts'
@@ -62,7 +63,7 @@ t.test('an address that two groups ask for is in the first of them alone', async
   const over = { ...alike, sourceRanges: ['198.51.100.0/24'] }
   const web = servicePort('web', over)
   t.strictSame(relayFronts({ servicePort: web, listenerId: 'web', vips }), [
-    frontOf(vips[0]?.binds ?? [], { allowedClients: over.sourceRanges }),
+    frontOf(vips[0]?.binds ?? [], { allowedClients: rangesOf(over.sourceRanges) }),
     frontOf([{ address: '192.0.2.2', port: 30_080 }]),
   ])
 })
@@ -112,7 +113,7 @@ t.test('what policies make of them', async t => {
       { sourceRanges: ['192.0.2.0/24'] },
       [
         frontOf([cluster, external, node]),
-        frontOf([balancer], { allowedClients: ['192.0.2.0/24'] }),
+        frontOf([balancer], { allowedClients: rangesOf(['192.0.2.0/24']) }),
       ],
     ],
     [
@@ -121,7 +122,7 @@ t.test('what policies make of them', async t => {
       [
         frontOf([cluster, external, node]),
         frontOf([balancer], {
-          allowedClients: [],
+          allowedClients: rangesOf([]),
           closedReason: 'no IPv4 range in loadBalancerSourceRanges',
         }),
       ],

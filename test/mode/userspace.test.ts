@@ -59,13 +59,21 @@ class RecordingRelay implements Relay {
     return { listeners: [], fds: { used: 0, limit: 0 }, acceptPaused: false }
   }
 
+  async connections() {
+    return { connections: [], counted: 0, next: undefined }
+  }
+
+  async closeConnections() {
+    return []
+  }
+
   async drain() {
     return { reset: 0 }
   }
 }
 
-/** Nothing is paused. */
-const noPauses = { apply: (listeners: readonly RelayListener[]) => listeners }
+/** Nothing is ordered. */
+const noOrders = { apply: (listeners: readonly RelayListener[]) => listeners }
 
 /** Who is on the node is not known here. */
 const noWatch = { look: () => {}, stop: () => {} }
@@ -89,7 +97,7 @@ const fixture = () => {
     ofInterfaces: family => (family === 'IPv4' ? ['127.0.0.1', '192.0.2.1'] : ['::1']),
   })
   const isLocal = (address: string): boolean => address.startsWith('127.')
-  const mode = new UserspaceMode(capture, relay, isLocal, noWatch, noPauses)
+  const mode = new UserspaceMode(capture, relay, isLocal, noWatch, noOrders)
   const sync = async (...changes: Change[]): Promise<readonly RelayListener[]> => {
     registry.apply(changes)
     await mode.sync(ipFamilies.map(family => registry.snapshot(family)))
@@ -118,7 +126,6 @@ t.test('a Service and its slice become one listener, complete', async t => {
         { key: '10.1.0.2:8080', address: '10.1.0.2', port: 8080 },
       ],
       affinityMs: 5000,
-      retry: undefined,
       steered: [],
     },
   ])
@@ -346,7 +353,7 @@ t.test('what cannot be captured keeps its listener without a bind', async t => {
   const registry = new Registry()
   registry.apply([service()])
   const isLocal = (address: string): boolean => address.startsWith('127.')
-  const mode = new UserspaceMode(capture, relay, isLocal, noWatch, noPauses)
+  const mode = new UserspaceMode(capture, relay, isLocal, noWatch, noOrders)
   await mode.sync([registry.snapshot('IPv4')])
   t.strictSame(relay.applied[0]?.[0]?.fronts, [])
   t.match(mode.placements, [{ vips: [{ capture: 'not captured' }] }])

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import t from 'tap'
 import { Registry } from '../../src/model/registry.ts'
-import type { Change, EndpointSlice, RetryOptions } from '../../src/model/service.ts'
+import type { Change, EndpointSlice, Service } from '../../src/model/service.ts'
+import type { RetryOptions } from '../../src/model/traffic.ts'
 import { ipFamilies } from '../../src/util/ip.ts'
 import * as objects from '../support/objects.ts'
 import { gone, portSpec, put, service } from '../support/objects.ts'
@@ -43,6 +44,19 @@ t.test(
   },
 )
 
+t.test('endpoints have the weight of their zone', async t => {
+  const zones = ['a', 'b', ''].map((zone, i) =>
+    objects.endpoint(`10.1.0.${i + 1}`, { zone }),
+  )
+  const balance = { by: 'random', zoneWeights: { a: 3, c: 5 } } as const
+  const weightsOf = (over: Partial<Service>) =>
+    v4(registryOf(put(objects.slice(zones)), put(service('web', over))))
+      .get(web)
+      ?.reachable.map(({ weight }) => weight)
+  t.strictSame(weightsOf({ balance }), [3, undefined, undefined])
+  t.strictSame(weightsOf({}), [undefined, undefined, undefined])
+})
+
 t.test('a snapshot says everything of a ServicePort', async t => {
   const registry = registryOf(
     put(slice('web-1', 'web', '10.1.0.1')),
@@ -76,7 +90,6 @@ t.test('a snapshot says everything of a ServicePort', async t => {
             { kind: 'NodePort', address: '0.0.0.0', port: 30080 },
           ],
           affinityMs: 10_800_000,
-          retry: undefined,
           endpoints: [endpoint],
           internalTrafficPolicy: 'Cluster',
           externalTrafficPolicy: 'Cluster',

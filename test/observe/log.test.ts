@@ -44,7 +44,7 @@ const record = (cause: Cause, listener = 'default/web:http'): ConnectionRecord =
 })
 
 const allCauses = Object.keys(causeText) as Cause[]
-const logged: readonly Cause[] = ['SC', 'sC', 'RC', 'PR', 'KD', 'cD', 'sD']
+const logged: readonly Cause[] = ['SC', 'sC', 'RC', 'PR', 'PL', 'KD', 'cD', 'sD']
 
 t.test('a record is one JSON line with ISO time and the level as a word', async t => {
   const { log, lines, records } = await capture('info')

@@ -52,6 +52,8 @@ export const relayStats = (): RelayStats => ({
         dialSecondsSum: 9.5,
         held: 5,
         holdRefused: 6,
+        queued: 7,
+        queueRefused: 8,
         holdSeconds: [1, 0, 0, 0, 0, 0, 0, 2, 0, 0, 1],
         holdSecondsSum: 425.5,
       },

@@ -47,6 +47,7 @@ const listener = (some: Partial<ListenerStats> = {}): ListenerStats => ({
     dialRetries: 3,
     held: 5,
     holdRefused: 6,
+    queued: 7,
     failed: { SC: 1, KD: 4 },
     bytesToBackend: 100,
     bytesToClient: 200,
@@ -77,7 +78,7 @@ const input = (some: Some): StatusInput => ({
   version: '1.2.3',
   startedAt: 0,
   draining: false,
-  pauses: [],
+  orders: [],
   checkOf: () => undefined,
   snapshots: [snapshot(servicePort())],
   placements: [placement()],
@@ -104,7 +105,16 @@ const vipWith = (binds: readonly Bind[], states: readonly BindState[], reason = 
 
 t.test('a document joins snapshot, placement and listener', async t => {
   const { servicePorts, ...rest } = build({
-    pauses: [{ name: 'default/web:http', since: 1000, until: undefined, reset: true }],
+    orders: [
+      {
+        kind: 'pause',
+        name: 'default/web:http',
+        endpoint: '',
+        since: 1000,
+        until: undefined,
+        reset: true,
+      },
+    ],
     health: { healthy: false, reasons: ['something'] },
     node: { name: 'n1', zone: 'z1', notEligible: '' },
   })
@@ -151,6 +161,7 @@ t.test('a document joins snapshot, placement and listener', async t => {
       retries: 3,
       held: 5,
       holdRefused: 6,
+      queued: 7,
       bytesToBackend: 100,
       bytesToClient: 200,
       datagrams: 15,
@@ -180,10 +191,35 @@ t.test('endpoints have their condition and what the relay knows of them', async 
   t.strictSame(
     servicePorts[0]?.endpoints.map(each => Object.values(each)),
     [
-      ['10.0.0.1:8080', 'ready', true, 'all', 3, 9, true, null],
-      ['10.0.0.2:8080', 'terminating', false, 'none', 0, 0, false, null],
-      ['10.0.0.3:8080', 'not ready', false, 'none', 0, 0, false, null],
-      ['10.0.0.4:8080', 'not ready', false, 'none', 0, 0, false, null],
+      ['10.0.0.1:8080', 'ready', true, 'all', 3, 9, true, null, null, 1, null],
+      ['10.0.0.2:8080', 'terminating', false, 'none', 0, 0, false, null, null, 1, null],
+      ['10.0.0.3:8080', 'not ready', false, 'none', 0, 0, false, null, null, 1, null],
+      ['10.0.0.4:8080', 'not ready', false, 'none', 0, 0, false, null, null, 1, null],
+    ],
+  )
+})
+
+t.test('what operators have ordered for endpoints is in it', async t => {
+  const endpoints = [endpoint('10.0.0.1', { weight: 7 }), endpoint('10.0.0.2')] as const
+  const order = { name: 'default/web:http', since: 1000, until: undefined }
+  const [one, two] = ['10.0.0.1:8080', '10.0.0.2:8080'] as const
+  const ofOrders = (orders: StatusInput['orders']) =>
+    build({ snapshots: [snapshot(servicePort({ endpoints }))], orders }).servicePorts[0]
+      ?.endpoints
+  const since = '1970-01-01T00:00:01.000Z'
+  t.match(
+    ofOrders([
+      { ...order, kind: 'drain', endpoint: two, close: 'idle', until: 2000 },
+      { ...order, kind: 'weight', endpoint: two, weight: 0 },
+      { ...order, kind: 'drain', endpoint: one, close: 'all', name: 'default/other' },
+    ]),
+    [
+      { drained: null, weight: 7, weightSince: null },
+      {
+        drained: { since, until: '1970-01-01T00:00:02.000Z', close: 'idle' },
+        weight: 0,
+        weightSince: since,
+      },
     ],
   )
 })

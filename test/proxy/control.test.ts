@@ -3,17 +3,13 @@ import { chmodSync, existsSync } from 'node:fs'
 import { connect } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { pause, resume } from '../../src/cli/control.ts'
-import { Pauses } from '../../src/mode/pauses.ts'
-import { Registry } from '../../src/model/registry.ts'
+import { pause, resume } from '../../src/cli/pause.ts'
+import type { NewOrder } from '../../src/mode/operator-orders.ts'
 import type { Service } from '../../src/model/service.ts'
-import { startControl } from '../../src/proxy/control.ts'
-import { ipFamilies } from '../../src/util/ip.ts'
 import { Deferred } from '../../src/util/deferred.ts'
-import { order, socketPath } from '../support/control-socket.ts'
-import { FakeClock } from '../support/fake-clock.ts'
-import { heardLog } from '../support/heard-log.ts'
+import { order } from '../support/control-socket.ts'
 import { portSpec, put, service } from '../support/objects.ts'
+import { controlSocket, ran } from './control-fixture.ts'
 
 const web = service('web', {
   clusterIPs: ['10.0.0.1', 'fd00::1'],
@@ -22,53 +18,33 @@ const web = service('web', {
 const db = service('db', { namespace: 'route', clusterIPs: ['10.0.0.2'] })
 const unnamed = { ...db, ports: [portSpec({ name: '' })] }
 
-/** A control socket over these Services; `applied` says when an order is in effect. */
-const setUp = async (t: Test, services: readonly Service[] = [web, unnamed]) => {
-  const clock = new FakeClock()
-  const registry = new Registry()
-  registry.apply(services.map(put))
-  const pauses = new Pauses({ clock, ended: () => {} })
-  const mode: { name: 'userspace' | 'ipvs' } = { name: 'userspace' }
-  const reconciler = {
-    snapshots: () => ipFamilies.map(family => registry.snapshot(family)),
-    applied: async () => {},
-  }
-  const path = await socketPath(t)
-  const log = heardLog([])
-  const options = { controlSocket: path } as Parameters<typeof startControl>[0]['options']
-  const deps = { options, clock, log, pauses, reconciler, traffic: { mode } }
-  const server = await startControl(deps)
-  t.teardown(() => server?.close())
-  return { clock, pauses, mode, reconciler, path, server }
-}
+const setUp = (t: Test, services: readonly Service[] = [web, unnamed]) =>
+  controlSocket(t, services.map(put))
 
 /** What a command printed, and its exit code. */
-const run = async (
+const run = (
   command: typeof pause | typeof resume,
   path: string,
   ...name: string[]
-) => {
-  const printed = { out: '', err: '' }
-  const io = {
-    out: (text: string) => void (printed.out += text),
-    err: (text: string) => void (printed.err += text),
-    colour: false,
-    columns: undefined,
-  }
-  const options = { name, controlSocket: path, reset: false, for: 0 }
-  const code = await command(options, io)
-  return { code, ...printed }
-}
+): Promise<{ code: number; out: string; err: string }> =>
+  ran(command, { name, controlSocket: path, reset: false, for: 0 })
+
+const pauseOf = (name: string): NewOrder => ({
+  kind: 'pause',
+  name,
+  endpoint: '',
+  reset: false,
+})
 
 t.test('a Service is named with all of its ports, or one of them', async t => {
-  const { path, pauses } = await setUp(t)
+  const { path, orders } = await setUp(t)
   t.strictSame(await run(pause, path, 'default/web', 'db', 'db'), {
     code: 0,
     out: 'default/web:http: paused until it is resumed\ndb: paused until it is resumed\n',
     err: 'usher pause: default/web:dns: UDP goes on\n',
   })
   t.strictSame(
-    pauses.all().map(({ name }) => name),
+    orders.all().map(({ name }) => name),
     ['default/web:http', 'route/db'],
   )
   t.match(await run(pause, path, 'default/web:http'), {
@@ -79,11 +55,11 @@ t.test('a Service is named with all of its ports, or one of them', async t => {
     code: 0,
     out: 'default/web:http: resumed\ndb: resumed\n',
   })
-  t.strictSame(pauses.all(), [])
+  t.strictSame(orders.all(), [])
 })
 
 t.test('of several names one that is wrong makes it all wrong', async t => {
-  const { path, pauses, mode } = await setUp(t)
+  const { path, orders, mode } = await setUp(t)
   for (const [name, err] of [
     ['bd', 'there is no Service "bd"; did you mean db?'],
     ['web', 'there is no Service "web"; did you mean default/web?'],
@@ -103,16 +79,16 @@ t.test('of several names one that is wrong makes it all wrong', async t => {
     })
   mode.name = 'ipvs'
   t.match(await run(pause, path, 'db'), { code: 1, err: /in ipvs mode the kernel/ })
-  t.strictSame(pauses.all(), [])
+  t.strictSame(orders.all(), [])
   const empty = await setUp(t, [])
   t.match(await run(resume, empty.path, 'db'), { code: 1, err: /there is none yet/ })
 })
 
 t.test('what is ordered is what is done, and told', async t => {
-  const { path, pauses } = await setUp(t)
+  const { path, orders } = await setUp(t)
   const routes = ['db']
   const answer = await order(path, '/pause', { routes, reset: true, forMs: 60_000 })
-  const { since = 0, until = 0, ...rest } = pauses.get('route/db') ?? {}
+  const { since = 0, until = 0, ...rest } = orders.get('pause', 'route/db') ?? {}
   t.match(rest, { reset: true })
   t.equal(until - since, 60_000)
   const paused = {
@@ -124,20 +100,19 @@ t.test('what is ordered is what is done, and told', async t => {
     body: { routes: [{ route: 'db', wasPaused: false, paused }], notes: [] },
   })
   await order(path, '/pause', { routes })
-  t.match(pauses.get('route/db'), { reset: false, until: undefined, since })
+  t.match(orders.get('pause', 'route/db'), { reset: false, until: undefined, since })
 })
 
 t.test('an order that is not so any more when it has come into effect', async t => {
-  const { path, pauses, reconciler } = await setUp(t)
-  reconciler.applied = async () => void pauses.resume('route/db')
+  const { path, orders, reconciler } = await setUp(t)
+  reconciler.applied = async () => void orders.withdraw([pauseOf('route/db')])
   const late = await run(pause, path, 'db', 'default/web')
   t.match(late, {
     code: 1,
     out: 'default/web:http: paused until it is resumed\n',
     err: /^usher pause: db is not paused any more: --for was over/m,
   })
-  reconciler.applied = async () =>
-    pauses.pause('route/db', { reset: false, ms: undefined })
+  reconciler.applied = async () => orders.give([pauseOf('route/db')], undefined)
   t.match(await run(resume, path, 'db'), { code: 1, out: '', err: /paused it again/ })
 })
 
@@ -165,7 +140,7 @@ t.test('the answer comes when it is in effect, or after 10 s', async t => {
 })
 
 t.test('what is no order is refused', async t => {
-  const { path, pauses } = await setUp(t)
+  const { path, orders } = await setUp(t)
   for (const [body, message] of [
     ['{', /not JSON/],
     [{ routes: [] }, /routes: is empty/],
@@ -180,12 +155,12 @@ t.test('what is no order is refused', async t => {
       body: { error: { code: 'BAD_REQUEST', message } },
     })
   t.match(await order(path, '/pause', 'x'.repeat(70_000)), { status: 413 })
-  t.match(await order(path, '/close', {}), { status: 404 })
-  t.strictSame(pauses.all(), [])
+  t.match(await order(path, '/open', {}), { status: 404 })
+  t.strictSame(orders.all(), [])
 })
 
 t.test('no order is taken by a socket that others have a right to', async t => {
-  const { path, pauses, server } = await setUp(t)
+  const { path, orders, server } = await setUp(t)
   t.strictSame(server?.problems(), [])
   chmodSync(path, 0o620)
   t.match(await order(path, '/pause', { routes: ['db'] }), {
@@ -196,7 +171,7 @@ t.test('no order is taken by a socket that others have a right to', async t => {
     { object: `--control-socket ${path}`, message: /its mode has become 620/ },
   ])
   t.match(await run(pause, path, 'db'), { code: 1, err: /its mode is 620/ })
-  t.strictSame(pauses.all(), [])
+  t.strictSame(orders.all(), [])
 })
 
 t.test('at the end it is gone, whoever is connected', async t => {

@@ -4,6 +4,7 @@ import { noRest } from '../../src/balance/resting.ts'
 import type { Backend } from '../../src/relay/backend.ts'
 import { takeNoAnswer } from '../../src/relay/early-close.ts'
 import { Choice } from '../../src/relay/front.ts'
+import { ownQueues } from '../../src/relay/endpoint-capacity.ts'
 import { ListenerEndpoints } from '../../src/relay/listener-endpoints.ts'
 import { NodeClientSet } from '../../src/relay/node-clients.ts'
 import { endpoint, listenerSpec } from '../support/relay-fixture.ts'
@@ -15,7 +16,16 @@ class Endpoints extends ListenerEndpoints<Backend> {
 
   constructor(holdMs = 0) {
     const clock = { time: 1000, now: () => clock.time }
-    super(clock, () => 0, new NodeClientSet(), { udpReplyTimeout: 5000 })
+    super(
+      clock,
+      () => 0,
+      new NodeClientSet(),
+      {
+        tcpIdleTimeout: 0,
+        udpReplyTimeout: 5000,
+      },
+      ownQueues,
+    )
     this.clock = clock
     const spec = listenerSpec({
       endpoints: [1, 2].map(port => endpoint('10.0.0.1', port)),

@@ -3,6 +3,7 @@ import { OwnCell } from '../../src/balance/cell.ts'
 import { noReplies } from '../../src/balance/replies.ts'
 import { noRest } from '../../src/balance/resting.ts'
 import type { Backend } from '../../src/relay/backend.ts'
+import { ownQueues } from '../../src/relay/endpoint-capacity.ts'
 import { ListenerEndpoints, restMs } from '../../src/relay/listener-endpoints.ts'
 import { NodeClientSet } from '../../src/relay/node-clients.ts'
 import { endpoint, listenerSpec } from '../support/relay-fixture.ts'
@@ -25,7 +26,13 @@ class Endpoints extends ListenerEndpoints<Backend> {
     expectsReplies: boolean,
     clock = new TestClock(),
   ) {
-    super(clock, () => 0, new NodeClientSet(), { udpReplyTimeout })
+    super(
+      clock,
+      () => 0,
+      new NodeClientSet(),
+      { udpReplyTimeout, tcpIdleTimeout: 0 },
+      ownQueues,
+    )
     this.clock = clock
     const spec = listenerSpec({
       protocol: 'UDP',

@@ -92,6 +92,7 @@ export const servicePort = (
   retries: 0,
   held: 0,
   holdRefused: 0,
+  queued: 0,
   bytesToBackend: 0,
   bytesToClient: 0,
   datagrams: 0,

@@ -15,6 +15,7 @@ const news = {
   ],
   records: [],
   faults: [['', new Error('its last words')]],
+  accessLines: [],
   lost: 0,
 }
 

@@ -1,6 +1,7 @@
 import type { Test } from 'tap'
 import { noNodeClients } from '../../src/relay/node-clients.ts'
 import type {
+  AccessBatch,
   Bind,
   ConnectionRecord,
   ListenerStats,
@@ -20,6 +21,8 @@ export interface RelayRequest {
   readonly limits?: Partial<RelayLimits>
   readonly openFileLimit?: number
   readonly nodeClients?: NodeClients
+  /** Whether records of connections are wanted: true. */
+  readonly wants?: boolean
 }
 
 /** A listener in short: `binds` are those of its one front, for which there are no rules. */
@@ -27,7 +30,7 @@ export type ListenerSpec = Partial<RelayListener> & { readonly binds?: readonly 
 
 /** Makes the relay under test; the contract is the same for every kind. */
 export type MakeRelay = (
-  request: Required<Omit<RelayRequest, 'nodeClients'>> & {
+  request: Required<Omit<RelayRequest, 'nodeClients' | 'wants'>> & {
     limits: RelayLimits
     observer: RelayObserver
   },
@@ -64,6 +67,8 @@ export interface RelayFixture {
   readonly pauses: boolean[]
   /** Names of listeners, as they were told. */
   readonly allFailed: readonly string[]
+  /** Of the access log, as they came. */
+  readonly accessBatches: readonly AccessBatch[]
   readonly hangs: readonly [thread: number, hung: boolean][]
   /** Applies one listener and nothing else. */
   readonly listen: (spec: ListenerSpec) => Promise<void>
@@ -74,20 +79,27 @@ export interface RelayFixture {
 export const relayFixture = (
   t: Test,
   makeRelay: MakeRelay,
-  { limits = {}, openFileLimit = 20_000, nodeClients = noNodeClients }: RelayRequest = {},
+  {
+    limits = {},
+    openFileLimit = 20_000,
+    nodeClients = noNodeClients,
+    wants = true,
+  }: RelayRequest = {},
 ): RelayFixture => {
   const records: ConnectionRecord[] = []
   const faults: Error[] = []
   const pauses: boolean[] = []
   const hangs: [thread: number, hung: boolean][] = []
   const allFailed: string[] = []
+  const accessBatches: AccessBatch[] = []
   const observer: RelayObserver = {
-    wants: () => true,
+    wants: () => wants,
     connectionClosed: record => void records.push(record),
     bindChanged: () => {},
     acceptPaused: paused => void pauses.push(paused),
     workerHung: (thread, hung) => void hangs.push([thread, hung]),
     allFailed: listener => void allFailed.push(listener),
+    accessLines: batch => void accessBatches.push(batch),
     fault: (_listener, error) => void faults.push(error),
   }
   const relay = makeRelay({
@@ -104,6 +116,7 @@ export const relayFixture = (
     pauses,
     hangs,
     allFailed,
+    accessBatches,
     listen: spec => relay.apply([listenerSpec(spec)]),
     stats: (id = 'test') => {
       const found = [...relay.stats().listeners].find(listener => listener.id === id)

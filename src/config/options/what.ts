@@ -3,7 +3,6 @@ import type { Route } from '../../source/routes/route.ts'
 import { metricsPort } from '../kube-proxy/configuration.ts'
 import { group, node } from '../row.ts'
 import { nameServers, serverAddress } from '../types/addresses.ts'
-import { socketPath } from '../types/socket-path.ts'
 import { waitTarget } from '../types/wait-target.ts'
 import {
   anyText,
@@ -39,7 +38,7 @@ export const what = group('What', node, {
     type: anyText('FILE'),
     helpFor: {
       sidecar:
-        'File with routes (YAML or JSON), besides those of --route; docs/sidecar.md has its fields. It is looked at again and again, and at SIGHUP: what changed in it takes effect without a restart.',
+        'File with routes (YAML or JSON), besides those of --route; docs/sidecar-options.md has its fields. It is looked at again and again, and at SIGHUP: what changed in it takes effect without a restart.',
     },
     help: "kube-proxy's configuration file (KubeProxyConfiguration v1alpha1, YAML or JSON). What it has a field for, it decides: the flags of those are ignored, but for --hostname-override and those of logging.",
   },
@@ -50,7 +49,7 @@ export const what = group('What', node, {
   route: {
     commands: ['sidecar'],
     type: list(route),
-    help: 'Where to listen and where to go: tcp://LISTEN=ENDPOINT,ENDPOINT or udp://LISTEN=ENDPOINT,ENDPOINT, each an address with a port, or srv:NAME for an endpoint by SRV records. ENDPOINT,ENDPOINT|ENDPOINT has a tier that is for when those before it are down. Options stand at the end, like ?affinity=3h&replay=1k; docs/sidecar.md has them all. May be given several times.',
+    help: 'Where to listen and where to go: tcp://LISTEN=ENDPOINT,ENDPOINT or udp://LISTEN=ENDPOINT,ENDPOINT, each an address with a port, or srv:NAME for an endpoint by SRV records. ENDPOINT,ENDPOINT|ENDPOINT has a tier that is for when those before it are down. Options stand at the end, like ?affinity=3h&replay=1k; docs/sidecar-options.md has them all. May be given several times.',
   },
   resolver: {
     commands: ['sidecar'],
@@ -77,36 +76,6 @@ export const what = group('What', node, {
     commands: ['cleanup'],
     type: onOff,
     help: "Remove what only Usher makes, and nothing that a mode of kube-proxy's may have. By itself so where another proxy answers on port 10249 of this host (/proxyMode): what is of the mode it says stays.",
-  },
-  name: {
-    commands: ['pause', 'resume'],
-    type: list(text('ROUTE')),
-    positional: true,
-    help: 'Name of a route, or of a Service as NAMESPACE/NAME or NAMESPACE/NAME:PORT. May be given several times: when one is wrong, nothing is done for any.',
-  },
-  reset: {
-    commands: ['pause'],
-    type: onOff,
-    help: 'Reset the connections that are open, too.',
-  },
-  'pause-for': {
-    commands: ['pause'],
-    flag: 'for',
-    type: duration('or zero'),
-    default: '0',
-    defaultText: 'until it is resumed',
-    help: 'End the pause after so long, if it is not resumed before.',
-  },
-  'control-socket': {
-    commands: ['run', 'sidecar', 'check', 'pause', 'resume'],
-    type: socketPath,
-    env: 'USHER_CONTROL_SOCKET',
-    defaultText: '$USHER_CONTROL_SOCKET',
-    helpFor: {
-      pause: 'The control socket of the Usher to tell, as it was given it.',
-      resume: 'The control socket of the Usher to tell, as it was given it.',
-    },
-    help: 'Path of a unix socket to listen on, with mode 0600, for `usher pause` and `usher resume`. Without it there is none.',
   },
   for: {
     commands: ['wait'],

@@ -5,11 +5,12 @@ import { givenUp, socketFailure, tooLate } from '../failure-words.ts'
 
 /**
  * Up is what takes a connection. It is closed at once, without a look at what comes: reading
- * until the server closes, too, would cost half as much again.
+ * until the server closes, too, would cost half as much again. `greeting` is said before.
  */
 export const checkTcp = (
   { address, port }: AddressPort,
   limits: CheckLimits,
+  greeting?: Buffer,
 ): Promise<CheckOutcome> =>
   new Promise(resolve => {
     const { timeoutMs, signal } = limits
@@ -23,7 +24,10 @@ export const checkTcp = (
     const timer = setTimeout(() => end(tooLate(false, limits)), timeoutMs)
     const giveUp = (): void => end(givenUp)
     signal.addEventListener('abort', giveUp)
-    socket.once('connect', () => end(passed))
+    socket.once('connect', () => {
+      if (greeting === undefined) end(passed)
+      else socket.write(greeting, () => end(passed))
+    })
     socket.once('error', error => end(socketFailure(error)))
     socket.once('close', () => {
       clearTimeout(timer)

@@ -20,6 +20,8 @@ export const SO_REUSEPORT = 15
 export const SO_RCVBUFFORCE = 33
 export const SO_ATTACH_REUSEPORT_CBPF = 51
 export const SO_DETACH_REUSEPORT_BPF = 68
+/** Of IPPROTO_IP and IPPROTO_IPV6, by netfilter (uapi/linux/netfilter_ipv4.h). */
+export const SO_ORIGINAL_DST = 80
 
 export const IPPROTO_IP = 0
 export const IP_PKTINFO = 8

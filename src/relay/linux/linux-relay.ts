@@ -5,6 +5,7 @@ import { causes } from '../counter-cells.ts'
 import { changesToApply } from '../listener-changes.ts'
 import { noNodeClients } from '../node-clients.ts'
 import { openFronts } from '../open-fronts.ts'
+import type { ConnectionsPage, ConnectionsQuery } from '../open-connections.ts'
 import type {
   DrainResult,
   NodeClients,
@@ -21,6 +22,7 @@ import { OpenSockets, socketKey } from './main/open-sockets.ts'
 import { OwnBindsBook } from './main/own-binds-book.ts'
 import { Ports } from './main/ports.ts'
 import { Slots } from './main/slots.ts'
+import { closeInWorkers, workersPage } from './main/worker-connections.ts'
 import type { WorkerHandle, WorkerOwner } from './main/worker-handle.ts'
 import { WorkerPool } from './main/worker-pool.ts'
 import type { WorkerProgram } from './main/worker-thread.ts'
@@ -131,6 +133,14 @@ export class LinuxRelay implements Relay {
     }
   }
 
+  connections(query: ConnectionsQuery): Promise<ConnectionsPage> {
+    return workersPage(this.#pool.workers, query)
+  }
+
+  closeConnections(ids: readonly string[]): Promise<readonly string[]> {
+    return closeInWorkers(this.#pool.workers, ids)
+  }
+
   /** The threads have ended when it resolves. */
   async drain(ms: number): Promise<DrainResult> {
     this.#draining = true
@@ -220,6 +230,7 @@ export class LinuxRelay implements Relay {
 
   #workerOwner(): WorkerOwner {
     return {
+      wakeFds: () => this.#pool.workers.map(({ wakeFd }) => wakeFd),
       observerOf: worker => this.#observerOf(worker),
       retired: (worker, slot) => this.#ports.retired(worker, slot),
       died: worker => this.#died(worker),
@@ -231,6 +242,10 @@ export class LinuxRelay implements Relay {
     const observer = this.#observer
     return {
       connectionClosed: record => observer.connectionClosed(record),
+      accessLines: batch => {
+        worker.accessLines.received(batch)
+        observer.accessLines?.(batch)
+      },
       bindChanged: (listener, state) => observer.bindChanged(listener, state),
       acceptPaused: paused => this.#pause(worker, paused),
       workerHung: (thread, hung) => observer.workerHung(thread, hung),

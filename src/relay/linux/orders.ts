@@ -1,3 +1,6 @@
+import type { CapacityMemory } from '../counted-endpoints.ts'
+import type { LimiterMemory } from '../connection-limiter.ts'
+import type { ConnectionsQuery } from '../open-connections.ts'
 import type { Bind, RelayListener } from '../relay.ts'
 import type { CommonOrder, CommonReport, CommonSetup } from '../remote/messages.ts'
 import type { DescriptorsMemory } from './shared/descriptors.ts'
@@ -9,6 +12,8 @@ export interface WorkerSetup extends CommonSetup {
   readonly descriptors: DescriptorsMemory
   /** An eventfd that the main thread writes to after it has posted orders. */
   readonly wakeFd: number
+  /** Those of all workers, that of thread 1 first: they outlast every thread. */
+  readonly wakeFds: readonly number[]
   /** See `WorkerSigns`. */
   readonly signs: SharedArrayBuffer
   /** Pages of figures that there are already, when it replaces a worker that died. */
@@ -24,8 +29,12 @@ export interface ListenerOrder {
   readonly spec: RelayListener
   /** Slots of the figures of `spec.endpoints`, in their order. */
   readonly endpointSlots: readonly number[]
-  /** Of `WaitingPlaces`, once its clients may wait. */
+  /** Of `SharedPlaces`, once its clients may wait. */
   readonly places?: SharedArrayBuffer | undefined
+  /** Where connections to endpoints are counted over all workers. */
+  readonly capacity?: CapacityMemory | undefined
+  /** Once its connections are limited. */
+  readonly limiter?: LimiterMemory | undefined
 }
 
 /**
@@ -68,6 +77,9 @@ export type WorkerCall =
   | { readonly kind: 'stop-accepting' }
   /** Reset every connection, end every flow; answered with the number of connections. */
   | { readonly kind: 'kill' }
+  /** As of the contract: a page of the connections of this thread, and those to be reset. */
+  | { readonly kind: 'connections'; readonly query: ConnectionsQuery }
+  | { readonly kind: 'close-connections'; readonly ids: readonly string[] }
 
 /** From a worker to the main thread. */
 export type Report =

@@ -40,6 +40,28 @@ export const readSockaddr = (
     : { address: readIpv4(view, offset + 4), port }
 }
 
+const ipv4Words = new Uint32Array(1)
+const ipv6Words = new Uint32Array(4)
+
+/**
+ * The address of a struct sockaddr in words of 32 bits: one for IPv4, mapped into IPv6 too, or four.
+ * The next call overwrites them.
+ */
+export const readAddressWords = (
+  { view }: Pick<NativeMemory, 'view'>,
+  offset: number,
+): Uint32Array => {
+  if (view.getUint16(offset, true) !== AF_INET6) {
+    ipv4Words[0] = view.getUint32(offset + 4, false)
+    return ipv4Words
+  }
+  for (let i = 0; i < 4; i += 1) ipv6Words[i] = view.getUint32(offset + 8 + 4 * i, false)
+  const [first, second, third, last = 0] = ipv6Words
+  if (first !== 0 || second !== 0 || third !== 0xffff) return ipv6Words
+  ipv4Words[0] = last
+  return ipv4Words
+}
+
 const readIpv4 = (view: DataView, at: number): string =>
   `${view.getUint8(at)}.${view.getUint8(at + 1)}.${view.getUint8(at + 2)}.${view.getUint8(at + 3)}`
 

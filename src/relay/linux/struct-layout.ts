@@ -50,7 +50,12 @@ export const pktinfo = { size: 12, index: 0, source: 4, destination: 8 } as cons
 export const pktinfo6 = { size: 20, address: 0, index: 16 } as const
 
 /** Fields of struct tcp_info; bytes. */
-export const tcpInfo = { rtt: 68, totalRetransmits: 100, size: 104 } as const
+export const tcpInfo = {
+  lastDataReceived: 52,
+  rtt: 68,
+  totalRetransmits: 100,
+  size: 104,
+} as const
 
 /** Big enough for sockaddr_in6. */
 export const sockaddrSize = 28

@@ -2,10 +2,13 @@ import { connect, type Socket, type TcpNetConnectOpts } from 'node:net'
 import type { Clock, Timer } from '../../util/clock.ts'
 import { errorCode } from '../../util/error-code.ts'
 import type { Backend } from '../backend.ts'
-import type { Dial, DialAttempt, Dialler } from '../dial.ts'
+import type { Dial } from '../dial.ts'
+import type { DialAttempt } from '../dial-attempt.ts'
+import type { Dialler } from '../dialler.ts'
 import type { FdBudget } from '../fd-budget.ts'
 import type { RelayLimits } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
+import { PlacedSockets } from './placed-sockets.ts'
 
 /** A connection that is being dialled for. Exactly one of the two is called, unless it cancels. */
 export interface Dialled {
@@ -15,6 +18,9 @@ export interface Dialled {
   readonly hasLeft: boolean
   dial: SocketDial | undefined
   dialTimer: Timer | undefined
+  /** Milliseconds that it has waited for an endpoint, and for a place at one. */
+  heldMs: number
+  queuedMs: number
   connected(socket: Socket, backend: Backend): void
   gaveUp(cause: GiveUpCause, detail: string): void
 }
@@ -27,6 +33,7 @@ export class Dialling implements Dialler<Backend, Socket, Dialled> {
   readonly limits: RelayLimits
   readonly random: () => number
   readonly fds: FdBudget
+  readonly placed = new PlacedSockets()
   readonly #clock: Clock
 
   constructor(clock: Clock, random: () => number, limits: RelayLimits, fds: FdBudget) {
@@ -46,6 +53,10 @@ export class Dialling implements Dialler<Backend, Socket, Dialled> {
 
   acceptedAt({ acceptedAt }: Dialled): number {
     return acceptedAt
+  }
+
+  waited(connection: Dialled, what: 'heldMs' | 'queuedMs', since: number): void {
+    connection[what] += this.now() - since
   }
 
   setTimer(connection: Dialled, ms: number): void {
@@ -69,7 +80,7 @@ export class Dialling implements Dialler<Backend, Socket, Dialled> {
       highWaterMark: this.limits.connectionBuffer,
     } as TcpNetConnectOpts)
     attempt.socket = socket
-    socket.on('connect', () => connected(attempt, socket))
+    socket.on('connect', () => this.#connected(attempt, socket))
     socket.on('error', error => attempt.dial?.lost(attempt, errorCode(error)))
   }
 
@@ -84,16 +95,18 @@ export class Dialling implements Dialler<Backend, Socket, Dialled> {
   gaveUp(connection: Dialled, cause: GiveUpCause, detail: string): void {
     connection.gaveUp(cause, detail)
   }
-}
 
-const connected = (attempt: SocketAttempt, socket: Socket): void => {
-  const { connection, backend, dial } = attempt
-  if (dial === undefined) return
-  if (backend.failures > 0 && isSelfConnected(socket)) {
-    return void socket.destroy(selfConnected())
+  #connected(attempt: SocketAttempt, socket: Socket): void {
+    const { connection, backend, dial, places } = attempt
+    if (dial === undefined) return
+    if (backend.failures > 0 && isSelfConnected(socket)) {
+      return void socket.destroy(selfConnected())
+    }
+    dial.won(attempt)
+    if (places === undefined) this.placed.take(socket, backend.places)
+    else this.placed.put(socket, places)
+    connection.connected(socket, backend)
   }
-  dial.won(attempt)
-  connection.connected(socket, backend)
 }
 
 /**

@@ -1,6 +1,15 @@
-import type { Socket } from 'node:net'
-import { joinHostPort, unmapped } from '../../util/ip.ts'
+import { joinHostPort } from '../../util/ip.ts'
 import type { Cause } from '../cause.ts'
+import type { Arrival } from './arrival.ts'
+import type { Attempt, ConnectionRecord } from '../relay.ts'
+
+/** What there is to know of a connection besides. */
+interface Ended {
+  readonly endpoint: string
+  readonly bytesToBackend: number
+  readonly bytesToClient: number
+  readonly acceptedAt: number
+}
 
 /** Who a connection's client is, and how it ended: for its record. */
 export class EndRecord {
@@ -8,10 +17,10 @@ export class EndRecord {
   detail = ''
   #address = ''
   #port = 0
-  readonly #client: Socket
+  readonly arrival: Arrival
 
-  constructor(client: Socket) {
-    this.#client = client
+  constructor(arrival: Arrival) {
+    this.arrival = arrival
   }
 
   /** `ip:port`. */
@@ -26,8 +35,32 @@ export class EndRecord {
 
   /** Asks for the client's address, as long as it has one: a system call. */
   name(): void {
-    this.#address ||= unmapped(this.#client.remoteAddress ?? '')
-    this.#port ||= this.#client.remotePort ?? 0
+    if (this.#address !== '') return
+    const { address, port } = this.arrival.source
+    this.#address = address
+    this.#port = port
+  }
+
+  /** `connectedAt`: or given up. */
+  of(
+    listener: string,
+    { endpoint, bytesToBackend, bytesToClient, acceptedAt }: Ended,
+    attempts: readonly Attempt[],
+    connectedAt: number,
+    now: number,
+  ): ConnectionRecord {
+    return {
+      listener,
+      client: this.client,
+      endpoint,
+      attempts,
+      bytesToBackend,
+      bytesToClient,
+      dialMs: connectedAt - acceptedAt,
+      totalMs: now - acceptedAt,
+      cause: this.cause,
+      detail: this.detail,
+    }
   }
 
   /** The first cause is the cause: not what follows from it. */

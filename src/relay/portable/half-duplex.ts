@@ -26,7 +26,4 @@ export const passReset = (to: Socket, undelivered: Undelivered, ms: number): voi
   else undelivered.wait(to, ms, () => reset(to))
 }
 
-export const hasHeardNothing = ({ bytesWritten, writableEnded }: Socket): boolean =>
-  bytesWritten === 0 && !writableEnded
-
 const nothing = Buffer.alloc(0)

@@ -1,5 +1,7 @@
 import type { Socket } from 'node:net'
 import type { Clock, Timer } from '../../util/clock.ts'
+import type { Cause } from '../cause.ts'
+import { drainedDetail, idleBeforeCloseMs } from '../cut.ts'
 import type { Undelivered } from './undelivered.ts'
 
 export interface WatchedConnection {
@@ -10,9 +12,13 @@ export interface WatchedConnection {
   readonly sockets: readonly Socket[]
   enableKeepAlive(): void
   endIdle(): void
+  kill(cause: Cause, detail: string): void
 }
 
-interface HalfClosed {
+/** One that is ended when nothing moves for long enough. */
+interface Watched {
+  readonly limitMs: number
+  readonly end: () => void
   bytes: number
   movedAt: number
   /** Bytes the kernel had not delivered at the last look; undefined before the first. */
@@ -35,7 +41,9 @@ export class IdleWatch {
   readonly #tickMs: number
   /** In the order of `begunAt`. */
   readonly #young = new Set<WatchedConnection>()
-  readonly #halfClosed = new Map<WatchedConnection, HalfClosed>()
+  readonly #halfClosed = new Map<WatchedConnection, Watched>()
+  /** To endpoints that are drained, and closed as they are idle. */
+  readonly #drained = new Map<WatchedConnection, Watched>()
   #timer: Timer | undefined
   /** Looks don't overlap: on a busy host one takes long. */
   #judging = false
@@ -64,18 +72,36 @@ export class IdleWatch {
    */
   halfClosed(connection: WatchedConnection): void {
     if (this.#halfClosed.has(connection)) return
-    const bytes = connection.bytesMoved
-    this.#halfClosed.set(connection, {
-      bytes,
-      movedAt: this.#clock.now(),
-      unsent: undefined,
-    })
-    this.#start()
+    this.#watch(this.#halfClosed, connection, this.#halfCloseTimeout, () =>
+      connection.endIdle(),
+    )
+  }
+
+  /** Whether it is over as soon as nothing moves on it. */
+  drained(connection: WatchedConnection, isDrained: boolean): void {
+    if (!isDrained) this.#drained.delete(connection)
+    else if (!this.#drained.has(connection))
+      this.#watch(this.#drained, connection, idleBeforeCloseMs, () =>
+        connection.kill('DD', drainedDetail),
+      )
   }
 
   ended(connection: WatchedConnection): void {
     this.#young.delete(connection)
     this.#halfClosed.delete(connection)
+    this.#drained.delete(connection)
+  }
+
+  #watch(
+    all: Map<WatchedConnection, Watched>,
+    connection: WatchedConnection,
+    limitMs: number,
+    end: () => void,
+  ): void {
+    const { bytesMoved: bytes } = connection
+    const movedAt = this.#clock.now()
+    all.set(connection, { limitMs, end, bytes, movedAt, unsent: undefined })
+    this.#start()
   }
 
   #start(): void {
@@ -92,13 +118,14 @@ export class IdleWatch {
       this.#young.delete(connection)
       connection.enableKeepAlive()
     }
-    this.#checkHalfClosed(now)
-    if (this.#young.size + this.#halfClosed.size > 0) this.#start()
+    this.#checkQuiet(now)
+    const { size } = this.#young
+    if (size + this.#halfClosed.size + this.#drained.size > 0) this.#start()
   }
 
-  #checkHalfClosed(now: number): void {
+  #checkQuiet(now: number): void {
     const quiet: Quiet[] = []
-    for (const [connection, watched] of this.#halfClosed) {
+    for (const [connection, watched] of [...this.#halfClosed, ...this.#drained]) {
       const bytes = connection.bytesMoved
       if (bytes !== watched.bytes) {
         watched.bytes = bytes
@@ -108,12 +135,9 @@ export class IdleWatch {
       }
       const idle = now - watched.movedAt
       const looked = watched.unsent !== undefined
-      if (
-        idle >= this.#halfCloseTimeout ||
-        (!looked && idle >= this.#halfCloseTimeout / 2)
-      ) {
+      const { limitMs } = watched
+      if (idle >= limitMs || (!looked && idle >= limitMs / 2))
         quiet.push([connection, watched])
-      }
     }
     if (quiet.length > 0 && !this.#judging) void this.#judge(quiet, now)
   }
@@ -132,11 +156,14 @@ export class IdleWatch {
       const left = unsent[i] ?? 0
       const before = watched.unsent
       watched.unsent = left
-      if (!this.#halfClosed.has(connection)) continue
+      const isWatched =
+        this.#halfClosed.get(connection) === watched ||
+        this.#drained.get(connection) === watched
+      if (!isWatched) continue
       if (before !== undefined && left < before) watched.movedAt = now
-      else if (now - watched.movedAt >= this.#halfCloseTimeout) connection.endIdle()
+      else if (now - watched.movedAt >= watched.limitMs) watched.end()
     }
   }
 }
 
-type Quiet = readonly [WatchedConnection, HalfClosed]
+type Quiet = readonly [WatchedConnection, Watched]

@@ -1,21 +1,29 @@
+import { AccessLines } from '../access-log/access-lines.ts'
+import type { OpenNow, Waited } from '../access-log/access-entry.ts'
 import { OwnCell } from '../../balance/cell.ts'
 import { noReplies } from '../../balance/replies.ts'
 import { noRest } from '../../balance/resting.ts'
+import { noRecovery } from '../../balance/slow-start.ts'
 import { joinHostPort } from '../../util/ip.ts'
 import type { Backend } from '../backend.ts'
+import { CountedEndpoints } from '../counted-endpoints.ts'
+import { ConnectionLimiter, limiterFor, newLimiterMemory } from '../connection-limiter.ts'
+import type { Cause } from '../cause.ts'
 import { Counters } from '../counters.ts'
+import { ownQueues } from '../endpoint-capacity.ts'
 import { ListenerEndpoints } from '../listener-endpoints.ts'
 import { closedState, holdsClients, openFronts } from '../open-fronts.ts'
 import type {
   Bind,
   BindState,
+  ConnectionRecord,
   ListenerCounters,
   ListenerStats,
   RelayEndpoint,
   RelayListener,
 } from '../relay.ts'
 import { BindSet, type Listening } from '../bind-set.ts'
-import { newWaitingPlaces } from '../waiting-places.ts'
+import { newSharedPlaces } from '../shared-places.ts'
 import type { RelayEnv } from './port-listener.ts'
 
 /** What TCP and UDP listeners have in common: endpoints, listening sockets and figures. */
@@ -26,6 +34,10 @@ export class ListenerState extends ListenerEndpoints<Backend> {
   wanted = true
   lastError = ''
   #spec: RelayListener
+  readonly #counted = new CountedEndpoints()
+  /** Kept while there are no limits: connections from before count in it. */
+  #limiter: ConnectionLimiter | undefined
+  #accessLines: AccessLines | undefined
   readonly #env: RelayEnv
 
   constructor(
@@ -33,7 +45,7 @@ export class ListenerState extends ListenerEndpoints<Backend> {
     spec: RelayListener,
     open: (bind: Bind) => Promise<Listening>,
   ) {
-    super(env.clock, env.random, env.nodeClients, env.limits)
+    super(env.clock, env.random, env.nodeClients, env.limits, ownQueues)
     this.#env = env
     this.#spec = spec
     this.binds = new BindSet(env.budget, open, state => this.#bindChanged(state))
@@ -47,15 +59,37 @@ export class ListenerState extends ListenerEndpoints<Backend> {
   take(spec: RelayListener): void {
     this.#spec = spec
     this.wanted = true
-    this.takeEndpoints(spec, (endpoint, _index, known) => {
+    this.#counted.take(spec)
+    const backendOf = (endpoint: RelayEndpoint, _index: number, known?: Backend) => {
       const backend = known ?? newBackend(endpoint)
       const counts = spec.retry?.expectsReplies === true
       backend.replies = counts ? (backend.replies ?? new OwnCell(noReplies)) : undefined
+      const slowly = (spec.balance?.slowStartMs ?? 0) > 0
+      backend.recovery = slowly
+        ? (backend.recovery ?? new OwnCell(noRecovery))
+        : undefined
       return backend
-    })
-    if (holdsClients(spec)) this.places ??= newWaitingPlaces()
+    }
+    this.takeEndpoints(spec, backendOf, this.#counted.memory)
+    if (spec.limits) this.#limiter ??= new ConnectionLimiter(newLimiterMemory())
+    this.limiter = limiterFor(this.#limiter, spec)
+    const { observer } = this.#env
+    this.#accessLines = AccessLines.of(spec, this.counters, observer, this.#accessLines)
+    if (holdsClients(spec)) this.places ??= newSharedPlaces()
     const { open, closed } = openFronts(spec)
     this.binds.want(open, closed)
+  }
+
+  /** Whether `ended` has a use for a connection that ended so. */
+  wants(cause: Cause): boolean {
+    return this.#accessLines !== undefined || this.#env.observer.wants(cause)
+  }
+
+  /** A TCP connection has ended, which is counted no more, or was turned away. */
+  ended(record: ConnectionRecord, waited: Waited, open: OpenNow): void {
+    const { observer } = this.#env
+    if (observer.wants(record.cause)) observer.connectionClosed(record)
+    this.#accessLines?.add(record, waited, open)
   }
 
   stopListening(reason: string): void {
@@ -81,7 +115,11 @@ export class ListenerState extends ListenerEndpoints<Backend> {
       id,
       name,
       protocol,
-      counters: { ...counters, held: this.places?.taken ?? 0 },
+      counters: {
+        ...counters,
+        held: this.places?.taken ?? 0,
+        queued: this.#counted.queued,
+      },
       binds: this.binds.states(),
       endpoints: this.#endpoints(),
       lastError: this.lastError,
@@ -91,7 +129,7 @@ export class ListenerState extends ListenerEndpoints<Backend> {
 
   #endpoints(): readonly Backend[] {
     const keys = new Set(this.#spec.endpoints.map(({ key }) => key))
-    const backends = [...keys].flatMap(key => this.balancer.get(key) ?? [])
+    const backends = [...keys].flatMap(key => this.listedAt(key) ?? [])
     for (const backend of backends) {
       backend.resting = this.balancer.isResting(backend)
     }
@@ -119,4 +157,7 @@ const newBackend = ({ key, address, port, tier, weight }: RelayEndpoint): Backen
   resting: false,
   rest: new OwnCell(noRest),
   replies: undefined,
+  get connections() {
+    return this.places?.taken ?? this.active
+  },
 })

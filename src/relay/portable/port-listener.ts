@@ -10,8 +10,10 @@ import type {
 } from '../relay.ts'
 import type { AcceptGate } from './accept-gate.ts'
 import type { Dialling } from './dialling.ts'
+import type { OpenConnections } from './open-connections.ts'
 import type { Handover } from './handover.ts'
 import type { IdleWatch } from './idle-watch.ts'
+import type { LifetimeWatch } from './lifetime-watch.ts'
 import type { UdpFlow } from './udp-flow.ts'
 import type { Undelivered } from './undelivered.ts'
 
@@ -24,7 +26,9 @@ export interface RelayEnv {
   readonly budget: FdBudget
   readonly undelivered: Undelivered
   readonly idleWatch: IdleWatch
+  readonly lifetimes: LifetimeWatch
   readonly dialling: Dialling
+  readonly open: OpenConnections
   readonly udpFlows: FlowLimits<UdpFlow>
   readonly handover: Handover
   /** The gates of all servers, worked together when descriptors run out. */

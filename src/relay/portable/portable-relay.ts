@@ -5,6 +5,7 @@ import { FlowLimits } from '../flow-limits.ts'
 import { changesToApply } from '../listener-changes.ts'
 import { NodeClientSet } from '../node-clients.ts'
 import { openFronts } from '../open-fronts.ts'
+import type { ConnectionsPage, ConnectionsQuery } from '../open-connections.ts'
 import {
   bindKey,
   type Bind,
@@ -19,7 +20,9 @@ import {
 } from '../relay.ts'
 import { Dialling } from './dialling.ts'
 import { IdleWatch } from './idle-watch.ts'
+import { LifetimeWatch } from './lifetime-watch.ts'
 import { Handover } from './handover.ts'
+import { OpenConnections } from './open-connections.ts'
 import { OwnBinds, ownBindsOf } from '../own-binds.ts'
 import type { PortListener, RelayEnv } from './port-listener.ts'
 import { TcpListener } from './tcp-listener.ts'
@@ -76,9 +79,11 @@ export class PortableRelay implements Relay {
       observer,
       budget,
       gates,
+      open: new OpenConnections(clock),
       handover: new Handover(),
       undelivered,
       idleWatch: new IdleWatch(clock, undelivered, limits.halfCloseTimeout),
+      lifetimes: new LifetimeWatch(clock, random),
       dialling: new Dialling(clock, random, limits, budget),
       udpFlows: new FlowLimits(clock, limits, budget.spendable),
       nodeClients: this.#nodeClients,
@@ -118,6 +123,14 @@ export class PortableRelay implements Relay {
       fds: { used: budget.used, limit: budget.limit },
       acceptPaused: budget.exhausted,
     }
+  }
+
+  async connections(query: ConnectionsQuery): Promise<ConnectionsPage> {
+    return this.#env.open.page(query)
+  }
+
+  async closeConnections(ids: readonly string[]): Promise<readonly string[]> {
+    return this.#env.open.close(ids)
   }
 
   async drain(ms: number): Promise<DrainResult> {

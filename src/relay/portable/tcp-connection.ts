@@ -2,22 +2,25 @@ import type { Socket } from 'node:net'
 import type { Clock, Timer } from '../../util/clock.ts'
 import { errorCode } from '../../util/error-code.ts'
 import { GrowingBytes } from '../../util/growing-bytes.ts'
+import type { OpenNow } from '../access-log/access-entry.ts'
 import type { Backend } from '../backend.ts'
 import type { Cause } from '../cause.ts'
-import { attemptRecords, Dial } from '../dial.ts'
+import { Dial } from '../dial.ts'
+import { attemptRecords } from '../dial-attempt.ts'
 import { takeEarlyClose, takeNoAnswer } from '../early-close.ts'
 import type { Choice } from '../front.ts'
-import type { ConnectionRecord, RelayLimits, RelayObserver } from '../relay.ts'
+import type { RelayLimits } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
 import { AnswerTimer } from './answer-timer.ts'
 import type { Dialled, Dialling, SocketDial } from './dialling.ts'
 import { EndRecord } from './end-record.ts'
-import { endAfterData, hasHeardNothing, passReset, waitForDrain } from './half-duplex.ts'
+import { endAfterData, passReset, waitForDrain } from './half-duplex.ts'
 import type { IdleWatch, WatchedConnection } from './idle-watch.ts'
 import type { ListenerState } from './listener-state.ts'
 import { confirmEnd, reset, wasReset } from './reset.ts'
 import { KeptEnd } from './kept-end.ts'
-import { SaidBytes } from './said-bytes.ts'
+import type { Arrival } from './arrival.ts'
+import { Telling } from './telling.ts'
 import type { Undelivered } from './undelivered.ts'
 
 /** What a connection needs of the listener that accepted it. */
@@ -28,9 +31,9 @@ export interface ConnectionContext {
   readonly dialling: Dialling
   readonly undelivered: Undelivered
   readonly idleWatch: IdleWatch
-  readonly observer: RelayObserver
   /** Said once, when both sockets are closed. */
   ended(connection: TcpConnection): void
+  open(endpoint: Backend | undefined): OpenNow
 }
 
 /**
@@ -46,8 +49,9 @@ export class TcpConnection implements Dialled, WatchedConnection {
   readonly #choice: Choice
   dial: SocketDial | undefined
   dialTimer: Timer | undefined
+  heldMs = 0
+  queuedMs = 0
   readonly keptEnd: KeptEnd
-  #said: SaidBytes
   readonly #record: EndRecord
   readonly acceptedAt: number
   begunAt = 0
@@ -55,6 +59,8 @@ export class TcpConnection implements Dialled, WatchedConnection {
   #attempts: SocketDial['attempts'] = []
   #backend: Backend | undefined
   #backendSocket: Socket | undefined
+  /** Of the backend. */
+  #telling: Telling | undefined
   /** What the client sent before an endpoint was connected. */
   #held: GrowingBytes | undefined
   #openSockets = 1
@@ -67,18 +73,17 @@ export class TcpConnection implements Dialled, WatchedConnection {
   readonly #answer: AnswerTimer
 
   /** `choice`: what this client may choose from. */
-  constructor(context: ConnectionContext, client: Socket, choice: Choice) {
+  constructor(context: ConnectionContext, arrival: Arrival, choice: Choice) {
+    const client = arrival.socket
     this.#context = context
     this.#choice = choice
-    this.acceptedAt = context.clock.now()
+    this.acceptedAt = arrival.at
     this.#client = client
-    this.#record = new EndRecord(client)
+    this.#record = new EndRecord(arrival)
     this.#openWay = client
-    const { observer } = context
     this.keptEnd = new KeptEnd(context.dialling.fds)
-    this.#said = new SaidBytes(0)
     this.#answer = new AnswerTimer(context.clock, () => this.#unanswered())
-    if (observer.wants('--')) this.#record.name()
+    if (context.state.wants('--')) this.#record.name()
     // Reading starts now: only a socket that is read notices that its peer has left.
     this.#attach(client)
     client.on('timeout', () => this.#clientIdle())
@@ -87,9 +92,9 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   /** Times count from here. */
   #begin(): void {
-    const { clock, limits, idleWatch } = this.#context
+    const { clock, state, idleWatch } = this.#context
     this.begunAt = clock.now()
-    if (limits.tcpIdleTimeout > 0) this.#client.setTimeout(limits.tcpIdleTimeout)
+    if (state.idleMs > 0) this.#client.setTimeout(state.idleMs)
     idleWatch.begun(this)
   }
 
@@ -99,9 +104,13 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.dial.start()
   }
 
+  get arrival(): Arrival {
+    return this.#record.arrival
+  }
+
   /** Asking for it is a system call: only where the balancer looks at it. */
   get clientAddress(): string {
-    if (this.#context.state.balancer.isSticky) this.#record.name()
+    if (this.#context.state.balancer.looksAtClient) this.#record.name()
     return this.#record.address
   }
 
@@ -115,11 +124,12 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#endDial()
     this.keptEnd.forget()
     this.#attach(socket)
-    this.#serve(socket, backend)
+    const { proxyProtocol } = this.#context.state
+    this.#serve(socket, backend, 0, this.#record.arrival.header(proxyProtocol))
   }
 
   /** `heard`: so many bytes of what is held were said to this endpoint before. */
-  #serve(socket: Socket, backend: Backend, heard = 0): void {
+  #serve(socket: Socket, backend: Backend, heard: number, header?: Buffer): void {
     this.#backend = backend
     this.#backendSocket = socket
     this.#openSockets += 1
@@ -128,9 +138,9 @@ export class TcpConnection implements Dialled, WatchedConnection {
     const held = this.#held?.bytes.subarray(heard)
     this.#held = undefined
     this.#hasLasted = false
-    const { replay = 0 } = this.#context.state.retry ?? {}
-    this.#said = new SaidBytes(heard === 0 ? replay : 0)
-    const room = !held?.length || this.#say(held, socket)
+    const { replay = 0, answerMs } = this.#context.state.retry ?? {}
+    this.#telling = new Telling(socket, replay, this.#answer, heard)
+    const room = this.#telling.begin(header, held, answerMs)
     if (this.#client.readableEnded) this.#halfClosed(this.#client)
     else if (room) this.#client.resume()
     else waitForDrain(this.#client, socket)
@@ -163,15 +173,11 @@ export class TcpConnection implements Dialled, WatchedConnection {
     const to = this.#opposite(from)
     if (to === undefined) return this.#hold(chunk)
     if (from !== this.#client && !this.#hasLasted) this.lasts()
-    const room = from === this.#client ? this.#say(chunk, to) : to.write(chunk)
+    const room =
+      from === this.#client
+        ? this.#telling?.say(chunk, this.#context.state.retry?.answerMs)
+        : to.write(chunk)
     if (!room) waitForDrain(from, to)
-  }
-
-  /** To the endpoint; kept too, while that may have to be said to another one. */
-  #say(chunk: Buffer, to: Socket): boolean {
-    this.#said.add(chunk)
-    if (to.bytesRead === 0) this.#answer.start(this.#context.state.retry?.answerMs)
-    return to.write(chunk)
   }
 
   #end(from: Socket): void {
@@ -218,7 +224,8 @@ export class TcpConnection implements Dialled, WatchedConnection {
     if (unserved === undefined || socket !== this.#backendSocket) return false
     const ms = this.#context.clock.now() - this.#connectedAt
     if (!takeEarlyClose(unserved, ms)) return false
-    this.#leave(socket, unserved.backend, !byReset && hasHeardNothing(socket))
+    const isKept = !byReset && this.#telling?.hasHeardNothing === true
+    this.#leave(socket, unserved.backend, isKept)
     return true
   }
 
@@ -242,7 +249,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
       return undefined
     const { writableEnded, destroyed } = this.#client
     if (state.retry === undefined || writableEnded || destroyed) return undefined
-    const repeatable = hasHeardNothing(socket) || this.#said.isRepeatable
+    const repeatable = this.#telling?.isRepeatable === true
     const age = clock.now() - this.acceptedAt
     const attempts = this.#attempts
     return { service: state, backend, choice: this.#choice, attempts, age, repeatable }
@@ -255,7 +262,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#backendSocket = undefined
     this.#openSockets -= 1
     this.#begin()
-    this.#held = this.#said.take()
+    this.#held = this.#telling?.take()
     if (isKept) this.keptEnd.keep({ socket, backend, heard: this.#held?.length ?? 0 })
     else socket.destroy()
     this.start()
@@ -300,7 +307,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#hasLasted = hasAnswered
     if (state.retry === undefined || this.#backend === undefined) return
     const isServed = hasAnswered || state.retry.answerMs === undefined
-    if (isServed || this.bytesToBackend > 0) this.#said.forget()
+    if (isServed || this.bytesToBackend > 0) this.#telling?.forget()
     // An end that was passed on is no service.
     const hasLeft = !hasAnswered && this.#backendSocket?.readableEnded
     if (isServed && !hasLeft) state.served(this.#backend)
@@ -331,7 +338,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   }
 
   get bytesToBackend(): number {
-    return this.#backendSocket === undefined ? 0 : this.#client.bytesRead
+    return this.#backendSocket === undefined ? 0 : this.#record.arrival.bytesRead
   }
 
   get bytesToClient(): number {
@@ -366,34 +373,27 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#connectedAt = this.#context.clock.now()
   }
 
+  /** Where it was is counted no more. */
   #finish(): void {
-    const { state, observer } = this.#context
+    const { state } = this.#context
     const { counters } = state
     if (this.#backend !== undefined) this.#backend.active -= 1
     counters.add('bytesToBackend', this.bytesToBackend)
     counters.add('bytesToClient', this.bytesToClient)
     const { cause } = this.#record
     if (cause !== '--') counters.countFailure(cause)
-    if (observer.wants(cause)) observer.connectionClosed(this.#describe())
     this.keptEnd.forget()
     this.#answer.stop()
     this.#context.idleWatch.ended(this)
     this.#context.ended(this)
+    if (state.wants(cause)) this.#tell()
   }
 
-  #describe(): ConnectionRecord {
-    const { client, cause, detail } = this.#record
-    return {
-      listener: this.#context.state.spec.name,
-      client,
-      endpoint: this.endpoint,
-      attempts: attemptRecords(this.#attempts),
-      bytesToBackend: this.bytesToBackend,
-      bytesToClient: this.bytesToClient,
-      dialMs: this.#connectedAt - this.acceptedAt,
-      totalMs: this.#context.clock.now() - this.acceptedAt,
-      cause,
-      detail,
-    }
+  #tell(): void {
+    const { state, clock } = this.#context
+    const attempts = attemptRecords(this.#attempts)
+    const at = this.#connectedAt
+    const record = this.#record.of(state.spec.name, this, attempts, at, clock.now())
+    state.ended(record, this, this.#context.open(this.#backend))
   }
 }

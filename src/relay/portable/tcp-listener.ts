@@ -1,12 +1,22 @@
 import { createServer, type Server, type Socket } from 'node:net'
-import { joinHostPort, unmapped } from '../../util/ip.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { addressWords } from '../../util/cidr.ts'
+import { joinHostPort } from '../../util/ip.ts'
+import { notWaited, type OpenNow } from '../access-log/access-entry.ts'
+import type { Backend } from '../backend.ts'
+import type { Cause } from '../cause.ts'
+import { type ClientKey, clientKey } from '../client-table.ts'
+import type { Counted } from '../connection-limiter.ts'
 import { cutOf } from '../cut.ts'
-import { turnedAway } from '../front.ts'
+import { type Choice, turnedAway } from '../front.ts'
+import type { PrefaceRules } from '../preface.ts'
 import { bindKey, type Bind, type ListenerStats, type RelayListener } from '../relay.ts'
 import { acceptGate } from './accept-gate.ts'
+import { Arrival } from './arrival.ts'
 import type { Listening } from '../bind-set.ts'
 import { ListenerState } from './listener-state.ts'
 import type { ListenerOwner, PortListener, RelayEnv } from './port-listener.ts'
+import { PrefaceClient } from './preface-client.ts'
 import { reset } from './reset.ts'
 import { type ConnectionContext, TcpConnection } from './tcp-connection.ts'
 
@@ -21,7 +31,13 @@ export class TcpListener implements PortListener {
   readonly #owner: ListenerOwner
   readonly #state: ListenerState
   readonly #connections = new Set<TcpConnection>()
+  /** Connections that count in limits. */
+  readonly #counted = new Map<TcpConnection, Counted>()
+  /** Those that are not connections yet. */
+  readonly #prefaces = new Set<PrefaceClient>()
   readonly #context: ConnectionContext
+  /** Connections to some endpoints are closed as they are idle. */
+  #isDrained = false
 
   constructor(env: RelayEnv, spec: RelayListener, owner: ListenerOwner) {
     this.#env = env
@@ -31,19 +47,60 @@ export class TcpListener implements PortListener {
       ...env,
       state: this.#state,
       ended: connection => this.#ended(connection),
+      open: endpoint => this.#openNow(endpoint),
     }
   }
 
   update(spec: RelayListener): void {
+    const { ages, limiter } = this.#state
     this.#state.take(spec)
+    if (limiter === undefined) this.#limited()
+    if (!isDeepStrictEqual(ages, this.#state.ages)) this.#agesChanged()
+    if (this.#state.capacity.hasNewPlaces) this.#takePlaces()
     const cut = cutOf(spec)
-    if (cut === undefined && spec.paused !== true) return
+    const { idleWatch } = this.#env
+    const wasDrained = this.#isDrained
+    this.#isDrained = spec.drained?.some(({ close }) => close === 'idle') ?? false
+    if (cut === undefined && spec.paused !== true && !wasDrained) return
     for (const connection of this.#connections) {
       const { dial, endpoint } = connection
       if (cut !== undefined) connection.keptEnd.cut(cut)
+      idleWatch.drained(connection, endpoint !== '' && cut?.isIdleCut(endpoint) === true)
       if (dial !== undefined && spec.paused === true) dial.pause()
-      else if (endpoint !== '' && cut?.has(endpoint)) connection.kill('DD', cut.detail)
-      else if (cut !== undefined && spec.cut !== 'all') dial?.cut(cut)
+      else if (endpoint !== '' && cut?.has(endpoint))
+        connection.kill('DD', cut.detailOf(endpoint))
+      else if (cut !== undefined) dial?.cut(cut.dials)
+    }
+  }
+
+  /** What is open counts in the limits that there were none of before. */
+  #limited(): void {
+    const { limiter } = this.#state
+    if (limiter === undefined) return
+    for (const connection of this.#connections) {
+      if (this.#counted.has(connection)) continue
+      const client = keyOf(connection.arrival)
+      limiter.adopt(client, this.#env.clock.now())
+      this.#counted.set(connection, { limiter, client })
+    }
+  }
+
+  /** Those that were there before their endpoint had a limit count, too. */
+  #takePlaces(): void {
+    const { balancer, capacity } = this.#state
+    capacity.hasNewPlaces = false
+    for (const { endpoint, sockets } of this.#connections) {
+      const [, socket] = sockets
+      const { places } = balancer.get(endpoint) ?? {}
+      if (socket !== undefined) this.#env.dialling.placed.take(socket, places)
+    }
+  }
+
+  #agesChanged(): void {
+    const { ages, idleMs } = this.#state
+    for (const connection of this.#connections) {
+      connection.sockets[0]?.setTimeout(idleMs)
+      this.#env.lifetimes.set(connection, ages?.lifetimeMs)
     }
   }
 
@@ -63,17 +120,18 @@ export class TcpListener implements PortListener {
   retire(): void {
     this.#state.ends = true
     this.#state.retire()
-    if (this.#connections.size === 0) this.#owner.retired()
+    if (this.#here === 0) this.#owner.retired()
   }
 
   kill(): number {
-    const count = this.#connections.size
+    const count = this.#here
+    for (const client of this.#prefaces) client.kill()
     for (const connection of this.#connections) connection.kill('KD', 'drain time over')
     return count
   }
 
   stats(): ListenerStats {
-    const counters = { ...this.#state.counters.totals, active: this.#connections.size }
+    const counters = { ...this.#state.counters.totals, active: this.#here }
     for (const connection of this.#connections) {
       counters.bytesToBackend += connection.bytesToBackend
       counters.bytesToClient += connection.bytesToClient
@@ -129,39 +187,123 @@ export class TcpListener implements PortListener {
   }
 
   #accept(client: Socket, bind: string): void {
-    const { counters, fronts } = this.#state
+    const { counters, fronts, preface } = this.#state
     counters.add('accepted', 1)
-    const front = fronts.at(bind)
-    // Asking for the address is a system call, which most connections are spared.
-    const choice = front?.asksForClient
-      ? front.admit(unmapped(client.remoteAddress ?? ''), client.localAddress)
-      : front?.admit('')
-    if (choice === undefined) return this.#turnAway(client, 'PR')
-    if (!this.#env.budget.take(fdsPerConnection)) return this.#turnAway(client, 'RC')
-    const connection = new TcpConnection(this.#context, client, choice)
-    this.#connections.add(connection)
+    const arrival = new Arrival(client, this.#env.clock.now())
+    if (preface !== undefined && this.#listens(arrival, bind, preface)) return
+    const choice = arrival.choiceOf(fronts.at(bind))
+    if (choice === undefined) return this.#turnAway(arrival, 'PR')
+    const counted = this.#count(arrival)
+    if (typeof counted === 'string') return this.#turnAway(arrival, 'PL', counted)
+    if (!this.#env.budget.take(fdsPerConnection)) {
+      this.#uncount(counted)
+      return this.#turnAway(arrival, 'RC')
+    }
     this.#owner.connectionBegun()
+    this.#begin(arrival, choice, counted)
+  }
+
+  /** Whether something is to be read of a client before an endpoint is chosen for it. */
+  #listens(arrival: Arrival, bind: string, rules: PrefaceRules): boolean {
+    const words = addressWords(arrival.source.address)
+    const hasHeader = words !== undefined && rules.expectsHeader(words)
+    if (!hasHeader && !rules.readsHello) return false
+    if (!this.#env.budget.take(fdsPerConnection)) {
+      this.#turnAway(arrival, 'RC')
+      return true
+    }
+    this.#owner.connectionBegun()
+    const client = new PrefaceClient(arrival, hasHeader, {
+      clock: this.#env.clock,
+      state: this.#state,
+      read: preface => {
+        this.#prefaces.delete(client)
+        const choice = arrival.choiceOf(this.#state.fronts.at(bind), preface.pool)
+        if (preface.isForNobody) return this.#refused(arrival, 'PN', 'no pool is for it')
+        if (choice === undefined) return this.#refused(arrival, 'PR')
+        const counted = this.#count(arrival)
+        if (typeof counted === 'string') this.#refused(arrival, 'PL', counted)
+        else this.#begin(arrival, choice, counted)
+      },
+      refused: (cause, detail) => {
+        this.#prefaces.delete(client)
+        this.#refused(arrival, cause, detail)
+      },
+    })
+    this.#prefaces.add(client)
+    return true
+  }
+
+  #refused(arrival: Arrival, cause: Cause, detail?: string): void {
+    this.#turnAway(arrival, cause, detail)
+    if (detail !== undefined && cause !== 'CC') this.#state.lastError = detail
+    this.#gone()
+  }
+
+  #begin(arrival: Arrival, choice: Choice, counted: Counted | undefined): void {
+    const connection = new TcpConnection(this.#context, arrival, choice)
+    this.#connections.add(connection)
+    if (counted !== undefined) this.#counted.set(connection, counted)
+    this.#env.open.begun(connection, () => this.#state.spec.name)
     connection.start()
+    const { ages } = this.#state
+    if (ages !== undefined) this.#env.lifetimes.set(connection, ages.lifetimeMs)
   }
 
   /** At once: a client that may not connect, or can't, costs neither a dial nor a place in the budget. */
-  #turnAway(client: Socket, cause: 'PR' | 'RC'): void {
-    const { observer } = this.#env
+  #turnAway(arrival: Arrival, cause: Cause, detail?: string): void {
     const { counters, spec } = this.#state
     counters.countFailure(cause)
-    if (observer.wants(cause))
-      observer.connectionClosed(turnedAway(spec.name, clientOf(client), cause))
-    reset(client)
+    if (this.#state.wants(cause)) {
+      const { address, port } = arrival.source
+      const ms = this.#env.clock.now() - arrival.at
+      const client = joinHostPort(address, port)
+      const record = turnedAway(spec.name, client, cause, detail, ms)
+      this.#state.ended(record, notWaited, this.#openNow(undefined))
+    }
+    reset(arrival.socket)
+  }
+
+  #openNow(endpoint: Backend | undefined): OpenNow {
+    const { size } = this.#connections
+    return { all: size, route: size, endpoint: endpoint?.active ?? 0 }
+  }
+
+  /** Counts a client in limits, if there are any; a text is the one that is reached. */
+  #count(arrival: Arrival): Counted | string | undefined {
+    const { limiter } = this.#state
+    if (limiter === undefined) return undefined
+    const client = keyOf(arrival)
+    return limiter.take(client, this.#env.clock.now()) ?? { limiter, client }
+  }
+
+  #uncount(counted: Counted | undefined): void {
+    counted?.limiter.ended(counted.client, this.#env.clock.now())
   }
 
   #ended(connection: TcpConnection): void {
-    this.#env.budget.release(fdsPerConnection)
+    if (this.#counted.size > 0) {
+      this.#uncount(this.#counted.get(connection))
+      this.#counted.delete(connection)
+    }
     this.#connections.delete(connection)
+    this.#env.lifetimes.ended(connection)
+    this.#env.open.ended(connection)
     if (connection.failure !== '') this.#state.lastError = connection.failure
+    this.#gone()
+  }
+
+  /** A client has, which was a connection or not yet. */
+  #gone(): void {
+    this.#env.budget.release(fdsPerConnection)
     this.#owner.connectionEnded()
-    if (!this.#state.wanted && this.#connections.size === 0) this.#owner.retired()
+    if (!this.#state.wanted && this.#here === 0) this.#owner.retired()
+  }
+
+  get #here(): number {
+    return this.#connections.size + this.#prefaces.size
   }
 }
 
-const clientOf = ({ remoteAddress = '', remotePort = 0 }: Socket): string =>
-  joinHostPort(unmapped(remoteAddress), remotePort)
+const keyOf = ({ source }: Arrival): ClientKey =>
+  clientKey(addressWords(source.address.replace(/%.*$/, '')) ?? [])

@@ -1,4 +1,10 @@
-import type { BindState, ConnectionRecord, NodeClients, RelayLimits } from '../relay.ts'
+import type {
+  AccessBatch,
+  BindState,
+  ConnectionRecord,
+  NodeClients,
+  RelayLimits,
+} from '../relay.ts'
 import type { Cause } from '../cause.ts'
 
 /**
@@ -36,6 +42,7 @@ export interface News {
   readonly states: readonly StateNews[]
   readonly records: readonly ConnectionRecord[]
   readonly faults: readonly (readonly [listener: string, error: Error])[]
+  readonly accessLines: readonly AccessBatch[]
   /** Records and faults for which there was no room. */
   readonly lost: number
 }

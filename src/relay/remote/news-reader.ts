@@ -23,11 +23,12 @@ export class NewsReader {
   }
 
   /** `isGone`: the other end has died, and with it all states. */
-  read({ states, records, faults, lost }: News, isGone: boolean): void {
+  read({ states, records, faults, accessLines, lost }: News, isGone: boolean): void {
     const observer = this.#observer
     if (!isGone) for (const state of states) this.#state(state)
     for (const record of records) observer.connectionClosed(record)
     for (const fault of faults) observer.fault(...fault)
+    for (const batch of accessLines) observer.accessLines?.(batch)
     if (lost > 0) this.#tellLost(lost)
   }
 

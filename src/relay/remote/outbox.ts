@@ -1,5 +1,7 @@
 import type { Cause } from '../cause.ts'
+import { WaitingLines } from '../access-log/access-lines.ts'
 import {
+  type AccessBatch,
   bindKey,
   type BindState,
   type ConnectionRecord,
@@ -27,6 +29,7 @@ export class Outbox implements RelayObserver {
   readonly #wanted: ReadonlySet<Cause>
   readonly #send: (news: News) => void
   readonly #states = new Map<string, StateNews>()
+  readonly #lines = new WaitingLines()
   #records: ConnectionRecord[] = []
   #faults: News['faults'][number][] = []
   #lost = 0
@@ -47,6 +50,11 @@ export class Outbox implements RelayObserver {
   connectionClosed(record: ConnectionRecord): void {
     if (this.#records.length < mostRecords) this.#records.push(record)
     else this.#lost += 1
+    this.#soon()
+  }
+
+  accessLines(batch: AccessBatch): void {
+    this.#lines.add(batch)
     this.#soon()
   }
 
@@ -91,7 +99,7 @@ export class Outbox implements RelayObserver {
 
   get #isEmpty(): boolean {
     const waiting = this.#states.size + this.#records.length + this.#faults.length
-    return waiting + this.#lost === 0
+    return waiting + this.#lost === 0 && this.#lines.isEmpty
   }
 
   /** The last one to change travels last. */
@@ -116,6 +124,7 @@ export class Outbox implements RelayObserver {
       states: states.map(([, state]) => state),
       records: this.#records.splice(0, together),
       faults: this.#faults.splice(0),
+      accessLines: this.#lines.take(),
       lost: this.#lost,
     })
     this.#lost = 0

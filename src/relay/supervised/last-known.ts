@@ -45,6 +45,11 @@ export class KnownStats {
     this.#lost = wanted
   }
 
+  /** As the process itself had them at the last look. */
+  seenListeners(): readonly ListenerStats[] {
+    return this.#look?.listeners.map(unpackListener) ?? []
+  }
+
   /** Made of the last look, one by one as they are asked for. */
   stats(): RelayStats {
     const fds = { used: 0, limit: this.#limit }

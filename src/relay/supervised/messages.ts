@@ -1,6 +1,7 @@
 import type { WantedRelay } from '../choose-relay.ts'
 import type { ChosenRelay } from '../make-relay.ts'
 import type { Privileges } from '../privileges.ts'
+import type { ConnectionsQuery } from '../open-connections.ts'
 import type { RelayListener, RelayStats } from '../relay.ts'
 import type { CommonOrder, CommonReport, CommonSetup } from '../remote/messages.ts'
 import type { PackedListener } from './packed-stats.ts'
@@ -32,6 +33,9 @@ export type Call =
   /** The first page of a look at the figures, or the next one. Looks are numbered: 1, 2, ... */
   | { readonly kind: 'stats'; readonly look: number }
   | { readonly kind: 'drain'; readonly ms: number }
+  /** As of the contract. */
+  | { readonly kind: 'connections'; readonly query: ConnectionsQuery }
+  | { readonly kind: 'close-connections'; readonly ids: readonly string[] }
 
 /** From the parent to the data plane. */
 export type Order =

@@ -1,6 +1,7 @@
 import type { ListenerStats, Relay, RelayListener, RelayStats } from '../relay.ts'
 import type { Call, StatsPage } from './messages.ts'
 import type { Outbox } from '../remote/outbox.ts'
+import { withOwnRanges } from './own-ranges.ts'
 import { packListener } from './packed-stats.ts'
 
 /** Listeners and endpoints of one page: about a millisecond's work at either end. */
@@ -29,7 +30,10 @@ export class RelayServer {
   async answer(call: Call): Promise<unknown> {
     if (call.kind === 'change') return this.#change(call.gone, call.changed)
     if (call.kind === 'stats') return this.#page(call.look)
+    if (call.kind === 'connections') return this.#relay.connections(call.query)
     try {
+      if (call.kind === 'close-connections')
+        return await this.#relay.closeConnections(call.ids)
       if (call.kind === 'drain') return await this.#relay.drain(call.ms)
       await this.#relay.apply([...this.#listeners.values()])
       return null
@@ -41,7 +45,7 @@ export class RelayServer {
 
   #change(gone: readonly string[], changed: readonly RelayListener[]): null {
     for (const id of gone) this.#listeners.delete(id)
-    for (const one of changed) this.#listeners.set(one.id, one)
+    for (const one of changed) this.#listeners.set(one.id, withOwnRanges(one))
     return null
   }
 

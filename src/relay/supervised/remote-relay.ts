@@ -1,3 +1,4 @@
+import type { ConnectionsPage, ConnectionsQuery } from '../open-connections.ts'
 import type { DrainResult, RelayListener } from '../relay.ts'
 import { listenerChanges } from '../listener-changes.ts'
 import type { Remote } from '../remote/remote.ts'
@@ -46,6 +47,14 @@ export class RemoteRelay {
       listeners.push(...page.listeners)
       if (page.last) return { listeners, whole: page.whole }
     }
+  }
+
+  async connections(query: ConnectionsQuery): Promise<ConnectionsPage> {
+    return (await this.#remote.call({ kind: 'connections', query })) as ConnectionsPage
+  }
+
+  async closeConnections(ids: readonly string[]): Promise<readonly string[]> {
+    return (await this.#remote.call({ kind: 'close-connections', ids })) as string[]
   }
 
   async drain(ms: number): Promise<DrainResult> {

@@ -2,9 +2,11 @@ import type { Clock } from '../../util/clock.ts'
 import { Deferred } from '../../util/deferred.ts'
 import { within } from '../../util/within.ts'
 import { forEachYielding } from '../../util/yielding.ts'
+import { ReceivedLines } from '../access-log/access-lines.ts'
 import type { WantedRelay } from '../choose-relay.ts'
 import { causes } from '../counter-cells.ts'
 import { noNodeClients } from '../node-clients.ts'
+import type { ConnectionsPage, ConnectionsQuery } from '../open-connections.ts'
 import type {
   DrainResult,
   NodeClients,
@@ -83,6 +85,7 @@ export class SupervisedRelay implements Relay {
   /** It has all that was wanted when it started. */
   #restored = false
   #looking: Promise<RelayStats> | undefined
+  #accessLines = new ReceivedLines()
   /** Workers that have given no sign of life. */
   readonly #hung = new Set<number>()
   #draining = false
@@ -132,6 +135,16 @@ export class SupervisedRelay implements Relay {
   stats(): Promise<RelayStats> {
     this.#looking ??= this.#look().finally(() => (this.#looking = undefined))
     return this.#looking
+  }
+
+  /** None while there is no process: they ended with it. */
+  async connections(query: ConnectionsQuery): Promise<ConnectionsPage> {
+    const page = this.#serving.now?.connections(query)
+    return (await orGone(page)) ?? { connections: [], counted: 0, next: undefined }
+  }
+
+  async closeConnections(ids: readonly string[]): Promise<readonly string[]> {
+    return (await orGone(this.#serving.now?.closeConnections(ids))) ?? []
   }
 
   /** As of any relay; when it is over the process is gone too. */
@@ -223,6 +236,7 @@ export class SupervisedRelay implements Relay {
       new Error(`the data plane ${words}${why}; it had run for ${lived}${then}`),
     )
     observer.processGone?.(`${words}${why}`)
+    this.#tellLostLines()
     this.#known.died(this.#wanted)
     for (const thread of this.#hung) this.#tellHung(thread, false)
     void this.#startAgain(pause)
@@ -250,6 +264,10 @@ export class SupervisedRelay implements Relay {
     const { observer } = this.#deps
     return {
       connectionClosed: record => observer.connectionClosed(record),
+      accessLines: batch => {
+        this.#accessLines.received(batch)
+        observer.accessLines?.(batch)
+      },
       bindChanged: (listener, state) => {
         this.#binds.changed(listener, state)
         observer.bindChanged(listener, state)
@@ -265,6 +283,21 @@ export class SupervisedRelay implements Relay {
     if (hung) this.#hung.add(thread)
     else this.#hung.delete(thread)
     this.#deps.observer.workerHung(thread, hung)
+  }
+
+  /** Those of the connections that were open when its figures were looked at last. */
+  #tellLostLines(): void {
+    const logged = new Map(
+      this.#wanted.flatMap(spec => (spec.accessLog ? [[spec.id, spec] as const] : [])),
+    )
+    const received = this.#accessLines
+    this.#accessLines = new ReceivedLines()
+    if (logged.size === 0) return
+    for (const { id, counters } of this.#known.seenListeners()) {
+      const spec = logged.get(id)
+      const lost = spec && received.lost(spec, counters)
+      if (lost) this.#deps.observer.accessLines?.(lost)
+    }
   }
 
   /** While a process is being started, or does not answer: what was known last. */
@@ -289,6 +322,16 @@ const endThisProcess = (): void => process.exit(1)
 
 const whenStarted = (ms: number): string =>
   ms === 0 ? 'at once' : `in ${Math.round(ms)} ms`
+
+/** What the data plane answers; undefined when it does not live to answer. */
+const orGone = async <T>(answer: Promise<T> | undefined): Promise<T | undefined> => {
+  try {
+    return await answer
+  } catch (error) {
+    if (error instanceof RemoteGone) return undefined
+    throw error
+  }
+}
 
 /** Whether the data plane lived to do it. */
 const livesTo = async (done: Promise<unknown>): Promise<boolean> => {

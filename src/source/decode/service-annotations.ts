@@ -1,11 +1,17 @@
 import * as v from 'valibot'
-import type { RetryOptions, Service } from '../../model/service.ts'
+import type { Service } from '../../model/service.ts'
+import type { RetryOptions, TrafficOptions } from '../../model/traffic.ts'
 import { peek } from '../../util/json.ts'
 import { show } from '../../util/printable.ts'
 import { isNot } from '../../util/schema.ts'
 import { unknownName } from '../../util/suggest.ts'
-import { decodeRetry, endpointOptions, idleOptions } from '../options/endpoint-options.ts'
+import {
+  decodeTraffic,
+  endpointOptions,
+  idleOptions,
+} from '../options/endpoint-options.ts'
 import { flagName, fromText } from '../options/option-text.ts'
+import { readZoneWeights, zoneWeights } from '../options/zone-weights.ts'
 import { type Fault, fieldPath, mostProblems } from './problem.ts'
 
 /** Of the annotations by which a Service asks for what routes of a sidecar have. */
@@ -14,7 +20,7 @@ export const annotationPrefix = 'usher-proxy.io/'
 /** What the others ask for depends on the server, a port or an account: they are for routes. */
 const check = v.literal('tcp', isNot('tcp, the only check that Services have'))
 
-const schemas = { ...endpointOptions, check }
+const schemas = { ...endpointOptions, zoneWeights, check }
 const shape = v.partial(v.object(schemas))
 
 /** By what an annotation has after the prefix: `retry-early-close`. */
@@ -28,7 +34,7 @@ const optionOf = new Map(Object.keys(schemas).map(option => [flagName(option), o
 const longest = 100
 
 interface Annotated {
-  readonly options: Pick<Service, 'retry' | 'onDown'>
+  readonly options: TrafficOptions & Pick<Service, 'onDown'>
   /** What is not in `options`. */
   readonly faults: readonly Fault[]
 }
@@ -82,9 +88,14 @@ const fieldOf = (key: string): string =>
   fieldPath(['metadata', 'annotations', `${annotationPrefix}${key}`])
 
 const optionsOf = (raw: v.InferOutput<typeof shape>): Annotated['options'] => {
-  const retry = decodeRetry(raw, false)
+  const { retry, ...others } = decodeTraffic(raw, false)
+  const weights = readZoneWeights(raw.zoneWeights ?? '')
   return {
-    ...(!asksForNothing(retry) && { retry }),
+    ...(retry !== undefined && !asksForNothing(retry) && { retry }),
+    ...others,
+    ...(weights && {
+      balance: { by: 'round-robin', ...others.balance, zoneWeights: weights },
+    }),
     ...(raw.check !== undefined && { onDown: raw.onDown ?? 'keep' }),
   }
 }

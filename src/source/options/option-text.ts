@@ -7,6 +7,7 @@ export const flagName = (option: string): string =>
 /** As a file would have it; '' where there is none. */
 export const exampleOf = (schema: v.GenericSchema): string => {
   const [one]: readonly unknown[] = v.getExamples(schema)
+  if (Array.isArray(one)) return one.join(',')
   return ['string', 'boolean', 'number'].includes(typeof one) ? String(one) : ''
 }
 
@@ -19,6 +20,7 @@ const switches: ReadonlyMap<string, boolean> = new Map([
 
 /** The value that a file would have: flags and annotations have nothing but texts. */
 export const fromText = ({ type }: v.GenericSchema, text: string): unknown => {
+  if (type === 'array') return text.split(',')
   if (type === 'boolean') return switches.get(text) ?? text
   return type === 'number' && /^\d+$/.test(text) ? Number(text) : text
 }

@@ -1,12 +1,32 @@
 import { decodeCheck } from '../../health/check-option.ts'
+import { readLogDestination } from '../../model/access-log.ts'
 import type { Protocol } from '../../model/service.ts'
+import { rangesOf } from '../../util/address-ranges.ts'
 import { joinHostPort } from '../../util/ip.ts'
 import { peek } from '../../util/json.ts'
 import { show } from '../../util/printable.ts'
-import { decodeRetry, idleOptions } from '../options/endpoint-options.ts'
-import { backendText, isLoop, type Route, type RouteBackend } from './route.ts'
+import { ageOptions } from '../options/age-options.ts'
+import { acceptOptions, proxyOptions } from '../options/proxy-options.ts'
+import { capacityOptions } from '../options/capacity-options.ts'
+import {
+  decodeTraffic,
+  decodeUdpTraffic,
+  idleOptions,
+} from '../options/endpoint-options.ts'
+import { limitOptions } from '../options/limit-options.ts'
+import { accessLogOptions, decodeAccessLog } from '../options/access-log-options.ts'
+import { msOf } from '../options/option-kinds.ts'
+import { retryOptions } from '../options/retry-options.ts'
+import {
+  backendText,
+  isLoop,
+  type Route,
+  type RouteBackend,
+  type RoutePool,
+} from './route.ts'
+import { plainName } from '../options/server-name-options.ts'
 import { type Listen, readListen, readTarget, type Target } from './route-address.ts'
-import { type RawRoute, readAffinity } from './route-fields.ts'
+import type { RawRoute } from './route-fields.ts'
 import type { ShapeFault } from './shape-faults.ts'
 
 /** `tcp-127-0-0-1-15432`: one for each listen address and protocol. */
@@ -19,9 +39,6 @@ const listenText = (
   { address, port }: Omit<Listen, 'protocol'>,
 ): string => `${protocol.toLowerCase()}://${joinHostPort(address, port)}`
 
-/** UDP: an endpoint that answers nothing has failed where others answer. */
-const udpRetry = { earlyClose: false, replay: 0, expectsReplies: true }
-
 /** A route that has no faults. `text` is what it is called in messages, if not by name. */
 export const decodeRoute = (raw: RawRoute, text?: string): Route => {
   const { protocol, ...listen } = readListen(raw.listen) as Listen
@@ -29,19 +46,48 @@ export const decodeRoute = (raw: RawRoute, text?: string): Route => {
   const backends = tiers.flatMap((targets, tier) =>
     targets.map((given): RouteBackend => ({ ...(readTarget(given) as Target), tier })),
   )
+  const name = raw.name ?? nameByListen({ protocol, ...listen })
+  const pools = poolsOf(raw)
   return {
     text: text ?? raw.name ?? listenText(protocol, listen),
-    name: raw.name ?? nameByListen({ protocol, ...listen }),
+    name,
     protocol,
     listen,
-    backends,
-    affinityMs: raw.affinity === undefined ? 0 : (readAffinity(raw.affinity) ?? 0),
+    backends: pools === undefined ? backends : allOf(backends, pools),
+    ...(pools !== undefined && {
+      pools,
+      others: backends.length > 0 ? backends : undefined,
+    }),
+    affinityMs: msOf(raw.affinity) ?? 0,
     check: raw.check === undefined ? undefined : decodeCheck(raw.check),
     onDown: raw.onDown ?? 'keep',
     onGone: raw.onGone ?? 'keep',
-    retry: protocol === 'TCP' ? decodeRetry(raw, true) : udpRetry,
+    lists: listsOf(raw),
+    ...(protocol === 'TCP' ? decodeTraffic(raw, true) : decodeUdpTraffic(raw)),
+    ...decodeAccessLog(raw, name),
+    ...(raw.acceptProxy !== undefined && { acceptProxy: rangesOf(raw.acceptProxy) }),
   }
 }
+
+const poolsOf = ({ serverNames }: RawRoute): readonly RoutePool[] | undefined =>
+  serverNames?.map(({ names, alpn, endpoints }) => ({
+    names: names?.map(plainName),
+    alpn,
+    backends: endpoints.map(given => ({ ...(readTarget(given) as Target), tier: 0 })),
+  }))
+
+/** Each once: an endpoint may be in several pools. */
+const allOf = (
+  others: readonly RouteBackend[],
+  pools: readonly RoutePool[],
+): readonly RouteBackend[] => {
+  const all = [...others, ...pools.flatMap(pool => pool.backends)]
+  const seen = new Map(all.toReversed().map(backend => [backendText(backend), backend]))
+  return [...seen.values()].toReversed()
+}
+
+const listsOf = ({ allow, deny }: RawRoute): Route['lists'] =>
+  allow === undefined && deny === undefined ? undefined : { deny, allow }
 
 /**
  * What no field shows by itself: fields that are at odds, an endpoint that is there twice or is
@@ -55,8 +101,10 @@ export const routeFaults = (raw: unknown): ShapeFault[] => {
   return [
     ...placeFaults(raw),
     ...targetFaults(targetsOf(raw), listen),
+    ...poolFaults(raw, listen),
     ...udpFaults(raw, listen?.protocol),
     ...idleFaults(raw, listen?.protocol),
+    ...(listen?.protocol === 'UDP' ? [] : logFaults(raw)),
   ]
 }
 
@@ -65,6 +113,7 @@ const placeFaults = (raw: object): ShapeFault[] => {
   if (hasEndpoints && Object.hasOwn(raw, 'tiers'))
     return [{ path: ['tiers'], message: 'is given beside endpoints; leave one out' }]
   if (hasEndpoints || Object.hasOwn(raw, 'tiers')) return []
+  if (Object.hasOwn(raw, 'serverNames')) return []
   const message =
     'is missing; give a list like [10.0.0.5:5432, 10.0.0.6:5432], or tiers in its place'
   return [{ path: ['endpoints'], message }]
@@ -102,9 +151,44 @@ const targetFaults = (
   })
 }
 
+/** Of each pool by itself: one endpoint may be in several. */
+const poolFaults = (raw: object, listen: Listen | undefined): ShapeFault[] => {
+  const pools: unknown = peek(raw, 'serverNames')
+  if (!Array.isArray(pools)) return []
+  const seen = new Set<string>()
+  return pools.flatMap((pool: unknown, i): ShapeFault[] => {
+    if (typeof pool !== 'object' || pool === null) return []
+    const at: ShapeFault['path'][number][] = ['serverNames', i]
+    const faults = targetFaults(targetsOf(pool), listen).map(
+      ({ path, message }): ShapeFault => ({ path: at.concat(path), message }),
+    )
+    const [names, alpn] = [peek(pool, 'names'), peek(pool, 'alpn')]
+    const key = JSON.stringify([names, alpn])
+    const isTwin = seen.has(key)
+    seen.add(key)
+    if (names === undefined && alpn === undefined)
+      faults.push({ path: at, message: 'has neither names nor alpn; give one of them' })
+    else if (isTwin)
+      faults.push({ path: at, message: 'is for the same as another; put them together' })
+    return faults
+  })
+}
+
+const tcpOptions = [
+  ...Object.keys(retryOptions),
+  'onGone',
+  'serverNames',
+  ...Object.keys(ageOptions),
+  ...Object.keys(proxyOptions),
+  ...Object.keys(capacityOptions),
+  ...Object.keys(limitOptions),
+  ...Object.keys(accessLogOptions),
+  ...Object.keys(acceptOptions),
+]
+
 const udpFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] =>
   protocol === 'UDP'
-    ? ['retryEarlyClose', 'replay', 'answerWithin', 'hold', 'mostHeld', 'onGone']
+    ? tcpOptions
         .filter(name => Object.hasOwn(raw, name))
         .map(name => ({
           path: [name],
@@ -115,8 +199,22 @@ const udpFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] =>
 const idleFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] =>
   idleOptions(raw, true)
     // Under UDP there is a fault of it already.
-    .filter(({ name }) => name !== 'replay' || protocol !== 'UDP')
+    .filter(({ name }) => protocol !== 'UDP' || !tcpOptions.includes(name))
     .map(({ name, message }) => ({ path: [name], message }))
+
+const logFaults = (raw: object): ShapeFault[] => {
+  const to = peek(raw, 'accessLogTo')
+  // What can't be read has its fault already.
+  const isRead = typeof to === 'string' && readLogDestination(to) !== undefined
+  return isRead && !Object.hasOwn(raw, 'accessLog')
+    ? [
+        {
+          path: ['accessLogTo'],
+          message: 'does nothing without accessLog; give that, too',
+        },
+      ]
+    : []
+}
 
 /** The first clash of any, with its route; '' where there is none. */
 export const clashText = (routes: readonly Route[]): string => {

@@ -16,6 +16,8 @@ export interface Target {
   /** 0 with `srv`: the name's SRV records have the ports. */
   readonly port: number
   readonly srv?: true
+  /** Its share of the connections, beside others of its tier: 0 to 256; 1 when it is not said. */
+  readonly weight?: number
 }
 
 export const listenForm =
@@ -58,11 +60,23 @@ const readSrv = (text: string): Target | string | undefined => {
   return `${show(text)} is not srv:NAME with a name that has SRV records, like srv:_pg._tcp.example; they have the port`
 }
 
+const mostWeight = 256
+
 /**
- * Reads `10.0.0.5:5432`, `db.example:5432` or `srv:_pg._tcp.example`; a text is as for
- * `readListen`.
+ * Reads `10.0.0.5:5432`, `db.example:5432` or `srv:_pg._tcp.example`, with `weight=3` behind it or
+ * not; a text is as for `readListen`.
  */
 export const readTarget = (text: string): Target | string => {
+  const [, place = text, given] = /^(.*?) +weight=(.*)$/s.exec(text) ?? []
+  const target = readPlace(place)
+  if (given === undefined || typeof target === 'string') return target
+  const weight = /^\d{1,3}$/.test(given) ? Number(given) : Infinity
+  return weight <= mostWeight
+    ? { ...target, weight }
+    : `${show(text)} has a weight that is not a number from 0 to 256, like 10.0.0.5:5432 weight=3`
+}
+
+const readPlace = (text: string): Target | string => {
   const srv = readSrv(text)
   if (srv !== undefined) return srv
   const split = splitHostPort(text)

@@ -1,12 +1,16 @@
 import * as v from 'valibot'
-import { parseDuration } from '../../util/duration.ts'
 import { isNot } from '../../util/schema.ts'
 import { isDnsLabel, list } from '../decode/fields.ts'
-import { checkedText, endpointOptions } from '../options/endpoint-options.ts'
+import { accessLogOptions } from '../options/access-log-options.ts'
+import { endpointOptions } from '../options/endpoint-options.ts'
+import { checkedText, durationText } from '../options/option-kinds.ts'
+import { entryForm, readEntry } from './client-list.ts'
+import { acceptOptions } from '../options/proxy-options.ts'
+import { serverNameFields } from '../options/server-name-options.ts'
 import { listenForm, readListen, readTarget, targetForm } from './route-address.ts'
 
 // The one definition of a route: the flag and the file are read by it, and the JSON Schema
-// and the table in docs/sidecar.md are made from it. Only checks, as in decode/fields.ts.
+// and the table in docs/sidecar-options.md are made from it. Only checks, as in decode/fields.ts.
 
 /** A text that a reader may find a fault in. `pattern`: as much of that as an editor knows. */
 const readable = (
@@ -25,20 +29,13 @@ const readable = (
     v.examples([example]),
   )
 
-/** The same bounds as a Service's `timeoutSeconds`: one second to one day. */
-const affinityBounds = { lowest: 1000, highest: 86_400_000 }
-
-/** Milliseconds; undefined where the text is none, or out of bounds. */
-export const readAffinity = (text: string): number | undefined => {
-  const ms = parseDuration(text)
-  const { lowest, highest } = affinityBounds
-  return ms !== undefined && ms >= lowest && ms <= highest ? Math.round(ms) : undefined
-}
+/** The same as a Service's `timeoutSeconds` has: one second to one day, in milliseconds. */
+const affinityBounds = [1000, 86_400_000] as const
 
 const target = readable(
   targetForm,
   readTarget,
-  String.raw`^(\[[^\]]+\]|[^:\[\]]+):\d{1,5}$`,
+  String.raw`^(\[[^\]]+\]|[^:\[\]]+):\d{1,5}( +weight=\d{1,3})?$`,
   '10.0.0.5:5432',
 )
 
@@ -46,6 +43,18 @@ const targets = v.pipe(
   list(target, 'a list of HOST:PORT, like [10.0.0.5:5432, 10.0.0.6:5432]'),
   v.minLength(1, 'is empty; give one HOST:PORT or more, like [10.0.0.5:5432]'),
 )
+
+const entryPattern = String.raw`^(file:/.+|[0-9.]+(/\d{1,2})?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*(/\d{1,3})?)$`
+
+const clients = (example: string) =>
+  v.pipe(
+    list(
+      readable(entryForm, readEntry, entryPattern, example),
+      'a list of addresses and CIDRs, like [10.0.0.0/8]',
+    ),
+    v.minLength(1, 'is empty; give one address or more, like [10.0.0.0/8]'),
+    v.examples([[example]]),
+  )
 
 /** Beside where a route listens and goes: in a file, and after the `?` of a flag. */
 export const routeOptions = {
@@ -61,17 +70,23 @@ export const routeOptions = {
     ),
   ),
   affinity: v.pipe(
-    checkedText(
-      given => readAffinity(given) !== undefined,
-      'a duration from 1s to 24h, like 3h or 10800s',
-      String.raw`^([0-9.]+(ns|us|µs|ms|s|m|h))+$`,
-      '3h',
-    ),
+    durationText(...affinityBounds, 'from 1s to 24h', '3h'),
     v.description(
       'Keeps a client at one endpoint until it has been away for that long, 1s to 24h. Without it there is none.',
     ),
   ),
   ...endpointOptions,
+  allow: v.pipe(
+    clients('10.0.0.0/8'),
+    v.description(
+      'Only these clients: addresses, CIDRs, and files of them (`file:/etc/usher/clients.txt`). Everybody by default.',
+    ),
+  ),
+  deny: v.pipe(
+    clients('192.0.2.0/24'),
+    v.description('None of these clients; it is looked at before `allow`.'),
+  ),
+  ...acceptOptions,
   onGone: v.pipe(
     v.picklist(['keep', 'reset'], isNot('keep or reset')),
     v.description(
@@ -79,6 +94,7 @@ export const routeOptions = {
     ),
     v.examples(['reset']),
   ),
+  ...accessLogOptions,
 }
 
 const missing = (issue: v.ObjectIssue, right: Readonly<Record<string, string>>) => {
@@ -95,6 +111,15 @@ const mapping = <const E extends v.ObjectEntries>(
   v.object(entries, (issue: v.ObjectIssue) =>
     issue.expected === 'Object' ? isNot(form)(issue) : missing(issue, right),
   )
+
+const serverNamesForm =
+  'a list of pools, like [{names: [db.example], endpoints: [10.0.0.5:443]}]'
+
+const serverNamePool = mapping(
+  { ...serverNameFields, endpoints: targets },
+  'a pool, like {names: [db.example], endpoints: [10.0.0.5:443]}',
+  { endpoints: 'a list like [10.0.0.5:443]' },
+)
 
 /** One route, as a file has it; a flag is taken apart into the same. */
 export const routeShape = mapping(
@@ -114,7 +139,7 @@ export const routeShape = mapping(
       v.pipe(
         targets,
         v.description(
-          'Where to go: addresses or host names, each with a port. Names are looked up again as their records expire.',
+          'Where to go: addresses or host names, each with a port, and with a share of the connections if it is not 1: `10.0.0.5:5432 weight=3`, 0 to 256. Names are looked up again as their records expire.',
         ),
       ),
     ),
@@ -133,16 +158,16 @@ export const routeShape = mapping(
         ),
       ),
     ),
-    name: v.optional(routeOptions.name),
-    affinity: v.optional(routeOptions.affinity),
-    retryEarlyClose: v.optional(routeOptions.retryEarlyClose),
-    replay: v.optional(routeOptions.replay),
-    answerWithin: v.optional(routeOptions.answerWithin),
-    hold: v.optional(routeOptions.hold),
-    mostHeld: v.optional(routeOptions.mostHeld),
-    check: v.optional(routeOptions.check),
-    onDown: v.optional(routeOptions.onDown),
-    onGone: v.optional(routeOptions.onGone),
+    serverNames: v.optional(
+      v.pipe(
+        list(serverNamePool, serverNamesForm),
+        v.minLength(1, isNot(serverNamesForm)),
+        v.description(
+          'TCP only, and in a file only. Endpoints for TLS clients by the server name and the protocols (ALPN) that they ask for; `endpoints` or `tiers` are for all others, who are refused without.',
+        ),
+      ),
+    ),
+    ...v.partial(v.object(routeOptions)).entries,
   },
   'a route, like {listen: tcp://127.0.0.1:15432, endpoints: [10.0.0.5:5432]}',
   { listen: 'one like tcp://127.0.0.1:15432' },

@@ -4,9 +4,10 @@ import {
   type GroupHealthOptions,
 } from '../../health/group-health.ts'
 import type { Health } from '../../health/health-checker.ts'
+import { joinHostPort } from '../../util/ip.ts'
 import { ownPlaces, type PlacesOf } from './route-objects.ts'
 import type { Place } from './place.ts'
-import type { Route } from './route.ts'
+import type { Route, RouteBackend } from './route.ts'
 
 /** Which endpoints of routes are down, by the checks that the routes ask for: groups are routes. */
 export class RouteHealth {
@@ -20,12 +21,19 @@ export class RouteHealth {
 
   /** Checks all endpoints that these routes have now, and no others. */
   watch(routes: readonly Route[]): void {
-    this.#health.watch(routes.flatMap(route => this.#groupOf(route) ?? []))
+    this.#health.watch(routes.flatMap(route => this.#groupsOf(route)))
   }
 
+  /** One that is in several pools is down where all of these can do without it. */
   downOf(route: Route): (place: Place) => boolean {
-    const group = this.#groupOf(route)
-    return group === undefined ? () => false : this.#health.downOf(group)
+    const groups = this.#groupsOf(route).map(group => ({
+      keys: new Set(group.endpoints.map(keyOf)),
+      isDown: this.#health.downOf(group),
+    }))
+    return place => {
+      const mine = groups.filter(({ keys }) => keys.has(keyOf(place)))
+      return mine.length > 0 && mine.every(({ isDown }) => isDown(place))
+    }
   }
 
   /** What checks say of an endpoint (`ip:port`); undefined when it is not checked. */
@@ -37,16 +45,30 @@ export class RouteHealth {
     return this.#health.close()
   }
 
-  #groupOf(route: Route): CheckedGroup | undefined {
-    const { name, check: option } = route
-    if (option === undefined) return undefined
-    const endpoints = route.backends.flatMap(backend =>
-      ownPlaces(route, backend, this.#placesOf).map(({ address, port }) => ({
-        address,
-        port,
-        host: backend.host === address ? '' : backend.host,
-      })),
-    )
-    return { name, option, endpoints }
+  /** Endpoints stand in for those of their own pool. */
+  #groupsOf(route: Route): readonly CheckedGroup[] {
+    const { name, check: option, pools, others } = route
+    if (option === undefined) return []
+    const sets =
+      pools === undefined
+        ? [route.backends]
+        : [others ?? [], ...pools.map(({ backends }) => backends)]
+    return sets.map(backends => ({
+      name,
+      option,
+      endpoints: backends.flatMap(backend => this.#endpointsOf(route, backend)),
+    }))
+  }
+
+  #endpointsOf(route: Route, backend: RouteBackend): CheckedGroup['endpoints'] {
+    return ownPlaces(route, backend, this.#placesOf).map(({ address, port }) => ({
+      address,
+      port,
+      host: backend.host === address ? '' : backend.host,
+      proxyProtocol: route.proxyProtocol,
+    }))
   }
 }
+
+const keyOf = ({ address, port }: Pick<Place, 'address' | 'port'>): string =>
+  joinHostPort(address, port)

@@ -7,7 +7,8 @@ import {
   type Service,
 } from '../../model/service.ts'
 import { servicePortName } from '../../model/snapshot.ts'
-import { familyOf } from '../../util/ip.ts'
+import { type ClientLists, trafficOf, type ServerNameRules } from '../../model/traffic.ts'
+import { familyOf, joinHostPort } from '../../util/ip.ts'
 import type { SourceObject } from '../diff.ts'
 import { mostPlaces, type Place } from './place.ts'
 import { isLoop, type Route, type RouteBackend } from './route.ts'
@@ -26,16 +27,20 @@ export const servicePortOf = ({ name }: Route): string =>
 export const routeNameOf = (servicePort: string): string =>
   servicePort.slice(routeNamespace.length + 1)
 
-/** A Service and a slice for each backend. `gone`: places whose connections are to be reset. */
+/**
+ * A Service and a slice for each backend. `gone`: places whose connections are to be reset.
+ * `clients`: what the route's lists come to.
+ */
 export const routeObject = (
   route: Route,
   placesOf: PlacesOf,
   isDown: (place: Place) => boolean = () => false,
   gone: readonly Place[] = [],
+  clients?: ClientLists,
 ): SourceObject => {
   const namespace = routeNamespace
   const { name } = route
-  const service = routeService(route)
+  const service = routeService(route, clients, namesOf(route, placesOf))
   const listed = [...routeSlices(route, placesOf, isDown), ...goneSlices(route, gone)]
   const slices = listed.map((slice): Change => ({
     kind: 'EndpointSlice',
@@ -49,8 +54,33 @@ export const routeObject = (
   }
 }
 
+/** Whom its endpoints are for, by their keys in the relay. */
+const namesOf = (route: Route, placesOf: PlacesOf): ServerNameRules | undefined => {
+  const { pools, others } = route
+  const keysOf = (backends: readonly RouteBackend[]): readonly string[] =>
+    backends.flatMap(backend =>
+      ownPlaces(route, backend, placesOf).map(({ address, port }) =>
+        joinHostPort(address, port),
+      ),
+    )
+  return (
+    pools && {
+      pools: pools.map(({ names, alpn, backends }) => ({
+        names,
+        alpn,
+        endpoints: keysOf(backends),
+      })),
+      others: others && keysOf(others),
+    }
+  )
+}
+
 /** The route's only port is unnamed. */
-const routeService = (route: Route): Service => ({
+const routeService = (
+  route: Route,
+  clients: ClientLists | undefined,
+  serverNames: ServerNameRules | undefined,
+): Service => ({
   namespace: routeNamespace,
   name: route.name,
   // The same for all: no two routes claim one address, and where one stands among the
@@ -61,7 +91,7 @@ const routeService = (route: Route): Service => ({
   loadBalancerIPs: [],
   ports: [{ name: '', protocol: route.protocol, port: route.listen.port, nodePort: 0 }],
   affinityMs: route.affinityMs,
-  retry: route.retry,
+  ...trafficOf({ ...route, clients, serverNames }, route.protocol),
   internalTrafficPolicy: 'Cluster',
   externalTrafficPolicy: 'Cluster',
   sourceRanges: undefined,
@@ -94,7 +124,8 @@ const routeSlices = (
       const endpoints = places
         .filter(place => place.port === port)
         .map(place => {
-          const endpoint = endpointAt(place, tiers.indexOf(rankOf(backend, place)))
+          const tier = tiers.indexOf(rankOf(backend, place))
+          const endpoint = endpointAt(weighed(place, backend), tier)
           return isDown(place) ? downEndpoint(endpoint, route.onDown) : endpoint
         })
       return routeSlice(route, name, port, endpoints)
@@ -131,6 +162,12 @@ const routeSlice = (
 /** All that a name gives comes before what the next tier of the route has. */
 const rankOf = (backend: RouteBackend, place: Place): number =>
   backend.tier * mostPlaces + place.tier
+
+/** Of records with weights of their own it is a multiple. */
+const weighed = (place: Place, { weight = 1 }: RouteBackend): Place => ({
+  ...place,
+  weight: place.weight * weight,
+})
 
 const endpointAt = ({ address, weight }: Place, tier: number): EndpointSpec => ({
   ...readyEndpoint(address),

@@ -12,6 +12,7 @@ import { hostLookup, placeAt, type Lookup, type Place } from './place.ts'
 import { resolveHost, resolveSrv } from './resolve-host.ts'
 import type { Resolve, ResolveSrv } from './resolver.ts'
 import { clashText } from './decode-route.ts'
+import { ListFiles } from './list-files.ts'
 import { RouteHealth } from './route-health.ts'
 import {
   loopsOf,
@@ -31,6 +32,8 @@ export interface RouteSourceOptions {
   /** Called when a host name can't be resolved, once for each error message in a row. */
   readonly onError?: (error: Error) => void
   readonly times?: HostWatchTimes
+  /** With the files of the routes loaded. */
+  readonly lists?: ListFiles
   /**
    * Called when an endpoint has turned, by its route's check, or is down by the first one; the
    * group is the route.
@@ -60,6 +63,7 @@ export class RouteSource implements Source {
   readonly #health: RouteHealth
   readonly #turns: SyncRunner
   readonly #gone = new GonePlaces()
+  readonly #lists: ListFiles
   readonly #clock: Clock
   /** When a place that has gone is to be forgotten. */
   #goneTimer: Timer | undefined
@@ -74,6 +78,7 @@ export class RouteSource implements Source {
     const { routes, clock = systemClock, times = hostWatchTimes } = options
     this.#routes = routes
     this.#clock = clock
+    this.#lists = options.lists ?? new ListFiles({ clock })
     this.#onError = options.onError ?? (() => {})
     const events = {
       resolved: () => this.#update(),
@@ -111,6 +116,7 @@ export class RouteSource implements Source {
     await this.#watch(this.#routes)
     if (this.#closed) return
     this.#synced = true
+    this.#lists.watch(() => this.#update())
     this.#update()
     sink.synced()
   }
@@ -123,6 +129,7 @@ export class RouteSource implements Source {
     await this.#watch(routes)
     if (this.#closed) return
     this.#routes = routes
+    this.#lists.keep(routes)
     const wanted = namesOf(routes)
     for (const [name, watch] of this.#watches) {
       if (wanted.has(name)) continue
@@ -146,6 +153,7 @@ export class RouteSource implements Source {
   }
 
   reload(): void {
+    this.#lists.look().catch(this.#onError)
     for (const watch of this.#watches.values()) watch.again()
   }
 
@@ -165,15 +173,17 @@ export class RouteSource implements Source {
       name: 'routes',
       synced: this.#synced,
       lastGoodAt: this.#lastGoodAt,
-      error: this.#failing()
-        .map(({ error }) => error)
-        .join('; '),
+      error: [
+        ...this.#failing().map(({ error }) => error),
+        ...this.#lists.faults.map(({ file, message }) => `${file}: ${message}`),
+      ].join('; '),
     }
   }
 
   close(): Promise<void> {
     this.#closed = true
     for (const watch of this.#watches.values()) watch.close()
+    this.#lists.close()
     this.#clock.clearTimeout(this.#goneTimer)
     this.#turns.close()
     return this.#health.close()
@@ -221,13 +231,20 @@ export class RouteSource implements Source {
   #wanted(): Applied {
     const objects = this.#routes.map(route => {
       const gone = this.#gone.of(route)
-      return routeObject(route, this.#placesOf, this.#health.downOf(route), gone)
+      const isDown = this.#health.downOf(route)
+      const clients = this.#lists.clientsOf(route)
+      return routeObject(route, this.#placesOf, isDown, gone, clients)
     })
     return new Map(objects.map(object => [object.key, object]))
   }
 
   #problems(): Problem[] {
-    return this.#routes.flatMap(route =>
+    const ofLists = this.#lists.faults.map(({ file, message }) => ({
+      object: file,
+      field: '',
+      message: `${message}; the old one counts`,
+    }))
+    const ofRoutes = this.#routes.flatMap(route =>
       route.backends.flatMap((backend): Problem[] => {
         const object = `route "${route.text}"`
         const field = `endpoint "${backendText(backend)}"`
@@ -243,6 +260,7 @@ export class RouteSource implements Source {
         ]
       }),
     )
+    return [...ofLists, ...ofRoutes]
   }
 }
 

@@ -1,5 +1,6 @@
 import type { CheckOption } from '../../health/check-option.ts'
-import type { OnDown, Protocol, RetryOptions } from '../../model/service.ts'
+import type { OnDown, Protocol } from '../../model/service.ts'
+import type { TrafficOptions } from '../../model/traffic.ts'
 import { familyOf, isLoopback, isWildcard, joinHostPort } from '../../util/ip.ts'
 
 export interface RouteBackend {
@@ -10,6 +11,8 @@ export interface RouteBackend {
   /** 0 first; those of a higher one are for when all of the lower ones are down. */
   readonly tier: number
   readonly srv?: true
+  /** Of each of its addresses, beside others of its tier; 1 when it is not said. */
+  readonly weight?: number
 }
 
 /** As it is given: `db.example:5432`, `srv:_pg._tcp.example`. */
@@ -20,8 +23,15 @@ export const backendText = ({
 }: Pick<RouteBackend, 'host' | 'port' | 'srv'>): string =>
   srv === true ? `srv:${host}` : joinHostPort(host, port)
 
+/** Backends for TLS clients that ask for some servers; they are among those of the route. */
+export interface RoutePool {
+  readonly names: readonly string[] | undefined
+  readonly alpn: readonly string[] | undefined
+  readonly backends: readonly RouteBackend[]
+}
+
 /** Where a sidecar listens and where it goes, from `--route` or from a file. */
-export interface Route {
+export interface Route extends TrafficOptions {
   /** The flag as it was given; of a file the route's name, or else where it listens. */
   readonly text: string
   /** A DNS label, unique among the routes. */
@@ -29,15 +39,24 @@ export interface Route {
   readonly protocol: Protocol
   readonly listen: { readonly address: string; readonly port: number }
   readonly backends: readonly RouteBackend[]
+  /** Then `others` are the backends for all other clients; without any these are refused. */
+  readonly pools?: readonly RoutePool[] | undefined
+  readonly others?: readonly RouteBackend[] | undefined
   /** 0 for none. */
   readonly affinityMs: number
   /** How endpoints are checked; undefined: they are not. */
   readonly check: CheckOption | undefined
   /** What becomes of connections to an endpoint that goes down. */
   readonly onDown: OnDown
+  /** Who may be a client and who not: blocks of addresses, and files of them. See `ListFiles`. */
+  readonly lists?:
+    | {
+        readonly deny?: readonly string[] | undefined
+        readonly allow?: readonly string[] | undefined
+      }
+    | undefined
   /** What becomes of connections to an address that is no longer one of the route's. */
   readonly onGone: 'keep' | 'reset'
-  readonly retry: RetryOptions
 }
 
 /**

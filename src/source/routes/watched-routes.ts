@@ -6,11 +6,13 @@ import { printable } from '../../util/printable.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import type { Source, SourceSink, SourceStatus } from '../source.ts'
 import { faultText, placeOf, readRoutes, readRoutesText } from './read-routes.ts'
+import type { ListFiles } from './list-files.ts'
 import { RouteSource, type RouteSourceOptions } from './route-source.ts'
 import type { Route } from './route.ts'
 import type { FileFault } from './routes-yaml.ts'
 
 export interface WatchedRoutesOptions extends Omit<RouteSourceOptions, 'routes'> {
+  readonly lists: ListFiles
   readonly path: string
   /** Routes of flags, which stay. */
   readonly fixed: readonly Route[]
@@ -155,9 +157,12 @@ class WatchedRoutes implements Source {
     const found = await this.#steady()
     if (this.#closed || isDeepStrictEqual(found, this.#found)) return
     const { routes, faults } = await this.#read(found)
-    if (faults.length > 0) this.#refuse(faults)
+    const ofLists = faults.length > 0 ? [] : await this.#loadLists(routes)
+    const all = [...faults, ...ofLists]
+    if (all.length > 0) this.#refuse(all)
     else await this.#take(routes)
-    this.#found = found
+    // A file that a route names may be there at the next look.
+    if (ofLists.length === 0) this.#found = found
   }
 
   /** What is at the path, once it holds still. */
@@ -179,7 +184,13 @@ class WatchedRoutes implements Source {
     return Promise.resolve({ routes: [], faults })
   }
 
+  async #loadLists(routes: readonly Route[]): Promise<readonly FileFault[]> {
+    const faults = await this.#options.lists.load(routes)
+    return faults.map(({ file, message }) => ({ line: 0, field: file, message }))
+  }
+
   #refuse(faults: readonly FileFault[]): void {
+    if (isDeepStrictEqual(faults, this.#faults)) return
     this.#faults = faults
     this.#tell()
     this.#options.onUnusable?.(faults.map(faultText).join('; '))

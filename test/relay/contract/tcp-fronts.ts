@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import type { Test } from 'tap'
 import type { RelayFront } from '../../../src/relay/relay.ts'
+import { rangesOf } from '../../../src/util/address-ranges.ts'
 import { onLinux, withIpv6 } from '../../support/connection.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import {
@@ -44,7 +45,7 @@ export const tcpFrontsContract = (t: Test, make: MakeRelay): void => {
 
   t.test('only clients of the source ranges are let in', onLinux, async t => {
     const { fronts, front, port, stats, records, a, b, c } = await setUp(t)
-    await fronts(front({ allowedClients: ['192.0.2.0/24', '127.0.0.11/32'] }))
+    await fronts(front({ allowedClients: rangesOf(['192.0.2.0/24', '127.0.0.11/32']) }))
     t.equal((await ask(port, testHost, near)).how, 'end')
     t.equal((await ask(port, testHost, far)).how, 'ECONNRESET')
     t.equal(a.accepted + b.accepted + c.accepted, 1, 'nothing was dialled for the other')
@@ -58,17 +59,20 @@ export const tcpFrontsContract = (t: Test, make: MakeRelay): void => {
 
   t.test('so over IPv6', withIpv6, async t => {
     const { fronts, front, port } = await setUp(t, {}, '::1')
-    await fronts(front({ allowedClients: ['::/127'] }))
+    await fronts(front({ allowedClients: rangesOf(['::/127']) }))
     t.equal((await ask(port, '::1')).how, 'end')
-    await fronts(front({ allowedClients: ['2001:db8::/32', '127.0.0.0/8'] }))
+    await fronts(front({ allowedClients: rangesOf(['2001:db8::/32', '127.0.0.0/8']) }))
     t.equal((await ask(port, '::1')).how, 'ECONNRESET')
   })
 
   t.test('changed ranges count at once, and leave connections alone', async t => {
     const { listen, front, port } = await setUp(t)
     const { endpoint } = await echoBackend(t)
-    const allow = (...allowedClients: string[]) =>
-      listen({ fronts: [front({ allowedClients })], endpoints: [endpoint] })
+    const allow = (...texts: string[]) =>
+      listen({
+        fronts: [front({ allowedClients: rangesOf(texts) })],
+        endpoints: [endpoint],
+      })
     await allow('127.0.0.0/8')
     const old = dial(t, port)
     await once(old, 'connect')
@@ -82,7 +86,7 @@ export const tcpFrontsContract = (t: Test, make: MakeRelay): void => {
 
   t.test('without any range for them nobody finds a listener', async t => {
     const { fronts, front, port, stats } = await setUp(t)
-    await fronts(front({ allowedClients: [], closedReason: 'no range' }))
+    await fronts(front({ allowedClients: rangesOf([]), closedReason: 'no range' }))
     t.equal((await ask(port)).how, 'ECONNREFUSED')
     t.match(stats().binds, [{ state: 'closed', reason: 'no range' }])
   })

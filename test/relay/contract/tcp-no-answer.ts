@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
-import type { RetryOptions } from '../../../src/model/service.ts'
+import type { RetryOptions } from '../../../src/model/traffic.ts'
 import type { RelayEndpoint } from '../../../src/relay/relay.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import {

@@ -1,5 +1,6 @@
 import type { Test } from 'tap'
 import type { RelayFront } from '../../../src/relay/relay.ts'
+import { rangesOf } from '../../../src/util/address-ranges.ts'
 import { onLinux, withIpv6 } from '../../support/connection.ts'
 import { freeUdpPort, testHost } from '../../support/ports.ts'
 import { frontOf, type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'
@@ -31,7 +32,7 @@ export const udpFrontsContract = (t: Test, make: MakeRelay): void => {
 
   t.test('only clients of the source ranges get through', onLinux, async t => {
     const { front, client, dropped, stats, a, b } = await setUp(t)
-    await front({ allowedClients: ['127.0.0.11/32'] })
+    await front({ allowedClients: rangesOf(['127.0.0.11/32']) })
     t.match(await (await client(near)).ask('1'), /^[ab]$/)
     const outside = await client(far)
     outside.send('2')
@@ -46,10 +47,12 @@ export const udpFrontsContract = (t: Test, make: MakeRelay): void => {
     const { listen, stats } = relayFixture(t, make)
     const { endpoint } = await echoUdp(t, '::1')
     const port = await freeUdpPort('::1')
-    const allow = (...allowedClients: string[]) =>
+    const allow = (...texts: string[]) =>
       listen({
         protocol: 'UDP',
-        fronts: [frontOf([{ address: '::1', port }], { allowedClients })],
+        fronts: [
+          frontOf([{ address: '::1', port }], { allowedClients: rangesOf(texts) }),
+        ],
         endpoints: [endpoint],
       })
     await allow('::/64')

@@ -76,6 +76,46 @@ const renamed = (spec: RelayListener): RelayListener => ({ ...spec, name: 'again
 t.test('deaths of workers', { skip: linuxRelaySkip() }, async t => {
   t.test('an apply while a new worker is being told loses no socket', t => overtaking(t))
 
+  t.test('lines of the access log that go with a worker are counted', async t => {
+    const { program, tell } = mortalWorker(t, 'throw new Error("told to die")')
+    const make = makeLinuxRelayWith({ workers: 1, workerProgram: program })
+    const { listen, faults, accessBatches } = relayFixture(t, make)
+    const { endpoint } = await echoBackend(t)
+    const port = await freeTcpPort()
+    const accessLog = { format: 'tcplog', to: 'stdout', route: 'db' } as const
+    await listen({
+      binds: [{ address: testHost, port }],
+      endpoints: [endpoint],
+      accessLog,
+    })
+    const clients = await Promise.all(
+      Array.from({ length: 5 }, async () => {
+        const client = dial(t, port)
+        client.on('error', () => {})
+        client.write('hello')
+        await once(client, 'data')
+        return client
+      }),
+    )
+    const sum = (of: 'lines' | 'lost') =>
+      accessBatches.reduce((all, batch) => all + batch[of], 0)
+    for (const client of clients.slice(3)) client.destroy()
+    await until('two have ended', () => sum('lines') === 2)
+    t.equal(sum('lost'), 0)
+    await tell(1)
+    await until('it has died', () => faults.length === 1)
+    await until('they are counted', () => sum('lost') > 0)
+    t.strictSame([sum('lines'), sum('lost')], [2, 3])
+    const again = dial(t, port)
+    again.write('hello')
+    await once(again, 'data')
+    again.destroy()
+    await until('the next worker writes too', () => sum('lines') === 3)
+    await tell(1)
+    await until('it has died too', () => faults.length === 2)
+    t.equal(sum('lost'), 3, 'and nothing is counted twice')
+  })
+
   t.test('a thread that is not to be had is asked for again', async t => {
     const workerProgram = { file: new URL('http://nowhere/'), execArgv: [] }
     const make = makeLinuxRelayWith({ workerProgram, workers: 2 })

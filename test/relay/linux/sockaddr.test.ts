@@ -1,9 +1,15 @@
 import { SocketAddress } from 'node:net'
+import { isDeepStrictEqual } from 'node:util'
 import * as fc from 'fast-check'
 import t from 'tap'
 import { AF_INET, AF_INET6 } from '../../../src/relay/linux/constants.ts'
 import { NativeMemory } from '../../../src/relay/linux/native-memory.ts'
-import { readSockaddr, writeSockaddr } from '../../../src/relay/linux/sockaddr.ts'
+import {
+  readAddressWords,
+  readSockaddr,
+  writeSockaddr,
+} from '../../../src/relay/linux/sockaddr.ts'
+import { addressWords } from '../../../src/util/cidr.ts'
 import { canonicalIp } from '../../../src/util/ip.ts'
 
 const room = (): NativeMemory => new NativeMemory(40, () => 0)
@@ -66,5 +72,22 @@ t.test('IPv6 is spelled as Node spells it, however it was given', async () => {
       })
     }),
     { numRuns: 3000 },
+  )
+})
+
+t.test('words of an address are those of its text', async () => {
+  const ipv6 = fc.ipV6().filter(address => canonicalIp(address) !== undefined)
+  const addresses = fc.oneof(
+    fc.ipV4(),
+    ipv6,
+    fc.ipV4().map(ip => `::ffff:${ip}`),
+  )
+  fc.assert(
+    fc.property(addresses, address => {
+      const memory = room()
+      writeSockaddr(memory, 4, address, 1)
+      const words = [...readAddressWords(memory, 4)]
+      return isDeepStrictEqual(words, addressWords(address))
+    }),
   )
 })

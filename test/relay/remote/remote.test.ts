@@ -64,7 +64,7 @@ t.test('answers find their calls, and a death rejects the others', async t => {
 
 t.test('news are acknowledged one by one', async t => {
   const { remote, seen } = made()
-  const news = { states: [], records: [], faults: [], lost: 0 }
+  const news = { states: [], records: [], faults: [], accessLines: [], lost: 0 }
   for (let i = 0; i < 2; i += 1) remote.hear({ kind: 'news', news })
   t.strictSame(seen.sent, [{ kind: 'news-taken' }, { kind: 'news-taken' }])
   remote.end(new Error('gone'))

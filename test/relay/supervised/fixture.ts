@@ -2,6 +2,7 @@ import { connect, createServer, type Server } from 'node:net'
 import { once } from 'node:events'
 import type { Test } from 'tap'
 import type {
+  AccessBatch,
   BindState,
   ConnectionRecord,
   ListenerStats,
@@ -34,6 +35,7 @@ export interface SupervisedFixture {
   readonly hangs: readonly boolean[]
   /** Names of listeners. */
   readonly allFailed: readonly string[]
+  readonly accessBatches: readonly AccessBatch[]
   readonly listeners: () => Promise<readonly ListenerStats[]>
 }
 
@@ -49,6 +51,7 @@ export const supervised = (
   const pauses: boolean[] = []
   const hangs: boolean[] = []
   const allFailed: string[] = []
+  const accessBatches: AccessBatch[] = []
   const relay = new SupervisedRelay({
     clock: systemClock,
     random: Math.random,
@@ -62,6 +65,7 @@ export const supervised = (
       acceptPaused: paused => void pauses.push(paused),
       workerHung: (_thread, hung) => void hangs.push(hung),
       allFailed: listener => void allFailed.push(listener),
+      accessLines: batch => void accessBatches.push(batch),
       processGone: why => void gone.push(why),
       fault: (_listener, error) => void faults.push(error.message),
     },
@@ -72,7 +76,8 @@ export const supervised = (
   })
   t.teardown(() => relay.drain(0))
   const listeners = async () => [...(await relay.stats()).listeners]
-  return { relay, faults, records, gone, binds, pauses, hangs, allFailed, listeners }
+  const told = { faults, records, gone, binds, pauses, hangs, allFailed, accessBatches }
+  return { relay, ...told, listeners }
 }
 
 /** Whether there is a process of that number that has not ended. */

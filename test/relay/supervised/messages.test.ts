@@ -47,9 +47,12 @@ const busy: ListenerStats = {
     dialRetries: 4,
     held: 9,
     holdRefused: 10,
+    queued: 11,
+    queueRefused: 12,
     failed: { SC: 2, CD: 1 },
     bytesToBackend: 5,
     bytesToClient: 6,
+    accessLines: 11,
     datagramsToBackend: 7,
     datagramsToClient: 8,
     datagramsDropped: { loop: 3 },
@@ -248,7 +251,7 @@ t.test('what parent and data plane tell each other', async t => {
       void faults.push(message)
     const reader = new NewsReader(clock, { ...silentObserver, fault })
     const lose = (lost: number): void =>
-      reader.read({ states: [], records: [], faults: [], lost }, false)
+      reader.read({ states: [], records: [], faults: [], accessLines: [], lost }, false)
     lose(1)
     lose(2)
     clock.advance(60_000)

@@ -8,7 +8,13 @@ import { FakeClock } from '../../support/fake-clock.ts'
 import { linuxRelaySkip } from '../../support/linux-only.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import { listenerSpec } from '../../support/relay-fixture.ts'
-import { ask, dial, namedBackend, tcpBackend } from '../../support/tcp-backend.ts'
+import {
+  ask,
+  dial,
+  namedBackend,
+  namedEcho,
+  tcpBackend,
+} from '../../support/tcp-backend.ts'
 import { until } from '../../support/until.ts'
 import { compiled, freePorts, runs, supervised } from './fixture.ts'
 
@@ -65,6 +71,35 @@ const killedUnderLoad = (
   )
 }
 
+/** Of connections since the last look at the figures nothing is known. */
+const lostLines = (t: Test, kind: RelayName, skip: string | false = false): void => {
+  t.test(`${kind}, killed: lines of the access log are lost`, { skip }, async t => {
+    const { relay, faults, accessBatches } = supervised(t, { relay: kind })
+    const port = await freeTcpPort()
+    const { endpoint } = await namedEcho(t, 'hello')
+    const binds = [{ address: testHost, port }]
+    const accessLog = { format: 'json', to: 'stdout', route: 'db' } as const
+    await relay.apply([listenerSpec({ binds, endpoints: [endpoint], accessLog })])
+    const clients = await Promise.all(
+      Array.from({ length: 4 }, async () => {
+        const client = dial(t, port)
+        client.on('error', () => {})
+        await once(client, 'data')
+        return client
+      }),
+    )
+    clients[0]?.destroy()
+    const name = 'test/service:port'
+    await until('its line is here', () => accessBatches.length === 1)
+    t.match(accessBatches, [{ listener: name, to: 'stdout', lines: 1, lost: 0 }])
+    await relay.stats()
+    killNow(relay.pid)
+    await until('its death is known', () => faults.length === 1)
+    await until('they are counted', () => accessBatches.length === 2)
+    t.match(accessBatches[1], { listener: name, lines: 0, lost: 3 })
+  })
+}
+
 /**
  * The kernel ends the connections of a process that is gone. A FIN would make a part of an
  * answer, or of an upload, look like all of it.
@@ -111,6 +146,8 @@ const howItEnds = (socket: Socket): Promise<string> =>
 t.test('deaths of a data plane', async t => {
   killedUnderLoad(t, 'portable')
   killedUnderLoad(t, 'linux', linuxRelaySkip())
+  lostLines(t, 'portable')
+  lostLines(t, 'linux', linuxRelaySkip())
   killedInMidAnswer(t)
 
   t.test('killed in the middle of apply, the call ends with the next one', async t => {

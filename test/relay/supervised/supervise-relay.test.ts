@@ -5,6 +5,7 @@ import { freeTcpPort, testHost } from '../../support/ports.ts'
 import { endpoint as endpointAt, listenerSpec } from '../../support/relay-fixture.ts'
 import { ask, dial, echoBackend, namedBackend } from '../../support/tcp-backend.ts'
 import { until } from '../../support/until.ts'
+import { allConnections } from '../contract/tcp-connections.ts'
 import { accepts, runs, supervised } from './fixture.ts'
 
 /** A relay in a process of its own, while nothing goes wrong. */
@@ -41,6 +42,40 @@ t.test('a supervised relay serves', async t => {
     await relay.apply([listenerSpec({ binds, endpoints: [endpointAt(testHost, dead)] })])
     dial(t, port).on('error', () => {})
     await until('it is told', () => allFailed[0] === 'test/service:port')
+  })
+
+  t.test('connections are told and closed, none once it has died', async t => {
+    const { relay } = supervised(t)
+    const port = await freeTcpPort()
+    const { endpoint } = await echoBackend(t)
+    const binds = [{ address: testHost, port }]
+    await relay.apply([listenerSpec({ binds, endpoints: [endpoint] })])
+    const connected = async () => {
+      const client = dial(t, port).on('error', () => {})
+      client.write('x')
+      await once(client, 'data')
+      return client
+    }
+    const [one] = [await connected(), await connected()]
+    const first = await allConnections(relay)
+    t.match(first, [
+      { listener: 'test/service:port', endpoint: endpoint.key, state: 'open' },
+      { bytesToBackend: 1 },
+    ])
+    const ids = first.map(({ id }) => id)
+    const name = `${one.localAddress}:${one.localPort}`
+    const ended = new Promise(resolve => one.on('close', resolve))
+    const id = first.find(({ client }) => client === name)?.id ?? ''
+    t.strictSame(await relay.closeConnections([id, 'x']), [id])
+    await ended
+    const { pid = 0 } = relay
+    process.kill(pid, 'SIGKILL')
+    await until('another serves', async () => relay.pid !== pid && (await accepts(port)))
+    t.strictSame(await relay.closeConnections(ids), [])
+    await connected()
+    const second = (await allConnections(relay)).map(each => each.id)
+    t.ok(second.length > 0)
+    for (const each of second) t.notOk(ids.includes(each), 'it has another name')
   })
 
   t.test('only what has changed is told, and what is gone goes', async t => {

@@ -13,8 +13,12 @@ t.test('annotations ask for what routes have', async t => {
     'usher-proxy.io/replay': '1k',
     'usher-proxy.io/hold': '30s',
     'usher-proxy.io/most-held': '16',
+    'usher-proxy.io/lifetime': '24h',
+    'usher-proxy.io/max-client-rate': '10',
   })
   t.match(objectOf(raw), {
+    limits: { routeConnections: undefined, clientRate: 10 },
+    ages: { idleMs: undefined, lifetimeMs: 86_400_000 },
     retry: { earlyClose: true, replay: 1024, holdMs: 30_000, mostHeld: 16 },
   })
   t.strictSame(faultsOf(raw), [])
@@ -34,6 +38,18 @@ t.test('annotations ask for what routes have', async t => {
     { retry: { earlyClose: false, replay: 0, mostHeld: 1000 } },
     'of clients that wait for the end of a pause',
   )
+})
+
+t.test('weights of zones come with the way to choose', async t => {
+  const weights = 'usher-proxy.io/zone-weights'
+  t.match(objectOf(annotated({ [weights]: 'a=3, b=0' })), {
+    balance: { by: 'round-robin', zoneWeights: { a: 3, b: 0 } },
+  })
+  t.match(objectOf(annotated({ [weights]: 'a=3', 'usher-proxy.io/balance': 'random' })), {
+    balance: { by: 'random', zoneWeights: { a: 3 } },
+  })
+  for (const bad of ['', 'a', 'a=', 'a=257', 'a=1,a=2', 'a=-1', '=1', 'a=1,', 'a b=1'])
+    t.match(faultsOf(annotated({ [weights]: bad })), [/is not zones with weights/], bad)
 })
 
 t.test('without them, or with all of them off, there is nothing', async t => {

@@ -1,6 +1,7 @@
+import { routeShape } from '../../../src/source/routes/route-fields.ts'
 import { checkObjects, checkTexts, form as checkForm } from './bad-checks.ts'
 import { badYaml } from './bad-yaml.ts'
-import { form, listens, options, targets } from './bad-values.ts'
+import { badEntries, form, listens, options, targets } from './bad-values.ts'
 
 /** A file, and each of its faults: its line, its field, and how the message goes on. */
 type BadFile = readonly [
@@ -31,6 +32,11 @@ const lineOf = (name: string): number =>
 
 const at = (name: string) => `routes[0].${name}`
 
+/** Of a name that is like none. */
+const unknownField = `is unknown; give ${Object.keys(routeShape.entries)
+  .join(', ')
+  .replace(/, (\w+)$/, ' or $1')}`
+
 const ofKind = (name: string, right: string): BadFile[] =>
   plainKinds
     .filter(([yaml]) => !(name === 'retryEarlyClose' && yaml === 'true'))
@@ -56,18 +62,9 @@ const strangers: readonly (readonly [name: string, message: string])[] = [
   ['tier', 'is unknown; did you mean tiers?'],
   ['listens', 'is unknown; did you mean listen?'],
   ['endpoint', 'is unknown; did you mean endpoints?'],
-  [
-    'colour',
-    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose, replay, answerWithin, hold, mostHeld, check, onDown or onGone',
-  ],
-  [
-    '__proto__',
-    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose, replay, answerWithin, hold, mostHeld, check, onDown or onGone',
-  ],
-  [
-    'constructor',
-    'is unknown; give listen, endpoints, tiers, name, affinity, retryEarlyClose, replay, answerWithin, hold, mostHeld, check, onDown or onGone',
-  ],
+  ['colour', unknownField],
+  ['__proto__', unknownField],
+  ['constructor', unknownField],
 ]
 
 const fieldOf = (name: string): string =>
@@ -318,10 +315,11 @@ const together: readonly BadFile[] = [
     ],
   ]),
   [
-    'routes:\n  - listen: udp://127.0.0.1:1\n    endpoints: [a:1]\n    hold: 30s\n    mostHeld: 4\n    answerWithin: 2s\n',
+    'routes:\n  - listen: udp://127.0.0.1:1\n    endpoints: [a:1]\n    hold: 30s\n    mostHeld: 4\n    answerWithin: 2s\n    proxyProtocol: v2\n',
     [4, 'routes[0].hold', form.tcpOnly],
     [5, 'routes[0].mostHeld', form.tcpOnly],
     [6, 'routes[0].answerWithin', form.tcpOnly],
+    [7, 'routes[0].proxyProtocol', form.tcpOnly],
   ],
   [
     withField('onDown', 'reset'),
@@ -383,6 +381,55 @@ export const badFiles: readonly BadFile[] = [
   ...ofKind('check', checkForm.check).filter(([text]) => !text.includes('{a: 1}')),
   ...ofKind('hold', form.hold),
   ...ofKind('answerWithin', form.answerWithin),
+  ...ofKind('idleTimeout', `${form.age}1h`),
+  ...badEntries.map((text): BadFile => [
+    withField('deny', JSON.stringify(['10.0.0.0/8', text])),
+    [4, at('deny[1]'), `${JSON.stringify(text)} ${form.entry}`],
+  ]),
+  [
+    withField('allow', '[]'),
+    [4, at('allow'), 'is empty; give one address or more, like [10.0.0.0/8]'],
+  ],
+  ...ofKind('allow', 'is not a list of addresses and CIDRs, like [10.0.0.0/8]').filter(
+    ([text]) => !text.includes('[a]'),
+  ),
+  ...['0', '-1', '1.5', '1000001'].flatMap((number): BadFile[] => [
+    [
+      withField('maxRouteConnections', number),
+      [4, at('maxRouteConnections'), `${number} ${form.limit}1000`],
+    ],
+    [
+      withField('maxClientRate', number),
+      [4, at('maxClientRate'), `${number} ${form.rate}10`],
+    ],
+  ]),
+  [
+    withField('acceptProxy', '[]'),
+    [4, at('acceptProxy'), 'is empty; give one address or more, like [10.0.0.0/8]'],
+  ],
+  [
+    withField('acceptProxy', '[10.0.0.0/8, file:/etc/x]'),
+    [4, at('acceptProxy[1]'), `"file:/etc/x" ${form.block}`],
+  ],
+  ...ofKind(
+    'acceptProxy',
+    'is not a list of addresses and CIDRs, like [10.0.0.0/8]',
+  ).filter(([text]) => !text.includes('[a]')),
+  [
+    withField('serverNames', '[{endpoints: [b:1]}]'),
+    [4, at('serverNames[0]'), 'has neither names nor alpn; give one of them'],
+  ],
+  [
+    withField('serverNames', '[{names: [a_b, "*.*.x"], endpoints: [b:1, b:1]}]'),
+    [4, at('serverNames[0].names[0]'), '"a_b" is not a host name, like db.example'],
+    [4, at('serverNames[0].names[1]'), '"*.*.x" is not a host name, like db.example'],
+    [4, at('serverNames[0].endpoints[1]'), '"b:1" is given twice; give it once'],
+  ],
+  [
+    withField('serverNames', '[{names: [a.b]}]'),
+    [4, at('serverNames[0].endpoints'), 'is missing; give a list like [10.0.0.5:443]'],
+  ],
+  ...ofKind('lifetime', `${form.age}24h`),
   ...ofKind('mostHeld', form.mostHeld).filter(([text]) => !text.endsWith(': 7\n')),
   ...ofKind('listen', form.listen),
   ...ofKind('endpoints', form.targets),

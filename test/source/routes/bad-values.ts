@@ -1,3 +1,12 @@
+import { flagName } from '../../../src/source/options/option-text.ts'
+import { routeOptions } from '../../../src/source/routes/route-fields.ts'
+
+/** Of an option in a flag that is like none. */
+export const unknownOption = `is unknown; give ${Object.keys(routeOptions)
+  .map(flagName)
+  .join(', ')
+  .replace(/, ([a-z-]+)$/, ' or $1')}`
+
 /** What would be right, as it is said. */
 export const form = {
   address:
@@ -14,11 +23,27 @@ export const form = {
   targets: 'is not a list of HOST:PORT, like [10.0.0.5:5432, 10.0.0.6:5432]',
   tiers: 'is not a list of lists of HOST:PORT, like [[10.0.0.5:5432], [10.1.0.5:5432]]',
   noTargets: 'is empty; give one HOST:PORT or more, like [10.0.0.5:5432]',
-  affinity: 'is not a duration from 1s to 24h, like 3h or 10800s',
+  affinity: 'is not a duration from 1s to 24h, like 3h',
   replay: 'is not a number of bytes from 0 to 64KiB, like 1k or 4KiB',
   hold: 'is not a duration from 0s to 24h, like 30s',
   answerWithin: 'is not a duration from 100ms to 60s, like 2s',
+  entry:
+    'is not an address or a CIDR, like 10.0.0.0/8 or fd00::1, or file: and an absolute path, like file:/etc/usher/blocked.txt',
+  limit: 'is not a number of connections from 1 to 1000000, like ',
+  rate: 'is not a number of connections a second from 1 to 1000000, like ',
+  age: 'is not a duration from 1s to 168h, like ',
+  accessLog: 'is not json or tcplog',
+  accessLogTo:
+    'is not stdout, file:/PATH or syslog:udp://ADDRESS:PORT, like file:/var/log/usher/db.log or syslog:udp://127.0.0.1:514',
   mostHeld: 'is not a number of clients from 1 to 65536, like 256',
+  proxyProtocol: 'is not v1 or v2',
+  balance: 'is not round-robin, least-connections, random or maglev',
+  slowStart: 'is not a duration from 1s to 1h, like 30s',
+  maxConnections: 'is not a number of connections from 1 to 1000000, like 80',
+  queue: 'is not a duration from 0s to 1h, like 5s',
+  mostQueued: 'is not a number of clients from 1 to 65536, like 1024',
+  weight: 'has a weight that is not a number from 0 to 256, like 10.0.0.5:5432 weight=3',
+  block: 'is not an address or a CIDR, like 10.0.0.0/8',
   onOff: 'is not true or false',
   name: 'is not a name: lower-case letters, digits and "-", at most 63',
   route:
@@ -144,13 +169,72 @@ export const options: readonly OptionValue[] = [
   ...['', 'soon', '2', '0s', '99ms', '61s', '-2s', '2 s'].map(
     option('answerWithin', 'answer-within', form.answerWithin),
   ),
+  ...['', 'soon', '30', '0s', '999ms', '169h', '-1s'].flatMap(text => [
+    option('idleTimeout', 'idle-timeout', `${form.age}1h`)(text),
+    option('lifetime', 'lifetime', `${form.age}24h`)(text),
+  ]),
+  ...['', 'x', '1.5', '-1', '10/s'].flatMap(text => [
+    option('maxRouteConnections', 'max-route-connections', `${form.limit}1000`)(text),
+    option('maxRouteRate', 'max-route-rate', `${form.rate}200`)(text),
+    option('maxClientConnections', 'max-client-connections', `${form.limit}20`)(text),
+    option('maxClientRate', 'max-client-rate', `${form.rate}10`)(text),
+  ]),
   ...['', 'x', '1.5', '-1', '1_000', '0x1G'].map(
     option('mostHeld', 'most-held', form.mostHeld),
   ),
+  ...['', 'v3', 'V1', '1', 'on', 'v1,v2'].map(
+    option('proxyProtocol', 'proxy-protocol', form.proxyProtocol),
+  ),
+  ...['', 'roundrobin', 'leastconn', 'Random', 'least_connections'].map(
+    option('balance', 'balance', form.balance),
+  ),
+  ...['', '30', '0s', '999ms', '61m', '-30s'].map(
+    option('slowStart', 'slow-start', form.slowStart),
+  ),
+  ...['', 'x', '-1', '8e1', '80.5'].map(
+    option('maxConnections', 'max-connections', form.maxConnections),
+  ),
+  ...['', '5', '61m', '-5s', 'none'].map(option('queue', 'queue', form.queue)),
+  ...['', 'many', '-1'].map(option('mostQueued', 'most-queued', form.mostQueued)),
   ...['', 'yes', 'no', 'On', 'OFF', '0', '1'].map(
     option('retryEarlyClose', 'retry-early-close', form.onOff),
   ),
+  ...['', 'JSON', 'on', 'httplog'].map(option('accessLog', 'access-log', form.accessLog)),
+  ...[
+    '',
+    'Stdout',
+    'stderr',
+    '/var/log/db.log',
+    'file:db.log',
+    'file:',
+    'file:/var/log/',
+    'file:///',
+    'syslog:127.0.0.1:514',
+    'syslog:udp://127.0.0.1',
+    'syslog:udp://127.0.0.1:0',
+    'syslog:udp://0.0.0.0:514',
+    'syslog:udp://239.1.1.1:514',
+    'syslog:udp://loghost:514',
+    'syslog:tcp://127.0.0.1:514',
+    'syslog:unix:/dev/log',
+  ].map(option('accessLogTo', 'access-log-to', form.accessLogTo)),
   ...['', 'Db', 'a_b', 'a.b', '-a', 'a-', 'a b', 'd'.repeat(64)].map(
     option('name', 'name', form.name),
   ),
+]
+
+/** Entries of lists of clients. */
+export const badEntries = [
+  '',
+  '10.0.0.0/33',
+  '10.0.0',
+  '010.0.0.1',
+  'fd00::/129',
+  'fe80::1%eth0',
+  'db.example',
+  'file:',
+  'file:/',
+  'file:blocked.txt',
+  'file:./blocked.txt',
+  'File:/etc/blocked.txt',
 ]

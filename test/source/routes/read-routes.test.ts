@@ -33,6 +33,18 @@ t.test('a flag and a file mean the same', async t => {
       'listen: tcp://127.0.0.1:1, endpoints: [a:1], retryEarlyClose: false, answerWithin: 1.5s, replay: 1k',
     ],
     [
+      'udp://127.0.0.1:1=a:1?deny=10.0.0.0/8,fd00::1&allow=file:/etc/a.txt',
+      'listen: udp://127.0.0.1:1, endpoints: [a:1], deny: [10.0.0.0/8, "fd00::1"], allow: ["file:/etc/a.txt"]',
+    ],
+    [
+      'tcp://127.0.0.1:1=a:1?max-route-connections=5&max-route-rate=6&max-client-connections=7&max-client-rate=8',
+      'listen: tcp://127.0.0.1:1, endpoints: [a:1], maxRouteConnections: 5, maxRouteRate: 6, maxClientConnections: 7, maxClientRate: 8',
+    ],
+    [
+      'tcp://127.0.0.1:1=a:1?idle-timeout=1h&lifetime=24h',
+      'listen: tcp://127.0.0.1:1, endpoints: [a:1], idleTimeout: 60m, lifetime: 1440m',
+    ],
+    [
       'tcp://127.0.0.1:1=a:1?retry-early-close=off',
       'listen: tcp://127.0.0.1:1, endpoints: [a:1], retryEarlyClose: false',
     ],

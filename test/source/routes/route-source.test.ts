@@ -12,6 +12,7 @@ import { FakeClock } from '../../support/fake-clock.ts'
 import * as objects from '../../support/objects.ts'
 import { put } from '../../support/objects.ts'
 import { until } from '../../support/until.ts'
+import { unknownOption } from './bad-values.ts'
 
 t.test('a route is read in all the forms it may have', async t => {
   const cases: [string, unknown][] = [
@@ -69,9 +70,8 @@ t.test('a bad route is told with its text, the part and what is right', async t 
     'is a multicast or broadcast address; give one of this host, like 127.0.0.1, or 0.0.0.0 for all'
   const host =
     'is neither an IP address nor a host name; give one like 10.0.0.5:5432 or db.example:5432'
-  const duration = 'is not a duration from 1s to 24h, like 3h or 10800s'
-  const option =
-    'is unknown; give name, affinity, retry-early-close, replay, answer-within, hold, most-held, check, on-down or on-gone'
+  const duration = 'is not a duration from 1s to 24h, like 3h'
+  const option = unknownOption
   const cases: [string, string][] = [
     ['', whole],
     ['127.0.0.1:1=10.0.0.1:1', whole],

@@ -2,6 +2,7 @@ import { rename, rm, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import type { Change } from '../../../src/model/service.ts'
 import type { Problem } from '../../../src/model/snapshot.ts'
+import { ListFiles } from '../../../src/source/routes/list-files.ts'
 import { readRoutes } from '../../../src/source/routes/read-routes.ts'
 import type { Resolved } from '../../../src/source/routes/resolver.ts'
 import { parseRoute } from '../../../src/source/routes/route-flag.ts'
@@ -30,6 +31,7 @@ const fixture = async (
     fixed,
     text,
     routes,
+    lists: new ListFiles({ lookMs: 5 }),
     lookMs: 5,
     ...(resolve !== undefined && { resolve }),
     onTaken: now => taken.push(now.map(({ name }) => name)),
@@ -144,7 +146,8 @@ t.test('reload looks at once, however rarely it looks by itself', async t => {
   const path = `${t.testdir({ 'routes.yaml': one })}/routes.yaml`
   const { routes } = await readRoutes(one)
   let batches = 0
-  const source = watchedRoutes({ path, fixed: [], text: one, routes, lookMs: 1e9 })
+  const lists = new ListFiles()
+  const source = watchedRoutes({ path, fixed: [], text: one, routes, lists, lookMs: 1e9 })
   t.teardown(() => source.close())
   await source.start({
     apply: () => void (batches += 1),
@@ -180,4 +183,33 @@ t.test('new names are looked up before the new routes are in force', async t => 
     () => asked.filter(host => host === 'new').length === 2,
   )
   t.equal(asked.filter(host => host === 'old').length, 1, 'the old name is not')
+})
+
+t.test('a file of clients that is not there yet', async t => {
+  const f = await fixture(t, one)
+  const list = `${f.path}.txt`
+  await f.write(one.replace('name: a', `name: a, deny: ['file:${list}']`))
+  await until('it is refused', () => f.unusable.length > 0)
+  t.match(f.unusable, [/routes\.yaml\.txt: there is no such file/])
+  t.match(f.problems(), [{ field: /txt$/, message: /no such file/ }])
+  await writeFile(list, '10.0.0.0/33\n')
+  await until('it is refused for what it says', () => f.unusable.length > 1)
+  t.match(f.unusable[1], /routes\.yaml\.txt: line 1: "10\.0\.0\.0\/33" is not an address/)
+  await writeFile(list, '10.0.0.0/8\n')
+  await until('both are taken', () => f.taken.length > 0)
+  t.strictSame(f.problems(), [])
+  t.equal(f.unusable.length, 2, 'each reason is told once')
+  const clients = () => f.batches.at(-1)?.find(({ kind }) => kind === 'Service')?.object
+  t.match(clients(), { clients: { deny: [{ ipv4: { length: 2 } }] } })
+  const before = f.batches.length
+  await writeFile(list, '# two\n10.0.0.0/8\n192.0.2.1 # one\n')
+  await until('a list that changes is a change', () => f.batches.length > before)
+  t.match(clients(), { clients: { deny: [{ ipv4: { length: 4 } }] } })
+  await writeFile(list, 'x\n')
+  await until('a bad one is a problem', () => f.problems().length > 0)
+  t.match(f.problems(), [
+    { object: list, message: /line 1: "x" is not .* the old one counts/ },
+  ])
+  t.match(f.source.status().error, /line 1: "x"/)
+  t.equal(f.batches.length, before + 1, 'and changes nothing')
 })

@@ -1,5 +1,12 @@
 import { joinHostPort } from '../../../util/ip.ts'
 import { BindSet, type Listening } from '../../bind-set.ts'
+import { CountedEndpoints } from '../../counted-endpoints.ts'
+import {
+  type LimiterMemory,
+  limitsClients,
+  newLimiterMemory,
+} from '../../connection-limiter.ts'
+import { counterCell } from '../../counter-cells.ts'
 import { closedState, holdsClients, openFronts } from '../../open-fronts.ts'
 import {
   bindKey,
@@ -9,7 +16,7 @@ import {
   type RelayListener,
   type RelayObserver,
 } from '../../relay.ts'
-import { newWaitingPlaces, type WaitingPlaces } from '../../waiting-places.ts'
+import { newSharedPlaces, SharedPlaces } from '../../shared-places.ts'
 import type { ListenerOrder } from '../orders.ts'
 import type { Figures } from './figures.ts'
 import type { ListeningBudget } from './listening-budget.ts'
@@ -25,7 +32,7 @@ export interface PortEnv {
   readonly figures: Figures
   readonly listenerSlots: Slots
   readonly endpointSlots: Slots
-  readonly observer: Pick<RelayObserver, 'bindChanged' | 'fault'>
+  readonly observer: Pick<RelayObserver, 'bindChanged' | 'accessLines' | 'fault'>
 }
 
 /** One ServicePort as the main thread has it: its sockets, and where its figures are. */
@@ -44,12 +51,16 @@ export class Port implements Holder {
   #workers: readonly WorkerHandle[] = []
   #opens = 0
   /** Shared with its workers, from when its clients may wait. */
-  #places: WaitingPlaces | undefined
+  #places: SharedPlaces | undefined
+  readonly #counted: CountedEndpoints
+  /** The same, from when its connections are limited. */
+  #limiter: LimiterMemory | undefined
 
   constructor(env: PortEnv, spec: RelayListener) {
     this.#env = env
     this.#spec = spec
     this.slot = env.listenerSlots.take()
+    this.#counted = new CountedEndpoints(env.workers.length)
     // Sockets are paid for when they are opened: it may be several for a bind.
     const free = { takeListening: () => true, releaseListening: () => {} }
     this.#binds = new BindSet(
@@ -68,7 +79,7 @@ export class Port implements Holder {
   }
 
   get isSticky(): boolean {
-    return this.#spec.affinityMs > 0
+    return this.#spec.affinityMs > 0 || limitsClients(this.#spec.limits)
   }
 
   /**
@@ -80,7 +91,9 @@ export class Port implements Holder {
     this.wanted = true
     this.retiring.clear()
     const left = this.#takeEndpoints()
-    if (holdsClients(spec)) this.#places ??= newWaitingPlaces(this.#env.workers.length)
+    if (holdsClients(spec)) this.#places ??= newSharedPlaces(this.#env.workers.length)
+    this.#counted.take(spec)
+    if (spec.limits) this.#limiter ??= newLimiterMemory(this.#env.workers.length)
     const { open, closed } = openFronts(spec)
     this.#count(open.length)
     // First: a worker resets who comes to an address that has no front any more.
@@ -126,14 +139,24 @@ export class Port implements Holder {
     }
   }
 
-  /** A worker is no more: its clients do not wait any longer. */
-  lost({ thread }: WorkerHandle): void {
+  /** A worker is about to be forgotten, with its connections, clients that wait and lines of the access log. */
+  lost({ thread, listenerPages, accessLines }: WorkerHandle): void {
     this.#places?.lost(thread)
+    this.#counted.lost(thread)
+    // What its connections had taken is for those that wait elsewhere.
+    if (this.#counted.queued > 0) for (const worker of this.#env.workers) worker.wake()
+    if (this.#limiter) new SharedPlaces(this.#limiter.places).lost(thread)
+    const lines = accessLines.lost(this.#spec, {
+      accessLines: listenerPages.read(this.slot, counterCell.plain.accessLines),
+      active: listenerPages.read(this.slot, counterCell.plain.active),
+    })
+    if (lines !== undefined) this.#env.observer.accessLines?.(lines)
   }
 
   /** No worker knows of it any more. */
   free(): void {
-    const { figures, listenerSlots, endpointSlots } = this.#env
+    const { figures, listenerSlots, endpointSlots, workers } = this.#env
+    for (const { accessLines } of workers) accessLines.forget(this.#spec.name)
     figures.clear(this.slot, this.#slots.values())
     listenerSlots.free(this.slot)
     for (const slot of this.#slots.values()) endpointSlots.free(slot)
@@ -144,6 +167,7 @@ export class Port implements Holder {
     const { figures } = this.#env
     const counters = figures.counters(this.slot)
     counters.held = this.#places?.taken ?? 0
+    counters.queued = this.#counted.queued
     return {
       id,
       name,
@@ -184,7 +208,15 @@ export class Port implements Holder {
   #order(): ListenerOrder {
     const { slot, spec } = this
     const endpointSlots = spec.endpoints.map(({ key }) => this.#slots.get(key) ?? 0)
-    return { slot, spec, endpointSlots, places: this.#places?.memory }
+    const { memory: capacity } = this.#counted
+    return {
+      slot,
+      spec,
+      endpointSlots,
+      places: this.#places?.memory,
+      capacity,
+      limiter: this.#limiter,
+    }
   }
 
   #open(bind: Bind): Listening {

@@ -51,11 +51,9 @@ export class Ports {
   lost(worker: WorkerHandle): void {
     const { listenerSlots, endpointSlots } = this.#env
     worker.ensurePages(listenerSlots.count, endpointSlots.count)
+    for (const port of this.#bySlot.values()) port.lost(worker)
     worker.forgetActive(listenerSlots.count, endpointSlots.count)
-    for (const port of this.#bySlot.values()) {
-      port.lost(worker)
-      this.retired(worker, port.slot)
-    }
+    for (const { slot } of this.#bySlot.values()) this.retired(worker, slot)
   }
 
   /** All workers have let go of what was left when this was asked for. */

@@ -1,4 +1,5 @@
 import type { Clock } from '../../../util/clock.ts'
+import { ReceivedLines } from '../../access-log/access-lines.ts'
 import { counterCell } from '../../counter-cells.ts'
 import { type NewsObserver, NewsReader } from '../../remote/news-reader.ts'
 import { type RemoteEnding, Remote, RemoteGone } from '../../remote/remote.ts'
@@ -26,6 +27,8 @@ export interface WorkerDeps {
 
 /** What is not for the worker itself. */
 export interface WorkerOwner {
+  /** The eventfds of all workers, that of thread 1 first. */
+  wakeFds(): readonly number[]
   /** For whom its news are. */
   observerOf(worker: WorkerHandle): NewsObserver
   /** Nothing is left of the listener in this slot. */
@@ -52,6 +55,8 @@ export class WorkerHandle {
   readonly listenerPages = new StatsPages(counterCell.count)
   readonly endpointPages = new StatsPages(endpointCell.count)
   readonly signs = new WorkerSigns()
+  /** Of its threads up to now. */
+  readonly accessLines = new ReceivedLines()
   hangs = 0
   restarts = 0
   readonly #deps: WorkerDeps
@@ -59,7 +64,8 @@ export class WorkerHandle {
   readonly #observer: NewsObserver
   readonly #news: NewsReader
   readonly #restarts: Restarts
-  readonly #wakeFd: number
+  /** Open for as long as any worker may use it. */
+  readonly wakeFd: number
   #remote: Remote<WorkerCall, null> | undefined
   #way: WorkerThread | undefined
   #isHung = false
@@ -78,8 +84,8 @@ export class WorkerHandle {
     this.#observer = owner.observerOf(this)
     this.#news = new NewsReader(clock, this.#observer)
     this.#restarts = new Restarts(clock, longestPauseMs, () => this.start())
-    this.#wakeFd = calls.eventfd(0, SOCK_CLOEXEC | SOCK_NONBLOCK)
-    if (this.#wakeFd < 0) throw systemError('eventfd', this.#wakeFd)
+    this.wakeFd = calls.eventfd(0, SOCK_CLOEXEC | SOCK_NONBLOCK)
+    if (this.wakeFd < 0) throw systemError('eventfd', this.wakeFd)
   }
 
   start(): void {
@@ -157,12 +163,21 @@ export class WorkerHandle {
   /** Orders the thread to end, by force after `ms`; resolves when nothing of it is left. */
   async leave(ms: number): Promise<void> {
     await this.#remote?.leave(ms)
-    this.#deps.calls.close(this.#wakeFd)
+  }
+
+  /** When no thread of any worker is left. */
+  close(): void {
+    this.#deps.calls.close(this.wakeFd)
   }
 
   /** The last order, as the process is about to end. */
   sayExit(): void {
     this.#remote?.sayExit()
+  }
+
+  /** What waits for a place may have its turn. */
+  wake(): void {
+    this.#way?.wake()
   }
 
   /** For connections of a thread that died. */
@@ -181,7 +196,8 @@ export class WorkerHandle {
     return {
       ...this.#deps.common,
       thread: this.thread,
-      wakeFd: this.#wakeFd,
+      wakeFd: this.wakeFd,
+      wakeFds: this.#owner.wakeFds(),
       signs: this.signs.memory,
       listenerPages: this.listenerPages.pages,
       endpointPages: this.endpointPages.pages,

@@ -58,6 +58,7 @@ export class WorkerPool {
   /** Resolves when all threads have ended and nothing of theirs here is left. */
   async end(): Promise<void> {
     await Promise.all(this.workers.map(worker => worker.leave(leaveMs)))
+    for (const worker of this.workers) worker.close()
     process.off('exit', this.#onExit)
   }
 

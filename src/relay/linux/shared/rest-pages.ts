@@ -1,5 +1,6 @@
 import { noReplies, type Replies } from '../../../balance/replies.ts'
 import { noRest, type Rest } from '../../../balance/resting.ts'
+import { noRecovery, type Recovery } from '../../../balance/slow-start.ts'
 import { readState, renewState, SharedCell, type StateBits } from './shared-cell.ts'
 import { SlotPages } from './slot-pages.ts'
 
@@ -38,9 +39,22 @@ const replyBits: StateBits<Replies> = {
   }),
 }
 
-const cells = { rest: 0, replies: 1, count: 2 }
+const recoveryTimeUnit = 1 << 1
 
-/** How the endpoints rest and answer, by their slots: one state for all workers. */
+/** From the low end 1 bit whether it is up, and the time; never 0, as time is not. */
+const recoveryBits: StateBits<Recovery> = {
+  none: noRecovery,
+  pack: ({ since, isUp }) =>
+    since === 0 ? 0 : Math.ceil(since) * recoveryTimeUnit + (isUp ? 1 : 0),
+  unpack: bits => ({
+    since: Math.floor(bits / recoveryTimeUnit),
+    isUp: bits % recoveryTimeUnit === 1,
+  }),
+}
+
+const cells = { rest: 0, replies: 1, recovery: 2, count: 3 }
+
+/** How the endpoints rest, answer and come back, by their slots: one state for all workers. */
 export class RestPages extends SlotPages<BigInt64Array> {
   constructor() {
     super(cells.count, memory => new BigInt64Array(memory))
@@ -55,6 +69,12 @@ export class RestPages extends SlotPages<BigInt64Array> {
   repliesOf(slot: number): SharedCell<Replies> {
     const at = this.offsetOf(slot) + cells.replies
     return new SharedCell(replyBits, this.pageOf(slot), at)
+  }
+
+  /** Whether the endpoint which has the slot now is down, or has just come back. */
+  recoveryOf(slot: number): SharedCell<Recovery> {
+    const at = this.offsetOf(slot) + cells.recovery
+    return new SharedCell(recoveryBits, this.pageOf(slot), at)
   }
 
   read(slot: number): Rest {

@@ -1,17 +1,22 @@
 import { isOutOfResources } from '../../../util/error-code.ts'
 import { joinHostPort } from '../../../util/ip.ts'
-import { type Choice, turnedAway } from '../../front.ts'
+import type { Cause } from '../../cause.ts'
+import { clientKey } from '../../client-table.ts'
+import { type Choice, type Front, turnedAway } from '../../front.ts'
+import type { Preface, PrefaceRules } from '../../preface.ts'
 import { EPOLLIN, SOCK_CLOEXEC, SOCK_NONBLOCK } from '../constants.ts'
 import { errno, errnoName } from '../errno.ts'
+import { notWaited } from '../../access-log/access-entry.ts'
 import type { EventSource } from '../event-loop.ts'
 import type { NativeMemory } from '../native-memory.ts'
-import { readSockaddr } from '../sockaddr.ts'
+import { readAddressWords, readSockaddr, writeSockaddr } from '../sockaddr.ts'
 import { sockaddrSize } from '../struct-layout.ts'
 import { fdsPerConnection } from '../worker/fd-account.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { SocketCalls } from './socket-calls.ts'
-import type { TcpConnections } from './tcp-connections.ts'
+import { PrefaceClient, Prefaces } from './prefaces.ts'
+import type { Before, TcpConnections } from './tcp-connections.ts'
 import type { TcpService } from './tcp-service.ts'
 
 /** Of one listening socket, before others have their turn. */
@@ -40,6 +45,7 @@ export class Accepting implements EventSource<ListeningSocket> {
   /** The address of the client that was accepted last. */
   readonly #peer: NativeMemory
   readonly #socketCalls: SocketCalls
+  readonly #prefaces: Prefaces
   #isPaused = false
 
   constructor(env: WorkerEnv, connections: TcpConnections) {
@@ -47,6 +53,14 @@ export class Accepting implements EventSource<ListeningSocket> {
     this.#connections = connections
     this.#peer = env.calls.allocate(sockaddrSize + 8)
     this.#socketCalls = new SocketCalls(env.calls)
+    this.#prefaces = new Prefaces(env, {
+      read: (client, preface) => this.#prefaced(client, preface),
+      refused: (client, cause, detail) => {
+        this.#peer.words.set(client.peer)
+        this.#turnAway(client.service, client.fd, cause, detail, client.acceptedAt)
+      },
+    })
+    env.loop.addTimers(this.#prefaces)
   }
 
   open(service: TcpService, key: string, fd: number): ListeningSocket {
@@ -60,6 +74,11 @@ export class Accepting implements EventSource<ListeningSocket> {
   release(socket: ListeningSocket): void {
     this.#sockets.delete(socket)
     this.#env.loop.remove(socket.fd)
+  }
+
+  /** Ends clients of a ServicePort that are not connections yet; how many they were. */
+  killAll(service: TcpService): number {
+    return this.#prefaces.killAll(service)
   }
 
   /** Clients wait in the kernel's queue, as at HAProxy's maxconn. */
@@ -125,31 +144,100 @@ export class Accepting implements EventSource<ListeningSocket> {
 
   #accepted({ service, key }: ListeningSocket, fd: number): void {
     service.counters.add('accepted', 1)
+    const { preface } = service
+    if (preface !== undefined && this.#listens(service, key, fd, preface)) return
     const front = service.fronts.at(key)
-    if (front === undefined) return this.#turnAway(service, fd, '')
-    if (!front.asksForClient) return this.#begin(service, fd, front.admit(''), '')
-    const { address, port } = readSockaddr(this.#peer, 0)
-    const choice = front.admit(address, this.#socketCalls.localAddress(fd))
-    this.#begin(service, fd, choice, joinHostPort(address, port))
+    if (front === undefined) return this.#turnAway(service, fd)
+    const isLetIn = !front.isSelective || front.letsIn(readAddressWords(this.#peer, 0))
+    const choice = isLetIn ? this.#choiceOf(front, fd) : undefined
+    if (choice === undefined) this.#turnAway(service, fd)
+    else this.#begin(service, choice, fd)
   }
 
+  /** Unless a limit is reached. */
   #begin(
     service: TcpService,
+    choice: Choice<WorkerBackend>,
     fd: number,
-    choice: Choice<WorkerBackend> | undefined,
-    client: string,
+    before?: Before,
   ): void {
-    if (choice === undefined) this.#turnAway(service, fd, client)
-    else this.#connections.begin(service, choice, fd, this.#peer)
+    const { limiter } = service
+    const peer = this.#peer
+    if (limiter === undefined)
+      return this.#connections.begin(service, choice, fd, peer, undefined, before)
+    const client = clientKey(readAddressWords(peer, 0))
+    const broken = limiter.take(client, this.#env.loop.now)
+    if (broken !== undefined)
+      return this.#turnAway(service, fd, 'PL', broken, before?.acceptedAt)
+    this.#connections.begin(service, choice, fd, peer, { limiter, client }, before)
+  }
+
+  /** Whether something is to be read of a client before an endpoint is chosen for it. */
+  #listens(service: TcpService, key: string, fd: number, rules: PrefaceRules): boolean {
+    const hasHeader = rules.expectsHeader(readAddressWords(this.#peer, 0))
+    if (!hasHeader && !rules.readsHello) return false
+    const { now } = this.#env.loop
+    this.#prefaces.begin(new PrefaceClient(service, key, fd, hasHeader, this.#peer, now))
+    return true
+  }
+
+  /** `Prefaces` has read what it says: by that it may come in now, or not. */
+  #prefaced(client: PrefaceClient, preface: Preface): void {
+    const { service, key, fd, acceptedAt, events } = client
+    const { addresses } = preface
+    if (addresses === undefined) this.#peer.words.set(client.peer)
+    else writeSockaddr(this.#peer, 0, addresses.source.address, addresses.source.port)
+    if (preface.isForNobody)
+      return this.#turnAway(service, fd, 'PN', 'no pool is for it', acceptedAt)
+    const front = service.fronts.at(key)
+    const isLetIn =
+      front !== undefined &&
+      (!front.isSelective || front.letsIn(readAddressWords(this.#peer, 0)))
+    const choice = isLetIn ? this.#choiceAfter(front, fd, preface) : undefined
+    if (choice === undefined)
+      return this.#turnAway(service, fd, 'PR', undefined, acceptedAt)
+    const dialled = addresses?.destination
+    this.#begin(service, choice, fd, { acceptedAt, events, dialled })
+  }
+
+  #choiceAfter(
+    front: Front<WorkerBackend>,
+    fd: number,
+    { addresses, pool }: Preface,
+  ): Choice<WorkerBackend> | undefined {
+    if (pool !== undefined) return front.choiceOfPool(pool)
+    return addresses === undefined
+      ? this.#choiceOf(front, fd)
+      : front.choiceOf(addresses.source.address)
+  }
+
+  #choiceOf(front: Front<WorkerBackend>, fd: number): Choice<WorkerBackend> | undefined {
+    // Two texts and a system call, which most connections are spared.
+    if (!front.asksForNode) return front.choiceOf('')
+    const { address } = readSockaddr(this.#peer, 0)
+    return front.choiceOf(address, this.#socketCalls.localAddress(fd))
   }
 
   /** At once: a client that may not connect costs neither a dial nor a place in the budget. */
-  #turnAway({ name, counters }: TcpService, fd: number, client: string): void {
-    const { observer } = this.#env
-    counters.countFailure('PR')
+  #turnAway(
+    service: TcpService,
+    fd: number,
+    cause: Cause = 'PR',
+    detail?: string,
+    acceptedAt = this.#env.loop.now,
+  ): void {
+    const { observer, loop } = this.#env
+    const { name, counters, accessLines } = service
+    counters.countFailure(cause)
     this.#connections.turnAway(fd)
-    if (!observer.wants('PR')) return
-    observer.connectionClosed(turnedAway(name, client, 'PR'))
+    const isWanted = observer.wants(cause)
+    if (!isWanted && accessLines === undefined) return
+    const { address, port } = readSockaddr(this.#peer, 0)
+    const client = joinHostPort(address, port)
+    const record = turnedAway(name, client, cause, detail, loop.now - acceptedAt)
+    if (isWanted) observer.connectionClosed(record)
+    const open = { all: this.#connections.count, route: service.connections, endpoint: 0 }
+    accessLines?.add(record, notWaited, open)
   }
 
   #refused(socket: ListeningSocket, result: number): void {

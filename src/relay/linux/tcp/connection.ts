@@ -1,7 +1,11 @@
 import type { GrowingBytes } from '../../../util/growing-bytes.ts'
+import type { AddressPort } from '../../../util/ip.ts'
 import type { Cause } from '../../cause.ts'
-import type { Dial, DialAttempt } from '../../dial.ts'
+import type { Dial } from '../../dial.ts'
+import type { DialAttempt } from '../../dial-attempt.ts'
+import type { Counted } from '../../connection-limiter.ts'
 import type { Choice } from '../../front.ts'
+import type { EndpointPlaces } from '../../shared-places.ts'
 import {
   AF_INET6,
   EPOLLERR,
@@ -73,6 +77,8 @@ export class Side {
   piped = 0
   /** How many full, or in a pipe meagre, reads there were in a row. */
   streak = 0
+  /** Of an endpoint: where it has taken a place, to be given back when its socket is closed. */
+  places: EndpointPlaces | undefined = undefined
 
   constructor(connection: Connection, isBackend: boolean, fd: number) {
     this.connection = connection
@@ -90,6 +96,21 @@ export class Side {
 
   set(mask: number): void {
     this.flags |= mask
+  }
+
+  /** It is open already, and counts all the same. */
+  takePlace(places: EndpointPlaces | undefined): void {
+    if (places === undefined || places.id === this.places?.id) return
+    this.freePlace()
+    places.take(Infinity)
+    this.places = places
+  }
+
+  /** Its socket is closed. */
+  freePlace(): void {
+    const { places } = this
+    this.places = undefined
+    places?.free()
   }
 
   unset(mask: number): void {
@@ -134,6 +155,8 @@ export class Connection extends Timed {
   /** Another one for each endpoint. */
   backend: Side
   readonly acceptedAt: number
+  /** Of this thread: 1, 2, ... */
+  readonly serial: number
   state: ConnectionState = 'dialling'
   connectedAt = 0
   /** Its timer is for the endpoint's answer to what the client has said. */
@@ -142,11 +165,20 @@ export class Connection extends Timed {
   endpoint: WorkerBackend | undefined = undefined
   /** While `dialling`. */
   dial: Dial<WorkerBackend, number, Connection> | undefined = undefined
+  /** Where the client has dialled, if a proxy has said so. */
+  readonly dialled: AddressPort | undefined
+  /** What each endpoint is told first, where there is something. */
+  header: Buffer | undefined = undefined
+  /** Milliseconds that it has waited for an endpoint, and for a place at one. */
+  heldMs = 0
+  queuedMs = 0
   /** For the record. */
   attempts: SocketAttempt[] = []
   /** Of an endpoint that has not served, while others are dialled: its open socket. */
   lastEnd: Side | undefined = undefined
   lastEndpoint: WorkerBackend | undefined = undefined
+  /** Where it counts, if its ServicePort has limits. */
+  counted: Counted | undefined = undefined
   /** The first one counts, not what follows from it. */
   end: AbnormalEnd | undefined = undefined
   /** While `delivering`: until when the other side may take to get what is left. */
@@ -165,13 +197,17 @@ export class Connection extends Timed {
     client: number,
     { words }: Pick<NativeMemory, 'words'>,
     now: number,
+    serial: number,
+    dialled?: AddressPort,
   ) {
     super()
+    this.serial = serial
     this.service = service
     this.choice = choice
     this.client = new Side(this, false, client)
     this.backend = new Side(this, true, -1)
     this.acceptedAt = now
+    this.dialled = dialled
     this.#peerStart = words[0] ?? 0
     this.#peerAddress = words[1] ?? 0
     const isIpv6 = (this.#peerStart & 0xffff) === AF_INET6

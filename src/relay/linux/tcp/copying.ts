@@ -1,4 +1,5 @@
 import { GrowingBytes } from '../../../util/growing-bytes.ts'
+import { proxyHeader } from '../../../util/proxy-header.ts'
 import {
   EPOLLERR,
   EPOLLHUP,
@@ -83,11 +84,37 @@ export class Copying {
     }
     // To an endpoint that has hung up nothing is sent before that is known.
     const endedAtOnce = retry !== undefined && (events & hangUp) !== 0
+    if (connection.service.proxyProtocol !== undefined) {
+      this.#greet(connection, !endedAtOnce)
+      if (connection.state !== 'open') return
+    }
     this.#start(endedAtOnce ? backend : client)
     if (connection.state === 'open') this.#start(endedAtOnce ? client : backend)
   }
 
-  /** What it holds was said to another endpoint before. */
+  /**
+   * A header that names the client is the first that the endpoint gets, and nothing that the client
+   * has said. With `isMore` what has come from it goes in the same write.
+   */
+  #greet(connection: Connection, isMore: boolean): void {
+    const { client, service, peer } = connection
+    connection.header ??= proxyHeader(
+      service.proxyProtocol ?? 'v1',
+      peer,
+      connection.dialled ?? this.#sockets.dialled(client.fd, service.isSteered),
+    )
+    const isAlone = !client.holds
+    this.#sending.holdBefore(client, connection.header)
+    if (!isMore || !isAlone || !client.has(flag.readable) || this.#holdsEnough) return
+    const count = this.#read(client, 0)
+    if (count <= 0) return void this.#nothingRead(client, count)
+    if (client.said !== undefined) this.#remember(client, count)
+    this.#count(client, count)
+    this.#noteDrained(client, count)
+    this.#sending.holdMore(client, count)
+  }
+
+  /** What it holds is a header, or was said to another endpoint before. */
   #start(from: Side): void {
     if (!from.holds || this.#unblock(from)) this.#move(from)
   }

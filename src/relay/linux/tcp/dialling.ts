@@ -1,4 +1,5 @@
-import { Dial, type Dialler } from '../../dial.ts'
+import { Dial } from '../../dial.ts'
+import type { Dialler } from '../../dialler.ts'
 import type { RelayLimits } from '../../relay.ts'
 import type { GiveUpCause } from '../../retry-plan.ts'
 import {
@@ -86,11 +87,15 @@ export class Dialling
   }
 
   clientOf(connection: Connection): string {
-    return connection.service.balancer.isSticky ? connection.peer.address : ''
+    return connection.service.balancer.looksAtClient ? connection.peer.address : ''
   }
 
   acceptedAt({ acceptedAt }: Connection): number {
     return acceptedAt
+  }
+
+  waited(connection: Connection, what: 'heldMs' | 'queuedMs', since: number): void {
+    connection[what] += this.now() - since
   }
 
   setTimer(connection: Connection, ms: number): void {
@@ -141,11 +146,15 @@ export class Dialling
     this.#ending.gaveUp(connection, cause, detail)
   }
 
-  #connected({ connection, backend }: SocketAttempt, fd: number, events: number): void {
+  #connected(attempt: SocketAttempt, fd: number, events: number): void {
+    const { connection, backend, places } = attempt
     const { loop } = this.#env
     connection.dial = undefined
     this.#earlyCloses.forget(connection)
     connection.backend.fd = fd
+    connection.backend.places = places
+    // Its dial began before they were counted.
+    if (places === undefined) connection.backend.takePlace(backend.places)
     loop.pass(fd, this.#sides, connection.backend)
     connection.connectedAt = loop.now
     connection.endpoint = backend

@@ -39,7 +39,10 @@ export class EarlyCloses {
     const ms = this.#env.loop.now - connection.connectedAt
     if (unserved === undefined || !takeEarlyClose(unserved, ms)) return false
     // The endpoint may still be reading. Of what was said to it nothing may be lost.
-    this.#leave(side, !wasReset && connection.client.bytes === 0)
+    const { client } = connection
+    // A header was written as a whole, or it was not; else it does not know who the client is.
+    const isWhole = !client.holds || !side.has(flag.wroteOnce)
+    this.#leave(side, !wasReset && client.bytes === 0 && isWhole)
     side.set(flag.ended)
     return true
   }
@@ -59,6 +62,7 @@ export class EarlyCloses {
     if (lastEnd === undefined) return
     connection.lastEnd = undefined
     this.#env.fds.close(lastEnd.fd)
+    lastEnd.freePlace()
     this.#env.fds.release(1)
   }
 
@@ -76,6 +80,9 @@ export class EarlyCloses {
     // It is the last one, and has heard what there was to be said.
     this.#sending.forgetSaid(connection.client)
     this.#sending.drop(connection.client)
+    const { header } = connection
+    if (header !== undefined && !lastEnd.has(flag.wroteOnce))
+      this.#sending.holdBefore(connection.client, header)
     this.#timers.set(connection, keepAliveAfterMs, loop.now)
     connection.dial = undefined
     connection.backend = lastEnd
@@ -112,7 +119,10 @@ export class EarlyCloses {
     const { connection } = side
     const { fds, loop } = this.#env
     this.forget(connection)
-    if (!isKept || !fds.take(1)) return fds.close(side.fd)
+    if (!isKept || !fds.take(1)) {
+      fds.close(side.fd)
+      return side.freePlace()
+    }
     loop.remove(side.fd)
     connection.lastEnd = side
     connection.lastEndpoint = connection.endpoint

@@ -1,6 +1,6 @@
 import { joinHostPort } from '../../../util/ip.ts'
 import type { Cause } from '../../cause.ts'
-import { attemptRecords } from '../../dial.ts'
+import { attemptRecords } from '../../dial-attempt.ts'
 import type { ConnectionRecord } from '../../relay.ts'
 import { EPOLLERR, EPOLLOUT, SHUT_WR } from '../constants.ts'
 import { errno, errnoName } from '../errno.ts'
@@ -188,6 +188,7 @@ export class Ending {
     if (fd < 0) return
     side.fd = -1
     this.#env.fds.close(fd)
+    side.freePlace()
   }
 
   /** An end in order: what is unsent is sent still, and then a FIN. */
@@ -219,14 +220,22 @@ export class Ending {
       if (backend.fd >= 0) this.sampleRoundTrip(connection, true)
     }
     if (cause !== '--') service.counters.countFailure(cause)
-    if (observer.wants(cause)) {
-      observer.connectionClosed(recordOf(connection, this.#env.loop.now))
-    }
+    const isWanted = observer.wants(cause)
+    const { accessLines } = service
+    if (!isWanted && accessLines === undefined) return
+    const record = recordOf(connection, this.#env.loop.now)
+    if (isWanted) observer.connectionClosed(record)
+    accessLines?.add(record, connection, {
+      all: this.#all.size - 1,
+      route: service.connections - 1,
+      endpoint: endpoint?.active ?? 0,
+    })
   }
 
   #letGo(connection: Connection): void {
-    const { client, backend } = connection
+    const { client, backend, counted } = connection
     connection.state = 'ended'
+    counted?.limiter.ended(counted.client, this.#env.loop.now)
     this.#all.delete(connection)
     this.#timers.clear(connection)
     this.#idleLimits.ended(connection)

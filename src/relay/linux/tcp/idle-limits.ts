@@ -1,6 +1,9 @@
+import { type Cut, idleBeforeCloseMs } from '../../cut.ts'
+import { Lifetimes, type Overdue } from '../../lifetimes.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { type Connection, flag, type Side } from './connection.ts'
 import type { SocketCalls } from './socket-calls.ts'
+import type { TcpService } from './tcp-service.ts'
 
 interface Watched {
   bytes: number
@@ -12,7 +15,7 @@ interface Watched {
 const longestTickMs = 1000
 
 /**
- * Which connections have been idle for too long: looked at together, now and then, because a
+ * Which connections have been idle for too long, or have lasted too long: looked at together, now and then, because a
  * timer and system calls for each would cost more.
  */
 export class IdleLimits {
@@ -21,20 +24,34 @@ export class IdleLimits {
   readonly #halfClosed = new Map<Connection, Watched>()
   /** With an idle limit for whole connections: what they had moved, and when. */
   readonly #open = new Map<Connection, Watched>()
-  readonly #tickMs: number
+  /** To endpoints that are drained, and closed as they are idle. */
+  readonly #drained = new Map<Connection, Watched & { endpoint: unknown }>()
+  readonly #lifetimes: Lifetimes<Connection>
+  #tickMs: number
   #nextLook = Infinity
 
   constructor(env: WorkerEnv, sockets: SocketCalls) {
-    const { halfCloseTimeout, tcpIdleTimeout } = env.limits
     this.#env = env
     this.#sockets = sockets
-    const shortest =
-      tcpIdleTimeout > 0 ? Math.min(halfCloseTimeout, tcpIdleTimeout) : halfCloseTimeout
-    this.#tickMs = Math.max(10, Math.min(longestTickMs, shortest / 8))
+    this.#lifetimes = new Lifetimes(env.random, movedBy)
+    this.#tickMs = tickOf(env.limits.halfCloseTimeout)
   }
 
   begun(connection: Connection): void {
-    if (this.#env.limits.tcpIdleTimeout > 0) this.#watch(this.#open, connection)
+    const { ages, idleMs } = connection.service
+    if (idleMs > 0) {
+      this.#tickMs = Math.min(this.#tickMs, tickOf(idleMs))
+      this.#open.set(connection, this.#watched(connection))
+    }
+    if (ages !== undefined)
+      this.#lifetimes.set(connection, ages.lifetimeMs, this.#env.loop.now)
+  }
+
+  /** The limits of its ServicePort are others now. */
+  changed(connection: Connection): void {
+    this.#open.delete(connection)
+    this.#lifetimes.ended(connection)
+    this.begun(connection)
   }
 
   /**
@@ -42,42 +59,76 @@ export class IdleLimits {
    * 14 500 connections in FIN_WAIT2).
    */
   halfClosed(connection: Connection): void {
-    if (!this.#halfClosed.has(connection)) this.#watch(this.#halfClosed, connection)
+    if (this.#halfClosed.has(connection)) return
+    this.#halfClosed.set(connection, this.#watched(connection))
+  }
+
+  /** It is over as soon as nothing moves on it. */
+  drained(connection: Connection): void {
+    const { endpoint } = connection
+    if (this.#drained.get(connection)?.endpoint === endpoint) return
+    this.#drained.set(connection, { ...this.#watched(connection), endpoint })
+  }
+
+  /** Of a ServicePort's that were drained only `cut` still are. */
+  stillDrained(service: TcpService, cut: Pick<Cut, 'isIdleCut'> | undefined): void {
+    for (const connection of this.#drained.keys()) {
+      const isStill = cut?.isIdleCut(connection.endpoint?.key ?? '') ?? false
+      if (connection.service === service && !isStill) this.#drained.delete(connection)
+    }
   }
 
   ended(connection: Connection): void {
+    if (this.#drained.size > 0) this.#drained.delete(connection)
     if (this.#halfClosed.size > 0) this.#halfClosed.delete(connection)
     if (this.#open.size > 0) this.#open.delete(connection)
+    this.#lifetimes.ended(connection)
   }
 
   /** Milliseconds until the next look. */
   wait(now: number): number {
-    return Math.max(this.#nextLook - now, 0)
+    return Math.min(Math.max(this.#nextLook - now, 0), this.#lifetimes.wait(now))
   }
 
-  /** Sides that could have sent and did not for too long, to be ended one by one. */
-  *overdue(now: number): Generator<Side> {
+  /** Connections that have lasted as long as they may. */
+  aged(now: number): Generator<Overdue<Connection>> {
+    return this.#lifetimes.overdue(now)
+  }
+
+  /**
+   * Sides that could have sent and did not for too long, to be ended one by one; and whether that
+   * is because their endpoint is drained.
+   */
+  *overdue(now: number): Generator<readonly [side: Side, isDrained: boolean]> {
     if (now < this.#nextLook) return
     const { limits, signs } = this.#env
     for (const [connection, watched] of this.#halfClosed) {
       signs.beat()
       if (this.#isIdle(connection, watched, limits.halfCloseTimeout)) {
-        yield connection.client.has(flag.ended) ? connection.backend : connection.client
+        const { client, backend } = connection
+        yield [client.has(flag.ended) ? backend : client, false]
       }
     }
     for (const [connection, watched] of this.#open) {
       signs.beat()
-      if (this.#isIdle(connection, watched, limits.tcpIdleTimeout))
-        yield connection.client
+      if (this.#isIdle(connection, watched, connection.service.idleMs))
+        yield [connection.client, false]
     }
-    const isDone = this.#halfClosed.size + this.#open.size === 0
+    for (const [connection, watched] of this.#drained) {
+      signs.beat()
+      // It may have gone on to another one, as after an early close.
+      if (connection.endpoint !== watched.endpoint) this.#drained.delete(connection)
+      else if (this.#isIdle(connection, watched, idleBeforeCloseMs))
+        yield [connection.client, true]
+    }
+    const isDone = this.#halfClosed.size + this.#open.size + this.#drained.size === 0
     this.#nextLook = isDone ? Infinity : now + this.#tickMs
   }
 
-  #watch(all: Map<Connection, Watched>, connection: Connection): void {
+  #watched(connection: Connection): Watched {
     const { now } = this.#env.loop
-    all.set(connection, { bytes: bytesOf(connection), movedAt: now, unsent: 0 })
     this.#nextLook = Math.min(this.#nextLook, now + this.#tickMs)
+    return { bytes: bytesOf(connection), movedAt: now, unsent: 0 }
   }
 
   /**
@@ -108,6 +159,16 @@ export class IdleLimits {
   #unsent(side: Side): number {
     return (side.held?.length ?? 0) + side.piped + this.#sockets.unacknowledged(side.fd)
   }
+}
+
+const tickOf = (shortestMs: number): number =>
+  Math.max(10, Math.min(longestTickMs, shortestMs / 8))
+
+const movedBy = (connection: Connection): number | undefined => {
+  const { state, client, backend } = connection
+  return state === 'open' && !client.holds && !backend.holds
+    ? bytesOf(connection)
+    : undefined
 }
 
 const bytesOf = ({ client, backend }: Connection): number => client.bytes + backend.bytes

@@ -1,4 +1,5 @@
 import { isOutOfResources } from '../../../util/error-code.ts'
+import { mostHeaderBytes } from '../../../util/proxy-header.ts'
 import { MSG_NOSIGNAL, SPLICE_F_MOVE, SPLICE_F_NONBLOCK } from '../constants.ts'
 import { errno, errnoName } from '../errno.ts'
 import type { EventSource } from '../event-loop.ts'
@@ -41,7 +42,8 @@ export class Sending {
     this.#env = env
     this.#pipes = pipes
     this.#sides = sides
-    this.buffer = env.calls.allocate(env.limits.connectionBuffer)
+    // What is held is written in one piece, from here.
+    this.buffer = env.calls.allocate(env.limits.connectionBuffer + mostHeaderBytes)
     this.#sockets = sockets
   }
 
@@ -81,6 +83,16 @@ export class Sending {
     const { said } = from
     this.drop(from)
     if (said !== undefined && said.length > 0) this.#keep(from, copyOf(said.bytes))
+  }
+
+  /** A header goes before what the side holds. */
+  holdBefore(from: Side, header: Buffer): void {
+    this.#keep(from, joined(header, from.held))
+  }
+
+  /** The first `count` bytes of the buffer go behind what the side holds. */
+  holdMore(from: Side, count: number): void {
+    this.#keep(from, joined(from.held, this.buffer.bytes.subarray(0, count)))
   }
 
   /** Writes what a side holds: `sent`, or the negative errno of a write that failed. */
@@ -198,6 +210,16 @@ const copyOf = (bytes: Buffer): Buffer => {
   bytes.copy(copy)
   return copy
 }
+
+/** The same of two. */
+const joined = (first: Buffer | undefined, second: Buffer | undefined): Buffer => {
+  const [one, other] = [first ?? nothing, second ?? nothing]
+  const both = Buffer.allocUnsafeSlow(one.length + other.length)
+  other.copy(both, one.copy(both))
+  return both
+}
+
+const nothing = Buffer.alloc(0)
 
 /** Without the first `count` bytes. A part keeps the whole from being freed: a small one is copied. */
 const without = (held: Buffer, count: number): Buffer => {

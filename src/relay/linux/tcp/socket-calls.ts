@@ -1,8 +1,12 @@
+import type { AddressPort } from '../../../util/ip.ts'
 import {
+  IPPROTO_IP,
+  IPPROTO_IPV6,
   IPPROTO_TCP,
   SIOCINQ,
   SIOCOUTQ,
   SO_ERROR,
+  SO_ORIGINAL_DST,
   SO_SNDBUF,
   SOL_SOCKET,
   TCP_INFO,
@@ -57,10 +61,27 @@ export class SocketCalls {
 
   /** The address that a client has come to; '' when it is gone again. */
   localAddress(fd: number): string {
+    return this.localEnd(fd).address
+  }
+
+  /** The same with its port, which is 0 then. */
+  localEnd(fd: number): AddressPort {
     this.#answer.words[lengthAt / 4] = sockaddrSize
     const { address } = this.#answer
     const result = this.#calls.getsockname(fd, address, address + lengthAt)
-    return result < 0 ? '' : readSockaddr(this.#answer, 0).address
+    return result < 0 ? { address: '', port: 0 } : readSockaddr(this.#answer, 0)
+  }
+
+  /**
+   * Where a client has dialled. `isSteered`: a rule of the kernel may have brought it here (iptables
+   * REDIRECT and DNAT, and the same of nftables).
+   */
+  dialled(fd: number, isSteered: boolean): AddressPort {
+    const local = this.localEnd(fd)
+    if (!isSteered) return local
+    const level = local.address.includes('.') ? IPPROTO_IP : IPPROTO_IPV6
+    const isThere = this.#option(fd, level, SO_ORIGINAL_DST, sockaddrSize)
+    return isThere ? readSockaddr(this.#answer, 0) : local
   }
 
   /**
@@ -86,6 +107,12 @@ export class SocketCalls {
       rttUs: view.getUint32(tcpInfo.rtt, true),
       retransmits: view.getUint32(tcpInfo.totalRetransmits, true),
     }
+  }
+
+  /** Milliseconds since data came from the peer; undefined where it is not known. */
+  sinceReceived(fd: number): number | undefined {
+    if (!this.#option(fd, IPPROTO_TCP, TCP_INFO, tcpInfo.size)) return undefined
+    return this.#answer.view.getUint32(tcpInfo.lastDataReceived, true)
   }
 
   /** Switches Nagle's algorithm off. */

@@ -1,7 +1,20 @@
-import { cutOf } from '../../cut.ts'
+import { addressWords } from '../../../util/cidr.ts'
+import type { AddressPort } from '../../../util/ip.ts'
+import { clientKey } from '../../client-table.ts'
+import type { Counted } from '../../connection-limiter.ts'
+import { cutOf, drainedDetail } from '../../cut.ts'
 import type { Choice } from '../../front.ts'
+import { endOfLife } from '../../lifetimes.ts'
+import {
+  closedDetail,
+  ConnectionIds,
+  connectionsPage,
+  serialsOf,
+  type ConnectionsPage,
+  type ConnectionsQuery,
+} from '../../open-connections.ts'
 import type { RelayListener } from '../../relay.ts'
-import { EPOLLERR, EPOLLHUP } from '../constants.ts'
+import { EPOLLERR, EPOLLHUP, EPOLLIN } from '../constants.ts'
 import type { EventSource } from '../event-loop.ts'
 import { KeepAlive, keepAliveAfterMs } from '../keep-alive.ts'
 import type { NativeMemory } from '../native-memory.ts'
@@ -10,6 +23,7 @@ import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { Connection, flag, quietEvents, type Side } from './connection.ts'
 import { Copying } from './copying.ts'
+import { describe } from './describe.ts'
 import { Dialling } from './dialling.ts'
 import { EarlyCloses } from './early-closes.ts'
 import { Ending } from './ending.ts'
@@ -18,6 +32,15 @@ import { PipePool } from './pipe-pool.ts'
 import { Sending } from './sending.ts'
 import { SocketCalls } from './socket-calls.ts'
 import type { TcpService } from './tcp-service.ts'
+
+/** What is known of a client that is watched, as it has said something before it became a connection. */
+export interface Before {
+  readonly acceptedAt: number
+  /** All that was told of it. */
+  readonly events: number
+  /** By the header of a proxy. */
+  readonly dialled: AddressPort | undefined
+}
 
 /** Connections that last so long have their endpoint's round-trip time looked at so often. */
 const lookMs = 60_000
@@ -30,7 +53,10 @@ const tickMs = 8
  */
 export class TcpConnections implements EventSource<Side> {
   readonly #env: WorkerEnv
+  /** In the order of their serials. */
   readonly #all = new Set<Connection>()
+  readonly #ids: ConnectionIds
+  readonly #sockets: SocketCalls
   readonly #timers: TimerWheel<Connection>
   readonly #pipes: PipePool
   readonly #idleLimits: IdleLimits
@@ -50,6 +76,8 @@ export class TcpConnections implements EventSource<Side> {
     const early = new EarlyCloses(env, timers, sending, this)
     const ending = new Ending(env, timers, sending, idleLimits, sockets, early, this.#all)
     const copying = new Copying(env, timers, pipes, sending, idleLimits, ending, sockets)
+    this.#ids = new ConnectionIds(env.thread)
+    this.#sockets = sockets
     this.#timers = timers
     this.#pipes = pipes
     this.#idleLimits = idleLimits
@@ -61,7 +89,10 @@ export class TcpConnections implements EventSource<Side> {
     env.loop.addTimers(timers)
     env.loop.addTimers({
       wait: now => idleLimits.wait(now),
-      run: now => this.#endIdle(now),
+      run: now => {
+        this.#endIdle(now)
+        this.#endAged(now)
+      },
     })
   }
 
@@ -76,14 +107,22 @@ export class TcpConnections implements EventSource<Side> {
     choice: Choice<WorkerBackend>,
     fd: number,
     peer: NativeMemory,
+    counted?: Counted,
+    before?: Before,
   ): void {
     const { loop } = this.#env
-    const connection = new Connection(service, choice, fd, peer, loop.now)
+    const serial = this.#ids.next()
+    const { acceptedAt: at = loop.now, dialled } = before ?? {}
+    const connection = new Connection(service, choice, fd, peer, at, serial, dialled)
+    connection.counted = counted
     this.#all.add(connection)
     service.begun()
     try {
       // A client that leaves while it is being dialled for is noticed too.
-      const watched = loop.add(fd, this, connection.client, quietEvents)
+      const watched =
+        before === undefined
+          ? loop.add(fd, this, connection.client, quietEvents)
+          : this.#passed(connection.client, before)
       if (watched < 0) return this.#ending.kill(connection, 'RC', 'epoll_ctl')
       this.#idleLimits.begun(connection)
       this.#dialling.start(connection)
@@ -91,6 +130,13 @@ export class TcpConnections implements EventSource<Side> {
       // Not for the code that accepted: there it is no connection.
       this.#ending.failed(connection, error)
     }
+  }
+
+  #passed(client: Side, { events }: Before): number {
+    this.#env.loop.pass(client.fd, this, client)
+    // What has come is not read yet.
+    client.note(events | EPOLLIN)
+    return 0
   }
 
   ready(side: Side, events: number): void {
@@ -130,7 +176,9 @@ export class TcpConnections implements EventSource<Side> {
    * paused, all dials.
    */
   changed(service: TcpService, spec: RelayListener): void {
+    if (service.capacity.hasNewPlaces) this.#takePlaces(service)
     const cut = cutOf(spec)
+    this.#idleLimits.stillDrained(service, cut)
     if (cut === undefined && spec.paused !== true) return
     for (const connection of this.#all) {
       if (connection.service !== service) continue
@@ -139,9 +187,61 @@ export class TcpConnections implements EventSource<Side> {
         this.#earlyCloses.forget(connection)
       if (dial !== undefined && spec.paused === true) dial.pause()
       else if (endpoint !== undefined && cut?.has(endpoint.key))
-        this.#ending.kill(connection, 'DD', cut.detail)
-      else if (cut !== undefined && spec.cut !== 'all') dial?.cut(cut)
+        this.#ending.kill(connection, 'DD', cut.detailOf(endpoint.key))
+      else if (endpoint !== undefined && cut?.isIdleCut(endpoint.key))
+        this.#idleLimits.drained(connection)
+      else if (cut !== undefined) dial?.cut(cut.dials)
     }
+  }
+
+  /** A ServicePort has limits, and had none before: what is open counts, too. */
+  limited(service: TcpService): void {
+    const { limiter } = service
+    if (limiter === undefined) return
+    for (const connection of this.#all) {
+      if (connection.service !== service || connection.counted !== undefined) continue
+      const client = clientKey(addressWords(connection.peer.address) ?? [])
+      limiter.adopt(client, this.#env.loop.now)
+      connection.counted = { limiter, client }
+    }
+  }
+
+  /** How long connections of a ServicePort may be there has changed. */
+  agesChanged(service: TcpService): void {
+    for (const connection of this.#all)
+      if (connection.service === service) this.#idleLimits.changed(connection)
+  }
+
+  /** Those that were there before their endpoint had a limit count, too. */
+  #takePlaces(service: TcpService): void {
+    service.capacity.hasNewPlaces = false
+    for (const { service: owner, endpoint, backend } of this.#all) {
+      if (owner === service) backend.takePlace(endpoint?.places)
+    }
+  }
+
+  /** A part of those that are open. */
+  page(query: ConnectionsQuery): ConnectionsPage {
+    const { now } = this.#env.loop
+    return connectionsPage(
+      this.#all,
+      this.#ids,
+      query,
+      ({ serial, service }) => ({ serial, listener: service.name }),
+      connection => describe(connection, this.#sockets, now),
+    )
+  }
+
+  /** Resets those with these ids; which of them were open. */
+  close(ids: readonly string[]): readonly string[] {
+    const serials = serialsOf(this.#ids, ids)
+    const closed: string[] = []
+    for (const connection of serials.size > 0 ? this.#all : []) {
+      if (!serials.has(connection.serial)) continue
+      this.#ending.kill(connection, 'KD', closedDetail)
+      closed.push(this.#ids.idOf(connection.serial))
+    }
+    return closed
   }
 
   /** Resets a client that is not to become a connection. */
@@ -196,11 +296,23 @@ export class TcpConnections implements EventSource<Side> {
   }
 
   #endIdle(now: number): void {
-    for (const side of this.#idleLimits.overdue(now)) {
+    for (const [side, isDrained] of this.#idleLimits.overdue(now)) {
       try {
-        this.#ending.idle(side)
+        if (isDrained) this.#ending.kill(side.connection, 'DD', drainedDetail)
+        else this.#ending.idle(side)
       } catch (error) {
         this.#ending.failed(side.connection, error)
+      }
+    }
+  }
+
+  #endAged(now: number): void {
+    for (const { connection, isQuiet } of this.#idleLimits.aged(now)) {
+      this.#env.signs.beat()
+      try {
+        this.#ending.kill(connection, 'LD', endOfLife(isQuiet))
+      } catch (error) {
+        this.#ending.failed(connection, error)
       }
     }
   }

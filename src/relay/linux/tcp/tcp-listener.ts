@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { bindKey, type Bind } from '../../relay.ts'
 import type { ListenerOrder } from '../orders.ts'
 import type { ListenerOwner, PortListener } from '../worker/port-listener.ts'
@@ -32,7 +33,10 @@ export class TcpListener implements PortListener {
   }
 
   update(order: ListenerOrder): void {
+    const { ages, limiter } = this.#service
     this.#service.take(order)
+    if (!isDeepStrictEqual(ages, this.#service.ages)) this.#all.agesChanged(this.#service)
+    if (limiter === undefined) this.#all.limited(this.#service)
     this.#all.changed(this.#service, order.spec)
   }
 
@@ -77,7 +81,7 @@ export class TcpListener implements PortListener {
   }
 
   kill(): number {
-    return this.#all.killAll(this.#service)
+    return this.#accepting.killAll(this.#service) + this.#all.killAll(this.#service)
   }
 
   #connectionEnded(): void {

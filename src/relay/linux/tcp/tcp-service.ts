@@ -1,3 +1,4 @@
+import { AccessLines } from '../../access-log/access-lines.ts'
 import type { ListenerOrder } from '../orders.ts'
 import { ListenerState } from '../worker/listener-state.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
@@ -6,6 +7,8 @@ import type { WorkerEnv } from '../worker/worker-env.ts'
 export class TcpService extends ListenerState {
   readonly #env: WorkerEnv
   readonly #connectionEnded: () => void
+  /** Where its connections are written down, if they are. */
+  accessLines: AccessLines | undefined
   #connections = 0
   #lastError = ''
 
@@ -14,6 +17,17 @@ export class TcpService extends ListenerState {
     super(env, order)
     this.#env = env
     this.#connectionEnded = connectionEnded
+  }
+
+  override take(order: ListenerOrder): void {
+    super.take(order)
+    const { observer } = this.#env
+    this.accessLines = AccessLines.of(
+      order.spec,
+      this.counters,
+      observer,
+      this.accessLines,
+    )
   }
 
   /** Those that have not ended. */

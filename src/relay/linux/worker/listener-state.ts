@@ -1,5 +1,6 @@
+import { ConnectionLimiter, limiterFor } from '../../connection-limiter.ts'
 import { ListenerEndpoints } from '../../listener-endpoints.ts'
-import { WaitingPlaces } from '../../waiting-places.ts'
+import { SharedPlaces } from '../../shared-places.ts'
 import type { ListenerOrder } from '../orders.ts'
 import { CounterWriter } from '../shared/listener-counters.ts'
 import { WorkerBackend } from './worker-backend.ts'
@@ -11,11 +12,13 @@ export class ListenerState extends ListenerEndpoints<WorkerBackend> {
   readonly counters: CounterWriter
   /** False once it is to go. */
   wanted = true
+  /** Kept while there are no limits: connections from before count in it. */
+  #limiter: ConnectionLimiter | undefined
   readonly #env: WorkerEnv
   #name: string
 
   constructor(env: WorkerEnv, { slot, spec }: ListenerOrder) {
-    super(env.loop.clock, env.random, env.nodeClients, env.limits)
+    super(env.loop.clock, env.random, env.nodeClients, env.limits, env.queues)
     this.#env = env
     this.#name = spec.name
     this.slot = slot
@@ -26,24 +29,33 @@ export class ListenerState extends ListenerEndpoints<WorkerBackend> {
     return this.#name
   }
 
-  take({ spec, endpointSlots, places }: ListenerOrder): void {
+  take({ spec, endpointSlots, places, capacity, limiter }: ListenerOrder): void {
     const memory = this.#env
     this.#name = spec.name
     this.wanted = true
-    if (places) this.places ??= new WaitingPlaces(places, this.#env.thread)
-    const before = this.balancer.endpoints
-    this.takeEndpoints(spec, (endpoint, i, known) => {
-      const slot = endpointSlots[i] ?? 0
-      const backend = known ?? new WorkerBackend(endpoint, memory, slot)
-      const isListed = this.balancer.get(endpoint.key) === known
-      if (known !== undefined && !isListed) known.attach(memory, slot)
-      const counts = spec.retry?.expectsReplies === true
-      const replies = backend.replies ?? memory.restPages.repliesOf(slot)
-      backend.replies = counts ? replies : undefined
-      return backend
-    })
+    if (places) this.places ??= new SharedPlaces(places, this.#env.thread)
+    if (limiter) this.#limiter ??= new ConnectionLimiter(limiter, this.#env.thread)
+    this.limiter = limiterFor(this.#limiter, spec)
+    const before = this.listed
+    this.takeEndpoints(
+      spec,
+      (endpoint, i, known) => {
+        const slot = endpointSlots[i] ?? 0
+        const backend = known ?? new WorkerBackend(endpoint, memory, slot)
+        const isListed = this.listedAt(endpoint.key) === known
+        if (known !== undefined && !isListed) known.attach(memory, slot)
+        const counts = spec.retry?.expectsReplies === true
+        const replies = backend.replies ?? memory.restPages.repliesOf(slot)
+        backend.replies = counts ? replies : undefined
+        const slowly = (spec.balance?.slowStartMs ?? 0) > 0
+        const recovery = backend.recovery ?? memory.restPages.recoveryOf(slot)
+        backend.recovery = slowly ? recovery : undefined
+        return backend
+      },
+      capacity,
+    )
     for (const backend of before) {
-      if (this.balancer.get(backend.key) !== backend) backend.detach()
+      if (this.listedAt(backend.key) !== backend) backend.detach()
     }
   }
 
@@ -53,7 +65,8 @@ export class ListenerState extends ListenerEndpoints<WorkerBackend> {
 
   /** Nothing is left of it. */
   end(): void {
-    for (const backend of this.balancer.endpoints) backend.detach()
+    for (const backend of this.listed) backend.detach()
     this.balancer.setEndpoints([])
+    this.capacity.close()
   }
 }

@@ -23,6 +23,7 @@ import { newUdpShared, type UdpShared } from '../udp/udp-shared.ts'
 import { FdAccount, lookAgainMs } from './fd-account.ts'
 import type { ListenerOwner, PortListener } from './port-listener.ts'
 import type { WorkerEnv } from './worker-env.ts'
+import { WorkerQueues } from './worker-queues.ts'
 import { errorOf } from '../../../util/usher-error.ts'
 
 export interface RelayWorkerDeps {
@@ -79,6 +80,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
       fds: new FdAccount(calls, loop, this.#descriptors, exhausted => {
         this.#pause(exhausted)
       }),
+      queues: new WorkerQueues(calls, setup.thread, setup.wakeFds),
       listenerPages: filled(new StatsPages(counterCell.count), setup.listenerPages),
       endpointPages: filled(new StatsPages(endpointCell.count), setup.endpointPages),
       restPages: filled(new RestPages(), setup.restPages),
@@ -126,6 +128,8 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
         this.failed(undefined, error)
       }
     }
+    // Or another worker has given back what a client here waits for.
+    this.#env.queues.woken()
   }
 
   failed(_item: undefined, error: unknown): void {
@@ -185,9 +189,18 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
 
   #take(id: number, call: WorkerCall): void {
     try {
-      if (call.kind === 'mark') this.#answer(id, null)
-      else if (call.kind === 'kill') this.#answer(id, this.#kill())
-      else this.#stopAccepting(id)
+      switch (call.kind) {
+        case 'mark':
+          return this.#answer(id, null)
+        case 'kill':
+          return this.#answer(id, this.#kill())
+        case 'connections':
+          return this.#answer(id, this.#connections.page(call.query))
+        case 'close-connections':
+          return this.#answer(id, this.#connections.close(call.ids))
+        case 'stop-accepting':
+          this.#stopAccepting(id)
+      }
     } catch (error) {
       this.#deps.post({ kind: 'failed', id, error: errorOf(error) })
     }

@@ -1,8 +1,10 @@
 import { type Cell, OwnCell } from '../../../balance/cell.ts'
 import type { Replies } from '../../../balance/replies.ts'
 import { noRest, type Rest } from '../../../balance/resting.ts'
+import type { Recovery } from '../../../balance/slow-start.ts'
 import type { Backend } from '../../backend.ts'
 import type { RelayEndpoint } from '../../relay.ts'
+import type { EndpointPlaces } from '../../shared-places.ts'
 import { sockaddrSize } from '../struct-layout.ts'
 import { endpointCell as cell } from '../shared/stats-pages.ts'
 import type { WorkerEnv } from './worker-env.ts'
@@ -21,6 +23,8 @@ export class WorkerBackend implements Backend {
   tier: number | undefined
   weight: number | undefined
   replies: Cell<Replies> | undefined
+  recovery: Cell<Recovery> | undefined
+  places: EndpointPlaces | undefined
   /** Struct sockaddr of it, made when it is first dialled. */
   sockaddr: Uint8Array | undefined
   /** When TCP_INFO was last asked of one of its connections. */
@@ -54,6 +58,10 @@ export class WorkerBackend implements Backend {
 
   set active(count: number) {
     this.#write(cell.active, count)
+  }
+
+  get connections(): number {
+    return this.places?.taken ?? this.active
   }
 
   get failures(): number {
@@ -91,6 +99,7 @@ export class WorkerBackend implements Backend {
     this.#start = 0
     this.#rest = new OwnCell(noRest)
     this.replies = undefined
+    this.recovery = undefined
   }
 
   #read(at: number): number {

@@ -7,6 +7,7 @@ import type { RestPages } from '../shared/rest-pages.ts'
 import type { StatsPages } from '../shared/stats-pages.ts'
 import type { WorkerSigns } from '../shared/worker-signs.ts'
 import type { FdAccount } from './fd-account.ts'
+import type { WorkerQueues } from './worker-queues.ts'
 
 /** What the listeners of a worker share. */
 export interface WorkerEnv {
@@ -17,6 +18,7 @@ export interface WorkerEnv {
   readonly random: () => number
   readonly limits: RelayLimits
   readonly fds: FdAccount
+  readonly queues: WorkerQueues
   readonly listenerPages: StatsPages
   readonly endpointPages: StatsPages
   /** All workers' own. */
@@ -25,7 +27,7 @@ export interface WorkerEnv {
   readonly nodeClients: NodeClientSet
   readonly observer: Pick<
     Outbox,
-    'wants' | 'connectionClosed' | 'lastError' | 'allFailed' | 'fault'
+    'wants' | 'connectionClosed' | 'accessLines' | 'lastError' | 'allFailed' | 'fault'
   >
   /** Whether a UDP listener of this relay is bound to this address and port. */
   isOwn(address: string, port: number): boolean

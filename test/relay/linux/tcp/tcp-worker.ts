@@ -22,6 +22,7 @@ import type {
   ListenerCounters,
   RelayFront,
   RelayLimits,
+  RelayListener,
 } from '../../../../src/relay/relay.ts'
 import type { News } from '../../../../src/relay/remote/messages.ts'
 import { testHost } from '../../../support/ports.ts'
@@ -38,6 +39,7 @@ export interface TcpWorkerRequest {
   /** Stands in for system calls of the worker, not of the test. */
   readonly over?: (calls: Syscalls) => Partial<Syscalls>
   readonly front?: Partial<RelayFront>
+  readonly spec?: Partial<RelayListener>
   /** Where the endpoint is, when it is not the test's own. */
   readonly endpointAt?: Bind
   /** SO_SNDBUF and SO_RCVBUF of the four sockets of each connection. */
@@ -73,6 +75,7 @@ export class TcpWorker {
   readonly #backend: number
   readonly #bind: Bind
   readonly #front: Partial<RelayFront>
+  readonly #spec: Partial<RelayListener>
   readonly #endpointAt: Bind
 
   readonly #bufferBytes: number | undefined
@@ -83,6 +86,7 @@ export class TcpWorker {
     const { limits = {}, over = () => ({}), front = {} } = request
     this.bench = new Bench(t, 1 << 20)
     this.#front = front
+    this.#spec = request.spec ?? {}
     this.#one = calls.allocate(8)
     this.#one.view.setBigUint64(0, 1n, true)
     this.#wakeFd = this.bench.keep(calls.eventfd(0, flags))
@@ -95,6 +99,7 @@ export class TcpWorker {
         wantedCauses: causes,
         descriptors,
         wakeFd: this.#wakeFd,
+        wakeFds: [this.#wakeFd],
         signs: this.signs.memory,
         listenerPages: this.#pages.pages,
         endpointPages: stats(endpointCell.count).pages,
@@ -123,7 +128,8 @@ export class TcpWorker {
   listen(): void {
     const { address, port } = this.#endpointAt
     const fronts = [frontOf([this.#bind], this.#front)]
-    const spec = listenerSpec({ fronts, endpoints: [endpoint(address, port)] })
+    const endpoints = [endpoint(address, port)]
+    const spec = listenerSpec({ fronts, endpoints, ...this.#spec })
     this.order({ kind: 'listener', slot: 0, spec, endpointSlots: [0] })
   }
 

@@ -1,3 +1,4 @@
+import { WorkerQueues } from '../../../../src/relay/linux/worker/worker-queues.ts'
 import { WorkerSigns } from '../../../../src/relay/linux/shared/worker-signs.ts'
 import type { Test } from 'tap'
 import { EventLoop } from '../../../../src/relay/linux/event-loop.ts'
@@ -65,6 +66,7 @@ export const udpWorker = async (
     loop,
     random: Math.random,
     limits: defaultLimits,
+    queues: new WorkerQueues(calls, 1, []),
     fds: new FdAccount(calls, loop, descriptors, () => {}),
     listenerPages: pages.listeners,
     endpointPages: pages.ends,
@@ -74,6 +76,7 @@ export const udpWorker = async (
     observer: {
       wants: () => false,
       connectionClosed: () => {},
+      accessLines: () => {},
       lastError: () => {},
       allFailed: () => {},
       fault: (_listener, error) => void faults.push(error),

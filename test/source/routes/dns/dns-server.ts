@@ -1,6 +1,6 @@
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
+import { createServer } from 'node:net'
 import type { Test } from 'tap'
 import type { AddressPort } from '../../../../src/util/ip.ts'
 import { freePort, testHost } from '../../../support/ports.ts'
@@ -23,8 +23,12 @@ export interface DnsServer extends AddressPort {
 }
 
 /** A server that says what it is told to, right or wrong, over UDP and TCP. */
-export const dnsServer = async (t: Test, answers: Answers): Promise<DnsServer> => {
-  const port = await freePort()
+export const dnsServer = async (
+  t: Test,
+  answers: Answers,
+  place?: AddressPort,
+): Promise<DnsServer> => {
+  const { address, port } = place ?? { address: testHost, port: await freePort() }
   const asked: Asked[] = []
   const answer = (message: Buffer, over: Asked['over']): readonly Buffer[] => {
     const one = parse(message, over)
@@ -36,7 +40,7 @@ export const dnsServer = async (t: Test, answers: Answers): Promise<DnsServer> =
   udp.on('message', (message, from) => {
     for (const said of answer(message, 'UDP')) udp.send(said, from.port, from.address)
   })
-  udp.bind(port, testHost)
+  udp.bind(port, address)
   const tcp = createServer(socket => {
     socket.on('error', () => {})
     socket.on('data', data => {
@@ -44,13 +48,13 @@ export const dnsServer = async (t: Test, answers: Answers): Promise<DnsServer> =
         socket.write(Buffer.concat([u16(said.length), said]))
     })
   })
-  tcp.listen(port, testHost)
+  tcp.listen(port, address)
   await Promise.all([once(udp, 'listening'), once(tcp, 'listening')])
   t.teardown(() => {
     udp.close()
     tcp.close()
   })
-  return { address: testHost, port: (tcp.address() as AddressInfo).port, asked }
+  return { address, port, asked }
 }
 
 const parse = (message: Buffer, over: Asked['over']): Asked => {

@@ -1,5 +1,6 @@
-import type { ServicePort, Snapshot } from '../model/snapshot.ts'
-import { suggest } from '../util/suggest.ts'
+import type { ServicePort, Snapshot } from '../../model/snapshot.ts'
+import { suggest } from '../../util/suggest.ts'
+import { Refusal } from './carry-out.ts'
 
 /** What was named, or what is wrong with a name. */
 export interface Named {
@@ -51,6 +52,20 @@ const isCalled = (
 
 const mostListed = 10
 
+/** The ServicePorts of any protocol that are meant by these names. Throws a Refusal for one that is unknown. */
+export const meantBy = (
+  snapshots: readonly Snapshot[],
+  routes: readonly string[] | undefined,
+): readonly ServicePort[] => {
+  const all = snapshots.flatMap(({ servicePorts }) => [...servicePorts.values()])
+  if (routes === undefined) return all
+  const unknown = routes.find(route => !all.some(port => isCalled(port, route)))
+  if (unknown !== undefined)
+    throw new Refusal(404, 'UNKNOWN_ROUTE', unknownText(unknown, all))
+  return all.filter(port => routes.some(route => isCalled(port, route)))
+}
+
+/** `there is no route "bd"; did you mean db?` */
 const unknownText = (given: string, all: readonly ServicePort[]): string => {
   const known = [
     ...new Set(

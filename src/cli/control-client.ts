@@ -1,15 +1,16 @@
-import { request } from 'node:http'
+import { request as httpRequest } from 'node:http'
 import * as v from 'valibot'
-import type { OptionsOf } from '../config/options.ts'
+import type { Command } from '../config/commands.ts'
 import { UsageError } from '../config/usage-error.ts'
 import {
-  ordered,
-  type Ordered,
-  type PauseRequest,
+  type AnswerOf,
+  type ControlCommand,
+  controlCommands,
+  type GivenRequest,
   refused,
-  type ResumeRequest,
 } from '../observe/control-protocol.ts'
 import { whyNotTrusted } from '../observe/socket-file.ts'
+import { type StatusDocument, statusSchema } from '../observe/status.ts'
 import { errorCode } from '../util/error-code.ts'
 import { textOf } from '../util/read-text.ts'
 import { errorOf, hasCode, UsherError } from '../util/usher-error.ts'
@@ -18,26 +19,48 @@ import { visible } from './words.ts'
 
 /** Usher answers within 10 s, also when an order has not come into effect by then. */
 const timeoutMs = 15_000
-const longestAnswer = 1 << 20
+/** The status of 10,000 ServicePorts with 10 endpoints has 20 MB. */
+const longestAnswer = 256 << 20
 
-/** `usher pause`: 0 when the routes are paused, also when they were before; 1 when one is not. */
-export const pause = (options: OptionsOf<'pause'>, io: Io): Promise<number> => {
-  const { name, reset, for: ms, controlSocket } = options
-  const order: PauseRequest = { routes: [...name], reset, ...(ms > 0 && { forMs: ms }) }
-  return give('pause', controlSocket, order, io)
+/** Where the Usher is that is told. */
+export interface Told {
+  /** The command of the command line, for what is said. */
+  readonly command: Command
+  readonly path: string
 }
 
-/** `usher resume`: 0 when the routes are not paused, also when they were not before; else 1. */
-export const resume = (options: OptionsOf<'resume'>, io: Io): Promise<number> => {
-  const order: ResumeRequest = { routes: [...options.name] }
-  return give('resume', options.controlSocket, order, io)
-}
-
-const give = async (
-  command: 'pause' | 'resume',
-  path: string,
-  order: PauseRequest | ResumeRequest,
+/**
+ * Has `Told` carry out a command and hands its answer to `show`, whose exit code this is; 1 with
+ * the reason where there is no answer.
+ */
+export const tell = async <C extends ControlCommand>(
+  told: Told,
+  command: C,
+  request: GivenRequest<C>,
   io: Io,
+  show: (answer: AnswerOf<C>) => number,
+): Promise<number> =>
+  orRefused(told, io, async () => {
+    const body = await answerTo(told.path, `/${command}`, JSON.stringify(request))
+    return show(decode(told.path, controlCommands[command].answer, body) as AnswerOf<C>)
+  })
+
+/** The same with the status. */
+export const tellStatus = (
+  told: Told,
+  io: Io,
+  show: (status: StatusDocument) => number,
+): Promise<number> =>
+  orRefused(told, io, async () =>
+    show(
+      decode(told.path, statusSchema, await answerTo(told.path, '/status', undefined)),
+    ),
+  )
+
+const orRefused = async (
+  { command, path }: Told,
+  io: Io,
+  ask: () => Promise<number>,
 ): Promise<number> => {
   if (path === '')
     throw new UsageError(
@@ -45,14 +68,7 @@ const give = async (
       command,
     )
   try {
-    const { routes, notes } = await answerTo(path, `/${command}`, order)
-    const isWanted = ({ paused }: Outcome): boolean =>
-      (paused !== null) === (command === 'pause')
-    const others = routes.filter(route => !isWanted(route))
-    for (const route of routes.filter(isWanted)) io.out(`${visible(outcome(route))}\n`)
-    for (const note of [...notes, ...others.map(undone)])
-      io.err(`usher ${command}: ${visible(note)}\n`)
-    return others.length === 0 ? 0 : 1
+    return await ask()
   } catch (error) {
     if (!hasCode(error, 'ORDER_REFUSED')) throw error
     io.err(`usher ${command}: ${visible(error.message)}\n`)
@@ -60,56 +76,44 @@ const give = async (
   }
 }
 
-type Outcome = Ordered['routes'][number]
-
-const outcome = ({ route, wasPaused, paused }: Outcome): string => {
-  if (paused === null) return `${route}: ${wasPaused ? 'resumed' : 'was not paused'}`
-  const end = paused.until ?? 'it is resumed'
-  return `${route}: ${wasPaused ? 'was paused before; it is so' : 'paused'} until ${end}`
-}
-
-/** The order was carried out, and is so no more: nobody may rely on it. */
-const undone = ({ route, paused }: Outcome): string =>
-  paused === null
-    ? `${route} is not paused any more: --for was over before it could take effect, someone has resumed it, or it is gone`
-    : `${route} is paused: someone has paused it again meanwhile`
-
 const refusal = (message: string): UsherError => new UsherError('ORDER_REFUSED', message)
 
-/** Rejects with ORDER_REFUSED, and the reason in words. */
+/** Rejects with ORDER_REFUSED, and the reason in words. Without a body it is a GET. */
 const answerTo = async (
   path: string,
   url: string,
-  order: PauseRequest | ResumeRequest,
-): Promise<Ordered> => {
+  body: string | undefined,
+): Promise<string> => {
   const signal = AbortSignal.timeout(timeoutMs)
-  let body: string
   try {
     const why = whyNotTrusted(path)
     if (why !== '') throw refusal(why)
-    body = await post(path, url, JSON.stringify(order), signal)
+    return await send(path, url, body, signal)
   } catch (error) {
     const why = signal.aborted
       ? `no answer within ${timeoutMs / 1000} s; ask again, as the order may have been carried out`
       : reasonOf(errorOf(error))
     throw refusal(`${path}: ${why}`)
   }
-  return decode(path, body)
 }
 
-const post = (
+const send = (
   socketPath: string,
   path: string,
-  body: string,
+  body: string | undefined,
   signal: AbortSignal,
 ): Promise<string> =>
   new Promise((resolve, reject) => {
     const headers = {
       'Content-Type': 'application/json',
-      'Content-Length': Buffer.byteLength(body),
+      'Content-Length': Buffer.byteLength(body ?? ''),
     }
-    const options = { socketPath, path, method: 'POST', headers, signal, agent: false }
-    const sent = request(options, response => void read(response).then(resolve, reject))
+    const method = body === undefined ? 'GET' : 'POST'
+    const options = { socketPath, path, method, headers, signal, agent: false }
+    const sent = httpRequest(
+      options,
+      response => void read(response).then(resolve, reject),
+    )
     sent.on('error', reject)
     sent.end(body)
   })
@@ -120,7 +124,11 @@ const read = async (response: AsyncIterable<Buffer>): Promise<string> => {
   return text
 }
 
-const decode = (path: string, body: string): Ordered => {
+const decode = <S extends v.GenericSchema>(
+  path: string,
+  schema: S,
+  body: string,
+): v.InferOutput<S> => {
   let raw: unknown
   try {
     raw = JSON.parse(body)
@@ -129,7 +137,7 @@ const decode = (path: string, body: string): Ordered => {
     // has become another's.
     throw refusal(`${path}: ${body.trim().slice(0, 300) || 'an empty answer'}`)
   }
-  const done = v.safeParse(ordered, raw)
+  const done = v.safeParse(schema, raw)
   if (done.success) return done.output
   const why = v.safeParse(refused, raw)
   throw refusal(

@@ -1,11 +1,11 @@
 import t from 'tap'
-import { newWaitingPlaces, WaitingPlaces } from '../../src/relay/waiting-places.ts'
+import { newSharedPlaces, SharedPlaces } from '../../src/relay/shared-places.ts'
 
 t.test(
   'places are counted over all workers, and those of a lost one are free',
   async t => {
-    const all = newWaitingPlaces(2)
-    const [one, two] = [1, 2].map(worker => new WaitingPlaces(all.memory, worker))
+    const all = newSharedPlaces(2)
+    const [one, two] = [1, 2].map(worker => new SharedPlaces(all.memory, worker))
     if (one === undefined || two === undefined) return
     t.equal(all.taken, 0)
     t.notOk(one.take(0))

@@ -1,0 +1,109 @@
+/** Keys of endpoints. */
+export type KeySet = Pick<ReadonlySet<string>, 'has'>
+
+/** An endpoint, told apart by its key. Those of a higher tier are for when the lower ones fail. */
+export interface Tiered {
+  readonly key: string
+  /** 0 when it is not said. */
+  readonly tier?: number | undefined
+  /** Its share of the connections, beside others of its tier; not negative, 1 when it is not said. */
+  readonly weight?: number | undefined
+}
+
+/**
+ * Endpoints that some clients may get, and whose turn it is: subclasses differ in that. An endpoint of
+ * weight 0 has a turn when all others of its tier are passed over.
+ */
+export abstract class Pool<E extends Tiered> {
+  #byKey: ReadonlyMap<string, E> = new Map()
+  #list: readonly E[] = []
+  #tiers: readonly number[] = oneTier
+
+  get size(): number {
+    return this.#list.length
+  }
+
+  get all(): readonly E[] {
+    return this.#list
+  }
+
+  /** In the order in which they are to be used; one, whatever its number, means all. */
+  get tiers(): readonly number[] {
+    return this.#tiers
+  }
+
+  get(key: string): E | undefined {
+    return this.#byKey.get(key)
+  }
+
+  /**
+   * Of several endpoints with one key the first counts; weights are those of now. True when one
+   * went. O(n).
+   */
+  setEndpoints(list: readonly E[]): boolean {
+    const before = this.#list
+    const incoming = new Map<string, E>()
+    for (const endpoint of list) {
+      if (!incoming.has(endpoint.key)) incoming.set(endpoint.key, endpoint)
+    }
+    const known = this.#byKey
+    const stayed = before.reduce((sum, { key }) => sum + (incoming.has(key) ? 1 : 0), 0)
+    this.#byKey = incoming
+    const ordered = this.ordered(incoming, known)
+    this.#list = ordered
+    this.#tiers = tiersOf(ordered)
+    this.changed(before, stayed)
+    return stayed < before.length
+  }
+
+  /**
+   * The next endpoint of the lowest tier whose key is not in `skip` and that is not passed over,
+   * undefined when there is none. Only an endpoint that is returned has had its turn. `client`: who
+   * it is for, where that counts.
+   */
+  next(skip?: KeySet, passesOver?: (endpoint: E) => boolean, client = ''): E | undefined {
+    if (this.#tiers.length === 1) return this.nextOf(undefined, skip, passesOver, client)
+    for (const tier of this.#tiers) {
+      const endpoint = this.nextOf(tier, skip, passesOver, client)
+      if (endpoint !== undefined) return endpoint
+    }
+    return undefined
+  }
+
+  /** The endpoints in the order in which they are kept; `known` are those of before. */
+  protected abstract ordered(
+    incoming: ReadonlyMap<string, E>,
+    known: ReadonlyMap<string, E>,
+  ): readonly E[]
+
+  /** `all` is not what it was `before`; `stayed` of those are there still. */
+  protected abstract changed(before: readonly E[], stayed: number): void
+
+  /** `tier` undefined: of any. */
+  protected abstract nextOf(
+    tier: number | undefined,
+    skip: KeySet | undefined,
+    passesOver: ((endpoint: E) => boolean) | undefined,
+    client: string,
+  ): E | undefined
+}
+
+/** Whether an endpoint may have a turn. */
+export const isOpen = <E extends Tiered>(
+  endpoint: E,
+  tier: number | undefined,
+  skip: KeySet | undefined,
+  passesOver: ((endpoint: E) => boolean) | undefined,
+): boolean =>
+  !skip?.has(endpoint.key) &&
+  (tier === undefined || tierOf(endpoint) === tier) &&
+  !passesOver?.(endpoint)
+
+export const tierOf = ({ tier = 0 }: Tiered): number => tier
+
+const oneTier: readonly number[] = [0]
+
+const tiersOf = (list: readonly Tiered[]): readonly number[] => {
+  if (list.every(({ tier }) => tier === undefined)) return oneTier
+  return [...new Set(list.map(tierOf))].toSorted((a, b) => a - b)
+}

@@ -1,0 +1,167 @@
+import type { AnswerOf } from '../observe/control-protocol.ts'
+import type { EndpointStatus, ServicePortStatus } from '../observe/status.ts'
+import type { Cells } from './columns.ts'
+import { bytesForPeople, forPeople } from './words.ts'
+
+// What `usher get` lists: items of JSON and YAML as docs/control.md has them, and rows of tables.
+
+/** What is listed of one kind. */
+export interface Listing {
+  readonly kind: string
+  readonly items: readonly object[]
+  /** How many there are besides. */
+  readonly left: number
+  /** Names of columns; those that end with + are of the wide table. */
+  readonly table: readonly string[]
+  /** `now`: epoch milliseconds. */
+  readonly rows: (now: number, wide: boolean) => readonly Cells[]
+}
+
+/** A route is called by its name alone, the port of a Service as `namespace/name:port`. */
+export const routeName = (servicePort: string): string =>
+  servicePort.replace(/^route\//, '')
+
+export const routesTable = [
+  'NAME',
+  'PROTOCOL',
+  'LISTEN',
+  'ENDPOINTS',
+  'ACTIVE',
+  'WAITING',
+  'STATE',
+  'FAMILY+',
+  'ACCEPTED+',
+  'FAILED+',
+  'TO-BACKENDS+',
+  'TO-CLIENTS+',
+]
+
+type RouteItem = ReturnType<typeof routeItem>
+
+export const routeItem = (port: ServicePortStatus) => {
+  const { endpoints, paused, active, held } = port
+  const usable = endpoints.filter(isUsable).length
+  return {
+    name: routeName(port.servicePort),
+    protocol: port.protocol,
+    family: port.family,
+    /** Where its clients come in. */
+    listen: port.vips.map(({ vip }) => vip),
+    endpoints: { usable, all: endpoints.length },
+    state: paused !== null ? 'paused' : usable === 0 ? 'no endpoints' : 'ok',
+    paused,
+    active,
+    waiting: held,
+    accepted: port.accepted,
+    failed: port.failed,
+    bytesToBackend: port.bytesToBackend,
+    bytesToClient: port.bytesToClient,
+  }
+}
+
+const isUsable = ({ eligible, drained }: EndpointStatus): boolean =>
+  eligible && drained === null
+
+export const routeRow = (item: RouteItem, now: number, wide: boolean): Cells => {
+  const { endpoints, paused, state } = item
+  return [
+    item.name,
+    item.protocol,
+    item.listen.join(','),
+    `${endpoints.usable}/${endpoints.all}`,
+    String(item.active),
+    String(item.waiting),
+    paused === null ? state : `paused ${age(paused.since, now)}`,
+    ...(wide
+      ? [
+          item.family,
+          String(item.accepted),
+          String(item.failed),
+          bytesForPeople(item.bytesToBackend),
+          bytesForPeople(item.bytesToClient),
+        ]
+      : []),
+  ]
+}
+
+export const endpointsTable = [
+  'NAME',
+  'ROUTE',
+  'STATE',
+  'WEIGHT',
+  'ACTIVE',
+  'FAILURES',
+  'AGE',
+  'PROTOCOL+',
+  'HOST+',
+  'CHECK+',
+]
+
+type EndpointItem = ReturnType<typeof endpointItems>[number]
+
+export const endpointItems = ({ servicePort, protocol, endpoints }: ServicePortStatus) =>
+  endpoints.map(endpoint => ({
+    name: endpoint.endpoint,
+    route: routeName(servicePort),
+    protocol,
+    state: stateOf(endpoint),
+    /** Since when it is so, ISO 8601; null where that is not known. */
+    since: endpoint.drained?.since ?? endpoint.check?.since ?? null,
+    drained: endpoint.drained,
+    weight: endpoint.weight,
+    weightSince: endpoint.weightSince,
+    active: endpoint.active,
+    failures: endpoint.failures,
+    check: endpoint.check,
+  }))
+
+const stateOf = (endpoint: EndpointStatus): string => {
+  const { drained, check, state, eligible, resting } = endpoint
+  if (drained !== null) return 'drained'
+  if (check?.up === false) return 'down'
+  if (state === 'not ready') return state
+  if (!eligible) return 'unused'
+  return resting ? 'resting' : state
+}
+
+export const endpointRow = (item: EndpointItem, now: number, wide: boolean): Cells => {
+  const { check, weightSince } = item
+  return [
+    item.name,
+    item.route,
+    item.state,
+    weightSince === null ? String(item.weight) : `${item.weight} (by order)`,
+    String(item.active),
+    String(item.failures),
+    item.since === null ? '-' : age(item.since, now),
+    ...(wide ? [item.protocol, check?.host || '-', check?.why || '-'] : []),
+  ]
+}
+
+export const connectionsTable = [
+  'NAME',
+  'ROUTE',
+  'CLIENT',
+  'ENDPOINT',
+  'STATE',
+  'AGE',
+  'TO-BACKEND',
+  'TO-CLIENT',
+  'IDLE+',
+]
+
+type Connection = AnswerOf<'connections'>['connections'][number]
+
+export const connectionRow = (one: Connection, wide: boolean): Cells => [
+  one.id,
+  one.route,
+  one.client,
+  one.endpoint || '-',
+  one.state,
+  forPeople(one.ageMs),
+  bytesForPeople(one.bytesToBackend),
+  bytesForPeople(one.bytesToClient),
+  ...(wide ? [one.idleMs === null ? '-' : forPeople(one.idleMs)] : []),
+]
+
+const age = (since: string, now: number): string => forPeople(now - Date.parse(since))

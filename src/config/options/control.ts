@@ -1,0 +1,108 @@
+import { group, node } from '../row.ts'
+import { list, oneOf, oneOfOrNothing, onOff, text } from '../types/basic.ts'
+import { duration } from '../types/quantities.ts'
+import { socketPath } from '../types/socket-path.ts'
+
+const told = 'The control socket of the Usher to tell, as it was given it.'
+
+/** What operators say to a running Usher. */
+export const control = group('What', node, {
+  name: {
+    commands: ['pause', 'resume'],
+    type: list(text('ROUTE')),
+    positional: true,
+    help: 'Name of a route, or of a Service as NAMESPACE/NAME or NAMESPACE/NAME:PORT. May be given several times: when one is wrong, nothing is done for any.',
+  },
+  endpoint: {
+    commands: ['drain', 'undrain'],
+    type: list(text('ENDPOINT')),
+    positional: true,
+    help: 'Address and port of an endpoint, like 10.0.0.5:5432 or [2001:db8::5]:5432. May be given several times: when one is wrong, nothing is done for any.',
+  },
+  'endpoint-weight': {
+    commands: ['weight'],
+    flag: 'endpoint',
+    type: list(text('ENDPOINT')),
+    positional: true,
+    help: 'Address and port of an endpoint, like 10.0.0.5:5432 or [2001:db8::5]:5432; after it, its weight.',
+  },
+  kind: {
+    commands: ['get'],
+    type: list(oneOf(['routes', 'endpoints', 'connections'])),
+    positional: true,
+    help: 'What to list.',
+  },
+  connection: {
+    commands: ['close'],
+    type: list(text('CONNECTION')),
+    positional: true,
+    help: 'Name of a connection, as `usher get connections` has it. May be given several times.',
+  },
+  'of-route': {
+    commands: ['drain', 'undrain', 'weight', 'get'],
+    flag: 'route',
+    type: list(text('NAME')),
+    defaultText: 'all',
+    helpFor: {
+      get: 'Only what is of this route, or Service as NAMESPACE/NAME or NAMESPACE/NAME:PORT. May be given several times.',
+    },
+    help: 'Only as an endpoint of this route, or Service as NAMESPACE/NAME or NAMESPACE/NAME:PORT. May be given several times.',
+  },
+  reset: {
+    commands: ['pause', 'weight'],
+    type: onOff,
+    helpFor: {
+      weight: 'Back to the weight that the source says, as without N.',
+    },
+    help: 'Reset the connections that are open, too.',
+  },
+  close: {
+    commands: ['drain'],
+    type: oneOf(['none', 'idle', 'all']),
+    default: 'none',
+    help: 'Which of its open TCP connections are reset: none, each one on which nothing has moved for 5 s, or all at once.',
+  },
+  'order-for': {
+    commands: ['pause', 'drain'],
+    flag: 'for',
+    type: duration('or zero'),
+    default: '0',
+    defaultText: 'until it is taken back',
+    help: 'End it by itself after so long.',
+  },
+  'get-output': {
+    commands: ['get'],
+    flag: 'output',
+    short: 'o',
+    type: oneOfOrNothing('json|yaml|wide', ['json', 'yaml', 'wide']),
+    defaultText: 'a table',
+    help: 'How to print it: as one document of JSON or YAML, or as a table with more columns.',
+  },
+  'control-socket': {
+    commands: [
+      'run',
+      'sidecar',
+      'check',
+      'pause',
+      'resume',
+      'drain',
+      'undrain',
+      'weight',
+      'get',
+      'close',
+    ],
+    type: socketPath,
+    env: 'USHER_CONTROL_SOCKET',
+    defaultText: '$USHER_CONTROL_SOCKET',
+    helpFor: {
+      pause: told,
+      resume: told,
+      drain: told,
+      undrain: told,
+      weight: told,
+      get: told,
+      close: told,
+    },
+    help: 'Path of a unix socket to listen on, with mode 0600, for the orders of operators: `usher pause`, `usher drain`, `usher get` and others. Without it there is none.',
+  },
+})

@@ -1,0 +1,165 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { AddressRanges } from '../util/address-ranges.ts'
+import type { ProxyVersion } from '../util/proxy-header.ts'
+import type { AccessLogOptions } from './access-log.ts'
+
+/** What is done for clients of an endpoint that has accepted, or takes datagrams, and does not serve. */
+export interface RetryOptions {
+  /** Another endpoint is dialled when one ends before its first byte, and nothing was sent to it. */
+  readonly earlyClose: boolean
+  /** So many bytes of the client may have been sent, and are sent again; 0 for none. */
+  readonly replay: number
+  /**
+   * Milliseconds that an endpoint may take for its first byte after the client's first; then
+   * another is dialled, where what was said can be sent again. Undefined, which is the default: any.
+   */
+  readonly answerMs?: number | undefined
+  /**
+   * Milliseconds that a client waits for an endpoint to come back, from its accept on, when none
+   * could be connected to, or each closed early; 0, which is the default: as long as the dial ladder.
+   */
+  readonly holdMs?: number | undefined
+  /** How many wait at most (256); the newest is refused. */
+  readonly mostHeld?: number | undefined
+  /**
+   * UDP, where all the others are for TCP: an endpoint that answers no flow has failed, as far as
+   * other endpoints answer. False by default.
+   */
+  readonly expectsReplies?: boolean | undefined
+}
+
+/** Which endpoint a new connection goes to. */
+export interface BalanceOptions {
+  /**
+   * `round-robin` is the default. `least-connections`: of two drawn at random the one with fewer, of
+   * all workers. `maglev`: by the client's address alone.
+   */
+  readonly by: 'round-robin' | 'least-connections' | 'random' | 'maglev'
+  /** Milliseconds in which an endpoint that was down gets its full share; 0 or undefined: at once. */
+  readonly slowStartMs?: number | undefined
+  /** Weights of endpoints by the name of their zone; 1 for all others. */
+  readonly zoneWeights?: Readonly<Record<string, number>> | undefined
+}
+
+/** How many connections an endpoint may have, and who waits for a place there. */
+export interface CapacityOptions {
+  /** Of each endpoint of the listener, over all workers, dials under way included. */
+  readonly maxConnections: number
+  /** Milliseconds that a client waits for a place; 0: it is reset at once. */
+  readonly queueMs: number
+  /** How many wait at most; the newest is reset. */
+  readonly mostQueued: number
+}
+
+/** How long TCP connections may be there. */
+export interface ConnectionAges {
+  /**
+   * Milliseconds without a byte after which one is ended; in place of the relay's tcpIdleTimeout,
+   * which counts where it is undefined.
+   */
+  readonly idleMs?: number | undefined
+  /** Milliseconds that one lasts at most, less up to a tenth of that; undefined: any. */
+  readonly lifetimeMs?: number | undefined
+}
+
+/** How many TCP connections are taken; any number where one is undefined. */
+export interface ConnectionLimits {
+  /** That are open, of all clients. */
+  readonly routeConnections?: number | undefined
+  /** That come in a second, of all clients. */
+  readonly routeRate?: number | undefined
+  /** The same of each client address. */
+  readonly clientConnections?: number | undefined
+  readonly clientRate?: number | undefined
+}
+
+/** Who may be a client. */
+export interface ClientLists {
+  /** Nobody of these; it is looked at first. */
+  readonly deny?: readonly AddressRanges[] | undefined
+  /** Nobody but these; undefined: everybody. */
+  readonly allow?: readonly AddressRanges[] | undefined
+}
+
+/** Endpoints for TLS clients of some servers. */
+export interface ServerNamePool {
+  /** In lower case, `*.` in front for all below; undefined: any, and none. */
+  readonly names?: readonly string[] | undefined
+  /** One of them has to be offered. */
+  readonly alpn?: readonly string[] | undefined
+  /** Keys of some of the listener's. */
+  readonly endpoints: readonly string[]
+}
+
+/** TLS clients get endpoints by the server that they ask for. */
+export interface ServerNameRules {
+  readonly pools: readonly ServerNamePool[]
+  /** Keys of those for all other clients, TLS or not; undefined: these are refused. */
+  readonly others: readonly string[] | undefined
+}
+
+/**
+ * How a relay treats the clients of a ServicePort, beyond what the spec of a Service can say. All
+ * are off where they are undefined. Plain data, comparable by value.
+ */
+export interface TrafficOptions {
+  readonly retry?: RetryOptions | undefined
+  readonly ages?: ConnectionAges | undefined
+  readonly limits?: ConnectionLimits | undefined
+  readonly clients?: ClientLists | undefined
+  /** A connection from one of these begins with a header of the PROXY protocol, which says who the client is. */
+  readonly acceptProxy?: AddressRanges | undefined
+  readonly serverNames?: ServerNameRules | undefined
+  /** Each endpoint is told who the client is, by a header of the PROXY protocol before its first byte. */
+  readonly proxyProtocol?: ProxyVersion | undefined
+  readonly balance?: BalanceOptions | undefined
+  readonly capacity?: CapacityOptions | undefined
+  readonly accessLog?: AccessLogOptions | undefined
+}
+
+type TrafficOption = keyof TrafficOptions
+
+/** Of which protocols each is, beside TCP. */
+const isForUdp: Readonly<Record<TrafficOption, (all: TrafficOptions) => boolean>> = {
+  retry: ({ retry }) => retry?.expectsReplies === true,
+  ages: () => false,
+  limits: () => false,
+  clients: () => true,
+  acceptProxy: () => false,
+  serverNames: () => false,
+  proxyProtocol: () => false,
+  balance: () => true,
+  capacity: () => false,
+  accessLog: () => false,
+}
+
+const names = Object.keys(isForUdp) as readonly TrafficOption[]
+
+/** Those that are about a protocol. */
+export const trafficOf = (
+  options: TrafficOptions,
+  protocol: 'TCP' | 'UDP' | 'SCTP',
+): TrafficOptions => {
+  const found: { -readonly [K in TrafficOption]?: TrafficOptions[K] } = {}
+  for (const name of names) take(found, options, name, protocol)
+  return found
+}
+
+const take = <K extends TrafficOption>(
+  found: { -readonly [N in K]?: TrafficOptions[N] },
+  options: TrafficOptions,
+  name: K,
+  protocol: 'TCP' | 'UDP' | 'SCTP',
+): void => {
+  const option = options[name]
+  if (option === undefined) return
+  const isFor = protocol === 'TCP' || (protocol === 'UDP' && isForUdp[name](options))
+  if (isFor) found[name] = option
+}
+
+/** Whether any is given. */
+export const hasTraffic = (options: TrafficOptions): boolean =>
+  names.some(name => options[name] !== undefined)
+
+export const sameTraffic = (a: TrafficOptions, b: TrafficOptions): boolean =>
+  names.every(name => isDeepStrictEqual(a[name], b[name]))

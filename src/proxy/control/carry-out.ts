@@ -1,0 +1,125 @@
+import * as v from 'valibot'
+import type { Mode } from '../../mode/mode.ts'
+import type { OperatorOrders } from '../../mode/operator-orders.ts'
+import type { Reconciler } from '../../mode/reconciler.ts'
+import type { Answer, Route } from '../../observe/admin-routes.ts'
+import {
+  type AnswerOf,
+  type ControlCommand,
+  controlCommands,
+  type Refused,
+  type RequestOf,
+} from '../../observe/control-protocol.ts'
+import { jsonPages } from '../../observe/json-pages.ts'
+import type { Log } from '../../observe/log.ts'
+import type { Relay } from '../../relay/relay.ts'
+import type { Clock } from '../../util/clock.ts'
+import { messageOf } from '../../util/usher-error.ts'
+import { within } from '../../util/within.ts'
+
+/** What carrying out an order takes. */
+export interface ControlDeps {
+  readonly clock: Clock
+  readonly log: Log
+  readonly orders: OperatorOrders
+  readonly reconciler: Pick<Reconciler, 'snapshots' | 'applied'>
+  readonly mode: Pick<Mode, 'name'>
+  /** Undefined in the kernel modes. */
+  readonly relay: () => Pick<Relay, 'connections' | 'closeConnections'> | undefined
+}
+
+export type Handler<C extends ControlCommand> = (
+  deps: ControlDeps,
+  request: RequestOf<C>,
+) => Promise<AnswerOf<C>>
+
+/** An order that is not carried out. */
+export class Refusal extends Error {
+  readonly status: number
+  readonly code: string
+
+  constructor(status: number, code: string, message: string) {
+    super(message)
+    this.status = status
+    this.code = code
+  }
+}
+
+const mostBody = 64 * 1024
+/** Less than a client waits for. */
+const appliedWithinMs = 10_000
+
+/** A command as a path of the server, and what is done there. */
+export const commandRoute = <C extends ControlCommand>(
+  command: C,
+  handler: Handler<C>,
+  deps: ControlDeps,
+): readonly [path: string, route: Route] => [
+  `/${command}`,
+  { posted: true, mostBody, answer: body => answerOf(command, handler, deps, body) },
+]
+
+const answerOf = async <C extends ControlCommand>(
+  command: C,
+  handler: Handler<C>,
+  deps: ControlDeps,
+  body: string,
+): Promise<Answer> => {
+  try {
+    const request = read(controlCommands[command].request, body) as RequestOf<C>
+    return { ...json, status: 200, body: await bodyOf(await handler(deps, request)) }
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    const { status, code, message } = error
+    const document: Refused = { error: { code, message } }
+    return { ...json, status, body: `${JSON.stringify(document)}\n` }
+  }
+}
+
+const json = { contentType: 'application/json' }
+
+/** The list in it may be long. */
+const bodyOf = (answer: object): Promise<readonly Buffer[]> => {
+  const entries: readonly (readonly [string, unknown])[] = Object.entries(answer)
+  const list = entries.find(([, value]) => Array.isArray(value))
+  const head = Object.fromEntries(entries.filter(entry => entry !== list))
+  const [name, items] = list ?? ['', []]
+  return jsonPages(head, name, items as readonly unknown[])
+}
+
+const bad = (why: string): Refusal => new Refusal(400, 'BAD_REQUEST', why)
+
+const read = (schema: v.GenericSchema, body: string): unknown => {
+  let given: unknown
+  try {
+    given = JSON.parse(body)
+  } catch {
+    throw bad('the request is not JSON')
+  }
+  const result = v.safeParse(schema, given)
+  if (result.success) return result.output
+  const [issue] = result.issues
+  throw bad(`${v.getDotPath(issue) ?? 'the request'}: ${issue.message}`)
+}
+
+/** Throws in the kernel modes; `what` can't be done there, in words. */
+export const needsRelay = ({ mode: { name } }: ControlDeps, what: string): void => {
+  if (name === 'userspace') return
+  const why = `in ${name} mode the kernel forwards connections, and ${what}; --proxy-mode userspace can`
+  throw new Refusal(409, 'KERNEL_MODE', why)
+}
+
+/** Resolves when what was ordered is in effect. */
+export const takeEffect = async ({ clock, reconciler }: ControlDeps): Promise<void> => {
+  const applied = reconciler.applied().then(
+    () => '',
+    (error: unknown) => messageOf(error),
+  )
+  const why = await within(clock, appliedWithinMs, applied)
+  if (why === '') return
+  const reason =
+    why === undefined
+      ? `it is taken and not in effect yet: it takes longer than ${appliedWithinMs / 1000} s`
+      : `it has no effect: ${why}`
+  throw new Refusal(503, 'NOT_APPLIED', reason)
+}

@@ -1,0 +1,58 @@
+import type { AnswerOf } from '../../observe/control-protocol.ts'
+import type { ConnectionsPage, OpenConnection } from '../../relay/open-connections.ts'
+import type { Relay } from '../../relay/relay.ts'
+import { type ControlDeps, type Handler, needsRelay } from './carry-out.ts'
+import { meantBy, shortName } from './named-service-ports.ts'
+
+/** More are counted, and not listed. */
+const mostListed = 10_000
+/** Less than a client waits for; what has been found by then is the answer. */
+const longestMs = 8000
+
+export const connections: Handler<'connections'> = async (deps, { routes }) => {
+  needsRelay(deps, 'Usher does not see them')
+  const meant = routes && meantBy(deps.reconciler.snapshots(), routes)
+  const listeners = meant && [...new Set(meant.map(({ name }) => name))]
+  const found: OpenConnection[] = []
+  let left = 0
+  for await (const page of pages(deps, listeners, () => found.length >= mostListed)) {
+    const room = mostListed - found.length
+    found.push(...page.connections.slice(0, room))
+    left += page.counted + Math.max(0, page.connections.length - room)
+  }
+  return { connections: found.map(connectionStatus), left }
+}
+
+export const close: Handler<'close'> = async (deps, { connections: ids }) => {
+  needsRelay(deps, 'none can be closed by Usher')
+  const closed = new Set(await deps.relay()?.closeConnections(ids))
+  if (closed.size > 0)
+    deps.log.info({ connections: closed.size, first: [...closed][0] }, 'closed by order')
+  const all = [...new Set(ids)]
+  return { connections: all.map(id => ({ id, closed: closed.has(id) })) }
+}
+
+/** Page by page; once there are enough, only their number. */
+async function* pages(
+  { clock, relay }: ControlDeps,
+  listeners: readonly string[] | undefined,
+  isFull: () => boolean,
+): AsyncGenerator<ConnectionsPage> {
+  const from: Pick<Relay, 'connections'> | undefined = relay()
+  const until = clock.now() + longestMs
+  let after: string | undefined
+  do {
+    const page = await from?.connections({ listeners, after, countOnly: isFull() })
+    if (page === undefined) return
+    yield page
+    after = page.next
+  } while (after !== undefined && clock.now() < until)
+}
+
+const connectionStatus = (
+  connection: OpenConnection,
+): AnswerOf<'connections'>['connections'][number] => {
+  const { listener, ageMs, idleMs, ...rest } = connection
+  const idle = idleMs === undefined ? null : Math.round(idleMs)
+  return { ...rest, route: shortName(listener), ageMs: Math.round(ageMs), idleMs: idle }
+}

@@ -1,0 +1,88 @@
+import type { ConnectionLimits, TrafficOptions } from '../model/traffic.ts'
+import { type ClientKey, ClientTable } from './client-table.ts'
+import { newSharedPlaces, SharedPlaces } from './shared-places.ts'
+import { newSharedRate, SharedRate } from './shared-rate.ts'
+
+/** What limits of a route count in, for all workers of a listener. */
+export interface LimiterMemory {
+  readonly places: SharedArrayBuffer
+  readonly rate: SharedArrayBuffer
+}
+
+/** `workers`: how many share it. */
+export const newLimiterMemory = (workers = 1): LimiterMemory => ({
+  places: newSharedPlaces(workers).memory,
+  rate: newSharedRate().memory,
+})
+
+/** The limit that a connection would have broken, as the detail of its record. */
+export type BrokenLimit =
+  | 'max-route-connections'
+  | 'max-route-rate'
+  | 'max-client-connections'
+  | 'max-client-rate'
+
+/** Whether a listener takes one connection more. What is of a client is each worker's own. */
+export class ConnectionLimiter {
+  limits: ConnectionLimits = {}
+  readonly #places: SharedPlaces
+  readonly #rate: SharedRate
+  readonly #clients = new ClientTable()
+
+  /** `worker`: which one it is for, from 1 on. */
+  constructor({ places, rate }: LimiterMemory, worker = 1) {
+    this.#places = new SharedPlaces(places, worker)
+    this.#rate = new SharedRate(rate)
+  }
+
+  /**
+   * Undefined: it may come, and counts until it has `ended`. A client that is over its own limits uses up
+   * nothing of the route's.
+   */
+  take(client: ClientKey, now: number): BrokenLimit | undefined {
+    const { routeConnections = Infinity, routeRate } = this.limits
+    const over = this.#clients.over(client, this.limits, now)
+    if (over !== undefined) return over
+    if (!this.#places.take(routeConnections)) return 'max-route-connections'
+    if (routeRate !== undefined && !this.#rate.take(routeRate, now)) {
+      this.#places.free()
+      return 'max-route-rate'
+    }
+    this.#clients.begun(client, this.limits, now)
+    return undefined
+  }
+
+  /** One that was there before there were limits. */
+  adopt(client: ClientKey, now: number): void {
+    this.#places.take(Infinity)
+    this.#clients.begun(client, {}, now)
+  }
+
+  ended(client: ClientKey, now: number): void {
+    this.#places.free()
+    this.#clients.ended(client, now)
+  }
+}
+
+/** Where a connection counts until it has ended. */
+export interface Counted {
+  readonly limiter: ConnectionLimiter
+  readonly client: ClientKey
+}
+
+/** With the limits of a listener; undefined when it has none. */
+export const limiterFor = (
+  limiter: ConnectionLimiter | undefined,
+  { limits }: TrafficOptions,
+): ConnectionLimiter | undefined => {
+  if (limiter === undefined || limits === undefined) return undefined
+  limiter.limits = limits
+  return limiter
+}
+
+/** Whether it matters that a client comes to the same worker always. */
+export const limitsClients = ({
+  clientConnections,
+  clientRate,
+}: ConnectionLimits = {}): boolean =>
+  clientConnections !== undefined || clientRate !== undefined

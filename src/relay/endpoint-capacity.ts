@@ -1,0 +1,135 @@
+import type { Balancer } from '../balance/balancer.ts'
+import type { KeySet, Pool } from '../balance/pool.ts'
+import type { CapacityOptions } from '../model/traffic.ts'
+import type { Backend } from './backend.ts'
+import { ConnectionQueue, type Waiting } from './connection-queue.ts'
+import type { CapacityMemory } from './counted-endpoints.ts'
+import { QueueTickets } from './queue-tickets.ts'
+import { EndpointPlaces, SharedPlaces } from './shared-places.ts'
+
+/** The queues of a worker's listeners. */
+export interface Queues {
+  /** Which of the workers it is, from 1 on. */
+  readonly worker: number
+  add(queue: ConnectionQueue): void
+  remove(queue: ConnectionQueue): void
+  /** Has another worker call `woken` of its queues. */
+  wake(worker: number): void
+}
+
+/** Of a relay with one worker. */
+export const ownQueues: Queues = {
+  worker: 1,
+  add: () => {},
+  remove: () => {},
+  wake: () => {},
+}
+
+/** How many connections the endpoints of a listener have and may have, and who waits for a place. */
+export class EndpointCapacity<B extends Backend> {
+  readonly #balancer: Balancer<B>
+  readonly #queues: Queues
+  #options: CapacityOptions | undefined
+  #memory: CapacityMemory | undefined
+  /** Undefined unless endpoints have a limit. */
+  #queue: ConnectionQueue | undefined
+  /** Connections that are open have yet to take places that there were not before. */
+  hasNewPlaces = false
+
+  constructor(balancer: Balancer<B>, queues: Queues) {
+    this.#balancer = balancer
+    this.#queues = queues
+  }
+
+  /** What is wanted from now on. `placesOf` and `settle` are to be called next. */
+  take(options: CapacityOptions | undefined, memory: CapacityMemory | undefined): void {
+    this.#options = options
+    this.#memory = memory
+    this.#balancer.maxConnections = options?.maxConnections ?? Infinity
+    if (memory?.queue !== undefined) this.#queue ??= this.#newQueue(memory.queue)
+  }
+
+  /** Where connections to an endpoint that is listed at `index` are counted; undefined: nowhere. */
+  placesOf({ places, active }: B, index: number): EndpointPlaces | undefined {
+    const counted = this.#memory?.endpoints[index]
+    if (counted === undefined || places?.id === counted.id) return counted && places
+    if (active > 0) this.hasNewPlaces = true
+    return new EndpointPlaces(counted.id, counted.memory, this.#queues.worker, this.look)
+  }
+
+  /** The endpoints are those of now: who waits may have a place, or need none any more. */
+  settle(): void {
+    if (this.#memory?.queue !== undefined) return this.look()
+    this.#queue?.serve()
+    this.close()
+  }
+
+  close(): void {
+    if (this.#queue !== undefined) this.#queues.remove(this.#queue)
+    this.#queue = undefined
+  }
+
+  /**
+   * Where a client's connection is to go next: a place is taken for it there (`places`), to be
+   * given back when its socket is closed. `full`: it is to wait for one; undefined: no endpoint is left.
+   */
+  pick(
+    client: string,
+    tried: KeySet | undefined,
+    among: Pool<B> | undefined,
+  ): B | 'full' | undefined {
+    const balancer = this.#balancer
+    if (this.#options === undefined) {
+      const found = balancer.pick(client, tried, among)
+      found?.places?.take(Infinity)
+      return found
+    }
+    for (;;) {
+      const good = balancer.pickGood(client, tried, among)
+      if (balancer.isWorthWaiting(client, good, tried, among)) return 'full'
+      const found = good ?? balancer.pickResting(client, tried, among)
+      if (found === undefined) {
+        return balancer.isAnyFull(tried, among) ? 'full' : undefined
+      }
+      // Another worker may have been faster.
+      if (found.places?.take(balancer.maxConnections) !== false) return found
+    }
+  }
+
+  /** Whether clients wait for a place. */
+  get hasQueued(): boolean {
+    return this.#queue !== undefined && this.#queue.length > 0
+  }
+
+  /** Milliseconds that a client may wait for a place. */
+  get queueMs(): number {
+    return this.#options?.queueMs ?? 0
+  }
+
+  /** Whether one client more may wait for a place; if so, `dequeue` is to be called. */
+  enqueue(one: Waiting): boolean {
+    return this.#queue?.join(one, this.#options?.mostQueued ?? 0) ?? false
+  }
+
+  dequeue(one: Waiting): void {
+    this.#queue?.leave(one)
+  }
+
+  /** There may be a place for whoever waits. */
+  readonly look = (): void => this.#queue?.placeFreed()
+
+  #newQueue({ tickets, places }: NonNullable<CapacityMemory['queue']>): ConnectionQueue {
+    const balancer = this.#balancer
+    const { worker } = this.#queues
+    const queue = new ConnectionQueue(
+      {
+        tickets: new QueueTickets(tickets, worker),
+        places: new SharedPlaces(places, worker),
+      },
+      () => balancer.endpoints.some(one => !balancer.isFull(one)),
+      other => this.#queues.wake(other),
+    )
+    this.#queues.add(queue)
+    return queue
+  }
+}

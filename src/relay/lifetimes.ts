@@ -1,0 +1,96 @@
+/** A connection whose time is over goes once no byte of it has moved for so long. */
+const quietMs = 1000
+/** It goes even so when it has waited so long for that. */
+const graceMs = 30_000
+/** Between two looks while one waits for it. */
+const lookMs = 250
+/** Each one's time is shorter by up to this part of it. */
+const jitter = 0.1
+
+interface Life {
+  endsAt: number
+  /** Its share of the jitter, from 0 to 1: the same after a change. */
+  readonly share: number
+  /** From the first look after its end on. */
+  bytes: number
+  movedAt: number
+}
+
+/** A connection that is to end. */
+export interface Overdue<C> {
+  readonly connection: C
+  /** No byte has moved for a while. */
+  readonly isQuiet: boolean
+}
+
+/** For the record of its connection, which is reset: a FIN might make part of an answer all of it. */
+export const endOfLife = (isQuiet: boolean): string =>
+  isQuiet ? 'lifetime over' : 'lifetime over, still busy'
+
+/**
+ * Which connections have lasted as long as they may. Pure: told the time, in milliseconds. Each has
+ * a time of its own, drawn at random from the last tenth, as connections of one moment would all be
+ * made anew at one moment otherwise.
+ */
+export class Lifetimes<C extends { readonly acceptedAt: number }> {
+  readonly #random: () => number
+  readonly #movedBy: (connection: C) => number | undefined
+  readonly #lives = new Map<C, Life>()
+  #nextLook = Infinity
+
+  /**
+   * `random`: 0 <= n < 1. `movedBy`: the bytes that a connection has moved so far; undefined while
+   * it is not connected, or holds some that have yet to be written.
+   */
+  constructor(random: () => number, movedBy: (connection: C) => number | undefined) {
+    this.#random = random
+    this.#movedBy = movedBy
+  }
+
+  /**
+   * Undefined: any time will do. Of one that is known the new time counts from its accept too, but
+   * many that are over by that do not end at once.
+   */
+  set(connection: C, lifetimeMs: number | undefined, now: number): void {
+    if (lifetimeMs === undefined) return this.ended(connection)
+    const before = this.#lives.get(connection)
+    const share = before?.share ?? this.#random()
+    const spread = lifetimeMs * jitter * share
+    const endsAt = Math.max(connection.acceptedAt + lifetimeMs - spread, now + spread)
+    this.#lives.set(connection, { endsAt, share, bytes: 0, movedAt: -1 })
+    this.#nextLook = Math.min(this.#nextLook, endsAt)
+  }
+
+  ended(connection: C): void {
+    if (this.#lives.size > 0) this.#lives.delete(connection)
+  }
+
+  /** Milliseconds until `overdue` is to be asked again. */
+  wait(now: number): number {
+    return Math.max(this.#nextLook - now, 0)
+  }
+
+  /** Those that are to end now; each is named again at each look until it has `ended`. */
+  *overdue(now: number): Generator<Overdue<C>> {
+    if (now < this.#nextLook) return
+    let nextEnd = Infinity
+    for (const [connection, life] of this.#lives) {
+      nextEnd = Math.min(nextEnd, life.endsAt)
+      if (now < life.endsAt) continue
+      const isQuiet = this.#isQuiet(connection, life, now)
+      if (isQuiet || now - life.endsAt >= graceMs) yield { connection, isQuiet }
+    }
+    // Tens of thousands may be known: as few looks as will do.
+    this.#nextLook = nextEnd === Infinity ? Infinity : Math.max(nextEnd, now + lookMs)
+  }
+
+  #isQuiet(connection: C, life: Life, now: number): boolean {
+    const bytes = this.#movedBy(connection)
+    if (bytes === undefined || life.movedAt < 0 || bytes !== life.bytes) {
+      life.bytes = bytes ?? -1
+      life.movedAt = now
+      return false
+    }
+    return now - life.movedAt >= quietMs
+  }
+}

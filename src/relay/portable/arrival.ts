@@ -1,0 +1,58 @@
+import type { Socket } from 'node:net'
+import { type AddressPort, unmapped } from '../../util/ip.ts'
+import { proxyHeader, type ProxyVersion } from '../../util/proxy-header.ts'
+import type { Choice, Front } from '../front.ts'
+import type { Preface } from '../preface.ts'
+
+/** A client as it has come: its socket says who it is, or a proxy before Usher. */
+export class Arrival {
+  readonly socket: Socket
+  /** `Clock` time of its accept. */
+  readonly at: number
+  #preface: Pick<Preface, 'headerBytes' | 'addresses'> | undefined
+
+  constructor(socket: Socket, at: number) {
+    this.socket = socket
+    this.at = at
+  }
+
+  /** What it has said first is known, and not in the socket any more. */
+  tell(preface: Pick<Preface, 'headerBytes' | 'addresses'>): void {
+    this.#preface = preface
+  }
+
+  /** To ask a socket is a system call; one that is closed has no address. */
+  get source(): AddressPort {
+    const { remoteAddress, remotePort } = this.socket
+    return this.#preface?.addresses?.source ?? end(remoteAddress, remotePort)
+  }
+
+  get dialled(): AddressPort {
+    const { localAddress, localPort } = this.socket
+    return this.#preface?.addresses?.destination ?? end(localAddress, localPort)
+  }
+
+  /** Bytes of the client, without the header of a proxy. */
+  get bytesRead(): number {
+    return this.socket.bytesRead - (this.#preface?.headerBytes ?? 0)
+  }
+
+  /** By which an endpoint is told who the client is; undefined where it is not. */
+  header(version: ProxyVersion | undefined): Buffer | undefined {
+    return version && proxyHeader(version, this.source, this.dialled)
+  }
+
+  /** What it may choose from; undefined when it may not connect. `pool`: of a TLS client. */
+  choiceOf(front: Front | undefined, pool?: number): Choice | undefined {
+    // Asking for the address is a system call, which most connections are spared.
+    if (!front?.asksForClient && pool === undefined) return front?.admit('')
+    const isProxied = this.#preface?.addresses !== undefined
+    const dialled = isProxied ? '' : this.dialled.address
+    return front?.admit(this.source.address, dialled, pool)
+  }
+}
+
+const end = (address = '', port = 0): AddressPort => ({
+  address: unmapped(address),
+  port,
+})

@@ -1,0 +1,69 @@
+import type { TrafficOptions } from '../model/traffic.ts'
+import { type AddressRanges, isAmong } from '../util/address-ranges.ts'
+import { type ProxiedClient, readProxyHeader } from '../util/read-proxy-header.ts'
+import { mostRecordBytes, readClientHello } from './client-hello.ts'
+import { ServerNames } from './server-names.ts'
+
+/*
+ * What is read of a client before an endpoint is chosen for it: who it is, by the header of a proxy
+ * before Usher, and which server it is for, by its ClientHello.
+ */
+
+/** A client has so long for all of it. */
+export const prefaceMs = 5000
+
+/** More is never looked at. */
+export const mostPrefaceBytes = 4096 + mostRecordBytes
+
+export interface Preface {
+  /** Bytes of the header, which are not for the endpoint. */
+  readonly headerBytes: number
+  /** Who the client is, and where it has dialled; undefined: as its socket says. */
+  readonly addresses: ProxiedClient['addresses']
+  /** Of `ServerNameRules.pools`; undefined: none, or it was not asked for. */
+  readonly pool: number | undefined
+  /** There are no endpoints for such a client, and will be none. */
+  readonly isForNobody: boolean
+}
+
+/** What clients of a listener say first. */
+export class PrefaceRules {
+  readonly #proxies: AddressRanges | undefined
+  readonly #isForAll: boolean
+  readonly #names: ServerNames | undefined
+
+  constructor({ acceptProxy, serverNames }: TrafficOptions) {
+    this.#proxies = acceptProxy
+    this.#names = serverNames && new ServerNames(serverNames.pools)
+    this.#isForAll = serverNames?.others !== undefined
+  }
+
+  /** Whether a connection from this address, in words, begins with a header. */
+  expectsHeader(words: ArrayLike<number>): boolean {
+    return this.#proxies !== undefined && isAmong(this.#proxies, words)
+  }
+
+  /** Whether anything is read of clients without a header. */
+  get readsHello(): boolean {
+    return this.#names !== undefined
+  }
+
+  /** Undefined while more is needed; a text says what is wrong with it. */
+  read(bytes: Buffer, hasHeader: boolean): Preface | string | undefined {
+    const header = hasHeader ? readProxyHeader(bytes) : noHeader
+    if (header === undefined || typeof header === 'string') return header
+    const { length: headerBytes, addresses } = header
+    if (this.#names === undefined)
+      return { headerBytes, addresses, pool: undefined, isForNobody: false }
+    const hello = readClientHello(bytes.subarray(headerBytes))
+    if (hello === undefined || typeof hello === 'string') return hello
+    const pool = this.#names.poolOf(hello)
+    const isForNobody = pool === undefined && !this.#isForAll
+    return { headerBytes, addresses, pool, isForNobody }
+  }
+}
+
+const noHeader: ProxiedClient = { length: 0, addresses: undefined }
+
+/** Of a listener that has none any more. */
+export const noRules = new PrefaceRules({})

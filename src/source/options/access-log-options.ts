@@ -1,0 +1,44 @@
+import * as v from 'valibot'
+import {
+  accessLogFormats,
+  type AccessLogOptions,
+  readLogDestination,
+} from '../../model/access-log.ts'
+import { isNot } from '../../util/schema.ts'
+import { checkedText } from './option-kinds.ts'
+
+/** A line for each connection; of routes only. */
+export const accessLogOptions = {
+  accessLog: v.pipe(
+    v.picklist(accessLogFormats, isNot('json or tcplog')),
+    v.description(
+      'TCP only; off by default. A line for each connection that has ended: as JSON, or as HAProxy writes it with `option tcplog`. See [access-log.md](access-log.md).',
+    ),
+    v.examples(['json']),
+  ),
+  accessLogTo: v.pipe(
+    checkedText(
+      given => readLogDestination(given) !== undefined,
+      'stdout, file:/PATH or syslog:udp://ADDRESS:PORT, like file:/var/log/usher/db.log or syslog:udp://127.0.0.1:514',
+      String.raw`^(stdout|file:/.*[^/]|syslog:udp://.+:\d{1,5})$`,
+      'file:/var/log/usher/db.log',
+    ),
+    v.description(
+      'Where those lines go: `stdout`, which is the default, `file:/PATH`, or `syslog:udp://ADDRESS:PORT`.',
+    ),
+  ),
+}
+
+type Raw = {
+  readonly [Name in keyof typeof accessLogOptions]?:
+    v.InferOutput<(typeof accessLogOptions)[Name]> | undefined
+}
+
+/** Of options without faults. `route`: what the route is called. */
+export const decodeAccessLog = (
+  { accessLog, accessLogTo = 'stdout' }: Raw,
+  route: string,
+): { readonly accessLog?: AccessLogOptions } =>
+  accessLog === undefined
+    ? {}
+    : { accessLog: { format: accessLog, to: accessLogTo, route } }

@@ -1,0 +1,184 @@
+import { stat } from 'node:fs/promises'
+import type { ClientLists } from '../../model/traffic.ts'
+import { addressRanges, type AddressRanges } from '../../util/address-ranges.ts'
+import { type Clock, systemClock, type Timer } from '../../util/clock.ts'
+import { printable } from '../../util/printable.ts'
+import { messageOf } from '../../util/usher-error.ts'
+import { type ListFile, readEntry, readListFile } from './client-list.ts'
+import type { Route } from './route.ts'
+
+/** What is wrong with a file of clients; `file` is its path, printable. */
+export interface ListFault {
+  readonly file: string
+  readonly message: string
+}
+
+export interface ListFilesOptions {
+  readonly clock?: Clock
+  /** How often files are looked at; default 2000 ms. */
+  readonly lookMs?: number
+  /** One says something else, which counts from now on. */
+  readonly onTaken?: (file: string) => void
+  /** One can't be used any more: the old one stands. Once for each change of it. */
+  readonly onUnusable?: (file: string, reason: string) => void
+}
+
+/** A file counts when it is the same after so long: a writer may be in the middle of it. */
+const steadyMs = 100
+
+/** Something that writes without pause gets read in the middle at last. */
+const mostLooks = 5
+
+interface Known extends ListFile {
+  /** What the kernel says of the file that was read. */
+  seen: string
+}
+
+type RouteLists = Pick<Route, 'lists'>
+
+/**
+ * The files of clients that routes name, looked at again and again: a file is taken as a whole or
+ * not at all, and while it can't be used its last good state counts.
+ */
+export class ListFiles {
+  readonly #options: ListFilesOptions
+  readonly #clock: Clock
+  readonly #known = new Map<string, Known>()
+  /** One object for a route until a file of its changes: then its Service is the same, too. */
+  #clients = new WeakMap<RouteLists, ClientLists>()
+  #changed: (() => void) | undefined
+  #timer: Timer | undefined
+  #closed = false
+
+  constructor(options: ListFilesOptions = {}) {
+    this.#options = options
+    this.#clock = options.clock ?? systemClock
+  }
+
+  /** Reads the files of these routes that are not known yet. With a fault none of them is. */
+  async load(routes: readonly RouteLists[]): Promise<readonly ListFault[]> {
+    const found = new Map<string, Known>()
+    for (const path of pathsOf(routes))
+      if (!this.#known.has(path)) found.set(path, await read(path))
+    const faults = [...found].flatMap(([path, file]) => faultsOf(path, file.faults))
+    if (faults.length > 0) return faults
+    for (const [path, known] of found) this.#known.set(path, known)
+    if (found.size > 0) this.#schedule()
+    return []
+  }
+
+  /** Forgets the files of other routes. */
+  keep(routes: readonly RouteLists[]): void {
+    const wanted = pathsOf(routes)
+    for (const path of this.#known.keys()) if (!wanted.has(path)) this.#known.delete(path)
+  }
+
+  /** From now on files are looked at, and `changed` is called when one has changed, or can't be used. */
+  watch(changed: () => void): void {
+    this.#changed = changed
+    this.#schedule()
+  }
+
+  /** Who may be a client of a route; undefined: everybody. Its files must be known. */
+  clientsOf(route: RouteLists): ClientLists | undefined {
+    const { lists } = route
+    if (lists === undefined) return undefined
+    const known = this.#clients.get(route)
+    if (known !== undefined) return known
+    const { deny, allow } = lists
+    const clients = {
+      ...(deny && { deny: this.#rangesOf(deny) }),
+      ...(allow && { allow: this.#rangesOf(allow) }),
+    }
+    this.#clients.set(route, clients)
+    return clients
+  }
+
+  /** Of files whose last good state counts. */
+  get faults(): readonly ListFault[] {
+    return [...this.#known].flatMap(([path, { faults }]) => faultsOf(path, faults))
+  }
+
+  /** Looks at each file, now. */
+  async look(): Promise<void> {
+    this.#clock.clearTimeout(this.#timer)
+    for (const [path, known] of this.#known) await this.#lookAt(path, known)
+    this.#schedule()
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#clock.clearTimeout(this.#timer)
+  }
+
+  #schedule(): void {
+    this.#clock.clearTimeout(this.#timer)
+    if (this.#closed || this.#changed === undefined || this.#known.size === 0) return
+    const { lookMs = 2000 } = this.#options
+    this.#timer = this.#clock.setTimeout(() => void this.look(), lookMs)
+    this.#timer.unref?.()
+  }
+
+  async #lookAt(path: string, known: Known): Promise<void> {
+    let seen = await signOf(path)
+    if (seen === known.seen) return
+    for (let looks = 1, before = ''; looks < mostLooks && seen !== before; looks += 1) {
+      before = seen
+      await new Promise<void>(resolve => {
+        this.#clock.setTimeout(resolve, steadyMs)
+      })
+      seen = await signOf(path)
+    }
+    const { ranges, faults } = await readListFile(path)
+    if (this.#closed || this.#known.get(path) !== known) return
+    const isUsable = faults.length === 0
+    this.#known.set(path, { seen, faults, ranges: isUsable ? ranges : known.ranges })
+    this.#clients = new WeakMap()
+    const file = printable(path, 300)
+    if (isUsable) this.#options.onTaken?.(file)
+    else this.#options.onUnusable?.(file, faults.join('; '))
+    this.#changed?.()
+  }
+
+  #rangesOf(entries: readonly string[]): readonly AddressRanges[] {
+    const read = entries.map(readEntry)
+    const blocks = read.flatMap(entry =>
+      typeof entry === 'object' && 'block' in entry ? [entry.block] : [],
+    )
+    const files = read.flatMap(entry =>
+      typeof entry === 'object' && 'path' in entry
+        ? (this.#known.get(entry.path)?.ranges ?? [])
+        : [],
+    )
+    return [...(blocks.length > 0 ? [addressRanges(blocks)] : []), ...files]
+  }
+}
+
+const read = async (path: string): Promise<Known> => {
+  // First: what is written meanwhile is found by the next look.
+  const seen = await signOf(path)
+  return { seen, ...(await readListFile(path)) }
+}
+
+/** Another one when the file is another, or was written. */
+const signOf = async (path: string): Promise<string> => {
+  try {
+    const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true })
+    return [dev, ino, size, mtimeNs, ctimeNs].join(' ')
+  } catch (error) {
+    return messageOf(error)
+  }
+}
+
+const pathsOf = (routes: readonly RouteLists[]): ReadonlySet<string> =>
+  new Set(
+    routes
+      .flatMap(({ lists }) => [...(lists?.deny ?? []), ...(lists?.allow ?? [])])
+      .flatMap(given => {
+        const entry = readEntry(given)
+        return typeof entry === 'object' && 'path' in entry ? [entry.path] : []
+      }),
+  )
+
+const faultsOf = (path: string, faults: readonly string[]): readonly ListFault[] =>
+  faults.map(message => ({ file: printable(path, 300), message }))

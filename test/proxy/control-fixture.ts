@@ -1,0 +1,67 @@
+import type { Test } from 'tap'
+import type { Io } from '../../src/cli/io.ts'
+import { OperatorOrders } from '../../src/mode/operator-orders.ts'
+import { Registry } from '../../src/model/registry.ts'
+import type { Change } from '../../src/model/service.ts'
+import { startControl } from '../../src/proxy/control.ts'
+import type { Relay } from '../../src/relay/relay.ts'
+import { ipFamilies } from '../../src/util/ip.ts'
+import { socketPath } from '../support/control-socket.ts'
+import { FakeClock } from '../support/fake-clock.ts'
+import { heardLog } from '../support/heard-log.ts'
+
+/** What a control socket talks to, of the relay. */
+export type ControlledRelay = Pick<Relay, 'connections' | 'closeConnections'>
+
+const noRelay: ControlledRelay = {
+  connections: async () => ({ connections: [], counted: 0, next: undefined }),
+  closeConnections: async () => [],
+}
+
+/** A control socket over these objects; `applied` says when an order is in effect. */
+export const controlSocket = async (
+  t: Test,
+  changes: readonly Change[],
+  relay: ControlledRelay = noRelay,
+  status: () => object = () => ({}),
+) => {
+  const clock = new FakeClock()
+  const registry = new Registry()
+  registry.apply([...changes])
+  const orders = new OperatorOrders({ clock, ended: () => {} })
+  const mode: { name: 'userspace' | 'ipvs' } = { name: 'userspace' }
+  const reconciler = {
+    snapshots: () => ipFamilies.map(family => registry.snapshot(family)),
+    applied: async () => {},
+  }
+  const path = await socketPath(t)
+  const log = heardLog([])
+  const options = { controlSocket: path } as Parameters<typeof startControl>[0]['options']
+  const server = await startControl({
+    options,
+    clock,
+    log,
+    orders,
+    reconciler,
+    traffic: { mode, dataPath: () => ({ relay: relay as Relay }) },
+    status: async () => [Buffer.from(JSON.stringify(status()))],
+  })
+  t.teardown(() => server?.close())
+  return { clock, orders, mode, reconciler, registry, path, server }
+}
+
+/** What a command printed, and its exit code. */
+export const ran = async <O>(
+  command: (options: O, io: Io) => Promise<number>,
+  options: O,
+) => {
+  const printed = { out: '', err: '' }
+  const io = {
+    out: (text: string) => void (printed.out += text),
+    err: (text: string) => void (printed.err += text),
+    colour: false,
+    columns: undefined,
+  }
+  const code = await command(options, io)
+  return { code, ...printed }
+}

@@ -1,0 +1,12 @@
+// A process of its own: long.
+import t from 'tap'
+import { makePortableRelay } from '../support/portable-relay.ts'
+import { tcpConnectionsContract } from './contract/tcp-connections.ts'
+import { tcpDrainContract } from './contract/tcp-drain.ts'
+import { udpDrainContract } from './contract/udp-drain.ts'
+
+t.test('connections that are told', async t =>
+  tcpConnectionsContract(t, makePortableRelay),
+)
+t.test('endpoints that are drained', async t => tcpDrainContract(t, makePortableRelay))
+t.test('of UDP', async t => udpDrainContract(t, makePortableRelay))
