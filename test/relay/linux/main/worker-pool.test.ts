@@ -56,7 +56,7 @@ const orderEcho = `
   const post = report => parentPort.postMessage(report)
   const tell = text => {
     const faults = [['', new Error(text)]]
-    post({ kind: 'news', news: { states: [], records: [], faults, lost: 0 } })
+    post({ kind: 'news', news: { states: [], records: [], faults, accessLines: [], lost: 0 } })
   }
   post({ kind: 'ready', self: null })
   parentPort.on('message', orders => {
