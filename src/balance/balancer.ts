@@ -15,6 +15,7 @@ import { type KeySet, type Pool, type Tiered, tierOf } from './pool.ts'
 import { RandomChoice } from './random-choice.ts'
 import { RoundRobin } from './round-robin.ts'
 import {
+  enoughDownMs,
   listedAnew,
   type Recovery,
   recoveryAfterFailure,
@@ -45,6 +46,8 @@ export class Balancer<E extends Balanced> {
   readonly #random: () => number
   #by: BalanceBy = 'round-robin'
   #slowStartMs = 0
+  /** When the first of the endpoints came. */
+  #startedAt = -Infinity
   #era = 0
   #pool: Pool<E>
   readonly #passesOver = (endpoint: E): boolean =>
@@ -124,13 +127,16 @@ export class Balancer<E extends Balanced> {
 
   /** O(n). Of duplicate keys the first counts; an endpoint's affinity goes with it. */
   setEndpoints(list: readonly E[]): void {
-    if (this.#slowStartMs > 0 && this.size > 0) this.#noteNew(list)
+    if (this.#slowStartMs > 0) this.#noteNew(list)
     const oneWent = this.#pool.setEndpoints(list)
     if (oneWent) this.#affinity?.retain(this)
   }
 
   #noteNew(list: readonly E[]): void {
     const now = this.#clock.now()
+    if (this.size === 0) this.#startedAt = now
+    // The first checks, and names, are not answered in one moment.
+    if (now - this.#startedAt < enoughDownMs) return
     for (const { key, recovery } of list) {
       if (!this.has(key)) recovery?.change(() => listedAnew(now))
     }

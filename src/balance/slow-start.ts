@@ -8,8 +8,8 @@ export interface Recovery {
 /** Nothing of that: this very object. */
 export const noRecovery: Recovery = { since: 0, isUp: true }
 
-/** Who was down for less has kept its caches warm. */
-const enoughDownMs = 10_000
+/** Who was down for less has kept its caches warm; who comes so soon after the first starts with it. */
+export const enoughDownMs = 10_000
 
 /** An endpoint starts with a tenth of its share, as with HAProxy and Envoy not far from none. */
 const leastShare = 0.1

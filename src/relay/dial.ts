@@ -134,7 +134,9 @@ export class Dial<B extends Backend, Socket, Connection> {
 
   #leave(failed: ReadonlySet<string>): boolean {
     const endpoint = this.#pick(failed)
-    if (this.#isFull || (endpoint === undefined && failed.size > 0)) return false
+    const mayWait = this.#service.capacity.queueMs > 0
+    if (this.#isFull || (mayWait && endpoint === undefined && failed.size > 0))
+      return false
     this.#dequeue()
     // The time that it has waited is not that of the endpoints.
     this.#startedAt = this.#dialler.now()

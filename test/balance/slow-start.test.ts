@@ -60,12 +60,21 @@ t.test('one that was down for a moment has its share at once', async t => {
 t.test('one that is new beside others begins with a tenth', async t => {
   const { clock, balancer, a, b, shareOfB } = setUp()
   balancer.setEndpoints([a])
-  clock.time += 1000
+  clock.time += 10_000
   balancer.setEndpoints([a, b])
   t.ok(Math.abs(shareOfB() - 0.1 / 1.1) < 0.01)
   clock.time += 20_000
   balancer.setEndpoints([a, b])
   t.ok(Math.abs(shareOfB() - 0.5) < 0.01, 'and is not new once more')
+})
+
+t.test('at the start checks find one after the other: none is new by that', async t => {
+  const { clock, balancer, a, b, shareOfB } = setUp()
+  balancer.setEndpoints([])
+  balancer.setEndpoints([a])
+  clock.time += 9000
+  balancer.setEndpoints([a, b])
+  t.ok(Math.abs(shareOfB() - 0.5) < 0.01)
 })
 
 t.test('shares grow in a line', async t => {

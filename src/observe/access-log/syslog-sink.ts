@@ -9,6 +9,8 @@ import { LineQueue, type LineSink, loseLines, type SayTrouble, tooSlow } from '.
 const together = 128
 /** Milliseconds without an error after which all is well again. */
 const wellMs = 5000
+/** Milliseconds until it is tried again whether there is a way. */
+const againMs = 1000
 
 /** Facility local0, severity info, as HAProxy's is by most examples. */
 const priority = 16 * 8 + 6
@@ -28,6 +30,8 @@ export class SyslogSink implements LineSink {
   #isSending = false
   #trouble = ''
   #well: Timer | undefined
+  /** To connect once more. */
+  #again: Timer | undefined
   /** Whose line was sent last. */
   #lastLost: (lines: number) => void = () => {}
   #idle: (() => void) | undefined
@@ -36,12 +40,17 @@ export class SyslogSink implements LineSink {
     this.#clock = clock
     this.#say = say
     this.#socket = createSocket(address.includes(':') ? 'udp6' : 'udp4')
-    this.#socket.on('error', error => this.#refused(error, 1))
-    this.#socket.unref()
-    this.#socket.connect(port, address, () => {
+    this.#socket.on('error', error =>
+      this.#isConnected
+        ? this.#refused(error, 1)
+        : this.#notConnected(error, () => this.#socket.connect(port, address)),
+    )
+    this.#socket.on('connect', () => {
       this.#isConnected = true
       this.#goOn()
     })
+    this.#socket.unref()
+    this.#socket.connect(port, address)
   }
 
   write(text: string, lines: number, lost: (lines: number) => void): void {
@@ -63,6 +72,7 @@ export class SyslogSink implements LineSink {
     }
     this.#isOver = true
     this.#clock.clearTimeout(this.#well)
+    this.#clock.clearTimeout(this.#again)
     loseLines(this.#queue.take(), 0)
     this.#socket.close()
   }
@@ -96,6 +106,14 @@ export class SyslogSink implements LineSink {
     }
     this.#isSending = false
     this.#idle?.()
+  }
+
+  /** There is no way to it yet, as while a host starts: that may come. */
+  #notConnected(error: Error, again: () => void): void {
+    loseLines(this.#queue.take(), 0)
+    this.#troubled(messageOf(error))
+    this.#again = this.#clock.setTimeout(again, againMs)
+    this.#again.unref?.()
   }
 
   #refused(error: Error, lines: number): void {

@@ -15,7 +15,7 @@ export class PlacedSockets {
   /** It is open already, and counts all the same. */
   take(socket: Socket, places: EndpointPlaces | undefined): void {
     const before = this.#places.get(socket)
-    if (places === undefined || places.id === before?.id) return
+    if (socket.destroyed || places === undefined || places.id === before?.id) return
     before?.free()
     places.take(Infinity)
     this.put(socket, places)

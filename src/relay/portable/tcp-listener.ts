@@ -87,11 +87,10 @@ export class TcpListener implements PortListener {
 
   /** Those that were there before their endpoint had a limit count, too. */
   #takePlaces(): void {
-    const { balancer, capacity } = this.#state
-    capacity.hasNewPlaces = false
+    this.#state.capacity.hasNewPlaces = false
     for (const { endpoint, sockets } of this.#connections) {
       const [, socket] = sockets
-      const { places } = balancer.get(endpoint) ?? {}
+      const { places } = this.#state.listedAt(endpoint) ?? {}
       if (socket !== undefined) this.#env.dialling.placed.take(socket, places)
     }
   }

@@ -15,10 +15,10 @@ const server = async (t: Test, port = 0): Promise<[Socket, string[]]> => {
   return [socket, heard]
 }
 
-const sinkTo = (t: Test, port: number) => {
+const sinkTo = (t: Test, port: number, host = testHost) => {
   const troubles: string[] = []
   const lost = { lines: 0 }
-  const sink = new SyslogSink(testHost, port, systemClock, why => void troubles.push(why))
+  const sink = new SyslogSink(host, port, systemClock, why => void troubles.push(why))
   t.teardown(() => sink.end(0).catch(() => {}))
   const count = (lines: number): void => void (lost.lines += lines)
   const write = (text: string) => sink.write(text, text.split('\n').length - 1, count)
@@ -65,4 +65,15 @@ t.test('nobody listens: it is said, and counted', async t => {
     await new Promise(resolve => setTimeout(resolve, 10))
     return heard.length > 0
   })
+})
+
+t.test('no way there: it is said, counted and tried again', async t => {
+  // The kernel refuses to connect to it, as it does where there is no route.
+  const { write, troubles, lost } = sinkTo(t, 514, '255.255.255.255')
+  write('one\ntwo\n')
+  await until('they are lost', () => lost.lines === 2)
+  t.match(troubles, [/EACCES/])
+  write('three\n')
+  await until('and so is what comes later', () => lost.lines === 3)
+  t.equal(troubles.length, 1)
 })

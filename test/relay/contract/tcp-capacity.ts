@@ -298,6 +298,58 @@ export const tcpCapacityContract = (t: Test, make: MakeRelay): void => {
     t.equal(await isAnswered(second), 'a')
   })
 
+  t.test('those whose endpoint has reset them before a limit have no place', async t => {
+    const { listen, spec, come, counters } = await setUp(t, '')
+    // More than a client takes that does not read, and less than the kernel keeps for it.
+    const much = Buffer.alloc(1 << 20)
+    const backend = await tcpBackend(t, socket => {
+      socket.write(backend.accepted === 1 ? much : 'b')
+    })
+    const endpoints = [backend.endpoint]
+    await listen({ ...spec, endpoints, capacity: undefined })
+    const slow = come()
+    await once(slow, 'readable')
+    await sleep(300)
+    for (const socket of backend.sockets) reset(socket)
+    await until('the endpoint has none', () => backend.sockets.size === 0)
+    await sleep(100)
+    t.equal(counters().active, 1, 'the client has yet to read')
+    await listen({ ...spec, endpoints })
+    t.equal(await isAnswered(come()), 'b')
+    slow.destroy()
+  })
+
+  t.test('connections of a drained endpoint count when it is back', async t => {
+    const { listen, spec, come, queued, backends } = await setUp(t, 'a')
+    await listen({ ...spec, capacity: undefined })
+    const first = come()
+    await isAnswered(first)
+    const key = backends[0]?.endpoint.key ?? ''
+    await listen({ ...spec, drained: [{ key, close: 'none' }] })
+    await listen(spec)
+    const second = come()
+    await until('it waits', () => queued() === 1)
+    first.end()
+    t.equal(await isAnswered(second), 'a')
+  })
+
+  t.test('when the limit goes with the endpoints that were full', async t => {
+    const { listen, spec, come, queued, backends } = await setUp(t, 'a')
+    const [a] = backends
+    if (a === undefined) throw new Error('there is one')
+    const port = await freeTcpPort()
+    const gone = endpoint(testHost, port)
+    await listen({ ...spec, endpoints: [a.endpoint, gone] })
+    t.equal(await isAnswered(come()), 'a')
+    const waiting = [come(), come()]
+    await until('they wait', () => queued() === 2)
+    await listen({ ...spec, endpoints: [gone], capacity: undefined })
+    t.equal(queued(), 0)
+    const served = waiting.map(isAnswered)
+    await namedEcho(t, 'g', testHost, port)
+    t.strictSame(await Promise.all(served), ['g', 'g'])
+  })
+
   t.test('an endpoint that went and is back has its connections still', async t => {
     const { listen, spec, come, queued } = await setUp(t, 'a')
     const first = come()

@@ -216,7 +216,7 @@ export class TcpConnections implements EventSource<Side> {
   #takePlaces(service: TcpService): void {
     service.capacity.hasNewPlaces = false
     for (const { service: owner, endpoint, backend } of this.#all) {
-      if (owner === service) backend.takePlace(endpoint?.places)
+      if (owner === service && backend.fd >= 0) backend.takePlace(endpoint?.places)
     }
   }
 
