@@ -3,13 +3,17 @@
 
 /** Of the handshake message; with post-quantum keys it is some 2 KiB. */
 const mostHelloBytes = 16 * 1024
-/** Of the records that it may be cut into, with their heads. */
-export const mostRecordBytes = mostHelloBytes + 4 * 1024
+/** Into which it may be cut: all of them are looked at whenever a byte has come. */
+const mostRecords = 128
 /** Of one record (RFC 8446, 5.1). */
 const mostPayload = 16 * 1024
+/** No host name has more (RFC 1035, 2.3.4). */
+const mostNameBytes = 255
 
 const recordHead = 5
 const handshakeHead = 4
+/** In these there is a whole hello, or there are too many records. */
+export const mostRecordBytes = mostRecords * recordHead + handshakeHead + mostHelloBytes
 const contentType = { handshake: 22 }
 const handshakeType = { clientHello: 1 }
 const extensionType = { serverName: 0, alpn: 16 }
@@ -31,14 +35,14 @@ const nameless: ClientHello = { serverName: undefined, alpn: [] }
 export const readClientHello = (bytes: Buffer): ClientHello | string | undefined => {
   const handshake = handshakeIn(bytes)
   if (handshake === undefined) return nameless
-  const { message, isBrokenOff } = handshake
+  const { message, isBrokenOff, isFull } = handshake
   if (message.length > 0 && message[0] !== handshakeType.clientHello) return nameless
   const length = message.length < handshakeHead ? 0 : message.readUIntBE(1, 3)
   if (length > mostHelloBytes) return tooLong
   if (message.length >= handshakeHead + length && message.length >= handshakeHead)
     return readHello(message.subarray(handshakeHead, handshakeHead + length))
   if (isBrokenOff) return nameless
-  return bytes.length < mostRecordBytes ? undefined : tooLong
+  return isFull ? 'a ClientHello in too many records' : undefined
 }
 
 const tooLong = 'a ClientHello that is too long'
@@ -47,28 +51,36 @@ interface Handshake {
   readonly message: Buffer
   /** What has come behind it belongs to no handshake: nothing more of it will come. */
   readonly isBrokenOff: boolean
+  /** As many records as are looked at are there. */
+  readonly isFull: boolean
 }
 
 /** As much of the handshake as has come, out of its records; undefined where these are none. */
 const handshakeIn = (bytes: Buffer): Handshake | undefined => {
   const pieces: Buffer[] = []
   let at = 0
-  while (at < bytes.length) {
+  while (at < bytes.length && pieces.length < mostRecords) {
     const [type, major] = bytes.subarray(at)
     if (type !== contentType.handshake || (major !== undefined && major !== 3)) {
       // What follows a whole hello is early data, or nothing that matters.
-      return at === 0 ? undefined : { message: joined(pieces), isBrokenOff: true }
+      return at === 0 ? undefined : brokenOff(pieces)
     }
     if (bytes.length < at + recordHead) break
     const length = bytes.readUInt16BE(at + 3)
-    if (length === 0 || length > mostPayload) {
-      return at === 0 ? undefined : { message: joined(pieces), isBrokenOff: true }
-    }
+    if (length === 0 || length > mostPayload)
+      return at === 0 ? undefined : brokenOff(pieces)
     pieces.push(bytes.subarray(at + recordHead, at + recordHead + length))
     at += recordHead + length
   }
-  return { message: joined(pieces), isBrokenOff: false }
+  const isFull = pieces.length === mostRecords && at <= bytes.length
+  return { message: joined(pieces), isBrokenOff: false, isFull }
 }
+
+const brokenOff = (pieces: readonly Buffer[]): Handshake => ({
+  message: joined(pieces),
+  isBrokenOff: true,
+  isFull: false,
+})
 
 const joined = (pieces: readonly Buffer[]): Buffer =>
   pieces.length === 1 && pieces[0] !== undefined ? pieces[0] : Buffer.concat(pieces)
@@ -96,7 +108,8 @@ const nameIn = (content: Buffer): string | undefined => {
   while (names.left > 0) {
     const isHostName = names.number(1) === 0
     const name = names.vector(2).toString('latin1')
-    if (isHostName && name !== '') return name.toLowerCase().replace(/\.$/, '')
+    if (isHostName && name !== '' && name.length <= mostNameBytes)
+      return name.toLowerCase().replace(/\.$/, '')
   }
   return undefined
 }

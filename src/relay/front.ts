@@ -117,6 +117,13 @@ export class Front<B extends Backend = Backend> {
     return this.#ranges === undefined || isAmong(this.#ranges, words)
   }
 
+  /** The same of an address as text. */
+  letsInFrom(address: string): boolean {
+    if (!this.isSelective) return true
+    const words = addressWords(address.replace(/%.*$/, ''))
+    return words !== undefined && this.letsIn(words)
+  }
+
   /** Whether it matters where the client is; if not, any address will do for `choiceOf`. */
   get asksForNode(): boolean {
     return this.#nodeDiffers
@@ -129,10 +136,7 @@ export class Front<B extends Backend = Backend> {
 
   /** What a client may choose from; undefined when it may not connect. See `choiceOf`. */
   admit(address: string, dialled = '', pool?: number): Choice<B> | undefined {
-    if (this.isSelective) {
-      const words = addressWords(address.replace(/%.*$/, ''))
-      if (words === undefined || !this.letsIn(words)) return undefined
-    }
+    if (!this.letsInFrom(address)) return undefined
     return pool === undefined ? this.choiceOf(address, dialled) : this.choiceOfPool(pool)
   }
 

@@ -39,7 +39,8 @@ export class ServerNames {
 /** `a.b.c`, `*.b.c`, `*.c` and ''. */
 const patternsOf = (name: string | undefined): readonly string[] => {
   if (name === undefined) return ['']
-  const labels = name.split('.')
-  const wildcards = labels.slice(1).map((_, i) => `*.${labels.slice(i + 1).join('.')}`)
-  return [name, ...wildcards, '']
+  const patterns = [name]
+  for (let at = name.indexOf('.'); at >= 0; at = name.indexOf('.', at + 1))
+    patterns.push(`*${name.slice(at)}`)
+  return [...patterns, '']
 }

@@ -32,16 +32,6 @@ t.test('the schema lies where the examples say, and in the package', async t => 
   }
 })
 
-t.test('files of routes in the page and in deploy/ are sound', async t => {
-  const files = blocks('yaml').filter(block => /^routes:/m.test(block))
-  t.ok(files.length > 3)
-  for (const text of [...files, read('deploy/examples/routes.yaml')]) {
-    const { routes, faults } = await readRoutes(text)
-    t.strictSame(faults, [])
-    t.ok(routes.length > 0)
-  }
-})
-
 t.test('command lines in the page are understood', async t => {
   const lines = blocks('sh')
     .flatMap(block => block.split('\n'))

@@ -68,7 +68,7 @@ const inRecords = (hello: Buffer, size: number): Buffer => {
 t.test('however it is cut, into segments and records', async t => {
   const hello = await helloFor(t, 'db.example', 'h2')
   const whole = { serverName: 'db.example', alpn: ['h2'] }
-  for (const size of [1, 2, 3, 7, 100, 16_384]) {
+  for (const size of [hello.length >> 6, 100, 1001, 16_384]) {
     const bytes = inRecords(hello, size)
     for (let cut = 0; cut < bytes.length; cut += 1)
       if (readClientHello(bytes.subarray(0, cut)) !== undefined) t.fail(`${size} ${cut}`)
@@ -93,13 +93,16 @@ t.test('what is no hello is for whoever takes it', async t => {
   t.equal(readClientHello(Buffer.alloc(0)), undefined)
   t.equal(readClientHello(Buffer.from('1603', 'hex')), undefined)
   t.type(readClientHello(Buffer.from('160301000401004001', 'hex')), 'string', 'too long')
-  const tiny = Buffer.concat(
-    Array.from({ length: 4000 }, () => Buffer.from('160301000100', 'hex')),
-  )
-  t.same(readClientHello(tiny), none, 'another message')
-  tiny[5] = 1
-  tiny[11 + 6] = 0x3f
-  t.type(readClientHello(tiny), 'string', 'too many records')
+  const tiny = (records: number) =>
+    Buffer.concat(
+      Array.from({ length: records }, () => Buffer.from('160301000100', 'hex')),
+    )
+  t.same(readClientHello(tiny(4000)), none, 'another message')
+  const few = tiny(128)
+  few[5] = 1
+  few[11 + 6] = 1
+  t.equal(readClientHello(few.subarray(0, -1)), undefined, 'the last may be larger')
+  t.type(readClientHello(few), 'string', 'too many records')
 })
 
 t.test('a hello that is broken off by another record is none', async t => {
@@ -110,6 +113,29 @@ t.test('a hello that is broken off by another record is none', async t => {
   t.same(readClientHello(Buffer.concat([start, alert])), { alpn: [] })
   const empty = Buffer.from([22, 3, 1, 0, 0])
   t.same(readClientHello(Buffer.concat([start, empty])), { alpn: [] })
+})
+
+/** Of one server name and nothing else. */
+const bareHello = (name: string): Buffer => {
+  const sized = (size: number, ...parts: readonly Buffer[]): Buffer => {
+    const whole = Buffer.concat([Buffer.alloc(size), ...parts])
+    whole.writeUIntBE(whole.length - size, 0, size)
+    return whole
+  }
+  const host = Buffer.concat([Buffer.from([0]), sized(2, Buffer.from(name))])
+  const extension = Buffer.concat([Buffer.from([0, 0]), sized(2, sized(2, host))])
+  const body = Buffer.concat([Buffer.alloc(38), sized(2, extension)])
+  const message = Buffer.concat([Buffer.from([1]), sized(3, body)])
+  return Buffer.concat([Buffer.from([22, 3, 1]), sized(2, message)])
+}
+
+t.test('a name that is longer than names are is none', t => {
+  // To look for wildcards of one with 8,000 labels would take a second.
+  for (const length of [1, 253, 255])
+    t.match(readClientHello(bareHello('a'.repeat(length))), { serverName: /^a+$/ })
+  for (const name of ['a'.repeat(256), 'a.'.repeat(8000)])
+    t.same(readClientHello(bareHello(name)), { serverName: undefined, alpn: [] })
+  t.end()
 })
 
 t.test('damage is survived, and read no further than it goes', async t => {

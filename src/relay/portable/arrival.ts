@@ -42,9 +42,15 @@ export class Arrival {
     return version && proxyHeader(version, this.source, this.dialled)
   }
 
+  /** Whether it may connect, as far as lists and source ranges go. */
+  isLetIn(front: Front | undefined): boolean {
+    if (front === undefined) return false
+    // Asking for the address is a system call, which most connections are spared.
+    return !front.isSelective || front.letsInFrom(this.source.address)
+  }
+
   /** What it may choose from; undefined when it may not connect. `pool`: of a TLS client. */
   choiceOf(front: Front | undefined, pool?: number): Choice | undefined {
-    // Asking for the address is a system call, which most connections are spared.
     if (!front?.asksForClient && pool === undefined) return front?.admit('')
     const isProxied = this.#preface?.addresses !== undefined
     const dialled = isProxied ? '' : this.dialled.address
@@ -52,7 +58,8 @@ export class Arrival {
   }
 }
 
+/** Without the zone of a link-local address, which has a meaning on this host alone. */
 const end = (address = '', port = 0): AddressPort => ({
-  address: unmapped(address),
+  address: unmapped(address).replace(/%.*$/, ''),
   port,
 })

@@ -9,7 +9,7 @@ import { type ClientKey, clientKey } from '../client-table.ts'
 import type { Counted } from '../connection-limiter.ts'
 import { cutOf } from '../cut.ts'
 import { type Choice, turnedAway } from '../front.ts'
-import type { PrefaceRules } from '../preface.ts'
+import type { Preface, PrefaceRules } from '../preface.ts'
 import { bindKey, type Bind, type ListenerStats, type RelayListener } from '../relay.ts'
 import { acceptGate } from './accept-gate.ts'
 import { Arrival } from './arrival.ts'
@@ -192,14 +192,23 @@ export class TcpListener implements PortListener {
     if (preface !== undefined && this.#listens(arrival, bind, preface)) return
     const choice = arrival.choiceOf(fronts.at(bind))
     if (choice === undefined) return this.#turnAway(arrival, 'PR')
-    const counted = this.#count(arrival)
+    const begin = (counted?: Counted): void => this.#begin(arrival, choice, counted)
+    this.#enter(arrival, this.#count(arrival), begin)
+  }
+
+  /** Unless it is over a limit, or of descriptors. */
+  #enter(
+    arrival: Arrival,
+    counted: Counted | string | undefined,
+    begin: (counted?: Counted) => void,
+  ): void {
     if (typeof counted === 'string') return this.#turnAway(arrival, 'PL', counted)
     if (!this.#env.budget.take(fdsPerConnection)) {
       this.#uncount(counted)
       return this.#turnAway(arrival, 'RC')
     }
     this.#owner.connectionBegun()
-    this.#begin(arrival, choice, counted)
+    begin(counted)
   }
 
   /** Whether something is to be read of a client before an endpoint is chosen for it. */
@@ -207,30 +216,35 @@ export class TcpListener implements PortListener {
     const words = addressWords(arrival.source.address)
     const hasHeader = words !== undefined && rules.expectsHeader(words)
     if (!hasHeader && !rules.readsHello) return false
-    if (!this.#env.budget.take(fdsPerConnection)) {
-      this.#turnAway(arrival, 'RC')
-      return true
-    }
-    this.#owner.connectionBegun()
-    const client = new PrefaceClient(arrival, hasHeader, {
-      clock: this.#env.clock,
-      state: this.#state,
-      read: preface => {
-        this.#prefaces.delete(client)
-        const choice = arrival.choiceOf(this.#state.fronts.at(bind), preface.pool)
-        if (preface.isForNobody) return this.#refused(arrival, 'PN', 'no pool is for it')
-        if (choice === undefined) return this.#refused(arrival, 'PR')
-        const counted = this.#count(arrival)
-        if (typeof counted === 'string') this.#refused(arrival, 'PL', counted)
-        else this.#begin(arrival, choice, counted)
-      },
-      refused: (cause, detail) => {
-        this.#prefaces.delete(client)
-        this.#refused(arrival, cause, detail)
-      },
-    })
-    this.#prefaces.add(client)
+    const begin = (counted?: Counted): void =>
+      this.#listen(arrival, bind, hasHeader, counted)
+    // Who it is has yet to be said.
+    if (hasHeader) this.#enter(arrival, undefined, begin)
+    else if (!arrival.isLetIn(this.#state.fronts.at(bind))) this.#turnAway(arrival, 'PR')
+    // It counts: it may take its time.
+    else this.#enter(arrival, this.#count(arrival), begin)
     return true
+  }
+
+  /** Something is to be read of a client before an endpoint is chosen for it. */
+  #listen(arrival: Arrival, bind: string, hasHeader: boolean, known?: Counted): void {
+    const refuse = (cause: Cause, detail?: string): void => {
+      this.#prefaces.delete(client)
+      this.#uncount(known)
+      this.#refused(arrival, cause, detail)
+    }
+    const read = (preface: Preface): void => {
+      const choice = arrival.choiceOf(this.#state.fronts.at(bind), preface.pool)
+      if (preface.isForNobody) return refuse('PN', 'no pool is for it')
+      if (choice === undefined) return refuse('PR')
+      const counted = known ?? this.#count(arrival)
+      if (typeof counted === 'string') return refuse('PL', counted)
+      this.#prefaces.delete(client)
+      this.#begin(arrival, choice, counted)
+    }
+    const context = { clock: this.#env.clock, state: this.#state, read, refused: refuse }
+    const client = new PrefaceClient(arrival, hasHeader, context)
+    this.#prefaces.add(client)
   }
 
   #refused(arrival: Arrival, cause: Cause, detail?: string): void {
@@ -305,4 +319,4 @@ export class TcpListener implements PortListener {
 }
 
 const keyOf = ({ source }: Arrival): ClientKey =>
-  clientKey(addressWords(source.address.replace(/%.*$/, '')) ?? [])
+  clientKey(addressWords(source.address) ?? [])

@@ -113,6 +113,44 @@ export const tcpServerNamesContract = (t: Test, make: MakeRelay): void => {
     t.ok(records.every(({ cause }) => cause === 'PH'))
   })
 
+  t.test('who may not connect is not listened to', async t => {
+    const { port, records, spec, listen } = await setUp(t)
+    const client = (): Socket => {
+      const socket = dial(t, port)
+      socket.on('error', () => {})
+      return socket
+    }
+    await listen({ ...spec, clients: { deny: [rangesOf(['127.0.0.0/8'])] } })
+    t.equal(await endingOf(client()), 'ECONNRESET')
+    await until('it is recorded', () => records.length === 1)
+    t.match(records[0], { cause: 'PR' })
+    await listen({ ...spec, clients: undefined, limits: { clientConnections: 2 } })
+    const slow = [client(), client()]
+    for (const socket of slow) await once(socket, 'connect')
+    t.equal(await endingOf(client()), 'ECONNRESET')
+    await until('it is recorded', () => records.length === 2)
+    t.match(records[1], { cause: 'PL', detail: 'max-client-connections' })
+    const [left, stays] = slow
+    left?.destroy()
+    await until('one has left', () => records.length === 3)
+    const hello = await helloFor(t, 'db.example')
+    const next = client()
+    next.end(hello)
+    t.equal(await endingOf(next), `db ${hello.length}`)
+    stays?.end(hello)
+    t.equal(stays && (await endingOf(stays)), `db ${hello.length}`)
+    await until('all are recorded', () => records.length === 5)
+    t.strictSame(
+      records.slice(2).map(({ cause }) => cause),
+      ['CC', '--', '--'],
+    )
+    const others = [client(), client()]
+    const endings = others.map(endingOf)
+    for (const other of others) other.end(hello)
+    const all = [`db ${hello.length}`, `db ${hello.length}`]
+    t.strictSame(await Promise.all(endings), all, 'each has given its place back')
+  })
+
   t.test('behind the header of a proxy', async t => {
     const { port, records } = await setUp(t, { acceptProxy: rangesOf(['127.0.0.0/8']) })
     const hello = await helloFor(t, 'db.example')

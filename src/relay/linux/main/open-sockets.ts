@@ -15,15 +15,20 @@ export interface Group {
   readonly protocol: RelayProtocol
   readonly bind: Bind
   readonly sockets: readonly { readonly worker: WorkerHandle; readonly fd: number }[]
-  steered: boolean
+  spread: Spread
 }
+
+/**
+ * How clients come to workers: as the kernel likes, each client always to the same one, or all to one
+ * (any number says which), as it is not known yet who they are.
+ */
+export type Spread = 'any' | 'by-client' | number
 
 /** Whose sockets they are to be. */
 export interface Holder {
   readonly slot: number
   readonly protocol: RelayProtocol
-  /** Whether a client has to come to the same worker always. */
-  readonly isSticky: boolean
+  readonly spread: Spread
 }
 
 /** An address of TCP or UDP as the key of a map. */
@@ -95,7 +100,7 @@ export class OpenSockets {
     const taken = this.#taken(holder, bind, workers)
     const group = taken ?? this.#opened(holder, bind, workers)
     try {
-      this.steer(group, holder.isSticky)
+      this.steer(group, holder.spread)
     } catch (error) {
       // A worker may be about to let go of one that was another's: `end` knows when it has.
       if (taken === undefined) this.#closeAll(group)
@@ -131,17 +136,22 @@ export class OpenSockets {
     }
   }
 
-  /** Switches steering by the client's address on or off. */
-  steer(group: Group, on: boolean): void {
+  /** Has the kernel spread clients over the sockets of a group. */
+  steer(group: Group, spread: Spread): void {
     const { sockets, bind } = group
     const [first] = sockets
-    if (first === undefined || sockets.length < 2 || group.steered === on) return
-    const result = on
-      ? this.#steering.steer(first.fd, familyOf(bind.address) ?? 'IPv4', sockets.length)
-      : this.#steering.release(first.fd)
+    if (first === undefined || sockets.length < 2 || group.spread === spread) return
+    const result = this.#steer(first.fd, spread, bind.address, sockets.length)
     if (result < 0)
       throw systemError(`steer ${joinHostPort(bind.address, bind.port)}`, result)
-    group.steered = on
+    group.spread = spread
+  }
+
+  #steer(fd: number, spread: Spread, address: string, sockets: number): number {
+    if (spread === 'any') return this.#steering.release(fd)
+    return spread === 'by-client'
+      ? this.#steering.byClient(fd, familyOf(address) ?? 'IPv4', sockets)
+      : this.#steering.toOne(fd, spread % sockets)
   }
 
   /** A worker is no more: its connections are reset (Linger), but not what listens. */
@@ -169,7 +179,7 @@ export class OpenSockets {
   }
 
   #taken(
-    { protocol, isSticky }: Holder,
+    { protocol, spread }: Holder,
     bind: Bind,
     workers: readonly WorkerHandle[],
   ): Group | undefined {
@@ -177,7 +187,7 @@ export class OpenSockets {
     const group = this.#offers.get(key)
     // A client that all addresses share must find one worker behind all of them.
     const fits = group?.sockets.every(({ worker }, i) => worker === workers[i])
-    if (group === undefined || (isSticky && !fits)) return undefined
+    if (group === undefined || (spread !== 'any' && !fits)) return undefined
     this.#offers.delete(key)
     return group
   }
@@ -188,7 +198,7 @@ export class OpenSockets {
     try {
       const fds = this.#listening.open(protocol, bind, length)
       const sockets = workers.map((worker, i) => ({ worker, fd: fds[i] ?? -1 }))
-      const group: Group = { protocol, bind, sockets, steered: false }
+      const group: Group = { protocol, bind, sockets, spread: 'any' }
       this.#groups.add(group)
       return group
     } catch (error) {

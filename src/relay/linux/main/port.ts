@@ -20,7 +20,7 @@ import { newSharedPlaces, SharedPlaces } from '../../shared-places.ts'
 import type { ListenerOrder } from '../orders.ts'
 import type { Figures } from './figures.ts'
 import type { ListeningBudget } from './listening-budget.ts'
-import type { Group, Holder, OpenSockets } from './open-sockets.ts'
+import type { Group, Holder, OpenSockets, Spread } from './open-sockets.ts'
 import type { Slots } from './slots.ts'
 import type { WorkerHandle } from './worker-handle.ts'
 
@@ -78,8 +78,10 @@ export class Port implements Holder {
     return this.#spec.protocol
   }
 
-  get isSticky(): boolean {
-    return this.#spec.affinityMs > 0 || limitsClients(this.#spec.limits)
+  get spread(): Spread {
+    const { affinityMs, limits, acceptProxy } = this.#spec
+    if (affinityMs === 0 && !limitsClients(limits)) return 'any'
+    return acceptProxy === undefined ? 'by-client' : this.slot
   }
 
   /**
@@ -239,7 +241,7 @@ export class Port implements Holder {
   #steer(): void {
     try {
       for (const group of this.#groups.values()) {
-        this.#env.sockets.steer(group, this.isSticky)
+        this.#env.sockets.steer(group, this.spread)
       }
     } catch (error) {
       this.#env.observer.fault(this.#spec.name, error as Error)

@@ -15,6 +15,7 @@ const multiply = 0x24
 const shiftRight = 0x74
 const modulo = 0x94
 const returnValue = 0x16
+const returnConstant = 0x06
 
 /** Offsets from here on count from the network header, as the program starts behind it. */
 const networkHeader = -0x100000
@@ -63,10 +64,18 @@ export class Steering {
     this.#memory = calls.allocate(headerSize + mostInstructions * instructionSize)
   }
 
-  /** Switched on or off for the whole group of which `fd` is one; 0 or -errno. */
-  steer(fd: number, family: IpFamily, sockets: number): number {
+  /** By the client's address, for the whole group of which `fd` is one; 0 or -errno. */
+  byClient(fd: number, family: IpFamily, sockets: number): number {
+    return this.#attach(fd, steeringProgram(family, sockets))
+  }
+
+  /** All to one of the sockets, by its place in the order in which they were opened. */
+  toOne(fd: number, index: number): number {
+    return this.#attach(fd, [[returnConstant, index]])
+  }
+
+  #attach(fd: number, program: readonly Instruction[]): number {
     const { view, address } = this.#memory
-    const program = steeringProgram(family, sockets)
     view.setUint16(0, program.length, true)
     view.setBigUint64(8, BigInt(address + headerSize), true)
     for (const [i, [code, value]] of program.entries()) {
@@ -78,6 +87,7 @@ export class Steering {
     return this.#set(fd, SO_ATTACH_REUSEPORT_CBPF, headerSize)
   }
 
+  /** As the kernel likes. */
   release(fd: number): number {
     this.#memory.view.setInt32(0, 0, true)
     return this.#set(fd, SO_DETACH_REUSEPORT_BPF, 4)

@@ -2,8 +2,9 @@ import { isOutOfResources } from '../../../util/error-code.ts'
 import { joinHostPort } from '../../../util/ip.ts'
 import type { Cause } from '../../cause.ts'
 import { clientKey } from '../../client-table.ts'
+import type { BrokenLimit, Counted } from '../../connection-limiter.ts'
 import { type Choice, type Front, turnedAway } from '../../front.ts'
-import type { Preface, PrefaceRules } from '../../preface.ts'
+import type { Preface } from '../../preface.ts'
 import { EPOLLIN, SOCK_CLOEXEC, SOCK_NONBLOCK } from '../constants.ts'
 import { errno, errnoName } from '../errno.ts'
 import { notWaited } from '../../access-log/access-entry.ts'
@@ -16,7 +17,7 @@ import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { SocketCalls } from './socket-calls.ts'
 import { PrefaceClient, Prefaces } from './prefaces.ts'
-import type { Before, TcpConnections } from './tcp-connections.ts'
+import type { TcpConnections } from './tcp-connections.ts'
 import type { TcpService } from './tcp-service.ts'
 
 /** Of one listening socket, before others have their turn. */
@@ -57,7 +58,7 @@ export class Accepting implements EventSource<ListeningSocket> {
       read: (client, preface) => this.#prefaced(client, preface),
       refused: (client, cause, detail) => {
         this.#peer.words.set(client.peer)
-        this.#turnAway(client.service, client.fd, cause, detail, client.acceptedAt)
+        this.#refuse(client, cause, detail)
       },
     })
     env.loop.addTimers(this.#prefaces)
@@ -145,40 +146,54 @@ export class Accepting implements EventSource<ListeningSocket> {
   #accepted({ service, key }: ListeningSocket, fd: number): void {
     service.counters.add('accepted', 1)
     const { preface } = service
-    if (preface !== undefined && this.#listens(service, key, fd, preface)) return
+    // Who it is has yet to be said.
+    if (preface?.expectsHeader(readAddressWords(this.#peer, 0)) === true)
+      return this.#listen(service, key, fd, true)
     const front = service.fronts.at(key)
-    if (front === undefined) return this.#turnAway(service, fd)
-    const isLetIn = !front.isSelective || front.letsIn(readAddressWords(this.#peer, 0))
-    const choice = isLetIn ? this.#choiceOf(front, fd) : undefined
+    if (front === undefined || !this.#letsIn(front)) return this.#turnAway(service, fd)
+    if (preface?.readsHello === true) return this.#hear(service, key, fd)
+    const choice = this.#choiceOf(front, fd)
     if (choice === undefined) this.#turnAway(service, fd)
     else this.#begin(service, choice, fd)
   }
 
-  /** Unless a limit is reached. */
-  #begin(
-    service: TcpService,
-    choice: Choice<WorkerBackend>,
-    fd: number,
-    before?: Before,
-  ): void {
-    const { limiter } = service
-    const peer = this.#peer
-    if (limiter === undefined)
-      return this.#connections.begin(service, choice, fd, peer, undefined, before)
-    const client = clientKey(readAddressWords(peer, 0))
-    const broken = limiter.take(client, this.#env.loop.now)
-    if (broken !== undefined)
-      return this.#turnAway(service, fd, 'PL', broken, before?.acceptedAt)
-    this.#connections.begin(service, choice, fd, peer, { limiter, client }, before)
+  #letsIn(front: Front<WorkerBackend>): boolean {
+    return !front.isSelective || front.letsIn(readAddressWords(this.#peer, 0))
   }
 
-  /** Whether something is to be read of a client before an endpoint is chosen for it. */
-  #listens(service: TcpService, key: string, fd: number, rules: PrefaceRules): boolean {
-    const hasHeader = rules.expectsHeader(readAddressWords(this.#peer, 0))
-    if (!hasHeader && !rules.readsHello) return false
+  /** Unless a limit is reached. */
+  #begin(service: TcpService, choice: Choice<WorkerBackend>, fd: number): void {
+    const counted = this.#count(service)
+    if (typeof counted === 'string') this.#turnAway(service, fd, 'PL', counted)
+    else this.#connections.begin(service, choice, fd, this.#peer, counted)
+  }
+
+  /** Counts a client in limits, if there are any; a text is the one that is reached. */
+  #count({ limiter }: TcpService): Counted | BrokenLimit | undefined {
+    if (limiter === undefined) return undefined
+    const client = clientKey(readAddressWords(this.#peer, 0))
+    return limiter.take(client, this.#env.loop.now) ?? { limiter, client }
+  }
+
+  /** A client that has to say which server it is for. It counts: it may take its time. */
+  #hear(service: TcpService, key: string, fd: number): void {
+    const counted = this.#count(service)
+    if (typeof counted === 'string') this.#turnAway(service, fd, 'PL', counted)
+    else this.#listen(service, key, fd, false, counted)
+  }
+
+  /** Something is to be read of a client before an endpoint is chosen for it. */
+  #listen(
+    service: TcpService,
+    key: string,
+    fd: number,
+    hasHeader: boolean,
+    counted?: Counted,
+  ): void {
     const { now } = this.#env.loop
-    this.#prefaces.begin(new PrefaceClient(service, key, fd, hasHeader, this.#peer, now))
-    return true
+    const client = new PrefaceClient(service, key, fd, hasHeader, this.#peer, now)
+    client.counted = counted
+    this.#prefaces.begin(client)
   }
 
   /** `Prefaces` has read what it says: by that it may come in now, or not. */
@@ -187,17 +202,22 @@ export class Accepting implements EventSource<ListeningSocket> {
     const { addresses } = preface
     if (addresses === undefined) this.#peer.words.set(client.peer)
     else writeSockaddr(this.#peer, 0, addresses.source.address, addresses.source.port)
-    if (preface.isForNobody)
-      return this.#turnAway(service, fd, 'PN', 'no pool is for it', acceptedAt)
+    if (preface.isForNobody) return this.#refuse(client, 'PN', 'no pool is for it')
     const front = service.fronts.at(key)
-    const isLetIn =
-      front !== undefined &&
-      (!front.isSelective || front.letsIn(readAddressWords(this.#peer, 0)))
+    const isLetIn = front !== undefined && this.#letsIn(front)
     const choice = isLetIn ? this.#choiceAfter(front, fd, preface) : undefined
-    if (choice === undefined)
-      return this.#turnAway(service, fd, 'PR', undefined, acceptedAt)
-    const dialled = addresses?.destination
-    this.#begin(service, choice, fd, { acceptedAt, events, dialled })
+    if (choice === undefined) return this.#refuse(client, 'PR')
+    const counted = client.counted ?? this.#count(service)
+    if (typeof counted === 'string') return this.#refuse(client, 'PL', counted)
+    const before = { acceptedAt, events, dialled: addresses?.destination }
+    this.#connections.begin(service, choice, fd, this.#peer, counted, before)
+  }
+
+  /** Of a client of `Prefaces`; its address is at `#peer`. */
+  #refuse(client: PrefaceClient, cause: Cause, detail?: string): void {
+    const { service, fd, acceptedAt, counted } = client
+    counted?.limiter.ended(counted.client, this.#env.loop.now)
+    this.#turnAway(service, fd, cause, detail, acceptedAt)
   }
 
   #choiceAfter(

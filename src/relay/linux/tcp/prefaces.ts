@@ -1,5 +1,6 @@
 import { mostPrefaceBytes, noRules, prefaceMs, type Preface } from '../../preface.ts'
 import type { Cause } from '../../cause.ts'
+import type { Counted } from '../../connection-limiter.ts'
 import { EPOLLERR, EPOLLHUP, EPOLLRDHUP, MSG_PEEK } from '../constants.ts'
 import { errno, errnoName } from '../errno.ts'
 import type { EventSource } from '../event-loop.ts'
@@ -23,6 +24,8 @@ export class PrefaceClient {
   /** All that was told of it. */
   events = 0
   hasSpoken = false
+  /** Where it counts already, as it is known who it is. */
+  counted: Counted | undefined = undefined
 
   constructor(
     service: TcpService,
@@ -132,12 +135,10 @@ export class Prefaces implements EventSource<PrefaceClient> {
       const gone = this.#env.calls.recv(client.fd, address, headerBytes, 0)
       if (gone !== headerBytes) return this.#left(client, 'closed')
     }
+    // Should it throw the client is still here, and `failed` ends it.
+    this.#ends.read(client, preface)
     this.#all.delete(client)
-    try {
-      this.#ends.read(client, preface)
-    } finally {
-      client.service.ended('')
-    }
+    client.service.ended('')
   }
 
   /** Who has said nothing has only looked whether somebody listens. */

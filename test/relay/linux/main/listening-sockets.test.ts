@@ -97,7 +97,7 @@ const sharing = async (t: Test, protocol: RelayProtocol, host: string): Promise<
       const go = (from: string): Promise<number[]> =>
         visits(t, calls, protocol, fds, 20, () => send(t, protocol, host, port, from))
       const first = fds[0] ?? -1
-      t.equal(steering.steer(first, family, sockets), 0)
+      t.equal(steering.byClient(first, family, sockets), 0)
       const clients = family === 'IPv4' ? loopbacks : ['::1']
       const taken: number[] = []
       for (const client of clients) {
@@ -107,6 +107,11 @@ const sharing = async (t: Test, protocol: RelayProtocol, host: string): Promise<
         t.strictSame(await go(client), counts, 'and so once more')
       }
       if (family === 'IPv4') t.equal(new Set(taken).size, sockets, 'each has clients')
+      for (const index of fds.keys()) {
+        t.equal(steering.toOne(first, index), 0)
+        for (const client of clients.slice(0, 3))
+          t.equal((await go(client)).indexOf(20), index, `all to ${index}`)
+      }
       t.equal(steering.release(first), 0)
       const [client = ''] = clients
       const counts = await go(client)
