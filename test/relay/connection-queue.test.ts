@@ -13,29 +13,29 @@ class Client implements Waiting {
   readonly choice: number
   readonly number: number
   readonly #model: Model
-  readonly #worker: number
+  readonly worker: number
   isServed = false
 
   constructor(model: Model, worker: number, choice: number, number: number) {
     this.#model = model
-    this.#worker = worker
+    this.worker = worker
     this.choice = choice
     this.number = number
   }
 
   leaveForPlace(): boolean {
     if (!this.#model.places[this.choice]?.take(1)) return false
-    this.#model.queueOf(this.#worker).leave(this)
+    this.#model.queueOf(this.worker).leave(this)
     this.#model.serve(this)
     return true
   }
 
   leave(): void {
-    this.#model.queueOf(this.#worker).leave(this)
+    this.#model.queueOf(this.worker).leave(this)
   }
 
   look(): void {
-    this.#model.queueOf(this.#worker).placeFreed()
+    this.#model.queueOf(this.worker).placeFreed()
   }
 }
 
@@ -44,21 +44,25 @@ class Model {
   readonly places = kinds.map(() => newSharedPlaces())
   readonly served: Client[] = []
   readonly waiting = new Set<Client>()
+  /** Who has the place of each kind. */
+  readonly #having: (Client | undefined)[] = []
+  readonly #tickets = newQueueTickets(workers)
+  readonly #waitingPlaces = newSharedPlaces(workers)
   readonly #queues: ConnectionQueue[]
   readonly #woken: number[] = []
   #clients = 0
 
   constructor() {
-    const { memory } = newQueueTickets(workers)
-    const places = newSharedPlaces(workers).memory
-    this.#queues = Array.from({ length: workers }, (_, i) => {
-      const shared = {
-        tickets: new QueueTickets(memory, i + 1),
-        places: new SharedPlaces(places, i + 1),
-      }
-      const hasPlace = (): boolean => this.places.some(({ taken }) => taken === 0)
-      return new ConnectionQueue(shared, hasPlace, one => this.#woken.push(one - 1))
-    })
+    this.#queues = Array.from({ length: workers }, (_, i) => this.#newQueue(i))
+  }
+
+  #newQueue(worker: number): ConnectionQueue {
+    const shared = {
+      tickets: new QueueTickets(this.#tickets.memory, worker + 1),
+      places: new SharedPlaces(this.#waitingPlaces.memory, worker + 1),
+    }
+    const hasPlace = (): boolean => this.places.some(({ taken }) => taken === 0)
+    return new ConnectionQueue(shared, hasPlace, one => this.#woken.push(one - 1))
   }
 
   queueOf(worker: number): ConnectionQueue {
@@ -78,6 +82,7 @@ class Model {
   serve(one: Client): void {
     this.waiting.delete(one)
     one.isServed = true
+    this.#having[one.choice] = one
     this.served.push(one)
   }
 
@@ -87,6 +92,18 @@ class Model {
     if (places[kind]?.taken !== 1) return
     places[kind].free()
     this.queueOf(worker).placeFreed()
+  }
+
+  /** A worker, with all its clients; another begins in its place. */
+  die(worker: number): void {
+    for (const one of this.waiting) if (one.worker === worker) this.waiting.delete(one)
+    this.#queues[worker] = this.#newQueue(worker)
+    for (const kind of kinds)
+      if (this.places[kind]?.taken === 1 && this.#having[kind]?.worker === worker)
+        this.places[kind].free()
+    this.#waitingPlaces.lost(worker + 1)
+    this.#tickets.lost(worker + 1)
+    this.#woken.push(...this.#queues.keys())
   }
 
   leave(which: number): void {
@@ -122,6 +139,7 @@ const step = fc.oneof(
   fc.tuple(fc.constant('end'), worker, anyKind),
   fc.tuple(fc.constant('leave'), fc.nat(9), anyKind),
   fc.tuple(fc.constant('wake'), worker, anyKind),
+  fc.tuple(fc.constant('die'), worker, anyKind),
 )
 
 t.test('nobody waits while there is a place, whatever happens in what order', async t => {
@@ -131,6 +149,7 @@ t.test('nobody waits while there is a place, whatever happens in what order', as
       if (what === 'come') model.come(which, kind)
       else if (what === 'end') model.end(kind, which)
       else if (what === 'leave') model.leave(which)
+      else if (what === 'die') model.die(which)
       else model.wakeOne()
     }
     model.settle()
