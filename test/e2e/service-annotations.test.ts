@@ -1,11 +1,13 @@
 // A process of its own: it mostly waits.
+import { once } from 'node:events'
 import t from 'tap'
 import { nodeObject } from '../support/api-server/builders.ts'
 import { startApiServer } from '../support/api-server/for-test.ts'
 import { clusterService } from '../support/cluster.ts'
 import { manifestFile, service, slice } from '../support/manifests.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
-import { firstWord, namedBackend, tcpBackend } from '../support/tcp-backend.ts'
+import { ownHeader } from '../../src/util/proxy-header.ts'
+import { dial, firstWord, namedBackend, tcpBackend } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
 import { startUsher } from '../support/usher.ts'
 
@@ -95,4 +97,49 @@ t.test('a Service in a file lets its clients wait', async t => {
   await file.write(web)
   await until('it waits no more', async () => (await firstWord(port)) === 'ECONNREFUSED')
   t.strictSame((await usher.status()).problems, [])
+})
+
+t.test('clients and checks come with a header of the PROXY protocol', async t => {
+  const port = await freeTcpPort()
+  const heard: string[] = []
+  const backend = await tcpBackend(t, socket => {
+    const which = heard.push('') - 1
+    socket.on('data', data => {
+      heard[which] += data.toString('latin1')
+      socket.write('heard')
+    })
+    socket.on('end', () => socket.end())
+  })
+  const db = service('db', testHost, [{ name: 'p', port }])
+  const annotations = {
+    'usher-proxy.io/proxy-protocol': 'v1',
+    'usher-proxy.io/check': 'tcp',
+  }
+  const file = await manifestFile(
+    t,
+    { ...db, metadata: { name: 'db', annotations } },
+    ...slice('db', [backend.endpoint]),
+  )
+  const usher = await startUsher(
+    t,
+    'run',
+    '--manifests',
+    file.path,
+    '--proxy-mode=userspace',
+    '--capture=listen',
+  )
+  const own = ownHeader('v1').toString()
+  await until('it is checked', () => heard.includes(own))
+  const client = dial(t, port)
+  client.write('a question')
+  t.equal(String((await once(client, 'data'))[0]), 'heard')
+  const { localAddress = '', localPort = 0 } = client
+  const header = `PROXY TCP4 ${localAddress} ${testHost} ${localPort} ${port}\r\n`
+  const asked = (): string[] => heard.filter(text => text !== own && text !== '')
+  await until('all has come', () => asked()[0]?.endsWith('question') === true)
+  t.strictSame(asked(), [`${header}a question`], 'and nobody else has said anything')
+  await until('it is found up', async () => {
+    const [first] = (await usher.servicePort('db:p')).endpoints
+    return first?.check?.up === true
+  })
 })

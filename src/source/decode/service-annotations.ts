@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import type { Service } from '../../model/service.ts'
+import type { Protocol, Service } from '../../model/service.ts'
 import type { RetryOptions, TrafficOptions } from '../../model/traffic.ts'
 import { peek } from '../../util/json.ts'
 import { show } from '../../util/printable.ts'
@@ -41,8 +41,14 @@ interface Annotated {
 
 const nothing: Annotated = { options: {}, faults: [] }
 
-/** What a Service's annotations ask for. Those without the prefix are not looked at. */
-export const readAnnotations = (annotations: unknown): Annotated => {
+/**
+ * What a Service's annotations ask for. Those without the prefix are not looked at. `protocols`: of
+ * its ports.
+ */
+export const readAnnotations = (
+  annotations: unknown,
+  protocols: readonly Protocol[] = [],
+): Annotated => {
   const keys = prefixed(annotations)
   if (keys.length === 0) return nothing
   const raw: Record<string, unknown> = {}
@@ -62,8 +68,23 @@ export const readAnnotations = (annotations: unknown): Annotated => {
     delete raw[name]
     faults.push({ field: fieldOf(flagName(name)), message })
   }
+  for (const option of Object.keys(raw)) {
+    const message = withoutPort(option, protocols)
+    if (message !== '') faults.push({ field: fieldOf(flagName(option)), message })
+  }
   return { options: optionsOf(v.parse(shape, raw)), faults }
 }
+
+/** Where no port can have an option. */
+const withoutPort = (option: string, protocols: readonly Protocol[]): string => {
+  const those: readonly Protocol[] = forUdp.has(option) ? ['TCP', 'UDP'] : ['TCP']
+  return protocols.length === 0 || protocols.some(one => those.includes(one))
+    ? ''
+    : `does nothing, as the Service has no ${those.join(' or ')} port`
+}
+
+/** The other ones are about TCP. */
+const forUdp: ReadonlySet<string> = new Set(['balance', 'slowStart', 'zoneWeights'])
 
 /** What is after the prefix. */
 const prefixed = (annotations: unknown): readonly string[] =>

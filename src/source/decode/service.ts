@@ -27,7 +27,7 @@ export const decodeService = decoderOf({
     ...ingressFaults(status),
   ],
   leftOut: ({ spec }, { annotations }) => [
-    ...readAnnotations(annotations).faults,
+    ...readAnnotations(annotations, protocolsOf(spec)).faults,
     ...cidrFaults('spec.loadBalancerSourceRanges', spec.loadBalancerSourceRanges ?? []),
   ],
   changes: (body, metadata) => {
@@ -100,6 +100,8 @@ const serviceOf = (
       ? spec.healthCheckNodePort
       : 0,
 })
+
+const protocolsOf = ({ ports }: Body['spec']) => (ports ?? []).map(one => one.protocol)
 
 const portsOf = ({ ports }: Body['spec']): readonly ServicePortSpec[] =>
   (ports ?? []).map(({ name, protocol, port, nodePort }) => ({

@@ -118,6 +118,31 @@ t.test('endpoints may be checked, by tcp only', async t => {
   ])
 })
 
+t.test('those that no port of the Service can have are named', async t => {
+  const annotations = {
+    'usher-proxy.io/proxy-protocol': 'v2',
+    'usher-proxy.io/balance': 'random',
+    'usher-proxy.io/zone-weights': 'a=2',
+  }
+  const withPorts = (...protocols: readonly string[]): string[] => {
+    const ports = protocols.map((protocol, i) => ({
+      name: `p${i}`,
+      port: 53 + i,
+      protocol,
+    }))
+    return faultsOf(service({ ports }, { annotations }))
+  }
+  const idle = (key: string, those: string): string =>
+    fault(key, `does nothing, as the Service has no ${those} port`)
+  t.strictSame(withPorts('UDP', 'TCP'), [])
+  t.strictSame(withPorts('UDP'), [idle('proxy-protocol', 'TCP')])
+  t.strictSame(withPorts('SCTP'), [
+    idle('proxy-protocol', 'TCP'),
+    idle('balance', 'TCP or UDP'),
+    idle('zone-weights', 'TCP or UDP'),
+  ])
+})
+
 t.test('hostile ones cost little, and fill no log', async t => {
   const long = 'usher-proxy.io/hold'
   const faults = faultsOf(annotated({ [long]: `${'1'.repeat(250_000)}s` }))
