@@ -5,6 +5,7 @@ import type { Protocol } from '../model/service.ts'
 import type { Clock } from '../util/clock.ts'
 import { familyOf, type IpFamily, isGroup, isLoopback, isWildcard } from '../util/ip.ts'
 import { isOutOfResources } from '../util/error-code.ts'
+import { isUnix } from '../util/unix-address.ts'
 import type { ServicePort } from '../model/snapshot.ts'
 import { forEachYielding } from '../util/yielding.ts'
 import { captureDevice, ipvsDevice } from '../kernel/cleanup/devices.ts'
@@ -87,7 +88,8 @@ export class LocalAddresses {
 
 /** Linux lets it bind to groups and broadcast addresses too, where no connection can ever arrive. */
 const isUsable = async (address: string): Promise<boolean> =>
-  (await bindProbe(address)) && !isGroup(address) && !isBroadcast(address)
+  isUnix(address) ||
+  ((await bindProbe(address)) && !isGroup(address) && !isBroadcast(address))
 
 /**
  * Binds a UDP socket to a port of the system's choice, and closes it. Rejects when there

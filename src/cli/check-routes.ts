@@ -27,7 +27,7 @@ const top = String.raw`^(?:\{\s*)?["']?`
 /** By what stands at the top, or a route without that; manifests have an apiVersion there. */
 const isOfRoutes = (text: string): boolean =>
   (new RegExp(String.raw`${top}routes?["']?\s*:`, 'im').test(text) ||
-    /^[-\s{[]*["']?listen["']?\s*:\s*["']?(?:tcp|udp):/m.test(text)) &&
+    /^[-\s{[]*["']?listen["']?\s*:\s*["']?(?:tcp|udp|unix):/m.test(text)) &&
   !new RegExp(String.raw`${top}(?:apiVersion|kind)["']?\s*:`, 'm').test(text)
 
 const checkOne = async (path: string, text: string): Promise<CheckedRoutes> => {

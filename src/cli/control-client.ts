@@ -9,7 +9,7 @@ import {
   type GivenRequest,
   refused,
 } from '../observe/control-protocol.ts'
-import { whyNotTrusted } from '../observe/socket-file.ts'
+import { whyNotTrusted } from '../observe/control-socket-file.ts'
 import { type StatusDocument, statusSchema } from '../observe/status.ts'
 import { errorCode } from '../util/error-code.ts'
 import { textOf } from '../util/read-text.ts'

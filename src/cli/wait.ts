@@ -1,10 +1,10 @@
-import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { OptionsOf } from '../config/options.ts'
 import type { WaitTarget } from '../config/types/wait-target.ts'
 import { Backoff } from '../util/backoff.ts'
 import type { Io } from './io.ts'
 import { joinHostPort } from '../util/ip.ts'
+import { connectTo } from '../util/connect-to.ts'
 import { whoWaits } from './who-waits.ts'
 import { visible } from './words.ts'
 
@@ -110,7 +110,7 @@ const attempt = (
 ): Promise<Outcome> =>
   new Promise(resolve => {
     // Of several addresses each gets so long.
-    const socket = connect({ host, port, autoSelectFamilyAttemptTimeout: 1000 })
+    const socket = connectTo(host, port, { autoSelectFamilyAttemptTimeout: 1000 })
     let progress = 'no answer'
     let timer: NodeJS.Timeout | undefined
     const ends = (accepts: boolean, why: string, wasCut = false): void => {
@@ -121,7 +121,7 @@ const attempt = (
     }
     const accepts = (): void => ends(true, '')
     const hasStayed = async (): Promise<void> => {
-      const { remoteAddress = '', remotePort = 0 } = socket
+      const { remoteAddress = host, remotePort = port } = socket
       const waiting = await whoWaits(metrics, joinHostPort(remoteAddress, remotePort))
       ends(waiting === '', `it accepted, but ${waiting}`)
     }
@@ -141,6 +141,8 @@ const attempt = (
   })
 
 const words: ReadonlyMap<string, string> = new Map([
+  ['ENOENT', 'there is no such socket'],
+  ['EACCES', 'no permission to connect'],
   ['ECONNREFUSED', 'it refuses connections'],
   ['ECONNRESET', 'it accepted and reset the connection without a byte'],
   ['ENOTFOUND', 'there is no such host name'],

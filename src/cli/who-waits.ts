@@ -26,6 +26,7 @@ const listensAt = ({ protocol, vips }: ServicePortStatus, listen: string): boole
   return (
     protocol === 'TCP' &&
     vips.some(({ vip }) => {
+      if (vip === listen) return true
       const own = splitHostPort(vip)
       if (own === undefined || own.port !== port) return false
       return isWildcard(own.host) || joinHostPort(own.host, own.port) === listen

@@ -1,6 +1,7 @@
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { connect as secure } from 'node:tls'
 import type { AddressPort } from '../util/ip.ts'
+import { connectTo } from '../util/connect-to.ts'
 import { type CheckLimits, type CheckOutcome, failed } from './check.ts'
 import { givenUp, quote, socketFailure, tooLate } from './failure-words.ts'
 
@@ -68,7 +69,7 @@ class Conversation {
       () => this.#end(tooLate(this.#isConnected, this.#limits)),
       timeoutMs,
     )
-    const socket = connect({ host: address, port, noDelay: true })
+    const socket = connectTo(address, port, { noDelay: true })
     this.#listenTo(socket)
     socket.once('connect', () => {
       this.#isConnected = true

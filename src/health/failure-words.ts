@@ -9,6 +9,9 @@ const words: Readonly<Record<string, string>> = {
   ETIMEDOUT: 'connection timed out',
   EHOSTUNREACH: 'host unreachable',
   ENETUNREACH: 'network unreachable',
+  ENOENT: 'there is no such socket',
+  ENOTSUP: 'checks of abstract sockets take Node 22',
+  EACCES: 'no permission to connect',
   EADDRNOTAVAIL: 'no local port is free',
 }
 

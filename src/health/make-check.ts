@@ -1,5 +1,6 @@
 import { type AddressPort, joinHostPort } from '../util/ip.ts'
 import { ownHeader } from '../util/proxy-header.ts'
+import { isUnix } from '../util/unix-address.ts'
 import type { Check, CheckedEndpoint, CheckLimits, CheckOutcome } from './check.ts'
 import { httpScript } from './checks/http.ts'
 import { mysqlScript } from './checks/mysql.ts'
@@ -28,7 +29,7 @@ export const makeCheck = (check: Check): RunCheck => {
       }
     case 'http':
       return talk(check, ({ host, address }, port) =>
-        httpScript(check, joinHostPort(host || address, port)),
+        httpScript(check, hostOf(host || address, port)),
       )
     case 'postgres':
       return talk(check, () => postgresScript(check))
@@ -41,6 +42,10 @@ export const makeCheck = (check: Check): RunCheck => {
   }
   return talk(check, sendExpectScripts(check))
 }
+
+/** As in a URL. */
+const hostOf = (host: string, port: number): string =>
+  isUnix(host) ? 'localhost' : joinHostPort(host, port)
 
 const whereTo = ({ port }: Check, endpoint: CheckedEndpoint): AddressPort => ({
   address: endpoint.address,

@@ -81,7 +81,7 @@ export const bindsOf = ({ fronts, steered = [] }: RelayListener): readonly Bind[
   ...steered,
 ]
 
-/** The same form as `RelayEndpoint.key`. */
+/** The same form as `RelayEndpoint.key`, and of a unix socket without who may connect. */
 const keyOf = ({ address, port }: Bind): string =>
   joinHostPort(
     isWildcard(address) ? wildcardOf(familyOf(address) ?? 'IPv4') : address,

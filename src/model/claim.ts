@@ -1,4 +1,5 @@
 import { familyOf, joinHostPort, wildcardOf, type IpFamily } from '../util/ip.ts'
+import { isUnix } from '../util/unix-address.ts'
 import type { Service, ServicePortSpec } from './service.ts'
 import type { Vip, VipKind } from './snapshot.ts'
 
@@ -85,13 +86,17 @@ const portClaims = (
 
 /** A Service lives in a family exactly when it has a ClusterIP of it. */
 const familiesOf = (service: Service): ReadonlySet<IpFamily> =>
-  new Set(service.clusterIPs.flatMap(address => familyOf(address) ?? []))
+  new Set(service.clusterIPs.flatMap(address => familyFor(address) ?? []))
+
+/** A route's unix socket is of neither family, and has to be in one. */
+const familyFor = (address: string): IpFamily | undefined =>
+  isUnix(address) ? 'IPv4' : familyOf(address)
 
 const addressesOf = (service: Service): readonly Address[] => {
   const families = familiesOf(service)
   const found: Address[] = []
   const add = (kind: VipKind, address: string, field: string): void => {
-    const family = familyOf(address)
+    const family = familyFor(address)
     if (family === undefined || !families.has(family)) return
     found.push({ kind, address, family, field })
   }

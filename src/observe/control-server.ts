@@ -2,7 +2,7 @@ import type { Problem } from '../model/snapshot.ts'
 import type { Clock } from '../util/clock.ts'
 import type { Routes } from './admin-routes.ts'
 import { smallHttpServer } from './small-http-server.ts'
-import { listenOnFile, type SocketFile } from './socket-file.ts'
+import { listenOnFile, type ControlSocketFile } from './control-socket-file.ts'
 import type { Log } from './log.ts'
 
 export interface ControlServerOptions {
@@ -28,7 +28,7 @@ export const startControlServer = async ({
   log,
   clock,
 }: ControlServerOptions): Promise<ControlServer> => {
-  let file: SocketFile | undefined
+  let file: ControlSocketFile | undefined
   const server = smallHttpServer({
     name: 'control',
     routes,

@@ -1,5 +1,6 @@
 import pRetry from 'p-retry'
 import { errorCode } from '../util/error-code.ts'
+import { errorOf, hasCode } from '../util/usher-error.ts'
 import type { FdBudget } from './fd-budget.ts'
 import { bindKey, type Bind, type BindState } from './relay.ts'
 
@@ -94,7 +95,7 @@ export class BindSet {
         signal,
         onFailedAttempt: ({ error }) => {
           since ||= Date.now()
-          enter({ bind, state: 'failed', error: errorCode(error), since })
+          enter({ bind, state: 'failed', error: why(error), since })
           triedOnce()
         },
       })
@@ -104,7 +105,7 @@ export class BindSet {
       enter({
         bind,
         state: 'failed',
-        error: errorCode(error as Error),
+        error: why(errorOf(error)),
         since: Date.now(),
       })
     }
@@ -144,6 +145,10 @@ export class BindSet {
     }
   }
 }
+
+/** Of a port an errno says it all; of a file there is more to say. */
+const why = (error: Error): string =>
+  hasCode(error, 'CANNOT_LISTEN') ? error.message : errorCode(error)
 
 /** One for all: an abort makes an exception with a stack otherwise. */
 const unwanted = new Error('no longer wanted')

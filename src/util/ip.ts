@@ -1,4 +1,5 @@
 import { isIP, SocketAddress } from 'node:net'
+import { isUnix, unixPlace } from './unix-address.ts'
 
 export type IpFamily = 'IPv4' | 'IPv6'
 
@@ -53,9 +54,11 @@ export interface AddressPort {
   readonly port: number
 }
 
-/** `192.0.2.1:80` or `[2001:db8::1]:80`. */
-export const joinHostPort = (host: string, port: number): string =>
-  host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+/** `192.0.2.1:80` or `[2001:db8::1]:80`; a unix socket has no port: `unix:/run/db.sock`. */
+export const joinHostPort = (host: string, port: number): string => {
+  if (!host.includes(':')) return `${host}:${port}`
+  return isUnix(host) ? unixPlace(host) : `[${host}]:${port}`
+}
 
 /**
  * Splits `host:port`, `[v6]:port`. Undefined when the text has no port from

@@ -86,7 +86,7 @@ t.test('listening', async t => {
       const handover = new Handover()
       t.teardown(() => handover.end())
       handover.begin(new Set(wanted ? [bindKey(bind)] : []))
-      handover.offer(bind, server)
+      handover.offer(bind, { server, close: () => void server.close() })
       const client = connect(bind.port, bind.address)
       t.teardown(() => client.destroy())
       const [error] = await Promise.race([
@@ -100,7 +100,7 @@ t.test('listening', async t => {
       const { server, bind, handover, client } = await offered(t, true)
       await sleep(20)
       const passed = handover.take(bind)
-      t.equal(passed?.server, server)
+      t.equal(passed?.served.server, server)
       t.teardown(() => server.close())
       server.on('connection', socket => socket.end('hello'))
       passed?.adopt()

@@ -2,7 +2,7 @@ import { badValue, textual } from './basic.ts'
 
 /**
  * sun_path of unix(7) has 108 bytes, and 104 on other systems; one is its closing zero, and five
- * more are taken while the socket is made (socket-file.ts).
+ * more are taken while the socket is made (placed-socket.ts).
  */
 const mostBytes = process.platform === 'linux' ? 102 : 98
 

@@ -1,4 +1,5 @@
 import { isLoopback, isWildcard, joinHostPort, splitHostPort } from '../../util/ip.ts'
+import { isUnix, unixFault } from '../../util/unix-address.ts'
 import { badValue, textual, type OptionType } from './basic.ts'
 
 /** What `usher wait` connects to. */
@@ -11,12 +12,19 @@ export interface WaitTarget {
   readonly viaProxy: boolean
 }
 
-const example = 'give one like db.example:5432, or tcp://127.0.0.1:15432 for a route'
+const example =
+  'give one like db.example:5432, or tcp://127.0.0.1:15432 or unix:/run/db.sock for a route'
 
-/** `HOST:PORT`, or a route of a sidecar's, of which the backends may be left out. */
+/** `HOST:PORT`, a unix socket, or a route of a sidecar's, of which the backends may be left out. */
 export const waitTarget: OptionType<WaitTarget, string> = textual(
   'ROUTE|HOST:PORT',
   text => {
+    if (isUnix(text)) {
+      const [, socket = text] = /^([^=?]*)/.exec(text) ?? []
+      const fault = unixFault(socket)
+      if (fault !== '') throw badValue(text, fault, example)
+      return { text: socket, host: socket, port: 0, viaProxy: true }
+    }
     const [, scheme, listen = text] = /^([a-z]+):\/\/([^=?]*)/i.exec(text) ?? []
     if (scheme?.toLowerCase() === 'udp')
       throw badValue(text, 'is UDP, where nothing says who listens', example)

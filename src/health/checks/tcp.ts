@@ -1,5 +1,5 @@
-import { connect } from 'node:net'
 import type { AddressPort } from '../../util/ip.ts'
+import { connectTo } from '../../util/connect-to.ts'
 import { type CheckLimits, type CheckOutcome, failed, passed } from '../check.ts'
 import { givenUp, socketFailure, tooLate } from '../failure-words.ts'
 
@@ -20,7 +20,7 @@ export const checkTcp = (
       outcome = found
       socket.destroy()
     }
-    const socket = connect({ host: address, port })
+    const socket = connectTo(address, port)
     const timer = setTimeout(() => end(tooLate(false, limits)), timeoutMs)
     const giveUp = (): void => end(givenUp)
     signal.addEventListener('abort', giveUp)

@@ -1,4 +1,5 @@
 import type { AccessLogOptions } from '../../model/access-log.ts'
+import { isUnix } from '../../util/unix-address.ts'
 import type { Bind, ConnectionRecord } from '../relay.ts'
 
 /** What a line of the access log is made from: one connection that has ended. */
@@ -39,11 +40,11 @@ export interface LoggedRoute extends AccessLogOptions {
 export const acceptedAt = ({ endedAt, record }: AccessEntry): number =>
   endedAt - record.totalMs
 
-/** `[::1]:53` in parts; what has no port, as a socket's path, is all address, and its port 0. */
+/** `[::1]:53` in parts; a unix socket is all address, and its port 0. */
 export const placeOf = (text: string): Bind => {
   const colon = text.lastIndexOf(':')
   const port = Number(text.slice(colon + 1))
-  if (colon <= 0 || !(port > 0)) return { address: text, port: 0 }
+  if (colon <= 0 || !(port > 0) || isUnix(text)) return { address: text, port: 0 }
   const isBracketed = text.charCodeAt(0) === openBracket
   return { address: isBracketed ? text.slice(1, colon - 1) : text.slice(0, colon), port }
 }

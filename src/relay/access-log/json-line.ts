@@ -7,6 +7,7 @@ import {
   placeOf,
 } from './access-entry.ts'
 import { utcText } from './time-text.ts'
+import { isUnix, unixPlace } from '../../util/unix-address.ts'
 
 /** Refusals cost a microsecond, so that a connection may have dozens of attempts. */
 const mostAttempts = 16
@@ -56,18 +57,18 @@ const ofRoute: readonly JsonField[] = [
   },
   {
     name: 'network.transport',
-    meaning: 'always `tcp`',
-    ofRoute: () => '"tcp"',
+    meaning: '`tcp`, or `unix` where the route listens on a unix socket',
+    ofRoute: ({ bind }) => (isUnix(bind?.address ?? '') ? '"unix"' : '"tcp"'),
   },
   {
     name: 'server.address',
     meaning: 'where the route listens, which is where the client went',
-    ofRoute: ({ bind }) => bind && JSON.stringify(bind.address),
+    ofRoute: ({ bind }) => bind && JSON.stringify(unixPlace(bind.address)),
   },
   {
     name: 'server.port',
-    meaning: 'its port',
-    ofRoute: ({ bind }) => bind && `${bind.port}`,
+    meaning: 'its port; a unix socket has none',
+    ofRoute: ({ bind }) => (bind && bind.port > 0 ? `${bind.port}` : undefined),
   },
 ]
 
@@ -84,7 +85,7 @@ const ofEach: readonly JsonField[] = [
   },
   {
     name: 'client.address',
-    meaning: 'the address of the client',
+    meaning: 'the address of the client; `unix:` where it came by a unix socket',
     of: ({ record }) => quoted(placeOf(record.client).address),
   },
   {
@@ -94,8 +95,9 @@ const ofEach: readonly JsonField[] = [
   },
   {
     name: 'network.type',
-    meaning: '`ipv4` or `ipv6`: how the client came',
-    of: ({ record }) => (record.client.startsWith('[') ? '"ipv6"' : '"ipv4"'),
+    meaning: '`ipv4` or `ipv6`: how the client came; left out of a unix socket',
+    of: ({ record: { client } }) =>
+      isUnix(client) ? undefined : client.startsWith('[') ? '"ipv6"' : '"ipv4"',
   },
   {
     name: 'network.peer.address',

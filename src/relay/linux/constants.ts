@@ -2,6 +2,7 @@
  * Numbers of Linux's interface that are the same on x86-64 and arm64
  * (include/uapi/asm-generic, include/uapi/linux). Others stand in struct-layout.ts.
  */
+export const AF_UNIX = 1
 export const AF_INET = 2
 export const AF_INET6 = 10
 export const SOCK_STREAM = 1
@@ -41,6 +42,8 @@ export const TCP_USER_TIMEOUT = 18
 export const IPPROTO_UDP = 17
 export const UDP_SEGMENT = 103
 export const UDP_GRO = 104
+
+export const F_DUPFD_CLOEXEC = 1030
 
 export const MSG_DONTWAIT = 0x40
 export const MSG_NOSIGNAL = 0x4000

@@ -1,13 +1,14 @@
 import { addressBytes, familyOf } from '../../util/ip.ts'
-import { AF_INET, AF_INET6 } from './constants.ts'
+import { isUnix, unixPath, unixPeer } from '../../util/unix-address.ts'
+import { AF_INET, AF_INET6, AF_UNIX } from './constants.ts'
 import type { NativeMemory } from './native-memory.ts'
 
 /** Bytes of struct sockaddr_in and sockaddr_in6. */
 export const sockaddrLength = { IPv4: 16, IPv6: 28 } as const
 
 /**
- * Writes an address as struct sockaddr_in or sockaddr_in6 and gives its length. Throws on
- * what is no literal address, which callers have made sure of.
+ * Writes an address as struct sockaddr_in, sockaddr_in6 or sockaddr_un and gives its length. Throws
+ * on what is no literal address, which callers have made sure of.
  */
 export const writeSockaddr = (
   { bytes, view }: Pick<NativeMemory, 'bytes' | 'view'>,
@@ -15,6 +16,7 @@ export const writeSockaddr = (
   address: string,
   port: number,
 ): number => {
+  if (isUnix(address)) return writeUnix(bytes, view, offset, address)
   const family = familyOf(address)
   if (family === undefined) throw new Error(`${address} is no IP address`)
   const length = sockaddrLength[family]
@@ -25,15 +27,31 @@ export const writeSockaddr = (
   return length
 }
 
+const writeUnix = (
+  bytes: Uint8Array,
+  view: DataView,
+  offset: number,
+  address: string,
+): number => {
+  const path = Buffer.from(unixPath(address))
+  bytes.fill(0, offset, offset + 2 + path.length + 1)
+  view.setUint16(offset, AF_UNIX, true)
+  bytes.set(path, offset + 2)
+  // Of an abstract name the length says where it ends, and all bytes are part of it.
+  return 2 + path.length + (path[0] === 0 ? 0 : 1)
+}
+
 /**
  * The address and port of a struct sockaddr, spelled as `canonicalIp` does; IPv4 mapped
- * into IPv6 is given as IPv4. The zone of a link-local address is left out.
+ * into IPv6 is given as IPv4. The zone of a link-local address is left out. Who is at the other
+ * end of a unix socket has no address, but for its kind.
  */
 export const readSockaddr = (
   { view }: Pick<NativeMemory, 'view'>,
   offset: number,
 ): { readonly address: string; readonly port: number } => {
   const family = view.getUint16(offset, true)
+  if (family === AF_UNIX) return { address: unixPeer, port: 0 }
   const port = view.getUint16(offset + 2, false)
   return family === AF_INET6
     ? { address: readIpv6(view, offset + 8), port }
@@ -44,15 +62,16 @@ const ipv4Words = new Uint32Array(1)
 const ipv6Words = new Uint32Array(4)
 
 /**
- * The address of a struct sockaddr in words of 32 bits: one for IPv4, mapped into IPv6 too, or four.
- * The next call overwrites them.
+ * The address of a struct sockaddr in words of 32 bits: one for IPv4, mapped into IPv6 too, or four;
+ * of a unix socket 0. The next call overwrites them.
  */
 export const readAddressWords = (
   { view }: Pick<NativeMemory, 'view'>,
   offset: number,
 ): Uint32Array => {
-  if (view.getUint16(offset, true) !== AF_INET6) {
-    ipv4Words[0] = view.getUint32(offset + 4, false)
+  const family = view.getUint16(offset, true)
+  if (family !== AF_INET6) {
+    ipv4Words[0] = family === AF_UNIX ? 0 : view.getUint32(offset + 4, false)
     return ipv4Words
   }
   for (let i = 0; i < 4; i += 1) ipv6Words[i] = view.getUint32(offset + 8 + 4 * i, false)

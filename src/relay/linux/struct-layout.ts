@@ -57,5 +57,8 @@ export const tcpInfo = {
   size: 104,
 } as const
 
-/** Big enough for sockaddr_in6. */
+/** Big enough for sockaddr_in6: for any address that comes from the kernel. */
 export const sockaddrSize = 28
+
+/** Struct sockaddr_un, the longest of all that it is given: a family, and a path with its zero. */
+export const mostSockaddrBytes = 110

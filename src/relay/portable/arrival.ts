@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import { type AddressPort, unmapped } from '../../util/ip.ts'
 import { proxyHeader, type ProxyVersion } from '../../util/proxy-header.ts'
+import { unixPeer } from '../../util/unix-address.ts'
 import type { Choice, Front } from '../front.ts'
 import type { Preface } from '../preface.ts'
 
@@ -9,11 +10,14 @@ export class Arrival {
   readonly socket: Socket
   /** `Clock` time of its accept. */
   readonly at: number
+  readonly #isUnix: boolean
   #preface: Pick<Preface, 'headerBytes' | 'addresses'> | undefined
 
-  constructor(socket: Socket, at: number) {
+  /** `isUnix`: it came by a unix socket. */
+  constructor(socket: Socket, at: number, isUnix = false) {
     this.socket = socket
     this.at = at
+    this.#isUnix = isUnix
   }
 
   /** What it has said first is known, and not in the socket any more. */
@@ -23,6 +27,7 @@ export class Arrival {
 
   /** To ask a socket is a system call; one that is closed has no address. */
   get source(): AddressPort {
+    if (this.#isUnix) return end(unixPeer)
     const { remoteAddress, remotePort } = this.socket
     return this.#preface?.addresses?.source ?? end(remoteAddress, remotePort)
   }

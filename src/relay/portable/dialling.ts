@@ -1,6 +1,8 @@
-import { connect, type Socket, type TcpNetConnectOpts } from 'node:net'
+import type { Socket } from 'node:net'
 import type { Clock, Timer } from '../../util/clock.ts'
 import { errorCode } from '../../util/error-code.ts'
+import { connectTo } from '../../util/connect-to.ts'
+import { isUnix } from '../../util/unix-address.ts'
 import type { Backend } from '../backend.ts'
 import type { Dial } from '../dial.ts'
 import type { DialAttempt } from '../dial-attempt.ts'
@@ -27,6 +29,9 @@ export interface Dialled {
 
 export type SocketDial = Dial<Backend, Socket, Dialled>
 type SocketAttempt = DialAttempt<Backend, Socket, Dialled>
+
+/** A unix socket whose queue is full is tried again so often. */
+const fullQueueMs = 20
 
 /** Dials with sockets of node:net. */
 export class Dialling implements Dialler<Backend, Socket, Dialled> {
@@ -71,17 +76,24 @@ export class Dialling implements Dialler<Backend, Socket, Dialled> {
 
   connect(attempt: SocketAttempt): void {
     const { backend } = attempt
-    const socket = connect({
-      host: backend.address,
-      port: backend.port,
+    const socket = connectTo(backend.address, backend.port, {
       allowHalfOpen: true,
       noDelay: true,
       autoSelectFamily: false,
       highWaterMark: this.limits.connectionBuffer,
-    } as TcpNetConnectOpts)
+    })
     attempt.socket = socket
     socket.on('connect', () => this.#connected(attempt, socket))
-    socket.on('error', error => attempt.dial?.lost(attempt, errorCode(error)))
+    socket.on('error', error => this.#failed(attempt, errorCode(error)))
+  }
+
+  /** EAGAIN: there is no room in a unix socket's queue, where TCP would send its SYN again. */
+  #failed(attempt: SocketAttempt, code: string): void {
+    if (code !== 'EAGAIN' || !isUnix(attempt.backend.address))
+      return attempt.dial?.lost(attempt, code)
+    this.#clock.setTimeout(() => {
+      if (attempt.dial !== undefined) this.connect(attempt)
+    }, fullQueueMs)
   }
 
   close(socket: Socket): void {
@@ -116,7 +128,9 @@ export class Dialling implements Dialler<Backend, Socket, Dialled> {
  * that has failed before is worth the system calls.
  */
 const isSelfConnected = (socket: Socket): boolean =>
-  socket.localPort === socket.remotePort && socket.localAddress === socket.remoteAddress
+  socket.localPort !== undefined &&
+  socket.localPort === socket.remotePort &&
+  socket.localAddress === socket.remoteAddress
 
 const selfConnected = (): NodeJS.ErrnoException =>
   Object.assign(new Error('connected to itself'), { code: 'ECONNREFUSED' })

@@ -2,8 +2,15 @@ import type { Server, Socket } from 'node:net'
 import { bindKey, type Bind } from '../relay.ts'
 import { reset } from './reset.ts'
 
-interface Offer {
+/** A server that listens. */
+export interface Served {
   readonly server: Server
+  /** Of a unix socket its file goes, too. */
+  readonly close: () => void
+}
+
+interface Offer {
+  readonly served: Served
   /** Clients accepted while the server belonged to no listener. */
   readonly waiting: Socket[]
 }
@@ -25,18 +32,19 @@ export class Handover {
   /** Closes what was not taken. */
   end(): void {
     this.#wanted = new Set()
-    for (const { server, waiting } of this.#offers.values()) {
-      server.close()
+    for (const { served, waiting } of this.#offers.values()) {
+      served.close()
       for (const client of waiting) reset(client)
     }
     this.#offers.clear()
   }
 
   /** The server has no listeners for its events any more. Closed unless it is wanted. */
-  offer(bind: Bind, server: Server): void {
+  offer(bind: Bind, served: Served): void {
+    const { server } = served
     const key = bindKey(bind)
     if (!this.#wanted.has(key)) {
-      server.close()
+      served.close()
       return
     }
     const waiting: Socket[] = []
@@ -46,22 +54,23 @@ export class Handover {
       waiting.push(client)
     })
     server.on('error', () => {})
-    this.#offers.set(key, { server, waiting })
+    this.#offers.set(key, { served, waiting })
   }
 
   /** `adopt` makes the server the taker's own; then it is given those who waited. */
-  take(bind: Bind): { readonly server: Server; readonly adopt: () => void } | undefined {
+  take(bind: Bind): { readonly served: Served; readonly adopt: () => void } | undefined {
     const key = bindKey(bind)
     const offer = this.#offers.get(key)
     if (offer === undefined) return undefined
     this.#offers.delete(key)
-    const { server, waiting } = offer
+    const { served, waiting } = offer
+    const { server } = served
     server.removeAllListeners('connection').removeAllListeners('error')
     const adopt = (): void => {
       for (const client of waiting) {
         if (!client.destroyed) server.emit('connection', client)
       }
     }
-    return { server, adopt }
+    return { served, adopt }
   }
 }

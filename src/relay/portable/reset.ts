@@ -6,10 +6,13 @@ import type { Socket } from 'node:net'
  *
  * While a FIN is on its way through libuv a reset is refused (uv_tcp_close_reset answers
  * EINVAL) and would leave the handle open: such a socket is closed plainly.
+ *
+ * A unix socket can't be reset: who reads from it gets what was sent, and the end.
  */
 export const reset = (socket: Socket): void => {
   const finishing = socket.writableEnded && !socket.writableFinished
-  if (!finishing)
+  const { _handle: handle } = socket as Socket & { _handle?: { reset?: unknown } | null }
+  if (!finishing && handle?.reset !== undefined)
     (socket as Socket & { resetAndClosing?: boolean }).resetAndClosing = true
   socket.destroy()
 }
@@ -29,7 +32,18 @@ export const wasReset = (socket: Socket): boolean => {
 }
 
 /**
- * Reads once more from a socket whose end was just read, after we have sent our FIN: a
+ * Whether an end that was just read may be a reset that `wasReset` does not know of: after our own
+ * FIN, where something has `moved` since, and of a unix socket, whose peer can't be asked for.
+ */
+export const mayBeReset = (socket: Socket, moved: boolean): boolean => {
+  const { _handle: handle } = socket as Socket & {
+    _handle?: { getpeername?: unknown } | null
+  }
+  return (socket.writableEnded && moved) || handle?.getpeername === undefined
+}
+
+/**
+ * Reads once more from a socket whose end was just read: a
  * socket that was reset answers with its error, which then takes the socket's usual way;
  * one that has really ended answers with another end, and `ended` is called.
  */

@@ -17,7 +17,7 @@ import { EndRecord } from './end-record.ts'
 import { endAfterData, passReset, waitForDrain } from './half-duplex.ts'
 import type { IdleWatch, WatchedConnection } from './idle-watch.ts'
 import type { ListenerState } from './listener-state.ts'
-import { confirmEnd, reset, wasReset } from './reset.ts'
+import { confirmEnd, mayBeReset, reset, wasReset } from './reset.ts'
 import { KeptEnd } from './kept-end.ts'
 import type { Arrival } from './arrival.ts'
 import { Telling } from './telling.ts'
@@ -184,7 +184,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     const moved = from.bytesRead > this.#bytesAtHalfClose
     if (this.#closedEarly(from, wasReset(from))) return
     if (wasReset(from)) this.#broken(from, 'ECONNRESET')
-    else if (from.writableEnded && moved) confirmEnd(from, () => this.#halfClosed(from))
+    else if (mayBeReset(from, moved)) confirmEnd(from, () => this.#halfClosed(from))
     else this.#halfClosed(from)
   }
 

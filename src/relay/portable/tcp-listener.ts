@@ -1,7 +1,8 @@
-import { createServer, type Server, type Socket } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import { addressWords } from '../../util/cidr.ts'
 import { joinHostPort } from '../../util/ip.ts'
+import { isUnix } from '../../util/unix-address.ts'
 import { notWaited, type OpenNow } from '../access-log/access-entry.ts'
 import type { Backend } from '../backend.ts'
 import type { Cause } from '../cause.ts'
@@ -14,14 +15,13 @@ import { bindKey, type Bind, type ListenerStats, type RelayListener } from '../r
 import { acceptGate } from './accept-gate.ts'
 import { Arrival } from './arrival.ts'
 import type { Listening } from '../bind-set.ts'
+import type { Served } from './handover.ts'
 import { ListenerState } from './listener-state.ts'
 import type { ListenerOwner, PortListener, RelayEnv } from './port-listener.ts'
 import { PrefaceClient } from './preface-client.ts'
 import { reset } from './reset.ts'
+import { serve } from './serve.ts'
 import { type ConnectionContext, TcpConnection } from './tcp-connection.ts'
-
-/** The kernel caps it at net.core.somaxconn. */
-const backlog = 4096
 
 /** Each connection holds one descriptor for the client and one for the backend. */
 const fdsPerConnection = 2
@@ -140,30 +140,22 @@ export class TcpListener implements PortListener {
 
   async #open(bind: Bind): Promise<Listening> {
     const passed = this.#env.handover.take(bind)
-    const listening = this.#serve(passed?.server ?? (await this.#openServer(bind)), bind)
+    const listening = this.#serve(passed?.served ?? (await this.#openServer(bind)), bind)
     passed?.adopt()
     return listening
   }
 
-  #openServer({ address, port }: Bind): Promise<Server> {
-    return new Promise((resolve, reject) => {
-      const server = createServer({
-        allowHalfOpen: true,
-        noDelay: true,
-        highWaterMark: this.#env.limits.connectionBuffer,
-      })
-      server.once('error', reject)
-      server.listen(
-        { host: address, port, backlog, ipv6Only: true, exclusive: true },
-        () => {
-          server.removeListener('error', reject)
-          resolve(server)
-        },
-      )
+  #openServer(bind: Bind): Promise<Served> {
+    const server = createServer({
+      allowHalfOpen: true,
+      noDelay: true,
+      highWaterMark: this.#env.limits.connectionBuffer,
     })
+    return serve(server, bind)
   }
 
-  #serve(server: Server, bind: Bind): Listening {
+  #serve(served: Served, bind: Bind): Listening {
+    const { server } = served
     const { gates, budget, observer, handover } = this.#env
     const key = bindKey(bind)
     server.on('connection', socket => this.#accept(socket, key))
@@ -180,7 +172,7 @@ export class TcpListener implements PortListener {
         gate.stop()
       }
       server.removeAllListeners('connection').removeAllListeners('error')
-      handover.offer(bind, server)
+      handover.offer(bind, served)
     }
     return { close }
   }
@@ -188,7 +180,7 @@ export class TcpListener implements PortListener {
   #accept(client: Socket, bind: string): void {
     const { counters, fronts, preface } = this.#state
     counters.add('accepted', 1)
-    const arrival = new Arrival(client, this.#env.clock.now())
+    const arrival = new Arrival(client, this.#env.clock.now(), isUnix(bind))
     if (preface !== undefined && this.#listens(arrival, bind, preface)) return
     const choice = arrival.choiceOf(fronts.at(bind))
     if (choice === undefined) return this.#turnAway(arrival, 'PR')

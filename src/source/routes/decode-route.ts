@@ -5,6 +5,7 @@ import { rangesOf } from '../../util/address-ranges.ts'
 import { joinHostPort } from '../../util/ip.ts'
 import { peek } from '../../util/json.ts'
 import { show } from '../../util/printable.ts'
+import { isUnix, unixPlace } from '../../util/unix-address.ts'
 import { ageOptions } from '../options/age-options.ts'
 import { acceptOptions, proxyOptions } from '../options/proxy-options.ts'
 import { capacityOptions } from '../options/capacity-options.ts'
@@ -17,6 +18,7 @@ import { limitOptions } from '../options/limit-options.ts'
 import { accessLogOptions, decodeAccessLog } from '../options/access-log-options.ts'
 import { msOf } from '../options/option-kinds.ts'
 import { retryOptions } from '../options/retry-options.ts'
+import { socketAddress } from '../options/socket-options.ts'
 import {
   backendText,
   isLoop,
@@ -28,16 +30,26 @@ import { plainName } from '../options/server-name-options.ts'
 import { type Listen, readListen, readTarget, type Target } from './route-address.ts'
 import type { RawRoute } from './route-fields.ts'
 import type { ShapeFault } from './shape-faults.ts'
+import { unixFaults } from './unix-faults.ts'
 
-/** `tcp-127-0-0-1-15432`: one for each listen address and protocol. */
+/** `tcp-127-0-0-1-15432`, `unix-run-db-sock`: as good as one for each listen address and protocol. */
 const nameByListen = ({ protocol, address, port }: Listen): string =>
-  `${protocol.toLowerCase()}-${address.replaceAll(/[.:]/g, '-')}-${port}`
+  isUnix(address)
+    ? unixPlace(address)
+        .toLowerCase()
+        .replaceAll(/[^a-z0-9]+/g, '-')
+        .slice(0, 63)
+        .replace(/-$/, '')
+    : `${protocol.toLowerCase()}-${address.replaceAll(/[.:]/g, '-')}-${port}`
 
-/** `tcp://127.0.0.1:15432`. */
+/** `tcp://127.0.0.1:15432`, `unix:/run/db.sock`. */
 const listenText = (
   protocol: Protocol,
   { address, port }: Omit<Listen, 'protocol'>,
-): string => `${protocol.toLowerCase()}://${joinHostPort(address, port)}`
+): string => {
+  const place = joinHostPort(address, port)
+  return isUnix(address) ? place : `${protocol.toLowerCase()}://${place}`
+}
 
 /** A route that has no faults. `text` is what it is called in messages, if not by name. */
 export const decodeRoute = (raw: RawRoute, text?: string): Route => {
@@ -52,7 +64,7 @@ export const decodeRoute = (raw: RawRoute, text?: string): Route => {
     text: text ?? raw.name ?? listenText(protocol, listen),
     name,
     protocol,
-    listen,
+    listen: { address: socketAddress(listen.address, raw), port: listen.port },
     backends: pools === undefined ? backends : allOf(backends, pools),
     ...(pools !== undefined && {
       pools,
@@ -103,6 +115,7 @@ export const routeFaults = (raw: unknown): ShapeFault[] => {
     ...targetFaults(targetsOf(raw), listen),
     ...poolFaults(raw, listen),
     ...udpFaults(raw, listen?.protocol),
+    ...unixFaults(raw, listen, targetsOf(raw)),
     ...idleFaults(raw, listen?.protocol),
     ...(listen?.protocol === 'UDP' ? [] : logFaults(raw)),
   ]

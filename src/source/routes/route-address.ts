@@ -1,6 +1,7 @@
 import type { Protocol } from '../../model/service.ts'
-import { canonicalIp, isGroup, splitHostPort } from '../../util/ip.ts'
+import { type AddressPort, canonicalIp, isGroup, splitHostPort } from '../../util/ip.ts'
 import { show } from '../../util/printable.ts'
+import { canonicalUnix, isUnix, unixFault } from '../../util/unix-address.ts'
 import { addressFault } from '../decode/fields.ts'
 
 /** Where a route listens. */
@@ -10,10 +11,10 @@ export interface Listen {
   readonly port: number
 }
 
-/** Where it goes: a canonical address, or a host name in lower case. */
+/** Where it goes: a canonical address, a unix socket, or a host name in lower case. */
 export interface Target {
   readonly host: string
-  /** 0 with `srv`: the name's SRV records have the ports. */
+  /** 0 with `srv`, whose records have the ports, and of a unix socket. */
   readonly port: number
   readonly srv?: true
   /** Its share of the connections, beside others of its tier: 0 to 256; 1 when it is not said. */
@@ -21,10 +22,10 @@ export interface Target {
 }
 
 export const listenForm =
-  'tcp://ADDRESS:PORT or udp://ADDRESS:PORT, like tcp://127.0.0.1:15432'
+  'tcp://ADDRESS:PORT, udp://ADDRESS:PORT or unix:/PATH, like tcp://127.0.0.1:15432'
 
 export const targetForm =
-  'HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432 or db.example:5432, or srv:NAME for a name with SRV records'
+  'HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432, db.example:5432, srv:NAME for a name with SRV records, or unix:/PATH'
 
 const protocols: ReadonlyMap<string, Protocol> = new Map([
   ['tcp', 'TCP'],
@@ -33,9 +34,12 @@ const protocols: ReadonlyMap<string, Protocol> = new Map([
 
 /**
  * Reads `tcp://127.0.0.1:15432`: a literal address, a wildcard is allowed, IPv6 stands in
- * brackets. A text is what is wrong with it, and what would be right.
+ * brackets. Or `unix:/run/db.sock`. A text is what is wrong with it, and what would be right.
  */
 export const readListen = (text: string): Listen | string => {
+  const socket = readUnix(text)
+  if (typeof socket === 'object') return { protocol: 'TCP', ...socket }
+  if (socket !== undefined) return socket
   const [whole, scheme = '', place = ''] = /^([a-z]+):\/\/(.*)$/is.exec(text) ?? []
   if (whole === undefined) return `${show(text)} is not ${listenForm}`
   const protocol = protocols.get(scheme.toLowerCase())
@@ -52,6 +56,14 @@ export const readListen = (text: string): Listen | string => {
   return { protocol, address, port: split.port }
 }
 
+/** `unix:/run/db.sock`; undefined for what is none. */
+const readUnix = (text: string): AddressPort | string | undefined => {
+  if (!isUnix(text)) return undefined
+  const address = canonicalUnix(text)
+  const fault = unixFault(address)
+  return fault === '' ? { address, port: 0 } : `${show(text)} ${fault}`
+}
+
 /** `srv:_pg._tcp.example`; undefined for what is none, as `srv:5432` on a host named srv. */
 const readSrv = (text: string): Target | string | undefined => {
   const [, name] = /^srv:(?!\d+$)(.*)$/is.exec(text) ?? []
@@ -63,7 +75,7 @@ const readSrv = (text: string): Target | string | undefined => {
 const mostWeight = 256
 
 /**
- * Reads `10.0.0.5:5432`, `db.example:5432` or `srv:_pg._tcp.example`, with `weight=3` behind it or
+ * Reads `10.0.0.5:5432`, `db.example:5432`, `srv:_pg._tcp.example` or `unix:/run/db.sock`, with `weight=3` behind it or
  * not; a text is as for `readListen`.
  */
 export const readTarget = (text: string): Target | string => {
@@ -77,6 +89,9 @@ export const readTarget = (text: string): Target | string => {
 }
 
 const readPlace = (text: string): Target | string => {
+  const socket = readUnix(text)
+  if (typeof socket === 'object') return { host: socket.address, port: socket.port }
+  if (socket !== undefined) return socket
   const srv = readSrv(text)
   if (srv !== undefined) return srv
   const split = splitHostPort(text)

@@ -7,6 +7,7 @@ import { checkedText, durationText } from '../options/option-kinds.ts'
 import { entryForm, readEntry } from './client-list.ts'
 import { acceptOptions } from '../options/proxy-options.ts'
 import { serverNameFields } from '../options/server-name-options.ts'
+import { socketOptions } from '../options/socket-options.ts'
 import { listenForm, readListen, readTarget, targetForm } from './route-address.ts'
 
 // The one definition of a route: the flag and the file are read by it, and the JSON Schema
@@ -35,7 +36,7 @@ const affinityBounds = [1000, 86_400_000] as const
 const target = readable(
   targetForm,
   readTarget,
-  String.raw`^(\[[^\]]+\]|[^:\[\]]+):\d{1,5}( +weight=\d{1,3})?$`,
+  String.raw`^((\[[^\]]+\]|[^:\[\]]+):\d{1,5}|unix:[/@][^?\s]+)( +weight=\d{1,3})?$`,
   '10.0.0.5:5432',
 )
 
@@ -95,6 +96,7 @@ export const routeOptions = {
     v.examples(['reset']),
   ),
   ...accessLogOptions,
+  ...socketOptions,
 }
 
 const missing = (issue: v.ObjectIssue, right: Readonly<Record<string, string>>) => {
@@ -128,18 +130,18 @@ export const routeShape = mapping(
       readable(
         listenForm,
         readListen,
-        String.raw`^([tT][cC][pP]|[uU][dD][pP])://.+:\d{1,5}$`,
+        String.raw`^(([tT][cC][pP]|[uU][dD][pP])://.+:\d{1,5}|unix:[/@][^?\s]+)$`,
         'tcp://127.0.0.1:15432',
       ),
       v.description(
-        'Where to listen: a protocol, an address of this host (`0.0.0.0` for all, IPv6 in brackets) and a port.',
+        'Where to listen: a protocol, an address of this host (`0.0.0.0` for all, IPv6 in brackets) and a port; or a unix socket, `unix:/run/db.sock`, or an abstract one, `unix:@db`.',
       ),
     ),
     endpoints: v.optional(
       v.pipe(
         targets,
         v.description(
-          'Where to go: addresses or host names, each with a port, and with a share of the connections if it is not 1: `10.0.0.5:5432 weight=3`, 0 to 256. Names are looked up again as their records expire.',
+          'Where to go: addresses or host names, each with a port, or unix sockets (`unix:/run/db.sock`), and with a share of the connections if it is not 1: `10.0.0.5:5432 weight=3`, 0 to 256. Names are looked up again as their records expire.',
         ),
       ),
     ),

@@ -11,7 +11,7 @@ const form =
   'PROTOCOL://ADDRESS:PORT=HOST:PORT[,HOST:PORT...][|HOST:PORT...][?OPTION=VALUE[&...]]'
 const example = 'tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'
 
-const shape = /^([a-z]+:\/\/[^=?]*)=([^?]*)(?:\?(.*))?$/is
+const shape = /^((?:[a-z]+:\/\/|unix:)[^=?]*)=([^?]*)(?:\?(.*))?$/is
 
 const optionsByFlagName: ReadonlyMap<string, string> = new Map(
   Object.keys(routeOptions).map(option => [flagName(option), option]),

@@ -3,6 +3,7 @@ import type { Health } from '../../health/health-checker.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
 import { canonicalIp } from '../../util/ip.ts'
+import { isUnix } from '../../util/unix-address.ts'
 import { SyncRunner } from '../../util/sync-runner.ts'
 import { changesBetween, type Applied } from '../diff.ts'
 import type { Source, SourceSink, SourceStatus } from '../source.ts'
@@ -269,7 +270,7 @@ const namesOf = (routes: readonly Route[]): ReadonlyMap<string, RouteBackend> =>
   new Map(
     routes
       .flatMap(({ backends }) => backends)
-      .filter(backend => canonicalIp(backend.host) === undefined)
+      .filter(({ host }) => canonicalIp(host) === undefined && !isUnix(host))
       .map(backend => [watchName(backend), backend]),
   )
 

@@ -2,11 +2,12 @@ import type { CheckOption } from '../../health/check-option.ts'
 import type { OnDown, Protocol } from '../../model/service.ts'
 import type { TrafficOptions } from '../../model/traffic.ts'
 import { familyOf, isLoopback, isWildcard, joinHostPort } from '../../util/ip.ts'
+import { unixPlace } from '../../util/unix-address.ts'
 
 export interface RouteBackend {
-  /** A canonical address, or a host name in lower case. */
+  /** A canonical address, a unix socket, or a host name in lower case. */
   readonly host: string
-  /** 0 with `srv`: the name's SRV records have the ports. */
+  /** 0 with `srv`, whose records have the ports, and of a unix socket. */
   readonly port: number
   /** 0 first; those of a higher one are for when all of the lower ones are down. */
   readonly tier: number
@@ -65,5 +66,5 @@ export interface Route extends TrafficOptions {
  */
 export const isLoop = (listen: Route['listen'], host: string, port: number): boolean =>
   port === listen.port &&
-  (host === listen.address ||
+  (host === unixPlace(listen.address) ||
     (isWildcard(listen.address) && familyOf(host) !== undefined && isLoopback(host)))

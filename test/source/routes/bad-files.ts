@@ -25,7 +25,7 @@ const withField = (name: string, value: string): string =>
     ? `routes:\n  - listen: ${value}\n    endpoints: [a:1]\n`
     : name === 'endpoints' || name === 'tiers'
       ? `routes:\n  - listen: tcp://127.0.0.1:1\n    ${name}: ${value}\n`
-      : `routes:\n  - listen: tcp://127.0.0.1:1\n    endpoints: [a:1]\n    ${name}: ${value}\n`
+      : `routes:\n  - listen: ${name.startsWith('socket') ? 'unix:/a' : 'tcp://127.0.0.1:1'}\n    endpoints: [a:1]\n    ${name}: ${value}\n`
 
 const lineOf = (name: string): number =>
   name === 'listen' ? 2 : name === 'endpoints' || name === 'tiers' ? 3 : 4
@@ -320,6 +320,48 @@ const together: readonly BadFile[] = [
     [5, 'routes[0].mostHeld', form.tcpOnly],
     [6, 'routes[0].answerWithin', form.tcpOnly],
     [7, 'routes[0].proxyProtocol', form.tcpOnly],
+  ],
+  [
+    'routes:\n  - listen: unix:/run/a\n    endpoints: [a:1]\n    affinity: 3h\n    allow: [10.0.0.0/8]\n    maxClientRate: 5\n    balance: maglev\n    acceptProxy: [10.0.0.0/8]\n',
+    [4, 'routes[0].affinity', form.byAddress],
+    [5, 'routes[0].allow', form.byAddress],
+    [6, 'routes[0].maxClientRate', form.byAddress],
+    [7, 'routes[0].balance', form.byAddress],
+    [8, 'routes[0].acceptProxy', form.byAddress],
+  ],
+  ...['tcp://127.0.0.1:1', 'unix:@a'].map((listen): BadFile => [
+    `routes:\n  - listen: ${listen}\n    endpoints: [a:1]\n    socketMode: '600'\n    socketOwner: '1:1'\n`,
+    [4, 'routes[0].socketMode', form.pathOnly],
+    [5, 'routes[0].socketOwner', form.pathOnly],
+  ]),
+  [
+    withField('socketMode', '0660'),
+    [4, 'routes[0].socketMode', `660 ${form.socketMode}`],
+  ],
+  [
+    'routes:\n  - listen: udp://127.0.0.1:1\n    endpoints: [a:1, "unix:/run/a weight=2"]\n',
+    [
+      3,
+      'routes[0].endpoints[1]',
+      '"unix:/run/a" is for TCP; give an address and a port, or listen on tcp://',
+    ],
+  ],
+  [
+    'routes:\n  - listen: tcp://127.0.0.1:1\n    endpoints: [a:1, unix:/run/a]\n    check: http://:8008/primary\n',
+    [
+      4,
+      'routes[0].check',
+      'asks a port, which "unix:/run/a" has not; give a check without a port',
+    ],
+  ],
+  [
+    'routes:\n  - listen: unix:/run/a\n    endpoints: [unix:///run/a, unix:/run/b, unix:/run/b]\n    socketMode: "600"\n',
+    [3, 'routes[0].endpoints[0]', '"unix:/run/a" is the route itself; give another port'],
+    [3, 'routes[0].endpoints[2]', '"unix:/run/b" is given twice; give it once'],
+  ],
+  [
+    'routes:\n  - {listen: unix:/run/a, endpoints: [a:1]}\n  - {listen: unix:///run/a, endpoints: [b:1], socketMode: "600", name: b}\n',
+    [3, 'routes[1].listen', taken('unix:/run/a', 'unix:/run/a')],
   ],
   [
     withField('onDown', 'reset'),

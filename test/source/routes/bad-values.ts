@@ -1,3 +1,4 @@
+import { show } from '../../../src/util/printable.ts'
 import { flagName } from '../../../src/source/options/option-text.ts'
 import { routeOptions } from '../../../src/source/routes/route-fields.ts'
 
@@ -14,10 +15,22 @@ export const form = {
   ip: 'is not an IP address; give one like 127.0.0.1, or 0.0.0.0 for all',
   group:
     'is a multicast or broadcast address; give one of this host, like 127.0.0.1, or 0.0.0.0 for all',
-  listen: 'is not tcp://ADDRESS:PORT or udp://ADDRESS:PORT, like tcp://127.0.0.1:15432',
+  listen:
+    'is not tcp://ADDRESS:PORT, udp://ADDRESS:PORT or unix:/PATH, like tcp://127.0.0.1:15432',
   protocol: 'is not tcp or udp',
   target:
-    'is not HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432 or db.example:5432',
+    'is not HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432, db.example:5432, srv:NAME for a name with SRV records, or unix:/PATH',
+  unix: 'is not unix: and a path, like unix:/run/db.sock, or unix:@db for an abstract one',
+  shortPath:
+    'is not the shortest way to write that path; leave out "//", "/./" and "/../"',
+  longPath: 'is longer than the 102 bytes that the path of a socket may have',
+  plainPath:
+    'has a space, a zero or a question mark; give a path without, like unix:/run/db.sock, or unix:@db for an abstract one',
+  socketMode: "is not three octal digits as a text, like '660'",
+  socketOwner: "is not numbers of a user and a group as a text, like '999:999'",
+  pathOnly: 'is for a route that listens at a path, like unix:/run/db.sock; leave it out',
+  byAddress:
+    'goes by the address of a client, and clients of a unix socket have none; leave it out, or listen on tcp://',
   host: 'is neither an IP address nor a host name; give one like 10.0.0.5:5432 or db.example:5432',
   oneHost: 'is not the address of one host; give one like 10.0.0.5:5432',
   targets: 'is not a list of HOST:PORT, like [10.0.0.5:5432, 10.0.0.6:5432]',
@@ -57,6 +70,23 @@ export const form = {
   tcpOnly: 'is for TCP; leave it out, or listen on tcp://',
 }
 
+/** Of unix sockets. */
+const unixes: readonly (readonly [text: string, message: string])[] = [
+  ['unix:', `"unix:" ${form.unix}`],
+  ['unix:db', `"unix:db" ${form.unix}`],
+  ['unix:run/db', `"unix:run/db" ${form.unix}`],
+  ['unix:@', `"unix:@" ${form.unix}`],
+  ['unix:/', `"unix:/" ${form.unix}`],
+  ['unix:/run/', `"unix:/run/" ${form.unix}`],
+  ['unix://run/db', `"unix://run/db" ${form.shortPath}`],
+  ['unix:////run/db', `"unix:////run/db" ${form.shortPath}`],
+  ['unix:/run/./db', `"unix:/run/./db" ${form.shortPath}`],
+  ['unix:/run/../db', `"unix:/run/../db" ${form.shortPath}`],
+  ['unix:/run/..', `"unix:/run/.." ${form.shortPath}`],
+  ['unix:/run/a b', `"unix:/run/a b" ${form.plainPath}`],
+  [`unix:/${'d'.repeat(102)}`, `${show(`unix:/${'d'.repeat(102)}`)} ${form.longPath}`],
+]
+
 /** Listen addresses, each with what is said of it. */
 export const listens: readonly (readonly [text: string, message: string])[] = [
   ['', `"" ${form.listen}`],
@@ -67,7 +97,7 @@ export const listens: readonly (readonly [text: string, message: string])[] = [
   ['tpc://127.0.0.1:1', `protocol "tpc" ${form.protocol}`],
   ['sctp://127.0.0.1:1', `protocol "sctp" ${form.protocol}`],
   ['http://127.0.0.1:1', `protocol "http" ${form.protocol}`],
-  ['unix:///run/db', `protocol "unix" ${form.protocol}`],
+  ...unixes,
   ['tcp://', `address "" ${form.address}`],
   ['tcp://127.0.0.1', `address "127.0.0.1" ${form.address}`],
   ['tcp://127.0.0.1:', `address "127.0.0.1:" ${form.address}`],
@@ -121,6 +151,7 @@ export const targets: readonly (readonly [text: string, message: string])[] = [
   ['[::]:1', `"[::]:1" ${form.oneHost}`],
   ['239.1.1.1:1', `"239.1.1.1:1" ${form.oneHost}`],
   ['[ff02::1]:1', `"[ff02::1]:1" ${form.oneHost}`],
+  ...unixes,
 ]
 
 type OptionValue = readonly [option: string, flag: string, value: string, message: string]
@@ -184,6 +215,12 @@ export const options: readonly OptionValue[] = [
   ),
   ...['', 'v3', 'V1', '1', 'on', 'v1,v2'].map(
     option('proxyProtocol', 'proxy-protocol', form.proxyProtocol),
+  ),
+  ...['', '6', '6600', '0o660', 'rw-rw----', '890'].map(
+    option('socketMode', 'socket-mode', form.socketMode),
+  ),
+  ...['', 'postgres', '-1', '1:2:3', '1.5', '99999999999'].map(
+    option('socketOwner', 'socket-owner', form.socketOwner),
   ),
   ...['', 'roundrobin', 'leastconn', 'Random', 'least_connections'].map(
     option('balance', 'balance', form.balance),

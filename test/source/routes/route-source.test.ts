@@ -62,7 +62,7 @@ t.test('a bad route is told with its text, the part and what is right', async t 
   const listen =
     'is not ADDRESS:PORT with a port from 1 to 65535, like 127.0.0.1:15432 or [::1]:15432'
   const backend =
-    'is not HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432 or db.example:5432'
+    'is not HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432, db.example:5432'
   const srv =
     'is not srv:NAME with a name that has SRV records, like srv:_pg._tcp.example; they have the port'
   const address = 'is not an IP address; give one like 127.0.0.1, or 0.0.0.0 for all'

@@ -98,7 +98,7 @@ t.test('a bad file leaves the old routes, and says so until it is mended', async
   await f.write(one.replace('10.0.0.1:1', '10.0.0.1'))
   await until('the fault', () => f.unusable.length === 1)
   const message =
-    '"10.0.0.1" is not HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432 or db.example:5432, or srv:NAME for a name with SRV records'
+    '"10.0.0.1" is not HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432, db.example:5432, srv:NAME for a name with SRV records, or unix:/PATH'
   t.strictSame(f.unusable, [`line 2: routes[0].endpoints[0]: ${message}`])
   t.strictSame(f.problems(), [
     { object: f.path, field: 'line 2: routes[0].endpoints[0]', message },

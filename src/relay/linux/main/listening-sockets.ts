@@ -1,5 +1,7 @@
 import type { RelayProtocol } from '../../../model/service.ts'
 import { familyOf, type IpFamily, isWildcard, joinHostPort } from '../../../util/ip.ts'
+import { placeSocket, type PlacedSocket } from '../../../util/placed-socket.ts'
+import { accessOf, unixPath } from '../../../util/unix-address.ts'
 import type { Bind } from '../../relay.ts'
 import * as c from '../constants.ts'
 import { systemError } from '../errno.ts'
@@ -7,6 +9,7 @@ import { KeepAlive, type KeepAliveLimits } from '../keep-alive.ts'
 import { Linger } from '../linger.ts'
 import type { NativeMemory } from '../native-memory.ts'
 import { writeSockaddr } from '../sockaddr.ts'
+import { mostSockaddrBytes } from '../struct-layout.ts'
 import type { Syscalls } from '../syscalls.ts'
 
 /** The kernel caps it at net.core.somaxconn. */
@@ -14,7 +17,7 @@ const backlog = 4096
 /** Room for a burst of datagrams while a worker does something else. */
 const receiveBytes = 4 << 20
 
-const optionAt = 32
+const optionAt = Math.ceil(mostSockaddrBytes / 4) * 4
 
 /**
  * Opens the sockets that workers serve. Options of accepted sockets are set on the one that
@@ -61,6 +64,44 @@ export class ListeningSockets {
       for (const fd of fds) this.#calls.close(fd)
       throw error
     }
+  }
+
+  /**
+   * The same for a unix socket, of which there is one: each worker has a descriptor of it, and the
+   * one that is the quickest accepts. Rejects with CANNOT_LISTEN where there can be no such file.
+   */
+  async openUnix(
+    bind: Bind,
+    count: number,
+  ): Promise<{ fds: number[]; file: PlacedSocket | undefined }> {
+    const path = unixPath(bind.address)
+    const fd = this.#calls.socket(
+      c.AF_UNIX,
+      c.SOCK_STREAM | c.SOCK_NONBLOCK | c.SOCK_CLOEXEC,
+      0,
+    )
+    if (fd < 0) throw systemError('socket', fd)
+    const fds = [fd]
+    try {
+      const listen = (at: string): void => {
+        this.#bind(fd, { address: `unix:${at}`, port: 0 })
+        this.#listen(fd, bind)
+      }
+      let file: PlacedSocket | undefined
+      if (path.startsWith('\0')) listen(`@${path.slice(1)}`)
+      else file = await placeSocket(path, accessOf(bind.address), listen)
+      while (fds.length < count) fds.push(this.#copyOf(fd))
+      return { fds, file }
+    } catch (error) {
+      for (const each of fds) this.#calls.close(each)
+      throw error
+    }
+  }
+
+  #copyOf(fd: number): number {
+    const copy = this.#calls.fcntl(fd, c.F_DUPFD_CLOEXEC, 0)
+    if (copy < 0) throw systemError('fcntl', copy)
+    return copy
   }
 
   #socket(protocol: RelayProtocol, family: IpFamily, bind: Bind): number {

@@ -1,5 +1,7 @@
 import type { RelayProtocol } from '../../../model/service.ts'
 import { familyOf, joinHostPort } from '../../../util/ip.ts'
+import type { PlacedSocket } from '../../../util/placed-socket.ts'
+import { isUnix } from '../../../util/unix-address.ts'
 import { bindKey, type Bind } from '../../relay.ts'
 import { systemError } from '../errno.ts'
 import { Descriptors, type DescriptorsMemory } from '../shared/descriptors.ts'
@@ -15,6 +17,8 @@ export interface Group {
   readonly protocol: RelayProtocol
   readonly bind: Bind
   readonly sockets: readonly { readonly worker: WorkerHandle; readonly fd: number }[]
+  /** Of a unix socket. */
+  readonly file: PlacedSocket | undefined
   spread: Spread
 }
 
@@ -96,9 +100,13 @@ export class OpenSockets {
    * Serves an address with a socket at each of `workers`. Throws what socket or bind say, or
    * EMFILE when listening sockets have had their share.
    */
-  open(holder: Holder, bind: Bind, workers: readonly WorkerHandle[]): Group {
+  async open(
+    holder: Holder,
+    bind: Bind,
+    workers: readonly WorkerHandle[],
+  ): Promise<Group> {
     const taken = this.#taken(holder, bind, workers)
-    const group = taken ?? this.#opened(holder, bind, workers)
+    const group = taken ?? (await this.#opened(holder, bind, workers))
     try {
       this.steer(group, holder.spread)
     } catch (error) {
@@ -174,7 +182,7 @@ export class OpenSockets {
 
   /** No worker is left. */
   abandon(): void {
-    this.#groups.clear()
+    for (const group of this.#groups) this.#forget(group)
     for (const worker of this.#owners.keys()) this.inherit(worker)
   }
 
@@ -192,13 +200,19 @@ export class OpenSockets {
     return group
   }
 
-  #opened({ protocol }: Holder, bind: Bind, workers: readonly WorkerHandle[]): Group {
+  async #opened(
+    { protocol }: Holder,
+    bind: Bind,
+    workers: readonly WorkerHandle[],
+  ): Promise<Group> {
     const { length } = workers
     if (!this.#budget.take(length)) throw noDescriptor()
     try {
-      const fds = this.#listening.open(protocol, bind, length)
+      const { fds, file } = isUnix(bind.address)
+        ? await this.#listening.openUnix(bind, length)
+        : { fds: this.#listening.open(protocol, bind, length), file: undefined }
       const sockets = workers.map((worker, i) => ({ worker, fd: fds[i] ?? -1 }))
-      const group: Group = { protocol, bind, sockets, spread: 'any' }
+      const group: Group = { protocol, bind, sockets, file, spread: 'any' }
       this.#groups.add(group)
       return group
     } catch (error) {
@@ -228,6 +242,7 @@ export class OpenSockets {
 
   #forget(group: Group): void {
     this.#groups.delete(group)
+    group.file?.remove()
     this.#budget.release(group.sockets.length)
   }
 }

@@ -65,7 +65,7 @@ export class Port implements Holder {
     const free = { takeListening: () => true, releaseListening: () => {} }
     this.#binds = new BindSet(
       free,
-      async bind => this.#open(bind),
+      bind => this.#open(bind),
       state => this.#bindChanged(state),
     )
   }
@@ -221,14 +221,14 @@ export class Port implements Holder {
     }
   }
 
-  #open(bind: Bind): Listening {
+  async #open(bind: Bind): Promise<Listening> {
     const { sockets, workers, budget } = this.#env
     // All its addresses alike, so that affinity spans them.
     if (this.#groups.size === 0) {
       const one = workers[this.slot % workers.length]
       this.#workers = budget.allowsSharing(workers.length) || !one ? workers : [one]
     }
-    const group = sockets.open(this, bind, this.#workers)
+    const group = await sockets.open(this, bind, this.#workers)
     const key = bindKey(bind)
     this.#groups.set(key, group)
     const close = (): void => {

@@ -1,10 +1,9 @@
+import { isUnix } from '../../../util/unix-address.ts'
 import { Dial } from '../../dial.ts'
 import type { Dialler } from '../../dialler.ts'
 import type { RelayLimits } from '../../relay.ts'
 import type { GiveUpCause } from '../../retry-plan.ts'
 import {
-  AF_INET,
-  AF_INET6,
   EPOLLERR,
   EPOLLHUP,
   EPOLLOUT,
@@ -17,10 +16,10 @@ import type { EventSource } from '../event-loop.ts'
 import { Linger } from '../linger.ts'
 import type { NativeMemory } from '../native-memory.ts'
 import { writeSockaddr } from '../sockaddr.ts'
-import { sockaddrSize } from '../struct-layout.ts'
+import { mostSockaddrBytes } from '../struct-layout.ts'
 import type { TimerWheel } from '../timer-wheel.ts'
 import type { FdAccount } from '../worker/fd-account.ts'
-import { newSockaddr, type WorkerBackend } from '../worker/worker-backend.ts'
+import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import {
   allEvents,
@@ -33,6 +32,9 @@ import type { Copying } from './copying.ts'
 import type { EarlyCloses } from './early-closes.ts'
 import type { Ending } from './ending.ts'
 import type { SocketCalls } from './socket-calls.ts'
+
+/** A unix socket whose queue is full is tried again so often. */
+const fullQueueMs = 20
 
 /** Dials for accepted connections: what `Dial` asks for, by system calls and events. */
 export class Dialling
@@ -71,7 +73,7 @@ export class Dialling
     this.#copying = copying
     this.#ending = ending
     this.#earlyCloses = earlyCloses
-    this.#address = env.calls.allocate(sockaddrSize)
+    this.#address = env.calls.allocate(mostSockaddrBytes)
     this.#linger = new Linger(env.calls)
   }
 
@@ -166,15 +168,19 @@ export class Dialling
   #connect(attempt: SocketAttempt): number {
     const { calls, loop, fds } = this.#env
     const { backend } = attempt
-    const isIpv6 = backend.address.includes(':')
-    const family = isIpv6 ? AF_INET6 : AF_INET
+    const sockaddr = (backend.sockaddr ??= this.#sockaddrOf(backend))
+    const family = sockaddr[0] ?? 0
     const fd = calls.socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
     if (fd < 0) return fd
     fds.opened(fd)
-    const sockaddr = (backend.sockaddr ??= this.#sockaddrOf(backend))
     this.#address.bytes.set(sockaddr)
     let result = this.#linger.reset(fd)
-    if (result === 0) result = calls.connect(fd, this.#address.address, isIpv6 ? 28 : 16)
+    if (result === 0) result = calls.connect(fd, this.#address.address, sockaddr.length)
+    if (result === -errno.EAGAIN && isUnix(backend.address)) {
+      fds.close(fd)
+      this.#connectLater(attempt)
+      return 0
+    }
     if (result === 0 || result === -errno.EINPROGRESS || result === -errno.EINTR) {
       result = loop.add(fd, this, attempt, allEvents)
     }
@@ -183,16 +189,23 @@ export class Dialling
     return result
   }
 
+  /** There is no room in a unix socket's queue, where TCP would send its SYN again: no refusal. */
+  #connectLater(attempt: SocketAttempt): void {
+    this.#env.loop.clock.setTimeout(() => {
+      if (attempt.dial !== undefined) this.connect(attempt)
+    }, fullQueueMs)
+  }
+
   #sockaddrOf({ address, port }: WorkerBackend): Uint8Array {
-    const sockaddr = newSockaddr()
-    writeSockaddr(this.#address, 0, address, port)
-    sockaddr.set(this.#address.bytes.subarray(0, sockaddr.length))
-    return sockaddr
+    const length = writeSockaddr(this.#address, 0, address, port)
+    return Uint8Array.from(this.#address.bytes.subarray(0, length))
   }
 
   /** 0, or the negative errno of a connect that has come to its end. */
   #outcome({ backend }: SocketAttempt, fd: number, events: number): number {
-    if ((events & (EPOLLERR | EPOLLHUP)) !== 0) {
+    // A unix socket hangs up where one of TCP sends a FIN.
+    const failure = isUnix(backend.address) ? EPOLLERR : EPOLLERR | EPOLLHUP
+    if ((events & failure) !== 0) {
       // It has answered and hung up before this thread had its turn: another endpoint's
       // answer would not be the one that was given.
       if (this.#sockets.hasUnread(fd)) return 0

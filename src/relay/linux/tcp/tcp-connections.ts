@@ -14,7 +14,7 @@ import {
   type ConnectionsQuery,
 } from '../../open-connections.ts'
 import type { RelayListener } from '../../relay.ts'
-import { EPOLLERR, EPOLLHUP, EPOLLIN } from '../constants.ts'
+import { EPOLLERR, EPOLLIN } from '../constants.ts'
 import type { EventSource } from '../event-loop.ts'
 import { KeepAlive, keepAliveAfterMs } from '../keep-alive.ts'
 import type { NativeMemory } from '../native-memory.ts'
@@ -256,7 +256,8 @@ export class TcpConnections implements EventSource<Side> {
 
   /** A reset ends the dialling, a FIN may be a half-close. */
   #clientWhileDialling(side: Side, events: number): void {
-    if ((events & (EPOLLERR | EPOLLHUP)) === 0) {
+    // A hang-up alone is the end of a client at a unix socket, where TCP has a FIN.
+    if ((events & EPOLLERR) === 0) {
       side.note(events)
       if (side.has(flag.hungUp)) side.connection.dial?.clientEnded()
       return

@@ -5,7 +5,6 @@ import type { Recovery } from '../../../balance/slow-start.ts'
 import type { Backend } from '../../backend.ts'
 import type { RelayEndpoint } from '../../relay.ts'
 import type { EndpointPlaces } from '../../shared-places.ts'
-import { sockaddrSize } from '../struct-layout.ts'
 import { endpointCell as cell } from '../shared/stats-pages.ts'
 import type { WorkerEnv } from './worker-env.ts'
 
@@ -110,6 +109,3 @@ export class WorkerBackend implements Backend {
     this.#figures[this.#start + at] = value
   }
 }
-
-/** Room for any struct sockaddr. */
-export const newSockaddr = (): Uint8Array => new Uint8Array(sockaddrSize)

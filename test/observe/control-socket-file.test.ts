@@ -15,7 +15,7 @@ import { connect, createServer, type Server } from 'node:net'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import { listenOnFile, whyNotTrusted } from '../../src/observe/socket-file.ts'
+import { listenOnFile, whyNotTrusted } from '../../src/observe/control-socket-file.ts'
 import { socketPath } from '../support/control-socket.ts'
 
 /** A server that says its name. */

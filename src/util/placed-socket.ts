@@ -1,0 +1,151 @@
+import { randomBytes } from 'node:crypto'
+import {
+  chownSync,
+  linkSync,
+  lstatSync,
+  renameSync,
+  rmSync,
+  type Stats,
+  statSync,
+} from 'node:fs'
+import { connect } from 'node:net'
+import { dirname } from 'node:path'
+import { errorCode } from './error-code.ts'
+import type { SocketAccess } from './unix-address.ts'
+import { errorOf, UsherError } from './usher-error.ts'
+
+/** The permissions of a file among the bits of its mode. */
+export const modeMask = 0o7777
+
+/** What the path has at its end while a socket is made or taken away: no other file has it. */
+const draftOf = (path: string): string => `${path}~${randomBytes(2).toString('hex')}`
+
+const cannotListen = (why: string): UsherError => new UsherError('CANNOT_LISTEN', why)
+
+export const ownUid = (): number => process.geteuid?.() ?? 0
+
+export const lookAt = (path: string): Stats | undefined =>
+  lstatSync(path, { throwIfNoEntry: false })
+
+/** Of no other file while somebody listens on it, also when it is removed. */
+const identityOf = ({ dev, ino }: Stats): string => `${dev} ${ino}`
+
+/** A socket of the file system that this process listens on. */
+export interface PlacedSocket {
+  /** What is at its path now, if anything; and whether that is another file. */
+  readonly look: () => { readonly file: Stats | undefined; readonly isReplaced: boolean }
+  /** Removes the file, unless another is in its place. */
+  readonly remove: () => void
+}
+
+/**
+ * Has a socket listen on `path`, with its mode and owner from the first moment. `listen` is given
+ * the path to bind within its call, and resolves when the socket listens; it answers for the
+ * socket where this rejects. A socket that a process has left behind is replaced when it is this
+ * user's or the owner's to be and nothing listens on it; no other file is. Rejects with
+ * CANNOT_LISTEN, and says why.
+ */
+export const placeSocket = async (
+  path: string,
+  access: SocketAccess,
+  listen: (draft: string) => Promise<void> | void,
+): Promise<PlacedSocket> => {
+  checkDirectory(path)
+  await removeStale(path, access)
+  const draft = draftOf(path)
+  try {
+    // Not in its place: node:net removes what is at the path that it has bound when it closes.
+    await withMode(access.mode, () => listen(draft))
+    const { uid, gid } = access
+    if (uid !== undefined || gid !== undefined) chownSync(draft, uid ?? -1, gid ?? -1)
+    // Unlike a rename it replaces nothing that another process may have put there meanwhile.
+    linkSync(draft, path)
+  } catch (error) {
+    throw cannotListen(reasonOf(error))
+  } finally {
+    rmSync(draft, { force: true })
+  }
+  const made = lookAt(path)
+  const identity = made && identityOf(made)
+  const look: PlacedSocket['look'] = () => {
+    const file = lookAt(path)
+    return { file, isReplaced: file !== undefined && identityOf(file) !== identity }
+  }
+  const remove = (): void => {
+    if (!look().isReplaced) rmSync(path, { force: true })
+  }
+  return { look, remove }
+}
+
+/** No other code of this thread runs within `listen`'s call. */
+const withMode = <T>(mode: number, listen: () => T): T => {
+  const before = process.umask(0o777 & ~mode)
+  try {
+    return listen()
+  } finally {
+    process.umask(before)
+  }
+}
+
+/** The system says of a missing directory that it is not allowed. */
+const checkDirectory = (path: string): void => {
+  const directory = dirname(path)
+  const found = statSync(directory, { throwIfNoEntry: false })
+  if (found === undefined)
+    throw cannotListen(`there is no directory ${directory}; make it first`)
+  if (!found.isDirectory()) throw cannotListen(`${directory} is not a directory`)
+}
+
+const removeStale = async (path: string, { uid }: SocketAccess): Promise<void> => {
+  const found = lookAt(path)
+  if (found === undefined) return
+  if (!found.isSocket()) throw cannotListen('there is a file that is not a socket')
+  if (found.uid !== ownUid() && found.uid !== uid)
+    throw cannotListen(`there is a socket of uid ${found.uid}, not of this user`)
+  const answer = await answerAt(path)
+  if (answer === '') throw cannotListen('another process listens on it')
+  if (answer !== dead)
+    throw cannotListen(`there is a socket, and connecting to it fails: ${answer}`)
+  try {
+    if (await removeDead(path)) return
+  } catch (error) {
+    throw cannotListen(reasonOf(error))
+  }
+  throw cannotListen(justBegun)
+}
+
+const dead = 'ECONNREFUSED'
+const justBegun = 'another process has just begun to listen on it'
+
+/**
+ * Puts it out of the way first: by now it may be the socket of another process, that has found the
+ * dead one too. That is given its place again; false then.
+ */
+const removeDead = async (path: string): Promise<boolean> => {
+  const aside = draftOf(path)
+  renameSync(path, aside)
+  const isDead = lookAt(aside)?.isSocket() && (await answerAt(aside)) === dead
+  if (!isDead) linkSync(aside, path)
+  rmSync(aside, { force: true })
+  return isDead === true
+}
+
+/** '' when something accepts there, else the code of the error. */
+const answerAt = (path: string): Promise<string> =>
+  new Promise(resolve => {
+    const socket = connect({ path })
+    socket.once('connect', () => {
+      socket.destroy()
+      resolve('')
+    })
+    socket.once('error', error => resolve(errorCode(error)))
+  })
+
+const reasonOf = (error: unknown): string => {
+  const code = errorCode(errorOf(error))
+  if (code === 'EACCES') return 'no permission to make a socket in that directory'
+  if (code === 'EPERM') return 'no permission to give it that owner'
+  // ENOENT: the dead one has been removed.
+  if (['EEXIST', 'EADDRINUSE', 'ENOENT'].includes(code)) return justBegun
+  return code === 'EROFS' ? 'the file system is read-only' : code
+}
