@@ -21,6 +21,7 @@ import type { Source } from '../source/source.ts'
 import { systemClock } from '../util/clock.ts'
 import { joinHostPort } from '../util/ip.ts'
 import { listenAdvice } from '../util/listen-advice.ts'
+import { isUnix } from '../util/unix-address.ts'
 import { createAdmin } from './admin.ts'
 import { startControl } from './control.ts'
 import { clusterFacts, healthCheckAddresses } from './cluster-facts.ts'
@@ -322,7 +323,9 @@ const notListening = ({ mode, dataPath }: Traffic): readonly string[] => {
   const failed = failing.flatMap(state => {
     if (state.state !== 'failed') return []
     const { address, port } = state.bind
-    const why = listenAdvice(state.error, 'give another address or port')
+    const why = isUnix(address)
+      ? 'mend that, or give another path'
+      : listenAdvice(state.error, 'give another address or port')
     return [`cannot listen on ${joinHostPort(address, port)}: ${state.error}: ${why}`]
   })
   return [...foreign, ...failed]

@@ -104,11 +104,11 @@ export const tcpUnixFilesContract = (t: Test, make: MakeRelay): void => {
     })
     await relay.apply([spec('a')])
     const { ino } = lstatSync(unixPath(address))
-    let goesOn = true
+    const over = new AbortController()
     const wrong: string[] = []
     const visitor = async (): Promise<number> => {
       let visits = 0
-      for (; goesOn; visits += 1) {
+      for (; !over.signal.aborted; visits += 1) {
         const { bytes, how } = await readToEnd(dialUnix(t, address))
         if (bytes.toString() !== 'usher') wrong.push(how)
       }
@@ -119,7 +119,7 @@ export const tcpUnixFilesContract = (t: Test, make: MakeRelay): void => {
       await relay.apply([spec(i % 2 === 0 ? 'b' : 'a')])
       await sleep(5)
     }
-    goesOn = false
+    over.abort()
     t.ok((await visits).every(count => count > 0))
     t.strictSame(wrong, [])
     t.equal(lstatSync(unixPath(address)).ino, ino)

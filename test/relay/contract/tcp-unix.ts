@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { RelayLimits } from '../../../src/relay/relay.ts'
+import { joinHostPort } from '../../../src/util/ip.ts'
 import { unixPath } from '../../../src/util/unix-address.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import {
@@ -181,12 +182,11 @@ export const tcpUnixContract = (
       await deadSocket(join(folder, 'dead'))
       writeFileSync(join(folder, 'file'), '')
       const there = await namedBackend(t, 'there')
-      const gone = ['missing', 'dead', 'file'].map(unixAt).map(address => ({
-        key: address,
-        address,
-        port: 0,
-      }))
-      const inOrder = [...gone, there.endpoint].map((one, tier) => ({ ...one, tier }))
+      const places = [...['missing', 'dead', 'file'].map(unixAt), there.endpoint.address]
+      const inOrder = places.map((address, tier) => {
+        const { port } = address === there.endpoint.address ? there.endpoint : { port: 0 }
+        return { key: joinHostPort(address, port), address, port, tier }
+      })
       const address = await listen(inOrder)
       t.match(await readToEnd(dialUnix(t, address)), {
         bytes: Buffer.from('there'),
