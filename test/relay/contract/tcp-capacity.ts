@@ -10,6 +10,7 @@ import {
   type ListenerSpec,
   type MakeRelay,
   relayFixture,
+  type RelayRequest,
 } from '../../support/relay-fixture.ts'
 import { reset } from '../../support/reset.ts'
 import { ask, dial, namedEcho, tcpBackend } from '../../support/tcp-backend.ts'
@@ -23,8 +24,9 @@ export const tcpCapacityContract = (t: Test, make: MakeRelay): void => {
     t: Test,
     names: string,
     capacity: Partial<CapacityOptions> = {},
+    limits: RelayRequest['limits'] = {},
   ) => {
-    const fixture = relayFixture(t, make)
+    const fixture = relayFixture(t, make, { limits })
     const port = await freeTcpPort()
     const backends = await Promise.all(names.split('').map(name => namedEcho(t, name)))
     const spec: ListenerSpec = {
@@ -215,6 +217,21 @@ export const tcpCapacityContract = (t: Test, make: MakeRelay): void => {
       t.ok(performance.now() - began > 2400, 'not before')
     },
   )
+
+  t.test('the time in which endpoints are tried begins after the wait', async t => {
+    const limits = { dialLadder: [1000] }
+    const { listen, spec, come, queued, backends } = await setUp(t, 'ab', {}, limits)
+    const [a, b] = backends.map(backend => backend.endpoint)
+    if (a === undefined || b === undefined) throw new Error('there are two')
+    await listen({ ...spec, endpoints: [a] })
+    t.equal(await isAnswered(come()), 'a')
+    const second = come()
+    await until('it waits', () => queued() === 1)
+    await sleep(1200)
+    const gone = endpoint(testHost, await freeTcpPort())
+    await listen({ ...spec, endpoints: [gone, { ...b, tier: 1 }] })
+    t.equal(await isAnswered(second), 'b')
+  })
 
   t.test('no endpoint is dialled without a pause while all rest or are full', async t => {
     const { listen, spec, come, queued, counters } = await setUp(t, 'a')
