@@ -48,6 +48,13 @@ t.test('each limit is named, and what is refused uses up nothing', async t => {
     t.equal(limiter.take(client, 10_000), expected, client)
   t.equal(limiter.take('b', 11_000), undefined)
   t.equal(limiter.take('a', 11_000), undefined)
+
+  for (const client of ['a', 'a', 'b', 'b', 'a']) limiter.ended(client, 20_000)
+  limiter.limits = { routeConnections: 1, routeRate: 1 }
+  t.equal(limiter.take('a', 20_000), undefined)
+  limiter.ended('a', 20_000)
+  t.equal(limiter.take('a', 20_000), 'max-route-rate')
+  t.equal(limiter.take('a', 21_000), undefined, 'its place is free still')
 })
 
 t.test('places are of all workers, clients of one', async t => {
