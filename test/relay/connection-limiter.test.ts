@@ -57,6 +57,20 @@ t.test('each limit is named, and what is refused uses up nothing', async t => {
   t.equal(limiter.take('a', 21_000), undefined, 'its place is free still')
 })
 
+t.test('a client that has left is known for as long as it counts', async t => {
+  const table = new ClientTable()
+  const limits = { clientRate: 2 }
+  const come = (now: number): boolean => {
+    if (table.over('a', limits, now) !== undefined) return false
+    table.begun('a', limits, now)
+    table.ended('a', now)
+    return true
+  }
+  const came = [0, 0, 0, 499, 501, 501, 999, 1001, 1001, 3000, 3000, 3000].map(come)
+  const [yes, no] = [true, false]
+  t.strictSame(came, [yes, yes, no, no, yes, no, no, yes, no, yes, yes, no])
+})
+
 t.test('places are of all workers, clients of one', async t => {
   const memory = newLimiterMemory(2)
   const [one, two] = [1, 2].map(worker => new ConnectionLimiter(memory, worker))

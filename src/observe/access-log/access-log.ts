@@ -85,7 +85,10 @@ export class AccessLog {
   }
 
   #open(to: string): LineSink | undefined {
-    const sink = this.#sinkOf(to, why => this.#troubled(to, why))
+    const sink: LineSink | undefined = this.#sinkOf(to, why => {
+      // While it ends nobody wants it any more.
+      if (this.#sinks.get(to) === sink) this.#troubled(to, why)
+    })
     if (sink !== undefined) this.#sinks.set(to, sink)
     return sink
   }

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { AccessLogOptions } from '../../../src/model/access-log.ts'
@@ -97,4 +97,19 @@ t.test('a destination that does not work is a problem while it is wanted', async
   accessLog.want([snapshotOf()])
   t.strictSame(accessLog.problems(), [])
   await until('what waited is lost', () => accessLog.dropped.get('r0') === 1)
+})
+
+t.test('what is wrong with a destination is no problem once nobody wants it', async t => {
+  const { accessLog, said } = setUp(t)
+  const directory = join(t.testdir(), 'missing')
+  const to = `file:${join(directory, 'db.log')}`
+  accessLog.want([snapshotOf(optionsTo(to))])
+  await until('it is noticed', () => accessLog.problems().length === 1)
+  accessLog.lines(batch(to, 'one\n'))
+  // What waits is tried once more, and now it fails for another reason.
+  await writeFile(directory, '')
+  accessLog.want([snapshotOf(undefined)])
+  await until('it is given up', () => accessLog.dropped.get('r0') === 1)
+  t.strictSame(accessLog.problems(), [])
+  t.equal(said.length, 1)
 })
