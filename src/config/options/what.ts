@@ -49,7 +49,7 @@ export const what = group('What', node, {
   route: {
     commands: ['sidecar'],
     type: list(route),
-    help: 'Where to listen and where to go: tcp://LISTEN=ENDPOINT,ENDPOINT or udp://LISTEN=ENDPOINT,ENDPOINT, each an address with a port, or srv:NAME for an endpoint by SRV records. ENDPOINT,ENDPOINT|ENDPOINT has a tier that is for when those before it are down. Options stand at the end, like ?affinity=3h&replay=1k; docs/sidecar-options.md has them all. May be given several times.',
+    help: 'Where to listen and where to go: tcp://LISTEN=ENDPOINT,ENDPOINT or udp://LISTEN=ENDPOINT,ENDPOINT, each an address with a port, or unix:/PATH for a unix socket, or srv:NAME for an endpoint by SRV records. ENDPOINT,ENDPOINT|ENDPOINT has a tier that is for when those before it are down. Options stand at the end, like ?affinity=3h&replay=1k; docs/sidecar-options.md has them all. May be given several times.',
   },
   resolver: {
     commands: ['sidecar'],
@@ -81,7 +81,7 @@ export const what = group('What', node, {
     commands: ['wait'],
     type: list(waitTarget),
     positional: true,
-    help: 'What to wait for: HOST:PORT, or a route as a sidecar has it, or just its tcp://LISTEN, for the address it listens on. May be given several times: all of them are waited for.',
+    help: 'What to wait for: HOST:PORT, or a route as a sidecar has it, or just its tcp://LISTEN or unix:/PATH, for where it listens. May be given several times: all of them are waited for.',
   },
   timeout: {
     commands: ['wait'],

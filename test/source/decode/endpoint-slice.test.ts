@@ -88,6 +88,11 @@ t.test('EndpointSlices', async t => {
         'endpoints[1].addresses[0]: "10.0.0" is not an IP address',
       ],
       [
+        // Routes have these: no Service may lead to a socket of the node.
+        slice({ endpoints: [{ addresses: ['unix:/run/docker.sock'] }] }),
+        'endpoints[0].addresses[0]: "unix:/run/docker.sock" is not an IP address',
+      ],
+      [
         slice({ addressType: 'IPv6' }),
         'endpoints[0].addresses[0]: "10.0.0.1" is not an IPv6 address, as addressType says',
       ],

@@ -293,6 +293,10 @@ t.test('Services', async t => {
         'spec.clusterIP: "10.96.0.256" is not an IP address',
       ],
       [
+        service({ externalIPs: ['unix:/run/db.sock'] }),
+        'spec.externalIPs[0]: "unix:/run/db.sock" is not an IP address',
+      ],
+      [
         service({ clusterIP: '0x10.0.0.1' }),
         'spec.clusterIP: "0x10.0.0.1" is not an IP address',
       ],

@@ -82,17 +82,18 @@ export class ListeningSockets {
     )
     if (fd < 0) throw systemError('socket', fd)
     const fds = [fd]
+    let file: PlacedSocket | undefined
     try {
       const listen = (at: string): void => {
         this.#bind(fd, { address: `unix:${at}`, port: 0 })
         this.#listen(fd, bind)
       }
-      let file: PlacedSocket | undefined
       if (path.startsWith('\0')) listen(`@${path.slice(1)}`)
       else file = await placeSocket(path, accessOf(bind.address), listen)
       while (fds.length < count) fds.push(this.#copyOf(fd))
       return { fds, file }
     } catch (error) {
+      file?.remove()
       for (const each of fds) this.#calls.close(each)
       throw error
     }
