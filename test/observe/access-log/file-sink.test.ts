@@ -9,6 +9,7 @@ import {
   rm,
   stat,
   truncate,
+  writeFile,
 } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -72,6 +73,22 @@ t.test('a file that is renamed is left, at a signal or within seconds', async t 
   sink.reopen()
   write('four\n')
   await has(path, 'four\n')
+  t.equal(lost.lines, 0)
+})
+
+t.test('another file that someone has put in its place is written', async t => {
+  const path = join(t.testdir(), 'db.log')
+  const { write, sink, lost } = sinkAt(t, path)
+  write('one\n')
+  await has(path, 'one\n')
+  await rename(path, `${path}.1`)
+  await writeFile(path, 'made by logrotate\n')
+  sink.reopen()
+  await until('it has looked', async () => {
+    write('x\n')
+    return (await contentOf(path)).endsWith('x\n')
+  })
+  t.match(await contentOf(path), /^made by logrotate\nx\n/)
   t.equal(lost.lines, 0)
 })
 

@@ -1,5 +1,9 @@
 import t from 'tap'
 import type { AccessEntry } from '../../../src/relay/access-log/access-entry.ts'
+import {
+  ReceivedLines,
+  WaitingLines,
+} from '../../../src/relay/access-log/access-lines.ts'
 import { jsonFields, jsonLines } from '../../../src/relay/access-log/json-line.ts'
 import { tcplogLines } from '../../../src/relay/access-log/tcplog-line.ts'
 import {
@@ -127,4 +131,45 @@ t.test('times', async t => {
   const date = new Date(2026, 1, 3, 4, 5, 6, 7)
   t.equal(localText()(date.getTime()), '03/Feb/2026:04:05:06.007')
   t.equal(syslogText(date.getTime()), 'Feb  3 04:05:06')
+})
+
+t.test(
+  'a worker that dies takes with it what it had not handed over, and its connections',
+  async t => {
+    const lines = new ReceivedLines()
+    const logged = {
+      name: 'r',
+      accessLog: { format: 'json', to: 'stdout', route: 'r' },
+    } as const
+    const batch = { listener: 'r', to: 'stdout', text: '' }
+    lines.received({ ...batch, lines: 3, lost: 1 })
+    t.match(lines.lost(logged, { accessLines: 6, active: 5 }), { lines: 0, lost: 7 })
+    t.equal(lines.lost(logged, { accessLines: 6, active: 0 }), undefined, 'said once')
+    const without = { name: 'r', accessLog: undefined }
+    t.match(lines.lost(without, { accessLines: 8, active: 5 }), { lost: 2 })
+    lines.forget('r')
+    t.match(lines.lost(logged, { accessLines: 2, active: 0 }), { lost: 2 })
+  },
+)
+
+t.test('lines that nobody takes are bounded for each route, and counted', async t => {
+  const waiting = new WaitingLines()
+  const text = `${'x'.repeat(1024 * 1024 - 1)}\n`
+  const batch = { to: 'stdout', text, lines: 2, lost: 0 }
+  for (let i = 0; i < 6; i += 1) waiting.add({ ...batch, listener: 'many' })
+  waiting.add({ ...batch, listener: 'few', lost: 1 })
+  const taken = waiting.take()
+  t.strictSame(
+    taken.map(({ listener, lines, lost, text: all }) => [
+      listener,
+      lines,
+      lost,
+      all.length / text.length,
+    ]),
+    [
+      ['many', 8, 4, 4],
+      ['few', 2, 1, 1],
+    ],
+  )
+  t.ok(waiting.isEmpty)
 })
