@@ -38,6 +38,8 @@ t.test('what others send', async t => {
   t.same(readProxyHeader(v2('20000003aabbccdd')), none(19))
   t.same(readProxyHeader(v2(`213100d8${'00'.repeat(216)}`)), none(232), 'a unix socket')
   t.same(readProxyHeader(v2('2100000400000000')), none(20), 'of no family')
+  const local = v2('2011000cc0000201c6336407dc0401bb')
+  t.same(readProxyHeader(local), none(28), 'addresses of a connection of its own')
   t.same(readProxyHeader(v2('2111000cc0000201c6336407dc0401bb')), {
     length: 28,
     addresses: ipv4,
@@ -73,10 +75,12 @@ t.test('what is none, at the first byte that shows it', async t => {
     'PROXY UNKNOWNX\r\n',
     'PROXY \r\n',
     `PROXY UNKNOWN ${'x'.repeat(100)}`,
+    'x'.padStart(107, 'PROXY UNKNOWN '),
   ])
     t.type(readProxyHeader(latin1(text)), 'string', text)
-  t.type(readProxyHeader(v2('31110000')), 'string', 'version 3')
-  t.type(readProxyHeader(v2('22110000')), 'string', 'command 2')
+  const tail = '11000cc0000201c6336407dc0401bb'
+  t.type(readProxyHeader(v2(`31${tail}`)), 'string', 'version 3')
+  t.type(readProxyHeader(v2(`22${tail}`)), 'string', 'command 2')
   t.type(readProxyHeader(v2('2111000b')), 'undefined')
   t.type(
     readProxyHeader(v2(`2111000b${'00'.repeat(11)}`)),

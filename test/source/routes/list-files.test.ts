@@ -1,13 +1,16 @@
-import { rename, writeFile } from 'node:fs/promises'
-import t from 'tap'
+import { rename, utimes, writeFile } from 'node:fs/promises'
+import t, { type Test } from 'tap'
 import { isAmong } from '../../../src/util/address-ranges.ts'
 import { addressWords } from '../../../src/util/cidr.ts'
 import { readListFile } from '../../../src/source/routes/client-list.ts'
 import { ListFiles } from '../../../src/source/routes/list-files.ts'
+import { FakeClock } from '../../support/fake-clock.ts'
 import { until } from '../../support/until.ts'
 
 t.test('a block a line, and comments', async t => {
-  const dir = t.testdir({ list: '# all\n\n10.0.0.0/8  # ours\r\n  ::1\n192.0.2.1' })
+  const dir = t.testdir({
+    list: '\uFEFF# all\n\n10.0.0.0/8  # ours\r\n  ::1\r\n192.0.2.1',
+  })
   const { ranges, faults } = await readListFile(`${dir}/list`)
   t.strictSame(faults, [])
   t.equal(ranges.ipv4.length, 4)
@@ -93,6 +96,82 @@ t.test('files are looked at, and the last good state counts', async t => {
   )
   files.keep([{ lists: { deny: [`file:${dir}/b`] } }])
   t.strictSame(files.faults, [], 'it is none of theirs any more')
+})
+
+t.test('when a file counts', async t => {
+  const setUp = async (t: Test) => {
+    const dir = t.testdir({ a: '10.0.0.1' })
+    // As a tool sets it that keeps times.
+    await utimes(`${dir}/a`, 1000, 1000)
+    const clock = new FakeClock()
+    const taken: string[] = []
+    const unusable: string[] = []
+    const files = new ListFiles({
+      clock,
+      onTaken: file => taken.push(file),
+      onUnusable: (_file, reason) => unusable.push(reason),
+    })
+    t.teardown(() => files.close())
+    const route = { lists: { deny: [`file:${dir}/a`] } }
+    t.strictSame(await files.load([route]), [])
+    files.watch(() => {})
+    const bounds = () => files.clientsOf(route)?.deny?.[0]?.ipv4.length
+    /** Each look waits for the file to hold still. */
+    const waits = async (looks: number, meanwhile = async () => {}): Promise<void> => {
+      await until('it waits', () => clock.waiting === looks)
+      await meanwhile()
+      clock.advance(100)
+    }
+    return { path: `${dir}/a`, files, taken, unusable, bounds, waits }
+  }
+
+  t.test('not before it holds still', async t => {
+    const { path, files, unusable, bounds, waits } = await setUp(t)
+    await writeFile(path, '10.0.0.1\n10.0.')
+    const looking = files.look()
+    await waits(1, () => writeFile(path, '10.0.0.1\n10.0.0.9'))
+    await waits(1)
+    await looking
+    t.strictSame(unusable, [])
+    t.equal(bounds(), 4)
+  })
+
+  t.test('once, also when two look at it', async t => {
+    const { path, files, taken, bounds, waits } = await setUp(t)
+    await writeFile(path, '10.0.0.1\n10.0.0.9')
+    const looking = [files.look(), files.look()]
+    await waits(2)
+    await Promise.all(looking)
+    t.strictSame(taken, [path])
+    t.equal(bounds(), 4)
+  })
+
+  t.test('when another with its size and time is in its place', async t => {
+    const { path, files, taken, waits } = await setUp(t)
+    await writeFile(`${path}.new`, '10.0.0.2')
+    await utimes(`${path}.new`, 1000, 1000)
+    await rename(`${path}.new`, path)
+    const looking = files.look()
+    await waits(1)
+    await looking
+    t.strictSame(taken, [path])
+  })
+
+  t.test('not while it is gone, and then again', async t => {
+    const { path, files, taken, unusable, bounds, waits } = await setUp(t)
+    await rename(path, `${path}.old`)
+    const looking = files.look()
+    await waits(1)
+    await looking
+    t.match(unusable, [/no such file/])
+    t.equal(bounds(), 2, 'the old one counts')
+    await rename(`${path}.old`, path)
+    const again = files.look()
+    await waits(1)
+    await again
+    t.strictSame(taken, [path])
+    t.strictSame(files.faults, [])
+  })
 })
 
 t.test('files with faults are not taken', async t => {
