@@ -39,7 +39,7 @@ export const routesTable = [
 type RouteItem = ReturnType<typeof routeItem>
 
 export const routeItem = (port: ServicePortStatus) => {
-  const { endpoints, paused, active, held } = port
+  const { endpoints, paused, active, held, queued } = port
   const usable = endpoints.filter(isUsable).length
   return {
     name: routeName(port.servicePort),
@@ -51,7 +51,7 @@ export const routeItem = (port: ServicePortStatus) => {
     state: paused !== null ? 'paused' : usable === 0 ? 'no endpoints' : 'ok',
     paused,
     active,
-    waiting: held,
+    waiting: held + queued,
     accepted: port.accepted,
     failed: port.failed,
     bytesToBackend: port.bytesToBackend,

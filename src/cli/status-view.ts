@@ -15,14 +15,23 @@ const sticky = ({ affinityMs }: ServicePortStatus): readonly string[] =>
   affinityMs > 0 ? [`sticky for ${forPeople(affinityMs)}`] : []
 
 /** Of a ServicePort that is not paused; '' when nobody waits. */
-const waitingText = ({ held, paused }: ServicePortStatus): string =>
-  held === 0 || paused !== null ? '' : `${clientsWait(held)} for an endpoint`
+const waitingText = ({ held, queued, paused }: ServicePortStatus): string => {
+  if (paused !== null || held + queued === 0) return ''
+  if (held === 0) return `${clientsWait(queued)} for a place`
+  return `${clientsWait(held)} for an endpoint${queued === 0 ? '' : `, ${queued} for a place`}`
+}
+
+/** `4 failed (2 PR, 2 sQ)`. */
+const failedText = ({ failed, failedBy }: ServicePortStatus): string => {
+  const causes = Object.entries(failedBy).map(([cause, times]) => `${times} ${cause}`)
+  return `${failed} failed${causes.length === 0 ? '' : ` (${causes.join(', ')})`}`
+}
 
 const figures = (port: ServicePortStatus): string =>
   [
     `${port.active} active`,
     `${port.accepted} accepted`,
-    `${port.failed} failed`,
+    failedText(port),
     ...(port.queued > 0 ? [`${port.queued} waiting for a place`] : []),
     ...(port.held > 0 && port.paused === null
       ? [`${port.held} waiting for an endpoint`]

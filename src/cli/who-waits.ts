@@ -34,8 +34,10 @@ const listensAt = ({ protocol, vips }: ServicePortStatus, listen: string): boole
   )
 }
 
-const waitingText = ({ servicePort, held, paused }: ServicePortStatus): string => {
-  if (held === 0) return ''
+const waitingText = (port: ServicePortStatus): string => {
+  const { servicePort, held, queued, paused } = port
+  if (held === 0)
+    return queued === 0 ? '' : `${clientsWait(queued, servicePort)} for a place`
   const what = paused === null ? 'an endpoint' : 'the end of a pause'
   return `${clientsWait(held, servicePort)} for ${what}`
 }

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import type { Command } from './commands.ts'
 import { routeOptions } from '../source/routes/route-fields.ts'
-import { suggest } from '../util/suggest.ts'
+import { orList, suggest } from '../util/suggest.ts'
 import { table } from './options.ts'
 import type { Row } from './row.ts'
 import { parseBool } from './types/pairs.ts'
@@ -28,9 +28,9 @@ const isOfRoute = (name: string): boolean =>
 const unknownFlag = (command: Command, rows: Rows, token: OptionToken): UsageError => {
   const owners = Object.entries<Row>(table)
     .filter(([name, { flag = name }]) => token.rawName === `--${flag}`)
-    .flatMap(([, { commands }]) => commands.map(owner => `usher ${owner}`))
+    .flatMap(([, { commands }]) => commands)
   if (owners.length > 0) {
-    const text = `${token.rawName} is a flag of ${owners.join(' and ')} only`
+    const text = `${token.rawName} is a flag of usher ${orList(owners)} only`
     return new UsageError(text, command)
   }
   if (command === 'sidecar' && isOfRoute(token.name)) {

@@ -44,10 +44,19 @@ const withoutHost = (type: Check['type'], host: string): string => {
   return hasUser ? `${byPort}, or ${type}://USER@` : byPort
 }
 
+/** HAProxy's words and others', too far from the right one by letters or nearer to a wrong one. */
+const elsewhere: ReadonlyMap<string, string> = new Map([
+  ['pgsql', 'postgres'],
+  ['psql', 'postgres'],
+  ['mariadb', 'mysql'],
+  ['httpchk', 'http'],
+])
+
 const unknownType = (given: string): string => {
   if (given.toLowerCase() === 'https')
     return `"https" is not there: checks speak no TLS; give http, or tcp`
-  const meant = suggest(given.toLowerCase(), types)
+  const word = given.toLowerCase()
+  const meant = elsewhere.get(word) ?? suggest(word, types)
   return `${show(given)} is unknown; ${
     meant === undefined ? `give ${checkForm}` : `did you mean ${meant}?`
   }`

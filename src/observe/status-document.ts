@@ -49,8 +49,12 @@ export interface StatusInput {
 }
 
 /** All that went wrong but what clients did themselves (CC, CD, cD): see cause.ts. */
-const notByClient = (failed: ListenerStats['counters']['failed']): number =>
-  sum(Object.fromEntries(Object.entries(failed).filter(([cause]) => !/^c/i.test(cause))))
+const notByClient = (
+  failed: ListenerStats['counters']['failed'] = {},
+): Record<string, number> =>
+  Object.fromEntries(
+    Object.entries(failed).filter(([cause, times]) => times > 0 && !/^c/i.test(cause)),
+  )
 
 const sum = (tally: Readonly<Record<string, number>>): number =>
   Object.values(tally).reduce((total, count) => total + count, 0)
@@ -75,6 +79,7 @@ const servicePortStatus = (
   const bound = new Map(listener?.binds.map(state => [bindText(state.bind), state]))
   const vips = placement?.vips ?? unplaced(servicePort)
   const counters = listener?.counters
+  const failedBy = notByClient(counters?.failed)
   return {
     servicePort: servicePort.name,
     protocol: servicePort.protocol,
@@ -92,7 +97,8 @@ const servicePortStatus = (
     paused: pausedStatus(servicePort, orders),
     active: counters?.active ?? 0,
     accepted: counters?.accepted ?? 0,
-    failed: notByClient(counters?.failed ?? {}),
+    failed: sum(failedBy),
+    failedBy,
     retries: counters?.dialRetries ?? 0,
     held: counters?.held ?? 0,
     holdRefused: counters?.holdRefused ?? 0,

@@ -118,6 +118,8 @@ const servicePort = v.object({
   accepted: number,
   /** Connections that ended in a failure, those ended by their clients apart. */
   failed: number,
+  /** The same by cause; see docs/architecture.md. */
+  failedBy: v.optional(v.record(text, number), {}),
   retries: number,
   /** Clients that wait now for an endpoint or the end of a pause, and those refused because too many did. */
   held: v.optional(number, 0),

@@ -37,19 +37,27 @@ export const suggest = (word: string, known: readonly string[]): string | undefi
   return longer.length === 1 ? longer[0] : undefined
 }
 
-/** `is unknown; did you mean replay?` */
-export const unknownName = (name: string, known: readonly string[]): string => {
+/**
+ * `is unknown; did you mean replay?` `elsewhere`: what others call one of `known`, by its letters
+ * alone, in lower case.
+ */
+export const unknownName = (
+  name: string,
+  known: readonly string[],
+  elsewhere: ReadonlyMap<string, string> = new Map(),
+): string => {
+  const word = letters(name)
+  const wanted = elsewhere.get(word)?.toLowerCase() ?? word
   const meant =
-    known.find(each => letters(each) === letters(name)) ??
-    suggest(name.toLowerCase(), known)
+    known.find(each => letters(each) === wanted) ?? suggest(name.toLowerCase(), known)
   return `is unknown; ${meant === undefined ? `give ${orList(known)}` : `did you mean ${meant}?`}`
 }
 
 /** `retryearlyclose`, for `retry-early-close` too. */
-const letters = (text: string): string => text.replaceAll(/[-_]/g, '').toLowerCase()
+const letters = (text: string): string => text.replaceAll(/[-_ ]/g, '').toLowerCase()
 
 /** `a, b or c`. */
-const orList = (words: readonly string[]): string =>
+export const orList = (words: readonly string[]): string =>
   words.length < 2
     ? words.join('')
     : `${words.slice(0, -1).join(', ')} or ${words.at(-1) ?? ''}`

@@ -1,6 +1,7 @@
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
+import { routeItem } from '../../src/cli/get-items.ts'
 import type { Io } from '../../src/cli/io.ts'
 import { statusText } from '../../src/cli/status-view.ts'
 import { status } from '../../src/cli/status.ts'
@@ -72,6 +73,7 @@ const web: ServicePortStatus = {
   active: 3,
   accepted: 12,
   failed: 2,
+  failedBy: {},
   retries: 1,
   held: 0,
   holdRefused: 0,
@@ -297,6 +299,21 @@ t.test('who waits for an endpoint, and that they do, is told', async t => {
     textOf({ ...good, servicePorts: [{ ...port, held: 2 }] }),
     ': 2 clients wait for',
   )
+  t.match(
+    textOf({ ...good, servicePorts: [{ ...port, queued: 3 }] }),
+    ': 1 client waits for an endpoint, 3 for a place\n',
+  )
+  const full = textOf({ ...good, servicePorts: [{ ...web, queued: 3 }] })
+  t.match(full, '\ndefault/web:http: 3 clients wait for a place\n')
+})
+
+t.test('what has failed is told by cause', async t => {
+  const servicePorts = [{ ...web, failed: 3, failedBy: { PR: 1, sQ: 2 } }]
+  t.match(textOf({ ...good, servicePorts }), / accepted, 3 failed \(1 PR, 2 sQ\), /)
+})
+
+t.test('usher get routes counts all that wait', async t => {
+  t.equal(routeItem({ ...web, held: 1, queued: 2 }).waiting, 3)
 })
 
 t.test(

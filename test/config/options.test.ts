@@ -279,6 +279,10 @@ t.test('resolvers are addresses, with a port or DNS’s own', async t => {
     `--resolver: "" ${noAddress}`,
   )
   t.match(refusal('run', '--resolver=10.0.0.1'), '--resolver is a flag of usher sidecar')
+  t.match(
+    refusal('status', '--control-socket=/a'),
+    /is a flag of usher run, sidecar, .* get or close only/,
+  )
 })
 
 t.test('a bind address may be a bare IP, have port 0, or be off', async t => {

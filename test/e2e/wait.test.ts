@@ -1,6 +1,7 @@
 // A process of its own: long, and it mostly waits.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { connect } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { wait } from '../../src/cli/wait.ts'
@@ -8,6 +9,7 @@ import { parseOptions } from '../../src/config/parse.ts'
 import { order, socketPath } from '../support/control-socket.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { echoBackend, namedEcho, tcpBackend } from '../support/tcp-backend.ts'
+import { until } from '../support/until.ts'
 import { silentBackend } from '../support/silent-backend.ts'
 import { beginUsher, runUsher, startUsher } from '../support/usher.ts'
 
@@ -151,6 +153,31 @@ t.test('a route whose clients only wait does not count', async t => {
   const paused = await asking(`tcp://0.0.0.0:${other}`)
   t.equal(paused.code, 1)
   t.match(paused.err, '1 client of route/other waits for the end of a pause; given up')
+})
+
+t.test('a route whose clients wait for a place does not count', async t => {
+  const { endpoint } = await tcpBackend(t, () => {})
+  const port = await freeTcpPort()
+  const usher = await startUsher(
+    t,
+    'sidecar',
+    `--route=tcp://${testHost}:${port}=${endpoint.key}?name=full&max-connections=1&queue=1m`,
+  )
+  const client = connect(port, testHost)
+  t.teardown(() => client.destroy())
+  await until(
+    'it has the place',
+    async () => (await usher.status()).servicePorts[0]?.endpoints[0]?.active === 1,
+  )
+  const { code, err } = await runUsher(
+    'wait',
+    `tcp://${testHost}:${port}`,
+    `--address=${usher.metrics}`,
+    '--stay=1s',
+    '--timeout=4s',
+  )
+  t.equal(code, 1)
+  t.match(err, '1 client of route/full waits for a place; given up')
 })
 
 t.test('it says now and then what it waits for', async t => {

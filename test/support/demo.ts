@@ -89,6 +89,7 @@ export const servicePort = (
   active: 0,
   accepted: 0,
   failed: 0,
+  failedBy: {},
   retries: 0,
   held: 0,
   holdRefused: 0,

@@ -113,7 +113,7 @@ export class AccessLog {
     this.#troubles.set(to, why)
     log.warn(
       { to, why },
-      "the access log can't be written: connections go on, lines are lost",
+      "the access log can't be written: connections go on, lines wait",
     )
   }
 

@@ -94,6 +94,8 @@ const readPlace = (text: string): Target | string => {
   if (socket !== undefined) return socket
   const srv = readSrv(text)
   if (srv !== undefined) return srv
+  if (/^\S+:\d+ +[a-z]/i.test(text))
+    return `${show(text)} has a word behind the address that is not weight=NUMBER; options are of the route`
   const split = splitHostPort(text)
   if (split === undefined) return `${show(text)} is not ${targetForm}`
   const { host, port } = split

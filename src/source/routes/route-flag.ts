@@ -3,12 +3,13 @@ import { printable, show } from '../../util/printable.ts'
 import { unknownName } from '../../util/suggest.ts'
 import { exampleOf, flagName, fromText } from '../options/option-text.ts'
 import { decodeRoute, routeFaults } from './decode-route.ts'
+import { elsewhere } from './elsewhere.ts'
 import type { Route } from './route.ts'
 import { routeOptions, routeShape } from './route-fields.ts'
 import { type ShapeFault, shapeFaults } from './shape-faults.ts'
 
 const form =
-  'PROTOCOL://ADDRESS:PORT=HOST:PORT[,HOST:PORT...][|HOST:PORT...][?OPTION=VALUE[&...]]'
+  'LISTEN=HOST:PORT[,HOST:PORT...][|HOST:PORT...][?OPTION=VALUE[&...]] with tcp://ADDRESS:PORT, udp://ADDRESS:PORT or unix:/PATH for LISTEN'
 const example = 'tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'
 
 const shape = /^((?:[a-z]+:\/\/|unix:)[^=?]*)=([^?]*)(?:\?(.*))?$/is
@@ -62,7 +63,8 @@ const readQuery = (query: string | undefined): Query => {
     const option = optionsByFlagName.get(name)
     const fault = (message: string): void =>
       void faults.push(`option ${show(name)} ${message}`)
-    if (option === undefined) fault(unknownName(name, [...optionsByFlagName.keys()]))
+    if (option === undefined)
+      fault(unknownName(name, [...optionsByFlagName.keys()], elsewhere))
     else if (value === undefined) fault(`has no value; give one, like ${like(option)}`)
     else if (Object.hasOwn(options, option)) fault('is given twice; give it once')
     else options[option] = fromText(schemaOf(option), value)

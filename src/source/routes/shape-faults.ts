@@ -1,6 +1,7 @@
 import * as v from 'valibot'
 import { show } from '../../util/printable.ts'
 import { unknownName } from '../../util/suggest.ts'
+import { elsewhere } from './elsewhere.ts'
 
 /** What is wrong, and where: `['routes', 0, 'listen']`. */
 export interface ShapeFault {
@@ -51,7 +52,13 @@ const strayFaults = (
     const field = Object.hasOwn(entries, name) ? entries[name] : undefined
     const at = [...path, name]
     if (field !== undefined) return strayFaults(field, value, at)
-    return [{ path: at, message: unknownName(name, Object.keys(entries)), isWhole: true }]
+    return [
+      {
+        path: at,
+        message: unknownName(name, Object.keys(entries), elsewhere),
+        isWhole: true,
+      },
+    ]
   })
 }
 

@@ -95,6 +95,7 @@ export const tcpServerNamesContract = (t: Test, make: MakeRelay): void => {
     await until('both are recorded', () => records.length === 2)
     t.ok(records.every(({ cause }) => cause === 'PN'))
     t.strictSame(stats().counters.failed, { PN: 2 })
+    await until('it is told', () => stats().lastError === 'no pool is for it')
     t.equal(carryingFds(relay.stats()), 0)
   })
 

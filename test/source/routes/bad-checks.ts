@@ -23,6 +23,8 @@ export const checkTexts: readonly (readonly [text: string, message: string])[] =
   ['', `"" ${form.check}`],
   ['tpc', '"tpc" is unknown; did you mean tcp?'],
   ['postgresql', '"postgresql" is unknown; did you mean postgres?'],
+  ['pgsql', '"pgsql" is unknown; did you mean postgres?'],
+  ['httpchk', '"httpchk" is unknown; did you mean http?'],
   ['grpc', `"grpc" is unknown; `],
   ['ping', `"ping" is unknown; `],
   ['tсp', String.raw`"t\u0441p" ${form.check}`], // Its с is Cyrillic.

@@ -39,6 +39,7 @@ export const badFlags: readonly BadFlag[] = [
   [`${flag}?check=tcp&on-down=rest`, 'on-down "rest" is not keep or reset'],
   [`${flag}?check=http://:1/a&b=c`, `option "b" ${unknownOption}`],
   [`${flag}?nmae=x`, 'option "nmae" is unknown; did you mean name?'],
+  [`${flag}?maxconn=9`, 'option "maxconn" is unknown; did you mean max-connections?'],
   [`${flag}?afinity=3h`, 'option "afinity" is unknown; did you mean affinity?'],
   [
     `${flag}?retryEarlyClose=off`,

@@ -20,6 +20,7 @@ export const form = {
   protocol: 'is not tcp or udp',
   target:
     'is not HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432, db.example:5432, srv:NAME for a name with SRV records, or unix:/PATH',
+  word: 'has a word behind the address that is not weight=NUMBER; options are of the route',
   unix: 'is not unix: and a path, like unix:/run/db.sock, or unix:@db for an abstract one',
   shortPath:
     'is not the shortest way to write that path; leave out "//", "/./" and "/../"',
@@ -128,6 +129,8 @@ export const targets: readonly (readonly [text: string, message: string])[] = [
   ['', `"" ${form.target}`],
   ['10.0.0.5', `"10.0.0.5" ${form.target}`],
   ['db', `"db" ${form.target}`],
+  ['10.0.0.5:1 weight 3', `"10.0.0.5:1 weight 3" ${form.word}`],
+  ['10.0.0.5:1 backup', `"10.0.0.5:1 backup" ${form.word}`],
   [':5432', `":5432" ${form.target}`],
   ['db:', `"db:" ${form.target}`],
   ['db:0', `"db:0" ${form.target}`],

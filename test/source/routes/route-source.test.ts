@@ -58,7 +58,7 @@ t.test('a route is read in all the forms it may have', async t => {
 
 t.test('a bad route is told with its text, the part and what is right', async t => {
   const whole =
-    'is not PROTOCOL://ADDRESS:PORT=HOST:PORT[,HOST:PORT...][|HOST:PORT...][?OPTION=VALUE[&...]]; give one like tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'
+    'is not LISTEN=HOST:PORT[,HOST:PORT...][|HOST:PORT...][?OPTION=VALUE[&...]] with tcp://ADDRESS:PORT, udp://ADDRESS:PORT or unix:/PATH for LISTEN; give one like tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'
   const listen =
     'is not ADDRESS:PORT with a port from 1 to 65535, like 127.0.0.1:15432 or [::1]:15432'
   const backend =

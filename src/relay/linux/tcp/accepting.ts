@@ -197,7 +197,7 @@ export class Accepting implements EventSource<ListeningSocket> {
   }
 
   /** `Prefaces` has read what it says: by that it may come in now, or not. */
-  #prefaced(client: PrefaceClient, preface: Preface): void {
+  #prefaced(client: PrefaceClient, preface: Preface): string {
     const { service, key, fd, acceptedAt, events } = client
     const { addresses } = preface
     if (addresses === undefined) this.#peer.words.set(client.peer)
@@ -211,13 +211,15 @@ export class Accepting implements EventSource<ListeningSocket> {
     if (typeof counted === 'string') return this.#refuse(client, 'PL', counted)
     const before = { acceptedAt, events, dialled: addresses?.destination }
     this.#connections.begin(service, choice, fd, this.#peer, counted, before)
+    return ''
   }
 
-  /** Of a client of `Prefaces`; its address is at `#peer`. */
-  #refuse(client: PrefaceClient, cause: Cause, detail?: string): void {
+  /** Of a client of `Prefaces`; its address is at `#peer`. Returns why. */
+  #refuse(client: PrefaceClient, cause: Cause, detail = ''): string {
     const { service, fd, acceptedAt, counted } = client
     counted?.limiter.ended(counted.client, this.#env.loop.now)
-    this.#turnAway(service, fd, cause, detail, acceptedAt)
+    this.#turnAway(service, fd, cause, detail || undefined, acceptedAt)
+    return detail
   }
 
   #choiceAfter(

@@ -46,8 +46,11 @@ export class PrefaceClient {
 
 /** What becomes of them. */
 export interface PrefaceEnds {
-  /** All of it is there; the header, if any, is read, and the rest is not. */
-  read(client: PrefaceClient, preface: Preface): void
+  /**
+   * All of it is there; the header, if any, is read, and the rest is not. Returns why the client
+   * is not served, '' when it is or may not be.
+   */
+  read(client: PrefaceClient, preface: Preface): string
   refused(client: PrefaceClient, cause: Cause, detail: string): void
 }
 
@@ -136,9 +139,9 @@ export class Prefaces implements EventSource<PrefaceClient> {
       if (gone !== headerBytes) return this.#left(client, 'closed')
     }
     // Should it throw the client is still here, and `failed` ends it.
-    this.#ends.read(client, preface)
+    const failure = this.#ends.read(client, preface)
     this.#all.delete(client)
-    client.service.ended('')
+    client.service.ended(failure)
   }
 
   /** Who has said nothing has only looked whether somebody listens. */
