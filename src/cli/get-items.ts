@@ -1,7 +1,7 @@
 import type { AnswerOf } from '../observe/control-protocol.ts'
 import type { EndpointStatus, ServicePortStatus } from '../observe/status.ts'
 import type { Cells } from './columns.ts'
-import { bytesForPeople, forPeople } from './words.ts'
+import { bytesForPeople, forPeople, optionTexts } from './words.ts'
 
 // What `usher get` lists: items of JSON and YAML as docs/control.md has them, and rows of tables.
 
@@ -34,6 +34,7 @@ export const routesTable = [
   'FAILED+',
   'TO-BACKENDS+',
   'TO-CLIENTS+',
+  'OPTIONS+',
 ]
 
 type RouteItem = ReturnType<typeof routeItem>
@@ -54,8 +55,10 @@ export const routeItem = (port: ServicePortStatus) => {
     waiting: held + queued,
     accepted: port.accepted,
     failed: port.failed,
+    failedBy: port.failedBy,
     bytesToBackend: port.bytesToBackend,
     bytesToClient: port.bytesToClient,
+    options: port.options,
   }
 }
 
@@ -79,6 +82,7 @@ export const routeRow = (item: RouteItem, now: number, wide: boolean): Cells => 
           String(item.failed),
           bytesForPeople(item.bytesToBackend),
           bytesForPeople(item.bytesToClient),
+          optionTexts(item.options).join(' ') || '-',
         ]
       : []),
   ]

@@ -6,13 +6,26 @@ import type {
 } from '../observe/status.ts'
 import { aligned, columnWidths, styled, type Cells } from './columns.ts'
 import { endpointRow, red, vipRow } from './status-rows.ts'
-import { bytesForPeople, clientsWait, count, forPeople, visible } from './words.ts'
+import {
+  bytesForPeople,
+  clientsWait,
+  count,
+  forPeople,
+  optionTexts,
+  visible,
+} from './words.ts'
 
 /** Whether there is a relay that counts; the kernel modes have none. */
 const hasFigures = ({ mode }: StatusDocument): boolean => mode === 'userspace'
 
 const sticky = ({ affinityMs }: ServicePortStatus): readonly string[] =>
   affinityMs > 0 ? [`sticky for ${forPeople(affinityMs)}`] : []
+
+/** A line, or none. */
+const optionsText = ({ options }: ServicePortStatus): readonly string[] => {
+  const given = optionTexts(options)
+  return given.length === 0 ? [] : [`with ${visible(given.join(', '))}`]
+}
 
 /** Of a ServicePort that is not paused; '' when nobody waits. */
 const waitingText = ({ held, queued, paused }: ServicePortStatus): string => {
@@ -234,6 +247,7 @@ export function* statusText(
       '',
       styled(title, 'bold', colour),
       ...(counted ? [`  ${figures(port)}`] : sticky(port).map(text => `  ${text}`)),
+      ...optionsText(port).map(text => `  ${text}`),
       ...(port.sourceRanges === null ? [] : [`  ${ranges(port.sourceRanges)}`]),
       ...port.vips.map(vip => aligned(vipRow(vip, port), vipWidths, '  ', colour)),
       ...port.endpoints.map(endpoint =>

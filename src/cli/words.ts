@@ -62,3 +62,7 @@ export const wrap = (text: string, width: number, indent = ''): string[] => {
   }
   return [...lines, line]
 }
+
+/** `queue=5s`. */
+export const optionTexts = (options: Readonly<Record<string, string>>): string[] =>
+  Object.entries(options).map(([name, value]) => `${name}=${value}`)

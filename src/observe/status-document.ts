@@ -1,3 +1,4 @@
+import { optionsInForce } from './options-in-force.ts'
 import type { Placement } from '../capture/capture.ts'
 import type { CaptureChoice } from '../capture/choose-capture.ts'
 import type { ModeChoice } from '../mode/choose-mode.ts'
@@ -93,6 +94,7 @@ const servicePortStatus = (
     sourceRanges: servicePort.sourceRanges ?? null,
     vips: vips.map(vip => vipStatus(vip, bound)),
     endpoints: endpointStatuses(servicePort, listener, orders, checkOf),
+    options: optionsInForce(servicePort),
     holdMs: servicePort.protocol === 'TCP' ? (servicePort.retry?.holdMs ?? 0) : 0,
     paused: pausedStatus(servicePort, orders),
     active: counters?.active ?? 0,

@@ -110,6 +110,8 @@ const servicePort = v.object({
   sourceRanges: v.optional(v.nullable(v.array(text)), null),
   vips: v.array(vip),
   endpoints: v.array(endpoint),
+  /** What is in force beyond the spec of a Service, by the names of docs/sidecar-options.md. */
+  options: v.optional(v.record(text, text), {}),
   /** By `usher pause`: new TCP clients wait. null: it is not. */
   paused: v.optional(v.nullable(v.object(times)), null),
   /** How long a TCP client waits for an endpoint when there is none; 0: it is refused. */

@@ -323,10 +323,9 @@ const notListening = ({ mode, dataPath }: Traffic): readonly string[] => {
   const failed = failing.flatMap(state => {
     if (state.state !== 'failed') return []
     const { address, port } = state.bind
-    const why = isUnix(address)
-      ? 'mend that, or give another path'
-      : listenAdvice(state.error, 'give another address or port')
-    return [`cannot listen on ${joinHostPort(address, port)}: ${state.error}: ${why}`]
+    const why = listenAdvice(state.error, 'give another address or port')
+    const advice = isUnix(address) ? '' : `: ${why}`
+    return [`cannot listen on ${joinHostPort(address, port)}: ${state.error}${advice}`]
   })
   return [...foreign, ...failed]
 }

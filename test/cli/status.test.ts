@@ -74,6 +74,7 @@ const web: ServicePortStatus = {
   accepted: 12,
   failed: 2,
   failedBy: {},
+  options: {},
   retries: 1,
   held: 0,
   holdRefused: 0,
@@ -310,6 +311,13 @@ t.test('who waits for an endpoint, and that they do, is told', async t => {
 t.test('what has failed is told by cause', async t => {
   const servicePorts = [{ ...web, failed: 3, failedBy: { PR: 1, sQ: 2 } }]
   t.match(textOf({ ...good, servicePorts }), / accepted, 3 failed \(1 PR, 2 sQ\), /)
+})
+
+t.test('the options in force are named', async t => {
+  const options = { maxConnections: '80', deny: '100000 ranges' }
+  const text = textOf({ ...good, servicePorts: [{ ...web, options }] })
+  t.match(text, '\n  with maxConnections=80, deny=100000 ranges\n')
+  t.notMatch(textOf({ ...good, servicePorts: [web] }), '  with ')
 })
 
 t.test('usher get routes counts all that wait', async t => {

@@ -154,6 +154,7 @@ t.test('a document joins snapshot, placement and listener', async t => {
       ],
       endpoints: [],
       paused: { since: '1970-01-01T00:00:01.000Z', until: null },
+      options: {},
       holdMs: 0,
       active: 2,
       accepted: 10,

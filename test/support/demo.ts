@@ -90,6 +90,7 @@ export const servicePort = (
   accepted: 0,
   failed: 0,
   failedBy: {},
+  options: {},
   retries: 0,
   held: 0,
   holdRefused: 0,
