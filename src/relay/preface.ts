@@ -1,7 +1,8 @@
 import type { TrafficOptions } from '../model/traffic.ts'
 import { type AddressRanges, isAmong } from '../util/address-ranges.ts'
 import { type ProxiedClient, readProxyHeader } from '../util/read-proxy-header.ts'
-import { mostRecordBytes, readClientHello } from './client-hello.ts'
+import { show } from '../util/printable.ts'
+import { type ClientHello, mostRecordBytes, readClientHello } from './client-hello.ts'
 import { ServerNames } from './server-names.ts'
 
 /*
@@ -22,8 +23,8 @@ export interface Preface {
   readonly addresses: ProxiedClient['addresses']
   /** Of `ServerNameRules.pools`; undefined: none, or it was not asked for. */
   readonly pool: number | undefined
-  /** There are no endpoints for such a client, and will be none. */
-  readonly isForNobody: boolean
+  /** Why there are no endpoints for such a client, and will be none; else ''. */
+  readonly refusal: string
 }
 
 /** What clients of a listener say first. */
@@ -54,13 +55,20 @@ export class PrefaceRules {
     if (header === undefined || typeof header === 'string') return header
     const { length: headerBytes, addresses } = header
     if (this.#names === undefined)
-      return { headerBytes, addresses, pool: undefined, isForNobody: false }
+      return { headerBytes, addresses, pool: undefined, refusal: '' }
     const hello = readClientHello(bytes.subarray(headerBytes))
     if (hello === undefined || typeof hello === 'string') return hello
     const pool = this.#names.poolOf(hello)
-    const isForNobody = pool === undefined && !this.#isForAll
-    return { headerBytes, addresses, pool, isForNobody }
+    const refusal = pool === undefined && !this.#isForAll ? refusalOf(hello) : ''
+    return { headerBytes, addresses, pool, refusal }
   }
+}
+
+/** Names what was asked for: an operator finds no other trace of it. */
+const refusalOf = ({ serverName, alpn }: ClientHello): string => {
+  const asked = serverName === undefined ? 'a client without a name' : show(serverName)
+  const offered = alpn.length === 0 ? '' : ` with ${show(alpn.join(', '))}`
+  return `no pool is for ${asked}${offered}`
 }
 
 const noHeader: ProxiedClient = { length: 0, addresses: undefined }

@@ -143,9 +143,6 @@ t.test('one that is taken at the start is named', async t => {
   await unixBackend(t, address, one => void one.end('other'))
   const { code, err } = await runUsher('sidecar', `--route=${address}=unix:${dir}/db`)
   t.equal(code, 1)
-  t.match(
-    err,
-    `cannot listen on ${address}: another process listens on it\n`,
-  )
+  t.match(err, `cannot listen on ${address}: another process listens on it\n`)
   t.match(await readToEnd(dialUnix(t, address)), { bytes: Buffer.from('other') })
 })

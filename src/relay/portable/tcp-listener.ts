@@ -227,7 +227,7 @@ export class TcpListener implements PortListener {
     }
     const read = (preface: Preface): void => {
       const choice = arrival.choiceOf(this.#state.fronts.at(bind), preface.pool)
-      if (preface.isForNobody) return refuse('PN', 'no pool is for it')
+      if (preface.refusal !== '') return refuse('PN', preface.refusal)
       if (choice === undefined) return refuse('PR')
       const counted = known ?? this.#count(arrival)
       if (typeof counted === 'string') return refuse('PL', counted)

@@ -202,7 +202,7 @@ export class Accepting implements EventSource<ListeningSocket> {
     const { addresses } = preface
     if (addresses === undefined) this.#peer.words.set(client.peer)
     else writeSockaddr(this.#peer, 0, addresses.source.address, addresses.source.port)
-    if (preface.isForNobody) return this.#refuse(client, 'PN', 'no pool is for it')
+    if (preface.refusal !== '') return this.#refuse(client, 'PN', preface.refusal)
     const front = service.fronts.at(key)
     const isLetIn = front !== undefined && this.#letsIn(front)
     const choice = isLetIn ? this.#choiceAfter(front, fd, preface) : undefined
