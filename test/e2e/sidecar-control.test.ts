@@ -73,6 +73,12 @@ t.test('an endpoint is drained in one route, and in all', async t => {
     out: /of db: was drained before.*\n.* of other: drained until 20/,
   })
   t.equal(await words(second), 'b')
+  const last = [b.endpoint.key, '--route', 'other']
+  t.match(await command('drain', ...last), {
+    code: 0,
+    err: 'usher drain: other has no endpoint left: new clients are refused',
+  })
+  t.match(await command('undrain', ...last), { code: 0, err: /^$/ })
 
   const ofDb = (await list('endpoints', '--route', 'db')).map(one => [
     one['name'],

@@ -1,6 +1,6 @@
 import type { OrderKind } from '../../mode/operator-orders.ts'
 import type { AnswerOf } from '../../observe/control-protocol.ts'
-import { timesOf } from '../../observe/status-service-port.ts'
+import { bindText, timesOf } from '../../observe/status-service-port.ts'
 import { type ControlDeps, type Handler, needsRelay, takeEffect } from './carry-out.ts'
 import { type NamedEndpoint, namedEndpoints } from './named-endpoints.ts'
 import { shortName } from './named-service-ports.ts'
@@ -94,9 +94,29 @@ const changeDrains = async (
         drained: now ? { ...timesOf(now), close: now.close } : null,
       }
     }),
-    notes: [],
+    notes: [...withoutEndpoints(deps, named)].map(noEndpoint),
   }
 }
+
+/** Of the ServicePorts of these endpoints those that have all of theirs drained. */
+const withoutEndpoints = (
+  { reconciler, orders }: ControlDeps,
+  named: readonly NamedEndpoint[],
+): ReadonlySet<string> => {
+  const names = new Set(named.map(({ name }) => name))
+  const ports = reconciler
+    .snapshots()
+    .flatMap(({ servicePorts }) => [...servicePorts.values()])
+  const served = new Set(
+    ports.flatMap(({ name, reachable }) =>
+      reachable.some(one => !orders.get('drain', name, bindText(one))) ? [name] : [],
+    ),
+  )
+  return new Set([...names].filter(name => !served.has(name)))
+}
+
+const noEndpoint = (name: string): string =>
+  `${shortName(name)} has no endpoint left: new clients are refused, or wait where it has a hold`
 
 const withdraw = (
   { orders }: ControlDeps,

@@ -1,6 +1,7 @@
 import * as v from 'valibot'
 import { checkShape } from '../../health/check-option.ts'
 import type { TrafficOptions } from '../../model/traffic.ts'
+import { peek } from '../../util/json.ts'
 import { isNot } from '../../util/schema.ts'
 import { ageOptions, decodeAges } from './age-options.ts'
 import { proxyOptions } from './proxy-options.ts'
@@ -87,6 +88,12 @@ export const idleOptions = (
     idle.push({
       name: 'onDown',
       message: 'does nothing without check; give that, too',
+    })
+  if (Object.hasOwn(raw, 'slowStart') && peek(raw, 'balance') === 'maglev')
+    idle.push({
+      name: 'slowStart',
+      message:
+        'does nothing with maglev, which gives each endpoint its clients; leave it out',
     })
   for (const name of queuesNothing(raw)) {
     idle.push({

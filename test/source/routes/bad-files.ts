@@ -368,6 +368,10 @@ const together: readonly BadFile[] = [
     [3, 'routes[1].listen', taken('unix:/run/a', 'unix:/run/a')],
   ],
   [
+    withField('slowStart', '30s\n    balance: maglev'),
+    [4, 'routes[0].slowStart', 'does nothing with maglev'],
+  ],
+  [
     withField('onDown', 'reset'),
     [4, 'routes[0].onDown', 'does nothing without check; give that, too'],
   ],
