@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
@@ -58,6 +59,17 @@ t.test('the lock of the host', async t => {
   })
 
   const name = `usher-test-${process.pid}`
+
+  t.test('its name is the same with any Node', onLinux, async t => {
+    const own = `${name}-node`
+    const lock = hostLock({ clock: systemClock, self: '', waiting: () => {}, name: own })
+    t.equal(await lock.acquire(), true)
+    t.teardown(() => lock.release())
+    // The kernel shows a zero as an @; before version 22 Node fills names up with them.
+    const whole = `@${own}`.padEnd(108, '@')
+    const sockets = readFileSync('/proc/net/unix', 'latin1').split('\n')
+    t.equal(sockets.filter(socket => socket.endsWith(` ${whole}`)).length, 1)
+  })
   const lockOf = (self: string) => {
     const told: string[] = []
     const waiting = (holder: string): void => {
@@ -88,7 +100,7 @@ t.test('the lock of the host', async t => {
     const stranger = createServer(socket =>
       socket.end(`\u001b[31mroot${'x'.repeat(900)}`),
     )
-    stranger.listen({ path: `\0${name}` })
+    stranger.listen({ path: `\0${name}`.padEnd(108, '\0') })
     await once(stranger, 'listening')
     const a = lockOf('a')
     const held = a.lock.acquire()

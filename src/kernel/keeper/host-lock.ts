@@ -32,6 +32,11 @@ export interface HostLock {
 export const hostLock = (deps: HostLockDeps): HostLock => new SocketLock(deps)
 
 const defaultName = 'usher-capture'
+/**
+ * Bytes of `sun_path`. Before version 22 Node fills abstract names up with zeros: with all of them
+ * given the name is the same with any Node, so that none holds the lock beside another.
+ */
+const wholePath = 108
 const tryEveryMs = 200
 const answerWithinMs = 1000
 /** Longest name of a holder that is shown. */
@@ -46,7 +51,7 @@ class SocketLock implements HostLock {
 
   constructor(deps: HostLockDeps) {
     this.#deps = deps
-    this.#path = `\0${deps.name ?? defaultName}`
+    this.#path = `\0${deps.name ?? defaultName}`.padEnd(wholePath, '\0')
   }
 
   async acquire(): Promise<boolean> {

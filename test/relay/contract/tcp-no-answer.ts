@@ -197,7 +197,9 @@ export const tcpNoAnswerContract = (t: Test, make: MakeRelay): void => {
   })
 
   t.test('one that hangs is tried again by one client, until it answers', async t => {
-    const { port, listen, failures, stats } = await setUp(t, { earlyClose: false })
+    // Where there is much to do the one that answers may take a while, too.
+    const slow = { earlyClose: false, answerMs: 800 }
+    const { port, listen, failures, stats } = await setUp(t, slow)
     const hung = await hanging(t)
     const a = await answering(t, 'a')
     await listen(hung.server.endpoint, a.endpoint)
@@ -212,7 +214,7 @@ export const tcpNoAnswerContract = (t: Test, make: MakeRelay): void => {
     t.equal(hung.heard().length, before + 1, 'one was the probe')
     await until('its rest is over, twice as long', () => !isResting())
     const answers = few()
-    await until('it is tried', () => hung.heard().length === before + 2)
+    await until('it is tried', () => hung.heard().length > before + 1)
     hung.say('here')
     t.strictSame([...new Set(await answers)].toSorted(), ['a q', 'here'])
     t.equal(isResting(), false)
