@@ -67,6 +67,8 @@ t.test('under load', { skip: linuxRelaySkip() }, async t => {
     t.strictSame(listener?.counters.failed, {})
   })
 
+  // From version 24 on V8 keeps more of its heap in hand: 1700 where there are 1000 with Node 20.
+  const mostIdleBytes = Number.parseInt(process.versions.node, 10) < 24 ? 1500 : 2200
   // Here there are a client's and a backend's socket for each.
   const idleOnes = Math.min(10_000, Math.floor((openFileLimit() - 1000) / 200) * 100)
   t.test(`${idleOnes} idle connections cost little and live`, async t => {
@@ -89,7 +91,7 @@ t.test('under load', { skip: linuxRelaySkip() }, async t => {
     }
     const after = await usage()
     const each = (after.rss - before.rss) / idleOnes
-    t.ok(each < 1500, `${Math.round(each)} bytes more in RAM for each`)
+    t.ok(each < mostIdleBytes, `${Math.round(each)} bytes more in RAM for each`)
     for (const client of clients) client.write('y')
     await until('all have another', () => echoes === 2 * clients.length, 30_000)
     for (const client of clients) client.end()
