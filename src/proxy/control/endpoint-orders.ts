@@ -3,7 +3,7 @@ import type { AnswerOf } from '../../observe/control-protocol.ts'
 import { bindText, timesOf } from '../../observe/status-service-port.ts'
 import { type ControlDeps, type Handler, needsRelay, takeEffect } from './carry-out.ts'
 import { type NamedEndpoint, namedEndpoints } from './named-endpoints.ts'
-import { shortName } from './named-service-ports.ts'
+import { meantBy, shortName } from './named-service-ports.ts'
 
 /** More are a line with their number. */
 const mostLogged = 20
@@ -94,7 +94,7 @@ const changeDrains = async (
         drained: now ? { ...timesOf(now), close: now.close } : null,
       }
     }),
-    notes: [...withoutEndpoints(deps, named)].map(noEndpoint),
+    notes: withoutEndpoints(deps, named).map(noEndpoint),
   }
 }
 
@@ -102,17 +102,14 @@ const changeDrains = async (
 const withoutEndpoints = (
   { reconciler, orders }: ControlDeps,
   named: readonly NamedEndpoint[],
-): ReadonlySet<string> => {
-  const names = new Set(named.map(({ name }) => name))
-  const ports = reconciler
-    .snapshots()
-    .flatMap(({ servicePorts }) => [...servicePorts.values()])
+): readonly string[] => {
   const served = new Set(
-    ports.flatMap(({ name, reachable }) =>
+    meantBy(reconciler.snapshots(), undefined).flatMap(({ name, reachable }) =>
       reachable.some(one => !orders.get('drain', name, bindText(one))) ? [name] : [],
     ),
   )
-  return new Set([...names].filter(name => !served.has(name)))
+  const names = new Set(named.map(({ name }) => name))
+  return [...names].filter(name => !served.has(name))
 }
 
 const noEndpoint = (name: string): string =>
