@@ -1,5 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { iptablesKind } from '../../src/kernel/iptables/iptables-kind.ts'
+import { nftablesKind } from '../../src/kernel/nftables/nftables-kind.ts'
 import { ipvsKind } from '../../src/kernel/ipvs/ipvs-kind.ts'
 import type { KernelSettings, Proxier, ProxierKind } from '../../src/kernel/proxier.ts'
 import type { RunTool } from '../../src/kernel/run-tool.ts'
@@ -15,6 +16,8 @@ export const settings: KernelSettings = {
   localDetector: { by: 'source', cidrs: ['10.244.0.0/16'] },
   nodePortCidrs: undefined,
   nodeAddresses: ['192.0.2.1'],
+  nodeName: 'node-1',
+  serviceCidrs: ['10.96.0.0/12'],
 }
 
 /** What can't be done is reported by the sync. */
@@ -37,6 +40,7 @@ const ipvs = (run: RunTool): ProxierKind =>
 
 /** A mode, and by what it writes. */
 const kinds: Readonly<Record<string, (run: RunTool) => ProxierKind>> = {
+  'mode nftables': run => nftablesKind({ run, clock, observer }),
   'mode iptables (nft)': iptables('nft'),
   'mode iptables (legacy)': iptables('legacy'),
   'mode ipvs': ipvs,

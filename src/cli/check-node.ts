@@ -36,11 +36,6 @@ export const nodeReport = (
   const rows: Cells[] = [
     ...modes.map(mode => row('mode', mode)),
     row('mode', { name: 'userspace', usable: true, detail: '' }),
-    row('mode', {
-      name: 'nftables',
-      usable: false,
-      detail: 'this version of Usher does not have it yet',
-    }),
     ...captures.map(probe => row('capture', probe)),
     ...relaysOf(relay).map(probe => row('relay', probe)),
   ]

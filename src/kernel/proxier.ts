@@ -29,6 +29,10 @@ export interface KernelSettings {
   readonly nodePortCidrs: readonly string[] | undefined
   /** Those of the host's interfaces, without loopback's. */
   readonly nodeAddresses: readonly string[]
+  /** This node's; '' when it is not known. */
+  readonly nodeName: string
+  /** Canonical; the ranges that ClusterIPs are taken from, as far as they are known. */
+  readonly serviceCidrs: readonly string[]
 }
 
 /** Those of a node of which nothing is known, with kube-proxy's mark. */
@@ -39,6 +43,8 @@ export const plainSettings: KernelSettings = {
   localDetector: { by: 'none' },
   nodePortCidrs: undefined,
   nodeAddresses: [],
+  nodeName: '',
+  serviceCidrs: [],
 }
 
 /** How many rules there are, and how many of them the last sync wrote. */
@@ -95,7 +101,7 @@ export interface ProxierObserver {
 
 /** A way to have Services in the kernel. */
 export interface ProxierKind {
-  readonly name: 'iptables' | 'ipvs'
+  readonly name: 'nftables' | 'iptables' | 'ipvs'
   /**
    * Whether it works here, found out by really doing it and leaving nothing behind
    * (but for modules of the kernel's that it loaded). Never rejects.
@@ -108,6 +114,8 @@ export interface ProxierKind {
    */
   readonly owns: {
     readonly chain: (table: string, chain: string) => boolean
+    /** Tables of nftables, of the families ip and ip6. */
+    readonly nftablesTable: (name: string) => boolean
     /** Virtual servers, ipsets, and the device kube-ipvs0. */
     readonly ipvs: boolean
   }

@@ -3,7 +3,7 @@ import type { PassedOver, Selection } from '../util/selection.ts'
 import type { Mode, ModeName } from './mode.ts'
 
 /** What may be asked for; '' for the best that works. */
-export type WantedMode = ModeName | 'nftables' | ''
+export type WantedMode = ModeName | ''
 
 export interface ModeRequest {
   readonly mode: WantedMode
@@ -29,15 +29,9 @@ export interface ModeChoice extends ModeRequest, Selection<ModeName> {}
  */
 export const triedFor = (wanted: WantedMode): readonly ModeName[] => {
   if (wanted === 'userspace') return ['userspace']
-  if (wanted === 'ipvs') return ['ipvs', 'iptables', 'userspace']
+  if (wanted === 'nftables' || wanted === 'ipvs') return [wanted, 'iptables', 'userspace']
   return ['iptables', 'userspace']
 }
-
-/** What is asked for and has its place, but is not there yet. */
-export const toCome = (wanted: WantedMode): readonly PassedOver[] =>
-  wanted === 'nftables'
-    ? [{ name: wanted, detail: 'this version of Usher does not have it yet' }]
-    : []
 
 export interface Chosen {
   readonly step: ModeStep

@@ -9,7 +9,6 @@ import {
   type ModeChoice,
   type ModeRequest,
   type ModeStep,
-  toCome,
   triedFor,
 } from './choose-mode.ts'
 import type { Mode, ModeName } from './mode.ts'
@@ -59,7 +58,7 @@ export class FallbackMode implements Mode {
       ...deps.request,
       name: mode.name,
       detail: chosen.detail,
-      passedOver: [...toCome(deps.request.mode), ...chosen.passedOver],
+      passedOver: chosen.passedOver,
     }
   }
 

@@ -4,6 +4,8 @@ import type { IpvsOptions } from '../kernel/ipvs/ipvs-deps.ts'
 export interface KernelOptions {
   readonly masqueradeAll: boolean
   readonly masqueradeBit: number
+  /** These two in nftables mode, whose section of the configuration says them anew. */
+  readonly nftables: { readonly masqueradeAll: boolean; readonly masqueradeBit: number }
   /** Node ports on 127.0.0.1, in iptables mode. */
   readonly localhostNodePorts: boolean
   /** How pods of this node are known. `cidrs`: those of `NodeParts`. */

@@ -3,9 +3,9 @@ import type { Problem, Snapshot } from '../model/snapshot.ts'
 import type { DrainResult } from '../relay/relay.ts'
 
 /** A way to carry traffic, best first where several work. */
-export const modeNames = ['ipvs', 'iptables', 'userspace'] as const
+export const modeNames = ['nftables', 'ipvs', 'iptables', 'userspace'] as const
 
-/** As `/proxyMode` says it. nftables is to come; its place is before ipvs. */
+/** As `/proxyMode` says it. */
 export type ModeName = (typeof modeNames)[number]
 
 /** How often the wanted state is applied. Milliseconds; see `SyncRunner`. */

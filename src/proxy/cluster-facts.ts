@@ -7,21 +7,34 @@ import { familyOf, type IpFamily, ipFamilies } from '../util/ip.ts'
 import type { ClusterFacts, NodeParts, ProxyOptions } from './options.ts'
 
 export const clusterFacts = (
-  { clusterCidrs, nodeCidrs }: NodeParts,
+  { nodeName, clusterCidrs, nodeCidrs }: NodeParts,
   registry: Registry,
-  { nodePortAddresses = [] }: Pick<ProxyOptions, 'nodePortAddresses'>,
-): ClusterFacts => ({
-  podCidrs: () => [
-    ...clusterCidrs,
-    ...(nodeCidrs ? (registry.node()?.podCIDRs ?? []) : []),
-  ],
-  serviceCidrs: () => registry.serviceCIDRs(),
-  nodePortCidrs: family => {
-    const own = primaryAddresses(registry.node()?.addresses ?? [])
-    return nodePortCidrs(nodePortAddresses, own)(family)
-  },
-  nodePortCidrsOfAnyNode: nodePortCidrsOfAnyNode(nodePortAddresses),
-})
+  options: Pick<ProxyOptions, 'nodePortAddresses' | 'serviceCidr' | 'mode'>,
+): ClusterFacts => {
+  const nodePorts = nodePortWords(options)
+  return {
+    nodeName,
+    podCidrs: () => [
+      ...clusterCidrs,
+      ...(nodeCidrs ? (registry.node()?.podCIDRs ?? []) : []),
+    ],
+    serviceCidrs: () => [...(options.serviceCidr ?? []), ...registry.serviceCIDRs()],
+    nodePortCidrs: family => {
+      const own = primaryAddresses(registry.node()?.addresses ?? [])
+      return nodePortCidrs(nodePorts, own)(family)
+    },
+    nodePortCidrsOfAnyNode: nodePortCidrsOfAnyNode(nodePorts),
+  }
+}
+
+/** As kube-proxy, which opens less in nftables mode; it stays so when another takes its place. */
+const nodePortWords = ({
+  nodePortAddresses = [],
+  mode,
+}: Pick<ProxyOptions, 'nodePortAddresses' | 'mode'>): readonly string[] =>
+  nodePortAddresses.length === 0 && mode?.mode === 'nftables'
+    ? ['primary']
+    : nodePortAddresses
 
 /** Addresses of this host for healthCheckNodePorts; undefined: all of the family. */
 export const healthCheckAddresses = (

@@ -42,7 +42,10 @@ export interface CaptureOptions {
   readonly proxyPortRange: PortRange | undefined
   /** Where ClusterIPs come from, besides what ServiceCIDR objects say. */
   readonly serviceCidr?: readonly string[]
-  /** --nodeport-addresses: CIDRs, `primary`, `localhost`, `all`; none for all. */
+  /**
+   * --nodeport-addresses: CIDRs, `primary`, `localhost`, `all`. None is all, and `primary` where
+   * nftables mode is asked for.
+   */
   readonly nodePortAddresses?: readonly string[]
   /** Where proxy ports are remembered; '' for nowhere. */
   readonly stateDir?: string
@@ -69,9 +72,11 @@ export interface ProxyOptions extends CaptureOptions, RelayOptions {
 
 /** What the cluster says that modes and captures go by, as it is known now. */
 export interface ClusterFacts {
+  /** The Node this runs on; '' when there is none. */
+  readonly nodeName: string
   /** Of pods that count as this node's clients, in both families. */
   readonly podCidrs: () => readonly string[]
-  /** Of ServiceCIDR objects. */
+  /** Where ClusterIPs come from: --service-cidr and ServiceCIDR objects. */
   readonly serviceCidrs: () => readonly string[]
   /** Where node ports are; undefined: on all addresses of the family. */
   readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined

@@ -137,6 +137,7 @@ const kernelSteps = (
   }
   const kinds = kernelKinds(clock, kernel)
   return [
+    kernelStep('nftables', common, kinds.nftables),
     kernelStep('ipvs', common, kinds.ipvs),
     kernelStep('iptables', common, kinds.iptables),
   ]

@@ -270,11 +270,8 @@ t.test(
   },
 )
 
-t.test('nftables mode is to come, and is said to be', async t => {
-  const { warnings, mode } = await withFlags('--proxy-mode=nftables')
-  t.match(warnings, ['proxy mode "nftables" is not there yet: Usher takes iptables'])
-  t.equal(mode.mode, 'nftables')
-  for (const there of ['userspace', 'iptables', 'ipvs'])
+t.test('no mode is warned of', async t => {
+  for (const there of ['userspace', 'iptables', 'ipvs', 'nftables'])
     t.strictSame((await withFlags('--proxy-mode', there)).warnings, [])
 })
 

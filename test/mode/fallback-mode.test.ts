@@ -25,6 +25,7 @@ const missing = (detail: string): FamilyProbes => ({
 class Modes {
   readonly calls: string[] = []
   readonly probes: Record<ModeName, FamilyProbes> = {
+    nftables: usable,
     ipvs: usable,
     iptables: usable,
     userspace: usable,
@@ -34,20 +35,20 @@ class Modes {
   /** What the end of a mode waits for. */
   gate: Promise<void> = Promise.resolve()
 
-  readonly steps: readonly ModeStep[] = (['userspace', 'iptables', 'ipvs'] as const).map(
-    name => ({
-      name,
-      probe: async () => {
-        this.calls.push(`probe ${name}`)
-        return this.probes[name]
-      },
-      start: async () => {
-        if (this.unstartable.has(name)) throw new Error(`no start of ${name}`)
-        this.calls.push(`start ${name}`)
-        return this.#mode(name)
-      },
-    }),
-  )
+  readonly steps: readonly ModeStep[] = (
+    ['userspace', 'iptables', 'ipvs', 'nftables'] as const
+  ).map(name => ({
+    name,
+    probe: async () => {
+      this.calls.push(`probe ${name}`)
+      return this.probes[name]
+    },
+    start: async () => {
+      if (this.unstartable.has(name)) throw new Error(`no start of ${name}`)
+      this.calls.push(`start ${name}`)
+      return this.#mode(name)
+    },
+  }))
 
   #mode(name: ModeName): Mode {
     return {
@@ -91,8 +92,9 @@ t.test('the mode that runs is the first of its chain that works', async t => {
       ['ipvs', [], 'ipvs', ''],
       ['ipvs', ['ipvs'], 'iptables', 'ipvs'],
       ['ipvs', ['ipvs', 'iptables'], 'userspace', 'ipvs iptables'],
-      ['nftables', [], 'iptables', 'nftables'],
-      ['nftables', ['iptables'], 'userspace', 'nftables iptables'],
+      ['nftables', [], 'nftables', ''],
+      ['nftables', ['nftables'], 'iptables', 'nftables'],
+      ['nftables', ['nftables', 'iptables'], 'userspace', 'nftables iptables'],
     ]
   for (const [wanted, lacking, runs, passedOver] of table) {
     const modes = new Modes()

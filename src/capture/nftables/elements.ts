@@ -1,5 +1,5 @@
 import type { VipRule } from '../vip-rule.ts'
-import { clientsChain, guards } from './clients.ts'
+import { clientsChain, guards } from '../../kernel/nft/clients.ts'
 import type { Element } from '../../kernel/nft/elements.ts'
 import { protocolNumber } from '../../kernel/nft/tables.ts'
 
@@ -18,10 +18,16 @@ export interface CaptureElement extends Element {
   readonly set: SetName
 }
 
-/**
- * The elements that one rule alone stands for. `cluster-ips` is not among them, because
- * rules share its elements.
- */
+/** Those that rules have in common. */
+export const sharedElementsOf = ({
+  kind,
+  address,
+}: VipRule): readonly CaptureElement[] =>
+  kind === 'ClusterIP' && address !== undefined
+    ? [{ set: 'cluster-ips', key: address, value: '' }]
+    : []
+
+/** The elements that one rule alone stands for. */
 export const elementsOf = (rule: VipRule): readonly CaptureElement[] => {
   const { address, protocol, port, to, outside, fromNode, allowedClients } = rule
   const service = `${protocolNumber[protocol]} . ${port}`

@@ -1,7 +1,7 @@
 import type { RunTool } from '../../kernel/run-tool.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { RuleTable, RuleTables, TableSettings } from '../rule-table.ts'
-import { localPacketProbe, type PacketProbe } from './packet-probe.ts'
+import { localPacketProbe, type PacketProbe } from '../../kernel/nft/packet-probe.ts'
 import { probeNftables } from './probe.ts'
 import { Monitor, type SpawnMonitor, spawnMonitor } from '../../kernel/nft/monitor.ts'
 import type { IpFamily } from '../../util/ip.ts'

@@ -1,10 +1,10 @@
-import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
+import type { RunTool } from '../../kernel/run-tool.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { AddressPort, IpFamily } from '../../util/ip.ts'
 import type { Probe } from '../../kernel/probe.ts'
 import type { TableSettings } from '../rule-table.ts'
 import type { VipRule } from '../vip-rule.ts'
-import type { PacketProbe } from './packet-probe.ts'
+import type { PacketProbe } from '../../kernel/nft/packet-probe.ts'
 import { TableWriter } from './table-writer.ts'
 import {
   deleteTables,
@@ -12,6 +12,7 @@ import {
   listTables,
   probeTable,
 } from '../../kernel/nft/tables.ts'
+import { nftVersion, refusalOf } from '../../kernel/nft/tool-words.ts'
 
 export interface ProbeDeps {
   readonly run: RunTool
@@ -30,14 +31,14 @@ export const probeNftables = async (
   const { run } = deps
   let nft = 'nft'
   try {
-    nft = nameAndVersion(await run('nft', ['--version']))
+    nft = await nftVersion(run)
     await deleteTables(run, (await listTables(run, family)).filter(isAbandoned))
     const arrived = await tryTable(family, probeTable(family), deps)
     if (arrived) return { usable: true, detail: nft }
     const detail = `${nft} took the rules, but no connection follows them`
     return { usable: false, detail }
   } catch (error) {
-    return { usable: false, detail: reasonOf(error, nft) }
+    return { usable: false, detail: refusalOf(error, nft) }
   }
 }
 
@@ -57,10 +58,6 @@ const tryTable = async (
     await deleteTables(run, [table])
   }
 }
-
-/** `nftables v1.0.6 (Lester Gooch #5)` to `nft 1.0.6`. */
-const nameAndVersion = (text: string): string =>
-  `nft ${/v(\d[\w.]*)/.exec(text)?.[1] ?? text.trim()}`
 
 /** Of RFC 5737 and RFC 3849: addresses for documentation, so that nothing real is hit. */
 const unused: Readonly<Record<IpFamily, { address: string; cidr: string }>> = {
@@ -108,16 +105,4 @@ const probeRules = (
     { ...rule, ...refused, key: 'c', kind: 'NodePort', address: undefined },
     { ...rule, key: 'd', kind: 'NodePort', address: undefined, protocol: 'UDP' },
   ]
-}
-
-/** With the words that nft did not understand, or the kernel did not take. */
-const reasonOf = (error: unknown, nft: string): string => {
-  if (!(error instanceof Error)) return String(error)
-  if (!(error instanceof ToolError) || error.failure !== 'failed') return error.message
-  const [first = '', words = ''] = error.stderr.trim().split('\n')
-  const said = words === '' ? error.message : `${first}: ${words.trim()}`
-  if (/could not process rule/i.test(first)) return `the kernel refused it: ${said}`
-  return /syntax error|unknown/i.test(first)
-    ? `${nft} is too old: ${said}`
-    : error.message
 }

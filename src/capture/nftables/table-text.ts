@@ -1,6 +1,6 @@
 import type { IpFamily } from '../../util/ip.ts'
 import type { TableSettings } from '../rule-table.ts'
-import { disjoint } from './clients.ts'
+import { disjoint } from '../../kernel/nft/clients.ts'
 import { familyWords } from '../../kernel/nft/tables.ts'
 
 export interface ChainSettings extends Omit<TableSettings, 'healthCheckPorts'> {

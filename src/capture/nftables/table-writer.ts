@@ -1,5 +1,13 @@
+import { clientsPart, guards } from '../../kernel/nft/clients.ts'
 import { ElementChanges } from '../../kernel/nft/elements.ts'
 import { OwnTable } from '../../kernel/nft/own-table.ts'
+import {
+  type ChainPart,
+  partsTexts,
+  removeText,
+  SharedParts,
+} from '../../kernel/nft/parts.ts'
+import { SharedElements } from '../../kernel/nft/shared-elements.ts'
 import { familyWords, knowsRule } from '../../kernel/nft/tables.ts'
 import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
 import type { Clock } from '../../util/clock.ts'
@@ -7,9 +15,7 @@ import type { IpFamily } from '../../util/ip.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import type { RuleTable } from '../rule-table.ts'
 import type { VipRule } from '../vip-rule.ts'
-import { clientsChainText } from './clients.ts'
-import { elementsOf } from './elements.ts'
-import { SharedUses } from './shared-uses.ts'
+import { elementsOf, sharedElementsOf } from './elements.ts'
 import { type ChainSettings, holdText, tableText } from './table-text.ts'
 
 export interface TableWriterDeps {
@@ -22,7 +28,8 @@ export class TableWriter implements Pick<RuleTable, 'change'> {
   readonly table: OwnTable
   readonly #family: IpFamily
   readonly #deps: TableWriterDeps
-  #uses = new SharedUses()
+  #parts = new SharedParts()
+  #shared = new SharedElements()
   #seesSockets: boolean | undefined
 
   /** `table` is `ip usher`, or that of a probe. */
@@ -38,7 +45,8 @@ export class TableWriter implements Pick<RuleTable, 'change'> {
   ): Promise<void> {
     const { name } = this.table
     const changes = new ElementChanges()
-    this.#uses = new SharedUses()
+    this.#parts = new SharedParts()
+    this.#shared = new SharedElements()
     await this.#enter(rules, changes)
     // The socket that a packet will come to (nft_socket, Linux 5.9): not every kernel has it.
     this.#seesSockets ??= await knowsRule(
@@ -50,7 +58,7 @@ export class TableWriter implements Pick<RuleTable, 'change'> {
       ...settings,
       seesSockets: this.#seesSockets,
     })
-    const parts = [text, this.#freshChains(), await changes.text(name)]
+    const parts = [text, ...this.#freshChains(), ...(await changes.texts(name))]
     await this.table.write(parts, { elements: changes, isWhole: true })
   }
 
@@ -60,15 +68,19 @@ export class TableWriter implements Pick<RuleTable, 'change'> {
     const now = this.#deps.clock.now()
     await forEachYielding(gone, rule => {
       for (const element of elementsOf(rule)) changes.gone(element)
-      this.#uses.leave(rule, changes, now)
+      for (const element of sharedElementsOf(rule)) this.#shared.leave(element, changes)
+      for (const part of this.#partsOf(rule)) this.#parts.leave(part, now)
     })
     await this.#enter(come, changes)
-    const elements = await changes.text(this.table.name)
-    if (elements === '') return
+    const elements = await changes.texts(this.table.name)
+    if (elements.length === 0) return
     const fresh = this.#freshChains()
     const idle = this.#idleChains(now)
-    const isElementsOnly = fresh === '' && idle === ''
-    await this.table.write([fresh, elements, idle], { elements: changes, isElementsOnly })
+    const isElementsOnly = fresh.length === 0 && idle === ''
+    await this.table.write([...fresh, ...elements, idle], {
+      elements: changes,
+      isElementsOnly,
+    })
   }
 
   /** After `replace`. */
@@ -80,19 +92,23 @@ export class TableWriter implements Pick<RuleTable, 'change'> {
   async #enter(rules: readonly VipRule[], changes: ElementChanges): Promise<void> {
     await forEachYielding(rules, rule => {
       for (const element of elementsOf(rule)) changes.come(element)
-      this.#uses.enter(rule, changes)
+      for (const element of sharedElementsOf(rule)) this.#shared.enter(element, changes)
+      for (const part of this.#partsOf(rule)) this.#parts.enter(part)
     })
   }
 
-  #freshChains(): string {
-    const field = `${familyWords(this.#family).family} saddr`
-    const lists = this.#uses.freshClients()
-    return lists.map(list => clientsChainText(this.table.name, field, list)).join('')
+  #freshChains(): readonly string[] {
+    return partsTexts(this.table.name, this.#parts.takeFresh())
   }
 
   #idleChains(now: number): string {
-    const chains = this.#uses.idleChains(now).map(chain => `${this.table.name} ${chain}`)
-    return chains.map(chain => `flush chain ${chain}\ndelete chain ${chain}\n`).join('')
+    return removeText(this.table.name, this.#parts.takeIdle(now))
+  }
+
+  /** Chains that drop all clients but those that a rule allows. */
+  #partsOf({ allowedClients }: VipRule): readonly ChainPart[] {
+    const field = `${familyWords(this.#family).family} saddr`
+    return guards(allowedClients) ? [clientsPart(field, allowedClients)] : []
   }
 
   #needPlaced(): void {

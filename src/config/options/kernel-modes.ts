@@ -3,14 +3,14 @@ import { cidrList } from '../types/addresses.ts'
 import { anyText, onOff } from '../types/basic.ts'
 import { duration, goSpan, int32 } from '../types/quantities.ts'
 
-const kernel = { modes: ['iptables', 'ipvs'] } as const
+const kernel = { modes: ['nftables', 'iptables', 'ipvs'] } as const
 const iptables = { modes: ['iptables'] } as const
 const ipvs = { modes: ['ipvs'] } as const
 
 /** What kube-proxy has for its modes in the kernel; what has to do with conntrack is apart. */
 export const kernelModes = group('As kube-proxy has them', node, {
   'iptables-masquerade-bit': {
-    ...kernel,
+    modes: ['iptables', 'ipvs'],
     type: int32(0, 31),
     field: 'iptables.masqueradeBit',
     help: 'Which bit of the packet mark says that a packet is to be masqueraded (leave with the address of this node), 0 to 31. Another one where a network plugin uses that bit.',

@@ -119,9 +119,16 @@ export const periods = (
     syncPeriod: effective.ipvsSyncPeriod,
     minSyncPeriod: effective.ipvsMinSyncPeriod,
   }
+  const { nftables } = decision.configuration
   const isSyncSet = isPeriodSet(decision, 'iptables.syncPeriod')
   const isMinSet = isPeriodSet(decision, 'iptables.minSyncPeriod')
   return {
+    nftables: fitting(
+      own({
+        syncPeriod: goMilliseconds(nftables.syncPeriod),
+        minSyncPeriod: goMilliseconds(nftables.minSyncPeriod),
+      }),
+    ),
     iptables: fitting(own(iptables)),
     ipvs: fitting(own(ipvs)),
     userspace: own({

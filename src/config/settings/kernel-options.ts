@@ -8,10 +8,15 @@ export const kernelOptions = (
   configuration: KubeProxyConfiguration,
   conntrackMax: number,
 ): KernelOptions => {
-  const { iptables, conntrack, ipvs } = configuration
+  const { iptables, nftables, conntrack, ipvs } = configuration
   return {
     masqueradeAll: iptables.masqueradeAll,
     masqueradeBit: iptables.masqueradeBit,
+    nftables: {
+      // --masquerade-all is for all modes.
+      masqueradeAll: nftables.masqueradeAll || iptables.masqueradeAll,
+      masqueradeBit: nftables.masqueradeBit,
+    },
     localhostNodePorts: iptables.localhostNodePorts,
     localPods: localPods(configuration),
     conntrack: {

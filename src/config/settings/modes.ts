@@ -11,9 +11,8 @@ export const whyNoEffect = (
   mode: string,
 ): string | undefined => {
   if (noEffect !== undefined) return noEffect
-  const taken = mode === 'nftables' ? 'iptables' : mode
-  const has = modes === undefined || taken === '' || modes.some(one => one === taken)
-  return has ? undefined : `in ${taken} mode`
+  const has = modes === undefined || mode === '' || modes.some(one => one === mode)
+  return has ? undefined : `in ${mode} mode`
 }
 
 /** Flags that only userspace mode has: giving one asks for that mode. */

@@ -91,13 +91,6 @@ const deprecated = (given: Given): string[] =>
       : [],
   )
 
-const laterMode = (asked: string): string[] =>
-  asked === 'nftables'
-    ? [
-        'proxy mode "nftables" is not there yet: Usher takes iptables in its place, or userspace where that does not work',
-      ]
-    : []
-
 const localMode = (
   { detectLocalMode }: Decision['configuration'],
   mode: string,
@@ -182,7 +175,6 @@ export const warningsOf = (decision: Decision, mode: string): string[] => {
     ...(hasFile
       ? [...overruled(given), ...fieldsWithoutEffect(decision, mode)]
       : deprecated(given)),
-    ...laterMode(configuration.mode),
     ...localMode(configuration, mode),
     ...gates(configuration),
     ...unusedSource(decision),

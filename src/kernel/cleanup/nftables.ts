@@ -1,6 +1,6 @@
 import type { RunTool } from '../run-tool.ts'
 import { type Kind, type Leftover, member } from './leftover.ts'
-import { isProbeTable, tableName } from '../nft/tables.ts'
+import { isProbeTable, servicesTableName, tableName } from '../nft/tables.ts'
 
 /**
  * Tables of their own: Usher's, those Usher tries its hand at, and those of kube-proxy's
@@ -8,7 +8,10 @@ import { isProbeTable, tableName } from '../nft/tables.ts'
  */
 const isOwn = (family: string, name: string): boolean =>
   (family === 'ip' || family === 'ip6') &&
-  (name === tableName || name === 'kube-proxy' || isProbeTable(name))
+  (name === tableName ||
+    name === servicesTableName ||
+    name === 'kube-proxy' ||
+    isProbeTable(name))
 
 /** `keeps`: tables by name that are no leftovers, because what runs has them. */
 export const nftablesKind = (

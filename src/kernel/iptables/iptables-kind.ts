@@ -34,7 +34,7 @@ export const iptablesKind = (deps: IptablesKindDeps): ProxierKind => {
     probe: backends.probe,
     proxier: family =>
       new IptablesProxier({ ...deps, family, choose: () => backends.choose(family) }),
-    owns: { chain: isOwned, ipvs: false },
+    owns: { chain: isOwned, nftablesTable: () => false, ipvs: false },
   }
 }
 

@@ -15,6 +15,6 @@ export const ipvsKind = (deps: IpvsDeps): ProxierKind => {
     name: 'ipvs',
     probe: family => probeIpvs(deps, family, () => backends.probe(family)),
     proxier: family => new IpvsProxier(deps, family, () => backends.choose(family)),
-    owns: { chain: isIpvsChain, ipvs: true },
+    owns: { chain: isIpvsChain, nftablesTable: () => false, ipvs: true },
   }
 }

@@ -26,19 +26,24 @@ export class ElementChanges {
   }
 
   /**
-   * The commands for nft, '' when nothing changes. What changes its value is taken out
-   * and put in again, for nft has no word for it; in one transaction no packet sees it gone.
+   * The commands for nft, none when nothing changes; some thousand elements in each. What
+   * changes its value is taken out and put in again, for nft has no word for it, by the same
+   * text; in one transaction no packet sees it gone.
    */
-  async text(table: string): Promise<string> {
-    const commands: string[] = []
-    // All that goes first, so that nothing that comes is there already.
-    for (const verb of ['delete', 'add'] as const) {
-      for (const [set, changes] of this.#sets) {
-        const list = await elementList(changes, verb)
-        if (list !== '') commands.push(`${verb} element ${table} ${set} {${list} }\n`)
-      }
+  async texts(table: string): Promise<readonly string[]> {
+    const texts: string[] = []
+    for (const [set, changes] of this.#sets) {
+      const name = `${table} ${set}`
+      let lot = new Lot()
+      await forEachYielding(changes, ([key, change]) => {
+        lot.take(key, change)
+        if (lot.size < lotSize) return
+        texts.push(lot.text(name))
+        lot = new Lot()
+      })
+      if (lot.size > 0) texts.push(lot.text(name))
     }
-    return commands.join('')
+    return texts
   }
 
   /** By how many elements each set grows. */
@@ -61,15 +66,29 @@ export class ElementChanges {
   }
 }
 
-const elementList = async (
-  changes: ReadonlyMap<string, Change>,
-  verb: 'delete' | 'add',
-): Promise<string> => {
-  const parts: string[] = []
-  await forEachYielding(changes, ([key, { gone, come }]) => {
-    if (gone === come || (verb === 'delete' ? gone : come) === undefined) return
-    const value = verb === 'delete' || come === '' ? '' : ` : ${come}`
-    parts.push(`\n\t${key}${value}`)
-  })
-  return parts.join(',')
+/** A command for each element doubles what nft takes, of time and of memory. */
+const lotSize = 1000
+
+/** Changes of one set. */
+class Lot {
+  readonly #gone: string[] = []
+  readonly #come: string[] = []
+
+  get size(): number {
+    return this.#gone.length + this.#come.length
+  }
+
+  take(key: string, { gone, come }: Change): void {
+    if (gone === come) return
+    if (gone !== undefined) this.#gone.push(key)
+    if (come !== undefined) this.#come.push(come === '' ? key : `${key} : ${come}`)
+  }
+
+  /** `set` is `ip usher vips`. */
+  text(set: string): string {
+    return `${command('delete', set, this.#gone)}${command('add', set, this.#come)}`
+  }
 }
+
+const command = (verb: string, set: string, elements: readonly string[]): string =>
+  elements.length === 0 ? '' : `${verb} element ${set} { ${elements.join(', ')} }\n`

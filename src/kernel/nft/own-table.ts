@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto'
-import type { RunTool } from '../run-tool.ts'
+import { type RunTool, ToolError } from '../run-tool.ts'
 import type { ElementChanges } from './elements.ts'
 
 /** What a transaction does besides what its text says to nft. */
@@ -63,21 +63,55 @@ export class OwnTable {
     return () => this.#onChange.delete(callback)
   }
 
-  /** One transaction of these commands. */
+  /**
+   * One transaction of these commands; several, in their order, where the kernel takes no more
+   * at once. Rejects with ToolError.
+   */
   async write(parts: readonly string[], effect: Effect = {}): Promise<void> {
     const { elements, isWhole = false, isElementsOnly = false } = effect
-    const set = `${this.name} stamp`
-    const stamp = `flush set ${set}\nadd element ${set} { ${this.#stamps.next()} }\n`
     this.#isPlaced = false
     this.#writes++
     if (!isElementsOnly) this.#era++
-    await this.#run('nft', ['-f', '-'], { input: [...parts, stamp].join('') })
+    await this.#write(parts)
     if (isWhole) this.#sizes.clear()
     for (const [name, growth] of elements?.growth() ?? [])
       this.#sizes.set(name, (this.#sizes.get(name) ?? 0) + growth)
     this.#isPlaced = true
     if (!isElementsOnly) for (const callback of this.#onChange) callback()
   }
+
+  /** In a user namespace a socket has no more room than net.core.wmem_max says. */
+  async #write(parts: readonly string[]): Promise<void> {
+    try {
+      await this.#transact(parts.join(''))
+    } catch (error) {
+      const isTooLong = error instanceof ToolError && /too long/i.test(error.stderr)
+      if (!isTooLong) throw error
+      for (const text of inSmallTransactions(parts)) await this.#transact(text)
+    }
+  }
+
+  async #transact(text: string): Promise<void> {
+    const set = `${this.name} stamp`
+    const stamp = `flush set ${set}\nadd element ${set} { ${this.#stamps.next()} }\n`
+    await this.#run('nft', ['-f', '-'], { input: text + stamp })
+  }
+}
+
+/** Characters; what nft makes of them has some times as many bytes, of the 400 kB that go through. */
+const smallTransaction = 65_536
+
+const inSmallTransactions = (parts: readonly string[]): readonly string[] => {
+  const inputs: string[] = []
+  let input = ''
+  for (const part of parts) {
+    if (input !== '' && input.length + part.length > smallTransaction) {
+      inputs.push(input)
+      input = ''
+    }
+    input += part
+  }
+  return [...inputs, input]
 }
 
 /** More than are ever under way; older ones are of transactions that failed. */

@@ -28,8 +28,11 @@ export const protocolNumber: Readonly<Record<Protocol, number>> = {
   SCTP: 132,
 }
 
-/** Usher's table; there is one in each family. */
+/** The table of captures; there is one in each family. */
 export const tableName = 'usher'
+
+/** That of nftables mode. */
+export const servicesTableName = 'usher-services'
 
 /** Before the names of the tables that only a probe makes, and takes away again. */
 const probePrefix = 'usher-probe-'

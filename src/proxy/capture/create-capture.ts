@@ -151,7 +151,7 @@ const local = (deps: CaptureDeps): Capture => {
     hostAddresses: system.addresses,
     localAddresses,
     nodePortCidrs: facts.nodePortCidrs,
-    serviceCidrs: () => [...(options.serviceCidr ?? []), ...facts.serviceCidrs()],
+    serviceCidrs: facts.serviceCidrs,
     keepRules: options.keepRules ?? false,
     repaired: addressLog(log),
   })

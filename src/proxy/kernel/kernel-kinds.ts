@@ -1,5 +1,6 @@
 import { iptablesKind } from '../../kernel/iptables/iptables-kind.ts'
 import { ipvsKind } from '../../kernel/ipvs/ipvs-kind.ts'
+import { nftablesKind } from '../../kernel/nftables/nftables-kind.ts'
 import type { ProxierKind, ProxierObserver } from '../../kernel/proxier.ts'
 import type { KernelOptions } from '../../mode/kernel-options.ts'
 import type { Clock } from '../../util/clock.ts'
@@ -22,6 +23,7 @@ export const kernelKinds = (
   clock: Clock,
   { ipvs }: KernelOptions,
 ): Readonly<Record<ProxierKind['name'], MakeKind>> => ({
+  nftables: ({ run, observer }) => nftablesKind({ run, clock, observer }),
   ipvs: ({ run, observer, setSysctl }) =>
     ipvsKind({
       run,
@@ -41,7 +43,7 @@ export const probeKernelModes = async (
 ): Promise<readonly (Probe & { readonly name: string })[]> => {
   const kinds = kernelKinds(clock, options)
   const found: (Probe & { readonly name: string })[] = []
-  for (const name of ['ipvs', 'iptables'] as const) {
+  for (const name of ['nftables', 'ipvs', 'iptables'] as const) {
     const kind = kinds[name]({
       run: runTool,
       observer: { restoreFailed: () => {}, failed: () => {} },

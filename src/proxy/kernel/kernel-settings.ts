@@ -1,4 +1,4 @@
-import type { KernelSettings, LocalDetector } from '../../kernel/proxier.ts'
+import type { KernelSettings, LocalDetector, ProxierKind } from '../../kernel/proxier.ts'
 import { cidrsOfFamily } from '../../util/cidr.ts'
 import { type IpFamily, isLoopback } from '../../util/ip.ts'
 import type { ClusterFacts } from '../options.ts'
@@ -7,7 +7,7 @@ import { nodeAddresses as allNodeAddresses } from '../../capture/local-addresses
 
 export interface KernelFacts
   extends
-    Pick<ClusterFacts, 'podCidrs' | 'nodePortCidrs'>,
+    Pick<ClusterFacts, 'nodeName' | 'podCidrs' | 'serviceCidrs' | 'nodePortCidrs'>,
     Partial<Pick<ClusterFacts, 'nodePortCidrsOfAnyNode'>> {
   /** By default those of the host's interfaces, without what modes put on them. */
   readonly nodeAddresses?: (family: IpFamily) => readonly string[]
@@ -15,17 +15,25 @@ export interface KernelFacts
 
 /** What the rules of a family go by now. */
 export const kernelSettings = (
+  mode: ProxierKind['name'],
   options: KernelOptions,
-  { podCidrs, nodePortCidrs, nodeAddresses = ofInterfaces }: KernelFacts,
+  facts: KernelFacts,
   family: IpFamily,
-): KernelSettings => ({
-  masqueradeAll: options.masqueradeAll,
-  masqueradeBit: options.masqueradeBit,
-  localhostNodePorts: options.localhostNodePorts,
-  localDetector: localDetector(options.localPods, podCidrs(), family),
-  nodePortCidrs: nodePortCidrs(family),
-  nodeAddresses: nodeAddresses(family),
-})
+): KernelSettings => {
+  const { podCidrs, nodePortCidrs, nodeAddresses = ofInterfaces } = facts
+  const { masqueradeAll, masqueradeBit } =
+    mode === 'nftables' ? options.nftables : options
+  return {
+    masqueradeAll,
+    masqueradeBit,
+    localhostNodePorts: options.localhostNodePorts,
+    localDetector: localDetector(options.localPods, podCidrs(), family),
+    nodePortCidrs: nodePortCidrs(family),
+    nodeAddresses: nodeAddresses(family),
+    nodeName: facts.nodeName,
+    serviceCidrs: cidrsOfFamily(facts.serviceCidrs(), family),
+  }
+}
 
 const localDetector = (
   localPods: KernelOptions['localPods'],

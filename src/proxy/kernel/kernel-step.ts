@@ -97,7 +97,7 @@ export const kernelStep = (
         ),
         lock: lock(),
         tools,
-        settings: family => kernelSettings(options, facts, family),
+        settings: family => kernelSettings(name, options, facts, family),
         prepare: () => setup.prepare(),
         guard: stands => setup.guard(stands),
         refused: () => setup.refused(),
@@ -106,8 +106,7 @@ export const kernelStep = (
             log,
             hostKinds(
               {
-                chain: kind.owns.chain,
-                ipvs: kind.owns.ipvs,
+                ...kind.owns,
                 sysctl: each => setup.has(each),
               },
               tools.run,

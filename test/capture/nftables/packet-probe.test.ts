@@ -1,6 +1,6 @@
 import t from 'tap'
 import { nftablesTables } from '../../../src/capture/nftables/nftables.ts'
-import type { PacketProbe } from '../../../src/capture/nftables/packet-probe.ts'
+import type { PacketProbe } from '../../../src/kernel/nft/packet-probe.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
 import { systemClock } from '../../../src/util/clock.ts'
 import { makeNetns } from '../../support/netns.ts'

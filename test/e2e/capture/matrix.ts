@@ -15,14 +15,14 @@ import { addressTable, faultLines, lostDatagrams, resultTable } from './report.t
 import { serviceNamed } from './services.ts'
 import { udpFlowsFollow } from './udp-flows.ts'
 import { makeStage } from './stage.ts'
-import { isOfKernel, type Way } from './ways.ts'
+import { allNodePorts, isOfKernel, type Way } from './ways.ts'
 
 /** All that clients may meet one way, on a cluster of its own. */
 export const captureMatrix = async (t: Test, way: Way): Promise<void> => {
   const { manner } = way
   const stage = await makeStage(t, way)
   const { agents } = stage
-  const usher = stage.start()
+  const usher = stage.start(...allNodePorts(way))
   await usher.ready()
   await t.test('the matrix', t => everyCell(t, agents, way))
   await t.test('affinity holds across VIPs', t => affinityHolds(t, agents))

@@ -83,12 +83,14 @@ const change = async (
 /** What is written by some ways only; the first line of each that is there. */
 const signs = {
   'a table of its own': /^table ip6? usher /m,
+  'the table of the mode': /^table ip6? usher-services /m,
   'chains of the capture': /^:KUBE-USHER-/m,
   'chains of the mode': /^:KUBE-SERVICES /m,
 } as const
 
 const signsOf = ({ manner, label }: Way): readonly string[] => {
   if (manner === 'iptables') return ['chains of the mode']
+  if (manner === 'nftables') return ['the table of the mode']
   if (manner === 'local') return []
   return [label === 'nftables' ? 'a table of its own' : 'chains of the capture']
 }

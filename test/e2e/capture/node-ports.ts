@@ -52,8 +52,10 @@ export const nodePortsAreRestricted = async (
   const lines = await inParallel(64, dials, async ({ vip, from, family, protocol }) => {
     const to = { protocol, ...vipOf[vip](service, family) }
     const { result } = await agents[from].dial(to, 5000)
-    // No rule of the kernel modes leads ::1 anywhere.
-    const isNowhere = manner === 'iptables' && vip === loopback && family === 'IPv6'
+    // No rule of the kernel modes leads ::1 anywhere, and one of nftables mode 127.0.0.1 neither.
+    const isNowhere =
+      vip === loopback &&
+      (manner === 'nftables' || (manner === 'iptables' && family === 'IPv6'))
     const wanted = answers.includes(vip) && !isNowhere ? 'answer' : 'refused'
     const what = `${vip} from ${from}, ${family} ${protocol}`
     return result === wanted ? [] : `${flag}: ${what}: expected ${wanted}, got ${result}`

@@ -9,7 +9,7 @@ import type { VipName } from './vips.ts'
  * Where ways differ by their nature. Userspace with rules can be silent, `local` can't;
  * the kernel modes keep the client's address.
  */
-export type Manner = 'rules' | 'local' | 'iptables' | 'ipvs'
+export type Manner = 'rules' | 'local' | 'iptables' | 'ipvs' | 'nftables'
 
 export type Expected =
   | {

@@ -10,7 +10,7 @@ import {
 } from './oracle-terms.ts'
 import type { TestService } from './services.ts'
 
-type Userspace = Exclude<Manner, 'iptables' | 'ipvs'>
+type Userspace = Exclude<Manner, 'iptables' | 'ipvs' | 'nftables'>
 
 /** Of a process of the node that carries each connection: backends see the node alone. */
 export const byUserspace = (cell: Cell, manner: Userspace): Expected => {

@@ -1,6 +1,7 @@
 import { nodeAddresses } from '../../support/net/addresses.ts'
 import type { Outcome } from '../../support/net/outcome.ts'
 import { byIptables } from './oracle-iptables.ts'
+import { byNftables } from './oracle-nftables.ts'
 import { byIpvs } from './oracle-ipvs.ts'
 import { byUserspace } from './oracle-userspace.ts'
 import type { Cell, Expected, Manner, SeenAs } from './oracle-terms.ts'
@@ -11,6 +12,7 @@ import type { Cell, Expected, Manner, SeenAs } from './oracle-terms.ts'
  */
 export const expected = (cell: Cell, manner: Manner): Expected => {
   if (manner === 'iptables') return byIptables(cell)
+  if (manner === 'nftables') return byNftables(cell)
   return manner === 'ipvs' ? byIpvs(cell) : byUserspace(cell, manner)
 }
 

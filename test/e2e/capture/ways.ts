@@ -51,5 +51,18 @@ export const iptablesMode = (backEnd: IptablesBackEnd): Way => ({
   opensFilter: true,
 })
 
+export const nftablesMode: Way = {
+  label: 'mode-nftables',
+  flags: ['--proxy-mode=nftables'],
+  manner: 'nftables',
+  backEnd: 'nft',
+  opensFilter: false,
+}
+
 /** Whose rules carry the traffic, also without Usher. */
-export const isOfKernel = ({ manner }: Way): boolean => manner === 'iptables'
+export const isOfKernel = ({ manner }: Way): boolean =>
+  manner === 'iptables' || manner === 'nftables'
+
+/** For clients that dial node ports on any address of the node, whatever is the default. */
+export const allNodePorts = ({ manner }: Way): readonly string[] =>
+  manner === 'nftables' ? ['--nodeport-addresses=all'] : []

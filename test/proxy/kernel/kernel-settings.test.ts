@@ -1,8 +1,18 @@
 import t from 'tap'
 import type { KernelOptions } from '../../../src/mode/kernel-options.ts'
-import { kernelSettings } from '../../../src/proxy/kernel/kernel-settings.ts'
+import {
+  type KernelFacts,
+  kernelSettings,
+} from '../../../src/proxy/kernel/kernel-settings.ts'
 import type { IpFamily } from '../../../src/util/ip.ts'
 import { kernelOptions } from './kernel-options.ts'
+
+const facts: KernelFacts = {
+  nodeName: 'node-1',
+  podCidrs: () => [],
+  serviceCidrs: () => ['10.96.0.0/12', 'fd10:96::/112'],
+  nodePortCidrs: () => ['192.0.2.0/24'],
+}
 
 const detector = (
   localPods: KernelOptions['localPods'],
@@ -10,8 +20,9 @@ const detector = (
   family: IpFamily = 'IPv4',
 ) =>
   kernelSettings(
+    'iptables',
     kernelOptions({ localPods }),
-    { podCidrs: () => podCidrs, nodePortCidrs: () => undefined },
+    { ...facts, podCidrs: () => podCidrs },
     family,
   ).localDetector
 
@@ -36,9 +47,21 @@ t.test('or by their interfaces, whatever CIDRs there are', async t => {
 })
 
 t.test('the node’s addresses are those of its interfaces but loopback', async t => {
-  const facts = { podCidrs: () => [], nodePortCidrs: () => ['192.0.2.0/24'] }
-  const settings = kernelSettings(kernelOptions(), facts, 'IPv4')
+  const settings = kernelSettings('iptables', kernelOptions(), facts, 'IPv4')
   t.notOk(settings.nodeAddresses.some(address => address.startsWith('127.')))
   t.strictSame(settings.nodeAddresses, settings.nodeAddresses.toSorted())
   t.strictSame(settings.nodePortCidrs, ['192.0.2.0/24'])
+  t.strictSame(settings.serviceCidrs, ['10.96.0.0/12'], 'those of the family')
+})
+
+t.test('nftables mode has a mark of its own', async t => {
+  const options = kernelOptions({ nftables: { masqueradeAll: true, masqueradeBit: 20 } })
+  t.match(kernelSettings('nftables', options, facts, 'IPv4'), {
+    masqueradeAll: true,
+    masqueradeBit: 20,
+  })
+  t.match(kernelSettings('iptables', options, facts, 'IPv4'), {
+    masqueradeAll: false,
+    masqueradeBit: 14,
+  })
 })

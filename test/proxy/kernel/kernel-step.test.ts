@@ -17,7 +17,7 @@ t.test('a mode whose tools hang at the start is named in the log', async t => {
     name: 'iptables',
     probe: () => new Promise(resolve => (answer = resolve)),
     proxier: () => new FakeProxier(),
-    owns: { chain: () => true, ipvs: false },
+    owns: { chain: () => true, nftablesTable: () => false, ipvs: false },
   }
   const step = kernelStep(
     'iptables',
@@ -26,7 +26,12 @@ t.test('a mode whose tools hang at the start is named in the log', async t => {
       log,
       version: '',
       options: kernelOptions(),
-      facts: { podCidrs: () => [], nodePortCidrs: () => undefined },
+      facts: {
+        nodeName: '',
+        podCidrs: () => [],
+        serviceCidrs: () => [],
+        nodePortCidrs: () => undefined,
+      },
       metrics: new RuleMetrics(),
       resync: () => {},
     },

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { type Cidr, parseCidr } from '../../util/cidr.ts'
+import type { ChainPart } from './parts.ts'
 
 /** Whether there is an address that a list of allowed clients keeps out. */
 export const guards = (
@@ -19,16 +20,18 @@ export const clientsChain = (allowedClients: readonly string[]): string => {
   return `clients-${createHash('sha256').update(text).digest('hex').slice(0, 16)}`
 }
 
-/** The words that define that chain, after `add table`. */
-export const clientsChainText = (
-  table: string,
+/** That chain; `field` is that of the client's address, as in `ip saddr`. */
+export const clientsPart = (
   field: string,
   allowedClients: readonly string[],
-): string => {
-  const chain = `${table} ${clientsChain(allowedClients)}`
+): ChainPart => {
   const blocks = disjoint(allowedClients)
   const others = blocks.length === 0 ? '' : `${field} != { ${blocks.join(', ')} } `
-  return `add chain ${chain}\nadd rule ${chain} ${others}drop\n`
+  return {
+    kind: 'chain',
+    name: clientsChain(allowedClients),
+    rules: [`${others}drop`],
+  }
 }
 
 /**

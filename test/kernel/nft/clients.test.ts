@@ -1,5 +1,5 @@
 import t from 'tap'
-import { clientsChain, disjoint } from '../../../src/capture/nftables/clients.ts'
+import { clientsChain, disjoint } from '../../../src/kernel/nft/clients.ts'
 
 t.test('nftables: CIDRs within others are left out', async t => {
   t.same(disjoint(['10.1.0.0/16', '11.0.0.0/8', '10.0.0.0/8', '10.1.0.0/16']), [

@@ -1,0 +1,153 @@
+import type { Problem, Snapshot } from '../../model/snapshot.ts'
+import type { Clock } from '../../util/clock.ts'
+import type { IpFamily } from '../../util/ip.ts'
+import { Known } from '../keeper/known.ts'
+import type { Monitor } from '../nft/monitor.ts'
+import { OwnTable } from '../nft/own-table.ts'
+import { partsTexts } from '../nft/parts.ts'
+import { watchTable } from '../nft/table-watch.ts'
+import type { KernelSettings, KernelSync, Proxier, ProxierObserver } from '../proxier.ts'
+import { type RunTool, ToolError } from '../run-tool.ts'
+import { type Context, type Form, makeContext, settingsText } from './context.ts'
+import { fixedChains, setDefinitions } from './layout.ts'
+import { ofServices, tableThere } from './tables-there.ts'
+import { WantedTable } from './wanted-table.ts'
+
+export interface NftablesProxierDeps {
+  readonly run: RunTool
+  readonly clock: Clock
+  readonly observer: ProxierObserver
+  readonly monitor: Monitor
+  /** As in `ip usher-services`. */
+  readonly table: string
+  /** The one that a probe has found to work. */
+  readonly form: () => Form
+}
+
+interface Written {
+  readonly settings: string
+  readonly wanted: WantedTable
+  readonly did: KernelSync
+}
+
+/**
+ * Of one IP family, in a table of its own. A full sync writes all without asking what elements
+ * there are: it empties the maps and fills them in one transaction. What packets have put into
+ * sets (ClientIP affinity) stays.
+ */
+export class NftablesProxier implements Proxier {
+  readonly #deps: NftablesProxierDeps
+  readonly #family: IpFamily
+  readonly #table: OwnTable
+  readonly #written = new Known<Written>()
+  #isClosed = false
+
+  constructor(family: IpFamily, deps: NftablesProxierDeps) {
+    this.#family = family
+    this.#deps = deps
+    this.#table = new OwnTable(deps.run, deps.table)
+  }
+
+  async sync(snapshot: Snapshot, settings: KernelSettings): Promise<KernelSync> {
+    const text = settingsText(settings)
+    const { did } = await this.#written.write(known =>
+      known?.settings === text
+        ? this.#partial(snapshot, known)
+        : this.#full(snapshot, settings),
+    )
+    return did
+  }
+
+  forget(): void {
+    this.#written.forget()
+  }
+
+  /** All Services there are can be written. */
+  problems(): readonly Problem[] {
+    return []
+  }
+
+  watch(damaged: (what: string) => void): () => void {
+    const { run, clock, monitor, observer } = this.#deps
+    return watchTable(this.#table, {
+      run,
+      clock,
+      monitor,
+      wanted: () => true,
+      damaged,
+      onBlind: why => observer.failed(`watching table ${this.#table.name}`, why),
+    })
+  }
+
+  close(): void {
+    this.#isClosed = true
+  }
+
+  async #partial(snapshot: Snapshot, written: Written): Promise<Written> {
+    const { wanted } = written
+    const { parts, elements, idle } = await wanted.take(snapshot, this.#deps.clock.now())
+    const texts = await elements.texts(this.#table.name)
+    if (parts.length + texts.length === 0) return { ...written, did: { work: 'nothing' } }
+    const isElementsOnly = parts.length === 0 && idle === ''
+    await this.#write('partial', () =>
+      this.#table.write([...parts, ...texts, idle], { elements, isElementsOnly }),
+    )
+    return { ...written, did: { work: 'partial' } }
+  }
+
+  async #full(snapshot: Snapshot, settings: KernelSettings): Promise<Written> {
+    const { run, clock, form } = this.#deps
+    const table = this.#table.name
+    const context = makeContext(this.#family, form(), settings)
+    const wanted = new WantedTable(table, context)
+    const fixed = fixedChains(context)
+    const there = await tableThere(
+      run,
+      table,
+      new Set(Object.keys(setDefinitions(context))),
+    )
+    const isKept = there !== 'none' && there !== 'strange'
+    for (const { kind, name } of isKept ? ofServices(there, fixed) : [])
+      wanted.found(kind, name, clock.now())
+    const { parts, elements } = await wanted.take(snapshot, clock.now())
+    const rest = [...partsTexts(table, fixed), ...parts, ...(await elements.texts(table))]
+    const effect = { elements, isWhole: true }
+    const write = (head: string): Promise<void> =>
+      this.#write('full', () => this.#table.write([head, ...rest], effect))
+    const anew = `add table ${table}\ndelete table ${table}\n${tableText(table, context)}`
+    if (isKept)
+      // What is there may have another shape under the same name.
+      await write(`${tableText(table, context)}${emptyText(table, context)}`).catch(
+        (error: unknown) => (isRefused(error) ? write(anew) : Promise.reject(error)),
+      )
+    else await write(anew)
+    return { settings: settingsText(settings), wanted, did: { work: 'full' } }
+  }
+
+  async #write(work: 'partial' | 'full', write: () => Promise<void>): Promise<void> {
+    // What was under way while it closed: another mode may have its rules there by now.
+    if (this.#isClosed) throw new Error('nftables mode has ended')
+    try {
+      await write()
+    } catch (error) {
+      this.#deps.observer.restoreFailed(this.#family, work)
+      throw error
+    }
+  }
+}
+
+const isRefused = (error: unknown): boolean =>
+  error instanceof ToolError && error.failure === 'failed'
+
+/** The table with its sets and maps, those that are there as they are. */
+const tableText = (table: string, context: Context): string => {
+  const sets = Object.entries(setDefinitions(context)).map(
+    ([name, [kind, definition]]) => `add ${kind} ${table} ${name} { ${definition} }\n`,
+  )
+  return `add table ${table}\n${sets.join('')}`
+}
+
+const emptyText = (table: string, context: Context): string =>
+  Object.entries(setDefinitions(context))
+    .map(([name, [kind]]) => `flush ${kind} ${table} ${name}\n`)
+    .join('')

@@ -1,0 +1,176 @@
+import type { Snapshot, ServicePort, Target, Endpoint } from '../../model/snapshot.ts'
+import { readyEndpoint } from '../../model/service.ts'
+import type { AddressPort, IpFamily } from '../../util/ip.ts'
+import type { Monitor } from '../nft/monitor.ts'
+import type { PacketProbe } from '../nft/packet-probe.ts'
+import { deleteTables, isAbandoned, listTables, probeTable } from '../nft/tables.ts'
+import { nftVersion, refusalOf } from '../nft/tool-words.ts'
+import type { Probe } from '../probe.ts'
+import { type KernelSettings, plainSettings } from '../proxier.ts'
+import type { Clock } from '../../util/clock.ts'
+import type { RunTool } from '../run-tool.ts'
+import type { Form } from './context.ts'
+import { NftablesProxier } from './nftables-proxier.ts'
+
+export interface ProbeDeps {
+  readonly run: RunTool
+  readonly clock: Clock
+  readonly monitor: Monitor
+  readonly packetProbe: PacketProbe
+}
+
+/** The form is that which was found to work. */
+export interface FormProbe extends Probe {
+  readonly form: Form
+}
+
+const described: Readonly<Record<Form, string>> = {
+  shared: '',
+  own: ', with a map for each Service: large clusters take long',
+}
+
+/**
+ * Has a table as the mode would have, under another name, lead a connection, changes it as
+ * Services change, and takes it out. Never rejects.
+ */
+export const probeForms = async (
+  family: IpFamily,
+  deps: ProbeDeps,
+): Promise<FormProbe> => {
+  const { run } = deps
+  let nft = 'nft'
+  let why = ''
+  for (const form of ['shared', 'own'] as const)
+    try {
+      nft = await nftVersion(run)
+      await deleteTables(run, (await listTables(run, family)).filter(isAbandoned))
+      if (await tryForm(family, form, deps))
+        return { usable: true, detail: `${nft}${described[form]}`, form }
+      why = `${nft} took the rules, but no connection follows them`
+    } catch (error) {
+      why = refusalOf(error, nft)
+    }
+  return { usable: false, detail: why, form: 'own' }
+}
+
+const tryForm = async (
+  family: IpFamily,
+  form: Form,
+  { run, clock, monitor, packetProbe }: ProbeDeps,
+): Promise<boolean> => {
+  const table = probeTable(family)
+  const observer = { restoreFailed: () => {}, failed: () => {} }
+  const deps = { run, clock, monitor, observer, table, form: () => form }
+  const proxier = new NftablesProxier(family, deps)
+  try {
+    return await packetProbe(family, async (from, to) => {
+      const settings = settingsOf(family)
+      const before = sample(family)
+      await proxier.sync(snapshotOf(family, before), settings)
+      // Once more as a whole, as when settings change.
+      const unmarked = { ...settings, localDetector: { by: 'none' } } as const
+      await proxier.sync(snapshotOf(family, before), unmarked)
+      // Then a Service comes, with another number of endpoints.
+      const after = [...before, led(family, from, to)]
+      await proxier.sync(snapshotOf(family, after), unmarked)
+    })
+  } finally {
+    await deleteTables(run, [table])
+  }
+}
+
+/** Of RFC 5737 and RFC 3849: addresses for documentation, so that nothing real is hit. */
+const unused = { IPv4: '192.0.2.1', IPv6: '2001:db8::1' } as const
+
+const settingsOf = (family: IpFamily): KernelSettings => {
+  const cidrs = [`${unused[family]}/${family === 'IPv4' ? 32 : 128}`]
+  return {
+    ...plainSettings,
+    nodePortCidrs: cidrs,
+    localDetector: { by: 'source', cidrs },
+    serviceCidrs: cidrs,
+  }
+}
+
+const snapshotOf = (family: IpFamily, all: readonly ServicePort[]): Snapshot => ({
+  family,
+  servicePorts: new Map(all.map(one => [one.key, one])),
+  healthChecks: new Map(),
+})
+
+/** All that a ServicePort can need: of policy Local, with affinity, refused. */
+const sample = (family: IpFamily): readonly ServicePort[] => {
+  const address = unused[family]
+  const endpoints = [endpointOf({ address, port: 1 }), endpointOf({ address, port: 2 })]
+  const vips = (['ClusterIP', 'LoadBalancerIP', 'NodePort'] as const).map(kind => ({
+    kind,
+    address,
+    port: kind === 'LoadBalancerIP' ? 2 : 1,
+  }))
+  const plain: ServicePort = {
+    ...servicePortOf(family, 'plain', endpoints),
+    vips,
+    externalTrafficPolicy: 'Local',
+    sourceRanges: [address],
+  }
+  const refused: Target = { verdict: 'reject', endpoints: [] }
+  return [
+    plain,
+    { ...plain, key: 'sctp', protocol: 'SCTP' },
+    { ...plain, key: 'sticky', portName: 'sticky', protocol: 'UDP', affinityMs: 1000 },
+    {
+      ...plain,
+      key: 'refused',
+      vips: vips.map(vip => ({ ...vip, port: vip.port + 2 })),
+      internal: refused,
+      external: { verdict: 'drop', endpoints: [] },
+      externalFromNode: refused,
+      reachable: [],
+    },
+  ]
+}
+
+/**
+ * The one that a connection is to follow, by the way of outside clients: the node's own are
+ * masqueraded, and IPv4's loopback has no address for that.
+ */
+const led = (family: IpFamily, from: AddressPort, to: AddressPort): ServicePort => ({
+  ...servicePortOf(family, 'led', [endpointOf(to)]),
+  vips: [{ kind: 'ExternalIP', ...from }],
+  externalTrafficPolicy: 'Local',
+  externalFromNode: { verdict: 'drop', endpoints: [] },
+})
+
+/** Not on this node, where what goes back to its sender is masqueraded, too. */
+const endpointOf = ({ address, port }: AddressPort): Endpoint => ({
+  ...readyEndpoint(address),
+  nodeName: 'elsewhere',
+  port,
+})
+
+const servicePortOf = (
+  family: IpFamily,
+  key: string,
+  endpoints: readonly Endpoint[],
+): ServicePort => {
+  const forward: Target = { verdict: 'forward', endpoints }
+  return {
+    key,
+    name: `usher/probe:${key}`,
+    namespace: 'usher',
+    serviceName: 'probe',
+    portName: key,
+    protocol: 'TCP',
+    family,
+    vips: [],
+    affinityMs: 0,
+    endpoints,
+    internalTrafficPolicy: 'Cluster',
+    externalTrafficPolicy: 'Cluster',
+    internal: forward,
+    external: forward,
+    externalFromNode: forward,
+    reachable: endpoints,
+    sourceRanges: undefined,
+  }
+}

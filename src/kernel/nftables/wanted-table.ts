@@ -1,0 +1,74 @@
+import type { ServicePort, Snapshot } from '../../model/snapshot.ts'
+import { forEachYielding } from '../../util/yielding.ts'
+import { ElementChanges } from '../nft/elements.ts'
+import { SharedElements } from '../nft/shared-elements.ts'
+import { partsTexts, removeText, SharedParts, type Part } from '../nft/parts.ts'
+import { compile, type Compiled } from './compile.ts'
+import type { Context } from './context.ts'
+
+/** What has to be written for a change, in this order, as one transaction. */
+export interface TableChanges {
+  /** Chains and sets that are to be there, and what is in them. */
+  readonly parts: readonly string[]
+  readonly elements: ElementChanges
+  /** Chains and sets that nothing has needed for a while. */
+  readonly idle: string
+}
+
+/** What a table should have, kept up from snapshot to snapshot. */
+export class WantedTable {
+  readonly #table: string
+  readonly #context: Context
+  /** What they need is compiled again when they go: that is cheaper than to keep it. */
+  #served: ReadonlyMap<string, ServicePort> = new Map()
+  readonly #shared = new SharedElements()
+  readonly #parts = new SharedParts()
+
+  /** `table` is `ip usher-services`. */
+  constructor(table: string, context: Context) {
+    this.#table = table
+    this.#context = context
+  }
+
+  /** One that an earlier process has left; it goes unless a Service needs it. */
+  found(kind: Part['kind'], name: string, now: number): void {
+    this.#parts.found(kind, name, now)
+  }
+
+  /** Gives what is different now; costs what changed, by `===` of ServicePorts. */
+  async take({ servicePorts }: Snapshot, now: number): Promise<TableChanges> {
+    const elements = new ElementChanges()
+    const before = this.#served
+    let kept = 0
+    await forEachYielding(servicePorts, ([key, one]) => {
+      const old = before.get(key)
+      if (old !== undefined) kept += 1
+      if (old === one) return
+      this.#enter(compile(one, this.#context), elements)
+      if (old !== undefined) this.#leave(compile(old, this.#context), elements, now)
+    })
+    const gone = kept === before.size ? [] : before
+    await forEachYielding(gone, ([key, old]) => {
+      if (!servicePorts.has(key)) this.#leave(compile(old, this.#context), elements, now)
+    })
+    this.#served = servicePorts
+    const parts = partsTexts(this.#table, this.#parts.takeFresh())
+    return { parts, elements, idle: removeText(this.#table, this.#parts.takeIdle(now)) }
+  }
+
+  #enter({ elements, shared, parts }: Compiled, changes: ElementChanges): void {
+    for (const element of elements) changes.come(element)
+    for (const element of shared) this.#shared.enter(element, changes)
+    for (const part of parts) this.#parts.enter(part)
+  }
+
+  #leave(
+    { elements, shared, parts }: Compiled,
+    changes: ElementChanges,
+    now: number,
+  ): void {
+    for (const element of elements) changes.gone(element)
+    for (const element of shared) this.#shared.leave(element, changes)
+    for (const part of parts) this.#parts.leave(part, now)
+  }
+}
