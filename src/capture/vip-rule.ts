@@ -1,6 +1,6 @@
 import type { Protocol } from '../model/service.ts'
 import type { ServicePort, Target, VipKind } from '../model/snapshot.ts'
-import type { AddressPort, IpFamily } from '../util/ip.ts'
+import { type AddressPort, type IpFamily, isWildcard } from '../util/ip.ts'
 import type { Placement, VipPlacement } from './capture.ts'
 import { vipGroups } from './vip-group.ts'
 
@@ -38,7 +38,7 @@ const ruleOf = (
   const [to] = binds
   if (to === undefined) return undefined
   const { name, family, protocol, sourceRanges } = servicePort
-  const address = vip.kind === 'NodePort' ? undefined : vip.address
+  const address = isWildcard(vip.address) ? undefined : vip.address
   const group = vipGroups(servicePort)[vip.kind]
   const { internal, external, externalFromNode } = servicePort
   const isInternal = group === 'internal'

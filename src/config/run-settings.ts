@@ -119,7 +119,7 @@ export const runSettings = async (
     cluster: clusterAccess(effective),
     localClients: localClients(configuration),
     mode,
-    kernel: kernelOptions(configuration, effective.conntrackMax),
+    kernel: kernelOptions(configuration, effective),
     periods: periods(decision, effective),
   }
 }

@@ -5,7 +5,7 @@ export interface KernelOptions {
   readonly masqueradeAll: boolean
   readonly masqueradeBit: number
   /** These two in nftables mode, whose section of the configuration says them anew. */
-  readonly nftables: { readonly masqueradeAll: boolean; readonly masqueradeBit: number }
+  readonly nftables: NftablesOptions
   /** Node ports on 127.0.0.1, in iptables mode. */
   readonly localhostNodePorts: boolean
   /** How pods of this node are known. `cidrs`: those of `NodeParts`. */
@@ -15,6 +15,13 @@ export interface KernelOptions {
     | { readonly by: 'interface prefix'; readonly prefix: string }
   readonly conntrack: ConntrackOptions
   readonly ipvs: IpvsOptions
+}
+
+export interface NftablesOptions {
+  readonly masqueradeAll: boolean
+  readonly masqueradeBit: number
+  /** Node ports on 127.0.0.1 and ::1, by the relay. */
+  readonly localhostNodePorts: boolean
 }
 
 /** Times in milliseconds; 0 leaves the kernel's own. */

@@ -32,6 +32,7 @@ export class UserspaceMode implements Mode {
   readonly #loops: LoopCutter
   readonly #nodeClients: Pick<NodeClientsWatch, 'look' | 'stop'>
   readonly #orders: Pick<OperatorOrders, 'apply'>
+  readonly #ended: () => Promise<void>
   readonly #listeners = new KeyedList<Placement, RelayListener>(
     placement => placement.listenerId,
   )
@@ -39,14 +40,19 @@ export class UserspaceMode implements Mode {
   #placements: readonly Placement[] = []
   #problems: readonly Problem[] = []
 
-  /** `isLocal`: whether an address is one of this host's. */
+  /**
+   * `isLocal`: whether an address is one of this host's. `ended` ends what goes with it: called by
+   * `close`, last.
+   */
   constructor(
     capture: Capture,
     relay: Relay,
     isLocal: (address: string) => boolean,
     nodeClients: Pick<NodeClientsWatch, 'look' | 'stop'>,
     orders: Pick<OperatorOrders, 'apply'>,
+    ended: () => Promise<void> = async () => {},
   ) {
+    this.#ended = ended
     this.#orders = orders
     this.#nodeClients = nodeClients
     this.#capture = capture
@@ -86,9 +92,14 @@ export class UserspaceMode implements Mode {
     return this.#relay.drain(ms)
   }
 
-  close(): Promise<void> {
+  async close(): Promise<void> {
     this.#nodeClients.stop()
-    return this.#capture.close()
+    try {
+      await this.#relay.drain(0)
+      await this.#capture.close()
+    } finally {
+      await this.#ended()
+    }
   }
 }
 

@@ -30,6 +30,7 @@ export const sameServicePort = (a: ServicePort, b: ServicePort): boolean =>
   a.affinityMs === b.affinityMs &&
   sameTraffic(a, b) &&
   a.onDown === b.onDown &&
+  a.relayed === b.relayed &&
   a.internalTrafficPolicy === b.internalTrafficPolicy &&
   a.externalTrafficPolicy === b.externalTrafficPolicy &&
   sameList(a.vips, b.vips, sameVip) &&

@@ -5,7 +5,7 @@ import { mergeSlices } from './slice-merge.ts'
 import { type Endpoint, servicePortName, type ServicePort, type Vip } from './snapshot.ts'
 import { sourceRangesOf } from './source-ranges.ts'
 import { categorizeEndpoints, type Place } from './topology.ts'
-import { trafficOf } from './traffic.ts'
+import { hasTraffic, trafficOf } from './traffic.ts'
 
 /** What of the own node decides what ServicePorts look like. */
 export interface Here extends Place {
@@ -71,12 +71,17 @@ const servicePort = (
     affinityMs,
     ...trafficOf(service, protocol),
     ...(onDown !== undefined && { onDown }),
+    ...(isRelayed(service) && protocol !== 'SCTP' && { relayed: true }),
     endpoints,
     ...policies,
     ...targets,
     sourceRanges: sourceRangesOf(service.sourceRanges, family, vips, here.addresses),
   }
 }
+
+/** One Service is carried in one way: its addresses are those of all its ports. */
+const isRelayed = (service: Service): boolean =>
+  service.relayed === true || service.onDown !== undefined || hasTraffic(service)
 
 const weighed = (
   endpoints: readonly Endpoint[],

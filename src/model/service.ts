@@ -45,6 +45,8 @@ export interface Service extends TrafficOptions {
   readonly affinityMs: number
   /** Endpoints of its TCP ports are checked, in userspace mode; undefined: they are not. */
   readonly onDown?: OnDown | undefined
+  /** Its clients are to be carried by the relay also where the kernel carries those of others. */
+  readonly relayed?: boolean | undefined
   /** For clients of ClusterIPs. */
   readonly internalTrafficPolicy: TrafficPolicy
   /** For those of external IPs, load-balancer IPs and node ports. */

@@ -48,6 +48,11 @@ export interface ServicePort extends TrafficOptions {
   readonly affinityMs: number
   /** Of its Service: its endpoints are to be checked. */
   readonly onDown?: OnDown
+  /**
+   * Of its Service: it asks for the relay, or for what only that has. Never of SCTP, for which
+   * there is no relay.
+   */
+  readonly relayed?: true
   /** All endpoints, in the order of their `ip:port` text. */
   readonly endpoints: readonly Endpoint[]
   /** What was asked for; what comes of it is in the targets. */

@@ -32,15 +32,16 @@ export interface DataPath {
   readonly captureMetrics: RuleMetrics
   /** What carries it, and why so. */
   readonly relayChoice: ChosenRelay
-  /** Of proxy ports; to be closed when `mode` is. */
-  readonly memory: PortMemory | undefined
 }
 
 /**
  * What carries the traffic: capture, relay, and the log of its connections. Rejects when a
  * capture or relay that was asked for by name does not work here.
  */
-export const createDataPath = async (deps: Shared): Promise<DataPath> => {
+export const createDataPath = async (
+  deps: Shared,
+  { isBesideKernelMode = false } = {},
+): Promise<DataPath> => {
   const { options, clock, random, log, facts, resync, allFailed } = deps
   const { podCidrs } = facts
   const accessLog = new AccessLog({ log, clock })
@@ -71,6 +72,7 @@ export const createDataPath = async (deps: Shared): Promise<DataPath> => {
     system: hostSystem({ clock, onBlind: why => sayBlind(log, why) }),
     localAddresses: new LocalAddresses(clock),
     proxyPorts: new ProxyPorts(options.proxyPortRange, random, undefined, memory),
+    isBesideKernelMode,
   }).catch(async (error: unknown) => {
     await relay.drain(0)
     throw error
@@ -86,7 +88,19 @@ export const createDataPath = async (deps: Shared): Promise<DataPath> => {
         log.warn({ why }, "the addresses of this host can't be read; those known go on")
     },
   })
-  const mode = new UserspaceMode(capture, relay, isOwnAddress, nodeClients, deps.orders)
+  const ended = async (): Promise<void> => {
+    await memory?.close()
+    await accessLog.close()
+    connectionLog.close()
+  }
+  const mode = new UserspaceMode(
+    capture,
+    relay,
+    isOwnAddress,
+    nodeClients,
+    deps.orders,
+    ended,
+  )
   return {
     relay,
     mode,
@@ -95,7 +109,6 @@ export const createDataPath = async (deps: Shared): Promise<DataPath> => {
     captureChoice: choice,
     captureMetrics,
     relayChoice,
-    memory,
   }
 }
 

@@ -1,5 +1,6 @@
 import { ToolError } from '../kernel/run-tool.ts'
 import { OperatorOrders } from '../mode/operator-orders.ts'
+import type { ModeName } from '../mode/mode.ts'
 import { Reconciler } from '../mode/reconciler.ts'
 import { Registry } from '../model/registry.ts'
 import type { Problem } from '../model/snapshot.ts'
@@ -234,7 +235,7 @@ const createControl = (deps: ControlDeps) => {
     },
     sync: async snapshots => {
       // After a fallback from a kernel mode they begin with the next sync.
-      checks.watch(mode.name === 'userspace' ? registry.checked() : new Map())
+      checks.watch(hasRelay(mode.name) ? registry.checked() : new Map())
       traffic.dataPath()?.accessLog.want(snapshots)
       await mode.sync(snapshots)
       await healthChecks.sync(snapshots)
@@ -260,6 +261,9 @@ const createControl = (deps: ControlDeps) => {
     },
   }
 }
+
+/** Whether Services that ask for what a relay has get it. */
+const hasRelay = (mode: ModeName): boolean => mode === 'userspace' || mode === 'nftables'
 
 /** What a tool of the system's said needs no stack. */
 const reasonOf = (error: unknown): LogFields =>

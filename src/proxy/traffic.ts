@@ -1,7 +1,9 @@
 import type { FamilyProbes } from '../kernel/probe.ts'
 import type { ModeChoice, ModeStep } from '../mode/choose-mode.ts'
 import { FallbackMode } from '../mode/fallback-mode.ts'
+import { HybridMode } from '../mode/hybrid-mode.ts'
 import type { Mode } from '../mode/mode.ts'
+import { ServiceSplitter } from '../mode/split-services.ts'
 import { type BoundMetric, bindMetrics } from '../observe/exposition.ts'
 import {
   captureTable,
@@ -69,7 +71,14 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
   }
   const mode = await FallbackMode.start({
     request,
-    steps: [...kernelSteps(deps, metrics), userspace],
+    steps: [
+      ...kernelSteps(deps, metrics).map(step =>
+        step.name === 'nftables'
+          ? withRelay(deps, step, path => (dataPath = path))
+          : step,
+      ),
+      userspace,
+    ],
     fellBack: change => {
       fallBacks += 1
       sayFallBack(log, change)
@@ -97,18 +106,47 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
           ]
         : []),
     ],
-    close: async () => {
-      try {
-        await dataPath?.relay.drain(0)
-        await dataPath?.memory?.close()
-        await mode.close()
-      } finally {
-        await dataPath?.accessLog.close()
-        dataPath?.connectionLog.close()
-      }
-    },
+    close: () => mode.close(),
   }
 }
+
+/** Services that ask for it are carried by a relay; it is made when there is one. */
+const withRelay = (
+  deps: TrafficDeps,
+  step: ModeStep,
+  made: (dataPath: DataPath) => void,
+): ModeStep => ({
+  ...step,
+  start: async probes => {
+    const { options, log } = deps
+    const { localhostNodePorts = false } = options.kernel?.nftables ?? {}
+    return new HybridMode({
+      kernel: await step.start(probes),
+      splitter: new ServiceSplitter(localhostNodePorts),
+      startRelay: async () => {
+        const path = await createDataPath(
+          { ...deps, options: besideKernelMode(options) },
+          { isBesideKernelMode: true },
+        )
+        sayRelay(log, path.relayChoice, options)
+        made(path)
+        return path.mode
+      },
+      failed: err =>
+        log.error(
+          { err },
+          'Services that the relay served are not served until the next start',
+        ),
+    })
+  },
+})
+
+/** nft works here, as the mode runs; the kernel's rules serve when the relay ends. */
+const besideKernelMode = (options: ProxyOptions): ProxyOptions => ({
+  ...withAnyRelay(options),
+  capture: 'nftables',
+  keepRules: false,
+})
 
 /** Userspace mode works in every family. */
 const anywhere: FamilyProbes = {

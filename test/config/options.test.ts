@@ -122,6 +122,7 @@ t.test('run with nothing but manifests has the documented defaults', async t => 
     iptablesMasqueradeBit: 14,
     masqueradeAll: false,
     iptablesLocalhostNodeports: true,
+    nftablesLocalhostNodeports: false,
     ipvsSyncPeriod: 30_000,
     ipvsMinSyncPeriod: 0,
     ipvsScheduler: '',

@@ -367,6 +367,7 @@ t.test('what kernel modes go by comes from their flags', async t => {
     '--iptables-masquerade-bit=7',
     '--masquerade-all',
     '--iptables-localhost-nodeports=false',
+    '--nftables-localhost-nodeports',
     '--detect-local-mode=InterfaceNamePrefix',
     '--pod-interface-name-prefix=cali',
     '--conntrack-max=5000',
@@ -377,6 +378,8 @@ t.test('what kernel modes go by comes from their flags', async t => {
   t.strictSame(kernel, {
     masqueradeAll: true,
     masqueradeBit: 7,
+    // As with kube-proxy --iptables-masquerade-bit is for the other modes.
+    nftables: { masqueradeAll: true, masqueradeBit: 14, localhostNodePorts: true },
     localhostNodePorts: false,
     localPods: { by: 'interface prefix', prefix: 'cali' },
     conntrack: {

@@ -27,6 +27,12 @@ export const kernelModes = group('As kube-proxy has them', node, {
     field: 'iptables.localhostNodePorts',
     help: 'Serve node ports on 127.0.0.1 too, by route_localnet, which lets packets for 127.0.0.0/8 leave the loopback device. For IPv4 only.',
   },
+  'nftables-localhost-nodeports': {
+    modes: ['nftables'],
+    type: onOff,
+    defaultText: 'false',
+    help: 'Serve node ports on 127.0.0.1 and ::1 too, TCP and UDP, by the relay of userspace mode, which is started for it: in nftables mode the kernel has no way to lead them to endpoints.',
+  },
   'ipvs-sync-period': {
     ...ipvs,
     type: duration('above zero'),

@@ -3,10 +3,16 @@ import { parseCidr } from '../../util/cidr.ts'
 import { goMilliseconds } from '../../util/duration.ts'
 import type { KubeProxyConfiguration } from '../kube-proxy/configuration.ts'
 
-/** What the kernel modes go by. `conntrackMax`: of kube-proxy before 1.17; 0 for none. */
+interface Flags {
+  /** Of kube-proxy before 1.17; 0 for none. */
+  readonly conntrackMax: number
+  readonly nftablesLocalhostNodeports: boolean
+}
+
+/** What the kernel modes go by. */
 export const kernelOptions = (
   configuration: KubeProxyConfiguration,
-  conntrackMax: number,
+  { conntrackMax, nftablesLocalhostNodeports }: Flags,
 ): KernelOptions => {
   const { iptables, nftables, conntrack, ipvs } = configuration
   return {
@@ -16,6 +22,7 @@ export const kernelOptions = (
       // --masquerade-all is for all modes.
       masqueradeAll: nftables.masqueradeAll || iptables.masqueradeAll,
       masqueradeBit: nftables.masqueradeBit,
+      localhostNodePorts: nftablesLocalhostNodeports,
     },
     localhostNodePorts: iptables.localhostNodePorts,
     localPods: localPods(configuration),

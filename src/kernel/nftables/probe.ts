@@ -1,4 +1,10 @@
-import type { Snapshot, ServicePort, Target, Endpoint } from '../../model/snapshot.ts'
+import type {
+  Endpoint,
+  ServicePort,
+  Snapshot,
+  Target,
+  Vip,
+} from '../../model/snapshot.ts'
 import { readyEndpoint } from '../../model/service.ts'
 import type { AddressPort, IpFamily } from '../../util/ip.ts'
 import type { Monitor } from '../nft/monitor.ts'
@@ -102,14 +108,9 @@ const snapshotOf = (family: IpFamily, all: readonly ServicePort[]): Snapshot => 
 const sample = (family: IpFamily): readonly ServicePort[] => {
   const address = unused[family]
   const endpoints = [endpointOf({ address, port: 1 }), endpointOf({ address, port: 2 })]
-  const vips = (['ClusterIP', 'LoadBalancerIP', 'NodePort'] as const).map(kind => ({
-    kind,
-    address,
-    port: kind === 'LoadBalancerIP' ? 2 : 1,
-  }))
   const plain: ServicePort = {
     ...servicePortOf(family, 'plain', endpoints),
-    vips,
+    vips: vipsAt(address, 1),
     externalTrafficPolicy: 'Local',
     sourceRanges: [address],
   }
@@ -121,7 +122,7 @@ const sample = (family: IpFamily): readonly ServicePort[] => {
     {
       ...plain,
       key: 'refused',
-      vips: vips.map(vip => ({ ...vip, port: vip.port + 2 })),
+      vips: vipsAt(address, 3),
       internal: refused,
       external: { verdict: 'drop', endpoints: [] },
       externalFromNode: refused,
@@ -129,6 +130,13 @@ const sample = (family: IpFamily): readonly ServicePort[] => {
     },
   ]
 }
+
+/** One of each kind, at this port and the next. */
+const vipsAt = (address: string, port: number): readonly Vip[] => [
+  { kind: 'ClusterIP', address, port },
+  { kind: 'LoadBalancerIP', address, port: port + 1 },
+  { kind: 'NodePort', address, port },
+]
 
 /**
  * The one that a connection is to follow, by the way of outside clients: the node's own are

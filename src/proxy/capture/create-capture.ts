@@ -83,7 +83,8 @@ const asAsked = async (deps: CaptureDeps, name: KindName): Promise<CaptureParts>
 
 /** Whatever changes the host is one process's business at a time. */
 const alone = (deps: CaptureDeps, name: KindName, capture: Capture): Capture => {
-  const { options, system, clock, log } = deps
+  const { options, system, clock, log, isBesideKernelMode } = deps
+  if (isBesideKernelMode) return besideKernelMode(deps, capture)
   const lock = hostLock({
     clock,
     self: `usher ${options.version}, pid ${process.pid}`,
@@ -101,6 +102,16 @@ const alone = (deps: CaptureDeps, name: KindName, capture: Capture): Capture => 
     },
   })
 }
+
+/** It is this process's turn by then, and others' things have gone. */
+const besideKernelMode = ({ clock, system }: CaptureDeps, capture: Capture): Capture =>
+  new ExclusiveCapture(capture, {
+    clock,
+    lock: { acquire: async () => true, release: async () => {} },
+    tools: system.tools,
+    keeps: false,
+    removeOthers: async () => {},
+  })
 
 /** All that is left then is of the kernel modes, Usher's or kube-proxy's. */
 const inUseByCaptures: Partial<InUse> = {

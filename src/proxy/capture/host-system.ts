@@ -37,6 +37,8 @@ export interface CaptureDeps extends Pick<
   readonly system: HostSystem
   readonly localAddresses: LocalAddresses
   readonly proxyPorts: ProxyPorts
+  /** A kernel mode of this process leads traffic, too: the host is its, and what it has stays. */
+  readonly isBesideKernelMode: boolean
 }
 
 export interface HostSystemDeps {

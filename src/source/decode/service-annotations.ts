@@ -20,7 +20,9 @@ export const annotationPrefix = 'usher-proxy.io/'
 /** What the others ask for depends on the server, a port or an account: they are for routes. */
 const check = v.literal('tcp', isNot('tcp, the only check that Services have'))
 
-const schemas = { ...endpointOptions, zoneWeights, check }
+const relay = v.boolean(isNot('true or false'))
+
+const schemas = { ...endpointOptions, zoneWeights, check, relay }
 const shape = v.partial(v.object(schemas))
 
 /** By what an annotation has after the prefix: `retry-early-close`. */
@@ -34,7 +36,7 @@ const optionOf = new Map(Object.keys(schemas).map(option => [flagName(option), o
 const longest = 100
 
 interface Annotated {
-  readonly options: TrafficOptions & Pick<Service, 'onDown'>
+  readonly options: TrafficOptions & Pick<Service, 'onDown' | 'relayed'>
   /** What is not in `options`. */
   readonly faults: readonly Fault[]
 }
@@ -84,7 +86,12 @@ const withoutPort = (option: string, protocols: readonly Protocol[]): string => 
 }
 
 /** The other ones are about TCP. */
-const forUdp: ReadonlySet<string> = new Set(['balance', 'slowStart', 'zoneWeights'])
+const forUdp: ReadonlySet<string> = new Set([
+  'balance',
+  'slowStart',
+  'zoneWeights',
+  'relay',
+])
 
 /** What is after the prefix. */
 const prefixed = (annotations: unknown): readonly string[] =>
@@ -118,6 +125,7 @@ const optionsOf = (raw: v.InferOutput<typeof shape>): Annotated['options'] => {
       balance: { by: 'round-robin', ...others.balance, zoneWeights: weights },
     }),
     ...(raw.check !== undefined && { onDown: raw.onDown ?? 'keep' }),
+    ...(raw.relay === true && { relayed: true }),
   }
 }
 

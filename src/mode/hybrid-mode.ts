@@ -1,0 +1,93 @@
+import type { Placement } from '../capture/capture.ts'
+import type { Problem, Snapshot } from '../model/snapshot.ts'
+import type { DrainResult } from '../relay/relay.ts'
+import type { Mode, ModeName } from './mode.ts'
+import { isEmpty, type ServiceSplitter, withLeaving } from './split-services.ts'
+
+export interface HybridModeDeps {
+  readonly kernel: Mode
+  readonly splitter: ServiceSplitter
+  /**
+   * Userspace mode, whose capture leaves alone what the kernel mode has; made when the first Service
+   * asks for it. Rejects when it does not work here.
+   */
+  readonly startRelay: () => Promise<Mode>
+  /** What the relay served may not be served after the end. */
+  readonly failed: (error: unknown) => void
+}
+
+/**
+ * A kernel mode for most Services, and userspace mode for those that ask for it. A Service that
+ * changes sides is served by both for a moment: whichever leads a connection first has it.
+ */
+export class HybridMode implements Mode {
+  readonly name: ModeName
+  readonly #deps: HybridModeDeps
+  #relay: Mode | undefined
+  /** All of the last sync, and those that the relay has since. */
+  #all: readonly Snapshot[] = []
+  #relayed: readonly Snapshot[] = []
+  #isEnding = false
+
+  constructor(deps: HybridModeDeps) {
+    this.#deps = deps
+    this.name = deps.kernel.name
+  }
+
+  get placements(): readonly Placement[] {
+    const relayed = this.#relay?.placements ?? []
+    const { placements } = this.#deps.kernel
+    return relayed.length === 0 ? placements : [...placements, ...relayed]
+  }
+
+  get problems(): readonly Problem[] {
+    return [...this.#deps.kernel.problems, ...(this.#relay?.problems ?? [])]
+  }
+
+  async sync(snapshots: readonly Snapshot[]): Promise<void> {
+    const { kernel, splitter } = this.#deps
+    this.#all = snapshots
+    const split = splitter.split(snapshots)
+    if (this.#relay === undefined) {
+      if (isEmpty(split.relay)) return kernel.sync(split.kernel)
+      // First, as it is then this process's turn to write rules; and where the relay can't be had.
+      await kernel.sync(snapshots)
+      this.#relay = await this.#start()
+    }
+    const both = withLeaving(split.relay, this.#relayed, split.kernel)
+    await this.#relay.sync(both).catch(async (error: unknown) => {
+      // Better without what they ask for than not at all.
+      await kernel.sync(snapshots)
+      throw error
+    })
+    this.#relayed = split.relay
+    await kernel.sync(split.kernel)
+    if (both !== split.relay) await this.#relay.sync(split.relay)
+  }
+
+  /** The kernel's rules stay at the end, and serve new clients of all Services from then on. */
+  async drain(ms: number): Promise<DrainResult> {
+    const { kernel } = this.#deps
+    this.#isEnding = true
+    if (this.#relay === undefined) return kernel.drain(ms)
+    await kernel.sync(this.#all).catch((error: unknown) => this.#deps.failed(error))
+    const [drained] = await Promise.all([this.#relay.drain(ms), kernel.drain(ms)])
+    return drained
+  }
+
+  async close(): Promise<void> {
+    this.#isEnding = true
+    try {
+      await this.#relay?.close()
+    } finally {
+      await this.#deps.kernel.close()
+    }
+  }
+
+  async #start(): Promise<Mode> {
+    const relay = await this.#deps.startRelay()
+    if (!this.#isEnding) return relay
+    await relay.close()
+    throw new Error('the mode has ended')
+  }
+}

@@ -1,0 +1,133 @@
+// A process of its own: long, and it mostly waits.
+import t, { type Test } from 'tap'
+import { whyNoNetns } from '../support/netns.ts'
+import { until } from '../support/until.ts'
+import { matrix, tryCells } from './capture/cells.ts'
+import { nothingFailed } from './capture/nothing-failed.ts'
+import { families, objectsOf } from './capture/objects.ts'
+import type { Manner } from './capture/oracle-terms.ts'
+import { faultLines } from './capture/report.ts'
+import { serviceNamed, services, type TestService } from './capture/services.ts'
+import { makeStage, type Stage } from './capture/stage.ts'
+import { underLoad } from './capture/under-load.ts'
+import { type VipName, vipOf } from './capture/vips.ts'
+import { allNodePorts, nftablesMode } from './capture/ways.ts'
+
+const why = await whyNoNetns('iptables', 'nft', 'conntrack')
+const options = { skip: why !== '' && why }
+const way = nftablesMode
+
+interface Annotated {
+  readonly kind: string
+  readonly metadata: { readonly name: string; annotations?: Record<string, string> }
+}
+
+/** The objects of all Services, of which some ask for the relay. */
+const withRelay = (isRelayed: (service: TestService) => boolean): object[] => {
+  const objects = objectsOf(services) as Annotated[]
+  for (const { kind, metadata } of objects)
+    if (kind === 'Service' && isRelayed(serviceNamed(metadata.name)))
+      metadata.annotations = { 'usher-proxy.io/relay': 'true' }
+  return objects
+}
+
+const cellsAre = async (
+  t: Test,
+  { agents }: Stage,
+  isOf: (service: TestService) => boolean,
+  manner: Manner,
+): Promise<void> => {
+  const cells = matrix.filter(({ service }) => isOf(service))
+  const faults = faultLines(way.label, await tryCells(cells, agents, manner))
+  t.comment(faults.join('\n'))
+  t.equal(faults.length, 0, `${cells.length} cells, ${manner}`)
+}
+
+const isOdd = ({ index }: TestService): boolean => index % 2 === 1
+const isEven = (service: TestService): boolean => !isOdd(service)
+const isPlain = ({ name }: TestService): boolean => name === 'plain'
+const isAny = (): boolean => true
+
+t.test('Services that ask for it are carried by the relay', options, async t => {
+  const stage = await makeStage(t, way)
+  await stage.manifests.write(...withRelay(isOdd))
+  const usher = stage.start(...allNodePorts(way))
+  await usher.ready()
+  t.equal(await usher.mode(), 'nftables')
+  await t.test('each by its own', async t => {
+    await cellsAre(t, stage, isOdd, 'rules')
+    await cellsAre(t, stage, isEven, 'nftables')
+  })
+  await t.test('rules of others are as they were', async t => {
+    t.equal((await stage.now()).theirs, stage.before.theirs)
+  })
+  await t.test('after the end the kernel serves them all', async t => {
+    usher.send('SIGTERM')
+    t.match(await usher.exit, { code: 0 })
+    await cellsAre(t, stage, isAny, 'nftables')
+    t.notMatch((await stage.now()).all, /^table ip6? usher /m)
+  })
+  await t.test('usher cleanup leaves the node as it was', async t => {
+    await stage.cleanUp()
+    t.strictSame(await stage.now(), stage.before)
+  })
+})
+
+t.test('a Service changes sides, and nobody notices', options, async t => {
+  const stage = await makeStage(t, way)
+  const { agents, manifests } = stage
+  const usher = stage.start()
+  await usher.ready()
+  const plain = serviceNamed('plain')
+  const to = { protocol: 'TCP', ...vipOf.ClusterIP(plain, 'IPv4') } as const
+  const isSeenAs = async (isClient: boolean): Promise<boolean> => {
+    const { own, seen } = await agents['pod-1'].dial(to, 5000)
+    return (seen === own) === isClient
+  }
+  const isForAll = (vip: VipName): boolean => !vip.startsWith('node port')
+  const changeSides = async (t: Test, isRelayed: boolean): Promise<void> => {
+    const load = await underLoad(
+      agents,
+      async () => {
+        await manifests.write(...withRelay(isRelayed ? isPlain : () => false))
+        await until('it has changed sides', () => isSeenAs(!isRelayed), 30_000)
+      },
+      20_000,
+      isForAll,
+    )
+    t.comment(`${isRelayed ? 'to the relay' : 'to the kernel'}: ${load.text}`)
+    nothingFailed(t, load)
+  }
+  for (const isRelayed of [true, false, true])
+    await t.test(isRelayed ? 'to the relay' : 'to the kernel', t =>
+      changeSides(t, isRelayed),
+    )
+  usher.send('SIGTERM')
+  t.match(await usher.exit, { code: 0 })
+})
+
+t.test(
+  'node ports on loopback are for the relay, where they are asked for',
+  options,
+  async t => {
+    const stage = await makeStage(t, way)
+    const usher = stage.start('--nftables-localhost-nodeports')
+    await usher.ready()
+    const plain = serviceNamed('plain')
+    for (const family of families)
+      for (const protocol of ['TCP', 'UDP'] as const) {
+        const at = { protocol, ...vipOf['node port, loopback'](plain, family) }
+        const { result } = await stage.agents.node.dial(at, 5000)
+        t.equal(result, 'answer', `${family} ${protocol}`)
+      }
+    const others = matrix.filter(
+      ({ service, vip }) => isPlain(service) && vip === 'ClusterIP',
+    )
+    t.strictSame(
+      faultLines(way.label, await tryCells(others, stage.agents, 'nftables')),
+      [],
+    )
+    usher.send('SIGTERM')
+    t.match(await usher.exit, { code: 0 })
+  },
+)
