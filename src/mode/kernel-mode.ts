@@ -9,7 +9,7 @@ import type { DrainResult } from '../relay/relay.ts'
 import type { IpFamily } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
 import { kernelPlacement, unservedPlacement } from './placements.ts'
-import { joinLists, listOfServicePorts } from './service-port-list.ts'
+import { joinLists, listOfServicePorts } from '../model/service-port-list.ts'
 import type { Mode, ModeName } from './mode.ts'
 import { ServiceUdpChanges } from './udp-changes.ts'
 

@@ -1,6 +1,7 @@
 import type { ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
+import { SortedMap } from '../model/sorted-map.ts'
 import type { IpFamily } from '../util/ip.ts'
-import { listOfServicePorts } from './service-port-list.ts'
+import { listOfServicePorts } from '../model/service-port-list.ts'
 
 /** What of the wanted state is whose. */
 export interface Split {
@@ -20,16 +21,10 @@ export class ServiceSplitter {
   }
 
   split(snapshots: readonly Snapshot[]): Split {
-    const relay = snapshots.map(one => this.#relayed(one))
-    const kernel = snapshots.map(one =>
-      listOfServicePorts(one).some(({ relayed }) => relayed)
-        ? withServicePorts(
-            one,
-            listOfServicePorts(one).filter(({ relayed }) => !relayed),
-          )
-        : one,
-    )
-    return { kernel, relay }
+    return {
+      kernel: snapshots.map(unrelayed),
+      relay: snapshots.map(one => this.#relayed(one)),
+    }
   }
 
   #relayed(snapshot: Snapshot): Snapshot {
@@ -57,12 +52,25 @@ const loopback: Readonly<Record<IpFamily, string>> = { IPv4: '127.0.0.1', IPv6: 
 const loopbackVip = ({ kind, port }: Vip, family: IpFamily): readonly Vip[] =>
   kind === 'NodePort' ? [{ kind, address: loopback[family], port }] : []
 
+/** Costs next to nothing where no Service asks for the relay. */
+const unrelayed = (snapshot: Snapshot): Snapshot => {
+  const relayed = listOfServicePorts(snapshot).filter(one => one.relayed)
+  if (relayed.length === 0) return snapshot
+  const gone = new Map(relayed.map(({ key }) => [key, undefined]))
+  return { ...snapshot, servicePorts: sorted(snapshot.servicePorts).with(gone) }
+}
+
+const sorted = (servicePorts: Snapshot['servicePorts']): SortedMap<ServicePort> =>
+  servicePorts instanceof SortedMap
+    ? servicePorts
+    : SortedMap.empty<ServicePort>().with(servicePorts)
+
 const withServicePorts = (
   snapshot: Snapshot,
   list: readonly ServicePort[],
 ): Snapshot => ({
   ...snapshot,
-  servicePorts: new Map(list.map(one => [one.key, one])),
+  servicePorts: sorted(new Map(list.map(one => [one.key, one]))),
 })
 
 export const isEmpty = (snapshots: readonly Snapshot[]): boolean =>

@@ -4,7 +4,7 @@ import { keepsFlows } from '../model/service.ts'
 import type { ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import { isWildcard } from '../util/ip.ts'
 import { listDiff } from '../util/list-diff.ts'
-import { listOfServicePorts } from './service-port-list.ts'
+import { listOfServicePorts } from '../model/service-port-list.ts'
 
 /**
  * Of Services: those that are gone are left out, as their flows, like TCP's connections, go on

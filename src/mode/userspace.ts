@@ -22,7 +22,7 @@ import { type Loop, LoopCutter } from './loops.ts'
 import type { Mode } from './mode.ts'
 import type { NodeClientsWatch } from './node-clients.ts'
 import type { OperatorOrders } from './operator-orders.ts'
-import { joinLists, listOfServicePorts } from './service-port-list.ts'
+import { joinLists, listOfServicePorts } from '../model/service-port-list.ts'
 
 /** The userspace mode: a capture that leads traffic to a relay that listens. */
 export class UserspaceMode implements Mode {

@@ -126,8 +126,8 @@ t.test(
       relayed.map(one => [one.key, one.vips]),
       [
         [dbKey, vips],
-        [`${plainKey} on loopback`, [nodePort('127.0.0.1', 30_080)]],
         [`${dbKey} on loopback`, [nodePort('127.0.0.1', 30_080)]],
+        [`${plainKey} on loopback`, [nodePort('127.0.0.1', 30_080)]],
       ],
     )
     const again = [...(splitter.split([both]).relay[0]?.servicePorts.values() ?? [])]

@@ -94,7 +94,7 @@ export class OwnTable {
   async #transact(text: string): Promise<void> {
     const set = `${this.name} stamp`
     const stamp = `flush set ${set}\nadd element ${set} { ${this.#stamps.next()} }\n`
-    await this.#run('nft', ['-f', '-'], { input: text + stamp })
+    await this.#run('nft', ['-f', '-'], { input: text + stamp, timeoutMs })
   }
 }
 
@@ -113,6 +113,9 @@ const inSmallTransactions = (parts: readonly string[]): readonly string[] => {
   }
   return [...inputs, input]
 }
+
+/** Milliseconds. Where each Service has a map of its own, 20 000 of them take minutes. */
+const timeoutMs = 300_000
 
 /** More than are ever under way; older ones are of transactions that failed. */
 const mostStamps = 64

@@ -120,5 +120,13 @@ export class SharedParts {
   }
 }
 
-const isSame = (a: Part | undefined, b: Part): boolean =>
-  a !== undefined && JSON.stringify(a) === JSON.stringify(b)
+/** Asked for each Service: most need the same few chains. */
+const isSame = (a: Part | undefined, b: Part): boolean => {
+  if (a?.kind === 'set') return b.kind === 'set' && a.definition === b.definition
+  return (
+    a !== undefined &&
+    b.kind === 'chain' &&
+    a.rules.length === b.rules.length &&
+    a.rules.every((rule, at) => rule === b.rules[at])
+  )
+}

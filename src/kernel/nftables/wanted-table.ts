@@ -1,4 +1,6 @@
+import { listOfServicePorts } from '../../model/service-port-list.ts'
 import type { ServicePort, Snapshot } from '../../model/snapshot.ts'
+import { listDiff } from '../../util/list-diff.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import { ElementChanges } from '../nft/elements.ts'
 import { SharedElements } from '../nft/shared-elements.ts'
@@ -20,7 +22,7 @@ export class WantedTable {
   readonly #table: string
   readonly #context: Context
   /** What they need is compiled again when they go: that is cheaper than to keep it. */
-  #served: ReadonlyMap<string, ServicePort> = new Map()
+  #served: readonly ServicePort[] = []
   readonly #shared = new SharedElements()
   readonly #parts = new SharedParts()
 
@@ -36,22 +38,18 @@ export class WantedTable {
   }
 
   /** Gives what is different now; costs what changed, by `===` of ServicePorts. */
-  async take({ servicePorts }: Snapshot, now: number): Promise<TableChanges> {
+  async take(snapshot: Snapshot, now: number): Promise<TableChanges> {
     const elements = new ElementChanges()
-    const before = this.#served
-    let kept = 0
-    await forEachYielding(servicePorts, ([key, one]) => {
-      const old = before.get(key)
-      if (old !== undefined) kept += 1
-      if (old === one) return
+    const served = listOfServicePorts(snapshot)
+    const { before, after } = listDiff(this.#served, served)
+    // First, so that what both need stays.
+    await forEachYielding(after, one => {
       this.#enter(compile(one, this.#context), elements)
-      if (old !== undefined) this.#leave(compile(old, this.#context), elements, now)
     })
-    const gone = kept === before.size ? [] : before
-    await forEachYielding(gone, ([key, old]) => {
-      if (!servicePorts.has(key)) this.#leave(compile(old, this.#context), elements, now)
+    await forEachYielding(before, one => {
+      this.#leave(compile(one, this.#context), elements, now)
     })
-    this.#served = servicePorts
+    this.#served = served
     const parts = partsTexts(this.#table, this.#parts.takeFresh())
     return { parts, elements, idle: removeText(this.#table, this.#parts.takeIdle(now)) }
   }

@@ -1,5 +1,5 @@
-import type { ServicePort, Snapshot } from '../model/snapshot.ts'
-import { SortedMap } from '../model/sorted-map.ts'
+import type { ServicePort, Snapshot } from './snapshot.ts'
+import { SortedMap } from './sorted-map.ts'
 
 /** The ServicePorts of a snapshot, without a copy where there is a list of them. */
 export const listOfServicePorts = ({
