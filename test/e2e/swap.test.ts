@@ -2,12 +2,25 @@
 import t from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
 import { swapUnderLoad } from './capture/swap.ts'
-import { iptablesCapture, iptablesMode, nftablesCapture } from './capture/ways.ts'
+import {
+  iptablesCapture,
+  iptablesMode,
+  nftablesCapture,
+  nftablesMode,
+} from './capture/ways.ts'
 
 const why = await whyNoNetns('nft', 'iptables', 'conntrack')
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
-for (const way of [nftablesCapture, iptablesCapture('nft'), iptablesMode('nft')])
-  t.test(`kube-proxy and back with ${way.label}`, { skip: why !== '' && why }, t =>
-    swapUnderLoad(t, way),
-  )
+const ways = {
+  iptables: [nftablesCapture, iptablesCapture('nft'), iptablesMode('nft'), nftablesMode],
+  nftables: [nftablesMode, iptablesMode('nft'), nftablesCapture],
+} as const
+
+for (const mode of ['iptables', 'nftables'] as const)
+  for (const way of ways[mode])
+    t.test(
+      `kube-proxy in ${mode} mode and back with ${way.label}`,
+      { skip: why !== '' && why },
+      t => swapUnderLoad(t, way, mode),
+    )
