@@ -1,4 +1,3 @@
-import type { RuleCount } from '../kernel/proxier.ts'
 import { orderKinds, type StandingOrder } from '../mode/operator-orders.ts'
 import type { Snapshot, Target } from '../model/snapshot.ts'
 import type { SourceStatus } from '../source/source.ts'
@@ -12,21 +11,21 @@ import {
   type Sample,
 } from './exposition.ts'
 import { type Probe, type ProbeCounts, type Tally } from './probe-counts.ts'
-import type { RuleMetrics } from './rule-metrics.ts'
 import type { ChangeCount, SyncMetrics } from './sync-metrics.ts'
 
 /*
- * The table of all metrics, by what they are read from, in the order of /metrics. Two
+ * The table of all metrics, by what they are read from, in the order of /metrics. Three
  * parts have files of their own: the relay's (relay-metrics.ts), which come first and have
- * a line for each ServicePort, and those of the process (process-metrics.ts) at the end.
+ * a line for each ServicePort, those of rules in the kernel (rule-metrics-table.ts), and
+ * those of the process (process-metrics.ts) at the end.
  * A new row in a table is shown; a new table is bound to what it reads in proxy/admin.ts
  * (of the node) or proxy/traffic.ts (of mode and capture).
  */
 
-type Table<T> = readonly Metric<T>[]
+export type Table<T> = readonly Metric<T>[]
 
 /** A line for each IP family; none where there is no value. */
-const byFamily = <T>(
+export const byFamily = <T>(
   source: Readonly<Record<(typeof ipFamilies)[number], T>>,
   read: (of: T) => number | Histogram | undefined,
 ): Sample[] =>
@@ -35,7 +34,7 @@ const byFamily = <T>(
     return value === undefined ? [] : [[[family], value]]
   })
 
-const ofFamily = ['ip_family']
+export const ofFamily = ['ip_family']
 
 const secondsOf = (ms: number | undefined): number | undefined =>
   ms === undefined ? undefined : ms / 1000
@@ -236,100 +235,6 @@ export const modeTable: Table<ModeReadings> = [
     'Times the mode that ran stopped working, and another took its place.',
     [],
     ({ fallBacks }) => fallBacks,
-  ),
-]
-
-const countRules =
-  (of: (count: RuleCount) => number) =>
-  ({ families }: RuleMetrics): Sample[] =>
-    ipFamilies.flatMap(family => {
-      const { rules } = families[family]
-      if (rules === undefined) return []
-      return (['filter', 'nat'] as const).map((table): Sample => [
-        [table, family],
-        of(rules[table]),
-      ])
-    })
-
-/** kube-proxy's, of iptables mode. */
-export const iptablesTable: Table<RuleMetrics> = [
-  histogram(
-    'kubeproxy_sync_full_proxy_rules_duration_seconds',
-    'Time it took to write all rules.',
-    ofFamily,
-    ({ families }) => byFamily(families, ({ full }) => full),
-  ),
-  histogram(
-    'kubeproxy_sync_partial_proxy_rules_duration_seconds',
-    'Time it took to write the rules of what changed.',
-    ofFamily,
-    ({ families }) => byFamily(families, ({ partial }) => partial),
-  ),
-  gauge(
-    'kubeproxy_sync_proxy_rules_iptables_total',
-    'Rules that there are.',
-    ['table', 'ip_family'],
-    countRules(({ total }) => total),
-  ),
-  gauge(
-    'kubeproxy_sync_proxy_rules_iptables_last',
-    'Rules that the last sync wrote.',
-    ['table', 'ip_family'],
-    countRules(({ written }) => written),
-  ),
-  counter(
-    'kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total',
-    'Times iptables-restore refused the rules of what changed; all rules were written then.',
-    ofFamily,
-    ({ families }) => byFamily(families, ({ partialFailures }) => partialFailures),
-  ),
-]
-
-/** Of both kernel modes. */
-export const kernelTable: Table<RuleMetrics> = [
-  counter(
-    'kubeproxy_sync_proxy_rules_iptables_restore_failures_total',
-    'Times iptables-restore refused the rules.',
-    ofFamily,
-    ({ families }) => byFamily(families, one => one.fullFailures + one.partialFailures),
-  ),
-  counter(
-    'usher_kernel_repairs_total',
-    "Times another program removed Usher's rules, and they were written again.",
-    ofFamily,
-    ({ families }) => byFamily(families, ({ repairs }) => repairs),
-  ),
-]
-
-const countOf = ({ counts }: Histogram): number => counts.reduce((sum, n) => sum + n, 0)
-
-/** Of userspace mode with a capture by rules. */
-export const captureTable: Table<RuleMetrics> = [
-  counter(
-    'usher_capture_syncs_total',
-    'Times rules of the kernel were written: only what changed, or all of them in one transaction.',
-    ['ip_family', 'work'],
-    ({ families }) =>
-      ipFamilies.flatMap((family): Sample[] => [
-        [[family, 'changed'], countOf(families[family].partial)],
-        [[family, 'replaced'], countOf(families[family].full)],
-      ]),
-  ),
-  counter(
-    'usher_capture_sync_seconds_total',
-    'Seconds that writing them took.',
-    ofFamily,
-    ({ families }) => byFamily(families, ({ full, partial }) => full.sum + partial.sum),
-  ),
-  counter(
-    'usher_capture_repairs_total',
-    "Times another program changed Usher's rules, by whether they could be put back.",
-    ['ip_family', 'result'],
-    ({ families }) =>
-      ipFamilies.flatMap((family): Sample[] => [
-        [[family, 'ok'], families[family].repairs],
-        [[family, 'failed'], families[family].failedRepairs],
-      ]),
   ),
 ]
 

@@ -19,8 +19,13 @@ export const kernelLog = (log: Log, mode: string): RuleLog & ProxierObserver => 
       if (work === 'nothing') return
       const level = written.has(family) ? 'debug' : 'info'
       written.add(family)
-      const count = (rules?.filter.written ?? 0) + (rules?.nat.written ?? 0)
-      const fields = { mode, family, work, ms: inMs(seconds), rules: count }
+      const fields = {
+        mode,
+        family,
+        work,
+        ms: inMs(seconds),
+        ...(rules && { rules: rules.filter.written + rules.nat.written }),
+      }
       log[level](fields, 'Services are in the kernel')
     },
     damaged: (family, what) =>

@@ -2,20 +2,16 @@ import type { FamilyProbes } from '../kernel/probe.ts'
 import type { ModeChoice, ModeStep } from '../mode/choose-mode.ts'
 import { FallbackMode } from '../mode/fallback-mode.ts'
 import { HybridMode } from '../mode/hybrid-mode.ts'
-import type { Mode } from '../mode/mode.ts'
+import type { Mode, ModeName } from '../mode/mode.ts'
 import { ServiceSplitter } from '../mode/split-services.ts'
 import { type BoundMetric, bindMetrics } from '../observe/exposition.ts'
-import {
-  captureTable,
-  iptablesTable,
-  kernelTable,
-  modeTable,
-} from '../observe/metrics-table.ts'
+import { modeTable } from '../observe/metrics-table.ts'
+import { captureTable, kernelTables } from '../observe/rule-metrics-table.ts'
 import { RuleMetrics } from '../observe/rule-metrics.ts'
 import { accessLogMetrics, relayInfoMetrics } from '../observe/relay-metrics.ts'
 import { createDataPath, type DataPath } from './data-path.ts'
 import { kernelKinds } from './kernel/kernel-kinds.ts'
-import { kernelStep, type KernelStepDeps } from './kernel/kernel-step.ts'
+import { kernelStep } from './kernel/kernel-step.ts'
 import type { ProxyOptions, Shared } from './options.ts'
 import {
   choiceText,
@@ -52,7 +48,8 @@ export interface Traffic {
 export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
   const { options, log, fellBack } = deps
   const { mode: request = { mode: 'userspace', by: '' } } = options
-  const metrics = new RuleMetrics()
+  // Apart, so that after a fallback what failed is not told of the mode that runs.
+  const metrics = metricsOfModes()
   let dataPath: DataPath | undefined
   let isRunning = false
   let fallBacks = 0
@@ -96,8 +93,7 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
     dataPath: () => dataPath,
     metrics: () => [
       ...bindMetrics(modeTable, { mode: mode.name, fallBacks }),
-      ...(mode.name === 'iptables' ? bindMetrics(iptablesTable, metrics) : []),
-      ...(mode.name === 'userspace' ? [] : bindMetrics(kernelTable, metrics)),
+      ...bindMetrics(kernelTables[mode.name], metrics[mode.name]),
       ...(dataPath
         ? [
             ...bindMetrics(captureTable, dataPath.captureMetrics),
@@ -158,25 +154,24 @@ const anywhere: FamilyProbes = {
 const withAnyRelay = (options: ProxyOptions): ProxyOptions =>
   options.relay === 'linux' ? { ...options, relay: 'auto' } : options
 
+type ModeMetrics = Readonly<Record<ModeName, RuleMetrics>>
+
+const metricsOfModes = (): ModeMetrics => ({
+  nftables: new RuleMetrics(),
+  iptables: new RuleMetrics(),
+  ipvs: new RuleMetrics(),
+  userspace: new RuleMetrics(),
+})
+
 const kernelSteps = (
   { options, clock, log, facts, resync }: TrafficDeps,
-  metrics: RuleMetrics,
+  metrics: ModeMetrics,
 ): readonly ModeStep[] => {
   const { version, kernel } = options
   if (kernel === undefined) return []
-  const common: KernelStepDeps = {
-    clock,
-    log,
-    version,
-    options: kernel,
-    facts,
-    metrics,
-    resync,
-  }
+  const common = { clock, log, version, options: kernel, facts, resync }
   const kinds = kernelKinds(clock, kernel)
-  return [
-    kernelStep('nftables', common, kinds.nftables),
-    kernelStep('ipvs', common, kinds.ipvs),
-    kernelStep('iptables', common, kinds.iptables),
-  ]
+  return (['nftables', 'ipvs', 'iptables'] as const).map(name =>
+    kernelStep(name, { ...common, metrics: metrics[name] }, kinds[name]),
+  )
 }

@@ -4,10 +4,7 @@ import t from 'tap'
 import { bindMetrics, writeMetrics } from '../../src/observe/exposition.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
 import {
-  captureTable,
   clusterTable,
-  iptablesTable,
-  kernelTable,
   modeTable,
   probeTable,
   requestTable,
@@ -17,6 +14,7 @@ import {
   syncTable,
   versionTable,
 } from '../../src/observe/metrics-table.ts'
+import { captureTable, kernelTables } from '../../src/observe/rule-metrics-table.ts'
 import { relayInfoMetrics } from '../../src/observe/relay-metrics.ts'
 import {
   captureMetrics,
@@ -49,7 +47,7 @@ t.test('the text of all metrics is as scrapers know it, byte for byte', async t 
       ...bindMetrics(requestTable, requests),
       ...bindMetrics(versionTable, version),
       ...bindMetrics(modeTable, { mode: 'iptables', fallBacks: 2 }),
-      ...bindMetrics([...iptablesTable, ...kernelTable], kernelMetrics()),
+      ...bindMetrics(kernelTables.iptables, kernelMetrics()),
       ...bindMetrics(captureTable, captureMetrics()),
       ...bindMetrics(relayInfoMetrics, relay),
       ...bindMetrics(probeTable, probes),

@@ -3,8 +3,6 @@ import type { ServicePort } from '../../src/model/snapshot.ts'
 import { type Metric, writeMetrics } from '../../src/observe/exposition.ts'
 import {
   clusterTable,
-  iptablesTable,
-  kernelTable,
   modeTable,
   requestTable,
   sourceReadings,
@@ -12,6 +10,7 @@ import {
   syncTable,
   versionTable,
 } from '../../src/observe/metrics-table.ts'
+import { kernelTables } from '../../src/observe/rule-metrics-table.ts'
 import { RuleMetrics } from '../../src/observe/rule-metrics.ts'
 import { SyncMetrics } from '../../src/observe/sync-metrics.ts'
 import { nodePort, servicePort } from '../support/service-ports.ts'
@@ -194,7 +193,7 @@ t.test('what kube-proxy says of its kernel modes', async t => {
   const prefix = 'kubeproxy_sync_proxy_rules_iptables'
 
   t.test('in iptables mode', async t => {
-    const { of } = await read([...iptablesTable, ...kernelTable], metrics)
+    const { of } = await read(kernelTables.iptables, metrics)
     t.match(of('kubeproxy_sync_full_proxy_rules_duration_seconds'), {
       '_count{ip_family="IPv4"}': 1,
       '_bucket{ip_family="IPv4",le="0.002"}': 0,
@@ -227,11 +226,28 @@ t.test('what kube-proxy says of its kernel modes', async t => {
   })
 
   t.test('and in ipvs mode, where there are no such rules to count', async t => {
-    const { parsed } = await read(kernelTable, metrics)
+    const { parsed } = await read(kernelTables.ipvs, metrics)
     t.strictSame(
       [...parsed.keys()].toSorted(),
       [`${prefix}_restore_failures_total`, 'usher_kernel_repairs_total'].toSorted(),
     )
+  })
+
+  t.test('and in nftables mode, where none are of iptables', async t => {
+    const { of, parsed } = await read(kernelTables.nftables, metrics)
+    t.strictSame(
+      [...parsed.keys()],
+      [
+        'kubeproxy_sync_full_proxy_rules_duration_seconds',
+        'kubeproxy_sync_partial_proxy_rules_duration_seconds',
+        'kubeproxy_sync_proxy_rules_nftables_sync_failures_total',
+        'usher_kernel_repairs_total',
+      ],
+    )
+    t.strictSame(of('kubeproxy_sync_proxy_rules_nftables_sync_failures_total'), {
+      '{ip_family="IPv4"}': 2,
+      '{ip_family="IPv6"}': 0,
+    })
   })
 })
 

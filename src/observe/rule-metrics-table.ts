@@ -1,0 +1,128 @@
+import type { RuleCount } from '../kernel/proxier.ts'
+import type { ModeName } from '../mode/mode.ts'
+import { ipFamilies } from '../util/ip.ts'
+import { counter, gauge, histogram, type Histogram, type Sample } from './exposition.ts'
+import { byFamily, ofFamily, type Table } from './metrics-table.ts'
+import type { RuleMetrics } from './rule-metrics.ts'
+
+const countRules =
+  (of: (count: RuleCount) => number) =>
+  ({ families }: RuleMetrics): Sample[] =>
+    ipFamilies.flatMap(family => {
+      const { rules } = families[family]
+      if (rules === undefined) return []
+      return (['filter', 'nat'] as const).map((table): Sample => [
+        [table, family],
+        of(rules[table]),
+      ])
+    })
+
+/** kube-proxy's, of its modes that write what changed apart from all. */
+const workTable: Table<RuleMetrics> = [
+  histogram(
+    'kubeproxy_sync_full_proxy_rules_duration_seconds',
+    'Time it took to write all rules.',
+    ofFamily,
+    ({ families }) => byFamily(families, ({ full }) => full),
+  ),
+  histogram(
+    'kubeproxy_sync_partial_proxy_rules_duration_seconds',
+    'Time it took to write the rules of what changed.',
+    ofFamily,
+    ({ families }) => byFamily(families, ({ partial }) => partial),
+  ),
+]
+
+/** kube-proxy's, of iptables mode. */
+const iptablesTable: Table<RuleMetrics> = [
+  gauge(
+    'kubeproxy_sync_proxy_rules_iptables_total',
+    'Rules that there are.',
+    ['table', 'ip_family'],
+    countRules(({ total }) => total),
+  ),
+  gauge(
+    'kubeproxy_sync_proxy_rules_iptables_last',
+    'Rules that the last sync wrote.',
+    ['table', 'ip_family'],
+    countRules(({ written }) => written),
+  ),
+  counter(
+    'kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total',
+    'Times iptables-restore refused the rules of what changed; all rules were written then.',
+    ofFamily,
+    ({ families }) => byFamily(families, ({ partialFailures }) => partialFailures),
+  ),
+]
+
+const allFailures = ({ families }: RuleMetrics): Sample[] =>
+  byFamily(families, one => one.fullFailures + one.partialFailures)
+
+/** kube-proxy's, of the modes that have iptables-restore write rules. */
+const restoreTable: Table<RuleMetrics> = [
+  counter(
+    'kubeproxy_sync_proxy_rules_iptables_restore_failures_total',
+    'Times iptables-restore refused the rules.',
+    ofFamily,
+    allFailures,
+  ),
+]
+
+/** kube-proxy's, of nftables mode. */
+const nftablesTable: Table<RuleMetrics> = [
+  counter(
+    'kubeproxy_sync_proxy_rules_nftables_sync_failures_total',
+    'Times nft could not write what changed, or all of it.',
+    ofFamily,
+    allFailures,
+  ),
+]
+
+const repairTable: Table<RuleMetrics> = [
+  counter(
+    'usher_kernel_repairs_total',
+    "Times another program removed Usher's rules, and they were written again.",
+    ofFamily,
+    ({ families }) => byFamily(families, ({ repairs }) => repairs),
+  ),
+]
+
+/** Of what a mode does to the kernel's rules. */
+export const kernelTables = {
+  nftables: [...workTable, ...nftablesTable, ...repairTable],
+  iptables: [...workTable, ...iptablesTable, ...restoreTable, ...repairTable],
+  ipvs: [...restoreTable, ...repairTable],
+  userspace: [],
+} as const satisfies Readonly<Record<ModeName, Table<RuleMetrics>>>
+
+const countOf = ({ counts }: Histogram): number => counts.reduce((sum, n) => sum + n, 0)
+
+/** Of userspace mode with a capture by rules. */
+export const captureTable: Table<RuleMetrics> = [
+  counter(
+    'usher_capture_syncs_total',
+    'Times rules of the kernel were written: only what changed, or all of them in one transaction.',
+    ['ip_family', 'work'],
+    ({ families }) =>
+      ipFamilies.flatMap((family): Sample[] => [
+        [[family, 'changed'], countOf(families[family].partial)],
+        [[family, 'replaced'], countOf(families[family].full)],
+      ]),
+  ),
+  counter(
+    'usher_capture_sync_seconds_total',
+    'Seconds that writing them took.',
+    ofFamily,
+    ({ families }) => byFamily(families, ({ full, partial }) => full.sum + partial.sum),
+  ),
+  counter(
+    'usher_capture_repairs_total',
+    "Times another program changed Usher's rules, by whether they could be put back.",
+    ['ip_family', 'result'],
+    ({ families }) =>
+      ipFamilies.flatMap((family): Sample[] => [
+        [[family, 'ok'], families[family].repairs],
+        [[family, 'failed'], families[family].failedRepairs],
+      ]),
+  ),
+]
