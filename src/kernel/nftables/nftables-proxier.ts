@@ -88,9 +88,10 @@ export class NftablesProxier implements Proxier {
     const { parts, elements, idle } = await wanted.take(snapshot, this.#deps.clock.now())
     const texts = await elements.texts(this.#table.name)
     if (parts.length + texts.length === 0) return { ...written, did: { work: 'nothing' } }
-    const isElementsOnly = parts.length === 0 && idle === ''
+    const gone = idle()
+    const isElementsOnly = parts.length === 0 && gone === ''
     await this.#write('partial', () =>
-      this.#table.write([...parts, ...texts, idle], { elements, isElementsOnly }),
+      this.#table.write([...parts, ...texts, gone], { elements, isElementsOnly }),
     )
     return { ...written, did: { work: 'partial' } }
   }

@@ -13,8 +13,8 @@ export interface TableChanges {
   /** Chains and sets that are to be there, and what is in them. */
   readonly parts: readonly string[]
   readonly elements: ElementChanges
-  /** Chains and sets that nothing has needed for a while. */
-  readonly idle: string
+  /** Takes out chains and sets that nothing has needed for a while; asked by who writes it, once. */
+  readonly idle: () => string
 }
 
 /** What a table should have, kept up from snapshot to snapshot. */
@@ -51,7 +51,8 @@ export class WantedTable {
     })
     this.#served = served
     const parts = partsTexts(this.#table, this.#parts.takeFresh())
-    return { parts, elements, idle: removeText(this.#table, this.#parts.takeIdle(now)) }
+    const idle = (): string => removeText(this.#table, this.#parts.takeIdle(now))
+    return { parts, elements, idle }
   }
 
   #enter({ elements, shared, parts }: Compiled, changes: ElementChanges): void {
