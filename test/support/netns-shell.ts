@@ -10,10 +10,12 @@ import { type RunTool, ToolError } from '../../src/kernel/run-tool.ts'
  * Runs tools in a network namespace of their own, by one shell that lives in it and takes
  * it along when it ends. A test has grown so large that to start a program costs it 10 ms
  * of CPU time; a shell does it in one. Options other than `input` are not for it.
+ * With a user namespace, too, it is as in a container that may not do all that root may.
  */
-export const makeNetnsShell = async (): Promise<RunTool> => {
+export const makeNetnsShell = async (inUserNamespace = false): Promise<RunTool> => {
   const directory = await mkdtemp(join(tmpdir(), 'usher-shell-'))
-  const shell = spawn('unshare', ['--net', 'sh'], {
+  const flags = inUserNamespace ? ['--net', '--user', '--map-root-user'] : ['--net']
+  const shell = spawn('unshare', [...flags, 'sh'], {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: {
       ...process.env,

@@ -117,8 +117,11 @@ const inSmallTransactions = (parts: readonly string[]): readonly string[] => {
 /** Milliseconds. Where each Service has a map of its own, 20 000 of them take minutes. */
 const timeoutMs = 300_000
 
-/** More than are ever under way; older ones are of transactions that failed. */
-const mostStamps = 64
+/**
+ * More than a monitor is ever behind: of a change in small transactions they are hundreds. Older
+ * ones are of transactions that failed.
+ */
+const mostStamps = 4096
 
 /**
  * A number of its own in each of Usher's transactions, by which `nft monitor` shows whose

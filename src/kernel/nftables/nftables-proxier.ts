@@ -10,7 +10,7 @@ import type { KernelSettings, KernelSync, Proxier, ProxierObserver } from '../pr
 import { type RunTool, ToolError } from '../run-tool.ts'
 import { type Context, type Form, makeContext, settingsText } from './context.ts'
 import { fixedChains, setDefinitions } from './layout.ts'
-import { ofServices, tableThere } from './tables-there.ts'
+import { type Found, ofServices, tableThere } from './tables-there.ts'
 import { WantedTable } from './wanted-table.ts'
 
 export interface NftablesProxierDeps {
@@ -100,29 +100,29 @@ export class NftablesProxier implements Proxier {
     const { run, clock, form } = this.#deps
     const table = this.#table.name
     const context = makeContext(this.#family, form(), settings)
-    const wanted = new WantedTable(table, context)
     const fixed = fixedChains(context)
-    const there = await tableThere(
-      run,
-      table,
-      new Set(Object.keys(setDefinitions(context))),
-    )
-    const isKept = there !== 'none' && there !== 'strange'
-    for (const { kind, name } of isKept ? ofServices(there, fixed) : [])
-      wanted.found(kind, name, clock.now())
-    const { parts, elements } = await wanted.take(snapshot, clock.now())
-    const rest = [...partsTexts(table, fixed), ...parts, ...(await elements.texts(table))]
-    const effect = { elements, isWhole: true }
-    const write = (head: string): Promise<void> =>
-      this.#write('full', () => this.#table.write([head, ...rest], effect))
-    const anew = `add table ${table}\ndelete table ${table}\n${tableText(table, context)}`
-    if (isKept)
+    const write = async (head: string, found: readonly Found[]): Promise<Written> => {
+      const wanted = new WantedTable(table, context)
+      for (const { kind, name } of found) wanted.found(kind, name, clock.now())
+      const { parts, elements } = await wanted.take(snapshot, clock.now())
+      const rest = [...partsTexts(table, fixed), ...parts]
+      const texts = [head, ...rest, ...(await elements.texts(table))]
+      const effect = { elements, isWhole: true }
+      await this.#write('full', () => this.#table.write(texts, effect))
+      return { settings: settingsText(settings), wanted, did: { work: 'full' } }
+    }
+    const sets = tableText(table, context)
+    const anew = `add table ${table}\ndelete table ${table}\n${sets}`
+    const names = new Set(Object.keys(setDefinitions(context)))
+    const there = await tableThere(run, table, names)
+    if (there === 'none' || there === 'strange') return write(anew, [])
+    try {
+      return await write(`${sets}${emptyText(table, context)}`, ofServices(there, fixed))
+    } catch (error) {
       // What is there may have another shape under the same name.
-      await write(`${tableText(table, context)}${emptyText(table, context)}`).catch(
-        (error: unknown) => (isRefused(error) ? write(anew) : Promise.reject(error)),
-      )
-    else await write(anew)
-    return { settings: settingsText(settings), wanted, did: { work: 'full' } }
+      if (!isRefused(error)) throw error
+      return write(anew, [])
+    }
   }
 
   async #write(work: 'partial' | 'full', write: () => Promise<void>): Promise<void> {

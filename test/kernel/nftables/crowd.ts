@@ -124,10 +124,7 @@ export class Crowd {
     const most = random.pick([0, 2, 5, 12])
     const endpoints = Array.from({ length: most }, (_, n) => n + 1)
       .filter(() => random.chance(0.7))
-      .map((n): Endpoint => ({
-        ...objects.endpoint(here.endpoint(n), { nodeName: nodeOf(n) }),
-        port: 8080,
-      }))
+      .map(n => endpointOf(here.endpoint(n), nodeOf(n)))
     const [internal, external] = [random.chance(0.3), random.chance(0.5)]
     const targets = {
       internal: this.#target(endpoints, internal),
@@ -156,6 +153,11 @@ export class Crowd {
     return { verdict: all.length > 0 ? 'drop' : 'reject', endpoints }
   }
 }
+
+const endpointOf = (address: string, nodeName: string): Endpoint => ({
+  ...objects.endpoint(address, { nodeName }),
+  port: 8080,
+})
 
 const nodeOf = (n: number): string => ['here', 'there', 'there', ''][n % 4] ?? ''
 

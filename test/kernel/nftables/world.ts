@@ -3,11 +3,13 @@ import { NftablesProxier } from '../../../src/kernel/nftables/nftables-proxier.t
 import { Monitor, spawnMonitor } from '../../../src/kernel/nft/monitor.ts'
 import { tableOf } from '../../../src/kernel/nft/tables.ts'
 import type { RunTool } from '../../../src/kernel/run-tool.ts'
-import type { ServicePort, Snapshot } from '../../../src/model/snapshot.ts'
+import type { ServicePort, Snapshot, Vip } from '../../../src/model/snapshot.ts'
 import type { IpFamily } from '../../../src/util/ip.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { makeNetnsShell } from '../../support/netns-shell.ts'
 import { whyNoNetns } from '../../support/netns.ts'
+import * as objects from '../../support/objects.ts'
+import { clusterIp, servicePort } from '../../support/service-ports.ts'
 import { type Listing, parseListing } from './listing.ts'
 
 const why = await whyNoNetns('nft')
@@ -23,9 +25,9 @@ export interface World {
   /** All that nft was given to do, last one last. */
   readonly inputs: string[]
   /** One of a process of its own. */
-  proxier(form?: Form): NftablesProxier
+  readonly proxier: (form?: Form) => NftablesProxier
   /** `ip usher-services` as it is. */
-  list(table?: string): Promise<Listing>
+  readonly list: (table?: string) => Promise<Listing>
 }
 
 export interface WorldOptions {
@@ -81,3 +83,38 @@ export const snapshotOf = (
   servicePorts: new Map([...servicePorts].map(each => [each.key, each])),
   healthChecks: new Map(),
 })
+
+/** At each VIP the same endpoints for all clients; without one it is refused. */
+export const serviceOf = (
+  name: string,
+  vips: readonly Vip[],
+  addresses: readonly string[],
+  over: Partial<ServicePort> = {},
+): ServicePort => {
+  const endpoints = addresses.map(address => ({
+    ...objects.endpoint(address),
+    port: 8080,
+  }))
+  const verdict = endpoints.length === 0 ? ('reject' as const) : ('forward' as const)
+  const target = { verdict, endpoints }
+  return servicePort(name, {
+    vips,
+    endpoints,
+    internal: target,
+    external: target,
+    externalFromNode: target,
+    reachable: endpoints,
+    ...over,
+  })
+}
+
+/** So many with two endpoints each. */
+export const manyServices = (count: number, port = 80): readonly ServicePort[] =>
+  Array.from({ length: count }, (_, n) => {
+    const rest = `${(n >> 8) & 255}.${n & 255}`
+    return serviceOf(
+      `many-${n}`,
+      [clusterIp(`10.${96 + (n >> 16)}.${rest}`, port)],
+      [`10.244.${rest}`, `10.245.${rest}`],
+    )
+  })

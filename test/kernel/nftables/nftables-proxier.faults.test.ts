@@ -1,0 +1,62 @@
+import t from 'tap'
+import { makeNetnsShell } from '../../support/netns-shell.ts'
+import { clusterIp } from '../../support/service-ports.ts'
+import { meaningOf } from './listing.ts'
+import { manyServices, makeWorld, serviceOf, skip, snapshotOf } from './world.ts'
+import { situationsOf } from './situations.ts'
+
+const settings = situationsOf('IPv4')['pods by their addresses']?.settings
+if (settings === undefined) throw new Error('no settings')
+
+const web = serviceOf('web', [clusterIp('10.96.0.1')], ['10.244.0.1', '10.244.0.2'])
+const sticky = serviceOf('sticky', [clusterIp('10.96.0.2')], ['10.244.0.1'], {
+  affinityMs: 10_000,
+})
+
+t.test(
+  'a table of another shape under the same names is made anew',
+  { skip },
+  async t => {
+    const { run, clock, told, list, table, proxier } = await makeWorld()
+    await proxier().sync(snapshotOf([web, sticky]), settings)
+    const wanted = meaningOf(await list())
+    await run('nft', ['delete', 'table', ...table.split(' ')])
+    const input = `table ${table} {
+  set cluster-ips { type inet_service; }
+  set affinity-of-old { type ipv4_addr; flags dynamic,timeout; timeout 5s; }
+  chain of-old { ip saddr @affinity-of-old drop; }
+}`
+    await run('nft', ['-f', '-'], { input })
+    const next = proxier()
+    t.same(await next.sync(snapshotOf([web, sticky]), settings), { work: 'full' })
+    t.same(meaningOf(await list()).lines, wanted.lines)
+    clock.advance(10_000)
+    t.same(await next.sync(snapshotOf([web]), settings), { work: 'partial' })
+    clock.advance(10_000)
+    t.same(await next.sync(snapshotOf([web, sticky]), settings), { work: 'partial' })
+    t.same(meaningOf(await list()), wanted)
+    t.same(told, ['IPv4 full'], 'the first try alone was refused')
+  },
+)
+
+t.test('a user namespace takes it in small transactions', { skip }, async t => {
+  const run = await makeNetnsShell(true)
+  for (const form of ['shared', 'own'] as const) {
+    const { inputs, told, list, proxier } = await makeWorld({ run })
+    const many = manyServices(form === 'shared' ? 4000 : 800)
+    const first = proxier(form)
+    t.same(await first.sync(snapshotOf(many), settings), { work: 'full' })
+    t.ok(inputs.length > 3, 'one was too long')
+    const wanted = meaningOf(await list())
+    const ofAll = wanted.lines.filter(line => line.startsWith('service-ips: 10'))
+    t.equal(ofAll.length, many.length)
+    // In place, and with all of it other than it was.
+    t.same(await proxier(form).sync(snapshotOf(many), settings), { work: 'full' })
+    t.same(meaningOf(await list()), wanted)
+    const moved = manyServices(many.length, 81)
+    t.same(await first.sync(snapshotOf(moved), settings), { work: 'partial' })
+    t.same(await first.sync(snapshotOf(many), settings), { work: 'partial' })
+    t.same(meaningOf(await list()).lines, wanted.lines)
+    t.same(told, [])
+  }
+})
