@@ -8,8 +8,8 @@ import {
 import { changeScenarios, startScenarios } from './control/record.ts'
 import { controlTargets, settingOf } from './control/setting.ts'
 import { describeMachine } from './header.ts'
-import { measureModes } from './modes/measure.ts'
-import { measuredProxiers } from './modes/proxiers.ts'
+import { measureModes, type ModeWish } from './modes/measure.ts'
+import { chooseProxiers } from './modes/proxiers.ts'
 import { modeScenarios } from './modes/record.ts'
 import { writeResults } from './outputs.ts'
 import type { RunRecord, ScenarioRecord } from './record/record.ts'
@@ -60,10 +60,22 @@ const measureAll = async (
   }
   for (const services of wants(options, 'modes') ? options.modeServices : []) {
     if (signal.aborted) return
-    const wish = { services, changes: options.modeChanges }
-    take(modeScenarios(services, await measureModes(measuredProxiers, wish, say, signal)))
+    const wish = modeWish(options, services)
+    const proxiers = chooseProxiers(options.modeTargets, services)
+    take(modeScenarios(wish, await measureModes(proxiers, wish, say, signal)))
   }
 }
+
+const modeWish = (options: ControlOptions, services: number): ModeWish => ({
+  services,
+  endpoints: options.modeEndpoints,
+  changes: options.modeChanges,
+  stream: {
+    seconds: options.modeStream,
+    perSecond: options.changesPerSecond,
+    minSyncMs: options.modeMinSync,
+  },
+})
 
 /** Measures, prints and writes. Resolves with the exit code. */
 const control = async (

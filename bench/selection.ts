@@ -17,6 +17,7 @@ const quickTargets = [
   'usher-linux',
   'usher-portable',
   'usher-nftables',
+  'usher-mode-nftables',
   'usher-mode-iptables',
   'haproxy',
   'haproxy-copy',

@@ -1,4 +1,6 @@
 import { parseArgs } from 'node:util'
+import { mostEndpoints } from '../modes/cluster.ts'
+import { chooseProxiers, measuredProxiers } from '../modes/proxiers.ts'
 
 export interface ControlOptions {
   readonly services: number
@@ -17,8 +19,15 @@ export interface ControlOptions {
   readonly vips: readonly number[]
   /** How many Services the kernel modes are given, one measurement each. */
   readonly modeServices: readonly number[]
+  /** Of each of them. */
+  readonly modeEndpoints: number
   /** How often the endpoints of one of them change. */
   readonly modeChanges: number
+  /** Words of which one is in the name of each that is measured; none for all. */
+  readonly modeTargets: readonly string[]
+  /** Seconds for which changes come without end, and the shortest time between syncs. */
+  readonly modeStream: number
+  readonly modeMinSync: number
   /** The folder for figures and report. */
   readonly output: string
   readonly help: boolean
@@ -42,9 +51,17 @@ to lead traffic for many VIPs to it, and how long the kernel modes take over the
   --only PART        services (the above), rules or modes; all without it
   --vips N,...       rules for so many VIPs (default 1000,10000,50000; as root)
   --mode-services N,...
-                     kernel modes with so many Services of two endpoints (default
-                     1000,10000; as root)
-  --mode-changes N   how often the endpoints of one of them change (default 100)
+                     kernel modes with so many Services (default 1000,10000; as root)
+  --mode-endpoints N endpoints of each of them, 1 to ${mostEndpoints} (default 2)
+  --mode-changes N   how often the endpoints of one of them change, one after the other
+                     (default 100)
+  --mode-stream S    for how many seconds endpoints change all the time, --changes of them
+                     a second; 0 for not at all (default 60)
+  --mode-min-sync MS the shortest time between two syncs then (default 50)
+  --mode-targets WORD,...
+                     only those that have one of these in their names, as nftables,
+                     'iptables (nft)' or kube-proxy; without it all, kube-proxy's layout
+                     of nftables up to 5000 Services
   --output DIR       where figures (JSON) and report (HTML) go (default results)
   --help
 `
@@ -68,7 +85,11 @@ export const parseControlOptions = (argv: readonly string[]): ControlOptions => 
       only: { type: 'string', default: 'all' },
       vips: { type: 'string', default: '1000,10000,50000' },
       'mode-services': { type: 'string', default: '1000,10000' },
+      'mode-endpoints': { type: 'string', default: '2' },
       'mode-changes': { type: 'string', default: '100' },
+      'mode-stream': { type: 'string', default: '60' },
+      'mode-min-sync': { type: 'string', default: '50' },
+      'mode-targets': { type: 'string', default: '' },
       output: { type: 'string', default: 'results' },
       help: { type: 'boolean', default: false },
     },
@@ -84,7 +105,16 @@ export const parseControlOptions = (argv: readonly string[]): ControlOptions => 
     only: part(values.only),
     vips: wholeNumbers('--vips', values.vips, 100_000),
     modeServices: wholeNumbers('--mode-services', values['mode-services'], 60_000),
+    modeEndpoints: wholeNumber(
+      '--mode-endpoints',
+      values['mode-endpoints'],
+      1,
+      mostEndpoints,
+    ),
     modeChanges: wholeNumber('--mode-changes', values['mode-changes'], 1, 10_000),
+    modeStream: wholeNumber('--mode-stream', values['mode-stream'], 0, 3600),
+    modeMinSync: wholeNumber('--mode-min-sync', values['mode-min-sync'], 0, 60_000),
+    modeTargets: words(values['mode-targets']),
     output: folder(values.output),
     help: values.help,
   }
@@ -93,6 +123,16 @@ export const parseControlOptions = (argv: readonly string[]): ControlOptions => 
 const folder = (text: string): string => {
   if (text !== '') return text
   throw new Error('--output: want the name of a folder')
+}
+
+/** Each has to mean somebody. */
+const words = (text: string): readonly string[] => {
+  const all = text === '' ? [] : text.split(',')
+  const strange = all.find(word => chooseProxiers([word], 1).length === 0)
+  if (strange === undefined) return all
+  throw new Error(
+    `--mode-targets ${strange}: want words of ${measuredProxiers.join(', ')}`,
+  )
 }
 
 const part = (text: string): ControlOptions['only'] => {

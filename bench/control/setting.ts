@@ -1,5 +1,5 @@
 import type { RunRecord, TargetRecord } from '../record/record.ts'
-import { measuredProxiers } from '../modes/proxiers.ts'
+import { chooseProxiers, kubeProxyName, measuredProxiers } from '../modes/proxiers.ts'
 import { measuredCaptures } from '../rules/captures.ts'
 import { type ControlOptions, wants } from './options.ts'
 import { usherName } from './record.ts'
@@ -8,7 +8,7 @@ import { usherName } from './record.ts'
 export const controlTargets = (options: ControlOptions): readonly TargetRecord[] => [
   ...(wants(options, 'services') ? [usher] : []),
   ...(wants(options, 'rules') ? measuredCaptures.map(captureTarget) : []),
-  ...(wants(options, 'modes') ? measuredProxiers.map(modeTarget) : []),
+  ...(wants(options, 'modes') ? measuredIn(options).map(modeTarget) : []),
 ]
 
 const usher: TargetRecord = {
@@ -27,10 +27,18 @@ const captureTarget = ({ name }: { readonly name: string }): TargetRecord => ({
   config: '',
 })
 
+const measuredIn = ({ modeServices, modeTargets }: ControlOptions): readonly string[] =>
+  measuredProxiers.filter(name =>
+    modeServices.some(services => chooseProxiers(modeTargets, services).includes(name)),
+  )
+
 const modeTarget = (name: string): TargetRecord => ({
   name,
-  title: `Usher's mode ${name}, in a process of its own`,
-  kind: 'usher',
+  title:
+    name === kubeProxyName
+      ? 'What kube-proxy writes for the same Services, by the bench'
+      : `Usher's ${name}, in a process of its own`,
+  kind: name === kubeProxyName ? 'peer' : 'usher',
   command: '',
   config: '',
 })
@@ -57,10 +65,12 @@ const ruleSetting = ({ vips }: ControlOptions): RunRecord['setting'][number] => 
   `for ${vips.join(', ')} VIPs, each in a network namespace of its own`,
 ]
 
-const modeSetting = ({
-  modeServices,
-  modeChanges,
-}: ControlOptions): RunRecord['setting'][number] => [
-  'Kernel modes',
-  `${modeServices.join(', ')} Services of two endpoints; ${modeChanges} endpoint changes, one after the other; the tools once more in a second network namespace`,
-]
+const modeSetting = (options: ControlOptions): RunRecord['setting'][number] => {
+  const { modeServices, modeEndpoints, modeChanges } = options
+  const services = `${modeServices.join(', ')} Services of ${modeEndpoints} endpoints`
+  const changes = `${modeChanges} endpoint changes, one after the other`
+  return [
+    'Kernel modes',
+    `${services}; ${changes}; the tools once more in a second network namespace`,
+  ]
+}

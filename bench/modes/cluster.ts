@@ -1,43 +1,62 @@
 import type { Endpoint, ServicePort, Snapshot, Target } from '../../src/model/snapshot.ts'
+import { SortedMap } from '../../src/model/sorted-map.ts'
+
+/** An endpoint's address says by its second byte which one of its Service it is. */
+export const mostEndpoints = 64
 
 /** Services as snapshots have them, that change one at a time. */
 export class Cluster {
-  readonly #servicePorts = new Map<string, ServicePort>()
+  readonly #endpoints: number
+  /** How often an endpoint of each has moved. */
+  readonly #moves = new Map<number, number>()
+  #servicePorts: SortedMap<ServicePort>
 
-  /** @param services - so many, with two endpoints each */
-  constructor(services: number) {
-    for (let i = 0; i < services; i += 1) this.#put(clusterService(i, 0))
+  /** @param endpoints - that each Service has, at most `mostEndpoints` */
+  constructor(services: number, endpoints = 2) {
+    this.#endpoints = endpoints
+    const all = Array.from({ length: services }, (_, i) => this.#service(i))
+    this.#servicePorts = SortedMap.empty<ServicePort>().with(
+      new Map(all.map(one => [one.key, one])),
+    )
   }
 
-  /** One of its two endpoints moves to an address that it did not have before. */
-  moveEndpoint(i: number, generation: number): void {
-    this.#put(clusterService(i, generation))
+  /** Its first endpoint moves to an address that it did not have before. */
+  moveEndpoint(i: number): void {
+    this.#moves.set(i, (this.#moves.get(i) ?? 0) + 1)
+    this.add(i)
   }
 
   add(i: number): void {
-    this.#put(clusterService(i, 0))
+    const one = this.#service(i)
+    this.#edit(one.key, one)
   }
 
   remove(i: number): void {
-    this.#servicePorts.delete(clusterService(i, 0).key)
+    this.#edit(this.#service(i).key, undefined)
   }
 
   snapshot(): Snapshot {
-    const servicePorts = new Map(this.#servicePorts)
-    return { family: 'IPv4', servicePorts, healthChecks: new Map() }
+    return {
+      family: 'IPv4',
+      servicePorts: this.#servicePorts,
+      healthChecks: new Map(),
+    }
   }
 
-  #put(servicePort: ServicePort): void {
-    this.#servicePorts.set(servicePort.key, servicePort)
+  #edit(key: string, servicePort: ServicePort | undefined): void {
+    this.#servicePorts = this.#servicePorts.with(new Map([[key, servicePort]]))
+  }
+
+  #service(i: number): ServicePort {
+    return clusterService(i, this.#endpoints, this.#moves.get(i) ?? 0)
   }
 }
 
-/** With one ClusterIP. The second endpoint's address follows the generation. */
-const clusterService = (i: number, generation: number): ServicePort => {
-  const endpoints = [
-    endpointAt(addressOf(`10.${128 + (generation % 64)}`, i)),
-    endpointAt(addressOf('10.192', i)),
-  ]
+/** With one ClusterIP. The first endpoint's address follows how often it has moved. */
+const clusterService = (i: number, count: number, moves: number): ServicePort => {
+  const endpoints = Array.from({ length: count }, (_, at) =>
+    endpointAt(addressOf(at === 0 ? `10.${128 + (moves % 64)}` : `10.${191 + at}`, i)),
+  )
   const target: Target = { verdict: 'forward', endpoints }
   const serviceName = `service-${String(i).padStart(5, '0')}`
   return {

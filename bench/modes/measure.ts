@@ -5,22 +5,26 @@ import { type Child, programBeside, startChild } from '../process/child.ts'
 import { messageOf } from '../measure.ts'
 import { openNamespace } from '../rules/namespace.ts'
 import {
+  type ReplayDone,
   type Step,
   steps,
+  type StreamDone,
+  type StreamWish,
   type SyncDone,
   type SyncQuestion,
   type ToolCall,
 } from './protocol.ts'
 
 /** What one sync took, beside what its tools take by themselves. Milliseconds. */
-export interface SyncCost extends Pick<SyncDone, 'wallMs' | 'waitedMs' | 'cpuMs'> {
+export interface SyncCost extends Omit<SyncDone, 'calls'> {
   /** The tools that were given rules, run once more on the same input and the same state. */
   readonly toolMs: number
   /** Lines that they were given. */
   readonly lines: number
   /** Tools run, those that only look among them. */
   readonly tools: number
-  readonly work: SyncDone['work']
+  /** Of the tools that were given rules. */
+  readonly peakRssBytes: number
 }
 
 export type SyncCosts = Readonly<Record<Step, readonly SyncCost[]>>
@@ -29,13 +33,18 @@ export interface ModeFigures {
   readonly proxier: string
   /** Missing when it could not be measured, for `reason`. */
   readonly costs?: SyncCosts
+  /** Missing when none was asked for. */
+  readonly stream?: StreamDone
   readonly reason: string
 }
 
 export interface ModeWish {
   readonly services: number
-  /** How often the endpoints of one Service change. */
+  /** Of each Service. */
+  readonly endpoints: number
+  /** How often the endpoints of one Service change, one after the other. */
   readonly changes: number
+  readonly stream: StreamWish
 }
 
 /** Of the steps that are not endpoint changes. */
@@ -46,6 +55,9 @@ const repetitions: Readonly<Record<Exclude<Step, 'endpoint'>, number>> = {
   removed: 10,
   full: 3,
 }
+
+/** What takes as long as this is not done again. */
+const slowMs = 20_000
 
 /** For one sync, or one tool: more than any should take. */
 const answerWithinMs = 600_000
@@ -84,10 +96,14 @@ const measureOne = async (
       do: 'open',
       proxier,
       services: wish.services,
+      endpoints: wish.endpoints,
       folder: bench.folder,
     }
     await bench.sync.ask(open, answerWithinMs)
-    return { proxier, costs: await costsOf(bench, wish, signal), reason: '' }
+    const costs = await costsOf(bench, wish, signal)
+    const stream = await streamOf(bench, wish)
+    await bench.sync.ask({ do: 'close' } satisfies SyncQuestion, answerWithinMs)
+    return { proxier, costs, ...(stream && { stream }), reason: '' }
   } catch (error) {
     return { proxier, reason: messageOf(error) }
   } finally {
@@ -133,11 +149,22 @@ const costsOf = async (
   }
   for (const [step, i] of courseOf(services, changes)) {
     signal.throwIfAborted()
+    if (costs[step].some(({ wallMs }) => wallMs > slowMs)) continue
     costs[step].push(await costOf(bench, { do: 'sync', step, i }))
   }
-  await bench.sync.ask({ do: 'close' } satisfies SyncQuestion, answerWithinMs)
   return costs
 }
+
+const streamOf = async (
+  { sync }: Bench,
+  { stream }: ModeWish,
+): Promise<StreamDone | undefined> =>
+  stream.seconds === 0
+    ? undefined
+    : ((await sync.ask(
+        { do: 'stream', ...stream } satisfies SyncQuestion,
+        stream.seconds * 1000 + answerWithinMs,
+      )) as StreamDone)
 
 /** Each step with the Service that it is about, in the order in which they are made. */
 export const courseOf = (
@@ -163,17 +190,18 @@ const costOf = async (
   question: SyncQuestion,
 ): Promise<SyncCost> => {
   const done = (await sync.ask(question, answerWithinMs)) as SyncDone
-  let [toolMs, lines] = [0, 0]
+  let [toolMs, lines, peakRssBytes] = [0, 0, 0]
   for (const call of done.calls) {
     if (onlyLooks(call)) continue
-    const took = (await replay.ask(call, answerWithinMs)) as number
+    const alone = (await replay.ask(call, answerWithinMs)) as ReplayDone
     if (call.input === '') continue
-    toolMs += took
+    toolMs += alone.ms
+    peakRssBytes = Math.max(peakRssBytes, alone.peakRssBytes)
     lines += call.lines
     await rm(call.input)
   }
   const { calls, ...times } = done
-  return { ...times, toolMs, lines, tools: calls.length }
+  return { ...times, toolMs, lines, peakRssBytes, tools: calls.length }
 }
 
 /** To run it once more would change nothing. */

@@ -16,12 +16,24 @@ export type SyncQuestion =
       readonly do: 'open'
       readonly proxier: string
       readonly services: number
+      /** Of each Service. */
+      readonly endpoints: number
       /** For what tools were given, a file each. */
       readonly folder: string
     }
   /** `i`: the Service that changes. */
   | { readonly do: 'sync'; readonly step: Step; readonly i: number }
+  | ({ readonly do: 'stream' } & StreamWish)
   | { readonly do: 'close' }
+
+/** Endpoint changes that don't wait for each other. */
+export interface StreamWish {
+  /** 0: there is to be none. */
+  readonly seconds: number
+  readonly perSecond: number
+  /** As --min-sync-period. */
+  readonly minSyncMs: number
+}
 
 /** A tool that was run. */
 export interface ToolCall {
@@ -40,9 +52,29 @@ export interface SyncDone {
   readonly waitedMs: number
   /** CPU time of Usher's own process. */
   readonly cpuMs: number
+  /** CPU time of all tools, those that only look among them; a multiple of 10. */
+  readonly toolCpuMs: number
   readonly work: 'nothing' | 'partial' | 'full'
   readonly calls: readonly ToolCall[]
 }
 
-/** What the process that only runs tools is asked; it answers with milliseconds. */
+/** What became of a stream of changes. Milliseconds. */
+export interface StreamDone {
+  /** From each change to the end of the sync that wrote it. */
+  readonly appliedMs: readonly number[]
+  readonly syncs: number
+  readonly wallMs: number
+  readonly cpuMs: number
+  /** Of all tools, the one that watches the rules among them. */
+  readonly toolCpuMs: number
+}
+
+/** What the process that only runs tools is asked. */
 export type ReplayQuestion = ToolCall
+
+/** What the tool took by itself. */
+export interface ReplayDone {
+  readonly ms: number
+  /** The most memory that it was seen to have. */
+  readonly peakRssBytes: number
+}

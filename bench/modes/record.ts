@@ -1,5 +1,4 @@
 import type {
-  Goal,
   LeftOut,
   Metric,
   Outcome,
@@ -7,8 +6,10 @@ import type {
   ScenarioRecord,
 } from '../record/record.ts'
 import { quantile } from '../control/figures.ts'
-import type { ModeFigures, SyncCost } from './measure.ts'
+import { goalsOf } from './goals.ts'
+import type { ModeFigures, ModeWish, SyncCost } from './measure.ts'
 import { type Step, steps } from './protocol.ts'
+import { streamScenarios } from './stream-record.ts'
 
 const titles: Readonly<Record<Step, string>> = {
   first: 'first sync',
@@ -27,6 +28,14 @@ const milliseconds = (name: string, title: string): Metric => ({
   decimals: 1,
 })
 
+const megabytes = (name: string, title: string): Metric => ({
+  name,
+  title,
+  unit: 'MB',
+  better: 'lower',
+  decimals: 0,
+})
+
 const count = (name: string, title: string): Metric => ({
   name,
   title,
@@ -39,7 +48,10 @@ const shared: readonly Metric[] = [
   milliseconds('wall', 'Whole'),
   milliseconds('wall p99', 'Whole p99'),
   milliseconds('tool', 'The tools alone'),
-  milliseconds('cpu', "Usher's CPU time"),
+  milliseconds('cpu all', 'CPU time of all'),
+  milliseconds('cpu', 'its own'),
+  milliseconds('cpu tool', "its tools'"),
+  megabytes('rss', "A tool's memory"),
   count('lines', 'Lines restored'),
   count('tools', 'Tools run'),
 ]
@@ -53,7 +65,7 @@ const own: readonly Metric[] = [
 const ofAll = {
   metrics: [milliseconds('beyond', 'Beyond the tools'), ...shared],
   about:
-    'From a snapshot to rules in the kernel. Beyond the tools is the whole time less what those that are given rules take alone: on the same input, in a second network namespace with the same rules, just after.',
+    'From a snapshot to rules in the kernel. Beyond the tools is the whole time less what those that are given rules take alone: on the same input, in a second network namespace with the same rules, just after. CPU times are means of all syncs of the kind.',
 }
 const ofOne = {
   metrics: [...own, ...shared],
@@ -61,33 +73,33 @@ const ofOne = {
     "From a snapshot to rules in the kernel. Usher's own is the whole time less that for which it waited for tools that are given rules. What they take alone, on the same input and the same rules, is beside it.",
 }
 
-/** Milliseconds, and at how many Services they are held to. */
-const goalsAt = 10_000
-const goalMs = { full: 3000, partial: 60 } as const
-
 /** Of fewer syncs the 99th percentile is the slowest. */
 const fewestForP99 = 50
 
 /** One number of Services: a scenario for each kind of sync, with the modes for targets. */
 export const modeScenarios = (
-  services: number,
+  wish: ModeWish,
   figures: readonly ModeFigures[],
-): readonly ScenarioRecord[] =>
-  steps
-    .map(step => scenarioOf(services, step, figures))
-    .filter(({ outcomes, leftOut }) => outcomes.length + leftOut.length > 0)
+): readonly ScenarioRecord[] => [
+  ...steps
+    .map(step => scenarioOf(wish, step, figures))
+    .filter(({ outcomes, leftOut }) => outcomes.length + leftOut.length > 0),
+  ...streamScenarios(wish, figures),
+]
 
 const scenarioOf = (
-  services: number,
+  wish: ModeWish,
   step: Step,
   figures: readonly ModeFigures[],
 ): ScenarioRecord => ({
-  name: `modes-${step}-${services}`,
-  group: `Kernel modes, ${words(services)} Services`,
-  title: `${titles[step]}, ${words(services)} Services of 2 endpoints`,
+  name: `modes-${step}-${wish.services}`,
+  group: `Kernel modes, ${words(wish.services)} Services`,
+  title: `${titles[step]}, ${words(wish.services)} Services of ${wish.endpoints} endpoints`,
   ...(isOfAll(step) ? ofAll : ofOne),
   notes: figures.flatMap(one => noteOf(one, step)),
-  goals: services === goalsAt ? figures.flatMap(one => goalsOf(one, step)) : [],
+  goals: figures.flatMap(({ proxier, costs }) =>
+    costs === undefined ? [] : goalsOf(proxier, step, wish),
+  ),
   outcomes: figures.flatMap(one => outcomesOf(one, step)),
   // What can't do the first can't do the others: to say it once is enough.
   leftOut: step === 'first' ? leftOutOf(figures) : [],
@@ -112,14 +124,26 @@ const leftOutOf = (figures: readonly ModeFigures[]): readonly LeftOut[] =>
 /** Many changes are one round: their median and the 99th percentile are the figures. */
 const outcomesOf = ({ proxier, costs }: ModeFigures, step: Step): readonly Outcome[] => {
   const all = costs?.[step] ?? []
+  const cpu = cpuOf(all)
   if (all.length < fewestForP99)
     return all.map((cost, round) => ({
       target: proxier,
       round,
-      sample: { figures: medians([cost]), errors: {} },
+      sample: { figures: { ...medians([cost]), ...cpu }, errors: {} },
     }))
-  const figures = { ...medians(all), ...slowest(all) }
+  const figures = { ...medians(all), ...slowest(all), ...cpu }
   return [{ target: proxier, round: 0, sample: { figures, errors: {} } }]
+}
+
+/** Means: of a single tool the kernel tells its CPU time to 10 ms. */
+const cpuOf = (costs: readonly SyncCost[]): Sample['figures'] => {
+  const mean = (of: (cost: SyncCost) => number): number =>
+    costs.reduce((sum, cost) => sum + of(cost), 0) / costs.length
+  return {
+    'cpu all': mean(({ cpuMs, toolCpuMs }) => cpuMs + toolCpuMs),
+    cpu: mean(({ cpuMs }) => cpuMs),
+    'cpu tool': mean(({ toolCpuMs }) => toolCpuMs),
+  }
 }
 
 const ownMs = ({ wallMs, waitedMs }: SyncCost): number => wallMs - waitedMs
@@ -130,7 +154,7 @@ const medians = (costs: readonly SyncCost[]): Sample['figures'] =>
     beyond: ({ wallMs, toolMs }) => wallMs - toolMs,
     wall: ({ wallMs }) => wallMs,
     tool: ({ toolMs }) => toolMs,
-    cpu: ({ cpuMs }) => cpuMs,
+    rss: ({ peakRssBytes }) => peakRssBytes / 1e6,
     lines: ({ lines }) => lines,
     tools: ({ tools }) => tools,
   })
@@ -149,18 +173,5 @@ const figuresAt = (
       return value === undefined ? [] : [[name, value]]
     }),
   )
-
-const goalsOf = ({ proxier, costs }: ModeFigures, step: Step): readonly Goal[] => {
-  if (costs === undefined) return []
-  const goal = (metric: string, atMost: number): Goal => ({
-    target: proxier,
-    metric,
-    atMost,
-  })
-  if (isOfAll(step)) return [goal('beyond', goalMs.full)]
-  if (step === 'endpoint')
-    return [goal('own', goalMs.partial), goal('own p99', goalMs.partial)]
-  return step === 'added' ? [goal('own', goalMs.partial)] : []
-}
 
 const words = (services: number): string => services.toLocaleString('en-US')

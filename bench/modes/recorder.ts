@@ -42,9 +42,13 @@ export class Recorder {
   /** The calls since the last time, with their inputs as files. */
   async take(): Promise<Taken> {
     const { calls, waitedMs } = { calls: this.#calls, waitedMs: this.#waitedMs }
+    this.clear()
+    return { calls: await Promise.all(calls.map(call => this.#write(call))), waitedMs }
+  }
+
+  clear(): void {
     this.#calls = []
     this.#waitedMs = 0
-    return { calls: await Promise.all(calls.map(call => this.#write(call))), waitedMs }
   }
 
   async #write({ command, args, input }: Recorded): Promise<ToolCall> {

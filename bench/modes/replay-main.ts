@@ -2,7 +2,8 @@ import { spawn } from 'node:child_process'
 import { open } from 'node:fs/promises'
 import { performance } from 'node:perf_hooks'
 import { answerParent } from '../process/child.ts'
-import type { ReplayQuestion } from './protocol.ts'
+import type { ReplayDone, ReplayQuestion } from './protocol.ts'
+import { watchMemory } from './usage.ts'
 import { toolEnv } from '../../src/kernel/run-tool.ts'
 
 /*
@@ -10,8 +11,8 @@ import { toolEnv } from '../../src/kernel/run-tool.ts'
  * already: what they take by themselves.
  */
 
-/** Milliseconds from its start to its end. Rejects when it fails. */
-const replay = async ({ command, args, input }: ReplayQuestion): Promise<number> => {
+/** From its start to its end. Rejects when it fails. */
+const replay = async ({ command, args, input }: ReplayQuestion): Promise<ReplayDone> => {
   const file = await open(input === '' ? '/dev/null' : input)
   try {
     const startedAt = performance.now()
@@ -19,15 +20,16 @@ const replay = async ({ command, args, input }: ReplayQuestion): Promise<number>
       env: toolEnv(),
       stdio: [file.fd, 'ignore', 'inherit'],
     })
+    const memory = watchMemory(child.pid)
     const code = await new Promise<number | null>((resolve, reject) => {
       child.once('error', reject)
       child.once('exit', resolve)
-    })
-    const took = performance.now() - startedAt
+    }).finally(memory.stop)
+    const ms = performance.now() - startedAt
     // What was tried only need not succeed.
     if (code !== 0 && input !== '')
       throw new Error(`${command}, run once more: exit code ${code}`)
-    return took
+    return { ms, peakRssBytes: memory.peak() }
   } finally {
     await file.close()
   }

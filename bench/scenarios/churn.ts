@@ -52,6 +52,7 @@ export const churn: Scenario = {
   ],
   goals: [
     ...everyRelay({ metric: 'failed', atMost: 0 }),
+    { target: 'usher-mode-nftables', metric: 'failed', atMost: 0 },
     { target: 'usher-mode-iptables', metric: 'failed', atMost: 0 },
     { target: 'usher-mode-ipvs', metric: 'failed', atMost: 0 },
   ],

@@ -77,6 +77,7 @@ const whereSplicingTells = ['download-1', 'upload-1', 'mixed']
 export const allTargets = (workDir: string): readonly Target[] => [
   direct,
   ...usherTargets(workDir),
+  usherModeTarget({ mode: 'nftables', workDir }),
   usherModeTarget({ mode: 'iptables', workDir }),
   usherModeTarget({ mode: 'ipvs', workDir }),
   haproxyTarget({ workDir }),

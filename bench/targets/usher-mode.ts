@@ -13,7 +13,7 @@ import {
 } from './usher-program.ts'
 
 /** The modes in which the kernel carries the traffic, and Usher only its rules. */
-export type KernelMode = 'iptables' | 'ipvs'
+export type KernelMode = 'nftables' | 'iptables' | 'ipvs'
 
 export interface UsherModeOptions extends Omit<UsherProgram, 'name' | 'command'> {
   readonly mode: KernelMode
@@ -43,7 +43,14 @@ const iptables: Program = {
   packageName: 'iptables',
 }
 
+const nft: Program = {
+  command: 'nft',
+  versionArgs: ['--version'],
+  packageName: 'nftables',
+}
+
 const tools: Readonly<Record<KernelMode, readonly Program[]>> = {
+  nftables: [nft],
   iptables: [iptables],
   ipvs: [
     iptables,
@@ -103,6 +110,7 @@ const empty = async (mode: KernelMode, { enter }: Lane): Promise<void> => {
     const [command = '', ...args] = [...enter, ...call]
     return runTool(command, args, { input, timeoutMs: emptyMs })
   }
+  if (mode === 'nftables') return void (await run(['nft', 'flush', 'ruleset'], ''))
   await run(['iptables-restore'], emptyTables)
   if (mode === 'ipvs') await run([...ownCommand(), 'cleanup'], '')
 }

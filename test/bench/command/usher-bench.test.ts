@@ -45,7 +45,7 @@ t.test(
   { skip: noCaptures !== '' && noCaptures },
   async t => {
     const captures = ['usher-nftables', 'usher-iptables', 'usher-local']
-    const targets = [...captures, 'usher-mode-iptables']
+    const targets = [...captures, 'usher-mode-nftables', 'usher-mode-iptables']
     const lists = ['--only=requests-1,udp-64-4', `--targets=${targets.join()}`]
     const run = startBench(t, '--rounds=1', '--seconds=0.2', ...lists)
     const { code, stdout } = await run.ended

@@ -40,7 +40,7 @@ t.test(
 )
 
 t.test('so are the kernel modes', async t => {
-  for (const mode of ['iptables', 'ipvs'] as const) {
+  for (const mode of ['nftables', 'iptables', 'ipvs'] as const) {
     const target = usherModeTarget({ mode, workDir: '/nowhere' })
     t.equal(target.name, `usher-mode-${mode}`)
     t.match(await target.whyNot(hostOnly), /needs network namespaces/)
