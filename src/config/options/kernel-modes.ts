@@ -13,7 +13,7 @@ export const kernelModes = group('As kube-proxy has them', node, {
     modes: ['iptables', 'ipvs'],
     type: int32(0, 31),
     field: 'iptables.masqueradeBit',
-    help: 'Which bit of the packet mark says that a packet is to be masqueraded (leave with the address of this node), 0 to 31. Another one where a network plugin uses that bit.',
+    help: 'Which bit of the packet mark says that a packet is to be masqueraded (leave with the address of this node), 0 to 31. Another one where a network plugin uses that bit. In nftables mode nftables.masqueradeBit of the --config file says it.',
   },
   'masquerade-all': {
     ...kernel,
@@ -138,7 +138,7 @@ export const conntrack = group('As kube-proxy has them', node, {
     ...kernel,
     type: onOff,
     field: 'conntrack.tcpBeLiberal',
-    help: 'Do not take packets outside their TCP window for invalid (nf_conntrack_tcp_be_liberal): iptables mode then has no rule that drops invalid packets.',
+    help: 'Do not take packets outside their TCP window for invalid (nf_conntrack_tcp_be_liberal): iptables mode then has no rule that drops invalid packets; nftables mode never has.',
   },
   'conntrack-udp-timeout': {
     ...kernel,

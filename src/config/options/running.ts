@@ -43,9 +43,9 @@ export const listening = group('Where it listens', node, {
   },
   'nodeport-addresses': {
     type: nodePortAddresses,
-    defaultText: 'all of them',
+    defaultText: 'all; primary in nftables mode',
     field: 'nodePortAddresses',
-    help: 'Addresses of this node that answer NodePorts, as CIDRs, primary (those of the Node object), localhost or all.',
+    help: 'Addresses of this node that answer NodePorts, as CIDRs, primary (the first of each family in the Node object), localhost or all. Where --proxy-mode nftables is asked for the default is primary, as with kube-proxy, also when another mode takes its place.',
   },
   'state-dir': {
     type: anyText('DIR'),
