@@ -1,6 +1,8 @@
-import { type ChildProcessByStdio, spawn } from 'node:child_process'
-import type { Readable, Writable } from 'node:stream'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { closeSync } from 'node:fs'
+import type { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
+import { inputFile } from './tool-input.ts'
 
 export interface ToolOptions {
   /** For its standard input; nothing by default. */
@@ -141,8 +143,8 @@ interface StartedTool {
 }
 
 /** Without a descriptor for its pipes, Node gives a child that has none. */
-type Child = Partial<ChildProcessByStdio<Writable, Readable, Readable>> &
-  Pick<ChildProcessByStdio<Writable, Readable, Readable>, 'once' | 'kill'>
+type Child = Pick<ChildProcess, 'once' | 'kill'> &
+  Partial<Pick<ChildProcess, 'stdin' | 'stdout' | 'stderr'>>
 
 const defaultTimeoutMs = 30_000
 /** 100 000 lines of `ip -batch` that fail have less. */
@@ -159,7 +161,7 @@ const startTool = (
   args: readonly string[],
   { input = '', timeoutMs = defaultTimeoutMs }: ToolOptions = {},
 ): StartedTool => {
-  const child: Child = spawn(command, [...args], { env: toolEnv(), stdio: 'pipe' })
+  const child = spawnTool(command, args, input)
   const call = [command, ...args].join(' ').slice(0, 200)
   let stderr = ''
   const killed = (why: string) => new ToolError(`${call}: ${why}`, 'timeout', stderr)
@@ -186,10 +188,20 @@ const startTool = (
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     if (stderr.length < mostErrors) stderr += text
   })
+  return { stdout: child.stdout ?? undefined, ended, exited, kill: () => abandon(child) }
+}
+
+const spawnTool = (command: string, args: readonly string[], input: string): Child => {
+  const file = inputFile(input)
+  const child: Child = spawn(command, [...args], {
+    env: toolEnv(),
+    stdio: [file ?? 'pipe', 'pipe', 'pipe'],
+  })
+  if (file !== undefined) closeSync(file)
   // EPIPE, when it ends before it has read all: its exit code is what counts.
   child.stdin?.on('error', () => {})
   child.stdin?.end(input)
-  return { stdout: child.stdout, ended, exited, kill: () => abandon(child) }
+  return child
 }
 
 /**

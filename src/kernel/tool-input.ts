@@ -1,0 +1,40 @@
+import { randomBytes } from 'node:crypto'
+import { closeSync, openSync, unlinkSync, writeSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** Characters; so many a pipe takes at once, whatever becomes of who writes. */
+const throughPipe = 65_536
+
+/** One that is never on a disk comes first; a container may have it alone to write to. */
+const folders = ['/dev/shm', tmpdir()]
+
+/**
+ * A descriptor from which a tool can read all of `input`, of a file without a name. By a pipe a
+ * tool would take what has come through by the time that Usher is killed for the whole, and half
+ * of a transaction may be one, too. Undefined where a pipe does as well, or nothing else is
+ * there. The caller closes it.
+ */
+export const inputFile = (input: string): number | undefined => {
+  if (input.length <= throughPipe) return undefined
+  for (const folder of folders) {
+    const file = tryWrite(folder, Buffer.from(input))
+    if (file !== undefined) return file
+  }
+  return undefined
+}
+
+const tryWrite = (folder: string, input: Buffer): number | undefined => {
+  const path = join(folder, `usher-${process.pid}-${randomBytes(6).toString('hex')}`)
+  let file: number | undefined
+  try {
+    file = openSync(path, 'wx+', 0o600)
+    unlinkSync(path)
+    // With a position, so that who reads it begins at the start.
+    if (writeSync(file, input, 0, input.length, 0) === input.length) return file
+  } catch {
+    // There is no such folder, no room in it, or nothing may be written.
+  }
+  if (file !== undefined) closeSync(file)
+  return undefined
+}
