@@ -14,7 +14,7 @@ import { objectsOf } from './objects.ts'
 import { addressTable, faultLines, lostDatagrams, resultTable } from './report.ts'
 import { serviceNamed } from './services.ts'
 import { udpFlowsFollow } from './udp-flows.ts'
-import { makeStage } from './stage.ts'
+import { makeStage, type Stage } from './stage.ts'
 import { allNodePorts, isOfKernel, type Way } from './ways.ts'
 
 /** All that clients may meet one way, on a cluster of its own. */
@@ -62,9 +62,14 @@ export const captureMatrix = async (t: Test, way: Way): Promise<void> => {
  * The matrix alone, and the end: for the other tool of iptables, which is given the same
  * lines, and differs in how the kernel carries them out.
  */
-export const captureCells = async (t: Test, way: Way): Promise<void> => {
+export const captureCells = async (
+  t: Test,
+  way: Way,
+  prepare: (stage: Stage) => Promise<void> = async () => {},
+): Promise<void> => {
   const stage = await makeStage(t, way)
-  const usher = stage.start()
+  await prepare(stage)
+  const usher = stage.start(...allNodePorts(way))
   await usher.ready()
   await t.test('the matrix', t => everyCell(t, stage.agents, way))
   await t.test('an exit and a cleanup leave nothing', async t => {
