@@ -4,6 +4,7 @@ import { connections } from './connections.ts'
 import { firstConnectionScenarios } from './first-connection.ts'
 import { idle } from './idle.ts'
 import { latencyScenarios } from './latency.ts'
+import { manyServices } from './many-services.ts'
 import { mixed } from './mixed.ts'
 import { requestScenarios } from './requests.ts'
 import { retry } from './retry.ts'
@@ -22,6 +23,7 @@ import { udpScenarios } from './udp.ts'
 export const scenarios: readonly Scenario[] = [
   ...requestScenarios,
   connections,
+  manyServices,
   ...bulkScenarios,
   ...latencyScenarios,
   mixed,

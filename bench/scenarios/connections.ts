@@ -24,7 +24,16 @@ export const connections: Scenario = {
     milliseconds('connect p99', 'Connect p99'),
     ...costs('CPU s/100k', 1),
   ],
-  goals: [...nearThePipe, ...besideThePeers(1, 0.95)],
+  goals: [
+    ...nearThePipe,
+    ...besideThePeers(1, 0.95),
+    {
+      target: 'usher-mode-nftables',
+      metric: 'rate',
+      to: 'usher-mode-iptables',
+      atLeast: 0.95,
+    },
+  ],
   quick: true,
   httpOnly: true,
   expectedSeconds: windowAndSettling,

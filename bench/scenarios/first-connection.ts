@@ -7,17 +7,28 @@ import { type Backends, type Scenario, whyNotGiven } from './scenario.ts'
 const mostDialled = 200
 
 /** With zeros, so that the last comes last for those who work in the order of names, too. */
-const nameOf = (index: number): string => `service-${String(index).padStart(5, '0')}`
+export const nameOf = (index: number): string =>
+  `service-${String(index).padStart(5, '0')}`
 
 /** Of fewer dials the 90th percentile is the one or two slowest. */
 const fewestForP90 = 50
 
-const services = (count: number, { endpoints }: Backends): readonly BenchService[] =>
+/** So many, and one before and one after them. */
+export const services = (
+  count: number,
+  { endpoints }: Backends,
+): readonly BenchService[] =>
   Array.from({ length: count + 2 }, (_, index) => ({
     name: nameOf(index),
     protocol: 'TCP',
     endpoints: endpoints('http'),
   }))
+
+/** Beside those that are dialled; they tell that all are there. */
+export const awaited = (count: number): readonly string[] => [
+  nameOf(0),
+  nameOf(count + 1),
+]
 
 /** Spread over all, the last among them: rules that are walked through are longest there. */
 const dialled = (count: number): readonly string[] => {
@@ -46,8 +57,7 @@ const firstConnection = (count: number): Scenario => ({
     },
   ],
   services: backends => services(count, backends),
-  // Beside those that are dialled; they tell that all are there.
-  awaited: [nameOf(0), nameOf(count + 1)],
+  awaited: awaited(count),
   fresh: true,
   // A single dial says little, and takes no time.
   ...(count > 1 && { mostRounds: 3 }),
