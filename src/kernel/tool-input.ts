@@ -3,20 +3,18 @@ import { closeSync, openSync, unlinkSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** Characters; so many a pipe takes at once, whatever becomes of who writes. */
-const throughPipe = 65_536
-
 /** One that is never on a disk comes first; a container may have it alone to write to. */
 const folders = ['/dev/shm', tmpdir()]
 
 /**
  * A descriptor from which a tool can read all of `input`, of a file without a name. By a pipe a
  * tool would take what has come through by the time that Usher is killed for the whole, and half
- * of a transaction may be one, too. Undefined where a pipe does as well, or nothing else is
- * there. The caller closes it.
+ * of a transaction may be one, too; and nft before 1.0.6 opens its input by name, which the kind of
+ * pipe that Node makes is not for. Undefined for none, and where no file can be made: a pipe has
+ * to do. The caller closes it.
  */
 export const inputFile = (input: string): number | undefined => {
-  if (input.length <= throughPipe) return undefined
+  if (input === '') return undefined
   for (const folder of folders) {
     const file = tryWrite(folder, Buffer.from(input))
     if (file !== undefined) return file

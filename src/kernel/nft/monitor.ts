@@ -128,7 +128,11 @@ export interface Touch {
   readonly stamps: readonly string[]
 }
 
-export type MonitorEvent = Transaction | 'lost events'
+/**
+ * `unseen`: a transaction of which nothing was shown. A monitor forgets a set, and shows no more
+ * of its elements, when a rule goes that looked into it (nft 1.0.2 to 1.1.7).
+ */
+export type MonitorEvent = Transaction | 'lost events' | 'unseen'
 
 /** Enough to know what a line is about; nft 1.0.6 writes some of hundreds of kilobytes. */
 const longestLine = 300
@@ -137,6 +141,7 @@ const longestLine = 300
 export class MonitorEvents {
   readonly #own: RegExp
   #rest = ''
+  #isSeen = false
   #touched = new Map<string, { what: string; stamps: string[] }>()
 
   /** `name` is that of the tables. */
@@ -153,6 +158,7 @@ export class MonitorEvents {
 
   #line(line: string): MonitorEvent | undefined {
     if (line.startsWith('#')) return this.#end(line)
+    this.#isSeen = true
     const match = this.#own.exec(line.slice(0, longestLine))
     const [, table, rest] = match ?? []
     if (table === undefined || rest === undefined) return undefined
@@ -173,8 +179,10 @@ export class MonitorEvents {
       return 'lost events'
     }
     const [, pid = '?', name = '?'] = /by process (\d+) \((.*)\)/.exec(line) ?? []
-    const touched = this.#touched
+    const [touched, isSeen] = [this.#touched, this.#isSeen]
     this.#touched = new Map()
+    this.#isSeen = false
+    if (!isSeen) return 'unseen'
     return touched.size === 0 ? undefined : { by: `${name} (process ${pid})`, touched }
   }
 }

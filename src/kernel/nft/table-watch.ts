@@ -18,6 +18,10 @@ export interface TableWatchDeps {
 /** Milliseconds between looks at the table; the second while there is no monitor. */
 const calmMs = 60_000
 const blindMs = 4000
+/** Until elements are counted when something was changed of which nothing was shown. */
+const unseenMs = 2000
+/** While its owner writes all the time there is no counting them. */
+const countAgainMs = 15_000
 /** So long a monitor may take to start. */
 const monitorStartMs = 1000
 /** What is damaged in one go is reported in one go. */
@@ -81,6 +85,12 @@ class TableWatch {
       this.#counting = true
       return void this.#look()
     }
+    if (event === 'unseen') {
+      // Soon, and once for many: it may be another program that has much to do.
+      if (!this.#counting) this.#lookIn(unseenMs)
+      this.#counting = true
+      return
+    }
     const touch = event.touched.get(this.#own.name)
     if (touch === undefined || touch.stamps.some(stamp => this.#own.isOwn(stamp))) return
     this.#report(`${event.by}: ${touch.what}`)
@@ -114,7 +124,8 @@ class TableWatch {
       if (isPlaced) await this.#compare(era)
     } while (this.#again && !this.#stopped)
     this.#looking = false
-    this.#lookIn(this.#deps.monitor.running ? calmMs : blindMs)
+    const ms = this.#counting ? countAgainMs : calmMs
+    this.#lookIn(this.#deps.monitor.running ? ms : blindMs)
   }
 
   async #compare(era: number): Promise<void> {

@@ -1,0 +1,69 @@
+import { spawn } from 'node:child_process'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { Monitor } from '../../../src/kernel/nft/monitor.ts'
+import { NftablesProxier } from '../../../src/kernel/nftables/nftables-proxier.ts'
+import { systemClock } from '../../../src/util/clock.ts'
+import { makeNetns } from '../../support/netns.ts'
+import { clusterIp } from '../../support/service-ports.ts'
+import { until } from '../../support/until.ts'
+import { situationsOf } from './situations.ts'
+import { manyServices, serviceOf, skip, snapshotOf } from './world.ts'
+
+const settings = situationsOf('IPv4')['pods by their addresses']?.settings
+if (settings === undefined) throw new Error('no settings')
+
+const table = 'ip usher-services'
+const some = manyServices(20)
+const more = serviceOf('more', [clusterIp('10.96.9.1')], ['10.244.9.1'])
+
+const watched = async () => {
+  const { run, prefix } = await makeNetns('nft-watch')
+  const [ip = '', ...args] = prefix
+  const monitor = new Monitor({
+    clock: systemClock,
+    table: 'usher-services',
+    spawn: (command, words) =>
+      spawn(ip, [...args, command, ...words], { stdio: ['ignore', 'pipe', 'pipe'] }),
+  })
+  const observer = { restoreFailed: () => {}, failed: () => {} }
+  const form = () => 'shared' as const
+  const deps = { run, clock: systemClock, observer, monitor, table, form }
+  const proxier = new NftablesProxier('IPv4', deps)
+  await proxier.sync(snapshotOf(some), settings)
+  const reports: string[] = []
+  t.teardown(proxier.watch(what => void reports.push(what)))
+  return { run, proxier, reports }
+}
+
+t.test('damage is noticed, and what Usher does itself is none', { skip }, async t => {
+  const { run, proxier, reports } = await watched()
+  // Its monitor is there, and the first count is done.
+  await sleep(2500)
+  const damages = [
+    'delete element ip usher-services service-ips { 10.96.0.0 . 6 . 80 }',
+    'delete element ip usher-services endpoints-tcp { 10.96.0.0 . 80 . 0 }',
+    'add element ip usher-services cluster-ips { 192.0.2.1 }',
+    'flush map ip usher-services service-ips',
+    'insert rule ip usher-services nat-prerouting accept',
+    'flush chain ip usher-services refuse',
+    'delete table ip usher-services',
+    'flush ruleset',
+  ]
+  for (const damage of damages) {
+    // All is written again, and once more: rules go that look into sets.
+    for (const all of [some, [...some, more], some]) {
+      proxier.forget()
+      await proxier.sync(snapshotOf(all), settings)
+    }
+    await proxier.sync(snapshotOf([...some, more]), settings)
+    await sleep(500)
+    t.same(reports, [], `before ${damage}`)
+    await run('nft', ['-f', '-'], { input: `${damage}\n` })
+    await until(damage, () => reports.length > 0)
+    t.match(reports, [/usher-services/], damage)
+    reports.length = 0
+    await sleep(200)
+    reports.length = 0
+  }
+})
