@@ -18,6 +18,7 @@ export const settings: KernelSettings = {
   nodePortCidrs: undefined,
   nodeAddresses: ['192.0.2.1'],
   nodeName: 'node-1',
+  flowtableDevices: [],
   serviceCidrs: ['10.96.0.0/12'],
 }
 

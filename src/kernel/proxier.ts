@@ -29,6 +29,8 @@ export interface KernelSettings {
   readonly nodePortCidrs: readonly string[] | undefined
   /** Those of the host's interfaces, without loopback's. */
   readonly nodeAddresses: readonly string[]
+  /** Devices between which a flowtable forwards, in nftables mode; none: there is no such table. */
+  readonly flowtableDevices: readonly string[]
   /** This node's; '' when it is not known. */
   readonly nodeName: string
   /** Canonical; the ranges that ClusterIPs are taken from, as far as they are known. */
@@ -43,6 +45,7 @@ export const plainSettings: KernelSettings = {
   localDetector: { by: 'none' },
   nodePortCidrs: undefined,
   nodeAddresses: [],
+  flowtableDevices: [],
   nodeName: '',
   serviceCidrs: [],
 }

@@ -22,6 +22,8 @@ export interface NftablesOptions {
   readonly masqueradeBit: number
   /** Node ports on 127.0.0.1 and ::1, by the relay. */
   readonly localhostNodePorts: boolean
+  /** Between which established connections of Services are forwarded by a flowtable; none for none. */
+  readonly flowtableDevices: readonly string[]
 }
 
 /** Times in milliseconds; 0 leaves the kernel's own. */

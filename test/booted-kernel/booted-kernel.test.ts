@@ -10,8 +10,10 @@ import {
   iptablesModeModules,
   iptablesModules,
   ipvsModules,
+  nftablesModeModules,
   nftablesModules,
 } from './netfilter.ts'
+import { nftablesSuite } from './nftables.ts'
 import { makeNetwork } from './network.ts'
 import { nodeState } from './node-state.ts'
 import { allAreServed, fewServices } from './serves.ts'
@@ -95,12 +97,13 @@ t.test('a booted kernel', { skip: why !== '' && why, timeout }, async t => {
     t.equal(await nodeState(machine), state, 'nothing is left')
   })
 
+  await t.test('with nftables is served by its maps, and by a flowtable', async t => {
+    await machine.load(...nftablesModules, ...nftablesModeModules)
+    await nftablesSuite(t, machine, agents)
+  })
+
   await t.test('with ip_vs is served by virtual servers', async t => {
-    await machine.load(
-      ...nftablesModules,
-      ...ipvsModules,
-      ...schedulers.map(({ name }) => `ip_vs_${name}`),
-    )
+    await machine.load(...ipvsModules, ...schedulers.map(({ name }) => `ip_vs_${name}`))
     await ipvsSuite(t, machine, agents)
   })
 })

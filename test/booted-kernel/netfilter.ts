@@ -18,6 +18,14 @@ export const nftablesModules = `${checksums}
   nft_fib_ipv4 nft_fib_ipv6 nft_fib_inet
   nf_conntrack_netlink`.split(/\s+/)
 
+/** What rules of nftables mode need besides, a flowtable too. */
+export const nftablesModeModules = [
+  'nft_numgen',
+  'nft_masq',
+  'nf_flow_table_inet',
+  'nft_flow_offload',
+]
+
 /** What a node of ipvs mode has besides, schedulers apart. */
 export const ipvsModules = `${checksums}
   ip_vs nf_conntrack dummy

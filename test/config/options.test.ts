@@ -123,6 +123,7 @@ t.test('run with nothing but manifests has the documented defaults', async t => 
     masqueradeAll: false,
     iptablesLocalhostNodeports: true,
     nftablesLocalhostNodeports: false,
+    nftablesFlowtableDevices: [],
     ipvsSyncPeriod: 30_000,
     ipvsMinSyncPeriod: 0,
     ipvsScheduler: '',

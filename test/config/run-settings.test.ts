@@ -379,7 +379,12 @@ t.test('what kernel modes go by comes from their flags', async t => {
     masqueradeAll: true,
     masqueradeBit: 7,
     // As with kube-proxy --iptables-masquerade-bit is for the other modes.
-    nftables: { masqueradeAll: true, masqueradeBit: 14, localhostNodePorts: true },
+    nftables: {
+      masqueradeAll: true,
+      masqueradeBit: 14,
+      localhostNodePorts: true,
+      flowtableDevices: [],
+    },
     localhostNodePorts: false,
     localPods: { by: 'interface prefix', prefix: 'cali' },
     conntrack: {

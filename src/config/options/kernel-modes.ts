@@ -1,11 +1,17 @@
 import { group, node } from '../row.ts'
 import { cidrList } from '../types/addresses.ts'
-import { anyText, onOff } from '../types/basic.ts'
+import { anyText, badValue, commaList, onOff, textual } from '../types/basic.ts'
 import { duration, goSpan, int32 } from '../types/quantities.ts'
 
 const kernel = { modes: ['nftables', 'iptables', 'ipvs'] } as const
 const iptables = { modes: ['iptables'] } as const
 const ipvs = { modes: ['ipvs'] } as const
+
+/** As the kernel has it (dev_valid_name), without what nft would read as more than a name. */
+const deviceName = (text: string): string => {
+  if (/^[^\s/:"\\]{1,15}$/.test(text) && text !== '.' && text !== '..') return text
+  throw badValue(text, 'is no name of a network device', 'give one as in eth0')
+}
 
 /** What kube-proxy has for its modes in the kernel; what has to do with conntrack is apart. */
 export const kernelModes = group('As kube-proxy has them', node, {
@@ -32,6 +38,12 @@ export const kernelModes = group('As kube-proxy has them', node, {
     type: onOff,
     defaultText: 'false',
     help: 'Serve node ports on 127.0.0.1 and ::1 too, TCP and UDP, by the relay of userspace mode, which is started for it: in nftables mode the kernel has no way to lead them to endpoints.',
+  },
+  'nftables-flowtable-devices': {
+    modes: ['nftables'],
+    type: commaList(textual('DEVICE', deviceName)),
+    defaultText: '',
+    help: 'Forward packets of established TCP and UDP connections of Services between these devices by a flowtable, past routing, conntrack and all rules: less work for each packet, and firewalls and counters no longer see them. For kernels that have it (nf_flow_table).',
   },
   'ipvs-sync-period': {
     ...ipvs,

@@ -7,12 +7,13 @@ interface Flags {
   /** Of kube-proxy before 1.17; 0 for none. */
   readonly conntrackMax: number
   readonly nftablesLocalhostNodeports: boolean
+  readonly nftablesFlowtableDevices: readonly string[]
 }
 
 /** What the kernel modes go by. */
 export const kernelOptions = (
   configuration: KubeProxyConfiguration,
-  { conntrackMax, nftablesLocalhostNodeports }: Flags,
+  { conntrackMax, nftablesLocalhostNodeports, nftablesFlowtableDevices }: Flags,
 ): KernelOptions => {
   const { iptables, nftables, conntrack, ipvs } = configuration
   return {
@@ -23,6 +24,7 @@ export const kernelOptions = (
       masqueradeAll: nftables.masqueradeAll || iptables.masqueradeAll,
       masqueradeBit: nftables.masqueradeBit,
       localhostNodePorts: nftablesLocalhostNodeports,
+      flowtableDevices: nftablesFlowtableDevices,
     },
     localhostNodePorts: iptables.localhostNodePorts,
     localPods: localPods(configuration),

@@ -31,6 +31,8 @@ export interface Context {
   readonly toNode: string
   /** Canonical; what is no ClusterIP there is dropped. */
   readonly serviceCidrs: readonly string[]
+  /** Devices of the flowtable; none where there is none. */
+  readonly flowtableDevices: readonly string[]
   /** Whether an endpoint may be on this node, by the name of its node. */
   readonly isHere: (nodeName: string) => boolean
 }
@@ -55,6 +57,7 @@ export const makeContext = (
     masqueraded: settings.masqueradeAll ? '' : ifNotLocal(ip, settings.localDetector),
     toNode: toNode(family, settings),
     serviceCidrs: disjoint(settings.serviceCidrs),
+    flowtableDevices: settings.flowtableDevices,
     isHere: nodeName => nodeName === '' || nodeName === settings.nodeName,
   }
 }
@@ -67,6 +70,7 @@ export const settingsText = ({
   nodePortCidrs,
   serviceCidrs,
   nodeName,
+  flowtableDevices,
 }: KernelSettings): string =>
   JSON.stringify([
     masqueradeAll,
@@ -75,6 +79,7 @@ export const settingsText = ({
     nodePortCidrs,
     serviceCidrs,
     nodeName,
+    flowtableDevices,
   ])
 
 type Detector = KernelSettings['localDetector']

@@ -1,5 +1,6 @@
 import type { ChainPart } from '../nft/parts.ts'
 import type { Context } from './context.ts'
+import { flowRule } from './flowtable.ts'
 
 type SetDefinition = readonly [kind: 'map' | 'set', text: string]
 
@@ -108,7 +109,7 @@ const natChains = (context: Context): readonly ChainPart[] => {
 }
 
 const filterChains = (context: Context): readonly ChainPart[] => {
-  const { words, vip, nodePort, toNode, serviceCidrs } = context
+  const { words, vip, nodePort, toNode, serviceCidrs, flowtableDevices } = context
   const { family: ip } = words
   const firewall = [`ct state new ${vip} vmap @firewall-ips`]
   const unserved = `${vip} vmap @no-endpoint-services`
@@ -132,7 +133,10 @@ const filterChains = (context: Context): readonly ChainPart[] => {
       `ct state new ${unserved}`,
       `ct state new ${toNode} ${nodePort} vmap @no-endpoint-nodeports`,
     ]),
-    base('filter-forward', 'forward', 0, ['ct state new jump cluster-ips-check']),
+    base('filter-forward', 'forward', 0, [
+      'ct state new jump cluster-ips-check',
+      ...(flowtableDevices.length > 0 ? [flowRule] : []),
+    ]),
     base('filter-output', 'output', 0, ['ct state new jump cluster-ips-check']),
   ]
 }

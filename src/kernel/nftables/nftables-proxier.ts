@@ -9,6 +9,7 @@ import { watchTable } from '../nft/table-watch.ts'
 import type { KernelSettings, KernelSync, Proxier, ProxierObserver } from '../proxier.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
 import { type Context, type Form, makeContext, settingsText } from './context.ts'
+import { flowtableProblem, flowtableText, whyNoFlowtable } from './flowtable.ts'
 import { fixedChains, setDefinitions } from './layout.ts'
 import { type Found, ofServices, tableThere } from './tables-there.ts'
 import { WantedTable } from './wanted-table.ts'
@@ -41,6 +42,8 @@ export class NftablesProxier implements Proxier {
   readonly #table: OwnTable
   readonly #written = new Known<Written>()
   #isClosed = false
+  /** '' where there is one, or none is asked for. */
+  #whyNoFlowtable = ''
 
   constructor(family: IpFamily, deps: NftablesProxierDeps) {
     this.#family = family
@@ -64,7 +67,8 @@ export class NftablesProxier implements Proxier {
 
   /** All Services there are can be written. */
   problems(): readonly Problem[] {
-    return []
+    const message = this.#whyNoFlowtable
+    return message === '' ? [] : [flowtableProblem(this.#family, message)]
   }
 
   watch(damaged: (what: string) => void): () => void {
@@ -99,7 +103,8 @@ export class NftablesProxier implements Proxier {
   async #full(snapshot: Snapshot, settings: KernelSettings): Promise<Written> {
     const { run, clock, form } = this.#deps
     const table = this.#table.name
-    const context = makeContext(this.#family, form(), settings)
+    const flowtableDevices = await this.#flowtableDevices(settings)
+    const context = makeContext(this.#family, form(), { ...settings, flowtableDevices })
     const fixed = fixedChains(context)
     const write = async (head: string, found: readonly Found[]): Promise<Written> => {
       const wanted = new WantedTable(table, context)
@@ -114,7 +119,7 @@ export class NftablesProxier implements Proxier {
     const sets = tableText(table, context)
     const anew = `add table ${table}\ndelete table ${table}\n${sets}`
     const names = new Set(Object.keys(setDefinitions(context)))
-    const there = await tableThere(run, table, names)
+    const there = await tableThere(run, table, names, flowtableDevices)
     if (there === 'none' || there === 'strange') return write(anew, [])
     try {
       return await write(`${sets}${emptyText(table, context)}`, ofServices(there, fixed))
@@ -123,6 +128,17 @@ export class NftablesProxier implements Proxier {
       if (!isRefused(error)) throw error
       return write(anew, [])
     }
+  }
+
+  /** None where the kernel or a device is not there: Services are served all the same. */
+  async #flowtableDevices({
+    flowtableDevices,
+  }: KernelSettings): Promise<readonly string[]> {
+    this.#whyNoFlowtable = ''
+    if (flowtableDevices.length === 0) return []
+    const { run } = this.#deps
+    this.#whyNoFlowtable = await whyNoFlowtable(run, this.#family, flowtableDevices)
+    return this.#whyNoFlowtable === '' ? flowtableDevices : []
   }
 
   async #write(work: 'partial' | 'full', write: () => Promise<void>): Promise<void> {
@@ -145,7 +161,9 @@ const tableText = (table: string, context: Context): string => {
   const sets = Object.entries(setDefinitions(context)).map(
     ([name, [kind, definition]]) => `add ${kind} ${table} ${name} { ${definition} }\n`,
   )
-  return `add table ${table}\n${sets.join('')}`
+  const { flowtableDevices: devices } = context
+  const flows = devices.length === 0 ? '' : flowtableText(table, devices)
+  return `add table ${table}\n${sets.join('')}${flows}`
 }
 
 const emptyText = (table: string, context: Context): string =>

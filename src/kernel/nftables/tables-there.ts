@@ -11,15 +11,19 @@ export type Found = Pick<Part, 'kind' | 'name'>
  */
 export type TableThere = readonly Found[] | 'none' | 'strange'
 
-/** `sets`: the names of those that the layout has. Rejects with ToolError. */
+/**
+ * `sets`: the names of those that the layout has; `devices`: those of its flowtable. Rejects with
+ * ToolError.
+ */
 export const tableThere = async (
   run: RunTool,
   table: string,
   sets: ReadonlySet<string>,
+  devices: readonly string[],
 ): Promise<TableThere> => {
   try {
     const text = await run('nft', ['-t', 'list', 'table', ...table.split(' ')])
-    return found(text, sets)
+    return hasOtherDevices(text, devices) ? 'strange' : found(text, sets)
   } catch (error) {
     if (error instanceof ToolError && /No such file/.test(error.stderr)) return 'none'
     throw error
@@ -31,9 +35,19 @@ const found = (text: string, sets: ReadonlySet<string>): TableThere => {
   for (const [, kind = '', name = ''] of text.matchAll(/^\t(\w+) (\S+) \{/gm)) {
     if (kind === 'chain') all.push({ kind, name })
     else if (kind === 'set' && isAffinitySet(name)) all.push({ kind, name })
-    else if (!sets.has(name)) return 'strange'
+    else if (kind !== 'flowtable' && !sets.has(name)) return 'strange'
   }
   return all
+}
+
+/** A flowtable can be given more of them, and none can be taken from it. */
+const hasOtherDevices = (text: string, devices: readonly string[]): boolean => {
+  const [, has = ''] = /^\tflowtable \S+ \{[^}]*devices = \{ ([^}]*) \}/m.exec(text) ?? []
+  const known = has.split(',').flatMap(name => name.trim().replaceAll('"', '') || [])
+  return (
+    /^\tflowtable /m.test(text) &&
+    (devices.length === 0 || known.some(name => !devices.includes(name)))
+  )
 }
 
 /** Those that the layout has not by itself. */

@@ -24,6 +24,7 @@ export const kernelSettings = (
   const { masqueradeAll, masqueradeBit } =
     mode === 'nftables' ? options.nftables : options
   return {
+    flowtableDevices: options.nftables.flowtableDevices,
     masqueradeAll,
     masqueradeBit,
     localhostNodePorts: options.localhostNodePorts,

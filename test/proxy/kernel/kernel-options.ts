@@ -5,7 +5,12 @@ import { plainIpvs } from '../../support/plain-ipvs.ts'
 export const kernelOptions = (over: Partial<KernelOptions> = {}): KernelOptions => ({
   masqueradeAll: false,
   masqueradeBit: 14,
-  nftables: { masqueradeAll: false, masqueradeBit: 14, localhostNodePorts: false },
+  nftables: {
+    masqueradeAll: false,
+    masqueradeBit: 14,
+    localhostNodePorts: false,
+    flowtableDevices: [],
+  },
   localhostNodePorts: true,
   localPods: { by: 'cidrs' },
   conntrack: {

@@ -56,7 +56,12 @@ t.test('the node’s addresses are those of its interfaces but loopback', async 
 
 t.test('nftables mode has a mark of its own', async t => {
   const options = kernelOptions({
-    nftables: { masqueradeAll: true, masqueradeBit: 20, localhostNodePorts: false },
+    nftables: {
+      masqueradeAll: true,
+      masqueradeBit: 20,
+      localhostNodePorts: false,
+      flowtableDevices: [],
+    },
   })
   t.match(kernelSettings('nftables', options, facts, 'IPv4'), {
     masqueradeAll: true,
