@@ -16,7 +16,7 @@ const writeGuard = async (): Promise<void> =>
 
 /**
  * `usher run --init-only`: what needs more privileges than carrying traffic does, as the
- * settings of the kernel's that iptables and ipvs mode rely on. 1 when one could not be set.
+ * settings of the kernel's that the kernel modes rely on. 1 when one could not be set.
  */
 export const initOnly = async (
   { mode, kernel, options }: Pick<RunSettings, 'mode' | 'kernel' | 'options'>,
@@ -29,7 +29,8 @@ export const initOnly = async (
   const sysctls = hostSysctls()
   const addresses = options.nodeportAddresses.flat()
   const wanted = wantedSysctls(kernel, {
-    mode: mode.mode === 'ipvs' ? 'ipvs' : 'iptables',
+    // What an empty mode takes where it can.
+    mode: mode.mode === '' ? 'iptables' : mode.mode,
     cores: availableParallelism(),
     nodePortCidrs: nodePortCidrsOfAnyNode(addresses),
   })

@@ -92,6 +92,19 @@ t.test(
 )
 
 t.test(
+  'nftables mode, which has no node ports on loopback, does not open the node',
+  { skip: why !== '' && why },
+  async t => {
+    const node = await makeNetns('localnet-nft')
+    const { out } = await usherIn(node, ['run', '--init-only', '--proxy-mode=nftables'])
+    t.match(out, 'nf_conntrack')
+    t.notMatch(out, 'route_localnet')
+    t.equal((await node.run('sysctl', ['-n', setting])).trim(), '0')
+    t.notMatch(await node.run('nft', ['list', 'tables']), /filter/)
+  },
+)
+
+t.test(
   '--init-only writes the rule before the setting, and keeps what is there',
   { skip: why !== '' && why },
   async t => {

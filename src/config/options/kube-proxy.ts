@@ -69,7 +69,7 @@ export const kubeProxy = group('As kube-proxy has them', node, {
   },
   'init-only': {
     type: onOff,
-    help: 'Set the kernel settings that iptables and ipvs mode rely on (conntrack, route_localnet), and exit: 0 when all are set, 1 with the reason for what is not. Userspace mode needs none.',
+    help: 'Set the kernel settings that the kernel modes rely on (conntrack, and route_localnet for iptables mode), and exit: 0 when all are set, 1 with the reason for what is not. Userspace mode needs none.',
   },
   version: {
     type: onOff,

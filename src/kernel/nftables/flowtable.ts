@@ -4,7 +4,7 @@ import type { Problem } from '../../model/snapshot.ts'
 import type { IpFamily } from '../../util/ip.ts'
 
 /** The name of the flowtable in the table. */
-export const flowtableName = 'services'
+const flowtableName = 'services'
 
 /**
  * Packets of connections that stand are forwarded from one of these devices to another past
