@@ -69,7 +69,11 @@ export const createDataPath = async (
     facts,
     resync,
     metrics: captureMetrics,
-    system: hostSystem({ clock, onBlind: why => sayBlind(log, why) }),
+    system: hostSystem({
+      clock,
+      onBlind: why => sayBlind(log, why),
+      isBesideKernelMode,
+    }),
     localAddresses: new LocalAddresses(clock),
     proxyPorts: new ProxyPorts(options.proxyPortRange, random, undefined, memory),
     isBesideKernelMode,

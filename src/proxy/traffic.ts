@@ -78,6 +78,8 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
     ],
     fellBack: change => {
       fallBacks += 1
+      // That of Services that asked for it has ended with the mode.
+      if (change.to !== 'userspace') dataPath = undefined
       sayFallBack(log, change)
       fellBack(fallBackText(change))
     },

@@ -362,6 +362,25 @@ t.test('each kernel mode has the sync periods of its own section', async t => {
   ])
 })
 
+t.test('nftables mode has its own section of the file', async t => {
+  const section =
+    'nftables: {masqueradeAll: true, masqueradeBit: 9, syncPeriod: 7s, minSyncPeriod: 2s}'
+  const { options, kernel, periods } = await withLines(`{mode: nftables, ${section}}`)
+  t.equal(options.proxyMode, 'nftables')
+  t.match(kernel, {
+    masqueradeAll: false,
+    nftables: { masqueradeAll: true, masqueradeBit: 9 },
+  })
+  t.match(periods, {
+    nftables: { syncPeriod: 7000, minSyncPeriod: 2000 },
+    iptables: { syncPeriod: 30_000, minSyncPeriod: 1000 },
+  })
+  const plain = await withLines('{mode: nftables}')
+  t.match(plain.periods.nftables, { syncPeriod: 30_000, minSyncPeriod: 1000 })
+  const flags = await withLines(`{mode: iptables, ${section}}`, '--sync-period=5s')
+  t.match(flags.periods.nftables, { syncPeriod: 5000, minSyncPeriod: 2000 })
+})
+
 t.test('what kernel modes go by comes from their flags', async t => {
   const { kernel } = await withFlags(
     '--iptables-masquerade-bit=7',

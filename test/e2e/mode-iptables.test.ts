@@ -3,7 +3,6 @@ import t from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
 import { captureMatrix } from './capture/matrix.ts'
 import { modeChangesUnderLoad } from './capture/mode-changes.ts'
-import { modeFallsBack } from './capture/tool-lost.ts'
 import { iptablesMode, nftablesCapture } from './capture/ways.ts'
 
 const why = await whyNoNetns('iptables', 'nft')
@@ -14,8 +13,4 @@ t.test(`with ${way.label}`, options, t => captureMatrix(t, way))
 
 t.test('a mode that follows another leaves nobody without Services', options, t =>
   modeChangesUnderLoad(t, [nftablesCapture, way, nftablesCapture]),
-)
-
-t.test('a mode that loses its tool makes way for another', options, t =>
-  modeFallsBack(t, way),
 )

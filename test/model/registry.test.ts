@@ -44,6 +44,28 @@ t.test(
   },
 )
 
+t.test('a Service that asks for what the relay does has it for TCP and UDP', async t => {
+  const ports = (['TCP', 'UDP', 'SCTP'] as const).map(protocol => portSpec({ protocol }))
+  const relayed = (over: Partial<Service>): string[] => {
+    const found = v4(registryOf(put(service('web', { ports, ...over }))))
+    return [...found.values()]
+      .filter(port => port.relayed)
+      .map(({ protocol }) => protocol)
+      .toSorted()
+  }
+  t.strictSame(relayed({}), [])
+  t.strictSame(relayed({ relayed: false }), [])
+  for (const over of [
+    { relayed: true },
+    { onDown: 'keep' },
+    { retry: { earlyClose: true, replay: 0 } },
+    { limits: { routeConnections: undefined, clientRate: 10 } },
+    { ages: { idleMs: undefined, lifetimeMs: 1000 } },
+    { balance: { by: 'random' } },
+  ] satisfies Partial<Service>[])
+    t.strictSame(relayed(over), ['TCP', 'UDP'], JSON.stringify(over))
+})
+
 t.test('endpoints have the weight of their zone', async t => {
   const zones = ['a', 'b', ''].map((zone, i) =>
     objects.endpoint(`10.1.0.${i + 1}`, { zone }),

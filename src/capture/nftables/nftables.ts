@@ -23,11 +23,13 @@ export interface NftablesDeps {
    * `nft monitor` or a look at the table failed; it goes on trying.
    */
   readonly onBlind?: (reason: string) => void
+  /** As in ChainSettings. */
+  readonly natPriority?: number | undefined
 }
 
 /** Rules by `nft`, from nftables 1.0 on: a table `usher` in the families ip and ip6. */
 export const nftablesTables = (deps: NftablesDeps): RuleTables => {
-  const { run, clock, onBlind = () => {} } = deps
+  const { run, clock, onBlind = () => {}, natPriority } = deps
   const monitor = new Monitor({
     clock,
     spawn: deps.spawnMonitor ?? spawnMonitor,
@@ -38,7 +40,7 @@ export const nftablesTables = (deps: NftablesDeps): RuleTables => {
     name: 'nftables',
     admitsHealthChecks: false,
     probe: family => probeNftables(family, { run, clock, packetProbe }),
-    table: family => new NftTable(family, { run, clock, monitor, onBlind }),
+    table: family => new NftTable(family, { run, clock, monitor, onBlind, natPriority }),
   }
 }
 
@@ -48,6 +50,7 @@ export interface NftTableDeps {
   readonly monitor: Monitor
   /** When Usher can't tell for now whether its rules are whole. */
   readonly onBlind: (reason: string) => void
+  readonly natPriority: number | undefined
 }
 
 /** Usher's table of one family. */

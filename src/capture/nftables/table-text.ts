@@ -4,6 +4,8 @@ import { disjoint } from '../../kernel/nft/clients.ts'
 import { familyWords } from '../../kernel/nft/tables.ts'
 
 export interface ChainSettings extends Omit<TableSettings, 'healthCheckPorts'> {
+  /** Of what leads packets to the relay; by default dstnat. */
+  readonly natPriority?: number | undefined
   /** New connections wait until `release`. */
   readonly isHeld?: boolean
   /** Whether a rule can ask for a packet's socket; see `knowsSockets`. */
@@ -156,14 +158,15 @@ const toNodePortAddress = (family: IpFamily, settings: ChainSettings): string =>
 
 const natChains = (family: IpFamily, settings: ChainSettings): string => {
   const { family: ip } = familyWords(family)
+  const { natPriority = -100 } = settings
   const rules = `dnat ${ip} to ${ip} daddr . meta l4proto . th dport map @vips
 		${toNodePortAddress(family, settings)} dnat ${ip} to meta l4proto . th dport map @node-ports`
   return `	chain nat-prerouting {
-		type nat hook prerouting priority -100; policy accept;
+		type nat hook prerouting priority ${natPriority}; policy accept;
 		${fromOutside(family)}${rules}
 	}
 	chain nat-output {
-		type nat hook output priority -100; policy accept;
+		type nat hook output priority ${natPriority}; policy accept;
 		${rules}
 	}`
 }

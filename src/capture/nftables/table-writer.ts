@@ -21,6 +21,8 @@ import { type ChainSettings, holdText, tableText } from './table-text.ts'
 export interface TableWriterDeps {
   readonly run: RunTool
   readonly clock: Clock
+  /** As in ChainSettings. */
+  readonly natPriority?: number | undefined
 }
 
 /** Writes the rules of one family into a table. */
@@ -56,6 +58,7 @@ export class TableWriter implements Pick<RuleTable, 'change'> {
     )
     const text = tableText(this.#family, name, {
       ...settings,
+      natPriority: this.#deps.natPriority,
       seesSockets: this.#seesSockets,
     })
     const parts = [text, ...this.#freshChains(), ...(await changes.texts(name))]

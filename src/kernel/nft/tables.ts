@@ -34,6 +34,12 @@ export const tableName = 'usher'
 /** That of nftables mode. */
 export const servicesTableName = 'usher-services'
 
+/**
+ * One after what leads packets elsewhere by iptables (-100): where nft is lost and its tables can't
+ * be taken out, iptables mode takes their place all the same.
+ */
+export const afterIptables = -99
+
 /** Before the names of the tables that only a probe makes, and takes away again. */
 const probePrefix = 'usher-probe-'
 

@@ -1,4 +1,5 @@
 import type { ChainPart } from '../nft/parts.ts'
+import { afterIptables } from '../nft/tables.ts'
 import type { Context } from './context.ts'
 import { flowRule } from './flowtable.ts'
 
@@ -90,12 +91,12 @@ const natChains = (context: Context): readonly ChainPart[] => {
       rules: [...ifLocal.map(pods => `${pods} ${fromNode}`), nodePorts],
     },
     { kind: 'chain', name: 'node-ports-from-node', rules: [fromNode, nodePorts] },
-    base('nat-prerouting', 'nat hook prerouting', -100, [
+    base('nat-prerouting', 'nat hook prerouting', afterIptables, [
       ...ifLocal.map(pods => `${pods} ${vip} vmap @from-node-service-ips`),
       `${vip} vmap @service-ips`,
       `${toNode} jump node-ports`,
     ]),
-    base('nat-output', 'nat hook output', -100, [
+    base('nat-output', 'nat hook output', afterIptables, [
       `${vip} vmap @from-node-service-ips`,
       `${vip} vmap @service-ips`,
       `${toNode} jump node-ports-from-node`,

@@ -1,3 +1,4 @@
+import { afterIptables } from '../../kernel/nft/tables.ts'
 import { iptablesTables } from '../../capture/iptables/iptables.ts'
 import { nftablesTables } from '../../capture/nftables/nftables.ts'
 import type { Probed } from '../../capture/choose-capture.ts'
@@ -47,16 +48,27 @@ export interface HostSystemDeps {
   readonly onBlind?: (why: string) => void
   /** As `process.platform`. */
   readonly platform?: string
+  /** See CaptureDeps. */
+  readonly isBesideKernelMode?: boolean
 }
 
-export const hostSystem = ({ clock, onBlind, platform }: HostSystemDeps): HostSystem => {
+export const hostSystem = ({
+  clock,
+  onBlind,
+  platform,
+  isBesideKernelMode = false,
+}: HostSystemDeps): HostSystem => {
   const tools = new StoppableTools()
   const deps = { run: tools.run, clock }
   const isWindows = (platform ?? process.platform) === 'win32'
   return {
     tools,
     addresses: isWindows ? windowsHostAddresses(deps) : linuxHostAddresses(deps),
-    nftables: nftablesTables({ ...deps, ...(onBlind && { onBlind }) }),
+    nftables: nftablesTables({
+      ...deps,
+      ...(onBlind && { onBlind }),
+      ...(isBesideKernelMode && { natPriority: afterIptables }),
+    }),
     iptables: iptablesTables(deps),
   }
 }

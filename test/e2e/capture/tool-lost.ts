@@ -1,60 +1,145 @@
-import { rm, writeFile } from 'node:fs/promises'
+import { processTree } from '../../../bench/process/usage.ts'
+import { rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { addressOf } from '../../support/net/addresses.ts'
+import { addressOf, type BackendName } from '../../support/net/addresses.ts'
+import { commandOf, dataPlanes } from '../../support/data-plane.ts'
 import { until } from '../../support/until.ts'
 import { matrix, tryCells } from './cells.ts'
 import { iptablesTools } from './node-tools.ts'
 import { families, objectsOf } from './objects.ts'
 import { faultLines } from './report.ts'
 import { serviceNamed } from './services.ts'
-import { makeStage } from './stage.ts'
-import type { Way } from './ways.ts'
+import { makeStage, type Stage } from './stage.ts'
+import { allNodePorts, type Way } from './ways.ts'
 import { vipOf } from './vips.ts'
 
 /** Three syncs fail before a mode is given up, and each is tried again a little later. */
 const patienceMs = 60_000
 
-/** A mode whose tool goes away under it makes way for one that works. */
-export const modeFallsBack = async (t: Test, way: Way): Promise<void> => {
+/** Tools that go away, and the mode that runs then; `back`: of those gone before. */
+export interface Fall {
+  readonly lost: Tool
+  readonly back?: 'nft'
+  readonly to: 'iptables' | 'userspace'
+}
+
+type Tool = 'iptables' | 'nft'
+
+export interface FallsOptions {
+  /** The Service is carried by the relay before the first fall. */
+  readonly isRelayed?: boolean
+}
+
+/** A mode whose tool goes away under it makes way for one that works, as often as it takes. */
+export const modeFallsBack = async (
+  t: Test,
+  way: Way,
+  falls: readonly Fall[],
+  { isRelayed = false }: FallsOptions = {},
+): Promise<void> => {
   const stage = await makeStage(t, way)
-  const usher = stage.start()
+  if (isRelayed) await stage.manifests.write(...objectsMoved('backend-3', true))
+  const usher = stage.start(...allNodePorts(way))
   await usher.ready()
-  t.equal(await usher.mode(), 'iptables')
-  const plain = serviceNamed('plain')
-  const ofPlain = matrix.filter(({ service }) => service === plain)
-  const before = await tryCells(ofPlain, stage.agents, 'iptables')
-  t.strictSame(
-    faultLines(way.label, before),
-    [],
-    `${ofPlain.length} cells in iptables mode`,
-  )
-  await breakIptables(stage.tools)
-  const moved = { ...plain, backends: ['backend-1'] } as const
-  await stage.manifests.write(...objectsOf([moved]))
-  const isUserspace = async (): Promise<boolean> => (await usher.mode()) === 'userspace'
-  await until('userspace runs', isUserspace, patienceMs)
-  for (const family of families) {
-    const to = { protocol: 'TCP', ...vipOf.ClusterIP(plain, family) } as const
-    const isCarried = async (): Promise<boolean> => {
-      const { backend, seen } = await stage.agents['pod-1'].dial(to, 5000)
-      return backend === 'backend-1' && seen !== addressOf['pod-1'][family]
-    }
-    await until(`${family} is carried by a process, as it is now`, isCarried, 15_000)
+  t.equal(await usher.mode(), way.manner)
+  if (isRelayed) await isCarriedBy(stage, 'userspace', 'backend-3')
+  else {
+    const ofPlain = matrix.filter(({ service }) => service === plain)
+    const before = await tryCells(ofPlain, stage.agents, way.manner)
+    t.strictSame(faultLines(way.label, before), [], `${ofPlain.length} cells`)
+  }
+  for (const [index, fall] of falls.entries()) {
+    const movedTo = index % 2 === 0 ? 'backend-1' : 'backend-2'
+    await t.test(`${fall.lost} is lost: ${fall.to}`, async t => {
+      const { lost, back, to } = fall
+      if (back !== undefined) await repairTools(stage.tools, back)
+      await breakTools(stage.tools, lost)
+      await stage.manifests.write(...objectsMoved(movedTo, isRelayed))
+      await until(`${to} runs`, async () => (await usher.mode()) === to, patienceMs)
+      await isCarriedBy(stage, to, movedTo)
+      const { relay } = await usher.status()
+      t.equal(Boolean(relay), to === 'userspace', 'status tells of a relay that is')
+      const planes = to === 'userspace' ? 1 : 0
+      await until(
+        'processes of before have ended',
+        () =>
+          dataPlanes(usher.pid).length === planes &&
+          (to === 'userspace' || monitors(usher.pid).length === 0),
+      )
+    })
   }
   const said = usher.records.filter(({ msg }) => /mode before no longer works/.test(msg))
   t.comment(said.map(record => JSON.stringify(record)).join('\n'))
-  t.equal(said.length, 1, 'it says so once')
+  t.equal(said.length, falls.length, 'it says so once each time')
+  usher.send('SIGTERM')
+  t.match(await usher.exit, { code: 0 })
 }
 
-/** By none of its names it works any more; Usher would find the system's behind them. */
-const breakIptables = async (tools: string): Promise<void> => {
-  for (const backEnd of ['', '-nft', '-legacy'])
-    for (const name of iptablesTools) {
-      const path = join(tools, name.replace(/tables/, `tables${backEnd}`))
-      await rm(path, { force: true })
-      await writeFile(path, '#!/bin/sh\necho "its modules are gone" >&2\nexit 3\n', {
-        mode: 0o755,
-      })
+const plain = serviceNamed('plain')
+/** The relay needs no tool for another endpoint of a Service that it has; the kernel mode does. */
+const another = serviceNamed('loner')
+
+interface Annotated {
+  readonly kind: string
+  readonly metadata: { readonly name: string; annotations?: Record<string, string> }
+}
+
+const objectsMoved = (to: BackendName, isRelayed: boolean): object[] => {
+  const objects = objectsOf(
+    [plain, another].map(one => ({ ...one, backends: [to] })),
+  ) as Annotated[]
+  for (const { kind, metadata } of objects)
+    if (kind === 'Service' && metadata.name === plain.name && isRelayed)
+      metadata.annotations = { 'usher-proxy.io/relay': 'true' }
+  return objects
+}
+
+/** What went by rules of before would go elsewhere now and then. */
+const times = Array.from({ length: 12 }, (_, index) => index)
+
+const isCarriedBy = async (
+  { agents }: Stage,
+  mode: Fall['to'],
+  endpoint: BackendName,
+): Promise<void> => {
+  for (const family of families) {
+    const at = { protocol: 'TCP', ...vipOf.ClusterIP(plain, family) } as const
+    const isKernels = mode === 'iptables'
+    const isCarried = async (): Promise<boolean> => {
+      const all = await Promise.all(times.map(() => agents['pod-1'].dial(at, 5000)))
+      return all.every(
+        ({ backend, seen }) =>
+          backend === endpoint && (seen === addressOf['pod-1'][family]) === isKernels,
+      )
     }
+    await until(`${family} is carried by ${mode}, as it is now`, isCarried, 15_000)
+  }
+}
+
+/** Those processes that only watch rules. */
+const monitors = (pid: number): readonly number[] =>
+  processTree(pid).filter(one => commandOf(one).includes('monitor'))
+
+/** By none of its names it works any more; Usher would find the system's behind them. */
+const breakTools = async (tools: string, lost: Tool): Promise<void> => {
+  for (const name of namesOf(lost)) {
+    const path = join(tools, name)
+    await rm(path, { force: true })
+    await writeFile(path, '#!/bin/sh\necho "its modules are gone" >&2\nexit 3\n', {
+      mode: 0o755,
+    })
+  }
+}
+
+const namesOf = (tool: Tool): readonly string[] =>
+  tool === 'nft'
+    ? ['nft']
+    : ['', '-nft', '-legacy'].flatMap(backEnd =>
+        iptablesTools.map(name => name.replace(/tables/, `tables${backEnd}`)),
+      )
+
+const repairTools = async (tools: string, tool: 'nft'): Promise<void> => {
+  await rm(join(tools, tool))
+  await symlink(join('/usr/sbin', tool), join(tools, tool))
 }

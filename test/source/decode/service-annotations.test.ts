@@ -52,6 +52,33 @@ t.test('weights of zones come with the way to choose', async t => {
     t.match(faultsOf(annotated({ [weights]: bad })), [/is not zones with weights/], bad)
 })
 
+t.test('the relay is asked for by true, and by nothing else', async t => {
+  const relay = 'usher-proxy.io/relay'
+  t.match(objectOf(annotated({ [relay]: 'true' })), { relayed: true })
+  const off = annotated({ [relay]: 'false' })
+  t.notOk('relayed' in (objectOf(off) as object))
+  t.strictSame(faultsOf(off), [])
+  for (const [bad, message] of [
+    ['yes', '"yes" is not true or false'],
+    ['True', '"True" is not true or false'],
+    ['', '"" is not true or false'],
+    [true, 'true is not text; put it in quotes'],
+  ] as const) {
+    const raw = annotated({ [relay]: bad })
+    t.notOk('relayed' in (objectOf(raw) as object), String(bad))
+    t.strictSame(faultsOf(raw), [fault('relay', message)])
+  }
+  const withPorts = (...protocols: string[]) =>
+    service(
+      { ports: protocols.map((protocol, i) => ({ name: `p${i}`, port: 80, protocol })) },
+      { annotations: { [relay]: 'true' } },
+    )
+  t.strictSame(faultsOf(withPorts('SCTP')), [
+    fault('relay', 'does nothing, as the Service has no TCP or UDP port'),
+  ])
+  for (const one of ['TCP', 'UDP']) t.strictSame(faultsOf(withPorts('SCTP', one)), [])
+})
+
 t.test('without them, or with all of them off, there is nothing', async t => {
   for (const annotations of [
     {},

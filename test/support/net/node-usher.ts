@@ -15,6 +15,7 @@ const program = fileURLToPath(new URL('../../../dist/cli/main.js', import.meta.u
 const metricsPort = 10_249
 
 export interface NodeUsher {
+  readonly pid: number
   readonly records: readonly LogRecord[]
   readonly send: (signal: NodeJS.Signals) => void
   readonly exit: Promise<Exit>
@@ -96,7 +97,16 @@ export const startNodeUsher = (
     until('usher serves', () => isReady(count), 90_000).catch((error: unknown) => {
       throw new Error(`${String(error)}; it says: ${lastOf(records)}`)
     })
-  return { records, send: signal => void child.kill(signal), exit, status, mode, ready }
+  return {
+    // `ip` and `setpriv` have made way for it.
+    pid: child.pid ?? 0,
+    records,
+    send: signal => void child.kill(signal),
+    exit,
+    status,
+    mode,
+    ready,
+  }
 }
 
 /** One of Usher's commands that ends by itself: what it says; rejects when it fails. */

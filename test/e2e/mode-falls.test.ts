@@ -1,0 +1,31 @@
+// A process of its own: long, and it mostly waits.
+import t from 'tap'
+import { whyNoNetns } from '../support/netns.ts'
+import { modeFallsBack } from './capture/tool-lost.ts'
+import { iptablesMode, nftablesMode } from './capture/ways.ts'
+
+const why = await whyNoNetns('iptables', 'nft')
+const options = { skip: why !== '' && why }
+
+t.test('iptables mode that loses its tool makes way for userspace', options, t =>
+  modeFallsBack(t, iptablesMode('nft'), [{ lost: 'iptables', to: 'userspace' }]),
+)
+
+t.test('nftables mode makes way for iptables, and that one for userspace', options, t =>
+  modeFallsBack(t, nftablesMode, [
+    { lost: 'nft', to: 'iptables' },
+    { lost: 'iptables', back: 'nft', to: 'userspace' },
+  ]),
+)
+
+t.test('so it does with Services that the relay carries', options, t =>
+  modeFallsBack(
+    t,
+    nftablesMode,
+    [
+      { lost: 'nft', to: 'iptables' },
+      { lost: 'iptables', back: 'nft', to: 'userspace' },
+    ],
+    { isRelayed: true },
+  ),
+)
