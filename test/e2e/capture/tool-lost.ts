@@ -86,9 +86,10 @@ interface Annotated {
 }
 
 const objectsMoved = (to: BackendName, isRelayed: boolean): object[] => {
-  const objects = objectsOf(
-    [plain, another].map(one => ({ ...one, backends: [to] })),
-  ) as Annotated[]
+  const objects = objectsOf([
+    { ...plain, backends: [to] },
+    { ...another, backends: [to] },
+  ]) as Annotated[]
   for (const { kind, metadata } of objects)
     if (kind === 'Service' && metadata.name === plain.name && isRelayed)
       metadata.annotations = { 'usher-proxy.io/relay': 'true' }
