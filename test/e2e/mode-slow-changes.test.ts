@@ -7,6 +7,7 @@ import {
   iptablesMode,
   localCapture,
   nftablesCapture,
+  nftablesMode,
 } from './capture/ways.ts'
 
 const why = await whyNoNetns('iptables', 'nft', 'conntrack')
@@ -20,6 +21,7 @@ t.setTimeout(400_000)
 const sequences = {
   'captures and a mode': [nftablesCapture, mode, iptables, mode, nftablesCapture],
   captures: [nftablesCapture, iptables, nftablesCapture, localCapture],
+  'nftables mode and captures': [nftablesMode, iptables, nftablesMode, localCapture],
 } as const
 
 for (const [what, ways] of Object.entries(sequences))

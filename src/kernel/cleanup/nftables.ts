@@ -22,10 +22,17 @@ export const nftablesKind = (
   find: async () => {
     const all = tablesIn(await run('nft', ['-j', 'list', 'tables']))
     const tables = all.filter(({ name }) => !keeps(name))
-    const leads = tables.length === 0 ? [] : [emptied(run, tables)]
+    const silent = tables.filter(keepsSilence)
+    const leads = silent.length === 0 ? [] : [emptied(run, silent)]
     return { leftovers: [...leads, ...tables.map(one => leftover(run, one))], stays: [] }
   },
 })
+
+/**
+ * The table of captures does. Those of the modes go at once: what refuses ClusterIPs that are led
+ * nowhere is in them, too, and would refuse clients of whoever serves from now on.
+ */
+const keepsSilence = ({ name }: Table): boolean => name === tableName
 
 /**
  * The chains that lead packets elsewhere are emptied first: a table whose other chains keep
@@ -61,7 +68,12 @@ interface Table {
   readonly name: string
 }
 
-const leftover = (run: RunTool, { family, name }: Table): Leftover => ({
+const leftover = (run: RunTool, table: Table): Leftover => ({
+  ...(!keepsSilence(table) && { stage: 'leads' }),
+  ...deleted(run, table),
+})
+
+const deleted = (run: RunTool, { family, name }: Table): Leftover => ({
   what: [`nftables table ${family} ${name}`],
   remove: async () => {
     await run('nft', ['delete', 'table', family, name])
