@@ -1,0 +1,62 @@
+import t from 'tap'
+import { ElementChanges } from '../../../src/kernel/nft/elements.ts'
+import { removeText, SharedParts } from '../../../src/kernel/nft/parts.ts'
+import { SharedElements } from '../../../src/kernel/nft/shared-elements.ts'
+
+const element = (key: string, value = '') => ({ set: 's', key, value })
+
+t.test('only what truly changes is written, what goes first', async t => {
+  const changes = new ElementChanges()
+  changes.gone(element('same', 'x'))
+  changes.come(element('same', 'x'))
+  t.same(await changes.texts('ip t'), [])
+  changes.come(element('other', 'new'))
+  changes.gone(element('other', 'old'))
+  changes.come(element('more'))
+  t.same(await changes.texts('ip t'), [
+    'delete element ip t s { other }\nadd element ip t s { other : new, more }\n',
+  ])
+  t.same([...changes.growth()], [['s', 1]])
+})
+
+t.test('many elements go in lots of a thousand', async t => {
+  const changes = new ElementChanges()
+  for (let n = 0; n < 2500; n++) changes.come(element(String(n)))
+  const texts = await changes.texts('ip t')
+  t.same(
+    texts.map(text => text.split(',').length),
+    [1000, 1000, 500],
+  )
+})
+
+t.test('an element of several goes with the last of them', async t => {
+  const shared = new SharedElements()
+  const first = new ElementChanges()
+  shared.enter(element('a'), first)
+  shared.enter(element('a'), first)
+  t.same([...first.growth()], [['s', 1]])
+  const next = new ElementChanges()
+  shared.leave(element('a'), next)
+  t.same(await next.texts('ip t'), [])
+  shared.leave(element('a'), next)
+  t.same(await next.texts('ip t'), ['delete element ip t s { a }\n'])
+})
+
+t.test('a part rests before it goes, and is written when it is other', async t => {
+  const parts = new SharedParts()
+  const chain = (...rules: string[]) => ({ kind: 'chain', name: 'c', rules }) as const
+  parts.enter(chain('one'))
+  parts.enter(chain('one'))
+  t.same(parts.takeFresh(), [chain('one')])
+  parts.enter(chain('one'))
+  t.same(parts.takeFresh(), [])
+  parts.enter(chain('two'))
+  t.same(parts.takeFresh(), [chain('two')])
+  for (let i = 0; i < 4; i++) parts.leave(chain('two'), 1000)
+  t.same(parts.takeIdle(5999), [])
+  t.same(parts.takeIdle(6000), [{ kind: 'chain', name: 'c' }])
+  t.same(parts.takeIdle(6000), [])
+  parts.found('set', 'old', 0)
+  const idle = parts.takeIdle(5000)
+  t.equal(removeText('ip t', idle), 'delete set ip t old\n')
+})
