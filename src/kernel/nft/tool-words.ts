@@ -8,6 +8,14 @@ export const nftVersion = async (run: RunTool): Promise<string> =>
 const nameAndVersion = (text: string): string =>
   `nft ${/v(\d[\w.]*)/.exec(text)?.[1] ?? text.trim()}`
 
+/** As `nftVersion` says it; false where that is no number. */
+export const isOlder = (nft: string, than: readonly number[]): boolean => {
+  const parts = /\d+(?:\.\d+)*/.exec(nft)?.[0].split('.').map(Number)
+  if (parts === undefined) return false
+  const at = than.findIndex((part, i) => (parts[i] ?? 0) !== part)
+  return at >= 0 && (parts[at] ?? 0) < (than[at] ?? 0)
+}
+
 /** Why rules were refused, with the words that `nft` did not understand, or the kernel did not take. */
 export const refusalOf = (error: unknown, nft: string): string => {
   if (!(error instanceof Error)) return String(error)

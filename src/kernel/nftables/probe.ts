@@ -10,7 +10,7 @@ import type { AddressPort, IpFamily } from '../../util/ip.ts'
 import type { Monitor } from '../nft/monitor.ts'
 import type { PacketProbe } from '../nft/packet-probe.ts'
 import { deleteTables, isAbandoned, listTables, probeTable } from '../nft/tables.ts'
-import { nftVersion, refusalOf } from '../nft/tool-words.ts'
+import { isOlder, nftVersion, refusalOf } from '../nft/tool-words.ts'
 import type { Probe } from '../probe.ts'
 import { type KernelSettings, plainSettings } from '../proxier.ts'
 import type { Clock } from '../../util/clock.ts'
@@ -29,6 +29,9 @@ export interface ProbeDeps {
 export interface FormProbe extends Probe {
   readonly form: Form
 }
+
+/** As kube-proxy wants it; 0.9.8 takes what is tried here, and crashes on other changes. */
+const oldest = [1, 0, 1]
 
 const described: Readonly<Record<Form, string>> = {
   shared: '',
@@ -49,6 +52,8 @@ export const probeForms = async (
   for (const form of ['shared', 'own'] as const)
     try {
       nft = await nftVersion(run)
+      if (isOlder(nft, oldest))
+        throw new Error(`${nft} is too old: 1.0.1 or newer is needed`)
       await deleteTables(run, (await listTables(run, family)).filter(isAbandoned))
       if (await tryForm(family, form, deps))
         return { usable: true, detail: `${nft}${described[form]}`, form }
