@@ -130,7 +130,7 @@ t.test('what failed and what was left out is seen, with the reason', async t => 
   t.match(html, '<small>nginx failed</small>')
   t.match(html, '<td class="bad">failed</td>')
   t.match(html, '1 of 6 runs failed: no answer from the generator in 13 s')
-  t.match(html, /4[0-9],[0-9]+ echo\/s !, more is better/, 'in the overview as well')
+  t.match(html, /\d+,\d+ echo\/s !, more is better/, 'in the overview as well')
   t.match(html, 'ipvs: the kernel has no module ip_vs')
   t.match(html, 'left out: there is no proxy to measure')
 })

@@ -225,7 +225,7 @@ class Model {
       ['filter-output-pre-dnat', 'type filter hook output priority -110', firewall],
       [
         'nat-prerouting',
-        'type nat hook prerouting priority -100',
+        'type nat hook prerouting priority -99',
         [
           ...near.map(from => `${from} ${vip} vmap @from-node-service-ips`),
           `${vip} vmap @service-ips`,
@@ -234,7 +234,7 @@ class Model {
       ],
       [
         'nat-output',
-        'type nat hook output priority -100',
+        'type nat hook output priority -99',
         [
           `${vip} vmap @from-node-service-ips`,
           `${vip} vmap @service-ips`,
