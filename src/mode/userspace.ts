@@ -106,7 +106,7 @@ export class UserspaceMode implements Mode {
 const isSctp = ({ protocol }: ServicePort): boolean => protocol === 'SCTP'
 
 const noSctp =
-  'userspace mode has no SCTP, as Node has no sockets for it; iptables and ipvs mode serve it (--proxy-mode)'
+  'userspace mode has no SCTP, as Node has no sockets for it; nftables, iptables and ipvs mode serve it (--proxy-mode)'
 
 const sctpProblem = ({ family, namespace, serviceName, vips }: ServicePort): Problem => ({
   object: `Service ${namespace}/${serviceName}`,

@@ -9,7 +9,7 @@ import { families, objectsOf } from './capture/objects.ts'
 import { serviceNamed } from './capture/services.ts'
 import { makeStage, type Stage } from './capture/stage.ts'
 import { type VipName, vipOf } from './capture/vips.ts'
-import { iptablesMode, nftablesCapture, type Way } from './capture/ways.ts'
+import { iptablesMode, nftablesCapture, nftablesMode, type Way } from './capture/ways.ts'
 import { sctpClient, sctpServer } from './sctp-peers.ts'
 
 const why = (await whyNoNetns('iptables', 'nft')) || whyNotInstalled('python3')
@@ -76,7 +76,7 @@ const start = async (t: Test, way: Way) => {
   return { stage, usher }
 }
 
-for (const way of [iptablesMode('nft'), iptablesMode('legacy')])
+for (const way of [iptablesMode('nft'), iptablesMode('legacy'), nftablesMode])
   t.test(`SCTP is served with ${way.label}`, options, async t => {
     const { stage, usher } = await start(t, way)
     t.strictSame(await differing(stage, 'plain', 'answer'), [])
@@ -91,7 +91,7 @@ t.test('userspace says that it can’t, and serves the other ports', options, as
   t.match(problems[0], {
     object: /^Service default\//,
     field: 'spec.ports',
-    message: /SCTP port 80 .* is not served: .*iptables and ipvs mode serve it/,
+    message: /SCTP port 80 .* is not served: .*nftables, iptables and ipvs mode serve it/,
   })
   t.equal(servicePorts.length, 8)
   for (const family of families) {

@@ -245,7 +245,7 @@ t.test('which endpoints get new connections', async t => {
         object: 'Service default/web',
         field: 'spec.ports',
         message:
-          /^SCTP port 3868 \(IPv4\) is not served: .*iptables and ipvs mode serve it/,
+          /^SCTP port 3868 \(IPv4\) is not served: .*nftables, iptables and ipvs mode serve it/,
       },
     ])
     t.match(mode.placements[1], {
