@@ -1,5 +1,6 @@
-import type { Goal, Metric, Outcome, Sample, ScenarioRecord } from '../record/record.ts'
+import type { Goal, Outcome, Sample, ScenarioRecord } from '../record/record.ts'
 import { type Figures, type Phase, quantile } from './figures.ts'
+import { lower, percentiles } from './metrics.ts'
 import type { ControlOptions } from './options.ts'
 
 /** The only target here. */
@@ -120,20 +121,6 @@ const scenarioOf = (
   traits: Pick<ScenarioRecord, 'group' | 'title' | 'metrics' | 'outcomes'> &
     Partial<ScenarioRecord>,
 ): ScenarioRecord => ({ name, about: '', notes: [], goals: [], leftOut: [], ...traits })
-
-const lower = (name: string, title: string, unit: string, decimals: number): Metric => ({
-  name,
-  title,
-  unit,
-  better: 'lower',
-  decimals,
-})
-
-const percentiles: readonly Metric[] = [
-  lower('p99', '99 of 100', 'ms', 1),
-  lower('p50', 'Median', 'ms', 1),
-  lower('max', 'Longest', 'ms', 1),
-]
 
 /** No figures when there is nothing: then the goal is not measured, rather than reached. */
 const percentilesOf = (values: readonly number[]): Sample['figures'] => {

@@ -6,6 +6,7 @@ import type {
   ScenarioRecord,
 } from '../record/record.ts'
 import { quantile } from '../control/figures.ts'
+import { lower } from '../control/metrics.ts'
 import { goalsOf } from './goals.ts'
 import type { ModeFigures, ModeWish, SyncCost } from './measure.ts'
 import { type Step, steps } from './protocol.ts'
@@ -20,29 +21,11 @@ const titles: Readonly<Record<Step, string>> = {
   full: 'a full sync of what is there already, as after a flush',
 }
 
-const milliseconds = (name: string, title: string): Metric => ({
-  name,
-  title,
-  unit: 'ms',
-  better: 'lower',
-  decimals: 1,
-})
+const milliseconds = (name: string, title: string): Metric => lower(name, title, 'ms', 1)
 
-const megabytes = (name: string, title: string): Metric => ({
-  name,
-  title,
-  unit: 'MB',
-  better: 'lower',
-  decimals: 0,
-})
+const megabytes = (name: string, title: string): Metric => lower(name, title, 'MB', 0)
 
-const count = (name: string, title: string): Metric => ({
-  name,
-  title,
-  unit: '',
-  better: 'lower',
-  decimals: 0,
-})
+const count = (name: string, title: string): Metric => lower(name, title, '', 0)
 
 const shared: readonly Metric[] = [
   milliseconds('wall', 'Whole'),

@@ -1,21 +1,12 @@
 import { quantile } from '../control/figures.ts'
+import { lower, percentiles } from '../control/metrics.ts'
 import type { Metric, Sample, ScenarioRecord } from '../record/record.ts'
 import { goalsOf } from './goals.ts'
 import type { ModeFigures, ModeWish } from './measure.ts'
 import type { StreamDone } from './protocol.ts'
 
-const lower = (name: string, title: string, unit: string, decimals: number): Metric => ({
-  name,
-  title,
-  unit,
-  better: 'lower',
-  decimals,
-})
-
 const metrics: readonly Metric[] = [
-  lower('p99', '99 of 100', 'ms', 1),
-  lower('p50', 'Median', 'ms', 1),
-  lower('max', 'Longest', 'ms', 1),
+  ...percentiles,
   lower('cores', 'CPU of all', 'cores', 3),
   lower('own cores', 'its own', 'cores', 3),
   lower('tool cores', "its tools'", 'cores', 3),

@@ -50,7 +50,7 @@ export class HybridMode implements Mode {
     const split = splitter.split(snapshots)
     if (this.#relay === undefined) {
       if (isEmpty(split.relay)) return kernel.sync(split.kernel)
-      // First, as it is then this process's turn to write rules; and where the relay can't be had.
+      // First, as it is then this process's turn to write rules; and where the relay does not start.
       await kernel.sync(snapshots)
       this.#relay = await this.#start()
     }

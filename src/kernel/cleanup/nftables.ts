@@ -30,7 +30,7 @@ export const nftablesKind = (
 
 /**
  * The table of captures does. Those of the modes go at once: what refuses ClusterIPs that are led
- * nowhere is in them, too, and would refuse clients of whoever serves from now on.
+ * nowhere is in them, too, and would refuse clients of the mode that serves from now on.
  */
 const keepsSilence = ({ name }: Table): boolean => name === tableName
 
