@@ -1,7 +1,7 @@
 import { forgetWaiting } from '../../kernel/forget-proxy-flows.ts'
 import {
+  deleteAbandoned,
   deleteTables,
-  isAbandoned,
   listTables,
   tableName,
   tableOf,
@@ -14,7 +14,7 @@ import { holdText, silenceText } from './table-text.ts'
 /** Clients who are led by a table that an earlier process has left wait, if there is one. */
 export const holdFound = async (run: RunTool, family: IpFamily): Promise<void> => {
   const own = tableOf(family, tableName)
-  if (!(await listTables(run, family)).includes(own)) return
+  if (!(await listTables(run, family)).has(own)) return
   await run('nft', ['-f', '-'], { input: holdText(own, true) })
 }
 
@@ -26,11 +26,11 @@ export const holdFound = async (run: RunTool, family: IpFamily): Promise<void> =
 export const removeTables = async (run: RunTool, family: IpFamily): Promise<void> => {
   const own = tableOf(family, tableName)
   const all = await listTables(run, family)
-  if (all.includes(own)) {
+  if (all.has(own)) {
     const input = silenceText(family, own, proxyAddressOf[family])
     await run('nft', ['-f', '-'], { input })
     await forgetWaiting(run, family)
     await deleteTables(run, [own])
   }
-  await deleteTables(run, all.filter(isAbandoned))
+  await deleteAbandoned(run, all)
 }

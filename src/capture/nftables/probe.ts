@@ -7,8 +7,8 @@ import type { VipRule } from '../vip-rule.ts'
 import type { PacketProbe } from '../../kernel/nft/packet-probe.ts'
 import { TableWriter } from './table-writer.ts'
 import {
+  deleteAbandoned,
   deleteTables,
-  isAbandoned,
   listTables,
   probeTable,
 } from '../../kernel/nft/tables.ts'
@@ -32,7 +32,7 @@ export const probeNftables = async (
   let nft = 'nft'
   try {
     nft = await nftVersion(run)
-    await deleteTables(run, (await listTables(run, family)).filter(isAbandoned))
+    await deleteAbandoned(run, await listTables(run, family))
     const arrived = await tryTable(family, probeTable(family), deps)
     if (arrived) return { usable: true, detail: nft }
     const detail = `${nft} took the rules, but no connection follows them`

@@ -24,6 +24,8 @@ const unseenMs = 2000
 const countAgainMs = 15_000
 /** So long a monitor may take to start. */
 const monitorStartMs = 1000
+/** A look that takes nft so long is not repeated before so many times as long have passed. */
+const restTimes = 10
 /** What is damaged in one go is reported in one go. */
 const reportMs = 100
 
@@ -46,6 +48,7 @@ class TableWatch {
   #lookTimer: Timer | undefined
   #reportTimer: Timer | undefined
   #looking = false
+  #restUntil = 0
   #again = false
   #counting = false
   #stopped = false
@@ -111,21 +114,25 @@ class TableWatch {
     this.#lookTimer = clock.setTimeout(() => void this.#look(), ms)
   }
 
-  /** One at a time; asked for in between it is done once more. */
+  /** One at a time; asked for in between it is done once more, after a rest. */
   async #look(): Promise<void> {
+    const { clock, monitor } = this.#deps
     if (this.#looking) {
       this.#again = true
       return
     }
+    const startedAt = clock.now()
+    if (startedAt < this.#restUntil) return this.#lookIn(this.#restUntil - startedAt)
     this.#looking = true
-    do {
-      this.#again = false
-      const { isPlaced, era } = this.#own
-      if (isPlaced) await this.#compare(era)
-    } while (this.#again && !this.#stopped)
+    this.#again = false
+    const { isPlaced, era } = this.#own
+    if (isPlaced) await this.#compare(era)
     this.#looking = false
+    const rest = restTimes * (clock.now() - startedAt)
+    this.#restUntil = clock.now() + rest
     const ms = this.#counting ? countAgainMs : calmMs
-    this.#lookIn(this.#deps.monitor.running ? ms : blindMs)
+    const next = this.#again ? 0 : monitor.running ? ms : blindMs
+    this.#lookIn(Math.max(next, rest))
   }
 
   async #compare(era: number): Promise<void> {

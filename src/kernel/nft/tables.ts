@@ -55,16 +55,24 @@ export const probeTable = (family: IpFamily): string => {
   return tableOf(family, `${probePrefix}${seconds}-${randomBytes(4).toString('hex')}`)
 }
 
-/** All tables of a family, as in `ip usher`. */
+/**
+ * All tables of a family, as in `ip usher`, with the names of their chains. Whatever else is asked
+ * of nft 1.0.6, `list tables` too, makes it read each element of each set first: seconds.
+ */
 export const listTables = async (
   run: RunTool,
   family: IpFamily,
-): Promise<readonly string[]> => {
-  const text = await run('nft', ['list', 'tables', familyWords(family).family])
-  return text.split('\n').flatMap(line => {
-    const name = /^table \S+ (\S+)/.exec(line)?.[1]
-    return name === undefined ? [] : [tableOf(family, name)]
-  })
+): Promise<ReadonlyMap<string, readonly string[]>> => {
+  const text = await run('nft', ['list', 'chains', familyWords(family).family])
+  const tables = new Map<string, string[]>()
+  let chains: string[] = []
+  for (const line of text.split('\n')) {
+    const [, table] = /^table \S+ (\S+)/.exec(line) ?? []
+    if (table !== undefined) tables.set(tableOf(family, table), (chains = []))
+    const [, chain] = /^\tchain (\S+) \{/.exec(line) ?? []
+    if (chain !== undefined) chains.push(chain)
+  }
+  return tables
 }
 
 /** One transaction; a table that is gone by now is made first, lest all of it fails. */
@@ -79,11 +87,17 @@ export const deleteTables = async (
   await run('nft', ['-f', '-'], { input })
 }
 
+/** Takes out those of `tables` that a probe has left. */
+export const deleteAbandoned = (
+  run: RunTool,
+  tables: ReadonlyMap<string, unknown>,
+): Promise<void> => deleteTables(run, [...tables.keys()].filter(isAbandoned))
+
 /** A probe whose table is older than this many seconds was killed half-way. */
 const longestProbeS = 60
 
 /** By the time in its name; another process may be probing just now. */
-export const isAbandoned = (table: string): boolean => {
+const isAbandoned = (table: string): boolean => {
   const made = new RegExp(` ${probePrefix}(\\d+)-`).exec(table)?.[1]
   return made !== undefined && Math.abs(Date.now() / 1000 - Number(made)) > longestProbeS
 }

@@ -50,9 +50,6 @@ const endpointMaps = (
     ] as const
   })
 
-/** Of a set that packets fill: only its Service knows it. */
-export const isAffinitySet = (name: string): boolean => name.startsWith('affinity-')
-
 const base = (
   name: string,
   hook: string,

@@ -5,13 +5,14 @@ import { Known } from '../keeper/known.ts'
 import type { Monitor } from '../nft/monitor.ts'
 import { OwnTable } from '../nft/own-table.ts'
 import { partsTexts } from '../nft/parts.ts'
+import { listTables } from '../nft/tables.ts'
 import { watchTable } from '../nft/table-watch.ts'
 import type { KernelSettings, KernelSync, Proxier, ProxierObserver } from '../proxier.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
 import { type Context, type Form, makeContext, settingsText } from './context.ts'
 import { flowtableProblem, flowtableText, whyNoFlowtable } from './flowtable.ts'
 import { fixedChains, setDefinitions } from './layout.ts'
-import { type Found, ofServices, tableThere } from './tables-there.ts'
+import { type Found, layoutChain, partsThere } from './parts-there.ts'
 import { WantedTable } from './wanted-table.ts'
 
 export interface NftablesProxierDeps {
@@ -42,6 +43,8 @@ export class NftablesProxier implements Proxier {
   readonly #table: OwnTable
   readonly #written = new Known<Written>()
   #isClosed = false
+  /** Whether the table is to be made anew, for what is in it is not known. */
+  #isStrange = false
   /** '' where there is one, or none is asked for. */
   #whyNoFlowtable = ''
 
@@ -94,9 +97,15 @@ export class NftablesProxier implements Proxier {
     if (parts.length + texts.length === 0) return { ...written, did: { work: 'nothing' } }
     const gone = idle()
     const isElementsOnly = parts.length === 0 && gone === ''
-    await this.#write('partial', () =>
-      this.#table.write([...parts, ...texts, gone], { elements, isElementsOnly }),
-    )
+    try {
+      await this.#write('partial', () =>
+        this.#table.write([...parts, ...texts, gone], { elements, isElementsOnly }),
+      )
+    } catch (error) {
+      // What was to go may be gone, and would be missed each time.
+      this.#isStrange = gone !== '' && isRefused(error)
+      throw error
+    }
     return { ...written, did: { work: 'partial' } }
   }
 
@@ -105,7 +114,8 @@ export class NftablesProxier implements Proxier {
     const table = this.#table.name
     const flowtableDevices = await this.#flowtableDevices(settings)
     const context = makeContext(this.#family, form(), { ...settings, flowtableDevices })
-    const fixed = fixedChains(context)
+    const sets = tableText(table, context)
+    const fixed = [layoutChain(sets), ...fixedChains(context)]
     const write = async (head: string, found: readonly Found[]): Promise<Written> => {
       const wanted = new WantedTable(table, context)
       for (const { kind, name } of found) wanted.found(kind, name, clock.now())
@@ -114,17 +124,17 @@ export class NftablesProxier implements Proxier {
       const texts = [head, ...rest, ...(await elements.texts(table))]
       const effect = { elements, isWhole: true }
       await this.#write('full', () => this.#table.write(texts, effect))
+      this.#isStrange = false
       return { settings: settingsText(settings), wanted, did: { work: 'full' } }
     }
-    const sets = tableText(table, context)
     const anew = `add table ${table}\ndelete table ${table}\n${sets}`
-    const names = new Set(Object.keys(setDefinitions(context)))
-    const there = await tableThere(run, table, names, flowtableDevices)
-    if (there === 'none' || there === 'strange') return write(anew, [])
+    const chains = (await listTables(run, this.#family)).get(table) ?? []
+    if (this.#isStrange || !chains.includes(layoutChain(sets).name))
+      return write(anew, [])
     try {
-      return await write(`${sets}${emptyText(table, context)}`, ofServices(there, fixed))
+      return await write(`${sets}${emptyText(table, context)}`, partsThere(chains, fixed))
     } catch (error) {
-      // What is there may have another shape under the same name.
+      // Somebody has put in their own.
       if (!isRefused(error)) throw error
       return write(anew, [])
     }

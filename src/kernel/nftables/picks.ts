@@ -162,6 +162,10 @@ const exitOf = (servicePort: ServicePort, endpoint: Endpoint, { words }: Context
   return { set, chain }
 }
 
+/** The set that goes with a chain of an endpoint; undefined for other chains. */
+export const affinitySetOf = (chain: string): string | undefined =>
+  chain.startsWith('endpoint-') ? chain.replace('endpoint', 'affinity') : undefined
+
 /** That an endpoint remembers. */
 const mostClients = 1_048_576
 

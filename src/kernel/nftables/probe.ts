@@ -9,7 +9,7 @@ import { readyEndpoint } from '../../model/service.ts'
 import type { AddressPort, IpFamily } from '../../util/ip.ts'
 import type { Monitor } from '../nft/monitor.ts'
 import type { PacketProbe } from '../nft/packet-probe.ts'
-import { deleteTables, isAbandoned, listTables, probeTable } from '../nft/tables.ts'
+import { deleteAbandoned, deleteTables, listTables, probeTable } from '../nft/tables.ts'
 import { isOlder, nftVersion, refusalOf } from '../nft/tool-words.ts'
 import type { Probe } from '../probe.ts'
 import { type KernelSettings, plainSettings } from '../proxier.ts'
@@ -54,7 +54,7 @@ export const probeForms = async (
       nft = await nftVersion(run)
       if (isOlder(nft, oldest))
         throw new Error(`${nft} is too old: 1.0.1 or newer is needed`)
-      await deleteTables(run, (await listTables(run, family)).filter(isAbandoned))
+      await deleteAbandoned(run, await listTables(run, family))
       if (await tryForm(family, form, deps))
         return { usable: true, detail: `${nft}${described[form]}`, form }
       why = `${nft} took the rules, but no connection follows them`

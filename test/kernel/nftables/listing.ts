@@ -113,7 +113,9 @@ export const meaningOf = ({ chains, sets }: Listing): Meaning => {
     )
   }
   const stale = [
-    ...[...chains.keys()].filter(name => !reached.has(name)).map(name => `chain ${name}`),
+    ...[...chains.keys()]
+      .filter(name => !reached.has(name) && !name.startsWith('layout-'))
+      .map(name => `chain ${name}`),
     ...[...sets.keys()]
       .filter(name => isAffinity(name) && !users.has(name))
       .map(name => `set ${name}`),
