@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
 import type { ClusterAccess } from '../config/run-settings.ts'
 import type { ModeRequest } from '../mode/choose-mode.ts'
+import { isModeName, modeNames } from '../mode/mode.ts'
 import type { Log } from '../observe/log.ts'
 import { noNode, type NodeParts } from '../proxy/options.ts'
 import { modeAnnotation, type ModeAnnotation } from '../source/decode/node.ts'
@@ -92,11 +93,10 @@ export const askedMode = async (
     const found = await annotation()
     if (found === undefined) return request
     const { name, value } = found
-    if (value === 'userspace' || value === 'iptables' || value === 'ipvs')
-      return { mode: value, by: `annotation ${name} of the Node` }
+    if (isModeName(value)) return { mode: value, by: `annotation ${name} of the Node` }
     log.warn(
       { annotation: name, value },
-      'this annotation of the Node names no mode; give userspace, iptables or ipvs',
+      `this annotation of the Node names no mode; give one of ${modeNames.join(', ')}`,
     )
   } catch (error) {
     const why = (error as Error).message

@@ -2,11 +2,17 @@ import type { Placement } from '../capture/capture.ts'
 import type { Problem, Snapshot } from '../model/snapshot.ts'
 import type { DrainResult } from '../relay/relay.ts'
 
-/** A way to carry traffic, best first where several work. */
-export const modeNames = ['nftables', 'ipvs', 'iptables', 'userspace'] as const
+/** Ways to have the kernel carry traffic, best first where several work. */
+export const kernelModeNames = ['nftables', 'ipvs', 'iptables'] as const
+
+/** All that can be asked for. */
+export const modeNames = [...kernelModeNames, 'userspace'] as const
 
 /** As `/proxyMode` says it. */
 export type ModeName = (typeof modeNames)[number]
+
+export const isModeName = (text: string): text is ModeName =>
+  modeNames.some(name => name === text)
 
 /** How often the wanted state is applied. Milliseconds; see `SyncRunner`. */
 export interface Periods {

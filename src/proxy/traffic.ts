@@ -2,7 +2,7 @@ import type { FamilyProbes } from '../kernel/probe.ts'
 import type { ModeChoice, ModeStep } from '../mode/choose-mode.ts'
 import { FallbackMode } from '../mode/fallback-mode.ts'
 import { HybridMode } from '../mode/hybrid-mode.ts'
-import type { Mode, ModeName } from '../mode/mode.ts'
+import { kernelModeNames, type Mode, type ModeName } from '../mode/mode.ts'
 import { ServiceSplitter } from '../mode/split-services.ts'
 import { type BoundMetric, bindMetrics } from '../observe/exposition.ts'
 import { modeTable } from '../observe/metrics-table.ts'
@@ -173,7 +173,7 @@ const kernelSteps = (
   if (kernel === undefined) return []
   const common = { clock, log, version, options: kernel, facts, resync }
   const kinds = kernelKinds(clock, kernel)
-  return (['nftables', 'ipvs', 'iptables'] as const).map(name =>
+  return kernelModeNames.map(name =>
     kernelStep(name, { ...common, metrics: metrics[name] }, kinds[name]),
   )
 }

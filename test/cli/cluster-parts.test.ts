@@ -37,7 +37,7 @@ t.test('the Node is asked only where nothing else says which mode', async t => {
   t.strictSame(await ask({ mode: 'ipvs', by: '--proxy-mode' }, never), [
     'ipvs by --proxy-mode',
   ])
-  for (const value of ['userspace', 'iptables', 'ipvs'])
+  for (const value of ['userspace', 'iptables', 'nftables', 'ipvs'])
     t.strictSame(await ask(empty, async () => ({ name: beta, value })), [
       `${value} by annotation ${beta} of the Node`,
     ])

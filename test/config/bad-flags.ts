@@ -77,7 +77,7 @@ export const badFlags: readonly (readonly [string[], string])[] = [
   [['--feature-gates', 'A'], '"A" is not a feature gate; give it as NAME=true'],
   [['--feature-gates', 'A=true,B=yes'], '"B=yes" is not a feature gate'],
   [['--vmodule', 'a'], '"a" is not a pattern with a level'],
-  [['--proxy-mode', 'kernelspace'], 'give userspace, iptables, ipvs, nftables'],
+  [['--proxy-mode', 'kernelspace'], 'give nftables, ipvs, iptables, userspace'],
   [['--detect-local-mode', 'Guess'], 'give ClusterCIDR, NodeCIDR, BridgeInterface'],
   [['--logging-format', 'xml'], '"xml" is not one of the choices; give text, json'],
   [['--healthz-port', '65536'], '"65536" is not a whole number from 0 to 65535'],

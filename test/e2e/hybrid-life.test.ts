@@ -4,13 +4,14 @@ import { dataPlanes } from '../support/data-plane.ts'
 import { whyNoNetns } from '../support/netns.ts'
 import { until } from '../support/until.ts'
 import { healthIsRestricted, nodePortsAreRestricted } from './capture/node-ports.ts'
+import { staying } from './capture/mode-changes.ts'
 import { nothingFailed } from './capture/nothing-failed.ts'
 import { families, objectsOf } from './capture/objects.ts'
 import { serviceNamed, services } from './capture/services.ts'
 import { makeStage, type Stage } from './capture/stage.ts'
 import { underLoad } from './capture/under-load.ts'
 import { type VipName, vipOf } from './capture/vips.ts'
-import { iptablesMode, nftablesMode } from './capture/ways.ts'
+import { iptablesMode, nftablesCapture, nftablesMode } from './capture/ways.ts'
 
 const why = await whyNoNetns('iptables', 'nft', 'conntrack')
 const options = { skip: why !== '' && why }
@@ -61,6 +62,7 @@ const unnoticed = async (
   nothingFailed(t, load)
 }
 
+const iptables = iptablesMode('nft')
 const all = '--nodeport-addresses=all'
 
 t.test(
@@ -76,7 +78,7 @@ t.test(
     ): Promise<void> => {
       usher.send(signal)
       await usher.exit
-      usher = stage.startBy(next, all)
+      usher = stage.startBy(next, all, ...staying(next))
       await usher.ready()
     }
     await usher.ready()
@@ -98,11 +100,11 @@ t.test(
           await isCarried(stage, true)
         })
       })
-    for (const next of [iptablesMode('nft'), nftablesMode])
+    for (const next of [iptables, nftablesMode, nftablesCapture, nftablesMode])
       await t.test(`${next.label} takes over`, async t => {
         await unnoticed(t, stage, next.label, async () => {
           await restart('SIGTERM', next)
-          await isCarried(stage, next === nftablesMode)
+          await isCarried(stage, next !== iptables)
         })
       })
     await t.test('usher cleanup does nothing while it runs', async t => {

@@ -1,3 +1,4 @@
+import { isModeName, modeNames } from '../../mode/mode.ts'
 import { goMilliseconds } from '../../util/duration.ts'
 import type { KubeProxyConfiguration } from './configuration.ts'
 import {
@@ -79,14 +80,12 @@ const linux: Check = ({ conntrack, oomScoreAdj }) => {
   ]
 }
 
-const modes = ['userspace', 'iptables', 'ipvs', 'nftables']
-
 const mode: Check = configuration =>
   faultIf(
-    configuration.mode !== '' && !modes.includes(configuration.mode),
+    configuration.mode !== '' && !isModeName(configuration.mode),
     'Mode.ProxyMode',
     configuration.mode,
-    `must be ${modes.join(', ')} or blank (blank means iptables, or userspace where that does not work)`,
+    `must be ${modeNames.join(', ')} or blank (blank means iptables, or userspace where that does not work)`,
   )
 
 const localModes = [

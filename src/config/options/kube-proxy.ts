@@ -1,3 +1,4 @@
+import { modeNames } from '../../mode/mode.ts'
 import { healthzPort, metricsPort } from '../kube-proxy/configuration.ts'
 import { group, node } from '../row.ts'
 import { onOff, oneOf, oneOfOrNothing } from '../types/basic.ts'
@@ -12,7 +13,7 @@ const localMode = oneOfOrNothing('MODE', [
   'InterfaceNamePrefix',
 ])
 
-const proxyMode = oneOfOrNothing('MODE', ['userspace', 'iptables', 'ipvs', 'nftables'])
+const proxyMode = oneOfOrNothing('MODE', modeNames)
 
 /** The rest of kube-proxy's flags that do something here. */
 export const kubeProxy = group('As kube-proxy has them', node, {

@@ -1,4 +1,5 @@
-import type { ModeRequest, WantedMode } from '../../mode/choose-mode.ts'
+import type { ModeRequest } from '../../mode/choose-mode.ts'
+import { isModeName } from '../../mode/mode.ts'
 import type { Row } from '../row.ts'
 import type { Given } from '../tokens.ts'
 
@@ -34,7 +35,7 @@ export const modeRequest = (
   given: Given,
   file: string | undefined,
 ): ModeRequest => {
-  if (isWanted(mode)) return { mode, by: file ?? '--proxy-mode' }
+  if (isModeName(mode)) return { mode, by: file ?? '--proxy-mode' }
   const flag = ofUserspace.find(name => asks(name, given.get(name)?.at(-1)))
   return flag === undefined
     ? { mode: '', by: '' }
@@ -48,6 +49,3 @@ const asks = (flag: (typeof ofUserspace)[number], text: string | undefined): boo
   // Any port, says kube-proxy.
   text !== '0-0' &&
   !(flag === 'capture' && text === 'auto')
-
-const isWanted = (mode: string): mode is Exclude<WantedMode, ''> =>
-  ['userspace', 'iptables', 'ipvs', 'nftables'].includes(mode)

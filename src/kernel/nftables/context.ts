@@ -64,23 +64,10 @@ export const makeContext = (
 
 /** Those of the settings that a context goes by, as text to compare. */
 export const settingsText = ({
-  masqueradeAll,
-  masqueradeBit,
-  localDetector,
-  nodePortCidrs,
-  serviceCidrs,
-  nodeName,
-  flowtableDevices,
-}: KernelSettings): string =>
-  JSON.stringify([
-    masqueradeAll,
-    masqueradeBit,
-    localDetector,
-    nodePortCidrs,
-    serviceCidrs,
-    nodeName,
-    flowtableDevices,
-  ])
+  localhostNodePorts: _ofTheRelay,
+  nodeAddresses: _ofOtherModes,
+  ...settings
+}: KernelSettings): string => JSON.stringify(settings)
 
 type Detector = KernelSettings['localDetector']
 

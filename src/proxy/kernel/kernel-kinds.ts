@@ -3,6 +3,7 @@ import { ipvsKind } from '../../kernel/ipvs/ipvs-kind.ts'
 import { nftablesKind } from '../../kernel/nftables/nftables-kind.ts'
 import type { ProxierKind, ProxierObserver } from '../../kernel/proxier.ts'
 import type { KernelOptions } from '../../mode/kernel-options.ts'
+import { kernelModeNames } from '../../mode/mode.ts'
 import type { Clock } from '../../util/clock.ts'
 import { readIfThere } from '../../util/read-text.ts'
 import { joinProbes, type Probe, probeFamilies } from '../../kernel/probe.ts'
@@ -43,7 +44,7 @@ export const probeKernelModes = async (
 ): Promise<readonly (Probe & { readonly name: string })[]> => {
   const kinds = kernelKinds(clock, options)
   const found: (Probe & { readonly name: string })[] = []
-  for (const name of ['nftables', 'ipvs', 'iptables'] as const) {
+  for (const name of kernelModeNames) {
     const kind = kinds[name]({
       run: runTool,
       observer: { restoreFailed: () => {}, failed: () => {} },

@@ -80,7 +80,7 @@ export const badFields: readonly (readonly [string, string])[] = [
   ],
   [
     'mode: kernelspace',
-    'Mode.ProxyMode: Invalid value: "kernelspace": must be userspace, iptables, ipvs, nftables or blank (blank means iptables, or userspace where that does not work)',
+    'Mode.ProxyMode: Invalid value: "kernelspace": must be nftables, ipvs, iptables, userspace or blank (blank means iptables, or userspace where that does not work)',
   ],
   [
     'configSyncPeriod: -1s',

@@ -34,7 +34,8 @@ export const modeChangesUnderLoad = async (
 }
 
 /** Without it, userspace takes its rules along, and nobody is served until the next comes. */
-const staying = (way: Way): readonly string[] => (isOfKernel(way) ? [] : ['--keep-rules'])
+export const staying = (way: Way): readonly string[] =>
+  isOfKernel(way) ? [] : ['--keep-rules']
 
 const oneOfThem = {
   protocol: 'TCP',

@@ -50,11 +50,11 @@ t.test('what was to go and is gone already is missed once', { skip }, async t =>
   const one = proxier()
   await one.sync(snapshotOf([web, sticky]), settings)
   await one.sync(snapshotOf([web]), settings)
-  for (const name of meaningOf(await list()).stale.filter(name =>
-    name.startsWith('chain'),
+  for (const name of meaningOf(await list()).stale.filter(each =>
+    each.startsWith('chain'),
   ))
     await run('nft', ['flush', 'chain', ...table.split(' '), name.replace('chain ', '')])
-  for (const name of meaningOf(await list()).stale.filter(name => name.startsWith('set')))
+  for (const name of meaningOf(await list()).stale.filter(each => each.startsWith('set')))
     await run('nft', ['delete', 'set', ...table.split(' '), name.replace('set ', '')])
   clock.advance(10_000)
   const other = { ...web, vips: [clusterIp('10.96.0.3')] }
