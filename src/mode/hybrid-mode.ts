@@ -24,7 +24,7 @@ export class HybridMode implements Mode {
   readonly name: ModeName
   readonly #deps: HybridModeDeps
   #relay: Mode | undefined
-  /** All of the last sync, and those that the relay has since. */
+  /** All of the last sync, and what the relay was last given with success. */
   #all: readonly Snapshot[] = []
   #relayed: readonly Snapshot[] = []
   #isEnding = false
@@ -60,9 +60,12 @@ export class HybridMode implements Mode {
       await kernel.sync(snapshots)
       throw error
     })
-    this.#relayed = split.relay
+    // With those that leave: where the kernel does not take them now they stay until it does.
+    this.#relayed = both
     await kernel.sync(split.kernel)
-    if (both !== split.relay) await this.#relay.sync(split.relay)
+    if (both === split.relay) return
+    await this.#relay.sync(split.relay)
+    this.#relayed = split.relay
   }
 
   /** The kernel's rules stay at the end, and serve new clients of all Services from then on. */

@@ -98,6 +98,19 @@ t.test('the kernel serves a Service until the relay does, and from then on', asy
   ])
 })
 
+t.test('the relay keeps what leaves it until the kernel has it', async t => {
+  const { sync, broken } = setUp()
+  await sync(plain, db)
+  const all = `kernel: ${plainKey} ${dbKey}`
+  broken.add('kernel')
+  const kept = [`relay: ${dbKey}`, all, 'rejects: no kernel']
+  t.strictSame(await sync(plain, unrelayed), kept)
+  t.strictSame(await sync(plain, unrelayed), kept, 'however often that fails')
+  broken.clear()
+  t.strictSame(await sync(plain, unrelayed), [`relay: ${dbKey}`, all, 'relay: '])
+  t.strictSame(await sync(plain, unrelayed), ['relay: ', all])
+})
+
 t.test('where the relay fails the kernel serves all of them', async t => {
   const { mode, sync, calls, broken } = setUp()
   broken.add('start')
