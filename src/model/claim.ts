@@ -26,7 +26,9 @@ interface Address {
 /**
  * Every VIP a Service asks for, in the order of its ports and for each port ClusterIPs,
  * external IPs, load-balancer IPs, node ports. An address that it lists twice counts as
- * what it is first. Nothing is asked for in a family in which there is no ClusterIP.
+ * what it is first, but for an external IP that is a load-balancer IP with source ranges, too:
+ * whom they keep out comes in by neither. Nothing is asked for in a family in which there is no
+ * ClusterIP.
  */
 export const claimsOf = (service: Service): readonly Claim[] => {
   const addresses = addressesOf(service)
@@ -94,6 +96,7 @@ const familyFor = (address: string): IpFamily | undefined =>
 
 const addressesOf = (service: Service): readonly Address[] => {
   const families = familiesOf(service)
+  const guarded = service.sourceRanges === undefined ? [] : service.loadBalancerIPs
   const found: Address[] = []
   const add = (kind: VipKind, address: string, field: string): void => {
     const family = familyFor(address)
@@ -102,7 +105,8 @@ const addressesOf = (service: Service): readonly Address[] => {
   }
   for (const address of service.clusterIPs) add('ClusterIP', address, 'spec.clusterIPs')
   for (const [index, address] of service.externalIPs.entries()) {
-    add('ExternalIP', address, `spec.externalIPs[${index}]`)
+    if (!guarded.includes(address))
+      add('ExternalIP', address, `spec.externalIPs[${index}]`)
   }
   // No index: entries without an IP or with ipMode Proxy were left out while decoding.
   for (const address of service.loadBalancerIPs) {

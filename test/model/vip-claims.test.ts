@@ -69,6 +69,21 @@ t.test('what a Service claims', async t => {
     t.same(decide(one).problems(one), [])
   })
 
+  t.test('what source ranges guard stays guarded as an external IP', async t => {
+    const one = service('web', {
+      clusterIPs: ['10.0.0.1'],
+      externalIPs: ['192.0.2.1', '192.0.2.2'],
+      loadBalancerIPs: ['192.0.2.1'],
+      sourceRanges: ['198.51.100.0/24'],
+    })
+    t.same(shown(one), [
+      'ClusterIP 10.0.0.1:80/TCP',
+      'ExternalIP 192.0.2.2:80/TCP',
+      'LoadBalancerIP 192.0.2.1:80/TCP',
+    ])
+    t.same(decide(one).problems(one), [])
+  })
+
   t.test('nothing for a port with the name and protocol of an earlier one', async t => {
     const one = service('web', {
       clusterIPs: ['10.0.0.1'],
