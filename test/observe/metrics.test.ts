@@ -200,6 +200,34 @@ t.test('a ServicePort in both IP families is added up', async t => {
   t.equal(histogram[`_sum{${web}}`], 3)
 })
 
+t.test(
+  'an endpoint that two listeners of a ServicePort lead to has one line',
+  async t => {
+    const of = (id: string, rttMs: number) =>
+      listener({
+        id,
+        endpoints: [
+          {
+            key: '10.0.0.1:80',
+            active: 0,
+            failures: 0,
+            resting: false,
+            rttMs,
+            retransmits: 2,
+          },
+        ],
+      })
+    const listeners = [of('IPv4 web', 500), of('IPv4 web on loopback', 250)]
+    const { text } = setUp(t, () => relayStats(listeners))
+    const lines = (await text()).split('\n')
+    const series = lines.filter(line => /^usher_endpoint_(rtt|retr)/.test(line))
+    t.strictSame(
+      series.map(line => line.replace(/\{.*\}/, '')),
+      ['usher_endpoint_rtt_seconds 0.5', 'usher_endpoint_retransmits_total 4'],
+    )
+  },
+)
+
 t.test('TCP and UDP of the same name stay apart', async t => {
   const { text } = setUp(t, () =>
     relayStats([

@@ -1,0 +1,49 @@
+import { cellsOf, countersOf } from '../relay/counter-cells.ts'
+import type { EndpointStats, ListenerCounters, ListenerStats } from '../relay/relay.ts'
+
+export const addCounters = (
+  a: Readonly<ListenerCounters>,
+  b: Readonly<ListenerCounters>,
+): ListenerCounters => {
+  const [some, more] = [cellsOf(a), cellsOf(b)]
+  return countersOf(cell => (some[cell] ?? 0) + (more[cell] ?? 0))
+}
+
+/**
+ * What a ServicePort's listeners have counted, as of one: node ports on loopback have one beside
+ * that of its other VIPs. Undefined when there is none.
+ */
+export const joinListeners = (
+  listeners: readonly ListenerStats[],
+): ListenerStats | undefined => {
+  const [first, ...others] = listeners
+  return first && others.reduce(join, first)
+}
+
+const join = (a: ListenerStats, b: ListenerStats): ListenerStats => ({
+  ...a,
+  binds: [...a.binds, ...b.binds],
+  endpoints: joinEndpoints([...a.endpoints, ...b.endpoints]),
+  counters: addCounters(a.counters, b.counters),
+  lastError: a.lastError || b.lastError,
+  wanted: a.wanted || b.wanted,
+})
+
+const joinEndpoints = (all: readonly EndpointStats[]): readonly EndpointStats[] => {
+  const joined = new Map<string, EndpointStats>()
+  for (const one of all) {
+    const before = joined.get(one.key)
+    joined.set(one.key, before === undefined ? one : addEndpoints(before, one))
+  }
+  return [...joined.values()]
+}
+
+/** The round-trip time that is longer: which connection it is of does not matter to a reader. */
+export const addEndpoints = (a: EndpointStats, b: EndpointStats): EndpointStats => ({
+  key: a.key,
+  active: a.active + b.active,
+  failures: a.failures + b.failures,
+  resting: a.resting || b.resting,
+  rttMs: Math.max(a.rttMs ?? 0, b.rttMs ?? 0),
+  retransmits: (a.retransmits ?? 0) + (b.retransmits ?? 0),
+})
