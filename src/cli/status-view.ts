@@ -1,6 +1,5 @@
 import type {
   ChoiceStatus,
-  EndpointStatus,
   ServicePortStatus,
   StatusDocument,
 } from '../observe/status.ts'
@@ -15,8 +14,22 @@ import {
   visible,
 } from './words.ts'
 
-/** Whether there is a relay that counts; the kernel modes have none. */
-const hasFigures = ({ mode }: StatusDocument): boolean => mode === 'userspace'
+/** Whether there is a relay that counts; kernel modes have none, but nftables where it is asked for. */
+const hasRelay = ({ mode, relay }: StatusDocument): boolean =>
+  mode === 'userspace' || relay !== null
+
+/** Of whom the relay has figures: all in userspace mode, else some or no VIPs of a ServicePort. */
+const countedOf = (status: StatusDocument, { vips }: ServicePortStatus): Counted => {
+  if (status.mode === 'userspace') return 'all'
+  if (!hasRelay(status)) return 'none'
+  const relayed = vips.filter(({ capture }) => !ofKernel.has(capture))
+  if (relayed.length === 0) return 'none'
+  return relayed.length === vips.length ? 'all' : 'some'
+}
+
+type Counted = 'all' | 'some' | 'none'
+
+const ofKernel: ReadonlySet<string> = new Set(['kernel', 'not captured'])
 
 const sticky = ({ affinityMs }: ServicePortStatus): readonly string[] =>
   affinityMs > 0 ? [`sticky for ${forPeople(affinityMs)}`] : []
@@ -59,6 +72,11 @@ const figures = (port: ServicePortStatus): string =>
     `${bytesForPeople(port.bytesToClient)} to clients`,
     ...sticky(port),
   ].join(', ')
+
+const trafficTexts = (port: ServicePortStatus, counted: Counted): readonly string[] => {
+  if (counted === 'none') return sticky(port)
+  return [counted === 'all' ? figures(port) : `by the relay: ${figures(port)}`]
+}
 
 const ranges = (cidrs: readonly string[]): string =>
   cidrs.length === 0
@@ -177,8 +195,7 @@ const header = (status: StatusDocument, now: number, colour: boolean): string[] 
   ]
   if (source.error !== '') rows.push(['', red(source.error)])
   rows.push(...modeRows(status), ...captureRows(status), ...relayRows(status))
-  // The kernel modes have no relay.
-  if (hasFigures(status))
+  if (hasRelay(status))
     rows.push([
       'files',
       `the relay holds ${fds.used} descriptors and may hold ${fds.limit}`,
@@ -216,7 +233,7 @@ const footer = (status: StatusDocument, now: number, colour: boolean): string[] 
   const totals = [
     count(servicePorts.length, 'ServicePort'),
     `${idle} without usable endpoints`,
-    ...(hasFigures(status) ? [`${active} active`] : []),
+    ...(hasRelay(status) ? [`${active} active`] : []),
     count(problems.length, 'problem'),
   ]
   return ['', ...lines, totals.join(', ')]
@@ -232,27 +249,25 @@ export function* statusText(
   colour: boolean,
 ): Generator<string> {
   const { servicePorts } = status
-  const counted = hasFigures(status)
-  const rowOf = (endpoint: EndpointStatus) => endpointRow(endpoint, counted, now)
+  const rowsOf = (port: ServicePortStatus): Cells[] => {
+    const counted = countedOf(status, port) !== 'none'
+    return port.endpoints.map(endpoint => endpointRow(endpoint, counted, now))
+  }
   const vipWidths = columnWidths(
     servicePorts.flatMap(port => port.vips.map(vip => vipRow(vip, port))),
   )
-  const endpointWidths = columnWidths(
-    servicePorts.flatMap(port => port.endpoints.map(rowOf)),
-  )
+  const endpointWidths = columnWidths(servicePorts.flatMap(rowsOf))
   yield `${header(status, now, colour).join('\n')}\n`
   for (const port of servicePorts) {
     const title = visible(`${port.servicePort} ${port.protocol} ${port.family}`)
     const lines = [
       '',
       styled(title, 'bold', colour),
-      ...(counted ? [`  ${figures(port)}`] : sticky(port).map(text => `  ${text}`)),
+      ...trafficTexts(port, countedOf(status, port)).map(text => `  ${text}`),
       ...optionsText(port).map(text => `  ${text}`),
       ...(port.sourceRanges === null ? [] : [`  ${ranges(port.sourceRanges)}`]),
       ...port.vips.map(vip => aligned(vipRow(vip, port), vipWidths, '  ', colour)),
-      ...port.endpoints.map(endpoint =>
-        aligned(rowOf(endpoint), endpointWidths, '  ', colour),
-      ),
+      ...rowsOf(port).map(row => aligned(row, endpointWidths, '  ', colour)),
     ]
     const paused = pausedText(port, now)
     if (paused !== '') lines.push(`  ${styled(visible(paused), 'yellow', colour)}`)

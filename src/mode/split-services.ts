@@ -41,11 +41,15 @@ export class ServiceSplitter {
     if (known !== undefined) return [known]
     const vips = servicePort.vips.flatMap(vip => loopbackVip(vip, servicePort.family))
     if (vips.length === 0 || servicePort.protocol === 'SCTP') return []
-    const made = { ...servicePort, key: `${servicePort.key} on loopback`, vips }
+    const made = { ...servicePort, key: loopbackKey(servicePort), vips }
     this.#onLoopback.set(servicePort, made)
     return [made]
   }
 }
+
+/** `ServicePort.key` of what the relay serves of a ServicePort on loopback. */
+export const loopbackKey = ({ key }: Pick<ServicePort, 'key'>): string =>
+  `${key} on loopback`
 
 const loopback: Readonly<Record<IpFamily, string>> = { IPv4: '127.0.0.1', IPv6: '::1' }
 

@@ -1,8 +1,9 @@
 import { optionsInForce } from './options-in-force.ts'
-import type { Placement } from '../capture/capture.ts'
+import type { Placement, VipPlacement } from '../capture/capture.ts'
 import type { CaptureChoice } from '../capture/choose-capture.ts'
 import type { ModeChoice } from '../mode/choose-mode.ts'
 import type { StandingOrder } from '../mode/operator-orders.ts'
+import { loopbackKey } from '../mode/split-services.ts'
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import { privilegesText } from '../relay/privileges.ts'
@@ -10,6 +11,7 @@ import type { ListenerStats, RelayStats } from '../relay/relay.ts'
 import type { SourceStatus } from '../source/source.ts'
 import { forEachYielding } from '../util/yielding.ts'
 import type { HealthReport } from './health.ts'
+import { joinListeners } from './joined-listeners.ts'
 import { jsonPages } from './json-pages.ts'
 import {
   bindText,
@@ -44,7 +46,7 @@ export interface StatusInput {
   readonly health: Pick<HealthReport, 'healthy' | 'reasons'>
   /** Undefined where no node matters. */
   readonly node?: NodeStatus | undefined
-  /** In userspace mode. */
+  /** Where there is a relay. */
   readonly capture?: CaptureChoice | undefined
   readonly relay?: ChosenRelay | undefined
 }
@@ -72,13 +74,12 @@ const timeText = (epochMs: number): string => new Date(epochMs).toISOString()
 
 const servicePortStatus = (
   servicePort: ServicePort,
-  placement: Placement | undefined,
+  vips: readonly VipPlacement[],
   listener: ListenerStats | undefined,
   orders: readonly StandingOrder[],
   checkOf: CheckOf,
 ): ServicePortStatus => {
   const bound = new Map(listener?.binds.map(state => [bindText(state.bind), state]))
-  const vips = placement?.vips ?? unplaced(servicePort)
   const counters = listener?.counters
   const failedBy = notByClient(counters?.failed)
   return {
@@ -112,7 +113,8 @@ const servicePortStatus = (
   }
 }
 
-const identity = ({ family, key }: ServicePort): string => `${family} ${key}`
+const identity = ({ family, key }: Pick<ServicePort, 'family' | 'key'>): string =>
+  `${family} ${key}`
 
 type Entry = Parameters<typeof servicePortStatus>
 
@@ -133,12 +135,20 @@ function* entriesOf(
   const ordered = byName(orders)
   for (const { servicePorts } of snapshots)
     for (const servicePort of servicePorts.values()) {
-      const placement = placements.get(identity(servicePort))
-      const listener = placement && listeners.get(placement.listenerId)
+      const { family } = servicePort
+      const placed = [servicePort, { family, key: loopbackKey(servicePort) }].flatMap(
+        one => placements.get(identity(one)) ?? [],
+      )
+      const vips = placed.length === 0 ? unplaced(servicePort) : placed.flatMap(vipsOf)
+      const listener = joinListeners(
+        placed.flatMap(({ listenerId }) => listeners.get(listenerId) ?? []),
+      )
       const own = ordered.get(servicePort.name) ?? noOrders
-      yield [servicePort, placement, listener, own, checkOf]
+      yield [servicePort, vips, listener, own, checkOf]
     }
 }
+
+const vipsOf = ({ vips }: Placement): readonly VipPlacement[] => vips
 
 const noOrders: readonly StandingOrder[] = []
 

@@ -198,9 +198,10 @@ export const statusSchema = v.object({
   /** null where no node matters: manifests, routes. */
   node: optional(node),
   source,
-  /** How traffic for VIPs gets to Usher; null in the kernel modes. */
+  /** How traffic for VIPs gets to Usher; null where no Service is carried by a relay. */
   capture: optional(choice),
-  /** What carries connections and flows; null in the kernel modes. */
+  /** What carries connections and flows; null in the kernel modes, but in
+   * nftables mode once a Service asks for it. */
   relay: optional(relay),
   /** What cannot be honoured. */
   problems: v.array(v.object({ object: text, field: text, message: text })),

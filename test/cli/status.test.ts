@@ -216,6 +216,31 @@ t.test('a kernel mode says what it is and why, and shows no relay', async t => {
   t.notMatch(text, /\n(relay|capture|files) |active|accepted|failures/)
 })
 
+t.test('in nftables mode what the relay carries has figures', async t => {
+  const vip = { kind: 'ClusterIP', listen: '', reason: '' } as const
+  const kernel = { ...vip, vip: '10.96.0.1:80', capture: 'kernel' } as const
+  const byKernel: VipStatus = { ...kernel, state: 'forwarding' }
+  const byRelay: VipStatus = {
+    ...vip,
+    kind: 'NodePort',
+    vip: '127.0.0.1:30080',
+    capture: 'nftables',
+    listen: '169.254.77.88:41000',
+    state: 'listening',
+  }
+  const headOf = (...vips: readonly VipStatus[]) => {
+    const document: StatusDocument = { ...good, mode: 'nftables' }
+    const text = textOf({ ...document, servicePorts: [{ ...web, vips }] })
+    t.match(text, /\nfiles +the relay holds 40 /)
+    t.match(text, /endpoints, 3 active, 0 problems/)
+    const lines = text.split('\n')
+    return lines[lines.findIndex(line => line.startsWith(web.servicePort)) + 1]
+  }
+  t.match(headOf(byRelay), /^ {2}3 active, 12 accepted/)
+  t.match(headOf(byKernel, byRelay), /^ {2}by the relay: 3 active, 12 accepted/)
+  t.equal(headOf(byKernel), '  sticky for 3h')
+})
+
 t.test('a ServicePort without endpoints says what clients get', async t => {
   const text = textOf({ ...good, servicePorts: [{ ...web, endpoints: [] }] })
   t.match(text, '  -> no endpoints: clients are refused\n')

@@ -5,6 +5,7 @@ import type { Endpoint, ServicePort, Snapshot, Target } from '../../src/model/sn
 import { buildStatusDocument, writeStatus } from '../../src/observe/status-document.ts'
 import type { StatusInput } from '../../src/observe/status-document.ts'
 import type { Bind, BindState, ListenerStats } from '../../src/relay/relay.ts'
+import { loopbackKey } from '../../src/mode/split-services.ts'
 import { newCounters } from '../../src/relay/counters.ts'
 import { endpoint as endpointSpec, notReady, terminating } from '../support/objects.ts'
 import { servicePort as plainServicePort } from '../support/service-ports.ts'
@@ -389,6 +390,52 @@ t.test('a VIP that the kernel leads to endpoints is listened on nowhere', async 
     }).servicePorts[0]?.vips[0]
   t.match(of(''), { capture: 'kernel', listen: '', state: 'forwarding', reason: '' })
   t.match(of('no endpoints'), { state: 'refusing', reason: 'no endpoints' })
+})
+
+t.test('node ports that the relay serves on loopback are among its VIPs', async t => {
+  const nodePort = { kind: 'NodePort', address: '127.0.0.1', port: 30080 } as const
+  const proxyPort = { address: '169.254.77.88', port: 41000 }
+  const plain = servicePort()
+  const endpoints = [
+    { key: '10.0.0.1:8080', active: 1, failures: 2, resting: false },
+  ] as const
+  const document = (...listeners: readonly ListenerStats[]) =>
+    build({
+      listeners,
+      placements: [
+        placement({ vips: [{ vip, capture: 'kernel', binds: [], reason: '' }] }),
+        {
+          servicePort: { ...plain, key: loopbackKey(plain), vips: [nodePort] },
+          listenerId: 'two',
+          vips: [{ vip: nodePort, capture: 'nftables', binds: [proxyPort], reason: '' }],
+        },
+      ],
+      snapshots: [
+        snapshot(servicePort({ endpoints: [{ ...endpoint('10.0.0.1'), port: 8080 }] })),
+      ],
+    }).servicePorts[0]
+  const two = listener({
+    id: 'two',
+    binds: [{ bind: proxyPort, state: 'listening' }],
+    endpoints,
+    lastError: '',
+  })
+  t.match(document(two), {
+    vips: [
+      { vip: '127.96.0.10:80', capture: 'kernel', state: 'forwarding' },
+      { kind: 'NodePort', vip: '127.0.0.1:30080', state: 'listening' },
+    ],
+    accepted: 10,
+  })
+  t.match(
+    document(listener({ endpoints }), two),
+    {
+      accepted: 20,
+      lastError: 'ECONNREFUSED',
+      endpoints: [{ active: 2, failures: 4 }],
+    },
+    'of the relay all that it carries for this ServicePort is counted',
+  )
 })
 
 t.test('the mode that runs is told with what was asked for', async t => {
