@@ -230,6 +230,11 @@ t.test('what userspace mode alone has is warned of with a kernel mode', async t 
   t.strictSame((await withFlags('--proxy-mode=iptables', ...flags)).warnings, [
     '--relay and --keep-rules have no effect unless Usher falls back to userspace mode',
   ])
+  t.strictSame(
+    (await withFlags('--proxy-mode=nftables', ...flags)).warnings,
+    ['--keep-rules has no effect unless Usher falls back to userspace mode'],
+    'Services that ask for it are carried by that relay',
+  )
   t.strictSame((await withFlags('--proxy-mode=userspace', ...flags)).warnings, [])
 })
 

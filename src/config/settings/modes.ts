@@ -26,6 +26,21 @@ export const ofUserspace = [
   'state-dir',
 ] as const satisfies readonly string[]
 
+/** Of those, what the relay of Services that ask for it in nftables mode goes by, too. */
+const ofAnyRelay: ReadonlySet<string> = new Set([
+  'relay',
+  'relay-workers',
+  'proxy-port-range',
+  'state-dir',
+])
+
+/** Whether one of them does nothing unless userspace takes the place of `mode`. */
+export const isForFallBack = (
+  flag: (typeof ofUserspace)[number],
+  mode: string,
+): boolean =>
+  mode !== '' && mode !== 'userspace' && !(mode === 'nftables' && ofAnyRelay.has(flag))
+
 /**
  * Which mode is asked for, and by what. Where nothing names it, a flag that
  * only userspace mode has asks for that mode.

@@ -10,7 +10,7 @@ import { splitAtCommas } from '../types/basic.ts'
 import { type Decision, isOldUdpTimeout } from './effective.ts'
 import type { Given } from '../tokens.ts'
 import { flagsWithField } from './from-flags.ts'
-import { ofUserspace, whyNoEffect } from './modes.ts'
+import { isForFallBack, ofUserspace, whyNoEffect } from './modes.ts'
 
 /** `--a has`, `--a and --b have`. */
 const listed = (names: readonly string[], one: string, many: string): string => {
@@ -41,15 +41,11 @@ const flagsWithoutEffect = (given: Given, mode: string): string[] =>
 
 /** What is for the case that userspace has to take the place of the mode asked for. */
 const onlyAfterFallBack = (given: Given, mode: string): string[] =>
-  mode === '' || mode === 'userspace'
-    ? []
-    : withoutEffect(
-        ofUserspace
-          .filter(flag => given.has(flag))
-          .map(
-            flag => [`--${flag}`, `unless Usher falls back to userspace mode`] as const,
-          ),
-      )
+  withoutEffect(
+    ofUserspace
+      .filter(flag => given.has(flag) && isForFallBack(flag, mode))
+      .map(flag => [`--${flag}`, `unless Usher falls back to userspace mode`] as const),
+  )
 
 /** Files are full of defaults; what was chosen is what a user may miss. */
 const fieldsWithoutEffect = (
