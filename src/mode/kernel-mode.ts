@@ -146,9 +146,11 @@ const annotationProblems = (
   servicePorts: readonly ServicePort[],
 ): readonly Problem[] => {
   const services = servicePorts
-    .filter(port => hasTraffic(port) || port.onDown !== undefined)
+    .filter(
+      port => port.relayed === true || hasTraffic(port) || port.onDown !== undefined,
+    )
     .map(({ namespace, serviceName }) => `Service ${namespace}/${serviceName}`)
-  const message = `ask for retries, checks, limits or a choice of endpoints, which are for userspace mode (--proxy-mode); ${mode} mode serves this Service without`
+  const message = `ask for retries, checks, limits or a choice of endpoints, which only the relay of userspace and nftables mode has (--proxy-mode); ${mode} mode serves this Service without`
   return [...new Set(services)].map(object => ({
     object,
     field: 'metadata.annotations',

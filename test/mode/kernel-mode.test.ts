@@ -99,17 +99,20 @@ t.test(
     const http = servicePort('web', { retry })
     const https = servicePort('web', { retry, key: 'default/web:s/TCP', portName: 's' })
     const checked = servicePort('checked', { onDown: 'keep' })
-    await mode.sync([snapshot('IPv4', http, https, checked, servicePort('plain'))])
-    t.equal(mode.placements.length, 4)
+    const relayed = servicePort('relayed', { relayed: true })
+    const plain = servicePort('plain')
+    await mode.sync([snapshot('IPv4', http, https, checked, relayed, plain)])
+    t.equal(mode.placements.length, 5)
     t.match(mode.problems, [
       {
         object: 'Service default/web',
         field: 'metadata.annotations',
-        message: /userspace mode \(--proxy-mode\); iptables mode serves/,
+        message: /userspace and nftables mode has \(--proxy-mode\); iptables mode serves/,
       },
       { object: 'Service default/checked', message: /checks/ },
+      { object: 'Service default/relayed', message: /relay/ },
     ])
-    t.equal(mode.problems.length, 2)
+    t.equal(mode.problems.length, 3)
     await mode.sync([snapshot('IPv4', servicePort('web'), servicePort('plain'))])
     t.strictSame(mode.problems, [])
   },
