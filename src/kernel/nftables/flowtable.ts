@@ -36,8 +36,20 @@ export const whyNoFlowtable = async (
     return ''
   } catch (error) {
     if (!(error instanceof ToolError) || error.failure !== 'failed') throw error
-    return error.stderr.trim().split('\n')[0] ?? error.message
+    return whyText(error)
   }
+}
+
+/** Without the place in the input, which nobody sees; with what it may mean. */
+const whyText = ({ stderr, message }: ToolError): string => {
+  const line =
+    stderr
+      .trim()
+      .split('\n')[0]
+      ?.replace(/^\S*\d: (Error: )?/, '') || message
+  return /No such file/.test(line)
+    ? `${line} (the kernel lacks nf_flow_table, or a device is not there)`
+    : line
 }
 
 export const flowtableProblem = (family: IpFamily, why: string): Problem => ({

@@ -29,7 +29,7 @@ t.test(
         throw new ToolError(
           'nft: exit code 1',
           'failed',
-          '2:1-9: No such file or directory\nmore',
+          '/dev/stdin:2:1-9: Error: Could not process rule: No such file or directory\nmore',
         )
       },
     })
@@ -39,7 +39,8 @@ t.test(
       {
         object: 'flowtable',
         field: 'IPv4',
-        message: /2:1-9: No such file or directory$/,
+        message:
+          '--nftables-flowtable-devices: there is none, because of: Could not process rule: No such file or directory (the kernel lacks nf_flow_table, or a device is not there)',
       },
     ])
     t.notMatch(inputs.join(''), /flow/)
