@@ -20,6 +20,8 @@ export const clientsChain = (allowedClients: readonly string[]): string => {
   return `clients-${createHash('sha256').update(text).digest('hex').slice(0, 16)}`
 }
 
+export const isClientsChain = (chain: string): boolean => chain.startsWith('clients-')
+
 /** That chain; `field` is that of the client's address, as in `ip saddr`. */
 export const clientsPart = (
   field: string,

@@ -32,6 +32,8 @@ export interface MonitorListener {
 
 /** Milliseconds before it is started again; one that ran longer than the most begins anew. */
 const rests = { firstMs: 1000, mostMs: 60_000 }
+/** Until it is renewed, once for all that ask meanwhile. */
+const renewMs = 1000
 
 export const spawnMonitor: SpawnMonitor = (command, args) =>
   spawn(command, [...args], { env: toolEnv(), stdio: ['ignore', 'pipe', 'pipe'] })
@@ -45,6 +47,7 @@ export class Monitor {
   readonly #listeners = new Set<MonitorListener>()
   #process: MonitorProcess | undefined
   #timer: Timer | undefined
+  #renewal: Timer | undefined
   readonly #rests = new Backoff(rests)
 
   constructor(deps: MonitorDeps) {
@@ -64,6 +67,18 @@ export class Monitor {
       this.#listeners.delete(listener)
       if (this.#listeners.size === 0) this.#stop()
     }
+  }
+
+  /** Soon it runs anew, and knows again the sets that it has forgotten; see MonitorEvent. */
+  renew(): void {
+    this.#renewal ??= this.#deps.clock.setTimeout(() => {
+      this.#renewal = undefined
+      const child = this.#process
+      if (child === undefined) return
+      this.#process = undefined
+      child.kill()
+      this.#start()
+    }, renewMs)
   }
 
   #start(): void {
@@ -100,7 +115,9 @@ export class Monitor {
 
   #stop(): void {
     this.#deps.clock.clearTimeout(this.#timer)
+    this.#deps.clock.clearTimeout(this.#renewal)
     this.#timer = undefined
+    this.#renewal = undefined
     this.#rests.reset()
     const child = this.#process
     this.#process = undefined

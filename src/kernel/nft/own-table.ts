@@ -10,6 +10,8 @@ export interface Effect {
   readonly isWhole?: boolean
   /** Nothing changes but elements of sets. */
   readonly isElementsOnly?: boolean
+  /** Rules go that look into sets which stay: a monitor shows no more changes of those. */
+  readonly hidesSets?: boolean
 }
 
 /**
@@ -21,7 +23,7 @@ export class OwnTable {
   readonly name: string
   readonly #run: RunTool
   readonly #stamps = new Stamps()
-  readonly #onChange = new Set<() => void>()
+  readonly #onChange = new Set<(effect: Effect) => void>()
   readonly #sizes = new Map<string, number>()
   #isPlaced = false
   #era = 0
@@ -58,7 +60,7 @@ export class OwnTable {
   }
 
   /** Calls after each change of chains or sets; until the returned function is called. */
-  onChange(callback: () => void): () => void {
+  onChange(callback: (effect: Effect) => void): () => void {
     this.#onChange.add(callback)
     return () => this.#onChange.delete(callback)
   }
@@ -77,7 +79,7 @@ export class OwnTable {
     for (const [name, growth] of elements?.growth() ?? [])
       this.#sizes.set(name, (this.#sizes.get(name) ?? 0) + growth)
     this.#isPlaced = true
-    if (!isElementsOnly) for (const callback of this.#onChange) callback()
+    if (!isElementsOnly) for (const callback of this.#onChange) callback(effect)
   }
 
   /** In a user namespace a socket has no more room than net.core.wmem_max says. */

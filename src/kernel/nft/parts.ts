@@ -11,6 +11,11 @@ export interface ChainPart {
   readonly hook?: string
   /** Without `add rule`. */
   readonly rules: readonly string[]
+  /**
+   * Also while nothing needs it. When a rule goes that looks into a map which stays, a monitor
+   * shows no more changes of that map.
+   */
+  readonly stays?: boolean
 }
 
 export interface SetPart {
@@ -40,18 +45,27 @@ const makeText = (table: string, part: Part): string => {
   return `add chain ${name}${hook}\nflush chain ${name}\n`
 }
 
+/** Of chains, so that no rule goes when they do. */
+export const emptiedText = (
+  table: string,
+  parts: readonly Pick<Part, 'kind' | 'name'>[],
+): string =>
+  parts
+    .filter(({ kind }) => kind === 'chain')
+    .map(({ name }) => `flush chain ${table} ${name}\n`)
+    .join('')
+
 /** Nothing but each other may lead to them. */
 export const removeText = (
   table: string,
   parts: readonly Pick<Part, 'kind' | 'name'>[],
 ): string => {
   const chains = parts.filter(({ kind }) => kind === 'chain')
-  const flushed = chains.map(({ name }) => `flush chain ${table} ${name}\n`)
   const sets = parts.filter(({ kind }) => kind === 'set')
   const deleted = [...chains, ...sets].map(
     ({ kind, name }) => `delete ${kind} ${table} ${name}\n`,
   )
-  return [...flushed, ...deleted].join('')
+  return `${emptiedText(table, chains)}${deleted.join('')}`
 }
 
 /**
@@ -110,11 +124,20 @@ export class SharedParts {
     return fresh
   }
 
+  /** Those that were found and that nothing needs. */
+  unneeded(): readonly Pick<Part, 'kind' | 'name'>[] {
+    return [...this.#parts].flatMap(([name, { kind, part, uses }]) =>
+      uses === 0 && part === undefined ? [{ kind, name }] : [],
+    )
+  }
+
   /** Those that nothing has led to for long enough; asked once. */
   takeIdle(now: number): readonly Pick<Part, 'kind' | 'name'>[] {
     const idle: Pick<Part, 'kind' | 'name'>[] = []
-    for (const [name, { kind, uses, idleSince }] of this.#parts)
+    for (const [name, { kind, part, uses, idleSince }] of this.#parts) {
+      if (part?.kind === 'chain' && part.stays === true) continue
       if (uses === 0 && now - idleSince >= restMs) idle.push({ kind, name })
+    }
     for (const { name } of idle) this.#parts.delete(name)
     return idle
   }

@@ -58,7 +58,10 @@ class TableWatch {
     this.#deps = deps
     const look = (): void => void this.#look()
     this.#stops = [
-      own.onChange(look),
+      own.onChange(({ hidesSets = false }) => {
+        if (hidesSets) deps.monitor.renew()
+        look()
+      }),
       deps.monitor.listen({
         event: event => this.#event(event),
         started: () => {

@@ -4,7 +4,7 @@ import type { IpFamily } from '../../util/ip.ts'
 import { Known } from '../keeper/known.ts'
 import type { Monitor } from '../nft/monitor.ts'
 import { OwnTable } from '../nft/own-table.ts'
-import { partsTexts } from '../nft/parts.ts'
+import { partsTexts, removeText } from '../nft/parts.ts'
 import { listTables } from '../nft/tables.ts'
 import { watchTable } from '../nft/table-watch.ts'
 import type { KernelSettings, KernelSync, Proxier, ProxierObserver } from '../proxier.ts'
@@ -12,7 +12,7 @@ import { type RunTool, ToolError } from '../run-tool.ts'
 import { type Context, type Form, makeContext, settingsText } from './context.ts'
 import { flowtableProblem, flowtableText, whyNoFlowtable } from './flowtable.ts'
 import { fixedChains, setDefinitions } from './layout.ts'
-import { type Found, layoutChain, partsThere } from './parts-there.ts'
+import { layoutChain, type PartsThere, partsThere } from './parts-there.ts'
 import { WantedTable } from './wanted-table.ts'
 
 export interface NftablesProxierDeps {
@@ -116,27 +116,28 @@ export class NftablesProxier implements Proxier {
     const context = makeContext(this.#family, form(), { ...settings, flowtableDevices })
     const sets = tableText(table, context)
     const fixed = [layoutChain(sets), ...fixedChains(context)]
-    const write = async (head: string, found: readonly Found[]): Promise<Written> => {
+    const write = async (head: string, there?: PartsThere): Promise<Written> => {
+      const { found = [], foreign = [] } = there ?? {}
       const wanted = new WantedTable(table, context)
       for (const { kind, name } of found) wanted.found(kind, name, clock.now())
       const { parts, elements } = await wanted.take(snapshot, clock.now())
       const rest = [...partsTexts(table, fixed), ...parts]
-      const texts = [head, ...rest, ...(await elements.texts(table))]
-      const effect = { elements, isWhole: true }
+      const others = `${wanted.emptied()}${removeText(table, foreign)}`
+      const texts = [head, ...rest, others, ...(await elements.texts(table))]
+      const effect = { elements, isWhole: true, hidesSets: there !== undefined }
       await this.#write('full', () => this.#table.write(texts, effect))
       this.#isStrange = false
       return { settings: settingsText(settings), wanted, did: { work: 'full' } }
     }
     const anew = `add table ${table}\ndelete table ${table}\n${sets}`
     const chains = (await listTables(run, this.#family)).get(table) ?? []
-    if (this.#isStrange || !chains.includes(layoutChain(sets).name))
-      return write(anew, [])
+    if (this.#isStrange || !chains.includes(layoutChain(sets).name)) return write(anew)
     try {
       return await write(`${sets}${emptyText(table, context)}`, partsThere(chains, fixed))
     } catch (error) {
       // Somebody has put in their own.
       if (!isRefused(error)) throw error
-      return write(anew, [])
+      return write(anew)
     }
   }
 

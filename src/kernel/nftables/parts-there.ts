@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
+import { isClientsChain } from '../nft/clients.ts'
 import type { ChainPart, Part } from '../nft/parts.ts'
-import { affinitySetOf } from './picks.ts'
+import { affinitySetOf, isPickChain } from './picks.ts'
 
 /** A chain or a set that is in a table. */
 export type Found = Pick<Part, 'kind' | 'name'>
@@ -14,17 +15,29 @@ export const layoutChain = (definitions: string): ChainPart => {
   return { kind: 'chain', name: `layout-${hash}`, rules: [] }
 }
 
-/** What a process before has left there for Services, by the names of chains. */
+export interface PartsThere {
+  /** Left for Services by a process before. */
+  readonly found: readonly Found[]
+  /** Chains of others: one with a hook judges packets whatever leads to it. */
+  readonly foreign: readonly Found[]
+}
+
+/** What is there besides `fixed`, by the names of chains. */
 export const partsThere = (
   chains: readonly string[],
   fixed: readonly ChainPart[],
-): readonly Found[] => {
+): PartsThere => {
   const names = new Set(fixed.map(({ name }) => name))
-  return chains
-    .filter(name => !names.has(name))
-    .flatMap((name): readonly Found[] => {
+  const others = chains.filter(name => !names.has(name))
+  return {
+    found: others.filter(isOwn).flatMap((name): readonly Found[] => {
       const set = affinitySetOf(name)
-      const chain = { kind: 'chain', name } as const
-      return set === undefined ? [chain] : [chain, { kind: 'set', name: set }]
-    })
+      return set === undefined ? [chain(name)] : [chain(name), { kind: 'set', name: set }]
+    }),
+    foreign: others.filter(name => !isOwn(name)).map(chain),
+  }
 }
+
+const isOwn = (name: string): boolean => isPickChain(name) || isClientsChain(name)
+
+const chain = (name: string): Found => ({ kind: 'chain', name })

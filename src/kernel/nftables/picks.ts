@@ -77,6 +77,7 @@ const sharedPick = (
       ...markRules(role, context),
       `dnat ${ip} to ${field}${word} dport . ${slot} map @${map}`,
     ],
+    stays: true,
   }
   const key = kind === 'vip' ? `${address} . ${dialledPort}` : `${dialledPort}`
   const elements = endpoints.map(({ address: to, port }, at) => ({
@@ -161,6 +162,10 @@ const exitOf = (servicePort: ServicePort, endpoint: Endpoint, { words }: Context
   } as const
   return { set, chain }
 }
+
+/** Whether a chain has one of the names given here. */
+export const isPickChain = (chain: string): boolean =>
+  /^(?:cluster-ip|external|from-node|node-port|endpoint)-/.test(chain)
 
 /** The set that goes with a chain of an endpoint; undefined for other chains. */
 export const affinitySetOf = (chain: string): string | undefined =>

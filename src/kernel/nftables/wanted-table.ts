@@ -4,7 +4,13 @@ import { listDiff } from '../../util/list-diff.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import { ElementChanges } from '../nft/elements.ts'
 import { SharedElements } from '../nft/shared-elements.ts'
-import { partsTexts, removeText, SharedParts, type Part } from '../nft/parts.ts'
+import {
+  emptiedText,
+  partsTexts,
+  removeText,
+  SharedParts,
+  type Part,
+} from '../nft/parts.ts'
 import { compile, type Compiled } from './compile.ts'
 import type { Context } from './context.ts'
 
@@ -35,6 +41,11 @@ export class WantedTable {
   /** One that an earlier process has left; it goes unless a Service needs it. */
   found(kind: Part['kind'], name: string, now: number): void {
     this.#parts.found(kind, name, now)
+  }
+
+  /** Takes all rules out of what was found and is not needed. */
+  emptied(): string {
+    return emptiedText(this.#table, this.#parts.unneeded())
   }
 
   /** Gives what is different now; costs what changed, by `===` of ServicePorts. */

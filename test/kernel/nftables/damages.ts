@@ -20,6 +20,10 @@ export const damages = (
     ['a chain is empty', `flush chain ${table} ${chain}\n`],
     ['a rule more', `insert rule ${table} ${chain} counter drop\n`],
     ['a chain more', `add chain ${table} foreign\nadd rule ${table} foreign drop\n`],
+    [
+      'a base chain more',
+      `add chain ${table} foreign { type filter hook input priority -500; policy drop; }\n`,
+    ],
     ['a set more', `add set ${table} foreign { type ipv4_addr; }\n`],
     ['the table sleeps', `add table ${table} { flags dormant; }\n`],
   ] as const

@@ -66,6 +66,33 @@ t.test('what was to go and is gone already is missed once', { skip }, async t =>
   t.same(told, ['IPv4 partial'])
 })
 
+t.test('a chain of others that judges packets goes at once', { skip }, async t => {
+  const { run, told, list, table, proxier } = await makeWorld()
+  const one = proxier()
+  await one.sync(snapshotOf([web, sticky]), settings)
+  const wanted = meaningOf(await list())
+  const sets = [...(await list()).sets.keys()]
+  const input = `table ${table} {
+  chain foreign { type filter hook input priority -500; policy drop; }
+  chain of-foreign { jump foreign-too; }
+  chain foreign-too { }
+}`
+  await run('nft', ['-f', '-'], { input: input.replace('jump foreign-too;', '') })
+  await run('nft', [
+    'add',
+    'rule',
+    ...table.split(' '),
+    'of-foreign',
+    'jump',
+    'foreign-too',
+  ])
+  one.forget()
+  t.same(await one.sync(snapshotOf([web, sticky]), settings), { work: 'full' })
+  t.same(meaningOf(await list()), wanted)
+  t.same([...(await list()).sets.keys()], sets, 'and the table stays')
+  t.same(told, [])
+})
+
 t.test('a user namespace takes it in small transactions', { skip }, async t => {
   const run = await makeNetnsShell(true)
   for (const form of ['shared', 'own'] as const) {

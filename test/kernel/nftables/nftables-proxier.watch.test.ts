@@ -17,6 +17,12 @@ const table = 'ip usher-services'
 const some = manyServices(20)
 const more = serviceOf('more', [clusterIp('10.96.9.1')], ['10.244.9.1'])
 
+const five = serviceOf(
+  'five',
+  [clusterIp('10.96.9.5')],
+  Array.from({ length: 5 }, (_, n) => `10.244.9.${n + 1}`),
+)
+
 const watched = async () => {
   const { run, prefix } = await makeNetns('nft-watch')
   const [ip = '', ...args] = prefix
@@ -28,12 +34,15 @@ const watched = async () => {
   })
   const observer = { restoreFailed: () => {}, failed: () => {} }
   const form = () => 'shared' as const
-  const deps = { run, clock: systemClock, observer, monitor, table, form }
+  let ahead = 0
+  const clock = { ...systemClock, now: () => systemClock.now() + ahead }
+  const advance = (ms: number): void => void (ahead += ms)
+  const deps = { run, clock, observer, monitor, table, form }
   const proxier = new NftablesProxier('IPv4', deps)
   await proxier.sync(snapshotOf(some), settings)
   const reports: string[] = []
   t.teardown(proxier.watch(what => void reports.push(what)))
-  return { run, proxier, reports }
+  return { run, proxier, reports, advance }
 }
 
 t.test('damage is noticed, and what Usher does itself is none', { skip }, async t => {
@@ -63,6 +72,31 @@ t.test('damage is noticed, and what Usher does itself is none', { skip }, async 
     await until(damage, () => reports.length > 0)
     t.match(reports, [/usher-services/], damage)
     reports.length = 0
+    await sleep(200)
+    reports.length = 0
+  }
+})
+
+t.test('so is another value, also after rules have gone', { skip }, async t => {
+  const { run, proxier, reports, advance } = await watched()
+  // All is written again; then a chain for five endpoints comes, and is needed no more.
+  proxier.forget()
+  for (const all of [some, [...some, five], some])
+    await proxier.sync(snapshotOf(all), settings)
+  advance(10_000)
+  await proxier.sync(snapshotOf([...some, more]), settings)
+  // The monitor runs anew, and the count after that is done.
+  await sleep(4500)
+  t.same(reports, [])
+  for (const [map, key, value] of [
+    ['endpoints-tcp', '10.96.0.0 . 80 . 0', '192.0.2.1 . 80'],
+    ['service-ips', '10.96.0.1 . 6 . 80', 'drop'],
+  ] as const) {
+    const element = `element ip usher-services ${map}`
+    const input = `delete ${element} { ${key} }\nadd ${element} { ${key} : ${value} }\n`
+    await run('nft', ['-f', '-'], { input })
+    await until(map, () => reports.length > 0)
+    t.match(reports, [new RegExp(`delete ${element}`)])
     await sleep(200)
     reports.length = 0
   }

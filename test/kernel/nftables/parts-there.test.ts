@@ -3,11 +3,15 @@ import { layoutChain, partsThere } from '../../../src/kernel/nftables/parts-ther
 
 t.test('what a process before has left is told by the names of chains', async t => {
   const fixed = [{ kind: 'chain', name: 'refuse', rules: [] }] as const
-  t.same(partsThere(['refuse', 'cluster-ip-tcp-2', 'endpoint-1-web/10s'], fixed), [
-    { kind: 'chain', name: 'cluster-ip-tcp-2' },
-    { kind: 'chain', name: 'endpoint-1-web/10s' },
-    { kind: 'set', name: 'affinity-1-web/10s' },
-  ])
+  const own = ['cluster-ip-tcp-2', 'external-local-udp-1', 'from-node-tcp-3']
+  const names = [...own, 'node-port-external-tcp-2', 'clients-0', 'endpoint-1-web/10s']
+  t.same(partsThere(['refuse', 'trace', ...names], fixed), {
+    found: [
+      ...names.map(name => ({ kind: 'chain', name })),
+      { kind: 'set', name: 'affinity-1-web/10s' },
+    ],
+    foreign: [{ kind: 'chain', name: 'trace' }],
+  })
 })
 
 t.test('other sets or maps are another layout', async t => {
