@@ -1,5 +1,5 @@
-import { structLayout, type StructLayout } from '#usher/relay/linux/struct-layout'
-import { loadSyscalls, type Syscalls } from '#usher/relay/linux/syscalls'
+import { structLayout, type StructLayout } from '#usher/ffi/struct-layout'
+import { loadSyscalls, type Syscalls } from '#usher/ffi/syscalls'
 
 /* All that the bench takes of the Linux relay: the calls by which UDP load keeps up with it. */
 export {
@@ -12,13 +12,13 @@ export {
   SOCK_NONBLOCK,
   SOL_SOCKET,
   SO_RCVBUF,
-} from '#usher/relay/linux/constants'
-export { errno, errnoName, systemError } from '#usher/relay/linux/errno'
+} from '#usher/ffi/constants'
+export { errno, errnoName, systemError } from '#usher/ffi/errno'
 export { EventLoop, type EventSource } from '#usher/relay/linux/event-loop'
-export type { NativeMemory } from '#usher/relay/linux/native-memory'
+export type { NativeMemory } from '#usher/ffi/native-memory'
 export { readSockaddr, writeSockaddr } from '#usher/relay/linux/sockaddr'
-export { iovec, msghdr, sockaddrSize } from '#usher/relay/linux/struct-layout'
-export { type Syscalls, loadSyscalls } from '#usher/relay/linux/syscalls'
+export { iovec, msghdr, sockaddrSize } from '#usher/ffi/struct-layout'
+export { type Syscalls, loadSyscalls } from '#usher/ffi/syscalls'
 
 /** What the Linux relay, and a UDP generator and echo that can keep up with it, need. */
 export interface NativeCalls {

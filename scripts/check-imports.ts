@@ -11,10 +11,11 @@ const top = fileURLToPath(new URL('../src/', import.meta.url))
 /** By folder of src/, the folders that it may import from, besides itself. */
 const mayImport: Readonly<Record<string, readonly string[]>> = {
   util: [],
+  ffi: [],
   model: ['util'],
   balance: ['util'],
-  relay: ['balance', 'model', 'util'],
-  kernel: ['model', 'util'],
+  relay: ['balance', 'ffi', 'model', 'util'],
+  kernel: ['ffi', 'model', 'util'],
   capture: ['kernel', 'model', 'util'],
   health: ['util'],
   source: ['health', 'model', 'util'],

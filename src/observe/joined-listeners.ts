@@ -39,7 +39,7 @@ const joinEndpoints = (all: readonly EndpointStats[]): readonly EndpointStats[] 
 }
 
 /** The round-trip time that is longer: which connection it is of does not matter to a reader. */
-export const addEndpoints = (a: EndpointStats, b: EndpointStats): EndpointStats => ({
+const addEndpoints = (a: EndpointStats, b: EndpointStats): EndpointStats => ({
   key: a.key,
   active: a.active + b.active,
   failures: a.failures + b.failures,

@@ -62,8 +62,7 @@ t.test('calls that the page on seccomp names are those that the relay makes', as
     ) ?? []
   const names = new Set(codes(named))
   const [, made = ''] =
-    /export interface Syscalls \{([^]*?)\n\}/.exec(read('src/relay/linux/syscalls.ts')) ??
-    []
+    /export interface Syscalls \{([^]*?)\n\}/.exec(read('src/ffi/syscalls.ts')) ?? []
   const calls = [...made.matchAll(/^ {2}(\w+)\(/gm)].map(([, name = '']) => name)
   const unlike: Readonly<Record<string, string>> = {
     accept: 'accept4',

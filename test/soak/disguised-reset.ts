@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
-import { SO_ERROR, SOL_SOCKET } from '../../src/relay/linux/constants.ts'
-import { errnoName } from '../../src/relay/linux/errno.ts'
-import { loadSyscalls } from '../../src/relay/linux/syscalls.ts'
+import { SO_ERROR, SOL_SOCKET } from '../../src/ffi/constants.ts'
+import { errnoName } from '../../src/ffi/errno.ts'
+import { loadSyscalls } from '../../src/ffi/syscalls.ts'
 
 /**
  * Tells an end from a reset. When a reset comes right behind the last bytes, libuv reads

@@ -1,6 +1,6 @@
 import type { VipRule } from '../vip-rule.ts'
 import { clientsChain, guards } from '../../kernel/nft/clients.ts'
-import type { Element } from '../../kernel/nft/elements.ts'
+import type { Element } from '../../kernel/elements/element-changes.ts'
 import { protocolNumber } from '../../kernel/nft/tables.ts'
 
 /** The sets and maps whose elements follow from the rules. */

@@ -1,5 +1,6 @@
 import { clientsPart, guards } from '../../kernel/nft/clients.ts'
-import { ElementChanges } from '../../kernel/nft/elements.ts'
+import { ElementChanges } from '../../kernel/elements/element-changes.ts'
+import { elementTexts } from '../../kernel/nft/element-texts.ts'
 import { OwnTable } from '../../kernel/nft/own-table.ts'
 import {
   type ChainPart,
@@ -7,7 +8,7 @@ import {
   removeText,
   SharedParts,
 } from '../../kernel/nft/parts.ts'
-import { SharedElements } from '../../kernel/nft/shared-elements.ts'
+import { SharedElements } from '../../kernel/elements/shared-elements.ts'
 import { familyWords, knowsRule } from '../../kernel/nft/tables.ts'
 import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
 import type { Clock } from '../../util/clock.ts'
@@ -61,7 +62,7 @@ export class TableWriter implements Pick<RuleTable, 'change'> {
       natPriority: this.#deps.natPriority,
       seesSockets: this.#seesSockets,
     })
-    const parts = [text, ...this.#freshChains(), ...(await changes.texts(name))]
+    const parts = [text, ...this.#freshChains(), ...(await elementTexts(name, changes))]
     await this.table.write(parts, { elements: changes, isWhole: true })
   }
 
@@ -75,7 +76,7 @@ export class TableWriter implements Pick<RuleTable, 'change'> {
       for (const part of this.#partsOf(rule)) this.#parts.leave(part, now)
     })
     await this.#enter(come, changes)
-    const elements = await changes.texts(this.table.name)
+    const elements = await elementTexts(this.table.name, changes)
     if (elements.length === 0) return
     const fresh = this.#freshChains()
     const idle = this.#idleChains(now)

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { type RunTool, ToolError } from '../run-tool.ts'
-import type { ElementChanges } from './elements.ts'
+import type { ElementChanges } from '../elements/element-changes.ts'
 
 /** What a transaction does besides what its text says to nft. */
 export interface Effect {

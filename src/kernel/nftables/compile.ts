@@ -1,5 +1,5 @@
 import { clientsPart, guards } from '../nft/clients.ts'
-import type { Element } from '../nft/elements.ts'
+import type { Element } from '../elements/element-changes.ts'
 import type { Part } from '../nft/parts.ts'
 import { protocolNumber } from '../nft/tables.ts'
 import type { ServicePort, Target, Vip } from '../../model/snapshot.ts'

@@ -3,6 +3,7 @@ import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import { Known } from '../keeper/known.ts'
 import type { Monitor } from '../nft/monitor.ts'
+import { elementTexts } from '../nft/element-texts.ts'
 import { OwnTable } from '../nft/own-table.ts'
 import { partsTexts, removeText } from '../nft/parts.ts'
 import { listTables } from '../nft/tables.ts'
@@ -93,7 +94,7 @@ export class NftablesProxier implements Proxier {
   async #partial(snapshot: Snapshot, written: Written): Promise<Written> {
     const { wanted } = written
     const { parts, elements, idle } = await wanted.take(snapshot, this.#deps.clock.now())
-    const texts = await elements.texts(this.#table.name)
+    const texts = await elementTexts(this.#table.name, elements)
     if (parts.length + texts.length === 0) return { ...written, did: { work: 'nothing' } }
     const gone = idle()
     const isElementsOnly = parts.length === 0 && gone === ''
@@ -123,7 +124,7 @@ export class NftablesProxier implements Proxier {
       const { parts, elements } = await wanted.take(snapshot, clock.now())
       const rest = [...partsTexts(table, fixed), ...parts]
       const others = `${wanted.emptied()}${removeText(table, foreign)}`
-      const texts = [head, ...rest, others, ...(await elements.texts(table))]
+      const texts = [head, ...rest, others, ...(await elementTexts(table, elements))]
       const effect = { elements, isWhole: true, hidesSets: there !== undefined }
       await this.#write('full', () => this.#table.write(texts, effect))
       this.#isStrange = false

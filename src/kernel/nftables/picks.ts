@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Endpoint, ServicePort } from '../../model/snapshot.ts'
 import { joinHostPort } from '../../util/ip.ts'
-import type { Element } from '../nft/elements.ts'
+import type { Element } from '../elements/element-changes.ts'
 import type { ChainPart, Part } from '../nft/parts.ts'
 import { protocolNumber } from '../nft/tables.ts'
 import type { Context } from './context.ts'

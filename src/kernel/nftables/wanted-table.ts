@@ -2,8 +2,8 @@ import { listOfServicePorts } from '../../model/service-port-list.ts'
 import type { ServicePort, Snapshot } from '../../model/snapshot.ts'
 import { listDiff } from '../../util/list-diff.ts'
 import { forEachYielding } from '../../util/yielding.ts'
-import { ElementChanges } from '../nft/elements.ts'
-import { SharedElements } from '../nft/shared-elements.ts'
+import { ElementChanges } from '../elements/element-changes.ts'
+import { SharedElements } from '../elements/shared-elements.ts'
 import {
   emptiedText,
   partsTexts,

@@ -1,10 +1,15 @@
-import { EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, SOCK_CLOEXEC } from './constants.ts'
-import { errno, systemError } from './errno.ts'
+import {
+  EPOLL_CTL_ADD,
+  EPOLL_CTL_DEL,
+  EPOLL_CTL_MOD,
+  SOCK_CLOEXEC,
+} from '../../ffi/constants.ts'
+import { errno, systemError } from '../../ffi/errno.ts'
 import { EventTable } from './event-table.ts'
 import { LoopClock } from './loop-clock.ts'
-import type { NativeMemory } from './native-memory.ts'
-import type { StructLayout } from './struct-layout.ts'
-import type { Syscalls } from './syscalls.ts'
+import type { NativeMemory } from '../../ffi/native-memory.ts'
+import type { StructLayout } from '../../ffi/struct-layout.ts'
+import type { Syscalls } from '../../ffi/syscalls.ts'
 
 /** Handles the events of all watched things of a kind: connections, listening sockets, flows. */
 export interface EventSource<Item> {

@@ -7,9 +7,9 @@ import {
   TCP_KEEPIDLE,
   TCP_KEEPINTVL,
   TCP_USER_TIMEOUT,
-} from './constants.ts'
-import type { NativeMemory } from './native-memory.ts'
-import type { Syscalls } from './syscalls.ts'
+} from '../../ffi/constants.ts'
+import type { NativeMemory } from '../../ffi/native-memory.ts'
+import type { Syscalls } from '../../ffi/syscalls.ts'
 
 export type KeepAliveLimits = Pick<
   RelayLimits,

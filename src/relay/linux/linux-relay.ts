@@ -29,7 +29,7 @@ import type { WorkerProgram } from './main/worker-thread.ts'
 import { Descriptors, newDescriptorsMemory } from './shared/descriptors.ts'
 import { monotonicClock } from './shared/monotonic.ts'
 import { RestPages } from './shared/rest-pages.ts'
-import { loadSyscalls, type Syscalls } from './syscalls.ts'
+import { loadSyscalls, type Syscalls } from '../../ffi/syscalls.ts'
 
 export interface LinuxRelayDeps {
   /** Of the main thread; workers have their own. */

@@ -1,7 +1,7 @@
 import { arch, platform } from 'node:os'
 import { refusedCall } from './try-calls.ts'
-import { structLayout, type StructLayout } from './struct-layout.ts'
-import { loadSyscalls, type Syscalls } from './syscalls.ts'
+import { structLayout, type StructLayout } from '../../ffi/struct-layout.ts'
+import { loadSyscalls, type Syscalls } from '../../ffi/syscalls.ts'
 
 export interface LinuxRelayParts {
   readonly calls: Syscalls

@@ -11,11 +11,11 @@ import {
   SOCK_STREAM,
   SOL_SOCKET,
   SPLICE_F_NONBLOCK,
-} from './constants.ts'
-import { errno, errnoName } from './errno.ts'
-import type { NativeMemory } from './native-memory.ts'
-import type { StructLayout } from './struct-layout.ts'
-import type { Syscalls } from './syscalls.ts'
+} from '../../ffi/constants.ts'
+import { errno, errnoName } from '../../ffi/errno.ts'
+import type { NativeMemory } from '../../ffi/native-memory.ts'
+import type { StructLayout } from '../../ffi/struct-layout.ts'
+import type { Syscalls } from '../../ffi/syscalls.ts'
 
 /**
  * Makes every call that the relay makes, on small objects of its own or on no descriptor at

@@ -1,7 +1,8 @@
 import t from 'tap'
-import { ElementChanges } from '../../../src/kernel/nft/elements.ts'
+import { ElementChanges } from '../../../src/kernel/elements/element-changes.ts'
+import { elementTexts } from '../../../src/kernel/nft/element-texts.ts'
 import { removeText, SharedParts } from '../../../src/kernel/nft/parts.ts'
-import { SharedElements } from '../../../src/kernel/nft/shared-elements.ts'
+import { SharedElements } from '../../../src/kernel/elements/shared-elements.ts'
 
 const element = (key: string, value = '') => ({ set: 's', key, value })
 
@@ -9,11 +10,11 @@ t.test('only what truly changes is written, what goes first', async t => {
   const changes = new ElementChanges()
   changes.gone(element('same', 'x'))
   changes.come(element('same', 'x'))
-  t.same(await changes.texts('ip t'), [])
+  t.same(await elementTexts('ip t', changes), [])
   changes.come(element('other', 'new'))
   changes.gone(element('other', 'old'))
   changes.come(element('more'))
-  t.same(await changes.texts('ip t'), [
+  t.same(await elementTexts('ip t', changes), [
     'delete element ip t s { other }\nadd element ip t s { other : new, more }\n',
   ])
   t.same([...changes.growth()], [['s', 1]])
@@ -22,7 +23,7 @@ t.test('only what truly changes is written, what goes first', async t => {
 t.test('many elements go in lots of a thousand', async t => {
   const changes = new ElementChanges()
   for (let n = 0; n < 2500; n++) changes.come(element(String(n)))
-  const texts = await changes.texts('ip t')
+  const texts = await elementTexts('ip t', changes)
   t.same(
     texts.map(text => text.split(',').length),
     [1000, 1000, 500],
@@ -37,9 +38,9 @@ t.test('an element of several goes with the last of them', async t => {
   t.same([...first.growth()], [['s', 1]])
   const next = new ElementChanges()
   shared.leave(element('a'), next)
-  t.same(await next.texts('ip t'), [])
+  t.same(await elementTexts('ip t', next), [])
   shared.leave(element('a'), next)
-  t.same(await next.texts('ip t'), ['delete element ip t s { a }\n'])
+  t.same(await elementTexts('ip t', next), ['delete element ip t s { a }\n'])
 })
 
 t.test('a part rests before it goes, and is written when it is other', async t => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { ElementChanges } from '../../../src/kernel/nft/elements.ts'
+import { ElementChanges } from '../../../src/kernel/elements/element-changes.ts'
 import { OwnTable } from '../../../src/kernel/nft/own-table.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
 

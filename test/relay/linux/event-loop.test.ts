@@ -1,15 +1,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
-import {
-  EPOLLERR,
-  EPOLLET,
-  EPOLLIN,
-  EPOLLOUT,
-} from '../../../src/relay/linux/constants.ts'
-import { errno } from '../../../src/relay/linux/errno.ts'
+import { EPOLLERR, EPOLLET, EPOLLIN, EPOLLOUT } from '../../../src/ffi/constants.ts'
+import { errno } from '../../../src/ffi/errno.ts'
 import { EventLoop, type EventSource } from '../../../src/relay/linux/event-loop.ts'
-import type { Syscalls } from '../../../src/relay/linux/syscalls.ts'
+import type { Syscalls } from '../../../src/ffi/syscalls.ts'
 import { linuxRelaySkip } from '../../support/linux-only.ts'
 import { Bench } from './calls-bench.ts'
 

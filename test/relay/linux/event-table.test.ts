@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import * as fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { EPOLLET, EPOLLIN } from '../../../src/relay/linux/constants.ts'
+import { EPOLLET, EPOLLIN } from '../../../src/ffi/constants.ts'
 import { EventLoop, type EventSource } from '../../../src/relay/linux/event-loop.ts'
 import { EventTable } from '../../../src/relay/linux/event-table.ts'
 import { linuxRelaySkip } from '../../support/linux-only.ts'

@@ -2,8 +2,8 @@ import { SocketAddress } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import * as fc from 'fast-check'
 import t from 'tap'
-import { AF_INET, AF_INET6 } from '../../../src/relay/linux/constants.ts'
-import { NativeMemory } from '../../../src/relay/linux/native-memory.ts'
+import { AF_INET, AF_INET6 } from '../../../src/ffi/constants.ts'
+import { NativeMemory } from '../../../src/ffi/native-memory.ts'
 import {
   readAddressWords,
   readSockaddr,

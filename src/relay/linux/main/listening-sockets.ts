@@ -3,14 +3,14 @@ import { familyOf, type IpFamily, isWildcard, joinHostPort } from '../../../util
 import { placeSocket, type PlacedSocket } from '../../../util/placed-socket.ts'
 import { accessOf, unixPath } from '../../../util/unix-address.ts'
 import type { Bind } from '../../relay.ts'
-import * as c from '../constants.ts'
-import { systemError } from '../errno.ts'
+import * as c from '../../../ffi/constants.ts'
+import { systemError } from '../../../ffi/errno.ts'
 import { KeepAlive, type KeepAliveLimits } from '../keep-alive.ts'
 import { Linger } from '../linger.ts'
-import type { NativeMemory } from '../native-memory.ts'
+import type { NativeMemory } from '../../../ffi/native-memory.ts'
 import { writeSockaddr } from '../sockaddr.ts'
-import { mostSockaddrBytes } from '../struct-layout.ts'
-import type { Syscalls } from '../syscalls.ts'
+import { mostSockaddrBytes } from '../../../ffi/struct-layout.ts'
+import type { Syscalls } from '../../../ffi/syscalls.ts'
 
 /** The kernel caps it at net.core.somaxconn. */
 const backlog = 4096

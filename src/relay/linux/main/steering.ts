@@ -3,9 +3,9 @@ import {
   SO_ATTACH_REUSEPORT_CBPF,
   SO_DETACH_REUSEPORT_BPF,
   SOL_SOCKET,
-} from '../constants.ts'
-import type { NativeMemory } from '../native-memory.ts'
-import type { Syscalls } from '../syscalls.ts'
+} from '../../../ffi/constants.ts'
+import type { NativeMemory } from '../../../ffi/native-memory.ts'
+import type { Syscalls } from '../../../ffi/syscalls.ts'
 
 /** Instructions of classic BPF (include/uapi/linux/bpf_common.h, linux/filter.h). */
 const loadWord = 0x20

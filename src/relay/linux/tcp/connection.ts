@@ -15,10 +15,10 @@ import {
   EPOLLOUT,
   EPOLLPRI,
   EPOLLRDHUP,
-} from '../constants.ts'
-import type { NativeMemory } from '../native-memory.ts'
+} from '../../../ffi/constants.ts'
+import type { NativeMemory } from '../../../ffi/native-memory.ts'
 import { readSockaddr } from '../sockaddr.ts'
-import { sockaddrSize } from '../struct-layout.ts'
+import { sockaddrSize } from '../../../ffi/struct-layout.ts'
 import { Timed } from '../timer-wheel.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { Pipe } from './pipe-pool.ts'

@@ -10,8 +10,8 @@ import {
   MSG_TRUNC,
   SPLICE_F_MOVE,
   SPLICE_F_NONBLOCK,
-} from '../constants.ts'
-import { errno } from '../errno.ts'
+} from '../../../ffi/constants.ts'
+import { errno } from '../../../ffi/errno.ts'
 import { keepAliveAfterMs } from '../keep-alive.ts'
 import type { TimerWheel } from '../timer-wheel.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'

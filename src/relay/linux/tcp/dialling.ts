@@ -10,13 +10,13 @@ import {
   SOCK_CLOEXEC,
   SOCK_NONBLOCK,
   SOCK_STREAM,
-} from '../constants.ts'
-import { errno, errnoName } from '../errno.ts'
+} from '../../../ffi/constants.ts'
+import { errno, errnoName } from '../../../ffi/errno.ts'
 import type { EventSource } from '../event-loop.ts'
 import { Linger } from '../linger.ts'
-import type { NativeMemory } from '../native-memory.ts'
+import type { NativeMemory } from '../../../ffi/native-memory.ts'
 import { writeSockaddr } from '../sockaddr.ts'
-import { mostSockaddrBytes } from '../struct-layout.ts'
+import { mostSockaddrBytes } from '../../../ffi/struct-layout.ts'
 import type { TimerWheel } from '../timer-wheel.ts'
 import type { FdAccount } from '../worker/fd-account.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'

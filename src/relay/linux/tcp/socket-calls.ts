@@ -11,11 +11,11 @@ import {
   SOL_SOCKET,
   TCP_INFO,
   TCP_NODELAY,
-} from '../constants.ts'
-import type { NativeMemory } from '../native-memory.ts'
+} from '../../../ffi/constants.ts'
+import type { NativeMemory } from '../../../ffi/native-memory.ts'
 import { readSockaddr } from '../sockaddr.ts'
-import { sockaddrSize, tcpInfo } from '../struct-layout.ts'
-import type { Syscalls } from '../syscalls.ts'
+import { sockaddrSize, tcpInfo } from '../../../ffi/struct-layout.ts'
+import type { Syscalls } from '../../../ffi/syscalls.ts'
 
 /** As much as a pipe takes. */
 const mostSendRoom = 1 << 20

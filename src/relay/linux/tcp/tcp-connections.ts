@@ -14,10 +14,10 @@ import {
   type ConnectionsQuery,
 } from '../../open-connections.ts'
 import type { RelayListener } from '../../relay.ts'
-import { EPOLLERR, EPOLLIN } from '../constants.ts'
+import { EPOLLERR, EPOLLIN } from '../../../ffi/constants.ts'
 import type { EventSource } from '../event-loop.ts'
 import { KeepAlive, keepAliveAfterMs } from '../keep-alive.ts'
-import type { NativeMemory } from '../native-memory.ts'
+import type { NativeMemory } from '../../../ffi/native-memory.ts'
 import { TimerWheel } from '../timer-wheel.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'

@@ -6,9 +6,9 @@ import {
   IPV6_PKTINFO,
   MSG_DONTWAIT,
   UDP_SEGMENT,
-} from '../constants.ts'
-import { errno } from '../errno.ts'
-import type { NativeMemory } from '../native-memory.ts'
+} from '../../../ffi/constants.ts'
+import { errno } from '../../../ffi/errno.ts'
+import type { NativeMemory } from '../../../ffi/native-memory.ts'
 import { readSockaddr } from '../sockaddr.ts'
 import {
   cmsghdr,
@@ -17,8 +17,8 @@ import {
   pktinfo,
   pktinfo6,
   sockaddrSize,
-} from '../struct-layout.ts'
-import type { Syscalls } from '../syscalls.ts'
+} from '../../../ffi/struct-layout.ts'
+import type { Syscalls } from '../../../ffi/syscalls.ts'
 
 /** Datagrams that one system call moves at most. */
 export const slots = 64

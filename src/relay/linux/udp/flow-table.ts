@@ -1,4 +1,4 @@
-import { AF_INET } from '../constants.ts'
+import { AF_INET } from '../../../ffi/constants.ts'
 
 /** Of a batch of datagrams: its headers' words. */
 interface Received {

@@ -1,5 +1,5 @@
-import { AF_INET } from '../constants.ts'
-import { errno, systemError } from '../errno.ts'
+import { AF_INET } from '../../../ffi/constants.ts'
+import { errno, systemError } from '../../../ffi/errno.ts'
 import type { CounterWriter } from '../shared/listener-counters.ts'
 import type { Bind, DropReason } from '../../relay.ts'
 import { isWildcard } from '../../../util/ip.ts'

@@ -1,6 +1,6 @@
-import { errno } from '../errno.ts'
+import { errno } from '../../../ffi/errno.ts'
 import type { CounterWriter } from '../shared/listener-counters.ts'
-import type { Syscalls } from '../syscalls.ts'
+import type { Syscalls } from '../../../ffi/syscalls.ts'
 import { type Address, DatagramBatch, isUncut, slots } from './datagram-batch.ts'
 import { TurnShare } from './turn-share.ts'
 

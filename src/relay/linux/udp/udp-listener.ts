@@ -1,5 +1,5 @@
 import { bindKey, type Bind } from '../../relay.ts'
-import { systemError } from '../errno.ts'
+import { systemError } from '../../../ffi/errno.ts'
 import type { ListenerOrder } from '../orders.ts'
 import type { ListenerOwner, PortListener } from '../worker/port-listener.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'

@@ -5,12 +5,12 @@ import {
   SOCK_CLOEXEC,
   SOCK_DGRAM,
   SOCK_NONBLOCK,
-} from '../constants.ts'
+} from '../../../ffi/constants.ts'
 import type { EventLoop, EventSource } from '../event-loop.ts'
-import type { NativeMemory } from '../native-memory.ts'
+import type { NativeMemory } from '../../../ffi/native-memory.ts'
 import { writeSockaddr } from '../sockaddr.ts'
-import { sockaddrSize } from '../struct-layout.ts'
-import type { Syscalls } from '../syscalls.ts'
+import { sockaddrSize } from '../../../ffi/struct-layout.ts'
+import type { Syscalls } from '../../../ffi/syscalls.ts'
 import type { FdAccount } from '../worker/fd-account.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'

@@ -1,5 +1,5 @@
 import type { EventLoop } from '../event-loop.ts'
-import type { Syscalls } from '../syscalls.ts'
+import type { Syscalls } from '../../../ffi/syscalls.ts'
 import type { Descriptors } from '../shared/descriptors.ts'
 
 /** Each TCP connection holds one descriptor for the client and one for the backend. */

@@ -1,7 +1,7 @@
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import type { Order, WorkerSetup } from '../orders.ts'
-import { structLayout } from '../struct-layout.ts'
-import { loadSyscalls } from '../syscalls.ts'
+import { structLayout } from '../../../ffi/struct-layout.ts'
+import { loadSyscalls } from '../../../ffi/syscalls.ts'
 import { RelayWorker } from './relay-worker.ts'
 
 /**

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import type { Syscalls } from '../../../../src/relay/linux/syscalls.ts'
+import type { Syscalls } from '../../../../src/ffi/syscalls.ts'
 import type { RelayListener } from '../../../../src/relay/relay.ts'
 import { linuxRelaySkip } from '../../../support/linux-only.ts'
 import { TcpWorker } from './tcp-worker.ts'

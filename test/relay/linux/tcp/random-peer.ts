@@ -1,6 +1,6 @@
-import * as c from '../../../../src/relay/linux/constants.ts'
-import { errno } from '../../../../src/relay/linux/errno.ts'
-import type { NativeMemory } from '../../../../src/relay/linux/native-memory.ts'
+import * as c from '../../../../src/ffi/constants.ts'
+import { errno } from '../../../../src/ffi/errno.ts'
+import type { NativeMemory } from '../../../../src/ffi/native-memory.ts'
 import type { TcpWorker } from './tcp-worker.ts'
 
 const period = 1 << 20

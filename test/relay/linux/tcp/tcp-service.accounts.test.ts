@@ -3,8 +3,8 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import { linuxRelaySkip } from '../../../support/linux-only.ts'
-import { MSG_TRUNC } from '../../../../src/relay/linux/constants.ts'
-import { errno } from '../../../../src/relay/linux/errno.ts'
+import { MSG_TRUNC } from '../../../../src/ffi/constants.ts'
+import { errno } from '../../../../src/ffi/errno.ts'
 import { TcpWorker } from './tcp-worker.ts'
 
 const connectionBuffer = 64 << 10

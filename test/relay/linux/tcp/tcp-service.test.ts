@@ -1,5 +1,5 @@
-import { EPOLL_CTL_ADD, EPOLL_CTL_MOD } from '../../../../src/relay/linux/constants.ts'
-import { errno } from '../../../../src/relay/linux/errno.ts'
+import { EPOLL_CTL_ADD, EPOLL_CTL_MOD } from '../../../../src/ffi/constants.ts'
+import { errno } from '../../../../src/ffi/errno.ts'
 import t from 'tap'
 import { linuxRelaySkip } from '../../../support/linux-only.ts'
 import { TcpWorker } from './tcp-worker.ts'

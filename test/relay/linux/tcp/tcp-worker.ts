@@ -1,6 +1,6 @@
 import { WorkerSigns } from '../../../../src/relay/linux/shared/worker-signs.ts'
 import type { Test } from 'tap'
-import * as c from '../../../../src/relay/linux/constants.ts'
+import * as c from '../../../../src/ffi/constants.ts'
 import type { Order, Report } from '../../../../src/relay/linux/orders.ts'
 import {
   Descriptors,
@@ -13,8 +13,8 @@ import {
   endpointCell,
   StatsPages,
 } from '../../../../src/relay/linux/shared/stats-pages.ts'
-import type { NativeMemory } from '../../../../src/relay/linux/native-memory.ts'
-import type { Syscalls } from '../../../../src/relay/linux/syscalls.ts'
+import type { NativeMemory } from '../../../../src/ffi/native-memory.ts'
+import type { Syscalls } from '../../../../src/ffi/syscalls.ts'
 import { RelayWorker } from '../../../../src/relay/linux/worker/relay-worker.ts'
 import type {
   Bind,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { SOCK_DGRAM } from '../../../../src/relay/linux/constants.ts'
+import { SOCK_DGRAM } from '../../../../src/ffi/constants.ts'
 import { DatagramBatch } from '../../../../src/relay/linux/udp/datagram-batch.ts'
 import { FlowLimits, type LimitedFlow } from '../../../../src/relay/flow-limits.ts'
 import {

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { errno } from '../../../../src/relay/linux/errno.ts'
-import type { Syscalls } from '../../../../src/relay/linux/syscalls.ts'
+import { errno } from '../../../../src/ffi/errno.ts'
+import type { Syscalls } from '../../../../src/ffi/syscalls.ts'
 import { linuxRelaySkip } from '../../../support/linux-only.ts'
 import { echoUdp, namedUdp, udpBackend } from '../../../support/udp-backend.ts'
 import { udpClient } from '../../../support/udp-client.ts'

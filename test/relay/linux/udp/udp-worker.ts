@@ -13,7 +13,7 @@ import {
   endpointCell,
   StatsPages,
 } from '../../../../src/relay/linux/shared/stats-pages.ts'
-import type { Syscalls } from '../../../../src/relay/linux/syscalls.ts'
+import type { Syscalls } from '../../../../src/ffi/syscalls.ts'
 import { UdpListener } from '../../../../src/relay/linux/udp/udp-listener.ts'
 import type { FlowMoves } from '../../../../src/relay/linux/udp/flow-moves.ts'
 import { newUdpShared } from '../../../../src/relay/linux/udp/udp-shared.ts'

@@ -1,8 +1,8 @@
 import t from 'tap'
-import * as c from '../../../src/relay/linux/constants.ts'
-import { errno, errnoName, systemError } from '../../../src/relay/linux/errno.ts'
-import { linuxRelaySkip } from '../../support/linux-only.ts'
-import { Bench, flags } from './calls-bench.ts'
+import * as c from '../../src/ffi/constants.ts'
+import { errno, errnoName, systemError } from '../../src/ffi/errno.ts'
+import { linuxRelaySkip } from '../support/linux-only.ts'
+import { Bench, flags } from '../relay/linux/calls-bench.ts'
 
 const skip = linuxRelaySkip()
 

@@ -1,8 +1,8 @@
 import t from 'tap'
-import * as c from '../../../src/relay/linux/constants.ts'
-import { errno } from '../../../src/relay/linux/errno.ts'
-import type { NativeMemory } from '../../../src/relay/linux/native-memory.ts'
-import { readSockaddr } from '../../../src/relay/linux/sockaddr.ts'
+import * as c from '../../src/ffi/constants.ts'
+import { errno } from '../../src/ffi/errno.ts'
+import type { NativeMemory } from '../../src/ffi/native-memory.ts'
+import { readSockaddr } from '../../src/relay/linux/sockaddr.ts'
 import {
   cmsghdr,
   iovec,
@@ -10,10 +10,10 @@ import {
   pktinfo,
   pktinfo6,
   sockaddrSize,
-} from '../../../src/relay/linux/struct-layout.ts'
-import { linuxRelaySkip } from '../../support/linux-only.ts'
-import { until } from '../../support/until.ts'
-import { Bench } from './calls-bench.ts'
+} from '../../src/ffi/struct-layout.ts'
+import { linuxRelaySkip } from '../support/linux-only.ts'
+import { until } from '../support/until.ts'
+import { Bench } from '../relay/linux/calls-bench.ts'
 
 const skip = linuxRelaySkip()
 const datagrams = c.SOCK_DGRAM

@@ -1,11 +1,11 @@
 import t from 'tap'
-import * as c from '../../../src/relay/linux/constants.ts'
-import { errno } from '../../../src/relay/linux/errno.ts'
-import { readSockaddr, sockaddrLength } from '../../../src/relay/linux/sockaddr.ts'
-import { tcpInfo } from '../../../src/relay/linux/struct-layout.ts'
-import { linuxRelaySkip } from '../../support/linux-only.ts'
-import { until } from '../../support/until.ts'
-import { Bench, flags } from './calls-bench.ts'
+import * as c from '../../src/ffi/constants.ts'
+import { errno } from '../../src/ffi/errno.ts'
+import { readSockaddr, sockaddrLength } from '../../src/relay/linux/sockaddr.ts'
+import { tcpInfo } from '../../src/ffi/struct-layout.ts'
+import { linuxRelaySkip } from '../support/linux-only.ts'
+import { until } from '../support/until.ts'
+import { Bench, flags } from '../relay/linux/calls-bench.ts'
 
 const skip = linuxRelaySkip()
 const stream = c.SOCK_STREAM

@@ -1,9 +1,8 @@
-import { createRequire } from 'node:module'
-import { NativeMemory } from './native-memory.ts'
+import { openCLibrary } from './c-library.ts'
+import type { NativeMemory } from './native-memory.ts'
 
 /**
- * The system calls that the Linux relay makes, and all of Usher's FFI. Each is described in
- * section 2 of the manual pages by its own name.
+ * The system calls that the Linux relay makes. Each is described in section 2 of the manual pages by its own name.
  *
  * Results are the kernel's: zero or more for success, a negative errno otherwise (see
  * errno.ts). Addresses are those of `NativeMemory`; the caller answers for lengths and for
@@ -57,18 +56,6 @@ export interface Syscalls {
   eventfd(count: number, flags: number): number
 }
 
-/** What is used of koffi; its own types are not there where it is not installed. */
-interface Koffi {
-  load(library: null): Library
-  address(bytes: Buffer): bigint
-  view(address: bigint, bytes: number): ArrayBuffer
-}
-
-interface Library {
-  func(prototype: 'void *__errno_location()'): () => bigint
-  func(prototype: string): (...args: number[]) => number
-}
-
 /**
  * C prototypes with every pointer and size as a 64-bit number: what they are on each
  * platform of struct-layout.ts, and what koffi converts fastest.
@@ -102,27 +89,14 @@ const prototypes = {
 } as const satisfies Readonly<Record<string, string>>
 
 /**
- * The errno of the thread that asks, as memory. To ask for it by a second call would leave
- * room for others in between: a step of the garbage collector that unmaps memory has an errno
- * too. Between a call's return and a read of memory there is nothing: -1 is a small integer,
- * which V8 makes without allocating. (errno(3); both glibc and musl have the function.)
- */
-const errnoOf = (koffi: Koffi, library: Library): Int32Array => {
-  const location = library.func('void *__errno_location()')()
-  return new Int32Array(koffi.view(location, 4))
-}
-
-/**
  * Loads koffi and looks up the calls. Throws where koffi is not installed, has no binary
  * for this platform, or the C library lacks a call.
  */
 export const loadSyscalls = (): Syscalls => {
-  const koffi = createRequire(import.meta.url)('koffi') as Koffi
-  // The C library that this process has loaded already, be it glibc or musl.
-  const library = koffi.load(null)
+  const library = openCLibrary()
+  const { errno } = library
   const call = (name: keyof typeof prototypes): ((...args: number[]) => number) =>
     library.func(prototypes[name])
-  const errno = errnoOf(koffi, library)
   const result = (value: number): number => (value < 0 ? -(errno[0] ?? 0) : value)
   const c = {
     socket: call('socket'),
@@ -152,7 +126,7 @@ export const loadSyscalls = (): Syscalls => {
     eventfd: call('eventfd'),
   }
   return {
-    allocate: size => new NativeMemory(size, bytes => Number(koffi.address(bytes))),
+    allocate: bytes => library.allocate(bytes),
     socket: (domain, type, protocol) => result(c.socket(domain, type, protocol)),
     bind: (fd, address, length) => result(c.bind(fd, address, length)),
     listen: (fd, backlog) => result(c.listen(fd, backlog)),

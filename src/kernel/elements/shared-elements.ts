@@ -1,4 +1,4 @@
-import type { Element, ElementChanges } from './elements.ts'
+import type { Element, ElementChanges } from './element-changes.ts'
 
 /** Elements that several Services may need, each with by how many: it goes with the last of them. */
 export class SharedElements {

@@ -1,0 +1,258 @@
+import { closeSync } from 'node:fs'
+import { type BpfCall, loadBpfCall } from '../../ffi/bpf-call.ts'
+import { errno, systemError } from '../../ffi/errno.ts'
+import type { NativeMemory } from '../../ffi/native-memory.ts'
+import { disassemble } from './disassemble.ts'
+import { encode, type Program } from './instruction.ts'
+
+/** Of enum bpf_map_type. */
+export const mapTypes = { hash: 1, lruHash: 9 } as const
+
+export interface MapDefinition {
+  /** At most 15 characters; tools show it. */
+  readonly name: string
+  readonly type: keyof typeof mapTypes
+  /** Bytes. */
+  readonly keySize: number
+  readonly valueSize: number
+  readonly entries: number
+}
+
+export interface ProgramDefinition {
+  /** At most 15 characters; tools show it. */
+  readonly name: string
+  /** Of enum bpf_prog_type. */
+  readonly type: number
+  /** Of enum bpf_attach_type. */
+  readonly attachType: number
+  readonly program: Program
+}
+
+/** The kernel did not take a program: `message` has its verifier's last words. */
+export class ProgramRefused extends Error {
+  /** All that the verifier said. */
+  readonly log: string
+  readonly code: string
+
+  constructor(name: string, code: string, log: string, program: Program) {
+    const lines = log.trim().split('\n')
+    const words =
+      lines.findLast(line => !/^(processed|verification time)/.test(line)) ?? ''
+    // The verifier numbers what it looks at.
+    const at = [...log.matchAll(/^(\d+): \(/gm)].at(-1)?.[1]
+    const line = disassemble(program).find(each => each.startsWith(`${at}: `)) ?? ''
+    super(
+      `the kernel refused program ${name} (${code}): ${words}${line && ` at ${line}`}`,
+    )
+    this.log = log
+    this.code = code
+  }
+}
+
+/** Commands of bpf(2), enum bpf_cmd. */
+const commands = {
+  mapCreate: 0,
+  lookup: 1,
+  update: 2,
+  delete: 3,
+  nextKey: 4,
+  programLoad: 5,
+  pin: 6,
+  get: 7,
+  updateBatch: 26,
+  linkCreate: 28,
+  linkUpdate: 29,
+} as const
+
+/** Memory of a hash map is taken as it fills up. */
+const noPrealloc = 1
+/** Bytes of what the verifier may say. */
+const logBytes = 1 << 18
+
+/** For paths and for programs, of which the kernel takes a million instructions; ours have hundreds. */
+const scratchBytes = 65_536
+
+/** Objects of the kernel's BPF, by descriptors. Methods throw with the errno's name as `code`. */
+export class Bpf {
+  readonly #call: BpfCall
+  /** Union bpf_attr. */
+  readonly #attributes: NativeMemory
+  /** What they lead to; memory that only the kernel knows of would be collected. */
+  readonly #scratch: NativeMemory
+
+  /** Throws where there is no FFI. */
+  constructor(call: BpfCall = loadBpfCall()) {
+    this.#call = call
+    this.#attributes = call.allocate(128)
+    this.#scratch = call.allocate(scratchBytes)
+  }
+
+  allocate(bytes: number): NativeMemory {
+    return this.#call.allocate(bytes)
+  }
+
+  createMap({ name, type, keySize, valueSize, entries }: MapDefinition): number {
+    const flags = type === 'hash' ? noPrealloc : 0
+    const fields = [mapTypes[type], keySize, valueSize, entries, flags]
+    return this.#must(`map ${name}`, commands.mapCreate, 72, attributes => {
+      for (const [at, value] of fields.entries()) attributes.writeUInt32LE(value, at * 4)
+      attributes.write(name.slice(0, 15), 28)
+    })
+  }
+
+  /** False where there is none. Keys and values are held by who calls. */
+  lookup(map: number, key: NativeMemory, value: NativeMemory): boolean {
+    const result = this.#element(commands.lookup, map, key, value)
+    if (result === -errno.ENOENT) return false
+    if (result < 0) throw systemError('an element of a map', result)
+    return true
+  }
+
+  update(map: number, key: NativeMemory, value: NativeMemory): void {
+    const result = this.#element(commands.update, map, key, value)
+    if (result < 0) throw systemError('an element of a map', result)
+  }
+
+  /** False where there was none. */
+  delete(map: number, key: NativeMemory): boolean {
+    const result = this.#element(commands.delete, map, key)
+    if (result === -errno.ENOENT) return false
+    if (result < 0) throw systemError('an element of a map', result)
+    return true
+  }
+
+  /** Puts the key after `key` into `next`, which may be the same; false after the last one. */
+  nextKey(map: number, key: NativeMemory | undefined, next: NativeMemory): boolean {
+    const result = this.#do(commands.nextKey, 32, attributes => {
+      attributes.writeUInt32LE(map, 0)
+      attributes.writeBigUInt64LE(BigInt(key?.address ?? 0), 8)
+      attributes.writeBigUInt64LE(BigInt(next.address), 16)
+    })
+    if (result === -errno.ENOENT) return false
+    if (result < 0) throw systemError('the keys of a map', result)
+    return true
+  }
+
+  /** Keys one after the other, and their values in the same order. */
+  updateBatch(
+    map: number,
+    keys: NativeMemory,
+    values: NativeMemory,
+    count: number,
+  ): void {
+    this.#must('elements of a map', commands.updateBatch, 56, attributes => {
+      attributes.writeBigUInt64LE(BigInt(keys.address), 16)
+      attributes.writeBigUInt64LE(BigInt(values.address), 24)
+      attributes.writeUInt32LE(count, 32)
+      attributes.writeUInt32LE(map, 36)
+    })
+  }
+
+  /** Throws ProgramRefused, with the verifier's words. */
+  loadProgram(
+    { name, type, attachType, program }: ProgramDefinition,
+    mapDescriptor: (name: string) => number,
+  ): number {
+    const license = Buffer.from('GPL\0'.padEnd(8, '\0'))
+    const address = this.#given(Buffer.concat([license, encode(program, mapDescriptor)]))
+    const log = this.#call.allocate(logBytes)
+    const load = (level: 0 | 1): number => {
+      return this.#do(commands.programLoad, 72, attributes => {
+        attributes.writeUInt32LE(type, 0)
+        attributes.writeUInt32LE(program.length, 4)
+        attributes.writeBigUInt64LE(BigInt(address + license.length), 8)
+        attributes.writeBigUInt64LE(BigInt(address), 16)
+        attributes.writeUInt32LE(level, 24)
+        attributes.writeUInt32LE(level === 0 ? 0 : logBytes, 28)
+        attributes.writeBigUInt64LE(level === 0 ? 0n : BigInt(log.address), 32)
+        attributes.write(name.slice(0, 15), 48)
+        attributes.writeUInt32LE(attachType, 68)
+      })
+    }
+    const descriptor = load(0)
+    if (descriptor >= 0) return descriptor
+    // Once more, for what the verifier says: to have it said costs time.
+    load(1)
+    const said = log.bytes.toString('latin1', 0, log.bytes.indexOf(0))
+    const { code = '' } = systemError(name, descriptor)
+    throw new ProgramRefused(name, code, said, program)
+  }
+
+  /** Attaches a program to a cgroup, beside others; until the link is closed and not pinned. */
+  createLink(program: number, cgroup: number, attachType: number): number {
+    return this.#must('to attach a program', commands.linkCreate, 16, attributes => {
+      attributes.writeUInt32LE(program, 0)
+      attributes.writeUInt32LE(cgroup, 4)
+      attributes.writeUInt32LE(attachType, 8)
+    })
+  }
+
+  /** Puts another program in the place of a link's, in one step. */
+  updateLink(link: number, program: number): void {
+    this.#must('to replace a program', commands.linkUpdate, 16, attributes => {
+      attributes.writeUInt32LE(link, 0)
+      attributes.writeUInt32LE(program, 4)
+    })
+  }
+
+  /** Gives it a file in a bpffs, which keeps it. */
+  pin(descriptor: number, path: string): void {
+    const address = this.#given(Buffer.from(`${path}\0`))
+    this.#must(path, commands.pin, 16, attributes => {
+      attributes.writeBigUInt64LE(BigInt(address), 0)
+      attributes.writeUInt32LE(descriptor, 8)
+    })
+  }
+
+  /** Undefined where there is no such file. */
+  pinned(path: string): number | undefined {
+    const address = this.#given(Buffer.from(`${path}\0`))
+    const result = this.#do(commands.get, 16, attributes => {
+      attributes.writeBigUInt64LE(BigInt(address), 0)
+    })
+    if (result === -errno.ENOENT) return undefined
+    if (result < 0) throw systemError(path, result)
+    return result
+  }
+
+  close(descriptor: number): void {
+    closeSync(descriptor)
+  }
+
+  #element(
+    command: number,
+    map: number,
+    key: NativeMemory,
+    value?: NativeMemory,
+  ): number {
+    return this.#do(command, 32, attributes => {
+      attributes.writeUInt32LE(map, 0)
+      attributes.writeBigUInt64LE(BigInt(key.address), 8)
+      attributes.writeBigUInt64LE(BigInt(value?.address ?? 0), 16)
+    })
+  }
+
+  /** The address where the kernel finds these bytes, until the next call of this. */
+  #given(bytes: Buffer): number {
+    if (bytes.length > scratchBytes) throw new Error(`${bytes.length} bytes are too many`)
+    bytes.copy(this.#scratch.bytes)
+    return this.#scratch.address
+  }
+
+  #must(
+    what: string,
+    command: number,
+    length: number,
+    fill: (attributes: Buffer) => void,
+  ): number {
+    const result = this.#do(command, length, fill)
+    if (result < 0) throw systemError(what, result)
+    return result
+  }
+
+  #do(command: number, length: number, fill: (attributes: Buffer) => void): number {
+    this.#attributes.bytes.fill(0)
+    fill(this.#attributes.bytes)
+    return this.#call.call(command, this.#attributes.address, length)
+  }
+}

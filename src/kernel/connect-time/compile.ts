@@ -1,0 +1,127 @@
+import { createHash } from 'node:crypto'
+import { constants } from 'node:os'
+import type { Endpoint, ServicePort, Target, Vip } from '../../model/snapshot.ts'
+import { addressBytes, type IpFamily } from '../../util/ip.ts'
+import type { Element } from '../elements/element-changes.ts'
+import { guards } from '../nft/clients.ts'
+import { protocolNumber } from '../nft/tables.ts'
+import { address, service, slotKey, type TableName } from './tables.ts'
+
+export interface CompileContext {
+  /** Those of the node's addresses that answer node ports, without loopback's. */
+  readonly nodePortAddresses: Readonly<Record<IpFamily, readonly string[]>>
+}
+
+/**
+ * All that the tables have of one ServicePort; keys and values are bytes as latin1. Pure: the same
+ * for the same. What the relay is asked for, source ranges (the source is not chosen yet at a
+ * connect) and SCTP are left to the proxy mode.
+ */
+export const compile = (
+  servicePort: ServicePort,
+  context: CompileContext,
+): readonly Element[] => {
+  const { protocol, relayed, vips } = servicePort
+  if (protocol === 'SCTP' || relayed) return []
+  const elements: Element[] = []
+  const leads = new Map<Target, string>()
+  for (const { kind, address: ip, port } of vips.filter(
+    vip => !isGuarded(vip, servicePort),
+  )) {
+    const isInside = kind === 'ClusterIP'
+    const target = isInside ? servicePort.internal : servicePort.externalFromNode
+    let lead = leads.get(target)
+    if (lead === undefined)
+      leads.set(target, (lead = leadOf(servicePort, isInside, target, elements)))
+    const enter = (at: string, value: string): void =>
+      void elements.push(element('services', addressBytesOf(at, port, protocol), value))
+    if (kind === 'NodePort') {
+      const { family } = servicePort
+      for (const each of context.nodePortAddresses[family]) enter(each, lead)
+      enter(loopback[family], nodeOnly(lead))
+    } else enter(ip, lead)
+  }
+  return elements
+}
+
+/** Processes of pods have a loopback of their own. */
+const loopback: Readonly<Record<IpFamily, string>> = { IPv4: '127.0.0.1', IPv6: '::1' }
+
+/** Also by an external IP that is the same address. */
+const isGuarded = (vip: Vip, { sourceRanges, vips }: ServicePort): boolean =>
+  guards(sourceRanges) &&
+  vips.some(each => each.kind === 'LoadBalancerIP' && each.address === vip.address)
+
+const element = (set: TableName, key: string, value: string): Element => ({
+  set,
+  key,
+  value,
+})
+
+/** Enters the endpoints of a target, and gives what VIPs are entered with. */
+const leadOf = (
+  servicePort: ServicePort,
+  isInside: boolean,
+  { verdict, endpoints }: Target,
+  into: Element[],
+): string => {
+  const { key, family, protocol, affinityMs } = servicePort
+  const group = hash(`${key} ${family} ${isInside ? 'internal' : 'external'}`)
+  const addresses = endpoints.map(endpointBytes)
+  const generation = hash(`${group}${addresses.join('')}`)
+  const value = Buffer.alloc(service.size)
+  value.write(group, service.group, 'latin1')
+  value.write(generation, service.generation, 'latin1')
+  // Whole seconds, of which there is at least one.
+  value.writeUInt32LE(Math.ceil(affinityMs / 1000), service.affinitySeconds)
+  value.writeUInt32LE(refusals[verdict], service.refusal)
+  if (verdict === 'forward') {
+    value.writeUInt32LE(endpoints.length, service.count)
+    for (const [slot, bytes] of addresses.entries())
+      into.push(element('slots', slotBytes(generation, slot), bytes))
+    if (affinityMs > 0 || protocol === 'UDP')
+      for (const bytes of new Set(addresses))
+        into.push(element('members', `${group}${bytes}`, '\0'.repeat(8)))
+  }
+  return value.toString('latin1')
+}
+
+/** What a client is told where nobody serves; the other modes drop what has no endpoint here. */
+const refusals: Readonly<Record<Target['verdict'], number>> = {
+  forward: 0,
+  reject: constants.errno.ECONNREFUSED,
+  drop: constants.errno.EHOSTUNREACH,
+}
+
+const nodeOnly = (lead: string): string => {
+  const value = Buffer.from(lead, 'latin1')
+  value.writeUInt32LE(1, service.nodeOnly)
+  return value.toString('latin1')
+}
+
+const hash = (text: string): string =>
+  createHash('sha256').update(text, 'latin1').digest().toString('latin1', 0, 8)
+
+const slotBytes = (generation: string, slot: number): string => {
+  const key = Buffer.alloc(slotKey.size)
+  key.write(generation, slotKey.generation, 'latin1')
+  key.writeUInt32LE(slot, slotKey.slot)
+  return key.toString('latin1')
+}
+
+const endpointBytes = ({ address: ip, port }: Endpoint): string =>
+  addressBytesOf(ip, port, undefined)
+
+const addressBytesOf = (
+  ip: string,
+  port: number,
+  protocol: ServicePort['protocol'] | undefined,
+): string => {
+  const bytes = Buffer.alloc(address.size)
+  const ofFamily = addressBytes(ip)
+  if (ofFamily.length === 4) bytes.writeUInt16BE(0xffff, 10)
+  bytes.set(ofFamily, 16 - ofFamily.length)
+  bytes.writeUInt16BE(port, address.port)
+  if (protocol !== undefined) bytes[address.protocol] = protocolNumber[protocol]
+  return bytes.toString('latin1')
+}

@@ -1,0 +1,91 @@
+import { type Assembler, stack } from '../bpf/assembler.ts'
+import { address } from './tables.ts'
+
+/** Of struct bpf_sock_addr: what a socket dials, or what a datagram comes from. */
+const dialled = { ip4: 4, ip6: 8, port: 24, protocol: 36 } as const
+
+/** Functions of the kernel's (enum bpf_func_id, bpf-helpers(7)). */
+export const helpers = {
+  lookup: 1,
+  update: 2,
+  nanoseconds: 5,
+  random: 7,
+  socketCookie: 46,
+  setCallbacks: 59,
+  networkCookie: 122,
+  setReturn: 187,
+} as const
+
+export type Family = 4 | 6
+
+const words = [0, 4, 8, 12] as const
+/** The third word of an IPv4 address: ::ffff:0:0, in network order. */
+const mappedMark = 0xffff0000
+
+/** Copies the address that `context` has, with its port and protocol, to the stack. Changes r1. */
+export const readAddress = (
+  write: Assembler,
+  family: Family,
+  context: number,
+  at: number,
+): void => {
+  if (family === 6)
+    for (const word of words)
+      write.load('u32', 1, context, dialled.ip6 + word).store('u32', stack, at + word, 1)
+  else
+    write
+      .storeValue('u64', stack, at, 0)
+      .storeValue('u32', stack, at + 8, mappedMark)
+      .load('u32', 1, context, dialled.ip4)
+      .store('u32', stack, at + 12, 1)
+  write
+    .storeValue('u64', stack, at + address.port, 0)
+    .load('u32', 1, context, dialled.port)
+    .store('u16', stack, at + address.port, 1)
+    .load('u32', 1, context, dialled.protocol)
+    .store('u8', stack, at + address.protocol, 1)
+}
+
+/** Puts an address of the tables, to which `from` points, into the context. Changes r1. */
+export const writeAddress = (
+  write: Assembler,
+  family: Family,
+  context: number,
+  from: number,
+): void => {
+  if (family === 6)
+    for (const word of words)
+      write.load('u32', 1, from, word).store('u32', context, dialled.ip6 + word, 1)
+  else write.load('u32', 1, from, 12).store('u32', context, dialled.ip4, 1)
+  write.load('u16', 1, from, address.port).store('u32', context, dialled.port, 1)
+}
+
+/** The element whose key is at `key` of the stack comes into r0: where it is, or 0. Changes r1 to r5. */
+export const lookUp = (write: Assembler, table: string, key: number): Assembler =>
+  write.map(1, table).stackAddress(2, key).call(helpers.lookup)
+
+/** Key and value from the stack. Changes r0 to r5. */
+export const put = (
+  write: Assembler,
+  table: string,
+  key: number,
+  value: number,
+): Assembler =>
+  write
+    .map(1, table)
+    .stackAddress(2, key)
+    .stackAddress(3, value)
+    .set(4, 0)
+    .call(helpers.update)
+
+/** Some 64-bit words from where `from` points to the stack. Changes r1. */
+export const copy = (
+  write: Assembler,
+  from: number,
+  offset: number,
+  at: number,
+  bytes: number,
+): void => {
+  for (let byte = 0; byte < bytes; byte += 8)
+    write.load('u64', 1, from, offset + byte).store('u64', stack, at + byte, 1)
+}

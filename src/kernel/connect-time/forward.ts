@@ -1,0 +1,236 @@
+import { Assembler, stack } from '../bpf/assembler.ts'
+import type { Program } from '../bpf/instruction.ts'
+import {
+  copy,
+  type Family,
+  helpers,
+  lookUp,
+  put,
+  readAddress,
+  writeAddress,
+} from './context.ts'
+import {
+  address,
+  affinity,
+  affinityKey,
+  memberKey,
+  service,
+  slotKey,
+  socketKey,
+} from './tables.ts'
+
+/** What the kernel has, and what was asked for. */
+export interface Features {
+  /** A program may say which error a client gets (Linux 5.18); else it is EPERM. */
+  readonly errors: boolean
+  /** Endpoints whose connect failed a moment ago are passed over. */
+  readonly avoidsFailed: boolean
+  /** The cookie of the node's network namespace; undefined: that of the first one (init). */
+  readonly node: bigint | undefined
+  /** Pods are left to the proxy mode. */
+  readonly onlyNode: boolean
+}
+
+/** `connect`: also of UDP; `send`: a datagram of a socket that has no peer. */
+export type Hook = 'connect' | 'send'
+
+const context = 6
+const found = 7
+const endpoint = 8
+const known = 9
+
+/** On the stack; each is a key or a value of a table. */
+const at = {
+  dialled: -24,
+  affinityKey: -40,
+  slotKey: -56,
+  socketKey: -88,
+  memberKey: -120,
+  affinity: -152,
+  failedKey: -176,
+  endpoint: -200,
+  tries: -208,
+} as const
+const lowest = at.tries
+
+/** How long an endpoint that failed comes last. A client may fail by itself: so it is short. */
+const failedNs = 1_000_000_000
+/** So many others are looked at in its place. */
+const mostTries = 3
+const nsPerSecond = 1_000_000_000
+const EAGAIN = 11
+
+/**
+ * Leads a client of a VIP to one of its endpoints, before the kernel looks for a route. What is
+ * no VIP goes on unchanged.
+ */
+export const forward = (family: Family, hook: Hook, features: Features): Program => {
+  const write = new Assembler()
+  write.move(context, 1)
+  clearStack(write)
+  if (features.onlyNode) onlyOnNode(write, features.node)
+  readAddress(write, family, context, at.dialled)
+  findService(write, features)
+  if (hook === 'send') sameFlow(write)
+  sameClient(write)
+  pick(write, features.avoidsFailed && hook === 'connect')
+  if (hook === 'send') put(write, 'flows', at.socketKey, at.endpoint)
+  write.label('lead')
+  rememberDialled(write, hook)
+  write.stackAddress(endpoint, at.endpoint)
+  writeAddress(write, family, context, endpoint)
+  write.label('allow').set(0, 1).exit()
+  refusals(write, features.errors)
+  return write.program()
+}
+
+/** Without CAP_PERFMON the verifier wants every byte that the kernel may read to be written on all ways. */
+const clearStack = (write: Assembler): void => {
+  for (let byte = lowest; byte < at.dialled; byte += 8)
+    write.storeValue('u64', stack, byte, 0)
+}
+
+/** Others go on unchanged. */
+const onlyOnNode = (write: Assembler, node: Features['node']): void => {
+  write.move(1, context).call(helpers.networkCookie)
+  if (node === undefined)
+    // Without a context it is the first namespace's.
+    write.move(known, 0).set(1, 0).call(helpers.networkCookie).ifDiffer(0, known, 'allow')
+  else write.setWide(1, node).ifDiffer(0, 1, 'allow')
+}
+
+const findService = (write: Assembler, { onlyNode, node }: Features): void => {
+  write.label('find')
+  lookUp(write, 'services', at.dialled).ifEqual(0, 0, 'allow').move(found, 0)
+  if (!onlyNode) {
+    write.load('u32', 1, found, service.nodeOnly).ifEqual(1, 0, 'for all')
+    onlyOnNode(write, node)
+    write.label('for all')
+  }
+  write.load('u32', 1, found, service.count).ifEqual(1, 0, 'refuse')
+}
+
+/** A flow stays where it was led to, as long as that is an endpoint. */
+const sameFlow = (write: Assembler): void => {
+  write
+    .move(1, context)
+    .call(helpers.socketCookie)
+    .store('u64', stack, at.socketKey + socketKey.cookie, 0)
+  copy(write, stack, at.dialled, at.socketKey + socketKey.address, address.size)
+  lookUp(write, 'flows', at.socketKey).ifEqual(0, 0, 'fresh flow')
+  copy(write, 0, 0, at.endpoint, address.size)
+  ifMember(write, 'fresh flow')
+  write.jump('lead').label('fresh flow')
+}
+
+/** Goes on where `endpoint` of the stack is one of the group's, and to `otherwise` where not. */
+const ifMember = (write: Assembler, otherwise: string): void => {
+  copy(write, found, service.group, at.memberKey + memberKey.group, 8)
+  copy(write, stack, at.endpoint, at.memberKey + memberKey.address, address.size)
+  lookUp(write, 'members', at.memberKey).ifEqual(0, 0, otherwise)
+}
+
+/** ClientIP affinity: a client is a network namespace, as a pod has one, and one address. */
+const sameClient = (write: Assembler): void => {
+  write.load('u32', 1, found, service.affinitySeconds).ifEqual(1, 0, 'pick')
+  write
+    .move(1, context)
+    .call(helpers.networkCookie)
+    .store('u64', stack, at.affinityKey + affinityKey.network, 0)
+  copy(write, found, service.group, at.affinityKey + affinityKey.group, 8)
+  write.call(helpers.nanoseconds).store('u64', stack, at.affinity + affinity.lastUse, 0)
+  lookUp(write, 'affinity', at.affinityKey).ifEqual(0, 0, 'pick').move(known, 0)
+  write
+    .load('u32', 1, found, service.affinitySeconds)
+    .multiplyValue(1, nsPerSecond)
+    .load('u64', 2, known, affinity.lastUse)
+    .add(1, 2)
+    .load('u64', 2, stack, at.affinity + affinity.lastUse)
+    .ifAboveOther(2, 1, 'pick')
+  copy(write, known, affinity.address, at.endpoint, address.size)
+  ifMember(write, 'pick')
+  write.jump('have')
+}
+
+/** One of the list in force, by chance. */
+const pick = (write: Assembler, avoidsFailed: boolean): void => {
+  write
+    .label('pick')
+    .call(helpers.random)
+    .load('u32', 1, found, service.count)
+    .modulo32(0, 1)
+    .store('u32', stack, at.slotKey + slotKey.slot, 0)
+    .label('look')
+  copy(write, found, service.generation, at.slotKey + slotKey.generation, 8)
+  lookUp(write, 'slots', at.slotKey).ifEqual(0, 0, 'replaced')
+  copy(write, 0, 0, at.endpoint, address.size)
+  if (avoidsFailed) passOverFailed(write)
+  write
+    .load('u32', 1, found, service.affinitySeconds)
+    .ifEqual(1, 0, 'picked')
+    .label('have')
+  copy(write, stack, at.endpoint, at.affinity + affinity.address, address.size)
+  put(write, 'affinity', at.affinityKey, at.affinity)
+  write.label('picked')
+}
+
+/** The next of the list in its place; after some of them, whatever comes. */
+const passOverFailed = (write: Assembler): void => {
+  copy(write, stack, at.endpoint, at.failedKey, address.size)
+  lookUp(write, 'failed', at.failedKey).ifEqual(0, 0, 'works').move(known, 0)
+  write
+    .call(helpers.nanoseconds)
+    .load('u64', 1, known, 0)
+    .subtract(0, 1)
+    .ifAbove(0, failedNs, 'works')
+  countTry(write, 'works')
+  write
+    .load('u32', 1, stack, at.slotKey + slotKey.slot)
+    .addValue(1, 1)
+    .load('u32', 2, found, service.count)
+    .modulo32(1, 2)
+    .store('u32', stack, at.slotKey + slotKey.slot, 1)
+    .jump('look')
+    .label('works')
+}
+
+const countTry = (write: Assembler, atMost: string): void => {
+  write
+    .load('u64', 1, stack, at.tries)
+    .addValue(1, 1)
+    .store('u64', stack, at.tries, 1)
+    .ifAbove(1, mostTries, atMost)
+}
+
+/** Who asks for the peer's address, or where an answer came from, is told the VIP. */
+const rememberDialled = (write: Assembler, hook: Hook): void => {
+  write
+    .move(1, context)
+    .call(helpers.socketCookie)
+    .store('u64', stack, at.socketKey + socketKey.cookie, 0)
+  copy(write, stack, at.endpoint, at.socketKey + socketKey.address, address.size)
+  write
+    .load('u8', 1, stack, at.dialled + address.protocol)
+    .store('u8', stack, at.socketKey + socketKey.address + address.protocol, 1)
+  // Most datagrams go where the last one went.
+  if (hook === 'send') lookUp(write, 'reverse', at.socketKey).ifNotEqual(0, 0, 'told')
+  put(write, 'reverse', at.socketKey, at.dialled)
+  if (hook === 'send') write.label('told')
+}
+
+const refusals = (write: Assembler, errors: boolean): void => {
+  const refuse = (label: string, error: () => void): void => {
+    write.label(label)
+    if (errors) {
+      error()
+      write.negate(1).call(helpers.setReturn)
+    }
+    write.set(0, 0).exit()
+  }
+  refuse('refuse', () => write.load('u32', 1, found, service.refusal))
+  // Between two look-ups another list came into force.
+  write.label('replaced')
+  countTry(write, 'replaced too often')
+  write.jump('find')
+  refuse('replaced too often', () => write.set(1, EAGAIN))
+}

@@ -1,0 +1,80 @@
+import type { MapDefinition } from '../bpf/bpf.ts'
+
+/*
+ * What programs at the connect hook look up. Addresses have one format for both families, 16 bytes
+ * in network order, IPv4 as ::ffff:a.b.c.d: so IPv6 sockets that dial IPv4 need nothing of their
+ * own. Other numbers have the host's byte order.
+ */
+
+/** What a client dials, or what it is led to: `protocol` is 0 where it does not matter. */
+export const address = { ip: 0, port: 16, protocol: 18, size: 24 } as const
+
+/**
+ * Of a VIP. `group` stands for a Service's port and the role of its endpoints, `generation` for one
+ * list of them: both are hashes of what they stand for, so that no number is ever used for another
+ * thing. `refusal`: an errno for clients where there is no endpoint; `nodeOnly`: 1 where only
+ * processes of the node's own network namespace are led.
+ */
+export const service = {
+  group: 0,
+  generation: 8,
+  count: 16,
+  affinitySeconds: 20,
+  refusal: 24,
+  nodeOnly: 28,
+  size: 32,
+} as const
+
+/** Of the endpoint at a place in a list. */
+export const slotKey = { generation: 0, slot: 8, size: 16 } as const
+
+/** That an address is an endpoint of a group. */
+export const memberKey = { group: 0, address: 8, size: 8 + address.size } as const
+
+/** Of what a client had last: when (ns since boot), and where it was led to. */
+export const affinityKey = { network: 0, group: 8, size: 16 } as const
+export const affinity = { lastUse: 0, address: 8, size: 8 + address.size } as const
+
+/** Of a socket and an address. */
+export const socketKey = { cookie: 0, address: 8, size: 8 + address.size } as const
+
+export interface TableSizes {
+  readonly services: number
+  readonly slots: number
+  /** Of sockets that are remembered. */
+  readonly sockets: number
+}
+
+export type TableName =
+  'services' | 'slots' | 'members' | 'affinity' | 'flows' | 'reverse' | 'failed'
+
+const table =
+  (type: MapDefinition['type']) =>
+  (name: string, keySize: number, valueSize: number, entries: number): MapDefinition => ({
+    name: `us_${name}`,
+    type,
+    keySize,
+    valueSize,
+    entries,
+  })
+
+const hash = table('hash')
+/** The kernel forgets what was used longest ago when it is full. */
+const lru = table('lruHash')
+
+/** By the names that programs have for them. */
+export const tableDefinitions = (
+  sizes: TableSizes,
+): Readonly<Record<TableName, MapDefinition>> => ({
+  services: hash('services', address.size, service.size, sizes.services),
+  slots: hash('slots', slotKey.size, address.size, sizes.slots),
+  // What is remembered of clients holds as long as the endpoint is one.
+  members: hash('members', memberKey.size, 8, sizes.slots),
+  affinity: lru('affinity', affinityKey.size, affinity.size, sizes.sockets),
+  // Of sockets that send UDP without a connect: where to.
+  flows: lru('flows', socketKey.size, address.size, sizes.sockets),
+  // What a socket was led to, and the VIP that it dialled.
+  reverse: lru('reverse', socketKey.size, address.size, sizes.sockets),
+  // Endpoints whose connect has failed, and when (ns since boot).
+  failed: lru('failed', address.size, 8, 4096),
+})

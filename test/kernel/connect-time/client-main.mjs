@@ -1,0 +1,77 @@
+// A program in a cgroup and a network namespace of the test's own: endpoints that say who they
+// are, and clients that dial. A question and an answer are a line of JSON each.
+import dgram from 'node:dgram'
+import net from 'node:net'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+
+const patienceMs = 2000
+
+/** Both protocols on one port. */
+const serve = async ({ address }) => {
+  const tcp = net.createServer(socket =>
+    socket.end(`${address} sees ${socket.remoteAddress}`),
+  )
+  tcp.listen(0, address)
+  await once(tcp, 'listening')
+  const { port } = tcp.address()
+  const udp = dgram.createSocket(address.includes(':') ? 'udp6' : 'udp4')
+  udp.on('message', (_, from) => udp.send(address, from.port, from.address))
+  udp.bind(port, address)
+  await once(udp, 'listening')
+  return port
+}
+
+const tcp = ({ address, port }) =>
+  new Promise(resolve => {
+    let said = ''
+    let peer = ''
+    const socket = net.connect(port, address, () => {
+      peer = `${socket.remoteAddress} ${socket.remotePort}`
+    })
+    socket.setTimeout(patienceMs, () => {
+      socket.destroy()
+      resolve({ error: 'silence' })
+    })
+    socket.on('data', data => (said += data))
+    socket.on('end', () => resolve({ said, peer }))
+    socket.on('error', error => resolve({ error: error.code }))
+  })
+
+const sockets = new Map()
+
+/** `name`: of a socket that is kept; `connected`: by connect, else each datagram says where to. */
+const udp = async ({ address, port, name, connected }) => {
+  const known = sockets.get(name)
+  const socket = known ?? dgram.createSocket(address.includes(':') ? 'udp6' : 'udp4')
+  sockets.set(name, socket)
+  try {
+    if (connected && known === undefined) {
+      socket.connect(port, address)
+      await once(socket, 'connect', { signal: AbortSignal.timeout(patienceMs) })
+    }
+    const answer = once(socket, 'message', { signal: AbortSignal.timeout(patienceMs) })
+    const sent = new Promise((_, reject) => {
+      const failed = error => error && reject(error)
+      if (connected) socket.send('?', failed)
+      else socket.send('?', port, address, failed)
+    })
+    const [message, from] = await Promise.race([answer, sent])
+    const peer = connected ? socket.remoteAddress() : from
+    return {
+      said: `${message} from ${from.address} ${from.port}`,
+      peer: `${peer.address} ${peer.port}`,
+    }
+  } catch (error) {
+    return { error: error.name === 'AbortError' ? 'silence' : error.code }
+  }
+}
+
+const answers = { serve, tcp, udp }
+
+createInterface(process.stdin).on('line', async line => {
+  const { id, question } = JSON.parse(line)
+  const answer = await answers[question.do](question)
+  process.stdout.write(`${JSON.stringify({ id, answer })}\n`)
+})
+process.stdin.on('end', () => process.exit())

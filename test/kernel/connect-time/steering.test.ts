@@ -1,0 +1,227 @@
+import t, { type Test } from 'tap'
+import { Bpf } from '../../../src/kernel/bpf/bpf.ts'
+import { compile } from '../../../src/kernel/connect-time/compile.ts'
+import type { Features } from '../../../src/kernel/connect-time/forward.ts'
+import { steer } from '../../../src/kernel/connect-time/steering.ts'
+import { ElementChanges } from '../../../src/kernel/elements/element-changes.ts'
+import type { ServicePort, Vip } from '../../../src/model/snapshot.ts'
+import type { IpFamily } from '../../../src/util/ip.ts'
+import * as objects from '../../support/objects.ts'
+import { clusterIp, servicePort } from '../../support/service-ports.ts'
+import { type Client, makeGroup, skip } from './group.ts'
+
+const features: Features = {
+  errors: true,
+  avoidsFailed: true,
+  node: undefined,
+  onlyNode: false,
+}
+const context = { nodePortAddresses: { IPv4: ['192.0.2.1'], IPv6: [] } }
+
+type To = readonly (readonly [address: string, port: number])[]
+
+const serviceTo = (
+  name: string,
+  vips: readonly Vip[],
+  to: To,
+  over: Partial<ServicePort> = {},
+): ServicePort => {
+  const endpoints = to.map(([address, port]) => ({ ...objects.endpoint(address), port }))
+  const verdict = endpoints.length === 0 ? ('reject' as const) : ('forward' as const)
+  const target = { verdict, endpoints }
+  const all = { internal: target, external: target, externalFromNode: target }
+  return servicePort(name, { vips, endpoints, reachable: endpoints, ...all, ...over })
+}
+
+/** Steering of a client's cgroup to these Services, which may be others later. */
+const stage = async (t: Test, over: Partial<Features> = {}) => {
+  const group = await makeGroup()
+  const client = await group.client()
+  const { writer, close } = steer({
+    bpf: new Bpf(),
+    cgroup: group.path,
+    features: { ...features, ...over },
+    sizes: { services: 100, slots: 100, sockets: 1000 },
+  })
+  t.teardown(close)
+  let served: readonly ServicePort[] = []
+  const serve = async (...services: ServicePort[]): Promise<void> => {
+    const changes = new ElementChanges()
+    for (const one of services)
+      for (const each of compile(one, context)) changes.come(each)
+    for (const one of served) for (const each of compile(one, context)) changes.gone(each)
+    served = services
+    await writer.write(changes)
+  }
+  return { group, client, serve, close }
+}
+
+const endpointsAt = async (client: Client, ...addresses: string[]): Promise<To> =>
+  Promise.all(addresses.map(async each => [each, await client.serve(each)] as const))
+
+/** How often each has answered. */
+const tally = async (
+  count: number,
+  dial: () => Promise<{ said?: string; error?: string }>,
+): Promise<Record<string, number>> => {
+  const found: Record<string, number> = {}
+  for (let i = 0; i < count; i += 1) {
+    const { said, error } = await dial()
+    const who = said?.split(' ')[0] ?? error ?? ''
+    found[who] = (found[who] ?? 0) + 1
+  }
+  return found
+}
+
+const udpOver = { protocol: 'UDP' } as const
+const v6 = { family: 'IPv6' as IpFamily }
+
+t.test(
+  'clients are led to endpoints, and see the VIP as their peer',
+  { skip },
+  async t => {
+    const { client, serve, close } = await stage(t)
+    const [a, b, c] = await endpointsAt(client, '127.0.0.11', '127.0.0.12', '::1')
+    if (a === undefined || b === undefined || c === undefined) throw new Error('none')
+    await serve(
+      serviceTo('web', [clusterIp('10.96.0.1')], [a, b]),
+      serviceTo('dns', [{ ...clusterIp('10.96.0.1'), port: 53 }], [a], udpOver),
+      serviceTo('web6', [clusterIp('fd10:96::1')], [c], v6),
+      serviceTo('dns6', [{ ...clusterIp('fd10:96::1'), port: 53 }], [c], {
+        ...udpOver,
+        ...v6,
+      }),
+    )
+    t.match(await client.tcp('10.96.0.1', 80), {
+      said: /^127.0.0.1[12] sees 127.0.0.1$/,
+      peer: '10.96.0.1 80',
+    })
+    t.match(await client.tcp('::ffff:10.96.0.1', 80), { peer: '::ffff:10.96.0.1 80' })
+    t.same(await client.tcp('fd10:96::1', 80), {
+      said: '::1 sees ::1',
+      peer: 'fd10:96::1 80',
+    })
+    const chance = await tally(200, () => client.tcp('10.96.0.1', 80))
+    t.ok(
+      (chance['127.0.0.11'] ?? 0) > 60 && (chance['127.0.0.12'] ?? 0) > 60,
+      'by chance',
+    )
+    for (const connected of [{}, { connected: true } as const])
+      for (const vip of ['10.96.0.1', '::ffff:10.96.0.1', 'fd10:96::1'])
+        for (const again of [1, 2]) {
+          const name = `${vip} ${JSON.stringify(connected)}`
+          const answer = await client.udp(vip, 53, { name, ...connected })
+          t.match(answer, { said: / from /, peer: `${vip} 53` }, `${name}, ${again}`)
+        }
+    close()
+    t.match(await client.tcp('10.96.0.1', 80), { error: 'ENETUNREACH' })
+  },
+)
+
+t.test('a Service without endpoints refuses', { skip }, async t => {
+  const { client, serve } = await stage(t)
+  const drop = { verdict: 'drop', endpoints: [] } as const
+  await serve(
+    serviceTo('none', [clusterIp('10.96.0.1')], []),
+    serviceTo('none-udp', [{ ...clusterIp('10.96.0.1'), port: 53 }], [], udpOver),
+    serviceTo('not-here', [clusterIp('10.96.0.2')], [], { internal: drop }),
+  )
+  t.same(await client.tcp('10.96.0.1', 80), { error: 'ECONNREFUSED' })
+  t.same(await client.udp('10.96.0.1', 53, { name: 'a' }), { error: 'ECONNREFUSED' })
+  t.match(await client.udp('10.96.0.1', 53, { name: 'b', connected: true }), {
+    error: 'ECONNREFUSED',
+  })
+  t.same(await client.tcp('10.96.0.2', 80), { error: 'EHOSTUNREACH' })
+})
+
+t.test('kernels that can not say why refuse by EPERM', { skip }, async t => {
+  const { client, serve } = await stage(t, { errors: false })
+  await serve(serviceTo('none', [clusterIp('10.96.0.1')], []))
+  t.same(await client.tcp('10.96.0.1', 80), { error: 'EPERM' })
+})
+
+t.test('ClientIP affinity holds until its endpoint goes', { skip }, async t => {
+  const { client, serve } = await stage(t)
+  const to = await endpointsAt(client, '127.0.0.11', '127.0.0.12', '127.0.0.13')
+  const vips = [clusterIp('10.96.0.1')]
+  const sticky = (at: To) => serviceTo('sticky', vips, at, { affinityMs: 60_000 })
+  await serve(sticky(to))
+  const first = await tally(20, () => client.tcp('10.96.0.1', 80))
+  const [one = ''] = Object.keys(first)
+  t.same(first, { [one]: 20 })
+  await serve(sticky(to.toReversed()))
+  t.same(
+    await tally(20, () => client.tcp('10.96.0.1', 80)),
+    { [one]: 20 },
+    'another list',
+  )
+  await serve(sticky(to.filter(([address]) => address !== one)))
+  const [other = ''] = Object.keys(await tally(20, () => client.tcp('10.96.0.1', 80)))
+  t.not(other, one)
+})
+
+t.test('an unconnected flow of UDP stays, until its endpoint goes', { skip }, async t => {
+  const { client, serve } = await stage(t)
+  const to = await endpointsAt(client, '127.0.0.11', '127.0.0.12', '127.0.0.13')
+  const dns = (at: To) => serviceTo('dns', [clusterIp('10.96.0.1')], at, udpOver)
+  await serve(dns(to))
+  const ask = () => client.udp('10.96.0.1', 80, { name: 'one' })
+  const first = await tally(20, ask)
+  const [one = ''] = Object.keys(first)
+  t.same(first, { [one]: 20 })
+  await serve(dns(to.filter(([address]) => address !== one)))
+  const second = await tally(20, ask)
+  t.same(Object.values(second), [20])
+  t.notHas(Object.keys(second), [one])
+})
+
+t.test('an endpoint whose connect failed is passed over', { skip }, async t => {
+  for (const avoidsFailed of [true, false]) {
+    const { client, serve } = await stage(t, { avoidsFailed })
+    const [alive] = await endpointsAt(client, '127.0.0.11')
+    if (alive === undefined) throw new Error('none')
+    await serve(serviceTo('half', [clusterIp('10.96.0.1')], [['127.0.0.99', 9], alive]))
+    const found = await tally(200, () => client.tcp('10.96.0.1', 80))
+    const refused = found['ECONNREFUSED'] ?? 0
+    t.ok(avoidsFailed ? refused < 10 : refused > 60, `${refused} of 200 refused`)
+  }
+})
+
+const nodePort: Vip = { kind: 'NodePort', address: '', port: 30080 }
+
+t.test('node ports on loopback are for the node, not for pods', { skip }, async t => {
+  for (const node of [undefined, 12345n]) {
+    const { client, serve } = await stage(t, { node })
+    await serve(serviceTo('web', [nodePort], await endpointsAt(client, '127.0.0.11')))
+    t.match(await client.tcp('192.0.2.1', 30080), { peer: '192.0.2.1 30080' })
+    t.same(await client.tcp('127.0.0.1', 30080), { error: 'ECONNREFUSED' })
+  }
+})
+
+t.test('pods are left alone where the node alone is asked for', { skip }, async t => {
+  const { group, client: pod, serve } = await stage(t, { onlyNode: true })
+  const node = await group.client('the host')
+  const to = await endpointsAt(node, '127.0.0.11')
+  await serve(serviceTo('web', [clusterIp('10.96.0.1'), nodePort], to))
+  t.match(await pod.tcp('10.96.0.1', 80), { error: 'ENETUNREACH' })
+  t.match(await node.tcp('10.96.0.1', 80), { peer: '10.96.0.1 80' })
+  t.match(await node.tcp('127.0.0.1', 30080), { peer: '127.0.0.1 30080' })
+})
+
+t.test('what is not to be led goes on as it is', { skip }, async t => {
+  const { client, serve } = await stage(t)
+  const to = await endpointsAt(client, '127.0.0.11')
+  const guarded = { kind: 'LoadBalancerIP', address: '192.0.2.7', port: 80 } as const
+  const external = { kind: 'ExternalIP', address: '192.0.2.7', port: 80 } as const
+  await serve(
+    serviceTo('guarded', [guarded, external, clusterIp('10.96.0.1')], to, {
+      sourceRanges: ['10.0.0.0/8'],
+    }),
+    serviceTo('relayed', [clusterIp('10.96.0.2')], to, { relayed: true }),
+    serviceTo('sctp', [clusterIp('10.96.0.3')], to, { protocol: 'SCTP' }),
+  )
+  t.match(await client.tcp('10.96.0.1', 80), { peer: '10.96.0.1 80' })
+  for (const vip of ['192.0.2.7', '10.96.0.2', '10.96.0.3', '10.96.0.9'])
+    t.same(await client.tcp(vip, 80), { error: 'ENETUNREACH' }, vip)
+  t.same(await client.tcp('10.96.0.1', 81), { error: 'ENETUNREACH' }, 'another port')
+})
