@@ -2,7 +2,17 @@ import type { Placement } from '../capture/capture.ts'
 import type { Problem, Snapshot } from '../model/snapshot.ts'
 import type { DrainResult } from '../relay/relay.ts'
 import type { Mode, ModeName } from './mode.ts'
-import { isEmpty, type ServiceSplitter, withLeaving } from './split-services.ts'
+import {
+  isEmpty,
+  type ServiceSplitter,
+  withLeaving,
+  withoutServicePorts,
+} from './split-services.ts'
+
+/** Userspace mode, whose clients may be led elsewhere while it still listens for them. */
+export interface RelayMode extends Mode {
+  sync(snapshots: readonly Snapshot[], led?: readonly Snapshot[]): Promise<void>
+}
 
 export interface HybridModeDeps {
   readonly kernel: Mode
@@ -11,10 +21,19 @@ export interface HybridModeDeps {
    * Userspace mode, whose capture leaves alone what the kernel mode has; made when the first Service
    * asks for it. Rejects when it does not work here.
    */
-  readonly startRelay: () => Promise<Mode>
+  readonly startRelay: () => Promise<RelayMode>
   /** What the relay served may not be served after the end. */
   readonly failed: (error: unknown) => void
+  readonly sleep: (ms: number) => Promise<void>
 }
+
+/**
+ * Milliseconds for which the relay listens when it is led no more: whoever was on the way to it
+ * would be reset.
+ */
+const onTheWayMs = 1000
+/** That an end waits for the kernel to take all. */
+const patienceMs = 3000
 
 /**
  * A kernel mode for most Services, and userspace mode for those that ask for it. A Service that
@@ -23,11 +42,12 @@ export interface HybridModeDeps {
 export class HybridMode implements Mode {
   readonly name: ModeName
   readonly #deps: HybridModeDeps
-  #relay: Mode | undefined
+  #relay: RelayMode | undefined
   /** All of the last sync, and what the relay was last given with success. */
   #all: readonly Snapshot[] = []
   #relayed: readonly Snapshot[] = []
   #isEnding = false
+  #underWay: Promise<unknown> = Promise.resolve()
 
   constructor(deps: HybridModeDeps) {
     this.#deps = deps
@@ -44,7 +64,13 @@ export class HybridMode implements Mode {
     return [...this.#deps.kernel.problems, ...(this.#relay?.problems ?? [])]
   }
 
-  async sync(snapshots: readonly Snapshot[]): Promise<void> {
+  sync(snapshots: readonly Snapshot[]): Promise<void> {
+    const synced = this.#sync(snapshots)
+    this.#underWay = synced.catch(() => {})
+    return synced
+  }
+
+  async #sync(snapshots: readonly Snapshot[]): Promise<void> {
     const { kernel, splitter } = this.#deps
     this.#all = snapshots
     const split = splitter.split(snapshots)
@@ -64,6 +90,10 @@ export class HybridMode implements Mode {
     this.#relayed = both
     await kernel.sync(split.kernel)
     if (both === split.relay) return
+    await this.#relay.sync(both, split.relay)
+    await this.#deps.sleep(onTheWayMs)
+    // An end lets go of them, too.
+    if (this.#isEnding) return
     await this.#relay.sync(split.relay)
     this.#relayed = split.relay
   }
@@ -72,10 +102,22 @@ export class HybridMode implements Mode {
   async drain(ms: number): Promise<DrainResult> {
     const { kernel } = this.#deps
     this.#isEnding = true
-    if (this.#relay === undefined) return kernel.drain(ms)
-    await kernel.sync(this.#all).catch((error: unknown) => this.#deps.failed(error))
-    const [drained] = await Promise.all([this.#relay.drain(ms), kernel.drain(ms)])
+    const relay = this.#relay
+    if (relay === undefined) return kernel.drain(ms)
+    const handedOver = this.#handOver(relay).catch((error: unknown) =>
+      this.#deps.failed(error),
+    )
+    // The drains end tools that hang.
+    await Promise.race([handedOver, this.#deps.sleep(patienceMs)])
+    const [drained] = await Promise.all([relay.drain(ms), kernel.drain(ms)])
     return drained
+  }
+
+  /** Else new clients of the relay would wait for as long as its open connections last. */
+  async #handOver(relay: RelayMode): Promise<void> {
+    await this.#underWay
+    await this.#deps.kernel.sync(this.#all)
+    await relay.sync(this.#relayed, this.#relayed.map(withoutServicePorts))
   }
 
   async close(): Promise<void> {
@@ -87,7 +129,7 @@ export class HybridMode implements Mode {
     }
   }
 
-  async #start(): Promise<Mode> {
+  async #start(): Promise<RelayMode> {
     const relay = await this.#deps.startRelay()
     if (!this.#isEnding) return relay
     await relay.close()

@@ -77,6 +77,9 @@ const withServicePorts = (
   servicePorts: sorted(new Map(list.map(one => [one.key, one]))),
 })
 
+export const withoutServicePorts = (snapshot: Snapshot): Snapshot =>
+  withServicePorts(snapshot, [])
+
 export const isEmpty = (snapshots: readonly Snapshot[]): boolean =>
   snapshots.every(({ servicePorts }) => servicePorts.size === 0)
 

@@ -68,7 +68,8 @@ export class UserspaceMode implements Mode {
     return [...this.#problems, ...this.#capture.problems()]
   }
 
-  async sync(snapshots: readonly Snapshot[]): Promise<void> {
+  /** `led`: those that clients are led to; others are listened for, for who is on the way. */
+  async sync(snapshots: readonly Snapshot[], led = snapshots): Promise<void> {
     const servicePorts = joinLists(snapshots.map(listOfServicePorts))
     const uncarried = servicePorts.filter(isSctp)
     const carried =
@@ -84,7 +85,8 @@ export class UserspaceMode implements Mode {
     // Before the first client can come.
     this.#nodeClients.look()
     await this.#relay.apply(this.#orders.apply(listeners, servicePorts))
-    await this.#capture.steer(placements, snapshots)
+    const steered = led === snapshots ? placements : placementsOf(led, placements)
+    await this.#capture.steer(steered, snapshots)
   }
 
   async drain(ms: number): Promise<DrainResult> {
@@ -101,6 +103,14 @@ export class UserspaceMode implements Mode {
       await this.#ended()
     }
   }
+}
+
+const placementsOf = (
+  snapshots: readonly Snapshot[],
+  placements: readonly Placement[],
+): readonly Placement[] => {
+  const ids = new Set(snapshots.flatMap(listOfServicePorts).map(listenerId))
+  return placements.filter(one => ids.has(one.listenerId))
 }
 
 const isSctp = ({ protocol }: ServicePort): boolean => protocol === 'SCTP'

@@ -130,6 +130,7 @@ const withRelay = (
         made(path)
         return path.mode
       },
+      sleep: ms => new Promise(resolve => deps.clock.setTimeout(resolve, ms).unref?.()),
       failed: err =>
         log.error(
           { err },

@@ -123,6 +123,30 @@ t.test(
   },
 )
 
+t.test('at its end the kernel serves all, while the relay ends', options, async t => {
+  const stage = await makeStage(t, nftablesMode)
+  await stage.manifests.write(...objects())
+  const usher = stage.start('--drain-timeout=20s')
+  await usher.ready()
+  await isCarried(stage, true)
+  const to = { protocol: 'TCP', ...vipOf.ClusterIP(relayed, 'IPv4') } as const
+  const kept = await stage.agents['pod-1'].open(to)
+  const answeredBy = await kept.ask()
+  t.not(answeredBy, '')
+  let hasEnded = false
+  void usher.exit.then(() => (hasEnded = true))
+  usher.send('SIGTERM')
+  await isCarried(stage, false)
+  t.equal(await kept.ask(), answeredBy, 'who is connected stays so')
+  for (const protocol of ['TCP', 'UDP'] as const) {
+    const { result } = await stage.agents['pod-2'].dial({ ...to, protocol }, 2000)
+    t.equal(result, 'answer', `a new client, ${protocol}`)
+  }
+  t.notOk(hasEnded, 'it is not at its end yet')
+  await kept.close()
+  t.match(await usher.exit, { code: 0 })
+})
+
 t.test('without a flag node ports are on the primary addresses', options, async t => {
   const stage = await makeStage(t, nftablesMode)
   const usher = stage.start()

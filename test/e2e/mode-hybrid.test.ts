@@ -1,4 +1,5 @@
 // A process of its own: long, and it mostly waits.
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
 import { until } from '../support/until.ts'
@@ -16,6 +17,7 @@ import { allNodePorts, nftablesMode } from './capture/ways.ts'
 const why = await whyNoNetns('iptables', 'nft', 'conntrack')
 const options = { skip: why !== '' && why }
 const way = nftablesMode
+t.setTimeout(180_000)
 
 interface Annotated {
   readonly kind: string
@@ -76,7 +78,7 @@ t.test('Services that ask for it are carried by the relay', options, async t => 
 t.test('a Service changes sides, and nobody notices', options, async t => {
   const stage = await makeStage(t, way)
   const { agents, manifests } = stage
-  const usher = stage.start()
+  const usher = stage.start('--min-sync-period=0s')
   await usher.ready()
   const plain = serviceNamed('plain')
   const to = { protocol: 'TCP', ...vipOf.ClusterIP(plain, 'IPv4') } as const
@@ -102,6 +104,21 @@ t.test('a Service changes sides, and nobody notices', options, async t => {
     await t.test(isRelayed ? 'to the relay' : 'to the kernel', t =>
       changeSides(t, isRelayed),
     )
+  await t.test('to and fro', async t => {
+    const load = await underLoad(
+      agents,
+      async () => {
+        for (let i = 0; i < 30; i++) {
+          await manifests.write(...withRelay(i % 2 === 0 ? () => false : isAny))
+          await sleep(i % 3 === 0 ? 100 : 600)
+        }
+      },
+      20_000,
+      isForAll,
+    )
+    t.comment(load.text)
+    nothingFailed(t, load)
+  })
   usher.send('SIGTERM')
   t.match(await usher.exit, { code: 0 })
 })

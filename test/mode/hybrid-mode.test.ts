@@ -1,5 +1,5 @@
 import t from 'tap'
-import { HybridMode } from '../../src/mode/hybrid-mode.ts'
+import { HybridMode, type RelayMode } from '../../src/mode/hybrid-mode.ts'
 import type { Mode } from '../../src/mode/mode.ts'
 import { ServiceSplitter } from '../../src/mode/split-services.ts'
 import type { ServicePort, Snapshot } from '../../src/model/snapshot.ts'
@@ -19,16 +19,21 @@ const unrelayed = servicePort('db')
 const setUp = ({ localhostNodePorts = false } = {}) => {
   const calls: string[] = []
   const broken = new Set<string>()
+  const hanging = new Set<string>()
   const fail = (what: string): void => {
     if (broken.has(what)) throw new Error(`no ${what}`)
   }
-  const fake = (name: string, mode: Mode['name']): Mode => ({
+  const keysOf = (one: Snapshot | undefined): string =>
+    [...(one?.servicePorts.keys() ?? [])].join(' ')
+  const fake = (name: string, mode: Mode['name']): RelayMode => ({
     name: mode,
     placements: [],
     problems: [{ object: name, field: '', message: 'a problem' }],
-    sync: async ([one]) => {
-      calls.push(`${name}: ${[...(one?.servicePorts.keys() ?? [])].join(' ')}`)
+    sync: async ([one]: readonly Snapshot[], led?: readonly Snapshot[]) => {
+      const isLed = led === undefined ? '' : `, led: ${keysOf(led[0])}`
+      calls.push(`${name}: ${keysOf(one)}${isLed}`)
       fail(name)
+      if (hanging.has(name)) await new Promise(() => {})
     },
     drain: async () => {
       calls.push(`${name} drains`)
@@ -44,6 +49,11 @@ const setUp = ({ localhostNodePorts = false } = {}) => {
       fail('start')
       return fake('relay', 'userspace')
     },
+    sleep: async ms => {
+      if (ms < 3000) calls.push('rests')
+      // That an end waits for what it hands over.
+      else if (hanging.size === 0) await new Promise(() => {})
+    },
     failed: error => calls.push(`failed: ${(error as Error).message}`),
   })
   const sync = async (...ports: ServicePort[]): Promise<readonly string[]> => {
@@ -53,7 +63,7 @@ const setUp = ({ localhostNodePorts = false } = {}) => {
     })
     return [...calls]
   }
-  return { mode, calls, broken, sync }
+  return { mode, calls, broken, hanging, sync }
 }
 
 const [plainKey, dbKey] = [plain.key, db.key]
@@ -79,7 +89,13 @@ t.test('the kernel serves a Service until the relay does, and from then on', asy
   t.strictSame(await sync(plain, db), [`relay: ${dbKey}`, `kernel: ${plainKey}`])
   t.strictSame(
     await sync(plain, unrelayed),
-    [`relay: ${dbKey}`, `kernel: ${plainKey} ${dbKey}`, 'relay: '],
+    [
+      `relay: ${dbKey}`,
+      `kernel: ${plainKey} ${dbKey}`,
+      `relay: ${dbKey}, led: `,
+      'rests',
+      'relay: ',
+    ],
     'the relay has it until the kernel does',
   )
   t.strictSame(await sync(plain, db), [`relay: ${dbKey}`, `kernel: ${plainKey}`])
@@ -91,6 +107,7 @@ t.test('the kernel serves a Service until the relay does, and from then on', asy
   await mode.close()
   t.strictSame(calls, [
     `kernel: ${plainKey} ${dbKey}`,
+    `relay: ${dbKey}, led: `,
     'relay drains',
     'kernel drains',
     'relay closes',
@@ -107,7 +124,8 @@ t.test('the relay keeps what leaves it until the kernel has it', async t => {
   t.strictSame(await sync(plain, unrelayed), kept)
   t.strictSame(await sync(plain, unrelayed), kept, 'however often that fails')
   broken.clear()
-  t.strictSame(await sync(plain, unrelayed), [`relay: ${dbKey}`, all, 'relay: '])
+  const left = [`relay: ${dbKey}`, all, `relay: ${dbKey}, led: `, 'rests', 'relay: ']
+  t.strictSame(await sync(plain, unrelayed), left)
   t.strictSame(await sync(plain, unrelayed), ['relay: ', all])
 })
 
@@ -124,6 +142,15 @@ t.test('where the relay fails the kernel serves all of them', async t => {
   calls.length = 0
   await mode.drain(1)
   t.strictSame(calls, [all, 'failed: no kernel', 'relay drains', 'kernel drains'])
+})
+
+t.test('an end waits for what it hands over, and not for ever', async t => {
+  const { mode, sync, calls, hanging } = setUp()
+  await sync(plain, db)
+  hanging.add('kernel')
+  calls.length = 0
+  t.strictSame(await mode.drain(1), { reset: 2 })
+  t.strictSame(calls, [`kernel: ${plainKey} ${dbKey}`, 'relay drains', 'kernel drains'])
 })
 
 t.test(
