@@ -46,7 +46,7 @@ for (const [what, isNamed, failures] of [
   })
 
 t.test('what was to go and is gone already is missed once', { skip }, async t => {
-  const { run, clock, told, list, table, proxier } = await makeWorld()
+  const { run, clock, told, inputs, list, table, proxier } = await makeWorld()
   const one = proxier()
   await one.sync(snapshotOf([web, sticky]), settings)
   await one.sync(snapshotOf([web]), settings)
@@ -60,6 +60,10 @@ t.test('what was to go and is gone already is missed once', { skip }, async t =>
   const other = { ...web, vips: [clusterIp('10.96.0.3')] }
   await t.rejects(one.sync(snapshotOf([other]), settings))
   t.same(await one.sync(snapshotOf([other]), settings), { work: 'full' })
+  t.match(inputs.at(-1), /^delete table/m)
+  one.forget()
+  t.same(await one.sync(snapshotOf([other]), settings), { work: 'full' })
+  t.notMatch(inputs.at(-1), /^delete table/m, 'and made anew once')
   clock.advance(10_000)
   t.same(await one.sync(snapshotOf([web]), settings), { work: 'partial' })
   t.same(meaningOf(await list()).stale, [])
