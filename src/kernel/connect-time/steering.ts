@@ -1,5 +1,7 @@
-import { closeSync, constants, openSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { closeSync, constants, openSync, statSync } from 'node:fs'
 import type { Bpf } from '../bpf/bpf.ts'
+import type { Pins } from '../bpf/pins.ts'
 import type { Features } from './forward.ts'
 import { programsFor } from './programs.ts'
 import { tableDefinitions, type TableName, type TableSizes } from './tables.ts'
@@ -11,44 +13,83 @@ export interface SteeringDeps {
   readonly cgroup: string
   readonly features: Features
   readonly sizes: TableSizes
+  /** Keeps tables and programs for the next process. */
+  readonly pins: Pins
 }
 
-/** Programs at a cgroup's hooks, with their tables; they end when this is closed. */
-export interface Steering {
+/**
+ * Programs at a cgroup's hooks, with their tables. Those that an earlier process has left are taken
+ * over: who is led by them notices nothing.
+ */
+export class Steering {
   readonly writer: TableWriter
-  readonly close: () => void
-}
+  readonly #deps: SteeringDeps
+  readonly #layout: string
+  readonly #tables: Readonly<Record<TableName, number>>
+  readonly #open: number[] = []
 
-/** Throws where the kernel refuses; nothing is left then. */
-export const steer = ({ bpf, cgroup, features, sizes }: SteeringDeps): Steering => {
-  const open: number[] = []
-  const keep = (descriptor: number): number => {
-    open.push(descriptor)
-    return descriptor
-  }
-  const close = (): void => {
-    for (const descriptor of open.splice(0)) bpf.close(descriptor)
-  }
-  try {
+  /** Opens the tables, or makes them; nobody new is led yet. Throws where the kernel refuses. */
+  constructor(deps: SteeringDeps) {
+    const { bpf, pins, sizes } = deps
+    this.#deps = deps
     const definitions = tableDefinitions(sizes)
-    const tables = Object.fromEntries(
-      Object.entries(definitions).map(([name, each]) => [
-        name,
-        keep(bpf.createMap(each)),
-      ]),
-    ) as Record<TableName, number>
+    this.#layout = layoutOf(definitions, deps.cgroup)
+    try {
+      this.#tables = Object.fromEntries(
+        Object.entries(definitions).map(([name, definition]) => {
+          const make = () => bpf.createMap(definition)
+          return [name, this.#keep(pins.open(this.#layout, `table-${name}`, make))]
+        }),
+      ) as Record<TableName, number>
+      this.writer = new TableWriter(bpf, definitions, this.#tables)
+    } catch (error) {
+      this.close()
+      throw error
+    }
+  }
+
+  /**
+   * Puts its programs at the hooks, each in the place of the one before in one step. What another
+   * version has left with tables of another shape goes last, so that there is always one that leads.
+   */
+  attach(): void {
+    const { bpf, cgroup, features, pins } = this.#deps
     const folder = openSync(cgroup, constants.O_RDONLY | constants.O_DIRECTORY)
     try {
       for (const each of programsFor(features)) {
-        const program = keep(bpf.loadProgram(each, name => tables[name as TableName]))
-        keep(bpf.createLink(program, folder, each.attachType))
+        const program = bpf.loadProgram(each, name => this.#tables[name as TableName])
+        try {
+          const attach = () => bpf.createLink(program, folder, each.attachType)
+          const update = (link: number) => bpf.updateLink(link, program)
+          this.#keep(pins.open(this.#layout, `link-${each.name}`, attach, update))
+        } finally {
+          // The link holds it.
+          bpf.close(program)
+        }
       }
     } finally {
       closeSync(folder)
     }
-    return { writer: new TableWriter(bpf, definitions, tables), close }
-  } catch (error) {
-    close()
-    throw error
+    pins.removeOthers(this.#layout)
   }
+
+  /** What is pinned goes on without this process. */
+  close(): void {
+    for (const descriptor of this.#open.splice(0)) this.#deps.bpf.close(descriptor)
+  }
+
+  #keep(descriptor: number): number {
+    this.#open.push(descriptor)
+    return descriptor
+  }
+}
+
+/** Tables of one shape, at one cgroup: the kernel never gives its number to another. */
+const layoutOf = (
+  definitions: ReturnType<typeof tableDefinitions>,
+  cgroup: string,
+): string => {
+  const { ino } = statSync(cgroup, { bigint: true })
+  const text = JSON.stringify([definitions, String(ino)])
+  return createHash('sha256').update(text).digest('hex').slice(0, 16)
 }

@@ -1,77 +1,9 @@
-import t, { type Test } from 'tap'
-import { Bpf } from '../../../src/kernel/bpf/bpf.ts'
-import { compile } from '../../../src/kernel/connect-time/compile.ts'
-import type { Features } from '../../../src/kernel/connect-time/forward.ts'
-import { steer } from '../../../src/kernel/connect-time/steering.ts'
-import { ElementChanges } from '../../../src/kernel/elements/element-changes.ts'
-import type { ServicePort, Vip } from '../../../src/model/snapshot.ts'
+import t from 'tap'
+import type { Vip } from '../../../src/model/snapshot.ts'
 import type { IpFamily } from '../../../src/util/ip.ts'
-import * as objects from '../../support/objects.ts'
-import { clusterIp, servicePort } from '../../support/service-ports.ts'
-import { type Client, makeGroup, skip } from './group.ts'
-
-const features: Features = {
-  errors: true,
-  avoidsFailed: true,
-  node: undefined,
-  onlyNode: false,
-}
-const context = { nodePortAddresses: { IPv4: ['192.0.2.1'], IPv6: [] } }
-
-type To = readonly (readonly [address: string, port: number])[]
-
-const serviceTo = (
-  name: string,
-  vips: readonly Vip[],
-  to: To,
-  over: Partial<ServicePort> = {},
-): ServicePort => {
-  const endpoints = to.map(([address, port]) => ({ ...objects.endpoint(address), port }))
-  const verdict = endpoints.length === 0 ? ('reject' as const) : ('forward' as const)
-  const target = { verdict, endpoints }
-  const all = { internal: target, external: target, externalFromNode: target }
-  return servicePort(name, { vips, endpoints, reachable: endpoints, ...all, ...over })
-}
-
-/** Steering of a client's cgroup to these Services, which may be others later. */
-const stage = async (t: Test, over: Partial<Features> = {}) => {
-  const group = await makeGroup()
-  const client = await group.client()
-  const { writer, close } = steer({
-    bpf: new Bpf(),
-    cgroup: group.path,
-    features: { ...features, ...over },
-    sizes: { services: 100, slots: 100, sockets: 1000 },
-  })
-  t.teardown(close)
-  let served: readonly ServicePort[] = []
-  const serve = async (...services: ServicePort[]): Promise<void> => {
-    const changes = new ElementChanges()
-    for (const one of services)
-      for (const each of compile(one, context)) changes.come(each)
-    for (const one of served) for (const each of compile(one, context)) changes.gone(each)
-    served = services
-    await writer.write(changes)
-  }
-  return { group, client, serve, close }
-}
-
-const endpointsAt = async (client: Client, ...addresses: string[]): Promise<To> =>
-  Promise.all(addresses.map(async each => [each, await client.serve(each)] as const))
-
-/** How often each has answered. */
-const tally = async (
-  count: number,
-  dial: () => Promise<{ said?: string; error?: string }>,
-): Promise<Record<string, number>> => {
-  const found: Record<string, number> = {}
-  for (let i = 0; i < count; i += 1) {
-    const { said, error } = await dial()
-    const who = said?.split(' ')[0] ?? error ?? ''
-    found[who] = (found[who] ?? 0) + 1
-  }
-  return found
-}
+import { clusterIp } from '../../support/service-ports.ts'
+import { skip } from './group.ts'
+import { endpointsAt, makeStage, serviceTo, tally, type To } from './world.ts'
 
 const udpOver = { protocol: 'UDP' } as const
 const v6 = { family: 'IPv6' as IpFamily }
@@ -80,7 +12,7 @@ t.test(
   'clients are led to endpoints, and see the VIP as their peer',
   { skip },
   async t => {
-    const { client, serve, close } = await stage(t)
+    const { client, serve, steering } = await makeStage(t)
     const [a, b, c] = await endpointsAt(client, '127.0.0.11', '127.0.0.12', '::1')
     if (a === undefined || b === undefined || c === undefined) throw new Error('none')
     await serve(
@@ -113,13 +45,13 @@ t.test(
           const answer = await client.udp(vip, 53, { name, ...connected })
           t.match(answer, { said: / from /, peer: `${vip} 53` }, `${name}, ${again}`)
         }
-    close()
+    steering.close()
     t.match(await client.tcp('10.96.0.1', 80), { error: 'ENETUNREACH' })
   },
 )
 
 t.test('a Service without endpoints refuses', { skip }, async t => {
-  const { client, serve } = await stage(t)
+  const { client, serve } = await makeStage(t)
   const drop = { verdict: 'drop', endpoints: [] } as const
   await serve(
     serviceTo('none', [clusterIp('10.96.0.1')], []),
@@ -135,13 +67,13 @@ t.test('a Service without endpoints refuses', { skip }, async t => {
 })
 
 t.test('kernels that can not say why refuse by EPERM', { skip }, async t => {
-  const { client, serve } = await stage(t, { errors: false })
+  const { client, serve } = await makeStage(t, { errors: false })
   await serve(serviceTo('none', [clusterIp('10.96.0.1')], []))
   t.same(await client.tcp('10.96.0.1', 80), { error: 'EPERM' })
 })
 
 t.test('ClientIP affinity holds until its endpoint goes', { skip }, async t => {
-  const { client, serve } = await stage(t)
+  const { client, serve } = await makeStage(t)
   const to = await endpointsAt(client, '127.0.0.11', '127.0.0.12', '127.0.0.13')
   const vips = [clusterIp('10.96.0.1')]
   const sticky = (at: To) => serviceTo('sticky', vips, at, { affinityMs: 60_000 })
@@ -161,7 +93,7 @@ t.test('ClientIP affinity holds until its endpoint goes', { skip }, async t => {
 })
 
 t.test('an unconnected flow of UDP stays, until its endpoint goes', { skip }, async t => {
-  const { client, serve } = await stage(t)
+  const { client, serve } = await makeStage(t)
   const to = await endpointsAt(client, '127.0.0.11', '127.0.0.12', '127.0.0.13')
   const dns = (at: To) => serviceTo('dns', [clusterIp('10.96.0.1')], at, udpOver)
   await serve(dns(to))
@@ -177,7 +109,7 @@ t.test('an unconnected flow of UDP stays, until its endpoint goes', { skip }, as
 
 t.test('an endpoint whose connect failed is passed over', { skip }, async t => {
   for (const avoidsFailed of [true, false]) {
-    const { client, serve } = await stage(t, { avoidsFailed })
+    const { client, serve } = await makeStage(t, { avoidsFailed })
     const [alive] = await endpointsAt(client, '127.0.0.11')
     if (alive === undefined) throw new Error('none')
     await serve(serviceTo('half', [clusterIp('10.96.0.1')], [['127.0.0.99', 9], alive]))
@@ -191,7 +123,7 @@ const nodePort: Vip = { kind: 'NodePort', address: '', port: 30080 }
 
 t.test('node ports on loopback are for the node, not for pods', { skip }, async t => {
   for (const node of [undefined, 12345n]) {
-    const { client, serve } = await stage(t, { node })
+    const { client, serve } = await makeStage(t, { node })
     await serve(serviceTo('web', [nodePort], await endpointsAt(client, '127.0.0.11')))
     t.match(await client.tcp('192.0.2.1', 30080), { peer: '192.0.2.1 30080' })
     t.same(await client.tcp('127.0.0.1', 30080), { error: 'ECONNREFUSED' })
@@ -199,7 +131,7 @@ t.test('node ports on loopback are for the node, not for pods', { skip }, async 
 })
 
 t.test('pods are left alone where the node alone is asked for', { skip }, async t => {
-  const { group, client: pod, serve } = await stage(t, { onlyNode: true })
+  const { group, client: pod, serve } = await makeStage(t, { onlyNode: true })
   const node = await group.client('the host')
   const to = await endpointsAt(node, '127.0.0.11')
   await serve(serviceTo('web', [clusterIp('10.96.0.1'), nodePort], to))
@@ -209,7 +141,7 @@ t.test('pods are left alone where the node alone is asked for', { skip }, async 
 })
 
 t.test('what is not to be led goes on as it is', { skip }, async t => {
-  const { client, serve } = await stage(t)
+  const { client, serve } = await makeStage(t)
   const to = await endpointsAt(client, '127.0.0.11')
   const guarded = { kind: 'LoadBalancerIP', address: '192.0.2.7', port: 80 } as const
   const external = { kind: 'ExternalIP', address: '192.0.2.7', port: 80 } as const

@@ -1,0 +1,44 @@
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Bpf } from './bpf.ts'
+
+/** Where objects of the kernel's are found again by names, in layouts that don't mix. */
+export interface Pins {
+  /** Opens one that is there, and lets `found` have it; else makes it, and keeps it there. */
+  readonly open: (
+    layout: string,
+    name: string,
+    make: () => number,
+    found?: (descriptor: number) => void,
+  ) => number
+  /** Takes out all of other layouts. */
+  readonly removeOthers: (layout: string) => void
+}
+
+/** Nothing is kept: objects end with who made them. */
+export const noPins: Pins = {
+  open: (_layout, _name, make) => make(),
+  removeOthers: () => {},
+}
+
+/** Files of a bpffs, below a folder of its own. Throws where the kernel refuses. */
+export const filePins = (bpf: Bpf, folder: string): Pins => ({
+  open: (layout, name, make, found = () => {}) => {
+    mkdirSync(join(folder, layout), { recursive: true, mode: 0o700 })
+    const path = join(folder, layout, name)
+    const known = bpf.pinned(path)
+    const descriptor = known ?? make()
+    try {
+      if (known === undefined) bpf.pin(descriptor, path)
+      else found(known)
+      return descriptor
+    } catch (error) {
+      bpf.close(descriptor)
+      throw error
+    }
+  },
+  removeOthers: layout => {
+    for (const other of readdirSync(folder))
+      if (other !== layout) rmSync(join(folder, other), { recursive: true })
+  },
+})
