@@ -34,7 +34,7 @@ const hasIpv6 = async (run: RunTool): Promise<boolean> => {
     await run('cat', ['/proc/net/if_inet6'])
     return true
   } catch (error) {
-    if (error instanceof ToolError) return false
+    if (error instanceof ToolError && error.failure === 'failed') return false
     throw error
   }
 }

@@ -75,6 +75,16 @@ t.test('a probe says that there is no IPv6', { skip }, async t => {
   t.equal((await kind.probe('IPv4')).usable, true)
 })
 
+t.test('a tool that is missing is not taken for missing IPv6', { skip }, async t => {
+  const run = await makeNetnsShell()
+  const without: RunTool = async (command, args, options) => {
+    if (command === 'cat') throw new ToolError('cat: not found', 'missing', '')
+    return run(command, args, options)
+  }
+  const kind = iptablesKind({ run: without, clock, observer })
+  t.match(await kind.probe('IPv6'), { usable: false, detail: /cat: not found/ })
+})
+
 t.test('a probe without iptables says what to install', async t => {
   const run: RunTool = async command => {
     throw new ToolError(`${command}: not found; install it`, 'missing', '')
