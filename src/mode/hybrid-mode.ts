@@ -109,8 +109,12 @@ export class HybridMode implements Mode {
     )
     // The drains end tools that hang.
     await Promise.race([handedOver, this.#deps.sleep(patienceMs)])
-    const [drained] = await Promise.all([relay.drain(ms), kernel.drain(ms)])
-    return drained
+    try {
+      return await relay.drain(ms)
+    } finally {
+      // Then it is the next process's turn, which takes out what open connections go by.
+      await kernel.drain(ms)
+    }
   }
 
   /** Else new clients of the relay would wait for as long as its open connections last. */

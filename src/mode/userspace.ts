@@ -80,12 +80,12 @@ export class UserspaceMode implements Mode {
     const unserved = await this.#uncarried.update(uncarried, port =>
       unservedPlacement(port, noSctp),
     )
-    this.#placements = unserved.length === 0 ? placements : [...placements, ...unserved]
+    const steered = led === snapshots ? placements : placementsOf(led, placements)
+    this.#placements = unserved.length === 0 ? steered : [...steered, ...unserved]
     this.#problems = [...loops.map(loopProblem), ...uncarried.map(sctpProblem)]
     // Before the first client can come.
     this.#nodeClients.look()
     await this.#relay.apply(this.#orders.apply(listeners, servicePorts))
-    const steered = led === snapshots ? placements : placementsOf(led, placements)
     await this.#capture.steer(steered, snapshots)
   }
 

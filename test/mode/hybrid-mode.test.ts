@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { HybridMode, type RelayMode } from '../../src/mode/hybrid-mode.ts'
 import type { Mode } from '../../src/mode/mode.ts'
@@ -37,6 +38,8 @@ const setUp = ({ localhostNodePorts = false } = {}) => {
     },
     drain: async () => {
       calls.push(`${name} drains`)
+      await setImmediate()
+      calls.push(`${name} has drained`)
       return { reset: name === 'relay' ? 2 : 0 }
     },
     close: async () => void calls.push(`${name} closes`),
@@ -76,7 +79,7 @@ t.test('without a Service that asks for it there is no relay', async t => {
   calls.length = 0
   t.strictSame(await mode.drain(1), { reset: 0 })
   await mode.close()
-  t.strictSame(calls, ['kernel drains', 'kernel closes'])
+  t.strictSame(calls, ['kernel drains', 'kernel has drained', 'kernel closes'])
 })
 
 t.test('the kernel serves a Service until the relay does, and from then on', async t => {
@@ -109,11 +112,21 @@ t.test('the kernel serves a Service until the relay does, and from then on', asy
     `kernel: ${plainKey} ${dbKey}`,
     `relay: ${dbKey}, led: `,
     'relay drains',
+    'relay has drained',
     'kernel drains',
+    'kernel has drained',
     'relay closes',
     'kernel closes',
   ])
 })
+
+/** The next process may begin when the kernel mode has drained. */
+const drained = [
+  'relay drains',
+  'relay has drained',
+  'kernel drains',
+  'kernel has drained',
+]
 
 t.test('the relay keeps what leaves it until the kernel has it', async t => {
   const { sync, broken } = setUp()
@@ -141,7 +154,7 @@ t.test('where the relay fails the kernel serves all of them', async t => {
   broken.add('kernel')
   calls.length = 0
   await mode.drain(1)
-  t.strictSame(calls, [all, 'failed: no kernel', 'relay drains', 'kernel drains'])
+  t.strictSame(calls, [all, 'failed: no kernel', ...drained])
 })
 
 t.test('an end waits for what it hands over, and not for ever', async t => {
@@ -150,7 +163,7 @@ t.test('an end waits for what it hands over, and not for ever', async t => {
   hanging.add('kernel')
   calls.length = 0
   t.strictSame(await mode.drain(1), { reset: 2 })
-  t.strictSame(calls, [`kernel: ${plainKey} ${dbKey}`, 'relay drains', 'kernel drains'])
+  t.strictSame(calls, [`kernel: ${plainKey} ${dbKey}`, ...drained])
 })
 
 t.test(
