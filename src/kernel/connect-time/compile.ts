@@ -5,7 +5,12 @@ import { addressBytes, type IpFamily } from '../../util/ip.ts'
 import type { Element } from '../elements/element-changes.ts'
 import { guards } from '../nft/clients.ts'
 import { protocolNumber } from '../nft/tables.ts'
-import { address, service, slotKey, type TableName } from './tables.ts'
+import { address, service, slotKey, type WrittenTable } from './tables.ts'
+
+/** An element of one of the tables. */
+export interface Entry extends Element {
+  readonly set: WrittenTable
+}
 
 export interface CompileContext {
   /** Those of the node's addresses that answer node ports, without loopback's. */
@@ -20,10 +25,10 @@ export interface CompileContext {
 export const compile = (
   servicePort: ServicePort,
   context: CompileContext,
-): readonly Element[] => {
+): readonly Entry[] => {
   const { protocol, relayed, vips } = servicePort
   if (protocol === 'SCTP' || relayed) return []
-  const elements: Element[] = []
+  const elements: Entry[] = []
   const leads = new Map<Target, string>()
   for (const { kind, address: ip, port } of vips.filter(
     vip => !isGuarded(vip, servicePort),
@@ -52,7 +57,7 @@ const isGuarded = (vip: Vip, { sourceRanges, vips }: ServicePort): boolean =>
   guards(sourceRanges) &&
   vips.some(each => each.kind === 'LoadBalancerIP' && each.address === vip.address)
 
-const element = (set: TableName, key: string, value: string): Element => ({
+const element = (set: WrittenTable, key: string, value: string): Entry => ({
   set,
   key,
   value,
@@ -63,7 +68,7 @@ const leadOf = (
   servicePort: ServicePort,
   isInside: boolean,
   { verdict, endpoints }: Target,
-  into: Element[],
+  into: Entry[],
 ): string => {
   const { key, family, protocol, affinityMs } = servicePort
   const group = hash(`${key} ${family} ${isInside ? 'internal' : 'external'}`)

@@ -2,7 +2,7 @@ import type { NativeMemory } from '../../ffi/native-memory.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import type { Bpf, MapDefinition } from '../bpf/bpf.ts'
 import type { Change, ElementChanges } from '../elements/element-changes.ts'
-import type { TableName } from './tables.ts'
+import { type TableName, type WrittenTable, writtenTables } from './tables.ts'
 
 /** A map of the kernel's, with memory for one element and for many. */
 interface Table {
@@ -16,10 +16,6 @@ interface Table {
 
 /** Elements that go to the kernel at once. */
 const lotSize = 4096
-
-/** Those that are written from here; packets fill the others. */
-export const writtenTables = ['members', 'slots', 'services'] as const
-export type WrittenTable = (typeof writtenTables)[number]
 
 /**
  * Writes what programs look up while they run. A client sees a VIP's list of before or the new one:

@@ -45,8 +45,12 @@ export interface TableSizes {
   readonly sockets: number
 }
 
-export type TableName =
-  'services' | 'slots' | 'members' | 'affinity' | 'flows' | 'reverse' | 'failed'
+/** Those that are written from outside, in the order of what leads to what. */
+export const writtenTables = ['members', 'slots', 'services'] as const
+export type WrittenTable = (typeof writtenTables)[number]
+
+/** Programs fill the others. */
+export type TableName = WrittenTable | 'affinity' | 'flows' | 'reverse' | 'failed'
 
 const table =
   (type: MapDefinition['type']) =>

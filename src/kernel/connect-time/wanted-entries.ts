@@ -1,0 +1,62 @@
+import { joinLists, listOfServicePorts } from '../../model/service-port-list.ts'
+import type { ServicePort, Snapshot } from '../../model/snapshot.ts'
+import { listDiff } from '../../util/list-diff.ts'
+import { forEachYielding } from '../../util/yielding.ts'
+import { ElementChanges } from '../elements/element-changes.ts'
+import { compile, type CompileContext, type Entry } from './compile.ts'
+import type { WrittenTable } from './tables.ts'
+
+/** How many elements of each table may be wanted at once. */
+export type Capacity = Readonly<Record<WrittenTable, number>>
+
+export interface EntryChanges {
+  readonly changes: ElementChanges
+  /** Those for which there is no room; the proxy mode carries their clients. */
+  readonly left: readonly ServicePort[]
+}
+
+/** What the tables should have, kept up from snapshot to snapshot. */
+export class WantedEntries {
+  readonly #context: CompileContext
+  readonly #capacity: Capacity
+  readonly #sizes: Record<WrittenTable, number> = { members: 0, slots: 0, services: 0 }
+  #entered: readonly ServicePort[] = []
+
+  constructor(context: CompileContext, capacity: Capacity) {
+    this.#context = context
+    this.#capacity = capacity
+  }
+
+  /** Gives what is different now; costs what changed, by `===` of ServicePorts. */
+  async take(snapshots: readonly Snapshot[]): Promise<EntryChanges> {
+    const changes = new ElementChanges()
+    const all = joinLists(snapshots.map(listOfServicePorts))
+    const { before, after } = listDiff(this.#entered, all)
+    await forEachYielding(before, one => {
+      const elements = compile(one, this.#context)
+      for (const each of elements) changes.gone(each)
+      this.#count(elements, -1)
+    })
+    const left = new Set<ServicePort>()
+    await forEachYielding(after, one => {
+      const elements = compile(one, this.#context)
+      this.#count(elements, 1)
+      if (this.#isFull()) {
+        this.#count(elements, -1)
+        left.add(one)
+      } else for (const each of elements) changes.come(each)
+    })
+    this.#entered = left.size === 0 ? all : all.filter(one => !left.has(one))
+    return { changes, left: [...left] }
+  }
+
+  #count(elements: readonly Entry[], by: 1 | -1): void {
+    for (const { set } of elements) this.#sizes[set] += by
+  }
+
+  #isFull(): boolean {
+    const { members, slots, services } = this.#sizes
+    const most = this.#capacity
+    return members > most.members || slots > most.slots || services > most.services
+  }
+}
