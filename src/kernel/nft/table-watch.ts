@@ -26,6 +26,11 @@ const countAgainMs = 15_000
 const monitorStartMs = 1000
 /** A look that takes nft so long is not repeated before so many times as long have passed. */
 const restTimes = 10
+/**
+ * So long nft may take for one. It begins anew whenever rules change while it lists them, and
+ * does not end while its owner writes all the time.
+ */
+const lookMs = 10_000
 /** What is damaged in one go is reported in one go. */
 const reportMs = 100
 
@@ -139,9 +144,10 @@ class TableWatch {
   }
 
   async #compare(era: number): Promise<void> {
+    const { writes } = this.#own
     try {
       const args = ['-t', '-j', 'list', 'table', ...this.#own.name.split(' ')]
-      const text = await this.#deps.run('nft', args)
+      const text = await this.#deps.run('nft', args, { timeoutMs: lookMs })
       if (!this.#isStill(era)) return
       if (this.#known?.era === era && this.#known.text !== text) {
         this.#report(`table ${this.#own.name}: chains or rules have changed`)
@@ -152,18 +158,16 @@ class TableWatch {
       if (!this.#isStill(era)) return
       if (error instanceof ToolError && /No such file/.test(error.stderr)) {
         this.#report(`table ${this.#own.name} is gone`)
-      } else this.#deps.onBlind(messageOf(error))
+      } else if (this.#own.writes === writes || !this.#deps.monitor.running)
+        this.#deps.onBlind(messageOf(error))
     }
   }
 
   /** Put off to the next look when the owner writes meanwhile. */
   async #count(): Promise<void> {
     const { writes } = this.#own
-    const text = await this.#deps.run('nft', [
-      'list',
-      'table',
-      ...this.#own.name.split(' '),
-    ])
+    const args = ['list', 'table', ...this.#own.name.split(' ')]
+    const text = await this.#deps.run('nft', args, { timeoutMs: lookMs })
     const listed = await listedSizes(text)
     if (!this.#own.isPlaced || this.#own.writes !== writes) return
     this.#counting = false

@@ -1,5 +1,10 @@
 import t from 'tap'
-import { listedSizes } from '../../../src/kernel/nft/table-watch.ts'
+import type { Monitor } from '../../../src/kernel/nft/monitor.ts'
+import { OwnTable } from '../../../src/kernel/nft/own-table.ts'
+import { listedSizes, watchTable } from '../../../src/kernel/nft/table-watch.ts'
+import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
+import { FakeClock } from '../../support/fake-clock.ts'
+import { until } from '../../support/until.ts'
 
 t.test('nftables: elements of a listing are counted', async t => {
   const text = `table ip usher {
@@ -27,3 +32,39 @@ t.test('nftables: elements of a listing are counted', async t => {
     ],
   )
 })
+
+for (const [what, writes, told] of [
+  ['its owner writes', true, []],
+  ['nobody writes', false, ['ended after 10000 ms']],
+] as const)
+  t.test(`nftables: a listing that does not end while ${what}`, async t => {
+    const clock = new FakeClock()
+    const limits: unknown[] = []
+    const said: string[] = []
+    const run: RunTool = async (_, args, options) => {
+      if (!args.includes('list')) return ''
+      limits.push(options?.timeoutMs)
+      if (writes) await own.write([''], { isElementsOnly: true })
+      clock.advance(10_000)
+      throw new ToolError('ended after 10000 ms', 'failed', '')
+    }
+    const own = new OwnTable(run, 'ip usher')
+    await own.write([''])
+    const stop = watchTable(own, {
+      run,
+      clock,
+      monitor: { running: true, listen: () => () => {} } as unknown as Monitor,
+      wanted: () => true,
+      damaged: each => void said.push(each),
+      onBlind: each => void said.push(each),
+    })
+    t.teardown(stop)
+    await until('it has looked', () => limits.length === 1)
+    await new Promise(setImmediate)
+    t.same(said, told)
+    clock.advance(99_999)
+    await new Promise(setImmediate)
+    t.same(limits, [10_000], 'a look so long is not repeated soon')
+    clock.advance(1)
+    await until('it looks again', () => limits.length === 2)
+  })
