@@ -112,12 +112,12 @@ t.test(
 /** What a user gets who binds a port that others have by SO_REUSEPORT: `joined`, or an error. */
 const joins = (port: number, user: string): string => {
   const dist = (name: string) =>
-    JSON.stringify(new URL(`../../dist/relay/linux/${name}.js`, import.meta.url).href)
+    JSON.stringify(new URL(`../../dist/${name}.js`, import.meta.url).href)
   const code = `
-    import { loadSyscalls } from ${dist('syscalls')}
-    import { writeSockaddr } from ${dist('sockaddr')}
-    import { systemError } from ${dist('errno')}
-    import * as c from ${dist('constants')}
+    import { loadSyscalls } from ${dist('ffi/syscalls')}
+    import { writeSockaddr } from ${dist('relay/linux/sockaddr')}
+    import { systemError } from ${dist('ffi/errno')}
+    import * as c from ${dist('ffi/constants')}
     const calls = loadSyscalls()
     const memory = calls.allocate(64)
     const fd = calls.socket(c.AF_INET, c.SOCK_STREAM, 0)

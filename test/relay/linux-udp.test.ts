@@ -20,6 +20,6 @@ t.test('limits', { skip }, async t =>
       exported: 'makeLinuxRelay',
     },
     // A thread needs some to load its modules.
-    80,
+    120,
   ),
 )
