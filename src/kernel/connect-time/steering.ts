@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { shortHash } from '../../util/short-hash.ts'
 import { closeSync, constants, openSync, statSync } from 'node:fs'
 import type { Bpf } from '../bpf/bpf.ts'
 import type { Pins } from '../bpf/pins.ts'
@@ -90,6 +90,5 @@ const layoutOf = (
   cgroup: string,
 ): string => {
   const { ino } = statSync(cgroup, { bigint: true })
-  const text = JSON.stringify([definitions, String(ino)])
-  return createHash('sha256').update(text).digest('hex').slice(0, 16)
+  return shortHash(JSON.stringify([definitions, String(ino)]))
 }

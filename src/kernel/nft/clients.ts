@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto'
 import { type Cidr, parseCidr } from '../../util/cidr.ts'
+import { shortHash } from '../../util/short-hash.ts'
 import type { ChainPart } from './parts.ts'
 
 /** Whether there is an address that a list of allowed clients keeps out. */
@@ -16,8 +16,7 @@ const holdsAll = (cidr: string): boolean => cidr.endsWith('/0')
  * changes of such sets as megabytes of its own memory (`nft monitor`).
  */
 export const clientsChain = (allowedClients: readonly string[]): string => {
-  const text = disjoint(allowedClients).join()
-  return `clients-${createHash('sha256').update(text).digest('hex').slice(0, 16)}`
+  return `clients-${shortHash(disjoint(allowedClients).join())}`
 }
 
 export const isClientsChain = (chain: string): boolean => chain.startsWith('clients-')

@@ -136,7 +136,7 @@ export class NftablesProxier implements Proxier {
     try {
       return await write(`${sets}${emptyText(table, context)}`, partsThere(chains, fixed))
     } catch (error) {
-      // Somebody has put in their own.
+      // Another program has put in its own.
       if (!isRefused(error)) throw error
       return write(anew)
     }

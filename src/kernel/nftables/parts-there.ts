@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { shortHash } from '../../util/short-hash.ts'
 import { isClientsChain } from '../nft/clients.ts'
 import type { ChainPart, Part } from '../nft/parts.ts'
 import { affinitySetOf, isPickChain } from './picks.ts'
@@ -11,8 +11,7 @@ export type Found = Pick<Part, 'kind' | 'name'>
  * chains are all that nft lists without reading the elements of sets.
  */
 export const layoutChain = (definitions: string): ChainPart => {
-  const hash = createHash('sha256').update(definitions).digest('hex').slice(0, 16)
-  return { kind: 'chain', name: `layout-${hash}`, rules: [] }
+  return { kind: 'chain', name: `layout-${shortHash(definitions)}`, rules: [] }
 }
 
 export interface PartsThere {

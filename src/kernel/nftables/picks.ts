@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { shortHash } from '../../util/short-hash.ts'
 import type { Endpoint, ServicePort } from '../../model/snapshot.ts'
 import { joinHostPort } from '../../util/ip.ts'
 import type { Element } from '../elements/element-changes.ts'
@@ -184,7 +184,6 @@ const ownName = (
   rest: string,
 ): string => {
   const text = [namespace, serviceName, protocol.toLowerCase(), portName, rest].join('/')
-  const hash = createHash('sha256').update(text).digest('hex').slice(0, 16)
   const read = text.replaceAll(/[^\w./-]/g, '.').replace(/\/$/, '')
-  return `${prefix}-${hash}-${read.slice(0, mostRead)}`
+  return `${prefix}-${shortHash(text)}-${read.slice(0, mostRead)}`
 }
