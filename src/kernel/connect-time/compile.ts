@@ -1,20 +1,15 @@
 import { createHash } from 'node:crypto'
 import { constants } from 'node:os'
 import type { Endpoint, ServicePort, Target, Vip } from '../../model/snapshot.ts'
-import { addressBytes, type IpFamily } from '../../util/ip.ts'
+import { addressBytes, isLoopback } from '../../util/ip.ts'
 import type { Element } from '../elements/element-changes.ts'
 import { guards } from '../nft/clients.ts'
 import { protocolNumber } from '../nft/tables.ts'
-import { address, service, slotKey, type WrittenTable } from './tables.ts'
+import { address, nodeAddress, service, slotKey, type WrittenTable } from './tables.ts'
 
 /** An element of one of the tables. */
 export interface Entry extends Element {
   readonly set: WrittenTable
-}
-
-export interface CompileContext {
-  /** Those of the node's addresses that answer node ports, without loopback's. */
-  readonly nodePortAddresses: Readonly<Record<IpFamily, readonly string[]>>
 }
 
 /**
@@ -22,10 +17,7 @@ export interface CompileContext {
  * for the same. What the relay is asked for, source ranges (the source is not chosen yet at a
  * connect) and SCTP are left to the proxy mode.
  */
-export const compile = (
-  servicePort: ServicePort,
-  context: CompileContext,
-): readonly Entry[] => {
+export const compile = (servicePort: ServicePort): readonly Entry[] => {
   const { protocol, relayed, vips } = servicePort
   if (protocol === 'SCTP' || relayed) return []
   const elements: Entry[] = []
@@ -38,19 +30,18 @@ export const compile = (
     let lead = leads.get(target)
     if (lead === undefined)
       leads.set(target, (lead = leadOf(servicePort, isInside, target, elements)))
-    const enter = (at: string, value: string): void =>
-      void elements.push(element('services', addressBytesOf(at, port, protocol), value))
-    if (kind === 'NodePort') {
-      const { family } = servicePort
-      for (const each of context.nodePortAddresses[family]) enter(each, lead)
-      enter(loopback[family], nodeOnly(lead))
-    } else enter(ip, lead)
+    elements.push(element('services', addressBytesOf(ip, port, protocol), lead))
   }
   return elements
 }
 
-/** Processes of pods have a loopback of their own. */
-const loopback: Readonly<Record<IpFamily, string>> = { IPv4: '127.0.0.1', IPv6: '::1' }
+/** That node ports answer on an address of the node's. Processes of pods have a loopback of their own. */
+export const compileNodeAddress = (ip: string): Entry => {
+  const value = Buffer.alloc(nodeAddress.size)
+  value.writeUInt32LE(isLoopback(ip) ? 1 : 0, nodeAddress.nodeOnly)
+  const key = addressBytesOf(ip, 0, undefined).slice(0, address.port)
+  return element('addresses', key, value.toString('latin1'))
+}
 
 /** Also by an external IP that is the same address. */
 const isGuarded = (vip: Vip, { sourceRanges, vips }: ServicePort): boolean =>
@@ -96,12 +87,6 @@ const refusals: Readonly<Record<Target['verdict'], number>> = {
   forward: 0,
   reject: constants.errno.ECONNREFUSED,
   drop: constants.errno.EHOSTUNREACH,
-}
-
-const nodeOnly = (lead: string): string => {
-  const value = Buffer.from(lead, 'latin1')
-  value.writeUInt32LE(1, service.nodeOnly)
-  return value.toString('latin1')
 }
 
 const hash = (text: string): string =>
