@@ -87,6 +87,11 @@ const proxyDeps = (
     nodePortAddresses: options.nodeportAddresses.flat(),
     stateDir: options.stateDir,
     keepRules: options.keepRules,
+    connectTime: {
+      wanted: options.connectTime,
+      cgroup: options.connectTimeCgroup,
+      bpffs: options.connectTimeBpffs,
+    },
     metricsBindAddress: options.metricsBindAddress,
     healthzBindAddress: options.healthzBindAddress,
     controlSocket: options.controlSocket,

@@ -12,12 +12,26 @@ export interface Entry extends Element {
   readonly set: WrittenTable
 }
 
+/** What clients of a ServicePort are led by. */
+export type LedServicePort = Pick<
+  ServicePort,
+  | 'key'
+  | 'family'
+  | 'protocol'
+  | 'vips'
+  | 'affinityMs'
+  | 'relayed'
+  | 'sourceRanges'
+  | 'internal'
+  | 'externalFromNode'
+>
+
 /**
  * All that the tables have of one ServicePort; keys and values are bytes as latin1. Pure: the same
  * for the same. What the relay is asked for, source ranges (the source is not chosen yet at a
  * connect) and SCTP are left to the proxy mode.
  */
-export const compile = (servicePort: ServicePort): readonly Entry[] => {
+export const compile = (servicePort: LedServicePort): readonly Entry[] => {
   const { protocol, relayed, vips } = servicePort
   if (protocol === 'SCTP' || relayed) return []
   const elements: Entry[] = []
@@ -44,7 +58,7 @@ export const compileNodeAddress = (ip: string): Entry => {
 }
 
 /** Also by an external IP that is the same address. */
-const isGuarded = (vip: Vip, { sourceRanges, vips }: ServicePort): boolean =>
+const isGuarded = (vip: Vip, { sourceRanges, vips }: LedServicePort): boolean =>
   guards(sourceRanges) &&
   vips.some(each => each.kind === 'LoadBalancerIP' && each.address === vip.address)
 
@@ -56,13 +70,13 @@ const element = (set: WrittenTable, key: string, value: string): Entry => ({
 
 /** Enters the endpoints of a target, and gives what VIPs are entered with. */
 const leadOf = (
-  servicePort: ServicePort,
+  servicePort: LedServicePort,
   isInside: boolean,
   { verdict, endpoints }: Target,
   into: Entry[],
 ): string => {
   const { key, family, protocol, affinityMs } = servicePort
-  const group = hash(`${key} ${family} ${isInside ? 'internal' : 'external'}`)
+  const group = groupOf({ key, family }, isInside ? 'internal' : 'external')
   const addresses = endpoints.map(endpointBytes)
   const generation = hash(`${group}${addresses.join('')}`)
   const value = Buffer.alloc(service.size)
@@ -81,6 +95,12 @@ const leadOf = (
   }
   return value.toString('latin1')
 }
+
+/** What counts and what is remembered of clients goes by. */
+export const groupOf = (
+  { key, family }: Pick<ServicePort, 'key' | 'family'>,
+  role: 'internal' | 'external',
+): string => hash(`${key} ${family} ${role}`)
 
 /** What a client is told where nobody serves; the other modes drop what has no endpoint here. */
 const refusals: Readonly<Record<Target['verdict'], number>> = {
