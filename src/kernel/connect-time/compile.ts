@@ -1,21 +1,18 @@
 import { createHash } from 'node:crypto'
 import { constants } from 'node:os'
-import type { Endpoint, ServicePort, Target, Vip } from '../../model/snapshot.ts'
-import { addressBytes, type IpFamily } from '../../util/ip.ts'
+import type { ServicePort, Target, Vip } from '../../model/snapshot.ts'
+import { isLoopback } from '../../util/ip.ts'
 import type { Element } from '../elements/element-changes.ts'
 import { guards } from '../nft/clients.ts'
-import { protocolNumber } from '../nft/tables.ts'
-import { address, service, slotKey, type WrittenTable } from './tables.ts'
+import { addressOf, dialledAddresses, type NodePorts } from './addresses.ts'
+import { service, slotKey, type WrittenTable } from './tables.ts'
 
 /** An element of one of the tables. */
 export interface Entry extends Element {
   readonly set: WrittenTable
 }
 
-export interface CompileContext {
-  /** Those of the node's addresses that answer node ports, without loopback's. */
-  readonly nodePortAddresses: Readonly<Record<IpFamily, readonly string[]>>
-}
+export type CompileContext = NodePorts
 
 /**
  * All that the tables have of one ServicePort; keys and values are bytes as latin1. Pure: the same
@@ -30,27 +27,20 @@ export const compile = (
   if (protocol === 'SCTP' || relayed) return []
   const elements: Entry[] = []
   const leads = new Map<Target, string>()
-  for (const { kind, address: ip, port } of vips.filter(
-    vip => !isGuarded(vip, servicePort),
-  )) {
-    const isInside = kind === 'ClusterIP'
+  for (const vip of vips.filter(each => !isGuarded(each, servicePort))) {
+    const isInside = vip.kind === 'ClusterIP'
     const target = isInside ? servicePort.internal : servicePort.externalFromNode
     let lead = leads.get(target)
     if (lead === undefined)
       leads.set(target, (lead = leadOf(servicePort, isInside, target, elements)))
-    const enter = (at: string, value: string): void =>
-      void elements.push(element('services', addressBytesOf(at, port, protocol), value))
-    if (kind === 'NodePort') {
-      const { family } = servicePort
-      for (const each of context.nodePortAddresses[family]) enter(each, lead)
-      enter(loopback[family], nodeOnly(lead))
-    } else enter(ip, lead)
+    for (const at of dialledAddresses(vip, servicePort.family, context)) {
+      const isForNode = vip.kind === 'NodePort' && isLoopback(at)
+      const value = isForNode ? nodeOnly(lead) : lead
+      elements.push(element('services', addressOf(at, vip.port, protocol), value))
+    }
   }
   return elements
 }
-
-/** Processes of pods have a loopback of their own. */
-const loopback: Readonly<Record<IpFamily, string>> = { IPv4: '127.0.0.1', IPv6: '::1' }
 
 /** Also by an external IP that is the same address. */
 const isGuarded = (vip: Vip, { sourceRanges, vips }: ServicePort): boolean =>
@@ -72,7 +62,7 @@ const leadOf = (
 ): string => {
   const { key, family, protocol, affinityMs } = servicePort
   const group = hash(`${key} ${family} ${isInside ? 'internal' : 'external'}`)
-  const addresses = endpoints.map(endpointBytes)
+  const addresses = endpoints.map(({ address, port }) => addressOf(address, port))
   const generation = hash(`${group}${addresses.join('')}`)
   const value = Buffer.alloc(service.size)
   value.write(group, service.group, 'latin1')
@@ -98,6 +88,7 @@ const refusals: Readonly<Record<Target['verdict'], number>> = {
   drop: constants.errno.EHOSTUNREACH,
 }
 
+/** Processes of pods have a loopback of their own. */
 const nodeOnly = (lead: string): string => {
   const value = Buffer.from(lead, 'latin1')
   value.writeUInt32LE(1, service.nodeOnly)
@@ -112,21 +103,4 @@ const slotBytes = (generation: string, slot: number): string => {
   key.write(generation, slotKey.generation, 'latin1')
   key.writeUInt32LE(slot, slotKey.slot)
   return key.toString('latin1')
-}
-
-const endpointBytes = ({ address: ip, port }: Endpoint): string =>
-  addressBytesOf(ip, port, undefined)
-
-const addressBytesOf = (
-  ip: string,
-  port: number,
-  protocol: ServicePort['protocol'] | undefined,
-): string => {
-  const bytes = Buffer.alloc(address.size)
-  const ofFamily = addressBytes(ip)
-  if (ofFamily.length === 4) bytes.writeUInt16BE(0xffff, 10)
-  bytes.set(ofFamily, 16 - ofFamily.length)
-  bytes.writeUInt16BE(port, address.port)
-  if (protocol !== undefined) bytes[address.protocol] = protocolNumber[protocol]
-  return bytes.toString('latin1')
 }
