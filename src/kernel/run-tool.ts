@@ -154,6 +154,8 @@ const mostErrors = 16 * 1024 * 1024
 const packages: Readonly<Record<string, string>> = {
   nft: 'nftables',
   ip: 'iproute2',
+  ss: 'iproute2',
+  nsenter: 'util-linux',
 }
 
 const startTool = (

@@ -55,13 +55,13 @@ const commands = {
   lookup: 1,
   update: 2,
   delete: 3,
-  nextKey: 4,
   programLoad: 5,
   pin: 6,
   get: 7,
   programById: 13,
   info: 15,
   programsAt: 16,
+  lookupBatch: 24,
   updateBatch: 26,
   linkCreate: 28,
   linkUpdate: 29,
@@ -124,16 +124,57 @@ export class Bpf {
     return true
   }
 
-  /** Puts the key after `key` into `next`, which may be the same; false after the last one. */
-  nextKey(map: number, key: NativeMemory | undefined, next: NativeMemory): boolean {
-    const result = this.#do(commands.nextKey, 32, attributes => {
-      attributes.writeUInt32LE(map, 0)
-      attributes.writeBigUInt64LE(BigInt(key?.address ?? 0), 8)
-      attributes.writeBigUInt64LE(BigInt(next.address), 16)
+  /**
+   * All elements, their bytes as latin1. The kernel gives whole buckets: what is there from the
+   * start to the end comes once, whatever else comes and goes meanwhile.
+   */
+  *entries(
+    map: number,
+    { keySize, valueSize, entries }: MapDefinition,
+    lotSize = 4096,
+  ): Iterable<readonly [key: string, value: string]> {
+    const position = this.allocate(Math.max(8, keySize))
+    let most = Math.min(lotSize, entries)
+    let keys = this.allocate(keySize * most)
+    let values = this.allocate(valueSize * most)
+    for (let start = 0, isLast = false; !isLast; start = position.address) {
+      const next = position.address
+      const { result, count } = this.#lookupBatch(map, start, next, keys, values, most)
+      isLast = result === -errno.ENOENT
+      // A bucket has more elements: it is the next one again.
+      if (result === -errno.ENOSPC) {
+        most *= 2
+        keys = this.allocate(keySize * most)
+        values = this.allocate(valueSize * most)
+      } else if (result < 0 && !isLast) throw systemError('elements of a map', result)
+      for (let i = 0; i < count; i += 1)
+        yield [
+          keys.bytes.toString('latin1', i * keySize, (i + 1) * keySize),
+          values.bytes.toString('latin1', i * valueSize, (i + 1) * valueSize),
+        ]
+    }
+  }
+
+  /** `start`: where the position is that the last one gave, or 0. */
+  #lookupBatch(
+    map: number,
+    start: number,
+    next: number,
+    keys: NativeMemory,
+    values: NativeMemory,
+    most: number,
+  ): { readonly result: number; readonly count: number } {
+    const result = this.#do(commands.lookupBatch, 56, attributes => {
+      attributes.writeBigUInt64LE(BigInt(start), 0)
+      attributes.writeBigUInt64LE(BigInt(next), 8)
+      attributes.writeBigUInt64LE(BigInt(keys.address), 16)
+      attributes.writeBigUInt64LE(BigInt(values.address), 24)
+      attributes.writeUInt32LE(most, 32)
+      attributes.writeUInt32LE(map, 36)
     })
-    if (result === -errno.ENOENT) return false
-    if (result < 0) throw systemError('the keys of a map', result)
-    return true
+    // Not written where it fails for another reason than that it is at the end.
+    const isAnswer = result >= 0 || result === -errno.ENOENT
+    return { result, count: isAnswer ? this.#attributes.bytes.readUInt32LE(32) : 0 }
   }
 
   /** Keys one after the other, and their values in the same order. */

@@ -17,6 +17,9 @@ export interface Pins {
   readonly removeOthers: (layout?: string) => void
 }
 
+/** Where those of connect-time steering are, below a bpffs. */
+export const pinsFolder = (bpffs: string): string => join(bpffs, 'usher-connect-time')
+
 /** Nothing is kept: objects end with who made them. */
 export const noPins: Pins = {
   open: (_layout, _name, make) => make(),

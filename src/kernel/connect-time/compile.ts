@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import { constants } from 'node:os'
-import type { Endpoint, ServicePort, Target, Vip } from '../../model/snapshot.ts'
-import { addressBytes, isLoopback } from '../../util/ip.ts'
+import type { ServicePort, Target, Vip } from '../../model/snapshot.ts'
+import { isLoopback } from '../../util/ip.ts'
 import type { Element } from '../elements/element-changes.ts'
 import { guards } from '../nft/clients.ts'
-import { protocolNumber } from '../nft/tables.ts'
+import { addressOf } from './addresses.ts'
 import { address, nodeAddress, service, slotKey, type WrittenTable } from './tables.ts'
 
 /** An element of one of the tables. */
@@ -36,15 +36,15 @@ export const compile = (servicePort: LedServicePort): readonly Entry[] => {
   if (protocol === 'SCTP' || relayed) return []
   const elements: Entry[] = []
   const leads = new Map<Target, string>()
-  for (const { kind, address: ip, port } of vips.filter(
-    vip => !isGuarded(vip, servicePort),
-  )) {
-    const isInside = kind === 'ClusterIP'
+  for (const vip of vips) {
+    if (isGuarded(vip, servicePort)) continue
+    const { kind, address: ip, port } = vip
+    const isInside = vip.kind === 'ClusterIP'
     const target = isInside ? servicePort.internal : servicePort.externalFromNode
     let lead = leads.get(target)
     if (lead === undefined)
       leads.set(target, (lead = leadOf(servicePort, isInside, target, elements)))
-    elements.push(element('services', addressBytesOf(ip, port, protocol), lead))
+    elements.push(element('services', addressOf(vip.address, vip.port, protocol), lead))
   }
   return elements
 }
@@ -53,7 +53,7 @@ export const compile = (servicePort: LedServicePort): readonly Entry[] => {
 export const compileNodeAddress = (ip: string): Entry => {
   const value = Buffer.alloc(nodeAddress.size)
   value.writeUInt32LE(isLoopback(ip) ? 1 : 0, nodeAddress.nodeOnly)
-  const key = addressBytesOf(ip, 0, undefined).slice(0, address.port)
+  const key = addressOf(ip, 0).slice(0, address.port)
   return element('addresses', key, value.toString('latin1'))
 }
 
@@ -77,7 +77,7 @@ const leadOf = (
 ): string => {
   const { key, family, protocol, affinityMs } = servicePort
   const group = groupOf({ key, family }, isInside ? 'internal' : 'external')
-  const addresses = endpoints.map(endpointBytes)
+  const addresses = endpoints.map(({ address: ip, port }) => addressOf(ip, port))
   const generation = hash(`${group}${addresses.join('')}`)
   const value = Buffer.alloc(service.size)
   value.write(group, service.group, 'latin1')
@@ -117,21 +117,4 @@ const slotBytes = (generation: string, slot: number): string => {
   key.write(generation, slotKey.generation, 'latin1')
   key.writeUInt32LE(slot, slotKey.slot)
   return key.toString('latin1')
-}
-
-const endpointBytes = ({ address: ip, port }: Endpoint): string =>
-  addressBytesOf(ip, port, undefined)
-
-const addressBytesOf = (
-  ip: string,
-  port: number,
-  protocol: ServicePort['protocol'] | undefined,
-): string => {
-  const bytes = Buffer.alloc(address.size)
-  const ofFamily = addressBytes(ip)
-  if (ofFamily.length === 4) bytes.writeUInt16BE(0xffff, 10)
-  bytes.set(ofFamily, 16 - ofFamily.length)
-  bytes.writeUInt16BE(port, address.port)
-  if (protocol !== undefined) bytes[address.protocol] = protocolNumber[protocol]
-  return bytes.toString('latin1')
 }

@@ -6,7 +6,12 @@ import type { Pins } from '../bpf/pins.ts'
 import { Canary } from '../keeper/canary.ts'
 import type { HostLock } from '../keeper/host-lock.ts'
 import { Known } from '../keeper/known.ts'
+import { joinLists, listOfServicePorts } from '../../model/service-port-list.ts'
+import type { StoppableTools } from '../run-tool.ts'
 import type { Features } from './forward.ts'
+import { type LedCount, LedCounts } from './led-counts.ts'
+import { servedUdp } from './served-udp.ts'
+import { staleUdp } from './stale-udp.ts'
 import { Steering } from './steering.ts'
 import { type Capacity, WantedEntries } from './wanted-entries.ts'
 
@@ -23,6 +28,8 @@ export interface ConnectTimeDeps {
   /** Asks for a sync soon. */
   readonly resync: () => void
   readonly observer: ConnectTimeObserver
+  /** For what ends sockets of UDP. */
+  readonly tools: Pick<StoppableTools, 'run' | 'stop'>
   /** Elements of tables at once; for tests. */
   readonly capacity?: Capacity
 }
@@ -33,6 +40,8 @@ export interface ConnectTimeObserver {
   failed(error: Error, stays: boolean): void
   /** Others have changed it; it is made anew. */
   damaged(what: string): void
+  /** '' when nothing of UDP may stay where it should not. */
+  udpFailed(why: string): void
 }
 
 /** A hundred thousand endpoints; twice as many have room, as a list is replaced by the next one. */
@@ -51,8 +60,14 @@ export class ConnectTime {
   #wanted: WantedEntries
   #left: readonly ServicePort[] = []
   #error = ''
+  #misled = ''
+  /** ServicePorts as they were led last; empty when that is not known. */
+  #led: readonly ServicePort[] = []
+  #endingUdp: Promise<void> = Promise.resolve()
+  #udpError = ''
   #isMine = false
   #isEnding = false
+  readonly #groups = new LedCounts()
   #underWay: Promise<void> = Promise.resolve()
   readonly #known = new Known<Steering>()
   #watch: Canary<Steering> | undefined
@@ -81,21 +96,33 @@ export class ConnectTime {
     return this.#steering === undefined ? 'waiting' : 'leading'
   }
 
+  /** Why clients may be led to what is gone; '' when they are not. */
+  get misled(): string {
+    return this.#misled
+  }
+
   /** Those for which there is no room. */
   get left(): readonly ServicePort[] {
     return this.#left
   }
 
-  /** What has tables to be read; undefined while nobody is led. */
-  get steering(): Steering | undefined {
-    return this.#steering
+  /** By ServicePort, how many were led and refused. */
+  async counts(snapshots: readonly Snapshot[]): Promise<readonly LedCount[]> {
+    const steering = this.#steering
+    if (steering === undefined) return []
+    return this.#groups.count(
+      joinLists(snapshots.map(listOfServicePorts)),
+      steering.entries('counts'),
+    )
   }
 
   get problems(): readonly Problem[] {
     const object = 'connect-time steering'
     const [first] = this.#left
     return [
-      ...(this.#error === '' ? [] : [{ object, field: '', message: this.#error }]),
+      ...[this.#error, this.#udpError]
+        .filter(message => message !== '')
+        .map(message => ({ object, field: '', message })),
       ...(first === undefined
         ? []
         : [
@@ -120,11 +147,12 @@ export class ConnectTime {
     await this.#deps.lock.release()
   }
 
-  /** In place of `stop`: nobody is led any more. Rejects where something stays. */
+  /** In place of `stop`, after which it does nothing: nobody is led any more. Rejects where something stays. */
   async remove(): Promise<void> {
+    const isMine = this.#isMine && !this.#isEnding
     await this.#end()
     try {
-      if (this.#isMine) this.#deps.pins.removeOthers()
+      if (isMine) this.#deps.pins.removeOthers()
     } finally {
       await this.#deps.lock.release()
     }
@@ -134,6 +162,8 @@ export class ConnectTime {
     this.#isEnding = true
     this.#watch?.stop()
     await this.#underWay
+    await this.#deps.tools.stop()
+    await this.#endingUdp
     this.#letGo()
   }
 
@@ -144,6 +174,8 @@ export class ConnectTime {
       // What the kernel refuses once may be damage: all is made anew.
       await this.#write(snapshots).catch(() => this.#write(snapshots))
       this.#error = ''
+      this.#misled = ''
+      this.#endUdp(snapshots)
       observer.synced((clock.now() - started) / 1000)
     } catch (error) {
       this.#giveUp(errorOf(error))
@@ -175,7 +207,28 @@ export class ConnectTime {
     return new Steering({ ...this.#deps, sizes })
   }
 
+  /** Not awaited: there may be hundreds of network namespaces to look at. */
+  #endUdp(snapshots: readonly Snapshot[]): void {
+    const { tools, nodeAddresses, observer } = this.#deps
+    const steering = this.#steering
+    if (steering === undefined) return
+    const now = joinLists(snapshots.map(listOfServicePorts))
+    const served = servedUdp(this.#led, now, nodeAddresses(snapshots))
+    this.#led = now
+    if (served.size === 0) return
+    const reverse = (): ReturnType<Steering['entries']> =>
+      this.#isEnding || this.#steering !== steering ? [] : steering.entries('reverse')
+    const ends = staleUdp({ run: tools.run, reverse })
+    this.#endingUdp = this.#endingUdp.then(async () => {
+      const why = await ends.end(served)
+      if (this.#isEnding) return
+      this.#udpError = why.join('; ')
+      observer.udpFailed(this.#udpError)
+    })
+  }
+
   #letGo(): void {
+    this.#led = []
     this.#steering?.close()
     this.#steering = undefined
     this.#wanted = new WantedEntries(this.#capacity)
@@ -185,14 +238,14 @@ export class ConnectTime {
   #giveUp(error: Error): void {
     this.#letGo()
     this.#error = `${error.message}; the proxy mode carries all clients`
-    let stays = false
     try {
       this.#deps.pins.removeOthers()
+      this.#misled = ''
     } catch (cause) {
-      stays = true
-      this.#error = `${error.message}; old entries lead clients still, as programs can't be removed: ${errorOf(cause).message}`
+      this.#misled = `connect-time steering leads clients by old entries, as its programs can't be removed: ${errorOf(cause).message}`
+      this.#error = `${error.message}; ${this.#misled}`
     }
-    this.#deps.observer.failed(error, stays)
+    this.#deps.observer.failed(error, this.#misled !== '')
   }
 
   #watched(): Canary<Steering> {

@@ -25,6 +25,7 @@ export class Steering {
   readonly writer: TableWriter
   readonly #deps: SteeringDeps
   readonly #layout: string
+  readonly #definitions: ReturnType<typeof tableDefinitions>
   readonly #tables: Readonly<Record<TableName, number>>
   readonly #open: number[] = []
   readonly #links = new Map<string, number>()
@@ -33,7 +34,7 @@ export class Steering {
   constructor(deps: SteeringDeps) {
     const { bpf, pins, sizes } = deps
     this.#deps = deps
-    const definitions = tableDefinitions(sizes)
+    const definitions = (this.#definitions = tableDefinitions(sizes))
     this.#layout = layoutOf(definitions, deps.cgroup)
     try {
       this.#tables = Object.fromEntries(
@@ -89,15 +90,9 @@ export class Steering {
     return lost === undefined ? '' : `table-${lost} was removed from the bpffs`
   }
 
-  /** The descriptor of a table, to be read. */
-  table(name: TableName): number {
-    return this.#tables[name]
-  }
-
-  /** Nobody is led any more. Throws where something stays. */
-  remove(): void {
-    this.close()
-    this.#deps.pins.removeOthers()
+  /** What a table has now, bytes as latin1. */
+  entries(name: TableName): Iterable<readonly [key: string, value: string]> {
+    return this.#deps.bpf.entries(this.#tables[name], this.#definitions[name])
   }
 
   /** What is pinned goes on without this process. */

@@ -63,10 +63,13 @@ export class TableWriter {
 
   /** As `write`; what else the tables have goes. */
   async writeAll(changes: ElementChanges): Promise<void> {
-    for (const name of writtenTables)
-      for (const key of this.#keys(this.#tables[name]))
+    for (const name of writtenTables) {
+      const { descriptor, definition } = this.#tables[name]
+      await forEachYielding(this.#bpf.entries(descriptor, definition), ([key]) => {
         if (changes.sets.get(name)?.get(key) === undefined)
           changes.gone({ set: name, key, value: 'not known' })
+      })
+    }
     await this.write(changes)
   }
 
@@ -94,14 +97,5 @@ export class TableWriter {
       table.key.bytes.write(key, 'latin1')
       this.#bpf.delete(table.descriptor, table.key)
     })
-  }
-
-  *#keys({ descriptor, definition, key }: Table): Iterable<string> {
-    const { keySize } = definition
-    let isThere = this.#bpf.nextKey(descriptor, undefined, key)
-    while (isThere) {
-      yield key.bytes.toString('latin1', 0, keySize)
-      isThere = this.#bpf.nextKey(descriptor, key, key)
-    }
   }
 }

@@ -86,9 +86,9 @@ export const tableDefinitions = (
   services: hash('services', address.size, service.size, sizes.services),
   slots: hash('slots', slotKey.size, address.size, sizes.slots),
   addresses: hash('addresses', address.port, nodeAddress.size, 4096),
-  counts: hash('counts', 8, counts.size, sizes.services),
   // What is remembered of clients holds as long as the endpoint is one.
   members: hash('members', memberKey.size, 8, sizes.slots),
+  counts: lru('counts', 8, counts.size, sizes.sockets),
   affinity: lru('affinity', affinityKey.size, affinity.size, sizes.sockets),
   // Of sockets that send UDP without a connect: where to.
   flows: lru('flows', socketKey.size, address.size, sizes.sockets),

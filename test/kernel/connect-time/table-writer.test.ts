@@ -17,18 +17,11 @@ const makeTables = (services: number) => {
   t.teardown(() => {
     for (const each of Object.values(descriptors)) bpf.close(each)
   })
-  const keysOf = (name: TableName): readonly string[] => {
-    const { keySize } = definitions[name]
-    const key = bpf.allocate(keySize)
-    const keys: string[] = []
-    for (
-      let isThere = bpf.nextKey(descriptors[name], undefined, key);
-      isThere;
-      isThere = bpf.nextKey(descriptors[name], key, key)
-    )
-      keys.push(key.bytes.toString('latin1', 0, keySize))
-    return keys.toSorted()
-  }
+  const keysOf = (name: TableName): readonly string[] =>
+    Array.from(
+      bpf.entries(descriptors[name], definitions[name]),
+      ([key]) => key,
+    ).toSorted()
   return { keysOf, writer: () => new TableWriter(bpf, definitions, descriptors) }
 }
 
