@@ -1,5 +1,5 @@
 import { processTree } from '../../../bench/process/usage.ts'
-import { rm, symlink, writeFile } from 'node:fs/promises'
+import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { addressOf, type BackendName } from '../../support/net/addresses.ts'
@@ -124,13 +124,17 @@ const monitors = (pid: number): readonly number[] =>
 
 /** By none of its names it works any more; Usher would find the system's behind them. */
 const breakTools = async (tools: string, lost: Tool): Promise<void> => {
-  for (const name of namesOf(lost)) {
-    const path = join(tools, name)
-    await rm(path, { force: true })
-    await writeFile(path, '#!/bin/sh\necho "its modules are gone" >&2\nexit 3\n', {
-      mode: 0o755,
-    })
-  }
+  for (const name of namesOf(lost))
+    await placeScript(join(tools, name), 'echo "its modules are gone" >&2; exit 3')
+}
+
+/**
+ * In one step, and a script always: the kernel hands a script to the shell by its path, and a shell that
+ * finds a program there by then runs that, byte for byte, as commands (`>` makes files).
+ */
+const placeScript = async (path: string, body: string): Promise<void> => {
+  await writeFile(`${path}.new`, `#!/bin/sh\n${body}\n`, { mode: 0o755 })
+  await rename(`${path}.new`, path)
 }
 
 const namesOf = (tool: Tool): readonly string[] =>
@@ -140,7 +144,5 @@ const namesOf = (tool: Tool): readonly string[] =>
         iptablesTools.map(name => name.replace(/tables/, `tables${backEnd}`)),
       )
 
-const repairTools = async (tools: string, tool: 'nft'): Promise<void> => {
-  await rm(join(tools, tool))
-  await symlink(join('/usr/sbin', tool), join(tools, tool))
-}
+const repairTools = (tools: string, tool: 'nft'): Promise<void> =>
+  placeScript(join(tools, tool), `exec /usr/sbin/${tool} "$@"`)
