@@ -62,7 +62,7 @@ export const destroy = async (
 const hasCookie = (line: string): boolean => / sk:[\da-f]+/.test(line)
 
 /** Recv-Q, Send-Q, local, peer; then what -e adds, cookie before the path of the cgroup. */
-const pattern = /^\d+\s+\d+\s+(\S+):(\d+)\s+(\S+):(\d+)\s.*? ?\bsk:([\da-f]+)/
+const pattern = /^\d+\s+\d+\s+(\S+):(\d+)\s+(\S+):(\d+)\s.*?\bsk:([\da-f]+)/
 
 const readSocket = (line: string): ConnectedUdp => {
   const [, from = '', fromPort, to = '', toPort, cookie] = pattern.exec(line) ?? []

@@ -125,7 +125,7 @@ const twins = 'one has both ends in common with a socket that is to stay (SO_REU
 const wordsOf = (error: unknown): string => {
   if (!(error instanceof ToolError) || error.stderr === '')
     return (error as Error).message
-  if (/failed to execute ss: No such file/.test(error.stderr))
+  if (/failed to execute \S+: No such file/.test(error.stderr))
     return 'ss: not found; install it (Debian package iproute2)'
   const [line = ''] = error.stderr.trim().split('\n')
   const entering = 'another network namespace can not be entered (CAP_SYS_ADMIN)'
