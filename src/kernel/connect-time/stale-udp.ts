@@ -9,6 +9,7 @@ import {
   type NetworkNamespace,
   networkNamespaces,
 } from './network-namespaces.ts'
+import { mayHavePeersAt } from './quick-look.ts'
 import type { ServedUdp } from './served-udp.ts'
 import { address, socketKey } from './tables.ts'
 
@@ -39,18 +40,22 @@ const timeoutMs = 10_000
 export const staleUdp = ({ run, reverse, folders }: StaleUdpDeps): StaleUdp => ({
   end: async served => {
     const problems = new Map<string, number>()
-    const say = (problem: string, times = 1): void =>
-      void problems.set(problem, (problems.get(problem) ?? 0) + times)
+    const say = (problem: string): void =>
+      void problems.set(problem, (problems.get(problem) ?? 0) + 1)
     try {
       const stale = await findStale(served, reverse())
       if (stale.size === 0) return []
       const { namespaces, hidden } = await networkNamespaces(folders)
-      if (hidden > 0) say('not permitted to look for them (CAP_SYS_PTRACE)', hidden)
-      await forEachAtOnce(atOnce, namespaces, one =>
-        inNamespace(run, one, runSs => endAll(runSs, stale, say)).catch(
-          (error: unknown) => say(wordsOf(error)),
-        ),
-      )
+      if (hidden > 0) say(`those of ${hidden} processes can't be found (CAP_SYS_PTRACE)`)
+      const ports = new Set(Array.from(stale.keys(), each => readAddressOf(each).port))
+      await forEachAtOnce(atOnce, namespaces, async one => {
+        try {
+          if (await mayHavePeersAt(ports, one))
+            await inNamespace(run, one, runSs => endAll(runSs, stale, say))
+        } catch (error) {
+          say(wordsOf(error))
+        }
+      })
     } catch (error) {
       say(wordsOf(error))
     }
@@ -59,8 +64,8 @@ export const staleUdp = ({ run, reverse, folders }: StaleUdpDeps): StaleUdp => (
 })
 
 const inWords = (problem: string, times: number): string =>
-  `connected UDP sockets may stay at endpoints that are gone: ${problem}${
-    times > 1 ? ` (${times} times)` : ''
+  `UDP sockets may stay connected to endpoints that are gone: ${problem}${
+    times > 1 ? `, in ${times} network namespaces` : ''
   }`
 
 const findStale = async (

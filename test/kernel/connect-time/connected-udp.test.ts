@@ -51,7 +51,7 @@ t.test('what ss does not tell is noticed', async t => {
   const line = '0      0      127.0.0.1:40541          127.0.0.11:5353'
   const runSs = () => Promise.resolve(`${line}\n`)
   await t.rejects(connectedTo(runSs, [{ address: '127.0.0.11', port: 5353 }]), {
-    message: /udp_diag/,
+    message: /UDP_DIAG/,
   })
   const sockets = await connectedTo(
     () => Promise.resolve(output),
