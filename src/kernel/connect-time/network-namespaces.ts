@@ -24,8 +24,8 @@ export interface NetworkNamespace {
 
 export interface FoundNamespaces {
   readonly namespaces: readonly NetworkNamespace[]
-  /** Files that this process may not look at (CAP_SYS_PTRACE, ptrace(2)). */
-  readonly hidden: number
+  /** Folders of processes that this one may not look at (CAP_SYS_PTRACE, ptrace(2)). */
+  readonly hidden: readonly string[]
 }
 
 /** Files that are looked at together: Node has four threads for it. */
@@ -42,10 +42,10 @@ export const networkNamespaces = async ({
   const own = idOf(await stat('/proc/self/ns/net'))
   const [device = ''] = own.split(':')
   const found = new Map<string, { processes: string[]; names: string[] }>()
-  let hidden = 0
+  const hidden: string[] = []
   const look = async (path: string, process?: string): Promise<void> => {
     const id = await idAt(path)
-    if (id === 'hidden') hidden += 1
+    if (id === 'hidden') hidden.push(process ?? path)
     // Where a name's mount is gone its file stays, on another device.
     if (!id.startsWith(`${device}:`)) return
     const one = found.get(id) ?? { processes: [], names: [] }

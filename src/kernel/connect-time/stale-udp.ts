@@ -9,7 +9,7 @@ import {
   type NetworkNamespace,
   networkNamespaces,
 } from './network-namespaces.ts'
-import { mayHavePeersAt } from './quick-look.ts'
+import { mayHavePeersAt, sees } from './quick-look.ts'
 import type { ServedUdp } from './served-udp.ts'
 import { address, socketKey } from './tables.ts'
 
@@ -46,7 +46,6 @@ export const staleUdp = ({ run, reverse, folders }: StaleUdpDeps): StaleUdp => (
       const stale = await findStale(served, reverse())
       if (stale.size === 0) return []
       const { namespaces, hidden } = await networkNamespaces(folders)
-      if (hidden > 0) say(`those of ${hidden} processes can't be found (CAP_SYS_PTRACE)`)
       const ports = new Set(Array.from(stale.keys(), each => readAddressOf(each).port))
       await forEachAtOnce(atOnce, namespaces, async one => {
         try {
@@ -55,6 +54,9 @@ export const staleUdp = ({ run, reverse, folders }: StaleUdpDeps): StaleUdp => (
         } catch (error) {
           say(wordsOf(error))
         }
+      })
+      await forEachAtOnce(atOnce, hidden, async folder => {
+        if (await sees(ports, folder)) say(unseen)
       })
     } catch (error) {
       say(wordsOf(error))
@@ -65,7 +67,7 @@ export const staleUdp = ({ run, reverse, folders }: StaleUdpDeps): StaleUdp => (
 
 const inWords = (problem: string, times: number): string =>
   `UDP sockets may stay connected to endpoints that are gone: ${problem}${
-    times > 1 ? `, in ${times} network namespaces` : ''
+    times > 1 ? ` (${times} times)` : ''
   }`
 
 const findStale = async (
@@ -123,6 +125,7 @@ const endAll = async (
   }
 }
 
+const unseen = 'where a process is can not be seen (CAP_SYS_PTRACE)'
 const noDestroy = 'ss -K ends none of them (the kernel needs CONFIG_INET_DIAG_DESTROY)'
 const twins = 'one has both ends in common with a socket that is to stay (SO_REUSEPORT)'
 

@@ -62,24 +62,24 @@ const sockets = new Map()
 /** What a socket was told without being asked, by its name. */
 const told = new Map()
 
-const openUdp = async ({ address, name, from }) => {
+const openUdp = async ({ address, name, localPort }) => {
   const type = address.includes(':') ? 'udp6' : 'udp4'
-  const socket = dgram.createSocket({ type, reuseAddr: from !== undefined })
+  const socket = dgram.createSocket({ type, reuseAddr: localPort !== undefined })
   socket.on('error', error => told.set(name, error.code))
   sockets.set(name, socket)
-  if (from === undefined) return socket
-  socket.bind(from, '127.0.0.1')
+  if (localPort === undefined) return socket
+  socket.bind(localPort, '127.0.0.1')
   await once(socket, 'listening')
   return socket
 }
 
 /**
  * `name`: of a socket that is kept; `connected`: by connect, else each datagram says where to;
- * `from`: a port of its own, which others may have too.
+ * `localPort`: a port of its own, which others may have too.
  */
-const udp = async ({ address, port, name, connected, from }) => {
+const udp = async ({ address, port, name, connected, localPort }) => {
   const known = sockets.get(name)
-  const socket = known ?? (await openUdp({ address, name, from }))
+  const socket = known ?? (await openUdp({ address, name, localPort }))
   try {
     if (connected && known === undefined) {
       socket.connect(port, address)

@@ -52,7 +52,11 @@ export interface Client {
   readonly udp: (
     address: string,
     port: number,
-    socket: { readonly name: string; readonly connected?: true; readonly from?: number },
+    socket: {
+      readonly name: string
+      readonly connected?: true
+      readonly localPort?: number
+    },
   ) => Promise<Answer>
   /** Dials at the first time; later it says whether that connection goes on. */
   readonly keepTcp: (address: string, port: number, name: string) => Promise<Answer>

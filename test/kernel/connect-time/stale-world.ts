@@ -1,10 +1,6 @@
-import { mkdtempSync, readdirSync, rmSync, statSync, symlinkSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Test } from 'tap'
 import { Bpf } from '../../../src/kernel/bpf/bpf.ts'
 import { noPins } from '../../../src/kernel/bpf/pins.ts'
-import type { NamespaceFolders } from '../../../src/kernel/connect-time/network-namespaces.ts'
 import { servedUdp } from '../../../src/kernel/connect-time/served-udp.ts'
 import { staleUdp } from '../../../src/kernel/connect-time/stale-udp.ts'
 import { tableDefinitions } from '../../../src/kernel/connect-time/tables.ts'
@@ -14,27 +10,6 @@ import { makeGroup } from './group.ts'
 import { changesTo, makeSteering } from './world.ts'
 
 const nodePorts = { nodePortAddresses: { IPv4: ['192.0.2.1'], IPv6: [] } }
-
-/** Of this host's processes those whose namespace may be looked at: a sandbox may hide its first. */
-export const visibleFolders = (t: Test): NamespaceFolders => {
-  const processes = mkdtempSync(join(tmpdir(), 'usher-processes-'))
-  t.teardown(() => rmSync(processes, { recursive: true }))
-  for (const name of readdirSync('/proc')) {
-    const path = join('/proc', name)
-    if (/^\d+$/.test(name) && isVisible(join(path, 'ns/net')))
-      symlinkSync(path, join(processes, name))
-  }
-  return { processes, named: join(processes, 'none') }
-}
-
-const isVisible = (path: string): boolean => {
-  try {
-    statSync(path)
-    return true
-  } catch {
-    return false
-  }
-}
 
 /** Steering of a cgroup, whose sockets are ended as Services change. */
 export const makeStaleStage = async (t: Test) => {
@@ -68,7 +43,7 @@ export const makeStaleStage = async (t: Test) => {
   }
   /** What the last change of Services asks for. */
   const end = (run: RunTool = runTool): Promise<readonly string[]> => {
-    const udp = staleUdp({ run, reverse, folders: visibleFolders(t) })
+    const udp = staleUdp({ run, reverse })
     return udp.end(servedUdp(before ?? [], now ?? [], nodePorts))
   }
   return { group, serve, end }
