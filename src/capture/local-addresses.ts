@@ -210,7 +210,7 @@ function* batches<T>(items: Iterable<T>, size: number): Iterable<readonly T[]> {
  */
 export const nodeAddresses = (
   family: IpFamily,
-  vips: ReadonlySet<string> = new Set(),
+  vips: Pick<ReadonlySet<string>, 'has'> = new Set(),
 ): string[] => {
   const all = interfaceAddressesWhere(
     family,

@@ -1,6 +1,7 @@
 import { type HostLock, hostLock } from '../kernel/keeper/host-lock.ts'
 import type { OptionsOf } from '../config/options.ts'
 import { cleanUp, type Outcome } from '../kernel/cleanup/clean-up.ts'
+import { connectTimeKind } from '../kernel/cleanup/connect-time.ts'
 import { hostKinds } from '../kernel/cleanup/host-kinds.ts'
 import { systemClock } from '../util/clock.ts'
 import type { Io } from './io.ts'
@@ -14,10 +15,11 @@ import { othersThings } from '../kernel/cleanup/in-use.ts'
  * 1 when something stayed or could not be looked for.
  */
 export const cleanup = async (
-  { dryRun, onlyUsher }: OptionsOf<'cleanup'>,
+  { dryRun, onlyUsher, connectTimeBpffs }: OptionsOf<'cleanup'>,
   io: Io,
 ): Promise<number> => {
-  const { lock, holder } = await takeLock()
+  const locks = [await takeLock(), await takeLock('usher-connect-time')]
+  const holder = locks.find(each => each.holder !== '')?.holder ?? ''
   try {
     if (holder !== '')
       io.err(
@@ -31,7 +33,10 @@ export const cleanup = async (
     const mayHide = !onlyUsher && proxy?.usher === 'serving'
     const isOther = onlyUsher || proxy !== undefined
     const mode = onlyUsher || mayHide ? undefined : proxy?.mode
-    const kinds = hostKinds(isOther ? othersThings(mode) : {})
+    const kinds = [
+      connectTimeKind(connectTimeBpffs),
+      ...hostKinds(isOther ? othersThings(mode) : {}),
+    ]
     const removed = await cleanUp(kinds, { dryRun })
     const outcome = mayHide ? await withKept(removed) : removed
     if (mayHide) io.err(hiding)
@@ -39,7 +44,7 @@ export const cleanup = async (
     const { stayed, hidden } = outcome
     return stayed.length + hidden.length === 0 && holder === '' ? 0 : 1
   } finally {
-    await lock.release()
+    await Promise.all(locks.map(({ lock }) => lock.release()))
   }
 }
 
@@ -64,10 +69,11 @@ interface Taken {
 }
 
 /** Held to the end, so that an Usher that starts meanwhile waits with its rules. */
-const takeLock = async (): Promise<Taken> => {
+const takeLock = async (name?: string): Promise<Taken> => {
   let holder = ''
   const lock = hostLock({
     clock: systemClock,
+    ...(name !== undefined && { name }),
     self: `usher cleanup ${version()}, pid ${process.pid}`,
     waiting: name => {
       holder = name

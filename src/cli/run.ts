@@ -28,7 +28,10 @@ export const run = async (args: readonly string[], io: Io): Promise<number> => {
     return 0
   }
   if (options.cleanup)
-    return (await import('./cleanup.ts')).cleanup({ dryRun: false, onlyUsher: false }, io)
+    return (await import('./cleanup.ts')).cleanup(
+      { dryRun: false, onlyUsher: false, connectTimeBpffs: options.connectTimeBpffs },
+      io,
+    )
   if (options.initOnly) return (await import('./init-only.ts')).initOnly(settings, io)
   keepHeapSmall()
   const log = await createLog({ level: options.logLevel, format: options.logFormat })
@@ -87,6 +90,11 @@ const proxyDeps = (
     nodePortAddresses: options.nodeportAddresses.flat(),
     stateDir: options.stateDir,
     keepRules: options.keepRules,
+    connectTime: {
+      wanted: options.connectTime,
+      cgroup: options.connectTimeCgroup,
+      bpffs: options.connectTimeBpffs,
+    },
     metricsBindAddress: options.metricsBindAddress,
     healthzBindAddress: options.healthzBindAddress,
     controlSocket: options.controlSocket,

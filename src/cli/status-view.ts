@@ -160,6 +160,16 @@ const relayRows = ({ relay }: StatusDocument): Cells[] => {
   ]
 }
 
+const connectTimeRows = ({ connectTime }: StatusDocument): Cells[] => {
+  if (connectTime === null) return []
+  const { state, detail, clients, left } = connectTime
+  const whom = clients === 'host' ? 'processes of the node, not of its pods' : ''
+  const room = left === 0 ? '' : `no room for ${count(left, 'ServicePort')}`
+  const how = [whom, detail, room].filter(Boolean).join('; ')
+  const text = how === '' ? state : `${state} (${how})`
+  return [['connect', state === 'leading' || state === 'waiting' ? text : red(text)]]
+}
+
 const processText = ({
   privileges,
 }: NonNullable<NonNullable<StatusDocument['relay']>['ownProcess']>): string =>
@@ -194,7 +204,12 @@ const header = (status: StatusDocument, now: number, colour: boolean): string[] 
     ['source', `${source.name}, ${source.synced ? read : `not synced, ${read}`}`],
   ]
   if (source.error !== '') rows.push(['', red(source.error)])
-  rows.push(...modeRows(status), ...captureRows(status), ...relayRows(status))
+  rows.push(
+    ...modeRows(status),
+    ...connectTimeRows(status),
+    ...captureRows(status),
+    ...relayRows(status),
+  )
   if (hasRelay(status))
     rows.push([
       'files',

@@ -1,5 +1,6 @@
 import type { Command } from './commands.ts'
 import { bench } from './options/bench.ts'
+import { connectTime } from './options/connect-time.ts'
 import { control } from './options/control.ts'
 import { conntrack, kernelModes } from './options/kernel-modes.ts'
 import { kubeProxy } from './options/kube-proxy.ts'
@@ -19,6 +20,7 @@ export const table = {
   ...bench,
   ...cluster,
   ...listening,
+  ...connectTime,
   ...relay,
   ...traffic,
   ...pace,

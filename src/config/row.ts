@@ -7,6 +7,7 @@ export type Group =
   | 'What'
   | 'Kubernetes API'
   | 'Where it listens'
+  | 'Connect time'
   | 'Relay'
   | 'TCP'
   | 'UDP'

@@ -5,6 +5,8 @@ import type { IpFamily } from '../util/ip.ts'
 
 export interface HealthOptions {
   readonly clock: Clock
+  /** Why clients may be led to what is gone, which a restart may mend; '' by default. */
+  readonly misled?: () => string
   /** Milliseconds; what waits or fails for twice as long is red. kube-proxy's is 30 s. */
   readonly syncPeriodMs: number
   /** What wanted binds are doing now; only failed ones matter, and others may be left out. */
@@ -92,7 +94,7 @@ export class Health {
 
   report(): HealthReport {
     const unread = this.#unread()
-    const hung = this.#hung()
+    const hung = [...this.#hung(), ...this.#misled()]
     const gone = this.#gone()
     const waiting: Record<IpFamily, string[]> = {
       IPv4: this.#waiting('IPv4'),
@@ -135,6 +137,11 @@ export class Health {
   #hung(): string[] {
     const workers = [...(this.#options.hungWorkers?.() ?? [])]
     return workers.map(worker => `worker ${worker} of the relay gives no sign of life`)
+  }
+
+  #misled(): string[] {
+    const why = this.#options.misled?.() ?? ''
+    return why === '' ? [] : [why]
   }
 
   #gone(): string[] {

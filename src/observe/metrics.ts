@@ -17,7 +17,7 @@ export interface MetricsOptions {
   readonly stats: () => RelayStats | Promise<RelayStats | undefined>
   readonly health: () => HealthReadings
   /** Metrics of other parts, written after the relay's. */
-  readonly more?: () => readonly BoundMetric[]
+  readonly more?: () => readonly BoundMetric[] | Promise<readonly BoundMetric[]>
 }
 
 export interface Metrics {
@@ -42,7 +42,7 @@ export const createMetrics = (options: MetricsOptions): Metrics => {
   const read = async (): Promise<readonly Buffer[]> => {
     const now = await stats()
     const relay = now ? await writeMetrics(relayMetrics, await relayTotals(now)) : []
-    const others = await writeMetrics(options.more?.() ?? [], undefined)
+    const others = await writeMetrics((await options.more?.()) ?? [], undefined)
     showProcess(await watch.read())
     showHealth(health())
     return [...relay, ...others, Buffer.from(await registry.metrics())]

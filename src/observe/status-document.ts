@@ -23,6 +23,7 @@ import {
 } from './status-service-port.ts'
 import type {
   ChoiceStatus,
+  ConnectTimeStatus,
   NodeStatus,
   ServicePortStatus,
   StatusDocument,
@@ -49,6 +50,8 @@ export interface StatusInput {
   /** Where there is a relay. */
   readonly capture?: CaptureChoice | undefined
   readonly relay?: ChosenRelay | undefined
+  /** Where it is asked for. */
+  readonly connectTime?: ConnectTimeStatus | undefined
 }
 
 /** All that went wrong but what clients did themselves (CC, CD, cD): see cause.ts. */
@@ -177,6 +180,7 @@ const headOf = (input: StatusInput): Omit<StatusDocument, 'servicePorts'> => ({
   source: input.source,
   capture: input.capture ? choiceStatus(input.capture) : null,
   relay: input.relay ? relayStatus(input.relay) : null,
+  connectTime: input.connectTime ?? null,
   problems: input.problems,
   fds: input.stats.fds,
   acceptPaused: input.stats.acceptPaused,

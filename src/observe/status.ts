@@ -185,6 +185,20 @@ const relay = v.object({
 const optional = <S extends v.GenericSchema>(schema: S) =>
   v.optional(v.nullable(schema), null)
 
+const connectTime = v.object({
+  /**
+   * `leading`: processes of the node are led to endpoints as they connect. `waiting`: for another Usher
+   * to end, or for the first sync. `failed`, `not usable`: the mode carries all clients.
+   */
+  state: v.picklist(['leading', 'waiting', 'failed', 'not usable']),
+  /** Whom, and where; or why not. */
+  detail: text,
+  /** `all` processes of the node and its pods, or those of its own network namespace (`host`). */
+  clients: v.picklist(['all', 'host']),
+  /** ServicePorts for which there is no room. */
+  left: number,
+})
+
 export const statusSchema = v.object({
   version: text,
   mode: v.picklist(modeNames),
@@ -200,6 +214,8 @@ export const statusSchema = v.object({
   source,
   /** How traffic for VIPs gets to Usher; null where no Service is carried by a relay. */
   capture: optional(choice),
+  /** null where it is off. */
+  connectTime: optional(connectTime),
   /** What carries connections and flows; null in the kernel modes, but in
    * nftables mode once a Service asks for it. */
   relay: optional(relay),
@@ -218,4 +234,5 @@ export type ServicePortStatus = Out<typeof servicePort>
 export type VipStatus = Out<typeof vip>
 export type EndpointStatus = Out<typeof endpoint>
 export type NodeStatus = Out<typeof node>
+export type ConnectTimeStatus = Out<typeof connectTime>
 export type ChoiceStatus = Out<typeof choice>

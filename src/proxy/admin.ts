@@ -24,6 +24,7 @@ import type { CheckOf } from '../observe/status-service-port.ts'
 import type { SyncMetrics } from '../observe/sync-metrics.ts'
 import type { RelayStats } from '../relay/relay.ts'
 import type { Source } from '../source/source.ts'
+import type { ConnectTimePart } from './connect-time.ts'
 import type { NodeParts, OpenConnections } from './options.ts'
 import type { ServiceChecks } from './service-checks.ts'
 import type { Traffic } from './traffic.ts'
@@ -43,6 +44,7 @@ export interface AdminDeps {
   readonly node: NodeParts
   readonly registry: Registry
   readonly traffic: Traffic
+  readonly connectTime: ConnectTimePart
   readonly control: ControlFigures
   readonly orders: Pick<OperatorOrders, 'all'>
   readonly checks: Pick<ServiceChecks, 'healthOf'>
@@ -87,6 +89,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
       node: nodeStatus(node, registry),
       capture: traffic.dataPath()?.captureChoice,
       relay: traffic.dataPath()?.relayChoice,
+      connectTime: deps.connectTime.status(),
     }
   }
   const isEligible = (): boolean => !isDraining() && whyNotEligible(node, registry) === ''
@@ -145,7 +148,7 @@ const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
       sourceOk: source.status().error === '',
       version,
     }),
-    more: () => [
+    more: async () => [
       ...bindMetrics(syncTable, syncMetrics),
       ...bindMetrics(clusterTable, {
         pending: registry.pending(),
@@ -155,6 +158,7 @@ const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
       ...(node.requests ? bindMetrics(requestTable, node.requests()) : []),
       ...bindMetrics(versionTable, version),
       ...traffic.metrics(),
+      ...(await deps.connectTime.metrics(reconciler.snapshots())),
       ...bindMetrics(orderTable, deps.orders.all()),
       ...bindMetrics(checkTable, {
         snapshots: reconciler.snapshots(),

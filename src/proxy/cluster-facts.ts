@@ -2,8 +2,8 @@ import { nodeAddresses } from '../capture/local-addresses.ts'
 import { nodePortCidrs, nodePortCidrsOfAnyNode } from '../kernel/node-port-cidrs.ts'
 import type { Registry } from '../model/registry.ts'
 import type { Snapshot } from '../model/snapshot.ts'
-import { cidrContains, parseCidr } from '../util/cidr.ts'
-import { familyOf, type IpFamily, ipFamilies } from '../util/ip.ts'
+import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
+import { familyOf, type IpFamily, ipFamilies, isLoopback } from '../util/ip.ts'
 import type { ClusterFacts, NodeParts, ProxyOptions } from './options.ts'
 
 export const clusterFacts = (
@@ -43,24 +43,47 @@ export const healthCheckAddresses = (
   snapshots: readonly Snapshot[],
 ): readonly string[] | undefined => {
   const cidrs = cidrsOf(family)?.flatMap(text => parseCidr(text) ?? [])
-  return (
-    cidrs &&
-    nodeAddresses(family, vipsOf(snapshots)).filter(address =>
-      cidrs.some(cidr => cidrContains(cidr, address)),
-    )
-  )
+  return cidrs && addressesIn(cidrs, family, snapshots)
 }
+
+/** Where node ports answer clients on this node: on loopback always. */
+export const nodePortAddresses = (
+  { nodePortCidrs: cidrsOf }: ClusterFacts,
+  snapshots: readonly Snapshot[],
+): readonly string[] => [
+  ...ipFamilies.flatMap(family => {
+    const cidrs = cidrsOf(family)?.flatMap(text => parseCidr(text) ?? [])
+    const all = addressesIn(cidrs, family, snapshots)
+    return all.filter(address => !isLoopback(address))
+  }),
+  '127.0.0.1',
+  '::1',
+]
+
+const addressesIn = (
+  cidrs: readonly Cidr[] | undefined,
+  family: IpFamily,
+  snapshots: readonly Snapshot[],
+): readonly string[] =>
+  nodeAddresses(family, vipsOf(snapshots)).filter(
+    address => cidrs === undefined || cidrs.some(cidr => cidrContains(cidr, address)),
+  )
 
 /** The first of each family: a Node lists its primary addresses first. */
 const primaryAddresses = (addresses: readonly string[]): readonly string[] =>
   ipFamilies.flatMap(family => addresses.find(one => familyOf(one) === family) ?? [])
 
 /** Addresses that a capture may have put on this host. */
-const vipsOf = (snapshots: readonly Snapshot[]): ReadonlySet<string> =>
-  new Set(
-    snapshots.flatMap(({ servicePorts }) =>
-      [...servicePorts.values()].flatMap(({ vips }) =>
-        vips.map(({ address }) => address),
-      ),
-    ),
-  )
+const vipsOf = (snapshots: readonly Snapshot[]): Pick<ReadonlySet<string>, 'has'> => {
+  let all: ReadonlySet<string> | undefined
+  // Of few addresses it is asked, if of any.
+  return { has: address => (all ??= allVips(snapshots)).has(address) }
+}
+
+const allVips = (snapshots: readonly Snapshot[]): ReadonlySet<string> => {
+  const all = new Set<string>()
+  for (const { servicePorts } of snapshots)
+    for (const { vips } of servicePorts.values())
+      for (const { address } of vips) all.add(address)
+  return all
+}

@@ -53,6 +53,16 @@ export interface CaptureOptions {
   readonly keepRules?: boolean
 }
 
+/** Whether clients are led to endpoints as they connect, and where that is done. */
+export interface ConnectTimeOptions {
+  /** `auto`: where it works; `host`: only processes of the node's own network namespace. */
+  readonly wanted: 'off' | 'on' | 'auto' | 'host'
+  /** '' to look for the one that has all processes of the node. */
+  readonly cgroup: string
+  /** Where a bpffs is mounted. */
+  readonly bpffs: string
+}
+
 export interface ProxyOptions extends CaptureOptions, RelayOptions {
   /** Undefined: no such server. */
   readonly metricsBindAddress: Bind | undefined
@@ -65,6 +75,8 @@ export interface ProxyOptions extends CaptureOptions, RelayOptions {
   readonly mode?: ModeRequest
   /** Undefined where no kernel mode can be asked for. */
   readonly kernel?: KernelOptions
+  /** Undefined: nobody is led, and nothing of it is looked for. */
+  readonly connectTime?: ConnectTimeOptions
   /** Of the mode that runs at the start. */
   readonly periods: (mode: ModeName) => Periods
   readonly limits: RelayLimits

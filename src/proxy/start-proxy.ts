@@ -26,6 +26,7 @@ import { isUnix } from '../util/unix-address.ts'
 import { createAdmin } from './admin.ts'
 import { startControl } from './control.ts'
 import { clusterFacts, healthCheckAddresses } from './cluster-facts.ts'
+import { type ConnectTimePart, createConnectTime } from './connect-time.ts'
 import { noNode, type ProxyDeps, type RunningProxy, type Shared } from './options.ts'
 import { type ProxyServers, startServers } from './servers.ts'
 import { ServiceChecks } from './service-checks.ts'
@@ -90,9 +91,13 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     ...shared,
     fellBack: message => failed('ProxyModeFallback', message),
   })
+  const connectTime = await createConnectTime({
+    ...shared,
+    notUsable: message => failed('ConnectTimeNotUsable', message),
+  })
   let socket: ControlServer | undefined
   const socketProblems = () => socket?.problems() ?? []
-  const parts = { registry, checks, traffic, source, emit, socketProblems }
+  const parts = { registry, checks, traffic, connectTime, source, emit, socketProblems }
   const control: Control = createControl({ ...shared, ...parts })
   const { reconciler } = control
   const admin = createAdmin({
@@ -101,6 +106,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     node,
     registry,
     traffic,
+    connectTime,
     control,
     orders,
     checks,
@@ -114,7 +120,13 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   }
   const servers = await startAll().catch(async (error: unknown) => {
     admin.metrics.close()
-    await Promise.all([socket?.close(), control.close(), node.close?.(), traffic.close()])
+    await Promise.all([
+      socket?.close(),
+      control.close(),
+      node.close?.(),
+      traffic.close(),
+      connectTime.close(traffic.mode.name),
+    ])
     throw error
   })
 
@@ -124,6 +136,9 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   }
   const close = async (): Promise<void> => {
     await Promise.all([stop(), node.close?.()])
+    await connectTime.close(traffic.mode.name).catch((err: unknown) => {
+      log.error({ err }, 'connect-time steering could not be removed; usher cleanup does it')
+    })
     await traffic.close().catch((err: unknown) => {
       log.error({ err }, 'not everything could be removed; usher cleanup does it')
     })
@@ -158,6 +173,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     drain: async ms => {
       draining = true
       await stop()
+      await connectTime.leave(traffic.mode.name)
       return traffic.mode.drain(ms)
     },
     close,
@@ -170,6 +186,7 @@ interface ControlDeps extends Shared {
   readonly registry: Registry
   readonly checks: ServiceChecks
   readonly traffic: Traffic
+  readonly connectTime: ConnectTimePart
   readonly source: Source
   readonly emit: (event: ClusterEvent) => void
 }
@@ -178,12 +195,14 @@ type Control = ReturnType<typeof createControl>
 
 /** What keeps what is served equal to what the source wants, and says how that goes. */
 const createControl = (deps: ControlDeps) => {
-  const { options, clock, log, facts, registry, checks, traffic, source, emit } = deps
+  const { options, clock, log, facts, registry, checks, traffic, connectTime } = deps
+  const { source, emit } = deps
   const { mode } = traffic
   const { syncPeriod, minSyncPeriod } = options.periods(mode.name)
   const health = new Health({
     clock,
     syncPeriodMs: syncPeriod,
+    misled: () => connectTime.misled(),
     binds: () => traffic.dataPath()?.connectionLog.failingBinds.states() ?? [],
     sourceSynced: () => source.status().synced,
     hungWorkers: () => traffic.dataPath()?.connectionLog.hungWorkers ?? [],
@@ -203,6 +222,7 @@ const createControl = (deps: ControlDeps) => {
   })
   const modeProblems = () => [
     ...mode.problems,
+    ...connectTime.problems(),
     ...healthChecks.problems,
     ...deps.socketProblems(),
   ]
@@ -237,7 +257,9 @@ const createControl = (deps: ControlDeps) => {
       // After a fallback from a kernel mode they begin with the next sync.
       checks.watch(hasRelay(mode.name) ? registry.checked() : new Map())
       traffic.dataPath()?.accessLog.want(snapshots)
+      await connectTime.sync(snapshots)
       await mode.sync(snapshots)
+      connectTime.served()
       await healthChecks.sync(snapshots)
       modeProblemLog.say(modeProblems())
       modeAnnotationEvents.say(mode.problems)

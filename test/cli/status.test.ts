@@ -95,6 +95,7 @@ const good: StatusDocument = {
   draining: false,
   node: null,
   source: { name: 'manifests a.yaml', synced: true, lastGoodAt: now - 12_000, error: '' },
+  connectTime: null,
   capture: { name: 'nftables', detail: 'nft 1.0.6', passedOver: [] },
   relay: {
     name: 'linux',

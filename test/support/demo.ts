@@ -114,6 +114,7 @@ export const statusOf = (servicePorts: readonly ServicePortStatus[]): StatusDocu
   source: { name: 'test', synced: true, lastGoodAt: 0, error: '' },
   problems: [],
   fds: { used: 0, limit: 0 },
+  connectTime: null,
   capture: { name: 'listen', detail: '', passedOver: [] },
   relay: null,
   acceptPaused: false,

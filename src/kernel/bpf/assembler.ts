@@ -76,6 +76,11 @@ export class Assembler {
     })
   }
 
+  /** To 64 bits of a map's value, in one step for all processors. */
+  addInMemory(to: number, offset: number, from: number): this {
+    return this.#add({ code: codes.addInMemory, to, offset, from })
+  }
+
   jump(label: string): this {
     return this.#jump({ code: codes.jump }, label)
   }

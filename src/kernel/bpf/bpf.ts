@@ -58,6 +58,9 @@ const commands = {
   programLoad: 5,
   pin: 6,
   get: 7,
+  programById: 13,
+  info: 15,
+  programsAt: 16,
   lookupBatch: 24,
   updateBatch: 26,
   linkCreate: 28,
@@ -254,6 +257,53 @@ export class Bpf {
     if (result === -errno.ENOENT) return undefined
     if (result < 0) throw systemError(path, result)
     return result
+  }
+
+  /** Whether a link leads somewhere: a cgroup that goes takes its programs with it. */
+  isAttached(link: number): boolean {
+    return this.#info(link, 32).readBigUInt64LE(16) !== 0n
+  }
+
+  /** Numbers of the programs that run for a cgroup at a hook, those of its parents too. */
+  programsAt(cgroup: number, attachType: number): readonly number[] {
+    const most = 64
+    const queryEffective = 1
+    const attributes = this.#attributes.bytes
+    this.#must('the programs of a cgroup', commands.programsAt, 64, () => {
+      attributes.writeUInt32LE(cgroup, 0)
+      attributes.writeUInt32LE(attachType, 4)
+      attributes.writeUInt32LE(queryEffective, 8)
+      attributes.writeBigUInt64LE(BigInt(this.#scratch.address), 16)
+      attributes.writeUInt32LE(most, 24)
+    })
+    const count = Math.min(attributes.readUInt32LE(24), most)
+    return Array.from({ length: count }, (_, i) => this.#scratch.view.getUint32(i * 4, true))
+  }
+
+  /** Its name, of at most 15 characters. Takes CAP_SYS_ADMIN. Undefined where it has gone. */
+  programName(id: number): string | undefined {
+    const descriptor = this.#do(commands.programById, 16, attributes => {
+      attributes.writeUInt32LE(id, 0)
+    })
+    if (descriptor === -errno.ENOENT) return undefined
+    if (descriptor < 0) throw systemError('the name of a program', descriptor)
+    try {
+      const name = this.#info(descriptor, 80).subarray(64, 80)
+      return name.toString('latin1', 0, name.indexOf(0))
+    } finally {
+      this.close(descriptor)
+    }
+  }
+
+  /** The first bytes of a struct bpf_link_info or bpf_prog_info, until the next call of this. */
+  #info(descriptor: number, length: number): Buffer {
+    const info = this.#scratch.bytes.subarray(0, length).fill(0)
+    this.#must('what an object is', commands.info, 16, attributes => {
+      attributes.writeUInt32LE(descriptor, 0)
+      attributes.writeUInt32LE(length, 4)
+      attributes.writeBigUInt64LE(BigInt(this.#scratch.address), 8)
+    })
+    return info
   }
 
   close(descriptor: number): void {

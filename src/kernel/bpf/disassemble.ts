@@ -36,6 +36,8 @@ const texts: Readonly<Record<number, Write>> = {
   [codes.shiftRightValue]: ({ to, value }) => `r${to} >>= ${value}`,
   [codes.negate]: ({ to }) => `r${to} = -r${to}`,
   [codes.modulo32]: ({ to, from }) => `w${to} %= w${from}`,
+  [codes.addInMemory]: ({ to, offset, from }) =>
+    `lock *(u64 *)(r${to} ${signed(offset)}) += r${from}`,
   [codes.jump]: (_, target) => `goto ${target}`,
   [codes.ifEqualValue]: ({ to, value }, target) => `if r${to} == ${value} goto ${target}`,
   [codes.ifNotEqualValue]: ({ to, value }, target) =>

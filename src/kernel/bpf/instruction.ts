@@ -26,6 +26,8 @@ export const codes = {
   load: 0x61,
   store: 0x63,
   storeValue: 0x62,
+  /** Atomic; of 64 bits, and what it was is not given back. */
+  addInMemory: 0xdb,
   move: 0xbf,
   set: 0xb7,
   addValue: 0x07,

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Bpf } from './bpf.ts'
 
@@ -11,13 +11,19 @@ export interface Pins {
     make: () => number,
     found?: (descriptor: number) => void,
   ) => number
-  /** Takes out all of other layouts. */
-  readonly removeOthers: (layout: string) => void
+  /** Whether it is still found there. */
+  readonly has: (layout: string, name: string) => boolean
+  /** Takes out all but one layout, or all. */
+  readonly removeOthers: (layout?: string) => void
 }
+
+/** Where those of connect-time steering are, below a bpffs. */
+export const pinsFolder = (bpffs: string): string => join(bpffs, 'usher-connect-time')
 
 /** Nothing is kept: objects end with who made them. */
 export const noPins: Pins = {
   open: (_layout, _name, make) => make(),
+  has: () => true,
   removeOthers: () => {},
 }
 
@@ -37,8 +43,10 @@ export const filePins = (bpf: Bpf, folder: string): Pins => ({
       throw error
     }
   },
+  has: (layout, name) => existsSync(join(folder, layout, name)),
   removeOthers: layout => {
-    for (const other of readdirSync(folder))
+    for (const other of existsSync(folder) ? readdirSync(folder) : [])
       if (other !== layout) rmSync(join(folder, other), { recursive: true })
+    if (layout === undefined) rmSync(folder, { recursive: true, force: true })
   },
 })

@@ -1,23 +1,7 @@
-import type { Vip } from '../../model/snapshot.ts'
 import type { Protocol } from '../../model/service.ts'
-import { type AddressPort, addressBytes, type IpFamily } from '../../util/ip.ts'
+import { type AddressPort, addressBytes } from '../../util/ip.ts'
 import { protocolNumber } from '../nft/tables.ts'
 import { address } from './tables.ts'
-
-export interface NodePorts {
-  /** Those of the node's addresses that answer node ports, without loopback's. */
-  readonly nodePortAddresses: Readonly<Record<IpFamily, readonly string[]>>
-}
-
-const loopback: Readonly<Record<IpFamily, string>> = { IPv4: '127.0.0.1', IPv6: '::1' }
-
-/** Where clients of a VIP dial. */
-export const dialledAddresses = (
-  { kind, address: ip }: Vip,
-  family: IpFamily,
-  { nodePortAddresses }: NodePorts,
-): readonly string[] =>
-  kind === 'NodePort' ? [...nodePortAddresses[family], loopback[family]] : [ip]
 
 /** As tables have it, its bytes as latin1. */
 export const addressOf = (ip: string, port: number, protocol?: Protocol): string => {

@@ -4,46 +4,61 @@ import type { ServicePort, Target, Vip } from '../../model/snapshot.ts'
 import { isLoopback } from '../../util/ip.ts'
 import type { Element } from '../elements/element-changes.ts'
 import { guards } from '../nft/clients.ts'
-import { addressOf, dialledAddresses, type NodePorts } from './addresses.ts'
-import { service, slotKey, type WrittenTable } from './tables.ts'
+import { addressOf } from './addresses.ts'
+import { address, nodeAddress, service, slotKey, type WrittenTable } from './tables.ts'
 
 /** An element of one of the tables. */
 export interface Entry extends Element {
   readonly set: WrittenTable
 }
 
-export type CompileContext = NodePorts
+/** What clients of a ServicePort are led by. */
+export type LedServicePort = Pick<
+  ServicePort,
+  | 'key'
+  | 'family'
+  | 'protocol'
+  | 'vips'
+  | 'affinityMs'
+  | 'relayed'
+  | 'sourceRanges'
+  | 'internal'
+  | 'externalFromNode'
+>
 
 /**
  * All that the tables have of one ServicePort; keys and values are bytes as latin1. Pure: the same
  * for the same. What the relay is asked for, source ranges (the source is not chosen yet at a
  * connect) and SCTP are left to the proxy mode.
  */
-export const compile = (
-  servicePort: ServicePort,
-  context: CompileContext,
-): readonly Entry[] => {
+export const compile = (servicePort: LedServicePort): readonly Entry[] => {
   const { protocol, relayed, vips } = servicePort
   if (protocol === 'SCTP' || relayed) return []
   const elements: Entry[] = []
   const leads = new Map<Target, string>()
-  for (const vip of vips.filter(each => !isGuarded(each, servicePort))) {
+  for (const vip of vips) {
+    if (isGuarded(vip, servicePort)) continue
+    const { kind, address: ip, port } = vip
     const isInside = vip.kind === 'ClusterIP'
     const target = isInside ? servicePort.internal : servicePort.externalFromNode
     let lead = leads.get(target)
     if (lead === undefined)
       leads.set(target, (lead = leadOf(servicePort, isInside, target, elements)))
-    for (const at of dialledAddresses(vip, servicePort.family, context)) {
-      const isForNode = vip.kind === 'NodePort' && isLoopback(at)
-      const value = isForNode ? nodeOnly(lead) : lead
-      elements.push(element('services', addressOf(at, vip.port, protocol), value))
-    }
+    elements.push(element('services', addressOf(vip.address, vip.port, protocol), lead))
   }
   return elements
 }
 
+/** That node ports answer on an address of the node's. Processes of pods have a loopback of their own. */
+export const compileNodeAddress = (ip: string): Entry => {
+  const value = Buffer.alloc(nodeAddress.size)
+  value.writeUInt32LE(isLoopback(ip) ? 1 : 0, nodeAddress.nodeOnly)
+  const key = addressOf(ip, 0).slice(0, address.port)
+  return element('addresses', key, value.toString('latin1'))
+}
+
 /** Also by an external IP that is the same address. */
-const isGuarded = (vip: Vip, { sourceRanges, vips }: ServicePort): boolean =>
+const isGuarded = (vip: Vip, { sourceRanges, vips }: LedServicePort): boolean =>
   guards(sourceRanges) &&
   vips.some(each => each.kind === 'LoadBalancerIP' && each.address === vip.address)
 
@@ -55,14 +70,14 @@ const element = (set: WrittenTable, key: string, value: string): Entry => ({
 
 /** Enters the endpoints of a target, and gives what VIPs are entered with. */
 const leadOf = (
-  servicePort: ServicePort,
+  servicePort: LedServicePort,
   isInside: boolean,
   { verdict, endpoints }: Target,
   into: Entry[],
 ): string => {
   const { key, family, protocol, affinityMs } = servicePort
-  const group = hash(`${key} ${family} ${isInside ? 'internal' : 'external'}`)
-  const addresses = endpoints.map(({ address, port }) => addressOf(address, port))
+  const group = groupOf({ key, family }, isInside ? 'internal' : 'external')
+  const addresses = endpoints.map(({ address: ip, port }) => addressOf(ip, port))
   const generation = hash(`${group}${addresses.join('')}`)
   const value = Buffer.alloc(service.size)
   value.write(group, service.group, 'latin1')
@@ -81,18 +96,17 @@ const leadOf = (
   return value.toString('latin1')
 }
 
+/** What counts and what is remembered of clients goes by. */
+export const groupOf = (
+  { key, family }: Pick<ServicePort, 'key' | 'family'>,
+  role: 'internal' | 'external',
+): string => hash(`${key} ${family} ${role}`)
+
 /** What a client is told where nobody serves; the other modes drop what has no endpoint here. */
 const refusals: Readonly<Record<Target['verdict'], number>> = {
   forward: 0,
   reject: constants.errno.ECONNREFUSED,
   drop: constants.errno.EHOSTUNREACH,
-}
-
-/** Processes of pods have a loopback of their own. */
-const nodeOnly = (lead: string): string => {
-  const value = Buffer.from(lead, 'latin1')
-  value.writeUInt32LE(1, service.nodeOnly)
-  return value.toString('latin1')
 }
 
 const hash = (text: string): string =>

@@ -46,6 +46,24 @@ export const readAddress = (
     .store('u8', stack, at + address.protocol, 1)
 }
 
+/** Makes an address on the stack its family's wildcard, which node ports go by. Changes r1. */
+export const toWildcard = (write: Assembler, family: Family, at: number): void => {
+  if (family === 6) {
+    write
+      .load('u64', 1, stack, at)
+      .ifNotEqual(1, 0, 'IPv6')
+      .load('u16', 1, stack, at + 8)
+      .ifNotEqual(1, 0, 'IPv6')
+      .load('u16', 1, stack, at + 10)
+      .ifEqual(1, 0xffff, 'IPv4')
+      .label('IPv6')
+      .storeValue('u64', stack, at, 0)
+      .storeValue('u32', stack, at + 8, 0)
+      .label('IPv4')
+  }
+  write.storeValue('u32', stack, at + 12, 0)
+}
+
 /** Puts an address of the tables, to which `from` points, into the context. Changes r1. */
 export const writeAddress = (
   write: Assembler,
@@ -64,18 +82,19 @@ export const writeAddress = (
 export const lookUp = (write: Assembler, table: string, key: number): Assembler =>
   write.map(1, table).stackAddress(2, key).call(helpers.lookup)
 
-/** Key and value from the stack. Changes r0 to r5. */
+/** Key and value from the stack; flags as of `bpf_map_update_elem`. Changes r0 to r5. */
 export const put = (
   write: Assembler,
   table: string,
   key: number,
   value: number,
+  flags = 0,
 ): Assembler =>
   write
     .map(1, table)
     .stackAddress(2, key)
     .stackAddress(3, value)
-    .set(4, 0)
+    .set(4, flags)
     .call(helpers.update)
 
 /** Some 64-bit words from where `from` points to the stack. Changes r1. */

@@ -7,13 +7,16 @@ import {
   lookUp,
   put,
   readAddress,
+  toWildcard,
   writeAddress,
 } from './context.ts'
 import {
   address,
   affinity,
   affinityKey,
+  counts,
   memberKey,
+  nodeAddress,
   service,
   slotKey,
   socketKey,
@@ -50,8 +53,11 @@ const at = {
   failedKey: -176,
   endpoint: -200,
   tries: -208,
+  nodePort: -232,
+  group: -240,
+  counts: -256,
 } as const
-const lowest = at.tries
+const lowest = at.counts
 
 /** How long an endpoint that failed comes last. A client may fail by itself: so it is short. */
 const failedNs = 1_000_000_000
@@ -59,6 +65,8 @@ const failedNs = 1_000_000_000
 const mostTries = 3
 const nsPerSecond = 1_000_000_000
 const EAGAIN = 11
+/** BPF_NOEXIST */
+const onlyNew = 1
 
 /**
  * Leads a client of a VIP to one of its endpoints, before the kernel looks for a route. What is
@@ -70,7 +78,7 @@ export const forward = (family: Family, hook: Hook, features: Features): Program
   clearStack(write)
   if (features.onlyNode) onlyOnNode(write, features.node)
   readAddress(write, family, context, at.dialled)
-  findService(write, features)
+  findService(write, family, features)
   if (hook === 'send') sameFlow(write)
   sameClient(write)
   pick(write, features.avoidsFailed && hook === 'connect')
@@ -99,15 +107,26 @@ const onlyOnNode = (write: Assembler, node: Features['node']): void => {
   else write.setWide(1, node).ifDiffer(0, 1, 'allow')
 }
 
-const findService = (write: Assembler, { onlyNode, node }: Features): void => {
+/** By what was dialled, or by a node port where that is an address of the node's. */
+const findService = (write: Assembler, family: Family, features: Features): void => {
+  const { onlyNode, node } = features
   write.label('find')
-  lookUp(write, 'services', at.dialled).ifEqual(0, 0, 'allow').move(found, 0)
+  lookUp(write, 'services', at.dialled).ifNotEqual(0, 0, 'found')
+  // The address is the first part of what was dialled.
+  lookUp(write, 'addresses', at.dialled).ifEqual(0, 0, 'allow')
   if (!onlyNode) {
-    write.load('u32', 1, found, service.nodeOnly).ifEqual(1, 0, 'for all')
+    write.load('u32', 1, 0, nodeAddress.nodeOnly).ifEqual(1, 0, 'for all')
     onlyOnNode(write, node)
     write.label('for all')
   }
-  write.load('u32', 1, found, service.count).ifEqual(1, 0, 'refuse')
+  copy(write, stack, at.dialled, at.nodePort, address.size)
+  toWildcard(write, family, at.nodePort)
+  lookUp(write, 'services', at.nodePort).ifEqual(0, 0, 'allow')
+  write
+    .label('found')
+    .move(found, 0)
+    .load('u32', 1, found, service.count)
+    .ifEqual(1, 0, 'refuse')
 }
 
 /** A flow stays where it was led to, as long as that is an endpoint. */
@@ -172,6 +191,21 @@ const pick = (write: Assembler, avoidsFailed: boolean): void => {
   copy(write, stack, at.endpoint, at.affinity + affinity.address, address.size)
   put(write, 'affinity', at.affinityKey, at.affinity)
   write.label('picked')
+  count(write, 'led')
+}
+
+const count = (write: Assembler, what: 'led' | 'refused'): void => {
+  copy(write, found, service.group, at.group, 8)
+  lookUp(write, 'counts', at.group)
+    .ifEqual(0, 0, `first ${what}`)
+    .set(1, 1)
+    .addInMemory(0, counts[what], 1)
+    .jump(`${what} is counted`)
+    .label(`first ${what}`)
+    .storeValue('u64', stack, at.counts + counts[what], 1)
+  // Where another processor was first, this one is not counted.
+  put(write, 'counts', at.group, at.counts, onlyNew)
+  write.label(`${what} is counted`)
 }
 
 /** The next of the list in its place; after some of them, whatever comes. */
@@ -221,6 +255,7 @@ const rememberDialled = (write: Assembler, hook: Hook): void => {
 const refusals = (write: Assembler, errors: boolean): void => {
   const refuse = (label: string, error: () => void): void => {
     write.label(label)
+    if (label === 'refuse') count(write, 'refused')
     if (errors) {
       error()
       write.negate(1).call(helpers.setReturn)

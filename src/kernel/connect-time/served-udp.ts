@@ -1,34 +1,64 @@
 import { keepsFlows } from '../../model/service.ts'
 import type { ServicePort } from '../../model/snapshot.ts'
 import { listDiff } from '../../util/list-diff.ts'
-import { addressOf, dialledAddresses, type NodePorts } from './addresses.ts'
+import { familyOf } from '../../util/ip.ts'
+import { addressOf } from './addresses.ts'
 
 /** By VIP, the endpoints at which its clients may stay; both as in the table `reverse`. */
 export type ServedUdp = ReadonlyMap<string, ReadonlySet<string>>
 
 /**
- * VIPs of the UDP ServicePorts of `after` that are not the same objects in `before`. Pure. As in
+ * VIPs of the UDP ServicePorts that `before` has not, or with endpoints that `after` has no more. Pure. As in
  * kube-proxy, those that are gone keep their flows, and so do those of which nothing serves: they
  * are left out. Endpoints that end still serve, as long as they say so.
  */
 export const servedUdp = (
   before: readonly ServicePort[],
   after: readonly ServicePort[],
-  nodePorts: NodePorts,
+  nodeAddresses: readonly string[],
 ): ServedUdp => {
   const served = new Map<string, ReadonlySet<string>>()
+  const nodePorts = new Map<string, ReadonlySet<string>>()
   const changed = listDiff(before, after)
   // What lies in both lists has only moved.
-  const known = new Set(changed.before)
+  const old = new Map(changed.before.map(one => [identity(one), one]))
   for (const one of changed.after) {
-    const { protocol, family, vips, endpoints } = one
-    if (protocol !== 'UDP' || known.has(one)) continue
-    const to = endpoints.filter(keepsFlows)
-    if (to.length === 0) continue
-    const stay = new Set(to.map(({ address, port }) => addressOf(address, port, 'UDP')))
-    for (const vip of vips)
-      for (const at of dialledAddresses(vip, family, nodePorts))
-        served.set(addressOf(at, vip.port, 'UDP'), stay)
+    const { protocol, family, vips } = one
+    const was = old.get(identity(one))
+    if (protocol !== 'UDP' || was === one) continue
+    const stay = servingOf(one)
+    if (stay.size === 0) continue
+    // Nothing is gone; scaling up is not to cost a look at all sockets.
+    if (was !== undefined && [...servingOf(was)].every(each => stay.has(each))) continue
+    for (const { kind, address, port } of vips)
+      if (kind !== 'NodePort') served.set(addressOf(address, port, 'UDP'), stay)
+      else
+        for (const each of nodeAddresses.filter(node => familyOf(node) === family))
+          nodePorts.set(addressOf(each, port, 'UDP'), stay)
   }
-  return served
+  if (nodePorts.size > 0)
+    for (const vip of vipsOn(nodeAddresses, after)) nodePorts.delete(vip)
+  return new Map([...nodePorts, ...served])
 }
+
+const identity = ({ family, key }: ServicePort): string => `${family} ${key}`
+
+const servingOf = ({ endpoints }: ServicePort): ReadonlySet<string> =>
+  new Set(
+    endpoints
+      .filter(keepsFlows)
+      .map(({ address, port }) => addressOf(address, port, 'UDP')),
+  )
+
+/** They go before node ports. */
+const vipsOn = (
+  nodeAddresses: readonly string[],
+  servicePorts: readonly ServicePort[],
+): readonly string[] =>
+  servicePorts.flatMap(({ protocol, vips }) =>
+    protocol === 'UDP'
+      ? vips
+          .filter(({ address }) => nodeAddresses.includes(address))
+          .map(({ address, port }) => addressOf(address, port, 'UDP'))
+      : [],
+  )

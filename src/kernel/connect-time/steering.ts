@@ -25,14 +25,16 @@ export class Steering {
   readonly writer: TableWriter
   readonly #deps: SteeringDeps
   readonly #layout: string
+  readonly #definitions: ReturnType<typeof tableDefinitions>
   readonly #tables: Readonly<Record<TableName, number>>
   readonly #open: number[] = []
+  readonly #links = new Map<string, number>()
 
   /** Opens the tables, or makes them; nobody new is led yet. Throws where the kernel refuses. */
   constructor(deps: SteeringDeps) {
     const { bpf, pins, sizes } = deps
     this.#deps = deps
-    const definitions = tableDefinitions(sizes)
+    const definitions = (this.#definitions = tableDefinitions(sizes))
     this.#layout = layoutOf(definitions, deps.cgroup)
     try {
       this.#tables = Object.fromEntries(
@@ -61,7 +63,9 @@ export class Steering {
         try {
           const attach = () => bpf.createLink(program, folder, each.attachType)
           const update = (link: number) => bpf.updateLink(link, program)
-          this.#keep(pins.open(this.#layout, `link-${each.name}`, attach, update))
+          const name = `link-${each.name}`
+          const link = this.#keep(pins.open(this.#layout, name, attach, update))
+          this.#links.set(name, link)
         } finally {
           // The link holds it.
           bpf.close(program)
@@ -73,8 +77,27 @@ export class Steering {
     pins.removeOthers(this.#layout)
   }
 
+  /** What others have done to it; '' for nothing. Throws where the kernel does not say. */
+  damage(): string {
+    const { bpf, cgroup, pins } = this.#deps
+    for (const [name, link] of this.#links) {
+      if (!bpf.isAttached(link)) return `${name} no longer belongs to ${cgroup}`
+      if (!pins.has(this.#layout, name)) return `${name} was removed from the bpffs`
+    }
+    const lost = Object.keys(this.#tables).find(
+      name => !pins.has(this.#layout, `table-${name}`),
+    )
+    return lost === undefined ? '' : `table-${lost} was removed from the bpffs`
+  }
+
+  /** What a table has now, bytes as latin1. */
+  entries(name: TableName): Iterable<readonly [key: string, value: string]> {
+    return this.#deps.bpf.entries(this.#tables[name], this.#definitions[name])
+  }
+
   /** What is pinned goes on without this process. */
   close(): void {
+    this.#links.clear()
     for (const descriptor of this.#open.splice(0)) this.#deps.bpf.close(descriptor)
   }
 

@@ -47,6 +47,7 @@ export class TableWriter {
     this.#tables = {
       members: tableOf('members'),
       slots: tableOf('slots'),
+      addresses: tableOf('addresses'),
       services: tableOf('services'),
     }
   }

@@ -12,8 +12,7 @@ export const address = { ip: 0, port: 16, protocol: 18, size: 24 } as const
 /**
  * Of a VIP. `group` stands for a Service's port and the role of its endpoints, `generation` for one
  * list of them: both are hashes of what they stand for, so that no number is ever used for another
- * thing. `refusal`: an errno for clients where there is no endpoint; `nodeOnly`: 1 where only
- * processes of the node's own network namespace are led.
+ * thing. `refusal`: an errno for clients where there is no endpoint.
  */
 export const service = {
   group: 0,
@@ -21,9 +20,17 @@ export const service = {
   count: 16,
   affinitySeconds: 20,
   refusal: 24,
-  nodeOnly: 28,
   size: 32,
 } as const
+
+/**
+ * Of an address of the node's (`address.ip`), on which node ports answer: 1 where that is for processes
+ * of the node's own network namespace only. A node port's VIP is its family's wildcard.
+ */
+export const nodeAddress = { nodeOnly: 0, size: 8 } as const
+
+/** Of a group: how many were led, and how many refused for want of an endpoint. */
+export const counts = { led: 0, refused: 8, size: 16 } as const
 
 /** Of the endpoint at a place in a list. */
 export const slotKey = { generation: 0, slot: 8, size: 16 } as const
@@ -46,11 +53,17 @@ export interface TableSizes {
 }
 
 /** Those that are written from outside, in the order of what leads to what. */
-export const writtenTables = ['members', 'slots', 'services'] as const
+export const writtenTables = ['members', 'slots', 'addresses', 'services'] as const
 export type WrittenTable = (typeof writtenTables)[number]
 
 /** Programs fill the others. */
-export type TableName = WrittenTable | 'affinity' | 'flows' | 'reverse' | 'failed'
+export type TableName =
+  | WrittenTable
+  | 'counts'
+  | 'affinity'
+  | 'flows'
+  | 'reverse'
+  | 'failed'
 
 const table =
   (type: MapDefinition['type']) =>
@@ -72,8 +85,10 @@ export const tableDefinitions = (
 ): Readonly<Record<TableName, MapDefinition>> => ({
   services: hash('services', address.size, service.size, sizes.services),
   slots: hash('slots', slotKey.size, address.size, sizes.slots),
+  addresses: hash('addresses', address.port, nodeAddress.size, 4096),
   // What is remembered of clients holds as long as the endpoint is one.
   members: hash('members', memberKey.size, 8, sizes.slots),
+  counts: lru('counts', 8, counts.size, sizes.sockets),
   affinity: lru('affinity', affinityKey.size, affinity.size, sizes.sockets),
   // Of sockets that send UDP without a connect: where to.
   flows: lru('flows', socketKey.size, address.size, sizes.sockets),

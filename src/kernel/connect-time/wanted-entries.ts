@@ -3,11 +3,11 @@ import type { ServicePort, Snapshot } from '../../model/snapshot.ts'
 import { listDiff } from '../../util/list-diff.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import { ElementChanges } from '../elements/element-changes.ts'
-import { compile, type CompileContext, type Entry } from './compile.ts'
+import { compile, compileNodeAddress, type Entry } from './compile.ts'
 import type { WrittenTable } from './tables.ts'
 
 /** How many elements of each table may be wanted at once. */
-export type Capacity = Readonly<Record<WrittenTable, number>>
+export type Capacity = Readonly<Record<Exclude<WrittenTable, 'addresses'>, number>>
 
 export interface EntryChanges {
   readonly changes: ElementChanges
@@ -17,29 +17,42 @@ export interface EntryChanges {
 
 /** What the tables should have, kept up from snapshot to snapshot. */
 export class WantedEntries {
-  readonly #context: CompileContext
   readonly #capacity: Capacity
-  readonly #sizes: Record<WrittenTable, number> = { members: 0, slots: 0, services: 0 }
+  readonly #sizes: Record<WrittenTable, number> = {
+    members: 0,
+    slots: 0,
+    addresses: 0,
+    services: 0,
+  }
+  #nodeAddresses: readonly string[] = []
   #entered: readonly ServicePort[] = []
 
-  constructor(context: CompileContext, capacity: Capacity) {
-    this.#context = context
+  constructor(capacity: Capacity) {
     this.#capacity = capacity
   }
 
-  /** Gives what is different now; costs what changed, by `===` of ServicePorts. */
-  async take(snapshots: readonly Snapshot[]): Promise<EntryChanges> {
+  /**
+   * Gives what is different now; costs what changed, by `===` of ServicePorts.
+   * @param nodeAddresses - where node ports answer
+   */
+  async take(
+    snapshots: readonly Snapshot[],
+    nodeAddresses: readonly string[],
+  ): Promise<EntryChanges> {
     const changes = new ElementChanges()
+    for (const one of this.#nodeAddresses) changes.gone(compileNodeAddress(one))
+    for (const one of nodeAddresses) changes.come(compileNodeAddress(one))
+    this.#nodeAddresses = nodeAddresses
     const all = joinLists(snapshots.map(listOfServicePorts))
     const { before, after } = listDiff(this.#entered, all)
     await forEachYielding(before, one => {
-      const elements = compile(one, this.#context)
+      const elements = compile(one)
       for (const each of elements) changes.gone(each)
       this.#count(elements, -1)
     })
     const left = new Set<ServicePort>()
     await forEachYielding(after, one => {
-      const elements = compile(one, this.#context)
+      const elements = compile(one)
       this.#count(elements, 1)
       if (this.#isFull()) {
         this.#count(elements, -1)

@@ -95,9 +95,10 @@ t.test('another layout takes the place of the one before', { skip }, async t => 
   const named =
     (name: string) =>
     (bpf: Bpf): Pins => {
-      const { open, removeOthers } = filePins(bpf, folder)
+      const { open, has, removeOthers } = filePins(bpf, folder)
       return {
         open: (layout, ...rest) => open(`${layout}-${name}`, ...rest),
+        has: (layout, ...rest) => has(`${layout}-${name}`, ...rest),
         removeOthers: layout => removeOthers(`${layout}-${name}`),
       }
     }

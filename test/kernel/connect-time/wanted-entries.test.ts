@@ -4,7 +4,6 @@ import { clusterIp } from '../../support/service-ports.ts'
 import { snapshotOf } from '../nftables/world.ts'
 import { serviceTo, type To } from './world.ts'
 
-const context = { nodePortAddresses: { IPv4: [], IPv6: [] } }
 const plenty = { members: 100, slots: 100, services: 100 }
 
 const to = (count: number): To =>
@@ -15,8 +14,9 @@ const web = (n: number, endpoints = 2) =>
 const countOf = async (
   wanted: WantedEntries,
   services: readonly ReturnType<typeof web>[],
+  nodeAddresses: readonly string[] = [],
 ) => {
-  const { changes, left } = await wanted.take([snapshotOf(services)])
+  const { changes, left } = await wanted.take([snapshotOf(services)], nodeAddresses)
   const counts = [...changes.sets].flatMap(([set, each]) =>
     [...each.values()].flatMap(({ gone, come }) =>
       gone === come
@@ -30,7 +30,7 @@ const countOf = async (
 }
 
 t.test('what changed is entered, and nothing else', async t => {
-  const wanted = new WantedEntries(context, plenty)
+  const wanted = new WantedEntries(plenty)
   const [a, b, c] = [web(1), web(2), web(3)]
   t.same(await countOf(wanted, [a, b, c]), [{ 'services +': 3, 'slots +': 6 }, []])
   t.same(await countOf(wanted, [a, b, c]), [{}, []])
@@ -41,8 +41,17 @@ t.test('what changed is entered, and nothing else', async t => {
   t.same(await countOf(wanted, [c]), [{ 'services -': 2, 'slots -': 5 }, []])
 })
 
+t.test('addresses of the node come and go', async t => {
+  const wanted = new WantedEntries(plenty)
+  const [a, b] = ['192.0.2.1', '127.0.0.1']
+  t.same(await countOf(wanted, [], [a, b]), [{ 'addresses +': 2 }, []])
+  t.same(await countOf(wanted, [], [a, b]), [{}, []])
+  const moved = { 'addresses +': 1, 'addresses -': 1 }
+  t.same(await countOf(wanted, [], [b, '192.0.2.2']), [moved, []])
+})
+
 t.test('those for which there is no room are left, until there is', async t => {
-  const wanted = new WantedEntries(context, { ...plenty, slots: 4 })
+  const wanted = new WantedEntries({ ...plenty, slots: 4 })
   const [a, b, c] = [web(1), web(2), web(3)]
   t.same(await countOf(wanted, [a, b, c]), [{ 'services +': 2, 'slots +': 4 }, ['web-3']])
   t.same(await countOf(wanted, [a, b, c]), [{}, ['web-3']])
@@ -54,7 +63,7 @@ t.test('those for which there is no room are left, until there is', async t => {
 })
 
 t.test('members are remembered where clients are', async t => {
-  const wanted = new WantedEntries(context, plenty)
+  const wanted = new WantedEntries(plenty)
   const sticky = serviceTo('sticky', [clusterIp('10.96.0.1')], to(3), { affinityMs: 500 })
   const dns = serviceTo('dns', [clusterIp('10.96.0.2')], to(2), { protocol: 'UDP' })
   t.same(await countOf(wanted, [sticky, dns]), [

@@ -1,7 +1,7 @@
 import type { Test } from 'tap'
 import { Bpf } from '../../../src/kernel/bpf/bpf.ts'
 import { noPins, type Pins } from '../../../src/kernel/bpf/pins.ts'
-import { compile } from '../../../src/kernel/connect-time/compile.ts'
+import { compile, compileNodeAddress } from '../../../src/kernel/connect-time/compile.ts'
 import type { Features } from '../../../src/kernel/connect-time/forward.ts'
 import { Steering } from '../../../src/kernel/connect-time/steering.ts'
 import { ElementChanges } from '../../../src/kernel/elements/element-changes.ts'
@@ -16,7 +16,7 @@ const features: Features = {
   node: undefined,
   onlyNode: false,
 }
-const context = { nodePortAddresses: { IPv4: ['192.0.2.1'], IPv6: [] } }
+const nodeAddresses = ['192.0.2.1', '2001:db8::1', '127.0.0.1', '::1']
 
 export type To = readonly (readonly [address: string, port: number])[]
 
@@ -40,8 +40,9 @@ export const changesTo = (
   before: readonly ServicePort[] = [],
 ): ElementChanges => {
   const changes = new ElementChanges()
-  for (const one of services) for (const each of compile(one, context)) changes.come(each)
-  for (const one of before) for (const each of compile(one, context)) changes.gone(each)
+  for (const one of services) for (const each of compile(one)) changes.come(each)
+  for (const one of before) for (const each of compile(one)) changes.gone(each)
+  for (const one of nodeAddresses) changes.come(compileNodeAddress(one))
   return changes
 }
 

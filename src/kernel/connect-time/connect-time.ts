@@ -1,0 +1,274 @@
+import type { Problem, ServicePort, Snapshot } from '../../model/snapshot.ts'
+import type { Clock } from '../../util/clock.ts'
+import { errorOf } from '../../util/usher-error.ts'
+import type { Bpf } from '../bpf/bpf.ts'
+import type { Pins } from '../bpf/pins.ts'
+import { Canary } from '../keeper/canary.ts'
+import type { HostLock } from '../keeper/host-lock.ts'
+import { Known } from '../keeper/known.ts'
+import { joinLists, listOfServicePorts } from '../../model/service-port-list.ts'
+import type { StoppableTools } from '../run-tool.ts'
+import type { Features } from './forward.ts'
+import { type LedCount, LedCounts } from './led-counts.ts'
+import { servedUdp } from './served-udp.ts'
+import { staleUdp } from './stale-udp.ts'
+import { Steering } from './steering.ts'
+import { type Capacity, WantedEntries } from './wanted-entries.ts'
+
+export interface ConnectTimeDeps {
+  readonly clock: Clock
+  readonly bpf: Bpf
+  readonly cgroup: string
+  readonly features: Features
+  readonly pins: Pins
+  /** One process of a host leads clients at a time. */
+  readonly lock: HostLock
+  /** Where node ports answer, loopback's among them. */
+  readonly nodeAddresses: (snapshots: readonly Snapshot[]) => readonly string[]
+  /** Asks for a sync soon. */
+  readonly resync: () => void
+  readonly observer: ConnectTimeObserver
+  /** For what ends sockets of UDP. */
+  readonly tools: Pick<StoppableTools, 'run' | 'stop'>
+  /** Elements of tables at once; for tests. */
+  readonly capacity?: Capacity
+}
+
+export interface ConnectTimeObserver {
+  synced(seconds: number): void
+  /** Clients go the proxy mode's way, unless `stays`: then old entries lead them still. */
+  failed(error: Error, stays: boolean): void
+  /** Others have changed it; it is made anew. */
+  damaged(what: string): void
+  /** '' when nothing of UDP may stay where it should not. */
+  udpFailed(why: string): void
+}
+
+/** A hundred thousand endpoints; twice as many have room, as a list is replaced by the next one. */
+const usualCapacity: Capacity = { services: 65_536, slots: 131_072, members: 131_072 }
+/** Each takes 100 bytes and more, whether it is used or not. */
+const sockets = 32_768
+
+/**
+ * Leads clients of VIPs on this node to endpoints as they connect, beside whatever mode carries the
+ * others. A failure costs nobody a connection: programs are taken out, and the mode has all clients.
+ */
+export class ConnectTime {
+  readonly #deps: ConnectTimeDeps
+  readonly #capacity: Capacity
+  #steering: Steering | undefined
+  #wanted: WantedEntries
+  #left: readonly ServicePort[] = []
+  #error = ''
+  #misled = ''
+  /** ServicePorts as they were led last; empty when that is not known. */
+  #led: readonly ServicePort[] = []
+  #endingUdp: Promise<void> = Promise.resolve()
+  #udpError = ''
+  #isMine = false
+  #isEnding = false
+  readonly #groups = new LedCounts()
+  #underWay: Promise<void> = Promise.resolve()
+  readonly #known = new Known<Steering>()
+  #watch: Canary<Steering> | undefined
+
+  constructor(deps: ConnectTimeDeps) {
+    this.#deps = deps
+    this.#capacity = deps.capacity ?? usualCapacity
+    this.#wanted = new WantedEntries(this.#capacity)
+  }
+
+  /** Begins as soon as no other process leads; nobody waits for that. */
+  start(): void {
+    const { lock, resync, observer } = this.#deps
+    lock.acquire().then(
+      isMine => {
+        this.#isMine = isMine
+        if (isMine) resync()
+      },
+      (error: unknown) => observer.failed(errorOf(error), false),
+    )
+  }
+
+  /** `waiting`: for another process to end. */
+  get state(): 'leading' | 'waiting' | 'failed' {
+    if (this.#error !== '') return 'failed'
+    return this.#steering === undefined ? 'waiting' : 'leading'
+  }
+
+  /** Why clients may be led to what is gone; '' when they are not. */
+  get misled(): string {
+    return this.#misled
+  }
+
+  /** Those for which there is no room. */
+  get left(): readonly ServicePort[] {
+    return this.#left
+  }
+
+  /** By ServicePort, how many were led and refused. */
+  async counts(snapshots: readonly Snapshot[]): Promise<readonly LedCount[]> {
+    const steering = this.#steering
+    if (steering === undefined) return []
+    return this.#groups.count(
+      joinLists(snapshots.map(listOfServicePorts)),
+      steering.entries('counts'),
+    )
+  }
+
+  get problems(): readonly Problem[] {
+    const object = 'connect-time steering'
+    const [first] = this.#left
+    return [
+      ...[this.#error, this.#udpError]
+        .filter(message => message !== '')
+        .map(message => ({ object, field: '', message })),
+      ...(first === undefined
+        ? []
+        : [
+            {
+              object,
+              field: 'capacity',
+              message: `its tables have no room for ${this.#left.length} ServicePorts (${first.name} is one): the proxy mode carries their clients`,
+            },
+          ]),
+    ]
+  }
+
+  /** Never rejects; what fails is tried again by the next one. Calls don't overlap. */
+  sync(snapshots: readonly Snapshot[]): Promise<void> {
+    if (!this.#isMine || this.#isEnding) return Promise.resolve()
+    return (this.#underWay = this.#sync(snapshots))
+  }
+
+  /** Nothing is done any more; what is led goes on without this process. */
+  async stop(): Promise<void> {
+    await this.#end()
+    await this.#deps.lock.release()
+  }
+
+  /** In place of `stop`, after which it does nothing: nobody is led any more. Rejects where something stays. */
+  async remove(): Promise<void> {
+    const isMine = this.#isMine && !this.#isEnding
+    await this.#end()
+    try {
+      if (isMine) this.#deps.pins.removeOthers()
+    } finally {
+      await this.#deps.lock.release()
+    }
+  }
+
+  async #end(): Promise<void> {
+    this.#isEnding = true
+    this.#watch?.stop()
+    await this.#underWay
+    await this.#deps.tools.stop()
+    await this.#endingUdp
+    this.#letGo()
+  }
+
+  async #sync(snapshots: readonly Snapshot[]): Promise<void> {
+    const { clock, observer } = this.#deps
+    const started = clock.now()
+    try {
+      // What the kernel refuses once may be damage: all is made anew.
+      await this.#write(snapshots).catch(() => this.#write(snapshots))
+      this.#error = ''
+      this.#misled = ''
+      this.#endUdp(snapshots)
+      observer.synced((clock.now() - started) / 1000)
+    } catch (error) {
+      this.#giveUp(errorOf(error))
+    }
+  }
+
+  async #write(snapshots: readonly Snapshot[]): Promise<void> {
+    const { nodeAddresses } = this.#deps
+    await this.#known.write(async known => {
+      if (known === undefined) this.#letGo()
+      const addresses = nodeAddresses(snapshots)
+      const { changes, left } = await this.#wanted.take(snapshots, addresses)
+      this.#left = left
+      if (known !== undefined) {
+        await known.writer.write(changes)
+        return known
+      }
+      const steering = (this.#steering = this.#open())
+      await steering.writer.writeAll(changes)
+      steering.attach()
+      return steering
+    })
+    if (!this.#isEnding) this.#watch ??= this.#watched()
+  }
+
+  #open(): Steering {
+    const { services, slots } = this.#capacity
+    const sizes = { services: 2 * services, slots: 2 * slots, sockets }
+    return new Steering({ ...this.#deps, sizes })
+  }
+
+  /** Not awaited: there may be hundreds of network namespaces to look at. */
+  #endUdp(snapshots: readonly Snapshot[]): void {
+    const { tools, nodeAddresses, observer } = this.#deps
+    const steering = this.#steering
+    if (steering === undefined) return
+    const now = joinLists(snapshots.map(listOfServicePorts))
+    const served = servedUdp(this.#led, now, nodeAddresses(snapshots))
+    this.#led = now
+    if (served.size === 0) return
+    const reverse = (): ReturnType<Steering['entries']> =>
+      this.#isEnding || this.#steering !== steering ? [] : steering.entries('reverse')
+    const ends = staleUdp({ run: tools.run, reverse })
+    this.#endingUdp = this.#endingUdp.then(async () => {
+      const why = await ends.end(served)
+      if (this.#isEnding) return
+      this.#udpError = why.join('; ')
+      observer.udpFailed(this.#udpError)
+    })
+  }
+
+  #letGo(): void {
+    this.#led = []
+    this.#steering?.close()
+    this.#steering = undefined
+    this.#wanted = new WantedEntries(this.#capacity)
+  }
+
+  /** Better not led than led by what is old. */
+  #giveUp(error: Error): void {
+    this.#letGo()
+    this.#error = `${error.message}; the proxy mode carries all clients`
+    try {
+      this.#deps.pins.removeOthers()
+      this.#misled = ''
+    } catch (cause) {
+      this.#misled = `connect-time steering leads clients by old entries, as its programs can't be removed: ${errorOf(cause).message}`
+      this.#error = `${error.message}; ${this.#misled}`
+    }
+    this.#deps.observer.failed(error, this.#misled !== '')
+  }
+
+  #watched(): Canary<Steering> {
+    const { clock, observer, resync } = this.#deps
+    return new Canary({
+      clock,
+      known: this.#known,
+      look: async steering => damageOf(steering),
+      damaged: what => {
+        observer.damaged(what)
+        // Its descriptors are closed by the next sync, which may be under way.
+        this.#known.forget()
+        resync()
+      },
+    })
+  }
+}
+
+/** What can't be looked at is made anew, too. */
+const damageOf = (steering: Steering): string => {
+  try {
+    return steering.damage()
+  } catch (error) {
+    return errorOf(error).message
+  }
+}

@@ -1,0 +1,178 @@
+import { statfsSync } from 'node:fs'
+import { connect, createServer, type Server } from 'node:net'
+import { networkCookie } from '../../ffi/network-cookie.ts'
+import { messageOf } from '../../util/usher-error.ts'
+import { Bpf, ProgramRefused } from '../bpf/bpf.ts'
+import { noPins } from '../bpf/pins.ts'
+import { ElementChanges } from '../elements/element-changes.ts'
+import { compile, type LedServicePort } from './compile.ts'
+import { findCgroup } from './find-cgroup.ts'
+import type { Features } from './forward.ts'
+import { whoElseLeads } from './others.ts'
+import { Steering } from './steering.ts'
+import { readyEndpoint } from '../../model/service.ts'
+
+export interface ProbeOptions {
+  /** --connect-time-cgroup; '' to look for it. */
+  readonly cgroup: string
+  /** Where a bpffs is mounted. */
+  readonly bpffs: string
+  /** Pods are left to the proxy mode. */
+  readonly onlyNode: boolean
+}
+
+/** What steering is done with here, found out by doing it; or why it can't be. */
+export type ConnectTimeProbe =
+  | {
+      readonly usable: true
+      readonly detail: string
+      readonly bpf: Bpf
+      readonly cgroup: string
+      readonly features: Features
+    }
+  | { readonly usable: false; readonly detail: string }
+
+/** Of statfs(2): BPF_FS_MAGIC. */
+const bpffsType = 0xca_fe_4a_11
+
+/**
+ * Whether clients can be led here: a bpffs, a cgroup that has all of them, programs that the verifier
+ * takes, and a connection that is led by them to where nothing else would. Leaves nothing behind.
+ */
+export const probeConnectTime = async (
+  options: ProbeOptions,
+): Promise<ConnectTimeProbe> => {
+  try {
+    return await tryAll(options)
+  } catch (error) {
+    return { usable: false, detail: reasonOf(error) }
+  }
+}
+
+const tryAll = async ({
+  cgroup: wanted,
+  bpffs,
+  onlyNode,
+}: ProbeOptions): Promise<ConnectTimeProbe> => {
+  const not = (detail: string): ConnectTimeProbe => ({ usable: false, detail })
+  const cgroup = await findCgroup(wanted)
+  if ('why' in cgroup) return not(cgroup.why)
+  const whyNoFiles = whyNoBpffs(bpffs)
+  if (whyNoFiles !== '') return not(whyNoFiles)
+  const bpf = new Bpf()
+  const node = networkCookie()
+  const others = whoElseLeads(bpf, cgroup.path, bpffs)
+  if (others !== '') return not(others)
+  let refused: unknown
+  for (const { without, ...features } of variants) {
+    try {
+      const all: Features = { ...features, node, onlyNode }
+      const led = await leads(bpf, cgroup.path, all)
+      if (cgroup.isMine && !led)
+        return not(`programs at ${cgroup.path} do not see what this process connects to`)
+      const detail = [cgroup.path, ...without].join('; ')
+      return { usable: true, detail, bpf, cgroup: cgroup.path, features: all }
+    } catch (error) {
+      if (!(error instanceof ProgramRefused)) throw error
+      refused = error
+    }
+  }
+  throw refused
+}
+
+/** From the best on; what a kernel lacks is said. */
+const variants = [
+  { errors: true, avoidsFailed: true, without: [] },
+  {
+    errors: false,
+    avoidsFailed: true,
+    without: ['before Linux 5.18: where nobody serves clients get EPERM'],
+  },
+  {
+    errors: false,
+    avoidsFailed: false,
+    without: [
+      'before Linux 5.18: where nobody serves clients get EPERM',
+      'endpoints whose connect has failed are not passed over',
+    ],
+  },
+] as const
+
+const whyNoBpffs = (path: string): string => {
+  try {
+    if (statfsSync(path).type === bpffsType) return ''
+  } catch (error) {
+    return `${path} (--connect-time-bpffs) is not there: ${messageOf(error)}`
+  }
+  return `no bpffs is mounted at ${path} (--connect-time-bpffs): mount -t bpf bpf ${path}`
+}
+
+/** Whether a connection of this process's own to an address of loopback, where nobody listens, is led. */
+const leads = async (bpf: Bpf, cgroup: string, features: Features): Promise<boolean> => {
+  const server = await listening()
+  try {
+    const sizes = { services: 16, slots: 16, sockets: 64 }
+    const steering = new Steering({ bpf, cgroup, features, sizes, pins: noPins })
+    try {
+      const { port } = server.address() as { port: number }
+      const changes = new ElementChanges()
+      const service = probeService(port)
+      for (const each of compile(service)) changes.come(each)
+      await steering.writer.write(changes)
+      steering.attach()
+      const [vip] = service.vips
+      return vip !== undefined && (await connects(vip.address, vip.port))
+    } finally {
+      steering.close()
+    }
+  } finally {
+    server.close()
+  }
+}
+
+/** That address is loopback's, so that no packet leaves the host where nobody is led. */
+const probeService = (port: number): LedServicePort => {
+  const endpoint = { ...readyEndpoint('127.0.0.1'), port }
+  const target = { verdict: 'forward', endpoints: [endpoint] } as const
+  return {
+    key: 'probe',
+    family: 'IPv4',
+    protocol: 'TCP',
+    vips: [{ kind: 'ClusterIP', address: '127.255.255.254', port: 1 }],
+    affinityMs: 0,
+    sourceRanges: undefined,
+    internal: target,
+    externalFromNode: target,
+  }
+}
+
+const listening = (): Promise<Server> =>
+  new Promise((resolve, reject) => {
+    const server = createServer(socket => socket.destroy())
+    server.once('error', reject)
+    server.listen({ host: '127.0.0.1', port: 0 }, () => resolve(server))
+  })
+
+const connects = (host: string, port: number): Promise<boolean> =>
+  new Promise(resolve => {
+    const socket = connect({ host, port })
+    const done = (is: boolean) => (): void => {
+      socket.destroy()
+      resolve(is)
+    }
+    socket.once('connect', done(true))
+    socket.once('error', done(false))
+  })
+
+const reasonOf = (error: unknown): string => {
+  const { code = '' } = error as NodeJS.ErrnoException
+  if (code === 'EPERM' && !(error instanceof ProgramRefused))
+    return `not permitted: it takes CAP_BPF and CAP_NET_ADMIN (before Linux 5.8 CAP_SYS_ADMIN)`
+  if (code === 'ENOSYS' || code === 'MODULE_NOT_FOUND')
+    return code === 'ENOSYS'
+      ? 'the kernel has no bpf(2) (CONFIG_BPF_SYSCALL, CONFIG_CGROUP_BPF), or a seccomp profile forbids it'
+      : 'the package koffi, by which bpf(2) is called, is not installed'
+  if (code === 'EINVAL' && !(error instanceof ProgramRefused))
+    return `${messageOf(error)}: the kernel lacks a part of what it takes (Linux 5.8 has all, with CONFIG_CGROUP_BPF)`
+  return messageOf(error)
+}

@@ -1,0 +1,116 @@
+import type { ConnectTime, ConnectTimeObserver } from '../kernel/connect-time/connect-time.ts'
+import type { LedCount } from '../kernel/connect-time/led-counts.ts'
+import { counter, gauge, type Sample } from './exposition.ts'
+import type { Log } from './log.ts'
+import type { Table } from './metrics-table.ts'
+
+/** What connect-time steering did since the process started; and the log of it. */
+export class ConnectTimeFigures implements ConnectTimeObserver {
+  readonly #log: Log
+  syncs = 0
+  seconds = 0
+  failures = 0
+  repairs = 0
+  #said = ''
+  #saidOfUdp = ''
+
+  constructor(log: Log) {
+    this.#log = log
+  }
+
+  synced(seconds: number): void {
+    if (this.syncs === 0 || this.#said !== '')
+      this.#log.info(
+        { ms: Math.round(seconds * 1000) },
+        'processes of this node are led to endpoints as they connect',
+      )
+    this.#said = ''
+    this.syncs += 1
+    this.seconds += seconds
+  }
+
+  failed(error: Error, stays: boolean): void {
+    this.failures += 1
+    if (this.#said === error.message) return
+    this.#said = error.message
+    const what = stays
+      ? 'connect-time steering fails, and old entries lead clients still'
+      : 'connect-time steering fails; the proxy mode carries all clients'
+    this.#log.error({ why: error.message }, what)
+  }
+
+  damaged(what: string): void {
+    this.repairs += 1
+    this.#log.warn({ what }, 'another program changed connect-time steering; it is made anew')
+  }
+
+  udpFailed(why: string): void {
+    if (why !== '' && why !== this.#saidOfUdp)
+      this.#log.warn({ why }, 'UDP clients may stay at endpoints that are gone')
+    this.#saidOfUdp = why
+  }
+}
+
+export interface ConnectTimeReadings {
+  readonly figures: ConnectTimeFigures
+  readonly state: ConnectTime['state'] | 'not usable'
+  readonly left: number
+  readonly counts: readonly LedCount[]
+}
+
+const servicePort = ['service_port', 'protocol']
+const each = (read: (count: LedCount) => number) =>
+  function* ({ counts }: ConnectTimeReadings): Generator<Sample> {
+    for (const one of counts) yield [one.labels, read(one)]
+  }
+
+export const connectTimeTable: Table<ConnectTimeReadings> = [
+  gauge(
+    'usher_connect_time_leads',
+    '1 while processes of this node are led to endpoints as they connect.',
+    [],
+    ({ state }) => (state === 'leading' ? 1 : 0),
+  ),
+  counter(
+    'usher_connect_time_led_total',
+    'Connects and UDP flows of processes of this node that were led to an endpoint.',
+    servicePort,
+    each(({ led }) => led),
+  ),
+  counter(
+    'usher_connect_time_refused_total',
+    'Those that were refused, as there was no endpoint for them.',
+    servicePort,
+    each(({ refused }) => refused),
+  ),
+  gauge(
+    'usher_connect_time_left',
+    'ServicePorts for which the tables have no room.',
+    [],
+    ({ left }) => left,
+  ),
+  counter(
+    'usher_connect_time_syncs_total',
+    'Times the tables were made equal to what is wanted.',
+    [],
+    ({ figures }) => figures.syncs,
+  ),
+  counter(
+    'usher_connect_time_sync_seconds_total',
+    'Seconds that this took.',
+    [],
+    ({ figures }) => figures.seconds,
+  ),
+  counter(
+    'usher_connect_time_sync_failures_total',
+    'Times the kernel refused it.',
+    [],
+    ({ figures }) => figures.failures,
+  ),
+  counter(
+    'usher_connect_time_repairs_total',
+    'Times another program changed what Usher has put there, and it was made anew.',
+    [],
+    ({ figures }) => figures.repairs,
+  ),
+]

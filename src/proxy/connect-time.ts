@@ -1,0 +1,170 @@
+import { existsSync } from 'node:fs'
+import { filePins, pinsFolder } from '../kernel/bpf/pins.ts'
+import { connectTimeKind } from '../kernel/cleanup/connect-time.ts'
+import { ConnectTime } from '../kernel/connect-time/connect-time.ts'
+import { type ConnectTimeProbe, probeConnectTime } from '../kernel/connect-time/probe.ts'
+import { type HostLock, hostLock } from '../kernel/keeper/host-lock.ts'
+import { StoppableTools } from '../kernel/run-tool.ts'
+import type { ModeName } from '../mode/mode.ts'
+import type { Problem, Snapshot } from '../model/snapshot.ts'
+import { ConnectTimeFigures, connectTimeTable } from '../observe/connect-time-figures.ts'
+import { type BoundMetric, bindMetrics } from '../observe/exposition.ts'
+import type { ConnectTimeStatus } from '../observe/status.ts'
+import { nodePortAddresses } from './cluster-facts.ts'
+import type { ConnectTimeOptions, Shared } from './options.ts'
+import { removeLeftovers } from './remove-leftovers.ts'
+
+export interface ConnectTimeDeps extends Shared {
+  /** Sends an Event. */
+  readonly notUsable: (message: string) => void
+}
+
+/** Connect-time steering beside the mode that runs, or what stands in its place where there is none. */
+export interface ConnectTimePart {
+  /** Before the mode's own. Never rejects. */
+  readonly sync: (snapshots: readonly Snapshot[]) => Promise<void>
+  /** The mode serves all that is wanted: what leads clients past it, and is wanted no more, goes. */
+  readonly served: () => void
+  readonly problems: () => readonly Problem[]
+  /** Why clients may be led to what is gone; '' when they are not. */
+  readonly misled: () => string
+  /** Undefined where it is off. */
+  readonly status: () => ConnectTimeStatus | undefined
+  readonly metrics: (snapshots: readonly Snapshot[]) => Promise<readonly BoundMetric[]>
+  /** At the beginning of an end: the next process may lead, where what is there stays. */
+  readonly leave: (mode: ModeName) => Promise<void>
+  /** After `leave`, or in place of it. Rejects when something stays that should not. */
+  readonly close: (mode: ModeName) => Promise<void>
+}
+
+/** Finds out whether it works here, where it is asked for. */
+export const createConnectTime = async (
+  deps: ConnectTimeDeps,
+): Promise<ConnectTimePart> => {
+  const { options, log, notUsable } = deps
+  const { connectTime } = options
+  if (connectTime === undefined) return nothing
+  const { wanted } = connectTime
+  if (wanted === 'off') return without(deps, connectTime, undefined)
+  const probe = await probeConnectTime({ ...connectTime, onlyNode: wanted === 'host' })
+  if (probe.usable) return leading(deps, connectTime, probe)
+  const { detail } = probe
+  if (wanted === 'auto')
+    log.info({ why: detail }, 'connect-time steering does not work here')
+  else {
+    log.warn({ why: detail }, 'connect-time steering does not work here')
+    notUsable(`--connect-time ${wanted} does not work on this node: ${detail}`)
+  }
+  return without(deps, connectTime, detail)
+}
+
+const nothing: ConnectTimePart = {
+  sync: async () => {},
+  served: () => {},
+  problems: () => [],
+  misled: () => '',
+  status: () => undefined,
+  metrics: async () => [],
+  leave: async () => {},
+  close: async () => {},
+}
+
+const clientsOf = ({ wanted }: ConnectTimeOptions): ConnectTimeStatus['clients'] =>
+  wanted === 'host' ? 'host' : 'all'
+
+/** `why` it does not work; undefined where it is off. What an earlier Usher has left goes. */
+const without = (
+  deps: ConnectTimeDeps,
+  connectTime: ConnectTimeOptions,
+  why: string | undefined,
+): ConnectTimePart => {
+  const { wanted, bpffs } = connectTime
+  const isLeft = existsSync(pinsFolder(bpffs))
+  const lock = lockOf(deps)
+  let isSaid = !isLeft
+  const remove = async (): Promise<void> => {
+    if (await lock.acquire()) await removeLeftovers(deps.log, [connectTimeKind(bpffs)])
+    await lock.release()
+  }
+  const problem = {
+    object: 'connect-time steering',
+    field: '--connect-time',
+    message: `it does not work here: ${why}; the proxy mode carries all clients`,
+  }
+  return {
+    ...nothing,
+    served: () => {
+      if (isSaid) return
+      isSaid = true
+      void remove()
+    },
+    problems: () => (why === undefined || wanted === 'auto' ? [] : [problem]),
+    status: () =>
+      why === undefined
+        ? undefined
+        : {
+            state: 'not usable',
+            detail: why,
+            clients: clientsOf(connectTime),
+            left: 0,
+          },
+    close: () => lock.release(),
+  }
+}
+
+const leading = (
+  deps: ConnectTimeDeps,
+  connectTime: ConnectTimeOptions,
+  { bpf, cgroup, features, detail }: Extract<ConnectTimeProbe, { usable: true }>,
+): ConnectTimePart => {
+  const { clock, log, facts, resync, options } = deps
+  const figures = new ConnectTimeFigures(log)
+  const steering = new ConnectTime({
+    clock,
+    bpf,
+    cgroup,
+    features,
+    pins: filePins(bpf, pinsFolder(connectTime.bpffs)),
+    lock: lockOf(deps),
+    tools: new StoppableTools(),
+    nodeAddresses: snapshots => nodePortAddresses(facts, snapshots),
+    resync,
+    observer: figures,
+  })
+  steering.start()
+  // As rules do: those of the kernel modes serve on, those that lead to a relay do not.
+  const stays = (mode: ModeName): boolean =>
+    mode !== 'userspace' || options.keepRules === true
+  return {
+    ...nothing,
+    sync: snapshots => steering.sync(snapshots),
+    problems: () => steering.problems,
+    misled: () => steering.misled,
+    status: () => ({
+      state: steering.state,
+      detail,
+      clients: clientsOf(connectTime),
+      left: steering.left.length,
+    }),
+    metrics: async snapshots =>
+      bindMetrics(connectTimeTable, {
+        figures,
+        state: steering.state,
+        left: steering.left.length,
+        counts: await steering.counts(snapshots),
+      }),
+    leave: async mode => {
+      if (stays(mode)) await steering.stop()
+    },
+    close: mode => (stays(mode) ? steering.stop() : steering.remove()),
+  }
+}
+
+const lockOf = ({ clock, log, options: { version } }: ConnectTimeDeps): HostLock =>
+  hostLock({
+    clock,
+    name: 'usher-connect-time',
+    self: `usher ${version}, pid ${process.pid}`,
+    waiting: holder =>
+      log.warn({ holder }, 'another Usher leads clients as they connect; waiting for its end'),
+  })
