@@ -6,7 +6,7 @@ import { canonicalIp, joinHostPort } from '../../../src/util/ip.ts'
 import * as objects from '../../support/objects.ts'
 import { clusterIp, nodePort, servicePort } from '../../support/service-ports.ts'
 
-const nodePorts = { nodePortAddresses: { IPv4: ['192.0.2.1'], IPv6: ['2001:db8::1'] } }
+const nodeAddresses = ['192.0.2.1', '127.0.0.1', '2001:db8::1', '::1']
 
 const udp = (
   name: string,
@@ -28,7 +28,7 @@ const text = (address: string): string => {
 
 const served = (before: readonly ServicePort[], after: readonly ServicePort[]) =>
   Object.fromEntries(
-    Array.from(servedUdp(before, after, nodePorts), ([vip, to]) => [
+    Array.from(servedUdp(before, after, nodeAddresses), ([vip, to]) => [
       text(vip),
       Array.from(to, text),
     ]),
@@ -50,6 +50,9 @@ t.test('what changed of UDP has endpoints where clients may stay', async t => {
   t.same(served([], [web]), {}, 'TCP')
   const fewer = udp('dns', dns.vips, ['10.0.0.2'])
   t.same(served([dns, web], [web, fewer]), { '10.96.0.10:53': ['10.0.0.2:53'] })
+  t.same(served([fewer], [dns]), {}, 'another has come')
+  const none = udp('dns', dns.vips, [])
+  t.same(served([none], [dns]), both, 'nothing has served in between')
   const other = udp('other', [clusterIp('10.96.0.11', 53)], ['10.0.0.3'])
   t.same(served([other, dns], [dns, other]), {}, 'it has only moved')
 })

@@ -9,7 +9,7 @@ import type { ServicePort } from '../../../src/model/snapshot.ts'
 import { makeGroup } from './group.ts'
 import { changesTo, makeSteering } from './world.ts'
 
-const nodePorts = { nodePortAddresses: { IPv4: ['192.0.2.1'], IPv6: [] } }
+const nodeAddresses = ['192.0.2.1', '127.0.0.1']
 
 /** Steering of a cgroup, whose sockets are ended as Services change. */
 export const makeStaleStage = async (t: Test) => {
@@ -44,7 +44,7 @@ export const makeStaleStage = async (t: Test) => {
   /** What the last change of Services asks for. */
   const end = (run: RunTool = runTool): Promise<readonly string[]> => {
     const udp = staleUdp({ run, reverse })
-    return udp.end(servedUdp(before ?? [], now ?? [], nodePorts))
+    return udp.end(servedUdp(before ?? [], now ?? [], nodeAddresses))
   }
   return { group, serve, end }
 }
