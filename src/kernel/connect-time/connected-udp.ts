@@ -62,12 +62,12 @@ export const destroy = async (
 const hasCookie = (line: string): boolean => / sk:[\da-f]+/.test(line)
 
 /** Recv-Q, Send-Q, local, peer; then what -e adds, cookie before the path of the cgroup. */
-const pattern = /^\d+\s+\d+\s+(\S+):(\d+)\s+(\S+):(\d+)\s.*? ?\bsk:([\da-f]+)/
+const pattern = /^\d+\s+\d+\s+(\S+):(\d+)\s+(\S+):(\d+)\s.*?\bsk:([\da-f]+)/
 
 const readSocket = (line: string): ConnectedUdp => {
   const [, from = '', fromPort, to = '', toPort, cookie] = pattern.exec(line) ?? []
   if (cookie === undefined)
-    throw new Error(`ss does not tell which socket is which (udp_diag): ${line.trim()}`)
+    throw new Error('ss does not tell which socket is which (CONFIG_INET_UDP_DIAG)')
   const local = { address: plain(from), port: Number(fromPort) }
   const peer = { address: plain(to), port: Number(toPort) }
   const endpoint = addressOf(peer.address, peer.port, 'UDP')

@@ -16,14 +16,16 @@ export interface NetworkNamespace {
   readonly id: string
   /** That of this process. */
   readonly isOwn: boolean
-  /** Files that led to it. */
-  readonly paths: readonly string[]
+  /** Folders of processes that ran in it. */
+  readonly processes: readonly string[]
+  /** Files that were bound to it. */
+  readonly names: readonly string[]
 }
 
 export interface FoundNamespaces {
   readonly namespaces: readonly NetworkNamespace[]
-  /** Files that this process may not look at (CAP_SYS_PTRACE, ptrace(2)). */
-  readonly hidden: number
+  /** Folders of processes that this one may not look at (CAP_SYS_PTRACE, ptrace(2)). */
+  readonly hidden: readonly string[]
 }
 
 /** Files that are looked at together: Node has four threads for it. */
@@ -39,34 +41,45 @@ export const networkNamespaces = async ({
 }: NamespaceFolders = hostFolders): Promise<FoundNamespaces> => {
   const own = idOf(await stat('/proc/self/ns/net'))
   const [device = ''] = own.split(':')
-  const found = new Map<string, { isOwn: boolean; paths: string[] }>()
-  let hidden = 0
-  const look = async (path: string): Promise<void> => {
+  const found = new Map<string, { processes: string[]; names: string[] }>()
+  const hidden: string[] = []
+  const look = async (path: string, process?: string): Promise<void> => {
     const id = await idAt(path)
-    if (id === 'hidden') hidden += 1
+    if (id === 'hidden') hidden.push(process ?? path)
     // Where a name's mount is gone its file stays, on another device.
-    else if (id.startsWith(`${device}:`)) {
-      const known = found.get(id)
-      if (known !== undefined) known.paths.push(path)
-      else found.set(id, { isOwn: id === own, paths: [path] })
-    }
+    if (!id.startsWith(`${device}:`)) return
+    const one = found.get(id) ?? { processes: [], names: [] }
+    found.set(id, one)
+    if (process === undefined) one.names.push(path)
+    else one.processes.push(process)
   }
   const pids = (await readdir(processes)).filter(name => /^\d+$/.test(name))
-  await forEachAtOnce(atOnce, pids, pid => look(join(processes, pid, 'ns', 'net')))
+  await forEachAtOnce(atOnce, pids, async pid => {
+    const folder = join(processes, pid)
+    await look(join(folder, namespaceFile), folder)
+  })
   const names = await readdir(named).catch(ifGone([]))
   await forEachAtOnce(atOnce, names, name => look(join(named, name)))
-  return { namespaces: Array.from(found, ([id, rest]) => ({ id, ...rest })), hidden }
+  const namespaces = Array.from(found, ([id, rest]) => ({
+    id,
+    isOwn: id === own,
+    ...rest,
+  }))
+  return { namespaces, hidden }
 }
+
+const namespaceFile = 'ns/net'
 
 /**
  * Calls `use` with the path of a file that is the namespace until it settles, or gives undefined
  * where all that led to it has ended. (A PID may be another process's by now.)
  */
 export const holdNamespace = async <T>(
-  { id, paths }: NetworkNamespace,
+  { id, processes, names }: NetworkNamespace,
   use: (path: string) => Promise<T>,
 ): Promise<T | undefined> => {
-  for (const path of paths) {
+  const paths = processes.map(folder => join(folder, namespaceFile))
+  for (const path of [...names, ...paths]) {
     const file = await open(path).catch(ifGone(undefined))
     if (file === undefined) continue
     try {
@@ -79,7 +92,9 @@ export const holdNamespace = async <T>(
   return undefined
 }
 
-const idOf = ({ dev, ino }: { dev: number; ino: number }): string => `${dev}:${ino}`
+/** Of what stat(2) gives of its file. */
+export const idOf = ({ dev, ino }: { dev: number; ino: number }): string =>
+  `${dev}:${ino}`
 
 const idAt = async (path: string): Promise<string> => {
   try {

@@ -28,8 +28,10 @@ export const servedUdp = (
     if (protocol !== 'UDP' || was === one) continue
     const stay = servingOf(one)
     if (stay.size === 0) continue
-    // Nothing is gone; scaling up is not to cost a look at all sockets.
-    if (was !== undefined && [...servingOf(was)].every(each => stay.has(each))) continue
+    const earlier = was === undefined ? [] : [...servingOf(was)]
+    // Nothing is gone; scaling up is not to cost a look at all sockets. Where nothing has served in
+    // between, flows are still at what did before.
+    if (earlier.length > 0 && earlier.every(each => stay.has(each))) continue
     for (const { kind, address, port } of vips)
       if (kind !== 'NodePort') served.set(addressOf(address, port, 'UDP'), stay)
       else

@@ -9,6 +9,7 @@ import {
   type NetworkNamespace,
   networkNamespaces,
 } from './network-namespaces.ts'
+import { mayHavePeersAt, sees } from './quick-look.ts'
 import type { ServedUdp } from './served-udp.ts'
 import { address, socketKey } from './tables.ts'
 
@@ -39,18 +40,24 @@ const timeoutMs = 10_000
 export const staleUdp = ({ run, reverse, folders }: StaleUdpDeps): StaleUdp => ({
   end: async served => {
     const problems = new Map<string, number>()
-    const say = (problem: string, times = 1): void =>
-      void problems.set(problem, (problems.get(problem) ?? 0) + times)
+    const say = (problem: string): void =>
+      void problems.set(problem, (problems.get(problem) ?? 0) + 1)
     try {
       const stale = await findStale(served, reverse())
       if (stale.size === 0) return []
       const { namespaces, hidden } = await networkNamespaces(folders)
-      if (hidden > 0) say('not permitted to look for them (CAP_SYS_PTRACE)', hidden)
-      await forEachAtOnce(atOnce, namespaces, one =>
-        inNamespace(run, one, runSs => endAll(runSs, stale, say)).catch(
-          (error: unknown) => say(wordsOf(error)),
-        ),
-      )
+      const ports = new Set(Array.from(stale.keys(), each => readAddressOf(each).port))
+      await forEachAtOnce(atOnce, namespaces, async one => {
+        try {
+          if (await mayHavePeersAt(ports, one))
+            await inNamespace(run, one, runSs => endAll(runSs, stale, say))
+        } catch (error) {
+          say(wordsOf(error))
+        }
+      })
+      await forEachAtOnce(atOnce, hidden, async folder => {
+        if (await sees(ports, folder)) say(unseen)
+      })
     } catch (error) {
       say(wordsOf(error))
     }
@@ -59,7 +66,7 @@ export const staleUdp = ({ run, reverse, folders }: StaleUdpDeps): StaleUdp => (
 })
 
 const inWords = (problem: string, times: number): string =>
-  `connected UDP sockets may stay at endpoints that are gone: ${problem}${
+  `UDP sockets may stay connected to endpoints that are gone: ${problem}${
     times > 1 ? ` (${times} times)` : ''
   }`
 
@@ -118,6 +125,7 @@ const endAll = async (
   }
 }
 
+const unseen = 'where a process is can not be seen (CAP_SYS_PTRACE)'
 const noDestroy = 'ss -K ends none of them (the kernel needs CONFIG_INET_DIAG_DESTROY)'
 const twins = 'one has both ends in common with a socket that is to stay (SO_REUSEPORT)'
 
@@ -125,7 +133,7 @@ const twins = 'one has both ends in common with a socket that is to stay (SO_REU
 const wordsOf = (error: unknown): string => {
   if (!(error instanceof ToolError) || error.stderr === '')
     return (error as Error).message
-  if (/failed to execute ss: No such file/.test(error.stderr))
+  if (/failed to execute \S+: No such file/.test(error.stderr))
     return 'ss: not found; install it (Debian package iproute2)'
   const [line = ''] = error.stderr.trim().split('\n')
   const entering = 'another network namespace can not be entered (CAP_SYS_ADMIN)'

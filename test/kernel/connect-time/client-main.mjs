@@ -8,11 +8,11 @@ import { createInterface } from 'node:readline'
 const patienceMs = 2000
 
 /** Both protocols on one port. */
-const serve = async ({ address }) => {
+const serve = async ({ address, port: wanted = 0 }) => {
   const tcp = net.createServer(socket =>
     socket.end(`${address} sees ${socket.remoteAddress}`),
   )
-  tcp.listen(0, address)
+  tcp.listen(wanted, address)
   await once(tcp, 'listening')
   const { port } = tcp.address()
   const udp = dgram.createSocket(address.includes(':') ? 'udp6' : 'udp4')
@@ -38,13 +38,48 @@ const tcp = ({ address, port }) =>
     socket.on('error', error => resolve({ error: error.code }))
   })
 
-const sockets = new Map()
+const keptTcp = new Map()
 
-/** `name`: of a socket that is kept; `connected`: by connect, else each datagram says where to. */
-const udp = async ({ address, port, name, connected }) => {
-  const known = sockets.get(name)
-  const socket = known ?? dgram.createSocket(address.includes(':') ? 'udp6' : 'udp4')
+/** A connection that is kept by its name; asked again, it says whether bytes still go. */
+const keepTcp = async ({ address, port, name }) => {
+  try {
+    const known = keptTcp.get(name)
+    if (known === undefined) {
+      const socket = net.connect({ port, host: address, allowHalfOpen: true })
+      keptTcp.set(name, socket)
+      await once(socket, 'connect', { signal: AbortSignal.timeout(patienceMs) })
+    } else
+      await new Promise((resolve, reject) => {
+        known.write('?', error => (error ? reject(error) : resolve()))
+      })
+    return { said: 'goes on' }
+  } catch (error) {
+    return { error: error.code }
+  }
+}
+
+const sockets = new Map()
+/** What a socket was told without being asked, by its name. */
+const told = new Map()
+
+const openUdp = async ({ address, name, localPort }) => {
+  const type = address.includes(':') ? 'udp6' : 'udp4'
+  const socket = dgram.createSocket({ type, reuseAddr: localPort !== undefined })
+  socket.on('error', error => told.set(name, error.code))
   sockets.set(name, socket)
+  if (localPort === undefined) return socket
+  socket.bind(localPort, '127.0.0.1')
+  await once(socket, 'listening')
+  return socket
+}
+
+/**
+ * `name`: of a socket that is kept; `connected`: by connect, else each datagram says where to;
+ * `localPort`: a port of its own, which others may have too.
+ */
+const udp = async ({ address, port, name, connected, localPort }) => {
+  const known = sockets.get(name)
+  const socket = known ?? (await openUdp({ address, name, localPort }))
   try {
     if (connected && known === undefined) {
       socket.connect(port, address)
@@ -63,11 +98,12 @@ const udp = async ({ address, port, name, connected }) => {
       peer: `${peer.address} ${peer.port}`,
     }
   } catch (error) {
-    return { error: error.name === 'AbortError' ? 'silence' : error.code }
+    const code = error.name === 'AbortError' ? 'silence' : error.code
+    return { error: code, told: told.get(name) }
   }
 }
 
-const answers = { serve, tcp, udp }
+const answers = { serve, tcp, keepTcp, udp }
 
 createInterface(process.stdin).on('line', async line => {
   const { id, question } = JSON.parse(line)

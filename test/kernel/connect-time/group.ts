@@ -41,17 +41,25 @@ export interface Answer {
   readonly said?: string
   readonly peer?: string
   readonly error?: string
+  /** An error that a socket was told of without being asked. */
+  readonly told?: string
 }
 
 /** A program in a cgroup and a network namespace. */
 export interface Client {
-  readonly serve: (address: string) => Promise<number>
+  readonly serve: (address: string, port?: number) => Promise<number>
   readonly tcp: (address: string, port: number) => Promise<Answer>
   readonly udp: (
     address: string,
     port: number,
-    socket: { readonly name: string; readonly connected?: true },
+    socket: {
+      readonly name: string
+      readonly connected?: true
+      readonly localPort?: number
+    },
   ) => Promise<Answer>
+  /** Dials at the first time; later it says whether that connection goes on. */
+  readonly keepTcp: (address: string, port: number, name: string) => Promise<Answer>
 }
 
 export interface Group {
@@ -91,10 +99,12 @@ const startClient = async (group: string, where: string): Promise<Client> => {
   })
   const ask = asker(child)
   return {
-    serve: async address => (await ask({ do: 'serve', address })) as number,
+    serve: async (address, port) => (await ask({ do: 'serve', address, port })) as number,
     tcp: async (address, port) => (await ask({ do: 'tcp', address, port })) as Answer,
     udp: async (address, port, socket) =>
       (await ask({ do: 'udp', address, port, ...socket })) as Answer,
+    keepTcp: async (address, port, name) =>
+      (await ask({ do: 'keepTcp', address, port, name })) as Answer,
   }
 }
 
