@@ -69,11 +69,11 @@ interface Taken {
 }
 
 /** Held to the end, so that an Usher that starts meanwhile waits with its rules. */
-const takeLock = async (name?: string): Promise<Taken> => {
+const takeLock = async (lockName?: string): Promise<Taken> => {
   let holder = ''
   const lock = hostLock({
     clock: systemClock,
-    ...(name !== undefined && { name }),
+    ...(lockName !== undefined && { name: lockName }),
     self: `usher cleanup ${version()}, pid ${process.pid}`,
     waiting: name => {
       holder = name

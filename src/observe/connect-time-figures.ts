@@ -1,4 +1,7 @@
-import type { ConnectTime, ConnectTimeObserver } from '../kernel/connect-time/connect-time.ts'
+import type {
+  ConnectTime,
+  ConnectTimeObserver,
+} from '../kernel/connect-time/connect-time.ts'
 import type { LedCount } from '../kernel/connect-time/led-counts.ts'
 import { counter, gauge, type Sample } from './exposition.ts'
 import type { Log } from './log.ts'
@@ -41,7 +44,10 @@ export class ConnectTimeFigures implements ConnectTimeObserver {
 
   damaged(what: string): void {
     this.repairs += 1
-    this.#log.warn({ what }, 'another program changed connect-time steering; it is made anew')
+    this.#log.warn(
+      { what },
+      'another program changed connect-time steering; it is made anew',
+    )
   }
 
   udpFailed(why: string): void {

@@ -166,5 +166,8 @@ const lockOf = ({ clock, log, options: { version } }: ConnectTimeDeps): HostLock
     name: 'usher-connect-time',
     self: `usher ${version}, pid ${process.pid}`,
     waiting: holder =>
-      log.warn({ holder }, 'another Usher leads clients as they connect; waiting for its end'),
+      log.warn(
+        { holder },
+        'another Usher leads clients as they connect; waiting for its end',
+      ),
   })

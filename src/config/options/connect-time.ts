@@ -11,7 +11,7 @@ export const connectTime = group('Connect time', node, {
   'connect-time-cgroup': {
     type: anyText('DIR'),
     defaultText: 'the root of cgroup v2',
-    help: 'The cgroup whose processes are led, with all groups below it. In a container that is the host\'s /sys/fs/cgroup, mounted into it.',
+    help: "The cgroup whose processes are led, with all groups below it. In a container that is the host's /sys/fs/cgroup, mounted into it.",
   },
   'connect-time-bpffs': {
     commands: ['run', 'check', 'cleanup'],

@@ -277,7 +277,9 @@ export class Bpf {
       attributes.writeUInt32LE(most, 24)
     })
     const count = Math.min(attributes.readUInt32LE(24), most)
-    return Array.from({ length: count }, (_, i) => this.#scratch.view.getUint32(i * 4, true))
+    return Array.from({ length: count }, (_, i) =>
+      this.#scratch.view.getUint32(i * 4, true),
+    )
   }
 
   /** Its name, of at most 15 characters. Takes CAP_SYS_ADMIN. Undefined where it has gone. */

@@ -38,7 +38,6 @@ export const compile = (servicePort: LedServicePort): readonly Entry[] => {
   const leads = new Map<Target, string>()
   for (const vip of vips) {
     if (isGuarded(vip, servicePort)) continue
-    const { kind, address: ip, port } = vip
     const isInside = vip.kind === 'ClusterIP'
     const target = isInside ? servicePort.internal : servicePort.externalFromNode
     let lead = leads.get(target)

@@ -81,13 +81,11 @@ export class ConnectTime {
   /** Begins as soon as no other process leads; nobody waits for that. */
   start(): void {
     const { lock, resync, observer } = this.#deps
-    lock.acquire().then(
-      isMine => {
-        this.#isMine = isMine
-        if (isMine) resync()
-      },
-      (error: unknown) => observer.failed(errorOf(error), false),
-    )
+    const begin = async (): Promise<void> => {
+      this.#isMine = await lock.acquire()
+      if (this.#isMine) resync()
+    }
+    begin().catch((error: unknown) => observer.failed(errorOf(error), false))
   }
 
   /** `waiting`: for another process to end. */
@@ -219,12 +217,17 @@ export class ConnectTime {
     const reverse = (): ReturnType<Steering['entries']> =>
       this.#isEnding || this.#steering !== steering ? [] : steering.entries('reverse')
     const ends = staleUdp({ run: tools.run, reverse })
-    this.#endingUdp = this.#endingUdp.then(async () => {
+    const before = this.#endingUdp
+    const end = async (): Promise<void> => {
+      await before
       const why = await ends.end(served)
       if (this.#isEnding) return
+      // The next sync tries all again.
+      if (why.length > 0) this.#led = []
       this.#udpError = why.join('; ')
       observer.udpFailed(this.#udpError)
-    })
+    }
+    this.#endingUdp = end()
   }
 
   #letGo(): void {

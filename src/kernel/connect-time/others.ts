@@ -6,7 +6,7 @@ import type { Bpf } from '../bpf/bpf.ts'
 const connect4 = 10
 
 /** Cilium's programs before 1.12 and since then, as far as the kernel keeps their names. */
-const ciliumPrograms = ['sock4_connect', 'cil_sock4_conne']
+const ciliumPrograms: ReadonlySet<string> = new Set(['sock4_connect', 'cil_sock4_conne'])
 /** Where it keeps the link of that one since 1.14. */
 const ciliumLink = 'cilium/socketlb/links/cgroup/cil_sock4_connect'
 
@@ -21,7 +21,7 @@ export const whoElseLeads = (bpf: Bpf, cgroup: string, bpffs: string): string =>
   const folder = openSync(cgroup, constants.O_RDONLY | constants.O_DIRECTORY)
   try {
     const programs = bpf.programsAt(folder, connect4)
-    return programs.some(id => ciliumPrograms.includes(nameOf(bpf, id))) ? said : ''
+    return programs.some(id => ciliumPrograms.has(nameOf(bpf, id))) ? said : ''
   } finally {
     closeSync(folder)
   }

@@ -1,5 +1,6 @@
-import { statfsSync } from 'node:fs'
+import { readFileSync, statfsSync } from 'node:fs'
 import { connect, createServer, type Server } from 'node:net'
+import { join } from 'node:path'
 import { networkCookie } from '../../ffi/network-cookie.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import { Bpf, ProgramRefused } from '../bpf/bpf.ts'
@@ -54,7 +55,6 @@ const tryAll = async ({
   bpffs,
   onlyNode,
 }: ProbeOptions): Promise<ConnectTimeProbe> => {
-  const not = (detail: string): ConnectTimeProbe => ({ usable: false, detail })
   const cgroup = await findCgroup(wanted)
   if ('why' in cgroup) return not(cgroup.why)
   const whyNoFiles = whyNoBpffs(bpffs)
@@ -70,7 +70,8 @@ const tryAll = async ({
       const led = await leads(bpf, cgroup.path, all)
       if (cgroup.isMine && !led)
         return not(`programs at ${cgroup.path} do not see what this process connects to`)
-      const detail = [cgroup.path, ...without].join('; ')
+      const hidden = seesAll(cgroup.path) ? [] : [noHostPid]
+      const detail = [cgroup.path, ...without, ...hidden].join('; ')
       return { usable: true, detail, bpf, cgroup: cgroup.path, features: all }
     } catch (error) {
       if (!(error instanceof ProgramRefused)) throw error
@@ -79,6 +80,13 @@ const tryAll = async ({
   }
   throw refused
 }
+
+/** Processes of other PID namespaces are all 0 there (man 7 cgroups). */
+const seesAll = (cgroup: string): boolean =>
+  !/^0$/m.test(readFileSync(join(cgroup, 'cgroup.procs'), 'utf8'))
+
+const noHostPid =
+  "without the host's PID namespace (hostPID) connected UDP sockets of pods stay at endpoints that are gone"
 
 /** From the best on; what a kernel lacks is said. */
 const variants = [
@@ -97,6 +105,8 @@ const variants = [
     ],
   },
 ] as const
+
+const not = (detail: string): ConnectTimeProbe => ({ usable: false, detail })
 
 const whyNoBpffs = (path: string): string => {
   try {

@@ -31,7 +31,8 @@ export const servedUdp = (
     const earlier = was === undefined ? [] : [...servingOf(was)]
     // Nothing is gone; scaling up is not to cost a look at all sockets. Where nothing has served in
     // between, flows are still at what did before.
-    if (earlier.length > 0 && earlier.every(each => stay.has(each))) continue
+    if (earlier.length > 0 && earlier.every(each => stay.has(each)) && !gained(one, was))
+      continue
     for (const { kind, address, port } of vips)
       if (kind !== 'NodePort') served.set(addressOf(address, port, 'UDP'), stay)
       else
@@ -44,6 +45,13 @@ export const servedUdp = (
 }
 
 const identity = ({ family, key }: ServicePort): string => `${family} ${key}`
+
+/** Whether there are VIPs that may have been another's. */
+const gained = ({ vips }: ServicePort, was: ServicePort | undefined): boolean =>
+  vips.some(
+    ({ address, port }) =>
+      was?.vips.some(old => old.address === address && old.port === port) !== true,
+  )
 
 const servingOf = ({ endpoints }: ServicePort): ReadonlySet<string> =>
   new Set(

@@ -58,12 +58,7 @@ export type WrittenTable = (typeof writtenTables)[number]
 
 /** Programs fill the others. */
 export type TableName =
-  | WrittenTable
-  | 'counts'
-  | 'affinity'
-  | 'flows'
-  | 'reverse'
-  | 'failed'
+  WrittenTable | 'counts' | 'affinity' | 'flows' | 'reverse' | 'failed'
 
 const table =
   (type: MapDefinition['type']) =>

@@ -130,25 +130,29 @@ t.test('node ports on loopback are for the node, not for pods', { skip }, async 
   }
 })
 
-t.test('a VIP that is an address of the node goes before a node port', { skip }, async t => {
-  const { client, serve } = await makeStage(t)
-  const [a, b, c] = await endpointsAt(client, '127.0.0.11', '127.0.0.12', '::1')
-  if (a === undefined || b === undefined || c === undefined) throw new Error('none')
-  const external: Vip = { kind: 'ExternalIP', address: '192.0.2.1', port: 30080 }
-  const node6: Vip = { ...nodePort, address: '::' }
-  const ports = [
-    serviceTo('node-port', [nodePort], [a]),
-    serviceTo('node-port6', [node6], [c], v6),
-  ] as const
-  await serve(...ports, serviceTo('external', [external], [b]))
-  t.match(await client.tcp('192.0.2.1', 30080), { said: /^127.0.0.12 / })
-  await serve(...ports)
-  t.match(await client.tcp('192.0.2.1', 30080), { said: /^127.0.0.11 / })
-  const mapped = await client.tcp('::ffff:192.0.2.1', 30080)
-  t.match(mapped, { said: /^127.0.0.11 /, peer: '::ffff:192.0.2.1 30080' })
-  t.match(await client.tcp('2001:db8::1', 30080), { said: /^::1 / })
-  t.same(await client.tcp('192.0.2.2', 30080), { error: 'ENETUNREACH' }, 'not the node')
-})
+t.test(
+  'a VIP that is an address of the node goes before a node port',
+  { skip },
+  async t => {
+    const { client, serve } = await makeStage(t)
+    const [a, b, c] = await endpointsAt(client, '127.0.0.11', '127.0.0.12', '::1')
+    if (a === undefined || b === undefined || c === undefined) throw new Error('none')
+    const external: Vip = { kind: 'ExternalIP', address: '192.0.2.1', port: 30080 }
+    const node6: Vip = { ...nodePort, address: '::' }
+    const ports = [
+      serviceTo('node-port', [nodePort], [a]),
+      serviceTo('node-port6', [node6], [c], v6),
+    ] as const
+    await serve(...ports, serviceTo('external', [external], [b]))
+    t.match(await client.tcp('192.0.2.1', 30080), { said: /^127.0.0.12 / })
+    await serve(...ports)
+    t.match(await client.tcp('192.0.2.1', 30080), { said: /^127.0.0.11 / })
+    const mapped = await client.tcp('::ffff:192.0.2.1', 30080)
+    t.match(mapped, { said: /^127.0.0.11 /, peer: '::ffff:192.0.2.1 30080' })
+    t.match(await client.tcp('2001:db8::1', 30080), { said: /^::1 / })
+    t.same(await client.tcp('192.0.2.2', 30080), { error: 'ENETUNREACH' }, 'not the node')
+  },
+)
 
 t.test('pods are left alone where the node alone is asked for', { skip }, async t => {
   const { group, client: pod, serve } = await makeStage(t, { onlyNode: true })
