@@ -4,12 +4,15 @@ import type { Bpf } from './bpf.ts'
 
 /** Where objects of the kernel's are found again by names, in layouts that don't mix. */
 export interface Pins {
-  /** Opens one that is there, and lets `found` have it; else makes it, and keeps it there. */
+  /**
+   * Opens one that is there, and lets `found` have it; else, and where `found` says that it is of no
+   * use, makes it, and keeps it there.
+   */
   readonly open: (
     layout: string,
     name: string,
     make: () => number,
-    found?: (descriptor: number) => void,
+    found?: (descriptor: number) => boolean,
   ) => number
   /** Whether it is still found there. */
   readonly has: (layout: string, name: string) => boolean
@@ -29,19 +32,20 @@ export const noPins: Pins = {
 
 /** Files of a bpffs, below a folder of its own. Throws where the kernel refuses. */
 export const filePins = (bpf: Bpf, folder: string): Pins => ({
-  open: (layout, name, make, found = () => {}) => {
+  open: (layout, name, make, found = () => true) => {
     mkdirSync(join(folder, layout), { recursive: true, mode: 0o700 })
     const path = join(folder, layout, name)
     const known = bpf.pinned(path)
-    const descriptor = known ?? make()
-    try {
-      if (known === undefined) bpf.pin(descriptor, path)
-      else found(known)
-      return descriptor
-    } catch (error) {
-      bpf.close(descriptor)
-      throw error
+    if (known !== undefined) {
+      if (closedUnless(bpf, known, () => found(known))) return known
+      rmSync(path)
     }
+    const made = make()
+    closedUnless(bpf, made, () => {
+      bpf.pin(made, path)
+      return true
+    })
+    return made
   },
   has: (layout, name) => existsSync(join(folder, layout, name)),
   removeOthers: layout => {
@@ -50,3 +54,14 @@ export const filePins = (bpf: Bpf, folder: string): Pins => ({
     if (layout === undefined) rmSync(folder, { recursive: true, force: true })
   },
 })
+
+/** Closes a descriptor where it turns out to be of no use, or that fails. */
+const closedUnless = (bpf: Bpf, descriptor: number, isUseful: () => boolean): boolean => {
+  let isKept = false
+  try {
+    isKept = isUseful()
+  } finally {
+    if (!isKept) bpf.close(descriptor)
+  }
+  return isKept
+}

@@ -62,7 +62,12 @@ export class Steering {
         const program = bpf.loadProgram(each, name => this.#tables[name as TableName])
         try {
           const attach = () => bpf.createLink(program, folder, each.attachType)
-          const update = (link: number) => bpf.updateLink(link, program)
+          // Its file is there still where another program has taken it from the hook.
+          const update = (link: number): boolean => {
+            const isAttached = bpf.isAttached(link)
+            if (isAttached) bpf.updateLink(link, program)
+            return isAttached
+          }
           const name = `link-${each.name}`
           const link = this.#keep(pins.open(this.#layout, name, attach, update))
           this.#links.set(name, link)

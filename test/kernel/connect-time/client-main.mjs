@@ -9,9 +9,10 @@ const patienceMs = 2000
 
 /** Both protocols on one port. */
 const serve = async ({ address, port: wanted = 0 }) => {
-  const tcp = net.createServer(socket =>
-    socket.end(`${address} sees ${socket.remoteAddress}`),
-  )
+  const tcp = net.createServer(socket => {
+    socket.on('error', () => {}) // A client that has heard enough may leave by a reset.
+    socket.end(`${address} sees ${socket.remoteAddress}`)
+  })
   tcp.listen(wanted, address)
   await once(tcp, 'listening')
   const { port } = tcp.address()
@@ -103,7 +104,12 @@ const udp = async ({ address, port, name, connected, localPort }) => {
   }
 }
 
-const answers = { serve, tcp, keepTcp, udp }
+const get = async ({ url }) => {
+  const response = await fetch(url, { headers: { connection: 'close' } })
+  return response.text()
+}
+
+const answers = { serve, tcp, keepTcp, udp, get }
 
 createInterface(process.stdin).on('line', async line => {
   const { id, question } = JSON.parse(line)

@@ -60,12 +60,19 @@ export interface Client {
   ) => Promise<Answer>
   /** Dials at the first time; later it says whether that connection goes on. */
   readonly keepTcp: (address: string, port: number, name: string) => Promise<Answer>
+  /** The text at a URL. */
+  readonly get: (url: string) => Promise<string>
 }
+
+/** A network namespace: one of the program's own, that of the test, or one that has a name. */
+export type Where = 'own' | 'the host' | { readonly name: string }
 
 export interface Group {
   readonly path: string
-  /** In a network namespace of its own, with `lo` up, or in that of the test. */
-  readonly client: (where?: 'own' | 'the host') => Promise<Client>
+  /** In a network namespace, with `lo` up; of its own where nothing is said. */
+  readonly client: (where?: Where) => Promise<Client>
+  /** What goes before a command line, so that its program is in the group from the start. */
+  readonly prefix: (where: Where) => readonly string[]
 }
 
 /** A cgroup of the test's own, which ends with the file. */
@@ -73,26 +80,28 @@ export const makeGroup = async (): Promise<Group> => {
   const path = `${root}/usher-test-${process.pid}-${randomBytes(3).toString('hex')}`
   await mkdir(path)
   t.teardown(() => rmdir(path))
-  return { path, client: (where = 'own') => startClient(path, where) }
+  const prefix = (where: Where): readonly string[] => [
+    ...namespaceOf(where),
+    'sh',
+    '-c',
+    'ip link set lo up && echo $$ > "$0/cgroup.procs" && exec "$@"',
+    path,
+  ]
+  return { path, prefix, client: async (where = 'own') => startClient(prefix(where)) }
+}
+
+const namespaceOf = (where: Where): readonly string[] => {
+  if (where === 'the host') return []
+  if (where === 'own') return ['unshare', '--net']
+  // `ip netns exec` would hide /sys/fs/cgroup.
+  return ['nsenter', `--net=/run/netns/${where.name}`]
 }
 
 const program = fileURLToPath(new URL('client-main.mjs', import.meta.url))
 
-const startClient = async (group: string, where: string): Promise<Client> => {
-  const child = spawn(
-    'unshare',
-    [
-      ...(where === 'own' ? ['--net'] : []),
-      'sh',
-      '-c',
-      'ip link set lo up && echo $$ > "$1/cgroup.procs" && exec "$2" "$3"',
-      'sh',
-      group,
-      process.execPath,
-      program,
-    ],
-    { stdio: ['pipe', 'pipe', 'inherit'] },
-  )
+const startClient = (prefix: readonly string[]): Client => {
+  const [command = '', ...args] = [...prefix, process.execPath, program]
+  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] })
   t.teardown(async () => {
     child.stdin.end()
     if (child.exitCode === null) await once(child, 'exit')
@@ -105,6 +114,7 @@ const startClient = async (group: string, where: string): Promise<Client> => {
       (await ask({ do: 'udp', address, port, ...socket })) as Answer,
     keepTcp: async (address, port, name) =>
       (await ask({ do: 'keepTcp', address, port, name })) as Answer,
+    get: async url => (await ask({ do: 'get', url })) as string,
   }
 }
 
