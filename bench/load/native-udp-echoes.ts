@@ -65,8 +65,9 @@ export class NativeUdpEchoesLoad implements Load {
 /** A byte more than is expected tells a longer datagram. */
 const flowMemory = (
   calls: NativeCalls['calls'],
-  { bytes, to, unconnected = false }: Omit<UdpEchoes, 'kind'>,
+  { bytes, to, ...plan }: Omit<UdpEchoes, 'kind'>,
 ): FlowMemory => {
+  const unconnected = plan.unconnected === true
   const room = bytes + 1
   const arrived = calls.allocate(batch * room)
   const received = new MessageBatch(calls, batch, unconnected)

@@ -38,6 +38,9 @@ const manyServices = (
   }
 }
 
+/** 20,000 addresses of the host would take long to assign. */
+const leading = ['usher-connect-time', 'usher-connect-time+nftables']
+
 /** Those of iptables mode would take minutes to start with the larger number. */
 export const manyServicesScenarios: readonly Scenario[] = [
   manyServices(5000, modes, [

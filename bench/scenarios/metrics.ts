@@ -68,14 +68,19 @@ export const everyRelay = (goal: Omit<Goal, 'target'>): readonly Goal[] =>
     Object.assign({ target }, goal),
   )
 
-/** Clients that are led as they connect are held to what the direct path can do. */
-export const ledClients = (atLeast: number): readonly Goal[] =>
-  ['', '+local', '+nftables'].map(beside => ({
-    target: `usher-connect-time${beside}`,
-    metric: 'rate',
-    to: 'direct',
-    atLeast,
-  }))
+/** Clients that are led as they connect. */
+const connectTimeTargets: readonly string[] = [
+  'usher-connect-time',
+  'usher-connect-time+local',
+  'usher-connect-time+nftables',
+]
+
+/** They are held to what the direct path can do. */
+export const ledClients = (
+  atLeast: number,
+  targets: readonly string[] = connectTimeTargets,
+): readonly Goal[] =>
+  targets.map(target => ({ target, metric: 'rate', to: 'direct', atLeast }))
 
 /** How an amount of work is counted. */
 export interface Units {

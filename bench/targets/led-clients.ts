@@ -30,8 +30,7 @@ export const openLedClients = async (
   const [group, bpffs] = [join(folder, 'cgroup'), join(folder, 'bpf')]
   const close = async (): Promise<void> => {
     // Namespaces that were entered meanwhile have copies of the mount.
-    for (const pin of await readdir(bpffs))
-      await rm(join(bpffs, pin), { recursive: true })
+    await rm(pinsFolder(bpffs), { recursive: true, force: true })
     await runTool('umount', [group, bpffs])
     await removeCgroup(cgroup)
   }
