@@ -53,12 +53,7 @@ export const manyServicesScenarios: readonly Scenario[] = [
   ]),
   manyServices(
     20_000,
-    [
-      'direct',
-      'usher-mode-nftables',
-      'usher-connect-time',
-      'usher-connect-time+nftables',
-    ],
-    ledClients(0.95),
+    ['direct', 'usher-mode-nftables', ...leading],
+    ledClients(0.95, leading),
   ),
 ]
