@@ -2,7 +2,13 @@
 import t from 'tap'
 import { service } from '../support/manifests.ts'
 import { until } from '../support/until.ts'
-import { makeStage, nodeAddress, skip, sliceAt, whoAnswers } from './connect-time/stage.ts'
+import {
+  makeStage,
+  nodeAddress,
+  skip,
+  sliceAt,
+  whoAnswers,
+} from './connect-time/stage.ts'
 
 const vip = '10.96.0.1'
 const nodePort = 30080

@@ -79,7 +79,8 @@ export const makeStage = async (t: Test): Promise<Stage> => {
     run: (...args) => usherIn(node, args),
     status: async ({ metrics }) =>
       JSON.parse(await client.get(`http://${metrics}/status`)) as StatusDocument,
-    metrics: async ({ metrics }) => samplesIn(await client.get(`http://${metrics}/metrics`)),
+    metrics: async ({ metrics }) =>
+      samplesIn(await client.get(`http://${metrics}/metrics`)),
     isKept: () => existsSync(pinsFolder(bpffs)),
   }
 }

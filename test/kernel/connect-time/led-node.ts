@@ -9,7 +9,6 @@ import { ConnectTime } from '../../../src/kernel/connect-time/connect-time.ts'
 import {
   tableDefinitions,
   type WrittenTable,
-  writtenTables,
 } from '../../../src/kernel/connect-time/tables.ts'
 import type { Capacity } from '../../../src/kernel/connect-time/wanted-entries.ts'
 import { samplesOf } from '../../../src/observe/exposition.ts'
@@ -24,7 +23,7 @@ import { until } from '../../support/until.ts'
 import { makeGroup } from './group.ts'
 
 export const nodeAddresses = ['192.0.2.1', '127.0.0.1', '::1'] as const
-export const capacity: Capacity = { services: 60, slots: 120, members: 120 }
+export const capacity: Capacity = { services: 30, slots: 70, members: 50 }
 /** Of the kernel's enum bpf_attach_type: all hooks but that of failed connects. */
 const hooks = [10, 11, 14, 15, 19, 20, 29, 30] as const
 
@@ -59,7 +58,9 @@ export const makeLedNode = async (t: Test, most: Capacity = capacity) => {
     const directory = openSync(group.path, constants.O_RDONLY | constants.O_DIRECTORY)
     try {
       return hooks.filter(hook =>
-        own.programsAt(directory, hook).some(id => own.programName(id)?.startsWith('us_')),
+        own
+          .programsAt(directory, hook)
+          .some(id => own.programName(id)?.startsWith('us_')),
       ).length
     } finally {
       closeSync(directory)
@@ -96,7 +97,9 @@ export const makeLedNode = async (t: Test, most: Capacity = capacity) => {
       }
     },
     metric: (name: string) => {
-      const metric = connectTimeTable.find(each => each.name === `usher_connect_time_${name}`)
+      const metric = connectTimeTable.find(
+        each => each.name === `usher_connect_time_${name}`,
+      )
       const readings = { figures, state: steering.state, left: 0, counts: [] }
       return metric && [...samplesOf(metric, readings)][0]?.[1]
     },
@@ -104,7 +107,6 @@ export const makeLedNode = async (t: Test, most: Capacity = capacity) => {
 }
 
 export type LedNode = Awaited<ReturnType<typeof makeLedNode>>
-export const tables = writtenTables
 
 export interface Failing {
   /** After so many calls. */
