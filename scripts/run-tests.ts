@@ -2,6 +2,7 @@ import { createWriteStream, existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { parseArgs } from 'node:util'
 import { compile } from './tests/compiled.mjs'
+import { packTap } from './tests/packed-tap.mjs'
 import { processesOf } from './tests/processes.ts'
 import { type FileResult, runTestProcess } from './tests/run-test-process.ts'
 import { chooseTestSandbox } from './tests/test-sandbox.ts'
@@ -42,6 +43,7 @@ const sources = ['src', 'bench', 'scripts', 'test'].flatMap(folder =>
     .map(name => `${folder}/${name}`),
 )
 await compile(sources)
+await packTap()
 Object.assign(process.env, await bundleForTests())
 const { sandbox, why } = await chooseTestSandbox()
 if (why !== '')
