@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { build, type BuildOptions, type Plugin } from 'esbuild'
+import { build, type Plugin } from 'esbuild'
 
 const top = fileURLToPath(new URL('../../', import.meta.url))
 const dist = join(top, 'dist')
@@ -28,8 +28,8 @@ const require = requireOf(import.meta.url)`,
  */
 const loopbackEndpoints: Plugin = {
   name: 'loopback endpoints',
-  setup: ({ onLoad }) => {
-    onLoad({ filter: /\/source\/decode\/special-address\.js$/ }, () => ({
+  setup: build => {
+    build.onLoad({ filter: /\/source\/decode\/special-address\.js$/ }, () => ({
       contents: "export const specialRange = () => ''",
     }))
   },
@@ -53,7 +53,7 @@ export const bundleUsher = async (
 ): Promise<string> => {
   await mkdir(folder, { recursive: true })
   const own = Object.entries(entryPoints).map(([name, path]) => [name, join(dist, path)])
-  const options: BuildOptions = {
+  await build({
     entryPoints: { ...Object.fromEntries(own), ...more },
     outdir: folder,
     bundle: true,
@@ -67,8 +67,7 @@ export const bundleUsher = async (
     external: ['koffi', '@kubernetes/client-node', 'pino-pretty'],
     plugins: loopback ? [loopbackEndpoints] : [],
     logLevel: 'error',
-  }
-  await build(options)
+  })
   // As Usher's own, beside `dist`: it says the version.
   const manifest = await readFile(join(top, 'package.json'), 'utf8')
   await writeFile(join(folder, 'package.json'), manifest)
