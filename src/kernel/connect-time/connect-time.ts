@@ -85,7 +85,10 @@ export class ConnectTime {
       this.#isMine = await lock.acquire()
       if (this.#isMine) resync()
     }
-    begin().catch((error: unknown) => observer.failed(errorOf(error), false))
+    begin().catch((error: unknown) => {
+      this.#error = `${errorOf(error).message}; the proxy mode carries all clients`
+      observer.failed(errorOf(error), false)
+    })
   }
 
   /** `waiting`: for another process to end. */
