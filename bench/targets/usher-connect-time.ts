@@ -81,6 +81,13 @@ const start = async (
   throw new Error(`${name} leads nobody as they connect: ${running.complaint()}`)
 }
 
+/** Clients come to the backend that `direct` dials: two of them would cost more by themselves. */
+const likeDirect = ({ services, lane }: Order): Order['services'] =>
+  services.map(one => {
+    const isOfPods = one.endpoints.length === lane.podAddresses.length
+    return isOfPods ? { ...one, endpoints: one.endpoints.slice(0, 1) } : one
+  })
+
 /** Usher tries by a connect of its own whether clients of the group are led, so it is in it. */
 const startIn = (
   { flags, at }: LedClients,
@@ -90,7 +97,7 @@ const startIn = (
   const lane = at(order.lane)
   return startUsher(
     { name, workDir },
-    { ...order, lane, client: at(order.client) },
+    { ...order, services: likeDirect(order), lane, client: at(order.client) },
     {
       flags: directory => [
         ...modeFlags(beside),
