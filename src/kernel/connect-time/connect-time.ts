@@ -45,7 +45,7 @@ export interface ConnectTimeObserver {
 }
 
 /** A hundred thousand endpoints; twice as many have room, as a list is replaced by the next one. */
-const usualCapacity: Capacity = { services: 65_536, slots: 131_072, members: 131_072 }
+const usualCapacity: Capacity = { services: 65_536, slots: 131_072, members: 65_536 }
 /** Each takes 100 bytes and more, whether it is used or not. */
 const sockets = 32_768
 
