@@ -44,7 +44,10 @@ export interface ConnectTimeObserver {
   udpFailed(why: string): void
 }
 
-/** A hundred thousand endpoints; twice as many have room, as a list is replaced by the next one. */
+/**
+ * A hundred thousand endpoints, half as many of them of UDP or with affinity (members). Twice as
+ * many have room, as a list is replaced by the next one.
+ */
 const usualCapacity: Capacity = { services: 65_536, slots: 131_072, members: 65_536 }
 /** Each takes 100 bytes and more, whether it is used or not. */
 const sockets = 32_768
@@ -203,8 +206,13 @@ export class ConnectTime {
   }
 
   #open(): Steering {
-    const { services, slots } = this.#capacity
-    const sizes = { services: 2 * services, slots: 2 * slots, sockets }
+    const { services, slots, members } = this.#capacity
+    const sizes = {
+      services: 2 * services,
+      slots: 2 * slots,
+      members: 2 * members,
+      sockets,
+    }
     return new Steering({ ...this.#deps, sizes })
   }
 

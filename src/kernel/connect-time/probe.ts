@@ -121,7 +121,7 @@ const whyNoBpffs = (path: string): string => {
 const leads = async (bpf: Bpf, cgroup: string, features: Features): Promise<boolean> => {
   const server = await listening()
   try {
-    const sizes = { services: 16, slots: 16, sockets: 64 }
+    const sizes = { services: 16, slots: 16, members: 16, sockets: 64 }
     const steering = new Steering({ bpf, cgroup, features, sizes, pins: noPins })
     try {
       const { port } = server.address() as { port: number }

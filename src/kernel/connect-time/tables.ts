@@ -48,6 +48,7 @@ export const socketKey = { cookie: 0, address: 8, size: 8 + address.size } as co
 export interface TableSizes {
   readonly services: number
   readonly slots: number
+  readonly members: number
   /** Of sockets that are remembered. */
   readonly sockets: number
 }
@@ -82,7 +83,7 @@ export const tableDefinitions = (
   slots: hash('slots', slotKey.size, address.size, sizes.slots),
   addresses: hash('addresses', address.port, nodeAddress.size, 4096),
   // What is remembered of clients holds as long as the endpoint is one.
-  members: hash('members', memberKey.size, 8, sizes.slots),
+  members: hash('members', memberKey.size, 8, sizes.members),
   counts: lru('counts', 8, counts.size, sizes.sockets),
   affinity: lru('affinity', affinityKey.size, affinity.size, sizes.sockets),
   // Of sockets that send UDP without a connect: where to.

@@ -8,7 +8,7 @@ import {
 } from '../../../src/kernel/connect-time/tables.ts'
 import { skip } from './group.ts'
 
-const sizes = { services: 10, slots: 10, sockets: 100 }
+const sizes = { services: 10, slots: 10, members: 10, sockets: 100 }
 
 const variants: readonly Features[] = [true, false].flatMap(errors =>
   [true, false].flatMap(avoidsFailed =>

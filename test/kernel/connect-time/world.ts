@@ -59,7 +59,7 @@ export const makeSteering = (
     pins,
     cgroup,
     features: { ...features, ...over },
-    sizes: { services: 100, slots: 100, sockets: 1000 },
+    sizes: { services: 100, slots: 100, members: 100, sockets: 1000 },
   })
 
 /** Steering of a client's cgroup to these Services, which may be others later. */
