@@ -33,7 +33,7 @@ const restart = async (
   signal: NodeJS.Signals,
   flags: readonly string[],
 ): Promise<Usher> => {
-  const end = await beginLoad(t, stage, [`${vip} 80`], 2)
+  const end = await beginLoad(t, stage, [`${vip} 80`], 1)
   await sleep(100)
   usher.send(signal)
   await usher.exit
