@@ -1,3 +1,5 @@
+import { measureLed } from './connect-time/measure.ts'
+import { ledScenarios } from './connect-time/record.ts'
 import { measure } from './control/measure.ts'
 import {
   type ControlOptions,
@@ -41,7 +43,7 @@ type Take = (scenarios: readonly ScenarioRecord[]) => void
 
 /**
  * Hands scenarios over as they are done: from objects to connections, then rules, then the
- * kernel modes.
+ * kernel modes, then connects that are led.
  */
 const measureAll = async (
   options: ControlOptions,
@@ -63,6 +65,11 @@ const measureAll = async (
     const wish = modeWish(options, services)
     const proxiers = chooseProxiers(options.modeTargets, services)
     take(modeScenarios(wish, await measureModes(proxiers, wish, say, signal)))
+  }
+  for (const services of wants(options, 'connect-time') ? options.modeServices : []) {
+    if (signal.aborted) return
+    const wish = modeWish(options, services)
+    take(ledScenarios(wish, await measureLed(wish, say, signal)))
   }
 }
 

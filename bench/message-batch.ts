@@ -4,6 +4,7 @@ import {
   type NativeMemory,
   sockaddrSize,
   type Syscalls,
+  writeSockaddr,
 } from './native-calls.ts'
 
 const wordBytes = 4
@@ -51,6 +52,19 @@ export class MessageBatch {
   /** The kernel has written how long the sender's address is: there is room for any again. */
   forgetName(index: number): void {
     this.#headers.words[index * headerWords + nameLengthWord] = sockaddrSize
+  }
+
+  /** Where all messages go; only with names. */
+  sendTo(address: string, port: number): void {
+    const names = this.#names
+    if (names === undefined) throw new Error('there is no room for addresses')
+    for (let index = 0; index < this.size; index += 1)
+      this.#headers.words[index * headerWords + nameLengthWord] = writeSockaddr(
+        names,
+        index * nameBytes,
+        address,
+        port,
+      )
   }
 
   #prepare(index: number): void {

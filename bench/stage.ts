@@ -1,5 +1,6 @@
 import type { Pod } from './backends/pod.ts'
 import type { HttpGenerator, LoadAnswer, LoadQuestion, Traffic } from './load/question.ts'
+import { inCgroup } from './process/cgroup.ts'
 import type { Child } from './process/child.ts'
 import { pinProcess } from './process/pin.ts'
 import type { LeftOut } from './record/record.ts'
@@ -129,7 +130,12 @@ export class Stage {
     const { generator, pods } = this.#parts
     const pids = { backend: pods.flatMap(pod => pod.pids()), proxy: running.pids() }
     const question: LoadQuestion = { ...traffic, seconds, pids }
-    return (await generator.ask(question, seconds * 1000 + patienceMs)) as LoadAnswer
+    const patience = seconds * 1000 + patienceMs
+    return inCgroup(
+      running.cgroup,
+      generator.pid,
+      async () => (await generator.ask(question, patience)) as LoadAnswer,
+    )
   }
 
   /** What targets that run have to complain of. */

@@ -2,10 +2,12 @@ import { createWriteStream, existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { parseArgs } from 'node:util'
 import { compile } from './tests/compiled.mjs'
+import { packTap } from './tests/packed-tap.mjs'
 import { processesOf } from './tests/processes.ts'
 import { type FileResult, runTestProcess } from './tests/run-test-process.ts'
 import { chooseTestSandbox } from './tests/test-sandbox.ts'
 import { sumLine, textOfFile, textOfRun } from './tests/texts.ts'
+import { bundleForTests } from './tests/usher-bundle.ts'
 
 /**
  * `npm test`: all test files, in few processes; a line for each file when its process ends, what
@@ -41,6 +43,8 @@ const sources = ['src', 'bench', 'scripts', 'test'].flatMap(folder =>
     .map(name => `${folder}/${name}`),
 )
 await compile(sources)
+await packTap()
+Object.assign(process.env, await bundleForTests())
 const { sandbox, why } = await chooseTestSandbox()
 if (why !== '')
   console.log(

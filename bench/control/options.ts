@@ -33,12 +33,13 @@ export interface ControlOptions {
   readonly help: boolean
 }
 
-const parts = ['services', 'rules', 'modes'] as const
+const parts = ['services', 'rules', 'modes', 'connect-time'] as const
 
 type Part = (typeof parts)[number]
 
 export const helpText = `Measures Usher against an API server with many Services, over loopback, what it costs
-to lead traffic for many VIPs to it, and how long the kernel modes take over their rules.
+to lead traffic for many VIPs to it, how long the kernel modes take over their rules, and
+connect-time steering over its tables.
 
   --services N       Services, and as many EndpointSlices (default 10000)
   --endpoints N      endpoints in each slice, 1 to 60 (default 10)
@@ -48,10 +49,11 @@ to lead traffic for many VIPs to it, and how long the kernel modes take over the
                      looked at again (default 60)
   --certificate      a client certificate in place of a token
   --paged            a server that knows no streaming lists
-  --only PART        services (the above), rules or modes; all without it
+  --only PART        services (the above), rules, modes or connect-time; all without it
   --vips N,...       rules for so many VIPs (default 1000,10000,50000; as root)
   --mode-services N,...
-                     kernel modes with so many Services (default 1000,10000; as root)
+                     kernel modes and connect-time with so many Services
+                     (default 1000,10000; as root)
   --mode-endpoints N endpoints of each of them, 1 to ${mostEndpoints} (default 2)
   --mode-changes N   how often the endpoints of one of them change, one after the other
                      (default 100)

@@ -1,6 +1,7 @@
 import type { RunRecord, TargetRecord } from '../record/record.ts'
 import { chooseProxiers, kubeProxyName, measuredProxiers } from '../modes/proxiers.ts'
 import { measuredCaptures } from '../rules/captures.ts'
+import { ledName } from '../connect-time/record.ts'
 import { type ControlOptions, wants } from './options.ts'
 import { usherName } from './record.ts'
 
@@ -9,6 +10,7 @@ export const controlTargets = (options: ControlOptions): readonly TargetRecord[]
   ...(wants(options, 'services') ? [usher] : []),
   ...(wants(options, 'rules') ? measuredCaptures.map(captureTarget) : []),
   ...(wants(options, 'modes') ? measuredIn(options).map(modeTarget) : []),
+  ...(wants(options, 'connect-time') ? [led] : []),
 ]
 
 const usher: TargetRecord = {
@@ -16,6 +18,14 @@ const usher: TargetRecord = {
   title: 'Usher as a process, relay and all, without a capture',
   kind: 'usher',
   command: 'usher run --capture none --min-sync-period=0 --drain-timeout=0',
+  config: '',
+}
+
+const led: TargetRecord = {
+  name: ledName,
+  title: "Usher's connect-time steering, in a process of its own that is led by it",
+  kind: 'usher',
+  command: '',
   config: '',
 }
 
@@ -47,6 +57,7 @@ export const settingOf = (options: ControlOptions): RunRecord['setting'] => [
   ...(wants(options, 'services') ? serviceSetting(options) : []),
   ...(wants(options, 'rules') ? [ruleSetting(options)] : []),
   ...(wants(options, 'modes') ? [modeSetting(options)] : []),
+  ...(wants(options, 'connect-time') ? [ledSetting(options)] : []),
 ]
 
 const serviceSetting = (options: ControlOptions): RunRecord['setting'] => {
@@ -72,5 +83,14 @@ const modeSetting = (options: ControlOptions): RunRecord['setting'][number] => {
   return [
     'Kernel modes',
     `${services}; ${changes}; the tools once more in a second network namespace`,
+  ]
+}
+
+const ledSetting = (options: ControlOptions): RunRecord['setting'][number] => {
+  const { modeServices, modeEndpoints, modeChanges } = options
+  const services = `${modeServices.join(', ')} Services of ${modeEndpoints} endpoints`
+  return [
+    'Connect time',
+    `${services}; ${modeChanges} endpoint changes, one after the other; a cgroup and a network namespace of its own for each round`,
   ]
 }

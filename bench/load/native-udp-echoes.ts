@@ -32,7 +32,7 @@ export class NativeUdpEchoesLoad implements Load {
       ready: flow => flow.receive(),
       failed: (_flow, error) => this.errors.add(errorName(error)),
     }
-    const memory = flowMemory(calls, bytes)
+    const memory = flowMemory(calls, plan)
     this.#flows = Array.from({ length: flows }, (_, index) => {
       const flow = new NativeUdpFlow({ ...plan, index }, memory, this.errors)
       if (flow.fd >= 0) this.#loop.add(flow.fd, source, flow, EPOLLIN)
@@ -63,11 +63,17 @@ export class NativeUdpEchoesLoad implements Load {
 }
 
 /** A byte more than is expected tells a longer datagram. */
-const flowMemory = (calls: NativeCalls['calls'], bytes: number): FlowMemory => {
+const flowMemory = (
+  calls: NativeCalls['calls'],
+  { bytes, to, ...plan }: Omit<UdpEchoes, 'kind'>,
+): FlowMemory => {
+  const unconnected = plan.unconnected === true
   const room = bytes + 1
   const arrived = calls.allocate(batch * room)
-  const received = new MessageBatch(calls, batch, false)
+  const received = new MessageBatch(calls, batch, unconnected)
   for (let at = 0; at < batch; at += 1)
     received.put(at, arrived.address + at * room, room)
-  return { calls, arrived, room, received, sent: new MessageBatch(calls, batch, false) }
+  const sent = new MessageBatch(calls, batch, unconnected)
+  if (unconnected) sent.sendTo(to.address, to.port)
+  return { calls, arrived, room, received, sent, unconnected }
 }

@@ -28,7 +28,9 @@ export interface FlowMemory {
   readonly arrived: NativeMemory
   readonly room: number
   readonly received: MessageBatch
+  /** With `to` in it where they are not connected. */
   readonly sent: MessageBatch
+  readonly unconnected: boolean
 }
 
 /** As `UdpFlow`, with many datagrams in a system call. */
@@ -56,7 +58,8 @@ export class NativeUdpFlow {
     this.#datagrams = memory.calls.allocate(bytes * window)
     for (let slot = 0; slot < window; slot += 1)
       newDatagram(bytes, index, slot).copy(this.#datagrams.bytes, slot * bytes)
-    this.fd = this.#result(connected(memory.calls, to))
+    const { calls, unconnected } = memory
+    this.fd = this.#result(unconnected ? opened(calls, to) : connected(calls, to))
   }
 
   start(): void {
@@ -66,12 +69,14 @@ export class NativeUdpFlow {
 
   /** Datagrams have come back: each is checked, and goes out again. */
   receive(): void {
-    const { calls, received, arrived, room } = this.#memory
+    const { calls, received, arrived, room, unconnected } = this.#memory
     const count = this.#result(
       calls.recvmmsg(this.fd, received.address, received.size, MSG_DONTWAIT),
     )
-    for (let at = 0; at < count; at += 1)
+    for (let at = 0; at < count; at += 1) {
+      if (unconnected) received.forgetName(at)
       this.#cameBack(arrived.bytes, at * room, received.moved(at))
+    }
     this.#flush()
   }
 
@@ -131,10 +136,15 @@ export class NativeUdpFlow {
   }
 }
 
-/** A socket that knows no other address, or a negative errno. */
-const connected = (calls: Syscalls, to: UdpFlowPlan['to']): number => {
+/** A socket, or a negative errno. */
+const opened = (calls: Syscalls, to: UdpFlowPlan['to']): number => {
   const family = to.address.includes(':') ? AF_INET6 : AF_INET
-  const fd = calls.socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
+  return calls.socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
+}
+
+/** One that knows no other address. */
+const connected = (calls: Syscalls, to: UdpFlowPlan['to']): number => {
+  const fd = opened(calls, to)
   if (fd < 0) return fd
   const address = calls.allocate(sockaddrSize)
   const length = writeSockaddr(address, 0, to.address, to.port)

@@ -102,6 +102,8 @@ export interface UdpEchoes {
   readonly bytes: number
   /** Datagrams of each flow on their way at any time. */
   readonly window: number
+  /** Each datagram is sent to an address, and says where it is from, as with resolvers of DNS. */
+  readonly unconnected?: true
 }
 
 /** Memory over connections that have nothing to say; takes no window. */

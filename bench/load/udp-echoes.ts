@@ -16,10 +16,10 @@ export class UdpEchoesLoad implements Load {
   readonly #flows: readonly UdpFlow[]
   readonly #sweeper: NodeJS.Timeout
 
-  constructor({ to, flows, bytes, window }: Omit<UdpEchoes, 'kind'>) {
+  constructor({ flows, ...plan }: Omit<UdpEchoes, 'kind'>) {
     this.#flows = Array.from(
       { length: flows },
-      (_, index) => new UdpFlow({ to, index, bytes, window }, this.errors),
+      (_, index) => new UdpFlow({ ...plan, index }, this.errors),
     )
     this.#sweeper = setInterval(() => {
       for (const flow of this.#flows) flow.replaceLost()

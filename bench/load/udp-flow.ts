@@ -13,6 +13,7 @@ export interface UdpFlowPlan {
   /** At least 8. */
   readonly bytes: number
   readonly window: number
+  readonly unconnected?: true
 }
 
 /** A place in a flow's window, with the datagram that is sent there turn after turn. */
@@ -28,11 +29,14 @@ export class UdpFlow {
   readonly #slots: readonly Slot[]
   readonly #bytes: number
   readonly #errors: ErrorCounts
-  #isConnected = false
+  /** Where each datagram goes, as it is not known to the socket. */
+  readonly #to: Endpoint | undefined
+  #isReady = false
   #isClosed = false
   #sweep = 0
 
-  constructor({ to, index, bytes, window }: UdpFlowPlan, errors: ErrorCounts) {
+  constructor(plan: UdpFlowPlan, errors: ErrorCounts) {
+    const { to, index, bytes, window, unconnected } = plan
     this.#bytes = checkedBytes(bytes)
     this.#errors = errors
     this.#slots = Array.from({ length: window }, (_, slot) => newSlot(bytes, index, slot))
@@ -41,17 +45,20 @@ export class UdpFlow {
       if (!this.#isClosed) errors.add(errorName(error))
     })
     this.#socket.on('message', message => this.#cameBack(message))
-    this.#socket.once('connect', () => {
+    this.#to = unconnected ? to : undefined
+    const start = (): void => {
       if (this.#isClosed) return
-      this.#isConnected = true
+      this.#isReady = true
       for (const slot of this.#slots) this.#send(slot)
-    })
+    }
+    this.#socket.once(unconnected ? 'listening' : 'connect', start)
+    if (unconnected) this.#socket.bind()
     // Connected once, so that no datagram needs an address looked at.
-    this.#socket.connect(to.port, to.address)
+    else this.#socket.connect(to.port, to.address)
   }
 
   replaceLost(): void {
-    if (!this.#isConnected) return
+    if (!this.#isReady) return
     this.#sweep += 1
     for (const slot of this.#slots) {
       if (this.#sweep - slot.sentInSweep < lostAfterSweeps) continue
@@ -72,7 +79,9 @@ export class UdpFlow {
     slot.sentInSweep = this.#sweep
     slot.datagram.writeUInt32BE(slot.turn)
     // Without a callback: what can't be sent does not come back, and counts as lost.
-    this.#socket.send(slot.datagram)
+    const to = this.#to
+    if (to === undefined) this.#socket.send(slot.datagram)
+    else this.#socket.send(slot.datagram, to.port, to.address)
   }
 
   #cameBack(message: Buffer): void {

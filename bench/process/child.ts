@@ -28,9 +28,14 @@ export const programBeside = (from: string, name: string): URL =>
 /**
  * Starts a program of the bench in a process of its own.
  * @param enter - goes before its command line, see `Place`
+ * @param given - its arguments
  */
-export const startChild = (file: URL, enter: readonly string[] = []): Child => {
-  const [command = '', ...args] = [...enter, ...nodeCommand(file)]
+export const startChild = (
+  file: URL,
+  enter: readonly string[] = [],
+  given: readonly string[] = [],
+): Child => {
+  const [command = '', ...args] = [...enter, ...nodeCommand(file), ...given]
   const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
   // What can't be started fails at the first question.
   child.on('error', () => undefined)

@@ -4,7 +4,7 @@ import { connections } from './connections.ts'
 import { firstConnectionScenarios } from './first-connection.ts'
 import { idle } from './idle.ts'
 import { latencyScenarios } from './latency.ts'
-import { manyServices } from './many-services.ts'
+import { manyServicesScenarios } from './many-services.ts'
 import { mixed } from './mixed.ts'
 import { requestScenarios } from './requests.ts'
 import { retry } from './retry.ts'
@@ -23,7 +23,7 @@ import { udpScenarios } from './udp.ts'
 export const scenarios: readonly Scenario[] = [
   ...requestScenarios,
   connections,
-  manyServices,
+  ...manyServicesScenarios,
   ...bulkScenarios,
   ...latencyScenarios,
   mixed,

@@ -1,5 +1,12 @@
 import type { Goal } from '../record/record.ts'
-import { costs, nearThePipe, rate, rateSample, windowAndSettling } from './metrics.ts'
+import {
+  costs,
+  ledClients,
+  nearThePipe,
+  rate,
+  rateSample,
+  windowAndSettling,
+} from './metrics.ts'
 import type { Scenario } from './scenario.ts'
 
 const ways = {
@@ -43,6 +50,7 @@ const besideHaproxy = (haproxy: 'haproxy' | 'haproxy-copy'): readonly Goal[] => 
 
 const oneStream: readonly Goal[] = [
   ...nearThePipe,
+  ...ledClients(0.98),
   ...besideHaproxy('haproxy-copy'),
   ...besideHaproxy('haproxy'),
   { target: 'usher-linux', metric: 'rate', to: 'nginx', atLeast: 1.2 },

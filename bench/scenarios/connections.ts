@@ -1,6 +1,9 @@
 import {
   besideThePeers,
+  clientCost,
+  clientCostOf,
   costs,
+  ledClients,
   milliseconds,
   nearThePipe,
   rate,
@@ -23,10 +26,12 @@ export const connections: Scenario = {
     milliseconds('connect p50', 'Connect p50'),
     milliseconds('connect p99', 'Connect p99'),
     ...costs('CPU s/100k', 1),
+    clientCost('us/conn'),
   ],
   goals: [
     ...nearThePipe,
     ...besideThePeers(1, 0.95),
+    ...ledClients(0.95),
     {
       target: 'usher-mode-nftables',
       metric: 'rate',
@@ -49,7 +54,10 @@ export const connections: Scenario = {
     return rateSample(
       answer,
       { perUnit: 1, cost: { of: 1e5, unitsPerSecond: 1 } },
-      connect && { 'connect p50': connect.p50, 'connect p99': connect.p99 },
+      {
+        ...clientCostOf(answer),
+        ...(connect && { 'connect p50': connect.p50, 'connect p99': connect.p99 }),
+      },
     )
   },
 }

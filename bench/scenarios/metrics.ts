@@ -20,6 +20,21 @@ export const costs = (unit: string, decimals: number): readonly Metric[] => [
   { name: 'cost of all', title: 'CPU time of all', unit, better: 'lower', decimals },
 ]
 
+/** Of the client, with what the kernel does in its name: all that a connect by itself costs. */
+export const clientCost = (unit: string): Metric => ({
+  name: 'cost of client',
+  title: 'CPU time of the client',
+  unit,
+  better: 'lower',
+  decimals: 1,
+})
+
+/** Microseconds for each piece of work; none where the system doesn't tell. */
+export const clientCostOf = ({ cores, seconds, done }: LoadAnswer): Sample['figures'] =>
+  cores?.generator === undefined || done === 0
+    ? {}
+    : { 'cost of client': (cores.generator * seconds * 1e6) / done }
+
 export const milliseconds = (name: string, title: string, decimals = 2): Metric => ({
   name,
   title,
@@ -52,6 +67,20 @@ export const everyRelay = (goal: Omit<Goal, 'target'>): readonly Goal[] =>
   ['usher', 'usher-linux', 'usher-portable'].map(target =>
     Object.assign({ target }, goal),
   )
+
+/** Clients that are led as they connect. */
+const connectTimeTargets: readonly string[] = [
+  'usher-connect-time',
+  'usher-connect-time+local',
+  'usher-connect-time+nftables',
+]
+
+/** They are held to what the direct path can do. */
+export const ledClients = (
+  atLeast: number,
+  targets: readonly string[] = connectTimeTargets,
+): readonly Goal[] =>
+  targets.map(target => ({ target, metric: 'rate', to: 'direct', atLeast }))
 
 /** How an amount of work is counted. */
 export interface Units {

@@ -1,6 +1,7 @@
 import {
   besideThePeers,
   costs,
+  ledClients,
   nearThePipe,
   rate,
   rateSample,
@@ -37,7 +38,10 @@ const requests = (
 
 export const requestScenarios: readonly Scenario[] = [
   requests(1, 64),
-  requests(32, 64, { quick: true, goals: [...nearThePipe, ...besideThePeers(1.05, 1)] }),
+  requests(32, 64, {
+    quick: true,
+    goals: [...nearThePipe, ...besideThePeers(1.05, 1), ...ledClients(0.98)],
+  }),
   requests(256, 64),
   requests(1, 16_384),
   requests(32, 16_384),

@@ -1,6 +1,7 @@
 import type { Goal } from '../record/record.ts'
 import {
   costs,
+  ledClients,
   nearThePipe,
   percent,
   rate,
@@ -15,14 +16,19 @@ import type { Scenario } from './scenario.ts'
  */
 const onTheirWay = (bytes: number): number => (bytes > 512 ? 64 : 128)
 
+interface Traits extends Pick<Scenario, 'quick' | 'goals'> {
+  /** Each datagram says where it goes. */
+  readonly unconnected?: true
+}
+
 const udp = (
   bytes: number,
   flows: number,
-  traits: Pick<Scenario, 'quick' | 'goals'> = {},
+  { unconnected, ...traits }: Traits = {},
 ): Scenario => ({
-  name: `udp-${bytes}-${flows}`,
+  name: `udp-${bytes}-${flows}${unconnected ? '-unconnected' : ''}`,
   group: 'udp',
-  title: `echoes of ${bytes} B, ${flows} flows`,
+  title: `echoes of ${bytes} B, ${flows} flows${unconnected ? ', by sockets that are not connected' : ''}`,
   about:
     'Datagrams there and back, so few on their way that none needs to be lost: what a relay costs for each.',
   metrics: [rate('echo/s', 'Echoes'), percent('lost', 'Lost'), ...costs('us/echo', 1)],
@@ -30,7 +36,14 @@ const udp = (
   run: async run => {
     const window = Math.max(1, onTheirWay(bytes) / flows)
     const to = run.to('udp')
-    const answer = await run.load({ kind: 'udp-echoes', to, flows, bytes, window })
+    const answer = await run.load({
+      kind: 'udp-echoes',
+      to,
+      flows,
+      bytes,
+      window,
+      ...(unconnected && { unconnected }),
+    })
     const lost = answer.errors['lost'] ?? 0
     return rateSample(
       answer,
@@ -50,6 +63,7 @@ const goals: readonly Goal[] = [
 export const udpScenarios: readonly Scenario[] = [
   udp(64, 4),
   udp(64, 16, { quick: true, goals }),
+  udp(64, 16, { unconnected: true, goals: ledClients(0.9) }),
   udp(64, 64),
   udp(1400, 4),
   udp(1400, 64),

@@ -6,6 +6,7 @@ import { nginxProgram, nginxTarget } from './nginx.ts'
 import { pipeTarget } from './pipe.ts'
 import { versionOf } from './program.ts'
 import type { Target } from './target.ts'
+import { connectTimeTarget } from './usher-connect-time.ts'
 import { usherModeTarget } from './usher-mode.ts'
 import { sidecarTarget } from './usher-sidecar.ts'
 import { usherTarget } from './usher.ts'
@@ -73,6 +74,18 @@ const whereThePipeTells = [
 /** Only bulk shows whether bytes are spliced or copied, and who is beside it. */
 const whereSplicingTells = ['download-1', 'upload-1', 'mixed']
 
+/** What a connect costs, and that nothing of it is left in the way afterwards. */
+const whereConnectTimeTells = [
+  'requests-1',
+  'requests-32',
+  'connections',
+  'download-1',
+  'upload-1',
+  'udp-64-16',
+  'udp-64-16-unconnected',
+  'first',
+]
+
 /** All that the bench can start itself, in the order of a report. */
 export const allTargets = (workDir: string): readonly Target[] => [
   direct,
@@ -80,6 +93,13 @@ export const allTargets = (workDir: string): readonly Target[] => [
   usherModeTarget({ mode: 'nftables', workDir }),
   usherModeTarget({ mode: 'iptables', workDir }),
   usherModeTarget({ mode: 'ipvs', workDir }),
+  ...([undefined, 'local', 'nftables'] as const).map(beside =>
+    connectTimeTarget({
+      workDir,
+      ...(beside && { beside }),
+      mainlyFor: whereConnectTimeTells,
+    }),
+  ),
   haproxyTarget({ workDir }),
   haproxyTarget({ workDir, copies: true, mainlyFor: whereSplicingTells }),
   haproxyChecksTarget({ workDir }),

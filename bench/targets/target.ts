@@ -39,6 +39,8 @@ export interface RunningTarget {
   /** How it was started, and with which configuration file; '' for none. */
   readonly command: string
   readonly config: string
+  /** Of cgroup v2: clients have to be in it. */
+  readonly cgroup?: string
   /** Changes the endpoints of a service while it serves; missing where it can't. */
   setEndpoints?(service: string, endpoints: readonly Endpoint[]): Promise<void>
   /** That it ended, or the last line of what it has written; '' when all is quiet. */

@@ -105,7 +105,7 @@ const start = async (
  * `usher cleanup` looks at each chain whose it is, which for 10 000 Services takes longer
  * than what is measured; here all are Usher's.
  */
-const empty = async (mode: KernelMode, { enter }: Lane): Promise<void> => {
+export const empty = async (mode: KernelMode, { enter }: Lane): Promise<void> => {
   const run = (call: readonly string[], input: string): Promise<string> => {
     const [command = '', ...args] = [...enter, ...call]
     return runTool(command, args, { input, timeoutMs: emptyMs })

@@ -16,16 +16,20 @@ const folder = `${top}.tap/compiled/`
 
 const outputOf = path => `${folder}${relative(top, path)}.js`
 
-const secondsOf = path => {
-  const { mtimeMs } = statSync(path)
-  return Math.floor(mtimeMs) / 1000
-}
+/** When a source was written, in whole milliseconds. */
+const versionOf = path => Math.floor(statSync(path).mtimeMs)
+
+/**
+ * Of which version an output is: that is its time, too. Rounded, as utimes() takes seconds, and
+ * most milliseconds have no exact fraction of one: what comes back may be a little less.
+ */
+const versionIn = output => Math.round(statSync(output).mtimeMs)
 
 /** The file with what was made of this source; undefined when there is none of this version. */
 export const compiledOf = path => {
   const output = outputOf(path)
   try {
-    return secondsOf(output) === secondsOf(path) ? output : undefined
+    return versionIn(output) === versionOf(path) ? output : undefined
   } catch {
     return undefined
   }
@@ -45,7 +49,7 @@ const optionsOf = path => ({
 export const compile = async paths => {
   const { transform, stop } = await import('esbuild')
   const one = async path => {
-    const seconds = secondsOf(path)
+    const seconds = versionOf(path) / 1000
     const { code } = await transform(readFileSync(path, 'utf8'), optionsOf(path))
     const output = outputOf(path)
     mkdirSync(dirname(output), { recursive: true })

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { compiledNow, compiledOf, top } from './compiled.mjs'
+import { packedTap } from './packed-tap.mjs'
 
 /** Resolves as tsconfig.json says: `#usher/...` is of src, and TypeScript is named as such. */
 export const resolve = (specifier, context, nextResolve) => {
@@ -11,6 +12,7 @@ export const resolve = (specifier, context, nextResolve) => {
 }
 
 const urlOf = (specifier, parentURL = '') => {
+  if (specifier === 'tap' && parentURL.endsWith('.ts')) return packedTap
   if (specifier.startsWith('#usher/') && parentURL.endsWith('.ts'))
     return pathToFileURL(`${top}src/${specifier.slice('#usher/'.length)}.ts`).href
   if (!specifier.endsWith('.ts') || !/^(\.|file:)/.test(specifier)) return undefined

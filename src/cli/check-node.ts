@@ -12,6 +12,8 @@ export interface NodeFindings {
   readonly modes: readonly Finding[]
   /** In the order of preference. */
   readonly captures: readonly Probed[]
+  /** Whether processes can be led as they connect. */
+  readonly connectTime: Omit<Finding, 'name'>
   /** What `--relay auto` chooses. */
   readonly relay: ChosenRelay
 }
@@ -24,7 +26,7 @@ export interface Finding {
 
 /** The same for people. */
 export const nodeReport = (
-  { modes, captures: probed, relay }: NodeFindings,
+  { modes, captures: probed, connectTime, relay }: NodeFindings,
   colour: boolean,
 ): string => {
   const captures = [
@@ -38,6 +40,7 @@ export const nodeReport = (
     row('mode', { name: 'userspace', usable: true, detail: '' }),
     ...captures.map(probe => row('capture', probe)),
     ...relaysOf(relay).map(probe => row('relay', probe)),
+    row('connect', { name: 'time', ...connectTime }),
   ]
   const widths = columnWidths(rows)
   const lines = rows.map(each => aligned(each, widths, '', colour).trimEnd())

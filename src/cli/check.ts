@@ -48,7 +48,13 @@ const findingsOfNode = async ({
   const modes = await probeKernelModes(systemClock, kernel)
   const { hostSystem, probeAll } = await import('../proxy/capture/host-system.ts')
   const captures = await probeAll(hostSystem({ clock: systemClock }))
-  return { modes, captures, relay: await relayHere(options) }
+  const { probeConnectTime } = await import('../kernel/connect-time/probe.ts')
+  const connectTime = await probeConnectTime({
+    cgroup: options.connectTimeCgroup,
+    bpffs: options.connectTimeBpffs,
+    onlyNode: options.connectTime === 'host',
+  })
+  return { modes, captures, connectTime, relay: await relayHere(options) }
 }
 
 /** Started as `usher run` would, without anything to listen for. */
@@ -69,13 +75,14 @@ const relayHere = async (options: RunSettings['options']): Promise<ChosenRelay> 
 
 const lacksWhatIsAskedFor = (
   { options, mode }: RunSettings,
-  { modes, captures, relay }: NodeFindings,
+  { modes, captures, connectTime, relay }: NodeFindings,
 ): boolean =>
   [
     captures.find(({ name }) => name === options.capture),
     modes.find(({ name }) => name === mode.mode),
   ].some(asked => asked?.usable === false) ||
-  (options.relay === 'linux' && relay.name !== 'linux')
+  (options.relay === 'linux' && relay.name !== 'linux') ||
+  (['on', 'host'].includes(options.connectTime) && !connectTime.usable)
 
 /** `usher check`: 0 when nothing is wrong (warnings do not count), 1 when something is. */
 export const check = async (args: readonly string[], io: Io): Promise<number> => {

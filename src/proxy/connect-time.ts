@@ -117,7 +117,7 @@ const leading = (
   connectTime: ConnectTimeOptions,
   { bpf, cgroup, features, detail }: Extract<ConnectTimeProbe, { usable: true }>,
 ): ConnectTimePart => {
-  const { clock, log, facts, resync, options } = deps
+  const { clock, log, facts, resync, options, orders } = deps
   const figures = new ConnectTimeFigures(log)
   const steering = new ConnectTime({
     clock,
@@ -137,7 +137,7 @@ const leading = (
     mode !== 'userspace' || options.keepRules === true
   return {
     ...nothing,
-    sync: snapshots => steering.sync(snapshots),
+    sync: snapshots => steering.sync(withOrdersToRelay(snapshots, orders)),
     problems: () => steering.problems,
     misled: () => steering.misled,
     status: () => ({
@@ -158,6 +158,24 @@ const leading = (
     },
     close: mode => (stays(mode) ? steering.stop() : steering.remove()),
   }
+}
+
+/** What an operator has paused, drained or weighted is the relay's alone, which carries that out. */
+const withOrdersToRelay = (
+  snapshots: readonly Snapshot[],
+  orders: Shared['orders'],
+): readonly Snapshot[] => {
+  const ordered = new Set(orders.all().map(({ name }) => name))
+  if (ordered.size === 0) return snapshots
+  return snapshots.map(snapshot => ({
+    ...snapshot,
+    servicePorts: new Map(
+      [...snapshot.servicePorts].map(([key, one]) => [
+        key,
+        ordered.has(one.name) ? { ...one, relayed: true } : one,
+      ]),
+    ),
+  }))
 }
 
 const lockOf = ({ clock, log, options: { version } }: ConnectTimeDeps): HostLock =>

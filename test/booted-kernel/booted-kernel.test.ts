@@ -4,6 +4,7 @@ import type { Manner } from '../e2e/capture/oracle-terms.ts'
 import { whyNoMachine } from './kernel.ts'
 import { startMachine } from './machine.ts'
 import { addressState } from './address-state.ts'
+import { connectTimeSuite } from './connect-time.ts'
 import { ipvsSuite } from './ipvs.ts'
 import { schedulers } from './ipvs-schedulers.ts'
 import {
@@ -78,6 +79,14 @@ t.test('a booted kernel', { skip: why !== '' && why, timeout }, async t => {
     const log = await isServed(t, ['--proxy-mode=ipvs'], byCapture('local', 'local'))
     t.match(log, /ip_vs/, 'says what is missing')
   })
+
+  await t.test(
+    'without netfilter clients of the node are led as they connect',
+    async t => {
+      await connectTimeSuite(t, machine, agents)
+      t.equal(await addressState(machine), before, 'no route or address is left')
+    },
+  )
 
   await t.test('with iptables only is served by its rules', async t => {
     await machine.load(...iptablesModules)

@@ -41,10 +41,21 @@ const machine = words(`
   -device virtserialport,chardev=agent,name=agent
 `)
 
+/**
+ * Memory is not wiped at each allocation, nothing is checked or tested for safety's sake, and
+ * nobody waits for a grace period: all that is a fifth of what `usher check` costs there.
+ */
+const kernelWords = words(`
+  console=ttyS0 quiet panic=-1 rdinit=/init mitigations=off
+  init_on_alloc=0 init_on_free=0 page_alloc.shuffle=0 hardened_usercopy=off
+  randomize_kstack_offset=off norandmaps lsm= audit=0 cryptomgr.notests
+  nowatchdog tsc=reliable no_timer_check rcupdate.rcu_expedited=1
+`).join(' ')
+
 const placesOf = ({ kernel, initrd, console }: QemuFiles): readonly string[] => {
   const options = {
     kernel,
-    append: 'console=ttyS0 quiet mitigations=off panic=-1 rdinit=/init',
+    append: kernelWords,
     initrd,
     serial: `file:${console}`,
     virtfs: hostRoot,

@@ -221,6 +221,29 @@ t.test('non-root takes all of it away', { skip: noKustomize }, async t => {
   )
 })
 
+t.test(
+  'connect-time adds what it takes, and nothing else',
+  { skip: noKustomize },
+  async t => {
+    const { usher, pod } = await buildWith(t, 'components/connect-time')
+    const { securityContext } = byHand.usher
+    const { capabilities } = securityContext as unknown as {
+      capabilities: { readonly add: readonly string[] }
+    }
+    t.strictSame(usher.securityContext, {
+      ...securityContext,
+      capabilities: { ...capabilities, add: [...capabilities.add, 'BPF'] },
+    })
+    t.ok(usher.args.includes('--connect-time=on'))
+    const paths = new Set(pod.volumes.flatMap(({ hostPath }) => hostPath?.path ?? []))
+    for (const path of ['/sys/fs/cgroup', '/sys/fs/bpf']) t.ok(paths.has(path), path)
+    t.strictSame(
+      pod.volumes.map(({ name }) => name).toSorted(),
+      usher.volumeMounts.map(({ name }) => name).toSorted(),
+    )
+  },
+)
+
 t.test('kube-proxy leaves just the nodes that Usher is for', async t => {
   const overlay = `${kubernetes}/overlays/replace-kube-proxy`
   const [patch] = readObjects(`${overlay}/kube-proxy-leaves.yaml`)

@@ -50,37 +50,38 @@ while True:
 `
 
 /**
- * Arguments: an address and a port. Says \`answer ADDRESS\` for an INIT ACK from just there,
- * \`refused\` for an ICMP error, \`silence\` after a second.
+ * Arguments: addresses, each with its port after it, which are tried in turn: an ICMP error is
+ * of the one INIT that is on its way. A line for each: \`answer\` for an INIT ACK from
+ * just there, \`refused\` for an ICMP error, \`silence\` after a second.
  */
 export const sctpClient = `${common}
 import random, select
-address, port = sys.argv[1], int(sys.argv[2])
-family = family_of(address)
-s = socket.socket(family, socket.SOCK_RAW, 132)
-icmp = socket.socket(family, socket.SOCK_RAW, 58 if family == socket.AF_INET6 else 1)
-own = random.randrange(20000, 60000)
-try:
-    s.sendto(packet(own, port, 0, chunk(1, 42)), (address, 0))
-except PermissionError:
-    # A rule of the sender's own kernel.
-    print('refused')
-    sys.exit()
-while True:
-    ready, _, _ = select.select([s, icmp], [], [], 1)
-    if not ready:
-        print('silence')
-        break
-    if icmp in ready:
-        kind = payload(family, icmp.recv(2048))[0]
-        if kind == (1 if family == socket.AF_INET6 else 3):
-            print('refused')
-            break
-        continue
-    data, peer = s.recvfrom(2048)
-    data = payload(family, data)
-    source, to, tag = struct.unpack('>HHI', data[:8])
-    if to == own and tag == 42 and data[12] == 2:
-        print('answer' if (peer[0], source) == (address, port) else f'astray {peer[0]} {source}')
-        break
+
+def ask(address, port):
+    family = family_of(address)
+    s = socket.socket(family, socket.SOCK_RAW, 132)
+    icmp = socket.socket(family, socket.SOCK_RAW, 58 if family == socket.AF_INET6 else 1)
+    own = random.randrange(20000, 60000)
+    try:
+        s.sendto(packet(own, port, 0, chunk(1, 42)), (address, 0))
+    except PermissionError:
+        # A rule of the sender's own kernel.
+        return 'refused'
+    while True:
+        ready, _, _ = select.select([s, icmp], [], [], 1)
+        if not ready:
+            return 'silence'
+        if icmp in ready:
+            kind = payload(family, icmp.recv(2048))[0]
+            if kind == (1 if family == socket.AF_INET6 else 3):
+                return 'refused'
+            continue
+        data, peer = s.recvfrom(2048)
+        data = payload(family, data)
+        source, to, tag = struct.unpack('>HHI', data[:8])
+        if to == own and tag == 42 and data[12] == 2:
+            return 'answer' if (peer[0], source) == (address, port) else f'astray {peer[0]} {source}'
+
+for address, port in zip(sys.argv[1::2], sys.argv[2::2]):
+    print(ask(address, int(port)))
 `

@@ -53,15 +53,17 @@ const differing = async (
   service: string,
   wanted: string,
 ): Promise<string[]> => {
-  const tries = vips.flatMap(vip =>
-    clients.flatMap(from => families.map(family => ({ vip, from, family }))),
-  )
+  const tries = vips.flatMap(vip => families.map(family => ({ vip, family })))
+  const to = tries.flatMap(({ vip, family }) => {
+    const { address, port } = vipOf[vip](serviceNamed(service), family)
+    return [address, String(port)]
+  })
   const lines = await Promise.all(
-    tries.map(async ({ vip, from, family }) => {
-      const { address, port } = vipOf[vip](serviceNamed(service), family)
-      const args = ['-c', sctpClient, address, String(port)]
-      const said = (await net[from].run('python3', args)).trim()
-      return said === wanted ? [] : [`${vip} from ${from}, ${family}: ${said}`]
+    clients.map(async from => {
+      const said = (await net[from].run('python3', ['-c', sctpClient, ...to])).split('\n')
+      return tries.flatMap(({ vip, family }, i) =>
+        said[i] === wanted ? [] : [`${vip} from ${from}, ${family}: ${said[i]}`],
+      )
     }),
   )
   return lines.flat()

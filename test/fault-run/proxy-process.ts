@@ -1,13 +1,11 @@
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import type { StatusDocument } from '../../src/observe/status.ts'
 import { until } from '../support/until.ts'
 import { testHost } from '../support/ports.ts'
-import { get, loopbackEndpoints } from '../support/usher.ts'
-
-const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
+import { get } from '../support/usher.ts'
+import { loopbackUsher } from '../support/usher-program.ts'
 
 /** Lines of the log that are kept. */
 const mostLines = 400
@@ -26,8 +24,7 @@ export class ProxyProcess {
     this.#child = spawn(
       process.execPath,
       [
-        `--import=${loopbackEndpoints}`,
-        program,
+        ...loopbackUsher,
         'run',
         '--proxy-mode=userspace',
         '--capture=listen',

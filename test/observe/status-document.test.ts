@@ -131,6 +131,7 @@ t.test('a document joins snapshot, placement and listener', async t => {
     source: { name: 'routes', synced: true, lastGoodAt: 1, error: '' },
     capture: null,
     relay: null,
+    connectTime: null,
     problems: [],
     fds: { used: 5, limit: 100 },
     acceptPaused: false,

@@ -1,10 +1,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import type { Netns } from './netns.ts'
-
-export const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
+import { usherProgram } from './usher-program.ts'
 
 export interface Ended {
   readonly code: number
@@ -21,7 +19,7 @@ export const usherIn = async (
   const [command = '', ...rest] = ns.prefix
   // Without the variables of the test runner, which would load its own things.
   const env = { PATH: process.env['PATH'] }
-  const line = [...rest, ...before, process.execPath, program, ...args]
+  const line = [...rest, ...before, process.execPath, usherProgram, ...args]
   const child = spawn(command, line, {
     env,
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -2,14 +2,11 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import type { ServicePortStatus, StatusDocument } from '../../src/observe/status.ts'
 import { testHost } from './ports.ts'
 import { until } from './until.ts'
-
-/** What the build makes; `npm test` builds first. */
-const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
+import { loopbackUsher, usherProgram } from './usher-program.ts'
 
 export interface LogRecord {
   readonly level: string
@@ -177,16 +174,13 @@ export const get = async (
   return { status: response.status, body: await response.text() }
 }
 
-/** For those who start an Usher of their own, too. */
-export const loopbackEndpoints = new URL('loopback-endpoints.mjs', import.meta.url).href
-
 const spawnUsher = (args: readonly string[], before: readonly string[] = []) => {
   // Without the variables of the test runner, which would load its own things.
   const { PATH } = process.env
   const fromApi = args.some(arg => arg.startsWith('--kubeconfig'))
-  const hooks = fromApi ? [`--import=${loopbackEndpoints}`] : []
-  const own = [program, ...args, ...unlessGiven(args)]
-  const line = [...before, process.execPath, ...hooks, ...own]
+  const program = fromApi ? loopbackUsher : [usherProgram]
+  const own = [...program, ...args, ...unlessGiven(args)]
+  const line = [...before, process.execPath, ...own]
   return spawn(line[0] ?? '', line.slice(1), {
     env: { PATH },
     stdio: ['ignore', 'pipe', 'pipe'],

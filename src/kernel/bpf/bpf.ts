@@ -72,6 +72,9 @@ const noPrealloc = 1
 /** Bytes of what the verifier may say. */
 const logBytes = 1 << 18
 
+/** The verifier stops for a signal, such as that of a child's end. */
+const loadTries = 10
+
 /** For paths and for programs, of which the kernel takes a million instructions; ours have hundreds. */
 const scratchBytes = 65_536
 
@@ -213,7 +216,9 @@ export class Bpf {
         attributes.writeUInt32LE(attachType, 68)
       })
     }
-    const descriptor = load(0)
+    let descriptor = load(0)
+    for (let left = loadTries; descriptor === -errno.EAGAIN && left > 0; left -= 1)
+      descriptor = load(0)
     if (descriptor >= 0) return descriptor
     // Once more, for what the verifier says: to have it said costs time.
     load(1)

@@ -45,7 +45,7 @@ export interface ConnectTimeObserver {
 }
 
 /** A hundred thousand endpoints; twice as many have room, as a list is replaced by the next one. */
-const usualCapacity: Capacity = { services: 65_536, slots: 131_072, members: 131_072 }
+const usualCapacity: Capacity = { services: 65_536, slots: 131_072, members: 65_536 }
 /** Each takes 100 bytes and more, whether it is used or not. */
 const sockets = 32_768
 
@@ -85,7 +85,10 @@ export class ConnectTime {
       this.#isMine = await lock.acquire()
       if (this.#isMine) resync()
     }
-    begin().catch((error: unknown) => observer.failed(errorOf(error), false))
+    begin().catch((error: unknown) => {
+      this.#error = `${errorOf(error).message}; the proxy mode carries all clients`
+      observer.failed(errorOf(error), false)
+    })
   }
 
   /** `waiting`: for another process to end. */

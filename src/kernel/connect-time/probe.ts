@@ -177,7 +177,7 @@ const connects = (host: string, port: number): Promise<boolean> =>
 const reasonOf = (error: unknown): string => {
   const { code = '' } = error as NodeJS.ErrnoException
   if (code === 'EPERM' && !(error instanceof ProgramRefused))
-    return `not permitted: it takes CAP_BPF and CAP_NET_ADMIN (before Linux 5.8 CAP_SYS_ADMIN)`
+    return 'not permitted: it takes CAP_BPF and CAP_NET_ADMIN, and a seccomp profile that allows bpf(2)'
   if (code === 'ENOSYS' || code === 'MODULE_NOT_FOUND')
     return code === 'ENOSYS'
       ? 'the kernel has no bpf(2) (CONFIG_BPF_SYSCALL, CONFIG_CGROUP_BPF), or a seccomp profile forbids it'

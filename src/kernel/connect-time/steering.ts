@@ -29,6 +29,7 @@ export class Steering {
   readonly #tables: Readonly<Record<TableName, number>>
   readonly #open: number[] = []
   readonly #links = new Map<string, number>()
+  #isClosed = false
 
   /** Opens the tables, or makes them; nobody new is led yet. Throws where the kernel refuses. */
   constructor(deps: SteeringDeps) {
@@ -95,13 +96,24 @@ export class Steering {
     return lost === undefined ? '' : `table-${lost} was removed from the bpffs`
   }
 
-  /** What a table has now, bytes as latin1. */
-  entries(name: TableName): Iterable<readonly [key: string, value: string]> {
-    return this.#deps.bpf.entries(this.#tables[name], this.#definitions[name])
+  /**
+   * What a table has now, bytes as latin1. Ends early when this is closed meanwhile: its descriptor may
+   * be another table's by then, with larger elements than there is room for.
+   */
+  *entries(name: TableName): Iterable<readonly [key: string, value: string]> {
+    const { bpf } = this.#deps
+    const all = bpf.entries(this.#tables[name], this.#definitions[name])
+    const iterator = all[Symbol.iterator]()
+    while (!this.#isClosed) {
+      const next = iterator.next()
+      if (next.done === true) return
+      yield next.value
+    }
   }
 
   /** What is pinned goes on without this process. */
   close(): void {
+    this.#isClosed = true
     this.#links.clear()
     for (const descriptor of this.#open.splice(0)) this.#deps.bpf.close(descriptor)
   }

@@ -61,6 +61,14 @@ for (const [how, found] of generators) {
     t.same(load.errors.counts, {})
   })
 
+  t.test(`sockets need not be connected (${how})`, { skip }, async t => {
+    const to = await serveUdp(t, message => [message])
+    const plan = { to, flows: 2, bytes: 64, window: 4, unconnected: true } as const
+    const { done, errors } = await ask(make, plan, 0.2)
+    t.ok(done > 100)
+    t.same(errors, {})
+  })
+
   t.test(`lost datagrams are counted and replaced (${how})`, { skip }, async t => {
     let count = 0
     let dropped = 0

@@ -203,5 +203,8 @@ t.test('parts and numbers of the kernel modes are options', async t => {
     /--mode-targets nginx: want/,
   )
   t.throws(() => parseControlOptions(['--mode-services=1,x']), /--mode-services x/)
-  t.throws(() => parseControlOptions(['--only=mode']), /want services or rules or modes/)
+  t.throws(
+    () => parseControlOptions(['--only=mode']),
+    /want services or rules or modes or connect-time/,
+  )
 })

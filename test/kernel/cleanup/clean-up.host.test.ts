@@ -12,7 +12,8 @@ import {
   usherRules,
 } from './left-behind.ts'
 import { options } from './options.ts'
-import { program, runningIn, usherIn } from '../../support/usher-in.ts'
+import { runningIn, usherIn } from '../../support/usher-in.ts'
+import { usherProgram } from '../../support/usher-program.ts'
 
 const done = { code: 0, out: 'nothing to clean up\n', err: '' }
 
@@ -155,7 +156,7 @@ t.test(
     const ns = await makeNetns('cl')
     await leaveSome(ns)
     const route = '--route=tcp://127.0.0.1:8080=127.0.0.1:1'
-    const end = await runningIn(ns, [program, 'sidecar', route], /serving/)
+    const end = await runningIn(ns, [usherProgram, 'sidecar', route], /serving/)
     const before = await photograph(ns)
     const dry = await usherIn(ns, ['cleanup', '--dry-run'])
     t.match(dry, { code: 1, err: /chain KUBE-SERVICES stays: / })

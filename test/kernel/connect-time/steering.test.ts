@@ -181,3 +181,19 @@ t.test('what is not to be led goes on as it is', { skip }, async t => {
     t.same(await client.tcp(vip, 80), { error: 'ENETUNREACH' }, vip)
   t.same(await client.tcp('10.96.0.1', 81), { error: 'ENETUNREACH' }, 'another port')
 })
+
+t.test(
+  'a table that is being read is not read on when it is closed',
+  { skip },
+  async t => {
+    const { serve, steering } = await makeStage(t)
+    await serve(
+      serviceTo('one', [clusterIp('10.96.0.1')], []),
+      serviceTo('two', [clusterIp('10.96.0.2')], []),
+    )
+    const read = steering.entries('services')[Symbol.iterator]()
+    t.equal(read.next().done, false)
+    steering.close()
+    t.equal(read.next().done, true)
+  },
+)

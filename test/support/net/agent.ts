@@ -32,8 +32,11 @@ export interface Conversation {
   readonly close: () => Promise<void>
 }
 
-/** Of one client between two connections to the same address. */
-const pauseMs = 100
+/**
+ * Of one client between two connections to the same address. With four clients of nine addresses
+ * each, one comes every 7 ms: a connection costs a millisecond of processor time in all.
+ */
+const pauseMs = 250
 
 /** Runs this program (writeAgentProgram); ended with the test. */
 export const startAgent = async (

@@ -9,7 +9,11 @@ export interface Load {
 
 const mostFailures = 1000
 
-/** New connections to all of them all the time; to each, the next when one has ended. */
+/**
+ * New connections to all of them all the time; to each, the next when one has ended. They are
+ * spread over the pause: what fails for a few milliseconds only would not be met by clients
+ * that all come at once, however often.
+ */
 export const startLoad = (
   to: readonly Destination[],
   pauseMs: number,
@@ -19,7 +23,8 @@ export const startLoad = (
   const failures: LoadFailure[] = []
   let slowestMs = 0
   const ending = new AbortController()
-  const one = async (destination: Destination): Promise<void> => {
+  const one = async (destination: Destination, place: number): Promise<void> => {
+    await sleep((pauseMs * place) / to.length)
     while (!ending.signal.aborted) {
       const startedAt = Date.now()
       const { result, ms } = await dial(destination, timeoutMs)

@@ -2,16 +2,14 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import type { StatusDocument } from '../../../src/observe/status.ts'
 import type { Netns } from '../netns.ts'
 import { until } from '../until.ts'
 import type { Exit, LogRecord } from '../usher.ts'
+import { usherProgram } from '../usher-program.ts'
 import type { Agent } from './agent.ts'
 
-/** What the build makes; `npm test` builds first. */
-const program = fileURLToPath(new URL('../../../dist/cli/main.js', import.meta.url))
 const metricsPort = 10_249
 
 export interface NodeUsher {
@@ -51,7 +49,7 @@ export const startNodeUsher = (
       'setpriv',
       '--pdeathsig=KILL',
       process.execPath,
-      program,
+      usherProgram,
       'run',
       `--metrics-bind-address=127.0.0.1:${metricsPort}`,
       '--healthz-bind-address=127.0.0.1:10256',
@@ -115,7 +113,7 @@ export const runNodeUsher = (
   args: readonly string[],
   tools: string,
 ): Promise<string> =>
-  node.run('env', [`PATH=${searched(tools)}`, process.execPath, program, ...args])
+  node.run('env', [`PATH=${searched(tools)}`, process.execPath, usherProgram, ...args])
 
 const searched = (tools: string): string => `${tools}:/usr/bin:/bin`
 

@@ -1,0 +1,2 @@
+export function packTap(): Promise<void>
+export const packedTap: string | undefined
