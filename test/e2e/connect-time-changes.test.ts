@@ -7,7 +7,7 @@ import { until } from '../support/until.ts'
 import { beginLoad, failed, now } from './connect-time/load.ts'
 import { makeStage, skip, sliceAt, whoAnswers } from './connect-time/stage.ts'
 
-const forMs = 8000
+const forMs = 7000
 const addresses = Array.from({ length: 6 }, (_, i) => `127.0.0.${11 + i}`)
 /** It moves its port with each change: who finds it there knows that the change is in force. */
 const mark = '10.96.0.9'

@@ -8,7 +8,7 @@ const patienceMs = 5000
 const now = () => Number(process.hrtime.bigint()) / 1e6
 
 const connects = []
-let isOver = false
+const over = new AbortController()
 
 const dial = (address, port) =>
   new Promise(resolve => {
@@ -31,13 +31,13 @@ const dial = (address, port) =>
   })
 
 const dialAll = async first => {
-  for (let i = first; !isOver; i += 1) {
+  for (let i = first; !over.signal.aborted; i += 1) {
     const [address, port] = addresses[i % addresses.length].split(' ')
     await dial(address, Number(port))
   }
 }
 
-process.stdin.on('end', () => (isOver = true)).resume()
+process.stdin.on('end', () => over.abort()).resume()
 process.stdout.write('ready\n')
 await Promise.all(Array.from({ length: Number(atOnce) }, (_, i) => dialAll(i)))
 process.stdout.write(JSON.stringify(connects))

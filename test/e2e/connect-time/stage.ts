@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import type { Test } from 'tap'
 import { pinsFolder } from '../../../src/kernel/bpf/pins.ts'
 import type { StatusDocument } from '../../../src/observe/status.ts'
@@ -8,7 +7,6 @@ import {
   type Group,
   makeGroup,
   skip as noPrograms,
-  type Where,
 } from '../../kernel/connect-time/group.ts'
 import { makeBpffs } from '../../support/bpffs.ts'
 import { type ManifestFile, manifestFile } from '../../support/manifests.ts'
@@ -16,7 +14,7 @@ import { makeNetns, type Netns, whyNoNetns } from '../../support/netns.ts'
 import { startUsherBy, type Usher } from '../../support/usher.ts'
 import { type Ended, usherIn } from '../../support/usher-in.ts'
 
-const why = (noPrograms || (await whyNoNetns('ip', 'nsenter', 'unshare'))) as string
+const why = noPrograms || (await whyNoNetns('ip', 'nsenter', 'unshare'))
 /** Of tests in which Usher leads clients. */
 export const skip = why === '' ? false : why
 
@@ -134,7 +132,3 @@ export const whoAnswers = async (
   const { said, error } = await client.tcp(address, port)
   return said?.split(' ')[0] ?? error ?? ''
 }
-
-export type { Client, Where }
-export const folderOf = (stage: Stage, ...names: string[]): string =>
-  join(pinsFolder(stage.bpffs), ...names)

@@ -100,8 +100,10 @@ const namespaceOf = (where: Where): readonly string[] => {
 const program = fileURLToPath(new URL('client-main.mjs', import.meta.url))
 
 const startClient = (prefix: readonly string[]): Client => {
-  const [command = '', ...args] = [...prefix, process.execPath, program]
-  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] })
+  const [command = '', ...args] = prefix
+  const child = spawn(command, [...args, process.execPath, program], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
   t.teardown(async () => {
     child.stdin.end()
     if (child.exitCode === null) await once(child, 'exit')
