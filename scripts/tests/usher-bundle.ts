@@ -28,8 +28,8 @@ const require = requireOf(import.meta.url)`,
  */
 const loopbackEndpoints: Plugin = {
   name: 'loopback endpoints',
-  setup: build => {
-    build.onLoad({ filter: /\/source\/decode\/special-address\.js$/ }, () => ({
+  setup: plugin => {
+    plugin.onLoad({ filter: /\/source\/decode\/special-address\.js$/ }, () => ({
       contents: "export const specialRange = () => ''",
     }))
   },

@@ -5,12 +5,9 @@ import { whyNoMachine } from './kernel.ts'
 import { startMachine } from './machine.ts'
 import { addressState } from './address-state.ts'
 import { connectTimeSuite } from './connect-time.ts'
-import { ipvsSuite } from './ipvs.ts'
-import { schedulers } from './ipvs-schedulers.ts'
 import {
   iptablesModeModules,
   iptablesModules,
-  ipvsModules,
   nftablesModeModules,
   nftablesModules,
 } from './netfilter.ts'
@@ -109,10 +106,5 @@ t.test('a booted kernel', { skip: why !== '' && why, timeout }, async t => {
   await t.test('with nftables is served by its maps, and by a flowtable', async t => {
     await machine.load(...nftablesModules, ...nftablesModeModules)
     await nftablesSuite(t, machine, agents)
-  })
-
-  await t.test('with ip_vs is served by virtual servers', async t => {
-    await machine.load(...ipvsModules, ...schedulers.map(({ name }) => `ip_vs_${name}`))
-    await ipvsSuite(t, machine, agents)
   })
 })

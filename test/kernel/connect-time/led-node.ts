@@ -90,7 +90,7 @@ export const makeLedNode = async (t: Test, most: Capacity = capacity) => {
       const descriptor = own.pinned(join(layout(), `table-${name}`))
       if (descriptor === undefined) throw new Error(`no table ${name}`)
       try {
-        const sizes = { services: most.services, slots: most.slots, sockets: 1 }
+        const sizes = { ...most, sockets: 1 }
         return new Map(own.entries(descriptor, tableDefinitions(sizes)[name]))
       } finally {
         own.close(descriptor)

@@ -32,6 +32,7 @@ export const makeStaleStage = async (t: Test) => {
   const definition = tableDefinitions({
     services: 100,
     slots: 100,
+    members: 100,
     sockets: 1000,
   }).reverse
   const reverse = () => bpf.entries(open.get('table-reverse') ?? -1, definition)

@@ -10,7 +10,12 @@ import { skip } from './group.ts'
 
 const makeTables = (services: number) => {
   const bpf = new Bpf()
-  const definitions = tableDefinitions({ services, slots: 20_000, members: 20_000, sockets: 10 })
+  const definitions = tableDefinitions({
+    services,
+    slots: 20_000,
+    members: 20_000,
+    sockets: 10,
+  })
   const descriptors = Object.fromEntries(
     Object.entries(definitions).map(([name, each]) => [name, bpf.createMap(each)]),
   ) as Record<TableName, number>
