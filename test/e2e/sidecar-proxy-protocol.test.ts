@@ -64,14 +64,18 @@ frontend receiver
         `tcp://${testHost}:${v1}=${to}?proxy-protocol=v1&check=http:///`,
         `tcp://${testHost}:${v2}=${to}?proxy-protocol=v2&check=http:///`,
       )
+      // Until then it is not, with `http` (docs/sidecar.md).
+      await until('checks have found it up', async () => {
+        const { servicePorts } = await usher.status()
+        return servicePorts.every(
+          ({ endpoints, vips }) =>
+            endpoints[0]?.check?.up === true && vips[0]?.state === 'listening',
+        )
+      })
       for (const port of [v1, v2]) {
         const { said, at } = await get(port)
         t.equal(said, `${at} to ${testHost}:${port}`)
       }
-      await until('checks have found it up', async () => {
-        const { servicePorts } = await usher.status()
-        return servicePorts.every(({ endpoints }) => endpoints[0]?.check?.up === true)
-      })
       t.notMatch(haproxy.log, /PROXY/, 'it has found no fault in headers')
     },
   )
