@@ -1,4 +1,4 @@
-import { type HostLock, hostLock } from '../kernel/keeper/host-lock.ts'
+import { connectTimeLock, type HostLock, hostLock } from '../kernel/keeper/host-lock.ts'
 import type { OptionsOf } from '../config/options.ts'
 import { cleanUp, type Outcome } from '../kernel/cleanup/clean-up.ts'
 import { connectTimeKind } from '../kernel/cleanup/connect-time.ts'
@@ -18,7 +18,7 @@ export const cleanup = async (
   { dryRun, onlyUsher, connectTimeBpffs }: OptionsOf<'cleanup'>,
   io: Io,
 ): Promise<number> => {
-  const locks = [await takeLock(), await takeLock('usher-connect-time')]
+  const locks = [await takeLock(), await takeLock(connectTimeLock)]
   const holder = locks.find(each => each.holder !== '')?.holder ?? ''
   try {
     if (holder !== '')

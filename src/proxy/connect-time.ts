@@ -3,7 +3,7 @@ import { filePins, pinsFolder } from '../kernel/bpf/pins.ts'
 import { connectTimeKind } from '../kernel/cleanup/connect-time.ts'
 import { ConnectTime } from '../kernel/connect-time/connect-time.ts'
 import { type ConnectTimeProbe, probeConnectTime } from '../kernel/connect-time/probe.ts'
-import { type HostLock, hostLock } from '../kernel/keeper/host-lock.ts'
+import { connectTimeLock, type HostLock, hostLock } from '../kernel/keeper/host-lock.ts'
 import { StoppableTools } from '../kernel/run-tool.ts'
 import type { ModeName } from '../mode/mode.ts'
 import type { Problem, Snapshot } from '../model/snapshot.ts'
@@ -181,7 +181,7 @@ const withOrdersToRelay = (
 const lockOf = ({ clock, log, options: { version } }: ConnectTimeDeps): HostLock =>
   hostLock({
     clock,
-    name: 'usher-connect-time',
+    name: connectTimeLock,
     self: `usher ${version}, pid ${process.pid}`,
     waiting: holder =>
       log.warn(

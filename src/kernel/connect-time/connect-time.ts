@@ -66,6 +66,8 @@ export class ConnectTime {
   #misled = ''
   /** ServicePorts as they were led last; empty when that is not known. */
   #led: readonly ServicePort[] = []
+  /** As of the last write; to ask the system takes a moment. */
+  #nodeAddresses: readonly string[] = []
   #endingUdp: Promise<void> = Promise.resolve()
   #udpError = ''
   #isMine = false
@@ -190,8 +192,8 @@ export class ConnectTime {
     const { nodeAddresses } = this.#deps
     await this.#known.write(async known => {
       if (known === undefined) this.#letGo()
-      const addresses = nodeAddresses(snapshots)
-      const { changes, left } = await this.#wanted.take(snapshots, addresses)
+      this.#nodeAddresses = nodeAddresses(snapshots)
+      const { changes, left } = await this.#wanted.take(snapshots, this.#nodeAddresses)
       this.#left = left
       if (known !== undefined) {
         await known.writer.write(changes)
@@ -218,11 +220,11 @@ export class ConnectTime {
 
   /** Not awaited: there may be hundreds of network namespaces to look at. */
   #endUdp(snapshots: readonly Snapshot[]): void {
-    const { tools, nodeAddresses, observer } = this.#deps
+    const { tools, observer } = this.#deps
     const steering = this.#steering
     if (steering === undefined) return
     const now = joinLists(snapshots.map(listOfServicePorts))
-    const served = servedUdp(this.#led, now, nodeAddresses(snapshots))
+    const served = servedUdp(this.#led, now, this.#nodeAddresses)
     this.#led = now
     if (served.size === 0) return
     const reverse = (): ReturnType<Steering['entries']> =>

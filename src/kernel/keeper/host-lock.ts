@@ -32,6 +32,8 @@ export interface HostLock {
 export const hostLock = (deps: HostLockDeps): HostLock => new SocketLock(deps)
 
 const defaultName = 'usher-capture'
+/** Of who leads clients as they connect, beside any mode or capture. */
+export const connectTimeLock = 'usher-connect-time'
 /**
  * Bytes of `sun_path`. Before version 22 Node fills abstract names up with zeros: with all of them
  * given the name is the same with any Node, so that none holds the lock beside another.
