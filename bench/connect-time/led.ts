@@ -16,15 +16,15 @@ export const vip = { address: '10.95.0.1', port: 80 } as const
 
 /** Connect-time steering as `usher run` has it, of Services of which one can be dialled. */
 export class Led {
-  readonly #others: SortedMap<ServicePort>
+  #servicePorts: SortedMap<ServicePort>
   readonly #model: ServicePort
   readonly #steering: ConnectTime
   #failure = ''
 
   constructor(cgroup: string, services: number, endpoints: number, ready: () => void) {
     const { servicePorts } = new Cluster(services, endpoints).snapshot()
-    this.#others = SortedMap.empty<ServicePort>().with(new Map(servicePorts))
-    const [model] = this.#others.list
+    this.#servicePorts = SortedMap.empty<ServicePort>().with(new Map(servicePorts))
+    const [model] = this.#servicePorts.list
     if (model === undefined) throw new Error('there are no Services')
     this.#model = model
     this.#steering = new ConnectTime({
@@ -50,8 +50,12 @@ export class Led {
   /** All Services as they are, and the one that is dialled. */
   snapshot(to: To): Snapshot {
     const one = this.#dialled(to)
-    const servicePorts = this.#others.with(new Map([[one.key, one]]))
-    return { family: 'IPv4', servicePorts, healthChecks: new Map() }
+    this.#servicePorts = this.#servicePorts.with(new Map([[one.key, one]]))
+    return {
+      family: 'IPv4',
+      servicePorts: this.#servicePorts,
+      healthChecks: new Map(),
+    }
   }
 
   /** Rejects where it does not lead afterwards. */

@@ -46,6 +46,10 @@ export class Assembler {
     return this.#add({ code: codes.multiplyValue, to, value })
   }
 
+  orValue(to: number, value: number): this {
+    return this.#add({ code: codes.orValue, to, value })
+  }
+
   shiftRight(to: number, bits: number): this {
     return this.#add({ code: codes.shiftRightValue, to, value: bits })
   }

@@ -33,6 +33,7 @@ const texts: Readonly<Record<number, Write>> = {
   [codes.add]: ({ to, from }) => `r${to} += r${from}`,
   [codes.subtract]: ({ to, from }) => `r${to} -= r${from}`,
   [codes.multiplyValue]: ({ to, value }) => `r${to} *= ${value}`,
+  [codes.orValue]: ({ to, value }) => `r${to} |= ${value}`,
   [codes.shiftRightValue]: ({ to, value }) => `r${to} >>= ${value}`,
   [codes.negate]: ({ to }) => `r${to} = -r${to}`,
   [codes.modulo32]: ({ to, from }) => `w${to} %= w${from}`,

@@ -34,6 +34,7 @@ export const codes = {
   add: 0x0f,
   subtract: 0x1f,
   multiplyValue: 0x27,
+  orValue: 0x47,
   shiftRightValue: 0x77,
   negate: 0x87,
   modulo32: 0x9c,

@@ -5,14 +5,15 @@ import { address } from './tables.ts'
 
 /** As tables have it, its bytes as latin1. */
 export const addressOf = (ip: string, port: number, protocol?: Protocol): string => {
-  const bytes = Buffer.alloc(address.size)
-  const ofFamily = addressBytes(ip)
-  if (ofFamily.length === 4) bytes.writeUInt16BE(0xffff, 10)
-  bytes.set(ofFamily, 16 - ofFamily.length)
-  bytes.writeUInt16BE(port, address.port)
-  if (protocol !== undefined) bytes[address.protocol] = protocolNumber[protocol]
-  return bytes.toString('latin1')
+  const bytes = addressBytes(ip)
+  const number = protocol === undefined ? 0 : protocolNumber[protocol]
+  const rest = String.fromCharCode(...bytes, port >> 8, port & 0xff, number)
+  return `${bytes.length === 4 ? mapped : ''}${rest}${padding}`
 }
+
+/** Before an IPv4 address. */
+const mapped = `${'\0'.repeat(10)}\xff\xff`
+const padding = '\0'.repeat(address.size - address.protocol - 1)
 
 /** The other way round; IPv6 is not compressed. */
 export const readAddressOf = (text: string): AddressPort => {

@@ -5,7 +5,7 @@ import { isLoopback } from '../../util/ip.ts'
 import type { Element } from '../elements/element-changes.ts'
 import { guards } from '../nft/clients.ts'
 import { addressOf } from './addresses.ts'
-import { address, nodeAddress, service, slotKey, type WrittenTable } from './tables.ts'
+import { address, type WrittenTable } from './tables.ts'
 
 /** An element of one of the tables. */
 export interface Entry extends Element {
@@ -50,10 +50,8 @@ export const compile = (servicePort: LedServicePort): readonly Entry[] => {
 
 /** That node ports answer on an address of the node's. Processes of pods have a loopback of their own. */
 export const compileNodeAddress = (ip: string): Entry => {
-  const value = Buffer.alloc(nodeAddress.size)
-  value.writeUInt32LE(isLoopback(ip) ? 1 : 0, nodeAddress.nodeOnly)
   const key = addressOf(ip, 0).slice(0, address.port)
-  return element('addresses', key, value.toString('latin1'))
+  return element('addresses', key, `${number(isLoopback(ip) ? 1 : 0)}${padding}`)
 }
 
 /** Also by an external IP that is the same address. */
@@ -78,22 +76,31 @@ const leadOf = (
   const group = groupOf({ key, family }, isInside ? 'internal' : 'external')
   const addresses = endpoints.map(({ address: ip, port }) => addressOf(ip, port))
   const generation = hash(`${group}${addresses.join('')}`)
-  const value = Buffer.alloc(service.size)
-  value.write(group, service.group, 'latin1')
-  value.write(generation, service.generation, 'latin1')
-  // Whole seconds, of which there is at least one.
-  value.writeUInt32LE(Math.ceil(affinityMs / 1000), service.affinitySeconds)
-  value.writeUInt32LE(refusals[verdict], service.refusal)
   if (verdict === 'forward') {
-    value.writeUInt32LE(endpoints.length, service.count)
     for (const [slot, bytes] of addresses.entries())
-      into.push(element('slots', slotBytes(generation, slot), bytes))
+      into.push(element('slots', `${generation}${number(slot)}${padding}`, bytes))
     if (affinityMs > 0 || protocol === 'UDP')
       for (const bytes of new Set(addresses))
         into.push(element('members', `${group}${bytes}`, '\0'.repeat(8)))
   }
-  return value.toString('latin1')
+  const count = verdict === 'forward' ? endpoints.length : 0
+  // Whole seconds, of which there is at least one.
+  const affinitySeconds = Math.ceil(affinityMs / 1000)
+  const numbers = [count, affinitySeconds, refusals[verdict]].map(number)
+  return `${group}${generation}${numbers.join('')}${padding}`
 }
+
+/** 32 bits, in the host's byte order: bpf(2) through koffi is for x86-64 and arm64. */
+const number = (value: number): string =>
+  String.fromCharCode(
+    value & 0xff,
+    (value >> 8) & 0xff,
+    (value >> 16) & 0xff,
+    value >>> 24,
+  )
+
+/** After a number, to 64 bits. */
+const padding = '\0'.repeat(4)
 
 /** What counts and what is remembered of clients goes by. */
 export const groupOf = (
@@ -111,10 +118,3 @@ const refusals: Readonly<Record<Target['verdict'], number>> = {
 /** In one call: with an object for each, hashes were a quarter of a first sync. */
 const hash = (text: string): string =>
   digest('sha256', Buffer.from(text, 'latin1'), 'binary').slice(0, 8)
-
-const slotBytes = (generation: string, slot: number): string => {
-  const key = Buffer.alloc(slotKey.size)
-  key.write(generation, slotKey.generation, 'latin1')
-  key.writeUInt32LE(slot, slotKey.slot)
-  return key.toString('latin1')
-}

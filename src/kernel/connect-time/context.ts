@@ -18,6 +18,8 @@ export const helpers = {
 
 export type Family = 4 | 6
 
+export const IPPROTO_TCP = 6
+
 const words = [0, 4, 8, 12] as const
 /** The third word of an IPv4 address: ::ffff:0:0, in network order. */
 const mappedMark = 0xffff0000

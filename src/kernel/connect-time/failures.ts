@@ -12,6 +12,7 @@ const socket = {
   ip4: 24,
   ip6: 32,
   port: 64,
+  callbacks: 84,
 } as const
 /** Operations of enum bpf_sock_ops op. */
 const connects = 3
@@ -46,7 +47,9 @@ export const failures = (): Program => {
     .jump('done')
     .label('connects')
     .move(1, context)
-    .set(2, stateCallback)
+    // Beside those that others have asked for.
+    .load('u32', 2, context, socket.callbacks)
+    .orValue(2, stateCallback)
     .call(helpers.setCallbacks)
   return write.label('done').set(0, 1).exit().program()
 }

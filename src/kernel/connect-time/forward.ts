@@ -4,6 +4,7 @@ import {
   copy,
   type Family,
   helpers,
+  IPPROTO_TCP,
   lookUp,
   put,
   readAddress,
@@ -57,7 +58,6 @@ const at = {
   group: -240,
   counts: -256,
 } as const
-const lowest = at.counts
 
 /** How long an endpoint that failed comes last. A client may fail by itself: so it is short. */
 const failedNs = 1_000_000_000
@@ -92,9 +92,17 @@ export const forward = (family: Family, hook: Hook, features: Features): Program
   return write.program()
 }
 
-/** Without CAP_PERFMON the verifier wants every byte that the kernel may read to be written on all ways. */
+/**
+ * Without CAP_PERFMON the verifier wants every byte that the kernel may read to be written on all
+ * ways, those among them that are never gone. All else is written where it is used.
+ */
 const clearStack = (write: Assembler): void => {
-  for (let byte = lowest; byte < at.dialled; byte += 8)
+  for (const byte of [
+    at.tries,
+    at.affinityKey + affinityKey.network,
+    at.affinityKey + affinityKey.group,
+    at.affinity + affinity.lastUse,
+  ])
     write.storeValue('u64', stack, byte, 0)
 }
 
@@ -178,7 +186,8 @@ const pick = (write: Assembler, avoidsFailed: boolean): void => {
     .call(helpers.random)
     .load('u32', 1, found, service.count)
     .modulo32(0, 1)
-    .store('u32', stack, at.slotKey + slotKey.slot, 0)
+    // With the empty bytes behind it.
+    .store('u64', stack, at.slotKey + slotKey.slot, 0)
     .label('look')
   copy(write, found, service.generation, at.slotKey + slotKey.generation, 8)
   lookUp(write, 'slots', at.slotKey).ifEqual(0, 0, 'replaced')
@@ -202,6 +211,8 @@ const count = (write: Assembler, what: 'led' | 'refused'): void => {
     .addInMemory(0, counts[what], 1)
     .jump(`${what} is counted`)
     .label(`first ${what}`)
+    .storeValue('u64', stack, at.counts + counts.led, 0)
+    .storeValue('u64', stack, at.counts + counts.refused, 0)
     .storeValue('u64', stack, at.counts + counts[what], 1)
   // Where another processor was first, this one is not counted.
   put(write, 'counts', at.group, at.counts, onlyNew)
@@ -246,10 +257,14 @@ const rememberDialled = (write: Assembler, hook: Hook): void => {
   write
     .load('u8', 1, stack, at.dialled + address.protocol)
     .store('u8', stack, at.socketKey + socketKey.address + address.protocol, 1)
+  if (hook === 'connect') {
+    write.ifNotEqual(1, IPPROTO_TCP, 'UDP')
+    put(write, 'peers', at.socketKey, at.dialled).jump('told').label('UDP')
+  }
   // Most datagrams go where the last one went.
-  if (hook === 'send') lookUp(write, 'reverse', at.socketKey).ifNotEqual(0, 0, 'told')
+  else lookUp(write, 'reverse', at.socketKey).ifNotEqual(0, 0, 'told')
   put(write, 'reverse', at.socketKey, at.dialled)
-  if (hook === 'send') write.label('told')
+  write.label('told')
 }
 
 const refusals = (write: Assembler, errors: boolean): void => {

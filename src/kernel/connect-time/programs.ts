@@ -39,10 +39,10 @@ export const programsFor = (features: Features): readonly ProgramDefinition[] =>
   }
   return [
     ...(features.avoidsFailed ? [remembering] : []),
-    of('getpeername4', backward(4)),
-    of('getpeername6', backward(6)),
-    of('recvmsg4', backward(4)),
-    of('recvmsg6', backward(6)),
+    of('getpeername4', backward(4, 'peer')),
+    of('getpeername6', backward(6, 'peer')),
+    of('recvmsg4', backward(4, 'receive')),
+    of('recvmsg6', backward(6, 'receive')),
     of('sendmsg4', forward(4, 'send', features)),
     of('sendmsg6', forward(6, 'send', features)),
     of('connect4', forward(4, 'connect', features)),

@@ -59,7 +59,7 @@ export type WrittenTable = (typeof writtenTables)[number]
 
 /** Programs fill the others. */
 export type TableName =
-  WrittenTable | 'counts' | 'affinity' | 'flows' | 'reverse' | 'failed'
+  WrittenTable | 'counts' | 'affinity' | 'flows' | 'reverse' | 'peers' | 'failed'
 
 const table =
   (type: MapDefinition['type']) =>
@@ -88,8 +88,11 @@ export const tableDefinitions = (
   affinity: lru('affinity', affinityKey.size, affinity.size, sizes.sockets),
   // Of sockets that send UDP without a connect: where to.
   flows: lru('flows', socketKey.size, address.size, sizes.sockets),
-  // What a socket was led to, and the VIP that it dialled.
+  // Of UDP: what a socket was led to, and the VIP that it dialled.
   reverse: lru('reverse', socketKey.size, address.size, sizes.sockets),
+  // The same of TCP. Apart, as there are many more, which would push out those of UDP: then answers
+  // would come from a stranger. Of TCP only getpeername(2) is lost.
+  peers: lru('peers', socketKey.size, address.size, 4096),
   // Endpoints whose connect has failed, and when (ns since boot).
   failed: lru('failed', address.size, 8, 4096),
 })

@@ -168,7 +168,9 @@ t.test('what keeps sockets from their end is said', { skip }, async t => {
     `--inh-caps=-${capability}`,
     '--',
   ]
-  const missing = await endBy('usher-no-such-tool')
+  // A host may have a process that not even root may look at.
+  const isOfTools = (each: string) => !each.includes('can not be seen')
+  const missing = (await endBy('usher-no-such-tool')).filter(isOfTools)
   t.equal(missing.length, 2)
   t.ok(missing.every(each => / not found; install it /.test(each)))
   t.match(await endBy('false'), [/ false/])
