@@ -15,7 +15,7 @@ machine='a booted kernel (test/booted-kernel)'
 peers='HAProxy, nginx or wrk (usher bench)'
 servers='real servers (test/health)'
 installed=(iproute2 nftables iptables conntrack haproxy nginx-light libnginx-mod-stream wrk
-  strace ipset ipvsadm postgresql redis-server mariadb-server-core dnsmasq-base)
+  strace ipset ipvsadm postgresql redis-server mariadb-server-core dnsmasq-base bind9-dnsutils)
 [[ $(uname -m) == x86_64 ]] && installed+=(qemu-system-x86 busybox-static)
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/usher-tests
 kernel=$cache/kernel

@@ -31,6 +31,7 @@ export const connectTimeSuite = async (
   for (const [type, folder] of mounts)
     await machine.run('mount', '-t', type, type, folder)
   await machine.run('sh', '-ec', fillGroup)
+  t.match(await machine.run(...machine.loadVariants), /^the verifier took \d+ programs$/m)
   const flags = ['--proxy-mode=userspace', '--capture=local', '--connect-time=on']
   const usher = await runUsher(machine, ...flags, `--connect-time-cgroup=${group}`)
   t.equal(usher.capture, 'local')

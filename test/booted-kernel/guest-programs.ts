@@ -7,12 +7,15 @@ export interface GuestPrograms {
   readonly agent: string
   /** `usher`. */
   readonly usher: string
+  /** Has the kernel look at all programs of connect-time steering. */
+  readonly loadVariants: string
 }
 
 const fromHere = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 
-const agents = {
+const programs = {
   agent: fromHere('guest/agent.ts'),
+  'load-variants': fromHere('../kernel/connect-time/load-variants-main.ts'),
   'place-process': fromHere('../support/net/agent-process.ts'),
 }
 
@@ -21,6 +24,7 @@ const agents = {
  * over a file that it has to find and open than over what is in it.
  */
 export const writeGuestPrograms = async (folder: string): Promise<GuestPrograms> => ({
-  usher: await bundleUsher(folder, { more: agents }),
+  usher: await bundleUsher(folder, { more: programs }),
   agent: join(folder, 'agent.js'),
+  loadVariants: join(folder, 'load-variants.js'),
 })

@@ -24,6 +24,8 @@ export interface Machine {
   readonly write: (path: string, text: string) => Promise<void>
   /** What runs `usher`: program and first argument. */
   readonly usher: readonly [command: string, program: string]
+  /** As `usher`: what loads every variant of every program. */
+  readonly loadVariants: readonly [command: string, program: string]
   /** Puts a Service into ipvs; see guest/sync-ipvs.ts. */
   readonly syncIpvs: (scheduler: string) => Promise<void>
   /** Loads kernel modules and what they need. */
@@ -59,6 +61,7 @@ export const startMachine = async (t: MachineOwner, processors = 1): Promise<Mac
     launch: async (command, ...args) =>
       launched(call, (await call({ op: 'launch', command, args })) as number),
     usher: [process.execPath, programs.usher],
+    loadVariants: [process.execPath, programs.loadVariants],
     syncIpvs: async scheduler => void (await call({ op: 'sync ipvs', scheduler })),
     write: async (path, text) => void (await call({ op: 'write', path, text })),
     load: async (...names) => {

@@ -1,6 +1,10 @@
 // A process of its own: long, and it mostly waits.
+import { readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { pinsFolder } from '../../src/kernel/bpf/pins.ts'
+import { runTool } from '../../src/kernel/run-tool.ts'
 import { whyNotInstalled } from '../support/installed.ts'
 import { service } from '../support/manifests.ts'
 import { until } from '../support/until.ts'
@@ -90,6 +94,33 @@ for (const [way, { flags, tools, signals }] of Object.entries(ways)) {
     })
   })
 }
+
+t.test('/livez is red where programs can not be removed', { skip }, async t => {
+  const stage = await makeServed(t)
+  const usher = await stage.lead(t)
+  const isLive = async (): Promise<boolean> =>
+    !/"healthy":false/.test(await stage.client.get(`http://${usher.healthz}/livez`))
+  const remount = (how: string) =>
+    runTool('mount', ['-o', `remount,bind,${how}`, stage.bpffs])
+  const [layout = ''] = await readdir(pinsFolder(stage.bpffs))
+  await rm(join(pinsFolder(stage.bpffs), layout, 'table-services'))
+  await remount('ro')
+  const words = /leads clients by old entries, as its programs can't be removed: .*EROFS/
+  t.equal(await isLive(), true)
+  await until('it is red', async () => !(await isLive()))
+  t.equal(await whoAnswers(stage.client, vip), '127.0.0.11', 'they are led still')
+  const { connectTime, problems } = await stage.status(usher)
+  t.match(connectTime, { state: 'failed' })
+  t.ok(problems.some(({ message }) => words.test(message)))
+  await remount('rw')
+  await stage.manifests.write(service('other', '10.96.0.2', p))
+  await until('it leads again', async () => {
+    const { connectTime } = await stage.status(usher)
+    return connectTime?.state === 'leading'
+  })
+  t.equal(await isLive(), true)
+  await nobodyIsLed(stage) // The other one is there in place of it.
+})
 
 t.test('usher cleanup removes what one that was killed has left', { skip }, async t => {
   const stage = await makeServed(t)

@@ -92,6 +92,22 @@ t.test('Usher leads clients on the node, and says so', { skip }, async t => {
     )
   })
 
+  await t.test('one that is silent is passed over once a client gave up', async t => {
+    const ip = (...args: string[]) => stage.node.run('ip', args)
+    const silent = '198.51.100.9'
+    await ip('route', 'add', silent, 'dev', 'node')
+    // Nobody has that address: what is sent there is dropped.
+    await ip('neighbour', 'add', silent, 'lladdr', '02:00:00:00:00:09', 'dev', 'node')
+    await write('127.0.0.11', silent)
+    await until(
+      'a client waits in vain',
+      async () => (await whoAnswers(client, vip)) === 'silence',
+    )
+    const answers = new Set<string>()
+    for (let n = 0; n < 20; n += 1) answers.add(await whoAnswers(client, vip))
+    t.same([...answers], ['127.0.0.11'])
+  })
+
   await t.test('its end takes everything out', async t => {
     const keep = () => client.keepTcp(vip, 80, 'open')
     t.same(await keep(), { said: 'goes on' })

@@ -10,9 +10,8 @@ import { joinLists, listOfServicePorts } from '../../model/service-port-list.ts'
 import type { StoppableTools } from '../run-tool.ts'
 import type { Features } from './forward.ts'
 import { type LedCount, LedCounts } from './led-counts.ts'
-import { servedUdp } from './served-udp.ts'
-import { staleUdp } from './stale-udp.ts'
 import { Steering } from './steering.ts'
+import { UdpEnds } from './udp-ends.ts'
 import { type Capacity, WantedEntries } from './wanted-entries.ts'
 
 export interface ConnectTimeDeps {
@@ -64,12 +63,9 @@ export class ConnectTime {
   #left: readonly ServicePort[] = []
   #error = ''
   #misled = ''
-  /** ServicePorts as they were led last; empty when that is not known. */
-  #led: readonly ServicePort[] = []
   /** As of the last write; to ask the system takes a moment. */
   #nodeAddresses: readonly string[] = []
-  #endingUdp: Promise<void> = Promise.resolve()
-  #udpError = ''
+  readonly #udp: UdpEnds
   #isMine = false
   #isEnding = false
   readonly #groups = new LedCounts()
@@ -81,6 +77,8 @@ export class ConnectTime {
     this.#deps = deps
     this.#capacity = deps.capacity ?? usualCapacity
     this.#wanted = new WantedEntries(this.#capacity)
+    const { tools, observer } = deps
+    this.#udp = new UdpEnds({ tools, failed: why => observer.udpFailed(why) })
   }
 
   /** Begins as soon as no other process leads; nobody waits for that. */
@@ -126,7 +124,7 @@ export class ConnectTime {
     const object = 'connect-time steering'
     const [first] = this.#left
     return [
-      ...[this.#error, this.#udpError]
+      ...[this.#error, this.#udp.error]
         .filter(message => message !== '')
         .map(message => ({ object, field: '', message })),
       ...(first === undefined
@@ -168,8 +166,7 @@ export class ConnectTime {
     this.#isEnding = true
     this.#watch?.stop()
     await this.#underWay
-    await this.#deps.tools.stop()
-    await this.#endingUdp
+    await this.#udp.stop()
     this.#letGo()
   }
 
@@ -218,33 +215,15 @@ export class ConnectTime {
     return new Steering({ ...this.#deps, sizes })
   }
 
-  /** Not awaited: there may be hundreds of network namespaces to look at. */
   #endUdp(snapshots: readonly Snapshot[]): void {
-    const { tools, observer } = this.#deps
     const steering = this.#steering
     if (steering === undefined) return
-    const now = joinLists(snapshots.map(listOfServicePorts))
-    const served = servedUdp(this.#led, now, this.#nodeAddresses)
-    this.#led = now
-    if (served.size === 0) return
-    const reverse = (): ReturnType<Steering['entries']> =>
-      this.#isEnding || this.#steering !== steering ? [] : steering.entries('reverse')
-    const ends = staleUdp({ run: tools.run, reverse })
-    const before = this.#endingUdp
-    const end = async (): Promise<void> => {
-      await before
-      const why = await ends.end(served)
-      if (this.#isEnding) return
-      // The next sync tries all again.
-      if (why.length > 0) this.#led = []
-      this.#udpError = why.join('; ')
-      observer.udpFailed(this.#udpError)
-    }
-    this.#endingUdp = end()
+    const led = joinLists(snapshots.map(listOfServicePorts))
+    this.#udp.end(led, this.#nodeAddresses, () => steering.entries('reverse'))
   }
 
   #letGo(): void {
-    this.#led = []
+    this.#udp.forget()
     this.#steering?.close()
     this.#steering = undefined
     this.#wanted = new WantedEntries(this.#capacity)
