@@ -115,8 +115,8 @@ t.test('/livez is red where programs can not be removed', { skip }, async t => {
   await remount('rw')
   await stage.manifests.write(service('other', '10.96.0.2', p))
   await until('it leads again', async () => {
-    const { connectTime } = await stage.status(usher)
-    return connectTime?.state === 'leading'
+    const now = await stage.status(usher)
+    return now.connectTime?.state === 'leading'
   })
   t.equal(await isLive(), true)
   await nobodyIsLed(stage) // The other one is there in place of it.
