@@ -40,22 +40,21 @@ export const tell = async <C extends ControlCommand>(
   io: Io,
   show: (answer: AnswerOf<C>) => number,
 ): Promise<number> =>
-  orRefused(told, io, async () => {
-    const body = await answerTo(told.path, `/${command}`, JSON.stringify(request))
-    return show(decode(told.path, controlCommands[command].answer, body) as AnswerOf<C>)
-  })
+  orRefused(told, io, async () => show(await askControl(told.path, command, request)))
+
+/** The answer to a command over the control socket at `path`. Rejects with ORDER_REFUSED. */
+export const askControl = async <C extends ControlCommand>(
+  path: string,
+  command: C,
+  request: GivenRequest<C>,
+): Promise<AnswerOf<C>> => {
+  const body = await answerTo(path, `/${command}`, JSON.stringify(request))
+  return decode(path, controlCommands[command].answer, body) as AnswerOf<C>
+}
 
 /** The same with the status. */
-export const tellStatus = (
-  told: Told,
-  io: Io,
-  show: (status: StatusDocument) => number,
-): Promise<number> =>
-  orRefused(told, io, async () =>
-    show(
-      decode(told.path, statusSchema, await answerTo(told.path, '/status', undefined)),
-    ),
-  )
+export const statusOverControl = async (path: string): Promise<StatusDocument> =>
+  decode(path, statusSchema, await answerTo(path, '/status', undefined))
 
 const orRefused = async (
   { command, path }: Told,

@@ -1,21 +1,9 @@
 import type { AnswerOf } from '../observe/control-protocol.ts'
 import type { EndpointStatus, ServicePortStatus } from '../observe/status.ts'
-import type { Cells } from './columns.ts'
+import type { Cell, Cells } from './columns.ts'
 import { bytesForPeople, forPeople, optionTexts } from './words.ts'
 
 // What `usher get` lists: items of JSON and YAML as docs/control.md has them, and rows of tables.
-
-/** What is listed of one kind. */
-export interface Listing {
-  readonly kind: string
-  readonly items: readonly object[]
-  /** How many there are besides. */
-  readonly left: number
-  /** Names of columns; those that end with + are of the wide table. */
-  readonly table: readonly string[]
-  /** `now`: epoch milliseconds. */
-  readonly rows: (now: number, wide: boolean) => readonly Cells[]
-}
 
 /** A route is called by its name alone, the port of a Service as `namespace/name:port`. */
 export const routeName = (servicePort: string): string =>
@@ -37,7 +25,7 @@ export const routesTable = [
   'OPTIONS+',
 ]
 
-type RouteItem = ReturnType<typeof routeItem>
+export type RouteItem = ReturnType<typeof routeItem>
 
 export const routeItem = (port: ServicePortStatus) => {
   const { endpoints, paused, active, held, queued } = port
@@ -65,8 +53,14 @@ export const routeItem = (port: ServicePortStatus) => {
 const isUsable = ({ eligible, drained }: EndpointStatus): boolean =>
   eligible && drained === null
 
+/** In red where clients are not served. */
+export const stateCell = ({ paused, state }: RouteItem, now: number): Cell =>
+  paused === null
+    ? { text: state, ...(state === 'no endpoints' && { style: 'red' as const }) }
+    : { text: `paused ${age(paused.since, now)}`, style: 'yellow' }
+
 export const routeRow = (item: RouteItem, now: number, wide: boolean): Cells => {
-  const { endpoints, paused, state } = item
+  const { endpoints } = item
   return [
     item.name,
     item.protocol,
@@ -74,7 +68,7 @@ export const routeRow = (item: RouteItem, now: number, wide: boolean): Cells => 
     `${endpoints.usable}/${endpoints.all}`,
     String(item.active),
     String(item.waiting),
-    paused === null ? state : `paused ${age(paused.since, now)}`,
+    stateCell(item, now),
     ...(wide
       ? [
           item.family,

@@ -1,117 +1,132 @@
-import { stringify } from 'yaml'
 import type { OptionsOf } from '../config/options.ts'
 import { UsageError } from '../config/usage-error.ts'
-import type { ServicePortStatus } from '../observe/status.ts'
+import { controlCommands } from '../observe/control-protocol.ts'
+import type { ServicePortStatus, StatusDocument } from '../observe/status.ts'
 import { suggest } from '../util/suggest.ts'
-import { aligned, type Cells, columnWidths } from './columns.ts'
-import { tell, tellStatus } from './control-client.ts'
-import { routesOf } from './drain.ts'
-import {
-  connectionRow,
-  connectionsTable,
-  endpointItems,
-  endpointRow,
-  endpointsTable,
-  type Listing,
-  routeItem,
-  routeName,
-  routeRow,
-  routesTable,
-} from './get-items.ts'
+import { hasCode, UsherError } from '../util/usher-error.ts'
+import { askAdmin, fetchStatus } from './admin-client.ts'
+import { askControl, statusOverControl } from './control-client.ts'
+import { type Kind, kindNames, listings, type Listing } from './get-kinds.ts'
+import { routeName } from './get-items.ts'
+import { printListing, watchListing } from './get-output.ts'
 import type { Io } from './io.ts'
 import { count, visible } from './words.ts'
 
-/** Of what `-o json` and `-o yaml` print. */
-const apiVersion = 'usher-proxy.io/v1alpha1'
-
 type Options = OptionsOf<'get'>
 
-/** `usher get`: 0, or 1 with the reason when there is no answer, or no such route. */
-export const get = (options: Options, io: Io): Promise<number> => {
-  const { kind, route, controlSocket: path } = options
-  const [what, more] = kind
-  if (more !== undefined) throw new UsageError('one kind at a time is listed', 'get')
-  const told = { command: 'get', path } as const
-  if (what === 'connections')
-    return tell(told, 'connections', routesOf(route), io, ({ connections, left }) => {
-      const rows = (_now: number, wide: boolean) =>
-        connections.map(one => connectionRow(one, wide))
-      const items = connections.map(({ id: name, ...rest }) => ({ name, ...rest }))
-      print(
-        { kind: 'ConnectionList', items, left, table: connectionsTable, rows },
-        options,
-        io,
+/** `usher get`: 0, or 1 with the reason when there is no answer, or nothing of a name. */
+export const get = async (options: Options, io: Io): Promise<number> => {
+  const { kind, names } = wantedOf(options)
+  const list = (): Promise<Listing> =>
+    kind === 'connections' ? connections(names, options) : served(kind, names, options)
+  try {
+    if (options.watch) return await watchListing(list, options, io)
+    const listing = await list()
+    printListing(listing, options, io)
+    if (listing.left > 0)
+      io.err(
+        `usher get: ${count(listing.left, 'connection')} more are left out; a name lists those of one Service or route\n`,
       )
-      if (left > 0)
-        io.err(
-          `usher get: ${count(left, 'connection')} more are left out; --route NAME lists those of one\n`,
-        )
-      return 0
-    })
-  return tellStatus(told, io, ({ servicePorts }) => {
-    const wrong = unknownRoute(servicePorts, route)
-    if (wrong !== '') {
-      io.err(`usher get: ${visible(wrong)}\n`)
-      return 1
-    }
-    const meant = servicePorts.filter(
-      port => route.length === 0 || route.some(name => isCalled(port, name)),
-    )
-    print(
-      what === 'routes' ? routesOfStatus(meant) : endpointsOfStatus(meant),
-      options,
-      io,
-    )
     return 0
-  })
+  } catch (error) {
+    if (!hasCode(error, 'NO_STATUS', 'ORDER_REFUSED', 'NOT_FOUND')) throw error
+    io.err(`usher get: ${visible(error.message)}\n`)
+    return 1
+  }
 }
 
-const routesOfStatus = (ports: readonly ServicePortStatus[]): Listing => {
-  const items = ports.map(routeItem)
-  const rows = (now: number, wide: boolean) => items.map(one => routeRow(one, now, wide))
-  return { kind: 'RouteList', items, left: 0, table: routesTable, rows }
+/** `svc`, `services default/web`, `service/default/web`. */
+const wantedOf = ({
+  kind: [first = '', ...more],
+  route,
+}: Options): { readonly kind: Kind; readonly names: readonly string[] } => {
+  const [word = '', ...rest] = first.split('/')
+  const kind = kindNames.get(word)
+  if (kind === undefined) {
+    const meant = suggest(word, [...kindNames.keys()])
+    const hint = meant === undefined ? `give ${kinds}` : `did you mean ${meant}?`
+    throw new UsageError(`${JSON.stringify(word)} is no kind; ${hint}`, 'get')
+  }
+  const name = rest.length === 0 ? [] : [rest.join('/')]
+  return { kind, names: [...name, ...more, ...route] }
 }
 
-const endpointsOfStatus = (ports: readonly ServicePortStatus[]): Listing => {
-  const items = ports.flatMap(endpointItems)
-  const rows = (now: number, wide: boolean) =>
-    items.map(one => endpointRow(one, now, wide))
-  return { kind: 'EndpointList', items, left: 0, table: endpointsTable, rows }
+const kinds = 'services, endpoints, connections, listeners or routes'
+const answerMs = 10_000
+
+const statusOf = async ({ controlSocket, address }: Options): Promise<StatusDocument> =>
+  controlSocket === ''
+    ? (await fetchStatus(address, answerMs)).document
+    : statusOverControl(controlSocket)
+
+const served = async (
+  kind: Exclude<Kind, 'connections'>,
+  names: readonly string[],
+  options: Options,
+): Promise<Listing> => {
+  const { servicePorts } = await statusOf(options)
+  const { namespace } = options
+  const ports = servicePorts.filter(
+    port => namespace === '' || port.servicePort.startsWith(`${namespace}/`),
+  )
+  const all = listings[kind](ports)
+  if (names.length === 0) return all
+  const called = ports.filter(port => names.some(name => isCalled(port, name)))
+  const others = names.filter(name => !ports.some(port => isCalled(port, name)))
+  const alone = all.items.filter(({ name }) => others.includes(name))
+  const unknown = others.find(name => !alone.some(one => one.name === name))
+  if (unknown !== undefined) throw notFound(unknown, ports)
+  return { ...all, items: [...listings[kind](called).items, ...alone] }
 }
 
-const print = (listing: Listing, { output }: Options, io: Io): void => {
-  const { kind, items, left, table, rows } = listing
-  const document = { apiVersion, kind, metadata: { leftOut: left }, items }
-  if (output === 'json') return io.out(`${JSON.stringify(document, null, 2)}\n`)
-  if (output === 'yaml') return io.out(stringify(document))
-  const isWide = output === 'wide'
-  if (items.length === 0) return io.err('usher get: there are none\n')
-  const columns = isWide ? table : table.filter(column => !column.endsWith('+'))
-  const head: Cells = columns.map(column => column.replace('+', ''))
-  const lines = [head, ...rows(Date.now(), isWide)]
-  const widths = columnWidths(lines)
-  for (const line of lines) io.out(`${aligned(line, widths, '', io.colour)}\n`)
+const connections = async (
+  names: readonly string[],
+  options: Options,
+): Promise<Listing> => {
+  const { controlSocket, address, namespace } = options
+  const request = names.length === 0 ? {} : { routes: names }
+  if (controlSocket !== '') {
+    const answer = await askControl(controlSocket, 'connections', request)
+    return listings.connections(ofNamespace(answer.connections, namespace), answer.left)
+  }
+  if (names.length > 0) {
+    const { servicePorts } = await statusOf(options)
+    const unknown = names.find(name => !servicePorts.some(port => isCalled(port, name)))
+    if (unknown !== undefined) throw notFound(unknown, servicePorts)
+  }
+  const { answer: schema } = controlCommands.connections
+  const { document } = await askAdmin(address, '/connections', schema, answerMs)
+  const found = document.connections.filter(
+    ({ route }) => names.length === 0 || names.some(name => isNamed(route, name)),
+  )
+  return listings.connections(ofNamespace(found, namespace), document.left)
 }
+
+const ofNamespace = <T extends { readonly route: string }>(
+  all: readonly T[],
+  namespace: string,
+): readonly T[] =>
+  namespace === '' ? all : all.filter(({ route }) => route.startsWith(`${namespace}/`))
+
+const isCalled = ({ servicePort }: ServicePortStatus, given: string): boolean =>
+  servicePort === given || isNamed(routeName(servicePort), given)
 
 /** As orders name them: see `namedServicePorts`. */
-const isCalled = ({ servicePort }: ServicePortStatus, given: string): boolean =>
-  namesOf(servicePort).includes(given)
+const isNamed = (route: string, given: string): boolean =>
+  route === given || withoutPort(route) === given
 
-const namesOf = (name: string): readonly string[] => [
-  name,
-  routeName(name),
-  name.replace(/:[^/]*$/, ''),
-]
-
-const unknownRoute = (
-  ports: readonly ServicePortStatus[],
-  routes: readonly string[],
-): string => {
-  const unknown = routes.find(route => !ports.some(port => isCalled(port, route)))
-  if (unknown === undefined) return ''
-  const known = ports.map(({ servicePort }) => routeName(servicePort))
-  const meant = suggest(unknown, known)
+const notFound = (given: string, ports: readonly ServicePortStatus[]): UsherError => {
+  const full = ports.map(({ servicePort }) => routeName(servicePort))
+  const known = [...new Set(full.flatMap(name => [withoutPort(name), name]))]
+  // Who leaves the namespace out means one of any.
+  const meant =
+    suggest(given, known) ?? known.find(name => name.replace(/^[^/]*\//, '') === given)
   const hint =
-    meant === undefined ? 'usher get routes lists them' : `did you mean ${meant}?`
-  return `there is no route ${JSON.stringify(unknown)}; ${hint}`
+    meant === undefined ? 'usher get services lists them' : `did you mean ${meant}?`
+  return new UsherError(
+    'NOT_FOUND',
+    `there is no Service or route ${JSON.stringify(given)}; ${hint}`,
+  )
 }
+
+const withoutPort = (route: string): string => route.replace(/:[^/]*$/, '')

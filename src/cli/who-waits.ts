@@ -1,6 +1,6 @@
 import type { ServicePortStatus } from '../observe/status.ts'
 import { isWildcard, joinHostPort, splitHostPort } from '../util/ip.ts'
-import { fetchStatus } from './status.ts'
+import { fetchStatus } from './admin-client.ts'
 import { clientsWait } from './words.ts'
 
 /** An answer later than that is none. */

@@ -191,21 +191,25 @@ export const commands = {
     },
   },
   get: {
-    summary: 'List the routes, endpoints or connections of a running Usher.',
-    usage: 'routes|endpoints|connections [flags]',
+    summary:
+      'List services, endpoints, connections, listeners or routes of a running Usher.',
+    usage: 'services|endpoints|connections|listeners|routes [NAME...] [flags]',
     description:
-      'Asks a running Usher, over its control socket, for its routes (or the ports of ' +
-      'Services), their endpoints, or the TCP connections that are open now, and prints a ' +
-      'line for each. Of connections there are at most 10,000; how many more there are is ' +
-      'said. Exits 0, or 1 with the reason when there is no answer.',
+      'Asks a running Usher, on this host, for the ports of its Services (or its routes), ' +
+      'their endpoints, the addresses at which clients come in, or the TCP connections ' +
+      'that are open now, and prints a line for each. Of connections there are at most ' +
+      '10,000; how many more there are is said. Exits 0, or 1 with the reason when there is ' +
+      'no answer or nothing of a name.',
     examples: [
-      ['usher get routes --control-socket /run/usher/control', 'a line for each'],
-      ['usher get endpoints --route db -o wide', 'with what checks say'],
+      ['usher get services -n default', 'a line for each port'],
+      ['usher get endpoints default/web -o wide', 'those of one, with what checks say'],
       ['usher get connections -o json | jq .items', 'for programs'],
+      ['usher get endpoints -w', 'and each that changes, as it does'],
     ],
     needs: {
       oneOf: ['kind'],
-      message: 'nothing to list; give routes, endpoints or connections',
+      message:
+        'nothing to list; give services, endpoints, connections, listeners or routes',
     },
   },
   close: {

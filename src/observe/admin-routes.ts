@@ -30,6 +30,11 @@ export interface Route {
    * than a web page in a browser may see; see `isHostAllowed`.
    */
   readonly anyHost?: true
+  /**
+   * Only clients on this host are answered: who talks to whom is not for all who may scrape metrics.
+   * `kubectl port-forward` is one of them.
+   */
+  readonly onlyThisHost?: true
 }
 
 /** By path. */

@@ -9,7 +9,7 @@ import { hostname } from 'node:os'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Clock } from '../util/clock.ts'
-import { canonicalIp, familyOf } from '../util/ip.ts'
+import { canonicalIp, familyOf, unmapped } from '../util/ip.ts'
 import type { Answer, Route, Routes } from './admin-routes.ts'
 import { AnswersUnderWay } from './answers-under-way.ts'
 import { ConnectionBound } from './connection-bound.ts'
@@ -124,9 +124,15 @@ const decide = async (
   }
   if (!route.anyHost && !isHostAllowed(headers.host, address))
     return plain(403, `the Host header must be an IP address, localhost or ${hostname()}`)
+  if (route.onlyThisHost && !isOnThisHost(request))
+    return plain(403, 'only for clients on the same host, at a loopback address')
   if (route.posted && isFromPage(headers)) return plain(403, 'not for pages in a browser')
   return answerOf(route, request, answers, options)
 }
+
+/** Clients of a socket of the file system have no address. */
+const isOnThisHost = ({ socket: { remoteAddress } }: IncomingMessage): boolean =>
+  remoteAddress === undefined || isLoopback(unmapped(remoteAddress))
 
 /**
  * A page of any site can make a browser on this host post here. Every browser says then where the

@@ -2,7 +2,7 @@ import type { Mode } from '../mode/mode.ts'
 import type { Route, Routes } from '../observe/admin-routes.ts'
 import { type ControlServer, startControlServer } from '../observe/control-server.ts'
 import type { DataPath } from './data-path.ts'
-import { commandRoute, type ControlDeps } from './control/carry-out.ts'
+import { askedRoute, commandRoute, type ControlDeps } from './control/carry-out.ts'
 import { close, connections } from './control/connections.ts'
 import { drain, undrain, weight } from './control/endpoint-orders.ts'
 import { pause, resume } from './control/pauses.ts'
@@ -14,23 +14,35 @@ type StartDeps = Pick<Shared, 'options' | 'clock' | 'log' | 'orders'> &
       readonly mode: Pick<Mode, 'name'>
       readonly dataPath: () => Pick<DataPath, 'relay'> | undefined
     }
-    /** The status as JSON, in pages. */
-    readonly status: () => Promise<readonly Buffer[]>
   }
 
 /** Listens on the control socket, if there is to be one. Rejects with CANNOT_LISTEN. */
-export const startControl = async ({
-  options: { controlSocket: path = '' },
-  traffic: { mode, dataPath },
-  status,
-  ...deps
-}: StartDeps): Promise<ControlServer | undefined> => {
+export const startControl = async (
+  deps: StartDeps & {
+    /** The status as JSON, in pages. */
+    readonly status: () => Promise<readonly Buffer[]>
+  },
+): Promise<ControlServer | undefined> => {
+  const { controlSocket: path = '' } = deps.options
   if (path === '') return undefined
-  const { clock, log } = deps
-  const all = { ...deps, mode, relay: () => dataPath()?.relay }
-  const routes = new Map([...commandRoutes(all), ['/status', statusRoute(status)]])
+  const { clock, log, status } = deps
+  const commands = commandRoutes(controlDeps(deps))
+  const routes = new Map([...commands, ['/status', statusRoute(status)]])
   return startControlServer({ path, routes, log, clock })
 }
+
+/** What the metrics address answers beside its own pages: `/connections`. */
+export const askedRoutes = (deps: StartDeps): Routes =>
+  new Map([askedRoute('connections', connections, controlDeps(deps))])
+
+const controlDeps = ({
+  traffic: { mode, dataPath },
+  ...deps
+}: StartDeps): ControlDeps => ({
+  ...deps,
+  mode,
+  relay: () => dataPath()?.relay,
+})
 
 const commandRoutes = (deps: ControlDeps): Routes =>
   new Map([

@@ -24,7 +24,7 @@ import { joinHostPort } from '../util/ip.ts'
 import { listenAdvice } from '../util/listen-advice.ts'
 import { isUnix } from '../util/unix-address.ts'
 import { createAdmin } from './admin.ts'
-import { startControl } from './control.ts'
+import { askedRoutes, startControl } from './control.ts'
 import { clusterFacts, healthCheckAddresses } from './cluster-facts.ts'
 import { type ConnectTimePart, createConnectTime } from './connect-time.ts'
 import { noNode, type ProxyDeps, type RunningProxy, type Shared } from './options.ts'
@@ -114,9 +114,11 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     quit: deps.quit,
   })
   const startAll = async (): Promise<ProxyServers> => {
-    const { status } = admin.routes
-    socket = await startControl({ ...shared, reconciler, traffic, status })
-    return startServers(options, admin.routes, { log, clock, failed })
+    const { status, health } = admin.routes
+    const controlled = { ...shared, reconciler, traffic }
+    socket = await startControl({ ...controlled, status })
+    const metrics = new Map([...admin.routes.metrics, ...askedRoutes(controlled)])
+    return startServers(options, { metrics, health }, { log, clock, failed })
   }
   const servers = await startAll().catch(async (error: unknown) => {
     admin.metrics.close()

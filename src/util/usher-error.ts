@@ -26,6 +26,8 @@ export type ErrorCode =
   | 'ORDER_REFUSED'
   /** No Usher has answered with its status. */
   | 'NO_STATUS'
+  /** There is nothing of a name that was given. */
+  | 'NOT_FOUND'
   /** The demo can't go on. */
   | 'DEMO'
 

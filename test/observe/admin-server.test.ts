@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { hostname } from 'node:os'
+import { hostname, networkInterfaces } from 'node:os'
 import type { RequestOptions } from 'node:http'
 import { connect, createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
@@ -37,6 +37,26 @@ t.test('the host check', async t => {
   for (const [host, boundTo, allowed] of cases)
     t.equal(isHostAllowed(host, boundTo), allowed, `${host} to ${boundTo}`)
 })
+
+const elsewhere = Object.values(networkInterfaces())
+  .flatMap(each => each ?? [])
+  .find(({ internal, family }) => !internal && family === 'IPv4')
+
+t.test(
+  'what is for this host alone is answered at loopback only',
+  { skip: elsewhere === undefined && 'there is no address but those of loopback' },
+  async t => {
+    const answer = () => ({ status: 200, contentType: 'text/plain', body: 'secret' })
+    const own: Routes = new Map([['/own', { onlyThisHost: true, answer }]])
+    const { server } = await start(t, own, { address: '0.0.0.0', port: 0 })
+    const { port } = splitHostPort(server.address()) ?? {}
+    t.match(await ask(`127.0.0.1:${port}`, '/own'), { status: 200, body: 'secret' })
+    t.match(await ask(`${elsewhere?.address}:${port}`, '/own'), {
+      status: 403,
+      body: 'only for clients on the same host, at a loopback address\n',
+    })
+  },
+)
 
 const anyPort = { address: '127.0.0.1', port: 0 }
 const document = { version: '1', servicePorts: [] } as unknown as StatusDocument

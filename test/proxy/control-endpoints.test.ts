@@ -228,7 +228,18 @@ const listed = (
   path: string,
   output: '' | 'json' | 'yaml' | 'wide',
   route: string[] = [],
-) => ran(get, { kind: ['connections'], output, route, controlSocket: path })
+) =>
+  ran(get, {
+    kind: ['connections'],
+    output,
+    route,
+    controlSocket: path,
+    address: '',
+    namespace: '',
+    allNamespaces: false,
+    noHeaders: false,
+    watch: false,
+  })
 
 t.test('connections are listed, and closed by their names', async t => {
   const { path } = await setUp(t, crowd(2))
@@ -301,6 +312,6 @@ t.test('10 000 are listed, and the others counted', async t => {
   t.strictSame(metadata, { leftOut: 15_500 })
   t.equal(
     err,
-    'usher get: 15500 connections more are left out; --route NAME lists those of one\n',
+    'usher get: 15500 connections more are left out; a name lists those of one Service or route\n',
   )
 })

@@ -174,7 +174,7 @@ export const get = async (
   return { status: response.status, body: await response.text() }
 }
 
-const spawnUsher = (args: readonly string[], before: readonly string[] = []) => {
+export const spawnUsher = (args: readonly string[], before: readonly string[] = []) => {
   // Without the variables of the test runner, which would load its own things.
   const { PATH } = process.env
   const fromApi = args.some(arg => arg.startsWith('--kubeconfig'))

@@ -1,5 +1,5 @@
 import { group, node } from '../row.ts'
-import { list, oneOf, oneOfOrNothing, onOff, text } from '../types/basic.ts'
+import { anyText, list, oneOf, oneOfOrNothing, onOff, text } from '../types/basic.ts'
 import { duration } from '../types/quantities.ts'
 import { socketPath } from '../types/socket-path.ts'
 
@@ -28,9 +28,9 @@ export const control = group('What', node, {
   },
   kind: {
     commands: ['get'],
-    type: list(oneOf(['routes', 'endpoints', 'connections'])),
+    type: list(text('KIND')),
     positional: true,
-    help: 'What to list.',
+    help: 'What to list: services, endpoints, connections, listeners or routes. Names may follow, or stand behind a slash: then only what has one of them is listed. As kubectl has them, also svc, ep and the singular.',
   },
   connection: {
     commands: ['close'],
@@ -74,9 +74,33 @@ export const control = group('What', node, {
     commands: ['get'],
     flag: 'output',
     short: 'o',
-    type: oneOfOrNothing('json|yaml|wide', ['json', 'yaml', 'wide']),
+    type: oneOfOrNothing('json|yaml|wide|name', ['json', 'yaml', 'wide', 'name']),
     defaultText: 'a table',
-    help: 'How to print it: as one document of JSON or YAML, or as a table with more columns.',
+    help: 'How to print it: as one document of JSON or YAML, as a table with more columns, or names alone.',
+  },
+  namespace: {
+    commands: ['get'],
+    short: 'n',
+    type: anyText('NAME'),
+    defaultText: 'all',
+    help: 'Only what is of Services in this namespace.',
+  },
+  'all-namespaces': {
+    commands: ['get'],
+    short: 'A',
+    type: onOff,
+    help: 'Of all namespaces, which is so without it, too.',
+  },
+  'no-headers': {
+    commands: ['get'],
+    type: onOff,
+    help: 'Without the names of the columns.',
+  },
+  watch: {
+    commands: ['get'],
+    short: 'w',
+    type: onOff,
+    help: 'Go on: ask again each second, and print what has changed. With -o json and yaml each change is a document with type (ADDED, MODIFIED, DELETED) and object.',
   },
   'control-socket': {
     commands: [
@@ -100,7 +124,7 @@ export const control = group('What', node, {
       drain: told,
       undrain: told,
       weight: told,
-      get: told,
+      get: 'The control socket of the Usher to ask, as it was given it. Without it, its metrics address is asked.',
       close: told,
     },
     help: 'Path of a unix socket to listen on, with mode 0600, for the orders of operators: `usher pause`, `usher drain`, `usher get` and others. Without it there is none.',

@@ -59,6 +59,16 @@ export const commandRoute = <C extends ControlCommand>(
   { posted: true, mostBody, answer: body => answerOf(command, handler, deps, body) },
 ]
 
+/** A command that only asks, as a page: for clients of this host, who have no control socket. */
+export const askedRoute = <C extends ControlCommand>(
+  command: C,
+  handler: Handler<C>,
+  deps: ControlDeps,
+): readonly [path: string, route: Route] => [
+  `/${command}`,
+  { onlyThisHost: true, answer: () => answerOf(command, handler, deps, '{}') },
+]
+
 const answerOf = async <C extends ControlCommand>(
   command: C,
   handler: Handler<C>,

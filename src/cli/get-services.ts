@@ -1,0 +1,110 @@
+import type { ServicePortStatus, VipStatus } from '../observe/status.ts'
+import type { Cell, Cells } from './columns.ts'
+import { routeItem, type RouteItem, stateCell } from './get-items.ts'
+
+// What `usher get services` and `usher get listeners` list.
+
+export const servicesTable = [
+  'NAMESPACE',
+  'NAME',
+  'PORT',
+  'PROTOCOL',
+  'CLUSTER-IP',
+  'OTHER-ADDRESSES',
+  'ENDPOINTS',
+  'ACTIVE',
+  'FAILED',
+  'STATE',
+  'FAMILY+',
+  'ACCEPTED+',
+]
+
+interface ServiceItem extends RouteItem {
+  readonly namespace: string
+  readonly service: string
+  /** The name of the port; '' where it has none. */
+  readonly port: string
+  readonly clusterIp: string
+  readonly otherAddresses: readonly string[]
+}
+
+/** `namespace/name:port` in its parts. */
+export const partsOf = (
+  servicePort: string,
+): { readonly namespace: string; readonly service: string; readonly port: string } => {
+  const [, namespace = '', service = '', port = ''] =
+    /^([^/]*)\/([^:]*):?(.*)$/.exec(servicePort) ?? []
+  return { namespace, service, port }
+}
+
+export const serviceItem = (port: ServicePortStatus): ServiceItem => {
+  const others = port.vips.filter(({ kind }) => kind !== 'ClusterIP')
+  const clusterIp = port.vips.find(({ kind }) => kind === 'ClusterIP')?.vip ?? ''
+  return {
+    ...routeItem(port),
+    ...partsOf(port.servicePort),
+    clusterIp,
+    otherAddresses: others.map(({ vip }) => vip),
+  }
+}
+
+export const serviceRow = (item: ServiceItem, now: number, wide: boolean): Cells => [
+  item.namespace,
+  item.service,
+  item.port || '-',
+  item.protocol,
+  item.clusterIp || '-',
+  item.otherAddresses.join(',') || '-',
+  `${item.endpoints.usable}/${item.endpoints.all}`,
+  String(item.active),
+  String(item.failed),
+  stateCell(item, now),
+  ...(wide ? [item.family, String(item.accepted)] : []),
+]
+
+export const listenersTable = [
+  'NAME',
+  'SERVICE',
+  'KIND',
+  'PROTOCOL',
+  'CAPTURE',
+  'LISTEN',
+  'STATE',
+  'REASON+',
+]
+
+type ListenerItem = Omit<VipStatus, 'vip'> & {
+  /** Where clients dial. */
+  readonly name: string
+  readonly service: string
+  readonly protocol: string
+}
+
+export const listenerItems = ({
+  servicePort,
+  protocol,
+  vips,
+}: ServicePortStatus): readonly ListenerItem[] =>
+  vips.map(({ vip, ...rest }) => ({
+    name: vip,
+    service: servicePort.replace(/^route\//, ''),
+    protocol,
+    ...rest,
+  }))
+
+export const listenerRow = (item: ListenerItem, wide: boolean): Cells => {
+  const state: Cell = {
+    text: item.state,
+    ...(item.state === 'failed' && { style: 'red' as const }),
+  }
+  return [
+    item.name,
+    item.service,
+    item.kind,
+    item.protocol,
+    item.capture,
+    item.listen || '-',
+    state,
+    ...(wide ? [item.reason || '-'] : []),
+  ]
+}
