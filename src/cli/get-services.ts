@@ -29,7 +29,7 @@ interface ServiceItem extends RouteItem {
 }
 
 /** `namespace/name:port` in its parts. */
-export const partsOf = (
+const partsOf = (
   servicePort: string,
 ): { readonly namespace: string; readonly service: string; readonly port: string } => {
   const [, namespace = '', service = '', port = ''] =

@@ -191,9 +191,8 @@ export const commands = {
     },
   },
   get: {
-    summary:
-      'List services, endpoints, connections, listeners or routes of a running Usher.',
-    usage: 'services|endpoints|connections|listeners|routes [NAME...] [flags]',
+    summary: 'List services, endpoints or connections of a running Usher.',
+    usage: 'KIND [NAME...] [flags]',
     description:
       'Asks a running Usher, on this host, for the ports of its Services (or its routes), ' +
       'their endpoints, the addresses at which clients come in, or the TCP connections ' +
