@@ -1,11 +1,12 @@
 import type { OptionsOf } from '../config/options.ts'
 import { UsageError } from '../config/usage-error.ts'
 import { controlCommands } from '../observe/control-protocol.ts'
-import type { ServicePortStatus, StatusDocument } from '../observe/status.ts'
+import type { ServicePortStatus } from '../observe/status.ts'
 import { suggest } from '../util/suggest.ts'
 import { hasCode, UsherError } from '../util/usher-error.ts'
-import { askAdmin, fetchStatus } from './admin-client.ts'
-import { askControl, statusOverControl } from './control-client.ts'
+import { askAdmin } from './admin-client.ts'
+import { answerMs, askStatus } from './ask-status.ts'
+import { askControl } from './control-client.ts'
 import { type Kind, kindNames, listings, type Listing } from './get-kinds.ts'
 import { routeName } from './get-items.ts'
 import { printListing, watchListing } from './get-output.ts'
@@ -52,19 +53,12 @@ const wantedOf = ({
 }
 
 const kinds = 'services, endpoints, connections, listeners or routes'
-const answerMs = 10_000
-
-const statusOf = async ({ controlSocket, address }: Options): Promise<StatusDocument> =>
-  controlSocket === ''
-    ? (await fetchStatus(address, answerMs)).document
-    : statusOverControl(controlSocket)
-
 const served = async (
   kind: Exclude<Kind, 'connections'>,
   names: readonly string[],
   options: Options,
 ): Promise<Listing> => {
-  const { servicePorts } = await statusOf(options)
+  const { servicePorts } = await askStatus(options)
   const { namespace } = options
   const ports = servicePorts.filter(
     port => namespace === '' || port.servicePort.startsWith(`${namespace}/`),
@@ -90,7 +84,7 @@ const connections = async (
     return listings.connections(ofNamespace(answer.connections, namespace), answer.left)
   }
   if (names.length > 0) {
-    const { servicePorts } = await statusOf(options)
+    const { servicePorts } = await askStatus(options)
     const unknown = names.find(name => !servicePorts.some(port => isCalled(port, name)))
     if (unknown !== undefined) throw notFound(unknown, servicePorts)
   }

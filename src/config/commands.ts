@@ -211,6 +211,19 @@ export const commands = {
         'nothing to list; give services, endpoints, connections, listeners or routes',
     },
   },
+  top: {
+    summary: 'Watch the Services of a running Usher, the busiest first.',
+    usage: '[flags]',
+    description:
+      'Asks a running Usher, on this host, each second for its figures and shows a table: ' +
+      'new connections, failures, retries and bytes a second of each port of a Service, or ' +
+      'route. Keys: n, a, f, r, b and s sort (as --sort does, s by name), e shows endpoints in place of ' +
+      'Services and back, q ends. Exits 0, or 1 with the reason when there is no answer.',
+    examples: [
+      ['usher top', 'the busiest first, until q'],
+      ['usher top --once --sort failed', 'one table, for a script or a note'],
+    ],
+  },
   close: {
     summary: 'Reset a connection.',
     usage: 'CONNECTION... --control-socket PATH',

@@ -5,6 +5,12 @@ import { socketPath } from '../types/socket-path.ts'
 
 const told = 'The control socket of the Usher to tell, as it was given it.'
 
+const asked =
+  'The control socket of the Usher to ask, as it was given it. Without it, its metrics address is asked.'
+
+/** What `usher top` puts first. */
+export const sortings = ['new', 'active', 'failed', 'retries', 'bytes', 'name'] as const
+
 /** What operators say to a running Usher. */
 export const control = group('What', node, {
   name: {
@@ -79,7 +85,7 @@ export const control = group('What', node, {
     help: 'How to print it: as one document of JSON or YAML, as a table with more columns, or names alone.',
   },
   namespace: {
-    commands: ['get'],
+    commands: ['get', 'top'],
     short: 'n',
     type: anyText('NAME'),
     defaultText: 'all',
@@ -90,6 +96,19 @@ export const control = group('What', node, {
     short: 'A',
     type: onOff,
     help: 'Of all namespaces, which is so without it, too.',
+  },
+  'top-sort': {
+    commands: ['top'],
+    flag: 'sort',
+    type: oneOf(sortings),
+    default: 'new',
+    help: 'What comes first: most new connections a second, connections, failures, retries or bytes a second, or by name.',
+  },
+  'top-once': {
+    commands: ['top'],
+    flag: 'once',
+    type: onOff,
+    help: 'Print one table of all, after a second, and end.',
   },
   'no-headers': {
     commands: ['get'],
@@ -113,6 +132,7 @@ export const control = group('What', node, {
       'undrain',
       'weight',
       'get',
+      'top',
       'close',
     ],
     type: socketPath,
@@ -124,7 +144,8 @@ export const control = group('What', node, {
       drain: told,
       undrain: told,
       weight: told,
-      get: 'The control socket of the Usher to ask, as it was given it. Without it, its metrics address is asked.',
+      get: asked,
+      top: asked,
       close: told,
     },
     help: 'Path of a unix socket to listen on, with mode 0600, for the orders of operators: `usher pause`, `usher drain`, `usher get` and others. Without it there is none.',

@@ -97,7 +97,7 @@ export const what = group('What', node, {
     help: 'How long a connection has to stay open to count, unless a byte comes before. A sidecar tries its backends for 3.75 s (--dial-ladder) before it gives a client up.',
   },
   address: {
-    commands: ['status', 'wait', 'get'],
+    commands: ['status', 'wait', 'get', 'top'],
     type: serverAddress(metricsPort),
     default: '127.0.0.1:10249',
     helpFor: {

@@ -1,0 +1,154 @@
+import type { OptionsOf } from '../config/options.ts'
+import type { ServicePortStatus, StatusDocument } from '../observe/status.ts'
+import type { Cells } from './columns.ts'
+import { endpointItems, routeItem, routeName, stateCell } from './get-items.ts'
+import { bytesForPeople } from './words.ts'
+
+// What `usher top` shows: pure, from two looks at the status.
+
+export type Sorting = OptionsOf<'top'>['sort']
+
+/** Two looks, and how far they are apart. */
+export interface Looks {
+  readonly before: readonly ServicePortStatus[]
+  readonly after: readonly ServicePortStatus[]
+  readonly seconds: number
+}
+
+/** Ports of Services, in a table with its head. */
+export const serviceRows = (looks: Looks, sorting: Sorting): readonly Cells[] => {
+  const was = new Map(looks.before.map(port => [identity(port), port]))
+  const rates = looks.after.map(port => ratesOf(port, was.get(identity(port)), looks))
+  return [
+    [
+      'NAME',
+      'PROTOCOL',
+      'ENDPOINTS',
+      'ACTIVE',
+      'NEW/S',
+      'FAILED/S',
+      'RETRIES/S',
+      'TO-BACKENDS/S',
+      'TO-CLIENTS/S',
+      'STATE',
+    ],
+    ...rates.toSorted(orders[sorting]).map(serviceRow),
+  ]
+}
+
+const identity = ({ servicePort, protocol, family }: ServicePortStatus): string =>
+  `${servicePort} ${protocol} ${family}`
+
+interface Rates {
+  readonly port: ServicePortStatus
+  readonly name: string
+  readonly active: number
+  readonly new: number
+  readonly failed: number
+  readonly retries: number
+  readonly toBackends: number
+  readonly toClients: number
+}
+
+const ratesOf = (
+  port: ServicePortStatus,
+  was: ServicePortStatus | undefined,
+  { seconds }: Looks,
+): Rates => {
+  type Counter = 'accepted' | 'failed' | 'retries' | 'bytesToBackend' | 'bytesToClient'
+  // What was not there yet has no rate. A data plane that was started again counts from 0.
+  const rate = (counter: Counter): number =>
+    was === undefined ? 0 : Math.max(0, port[counter] - was[counter]) / seconds
+  return {
+    port,
+    name: routeName(port.servicePort),
+    active: port.active,
+    new: rate('accepted'),
+    failed: rate('failed'),
+    retries: rate('retries'),
+    toBackends: rate('bytesToBackend'),
+    toClients: rate('bytesToClient'),
+  }
+}
+
+const serviceRow = ({ port, name, active, ...rates }: Rates): Cells => {
+  const { endpoints } = routeItem(port)
+  const failed = perSecond(rates.failed)
+  return [
+    name,
+    port.protocol,
+    `${endpoints.usable}/${endpoints.all}`,
+    String(active),
+    perSecond(rates.new),
+    rates.failed > 0 ? { text: failed, style: 'red' } : failed,
+    perSecond(rates.retries),
+    bytesForPeople(Math.round(rates.toBackends)),
+    bytesForPeople(Math.round(rates.toClients)),
+    stateCell(routeItem(port), Date.now()),
+  ]
+}
+
+type Order = (a: Rates, b: Rates) => number
+
+const byName: Order = (a, b) => (a.name < b.name ? -1 : 1)
+const most =
+  (of: (rates: Rates) => number): Order =>
+  (a, b) =>
+    of(b) - of(a) || byName(a, b)
+
+const orders: Readonly<Record<Sorting, Order>> = {
+  new: most(rates => rates.new),
+  active: most(({ active }) => active),
+  failed: most(({ failed }) => failed),
+  retries: most(({ retries }) => retries),
+  bytes: most(({ toBackends, toClients }) => toBackends + toClients),
+  name: byName,
+}
+
+/** Endpoints of all of them, those that fail most, then the busiest, first. */
+export const endpointRows = ({ before, after, seconds }: Looks): readonly Cells[] => {
+  const was = new Map(
+    before.flatMap(endpointItems).map(one => [endpointKey(one), one.failures]),
+  )
+  const rates = after.flatMap(endpointItems).map(item => {
+    const failures = item.failures - (was.get(endpointKey(item)) ?? item.failures)
+    return { item, failed: Math.max(0, failures) / seconds }
+  })
+  const sorted = rates.toSorted(
+    (a, b) =>
+      b.failed - a.failed ||
+      b.item.active - a.item.active ||
+      (endpointKey(a.item) < endpointKey(b.item) ? -1 : 1),
+  )
+  return [
+    ['ENDPOINT', 'ROUTE', 'STATE', 'ACTIVE', 'FAILED/S', 'WEIGHT'],
+    ...sorted.map(({ item, failed }): Cells => [
+      item.name,
+      item.route,
+      item.state,
+      String(item.active),
+      failed > 0 ? { text: perSecond(failed), style: 'red' } : perSecond(failed),
+      String(item.weight),
+    ]),
+  ]
+}
+
+const endpointKey = (one: { name: string; route: string; protocol: string }): string =>
+  `${one.name} ${one.route} ${one.protocol}`
+
+const perSecond = (rate: number): string =>
+  rate === 0 ? '0' : rate < 10 ? rate.toFixed(1) : String(Math.round(rate))
+
+/** One line above the table. */
+export const headLine = ({
+  healthy,
+  draining,
+  problems,
+  servicePorts,
+  mode,
+}: StatusDocument): string => {
+  const active = servicePorts.reduce((sum, port) => sum + port.active, 0)
+  const state = draining ? 'draining' : healthy ? 'healthy' : 'NOT HEALTHY'
+  const more = problems.length === 0 ? '' : `, ${problems.length} problems (usher status)`
+  return `${state}, ${mode} mode, ${servicePorts.length} ports, ${active} connections${more}`
+}

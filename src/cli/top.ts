@@ -1,0 +1,117 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { OptionsOf } from '../config/options.ts'
+import type { StatusDocument } from '../observe/status.ts'
+import { hasCode } from '../util/usher-error.ts'
+import { askStatus } from './ask-status.ts'
+import { aligned, type Cells, columnWidths } from './columns.ts'
+import type { Io } from './io.ts'
+import { keysPressed } from './keys-pressed.ts'
+import { endpointRows, headLine, type Looks, serviceRows } from './top-rows.ts'
+import { visible } from './words.ts'
+
+type Options = OptionsOf<'top'>
+
+/** Figures a second are of so long. */
+const everyMs = 1000
+
+/** `usher top`: 0, or 1 with the reason when there is no answer. */
+export const top = async (options: Options, io: Io): Promise<number> => {
+  try {
+    if (options.once) await printOnce(options, io)
+    else await showUntilQuit(options, io)
+    return 0
+  } catch (error) {
+    if (!hasCode(error, 'NO_STATUS', 'ORDER_REFUSED')) throw error
+    io.err(`usher top: ${visible(error.message)}\n`)
+    return 1
+  }
+}
+
+interface Look {
+  readonly status: StatusDocument
+  readonly atMs: number
+}
+
+const look = async (options: Options): Promise<Look> => {
+  const status = await askStatus(options)
+  return { status, atMs: performance.now() }
+}
+
+const printOnce = async (options: Options, io: Io): Promise<void> => {
+  const before = await look(options)
+  await sleep(everyMs)
+  const after = await look(options)
+  const rows = serviceRows(looksOf(before, after, options), options.sort)
+  for (const line of linesOf(rows, io)) io.out(`${line}\n`)
+}
+
+const looksOf = (before: Look, after: Look, { namespace }: Options): Looks => {
+  const of = ({ status }: Look): Looks['after'] =>
+    status.servicePorts.filter(
+      ({ servicePort }) => namespace === '' || servicePort.startsWith(`${namespace}/`),
+    )
+  const seconds = Math.max(after.atMs - before.atMs, 1) / 1000
+  return { before: of(before), after: of(after), seconds }
+}
+
+const linesOf = (rows: readonly Cells[], { colour }: Io): readonly string[] => {
+  const widths = columnWidths(rows)
+  return rows.map(row => aligned(row, widths, '', colour))
+}
+
+const sortedByKey: Readonly<Record<string, Options['sort']>> = {
+  n: 'new',
+  a: 'active',
+  f: 'failed',
+  r: 'retries',
+  b: 'bytes',
+  s: 'name',
+}
+
+/** Terminals' control sequences (ECMA-48, xterm's alternate screen). */
+const screen = {
+  enter: '\u001B[?1049h\u001B[?25l',
+  leave: '\u001B[?25h\u001B[?1049l',
+  home: '\u001B[H',
+  endOfLine: '\u001B[K',
+  below: '\u001B[J',
+} as const
+
+/** On a screen of its own, which is left as it was. */
+const showUntilQuit = async (options: Options, io: Io): Promise<void> => {
+  let { sort } = options
+  let ofEndpoints = false
+  let before = await look(options)
+  let after = before
+  const keys = keysPressed()
+  io.out(screen.enter)
+  try {
+    for (;;) {
+      const looks = looksOf(before, after, options)
+      const rows = ofEndpoints ? endpointRows(looks) : serviceRows(looks, sort)
+      const by = ofEndpoints ? 'endpoints' : `by ${sort}`
+      const head = `${headLine(after.status)}; ${by}; keys: n a f r b s sort, e endpoints, q ends`
+      draw([head, ...linesOf(rows, io)], io)
+      const key = await keys.next(everyMs)
+      if (key === 'q' || key === '\u0003') return
+      if (key === 'e') ofEndpoints = !ofEndpoints
+      sort = sortedByKey[key ?? ''] ?? sort
+      if (key !== undefined) continue
+      before = after
+      after = await look(options)
+    }
+  } finally {
+    keys.close()
+    io.out(screen.leave)
+  }
+}
+
+const draw = (lines: readonly string[], { out, columns }: Io): void => {
+  // A serial line has a size of 0 x 0.
+  const [wide, high] = [columns || 80, process.stdout.rows || 24]
+  const fitting = lines.slice(0, high - 1)
+  const cut = (line: string): string => (line.length > wide ? line.slice(0, wide) : line)
+  // Colours count as columns in a line that is cut: it ends a little early.
+  const text = fitting.map(line => `${cut(line)}\u001B[0m${screen.endOfLine}\n`).join('')
+  out(`${screen.home}${text}${screen.below}`)
+}
