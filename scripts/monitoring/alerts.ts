@@ -88,8 +88,7 @@ ${failures} > 0.1`,
   / ${byService} (rate(usher_dial_attempts_total[5m])) > 0.2
 and
 ${retries} > 0.1`,
-    summary:
-      'Endpoints of a Service often refuse or are silent; clients are spared by retries.',
+    summary: 'Endpoints of a Service often refuse or are silent.',
     description:
       '{{ $value | humanizePercentage }} of the attempts to connect to endpoints of {{ $labels.service_port }} are repetitions.',
   },

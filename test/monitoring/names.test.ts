@@ -56,7 +56,7 @@ t.test('a running Usher has them', async t => {
     service('dead', testHost, [{ name: 'p', port: dead }]),
     ...slice('dead', [endpoint(testHost, gone)]),
   )
-  const usher = await startUsher(t, 'run', '--manifests', file.path)
+  const usher = await startUsher(t, 'run', '--manifests', file.path, '--dial-ladder=50ms')
   const scrape = async () => parse((await get(usher.metrics, '/metrics')).body)
   t.equal((await ask(port, testHost)).text, 'hello')
   await ask(dead, testHost).catch(() => undefined)
