@@ -91,7 +91,8 @@ t.test('the probes ask what the configuration serves, liveness on /livez', async
   const port = Number(config['healthzBindAddress']?.split(':').at(-1))
   t.strictSame([livenessProbe.httpGet.path, livenessProbe.httpGet.port], ['/livez', port])
   t.match(readinessProbe.httpGet, { path: '/healthz', port })
-  t.match(ports, [{ containerPort: port }])
+  const metricsPort = Number(config['metricsBindAddress']?.split(':').at(-1))
+  t.match(ports, [{ containerPort: port }, { containerPort: metricsPort }])
   const patience = livenessProbe.periodSeconds * livenessProbe.failureThreshold
   t.ok(patience >= 60, `a restart cuts connections, and comes after ${patience} s`)
 })

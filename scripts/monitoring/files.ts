@@ -1,0 +1,30 @@
+import { format, resolveConfig } from 'prettier'
+import { stringify } from 'yaml'
+import { dashboard } from './dashboard.ts'
+import { podMonitor, prometheusRule } from './objects.ts'
+import { groups } from './rule-groups.ts'
+
+const madeBy =
+  '# Made by `npm run docs` from scripts/monitoring/: change it there. docs/monitoring.md explains it.\n'
+
+const yaml = (value: object): string =>
+  madeBy + stringify(value, { lineWidth: 0, aliasDuplicateObjects: false })
+
+const texts: Readonly<Record<string, string>> = {
+  'rules.yaml': yaml({ groups }),
+  'prometheus-rule.yaml': yaml(prometheusRule),
+  'pod-monitor.yaml': yaml(podMonitor),
+  'dashboard.json': JSON.stringify(dashboard),
+}
+
+/** What is in deploy/monitoring/, by path from the top. */
+export const monitoringFiles = async (): Promise<
+  readonly (readonly [string, string])[]
+> =>
+  Promise.all(
+    Object.entries(texts).map(async ([name, text]) => {
+      const path = `deploy/monitoring/${name}`
+      const options = await resolveConfig(new URL(`../../${path}`, import.meta.url))
+      return [path, await format(text, { ...options, filepath: path })] as const
+    }),
+  )
