@@ -9,7 +9,7 @@ const asked =
   'The control socket of the Usher to ask, as it was given it. Without it, its metrics address is asked.'
 
 /** What `usher top` puts first. */
-export const sortings = ['new', 'active', 'failed', 'retries', 'bytes', 'name'] as const
+const sortings = ['new', 'active', 'failed', 'retries', 'bytes', 'name'] as const
 
 /** What operators say to a running Usher. */
 export const control = group('What', node, {
