@@ -24,13 +24,11 @@ t.test(
     const [one, two] = [worldOf(1), worldOf(2)]
     await serve(...one)
     const [toTwo, toOne] = [changesTo(two, one), changesTo(one, two)]
-    let isOver = false
-    const connected = client.connectUdp('10.96.0.5', 80, 4000).finally(() => {
-      isOver = true
-    })
+    const over = new AbortController()
+    const connected = client.connectUdp('10.96.0.5', 80, 4000).finally(() => over.abort())
     const led = new Set<string>()
     let writes = 0
-    while (!isOver) {
+    while (!over.signal.aborted) {
       for (let i = 0; i < 100; i += 1) {
         await steering.writer.write(toTwo)
         await steering.writer.write(toOne)
