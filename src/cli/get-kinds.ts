@@ -51,12 +51,16 @@ const itemsOf = <T extends { readonly name: string }>(
     document,
   }))
 
+/** Routes of a sidecar are of none. */
+const isOfService = ({ servicePort }: ServicePortStatus): boolean =>
+  !servicePort.startsWith('route/')
+
 /** By kind, what is listed of ports of Services, or of connections. */
 export const listings = {
   services: (ports: readonly ServicePortStatus[]): Listing => ({
     kind: 'ServiceList',
     one: 'service',
-    items: itemsOf(ports.map(serviceItem), serviceRow),
+    items: itemsOf(ports.filter(isOfService).map(serviceItem), serviceRow),
     left: 0,
     table: servicesTable,
   }),

@@ -148,7 +148,7 @@ t.test('the examples print what the page says', async t => {
 
 t.test('all fields of the documents are named', async t => {
   const { path } = await setUp(t)
-  for (const kind of ['routes', 'endpoints', 'connections']) {
+  for (const kind of ['routes', 'endpoints', 'listeners', 'connections']) {
     const all = ['get', kind, '-o', 'json', '--control-socket', path]
     const { out } = await ran(main, all)
     const { items } = JSON.parse(out) as { items: object[] }

@@ -5,11 +5,11 @@ import { readRoutes } from '../../src/source/routes/read-routes.ts'
 const top = new URL('../../', import.meta.url)
 const pages = readdirSync(new URL('docs', top)).filter(name => name.endsWith('.md'))
 
-/** The blocks of YAML of a page, but those that are manifests of Kubernetes. */
+/** The blocks of YAML of a page, but those that are manifests of Kubernetes, or other programs'. */
 const routeFiles = (page: string): readonly string[] =>
   [...page.matchAll(/```yaml\n([^]*?)```/g)]
     .map(([, block = '']) => block)
-    .filter(block => !/^(apiVersion|initContainers):/m.test(block))
+    .filter(block => !/^(apiVersion|initContainers|metricsBindAddress|rule_files):/m.test(block))
 
 t.test('examples of routes in all pages are sound', async t => {
   const found = new Set<string>()

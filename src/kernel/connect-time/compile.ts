@@ -1,5 +1,6 @@
 import { hash as digest } from 'node:crypto'
 import { constants } from 'node:os'
+import type { Protocol } from '../../model/service.ts'
 import type { ServicePort, Target, Vip } from '../../model/snapshot.ts'
 import { isLoopback } from '../../util/ip.ts'
 import type { Element } from '../elements/element-changes.ts'
@@ -43,7 +44,7 @@ export const compile = (servicePort: LedServicePort): readonly Entry[] => {
     let lead = leads.get(target)
     if (lead === undefined)
       leads.set(target, (lead = leadOf(servicePort, isInside, target, elements)))
-    elements.push(element('services', addressOf(vip.address, vip.port, protocol), lead))
+    elements.push(element('services', vipKey(vip, protocol), lead))
   }
   return elements
 }
@@ -52,6 +53,12 @@ export const compile = (servicePort: LedServicePort): readonly Entry[] => {
 export const compileNodeAddress = (ip: string): Entry => {
   const key = addressOf(ip, 0).slice(0, address.port)
   return element('addresses', key, `${number(isLoopback(ip) ? 1 : 0)}${padding}`)
+}
+
+const vipKey = ({ kind, address: ip, port }: Vip, protocol: Protocol): string => {
+  const key = addressOf(ip, port, protocol)
+  if (kind !== 'NodePort') return key
+  return `${key.slice(0, address.isNodePort)}\x01${key.slice(address.isNodePort + 1)}`
 }
 
 /** Also by an external IP that is the same address. */

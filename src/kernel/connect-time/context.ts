@@ -48,8 +48,8 @@ export const readAddress = (
     .store('u8', stack, at + address.protocol, 1)
 }
 
-/** Makes an address on the stack its family's wildcard, which node ports go by. Changes r1. */
-export const toWildcard = (write: Assembler, family: Family, at: number): void => {
+/** Makes an address on the stack what node ports of its family go by. Changes r1. */
+export const toNodePort = (write: Assembler, family: Family, at: number): void => {
   if (family === 6) {
     write
       .load('u64', 1, stack, at)
@@ -63,7 +63,9 @@ export const toWildcard = (write: Assembler, family: Family, at: number): void =
       .storeValue('u32', stack, at + 8, 0)
       .label('IPv4')
   }
-  write.storeValue('u32', stack, at + 12, 0)
+  write
+    .storeValue('u32', stack, at + 12, 0)
+    .storeValue('u8', stack, at + address.isNodePort, 1)
 }
 
 /** Puts an address of the tables, to which `from` points, into the context. Changes r1. */
@@ -109,4 +111,19 @@ export const copy = (
 ): void => {
   for (let byte = 0; byte < bytes; byte += 8)
     write.load('u64', 1, from, offset + byte).store('u64', stack, at + byte, 1)
+}
+
+/** Goes on where the stack has the same 64-bit words as where `from` points to. Changes r1, r2. */
+export const ifOther = (
+  write: Assembler,
+  from: number,
+  at: number,
+  bytes: number,
+  otherwise: string,
+): void => {
+  for (let byte = 0; byte < bytes; byte += 8)
+    write
+      .load('u64', 1, from, byte)
+      .load('u64', 2, stack, at + byte)
+      .ifDiffer(1, 2, otherwise)
 }

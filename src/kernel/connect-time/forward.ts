@@ -4,11 +4,12 @@ import {
   copy,
   type Family,
   helpers,
+  ifOther,
   IPPROTO_TCP,
   lookUp,
   put,
   readAddress,
-  toWildcard,
+  toNodePort,
   writeAddress,
 } from './context.ts'
 import {
@@ -54,14 +55,17 @@ const at = {
   failedKey: -176,
   endpoint: -200,
   tries: -208,
-  nodePort: -232,
+  /** By which the Service was found. */
+  key: -232,
   group: -240,
   counts: -256,
+  service: -288,
+  rounds: -296,
 } as const
 
 /** How long an endpoint that failed comes last. A client may fail by itself: so it is short. */
 const failedNs = 1_000_000_000
-/** So many others are looked at in its place. */
+/** So many others are looked at in its place; and so often again where the tables change meanwhile. */
 const mostTries = 3
 const nsPerSecond = 1_000_000_000
 const EAGAIN = 11
@@ -99,6 +103,7 @@ export const forward = (family: Family, hook: Hook, features: Features): Program
 const clearStack = (write: Assembler): void => {
   for (const byte of [
     at.tries,
+    at.rounds,
     at.affinityKey + affinityKey.network,
     at.affinityKey + affinityKey.group,
     at.affinity + affinity.lastUse,
@@ -119,22 +124,32 @@ const onlyOnNode = (write: Assembler, node: Features['node']): void => {
 const findService = (write: Assembler, family: Family, features: Features): void => {
   const { onlyNode, node } = features
   write.label('find')
-  lookUp(write, 'services', at.dialled).ifNotEqual(0, 0, 'found')
+  copy(write, stack, at.dialled, at.key, address.size)
+  lookUp(write, 'services', at.key).ifNotEqual(0, 0, 'found')
   // The address is the first part of what was dialled.
-  lookUp(write, 'addresses', at.dialled).ifEqual(0, 0, 'allow')
+  lookUp(write, 'addresses', at.key).ifEqual(0, 0, 'allow')
   if (!onlyNode) {
     write.load('u32', 1, 0, nodeAddress.nodeOnly).ifEqual(1, 0, 'for all')
     onlyOnNode(write, node)
     write.label('for all')
   }
-  copy(write, stack, at.dialled, at.nodePort, address.size)
-  toWildcard(write, family, at.nodePort)
-  lookUp(write, 'services', at.nodePort).ifEqual(0, 0, 'allow')
+  toNodePort(write, family, at.key)
+  lookUp(write, 'services', at.key).ifEqual(0, 0, 'allow').label('found')
+  copy(write, 0, 0, at.service, service.size)
   write
-    .label('found')
-    .move(found, 0)
+    .stackAddress(found, at.service)
     .load('u32', 1, found, service.count)
     .ifEqual(1, 0, 'refuse')
+}
+
+/**
+ * The kernel (6.1 and later) gives the memory of an element that was replaced to the next one at once,
+ * which may be another Service's; and it's the same with slots, which go after what led to them. So
+ * what was read holds where it is still what there is.
+ */
+const ifReplaced = (write: Assembler): void => {
+  lookUp(write, 'services', at.key).ifEqual(0, 0, 'replaced')
+  ifOther(write, 0, at.service, service.size, 'replaced')
 }
 
 /** A flow stays where it was led to, as long as that is an endpoint. */
@@ -193,6 +208,7 @@ const pick = (write: Assembler, avoidsFailed: boolean): void => {
   lookUp(write, 'slots', at.slotKey).ifEqual(0, 0, 'replaced')
   copy(write, 0, 0, at.endpoint, address.size)
   if (avoidsFailed) passOverFailed(write)
+  ifReplaced(write)
   write
     .load('u32', 1, found, service.affinitySeconds)
     .ifEqual(1, 0, 'picked')
@@ -228,7 +244,7 @@ const passOverFailed = (write: Assembler): void => {
     .load('u64', 1, known, 0)
     .subtract(0, 1)
     .ifAbove(0, failedNs, 'works')
-  countTry(write, 'works')
+  countTry(write, at.tries, 'works')
   write
     .load('u32', 1, stack, at.slotKey + slotKey.slot)
     .addValue(1, 1)
@@ -239,11 +255,11 @@ const passOverFailed = (write: Assembler): void => {
     .label('works')
 }
 
-const countTry = (write: Assembler, atMost: string): void => {
+const countTry = (write: Assembler, tries: number, atMost: string): void => {
   write
-    .load('u64', 1, stack, at.tries)
+    .load('u64', 1, stack, tries)
     .addValue(1, 1)
-    .store('u64', stack, at.tries, 1)
+    .store('u64', stack, tries, 1)
     .ifAbove(1, mostTries, atMost)
 }
 
@@ -260,9 +276,12 @@ const rememberDialled = (write: Assembler, hook: Hook): void => {
   if (hook === 'connect') {
     write.ifNotEqual(1, IPPROTO_TCP, 'UDP')
     put(write, 'peers', at.socketKey, at.dialled).jump('told').label('UDP')
+  } else {
+    // Most datagrams go where the last one went; but another VIP may lead there, too.
+    lookUp(write, 'reverse', at.socketKey).ifEqual(0, 0, 'tell')
+    ifOther(write, 0, at.dialled, address.size, 'tell')
+    write.jump('told').label('tell')
   }
-  // Most datagrams go where the last one went.
-  else lookUp(write, 'reverse', at.socketKey).ifNotEqual(0, 0, 'told')
   put(write, 'reverse', at.socketKey, at.dialled)
   write.label('told')
 }
@@ -270,7 +289,10 @@ const rememberDialled = (write: Assembler, hook: Hook): void => {
 const refusals = (write: Assembler, errors: boolean): void => {
   const refuse = (label: string, error: () => void): void => {
     write.label(label)
-    if (label === 'refuse') count(write, 'refused')
+    if (label === 'refuse') {
+      ifReplaced(write)
+      count(write, 'refused')
+    }
     if (errors) {
       error()
       write.negate(1).call(helpers.setReturn)
@@ -280,7 +302,7 @@ const refusals = (write: Assembler, errors: boolean): void => {
   refuse('refuse', () => write.load('u32', 1, found, service.refusal))
   // Between two look-ups another list came into force.
   write.label('replaced')
-  countTry(write, 'replaced too often')
+  countTry(write, at.rounds, 'replaced too often')
   write.jump('find')
   refuse('replaced too often', () => write.set(1, EAGAIN))
 }

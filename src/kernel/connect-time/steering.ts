@@ -4,7 +4,7 @@ import type { Bpf } from '../bpf/bpf.ts'
 import type { Pins } from '../bpf/pins.ts'
 import type { Features } from './forward.ts'
 import { programsFor } from './programs.ts'
-import { tableDefinitions, type TableName, type TableSizes } from './tables.ts'
+import { format, tableDefinitions, type TableName, type TableSizes } from './tables.ts'
 import { TableWriter } from './table-writer.ts'
 
 export interface SteeringDeps {
@@ -124,11 +124,11 @@ export class Steering {
   }
 }
 
-/** Tables of one shape, at one cgroup: the kernel never gives its number to another. */
+/** Tables of one shape and meaning, at one cgroup: the kernel never gives its number to another. */
 const layoutOf = (
   definitions: ReturnType<typeof tableDefinitions>,
   cgroup: string,
 ): string => {
   const { ino } = statSync(cgroup, { bigint: true })
-  return shortHash(JSON.stringify([definitions, String(ino)]))
+  return shortHash(JSON.stringify([format, definitions, String(ino)]))
 }

@@ -61,14 +61,13 @@ export class TableWriter {
       await this.#go(this.#tables[name], changesOf(name))
   }
 
-  /** As `write`; what else the tables have goes. */
+  /** As `write`; what else the tables have goes, and what they have already is left as it is. */
   async writeAll(changes: ElementChanges): Promise<void> {
     for (const name of writtenTables) {
       const { descriptor, definition } = this.#tables[name]
-      await forEachYielding(this.#bpf.entries(descriptor, definition), ([key]) => {
-        if (changes.sets.get(name)?.get(key) === undefined)
-          changes.gone({ set: name, key, value: 'not known' })
-      })
+      await forEachYielding(this.#bpf.entries(descriptor, definition), ([key, value]) =>
+        changes.gone({ set: name, key, value }),
+      )
     }
     await this.write(changes)
   }

@@ -6,8 +6,20 @@ import type { MapDefinition } from '../bpf/bpf.ts'
  * own. Other numbers have the host's byte order.
  */
 
-/** What a client dials, or what it is led to: `protocol` is 0 where it does not matter. */
-export const address = { ip: 0, port: 16, protocol: 18, size: 24 } as const
+/** Another one for each change of what programs and tables mean to each other, where shapes stay. */
+export const format = 2
+
+/**
+ * What a client dials, or what it is led to: `protocol` is 0 where it does not matter. `isNodePort`: 1
+ * in a VIP that is a node port, whose `ip` is its family's wildcard. A client may dial that: it means itself.
+ */
+export const address = {
+  ip: 0,
+  port: 16,
+  protocol: 18,
+  isNodePort: 19,
+  size: 24,
+} as const
 
 /**
  * Of a VIP. `group` stands for a Service's port and the role of its endpoints, `generation` for one
@@ -25,7 +37,7 @@ export const service = {
 
 /**
  * Of an address of the node's (`address.ip`), on which node ports answer: 1 where that is for processes
- * of the node's own network namespace only. A node port's VIP is its family's wildcard.
+ * of the node's own network namespace only.
  */
 export const nodeAddress = { nodeOnly: 0, size: 8 } as const
 

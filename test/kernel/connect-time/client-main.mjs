@@ -104,12 +104,29 @@ const udp = async ({ address, port, name, connected, localPort }) => {
   }
 }
 
+/** Connects sockets of UDP, one after the other; nothing is sent. Says how many could be. */
+const connectUdp = async ({ address, port, ms }) => {
+  const end = performance.now() + ms
+  let count = 0
+  while (performance.now() < end) {
+    const socket = dgram.createSocket('udp4')
+    for (let i = 0; i < 100; i += 1) {
+      const error = await new Promise(done => socket.connect(port, address, done))
+      if (error) continue
+      socket.disconnect()
+      count += 1
+    }
+    socket.close()
+  }
+  return count
+}
+
 const get = async ({ url }) => {
   const response = await fetch(url, { headers: { connection: 'close' } })
   return response.text()
 }
 
-const answers = { serve, tcp, keepTcp, udp, get }
+const answers = { serve, tcp, keepTcp, udp, connectUdp, get }
 
 createInterface(process.stdin).on('line', async line => {
   const { id, question } = JSON.parse(line)

@@ -60,6 +60,8 @@ export interface Client {
   ) => Promise<Answer>
   /** Dials at the first time; later it says whether that connection goes on. */
   readonly keepTcp: (address: string, port: number, name: string) => Promise<Answer>
+  /** Connects sockets of UDP for so long; nothing is sent. Gives how many. */
+  readonly connectUdp: (address: string, port: number, ms: number) => Promise<number>
   /** The text at a URL. */
   readonly get: (url: string) => Promise<string>
 }
@@ -116,6 +118,8 @@ const startClient = (prefix: readonly string[]): Client => {
       (await ask({ do: 'udp', address, port, ...socket })) as Answer,
     keepTcp: async (address, port, name) =>
       (await ask({ do: 'keepTcp', address, port, name })) as Answer,
+    connectUdp: async (address, port, ms) =>
+      (await ask({ do: 'connectUdp', address, port, ms })) as number,
     get: async url => (await ask({ do: 'get', url })) as string,
   }
 }

@@ -107,6 +107,24 @@ t.test('an unconnected flow of UDP stays, until its endpoint goes', { skip }, as
   t.notHas(Object.keys(second), [one])
 })
 
+t.test('answers come from the VIP that was asked last', { skip }, async t => {
+  const { client, serve } = await makeStage(t)
+  const [a] = await endpointsAt(client, '127.0.0.11')
+  if (a === undefined) throw new Error('none')
+  const vips = ['10.96.0.1', '10.96.0.2']
+  const [one = '', two = ''] = vips
+  await serve(
+    serviceTo(
+      'dns',
+      vips.map(each => clusterIp(each)),
+      [a],
+      udpOver,
+    ),
+  )
+  for (const vip of [one, two, one, two, two])
+    t.match(await client.udp(vip, 80, { name: 'one' }), { peer: `${vip} 80` })
+})
+
 t.test('an endpoint whose connect failed is passed over', { skip }, async t => {
   for (const avoidsFailed of [true, false]) {
     const { client, serve } = await makeStage(t, { avoidsFailed })
@@ -128,6 +146,21 @@ t.test('node ports on loopback are for the node, not for pods', { skip }, async 
     t.match(await client.tcp('192.0.2.1', 30080), { peer: '192.0.2.1 30080' })
     t.same(await client.tcp('127.0.0.1', 30080), { error: 'ECONNREFUSED' })
   }
+})
+
+t.test('the wildcard that a node port goes by is no VIP', { skip }, async t => {
+  const { client, serve } = await makeStage(t)
+  const [a, six] = await endpointsAt(client, '127.0.0.11', '::1')
+  if (a === undefined || six === undefined) throw new Error('none')
+  const port = await client.serve('127.0.0.1')
+  await serve(
+    serviceTo('web', [{ ...nodePort, port }], [a]),
+    serviceTo('web6', [{ ...nodePort, address: '::', port }], [six], v6),
+  )
+  // What a process dials so is itself.
+  t.match(await client.tcp('0.0.0.0', port), { said: /^127.0.0.1 / })
+  t.match(await client.tcp('::ffff:0.0.0.0', port), { said: /^127.0.0.1 / })
+  t.match(await client.tcp('::', port), { error: 'ECONNREFUSED' })
 })
 
 t.test(

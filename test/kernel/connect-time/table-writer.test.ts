@@ -1,4 +1,5 @@
 import t from 'tap'
+import { loadBpfCall } from '../../../src/ffi/bpf-call.ts'
 import { Bpf } from '../../../src/kernel/bpf/bpf.ts'
 import {
   tableDefinitions,
@@ -8,8 +9,19 @@ import { TableWriter } from '../../../src/kernel/connect-time/table-writer.ts'
 import { ElementChanges } from '../../../src/kernel/elements/element-changes.ts'
 import { skip } from './group.ts'
 
+/** Of enum bpf_cmd. */
+const updateBatch = 26
+
 const makeTables = (services: number) => {
-  const bpf = new Bpf()
+  const real = loadBpfCall()
+  let updates = 0
+  const bpf = new Bpf({
+    allocate: bytes => real.allocate(bytes),
+    call: (command, ...rest) => {
+      if (command === updateBatch) updates += 1
+      return real.call(command, ...rest)
+    },
+  })
   const definitions = tableDefinitions({
     services,
     slots: 20_000,
@@ -27,7 +39,11 @@ const makeTables = (services: number) => {
       bpf.entries(descriptors[name], definitions[name]),
       ([key]) => key,
     ).toSorted()
-  return { keysOf, writer: () => new TableWriter(bpf, definitions, descriptors) }
+  return {
+    keysOf,
+    updates: () => updates,
+    writer: () => new TableWriter(bpf, definitions, descriptors),
+  }
 }
 
 const slot = (n: number) => ({
@@ -69,6 +85,22 @@ t.test('what a process before has left goes, if it is not wanted', { skip }, asy
   await writer().writeAll(wanted)
   t.same(keysOf('slots'), [slot(7).key, slot(1001).key].toSorted())
   t.same(keysOf('services'), [serviceAt(8).key])
+})
+
+t.test('what a process before has left is not written again', { skip }, async t => {
+  const { keysOf, updates, writer } = makeTables(100)
+  const wanted = (count: number): ElementChanges => {
+    const changes = new ElementChanges()
+    for (let n = 0; n < count; n += 1) changes.come(serviceAt(n))
+    return changes
+  }
+  await writer().writeAll(wanted(20))
+  t.equal(updates(), 1)
+  await writer().writeAll(wanted(20))
+  t.equal(updates(), 1, 'programs may be reading it')
+  await writer().writeAll(wanted(21))
+  t.equal(updates(), 2)
+  t.equal(keysOf('services').length, 21)
 })
 
 t.test('a table that is full is a failure', { skip }, async t => {
