@@ -225,6 +225,14 @@ t.test('flags without effect are named once each, those not given never', async 
   t.strictSame((await withFlags(...flags)).warnings, [], 'it is not known yet what runs')
 })
 
+t.test('where clients are led is of no use where they are not', async t => {
+  const flags = ['--connect-time-cgroup=/a', '--connect-time-bpffs=/b']
+  t.strictSame((await withFlags(...flags)).warnings, [
+    '--connect-time-cgroup has no effect without --connect-time',
+  ])
+  t.strictSame((await withFlags(...flags, '--connect-time=auto')).warnings, [])
+})
+
 t.test('what userspace mode alone has is warned of with a kernel mode', async t => {
   const flags = ['--relay=portable', '--keep-rules']
   t.strictSame((await withFlags('--proxy-mode=iptables', ...flags)).warnings, [

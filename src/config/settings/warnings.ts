@@ -98,6 +98,12 @@ const localMode = (
       ]
     : []
 
+/** The bpffs is needed without it, too: what was left there is removed. */
+const connectTimeOff = ({ given, options }: Decision): string[] =>
+  options.connectTime === 'off' && given.has('connect-time-cgroup')
+    ? ['--connect-time-cgroup has no effect without --connect-time']
+    : []
+
 const gates = ({ featureGates = {} }: Decision['configuration']): string[] => {
   const names = Object.keys(featureGates)
   return names.length === 0
@@ -172,6 +178,7 @@ export const warningsOf = (decision: Decision, mode: string): string[] => {
       ? [...overruled(given), ...fieldsWithoutEffect(decision, mode)]
       : deprecated(given)),
     ...localMode(configuration, mode),
+    ...connectTimeOff(decision),
     ...gates(configuration),
     ...unusedSource(decision),
     ...legacy(decision, mode),

@@ -54,9 +54,13 @@ const given = async (
   own: string,
 ): Promise<FoundCgroup> => {
   const inode = await stat(path).catch(() => undefined)
-  const isThere = await stat(join(path, 'cgroup.procs')).catch(() => undefined)
-  if (inode === undefined || isThere === undefined)
-    return { why: `${path} (--connect-time-cgroup) is no cgroup of cgroup v2` }
+  const no = (what: string): FoundCgroup => ({
+    why: `${path} (--connect-time-cgroup) ${what}${mountedAt(mounts)}`,
+  })
+  if (inode === undefined) return no('is not there')
+  // Groups of v1 have no such file.
+  const isOfV2 = await stat(join(path, 'cgroup.controllers')).catch(() => undefined)
+  if (isOfV2 === undefined) return no('is no cgroup of cgroup v2')
   for (const { path: mounted, group } of mounts) {
     if (group !== '/') continue
     for (let each = join(mounted, own); each.startsWith(mounted); each = dirname(each)) {
@@ -66,6 +70,11 @@ const given = async (
   }
   return { path, isMine: false }
 }
+
+const mountedAt = ([first]: readonly Mount[]): string =>
+  first === undefined
+    ? '; cgroup v2 is not mounted here'
+    : `; cgroup v2 is mounted at ${first.path}`
 
 /** Whether process 1 is alone in the namespace's root. A system (kind's nodes are such) has groups below. */
 const isContainer = async (proc: string): Promise<boolean> => {

@@ -112,7 +112,8 @@ const whyNoBpffs = (path: string): string => {
   try {
     if (statfsSync(path).type === bpffsType) return ''
   } catch (error) {
-    return `${path} (--connect-time-bpffs) is not there: ${messageOf(error)}`
+    const { code = messageOf(error) } = error as NodeJS.ErrnoException
+    return `${path} (--connect-time-bpffs) can't be looked at (${code}): make the folder, and mount -t bpf bpf ${path}`
   }
   return `no bpffs is mounted at ${path} (--connect-time-bpffs): mount -t bpf bpf ${path}`
 }

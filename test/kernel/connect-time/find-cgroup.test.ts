@@ -109,7 +109,7 @@ t.test('one that was asked for', async t => {
   t.teardown(() => rmSync(groups, { recursive: true }))
   for (const each of ['', 'a', 'a/usher', 'b']) {
     mkdirSync(join(groups, each), { recursive: true })
-    writeFileSync(join(groups, each, 'cgroup.procs'), '')
+    writeFileSync(join(groups, each, 'cgroup.controllers'), '')
   }
   mkdirSync(join(groups, 'plain'))
   const proc = procWith(t, { mounts: [v2(groups)], own: '0::/a/usher' })
@@ -117,8 +117,9 @@ t.test('one that was asked for', async t => {
   for (const mine of ['', 'a', 'a/usher'])
     t.same(await ask(mine), found(join(groups, mine)), `${mine} has this process`)
   t.same(await ask('b'), { path: join(groups, 'b'), isMine: false })
-  for (const none of ['plain', 'not there'])
-    t.same(await ask(none), {
-      why: `${join(groups, none)} (--connect-time-cgroup) is no cgroup of cgroup v2`,
+  const none = { plain: 'is no cgroup of cgroup v2', 'not there': 'is not there' }
+  for (const [name, what] of Object.entries(none))
+    t.same(await ask(name), {
+      why: `${join(groups, name)} (--connect-time-cgroup) ${what}; cgroup v2 is mounted at ${groups}`,
     })
 })
