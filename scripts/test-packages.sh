@@ -15,7 +15,8 @@ machine='a booted kernel (test/booted-kernel)'
 peers='HAProxy, nginx or wrk (usher bench)'
 servers='real servers (test/health)'
 installed=(iproute2 nftables iptables conntrack haproxy nginx-light libnginx-mod-stream wrk
-  strace ipset ipvsadm postgresql redis-server mariadb-server-core dnsmasq-base bind9-dnsutils)
+  strace ipset ipvsadm postgresql redis-server mariadb-server-core dnsmasq-base bind9-dnsutils
+  zsh fish)
 [[ $(uname -m) == x86_64 ]] && installed+=(qemu-system-x86 busybox-static)
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/usher-tests
 kernel=$cache/kernel
@@ -127,6 +128,7 @@ for package in $(missing_packages); do
     postgresql | redis-* | mariadb-*) skipped "$package is missing" "$servers" ;;
     haproxy | *nginx* | wrk) skipped "$package is missing" "$peers" ;;
     dnsmasq-base) skipped "$package is missing" 'a real DNS server (test/source/routes)' ;;
+    zsh | fish) skipped "$package is missing" 'that shell (test/cli/completion)' ;;
     strace) skipped "$package is missing" 'system calls that fail (test/relay)' ;;
     *) skipped "$package is missing" "$namespaces and $machine" ;;
   esac
