@@ -20,7 +20,17 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   health: ['util'],
   source: ['health', 'model', 'util'],
   mode: ['capture', 'kernel', 'model', 'relay', 'source', 'util'],
-  observe: ['capture', 'health', 'kernel', 'mode', 'model', 'relay', 'source', 'util'],
+  observe: [
+    'capture',
+    'ffi',
+    'health',
+    'kernel',
+    'mode',
+    'model',
+    'relay',
+    'source',
+    'util',
+  ],
   config: ['mode', 'source', 'util'],
   demo: ['model', 'observe', 'relay', 'source', 'util'],
   proxy: [

@@ -70,6 +70,10 @@ const calls: Readonly<Record<Command, Call>> = {
     const options = parseOptions('cleanup', args)
     return (await import('./cleanup.ts')).cleanup(options, io)
   },
+  completion: async (args, io) => {
+    const options = parseOptions('completion', args)
+    return (await import('./completion.ts')).completion(options, io)
+  },
   bench: async (args, io) => {
     const options = parseOptions('bench', args)
     return (await loadBench()).bench(options, io)

@@ -11,17 +11,17 @@ import { wrap } from './words.ts'
 const clamp = (columns: number | undefined): number =>
   Math.min(100, Math.max(80, columns ?? 80))
 
+export const whatItIs =
+  'Usher is a proxy for Kubernetes Services: it accepts TCP connections and UDP ' +
+  'datagrams for a Service and spreads them over its endpoints, trying another ' +
+  'one when an endpoint refuses or does not answer.'
+
 /** What `usher --help` prints; `columns` is the terminal's width, used within 80..100. */
 export const mainHelp = (columns?: number): string => {
   const width = clamp(columns)
   const name = Math.max(...commandNames.map(command => command.length))
   return [
-    ...wrap(
-      'Usher is a proxy for Kubernetes Services: it accepts TCP connections and UDP ' +
-        'datagrams for a Service and spreads them over its endpoints, trying another ' +
-        'one when an endpoint refuses or does not answer.',
-      width,
-    ),
+    ...wrap(whatItIs, width),
     '',
     'Usage: usher COMMAND [flags]',
     '',
@@ -91,16 +91,16 @@ const flagGroups = (command: Command, width: number): string[] => {
   return lines
 }
 
-/** One paragraph, so that they don't drown what matters. */
-const withoutEffect = (command: Command, width: number): string[] => {
+/** One paragraph, so that they don't drown what matters; '' without any. */
+export const withoutEffect = (command: Command): string => {
   const flags = [...flagsWithoutEffect(command).values()].flat()
-  if (flags.length === 0) return []
-  const text = `Taken because kube-proxy has them, without effect here: ${flags.join(', ')}.`
-  return ['', ...wrap(text, width)]
+  return flags.length === 0
+    ? ''
+    : `Taken because kube-proxy has them, without effect here: ${flags.join(', ')}.`
 }
 
 /** The lines on how values are written, for those types the command has. */
-const notations = (command: Command, width: number): string[] => {
+export const notations = (command: Command): string[] => {
   const metavars = new Set(rowsOf(command).map(([, { type }]) => type.metavar))
   const notes = [
     metavars.has('DURATION') &&
@@ -109,13 +109,14 @@ const notations = (command: Command, width: number): string[] => {
       'BYTES are a number with or without a unit (KiB, MiB): 65536, 64KiB.',
     'A flag given twice counts the last time, unless it may be given several times.',
   ]
-  return ['', ...notes.filter(note => note !== false).flatMap(note => wrap(note, width))]
+  return notes.filter(note => note !== false)
 }
 
 /** What `usher COMMAND --help` prints. */
 export const commandHelp = (command: Command, columns?: number): string => {
   const width = clamp(columns)
   const { usage, description, summary, examples: lines }: CommandText = commands[command]
+  const rest = withoutEffect(command)
   return [
     summary,
     '',
@@ -126,8 +127,9 @@ export const commandHelp = (command: Command, columns?: number): string => {
     lines.length === 1 ? 'Example:' : 'Examples:',
     ...examples(lines),
     ...flagGroups(command, width),
-    ...notations(command, width),
-    ...withoutEffect(command, width),
+    '',
+    ...notations(command).flatMap(note => wrap(note, width)),
+    ...(rest === '' ? [] : ['', ...wrap(rest, width)]),
     '',
   ].join('\n')
 }

@@ -1,9 +1,12 @@
 import { setTimeout } from 'node:timers/promises'
 import type { SharedOptions } from '../config/options.ts'
 import type { Log } from '../observe/log.ts'
+import { noticesTo } from '../observe/notify-socket.ts'
+import { ServiceManager, watchdogMs } from '../observe/service-manager.ts'
 import type { ProxyDeps, RunningProxy } from '../proxy/options.ts'
 import { startProxy } from '../proxy/start-proxy.ts'
 import { type Stop, stopOnSignals } from './stop.ts'
+import { count } from './words.ts'
 import { hasCode, UsherError } from '../util/usher-error.ts'
 
 export interface Serving {
@@ -44,10 +47,16 @@ export const serve = async (
   const { log, deps, watch = () => () => {}, mustListen = false, pod } = serving
   const stop = stopOnSignals(log, pod !== undefined)
   let proxy: RunningProxy | undefined
+  const manager = new ServiceManager({
+    tell: noticesTo(process.env, log),
+    sentence: () => (proxy === undefined ? 'Starting' : healthSentence(proxy)),
+    isLive: () => proxy?.health().live ?? true,
+    watchdogMs: watchdogMs(process.env),
+  })
   // Set before the start: without a listener the signal would end the process.
   process.on('SIGHUP', () => {
     log.info({}, 'SIGHUP: reading the source again')
-    proxy?.reload()
+    if (proxy !== undefined) void manager.whileReloading(proxy.reload())
   })
   try {
     const quit = (): void => void stop.ask('POST /quitquitquit')
@@ -70,7 +79,9 @@ export const serve = async (
     const ready = await Promise.race([isReady, stop.requested.then(() => false)])
     if (ready && mustListen) rejectNotListening(proxy)
     if (ready) announce(log, proxy)
+    if (ready) manager.ready()
     const { code, reason, mayLinger } = await stop.requested
+    manager.stopping((mayLinger === true ? (pod?.lingerMs ?? 0) : 0) + drainTimeout)
     if (mayLinger === true) await linger(serving, stop, proxy)
     log.info({ reason, drainTimeoutMs: drainTimeout }, 'stopping: draining')
     const { reset } = await proxy.drain(drainTimeout)
@@ -79,6 +90,7 @@ export const serve = async (
   } finally {
     endWatch()
     await proxy.close()
+    await manager.close()
   }
 }
 
@@ -101,6 +113,15 @@ const rejectNotListening = (proxy: RunningProxy): void => {
   const missing = proxy.notListening()
   if (missing.length > 0)
     throw new UsherError('CANNOT_LISTEN', missing.slice(0, mostNamed).join('\n'))
+}
+
+/** One line, for `systemctl status`. */
+const healthSentence = (proxy: RunningProxy): string => {
+  const { healthy, reasons } = proxy.health()
+  const [first = 'not healthy', ...more] = reasons
+  if (!healthy) return more.length === 0 ? first : `${first} (and ${more.length} more)`
+  const { servicePorts, problems } = proxy.summary()
+  return `Healthy: ${count(servicePorts, 'port')} served, ${count(problems, 'problem')}`
 }
 
 const announce = (log: Log, proxy: RunningProxy): void => {

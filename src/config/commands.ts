@@ -65,7 +65,7 @@ export const commands = {
     ],
   },
   check: {
-    summary: 'Say what is wrong with files and flags, or what works on this node.',
+    summary: 'Say what is wrong in files and flags, or what works on this node.',
     usage: '[FILE...] [flags of run]',
     description:
       'Without files, tries on this node what Usher could use to capture traffic, says for ' +
@@ -277,6 +277,24 @@ export const commands = {
       ['usher cleanup', 'remove it, as root'],
       ['usher cleanup --only-usher', 'whatever kube-proxy may have stays'],
     ],
+  },
+  completion: {
+    summary: 'Print what makes a shell complete command lines.',
+    usage: 'bash|zsh|fish',
+    description:
+      'Prints a script for the shell that is named. When the shell has read it, the tab key ' +
+      'completes commands of usher, their flags, the values of those that take one of a few ' +
+      'words, and files. bash has to be 4 or later; zsh needs compinit, and reads the script also ' +
+      'as a file _usher of its fpath. Exits 0, or 2 when it was called wrongly.',
+    examples: [
+      ['usher completion bash', 'as source <(usher completion bash) in ~/.bashrc'],
+      ['usher completion zsh', 'as source <(usher completion zsh) in ~/.zshrc'],
+      ['usher completion fish | source', 'in this fish'],
+    ],
+    needs: {
+      oneOf: ['shell'],
+      message: 'no shell given; give bash, zsh or fish',
+    },
   },
   bench: {
     summary: 'Measure Usher beside HAProxy, nginx and the bare path.',

@@ -3,6 +3,7 @@ import type { PortRange } from '../capture/proxy-ports.ts'
 import type { ModeRequest } from '../mode/choose-mode.ts'
 import type { ModeName, Periods } from '../mode/mode.ts'
 import type { OperatorOrders } from '../mode/operator-orders.ts'
+import type { HealthReport } from '../observe/health.ts'
 import type { RequestCount } from '../observe/metrics-table.ts'
 import type { Log } from '../observe/log.ts'
 import type { StatusDocument } from '../observe/status.ts'
@@ -174,8 +175,10 @@ export interface RunningProxy {
   healthzAddress(): string
   /** Connections and flows of all listeners. */
   connections(): Promise<OpenConnections>
-  /** Reads the source again. */
-  reload(): void
+  /** As `/healthz` and `/livez` say it. */
+  health(): HealthReport
+  /** Reads the source again; resolves when what was read of files is in effect, or 10 s have passed. */
+  reload(): Promise<void>
   /** /healthz is red from now on; nothing else changes. */
   leave(): void
   /** Stops accepting, waits up to `ms` milliseconds, resets what is left. */

@@ -23,6 +23,7 @@ import { systemClock } from '../util/clock.ts'
 import { joinHostPort } from '../util/ip.ts'
 import { listenAdvice } from '../util/listen-advice.ts'
 import { isUnix } from '../util/unix-address.ts'
+import { within } from '../util/within.ts'
 import { createAdmin } from './admin.ts'
 import { askedRoutes, startControl } from './control.ts'
 import { clusterFacts, healthCheckAddresses } from './cluster-facts.ts'
@@ -32,6 +33,8 @@ import { type ProxyServers, startServers } from './servers.ts'
 import { ServiceChecks } from './service-checks.ts'
 import { sayEnded } from './control/say-ended.ts'
 import { createTraffic, type Traffic } from './traffic.ts'
+
+const longestReloadMs = 10_000
 
 /**
  * Puts the parts together and starts them: source -> registry -> snapshots -> reconciler ->
@@ -170,9 +173,14 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     metricsAddress: () => servers.metrics?.address() ?? '',
     healthzAddress: () => servers.health?.address() ?? '',
     connections: () => admin.connections(),
-    reload: () => {
+    health: () => control.health.report(),
+    reload: async () => {
       source.reload()
       traffic.dataPath()?.accessLog.reopen()
+      while (source.reading?.() !== undefined) await source.reading()
+      // What can't be applied is tried for as long as it takes.
+      const applied = reconciler.applied().catch(() => {})
+      await within(clock, longestReloadMs, applied)
     },
     leave: () => void (draining = true),
     drain: async ms => {

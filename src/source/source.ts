@@ -27,6 +27,8 @@ export interface Source {
   start(sink: SourceSink): Promise<void>
   /** Reads again now (SIGHUP). */
   reload(): void
+  /** What it reads of files at this moment; settles when it has, whatever came of it. */
+  reading?(): Promise<void> | undefined
   /**
    * All endpoints of a ServicePort (`namespace/name:port`) have failed a moment ago: for a source
    * that can find out where they are now.

@@ -22,12 +22,12 @@ const setUp = async (t: Test) => {
 t.test('one table says what goes on', async t => {
   const { port, address } = await setUp(t)
   const asked = runUsher('top', '--once', address)
-  let isOver = false
+  const over = new AbortController()
   const dials = (async () => {
-    while (!isOver) await firstWord(port)
+    while (!over.signal.aborted) await firstWord(port)
   })()
   const { code, out, err } = await asked
-  isOver = true
+  over.abort()
   await dials
   t.equal(code, 0)
   t.equal(err, '')

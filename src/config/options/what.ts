@@ -9,6 +9,7 @@ import {
   BadValue,
   badValue,
   list,
+  oneOf,
   onOff,
   plain,
   text,
@@ -95,6 +96,12 @@ export const what = group('What', node, {
     default: '0',
     defaultText: '500ms; 5s for a route and on loopback',
     help: 'How long a connection has to stay open to count, unless a byte comes before. A sidecar tries its backends for 3.75 s (--dial-ladder) before it gives a client up.',
+  },
+  shell: {
+    commands: ['completion'],
+    type: list(oneOf(['bash', 'zsh', 'fish'])),
+    positional: true,
+    help: 'Whose language the script is in.',
   },
   address: {
     commands: ['status', 'wait', 'get', 'top'],

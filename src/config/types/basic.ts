@@ -6,6 +6,8 @@
 export interface OptionType<T, F = unknown> {
   /** What stands for a value in help; '' for a switch: `--once`, `--no-once`, `--once=false`. */
   readonly metavar: string
+  /** The words that it takes, where there are no others. */
+  readonly choices?: readonly string[]
   parse(text: string): F
   /** Of a flag that may be repeated: one value from all. Without it the last one counts. */
   join?(values: readonly F[]): F
@@ -37,6 +39,7 @@ export const list = <T>(
   item: OptionType<T, string>,
 ): OptionType<readonly T[], readonly string[] | null> => ({
   metavar: item.metavar,
+  ...(item.choices !== undefined && { choices: item.choices }),
   parse: text => [text],
   join: lists => lists.flatMap(texts => texts ?? []),
   read: texts => (texts ?? []).map(text => item.read(text)),
@@ -71,13 +74,15 @@ export const anyText = (metavar: string): OptionType<string, string> =>
 /** One of the words in `choices`. */
 export const oneOf = <const T extends string>(
   choices: readonly T[],
-): OptionType<T, string> =>
-  textual(choices.join('|'), given => {
+): OptionType<T, string> => ({
+  ...textual(choices.join('|'), given => {
     const found = choices.find(choice => choice === given)
     if (found === undefined)
       throw badValue(given, 'is not one of the choices', `give ${choices.join(', ')}`)
     return found
-  })
+  }),
+  choices,
+})
 
 /** One of the words in `choices`, or nothing at all. */
 export const oneOfOrNothing = <const T extends string>(
@@ -85,5 +90,6 @@ export const oneOfOrNothing = <const T extends string>(
   choices: readonly T[],
 ): OptionType<T | '', string> => {
   const word = oneOf(choices)
-  return textual(metavar, given => (given === '' ? '' : word.read(given)))
+  const type = textual(metavar, given => (given === '' ? '' : word.read(given)))
+  return { ...type, choices }
 }

@@ -91,6 +91,10 @@ class ManifestSource implements Source {
     })
   }
 
+  reading(): Promise<void> | undefined {
+    return this.#reading
+  }
+
   status(): SourceStatus {
     return {
       name: `manifests ${this.#paths.map(path => printable(path, 300)).join(', ')}`,

@@ -86,6 +86,10 @@ class WatchedRoutes implements Source {
     this.#look()
   }
 
+  reading(): Promise<void> | undefined {
+    return this.#looking
+  }
+
   allFailed(servicePort: string): void {
     this.#inner.allFailed(servicePort)
   }

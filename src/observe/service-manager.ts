@@ -1,0 +1,105 @@
+import type { Tell } from './notify-socket.ts'
+import { printable } from '../util/printable.ts'
+
+export interface ServiceManagerDeps {
+  /** Undefined: there is none, or it wants to be told nothing. */
+  readonly tell: Tell | undefined
+  /** How it goes, in a line. */
+  readonly sentence: () => string
+  /** What is not, a restart may mend. */
+  readonly isLive: () => boolean
+  /** Milliseconds without a sign of life after which it is started again; undefined: never. */
+  readonly watchdogMs: number | undefined
+}
+
+const lookEveryMs = 2000
+/** Beyond the drain, to close what is left. */
+const closeMs = 10_000
+const longestSentence = 300
+
+/** For how long WATCHDOG_USEC lets this process be silent. What it starts must not take it for its own. */
+export const watchdogMs = (env: NodeJS.ProcessEnv): number | undefined => {
+  const { WATCHDOG_USEC: microseconds, WATCHDOG_PID: pid } = env
+  delete env['WATCHDOG_USEC']
+  delete env['WATCHDOG_PID']
+  const ms = Number(microseconds ?? 0) / 1000
+  const isMine = pid === undefined || pid === String(process.pid)
+  return ms > 0 && isMine ? ms : undefined
+}
+
+/** What CLOCK_MONOTONIC says, which Node's clock of high resolution is. */
+const monotonic = (): string => String(process.hrtime.bigint() / 1000n)
+
+/**
+ * Tells systemd how this process is (sd_notify(3)): when it serves, reads again or ends, in which health
+ * it is, and that it lives. The last comes from a timer of the main thread, so that an
+ * event loop that hangs says nothing; and neither does one that is not live.
+ */
+export class ServiceManager {
+  readonly #deps: ServiceManagerDeps
+  readonly #tell: Tell
+  #timer: NodeJS.Timeout | undefined
+  #said = ''
+  #isReady = false
+  #reloads = 0
+  #isStopping = false
+
+  constructor(deps: ServiceManagerDeps) {
+    this.#deps = deps
+    this.#tell = deps.tell ?? (() => Promise.resolve())
+    if (deps.tell === undefined) return
+    const { watchdogMs: silence = Number.POSITIVE_INFINITY } = deps
+    this.#timer = setInterval(() => this.#look(), Math.min(lookEveryMs, silence / 3))
+    // A start that fails ends the process.
+    this.#timer.unref()
+    this.#look()
+  }
+
+  /** The first state is served. */
+  ready(): void {
+    this.#isReady = true
+    void this.#tell('READY=1', ...this.#status())
+  }
+
+  /** It serves as before, until `done` settles. */
+  async whileReloading(done: Promise<void>): Promise<void> {
+    this.#reloads += 1
+    if (this.#isReady && !this.#isStopping)
+      void this.#tell('RELOADING=1', `MONOTONIC_USEC=${monotonic()}`)
+    await Promise.allSettled([done])
+    this.#reloads -= 1
+    if (this.#isReady && !this.#isStopping && this.#reloads === 0) this.ready()
+  }
+
+  /** It ends, in `ms` milliseconds at most and what closing takes. */
+  stopping(ms: number): void {
+    this.#isStopping = true
+    void this.#tell(
+      'STOPPING=1',
+      `EXTEND_TIMEOUT_USEC=${(ms + closeMs) * 1000}`,
+      `STATUS=Stopping: draining for up to ${Math.ceil(ms / 1000)} s`,
+    )
+  }
+
+  /** Says no more; resolves when all has been said. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#tell('STATUS=Stopped')
+  }
+
+  #look(): void {
+    const { watchdogMs: silence, isLive } = this.#deps
+    const alive =
+      silence !== undefined && (this.#isStopping || isLive()) ? ['WATCHDOG=1'] : []
+    const lines = [...alive, ...this.#status()]
+    if (lines.length > 0) void this.#tell(...lines)
+  }
+
+  /** Nothing while it is as before. */
+  #status(): string[] {
+    const sentence = printable(this.#deps.sentence(), longestSentence)
+    if (this.#isStopping || sentence === this.#said) return []
+    this.#said = sentence
+    return [`STATUS=${sentence}`]
+  }
+}

@@ -1,0 +1,65 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { commandNames } from '../../src/config/commands.ts'
+import { version } from '../../src/cli/version.ts'
+import { whyNotInstalled } from '../support/installed.ts'
+
+const execute = promisify(execFile)
+// lintian takes its time.
+t.setTimeout(180_000)
+
+const top = fileURLToPath(new URL('../../', import.meta.url))
+
+t.test('a Debian package', { skip: whyNotInstalled('dpkg-deb', 'dpkg') }, async t => {
+  t.setTimeout(180_000)
+  const folder = await mkdtemp(join(tmpdir(), 'usher-deb-test-'))
+  t.teardown(() => rm(folder, { recursive: true }))
+  const env = { PATH: process.env['PATH'] }
+  const script = ['--import', 'tsx', 'scripts/deb.ts', folder]
+  const { stdout: built } = await execute(process.execPath, script, { cwd: top, env })
+  const file = built.trim()
+
+  await t.test('has what Debian puts where', async t => {
+    const { stdout } = await execute('dpkg-deb', ['--contents', file])
+    for (const path of [
+      ...commandNames.map(name => `usr/share/man/man1/usher-${name}.1.gz`),
+      'usr/lib/systemd/system/usher-sidecar@.service',
+      'usr/share/bash-completion/completions/usher',
+      'etc/usher/usher.env',
+      'usr/bin/usher -> ../lib/usher/dist/cli/main.js',
+    ])
+      t.match(stdout, `./${path}`)
+    t.notMatch(stdout, /dist\/bench|node_modules\/(tap|typescript|esbuild)\//)
+    const { stdout: depends } = await execute('dpkg-deb', ['--field', file, 'Depends'])
+    t.match(depends, 'nodejs (>= 20.18)')
+  })
+
+  await t.test('works from where it is unpacked', async t => {
+    const root = join(folder, 'root')
+    await execute('dpkg-deb', ['-x', file, root])
+    const usher = (...args: string[]) =>
+      execute(process.execPath, [join(root, 'usr/bin/usher'), ...args], {
+        env,
+        timeout: 60_000,
+      })
+    t.equal((await usher('--version')).stdout, `usher ${version()}\n`)
+    t.match((await usher('demo', '--once')).stdout, /✔/)
+    const { stdout } = await usher('check').catch(
+      (error: unknown) => error as { stdout: string },
+    )
+    t.match(stdout, 'relay', 'and says what it can')
+  })
+
+  await t.test(
+    'lintian finds no error',
+    { skip: whyNotInstalled('lintian') },
+    async t => {
+      await t.resolves(execute('lintian', ['--allow-root', '--fail-on=error', file]))
+    },
+  )
+})
