@@ -9,7 +9,10 @@ const pages = readdirSync(new URL('docs', top)).filter(name => name.endsWith('.m
 const routeFiles = (page: string): readonly string[] =>
   [...page.matchAll(/```yaml\n([^]*?)```/g)]
     .map(([, block = '']) => block)
-    .filter(block => !/^(apiVersion|initContainers|metricsBindAddress|rule_files):/m.test(block))
+    .filter(
+      block =>
+        !/^(apiVersion|initContainers|metricsBindAddress|rule_files):/m.test(block),
+    )
 
 t.test('examples of routes in all pages are sound', async t => {
   const found = new Set<string>()
