@@ -54,7 +54,7 @@ export const badFlags: readonly (readonly [string[], string])[] = [
   [['-x'], 'unknown flag -x'],
   [['--no-capture'], 'unknown flag --no-capture'],
   [['--__proto__', 'x'], 'unknown flag --__proto__'],
-  [['--once'], '--once is a flag of usher demo only'],
+  [['--once'], '--once is a flag of usher demo or top only'],
   [['-v'], '--v: the value is missing; give it as --v NUMBER'],
   [['-v=x'], '--v: "x" is not a whole number from 0'],
   [['-vmodule=a=1'], '--v: "module=a=1" is not a whole number'],

@@ -8,6 +8,8 @@ const told = 'The control socket of the Usher to tell, as it was given it.'
 const asked =
   'The control socket of the Usher to ask, as it was given it. Without it, its metrics address is asked.'
 
+const kinds = ['services', 'endpoints', 'connections', 'listeners', 'routes']
+
 /** What `usher top` puts first. */
 const sortings = ['new', 'active', 'failed', 'retries', 'bytes', 'name'] as const
 
@@ -34,7 +36,8 @@ export const control = group('What', node, {
   },
   kind: {
     commands: ['get'],
-    type: list(text('KIND')),
+    // Also by other names, which none has to be shown.
+    type: list({ ...text('KIND'), choices: kinds }),
     positional: true,
     help: 'What to list: services, endpoints, connections, listeners or routes. Names may follow, or stand behind a slash: then only what has one of them is listed. As kubectl has them, also svc, ep and the singular.',
   },
