@@ -9,6 +9,10 @@ import { bytesForPeople, forPeople, optionTexts } from './words.ts'
 export const routeName = (servicePort: string): string =>
   servicePort.replace(/^route\//, '')
 
+/** Whether something of this name is in a namespace; '' for any. */
+export const isInNamespace = (name: string, namespace: string): boolean =>
+  namespace === '' || name.startsWith(`${namespace}/`)
+
 export const routesTable = [
   'NAME',
   'PROTOCOL',

@@ -1,6 +1,6 @@
 import type { ServicePortStatus, VipStatus } from '../observe/status.ts'
 import type { Cell, Cells } from './columns.ts'
-import { routeItem, type RouteItem, stateCell } from './get-items.ts'
+import { routeItem, type RouteItem, routeName, stateCell } from './get-items.ts'
 
 // What `usher get services` and `usher get listeners` list.
 
@@ -87,7 +87,7 @@ export const listenerItems = ({
 }: ServicePortStatus): readonly ListenerItem[] =>
   vips.map(({ vip, ...rest }) => ({
     name: vip,
-    service: servicePort.replace(/^route\//, ''),
+    service: routeName(servicePort),
     protocol,
     ...rest,
   }))

@@ -8,7 +8,7 @@ import { askAdmin } from './admin-client.ts'
 import { answerMs, askStatus } from './ask-status.ts'
 import { askControl } from './control-client.ts'
 import { type Kind, kindNames, listings, type Listing } from './get-kinds.ts'
-import { routeName } from './get-items.ts'
+import { isInNamespace, routeName } from './get-items.ts'
 import { printListing, watchListing } from './get-output.ts'
 import type { Io } from './io.ts'
 import { count, visible } from './words.ts'
@@ -60,9 +60,7 @@ const served = async (
 ): Promise<Listing> => {
   const { servicePorts } = await askStatus(options)
   const { namespace } = options
-  const ports = servicePorts.filter(
-    port => namespace === '' || port.servicePort.startsWith(`${namespace}/`),
-  )
+  const ports = servicePorts.filter(port => isInNamespace(port.servicePort, namespace))
   const all = listings[kind](ports)
   if (names.length === 0) return all
   const called = ports.filter(port => names.some(name => isCalled(port, name)))
@@ -99,8 +97,7 @@ const connections = async (
 const ofNamespace = <T extends { readonly route: string }>(
   all: readonly T[],
   namespace: string,
-): readonly T[] =>
-  namespace === '' ? all : all.filter(({ route }) => route.startsWith(`${namespace}/`))
+): readonly T[] => all.filter(({ route }) => isInNamespace(route, namespace))
 
 const isCalled = ({ servicePort }: ServicePortStatus, given: string): boolean =>
   servicePort === given || isNamed(routeName(servicePort), given)

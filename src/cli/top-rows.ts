@@ -72,19 +72,19 @@ const ratesOf = (
 }
 
 const serviceRow = ({ port, name, active, ...rates }: Rates): Cells => {
-  const { endpoints } = routeItem(port)
+  const item = routeItem(port)
   const failed = perSecond(rates.failed)
   return [
     name,
     port.protocol,
-    `${endpoints.usable}/${endpoints.all}`,
+    `${item.endpoints.usable}/${item.endpoints.all}`,
     String(active),
     perSecond(rates.new),
     rates.failed > 0 ? { text: failed, style: 'red' } : failed,
     perSecond(rates.retries),
     bytesForPeople(Math.round(rates.toBackends)),
     bytesForPeople(Math.round(rates.toClients)),
-    stateCell(routeItem(port), Date.now()),
+    stateCell(item, Date.now()),
   ]
 }
 

@@ -4,6 +4,7 @@ import type { StatusDocument } from '../observe/status.ts'
 import { hasCode } from '../util/usher-error.ts'
 import { askStatus } from './ask-status.ts'
 import { aligned, type Cells, columnWidths } from './columns.ts'
+import { isInNamespace } from './get-items.ts'
 import type { Io } from './io.ts'
 import { keysPressed } from './keys-pressed.ts'
 import { endpointRows, headLine, type Looks, serviceRows } from './top-rows.ts'
@@ -47,9 +48,7 @@ const printOnce = async (options: Options, io: Io): Promise<void> => {
 
 const looksOf = (before: Look, after: Look, { namespace }: Options): Looks => {
   const of = ({ status }: Look): Looks['after'] =>
-    status.servicePorts.filter(
-      ({ servicePort }) => namespace === '' || servicePort.startsWith(`${namespace}/`),
-    )
+    status.servicePorts.filter(({ servicePort }) => isInNamespace(servicePort, namespace))
   const seconds = Math.max(after.atMs - before.atMs, 1) / 1000
   return { before: of(before), after: of(after), seconds }
 }
