@@ -24,7 +24,9 @@ export interface Route {
    * the same time have one answer.
    */
   readonly mostBody?: number
-  readonly answer: (body: string) => Answer | Promise<Answer>
+  /** `answer` is given what follows the `?` of a request, which then has an answer of its own. */
+  readonly query?: true
+  readonly answer: (given: string) => Answer | Promise<Answer>
   /**
    * Answered whatever the Host header says: probes may send any. The other routes show more
    * than a web page in a browser may see; see `isHostAllowed`.

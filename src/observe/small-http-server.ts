@@ -80,11 +80,12 @@ const answerOf = async (
   answers: AnswersUnderWay,
   { name, log }: SmallHttpServerOptions,
 ): Promise<Answer> => {
-  const { mostBody } = route
+  const { mostBody, query } = route
   const body = mostBody === undefined ? '' : await bodyOf(request, mostBody)
   if (body === undefined) return plain(413, `the body is longer than ${mostBody} bytes`)
   try {
-    return await (mostBody === undefined ? answers.of(route) : route.answer(body))
+    if (mostBody !== undefined) return await route.answer(body)
+    return await (query ? route.answer(queryOf(request.url ?? '')) : answers.of(route))
   } catch (err) {
     log.error({ server: name, err }, 'a request could not be answered')
     return plain(500, 'internal error; the log has the reason')
@@ -98,6 +99,11 @@ const pathOf = (target: string): string =>
     : URL.canParse(target)
       ? new URL(target).pathname
       : target
+
+const queryOf = (target: string): string => {
+  const at = target.indexOf('?')
+  return at === -1 ? '' : target.slice(at + 1)
+}
 
 const decide = async (
   request: IncomingMessage,

@@ -143,6 +143,9 @@ t.test('a node proxy is asked at its metrics address', async t => {
     })
   })
   t.equal((await get(usher.metrics, '/connections')).status, 200)
+  const unknown = await get(usher.metrics, '/connections?routes=default/nowhere')
+  t.equal(unknown.status, 404, unknown.body)
+  t.match(unknown.body, 'default/nowhere')
 })
 
 t.test('what changes is printed as it does', async t => {

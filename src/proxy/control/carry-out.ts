@@ -14,6 +14,7 @@ import { jsonPages } from '../../observe/json-pages.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Relay } from '../../relay/relay.ts'
 import type { Clock } from '../../util/clock.ts'
+import { queryRequest } from './query-request.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import { within } from '../../util/within.ts'
 
@@ -56,27 +57,41 @@ export const commandRoute = <C extends ControlCommand>(
   deps: ControlDeps,
 ): readonly [path: string, route: Route] => [
   `/${command}`,
-  { posted: true, mostBody, answer: body => answerOf(command, handler, deps, body) },
+  {
+    posted: true,
+    mostBody,
+    answer: body => answerOf(command, handler, deps, () => jsonOf(body)),
+  },
 ]
 
-/** A command that only asks, as a page: for clients of this host, who have no control socket. */
+/**
+ * A command that only asks, as a page: for clients of this host, who have no control socket. The
+ * request is its query, with a list's field once for each item.
+ */
 export const askedRoute = <C extends ControlCommand>(
   command: C,
   handler: Handler<C>,
   deps: ControlDeps,
 ): readonly [path: string, route: Route] => [
   `/${command}`,
-  { onlyThisHost: true, answer: () => answerOf(command, handler, deps, '{}') },
+  {
+    onlyThisHost: true,
+    query: true,
+    answer: query =>
+      answerOf(command, handler, deps, () =>
+        queryRequest(controlCommands[command].request.entries, query),
+      ),
+  },
 ]
 
 const answerOf = async <C extends ControlCommand>(
   command: C,
   handler: Handler<C>,
   deps: ControlDeps,
-  body: string,
+  given: () => unknown,
 ): Promise<Answer> => {
   try {
-    const request = read(controlCommands[command].request, body) as RequestOf<C>
+    const request = checked(controlCommands[command].request, given()) as RequestOf<C>
     return { ...json, status: 200, body: await bodyOf(await handler(deps, request)) }
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
@@ -99,13 +114,15 @@ const bodyOf = (answer: object): Promise<readonly Buffer[]> => {
 
 const bad = (why: string): Refusal => new Refusal(400, 'BAD_REQUEST', why)
 
-const read = (schema: v.GenericSchema, body: string): unknown => {
-  let given: unknown
+const jsonOf = (body: string): unknown => {
   try {
-    given = JSON.parse(body)
+    return JSON.parse(body)
   } catch {
     throw bad('the request is not JSON')
   }
+}
+
+const checked = (schema: v.GenericSchema, given: unknown): unknown => {
   const result = v.safeParse(schema, given)
   if (result.success) return result.output
   const [issue] = result.issues
