@@ -6,6 +6,7 @@ import {
   type Command,
   type CommandText,
 } from '../src/config/commands.ts'
+import { exitCodes } from '../src/config/exit-codes.ts'
 import { rowsOf } from '../src/config/options.ts'
 import { helpOf, type Row } from '../src/config/row.ts'
 
@@ -145,13 +146,6 @@ const commandPage = (command: Command, date: Date): string => {
   ])
 }
 
-const exitCodes = [
-  ['0', 'What was asked for is done; a proxy was told to end.'],
-  ['1', 'It is not, and the reason is on the standard error.'],
-  ['2', 'The command was called wrongly.'],
-  ['75', 'The configuration file of `usher run` has changed: start it anew.'],
-] as const
-
 const mainPage = (date: Date): string =>
   pageOf('usher', 'a layer-4 load-balancing proxy for Kubernetes Services', date, [
     '.Sh SYNOPSIS',
@@ -167,7 +161,7 @@ const mainPage = (date: Date): string =>
     '.El',
     '.Sh EXIT STATUS',
     '.Bl -tag -width Ds',
-    ...exitCodes.flatMap(([code, meaning]) => item(code, meaning)),
+    ...exitCodes.flatMap(([code, meaning]) => item(code, `${meaning}.`)),
     '.El',
     ...examples([...commands.demo.examples, ...commands.run.examples]),
     ...seeAlso(commandNames.map(name => `usher-${name}`)),

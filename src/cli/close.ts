@@ -1,5 +1,5 @@
 import type { OptionsOf } from '../config/options.ts'
-import { tell } from './control-client.ts'
+import { tell } from './tell.ts'
 import type { Io } from './io.ts'
 import { sayOutcomes } from './outcomes.ts'
 

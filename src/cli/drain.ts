@@ -1,6 +1,6 @@
 import type { OptionsOf } from '../config/options.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
-import { tell } from './control-client.ts'
+import { tell } from './tell.ts'
 import type { Io } from './io.ts'
 import { sayOutcomes } from './outcomes.ts'
 

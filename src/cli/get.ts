@@ -1,26 +1,24 @@
 import type { OptionsOf } from '../config/options.ts'
 import { UsageError } from '../config/usage-error.ts'
-import { controlCommands } from '../observe/control-protocol.ts'
 import type { ServicePortStatus } from '../observe/status.ts'
 import { suggest } from '../util/suggest.ts'
-import { hasCode, UsherError } from '../util/usher-error.ts'
-import { askAdmin } from './admin-client.ts'
-import { answerMs, askStatus } from './ask-status.ts'
-import { askControl } from './control-client.ts'
+import { UsherError } from '../util/usher-error.ts'
+import { askCommand, askStatus } from './ask-usher.ts'
 import { type Kind, kindNames, listings, type Listing } from './get-kinds.ts'
 import { isInNamespace, routeName } from './get-items.ts'
 import { printListing, watchListing } from './get-output.ts'
 import type { Io } from './io.ts'
-import { count, visible } from './words.ts'
+import { orSayWhyNot } from './tell.ts'
+import { count } from './words.ts'
 
 type Options = OptionsOf<'get'>
 
-/** `usher get`: 0, or 1 with the reason when there is no answer, or nothing of a name. */
-export const get = async (options: Options, io: Io): Promise<number> => {
+/** `usher get`: 0, 1 when there is nothing of a name, 3 with the reason when there is no answer. */
+export const get = (options: Options, io: Io): Promise<number> => {
   const { kind, names } = wantedOf(options)
   const list = (): Promise<Listing> =>
     kind === 'connections' ? connections(names, options) : served(kind, names, options)
-  try {
+  return orSayWhyNot('get', io, async () => {
     if (options.watch) return await watchListing(list, options, io)
     const listing = await list()
     printListing(listing, options, io)
@@ -29,11 +27,7 @@ export const get = async (options: Options, io: Io): Promise<number> => {
         `usher get: ${count(listing.left, 'connection')} more are left out; a name lists those of one Service or route\n`,
       )
     return 0
-  } catch (error) {
-    if (!hasCode(error, 'NO_STATUS', 'ORDER_REFUSED', 'NOT_FOUND')) throw error
-    io.err(`usher get: ${visible(error.message)}\n`)
-    return 1
-  }
+  })
 }
 
 /** `svc`, `services default/web`, `service/default/web`. */
@@ -58,7 +52,7 @@ const served = async (
   names: readonly string[],
   options: Options,
 ): Promise<Listing> => {
-  const { servicePorts } = await askStatus(options)
+  const { servicePorts } = (await askStatus(options)).document
   const { namespace } = options
   const ports = servicePorts.filter(port => isInNamespace(port.servicePort, namespace))
   const all = listings[kind](ports)
@@ -75,29 +69,14 @@ const connections = async (
   names: readonly string[],
   options: Options,
 ): Promise<Listing> => {
-  const { controlSocket, address, namespace } = options
   const request = names.length === 0 ? {} : { routes: names }
-  if (controlSocket !== '') {
-    const answer = await askControl(controlSocket, 'connections', request)
-    return listings.connections(ofNamespace(answer.connections, namespace), answer.left)
-  }
-  if (names.length > 0) {
-    const { servicePorts } = await askStatus(options)
-    const unknown = names.find(name => !servicePorts.some(port => isCalled(port, name)))
-    if (unknown !== undefined) throw notFound(unknown, servicePorts)
-  }
-  const { answer: schema } = controlCommands.connections
-  const { document } = await askAdmin(address, '/connections', schema, answerMs)
-  const found = document.connections.filter(
-    ({ route }) => names.length === 0 || names.some(name => isNamed(route, name)),
+  const { connections: all, left } = await askCommand(options, 'connections', request)
+  const { namespace } = options
+  return listings.connections(
+    all.filter(({ route }) => isInNamespace(route, namespace)),
+    left,
   )
-  return listings.connections(ofNamespace(found, namespace), document.left)
 }
-
-const ofNamespace = <T extends { readonly route: string }>(
-  all: readonly T[],
-  namespace: string,
-): readonly T[] => all.filter(({ route }) => isInNamespace(route, namespace))
 
 const isCalled = ({ servicePort }: ServicePortStatus, given: string): boolean =>
   servicePort === given || isNamed(routeName(servicePort), given)

@@ -4,6 +4,7 @@ import {
   type Command,
   type CommandText,
 } from '../config/commands.ts'
+import { exitCodes } from '../config/exit-codes.ts'
 import { acceptedBy, rowsOf } from '../config/options.ts'
 import { defaultOf, helpOf, type Row } from '../config/row.ts'
 import { wrap } from './words.ts'
@@ -37,8 +38,16 @@ export const mainHelp = (columns?: number): string => {
     '  usher COMMAND --help  the flags of a command',
     '  usher --version       the version of Usher',
     '',
+    'Exit codes:',
+    ...exitCodes.flatMap(([code, meaning]) => coded(code, meaning, width)),
+    '',
   ].join('\n')
 }
+
+const coded = (code: string, meaning: string, width: number): readonly string[] =>
+  wrap(meaning, width, '      ').map((line, at) =>
+    at === 0 ? `  ${code.padEnd(4)}${line.trimStart()}` : line,
+  )
 
 const examples = (list: CommandText['examples']): string[] =>
   list.flatMap(([line, meaning]) => [`  # ${meaning}`, `  ${line}`])

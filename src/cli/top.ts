@@ -1,32 +1,26 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { OptionsOf } from '../config/options.ts'
 import type { StatusDocument } from '../observe/status.ts'
-import { hasCode } from '../util/usher-error.ts'
-import { askStatus } from './ask-status.ts'
+import { askStatus } from './ask-usher.ts'
 import { aligned, type Cells, columnWidths } from './columns.ts'
 import { isInNamespace } from './get-items.ts'
 import type { Io } from './io.ts'
 import { keysPressed } from './keys-pressed.ts'
+import { orSayWhyNot } from './tell.ts'
 import { endpointRows, headLine, type Looks, serviceRows } from './top-rows.ts'
-import { visible } from './words.ts'
 
 type Options = OptionsOf<'top'>
 
 /** Figures a second are of so long. */
 const everyMs = 1000
 
-/** `usher top`: 0, or 1 with the reason when there is no answer. */
-export const top = async (options: Options, io: Io): Promise<number> => {
-  try {
+/** `usher top`: 0, or 3 with the reason when there is no answer. */
+export const top = (options: Options, io: Io): Promise<number> =>
+  orSayWhyNot('top', io, async () => {
     if (options.once) await printOnce(options, io)
     else await showUntilQuit(options, io)
     return 0
-  } catch (error) {
-    if (!hasCode(error, 'NO_STATUS', 'ORDER_REFUSED')) throw error
-    io.err(`usher top: ${visible(error.message)}\n`)
-    return 1
-  }
-}
+  })
 
 interface Look {
   readonly status: StatusDocument
@@ -34,7 +28,7 @@ interface Look {
 }
 
 const look = async (options: Options): Promise<Look> => {
-  const status = await askStatus(options)
+  const { document: status } = await askStatus(options)
   return { status, atMs: performance.now() }
 }
 

@@ -1,7 +1,7 @@
 import type { OptionsOf } from '../config/options.ts'
 import { UsageError } from '../config/usage-error.ts'
 import { type AnswerOf, heaviest } from '../observe/control-protocol.ts'
-import { tell } from './control-client.ts'
+import { tell } from './tell.ts'
 import { routesOf } from './drain.ts'
 import type { Io } from './io.ts'
 import { sayOutcomes } from './outcomes.ts'

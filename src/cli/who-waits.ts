@@ -1,6 +1,6 @@
 import type { ServicePortStatus } from '../observe/status.ts'
 import { isWildcard, joinHostPort, splitHostPort } from '../util/ip.ts'
-import { fetchStatus } from './admin-client.ts'
+import { askStatus } from './ask-usher.ts'
 import { clientsWait } from './words.ts'
 
 /** An answer later than that is none. */
@@ -13,7 +13,10 @@ const answerMs = 3000
  */
 export const whoWaits = async (metrics: string, listen: string): Promise<string> => {
   try {
-    const { document } = await fetchStatus(metrics, answerMs)
+    const { document } = await askStatus(
+      { controlSocket: '', address: metrics },
+      answerMs,
+    )
     const route = document.servicePorts.find(port => listensAt(port, listen))
     return route === undefined ? '' : waitingText(route)
   } catch {

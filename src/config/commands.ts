@@ -88,7 +88,8 @@ export const commands = {
     usage: '[flags]',
     description:
       'Asks a running Usher, on its metrics address, for its Services, their VIPs (the ' +
-      'addresses that clients dial), endpoints, connections and errors.',
+      'addresses that clients dial), endpoints, connections and errors. Exits 0 when there ' +
+      'is an answer, whatever it says, and 3 with the reason when there is none.',
     examples: [
       ['usher status', 'the Usher on this host'],
       ['usher status --json | jq .unhealthy', 'for programs'],
@@ -197,8 +198,8 @@ export const commands = {
       'Asks a running Usher, on this host, for the ports of its Services (or its routes), ' +
       'their endpoints, the addresses at which clients come in, or the TCP connections ' +
       'that are open now, and prints a line for each. Of connections there are at most ' +
-      '10,000; how many more there are is said. Exits 0, or 1 with the reason when there is ' +
-      'no answer or nothing of a name.',
+      '10,000; how many more there are is said. Exits 0; 1 when there is nothing of a name; 3 ' +
+      'with the reason when no Usher answers.',
     examples: [
       ['usher get services -n default', 'a line for each port'],
       ['usher get endpoints default/web -o wide', 'those of one, with what checks say'],
@@ -218,7 +219,7 @@ export const commands = {
       'Asks a running Usher, on this host, each second for its figures and shows a table: ' +
       'new connections, failures, retries and bytes a second of each port of a Service, or ' +
       'route. Keys: n, a, f, r, b and s sort (as --sort does, s by name), e shows endpoints in place of ' +
-      'Services and back, q ends. Exits 0, or 1 with the reason when there is no answer.',
+      'Services and back, q ends. Exits 0, or 3 with the reason when no Usher answers.',
     examples: [
       ['usher top', 'the busiest first, until q'],
       ['usher top --once --sort failed', 'one table, for a script or a note'],
@@ -231,7 +232,7 @@ export const commands = {
       'Tells a running Usher, over its control socket, to reset TCP connections on both ' +
       'sides, by the names that `usher get connections` gives them; no two connections ever ' +
       'have the same. Exits 0 when all of them were open and are no more, 1 when one was ' +
-      'not, which is named, or with the reason when there is no answer.',
+      'not, which is named, 3 with the reason when no Usher answers.',
     examples: [
       ['usher close 1-mf3k2a9x-42 --control-socket /run/usher/control', 'one connection'],
     ],

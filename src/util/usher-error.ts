@@ -24,8 +24,8 @@ export type ErrorCode =
   | 'CANNOT_LISTEN'
   /** An order over the control socket was not carried out. */
   | 'ORDER_REFUSED'
-  /** No Usher has answered with its status. */
-  | 'NO_STATUS'
+  /** No Usher has answered what was asked. */
+  | 'NO_ANSWER'
   /** There is nothing of a name that was given. */
   | 'NOT_FOUND'
   /** The demo can't go on. */

@@ -554,7 +554,7 @@ t.test('when nothing answers it says where it asked and what decides that', asyn
   const { port } = server.address() as AddressInfo
   await new Promise(resolve => server.close(resolve))
   const { code, out, err } = await ask(`127.0.0.1:${port}`)
-  t.strictSame([code, out], [1, ''])
+  t.strictSame([code, out], [3, ''])
   t.match(err, `asked http://127.0.0.1:${port}/status: connect ECONNREFUSED`)
   t.match(err, /--address.*--metrics-bind-address/)
 })
@@ -564,7 +564,7 @@ t.test('a server that is silent, before or within its answer, is given up', asyn
   t.match((await ask(mute, false, 100)).err, 'no answer within 0.1 s')
   const halting = await serve(t, (_, response) => response.write('{'))
   const { code, err } = await ask(halting, false, 100)
-  t.equal(code, 1)
+  t.equal(code, 3)
   t.match(err, 'no answer within 0.1 s')
 })
 
@@ -575,10 +575,7 @@ t.test('an answer that is not Usher’s is refused, saying why', async t => {
     })
     return (await ask(address)).err
   }
-  t.match(
-    await answer(404, 'no'),
-    'it answered 404, so it is not the metrics address of an Usher',
-  )
+  t.match(await answer(404, 'no'), 'it answered 404 (no), so it is not an Usher')
   t.match(await answer(200, 'iptables'), 'its answer is not JSON, so it is not Usher')
   t.match(await answer(200, '[]'), 'does not understand its answer')
   const odd = { ...good, servicePorts: [{ ...web, active: 'many' }] }

@@ -56,7 +56,7 @@ t.test('what a killed Usher left is replaced, and nothing else', async t => {
   await killed.exit
   t.ok(existsSync(socket))
   const dead = await runUsher('pause', 'db', '--control-socket', socket)
-  t.match(dead, { code: 1, err: /nothing listens on it/ })
+  t.match(dead, { code: 3, err: /nothing listens on it/ })
   const next = await startUsher(t, ...(await flags(socket)))
   await answers(t, socket)
 
@@ -111,7 +111,7 @@ t.test('another user has no right to it', { skip }, async t => {
       encoding: 'utf8',
     })
   const { status, stderr } = as(program, 'pause', 'db', '--control-socket', socket)
-  t.equal(status, 1)
+  t.equal(status, 3)
   t.match(stderr, /permission denied/i)
   // Not by the client's own judgement: by the kernel's.
   const dialled = as(

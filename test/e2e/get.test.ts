@@ -138,7 +138,7 @@ t.test('a node proxy is asked at its metrics address', async t => {
 
   await t.test('where nobody answers', async t => {
     t.match(await runUsher('get', 'services', '--address=127.0.0.1:1'), {
-      code: 1,
+      code: 3,
       err: /^usher get: asked http:\/\/127\.0\.0\.1:1\/status: .*ECONNREFUSED.* Is Usher running\?/,
     })
   })

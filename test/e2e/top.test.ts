@@ -34,7 +34,7 @@ t.test('one table says what goes on', async t => {
   t.match(out, /^NAME +PROTOCOL +ENDPOINTS +ACTIVE +NEW\/S +FAILED\/S /)
   t.match(out, /^default\/web:p +TCP +1\/1 +\d+ +[1-9][\d.]* +0 +0 .* ok$/m)
   t.match(await runUsher('top', '--once', '--address=127.0.0.1:1'), {
-    code: 1,
+    code: 3,
     out: '',
     err: /^usher top: asked .* Is Usher running\?/,
   })

@@ -170,7 +170,7 @@ t.test('no order is taken by a socket that others have a right to', async t => {
   t.match(server?.problems(), [
     { object: `--control-socket ${path}`, message: /its mode has become 620/ },
   ])
-  t.match(await run(pause, path, 'db'), { code: 1, err: /its mode is 620/ })
+  t.match(await run(pause, path, 'db'), { code: 3, err: /its mode is 620/ })
   t.strictSame(orders.all(), [])
 })
 

@@ -1,0 +1,190 @@
+import {
+  type IncomingMessage,
+  type RequestOptions,
+  request as httpRequest,
+} from 'node:http'
+import * as v from 'valibot'
+import {
+  type AnswerOf,
+  type ControlCommand,
+  controlCommands,
+  type GivenRequest,
+  refused,
+} from '../observe/control-protocol.ts'
+import { whyNotTrusted } from '../observe/control-socket-file.ts'
+import { type StatusDocument, statusSchema } from '../observe/status.ts'
+import { errorCode } from '../util/error-code.ts'
+import { textOf } from '../util/read-text.ts'
+import { errorOf, hasCode, UsherError } from '../util/usher-error.ts'
+
+/** Where an Usher is asked: at its control socket, unless that is '', else at its metrics address. */
+export interface Where {
+  readonly controlSocket: string
+  /** `host:port`. */
+  readonly address: string
+}
+
+export interface Asked<T> {
+  readonly document: T
+  /** The document as it came, with fields this version does not know. */
+  readonly raw: unknown
+}
+
+/** Usher answers within 10 s, also when an order has not come into effect by then. */
+const commandMs = 15_000
+const statusMs = 10_000
+/** The status of 10 000 ServicePorts with 10 endpoints has 20 MB. */
+const longestAnswer = 256 << 20
+
+/** Its status. Rejects with NO_ANSWER. */
+export const askStatus = async (
+  where: Where,
+  timeoutMs = statusMs,
+): Promise<Asked<StatusDocument>> =>
+  ask(where, { path: '/status', schema: statusSchema, timeoutMs })
+
+/**
+ * The answer to a command. At the metrics address there are only those that ask, and only for
+ * clients on its host. Rejects with NO_ANSWER, or with ORDER_REFUSED and Usher's own words.
+ */
+export const askCommand = async <C extends ControlCommand>(
+  where: Where,
+  command: C,
+  request: GivenRequest<C>,
+): Promise<AnswerOf<C>> => {
+  const schema = controlCommands[command].answer
+  const timeoutMs = commandMs
+  const question =
+    where.controlSocket === ''
+      ? { path: `/${command}?${queryOf(request)}`, schema, timeoutMs }
+      : { path: `/${command}`, body: JSON.stringify(request), schema, timeoutMs }
+  return (await ask(where, question)).document as AnswerOf<C>
+}
+
+const queryOf = (request: object): string => {
+  const fields: readonly (readonly [string, unknown])[] = Object.entries(request)
+  const given = fields.flatMap(([name, value]) =>
+    [value].flat().map((one): [string, string] => [name, String(one)]),
+  )
+  return new URLSearchParams(given).toString()
+}
+
+interface Question<S> {
+  readonly path: string
+  /** It is posted. */
+  readonly body?: string
+  readonly schema: S
+  readonly timeoutMs: number
+}
+
+const ask = async <S extends v.GenericSchema>(
+  where: Where,
+  question: Question<S>,
+): Promise<Asked<v.InferOutput<S>>> => {
+  const { path, body, schema, timeoutMs } = question
+  const signal = AbortSignal.timeout(timeoutMs)
+  try {
+    return decode(schema, await send(reachedBy(where, path), body, signal))
+  } catch (error) {
+    if (hasCode(error, 'ORDER_REFUSED')) throw error
+    const cause = errorOf(error)
+    const why = signal.aborted ? `no answer within ${timeoutMs / 1000} s` : whyOf(cause)
+    const again = body !== undefined && (signal.aborted || isCut(cause))
+    throw noAnswer(textOfFailure(where, path, why) + (again ? askAgain : ''), { cause })
+  }
+}
+
+const noAnswer = (why: string, options?: ErrorOptions): UsherError =>
+  new UsherError('NO_ANSWER', why, options)
+
+const textOfFailure = (
+  { controlSocket, address }: Where,
+  path: string,
+  why: string,
+): string =>
+  controlSocket === ''
+    ? `asked http://${address}${path.split('?', 1)[0]}: ${why}. Is Usher running? --address is where to ask: what Usher was given as --metrics-bind-address`
+    : `${controlSocket}: ${why}`
+
+const askAgain = '; ask again, as the order may have been carried out'
+
+const reachedBy = ({ controlSocket, address }: Where, path: string): RequestOptions => {
+  if (controlSocket === '') {
+    const { hostname, port } = new URL(`http://${address}`)
+    return { host: hostname.replace(/^\[|\]$/g, ''), port, path }
+  }
+  const why = whyNotTrusted(controlSocket)
+  if (why !== '') throw noAnswer(why)
+  return { socketPath: controlSocket, path }
+}
+
+const whyOf = (error: NodeJS.ErrnoException): string => {
+  const code = errorCode(error)
+  if (code === 'EACCES') return 'permission denied: only the user that Usher runs as may'
+  if (code === 'ECONNREFUSED') return `${error.message}: nothing listens on it`
+  if (isCut(error))
+    return 'the connection was ended without an answer, as Usher does when it ends or has more than 32 requests at a time'
+  return error.message || code
+}
+
+const isCut = (error: Error): boolean =>
+  ['EPIPE', 'ECONNRESET'].includes(errorCode(error))
+
+interface Reply {
+  readonly status: number
+  readonly body: string
+}
+
+const send = (
+  to: RequestOptions,
+  body: string | undefined,
+  signal: AbortSignal,
+): Promise<Reply> =>
+  new Promise((resolve, reject) => {
+    const post = body !== undefined && {
+      method: 'POST',
+      headers: {
+        'Content-Type': 'application/json',
+        'Content-Length': Buffer.byteLength(body),
+      },
+    }
+    // No agent: a kept-alive connection would keep this process from ending.
+    const sent = httpRequest({ ...to, ...post, signal, agent: false })
+    sent.on('response', response => void read(response).then(resolve, reject))
+    sent.on('error', reject)
+    sent.end(body)
+  })
+
+const read = async (response: IncomingMessage): Promise<Reply> => {
+  const body = await textOf(response, longestAnswer)
+  if (body === undefined) throw new Error('its answer is too long')
+  return { status: response.statusCode ?? 0, body }
+}
+
+const decode = <S extends v.GenericSchema>(
+  schema: S,
+  { status, body }: Reply,
+): Asked<v.InferOutput<S>> => {
+  let raw: unknown
+  try {
+    raw = JSON.parse(body)
+  } catch {
+    // As the server says what is not an order's outcome, or a stranger whatever it likes.
+    const said = body.trim().slice(0, 300) || 'an empty answer'
+    throw noAnswer(
+      status === 200
+        ? 'its answer is not JSON, so it is not Usher'
+        : `it answered ${status} (${said}), so it is not an Usher, or not its address for this`,
+    )
+  }
+  const refusal = v.safeParse(refused, raw)
+  if (refusal.success) throw new UsherError('ORDER_REFUSED', refusal.output.error.message)
+  const result = v.safeParse(schema, raw)
+  if (status === 200 && result.success) return { document: result.output, raw }
+  const [issue] = result.issues ?? []
+  const field = issue === undefined ? `status ${status}` : fieldOf(issue)
+  throw noAnswer(`this version of usher does not understand its answer (${field})`)
+}
+
+const fieldOf = (issue: v.BaseIssue<unknown>): string =>
+  `${v.getDotPath(issue) ?? 'the whole answer'}: ${issue.message}`
