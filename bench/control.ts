@@ -1,3 +1,5 @@
+import { measureAdmin } from './admin/measure.ts'
+import { adminScenarios } from './admin/record.ts'
 import { measureLed } from './connect-time/measure.ts'
 import { ledScenarios } from './connect-time/record.ts'
 import { measure } from './control/measure.ts'
@@ -56,6 +58,8 @@ const measureAll = async (
     )
     take(changeScenarios(figures, options))
   }
+  if (wants(options, 'admin'))
+    take(adminScenarios(await measureAdmin(options, say, signal), options))
   for (const vips of wants(options, 'rules') ? options.vips : []) {
     if (signal.aborted) return
     take(ruleScenarios(vips, await measureRules(vips, say, signal)))

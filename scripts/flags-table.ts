@@ -1,8 +1,8 @@
-import { format, resolveConfig } from 'prettier'
 import { defaultText, flagsWithoutEffect, flagText } from '../src/cli/help.ts'
 import { commandNames, type Command } from '../src/config/commands.ts'
 import { rowsOf, type Rows } from '../src/config/options.ts'
 import { defaultOf, helpOf, type Row } from '../src/config/row.ts'
+import { styled } from './styled.ts'
 
 const begin = '<!-- flags:begin -->'
 const end = '<!-- flags:end -->'
@@ -69,8 +69,7 @@ export const withFlagsTable = async (page: string): Promise<string> => {
   const from = page.indexOf(begin)
   const to = page.indexOf(end, from)
   if (from === -1 || to === -1) throw new Error(`the page has no ${begin} ... ${end}`)
-  const config = await resolveConfig(import.meta.filename)
   const sections = commandNames.map(section).join('\n\n')
-  const block = await format(sections, { ...config, parser: 'markdown' })
+  const block = await styled(sections, 'markdown')
   return `${page.slice(0, from + begin.length)}\n\n${block}\n${page.slice(to)}`
 }

@@ -1,12 +1,9 @@
 import { toJsonSchema } from '@valibot/to-json-schema'
-import { format, resolveConfig } from 'prettier'
 import * as v from 'valibot'
 import { checkFields } from '../src/health/check-fields.ts'
 import { exampleOf, flagName } from '../src/source/options/option-text.ts'
+import { styled } from './styled.ts'
 import { fileShape, routeOptions, routeShape } from '../src/source/routes/route-fields.ts'
-
-const styled = async (text: string, parser: string): Promise<string> =>
-  format(text, { ...(await resolveConfig(import.meta.filename)), parser })
 
 /** Of a check the texts are ours alone; its objects have these fields. */
 const checkSchema = {

@@ -33,7 +33,7 @@ export interface ControlOptions {
   readonly help: boolean
 }
 
-const parts = ['services', 'rules', 'modes', 'connect-time'] as const
+const parts = ['services', 'admin', 'rules', 'modes', 'connect-time'] as const
 
 type Part = (typeof parts)[number]
 
@@ -49,7 +49,8 @@ connect-time steering over its tables.
                      looked at again (default 60)
   --certificate      a client certificate in place of a token
   --paged            a server that knows no streaming lists
-  --only PART        services (the above), rules, modes or connect-time; all without it
+  --only PART        services (the above), admin (what it costs to look at it), rules,
+                     modes or connect-time; all without it
   --vips N,...       rules for so many VIPs (default 1000,10000,50000; as root)
   --mode-services N,...
                      kernel modes and connect-time with so many Services

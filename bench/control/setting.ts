@@ -7,7 +7,7 @@ import { usherName } from './record.ts'
 
 /** Who is measured: Usher as a process, each way of leading traffic to it, each mode. */
 export const controlTargets = (options: ControlOptions): readonly TargetRecord[] => [
-  ...(wants(options, 'services') ? [usher] : []),
+  ...(wants(options, 'services') || wants(options, 'admin') ? [usher] : []),
   ...(wants(options, 'rules') ? measuredCaptures.map(captureTarget) : []),
   ...(wants(options, 'modes') ? measuredIn(options).map(modeTarget) : []),
   ...(wants(options, 'connect-time') ? [led] : []),

@@ -1,6 +1,7 @@
 import type { AnswerOf } from '../observe/control-protocol.ts'
 import type { EndpointStatus, ServicePortStatus } from '../observe/status.ts'
 import type { Cell, Cells } from './columns.ts'
+import type { EndpointItem, RouteItem } from './get-documents.ts'
 import { bytesForPeople, forPeople, optionTexts } from './words.ts'
 
 // What `usher get` lists: items of JSON and YAML as docs/control.md has them, and rows of tables.
@@ -29,16 +30,13 @@ export const routesTable = [
   'OPTIONS+',
 ]
 
-export type RouteItem = ReturnType<typeof routeItem>
-
-export const routeItem = (port: ServicePortStatus) => {
+export const routeItem = (port: ServicePortStatus): RouteItem => {
   const { endpoints, paused, active, held, queued } = port
   const usable = endpoints.filter(isUsable).length
   return {
     name: routeName(port.servicePort),
     protocol: port.protocol,
     family: port.family,
-    /** Where its clients come in. */
     listen: port.vips.map(({ vip }) => vip),
     endpoints: { usable, all: endpoints.length },
     state: paused !== null ? 'paused' : usable === 0 ? 'no endpoints' : 'ok',
@@ -99,15 +97,16 @@ export const endpointsTable = [
   'CHECK+',
 ]
 
-type EndpointItem = ReturnType<typeof endpointItems>[number]
-
-export const endpointItems = ({ servicePort, protocol, endpoints }: ServicePortStatus) =>
+export const endpointItems = ({
+  servicePort,
+  protocol,
+  endpoints,
+}: ServicePortStatus): readonly EndpointItem[] =>
   endpoints.map(endpoint => ({
     name: endpoint.endpoint,
     route: routeName(servicePort),
     protocol,
     state: stateOf(endpoint),
-    /** Since when it is so, ISO 8601; null where that is not known. */
     since: endpoint.drained?.since ?? endpoint.check?.since ?? null,
     drained: endpoint.drained,
     weight: endpoint.weight,
@@ -117,7 +116,7 @@ export const endpointItems = ({ servicePort, protocol, endpoints }: ServicePortS
     check: endpoint.check,
   }))
 
-const stateOf = (endpoint: EndpointStatus): string => {
+const stateOf = (endpoint: EndpointStatus): EndpointItem['state'] => {
   const { drained, check, state, eligible, resting } = endpoint
   if (drained !== null) return 'drained'
   if (check?.up === false) return 'down'

@@ -1,6 +1,8 @@
+import type { listedKinds } from '../config/options/control.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
 import type { ServicePortStatus } from '../observe/status.ts'
 import type { Cells } from './columns.ts'
+import type { itemShapes } from './get-documents.ts'
 import {
   connectionRow,
   connectionsTable,
@@ -23,7 +25,7 @@ import {
 /** What is listed of one kind. */
 export interface Listing {
   /** Of the document of JSON and YAML: `ServiceList`. */
-  readonly kind: string
+  readonly kind: keyof typeof itemShapes
   /** What stands before a name: `service`. */
   readonly one: string
   readonly items: readonly Item[]
@@ -54,6 +56,8 @@ const itemsOf = <T extends { readonly name: string }>(
 /** Routes of a sidecar are of none. */
 const isOfService = ({ servicePort }: ServicePortStatus): boolean =>
   !servicePort.startsWith('route/')
+
+export type Kind = (typeof listedKinds)[number]
 
 /** By kind, what is listed of ports of Services, or of connections. */
 export const listings = {
@@ -104,9 +108,7 @@ export const listings = {
     left,
     table: connectionsTable,
   }),
-}
-
-export type Kind = keyof typeof listings
+} satisfies Readonly<Record<Kind, unknown>>
 
 /** How users call the kinds, as kubectl lets them. */
 export const kindNames: ReadonlyMap<string, Kind> = new Map([

@@ -2,13 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { stringify } from 'yaml'
 import type { OptionsOf } from '../config/options.ts'
 import { aligned, type Cells, columnWidths } from './columns.ts'
+import { apiVersion } from './get-documents.ts'
 import type { Item, Listing } from './get-kinds.ts'
 import type { Io } from './io.ts'
 
 type Output = Pick<OptionsOf<'get'>, 'output' | 'noHeaders'>
-
-/** Of what `-o json` and `-o yaml` print. */
-const apiVersion = 'usher-proxy.io/v1alpha1'
 
 export const printListing = (listing: Listing, options: Output, io: Io): void => {
   const { kind, one, items, left } = listing

@@ -1,6 +1,7 @@
-import type { ServicePortStatus, VipStatus } from '../observe/status.ts'
+import type { ServicePortStatus } from '../observe/status.ts'
 import type { Cell, Cells } from './columns.ts'
-import { routeItem, type RouteItem, routeName, stateCell } from './get-items.ts'
+import type { ListenerItem, ServiceItem } from './get-documents.ts'
+import { routeItem, routeName, stateCell } from './get-items.ts'
 
 // What `usher get services` and `usher get listeners` list.
 
@@ -18,15 +19,6 @@ export const servicesTable = [
   'FAMILY+',
   'ACCEPTED+',
 ]
-
-interface ServiceItem extends RouteItem {
-  readonly namespace: string
-  readonly service: string
-  /** The name of the port; '' where it has none. */
-  readonly port: string
-  readonly clusterIp: string
-  readonly otherAddresses: readonly string[]
-}
 
 /** `namespace/name:port` in its parts. */
 const partsOf = (
@@ -72,13 +64,6 @@ export const listenersTable = [
   'STATE',
   'REASON+',
 ]
-
-type ListenerItem = Omit<VipStatus, 'vip'> & {
-  /** Where clients dial. */
-  readonly name: string
-  readonly service: string
-  readonly protocol: string
-}
 
 export const listenerItems = ({
   servicePort,

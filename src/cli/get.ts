@@ -1,4 +1,5 @@
 import type { OptionsOf } from '../config/options.ts'
+import { listedKindsText } from '../config/options/control.ts'
 import { UsageError } from '../config/usage-error.ts'
 import type { ServicePortStatus } from '../observe/status.ts'
 import { suggest } from '../util/suggest.ts'
@@ -39,14 +40,14 @@ const wantedOf = ({
   const kind = kindNames.get(word)
   if (kind === undefined) {
     const meant = suggest(word, [...kindNames.keys()])
-    const hint = meant === undefined ? `give ${kinds}` : `did you mean ${meant}?`
+    const hint =
+      meant === undefined ? `give ${listedKindsText}` : `did you mean ${meant}?`
     throw new UsageError(`${JSON.stringify(word)} is no kind; ${hint}`, 'get')
   }
   const name = rest.length === 0 ? [] : [rest.join('/')]
   return { kind, names: [...name, ...more, ...route] }
 }
 
-const kinds = 'services, endpoints, connections, listeners or routes'
 const served = async (
   kind: Exclude<Kind, 'connections'>,
   names: readonly string[],

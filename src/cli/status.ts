@@ -8,7 +8,7 @@ import { orSayWhyNot } from './tell.ts'
 export const status = (
   { address, json }: OptionsOf<'status'>,
   io: Io,
-  timeoutMs = 3000,
+  timeoutMs?: number,
 ): Promise<number> =>
   orSayWhyNot('status', io, async () => {
     const where = { controlSocket: '', address }

@@ -45,45 +45,47 @@ const vip = v.object({
   reason: text,
 })
 
-const endpoint = v.pipe(
-  v.object({
-    /** `ip:port`. */
-    endpoint: text,
-    /** `terminating`: it still serves, and is used when nothing is ready. */
-    state: v.picklist(['ready', 'terminating', 'not ready']),
-    /** Gets new connections of some clients now. */
-    eligible: v.boolean(),
-    /**
-     * Whose new connections it gets: `all`, `none`, or by traffic policy those of ClusterIPs
-     * (`internal`), and of all other VIPs from outside the node (`external`) and from the
-     * node itself (`node`), joined with `+`.
-     */
-    clients: v.optional(text),
-    active: number,
-    failures: number,
-    /** It failed a moment ago, so that others are preferred while there are any. */
-    resting: v.optional(v.boolean(), false),
-    /** By `usher drain`: it gets no new connections. null: it is not. */
-    drained: v.optional(v.nullable(v.object({ ...times, close: text })), null),
-    /** Its share of the turns: by `usher weight` since then, or (null) as the source says. */
-    weight: v.optional(number, 1),
-    weightSince: v.optional(v.nullable(text), null),
-    /** What its check says; null where there is none. */
-    check: v.optional(
-      v.nullable(
-        v.object({
-          up: v.boolean(),
-          /** Since when checks say so, ISO 8601; null before the first. */
-          since: v.nullable(text),
-          /** Why the last check failed, or what could be mended all the same; '' for neither. */
-          why: text,
-          /** The name that its address was found by; '' when it was given by address. */
-          host: text,
-        }),
-      ),
-      null,
+const endpointShape = v.object({
+  /** `ip:port`. */
+  endpoint: text,
+  /** `terminating`: it still serves, and is used when nothing is ready. */
+  state: v.picklist(['ready', 'terminating', 'not ready']),
+  /** Gets new connections of some clients now. */
+  eligible: v.boolean(),
+  /**
+   * Whose new connections it gets: `all`, `none`, or by traffic policy those of ClusterIPs
+   * (`internal`), and of all other VIPs from outside the node (`external`) and from the
+   * node itself (`node`), joined with `+`.
+   */
+  clients: v.optional(text),
+  active: number,
+  failures: number,
+  /** It failed a moment ago, so that others are preferred while there are any. */
+  resting: v.optional(v.boolean(), false),
+  /** By `usher drain`: it gets no new connections. null: it is not. */
+  drained: v.optional(v.nullable(v.object({ ...times, close: text })), null),
+  /** Its share of the turns: by `usher weight` since then, or (null) as the source says. */
+  weight: v.optional(number, 1),
+  weightSince: v.optional(v.nullable(text), null),
+  /** What its check says; null where there is none. */
+  check: v.optional(
+    v.nullable(
+      v.object({
+        up: v.boolean(),
+        /** Since when checks say so, ISO 8601; null before the first. */
+        since: v.nullable(text),
+        /** Why the last check failed, or what could be mended all the same; '' for neither. */
+        why: text,
+        /** The name that its address was found by; '' when it was given by address. */
+        host: text,
+      }),
     ),
-  }),
+    null,
+  ),
+})
+
+const endpoint = v.pipe(
+  endpointShape,
   v.transform(({ clients, ...rest }) => ({
     ...rest,
     clients: clients ?? (rest.eligible ? 'all' : 'none'),
@@ -226,6 +228,9 @@ export const statusSchema = v.object({
   acceptPaused: v.boolean(),
   servicePorts: v.array(servicePort),
 })
+
+/** Of parts of it, for what is made of them. */
+export const statusShapes = { vip, endpoint: endpointShape, servicePort } as const
 
 type Out<S extends v.GenericSchema> = DeepReadonly<v.InferOutput<S>>
 

@@ -8,7 +8,16 @@ const told = 'The control socket of the Usher to tell, as it was given it.'
 const asked =
   'The control socket of the Usher to ask, as it was given it. Without it, its metrics address is asked.'
 
-const kinds = ['services', 'endpoints', 'connections', 'listeners', 'routes']
+/** What `usher get` lists. */
+export const listedKinds = [
+  'services',
+  'endpoints',
+  'connections',
+  'listeners',
+  'routes',
+] as const
+
+export const listedKindsText = `${listedKinds.slice(0, -1).join(', ')} or ${listedKinds.at(-1)}`
 
 /** What `usher top` puts first. */
 const sortings = ['new', 'active', 'failed', 'retries', 'bytes', 'name'] as const
@@ -37,9 +46,9 @@ export const control = group('What', node, {
   kind: {
     commands: ['get'],
     // Also by other names, which none has to be shown.
-    type: list({ ...text('KIND'), choices: kinds }),
+    type: list({ ...text('KIND'), choices: listedKinds }),
     positional: true,
-    help: 'What to list: services, endpoints, connections, listeners or routes. Names may follow, or stand behind a slash: then only what has one of them is listed. As kubectl has them, also svc, ep and the singular.',
+    help: `What to list: ${listedKindsText}. Names may follow, or stand behind a slash: then only what has one of them is listed. As kubectl has them, also svc, ep and the singular.`,
   },
   connection: {
     commands: ['close'],

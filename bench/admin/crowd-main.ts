@@ -1,0 +1,56 @@
+import { connect, type Socket } from 'node:net'
+import { answerParent } from '../process/child.ts'
+
+/* Clients that nobody wants, in a process of their own: some slow, some hostile, all come back. */
+
+export interface CrowdQuestion {
+  /** `port` of a server on loopback that knows `paths`. */
+  readonly servers: readonly { readonly port: number; readonly path: string }[]
+  /** Of each kind, over all servers. */
+  readonly clients: number
+}
+
+/** None of them is the address that the bench asks from. */
+const from = '127.0.0.9'
+const backAfterMs = 1000
+const slowEveryMs = 500
+
+type Behaviour = (socket: Socket, path: string) => void
+
+const request = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n`
+
+/** A header, one byte at a time. */
+const slow: Behaviour = (socket, path) => {
+  socket.write(request(path))
+  const timer = setInterval(() => socket.write('x'), slowEveryMs)
+  socket.once('close', () => clearInterval(timer))
+}
+
+const hostile: readonly Behaviour[] = [
+  // Takes nothing of what it has asked for.
+  (socket, path) => socket.pause().write(`${request(path)}\r\n`),
+  (socket, path) => socket.pause().write(`${request(path)}\r\n`.repeat(100)),
+  socket => socket.write(Buffer.alloc(64 * 1024, 0xff)),
+  (socket, path) => socket.write(`${request(path)}X: ${'x'.repeat(60_000)}`),
+  socket => socket.resetAndDestroy(),
+  // Says nothing.
+  () => {},
+]
+
+const comeAndComeBack = (port: number, path: string, behave: Behaviour): void => {
+  const socket = connect({ port, host: '127.0.0.1', localAddress: from })
+  socket.once('connect', () => behave(socket, path))
+  socket.on('error', () => {})
+  socket.once('close', () =>
+    setTimeout(() => comeAndComeBack(port, path, behave), backAfterMs),
+  )
+}
+
+answerParent(async question => {
+  const { servers, clients } = question as CrowdQuestion
+  for (let i = 0; i < clients; i += 1) {
+    const { port, path } = servers[i % servers.length] ?? { port: 0, path: '' }
+    comeAndComeBack(port, path, slow)
+    comeAndComeBack(port, path, hostile[i % hostile.length] ?? slow)
+  }
+})

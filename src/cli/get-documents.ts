@@ -1,0 +1,97 @@
+import * as v from 'valibot'
+import { controlCommands } from '../observe/control-protocol.ts'
+import { statusShapes } from '../observe/status.ts'
+import type { DeepReadonly } from '../util/deep-readonly.ts'
+
+// What `usher get -o json` prints, as shapes: deploy/output.schema.json is made from them.
+
+const text = v.string()
+const number = v.number()
+const { vip } = statusShapes
+const { entries: endpoint } = statusShapes.endpoint
+const { entries: servicePort } = statusShapes.servicePort
+
+/** Of what `-o json` and `-o yaml` print. */
+export const apiVersion = 'usher-proxy.io/v1alpha1'
+
+const route = v.object({
+  name: text,
+  protocol: servicePort.protocol,
+  family: servicePort.family,
+  /** Where its clients come in. */
+  listen: v.array(text),
+  endpoints: v.object({ usable: number, all: number }),
+  state: v.picklist(['ok', 'paused', 'no endpoints']),
+  paused: servicePort.paused,
+  active: number,
+  waiting: number,
+  accepted: number,
+  failed: number,
+  failedBy: servicePort.failedBy,
+  bytesToBackend: number,
+  bytesToClient: number,
+  options: servicePort.options,
+})
+
+const service = v.object({
+  ...route.entries,
+  namespace: text,
+  service: text,
+  /** The name of the port; '' where it has none. */
+  port: text,
+  clusterIp: text,
+  otherAddresses: v.array(text),
+})
+
+const endpointItem = v.object({
+  name: text,
+  route: text,
+  protocol: servicePort.protocol,
+  state: v.picklist([
+    'ready',
+    'terminating',
+    'not ready',
+    'drained',
+    'down',
+    'unused',
+    'resting',
+  ]),
+  /** Since when it is so, ISO 8601; null where that is not known. */
+  since: v.nullable(text),
+  drained: endpoint.drained,
+  weight: number,
+  weightSince: v.nullable(text),
+  active: number,
+  failures: number,
+  check: endpoint.check,
+})
+
+const listener = v.object({
+  /** Where clients dial. */
+  name: text,
+  service: text,
+  protocol: servicePort.protocol,
+  ...v.omit(vip, ['vip']).entries,
+})
+
+const openConnection = controlCommands.connections.answer.entries.connections.item
+
+const connection = v.object({ name: text, ...v.omit(openConnection, ['id']).entries })
+
+/** One item of each kind of document. */
+export const itemShapes = {
+  ServiceList: service,
+  EndpointList: endpointItem,
+  ListenerList: listener,
+  RouteList: route,
+  ConnectionList: connection,
+} as const
+
+type ItemOf<K extends keyof typeof itemShapes> = DeepReadonly<
+  v.InferOutput<(typeof itemShapes)[K]>
+>
+
+export type RouteItem = ItemOf<'RouteList'>
+export type ServiceItem = ItemOf<'ServiceList'>
+export type EndpointItem = ItemOf<'EndpointList'>
+export type ListenerItem = ItemOf<'ListenerList'>
