@@ -38,11 +38,9 @@ const styledSchema = (title: string, schema: object): Promise<string> =>
 
 /** JSON Schemas of what Usher answers, by the paths of their files. */
 export const outputSchemas = async (): Promise<ReadonlyMap<string, string>> => {
-  const lists = Object.entries(itemShapes).map(([kind, item]) => [
-    kind,
-    listOf(kind, item),
-  ])
-  const either = { anyOf: lists.map(([kind]) => ({ $ref: `#/$defs/${String(kind)}` })) }
+  const kinds = Object.entries(itemShapes)
+  const either = { anyOf: kinds.map(([kind]) => ({ $ref: `#/$defs/${kind}` })) }
+  const lists = kinds.map(([kind, item]) => [kind, listOf(kind, item)])
   const documents = { ...either, $defs: Object.fromEntries(lists) as object }
   return new Map([
     [
