@@ -6,7 +6,7 @@ import { styled } from './styled.ts'
 
 /** As this version writes it: what an older one leaves out is there. */
 const jsonSchemaOf = (shape: v.GenericSchema): object => {
-  const { $schema, ...rest } = toJsonSchema(shape, {
+  const { $schema: _, ...rest } = toJsonSchema(shape, {
     target: 'draft-2020-12',
     typeMode: 'output',
     errorMode: 'ignore',

@@ -1,14 +1,20 @@
 import { readFileSync } from 'node:fs'
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import t, { type Test } from 'tap'
+import { outputSchemas } from '../../scripts/output-schemas.ts'
 import { main } from '../../src/cli/dispatch.ts'
 import { commandNames, isCommand } from '../../src/config/commands.ts'
+import { listedKinds } from '../../src/config/options/control.ts'
 import { parseOptions } from '../../src/config/parse.ts'
 import type { OpenConnection } from '../../src/relay/open-connections.ts'
 import type { StatusDocument } from '../../src/observe/status.ts'
 import { put, service, slice } from '../support/objects.ts'
 import { controlSocket, ran } from '../proxy/control-fixture.ts'
 
-const page = readFileSync(new URL('../../docs/control.md', import.meta.url), 'utf8')
+const read = (path: string): string =>
+  readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
+
+const page = read('docs/control.md')
 
 /** The commands of the page with what they print, in its order. */
 const examples = [...page.matchAll(/```console\n([^]*?)```/g)].flatMap(([, block = '']) =>
@@ -146,14 +152,21 @@ t.test('the examples print what the page says', async t => {
   t.strictSame({ ...rest, items: items.slice(0, 1) }, JSON.parse(json))
 })
 
-t.test('all fields of the documents are named', async t => {
+t.test('documents are what the schemas say', async t => {
   const { path } = await setUp(t)
-  for (const kind of ['routes', 'endpoints', 'listeners', 'connections']) {
+  const schemas = await outputSchemas()
+  for (const [file, text] of schemas) t.equal(read(file), text, `npm run docs: ${file}`)
+  const isDocument = new Ajv2020().compile(
+    JSON.parse(schemas.get('deploy/get.schema.json') ?? '') as object,
+  )
+  for (const kind of listedKinds) {
     const all = ['get', kind, '-o', 'json', '--control-socket', path]
-    const { out } = await ran(main, all)
-    const { items } = JSON.parse(out) as { items: object[] }
-    for (const field of Object.keys(items[0] ?? {}))
-      t.ok(page.includes(`\`${field}\``) || page.includes(`"${field}"`), field)
+    const document = JSON.parse((await ran(main, all)).out) as { items: object[] }
+    t.ok(isDocument(document), `${kind}: ${JSON.stringify(isDocument.errors)}`)
+    const [item] = document.items
+    if (item === undefined) continue
+    const [field = ''] = Object.keys(item)
+    t.notOk(isDocument({ ...document, items: [{ ...item, [field]: undefined }] }), field)
   }
 })
 

@@ -1,5 +1,7 @@
 // A process of its own: it mostly waits.
 import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import t, { type Test } from 'tap'
 import { manifestFile, service, slice } from '../support/manifests.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
@@ -141,6 +143,14 @@ t.test('a node proxy is asked at its metrics address', async t => {
       code: 3,
       err: /^usher get: asked http:\/\/127\.0\.0\.1:1\/status: .*ECONNREFUSED.* Is Usher running\?/,
     })
+  })
+  await t.test('the status is as its schema says', async t => {
+    const schema = JSON.parse(
+      await readFile('deploy/status.schema.json', 'utf8'),
+    ) as object
+    const isStatus = new Ajv2020().compile(schema)
+    const { body } = await get(usher.metrics, '/status')
+    t.ok(isStatus(JSON.parse(body)), JSON.stringify(isStatus.errors))
   })
   t.equal((await get(usher.metrics, '/connections')).status, 200)
   const unknown = await get(usher.metrics, '/connections?routes=default/nowhere')
