@@ -208,6 +208,7 @@ export interface ListenerStats {
   readonly name: string
   readonly protocol: RelayProtocol
   readonly binds: readonly BindState[]
+  /** One that is not there has nothing to tell. */
   readonly endpoints: readonly EndpointStats[]
   readonly counters: Readonly<ListenerCounters>
   /** What went wrong last, '' when nothing has. */

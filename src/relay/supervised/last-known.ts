@@ -102,7 +102,7 @@ const totalsOver =
 
 /** A listener while no process serves it. */
 const unserved = (spec: RelayListener): PackedListener => {
-  const { id, name, protocol, endpoints } = spec
+  const { id, name, protocol } = spec
   return {
     id,
     name,
@@ -111,7 +111,7 @@ const unserved = (spec: RelayListener): PackedListener => {
     lastError: '',
     wanted: true,
     counters: [],
-    endpointKeys: endpoints.map(({ key }) => key),
+    endpointKeys: [],
     endpointFigures: [],
   }
 }

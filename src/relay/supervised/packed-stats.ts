@@ -5,19 +5,20 @@ import type { EndpointStats, ListenerStats } from '../relay.ts'
 export interface PackedListener extends Omit<ListenerStats, 'counters' | 'endpoints'> {
   /** By `counterCell`; what is missing at the end is 0. */
   readonly counters: readonly number[]
+  /** Of endpoints of which a figure is not 0: of 100 000 few have been used. */
   readonly endpointKeys: readonly string[]
-  /** Five of each endpoint in turn; empty: all are 0. */
+  /** Five of each in turn. */
   readonly endpointFigures: readonly number[]
 }
 
 export const packListener = (stats: ListenerStats): PackedListener => {
   const { counters, endpoints, ...others } = stats
-  const figures = endpoints.flatMap(endpointFigures)
+  const used = endpoints.filter(isUsed)
   return {
     ...others,
     counters: cellsOf(counters),
-    endpointKeys: endpoints.map(({ key }) => key),
-    endpointFigures: figures.some(figure => figure > 0) ? figures : [],
+    endpointKeys: used.map(({ key }) => key),
+    endpointFigures: used.flatMap(endpointFigures),
   }
 }
 
@@ -41,6 +42,9 @@ export const addCounters = (
     return cell === active || cell === held ? counted : counted + (before[cell] ?? 0)
   })
 }
+
+const isUsed = ({ active, failures, resting, rttMs = 0 }: EndpointStats): boolean =>
+  active > 0 || failures > 0 || resting || rttMs > 0
 
 const endpointFigures = (endpoint: EndpointStats): readonly number[] => {
   const { active, failures, resting, rttMs = 0, retransmits = 0 } = endpoint
