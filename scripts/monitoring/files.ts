@@ -18,11 +18,11 @@ const texts: Readonly<Record<string, string>> = {
 }
 
 /** Helm's chart has its own, as a chart can't reach what is outside of it. */
-const ofChart = ['rules.yaml', 'pod-monitor.yaml', 'dashboard.json']
+const ofChart = new Set(['rules.yaml', 'pod-monitor.yaml', 'dashboard.json'])
 
 const pathsOf = (name: string): readonly string[] => [
   `deploy/monitoring/${name}`,
-  ...(ofChart.includes(name) ? [`deploy/helm/usher/files/${name}`] : []),
+  ...(ofChart.has(name) ? [`deploy/helm/usher/files/${name}`] : []),
 ]
 
 /** What is made for deploy/, by path from the top. */
