@@ -95,6 +95,9 @@ t.test('the tarball of npm', async t => {
         ) || /\.(map|ts|log)$|(^|\/)(test|src|node_modules)\//.test(name),
     )
     t.strictSame(strange, [])
+    const { man } = JSON.parse(await readPackage()) as { man: readonly string[] }
+    const pages = names.filter(name => name.startsWith('man/'))
+    t.strictSame(man.toSorted(), pages.toSorted(), 'if not, run: npm run docs')
   })
 
   const home = await folderFor(t, 'install')

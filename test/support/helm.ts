@@ -52,9 +52,10 @@ export const render = async (values: Values, release = 'usher'): Promise<Built> 
   return new Built(parseYaml(text, chart) as KubeObject[])
 }
 
-/** What helm says once it has installed the chart. Nothing is installed, and no cluster asked. */
-export const notes = async (values: Values): Promise<string> => {
+/** What helm says once it has installed the chart. Nothing is installed. */
+export const notes = async (kubeconfig: string, values: Values): Promise<string> => {
   const how = [
+    `--kubeconfig=${kubeconfig}`,
     '--namespace=kube-system',
     '--dry-run=client',
     ...flags({ ...needed, ...values }),
