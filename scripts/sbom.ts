@@ -4,7 +4,7 @@
  * name nothing else: its own `--omit=dev` leaves out what tests need as well, like yaml.
  */
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -21,8 +21,11 @@ const manifest = JSON.parse(
 const lock = await readLock()
 const own = lock.packages[''] as unknown as Named
 
-const folder = await mkdtemp(join(tmpdir(), 'usher-sbom-'))
+const parent = await mkdtemp(join(tmpdir(), 'usher-sbom-'))
+// CycloneDX names what it is about after the folder.
+const folder = join(parent, String(manifest['name']))
 try {
+  await mkdir(folder)
   const write = (name: string, value: object): Promise<void> =>
     writeFile(join(folder, name), JSON.stringify(value))
   await write('package.json', released(manifest))
@@ -43,5 +46,5 @@ try {
   )
   process.stdout.write(stdout)
 } finally {
-  await rm(folder, { recursive: true })
+  await rm(parent, { recursive: true })
 }

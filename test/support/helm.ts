@@ -17,6 +17,9 @@ const program = isInstalled('helm')
 export const noHelm: string | false =
   program === 'helm' || existsSync(program) ? false : 'helm is not installed'
 
+export const isHelm3 = (): boolean =>
+  execFileSync(program, ['version', '--short'], { encoding: 'utf8' }).startsWith('v3')
+
 /** The chart's values, as `--set-json` takes them. */
 export type Values = Readonly<Record<string, unknown>>
 
