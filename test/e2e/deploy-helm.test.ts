@@ -113,6 +113,7 @@ t.test('a value that means nothing is refused, with its name', { skip }, async t
     [/config.healthzBindAddress/, { config: { healthzBindAddress: '0.0.0.0' } }],
     [/apiServer.port/, { apiServer: { host: 'a', port: 0 } }],
     [/apiServer.host/, { apiServer: { host: 'https://192.0.2.10' } }],
+    [/\bconfig\b/, { config: null }],
     [/apiServer\.host is not set/, { apiServer: { host: '' } }],
     [/set one of them to false/, { connectTime: true, nonRoot: true }],
   ]
@@ -182,6 +183,8 @@ t.test('each value gets where it belongs', { skip }, async t => {
   const { annotations } = built.the('DaemonSet').spec.template.metadata
   t.match(annotations, { 'example.com/owner': 'net' })
   t.match(built.the('PodMonitor').metadata.labels, { release: 'prometheus' })
+  const bare = await render({ nodeSelector: null, tolerations: null, resources: null })
+  t.strictSame(bare.pod.nodeSelector, {}, 'null takes a default away')
   const names = new Set(built.objects.map(({ metadata }) => metadata.name))
   t.strictSame(names, new Set(['edge-usher', 'edge-usher-config']))
   const { roleRef, subjects } = built.the('ClusterRoleBinding')
