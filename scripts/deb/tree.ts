@@ -9,25 +9,10 @@ import { commandLines } from '../../src/cli/completion/vocabulary.ts'
 import { zshScript } from '../../src/cli/completion/zsh.ts'
 import { version } from '../../src/cli/version.ts'
 import { manPages } from '../man-pages.ts'
+import { productionPackages, readLock } from '../production-packages.ts'
 import { maintainer } from './control-files.ts'
 
 const top = fileURLToPath(new URL('../../', import.meta.url))
-
-interface Lock {
-  readonly packages: Readonly<
-    Record<string, { readonly dev?: boolean; readonly devOptional?: boolean }>
-  >
-}
-
-/** Packages that run Usher, as `npm ci --omit=dev` would have them, without asking a registry. */
-const productionPackages = async (): Promise<readonly string[]> => {
-  const lock = JSON.parse(await readFile(join(top, 'package-lock.json'), 'utf8')) as Lock
-  return Object.entries(lock.packages).flatMap(([path, { dev, devOptional }]) =>
-    path === '' || dev === true || devOptional === true || !existsSync(join(top, path))
-      ? []
-      : [path],
-  )
-}
 
 /**
  * What of a library Node never loads on Debian: types, texts, tests, settings of tools, `prebuilds`, which
@@ -49,8 +34,9 @@ const copyProgram = async (lib: string): Promise<void> => {
   await cp(join(top, 'dist'), join(lib, 'dist'), { recursive: true, filter })
   const examples = 'deploy/examples' // `usher demo` has its Services from there.
   await cp(join(top, examples), join(lib, examples), { recursive: true })
-  for (const path of await productionPackages()) {
+  for (const [path] of productionPackages(await readLock())) {
     const from = join(top, path)
+    if (!existsSync(from)) continue // For another platform.
     await cp(from, join(lib, path), {
       recursive: true,
       // Packages inside of it are in the list by themselves.

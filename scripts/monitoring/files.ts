@@ -17,14 +17,23 @@ const texts: Readonly<Record<string, string>> = {
   'dashboard.json': JSON.stringify(dashboard),
 }
 
-/** What is in deploy/monitoring/, by path from the top. */
+/** Helm's chart has its own, as a chart can't reach what is outside of it. */
+const ofChart = new Set(['rules.yaml', 'pod-monitor.yaml', 'dashboard.json'])
+
+const pathsOf = (name: string): readonly string[] => [
+  `deploy/monitoring/${name}`,
+  ...(ofChart.has(name) ? [`deploy/helm/usher/files/${name}`] : []),
+]
+
+/** What is made for deploy/, by path from the top. */
 export const monitoringFiles = async (): Promise<
   readonly (readonly [string, string])[]
 > =>
   Promise.all(
-    Object.entries(texts).map(async ([name, text]) => {
-      const path = `deploy/monitoring/${name}`
-      const options = await resolveConfig(new URL(`../../${path}`, import.meta.url))
-      return [path, await format(text, { ...options, filepath: path })] as const
-    }),
+    Object.entries(texts).flatMap(([name, text]) =>
+      pathsOf(name).map(async path => {
+        const options = await resolveConfig(new URL(`../../${path}`, import.meta.url))
+        return [path, await format(text, { ...options, filepath: path })] as const
+      }),
+    ),
   )

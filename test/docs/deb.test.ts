@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { commandNames } from '../../src/config/commands.ts'
-import { version } from '../../src/cli/version.ts'
+import { runInstalled, worksInstalled } from '../support/installed-usher.ts'
 import { whyNotInstalled } from '../support/installed.ts'
 
 const execute = promisify(execFile)
@@ -42,17 +42,12 @@ t.test('a Debian package', { skip: whyNotInstalled('dpkg-deb', 'dpkg') }, async 
   await t.test('works from where it is unpacked', async t => {
     const root = join(folder, 'root')
     await execute('dpkg-deb', ['-x', file, root])
-    const usher = (...args: string[]) =>
-      execute(process.execPath, [join(root, 'usr/bin/usher'), ...args], {
-        env,
-        timeout: 60_000,
-      })
-    t.equal((await usher('--version')).stdout, `usher ${version()}\n`)
-    t.match((await usher('demo', '--once')).stdout, /✔/)
-    const { stdout } = await usher('check').catch(
-      (error: unknown) => error as { stdout: string },
+    const program = [process.execPath, join(root, 'usr/bin/usher')]
+    await worksInstalled(t, program)
+    const said = await runInstalled(program, 'check').catch(
+      (error: unknown) => (error as { stdout: string }).stdout,
     )
-    t.match(stdout, 'relay', 'and says what it can')
+    t.match(said, 'relay', 'and says what it can')
   })
 
   await t.test(

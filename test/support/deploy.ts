@@ -57,6 +57,7 @@ interface KubeMeta {
   readonly name: string
   readonly namespace?: string
   readonly labels?: Readonly<Record<string, string>>
+  readonly annotations?: Readonly<Record<string, string>>
 }
 
 export interface PolicyRule {

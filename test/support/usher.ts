@@ -55,8 +55,7 @@ const unlessGiven = (args: readonly string[]): readonly string[] =>
       )
 
 /** Starts a command that serves; killed when the test ends. */
-export const launchUsher = (t: Test, ...args: string[]): LaunchedUsher =>
-  launch(t, args, [])
+export const launchUsher = (t: Test, ...args: string[]): LaunchedUsher => launch(t, args)
 
 /** The same without a right to change the host. */
 export const launchHarmless = (t: Test, ...args: string[]): LaunchedUsher =>
@@ -67,12 +66,13 @@ const withoutCapabilities = ['setpriv', '--bounding-set=-all', '--inh-caps=-all'
 const launch = (
   t: Test,
   args: readonly string[],
-  before: readonly string[],
+  before: readonly string[] = [],
+  program?: readonly string[],
 ): LaunchedUsher => {
   const addresses = ['metrics', 'healthz'].map(
     name => `--${name}-bind-address=${testHost}:0`,
   )
-  const child = spawnUsher([...args, ...addresses], before)
+  const child = spawnUsher([...args, ...addresses], before, program)
   const exit = exitOf(child)
   t.teardown(async () => {
     child.kill('SIGKILL')
@@ -120,6 +120,13 @@ export const startUsherBy = (
   before: readonly string[],
   ...args: string[]
 ): Promise<Usher> => served(launch(t, args, before))
+
+/** The same of an Usher that is installed, by its own command line. */
+export const startInstalled = (
+  t: Test,
+  program: readonly string[],
+  ...args: string[]
+): Promise<Usher> => served(launch(t, args, [], program))
 
 /** Starts a command that serves, and waits until it does. */
 export const startUsher = (t: Test, ...args: string[]): Promise<Usher> =>
@@ -174,13 +181,14 @@ export const get = async (
   return { status: response.status, body: await response.text() }
 }
 
-export const spawnUsher = (args: readonly string[], before: readonly string[] = []) => {
+export const spawnUsher = (
+  args: readonly string[],
+  before: readonly string[] = [],
+  program: readonly string[] = programFor(args),
+) => {
   // Without the variables of the test runner, which would load its own things.
   const { PATH } = process.env
-  const fromApi = args.some(arg => arg.startsWith('--kubeconfig'))
-  const program = fromApi ? loopbackUsher : [usherProgram]
-  const own = [...program, ...args, ...unlessGiven(args)]
-  const line = [...before, process.execPath, ...own]
+  const line = [...before, ...program, ...args, ...unlessGiven(args)]
   return spawn(line[0] ?? '', line.slice(1), {
     env: { PATH },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -188,6 +196,11 @@ export const spawnUsher = (args: readonly string[], before: readonly string[] = 
     timeout: 45_000,
     killSignal: 'SIGKILL',
   })
+}
+
+const programFor = (args: readonly string[]): readonly string[] => {
+  const fromApi = args.some(arg => arg.startsWith('--kubeconfig'))
+  return [process.execPath, ...(fromApi ? loopbackUsher : [usherProgram])]
 }
 
 const exitOf = (child: ChildProcess): Promise<Exit> =>

@@ -1,0 +1,42 @@
+{{/* The name of all objects: that of the release, which has 53 characters at most, with "usher" in it. */}}
+{{- define "usher.name" -}}
+{{- if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What pods are selected by. Never changes. */}}
+{{- define "usher.podLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end -}}
+
+{{- define "usher.labels" -}}
+{{ include "usher.podLabels" . }}
+app.kubernetes.io/component: service-proxy
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{/* By digest where there is one. */}}
+{{- define "usher.image" -}}
+{{- $image := .Values.image -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $image.repository $image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $image.repository (default (printf "%s-tools" .Chart.AppVersion) $image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The file of --config. */}}
+{{- define "usher.config" -}}
+{{ toYaml .Values.config }}
+{{- end -}}
+
+{{/* The port at the end of an address, as in [::]:10256. */}}
+{{- define "usher.port" -}}
+{{- splitList ":" . | last -}}
+{{- end -}}

@@ -1,0 +1,213 @@
+// A process of its own: kubectl and helm take their time.
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import t, { type Test } from 'tap'
+import { version } from '../../src/cli/version.ts'
+import {
+  build,
+  type Built,
+  buildWith,
+  type KubeObject,
+  kubernetes,
+  noKustomize,
+  parseYaml,
+  readObjects,
+  top,
+} from '../support/deploy.ts'
+import { startApiServer } from '../support/api-server/for-test.ts'
+import {
+  isHelm3,
+  lint,
+  noHelm,
+  notes,
+  refusal,
+  render,
+  type Values,
+} from '../support/helm.ts'
+import { intended, plain } from './helm-differences.ts'
+
+const skip = noHelm
+const chartFile = (path: string): string =>
+  readFileSync(`${top}deploy/helm/usher/${path}`, 'utf8')
+
+const sorted = (objects: readonly KubeObject[]): KubeObject[] =>
+  objects.toSorted((a, b) =>
+    `${a.kind} ${a.metadata.name}` < `${b.kind} ${b.metadata.name}` ? -1 : 1,
+  )
+
+const monitoring: Values = {
+  podMonitor: { enabled: true },
+  prometheusRule: { enabled: true },
+  dashboard: { enabled: true },
+}
+
+const overlay = async (path: string): Promise<Built> => (await build(path)).all
+const pairs: readonly {
+  readonly name: string
+  readonly kustomized: (t: Test) => Promise<Built>
+  readonly values: Values
+}[] = [
+  {
+    name: 'every node',
+    kustomized: () => overlay(`${kubernetes}/overlays/every-node`),
+    values: {},
+  },
+  {
+    name: 'some nodes, in place of kube-proxy',
+    kustomized: () => overlay(`${kubernetes}/overlays/replace-kube-proxy`),
+    values: { replaceKubeProxy: true },
+  },
+  {
+    name: 'connect-time',
+    kustomized: t => buildWith(t, 'components/connect-time'),
+    values: { connectTime: true },
+  },
+  {
+    name: 'non-root',
+    kustomized: t => buildWith(t, 'components/non-root'),
+    values: { nonRoot: true },
+  },
+]
+const neither = noHelm || noKustomize
+
+for (const { name, kustomized, values } of pairs)
+  t.test(`the chart makes what kustomize makes: ${name}`, { skip: neither }, async t => {
+    const rendered = (await render(values)).objects
+    const expected = intended((await kustomized(t)).objects)
+    t.strictSame(sorted(plain(rendered)), sorted(plain(expected)))
+  })
+
+t.test('the chart makes what kustomize makes: monitoring', { skip: neither }, async t => {
+  const { objects } = await overlay('deploy/monitoring')
+  const nameOf = ({ kind, metadata }: KubeObject): string => `${kind} ${metadata.name}`
+  const names = new Set(objects.map(nameOf))
+  const rendered = (await render(monitoring)).objects.filter(object =>
+    names.has(nameOf(object)),
+  )
+  t.strictSame(sorted(plain(rendered)), sorted(plain(intended(objects))))
+})
+
+t.test('helm finds no fault in the chart', { skip }, async t => {
+  for (const values of [
+    {},
+    { replaceKubeProxy: true, connectTime: true, ...monitoring },
+    { nonRoot: true },
+  ])
+    t.match(await lint(values), '1 chart(s) linted, 0 chart(s) failed')
+  const [{ version: ofChart, appVersion }] = parseYaml(
+    chartFile('Chart.yaml'),
+    'Chart.yaml',
+  ) as [{ version: string; appVersion: string }]
+  t.strictSame([ofChart, appVersion], [version(), version()])
+})
+
+t.test('a value that means nothing is refused, with its name', { skip }, async t => {
+  // Helm 3 and Helm 4 say it in different words.
+  const wrong: readonly (readonly [RegExp, Values])[] = [
+    [/image.*\btga\b/, { image: { tga: '1' } }],
+    [/image.digest/, { image: { digest: '1234' } }],
+    [/\btoleration\b/, { toleration: [] }],
+    [/podMonitor.*\benable\b/, { podMonitor: { enable: true } }],
+    [/resources.*\bcpu\b/, { resources: { cpu: 1 } }],
+    [/config.mode.*one of/, { config: { mode: 'ebpf' } }],
+    [/config.healthzBindAddress/, { config: { healthzBindAddress: '0.0.0.0' } }],
+    [/apiServer.port/, { apiServer: { host: 'a', port: 0 } }],
+    [/apiServer.host/, { apiServer: { host: 'https://192.0.2.10' } }],
+    [/\bconfig\b/, { config: null }],
+    [/apiServer\.host is not set/, { apiServer: { host: '' } }],
+    [/set one of them to false/, { connectTime: true, nonRoot: true }],
+  ]
+  for (const [said, values] of wrong) t.match(await refusal(values), said)
+})
+
+t.test('no part of the schema lets unknown names pass but those it says', async t => {
+  const open: string[] = []
+  const look = (schema: unknown, path: string): void => {
+    if (typeof schema !== 'object' || schema === null) return
+    const { type, additionalProperties: more } = schema as Values
+    if (type === 'object' && more === undefined) open.push(path)
+    for (const [name, part] of Object.entries(schema)) look(part, `${path}/${name}`)
+  }
+  look(JSON.parse(chartFile('values.schema.json')), '')
+  t.strictSame(open, ['/properties/config', '/properties/global'])
+})
+
+t.test('a change of the configuration is a rolling update', { skip }, async t => {
+  const sumOf = async (config: Values): Promise<string | undefined> => {
+    const built = await render({ config })
+    const annotations = built.the('DaemonSet').spec.template.metadata.annotations
+    const data = built.configMap('usher-config')?.data?.['config.yaml'] ?? ''
+    const sum = createHash('sha256').update(data.trimEnd()).digest('hex')
+    t.equal(annotations?.['checksum/config'], sum)
+    return sum
+  }
+  t.not(await sumOf({}), await sumOf({ mode: 'nftables' }))
+})
+
+t.test('each value gets where it belongs', { skip }, async t => {
+  const digest = `sha256:${'0'.repeat(64)}`
+  const built = await render(
+    {
+      image: { repository: 'registry.example/usher', digest, pullPolicy: 'Always' },
+      imagePullSecrets: [{ name: 'registry' }],
+      apiServer: { host: '2001:db8::1', port: 443 },
+      config: { healthzBindAddress: '[::]:10300', metricsBindAddress: '[::1]:10301' },
+      extraArgs: ['--relay-workers=2'],
+      resources: { limits: { memory: '2Gi' } },
+      priorityClassName: 'high',
+      nodeSelector: { pool: 'a', 'node-proxy': 'other' },
+      replaceKubeProxy: true,
+      tolerations: [],
+      podAnnotations: { 'example.com/owner': 'net' },
+      podMonitor: { enabled: true, labels: { release: 'prometheus' } },
+    },
+    'edge',
+  )
+  const { usher, pod } = built
+  t.match(usher, {
+    image: `registry.example/usher@${digest}`,
+    imagePullPolicy: 'Always',
+    ports: [{ containerPort: 10300 }, { containerPort: 10301 }],
+    livenessProbe: { httpGet: { port: 10300 } },
+    readinessProbe: { httpGet: { port: 10300 } },
+    resources: { requests: { cpu: '100m', memory: '192Mi' }, limits: { memory: '2Gi' } },
+  })
+  t.match(usher.env.slice(1), [{ value: '2001:db8::1' }, { value: '443' }])
+  t.equal(usher.args.at(-1), '--relay-workers=2')
+  t.match(pod, {
+    imagePullSecrets: [{ name: 'registry' }],
+    priorityClassName: 'high',
+    nodeSelector: { 'kubernetes.io/os': 'linux', 'node-proxy': 'usher', pool: 'a' },
+    tolerations: [],
+  })
+  const { annotations } = built.the('DaemonSet').spec.template.metadata
+  t.match(annotations, { 'example.com/owner': 'net' })
+  t.match(built.the('PodMonitor').metadata.labels, { release: 'prometheus' })
+  const bare = await render({ nodeSelector: null, tolerations: null, resources: null })
+  t.strictSame(bare.pod.nodeSelector, {}, 'null takes a default away')
+  const names = new Set(built.objects.map(({ metadata }) => metadata.name))
+  t.strictSame(names, new Set(['edge-usher', 'edge-usher-config']))
+  const { roleRef, subjects } = built.the('ClusterRoleBinding')
+  t.strictSame(
+    [roleRef?.name, subjects?.[0]?.name, pod.serviceAccountName],
+    ['edge-usher', 'edge-usher', 'edge-usher'],
+  )
+})
+
+t.test('what helm says after it names what it has made', { skip }, async t => {
+  // Helm 3 asks a server for its version, even for a dry run.
+  const kubeconfig = (await startApiServer(t)).kubeconfig()
+  const said = await notes(kubeconfig, { replaceKubeProxy: true })
+  t.match(said, 'kubectl -n kube-system rollout status daemonset/usher\n')
+  t.match(said, 'exec daemonset/usher -- node /usher/dist/cli/main.js status\n')
+  t.match(said, 'node-proxy=usher')
+  const [config] = readObjects(`${kubernetes}/base/config.yaml`)
+  t.match(said, `in mode ${(config as unknown as Values)['mode'] as string}.`)
+  t.notMatch(await notes(kubeconfig, {}), /node-proxy|Prometheus/)
+
+  const wantsKinds = isHelm3() && 'Helm 3 wants a server with PodMonitors'
+  await t.test('and what is still in the way', { skip: wantsKinds }, async t => {
+    const monitored = await notes(kubeconfig, { podMonitor: { enabled: true } })
+    t.match(monitored, "Prometheus can't reach the metrics on 127.0.0.1:10249")
+  })
+})
