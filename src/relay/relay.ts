@@ -2,7 +2,7 @@ import type { RelayProtocol } from '../model/service.ts'
 import type { TrafficOptions } from '../model/traffic.ts'
 import type { AddressRanges } from '../util/address-ranges.ts'
 import type { Cause } from './cause.ts'
-import type { ConnectionsPage, ConnectionsQuery } from './open-connections.ts'
+import type { AnswerTo, Asked, Question } from './questions.ts'
 
 /** An address and port to listen on. */
 export interface Bind {
@@ -282,13 +282,8 @@ export interface Relay {
   setNodeClients(clients: NodeClients): void
   /** Never long in coming: a relay that can't say tells what it knew last. */
   stats(): RelayStats | Promise<RelayStats>
-  /**
-   * A part of the open TCP connections, little enough that no thread is held up. Of those that
-   * begin or end between two pages there may be some and not others.
-   */
-  connections(query: ConnectionsQuery): Promise<ConnectionsPage>
-  /** Resets the connections with these ids (cause `KD`); resolves with those that were open. */
-  closeConnections(ids: readonly string[]): Promise<readonly string[]>
+  /** About its connections; see `Questions`. */
+  ask<Q extends Question>(question: Q, asked: Asked<Q>): Promise<AnswerTo<Q>>
   /** Stops accepting, waits for connections to end, resets what is left after `ms`. */
   drain(ms: number): Promise<DrainResult>
 }

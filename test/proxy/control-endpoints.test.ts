@@ -220,7 +220,7 @@ const crowd = (count: number): ControlledRelay & { readonly closed: string[] } =
       const connections = countOnly ? [] : page
       return { connections, counted: countOnly ? page.length : 0, next }
     },
-    closeConnections: async ids => ids.filter(id => id === '1-a-2'),
+    'close-connections': async ids => ids.filter(id => id === '1-a-2'),
   }
 }
 

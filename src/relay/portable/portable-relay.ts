@@ -5,7 +5,13 @@ import { FlowLimits } from '../flow-limits.ts'
 import { changesToApply } from '../listener-changes.ts'
 import { NodeClientSet } from '../node-clients.ts'
 import { openFronts } from '../open-fronts.ts'
-import type { ConnectionsPage, ConnectionsQuery } from '../open-connections.ts'
+import {
+  type Answerers,
+  type AnswerTo,
+  answerTo,
+  type Asked,
+  type Question,
+} from '../questions.ts'
 import {
   bindKey,
   type Bind,
@@ -60,6 +66,10 @@ export class PortableRelay implements Relay {
   #connections = 0
   #draining = false
   readonly #drains: (() => void)[] = []
+  readonly #answerers: Answerers = {
+    connections: query => this.#env.open.page(query),
+    'close-connections': ids => this.#env.open.close(ids),
+  }
 
   constructor(deps: PortableRelayDeps) {
     const { clock, random, limits, observer, openFileLimit } = deps
@@ -125,12 +135,8 @@ export class PortableRelay implements Relay {
     }
   }
 
-  async connections(query: ConnectionsQuery): Promise<ConnectionsPage> {
-    return this.#env.open.page(query)
-  }
-
-  async closeConnections(ids: readonly string[]): Promise<readonly string[]> {
-    return this.#env.open.close(ids)
+  async ask<Q extends Question>(question: Q, asked: Asked<Q>): Promise<AnswerTo<Q>> {
+    return answerTo(this.#answerers, question, asked)
   }
 
   async drain(ms: number): Promise<DrainResult> {

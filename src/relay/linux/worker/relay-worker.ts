@@ -2,6 +2,7 @@ import { NodeClientSet } from '../../node-clients.ts'
 import { counterCell } from '../../counter-cells.ts'
 import { OwnBinds } from '../../own-binds.ts'
 import type { Bind } from '../../relay.ts'
+import { type Answerers, answerTo } from '../../questions.ts'
 import { Outbox } from '../../remote/outbox.ts'
 import { EPOLLIN } from '../../../ffi/constants.ts'
 import { systemError } from '../../../ffi/errno.ts'
@@ -54,6 +55,10 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
   readonly #accepting: Accepting
   readonly #udp: UdpShared
   readonly #listeners = new Map<number, PortListener>()
+  readonly #answerers: Answerers = {
+    connections: query => this.#connections.page(query),
+    'close-connections': ids => this.#connections.close(ids),
+  }
   readonly #woken: NativeMemory
   /** The call to be answered when no TCP connection is left. */
   #stopCall: number | undefined
@@ -194,10 +199,8 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
           return this.#answer(id, null)
         case 'kill':
           return this.#answer(id, this.#kill())
-        case 'connections':
-          return this.#answer(id, this.#connections.page(call.query))
-        case 'close-connections':
-          return this.#answer(id, this.#connections.close(call.ids))
+        case 'ask':
+          return this.#answer(id, answerTo(this.#answerers, call.question, call.asked))
         case 'stop-accepting':
           this.#stopAccepting(id)
       }
