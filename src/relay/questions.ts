@@ -1,3 +1,4 @@
+import type { EndedPage, EndedQuery } from './ended-connections.ts'
 import type { ConnectionsPage, ConnectionsQuery } from './open-connections.ts'
 
 /**
@@ -18,6 +19,8 @@ export interface Questions {
     readonly asked: readonly string[]
     readonly answer: readonly string[]
   }
+  /** TCP connections that have ended since the look before; see `EndedConnections`. */
+  readonly ended: { readonly asked: EndedQuery; readonly answer: EndedPage }
 }
 
 export type Question = keyof Questions
@@ -28,6 +31,7 @@ export type AnswerTo<Q extends Question> = Questions[Q]['answer']
 export const noAnswer: { readonly [Q in Question]: AnswerTo<Q> } = {
   connections: { connections: [], counted: 0, next: undefined },
   'close-connections': [],
+  ended: { ended: [], leftOut: 0, gap: false, next: '', isFull: false },
 }
 
 /** A question on its way. */

@@ -45,4 +45,26 @@ const ways: {
     })
     return (await Promise.all(closed)).flat()
   },
+
+  /** Of all workers together; `next` has a part of each. */
+  ended: async (workers, query) => {
+    const before = query.after?.split('_')
+    const looks = workers.map(async worker => {
+      // Of one that could not be asked then there is none: what it had kept is lost.
+      const own = before?.find(one => threadOf(one) === worker.thread)
+      const after = before && (own ?? '')
+      const page = await ask(worker, 'ended', { ...query, after })
+      return page.next === '' ? { ...page, next: own ?? '' } : page
+    })
+    const pages = await Promise.all(looks)
+    return {
+      ended: pages
+        .flatMap(({ ended }) => ended)
+        .toSorted((one, other) => one.endedAt - other.endedAt),
+      leftOut: pages.reduce((sum, { leftOut }) => sum + leftOut, 0),
+      gap: pages.some(({ gap }) => gap),
+      next: pages.flatMap(({ next }) => (next === '' ? [] : [next])).join('_'),
+      isFull: pages.some(({ isFull }) => isFull),
+    }
+  },
 }

@@ -1,3 +1,4 @@
+import { EndedConnections } from '../../ended-connections.ts'
 import { NodeClientSet } from '../../node-clients.ts'
 import { counterCell } from '../../counter-cells.ts'
 import { OwnBinds } from '../../own-binds.ts'
@@ -58,6 +59,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
   readonly #answerers: Answerers = {
     connections: query => this.#connections.page(query),
     'close-connections': ids => this.#connections.close(ids),
+    ended: query => this.#env.endedConnections.look(query),
   }
   readonly #woken: NativeMemory
   /** The call to be answered when no TCP connection is left. */
@@ -92,6 +94,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
       signs,
       nodeClients,
       observer: this.#outbox,
+      endedConnections: new EndedConnections(loop.clock, setup.thread),
       isOwn: (address, port) => this.#ownBinds.has(address, port),
     }
     this.#env.fds.opened(loop.fd)
