@@ -119,7 +119,7 @@ const endedConnection = v.object({
   detail: text,
 })
 
-export const mostPerSecond = 1000
+const mostPerSecond = 1000
 
 /** By name: what is asked for at `/name`, and what is answered. */
 export const controlCommands = {
