@@ -165,8 +165,7 @@ class Ring {
 
   /** Undefined where it is none of this ring's. */
   #numberIn(next: string): number | undefined {
-    const [id, digits = ''] = next.split('.')
-    const isNumber = id === this.#id && /^\d{1,15}$/.test(digits)
-    return isNumber ? Math.min(Number(digits), this.#last) : undefined
+    const [, id, digits] = /^([^.]+)\.(\d{1,15})$/.exec(next) ?? []
+    return id === this.#id ? Math.min(Number(digits), this.#last) : undefined
   }
 }
