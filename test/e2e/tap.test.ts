@@ -122,6 +122,8 @@ t.test(
       endpoint: endpoint.key,
       state: 'open',
     })
+    socket.end()
+    await until('its end is printed', () => /"EndedConnection"/.test(printed.out))
     first.send('SIGKILL')
     await first.exit
     await until('it says that nobody answers', () => /is asked again/.test(printed.err))
