@@ -4,7 +4,7 @@ import type { Clock, Timer } from '../util/clock.ts'
 import { TokenBucket } from '../util/token-bucket.ts'
 import type { Cause } from './cause.ts'
 import { ConnectionIds } from './open-connections.ts'
-import type { ConnectionRecord } from './relay.ts'
+import type { ConnectionRecord } from './connection-record.ts'
 
 export interface EndedConnection extends ConnectionRecord {
   /** Epoch milliseconds. */

@@ -2,6 +2,7 @@ import type { RelayProtocol } from '../model/service.ts'
 import type { TrafficOptions } from '../model/traffic.ts'
 import type { AddressRanges } from '../util/address-ranges.ts'
 import type { Cause } from './cause.ts'
+import type { ConnectionRecord } from './connection-record.ts'
 import type { AnswerTo, Asked, Question } from './questions.ts'
 
 /** An address and port to listen on. */
@@ -286,36 +287,6 @@ export interface Relay {
   ask<Q extends Question>(question: Q, asked: Asked<Q>): Promise<AnswerTo<Q>>
   /** Stops accepting, waits for connections to end, resets what is left after `ms`. */
   drain(ms: number): Promise<DrainResult>
-}
-
-/** One dial attempt, for the record of a connection. */
-export interface Attempt {
-  readonly endpoint: string
-  /**
-   * `connected`, `refused`, `timeout`, `lost` (another was first), `closed early` (connected, and
-   * ended before its first byte), `no answer` (connected, and silent for too long when its client
-   * had spoken) or an errno code.
-   */
-  result: string
-  /** Milliseconds from the start of the attempt to its result. */
-  ms: number
-}
-
-/** What there is to say about a TCP connection that has ended. */
-export interface ConnectionRecord {
-  readonly listener: string
-  readonly client: string
-  /** `ip:port` of the endpoint that took it, '' when none did. */
-  readonly endpoint: string
-  readonly attempts: readonly Attempt[]
-  readonly bytesToBackend: number
-  readonly bytesToClient: number
-  /** Milliseconds from accept to connected (or given up), and from accept to the end. */
-  readonly dialMs: number
-  readonly totalMs: number
-  readonly cause: Cause
-  /** The errno or reason behind an abnormal cause, '' otherwise. */
-  readonly detail: string
 }
 
 /** Lines of the access log of one listener. */

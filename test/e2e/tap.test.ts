@@ -93,8 +93,8 @@ t.test('connections of Services as they end, until Ctrl-C', async t => {
       attempts: [{ endpoint: refuses.key, result: 'refused' }],
       endedAt: /^20\d\d-.*Z$/,
     })
-  const left = objects(few.printed.out).filter(({ kind }) => kind === 'LeftOut')
-  t.match(left[0], { leftOut: Number })
+  const left = objects(few.printed.out).find(({ kind }) => kind === 'LeftOut')
+  t.match(left, { leftOut: Number })
 
   const kept = await get(usher.metrics, '/ended?routes=default/web&failed&after=x')
   t.match(JSON.parse(kept.body), { connections: [], leftOut: 0, gap: true })

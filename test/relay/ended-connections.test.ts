@@ -16,9 +16,14 @@ const setUp = () => {
     count: number,
     {
       listener = 'a',
-      cause = '--' as Cause,
+      cause = '--',
       address = '10.1.2.3',
       named = () => address,
+    }: {
+      listener?: string
+      cause?: Cause
+      address?: string
+      named?: () => string
     } = {},
   ): number => {
     const before = made

@@ -13,10 +13,10 @@ import { Counters } from '../counters.ts'
 import { ownQueues } from '../endpoint-capacity.ts'
 import { ListenerEndpoints } from '../listener-endpoints.ts'
 import { closedState, holdsClients, openFronts } from '../open-fronts.ts'
+import type { ConnectionRecord } from '../connection-record.ts'
 import type {
   Bind,
   BindState,
-  ConnectionRecord,
   ListenerCounters,
   ListenerStats,
   RelayEndpoint,

@@ -1,7 +1,7 @@
 import { joinHostPort } from '../../../util/ip.ts'
 import type { Cause } from '../../cause.ts'
 import { attemptRecords } from '../../dial-attempt.ts'
-import type { ConnectionRecord } from '../../relay.ts'
+import type { ConnectionRecord } from '../../connection-record.ts'
 import { EPOLLERR, EPOLLOUT, SHUT_WR } from '../../../ffi/constants.ts'
 import { errno, errnoName } from '../../../ffi/errno.ts'
 import { Linger } from '../linger.ts'
