@@ -62,6 +62,10 @@ const calls: Readonly<Record<Command, Call>> = {
     const options = parseOptions('top', args)
     return (await import('./top.ts')).top(options, io)
   },
+  tap: async (args, io) => {
+    const options = parseOptions('tap', args)
+    return (await import('./tap.ts')).tap(options, io)
+  },
   wait: async (args, io) => {
     const options = parseOptions('wait', args)
     return (await import('./wait.ts')).wait(options, io)

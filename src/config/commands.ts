@@ -225,6 +225,27 @@ export const commands = {
       ['usher top --once --sort failed', 'one table, for a script or a note'],
     ],
   },
+  tap: {
+    summary: 'Watch connections of a Service as they end.',
+    usage: 'SERVICE... [flags]',
+    description:
+      'Asks a running Usher, on this host, each second which TCP connections of a Service, or ' +
+      'route, have ended, and prints a line for each: who the client was, which endpoint it ' +
+      'had and which others had failed before, how long it lasted, the bytes each way and ' +
+      'how it ended. What went through a connection is not seen. Usher keeps nothing before ' +
+      'it is asked the first time, and forgets it when it is asked no more. Goes on until ' +
+      'Ctrl-C, and then exits 0; also while Usher does not answer for a time, which is said. ' +
+      'Exits 3 when no Usher answers at the start, 1 when there is no such Service.',
+    examples: [
+      ['usher tap default/web', 'all ports of a Service'],
+      ['usher tap db --failed', 'what went wrong'],
+      ['usher tap default/web --client 10.244.3.0/24 -o json', 'from some pods, for jq'],
+    ],
+    needs: {
+      oneOf: ['service'],
+      message: 'no Service given; name one, like usher tap default/web',
+    },
+  },
   close: {
     summary: 'Reset a connection.',
     usage: 'CONNECTION... --control-socket PATH',

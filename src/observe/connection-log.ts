@@ -1,12 +1,7 @@
 import { causeText } from '../relay/cause.ts'
 import type { Cause } from '../relay/cause.ts'
-import type {
-  AccessBatch,
-  Attempt,
-  BindState,
-  ConnectionRecord,
-  RelayObserver,
-} from '../relay/relay.ts'
+import type { Attempt, ConnectionRecord } from '../relay/connection-record.ts'
+import type { AccessBatch, BindState, RelayObserver } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import type { RelayGone } from './health.ts'
 import { BindLog, FailingBinds } from './bind-log.ts'

@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import { readBlock } from '../util/address-ranges.ts'
 import type { DeepReadonly } from '../util/deep-readonly.ts'
 import { isNot, wholeNumber } from '../util/schema.ts'
 
@@ -67,6 +68,9 @@ const drained = v.object({
   notes,
 })
 
+const isBlock = (given: string): boolean => readBlock(given) !== undefined
+const notABlock = 'has what is neither an IP address nor a block of them, like 10.0.0.0/8'
+
 const connectionStates = ['dialling', 'waiting', 'open', 'ending'] as const
 
 /** An open TCP connection. */
@@ -85,6 +89,37 @@ const connection = v.object({
   /** Milliseconds since something came from either side; null where that is not known. */
   idleMs: v.nullable(v.number()),
 })
+
+const attempt = v.object({
+  endpoint: text,
+  /** `connected`, `refused`, `timeout`, `lost`, ...; as of a connection's record. */
+  result: text,
+  ms: v.number(),
+})
+
+/** A TCP connection that has ended. */
+const endedConnection = v.object({
+  route: text,
+  /** `ip:port`. */
+  client: text,
+  /** '' where none took it. */
+  endpoint: text,
+  attempts: v.array(attempt),
+  bytesToBackend: v.number(),
+  bytesToClient: v.number(),
+  /** Milliseconds from its accept to connected, or given up, and to its end. */
+  dialMs: v.number(),
+  totalMs: v.number(),
+  /** ISO 8601. */
+  endedAt: text,
+  /** `--` where both sides finished; and in words. */
+  cause: text,
+  causeText: text,
+  /** The errno or reason behind an abnormal cause, '' otherwise. */
+  detail: text,
+})
+
+const mostPerSecond = 1000
 
 /** By name: what is asked for at `/name`, and what is answered. */
 export const controlCommands = {
@@ -140,6 +175,38 @@ export const controlCommands = {
       left: v.number(),
     }),
   },
+  /**
+   * Connections as they end, to be asked for again and again: they are kept from the first time on,
+   * until nobody has asked for 10 s.
+   */
+  ended: {
+    request: v.strictObject({
+      routes,
+      /** `next` of the answer before; without it: from now on, so that there are none yet. */
+      after: v.optional(v.string(isNot('what was answered as next'))),
+      /** Only those that did not end in order. */
+      failed: v.optional(v.boolean(isNot('true or false')), false),
+      /** Only those of these clients: addresses, or blocks of them. */
+      clients: v.optional(
+        v.pipe(listOf('clients', 'a client'), v.everyItem(isBlock, notABlock)),
+      ),
+      /** How many are kept a second, by each worker; others are counted. */
+      perSecond: v.optional(
+        wholeNumber(1, mostPerSecond, `a number from 1 to ${mostPerSecond}`),
+        100,
+      ),
+    }),
+    answer: v.object({
+      /** In the order in which they ended. */
+      connections: v.array(endedConnection),
+      /** How many more there were. */
+      leftOut: v.number(),
+      /** There were others, nobody knows how many: Usher was not asked for 10 s, or began anew. */
+      gap: v.boolean(),
+      notes,
+      next: text,
+    }),
+  },
   close: {
     request: v.strictObject({ connections: listOf('connections', 'a connection') }),
     answer: v.object({
@@ -160,7 +227,7 @@ export const controlCommands = {
 export const refused = v.object({
   error: v.object({
     /**
-     * `BAD_REQUEST`, `UNKNOWN_ROUTE`, `UNKNOWN_ENDPOINT`, `NOT_TCP`, `KERNEL_MODE`, or
+     * `BAD_REQUEST`, `UNKNOWN_ROUTE`, `UNKNOWN_ENDPOINT`, `NOT_TCP`, `KERNEL_MODE`, `TOO_MANY`, or
      * `NOT_APPLIED`: it was taken, and is not in effect yet, or never will be as Usher is ending.
      */
     code: text,

@@ -4,6 +4,7 @@ import { type ControlServer, startControlServer } from '../observe/control-serve
 import type { DataPath } from './data-path.ts'
 import { askedRoute, commandRoute, type ControlDeps } from './control/carry-out.ts'
 import { close, connections } from './control/connections.ts'
+import { ended } from './control/ended.ts'
 import { drain, undrain, weight } from './control/endpoint-orders.ts'
 import { pause, resume } from './control/pauses.ts'
 import type { Shared } from './options.ts'
@@ -31,9 +32,14 @@ export const startControl = async (
   return startControlServer({ path, routes, log, clock })
 }
 
-/** What the metrics address answers beside its own pages: `/connections`. */
-export const askedRoutes = (deps: StartDeps): Routes =>
-  new Map([askedRoute('connections', connections, controlDeps(deps))])
+/** What the metrics address answers beside its own pages. */
+export const askedRoutes = (deps: StartDeps): Routes => askedOf(controlDeps(deps))
+
+const askedOf = (deps: ControlDeps): Routes =>
+  new Map([
+    askedRoute('connections', connections, deps),
+    askedRoute('ended', ended, deps),
+  ])
 
 const controlDeps = ({
   traffic: { mode, dataPath },
@@ -52,6 +58,7 @@ const commandRoutes = (deps: ControlDeps): Routes =>
     commandRoute('undrain', undrain, deps),
     commandRoute('weight', weight, deps),
     commandRoute('connections', connections, deps),
+    commandRoute('ended', ended, deps),
     commandRoute('close', close, deps),
   ])
 

@@ -1,5 +1,5 @@
 import type { Backend } from './backend.ts'
-import type { Attempt } from './relay.ts'
+import type { Attempt } from './connection-record.ts'
 import type { EndpointPlaces } from './shared-places.ts'
 
 /** Who is told how an attempt has ended. */

@@ -6,12 +6,8 @@ import { addressWords } from '../util/cidr.ts'
 import type { Backend } from './backend.ts'
 import type { Cause } from './cause.ts'
 import type { NodeClientSet } from './node-clients.ts'
-import {
-  bindKey,
-  type ConnectionRecord,
-  type EndpointChoice,
-  type RelayFront,
-} from './relay.ts'
+import type { ConnectionRecord } from './connection-record.ts'
+import { bindKey, type EndpointChoice, type RelayFront } from './relay.ts'
 
 let lastChoice = 0
 

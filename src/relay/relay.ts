@@ -2,7 +2,8 @@ import type { RelayProtocol } from '../model/service.ts'
 import type { TrafficOptions } from '../model/traffic.ts'
 import type { AddressRanges } from '../util/address-ranges.ts'
 import type { Cause } from './cause.ts'
-import type { ConnectionsPage, ConnectionsQuery } from './open-connections.ts'
+import type { ConnectionRecord } from './connection-record.ts'
+import type { AnswerTo, Asked, Question } from './questions.ts'
 
 /** An address and port to listen on. */
 export interface Bind {
@@ -283,45 +284,10 @@ export interface Relay {
   setNodeClients(clients: NodeClients): void
   /** Never long in coming: a relay that can't say tells what it knew last. */
   stats(): RelayStats | Promise<RelayStats>
-  /**
-   * A part of the open TCP connections, little enough that no thread is held up. Of those that
-   * begin or end between two pages there may be some and not others.
-   */
-  connections(query: ConnectionsQuery): Promise<ConnectionsPage>
-  /** Resets the connections with these ids (cause `KD`); resolves with those that were open. */
-  closeConnections(ids: readonly string[]): Promise<readonly string[]>
+  /** About its connections; see `Questions`. */
+  ask<Q extends Question>(question: Q, asked: Asked<Q>): Promise<AnswerTo<Q>>
   /** Stops accepting, waits for connections to end, resets what is left after `ms`. */
   drain(ms: number): Promise<DrainResult>
-}
-
-/** One dial attempt, for the record of a connection. */
-export interface Attempt {
-  readonly endpoint: string
-  /**
-   * `connected`, `refused`, `timeout`, `lost` (another was first), `closed early` (connected, and
-   * ended before its first byte), `no answer` (connected, and silent for too long when its client
-   * had spoken) or an errno code.
-   */
-  result: string
-  /** Milliseconds from the start of the attempt to its result. */
-  ms: number
-}
-
-/** What there is to say about a TCP connection that has ended. */
-export interface ConnectionRecord {
-  readonly listener: string
-  readonly client: string
-  /** `ip:port` of the endpoint that took it, '' when none did. */
-  readonly endpoint: string
-  readonly attempts: readonly Attempt[]
-  readonly bytesToBackend: number
-  readonly bytesToClient: number
-  /** Milliseconds from accept to connected (or given up), and from accept to the end. */
-  readonly dialMs: number
-  readonly totalMs: number
-  readonly cause: Cause
-  /** The errno or reason behind an abnormal cause, '' otherwise. */
-  readonly detail: string
 }
 
 /** Lines of the access log of one listener. */

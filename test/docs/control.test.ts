@@ -125,7 +125,7 @@ const setUp = (t: Test) => {
     [put({ ...db, ports: [port] }), put(addresses)],
     {
       connections: async () => ({ connections, counted: 0, next: undefined }),
-      closeConnections: async ids => ids,
+      'close-connections': async ids => ids,
     },
     status,
   )

@@ -12,6 +12,7 @@ import type {
   EndpointSpec,
   Service,
 } from '../../src/model/service.ts'
+import { type AnswerTo, noAnswer, type Question } from '../../src/relay/questions.ts'
 import type { Bind, Relay, RelayListener } from '../../src/relay/relay.ts'
 import { ipFamilies } from '../../src/util/ip.ts'
 import { FakeClock } from '../support/fake-clock.ts'
@@ -59,12 +60,8 @@ class RecordingRelay implements Relay {
     return { listeners: [], fds: { used: 0, limit: 0 }, acceptPaused: false }
   }
 
-  async connections() {
-    return { connections: [], counted: 0, next: undefined }
-  }
-
-  async closeConnections() {
-    return []
+  async ask<Q extends Question>(question: Q): Promise<AnswerTo<Q>> {
+    return noAnswer[question]
   }
 
   async drain() {

@@ -8,7 +8,7 @@ import { createLog } from '../../src/observe/log.ts'
 import type { LogLevel } from '../../src/observe/log.ts'
 import { causeText } from '../../src/relay/cause.ts'
 import type { Cause } from '../../src/relay/cause.ts'
-import type { ConnectionRecord } from '../../src/relay/relay.ts'
+import type { ConnectionRecord } from '../../src/relay/connection-record.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { typescript } from '../support/typescript.ts'
 

@@ -130,6 +130,7 @@ t.test('of several one that is wrong makes it all wrong', async t => {
     ['drain', { endpoints: ['10.1.0.1:8080'] }],
     ['weight', { endpoints: ['10.1.0.1:8080'], weight: 1 }],
     ['connections', {}],
+    ['ended', { routes: ['default/web'] }],
     ['close', { connections: ['1-a-1'] }],
   ] as const)
     t.match(await order(path, `/${command}`, body), {
@@ -154,6 +155,12 @@ t.test('what is no order is refused', async t => {
     ['weight', { endpoints, weight: 257 }, /weight: 257 is not a number from 0 to 256/],
     ['weight', { endpoints, weight: 1.5 }, /weight: 1.5 is not/],
     ['close', { connections: [] }, /is empty; name a connection/],
+    ['ended', {}, /routes/],
+    ['ended', { routes: ['default/web'], failed: 'no' }, /failed: "no" is not true or/],
+    ['ended', { routes: ['default/web'], clients: ['10.0.0.300'] }, /clients.*neither/],
+    ['ended', { routes: ['default/web'], clients: [] }, /clients: is empty/],
+    ['ended', { routes: ['default/web'], perSecond: 0 }, /perSecond: 0 is not a number/],
+    ['ended', { routes: ['default/web'], perSecond: 1001 }, /from 1 to 1000/],
   ] as const)
     t.match(await order(path, `/${command}`, body), {
       status: 400,
@@ -220,7 +227,7 @@ const crowd = (count: number): ControlledRelay & { readonly closed: string[] } =
       const connections = countOnly ? [] : page
       return { connections, counted: countOnly ? page.length : 0, next }
     },
-    closeConnections: async ids => ids.filter(id => id === '1-a-2'),
+    'close-connections': async ids => ids.filter(id => id === '1-a-2'),
   }
 }
 

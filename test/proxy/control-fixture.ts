@@ -4,6 +4,12 @@ import { OperatorOrders } from '../../src/mode/operator-orders.ts'
 import { Registry } from '../../src/model/registry.ts'
 import type { Change } from '../../src/model/service.ts'
 import { startControl } from '../../src/proxy/control.ts'
+import {
+  type AnswerTo,
+  type Asked,
+  noAnswer,
+  type Question,
+} from '../../src/relay/questions.ts'
 import type { Relay } from '../../src/relay/relay.ts'
 import { ipFamilies } from '../../src/util/ip.ts'
 import { socketPath } from '../support/control-socket.ts'
@@ -11,18 +17,20 @@ import { FakeClock } from '../support/fake-clock.ts'
 import { heardLog } from '../support/heard-log.ts'
 
 /** What a control socket talks to, of the relay. */
-export type ControlledRelay = Pick<Relay, 'connections' | 'closeConnections'>
-
-const noRelay: ControlledRelay = {
-  connections: async () => ({ connections: [], counted: 0, next: undefined }),
-  closeConnections: async () => [],
+export type ControlledRelay = {
+  readonly [Q in Question]?: (asked: Asked<Q>) => Promise<AnswerTo<Q>>
 }
+
+const relayThatAnswers = (answers: ControlledRelay): Pick<Relay, 'ask'> => ({
+  ask: async (question, asked) =>
+    (await answers[question]?.(asked)) ?? noAnswer[question],
+})
 
 /** A control socket over these objects; `applied` says when an order is in effect. */
 export const controlSocket = async (
   t: Test,
   changes: readonly Change[],
-  relay: ControlledRelay = noRelay,
+  relay: ControlledRelay = {},
   status: () => object = () => ({}),
 ) => {
   const clock = new FakeClock()
@@ -43,7 +51,7 @@ export const controlSocket = async (
     log,
     orders,
     reconciler,
-    traffic: { mode, dataPath: () => ({ relay: relay as Relay }) },
+    traffic: { mode, dataPath: () => ({ relay: relayThatAnswers(relay) as Relay }) },
     status: async () => [Buffer.from(JSON.stringify(status()))],
   })
   t.teardown(() => server?.close())

@@ -1,9 +1,9 @@
 import type { Test } from 'tap'
 import { noNodeClients } from '../../src/relay/node-clients.ts'
+import type { ConnectionRecord } from '../../src/relay/connection-record.ts'
 import type {
   AccessBatch,
   Bind,
-  ConnectionRecord,
   ListenerStats,
   NodeClients,
   Relay,

@@ -1,12 +1,16 @@
 import { group, node } from '../row.ts'
 import { anyText, list, oneOf, oneOfOrNothing, onOff, text } from '../types/basic.ts'
-import { duration } from '../types/quantities.ts'
+import { block } from '../types/addresses.ts'
+import { duration, integer } from '../types/quantities.ts'
 import { socketPath } from '../types/socket-path.ts'
 
 const told = 'The control socket of the Usher to tell, as it was given it.'
 
 const asked =
   'The control socket of the Usher to ask, as it was given it. Without it, its metrics address is asked.'
+
+/** More than a terminal shows; see `ended` in observe/control-protocol.ts. */
+const mostPerSecond = 1000
 
 /** What `usher get` lists. */
 export const listedKinds = [
@@ -49,6 +53,42 @@ export const control = group('What', node, {
     type: list({ ...text('KIND'), choices: listedKinds }),
     positional: true,
     help: `What to list: ${listedKindsText}. Names may follow, or stand behind a slash: then only what has one of them is listed. As kubectl has them, also svc, ep and the singular.`,
+  },
+  service: {
+    commands: ['tap'],
+    type: list(text('SERVICE')),
+    positional: true,
+    help: 'Name of a Service as NAMESPACE/NAME or NAMESPACE/NAME:PORT, or of a route. May be given several times.',
+  },
+  failed: {
+    commands: ['tap'],
+    type: onOff,
+    help: 'Only connections that did not end in order: no endpoint accepted, one side reset it, and others. Those are not crowded out by many that do.',
+  },
+  client: {
+    commands: ['tap'],
+    type: list(block),
+    defaultText: 'all',
+    help: 'Only connections of this client, an IP address or a block like 10.0.0.0/8. May be given several times.',
+  },
+  'max-rate': {
+    commands: ['tap'],
+    type: integer(1, mostPerSecond),
+    default: '100',
+    help: 'Connections a second that are printed at most; how many more there were is said on stderr.',
+  },
+  open: {
+    commands: ['tap'],
+    type: onOff,
+    help: 'First print the connections that are open now, as many as --max-rate says.',
+  },
+  'tap-output': {
+    commands: ['tap'],
+    flag: 'output',
+    short: 'o',
+    type: oneOfOrNothing('json', ['json']),
+    defaultText: 'a table',
+    help: 'As JSON, an object a line.',
   },
   connection: {
     commands: ['close'],
@@ -145,6 +185,7 @@ export const control = group('What', node, {
       'weight',
       'get',
       'top',
+      'tap',
       'close',
     ],
     type: socketPath,
@@ -158,6 +199,7 @@ export const control = group('What', node, {
       weight: told,
       get: asked,
       top: asked,
+      tap: asked,
       close: told,
     },
     help: 'Path of a unix socket to listen on, with mode 0600, for the orders of operators: `usher pause`, `usher drain`, `usher get` and others. Without it there is none.',

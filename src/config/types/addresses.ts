@@ -1,3 +1,4 @@
+import { readBlock } from '../../util/address-ranges.ts'
 import { parseCidr } from '../../util/cidr.ts'
 import {
   canonicalIp,
@@ -72,6 +73,16 @@ export const serverAddress = (defaultPort: number): OptionType<string, string> =
       `give one like 127.0.0.1:${defaultPort} or [::1]:${defaultPort}`,
     )
   })
+
+/** An IP address, or a block of them. */
+export const block: OptionType<string, string> = textual('IP|CIDR', text => {
+  if (readBlock(text) !== undefined) return text
+  throw badValue(
+    text,
+    'is neither an IP address nor a block of them',
+    'give one like 10.0.0.7 or 10.0.0.0/8',
+  )
+})
 
 const dnsPort = 53
 

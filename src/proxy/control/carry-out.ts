@@ -26,7 +26,7 @@ export interface ControlDeps {
   readonly reconciler: Pick<Reconciler, 'snapshots' | 'applied'>
   readonly mode: Pick<Mode, 'name'>
   /** Undefined in the kernel modes. */
-  readonly relay: () => Pick<Relay, 'connections' | 'closeConnections'> | undefined
+  readonly relay: () => Pick<Relay, 'ask'> | undefined
 }
 
 export type Handler<C extends ControlCommand> = (

@@ -25,7 +25,7 @@ export const connections: Handler<'connections'> = async (deps, { routes }) => {
 
 export const close: Handler<'close'> = async (deps, { connections: ids }) => {
   needsRelay(deps, 'none can be closed by Usher')
-  const closed = new Set(await deps.relay()?.closeConnections(ids))
+  const closed = new Set(await deps.relay()?.ask('close-connections', ids))
   if (closed.size > 0)
     deps.log.info({ connections: closed.size, first: [...closed][0] }, 'closed by order')
   const all = [...new Set(ids)]
@@ -38,11 +38,11 @@ async function* pages(
   listeners: readonly string[] | undefined,
   isFull: () => boolean,
 ): AsyncGenerator<ConnectionsPage> {
-  const from: Pick<Relay, 'connections'> | undefined = relay()
+  const from: Pick<Relay, 'ask'> | undefined = relay()
   const until = clock.now() + longestMs
   let after: string | undefined
   do {
-    const page = await from?.connections({ listeners, after, countOnly: isFull() })
+    const page = await from?.ask('connections', { listeners, after, countOnly: isFull() })
     if (page === undefined) return
     yield page
     after = page.next

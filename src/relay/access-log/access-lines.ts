@@ -1,10 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
-import type {
-  AccessBatch,
-  ConnectionRecord,
-  RelayListener,
-  RelayObserver,
-} from '../relay.ts'
+import type { ConnectionRecord } from '../connection-record.ts'
+import type { AccessBatch, RelayListener, RelayObserver } from '../relay.ts'
 import type { AccessEntry, LoggedRoute, OpenNow, Waited } from './access-entry.ts'
 import { jsonLines } from './json-line.ts'
 import { tcplogLines } from './tcplog-line.ts'

@@ -1,5 +1,5 @@
 import { causeText } from '../cause.ts'
-import type { Attempt } from '../relay.ts'
+import type { Attempt } from '../connection-record.ts'
 import {
   type AccessEntry,
   acceptedAt,

@@ -1,4 +1,4 @@
-import type { Attempt } from '../relay.ts'
+import type { Attempt } from '../connection-record.ts'
 import { type AccessEntry, acceptedAt, type LoggedRoute } from './access-entry.ts'
 import { localText } from './time-text.ts'
 

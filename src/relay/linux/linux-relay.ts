@@ -5,7 +5,7 @@ import { causes } from '../counter-cells.ts'
 import { changesToApply } from '../listener-changes.ts'
 import { noNodeClients } from '../node-clients.ts'
 import { openFronts } from '../open-fronts.ts'
-import type { ConnectionsPage, ConnectionsQuery } from '../open-connections.ts'
+import type { AnswerTo, Asked, Question } from '../questions.ts'
 import type {
   DrainResult,
   NodeClients,
@@ -16,13 +16,13 @@ import type {
   RelayStats,
 } from '../relay.ts'
 import type { NewsObserver } from '../remote/news-reader.ts'
+import { askWorkers } from './main/ask-workers.ts'
 import { Figures } from './main/figures.ts'
 import { ListeningBudget } from './main/listening-budget.ts'
 import { OpenSockets, socketKey } from './main/open-sockets.ts'
 import { OwnBindsBook } from './main/own-binds-book.ts'
 import { Ports } from './main/ports.ts'
 import { Slots } from './main/slots.ts'
-import { closeInWorkers, workersPage } from './main/worker-connections.ts'
 import type { WorkerHandle, WorkerOwner } from './main/worker-handle.ts'
 import { WorkerPool } from './main/worker-pool.ts'
 import type { WorkerProgram } from './main/worker-thread.ts'
@@ -133,12 +133,8 @@ export class LinuxRelay implements Relay {
     }
   }
 
-  connections(query: ConnectionsQuery): Promise<ConnectionsPage> {
-    return workersPage(this.#pool.workers, query)
-  }
-
-  closeConnections(ids: readonly string[]): Promise<readonly string[]> {
-    return closeInWorkers(this.#pool.workers, ids)
+  ask<Q extends Question>(question: Q, asked: Asked<Q>): Promise<AnswerTo<Q>> {
+    return askWorkers(this.#pool.workers, question, asked)
   }
 
   /** The threads have ended when it resolves. */

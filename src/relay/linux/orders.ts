@@ -1,6 +1,6 @@
 import type { CapacityMemory } from '../counted-endpoints.ts'
 import type { LimiterMemory } from '../connection-limiter.ts'
-import type { ConnectionsQuery } from '../open-connections.ts'
+import type { Ask } from '../questions.ts'
 import type { Bind, RelayListener } from '../relay.ts'
 import type { CommonOrder, CommonReport, CommonSetup } from '../remote/messages.ts'
 import type { DescriptorsMemory } from './shared/descriptors.ts'
@@ -77,9 +77,8 @@ export type WorkerCall =
   | { readonly kind: 'stop-accepting' }
   /** Reset every connection, end every flow; answered with the number of connections. */
   | { readonly kind: 'kill' }
-  /** As of the contract: a page of the connections of this thread, and those to be reset. */
-  | { readonly kind: 'connections'; readonly query: ConnectionsQuery }
-  | { readonly kind: 'close-connections'; readonly ids: readonly string[] }
+  /** As of the contract, of the connections of this thread. */
+  | Ask
 
 /** From a worker to the main thread. */
 export type Report =

@@ -13,10 +13,10 @@ import { Counters } from '../counters.ts'
 import { ownQueues } from '../endpoint-capacity.ts'
 import { ListenerEndpoints } from '../listener-endpoints.ts'
 import { closedState, holdsClients, openFronts } from '../open-fronts.ts'
+import type { ConnectionRecord } from '../connection-record.ts'
 import type {
   Bind,
   BindState,
-  ConnectionRecord,
   ListenerCounters,
   ListenerStats,
   RelayEndpoint,
@@ -25,6 +25,13 @@ import type {
 import { BindSet, type Listening } from '../bind-set.ts'
 import { newSharedPlaces } from '../shared-places.ts'
 import type { RelayEnv } from './port-listener.ts'
+
+/** What there is to tell of a connection that has ended. */
+export interface Told {
+  readonly record: ConnectionRecord
+  readonly waited: Waited
+  readonly open: OpenNow
+}
 
 /** What TCP and UDP listeners have in common: endpoints, listening sockets and figures. */
 export class ListenerState extends ListenerEndpoints<Backend> {
@@ -80,15 +87,25 @@ export class ListenerState extends ListenerEndpoints<Backend> {
     this.binds.want(open, closed)
   }
 
-  /** Whether `ended` has a use for a connection that ended so. */
-  wants(cause: Cause): boolean {
-    return this.#accessLines !== undefined || this.#env.observer.wants(cause)
+  /** Whether clients are to be known by name also where their connections end in order. */
+  get namesAll(): boolean {
+    const { observer, endedConnections } = this.#env
+    const isLogged = this.#accessLines !== undefined || observer.wants('--')
+    return isLogged || endedConnections.isWatched
   }
 
-  /** A TCP connection has ended, which is counted no more, or was turned away. */
-  ended(record: ConnectionRecord, waited: Waited, open: OpenNow): void {
-    const { observer } = this.#env
-    if (observer.wants(record.cause)) observer.connectionClosed(record)
+  /**
+   * A TCP connection has ended, which is counted no more, or was turned away: tells those who want
+   * to know. `client`: its IP address; `told` is called where there is anybody.
+   */
+  ended(cause: Cause, client: () => string, told: () => Told): void {
+    const { observer, endedConnections } = this.#env
+    const isLogged = observer.wants(cause)
+    const takers = endedConnections.takers(this.#spec.name, cause, client)
+    if (!isLogged && takers === undefined && this.#accessLines === undefined) return
+    const { record, waited, open } = told()
+    if (isLogged) observer.connectionClosed(record)
+    for (const taker of takers ?? []) taker.add(record)
     this.#accessLines?.add(record, waited, open)
   }
 

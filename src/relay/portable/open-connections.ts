@@ -23,6 +23,8 @@ interface Listed {
   /** The client's first. */
   readonly sockets: readonly Socket[]
   kill(cause: Cause, detail: string): void
+  /** Asks for the client's address, for its record. */
+  name(): void
 }
 
 /** All TCP connections of the relay that have not ended. */
@@ -46,6 +48,11 @@ export class OpenConnections {
 
   ended(connection: Listed): void {
     this.#all.delete(connection)
+  }
+
+  /** Those that come from now on see to it themselves. */
+  nameAll(): void {
+    for (const connection of this.#all.keys()) connection.name()
   }
 
   page(query: ConnectionsQuery): ConnectionsPage {

@@ -1,4 +1,5 @@
 import type { Clock } from '../../util/clock.ts'
+import type { EndedConnections } from '../ended-connections.ts'
 import type { FdBudget } from '../fd-budget.ts'
 import type { FlowLimits } from '../flow-limits.ts'
 import type { NodeClientSet } from '../node-clients.ts'
@@ -29,6 +30,8 @@ export interface RelayEnv {
   readonly lifetimes: LifetimeWatch
   readonly dialling: Dialling
   readonly open: OpenConnections
+  /** For who looks at connections as they end. */
+  readonly endedConnections: EndedConnections
   readonly udpFlows: FlowLimits<UdpFlow>
   readonly handover: Handover
   /** The gates of all servers, worked together when descriptors run out. */

@@ -1,11 +1,22 @@
 import type { Clock } from '../../util/clock.ts'
 import { forEachYielding } from '../../util/yielding.ts'
+import {
+  EndedConnections,
+  type EndedPage,
+  type EndedQuery,
+} from '../ended-connections.ts'
 import { FdBudget } from '../fd-budget.ts'
 import { FlowLimits } from '../flow-limits.ts'
 import { changesToApply } from '../listener-changes.ts'
 import { NodeClientSet } from '../node-clients.ts'
 import { openFronts } from '../open-fronts.ts'
-import type { ConnectionsPage, ConnectionsQuery } from '../open-connections.ts'
+import {
+  type Answerers,
+  type AnswerTo,
+  answerTo,
+  type Asked,
+  type Question,
+} from '../questions.ts'
 import {
   bindKey,
   type Bind,
@@ -60,6 +71,11 @@ export class PortableRelay implements Relay {
   #connections = 0
   #draining = false
   readonly #drains: (() => void)[] = []
+  readonly #answerers: Answerers = {
+    connections: query => this.#env.open.page(query),
+    'close-connections': ids => this.#env.open.close(ids),
+    ended: query => this.#ended(query),
+  }
 
   constructor(deps: PortableRelayDeps) {
     const { clock, random, limits, observer, openFileLimit } = deps
@@ -80,6 +96,7 @@ export class PortableRelay implements Relay {
       budget,
       gates,
       open: new OpenConnections(clock),
+      endedConnections: new EndedConnections(clock, 0),
       handover: new Handover(),
       undelivered,
       idleWatch: new IdleWatch(clock, undelivered, limits.halfCloseTimeout),
@@ -125,27 +142,23 @@ export class PortableRelay implements Relay {
     }
   }
 
-  async connections(query: ConnectionsQuery): Promise<ConnectionsPage> {
-    return this.#env.open.page(query)
-  }
-
-  async closeConnections(ids: readonly string[]): Promise<readonly string[]> {
-    return this.#env.open.close(ids)
+  async ask<Q extends Question>(question: Q, asked: Asked<Q>): Promise<AnswerTo<Q>> {
+    return answerTo(this.#answerers, question, asked)
   }
 
   async drain(ms: number): Promise<DrainResult> {
     this.#draining = true
     await forEachYielding(this.#listeners.values(), one => one.stopAccepting())
-    await this.#ended(ms)
+    await this.#drained(ms)
     let reset = 0
     for (const listener of this.#listeners.values()) reset += listener.kill()
     // Sockets are closed a turn later, and then their records are written.
-    await this.#ended(closingMs)
+    await this.#drained(closingMs)
     return { reset }
   }
 
   /** Resolves when there is no connection any more, at the latest after `ms`. */
-  #ended(ms: number): Promise<void> {
+  #drained(ms: number): Promise<void> {
     const { clock } = this.#env
     return new Promise(resolve => {
       const timer = clock.setTimeout(resolve, ms)
@@ -155,6 +168,13 @@ export class PortableRelay implements Relay {
       })
       this.#checkDrained()
     })
+  }
+
+  /** A socket that is closed does not know its peer any more: so all are asked before. */
+  #ended(query: EndedQuery): EndedPage {
+    const { open, endedConnections } = this.#env
+    if (!endedConnections.isWatched) open.nameAll()
+    return endedConnections.look(query)
   }
 
   /** What affinity has expired is forgotten now and then, not at each of 100 changes a second. */

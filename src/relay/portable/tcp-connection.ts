@@ -16,7 +16,7 @@ import type { Dialled, Dialling, SocketDial } from './dialling.ts'
 import { EndRecord } from './end-record.ts'
 import { endAfterData, passReset, waitForDrain } from './half-duplex.ts'
 import type { IdleWatch, WatchedConnection } from './idle-watch.ts'
-import type { ListenerState } from './listener-state.ts'
+import type { ListenerState, Told } from './listener-state.ts'
 import { confirmEnd, mayBeReset, reset, wasReset } from './reset.ts'
 import { KeptEnd } from './kept-end.ts'
 import type { Arrival } from './arrival.ts'
@@ -83,7 +83,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#openWay = client
     this.keptEnd = new KeptEnd(context.dialling.fds)
     this.#answer = new AnswerTimer(context.clock, () => this.#unanswered())
-    if (context.state.wants('--')) this.#record.name()
+    if (context.state.namesAll) this.name()
     // Reading starts now: only a socket that is read notices that its peer has left.
     this.#attach(client)
     client.on('timeout', () => this.#clientIdle())
@@ -96,6 +96,10 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.begunAt = clock.now()
     if (state.idleMs > 0) this.#client.setTimeout(state.idleMs)
     idleWatch.begun(this)
+  }
+
+  name(): void {
+    this.#record.name()
   }
 
   start(): void {
@@ -386,14 +390,18 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#answer.stop()
     this.#context.idleWatch.ended(this)
     this.#context.ended(this)
-    if (state.wants(cause)) this.#tell()
+    state.ended(
+      cause,
+      () => this.#record.address,
+      () => this.#told(),
+    )
   }
 
-  #tell(): void {
+  #told(): Told {
     const { state, clock } = this.#context
     const attempts = attemptRecords(this.#attempts)
     const at = this.#connectedAt
     const record = this.#record.of(state.spec.name, this, attempts, at, clock.now())
-    state.ended(record, this, this.#context.open(this.#backend))
+    return { record, waited: this, open: this.#context.open(this.#backend) }
   }
 }

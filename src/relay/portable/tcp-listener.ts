@@ -16,7 +16,7 @@ import { acceptGate } from './accept-gate.ts'
 import { Arrival } from './arrival.ts'
 import type { Listening } from '../bind-set.ts'
 import type { Served } from './handover.ts'
-import { ListenerState } from './listener-state.ts'
+import { ListenerState, type Told } from './listener-state.ts'
 import type { ListenerOwner, PortListener, RelayEnv } from './port-listener.ts'
 import { PrefaceClient } from './preface-client.ts'
 import { reset } from './reset.ts'
@@ -259,13 +259,14 @@ export class TcpListener implements PortListener {
   #turnAway(arrival: Arrival, cause: Cause, detail?: string): void {
     const { counters, spec } = this.#state
     counters.countFailure(cause)
-    if (this.#state.wants(cause)) {
+    const told = (): Told => {
       const { address, port } = arrival.source
       const ms = this.#env.clock.now() - arrival.at
       const client = joinHostPort(address, port)
       const record = turnedAway(spec.name, client, cause, detail, ms)
-      this.#state.ended(record, notWaited, this.#openNow(undefined))
+      return { record, waited: notWaited, open: this.#openNow(undefined) }
     }
+    this.#state.ended(cause, () => arrival.source.address, told)
     reset(arrival.socket)
   }
 

@@ -1,10 +1,5 @@
-import type {
-  AccessBatch,
-  BindState,
-  ConnectionRecord,
-  NodeClients,
-  RelayLimits,
-} from '../relay.ts'
+import type { ConnectionRecord } from '../connection-record.ts'
+import type { AccessBatch, BindState, NodeClients, RelayLimits } from '../relay.ts'
 import type { Cause } from '../cause.ts'
 
 /**

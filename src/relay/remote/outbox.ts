@@ -1,10 +1,10 @@
 import type { Cause } from '../cause.ts'
 import { WaitingLines } from '../access-log/access-lines.ts'
+import type { ConnectionRecord } from '../connection-record.ts'
 import {
   type AccessBatch,
   bindKey,
   type BindState,
-  type ConnectionRecord,
   type RelayObserver,
 } from '../relay.ts'
 import type { Clock, Timer } from '../../util/clock.ts'

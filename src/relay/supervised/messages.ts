@@ -1,7 +1,7 @@
 import type { WantedRelay } from '../choose-relay.ts'
 import type { ChosenRelay } from '../make-relay.ts'
 import type { Privileges } from '../privileges.ts'
-import type { ConnectionsQuery } from '../open-connections.ts'
+import type { Ask } from '../questions.ts'
 import type { RelayListener, RelayStats } from '../relay.ts'
 import type { CommonOrder, CommonReport, CommonSetup } from '../remote/messages.ts'
 import type { PackedListener } from './packed-stats.ts'
@@ -34,8 +34,7 @@ export type Call =
   | { readonly kind: 'stats'; readonly look: number }
   | { readonly kind: 'drain'; readonly ms: number }
   /** As of the contract. */
-  | { readonly kind: 'connections'; readonly query: ConnectionsQuery }
-  | { readonly kind: 'close-connections'; readonly ids: readonly string[] }
+  | Ask
 
 /** From the parent to the data plane. */
 export type Order =

@@ -30,10 +30,8 @@ export class RelayServer {
   async answer(call: Call): Promise<unknown> {
     if (call.kind === 'change') return this.#change(call.gone, call.changed)
     if (call.kind === 'stats') return this.#page(call.look)
-    if (call.kind === 'connections') return this.#relay.connections(call.query)
     try {
-      if (call.kind === 'close-connections')
-        return await this.#relay.closeConnections(call.ids)
+      if (call.kind === 'ask') return await this.#relay.ask(call.question, call.asked)
       if (call.kind === 'drain') return await this.#relay.drain(call.ms)
       await this.#relay.apply([...this.#listeners.values()])
       return null

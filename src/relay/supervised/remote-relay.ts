@@ -1,4 +1,4 @@
-import type { ConnectionsPage, ConnectionsQuery } from '../open-connections.ts'
+import type { AnswerTo, Asked, Question } from '../questions.ts'
 import type { DrainResult, RelayListener } from '../relay.ts'
 import { listenerChanges } from '../listener-changes.ts'
 import type { Remote } from '../remote/remote.ts'
@@ -49,12 +49,8 @@ export class RemoteRelay {
     }
   }
 
-  async connections(query: ConnectionsQuery): Promise<ConnectionsPage> {
-    return (await this.#remote.call({ kind: 'connections', query })) as ConnectionsPage
-  }
-
-  async closeConnections(ids: readonly string[]): Promise<readonly string[]> {
-    return (await this.#remote.call({ kind: 'close-connections', ids })) as string[]
+  async ask<Q extends Question>(question: Q, asked: Asked<Q>): Promise<AnswerTo<Q>> {
+    return (await this.#remote.call({ kind: 'ask', question, asked })) as AnswerTo<Q>
   }
 
   async drain(ms: number): Promise<DrainResult> {

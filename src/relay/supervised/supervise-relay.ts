@@ -6,7 +6,7 @@ import { ReceivedLines } from '../access-log/access-lines.ts'
 import type { WantedRelay } from '../choose-relay.ts'
 import { causes } from '../counter-cells.ts'
 import { noNodeClients } from '../node-clients.ts'
-import type { ConnectionsPage, ConnectionsQuery } from '../open-connections.ts'
+import { type AnswerTo, type Asked, noAnswer, type Question } from '../questions.ts'
 import type {
   DrainResult,
   NodeClients,
@@ -137,14 +137,9 @@ export class SupervisedRelay implements Relay {
     return this.#looking
   }
 
-  /** None while there is no process: they ended with it. */
-  async connections(query: ConnectionsQuery): Promise<ConnectionsPage> {
-    const page = this.#serving.now?.connections(query)
-    return (await orGone(page)) ?? { connections: [], counted: 0, next: undefined }
-  }
-
-  async closeConnections(ids: readonly string[]): Promise<readonly string[]> {
-    return (await orGone(this.#serving.now?.closeConnections(ids))) ?? []
+  /** While there is no process there are no connections: they ended with it. */
+  async ask<Q extends Question>(question: Q, asked: Asked<Q>): Promise<AnswerTo<Q>> {
+    return (await orGone(this.#serving.now?.ask(question, asked))) ?? noAnswer[question]
   }
 
   /** As of any relay; when it is over the process is gone too. */

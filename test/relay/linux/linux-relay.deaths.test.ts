@@ -10,10 +10,11 @@ import {
   type MakeRelay,
   relayFixture,
 } from '../../support/relay-fixture.ts'
-import { dial, echoBackend } from '../../support/tcp-backend.ts'
+import { dial, echoBackend, firstWord, namedBackend } from '../../support/tcp-backend.ts'
 import { echoUdp } from '../../support/udp-backend.ts'
 import { udpClient } from '../../support/udp-client.ts'
 import { until } from '../../support/until.ts'
+import { watchEnds } from '../contract/tcp-ended.ts'
 
 /** What a worker does that is in a system call for so many seconds. */
 const sleepInCall = (seconds: number): string => `
@@ -114,6 +115,27 @@ t.test('deaths of workers', { skip: linuxRelaySkip() }, async t => {
     await tell(1)
     await until('it has died too', () => faults.length === 2)
     t.equal(sum('lost'), 3, 'and nothing is counted twice')
+  })
+
+  t.test('who looks at ends is told that some went with a worker', async t => {
+    const { program, tell } = mortalWorker(t, 'throw new Error("told to die")')
+    const make = makeLinuxRelayWith({ workers: 2, workerProgram: program })
+    const { relay, listen, faults } = relayFixture(t, make)
+    const { endpoint } = await namedBackend(t, 'a')
+    const port = await freeTcpPort()
+    await listen({ binds: [{ address: testHost, port }], endpoints: [endpoint] })
+    const { look, seen } = await watchEnds(relay)
+    t.match(await look(), { gap: false })
+    await tell(1)
+    await until('it has died', () => faults.length === 1)
+    await until('that is said', async () => (await look()).gap)
+    t.match(await look(), { gap: false }, 'once')
+    const before = seen.length
+    for (let i = 0; i < 20; i += 1) await firstWord(port)
+    await until('both are told of', async () => {
+      await look()
+      return seen.length === before + 20
+    })
   })
 
   t.test('a thread that is not to be had is asked for again', async t => {

@@ -6,6 +6,7 @@ import { endpoint as endpointAt, listenerSpec } from '../../support/relay-fixtur
 import { ask, dial, echoBackend, namedBackend } from '../../support/tcp-backend.ts'
 import { until } from '../../support/until.ts'
 import { allConnections } from '../contract/tcp-connections.ts'
+import { watchEnds } from '../contract/tcp-ended.ts'
 import { accepts, runs, supervised } from './fixture.ts'
 
 /** A relay in a process of its own, while nothing goes wrong. */
@@ -67,16 +68,42 @@ t.test('a supervised relay serves', async t => {
     const name = `${one.localAddress}:${one.localPort}`
     const ended = new Promise(resolve => one.on('close', resolve))
     const id = first.find(({ client }) => client === name)?.id ?? ''
-    t.strictSame(await relay.closeConnections([id, 'x']), [id])
+    t.strictSame(await relay.ask('close-connections', [id, 'x']), [id])
     await ended
     const { pid = 0 } = relay
     process.kill(pid, 'SIGKILL')
     await until('another serves', async () => relay.pid !== pid && (await accepts(port)))
-    t.strictSame(await relay.closeConnections(ids), [])
+    t.strictSame(await relay.ask('close-connections', ids), [])
     await connected()
     const second = (await allConnections(relay)).map(each => each.id)
     t.ok(second.length > 0)
     for (const each of second) t.notOk(ids.includes(each), 'it has another name')
+  })
+
+  t.test('ends are told, and that some went with a process that died', async t => {
+    const { relay } = supervised(t)
+    const port = await freeTcpPort()
+    const { endpoint } = await namedBackend(t, 'a')
+    const binds = [{ address: testHost, port }]
+    await relay.apply([listenerSpec({ binds, endpoints: [endpoint] })])
+    const { look, seen } = await watchEnds(relay, { clients: ['127.0.0.0/8'] })
+    await ask(port)
+    await until('it is told of', async () => {
+      await look()
+      return seen.length === 1
+    })
+    t.match(seen, [{ endpoint: endpoint.key, cause: '--' }])
+    const { pid = 0 } = relay
+    process.kill(pid, 'SIGKILL')
+    await until('it is said', async () => (await look()).gap)
+    t.not(relay.pid, pid)
+    await until('another serves', () => accepts(port))
+    const before = seen.length
+    await ask(port)
+    await until('its ends are told of', async () => {
+      await look()
+      return seen.length > before
+    })
   })
 
   t.test('only what has changed is told, and what is gone goes', async t => {

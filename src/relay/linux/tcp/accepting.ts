@@ -248,16 +248,22 @@ export class Accepting implements EventSource<ListeningSocket> {
     detail?: string,
     acceptedAt = this.#env.loop.now,
   ): void {
-    const { observer, loop } = this.#env
+    const { observer, endedConnections, loop } = this.#env
     const { name, counters, accessLines } = service
     counters.countFailure(cause)
     this.#connections.turnAway(fd)
     const isWanted = observer.wants(cause)
-    if (!isWanted && accessLines === undefined) return
+    const takers = endedConnections.takers(
+      name,
+      cause,
+      () => readSockaddr(this.#peer, 0).address,
+    )
+    if (!isWanted && accessLines === undefined && takers === undefined) return
     const { address, port } = readSockaddr(this.#peer, 0)
     const client = joinHostPort(address, port)
     const record = turnedAway(name, client, cause, detail, loop.now - acceptedAt)
     if (isWanted) observer.connectionClosed(record)
+    for (const taker of takers ?? []) taker.add(record)
     const open = { all: this.#connections.count, route: service.connections, endpoint: 0 }
     accessLines?.add(record, notWaited, open)
   }

@@ -1,7 +1,7 @@
 import { joinHostPort } from '../../../util/ip.ts'
 import type { Cause } from '../../cause.ts'
 import { attemptRecords } from '../../dial-attempt.ts'
-import type { ConnectionRecord } from '../../relay.ts'
+import type { ConnectionRecord } from '../../connection-record.ts'
 import { EPOLLERR, EPOLLOUT, SHUT_WR } from '../../../ffi/constants.ts'
 import { errno, errnoName } from '../../../ffi/errno.ts'
 import { Linger } from '../linger.ts'
@@ -212,7 +212,7 @@ export class Ending {
   }
 
   #record(connection: Connection, wasServed: boolean): void {
-    const { observer } = this.#env
+    const { observer, endedConnections, loop } = this.#env
     const { endpoint, service, end, backend } = connection
     const cause = end?.cause ?? '--'
     if (wasServed && endpoint !== undefined) {
@@ -221,10 +221,12 @@ export class Ending {
     }
     if (cause !== '--') service.counters.countFailure(cause)
     const isWanted = observer.wants(cause)
-    const { accessLines } = service
-    if (!isWanted && accessLines === undefined) return
-    const record = recordOf(connection, this.#env.loop.now)
+    const { accessLines, name } = service
+    const takers = endedConnections.takers(name, cause, () => connection.peer.address)
+    if (!isWanted && accessLines === undefined && takers === undefined) return
+    const record = recordOf(connection, loop.now)
     if (isWanted) observer.connectionClosed(record)
+    for (const taker of takers ?? []) taker.add(record)
     accessLines?.add(record, connection, {
       all: this.#all.size - 1,
       route: service.connections - 1,

@@ -1,7 +1,9 @@
+import { EndedConnections } from '../../ended-connections.ts'
 import { NodeClientSet } from '../../node-clients.ts'
 import { counterCell } from '../../counter-cells.ts'
 import { OwnBinds } from '../../own-binds.ts'
 import type { Bind } from '../../relay.ts'
+import { type Answerers, answerTo } from '../../questions.ts'
 import { Outbox } from '../../remote/outbox.ts'
 import { EPOLLIN } from '../../../ffi/constants.ts'
 import { systemError } from '../../../ffi/errno.ts'
@@ -54,6 +56,11 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
   readonly #accepting: Accepting
   readonly #udp: UdpShared
   readonly #listeners = new Map<number, PortListener>()
+  readonly #answerers: Answerers = {
+    connections: query => this.#connections.page(query),
+    'close-connections': ids => this.#connections.close(ids),
+    ended: query => this.#env.endedConnections.look(query),
+  }
   readonly #woken: NativeMemory
   /** The call to be answered when no TCP connection is left. */
   #stopCall: number | undefined
@@ -87,6 +94,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
       signs,
       nodeClients,
       observer: this.#outbox,
+      endedConnections: new EndedConnections(loop.clock, setup.thread),
       isOwn: (address, port) => this.#ownBinds.has(address, port),
     }
     this.#env.fds.opened(loop.fd)
@@ -194,10 +202,8 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
           return this.#answer(id, null)
         case 'kill':
           return this.#answer(id, this.#kill())
-        case 'connections':
-          return this.#answer(id, this.#connections.page(call.query))
-        case 'close-connections':
-          return this.#answer(id, this.#connections.close(call.ids))
+        case 'ask':
+          return this.#answer(id, answerTo(this.#answerers, call.question, call.asked))
         case 'stop-accepting':
           this.#stopAccepting(id)
       }

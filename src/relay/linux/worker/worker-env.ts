@@ -1,3 +1,4 @@
+import type { EndedConnections } from '../../ended-connections.ts'
 import type { NodeClientSet } from '../../node-clients.ts'
 import type { RelayLimits } from '../../relay.ts'
 import type { Outbox } from '../../remote/outbox.ts'
@@ -29,6 +30,8 @@ export interface WorkerEnv {
     Outbox,
     'wants' | 'connectionClosed' | 'accessLines' | 'lastError' | 'allFailed' | 'fault'
   >
+  /** For who looks at connections as they end. */
+  readonly endedConnections: EndedConnections
   /** Whether a UDP listener of this relay is bound to this address and port. */
   isOwn(address: string, port: number): boolean
 }

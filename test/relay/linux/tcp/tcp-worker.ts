@@ -16,9 +16,9 @@ import {
 import type { NativeMemory } from '../../../../src/ffi/native-memory.ts'
 import type { Syscalls } from '../../../../src/ffi/syscalls.ts'
 import { RelayWorker } from '../../../../src/relay/linux/worker/relay-worker.ts'
+import type { ConnectionRecord } from '../../../../src/relay/connection-record.ts'
 import type {
   Bind,
-  ConnectionRecord,
   ListenerCounters,
   RelayFront,
   RelayLimits,

@@ -18,6 +18,7 @@ import { UdpListener } from '../../../../src/relay/linux/udp/udp-listener.ts'
 import type { FlowMoves } from '../../../../src/relay/linux/udp/flow-moves.ts'
 import { newUdpShared } from '../../../../src/relay/linux/udp/udp-shared.ts'
 import { FdAccount } from '../../../../src/relay/linux/worker/fd-account.ts'
+import { EndedConnections } from '../../../../src/relay/ended-connections.ts'
 import { NodeClientSet } from '../../../../src/relay/node-clients.ts'
 import type { WorkerEnv } from '../../../../src/relay/linux/worker/worker-env.ts'
 import type { Bind, ListenerCounters, RelayFront } from '../../../../src/relay/relay.ts'
@@ -81,6 +82,7 @@ export const udpWorker = async (
       allFailed: () => {},
       fault: (_listener, error) => void faults.push(error),
     },
+    endedConnections: new EndedConnections(loop.clock, 1),
     isOwn: () => false,
   }
   const bind: Bind = { address, port: await freeUdpPort() }

@@ -1,0 +1,97 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { OptionsOf } from '../config/options.ts'
+import type { AnswerOf } from '../observe/control-protocol.ts'
+import { isAmong, rangesOf } from '../util/address-ranges.ts'
+import { addressWords } from '../util/cidr.ts'
+import { splitHostPort } from '../util/ip.ts'
+import { hasCode } from '../util/usher-error.ts'
+import { askCommand } from './ask-usher.ts'
+import type { Io } from './io.ts'
+import { type Printer, printerOf } from './tap-output.ts'
+import { orSayWhyNot } from './tell.ts'
+import { visible } from './words.ts'
+
+type Options = OptionsOf<'tap'>
+
+/** Lines a second are of so long. */
+const everyMs = 1000
+
+/** `usher tap`: 0 at Ctrl-C, or when nobody reads any more; 1 or 3 with the reason when it can't begin. */
+export const tap = (options: Options, io: Io): Promise<number> =>
+  orSayWhyNot('tap', io, async () => {
+    const first = await look(options, undefined)
+    for (const note of first.notes) say(io, note)
+    const printer = printerOf(options, io)
+    if (options.open) await printOpen(options, printer)
+    await follow(options, io, printer, first.next)
+    return 0
+  })
+
+const say = (io: Io, what: string): void => io.err(`usher tap: ${visible(what)}\n`)
+
+const look = (options: Options, after: string | undefined): Promise<AnswerOf<'ended'>> =>
+  askCommand(options, 'ended', {
+    routes: options.service,
+    failed: options.failed,
+    ...(options.client.length > 0 && { clients: options.client }),
+    perSecond: options.maxRate,
+    ...(after !== undefined && { after }),
+  })
+
+const printOpen = async (options: Options, printer: Printer): Promise<void> => {
+  const { client, service: routes, maxRate } = options
+  const { connections, left } = await askCommand(options, 'connections', { routes })
+  const clients = client.length === 0 ? undefined : rangesOf(client)
+  const wanted = connections.filter(one => {
+    const words = clients && addressWords(splitHostPort(one.client)?.host ?? '')
+    return clients === undefined || (words !== undefined && isAmong(clients, words))
+  })
+  for (const one of wanted.slice(0, maxRate)) printer.open(one)
+  printer.leftOut(left + Math.max(0, wanted.length - maxRate))
+}
+
+/** Until it is stopped, also while no Usher answers: it may be about to be started again. */
+const follow = async (
+  options: Options,
+  io: Io,
+  printer: Printer,
+  from: string,
+): Promise<void> => {
+  const stopped = whenStopped()
+  let [next, away] = [from, '']
+  while (await pause(stopped)) {
+    try {
+      const answer = await look(options, next)
+      if (away !== '') say(io, 'there is an answer again')
+      if (answer.gap) printer.gap()
+      // The newest, where there are more than one worker's share.
+      const shown = answer.connections.slice(-options.maxRate)
+      for (const one of shown) printer.ended(one)
+      printer.leftOut(answer.leftOut + answer.connections.length - shown.length)
+      ;[next, away] = [answer.next, '']
+    } catch (error) {
+      if (!hasCode(error, 'NO_ANSWER', 'ORDER_REFUSED')) throw error
+      if (error.message !== away) say(io, `${error.message}; it is asked again and again`)
+      away = error.message
+    }
+  }
+}
+
+/** By Ctrl-C, or as nobody reads: a second Ctrl-C ends it in any case. */
+const whenStopped = (): AbortSignal => {
+  const stop = new AbortController()
+  process.once('SIGINT', () => stop.abort())
+  process.stdout.once('error', () => stop.abort())
+  return stop.signal
+}
+
+/** False: it was stopped. */
+const pause = async (signal: AbortSignal): Promise<boolean> => {
+  try {
+    await sleep(everyMs, undefined, { signal })
+    return true
+  } catch (error) {
+    if (signal.aborted) return false
+    throw error
+  }
+}

@@ -1,0 +1,171 @@
+import { type AddressRanges, isAmong, rangesOf } from '../util/address-ranges.ts'
+import { addressWords } from '../util/cidr.ts'
+import type { Clock, Timer } from '../util/clock.ts'
+import { TokenBucket } from '../util/token-bucket.ts'
+import type { Cause } from './cause.ts'
+import { ConnectionIds } from './open-connections.ts'
+import type { ConnectionRecord } from './connection-record.ts'
+
+export interface EndedConnection extends ConnectionRecord {
+  /** Epoch milliseconds. */
+  readonly endedAt: number
+}
+
+/** Which ends of TCP connections are wanted. */
+interface EndedFilter {
+  /** Names. */
+  readonly listeners: readonly string[]
+  /** Only abnormal ends. */
+  readonly failed: boolean
+  /** Of clients in these blocks only, or with these addresses; empty: of all. */
+  readonly clients: readonly string[]
+  /** How many are kept a second by each thread; the others are counted. */
+  readonly perSecond: number
+}
+
+export interface EndedQuery extends EndedFilter {
+  /** `next` of the look before; undefined: this is the first, from which on they are kept. */
+  readonly after?: string | undefined
+}
+
+export interface EndedPage {
+  readonly ended: readonly EndedConnection[]
+  /** How many more have ended since the look before. */
+  readonly leftOut: number
+  /** Others have, and nobody knows how many: nobody kept them, or who did has died. */
+  readonly gap: boolean
+  readonly next: string
+  /** Too many are looking for different ones: there is no room for this look. */
+  readonly isFull: boolean
+}
+
+/** Kept of one filter, in each thread. */
+const mostKept = 1000
+/** Filters at a time. */
+const mostRings = 8
+/** Milliseconds for which they are kept when nobody looks. */
+export const leaseMs = 10_000
+
+/**
+ * Connections as they end, for whoever looks again and again: a ring for each filter that is looked
+ * for, made by the first look and dropped when there was none for `leaseMs`. Who looks is not known
+ * by name, and owes no goodbye. While nobody looks nothing is kept.
+ */
+export class EndedConnections {
+  readonly #clock: Clock
+  readonly #ids: ConnectionIds
+  readonly #rings = new Map<string, Ring>()
+
+  constructor(clock: Clock, thread: number) {
+    this.#clock = clock
+    this.#ids = new ConnectionIds(thread)
+  }
+
+  /** Somebody looks. */
+  get isWatched(): boolean {
+    return this.#rings.size > 0
+  }
+
+  /**
+   * Who takes the record of a connection that ends now; undefined: nobody. To be called once for
+   * each, as it counts them. `client`: its IP address, which is asked for only where it matters.
+   */
+  takers(
+    listener: string,
+    cause: Cause,
+    client: () => string,
+  ): readonly Ring[] | undefined {
+    if (this.#rings.size === 0) return undefined
+    const takers = [...this.#rings.values()].filter(
+      ring => ring.wants(listener, cause, client) && ring.hasRoom(),
+    )
+    return takers.length === 0 ? undefined : takers
+  }
+
+  look({ after, ...filter }: EndedQuery): EndedPage {
+    const key = keyOf(filter)
+    const ring = this.#rings.get(key) ?? this.#open(key, filter)
+    if (ring === undefined)
+      return { ended: [], leftOut: 0, gap: false, next: after ?? '', isFull: true }
+    this.#clock.clearTimeout(ring.lease)
+    ring.lease = this.#clock.setTimeout(() => this.#rings.delete(key), leaseMs)
+    // It must not keep a process from ending.
+    ring.lease.unref?.()
+    return ring.since(after)
+  }
+
+  #open(key: string, filter: EndedFilter): Ring | undefined {
+    if (this.#rings.size >= mostRings) return undefined
+    const ring = new Ring(this.#clock, this.#ids.idOf(this.#ids.next()), filter)
+    this.#rings.set(key, ring)
+    return ring
+  }
+}
+
+/** Those that ask for the same share what is kept. */
+const keyOf = ({ listeners, failed, clients, perSecond }: EndedFilter): string =>
+  JSON.stringify([listeners.toSorted(), failed, clients.toSorted(), perSecond])
+
+/** The last that ended, of those that one filter lets through. */
+class Ring {
+  lease: Timer | undefined
+  readonly #id: string
+  readonly #listeners: ReadonlySet<string>
+  readonly #failed: boolean
+  readonly #clients: AddressRanges | undefined
+  readonly #bucket: TokenBucket
+  /** All that have ended are numbered, 1, 2, ..., whether they are kept or not. */
+  #last = 0
+  #kept: (readonly [number: number, one: EndedConnection])[] = []
+
+  constructor(
+    clock: Clock,
+    id: string,
+    { listeners, failed, clients, perSecond }: EndedFilter,
+  ) {
+    this.#id = id
+    this.#listeners = new Set(listeners)
+    this.#failed = failed
+    this.#clients = clients.length === 0 ? undefined : rangesOf(clients)
+    this.#bucket = new TokenBucket(clock, perSecond, 1000 / perSecond)
+  }
+
+  wants(listener: string, cause: Cause, client: () => string): boolean {
+    if (this.#failed && cause === '--') return false
+    if (!this.#listeners.has(listener)) return false
+    if (this.#clients === undefined) return true
+    const words = addressWords(client())
+    return words !== undefined && isAmong(this.#clients, words)
+  }
+
+  /** Counts one more; false: it is one too many. */
+  hasRoom(): boolean {
+    this.#last += 1
+    if (this.#bucket.msUntil(1) > 0) return false
+    this.#bucket.take()
+    return true
+  }
+
+  /** The one that was counted last. */
+  add(record: ConnectionRecord): void {
+    if (this.#kept.length === mostKept) this.#kept.shift()
+    this.#kept.push([this.#last, { ...record, endedAt: Date.now() }])
+  }
+
+  /** What has ended since a look, whose `next` this was. */
+  since(after: string | undefined): EndedPage {
+    const next = `${this.#id}.${this.#last}`
+    const seen = after === undefined ? this.#last : this.#numberIn(after)
+    if (seen === undefined)
+      return { ended: [], leftOut: 0, gap: true, next, isFull: false }
+    const ended = this.#kept.flatMap(([number, one]) => (number > seen ? [one] : []))
+    const leftOut = this.#last - seen - ended.length
+    return { ended, leftOut, gap: false, next, isFull: false }
+  }
+
+  /** Undefined where it is none of this ring's. */
+  #numberIn(next: string): number | undefined {
+    const [, id, digits] = /^([^.]+)\.(\d{1,15})$/.exec(next) ?? []
+    return id === this.#id ? Math.min(Number(digits), this.#last) : undefined
+  }
+}

@@ -1,0 +1,91 @@
+import t from 'tap'
+import type { EndedPage, EndedQuery } from '../../src/relay/ended-connections.ts'
+import { order } from '../support/control-socket.ts'
+import { portSpec, put, service } from '../support/objects.ts'
+import { controlSocket } from './control-fixture.ts'
+
+const web = service('web', {
+  clusterIPs: ['10.0.0.1', 'fd00::1'],
+  ports: [portSpec(), portSpec({ name: 'dns', protocol: 'UDP', port: 53 })],
+})
+
+const one: EndedPage['ended'][number] = {
+  listener: 'default/web:http',
+  client: '[fd00::9]:1234',
+  endpoint: '10.1.0.1:8080',
+  attempts: [
+    { endpoint: '10.1.0.2:8080', result: 'refused', ms: 0.123_456 },
+    { endpoint: '10.1.0.1:8080', result: 'connected', ms: 1 },
+  ],
+  bytesToBackend: 3,
+  bytesToClient: 4,
+  dialMs: 1.000_04,
+  totalMs: 2,
+  cause: 'SD',
+  detail: 'ECONNRESET',
+  endedAt: 1_700_000_000_123,
+}
+
+t.test(
+  'ends of connections are asked of the relay, by names of ServicePorts',
+  async t => {
+    const asked: EndedQuery[] = []
+    let page: EndedPage = {
+      ended: [one],
+      leftOut: 7,
+      gap: true,
+      next: 'n',
+      isFull: false,
+    }
+    const { path } = await controlSocket(t, [put(web)], {
+      ended: async query => {
+        asked.push(query)
+        return page
+      },
+    })
+    const clients = ['10.0.0.0/8', '::1']
+    const request = { routes: ['default/web'], after: 'x', failed: true, clients }
+    t.strictSame(await order(path, '/ended', { ...request, perSecond: 5 }), {
+      status: 200,
+      body: {
+        connections: [
+          {
+            route: 'default/web:http',
+            client: '[fd00::9]:1234',
+            endpoint: '10.1.0.1:8080',
+            attempts: [
+              { endpoint: '10.1.0.2:8080', result: 'refused', ms: 0.123 },
+              { endpoint: '10.1.0.1:8080', result: 'connected', ms: 1 },
+            ],
+            bytesToBackend: 3,
+            bytesToClient: 4,
+            dialMs: 1,
+            totalMs: 2,
+            endedAt: '2023-11-14T22:13:20.123Z',
+            cause: 'SD',
+            causeText: 'reset by the endpoint',
+            detail: 'ECONNRESET',
+          },
+        ],
+        leftOut: 7,
+        gap: true,
+        notes: ['default/web:dns: only TCP connections are told of'],
+        next: 'n',
+      },
+    })
+    const listeners = ['default/web:http']
+    t.strictSame(asked, [{ listeners, after: 'x', failed: true, clients, perSecond: 5 }])
+
+    page = { ended: [], leftOut: 0, gap: false, next: '', isFull: false }
+    t.match(await order(path, '/ended', request), { body: { next: 'x' } })
+    page = { ...page, isFull: true }
+    t.match(await order(path, '/ended', { routes: ['default/web:http'] }), {
+      status: 503,
+      body: { error: { code: 'TOO_MANY', message: /no room for one more/ } },
+    })
+    t.match(await order(path, '/ended', { routes: ['default/wep'] }), {
+      status: 404,
+      body: { error: { code: 'UNKNOWN_ROUTE', message: /did you mean default\/web/ } },
+    })
+  },
+)
