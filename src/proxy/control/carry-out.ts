@@ -126,7 +126,13 @@ const checked = (schema: v.GenericSchema, given: unknown): unknown => {
   const result = v.safeParse(schema, given)
   if (result.success) return result.output
   const [issue] = result.issues
-  throw bad(`${v.getDotPath(issue) ?? 'the request'}: ${issue.message}`)
+  throw bad(`${v.getDotPath(issue) ?? 'the request'}: ${faultOf(issue)}`)
+}
+
+/** Valibot has words of its own for a field too few or too many. */
+const faultOf = ({ type, expected, message }: v.BaseIssue<unknown>): string => {
+  if (type !== 'strict_object') return message
+  return expected === 'never' ? 'there is no such field' : 'it has to be given'
 }
 
 /** Throws in the kernel modes; `what` can't be done there, in words. */
