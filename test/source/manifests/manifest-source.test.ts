@@ -6,7 +6,7 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { join, sep } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { Change } from '../../../src/model/service.ts'
@@ -77,7 +77,7 @@ const fixture = (t: Test, files: object, { paths = ['.'], ...options }: Options 
     write: (name: string, text: string) => writeFileSync(join(directory, name), text),
     problems: () =>
       problems.map(({ object, field, message }) =>
-        [object, field, message].join(' | ').replaceAll(`${directory}/`, ''),
+        [object, field, message].join(' | ').replaceAll(join(directory, sep), ''),
       ),
     /** `web:80` for each Service there is. */
     services: () =>
@@ -99,7 +99,7 @@ t.test('the first state is one batch, then synced is said', async t => {
   t.match(f.problems(), [
     /^b.yaml document 1 \(Service default\/b\) \| spec.ports\[0\].port/,
   ])
-  t.match(f.source.status(), { synced: true, error: '', name: /^manifests \// })
+  t.match(f.source.status(), { synced: true, error: '', name: `manifests ${f.at('')}` })
   t.type(f.source.status().lastGoodAt, 'number')
 })
 
@@ -441,14 +441,14 @@ t.test('a watch that fails is said once', async t => {
   const watches = new DirectoryWatches(
     [join(directory, 'a'), join(directory, 'b')],
     () => {},
-    text => said.push(text.replace(directory, '')),
+    text => said.push(text.replace(join(directory, sep), '')),
     full,
   )
   t.teardown(() => watches.close())
   t.notOk(await watches.renew())
   t.notOk(await watches.renew())
   t.strictSame(said, [
-    'cannot watch /a (ENOSPC: System limit for number of file watchers reached): changes are seen by looking at the files now and then',
+    'cannot watch a (ENOSPC: System limit for number of file watchers reached): changes are seen by looking at the files now and then',
   ])
 })
 
