@@ -12,5 +12,6 @@ t.test('over IPv6', async t => tcpCopyContract(t, makePortableRelay, '::1'))
 tcpEndContract(t, makePortableRelay)
 tcpChoiceContract(t, makePortableRelay)
 
-const skip = process.platform === 'win32' && 'Windows tells the end of a process otherwise'
+const skip =
+  process.platform === 'win32' && 'Windows tells the end of a process otherwise'
 t.test('processes', { skip }, async t => tcpSpawnsContract(t, makePortableRelay))

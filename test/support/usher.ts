@@ -176,8 +176,10 @@ const begin = (args: readonly string[], before: readonly string[]): Begun => {
 export const runUsher = (...args: string[]): Promise<Ended> => beginUsher(...args).ended
 
 /** The same by another program, which is given the command line. */
-export const runUsherBy = (before: readonly string[], ...args: string[]): Promise<Ended> =>
-  begin(args, before).ended
+export const runUsherBy = (
+  before: readonly string[],
+  ...args: string[]
+): Promise<Ended> => begin(args, before).ended
 
 /** Asks an HTTP server of Usher's. */
 export const get = async (

@@ -31,7 +31,10 @@ t.test('Services of a file with a drive in its path, which changes', async t => 
     const status = await run('status', ...asked)
     t.match(status, { code: 0, err: '' })
     t.match(status.out, `manifests ${path}`)
-    t.match(status.out, /^relay +portable \(a process of its own; runs wherever Node does\)/m)
+    t.match(
+      status.out,
+      /^relay +portable \(a process of its own; runs wherever Node does\)/m,
+    )
     t.match(status.out, `${testHost}:${otherPort}  on the VIP itself  listening`)
     const services = await run('get', 'services', ...asked)
     t.match(services, { code: 0, err: '' })
