@@ -10,7 +10,10 @@ const before = [
   'env',
   `USHER_WINE=${process.env['USHER_WINE'] ?? ''}`,
   `TMPDIR=${tmpdir()}`,
-  ...['sh', '-c', 'shift; exec "$0" "$@"', wineNode],
+  'sh',
+  '-c',
+  'shift; exec "$0" "$@"',
+  wineNode,
 ]
 
 /** Starts a command that serves, on Windows' Node, and waits until it does. */
