@@ -97,6 +97,8 @@ const asked = process.argv.slice(2)
 const first = run(
   '--node=scripts/tests/wine-node',
   '--known=test/wine/known-failures.yaml',
+  // On a busy machine wine is slow.
+  '--timeout=400',
   '--report=.tap/wine.tap',
   ...(asked.length > 0 ? asked : inWine),
 )
