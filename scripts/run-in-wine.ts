@@ -54,7 +54,7 @@ const node = {
 }
 
 const wine = (at: string, program: string, ...args: string[]): void => {
-  const env = { ...process.env, WINEPREFIX: at, WINEDEBUG: '-all' }
+  const env = { ...process.env, WINEPREFIX: at, WINEDEBUG: '-all', TMPDIR: at }
   spawnSync(program, args, { env, stdio: 'ignore', timeout: 120_000 })
 }
 
