@@ -123,9 +123,9 @@ command -v apt-get >/dev/null && [[ ${USHER_TEST_PACKAGES-} != no ]] || {
 }
 
 mapfile -t missing < <(missing_packages)
+wants_kernel=$([[ ${1-} != --wine && $(uname -m) == x86_64 && ! -d $kernel ]] && echo yes)
 wants_helm=$([[ ${1-} != --wine && $(uname -m) == x86_64 && ! -x $helm ]] && ! command -v helm >/dev/null && echo yes)
 [[ ${#missing[@]} -gt 0 || $wants_kernel || $wants_helm ]] || exit 0
-wants_kernel=$([[ ${1-} != --wine && $(uname -m) == x86_64 && ! -d $kernel ]] && echo yes)
 
 # Debian would start haproxy, nginx, Prometheus and the databases at once; only what is there already may start.
 policy=/usr/sbin/policy-rc.d
