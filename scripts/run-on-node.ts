@@ -1,7 +1,6 @@
 import { spawnSync } from 'node:child_process'
-import { mkdirSync } from 'node:fs'
-import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { installNode, programOf, testCache } from './tests/node-package.ts'
 
 /**
  * `npm run test:node -- 24`: what depends on Node most, on others than the one that runs this:
@@ -18,9 +17,6 @@ if (wrong.length > 0) {
   process.exit(1)
 }
 
-const caches = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache')
-const name = `node-${process.platform}-${process.arch}`
-
 interface Found {
   readonly program: string
   /** As in `v24.1.0`; '' when it is not available. */
@@ -29,27 +25,17 @@ interface Found {
 }
 
 const findNode = (major: string): Found => {
-  const folder = join(caches, 'usher-tests', 'node', major)
-  const program = join(folder, 'node_modules', name, 'bin', 'node')
+  const folder = join(testCache, 'node', major)
+  const system = `${process.platform}-${process.arch}`
+  const wanted = { system, version: major, folder }
+  const program = programOf(wanted)
   const versionOf = (): string =>
     spawnSync(program, ['--version'], { encoding: 'utf8' }).stdout?.trim() ?? ''
   const there = versionOf()
   if (there !== '') return { program, version: there, why: '' }
-  mkdirSync(folder, { recursive: true })
-  const flags = [
-    '--no-save',
-    '--ignore-scripts',
-    '--no-audit',
-    '--no-fund',
-    '--no-progress',
-  ]
-  const args = ['install', '--prefix', folder, ...flags, `${name}@${major}`]
-  // No prompt, and not this project's settings: it is another folder.
-  const { stderr, error } = spawnSync('npm', args, { cwd: folder, encoding: 'utf8' })
+  const said = installNode(wanted)
   const version = versionOf()
-  const said = stderr?.split('\n').find(line => line.startsWith('npm error')) ?? ''
-  const why = error?.message ?? (said || `${program} does not start`)
-  return { program, version, why: version === '' ? why : '' }
+  return { program, version, why: said || `${program} does not start` }
 }
 
 let failed = 0

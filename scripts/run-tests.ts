@@ -2,6 +2,7 @@ import { createWriteStream, existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { parseArgs } from 'node:util'
 import { compile } from './tests/compiled.mjs'
+import { readKnownFailures, withoutKnown } from './tests/known-failures.ts'
 import { packTap } from './tests/packed-tap.mjs'
 import { processesOf } from './tests/processes.ts'
 import { type FileResult, runTestProcess } from './tests/run-test-process.ts'
@@ -14,7 +15,10 @@ import { bundleForTests } from './tests/usher-bundle.ts'
  * failed in full, and the sum at the end. What all of them said is in the report. Exits with 1
  * when something failed, or nothing was run.
  *
- *   npm test -- [--jobs 3] [--timeout 180] [--node PROGRAM] [--report FILE] [FILE|FOLDER...]
+ *   npm test -- [--jobs 3] [--timeout 180] [--node PROGRAM] [--known FILE] [--report FILE]
+ *     [FILE|FOLDER...]
+ *
+ * `--known` is a file of tests that fail with that Node, by their reasons: see known-failures.ts.
  */
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -22,6 +26,7 @@ const { values, positionals } = parseArgs({
     jobs: { type: 'string', default: '3' },
     timeout: { type: 'string', default: '180' },
     node: { type: 'string', default: process.execPath },
+    known: { type: 'string' },
     report: { type: 'string', default: '.tap/report.tap' },
   },
 })
@@ -35,6 +40,7 @@ if (!Number.isInteger(jobs) || jobs < 1 || !(timeoutS > 0))
   refuse('--jobs has to be a whole number above zero, and --timeout seconds')
 const missing = positionals.filter(file => !existsSync(file))
 if (missing.length > 0) refuse(`no such test file: ${missing.join(', ')}`)
+const known = values.known === undefined ? {} : readKnownFailures(values.known)
 const processes = processesOf(positionals.length > 0 ? positionals : ['test'])
 
 const sources = ['src', 'bench', 'scripts', 'test'].flatMap(folder =>
@@ -58,9 +64,10 @@ const next = async (): Promise<void> => {
   for (let files = waiting.shift(); files !== undefined; files = waiting.shift()) {
     const request = { files, node: values.node, sandbox, timeoutMs: timeoutS * 1000 }
     const result = await runTestProcess(request)
-    results.push(...result.files)
+    const judged = result.files.map(file => withoutKnown(file, known))
+    results.push(...judged)
     report.write(`${result.output}\n`)
-    for (const file of result.files) console.log(textOfFile(file))
+    for (const file of judged) console.log(textOfFile(file))
   }
 }
 const began = performance.now()

@@ -7,6 +7,7 @@
 #   test-packages.sh            fetch what is missing
 #   test-packages.sh --kernel   print the folder of the unpacked kernel, there or not
 #   test-packages.sh --helm     print the path of helm, there or not
+#   test-packages.sh --wine     fetch what `npm run test:wine` needs, and nothing else
 #
 # USHER_TEST_PACKAGES=no leaves the machine as it is.
 set -uo pipefail
@@ -15,10 +16,12 @@ namespaces='network namespaces (captures, test/e2e)'
 machine='a booted kernel (test/booted-kernel)'
 peers='HAProxy, nginx or wrk (usher bench)'
 servers='real servers (test/health)'
+windows='a Node for Windows'
 installed=(iproute2 nftables iptables conntrack haproxy nginx-light libnginx-mod-stream wrk
   strace ipset ipvsadm postgresql redis-server mariadb-server-core dnsmasq-base bind9-dnsutils
   prometheus zsh fish mandoc man-db systemd python3-minimal)
 [[ $(uname -m) == x86_64 ]] && installed+=(qemu-system-x86 busybox-static)
+[[ ${1-} == --wine ]] && installed=(wine wine64)
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/usher-tests
 kernel=$cache/kernel
 helm=$cache/helm
@@ -120,8 +123,8 @@ command -v apt-get >/dev/null && [[ ${USHER_TEST_PACKAGES-} != no ]] || {
 }
 
 mapfile -t missing < <(missing_packages)
-wants_kernel=$([[ $(uname -m) == x86_64 && ! -d $kernel ]] && echo yes)
-wants_helm=$([[ $(uname -m) == x86_64 && ! -x $helm ]] && ! command -v helm >/dev/null && echo yes)
+wants_kernel=$([[ ${1-} != --wine && $(uname -m) == x86_64 && ! -d $kernel ]] && echo yes)
+wants_helm=$([[ ${1-} != --wine && $(uname -m) == x86_64 && ! -x $helm ]] && ! command -v helm >/dev/null && echo yes)
 [[ ${#missing[@]} -gt 0 || $wants_kernel || $wants_helm ]] || exit 0
 
 # Debian would start haproxy, nginx, Prometheus and the databases at once; only what is there already may start.
@@ -149,6 +152,7 @@ for package in $(missing_packages); do
   case $package in
     qemu-* | busybox-*) skipped "$package is missing" "$machine" ;;
     postgresql | redis-* | mariadb-*) skipped "$package is missing" "$servers" ;;
+    wine*) skipped "$package is missing" "$windows" ;;
     haproxy | *nginx* | wrk) skipped "$package is missing" "$peers" ;;
     dnsmasq-base) skipped "$package is missing" 'a real DNS server (test/source/routes)' ;;
     prometheus) skipped "$package is missing" 'promtool (test/monitoring)' ;;
@@ -159,5 +163,5 @@ for package in $(missing_packages); do
     *) skipped "$package is missing" "$namespaces and $machine" ;;
   esac
 done
-[[ $(uname -m) == x86_64 ]] || skipped 'not an x86-64 machine' "$machine"
+[[ ${1-} == --wine || $(uname -m) == x86_64 ]] || skipped 'not an x86-64 machine' "$machine"
 exit 0

@@ -1,6 +1,7 @@
 import type { Change, EndpointSlice } from '../model/service.ts'
 import type { Source } from '../source/source.ts'
-import { createServer } from 'node:net'
+import { createSocket, type Socket } from 'node:dgram'
+import { once } from 'node:events'
 import type { Problem } from '../model/snapshot.ts'
 import { messageOf, UsherError } from '../util/usher-error.ts'
 
@@ -57,16 +58,27 @@ export const fixedSource = (name: string, changes: readonly Change[]): Source =>
 }
 
 /**
- * Whether this system answers on an address of 127.0.0.0/8 that is not configured.
- * Linux and Windows do; macOS and the BSDs have 127.0.0.1 alone (RFC 1122, 3.2.1.3
- * reserves the block and leaves open how much of it a host serves).
+ * Whether this system answers on an address of 127.0.0.0/8 that is not configured, over UDP at
+ * a port that another one has, too. Linux and Windows do; macOS and the BSDs have 127.0.0.1
+ * alone (RFC 1122, 3.2.1.3 reserves the block and leaves open how much of it a host serves),
+ * and wine gives a UDP port to one address.
  */
-export const answersOn = (address: string): Promise<boolean> =>
-  new Promise(resolve => {
-    const server = createServer()
-    server.once('error', () => resolve(false))
-    server.listen({ host: address, port: 0 }, () => server.close(() => resolve(true)))
-  })
+export const answersOn = async (address: string): Promise<boolean> => {
+  const sockets = [createSocket('udp4'), createSocket('udp4')] as const
+  const [usual, other] = sockets
+  try {
+    await bound(usual, '127.0.0.1', 0)
+    await bound(other, address, usual.address().port)
+    return true
+  } catch {
+    return false
+  } finally {
+    for (const socket of sockets) socket.close()
+  }
+}
+
+const bound = (socket: Socket, address: string, port: number): Promise<unknown> =>
+  once(socket.bind({ address, port, exclusive: true }), 'listening')
 
 /**
  * Reads a source once and closes it: the changes that make up its first state.

@@ -124,7 +124,7 @@ const setUp = async (deps: DemoDeps, undo: Undo) => {
     screen.line()
     screen.line()
     screen.warn(
-      'This system has no loopback address but 127.0.0.1. So backends get ports',
+      'This system has but 127.0.0.1 for TCP and UDP alike. So backends get ports',
     )
     screen.warn(
       'of it, and Usher a proxy port of it for each Service in place of its VIP.',

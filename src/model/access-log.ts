@@ -1,3 +1,4 @@
+import { isAbsolute } from 'node:path'
 import { canonicalIp, isGroup, isWildcard, splitHostPort } from '../util/ip.ts'
 
 export const accessLogFormats = ['json', 'tcplog'] as const
@@ -20,8 +21,8 @@ export type LogDestination =
 /** `stdout`, `file:/var/log/usher/db.log`, `syslog:udp://127.0.0.1:514`; undefined for others. */
 export const readLogDestination = (text: string): LogDestination | undefined => {
   if (text === 'stdout') return { kind: 'stdout' }
-  const path = /^file:(\/.*[^/])$/s.exec(text)?.[1]
-  if (path !== undefined && !path.includes('\0')) return { kind: 'file', path }
+  const path = /^file:(.*[^/])$/s.exec(text)?.[1] ?? ''
+  if (isAbsolute(path) && !path.includes('\0')) return { kind: 'file', path }
   const place = splitHostPort(/^syslog:udp:\/\/(.+)$/.exec(text)?.[1] ?? '')
   const address = place && canonicalIp(place.host)
   if (address === undefined || isWildcard(address) || isGroup(address)) return undefined

@@ -23,10 +23,11 @@ export const hasCapability = ({ capabilities }: Privileges, bit: number): boolea
 
 /** Those of this process's main thread; undefined where the system doesn't tell. */
 export const ownPrivileges = (): Privileges | undefined => {
+  if (process.platform !== 'linux') return undefined // And so no capabilities either.
   try {
     return parsePrivileges(readFileSync('/proc/self/status', 'utf8'))
   } catch {
-    return undefined // Not Linux, and so no capabilities either.
+    return undefined
   }
 }
 

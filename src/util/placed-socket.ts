@@ -50,6 +50,8 @@ export const placeSocket = async (
   access: SocketAccess,
   listen: (draft: string) => Promise<void> | void,
 ): Promise<PlacedSocket> => {
+  if (process.platform === 'win32')
+    throw cannotListen('Node.js has no unix sockets on Windows')
   checkDirectory(path)
   await removeStale(path, access)
   const draft = draftOf(path)

@@ -78,6 +78,31 @@ t.test('what failed is told in full, and the sum at the end', async t => {
   t.match(all, /ok 1 - this is so/, 'the report has all')
 })
 
+t.test(
+  'what is known to fail is skipped; what is said to fail and passes has failed',
+  async t => {
+    const file = pathOf('fails')
+    const listed = async (t: Test, ...names: string[]) => {
+      const known = JSON.stringify({ 'no elsewhere': { [file]: names } })
+      const dir = t.testdir({ known })
+      return run(t, `--known=${dir}/known`, `--report=${dir}/report.tap`, file)
+    }
+    await t.test('as listed', async t => {
+      const { code, out, lines } = await listed(t, 'outer > inner')
+      t.equal(code, 0)
+      t.equal(lines.at(-1), '1 passed, 0 failed, 2 skipped')
+      t.match(out, `skipped in ${file}: known to fail: no elsewhere (1)`)
+    })
+    await t.test('one more is listed', async t => {
+      const { code, out, lines } = await listed(t, 'outer', 'outer > other')
+      t.equal(code, 1)
+      t.equal(lines.at(-1), '1 passed, 1 failed, 2 skipped')
+      t.match(out, `not ok: ${file}: outer > other`)
+      t.match(out, 'why: known to fail (no elsewhere), and has not')
+    })
+  },
+)
+
 t.test('one that hangs says where, and is ended', async t => {
   const args = ['--jobs=2', `--report=${reportOf(t)}`]
   const { code, out, lines } = await run(t, ...args, pathOf('hangs'), pathOf('spins'))

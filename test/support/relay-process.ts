@@ -93,9 +93,10 @@ export const relayProcess = async (
 const start = (openFiles: number | undefined, args: readonly string[]): ChildProcess => {
   // Without the variables of the test runner, which would load its own things.
   const { PATH } = process.env
-  const command = [process.execPath, ...args]
-  const limited = openFiles === undefined ? '' : `ulimit -n ${openFiles}; `
-  return spawn('sh', ['-c', `${limited}exec "$@"`, 'sh', ...command], {
+  const limited =
+    openFiles === undefined ? [] : ['sh', '-c', `ulimit -n ${openFiles}; exec "$@"`, 'sh']
+  const [program = '', ...rest] = [...limited, process.execPath, ...args]
+  return spawn(program, rest, {
     env: { PATH },
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })

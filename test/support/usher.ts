@@ -157,11 +157,16 @@ interface Ended {
   readonly err: string
 }
 
+interface Begun {
+  readonly said: Promise<unknown>
+  readonly ended: Promise<Ended>
+}
+
 /** Begins a command: `said` resolves when it has said something on stderr. */
-export const beginUsher = (
-  ...args: string[]
-): { readonly said: Promise<unknown>; readonly ended: Promise<Ended> } => {
-  const child = spawnUsher(args)
+export const beginUsher = (...args: string[]): Begun => begin(args, [])
+
+const begin = (args: readonly string[], before: readonly string[]): Begun => {
+  const child = spawnUsher(args, before)
   const said = once(child.stderr, 'data')
   const ended = Promise.all([exitOf(child), text(child.stdout), text(child.stderr)])
   return { said, ended: ended.then(([{ code }, out, err]) => ({ code, out, err })) }
@@ -169,6 +174,12 @@ export const beginUsher = (
 
 /** Runs a command to its end. */
 export const runUsher = (...args: string[]): Promise<Ended> => beginUsher(...args).ended
+
+/** The same by another program, which is given the command line. */
+export const runUsherBy = (
+  before: readonly string[],
+  ...args: string[]
+): Promise<Ended> => begin(args, before).ended
 
 /** Asks an HTTP server of Usher's. */
 export const get = async (

@@ -1,5 +1,6 @@
 import { constants, type Stats } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
+import { userInfo } from 'node:os'
 import { dirname } from 'node:path'
 import type { Clock, Timer } from '../../util/clock.ts'
 import { errorCode } from '../../util/error-code.ts'
@@ -234,7 +235,7 @@ const whyNotOpened = (path: string, code: string, error: unknown): string => {
       return 'it is a directory; give the path of a file'
     case 'EACCES':
     case 'EPERM':
-      return `user ${process.geteuid?.() ?? ''} may not write to it`
+      return `user ${process.geteuid?.() ?? userInfo().username} may not write to it`
     case 'EROFS':
       return 'it is on a read-only file system'
     case 'ENXIO':

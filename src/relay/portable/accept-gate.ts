@@ -19,10 +19,12 @@ interface TcpHandle {
  * first check (EAFNOSUPPORT or EINVAL), and leaves the mark. Then readStop stops accepting
  * and readStart goes on with it.
  *
- * Answers undefined where that does not work (another engine, a later libuv); the caller
- * then has to refuse what it can't take.
+ * Answers undefined where that does not work (another engine, a later libuv, Windows); the
+ * caller then has to refuse what it can't take.
  */
 export const acceptGate = (server: Server): AcceptGate | undefined => {
+  // There a handle keeps what it accepts where another keeps what it connects: both in one union.
+  if (process.platform === 'win32') return undefined
   const handle = (server as unknown as { _handle?: TcpHandle })._handle
   const request = connectRequest()
   const address = server.address()

@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { isAbsolute, join } from 'node:path'
+import { isAbsolute, join, sep } from 'node:path'
 import { parseJson, peek } from '../../util/json.ts'
 import { errorOf } from '../../util/usher-error.ts'
 
@@ -42,7 +42,9 @@ export const execCredential = async (
 }
 
 const commandPath = (command: string, directory: string): string =>
-  command.includes('/') && !isAbsolute(command) ? join(directory, command) : command
+  ['/', sep].some(one => command.includes(one)) && !isAbsolute(command)
+    ? join(directory, command)
+    : command
 
 const texts = (list: unknown): string[] =>
   Array.isArray(list) ? (list as unknown[]).map(String) : []

@@ -20,7 +20,7 @@ export const accessLogOptions = {
     checkedText(
       given => readLogDestination(given) !== undefined,
       'stdout, file:/PATH or syslog:udp://ADDRESS:PORT, like file:/var/log/usher/db.log or syslog:udp://127.0.0.1:514',
-      String.raw`^(stdout|file:/.*[^/]|syslog:udp://.+:\d{1,5})$`,
+      String.raw`^(stdout|file:(/|[A-Za-z]:[/\\]).*[^/]|syslog:udp://.+:\d{1,5})$`,
       'file:/var/log/usher/db.log',
     ),
     v.description(

@@ -8,7 +8,13 @@ const mostBytes = 32 * 1024 * 1024
 
 type Hosts = ReadonlyMap<string, readonly string[]>
 
-/** /etc/hosts, or a file like it; read again when it has changed. */
+/** Where the system has it. */
+export const systemHosts =
+  process.platform === 'win32'
+    ? String.raw`${process.env['SystemRoot']}\System32\drivers\etc\hosts`
+    : '/etc/hosts'
+
+/** The hosts file, or one like it; read again when it has changed. */
 export class HostsFile {
   readonly #path: string
   #state = ''

@@ -1,7 +1,7 @@
 import type { AddressPort } from '../../util/ip.ts'
 import { errorOf } from '../../util/usher-error.ts'
 import { askServers, type Records } from './dns/ask-servers.ts'
-import { HostsFile } from './hosts-file.ts'
+import { HostsFile, systemHosts } from './hosts-file.ts'
 import type { Resolve, ResolveSrv } from './resolver.ts'
 
 /** How often a name that is in the hosts file is looked for there again. */
@@ -10,7 +10,7 @@ const hostsMs = 5000
 /** Finds hosts by the hosts file and then by these servers; names are taken as they are. */
 export const resolveBy = (
   servers: readonly AddressPort[],
-  hostsPath = '/etc/hosts',
+  hostsPath = systemHosts,
 ): Resolve => {
   const hosts = new HostsFile(hostsPath)
   return async (host, signal) => {

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, sep } from 'node:path'
 import t, { type Test } from 'tap'
 import {
   type ManifestSet,
@@ -43,7 +43,7 @@ const read = async (
   const paths = names.length > 0 ? names.map(name => join(directory, name)) : [directory]
   const set = await readAll(paths)
   const said = set.problems.map(({ object, field, message }) =>
-    [object, field, message].join(' | ').replaceAll(`${directory}/`, ''),
+    [object, field, message].join(' | ').replaceAll(join(directory, sep), ''),
   )
   return { ...set, said, keys: set.objects.map(({ key }) => key) }
 }
