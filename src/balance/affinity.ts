@@ -47,6 +47,12 @@ export class Affinity {
     return entry.endpoint
   }
 
+  /** Milliseconds until the client's entry ends, if it does not come before; 0 where it has none. */
+  leftMs(client: string, now: number): number {
+    const entry = this.#entries.get(client)
+    return entry === undefined ? 0 : Math.max(0, entry.lastUsed + this.timeoutMs - now)
+  }
+
   /** Sends the client to `endpoint` from now on, for as long as it comes often enough. */
   remember(client: string, endpoint: string, now: number): void {
     let entry = this.#entries.get(client)

@@ -98,6 +98,10 @@ export class Balancer<E extends Balanced> {
     this.#pool.setEndpoints(all)
   }
 
+  get by(): BalanceBy {
+    return this.#by
+  }
+
   /** Pools that were made in another one choose in another way. */
   get era(): number {
     return this.#era
@@ -176,6 +180,34 @@ export class Balancer<E extends Balanced> {
     among: Pool<E> = this.#pool,
   ): E | undefined {
     return among.next(tried, this.#isFull, client)
+  }
+
+  /**
+   * Those of which `pickGood` would give one now, by chance where there are several. Changes nothing:
+   * no turn is taken, and no endpoint tried.
+   */
+  likelyGood(client: string, tried?: KeySet, among: Pool<E> = this.#pool): readonly E[] {
+    const own = this.#remembered(client, tried, among)
+    return own ? [own] : among.candidates(tried, this.#passesOver, client)
+  }
+
+  /** The same of `pickResting`. */
+  likelyResting(
+    client: string,
+    tried?: KeySet,
+    among: Pool<E> = this.#pool,
+  ): readonly E[] {
+    return among.candidates(tried, this.#isFull, client)
+  }
+
+  /** Where affinity sends a client, whether that can be had or not, and for how long if it does not come. */
+  affinityOf(
+    client: string,
+  ): { readonly key: string; readonly leftMs: number } | undefined {
+    const now = this.#clock.now()
+    const key = this.#affinity?.lookup(client, now)
+    if (key === undefined) return undefined
+    return { key, leftMs: this.#affinity?.leftMs(client, now) ?? 0 }
   }
 
   /** Whether it has as many connections as it may have. */
@@ -295,5 +327,6 @@ export class Balancer<E extends Balanced> {
   }
 }
 
-/** In which order endpoints are to be used: within a tier those of weight 0 are the last. */
-const rankOf = (one: Tiered): number => 2 * tierOf(one) + (one.weight === 0 ? 1 : 0)
+/** In which order endpoints are to be used, the lowest first: within a tier those of weight 0 are the last. */
+export const rankOf = (one: Tiered): number =>
+  2 * tierOf(one) + (one.weight === 0 ? 1 : 0)

@@ -37,6 +37,17 @@ export class LeastConnections<E extends Counted> extends RandomChoice<E> {
     return least
   }
 
+  /** Of many, those that could be drawn. */
+  protected override candidatesOf(
+    tier: number | undefined,
+    skip: KeySet | undefined,
+    passesOver: ((endpoint: E) => boolean) | undefined,
+  ): readonly E[] {
+    const drawn = super.candidatesOf(tier, skip, passesOver)
+    if (this.size > few) return drawn
+    return drawn.filter(one => !drawn.some(other => this.#isLess(other, one)))
+  }
+
   /** With the connection that is to be. */
   #isLess(one: E, other: E): boolean {
     const { connections = 0 } = one

@@ -52,6 +52,17 @@ export class Maglev<E extends Tiered> extends Pool<E> {
     return all.find(endpoint => isOpen(endpoint, tier, skip, passesOver))
   }
 
+  /** It has no turns: each client its own. */
+  protected override candidatesOf(
+    tier: number | undefined,
+    skip: KeySet | undefined,
+    passesOver: ((endpoint: E) => boolean) | undefined,
+    client: string,
+  ): readonly E[] {
+    const endpoint = this.nextOf(tier, skip, passesOver, client)
+    return endpoint === undefined ? [] : [endpoint]
+  }
+
   #table(tier: number): Uint16Array | undefined {
     this.#tables ??= new Map(this.tiers.map(one => [one, this.#fill(one)]))
     return this.#tables.get(tier)

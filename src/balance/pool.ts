@@ -70,6 +70,23 @@ export abstract class Pool<E extends Tiered> {
     return undefined
   }
 
+  /**
+   * Those of which `next` would give one now, by chance where there are several. Changes nothing: nobody
+   * has had a turn.
+   */
+  candidates(
+    skip?: KeySet,
+    passesOver?: (endpoint: E) => boolean,
+    client = '',
+  ): readonly E[] {
+    const tiers = this.#tiers.length === 1 ? [undefined] : this.#tiers
+    for (const tier of tiers) {
+      const found = this.candidatesOf(tier, skip, passesOver, client)
+      if (found.length > 0) return found
+    }
+    return []
+  }
+
   /** The endpoints in the order in which they are kept; `known` are those of before. */
   protected abstract ordered(
     incoming: ReadonlyMap<string, E>,
@@ -86,6 +103,14 @@ export abstract class Pool<E extends Tiered> {
     passesOver: ((endpoint: E) => boolean) | undefined,
     client: string,
   ): E | undefined
+
+  /** As `candidates`, of a tier. */
+  protected abstract candidatesOf(
+    tier: number | undefined,
+    skip: KeySet | undefined,
+    passesOver: ((endpoint: E) => boolean) | undefined,
+    client: string,
+  ): readonly E[]
 }
 
 /** Whether an endpoint may have a turn. */

@@ -37,6 +37,16 @@ export class RandomChoice<E extends Tiered> extends Pool<E> {
     return this.draw(endpoint => isOpen(endpoint, tier, skip, passesOver))
   }
 
+  protected override candidatesOf(
+    tier: number | undefined,
+    skip: KeySet | undefined,
+    passesOver: ((endpoint: E) => boolean) | undefined,
+  ): readonly E[] {
+    const open = this.all.filter(endpoint => isOpen(endpoint, tier, skip, passesOver))
+    const weighty = open.filter(endpoint => this.weightOf(endpoint) > 0)
+    return weighty.length > 0 ? weighty : open
+  }
+
   /** One of those that `may`. Of thousands only a few are looked at, as long as most of them may. */
   protected draw(may: (endpoint: E) => boolean): E | undefined {
     const { all } = this

@@ -59,20 +59,39 @@ export class RoundRobin<E extends Tiered> extends Pool<E> {
     skip: KeySet | undefined,
     passesOver: ((endpoint: E) => boolean) | undefined,
   ): E | undefined {
+    const index = this.#choose(this.#shares, tier, skip, passesOver)
+    return index === undefined ? undefined : this.#turnOf(index)
+  }
+
+  protected override candidatesOf(
+    tier: number | undefined,
+    skip: KeySet | undefined,
+    passesOver: ((endpoint: E) => boolean) | undefined,
+  ): readonly E[] {
+    const index = this.#choose(this.#shares?.copy(), tier, skip, passesOver)
+    const endpoint = index === undefined ? undefined : this.all[index]
+    return endpoint === undefined ? [] : [endpoint]
+  }
+
+  /** Whose turn it is, by index; of `shares` it takes the turn. */
+  #choose(
+    shares: Shares | undefined,
+    tier: number | undefined,
+    skip: KeySet | undefined,
+    passesOver: ((endpoint: E) => boolean) | undefined,
+  ): number | undefined {
     const { all: ring } = this
-    const shares = this.#shares
     const open = shares && ([] as number[])
     for (let passed = 0; passed < ring.length; passed++) {
       const index = (this.#next + passed) % ring.length
       const endpoint = ring[index]
       if (endpoint === undefined || !isOpen(endpoint, tier, skip, passesOver)) continue
-      if (open === undefined) return this.#turnOf(index)
+      if (open === undefined) return index
       open.push(index)
     }
     if (open === undefined || shares === undefined) return undefined
     if (this.#weightOf !== undefined) shares.weigh(ring, open, this.#weightOf)
-    const index = shares.take(open)
-    return index === undefined ? undefined : this.#turnOf(index)
+    return shares.take(open)
   }
 
   #turnOf(index: number): E | undefined {

@@ -41,6 +41,13 @@ export class Shares {
     return shares
   }
 
+  /** In the same state, and apart from now on. */
+  copy(): Shares {
+    const copy = new Shares(this.#weights.slice())
+    copy.#credits.set(this.#credits)
+    return copy
+  }
+
   /** How many turns a round has, if all weights are whole. */
   get total(): number {
     return this.#weights.reduce((sum, weight) => sum + weight, 0)

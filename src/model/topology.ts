@@ -25,6 +25,19 @@ export interface Targets {
   readonly reachable: readonly Endpoint[]
 }
 
+/** Why an endpoint is not in a target. */
+export type LeftOut =
+  | 'not ready'
+  | 'terminating'
+  /** A check has found it down. */
+  | 'down'
+  | 'not on this node'
+  /** Its hints are for other nodes, or zones. */
+  | 'hinted elsewhere'
+
+/** Hears of each endpoint that is left out, and why. */
+type Told = (endpoint: Endpoint, why: LeftOut) => void
+
 const reject: Target = { verdict: 'reject', endpoints: [] }
 const drop: Target = { verdict: 'drop', endpoints: [] }
 
@@ -53,18 +66,43 @@ export const categorizeEndpoints = (
 ): Targets => {
   const { internalTrafficPolicy, externalTrafficPolicy, externallyAccessible } = policies
   const cluster = clusterSet(endpoints, place)
-  const target = (policy: TrafficPolicy): Target => {
-    if (cluster.length === 0) return reject
-    if (policy === 'Cluster') return { verdict: 'forward', endpoints: cluster }
-    const local = localSet(endpoints, place)
-    return local.length === 0 ? drop : { verdict: 'forward', endpoints: local }
-  }
+  const target = (policy: TrafficPolicy): Target =>
+    targetOf(cluster, () => localSet(endpoints, place), policy)
   const internal = target(internalTrafficPolicy)
   if (!externallyAccessible) return onlyInternal(internal)
   const everywhere = target('Cluster')
   const external = target(externalTrafficPolicy)
   const reachable = union(endpoints, [internal, external, everywhere])
   return { internal, external, externalFromNode: everywhere, reachable }
+}
+
+const targetOf = (
+  cluster: readonly Endpoint[],
+  localOf: () => readonly Endpoint[],
+  policy: TrafficPolicy,
+): Target => {
+  if (cluster.length === 0) return reject
+  if (policy === 'Cluster') return { verdict: 'forward', endpoints: cluster }
+  const local = localOf()
+  return local.length === 0 ? drop : { verdict: 'forward', endpoints: local }
+}
+
+/** Why those of a ServicePort's endpoints that a target of `policy` has not are left out of it. */
+export const whyLeftOut = (
+  endpoints: readonly Endpoint[],
+  policy: TrafficPolicy,
+  place: Place,
+): ReadonlyMap<Endpoint, LeftOut> => {
+  let left = new Map<Endpoint, LeftOut>()
+  const told: Told = (one, why) => void left.set(one, why)
+  const cluster = clusterSet(endpoints, place, told)
+  // Only of the set that is taken.
+  const localOf = (): readonly Endpoint[] => {
+    left = new Map()
+    return localSet(endpoints, place, told)
+  }
+  targetOf(cluster, localOf, policy)
+  return left
 }
 
 const onlyInternal = (internal: Target): Targets => ({
@@ -78,26 +116,33 @@ const onlyInternal = (internal: Target): Targets => ({
 const clusterSet = (
   endpoints: readonly Endpoint[],
   place: Place,
+  told?: Told,
 ): readonly Endpoint[] => {
   const ready = filtered(endpoints, isReady)
-  if (ready.length > 0) return filtered(ready, hintFilter(ready, place))
-  return filtered(endpoints, servesTerminating)
+  if (ready.length === 0) return filtered(endpoints, servesTerminating, unready, told)
+  if (told !== undefined) filtered(endpoints, isReady, unready, told)
+  return filtered(ready, hintFilter(ready, place), () => 'hinted elsewhere', told)
 }
 
 const localSet = (
   endpoints: readonly Endpoint[],
   { nodeName }: Place,
+  told?: Told,
 ): readonly Endpoint[] => {
-  if (nodeName === '') return []
-  const local = filtered(endpoints, endpoint => endpoint.nodeName === nodeName)
-  const ready = filtered(local, isReady)
-  return ready.length > 0 ? ready : filtered(local, servesTerminating)
+  const isHere = (endpoint: Endpoint): boolean =>
+    nodeName !== '' && endpoint.nodeName === nodeName
+  const local = filtered(endpoints, isHere, () => 'not on this node', told)
+  const isAnyReady = local.some(isReady)
+  return filtered(local, isAnyReady ? isReady : servesTerminating, unready, told)
 }
 
 const isReady = ({ ready }: EndpointSpec): boolean => ready
 
 const servesTerminating = ({ serving, terminating }: EndpointSpec): boolean =>
   serving && terminating
+
+const unready = ({ isDown, terminating }: Endpoint): LeftOut =>
+  isDown ? 'down' : terminating ? 'terminating' : 'not ready'
 
 const any = (): boolean => true
 
@@ -134,4 +179,10 @@ const union = (
 const filtered = (
   list: readonly Endpoint[],
   passes: (endpoint: Endpoint) => boolean,
-): readonly Endpoint[] => (list.every(passes) ? list : list.filter(passes))
+  why?: (endpoint: Endpoint) => LeftOut,
+  told?: Told,
+): readonly Endpoint[] => {
+  if (list.every(passes)) return list
+  if (why && told) for (const one of list) if (!passes(one)) told(one, why(one))
+  return list.filter(passes)
+}

@@ -19,6 +19,8 @@ export interface Backend extends RelayEndpoint, EndpointStats, Balanced {
   replies: Cell<Replies> | undefined
   /** Only where there is a slow start. */
   recovery?: Cell<Recovery> | undefined
+  /** In this worker: why, in words, and when by its clock. */
+  lastFailure?: { readonly why: string; readonly at: number } | undefined
   /** One for each TCP connection and dial, of all workers; only where they are counted. */
   places?: EndpointPlaces | undefined
 }

@@ -52,6 +52,16 @@ export class ConnectionLimiter {
     return undefined
   }
 
+  /** What `take` would say now; nothing is counted. */
+  wouldBreak(client: ClientKey, now: number): BrokenLimit | undefined {
+    const { routeConnections = Infinity, routeRate } = this.limits
+    const over = this.#clients.over(client, this.limits, now)
+    if (over !== undefined) return over
+    if (this.#places.taken >= routeConnections) return 'max-route-connections'
+    const isTooOften = routeRate !== undefined && !this.#rate.has(routeRate, now)
+    return isTooOften ? 'max-route-rate' : undefined
+  }
+
   /** One that was there before there were limits. */
   adopt(client: ClientKey, now: number): void {
     this.#places.take(Infinity)

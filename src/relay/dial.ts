@@ -191,7 +191,7 @@ export class Dial<B extends Backend, Socket, Connection> {
     const now = this.#dialler.now()
     if (isOutOfResources(code)) return this.#follow(plan.failedLocally(backend.key, now))
     if (code === 'EADDRNOTAVAIL') return this.#follow(plan.outOfReach(backend.key, now))
-    this.#service.failed(backend, restMs.refused)
+    this.#service.failed(backend, restMs.refused, code)
     this.#follow(plan.failed(backend.key, now))
   }
 
@@ -368,6 +368,8 @@ export class Dial<B extends Backend, Socket, Connection> {
 
   #endAttempts(result: 'lost' | 'timeout' | 'cancelled'): void {
     const service = this.#service
-    this.#attempts.endAll(result, backend => service.failed(backend, restMs.silent))
+    this.#attempts.endAll(result, backend =>
+      service.failed(backend, restMs.silent, 'no answer to a connect'),
+    )
   }
 }

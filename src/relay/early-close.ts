@@ -50,7 +50,7 @@ export const takeEarlyClose = <B extends Backend>(
     ended.service.allFailed()
     return false
   }
-  ended.service.failed(ended.backend, restMs.unserved)
+  ended.service.failed(ended.backend, restMs.unserved, 'closed early')
   leave(ended, 'closed early')
   return true
 }
@@ -64,7 +64,7 @@ export const takeNoAnswer = <B extends Backend>(
   unanswered: UnservedConnection<B>,
 ): boolean => {
   const { service, backend, attempts, age, repeatable } = unanswered
-  service.failed(backend, restMs.unserved)
+  service.failed(backend, restMs.unserved, 'no answer')
   const isLast = !hasOther(unanswered)
   if (isLast) service.allFailed()
   const isBack = unservedKeys(attempts).has(backend.key) && age >= service.holdMs

@@ -7,6 +7,9 @@ import type { CapacityMemory } from './counted-endpoints.ts'
 import { QueueTickets } from './queue-tickets.ts'
 import { EndpointPlaces, SharedPlaces } from './shared-places.ts'
 
+/** Whose turn it is; whether that is taken is for who gives it. */
+type Turns<B extends Backend> = Pick<Balancer<B>, 'pickGood' | 'pickResting'>
+
 /** The queues of a worker's listeners. */
 export interface Queues {
   /** Which of the workers it is, from 1 on. */
@@ -79,21 +82,45 @@ export class EndpointCapacity<B extends Backend> {
     among: Pool<B> | undefined,
   ): B | 'full' | undefined {
     const balancer = this.#balancer
-    if (this.#options === undefined) {
-      const found = balancer.pick(client, tried, among)
-      found?.places?.take(Infinity)
-      return found
-    }
     for (;;) {
-      const good = balancer.pickGood(client, tried, among)
-      if (balancer.isWorthWaiting(client, good, tried, among)) return 'full'
-      const found = good ?? balancer.pickResting(client, tried, among)
-      if (found === undefined) {
-        return balancer.isAnyFull(tried, among) ? 'full' : undefined
-      }
+      const found = this.#choose(balancer, client, tried, among)
+      if (found === undefined || found === 'full') return found
       // Another worker may have been faster.
       if (found.places?.take(balancer.maxConnections) !== false) return found
     }
+  }
+
+  /**
+   * Those of which `pick` would give one now, by chance where there are several. Changes nothing, and takes
+   * no place.
+   */
+  likely(client: string, among: Pool<B> | undefined): readonly B[] | 'full' {
+    const balancer = this.#balancer
+    let likely: readonly B[] = []
+    const firstOf = (found: readonly B[]): B | undefined => (likely = found)[0]
+    const looks: Turns<B> = {
+      pickGood: (...given) => firstOf(balancer.likelyGood(...given)),
+      pickResting: (...given) => firstOf(balancer.likelyResting(...given)),
+    }
+    // All that are likely are as good as the first: of one tier, and with a weight or without.
+    return this.#choose(looks, client, undefined, among) === 'full' ? 'full' : likely
+  }
+
+  /** By what `turns` give. */
+  #choose(
+    turns: Turns<B>,
+    client: string,
+    tried: KeySet | undefined,
+    among: Pool<B> | undefined,
+  ): B | 'full' | undefined {
+    const balancer = this.#balancer
+    const good = turns.pickGood(client, tried, among)
+    if (this.#options === undefined)
+      return good ?? turns.pickResting(client, tried, among)
+    if (balancer.isWorthWaiting(client, good, tried, among)) return 'full'
+    const found = good ?? turns.pickResting(client, tried, among)
+    if (found !== undefined) return found
+    return balancer.isAnyFull(tried, among) ? 'full' : undefined
   }
 
   /** Whether clients wait for a place. */

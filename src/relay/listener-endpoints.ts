@@ -107,10 +107,11 @@ export abstract class ListenerEndpoints<B extends Backend> {
 
   /**
    * An endpoint refused, was silent or closed early: for `rest` milliseconds, or longer, others
-   * are preferred.
+   * are preferred. `why`: for people.
    */
-  failed(backend: B, rest: number): void {
+  failed(backend: B, rest: number, why: string): void {
     backend.failures += 1
+    backend.lastFailure = { why, at: this.#clock.now() }
     const { earlyClose, answerMs, expectsReplies } = this.retry ?? {}
     const doubles = earlyClose || answerMs !== undefined || expectsReplies
     this.balancer.failed(backend, rest, doubles ? longestRestMs : 0)
@@ -156,7 +157,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
         other !== replies && isAnswering(other.read(), own),
     )
     // Where all are silent it is no worse than the others.
-    if (isAlone) this.failed(backend, restMs.silent)
+    if (isAlone) this.failed(backend, restMs.silent, 'no reply')
     else this.served(backend)
   }
 
@@ -196,6 +197,11 @@ export abstract class ListenerEndpoints<B extends Backend> {
 
   unhold(): void {
     this.places?.free()
+  }
+
+  /** What `explainPick` says of times is as of then. */
+  get now(): number {
+    return this.#clock.now()
   }
 
   /** Whether there are endpoints for a client beyond those with the keys `unserved`. */

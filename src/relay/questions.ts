@@ -1,4 +1,5 @@
 import type { EndedPage, EndedQuery } from './ended-connections.ts'
+import type { Explanation, ExplainQuery } from './explanation.ts'
 import type { ConnectionsPage, ConnectionsQuery } from './open-connections.ts'
 
 /**
@@ -21,17 +22,27 @@ export interface Questions {
   }
   /** TCP connections that have ended since the look before; see `EndedConnections`. */
   readonly ended: { readonly asked: EndedQuery; readonly answer: EndedPage }
+  /** Which endpoint a client would get now, and why not another; no turn is taken by it. */
+  readonly explain: { readonly asked: ExplainQuery; readonly answer: Explanation }
 }
 
 export type Question = keyof Questions
 export type Asked<Q extends Question> = Questions[Q]['asked']
 export type AnswerTo<Q extends Question> = Questions[Q]['answer']
 
+/** Of what a relay does not have. */
+export const notThere: Explanation = {
+  closed: 'not listened on yet',
+  by: 'round-robin',
+  workers: [],
+}
+
 /** Of a thread or process that has not lived to answer, or is not there: it has no connections. */
 export const noAnswer: { readonly [Q in Question]: AnswerTo<Q> } = {
   connections: { connections: [], counted: 0, next: undefined },
   'close-connections': [],
   ended: { ended: [], leftOut: 0, gap: false, next: '', isFull: false },
+  explain: notThere,
 }
 
 /** A question on its way. */

@@ -16,6 +16,12 @@ export class SharedRate {
     this.#due = new BigInt64Array(memory)
   }
 
+  /** Whether one more may come; it is not counted. */
+  has(perSecond: number, now: number): boolean {
+    const due = Number(Atomics.load(this.#due, 0)) / perMs
+    return dueAfter(due, now, perSecond) !== undefined
+  }
+
   /** Whether one more may come; if so, it is counted. */
   take(perSecond: number, now: number): boolean {
     for (;;) {

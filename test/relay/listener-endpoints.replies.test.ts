@@ -180,7 +180,7 @@ t.test('endpoints that answer some of their flows', async t => {
 t.test('an endpoint that refused', async t => {
   const refuse = (all: Endpoints): void => {
     all.connected('', all.at(0))
-    all.failed(all.at(0), restMs.refused)
+    all.failed(all.at(0), restMs.refused, 'refused')
   }
   const refusals = (all: Endpoints): number[] =>
     Array.from({ length: 3 }, () => {

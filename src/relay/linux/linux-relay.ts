@@ -134,7 +134,7 @@ export class LinuxRelay implements Relay {
   }
 
   ask<Q extends Question>(question: Q, asked: Asked<Q>): Promise<AnswerTo<Q>> {
-    return askWorkers(this.#pool.workers, question, asked)
+    return askWorkers(this.#pool.workers, this.#ports, question, asked)
   }
 
   /** The threads have ended when it resolves. */

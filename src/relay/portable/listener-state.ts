@@ -11,6 +11,8 @@ import { ConnectionLimiter, limiterFor, newLimiterMemory } from '../connection-l
 import type { Cause } from '../cause.ts'
 import { Counters } from '../counters.ts'
 import { ownQueues } from '../endpoint-capacity.ts'
+import { explainPick, whyClosed } from '../explain-pick.ts'
+import type { Explanation, ExplainQuery } from '../explanation.ts'
 import { ListenerEndpoints } from '../listener-endpoints.ts'
 import { closedState, holdsClients, openFronts } from '../open-fronts.ts'
 import type { ConnectionRecord } from '../connection-record.ts'
@@ -144,6 +146,11 @@ export class ListenerState extends ListenerEndpoints<Backend> {
     }
   }
 
+  explain(query: ExplainQuery): Explanation {
+    const closed = whyClosed(this.binds.states(), query.bind)
+    return { ...explainPick(this, ownQueues.worker, query), closed }
+  }
+
   #endpoints(): readonly Backend[] {
     const keys = new Set(this.#spec.endpoints.map(({ key }) => key))
     const backends = [...keys].flatMap(key => this.listedAt(key) ?? [])
@@ -171,6 +178,7 @@ const newBackend = ({ key, address, port, tier, weight }: RelayEndpoint): Backen
   weight,
   active: 0,
   failures: 0,
+  lastFailure: undefined,
   resting: false,
   rest: new OwnCell(noRest),
   replies: undefined,

@@ -1,6 +1,7 @@
 import type { Clock } from '../../util/clock.ts'
 import type { EndedConnections } from '../ended-connections.ts'
 import type { FdBudget } from '../fd-budget.ts'
+import type { Explanation, ExplainQuery } from '../explanation.ts'
 import type { FlowLimits } from '../flow-limits.ts'
 import type { NodeClientSet } from '../node-clients.ts'
 import type {
@@ -68,4 +69,6 @@ export interface PortListener {
   /** Ends everything now; answers how many TCP connections that reset. */
   kill(): number
   stats(): ListenerStats
+  /** As of the contract. */
+  explain(query: ExplainQuery): Explanation
 }

@@ -15,6 +15,7 @@ import {
   type AnswerTo,
   answerTo,
   type Asked,
+  notThere,
   type Question,
 } from '../questions.ts'
 import {
@@ -75,6 +76,7 @@ export class PortableRelay implements Relay {
     connections: query => this.#env.open.page(query),
     'close-connections': ids => this.#env.open.close(ids),
     ended: query => this.#ended(query),
+    explain: query => this.#listeners.get(query.listener)?.explain(query) ?? notThere,
   }
 
   constructor(deps: PortableRelayDeps) {

@@ -9,6 +9,7 @@ import type { Cause } from '../cause.ts'
 import { type ClientKey, clientKey } from '../client-table.ts'
 import type { Counted } from '../connection-limiter.ts'
 import { cutOf } from '../cut.ts'
+import type { Explanation, ExplainQuery } from '../explanation.ts'
 import { type Choice, turnedAway } from '../front.ts'
 import type { Preface, PrefaceRules } from '../preface.ts'
 import { bindKey, type Bind, type ListenerStats, type RelayListener } from '../relay.ts'
@@ -127,6 +128,10 @@ export class TcpListener implements PortListener {
     for (const client of this.#prefaces) client.kill()
     for (const connection of this.#connections) connection.kill('KD', 'drain time over')
     return count
+  }
+
+  explain(query: ExplainQuery): Explanation {
+    return this.#state.explain(query)
   }
 
   stats(): ListenerStats {

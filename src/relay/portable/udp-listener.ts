@@ -2,6 +2,7 @@ import { createSocket, type RemoteInfo, type Socket } from 'node:dgram'
 import { forEachYielding } from '../../util/yielding.ts'
 import type { Backend } from '../backend.ts'
 import type { Counters } from '../counters.ts'
+import type { Explanation, ExplainQuery } from '../explanation.ts'
 import type { Choice } from '../front.ts'
 import {
   bindKey,
@@ -73,6 +74,10 @@ export class UdpListener implements PortListener, FlowOwner {
     return 0
   }
 
+  explain(query: ExplainQuery): Explanation {
+    return this.#state.explain(query)
+  }
+
   stats(): ListenerStats {
     return this.#state.stats({ ...this.counters.totals, active: this.#flows.size })
   }
@@ -86,7 +91,7 @@ export class UdpListener implements PortListener, FlowOwner {
   }
 
   failed(backend: Backend): void {
-    this.#state.failed(backend, restMs.refused)
+    this.#state.failed(backend, restMs.refused, 'refused, or out of reach')
   }
 
   heard(backend: Backend): void {

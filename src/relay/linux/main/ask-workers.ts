@@ -1,15 +1,25 @@
 import { threadOf } from '../../open-connections.ts'
-import { type AnswerTo, type Asked, noAnswer, type Question } from '../../questions.ts'
+import {
+  type AnswerTo,
+  type Asked,
+  noAnswer,
+  notThere,
+  type Question,
+} from '../../questions.ts'
+import type { Port } from './port.ts'
 import type { WorkerHandle } from './worker-handle.ts'
 
 type Workers = readonly Pick<WorkerHandle, 'thread' | 'call'>[]
 
+type Ports = { get(id: string): Pick<Port, 'explained'> | undefined }
+
 /** What the workers answer together. */
 export const askWorkers = <Q extends Question>(
   workers: Workers,
+  ports: Ports,
   question: Q,
   asked: Asked<Q>,
-): Promise<AnswerTo<Q>> => ways[question](workers, asked)
+): Promise<AnswerTo<Q>> => ways[question](workers, asked, ports)
 
 /** One that does not live to answer has no connections. */
 const ask = async <Q extends Question>(
@@ -22,7 +32,11 @@ const ask = async <Q extends Question>(
 }
 
 const ways: {
-  readonly [Q in Question]: (workers: Workers, asked: Asked<Q>) => Promise<AnswerTo<Q>>
+  readonly [Q in Question]: (
+    workers: Workers,
+    asked: Asked<Q>,
+    ports: Ports,
+  ) => Promise<AnswerTo<Q>>
 } = {
   /** A page of one worker's connections; `after` begins with the number of the worker. */
   connections: async (workers, query) => {
@@ -66,5 +80,14 @@ const ways: {
       next: pages.flatMap(({ next }) => (next === '' ? [] : [next])).join('_'),
       isFull: pages.some(({ isFull }) => isFull),
     }
+  },
+
+  /** Each has turns of its own; to which a client comes is known here. */
+  explain: async (workers, query, ports) => {
+    const views = workers.map(
+      async worker => (await ask(worker, 'explain', query)).workers,
+    )
+    const all = (await Promise.all(views)).flat()
+    return ports.get(query.listener)?.explained(query, all) ?? notThere
   },
 }

@@ -9,7 +9,7 @@ import type { Syscalls } from '../../../ffi/syscalls.ts'
 import type { ListeningBudget } from './listening-budget.ts'
 import type { KeepAliveLimits } from '../keep-alive.ts'
 import { ListeningSockets } from './listening-sockets.ts'
-import { Steering } from './steering.ts'
+import { socketOf, Steering } from './steering.ts'
 import type { WorkerHandle } from './worker-handle.ts'
 
 /** The sockets of one address: one for each worker, or one alone. */
@@ -27,6 +27,18 @@ export interface Group {
  * (any number says which), as it is not known yet who they are.
  */
 export type Spread = 'any' | 'by-client' | number
+
+/** Of the workers to which a client may come. */
+export const threadsOf = (
+  { sockets, spread }: Group,
+  client: string,
+): readonly number[] => {
+  const threads = sockets.map(({ worker }) => worker.thread)
+  if (spread === 'any') return threads
+  const { length } = threads
+  const index = spread === 'by-client' ? socketOf(client, length) : spread % length
+  return threads.slice(index, index + 1)
+}
 
 /** Whose sockets they are to be. */
 export interface Holder {

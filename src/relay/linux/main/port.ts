@@ -6,6 +6,8 @@ import {
   limitsClients,
   newLimiterMemory,
 } from '../../connection-limiter.ts'
+import { whyClosed } from '../../explain-pick.ts'
+import type { Explanation, ExplainQuery } from '../../explanation.ts'
 import { counterCell } from '../../counter-cells.ts'
 import { closedState, holdsClients, openFronts } from '../../open-fronts.ts'
 import {
@@ -20,7 +22,13 @@ import { newSharedPlaces, SharedPlaces } from '../../shared-places.ts'
 import type { ListenerOrder } from '../orders.ts'
 import type { Figures } from './figures.ts'
 import type { ListeningBudget } from './listening-budget.ts'
-import type { Group, Holder, OpenSockets, Spread } from './open-sockets.ts'
+import {
+  type Group,
+  type Holder,
+  type OpenSockets,
+  type Spread,
+  threadsOf,
+} from './open-sockets.ts'
 import type { Slots } from './slots.ts'
 import type { WorkerHandle } from './worker-handle.ts'
 
@@ -179,6 +187,20 @@ export class Port implements Holder {
       endpoints: [...this.#slots].map(([key, slot]) => figures.endpoint(key, slot)),
       lastError: this.lastError,
       wanted: this.wanted,
+    }
+  }
+
+  /** With what is at the address itself; `workers`: as they see it. */
+  explained(
+    { bind, client }: ExplainQuery,
+    workers: Explanation['workers'],
+  ): Explanation {
+    const group = this.#groups.get(bindKey(bind))
+    const threads = group === undefined ? [] : threadsOf(group, client)
+    return {
+      closed: whyClosed(this.#binds.states(), bind),
+      by: this.#spec.balance?.by ?? 'round-robin',
+      workers: workers.map(one => ({ ...one, mayCome: threads.includes(one.thread) })),
     }
   }
 

@@ -1,3 +1,4 @@
+import { addressWords } from '../../../util/cidr.ts'
 import type { IpFamily } from '../../../util/ip.ts'
 import {
   SO_ATTACH_REUSEPORT_CBPF,
@@ -43,6 +44,13 @@ const steeringProgram = (family: IpFamily, sockets: number): readonly Instructio
     [modulo, sockets],
     [returnValue, 0],
   ]
+}
+
+/** To which of `sockets` that program gives a client. */
+export const socketOf = (client: string, sockets: number): number => {
+  const words = addressWords(client) ?? []
+  const mixed = words.reduce((all, word) => all ^ word, 0)
+  return (Math.imul(mixed, spread) >>> 16) % sockets
 }
 
 const instructionSize = 8

@@ -1,4 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
+import { explainPick } from '../../explain-pick.ts'
+import type { Explanation, ExplainQuery } from '../../explanation.ts'
 import { bindKey, type Bind } from '../../relay.ts'
 import type { ListenerOrder } from '../orders.ts'
 import type { ListenerOwner, PortListener } from '../worker/port-listener.ts'
@@ -9,6 +11,7 @@ import { TcpService } from './tcp-service.ts'
 
 /** One ServicePort's TCP in a worker: its listening sockets, and its connections to their end. */
 export class TcpListener implements PortListener {
+  readonly id: string
   readonly #env: WorkerEnv
   readonly #accepting: Accepting
   readonly #all: TcpConnections
@@ -24,6 +27,7 @@ export class TcpListener implements PortListener {
     accepting: Accepting,
     all: TcpConnections,
   ) {
+    this.id = order.spec.id
     this.#env = env
     this.#owner = owner
     this.#accepting = accepting
@@ -68,6 +72,10 @@ export class TcpListener implements PortListener {
 
   pause(): void {
     // All listening sockets are paused together.
+  }
+
+  explain(query: ExplainQuery): Explanation {
+    return explainPick(this.#service, this.#env.thread, query)
   }
 
   sweep(): void {

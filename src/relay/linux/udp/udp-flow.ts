@@ -256,7 +256,7 @@ export class UdpFlow
   }
 
   #blame(backend: WorkerBackend): void {
-    this.#service.failed(backend, restMs.refused)
+    this.#service.failed(backend, restMs.refused, 'refused, or out of reach')
     this.#refusedBy ??= new Set()
     this.#refusedBy.add(backend.key)
   }

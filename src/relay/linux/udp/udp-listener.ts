@@ -1,3 +1,5 @@
+import { explainPick } from '../../explain-pick.ts'
+import type { Explanation, ExplainQuery } from '../../explanation.ts'
 import { bindKey, type Bind } from '../../relay.ts'
 import { systemError } from '../../../ffi/errno.ts'
 import type { ListenerOrder } from '../orders.ts'
@@ -12,6 +14,7 @@ const openAgainMs = 100
 
 /** One UDP ServicePort in a worker. */
 export class UdpListener implements PortListener {
+  readonly id: string
   readonly #env: WorkerEnv
   readonly #owner: ListenerOwner
   readonly #service: UdpService
@@ -24,6 +27,7 @@ export class UdpListener implements PortListener {
     owner: ListenerOwner,
     shared: UdpShared,
   ) {
+    this.id = order.spec.id
     this.#env = env
     this.#owner = owner
     this.#service = new UdpService(env, order, shared)
@@ -72,6 +76,10 @@ export class UdpListener implements PortListener {
     for (const fd of this.releaseAll()) this.#env.fds.close(fd)
     this.#service.end()
     this.#owner.retired(this.#service.slot)
+  }
+
+  explain(query: ExplainQuery): Explanation {
+    return explainPick(this.#service, this.#env.thread, query)
   }
 
   sweep(): void {

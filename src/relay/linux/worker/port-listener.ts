@@ -1,8 +1,11 @@
+import type { Explanation, ExplainQuery } from '../../explanation.ts'
 import type { Bind } from '../../relay.ts'
 import type { ListenerOrder } from '../orders.ts'
 
 /** One ServicePort in a worker: its sockets, balancer and connections or flows. */
 export interface PortListener {
+  /** Of its `RelayListener`. */
+  readonly id: string
   /** Takes over what is wanted now, for open flows too. */
   update(order: ListenerOrder): void
   /** Serves a listening socket, which is the listener's own from now on. */
@@ -15,6 +18,8 @@ export interface PortListener {
   stopAccepting(): void
   /** Not wanted any more. What is open goes on; `ListenerOwner.retired` when it has ended. */
   retire(): void
+  /** What a client that came now would meet in this worker. */
+  explain(query: ExplainQuery): Explanation
   /** Forgets affinity that has expired. */
   sweep(): void
   /** For want of descriptors: clients wait in the kernel's queue, or come in again. */

@@ -3,7 +3,7 @@ import { NodeClientSet } from '../../node-clients.ts'
 import { counterCell } from '../../counter-cells.ts'
 import { OwnBinds } from '../../own-binds.ts'
 import type { Bind } from '../../relay.ts'
-import { type Answerers, answerTo } from '../../questions.ts'
+import { type Answerers, answerTo, notThere } from '../../questions.ts'
 import { Outbox } from '../../remote/outbox.ts'
 import { EPOLLIN } from '../../../ffi/constants.ts'
 import { systemError } from '../../../ffi/errno.ts'
@@ -60,6 +60,10 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     connections: query => this.#connections.page(query),
     'close-connections': ids => this.#connections.close(ids),
     ended: query => this.#env.endedConnections.look(query),
+    explain: query => {
+      const all = [...this.#listeners.values()]
+      return all.find(({ id }) => id === query.listener)?.explain(query) ?? notThere
+    },
   }
   readonly #woken: NativeMemory
   /** The call to be answered when no TCP connection is left. */

@@ -24,6 +24,7 @@ export class WorkerBackend implements Backend {
   replies: Cell<Replies> | undefined
   recovery: Cell<Recovery> | undefined
   places: EndpointPlaces | undefined
+  lastFailure: Backend['lastFailure']
   /** Struct sockaddr of it, made when it is first dialled. */
   sockaddr: Uint8Array | undefined
   /** When TCP_INFO was last asked of one of its connections. */

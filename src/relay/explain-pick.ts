@@ -1,0 +1,122 @@
+import { rankOf } from '../balance/balancer.ts'
+import { isResting } from '../balance/resting.ts'
+import { addressWords } from '../util/cidr.ts'
+import type { Backend } from './backend.ts'
+import { clientKey } from './client-table.ts'
+import type {
+  EndpointView,
+  Explanation,
+  ExplainQuery,
+  WorkerView,
+} from './explanation.ts'
+import type { Choice, Front } from './front.ts'
+import type { ListenerEndpoints } from './listener-endpoints.ts'
+import { bindKey, type Bind, type BindState } from './relay.ts'
+
+/**
+ * What a client that came now would meet: found out by what connections go by, and in their order, so that
+ * nothing is changed for them (see `EndpointCapacity.likely`). As of one worker.
+ */
+export const explainPick = <B extends Backend>(
+  state: ListenerEndpoints<B>,
+  thread: number,
+  { bind, client, dialled }: ExplainQuery,
+): Explanation => {
+  const front = state.fronts.at(bindKey(bind))
+  const choice = front?.admit(client, dialled)
+  const view: WorkerView = {
+    thread,
+    mayCome: true,
+    ...outcomeOf(state, front, choice, client),
+    affinity: state.balancer.affinityOf(client),
+    endpoints: endpointViews(state, choice),
+  }
+  return { closed: '', by: state.balancer.by, workers: [view] }
+}
+
+type Outcome = Pick<WorkerView, 'outcome' | 'why' | 'waitMs' | 'candidates'>
+
+const outcomeOf = <B extends Backend>(
+  state: ListenerEndpoints<B>,
+  front: Front<B> | undefined,
+  choice: Choice<B> | undefined,
+  client: string,
+): Outcome => {
+  const { limiter, paused, holdMs, capacity } = state
+  const { queueMs } = capacity
+  if (front?.letsInFrom(client) !== true) return refused('not allowed')
+  if (choice === undefined) return refused('no endpoint')
+  const broken = limiter?.wouldBreak(clientKey(addressWords(client) ?? []), state.now)
+  if (broken !== undefined) return refused(broken)
+  if (paused) return waiting('waits', 'paused', holdMs)
+  if (capacity.hasQueued) return waiting('queues', 'queue', queueMs)
+  const likely = capacity.likely(client, choice.among)
+  if (likely === 'full') return waiting('queues', 'full', queueMs)
+  if (likely.length === 0) return waiting('waits', 'no endpoint', holdMs)
+  const candidates = likely.map(({ key }) => key)
+  return { outcome: 'served', why: '', waitMs: 0, candidates }
+}
+
+const refused = (why: WorkerView['why']): Outcome => ({
+  outcome: 'refused',
+  why,
+  waitMs: 0,
+  candidates: [],
+})
+
+/** Who may not wait is refused. */
+const waiting = (
+  outcome: 'waits' | 'queues',
+  why: WorkerView['why'],
+  waitMs: number,
+): Outcome => (waitMs > 0 ? { outcome, why, waitMs, candidates: [] } : refused(why))
+
+const endpointViews = <B extends Backend>(
+  state: ListenerEndpoints<B>,
+  choice: Choice<B> | undefined,
+): readonly EndpointView[] => {
+  const { balancer, capacity, now } = state
+  // Of nobody in particular: whoever has no affinity.
+  const found = choice === undefined ? [] : capacity.likely('', choice.among)
+  const [likely] = found === 'full' ? [] : found
+  const isLastResort = likely !== undefined && balancer.isResting(likely)
+  const againstOf = (one: B): EndpointView['against'] => {
+    if (!balancer.has(one.key)) return 'drained'
+    if (choice?.has(one.key) !== true) return 'other clients'
+    if (balancer.isFull(one)) return 'full'
+    if (!isLastResort && balancer.isResting(one)) return 'resting'
+    if (likely !== undefined && rankOf(one) <= rankOf(likely)) return ''
+    return one.weight === 0 ? 'weight' : 'tier'
+  }
+  return state.listed.map(one => {
+    const { key, connections = 0, tier = 0, weight = 1, lastFailure } = one
+    const rest = one.rest.read()
+    return {
+      key,
+      against: againstOf(one),
+      restMs: isResting(rest, now) ? rest.until - now : 0,
+      failures: rest.failures,
+      isProbed: rest.isProbed && isResting(rest, now),
+      lastFailure: lastFailure && { why: lastFailure.why, agoMs: now - lastFailure.at },
+      connections,
+      tier,
+      weight,
+    }
+  })
+}
+
+/** '' where an address is listened on; else why it is not. */
+export const whyClosed = (states: readonly BindState[], bind: Bind): string => {
+  const found = states.find(one => bindKey(one.bind) === bindKey(bind))
+  switch (found?.state) {
+    case 'listening':
+      return ''
+    case 'closed':
+      return found.reason
+    case 'failed':
+      return found.error
+    case 'binding':
+    case undefined:
+      return 'not listened on yet'
+  }
+}
