@@ -3,7 +3,7 @@ import * as fc from 'fast-check'
 import t from 'tap'
 import type { EndpointSpec, TrafficPolicy } from '../../src/model/service.ts'
 import type { Endpoint, Target } from '../../src/model/snapshot.ts'
-import { categorizeEndpoints, type Place } from '../../src/model/topology.ts'
+import { categorizeEndpoints, type Place, whyLeftOut } from '../../src/model/topology.ts'
 import { endpoint, notReady, terminating } from '../support/objects.ts'
 
 /** Endpoints by what a test calls them. */
@@ -336,4 +336,41 @@ t.test('what holds for any endpoints, policies and places', async () => {
     }),
     { numRuns: 2000 },
   )
+})
+
+t.test('what is left out of a target is told why, and nothing else', async () => {
+  fc.assert(
+    fc.property(anyEndpoints, anyPolicies, anyPlace, (endpoints, policies, place) => {
+      const { internalTrafficPolicy, externalTrafficPolicy, externallyAccessible } =
+        policies
+      const targets = categorizeEndpoints(endpoints, policies, place)
+      const inIt = (asked: TrafficPolicy): readonly Endpoint[] => {
+        const left = whyLeftOut(endpoints, asked, place)
+        return endpoints.filter(one => !left.has(one))
+      }
+      assert.deepEqual(inIt(internalTrafficPolicy), targets.internal.endpoints)
+      if (!externallyAccessible) return
+      assert.deepEqual(inIt(externalTrafficPolicy), targets.external.endpoints)
+      assert.deepEqual(inIt('Cluster'), targets.externalFromNode.endpoints)
+    }),
+    { numRuns: 2000 },
+  )
+})
+
+t.test('why endpoints are left out', async t => {
+  const endpoints = [
+    ...listOf({
+      here: { ...here, ...inA },
+      there: { ...there, ...inB },
+      notReady: { ...here, ...notReady },
+      leaving: { ...here, ...terminating },
+    }),
+    { ...named('down', { ...here, ...notReady }), isDown: true as const },
+  ]
+  const why = (policy: TrafficPolicy) => [
+    ...whyLeftOut(endpoints, policy, home).values(),
+  ]
+  const others = ['not ready', 'terminating', 'down']
+  t.strictSame(why('Cluster').toSorted(), [...others, 'hinted elsewhere'].toSorted())
+  t.strictSame(why('Local').toSorted(), [...others, 'not on this node'].toSorted())
 })
