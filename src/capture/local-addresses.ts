@@ -3,7 +3,14 @@ import { networkInterfaces } from 'node:os'
 import { parseCidr } from '../util/cidr.ts'
 import type { Protocol } from '../model/service.ts'
 import type { Clock } from '../util/clock.ts'
-import { familyOf, type IpFamily, isGroup, isLoopback, isWildcard } from '../util/ip.ts'
+import {
+  familyOf,
+  ipFamilies,
+  type IpFamily,
+  isGroup,
+  isLoopback,
+  isWildcard,
+} from '../util/ip.ts'
 import { isOutOfResources } from '../util/error-code.ts'
 import { isUnix } from '../util/unix-address.ts'
 import type { ServicePort } from '../model/snapshot.ts'
@@ -161,6 +168,10 @@ export const bindAddresses = (
   // Two interfaces may have the same address (point-to-point links without their own).
   return [...new Set(ofInterfaces(family))]
 }
+
+/** Those of both families. */
+export const ownAddresses = (): readonly string[] =>
+  ipFamilies.flatMap(family => interfaceAddresses(family))
 
 /** Whether an address is on an interface of this host, or loopback. Asks no socket. */
 export const isOwnAddress = (address: string): boolean => {

@@ -58,6 +58,10 @@ const calls: Readonly<Record<Command, Call>> = {
     const options = parseOptions('close', args)
     return (await import('./close.ts')).close(options, io)
   },
+  explain: async (args, io) => {
+    const options = parseOptions('explain', args)
+    return (await import('./explain.ts')).explain(options, io)
+  },
   top: async (args, io) => {
     const options = parseOptions('top', args)
     return (await import('./top.ts')).top(options, io)

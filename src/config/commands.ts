@@ -246,6 +246,28 @@ export const commands = {
       message: 'no Service given; name one, like usher tap default/web',
     },
   },
+  explain: {
+    summary: 'Say which endpoint a client would get, and why not another.',
+    usage: 'CLIENT ADDRESS:PORT [flags]',
+    description:
+      'Asks a running Usher, on this host, what a client of an address would meet: the Service ' +
+      'or route, the verdict of its policies, whether affinity binds the client, which ' +
+      'endpoint it would get, and of each other endpoint why not: not ready, on another ' +
+      'node, resting after a failure, drained, at its limit. In the kernel modes, where the ' +
+      'kernel draws, also the commands that show its chains, maps or virtual servers. It is ' +
+      'found out by what connections go by, and changes nothing for them. Exits 0 when the client would be ' +
+      'forwarded, 1 when it would not, or would wait, or nothing is served there; 2 when it was called wrongly.',
+    examples: [
+      ['usher explain 10.0.3.7 10.96.0.10:80', 'a client of a ClusterIP'],
+      ['usher explain 10.0.3.7 10.96.0.10:53 --protocol udp', 'of UDP'],
+      ['usher explain 127.0.0.1 127.0.0.1:15432', 'of a route of a sidecar'],
+    ],
+    needs: {
+      oneOf: ['dialled'],
+      message:
+        'nothing to explain; give a client and what it dials, like usher explain 10.0.3.7 10.96.0.10:80',
+    },
+  },
   close: {
     summary: 'Reset a connection.',
     usage: 'CONNECTION... --control-socket PATH',

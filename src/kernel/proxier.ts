@@ -1,4 +1,4 @@
-import type { Problem, Snapshot } from '../model/snapshot.ts'
+import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import type { IpFamily } from '../util/ip.ts'
 import type { Probe } from './probe.ts'
 
@@ -67,6 +67,12 @@ export interface KernelSync {
   readonly rules?: RuleCounts
 }
 
+/** Where something is in the kernel, and the command that shows it. */
+export interface Look {
+  readonly what: string
+  readonly command: string
+}
+
 /**
  * The Services of one IP family in the kernel (kube-proxy's word), by one kernel mode; or,
  * by a capture, its rules for VIPs. Calls don't overlap.
@@ -87,6 +93,8 @@ export interface Proxier<Wanted = Snapshot, Settings = KernelSettings> {
    * with what is wrong in a few words; until the returned function is called.
    */
   watch(damaged: (what: string) => void): () => void
+  /** Where a client of a VIP is led by, in what was written last; none while that is not known. */
+  looks?(servicePort: ServicePort, vip: Vip): readonly Look[]
   /**
    * Once it is not watched any more: ends what it has going on (timers), and touches nothing
    * from then on. Rules stay.

@@ -1,6 +1,7 @@
 import type { Placement } from '../capture/capture.ts'
 import type { FamilyProbes } from '../kernel/probe.ts'
-import type { Problem, Snapshot } from '../model/snapshot.ts'
+import type { Look } from '../kernel/proxier.ts'
+import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import type { DrainResult } from '../relay/relay.ts'
 import { ipFamilies } from '../util/ip.ts'
 import {
@@ -85,6 +86,10 @@ export class FallbackMode implements Mode {
 
   get problems(): readonly Problem[] {
     return this.#mode.problems
+  }
+
+  looks(servicePort: ServicePort, vip: Vip): readonly Look[] {
+    return this.#mode.looks?.(servicePort, vip) ?? []
   }
 
   async sync(snapshots: readonly Snapshot[]): Promise<void> {

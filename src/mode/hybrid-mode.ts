@@ -1,5 +1,6 @@
 import type { Placement } from '../capture/capture.ts'
-import type { Problem, Snapshot } from '../model/snapshot.ts'
+import type { Look } from '../kernel/proxier.ts'
+import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import type { DrainResult } from '../relay/relay.ts'
 import type { Mode, ModeName } from './mode.ts'
 import {
@@ -62,6 +63,10 @@ export class HybridMode implements Mode {
 
   get problems(): readonly Problem[] {
     return [...this.#deps.kernel.problems, ...(this.#relay?.problems ?? [])]
+  }
+
+  looks(servicePort: ServicePort, vip: Vip): readonly Look[] {
+    return this.#deps.kernel.looks?.(servicePort, vip) ?? []
   }
 
   sync(snapshots: readonly Snapshot[]): Promise<void> {

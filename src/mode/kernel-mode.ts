@@ -2,8 +2,8 @@ import { listenerId, type Placement } from '../capture/capture.ts'
 import type { UdpVip } from '../kernel/conntrack-plan.ts'
 import { HostTurn, type HostTurnDeps } from '../kernel/keeper/host-turn.ts'
 import { type KeeperObserver, RuleKeeper } from '../kernel/keeper/rule-keeper.ts'
-import type { KernelSettings, Proxier } from '../kernel/proxier.ts'
-import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
+import type { KernelSettings, Look, Proxier } from '../kernel/proxier.ts'
+import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import { hasTraffic } from '../model/traffic.ts'
 import type { DrainResult } from '../relay/relay.ts'
 import type { IpFamily } from '../util/ip.ts'
@@ -76,6 +76,11 @@ export class KernelMode implements Mode {
 
   sync(snapshots: readonly Snapshot[]): Promise<void> {
     return this.#turn.lead(() => this.#sync(snapshots))
+  }
+
+  looks(servicePort: ServicePort, vip: Vip): readonly Look[] {
+    const proxier = this.#deps.proxiers.get(servicePort.family)
+    return proxier?.looks?.(servicePort, vip) ?? []
   }
 
   /** No connection passes through here: those that are open go on without Usher. */

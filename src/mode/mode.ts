@@ -1,5 +1,6 @@
 import type { Placement } from '../capture/capture.ts'
-import type { Problem, Snapshot } from '../model/snapshot.ts'
+import type { Look } from '../kernel/proxier.ts'
+import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import type { DrainResult } from '../relay/relay.ts'
 
 /** Ways to have the kernel carry traffic, best first where several work. */
@@ -32,6 +33,8 @@ export interface Mode {
    * `===` of ServicePorts. Rejects when that failed, and is then to be called again.
    */
   sync(snapshots: readonly Snapshot[]): Promise<void>
+  /** Of a mode whose rules lead clients to endpoints: see `Proxier.looks`. */
+  looks?(servicePort: ServicePort, vip: Vip): readonly Look[]
   /** Stops taking new clients, lets open connections end, resets the rest after `ms`. */
   drain(ms: number): Promise<DrainResult>
   /**

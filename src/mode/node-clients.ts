@@ -23,6 +23,14 @@ export interface NodeClientsWatchDeps {
 const lookMs = 5000
 const loopbackCidrs = ['127.0.0.0/8', '::1/128']
 
+export const nodeClientsOf = (
+  ownAddresses: readonly string[],
+  podCidrs: readonly string[],
+): NodeClients => ({
+  addresses: ownAddresses.toSorted(),
+  cidrs: [...loopbackCidrs, ...podCidrs],
+})
+
 /**
  * Keeps up which clients are on this node, its own processes and its pods:
  * externalTrafficPolicy does not apply to them, they reach every endpoint from everywhere.
@@ -59,10 +67,7 @@ export class NodeClientsWatch {
 
   #read(): void {
     const { ownAddresses, podCidrs, changed } = this.#deps
-    const clients = {
-      addresses: ownAddresses().toSorted(),
-      cidrs: [...loopbackCidrs, ...podCidrs()],
-    }
+    const clients = nodeClientsOf(ownAddresses(), podCidrs())
     const text = JSON.stringify(clients)
     if (text === this.#last) return
     this.#last = text

@@ -121,6 +121,53 @@ const endedConnection = v.object({
 
 const mostPerSecond = 1000
 
+/** An endpoint, as a client of the address would find it. */
+const explainedEndpoint = v.object({
+  endpoint: text,
+  /** Such clients get it in its turn, or by chance: nothing is against it but affinity. */
+  serves: v.boolean(),
+  /** The client would get this one now, or one of several. */
+  next: v.boolean(),
+  /**
+   * '' where it serves. Of the source: `not ready`, `terminating`, `down` (by its check), `not on this
+   * node`, `hinted elsewhere`; of the relay: `not listed`, `drained`, `other clients`, `resting`, `full`,
+   * `tier`, `weight` (it is for when others fail).
+   */
+  reason: text,
+  node: text,
+  zone: text,
+  tier: v.number(),
+  weight: v.number(),
+  /** Its share where the kernel draws; null: that is not so. */
+  chance: v.nullable(v.number()),
+  /** Of a relay, from here on: until others are preferred; null: they are not. */
+  restsUntil: time,
+  /** A connection tries it now, after a failure. */
+  tried: v.boolean(),
+  failures: v.number(),
+  /** Its last one. */
+  failure: v.nullable(v.object({ why: text, at: text })),
+  connections: v.number(),
+  /** null: any number. */
+  mostConnections: v.nullable(v.number()),
+  drained: v.nullable(v.object({ since: text, until: time })),
+  /** What its check says; null: it has none. */
+  check: v.nullable(text),
+})
+
+/** What a client would meet in one worker of the relay. */
+const pick = v.object({
+  worker: v.number(),
+  outcome: v.picklist(['served', 'waits', 'queues', 'refused']),
+  why: text,
+  /** For how long it may wait. */
+  waitMs: v.number(),
+  /** Of which it would get one, by chance where there are several. */
+  endpoints: v.array(text),
+  /** Where it was before, and until when that counts if it does not come; null: nowhere. */
+  affinity: v.nullable(v.object({ endpoint: text, until: text })),
+})
+
 /** By name: what is asked for at `/name`, and what is answered. */
 export const controlCommands = {
   pause: {
@@ -207,6 +254,45 @@ export const controlCommands = {
       next: text,
     }),
   },
+  explain: {
+    request: v.strictObject({
+      /** An IP address. */
+      client: v.string(isNot('an IP address')),
+      /** `ip:port`, as it dials. */
+      address: v.string(isNot('an IP address with a port')),
+      protocol: v.optional(
+        v.picklist(['tcp', 'udp', 'sctp'], isNot('tcp, udp or sctp')),
+        'tcp',
+      ),
+    }),
+    answer: v.object({
+      client: text,
+      address: text,
+      protocol: text,
+      /** `namespace/name:port`, or a route's name alone. */
+      route: text,
+      /** ClusterIP, ExternalIP, LoadBalancerIP or NodePort. */
+      addressKind: text,
+      /** nftables, iptables, local or none: how a client comes to the relay; kernel: it does not. */
+      capture: text,
+      /** Where the relay listens for it; '' where it does not. */
+      listen: text,
+      verdict: v.object({
+        action: v.picklist(['forward', 'wait', 'refuse', 'drop']),
+        why: text,
+      }),
+      /** How endpoints are chosen. */
+      balance: text,
+      /** 0: there is none. */
+      affinityMs: v.number(),
+      /** Of each worker that the client may come to; none in the kernel modes. */
+      picks: v.array(pick),
+      endpoints: v.array(explainedEndpoint),
+      /** Where the kernel has it. */
+      looks: v.array(v.object({ what: text, command: text })),
+      notes,
+    }),
+  },
   close: {
     request: v.strictObject({ connections: listOf('connections', 'a connection') }),
     answer: v.object({
@@ -227,7 +313,7 @@ export const controlCommands = {
 export const refused = v.object({
   error: v.object({
     /**
-     * `BAD_REQUEST`, `UNKNOWN_ROUTE`, `UNKNOWN_ENDPOINT`, `NOT_TCP`, `KERNEL_MODE`, `TOO_MANY`, or
+     * `BAD_REQUEST`, `UNKNOWN_ROUTE`, `UNKNOWN_ADDRESS`, `UNKNOWN_ENDPOINT`, `NOT_TCP`, `KERNEL_MODE`, `TOO_MANY`, or
      * `NOT_APPLIED`: it was taken, and is not in effect yet, or never will be as Usher is ending.
      */
     code: text,

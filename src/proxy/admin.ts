@@ -53,6 +53,7 @@ export interface AdminDeps {
 }
 
 export interface Admin {
+  readonly checkOf: CheckOf
   readonly metrics: Metrics
   readonly routes: {
     readonly metrics: Routes
@@ -97,6 +98,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
   const metrics = metricsOf(deps, probes)
   const pages = async (): Promise<readonly Buffer[]> => writeStatus(await status())
   return {
+    checkOf: checkOf(deps),
     metrics,
     status,
     connections: async () => openConnections((await relayStats(traffic)) ?? nothing),

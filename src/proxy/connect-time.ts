@@ -4,9 +4,10 @@ import { connectTimeKind } from '../kernel/cleanup/connect-time.ts'
 import { ConnectTime } from '../kernel/connect-time/connect-time.ts'
 import { type ConnectTimeProbe, probeConnectTime } from '../kernel/connect-time/probe.ts'
 import { connectTimeLock, type HostLock, hostLock } from '../kernel/keeper/host-lock.ts'
+import type { Look } from '../kernel/proxier.ts'
 import { StoppableTools } from '../kernel/run-tool.ts'
 import type { ModeName } from '../mode/mode.ts'
-import type { Problem, Snapshot } from '../model/snapshot.ts'
+import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import { ConnectTimeFigures, connectTimeTable } from '../observe/connect-time-figures.ts'
 import { type BoundMetric, bindMetrics } from '../observe/exposition.ts'
 import type { ConnectTimeStatus } from '../observe/status.ts'
@@ -28,6 +29,7 @@ export interface ConnectTimePart {
   readonly problems: () => readonly Problem[]
   /** Why clients may be led to what is gone; '' when they are not. */
   readonly misled: () => string
+  readonly looks: (servicePort: ServicePort, vip: Vip) => readonly Look[]
   /** Undefined where it is off. */
   readonly status: () => ConnectTimeStatus | undefined
   readonly metrics: (snapshots: readonly Snapshot[]) => Promise<readonly BoundMetric[]>
@@ -63,6 +65,7 @@ const nothing: ConnectTimePart = {
   served: () => {},
   problems: () => [],
   misled: () => '',
+  looks: () => [],
   status: () => undefined,
   metrics: async () => [],
   leave: async () => {},
@@ -140,6 +143,10 @@ const leading = (
     sync: snapshots => steering.sync(withOrdersToRelay(snapshots, orders)),
     problems: () => steering.problems,
     misled: () => steering.misled,
+    looks: (servicePort, vip) => {
+      const isOrdered = orders.all().some(({ name }) => name === servicePort.name)
+      return isOrdered ? [] : steering.looks(servicePort, vip)
+    },
     status: () => ({
       state: steering.state,
       detail,

@@ -1,4 +1,3 @@
-import type { Mode } from '../mode/mode.ts'
 import type { Route, Routes } from '../observe/admin-routes.ts'
 import { type ControlServer, startControlServer } from '../observe/control-server.ts'
 import type { DataPath } from './data-path.ts'
@@ -6,13 +5,14 @@ import { askedRoute, commandRoute, type ControlDeps } from './control/carry-out.
 import { close, connections } from './control/connections.ts'
 import { ended } from './control/ended.ts'
 import { drain, undrain, weight } from './control/endpoint-orders.ts'
+import { explain } from './control/explain.ts'
 import { pause, resume } from './control/pauses.ts'
 import type { Shared } from './options.ts'
 
 type StartDeps = Pick<Shared, 'options' | 'clock' | 'log' | 'orders'> &
-  Pick<ControlDeps, 'reconciler'> & {
+  Pick<ControlDeps, 'reconciler' | 'around'> & {
     readonly traffic: {
-      readonly mode: Pick<Mode, 'name'>
+      readonly mode: ControlDeps['mode']
       readonly dataPath: () => Pick<DataPath, 'relay'> | undefined
     }
   }
@@ -39,6 +39,7 @@ const askedOf = (deps: ControlDeps): Routes =>
   new Map([
     askedRoute('connections', connections, deps),
     askedRoute('ended', ended, deps),
+    askedRoute('explain', explain, deps),
   ])
 
 const controlDeps = ({
@@ -59,6 +60,7 @@ const commandRoutes = (deps: ControlDeps): Routes =>
     commandRoute('weight', weight, deps),
     commandRoute('connections', connections, deps),
     commandRoute('ended', ended, deps),
+    commandRoute('explain', explain, deps),
     commandRoute('close', close, deps),
   ])
 

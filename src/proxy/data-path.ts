@@ -1,9 +1,5 @@
 import type { CaptureChoice } from '../capture/choose-capture.ts'
-import {
-  interfaceAddresses,
-  isOwnAddress,
-  LocalAddresses,
-} from '../capture/local-addresses.ts'
+import { isOwnAddress, LocalAddresses, ownAddresses } from '../capture/local-addresses.ts'
 import { openPortMemory, type PortMemory } from '../capture/port-memory.ts'
 import { ProxyPorts } from '../capture/proxy-ports.ts'
 import { NodeClientsWatch } from '../mode/node-clients.ts'
@@ -149,6 +145,3 @@ const portMemory = async (
           else log.warn({ stateDir, why }, 'the memory of proxy ports does not work')
         },
       })
-
-const ownAddresses = (): string[] =>
-  ipFamilies.flatMap(family => interfaceAddresses(family))

@@ -1,4 +1,6 @@
+import { ownAddresses } from '../capture/local-addresses.ts'
 import { ToolError } from '../kernel/run-tool.ts'
+import { nodeClientsOf } from '../mode/node-clients.ts'
 import { OperatorOrders } from '../mode/operator-orders.ts'
 import type { ModeName } from '../mode/mode.ts'
 import { Reconciler } from '../mode/reconciler.ts'
@@ -118,7 +120,13 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   })
   const startAll = async (): Promise<ProxyServers> => {
     const { status, health } = admin.routes
-    const controlled = { ...shared, reconciler, traffic }
+    const around = {
+      place: () => ({ nodeName: node.nodeName, zone: registry.node()?.zone ?? '' }),
+      nodeClients: () => nodeClientsOf(ownAddresses(), facts.podCidrs()),
+      checkOf: admin.checkOf,
+      connectTime,
+    }
+    const controlled = { ...shared, reconciler, traffic, around }
     socket = await startControl({ ...controlled, status })
     const metrics = new Map([...admin.routes.metrics, ...askedRoutes(controlled)])
     return startServers(options, { metrics, health }, { log, clock, failed })

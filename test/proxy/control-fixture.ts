@@ -1,5 +1,6 @@
 import type { Test } from 'tap'
 import type { Io } from '../../src/cli/io.ts'
+import type { Placement } from '../../src/capture/capture.ts'
 import { OperatorOrders } from '../../src/mode/operator-orders.ts'
 import { Registry } from '../../src/model/registry.ts'
 import type { Change } from '../../src/model/service.ts'
@@ -11,6 +12,7 @@ import {
   type Question,
 } from '../../src/relay/questions.ts'
 import type { Relay } from '../../src/relay/relay.ts'
+import { noNodeClients } from '../../src/relay/node-clients.ts'
 import { ipFamilies } from '../../src/util/ip.ts'
 import { socketPath } from '../support/control-socket.ts'
 import { FakeClock } from '../support/fake-clock.ts'
@@ -37,7 +39,10 @@ export const controlSocket = async (
   const registry = new Registry()
   registry.apply([...changes])
   const orders = new OperatorOrders({ clock, ended: () => {} })
-  const mode: { name: 'userspace' | 'ipvs' } = { name: 'userspace' }
+  const mode: { name: 'userspace' | 'ipvs'; placements: Placement[] } = {
+    name: 'userspace',
+    placements: [],
+  }
   const reconciler = {
     snapshots: () => ipFamilies.map(family => registry.snapshot(family)),
     applied: async () => {},
@@ -51,6 +56,12 @@ export const controlSocket = async (
     log,
     orders,
     reconciler,
+    around: {
+      place: () => ({ nodeName: '', zone: '' }),
+      nodeClients: () => noNodeClients,
+      checkOf: () => undefined,
+      connectTime: { looks: () => [] },
+    },
     traffic: { mode, dataPath: () => ({ relay: relayThatAnswers(relay) as Relay }) },
     status: async () => [Buffer.from(JSON.stringify(status()))],
   })

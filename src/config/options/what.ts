@@ -104,7 +104,7 @@ export const what = group('What', node, {
     help: 'Whose language the script is in.',
   },
   address: {
-    commands: ['status', 'wait', 'get', 'top', 'tap'],
+    commands: ['status', 'wait', 'get', 'top', 'tap', 'explain'],
     type: serverAddress(metricsPort),
     default: '127.0.0.1:10249',
     helpFor: {

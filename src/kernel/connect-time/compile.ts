@@ -55,6 +55,12 @@ export const compileNodeAddress = (ip: string): Entry => {
   return element('addresses', key, `${number(isLoopback(ip) ? 1 : 0)}${padding}`)
 }
 
+/** The entry by which clients of a VIP are led; undefined: they are not. */
+export const entryOf = (servicePort: LedServicePort, vip: Vip): Entry | undefined => {
+  const wanted = vipKey(vip, servicePort.protocol)
+  return compile(servicePort).find(({ set, key }) => set === 'services' && key === wanted)
+}
+
 const vipKey = ({ kind, address: ip, port }: Vip, protocol: Protocol): string => {
   const key = addressOf(ip, port, protocol)
   if (kind !== 'NodePort') return key

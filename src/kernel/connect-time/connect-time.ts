@@ -1,4 +1,4 @@
-import type { Problem, ServicePort, Snapshot } from '../../model/snapshot.ts'
+import type { Problem, ServicePort, Snapshot, Vip } from '../../model/snapshot.ts'
 import type { Clock } from '../../util/clock.ts'
 import { errorOf } from '../../util/usher-error.ts'
 import type { Bpf } from '../bpf/bpf.ts'
@@ -7,7 +7,9 @@ import { Canary } from '../keeper/canary.ts'
 import type { HostLock } from '../keeper/host-lock.ts'
 import { Known } from '../keeper/known.ts'
 import { joinLists, listOfServicePorts } from '../../model/service-port-list.ts'
+import type { Look } from '../proxier.ts'
 import type { StoppableTools } from '../run-tool.ts'
+import { entryOf } from './compile.ts'
 import type { Features } from './forward.ts'
 import { type LedCount, LedCounts } from './led-counts.ts'
 import { Steering } from './steering.ts'
@@ -108,6 +110,20 @@ export class ConnectTime {
   /** Those for which there is no room. */
   get left(): readonly ServicePort[] {
     return this.#left
+  }
+
+  /** Where processes of this node are led that connect to a VIP, if they are. */
+  looks(servicePort: ServicePort, vip: Vip): readonly Look[] {
+    const isLed = this.state === 'leading' && !this.#left.includes(servicePort)
+    const entry = isLed ? entryOf(servicePort, vip) : undefined
+    if (entry === undefined) return []
+    const bytes = Buffer.from(entry.key, 'latin1').toString('hex').match(/../g) ?? []
+    return [
+      {
+        what: 'processes on this node are led as they connect: map us_services',
+        command: `bpftool map lookup name us_services key hex ${bytes.join(' ')}`,
+      },
+    ]
   }
 
   /** By ServicePort, how many were led and refused. */

@@ -1,9 +1,15 @@
-import type { Problem, ServicePort, Snapshot } from '../../model/snapshot.ts'
+import type { Problem, ServicePort, Snapshot, Vip } from '../../model/snapshot.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import { Canary } from '../keeper/canary.ts'
 import { Known } from '../keeper/known.ts'
-import type { KernelSettings, KernelSync, Proxier, ProxierObserver } from '../proxier.ts'
+import type {
+  KernelSettings,
+  KernelSync,
+  Look,
+  Proxier,
+  ProxierObserver,
+} from '../proxier.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
 import {
   type Backend,
@@ -16,6 +22,7 @@ import { removeText } from '../xtables/restore-text.ts'
 import type { TableName } from '../xtables/wanted.ts'
 import type { ChosenBackend } from '../xtables/choose-backend.ts'
 import { countRules } from './edits.ts'
+import { iptablesLooks } from './looks.ts'
 import { iptablesOwner } from './names.ts'
 import { explained } from '../xtables/restore-error.ts'
 import { changesRestore, fullRestore } from './restore-text.ts'
@@ -102,6 +109,10 @@ export class IptablesProxier implements Proxier {
       damaged,
     })
     return () => canary.stop()
+  }
+
+  looks(servicePort: ServicePort, vip: Vip): readonly Look[] {
+    return this.#installed.value === undefined ? [] : iptablesLooks(servicePort, vip)
   }
 
   close(): void {

@@ -1,8 +1,8 @@
-import type { Problem, Snapshot } from '../../model/snapshot.ts'
+import type { Problem, ServicePort, Snapshot, Vip } from '../../model/snapshot.ts'
 import { cidrContains, parseCidr } from '../../util/cidr.ts'
 import { familyOf, type IpFamily, isLoopback } from '../../util/ip.ts'
 import { Turns } from '../../util/turns.ts'
-import type { KernelSettings, KernelSync, Proxier, RuleCounts } from '../proxier.ts'
+import type { KernelSettings, KernelSync, Look, Proxier, RuleCounts } from '../proxier.ts'
 import type { RunTool } from '../run-tool.ts'
 import { type Backend, randomFully, showChains } from '../xtables/backend.ts'
 import type { ChosenBackend } from '../xtables/choose-backend.ts'
@@ -23,7 +23,7 @@ import { ipvsOwner, type RuleTable, ruleTables } from './rules.ts'
 import { type Draining, removal, serverChanges } from './server-changes.ts'
 import { setChanges } from './set-changes.ts'
 import { maxEntries, type SetKind, setName } from './set-names.ts'
-import type { ServerId } from './server-id.ts'
+import { type ServerId, serverText } from './server-id.ts'
 import { WantedState } from './wanted-state.ts'
 import type { Touched } from './known-state.ts'
 
@@ -83,6 +83,14 @@ export class IpvsProxier implements Proxier {
       damaged,
     })
     return () => canary.stop()
+  }
+
+  looks(servicePort: ServicePort, vip: Vip): readonly Look[] {
+    const ids = this.#state.value?.wanted.serversOf(servicePort, vip) ?? []
+    return ids.map(id => ({
+      what: `virtual server ${serverText(id)}, and its real servers`,
+      command: `ipvsadm -Ln ${id}`,
+    }))
   }
 
   close(): void {

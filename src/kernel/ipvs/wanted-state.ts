@@ -1,4 +1,4 @@
-import type { ServicePort, Snapshot } from '../../model/snapshot.ts'
+import type { ServicePort, Snapshot, Vip } from '../../model/snapshot.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import {
   compile,
@@ -33,6 +33,12 @@ export class WantedState {
   server(id: ServerId): ServerClaim | undefined {
     const claims = this.#claims.get(id)
     return claims?.find(({ isNodePort }) => !isNodePort) ?? claims?.[0]
+  }
+
+  /** Those that a VIP has, wanted or not. */
+  serversOf(servicePort: ServicePort, vip: Vip): readonly ServerId[] {
+    const { servers } = compile({ ...servicePort, vips: [vip] }, this.#settings)
+    return servers.map(({ id }) => id)
   }
 
   set(kind: SetKind): Counted {

@@ -1,4 +1,4 @@
-import type { Problem, Snapshot } from '../../model/snapshot.ts'
+import type { Problem, ServicePort, Snapshot, Vip } from '../../model/snapshot.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import { Known } from '../keeper/known.ts'
@@ -8,11 +8,18 @@ import { OwnTable } from '../nft/own-table.ts'
 import { partsTexts, removeText } from '../nft/parts.ts'
 import { listTables } from '../nft/tables.ts'
 import { watchTable } from '../nft/table-watch.ts'
-import type { KernelSettings, KernelSync, Proxier, ProxierObserver } from '../proxier.ts'
+import type {
+  KernelSettings,
+  KernelSync,
+  Look,
+  Proxier,
+  ProxierObserver,
+} from '../proxier.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
 import { type Context, type Form, makeContext, settingsText } from './context.ts'
 import { flowtableProblem, flowtableText, whyNoFlowtable } from './flowtable.ts'
 import { fixedChains, setDefinitions } from './layout.ts'
+import { nftablesLooks } from './looks.ts'
 import { layoutChain, type PartsThere, partsThere } from './parts-there.ts'
 import { WantedTable } from './wanted-table.ts'
 
@@ -29,6 +36,7 @@ export interface NftablesProxierDeps {
 
 interface Written {
   readonly settings: string
+  readonly context: Context
   readonly wanted: WantedTable
   readonly did: KernelSync
 }
@@ -87,6 +95,11 @@ export class NftablesProxier implements Proxier {
     })
   }
 
+  looks(servicePort: ServicePort, vip: Vip): readonly Look[] {
+    const { context } = this.#written.value ?? {}
+    return context ? nftablesLooks(this.#table.name, servicePort, vip, context) : []
+  }
+
   close(): void {
     this.#isClosed = true
   }
@@ -128,7 +141,7 @@ export class NftablesProxier implements Proxier {
       const effect = { elements, isWhole: true, hidesSets: there !== undefined }
       await this.#write('full', () => this.#table.write(texts, effect))
       this.#isStrange = false
-      return { settings: settingsText(settings), wanted, did: { work: 'full' } }
+      return { settings: settingsText(settings), context, wanted, did: { work: 'full' } }
     }
     const anew = `add table ${table}\ndelete table ${table}\n${sets}`
     const chains = (await listTables(run, this.#family)).get(table) ?? []

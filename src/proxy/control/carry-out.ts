@@ -10,10 +10,13 @@ import {
   type Refused,
   type RequestOf,
 } from '../../observe/control-protocol.ts'
+import type { CheckOf } from '../../observe/status-service-port.ts'
 import { jsonPages } from '../../observe/json-pages.ts'
 import type { Log } from '../../observe/log.ts'
-import type { Relay } from '../../relay/relay.ts'
+import type { Place } from '../../model/topology.ts'
+import type { NodeClients, Relay } from '../../relay/relay.ts'
 import type { Clock } from '../../util/clock.ts'
+import type { ConnectTimePart } from '../connect-time.ts'
 import { queryRequest } from './query-request.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import { within } from '../../util/within.ts'
@@ -24,9 +27,18 @@ export interface ControlDeps {
   readonly log: Log
   readonly orders: OperatorOrders
   readonly reconciler: Pick<Reconciler, 'snapshots' | 'applied'>
-  readonly mode: Pick<Mode, 'name'>
+  readonly mode: Pick<Mode, 'name' | 'placements' | 'looks'>
   /** Undefined in the kernel modes. */
   readonly relay: () => Pick<Relay, 'ask'> | undefined
+  readonly around: Surroundings
+}
+
+/** What an explanation goes by besides. */
+export interface Surroundings {
+  readonly place: () => Place
+  readonly nodeClients: () => NodeClients
+  readonly checkOf: CheckOf
+  readonly connectTime: Pick<ConnectTimePart, 'looks'>
 }
 
 export type Handler<C extends ControlCommand> = (

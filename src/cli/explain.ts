@@ -1,0 +1,63 @@
+import { stringify } from 'yaml'
+import type { OptionsOf } from '../config/options.ts'
+import { UsageError } from '../config/usage-error.ts'
+import type { AnswerOf } from '../observe/control-protocol.ts'
+import { askCommand } from './ask-usher.ts'
+import { aligned, columnWidths } from './columns.ts'
+import { endpointRow, endpointsTable, wouldGet } from './explain-words.ts'
+import { apiVersion } from './get-output.ts'
+import type { Io } from './io.ts'
+import { orSayWhyNot } from './tell.ts'
+import { forPeople, visible } from './words.ts'
+
+type Explained = AnswerOf<'explain'>
+
+/** `usher explain`: 0 when the client would be forwarded, 1 when not; 3 when no Usher answers. */
+export const explain = (options: OptionsOf<'explain'>, io: Io): Promise<number> => {
+  const { dialled, protocol, output } = options
+  const [client, address, ...others] = dialled
+  if (client === undefined || address === undefined || others.length > 0)
+    throw new UsageError(
+      'give the address of a client, and the address and port that it dials, like usher explain 10.0.3.7 10.96.0.10:80',
+      'explain',
+    )
+  return orSayWhyNot('explain', io, async () => {
+    const answer = await askCommand(options, 'explain', { client, address, protocol })
+    const document = { apiVersion, kind: 'Explanation', ...answer }
+    if (output === 'json') io.out(`${JSON.stringify(document, null, 2)}\n`)
+    else if (output === 'yaml') io.out(stringify(document))
+    else print(answer, io)
+    return answer.verdict.action === 'forward' ? 0 : 1
+  })
+}
+
+const print = (answer: Explained, io: Io): void => {
+  const { client, address, protocol, route, addressKind, capture, listen, verdict } = answer
+  const { affinityMs, looks, notes } = answer
+  const comes =
+    capture === 'kernel'
+      ? 'to an endpoint by the kernel'
+      : listen === ''
+        ? 'nowhere'
+        : `to the relay on ${listen}${capture === 'local' || capture === 'none' ? '' : ` by ${capture}`}`
+  const rows = [
+    ['verdict', `${verdict.action}: ${verdict.why}`],
+    ['led', comes],
+    ['affinity', affinityMs === 0 ? 'none' : `ClientIP, ${forPeople(affinityMs)}`],
+    ...wouldGet(answer).map((line, i) => [i === 0 ? 'would get' : '', line]),
+    ...notes.map(note => ['note', note]),
+  ]
+  io.out(`${visible(`${client} -> ${address} (${protocol}) is ${route}, ${addressKind}`)}\n`)
+  for (const [name = '', text = ''] of rows)
+    io.out(`${name.padEnd(11)}${visible(text)}\n`)
+  const table = [
+    endpointsTable,
+    ...answer.endpoints.map(one => endpointRow(one, answer, Date.now())),
+  ]
+  if (answer.endpoints.length === 0) io.out('It has no endpoints.\n')
+  else
+    for (const row of table)
+      io.out(`${aligned(row, columnWidths(table), '', io.colour)}\n`)
+  for (const { what, command } of looks)
+    io.out(visible(`${what}\n  `) + `${visible(command)}\n`)
+}
