@@ -2,6 +2,7 @@
 import t from 'tap'
 import { linuxRelaySkip } from '../support/linux-only.ts'
 import { makeLinuxRelay, makeLinuxRelayWith } from '../support/linux-relay.ts'
+import { explainContract } from './contract/explain.ts'
 import { tcpConnectionsContract } from './contract/tcp-connections.ts'
 import { tcpDrainContract } from './contract/tcp-drain.ts'
 import { tcpEndedContract } from './contract/tcp-ended.ts'
@@ -15,5 +16,8 @@ t.test('what operators order', { skip: linuxRelaySkip() }, async t => {
     tcpEndedContract(t, makeLinuxRelayWith({ workers: 2 })),
   )
   t.test('endpoints that are drained', async t => tcpDrainContract(t, makeLinuxRelay))
+  t.test('what is explained', async t =>
+    explainContract(t, makeLinuxRelayWith({ workers: 4 })),
+  )
   t.test('of UDP', async t => udpDrainContract(t, makeLinuxRelay))
 })
