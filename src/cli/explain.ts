@@ -32,7 +32,8 @@ export const explain = (options: OptionsOf<'explain'>, io: Io): Promise<number> 
 }
 
 const print = (answer: Explained, io: Io): void => {
-  const { client, address, protocol, route, addressKind, capture, listen, verdict } = answer
+  const { client, address, protocol, route, addressKind, capture, listen, verdict } =
+    answer
   const { affinityMs, looks, notes } = answer
   const comes =
     capture === 'kernel'
@@ -47,7 +48,9 @@ const print = (answer: Explained, io: Io): void => {
     ...wouldGet(answer).map((line, i) => [i === 0 ? 'would get' : '', line]),
     ...notes.map(note => ['note', note]),
   ]
-  io.out(`${visible(`${client} -> ${address} (${protocol}) is ${route}, ${addressKind}`)}\n`)
+  io.out(
+    `${visible(`${client} -> ${address} (${protocol}) is ${route}, ${addressKind}`)}\n`,
+  )
   for (const [name = '', text = ''] of rows)
     io.out(`${name.padEnd(11)}${visible(text)}\n`)
   const table = [

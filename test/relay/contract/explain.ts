@@ -10,7 +10,13 @@ import {
   type MakeRelay,
   relayFixture,
 } from '../../support/relay-fixture.ts'
-import { ask, dial, namedBackend, namedEcho } from '../../support/tcp-backend.ts'
+import {
+  ask,
+  dial,
+  firstWord,
+  namedBackend,
+  namedEcho,
+} from '../../support/tcp-backend.ts'
 import { namedUdp } from '../../support/udp-backend.ts'
 import { udpClient } from '../../support/udp-client.ts'
 import { until } from '../../support/until.ts'
@@ -81,7 +87,7 @@ export const explainContract = (t: Test, make: MakeRelay): void => {
       await listen({ binds: [bind], endpoints, retry: { earlyClose: true, replay: 0 } })
       let failed: WorkerView['endpoints'][number] | undefined
       await until('it has failed', async () => {
-        await ask(bind.port).catch(() => {})
+        await firstWord(bind.port)
         const { workers } = await relay.ask('explain', {
           listener: 'test',
           bind,

@@ -1,0 +1,129 @@
+// A process of its own: it mostly waits.
+import { once } from 'node:events'
+import t, { type Test } from 'tap'
+import { socketPath } from '../support/control-socket.ts'
+import { manifestFile, service, slice } from '../support/manifests.ts'
+import { freeTcpPort, testHost } from '../support/ports.ts'
+import { dial, namedEcho } from '../support/tcp-backend.ts'
+import { until } from '../support/until.ts'
+import { runUsher, startUsher } from '../support/usher.ts'
+
+t.jobs = 2
+
+/** The Service default/web at testHost, and what is said of it. */
+const setUp = async (t: Test, spec: object, ...flags: string[]) => {
+  const port = await freeTcpPort()
+  const [a, b] = [await namedEcho(t, 'a'), await namedEcho(t, 'b')]
+  const http = { name: 'http', protocol: 'TCP', port }
+  const objectsOf = (...endpoints: Parameters<typeof slice>[1]) => [
+    service('web', testHost, [http], spec),
+    ...slice('web', endpoints, http),
+  ]
+  const file = await manifestFile(t, ...objectsOf(a.endpoint, b.endpoint))
+  const socket = await socketPath(t)
+  const to = [`--manifests=${file.path}`, `--control-socket=${socket}`]
+  const usher = await startUsher(t, 'run', ...to, ...flags)
+  const at = `${testHost}:${port}`
+  const explain = (...args: string[]) =>
+    runUsher('explain', ...args, `--address=${usher.metrics}`)
+  return { usher, port, at, a, b, file, objectsOf, socket, explain }
+}
+
+const named = (answer: { readonly out: string }): string => {
+  const said = /^would get {2}(\S+) /m.exec(answer.out)
+  return said?.[1] ?? answer.out
+}
+
+t.test('turns, a drain, and an endpoint that is gone', async t => {
+  const { usher, port, at, a, b, explain, socket } = await setUp(
+    t,
+    {},
+    '--relay=portable',
+  )
+  const first = await explain(testHost, at)
+  t.equal(first.err, '')
+  t.equal(first.code, 0)
+  t.match(first.out, `${testHost} -> ${at} (TCP) is default/web:http, ClusterIP\n`)
+  t.match(first.out, /^verdict +forward: internalTrafficPolicy Cluster$/m)
+  t.match(first.out, /^affinity +none$/m)
+  for (let i = 0; i < 3; i += 1) {
+    const next = named(await explain(testHost, at))
+    t.equal(named(await explain(testHost, at)), next, 'looking takes no turn')
+    const client = dial(t, port)
+    const [said] = (await once(client, 'data')) as [Buffer]
+    t.equal(next, (String(said) === 'a' ? a : b).endpoint.key)
+  }
+
+  const drained = await runUsher('drain', a.endpoint.key, '--control-socket', socket)
+  t.equal(drained.code, 0, drained.err)
+  const without = await runUsher('explain', testHost, at, '--control-socket', socket)
+  t.equal(without.code, 0, without.err)
+  t.match(without.out, new RegExp(`^${a.endpoint.key} +no +drained by order$`, 'm'))
+  t.equal(named(without), b.endpoint.key)
+
+  await b.close()
+  const client = dial(t, port).on('error', () => {})
+  await new Promise(resolve => client.on('close', resolve))
+  const json = await explain(testHost, at, '-o', 'json')
+  t.match(JSON.parse(json.out), {
+    apiVersion: 'usher-proxy.io/v1alpha1',
+    kind: 'Explanation',
+    route: 'default/web:http',
+    addressKind: 'ClusterIP',
+    balance: 'round-robin',
+    endpoints: [a, b]
+      .map(({ endpoint: { key } }) => key)
+      .toSorted()
+      .map(endpoint =>
+        endpoint === a.endpoint.key
+          ? { endpoint, serves: false, reason: 'drained' }
+          : { endpoint, failure: { why: 'ECONNREFUSED' } },
+      ),
+  })
+  const page = await fetch(
+    `http://${usher.metrics}/explain?client=${testHost}&address=${at}`,
+  )
+  t.match(await page.json(), { route: 'default/web:http' })
+})
+
+t.test('affinity, source ranges and a Local policy', async t => {
+  const spec = {
+    sessionAffinity: 'ClientIP',
+    type: 'LoadBalancer',
+    externalIPs: ['127.0.0.77'],
+    internalTrafficPolicy: 'Local',
+    externalTrafficPolicy: 'Cluster',
+  }
+  const { port, at, explain } = await setUp(t, spec, '--hostname-override=here')
+  const local = await explain('127.0.0.9', at)
+  t.equal(local.code, 1)
+  t.match(
+    local.out,
+    /^verdict +refuse: no endpoint on this node \(internalTrafficPolicy Local\)$/m,
+  )
+  t.match(local.out, /^\S+ +no +not on this node$/m)
+  const external = `127.0.0.77:${port}`
+  const client = dial(t, port, '127.0.0.77', '127.0.0.9')
+  const [said] = (await once(client, 'data')) as [Buffer]
+  await until('it is remembered', async () =>
+    (await explain('127.0.0.9', external)).out.includes('by affinity until'),
+  )
+  const again = await explain('127.0.0.9', external)
+  t.equal(again.code, 0)
+  t.match(again.out, new RegExp(`^affinity +ClientIP, 3h$`, 'm'))
+  t.ok(said.length > 0)
+})
+
+t.test('what is not there', async t => {
+  const { port, at, explain } = await setUp(t, {})
+  const udp = await explain(testHost, at, '--protocol=udp')
+  t.equal(udp.code, 1)
+  t.match(
+    udp.err,
+    `nothing is served at ${at} (UDP); ${testHost} has port ${port} (TCP) of default/web:http`,
+  )
+  const other = await explain(testHost, `192.0.2.1:${port}`)
+  t.match(other.err, 'no Service or route has this address')
+  t.equal((await explain('x', at)).code, 1)
+  t.equal((await explain(testHost)).code, 2)
+})
