@@ -117,6 +117,7 @@ export const whyClosed = (states: readonly BindState[], bind: Bind): string => {
       return found.error
     case 'binding':
     case undefined:
+    default:
       return 'not listened on yet'
   }
 }

@@ -367,9 +367,7 @@ t.test('why endpoints are left out', async t => {
     }),
     { ...named('down', { ...here, ...notReady }), isDown: true as const },
   ]
-  const why = (policy: TrafficPolicy) => [
-    ...whyLeftOut(endpoints, policy, home).values(),
-  ]
+  const why = (policy: TrafficPolicy) => [...whyLeftOut(endpoints, policy, home).values()]
   const others = ['not ready', 'terminating', 'down']
   t.strictSame(why('Cluster').toSorted(), [...others, 'hinted elsewhere'].toSorted())
   t.strictSame(why('Local').toSorted(), [...others, 'not on this node'].toSorted())

@@ -70,8 +70,8 @@ class State extends ListenerEndpoints<Backend> {
     return view
   }
 
-  /** What becomes of a client that comes, by what relays do with one. */
-  come(client: string): Backend | 'queues' | 'waits' | string {
+  /** What becomes of a client that comes, by what relays do with one: an endpoint, or why it has none. */
+  come(client: string): Backend | string {
     const choice = this.fronts.at(bindKey(bind))?.admit(client, dialled)
     if (choice === undefined) return 'turned away'
     const key = clientKey(addressWords(client) ?? [])
