@@ -2,10 +2,11 @@ import { stringify } from 'yaml'
 import type { OptionsOf } from '../config/options.ts'
 import { UsageError } from '../config/usage-error.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
+import { familyOf, splitHostPort } from '../util/ip.ts'
 import { askCommand } from './ask-usher.ts'
 import { aligned, columnWidths } from './columns.ts'
 import { endpointRow, endpointsTable, wouldGet } from './explain-words.ts'
-import { apiVersion } from './get-output.ts'
+import { apiVersion } from './get-documents.ts'
 import type { Io } from './io.ts'
 import { orSayWhyNot } from './tell.ts'
 import { forPeople, visible } from './words.ts'
@@ -17,10 +18,11 @@ export const explain = (options: OptionsOf<'explain'>, io: Io): Promise<number> 
   const { dialled, protocol, output } = options
   const [client, address, ...others] = dialled
   if (client === undefined || address === undefined || others.length > 0)
-    throw new UsageError(
-      'give the address of a client, and the address and port that it dials, like usher explain 10.0.3.7 10.96.0.10:80',
-      'explain',
-    )
+    throw wrongCall('two arguments are wanted')
+  if (familyOf(client) === undefined)
+    throw wrongCall(`${JSON.stringify(client)} is no IP address`)
+  if (splitHostPort(address) === undefined)
+    throw wrongCall(`${JSON.stringify(address)} is no address with a port`)
   return orSayWhyNot('explain', io, async () => {
     const answer = await askCommand(options, 'explain', { client, address, protocol })
     const document = { apiVersion, kind: 'Explanation', ...answer }
@@ -30,6 +32,12 @@ export const explain = (options: OptionsOf<'explain'>, io: Io): Promise<number> 
     return answer.verdict.action === 'forward' ? 0 : 1
   })
 }
+
+const wrongCall = (why: string): UsageError =>
+  new UsageError(
+    `${why}; give the address of a client, and the address and port that it dials, like usher explain 10.0.3.7 10.96.0.10:80`,
+    'explain',
+  )
 
 const print = (answer: Explained, io: Io): void => {
   const { client, address, protocol, route, addressKind, capture, listen, verdict } =

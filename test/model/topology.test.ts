@@ -304,10 +304,10 @@ const anyEndpoints = fc
     { maxLength: 6 },
   )
   .map(list => listOf(Object.fromEntries(list.map((over, i) => [`e${i}`, over]))))
-const policy = fc.constantFrom('Cluster' as const, 'Local' as const)
+const anyPolicy = fc.constantFrom('Cluster' as const, 'Local' as const)
 const anyPolicies = fc.record({
-  internalTrafficPolicy: policy,
-  externalTrafficPolicy: policy,
+  internalTrafficPolicy: anyPolicy,
+  externalTrafficPolicy: anyPolicy,
   externallyAccessible: fc.boolean(),
 })
 const anyPlace = fc.record({
