@@ -124,6 +124,6 @@ t.test('what is not there', async t => {
   )
   const other = await explain(testHost, `192.0.2.1:${port}`)
   t.match(other.err, 'no Service or route has this address')
-  t.equal((await explain('x', at)).code, 1)
+  t.equal((await explain('x', at)).code, 2)
   t.equal((await explain(testHost)).code, 2)
 })
