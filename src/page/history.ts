@@ -1,0 +1,36 @@
+/** What is shown of the past: 2 minutes of seconds. */
+export const historyLength = 120
+
+/** New connections and failures a second, of the last looks; a look has a number. */
+export class History {
+  readonly #rates = new Float32Array(historyLength)
+  readonly #failures = new Float32Array(historyLength)
+  #last: number
+
+  constructor(look: number) {
+    this.#last = look
+  }
+
+  put(look: number, rate: number, failures: number): void {
+    // Looks at which nothing was put had none.
+    const from = Math.max(this.#last + 1, look - historyLength + 1)
+    for (let quiet = from; quiet < look; quiet++) this.#set(quiet, 0, 0)
+    this.#set(look, rate, failures)
+    this.#last = look
+  }
+
+  /** Oldest first, until `look`. */
+  values(look: number): readonly (readonly [rate: number, failures: number])[] {
+    return Array.from({ length: historyLength }, (_, i) => {
+      const at = look - historyLength + 1 + i
+      if (at < 0 || at > this.#last || at <= this.#last - historyLength) return [0, 0]
+      const place = at % historyLength
+      return [this.#rates[place] ?? 0, this.#failures[place] ?? 0]
+    })
+  }
+
+  #set(look: number, rate: number, failures: number): void {
+    this.#rates[look % historyLength] = rate
+    this.#failures[look % historyLength] = failures
+  }
+}
