@@ -43,6 +43,8 @@ export interface Route {
   readonly onlyThisHost?: true
   /** A page of another site is refused, though it could not read the answer: it takes a place. */
   readonly notForOtherSites?: true
+  /** A part of another page, which nobody asks for by name. */
+  readonly unlisted?: true
 }
 
 /** By path. */

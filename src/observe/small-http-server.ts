@@ -136,8 +136,10 @@ const decide = async (
     return plain(503, refused)
   }
   const route = routes.get(pathOf(request.url ?? ''))
-  if (route === undefined)
-    return plain(404, `no such path; there are ${[...routes.keys()].join(', ')}`)
+  if (route === undefined) {
+    const listed = [...routes].filter(([, { unlisted }]) => !unlisted)
+    return plain(404, `no such path; there are ${listed.map(([path]) => path).join(', ')}`)
+  }
   const { method = '', headers } = request
   const methods = route.posted ? ['POST'] : ['GET', 'HEAD']
   // What follows may be a body of any length, of which no more is read than `mostBody`.

@@ -12,7 +12,7 @@ const fillCell = (cell: HTMLElement, { text, more = '', isTrouble }: Cell): void
   const [said, rest] = cell.childNodes
   if (said) setText(said, text)
   if (rest) setText(rest, more)
-  setAttribute(cell, 'class', isTrouble ? 'trouble' : '')
+  cell.classList.toggle('trouble', isTrouble === true)
   // What may be cut off.
   setAttribute(
     cell,

@@ -15,9 +15,8 @@ export interface Column {
   readonly title: string
   /** Said on hover. */
   readonly help?: string
+  /** Made of counts, and left out where there are none. */
   readonly isNumber?: true
-  /** Left out where connections are not counted. */
-  readonly isCounted?: true
   /** The first click sorts so. */
   readonly first: 'ascending' | 'descending'
   readonly cell: (row: Row, now: number) => Cell
@@ -36,7 +35,6 @@ const rateColumn = (
   title,
   help,
   isNumber: true,
-  isCounted: true,
   first: 'descending',
   cell: row => ({ text: quietZero(rate(row), text) }),
   key: rate,
@@ -118,15 +116,15 @@ export const columns: readonly Column[] = [
   ),
   rateColumn(
     'in',
-    'To backends/s',
-    'bytes a second',
+    'In/s',
+    'bytes a second, from clients to backends',
     row => row.rates.toBackend,
     rate => bytesForPeople(Math.round(rate)),
   ),
   rateColumn(
     'out',
-    'To clients/s',
-    'bytes a second',
+    'Out/s',
+    'bytes a second, from backends to clients',
     row => row.rates.toClient,
     rate => bytesForPeople(Math.round(rate)),
   ),

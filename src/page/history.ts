@@ -19,11 +19,13 @@ export class History {
     this.#last = look
   }
 
-  /** Oldest first, until `look`. */
+  /** Oldest first, until `look`; fewer when there have not been so many looks yet. */
   values(look: number): readonly (readonly [rate: number, failures: number])[] {
-    return Array.from({ length: historyLength }, (_, i) => {
-      const at = look - historyLength + 1 + i
-      if (at < 0 || at > this.#last || at <= this.#last - historyLength) return [0, 0]
+    // With the first look there are no rates yet.
+    const length = Math.min(historyLength, Math.max(0, look - 1))
+    return Array.from({ length }, (_, i) => {
+      const at = look - length + 1 + i
+      if (at > this.#last || at <= this.#last - historyLength) return [0, 0]
       const place = at % historyLength
       return [this.#rates[place] ?? 0, this.#failures[place] ?? 0]
     })

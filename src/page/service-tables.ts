@@ -46,7 +46,7 @@ export const endpointRows = (
         state !== 'ready',
       ),
       cell(String(active)),
-      cell(String(failures), '', failures > 0),
+      cell(String(failures)),
       cell(rttMs === undefined ? '–' : `${rttMs.toFixed(1)} ms`),
       cell(retransmits === undefined ? '–' : String(retransmits)),
       cell(String(weight)),

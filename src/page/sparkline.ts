@@ -36,7 +36,10 @@ export const sparkline = (): Sparkline => {
 
 const pathOf = (values: readonly number[], most: number): string =>
   values
-    .map((value, x) => `${x === 0 ? 'M' : 'L'}${x} ${lineHeight(value / most)}`)
+    .map((value, i) => {
+      const x = width - values.length + i
+      return `${i === 0 ? 'M' : 'L'}${x} ${lineHeight(value / most)}`
+    })
     .join('')
 
 const lineHeight = (part: number): string => (height - 1 - part * (height - 2)).toFixed(1)

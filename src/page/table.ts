@@ -110,11 +110,7 @@ export class ServiceTable {
     while (this.#shown.length < count) {
       const spark = sparkline()
       const element = el('tr')
-      for (const { isNumber } of columns) {
-        const cell = el('td')
-        if (isNumber) cell.dataset['kind'] = 'number'
-        element.append(cell)
-      }
+      element.append(...columns.map(column => el('td', attributesOf(column))))
       element.append(el('td', { class: 'past' }, spark.element))
       this.#below.before(element)
       this.#shown.push({ element, spark })
@@ -142,13 +138,16 @@ export class ServiceTable {
 }
 
 const headOf = (column: Column, sort: (column: Column) => void): HTMLElement => {
-  const { title, help = '', isNumber } = column
+  const { title, help = '' } = column
   const button = el('button', { type: 'button', title: help }, title)
   button.addEventListener('click', () => sort(column))
-  const head = el('th', { scope: 'col', class: column.id }, button)
-  if (isNumber) head.dataset['kind'] = 'number'
-  return head
+  return el('th', { scope: 'col', ...attributesOf(column) }, button)
 }
+
+const attributesOf = ({ id, isNumber }: Column): Readonly<Record<string, string>> => ({
+  class: id,
+  ...(isNumber && { 'data-kind': 'number' }),
+})
 
 /** Stands for the rows above or below. */
 const spacer = (): HTMLTableRowElement =>

@@ -22,7 +22,7 @@ export const isFailing = ({ failedAt }: Row, now: number): boolean =>
 
 export const troubleOf = (row: Row, now: number): Trouble => {
   if (isFailing(row, now)) return 3
-  return byState[row.state] || (row.why === '' ? 0 : 1)
+  return byState[row.state] || (row.usable < row.all ? 1 : 0)
 }
 
 /** The state in a word or two. */

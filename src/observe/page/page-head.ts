@@ -28,13 +28,12 @@ export const pageHead = (input: StatusInput): Head => {
   }
 }
 
-const about = ({ mode, relay, node, version }: StatusInput): string =>
-  [
-    `${mode.name} mode`,
-    ...(relay === undefined ? [] : [relayText(relay)]),
-    ...(node === undefined ? [] : [`node ${node.name}`]),
-    `Usher ${version}`,
-  ].join(', ')
+/** `In userspace mode by the linux relay with 2 workers, on node n1: Usher 0.1.0`. */
+const about = ({ mode, relay, node, version }: StatusInput): string => {
+  const by = relay === undefined ? '' : ` by the ${relayText(relay)}`
+  const where = node === undefined ? '' : `, on node ${node.name}`
+  return `In ${mode.name} mode${by}${where}: Usher ${version}`
+}
 
 const relayText = ({ name, workers }: NonNullable<StatusInput['relay']>): string =>
   `${name} relay${name === 'portable' ? '' : ` with ${count(workers, 'worker')}`}`

@@ -50,7 +50,7 @@ export const pageRoutes = ({
     ...files
       .filter(name => /\.(?:js|css)$/.test(name))
       .map(name => [`/page/${name}`, fileRoute(new URL(name, folder))] as const),
-    ['/stream', { notForOtherSites: true, answer: () => streamTo(viewers) }],
+    ['/stream', { unlisted: true, notForOtherSites: true, answer: () => streamTo(viewers) }],
   ])
 }
 
@@ -68,6 +68,7 @@ const escaped = (text: string): string =>
   text.replaceAll(/[&<>"']/g, char => `&#${char.charCodeAt(0)};`)
 
 const fileRoute = (url: URL): Route => ({
+  unlisted: true,
   answer: async () =>
     file(/\w+$/.exec(url.pathname)?.[0] ?? '', await readFile(url, 'utf8')),
 })
