@@ -79,10 +79,10 @@ export const columns: readonly Column[] = [
     title: 'Endpoints',
     help: 'that get new connections, of all; and why others do not',
     first: 'ascending',
-    cell: ({ usable, all, why }) => ({
+    cell: ({ usable, all, missing, why }) => ({
       text: `${usable}/${all}`,
       more: why,
-      isTrouble: usable < all,
+      isTrouble: missing > 0,
     }),
     key: ({ usable, all }) => (all === 0 ? 0 : usable / all),
   },

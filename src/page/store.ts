@@ -11,6 +11,7 @@ export interface Row {
   why: string
   usable: number
   all: number
+  missing: number
   /** In lower case, all that a filter looks at. */
   searchable: string
   active: number
@@ -62,10 +63,13 @@ export class Store {
   }
 
   setRows(texts: Events['rows']): void {
-    for (const [index, name, protocol, family, vips, state, why, usable, all] of texts) {
+    for (const [index, ...parts] of texts) {
+      const [name, protocol, family, vips, state, why, usable, all, missing] = parts
       const searchable = [name, protocol, vips, state, why].join(' ').toLowerCase()
-      const text = { name, protocol, family, vips, state, why, usable, all, searchable }
-      Object.assign(this.#rowAt(index, text), text)
+      const shown = { vips, state, why, usable, all, missing, searchable }
+      const text = { name, protocol, family, ...shown }
+      const row = Object.assign(this.#rowAt(index, text), text)
+      if (state === 'failing') row.failedAt = this.tick?.at
     }
   }
 

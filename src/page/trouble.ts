@@ -9,6 +9,7 @@ export type Trouble = 0 | 1 | 2 | 3
 const byState: Readonly<Record<Row['state'], Trouble>> = {
   'not listening': 3,
   'none usable': 3,
+  failing: 3,
   'no endpoints': 2,
   paused: 1,
   'not captured': 1,
@@ -22,7 +23,7 @@ export const isFailing = ({ failedAt }: Row, now: number): boolean =>
 
 export const troubleOf = (row: Row, now: number): Trouble => {
   if (isFailing(row, now)) return 3
-  return byState[row.state] || (row.usable < row.all ? 1 : 0)
+  return byState[row.state] || (row.missing > 0 ? 1 : 0)
 }
 
 /** The state in a word or two. */

@@ -31,6 +31,8 @@ export type RowText = readonly [
   /** Endpoints that get new connections, and all. */
   usable: number,
   all: number,
+  /** Of those that get none how many should: not left out by policy or hints. */
+  missing: number,
 ]
 
 export type RowState =
@@ -40,6 +42,8 @@ export type RowState =
   /** There are endpoints, and none gets connections. */
   | 'none usable'
   | 'no endpoints'
+  /** All that get connections have failed a moment ago: clients are still waiting. */
+  | 'failing'
   | 'paused'
   | 'not captured'
   | 'starting'

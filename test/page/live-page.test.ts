@@ -23,7 +23,10 @@ const serveThree = async (t: Test) => {
   const file = await manifestFile(
     t,
     service('good', testHost, at(good)),
-    ...slice('good', two.map(({ endpoint }) => endpoint)),
+    ...slice(
+      'good',
+      two.map(({ endpoint }) => endpoint),
+    ),
     service('fragile', testHost, at(fragile)),
     ...slice('fragile', [only.endpoint]),
     service('none', testHost, at(await freeTcpPort())),
@@ -46,14 +49,23 @@ const serveThree = async (t: Test) => {
 
 /** Names of the rows in their order. */
 const names = (page: Page): Promise<readonly string[]> =>
-  page.locator('#scroller tbody td.name').evaluateAll(cells =>
-    cells.map(cell => (cell as unknown as { firstChild: { textContent: string } }).firstChild.textContent),
-  )
+  page
+    .locator('#scroller tbody td.name')
+    .evaluateAll(cells =>
+      cells.map(
+        cell =>
+          (cell as unknown as { firstChild: { textContent: string } }).firstChild
+            .textContent,
+      ),
+    )
 
 const row = (page: Page, name: string) =>
   page.locator('#scroller tbody tr', { hasText: `default/${name}:p` })
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const axe = readFileSync(
+  createRequire(import.meta.url).resolve('axe-core/axe.min.js'),
+  'utf8',
+)
 
 /** What is hard to read or to use, by axe's rules. */
 const barriers = async (page: Page): Promise<unknown> => {
@@ -93,19 +105,34 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
   await row(page, 'good').waitFor()
 
   await t.test('says how all is, and what cannot be honoured, as text', async t => {
-    t.match(await page.locator('#health').textContent(), /^Healthy\. In userspace mode by the /)
+    t.match(
+      await page.locator('#health').textContent(),
+      /^Healthy\. In userspace mode by the /,
+    )
     t.match(await page.locator('#problems').textContent(), /<img src="\/x">/)
-    t.match(await page.locator('#process').textContent(), /listeners failed 0.*event loop late/)
+    t.match(
+      await page.locator('#process').textContent(),
+      /listeners failed 0.*event loop late/,
+    )
   })
 
   await t.test('has trouble first, and sorts as it is told', async t => {
-    t.strictSame(await names(page), ['none', 'fragile', 'good'].map(name => `default/${name}:p`))
+    t.strictSame(
+      await names(page),
+      ['none', 'fragile', 'good'].map(name => `default/${name}:p`),
+    )
     const head = page.locator('th.name')
     await head.locator('button').click()
     t.equal(await head.getAttribute('aria-sort'), 'ascending')
-    t.strictSame(await names(page), ['fragile', 'good', 'none'].map(name => `default/${name}:p`))
+    t.strictSame(
+      await names(page),
+      ['fragile', 'good', 'none'].map(name => `default/${name}:p`),
+    )
     await head.locator('button').click()
-    t.strictSame(await names(page), ['none', 'good', 'fragile'].map(name => `default/${name}:p`))
+    t.strictSame(
+      await names(page),
+      ['none', 'good', 'fragile'].map(name => `default/${name}:p`),
+    )
   })
 
   await t.test('is used by keys alone', async t => {
@@ -148,7 +175,7 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
     await failing.waitFor({ timeout: 20_000 })
     t.comment(`red after ${Math.round(performance.now() - from)} ms`)
     t.equal(await failing.locator('td.state').textContent(), 'failing')
-    t.strictSame((await barriers(page)), [])
+    t.strictSame(await barriers(page), [])
   })
 
   await t.test('asks nobody else, and complains of nothing', async t => {
@@ -168,6 +195,9 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
   await t.test('says without JavaScript how all is', async t => {
     const { page } = await openPage(browser, { javaScriptEnabled: false })
     await page.goto(`${origin}/`)
-    t.match(await page.locator('body').textContent(), /Healthy\. In userspace.*needs JavaScript/s)
+    t.match(
+      await page.locator('body').textContent(),
+      /Healthy\. In userspace.*needs JavaScript/s,
+    )
   })
 })

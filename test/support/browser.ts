@@ -1,5 +1,10 @@
 import { existsSync } from 'node:fs'
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import {
+  type Browser,
+  type BrowserContextOptions,
+  chromium,
+  type Page,
+} from 'playwright-core'
 import type { Test } from 'tap'
 
 const executablePath = '/usr/bin/chromium'

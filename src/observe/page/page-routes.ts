@@ -50,7 +50,10 @@ export const pageRoutes = ({
     ...files
       .filter(name => /\.(?:js|css)$/.test(name))
       .map(name => [`/page/${name}`, fileRoute(new URL(name, folder))] as const),
-    ['/stream', { unlisted: true, notForOtherSites: true, answer: () => streamTo(viewers) }],
+    [
+      '/stream',
+      { unlisted: true, notForOtherSites: true, answer: () => streamTo(viewers) },
+    ],
   ])
 }
 

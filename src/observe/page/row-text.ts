@@ -11,24 +11,24 @@ type Row = RowText extends readonly [number, ...infer Rest] ? Rest : never
 
 /** Named in a row; of more there is the number. */
 const mostVips = 3
-const mostMissing = 2
+const mostNamed = 2
 
 /** What the page says of a ServicePort, but for what is counted. */
 export const rowText = (entry: Entry): Row => {
   const [servicePort, vips, listener] = entry
   const { name, protocol, family, endpoints } = servicePort
-  const { usable, why } = usableOf(entry)
-  const vip = vipTrouble(vips, listener)
-  const [state, reason] = stateOf(entry, usable, vip)
+  const found = endpointsOf(entry)
+  const [state, reason] = stateOf(entry, found, vipTrouble(vips, listener))
   return [
     name,
     protocol,
     family,
     vipTexts(servicePort),
     state,
-    [reason, why].filter(Boolean).join('; '),
-    usable,
+    [reason, found.why].filter(Boolean).join('; '),
+    found.usable,
     endpoints.length,
+    found.missing,
   ]
 }
 
@@ -36,14 +36,14 @@ type Reasoned = readonly [state: RowState, why: string]
 
 const stateOf = (
   [{ endpoints, protocol }, , , orders]: Entry,
-  usable: number,
+  { usable, isFailing }: Found,
   vip: Reasoned | undefined,
 ): Reasoned => {
   if (vip?.[0] === 'not listening') return vip
   if (protocol === 'TCP' && orders.some(({ kind }) => kind === 'pause'))
     return ['paused', 'by order: new clients wait']
   if (usable === 0) return [endpoints.length === 0 ? 'no endpoints' : 'none usable', '']
-  return vip ?? ['ok', '']
+  return vip ?? [isFailing ? 'failing' : 'ok', '']
 }
 
 /** The worst of its VIPs; undefined when all is well. */
@@ -64,28 +64,44 @@ const vipTrouble = (
     : undefined
 }
 
-/** How many endpoints get connections, and why others don't. Looks closer only where some don't. */
-const usableOf = ([servicePort, , listener, orders, checkOf]: Entry): {
+interface Found {
+  /** How many endpoints get connections. */
   readonly usable: number
+  /** How many others should, by policy and hints. */
+  readonly missing: number
+  /** Each of them has failed a moment ago. */
+  readonly isFailing: boolean
+  /** Why others don't. */
   readonly why: string
-} => {
+}
+
+/** Looks closer only where an endpoint is missing. */
+const endpointsOf = ([servicePort, , listener, orders, checkOf]: Entry): Found => {
   const { endpoints, reachable } = servicePort
   const isPlain =
     reachable.length === endpoints.length &&
     orders.length === 0 &&
     listener?.endpoints.some(({ resting }) => resting) !== true
-  if (isPlain) return { usable: endpoints.length, why: '' }
+  if (isPlain) return { usable: endpoints.length, missing: 0, isFailing: false, why: '' }
   const all = endpointStatuses(servicePort, listener, orders, checkOf)
-  const missing = all.filter(one => !isUsable(one) || one.resting)
-  const texts = missing
-    .slice(0, mostMissing)
+  const usable = all.filter(isUsable)
+  const unused = all.filter(one => endpointState(one) === 'unused')
+  const named = all.filter(one => one.resting || !(isUsable(one) || unused.includes(one)))
+  const texts = named
+    .slice(0, mostNamed)
     .map(one =>
       [one.endpoint, endpointState(one), whyNotUsed(one)].filter(Boolean).join(' '),
     )
-  const more = missing.length - texts.length
+  const more = named.length - texts.length
   return {
-    usable: all.filter(isUsable).length,
-    why: [...texts, ...(more > 0 ? [`${more} more`] : [])].join(', '),
+    usable: usable.length,
+    missing: all.length - usable.length - unused.length,
+    isFailing: usable.length > 0 && usable.every(({ resting }) => resting),
+    why: [
+      ...texts,
+      ...(more > 0 ? [`${more} more`] : []),
+      ...(unused.length > 0 ? [`${unused.length} unused by policy or hints`] : []),
+    ].join(', '),
   }
 }
 

@@ -9,7 +9,7 @@ import { LiveLook, type LiveLookDeps } from './live-look.ts'
 import { event } from './live-rows.ts'
 
 export interface ViewersDeps extends LiveLookDeps {
-  readonly log: Log
+  readonly log: Pick<Log, 'error'>
 }
 
 /** Of 32 connections of the server, so that probes get in. */
