@@ -35,6 +35,7 @@ const table = new ServiceTable(byId('scroller'), {
   sort: ({ id, first }) => {
     const other = sorting.direction === 'ascending' ? 'descending' : 'ascending'
     sorting = { by: id, direction: sorting.by === id ? other : first }
+    byId('scroller').scrollTop = 0
     render()
   },
 })
