@@ -24,24 +24,25 @@ const fillCell = (cell: HTMLElement, { text, more = '', isTrouble }: Cell): void
 /** A small table whose rows are filled again and again. */
 export interface SmallTable {
   readonly element: HTMLElement
-  fill(rows: readonly (readonly Cell[])[], empty: string): void
+  /** `note` is said below. */
+  fill(rows: readonly (readonly Cell[])[], note: string): void
 }
 
 export const smallTable = (caption: string, titles: readonly string[]): SmallTable => {
   const heads = titles.map(title => el('th', { scope: 'col' }, title))
   const body = el('tbody')
   const table = el('table', {}, el('thead', {}, el('tr', {}, ...heads)), body)
-  const note = el('p', { class: 'quiet' })
-  const element = el('section', {}, el('h3', {}, caption), table, note)
+  const below = el('p', { class: 'quiet' })
+  const element = el('section', {}, el('h3', {}, caption), table, below)
   return {
     element,
-    fill: (rows, empty) => {
+    fill: (rows, note) => {
       while (body.rows.length > rows.length) body.deleteRow(-1)
       while (body.rows.length < rows.length) body.append(el('tr'))
       for (const [i, cells] of rows.entries())
         fillRow(body.rows[i] as HTMLTableRowElement, cells)
       table.hidden = rows.length === 0
-      setText(note, rows.length === 0 ? empty : '')
+      setText(below, note)
     },
   }
 }

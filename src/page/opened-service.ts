@@ -1,11 +1,11 @@
-import { smallTable } from './cells.ts'
+import { type SmallTable, smallTable } from './cells.ts'
 import { el, setText } from './dom.ts'
 import {
   type Asked,
   ask,
   type Ended,
   type EndedConnection,
-  type OpenConnection,
+  type OpenConnections,
   type ServiceStatus,
 } from './service-status.ts'
 import {
@@ -27,6 +27,10 @@ const everyMs = 1000
 const mostEnded = 50
 const mostOpen = 20
 
+interface Status {
+  readonly servicePorts: readonly ServiceStatus[]
+}
+
 /** A Service with all there is to know of it, asked for each second while it is seen. */
 export class OpenedService {
   readonly row: Row
@@ -38,8 +42,12 @@ export class OpenedService {
   readonly #ended = smallTable('Last connections', endedTitles)
   readonly #open = smallTable('Open connections', openTitles)
   readonly #lost = el('p', { class: 'trouble', role: 'status' })
+  /** Newest first. */
   #known: readonly EndedConnection[] = []
-  #after = ''
+  #leftOut = 0
+  #after: string | undefined
+  /** What this Usher does not answer is not asked for again. */
+  readonly #refused = new Set<SmallTable>()
 
   constructor(panel: HTMLElement, row: Row, close: () => void) {
     this.row = row
@@ -62,6 +70,8 @@ export class OpenedService {
     )
     panel.hidden = false
     panel.scrollTop = 0
+    for (const { element } of [this.#ended, this.#open])
+      element.hidden = protocol !== 'TCP'
     void this.#follow()
   }
 
@@ -74,40 +84,51 @@ export class OpenedService {
   async #follow(): Promise<void> {
     const { signal } = this.#stop
     while (!signal.aborted) {
-      if (!document.hidden) await this.#ask(signal)
+      if (!document.hidden)
+        await this.#look(signal).catch((error: unknown) => {
+          if (!signal.aborted)
+            setText(this.#lost, `No answer from Usher: ${String(error)}`)
+        })
       await new Promise(resolve => setTimeout(resolve, everyMs))
     }
   }
 
-  async #ask(signal: AbortSignal): Promise<void> {
+  async #look(signal: AbortSignal): Promise<void> {
     const { name, protocol } = this.row
-    try {
-      const whole = await ask<{ servicePorts: readonly ServiceStatus[] }>(
-        'status',
-        { service: name },
-        signal,
-      )
-      if (protocol === 'TCP') {
-        const after = this.#after === '' ? {} : { after: this.#after }
-        this.#showEnded(await ask<Ended>('ended', { routes: name, ...after }, signal))
-        this.#showOpen(
-          await ask<{ connections: readonly OpenConnection[]; left: number }>(
-            'connections',
-            { routes: name },
-            signal,
-          ),
-        )
-      } else {
-        this.#ended.fill([], `Of ${protocol} there is no record.`)
-        this.#open.element.hidden = true
-      }
-      this.#showStatus(whole)
-    } catch (error) {
-      if (!signal.aborted) setText(this.#lost, `No answer from Usher: ${String(error)}`)
-    }
+    const after = this.#after === undefined ? {} : { after: this.#after }
+    const [status, ended, open] = await Promise.all([
+      ask<Status>('status', { service: name }, signal),
+      ...(protocol === 'TCP'
+        ? ([
+            this.#unlessRefused(this.#ended, () =>
+              ask<Ended>('ended', { routes: name, ...after }, signal),
+            ),
+            this.#unlessRefused(this.#open, () =>
+              ask<OpenConnections>('connections', { routes: name }, signal),
+            ),
+          ] as const)
+        : []),
+    ])
+    if (ended !== undefined) this.#showEnded(ended)
+    if (open !== undefined)
+      this.#open.fill(openRows(open.connections.slice(0, mostOpen)), openNote(open))
+    this.#showStatus(status)
   }
 
-  #showStatus(asked: Asked<{ servicePorts: readonly ServiceStatus[] }>): void {
+  /** The answer; or its refusal in the table's place. */
+  async #unlessRefused<T>(
+    table: SmallTable,
+    asking: () => Promise<Asked<T>>,
+  ): Promise<T | undefined> {
+    if (this.#refused.has(table)) return undefined
+    const asked = await asking()
+    if ('answer' in asked) return asked.answer
+    this.#refused.add(table)
+    table.fill([], asked.why)
+    return undefined
+  }
+
+  #showStatus(asked: Asked<Status>): void {
     const all = 'answer' in asked ? asked.answer.servicePorts : []
     const found = all.find(
       ({ servicePort: name, protocol, family }) =>
@@ -120,28 +141,24 @@ export class OpenedService {
       el('dd', {}, value),
     ])
     if (!isSame(this.#facts, facts)) this.#facts.replaceChildren(...facts)
-    this.#endpoints.fill(
-      endpointRows(found, lastErrors(this.#known), Date.now()),
-      'None: clients are refused.',
-    )
-    this.#vips.fill(vipRows(found), 'None.')
+    const endpoints = endpointRows(found, lastErrors(this.#known), Date.now())
+    this.#endpoints.fill(endpoints, endpoints.length === 0 ? 'None.' : '')
+    this.#vips.fill(vipRows(found), '')
   }
 
-  #showEnded(asked: Asked<Ended>): void {
-    if ('why' in asked) return this.#ended.fill([], asked.why)
-    const { connections, next } = asked.answer
+  #showEnded({ connections, leftOut, next }: Ended): void {
     this.#after = next
+    this.#leftOut += leftOut
     this.#known = [...connections.toReversed(), ...this.#known].slice(0, mostEnded)
-    this.#ended.fill(endedRows(this.#known), 'None has ended since this was opened.')
+    const none = this.#known.length === 0 ? 'None has ended since this was opened.' : ''
+    const more = this.#leftOut === 0 ? '' : `${this.#leftOut} more that were not kept.`
+    this.#ended.fill(endedRows(this.#known), none || more)
   }
+}
 
-  #showOpen(
-    asked: Asked<{ connections: readonly OpenConnection[]; left: number }>,
-  ): void {
-    if ('why' in asked) return this.#open.fill([], asked.why)
-    const { connections } = asked.answer
-    this.#open.fill(openRows(connections.slice(0, mostOpen)), 'None.')
-  }
+const openNote = ({ connections, left }: OpenConnections): string => {
+  const more = Math.max(0, connections.length - mostOpen) + left
+  return connections.length === 0 ? 'None.' : more === 0 ? '' : `and ${more} more.`
 }
 
 /** So that what is selected in it stays. */

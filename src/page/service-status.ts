@@ -58,6 +58,12 @@ export interface Ended {
   readonly next: string
 }
 
+export interface OpenConnections {
+  readonly connections: readonly OpenConnection[]
+  /** How many more there are. */
+  readonly left: number
+}
+
 export interface OpenConnection {
   readonly id: string
   readonly client: string
