@@ -34,7 +34,10 @@ t.test(`a page of ${services} Services`, { skip: noBrowser }, async t => {
   t.ok((await rows.count()) < 80)
 
   await page.locator('th.new button').click()
-  await page.locator('td.new', { hasText: /^[34]\d$/ }).first().waitFor()
+  await page
+    .locator('td.new', { hasText: /^[34]\d$/ })
+    .first()
+    .waitFor()
   await page.locator('#filter').fill('10.96.1.4')
   t.match(await page.locator('#shown').textContent(), /^11 of 10000 Services$/)
   await page.locator('#filter').fill('')
