@@ -25,7 +25,7 @@ const fillCell = (cell: HTMLElement, { text, more = '', isTrouble }: Cell): void
 export interface SmallTable {
   readonly element: HTMLElement
   /** `note` is said below. */
-  fill(rows: readonly (readonly Cell[])[], note: string): void
+  show(rows: readonly (readonly Cell[])[], note: string): void
 }
 
 export const smallTable = (caption: string, titles: readonly string[]): SmallTable => {
@@ -36,7 +36,7 @@ export const smallTable = (caption: string, titles: readonly string[]): SmallTab
   const element = el('section', {}, el('h3', {}, caption), table, below)
   return {
     element,
-    fill: (rows, note) => {
+    show: (rows, note) => {
       while (body.rows.length > rows.length) body.deleteRow(-1)
       while (body.rows.length < rows.length) body.append(el('tr'))
       for (const [i, cells] of rows.entries())

@@ -111,7 +111,7 @@ export class OpenedService {
     ])
     if (ended !== undefined) this.#showEnded(ended)
     if (open !== undefined)
-      this.#open.fill(openRows(open.connections.slice(0, mostOpen)), openNote(open))
+      this.#open.show(openRows(open.connections.slice(0, mostOpen)), openNote(open))
     this.#showStatus(status)
   }
 
@@ -124,7 +124,7 @@ export class OpenedService {
     const asked = await asking()
     if ('answer' in asked) return asked.answer
     this.#refused.add(table)
-    table.fill([], asked.why)
+    table.show([], asked.why)
     return undefined
   }
 
@@ -142,8 +142,8 @@ export class OpenedService {
     ])
     if (!isSame(this.#facts, facts)) this.#facts.replaceChildren(...facts)
     const endpoints = endpointRows(found, lastErrors(this.#known), Date.now())
-    this.#endpoints.fill(endpoints, endpoints.length === 0 ? 'None.' : '')
-    this.#vips.fill(vipRows(found), '')
+    this.#endpoints.show(endpoints, endpoints.length === 0 ? 'None.' : '')
+    this.#vips.show(vipRows(found), '')
   }
 
   #showEnded({ connections, leftOut, next }: Ended): void {
@@ -152,7 +152,7 @@ export class OpenedService {
     this.#known = [...connections.toReversed(), ...this.#known].slice(0, mostEnded)
     const none = this.#known.length === 0 ? 'None has ended since this was opened.' : ''
     const more = this.#leftOut === 0 ? '' : `${this.#leftOut} more that were not kept.`
-    this.#ended.fill(endedRows(this.#known), none || more)
+    this.#ended.show(endedRows(this.#known), none || more)
   }
 }
 

@@ -47,7 +47,7 @@ export const endpointRows = (
       ),
       cell(String(active)),
       cell(String(failures)),
-      cell(rttMs === undefined ? '–' : `${rttMs.toFixed(1)} ms`),
+      cell(rttMs === undefined ? '–' : `${rttMs.toFixed(rttMs < 1 ? 2 : 1)} ms`),
       cell(retransmits === undefined ? '–' : String(retransmits)),
       cell(String(weight)),
       cell(errors.get(endpoint.endpoint) ?? '–'),
@@ -80,10 +80,10 @@ export const endedTitles = [
   'Ended',
   'Client',
   'Endpoint',
+  'How it ended',
+  'Took',
   'To it',
   'To client',
-  'Took',
-  'How it ended',
 ]
 
 /** Causes that are the client's doing, or nobody's. */
@@ -94,14 +94,14 @@ export const endedRows = (ended: readonly EndedConnection[]): Rows =>
     cell(clockTime(one.endedAt)),
     cell(one.client),
     cell(one.endpoint || 'none', failedAttempts(one)),
-    cell(bytesForPeople(one.bytesToBackend)),
-    cell(bytesForPeople(one.bytesToClient)),
-    cell(millis(one.totalMs)),
     cell(
       one.causeText,
       [one.cause === '--' ? '' : one.cause, one.detail].filter(Boolean).join(' '),
       !noFault.test(one.cause),
     ),
+    cell(millis(one.totalMs)),
+    cell(bytesForPeople(one.bytesToBackend)),
+    cell(bytesForPeople(one.bytesToClient)),
   ])
 
 /** `after 10.0.0.7:80 refused, 1 ms`. */

@@ -18,7 +18,7 @@ const byState: Readonly<Record<Row['state'], Trouble>> = {
 }
 
 /** `now`: `Tick.at` of the last look. */
-export const isFailing = ({ failedAt }: Row, now: number): boolean =>
+const isFailing = ({ failedAt }: Row, now: number): boolean =>
   failedAt !== undefined && now - failedAt < shownMs
 
 export const troubleOf = (row: Row, now: number): Trouble => {

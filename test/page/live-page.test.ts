@@ -1,10 +1,9 @@
 // A process of its own: it mostly waits.
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { createServer, request } from 'node:http'
-import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import axe from 'axe-core'
 import type { Browser, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { noBrowser, openBrowser, openPage } from '../support/browser.ts'
@@ -62,14 +61,9 @@ const names = (page: Page): Promise<readonly string[]> =>
 const row = (page: Page, name: string) =>
   page.locator('#scroller tbody tr', { hasText: `default/${name}:p` })
 
-const axe = readFileSync(
-  createRequire(import.meta.url).resolve('axe-core/axe.min.js'),
-  'utf8',
-)
-
 /** What is hard to read or to use, by axe's rules. */
 const barriers = async (page: Page): Promise<unknown> => {
-  await page.evaluate(axe)
+  await page.evaluate(axe.source)
   return page.evaluate(
     `axe.run().then(({ violations }) => violations.map(({ id, nodes }) => [id, ...nodes.map(({ html, failureSummary }) => html + failureSummary)]))`,
   )
@@ -79,7 +73,10 @@ const barriers = async (page: Page): Promise<unknown> => {
 const under = async (t: Test, prefix: string, origin: string): Promise<string> => {
   const proxy = createServer((asked, answer) => {
     const path = (asked.url ?? '').replace(prefix, '')
-    if (path === asked.url) return void answer.writeHead(404).end()
+    if (path === asked.url) {
+      answer.writeHead(404).end()
+      return
+    }
     const onward = request(`${origin}${path}`, answered => {
       answer.writeHead(answered.statusCode ?? 500, answered.headers)
       answered.pipe(answer)
@@ -184,19 +181,19 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
   })
 
   await t.test('works under a path', async t => {
-    const { page, complaints } = await openPage(browser)
-    await page.goto(await under(t, '/nodes/n1/usher', origin))
-    await row(page, 'good').click()
-    await page.locator('#opened td', { hasText: 'ClusterIP' }).waitFor()
-    t.strictSame(complaints, [])
-    await page.context().close()
+    const other = await openPage(browser)
+    await other.page.goto(await under(t, '/nodes/n1/usher', origin))
+    await row(other.page, 'good').click()
+    await other.page.locator('#opened td', { hasText: 'ClusterIP' }).waitFor()
+    t.strictSame(other.complaints, [])
+    await other.page.context().close()
   })
 
   await t.test('says without JavaScript how all is', async t => {
-    const { page } = await openPage(browser, { javaScriptEnabled: false })
-    await page.goto(`${origin}/`)
+    const { page: still } = await openPage(browser, { javaScriptEnabled: false })
+    await still.goto(`${origin}/`)
     t.match(
-      await page.locator('body').textContent(),
+      await still.locator('body').textContent(),
       /Healthy\. In userspace.*needs JavaScript/s,
     )
   })

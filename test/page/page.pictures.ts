@@ -4,6 +4,7 @@
  */
 import { spawn } from 'node:child_process'
 import { connect, type Socket } from 'node:net'
+import { basename, dirname, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -14,7 +15,7 @@ import { tcpBackend } from '../support/tcp-backend.ts'
 
 const docs = new URL('../../docs/', import.meta.url).pathname
 /** So long the lines are, and a little more. */
-const shownMs = Number(process.env['USHER_SHOWN_MS'] ?? 130_000)
+const shownMs = 130_000
 
 interface Shown {
   readonly namespace: string
@@ -169,12 +170,20 @@ const withClients = async (
 
 /** It runs for longer than those of tests may; resolves with its metrics address. */
 const usherFor = async (t: Test, manifests: string): Promise<string> => {
-  const flags = ['--proxy-mode=userspace', '--capture=listen', `--manifests=${manifests}`]
+  const flags = [
+    '--proxy-mode=userspace',
+    '--capture=listen',
+    `--manifests=${basename(manifests)}`,
+  ]
   const addresses = ['metrics', 'healthz'].map(
     name => `--${name}-bind-address=127.0.0.1:0`,
   )
-  const line = ['dist/cli/main.js', 'run', ...flags, ...addresses]
-  const child = spawn(process.execPath, line, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const line = [resolve('dist/cli/main.js'), 'run', ...flags, ...addresses]
+  const child = spawn(process.execPath, line, {
+    // The page says what it reads, as it was given.
+    cwd: dirname(manifests),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   t.teardown(() => child.kill())
   for await (const said of createInterface(child.stdout)) {
     const { msg, metrics } = JSON.parse(said) as { msg: string; metrics: string }

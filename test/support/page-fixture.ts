@@ -57,10 +57,9 @@ export const statusOfMany = (services: number) => {
 }
 
 const portOf = (i: number): ServicePort => {
-  const endpoints = [1, 2, 3, 4].map(e => ({
-    ...readyEndpoint(`10.1.${i % 250}.${e}`),
-    port: 8080,
-  }))
+  const endpoints = [1, 2, 3, 4].map(e =>
+    Object.assign(readyEndpoint(`10.1.${i % 250}.${e}`), { port: 8080 }),
+  )
   const target = { verdict: 'forward', endpoints } as const
   return servicePort(`service-${String(i).padStart(5, '0')}`, {
     vips: [clusterIp(`10.96.${i >> 8}.${i & 255}`)],
@@ -100,16 +99,14 @@ const listenerOf = (port: ServicePort, i: number, now: number): ListenerStats =>
 export const servePage = async (
   t: Test,
   status: () => Promise<StatusInput>,
-): Promise<{
-  readonly address: string
-  readonly records: readonly Record<string, unknown>[]
-}> => {
-  const first = await status()
-  const logged: Record<string, unknown>[] = []
-  const log = { error: (fields: object) => void logged.push({ ...fields }) }
+  given?: StatusInput,
+) => {
+  const first = given ?? (await status())
+  const records: object[] = []
+  const log = { error: (fields: object) => void records.push(fields) }
   const viewers = new Viewers({ status, clock: systemClock, log })
   const folder = new URL('../../dist/page/', import.meta.url)
   const routes = pageRoutes({ viewers, status: () => first, folder })
   const { server } = await start(t, routes, { address: '127.0.0.1', port: 0 })
-  return { address: server.address(), records: logged }
+  return { address: server.address(), records, close: () => server.close() }
 }
