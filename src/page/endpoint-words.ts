@@ -4,7 +4,7 @@
 export interface ShownEndpoint {
   /** `ip:port`. */
   readonly endpoint: string
-  readonly state: string
+  readonly state: 'ready' | 'terminating' | 'not ready'
   readonly eligible: boolean
   readonly active: number
   readonly failures: number
@@ -27,7 +27,9 @@ export const isUsable = ({ eligible, drained }: ShownEndpoint): boolean =>
   eligible && drained === null
 
 /** One word, or two. */
-export const endpointState = (endpoint: ShownEndpoint): string => {
+export const endpointState = (
+  endpoint: ShownEndpoint,
+): ShownEndpoint['state'] | 'drained' | 'down' | 'unused' | 'resting' => {
   const { drained, check, state, eligible, resting } = endpoint
   if (drained !== null) return 'drained'
   if (check?.up === false) return 'down'
