@@ -138,7 +138,10 @@ const decide = async (
   const route = routes.get(pathOf(request.url ?? ''))
   if (route === undefined) {
     const listed = [...routes].filter(([, { unlisted }]) => !unlisted)
-    return plain(404, `no such path; there are ${listed.map(([path]) => path).join(', ')}`)
+    return plain(
+      404,
+      `no such path; there are ${listed.map(([path]) => path).join(', ')}`,
+    )
   }
   const { method = '', headers } = request
   const methods = route.posted ? ['POST'] : ['GET', 'HEAD']

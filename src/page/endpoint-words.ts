@@ -40,16 +40,13 @@ export const endpointState = (
 
 /** What follows the state: why it is so; '' where there is nothing to say. */
 export const whyNotUsed = (endpoint: ShownEndpoint): string => {
-  switch (endpointState(endpoint)) {
-    case 'down':
-      return endpoint.check?.why ?? ''
-    case 'unused':
-      return 'by policy or hints'
-    case 'resting':
-      return 'after a failure'
-    case 'drained':
-      return 'by order'
-    default:
-      return ''
-  }
+  const state = endpointState(endpoint)
+  if (state === 'down') return endpoint.check?.why ?? ''
+  return reasons.get(state) ?? ''
 }
+
+const reasons: ReadonlyMap<string, string> = new Map([
+  ['unused', 'by policy or hints'],
+  ['resting', 'after a failure'],
+  ['drained', 'by order'],
+])

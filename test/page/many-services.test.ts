@@ -1,5 +1,4 @@
-// A process of its own: memory and the event loop are looked at.
-import { monitorEventLoopDelay } from 'node:perf_hooks'
+// A process of its own: it mostly waits.
 import t from 'tap'
 import { noBrowser, openBrowser, openPage } from '../support/browser.ts'
 import { servePage, statusOfMany } from '../support/page-fixture.ts'
@@ -11,8 +10,6 @@ t.test(`a page of ${services} Services`, { skip: noBrowser }, async t => {
   const { status } = statusOfMany(services)
   const { address } = await servePage(t, status)
   const { page, complaints } = await openPage(await openBrowser(t))
-  const late = monitorEventLoopDelay({ resolution: 1 })
-  late.enable()
   await page.goto(`http://${address}/`)
   const rows = page.locator('#scroller tbody tr[data-name]')
   await rows.first().waitFor()
@@ -49,7 +46,5 @@ t.test(`a page of ${services} Services`, { skip: noBrowser }, async t => {
   }
   t.comment(`heap of the page: ${(usedSize / 2 ** 20).toFixed(1)} MiB`)
   t.ok(usedSize < mostHeap)
-  late.disable()
-  t.comment(`event loop of the server late by ${(late.max / 1e6).toFixed(1)} ms at worst`)
   t.strictSame(complaints, [])
 })
