@@ -11,6 +11,7 @@ const top = fileURLToPath(new URL('../src/', import.meta.url))
 /** By folder of src/, the folders that it may import from, besides itself. */
 const mayImport: Readonly<Record<string, readonly string[]>> = {
   util: [],
+  page: [],
   ffi: [],
   model: ['util'],
   balance: ['util'],
@@ -27,6 +28,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'kernel',
     'mode',
     'model',
+    'page',
     'relay',
     'source',
     'util',
@@ -52,6 +54,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'mode',
     'model',
     'observe',
+    'page',
     'proxy',
     'relay',
     'source',

@@ -19,7 +19,7 @@ servers='real servers (test/health)'
 windows='a Node for Windows'
 installed=(iproute2 nftables iptables conntrack haproxy nginx-light libnginx-mod-stream wrk
   strace ipset ipvsadm postgresql redis-server mariadb-server-core dnsmasq-base bind9-dnsutils
-  prometheus zsh fish mandoc man-db systemd python3-minimal)
+  prometheus chromium zsh fish mandoc man-db systemd python3-minimal)
 [[ $(uname -m) == x86_64 ]] && installed+=(qemu-system-x86 busybox-static)
 [[ ${1-} == --wine ]] && installed=(wine wine64)
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/usher-tests
@@ -156,6 +156,7 @@ for package in $(missing_packages); do
     haproxy | *nginx* | wrk) skipped "$package is missing" "$peers" ;;
     dnsmasq-base) skipped "$package is missing" 'a real DNS server (test/source/routes)' ;;
     prometheus) skipped "$package is missing" 'promtool (test/monitoring)' ;;
+    chromium) skipped "$package is missing" 'a browser (test/page)' ;;
     zsh | fish) skipped "$package is missing" 'that shell (test/cli/completion)' ;;
     mandoc | man-db) skipped "$package is missing" 'man pages (test/docs)' ;;
     systemd | python3-minimal) skipped "$package is missing" 'what systemd is told (test/e2e)' ;;

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { cp, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build, type Plugin } from 'esbuild'
@@ -71,6 +71,8 @@ export const bundleUsher = async (
   // As Usher's own, beside `dist`: it says the version.
   const manifest = await readFile(join(top, 'package.json'), 'utf8')
   await writeFile(join(folder, 'package.json'), manifest)
+  // Files for browsers stay as they are: what serves them finds them by its place, too.
+  await cp(join(dist, 'page'), join(folder, 'page'), { recursive: true })
   return join(folder, 'dist/cli/main.js')
 }
 

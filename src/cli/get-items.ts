@@ -1,5 +1,6 @@
 import type { AnswerOf } from '../observe/control-protocol.ts'
-import type { EndpointStatus, ServicePortStatus } from '../observe/status.ts'
+import type { ServicePortStatus } from '../observe/status.ts'
+import { endpointState, isUsable } from '../page/endpoint-words.ts'
 import type { Cell, Cells } from './columns.ts'
 import type { EndpointItem, RouteItem } from './get-documents.ts'
 import { bytesForPeople, forPeople, optionTexts } from './words.ts'
@@ -52,9 +53,6 @@ export const routeItem = (port: ServicePortStatus): RouteItem => {
   }
 }
 
-const isUsable = ({ eligible, drained }: EndpointStatus): boolean =>
-  eligible && drained === null
-
 /** In red where clients are not served. */
 export const stateCell = ({ paused, state }: RouteItem, now: number): Cell =>
   paused === null
@@ -106,7 +104,7 @@ export const endpointItems = ({
     name: endpoint.endpoint,
     route: routeName(servicePort),
     protocol,
-    state: stateOf(endpoint),
+    state: endpointState(endpoint),
     since: endpoint.drained?.since ?? endpoint.check?.since ?? null,
     drained: endpoint.drained,
     weight: endpoint.weight,
@@ -115,15 +113,6 @@ export const endpointItems = ({
     failures: endpoint.failures,
     check: endpoint.check,
   }))
-
-const stateOf = (endpoint: EndpointStatus): EndpointItem['state'] => {
-  const { drained, check, state, eligible, resting } = endpoint
-  if (drained !== null) return 'drained'
-  if (check?.up === false) return 'down'
-  if (state === 'not ready') return state
-  if (!eligible) return 'unused'
-  return resting ? 'resting' : state
-}
 
 export const endpointRow = (item: EndpointItem, now: number, wide: boolean): Cells => {
   const { check, weightSince } = item

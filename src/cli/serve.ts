@@ -124,12 +124,19 @@ const healthSentence = (proxy: RunningProxy): string => {
   return `Healthy: ${count(servicePorts, 'port')} served, ${count(problems, 'problem')}`
 }
 
+/** Where people look. */
+const pageOf = (proxy: RunningProxy): { readonly page?: string } => {
+  const address = proxy.metricsAddress()
+  return address === '' ? {} : { page: `http://${address}/` }
+}
+
 const announce = (log: Log, proxy: RunningProxy): void => {
   const { servicePorts, problems } = proxy.summary()
   log.info(
     {
       servicePorts,
       problems,
+      ...pageOf(proxy),
       metrics: proxy.metricsAddress(),
       healthz: proxy.healthzAddress(),
     },

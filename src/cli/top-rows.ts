@@ -1,5 +1,6 @@
 import type { OptionsOf } from '../config/options.ts'
 import type { ServicePortStatus, StatusDocument } from '../observe/status.ts'
+import { perSecond } from '../page/format.ts'
 import type { Cells } from './columns.ts'
 import { endpointItems, routeItem, routeName, stateCell } from './get-items.ts'
 import { bytesForPeople } from './words.ts'
@@ -135,9 +136,6 @@ export const endpointRows = ({ before, after, seconds }: Looks): readonly Cells[
 
 const endpointKey = (one: { name: string; route: string; protocol: string }): string =>
   `${one.name} ${one.route} ${one.protocol}`
-
-const perSecond = (rate: number): string =>
-  rate === 0 ? '0' : rate < 10 ? rate.toFixed(1) : String(Math.round(rate))
 
 /** One line above the table. */
 export const headLine = ({

@@ -47,6 +47,9 @@ export const showWhatToType = (screen: Screen, from: Addresses): void => {
   const web = textOfTarget(targetOf(stage, 'web'))
   const sticky = textOfTarget(targetOf(stage, 'sticky'))
   const rows: readonly (readonly [command: string, meaning: string])[] = [
+    ...(metrics === ''
+      ? []
+      : [[`http://${metrics}/`, 'in a browser: all of it, live'] as const]),
     [`curl http://${web}`, 'another backend each time'],
     [`curl http://${sticky}`, 'always the same backend'],
     ...(victim?.pid === undefined
@@ -62,7 +65,9 @@ export const showWhatToType = (screen: Screen, from: Addresses): void => {
   ]
   const width = Math.max(...rows.map(([command]) => command.length))
   screen.line()
-  screen.heading('Your turn. All of this keeps running; in another terminal, type')
+  screen.heading(
+    'Your turn. All of this keeps running; open, or type in another terminal,',
+  )
   for (const [command, meaning] of rows) screen.row(command, meaning, width)
   screen.line()
 }

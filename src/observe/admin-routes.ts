@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream'
 import type { HealthReport } from './health.ts'
 import type { Metrics } from './metrics.ts'
 import type { Probe, ProbeCounts } from './probe-counts.ts'
@@ -6,12 +7,15 @@ import { sliTable } from './metrics-table.ts'
 import type { StatusDocument } from './status.ts'
 import { ipFamilies } from '../util/ip.ts'
 
-type Body = string | readonly Buffer[]
+/** A stream goes on until it ends or its client leaves, and holds back what that one has not read. */
+type Body = string | readonly Buffer[] | Readable
 
 export interface Answer {
   readonly status: number
   readonly contentType: string
   readonly body: Body
+  /** With an `ETag` a client that has this body already is told so. */
+  readonly headers?: Readonly<Record<string, string>>
   /** Called once it has been sent, or could not be. */
   readonly sent?: () => void
 }
@@ -37,6 +41,10 @@ export interface Route {
    * `kubectl port-forward` is one of them.
    */
   readonly onlyThisHost?: true
+  /** A page of another site is refused, though it could not read the answer: it takes a place. */
+  readonly notForOtherSites?: true
+  /** A part of another page, which nobody asks for by name. */
+  readonly unlisted?: true
 }
 
 /** By path. */
@@ -79,15 +87,16 @@ const quitRoute = (quit: () => void): Route => ({
 
 /**
  * The metrics server, with the paths kube-proxy has on 10249, and `/status`: the document,
- * or better its pages, because that of 10 000 ServicePorts takes long to make.
+ * or better its pages, because that of 10 000 ServicePorts takes long to make. With
+ * `?service=default/web:http` it is of that one.
  */
 export const metricsRoutes = (
   metrics: Pick<Metrics, 'contentType' | 'scrape'>,
-  status: () => StatusDocument | Promise<readonly Buffer[]>,
+  status: (service?: string) => StatusDocument | Promise<readonly Buffer[]>,
   { mode = () => 'userspace', probes, config, quit }: MetricsRoutesExtras = {},
 ): Routes => {
-  const statusBody = async (): Promise<Body> => {
-    const now = await status()
+  const statusBody = async (query: string): Promise<Body> => {
+    const now = await status(new URLSearchParams(query).get('service') ?? undefined)
     return 'version' in now ? `${JSON.stringify(now)}\n` : now
   }
   return new Map<string, Route>([
@@ -105,7 +114,10 @@ export const metricsRoutes = (
       },
     ],
     ...(config ? [['/configz', configz(config)] as const] : []),
-    ['/status', { answer: async () => ok(json, await statusBody()) }],
+    [
+      '/status',
+      { query: true, answer: async query => ok(json, await statusBody(query)) },
+    ],
     ...(quit ? [['/quitquitquit', quitRoute(quit)] as const] : []),
   ])
 }

@@ -51,14 +51,31 @@ const plain = (status: number, body: string): Answer => ({
 
 const send = async (
   response: ServerResponse,
-  { status, contentType, body }: Answer,
+  { status, contentType, body, headers = {} }: Answer,
   answers: AnswersUnderWay,
 ): Promise<void> => {
+  const common = {
+    ...headers,
+    'Content-Type': contentType,
+    'X-Content-Type-Options': 'nosniff',
+  }
+  const { method, headers: asked } = response.req
+  if (headers['ETag'] !== undefined && headers['ETag'] === asked['if-none-match']) {
+    response.writeHead(304, common).end()
+    return
+  }
+  if (body instanceof Readable) {
+    response.writeHead(status, common)
+    response.flushHeaders()
+    if (method !== 'HEAD') return pipeline(body, response)
+    body.destroy()
+    response.end()
+    return
+  }
   const pages = typeof body === 'string' ? [Buffer.from(body)] : body
   response.writeHead(status, {
-    'Content-Type': contentType,
+    ...common,
     'Content-Length': pages.reduce((sum, page) => sum + page.length, 0),
-    'X-Content-Type-Options': 'nosniff',
   })
   const sent = answers.sending(pages, () => response.destroy())
   try {
@@ -85,7 +102,8 @@ const answerOf = async (
   if (body === undefined) return plain(413, `the body is longer than ${mostBody} bytes`)
   try {
     if (mostBody !== undefined) return await route.answer(body)
-    return await (query ? route.answer(queryOf(request.url ?? '')) : answers.of(route))
+    const asked = query ? queryOf(request.url ?? '') : ''
+    return await (asked === '' ? answers.of(route) : route.answer(asked))
   } catch (err) {
     log.error({ server: name, err }, 'a request could not be answered')
     return plain(500, 'internal error; the log has the reason')
@@ -118,8 +136,13 @@ const decide = async (
     return plain(503, refused)
   }
   const route = routes.get(pathOf(request.url ?? ''))
-  if (route === undefined)
-    return plain(404, `no such path; there are ${[...routes.keys()].join(', ')}`)
+  if (route === undefined) {
+    const listed = [...routes].filter(([, { unlisted }]) => !unlisted)
+    return plain(
+      404,
+      `no such path; there are ${listed.map(([path]) => path).join(', ')}`,
+    )
+  }
   const { method = '', headers } = request
   const methods = route.posted ? ['POST'] : ['GET', 'HEAD']
   // What follows may be a body of any length, of which no more is read than `mostBody`.
@@ -133,6 +156,8 @@ const decide = async (
   if (route.onlyThisHost && !isOnThisHost(request))
     return plain(403, 'only for clients on the same host, at a loopback address')
   if (route.posted && isFromPage(headers)) return plain(403, 'not for pages in a browser')
+  if (route.notForOtherSites && isFromOtherSite(headers))
+    return plain(403, 'not for pages of other sites')
   return answerOf(route, request, answers, options)
 }
 
@@ -147,6 +172,9 @@ const isOnThisHost = ({ socket: { remoteAddress } }: IncomingMessage): boolean =
 const isFromPage = (headers: IncomingHttpHeaders): boolean =>
   headers.origin !== undefined || headers['sec-fetch-site'] !== undefined
 
+const isFromOtherSite = (headers: IncomingHttpHeaders): boolean =>
+  !['same-origin', 'none', undefined].includes(headers['sec-fetch-site']?.toString())
+
 /** A small HTTP server for people and programs that look after Usher, not yet listening. */
 export const smallHttpServer = (options: SmallHttpServerOptions): Server => {
   const { name, log, clock } = options
@@ -157,6 +185,7 @@ export const smallHttpServer = (options: SmallHttpServerOptions): Server => {
     try {
       const answer = await decide(request, response, answers, options)
       sent = answer.sent
+      if (answer.body instanceof Readable) clock.clearTimeout(cut)
       await send(response, answer, answers)
     } catch (err) {
       log.debug({ server: name, err }, 'a client left before it had its answer')

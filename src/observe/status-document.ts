@@ -44,7 +44,7 @@ export interface StatusInput {
   readonly orders: readonly StandingOrder[]
   /** What checks say of an endpoint (`ip:port`); undefined when it is not checked. */
   readonly checkOf: CheckOf
-  readonly health: Pick<HealthReport, 'healthy' | 'reasons'>
+  readonly health: Pick<HealthReport, 'healthy' | 'reasons' | 'lastUpdated'>
   /** Undefined where no node matters. */
   readonly node?: NodeStatus | undefined
   /** Where there is a relay. */
@@ -55,7 +55,7 @@ export interface StatusInput {
 }
 
 /** All that went wrong but what clients did themselves (CC, CD, cD): see cause.ts. */
-const notByClient = (
+export const notByClient = (
   failed: ListenerStats['counters']['failed'] = {},
 ): Record<string, number> =>
   Object.fromEntries(
@@ -119,7 +119,8 @@ const servicePortStatus = (
 const identity = ({ family, key }: Pick<ServicePort, 'family' | 'key'>): string =>
   `${family} ${key}`
 
-type Entry = Parameters<typeof servicePortStatus>
+/** A ServicePort with what is known of it: VIPs, listener, orders, checks. */
+export type Entry = Parameters<typeof servicePortStatus>
 
 /** What is known of ServicePorts, by where it is looked up. */
 interface Known {
@@ -218,17 +219,27 @@ export const buildStatusDocument = (input: StatusInput): StatusDocument => {
 }
 
 /**
- * The same document as JSON, in pages. Between pages the event loop runs: 10 000
- * ServicePorts of 10 endpoints are 20 MB.
+ * The same document as JSON, in pages; of one ServicePort by name (`default/web:http`), or of all.
+ * Between pages the event loop runs: 10 000 ServicePorts of 10 endpoints are 20 MB.
  */
-export const writeStatus = async (input: StatusInput): Promise<Buffer[]> => {
+export const writeStatus = async (
+  input: StatusInput,
+  service?: string,
+): Promise<Buffer[]> => {
+  const entries = await entriesInTurn(input)
+  const made = (function* () {
+    for (const entry of entries)
+      if (service === undefined || entry[0].name === service)
+        yield servicePortStatus(...entry)
+  })()
+  return jsonPages(headOf(input), 'servicePorts', made)
+}
+
+/** To be gone through at the pace of `forEachYielding`. */
+export const entriesInTurn = async (input: StatusInput): Promise<Iterable<Entry>> => {
   const listeners = new Map<string, ListenerStats>()
   await forEachYielding(input.stats.listeners, listener => {
     listeners.set(listener.id, listener)
   })
-  const entries = entriesOf(input, { placements: placementsOf(input), listeners })
-  const made = (function* () {
-    for (const entry of entries) yield servicePortStatus(...entry)
-  })()
-  return jsonPages(headOf(input), 'servicePorts', made)
+  return entriesOf(input, { placements: placementsOf(input), listeners })
 }

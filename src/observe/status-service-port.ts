@@ -1,7 +1,7 @@
 import type { Health } from '../health/health-checker.ts'
 import type { StandingOrder } from '../mode/operator-orders.ts'
 import type { Endpoint, ServicePort } from '../model/snapshot.ts'
-import type { ListenerStats, Bind, BindState } from '../relay/relay.ts'
+import type { Bind, BindState, EndpointStats, ListenerStats } from '../relay/relay.ts'
 import type { EndpointStatus, VipStatus } from './status.ts'
 import type { VipPlacement } from '../capture/capture.ts'
 import { joinHostPort } from '../util/ip.ts'
@@ -62,6 +62,7 @@ export const endpointStatuses = (
       clients: clients(endpoint),
       active: stats?.active ?? 0,
       failures: stats?.failures ?? 0,
+      ...pathStatus(stats),
       resting: stats?.resting ?? false,
       check: checkStatus(checkOf(servicePort, key)),
       ...orderStatus(
@@ -72,6 +73,15 @@ export const endpointStatuses = (
     }
   })
 }
+
+/** Left out where there is nothing to say: of 100 000 endpoints it would be long. */
+const pathStatus = ({ rttMs, retransmits }: Partial<EndpointStats> = {}): Pick<
+  EndpointStatus,
+  'rttMs' | 'retransmits'
+> => ({
+  ...(rttMs !== undefined && { rttMs }),
+  ...(retransmits !== undefined && { retransmits }),
+})
 
 const orderStatus = (
   drain: StandingOrder | undefined,

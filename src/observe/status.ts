@@ -60,6 +60,10 @@ const endpointShape = v.object({
   clients: v.optional(text),
   active: number,
   failures: number,
+  /** Smoothed round-trip time of a connection to it, where the relay can tell. */
+  rttMs: v.optional(number),
+  /** Segments that were sent again, on the connections that were asked. */
+  retransmits: v.optional(number),
   /** It failed a moment ago, so that others are preferred while there are any. */
   resting: v.optional(v.boolean(), false),
   /** By `usher drain`: it gets no new connections. null: it is not. */

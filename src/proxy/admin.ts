@@ -6,6 +6,7 @@ import type { Problem } from '../model/snapshot.ts'
 import { checkTable } from '../observe/check-metrics.ts'
 import { healthRoutes, metricsRoutes, type Routes } from '../observe/admin-routes.ts'
 import type { Health } from '../observe/health.ts'
+import type { Log } from '../observe/log.ts'
 import { bindMetrics } from '../observe/exposition.ts'
 import {
   clusterTable,
@@ -18,12 +19,15 @@ import {
   versionTable,
 } from '../observe/metrics-table.ts'
 import { createMetrics, type Metrics } from '../observe/metrics.ts'
+import { pageRoutes } from '../observe/page/page-routes.ts'
+import { Viewers } from '../observe/page/viewers.ts'
 import { ProbeCounts } from '../observe/probe-counts.ts'
 import { type StatusInput, writeStatus } from '../observe/status-document.ts'
 import type { CheckOf } from '../observe/status-service-port.ts'
 import type { SyncMetrics } from '../observe/sync-metrics.ts'
 import type { RelayStats } from '../relay/relay.ts'
 import type { Source } from '../source/source.ts'
+import type { Clock } from '../util/clock.ts'
 import type { ConnectTimePart } from './connect-time.ts'
 import type { NodeParts, OpenConnections } from './options.ts'
 import type { ServiceChecks } from './service-checks.ts'
@@ -40,6 +44,8 @@ interface ControlFigures {
 
 export interface AdminDeps {
   readonly version: string
+  readonly clock: Clock
+  readonly log: Log
   readonly source: Source
   readonly node: NodeParts
   readonly registry: Registry
@@ -71,9 +77,10 @@ export const createAdmin = (deps: AdminDeps): Admin => {
   const { node, control, registry, traffic, isDraining } = deps
   const { health } = control
   const startedAt = Date.now()
-  const status = async (): Promise<StatusInput> => {
-    // First, as it may take a while: the rest is then of one moment.
-    const stats = (await relayStats(traffic)) ?? nothing
+  // First, as it may take a while: the rest is then of one moment.
+  const status = async (): Promise<StatusInput> =>
+    statusWith((await relayStats(traffic)) ?? nothing)
+  const statusWith = (stats: RelayStats): StatusInput => {
     return {
       version: deps.version,
       startedAt,
@@ -96,7 +103,10 @@ export const createAdmin = (deps: AdminDeps): Admin => {
   const isEligible = (): boolean => !isDraining() && whyNotEligible(node, registry) === ''
   const probes = new ProbeCounts()
   const metrics = metricsOf(deps, probes)
-  const pages = async (): Promise<readonly Buffer[]> => writeStatus(await status())
+  const viewers = new Viewers({ status, clock: deps.clock, log: deps.log })
+  /** Of one ServicePort, which may be open on a page, what the page was told last. */
+  const pages = async (service?: string): Promise<readonly Buffer[]> =>
+    writeStatus((service && viewers.latest) || (await status()), service)
   return {
     checkOf: checkOf(deps),
     metrics,
@@ -104,12 +114,15 @@ export const createAdmin = (deps: AdminDeps): Admin => {
     connections: async () => openConnections((await relayStats(traffic)) ?? nothing),
     routes: {
       status: pages,
-      metrics: metricsRoutes(metrics, pages, {
-        mode: () => traffic.mode.name,
-        probes,
-        ...(node.configuration && { config: node.configuration }),
-        ...(deps.quit && { quit: deps.quit }),
-      }),
+      metrics: new Map([
+        ...pageRoutes({ viewers, status: () => statusWith(nothing) }),
+        ...metricsRoutes(metrics, pages, {
+          mode: () => traffic.mode.name,
+          probes,
+          ...(node.configuration && { config: node.configuration }),
+          ...(deps.quit && { quit: deps.quit }),
+        }),
+      ]),
       health: healthRoutes(() => health.report(), isEligible, { probes }),
     },
   }

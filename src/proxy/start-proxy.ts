@@ -107,6 +107,8 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const { reconciler } = control
   const admin = createAdmin({
     version: options.version,
+    clock,
+    log,
     source,
     node,
     registry,

@@ -90,7 +90,7 @@ const input = (some: Some): StatusInput => ({
   },
   source: { name: 'routes', synced: true, lastGoodAt: 1, error: '' },
   problems: [],
-  health: { healthy: true, reasons: [] },
+  health: { healthy: true, reasons: [], lastUpdated: 1 },
   mode: { name: 'userspace', mode: '', by: '', detail: '', passedOver: [] },
   ...some,
 })
@@ -116,7 +116,7 @@ t.test('a document joins snapshot, placement and listener', async t => {
         reset: true,
       },
     ],
-    health: { healthy: false, reasons: ['something'] },
+    health: { healthy: false, reasons: ['something'], lastUpdated: 1 },
     node: { name: 'n1', zone: 'z1', notEligible: '' },
   })
   t.strictSame(rest, {

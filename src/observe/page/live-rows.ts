@@ -1,0 +1,104 @@
+import { countsPerRow } from '../../page/wire.ts'
+
+/** A row's place, with the look at which each part of it last changed. */
+interface Slot {
+  /** '' while nobody has it. */
+  identity: string
+  /** JSON of what is not counted, without its number and brackets. */
+  text: string
+  counts: readonly number[]
+  textAt: number
+  countsAt: number
+  seenAt: number
+}
+
+/** Characters of one event, roughly. */
+const pieceChars = 48 * 1024
+
+/**
+ * The rows of the page as of the last look, so that each viewer can be told what has changed since it
+ * was last told. Looks are numbered from 1. A place that is free is taken again: whoever gets it has
+ * another text, which says so.
+ */
+export class LiveRows {
+  readonly #slots: Slot[] = []
+  readonly #places = new Map<string, number>()
+  readonly #free: number[] = []
+
+  /** `text` and `counts` of a row, at this look. */
+  see(look: number, identity: string, text: string, counts: readonly number[]): void {
+    const slot = this.#slotOf(identity)
+    slot.seenAt = look
+    if (slot.text !== text) [slot.text, slot.textAt] = [text, look]
+    if (slot.countsAt > 0 && counts.every((count, i) => count === slot.counts[i])) return
+    slot.counts = counts
+    slot.countsAt = look
+  }
+
+  /** The look is over: what it has not seen is gone. */
+  seen(look: number): void {
+    for (const [place, slot] of this.#slots.entries()) {
+      if (slot.seenAt === look || slot.identity === '') continue
+      this.#places.delete(slot.identity)
+      this.#slots[place] = { ...nobody, textAt: look }
+      this.#free.push(place)
+    }
+  }
+
+  /** Events, in pieces, that tell of the looks after `since` up to `look`. */
+  *changes(since: number, look: number): Generator<string> {
+    const isNew = (at: number): boolean => at > since && at <= look
+    yield* events('gone', this.#gone(isNew))
+    yield* events('rows', this.#texts(isNew))
+    yield* events('counts', this.#counts(isNew))
+  }
+
+  #slotOf(identity: string): Slot {
+    const known = this.#places.get(identity)
+    if (known !== undefined) return this.#slots[known] as Slot
+    const place = this.#free.pop() ?? this.#slots.length
+    const slot = { ...nobody, identity }
+    this.#slots[place] = slot
+    this.#places.set(identity, place)
+    return slot
+  }
+
+  *#gone(isNew: (at: number) => boolean): Generator<string> {
+    for (const [place, { identity, textAt }] of this.#slots.entries())
+      if (identity === '' && isNew(textAt)) yield String(place)
+  }
+
+  *#texts(isNew: (at: number) => boolean): Generator<string> {
+    for (const [place, { identity, text, textAt }] of this.#slots.entries())
+      if (identity !== '' && isNew(textAt)) yield `[${place},${text}]`
+  }
+
+  *#counts(isNew: (at: number) => boolean): Generator<string> {
+    for (const [place, { identity, counts, countsAt }] of this.#slots.entries())
+      if (identity !== '' && isNew(countsAt)) yield `${place},${counts.join(',')}`
+  }
+}
+
+const nobody: Readonly<Slot> = {
+  identity: '',
+  text: '',
+  counts: Array.from({ length: countsPerRow - 1 }, () => 0),
+  textAt: 0,
+  countsAt: 0,
+  seenAt: 0,
+}
+
+/** A server-sent event; `json` has no line breaks. */
+export const event = (name: string, json: string): string =>
+  `event: ${name}\ndata: ${json}\n\n`
+
+function* events(name: string, items: Iterable<string>): Generator<string> {
+  let piece = ''
+  for (const item of items) {
+    piece += piece === '' ? item : `,${item}`
+    if (piece.length < pieceChars) continue
+    yield event(name, `[${piece}]`)
+    piece = ''
+  }
+  if (piece !== '') yield event(name, `[${piece}]`)
+}

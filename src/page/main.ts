@@ -1,0 +1,120 @@
+import { sorted, type Sorting, usualSorting } from './columns.ts'
+import { byId, setText } from './dom.ts'
+import { count } from './format.ts'
+import { showHead, showProblems, showProcess } from './head.ts'
+import { followKeys } from './keyboard.ts'
+import { OpenedService } from './opened-service.ts'
+import { type Row, Store } from './store.ts'
+import { followStream } from './stream.ts'
+import { ServiceTable } from './table.ts'
+
+const store = new Store()
+const filter = byId('filter') as HTMLInputElement
+let sorting: Sorting = usualSorting
+let active: Row | undefined
+let opened: OpenedService | undefined
+let rows: readonly Row[] = []
+let lost = ''
+
+const open = (row: Row): void => {
+  active = row
+  opened?.close()
+  opened = new OpenedService(byId('opened'), row, close)
+  render()
+}
+
+const close = (): void => {
+  opened?.close()
+  opened = undefined
+  table.element.focus()
+  render()
+}
+
+const table = new ServiceTable(byId('scroller'), {
+  open,
+  sort: ({ id, first }) => {
+    const other = sorting.direction === 'ascending' ? 'descending' : 'ascending'
+    sorting = { by: id, direction: sorting.by === id ? other : first }
+    byId('scroller').scrollTop = 0
+    render()
+  },
+})
+
+const render = (): void => {
+  const { head, tick, looks } = store
+  if (head === undefined || tick === undefined || document.hidden) return
+  showHead(head, tick, lost)
+  showProcess(tick)
+  const wanted = filter.value.trim().toLowerCase()
+  const found = store.rows.filter(({ searchable }) => searchable.includes(wanted))
+  rows = sorted(found, sorting, tick.at)
+  setText(byId('shown'), shownText(rows.length, store.rows.length, head.counted))
+  const isCounted = head.counted !== 'none'
+  table.show({
+    rows,
+    sorting,
+    active,
+    opened: opened?.row,
+    look: looks,
+    now: tick.at,
+    isCounted,
+  })
+}
+
+const shownText = (shown: number, all: number, counted: string): string => {
+  const services =
+    shown === all ? count(all, 'Service') : `${shown} of ${count(all, 'Service')}`
+  if (counted === 'all') return services
+  const whose =
+    counted === 'some' ? 'Rates are of those that the relay carries' : 'No rates'
+  return `${services}. ${whose}: the kernel forwards connections, and does not count them for Usher.`
+}
+
+const move = (by: number): void => {
+  const from = active === undefined ? -1 : rows.indexOf(active)
+  const to = Math.min(rows.length - 1, Math.max(0, from + by))
+  active = rows[to]
+  if (active !== undefined) table.reveal(active)
+  render()
+}
+
+const escape = (): void => {
+  if (document.activeElement === filter && filter.value !== '') {
+    filter.value = ''
+    return render()
+  }
+  close()
+}
+
+filter.addEventListener('input', render)
+document.addEventListener('visibilitychange', render)
+followKeys({
+  table: table.element,
+  filter,
+  move,
+  page: () => table.page,
+  open: () => active && open(active),
+  escape,
+})
+followStream(
+  {
+    begin: () => store.begin(),
+    head: head => {
+      store.head = head
+      showProblems(head)
+    },
+    rows: texts => store.setRows(texts),
+    gone: gone => store.remove(gone),
+    counts: counts => store.setCounts(counts),
+    tick: tick => {
+      store.setTick(tick)
+      byId('tools').hidden = false
+      render()
+    },
+  },
+  why => {
+    lost = why
+    render()
+    if (store.tick === undefined && why !== '') setText(byId('heard'), why)
+  },
+)

@@ -1,0 +1,99 @@
+// What goes over `/stream`: server-sent events, each with one line of JSON. First the whole, then what
+// has changed. A Service here is a ServicePort of one IP family, and has a number for as long as it is
+// there. With `tick` a look is complete: rates are of the time since the one before.
+
+/** `begin`: what was known is void. */
+export interface Events {
+  readonly begin: null
+  readonly head: Head
+  readonly rows: readonly RowText[]
+  /** Numbers of Services that are no longer there. */
+  readonly gone: readonly number[]
+  /** `countsPerRow` of each Service in turn: its number, then what has been counted of it so far. */
+  readonly counts: readonly number[]
+  readonly tick: Tick
+}
+
+export const countsPerRow = 7
+
+/** Of a Service's row all but what is counted. */
+export type RowText = readonly [
+  index: number,
+  /** `namespace/name:port`. */
+  name: string,
+  protocol: string,
+  family: string,
+  /** What clients dial, as far as there is room. */
+  vips: string,
+  state: RowState,
+  /** Why the state is what it is, or why endpoints are missing; '' when all is well. */
+  why: string,
+  /** Endpoints that get new connections, and all. */
+  usable: number,
+  all: number,
+  /** Of those that get none how many should: not left out by policy or hints. */
+  missing: number,
+]
+
+export type RowState =
+  | 'ok'
+  /** A VIP can't be listened on. */
+  | 'not listening'
+  /** There are endpoints, and none gets connections. */
+  | 'none usable'
+  | 'no endpoints'
+  /** All that get connections have failed a moment ago: clients are still waiting. */
+  | 'failing'
+  | 'paused'
+  | 'not captured'
+  | 'starting'
+
+/** Sent when it has changed. */
+export interface Head {
+  readonly verdict: 'Healthy' | 'Not healthy' | 'Draining'
+  /** What is red, in words. */
+  readonly why: readonly string[]
+  /** Mode, relay, node, version. */
+  readonly about: string
+  readonly source: {
+    readonly name: string
+    readonly error: string
+    /** Epoch milliseconds of the last word of it; null before the first. */
+    readonly lastGoodAt: number | null
+  }
+  /** Whose connections are counted: in the kernel modes the kernel carries them, and says nothing. */
+  readonly counted: 'all' | 'some' | 'none'
+  /** The first of them. */
+  readonly problems: readonly string[]
+  readonly problemCount: number
+}
+
+/** Once a second. */
+export interface Tick {
+  /** Milliseconds, to tell how far two looks are apart. */
+  readonly at: number
+  /** Epoch milliseconds. */
+  readonly now: number
+  readonly startedAt: number
+  /** When the wanted state was last applied; null before that. */
+  readonly appliedAt: number | null
+  readonly failedListeners: number
+  /** Of the relay. */
+  readonly fds: { readonly used: number; readonly limit: number }
+  readonly acceptPaused: boolean
+  /** Of this process; null where the system does not say. */
+  readonly openFds: number | null
+  /** How late the event loop was since the last look: 99 of 100 times less than, and at worst. */
+  readonly delayMs: { readonly p99: number; readonly worst: number }
+  /** Share of a core. */
+  readonly busy: number
+  readonly memory: number
+  readonly workers: readonly {
+    readonly thread: number
+    readonly restarts: number
+    readonly hangs: number
+    readonly heldBytes: number
+  }[]
+  /** Of the relay's process. */
+  readonly restarts: number
+}

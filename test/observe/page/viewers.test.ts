@@ -1,0 +1,122 @@
+import { once } from 'node:events'
+import { request, type IncomingMessage } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { Viewers } from '../../../src/observe/page/viewers.ts'
+import { splitHostPort } from '../../../src/util/ip.ts'
+import { FakeClock } from '../../support/fake-clock.ts'
+import { servePage, statusOfMany } from '../../support/page-fixture.ts'
+import { until } from '../../support/until.ts'
+import { ask } from '../admin-client.ts'
+
+/** One that watches: what has come so far, and its end. */
+const watch = async (t: Test, address: string, headers = {}) => {
+  const { host, port } = splitHostPort(address) ?? { host: '', port: 0 }
+  const asked = request({ host, port, path: '/stream', agent: false, headers }).end()
+  t.teardown(() => void asked.destroy())
+  const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+  let text = ''
+  let ended = false
+  answer.setEncoding('utf8').on('data', piece => (text += String(piece)))
+  for (const event of ['close', 'error']) answer.on(event, () => (ended = true))
+  return {
+    answer,
+    text: () => text,
+    ticks: () => text.split('event: tick\n').length - 1,
+    ended: () => ended,
+    leave: () => void asked.destroy(),
+  }
+}
+
+t.test('four watch, on one look a second; with the last of them it ends', async t => {
+  const { status, looks } = statusOfMany(20)
+  const { address } = await servePage(t, status)
+  await sleep(50)
+  t.equal(looks(), 1, 'of the fixture: nobody watches, nothing is looked at')
+  const four = await Promise.all([1, 2, 3, 4].map(() => watch(t, address)))
+  t.match(four[0]?.answer.headers, {
+    'content-type': 'text/event-stream',
+    'cache-control': 'no-store',
+    'access-control-allow-origin': undefined,
+  })
+  t.match(await ask(address, '/stream'), {
+    status: 503,
+    body: '4 watch already, and no more can; close another page\n',
+  })
+  await until('each has two looks', () => four.every(({ ticks }) => ticks() >= 2))
+  const most = Math.max(...four.map(({ ticks }) => ticks()))
+  t.ok(looks() <= most + 2, 'they share them')
+  for (const one of four)
+    t.match(
+      one.text(),
+      /^retry: 2000\n\nevent: begin\ndata: null\n\nevent: head\n.*service-00019.*event: tick/s,
+    )
+  for (const { leave } of four) leave()
+  await until('another can watch', async () => {
+    const one = await watch(t, address)
+    const { statusCode } = one.answer
+    one.leave()
+    return statusCode === 200
+  })
+  await sleep(100)
+  const before = looks()
+  await sleep(1300)
+  t.equal(looks(), before, 'nothing is looked at')
+})
+
+t.test('pages of other sites take no place, and HEAD none either', async t => {
+  const { status, looks } = statusOfMany(1)
+  const { address } = await servePage(t, status)
+  for (const site of ['cross-site', 'same-site'])
+    t.match(await ask(address, '/stream', { headers: { 'Sec-Fetch-Site': site } }), {
+      status: 403,
+      body: 'not for pages of other sites\n',
+    })
+  t.equal(looks(), 1)
+  for (let i = 0; i < 6; i++)
+    t.match(await ask(address, '/stream', { method: 'HEAD' }), { status: 200, body: '' })
+  const own = await watch(t, address, { 'Sec-Fetch-Site': 'same-origin' })
+  t.equal(own.answer.statusCode, 200)
+})
+
+t.test('what they wait for ends with the server', async t => {
+  const { status } = statusOfMany(1)
+  const { address, close } = await servePage(t, status)
+  const one = await watch(t, address)
+  await until('it watches', () => one.ticks() > 0)
+  await close()
+  await until('it has ended', one.ended)
+})
+
+t.test('one that reads nothing costs little, and gives its place up', async t => {
+  const { status } = statusOfMany(2000)
+  const clock = new FakeClock()
+  const viewers = new Viewers({ status, clock, log: { error: () => void t.fail() } })
+  const idle = viewers.join()
+  t.teardown(() => void idle?.destroy())
+  await until('it has as much as may wait', () => (idle?.readableLength ?? 0) > 60_000)
+  await sleep(50)
+  t.ok((idle?.readableLength ?? 0) < 200_000, 'and no more')
+  clock.advance(9_999)
+  await sleep(20)
+  t.equal(idle?.destroyed, false)
+  clock.advance(1)
+  await until('it is out', () => idle?.destroyed === true)
+  t.equal(viewers.latest, undefined, 'and so is what was looked at for it')
+})
+
+t.test('a look that fails is said, and those who watch come again', async t => {
+  const { status } = statusOfMany(1)
+  let fails = true
+  const { address, records } = await servePage(
+    t,
+    () => (fails ? Promise.reject(new Error('no relay')) : status()),
+    await status(),
+  )
+  const one = await watch(t, address)
+  await until('it has ended', one.ended)
+  t.match(records, [{ err: { message: 'no relay' } }])
+  fails = false
+  const again = await watch(t, address)
+  await until('there is a look', () => again.ticks() > 0)
+})
