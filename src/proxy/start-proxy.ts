@@ -21,7 +21,7 @@ import type { ClusterEvent } from '../source/kubernetes/event-body.ts'
 import type { Source } from '../source/source.ts'
 import { systemClock } from '../util/clock.ts'
 import { joinHostPort } from '../util/ip.ts'
-import { listenAdvice, unixAdvice } from '../util/listen-advice.ts'
+import { listenAdvice } from '../util/listen-advice.ts'
 import { isUnix } from '../util/unix-address.ts'
 import { within } from '../util/within.ts'
 import { createAdmin } from './admin.ts'
@@ -363,7 +363,7 @@ const notListening = ({ mode, dataPath }: Traffic): readonly string[] => {
     if (state.state !== 'failed') return []
     const { address, port } = state.bind
     const why = listenAdvice(state.error, 'give another address or port')
-    const advice = isUnix(address) ? unixAdvice(state.error) : `: ${why}`
+    const advice = isUnix(address) ? '' : `: ${why}`
     return [`cannot listen on ${joinHostPort(address, port)}: ${state.error}${advice}`]
   })
   return [...foreign, ...failed]

@@ -7,9 +7,3 @@ const causes: ReadonlyMap<string, string> = new Map([
 /** What to do about an address that can't be listened on, by its errno; or `otherwise`. */
 export const listenAdvice = (code: string | undefined, otherwise: string): string =>
   `${causes.get(code ?? '') ?? ''}${otherwise}`
-
-/** The same about a unix socket, of which other errors say it themselves. */
-export const unixAdvice = (code: string | undefined): string =>
-  code === 'EACCES'
-    ? ': the user that Usher runs as may not make a file there; give another path'
-    : ''
