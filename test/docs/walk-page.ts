@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import type { Test } from 'tap'
 import { until } from '../support/until.ts'
@@ -92,7 +92,8 @@ const takeStep = async (
   // A reader has seen that before he goes on.
   const [, log] = /^usher (?:run|sidecar).* >(\S+) 2>&1 &$/.exec(line) ?? []
   if (log === undefined) return
-  const said = (): string => readFileSync(`${directory}/${log}`, 'utf8')
+  const path = `${directory}/${log}`
+  const said = (): string => (existsSync(path) ? readFileSync(path, 'utf8') : '')
   await until(`${line} serves`, () => /"msg":"serving"|^usher: /m.test(said()), 30_000)
   t.match(said(), '"msg":"serving"', line)
 }
