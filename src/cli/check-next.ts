@@ -18,20 +18,22 @@ const line = (...words: readonly string[]): string =>
     )
     .join(' ')
 
+const lacks = (list: readonly Finding[], name: string): boolean =>
+  list.find(each => each.name === name)?.usable === false
+
+const firstUsable = (list: readonly Finding[]): string | undefined =>
+  list.find(({ usable }) => usable)?.name
+
 /** What was asked for and does not work here, each with what to give in its place. */
 export const lacking = (
   { options, mode }: Asked,
   { modes, captures, connectTime, relay }: NodeFindings,
 ): readonly string[] => {
-  const lacks = (list: readonly Finding[], name: string): boolean =>
-    list.find(each => each.name === name)?.usable === false
-  const first = (list: readonly Finding[]): string | undefined =>
-    list.find(({ usable }) => usable)?.name
   const found = [
     lacks(modes, mode.mode) &&
-      `--proxy-mode ${mode.mode} does not work here; give ${first(modes.filter(({ name }) => name !== 'ipvs')) ?? 'userspace'}`,
+      `--proxy-mode ${mode.mode} does not work here; give ${firstUsable(modes.filter(({ name }) => name !== 'ipvs')) ?? 'userspace'}`,
     lacks(captures, options.capture) &&
-      `--capture ${options.capture} does not work here; give ${first(captures) ?? 'listen'}`,
+      `--capture ${options.capture} does not work here; give ${firstUsable(captures) ?? 'listen'}`,
     options.relay === 'linux' &&
       relay.name !== 'linux' &&
       '--relay linux does not work here; leave it out',

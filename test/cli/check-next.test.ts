@@ -6,12 +6,13 @@ import { runSettings } from '../../src/config/run-settings.ts'
 const works = { usable: true, detail: '' }
 const denied = { usable: false, detail: 'nft list: Operation not permitted' }
 
+const each = <N extends string>(names: readonly N[], found: typeof works) =>
+  names.map(name => ({ name, usable: found.usable, detail: found.detail }))
+const modeNames = ['nftables', 'ipvs', 'iptables'] as const
+
 const findings = (over: Partial<NodeFindings> = {}): NodeFindings => ({
-  modes: ['nftables', 'ipvs', 'iptables'].map(name => ({ name, ...works })),
-  captures: (['nftables', 'iptables', 'local'] as const).map(name => ({
-    name,
-    ...works,
-  })),
+  modes: each(modeNames, works),
+  captures: each(['nftables', 'iptables', 'local'], works),
   connectTime: works,
   relay: { name: 'linux', detail: '', passedOver: [], workers: 1 },
   ...over,
@@ -47,7 +48,7 @@ t.test('what was checked is what is to be run', async t => {
 })
 
 t.test('what is asked for and does not work has something in its place', async t => {
-  const none = ['nftables', 'ipvs', 'iptables'].map(name => ({ name, ...denied }))
+  const none = each(modeNames, denied)
   for (const [args, found, said] of [
     ['--proxy-mode=ipvs', { modes: none }, '--proxy-mode ipvs .*; give userspace'],
     [

@@ -39,7 +39,11 @@ t.test('files', async t => {
   for (const [args, code, words] of [
     [['run', '--kubeconfig', of('no')], 1, /no such file .*; give --kubeconfig a file/],
     [['run', '--kubeconfig', of('bad.yaml')], 1, /kubeconfig \S+: is not YAML: line 2/],
-    [['run', '--kubeconfig', of('service.yaml')], 1, /is a Service and .*--manifests/],
+    [
+      ['run', '--kubeconfig', of('service.yaml')],
+      1,
+      /kind "Service" and is not .*--manifests/,
+    ],
     [['run', '--config', of('no')], 2, /--config \S+no: there is no such file/],
     [['run', '--config', of('bad.yaml')], 2, /--config \S+bad.yaml: line 2/],
     [['sidecar', '--config', of('no')], 2, /--config \S+no: there is no such file/],

@@ -22,11 +22,10 @@ const codes = (text: string): readonly string[] =>
   [...text.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code)
 
 t.test('what it says that Usher says stands in the source', async t => {
-  const quoted = rows.flatMap(([, seen = '', how = '']) => [
-    ...codes(seen),
+  const quoted = rows.flatMap(([, seen = '', how = '']) =>
     // Of what a command shows; before that stands the command.
-    ...codes(/^`usher status`: (.*)/.exec(how)?.[1] ?? ''),
-  ])
+    codes(seen).concat(codes(/^`usher status`: (.*)/.exec(how)?.[1] ?? '')),
+  )
   t.ok(quoted.length > 35, `${quoted.length}`)
   for (const text of quoted)
     for (const part of text.split('…').map(each => each.trim()))

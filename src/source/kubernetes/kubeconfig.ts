@@ -35,11 +35,11 @@ const mostBytes = 4 * 1024 * 1024
 export const readKubeconfig = async (file: string): Promise<Kubeconfig> => {
   const title = `kubeconfig ${printable(file, 300)}`
   const config = parsed(await contents(file, title), title)
-  const kind = peek(config, 'kind') ?? 'Config'
-  if (kind !== 'Config')
+  const ofKind = peek(config, 'kind') ?? 'Config'
+  if (ofKind !== 'Config')
     throw new UsherError(
       'BAD_SOURCE',
-      `${title}: is a ${printable(String(kind))} and not a kubeconfig; Services from files are given with --manifests`,
+      `${title}: has the kind ${show(ofKind)} and is not a kubeconfig; Services from files are given with --manifests`,
     )
   const current = peek(config, 'current-context')
   const names = namesOf(peek(config, 'contexts'))

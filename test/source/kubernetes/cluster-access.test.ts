@@ -336,7 +336,7 @@ const wrong: [string, Json | string, RegExp][] = [
   [
     'is a manifest',
     { kind: 'Service' },
-    /is a Service and not a kubeconfig.*--manifests/,
+    /kind "Service" and is not a kubeconfig.*--manifests/,
   ],
   [
     'is nested too deeply',
