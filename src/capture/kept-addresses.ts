@@ -1,4 +1,6 @@
+import { permissionAdvice } from '../kernel/permission-advice.ts'
 import type { HostAddresses } from '../kernel/host-addresses/host-addresses.ts'
+import { ToolError } from '../kernel/run-tool.ts'
 
 export interface KeptAddressesDeps {
   readonly addresses: HostAddresses
@@ -33,8 +35,14 @@ export class KeptAddresses {
 
   async #sync(): Promise<void> {
     const { addresses, wanted } = this.#deps
-    for (const [cidr, error] of await addresses.sync(wanted))
-      throw new Error(`the proxy address ${cidr} can't be added: ${error}`)
+    for (const [cidr, error] of await addresses.sync(wanted)) {
+      const advice = permissionAdvice(error)
+      throw new ToolError(
+        `the proxy address ${cidr} can't be added: ${error}${advice && `; ${advice}`}`,
+        'failed',
+        '',
+      )
+    }
   }
 
   async #repair(what: string): Promise<void> {

@@ -1,6 +1,7 @@
 import type { Probed } from '../capture/choose-capture.ts'
 import type { RelayChoice } from '../relay/choose-relay.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
+import { permissionAdvice } from '../kernel/permission-advice.ts'
 import { privilegesText } from '../relay/privileges.ts'
 import { aligned, type Cells, columnWidths } from './columns.ts'
 
@@ -62,7 +63,7 @@ const row = (what: string, { name, usable, detail }: Finding): Cells => [
   what,
   name,
   usable ? { text: 'usable', style: 'green' } : { text: 'not usable', style: 'yellow' },
-  detail,
+  [detail, usable ? '' : permissionAdvice(detail)].filter(Boolean).join('; '),
 ]
 
 const relaysOf = ({ name, detail, passedOver }: RelayChoice): readonly Finding[] => [

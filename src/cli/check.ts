@@ -10,6 +10,13 @@ import { readApart } from '../source/manifests/read-apart.ts'
 import { systemClock } from '../util/clock.ts'
 import { findingsOf, type Findings } from './check-findings.ts'
 import { styled, type Style } from './columns.ts'
+import {
+  lacking,
+  nextOfNode,
+  nextOfProblems,
+  nextOfRoutes,
+  nextOfRun,
+} from './check-next.ts'
 import { type NodeFindings, nodeReport } from './check-node.ts'
 import { checkRoutes } from './check-routes.ts'
 import type { Io } from './io.ts'
@@ -73,47 +80,99 @@ const relayHere = async (options: RunSettings['options']): Promise<ChosenRelay> 
   return choice
 }
 
-const lacksWhatIsAskedFor = (
-  { options, mode }: RunSettings,
-  { modes, captures, connectTime, relay }: NodeFindings,
-): boolean =>
-  [
-    captures.find(({ name }) => name === options.capture),
-    modes.find(({ name }) => name === mode.mode),
-  ].some(asked => asked?.usable === false) ||
-  (options.relay === 'linux' && relay.name !== 'linux') ||
-  (['on', 'host'].includes(options.connectTime) && !connectTime.usable)
+/** How a check has come out, and what to do next. */
+interface Checked {
+  readonly isSound: boolean
+  readonly next: readonly string[]
+}
+
+type Say = (kind: 'problem' | 'warning' | 'skipped', text: string) => void
+
+const styles: Readonly<Record<Parameters<Say>[0], Style>> = {
+  problem: 'red',
+  warning: 'yellow',
+  skipped: 'dim',
+}
+
+const checkNode = async (
+  args: readonly string[],
+  settings: RunSettings,
+  io: Io,
+): Promise<Checked> => {
+  const findings = await findingsOfNode(settings)
+  io.out(nodeReport(findings, io.colour))
+  const { findNodeProxy } = await import('../kernel/cleanup/node-proxy.ts')
+  return {
+    isSound: lacking(settings, findings).length === 0,
+    next: nextOfNode({
+      ...settings,
+      args,
+      findings,
+      beside: await findNodeProxy(),
+      inPod: process.env['KUBERNETES_SERVICE_HOST'] !== undefined,
+    }),
+  }
+}
+
+const checkFiles = async (
+  args: readonly string[],
+  settings: RunSettings,
+  say: Say,
+  io: Io,
+): Promise<Checked> => {
+  const { manifests } = settings.options
+  const ofRoutes = await checkRoutes(manifests)
+  for (const { problems, summary: text } of ofRoutes) {
+    for (const problem of problems) say('problem', problem)
+    io.out(`${visible(text)}\n`)
+  }
+  const routePaths = ofRoutes.map(({ path }) => path)
+  const paths = manifests.filter(path => !routePaths.includes(path))
+  const areSound = paths.length === 0 || (await checkManifests(paths, say, io))
+  const isSound = areSound && ofRoutes.every(({ problems }) => problems.length === 0)
+  if (!isSound) return { isSound, next: nextOfProblems(manifests) }
+  const ofRun = args.filter(arg => !routePaths.includes(arg))
+  return {
+    isSound,
+    next: [
+      ...(paths.length === 0 ? [] : nextOfRun(ofRun, settings)),
+      ...routePaths.map(nextOfRoutes),
+    ],
+  }
+}
+
+const checkManifests = async (
+  paths: readonly string[],
+  say: Say,
+  io: Io,
+): Promise<boolean> => {
+  const { files } = await listFiles(paths)
+  const set = await readApart(paths, new AbortController().signal)
+  const findings = findingsOf(set)
+  for (const problem of findings.problems) say('problem', problemText(problem))
+  for (const text of findings.warnings) say('warning', text)
+  for (const text of set.skipped) say('skipped', text)
+  io.out(`${summary(files.length, set, findings)}\n`)
+  return findings.problems.length === 0
+}
 
 /** `usher check`: 0 when nothing is wrong (warnings do not count), 1 when something is. */
 export const check = async (args: readonly string[], io: Io): Promise<number> => {
   const settings = await runSettings(args, readConfigFile, 'check')
   const { options, warnings } = settings
-  const say = (kind: string, text: string, style: Style): void =>
-    io.out(`${styled(`${kind}:`, style, io.colour)} ${visible(text)}\n`)
-  for (const text of warnings) say('warning', text, 'yellow')
-  if (options.manifests.length === 0 && options.config === '') {
-    const findings = await findingsOfNode(settings)
-    io.out(nodeReport(findings, io.colour))
-    return lacksWhatIsAskedFor(settings, findings) ? 1 : 0
-  }
-  if (options.manifests.length === 0) {
+  const say: Say = (kind, text) =>
+    io.out(`${styled(`${kind}:`, styles[kind], io.colour)} ${visible(text)}\n`)
+  for (const text of warnings) say('warning', text)
+  const ofConfig = (): Checked => {
     io.out(`${options.config}: in order; ${count(warnings.length, 'warning')}\n`)
-    return 0
+    return { isSound: true, next: nextOfRun(args, settings) }
   }
-  const ofRoutes = await checkRoutes(options.manifests)
-  for (const { problems, summary: text } of ofRoutes) {
-    for (const problem of problems) say('problem', problem, 'red')
-    io.out(`${visible(text)}\n`)
-  }
-  const isSound = ofRoutes.every(({ problems }) => problems.length === 0)
-  const paths = options.manifests.filter(path => !ofRoutes.some(one => one.path === path))
-  if (paths.length === 0) return isSound ? 0 : 1
-  const { files } = await listFiles(paths)
-  const set = await readApart(paths, new AbortController().signal)
-  const findings = findingsOf(set)
-  for (const problem of findings.problems) say('problem', problemText(problem), 'red')
-  for (const text of findings.warnings) say('warning', text, 'yellow')
-  for (const text of set.skipped) say('skipped', text, 'dim')
-  io.out(`${summary(files.length, set, findings)}\n`)
-  return isSound && findings.problems.length === 0 ? 0 : 1
+  const { isSound, next } =
+    options.manifests.length > 0
+      ? await checkFiles(args, settings, say, io)
+      : options.config === ''
+        ? await checkNode(args, settings, io)
+        : ofConfig()
+  io.out(`next: ${next.map(visible).join('\n      ')}\n`)
+  return isSound ? 0 : 1
 }

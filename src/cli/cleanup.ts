@@ -3,6 +3,7 @@ import type { OptionsOf } from '../config/options.ts'
 import { cleanUp, type Outcome } from '../kernel/cleanup/clean-up.ts'
 import { connectTimeKind } from '../kernel/cleanup/connect-time.ts'
 import { hostKinds } from '../kernel/cleanup/host-kinds.ts'
+import { permissionAdvice } from '../kernel/permission-advice.ts'
 import { systemClock } from '../util/clock.ts'
 import type { Io } from './io.ts'
 import { proxyBeside } from './proxy-beside.ts'
@@ -94,6 +95,8 @@ const print = (outcome: Outcome, dryRun: boolean, io: Io): void => {
     io.err(`usher cleanup: ${visible(what)} stays: ${visible(why)}\n`)
   for (const { what, why } of hidden)
     io.err(`usher cleanup: can't look for ${visible(what)}: ${visible(why)}\n`)
+  const advice = permissionAdvice([...stayed, ...hidden].map(({ why }) => why).join('\n'))
+  if (advice !== '') io.err(`usher cleanup: ${advice}\n`)
   if (gone.length + stayed.length + hidden.length === 0)
     io.out(unseen.length === 0 ? 'nothing to clean up\n' : 'nothing else to clean up\n')
 }

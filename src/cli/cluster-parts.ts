@@ -46,7 +46,7 @@ export const clusterParts = async ({
     instance: nodeName,
     onFailure: why => log.warn({ why }, 'an Event could not be sent'),
   })
-  const observer = kubernetesLog(log, () => source.status().synced)
+  const observer = kubernetesLog(log, client.server, () => source.status().synced)
   const source = new KubernetesSource({ client, nodeName, observer })
   return {
     source,
@@ -108,15 +108,28 @@ export const askedMode = async (
 const timeText = (epochMs: number | undefined): string | undefined =>
   epochMs === undefined ? undefined : new Date(epochMs).toISOString()
 
+const reachAdvice =
+  "server and credentials are those of --kubeconfig or --master, else the pod's: are they right?"
+
 /**
  * Writes what happens between Usher and the API server. `isSynced`: there is a state that is
  * served while the server is away.
  */
-const kubernetesLog = (log: Log, isSynced: () => boolean): KubernetesObserver => ({
+const kubernetesLog = (
+  log: Log,
+  server: string,
+  isSynced: () => boolean,
+): KubernetesObserver => ({
   connected: resource => log.info({ resource }, 'watching'),
   lost: (resource, why, lastDataAt) =>
     log.warn(
-      { resource, why, lastWord: timeText(lastDataAt) },
+      {
+        resource,
+        why,
+        ...(isSynced()
+          ? { lastWord: timeText(lastDataAt) }
+          : { server, advice: reachAdvice }),
+      },
       isSynced()
         ? 'cannot watch the API server; the last state is served meanwhile'
         : 'cannot read from the API server; trying again',

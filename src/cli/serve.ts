@@ -5,6 +5,7 @@ import { noticesTo } from '../observe/notify-socket.ts'
 import { ServiceManager, watchdogMs } from '../observe/service-manager.ts'
 import type { ProxyDeps, RunningProxy } from '../proxy/options.ts'
 import { startProxy } from '../proxy/start-proxy.ts'
+import { systemClock } from '../util/clock.ts'
 import { type Stop, stopOnSignals } from './stop.ts'
 import { count } from './words.ts'
 import { hasCode, UsherError } from '../util/usher-error.ts'
@@ -29,6 +30,9 @@ export interface PodLife {
 }
 
 const signalWithinMs = 1000
+
+/** So long it may take until the first state is served before that is told of. */
+const notReadyMs = 5000
 
 /** More say nothing new. */
 const mostNamed = 5
@@ -73,10 +77,12 @@ export const serve = async (
     return code
   }
   const endWatch = watch(stop, proxy)
+  const slow = sayWhyNotReady(log, proxy)
   try {
     const isReady = proxy.ready.then(() => true)
     // The first state may be long in coming, and a signal must not wait for it.
     const ready = await Promise.race([isReady, stop.requested.then(() => false)])
+    slow.cancel()
     if (ready && mustListen) rejectNotListening(proxy)
     if (ready) announce(log, proxy)
     if (ready) manager.ready()
@@ -88,10 +94,20 @@ export const serve = async (
     log.info({ reset }, 'stopped')
     return code
   } finally {
+    slow.cancel()
     endWatch()
     await proxy.close()
     await manager.close()
   }
+}
+
+/** A server that is silent says nothing for long: without this nobody knows what is waited for. */
+const sayWhyNotReady = (log: Log, proxy: RunningProxy): { cancel: () => void } => {
+  const timer = systemClock.setTimeout(() => {
+    const { reasons } = proxy.health()
+    log.warn({ reasons, advice: 'usher status says more' }, 'not serving yet')
+  }, notReadyMs)
+  return { cancel: () => systemClock.clearTimeout(timer) }
 }
 
 /** Goes on accepting for a while, if that is asked for, and says so on /healthz. */

@@ -72,7 +72,7 @@ export const commands = {
       'each mode and capture whether it works and why not, and changes nothing. With ' +
       'files, reads manifests as `usher run` would and lists every problem with its file, ' +
       'document and field; or a file of routes, as `usher sidecar` would. Takes the flags of `usher run` too, and its --config file, to ' +
-      'check them. Exits 0 when all is well, 1 when there are problems or the mode of ' +
+      'check them. The last lines say what to run next. Exits 0 when all is well, 1 when there are problems or the mode of ' +
       '--proxy-mode or the capture of --capture does not work here, 2 when it was called ' +
       'wrongly.',
     examples: [

@@ -75,6 +75,18 @@ export const splitHostPort = (
   return { host, port }
 }
 
+/**
+ * What to say to an IPv6 address without brackets, with a port behind it or not: where it ends
+ * can't be told then. '' to any other text.
+ */
+export const bracketsAdvice = (text: string): string => {
+  const [, host = text, port = 'PORT'] = /^(.*:.*):(\d{1,5})$/.exec(text) ?? []
+  const [address, behind] = familyOf(host) === 'IPv6' ? [host, port] : [text, 'PORT']
+  return familyOf(address) === 'IPv6'
+    ? `has IPv6 without brackets; write [${address}]:${behind}`
+    : ''
+}
+
 /** The 4 or 16 bytes of a literal address, in the order of the network; a zone is left out. */
 export const addressBytes = (address: string): number[] => {
   if (!address.includes(':')) return bytesOfIpv4(address)

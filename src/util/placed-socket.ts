@@ -24,6 +24,7 @@ const cannotListen = (why: string): UsherError => new UsherError('CANNOT_LISTEN'
 
 export const ownUid = (): number => process.geteuid?.() ?? 0
 
+/** What is at a path; undefined when nothing is. Throws as lstat does. */
 export const lookAt = (path: string): Stats | undefined =>
   lstatSync(path, { throwIfNoEntry: false })
 
@@ -98,8 +99,16 @@ const checkDirectory = (path: string): void => {
   if (!found.isDirectory()) throw cannotListen(`${directory} is not a directory`)
 }
 
+const seen = (path: string): Stats | undefined => {
+  try {
+    return lookAt(path)
+  } catch (error) {
+    throw cannotListen(reasonOf(error))
+  }
+}
+
 const removeStale = async (path: string, { uid }: SocketAccess): Promise<void> => {
-  const found = lookAt(path)
+  const found = seen(path)
   if (found === undefined) return
   if (!found.isSocket()) throw cannotListen('there is a file that is not a socket')
   if (found.uid !== ownUid() && found.uid !== uid)
@@ -145,7 +154,8 @@ const answerAt = (path: string): Promise<string> =>
 
 const reasonOf = (error: unknown): string => {
   const code = errorCode(errorOf(error))
-  if (code === 'EACCES') return 'no permission to make a socket in that directory'
+  if (code === 'EACCES')
+    return 'no permission to make a socket in that directory; give another path'
   if (code === 'EPERM') return 'no permission to give it that owner'
   // ENOENT: the dead one has been removed.
   if (['EEXIST', 'EADDRINUSE', 'ENOENT'].includes(code)) return justBegun

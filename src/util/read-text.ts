@@ -1,5 +1,7 @@
 import { constants, createReadStream } from 'node:fs'
 import { open, readFile } from 'node:fs/promises'
+import { printable } from './printable.ts'
+import { messageOf } from './usher-error.ts'
 
 /** The text of a file; undefined when there is no such file. Rejects when it can't be read. */
 export const readIfThere = async (path: string): Promise<string | undefined> => {
@@ -65,4 +67,17 @@ export const decodeUtf8 = (bytes: Buffer): string => {
   } catch (cause) {
     throw new Error('it is not UTF-8 text', { cause })
   }
+}
+
+const codes: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file or directory',
+  EACCES: 'permission to read it is denied',
+  EMFILE: 'no file descriptor is left to open it with',
+  ENFILE: 'the system has no file descriptor left to open it with',
+}
+
+/** What is wrong, without the path, which is named beside it. */
+export const fileFault = (error: unknown): string => {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  return codes[code] ?? printable(messageOf(error), 300)
 }

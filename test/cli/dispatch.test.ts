@@ -133,7 +133,10 @@ t.test('check passes sound manifests', async t => {
   const dir = manifests(t, { 'a.yaml': service('web'), 'b.yaml': slice('web-1', 'web') })
   t.strictSame(await usher('check', dir), {
     code: 0,
-    out: '2 files, 2 documents: 1 Service, 1 EndpointSlice; 0 problems\n',
+    out: `2 files, 2 documents: 1 Service, 1 EndpointSlice; 0 problems
+next: usher run ${dir}
+      with --capture listen it changes nothing on the host
+`,
     err: '',
   })
 })
@@ -148,6 +151,7 @@ t.test('check names the file, document, object and field of a problem', async t 
     /^problem: .*a\.yaml document 2 \(Service default\/bad\): spec\.ports\[0\]/,
   )
   t.match(out, '1 file, 2 documents: 2 Services; 1 problem, 1 warning\n')
+  t.match(out, `\nnext: mend the first problem, then usher check ${dir}/a.yaml\n`)
 })
 
 t.test('check finds a VIP that two Services claim', async t => {
@@ -193,7 +197,10 @@ t.test('check says once what it passed over', async t => {
 
 t.test('check also checks the flags of run, and that there are files', async t => {
   const dir = manifests(t, { 'a.yaml': service('web') })
-  t.equal((await usher('check', dir, '--drain-timeout', '1m')).code, 0)
+  const sound = await usher('check', dir, '--drain-timeout', '1m', '--capture=listen')
+  t.equal(sound.code, 0)
+  t.match(sound.out, `\nnext: usher run ${dir} --drain-timeout 1m --capture=listen\n`)
+  t.notMatch(sound.out, 'changes nothing')
   const { code, err } = await usher('check', dir, '--dial-ladder', '1s,x')
   t.equal(code, 2)
   t.match(err, 'usher check: --dial-ladder: "x" is not a duration')
@@ -205,13 +212,15 @@ t.test('check says of a file of routes that it is in order', async t => {
   const dir = manifests(t, { 'a.yaml': routes, 'web.yaml': service('web') })
   t.strictSame(await usher('check', `${dir}/a.yaml`), {
     code: 0,
-    out: `${dir}/a.yaml: 1 route, ok\n`,
+    out: `${dir}/a.yaml: 1 route, ok\nnext: usher sidecar --config ${dir}/a.yaml\n`,
     err: '',
   })
   const both = await usher('check', `${dir}/a.yaml`, `${dir}/web.yaml`)
   t.equal(both.code, 0)
   t.match(both.out, 'a.yaml: 1 route, ok\n')
   t.match(both.out, '1 file, 1 document: 1 Service; 0 problems')
+  t.match(both.out, `next: usher run ${dir}/web.yaml\n`)
+  t.match(both.out, `\n      usher sidecar --config ${dir}/a.yaml\n`)
 })
 
 t.test('check lists all that is wrong with a file of routes', async t => {

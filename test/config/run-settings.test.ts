@@ -147,6 +147,10 @@ t.test('a file that can’t be read is named', async t => {
     await refusal(runSettings(['--config=f'], noFile)),
     '--config f: nobody is to read f',
   )
+  t.equal(
+    await refusal(runSettings(['--config=/nowhere/f'], readConfigFile)),
+    '--config /nowhere/f: there is no such file or directory',
+  )
   for (const endless of ['/dev/zero', '/dev/urandom'])
     t.equal(
       await refusal(runSettings([`--config=${endless}`], readConfigFile)),

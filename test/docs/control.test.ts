@@ -10,19 +10,14 @@ import type { OpenConnection } from '../../src/relay/open-connections.ts'
 import type { StatusDocument } from '../../src/observe/status.ts'
 import { put, service, slice } from '../support/objects.ts'
 import { controlSocket, ran } from '../proxy/control-fixture.ts'
+import { consoleSteps } from './console-blocks.ts'
 
 const read = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
 const page = read('docs/control.md')
 
-/** The commands of the page with what they print, in its order. */
-const examples = [...page.matchAll(/```console\n([^]*?)```/g)].flatMap(([, block = '']) =>
-  block.split(/^\$ /m).flatMap(text => {
-    const [line = '', ...printed] = text.split('\n')
-    return line === '' ? [] : [{ line, printed: printed.join('\n') }]
-  }),
-)
+const examples = consoleSteps(page)
 
 const ago = (ms: number): string => new Date(Date.now() - ms).toISOString()
 

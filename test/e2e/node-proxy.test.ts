@@ -204,9 +204,11 @@ t.test(
     const usher = launchUsher(t, 'run', kubeconfig, '--hostname-override=node-1')
     const listens = await usher.logged('admin server listens', { server: 'health' })
     const health = String(listens['address'])
-    await usher.logged('cannot read from the API server; trying again')
+    const lost = await usher.logged('cannot read from the API server; trying again')
+    t.match(lost, { server: /^https:/, advice: /--kubeconfig or --master/ })
     t.match(await get(health, '/healthz'), { status: 503 })
     t.match(await get(health, '/livez'), { status: 200 }, 'a restart would mend nothing')
+    t.match(await usher.logged('not serving yet'), { reasons: [/read/] })
     usher.send('SIGTERM')
     t.strictSame(await usher.exit, { code: 0, signal: null })
   },

@@ -248,7 +248,7 @@ t.test('a sidecar is asked how it does on this host alone', async t => {
 t.test('a wrong call exits 2 and says what would be right', async t => {
   const none = await runUsher('run')
   t.equal(none.code, 1)
-  t.match(none.err, 'give --kubeconfig or --master, or run in a pod')
+  t.match(none.err, /give --kubeconfig or --master, --manifests for .*, or run in a pod/)
   const both = await runUsher('run', 'x.yaml', '--kubeconfig', 'y')
   t.equal(both.code, 2)
   t.match(both.err, /--kubeconfig.*manifests|manifests.*--kubeconfig/)
@@ -266,7 +266,7 @@ t.test('manifests that cannot be read at the start exit 1 and say where', async 
   const noServers = ['--metrics-bind-address=off', '--healthz-bind-address=off']
   const { code, err } = await runUsher('run', broken.path, ...noServers)
   t.equal(code, 1)
-  t.match(err, `usher: ${broken.path} document 2: line 4: Flow`)
+  t.match(err, `usher: --manifests: ${broken.path} document 2: line 4: Flow`)
   t.notMatch(err, /^ +at /m, 'without a stack')
   const missing = join(t.testdir({}), 'nowhere.yaml')
   const absent = await runUsher('run', '--manifests', missing, ...noServers)

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 
 /** What the build makes; `npm test` builds first. */
-const built = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
+export const built = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
 
 /**
  * What runs `usher` in tests: few large files that the runner has made of the build, which

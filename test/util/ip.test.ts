@@ -1,5 +1,6 @@
 import t from 'tap'
 import {
+  bracketsAdvice,
   canonicalIp,
   familyOf,
   isWildcard,
@@ -69,4 +70,18 @@ t.test('host and port are joined and split', async t => {
     { host: '192.0.2.1', port: 0 },
     '0 when asked for',
   )
+})
+
+t.test('IPv6 without brackets is known by its colons', async t => {
+  const right = new Map([
+    ['fd00::5:5432', '[fd00::5]:5432'],
+    ['::1:53', '[::1]:53'],
+    ['fd00::5', '[fd00::5]:PORT'],
+    ['::1', '[::1]:PORT'],
+    ['2001:db8:1:2:3:4:5:6:53', '[2001:db8:1:2:3:4:5:6]:53'],
+  ])
+  for (const [text, written] of right)
+    t.equal(bracketsAdvice(text), `has IPv6 without brackets; write ${written}`)
+  for (const text of ['', '[::1]:53', '10.0.0.5:1', 'db:1', 'a:b:c', ':5432', '::g:1'])
+    t.equal(bracketsAdvice(text), '', text)
 })

@@ -1,4 +1,5 @@
 import type { Problem } from '../../model/snapshot.ts'
+import { permissionAdvice } from '../../kernel/permission-advice.ts'
 
 /** So many single IPv6 addresses are felt: 0.1 ms at the start of each IPv6 connection. */
 const manyAddresses = 500
@@ -9,10 +10,8 @@ const manyAddresses = 500
  */
 export const whyNotHeld = (error: string | undefined): string => {
   if (error === undefined) return ''
-  const advice = /not permitted|permission denied/i.test(error)
-    ? '; run Usher with the capability NET_ADMIN'
-    : ''
-  return `it can't be made one: ${error}${advice}`
+  const advice = permissionAdvice(error)
+  return `it can't be made one: ${error}${advice && `; ${advice}`}`
 }
 
 /** What is wrong; of single VIPs that it is, for their placements say the rest. */

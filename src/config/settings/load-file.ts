@@ -1,5 +1,5 @@
 import { show } from '../../util/printable.ts'
-import { readBounded } from '../../util/read-text.ts'
+import { fileFault, readBounded } from '../../util/read-text.ts'
 import { suggest } from '../../util/suggest.ts'
 import {
   apiVersion,
@@ -85,9 +85,14 @@ export interface LoadedFile {
 /** Bytes. A full configuration has some two thousand. */
 const mostBytes = 256 * 1024
 
-/** For `loadFile`. */
-export const readConfigFile = (path: string): Promise<string> =>
-  readBounded(path, mostBytes)
+/** For `loadFile`. Rejects with what is wrong, without the path. */
+export const readConfigFile = async (path: string): Promise<string> => {
+  try {
+    return await readBounded(path, mostBytes)
+  } catch (error) {
+    throw new Error(fileFault(error), { cause: error })
+  }
+}
 
 /**
  * Reads a configuration: strictly, and when that finds keys it does not know or one that

@@ -1,4 +1,10 @@
-import { isLoopback, isWildcard, joinHostPort, splitHostPort } from '../../util/ip.ts'
+import {
+  bracketsAdvice,
+  isLoopback,
+  isWildcard,
+  joinHostPort,
+  splitHostPort,
+} from '../../util/ip.ts'
 import { isUnix, unixFault } from '../../util/unix-address.ts'
 import { badValue, textual, type OptionType } from './basic.ts'
 
@@ -29,6 +35,8 @@ export const waitTarget: OptionType<WaitTarget, string> = textual(
     if (scheme?.toLowerCase() === 'udp')
       throw badValue(text, 'is UDP, where nothing says who listens', example)
     const parts = splitHostPort(listen)
+    const brackets = bracketsAdvice(listen)
+    if (brackets !== '') throw badValue(text, brackets, example)
     const isRoute = scheme !== undefined
     if (
       parts === undefined ||

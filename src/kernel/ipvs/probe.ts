@@ -110,7 +110,7 @@ const loadModule = async ({ run }: IpvsDeps, name: string): Promise<string> => {
   const failure = await failureOf(() => run('modprobe', [name]))
   if (failure === undefined) return ''
   return failure.failure === 'missing'
-    ? 'not loaded, and there is no modprobe to load it with'
+    ? 'not loaded, and there is no modprobe to load it with; install it (Debian package kmod), or load the module on the host'
     : failure.message
 }
 

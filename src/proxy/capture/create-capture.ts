@@ -10,6 +10,7 @@ import { boundProxyAddress, listenCapture } from '../../capture/listen.ts'
 import { localCapture } from '../../capture/local/local-capture.ts'
 import { addressLog } from '../../observe/rule-log.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
+import { permissionAdvice } from '../../kernel/permission-advice.ts'
 import { type FamilyProbes, joinProbes, type Probe } from '../../kernel/probe.ts'
 import { isProbeTable, tableName } from '../../kernel/nft/tables.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
@@ -74,12 +75,20 @@ const asAsked = async (deps: CaptureDeps, name: KindName): Promise<CaptureParts>
   const probes = await probe()
   const { usable, detail } = joinProbes(probes)
   if (!usable)
-    deps.log.error({ capture: name, why: detail }, 'this capture does not work here now')
+    deps.log.error(
+      { capture: name, why: detail, advice: adviceOn(detail) },
+      'this capture does not work here now',
+    )
   return {
     capture: alone(deps, name, make(probes)),
     choice: asked(name, usable ? detail : `does not work here now: ${detail}`),
   }
 }
+
+const adviceOn = (detail: string): string =>
+  [permissionAdvice(detail), '--capture auto takes what works']
+    .filter(Boolean)
+    .join('; or ')
 
 /** Whatever changes the host is one process's business at a time. */
 const alone = (deps: CaptureDeps, name: KindName, capture: Capture): Capture => {

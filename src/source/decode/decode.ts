@@ -31,7 +31,12 @@ export const decode = (raw: unknown): DecodeResult => {
   if (typeof raw !== 'object' || raw === null || Array.isArray(raw))
     return { malformed: 'is not an object with apiVersion, kind and metadata' }
   if (typeof apiVersion !== 'string' || apiVersion === '')
-    return { malformed: 'has no apiVersion; give v1 or discovery.k8s.io/v1' }
+    return {
+      malformed:
+        peek(raw, 'routes') === undefined
+          ? 'has no apiVersion; give v1 or discovery.k8s.io/v1'
+          : 'is a file of routes; give it to usher sidecar --config',
+    }
   if (typeof kind !== 'string' || kind === '')
     return {
       malformed:

@@ -93,7 +93,7 @@ const inCluster = async ({
   if (host === '' || port === '')
     throw new UsherError(
       'BAD_SOURCE',
-      'no API server: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; give --kubeconfig or --master, or run in a pod',
+      'no API server: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; give --kubeconfig or --master, --manifests for Services from files, or run in a pod',
     )
   const address = host.includes(':') ? `[${host}]` : host
   const where = 'KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT'

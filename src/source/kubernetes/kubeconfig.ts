@@ -1,6 +1,6 @@
 import { dirname, isAbsolute, join } from 'node:path'
 import * as yaml from 'yaml'
-import { readBounded } from '../../util/read-text.ts'
+import { fileFault, readBounded } from '../../util/read-text.ts'
 import { peek } from '../../util/json.ts'
 import { printable, show } from '../../util/printable.ts'
 import { yamlDocuments } from '../../util/yaml-documents.ts'
@@ -35,6 +35,12 @@ const mostBytes = 4 * 1024 * 1024
 export const readKubeconfig = async (file: string): Promise<Kubeconfig> => {
   const title = `kubeconfig ${printable(file, 300)}`
   const config = parsed(await contents(file, title), title)
+  const ofKind = peek(config, 'kind') ?? 'Config'
+  if (ofKind !== 'Config')
+    throw new UsherError(
+      'BAD_SOURCE',
+      `${title}: has the kind ${show(ofKind)} and is not a kubeconfig; Services from files are given with --manifests`,
+    )
   const current = peek(config, 'current-context')
   const names = namesOf(peek(config, 'contexts'))
   if (typeof current !== 'string' || current === '')
@@ -71,20 +77,20 @@ const contents = async (file: string, title: string): Promise<string> => {
   try {
     return await readBounded(file, mostBytes)
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
-    const why = code === 'ENOENT' ? 'there is no such file' : message
     throw new UsherError(
       'BAD_SOURCE',
-      `${title}: ${why}; give --kubeconfig a file that can be read`,
+      `${title}: ${fileFault(error)}; give --kubeconfig a file that can be read`,
     )
   }
 }
 
 const parsed = (text: string, title: string): unknown => {
   try {
-    const [document] = yamlDocuments(text, yaml, new yaml.LineCounter())
+    const lines = new yaml.LineCounter()
+    const [document] = yamlDocuments(text, yaml, lines)
     const [fault] = document?.errors ?? []
-    if (fault !== undefined) throw fault
+    if (fault !== undefined)
+      throw new Error(`line ${lines.linePos(fault.pos[0]).line}: ${fault.message}`)
     const config: unknown = document?.toJS({ maxAliasCount: 100 })
     if (typeof config === 'object' && config !== null && !Array.isArray(config))
       return config

@@ -1,7 +1,6 @@
 import { readdir, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
-import { printable } from '../../util/printable.ts'
-import { messageOf } from '../../util/usher-error.ts'
+import { fileFault } from '../../util/read-text.ts'
 
 /** What a path that the user gave stands for. */
 export interface Listing {
@@ -66,16 +65,3 @@ export const watchOf = async (
 
 /** The link that the kubelet swaps when a mounted ConfigMap or Secret changes. */
 const swapped = '..data'
-
-const codes: Readonly<Record<string, string>> = {
-  ENOENT: 'there is no such file or directory',
-  EACCES: 'permission to read it is denied',
-  EMFILE: 'no file descriptor is left to open it with',
-  ENFILE: 'the system has no file descriptor left to open it with',
-}
-
-/** What is wrong, without the path, which is named beside it. */
-export const fileFault = (error: unknown): string => {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  return codes[code] ?? printable(messageOf(error), 300)
-}

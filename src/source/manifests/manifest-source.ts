@@ -75,7 +75,7 @@ class ManifestSource implements Source {
     await this.#reading
     if (this.#closing.signal.aborted) return
     if (this.#synced) return this.#schedulePoll()
-    const error = new UsherError('BAD_SOURCE', this.#error)
+    const error = new UsherError('BAD_SOURCE', `--manifests: ${this.#error}`)
     await this.close()
     throw error
   }

@@ -1,9 +1,9 @@
 import { printable } from '../../util/printable.ts'
-import { listFiles, fileFault } from './list-files.ts'
+import { listFiles } from './list-files.ts'
 import type { ManifestSet } from './manifest-set.ts'
 import { parseDocuments } from './parse-documents.ts'
 import { SetBuilder } from './set-builder.ts'
-import { decodeUtf8, readRegular } from '../../util/read-text.ts'
+import { decodeUtf8, fileFault, readRegular } from '../../util/read-text.ts'
 
 /**
  * Reads and decodes files and directories of manifests, and holds up the event loop for as

@@ -6,9 +6,8 @@ import {
 } from '../../util/address-ranges.ts'
 import type { Cidr } from '../../util/cidr.ts'
 import { show } from '../../util/printable.ts'
-import { decodeUtf8, readRegular } from '../../util/read-text.ts'
+import { decodeUtf8, fileFault, readRegular } from '../../util/read-text.ts'
 import { pacer } from '../../util/yielding.ts'
-import { fileFault } from '../manifests/list-files.ts'
 
 const prefix = 'file:'
 

@@ -1,6 +1,6 @@
+import { peek } from '../../util/json.ts'
 import { printable } from '../../util/printable.ts'
-import { decodeUtf8, readRegular } from '../../util/read-text.ts'
-import { fileFault } from '../manifests/list-files.ts'
+import { decodeUtf8, fileFault, readRegular } from '../../util/read-text.ts'
 import { clashesOf, decodeRoute, routeFaults } from './decode-route.ts'
 import type { Route } from './route.ts'
 import { fileShape, type RawRoute } from './route-fields.ts'
@@ -71,7 +71,18 @@ const listOf = (value: unknown): readonly unknown[] => {
   return Array.isArray(routes) ? routes : []
 }
 
-const faultsOf = (value: unknown): ShapeFault[] => [
+const faultsOf = (value: unknown): ShapeFault[] =>
+  isManifest(value) ? [manifestFault] : faultsOfRoutes(value)
+
+const isManifest = (value: unknown): boolean =>
+  typeof peek(value, 'apiVersion') === 'string' && peek(value, 'routes') === undefined
+
+const manifestFault: ShapeFault = {
+  path: ['apiVersion'],
+  message: 'is of a manifest, not of a file of routes; give it to usher run --manifests',
+}
+
+const faultsOfRoutes = (value: unknown): ShapeFault[] => [
   ...shapeFaults(fileShape, value),
   ...listOf(value).flatMap((raw, i) =>
     routeFaults(raw).map(({ path, message }) => ({

@@ -1,5 +1,11 @@
 import type { Protocol } from '../../model/service.ts'
-import { type AddressPort, canonicalIp, isGroup, splitHostPort } from '../../util/ip.ts'
+import {
+  type AddressPort,
+  bracketsAdvice,
+  canonicalIp,
+  isGroup,
+  splitHostPort,
+} from '../../util/ip.ts'
 import { show } from '../../util/printable.ts'
 import { canonicalUnix, isUnix, unixFault } from '../../util/unix-address.ts'
 import { addressFault } from '../decode/fields.ts'
@@ -43,11 +49,12 @@ export const readListen = (text: string): Listen | string => {
   const [whole, scheme = '', place = ''] = /^([a-z]+):\/\/(.*)$/is.exec(text) ?? []
   if (whole === undefined) return `${show(text)} is not ${listenForm}`
   const protocol = protocols.get(scheme.toLowerCase())
-  if (protocol === undefined) return `protocol ${show(scheme)} is not tcp or udp`
+  if (protocol === undefined)
+    return `protocol ${show(scheme)} is not tcp or udp; give ${listenForm}`
   const part = `address ${show(place)}`
   const split = splitHostPort(place)
   if (split === undefined)
-    return `${part} is not ADDRESS:PORT with a port from 1 to 65535, like 127.0.0.1:15432 or [::1]:15432`
+    return `${part} ${bracketsAdvice(place) || 'is not ADDRESS:PORT with a port from 1 to 65535, like 127.0.0.1:15432 or [::1]:15432'}`
   const address = canonicalIp(split.host)
   if (address === undefined)
     return `${part} is not an IP address; give one like 127.0.0.1, or 0.0.0.0 for all`
@@ -97,7 +104,8 @@ const readPlace = (text: string): Target | string => {
   if (/^\S+:\d+ +[a-z]/i.test(text))
     return `${show(text)} has a word behind the address that is not weight=NUMBER; options are of the route`
   const split = splitHostPort(text)
-  if (split === undefined) return `${show(text)} is not ${targetForm}`
+  if (split === undefined)
+    return `${show(text)} ${bracketsAdvice(text) || `is not ${targetForm}`}`
   const { host, port } = split
   const address = canonicalIp(host)
   if (address === undefined)

@@ -150,7 +150,7 @@ t.test('an address that can not be had', async t => {
   t.test('leaves its VIP uncaptured, with what would help', async t => {
     t.strictSame(await place(web), [
       'local, 10.97.0.1 80',
-      "not captured, not an address of this host; it can't be made one: Operation not permitted; run Usher with the capability NET_ADMIN",
+      "not captured, not an address of this host; it can't be made one: Operation not permitted; run it as root, or with the capability NET_ADMIN",
     ])
     t.match(capture.problems(), [
       { object: 'capture local', message: /^1 of 1 VIPs .* 192.0.2.7.32: Operation/ },

@@ -36,6 +36,7 @@ t.test('other kinds and versions are skipped, other things are malformed', async
     [[], /^is not an object/],
     [null, /^is not an object/],
     [{ kind: 'Service' }, /^has no apiVersion/],
+    [{ routes: [] }, /^is a file of routes; give it to usher sidecar --config/],
     [{ apiVersion: 'v1' }, /^has no kind/],
     [{ apiVersion: 'v1', kind: ['Service'] }, /^has no kind/],
   ]

@@ -332,7 +332,12 @@ t.test('connections are kept', async t => {
 })
 
 const wrong: [string, Json | string, RegExp][] = [
-  ['is not YAML', 'a: [', /kubeconfig .*: is not YAML/],
+  ['is not YAML', '{}\na: [', /kubeconfig .*: is not YAML: line 2: /],
+  [
+    'is a manifest',
+    { kind: 'Service' },
+    /kind "Service" and is not a kubeconfig.*--manifests/,
+  ],
   [
     'is nested too deeply',
     '['.repeat(200_000),
@@ -456,9 +461,12 @@ for (const [what, cluster, user, message] of wrongParts)
 
 t.test('without a kubeconfig, a master and a pod there is no server', async t => {
   const missing = connectToCluster(access({ kubeconfig: '/nowhere/config' }))
-  await t.rejects(missing, /there is no such file; give --kubeconfig/)
+  await t.rejects(missing, /there is no such file or directory; give --kubeconfig/)
   const nowhere = connectToCluster(access({}), { env: {} })
-  await t.rejects(nowhere, /give --kubeconfig or --master, or run in a pod/)
+  await t.rejects(
+    nowhere,
+    /give --kubeconfig or --master, --manifests for .*, or run in a pod/,
+  )
   const env = { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '443' }
   const pod = connectToCluster(access({}), { env, serviceAccountDir: '/nowhere' })
   await t.rejects(pod, /service account: cannot use \/nowhere\/token: no such file/)

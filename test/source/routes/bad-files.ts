@@ -103,6 +103,14 @@ const whole: readonly BadFile[] = [
       'is missing; give a list of routes, like [{listen: tcp://127.0.0.1:15432, endpoints: [10.0.0.5:5432]}]',
     ],
   ],
+  [
+    'apiVersion: v1\nkind: Service\nmetadata: {name: web}\n',
+    [
+      1,
+      'apiVersion',
+      'is of a manifest, not of a file of routes; give it to usher run --manifests',
+    ],
+  ],
   ['\nroutes: 7\n', [2, 'routes', `7 ${form.routes}`]],
   ['routes:\n', [1, 'routes', `null ${form.routes}`]],
   ['routes: db\n', [1, 'routes', `"db" ${form.routes}`]],

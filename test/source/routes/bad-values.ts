@@ -17,7 +17,8 @@ export const form = {
     'is a multicast or broadcast address; give one of this host, like 127.0.0.1, or 0.0.0.0 for all',
   listen:
     'is not tcp://ADDRESS:PORT, udp://ADDRESS:PORT or unix:/PATH, like tcp://127.0.0.1:15432',
-  protocol: 'is not tcp or udp',
+  protocol:
+    'is not tcp or udp; give tcp://ADDRESS:PORT, udp://ADDRESS:PORT or unix:/PATH',
   target:
     'is not HOST:PORT with a port from 1 to 65535, like 10.0.0.5:5432, [fd00::5]:5432, db.example:5432, srv:NAME for a name with SRV records, or unix:/PATH',
   word: 'has a word behind the address that is not weight=NUMBER; options are of the route',
@@ -109,7 +110,7 @@ export const listens: readonly (readonly [text: string, message: string])[] = [
   ['tcp://127.0.0.1:1-9', `address "127.0.0.1:1-9" ${form.address}`],
   ['tcp://127.0.0.1:1/', `address "127.0.0.1:1/" ${form.address}`],
   ['tcp://:5432', `address ":5432" ${form.address}`],
-  ['tcp://::1:53', `address "::1:53" ${form.address}`],
+  ['tcp://::1:53', 'address "::1:53" has IPv6 without brackets; write [::1]:53'],
   ['tcp://[::1]', `address "[::1]" ${form.address}`],
   ['tcp://[::1', `address "[::1" ${form.address}`],
   ['tcp://*:53', `address "*:53" ${form.ip}`],
@@ -139,7 +140,8 @@ export const targets: readonly (readonly [text: string, message: string])[] = [
   ['db:-1', `"db:-1" ${form.target}`],
   ['db:1:2', `"db:1:2" ${form.target}`],
   ['tcp://db:1', `"tcp://db:1" ${form.target}`],
-  ['fd00::5:5432', `"fd00::5:5432" ${form.target}`],
+  ['fd00::5:5432', '"fd00::5:5432" has IPv6 without brackets; write [fd00::5]:5432'],
+  ['fd00::5', '"fd00::5" has IPv6 without brackets; write [fd00::5]:PORT'],
   ['[fd00::5]', `"[fd00::5]" ${form.target}`],
   ['[]:1', `"[]:1" ${form.target}`],
   ['10.0.0.256:1', `"10.0.0.256:1" ${form.host}`],
