@@ -98,6 +98,7 @@ const waysToLook = (
   metrics: number,
 ): readonly (readonly [name: string, take: Take])[] => [
   ['/status', () => bytesOf(metrics, '/status')],
+  ['the page until it has all rows', () => bytesOfPage(metrics)],
   ['usher get services', () => bytesPrinted(metrics, 'get', 'services')],
   ['usher status', () => bytesPrinted(metrics, 'status')],
 ]
@@ -124,6 +125,20 @@ const bytesOf = async (port: number, path: string): Promise<number> => {
   for await (const chunk of response) bytes += (chunk as Buffer).length
   if (response.statusCode !== 200) throw new Error(`${path}: ${response.statusCode}`)
   return bytes
+}
+
+/** The page is there as a whole with the first tick of its stream. */
+const bytesOfPage = async (port: number): Promise<number> => {
+  let bytes = await bytesOf(port, '/')
+  const sent = get({ host, port, path: '/stream', agent: false })
+  const [response] = (await once(sent, 'response')) as [IncomingMessage]
+  let last = ''
+  for await (const chunk of response) {
+    bytes += (chunk as Buffer).length
+    last = (last.slice(-20) + String(chunk)).slice(-4096)
+    if (last.includes('event: tick')) return bytes
+  }
+  throw new Error('the stream has ended before it had told all')
 }
 
 /** By a command of Usher's, as a user runs it. */
