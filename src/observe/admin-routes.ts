@@ -28,8 +28,11 @@ export interface Route {
    * the same time have one answer.
    */
   readonly mostBody?: number
-  /** `answer` is given what follows the `?` of a request, which then has an answer of its own. */
-  readonly query?: true
+  /**
+   * What `answer` is given of that which follows the `?` of a request. Requests that have it in
+   * common, or come without a `?`, have one answer at the same time.
+   */
+  readonly query?: (text: string) => string
   readonly answer: (given: string) => Answer | Promise<Answer>
   /**
    * Answered whatever the Host header says: probes may send any. The other routes show more
@@ -95,8 +98,8 @@ export const metricsRoutes = (
   status: (service?: string) => StatusDocument | Promise<readonly Buffer[]>,
   { mode = () => 'userspace', probes, config, quit }: MetricsRoutesExtras = {},
 ): Routes => {
-  const statusBody = async (query: string): Promise<Body> => {
-    const now = await status(new URLSearchParams(query).get('service') ?? undefined)
+  const statusBody = async (service: string): Promise<Body> => {
+    const now = await status(service === '' ? undefined : service)
     return 'version' in now ? `${JSON.stringify(now)}\n` : now
   }
   return new Map<string, Route>([
@@ -116,7 +119,10 @@ export const metricsRoutes = (
     ...(config ? [['/configz', configz(config)] as const] : []),
     [
       '/status',
-      { query: true, answer: async query => ok(json, await statusBody(query)) },
+      {
+        query: text => new URLSearchParams(text).get('service') ?? '',
+        answer: async service => ok(json, await statusBody(service)),
+      },
     ],
     ...(quit ? [['/quitquitquit', quitRoute(quit)] as const] : []),
   ])

@@ -15,7 +15,7 @@ interface UnderWay {
  */
 export class AnswersUnderWay {
   readonly #mostBytes: number
-  readonly #making = new Map<Route, Promise<Answer>>()
+  readonly #making = new Map<Route, Map<string, Promise<Answer>>>()
   /** Oldest first. */
   readonly #sent = new Map<Pages, UnderWay>()
   #bytes = 0
@@ -24,13 +24,16 @@ export class AnswersUnderWay {
     this.#mostBytes = mostBytes
   }
 
-  of(route: Route): Answer | Promise<Answer> {
-    const same = this.#making.get(route)
+  /** `given`: what the route goes by, of a request. */
+  of(route: Route, given: string): Answer | Promise<Answer> {
+    const making = this.#making.get(route) ?? new Map<string, Promise<Answer>>()
+    const same = making.get(given)
     if (same !== undefined) return same
-    const answer = route.answer('')
+    const answer = route.answer(given)
     if (!(answer instanceof Promise)) return answer
-    const made = answer.finally(() => this.#making.delete(route))
-    this.#making.set(route, made)
+    const made = answer.finally(() => making.delete(given))
+    making.set(given, made)
+    this.#making.set(route, making)
     return made
   }
 

@@ -102,8 +102,7 @@ const answerOf = async (
   if (body === undefined) return plain(413, `the body is longer than ${mostBody} bytes`)
   try {
     if (mostBody !== undefined) return await route.answer(body)
-    const asked = query ? queryOf(request.url ?? '') : ''
-    return await (asked === '' ? answers.of(route) : route.answer(asked))
+    return await answers.of(route, query?.(queryOf(request.url ?? '')) ?? '')
   } catch (err) {
     log.error({ server: name, err }, 'a request could not be answered')
     return plain(500, 'internal error; the log has the reason')

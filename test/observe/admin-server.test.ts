@@ -277,14 +277,26 @@ t.test('slow readers of large answers hold no more than 64 MiB', async t => {
 t.test('who asks while an answer is made gets the same', async t => {
   let made = 0
   const status = async (): Promise<readonly Buffer[]> => {
-    made += 1
+    const mine = (made += 1)
     await sleep(100)
-    return [Buffer.from(`${made}`)]
+    return [Buffer.from(`${mine}`)]
   }
   const { server } = await start(t, metricsRoutes(metrics, status), anyPort)
   const answers = ['a', 'b', 'c'].map(() => ask(server.address(), '/status'))
   t.match(await Promise.all(answers), [{ body: '1' }, { body: '1' }, { body: '1' }])
   t.match(await ask(server.address(), '/status'), { body: '2' })
+  // What a route does not go by makes no answer of its own; what it goes by does.
+  const others = [
+    '/status?x=1',
+    '/status?x=2',
+    '/status?service=a',
+    '/status?service=a&x',
+  ]
+  const bodies = await Promise.all(others.map(path => ask(server.address(), path)))
+  t.strictSame(
+    bodies.map(({ body }) => body),
+    ['3', '3', '4', '4'],
+  )
 })
 
 t.test('connections beyond the cap are refused, and idle ones give way', async t => {

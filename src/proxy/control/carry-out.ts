@@ -88,7 +88,7 @@ export const askedRoute = <C extends ControlCommand>(
   `/${command}`,
   {
     onlyThisHost: true,
-    query: true,
+    query: text => text,
     answer: query =>
       answerOf(command, handler, deps, () =>
         queryRequest(controlCommands[command].request.entries, query),
