@@ -1,6 +1,6 @@
 import { toJsonSchema } from '@valibot/to-json-schema'
 import * as v from 'valibot'
-import { apiVersion, itemShapes } from '../src/cli/get-documents.ts'
+import { apiVersion, itemShapes, singleShapes } from '../src/cli/json-documents.ts'
 import { statusSchema } from '../src/observe/status.ts'
 import { styled } from './styled.ts'
 
@@ -14,17 +14,30 @@ const jsonSchemaOf = (shape: v.GenericSchema): object => {
   return rest
 }
 
-const listOf = (kind: string, item: v.GenericSchema): object =>
+const documentOf = (kind: string, fields: v.ObjectEntries): object =>
   jsonSchemaOf(
-    v.object({
-      apiVersion: v.literal(apiVersion),
-      kind: v.literal(kind),
-      metadata: v.object({
-        leftOut: v.pipe(v.number(), v.description('How many there are besides.')),
-      }),
-      items: v.array(item),
-    }),
+    v.object({ apiVersion: v.literal(apiVersion), kind: v.literal(kind), ...fields }),
   )
+
+const listOf = (kind: string, item: v.GenericSchema): object =>
+  documentOf(kind, {
+    metadata: v.object({
+      leftOut: v.pipe(v.number(), v.description('How many there are besides.')),
+    }),
+    items: v.array(item),
+  })
+
+const documents = (): object => {
+  const $defs = Object.fromEntries([
+    ...Object.entries(itemShapes).map(([kind, item]) => [kind, listOf(kind, item)]),
+    ...Object.entries(singleShapes).map(([kind, { entries }]) => [
+      kind,
+      documentOf(kind, entries),
+    ]),
+  ]) as object
+  const anyOf = Object.keys($defs).map(kind => ({ $ref: `#/$defs/${kind}` }))
+  return { anyOf, $defs }
+}
 
 const styledSchema = (title: string, schema: object): Promise<string> =>
   styled(
@@ -38,14 +51,13 @@ const styledSchema = (title: string, schema: object): Promise<string> =>
 
 /** JSON Schemas of what Usher answers, by the paths of their files. */
 export const outputSchemas = async (): Promise<ReadonlyMap<string, string>> => {
-  const kinds = Object.entries(itemShapes)
-  const either = { anyOf: kinds.map(([kind]) => ({ $ref: `#/$defs/${kind}` })) }
-  const lists = kinds.map(([kind, item]) => [kind, listOf(kind, item)])
-  const documents = { ...either, $defs: Object.fromEntries(lists) as object }
   return new Map([
     [
-      'deploy/get.schema.json',
-      await styledSchema('What `usher get -o json` prints', documents),
+      'deploy/output.schema.json',
+      await styledSchema(
+        'What usher get, tap and explain print with -o json',
+        documents(),
+      ),
     ],
     [
       'deploy/status.schema.json',

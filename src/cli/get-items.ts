@@ -2,7 +2,7 @@ import type { AnswerOf } from '../observe/control-protocol.ts'
 import type { ServicePortStatus } from '../observe/status.ts'
 import { endpointState, isUsable } from '../page/endpoint-words.ts'
 import type { Cell, Cells } from './columns.ts'
-import type { EndpointItem, RouteItem } from './get-documents.ts'
+import type { EndpointItem, RouteItem } from './json-documents.ts'
 import { bytesForPeople, forPeople, optionTexts } from './words.ts'
 
 // What `usher get` lists: items of JSON and YAML as docs/control.md has them, and rows of tables.

@@ -2,7 +2,7 @@ import type { listedKinds } from '../config/options/control.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
 import type { ServicePortStatus } from '../observe/status.ts'
 import type { Cells } from './columns.ts'
-import type { itemShapes } from './get-documents.ts'
+import type { itemShapes } from './json-documents.ts'
 import {
   connectionRow,
   connectionsTable,

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { stringify } from 'yaml'
 import type { OptionsOf } from '../config/options.ts'
 import { aligned, type Cells, columnWidths } from './columns.ts'
-import { apiVersion } from './get-documents.ts'
+import { apiVersion } from './json-documents.ts'
 import type { Item, Listing } from './get-kinds.ts'
 import type { Io } from './io.ts'
 

@@ -1,6 +1,6 @@
 import type { ServicePortStatus } from '../observe/status.ts'
 import type { Cell, Cells } from './columns.ts'
-import type { ListenerItem, ServiceItem } from './get-documents.ts'
+import type { ListenerItem, ServiceItem } from './json-documents.ts'
 import { routeItem, routeName, stateCell } from './get-items.ts'
 
 // What `usher get services` and `usher get listeners` list.

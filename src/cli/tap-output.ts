@@ -1,7 +1,7 @@
 import type { OptionsOf } from '../config/options.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
 import { aligned, type Cell, type Cells, columnWidths } from './columns.ts'
-import { apiVersion } from './get-documents.ts'
+import { apiVersion } from './json-documents.ts'
 import type { Io } from './io.ts'
 import { bytesForPeople, forPeople } from './words.ts'
 

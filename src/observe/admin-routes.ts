@@ -120,7 +120,7 @@ export const metricsRoutes = (
     [
       '/status',
       {
-        query: text => new URLSearchParams(text).get('service') ?? '',
+        query: asked => new URLSearchParams(asked).get('service') ?? '',
         answer: async service => ok(json, await statusBody(service)),
       },
     ],

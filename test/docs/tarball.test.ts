@@ -81,7 +81,7 @@ t.test('the tarball of npm', async t => {
       'deploy/helm/usher/values.schema.json',
       'deploy/kubernetes/base/daemon-set.yaml',
       'deploy/monitoring/rules.yaml',
-      'deploy/get.schema.json',
+      'deploy/output.schema.json',
       'deploy/routes.schema.json',
       'deploy/status.schema.json',
       'deploy/systemd/usher.service',

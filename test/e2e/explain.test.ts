@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import { socketPath } from '../support/control-socket.ts'
 import { manifestFile, service, slice } from '../support/manifests.ts'
+import { publishedSchema } from '../support/output-schema.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { dial, namedEcho } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
@@ -80,6 +81,8 @@ t.test('turns, a drain, and an endpoint that is gone', async t => {
           : { endpoint, failure: { why: 'ECONNREFUSED' } },
       ),
   })
+  const isDocument = publishedSchema('output')
+  t.ok(isDocument(JSON.parse(json.out)), JSON.stringify(isDocument.errors))
   const page = await fetch(
     `http://${usher.metrics}/explain?client=${testHost}&address=${at}`,
   )

@@ -1,9 +1,8 @@
 // A process of its own: it mostly waits.
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
-import { Ajv2020 } from 'ajv/dist/2020.js'
 import t, { type Test } from 'tap'
 import { manifestFile, service, slice } from '../support/manifests.ts'
+import { publishedSchema } from '../support/output-schema.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { dial, namedEcho } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
@@ -145,10 +144,7 @@ t.test('a node proxy is asked at its metrics address', async t => {
     })
   })
   await t.test('the status is as its schema says', async t => {
-    const schema = JSON.parse(
-      await readFile('deploy/status.schema.json', 'utf8'),
-    ) as object
-    const isStatus = new Ajv2020().compile(schema)
+    const isStatus = publishedSchema('status')
     const { body } = await get(usher.metrics, '/status')
     t.ok(isStatus(JSON.parse(body)), JSON.stringify(isStatus.errors))
   })

@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { socketPath } from '../support/control-socket.ts'
 import { manifestFile, service, slice } from '../support/manifests.ts'
+import { publishedSchema } from '../support/output-schema.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { dial, firstWord, namedBackend, namedEcho } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
@@ -93,6 +94,9 @@ t.test('connections of Services as they end, until Ctrl-C', async t => {
       attempts: [{ endpoint: refuses.key, result: 'refused' }],
       endedAt: /^20\d\d-.*Z$/,
     })
+  const isDocument = publishedSchema('output')
+  for (const one of [failed, few].flatMap(({ printed }) => objects(printed.out)))
+    t.ok(isDocument(one), JSON.stringify([one, isDocument.errors]))
   const left = objects(few.printed.out).find(({ kind }) => kind === 'LeftOut')
   t.match(left, { leftOut: Number })
 

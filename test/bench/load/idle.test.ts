@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import t from 'tap'
 import { answerLoad } from '../../../bench/load/answer.ts'
 import { freeDescriptors } from '../../../bench/load/descriptors.ts'
@@ -35,6 +36,7 @@ process.on('message', () => {
   process.send(kept.length)
 })
 process.on('disconnect', () => process.exit())
+process.send('started')
 `
 
 t.test('their memory is what the proxy has grown by', { skip: !isLinux }, async t => {
@@ -42,6 +44,8 @@ t.test('their memory is what the proxy has grown by', { skip: !isLinux }, async 
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
   t.teardown(() => proxy.disconnect())
+  // What it takes to start is not to be counted.
+  await once(proxy, 'message')
   const { to } = await serveHttp(t, (nth, socket) => {
     // The first after the warm-up, which takes two requests each, waits for the growth.
     if (nth !== 121) return ok

@@ -205,6 +205,6 @@ t.test('parts and numbers of the kernel modes are options', async t => {
   t.throws(() => parseControlOptions(['--mode-services=1,x']), /--mode-services x/)
   t.throws(
     () => parseControlOptions(['--only=mode']),
-    /want services or rules or modes or connect-time/,
+    /want services or admin or rules or modes or connect-time/,
   )
 })

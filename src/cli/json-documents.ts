@@ -3,7 +3,7 @@ import { controlCommands } from '../observe/control-protocol.ts'
 import { statusShapes } from '../observe/status.ts'
 import type { DeepReadonly } from '../util/deep-readonly.ts'
 
-// What `usher get -o json` prints, as shapes: deploy/output.schema.json is made from them.
+// What `-o json` prints, as shapes: deploy/output.schema.json is made from them.
 
 const text = v.string()
 const number = v.number()
@@ -11,7 +11,7 @@ const { vip } = statusShapes
 const { entries: endpoint } = statusShapes.endpoint
 const { entries: servicePort } = statusShapes.servicePort
 
-/** Of what `-o json` and `-o yaml` print. */
+/** Of what `-o json` and `-o yaml` print, but of the status. */
 export const apiVersion = 'usher-proxy.io/v1alpha1'
 
 const route = v.object({
@@ -78,13 +78,22 @@ const openConnection = controlCommands.connections.answer.entries.connections.it
 
 const connection = v.object({ name: text, ...v.omit(openConnection, ['id']).entries })
 
-/** One item of each kind of document. */
+/** One item of each kind of list. */
 export const itemShapes = {
   ServiceList: service,
   EndpointList: endpointItem,
   ListenerList: listener,
   RouteList: route,
   ConnectionList: connection,
+} as const
+
+/** What stands alone: of `usher tap` an object a line, of `usher explain` the whole. */
+export const singleShapes = {
+  EndedConnection: controlCommands.ended.answer.entries.connections.item,
+  OpenConnection: connection,
+  LeftOut: v.object({ leftOut: number }),
+  Gap: v.object({ message: text }),
+  Explanation: controlCommands.explain.answer,
 } as const
 
 type ItemOf<K extends keyof typeof itemShapes> = DeepReadonly<
