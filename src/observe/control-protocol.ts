@@ -7,9 +7,18 @@ import { isNot, wholeNumber } from '../util/schema.ts'
 // `controlCommands` and has a handler in proxy/control/; fields that a request has and this Usher
 // does not know are refused, as an order that is carried out in part is worse than none.
 
+/** Of `namespace/name:port` with the longest that Kubernetes has. */
+const longestName = 256
+
 const listOf = (what: string, one: string) =>
   v.pipe(
-    v.array(v.string(isNot(`the name of ${one}`)), isNot('a list of names')),
+    v.array(
+      v.pipe(
+        v.string(isNot(`the name of ${one}`)),
+        v.maxLength(longestName, `is longer than ${longestName} characters`),
+      ),
+      isNot('a list of names'),
+    ),
     v.minLength(1, `is empty; name ${one}`),
     v.maxLength(1000, `names more than 1000 ${what}`),
   )

@@ -5,6 +5,7 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http'
+import type { Socket } from 'node:net'
 import { hostname } from 'node:os'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -150,19 +151,22 @@ const decide = async (
     response.setHeader('Allow', methods.join(', '))
     return plain(405, `only ${methods.join(' and ')}`)
   }
-  if (!route.anyHost && !isHostAllowed(headers.host, address))
+  // What only this host may see, a page that took the name of another may not see either.
+  const boundTo = route.onlyThisHost ? '127.0.0.1' : address
+  if (!route.anyHost && !isHostAllowed(headers.host, boundTo))
     return plain(403, `the Host header must be an IP address, localhost or ${hostname()}`)
   if (route.onlyThisHost && !isOnThisHost(request))
     return plain(403, 'only for clients on the same host, at a loopback address')
   if (route.posted && isFromPage(headers)) return plain(403, 'not for pages in a browser')
-  if (route.notForOtherSites && isFromOtherSite(headers))
+  if ((route.onlyThisHost || route.notForOtherSites) && isFromOtherSite(headers))
     return plain(403, 'not for pages of other sites')
   return answerOf(route, request, answers, options)
 }
 
-/** Clients of a socket of the file system have no address. */
-const isOnThisHost = ({ socket: { remoteAddress } }: IncomingMessage): boolean =>
-  remoteAddress === undefined || isLoopback(unmapped(remoteAddress))
+/** Clients of a socket of the file system have no address. A proxy on this host speaks for others. */
+const isOnThisHost = ({ headers, socket }: IncomingMessage): boolean =>
+  !['forwarded', 'x-forwarded-for', 'via'].some(name => name in headers) &&
+  (socket.remoteAddress === undefined || isLoopback(unmapped(socket.remoteAddress)))
 
 /**
  * A page of any site can make a browser on this host post here. Every browser says then where the
@@ -171,8 +175,13 @@ const isOnThisHost = ({ socket: { remoteAddress } }: IncomingMessage): boolean =
 const isFromPage = (headers: IncomingHttpHeaders): boolean =>
   headers.origin !== undefined || headers['sec-fetch-site'] !== undefined
 
-const isFromOtherSite = (headers: IncomingHttpHeaders): boolean =>
-  !['same-origin', 'none', undefined].includes(headers['sec-fetch-site']?.toString())
+/** Not to every address do browsers say it; of requests to other sites they tell the origin. */
+const isFromOtherSite = ({ host, origin, ...headers }: IncomingHttpHeaders): boolean => {
+  const site = headers['sec-fetch-site']?.toString()
+  if (!['same-origin', 'none', undefined].includes(site)) return true
+  if (origin === undefined || site === 'same-origin') return false
+  return !URL.canParse(origin) || new URL(origin).host !== host
+}
 
 /** A small HTTP server for people and programs that look after Usher, not yet listening. */
 export const smallHttpServer = (options: SmallHttpServerOptions): Server => {
@@ -193,7 +202,17 @@ export const smallHttpServer = (options: SmallHttpServerOptions): Server => {
       sent?.()
     }
   }
+  // One that asks again before it is answered: the bounds are of connections. Nobody does (RFC 9112,
+  // 9.3.2 lets them) but who wants to get round those.
+  const busy = new WeakSet<Socket>()
   const server = createServer(clientTimeouts, (request, response) => {
+    const { socket } = request
+    if (busy.has(socket)) {
+      socket.destroy()
+      return
+    }
+    busy.add(socket)
+    response.once('close', () => busy.delete(socket))
     void respond(request, response)
   })
   const connections = new ConnectionBound(mostConnections)

@@ -20,6 +20,9 @@ const distance = (a: string, b: string): number => {
   return last[b.length] ?? 0
 }
 
+/** Names of any number may be known, and a word be of any length: this much is compared. */
+const mostCompared = 2000
+
 /**
  * The one of `known` that `word` was probably meant to be: the nearest by few edits, or
  * the only one it is the beginning of. Undefined when none is near.
@@ -28,7 +31,8 @@ export const suggest = (word: string, known: readonly string[]): string | undefi
   const allowed = word.length < 4 ? 1 : word.length < 8 ? 2 : 3
   let best: string | undefined
   let fewest = allowed + 1
-  for (const candidate of known) {
+  const near = known.filter(one => Math.abs(one.length - word.length) <= allowed)
+  for (const candidate of near.slice(0, mostCompared)) {
     const edits = distance(word, candidate)
     if (edits < fewest) [best, fewest] = [candidate, edits]
   }

@@ -16,7 +16,7 @@ export interface ViewersDeps extends LiveLookDeps {
 export const mostViewers = 4
 /** Bytes that wait for one of them. */
 const mostWaiting = 64 * 1024
-/** One that takes nothing for so long gives its place up. */
+/** One that takes nothing for so long gives its place up; the kernel takes some megabytes for it first. */
 const idleMs = 10_000
 
 /**

@@ -13,9 +13,6 @@ export interface NamedEndpoint {
   readonly endpoint: Endpoint
 }
 
-/** To look for what was meant takes time for each of them. */
-const mostCompared = 2000
-
 /**
  * The endpoints that users mean by `10.0.0.5:5432`: of the routes they name, or of all that have
  * it. Throws a Refusal for the first name that is wrong.
@@ -55,10 +52,9 @@ const unknownEndpoint = (
   for (const { endpoints } of among)
     for (const { address, port } of endpoints) known.add(joinHostPort(address, port))
   const key = canonicalKey(text)
-  const near = [...known].filter(one => Math.abs(one.length - key.length) <= 3)
   const meant =
     [...known].find(one => one.startsWith(`${key}:`) || one.startsWith(`[${key}]:`)) ??
-    suggest(key, near.slice(0, mostCompared))
+    suggest(key, [...known])
   const hint =
     meant !== undefined
       ? `did you mean ${meant}?`
