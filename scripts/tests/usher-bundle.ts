@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { cp, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build, type Plugin } from 'esbuild'
@@ -69,11 +69,19 @@ export const bundleUsher = async (
     logLevel: 'error',
   })
   // As Usher's own, beside `dist`: it says the version.
-  const manifest = await readFile(join(top, 'package.json'), 'utf8')
-  await writeFile(join(folder, 'package.json'), manifest)
+  await place(join(top, 'package.json'), join(folder, 'package.json'))
   // Files for browsers stay as they are: what serves them finds them by its place, too.
-  await cp(join(dist, 'page'), join(folder, 'page'), { recursive: true })
+  await mkdir(join(folder, 'page'), { recursive: true })
+  for (const name of await readdir(join(dist, 'page')))
+    await place(join(dist, 'page', name), join(folder, 'page', name))
   return join(folder, 'dist/cli/main.js')
+}
+
+/** Whole at any time: another run of tests may use it, or place it too. */
+const place = async (from: string, to: string): Promise<void> => {
+  const draft = `${to}.${process.pid}`
+  await writeFile(draft, await readFile(from))
+  await rename(draft, to)
 }
 
 /** For the tests of a run: their environment, by which `test/support/usher-program.ts` finds it. */

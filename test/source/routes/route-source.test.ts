@@ -79,7 +79,10 @@ t.test('a bad route is told with its text, the part and what is right', async t 
     ['sctp://127.0.0.1:1=10.0.0.1:1', 'listen protocol "sctp" is not tcp or udp'],
     ['tcp://127.0.0.1=10.0.0.1:1', `listen address "127.0.0.1" ${listen}`],
     ['tcp://127.0.0.1:0=10.0.0.1:1', `listen address "127.0.0.1:0" ${listen}`],
-    ['tcp://::1:53=10.0.0.1:1', `listen address "::1:53" ${listen}`],
+    [
+      'tcp://::1:53=10.0.0.1:1',
+      'listen address "::1:53" has IPv6 without brackets; write [::1]:53',
+    ],
     ['tcp://localhost:1=10.0.0.1:1', `listen address "localhost:1" ${address}`],
     ['tcp://[fe80::1%lo]:1=10.0.0.1:1', `listen address "[fe80::1%lo]:1" ${address}`],
     ['udp://224.0.0.251:53=10.0.0.1:1', `listen address "224.0.0.251:53" ${group}`],
