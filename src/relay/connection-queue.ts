@@ -51,6 +51,11 @@ export class ConnectionQueue {
     return this.#shared.places.taken
   }
 
+  /** What `join` would say now. */
+  hasRoom(most: number): boolean {
+    return this.#shared.places.has(most)
+  }
+
   /** False when `most` wait already. `placeFreed` is to be called next. */
   join(one: Waiting, most: number): boolean {
     const { tickets, places } = this.#shared

@@ -135,7 +135,16 @@ export class EndpointCapacity<B extends Backend> {
 
   /** Whether one client more may wait for a place; if so, `dequeue` is to be called. */
   enqueue(one: Waiting): boolean {
-    return this.#queue?.join(one, this.#options?.mostQueued ?? 0) ?? false
+    return this.#queue?.join(one, this.#mostQueued) ?? false
+  }
+
+  /** What `enqueue` would say now. */
+  get mayQueue(): boolean {
+    return this.#queue?.hasRoom(this.#mostQueued) ?? false
+  }
+
+  get #mostQueued(): number {
+    return this.#options?.mostQueued ?? 0
   }
 
   dequeue(one: Waiting): void {

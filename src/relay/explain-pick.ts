@@ -3,6 +3,7 @@ import { isResting } from '../balance/resting.ts'
 import { addressWords } from '../util/cidr.ts'
 import type { Backend } from './backend.ts'
 import { clientKey } from './client-table.ts'
+import type { EndpointCapacity } from './endpoint-capacity.ts'
 import type {
   EndpointView,
   Explanation,
@@ -42,17 +43,16 @@ const outcomeOf = <B extends Backend>(
   choice: Choice<B> | undefined,
   client: string,
 ): Outcome => {
-  const { limiter, paused, holdMs, capacity } = state
-  const { queueMs } = capacity
+  const { limiter, paused, capacity } = state
   if (front?.letsInFrom(client) !== true) return refused('not allowed')
   if (choice === undefined) return refused('no endpoint')
   const broken = limiter?.wouldBreak(clientKey(addressWords(client) ?? []), state.now)
   if (broken !== undefined) return refused(broken)
-  if (paused) return waiting('waits', 'paused', holdMs)
-  if (capacity.hasQueued) return waiting('queues', 'queue', queueMs)
+  if (paused) return waits(state, 'paused')
+  if (capacity.hasQueued) return queues(capacity, 'queue')
   const likely = capacity.likely(client, choice.among)
-  if (likely === 'full') return waiting('queues', 'full', queueMs)
-  if (likely.length === 0) return waiting('waits', 'no endpoint', holdMs)
+  if (likely === 'full') return queues(capacity, 'full')
+  if (likely.length === 0) return waits(state, 'no endpoint')
   const candidates = likely.map(({ key }) => key)
   return { outcome: 'served', why: '', waitMs: 0, candidates }
 }
@@ -64,12 +64,26 @@ const refused = (why: WorkerView['why']): Outcome => ({
   candidates: [],
 })
 
-/** Who may not wait is refused. */
+const waits = (
+  { holdMs, mayHold }: Pick<ListenerEndpoints<Backend>, 'holdMs' | 'mayHold'>,
+  why: WorkerView['why'],
+): Outcome => waiting('waits', why, holdMs, mayHold)
+
+const queues = (
+  { queueMs, mayQueue }: Pick<EndpointCapacity<Backend>, 'queueMs' | 'mayQueue'>,
+  why: WorkerView['why'],
+): Outcome => waiting('queues', why, queueMs, mayQueue)
+
+/** Who may not wait is refused, and who is one too many to wait. */
 const waiting = (
   outcome: 'waits' | 'queues',
   why: WorkerView['why'],
   waitMs: number,
-): Outcome => (waitMs > 0 ? { outcome, why, waitMs, candidates: [] } : refused(why))
+  hasRoom: boolean,
+): Outcome => {
+  if (waitMs <= 0) return refused(why)
+  return hasRoom ? { outcome, why, waitMs, candidates: [] } : refused('too many wait')
+}
 
 const endpointViews = <B extends Backend>(
   state: ListenerEndpoints<B>,

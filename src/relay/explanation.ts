@@ -35,7 +35,14 @@ export interface WorkerView {
   readonly outcome: 'served' | 'waits' | 'queues' | 'refused'
   /** '' when it would be served, and nothing is to be said. */
   readonly why:
-    '' | 'not allowed' | 'no endpoint' | 'paused' | 'full' | 'queue' | BrokenLimit
+    | ''
+    | 'not allowed'
+    | 'no endpoint'
+    | 'paused'
+    | 'full'
+    | 'queue'
+    | 'too many wait'
+    | BrokenLimit
   /** For how long it may wait. */
   readonly waitMs: number
   /** Keys of those of which it would get one, by chance where there are several. */

@@ -192,7 +192,16 @@ export abstract class ListenerEndpoints<B extends Backend> {
 
   /** Whether one client more may wait for an endpoint; if so, `unhold` is to be called. */
   hold(): boolean {
-    return this.places?.take(this.retry?.mostHeld ?? usualMostHeld) ?? false
+    return this.places?.take(this.#mostHeld) ?? false
+  }
+
+  /** What `hold` would say now. */
+  get mayHold(): boolean {
+    return this.places?.has(this.#mostHeld) ?? false
+  }
+
+  get #mostHeld(): number {
+    return this.retry?.mostHeld ?? usualMostHeld
   }
 
   unhold(): void {

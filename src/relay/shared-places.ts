@@ -27,6 +27,11 @@ export class SharedPlaces {
     return Atomics.load(this.#cells, 0)
   }
 
+  /** What `take` would say now. */
+  has(most: number): boolean {
+    return this.taken < most
+  }
+
   /** Takes a place; false when `most` are taken. */
   take(most: number): boolean {
     const cells = this.#cells

@@ -17,7 +17,9 @@ import { explainPick } from '../../src/relay/explain-pick.ts'
 import type { WorkerView } from '../../src/relay/explanation.ts'
 import { ListenerEndpoints } from '../../src/relay/listener-endpoints.ts'
 import { NodeClientSet } from '../../src/relay/node-clients.ts'
+import { holdsClients } from '../../src/relay/open-fronts.ts'
 import { bindKey, type RelayListener } from '../../src/relay/relay.ts'
+import { newSharedPlaces } from '../../src/relay/shared-places.ts'
 import { rangesOf } from '../../src/util/address-ranges.ts'
 import { addressWords } from '../../src/util/cidr.ts'
 import { endpoint, frontOf, listenerSpec } from '../support/relay-fixture.ts'
@@ -59,6 +61,7 @@ class State extends ListenerEndpoints<Backend> {
       this.#counted.memory,
     )
     this.limiter = limiterFor(this.#limiter, spec)
+    if (holdsClients(spec)) this.places ??= newSharedPlaces()
   }
 
   protected override tellAllFailed(): void {}

@@ -53,4 +53,5 @@ const words: Readonly<Record<string, string>> = {
   paused: 'paused by order',
   full: 'each endpoint has as many connections as it may have',
   queue: 'others wait for a place at an endpoint, and come first',
+  'too many wait': 'it would have to wait, and as many clients wait as may',
 }

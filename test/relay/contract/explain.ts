@@ -131,6 +131,37 @@ export const explainContract = (t: Test, make: MakeRelay): void => {
     },
   )
 
+  t.test('of clients that are one too many to wait', async t => {
+    const { listen, bind, view, stats } = await setUp(t)
+    const { endpoint } = await namedEcho(t, 'a')
+    const fate = (): Promise<string> =>
+      new Promise(resolve => {
+        dial(t, bind.port)
+          .on('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? ''))
+          .on('data', () => resolve('served'))
+      })
+    const one = { binds: [bind], endpoints: [endpoint] }
+    const said = async () =>
+      new Set((await view()).map(({ outcome, why }) => `${outcome}: ${why}`))
+
+    const retry = { earlyClose: false, replay: 0, holdMs: 30_000, mostHeld: 1 }
+    await listen({ ...one, retry, paused: true })
+    t.strictSame(await said(), new Set(['waits: paused']))
+    const held = fate()
+    await until('it waits', () => stats().counters.held === 1)
+    t.strictSame(await said(), new Set(['refused: too many wait']))
+    t.equal(await fate(), 'ECONNRESET')
+    const capacity = { maxConnections: 1, queueMs: 20_000, mostQueued: 1 }
+    await listen({ ...one, retry, capacity })
+    t.equal(await held, 'served')
+
+    t.strictSame(await said(), new Set(['queues: full']))
+    void fate()
+    await until('it queues', () => stats().counters.queued === 1)
+    t.strictSame(await said(), new Set(['refused: too many wait']))
+    t.equal(await fate(), 'ECONNRESET')
+  })
+
   t.test('of UDP', async t => {
     const { listen, relay } = relayFixture(t, make)
     const bind = { address: testHost, port: await freeUdpPort() }
