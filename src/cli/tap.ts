@@ -3,7 +3,7 @@ import type { OptionsOf } from '../config/options.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
 import { isAmong, rangesOf } from '../util/address-ranges.ts'
 import { addressWords } from '../util/cidr.ts'
-import { splitHostPort } from '../util/ip.ts'
+import { splitHostPort, withoutZone } from '../util/ip.ts'
 import { hasCode } from '../util/usher-error.ts'
 import { askCommand } from './ask-usher.ts'
 import type { Io } from './io.ts'
@@ -43,7 +43,8 @@ const printOpen = async (options: Options, printer: Printer): Promise<void> => {
   const { connections, left } = await askCommand(options, 'connections', { routes })
   const clients = client.length === 0 ? undefined : rangesOf(client)
   const wanted = connections.filter(one => {
-    const words = clients && addressWords(splitHostPort(one.client)?.host ?? '')
+    const { host } = splitHostPort(one.client) ?? { host: '' }
+    const words = clients && addressWords(withoutZone(host))
     return clients === undefined || (words !== undefined && isAmong(clients, words))
   })
   for (const one of wanted.slice(0, maxRate)) printer.open(one)

@@ -1,6 +1,7 @@
 import { type AddressRanges, isAmong, rangesOf } from '../util/address-ranges.ts'
 import { addressWords } from '../util/cidr.ts'
 import type { Clock, Timer } from '../util/clock.ts'
+import { withoutZone } from '../util/ip.ts'
 import { TokenBucket } from '../util/token-bucket.ts'
 import type { Cause } from './cause.ts'
 import { ConnectionIds } from './open-connections.ts'
@@ -13,8 +14,8 @@ export interface EndedConnection extends ConnectionRecord {
 
 /** Which ends of TCP connections are wanted. */
 interface EndedFilter {
-  /** Names. */
-  readonly listeners: readonly string[]
+  /** As they were asked for: that is what makes two looks the same, as their listeners come and go. */
+  readonly routes: readonly string[]
   /** Only abnormal ends. */
   readonly failed: boolean
   /** Of clients in these blocks only, or with these addresses; empty: of all. */
@@ -24,6 +25,8 @@ interface EndedFilter {
 }
 
 export interface EndedQuery extends EndedFilter {
+  /** Names of those that the routes have now. */
+  readonly listeners: readonly string[]
   /** `next` of the look before; undefined: this is the first, from which on they are kept. */
   readonly after?: string | undefined
 }
@@ -43,6 +46,8 @@ export interface EndedPage {
 const mostKept = 1000
 /** Filters at a time. */
 const mostRings = 8
+/** Who has not looked for so many milliseconds makes room for others: most look each second. */
+const idleMs = 3000
 /** Milliseconds for which they are kept when nobody looks. */
 export const leaseMs = 10_000
 
@@ -54,6 +59,7 @@ export const leaseMs = 10_000
 export class EndedConnections {
   readonly #clock: Clock
   readonly #ids: ConnectionIds
+  /** Who looked last is the last. */
   readonly #rings = new Map<string, Ring>()
 
   constructor(clock: Clock, thread: number) {
@@ -82,35 +88,47 @@ export class EndedConnections {
     return takers.length === 0 ? undefined : takers
   }
 
-  look({ after, ...filter }: EndedQuery): EndedPage {
+  look({ after, listeners, ...filter }: EndedQuery): EndedPage {
     const key = keyOf(filter)
-    const ring = this.#rings.get(key) ?? this.#open(key, filter)
+    const ring = this.#rings.get(key) ?? this.#open(filter)
     if (ring === undefined)
       return { ended: [], leftOut: 0, gap: false, next: after ?? '', isFull: true }
-    this.#clock.clearTimeout(ring.lease)
-    ring.lease = this.#clock.setTimeout(() => this.#rings.delete(key), leaseMs)
+    this.#drop(key)
+    this.#rings.set(key, ring)
+    ring.lookedAt = this.#clock.now()
+    ring.lease = this.#clock.setTimeout(() => this.#drop(key), leaseMs)
     // It must not keep a process from ending.
     ring.lease.unref?.()
+    ring.listeners = new Set(listeners)
     return ring.since(after)
   }
 
-  #open(key: string, filter: EndedFilter): Ring | undefined {
-    if (this.#rings.size >= mostRings) return undefined
-    const ring = new Ring(this.#clock, this.#ids.idOf(this.#ids.next()), filter)
-    this.#rings.set(key, ring)
-    return ring
+  #open(filter: EndedFilter): Ring | undefined {
+    if (this.#rings.size >= mostRings) {
+      const [[oldest, { lookedAt }] = ['', { lookedAt: Infinity }]] = this.#rings
+      if (this.#clock.now() - lookedAt <= idleMs) return undefined
+      this.#drop(oldest)
+    }
+    return new Ring(this.#clock, this.#ids.idOf(this.#ids.next()), filter)
+  }
+
+  #drop(key: string): void {
+    this.#clock.clearTimeout(this.#rings.get(key)?.lease)
+    this.#rings.delete(key)
   }
 }
 
 /** Those that ask for the same share what is kept. */
-const keyOf = ({ listeners, failed, clients, perSecond }: EndedFilter): string =>
-  JSON.stringify([listeners.toSorted(), failed, clients.toSorted(), perSecond])
+const keyOf = ({ routes, failed, clients, perSecond }: EndedFilter): string =>
+  JSON.stringify([routes.toSorted(), failed, clients.toSorted(), perSecond])
 
 /** The last that ended, of those that one filter lets through. */
 class Ring {
   lease: Timer | undefined
+  lookedAt = 0
+  /** Names, as of the last look. */
+  listeners: ReadonlySet<string> = new Set()
   readonly #id: string
-  readonly #listeners: ReadonlySet<string>
   readonly #failed: boolean
   readonly #clients: AddressRanges | undefined
   readonly #bucket: TokenBucket
@@ -121,10 +139,9 @@ class Ring {
   constructor(
     clock: Clock,
     id: string,
-    { listeners, failed, clients, perSecond }: EndedFilter,
+    { failed, clients, perSecond }: Omit<EndedFilter, 'routes'>,
   ) {
     this.#id = id
-    this.#listeners = new Set(listeners)
     this.#failed = failed
     this.#clients = clients.length === 0 ? undefined : rangesOf(clients)
     this.#bucket = new TokenBucket(clock, perSecond, 1000 / perSecond)
@@ -132,9 +149,9 @@ class Ring {
 
   wants(listener: string, cause: Cause, client: () => string): boolean {
     if (this.#failed && cause === '--') return false
-    if (!this.#listeners.has(listener)) return false
+    if (!this.listeners.has(listener)) return false
     if (this.#clients === undefined) return true
-    const words = addressWords(client())
+    const words = addressWords(withoutZone(client()))
     return words !== undefined && isAmong(this.#clients, words)
   }
 

@@ -29,6 +29,9 @@ export const canonicalIp = (text: string): string | undefined => {
 export const unmapped = (address: string): string =>
   address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address
 
+/** A link-local address without its zone (`%eth0`), which has a meaning on this host alone. */
+export const withoutZone = (address: string): string => address.replace(/%.*$/, '')
+
 export const wildcardOf = (family: IpFamily): string =>
   family === 'IPv4' ? '0.0.0.0' : '::'
 
@@ -90,7 +93,7 @@ export const bracketsAdvice = (text: string): string => {
 /** The 4 or 16 bytes of a literal address, in the order of the network; a zone is left out. */
 export const addressBytes = (address: string): number[] => {
   if (!address.includes(':')) return bytesOfIpv4(address)
-  const [head = '', tail = ''] = address.replace(/%.*$/, '').split('::')
+  const [head = '', tail = ''] = withoutZone(address).split('::')
   const front = groupBytes(head)
   const back = groupBytes(tail)
   return [...front, ...Array<number>(16 - front.length - back.length).fill(0), ...back]

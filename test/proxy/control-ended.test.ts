@@ -74,7 +74,16 @@ t.test(
       },
     })
     const listeners = ['default/web:http']
-    t.strictSame(asked, [{ listeners, after: 'x', failed: true, clients, perSecond: 5 }])
+    t.strictSame(asked, [
+      {
+        routes: ['default/web'],
+        listeners,
+        after: 'x',
+        failed: true,
+        clients,
+        perSecond: 5,
+      },
+    ])
 
     page = { ended: [], leftOut: 0, gap: false, next: '', isFull: false }
     t.match(await order(path, '/ended', request), { body: { next: 'x' } })

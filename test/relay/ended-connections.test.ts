@@ -48,7 +48,14 @@ const setUp = () => {
     return made - before
   }
   const look = (query: Partial<EndedQuery> = {}) =>
-    kept.look({ listeners: ['a'], failed: false, clients: [], perSecond: 1000, ...query })
+    kept.look({
+      routes: query.listeners ?? ['web'],
+      listeners: ['a'],
+      failed: false,
+      clients: [],
+      perSecond: 1000,
+      ...query,
+    })
   /** Looks again and again. */
   const watch = (query: Partial<EndedQuery> = {}) => {
     let { next: after } = look(query)
@@ -152,6 +159,18 @@ t.test('looks at the same time have what each asks for', async t => {
   t.equal(counts(both()), 5007)
 })
 
+t.test('a client has the block of its address, whatever its zone', async t => {
+  const { end, watch } = setUp()
+  const [local, same] = [
+    watch({ clients: ['fe80::/10'] }),
+    watch({ clients: ['fe80::1'] }),
+  ]
+  end(1, { address: 'fe80::1%eth0' })
+  end(1, { address: 'fe80::2%2' })
+  t.equal(local().ended.length, 2)
+  t.equal(same().ended.length, 1)
+})
+
 t.test('those that ask for the same share what is kept', async t => {
   const { end, look } = setUp()
   const one = look({ listeners: ['a', 'b'] })
@@ -166,15 +185,47 @@ t.test('those that ask for the same share what is kept', async t => {
 t.test(
   'too many that ask for different ones are refused, and hold up nobody',
   async t => {
-    const { clock, look } = setUp()
-    const at = (i: number) => look({ listeners: [`l${i}`] })
-    for (let i = 0; i < 8; i += 1) t.equal(at(i).isFull, false)
-    t.match(look({ listeners: ['l8'], after: 'x' }), { isFull: true, next: 'x' })
+    const { clock, look, end } = setUp()
+    const at = (i: number, after?: string) =>
+      look({ routes: [`l${i}`], listeners: [`l${i}`], after })
+    const first = Array.from({ length: 8 }, (_, i) => at(i))
+    for (const { isFull } of first) t.equal(isFull, false)
+    t.match(at(8, 'x'), { isFull: true, next: 'x' })
     t.equal(at(7).isFull, false)
+    clock.advance(3000)
+    t.equal(at(8).isFull, true, 'each may have looked 3 s ago')
+    for (let i = 2; i < 8; i += 1) at(i)
+    clock.advance(1)
+    t.equal(
+      at(8).isFull,
+      false,
+      'in place of who has gone: who looks does so each second',
+    )
+    t.equal(at(9).isFull, false)
+    t.equal(at(10).isFull, true)
+    end(1, { listener: 'l2' })
+    t.match(at(2, first[2]?.next), { ended: [{}], gap: false }, 'the others are there')
     clock.advance(leaseMs)
-    t.equal(at(8).isFull, false)
+    t.equal(clock.waiting, 0, 'no lease of one that had to go is left')
   },
 )
+
+t.test('listeners come and go, and nothing of the others is lost', async t => {
+  const { end, look } = setUp()
+  const { next } = look({ routes: ['web'], listeners: ['a'] })
+  end(2)
+  const more = look({ routes: ['web'], listeners: ['a', 'b'], after: next })
+  t.match(more, { ended: [{}, {}], gap: false })
+  end(1, { listener: 'b' })
+  end(1)
+  const less = look({ routes: ['web'], listeners: ['b'], after: more.next })
+  t.match(less, { ended: [{ listener: 'b' }, { listener: 'a' }], gap: false })
+  end(1)
+  t.match(look({ routes: ['web'], listeners: ['b'], after: less.next }), {
+    ended: [],
+    gap: false,
+  })
+})
 
 t.test('what is not from this ring says so', async t => {
   const { look } = setUp()

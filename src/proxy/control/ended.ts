@@ -16,7 +16,7 @@ export const ended: Handler<'ended'> = async (deps, request) => {
       ),
     ),
   ]
-  const query = { listeners: names(true), after, failed, clients, perSecond }
+  const query = { routes, listeners: names(true), after, failed, clients, perSecond }
   const page = (await deps.relay()?.ask('ended', query)) ?? noAnswer.ended
   if (page.isFull) throw new Refusal(503, 'TOO_MANY', tooMany)
   return {
@@ -32,7 +32,7 @@ export const ended: Handler<'ended'> = async (deps, request) => {
 }
 
 const tooMany =
-  'others look at connections as they end, each at different ones, and there is no room for one more; wait until they have not looked for 10 s, or look at the same as one of them'
+  'others look at connections as they end, each at different ones, and there is no room for one more; wait until they have not looked for 3 s, or look at the same as one of them'
 
 const endedStatus = ({
   listener,

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import { type AddressPort, unmapped } from '../../util/ip.ts'
+import { type AddressPort, unmapped, withoutZone } from '../../util/ip.ts'
 import { proxyHeader, type ProxyVersion } from '../../util/proxy-header.ts'
 import { unixPeer } from '../../util/unix-address.ts'
 import type { Choice, Front } from '../front.ts'
@@ -63,8 +63,7 @@ export class Arrival {
   }
 }
 
-/** Without the zone of a link-local address, which has a meaning on this host alone. */
 const end = (address = '', port = 0): AddressPort => ({
-  address: unmapped(address).replace(/%.*$/, ''),
+  address: withoutZone(unmapped(address)),
   port,
 })

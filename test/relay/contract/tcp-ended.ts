@@ -13,6 +13,7 @@ export const watchEnds = async (
   query: Partial<EndedQuery> = {},
 ) => {
   const all = {
+    routes: ['test/service'],
     listeners: ['test/service:port'],
     failed: false,
     clients: [],
