@@ -35,6 +35,8 @@ const commandMs = 15_000
 const statusMs = 10_000
 /** The status of 10 000 ServicePorts with 10 endpoints has 20 MB. */
 const longestAnswer = 256 << 20
+/** Characters. */
+const longestRefusal = 2000
 
 /** Its status. Rejects with NO_ANSWER. */
 export const askStatus = async (
@@ -45,12 +47,13 @@ export const askStatus = async (
 
 /**
  * The answer to a command. At the metrics address there are only those that ask, and only for
- * clients on its host. Rejects with NO_ANSWER, or with ORDER_REFUSED and Usher's own words.
+ * clients on its host. Rejects with NO_ANSWER, at `stop` too, or with ORDER_REFUSED and Usher's own words.
  */
 export const askCommand = async <C extends ControlCommand>(
   where: Where,
   command: C,
   request: GivenRequest<C>,
+  stop?: AbortSignal,
 ): Promise<AnswerOf<C>> => {
   const schema = controlCommands[command].answer
   const timeoutMs = commandMs
@@ -58,7 +61,7 @@ export const askCommand = async <C extends ControlCommand>(
     where.controlSocket === ''
       ? { path: `/${command}?${queryOf(request)}`, schema, timeoutMs }
       : { path: `/${command}`, body: JSON.stringify(request), schema, timeoutMs }
-  return (await ask(where, question)).document as AnswerOf<C>
+  return (await ask(where, question, stop)).document as AnswerOf<C>
 }
 
 const queryOf = (request: object): string => {
@@ -80,16 +83,18 @@ interface Question<S> {
 const ask = async <S extends v.GenericSchema>(
   where: Where,
   question: Question<S>,
+  stop?: AbortSignal,
 ): Promise<Asked<v.InferOutput<S>>> => {
   const { path, body, schema, timeoutMs } = question
-  const signal = AbortSignal.timeout(timeoutMs)
+  const late = AbortSignal.timeout(timeoutMs)
+  const signal = stop === undefined ? late : AbortSignal.any([late, stop])
   try {
     return decode(schema, await send(reachedBy(where, path), body, signal))
   } catch (error) {
     if (hasCode(error, 'ORDER_REFUSED')) throw error
     const cause = errorOf(error)
-    const why = signal.aborted ? `no answer within ${timeoutMs / 1000} s` : whyOf(cause)
-    const again = body !== undefined && (signal.aborted || isCut(cause))
+    const why = late.aborted ? `no answer within ${timeoutMs / 1000} s` : whyOf(cause)
+    const again = body !== undefined && (late.aborted || isCut(cause))
     throw noAnswer(textOfFailure(where, path, why) + (again ? askAgain : ''), { cause })
   }
 }
@@ -178,13 +183,20 @@ const decode = <S extends v.GenericSchema>(
     )
   }
   const refusal = v.safeParse(refused, raw)
-  if (refusal.success) throw new UsherError('ORDER_REFUSED', refusal.output.error.message)
+  if (refusal.success) throw refusalOf(refusal.output.error.message)
   const result = v.safeParse(schema, raw)
   if (status === 200 && result.success) return { document: result.output, raw }
   const [issue] = result.issues ?? []
   const field = issue === undefined ? `status ${status}` : fieldOf(issue)
   throw noAnswer(`this version of usher does not understand its answer (${field})`)
 }
+
+/** It may be a stranger's. */
+const refusalOf = (message: string): UsherError =>
+  new UsherError(
+    'ORDER_REFUSED',
+    message.length > longestRefusal ? `${message.slice(0, longestRefusal)}...` : message,
+  )
 
 const fieldOf = (issue: v.BaseIssue<unknown>): string =>
   `${v.getDotPath(issue) ?? 'the whole answer'}: ${issue.message}`

@@ -1,10 +1,10 @@
-import { stringify } from 'yaml'
 import type { OptionsOf } from '../config/options.ts'
 import { UsageError } from '../config/usage-error.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
 import { familyOf, splitHostPort } from '../util/ip.ts'
 import { askCommand } from './ask-usher.ts'
 import { aligned, columnWidths } from './columns.ts'
+import { jsonText, yamlText } from './document-text.ts'
 import { endpointRow, endpointsTable, wouldGet } from './explain-words.ts'
 import { apiVersion } from './json-documents.ts'
 import type { Io } from './io.ts'
@@ -26,8 +26,8 @@ export const explain = (options: OptionsOf<'explain'>, io: Io): Promise<number> 
   return orSayWhyNot('explain', io, async () => {
     const answer = await askCommand(options, 'explain', { client, address, protocol })
     const document = { apiVersion, kind: 'Explanation', ...answer }
-    if (output === 'json') io.out(`${JSON.stringify(document, null, 2)}\n`)
-    else if (output === 'yaml') io.out(stringify(document))
+    if (output === 'json') io.out(`${jsonText(document, 2)}\n`)
+    else if (output === 'yaml') io.out(yamlText(document))
     else print(answer, io)
     return answer.verdict.action === 'forward' ? 0 : 1
   })

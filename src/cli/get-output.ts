@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { stringify } from 'yaml'
 import type { OptionsOf } from '../config/options.ts'
 import { aligned, type Cells, columnWidths } from './columns.ts'
+import { jsonText, yamlText } from './document-text.ts'
 import { apiVersion } from './json-documents.ts'
 import type { Item, Listing } from './get-kinds.ts'
 import type { Io } from './io.ts'
@@ -17,8 +17,8 @@ export const printListing = (listing: Listing, options: Output, io: Io): void =>
     metadata: { leftOut: left },
     items: items.map(item => item.document),
   }
-  if (output === 'json') return io.out(`${JSON.stringify(document, null, 2)}\n`)
-  if (output === 'yaml') return io.out(stringify(document))
+  if (output === 'json') return io.out(`${jsonText(document, 2)}\n`)
+  if (output === 'yaml') return io.out(yamlText(document))
   if (items.length === 0) return io.err('usher get: there are none\n')
   if (output === 'name') return io.out(namesOf(one, items))
   const rows = rowsOf(items, output === 'wide')
@@ -105,9 +105,7 @@ const printChanges = (
   if (output === 'json' || output === 'yaml')
     for (const [type, { document }] of changes) {
       const event = { type, object: document }
-      io.out(
-        output === 'json' ? `${JSON.stringify(event)}\n` : `---\n${stringify(event)}`,
-      )
+      io.out(output === 'json' ? `${jsonText(event)}\n` : `---\n${yamlText(event)}`)
     }
   // As kubectl does: what has gone is printed once more, as it was.
   else {

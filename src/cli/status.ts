@@ -1,5 +1,6 @@
 import type { OptionsOf } from '../config/options.ts'
 import { askStatus } from './ask-usher.ts'
+import { jsonText } from './document-text.ts'
 import type { Io } from './io.ts'
 import { statusText } from './status-view.ts'
 import { orSayWhyNot } from './tell.ts'
@@ -13,7 +14,7 @@ export const status = (
   orSayWhyNot('status', io, async () => {
     const where = { controlSocket: '', address }
     const { document, raw } = await askStatus(where, timeoutMs)
-    if (json) io.out(`${JSON.stringify(raw, undefined, 2)}\n`)
+    if (json) io.out(`${jsonText(raw, 2)}\n`)
     else for (const piece of statusText(document, Date.now(), io.colour)) io.out(piece)
     return 0
   })

@@ -1,6 +1,7 @@
 import type { OptionsOf } from '../config/options.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
 import { aligned, type Cell, type Cells, columnWidths } from './columns.ts'
+import { jsonText } from './document-text.ts'
 import { apiVersion } from './json-documents.ts'
 import type { Io } from './io.ts'
 import { bytesForPeople, forPeople } from './words.ts'
@@ -26,7 +27,7 @@ export const printerOf = (
 /** An object a line. */
 const jsonPrinter = ({ out }: Io): Printer => {
   const print = (kind: string, fields: object): void =>
-    out(`${JSON.stringify({ apiVersion, kind, ...fields })}\n`)
+    out(`${jsonText({ apiVersion, kind, ...fields })}\n`)
   return {
     ended: one => print('EndedConnection', one),
     open: ({ id, ...rest }) => print('OpenConnection', { name: id, ...rest }),

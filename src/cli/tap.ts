@@ -19,7 +19,7 @@ const everyMs = 1000
 /** `usher tap`: 0 at Ctrl-C, or when nobody reads any more; 1 or 3 with the reason when it can't begin. */
 export const tap = (options: Options, io: Io): Promise<number> =>
   orSayWhyNot('tap', io, async () => {
-    const first = await look(options, undefined)
+    const first = await look(options)
     for (const note of first.notes) say(io, note)
     const printer = printerOf(options, io)
     if (options.open) await printOpen(options, printer)
@@ -29,14 +29,20 @@ export const tap = (options: Options, io: Io): Promise<number> =>
 
 const say = (io: Io, what: string): void => io.err(`usher tap: ${visible(what)}\n`)
 
-const look = (options: Options, after: string | undefined): Promise<AnswerOf<'ended'>> =>
-  askCommand(options, 'ended', {
+const look = (
+  options: Options,
+  after?: string,
+  stop?: AbortSignal,
+): Promise<AnswerOf<'ended'>> => {
+  const request = {
     routes: options.service,
     failed: options.failed,
     ...(options.client.length > 0 && { clients: options.client }),
     perSecond: options.maxRate,
     ...(after !== undefined && { after }),
-  })
+  }
+  return askCommand(options, 'ended', request, stop)
+}
 
 const printOpen = async (options: Options, printer: Printer): Promise<void> => {
   const { client, service: routes, maxRate } = options
@@ -62,7 +68,7 @@ const follow = async (
   let [next, away] = [from, '']
   while (await pause(stopped)) {
     try {
-      const answer = await look(options, next)
+      const answer = await look(options, next, stopped)
       if (away !== '') say(io, 'there is an answer again')
       if (answer.gap) printer.gap()
       // The newest, where there are more than one worker's share.
@@ -71,6 +77,7 @@ const follow = async (
       printer.leftOut(answer.leftOut + answer.connections.length - shown.length)
       ;[next, away] = [answer.next, '']
     } catch (error) {
+      if (stopped.aborted) return
       if (!hasCode(error, 'NO_ANSWER', 'ORDER_REFUSED')) throw error
       if (error.message !== away) say(io, `${error.message}; it is asked again and again`)
       away = error.message

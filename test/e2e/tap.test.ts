@@ -1,6 +1,7 @@
 // A process of its own: it mostly waits.
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { createServer } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { socketPath } from '../support/control-socket.ts'
 import { manifestFile, service, slice } from '../support/manifests.ts'
@@ -155,3 +156,32 @@ t.test(
     })
   },
 )
+
+t.test('Ctrl-C ends it at once, also while an Usher does not answer', async t => {
+  let asked = 0
+  const none = { connections: [], leftOut: 0, gap: false, notes: [], next: 'n' }
+  const hangs = createServer((_request, response) => {
+    asked += 1
+    if (asked === 1) response.end(JSON.stringify(none))
+  })
+  hangs.listen(0, testHost)
+  await once(hangs, 'listening')
+  t.teardown(() => {
+    hangs.close()
+    hangs.closeAllConnections()
+  })
+  const { port } = hangs.address() as AddressInfo
+  const { child, printed, exit } = started(
+    t,
+    'tap',
+    'web',
+    `--address=${testHost}:${port}`,
+  )
+  await until('it is asked again', () => asked === 2)
+  const since = performance.now()
+  child.kill('SIGINT')
+  t.strictSame(await exit, [0, null])
+  const took = performance.now() - since
+  t.ok(took < 5000, `${took} ms`)
+  t.equal(printed.err, '')
+})

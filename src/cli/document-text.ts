@@ -1,0 +1,23 @@
+import { Document, visit } from 'yaml'
+import { visible } from './words.ts'
+
+// What `-o json` and `-o yaml` print: names and messages come from files and servers, and a
+// terminal may be what reads them.
+
+/** What JSON and YAML leave as it is, and a terminal does not: DEL, C1, the bidirectional overrides. */
+const unsafe = /[\u007F-\u009F\u202A-\u202E\u2066-\u2069]/g
+
+export const jsonText = (document: unknown, indent?: number): string =>
+  JSON.stringify(document, null, indent).replaceAll(unsafe, visible)
+
+export const yamlText = (object: unknown): string => {
+  const document = new Document(object)
+  visit(document, {
+    // Only in double quotes are there escapes.
+    Scalar: (_key, node) => {
+      if (typeof node.value === 'string' && node.value.search(unsafe) >= 0)
+        node.type = 'QUOTE_DOUBLE'
+    },
+  })
+  return document.toString().replaceAll(unsafe, visible)
+}
