@@ -10,11 +10,12 @@ export const endpointsTable: Cells = ['ENDPOINT', 'WOULD SERVE', 'WHY']
 
 /** Where the client would go, in lines: workers that would give it the same are told together. */
 export const wouldGet = (answer: Explained): readonly string[] => {
-  const { picks, capture, endpoints, verdict, balance } = answer
+  const { picks, capture, endpoints, verdict, balance, affinityMs } = answer
   if (verdict.action === 'refuse' || verdict.action === 'drop') return ['nothing']
   if (capture === 'kernel') {
     const drawn = endpoints.filter(({ serves }) => serves).length
-    return [`one of ${drawn}, as the kernel draws (${balance} mode)`]
+    const before = affinityMs > 0 ? ', or by affinity the one where it was before' : ''
+    return [`one of ${drawn}, as the kernel draws (${balance} mode)${before}`]
   }
   const groups = new Map<string, Pick[]>()
   for (const pick of picks) {
@@ -94,6 +95,8 @@ const whyOf = (one: Endpoint, now: number): readonly string[] => {
       return ['for other clients only']
     case 'not listed':
       return ['left out: it leads back to this Service, or is not applied yet']
+    case 'not known':
+      return ['no worker of the relay tells of it']
     case 'full':
       return [`has ${one.connections} of ${mostConnections ?? 0} connections`]
     case 'tier':

@@ -1,4 +1,5 @@
 import t from 'tap'
+import type { Placement, PlacementKind } from '../../src/capture/capture.ts'
 import type { EndedPage, EndedQuery } from '../../src/relay/ended-connections.ts'
 import { order } from '../support/control-socket.ts'
 import { portSpec, put, service } from '../support/objects.ts'
@@ -98,3 +99,52 @@ t.test(
     })
   },
 )
+
+t.test('beside a kernel mode a relay is asked of what it carries', async t => {
+  const asked: EndedQuery[] = []
+  const setting = await controlSocket(
+    t,
+    [put(web), put(service('own', { clusterIPs: ['10.0.0.2'] }))],
+    {
+      ended: async query => {
+        asked.push(query)
+        return { ended: [one], leftOut: 0, gap: false, next: 'n', isFull: false }
+      },
+      'close-connections': async ids => ids,
+    },
+  )
+  const { path, mode, plane, reconciler } = setting
+  mode.name = 'nftables'
+  mode.placements = reconciler.snapshots().flatMap(({ servicePorts }) =>
+    [...servicePorts.values()].map((servicePort): Placement => {
+      const isOwn = servicePort.serviceName === 'own'
+      const capture: PlacementKind = isOwn ? 'nftables' : 'kernel'
+      const vips = servicePort.vips.map(vip => ({ vip, capture, binds: [], reason: '' }))
+      return { servicePort, listenerId: servicePort.key, vips }
+    }),
+  )
+  const both = { routes: ['default/web', 'default/own'] }
+  t.match(await order(path, '/ended', both), {
+    status: 200,
+    body: {
+      connections: [{ client: one.client }],
+      notes: [/^default\/web:dns: only TCP/, /^default\/web:http: the kernel forwards/],
+    },
+  })
+  t.match(asked, [{ listeners: [/^default\/own/] }])
+  const kernelMode = { status: 409, body: { error: { code: 'KERNEL_MODE' } } }
+  t.match(await order(path, '/ended', { routes: ['default/web'] }), kernelMode)
+  t.equal(asked.length, 1)
+  t.match(await order(path, '/connections', {}), { status: 200 })
+  t.match(await order(path, '/close', { connections: ['1-a-1'] }), {
+    body: { connections: [{ closed: true }] },
+  })
+  t.match(await order(path, '/pause', both), kernelMode)
+  plane.hasRelay = false
+  for (const [command, body] of [
+    ['ended', { routes: ['default/own'] }],
+    ['connections', {}],
+    ['close', { connections: ['1-a-1'] }],
+  ] as const)
+    t.match(await order(path, `/${command}`, body), kernelMode, command)
+})

@@ -1,6 +1,7 @@
 import type { Test } from 'tap'
 import type { Io } from '../../src/cli/io.ts'
 import type { Placement } from '../../src/capture/capture.ts'
+import type { ModeName } from '../../src/mode/mode.ts'
 import { OperatorOrders } from '../../src/mode/operator-orders.ts'
 import { Registry } from '../../src/model/registry.ts'
 import type { Change } from '../../src/model/service.ts'
@@ -28,6 +29,8 @@ const relayThatAnswers = (answers: ControlledRelay): Pick<Relay, 'ask'> => ({
     (await answers[question]?.(asked)) ?? noAnswer[question],
 })
 
+type Writable<T> = { -readonly [K in keyof T]: T[K] }
+
 /** A control socket over these objects; `applied` says when an order is in effect. */
 export const controlSocket = async (
   t: Test,
@@ -39,7 +42,9 @@ export const controlSocket = async (
   const registry = new Registry()
   registry.apply([...changes])
   const orders = new OperatorOrders({ clock, ended: () => {} })
-  const mode: { name: 'userspace' | 'ipvs'; placements: Placement[] } = {
+  /** Beside a kernel mode there may be none. */
+  const plane = { hasRelay: true }
+  const mode: { name: ModeName; placements: Placement[] } = {
     name: 'userspace',
     placements: [],
   }
@@ -47,9 +52,13 @@ export const controlSocket = async (
     snapshots: () => ipFamilies.map(family => registry.snapshot(family)),
     applied: async () => {},
   }
+  const dataPath = () =>
+    plane.hasRelay ? { relay: relayThatAnswers(relay) as Relay } : undefined
   const path = await socketPath(t)
   const log = heardLog([])
-  const options = { controlSocket: path } as Parameters<typeof startControl>[0]['options']
+  const options = {
+    controlSocket: path,
+  } as Writable<Parameters<typeof startControl>[0]['options']>
   const server = await startControl({
     options,
     clock,
@@ -62,11 +71,11 @@ export const controlSocket = async (
       checkOf: () => undefined,
       connectTime: { looks: () => [] },
     },
-    traffic: { mode, dataPath: () => ({ relay: relayThatAnswers(relay) as Relay }) },
+    traffic: { mode, dataPath },
     status: async () => [Buffer.from(JSON.stringify(status()))],
   })
   t.teardown(() => server?.close())
-  return { clock, orders, mode, reconciler, registry, path, server }
+  return { clock, orders, mode, plane, options, reconciler, registry, path, server }
 }
 
 /** What a command printed, and its exit code. */

@@ -17,6 +17,7 @@ import type { Place } from '../../model/topology.ts'
 import type { NodeClients, Relay } from '../../relay/relay.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { ConnectTimePart } from '../connect-time.ts'
+import type { ProxyOptions } from '../options.ts'
 import { queryRequest } from './query-request.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import { within } from '../../util/within.ts'
@@ -25,10 +26,11 @@ import { within } from '../../util/within.ts'
 export interface ControlDeps {
   readonly clock: Clock
   readonly log: Log
+  readonly options: Pick<ProxyOptions, 'kernel'>
   readonly orders: OperatorOrders
   readonly reconciler: Pick<Reconciler, 'snapshots' | 'applied'>
   readonly mode: Pick<Mode, 'name' | 'placements' | 'looks'>
-  /** Undefined in the kernel modes. */
+  /** In a kernel mode of those Services that it does not carry; undefined where there are none. */
   readonly relay: () => Pick<Relay, 'ask'> | undefined
   readonly around: Surroundings
 }
@@ -148,10 +150,15 @@ const faultOf = ({ type, expected, message }: v.BaseIssue<unknown>): string => {
 }
 
 /** Throws in the kernel modes; `what` can't be done there, in words. */
-export const needsRelay = ({ mode: { name } }: ControlDeps, what: string): void => {
+export const needsUserspace = ({ mode: { name } }: ControlDeps, what: string): void => {
   if (name === 'userspace') return
   const why = `in ${name} mode the kernel forwards connections, and ${what}; --proxy-mode userspace can`
   throw new Refusal(409, 'KERNEL_MODE', why)
+}
+
+/** The same, but where a relay carries some Services of a kernel mode. */
+export const needsRelay = (deps: ControlDeps, what: string): void => {
+  if (deps.relay() === undefined) needsUserspace(deps, what)
 }
 
 /** Resolves when what was ordered is in effect. */

@@ -1,7 +1,12 @@
 import type { OrderKind } from '../../mode/operator-orders.ts'
 import type { AnswerOf } from '../../observe/control-protocol.ts'
 import { bindText, timesOf } from '../../observe/status-service-port.ts'
-import { type ControlDeps, type Handler, needsRelay, takeEffect } from './carry-out.ts'
+import {
+  type ControlDeps,
+  type Handler,
+  needsUserspace,
+  takeEffect,
+} from './carry-out.ts'
 import { type NamedEndpoint, namedEndpoints } from './named-endpoints.ts'
 import { meantBy, shortName } from './named-service-ports.ts'
 
@@ -32,7 +37,7 @@ export const undrain: Handler<'undrain'> = (deps, request) =>
   })
 
 export const weight: Handler<'weight'> = async (deps, request) => {
-  needsRelay(deps, 'none goes by a weight that is given here')
+  needsUserspace(deps, 'none goes by a weight that is given here')
   const { orders } = deps
   const named = endpointsOf(deps, request)
   const isOf = ({ name, key, endpoint }: NamedEndpoint): number =>
@@ -78,7 +83,7 @@ const changeDrains = async (
   request: EndpointRequest,
   make: (named: readonly NamedEndpoint[]) => void,
 ): Promise<AnswerOf<'drain'>> => {
-  needsRelay(deps, 'none can be kept from an endpoint')
+  needsUserspace(deps, 'none can be kept from an endpoint')
   const { orders } = deps
   const named = endpointsOf(deps, request)
   const before = named.map(({ name, key }) => orders.get('drain', name, key))

@@ -1,4 +1,5 @@
-import type { Endpoint } from '../../model/snapshot.ts'
+import { schedulerOf } from '../../kernel/ipvs/ipvs-deps.ts'
+import type { Endpoint, ServicePort } from '../../model/snapshot.ts'
 import { whyLeftOut } from '../../model/topology.ts'
 import type { AnswerOf } from '../../observe/control-protocol.ts'
 import { bindText, timesOf } from '../../observe/status-service-port.ts'
@@ -35,10 +36,12 @@ export const explainedEndpoints = (
   const views = new Map(of?.endpoints.map(one => [one.key, one]))
   const failures = lastFailures(workers)
   const next = new Set(coming.flatMap(({ candidates }) => candidates))
+  const isEven = explanation === undefined && drawsEvenly(deps, servicePort)
   const most = servicePort.capacity?.maxConnections ?? null
   const reasonOf = (endpoint: Endpoint, seen: EndpointView | undefined): string => {
     if (!ofTarget.has(endpoint)) return left.get(endpoint) ?? 'not listed'
     if (explanation === undefined) return ''
+    if (of === undefined) return 'not known'
     return seen === undefined ? 'not listed' : seen.against
   }
   return servicePort.endpoints.map(endpoint => {
@@ -57,7 +60,7 @@ export const explainedEndpoints = (
       zone: endpoint.zone,
       tier: seen?.tier ?? endpoint.tier ?? 0,
       weight: seen?.weight ?? endpoint.weight ?? 1,
-      chance: explanation === undefined && reason === '' ? 1 / ofTarget.size : null,
+      chance: isEven && reason === '' ? 1 / ofTarget.size : null,
       restsUntil: seen !== undefined && seen.restMs > 0 ? at(seen.restMs) : null,
       tried: seen?.isProbed ?? false,
       failures: seen?.failures ?? 0,
@@ -68,6 +71,16 @@ export const explainedEndpoints = (
       check: check === undefined ? null : check.why,
     }
   })
+}
+
+/** Whether the kernel gives each endpoint as many of its clients as another. */
+const drawsEvenly = (
+  { mode, options }: ControlDeps,
+  { affinityMs }: ServicePort,
+): boolean => {
+  if (affinityMs > 0) return false
+  const { ipvs } = options.kernel ?? {}
+  return mode.name !== 'ipvs' || ipvs === undefined || schedulerOf(ipvs) === 'rr'
 }
 
 type Failure = NonNullable<EndpointView['lastFailure']>

@@ -3,7 +3,7 @@ import { timesOf } from '../../observe/status-service-port.ts'
 import {
   type ControlDeps,
   type Handler,
-  needsRelay,
+  needsUserspace,
   Refusal,
   takeEffect,
 } from './carry-out.ts'
@@ -32,7 +32,7 @@ const change = async (
   routes: readonly string[],
   make: (names: readonly string[]) => void,
 ): Promise<AnswerOf<'pause'>> => {
-  needsRelay(deps, 'none can be made to wait')
+  needsUserspace(deps, 'none can be made to wait')
   const { orders, reconciler } = deps
   const named = namedServicePorts(reconciler.snapshots(), routes)
   const { names, notes, unknown, notTcp } = named

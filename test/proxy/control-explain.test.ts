@@ -1,0 +1,71 @@
+import t, { type Test } from 'tap'
+import { wouldGet } from '../../src/cli/explain-words.ts'
+import type { AnswerOf } from '../../src/observe/control-protocol.ts'
+import { notThere } from '../../src/relay/questions.ts'
+import { order } from '../support/control-socket.ts'
+import { put, service, slice } from '../support/objects.ts'
+import { controlSocket } from './control-fixture.ts'
+
+const setUp = async (
+  t: Test,
+  spec: object = {},
+  capture: 'kernel' | 'none' = 'kernel',
+) => {
+  const setting = await controlSocket(
+    t,
+    [put(service('web', spec)), put(slice(['10.1.0.1', '10.1.0.2']))],
+    { explain: async () => ({ ...notThere, closed: '' }) },
+  )
+  const [servicePort] = setting.reconciler.snapshots()[0]?.servicePorts.values() ?? []
+  const vip = servicePort?.vips[0]
+  if (!servicePort || !vip) throw new Error('there is no VIP')
+  const binds = capture === 'none' ? [{ address: '0.0.0.0', port: 1 }] : []
+  const vips = [{ vip, capture, binds, reason: '' }]
+  setting.mode.placements = [{ servicePort, listenerId: 'x', vips }]
+  const ask = async (): Promise<AnswerOf<'explain'>> => {
+    const address = `${vip.address}:${vip.port}`
+    const { body } = await order(setting.path, '/explain', {
+      client: '10.9.9.9',
+      address,
+    })
+    return body as AnswerOf<'explain'>
+  }
+  return { ...setting, ask }
+}
+
+const chances = ({ endpoints }: AnswerOf<'explain'>) =>
+  endpoints.map(({ chance }) => chance)
+
+t.test('a chance is told where the kernel draws evenly', async t => {
+  const { mode, options, ask } = await setUp(t)
+  mode.name = 'nftables'
+  t.strictSame(chances(await ask()), [0.5, 0.5])
+  mode.name = 'ipvs'
+  for (const [scheduler, chance] of [
+    ['', 0.5],
+    ['rr', 0.5],
+    ['sh', null],
+    ['lc', null],
+  ] as const) {
+    options.kernel = { ipvs: { scheduler } } as NonNullable<typeof options.kernel>
+    t.strictSame(chances(await ask()), [chance, chance], scheduler)
+  }
+
+  const sticky = await setUp(t, { affinityMs: 10_800_000 })
+  sticky.mode.name = 'nftables'
+  const answer = await sticky.ask()
+  t.not(answer.affinityMs, 0)
+  t.strictSame(chances(answer), [null, null])
+  t.match(wouldGet(answer), [/one of 2, .*where it was before/])
+})
+
+t.test('where no worker answers, nothing is said of its endpoints', async t => {
+  const { ask } = await setUp(t, {}, 'none')
+  t.match(await ask(), {
+    verdict: { action: 'refuse', why: 'no worker of the relay answers' },
+    endpoints: [
+      { serves: false, reason: 'not known' },
+      { serves: false, reason: 'not known' },
+    ],
+  })
+})
