@@ -133,14 +133,14 @@ export const explainContract = (t: Test, make: MakeRelay): void => {
 
   t.test('of clients that are one too many to wait', async t => {
     const { listen, bind, view, stats } = await setUp(t)
-    const { endpoint } = await namedEcho(t, 'a')
+    const a = await namedEcho(t, 'a')
     const fate = (): Promise<string> =>
       new Promise(resolve => {
         dial(t, bind.port)
           .on('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? ''))
           .on('data', () => resolve('served'))
       })
-    const one = { binds: [bind], endpoints: [endpoint] }
+    const one = { binds: [bind], endpoints: [a.endpoint] }
     const said = async () =>
       new Set((await view()).map(({ outcome, why }) => `${outcome}: ${why}`))
 
