@@ -88,7 +88,7 @@ export interface Refused {
 export type Asked<T> = { readonly answer: T } | Refused
 
 /** Not for this browser; nothing that Usher has in this mode. */
-const finalStatuses: readonly number[] = [403, 409]
+const finalStatuses: ReadonlySet<number> = new Set([403, 409])
 
 /** Paths are relative: the page may be under a prefix. */
 export const ask = async <T>(
@@ -101,7 +101,7 @@ export const ask = async <T>(
   const text = await response.text()
   return {
     why: wordsOf(text) || `${path}: ${response.status}`,
-    isFinal: finalStatuses.includes(response.status),
+    isFinal: finalStatuses.has(response.status),
   }
 }
 
