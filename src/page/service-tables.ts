@@ -51,10 +51,9 @@ export const endpointRows = (
 
 const stateCell = (endpoint: ShownEndpoint, now: number): Cell => {
   const state = endpointState(endpoint)
-  const why = whyNotUsed(endpoint)
-  // In one line: rests come and go, and rows must not grow and shrink with them.
-  if (state === 'resting') return cell(`resting ${why}`, '', true)
-  const more = [why, timesOf(endpoint, now)].filter(Boolean).join(', ')
+  // Rests come and go, and rows must not grow and shrink with them; the last error says why.
+  if (state === 'resting') return cell(state, '', true)
+  const more = [whyNotUsed(endpoint), timesOf(endpoint, now)].filter(Boolean).join(', ')
   return cell(state, more, state !== 'ready')
 }
 
