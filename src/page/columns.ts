@@ -77,7 +77,7 @@ export const columns: readonly Column[] = [
   {
     id: 'endpoints',
     title: 'Endpoints',
-    help: 'that get new connections, of all; and why others do not',
+    help: 'in use, of all, and why others are not; one that rests for a while after a failure is in use',
     first: 'ascending',
     cell: ({ usable, all, missing, why }) => ({
       text: `${usable}/${all}`,
@@ -95,7 +95,12 @@ export const columns: readonly Column[] = [
     ),
     cell: ({ active }) => ({ text: quietZero(active, String) }),
   },
-  rateColumn('new', 'New/s', 'new connections a second', row => row.rates.accepted),
+  rateColumn(
+    'new',
+    'New/s',
+    'new connections a second; of UDP, new flows',
+    row => row.rates.accepted,
+  ),
   {
     ...rateColumn(
       'failed',

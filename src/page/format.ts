@@ -38,3 +38,12 @@ export const count = (number: number, one: string, many = `${one}s`): string =>
 /** `0`, `0.3`, `17`. */
 export const perSecond = (rate: number): string =>
   rate === 0 ? '0' : rate < 10 ? rate.toFixed(1) : String(Math.round(rate))
+
+/** `manifests web.yaml, last read 3m5s ago`. */
+export const heardText = (
+  { name, lastGoodAt }: { readonly name: string; readonly lastGoodAt: number | null },
+  now: number,
+): string =>
+  lastGoodAt === null
+    ? `${name} not read yet`
+    : `${name}, last read ${forPeople(now - lastGoodAt)} ago`

@@ -1,5 +1,5 @@
 import { byId, el, setAttribute, setText } from './dom.ts'
-import { bytesForPeople, count, forPeople } from './format.ts'
+import { bytesForPeople, count, forPeople, heardText } from './format.ts'
 import type { Head, Tick } from './wire.ts'
 
 /** The sentence at the top, and when Usher heard last of the world. `lost`: why there is no news. */
@@ -9,10 +9,7 @@ export const showHead = (head: Head, tick: Tick, lost: string): void => {
   const health = byId('health')
   setText(health, lost === '' ? `${verdict}${reasons}. ${about}.` : lost)
   setAttribute(health, 'class', lost !== '' || verdict !== 'Healthy' ? 'trouble' : '')
-  const heard =
-    source.lastGoodAt === null
-      ? `${source.name} not read yet`
-      : `${source.name} read ${forPeople(tick.now - source.lastGoodAt)} ago`
+  const heard = heardText(source, tick.now)
   const heardOf = byId('heard')
   setText(
     heardOf,
@@ -49,57 +46,93 @@ export const showProcess = (tick: Tick): void => {
   while (footer.children.length > facts.length) footer.lastElementChild?.remove()
   while (footer.children.length < facts.length)
     footer.append(el('span', {}, el('b'), ' ', el('span')))
-  for (const [i, [name, value, isTrouble]] of facts.entries()) {
+  for (const [i, { name, value, widest = value, isTrouble = false }] of facts.entries()) {
     const fact = footer.children[i] as HTMLElement
-    setText(fact.children[0] as Node, name)
-    setText(fact.children[1] as Node, value)
+    const [named, said] = fact.children as unknown as readonly [HTMLElement, HTMLElement]
+    setText(named, name)
+    setText(said, value)
+    said.style.minWidth = `${widest.length}ch`
     setAttribute(fact, 'class', isTrouble ? 'trouble' : '')
   }
 }
 
-type Fact = readonly [name: string, value: string, isTrouble?: boolean]
+interface Fact {
+  readonly name: string
+  readonly value: string
+  /** A value as long as it usually gets: it has the room, so that the line does not move. */
+  readonly widest?: string
+  readonly isTrouble?: boolean
+  /** Unless it is said, yes. */
+  readonly isShown?: boolean
+}
 
 const factsOf = (tick: Tick): readonly Fact[] => {
-  const { fds, delayMs, workers, openFds, failedListeners, restarts } = tick
+  const { fds, lateMs, workers, openFds, failedListeners, restarts } = tick
   const hangs = workers.reduce((sum, worker) => sum + worker.hangs, 0)
   const died = workers.reduce((sum, worker) => sum + worker.restarts, 0)
   const held = workers.reduce((sum, worker) => sum + worker.heldBytes, 0)
-  return [
-    ['up', forPeople(tick.now - tick.startedAt)],
-    [
-      'last sync',
-      tick.appliedAt === null
-        ? 'none yet'
-        : `${forPeople(tick.now - tick.appliedAt)} ago`,
-      tick.appliedAt === null,
-    ],
-    ['listeners failed', String(failedListeners), failedListeners > 0],
-    ...(fds.limit > 0
-      ? [
-          [
-            'relay descriptors',
-            `${fds.used} of ${fds.limit}`,
-            fds.used > 0.8 * fds.limit,
-          ] as const,
-        ]
-      : []),
-    ...(tick.acceptPaused
-      ? [['accepting', 'paused for want of descriptors', true] as const]
-      : []),
-    ...(openFds === null ? [] : [['open files', String(openFds)] as const]),
-    [
-      'event loop late',
-      `${delayMs.p99} ms, worst ${delayMs.worst} ms`,
-      delayMs.worst > 200,
-    ],
-    ['busy', `${Math.round(tick.busy * 100)}%`],
-    ['memory', bytesForPeople(tick.memory)],
-    ...(workers.length === 0
-      ? []
-      : [['workers', workersText(workers.length, died, hangs), died > 0] as const]),
-    ...(held > 0 ? [['held for slow readers', bytesForPeople(held)] as const] : []),
-    ...(restarts > 0 ? [['data plane restarts', String(restarts), true] as const] : []),
+  const { limit, used } = fds
+  const isSynced = tick.appliedAt !== null
+  const facts: readonly Fact[] = [
+    { name: 'up', value: forPeople(tick.now - tick.startedAt), widest: '59m59s' },
+    {
+      name: 'last sync',
+      value: isSynced ? `${forPeople(tick.now - (tick.appliedAt ?? 0))} ago` : 'none yet',
+      widest: '59m59s ago',
+      isTrouble: !isSynced,
+    },
+    {
+      name: 'listeners failed',
+      value: String(failedListeners),
+      isTrouble: failedListeners > 0,
+    },
+    {
+      name: 'relay descriptors',
+      value: `${used} of ${limit}`,
+      widest: `${limit} of ${limit}`,
+      isTrouble: used > 0.8 * limit,
+      isShown: limit > 0,
+    },
+    {
+      name: 'accepting',
+      value: 'paused for want of descriptors',
+      isTrouble: true,
+      isShown: tick.acceptPaused,
+    },
+    {
+      name: 'open files',
+      value: String(openFds),
+      widest: '9999',
+      isShown: openFds !== null,
+    },
+    {
+      name: 'event loop late',
+      value: `${lateMs.toFixed(1)} ms`,
+      widest: '999.9 ms',
+      isTrouble: lateMs > 200,
+    },
+    { name: 'busy', value: `${Math.round(tick.busy * 100)}%`, widest: '100%' },
+    { name: 'memory', value: bytesForPeople(tick.memory), widest: '999.9 MiB' },
+    {
+      name: 'workers',
+      value: workersText(workers.length, died, hangs),
+      isTrouble: died > 0,
+      isShown: workers.length > 0,
+    },
+    {
+      name: 'held for slow readers',
+      value: bytesForPeople(held),
+      widest: '999.9 MiB',
+      isShown: held > 0,
+    },
+    {
+      name: 'data plane restarts',
+      value: String(restarts),
+      isTrouble: true,
+      isShown: restarts > 0,
+    },
   ]
+  return facts.filter(({ isShown = true }) => isShown)
 }
 
 const workersText = (all: number, died: number, hangs: number): string =>

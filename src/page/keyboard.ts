@@ -1,4 +1,4 @@
-/** What keys do; the table has the arrows when it has the focus. */
+/** What keys do; the table has the arrows when it has the focus, or nothing has it. */
 export interface KeyDeps {
   readonly table: HTMLElement
   readonly filter: HTMLInputElement
@@ -35,10 +35,18 @@ export const followKeys = ({
       does()
     }
     if (key === 'Escape') return act(escape)
-    if (key === '/' && target !== filter) return act(() => filter.focus())
-    if (target === filter && (key === 'ArrowDown' || key === 'Enter'))
-      return act(() => table.focus())
+    if (key === '/' && target !== filter)
+      return act(() => {
+        filter.focus()
+        filter.select()
+      })
+    const toTable = (): void => table.focus({ preventScroll: true })
+    if (target === filter && (key === 'ArrowDown' || key === 'Enter')) return act(toTable)
     const does = inTable[key]
-    if (target === table && does !== undefined) act(does)
+    if (does === undefined || (target !== table && target !== document.body)) return
+    act(() => {
+      toTable()
+      does()
+    })
   })
 }

@@ -16,18 +16,33 @@ let opened: OpenedService | undefined
 let rows: readonly Row[] = []
 let lost = ''
 
-const open = (row: Row): void => {
-  active = row
+const open = (row: Row): void => goTo(fragmentOf(row))
+const close = (): void => goTo('')
+
+/** The opened Service is in the address, so that reload and Back keep it. */
+const goTo = (fragment: string): void => {
+  if (fragment !== location.hash)
+    history.pushState(null, '', fragment || location.pathname + location.search)
+  followAddress()
+}
+
+const followAddress = (): void => {
+  const { hash } = location
+  if (hash === (opened === undefined ? '' : fragmentOf(opened.row))) return
+  // Undefined, too, until its row is there.
+  const row = store.rows.find(one => fragmentOf(one) === hash)
+  if (opened === undefined && row === undefined) return
   opened?.close()
-  opened = new OpenedService(byId('opened'), row, close)
+  opened = row && new OpenedService(byId('opened'), row, close)
+  if (row === undefined) table.element.focus({ preventScroll: true })
+  else active = row
   render()
 }
 
-const close = (): void => {
-  opened?.close()
-  opened = undefined
-  table.element.focus()
-  render()
+/** `#default/web:http`, `#default/dns:dns,UDP,IPv6`. */
+const fragmentOf = ({ name, protocol, family }: Row): string => {
+  const unusual = [protocol, family].filter(word => word !== 'TCP' && word !== 'IPv4')
+  return `#${encodeURI([name, ...unusual].join(','))}`
 }
 
 const table = new ServiceTable(byId('scroller'), {
@@ -79,21 +94,20 @@ const move = (by: number): void => {
 }
 
 const escape = (): void => {
-  if (document.activeElement === filter && filter.value !== '') {
-    filter.value = ''
-    return render()
-  }
-  close()
+  if (opened !== undefined) return close()
+  filter.value = ''
+  render()
 }
 
 filter.addEventListener('input', render)
+addEventListener('hashchange', followAddress)
 document.addEventListener('visibilitychange', render)
 followKeys({
   table: table.element,
   filter,
   move,
   page: () => table.page,
-  open: () => active && open(active),
+  open: () => active && rows.includes(active) && open(active),
   escape,
 })
 followStream(
@@ -109,6 +123,7 @@ followStream(
     tick: tick => {
       store.setTick(tick)
       byId('tools').hidden = false
+      followAddress()
       render()
     },
   },

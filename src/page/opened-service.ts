@@ -45,6 +45,7 @@ export class OpenedService {
   /** Newest first. */
   #known: readonly EndedConnection[] = []
   #leftOut = 0
+  #hadGap = false
   #after: string | undefined
   /** What this Usher does not answer is not asked for again. */
   readonly #refused = new Set<SmallTable>()
@@ -110,22 +111,18 @@ export class OpenedService {
         : []),
     ])
     if (ended !== undefined) this.#showEnded(ended)
-    if (open !== undefined)
-      this.#open.show(openRows(open.connections.slice(0, mostOpen)), openNote(open))
+    if (open !== undefined) this.#showOpen(open)
     this.#showStatus(status)
   }
 
-  /** The answer; or its refusal in the table's place. */
   async #unlessRefused<T>(
     table: SmallTable,
     asking: () => Promise<Asked<T>>,
-  ): Promise<T | undefined> {
+  ): Promise<Asked<T> | undefined> {
     if (this.#refused.has(table)) return undefined
     const asked = await asking()
-    if ('answer' in asked) return asked.answer
-    this.#refused.add(table)
-    table.show([], asked.why)
-    return undefined
+    if ('why' in asked && asked.isFinal) this.#refused.add(table)
+    return asked
   }
 
   #showStatus(asked: Asked<Status>): void {
@@ -146,13 +143,36 @@ export class OpenedService {
     this.#vips.show(vipRows(found), '')
   }
 
-  #showEnded({ connections, leftOut, next }: Ended): void {
+  /** With a refusal what is known stays: it has ended. */
+  #showEnded(asked: Asked<Ended>): void {
+    if ('answer' in asked) this.#learn(asked.answer)
+    const note = 'why' in asked ? asked.why : this.#endedNote()
+    this.#ended.show(endedRows(this.#known), note)
+  }
+
+  #learn({ connections, leftOut, gap, next }: Ended): void {
     this.#after = next
     this.#leftOut += leftOut
+    this.#hadGap ||= gap
     this.#known = [...connections.toReversed(), ...this.#known].slice(0, mostEnded)
-    const none = this.#known.length === 0 ? 'None has ended since this was opened.' : ''
-    const more = this.#leftOut === 0 ? '' : `${this.#leftOut} more that were not kept.`
-    this.#ended.show(endedRows(this.#known), none || more)
+  }
+
+  #endedNote(): string {
+    const notes = [
+      this.#leftOut === 0 ? '' : `${this.#leftOut} more that were not kept.`,
+      this.#hadGap ? 'Some ended meanwhile that nobody kept.' : '',
+    ].filter(Boolean)
+    if (notes.length > 0) return notes.join(' ')
+    return this.#known.length === 0 ? 'None has ended since this was opened.' : ''
+  }
+
+  #showOpen(asked: Asked<OpenConnections>): void {
+    if ('why' in asked) this.#open.show([], asked.why)
+    else
+      this.#open.show(
+        openRows(asked.answer.connections.slice(0, mostOpen)),
+        openNote(asked.answer),
+      )
   }
 }
 

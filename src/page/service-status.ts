@@ -54,6 +54,8 @@ export interface Ended {
   readonly connections: readonly EndedConnection[]
   /** How many more have ended since. */
   readonly leftOut: number
+  /** Others may have ended, nobody knows how many: it was not asked for 10 s, or Usher began anew. */
+  readonly gap: boolean
   /** Where the next answer is to begin. */
   readonly next: string
 }
@@ -75,8 +77,18 @@ export interface OpenConnection {
   readonly bytesToClient: number
 }
 
-/** What was asked for, or why there is none, in Usher's words. */
-export type Asked<T> = { readonly answer: T } | { readonly why: string }
+/** Why there is no answer, in Usher's words. */
+export interface Refused {
+  readonly why: string
+  /** It would be the same the next time: of who asks, or of what Usher is. */
+  readonly isFinal: boolean
+}
+
+/** What was asked for, or why there is none. */
+export type Asked<T> = { readonly answer: T } | Refused
+
+/** Not for this browser; nothing that Usher has in this mode. */
+const finalStatuses: ReadonlySet<number> = new Set([403, 409])
 
 /** Paths are relative: the page may be under a prefix. */
 export const ask = async <T>(
@@ -87,7 +99,10 @@ export const ask = async <T>(
   const response = await fetch(`${path}?${new URLSearchParams(query)}`, { signal })
   if (response.ok) return { answer: (await response.json()) as T }
   const text = await response.text()
-  return { why: wordsOf(text) || `${path}: ${response.status}` }
+  return {
+    why: wordsOf(text) || `${path}: ${response.status}`,
+    isFinal: finalStatuses.has(response.status),
+  }
 }
 
 /** Orders and what goes with them are refused in JSON, all else in plain text. */

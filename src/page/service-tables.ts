@@ -37,14 +37,9 @@ export const endpointRows = (
 ): Rows =>
   endpoints.map(endpoint => {
     const { active, failures, rttMs, retransmits, weight, check } = endpoint
-    const state = endpointState(endpoint)
     return [
       cell(endpoint.endpoint, check?.host ?? ''),
-      cell(
-        state,
-        [whyNotUsed(endpoint), timesOf(endpoint, now)].filter(Boolean).join(', '),
-        state !== 'ready',
-      ),
+      stateCell(endpoint, now),
       cell(String(active)),
       cell(String(failures)),
       cell(rttMs === undefined ? '–' : `${rttMs.toFixed(rttMs < 1 ? 2 : 1)} ms`),
@@ -53,6 +48,14 @@ export const endpointRows = (
       cell(errors.get(endpoint.endpoint) ?? '–'),
     ]
   })
+
+const stateCell = (endpoint: ShownEndpoint, now: number): Cell => {
+  const state = endpointState(endpoint)
+  // Rests come and go, and rows must not grow and shrink with them; the last error says why.
+  if (state === 'resting') return cell(state, '', true)
+  const more = [whyNotUsed(endpoint), timesOf(endpoint, now)].filter(Boolean).join(', ')
+  return cell(state, more, state !== 'ready')
+}
 
 /** Since when it is so, and until when. */
 const timesOf = ({ drained, check }: ShownEndpoint, now: number): string => {

@@ -68,8 +68,10 @@ export class Store {
       const searchable = [name, protocol, vips, state, why].join(' ').toLowerCase()
       const shown = { vips, state, why, usable, all, missing, searchable }
       const text = { name, protocol, family, ...shown }
-      const row = Object.assign(this.#rowAt(index, text), text)
-      if (state === 'failing') row.failedAt = this.tick?.at
+      const row = this.#rowAt(index, text)
+      // It was until now, too: as endpoints come back from a rest and fail again, the row stays.
+      if (state === 'failing' || row.state === 'failing') row.failedAt = this.tick?.at
+      Object.assign(row, text)
     }
   }
 

@@ -5,7 +5,7 @@ import { type Sparkline, sparkline } from './sparkline.ts'
 import { identity, type Row } from './store.ts'
 import { troubleOf } from './trouble.ts'
 
-/** As page.css has it. */
+/** As services-table.css has it. */
 const rowHeight = 28
 /** Rendered beyond what is seen, above and below. */
 const margin = 8
@@ -45,7 +45,7 @@ export class ServiceTable {
   constructor(scroller: HTMLElement, { sort, open }: TableDeps) {
     this.#scroller = scroller
     this.#heads = new Map(columns.map(column => [column, headOf(column, sort)]))
-    const past = el('th', { scope: 'col', class: 'past' }, 'Last 2 min')
+    const past = el('th', { scope: 'col', class: 'past', title: pastHelp }, 'Last 2 min')
     const head = el(
       'thead',
       {},
@@ -148,6 +148,9 @@ const attributesOf = ({ id, isNumber }: Column): Readonly<Record<string, string>
   class: id,
   ...(isNumber && { 'data-kind': 'number' }),
 })
+
+const pastHelp =
+  "new connections a second, failures in red; each row's line is as high as its own most"
 
 /** Stands for the rows above or below. */
 const spacer = (): HTMLTableRowElement =>

@@ -28,10 +28,10 @@ export type RowText = readonly [
   state: RowState,
   /** Why the state is what it is, or why endpoints are missing; '' when all is well. */
   why: string,
-  /** Endpoints that get new connections, and all. */
+  /** Endpoints that are in use, those that rest after a failure among them, and all. */
   usable: number,
   all: number,
-  /** Of those that get none how many should: not left out by policy or hints. */
+  /** Of the others how many should be: not left out by policy or hints. */
   missing: number,
 ]
 
@@ -53,7 +53,7 @@ export interface Head {
   readonly verdict: 'Healthy' | 'Not healthy' | 'Draining'
   /** What is red, in words. */
   readonly why: readonly string[]
-  /** Mode, relay, node, version. */
+  /** Version, mode, relay, node. */
   readonly about: string
   readonly source: {
     readonly name: string
@@ -83,8 +83,8 @@ export interface Tick {
   readonly acceptPaused: boolean
   /** Of this process; null where the system does not say. */
   readonly openFds: number | null
-  /** How late the event loop was since the last look: 99 of 100 times less than, and at worst. */
-  readonly delayMs: { readonly p99: number; readonly worst: number }
+  /** How late the event loop was at worst since the last look. */
+  readonly lateMs: number
   /** Share of a core. */
   readonly busy: number
   readonly memory: number

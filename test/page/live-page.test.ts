@@ -104,7 +104,7 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
   await t.test('says how all is, and what cannot be honoured, as text', async t => {
     t.match(
       await page.locator('#health').textContent(),
-      /^Healthy\. In userspace mode by the /,
+      /^Healthy\. Usher \d+\.\d+\.\d+\S*, userspace mode, \w+ relay/,
     )
     t.match(await page.locator('#problems').textContent(), /<img src="\/x">/)
     t.match(
@@ -133,6 +133,10 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
   })
 
   await t.test('is used by keys alone', async t => {
+    await page.reload()
+    await row(page, 'good').waitFor()
+    await page.keyboard.press('ArrowDown')
+    t.match(await page.locator('#active-row').textContent(), /^default\/none:p/)
     await page.keyboard.press('/')
     await page.keyboard.type('GOOD')
     t.strictSame(await names(page), ['default/good:p'])
@@ -143,9 +147,62 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
     await page.locator('#opened td', { hasText: 'ClusterIP' }).waitFor()
     await page.keyboard.press('Escape')
     t.equal(await page.locator('#opened').isVisible(), false)
+    t.strictSame(await names(page), ['default/good:p'], 'the filter stays')
     await page.keyboard.press('/')
+    await page.keyboard.type('frag')
+    t.strictSame(await names(page), ['default/fragile:p'], 'another was typed over it')
     await page.keyboard.press('Escape')
     t.equal((await names(page)).length, 3)
+  })
+
+  await t.test('keeps the opened Service in its address', async t => {
+    const title = page.locator('#opened h2')
+    await row(page, 'good').click()
+    await row(page, 'fragile').click()
+    t.match(page.url(), /#default\/fragile:p$/)
+    await page.reload()
+    await title.filter({ hasText: 'default/fragile:p' }).waitFor()
+    await page.goBack()
+    await title.filter({ hasText: 'default/good:p' }).waitFor()
+    await page.keyboard.press('Escape')
+    t.equal(await page.locator('#opened').isVisible(), false)
+    t.equal(page.url(), `${origin}/`)
+  })
+
+  await t.test('does not hide that connections ended unseen', async t => {
+    // A page of its own: it is refused, and browsers complain of that.
+    const { page: own } = await openPage(browser)
+    await own.goto(`${origin}/#default/none:p`)
+    // Nothing fakes Usher's answer: only what it is asked for is another's place, or Service.
+    const ask = (name: string, value: string) =>
+      own.route('**/ended?*', async route => {
+        const url = new URL(route.request().url())
+        if (name !== 'after' || url.searchParams.has(name))
+          url.searchParams.set(name, value)
+        await route.continue({ url: url.href })
+      })
+    const ended = own.locator('#opened section', { hasText: 'Last connections' })
+    await ended.getByText('None has ended since this was opened.').waitFor()
+    await ask('after', 'of-an-earlier-time')
+    await ended.getByText('Some ended meanwhile that nobody kept.').waitFor()
+    t.equal(await ended.getByText('None has ended').count(), 0)
+    await own.unroute('**/ended?*')
+
+    await ask('routes', 'default/unknown')
+    await ended.getByText('default/unknown').waitFor()
+    await own.unroute('**/ended?*')
+    await ended.getByText('Some ended meanwhile that nobody kept.').waitFor()
+    await own.context().close()
+  })
+
+  await t.test('does not move as figures grow longer', async t => {
+    const [room, text] = (await page.evaluate(`(() => {
+      const up = document.querySelector('#process span span')
+      const text = document.createRange()
+      text.selectNodeContents(up)
+      return [up, text].map(one => one.getBoundingClientRect().width)
+    })()`)) as [number, number]
+    t.ok(room > 1.5 * text, `${room} px for ${text} px of seconds, minutes to come`)
   })
 
   await t.test('shows rates, and a line of the last two minutes', async t => {
@@ -194,7 +251,7 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
     await still.goto(`${origin}/`)
     t.match(
       await still.locator('body').textContent(),
-      /Healthy\. In userspace.*needs JavaScript/s,
+      /Healthy\. Usher .*, userspace mode.*needs JavaScript/s,
     )
   })
 })

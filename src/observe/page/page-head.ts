@@ -1,4 +1,4 @@
-import { count, forPeople } from '../../page/format.ts'
+import { count, heardText } from '../../page/format.ts'
 import type { Head, Tick } from '../../page/wire.ts'
 import type { ProcessFigures } from '../process-metrics.ts'
 import type { StatusInput } from '../status-document.ts'
@@ -28,12 +28,14 @@ export const pageHead = (input: StatusInput): Head => {
   }
 }
 
-/** `In userspace mode by the linux relay with 2 workers, on node n1: Usher 0.1.0`. */
-const about = ({ mode, relay, node, version }: StatusInput): string => {
-  const by = relay === undefined ? '' : ` by the ${relayText(relay)}`
-  const where = node === undefined ? '' : `, on node ${node.name}`
-  return `In ${mode.name} mode${by}${where}: Usher ${version}`
-}
+/** `Usher 0.1.0, userspace mode, linux relay with 2 workers, node n1`. */
+const about = ({ mode, relay, node, version }: StatusInput): string =>
+  [
+    `Usher ${version}`,
+    `${mode.name} mode`,
+    ...(relay === undefined ? [] : [relayText(relay)]),
+    ...(node === undefined ? [] : [`node ${node.name}`]),
+  ].join(', ')
 
 const relayText = ({ name, workers }: NonNullable<StatusInput['relay']>): string =>
   `${name} relay${name === 'portable' ? '' : ` with ${count(workers, 'worker')}`}`
@@ -47,11 +49,7 @@ const countedOf = ({ mode, relay }: StatusInput): Head['counted'] => {
 export const healthSentence = (input: StatusInput, now: number): string => {
   const { verdict, why, about: rest, source } = pageHead(input)
   const reasons = why.length === 0 ? '' : `: ${why.join('; ')}`
-  const heard =
-    source.lastGoodAt === null
-      ? `${source.name} not read yet`
-      : `${source.name} read ${forPeople(now - source.lastGoodAt)} ago`
-  return `${verdict}${reasons}. ${rest}; ${heard}.`
+  return `${verdict}${reasons}. ${rest}; ${heardText(source, now)}.`
 }
 
 const ms = (seconds: number | undefined): number =>
@@ -65,7 +63,6 @@ export const pageTick = (
 ): Tick => {
   const { startedAt, stats, health } = input
   const { fds, acceptPaused, workers = [], restarts = 0 } = stats
-  const delay = new Map(figures.delays)
   return {
     ...look,
     startedAt,
@@ -73,7 +70,7 @@ export const pageTick = (
     fds,
     acceptPaused,
     openFds: figures.openFds ?? null,
-    delayMs: { p99: ms(delay.get(0.99)), worst: ms(delay.get(1)) },
+    lateMs: ms(new Map(figures.delays).get(1)),
     busy: Math.round(figures.utilization * 1000) / 1000,
     memory: figures.memory.rss,
     workers: workers.map(({ thread, restarts: again, hangs, heldBytes }) => ({

@@ -65,13 +65,13 @@ const vipTrouble = (
 }
 
 interface Found {
-  /** How many endpoints get connections. */
+  /** How many endpoints are in use; one that rests is, or its row would flicker with each rest. */
   readonly usable: number
-  /** How many others should, by policy and hints. */
+  /** How many others should be, by policy and hints. */
   readonly missing: number
   /** Each of them has failed a moment ago. */
   readonly isFailing: boolean
-  /** Why others don't. */
+  /** Why others aren't, and which of them rest. */
   readonly why: string
 }
 
