@@ -257,7 +257,10 @@ export const controlCommands = {
       connections: v.array(endedConnection),
       /** How many more there were. */
       leftOut: v.number(),
-      /** There were others, nobody knows how many: Usher was not asked for 10 s, or began anew. */
+      /**
+       * There were others, nobody knows how many: Usher was not asked for 10 s (for 3 s where many ask
+       * for different ones), or began anew.
+       */
       gap: v.boolean(),
       notes,
       next: text,
