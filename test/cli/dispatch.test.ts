@@ -134,8 +134,8 @@ t.test('check passes sound manifests', async t => {
   t.strictSame(await usher('check', dir), {
     code: 0,
     out: `2 files, 2 documents: 1 Service, 1 EndpointSlice; 0 problems
-next: usher run ${dir}
-      with --capture listen it changes nothing on the host
+next: usher run --manifests ${dir} --capture listen
+      changes nothing on the host; as root and without --capture it programs the kernel
 `,
     err: '',
   })
