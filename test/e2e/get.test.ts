@@ -121,7 +121,11 @@ t.test('a node proxy is asked at its metrics address', async t => {
   })
 
   await t.test('connections', async t => {
-    t.match(await ask('connections'), { code: 0, out: /^$/, err: /there are none/ })
+    t.match(await ask('connections'), {
+      code: 0,
+      out: /^$/,
+      err: /there are no connections$/m,
+    })
     const client = dial(t, port)
     await once(client, 'data')
     const { out } = await ask('connections', '-n', 'default')
