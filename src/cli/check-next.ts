@@ -93,12 +93,21 @@ export const nextOfNode = ({
 export const nextOfRun = (
   args: readonly string[],
   { options, mode }: Asked,
-): readonly string[] => [
-  line('usher', 'run', ...args),
-  ...(options.manifests.length > 0 && options.capture === 'auto' && mode.mode === ''
-    ? ['with --capture listen it changes nothing on the host']
-    : []),
-]
+): readonly string[] => {
+  const { manifests, capture } = options
+  // A path may have been given without its flag.
+  const named = args.flatMap((arg, i) =>
+    manifests.includes(arg) && args[i - 1] !== '--manifests'
+      ? ['--manifests', arg]
+      : [arg],
+  )
+  if (manifests.length === 0 || capture !== 'auto' || mode.mode !== '')
+    return [line('usher', 'run', ...named)]
+  return [
+    line('usher', 'run', ...named, '--capture', 'listen'),
+    'changes nothing on the host; as root and without --capture it programs the kernel',
+  ]
+}
 
 /** Of a file of routes that is in order. */
 export const nextOfRoutes = (path: string): string =>

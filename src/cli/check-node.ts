@@ -41,7 +41,7 @@ export const nodeReport = (
     row('mode', { name: 'userspace', usable: true, detail: '' }),
     ...captures.map(probe => row('capture', probe)),
     ...relaysOf(relay).map(probe => row('relay', probe)),
-    row('connect', { name: 'time', ...connectTime }),
+    row('connect-time', { name: 'on', ...connectTime }),
   ]
   const widths = columnWidths(rows)
   const lines = rows.map(each => aligned(each, widths, '', colour).trimEnd())

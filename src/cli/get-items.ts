@@ -1,5 +1,5 @@
 import type { AnswerOf } from '../observe/control-protocol.ts'
-import type { ServicePortStatus } from '../observe/status.ts'
+import type { ServicePortStatus, StatusDocument } from '../observe/status.ts'
 import { endpointState, isUsable } from '../page/endpoint-words.ts'
 import type { Cell, Cells } from './columns.ts'
 import type { EndpointItem, RouteItem } from './json-documents.ts'
@@ -10,6 +10,14 @@ import { bytesForPeople, forPeople, optionTexts } from './words.ts'
 /** A route is called by its name alone, the port of a Service as `namespace/name:port`. */
 export const routeName = (servicePort: string): string =>
   servicePort.replace(/^route\//, '')
+
+/** Why nothing is listed before the source has been read; '' when it has, or something is served. */
+export const whyNothingYet = (status: StatusDocument): string => {
+  const { source, servicePorts, unhealthy } = status
+  if (source.synced || servicePorts.length > 0) return ''
+  const why = unhealthy.join('; ') || source.error || `${source.name} is not read yet`
+  return `nothing is served yet: ${why}`
+}
 
 /** Whether something of this name is in a namespace; '' for any. */
 export const isInNamespace = (name: string, namespace: string): boolean =>

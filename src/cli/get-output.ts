@@ -19,7 +19,7 @@ export const printListing = (listing: Listing, options: Output, io: Io): void =>
   }
   if (output === 'json') return io.out(`${jsonText(document, 2)}\n`)
   if (output === 'yaml') return io.out(yamlText(document))
-  if (items.length === 0) return io.err('usher get: there are none\n')
+  if (items.length === 0) return io.err(`usher get: there are no ${one}s\n`)
   if (output === 'name') return io.out(namesOf(one, items))
   const rows = rowsOf(items, output === 'wide')
   const lines = [headOf(listing, output === 'wide'), ...rows]

@@ -6,7 +6,7 @@ import { suggest } from '../util/suggest.ts'
 import { UsherError } from '../util/usher-error.ts'
 import { askCommand, askStatus } from './ask-usher.ts'
 import { type Kind, kindNames, listings, type Listing } from './get-kinds.ts'
-import { isInNamespace, routeName } from './get-items.ts'
+import { isInNamespace, routeName, whyNothingYet } from './get-items.ts'
 import { printListing, watchListing } from './get-output.ts'
 import type { Io } from './io.ts'
 import { orSayWhyNot } from './tell.ts'
@@ -14,7 +14,7 @@ import { count } from './words.ts'
 
 type Options = OptionsOf<'get'>
 
-/** `usher get`: 0, 1 when there is nothing of a name, 3 with the reason when there is no answer. */
+/** `usher get`: 0, 1 when there is nothing of a name, or nothing yet, 3 with the reason when there is no answer. */
 export const get = (options: Options, io: Io): Promise<number> => {
   const { kind, names } = wantedOf(options)
   const list = (): Promise<Listing> =>
@@ -53,7 +53,11 @@ const served = async (
   names: readonly string[],
   options: Options,
 ): Promise<Listing> => {
-  const { servicePorts } = (await askStatus(options)).document
+  const status = (await askStatus(options)).document
+  const why = whyNothingYet(status)
+  // Who watches waits for what comes.
+  if (why !== '' && !options.watch) throw new UsherError('NOT_FOUND', why)
+  const { servicePorts } = status
   const { namespace } = options
   const ports = servicePorts.filter(port => isInNamespace(port.servicePort, namespace))
   const all = listings[kind](ports)

@@ -213,7 +213,7 @@ const header = (status: StatusDocument, now: number, colour: boolean): string[] 
   if (hasRelay(status))
     rows.push([
       'files',
-      `the relay holds ${fds.used} descriptors and may hold ${fds.limit}`,
+      `the relay holds ${count(fds.used, 'descriptor')} and may hold ${fds.limit}`,
     ])
   if (status.acceptPaused)
     rows.push(['', red('no new connections are accepted until some are free')])

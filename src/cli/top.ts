@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { OptionsOf } from '../config/options.ts'
 import type { StatusDocument } from '../observe/status.ts'
+import { UsherError } from '../util/usher-error.ts'
 import { askStatus } from './ask-usher.ts'
 import { aligned, type Cells, columnWidths } from './columns.ts'
-import { isInNamespace } from './get-items.ts'
+import { isInNamespace, whyNothingYet } from './get-items.ts'
 import type { Io } from './io.ts'
 import { keysPressed } from './keys-pressed.ts'
 import { orSayWhyNot } from './tell.ts'
@@ -14,7 +15,7 @@ type Options = OptionsOf<'top'>
 /** Figures a second are of so long. */
 const everyMs = 1000
 
-/** `usher top`: 0, or 3 with the reason when there is no answer. */
+/** `usher top`: 0, 1 when there is nothing yet to print once, 3 with the reason when there is no answer. */
 export const top = (options: Options, io: Io): Promise<number> =>
   orSayWhyNot('top', io, async () => {
     if (options.once) await printOnce(options, io)
@@ -36,6 +37,8 @@ const printOnce = async (options: Options, io: Io): Promise<void> => {
   const before = await look(options)
   await sleep(everyMs)
   const after = await look(options)
+  const why = whyNothingYet(after.status)
+  if (why !== '') throw new UsherError('NOT_FOUND', why)
   const rows = serviceRows(looksOf(before, after, options), options.sort)
   for (const line of linesOf(rows, io)) io.out(`${line}\n`)
 }

@@ -198,8 +198,8 @@ export const commands = {
       'Asks a running Usher, on this host, for the ports of its Services (or its routes), ' +
       'their endpoints, the addresses at which clients come in, or the TCP connections ' +
       'that are open now, and prints a line for each. Of connections there are at most ' +
-      '10,000; how many more there are is said. Exits 0; 1 when there is nothing of a name; 3 ' +
-      'with the reason when no Usher answers.',
+      '10,000; how many more there are is said. Exits 0; 1 when there is nothing of a name, ' +
+      'or Usher has not read its Services yet; 3 with the reason when no Usher answers.',
     examples: [
       ['usher get services -n default', 'a line for each port'],
       ['usher get endpoints default/web -o wide', 'those of one, with what checks say'],
@@ -219,7 +219,8 @@ export const commands = {
       'Asks a running Usher, on this host, each second for its figures and shows a table: ' +
       'new connections, failures, retries and bytes a second of each port of a Service, or ' +
       'route. Keys: n, a, f, r, b and s sort (as --sort does, s by name), e shows endpoints in place of ' +
-      'Services and back, q ends. Exits 0, or 3 with the reason when no Usher answers.',
+      'Services and back, q ends. Exits 0; with --once 1 when Usher has not read its Services ' +
+      'yet; 3 with the reason when no Usher answers.',
     examples: [
       ['usher top', 'the busiest first, until q'],
       ['usher top --once --sort failed', 'one table, for a script or a note'],

@@ -50,7 +50,7 @@ export const showWhatToType = (screen: Screen, from: Addresses): void => {
     ...(metrics === ''
       ? []
       : [[`http://${metrics}/`, 'in a browser: all of it, live'] as const]),
-    [`curl http://${web}`, 'another backend each time'],
+    [`curl http://${web}`, "a backend, by turns with the demo's own clients"],
     [`curl http://${sticky}`, 'always the same backend'],
     ...(victim?.pid === undefined
       ? []

@@ -139,7 +139,7 @@ const explainedEndpoint = v.object({
   next: v.boolean(),
   /**
    * '' where it serves. Of the source: `not ready`, `terminating`, `down` (by its check), `not on this
-   * node`, `hinted elsewhere`; of the relay: `not listed`, `drained`, `other clients`, `resting`, `full`,
+   * node`, `hinted elsewhere`; of the relay: `not listed`, `not known`, `drained`, `other clients`, `resting`, `full`,
    * `tier`, `weight` (it is for when others fail).
    */
   reason: text,

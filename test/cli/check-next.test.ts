@@ -94,6 +94,15 @@ t.test('words of a command line are quoted for a shell', async t => {
   t.equal(nextOfRoutes("it's.yaml"), String.raw`usher sidecar --config 'it'\''s.yaml'`)
   const settings = await runSettings(['a b', '--capture=none'], async () => '', 'check')
   t.strictSame(nextOfRun(['a b', '--capture=none'], settings), [
-    "usher run 'a b' --capture=none",
+    "usher run --manifests 'a b' --capture=none",
   ])
+})
+
+t.test('of manifests that which changes nothing comes first', async t => {
+  for (const args of [['web.yaml'], ['--manifests', 'web.yaml']]) {
+    const settings = await runSettings(args, async () => '', 'check')
+    const [first, more = ''] = nextOfRun(args, settings)
+    t.equal(first, 'usher run --manifests web.yaml --capture listen')
+    t.match(more, /as root and without --capture it programs the kernel/)
+  }
 })

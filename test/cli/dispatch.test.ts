@@ -134,8 +134,8 @@ t.test('check passes sound manifests', async t => {
   t.strictSame(await usher('check', dir), {
     code: 0,
     out: `2 files, 2 documents: 1 Service, 1 EndpointSlice; 0 problems
-next: usher run ${dir}
-      with --capture listen it changes nothing on the host
+next: usher run --manifests ${dir} --capture listen
+      changes nothing on the host; as root and without --capture it programs the kernel
 `,
     err: '',
   })
@@ -199,7 +199,10 @@ t.test('check also checks the flags of run, and that there are files', async t =
   const dir = manifests(t, { 'a.yaml': service('web') })
   const sound = await usher('check', dir, '--drain-timeout', '1m', '--capture=listen')
   t.equal(sound.code, 0)
-  t.match(sound.out, `\nnext: usher run ${dir} --drain-timeout 1m --capture=listen\n`)
+  t.match(
+    sound.out,
+    `\nnext: usher run --manifests ${dir} --drain-timeout 1m --capture=listen\n`,
+  )
   t.notMatch(sound.out, 'changes nothing')
   const { code, err } = await usher('check', dir, '--dial-ladder', '1s,x')
   t.equal(code, 2)
@@ -219,7 +222,7 @@ t.test('check says of a file of routes that it is in order', async t => {
   t.equal(both.code, 0)
   t.match(both.out, 'a.yaml: 1 route, ok\n')
   t.match(both.out, '1 file, 1 document: 1 Service; 0 problems')
-  t.match(both.out, `next: usher run ${dir}/web.yaml\n`)
+  t.match(both.out, `next: usher run --manifests ${dir}/web.yaml --capture listen\n`)
   t.match(both.out, `\n      usher sidecar --config ${dir}/a.yaml\n`)
 })
 

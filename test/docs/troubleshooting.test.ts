@@ -51,19 +51,3 @@ t.test('flags that it names are there', async t => {
   for (const code of alone)
     for (const [, flag = ''] of code.matchAll(/--([a-z-]+)/g)) t.ok(known.has(flag), code)
 })
-
-t.test('its links lead somewhere', async t => {
-  for (const [, path = '', anchor = ''] of page.matchAll(
-    /\]\(([^)#]+)(?:#([^)]+))?\)/g,
-  )) {
-    const text = readFileSync(new URL(path, new URL('docs/', top)), 'utf8')
-    const heads = [...text.matchAll(/^#+ (.*)$/gm)].map(([, head = '']) =>
-      head
-        .toLowerCase()
-        .replaceAll(/[^\w\s-]/g, '')
-        .trim()
-        .replaceAll(/\s/g, '-'),
-    )
-    t.ok(anchor === '' || heads.includes(anchor), `${path}#${anchor}`)
-  }
-})

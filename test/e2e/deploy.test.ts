@@ -1,7 +1,7 @@
 // A process of its own: long, and it mostly waits.
 import { readdirSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import t from 'tap'
 import { parseDuration } from '../../src/util/duration.ts'
 import { withDefaults } from '../../src/config/kube-proxy/configuration.ts'
@@ -263,24 +263,4 @@ t.test('kube-proxy leaves just the nodes that Usher is for', async t => {
     ...byHand.pod.nodeSelector,
     'node-proxy': 'usher',
   })
-})
-
-t.test('what the texts of deploy/ link to is there', async t => {
-  for (const name of files('.md')) {
-    const text = read(name)
-    for (const [, path = '', anchor] of text.matchAll(
-      /\]\(([^)#\s]*)(?:#([\w-]+))?\)/g,
-    )) {
-      const target = path === '' ? name : join(dirname(name), path)
-      const found = read(target.endsWith('/') ? join(target, 'README.md') : target)
-      if (anchor === undefined) continue
-      const headings = [...found.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
-        heading
-          .toLowerCase()
-          .replaceAll(/[^\w -]/g, '')
-          .replaceAll(' ', '-'),
-      )
-      t.ok(headings.includes(anchor), `${name}: ${path}#${anchor}`)
-    }
-  }
 })

@@ -121,7 +121,11 @@ t.test('a node proxy is asked at its metrics address', async t => {
   })
 
   await t.test('connections', async t => {
-    t.match(await ask('connections'), { code: 0, out: /^$/, err: /there are none/ })
+    t.match(await ask('connections'), {
+      code: 0,
+      out: /^$/,
+      err: /there are no connections$/m,
+    })
     const client = dial(t, port)
     await once(client, 'data')
     const { out } = await ask('connections', '-n', 'default')
@@ -152,6 +156,38 @@ t.test('a node proxy is asked at its metrics address', async t => {
   const unknown = await get(usher.metrics, '/connections?routes=default/nowhere')
   t.equal(unknown.status, 404, unknown.body)
   t.match(unknown.body, 'default/nowhere')
+})
+
+t.test('before the source has been read the reason is said', async t => {
+  const metrics = `${testHost}:${await freeTcpPort()}`
+  const nobody = `https://${testHost}:${await freeTcpPort()}`
+  const flags = [`--metrics-bind-address=${metrics}`, '--healthz-bind-address=off']
+  const usher = spawnUsher(['run', `--master=${nobody}`, ...flags])
+  const ended = once(usher, 'exit')
+  t.teardown(async () => {
+    usher.kill('SIGKILL')
+    await ended
+  })
+  await until('it answers', async () =>
+    get(metrics, '/status').then(
+      () => true,
+      () => false,
+    ),
+  )
+  for (const command of [
+    ['get', 'services'],
+    ['get', 'ep', '-o', 'json'],
+    ['top', '--once'],
+  ])
+    t.match(
+      await runUsher(...command, `--address=${metrics}`),
+      {
+        code: 1,
+        out: /^$/,
+        err: new RegExp(`^usher ${command[0]}: nothing is served yet: .`),
+      },
+      command.join(' '),
+    )
 })
 
 t.test('what changes is printed as it does', async t => {
