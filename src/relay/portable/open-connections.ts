@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import { joinHostPort, unmapped } from '../../util/ip.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { Cause } from '../cause.ts'
+import type { EndRecord } from './end-record.ts'
 import {
   closedDetail,
   ConnectionIds,
@@ -22,9 +23,8 @@ interface Listed {
   readonly endpoint: string
   /** The client's first. */
   readonly sockets: readonly Socket[]
+  readonly record: Pick<EndRecord, 'name'>
   kill(cause: Cause, detail: string): void
-  /** Asks for the client's address, for its record. */
-  name(): void
 }
 
 /** All TCP connections of the relay that have not ended. */
@@ -52,7 +52,7 @@ export class OpenConnections {
 
   /** Those that come from now on see to it themselves. */
   nameAll(): void {
-    for (const connection of this.#all.keys()) connection.name()
+    for (const connection of this.#all.keys()) connection.record.name()
   }
 
   page(query: ConnectionsQuery): ConnectionsPage {

@@ -52,7 +52,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   heldMs = 0
   queuedMs = 0
   readonly keptEnd: KeptEnd
-  readonly #record: EndRecord
+  readonly record: EndRecord
   readonly acceptedAt: number
   begunAt = 0
   #connectedAt = 0
@@ -79,11 +79,11 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#choice = choice
     this.acceptedAt = arrival.at
     this.#client = client
-    this.#record = new EndRecord(arrival)
+    this.record = new EndRecord(arrival)
     this.#openWay = client
     this.keptEnd = new KeptEnd(context.dialling.fds)
     this.#answer = new AnswerTimer(context.clock, () => this.#unanswered())
-    if (context.state.namesAll) this.name()
+    if (context.state.namesAll) this.record.name()
     // Reading starts now: only a socket that is read notices that its peer has left.
     this.#attach(client)
     client.on('timeout', () => this.#clientIdle())
@@ -98,10 +98,6 @@ export class TcpConnection implements Dialled, WatchedConnection {
     idleWatch.begun(this)
   }
 
-  name(): void {
-    this.#record.name()
-  }
-
   start(): void {
     const { dialling, state } = this.#context
     this.dial = new Dial(dialling, this, state, this.#choice, this.#attempts)
@@ -109,13 +105,13 @@ export class TcpConnection implements Dialled, WatchedConnection {
   }
 
   get arrival(): Arrival {
-    return this.#record.arrival
+    return this.record.arrival
   }
 
   /** Asking for it is a system call: only where the balancer looks at it. */
   get clientAddress(): string {
-    if (this.#context.state.balancer.looksAtClient) this.#record.name()
-    return this.#record.address
+    if (this.#context.state.balancer.looksAtClient) this.record.name()
+    return this.record.address
   }
 
   get hasLeft(): boolean {
@@ -129,7 +125,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.keptEnd.forget()
     this.#attach(socket)
     const { proxyProtocol } = this.#context.state
-    this.#serve(socket, backend, 0, this.#record.arrival.header(proxyProtocol))
+    this.#serve(socket, backend, 0, this.record.arrival.header(proxyProtocol))
   }
 
   /** `heard`: so many bytes of what is held were said to this endpoint before. */
@@ -160,7 +156,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
       else last.socket.resume()
       return
     }
-    this.#record.blame(cause, detail)
+    this.record.blame(cause, detail)
     reset(this.#client)
   }
 
@@ -205,7 +201,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     if (this.keptEnd.has(socket)) return this.keptEnd.forget()
     if (!this.#isPart(socket) || this.#closedEarly(socket, true)) return
     const dialling = this.dial !== undefined
-    this.#record.blame(socket === this.#client ? (dialling ? 'CC' : 'CD') : 'SD', detail)
+    this.record.blame(socket === this.#client ? (dialling ? 'CC' : 'CD') : 'SD', detail)
     socket.destroy()
     this.#cancelDial()
     const to = this.#opposite(socket)
@@ -216,7 +212,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   #closed(socket: Socket): void {
     if (!this.#isPart(socket)) return
-    if (this.dial !== undefined) this.#record.blame('CC', 'closed')
+    if (this.dial !== undefined) this.record.blame('CC', 'closed')
     this.#cancelDial()
     this.#openSockets -= 1
     if (this.#openSockets === 0) this.#finish()
@@ -289,7 +285,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   }
 
   #idle(socket: Socket): void {
-    this.#record.blame(socket === this.#client ? 'cD' : 'sD', 'ETIMEDOUT')
+    this.record.blame(socket === this.#client ? 'cD' : 'sD', 'ETIMEDOUT')
     this.#reset()
   }
 
@@ -336,13 +332,13 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   /** Ends the connection at once; for the end of the drain time. */
   kill(cause: Cause, detail: string): void {
-    this.#record.blame(cause, detail)
+    this.record.blame(cause, detail)
     this.#cancelDial()
     this.#reset()
   }
 
   get bytesToBackend(): number {
-    return this.#backendSocket === undefined ? 0 : this.#record.arrival.bytesRead
+    return this.#backendSocket === undefined ? 0 : this.record.arrival.bytesRead
   }
 
   get bytesToClient(): number {
@@ -356,7 +352,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   /** What kept it from being served, for the status; '' when it reached an endpoint. */
   get failure(): string {
-    const { cause, detail } = this.#record
+    const { cause, detail } = this.record
     return this.#backendSocket === undefined && cause !== 'CC' ? detail : ''
   }
 
@@ -384,24 +380,21 @@ export class TcpConnection implements Dialled, WatchedConnection {
     if (this.#backend !== undefined) this.#backend.active -= 1
     counters.add('bytesToBackend', this.bytesToBackend)
     counters.add('bytesToClient', this.bytesToClient)
-    const { cause } = this.#record
+    const { cause } = this.record
     if (cause !== '--') counters.countFailure(cause)
     this.keptEnd.forget()
     this.#answer.stop()
     this.#context.idleWatch.ended(this)
     this.#context.ended(this)
-    state.ended(
-      cause,
-      () => this.#record.address,
-      () => this.#told(),
-    )
+    const address = (): string => this.record.address
+    state.ended(cause, address, () => this.#told())
   }
 
   #told(): Told {
     const { state, clock } = this.#context
     const attempts = attemptRecords(this.#attempts)
     const at = this.#connectedAt
-    const record = this.#record.of(state.spec.name, this, attempts, at, clock.now())
+    const record = this.record.of(state.spec.name, this, attempts, at, clock.now())
     return { record, waited: this, open: this.#context.open(this.#backend) }
   }
 }
