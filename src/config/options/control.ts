@@ -1,3 +1,4 @@
+import { orList } from '../../util/suggest.ts'
 import { group, node } from '../row.ts'
 import { anyText, list, oneOf, oneOfOrNothing, onOff, text } from '../types/basic.ts'
 import { block } from '../types/addresses.ts'
@@ -21,7 +22,7 @@ export const listedKinds = [
   'routes',
 ] as const
 
-export const listedKindsText = `${listedKinds.slice(0, -1).join(', ')} or ${listedKinds.at(-1)}`
+export const listedKindsText = orList(listedKinds)
 
 /** What `usher top` puts first. */
 const sortings = ['new', 'active', 'failed', 'retries', 'bytes', 'name'] as const
