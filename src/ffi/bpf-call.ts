@@ -1,5 +1,5 @@
 import { arch, platform } from 'node:os'
-import { openCLibrary } from './c-library.ts'
+import { openCLibrary, result } from './c-library.ts'
 import type { NativeMemory } from './native-memory.ts'
 
 /**
@@ -21,13 +21,12 @@ export const loadBpfCall = (): BpfCall => {
   if (number === undefined)
     throw new Error(`no bpf(2) is known for ${platform()} on ${arch()}`)
   const library = openCLibrary()
+  const { errno } = library
   // Without `...`: variadic functions take their arguments otherwise on some platforms.
   const syscall = library.func('int64_t syscall(int64_t, int64_t, int64_t, int64_t)')
   return {
-    call: (command, attributes, length) => {
-      const result = syscall(number, command, attributes, length)
-      return result < 0 ? -(library.errno[0] ?? 0) : result
-    },
+    call: (command, attributes, length) =>
+      result(syscall(number, command, attributes, length), errno[0]),
     allocate: bytes => library.allocate(bytes),
   }
 }

@@ -25,10 +25,12 @@ export interface CLibrary {
 /**
  * Throws where koffi is not installed, or has no binary for this platform.
  *
- * To ask for errno by a second call would leave room for others in between: a step of the garbage
- * collector that unmaps memory has an errno too. Between a call's return and a read of memory
- * there is nothing: -1 is a small integer, which V8 makes without allocating. (errno(3); both
- * glibc and musl have the function.)
+ * Whatever V8 does between a system call and the read of errno may overwrite it: it unmaps memory,
+ * and its mutexes (of Abseil, seen in Node 26) are futexes by syscall(2), that leave an EAGAIN.
+ * So errno is read from memory, in the function that called and right after: a second call would
+ * be such a place, and so is the begin of any function of JavaScript, where V8 takes the code
+ * that another thread has compiled. Between the return of a call and a read there is nothing: -1
+ * is a small integer, which V8 makes without allocating. (errno(3); glibc and musl both have it.)
  */
 export const openCLibrary = (): CLibrary => {
   const koffi = createRequire(import.meta.url)('koffi') as Koffi
@@ -40,3 +42,6 @@ export const openCLibrary = (): CLibrary => {
     allocate: size => new NativeMemory(size, bytes => Number(koffi.address(bytes))),
   }
 }
+
+/** A call's result as the kernel gives it, a negative errno for a failure: `result(call(), errno[0])`. */
+export const result = (value: number, errno = 0): number => (value < 0 ? -errno : value)

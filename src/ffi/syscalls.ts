@@ -1,4 +1,4 @@
-import { openCLibrary } from './c-library.ts'
+import { openCLibrary, result } from './c-library.ts'
 import type { NativeMemory } from './native-memory.ts'
 
 /**
@@ -97,7 +97,6 @@ export const loadSyscalls = (): Syscalls => {
   const { errno } = library
   const call = (name: keyof typeof prototypes): ((...args: number[]) => number) =>
     library.func(prototypes[name])
-  const result = (value: number): number => (value < 0 ? -(errno[0] ?? 0) : value)
   const c = {
     socket: call('socket'),
     bind: call('bind'),
@@ -127,36 +126,43 @@ export const loadSyscalls = (): Syscalls => {
   }
   return {
     allocate: bytes => library.allocate(bytes),
-    socket: (domain, type, protocol) => result(c.socket(domain, type, protocol)),
-    bind: (fd, address, length) => result(c.bind(fd, address, length)),
-    listen: (fd, backlog) => result(c.listen(fd, backlog)),
-    accept: (fd, address, length, flags) => result(c.accept4(fd, address, length, flags)),
-    connect: (fd, address, length) => result(c.connect(fd, address, length)),
-    shutdown: (fd, how) => result(c.shutdown(fd, how)),
-    close: fd => result(c.close(fd)),
-    read: (fd, address, length) => result(c.read(fd, address, length)),
-    write: (fd, address, length) => result(c.write(fd, address, length)),
-    recv: (fd, address, length, flags) => result(c.recv(fd, address, length, flags)),
-    send: (fd, address, length, flags) => result(c.send(fd, address, length, flags)),
-    pipe: (fds, flags) => result(c.pipe2(fds, flags)),
-    splice: (from, to, length, flags) => result(c.splice(from, 0, to, 0, length, flags)),
+    socket: (domain, type, protocol) =>
+      result(c.socket(domain, type, protocol), errno[0]),
+    bind: (fd, address, length) => result(c.bind(fd, address, length), errno[0]),
+    listen: (fd, backlog) => result(c.listen(fd, backlog), errno[0]),
+    accept: (fd, address, length, flags) =>
+      result(c.accept4(fd, address, length, flags), errno[0]),
+    connect: (fd, address, length) => result(c.connect(fd, address, length), errno[0]),
+    shutdown: (fd, how) => result(c.shutdown(fd, how), errno[0]),
+    close: fd => result(c.close(fd), errno[0]),
+    read: (fd, address, length) => result(c.read(fd, address, length), errno[0]),
+    write: (fd, address, length) => result(c.write(fd, address, length), errno[0]),
+    recv: (fd, address, length, flags) =>
+      result(c.recv(fd, address, length, flags), errno[0]),
+    send: (fd, address, length, flags) =>
+      result(c.send(fd, address, length, flags), errno[0]),
+    pipe: (fds, flags) => result(c.pipe2(fds, flags), errno[0]),
+    splice: (from, to, length, flags) =>
+      result(c.splice(from, 0, to, 0, length, flags), errno[0]),
     recvmmsg: (fd, headers, count, flags) =>
-      result(c.recvmmsg(fd, headers, count, flags, 0)),
+      result(c.recvmmsg(fd, headers, count, flags, 0), errno[0]),
     sendmmsg: (fd, headers, count, flags) =>
-      result(c.sendmmsg(fd, headers, count, flags)),
-    getsockname: (fd, address, length) => result(c.getsockname(fd, address, length)),
-    getpeername: (fd, address, length) => result(c.getpeername(fd, address, length)),
+      result(c.sendmmsg(fd, headers, count, flags), errno[0]),
+    getsockname: (fd, address, length) =>
+      result(c.getsockname(fd, address, length), errno[0]),
+    getpeername: (fd, address, length) =>
+      result(c.getpeername(fd, address, length), errno[0]),
     getsockopt: (fd, level, name, value, length) =>
-      result(c.getsockopt(fd, level, name, value, length)),
+      result(c.getsockopt(fd, level, name, value, length), errno[0]),
     setsockopt: (fd, level, name, value, length) =>
-      result(c.setsockopt(fd, level, name, value, length)),
-    ioctl: (fd, request, argument) => result(c.ioctl(fd, request, argument)),
-    fcntl: (fd, command, argument) => result(c.fcntl(fd, command, argument)),
-    epollCreate: flags => result(c.epollCreate1(flags)),
+      result(c.setsockopt(fd, level, name, value, length), errno[0]),
+    ioctl: (fd, request, argument) => result(c.ioctl(fd, request, argument), errno[0]),
+    fcntl: (fd, command, argument) => result(c.fcntl(fd, command, argument), errno[0]),
+    epollCreate: flags => result(c.epollCreate1(flags), errno[0]),
     epollCtl: (epoll, operation, fd, event) =>
-      result(c.epollCtl(epoll, operation, fd, event)),
+      result(c.epollCtl(epoll, operation, fd, event), errno[0]),
     epollWait: (epoll, events, count, ms) =>
-      result(c.epollWait(epoll, events, count, ms)),
-    eventfd: (count, flags) => result(c.eventfd(count, flags)),
+      result(c.epollWait(epoll, events, count, ms), errno[0]),
+    eventfd: (count, flags) => result(c.eventfd(count, flags), errno[0]),
   }
 }
