@@ -6,7 +6,6 @@ import { dirname } from 'node:path'
  * that are exact about time come after those that need the processors.
  */
 const longest = [
-  'test/booted-kernel/booted-kernel.test.ts',
   'test/relay/portable-tcp.test.ts',
   'test/e2e/mode-slow-changes.test.ts',
   'test/e2e/mode-iptables.test.ts',

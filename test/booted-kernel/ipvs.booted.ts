@@ -1,4 +1,4 @@
-// Not one of `npm test`, as it takes by far the longest: `npm run test:booted`.
+// Not one of `npm test`, as it takes minutes: `npm run test:booted`.
 import t from 'tap'
 import { schedulers } from './ipvs-schedulers.ts'
 import { ipvsSuite } from './ipvs.ts'

@@ -1,4 +1,4 @@
-// A process of its own: long.
+// Not one of `npm test`, as it takes minutes: `npm run test:booted`.
 import t, { type Test } from 'tap'
 import type { Manner } from '../e2e/capture/oracle-terms.ts'
 import { whyNoMachine } from './kernel.ts'
@@ -18,7 +18,6 @@ import { allAreServed, fewServices } from './serves.ts'
 import { askUsher, runUsher, writeServices } from './usher.ts'
 
 const why = whyNoMachine()
-// A minute or two where the processors are free; an emulated one suffers most from sharing.
 const timeout = 560_000
 t.setTimeout(timeout)
 
