@@ -42,11 +42,11 @@ export const tcpEarlyCloseHoldContract = (t: Test, make: MakeRelay): void => {
       )
     })
 
-  /** With what it was asked by then. */
+  /** With what it was asked, `ms` after the first of it. */
   const answersLate = (ms: number) => (socket: Socket) => {
     let text = ''
     socket.on('data', data => (text += data.toString()))
-    setTimeout(() => socket.end(`${text}?`), ms)
+    socket.once('data', () => setTimeout(() => socket.end(`${text}?`), ms))
   }
 
   t.test('one that has asked and ended its side is served', async t => {
