@@ -18,6 +18,7 @@ const ports: Readonly<Record<VipKind, number>> = {
   ExternalIP: 2,
   LoadBalancerIP: 3,
   NodePort: 4,
+  Route: 5,
 }
 const bindOf = (kind: VipKind) => ({ address: '127.0.0.1', port: ports[kind] })
 
