@@ -74,5 +74,5 @@ const print = (answer: Explained, io: Io): void => {
     for (const row of table)
       io.out(`${aligned(row, columnWidths(table), '', io.colour)}\n`)
   for (const { what, command } of looks)
-    io.out(visible(`${what}\n  `) + `${visible(command)}\n`)
+    io.out(`${visible(what)}\n  ${visible(command)}\n`)
 }

@@ -73,6 +73,8 @@ for (const { mode, served, refused, bound } of [
         web.looks,
         served.map(what => ({ what })),
       )
+      const { out } = await usherIn(node, ['explain', nodeAddress, '10.96.0.10:80'])
+      for (const { what, command } of web.looks) t.match(out, `\n${what}\n  ${command}\n`)
       const none = await explain('10.96.0.11:80')
       t.match(none, { verdict: { action: 'refuse' }, notes: [] })
       t.match(
