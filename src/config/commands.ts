@@ -72,7 +72,8 @@ export const commands = {
       'each mode and capture whether it works and why not, and changes nothing. With ' +
       'files, reads manifests as `usher run` would and lists every problem with its file, ' +
       'document and field; or a file of routes, as `usher sidecar` would. Takes the flags of `usher run` too, and its --config file, to ' +
-      'check them. The last lines say what to run next. Exits 0 when all is well, 1 when there are problems or the mode of ' +
+      'check them; a mode in that file that does not work here is a warning, as the file may be for another node. ' +
+      'The last lines say what to run next. Exits 0 when all is well, 1 when there are problems or the mode of ' +
       '--proxy-mode or the capture of --capture does not work here, 2 when it was called ' +
       'wrongly.',
     examples: [
@@ -249,19 +250,22 @@ export const commands = {
   },
   explain: {
     summary: 'Say which endpoint a client would get, and why not another.',
-    usage: 'CLIENT ADDRESS:PORT [flags]',
+    usage: '[CLIENT] ADDRESS:PORT|unix:PATH [flags]',
     description:
       'Asks a running Usher, on this host, what a client of an address would meet: the Service ' +
       'or route, the verdict of its policies, whether affinity binds the client, which ' +
       'endpoint it would get, and of each other endpoint why not: not ready, on another ' +
       'node, resting after a failure, drained, at its limit. In the kernel modes, where the ' +
-      'kernel draws, also the commands that show its chains, maps or virtual servers. It is ' +
-      'found out by what connections go by, and changes nothing for them. Exits 0 when the client would be ' +
+      'kernel chooses, it names the chains, map entries or virtual servers of the address, each with the ' +
+      'command that shows it; which endpoint the kernel has for a client by affinity is not read. Nothing is ' +
+      'changed: no connection is made, and no turn taken. Who dials a unix socket has no address; ' +
+      'leave out CLIENT. Exits 0 when the client would be ' +
       'forwarded, 1 when it would not, or would wait, or nothing is served there; 2 when it was called wrongly.',
     examples: [
       ['usher explain 10.0.3.7 10.96.0.10:80', 'a client of a ClusterIP'],
       ['usher explain 10.0.3.7 10.96.0.10:53 --protocol udp', 'of UDP'],
       ['usher explain 127.0.0.1 127.0.0.1:15432', 'of a route of a sidecar'],
+      ['usher explain unix:/run/db.sock', 'of one at a unix socket'],
     ],
     needs: {
       oneOf: ['dialled'],
