@@ -124,12 +124,12 @@ export class PlacementLog {
 
 const isCaptured = ({ capture }: VipPlacement): boolean => capture !== 'not captured'
 
-const describe = ({ capture, binds, reason }: VipPlacement): string => {
+const describe = ({ vip, capture, binds, reason }: VipPlacement): string => {
   if (capture === 'not captured') return `VIP not captured: ${reason}`
   // Whether there are endpoints, or clients are refused, is no news of the VIP's.
   if (capture === 'kernel') return 'VIP is handled by the kernel'
   if (capture === 'local' || capture === 'listen')
-    return 'VIP is placed on its own address'
+    return `${vip.kind === 'Route' ? 'route' : 'VIP'} is placed on its own address`
   const proxyPort = binds
     .map(({ address, port }) => joinHostPort(address, port))
     .join(', ')
