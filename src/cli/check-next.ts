@@ -35,10 +35,6 @@ export const lacking = (
   { modes, captures, connectTime, relay }: NodeFindings,
 ): readonly Lack[] => {
   const { capture, connectTime: wanted } = options
-  const lack = (what: string, why: string | undefined, asked: string, give: string) =>
-    why === undefined
-      ? []
-      : [{ what, why, advice: `${asked} does not work here; ${give}` }]
   const byFlag = mode.by.startsWith('--')
   const instead = firstUsable(modes.filter(({ name }) => name !== 'ipvs')) ?? 'userspace'
   return [
@@ -70,6 +66,15 @@ export const lacking = (
     ),
   ]
 }
+
+/** `why` it does not work; undefined: it does, or is not asked for. */
+const lack = (
+  what: string,
+  why: string | undefined,
+  asked: string,
+  give: string,
+): readonly Lack[] =>
+  why === undefined ? [] : [{ what, why, advice: `${asked} does not work here; ${give}` }]
 
 const whyNot = (list: readonly Finding[], name: string): string | undefined => {
   const found = list.find(each => each.name === name)

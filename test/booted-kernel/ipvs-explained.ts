@@ -85,10 +85,8 @@ export const whatIsExplainedIsThere = async (
   }
 
   const vip = vipOf.ClusterIP(serviceNamed('plain'), 'IPv4')
-  const { code, out, err } = await askUsher(
-    machine,
-    ...['explain', client.IPv4, joinHostPort(vip.address, vip.port)],
-  )
+  const to = joinHostPort(vip.address, vip.port)
+  const { code, out, err } = await askUsher(machine, 'explain', client.IPv4, to)
   t.equal(code, 0, err)
   const command = /^virtual server .*\n +(ipvsadm .*)$/m.exec(out)?.[1]
   t.match(await shown(command ?? 'false'), /Masq/, out)

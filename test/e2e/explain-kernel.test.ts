@@ -59,9 +59,8 @@ for (const { mode, served, refused, bound } of [
       })
       await usher.ready(3)
       const explain = async (address: string) => {
-        const { out } = await usherIn(node, [
-          ...['explain', nodeAddress, address, '-o', 'json'],
-        ])
+        const line = ['explain', nodeAddress, address, '-o', 'json']
+        const { out } = await usherIn(node, line)
         return JSON.parse(out) as AnswerOf<'explain'>
       }
       const shown = (command: string) => node.run('sh', ['-c', command])

@@ -126,8 +126,8 @@ t.test('routes of a sidecar, one of them at a unix socket', async t => {
   const usher = await startUsher(
     t,
     'sidecar',
-    ...[`--route=tcp://${tcp}=${a.endpoint.key}`],
-    ...[`--route=${unix}=${a.endpoint.key}?name=db&socket-mode=600`],
+    `--route=tcp://${tcp}=${a.endpoint.key}`,
+    `--route=${unix}=${a.endpoint.key}?name=db&socket-mode=600`,
   )
   const explain = (...args: string[]) =>
     runUsher('explain', ...args, `--address=${usher.metrics}`)
