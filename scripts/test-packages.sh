@@ -18,7 +18,7 @@ peers='HAProxy, nginx or wrk (usher bench)'
 servers='real servers (test/health)'
 windows='a Node for Windows'
 installed=(iproute2 nftables iptables conntrack haproxy nginx-light libnginx-mod-stream wrk
-  strace ipset ipvsadm postgresql redis-server mariadb-server-core dnsmasq-base bind9-dnsutils
+  strace ipset ipvsadm bpftool postgresql redis-server mariadb-server-core dnsmasq-base bind9-dnsutils
   prometheus chromium zsh fish mandoc man-db systemd python3-minimal)
 [[ $(uname -m) == x86_64 ]] && installed+=(qemu-system-x86 busybox-static)
 [[ ${1-} == --wine ]] && installed=(wine wine64)
@@ -155,6 +155,7 @@ for package in $(missing_packages); do
     wine*) skipped "$package is missing" "$windows" ;;
     haproxy | *nginx* | wrk) skipped "$package is missing" "$peers" ;;
     dnsmasq-base) skipped "$package is missing" 'a real DNS server (test/source/routes)' ;;
+    bpftool) skipped "$package is missing" 'what is explained of connect-time steering (test/e2e)' ;;
     prometheus) skipped "$package is missing" 'promtool (test/monitoring)' ;;
     chromium) skipped "$package is missing" 'a browser (test/page)' ;;
     zsh | fish) skipped "$package is missing" 'that shell (test/cli/completion)' ;;

@@ -3,12 +3,13 @@ import type { AddressPort } from '../util/ip.ts'
 
 /**
  * How a VIP is served. `nftables` and `iptables`: rules of the kernel's lead to a proxy
- * port. `local`: Usher listens on the VIP itself. `none`: on a proxy port that clients or
+ * port. `local` and `listen`: Usher listens on the VIP itself, which it made an address of this host,
+ * or which is one anyway. `none`: on a proxy port that clients or
  * rules of another program must know. `kernel`: a kernel mode leads it to endpoints, and Usher
  * listens nowhere. `not captured`: not at all.
  */
 export type PlacementKind =
-  'nftables' | 'iptables' | 'local' | 'none' | 'kernel' | 'not captured'
+  'nftables' | 'iptables' | 'local' | 'listen' | 'none' | 'kernel' | 'not captured'
 
 export interface VipPlacement {
   readonly vip: Vip

@@ -47,12 +47,13 @@ class ListenCapture implements Capture {
     const basis = basisOf(this.#deps)
     const all = era !== this.#era || basis !== this.#basis
     const suspects = all ? servicePorts : this.#placements.changed(servicePorts)
+    const hasProxyPorts = mode === 'none' || mode === 'listen'
     const local =
       mode === 'none' ? new Set<string>() : await whichAreLocal(localAddresses, suspects)
     const host = hostOf(this.#deps, local)
     const make = async (servicePort: ServicePort, before: Placement | undefined) => {
       const placement = await placeServicePort(this.#deps, host, servicePort)
-      if (mode !== 'local' && placement.vips.some(isNotCaptured)) this.#short = true
+      if (hasProxyPorts && placement.vips.some(isNotCaptured)) this.#short = true
       return before && samePlacement(before, placement) ? before : placement
     }
     let released = false

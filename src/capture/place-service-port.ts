@@ -1,7 +1,12 @@
 import type { ServicePort, Vip } from '../model/snapshot.ts'
 import { cidrContains, parseCidr } from '../util/cidr.ts'
 import type { IpFamily } from '../util/ip.ts'
-import { listenerId, type Placement, type VipPlacement } from './capture.ts'
+import {
+  listenerId,
+  type Placement,
+  type PlacementKind,
+  type VipPlacement,
+} from './capture.ts'
 import { bindAddresses, type LocalAddresses } from './local-addresses.ts'
 import type { PortRange, ProxyPorts } from './proxy-ports.ts'
 import { possibleGroups, type VipGroup, vipGroups } from './vip-group.ts'
@@ -10,8 +15,11 @@ import { possibleGroups, type VipGroup, vipGroups } from './vip-group.ts'
 export type ProxyAddress = { readonly address: string } | { readonly reason: string }
 
 export interface ListenCaptureDeps {
-  /** `local`: VIPs of this host. `none`: proxy ports. `listen`: the first where it can. */
-  readonly mode: 'listen' | 'local' | 'none'
+  /**
+   * `local`: VIPs, which are made addresses of this host. `vips-only`: those that are anyway. `none`:
+   * proxy ports. `listen`: VIPs where it can, else proxy ports.
+   */
+  readonly mode: 'listen' | 'local' | 'vips-only' | 'none'
   readonly proxyAddress: (family: IpFamily) => ProxyAddress
   /** What leads clients to the proxy ports, as placements say it; by default nothing. */
   readonly proxyKind?: 'none' | 'nftables' | 'iptables'
@@ -26,7 +34,7 @@ export interface ListenCaptureDeps {
   /** The host's own addresses in one family; by default those of its interfaces. */
   readonly ofInterfaces?: (family: IpFamily) => string[]
   /**
-   * Why a VIP that `local` can't serve is not an address of this host, or what to do about
+   * Why a VIP that `local` or `vips-only` can't serve is not an address of this host, or what to do about
    * it; '' where there is nothing to say.
    */
   readonly advice?: string | ((address: string) => string)
@@ -61,7 +69,8 @@ export const placeServicePort = async (
   const vips: VipPlacement[] = []
   for (const vip of servicePort.vips) {
     if (host.local.has(vip.address)) vips.push(onVip(deps, host, servicePort, vip))
-    else if (deps.mode === 'local') vips.push({ vip, ...notLocal(deps, vip) })
+    else if (deps.mode === 'local' || deps.mode === 'vips-only')
+      vips.push({ vip, ...notLocal(deps, vip) })
     else {
       // Once it had a proxy port of its own a VIP keeps it, lest it move with each
       // endpoint that makes a policy felt or not.
@@ -76,36 +85,38 @@ export const placeServicePort = async (
 }
 
 const onVip = (
-  { remark }: ListenCaptureDeps,
+  { mode, remark }: ListenCaptureDeps,
   host: Host,
   servicePort: ServicePort,
   vip: Vip,
 ): VipPlacement => {
   const { protocol, family } = servicePort
   const { local, ofInterfaces } = host
+  const capture = mode === 'local' ? mode : 'listen'
   const cidrs = host.nodePortCidrs(family)
   if (vip.kind === 'NodePort' && cidrs !== undefined) {
-    return { vip, ...onAddressesIn(cidrs, ofInterfaces(family), vip.port) }
+    return { vip, ...onAddressesIn(cidrs, ofInterfaces(family), vip.port, capture) }
   }
   const over = cidrs === undefined ? nodePortOver(servicePort, vip) : undefined
   const at = over && local.has(over.address) ? over.address : vip.address
   const addresses = bindAddresses(protocol, at, ofInterfaces)
   if (addresses.length === 0) return { vip, ...noAddress(family) }
   const binds = addresses.map(address => ({ address, port: vip.port }))
-  return { vip, capture: 'local', binds, reason: remark?.(servicePort, vip.kind) ?? '' }
+  return { vip, capture, binds, reason: remark?.(servicePort, vip.kind) ?? '' }
 }
 
 const onAddressesIn = (
   cidrs: readonly string[],
   addresses: readonly string[],
   port: number,
+  capture: PlacementKind,
 ): Where => {
   const blocks = cidrs.flatMap(cidr => parseCidr(cidr) ?? [])
   const chosen = new Set(
     addresses.filter(address => blocks.some(block => cidrContains(block, address))),
   )
   const binds = [...chosen].map(address => ({ address, port }))
-  if (binds.length > 0) return { capture: 'local', binds, reason: '' }
+  if (binds.length > 0) return { capture, binds, reason: '' }
   const asked = cidrs.join(', ') || 'none of this family'
   const reason = `no address of this host is in --nodeport-addresses (${asked})`
   return { capture: 'not captured', binds, reason }

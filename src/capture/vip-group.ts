@@ -15,6 +15,7 @@ export const vipGroupNames: readonly VipGroup[] = [
 /** The groups a VIP may ever be in, the narrowest first. */
 export const possibleGroups: Readonly<Record<VipKind, readonly VipGroup[]>> = {
   ClusterIP: ['internal'],
+  Route: ['internal'],
   ExternalIP: ['external', 'internal'],
   NodePort: ['external', 'internal'],
   LoadBalancerIP: ['load-balancer', 'external', 'internal'],
@@ -32,6 +33,7 @@ export const vipGroups = (
   const outside = alike ? 'internal' : 'external'
   return {
     ClusterIP: 'internal',
+    Route: 'internal',
     ExternalIP: outside,
     NodePort: outside,
     LoadBalancerIP: sourceRanges === undefined ? outside : 'load-balancer',

@@ -1,7 +1,7 @@
 import type { RunSettings } from '../config/run-settings.ts'
 import type { NodeProxy } from '../kernel/cleanup/node-proxy.ts'
 import { permissionAdvice } from '../kernel/permission-advice.ts'
-import type { Finding, NodeFindings } from './check-node.ts'
+import { type Finding, type NodeFindings, relaysOf } from './check-node.ts'
 
 // The last lines of `usher check`: the command to run now, and what there is to say to it.
 
@@ -18,31 +18,71 @@ const line = (...words: readonly string[]): string =>
     )
     .join(' ')
 
-const lacks = (list: readonly Finding[], name: string): boolean =>
-  list.find(each => each.name === name)?.usable === false
-
 const firstUsable = (list: readonly Finding[]): string | undefined =>
   list.find(({ usable }) => usable)?.name
 
-/** What was asked for and does not work here, each with what to give in its place. */
+/** What was asked for and does not work here. */
+export interface Lack {
+  /** `mode ipvs`, as the report of a node has it. */
+  readonly what: string
+  readonly why: string
+  /** What to give in its place. */
+  readonly advice: string
+}
+
 export const lacking = (
   { options, mode }: Asked,
   { modes, captures, connectTime, relay }: NodeFindings,
-): readonly string[] => {
-  const found = [
-    lacks(modes, mode.mode) &&
-      `--proxy-mode ${mode.mode} does not work here; give ${firstUsable(modes.filter(({ name }) => name !== 'ipvs')) ?? 'userspace'}`,
-    lacks(captures, options.capture) &&
-      `--capture ${options.capture} does not work here; give ${firstUsable(captures) ?? 'listen'}`,
-    options.relay === 'linux' &&
-      relay.name !== 'linux' &&
-      '--relay linux does not work here; leave it out',
-    ['on', 'host'].includes(options.connectTime) &&
-      !connectTime.usable &&
-      `--connect-time ${options.connectTime} does not work here; leave it out`,
+): readonly Lack[] => {
+  const { capture, connectTime: wanted } = options
+  const byFlag = mode.by.startsWith('--')
+  const instead = firstUsable(modes.filter(({ name }) => name !== 'ipvs')) ?? 'userspace'
+  return [
+    ...lack(
+      `mode ${mode.mode}`,
+      whyNot(modes, mode.mode),
+      `${mode.by}${byFlag ? '' : ':'} ${mode.mode}`,
+      `give ${instead}`,
+    ),
+    ...lack(
+      `capture ${capture}`,
+      whyNot(captures, capture),
+      `--capture ${capture}`,
+      `give ${firstUsable(captures) ?? 'listen'}`,
+    ),
+    ...lack(
+      'relay linux',
+      options.relay === 'linux' ? whyNot(relaysOf(relay), 'linux') : undefined,
+      '--relay linux',
+      'leave it out',
+    ),
+    ...lack(
+      'connect-time on',
+      ['on', 'host'].includes(wanted) && !connectTime.usable
+        ? connectTime.detail
+        : undefined,
+      `--connect-time ${wanted}`,
+      'leave it out',
+    ),
   ]
-  return found.filter(text => text !== false)
 }
+
+/** `why` it does not work; undefined: it does, or is not asked for. */
+const lack = (
+  what: string,
+  why: string | undefined,
+  asked: string,
+  give: string,
+): readonly Lack[] =>
+  why === undefined ? [] : [{ what, why, advice: `${asked} does not work here; ${give}` }]
+
+const whyNot = (list: readonly Finding[], name: string): string | undefined => {
+  const found = list.find(each => each.name === name)
+  return found?.usable === false ? found.detail : undefined
+}
+
+export const nextOfLack = ({ advice }: Lack): string =>
+  `${advice}, or mend what its line says`
 
 /** With these it takes over nothing, and no port that kube-proxy has. */
 const toLook = [
@@ -69,7 +109,7 @@ export const nextOfNode = ({
   ...asked
 }: CheckedNode): readonly string[] => {
   const [first] = lacking(asked, findings)
-  if (first !== undefined) return [`${first}, or mend what its line says`]
+  if (first !== undefined) return [nextOfLack(first)]
   if (beside?.usher !== undefined) return ['usher status (an Usher serves this node)']
   const { kubeconfig, master } = asked.options
   const isGiven = kubeconfig !== '' || master !== '' || inPod

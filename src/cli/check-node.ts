@@ -62,11 +62,22 @@ const processText = ({ ownProcess }: ChosenRelay): string => {
 const row = (what: string, { name, usable, detail }: Finding): Cells => [
   what,
   name,
-  usable ? { text: 'usable', style: 'green' } : { text: 'not usable', style: 'yellow' },
-  [detail, usable ? '' : permissionAdvice(detail)].filter(Boolean).join('; '),
+  usable ? { text: 'usable', style: 'green' } : { text: notUsable, style: 'yellow' },
+  usable ? detail : whyNotUsable(detail),
 ]
 
-const relaysOf = ({ name, detail, passedOver }: RelayChoice): readonly Finding[] => [
+export const notUsable = 'not usable'
+
+/** With what may help. */
+export const whyNotUsable = (detail: string): string =>
+  [detail, permissionAdvice(detail)].filter(Boolean).join('; ')
+
+/** Those that there are, the best first. */
+export const relaysOf = ({
+  name,
+  detail,
+  passedOver,
+}: RelayChoice): readonly Finding[] => [
   ...passedOver.map(one => ({ ...one, usable: false })),
   ...(name === 'linux' ? [{ name, usable: true, detail }] : []),
   { name: 'portable', usable: true, detail: 'runs wherever Node does' },

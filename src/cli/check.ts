@@ -11,13 +11,15 @@ import { systemClock } from '../util/clock.ts'
 import { findingsOf, type Findings } from './check-findings.ts'
 import { styled, type Style } from './columns.ts'
 import {
+  type Lack,
   lacking,
+  nextOfLack,
   nextOfNode,
   nextOfProblems,
   nextOfRoutes,
   nextOfRun,
 } from './check-next.ts'
-import { type NodeFindings, nodeReport } from './check-node.ts'
+import { type NodeFindings, nodeReport, notUsable, whyNotUsable } from './check-node.ts'
 import { checkRoutes } from './check-routes.ts'
 import type { Io } from './io.ts'
 import { relayLimits } from './relay-limits.ts'
@@ -62,6 +64,17 @@ const findingsOfNode = async ({
     onlyNode: options.connectTime === 'host',
   })
   return { modes, captures, connectTime, relay: await relayHere(options) }
+}
+
+/** What is asked for and this node can't do: a warning, as the file may be for another node. */
+const lacksHere = async (settings: RunSettings): Promise<readonly Lack[]> => {
+  const { mode, options } = settings
+  const asks =
+    (mode.mode !== '' && mode.mode !== 'userspace') ||
+    !['auto', 'listen', 'none'].includes(options.capture) ||
+    options.relay === 'linux' ||
+    ['on', 'host'].includes(options.connectTime)
+  return asks ? lacking(settings, await findingsOfNode(settings)) : []
 }
 
 /** Started as `usher run` would, without anything to listen for. */
@@ -163,16 +176,21 @@ export const check = async (args: readonly string[], io: Io): Promise<number> =>
   const say: Say = (kind, text) =>
     io.out(`${styled(`${kind}:`, styles[kind], io.colour)} ${visible(text)}\n`)
   for (const text of warnings) say('warning', text)
-  const ofConfig = (): Checked => {
-    io.out(`${options.config}: in order; ${count(warnings.length, 'warning')}\n`)
-    return { isSound: true, next: nextOfRun(args, settings) }
+  const ofConfig = async (): Promise<Checked> => {
+    const lacks = await lacksHere(settings)
+    for (const { what, why } of lacks)
+      say('warning', `${what} ${notUsable} here: ${whyNotUsable(why)}`)
+    const warned = count(warnings.length + lacks.length, 'warning')
+    io.out(`${options.config}: in order; ${warned}\n`)
+    const next = nextOfRun(args, settings)
+    return { isSound: true, next: [...lacks.map(nextOfLack), ...next] }
   }
   const { isSound, next } =
     options.manifests.length > 0
       ? await checkFiles(args, settings, say, io)
       : options.config === ''
         ? await checkNode(args, settings, io)
-        : ofConfig()
+        : await ofConfig()
   io.out(`next: ${next.map(visible).join('\n      ')}\n`)
   return isSound ? 0 : 1
 }

@@ -2,6 +2,7 @@ import type { OptionsOf } from '../config/options.ts'
 import { UsageError } from '../config/usage-error.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
 import { familyOf, splitHostPort } from '../util/ip.ts'
+import { isUnix, unixPeer } from '../util/unix-address.ts'
 import { askCommand } from './ask-usher.ts'
 import { aligned, columnWidths } from './columns.ts'
 import { jsonText, yamlText } from './document-text.ts'
@@ -9,20 +10,14 @@ import { endpointRow, endpointsTable, wouldGet } from './explain-words.ts'
 import { apiVersion } from './json-documents.ts'
 import type { Io } from './io.ts'
 import { orSayWhyNot } from './tell.ts'
-import { forPeople, visible } from './words.ts'
+import { forPeople, servedText, visible } from './words.ts'
 
 type Explained = AnswerOf<'explain'>
 
 /** `usher explain`: 0 when the client would be forwarded, 1 when not; 3 when no Usher answers. */
 export const explain = (options: OptionsOf<'explain'>, io: Io): Promise<number> => {
   const { dialled, protocol, output } = options
-  const [client, address, ...others] = dialled
-  if (client === undefined || address === undefined || others.length > 0)
-    throw wrongCall('two arguments are wanted')
-  if (familyOf(client) === undefined)
-    throw wrongCall(`${JSON.stringify(client)} is no IP address`)
-  if (splitHostPort(address) === undefined)
-    throw wrongCall(`${JSON.stringify(address)} is no address with a port`)
+  const [client, address] = asked(dialled)
   return orSayWhyNot('explain', io, async () => {
     const answer = await askCommand(options, 'explain', { client, address, protocol })
     const document = { apiVersion, kind: 'Explanation', ...answer }
@@ -33,6 +28,22 @@ export const explain = (options: OptionsOf<'explain'>, io: Io): Promise<number> 
   })
 }
 
+/** Who dials a unix socket has no address, and need not be told. */
+const asked = (
+  dialled: readonly string[],
+): readonly [client: string, address: string] => {
+  const [socket = ''] = dialled
+  const [client, address, ...others] =
+    dialled.length === 1 && isUnix(socket) ? [unixPeer, socket] : dialled
+  if (client === undefined || address === undefined || others.length > 0)
+    throw wrongCall('two arguments are wanted')
+  if (familyOf(client) === undefined && client !== unixPeer)
+    throw wrongCall(`${JSON.stringify(client)} is no IP address`)
+  if (!isUnix(address) && splitHostPort(address) === undefined)
+    throw wrongCall(`${JSON.stringify(address)} is no address with a port`)
+  return [client, address]
+}
+
 const wrongCall = (why: string): UsageError =>
   new UsageError(
     `${why}; give the address of a client, and the address and port that it dials, like usher explain 10.0.3.7 10.96.0.10:80`,
@@ -40,18 +51,11 @@ const wrongCall = (why: string): UsageError =>
   )
 
 const print = (answer: Explained, io: Io): void => {
-  const { client, address, protocol, route, addressKind, capture, listen, verdict } =
-    answer
+  const { client, address, protocol, route, addressKind, verdict } = answer
   const { affinityMs, looks, notes } = answer
-  const comes =
-    capture === 'kernel'
-      ? 'to an endpoint by the kernel'
-      : listen === ''
-        ? 'nowhere'
-        : `to the relay on ${listen}${capture === 'local' || capture === 'none' ? '' : ` by ${capture}`}`
   const rows = [
     ['verdict', `${verdict.action}: ${verdict.why}`],
-    ['led', comes],
+    ['served', servedText({ ...answer, kind: addressKind })],
     ['affinity', affinityMs === 0 ? 'none' : `ClientIP, ${forPeople(affinityMs)}`],
     ...wouldGet(answer).map((line, i) => [i === 0 ? 'would get' : '', line]),
     ...notes.map(note => ['note', note]),
@@ -70,5 +74,5 @@ const print = (answer: Explained, io: Io): void => {
     for (const row of table)
       io.out(`${aligned(row, columnWidths(table), '', io.colour)}\n`)
   for (const { what, command } of looks)
-    io.out(visible(`${what}\n  `) + `${visible(command)}\n`)
+    io.out(`${visible(what)}\n  ${visible(command)}\n`)
 }

@@ -13,9 +13,10 @@ const clamp = (columns: number | undefined): number =>
   Math.min(100, Math.max(80, columns ?? 80))
 
 export const whatItIs =
-  'Usher is a proxy for Kubernetes Services: it accepts TCP connections and UDP ' +
-  'datagrams for a Service and spreads them over its endpoints, trying another ' +
-  'one when an endpoint refuses or does not answer.'
+  'Usher is a proxy for Kubernetes Services, for a node in place of kube-proxy, or for a pod ' +
+  'as a sidecar: it accepts TCP connections and UDP datagrams and load-balances them ' +
+  'over endpoints, trying another one when an endpoint refuses or does not answer. In its ' +
+  'kernel modes it programs iptables, nftables or ipvs instead.'
 
 /** What `usher --help` prints; `columns` is the terminal's width, used within 80..100. */
 export const mainHelp = (columns?: number): string => {

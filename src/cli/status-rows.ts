@@ -1,13 +1,13 @@
 import type { EndpointStatus, ServicePortStatus, VipStatus } from '../observe/status.ts'
 import type { Cell, Cells } from './columns.ts'
-import { count, forPeople } from './words.ts'
+import { count, forPeople, servedText } from './words.ts'
 
 export const red = (text: string): Cell => ({ text, style: 'red' })
 const yellow = (text: string): Cell => ({ text, style: 'yellow' })
 
 /** What a Local policy leaves of a VIP's clients; '' when it serves all of them. */
 const limitOf = ({ kind }: VipStatus, { verdicts }: ServicePortStatus): string => {
-  if (kind === 'ClusterIP')
+  if (kind === 'ClusterIP' || kind === 'Route')
     return verdicts.internal === 'drop'
       ? 'serves no client: policy Local, no endpoint on this node'
       : ''
@@ -17,16 +17,7 @@ const limitOf = ({ kind }: VipStatus, { verdicts }: ServicePortStatus): string =
 }
 
 export const vipRow = (vip: VipStatus, port: ServicePortStatus): Cells => {
-  const how =
-    vip.capture === 'local'
-      ? 'on the VIP itself'
-      : vip.capture === 'none'
-        ? `proxy port ${vip.listen}`
-        : vip.capture === 'not captured'
-          ? vip.capture
-          : vip.capture === 'kernel'
-            ? 'by the kernel'
-            : `${vip.capture}, proxy port ${vip.listen}`
+  const how = servedText(vip)
   const state = vip.reason === '' ? vip.state : `${vip.state}: ${vip.reason}`
   const bad = vip.state === 'failed' || vip.state === 'not captured'
   const limit = limitOf(vip, port)

@@ -226,7 +226,7 @@ const header = (status: StatusDocument, now: number, colour: boolean): string[] 
 }
 
 const footer = (status: StatusDocument, now: number, colour: boolean): string[] => {
-  const { servicePorts, problems } = status
+  const { servicePorts, problems, source } = status
   let active = 0
   let idle = 0
   for (const port of servicePorts) {
@@ -245,8 +245,9 @@ const footer = (status: StatusDocument, now: number, colour: boolean): string[] 
     for (const one of [text, ...drainTexts(port, now)].filter(Boolean))
       lines.push(styled(visible(`${port.servicePort}: ${one}`), 'yellow', colour))
   }
+  const areRoutes = source.name === 'routes'
   const totals = [
-    count(servicePorts.length, 'ServicePort'),
+    count(servicePorts.length, areRoutes ? 'route' : 'ServicePort'),
     `${idle} without usable endpoints`,
     ...(hasRelay(status) ? [`${active} active`] : []),
     count(problems.length, 'problem'),

@@ -12,6 +12,33 @@ export const visible = (text: string): string =>
     char => `\\u${(char.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`,
   )
 
+/** How clients of an address come to who serves them. */
+export const servedText = ({
+  kind,
+  capture,
+  listen,
+}: {
+  /** As VipKind has them. */
+  readonly kind: string
+  /** As PlacementKind has them. */
+  readonly capture: string
+  readonly listen: string
+}): string => {
+  switch (capture) {
+    case 'local':
+    case 'listen':
+      return kind === 'Route' ? 'by its own listener' : 'on the VIP itself'
+    case 'none':
+      return `proxy port ${listen}`
+    case 'kernel':
+      return 'by the kernel'
+    case 'not captured':
+      return capture
+    default:
+      return `${capture}, proxy port ${listen}`
+  }
+}
+
 /** `1 client waits`, `2 clients of route/db wait`; '' for `whose`: of any. */
 export const clientsWait = (number: number, whose = ''): string => {
   const clients = count(number, 'client') + (whose === '' ? '' : ` of ${whose}`)

@@ -17,10 +17,10 @@ export const commands = {
     usage: '[--manifests PATH...] [flags]',
     description:
       'Takes the place of kube-proxy on a node: watches Services and their endpoints at ' +
-      'the API server, or reads them from YAML or JSON files, listens for their clients ' +
-      "and spreads TCP connections and UDP flows over the endpoints. kube-proxy's flags " +
-      'and configuration file are taken as they are. Connections of what did not change ' +
-      'are left alone. SIGHUP reads everything again. SIGTERM or Ctrl-C lets open ' +
+      'the API server, or reads them from YAML or JSON files, and load-balances TCP connections and ' +
+      'UDP flows over the endpoints: by rules in the kernel (iptables, nftables or ipvs mode), or itself ' +
+      "(userspace mode). kube-proxy's flags and configuration file are taken as they are. A change " +
+      'leaves the connections of all other Services alone. SIGHUP reads everything again. SIGTERM or Ctrl-C lets open ' +
       'connections finish; a second one ends Usher at once.',
     examples: [
       ['usher run --kubeconfig /etc/kubernetes/kubeconfig', 'the Services of a cluster'],
@@ -29,15 +29,15 @@ export const commands = {
     ],
   },
   sidecar: {
-    summary: 'Proxy a few fixed routes, such as the way to a database.',
+    summary: 'Proxy a few fixed routes, such as one to a database.',
     usage: '[--route ROUTE...] [--config FILE] [flags]',
     description:
-      'Listens on an address and spreads its connections over a list of endpoints, trying ' +
+      'Listens on an address and load-balances its connections over a list of endpoints, trying ' +
       'another one when an endpoint refuses or does not answer. A route is ' +
       'tcp://LISTEN=ENDPOINT,ENDPOINT or udp://LISTEN=ENDPOINT,ENDPOINT; endpoints may be ' +
       'host names, which are looked up again as their records expire. Routes may also stand ' +
       'in a file, which is read again when it changes: connections of what did not change ' +
-      'are left alone. In a pod it starts before and ends after the application; its exit ' +
+      'are left alone. In a pod it starts before the application and ends after it; its exit ' +
       'code is 0 whenever it was told to end.',
     examples: [
       [
@@ -53,11 +53,11 @@ export const commands = {
     },
   },
   demo: {
-    summary: 'Show it all working on this computer, with backends of its own.',
+    summary: 'Run a demonstration on this computer, with backends of its own.',
     usage: '[flags]',
     description:
       'Starts a few small backends and a proxy in front of them, sends real traffic ' +
-      'through it and shows what happens to it. Needs no privileges, no cluster and no ' +
+      'through it and shows where it goes. Needs no privileges, no cluster and no ' +
       'network. Then it stays up for you to try, until Ctrl-C.',
     examples: [
       ['usher demo', 'look around'],
@@ -72,7 +72,8 @@ export const commands = {
       'each mode and capture whether it works and why not, and changes nothing. With ' +
       'files, reads manifests as `usher run` would and lists every problem with its file, ' +
       'document and field; or a file of routes, as `usher sidecar` would. Takes the flags of `usher run` too, and its --config file, to ' +
-      'check them. The last lines say what to run next. Exits 0 when all is well, 1 when there are problems or the mode of ' +
+      'check them; a mode in that file that does not work here is a warning, as the file may be for another node. ' +
+      'The last lines say what to run next. Exits 0 when all is well, 1 when there are problems or the mode of ' +
       '--proxy-mode or the capture of --capture does not work here, 2 when it was called ' +
       'wrongly.',
     examples: [
@@ -96,11 +97,11 @@ export const commands = {
     ],
   },
   pause: {
-    summary: 'Let new connections of a route wait, as for a switchover.',
+    summary: 'Hold new connections of a route, as for a switchover.',
     usage: 'ROUTE... --control-socket PATH [--reset] [--for DURATION]',
     description:
       'Tells a running Usher, over its control socket, to connect new TCP clients of a route ' +
-      'to no endpoint: they wait, and what they have said waits with them, until `usher ' +
+      'to no endpoint: they wait, and what they send is kept, until `usher ' +
       "resume`. Each waits as long as the route's hold allows, or 60 s where it has none, and " +
       'is reset then. A route is called by its name; in `usher run` it is a Service, as ' +
       'default/db or default/db:port, in userspace mode. Usher forgets a pause when it ends. ' +
@@ -119,13 +120,13 @@ export const commands = {
     },
   },
   resume: {
-    summary: 'End a pause: those who wait are connected.',
+    summary: 'End a pause: the waiting clients are connected.',
     usage: 'ROUTE... --control-socket PATH',
     description:
-      'Tells a running Usher, over its control socket, that a route goes on. The clients ' +
-      'that wait are connected within a second, not all of them at the same instant. Exits 0 ' +
+      'Tells a running Usher, over its control socket, to end the pause of a route. The clients ' +
+      'that wait are connected within a second, spread over it. Exits 0 ' +
       'when the routes are not paused, also when they were not before; 1 with the reason ' +
-      'when that could not be told; 2 when it was called wrongly.',
+      'when one of them still is; 2 when it was called wrongly.',
     examples: [
       ['usher resume db --control-socket /run/usher/control', 'after a switchover'],
     ],
@@ -135,7 +136,7 @@ export const commands = {
     },
   },
   drain: {
-    summary: 'Let an endpoint have no new connections.',
+    summary: 'Send an endpoint no new connections.',
     usage: 'ENDPOINT... --control-socket PATH [flags]',
     description:
       'Tells a running Usher, over its control socket, to send no new connection or flow to ' +
@@ -158,12 +159,12 @@ export const commands = {
     },
   },
   undrain: {
-    summary: 'Let an endpoint have new connections again.',
+    summary: 'Send an endpoint new connections again.',
     usage: 'ENDPOINT... --control-socket PATH [--route NAME]',
     description:
-      'Tells a running Usher, over its control socket, that an endpoint which is drained ' +
-      'takes connections again. Exits 0 when it is not drained, also when it was not before; ' +
-      '1 with the reason when that could not be told; 2 when it was called wrongly.',
+      'Tells a running Usher, over its control socket, to send new connections to a drained endpoint ' +
+      'again. Exits 0 when it is not drained, also when it was not before; ' +
+      '1 with the reason when it still is; 2 when it was called wrongly.',
     examples: [
       ['usher undrain 10.0.0.5:5432 --control-socket /run/usher/control', 'it is back'],
     ],
@@ -180,7 +181,7 @@ export const commands = {
       '256, in place of what its source says: one of weight 2 gets twice the new connections of ' +
       'one of weight 1. One of weight 0 gets some only when no other can be connected to. ' +
       'Without N it has the weight of its source again. Usher forgets it when the endpoint ' +
-      'leaves its route, and when it ends. Exits 0 when it is so, 1 with the reason when it is ' +
+      'leaves its route, and when it ends. Exits 0 when the weight is set, 1 with the reason when it is ' +
       'not, 2 when it was called wrongly.',
     examples: [
       ['usher weight 10.0.0.5:5432 10 --route db', 'a tenth of those with weight 100'],
@@ -233,8 +234,8 @@ export const commands = {
       'Asks a running Usher, on this host, each second which TCP connections of a Service, or ' +
       'route, have ended, and prints a line for each: who the client was, which endpoint it ' +
       'had and which others had failed before, how long it lasted, the bytes each way and ' +
-      'how it ended. What went through a connection is not seen. Usher keeps nothing before ' +
-      'it is asked the first time, and forgets it when it is asked no more. Goes on until ' +
+      'how it ended. The data of a connection is never shown. Usher records nothing before ' +
+      'it is asked the first time, and stops when it is asked no more. Goes on until ' +
       'Ctrl-C, and then exits 0; also while Usher does not answer for a time, which is said. ' +
       'Exits 3 when no Usher answers at the start, 1 when there is no such Service.',
     examples: [
@@ -249,19 +250,22 @@ export const commands = {
   },
   explain: {
     summary: 'Say which endpoint a client would get, and why not another.',
-    usage: 'CLIENT ADDRESS:PORT [flags]',
+    usage: '[CLIENT] ADDRESS:PORT|unix:PATH [flags]',
     description:
-      'Asks a running Usher, on this host, what a client of an address would meet: the Service ' +
-      'or route, the verdict of its policies, whether affinity binds the client, which ' +
+      'Asks a running Usher, on this host, what would become of a client that dials an address: the Service ' +
+      'or route, the verdict of its traffic policies, whether affinity binds the client, which ' +
       'endpoint it would get, and of each other endpoint why not: not ready, on another ' +
       'node, resting after a failure, drained, at its limit. In the kernel modes, where the ' +
-      'kernel draws, also the commands that show its chains, maps or virtual servers. It is ' +
-      'found out by what connections go by, and changes nothing for them. Exits 0 when the client would be ' +
+      'kernel chooses, it names the chains, map entries or virtual servers of the address, each with the ' +
+      'command that shows it; which endpoint the kernel has for a client by affinity is not read. Nothing is ' +
+      'changed: no connection is made, and no turn taken. Who dials a unix socket has no address; ' +
+      'leave out CLIENT. Exits 0 when the client would be ' +
       'forwarded, 1 when it would not, or would wait, or nothing is served there; 2 when it was called wrongly.',
     examples: [
       ['usher explain 10.0.3.7 10.96.0.10:80', 'a client of a ClusterIP'],
       ['usher explain 10.0.3.7 10.96.0.10:53 --protocol udp', 'of UDP'],
       ['usher explain 127.0.0.1 127.0.0.1:15432', 'of a route of a sidecar'],
+      ['usher explain unix:/run/db.sock', 'of one at a unix socket'],
     ],
     needs: {
       oneOf: ['dialled'],
@@ -324,7 +328,7 @@ export const commands = {
     ],
   },
   completion: {
-    summary: 'Print what makes a shell complete command lines.',
+    summary: 'Print the completion script for a shell.',
     usage: 'bash|zsh|fish',
     description:
       'Prints a script for the shell that is named. When the shell has read it, the tab key ' +
@@ -342,18 +346,18 @@ export const commands = {
     },
   },
   bench: {
-    summary: 'Measure Usher beside HAProxy, nginx and the bare path.',
+    summary: 'Compare Usher with HAProxy, nginx and no proxy at all.',
     usage: '[flags]',
     description:
       'Builds a client, nodes and backend pods in network namespaces of its own, starts ' +
-      'Usher (with each capture), HAProxy and nginx there, and measures them by turns on ' +
-      'the same work. Prints a table, and writes the figures and a report with pictures. ' +
+      'Usher (with each capture), HAProxy and nginx there, and measures them in turn with ' +
+      'the same load. Prints a table, and writes the figures and a report with pictures. ' +
       'What is not installed or not possible here is left out by name. Nothing of the ' +
       'host is changed, and nothing stays when it ends, however it ends; Ctrl-C keeps ' +
       'what was measured. Exits 0 when all was measured, 1 when something failed.',
     examples: [
       ['usher bench --quick', 'less than three minutes'],
-      ['usher bench --install-peers', 'everything; as root, Debian or a relative'],
+      ['usher bench --install-peers', 'everything; as root, on Debian or Ubuntu'],
       ['usher bench --only requests,latency --targets direct,usher,haproxy', 'a part'],
       [
         'usher bench --target kube-proxy=10.96.0.10:80 --backend 10.244.1.7:80',

@@ -73,6 +73,9 @@ export interface Look {
   readonly command: string
 }
 
+/** What begins `Look.what` where the kernel remembers which endpoint a client had. */
+export const boundClients = 'clients bound by affinity'
+
 /**
  * The Services of one IP family in the kernel (kube-proxy's word), by one kernel mode; or,
  * by a capture, its rules for VIPs. Calls don't overlap.

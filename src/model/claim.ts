@@ -103,7 +103,8 @@ const addressesOf = (service: Service): readonly Address[] => {
     if (family === undefined || !families.has(family)) return
     found.push({ kind, address, family, field })
   }
-  for (const address of service.clusterIPs) add('ClusterIP', address, 'spec.clusterIPs')
+  const own = service.isRoute === true ? 'Route' : 'ClusterIP'
+  for (const address of service.clusterIPs) add(own, address, 'spec.clusterIPs')
   for (const [index, address] of service.externalIPs.entries()) {
     if (!guarded.includes(address))
       add('ExternalIP', address, `spec.externalIPs[${index}]`)

@@ -35,8 +35,10 @@ export interface Service extends TrafficOptions {
    * made, else a number its source gives out in the order of first sight.
    */
   readonly createdAt: number
-  /** Canonical addresses, at most one of each family. */
+  /** Canonical addresses, at most one of each family. Of a route: where it listens. */
   readonly clusterIPs: readonly string[]
+  /** A route of a sidecar, which is in no cluster. */
+  readonly isRoute?: true
   readonly externalIPs: readonly string[]
   /** Ingress addresses whose ipMode is VIP (KEP-1860). */
   readonly loadBalancerIPs: readonly string[]

@@ -2,7 +2,11 @@ import type { IpFamily } from '../util/ip.ts'
 import type { EndpointSpec, OnDown, Protocol, TrafficPolicy } from './service.ts'
 import type { TrafficOptions } from './traffic.ts'
 
-export type VipKind = 'ClusterIP' | 'ExternalIP' | 'LoadBalancerIP' | 'NodePort'
+export type VipKind = 'ClusterIP' | 'ExternalIP' | 'LoadBalancerIP' | 'NodePort' | 'Route'
+
+/** Whose clients get the `internal` target: a ClusterIP, or where a sidecar's route listens. */
+export const isInternal = ({ kind }: { readonly kind: VipKind }): boolean =>
+  kind === 'ClusterIP' || kind === 'Route'
 
 /** An address and port that clients dial. A NodePort's address is its family's wildcard. */
 export interface Vip {

@@ -268,9 +268,9 @@ export const controlCommands = {
   },
   explain: {
     request: v.strictObject({
-      /** An IP address. */
+      /** An IP address, or `unix:` of who dials a unix socket. */
       client: v.string(isNot('an IP address')),
-      /** `ip:port`, as it dials. */
+      /** `ip:port` or `unix:/path`, as it dials. */
       address: v.string(isNot('an IP address with a port')),
       protocol: v.optional(
         v.picklist(['tcp', 'udp', 'sctp'], isNot('tcp, udp or sctp')),
@@ -283,9 +283,9 @@ export const controlCommands = {
       protocol: text,
       /** `namespace/name:port`, or a route's name alone. */
       route: text,
-      /** ClusterIP, ExternalIP, LoadBalancerIP or NodePort. */
+      /** ClusterIP, ExternalIP, LoadBalancerIP or NodePort, or Route: of a sidecar. */
       addressKind: text,
-      /** nftables, iptables, local or none: how a client comes to the relay; kernel: it does not. */
+      /** nftables, iptables, local, listen or none: how a client comes to the relay; kernel: it does not. */
       capture: text,
       /** Where the relay listens for it; '' where it does not. */
       listen: text,

@@ -1,5 +1,5 @@
 import { orderKinds, type StandingOrder } from '../mode/operator-orders.ts'
-import type { Snapshot, Target } from '../model/snapshot.ts'
+import { isInternal, type Snapshot, type Target } from '../model/snapshot.ts'
 import type { SourceStatus } from '../source/source.ts'
 import { ipFamilies } from '../util/ip.ts'
 import {
@@ -154,8 +154,7 @@ const noLocal = ({ family, servicePorts }: Snapshot): Sample[] => {
   let external = 0
   for (const port of servicePorts.values()) {
     if (isDropped(port.internal)) internal += 1
-    if (isDropped(port.external) && port.vips.some(({ kind }) => kind !== 'ClusterIP'))
-      external += 1
+    if (isDropped(port.external) && !port.vips.every(isInternal)) external += 1
   }
   return [
     [[family, 'internal'], internal],

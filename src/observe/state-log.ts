@@ -93,6 +93,7 @@ export class PlacementLog {
   #summarize(news: readonly News[]): void {
     const count = {
       local: 0,
+      listen: 0,
       none: 0,
       nftables: 0,
       iptables: 0,
@@ -100,10 +101,10 @@ export class PlacementLog {
       'not captured': 0,
     }
     for (const { placement } of news) count[placement.capture] += 1
-    const { local, none, nftables, iptables, kernel } = count
+    const { local, listen, none, nftables, iptables, kernel } = count
     this.#log.info(
       {
-        onVip: local,
+        onVip: local + listen,
         onProxyPort: none,
         byRules: nftables + iptables,
         ...(kernel > 0 && { byKernel: kernel }),
@@ -123,11 +124,12 @@ export class PlacementLog {
 
 const isCaptured = ({ capture }: VipPlacement): boolean => capture !== 'not captured'
 
-const describe = ({ capture, binds, reason }: VipPlacement): string => {
+const describe = ({ vip, capture, binds, reason }: VipPlacement): string => {
   if (capture === 'not captured') return `VIP not captured: ${reason}`
   // Whether there are endpoints, or clients are refused, is no news of the VIP's.
   if (capture === 'kernel') return 'VIP is handled by the kernel'
-  if (capture === 'local') return 'VIP is placed on its own address'
+  if (capture === 'local' || capture === 'listen')
+    return `${vip.kind === 'Route' ? 'route' : 'VIP'} is placed on its own address`
   const proxyPort = binds
     .map(({ address, port }) => joinHostPort(address, port))
     .join(', ')

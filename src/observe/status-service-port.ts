@@ -1,6 +1,6 @@
 import type { Health } from '../health/health-checker.ts'
 import type { StandingOrder } from '../mode/operator-orders.ts'
-import type { Endpoint, ServicePort } from '../model/snapshot.ts'
+import { type Endpoint, isInternal, type ServicePort } from '../model/snapshot.ts'
 import type { Bind, BindState, EndpointStats, ListenerStats } from '../relay/relay.ts'
 import type { EndpointStatus, VipStatus } from './status.ts'
 import type { VipPlacement } from '../capture/capture.ts'
@@ -17,7 +17,7 @@ const endpointState = ({
 const clientsOf = (port: ServicePort): ((endpoint: Endpoint) => string) => {
   const internal = new Set(port.internal.endpoints)
   const targets: readonly (readonly [string, ReadonlySet<Endpoint>])[] = port.vips.every(
-    ({ kind }) => kind === 'ClusterIP',
+    isInternal,
   )
     ? [['internal', internal]]
     : [

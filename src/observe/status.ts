@@ -19,13 +19,14 @@ const times = {
 
 /** One VIP and how it is served. */
 const vip = v.object({
-  kind: v.picklist(['ClusterIP', 'ExternalIP', 'LoadBalancerIP', 'NodePort']),
-  /** `ip:port` that clients dial. */
+  kind: v.picklist(['ClusterIP', 'ExternalIP', 'LoadBalancerIP', 'NodePort', 'Route']),
+  /** `ip:port` that clients dial; of a route also `unix:/path`. */
   vip: text,
   capture: v.picklist([
     'nftables',
     'iptables',
     'local',
+    'listen',
     'none',
     'kernel',
     'not captured',

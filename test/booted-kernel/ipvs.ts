@@ -8,6 +8,7 @@ import { families, protocols } from '../e2e/capture/objects.ts'
 import type { Agents } from '../support/net/cluster-agents.ts'
 import { inParallel } from '../support/net/in-parallel.ts'
 import type { Machine } from './machine.ts'
+import { whatIsExplainedIsThere } from './ipvs-explained.ts'
 import { endsGracefully } from './ipvs-removal.ts'
 import { schedulersSpread } from './ipvs-schedulers.ts'
 import { nodeState } from './node-state.ts'
@@ -44,6 +45,9 @@ export const ipvsSuite = async (
     ])
     t.equal(await nodeState(machine), during, 'nothing is left of who came and went')
   })
+  await t.test('what is explained is there', t =>
+    whatIsExplainedIsThere(t, machine, agents),
+  )
   await t.test('what is in the kernel serves on', async t => {
     t.match(await usher.end(), { code: 0 })
     t.equal(await nodeState(machine), during)

@@ -5,7 +5,7 @@ import type { Ran } from './guest/protocol.ts'
 import type { Launched, Machine } from './machine.ts'
 
 const manifests = '/mnt/services.yaml'
-const metricsPort = 10_249
+export const metricsPort = 10_249
 
 const flags = [
   `--manifests=${manifests}`,

@@ -83,7 +83,7 @@ t.test('which VIP is served how', async t => {
   const vips = [clusterIp('127.96.0.1'), clusterIp('10.0.0.1', 8080)]
   const web = servicePort('web', { vips })
   const mine = ['127.96.0.1']
-  const onVip = { capture: 'local', binds: at(80, '127.96.0.1'), reason: '' }
+  const onVip = { capture: 'listen', binds: at(80, '127.96.0.1'), reason: '' }
 
   t.test('listen: those of this host on themselves, others on a proxy port', async t => {
     t.strictSame(await placed(deps({}, mine), web), [
@@ -94,8 +94,11 @@ t.test('which VIP is served how', async t => {
 
   t.test('local: others are not captured, for a reason', async t => {
     const [first, second] = await placed(deps({ mode: 'local' }, mine), web)
-    t.strictSame(first, onVip)
+    t.strictSame(first, { ...onVip, capture: 'local' })
     t.match(second, { capture: 'not captured', binds: [], reason: /--capture auto/ })
+    const [own, other] = await placed(deps({ mode: 'vips-only' }, mine), web)
+    t.strictSame(own, onVip, 'nothing was made an address of this host')
+    t.match(other, { capture: 'not captured' })
   })
 
   t.test('none: all share the proxy port of their ServicePort', async t => {
@@ -131,7 +134,7 @@ t.test('which VIP is served how', async t => {
     own.add('127.96.0.1')
     t.strictSame(await kinds(), ['none', 'none'])
     clock.advance(30_000)
-    t.strictSame(await kinds(), ['local', 'none'])
+    t.strictSame(await kinds(), ['listen', 'none'])
   })
 })
 
@@ -154,7 +157,7 @@ t.test('wildcards', async t => {
       async t => {
         const [vip] = await placed(given, servicePort('web', spec))
         t.strictSame(vip, {
-          capture: 'local',
+          capture: 'listen',
           binds: at(30080, ...addresses),
           reason: '',
         })
@@ -342,7 +345,7 @@ t.test('what was placed stays the same object', async t => {
     clock.advance(30_000)
     const third = await capture.place([a, newer, c])
     t.strictSame([third[0] === first[0], third[1] === second[1]], [true, true])
-    t.match(third[2], { vips: [{ capture: 'local' }] })
+    t.match(third[2], { vips: [{ capture: 'listen' }] })
     t.equal(probes, 6)
   })
 

@@ -63,7 +63,13 @@ t.test('what is asked for and does not work has something in its place', async t
     ],
     [
       '--relay=linux',
-      { relay: { ...findings().relay, name: 'portable' } },
+      {
+        relay: {
+          ...findings().relay,
+          name: 'portable',
+          passedOver: [{ name: 'linux', detail: 'no koffi' }],
+        },
+      },
       '--relay linux .*; leave it out',
     ],
     ['--connect-time=on', { connectTime: denied }, '--connect-time on .*; leave it out'],

@@ -63,7 +63,7 @@ t.test('run serves TCP and UDP on one VIP and port, and tells of it', async t =>
   t.match(await usher.servicePort('web:p'), {
     accepted: 4,
     failed: 0,
-    vips: [{ vip: `${testHost}:${port}`, capture: 'local', state: 'listening' }],
+    vips: [{ vip: `${testHost}:${port}`, capture: 'listen', state: 'listening' }],
     endpoints: [{ state: 'ready' }, { state: 'ready' }],
   })
   const shown = await runUsher('status', '--address', usher.metrics)

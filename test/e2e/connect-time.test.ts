@@ -1,5 +1,10 @@
 // A process of its own: long, and it mostly waits.
+import { execFileSync } from 'node:child_process'
+import { constants } from 'node:os'
 import t from 'tap'
+import * as tables from '../../src/kernel/connect-time/tables.ts'
+import type { AnswerOf } from '../../src/observe/control-protocol.ts'
+import { whyNotInstalled } from '../support/installed.ts'
 import { service } from '../support/manifests.ts'
 import { until } from '../support/until.ts'
 import {
@@ -11,6 +16,7 @@ import {
 } from './connect-time/stage.ts'
 
 const vip = '10.96.0.1'
+const noBpftool = whyNotInstalled('bpftool') || false
 const nodePort = 30080
 
 t.test('Usher leads clients on the node, and says so', { skip }, async t => {
@@ -72,6 +78,32 @@ t.test('Usher leads clients on the node, and says so', { skip }, async t => {
     t.equal(of('led_total{service_port="default/web:p",protocol="TCP"}'), 4)
     t.equal(of('refused_total{service_port="default/none:p",protocol="TCP"}'), 1)
   })
+
+  await t.test(
+    'what is explained is what the kernel has',
+    { skip: noBpftool },
+    async t => {
+      // As another Usher would have one, in another cgroup.
+      const other = `${stage.bpffs}/other`
+      const sizes = 'type hash key 24 value 32 entries 1 name us_services'
+      execFileSync('bpftool', ['map', 'create', other, ...sizes.split(' ')])
+      const entryAt = async (to: string): Promise<readonly number[]> => {
+        const line = ['127.0.0.1', to, '-o', 'json', '--address', usher.metrics]
+        const { out } = await stage.run('explain', ...line)
+        const { looks } = JSON.parse(out) as AnswerOf<'explain'>
+        t.match(looks, [{ what: /: map us_services$/ }], to)
+        const command = `${looks[0]?.command} --json`
+        const shown = execFileSync('sh', ['-c', command], { encoding: 'utf8' })
+        const { value } = JSON.parse(shown) as { value: readonly string[] }
+        const bytes = Buffer.from(value.map(Number))
+        const { count, refusal } = tables.service
+        return [count, refusal].map(field => bytes.readUInt32LE(field))
+      }
+      t.same(await entryAt(`${vip}:80`), [1, 0])
+      t.same(await entryAt(`${nodeAddress}:${nodePort}`), [1, 0])
+      t.same(await entryAt('10.96.0.2:80'), [0, constants.errno.ECONNREFUSED])
+    },
+  )
 
   await t.test('endpoints that change reach the next connects', async t => {
     await write('127.0.0.12')

@@ -1,6 +1,7 @@
 // A process of its own: it mostly waits.
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
+import { serverDirectory } from '../health/server-process.ts'
 import { socketPath } from '../support/control-socket.ts'
 import { manifestFile, service, slice } from '../support/manifests.ts'
 import { publishedSchema } from '../support/output-schema.ts'
@@ -115,6 +116,47 @@ t.test('affinity, source ranges and a Local policy', async t => {
   t.equal(again.code, 0)
   t.match(again.out, new RegExp(`^affinity +ClientIP, 3h$`, 'm'))
   t.ok(said.length > 0)
+})
+
+t.test('routes of a sidecar, one of them at a unix socket', async t => {
+  const port = await freeTcpPort()
+  const a = await namedEcho(t, 'a')
+  const path = `${serverDirectory(t)}/s`
+  const [tcp, unix] = [`${testHost}:${port}`, `unix:${path}`]
+  const usher = await startUsher(
+    t,
+    'sidecar',
+    `--route=tcp://${tcp}=${a.endpoint.key}`,
+    `--route=${unix}=${a.endpoint.key}?name=db&socket-mode=600`,
+  )
+  const explain = (...args: string[]) =>
+    runUsher('explain', ...args, `--address=${usher.metrics}`)
+  for (const [said, start] of [
+    [await explain(testHost, tcp), `${testHost} -> ${tcp} (TCP) is tcp-`],
+    [await explain(unix), `unix: -> ${unix} (TCP) is db, Route\n`],
+    [await explain('unix:', `unix://${path}`), `unix: -> ${unix} (TCP) is db, Route\n`],
+  ] as const) {
+    t.equal(said.code, 0, said.err)
+    t.ok(said.out.startsWith(start), said.out)
+    t.match(said.out, /, Route\n/)
+    t.match(said.out, /^served +by its own listener$/m)
+    t.match(said.out, /^verdict +forward: a route has no traffic policy$/m)
+    t.equal(named(said), a.endpoint.key)
+  }
+  const status = await runUsher('status', `--address=${usher.metrics}`)
+  for (const at of [tcp, unix])
+    t.match(
+      status.out,
+      new RegExp(`^  Route +${at} +by its own listener +listening$`, 'm'),
+    )
+  t.match(status.out, /^capture +listen$/m)
+  t.match(status.out, /^2 routes, /m)
+  t.notMatch(status.out, /ClusterIP|local/)
+  const wrong = await explain(testHost, unix)
+  t.equal(wrong.code, 1)
+  t.match(wrong.err, 'who dials a unix socket has no address: the client is "unix:"')
+  t.match((await explain('unix:', tcp)).err, "give the client's IP address")
+  t.match((await explain('unix:/nowhere')).err, 'nothing is served at unix:/nowhere')
 })
 
 t.test('what is not there', async t => {

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import { launchUsherBy, spawnUsher } from '../support/usher.ts'
+import { launchUsherBy, runUsherBy, spawnUsher } from '../support/usher.ts'
 
 // What an ordinary user can't do is said with what would help.
 const notRoot = process.getuid?.() !== 0 && 'needs root, to give its rights up'
@@ -38,6 +38,28 @@ const refuses = async (
 }
 
 const noServers = ['--metrics-bind-address=off', '--healthz-bind-address=off']
+
+t.test('for the mode of a configuration file', { skip: notRoot }, async t => {
+  const configOf = (mode: string): string =>
+    `apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ${mode}\n`
+  const own = t.testdir({ userspace: configOf('userspace'), ipvs: configOf('ipvs') })
+  const check = (...args: string[]) =>
+    runUsherBy([...inOwnNetwork, ...asUser], 'check', ...args)
+  t.match(await check('--config', `${own}/userspace`), {
+    code: 0,
+    out: /userspace: in order; 0 warnings\n/,
+  })
+  const { code, out } = await check('--config', `${own}/ipvs`)
+  t.equal(code, 0, 'it may be for another node')
+  const [, why = 'none'] = /^warning: mode ipvs not usable here: (.+)$/m.exec(out) ?? []
+  t.match(out, 'ipvs: in order; 1 warning\n')
+  const next = 'ipvs does not work here; give userspace, or mend what its line says'
+  t.match(out, new RegExp(`^next: mode in \\S+/ipvs: ${next}$`, 'm'))
+  const flag = await check('--proxy-mode=ipvs')
+  t.equal(flag.code, 1)
+  const [, same = ''] = /^mode +ipvs +not usable +(.+)$/m.exec(flag.out) ?? []
+  t.equal(why, same, 'in the same words')
+})
 
 t.test('to read a file', { skip: notRoot }, async t => {
   const dir = t.testdir({})

@@ -74,21 +74,6 @@ t.test(
         },
       ],
     })
-    const explained = await usherIn(
-      node,
-      'explain 10.0.3.7 10.96.0.10:80 -o json'.split(' '),
-    )
-    const { looks, endpoints } = JSON.parse(explained.out) as {
-      looks: { what: string; command: string }[]
-      endpoints: object[]
-    }
-    t.match(endpoints, [{ endpoint: '10.0.0.2:8080', serves: true, chance: 1 }])
-    t.match(looks, [
-      { what: /^nat KUBE-SERVICES: KUBE-SVC-/ },
-      { what: /^nat KUBE-SVC-/ },
-    ])
-    for (const { command } of looks)
-      t.match(await node.run('sh', ['-c', command]), 'default/web:p', command)
     const { body } = await agent.get('127.0.0.1', 10_249, '/proxyMode')
     t.equal(body, 'iptables')
     const metrics = (await agent.get('127.0.0.1', 10_249, '/metrics')).body

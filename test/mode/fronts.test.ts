@@ -13,17 +13,19 @@ const forward = (...endpoints: Endpoint[]): Target => ({ verdict: 'forward', end
 const reject: Target = { verdict: 'reject', endpoints: [] }
 const drop: Target = { verdict: 'drop', endpoints: [] }
 
-const ports: Readonly<Record<VipKind, number>> = {
+type ServiceVipKind = Exclude<VipKind, 'Route'>
+
+const ports: Readonly<Record<ServiceVipKind, number>> = {
   ClusterIP: 1,
   ExternalIP: 2,
   LoadBalancerIP: 3,
   NodePort: 4,
 }
-const bindOf = (kind: VipKind) => ({ address: '127.0.0.1', port: ports[kind] })
+const bindOf = (kind: ServiceVipKind) => ({ address: '127.0.0.1', port: ports[kind] })
 
 /** One VIP of each kind, all on addresses of their own. */
 const frontsOf = (over: Partial<ServicePort>) => {
-  const kinds = Object.keys(ports) as VipKind[]
+  const kinds = Object.keys(ports) as ServiceVipKind[]
   const vips = kinds.map((kind): VipPlacement => ({
     vip: { kind, ...bindOf(kind) },
     capture: 'local',

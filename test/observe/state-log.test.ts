@@ -140,12 +140,14 @@ t.test('placements', async t => {
     for (const [placement] of [
       [ownAddress],
       [ownAddress],
+      [{ ...ownAddress, vip: { ...vip, kind: 'Route' }, capture: 'listen' }],
       [proxyPort],
       [nowhere],
     ] as const)
       placements.say([placed('web', placement)])
     t.strictSame(messages(), [
       'info: VIP is placed on its own address',
+      'info: route is placed on its own address',
       'info: VIP is placed on proxy port 127.0.0.1:41000',
       'warn: VIP not captured: no port of 1-2 is free',
     ])

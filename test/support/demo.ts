@@ -79,7 +79,7 @@ export const servicePort = (
     {
       kind: 'ClusterIP',
       vip: listenOn,
-      capture: 'local',
+      capture: 'listen',
       listen: listenOn,
       state: 'listening',
       reason: '',

@@ -6,7 +6,7 @@ export const connectTime = group('Connect time', node, {
   'connect-time': {
     type: oneOf(['off', 'auto', 'on', 'host']),
     default: 'off',
-    help: 'Lead processes of this node and of its pods to endpoints when they connect, by BPF programs at the cgroup: no proxy and no packet rule is in their way, and endpoints see their own address. In addition to every --proxy-mode, which carries all other clients. "auto": where it works; "on": the same, and it is a problem where it does not; "host": processes of the node only, while pods go the way of the mode (for meshes that redirect pods). Linux 5.8 or later with cgroup v2, CAP_BPF and CAP_NET_ADMIN.',
+    help: 'Lead processes of this node and of its pods to endpoints when they connect (socket load balancing), by BPF programs at the cgroup: no proxy and no packet rule is in their way, and endpoints see their own address. In addition to every --proxy-mode, which carries all other clients. "auto": where it works; "on": the same, and it is a problem where it does not; "host": processes of the node only, while pods go the way of the mode (for meshes that redirect pods). Linux 5.8 or later with cgroup v2, CAP_BPF and CAP_NET_ADMIN.',
   },
   'connect-time-cgroup': {
     type: anyText('DIR'),

@@ -95,7 +95,7 @@ export const control = group('What', node, {
     commands: ['explain'],
     type: list(text('ADDRESS')),
     positional: true,
-    help: 'Address of the client, and address and port that it dials: 10.0.3.7 10.96.0.10:80.',
+    help: 'Address of the client, and address and port that it dials: 10.0.3.7 10.96.0.10:80. Of a unix socket its name alone: unix:/run/db.sock.',
   },
   protocol: {
     commands: ['explain'],

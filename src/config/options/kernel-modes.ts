@@ -86,7 +86,7 @@ export const kernelModes = group('As kube-proxy has them', node, {
     ...ipvs,
     type: goSpan,
     field: 'ipvs.tcpFinTimeout',
-    help: 'The same for one that a side has finished; 0 leaves what the kernel has (2 minutes).',
+    help: 'The same after a FIN of one side; 0 leaves what the kernel has (2 minutes).',
   },
   'ipvs-udp-timeout': {
     ...ipvs,
@@ -144,7 +144,7 @@ export const conntrack = group('As kube-proxy has them', node, {
     ...kernel,
     type: goSpan,
     field: 'conntrack.tcpCloseWaitTimeout',
-    help: 'The same for one that a side has finished; 0 leaves it as it is.',
+    help: 'The same in state CLOSE_WAIT, after one side has sent its FIN; 0 leaves it as it is.',
   },
   'conntrack-tcp-be-liberal': {
     ...kernel,

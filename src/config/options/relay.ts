@@ -24,17 +24,17 @@ export const relay = {
       commands: proxies,
       type: seconds('or zero'),
       default: '15s',
-      help: 'Ask after both ends of a TCP connection on which nothing moved for so long (SO_KEEPALIVE), in whole seconds; 0 does not ask.',
+      help: 'Send keep-alive probes to both ends of a TCP connection that was idle for so long (SO_KEEPALIVE), in whole seconds; 0 sends none.',
     },
     'tcp-keepalive-interval': {
       type: seconds('above zero'),
       default: '1s',
-      help: 'Time between two such questions, in whole seconds. The portable relay has 1s always.',
+      help: 'Time between two keep-alive probes, in whole seconds. The portable relay has 1s always.',
     },
     'tcp-keepalive-probes': {
       type: integer(1, 127),
       default: '10',
-      help: 'End a connection when so many of them in a row were not answered. The portable relay has 10 always.',
+      help: 'End a connection when so many keep-alive probes in a row were not answered. The portable relay has 10 always.',
     },
     'tcp-user-timeout': {
       type: duration('or zero'),
@@ -55,7 +55,7 @@ export const traffic = {
     'half-close-timeout': {
       type: duration('above zero'),
       default: '60s',
-      help: 'End a connection that one side has finished when no byte moved for so long.',
+      help: 'End a half-closed connection, in which one side has sent its end (FIN), when no byte moved for so long.',
     },
     'tcp-idle-timeout': {
       type: duration('or zero'),

@@ -34,7 +34,7 @@ export const listening = group('Where it listens', node, {
   capture: {
     type: oneOf(['auto', 'nftables', 'iptables', 'local', 'listen', 'none']),
     default: 'auto',
-    help: 'How traffic for VIPs (addresses that clients dial) gets to Usher. "nftables" and "iptables": rules of the kernel lead it to proxy ports. "local": VIPs become addresses of this host, and Usher listens on them. "listen": changes nothing on the host, listens on the VIPs it has anyway and on proxy ports for the others. "none": proxy ports for all. "auto": the first of nftables, iptables, local and listen that works here.',
+    help: 'How traffic for VIPs (addresses that clients dial) gets to Usher. "nftables" and "iptables": rules of the kernel lead it to proxy ports. "local": makes VIPs addresses of this host, and listens on them. "listen": changes nothing on the host, listens on those VIPs that are its addresses anyway, and on proxy ports for the others. "none": proxy ports for all. "auto": the first of nftables, iptables, local and listen that works here.',
   },
   'service-cidr': {
     type: cidrPair,

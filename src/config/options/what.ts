@@ -39,7 +39,7 @@ export const what = group('What', node, {
     type: anyText('FILE'),
     helpFor: {
       sidecar:
-        'File with routes (YAML or JSON), besides those of --route; docs/sidecar-options.md has its fields. It is looked at again and again, and at SIGHUP: what changed in it takes effect without a restart.',
+        'File with routes (YAML or JSON), besides those of --route; docs/sidecar-options.md has its fields. It is watched, and read again at SIGHUP: changes take effect without a restart.',
     },
     help: "kube-proxy's configuration file (KubeProxyConfiguration v1alpha1, YAML or JSON). What it has a field for, it decides: the flags of those are ignored, but for --hostname-override and those of logging.",
   },
@@ -129,7 +129,7 @@ export const cluster = group('Kubernetes API', node, {
   kubeconfig: {
     type: anyText('FILE'),
     field: 'clientConnection.kubeconfig',
-    help: 'File with the way to the API server. Without it and --master: the service account of the pod.',
+    help: 'File with the address of the API server and credentials for it. Without it and --master: the service account of the pod.',
   },
   master: {
     type: anyText('URL'),

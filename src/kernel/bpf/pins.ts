@@ -16,6 +16,8 @@ export interface Pins {
   ) => number
   /** Whether it is still found there. */
   readonly has: (layout: string, name: string) => boolean
+  /** The path of its file; '' where nothing is kept. */
+  readonly path: (layout: string, name: string) => string
   /** Takes out all but one layout, or all. */
   readonly removeOthers: (layout?: string) => void
 }
@@ -27,6 +29,7 @@ export const pinsFolder = (bpffs: string): string => join(bpffs, 'usher-connect-
 export const noPins: Pins = {
   open: (_layout, _name, make) => make(),
   has: () => true,
+  path: () => '',
   removeOthers: () => {},
 }
 
@@ -48,6 +51,7 @@ export const filePins = (bpf: Bpf, folder: string): Pins => ({
     return made
   },
   has: (layout, name) => existsSync(join(folder, layout, name)),
+  path: (layout, name) => join(folder, layout, name),
   removeOthers: layout => {
     for (const other of existsSync(folder) ? readdirSync(folder) : [])
       if (other !== layout) rmSync(join(folder, other), { recursive: true })

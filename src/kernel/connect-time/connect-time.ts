@@ -7,7 +7,7 @@ import { Canary } from '../keeper/canary.ts'
 import type { HostLock } from '../keeper/host-lock.ts'
 import { Known } from '../keeper/known.ts'
 import { joinLists, listOfServicePorts } from '../../model/service-port-list.ts'
-import type { Look } from '../proxier.ts'
+import { boundClients, type Look } from '../proxier.ts'
 import type { StoppableTools } from '../run-tool.ts'
 import { entryOf } from './compile.ts'
 import type { Features } from './forward.ts'
@@ -116,13 +116,27 @@ export class ConnectTime {
   looks(servicePort: ServicePort, vip: Vip): readonly Look[] {
     const isLed = this.state === 'leading' && !this.#left.includes(servicePort)
     const entry = isLed ? entryOf(servicePort, vip) : undefined
-    if (entry === undefined) return []
+    const steering = this.#steering
+    if (entry === undefined || steering === undefined) return []
     const bytes = Buffer.from(entry.key, 'latin1').toString('hex').match(/../g) ?? []
+    // By their files: another Usher, in another cgroup, has maps of these names, too.
+    const [services, affinity] = [
+      steering.pathOf('services'),
+      steering.pathOf('affinity'),
+    ]
     return [
       {
         what: 'processes on this node are led as they connect: map us_services',
-        command: `bpftool map lookup name us_services key hex ${bytes.join(' ')}`,
+        command: `bpftool map lookup pinned ${services} key hex ${bytes.join(' ')}`,
       },
+      ...(servicePort.affinityMs > 0
+        ? [
+            {
+              what: `${boundClients}: map us_affinity, of all Services`,
+              command: `bpftool map dump pinned ${affinity}`,
+            },
+          ]
+        : []),
     ]
   }
 

@@ -96,6 +96,11 @@ export class Steering {
     return lost === undefined ? '' : `table-${lost} was removed from the bpffs`
   }
 
+  /** Where a table is in the bpffs. */
+  pathOf(name: TableName): string {
+    return this.#deps.pins.path(this.#layout, `table-${name}`)
+  }
+
   /**
    * What a table has now, bytes as latin1. Ends early when this is closed meanwhile: its descriptor may
    * be another table's by then, with larger elements than there is room for.

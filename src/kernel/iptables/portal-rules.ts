@@ -1,6 +1,12 @@
-import type { Target, Vip, VipKind } from '../../model/snapshot.ts'
+import type { Target, Vip } from '../../model/snapshot.ts'
 import type { Context } from './context.ts'
-import { comment, protocolMatch, type Service, vipMatch } from './service.ts'
+import {
+  comment,
+  protocolMatch,
+  type Service,
+  type ServiceVipKind,
+  vipMatch,
+} from './service.ts'
 import { counters } from './features.ts'
 
 /** The lines of one ServicePort in the chains that all of them share. */
@@ -70,7 +76,11 @@ const firewall = (service: Service): readonly string[] => {
 const portals = (service: Service): readonly string[] => {
   const { title, names, vips, servicePort, hasEndpoints, hasFirewall } = service
   if (!hasEndpoints) return []
-  const lines = (kind: VipKind, words: string, chain: string): readonly string[] => {
+  const lines = (
+    kind: ServiceVipKind,
+    words: string,
+    chain: string,
+  ): readonly string[] => {
     const why = comment(`${title} ${words}`)
     return vips[kind].map(vip => `${why} ${vipMatch(service, vip)} -j ${chain}`)
   }

@@ -1,6 +1,8 @@
 import type { Endpoint, ServicePort, Target, Vip, VipKind } from '../../model/snapshot.ts'
 import { serviceChainNames, type ServiceChainNames } from './names.ts'
 
+export type ServiceVipKind = Exclude<VipKind, 'Route'>
+
 /** A ServicePort as its rules see it. */
 export interface Service {
   readonly servicePort: ServicePort
@@ -9,7 +11,7 @@ export interface Service {
   /** `tcp`, `udp`. */
   readonly protocol: string
   readonly names: ServiceChainNames
-  readonly vips: Readonly<Record<VipKind, readonly Vip[]>>
+  readonly vips: Readonly<Record<ServiceVipKind, readonly Vip[]>>
   /** Where external addresses lead; undefined when there are only ClusterIPs. */
   readonly external: Target | undefined
   /** Some endpoint somewhere can be expected to answer. */
@@ -44,7 +46,8 @@ export const serviceOf = (servicePort: ServicePort): Service => {
 }
 
 const byKind = (vips: readonly Vip[]): Service['vips'] => {
-  const of = (kind: VipKind): readonly Vip[] => vips.filter(vip => vip.kind === kind)
+  const of = (kind: ServiceVipKind): readonly Vip[] =>
+    vips.filter(vip => vip.kind === kind)
   return {
     ClusterIP: of('ClusterIP'),
     ExternalIP: of('ExternalIP'),

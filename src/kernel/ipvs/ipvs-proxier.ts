@@ -17,13 +17,14 @@ import { Canary } from '../keeper/canary.ts'
 import { Known } from '../keeper/known.ts'
 import { type IpvsDeps, schedulerOf } from './ipvs-deps.ts'
 import { restoreServers, restoreSets } from './ipvs-tools.ts'
+import { ipvsLooks } from './looks.ts'
 import { prepareKernel } from './prepare.ts'
 import { deviceIndex, knownState, readKernel } from './read-kernel.ts'
 import { ipvsOwner, type RuleTable, ruleTables } from './rules.ts'
 import { type Draining, removal, serverChanges } from './server-changes.ts'
 import { setChanges } from './set-changes.ts'
 import { maxEntries, type SetKind, setName } from './set-names.ts'
-import { type ServerId, serverText } from './server-id.ts'
+import type { ServerId } from './server-id.ts'
 import { WantedState } from './wanted-state.ts'
 import type { Touched } from './known-state.ts'
 
@@ -86,11 +87,9 @@ export class IpvsProxier implements Proxier {
   }
 
   looks(servicePort: ServicePort, vip: Vip): readonly Look[] {
-    const ids = this.#state.value?.wanted.serversOf(servicePort, vip) ?? []
-    return ids.map(id => ({
-      what: `virtual server ${serverText(id)}, and its real servers`,
-      command: `ipvsadm -Ln ${id}`,
-    }))
+    const compiled = this.#state.value?.wanted.compiledFor(servicePort, vip)
+    if (compiled === undefined) return []
+    return ipvsLooks(this.#family, compiled, servicePort.affinityMs)
   }
 
   close(): void {

@@ -27,8 +27,10 @@ export const protocolOf = (id: ServerId): Protocol =>
   id.startsWith('-t ') ? 'TCP' : isUdp(id) ? 'UDP' : 'SCTP'
 
 /** `TCP 10.96.0.1:443`. */
-export const serverText = (id: ServerId): string =>
-  `${protocolOf(id)} ${id.slice(id.indexOf(' ') + 1)}`
+export const serverText = (id: ServerId): string => `${protocolOf(id)} ${serverPlace(id)}`
+
+/** `10.96.0.1:443`. */
+export const serverPlace = (id: ServerId): string => id.slice(id.indexOf(' ') + 1)
 
 const placeOf = (id: ServerId): ReturnType<typeof splitHostPort> =>
-  splitHostPort(id.slice(id.indexOf(' ') + 1))
+  splitHostPort(serverPlace(id))

@@ -35,10 +35,9 @@ export class WantedState {
     return claims?.find(({ isNodePort }) => !isNodePort) ?? claims?.[0]
   }
 
-  /** Those that a VIP has, wanted or not. */
-  serversOf(servicePort: ServicePort, vip: Vip): readonly ServerId[] {
-    const { servers } = compile({ ...servicePort, vips: [vip] }, this.#settings)
-    return servers.map(({ id }) => id)
+  /** What one VIP needs, wanted or not. */
+  compiledFor(servicePort: ServicePort, vip: Vip): Compiled {
+    return compile({ ...servicePort, vips: [vip] }, this.#settings)
   }
 
   set(kind: SetKind): Counted {

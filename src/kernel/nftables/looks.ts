@@ -1,6 +1,6 @@
 import type { ServicePort, Vip } from '../../model/snapshot.ts'
 import { affinitySetOf } from './picks.ts'
-import type { Look } from '../proxier.ts'
+import { boundClients, type Look } from '../proxier.ts'
 import { compile } from './compile.ts'
 import type { Context } from './context.ts'
 
@@ -28,7 +28,7 @@ export const nftablesLooks = (
         command: `nft list chain ${table} '${chain}'`,
       })),
     ...[...new Set(sets)].map(set => ({
-      what: `clients of an endpoint, in ${set}`,
+      what: `${boundClients}: set ${set}`,
       command: `nft list set ${table} '${set}'`,
     })),
   ]

@@ -35,7 +35,7 @@ export const createCapture = async (deps: CaptureDeps): Promise<CaptureParts> =>
   const { capture: wanted } = deps.options
   if (wanted === 'auto') return firstThatWorks(deps)
   if (wanted === 'vips-only')
-    return { capture: listening(deps, 'local'), choice: asked('local') }
+    return { capture: listening(deps, wanted), choice: asked('listen') }
   if (wanted === 'listen' || wanted === 'none')
     return { capture: listening(deps, wanted), choice: asked(wanted) }
   return asAsked(deps, wanted)
@@ -152,7 +152,7 @@ const kindsOf = (deps: CaptureDeps): Readonly<Record<KindName, Kind>> => {
   }
 }
 
-const listening = (deps: CaptureDeps, mode: 'listen' | 'local' | 'none'): Capture => {
+const listening = (deps: CaptureDeps, mode: 'listen' | 'vips-only' | 'none'): Capture => {
   const { options, localAddresses, proxyPorts, facts } = deps
   return listenCapture({
     mode,

@@ -1,6 +1,6 @@
 import { vipGroups } from '../../capture/vip-group.ts'
 import type { TrafficPolicy } from '../../model/service.ts'
-import type { Target } from '../../model/snapshot.ts'
+import { isInternal, type Target } from '../../model/snapshot.ts'
 import { NodeClientSet } from '../../relay/node-clients.ts'
 import { isAmong, rangesOf } from '../../util/address-ranges.ts'
 import { addressWords } from '../../util/cidr.ts'
@@ -24,8 +24,11 @@ export const clientTarget = (
 ): ClientTarget => {
   const { internal, external, externalFromNode, sourceRanges } = servicePort
   const { internalTrafficPolicy, externalTrafficPolicy } = servicePort
-  if (vip.kind === 'ClusterIP') {
-    const by = `internalTrafficPolicy ${internalTrafficPolicy}`
+  if (isInternal(vip)) {
+    const by =
+      vip.kind === 'Route'
+        ? 'a route has no traffic policy'
+        : `internalTrafficPolicy ${internalTrafficPolicy}`
     return { target: internal, policy: internalTrafficPolicy, by, isOutside: false }
   }
   const isGuarded = vipGroups(servicePort)[vip.kind] === 'load-balancer'

@@ -3,7 +3,7 @@ import { isOwnAddress } from '../../capture/local-addresses.ts'
 import type { Protocol } from '../../model/service.ts'
 import type { ServicePort, Vip } from '../../model/snapshot.ts'
 import { type AddressPort, isWildcard, joinHostPort } from '../../util/ip.ts'
-import { isUnix } from '../../util/unix-address.ts'
+import { isUnix, unixPlace } from '../../util/unix-address.ts'
 import { Refusal } from './carry-out.ts'
 import { shortName } from './named-service-ports.ts'
 
@@ -27,7 +27,7 @@ export const dialledVip = (
   )
   const ofProtocol = all.filter(({ servicePort }) => servicePort.protocol === protocol)
   const isAt = ({ placed: { vip } }: DialledVip): boolean =>
-    vip.port === dialled.port && vip.address === dialled.address
+    vip.port === dialled.port && unixPlace(vip.address) === unixPlace(dialled.address)
   const onAny = ({ servicePort, placed: { vip } }: DialledVip): boolean =>
     vip.port === dialled.port &&
     isWildcard(vip.address) &&

@@ -1,3 +1,4 @@
+import { boundClients, type Look } from '../../kernel/proxier.ts'
 import type { Protocol } from '../../model/service.ts'
 import { bindText } from '../../observe/status-service-port.ts'
 import type { Explanation } from '../../relay/explanation.ts'
@@ -7,6 +8,7 @@ import {
   isWildcard,
   splitHostPort,
 } from '../../util/ip.ts'
+import { canonicalUnix, isUnix, unixPeer } from '../../util/unix-address.ts'
 import { type ControlDeps, type Handler, Refusal } from './carry-out.ts'
 import { clientTarget } from './client-target.ts'
 import { type DialledVip, dialledVip } from './dialled-vip.ts'
@@ -18,6 +20,12 @@ import { explainedVerdict } from './explained-verdict.ts'
 export const explain: Handler<'explain'> = async (deps, request) => {
   const client = addressOf(request.client)
   const dialled = placeOf(request.address)
+  if (isUnix(client) !== isUnix(dialled.address))
+    throw bad(
+      isUnix(client)
+        ? `"${unixPeer}" is who dials a unix socket; give the client's IP address`
+        : `who dials a unix socket has no address: the client is "${unixPeer}"`,
+    )
   if (client.includes(':') !== dialled.address.includes(':'))
     throw bad(`${client} and ${dialled.address} are not of one IP family`)
   const protocol = request.protocol.toUpperCase() as Protocol
@@ -56,13 +64,14 @@ export const explain: Handler<'explain'> = async (deps, request) => {
     })),
     endpoints: explainedEndpoints(deps, vip, forClient, { explanation, coming }, at),
     looks,
-    notes: notesOf(vip, explanation),
+    notes: notesOf(vip, explanation, looks),
   }
 }
 
 const bad = (why: string): Refusal => new Refusal(400, 'BAD_REQUEST', why)
 
 const addressOf = (text: string): string => {
+  if (text === unixPeer) return text
   const found = canonicalIp(text)
   if (found === undefined)
     throw bad(`${JSON.stringify(text)} is no IP address, as in 10.0.0.1`)
@@ -70,6 +79,7 @@ const addressOf = (text: string): string => {
 }
 
 const placeOf = (text: string): AddressPort => {
+  if (isUnix(text)) return { address: canonicalUnix(text), port: 0 }
   const { host, port } = splitHostPort(text) ?? { host: '', port: 0 }
   const address = canonicalIp(host)
   if (address === undefined || port === 0)
@@ -98,6 +108,7 @@ const askRelay = async (
 const notesOf = (
   { servicePort: { acceptProxy, serverNames }, placed }: DialledVip,
   explanation: Explanation | undefined,
+  looks: readonly Look[],
 ): readonly string[] => [
   ...(placed.reason === '' ? [] : [placed.reason]),
   ...(explanation !== undefined && acceptProxy !== undefined
@@ -106,6 +117,11 @@ const notesOf = (
   ...(explanation !== undefined && serverNames !== undefined
     ? [
         'TLS clients get endpoints by the server that they ask for; this is for all others',
+      ]
+    : []),
+  ...(looks.some(({ what }) => what.startsWith(boundClients))
+    ? [
+        `which endpoint the kernel has for this client by affinity is not read; see "${boundClients}" below`,
       ]
     : []),
 ]

@@ -87,6 +87,7 @@ const routeService = (
   // others is nothing that it could change by.
   createdAt: 1,
   clusterIPs: [route.listen.address],
+  isRoute: true,
   externalIPs: [],
   loadBalancerIPs: [],
   ports: [{ name: '', protocol: route.protocol, port: route.listen.port, nodePort: 0 }],

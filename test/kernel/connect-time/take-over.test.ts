@@ -86,10 +86,11 @@ t.test('another layout takes the place of the one before', { skip }, async t => 
   const named =
     (name: string) =>
     (bpf: Bpf): Pins => {
-      const { open, has, removeOthers } = filePins(bpf, folder)
+      const { open, has, path: pathOf, removeOthers } = filePins(bpf, folder)
       return {
         open: (layout, ...rest) => open(`${layout}-${name}`, ...rest),
         has: (layout, ...rest) => has(`${layout}-${name}`, ...rest),
+        path: (layout, ...rest) => pathOf(`${layout}-${name}`, ...rest),
         removeOthers: layout => removeOthers(`${layout}-${name}`),
       }
     }

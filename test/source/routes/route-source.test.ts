@@ -220,6 +220,7 @@ t.test('a route is one Service and a slice for each backend, in one batch', asyn
     ...own,
     createdAt: 1,
     clusterIPs: ['127.0.0.1'],
+    isRoute: true as const,
     ports: [objects.portSpec({ name: '', port: 15432 })],
     affinityMs: 10_000,
     retry: { earlyClose: true, replay: 0 },
