@@ -98,7 +98,7 @@ export const tcpEarlyCloseContract = (t: Test, make: MakeRelay): void => {
       // One that is reset before the relay has its turn has refused, and may be dialled again.
       const connected = attempts.filter(({ result }) => result !== 'ECONNRESET')
       t.strictSame(
-        connected.map(({ endpoint }) => endpoint).toSorted(),
+        connected.map(one => one.endpoint).toSorted(),
         all.map(one => one.endpoint.key).toSorted(),
         'each was left once',
       )
