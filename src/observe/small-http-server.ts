@@ -10,7 +10,7 @@ import { hostname } from 'node:os'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Clock } from '../util/clock.ts'
-import { canonicalIp, familyOf, unmapped } from '../util/ip.ts'
+import { canonicalIp, familyOf, isLoopback, unmapped } from '../util/ip.ts'
 import type { Answer, Route, Routes } from './admin-routes.ts'
 import { AnswersUnderWay } from './answers-under-way.ts'
 import { ConnectionBound } from './connection-bound.ts'
@@ -224,12 +224,9 @@ export const smallHttpServer = (options: SmallHttpServerOptions): Server => {
   return server
 }
 
-/** Whether only this host can reach an address: 127.0.0.0/8, ::1 or `localhost`. */
-const isLoopback = (address: string): boolean => {
-  const family = familyOf(address)
-  if (family === undefined) return address === 'localhost'
-  return family === 'IPv4' ? address.startsWith('127.') : canonicalIp(address) === '::1'
-}
+/** Whether only this host can reach what is bound there. */
+const isForThisHost = (boundTo: string): boolean =>
+  boundTo === 'localhost' || isLoopback(canonicalIp(boundTo) ?? '')
 
 /** `node-1.example` and `node-1`. */
 const ownNames = (): readonly string[] => {
@@ -246,7 +243,7 @@ const ownNames = (): readonly string[] => {
  * listen on another address than loopback, and take every name.
  */
 export const isHostAllowed = (host: string | undefined, boundTo = ''): boolean => {
-  if (host === undefined || !isLoopback(boundTo)) return true
+  if (host === undefined || !isForThisHost(boundTo)) return true
   const name = /^\[([^\]]*)\](?::\d*)?$/.exec(host)?.[1] ?? host.replace(/:\d*$/, '')
   return (
     familyOf(name) !== undefined ||
