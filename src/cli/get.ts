@@ -20,7 +20,10 @@ export const get = (options: Options, io: Io): Promise<number> => {
   const list = (): Promise<Listing> =>
     kind === 'connections' ? connections(names, options) : served(kind, names, options)
   return orSayWhyNot('get', io, async () => {
-    if (options.watch) return await watchListing(list, options, io)
+    if (options.watch) {
+      await watchListing(list, options, io)
+      return 0
+    }
     const listing = await list()
     printListing(listing, options, io)
     if (listing.left > 0)

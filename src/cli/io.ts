@@ -2,6 +2,8 @@
 export interface Io {
   readonly out: (text: string) => void
   readonly err: (text: string) => void
+  /** Aborts when what is printed on `out` reaches nobody any more: a command that goes on ends then. */
+  readonly gone: AbortSignal
   /** Colours and bold are welcome on `out`. */
   readonly colour: boolean
   /** Columns of the terminal behind `out`; undefined when there is none. */
@@ -14,7 +16,28 @@ export const processIo = (): Io => {
   return {
     out: text => void stdout.write(text),
     err: text => void stderr.write(text),
+    gone: outputsFail(stdout, stderr),
     colour: stdout.isTTY && (env['NO_COLOR'] ?? '') === '',
     columns: stdout.isTTY ? stdout.columns : undefined,
   }
+}
+
+type Output = Pick<NodeJS.WriteStream, 'on'>
+
+/**
+ * Without a listener a reader that went away (`usher help | head -1`) would end the process
+ * by an uncaught EPIPE. What is left to print is dropped then: a proxy whose log has lost its
+ * reader goes on proxying. Any other error of the output (a full disk) sets exit code 1.
+ */
+const outputsFail = (stdout: Output, stderr: Output): AbortSignal => {
+  const gone = new AbortController()
+  const onError = (error: NodeJS.ErrnoException): void => {
+    if (error.code !== 'EPIPE') process.exitCode = 1
+  }
+  stderr.on('error', onError)
+  stdout.on('error', error => {
+    onError(error)
+    gone.abort()
+  })
+  return gone.signal
 }

@@ -1,10 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { OptionsOf } from '../config/options.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
 import { isAmong, rangesOf } from '../util/address-ranges.ts'
 import { addressWords } from '../util/cidr.ts'
+import { systemClock } from '../util/clock.ts'
 import { splitHostPort, withoutZone } from '../util/ip.ts'
 import { hasCode } from '../util/usher-error.ts'
+import { wait } from '../util/wait.ts'
 import { askCommand } from './ask-usher.ts'
 import type { Io } from './io.ts'
 import { type Printer, printerOf } from './tap-output.ts'
@@ -64,9 +65,11 @@ const follow = async (
   printer: Printer,
   from: string,
 ): Promise<void> => {
-  const stopped = whenStopped()
+  const stopped = AbortSignal.any([interrupted(), io.gone])
   let [next, away] = [from, '']
-  while (await pause(stopped)) {
+  for (;;) {
+    await wait(systemClock, everyMs, stopped)
+    if (stopped.aborted) return
     try {
       const answer = await look(options, next, stopped)
       if (away !== '') say(io, 'there is an answer again')
@@ -85,21 +88,9 @@ const follow = async (
   }
 }
 
-/** By Ctrl-C, or as nobody reads: a second Ctrl-C ends it in any case. */
-const whenStopped = (): AbortSignal => {
+/** By Ctrl-C; a second one ends the process in any case. */
+const interrupted = (): AbortSignal => {
   const stop = new AbortController()
   process.once('SIGINT', () => stop.abort())
-  process.stdout.once('error', () => stop.abort())
   return stop.signal
-}
-
-/** False: it was stopped. */
-const pause = async (signal: AbortSignal): Promise<boolean> => {
-  try {
-    await sleep(everyMs, undefined, { signal })
-    return true
-  } catch (error) {
-    if (signal.aborted) return false
-    throw error
-  }
 }
