@@ -40,6 +40,8 @@ const look = (
     failed: options.failed,
     ...(options.client.length > 0 && { clients: options.client }),
     perSecond: options.maxRate,
+    // Each worker has as many.
+    limit: options.maxRate,
     ...(after !== undefined && { after }),
   }
   return askCommand(options, 'ended', request, stop)
@@ -47,8 +49,10 @@ const look = (
 
 const printOpen = async (options: Options, printer: Printer): Promise<void> => {
   const { client, service: routes, maxRate } = options
-  const { connections, left } = await askCommand(options, 'connections', { routes })
   const clients = client.length === 0 ? undefined : rangesOf(client)
+  // Some clients' may be any of them.
+  const request = { routes, ...(clients === undefined && { limit: maxRate }) }
+  const { connections, left } = await askCommand(options, 'connections', request)
   const wanted = connections.filter(one => {
     const { host } = splitHostPort(one.client) ?? { host: '' }
     const words = clients && addressWords(withoutZone(host))
@@ -74,10 +78,8 @@ const follow = async (
       const answer = await look(options, next, stopped)
       if (away !== '') say(io, 'there is an answer again')
       if (answer.gap) printer.gap()
-      // The newest, where there are more than one worker's share.
-      const shown = answer.connections.slice(-options.maxRate)
-      for (const one of shown) printer.ended(one)
-      printer.leftOut(answer.leftOut + answer.connections.length - shown.length)
+      for (const one of answer.connections) printer.ended(one)
+      printer.leftOut(answer.leftOut)
       ;[next, away] = [answer.next, '']
     } catch (error) {
       if (stopped.aborted) return

@@ -14,7 +14,7 @@ import { meantBy, shortName } from './named-service-ports.ts'
 
 export const ended: Handler<'ended'> = async (deps, request) => {
   needsRelay(deps, unseen)
-  const { routes, after, failed, clients = [], perSecond } = request
+  const { routes, after, failed, clients = [], perSecond, limit } = request
   const meant = meantBy(deps.reconciler.snapshots(), routes)
   const tcp = namesOf(meant.filter(({ protocol }) => protocol === 'TCP'))
   const others = namesOf(meant.filter(({ protocol }) => protocol !== 'TCP'))
@@ -22,7 +22,7 @@ export const ended: Handler<'ended'> = async (deps, request) => {
   const listeners = tcp.filter(name => !kernels.has(name))
   const unheard = tcp.filter(name => kernels.has(name))
   if (listeners.length === 0 && unheard.length > 0) needsUserspace(deps, unseen)
-  const query = { routes, listeners, after, failed, clients, perSecond }
+  const query = { routes, listeners, after, failed, clients, perSecond, limit }
   const page = (await deps.relay()?.ask('ended', query)) ?? noAnswer.ended
   if (page.isFull) throw new Refusal(503, 'TOO_MANY', tooMany)
   return {
