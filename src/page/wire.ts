@@ -55,12 +55,7 @@ export interface Head {
   readonly why: readonly string[]
   /** Version, mode, relay, node. */
   readonly about: string
-  readonly source: {
-    readonly name: string
-    readonly error: string
-    /** Epoch milliseconds of the last word of it; null before the first. */
-    readonly lastGoodAt: number | null
-  }
+  readonly source: { readonly name: string; readonly error: string }
   /** Whose connections are counted: in the kernel modes the kernel carries them, and says nothing. */
   readonly counted: 'all' | 'some' | 'none'
   /** The first of them. */
@@ -75,6 +70,8 @@ export interface Tick {
   /** Epoch milliseconds. */
   readonly now: number
   readonly startedAt: number
+  /** When what is served was last known to be what the source says; null before that. */
+  readonly heardAt: number | null
   /** When the wanted state was last applied; null before that. */
   readonly appliedAt: number | null
   readonly failedListeners: number
