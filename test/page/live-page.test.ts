@@ -169,6 +169,11 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
     t.equal(page.url(), `${origin}/`)
   })
 
+  await t.test('says that it takes what comes', async t => {
+    const taken = await page.waitForResponse(/\/stream\/taken\?viewer=/)
+    t.equal(taken.status(), 200)
+  })
+
   await t.test('does not hide that connections ended unseen', async t => {
     // A page of its own: it is refused, and browsers complain of that.
     const { page: own } = await openPage(browser)
