@@ -78,7 +78,10 @@ const isAskedOfConnections = async (t: Test, { net, agents }: Stage): Promise<vo
   t.match(out, row)
   t.notMatch(out, /internal-local/)
   for (const one of open) await one.close()
-  await until('its end is told of', () => /default\/plain:.* finished\n/.test(said.out))
+  const end = new RegExp(
+    `default/plain:\\S+ +${client} +${client} .* reset by the client `,
+  )
+  await until('its end is told of', () => end.test(said.out))
   tap.kill('SIGINT')
   t.strictSame(await once(tap, 'exit'), [0, null])
   t.notMatch(said.out, /internal-local/)
