@@ -52,6 +52,7 @@ const printOpen = async (options: Options, printer: Printer): Promise<void> => {
   const clients = client.length === 0 ? undefined : rangesOf(client)
   // Some clients' may be any of them.
   const request = { routes, ...(clients === undefined && { limit: maxRate }) }
+  // Its notes have been said: they are those of the first look.
   const { connections, left } = await askCommand(options, 'connections', request)
   const wanted = connections.filter(one => {
     const { host } = splitHostPort(one.client) ?? { host: '' }

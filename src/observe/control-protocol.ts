@@ -237,6 +237,7 @@ export const controlCommands = {
       connections: v.array(connection),
       /** How many more there were. */
       left: v.number(),
+      notes,
     }),
   },
   /**

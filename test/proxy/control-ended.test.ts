@@ -127,7 +127,17 @@ t.test('beside a kernel mode a relay is asked of what it carries', async t => {
   const kernelMode = { status: 409, body: { error: { code: 'KERNEL_MODE' } } }
   t.match(await order(path, '/ended', { routes: ['default/web'] }), kernelMode)
   t.equal(asked.length, 1)
-  t.match(await order(path, '/connections', {}), { status: 200 })
+  t.match(await order(path, '/connections', {}), {
+    status: 200,
+    body: { notes: [/^in nftables mode the kernel forwards connections of other Serv/] },
+  })
+  const { body } = await order(path, '/connections', both)
+  const { notes } = body as { notes: string[] }
+  t.match(notes, [
+    /^default\/web:http: the kernel forwards its connections, and Usher does not see them$/,
+    /^default\/web:dns: /,
+  ])
+  t.match(await order(path, '/connections', { routes: ['default/web'] }), kernelMode)
   t.match(await order(path, '/close', { connections: ['1-a-1'] }), {
     body: { connections: [{ closed: true }] },
   })

@@ -3,21 +3,26 @@ import type { ConnectionsPage, OpenConnection } from '../../relay/open-connectio
 import type { Relay } from '../../relay/relay.ts'
 import { type ControlDeps, type Handler, needsRelay } from './carry-out.ts'
 import { meantBy, shortName } from './named-service-ports.ts'
+import { relayedOf } from './relayed.ts'
 
 /** Less than a client waits for; what has been found by then is the answer. */
 const longestMs = 8000
 
+const unseen = 'Usher does not see them'
+
 export const connections: Handler<'connections'> = async (deps, { routes, limit }) => {
-  needsRelay(deps, 'Usher does not see them')
+  needsRelay(deps, unseen)
   const meant = routes && meantBy(deps.reconciler.snapshots(), routes)
-  const listeners = meant && [...new Set(meant.map(({ name }) => name))]
+  const { listeners, notes } = meant
+    ? relayedOf(deps, meant, unseen)
+    : { listeners: undefined, notes: othersOf(deps) }
   const found: OpenConnection[] = []
   let left = 0
   for await (const page of pages(deps, listeners, () => limit - found.length)) {
     found.push(...page.connections)
     left += page.counted
   }
-  return { connections: found.map(connectionStatus), left }
+  return { connections: found.map(connectionStatus), left, notes }
 }
 
 export const close: Handler<'close'> = async (deps, { connections: ids }) => {
@@ -28,6 +33,12 @@ export const close: Handler<'close'> = async (deps, { connections: ids }) => {
   const all = [...new Set(ids)]
   return { connections: all.map(id => ({ id, closed: closed.has(id) })) }
 }
+
+/** What all of them are not, beside a kernel mode. */
+const othersOf = ({ mode: { name } }: ControlDeps): readonly string[] =>
+  name === 'userspace'
+    ? []
+    : [`in ${name} mode the kernel forwards connections of other Services, and ${unseen}`]
 
 /** Page by page; beyond `room` only their number. */
 async function* pages(
