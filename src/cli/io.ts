@@ -16,7 +16,7 @@ export const processIo = (): Io => {
   return {
     out: text => void stdout.write(text),
     err: text => void stderr.write(text),
-    gone: outputsFail(stdout, stderr),
+    gone: whenGone(stdout, stderr),
     colour: stdout.isTTY && (env['NO_COLOR'] ?? '') === '',
     columns: stdout.isTTY ? stdout.columns : undefined,
   }
@@ -25,19 +25,18 @@ export const processIo = (): Io => {
 type Output = Pick<NodeJS.WriteStream, 'on'>
 
 /**
- * Without a listener a reader that went away (`usher help | head -1`) would end the process
- * by an uncaught EPIPE. What is left to print is dropped then: a proxy whose log has lost its
- * reader goes on proxying. Any other error of the output (a full disk) sets exit code 1.
+ * Aborts with the first error of `stdout`. Without a listener a reader that went away
+ * (`usher help | head -1`) would end the process by an uncaught EPIPE; what is left to print is
+ * dropped, and a proxy whose log has lost its reader goes on proxying.
  */
-const outputsFail = (stdout: Output, stderr: Output): AbortSignal => {
+const whenGone = (stdout: Output, stderr: Output): AbortSignal => {
   const gone = new AbortController()
-  const onError = (error: NodeJS.ErrnoException): void => {
-    if (error.code !== 'EPIPE') process.exitCode = 1
-  }
-  stderr.on('error', onError)
-  stdout.on('error', error => {
-    onError(error)
-    gone.abort()
-  })
+  for (const output of [stdout, stderr]) output.on('error', noteFailure)
+  stdout.on('error', () => gone.abort())
   return gone.signal
+}
+
+/** Any other error of the output (a full disk) sets exit code 1. */
+const noteFailure = (error: NodeJS.ErrnoException): void => {
+  if (error.code !== 'EPIPE') process.exitCode = 1
 }

@@ -178,7 +178,7 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
     // A page of its own: it is refused, and browsers complain of that.
     const { page: own } = await openPage(browser)
     const asked: string[] = []
-    own.on('request', request => void asked.push(request.url()))
+    own.on('request', one => void asked.push(one.url()))
     await own.goto(`${origin}/#default/none:p`)
     // Nothing fakes Usher's answer: only what it is asked for is another's place, or Service.
     const ask = (name: string, value: string) =>

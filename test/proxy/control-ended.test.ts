@@ -131,9 +131,8 @@ t.test('beside a kernel mode a relay is asked of what it carries', async t => {
     status: 200,
     body: { notes: [/^in nftables mode the kernel forwards connections of other Serv/] },
   })
-  const { body } = await order(path, '/connections', both)
-  const { notes } = body as { notes: string[] }
-  t.match(notes, [
+  const listed = await order(path, '/connections', both)
+  t.match((listed.body as { notes: string[] }).notes, [
     /^default\/web:http: the kernel forwards its connections, and Usher does not see them$/,
     /^default\/web:dns: /,
   ])
