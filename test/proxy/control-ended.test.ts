@@ -132,9 +132,8 @@ t.test('beside a kernel mode a relay is asked of what it carries', async t => {
     body: { notes: [/^in nftables mode the kernel forwards connections of other Serv/] },
   })
   const listed = await order(path, '/connections', both)
-  t.match((listed.body as { notes: string[] }).notes, [
-    /^default\/web:http: the kernel forwards its connections, and Usher does not see them$/,
-    /^default\/web:dns: /,
+  t.strictSame((listed.body as { notes: string[] }).notes, [
+    'default/web:http: the kernel forwards its connections, and Usher does not see them',
   ])
   t.match(await order(path, '/connections', { routes: ['default/web'] }), kernelMode)
   t.match(await order(path, '/close', { connections: ['1-a-1'] }), {

@@ -13,8 +13,9 @@ const unseen = 'Usher does not see them'
 export const connections: Handler<'connections'> = async (deps, { routes, limit }) => {
   needsRelay(deps, unseen)
   const meant = routes && meantBy(deps.reconciler.snapshots(), routes)
-  const { listeners, notes } = meant
-    ? relayedOf(deps, meant, unseen)
+  const tcp = meant?.filter(({ protocol }) => protocol === 'TCP')
+  const { listeners, notes } = tcp
+    ? relayedOf(deps, tcp, unseen)
     : { listeners: undefined, notes: othersOf(deps) }
   const found: OpenConnection[] = []
   let left = 0
