@@ -14,29 +14,27 @@ export interface Interruption {
 
 /**
  * A second signal ends the process at once, with code 130. A reader that goes away
- * (`usher bench | head -1`) or a terminal that is closed ask it to end, too.
+ * (`usher bench | head -1`; `gone`) or a terminal that is closed ask it to end, too.
  */
-export const listenForInterruption = (): Interruption => {
+export const listenForInterruption = (gone: AbortSignal): Interruption => {
   const interrupt = new AbortController()
+  const signal = AbortSignal.any([interrupt.signal, gone])
   let reason = ''
   const onSignal = (): void => {
-    if (interrupt.signal.aborted) process.exit(130)
+    if (signal.aborted) process.exit(130)
     interrupt.abort()
   }
-  const onOutputError = (): void => interrupt.abort()
   for (const name of endingSignals) process.on(name, onSignal)
-  process.stdout.on('error', onOutputError)
   return {
-    signal: interrupt.signal,
+    signal,
     why: () => reason,
     giveUp: why => {
-      if (interrupt.signal.aborted) return
+      if (signal.aborted) return
       reason = why
       interrupt.abort()
     },
     stop: () => {
       for (const name of endingSignals) process.off(name, onSignal)
-      process.stdout.off('error', onOutputError)
     },
   }
 }

@@ -16,7 +16,7 @@ import type { Topology } from './topology/topology.ts'
 /** Starts everything, measures, prints, writes the results, and ends everything. */
 export const measureHere = async (setup: Setup): Promise<number> => {
   const { options, io, topology, workDirectory } = setup
-  const interruption = listenForInterruption()
+  const interruption = listenForInterruption(io.gone)
   const { signal } = interruption
   const closers: Closers = [() => topology.close(), async () => interruption.stop()]
   try {

@@ -42,10 +42,7 @@ export const alerts: readonly Alert[] = [
     name: 'UsherNotSynced',
     severity: 'warning',
     for: '5m',
-    // Sources other than the API say nothing as long as nothing changes.
-    expr: `usher_source_ok == 0
-or
-usher_source_age_seconds > 300 and on (job, instance) rest_client_requests_total`,
+    expr: 'usher_source_ok == 0 or usher_source_age_seconds > 300',
     summary: 'An Usher serves an old state.',
     description:
       'Usher at {{ $labels.instance }} cannot read its source (the API server, or files); the last good state is served.',

@@ -9,7 +9,7 @@ import { startProxy } from '../proxy/start-proxy.ts'
 import { manifestSource } from '../source/manifests/manifest-source.ts'
 import type { Source } from '../source/source.ts'
 import { systemClock } from '../util/clock.ts'
-import { processIo } from './io.ts'
+import type { Io } from './io.ts'
 import { relayLimits } from './relay-limits.ts'
 import { version } from './version.ts'
 
@@ -23,25 +23,23 @@ const usher = (): string => {
   return basename(file) === 'usher' ? 'usher' : `node ${relative(process.cwd(), file)}`
 }
 
-/** The first signal ends the demo in good order, the second one ends it at once. */
-const untilSignal = (): { readonly signal: AbortSignal; release: () => void } => {
+/** The first signal ends the demo in good order, as a reader that goes does; the second one at once. */
+const untilSignal = (
+  gone: AbortSignal,
+): { readonly signal: AbortSignal; release: () => void } => {
   const stop = new AbortController()
   const onSignal = (): void => {
     // Backends end by themselves when their parent is gone. 130: ended by Ctrl-C.
     if (stop.signal.aborted) process.exit(130)
     stop.abort()
   }
-  const onClosed = (): void => stop.abort()
   process.on('SIGINT', onSignal)
   process.on('SIGTERM', onSignal)
-  // The reader has gone (`usher demo | head`).
-  process.stdout.once('error', onClosed)
   const release = (): void => {
     process.off('SIGINT', onSignal)
     process.off('SIGTERM', onSignal)
-    process.stdout.off('error', onClosed)
   }
-  return { signal: stop.signal, release }
+  return { signal: AbortSignal.any([stop.signal, gone]), release }
 }
 
 export const exampleManifest = (path: string): Source => manifestSource({ paths: [path] })
@@ -75,9 +73,8 @@ export const proxyOver =
   }
 
 /** `usher demo`; resolves to the exit code when everything it started has ended. */
-export const demo = async (options: OptionsOf<'demo'>): Promise<number> => {
-  const io = processIo()
-  const { signal, release } = untilSignal()
+export const demo = async (options: OptionsOf<'demo'>, io: Io): Promise<number> => {
+  const { signal, release } = untilSignal(io.gone)
   try {
     return await runDemo({
       manifest: () => exampleManifest(manifest),

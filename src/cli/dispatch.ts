@@ -21,9 +21,9 @@ const calls: Readonly<Record<Command, Call>> = {
     const options = parseOptions('sidecar', args)
     return (await import('./sidecar.ts')).sidecar(options)
   },
-  demo: async args => {
+  demo: async (args, io) => {
     const options = parseOptions('demo', args)
-    return (await import('./demo.ts')).demo(options)
+    return (await import('./demo.ts')).demo(options, io)
   },
   check: async (args, io) => (await import('./check.ts')).check(args, io),
   status: async (args, io) => {

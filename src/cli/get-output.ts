@@ -1,7 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { OptionsOf } from '../config/options.ts'
 import { aligned, type Cells, columnWidths } from './columns.ts'
 import { jsonText, yamlText } from './document-text.ts'
+import { systemClock } from '../util/clock.ts'
+import { wait } from '../util/wait.ts'
 import { apiVersion } from './json-documents.ts'
 import type { Item, Listing } from './get-kinds.ts'
 import type { Io } from './io.ts'
@@ -47,16 +48,16 @@ const watchEveryMs = 1000
 
 type Change = readonly [type: 'ADDED' | 'MODIFIED' | 'DELETED', item: Item]
 
-/** Prints all, then what changes, until the process ends; rejects when there is no answer any more. */
+/** Prints all, then what changes, until nobody reads it; rejects when there is no answer any more. */
 export const watchListing = async (
   list: () => Promise<Listing>,
   options: Output,
   io: Io,
-): Promise<never> => {
+): Promise<void> => {
   const isWide = options.output === 'wide'
   let known = new Map<string, readonly [text: string, item: Item]>()
   let widths: readonly number[] | undefined
-  for (;;) {
+  while (!io.gone.aborted) {
     const listing = await list()
     const now = new Map(
       listing.items.map(item => [keyOf(item), [textOf(item), item] as const]),
@@ -70,7 +71,7 @@ export const watchListing = async (
       if (isTable && !options.noHeaders) printRows([head], widths, io)
     }
     printChanges(changes, listing, widths, options, io)
-    await sleep(watchEveryMs)
+    await wait(systemClock, watchEveryMs, io.gone)
   }
 }
 

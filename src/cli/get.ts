@@ -10,22 +10,32 @@ import { isInNamespace, routeName, whyNothingYet } from './get-items.ts'
 import { printListing, watchListing } from './get-output.ts'
 import type { Io } from './io.ts'
 import { orSayWhyNot } from './tell.ts'
-import { count } from './words.ts'
+import { count, visible } from './words.ts'
 
 type Options = OptionsOf<'get'>
 
 /** `usher get`: 0, 1 when there is nothing of a name, or nothing yet, 3 with the reason when there is no answer. */
 export const get = (options: Options, io: Io): Promise<number> => {
   const { kind, names } = wantedOf(options)
+  const said = new Set<string>()
+  const note = (text: string): void => {
+    if (!said.has(text)) io.err(`usher get: ${visible(text)}\n`)
+    said.add(text)
+  }
   const list = (): Promise<Listing> =>
-    kind === 'connections' ? connections(names, options) : served(kind, names, options)
+    kind === 'connections'
+      ? connections(names, options, note)
+      : served(kind, names, options)
   return orSayWhyNot('get', io, async () => {
-    if (options.watch) return await watchListing(list, options, io)
+    if (options.watch) {
+      await watchListing(list, options, io)
+      return 0
+    }
     const listing = await list()
     printListing(listing, options, io)
     if (listing.left > 0)
-      io.err(
-        `usher get: ${count(listing.left, 'connection')} more are left out; a name lists those of one Service or route\n`,
+      note(
+        `${count(listing.left, 'connection')} more are left out; a name lists those of one Service or route`,
       )
     return 0
   })
@@ -73,9 +83,12 @@ const served = async (
 const connections = async (
   names: readonly string[],
   options: Options,
+  note: (text: string) => void,
 ): Promise<Listing> => {
   const request = names.length === 0 ? {} : { routes: names }
-  const { connections: all, left } = await askCommand(options, 'connections', request)
+  const answer = await askCommand(options, 'connections', request)
+  const { connections: all, left, notes } = answer
+  for (const text of notes) note(text)
   const { namespace } = options
   return listings.connections(
     all.filter(({ route }) => isInNamespace(route, namespace)),

@@ -2,6 +2,8 @@
 export interface Io {
   readonly out: (text: string) => void
   readonly err: (text: string) => void
+  /** Aborts when what is printed on `out` reaches nobody any more: a command that goes on ends then. */
+  readonly gone: AbortSignal
   /** Colours and bold are welcome on `out`. */
   readonly colour: boolean
   /** Columns of the terminal behind `out`; undefined when there is none. */
@@ -14,7 +16,27 @@ export const processIo = (): Io => {
   return {
     out: text => void stdout.write(text),
     err: text => void stderr.write(text),
+    gone: whenGone(stdout, stderr),
     colour: stdout.isTTY && (env['NO_COLOR'] ?? '') === '',
     columns: stdout.isTTY ? stdout.columns : undefined,
   }
+}
+
+type Output = Pick<NodeJS.WriteStream, 'on'>
+
+/**
+ * Aborts with the first error of `stdout`. Without a listener a reader that went away
+ * (`usher help | head -1`) would end the process by an uncaught EPIPE; what is left to print is
+ * dropped, and a proxy whose log has lost its reader goes on proxying.
+ */
+const whenGone = (stdout: Output, stderr: Output): AbortSignal => {
+  const gone = new AbortController()
+  for (const output of [stdout, stderr]) output.on('error', noteFailure)
+  stdout.on('error', () => gone.abort())
+  return gone.signal
+}
+
+/** Any other error of the output (a full disk) sets exit code 1. */
+const noteFailure = (error: NodeJS.ErrnoException): void => {
+  if (error.code !== 'EPIPE') process.exitCode = 1
 }

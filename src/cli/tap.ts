@@ -1,10 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { OptionsOf } from '../config/options.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
 import { isAmong, rangesOf } from '../util/address-ranges.ts'
 import { addressWords } from '../util/cidr.ts'
+import { systemClock } from '../util/clock.ts'
 import { splitHostPort, withoutZone } from '../util/ip.ts'
 import { hasCode } from '../util/usher-error.ts'
+import { wait } from '../util/wait.ts'
 import { askCommand } from './ask-usher.ts'
 import type { Io } from './io.ts'
 import { type Printer, printerOf } from './tap-output.ts'
@@ -39,6 +40,8 @@ const look = (
     failed: options.failed,
     ...(options.client.length > 0 && { clients: options.client }),
     perSecond: options.maxRate,
+    // Each worker has as many.
+    limit: options.maxRate,
     ...(after !== undefined && { after }),
   }
   return askCommand(options, 'ended', request, stop)
@@ -46,8 +49,11 @@ const look = (
 
 const printOpen = async (options: Options, printer: Printer): Promise<void> => {
   const { client, service: routes, maxRate } = options
-  const { connections, left } = await askCommand(options, 'connections', { routes })
   const clients = client.length === 0 ? undefined : rangesOf(client)
+  // Some clients' may be any of them.
+  const request = { routes, ...(clients === undefined && { limit: maxRate }) }
+  // Its notes have been said: they are those of the first look.
+  const { connections, left } = await askCommand(options, 'connections', request)
   const wanted = connections.filter(one => {
     const { host } = splitHostPort(one.client) ?? { host: '' }
     const words = clients && addressWords(withoutZone(host))
@@ -64,17 +70,17 @@ const follow = async (
   printer: Printer,
   from: string,
 ): Promise<void> => {
-  const stopped = whenStopped()
+  const stopped = AbortSignal.any([interrupted(), io.gone])
   let [next, away] = [from, '']
-  while (await pause(stopped)) {
+  for (;;) {
+    await wait(systemClock, everyMs, stopped)
+    if (stopped.aborted) return
     try {
       const answer = await look(options, next, stopped)
       if (away !== '') say(io, 'there is an answer again')
       if (answer.gap) printer.gap()
-      // The newest, where there are more than one worker's share.
-      const shown = answer.connections.slice(-options.maxRate)
-      for (const one of shown) printer.ended(one)
-      printer.leftOut(answer.leftOut + answer.connections.length - shown.length)
+      for (const one of answer.connections) printer.ended(one)
+      printer.leftOut(answer.leftOut)
       ;[next, away] = [answer.next, '']
     } catch (error) {
       if (stopped.aborted) return
@@ -85,21 +91,9 @@ const follow = async (
   }
 }
 
-/** By Ctrl-C, or as nobody reads: a second Ctrl-C ends it in any case. */
-const whenStopped = (): AbortSignal => {
+/** By Ctrl-C; a second one ends the process in any case. */
+const interrupted = (): AbortSignal => {
   const stop = new AbortController()
   process.once('SIGINT', () => stop.abort())
-  process.stdout.once('error', () => stop.abort())
   return stop.signal
-}
-
-/** False: it was stopped. */
-const pause = async (signal: AbortSignal): Promise<boolean> => {
-  try {
-    await sleep(everyMs, undefined, { signal })
-    return true
-  } catch (error) {
-    if (signal.aborted) return false
-    throw error
-  }
 }

@@ -73,7 +73,7 @@ const screen = {
   below: '\u001B[J',
 } as const
 
-/** On a screen of its own, which is left as it was. */
+/** On a screen of its own, which is left as it was; or until nobody reads it. */
 const showUntilQuit = async (options: Options, io: Io): Promise<void> => {
   let { sort } = options
   let ofEndpoints = false
@@ -89,6 +89,7 @@ const showUntilQuit = async (options: Options, io: Io): Promise<void> => {
       const head = `${headLine(after.status)}; ${by}; keys: n a f r b s sort, e endpoints, q ends`
       draw([head, ...linesOf(rows, io)], io)
       const key = await keys.next(everyMs)
+      if (io.gone.aborted) return
       if (key === 'q' || key === '\u0003') return
       if (key === 'e') ofEndpoints = !ofEndpoints
       sort = sortedByKey[key ?? ''] ?? sort

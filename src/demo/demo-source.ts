@@ -42,17 +42,20 @@ const split = (slice: EndpointSlice, portFor: Placement): Change[] =>
 
 /** A source that never changes. */
 export const fixedSource = (name: string, changes: readonly Change[]): Source => {
-  let lastGoodAt: number | undefined
+  let synced = false
   return {
     start: sink => {
       sink.apply(changes)
       sink.problems([])
       sink.synced()
-      lastGoodAt = Date.now()
+      synced = true
       return Promise.resolve()
     },
     reload: () => {},
-    status: () => ({ name, synced: lastGoodAt !== undefined, lastGoodAt, error: '' }),
+    status: () => {
+      const lastGoodAt = synced ? Date.now() : undefined
+      return { name, synced, lastGoodAt, error: '' }
+    },
     close: () => Promise.resolve(),
   }
 }

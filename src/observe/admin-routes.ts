@@ -33,7 +33,8 @@ export interface Route {
    * common, or come without a `?`, have one answer at the same time.
    */
   readonly query?: (text: string) => string
-  readonly answer: (given: string) => Answer | Promise<Answer>
+  /** `client`: its `ip:port`, '' at a socket of the file system; the first, where several have one answer. */
+  readonly answer: (given: string, client: string) => Answer | Promise<Answer>
   /**
    * Answered whatever the Host header says: probes may send any. The other routes show more
    * than a web page in a browser may see; see `isHostAllowed`.

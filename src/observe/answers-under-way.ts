@@ -25,11 +25,11 @@ export class AnswersUnderWay {
   }
 
   /** `given`: what the route goes by, of a request. */
-  of(route: Route, given: string): Answer | Promise<Answer> {
+  of(route: Route, given: string, client: string): Answer | Promise<Answer> {
     const making = this.#making.get(route) ?? new Map<string, Promise<Answer>>()
     const same = making.get(given)
     if (same !== undefined) return same
-    const answer = route.answer(given)
+    const answer = route.answer(given, client)
     if (!(answer instanceof Promise)) return answer
     const made = answer.finally(() => making.delete(given))
     making.set(given, made)

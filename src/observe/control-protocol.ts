@@ -35,6 +35,14 @@ const msForm = `a number of milliseconds from 1 to ${longestMs}`
 /** When it ends by itself; without it: when it is taken back. */
 const forMs = v.optional(wholeNumber(1, longestMs, msForm))
 
+/** In one answer. */
+const mostListed = 10_000
+/** How many connections are listed at most; the others are counted. */
+const limit = v.optional(
+  wholeNumber(1, mostListed, `a number from 1 to ${mostListed}`),
+  mostListed,
+)
+
 const drainCloses = ['none', 'idle', 'all'] as const
 export const heaviest = 256
 
@@ -224,11 +232,12 @@ export const controlCommands = {
     }),
   },
   connections: {
-    request: v.strictObject({ routes: ofRoutes }),
+    request: v.strictObject({ routes: ofRoutes, limit }),
     answer: v.object({
       connections: v.array(connection),
       /** How many more there were. */
       left: v.number(),
+      notes,
     }),
   },
   /**
@@ -251,6 +260,8 @@ export const controlCommands = {
         wholeNumber(1, mostPerSecond, `a number from 1 to ${mostPerSecond}`),
         100,
       ),
+      /** The newest are listed. */
+      limit,
     }),
     answer: v.object({
       /** In the order in which they ended. */

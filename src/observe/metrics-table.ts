@@ -282,7 +282,7 @@ const answersByResult = ({ probe, codes }: Tally): Sample[] => {
 }
 
 export interface SourceReadings {
-  /** Seconds since the last good state; undefined before the first. */
+  /** See `SourceStatus.lastGoodAt`; undefined before the first. */
   readonly ageSeconds: number | undefined
   /** How many things cannot be honoured now. */
   readonly problems: number
@@ -301,7 +301,7 @@ export const sourceReadings = (
 export const sourceTable: Table<SourceReadings> = [
   gauge(
     'usher_source_age_seconds',
-    'Seconds since the source last gave a good state or said that nothing has changed; absent before the first.',
+    'Seconds since what is served was last known to be what the source says; absent before the first state.',
     [],
     ({ ageSeconds }) => ageSeconds,
   ),

@@ -10,7 +10,7 @@ import { hostname } from 'node:os'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Clock } from '../util/clock.ts'
-import { canonicalIp, familyOf, unmapped } from '../util/ip.ts'
+import { canonicalIp, familyOf, isLoopback, joinHostPort, unmapped } from '../util/ip.ts'
 import type { Answer, Route, Routes } from './admin-routes.ts'
 import { AnswersUnderWay } from './answers-under-way.ts'
 import { ConnectionBound } from './connection-bound.ts'
@@ -60,7 +60,7 @@ const send = async (
     'Content-Type': contentType,
     'X-Content-Type-Options': 'nosniff',
   }
-  const { method, headers: asked } = response.req
+  const { method, headers: asked, socket } = response.req
   if (headers['ETag'] !== undefined && headers['ETag'] === asked['if-none-match']) {
     response.writeHead(304, common).end()
     return
@@ -68,10 +68,14 @@ const send = async (
   if (body instanceof Readable) {
     response.writeHead(status, common)
     response.flushHeaders()
-    if (method !== 'HEAD') return pipeline(body, response)
-    body.destroy()
-    response.end()
-    return
+    if (method === 'HEAD') {
+      body.destroy()
+      response.end()
+      return
+    }
+    // What the kernel has for one that is cut would else stay there for minutes.
+    body.once('close', () => body.readableEnded || socket.resetAndDestroy())
+    return pipeline(body, response)
   }
   const pages = typeof body === 'string' ? [Buffer.from(body)] : body
   response.writeHead(status, {
@@ -102,13 +106,17 @@ const answerOf = async (
   const body = mostBody === undefined ? '' : await bodyOf(request, mostBody)
   if (body === undefined) return plain(413, `the body is longer than ${mostBody} bytes`)
   try {
-    if (mostBody !== undefined) return await route.answer(body)
-    return await answers.of(route, query?.(queryOf(request.url ?? '')) ?? '')
+    const client = clientOf(request.socket)
+    if (mostBody !== undefined) return await route.answer(body, client)
+    return await answers.of(route, query?.(queryOf(request.url ?? '')) ?? '', client)
   } catch (err) {
     log.error({ server: name, err }, 'a request could not be answered')
     return plain(500, 'internal error; the log has the reason')
   }
 }
+
+const clientOf = ({ remoteAddress = '', remotePort = 0 }: Socket): string =>
+  remoteAddress === '' ? '' : joinHostPort(unmapped(remoteAddress), remotePort)
 
 /** A server has to take the absolute form of a target too (RFC 9112, 3.2.2). */
 const pathOf = (target: string): string =>
@@ -224,12 +232,9 @@ export const smallHttpServer = (options: SmallHttpServerOptions): Server => {
   return server
 }
 
-/** Whether only this host can reach an address: 127.0.0.0/8, ::1 or `localhost`. */
-const isLoopback = (address: string): boolean => {
-  const family = familyOf(address)
-  if (family === undefined) return address === 'localhost'
-  return family === 'IPv4' ? address.startsWith('127.') : canonicalIp(address) === '::1'
-}
+/** Whether only this host can reach what is bound there. */
+const isForThisHost = (boundTo: string): boolean =>
+  boundTo === 'localhost' || isLoopback(canonicalIp(boundTo) ?? '')
 
 /** `node-1.example` and `node-1`. */
 const ownNames = (): readonly string[] => {
@@ -246,7 +251,7 @@ const ownNames = (): readonly string[] => {
  * listen on another address than loopback, and take every name.
  */
 export const isHostAllowed = (host: string | undefined, boundTo = ''): boolean => {
-  if (host === undefined || !isLoopback(boundTo)) return true
+  if (host === undefined || !isForThisHost(boundTo)) return true
   const name = /^\[([^\]]*)\](?::\d*)?$/.exec(host)?.[1] ?? host.replace(/:\d*$/, '')
   return (
     familyOf(name) !== undefined ||

@@ -41,9 +41,10 @@ export const perSecond = (rate: number): string =>
 
 /** `manifests web.yaml, last read 3m5s ago`. */
 export const heardText = (
-  { name, lastGoodAt }: { readonly name: string; readonly lastGoodAt: number | null },
+  name: string,
+  heardAt: number | null | undefined,
   now: number,
 ): string =>
-  lastGoodAt === null
-    ? `${name} not read yet`
-    : `${name}, last read ${forPeople(now - lastGoodAt)} ago`
+  typeof heardAt === 'number'
+    ? `${name}, last read ${forPeople(now - heardAt)} ago`
+    : `${name} not read yet`

@@ -9,7 +9,7 @@ export const showHead = (head: Head, tick: Tick, lost: string): void => {
   const health = byId('health')
   setText(health, lost === '' ? `${verdict}${reasons}. ${about}.` : lost)
   setAttribute(health, 'class', lost !== '' || verdict !== 'Healthy' ? 'trouble' : '')
-  const heard = heardText(source, tick.now)
+  const heard = heardText(source.name, tick.heardAt, tick.now)
   const heardOf = byId('heard')
   setText(
     heardOf,

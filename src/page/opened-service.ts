@@ -23,7 +23,7 @@ import {
 import { identity, type Row } from './store.ts'
 
 const everyMs = 1000
-/** Kept of the connections that have ended, and listed of the open ones. */
+/** Kept of the connections that have ended, and listed of the open ones: no more is asked for. */
 const mostEnded = 50
 const mostOpen = 20
 
@@ -97,15 +97,15 @@ export class OpenedService {
   async #look(signal: AbortSignal): Promise<void> {
     const { name, protocol } = this.row
     const after = this.#after === undefined ? {} : { after: this.#after }
+    const newest = { routes: name, limit: String(mostEnded), ...after }
+    const some = { routes: name, limit: String(mostOpen) }
     const [status, ended, open] = await Promise.all([
       ask<Status>('status', { service: name }, signal),
       ...(protocol === 'TCP'
         ? ([
-            this.#unlessRefused(this.#ended, () =>
-              ask<Ended>('ended', { routes: name, ...after }, signal),
-            ),
+            this.#unlessRefused(this.#ended, () => ask<Ended>('ended', newest, signal)),
             this.#unlessRefused(this.#open, () =>
-              ask<OpenConnections>('connections', { routes: name }, signal),
+              ask<OpenConnections>('connections', some, signal),
             ),
           ] as const)
         : []),
@@ -159,7 +159,7 @@ export class OpenedService {
 
   #endedNote(): string {
     const notes = [
-      this.#leftOut === 0 ? '' : `${this.#leftOut} more that were not kept.`,
+      this.#leftOut === 0 ? '' : `${this.#leftOut} more that were not listed.`,
       this.#hadGap ? 'Some ended meanwhile that nobody kept.' : '',
     ].filter(Boolean)
     if (notes.length > 0) return notes.join(' ')
@@ -168,18 +168,12 @@ export class OpenedService {
 
   #showOpen(asked: Asked<OpenConnections>): void {
     if ('why' in asked) this.#open.show([], asked.why)
-    else
-      this.#open.show(
-        openRows(asked.answer.connections.slice(0, mostOpen)),
-        openNote(asked.answer),
-      )
+    else this.#open.show(openRows(asked.answer.connections), openNote(asked.answer))
   }
 }
 
-const openNote = ({ connections, left }: OpenConnections): string => {
-  const more = Math.max(0, connections.length - mostOpen) + left
-  return connections.length === 0 ? 'None.' : more === 0 ? '' : `and ${more} more.`
-}
+const openNote = ({ connections, left }: OpenConnections): string =>
+  connections.length === 0 ? 'None.' : left === 0 ? '' : `and ${left} more.`
 
 /** So that what is selected in it stays. */
 const isSame = (list: HTMLElement, nodes: readonly HTMLElement[]): boolean =>

@@ -2,9 +2,9 @@
 // has changed. A Service here is a ServicePort of one IP family, and has a number for as long as it is
 // there. With `tick` a look is complete: rates are of the time since the one before.
 
-/** `begin`: what was known is void. */
+/** `begin`: what was known is void; the viewer's name for `/stream/taken`. */
 export interface Events {
-  readonly begin: null
+  readonly begin: string
   readonly head: Head
   readonly rows: readonly RowText[]
   /** Numbers of Services that are no longer there. */
@@ -15,6 +15,9 @@ export interface Events {
 }
 
 export const countsPerRow = 7
+
+/** Milliseconds after which a viewer says that it has taken what came, if something did. */
+export const takenEveryMs = 5000
 
 /** Of a Service's row all but what is counted. */
 export type RowText = readonly [
@@ -55,12 +58,7 @@ export interface Head {
   readonly why: readonly string[]
   /** Version, mode, relay, node. */
   readonly about: string
-  readonly source: {
-    readonly name: string
-    readonly error: string
-    /** Epoch milliseconds of the last word of it; null before the first. */
-    readonly lastGoodAt: number | null
-  }
+  readonly source: { readonly name: string; readonly error: string }
   /** Whose connections are counted: in the kernel modes the kernel carries them, and says nothing. */
   readonly counted: 'all' | 'some' | 'none'
   /** The first of them. */
@@ -75,6 +73,8 @@ export interface Tick {
   /** Epoch milliseconds. */
   readonly now: number
   readonly startedAt: number
+  /** When what is served was last known to be what the source says; null before that. */
+  readonly heardAt: number | null
   /** When the wanted state was last applied; null before that. */
   readonly appliedAt: number | null
   readonly failedListeners: number

@@ -29,6 +29,8 @@ export interface EndedQuery extends EndedFilter {
   readonly listeners: readonly string[]
   /** `next` of the look before; undefined: this is the first, from which on they are kept. */
   readonly after?: string | undefined
+  /** How many are told at most, the newest; the others are counted. Undefined: all that are kept. */
+  readonly limit?: number | undefined
 }
 
 export interface EndedPage {
@@ -88,7 +90,7 @@ export class EndedConnections {
     return takers.length === 0 ? undefined : takers
   }
 
-  look({ after, listeners, ...filter }: EndedQuery): EndedPage {
+  look({ after, listeners, limit, ...filter }: EndedQuery): EndedPage {
     const key = keyOf(filter)
     const ring = this.#rings.get(key) ?? this.#open(filter)
     if (ring === undefined)
@@ -100,7 +102,7 @@ export class EndedConnections {
     // It must not keep a process from ending.
     ring.lease.unref?.()
     ring.listeners = new Set(listeners)
-    return ring.since(after)
+    return ring.since(after, limit)
   }
 
   #open(filter: EndedFilter): Ring | undefined {
@@ -169,13 +171,15 @@ class Ring {
     this.#kept.push([this.#last, { ...record, endedAt: Date.now() }])
   }
 
-  /** What has ended since a look, whose `next` this was. */
-  since(after: string | undefined): EndedPage {
+  /** What has ended since a look, whose `next` this was; the newest `limit` of it. */
+  since(after: string | undefined, limit = mostKept): EndedPage {
     const next = `${this.#id}.${this.#last}`
     const seen = after === undefined ? this.#last : this.#numberIn(after)
     if (seen === undefined)
       return { ended: [], leftOut: 0, gap: true, next, isFull: false }
-    const ended = this.#kept.flatMap(([number, one]) => (number > seen ? [one] : []))
+    const ended = this.#kept
+      .slice(-limit)
+      .flatMap(([number, one]) => (number > seen ? [one] : []))
     const leftOut = this.#last - seen - ended.length
     return { ended, leftOut, gap: false, next, isFull: false }
   }

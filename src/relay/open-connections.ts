@@ -23,13 +23,13 @@ export interface ConnectionsQuery {
   readonly listeners?: readonly string[] | undefined
   /** `next` of the page before; undefined: the first one. */
   readonly after?: string | undefined
-  /** Only their number is asked for. */
-  readonly countOnly?: boolean
+  /** How many are described at most; the others are counted. Undefined: all are described. */
+  readonly limit?: number | undefined
 }
 
 export interface ConnectionsPage {
   readonly connections: readonly OpenConnection[]
-  /** How many there are in this page, where only their number was asked for. */
+  /** How many more there are in this page, beyond the limit. */
   readonly counted: number
   /** Undefined: this was the last page. */
   readonly next: string | undefined
@@ -85,7 +85,7 @@ export interface Listed {
 export const connectionsPage = <C>(
   all: Iterable<C>,
   ids: ConnectionIds,
-  { listeners, after = '', countOnly = false }: ConnectionsQuery,
+  { listeners, after = '', limit = Infinity }: ConnectionsQuery,
   listed: (connection: C) => Listed,
   describe: (connection: C) => Omit<OpenConnection, 'id' | 'listener'>,
 ): ConnectionsPage => {
@@ -101,7 +101,7 @@ export const connectionsPage = <C>(
     visited += 1
     last = serial
     if (names?.has(listener) === false) continue
-    if (countOnly) counted += 1
+    if (connections.length >= limit) counted += 1
     else connections.push({ id: ids.idOf(serial), listener, ...describe(one) })
   }
   return { connections, counted, next: undefined }

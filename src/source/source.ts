@@ -15,7 +15,10 @@ export interface SourceStatus {
   /** `manifests /etc/usher/services`, `routes`. */
   readonly name: string
   readonly synced: boolean
-  /** Epoch milliseconds of the last good read; undefined before the first. */
+  /**
+   * Epoch milliseconds at which it was last known that what is served is what the source says: by
+   * a good read, or a look that found nothing else. Undefined before the first.
+   */
   readonly lastGoodAt: number | undefined
   /** Why the newest state could not be taken; '' when it was. */
   readonly error: string

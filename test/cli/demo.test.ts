@@ -1,4 +1,5 @@
 // A process of its own: long.
+import { randomInt } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { resolve } from 'node:path'
@@ -31,7 +32,7 @@ import {
 const example = readFileSync(resolve('deploy/examples/demo.yaml'), 'utf8')
 
 /** Addresses of this test alone: a demo may be running on the same computer. */
-const prefix = `127.${100 + (process.pid % 100)}`
+const prefix = `127.${randomInt(100, 200)}`
 
 /** Where the system has 127.0.0.1 alone, only the fallback can be shown. */
 const skip = (await answersOn(`${prefix}.0.10`))

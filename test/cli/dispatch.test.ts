@@ -9,16 +9,12 @@ import { commandHelp, mainHelp } from '../../src/cli/help.ts'
 import { commandNames, commands } from '../../src/config/commands.ts'
 import { parseOptions } from '../../src/config/parse.ts'
 import { rowsOf } from '../../src/config/options.ts'
+import { keptIo } from '../support/kept-io.ts'
 import { typescript } from '../support/typescript.ts'
 
 const usher = async (...args: string[]) => {
-  const printed = { out: '', err: '' }
-  const code = await main(args, {
-    out: text => void (printed.out += text),
-    err: text => void (printed.err += text),
-    colour: false,
-    columns: undefined,
-  })
+  const { io, printed } = keptIo()
+  const code = await main(args, io)
   return { code, ...printed }
 }
 

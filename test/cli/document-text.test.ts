@@ -3,6 +3,7 @@ import { parse } from 'yaml'
 import { jsonText, yamlText } from '../../src/cli/document-text.ts'
 import { printListing } from '../../src/cli/get-output.ts'
 import { printerOf } from '../../src/cli/tap-output.ts'
+import { keptIo } from '../support/kept-io.ts'
 
 const hostile = 'a\u001B[31m\u007F\u009B2Jb\u202Ec\u2066d\u2069 \u0085\r\n\té€🙂'
 const drivesTerminal = /(?![\n])[\p{Cc}\u202A-\u202E\u2066-\u2069]/u
@@ -21,13 +22,7 @@ t.test('nothing that drives a terminal is printed, and nothing is lost', async t
 })
 
 t.test('so do lists, and connections as they end', async t => {
-  let printed = ''
-  const io = {
-    out: (text: string) => void (printed += text),
-    err: () => {},
-    colour: false,
-    columns: undefined,
-  }
+  const { io, printed } = keptIo()
   const items = [{ name: hostile, document, row: () => [] }]
   const listing = { kind: 'X', one: 'x', table: [], items, left: 0 }
   for (const output of ['json', 'yaml'] as const)
@@ -50,6 +45,6 @@ t.test('so do lists, and connections as they end', async t => {
     bytesToClient: 0,
     idleMs: null,
   })
-  t.match(printed, '\\u009b2Jb\\u202ec')
-  t.notMatch(printed, drivesTerminal)
+  t.match(printed.out, '\\u009b2Jb\\u202ec')
+  t.notMatch(printed.out, drivesTerminal)
 })

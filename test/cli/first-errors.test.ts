@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import { main } from '../../src/cli/dispatch.ts'
+import { keptIo } from '../support/kept-io.ts'
 
 // What a newcomer does wrong first: each is said with the flag it is about and what would be right.
 
@@ -10,17 +11,12 @@ const refuses = async (
   code: number,
   words: RegExp,
 ): Promise<void> => {
-  let err = ''
-  const io = {
-    out: () => t.fail('it says so on stderr'),
-    err: (text: string) => void (err += text),
-    colour: false,
-    columns: undefined,
-  }
+  const { io, printed } = keptIo()
   const line = `usher ${args.join(' ')}`
   t.equal(await main(args, io), code, line)
-  t.match(err, words, line)
-  t.notMatch(err, /^ +at /m, `${line}: without a stack`)
+  t.equal(printed.out, '', 'it says so on stderr')
+  t.match(printed.err, words, line)
+  t.notMatch(printed.err, /^ +at /m, `${line}: without a stack`)
 }
 
 t.test('commands and flags', async t => {

@@ -3,13 +3,14 @@ import t from 'tap'
 import { proxyBeside } from '../../src/cli/proxy-beside.ts'
 import type { NodeProxy } from '../../src/kernel/cleanup/node-proxy.ts'
 import { FakeClock } from '../support/fake-clock.ts'
+import { keptIo } from '../support/kept-io.ts'
 
 /** Asks for as long as a minute and a second, by a clock of the test's own. */
 const beside = async (find: () => NodeProxy | undefined) => {
   const clock = new FakeClock()
   const said: string[] = []
   const say = (text: string): void => void said.push(text)
-  const io = { out: say, err: say, colour: false, columns: undefined }
+  const io = { ...keptIo().io, out: say, err: say }
   const state = { isDone: false }
   const asked = proxyBeside(io, { clock, find: async () => find() }).finally(
     () => (state.isDone = true),

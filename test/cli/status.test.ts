@@ -2,7 +2,6 @@ import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { routeItem } from '../../src/cli/get-items.ts'
-import type { Io } from '../../src/cli/io.ts'
 import { statusText } from '../../src/cli/status-view.ts'
 import { status } from '../../src/cli/status.ts'
 import { bytesForPeople, forPeople, visible, wrap } from '../../src/cli/words.ts'
@@ -12,6 +11,7 @@ import type {
   StatusDocument,
   VipStatus,
 } from '../../src/observe/status.ts'
+import { keptIo } from '../support/kept-io.ts'
 
 const now = Date.parse('2030-01-01T03:00:00Z')
 
@@ -125,18 +125,6 @@ const bad: StatusDocument = {
 const textOf = (document: StatusDocument, colour = false): string =>
   [...statusText(document, now, colour)].join('')
 
-/** An Io that keeps what was printed. */
-const recorder = (): Io & { printed: { out: string; err: string } } => {
-  const printed = { out: '', err: '' }
-  return {
-    printed,
-    out: text => void (printed.out += text),
-    err: text => void (printed.err += text),
-    colour: false,
-    columns: undefined,
-  }
-}
-
 const serve = async (t: Test, listener: RequestListener): Promise<string> => {
   const server = createServer(listener)
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
@@ -148,9 +136,9 @@ const serve = async (t: Test, listener: RequestListener): Promise<string> => {
 }
 
 const ask = async (address: string, json = false, timeoutMs = 3000) => {
-  const io = recorder()
+  const { io, printed } = keptIo()
   const code = await status({ address, json }, io, timeoutMs)
-  return { code, ...io.printed }
+  return { code, ...printed }
 }
 
 t.test('all that is known of a ServicePort stands in aligned lines', async t => {

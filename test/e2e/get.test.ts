@@ -1,5 +1,7 @@
 // A process of its own: it mostly waits.
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { manifestFile, service, slice } from '../support/manifests.ts'
 import { publishedSchema } from '../support/output-schema.ts'
@@ -7,6 +9,7 @@ import { freeTcpPort, testHost } from '../support/ports.ts'
 import { dial, namedEcho } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
 import { get, runUsher, spawnUsher, startUsher } from '../support/usher.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
 t.jobs = 2
 
@@ -216,4 +219,44 @@ t.test('what changes is printed as it does', async t => {
   t.equal(events()[2], `DELETED ${b.endpoint.key}`)
   watching.kill()
   await once(watching, 'exit')
+})
+
+/** A command that goes on, whose reader goes after its first line. */
+const headOf = async (t: Test, ...args: string[]) => {
+  const child = spawnUsher(args)
+  t.teardown(() => child.kill('SIGKILL'))
+  const closed = once(child, 'close') as Promise<[number | null, string | null]>
+  let err = ''
+  child.stderr.setEncoding('utf8').on('data', text => void (err += String(text)))
+  await once(child.stdout, 'data')
+  child.stdout.destroy()
+  return { child, exit: async () => [...(await closed), err] }
+}
+
+t.test('what goes on ends when nobody reads it any more', async t => {
+  const { usher, a, file, webOf } = await setUp(t)
+  const address = `--address=${usher.metrics}`
+  const all = [
+    await headOf(t, 'get', 'endpoints', '-w', address),
+    await headOf(t, 'top', address),
+  ]
+  // A list is printed when it changes; before that nobody can know.
+  await file.write(...webOf(a.endpoint))
+  for (const { child, exit } of all)
+    t.strictSame(await exit(), [0, null, ''], child.spawnargs.join(' '))
+})
+
+const noFull = !existsSync('/dev/full') && 'there is no /dev/full'
+
+t.test('what can be written nowhere is a failure', { skip: noFull }, async t => {
+  const { usher } = await setUp(t)
+  const line = [process.execPath, usherProgram, 'get', 'svc', '-w']
+  const child = spawn('sh', [
+    '-c',
+    'exec "$0" "$@" >/dev/full',
+    ...line,
+    `--address=${usher.metrics}`,
+  ])
+  t.teardown(() => child.kill('SIGKILL'))
+  t.strictSame(await once(child, 'close'), [1, null])
 })

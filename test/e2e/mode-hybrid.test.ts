@@ -1,8 +1,10 @@
 // A process of its own: long, and it mostly waits.
+import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
 import { until } from '../support/until.ts'
+import { runUsherBy, spawnUsher } from '../support/usher.ts'
 import { matrix, tryCells } from './capture/cells.ts'
 import { nothingFailed } from './capture/nothing-failed.ts'
 import { families, objectsOf } from './capture/objects.ts'
@@ -50,6 +52,55 @@ const isEven = (service: TestService): boolean => !isOdd(service)
 const isPlain = ({ name }: TestService): boolean => name === 'plain'
 const isAny = (): boolean => true
 
+/** `usher get connections` and `usher tap` on the node: `plain` is the relay's, the other the kernel's. */
+const isAskedOfConnections = async (t: Test, { net, agents }: Stage): Promise<void> => {
+  const [ours, kernels] = [serviceNamed('plain'), serviceNamed('internal-local')]
+  const ask = (...args: string[]) => runUsherBy(net.node.prefix, ...args)
+  const addressOf = (service: TestService) =>
+    ({ protocol: 'TCP', ...vipOf.ClusterIP(service, 'IPv4') }) as const
+  const tap = spawnUsher(
+    ['tap', 'default/plain', 'default/internal-local'],
+    net.node.prefix,
+  )
+  t.teardown(() => tap.kill('SIGKILL'))
+  const said = { out: '', err: '' }
+  tap.stdout.setEncoding('utf8').on('data', text => void (said.out += String(text)))
+  tap.stderr.setEncoding('utf8').on('data', text => void (said.err += String(text)))
+  await until('it looks', () => said.out.startsWith('TIME '))
+  const open = await Promise.all(
+    [ours, kernels].map(one => agents['pod-1'].open(addressOf(one))),
+  )
+  for (const one of open) t.not(await one.ask(), '')
+  const { code, out, err } = await ask('get', 'connections')
+  t.equal(code, 0)
+  t.match(
+    err,
+    /^usher get: in nftables mode the kernel forwards connections of other Serv/,
+  )
+  const client = String.raw`10\.\S+:\d+`
+  const row = new RegExp(`default/plain:\\S+ +${client} +${client} +open `)
+  t.match(out, row)
+  t.notMatch(out, /internal-local/)
+  for (const one of open) await one.close()
+  const end = new RegExp(
+    `default/plain:\\S+ +${client} +${client} .* reset by the client `,
+  )
+  await until('its end is told of', () => end.test(said.out))
+  tap.kill('SIGINT')
+  t.strictSame(await once(tap, 'exit'), [0, null])
+  t.notMatch(said.out, /internal-local/)
+  t.match(
+    said.err,
+    /default\/internal-local:\S+: the kernel forwards its connections, and Usher does not see them end/,
+  )
+  for (const command of [['tap'], ['get', 'connections']])
+    t.match(await ask(...command, 'default/internal-local'), {
+      code: 1,
+      out: /^$/,
+      err: /in nftables mode the kernel forwards connections, and Usher does not see them/,
+    })
+}
+
 t.test('Services that ask for it are carried by the relay', options, async t => {
   const stage = await makeStage(t, way)
   await stage.manifests.write(...withRelay(isOdd))
@@ -59,6 +110,9 @@ t.test('Services that ask for it are carried by the relay', options, async t => 
   await t.test('each by its own', async t => {
     await cellsAre(t, stage, isOdd, 'rules')
     await cellsAre(t, stage, isEven, 'nftables')
+  })
+  await t.test('the relay tells of its connections, and of no others', async t => {
+    await isAskedOfConnections(t, stage)
   })
   await t.test('rules of others are as they were', async t => {
     t.equal((await stage.now()).theirs, stage.before.theirs)

@@ -7,6 +7,7 @@ import t from 'tap'
 import { wait } from '../../src/cli/wait.ts'
 import { parseOptions } from '../../src/config/parse.ts'
 import { order, socketPath } from '../support/control-socket.ts'
+import { keptIo } from '../support/kept-io.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { echoBackend, namedEcho, tcpBackend } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
@@ -186,7 +187,7 @@ t.test('it says now and then what it waits for', async t => {
     const said: string[] = []
     const err = (text: string) => void said.push(text)
     const options = parseOptions('wait', [target, '--timeout=1200ms'])
-    const io = { out: () => {}, err, colour: false, columns: undefined }
+    const io = { ...keptIo().io, err }
     t.equal(await wait(options, io, ms), 1)
     return said.filter(text => text.includes('waiting, ')).length
   }

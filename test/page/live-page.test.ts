@@ -169,9 +169,16 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
     t.equal(page.url(), `${origin}/`)
   })
 
+  await t.test('says that it takes what comes', async t => {
+    const taken = await page.waitForResponse(/\/stream\/taken\?viewer=/)
+    t.equal(taken.status(), 200)
+  })
+
   await t.test('does not hide that connections ended unseen', async t => {
     // A page of its own: it is refused, and browsers complain of that.
     const { page: own } = await openPage(browser)
+    const asked: string[] = []
+    own.on('request', one => void asked.push(one.url()))
     await own.goto(`${origin}/#default/none:p`)
     // Nothing fakes Usher's answer: only what it is asked for is another's place, or Service.
     const ask = (name: string, value: string) =>
@@ -183,6 +190,8 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
       })
     const ended = own.locator('#opened section', { hasText: 'Last connections' })
     await ended.getByText('None has ended since this was opened.').waitFor()
+    const limits = asked.flatMap(url => /(\w+)\?.*(limit=\d+)/.exec(url)?.slice(1) ?? [])
+    t.match(limits.join(' '), /^ended limit=50 connections limit=20/, 'what is shown')
     await ask('after', 'of-an-earlier-time')
     await ended.getByText('Some ended meanwhile that nobody kept.').waitFor()
     t.equal(await ended.getByText('None has ended').count(), 0)

@@ -1,5 +1,6 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
 import type { Placement, PlacementKind } from '../../src/capture/capture.ts'
+import type { Change } from '../../src/model/service.ts'
 import type { EndedPage, EndedQuery } from '../../src/relay/ended-connections.ts'
 import { order } from '../support/control-socket.ts'
 import { portSpec, put, service } from '../support/objects.ts'
@@ -27,26 +28,28 @@ const one: EndedPage['ended'][number] = {
   endedAt: 1_700_000_000_123,
 }
 
+/** A control socket beside a relay that answers with a page: what it was asked. */
+const setUp = async (t: Test, ...more: Change[]) => {
+  const asked: EndedQuery[] = []
+  const page = { ended: [one], leftOut: 7, gap: true, next: 'n', isFull: false }
+  const setting = await controlSocket(t, [put(web), ...more], {
+    ended: async query => {
+      asked.push(query)
+      return page
+    },
+    'close-connections': async ids => ids,
+  })
+  return { ...setting, asked, page }
+}
+
 t.test(
   'ends of connections are asked of the relay, by names of ServicePorts',
   async t => {
-    const asked: EndedQuery[] = []
-    let page: EndedPage = {
-      ended: [one],
-      leftOut: 7,
-      gap: true,
-      next: 'n',
-      isFull: false,
-    }
-    const { path } = await controlSocket(t, [put(web)], {
-      ended: async query => {
-        asked.push(query)
-        return page
-      },
-    })
+    const { path, asked, page } = await setUp(t)
     const clients = ['10.0.0.0/8', '::1']
     const request = { routes: ['default/web'], after: 'x', failed: true, clients }
-    t.strictSame(await order(path, '/ended', { ...request, perSecond: 5 }), {
+    const bounds = { perSecond: 5, limit: 20 }
+    t.strictSame(await order(path, '/ended', { ...request, ...bounds }), {
       status: 200,
       body: {
         connections: [
@@ -82,13 +85,13 @@ t.test(
         after: 'x',
         failed: true,
         clients,
-        perSecond: 5,
+        ...bounds,
       },
     ])
 
-    page = { ended: [], leftOut: 0, gap: false, next: '', isFull: false }
+    page.next = ''
     t.match(await order(path, '/ended', request), { body: { next: 'x' } })
-    page = { ...page, isFull: true }
+    page.isFull = true
     t.match(await order(path, '/ended', { routes: ['default/web:http'] }), {
       status: 503,
       body: { error: { code: 'TOO_MANY', message: /no room for one more/ } },
@@ -101,19 +104,8 @@ t.test(
 )
 
 t.test('beside a kernel mode a relay is asked of what it carries', async t => {
-  const asked: EndedQuery[] = []
-  const setting = await controlSocket(
-    t,
-    [put(web), put(service('own', { clusterIPs: ['10.0.0.2'] }))],
-    {
-      ended: async query => {
-        asked.push(query)
-        return { ended: [one], leftOut: 0, gap: false, next: 'n', isFull: false }
-      },
-      'close-connections': async ids => ids,
-    },
-  )
-  const { path, mode, plane, reconciler } = setting
+  const own = put(service('own', { clusterIPs: ['10.0.0.2'] }))
+  const { path, asked, mode, plane, reconciler } = await setUp(t, own)
   mode.name = 'nftables'
   mode.placements = reconciler.snapshots().flatMap(({ servicePorts }) =>
     [...servicePorts.values()].map((servicePort): Placement => {
@@ -135,7 +127,15 @@ t.test('beside a kernel mode a relay is asked of what it carries', async t => {
   const kernelMode = { status: 409, body: { error: { code: 'KERNEL_MODE' } } }
   t.match(await order(path, '/ended', { routes: ['default/web'] }), kernelMode)
   t.equal(asked.length, 1)
-  t.match(await order(path, '/connections', {}), { status: 200 })
+  t.match(await order(path, '/connections', {}), {
+    status: 200,
+    body: { notes: [/^in nftables mode the kernel forwards connections of other Serv/] },
+  })
+  const listed = await order(path, '/connections', both)
+  t.strictSame((listed.body as { notes: string[] }).notes, [
+    'default/web:http: the kernel forwards its connections, and Usher does not see them',
+  ])
+  t.match(await order(path, '/connections', { routes: ['default/web'] }), kernelMode)
   t.match(await order(path, '/close', { connections: ['1-a-1'] }), {
     body: { connections: [{ closed: true }] },
   })

@@ -219,14 +219,14 @@ const crowd = (count: number): ControlledRelay & { readonly closed: string[] } =
   })
   return {
     closed,
-    connections: async ({ after = '0', countOnly = false, listeners }) => {
+    connections: async ({ after = '0', limit = Infinity, listeners }) => {
       const from = Number(after)
       const page = all
         .slice(from, from + 1000)
         .filter(one => listeners?.includes(one.listener) ?? true)
       const next = from + 1000 < count ? String(from + 1000) : undefined
-      const connections = countOnly ? [] : page
-      return { connections, counted: countOnly ? page.length : 0, next }
+      const connections = page.slice(0, limit)
+      return { connections, counted: page.length - connections.length, next }
     },
     'close-connections': async ids => ids.filter(id => id === '1-a-2'),
   }
@@ -313,6 +313,14 @@ t.test('connections are listed, and closed by their names', async t => {
 
 t.test('10 000 are listed, and the others counted', async t => {
   const { path } = await setUp(t, crowd(25_500))
+  const { body } = (await order(path, '/connections', { limit: 20 })) as {
+    body: { connections: unknown[]; left: number }
+  }
+  t.strictSame([body.connections.length, body.left], [20, 25_480])
+  t.match(await order(path, '/connections', { limit: 10_001 }), {
+    status: 400,
+    body: { error: { message: 'limit: 10001 is not a number from 1 to 10000' } },
+  })
   const { code, out, err } = await listed(path, 'json')
   t.equal(code, 0)
   const { items, metadata } = JSON.parse(out) as { items: unknown[]; metadata: object }

@@ -18,6 +18,7 @@ import { ipFamilies } from '../../src/util/ip.ts'
 import { socketPath } from '../support/control-socket.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { heardLog } from '../support/heard-log.ts'
+import { keptIo } from '../support/kept-io.ts'
 
 /** What a control socket talks to, of the relay. */
 export type ControlledRelay = {
@@ -83,13 +84,7 @@ export const ran = async <O>(
   command: (options: O, io: Io) => Promise<number>,
   options: O,
 ) => {
-  const printed = { out: '', err: '' }
-  const io = {
-    out: (text: string) => void (printed.out += text),
-    err: (text: string) => void (printed.err += text),
-    colour: false,
-    columns: undefined,
-  }
+  const { io, printed } = keptIo()
   const code = await command(options, io)
   return { code, ...printed }
 }

@@ -108,6 +108,15 @@ t.test('what there is no room for is counted', async t => {
   t.equal(page.ended[0]?.client, '10.1.2.3:2001', 'the newest are kept')
   t.match(all(), { ended: [], leftOut: 0 })
 
+  end(10)
+  const newest = look({ after: page.next, limit: 3 })
+  t.match(newest, { leftOut: 7, gap: false })
+  t.strictSame(
+    newest.ended.map(({ client }) => client),
+    [8, 9, 10].map(i => `10.1.2.3:${3000 + i}`),
+  )
+  clock.advance(1000)
+
   const few = watch({ perSecond: 10 })
   t.equal(end(500, { listener: 'a' }), 500, 'the other look wants them')
   t.match(few(), { leftOut: 490, gap: false })

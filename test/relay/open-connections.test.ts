@@ -63,7 +63,7 @@ t.test('pages, of which each has a bound', async t => {
   t.equal(new Set(all.found).size, 50_000)
   t.ok(all.most <= 100)
   t.equal(read(many, { listeners: ['odd'] }).found.length, 25_000)
-  t.strictSame(read(many, { listeners: ['odd'], countOnly: true }), {
+  t.strictSame(read(many, { listeners: ['odd'], limit: 0 }), {
     found: [],
     counted: 25_000,
     pages: 3,
@@ -71,4 +71,6 @@ t.test('pages, of which each has a bound', async t => {
   })
   t.match(read(many, { listeners: ['none'] }), { found: [], counted: 0, pages: 3 })
   t.match(read([], {}), { found: [], pages: 1 })
+  const few = read(many, { listeners: ['odd'], limit: 20 })
+  t.match(few, { counted: 25_000 - 3 * 20, pages: 3, most: 20 }, 'of each page so many')
 })

@@ -6,7 +6,7 @@ import { Viewers } from '../../src/observe/page/viewers.ts'
 import type { StatusInput } from '../../src/observe/status-document.ts'
 import { newCounters } from '../../src/relay/counters.ts'
 import type { ListenerStats } from '../../src/relay/relay.ts'
-import { systemClock } from '../../src/util/clock.ts'
+import { type Clock, systemClock } from '../../src/util/clock.ts'
 import { start } from '../observe/admin-client.ts'
 import { clusterIp, servicePort } from './service-ports.ts'
 
@@ -100,11 +100,12 @@ export const servePage = async (
   t: Test,
   status: () => Promise<StatusInput>,
   given?: StatusInput,
+  clock: Clock = systemClock,
 ) => {
   const first = given ?? (await status())
   const records: object[] = []
-  const log = { error: (fields: object) => void records.push(fields) }
-  const viewers = new Viewers({ status, clock: systemClock, log })
+  const say = (fields: object): void => void records.push(fields)
+  const viewers = new Viewers({ status, clock, log: { error: say, warn: say } })
   const folder = new URL('../../dist/page/', import.meta.url)
   const routes = pageRoutes({ viewers, status: () => first, folder })
   const { server } = await start(t, routes, { address: '127.0.0.1', port: 0 })

@@ -13,11 +13,7 @@ export const pageHead = (input: StatusInput): Head => {
     verdict: draining ? 'Draining' : health.healthy ? 'Healthy' : 'Not healthy',
     why: health.reasons,
     about: about(input),
-    source: {
-      name: source.name,
-      error: source.error,
-      lastGoodAt: source.lastGoodAt ?? null,
-    },
+    source: { name: source.name, error: source.error },
     counted: countedOf(input),
     problems: problems
       .slice(0, mostProblems)
@@ -47,9 +43,10 @@ const countedOf = ({ mode, relay }: StatusInput): Head['counted'] => {
 
 /** For a browser without JavaScript, and until the first figures are there. */
 export const healthSentence = (input: StatusInput, now: number): string => {
-  const { verdict, why, about: rest, source } = pageHead(input)
+  const { verdict, why, about: rest } = pageHead(input)
+  const { name, lastGoodAt } = input.source
   const reasons = why.length === 0 ? '' : `: ${why.join('; ')}`
-  return `${verdict}${reasons}. ${rest}; ${heardText(source, now)}.`
+  return `${verdict}${reasons}. ${rest}; ${heardText(name, lastGoodAt, now)}.`
 }
 
 const ms = (seconds: number | undefined): number =>
@@ -61,11 +58,12 @@ export const pageTick = (
   figures: ProcessFigures,
   look: Pick<Tick, 'at' | 'now' | 'failedListeners'>,
 ): Tick => {
-  const { startedAt, stats, health } = input
+  const { startedAt, stats, health, source } = input
   const { fds, acceptPaused, workers = [], restarts = 0 } = stats
   return {
     ...look,
     startedAt,
+    heardAt: source.lastGoodAt ?? null,
     appliedAt: health.lastUpdated ?? null,
     fds,
     acceptPaused,

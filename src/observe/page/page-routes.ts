@@ -8,7 +8,7 @@ import type { Viewers } from './viewers.ts'
 import { mostViewers } from './viewers.ts'
 
 interface PageDeps {
-  readonly viewers: Pick<Viewers, 'join'>
+  readonly viewers: Pick<Viewers, 'join' | 'takes'>
   /** All but what the relay has to be asked for. */
   readonly status: () => StatusInput
   /** Where the build puts what browsers get. */
@@ -52,7 +52,20 @@ export const pageRoutes = ({
       .map(name => [`/page/${name}`, fileRoute(new URL(name, folder))] as const),
     [
       '/stream',
-      { unlisted: true, notForOtherSites: true, answer: () => streamTo(viewers) },
+      {
+        unlisted: true,
+        notForOtherSites: true,
+        answer: (_given, client) => streamTo(viewers, client),
+      },
+    ],
+    [
+      '/stream/taken',
+      {
+        unlisted: true,
+        notForOtherSites: true,
+        query: asked => new URLSearchParams(asked).get('viewer') ?? '',
+        answer: viewer => takenBy(viewers, viewer),
+      },
     ],
   ])
 }
@@ -83,14 +96,22 @@ const file = (kind: string, body: string): Answer => ({
   headers: { ...guarded, ETag: `"${shortHash(body)}"` },
 })
 
-const streamTo = (viewers: Pick<Viewers, 'join'>): Answer => {
-  const body = viewers.join()
+const plain = (status: number, said: string): Answer => ({
+  status,
+  contentType: 'text/plain; charset=utf-8',
+  body: `${said}\n`,
+})
+
+const takenBy = (viewers: Pick<Viewers, 'takes'>, viewer: string): Answer =>
+  viewers.takes(viewer) ? plain(200, 'ok') : plain(404, 'there is no such viewer')
+
+const streamTo = (viewers: Pick<Viewers, 'join'>, client: string): Answer => {
+  const body = viewers.join(client)
   return body === undefined
-    ? {
-        status: 503,
-        contentType: 'text/plain; charset=utf-8',
-        body: `${mostViewers} watch already, and no more can; close another page\n`,
-      }
+    ? plain(
+        503,
+        `${mostViewers} watch already, and no more can; close another page: the log says where from they watch`,
+      )
     : {
         status: 200,
         contentType: 'text/event-stream',

@@ -1,7 +1,10 @@
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { PassThrough, type Readable } from 'node:stream'
+import { forPeople } from '../../page/format.ts'
+import { takenEveryMs } from '../../page/wire.ts'
+import type { Timer } from '../../util/clock.ts'
 import { orAborted } from '../../util/wait.ts'
-import { within } from '../../util/within.ts'
 import { pacer } from '../../util/yielding.ts'
 import type { Log } from '../log.ts'
 import type { StatusInput } from '../status-document.ts'
@@ -9,15 +12,29 @@ import { LiveLook, type LiveLookDeps } from './live-look.ts'
 import { event } from './live-rows.ts'
 
 export interface ViewersDeps extends LiveLookDeps {
-  readonly log: Pick<Log, 'error'>
+  readonly log: Pick<Log, 'error' | 'warn'>
 }
 
 /** Of 32 connections of the server, so that probes get in. */
 export const mostViewers = 4
 /** Bytes that wait for one of them. */
 const mostWaiting = 64 * 1024
-/** One that takes nothing for so long gives its place up; the kernel takes some megabytes for it first. */
-const idleMs = 10_000
+/**
+ * One that has not said for so long that it takes what comes gives its place up: it reads nothing, or
+ * its host is gone. Only the page can say it: kernels take megabytes for who reads nothing.
+ */
+const untakenMs = 4 * takenEveryMs
+/** Who has the places is said once in so long. */
+const sayWhoEveryMs = 60_000
+
+interface Viewer {
+  readonly out: PassThrough
+  /** `ip:port`. */
+  readonly client: string
+  readonly since: number
+  /** Ends it; undefined while nothing has come that it has not taken. */
+  cut: Timer | undefined
+}
 
 /**
  * Who watches the page. Each is told at its own pace what has changed since it was last told, so that
@@ -25,9 +42,11 @@ const idleMs = 10_000
  */
 export class Viewers {
   readonly #deps: ViewersDeps
-  readonly #open = new Set<PassThrough>()
+  /** By names that only they know. */
+  readonly #open = new Map<string, Viewer>()
   #look: LiveLook | undefined
   #stop = new AbortController()
+  #saidWhoAt = -Infinity
 
   constructor(deps: ViewersDeps) {
     this.#deps = deps
@@ -39,14 +58,40 @@ export class Viewers {
   }
 
   /** One more: what it is to read; undefined when there are as many as may be. */
-  join(): Readable | undefined {
-    if (this.#open.size >= mostViewers) return undefined
+  join(client: string): Readable | undefined {
+    if (this.#open.size >= mostViewers) {
+      this.#sayWho(client)
+      return undefined
+    }
+    const id = randomUUID()
     const out = new PassThrough({ highWaterMark: mostWaiting })
-    this.#open.add(out)
-    out.once('close', () => this.#leaves(out))
+    const viewer = { out, client, since: this.#deps.clock.now(), cut: undefined }
+    this.#open.set(id, viewer)
+    out.once('close', () => this.#leaves(id, viewer))
     const look = (this.#look ??= this.#begin())
-    void this.#tell(out, look)
+    void this.#tell(id, viewer, look)
     return out
+  }
+
+  /** It has taken what came; false: there is no such viewer. */
+  takes(id: string): boolean {
+    const viewer = this.#open.get(id)
+    if (viewer === undefined) return false
+    this.#deps.clock.clearTimeout(viewer.cut)
+    viewer.cut = undefined
+    return true
+  }
+
+  /** In the log, not to who is refused: that may be anybody. */
+  #sayWho(refused: string): void {
+    const { clock, log } = this.#deps
+    const now = clock.now()
+    if (now - this.#saidWhoAt < sayWhoEveryMs) return
+    this.#saidWhoAt = now
+    const viewers = [...this.#open.values()].map(
+      ({ client, since }) => `${client} for ${forPeople(now - since)}`,
+    )
+    log.warn({ client: refused, viewers }, 'the live page has as many viewers as may be')
   }
 
   #begin(): LiveLook {
@@ -55,28 +100,31 @@ export class Viewers {
     look.run(this.#stop.signal).catch((err: unknown) => {
       this.#deps.log.error({ err }, 'the live page could not be made; it is tried again')
       // They come again after a while.
-      for (const out of this.#open) out.destroy()
+      for (const { out } of this.#open.values()) out.destroy()
     })
     return look
   }
 
-  #leaves(out: PassThrough): void {
-    this.#open.delete(out)
+  #leaves(id: string, { cut }: Viewer): void {
+    this.#deps.clock.clearTimeout(cut)
+    this.#open.delete(id)
     if (this.#open.size > 0) return
     this.#stop.abort()
     this.#look = undefined
   }
 
-  async #tell(out: PassThrough, look: LiveLook): Promise<void> {
+  async #tell(id: string, viewer: Viewer, look: LiveLook): Promise<void> {
+    const { out } = viewer
     const gone = new AbortController()
     out.once('close', () => gone.abort())
     const turn = pacer()
     const write = async (piece: string): Promise<void> => {
-      if (!out.write(piece)) await this.#isTaken(out, gone.signal)
+      viewer.cut ??= this.#deps.clock.setTimeout(() => out.destroy(), untakenMs)
+      if (!out.write(piece)) await once(out, 'drain', { signal: gone.signal })
       await turn()
     }
     try {
-      await write(`retry: 2000\n\n${event('begin', 'null')}`)
+      await write(`retry: 2000\n\n${event('begin', JSON.stringify(id))}`)
       for (let since = 0; ;) {
         const { number } = look
         for (const piece of look.changes(since, number)) await write(piece)
@@ -84,14 +132,8 @@ export class Viewers {
         await orAborted(look.later(number), gone.signal)
       }
     } catch {
-      // It has left, or takes nothing; in either case that is its end.
+      // It has left, or was made to.
       out.destroy()
     }
-  }
-
-  async #isTaken(out: PassThrough, gone: AbortSignal): Promise<void> {
-    const taken = once(out, 'drain', { signal: gone })
-    if ((await within(this.#deps.clock, idleMs, taken)) === undefined)
-      throw new Error('it reads nothing')
   }
 }

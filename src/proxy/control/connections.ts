@@ -3,24 +3,27 @@ import type { ConnectionsPage, OpenConnection } from '../../relay/open-connectio
 import type { Relay } from '../../relay/relay.ts'
 import { type ControlDeps, type Handler, needsRelay } from './carry-out.ts'
 import { meantBy, shortName } from './named-service-ports.ts'
+import { relayedOf } from './relayed.ts'
 
-/** More are counted, and not listed. */
-const mostListed = 10_000
 /** Less than a client waits for; what has been found by then is the answer. */
 const longestMs = 8000
 
-export const connections: Handler<'connections'> = async (deps, { routes }) => {
-  needsRelay(deps, 'Usher does not see them')
+const unseen = 'Usher does not see them'
+
+export const connections: Handler<'connections'> = async (deps, { routes, limit }) => {
+  needsRelay(deps, unseen)
   const meant = routes && meantBy(deps.reconciler.snapshots(), routes)
-  const listeners = meant && [...new Set(meant.map(({ name }) => name))]
+  const tcp = meant?.filter(({ protocol }) => protocol === 'TCP')
+  const { listeners, notes } = tcp
+    ? relayedOf(deps, tcp, unseen)
+    : { listeners: undefined, notes: othersOf(deps) }
   const found: OpenConnection[] = []
   let left = 0
-  for await (const page of pages(deps, listeners, () => found.length >= mostListed)) {
-    const room = mostListed - found.length
-    found.push(...page.connections.slice(0, room))
-    left += page.counted + Math.max(0, page.connections.length - room)
+  for await (const page of pages(deps, listeners, () => limit - found.length)) {
+    found.push(...page.connections)
+    left += page.counted
   }
-  return { connections: found.map(connectionStatus), left }
+  return { connections: found.map(connectionStatus), left, notes }
 }
 
 export const close: Handler<'close'> = async (deps, { connections: ids }) => {
@@ -32,17 +35,23 @@ export const close: Handler<'close'> = async (deps, { connections: ids }) => {
   return { connections: all.map(id => ({ id, closed: closed.has(id) })) }
 }
 
-/** Page by page; once there are enough, only their number. */
+/** What all of them are not, beside a kernel mode. */
+const othersOf = ({ mode: { name } }: ControlDeps): readonly string[] =>
+  name === 'userspace'
+    ? []
+    : [`in ${name} mode the kernel forwards connections of other Services, and ${unseen}`]
+
+/** Page by page; beyond `room` only their number. */
 async function* pages(
   { clock, relay }: ControlDeps,
   listeners: readonly string[] | undefined,
-  isFull: () => boolean,
+  room: () => number,
 ): AsyncGenerator<ConnectionsPage> {
   const from: Pick<Relay, 'ask'> | undefined = relay()
   const until = clock.now() + longestMs
   let after: string | undefined
   do {
-    const page = await from?.ask('connections', { listeners, after, countOnly: isFull() })
+    const page = await from?.ask('connections', { listeners, after, limit: room() })
     if (page === undefined) return
     yield page
     after = page.next

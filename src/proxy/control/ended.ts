@@ -1,28 +1,19 @@
-import type { ServicePort } from '../../model/snapshot.ts'
 import type { AnswerOf } from '../../observe/control-protocol.ts'
 import { causeText } from '../../relay/cause.ts'
 import type { EndedConnection } from '../../relay/ended-connections.ts'
 import { noAnswer } from '../../relay/questions.ts'
-import {
-  type ControlDeps,
-  type Handler,
-  needsRelay,
-  needsUserspace,
-  Refusal,
-} from './carry-out.ts'
+import { type Handler, needsRelay, Refusal } from './carry-out.ts'
 import { meantBy, shortName } from './named-service-ports.ts'
+import { namesOf, relayedOf } from './relayed.ts'
 
 export const ended: Handler<'ended'> = async (deps, request) => {
   needsRelay(deps, unseen)
-  const { routes, after, failed, clients = [], perSecond } = request
+  const { routes, after, failed, clients = [], perSecond, limit } = request
   const meant = meantBy(deps.reconciler.snapshots(), routes)
-  const tcp = namesOf(meant.filter(({ protocol }) => protocol === 'TCP'))
+  const tcp = meant.filter(({ protocol }) => protocol === 'TCP')
   const others = namesOf(meant.filter(({ protocol }) => protocol !== 'TCP'))
-  const kernels = carriedByKernel(deps)
-  const listeners = tcp.filter(name => !kernels.has(name))
-  const unheard = tcp.filter(name => kernels.has(name))
-  if (listeners.length === 0 && unheard.length > 0) needsUserspace(deps, unseen)
-  const query = { routes, listeners, after, failed, clients, perSecond }
+  const { listeners, notes } = relayedOf(deps, tcp, unseen)
+  const query = { routes, listeners, after, failed, clients, perSecond, limit }
   const page = (await deps.relay()?.ask('ended', query)) ?? noAnswer.ended
   if (page.isFull) throw new Refusal(503, 'TOO_MANY', tooMany)
   return {
@@ -31,9 +22,7 @@ export const ended: Handler<'ended'> = async (deps, request) => {
     gap: page.gap,
     notes: [
       ...others.map(name => `${shortName(name)}: only TCP connections are told of`),
-      ...unheard.map(
-        name => `${shortName(name)}: the kernel forwards its connections, and ${unseen}`,
-      ),
+      ...notes,
     ],
     // While there is no data plane: who asks again is told of what is lost by then.
     next: page.next || (after ?? ''),
@@ -41,20 +30,6 @@ export const ended: Handler<'ended'> = async (deps, request) => {
 }
 
 const unseen = 'Usher does not see them end'
-
-const namesOf = (some: readonly ServicePort[]): readonly string[] => [
-  ...new Set(some.map(({ name }) => name)),
-]
-
-/** Names of ServicePorts. */
-const carriedByKernel = ({ mode }: ControlDeps): ReadonlySet<string> => {
-  // Most ask each second.
-  if (mode.name === 'userspace') return new Set()
-  const carried = mode.placements.filter(({ vips }) =>
-    vips.some(({ capture }) => capture === 'kernel'),
-  )
-  return new Set(namesOf(carried.map(({ servicePort }) => servicePort)))
-}
 
 const tooMany =
   'others look at connections as they end, each at different ones, and there is no room for one more; wait until they have not looked for 3 s, or look at the same as one of them'

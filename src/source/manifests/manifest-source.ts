@@ -180,6 +180,7 @@ class ManifestSource implements Source {
       const renewed = await this.#watches.renew()
       const now = await fingerprint(this.#paths)
       if (renewed || this.#transient || now !== this.#fingerprint) this.reload()
+      else if (this.#error === '') this.#lastGoodAt = Date.now()
     }
     if (!this.#closing.signal.aborted) this.#schedulePoll()
   }

@@ -72,6 +72,8 @@ export class RouteSource implements Source {
   #applied: Applied = new Map()
   #sink: SourceSink | undefined
   #synced = false
+  /** While all is known it is, at any time: what was resolved is so for its TTL. */
+  #isGood = false
   #lastGoodAt: number | undefined
   #closed = false
 
@@ -173,11 +175,8 @@ export class RouteSource implements Source {
     return {
       name: 'routes',
       synced: this.#synced,
-      lastGoodAt: this.#lastGoodAt,
-      error: [
-        ...this.#failing().map(({ error }) => error),
-        ...this.#lists.faults.map(({ file, message }) => `${file}: ${message}`),
-      ].join('; '),
+      lastGoodAt: this.#isGood ? Date.now() : this.#lastGoodAt,
+      error: this.#error(),
     }
   }
 
@@ -188,6 +187,13 @@ export class RouteSource implements Source {
     this.#clock.clearTimeout(this.#goneTimer)
     this.#turns.close()
     return this.#health.close()
+  }
+
+  #error(): string {
+    return [
+      ...this.#failing().map(({ error }) => error),
+      ...this.#lists.faults.map(({ file, message }) => `${file}: ${message}`),
+    ].join('; ')
   }
 
   #failing(): HostWatch[] {
@@ -204,7 +210,9 @@ export class RouteSource implements Source {
   /** Hands on what is new. Before the first attempts have all ended nothing is. */
   #update(): void {
     if (this.#closed || !this.#synced || this.#sink === undefined) return
-    if (this.#failing().length === 0) this.#lastGoodAt = Date.now()
+    const wasGood = this.#isGood
+    this.#isGood = this.#error() === ''
+    if (this.#isGood || wasGood) this.#lastGoodAt = Date.now()
     this.#health.watch(this.#routes)
     this.#noteGone()
     this.#emit()

@@ -101,11 +101,12 @@ class WatchedRoutes implements Source {
   status(): SourceStatus {
     const inner = this.#inner.status()
     const faults = this.#faults.map(faultText)
+    const { lastGoodAt } = inner
     return {
       ...inner,
       name: `routes ${this.#name()}`,
+      lastGoodAt: lastGoodAt && Math.min(lastGoodAt, this.#goodAt),
       ...(faults.length > 0 && {
-        lastGoodAt: this.#goodAt,
         error: [`${this.#name()}: ${faults.join('; ')}`, inner.error]
           .filter(part => part !== '')
           .join('; '),
@@ -159,7 +160,11 @@ class WatchedRoutes implements Source {
 
   async #lookOnce(): Promise<void> {
     const found = await this.#steady()
-    if (this.#closed || isDeepStrictEqual(found, this.#found)) return
+    if (this.#closed) return
+    if (isDeepStrictEqual(found, this.#found)) {
+      if (this.#faults.length === 0) this.#goodAt = Date.now()
+      return
+    }
     const { routes, faults } = await this.#read(found)
     const ofLists = faults.length > 0 ? [] : await this.#loadLists(routes)
     const all = [...faults, ...ofLists]

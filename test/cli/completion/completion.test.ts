@@ -6,17 +6,12 @@ import { zshScript } from '../../../src/cli/completion/zsh.ts'
 import { main } from '../../../src/cli/dispatch.ts'
 import { commandNames } from '../../../src/config/commands.ts'
 import { rowsOf } from '../../../src/config/options.ts'
+import { keptIo } from '../../support/kept-io.ts'
 
 const usher = async (...args: string[]) => {
-  let out = ''
-  let err = ''
-  const code = await main(args, {
-    out: text => void (out += text),
-    err: text => void (err += text),
-    colour: false,
-    columns: undefined,
-  })
-  return { code, out, err }
+  const { io, printed } = keptIo()
+  const code = await main(args, io)
+  return { code, ...printed }
 }
 
 t.test('every command and every flag that does something is there', async t => {

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
+import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { Viewers } from '../../../src/observe/page/viewers.ts'
@@ -19,6 +20,7 @@ const watch = async (t: Test, address: string, headers = {}) => {
   let ended = false
   answer.setEncoding('utf8').on('data', piece => (text += String(piece)))
   for (const event of ['close', 'error']) answer.on(event, () => (ended = true))
+  asked.on('error', () => (ended = true))
   return {
     answer,
     text: () => text,
@@ -41,7 +43,7 @@ t.test('four watch, on one look a second; with the last of them it ends', async 
   })
   t.match(await ask(address, '/stream'), {
     status: 503,
-    body: '4 watch already, and no more can; close another page\n',
+    body: '4 watch already, and no more can; close another page: the log says where from they watch\n',
   })
   await until('each has two looks', () => four.every(({ ticks }) => ticks() >= 2))
   const most = Math.max(...four.map(({ ticks }) => ticks()))
@@ -49,7 +51,7 @@ t.test('four watch, on one look a second; with the last of them it ends', async 
   for (const one of four)
     t.match(
       one.text(),
-      /^retry: 2000\n\nevent: begin\ndata: null\n\nevent: head\n.*service-00019.*event: tick/s,
+      /^retry: 2000\n\nevent: begin\ndata: "[-\da-f]{36}"\n\nevent: head\n.*service-00019.*event: tick/s,
     )
   for (const { leave } of four) leave()
   await until('another can watch', async () => {
@@ -91,18 +93,85 @@ t.test('what they wait for ends with the server', async t => {
 t.test('one that reads nothing costs little, and gives its place up', async t => {
   const { status } = statusOfMany(2000)
   const clock = new FakeClock()
-  const viewers = new Viewers({ status, clock, log: { error: () => void t.fail() } })
-  const idle = viewers.join()
+  const unsaid = () => void t.fail()
+  const viewers = new Viewers({ status, clock, log: { error: unsaid, warn: unsaid } })
+  const idle = viewers.join('')
   t.teardown(() => void idle?.destroy())
   await until('it has as much as may wait', () => (idle?.readableLength ?? 0) > 60_000)
   await sleep(50)
   t.ok((idle?.readableLength ?? 0) < 200_000, 'and no more')
-  clock.advance(9_999)
+  clock.advance(19_999)
   await sleep(20)
   t.equal(idle?.destroyed, false)
   clock.advance(1)
-  await until('it is out', () => idle?.destroyed === true)
-  t.equal(viewers.latest, undefined, 'and so is what was looked at for it')
+  t.equal(idle?.destroyed, true)
+  await until('what was looked at for it is gone', () => viewers.latest === undefined)
+  await until('nothing is under way', () => clock.waiting === 0)
+})
+
+/** How a connection ends that asks for the stream, and reads no more than that it has begun. */
+const idles = async (t: Test, address: string): Promise<() => string> => {
+  const { host, port } = splitHostPort(address) ?? { host: '', port: 0 }
+  const socket = connect(port, host)
+  t.teardown(() => void socket.destroy())
+  let how = ''
+  socket.on('error', (error: NodeJS.ErrnoException) => (how = error.code ?? ''))
+  socket.write('GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n')
+  await once(socket, 'readable')
+  return () => how
+}
+
+t.test('who does not say that it takes what comes gives its place up', async t => {
+  const { status } = statusOfMany(5)
+  const clock = new FakeClock()
+  const { address } = await servePage(t, status, undefined, clock)
+  const one = await watch(t, address)
+  await until('it is told its name', () => one.ticks() > 0)
+  const viewer = /data: "(.*)"/.exec(one.text())?.[1]
+  const says = (name = viewer) => ask(address, `/stream/taken?viewer=${name}`)
+  const others = await Promise.all([1, 2, 3].map(() => idles(t, address)))
+  t.equal((await ask(address, '/stream')).status, 503)
+  for (let at = 0; at < 30; at += 1) {
+    const before = one.ticks()
+    clock.advance(1000)
+    // It is told more, which it takes, too.
+    await until('there is a look', () => one.ticks() > before)
+    if (at % 5 === 4) t.equal((await says()).status, 200)
+  }
+  await until('the others are out', () => others.every(how => how() === 'ECONNRESET'))
+  t.equal(one.ended(), false)
+  t.equal((await says('unknown')).status, 404)
+  t.match(
+    await ask(address, `/stream/taken?viewer=${viewer}`, {
+      headers: { 'Sec-Fetch-Site': 'cross-site' },
+    }),
+    { status: 403 },
+  )
+  t.equal((await watch(t, address)).answer.statusCode, 200, 'their places are free')
+  const before = one.ticks()
+  clock.advance(1000)
+  await until('it is told more', () => one.ticks() > before)
+  clock.advance(20_000)
+  await until('it is out, too', one.ended)
+  t.equal((await says()).status, 404)
+})
+
+t.test('who has the places is in the log, when one more is refused', async t => {
+  const { status } = statusOfMany(1)
+  const clock = new FakeClock()
+  const { address, records } = await servePage(t, status, undefined, clock)
+  const four = await Promise.all([1, 2, 3, 4].map(() => watch(t, address)))
+  const names = four.map(({ answer: { socket } }) => `127.0.0.1:${socket.localPort}`)
+  const refused = async () => t.equal((await ask(address, '/stream')).status, 503)
+  await refused()
+  await refused()
+  const viewers = names.toSorted().map(name => `${name} for 0s`)
+  t.match(records, [{ client: /^127\.0\.0\.1:\d+$/ }])
+  const [{ viewers: said }] = records as [{ viewers: string[] }]
+  t.strictSame(said.toSorted(), viewers)
+  clock.advance(15_000)
+  await refused()
+  t.equal(records.length, 1, 'not each time')
 })
 
 t.test('a look that fails is said, and those who watch come again', async t => {

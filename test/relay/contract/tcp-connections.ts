@@ -33,7 +33,7 @@ const countOf = async (relay: Pick<Relay, 'ask'>): Promise<number> => {
   do {
     const page: ConnectionsPage = await relay.ask('connections', {
       after,
-      countOnly: true,
+      limit: 0,
     })
     sum += page.counted + page.connections.length
     after = page.next

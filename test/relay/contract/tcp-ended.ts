@@ -170,4 +170,20 @@ export const tcpEndedContract = (t: Test, make: MakeRelay): void => {
     })
     t.ok(seen.length >= 1 && leftOut > 0, `${seen.length} and ${leftOut}`)
   })
+
+  t.test('no more are told than are asked for, the newest', async t => {
+    const { relay, listen, port, binds } = await setUp(t)
+    const { endpoint: good } = await namedBackend(t, 'a')
+    await listen({ binds, endpoints: [good] })
+    const all = await watchEnds(relay)
+    const few = await watchEnds(relay, { limit: 3 })
+    for (let i = 0; i < 20; i += 1) await ask(port)
+    await until('all are told of', async () => {
+      await all.look()
+      return all.seen.length === 20
+    })
+    const { ended, leftOut, gap } = await few.look()
+    t.strictSame(ended, all.seen.slice(-3))
+    t.strictSame([leftOut, gap], [17, false])
+  })
 }

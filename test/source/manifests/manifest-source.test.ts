@@ -52,6 +52,7 @@ const fixture = (t: Test, files: object, { paths = ['.'], ...options }: Options 
   const warnings: string[] = []
   let problems: readonly Problem[] = []
   let synced = 0
+  let reads = 0
   const source = manifestSource({
     pollMs: never,
     onSkipped: text => skipped.push(text),
@@ -74,9 +75,14 @@ const fixture = (t: Test, files: object, { paths = ['.'], ...options }: Options 
             else world.delete(change.name)
         },
         synced: () => synced++,
-        problems: now => (problems = now),
+        problems: now => {
+          problems = now
+          reads += 1
+        },
       }),
     synced: () => synced,
+    /** Each ends with a list of problems. */
+    reads: () => reads,
     at: (name: string) => join(directory, name),
     write: (name: string, text: string) => writeFileSync(join(directory, name), text),
     problems: () =>
@@ -286,9 +292,29 @@ t.test('the poll finds what the watch can’t see', noLinks, async t => {
 t.test('nothing is read twice without a reason, and polling tells nothing', async t => {
   const f = fixture(t, { 'a.yaml': service('a') }, { pollMs: 5 })
   await f.start()
-  const { lastGoodAt } = f.source.status()
   await sleep(60)
-  t.strictSame([f.batches.length, f.source.status().lastGoodAt], [1, lastGoodAt])
+  t.strictSame([f.batches.length, f.reads()], [1, 1])
+})
+
+t.test('a look that finds nothing else says that the state is good', async t => {
+  const f = fixture(t, { 'a.yaml': service('a') }, { pollMs: 5 })
+  await f.start()
+  const lastGoodAt = (): number => f.source.status().lastGoodAt ?? 0
+  // What is new is read once more.
+  await until('it is known without a read', async () => {
+    const [reads, before] = [f.reads(), lastGoodAt()]
+    await sleep(20)
+    return (
+      f.reads() === reads && f.source.reading?.() === undefined && lastGoodAt() > before
+    )
+  })
+  f.write('a.yaml', 'a: [\n')
+  await until('the error', () => f.source.status().error !== '')
+  const before = lastGoodAt()
+  await sleep(60)
+  t.equal(lastGoodAt(), before, 'not while it cannot be read')
+  f.write('a.yaml', service('a'))
+  await until('it is good again', () => lastGoodAt() > before)
 })
 
 t.test('reload reads now', noLinks, async t => {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Change, EndpointSlice } from '../../../src/model/service.ts'
 import type { Problem } from '../../../src/model/snapshot.ts'
@@ -338,12 +339,19 @@ t.test('the last good addresses stand while resolving fails', async t => {
     return f.errors.length === 2
   })
   t.strictSame(f.addresses(), [['10.0.0.1']])
+  const goodAt = (): number => f.source.status().lastGoodAt ?? 0
+  const before = goodAt()
+  await sleep(20)
+  t.equal(goodAt(), before, 'since it fails its age grows')
   await until('the next pause', () => f.clock.waiting === 1)
   f.clock.advance(4)
   third.give({ addresses: ['10.0.0.2'], ttlMs: undefined })
   await until('the success', () => f.addresses()[0]?.[0] === '10.0.0.2')
   t.strictSame(f.errors, ['cannot resolve db: once', 'cannot resolve db: twice'])
   t.equal(f.source.status().error, '')
+  const good = goodAt()
+  await sleep(20)
+  t.ok(goodAt() > good, 'what was resolved is good until it fails')
 })
 
 t.test('one host that does not answer does not take the others with it', async t => {

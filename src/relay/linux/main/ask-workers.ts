@@ -71,11 +71,14 @@ const ways: {
       return page.next === '' ? { ...page, next: own ?? '' } : page
     })
     const pages = await Promise.all(looks)
+    const all = pages
+      .flatMap(({ ended }) => ended)
+      .toSorted((one, other) => one.endedAt - other.endedAt)
+    const ended = all.slice(-(query.limit ?? all.length))
+    const leftOut = pages.reduce((sum, one) => sum + one.leftOut, 0)
     return {
-      ended: pages
-        .flatMap(({ ended }) => ended)
-        .toSorted((one, other) => one.endedAt - other.endedAt),
-      leftOut: pages.reduce((sum, { leftOut }) => sum + leftOut, 0),
+      ended,
+      leftOut: leftOut + all.length - ended.length,
       gap: pages.some(({ gap }) => gap),
       next: pages.flatMap(({ next }) => (next === '' ? [] : [next])).join('_'),
       isFull: pages.some(({ isFull }) => isFull),
