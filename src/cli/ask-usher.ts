@@ -12,7 +12,7 @@ import {
   refused,
 } from '../observe/control-protocol.ts'
 import { whyNotTrusted } from '../observe/control-socket-file.ts'
-import { type StatusDocument, statusSchema } from '../observe/status.ts'
+import { type StatusDocument, type StatusOf, statusSchema } from '../observe/status.ts'
 import { errorCode } from '../util/error-code.ts'
 import { textOf } from '../util/read-text.ts'
 import { errorOf, hasCode, UsherError } from '../util/usher-error.ts'
@@ -44,6 +44,17 @@ export const askStatus = async (
   timeoutMs = statusMs,
 ): Promise<Asked<StatusDocument>> =>
   ask(where, { path: '/status', schema: statusSchema, timeoutMs })
+
+/** The same with that of each ServicePort which `shape` has, and no more. Rejects with NO_ANSWER. */
+export const askPorts = async <E extends v.ObjectEntries>(
+  where: Where,
+  shape: v.ObjectSchema<E, undefined>,
+  timeoutMs = statusMs,
+): Promise<StatusOf<v.InferOutput<typeof shape>>> => {
+  const path = `/status?fields=${Object.keys(shape.entries).join(',')}`
+  const schema = v.object({ ...statusSchema.entries, servicePorts: v.array(shape) })
+  return (await ask(where, { path, schema, timeoutMs })).document
+}
 
 /**
  * The answer to a command. At the metrics address there are only those that ask, and only for

@@ -1,4 +1,3 @@
-import { Document, visit } from 'yaml'
 import { visible } from './words.ts'
 
 // What `-o json` and `-o yaml` print: names and messages come from files and servers, and a
@@ -10,7 +9,9 @@ const unsafe = /[\u007F-\u009F\u202A-\u202E\u2066-\u2069]/g
 export const jsonText = (document: unknown, indent?: number): string =>
   JSON.stringify(document, null, indent).replaceAll(unsafe, visible)
 
-export const yamlText = (object: unknown): string => {
+/** The library is loaded when it is needed: its files take longer than most commands. */
+export const yamlText = async (object: unknown): Promise<string> => {
+  const { Document, visit } = await import('yaml')
   const document = new Document(object)
   visit(document, {
     // Only in double quotes are there escapes.

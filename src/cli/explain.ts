@@ -22,7 +22,7 @@ export const explain = (options: OptionsOf<'explain'>, io: Io): Promise<number> 
     const answer = await askCommand(options, 'explain', { client, address, protocol })
     const document = { apiVersion, kind: 'Explanation', ...answer }
     if (output === 'json') io.out(`${jsonText(document, 2)}\n`)
-    else if (output === 'yaml') io.out(yamlText(document))
+    else if (output === 'yaml') io.out(await yamlText(document))
     else print(answer, io)
     return answer.verdict.action === 'forward' ? 0 : 1
   })

@@ -1,6 +1,6 @@
 import type { AnswerOf } from '../observe/control-protocol.ts'
-import type { ServicePortStatus, StatusDocument } from '../observe/status.ts'
-import { endpointState, isUsable } from '../page/endpoint-words.ts'
+import type { ListedPort, PortEndpoints, StatusOf } from '../observe/status.ts'
+import { endpointState } from '../page/endpoint-words.ts'
 import type { Cell, Cells } from './columns.ts'
 import type { EndpointItem, RouteItem } from './json-documents.ts'
 import { bytesForPeople, forPeople, optionTexts } from './words.ts'
@@ -12,7 +12,7 @@ export const routeName = (servicePort: string): string =>
   servicePort.replace(/^route\//, '')
 
 /** Why nothing is listed before the source has been read; '' when it has, or something is served. */
-export const whyNothingYet = (status: StatusDocument): string => {
+export const whyNothingYet = (status: StatusOf<unknown>): string => {
   const { source, servicePorts, unhealthy } = status
   if (source.synced || servicePorts.length > 0) return ''
   const why = unhealthy.join('; ') || source.error || `${source.name} is not read yet`
@@ -39,16 +39,16 @@ export const routesTable = [
   'OPTIONS+',
 ]
 
-export const routeItem = (port: ServicePortStatus): RouteItem => {
-  const { endpoints, paused, active, held, queued } = port
-  const usable = endpoints.filter(isUsable).length
+export const routeItem = (port: ListedPort): RouteItem => {
+  const { endpointCounts, paused, active, held, queued } = port
   return {
     name: routeName(port.servicePort),
     protocol: port.protocol,
     family: port.family,
     listen: port.vips.map(({ vip }) => vip),
-    endpoints: { usable, all: endpoints.length },
-    state: paused !== null ? 'paused' : usable === 0 ? 'no endpoints' : 'ok',
+    endpoints: endpointCounts,
+    state:
+      paused !== null ? 'paused' : endpointCounts.usable === 0 ? 'no endpoints' : 'ok',
     paused,
     active,
     waiting: held + queued,
@@ -107,7 +107,7 @@ export const endpointItems = ({
   servicePort,
   protocol,
   endpoints,
-}: ServicePortStatus): readonly EndpointItem[] =>
+}: PortEndpoints): readonly EndpointItem[] =>
   endpoints.map(endpoint => ({
     name: endpoint.endpoint,
     route: routeName(servicePort),

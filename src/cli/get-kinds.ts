@@ -1,6 +1,6 @@
 import type { listedKinds } from '../config/options/control.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
-import type { ServicePortStatus } from '../observe/status.ts'
+import type { ListedPort, PortEndpoints } from '../observe/status.ts'
 import type { Cells } from './columns.ts'
 import type { itemShapes } from './json-documents.ts'
 import {
@@ -54,28 +54,28 @@ const itemsOf = <T extends { readonly name: string }>(
   }))
 
 /** Routes of a sidecar are of none. */
-const isOfService = ({ servicePort }: ServicePortStatus): boolean =>
+const isOfService = ({ servicePort }: ListedPort): boolean =>
   !servicePort.startsWith('route/')
 
 export type Kind = (typeof listedKinds)[number]
 
 /** By kind, what is listed of ports of Services, or of connections. */
 export const listings = {
-  services: (ports: readonly ServicePortStatus[]): Listing => ({
+  services: (ports: readonly ListedPort[]): Listing => ({
     kind: 'ServiceList',
     one: 'service',
     items: itemsOf(ports.filter(isOfService).map(serviceItem), serviceRow),
     left: 0,
     table: servicesTable,
   }),
-  endpoints: (ports: readonly ServicePortStatus[]): Listing => ({
+  endpoints: (ports: readonly PortEndpoints[]): Listing => ({
     kind: 'EndpointList',
     one: 'endpoint',
     items: itemsOf(ports.flatMap(endpointItems), endpointRow),
     left: 0,
     table: endpointsTable,
   }),
-  listeners: (ports: readonly ServicePortStatus[]): Listing => ({
+  listeners: (ports: readonly ListedPort[]): Listing => ({
     kind: 'ListenerList',
     one: 'listener',
     items: itemsOf(ports.flatMap(listenerItems), (one, _now, wide) =>
@@ -84,7 +84,7 @@ export const listings = {
     left: 0,
     table: listenersTable,
   }),
-  routes: (ports: readonly ServicePortStatus[]): Listing => ({
+  routes: (ports: readonly ListedPort[]): Listing => ({
     kind: 'RouteList',
     one: 'route',
     items: itemsOf(ports.map(routeItem), routeRow),

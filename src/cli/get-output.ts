@@ -5,11 +5,15 @@ import { systemClock } from '../util/clock.ts'
 import { wait } from '../util/wait.ts'
 import { apiVersion } from './json-documents.ts'
 import type { Item, Listing } from './get-kinds.ts'
-import type { Io } from './io.ts'
+import { type Io, printAll } from './io.ts'
 
 type Output = Pick<OptionsOf<'get'>, 'output' | 'noHeaders'>
 
-export const printListing = (listing: Listing, options: Output, io: Io): void => {
+export const printListing = async (
+  listing: Listing,
+  options: Output,
+  io: Io,
+): Promise<void> => {
   const { kind, one, items, left } = listing
   const { output } = options
   const document = {
@@ -19,7 +23,7 @@ export const printListing = (listing: Listing, options: Output, io: Io): void =>
     items: items.map(item => item.document),
   }
   if (output === 'json') return io.out(`${jsonText(document, 2)}\n`)
-  if (output === 'yaml') return io.out(yamlText(document))
+  if (output === 'yaml') return io.out(await yamlText(document))
   if (items.length === 0) return io.err(`usher get: there are no ${one}s\n`)
   if (output === 'name') return io.out(namesOf(one, items))
   const rows = rowsOf(items, output === 'wide')
@@ -41,7 +45,10 @@ const rowsOf = (items: readonly Item[], wide: boolean): readonly Cells[] => {
 }
 
 const printRows = (rows: readonly Cells[], widths: readonly number[], io: Io): void => {
-  for (const row of rows) io.out(`${aligned(row, widths, '', io.colour)}\n`)
+  printAll(
+    rows.map(row => `${aligned(row, widths, '', io.colour)}\n`),
+    io,
+  )
 }
 
 const watchEveryMs = 1000
@@ -70,7 +77,7 @@ export const watchListing = async (
       const isTable = options.output === '' || isWide
       if (isTable && !options.noHeaders) printRows([head], widths, io)
     }
-    printChanges(changes, listing, widths, options, io)
+    await printChanges(changes, listing, widths, options, io)
     await wait(systemClock, watchEveryMs, io.gone)
   }
 }
@@ -96,17 +103,17 @@ const changesOf = (
   ]
 }
 
-const printChanges = (
+const printChanges = async (
   changes: readonly Change[],
   { one }: Listing,
   widths: readonly number[],
   { output }: Output,
   io: Io,
-): void => {
+): Promise<void> => {
   if (output === 'json' || output === 'yaml')
     for (const [type, { document }] of changes) {
       const event = { type, object: document }
-      io.out(output === 'json' ? `${jsonText(event)}\n` : `---\n${yamlText(event)}`)
+      io.out(output === 'json' ? `${jsonText(event)}\n` : `---\n${await yamlText(event)}`)
     }
   // As kubectl does: what has gone is printed once more, as it was.
   else {

@@ -1,4 +1,4 @@
-import type { ServicePortStatus } from '../observe/status.ts'
+import type { ListedPort } from '../observe/status.ts'
 import type { Cell, Cells } from './columns.ts'
 import type { ListenerItem, ServiceItem } from './json-documents.ts'
 import { routeItem, routeName, stateCell } from './get-items.ts'
@@ -29,7 +29,7 @@ const partsOf = (
   return { namespace, service, port }
 }
 
-export const serviceItem = (port: ServicePortStatus): ServiceItem => {
+export const serviceItem = (port: ListedPort): ServiceItem => {
   const others = port.vips.filter(({ kind }) => kind !== 'ClusterIP')
   const clusterIp = port.vips.find(({ kind }) => kind === 'ClusterIP')?.vip ?? ''
   return {
@@ -69,7 +69,7 @@ export const listenerItems = ({
   servicePort,
   protocol,
   vips,
-}: ServicePortStatus): readonly ListenerItem[] =>
+}: ListedPort): readonly ListenerItem[] =>
   vips.map(({ vip, ...rest }) => ({
     name: vip,
     service: routeName(servicePort),

@@ -1,10 +1,15 @@
 import type { OptionsOf } from '../config/options.ts'
 import { listedKindsText } from '../config/options/control.ts'
 import { UsageError } from '../config/usage-error.ts'
-import type { ServicePortStatus } from '../observe/status.ts'
+import {
+  endpointsShape,
+  type ListedPort,
+  listedShape,
+  type StatusOf,
+} from '../observe/status.ts'
 import { suggest } from '../util/suggest.ts'
 import { UsherError } from '../util/usher-error.ts'
-import { askCommand, askStatus } from './ask-usher.ts'
+import { askCommand, askPorts } from './ask-usher.ts'
 import { type Kind, kindNames, listings, type Listing } from './get-kinds.ts'
 import { isInNamespace, routeName, whyNothingYet } from './get-items.ts'
 import { printListing, watchListing } from './get-output.ts'
@@ -32,7 +37,7 @@ export const get = (options: Options, io: Io): Promise<number> => {
       return 0
     }
     const listing = await list()
-    printListing(listing, options, io)
+    await printListing(listing, options, io)
     if (listing.left > 0)
       note(
         `${count(listing.left, 'connection')} more are left out; a name lists those of one Service or route`,
@@ -62,22 +67,32 @@ const served = async (
   kind: Exclude<Kind, 'connections'>,
   names: readonly string[],
   options: Options,
-): Promise<Listing> => {
-  const status = (await askStatus(options)).document
+): Promise<Listing> =>
+  kind === 'endpoints'
+    ? chosen(await askPorts(options, endpointsShape), listings[kind], names, options)
+    : chosen(await askPorts(options, listedShape), listings[kind], names, options)
+
+/** Of what is served what was asked for. */
+const chosen = <P extends Named>(
+  status: StatusOf<P>,
+  list: (ports: readonly P[]) => Listing,
+  names: readonly string[],
+  options: Options,
+): Listing => {
   const why = whyNothingYet(status)
   // Who watches waits for what comes.
   if (why !== '' && !options.watch) throw new UsherError('NOT_FOUND', why)
   const { servicePorts } = status
   const { namespace } = options
   const ports = servicePorts.filter(port => isInNamespace(port.servicePort, namespace))
-  const all = listings[kind](ports)
+  const all = list(ports)
   if (names.length === 0) return all
   const called = ports.filter(port => names.some(name => isCalled(port, name)))
   const others = names.filter(name => !ports.some(port => isCalled(port, name)))
   const alone = all.items.filter(({ name }) => others.includes(name))
   const unknown = others.find(name => !alone.some(one => one.name === name))
   if (unknown !== undefined) throw notFound(unknown, ports)
-  return { ...all, items: [...listings[kind](called).items, ...alone] }
+  return { ...all, items: [...list(called).items, ...alone] }
 }
 
 const connections = async (
@@ -96,14 +111,16 @@ const connections = async (
   )
 }
 
-const isCalled = ({ servicePort }: ServicePortStatus, given: string): boolean =>
+type Named = Pick<ListedPort, 'servicePort'>
+
+const isCalled = ({ servicePort }: Named, given: string): boolean =>
   servicePort === given || isNamed(routeName(servicePort), given)
 
 /** As orders name them: see `namedServicePorts`. */
 const isNamed = (route: string, given: string): boolean =>
   route === given || withoutPort(route) === given
 
-const notFound = (given: string, ports: readonly ServicePortStatus[]): UsherError => {
+const notFound = (given: string, ports: readonly Named[]): UsherError => {
   const full = ports.map(({ servicePort }) => routeName(servicePort))
   const known = [...new Set(full.flatMap(name => [withoutPort(name), name]))]
   // Who leaves the namespace out means one of any.

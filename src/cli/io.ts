@@ -40,3 +40,18 @@ const whenGone = (stdout: Output, stderr: Output): AbortSignal => {
 const noteFailure = (error: NodeJS.ErrnoException): void => {
   if (error.code !== 'EPIPE') process.exitCode = 1
 }
+
+/** Characters. */
+const pieceChars = 64 * 1024
+
+/** Prints many short texts, of which each would be a call of the system, in few pieces. */
+export const printAll = (texts: Iterable<string>, { out }: Pick<Io, 'out'>): void => {
+  let piece = ''
+  for (const text of texts) {
+    piece += text
+    if (piece.length < pieceChars) continue
+    out(piece)
+    piece = ''
+  }
+  if (piece !== '') out(piece)
+}

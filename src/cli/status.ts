@@ -1,7 +1,7 @@
 import type { OptionsOf } from '../config/options.ts'
 import { askStatus } from './ask-usher.ts'
 import { jsonText } from './document-text.ts'
-import type { Io } from './io.ts'
+import { type Io, printAll } from './io.ts'
 import { statusText } from './status-view.ts'
 import { orSayWhyNot } from './tell.ts'
 
@@ -15,6 +15,6 @@ export const status = (
     const where = { controlSocket: '', address }
     const { document, raw } = await askStatus(where, timeoutMs)
     if (json) io.out(`${jsonText(raw, 2)}\n`)
-    else for (const piece of statusText(document, Date.now(), io.colour)) io.out(piece)
+    else printAll(statusText(document, Date.now(), io.colour), io)
     return 0
   })

@@ -1,5 +1,5 @@
 import type { OptionsOf } from '../config/options.ts'
-import type { ServicePortStatus, StatusDocument } from '../observe/status.ts'
+import type { ListedPort, PortEndpoints, StatusOf } from '../observe/status.ts'
 import { perSecond } from '../page/format.ts'
 import type { Cells } from './columns.ts'
 import { endpointItems, routeItem, routeName, stateCell } from './get-items.ts'
@@ -9,10 +9,13 @@ import { bytesForPeople } from './words.ts'
 
 export type Sorting = OptionsOf<'top'>['sort']
 
+/** With its endpoints where those are shown. */
+type ShownPort = ListedPort & Partial<Pick<PortEndpoints, 'endpoints'>>
+
 /** Two looks, and how far they are apart. */
 export interface Looks {
-  readonly before: readonly ServicePortStatus[]
-  readonly after: readonly ServicePortStatus[]
+  readonly before: readonly ShownPort[]
+  readonly after: readonly ShownPort[]
   readonly seconds: number
 }
 
@@ -37,11 +40,11 @@ export const serviceRows = (looks: Looks, sorting: Sorting): readonly Cells[] =>
   ]
 }
 
-const identity = ({ servicePort, protocol, family }: ServicePortStatus): string =>
+const identity = ({ servicePort, protocol, family }: ListedPort): string =>
   `${servicePort} ${protocol} ${family}`
 
 interface Rates {
-  readonly port: ServicePortStatus
+  readonly port: ListedPort
   readonly name: string
   readonly active: number
   readonly new: number
@@ -52,8 +55,8 @@ interface Rates {
 }
 
 const ratesOf = (
-  port: ServicePortStatus,
-  was: ServicePortStatus | undefined,
+  port: ListedPort,
+  was: ListedPort | undefined,
   { seconds }: Looks,
 ): Rates => {
   type Counter = 'accepted' | 'failed' | 'retries' | 'bytesToBackend' | 'bytesToClient'
@@ -109,9 +112,9 @@ const orders: Readonly<Record<Sorting, Order>> = {
 /** Endpoints of all of them, those that fail most, then the busiest, first. */
 export const endpointRows = ({ before, after, seconds }: Looks): readonly Cells[] => {
   const was = new Map(
-    before.flatMap(endpointItems).map(one => [endpointKey(one), one.failures]),
+    before.flatMap(itemsOf).map(one => [endpointKey(one), one.failures]),
   )
-  const rates = after.flatMap(endpointItems).map(item => {
+  const rates = after.flatMap(itemsOf).map(item => {
     const failures = item.failures - (was.get(endpointKey(item)) ?? item.failures)
     return { item, failed: Math.max(0, failures) / seconds }
   })
@@ -134,6 +137,9 @@ export const endpointRows = ({ before, after, seconds }: Looks): readonly Cells[
   ]
 }
 
+const itemsOf = ({ servicePort, protocol, endpoints = [] }: ShownPort) =>
+  endpointItems({ servicePort, protocol, endpoints })
+
 const endpointKey = (one: { name: string; route: string; protocol: string }): string =>
   `${one.name} ${one.route} ${one.protocol}`
 
@@ -144,7 +150,7 @@ export const headLine = ({
   problems,
   servicePorts,
   mode,
-}: StatusDocument): string => {
+}: StatusOf<ListedPort>): string => {
   const active = servicePorts.reduce((sum, port) => sum + port.active, 0)
   const state = draining ? 'draining' : healthy ? 'healthy' : 'NOT HEALTHY'
   const more = problems.length === 0 ? '' : `, ${problems.length} problems (usher status)`

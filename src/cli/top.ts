@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import * as v from 'valibot'
 import type { OptionsOf } from '../config/options.ts'
-import type { StatusDocument } from '../observe/status.ts'
+import { endpointsShape, listedShape, type StatusOf } from '../observe/status.ts'
 import { UsherError } from '../util/usher-error.ts'
-import { askStatus } from './ask-usher.ts'
+import { askPorts } from './ask-usher.ts'
 import { aligned, type Cells, columnWidths } from './columns.ts'
 import { isInNamespace, whyNothingYet } from './get-items.ts'
-import type { Io } from './io.ts'
+import { type Io, printAll } from './io.ts'
 import { keysPressed } from './keys-pressed.ts'
 import { orSayWhyNot } from './tell.ts'
 import { endpointRows, headLine, type Looks, serviceRows } from './top-rows.ts'
@@ -24,23 +25,31 @@ export const top = (options: Options, io: Io): Promise<number> =>
   })
 
 interface Look {
-  readonly status: StatusDocument
+  readonly status: StatusOf<Looks['after'][number]>
   readonly atMs: number
 }
 
-const look = async (options: Options): Promise<Look> => {
-  const { document: status } = await askStatus(options)
+const withEndpoints = v.object({ ...listedShape.entries, ...endpointsShape.entries })
+
+/** Endpoints are asked for where they are shown: they are most of the answer. */
+const look = async (options: Options, ofEndpoints: boolean): Promise<Look> => {
+  const status = ofEndpoints
+    ? await askPorts(options, withEndpoints)
+    : await askPorts(options, listedShape)
   return { status, atMs: performance.now() }
 }
 
 const printOnce = async (options: Options, io: Io): Promise<void> => {
-  const before = await look(options)
+  const before = await look(options, false)
   await sleep(everyMs)
-  const after = await look(options)
+  const after = await look(options, false)
   const why = whyNothingYet(after.status)
   if (why !== '') throw new UsherError('NOT_FOUND', why)
   const rows = serviceRows(looksOf(before, after, options), options.sort)
-  for (const line of linesOf(rows, io)) io.out(`${line}\n`)
+  printAll(
+    linesOf(rows, io).map(line => `${line}\n`),
+    io,
+  )
 }
 
 const looksOf = (before: Look, after: Look, { namespace }: Options): Looks => {
@@ -77,7 +86,8 @@ const screen = {
 const showUntilQuit = async (options: Options, io: Io): Promise<void> => {
   let { sort } = options
   let ofEndpoints = false
-  let before = await look(options)
+  const next = (): Promise<Look> => look(options, ofEndpoints)
+  let before = await next()
   let after = before
   const keys = keysPressed()
   io.out(screen.enter)
@@ -93,9 +103,9 @@ const showUntilQuit = async (options: Options, io: Io): Promise<void> => {
       if (key === 'q' || key === '\u0003') return
       if (key === 'e') ofEndpoints = !ofEndpoints
       sort = sortedByKey[key ?? ''] ?? sort
-      if (key !== undefined) continue
-      before = after
-      after = await look(options)
+      if (key !== undefined && key !== 'e') continue
+      if (key === undefined) before = after
+      after = await next()
     }
   } finally {
     keys.close()

@@ -1,6 +1,6 @@
-import type { ServicePortStatus } from '../observe/status.ts'
+import { type ListedPort, listedShape } from '../observe/status.ts'
 import { isWildcard, joinHostPort, splitHostPort } from '../util/ip.ts'
-import { askStatus } from './ask-usher.ts'
+import { askPorts } from './ask-usher.ts'
 import { clientsWait } from './words.ts'
 
 /** An answer later than that is none. */
@@ -13,18 +13,16 @@ const answerMs = 3000
  */
 export const whoWaits = async (metrics: string, listen: string): Promise<string> => {
   try {
-    const { document } = await askStatus(
-      { controlSocket: '', address: metrics },
-      answerMs,
-    )
-    const route = document.servicePorts.find(port => listensAt(port, listen))
+    const where = { controlSocket: '', address: metrics }
+    const { servicePorts } = await askPorts(where, listedShape, answerMs)
+    const route = servicePorts.find(port => listensAt(port, listen))
     return route === undefined ? '' : waitingText(route)
   } catch {
     return ''
   }
 }
 
-const listensAt = ({ protocol, vips }: ServicePortStatus, listen: string): boolean => {
+const listensAt = ({ protocol, vips }: ListedPort, listen: string): boolean => {
   const port = splitHostPort(listen)?.port
   return (
     protocol === 'TCP' &&
@@ -37,7 +35,7 @@ const listensAt = ({ protocol, vips }: ServicePortStatus, listen: string): boole
   )
 }
 
-const waitingText = (port: ServicePortStatus): string => {
+const waitingText = (port: ListedPort): string => {
   const { servicePort, held, queued, paused } = port
   if (held === 0)
     return queued === 0 ? '' : `${clientsWait(queued, servicePort)} for a place`

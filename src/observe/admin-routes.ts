@@ -4,6 +4,7 @@ import type { Metrics } from './metrics.ts'
 import type { Probe, ProbeCounts } from './probe-counts.ts'
 import { writeMetrics } from './exposition.ts'
 import { sliTable } from './metrics-table.ts'
+import type { StatusQuery } from './status-document.ts'
 import type { StatusDocument } from './status.ts'
 import { ipFamilies } from '../util/ip.ts'
 
@@ -89,21 +90,36 @@ const quitRoute = (quit: () => void): Route => ({
   answer: () => ({ ...ok(text, 'stopping\n'), sent: quit }),
 })
 
+/** The document, or better its pages, because that of 10 000 ServicePorts takes long to make. */
+type StatusOf = (query: StatusQuery) => StatusDocument | Promise<readonly Buffer[]>
+
 /**
- * The metrics server, with the paths kube-proxy has on 10249, and `/status`: the document,
- * or better its pages, because that of 10 000 ServicePorts takes long to make. With
- * `?service=default/web:http` it is of that one.
+ * `/status`. With `?service=default/web:http` it is of that ServicePort, with `?fields=servicePort,vips`
+ * it has only those of each.
  */
+export const statusRoute = (status: StatusOf): Route => ({
+  query: asked => {
+    const given = new URLSearchParams(asked)
+    const [service, fields] = ['service', 'fields'].map(name => given.get(name) ?? '')
+    return JSON.stringify({ service, fields })
+  },
+  answer: async asked => {
+    const { service, fields } = JSON.parse(asked) as Record<keyof StatusQuery, string>
+    const now = await status({
+      service: service || undefined,
+      fields: fields === '' ? undefined : fields.split(','),
+    })
+    return ok(json, 'version' in now ? `${JSON.stringify(now)}\n` : now)
+  },
+})
+
+/** The metrics server, with the paths kube-proxy has on 10249, and `/status`. */
 export const metricsRoutes = (
   metrics: Pick<Metrics, 'contentType' | 'scrape'>,
-  status: (service?: string) => StatusDocument | Promise<readonly Buffer[]>,
+  status: StatusOf,
   { mode = () => 'userspace', probes, config, quit }: MetricsRoutesExtras = {},
-): Routes => {
-  const statusBody = async (service: string): Promise<Body> => {
-    const now = await status(service === '' ? undefined : service)
-    return 'version' in now ? `${JSON.stringify(now)}\n` : now
-  }
-  return new Map<string, Route>([
+): Routes =>
+  new Map<string, Route>([
     ['/metrics', { answer: async () => ok(metrics.contentType, await metrics.scrape()) }],
     ...(probes ? [['/metrics/slis', slis(metrics, probes)] as const] : []),
     ['/proxyMode', { answer: () => ok(text, mode()) }],
@@ -118,16 +134,9 @@ export const metricsRoutes = (
       },
     ],
     ...(config ? [['/configz', configz(config)] as const] : []),
-    [
-      '/status',
-      {
-        query: asked => new URLSearchParams(asked).get('service') ?? '',
-        answer: async service => ok(json, await statusBody(service)),
-      },
-    ],
+    ['/status', statusRoute(status)],
     ...(quit ? [['/quitquitquit', quitRoute(quit)] as const] : []),
   ])
-}
 
 export interface HealthRoutesExtras {
   readonly probes?: ProbeCounts

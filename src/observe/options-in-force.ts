@@ -7,18 +7,15 @@ import { goNanoseconds } from '../util/duration.ts'
  * (docs/sidecar-options.md): what is not said there and has no default is left out. Of lists there is
  * the number of ranges that they come to.
  */
-export const optionsInForce = ({
-  retry,
-  ages,
-  limits,
-  clients,
-  acceptProxy,
-  serverNames,
-  proxyProtocol,
-  balance,
-  capacity,
-  accessLog,
-}: TrafficOptions): Readonly<Record<string, string>> => {
+export const optionsInForce = (
+  options: TrafficOptions,
+): Readonly<Record<string, string>> => {
+  const { retry, ages, limits, clients, acceptProxy } = options
+  const { serverNames, proxyProtocol, balance, capacity, accessLog } = options
+  const parts = [retry, ages, limits, clients, acceptProxy]
+  const more = [serverNames, proxyProtocol, balance, capacity, accessLog]
+  // As most of 10 000 Services are.
+  if ([...parts, ...more].every(part => part === undefined)) return {}
   const all: Readonly<Record<string, string | number | undefined>> = {
     balance: balance?.by,
     slowStart: duration(balance?.slowStartMs),

@@ -2,7 +2,7 @@ import type { Health } from '../health/health-checker.ts'
 import type { StandingOrder } from '../mode/operator-orders.ts'
 import { type Endpoint, isInternal, type ServicePort } from '../model/snapshot.ts'
 import type { Bind, BindState, EndpointStats, ListenerStats } from '../relay/relay.ts'
-import type { EndpointStatus, VipStatus } from './status.ts'
+import type { EndpointStatus, ServicePortStatus, VipStatus } from './status.ts'
 import type { VipPlacement } from '../capture/capture.ts'
 import { joinHostPort } from '../util/ip.ts'
 
@@ -13,20 +13,30 @@ const endpointState = ({
 }: Endpoint): EndpointStatus['state'] =>
   ready ? 'ready' : serving && terminating ? 'terminating' : 'not ready'
 
+type Holds = (endpoint: Endpoint) => boolean
+
+const holdsAll: Holds = () => true
+
+/** Whether an endpoint is one of `some`, which are a part of the ServicePort's: most often all of them. */
+const isOneOf = (some: readonly Endpoint[], { endpoints }: ServicePort): Holds => {
+  if (some.length === endpoints.length) return holdsAll
+  const set = new Set(some)
+  return endpoint => set.has(endpoint)
+}
+
 /** Answers for an endpoint which clients may reach it. */
 const clientsOf = (port: ServicePort): ((endpoint: Endpoint) => string) => {
-  const internal = new Set(port.internal.endpoints)
-  const targets: readonly (readonly [string, ReadonlySet<Endpoint>])[] = port.vips.every(
-    isInternal,
-  )
-    ? [['internal', internal]]
+  const internal = ['internal', isOneOf(port.internal.endpoints, port)] as const
+  const targets: readonly (readonly [string, Holds])[] = port.vips.every(isInternal)
+    ? [internal]
     : [
-        ['internal', internal],
-        ['external', new Set(port.external.endpoints)],
-        ['node', new Set(port.externalFromNode.endpoints)],
+        internal,
+        ['external', isOneOf(port.external.endpoints, port)],
+        ['node', isOneOf(port.externalFromNode.endpoints, port)],
       ]
+  if (targets.every(([, holds]) => holds === holdsAll)) return () => 'all'
   return endpoint => {
-    const who = targets.filter(([, endpoints]) => endpoints.has(endpoint))
+    const who = targets.filter(([, holds]) => holds(endpoint))
     if (who.length === targets.length) return 'all'
     return who.map(([name]) => name).join('+') || 'none'
   }
@@ -42,23 +52,71 @@ const checkStatus = (health: Health | undefined): EndpointStatus['check'] => {
   return { up, since, why, host }
 }
 
-export const endpointStatuses = (
+/** A ServicePort with what is known of its endpoints: listener, orders, checks. */
+type Known = readonly [
   servicePort: ServicePort,
   listener: ListenerStats | undefined,
   orders: readonly StandingOrder[],
   checkOf: CheckOf,
-): EndpointStatus[] => {
+]
+
+export const endpointStatuses = (...known: Known): readonly EndpointStatus[] => {
+  const { servicePort, statusOf } = endpointsOf(known)
+  return servicePort.endpoints.map(statusOf)
+}
+
+/**
+ * The same as JSON. Of 100 000 endpoints most have nothing to tell but where they are: what follows
+ * that is the same text for all alike, and is made once.
+ */
+export const endpointsText = (...known: Known): string => {
+  const { servicePort, statusOf, isPlain, areAlike } = endpointsOf(known)
+  let like: Endpoint | undefined
+  let likeText = ''
+  let text = ''
+  for (const endpoint of servicePort.endpoints) {
+    const key = bindText(endpoint)
+    const start = `{"endpoint":${JSON.stringify(key)}`
+    if (text !== '') text += ','
+    if (!isPlain(key)) text += JSON.stringify(statusOf(endpoint))
+    else {
+      if (like === undefined || !areAlike(like, endpoint)) {
+        like = endpoint
+        likeText = JSON.stringify(statusOf(endpoint)).slice(start.length)
+      }
+      text += start + likeText
+    }
+  }
+  return `[${text}]`
+}
+
+/** The endpoints of a ServicePort that there are, and those of them that get new connections. */
+export const countEndpoints = (
+  { endpoints, reachable }: ServicePort,
+  orders: readonly StandingOrder[],
+): ServicePortStatus['endpointCounts'] => {
+  const drained = new Set(
+    orders.flatMap(({ kind, endpoint }) => (kind === 'drain' ? [endpoint] : [])),
+  )
+  const usable =
+    drained.size === 0
+      ? reachable
+      : reachable.filter(endpoint => !drained.has(bindText(endpoint)))
+  return { usable: usable.length, all: endpoints.length }
+}
+
+const endpointsOf = ([servicePort, listener, orders, checkOf]: Known) => {
   const ordered = new Map(orders.map(order => [`${order.kind} ${order.endpoint}`, order]))
   const living = new Map(listener?.endpoints.map(stats => [stats.key, stats]))
-  const reachable = new Set(servicePort.reachable)
+  const isReachable = isOneOf(servicePort.reachable, servicePort)
   const clients = clientsOf(servicePort)
-  return servicePort.endpoints.map(endpoint => {
+  const statusOf = (endpoint: Endpoint): EndpointStatus => {
     const key = bindText(endpoint)
     const stats = living.get(key)
     return {
       endpoint: key,
       state: endpointState(endpoint),
-      eligible: reachable.has(endpoint),
+      eligible: isReachable(endpoint),
       clients: clients(endpoint),
       active: stats?.active ?? 0,
       failures: stats?.failures ?? 0,
@@ -71,7 +129,16 @@ export const endpointStatuses = (
         endpoint.weight,
       ),
     }
-  })
+  }
+  /** There is nothing to say of it but what its slice says. */
+  const isPlain = (key: string): boolean =>
+    orders.length === 0 && !living.has(key) && checkOf(servicePort, key) === undefined
+  const areAlike = (a: Endpoint, b: Endpoint): boolean =>
+    endpointState(a) === endpointState(b) &&
+    a.weight === b.weight &&
+    isReachable(a) === isReachable(b) &&
+    clients(a) === clients(b)
+  return { servicePort, statusOf, isPlain, areAlike }
 }
 
 /** Left out where there is nothing to say: of 100 000 endpoints it would be long. */

@@ -46,7 +46,7 @@ const vip = v.object({
   reason: text,
 })
 
-const endpointShape = v.object({
+const endpoint = v.object({
   /** `ip:port`. */
   endpoint: text,
   /** `terminating`: it still serves, and is used when nothing is ready. */
@@ -58,7 +58,7 @@ const endpointShape = v.object({
    * (`internal`), and of all other VIPs from outside the node (`external`) and from the
    * node itself (`node`), joined with `+`.
    */
-  clients: v.optional(text),
+  clients: v.optional(text, 'all'),
   active: number,
   failures: number,
   /** Smoothed round-trip time of a connection to it, where the relay can tell. */
@@ -89,18 +89,12 @@ const endpointShape = v.object({
   ),
 })
 
-const endpoint = v.pipe(
-  endpointShape,
-  v.transform(({ clients, ...rest }) => ({
-    ...rest,
-    clients: clients ?? (rest.eligible ? 'all' : 'none'),
-  })),
-)
-
 const verdict = v.picklist(['forward', 'reject', 'drop'])
 
 /** What becomes of new clients, by where they come from; see `clients` of an endpoint. */
 const verdicts = v.object({ internal: verdict, external: verdict, node: verdict })
+
+const endpointCounts = v.object({ usable: number, all: number })
 
 const servicePort = v.object({
   /** `namespace/name:port`. */
@@ -116,6 +110,8 @@ const servicePort = v.object({
   /** loadBalancerSourceRanges of the family; null: any client. */
   sourceRanges: v.optional(v.nullable(v.array(text)), null),
   vips: v.array(vip),
+  /** Of its endpoints those that get new connections of some clients now, and all. */
+  endpointCounts: v.optional(endpointCounts),
   endpoints: v.array(endpoint),
   /** What is in force beyond the spec of a Service, by the names of docs/sidecar-options.md. */
   options: v.optional(v.record(text, text), {}),
@@ -235,12 +231,46 @@ export const statusSchema = v.object({
 })
 
 /** Of parts of it, for what is made of them. */
-export const statusShapes = { vip, endpoint: endpointShape, servicePort } as const
+export const statusShapes = { vip, endpoint, servicePort } as const
+
+/** What lists and tables are made of; endpoints are most of the whole. */
+export const listedShape = v.object({
+  ...v.pick(servicePort, [
+    'servicePort',
+    'protocol',
+    'family',
+    'vips',
+    'options',
+    'paused',
+    'active',
+    'accepted',
+    'failed',
+    'failedBy',
+    'retries',
+    'held',
+    'queued',
+    'bytesToBackend',
+    'bytesToClient',
+  ]).entries,
+  endpointCounts,
+})
+
+export const endpointsShape = v.pick(servicePort, [
+  'servicePort',
+  'protocol',
+  'endpoints',
+])
 
 type Out<S extends v.GenericSchema> = DeepReadonly<v.InferOutput<S>>
 
 export type StatusDocument = Out<typeof statusSchema>
 export type ServicePortStatus = Out<typeof servicePort>
+/** The same with as much of each ServicePort as was asked for. */
+export type StatusOf<P> = Omit<StatusDocument, 'servicePorts'> & {
+  readonly servicePorts: readonly P[]
+}
+export type ListedPort = Out<typeof listedShape>
+export type PortEndpoints = Out<typeof endpointsShape>
 export type VipStatus = Out<typeof vip>
 export type EndpointStatus = Out<typeof endpoint>
 export type NodeStatus = Out<typeof node>

@@ -4,7 +4,13 @@ import type { Reconciler } from '../mode/reconciler.ts'
 import type { Registry } from '../model/registry.ts'
 import type { Problem } from '../model/snapshot.ts'
 import { checkTable } from '../observe/check-metrics.ts'
-import { healthRoutes, metricsRoutes, type Routes } from '../observe/admin-routes.ts'
+import {
+  healthRoutes,
+  metricsRoutes,
+  type Route,
+  type Routes,
+  statusRoute,
+} from '../observe/admin-routes.ts'
 import type { Health } from '../observe/health.ts'
 import type { Log } from '../observe/log.ts'
 import { bindMetrics } from '../observe/exposition.ts'
@@ -22,7 +28,11 @@ import { createMetrics, type Metrics } from '../observe/metrics.ts'
 import { pageRoutes } from '../observe/page/page-routes.ts'
 import { Viewers } from '../observe/page/viewers.ts'
 import { ProbeCounts } from '../observe/probe-counts.ts'
-import { type StatusInput, writeStatus } from '../observe/status-document.ts'
+import {
+  type StatusInput,
+  type StatusQuery,
+  writeStatus,
+} from '../observe/status-document.ts'
 import type { CheckOf } from '../observe/status-service-port.ts'
 import type { SyncMetrics } from '../observe/sync-metrics.ts'
 import type { RelayStats } from '../relay/relay.ts'
@@ -65,7 +75,7 @@ export interface Admin {
     readonly metrics: Routes
     readonly health: Routes
     /** For the control socket. */
-    readonly status: () => Promise<readonly Buffer[]>
+    readonly status: Route
   }
   /** Asks the relay for its figures, which may be in another process. */
   status(): Promise<StatusInput>
@@ -76,6 +86,7 @@ export interface Admin {
 export const createAdmin = (deps: AdminDeps): Admin => {
   const { node, control, registry, traffic, isDraining } = deps
   const { health } = control
+  const checked = checkOf(deps)
   const startedAt = Date.now()
   // First, as it may take a while: the rest is then of one moment.
   const status = async (): Promise<StatusInput> =>
@@ -92,7 +103,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
       source: deps.source.status(),
       problems: control.problems(),
       orders: deps.orders.all(),
-      checkOf: checkOf(deps),
+      checkOf: checked,
       health: health.report(),
       node: nodeStatus(node, registry),
       capture: traffic.dataPath()?.captureChoice,
@@ -105,15 +116,15 @@ export const createAdmin = (deps: AdminDeps): Admin => {
   const metrics = metricsOf(deps, probes)
   const viewers = new Viewers({ status, clock: deps.clock, log: deps.log })
   /** Of one ServicePort, which may be open on a page, what the page was told last. */
-  const pages = async (service?: string): Promise<readonly Buffer[]> =>
-    writeStatus((service && viewers.latest) || (await status()), service)
+  const pages = async (query: StatusQuery): Promise<readonly Buffer[]> =>
+    writeStatus((query.service && viewers.latest) || (await status()), query)
   return {
-    checkOf: checkOf(deps),
+    checkOf: checked,
     metrics,
     status,
     connections: async () => openConnections((await relayStats(traffic)) ?? nothing),
     routes: {
-      status: pages,
+      status: statusRoute(pages),
       metrics: new Map([
         ...pageRoutes({ viewers, status: () => statusWith(nothing) }),
         ...metricsRoutes(metrics, pages, {

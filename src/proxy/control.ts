@@ -20,15 +20,15 @@ type StartDeps = Pick<Shared, 'options' | 'clock' | 'log' | 'orders'> &
 /** Listens on the control socket, if there is to be one. Rejects with CANNOT_LISTEN. */
 export const startControl = async (
   deps: StartDeps & {
-    /** The status as JSON, in pages. */
-    readonly status: () => Promise<readonly Buffer[]>
+    /** That of the metrics address, for `usher get`. */
+    readonly status: Route
   },
 ): Promise<ControlServer | undefined> => {
   const { controlSocket: path = '' } = deps.options
   if (path === '') return undefined
   const { clock, log, status } = deps
   const commands = commandRoutes(controlDeps(deps))
-  const routes = new Map([...commands, ['/status', statusRoute(status)]])
+  const routes = new Map([...commands, ['/status', status]])
   return startControlServer({ path, routes, log, clock })
 }
 
@@ -63,12 +63,3 @@ const commandRoutes = (deps: ControlDeps): Routes =>
     commandRoute('explain', explain, deps),
     commandRoute('close', close, deps),
   ])
-
-/** What `/status` of the metrics address answers, for `usher get`. */
-const statusRoute = (status: () => Promise<readonly Buffer[]>): Route => ({
-  answer: async () => ({
-    status: 200,
-    contentType: 'application/json',
-    body: await status(),
-  }),
-})

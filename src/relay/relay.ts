@@ -243,7 +243,10 @@ export interface WorkerStats {
 }
 
 export interface RelayStats {
-  /** Made one by one as they are asked for: 10 000 at once would hold the event loop. */
+  /**
+   * Made one by one as they are asked for: 10 000 at once would hold the event loop. One of which
+   * nothing has changed since it was last asked for may be the same object.
+   */
   readonly listeners: Iterable<ListenerStats>
   /** File descriptors the relay holds, and how many it may. */
   readonly fds: { readonly used: number; readonly limit: number }

@@ -14,11 +14,11 @@ t.test('nothing that drives a terminal is printed, and nothing is lost', async t
     t.notMatch(text, drivesTerminal)
     t.strictSame(JSON.parse(text), document)
   }
-  const yaml = yamlText(document)
+  const yaml = await yamlText(document)
   t.notMatch(yaml, drivesTerminal)
   t.strictSame(parse(yaml), document)
   t.match(jsonText('é€🙂'), 'é€🙂')
-  t.equal(yamlText({ a: 'b' }), 'a: b\n')
+  t.equal(await yamlText({ a: 'b' }), 'a: b\n')
 })
 
 t.test('so do lists, and connections as they end', async t => {
@@ -26,7 +26,7 @@ t.test('so do lists, and connections as they end', async t => {
   const items = [{ name: hostile, document, row: () => [] }]
   const listing = { kind: 'X', one: 'x', table: [], items, left: 0 }
   for (const output of ['json', 'yaml'] as const)
-    printListing(
+    await printListing(
       listing as unknown as Parameters<typeof printListing>[0],
       {
         output,

@@ -335,7 +335,8 @@ t.test('the options in force are named', async t => {
 })
 
 t.test('usher get routes counts all that wait', async t => {
-  t.equal(routeItem({ ...web, held: 1, queued: 2 }).waiting, 3)
+  const endpointCounts = { usable: 0, all: 0 }
+  t.equal(routeItem({ ...web, endpointCounts, held: 1, queued: 2 }).waiting, 3)
 })
 
 t.test(

@@ -1,7 +1,11 @@
 import t from 'tap'
 import type { Cell } from '../../src/cli/columns.ts'
 import { endpointRows, serviceRows } from '../../src/cli/top-rows.ts'
-import type { EndpointStatus, ServicePortStatus } from '../../src/observe/status.ts'
+import type {
+  EndpointStatus,
+  ListedPort,
+  ServicePortStatus,
+} from '../../src/observe/status.ts'
 
 const endpoint = (name: string, failures: number): EndpointStatus => ({
   endpoint: name,
@@ -17,7 +21,10 @@ const endpoint = (name: string, failures: number): EndpointStatus => ({
   check: null,
 })
 
-const nothing: Omit<ServicePortStatus, 'servicePort'> = {
+/** Of it `usher top` asks for a part. */
+type Port = Omit<ServicePortStatus, 'endpointCounts'> & ListedPort
+
+const nothing: Omit<Port, 'servicePort'> = {
   protocol: 'TCP',
   family: 'IPv4',
   affinityMs: 0,
@@ -25,6 +32,7 @@ const nothing: Omit<ServicePortStatus, 'servicePort'> = {
   sourceRanges: null,
   vips: [],
   endpoints: [],
+  endpointCounts: { usable: 0, all: 0 },
   options: {},
   paused: null,
   holdMs: 0,
@@ -42,10 +50,7 @@ const nothing: Omit<ServicePortStatus, 'servicePort'> = {
   lastError: '',
 }
 
-const port = (
-  name: string,
-  more: Partial<ServicePortStatus> = {},
-): ServicePortStatus => ({
+const port = (name: string, more: Partial<Port> = {}): Port => ({
   ...nothing,
   servicePort: `default/${name}:p`,
   ...more,

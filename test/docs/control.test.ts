@@ -63,6 +63,7 @@ const status = (): object => ({
           reason: '',
         },
       ],
+      endpointCounts: { usable: 1, all: 2 },
       endpoints: [
         {
           ...endpoint('10.0.0.5:5432'),

@@ -1,9 +1,11 @@
+import * as fc from 'fast-check'
 import t from 'tap'
 import type { Placement } from '../../src/capture/capture.ts'
 import type { EndpointSpec } from '../../src/model/service.ts'
 import type { Endpoint, ServicePort, Snapshot, Target } from '../../src/model/snapshot.ts'
 import { buildStatusDocument, writeStatus } from '../../src/observe/status-document.ts'
 import type { StatusInput } from '../../src/observe/status-document.ts'
+import { bindText } from '../../src/observe/status-service-port.ts'
 import type { Bind, BindState, ListenerStats } from '../../src/relay/relay.ts'
 import { loopbackKey } from '../../src/mode/split-services.ts'
 import { newCounters } from '../../src/relay/counters.ts'
@@ -154,6 +156,7 @@ t.test('a document joins snapshot, placement and listener', async t => {
           reason: '',
         },
       ],
+      endpointCounts: { usable: 0, all: 0 },
       endpoints: [],
       paused: { since: '1970-01-01T00:00:01.000Z', until: null },
       options: {},
@@ -304,6 +307,92 @@ t.test('a ServicePort tells its verdicts and source ranges', async t => {
   })
 })
 
+const all = { service: undefined, fields: undefined }
+
+const written = async (...given: Parameters<typeof writeStatus>): Promise<unknown> =>
+  JSON.parse(Buffer.concat(await writeStatus(...given)).toString())
+
+t.test('what endpoints have in common is written once, and read of each', async t => {
+  const spec = fc.record({
+    ready: fc.boolean(),
+    serving: fc.boolean(),
+    terminating: fc.boolean(),
+    weight: fc.option(fc.nat(3), { nil: undefined }),
+  })
+  const [parts, who] = [fc.array(fc.boolean(), { minLength: 8 }), fc.nat(9)]
+  const made = fc.array(spec, { maxLength: 8 })
+  const property = fc.asyncProperty(
+    made,
+    parts,
+    parts,
+    who,
+    who,
+    who,
+    async (specs, internal, external, drained, counted, checked) => {
+      const address = (i: number): string =>
+        i === 3 ? 'unix:/run/"a\\b".sock' : `10.0.0.${i}`
+      const endpoints = specs.map((one, i) => endpoint(address(i), one))
+      const key = (i: number): string => bindText(endpoint(address(i)))
+      const some = (of: readonly boolean[]): Target =>
+        forward(...endpoints.filter((_, i) => of[i]))
+      const port = servicePort({
+        vips: [vip, { kind: 'ExternalIP', address: '192.0.2.1', port: 80 }],
+        endpoints,
+        internal: some(internal),
+        external: some(external),
+        reachable: endpoints.filter((_, i) => internal[i] || external[i]),
+      })
+      const stats = { key: key(counted), active: 1, failures: 2, resting: true, rttMs: 3 }
+      const down = { up: false, isKnown: false, forMs: 0, why: 'refused', host: '' }
+      const what = input({
+        snapshots: [snapshot(port)],
+        listeners: [listener({ endpoints: [stats] })],
+        orders: drained < 5 ? [drainOf(key(drained))] : [],
+        checkOf: (_, one) => (one === key(checked) ? down : undefined),
+      })
+      const document = buildStatusDocument(what)
+      t.strictSame(await written(what, all), document)
+      const [counts] = document.servicePorts.map(one => one.endpointCounts)
+      const [found = []] = document.servicePorts.map(one => one.endpoints)
+      const usable = found.filter(one => one.eligible && one.drained === null)
+      t.strictSame(counts, { usable: usable.length, all: endpoints.length })
+    },
+  )
+  await fc.assert(property, { numRuns: 200 })
+})
+
+const drainOf = (key: string): StatusInput['orders'][number] => ({
+  kind: 'drain',
+  name: 'default/web:http',
+  endpoint: key,
+  since: 1000,
+  until: undefined,
+  close: 'none',
+})
+
+t.test('of each ServicePort there is what is asked for, and no more', async t => {
+  const ports = ['web', 'db'].map(name =>
+    servicePort({
+      key: `default/${name}/TCP`,
+      name: `default/${name}`,
+      endpoints: [endpoint('10.0.0.1'), endpoint('10.0.0.2', notReady)],
+    }),
+  )
+  const what = input({ snapshots: [snapshot(...ports)] })
+  const { servicePorts, ...head } = buildStatusDocument(what)
+  t.strictSame(await written(what, { ...all, fields: ['vips', 'endpointCounts'] }), {
+    ...head,
+    servicePorts: servicePorts.map(({ vips, endpointCounts }) => ({
+      vips,
+      endpointCounts,
+    })),
+  })
+  t.strictSame(
+    await written(what, { service: 'default/db', fields: ['endpoints', 'no such'] }),
+    { ...head, servicePorts: [{ endpoints: servicePorts[1]?.endpoints }] },
+  )
+})
+
 t.test('the pages are the document, and others get their turn in between', async t => {
   const many = Array.from({ length: 3000 }, (_, i) =>
     servicePort({ key: `default/s${i}/TCP`, name: `default/s${i}` }),
@@ -316,7 +405,7 @@ t.test('the pages are the document, and others get their turn in between', async
       next = setImmediate(turn)
     }
     let next = setImmediate(turn)
-    const pages = await writeStatus(what)
+    const pages = await writeStatus(what, all)
     clearImmediate(next)
     t.strictSame(JSON.parse(Buffer.concat(pages).toString()), buildStatusDocument(what))
     if (servicePorts.length === 3000) t.ok(turns >= 3, `${turns} turns`)
@@ -412,7 +501,12 @@ t.test('node ports that the relay serves on loopback are among its VIPs', async 
         },
       ],
       snapshots: [
-        snapshot(servicePort({ endpoints: [{ ...endpoint('10.0.0.1'), port: 8080 }] })),
+        snapshot(
+          servicePort({
+            vips: [vip, nodePort],
+            endpoints: [{ ...endpoint('10.0.0.1'), port: 8080 }],
+          }),
+        ),
       ],
     }).servicePorts[0]
   const two = listener({

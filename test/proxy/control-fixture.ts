@@ -5,6 +5,7 @@ import type { ModeName } from '../../src/mode/mode.ts'
 import { OperatorOrders } from '../../src/mode/operator-orders.ts'
 import { Registry } from '../../src/model/registry.ts'
 import type { Change } from '../../src/model/service.ts'
+import { statusRoute } from '../../src/observe/admin-routes.ts'
 import { startControl } from '../../src/proxy/control.ts'
 import {
   type AnswerTo,
@@ -73,7 +74,7 @@ export const controlSocket = async (
       connectTime: { looks: () => [] },
     },
     traffic: { mode, dataPath },
-    status: async () => [Buffer.from(JSON.stringify(status()))],
+    status: statusRoute(async () => [Buffer.from(JSON.stringify(status()))]),
   })
   t.teardown(() => server?.close())
   return { clock, orders, mode, plane, options, reconciler, registry, path, server }

@@ -11,7 +11,7 @@ import {
 } from '../status-document.ts'
 import { event, LiveRows } from './live-rows.ts'
 import { pageHead, pageTick } from './page-head.ts'
-import { rowText } from './row-text.ts'
+import { isPlain, rowText } from './row-text.ts'
 
 export interface LiveLookDeps {
   /** All there is to know now; the relay is asked for it. */
@@ -82,8 +82,12 @@ export class LiveLook {
     await forEachYielding(await entriesInTurn(input), entry => {
       look.failedListeners += failedBinds(entry)
       const [{ family, key }] = entry
+      const identity = `${family} ${key}`
+      // What checks say of an endpoint that is missing may change by itself.
+      const madeOf = isPlain(entry) ? entry : []
+      if (this.#rows.isSame(number, identity, madeOf)) return
       const text = JSON.stringify(rowText(entry)).slice(1, -1)
-      this.#rows.see(number, `${family} ${key}`, text, countsOf(entry))
+      this.#rows.see(number, identity, text, countsOf(entry), madeOf)
     })
     this.#rows.seen(number)
     const json = JSON.stringify(pageHead(input))

@@ -10,6 +10,8 @@ interface Slot {
   textAt: number
   countsAt: number
   seenAt: number
+  /** By identity; [] where that says nothing. */
+  madeOf: readonly unknown[]
 }
 
 /** Characters of one event, roughly. */
@@ -25,10 +27,27 @@ export class LiveRows {
   readonly #places = new Map<string, number>()
   readonly #free: number[] = []
 
-  /** `text` and `counts` of a row, at this look. */
-  see(look: number, identity: string, text: string, counts: readonly number[]): void {
+  /** Whether a row is made of the same objects as when it was seen last, and so is the same at this look. */
+  isSame(look: number, identity: string, madeOf: readonly unknown[]): boolean {
+    const place = this.#places.get(identity)
+    const slot = place === undefined ? undefined : this.#slots[place]
+    if (slot === undefined || madeOf.length === 0) return false
+    if (!madeOf.every((part, i) => part === slot.madeOf[i])) return false
+    slot.seenAt = look
+    return true
+  }
+
+  /** `text` and `counts` of a row, at this look, and what it is made of, for `isSame`. */
+  see(
+    look: number,
+    identity: string,
+    text: string,
+    counts: readonly number[],
+    madeOf: readonly unknown[] = [],
+  ): void {
     const slot = this.#slotOf(identity)
     slot.seenAt = look
+    slot.madeOf = madeOf
     if (slot.text !== text) [slot.text, slot.textAt] = [text, look]
     if (slot.countsAt > 0 && counts.every((count, i) => count === slot.counts[i])) return
     slot.counts = counts
@@ -86,6 +105,7 @@ const nobody: Readonly<Slot> = {
   textAt: 0,
   countsAt: 0,
   seenAt: 0,
+  madeOf: [],
 }
 
 /** A server-sent event; `json` has no line breaks. */

@@ -75,16 +75,19 @@ interface Found {
   readonly why: string
 }
 
+/** Whether all its endpoints are in use: there is nothing to say of any. */
+export const isPlain = ([{ endpoints, reachable }, , listener, orders]: Entry): boolean =>
+  reachable.length === endpoints.length &&
+  orders.length === 0 &&
+  listener?.endpoints.some(({ resting }) => resting) !== true
+
 /** Looks closer only where an endpoint is missing. */
-const endpointsOf = ([servicePort, , listener, orders, checkOf]: Entry): Found => {
-  const { endpoints, reachable } = servicePort
-  const isPlain =
-    reachable.length === endpoints.length &&
-    orders.length === 0 &&
-    listener?.endpoints.some(({ resting }) => resting) !== true
-  if (isPlain) return { usable: endpoints.length, missing: 0, isFailing: false, why: '' }
+const endpointsOf = (entry: Entry): Found => {
+  const [servicePort, , listener, orders, checkOf] = entry
+  const { length: usable } = servicePort.endpoints
+  if (isPlain(entry)) return { usable, missing: 0, isFailing: false, why: '' }
   const all = endpointStatuses(servicePort, listener, orders, checkOf)
-  const usable = all.filter(isUsable)
+  const inUse = all.filter(isUsable)
   const unused = all.filter(one => endpointState(one) === 'unused')
   const named = all.filter(one => one.resting || !(isUsable(one) || unused.includes(one)))
   const texts = named
@@ -94,9 +97,9 @@ const endpointsOf = ([servicePort, , listener, orders, checkOf]: Entry): Found =
     )
   const more = named.length - texts.length
   return {
-    usable: usable.length,
-    missing: all.length - usable.length - unused.length,
-    isFailing: usable.length > 0 && usable.every(({ resting }) => resting),
+    usable: inUse.length,
+    missing: all.length - inUse.length - unused.length,
+    isFailing: inUse.length > 0 && inUse.every(({ resting }) => resting),
     why: [
       ...texts,
       ...(more > 0 ? [`${more} more`] : []),

@@ -123,7 +123,11 @@ const bodyOf = (answer: object): Promise<readonly Buffer[]> => {
   const list = entries.find(([, value]) => Array.isArray(value))
   const head = Object.fromEntries(entries.filter(entry => entry !== list))
   const [name, items] = list ?? ['', []]
-  return jsonPages(head, name, items as readonly unknown[])
+  return jsonPages(head, name, textsOf(items as readonly unknown[]))
+}
+
+function* textsOf(items: readonly unknown[]): Generator<string> {
+  for (const item of items) yield JSON.stringify(item)
 }
 
 const bad = (why: string): Refusal => new Refusal(400, 'BAD_REQUEST', why)

@@ -12,12 +12,16 @@ import { addCounters, type PackedListener, unpackListener } from './packed-stats
 /** The figures of one data plane at one time. */
 export type Look = Pick<StatsPage, 'listeners' | 'whole'>
 
+/** What a process has told of a listener, unpacked when it was first asked for. */
+type Unpacked = WeakMap<PackedListener, ListenerStats>
+
 /**
  * The figures that were seen last, over all data planes that there were: totals go on
  * from what a dead one's were at the last look, so that they never go back.
  */
 export class KnownStats {
   #look: Look | undefined
+  #unpacked: Unpacked = new WeakMap()
   /** What there is no process for. */
   #lost: readonly RelayListener[] = []
   /** Counters of data planes that died, as last seen; of listeners that there still are. */
@@ -42,6 +46,7 @@ export class KnownStats {
     this.#base = new Map(wanted.map(({ id }) => [id, total(id, seen.get(id) ?? [])]))
     this.#restarts += 1
     this.#look = undefined
+    this.#unpacked = new WeakMap()
     this.#lost = wanted
   }
 
@@ -64,10 +69,18 @@ export class KnownStats {
     const total = totalsOver(this.#base)
     const unpack = (one: PackedListener): ListenerStats =>
       unpackListener({ ...one, counters: total(one.id, one.counters) })
+    const unpacked = this.#unpacked
+    const known = (one: PackedListener): ListenerStats => {
+      const before = unpacked.get(one)
+      if (before !== undefined) return before
+      const now = unpack(one)
+      unpacked.set(one, now)
+      return now
+    }
     return {
       *[Symbol.iterator]() {
         if (packed === undefined) for (const spec of lost) yield unpack(unserved(spec))
-        else for (const one of packed) yield unpack(one)
+        else for (const one of packed) yield known(one)
       },
     }
   }

@@ -42,9 +42,11 @@ export type Order =
   | { readonly kind: 'setup'; readonly setup: Setup }
   | { readonly kind: 'ping' }
 
-/** One page of figures. */
+/** One page of figures: what has changed since the page before, be it of another look. */
 export interface StatsPage {
   readonly listeners: readonly PackedListener[]
+  /** Listeners that there are no more, by id. */
+  readonly gone: readonly string[]
   readonly last: boolean
   readonly whole: WholeStats
 }

@@ -1,4 +1,5 @@
 import { cellsOf, counterCell, countersOf } from '../counter-cells.ts'
+import { newCounters } from '../counters.ts'
 import type { EndpointStats, ListenerStats } from '../relay.ts'
 
 /** The figures of one listener as they travel between processes. */
@@ -22,11 +23,14 @@ export const packListener = (stats: ListenerStats): PackedListener => {
   }
 }
 
+/** One for all that have had no traffic yet. */
+const nothing: ListenerStats['counters'] = newCounters()
+
 export const unpackListener = (packed: PackedListener): ListenerStats => {
   const { counters, endpointKeys, endpointFigures: figures, ...others } = packed
   return {
     ...others,
-    counters: countersOf(cell => counters[cell] ?? 0),
+    counters: counters.length === 0 ? nothing : countersOf(cell => counters[cell] ?? 0),
     endpoints: endpointKeys.map((key, i) => endpointStats(key, figures, i)),
   }
 }

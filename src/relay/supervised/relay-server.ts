@@ -6,10 +6,13 @@ import { packListener } from './packed-stats.ts'
 
 /** Listeners and endpoints of one page: about a millisecond's work at either end. */
 const pageWeight = 1000
+/** Of a listener that is looked at and told of, beside its binds and endpoints. */
+const toldWeight = 10
 
 interface Look {
   readonly stats: RelayStats
   readonly listeners: Iterator<ListenerStats>
+  readonly seen: Set<string>
 }
 
 /** Carries out what the parent calls for, on the relay of this process. */
@@ -20,6 +23,8 @@ export class RelayServer {
   /** The newest that was asked for; it is there when its first page is. */
   #lookNumber = 0
   #look: Look | undefined
+  /** The figures that the parent has, by id. */
+  readonly #told = new Map<string, ListenerStats>()
 
   constructor(relay: Relay, outbox: Outbox) {
     this.#relay = relay
@@ -56,23 +61,37 @@ export class RelayServer {
       // Figures, log and health must agree on binds.
       this.#outbox.flush()
       if (number === this.#lookNumber)
-        this.#look = { stats, listeners: stats.listeners[Symbol.iterator]() }
+        this.#look = {
+          stats,
+          listeners: stats.listeners[Symbol.iterator](),
+          seen: new Set(),
+        }
     }
     if (number !== this.#lookNumber || this.#look === undefined)
       throw new Error(`look ${number} at the figures: there is a newer look`)
-    return pageOf(this.#look)
+    return this.#pageOf(this.#look)
   }
-}
 
-const pageOf = ({ stats, listeners }: Look): StatsPage => {
-  const { fds, acceptPaused, workers = [] } = stats
-  const whole = { fds, acceptPaused, ...(workers.length > 0 && { workers }) }
-  const page: StatsPage['listeners'][number][] = []
-  for (let weight = 0; weight < pageWeight;) {
-    const next = listeners.next()
-    if (next.done === true) return { listeners: page, last: true, whole }
-    page.push(packListener(next.value))
-    weight += 10 + next.value.binds.length + next.value.endpoints.length
+  #pageOf({ stats, listeners, seen }: Look): StatsPage {
+    const { fds, acceptPaused, workers = [] } = stats
+    const whole = { fds, acceptPaused, ...(workers.length > 0 && { workers }) }
+    const page: StatsPage['listeners'][number][] = []
+    for (let weight = 0; weight < pageWeight; weight += 1) {
+      const { value, done } = listeners.next()
+      if (done === true)
+        return { listeners: page, gone: this.#gone(seen), last: true, whole }
+      seen.add(value.id)
+      if (this.#told.get(value.id) === value) continue
+      this.#told.set(value.id, value)
+      page.push(packListener(value))
+      weight += toldWeight + value.binds.length + value.endpoints.length
+    }
+    return { listeners: page, gone: [], last: false, whole }
   }
-  return { listeners: page, last: false, whole }
+
+  #gone(seen: ReadonlySet<string>): readonly string[] {
+    const gone = [...this.#told.keys()].filter(id => !seen.has(id))
+    for (const id of gone) this.#told.delete(id)
+    return gone
+  }
 }

@@ -4,6 +4,7 @@ import { listenerChanges } from '../listener-changes.ts'
 import type { Remote } from '../remote/remote.ts'
 import type { Look } from './last-known.ts'
 import type { Call, DataPlaneSelf, StatsPage } from './messages.ts'
+import type { PackedListener } from './packed-stats.ts'
 
 /** Listeners that a process which has none yet opens together. */
 const atOnce = 1000
@@ -20,6 +21,8 @@ export class RemoteRelay {
   /** What the process knows. */
   #sent: readonly RelayListener[] = []
   #looks = 0
+  /** The figures of its listeners as they were told last, by id. */
+  readonly #figures = new Map<string, PackedListener>()
   #turn: Promise<unknown> = Promise.resolve()
 
   constructor(remote: Remote<Call, DataPlaneSelf>) {
@@ -34,18 +37,19 @@ export class RemoteRelay {
   }
 
   /**
-   * Page by page, so that neither end is held up by 10 000 listeners. Rejects after the next
-   * page when it is given up.
+   * Page by page, so that neither end is held up by 10 000 listeners; only what has changed since the
+   * last one travels. Rejects after the next page when it is given up.
    */
   async look(givenUp: AbortSignal): Promise<Look> {
     this.#looks += 1
     const look = this.#looks
-    const listeners: StatsPage['listeners'][number][] = []
     for (;;) {
       const page = (await this.#remote.call({ kind: 'stats', look })) as StatsPage
+      // Also of a look that is given up: they are not told again.
+      for (const one of page.listeners) this.#figures.set(one.id, one)
+      for (const id of page.gone) this.#figures.delete(id)
       givenUp.throwIfAborted()
-      listeners.push(...page.listeners)
-      if (page.last) return { listeners, whole: page.whole }
+      if (page.last) return { listeners: [...this.#figures.values()], whole: page.whole }
     }
   }
 

@@ -44,6 +44,22 @@ t.test('the whole first, then what has changed', async t => {
   t.strictSame(told(rows, 2, 3), [])
 })
 
+t.test('a row that is made of the same objects is still there, and not told', async t => {
+  const rows = new LiveRows()
+  const [port, listener] = [{}, {}]
+  t.notOk(rows.isSame(1, 'web', [port, listener]))
+  rows.see(1, 'web', '"web"', some, [port, listener])
+  rows.see(1, 'db', '"db"', some)
+  rows.seen(1)
+  t.notOk(rows.isSame(2, 'web', [port, { ...listener }]))
+  t.notOk(rows.isSame(2, 'db', []), 'of one it is not known')
+  t.ok(rows.isSame(2, 'web', [port, listener]))
+  rows.seen(2)
+  t.strictSame(told(rows, 1, 2), [['gone', [1]]])
+  t.ok(rows.isSame(3, 'web', [port, listener]))
+  t.notOk(rows.isSame(3, 'db', [port, listener]), 'who is gone is not the same')
+})
+
 t.test('one who was told long ago is told all that has changed since, once', async t => {
   const rows = new LiveRows()
   look(rows, 1, { web: none })

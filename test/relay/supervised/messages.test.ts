@@ -2,6 +2,7 @@ import t from 'tap'
 import { newCounters } from '../../../src/relay/counters.ts'
 import {
   type ListenerStats,
+  type Relay,
   type RelayObserver,
   silentObserver,
 } from '../../../src/relay/relay.ts'
@@ -153,6 +154,38 @@ t.test('what parent and data plane tell each other', async t => {
       pages.push(await page(2))
       t.match(pages, [{ last: false }, { last: true }])
       t.equal(pages.flatMap(({ listeners }) => listeners).length, 150)
+    },
+  )
+
+  t.test(
+    'pages tell what has changed since they were told, and what is gone',
+    async t => {
+      let now: readonly ListenerStats[] = []
+      const stats = () => ({
+        listeners: now,
+        fds: { used: 0, limit: 0 },
+        acceptPaused: false,
+      })
+      const relay = { stats } as unknown as Relay
+      const server = new RelayServer(relay, new Outbox(new FakeClock(), [], () => {}))
+      const page = async (look: number): Promise<string> => {
+        const told = (await server.answer({ kind: 'stats', look })) as StatsPage
+        return [
+          ...told.listeners.map(one => one.id),
+          ...told.gone.map(id => `-${id}`),
+        ].join(' ')
+      }
+      const named = (id: string): ListenerStats => ({ ...idle, id })
+      const [a, b, c] = [named('a'), named('b'), named('c')]
+      now = [a, b]
+      t.equal(await page(1), 'a b')
+      t.equal(await page(2), '')
+      now = [{ ...a }, b, c]
+      t.equal(await page(3), 'a c')
+      now = [b]
+      t.equal(await page(4), '-a -c')
+      now = [b, c]
+      t.equal(await page(5), 'c')
     },
   )
 

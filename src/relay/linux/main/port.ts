@@ -21,6 +21,7 @@ import {
 import { newSharedPlaces, SharedPlaces } from '../../shared-places.ts'
 import type { ListenerOrder } from '../orders.ts'
 import type { Figures } from './figures.ts'
+import { LastFigures } from './last-figures.ts'
 import type { ListeningBudget } from './listening-budget.ts'
 import {
   type Group,
@@ -61,6 +62,7 @@ export class Port implements Holder {
   /** Shared with its workers, from when its clients may wait. */
   #places: SharedPlaces | undefined
   readonly #counted: CountedEndpoints
+  readonly #figures: LastFigures
   /** The same, from when its connections are limited. */
   #limiter: LimiterMemory | undefined
 
@@ -69,6 +71,7 @@ export class Port implements Holder {
     this.#spec = spec
     this.slot = env.listenerSlots.take()
     this.#counted = new CountedEndpoints(env.workers.length)
+    this.#figures = new LastFigures(env.figures.now)
     // Sockets are paid for when they are opened: it may be several for a bind.
     const free = { takeListening: () => true, releaseListening: () => {} }
     this.#binds = new BindSet(
@@ -174,20 +177,15 @@ export class Port implements Holder {
 
   stats(): ListenerStats {
     const { id, name, protocol } = this.#spec
+    const { lastError, wanted } = this
     const { figures } = this.#env
-    const counters = figures.counters(this.slot)
-    counters.held = this.#places?.taken ?? 0
-    counters.queued = this.#counted.queued
-    return {
-      id,
-      name,
-      protocol,
-      counters,
-      binds: this.#binds.states(),
-      endpoints: [...this.#slots].map(([key, slot]) => figures.endpoint(key, slot)),
-      lastError: this.lastError,
-      wanted: this.wanted,
-    }
+    const cells = figures.counters(this.slot)
+    cells[counterCell.plain.held] = this.#places?.taken ?? 0
+    cells[counterCell.plain.queued] = this.#counted.queued
+    const said = { id, name, protocol, binds: this.#binds.states(), lastError, wanted }
+    return this.#figures.read(cells, said, () =>
+      [...this.#slots].map(([key, slot]) => figures.endpoint(key, slot)),
+    )
   }
 
   /** With what is at the address itself; `workers`: as they see it. */
@@ -213,6 +211,7 @@ export class Port implements Holder {
       if (!after.has(key)) after.set(key, before.get(key) ?? endpointSlots.take())
     }
     this.#slots = after
+    this.#figures.changed()
     return [...before].flatMap(([key, slot]) => (after.has(key) ? [] : [slot]))
   }
 

@@ -29,6 +29,15 @@ export class StatsPages extends SlotPages<Float64Array> {
     return this.pageOf(slot)[this.offsetOf(slot) + cell] ?? 0
   }
 
+  /** Adds all figures of a slot to `sums`. */
+  addTo(sums: Float64Array, slot: number): void {
+    if (!this.has(slot)) return
+    const page = this.pageOf(slot)
+    const start = this.offsetOf(slot)
+    for (let cell = 0; cell < this.#cellsPerSlot; cell += 1)
+      sums[cell] = (sums[cell] ?? 0) + (page[start + cell] ?? 0)
+  }
+
   write(slot: number, cell: number, value: number): void {
     this.pageOf(slot)[this.offsetOf(slot) + cell] = value
   }
