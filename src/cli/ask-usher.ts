@@ -104,9 +104,12 @@ const ask = async <S extends v.GenericSchema>(
   } catch (error) {
     if (hasCode(error, 'ORDER_REFUSED')) throw error
     const cause = errorOf(error)
+    const doubt = hasCode(error, 'NO_ANSWER') ? '' : ' Is Usher running?'
     const why = late.aborted ? `no answer within ${timeoutMs / 1000} s` : whyOf(cause)
     const again = body !== undefined && (late.aborted || isCut(cause))
-    throw noAnswer(textOfFailure(where, path, why) + (again ? askAgain : ''), { cause })
+    throw noAnswer(textOfFailure(where, path, why, doubt) + (again ? askAgain : ''), {
+      cause,
+    })
   }
 }
 
@@ -117,9 +120,10 @@ const textOfFailure = (
   { controlSocket, address }: Where,
   path: string,
   why: string,
+  doubt: string,
 ): string =>
   controlSocket === ''
-    ? `asked http://${address}${path.split('?', 1)[0]}: ${why}. Is Usher running? --address is where to ask: what Usher was given as --metrics-bind-address`
+    ? `asked http://${address}${path.split('?', 1)[0]}: ${why}.${doubt} --address is where to ask: what Usher was given as --metrics-bind-address`
     : `${controlSocket}: ${why}`
 
 const askAgain = '; ask again, as the order may have been carried out'
@@ -199,7 +203,9 @@ const decode = <S extends v.GenericSchema>(
   if (status === 200 && result.success) return { document: result.output, raw }
   const [issue] = result.issues ?? []
   const field = issue === undefined ? `status ${status}` : fieldOf(issue)
-  throw noAnswer(`this version of usher does not understand its answer (${field})`)
+  throw noAnswer(
+    `this usher does not understand its answer (${field}): ask with the usher that runs there, or one of its version`,
+  )
 }
 
 /** It may be a stranger's. */

@@ -566,7 +566,9 @@ t.test('an answer that is not Usher’s is refused, saying why', async t => {
   }
   t.match(await answer(404, 'no'), 'it answered 404 (no), so it is not an Usher')
   t.match(await answer(200, 'iptables'), 'its answer is not JSON, so it is not Usher')
-  t.match(await answer(200, '[]'), 'does not understand its answer')
+  const other = await answer(200, '[]')
+  t.match(other, 'does not understand its answer')
+  t.notMatch(other, 'Is Usher running', 'it has answered')
   const odd = { ...good, servicePorts: [{ ...web, active: 'many' }] }
   t.match(await answer(200, JSON.stringify(odd)), '(servicePorts.0.active: ')
 })
