@@ -31,7 +31,7 @@ class ListenCapture implements Capture {
   readonly #placements = new KeyedList<ServicePort, Placement>(listenerId)
   /** Of the answers of LocalAddresses that the placements rest on. */
   #era = 0
-  /** The proxy addresses and node-port CIDRs that they rest on. */
+  /** The proxy addresses and node-port CIDRs that they rest on, and how many proxy ports were lost. */
   #basis = ''
   /** Whether some VIP got no proxy port, as far as is known. */
   #short = false
@@ -85,8 +85,15 @@ class ListenCapture implements Capture {
   async close(): Promise<void> {}
 }
 
-const basisOf = ({ proxyAddress, nodePortCidrs }: ListenCaptureDeps): string =>
-  JSON.stringify(ipFamilies.map(one => [proxyAddress(one), nodePortCidrs?.(one)]))
+const basisOf = ({
+  proxyAddress,
+  nodePortCidrs,
+  proxyPorts,
+}: ListenCaptureDeps): string =>
+  JSON.stringify([
+    ...ipFamilies.map(one => [proxyAddress(one), nodePortCidrs?.(one)]),
+    proxyPorts.losses,
+  ])
 
 const hostOf = (deps: ListenCaptureDeps, local: ReadonlySet<string>): Host => ({
   local,

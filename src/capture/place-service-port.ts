@@ -25,7 +25,7 @@ export interface ListenCaptureDeps {
   readonly proxyKind?: 'none' | 'nftables' | 'iptables'
   readonly proxyPortRange: PortRange | undefined
   readonly localAddresses: Pick<LocalAddresses, 'era' | 'has'>
-  readonly proxyPorts: Pick<ProxyPorts, 'portFor' | 'holds' | 'release'>
+  readonly proxyPorts: Pick<ProxyPorts, 'portFor' | 'holds' | 'release' | 'losses'>
   /**
    * Canonical CIDRs: a node port is bound on those of the host's addresses that are in
    * one. Undefined, and by default: on all.

@@ -57,6 +57,7 @@ export class ProxyPorts {
   }
   /** Ids that have no use for their port now, those away for longest first. */
   readonly #away = new Set<string>()
+  #losses = 0
 
   constructor(
     range: PortRange | undefined,
@@ -69,6 +70,29 @@ export class ProxyPorts {
     this.#tryPort = tryPort
     this.#keeper = keeper
     for (const one of keeper?.known ?? []) this.#remember(one)
+  }
+
+  /** How often one was lost: what rests on the answers of `portFor` is to ask anew when that changes. */
+  get losses(): number {
+    return this.#losses
+  }
+
+  /** Whether a port has an owner here. */
+  isHeld(port: number): boolean {
+    return Object.values(this.#taken).some(ports => ports.has(port))
+  }
+
+  /**
+   * Others took the port of `id` before it was listened on: the next `portFor` gives another one,
+   * unless it is free again. False: that is not its port, or is known.
+   */
+  lost(id: string, port: number): boolean {
+    const held = this.#ports.get(id)
+    if (held?.port !== port || !held.proven) return false
+    this.#ports.set(id, { ...held, proven: false })
+    this.#away.add(id)
+    this.#losses += 1
+    return true
   }
 
   /** Whether there is a port for `id`, in use or not. */
@@ -207,7 +231,7 @@ export class ProxyPorts {
 interface Held {
   readonly port: number
   readonly protocol: Protocol
-  /** False: an earlier process had it, and whether it is free is not known. */
+  /** False: an earlier process had it, or it was lost, and whether it is free is not known. */
   readonly proven: boolean
 }
 

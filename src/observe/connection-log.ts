@@ -1,7 +1,7 @@
 import { causeText } from '../relay/cause.ts'
 import type { Cause } from '../relay/cause.ts'
 import type { Attempt, ConnectionRecord } from '../relay/connection-record.ts'
-import type { AccessBatch, BindState, RelayObserver } from '../relay/relay.ts'
+import type { AccessBatch, Bind, BindState, RelayObserver } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import type { RelayGone } from './health.ts'
 import { BindLog, FailingBinds } from './bind-log.ts'
@@ -17,6 +17,8 @@ export interface ConnectionLogOptions {
   readonly perSecond?: number
   /** Hears of ServicePorts all of whose endpoints have failed; there is no record of that. */
   readonly allFailed?: (servicePort: string) => void
+  /** Another program has what a listener wants to listen on. */
+  readonly portTaken?: (listener: string, bind: Bind) => void
   /** Takes lines of the access log; default: nobody. */
   readonly accessLines?: (batch: AccessBatch) => void
 }
@@ -83,6 +85,7 @@ export class ConnectionLog implements RelayObserver {
   relayGone: RelayGone | undefined
   readonly allFailed: (servicePort: string) => void
   readonly accessLines: (batch: AccessBatch) => void
+  readonly #portTaken: (listener: string, bind: Bind) => void
   readonly #clock: Clock
   readonly #log: Log
   readonly #binds: BindLog
@@ -94,6 +97,7 @@ export class ConnectionLog implements RelayObserver {
   constructor(options: ConnectionLogOptions) {
     const { log, clock, burst = 10, perSecond = 1, allFailed = () => {} } = options
     this.allFailed = allFailed
+    this.#portTaken = options.portTaken ?? (() => {})
     this.accessLines = options.accessLines ?? (() => {})
     this.#log = log
     this.#clock = clock
@@ -133,6 +137,8 @@ export class ConnectionLog implements RelayObserver {
   bindChanged(listener: string, state: BindState): void {
     this.failingBinds.changed(listener, state)
     this.#binds.changed(listener, state)
+    if (state.state === 'failed' && state.error === 'EADDRINUSE')
+      this.#portTaken(listener, state.bind)
   }
 
   acceptPaused(paused: boolean, used: number, limit: number): void {

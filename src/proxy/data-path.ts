@@ -1,7 +1,10 @@
+import type { Placement } from '../capture/capture.ts'
 import type { CaptureChoice } from '../capture/choose-capture.ts'
 import { isOwnAddress, LocalAddresses, ownAddresses } from '../capture/local-addresses.ts'
 import { openPortMemory, type PortMemory } from '../capture/port-memory.ts'
+import { proxyPortId } from '../capture/place-service-port.ts'
 import { ProxyPorts } from '../capture/proxy-ports.ts'
+import { vipGroupNames } from '../capture/vip-group.ts'
 import { NodeClientsWatch } from '../mode/node-clients.ts'
 import { UserspaceMode } from '../mode/userspace.ts'
 import { AccessLog } from '../observe/access-log/access-log.ts'
@@ -12,6 +15,7 @@ import { openFileLimit } from '../relay/fd-limit.ts'
 import type { ChosenRelay, MadeRelay, RelayDeps } from '../relay/make-relay.ts'
 import type { Relay } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
+import { familyOf, type IpFamily } from '../util/ip.ts'
 import { createCapture } from './capture/create-capture.ts'
 import { hostSystem } from './capture/host-system.ts'
 import type { ProxyOptions, Shared } from './options.ts'
@@ -45,6 +49,11 @@ export const createDataPath = async (
     clock,
     allFailed,
     accessLines: batch => accessLog.lines(batch),
+    portTaken: (listener, bind) => {
+      if (!proxyPorts.isHeld(bind.port)) return
+      const ids = proxyPortIds(mode.placements, listener, familyOf(bind.address))
+      if (ids.some(id => proxyPorts.lost(id, bind.port))) resync()
+    },
   })
   // First: where it does not work, nothing has been touched yet.
   const { relay, choice: relayChoice } = await makeRelay(deps, {
@@ -57,6 +66,7 @@ export const createDataPath = async (
   })
   const captureMetrics = new RuleMetrics()
   const memory = await portMemory(options, clock, log)
+  const proxyPorts = new ProxyPorts(options.proxyPortRange, random, undefined, memory)
   const { capture, choice } = await createCapture({
     options,
     clock,
@@ -70,7 +80,7 @@ export const createDataPath = async (
       isBesideKernelMode,
     }),
     localAddresses: new LocalAddresses(clock),
-    proxyPorts: new ProxyPorts(options.proxyPortRange, random, undefined, memory),
+    proxyPorts,
     isBesideKernelMode,
   }).catch(async (error: unknown) => {
     await relay.drain(0)
@@ -110,6 +120,15 @@ export const createDataPath = async (
     relayChoice,
   }
 }
+
+const proxyPortIds = (
+  placements: readonly Placement[],
+  name: string,
+  family: IpFamily | undefined,
+): readonly string[] =>
+  placements
+    .filter(({ servicePort: one }) => one.name === name && one.family === family)
+    .flatMap(one => vipGroupNames.map(group => proxyPortId(one.listenerId, group)))
 
 /** In a process of its own, unless nothing is ever started in this one. */
 const makeRelay = async (

@@ -133,8 +133,8 @@ export class BindSet {
       if (wanted.has(key)) continue
       this.#kept.delete(key)
       abort.abort(unwanted)
-      if (listening === undefined) continue
-      listening.close()
+      if (listening === undefined && state.state !== 'failed') continue
+      listening?.close()
       this.#changed(
         this.#closed.find(({ bind }) => bindKey(bind) === key) ?? {
           bind: state.bind,

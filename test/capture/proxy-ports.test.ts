@@ -108,6 +108,33 @@ t.test('ports that are kept', async t => {
     t.equal(changes(), 4)
   })
 
+  t.test('one that others took before it was listened on is left to them', async t => {
+    const { kept, text } = keeper()
+    const taken: number[] = []
+    const ports = new ProxyPorts(range, () => 0, allBut(taken), kept)
+    t.same(await portsOf(ports, 'a', 'b'), [100, 101])
+    t.notOk(ports.lost('a', 101), "another's")
+    t.notOk(ports.lost('nobody', 100))
+    t.equal(ports.losses, 0)
+    t.ok(ports.lost('a', 100))
+    t.notOk(ports.lost('a', 100), 'that is known')
+    t.equal(ports.losses, 1)
+    t.same(await portsOf(ports, 'a', 'b'), [100, 101], 'it was free again')
+    taken.push(100)
+    t.ok(ports.lost('a', 100))
+    t.same(await portsOf(ports, 'a', 'b'), [102, 101])
+    t.notOk(ports.isHeld(100))
+    t.same(text().toSorted(), ['a TCP 102', 'b TCP 101'])
+  })
+
+  t.test('one that was lost, and whose owner is gone, is no more in the way', async t => {
+    const ports = new ProxyPorts({ first: 100, last: 100 }, () => 0, allBut([]))
+    t.same(await portsOf(ports, 'a'), [100])
+    t.ok(ports.lost('a', 100))
+    ports.release('a')
+    t.same(await portsOf(ports, 'b'), [100])
+  })
+
   t.test('nothing is lost when there is no descriptor to find out with', async t => {
     const { kept } = keeper(held('a', 101))
     let broken = true

@@ -148,6 +148,7 @@ const noProxyPorts = {
   portFor: async () => undefined,
   holds: () => false,
   release: () => {},
+  losses: 0,
 }
 
 const asCidr = (address: string): string =>
