@@ -260,3 +260,19 @@ t.test('what can be written nowhere is a failure', { skip: noFull }, async t => 
   t.teardown(() => child.kill('SIGKILL'))
   t.strictSame(await once(child, 'close'), [1, null])
 })
+
+t.test(
+  'where errors can be written nowhere, exit codes are as ever',
+  { skip: noFull },
+  async t => {
+    for (const [args, code] of [
+      [['status', '--address=127.0.0.1:1'], 3],
+      [['status', '--no-such-flag'], 2],
+    ] as const) {
+      const line = [process.execPath, usherProgram, ...args]
+      const child = spawn('sh', ['-c', 'exec "$0" "$@" 2>/dev/full', ...line])
+      t.teardown(() => child.kill('SIGKILL'))
+      t.strictSame(await once(child, 'close'), [code, null], args.join(' '))
+    }
+  },
+)
