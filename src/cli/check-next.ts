@@ -26,7 +26,7 @@ export interface Lack {
   /** `mode ipvs`, as the report of a node has it. */
   readonly what: string
   readonly why: string
-  /** What to give in its place. */
+  /** What to give in its place, or how it may work. */
   readonly advice: string
 }
 
@@ -74,15 +74,23 @@ const lack = (
   asked: string,
   give: string,
 ): readonly Lack[] =>
-  why === undefined ? [] : [{ what, why, advice: `${asked} does not work here; ${give}` }]
+  why === undefined
+    ? []
+    : [
+        {
+          what,
+          why,
+          advice:
+            permissionAdvice(why) === ''
+              ? `${asked} does not work here; ${give}, or mend what its line says`
+              : `${asked} does not work without rights: check again as root`,
+        },
+      ]
 
 const whyNot = (list: readonly Finding[], name: string): string | undefined => {
   const found = list.find(each => each.name === name)
   return found?.usable === false ? found.detail : undefined
 }
-
-export const nextOfLack = ({ advice }: Lack): string =>
-  `${advice}, or mend what its line says`
 
 /** With these it takes over nothing, and no port that kube-proxy has. */
 const toLook = [
@@ -109,7 +117,7 @@ export const nextOfNode = ({
   ...asked
 }: CheckedNode): readonly string[] => {
   const [first] = lacking(asked, findings)
-  if (first !== undefined) return [nextOfLack(first)]
+  if (first !== undefined) return [first.advice]
   if (beside?.usher !== undefined) return ['usher status (an Usher serves this node)']
   const { kubeconfig, master } = asked.options
   const isGiven = kubeconfig !== '' || master !== '' || inPod

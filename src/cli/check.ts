@@ -13,7 +13,6 @@ import { styled, type Style } from './columns.ts'
 import {
   type Lack,
   lacking,
-  nextOfLack,
   nextOfNode,
   nextOfProblems,
   nextOfRoutes,
@@ -183,7 +182,7 @@ export const check = async (args: readonly string[], io: Io): Promise<number> =>
     const warned = count(warnings.length + lacks.length, 'warning')
     io.out(`${options.config}: in order; ${warned}\n`)
     const next = nextOfRun(args, settings)
-    return { isSound: true, next: [...lacks.map(nextOfLack), ...next] }
+    return { isSound: true, next: [...lacks.map(({ advice }) => advice), ...next] }
   }
   const { isSound, next } =
     options.manifests.length > 0

@@ -21,6 +21,7 @@ import {
   serviceRow,
   servicesTable,
 } from './get-services.ts'
+import { isOfService } from './status-rows.ts'
 
 /** What is listed of one kind. */
 export interface Listing {
@@ -52,10 +53,6 @@ const itemsOf = <T extends { readonly name: string }>(
     row: (now, wide) => row(document, now, wide),
     document,
   }))
-
-/** Routes of a sidecar are of none. */
-const isOfService = ({ servicePort }: ListedPort): boolean =>
-  !servicePort.startsWith('route/')
 
 export type Kind = (typeof listedKinds)[number]
 

@@ -36,9 +36,9 @@ const whenGone = (stdout: Output, stderr: Output): AbortSignal => {
   return gone.signal
 }
 
-/** Any other error of the output (a full disk) sets exit code 1. */
+/** Any other error of the output (a full disk) sets exit code 1, where the command's own says nothing. */
 const noteFailure = (error: NodeJS.ErrnoException): void => {
-  if (error.code !== 'EPIPE') process.exitCode = 1
+  if (error.code !== 'EPIPE') process.exitCode ||= 1
 }
 
 /** Characters. */

@@ -5,6 +5,11 @@ import { count, forPeople, servedText } from './words.ts'
 export const red = (text: string): Cell => ({ text, style: 'red' })
 const yellow = (text: string): Cell => ({ text, style: 'yellow' })
 
+/** Routes of a sidecar are of none. */
+export const isOfService = ({
+  servicePort,
+}: Pick<ServicePortStatus, 'servicePort'>): boolean => !servicePort.startsWith('route/')
+
 /** What a Local policy leaves of a VIP's clients; '' when it serves all of them. */
 const limitOf = ({ kind }: VipStatus, { verdicts }: ServicePortStatus): string => {
   if (kind === 'ClusterIP' || kind === 'Route')

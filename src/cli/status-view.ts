@@ -4,7 +4,7 @@ import type {
   StatusDocument,
 } from '../observe/status.ts'
 import { aligned, columnWidths, styled, type Cells } from './columns.ts'
-import { endpointRow, red, vipRow } from './status-rows.ts'
+import { endpointRow, isOfService, red, vipRow } from './status-rows.ts'
 import {
   bytesForPeople,
   clientsWait,
@@ -226,7 +226,7 @@ const header = (status: StatusDocument, now: number, colour: boolean): string[] 
 }
 
 const footer = (status: StatusDocument, now: number, colour: boolean): string[] => {
-  const { servicePorts, problems, source } = status
+  const { servicePorts, problems } = status
   let active = 0
   let idle = 0
   for (const port of servicePorts) {
@@ -245,7 +245,7 @@ const footer = (status: StatusDocument, now: number, colour: boolean): string[] 
     for (const one of [text, ...drainTexts(port, now)].filter(Boolean))
       lines.push(styled(visible(`${port.servicePort}: ${one}`), 'yellow', colour))
   }
-  const areRoutes = source.name === 'routes'
+  const areRoutes = servicePorts.some(port => !isOfService(port))
   const totals = [
     count(servicePorts.length, areRoutes ? 'route' : 'ServicePort'),
     `${idle} without usable endpoints`,

@@ -1,5 +1,5 @@
 import { listenerId, type Placement, type VipPlacement } from '../capture/capture.ts'
-import type { ServicePort, Vip } from '../model/snapshot.ts'
+import { isInternal, type ServicePort, type Vip } from '../model/snapshot.ts'
 
 /** How a VIP is served by rules that lead to endpoints. */
 export const kernelPlacement = (servicePort: ServicePort): Placement => ({
@@ -31,14 +31,13 @@ export const unservedPlacement = (
 /** '' when clients of this VIP are served, from here or from outside. */
 const whyRefused = (
   { internal, external, externalFromNode }: ServicePort,
-  { kind }: Vip,
+  vip: Vip,
 ): string => {
-  const [target, policy] =
-    kind === 'ClusterIP'
-      ? ([internal, 'internalTrafficPolicy'] as const)
-      : ([external, 'externalTrafficPolicy'] as const)
+  const [target, policy] = isInternal(vip)
+    ? ([internal, 'internalTrafficPolicy'] as const)
+    : ([external, 'externalTrafficPolicy'] as const)
   if (target.verdict === 'forward') return ''
-  if (kind !== 'ClusterIP' && externalFromNode.verdict === 'forward') return ''
+  if (!isInternal(vip) && externalFromNode.verdict === 'forward') return ''
   return target.verdict === 'drop'
     ? `no local endpoints (${policy}: Local)`
     : 'no endpoints'

@@ -2,7 +2,13 @@ import { withoutDown, type WhoIsDown } from './checked-endpoints.ts'
 import type { Claim } from './claim.ts'
 import type { EndpointSlice, Service } from './service.ts'
 import { mergeSlices } from './slice-merge.ts'
-import { type Endpoint, servicePortName, type ServicePort, type Vip } from './snapshot.ts'
+import {
+  type Endpoint,
+  isInternal,
+  servicePortName,
+  type ServicePort,
+  type Vip,
+} from './snapshot.ts'
 import { sourceRangesOf } from './source-ranges.ts'
 import { categorizeEndpoints, type Place } from './topology.ts'
 import { hasTraffic, trafficOf } from './traffic.ts'
@@ -52,7 +58,7 @@ const servicePort = (
   const up = onDown === undefined ? listed : withoutDown(listed, onDown, whoIsDown)
   const endpoints = weighed(up, service.balance?.zoneWeights)
   const { internalTrafficPolicy, externalTrafficPolicy } = service
-  const externallyAccessible = vips.some(({ kind }) => kind !== 'ClusterIP')
+  const externallyAccessible = !vips.every(isInternal)
   const policies = { internalTrafficPolicy, externalTrafficPolicy }
   const targets = categorizeEndpoints(
     endpoints,

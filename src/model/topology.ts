@@ -5,7 +5,7 @@ import type { Endpoint, Target } from './snapshot.ts'
 export interface Policies {
   readonly internalTrafficPolicy: TrafficPolicy
   readonly externalTrafficPolicy: TrafficPolicy
-  /** It has a VIP that is not a ClusterIP: only then the external policy means something. */
+  /** It has a VIP that is not internal: only then the external policy means something. */
   readonly externallyAccessible: boolean
 }
 

@@ -301,7 +301,7 @@ export const sourceReadings = (
 export const sourceTable: Table<SourceReadings> = [
   gauge(
     'usher_source_age_seconds',
-    'Seconds since what is served was last known to be what the source says; absent before the first state.',
+    'Seconds since what is served was last known to be what the source says, apart from objects that usher_problems counts; absent before the first state.',
     [],
     ({ ageSeconds }) => ageSeconds,
   ),

@@ -1,9 +1,10 @@
 import t from 'tap'
-import { nextOfNode, nextOfRoutes, nextOfRun } from '../../src/cli/check-next.ts'
+import { lacking, nextOfNode, nextOfRoutes, nextOfRun } from '../../src/cli/check-next.ts'
 import type { NodeFindings } from '../../src/cli/check-node.ts'
 import { runSettings } from '../../src/config/run-settings.ts'
 
 const works = { usable: true, detail: '' }
+const broken = { usable: false, detail: 'there is no nft' }
 const denied = { usable: false, detail: 'nft list: Operation not permitted' }
 
 const each = <N extends string>(names: readonly N[], found: typeof works) =>
@@ -48,17 +49,17 @@ t.test('what was checked is what is to be run', async t => {
 })
 
 t.test('what is asked for and does not work has something in its place', async t => {
-  const none = each(modeNames, denied)
+  const none = each(modeNames, broken)
   for (const [args, found, said] of [
     ['--proxy-mode=ipvs', { modes: none }, '--proxy-mode ipvs .*; give userspace'],
     [
       '--proxy-mode=nftables',
-      { modes: [{ name: 'nftables', ...denied }, ...findings().modes.slice(1)] },
+      { modes: [{ name: 'nftables', ...broken }, ...findings().modes.slice(1)] },
       '--proxy-mode nftables does not work here; give iptables',
     ],
     [
       '--capture=nftables',
-      { captures: [{ name: 'nftables', ...denied }] },
+      { captures: [{ name: 'nftables', ...broken }] },
       '--capture nftables .*; give listen',
     ],
     [
@@ -72,12 +73,26 @@ t.test('what is asked for and does not work has something in its place', async t
       },
       '--relay linux .*; leave it out',
     ],
-    ['--connect-time=on', { connectTime: denied }, '--connect-time on .*; leave it out'],
+    ['--connect-time=on', { connectTime: broken }, '--connect-time on .*; leave it out'],
   ] as const) {
     const lines = await next({ args: [args], found })
     t.equal(lines.length, 1)
     t.match(lines[0], new RegExp(said))
   }
+})
+
+t.test('what may lack but rights is not to be changed', async t => {
+  const found = { modes: each(modeNames, denied) }
+  t.strictSame(await next({ args: ['--proxy-mode=iptables'], found }), [
+    '--proxy-mode iptables does not work without rights: check again as root',
+  ])
+  const text =
+    'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: iptables\n'
+  const settings = await runSettings(['--config', 'c'], async () => text, 'check')
+  t.strictSame(
+    lacking(settings, findings(found)).map(({ advice }) => advice),
+    ['mode in c: iptables does not work without rights: check again as root'],
+  )
 })
 
 t.test('without rights more would work as root', async t => {

@@ -177,6 +177,17 @@ t.test('trouble is told with its reasons', async t => {
     t.ok(text.split('\n').includes(line), line)
 })
 
+t.test('what a sidecar has are routes, wherever they are written', t => {
+  const route = { ...web, servicePort: 'route/web' }
+  for (const name of ['routes', 'routes /etc/usher.yaml']) {
+    const source = { ...good.source, name }
+    const text = textOf({ ...good, source, servicePorts: [route, route] })
+    t.match(text, /^2 routes, 0 without/m, name)
+  }
+  t.match(textOf({ ...good, servicePorts: [] }), /^0 ServicePorts, /m)
+  t.end()
+})
+
 t.test('a capture that is second best says why not the best', async t => {
   const passedOver = [{ name: 'nftables', detail: 'nft: not found' }]
   const capture = { name: 'local', detail: 'iproute2-6.1.0', passedOver }

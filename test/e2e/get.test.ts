@@ -2,6 +2,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { manifestFile, service, slice } from '../support/manifests.ts'
 import { publishedSchema } from '../support/output-schema.ts'
@@ -260,3 +262,32 @@ t.test('what can be written nowhere is a failure', { skip: noFull }, async t => 
   t.teardown(() => child.kill('SIGKILL'))
   t.strictSame(await once(child, 'close'), [1, null])
 })
+
+/** An Usher that has something to note, and is then gone. */
+const endsAfterNote = async (t: Test): Promise<string> => {
+  const answer = { connections: [], leftOut: 0, gap: false, notes: ['a note'], next: '' }
+  const server = createServer(({ url = '', socket }, response) => {
+    if (url.startsWith('/ended')) response.end(JSON.stringify(answer))
+    else socket.destroy()
+  })
+  t.teardown(() => server.close())
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  return `--address=127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+t.test(
+  'where errors can be written nowhere, exit codes are as ever',
+  { skip: noFull },
+  async t => {
+    for (const [args, code] of [
+      [['status', '--address=127.0.0.1:1'], 3],
+      [['status', '--no-such-flag'], 2],
+      [['tap', 'default/web', '--open', await endsAfterNote(t)], 3],
+    ] as const) {
+      const line = [process.execPath, usherProgram, ...args]
+      const child = spawn('sh', ['-c', 'exec "$0" "$@" 2>/dev/full', ...line])
+      t.teardown(() => child.kill('SIGKILL'))
+      t.strictSame(await once(child, 'close'), [code, null], args.join(' '))
+    }
+  },
+)

@@ -45,6 +45,22 @@ t.test('this node', async t => {
     t.same(reachableOf(registry), ['10.1.0.1', '10.1.0.2'])
   })
 
+  t.test('the external policy says nothing of a route, which is internal', async t => {
+    const spec = {
+      isRoute: true,
+      internalTrafficPolicy: 'Local',
+      externalTrafficPolicy: 'Cluster',
+    } as const
+    const registry = registryOf(
+      put(service('web', spec)),
+      put(slice([endpoint('10.1.0.2', { nodeName: 'n2' })])),
+    )
+    const port = registry.snapshot('IPv4').servicePorts.get(web)
+    t.match(port?.vips, [{ kind: 'Route' }])
+    t.equal(port?.external, port?.internal)
+    t.same(reachableOf(registry), [])
+  })
+
   t.test('a zone change rebuilds only what has hints', async t => {
     const registry = registryOf(
       put(service()),

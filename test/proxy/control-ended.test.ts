@@ -133,6 +133,7 @@ t.test('beside a kernel mode a relay is asked of what it carries', async t => {
   })
   const listed = await order(path, '/connections', both)
   t.strictSame((listed.body as { notes: string[] }).notes, [
+    'default/web:dns: only TCP connections are told of',
     'default/web:http: the kernel forwards its connections, and Usher does not see them',
   ])
   t.match(await order(path, '/connections', { routes: ['default/web'] }), kernelMode)

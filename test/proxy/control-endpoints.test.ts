@@ -5,12 +5,13 @@ import { drain, undrain } from '../../src/cli/drain.ts'
 import { get } from '../../src/cli/get.ts'
 import { weight } from '../../src/cli/weight.ts'
 import type { NewOrder } from '../../src/mode/operator-orders.ts'
+import type { Service } from '../../src/model/service.ts'
 import { order } from '../support/control-socket.ts'
-import { endpoint, put, service, slice } from '../support/objects.ts'
+import { endpoint, portSpec, put, service, slice } from '../support/objects.ts'
 import { type ControlledRelay, controlSocket, ran } from './control-fixture.ts'
 
 /** web has 10.1.0.1 and 10.1.0.2 (weight 5), api has 10.1.0.1 and an endpoint of IPv6. */
-const setUp = (t: Test, relay?: ControlledRelay) =>
+const setUp = (t: Test, relay?: ControlledRelay, ...more: Service[]) =>
   controlSocket(
     t,
     [
@@ -19,6 +20,7 @@ const setUp = (t: Test, relay?: ControlledRelay) =>
       put(service('api', { clusterIPs: ['10.0.0.2', 'fd00::2'] })),
       put(slice(['10.1.0.1'], { name: 'api-1', serviceName: 'api' })),
       put(slice(['fd00::1'], { name: 'api-2', serviceName: 'api', family: 'IPv6' })),
+      ...more.map(put),
     ],
     relay,
   )
@@ -330,4 +332,24 @@ t.test('10 000 are listed, and the others counted', async t => {
     err,
     'usher get: 15500 connections more are left out; a name lists those of one Service or route\n',
   )
+})
+
+t.test('of UDP there are none to list, which is said without a look at all', async t => {
+  const relay: ControlledRelay = {
+    connections: () => Promise.reject(new Error('nothing is to be asked')),
+  }
+  const ports = [portSpec({ name: '', protocol: 'UDP', port: 53 })]
+  const { path } = await setUp(
+    t,
+    relay,
+    service('dns', { ports, clusterIPs: ['10.0.0.3'] }),
+  )
+  const note = 'default/dns: only TCP connections are told of'
+  t.strictSame(await order(path, '/connections', { routes: ['default/dns'] }), {
+    status: 200,
+    body: { connections: [], left: 0, notes: [note] },
+  })
+  const { code, err } = await listed(path, '', ['default/dns'])
+  t.equal(code, 0)
+  t.match(err, `usher get: ${note}\n`)
 })

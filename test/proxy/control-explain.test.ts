@@ -69,3 +69,30 @@ t.test('where no worker answers, nothing is said of its endpoints', async t => {
     ],
   })
 })
+
+t.test(
+  'who asks for a unix socket by the wrong protocol is told of the right one',
+  async t => {
+    const { mode, path } = await setUp(t)
+    const [placement] = mode.placements
+    if (placement === undefined) throw new Error('there is no placement')
+    const vip = {
+      kind: 'Route',
+      address: 'unix:/run/web.sock?mode=600',
+      port: 0,
+    } as const
+    mode.placements = [
+      { ...placement, vips: [{ vip, capture: 'listen', binds: [], reason: '' }] },
+    ]
+    const request = { client: 'unix:', address: 'unix:/run/web.sock', protocol: 'udp' }
+    t.match(await order(path, '/explain', request), {
+      status: 404,
+      body: {
+        error: {
+          message:
+            'nothing is served at unix:/run/web.sock (UDP); unix:/run/web.sock has unix:/run/web.sock?mode=600 (TCP) of default/web:http',
+        },
+      },
+    })
+  },
+)

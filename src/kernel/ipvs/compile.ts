@@ -1,5 +1,11 @@
 import { keepsFlows } from '../../model/service.ts'
-import type { Endpoint, Target, ServicePort, Vip } from '../../model/snapshot.ts'
+import {
+  type Endpoint,
+  isInternal,
+  type ServicePort,
+  type Target,
+  type Vip,
+} from '../../model/snapshot.ts'
 import { joinHostPort } from '../../util/ip.ts'
 import { type ServerId, serverId } from './server-id.ts'
 import type { SetKind } from './set-names.ts'
@@ -77,7 +83,7 @@ const vipTargets = (
   // Those from outside are kept out by a rule; a virtual server has one list for the rest.
   const outer = external.verdict === 'drop' ? externalFromNode : external
   return vips.flatMap(vip => {
-    const target = vip.kind === 'ClusterIP' ? internal : outer
+    const target = isInternal(vip) ? internal : outer
     const addresses = vip.kind === 'NodePort' ? nodePortAddresses : [vip.address]
     return addresses.map(address => ({ vip, target, address }))
   })

@@ -13,10 +13,10 @@ const unseen = 'Usher does not see them'
 export const connections: Handler<'connections'> = async (deps, { routes, limit }) => {
   needsRelay(deps, unseen)
   const meant = routes && meantBy(deps.reconciler.snapshots(), routes)
-  const tcp = meant?.filter(({ protocol }) => protocol === 'TCP')
-  const { listeners, notes } = tcp
-    ? relayedOf(deps, tcp, unseen)
+  const { listeners, notes } = meant
+    ? relayedOf(deps, meant, unseen)
     : { listeners: undefined, notes: othersOf(deps) }
+  if (listeners?.length === 0) return { connections: [], left: 0, notes }
   const found: OpenConnection[] = []
   let left = 0
   for await (const page of pages(deps, listeners, () => limit - found.length)) {

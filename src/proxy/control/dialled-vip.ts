@@ -44,7 +44,9 @@ const familyOfAddress = (address: string): ServicePort['family'] =>
   address.includes(':') ? 'IPv6' : 'IPv4'
 
 const nearest = (all: readonly DialledVip[], { address, port }: AddressPort): string => {
-  const there = all.filter(({ placed: { vip } }) => vip.address === address)
+  const there = all.filter(
+    ({ placed: { vip } }) => unixPlace(vip.address) === unixPlace(address),
+  )
   if (there.length > 0) return `${address} has ${namesOf(there)}`
   const isNear = ({ kind, ...vip }: Vip): boolean =>
     vip.port === port && (kind === 'NodePort' || isWildcard(vip.address))

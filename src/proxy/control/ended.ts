@@ -4,15 +4,13 @@ import type { EndedConnection } from '../../relay/ended-connections.ts'
 import { noAnswer } from '../../relay/questions.ts'
 import { type Handler, needsRelay, Refusal } from './carry-out.ts'
 import { meantBy, shortName } from './named-service-ports.ts'
-import { namesOf, relayedOf } from './relayed.ts'
+import { relayedOf } from './relayed.ts'
 
 export const ended: Handler<'ended'> = async (deps, request) => {
   needsRelay(deps, unseen)
   const { routes, after, failed, clients = [], perSecond, limit } = request
   const meant = meantBy(deps.reconciler.snapshots(), routes)
-  const tcp = meant.filter(({ protocol }) => protocol === 'TCP')
-  const others = namesOf(meant.filter(({ protocol }) => protocol !== 'TCP'))
-  const { listeners, notes } = relayedOf(deps, tcp, unseen)
+  const { listeners, notes } = relayedOf(deps, meant, unseen)
   const query = { routes, listeners, after, failed, clients, perSecond, limit }
   const page = (await deps.relay()?.ask('ended', query)) ?? noAnswer.ended
   if (page.isFull) throw new Refusal(503, 'TOO_MANY', tooMany)
@@ -20,10 +18,7 @@ export const ended: Handler<'ended'> = async (deps, request) => {
     connections: page.ended.map(endedStatus),
     leftOut: page.leftOut,
     gap: page.gap,
-    notes: [
-      ...others.map(name => `${shortName(name)}: only TCP connections are told of`),
-      ...notes,
-    ],
+    notes,
     // While there is no data plane: who asks again is told of what is lost by then.
     next: page.next || (after ?? ''),
   }

@@ -25,7 +25,7 @@ const valueOf = (
   const [value = ''] = values
   if (type === 'boolean' && ['', 'true', 'false'].includes(value))
     return value !== 'false'
-  if (type === 'number' && value !== '') return Number(value)
+  if (type === 'number' && /^\d+$/.test(value)) return Number(value)
   return value
 }
 

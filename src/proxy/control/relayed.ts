@@ -8,24 +8,33 @@ interface Relayed {
   readonly notes: readonly string[]
 }
 
-/** Names of those that a relay carries; throws where the kernel carries them all. `unseen`: what that means. */
+/**
+ * Names of those whose connections a relay carries; throws where the kernel carries them all.
+ * `unseen`: what that means.
+ */
 export const relayedOf = (
   deps: ControlDeps,
   servicePorts: readonly ServicePort[],
   unseen: string,
 ): Relayed => {
-  const names = namesOf(servicePorts)
+  const names = namesOf(servicePorts.filter(isTcp))
+  const others = namesOf(servicePorts.filter(port => !isTcp(port)))
   const kernels = carriedByKernel(deps)
   const listeners = names.filter(name => !kernels.has(name))
   const unheard = names.filter(name => kernels.has(name))
   if (listeners.length === 0 && unheard.length > 0) needsUserspace(deps, unseen)
-  const notes = unheard.map(
-    name => `${shortName(name)}: the kernel forwards its connections, and ${unseen}`,
-  )
+  const notes = [
+    ...others.map(name => `${shortName(name)}: only TCP connections are told of`),
+    ...unheard.map(
+      name => `${shortName(name)}: the kernel forwards its connections, and ${unseen}`,
+    ),
+  ]
   return { listeners, notes }
 }
 
-export const namesOf = (some: readonly ServicePort[]): readonly string[] => [
+const isTcp = ({ protocol }: ServicePort): boolean => protocol === 'TCP'
+
+const namesOf = (some: readonly ServicePort[]): readonly string[] => [
   ...new Set(some.map(({ name }) => name)),
 ]
 

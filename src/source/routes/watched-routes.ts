@@ -161,8 +161,9 @@ class WatchedRoutes implements Source {
   async #lookOnce(): Promise<void> {
     const found = await this.#steady()
     if (this.#closed) return
-    if (isDeepStrictEqual(found, this.#found)) {
-      if (this.#faults.length === 0) this.#goodAt = Date.now()
+    // One that was refused is read again: a file that a route names may be there now.
+    if (isDeepStrictEqual(found, this.#found) && this.#faults.length === 0) {
+      this.#goodAt = Date.now()
       return
     }
     const { routes, faults } = await this.#read(found)
@@ -170,8 +171,7 @@ class WatchedRoutes implements Source {
     const all = [...faults, ...ofLists]
     if (all.length > 0) this.#refuse(all)
     else await this.#take(routes)
-    // A file that a route names may be there at the next look.
-    if (ofLists.length === 0) this.#found = found
+    this.#found = found
   }
 
   /** What is at the path, once it holds still. */

@@ -98,6 +98,17 @@ t.test('internalTrafficPolicy Local without local endpoints is silent', async t 
     t.match(kernel.rules.chain(table, chain)[0], /KUBE-CLUSTER-IP-DROP dst,dst -j DROP$/)
 })
 
+t.test('a route is internal, as a ClusterIP is', async t => {
+  const { kernel, proxier } = fixture()
+  const route = servicePort('web', {
+    vips: [vip('Route', '127.0.0.1')],
+    ...everywhere(forward('10.244.1.1')),
+    internal: forward('10.244.1.2'),
+  })
+  await proxier.sync(snapshotOf([route]), settings)
+  t.strictSame(kernel.destinations('-t 127.0.0.1:80'), { '10.244.1.2:8080': 1 })
+})
+
 t.test('SCTP has servers, and entries with its name', async t => {
   const { kernel, proxier } = fixture()
   const sip = servicePort('sip', {

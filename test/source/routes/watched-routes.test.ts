@@ -218,3 +218,23 @@ t.test('a file of clients that is not there yet', async t => {
   t.match(f.source.status().error, /line 1: "x"/)
   t.equal(f.batches.length, before + 1, 'and changes nothing')
 })
+
+t.test('a file that is put back as it was is refused no more', async t => {
+  const f = await fixture(t, one)
+  const goodAt = (): number => f.source.status().lastGoodAt ?? 0
+  for (const wrong of [
+    one.replace('name: a', `name: a, deny: ['file:${f.path}.txt']`),
+    `${one}x: 1\n`,
+  ]) {
+    const before = f.unusable.length
+    await f.write(wrong)
+    await until('it is refused', () => f.unusable.length > before)
+    await sleep(50)
+    t.equal(f.unusable.length, before + 1, 'its reason is told once')
+    const bad = goodAt()
+    await f.write(one)
+    await until('all is well', () => f.source.status().error === '')
+    await until('it is looked at and good', () => goodAt() > bad)
+    t.strictSame([f.problems(), f.taken, f.batches.length], [[], [], 1])
+  }
+})
