@@ -121,6 +121,7 @@ followStream(
     gone: gone => store.remove(gone),
     counts: counts => store.setCounts(counts),
     tick: tick => {
+      lost = ''
       store.setTick(tick)
       byId('tools').hidden = false
       followAddress()
@@ -130,6 +131,6 @@ followStream(
   why => {
     lost = why
     render()
-    if (store.tick === undefined && why !== '') setText(byId('heard'), why)
+    if (store.tick === undefined) setText(byId('heard'), why)
   },
 )
