@@ -1,8 +1,7 @@
 import { once } from 'node:events'
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
-import type { Page } from 'playwright-core'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import type { Browser, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { type Browser } from 'playwright-core'
 import { splitHostPort } from '../../src/util/ip.ts'
 import { noBrowser, openBrowser, openPage } from '../support/browser.ts'
 import { FakeClock } from '../support/fake-clock.ts'
@@ -12,7 +11,7 @@ import { until } from '../support/until.ts'
 /** A way to `address` that can be dead: what goes in is lost, ends too, and nobody is told. */
 const tunnelTo = async (t: Test, address: string) => {
   const { host, port } = splitHostPort(address) ?? { host: '', port: 0 }
-  const way = { isDead: false, reset: () => {}, address: '' }
+  const way = { isDead: false, lostEnds: 0, reset: () => {}, address: '' }
   const ends = new Set<Socket>()
   const carry = (from: Socket, to: Socket): void => {
     ends.add(from)
@@ -20,7 +19,8 @@ const tunnelTo = async (t: Test, address: string) => {
     from.on('data', piece => void (way.isDead || to.write(piece)))
     from.once('close', () => {
       ends.delete(from)
-      if (!way.isDead) to.destroy()
+      if (way.isDead) way.lostEnds += 1
+      else to.destroy()
     })
   }
   const server = createServer(near => {
@@ -57,10 +57,9 @@ const watch = async (t: Test, browser: Browser) => {
   const { page } = await openPage(browser)
   t.teardown(() => page.context().close())
   let streams = 0
-  page.on(
-    'request',
-    ({ url }) => void (new URL(url()).pathname === '/stream' && streams++),
-  )
+  page.on('request', asked => {
+    if (new URL(asked.url()).pathname === '/stream') streams += 1
+  })
   await page.clock.install()
   await page.clock.pauseAt(Date.now() + 3_600_000)
   await page.goto(`http://${tunnel.address}/`)
@@ -95,10 +94,10 @@ t.test('the stream, in a browser', { skip: noBrowser }, async t => {
     await isShown()
     tunnel.isDead = true
     clock.advance(20_000)
-    await page.clock.fastForward(1)
+    await until('the stream is cut', () => tunnel.lostEnds > 0)
     tunnel.isDead = false
     const answered = page.waitForResponse(/\/stream\/taken/)
-    await page.clock.fastForward(4999)
+    await page.clock.fastForward(5000)
     t.equal((await answered).status(), 404)
     await until('there is another stream', () => streams() === 2)
   })
