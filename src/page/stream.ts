@@ -10,7 +10,7 @@ const silentMs = 10_000
 
 /**
  * Hears of what changes, as long as somebody can see it. `lost` is told in words why nothing comes,
- * which is so until the next `tick`.
+ * which is so until there is a new look.
  */
 export const followStream = (handlers: Handlers, lost: (why: string) => void): void => {
   let source: EventSource | undefined
@@ -81,14 +81,15 @@ class Taken {
   later(): void {
     this.#timer ||= setTimeout(() => {
       this.#timer = 0
-      const { viewer } = this
-      fetch(`stream/taken?viewer=${viewer}`)
-        .then(({ status }) => {
-          if (status === 404 && viewer === this.viewer) this.#unknown()
-        })
-        // When it does not get there the stream ends or is silent, and that is said.
-        .catch(() => {})
+      // When it does not get there the stream ends or is silent, and that is said.
+      this.#say().catch(() => {})
     }, takenEveryMs)
+  }
+
+  async #say(): Promise<void> {
+    const { viewer } = this
+    const { status } = await fetch(`stream/taken?viewer=${viewer}`)
+    if (status === 404 && viewer === this.viewer) this.#unknown()
   }
 
   forget(): void {

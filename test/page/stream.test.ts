@@ -72,7 +72,7 @@ t.test('the stream, in a browser', { skip: noBrowser }, async t => {
   const browser = await openBrowser(t)
 
   await t.test('while nothing comes what is shown is called old', async t => {
-    const { tunnel, page, streams, says, isShown } = await watch(t, browser)
+    const { clock, tunnel, page, streams, says, isShown } = await watch(t, browser)
     await isShown()
     await says(/^Healthy/)
     tunnel.isDead = true
@@ -85,7 +85,17 @@ t.test('the stream, in a browser', { skip: noBrowser }, async t => {
     await until('it tries again', () => streams() === 3)
     await says(/^No answer/)
     tunnel.isDead = false
+    let isTaken = false
+    page.on('response', answer => (isTaken ||= answer.url().includes('/taken')))
+    const opened = page.waitForResponse(/\/stream$/)
     await page.clock.fastForward(10_000)
+    await opened
+    await until('it has heard of the same look again', async () => {
+      await page.clock.fastForward(50)
+      return isTaken
+    })
+    await says(/^No answer/)
+    clock.advance(1000)
     await says(/^Healthy/)
   })
 
