@@ -15,6 +15,8 @@ let active: Row | undefined
 let opened: OpenedService | undefined
 let rows: readonly Row[] = []
 let lost = ''
+/** `Tick.at`. */
+let heardAt: number | undefined
 
 const open = (row: Row): void => goTo(fragmentOf(row))
 const close = (): void => goTo('')
@@ -121,6 +123,9 @@ followStream(
     gone: gone => store.remove(gone),
     counts: counts => store.setCounts(counts),
     tick: tick => {
+      // A look that was told before, on a stream before, is no news.
+      if (tick.at !== heardAt) lost = ''
+      heardAt = tick.at
       store.setTick(tick)
       byId('tools').hidden = false
       followAddress()
@@ -130,6 +135,6 @@ followStream(
   why => {
     lost = why
     render()
-    if (store.tick === undefined && why !== '') setText(byId('heard'), why)
+    if (store.tick === undefined) setText(byId('heard'), why)
   },
 )

@@ -152,14 +152,15 @@ export class OpenedService {
 
   #learn({ connections, leftOut, gap, next }: Ended): void {
     this.#after = next
-    this.#leftOut += leftOut
+    const all = [...connections.toReversed(), ...this.#known]
+    this.#known = all.slice(0, mostEnded)
+    this.#leftOut += leftOut + all.length - this.#known.length
     this.#hadGap ||= gap
-    this.#known = [...connections.toReversed(), ...this.#known].slice(0, mostEnded)
   }
 
   #endedNote(): string {
     const notes = [
-      this.#leftOut === 0 ? '' : `${this.#leftOut} more that were not listed.`,
+      this.#leftOut === 0 ? '' : `${this.#leftOut} more that are not listed.`,
       this.#hadGap ? 'Some ended meanwhile that nobody kept.' : '',
     ].filter(Boolean)
     if (notes.length > 0) return notes.join(' ')

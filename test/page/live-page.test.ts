@@ -204,6 +204,15 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
     await own.context().close()
   })
 
+  await t.test('counts connections that have made room for later ones', async t => {
+    await row(page, 'good').click()
+    const ended = page.locator('#opened section', { hasText: 'Last connections' })
+    // Some thirty end in a second: no answer leaves any out.
+    await ended.getByText(/^\d+ more that are not listed\.$/).waitFor()
+    t.equal(await ended.locator('tbody tr').count(), 50)
+    await page.keyboard.press('Escape')
+  })
+
   await t.test('does not move as figures grow longer', async t => {
     const [room, text] = (await page.evaluate(`(() => {
       const up = document.querySelector('#process span span')

@@ -32,7 +32,7 @@ interface Viewer {
   /** `ip:port`. */
   readonly client: string
   readonly since: number
-  /** Ends it; undefined while nothing has come that it has not taken. */
+  /** Ends it; undefined while nothing is there that it has not taken. */
   cut: Timer | undefined
 }
 
@@ -65,7 +65,7 @@ export class Viewers {
     }
     const id = randomUUID()
     const out = new PassThrough({ highWaterMark: mostWaiting })
-    const viewer = { out, client, since: this.#deps.clock.now(), cut: undefined }
+    const viewer: Viewer = { out, client, since: this.#deps.clock.now(), cut: undefined }
     this.#open.set(id, viewer)
     out.once('close', () => this.#leaves(id, viewer))
     const look = (this.#look ??= this.#begin())
@@ -78,8 +78,13 @@ export class Viewers {
     const viewer = this.#open.get(id)
     if (viewer === undefined) return false
     this.#deps.clock.clearTimeout(viewer.cut)
-    viewer.cut = undefined
+    // While it is full nothing is written, which would begin the time anew.
+    viewer.cut = viewer.out.writableNeedDrain ? this.#cutLater(viewer) : undefined
     return true
+  }
+
+  #cutLater({ out }: Viewer): Timer {
+    return this.#deps.clock.setTimeout(() => out.destroy(), untakenMs)
   }
 
   /** In the log, not to who is refused: that may be anybody. */
@@ -119,7 +124,8 @@ export class Viewers {
     out.once('close', () => gone.abort())
     const turn = pacer()
     const write = async (piece: string): Promise<void> => {
-      viewer.cut ??= this.#deps.clock.setTimeout(() => out.destroy(), untakenMs)
+      gone.signal.throwIfAborted()
+      viewer.cut ??= this.#cutLater(viewer)
       if (!out.write(piece)) await once(out, 'drain', { signal: gone.signal })
       await turn()
     }

@@ -109,6 +109,52 @@ t.test('one that reads nothing costs little, and gives its place up', async t =>
   await until('nothing is under way', () => clock.waiting === 0)
 })
 
+t.test(
+  'who says it takes what comes, and then reads nothing, gives its place up',
+  async t => {
+    const { status } = statusOfMany(2000)
+    const clock = new FakeClock()
+    const unsaid = () => void t.fail()
+    const viewers = new Viewers({ status, clock, log: { error: unsaid, warn: unsaid } })
+    const idle = viewers.join('')
+    t.teardown(() => void idle?.destroy())
+    await once(idle ?? t, 'readable')
+    const viewer = /data: "(.*)"/.exec(String(idle?.read()))?.[1] ?? ''
+    await until('it has as much as may wait', () => (idle?.readableLength ?? 0) > 60_000)
+    await sleep(50)
+    clock.advance(5000)
+    t.equal(viewers.takes(viewer), true)
+    clock.advance(19_999)
+    await sleep(20)
+    t.equal(idle?.destroyed, false)
+    clock.advance(1)
+    t.equal(idle?.destroyed, true)
+  },
+)
+
+t.test('who leaves in the midst of what it is told leaves no timer', async t => {
+  const { status } = statusOfMany(2000)
+  const clock = new FakeClock()
+  const unsaid = () => void t.fail()
+  const viewers = new Viewers({ status, clock, log: { error: unsaid, warn: unsaid } })
+  const one = viewers.join('')
+  let told = ''
+  one?.on('data', piece => {
+    told += String(piece)
+    if (!told.endsWith('\n\n') || !/event: head\n/.test(told)) return
+    one.removeAllListeners('data')
+    // So long that others have their turn before the next piece, in which it leaves.
+    for (const end = performance.now() + 10; performance.now() < end;);
+    process.nextTick(() => {
+      t.equal(viewers.takes(/data: "(.*)"/.exec(told)?.[1] ?? ''), true)
+      one.destroy()
+    })
+  })
+  await until('it has left', () => one?.closed === true)
+  await sleep(50)
+  t.equal(clock.waiting, 0)
+})
+
 /** How a connection ends that asks for the stream, and reads no more than that it has begun. */
 const idles = async (t: Test, address: string): Promise<() => string> => {
   const { host, port } = splitHostPort(address) ?? { host: '', port: 0 }
