@@ -90,11 +90,17 @@ t.test('what they wait for ends with the server', async t => {
   await until('it has ended', one.ended)
 })
 
-t.test('one that reads nothing costs little, and gives its place up', async t => {
+/** Of 2000 ServicePorts; nothing goes wrong that would be logged. */
+const atFakeTime = (t: Test) => {
   const { status } = statusOfMany(2000)
   const clock = new FakeClock()
   const unsaid = () => void t.fail()
   const viewers = new Viewers({ status, clock, log: { error: unsaid, warn: unsaid } })
+  return { viewers, clock }
+}
+
+t.test('one that reads nothing costs little, and gives its place up', async t => {
+  const { viewers, clock } = atFakeTime(t)
   const idle = viewers.join('')
   t.teardown(() => void idle?.destroy())
   await until('it has as much as may wait', () => (idle?.readableLength ?? 0) > 60_000)
@@ -112,10 +118,7 @@ t.test('one that reads nothing costs little, and gives its place up', async t =>
 t.test(
   'who says it takes what comes, and then reads nothing, gives its place up',
   async t => {
-    const { status } = statusOfMany(2000)
-    const clock = new FakeClock()
-    const unsaid = () => void t.fail()
-    const viewers = new Viewers({ status, clock, log: { error: unsaid, warn: unsaid } })
+    const { viewers, clock } = atFakeTime(t)
     const idle = viewers.join('')
     t.teardown(() => void idle?.destroy())
     await once(idle ?? t, 'readable')
@@ -133,10 +136,7 @@ t.test(
 )
 
 t.test('who leaves in the midst of what it is told leaves no timer', async t => {
-  const { status } = statusOfMany(2000)
-  const clock = new FakeClock()
-  const unsaid = () => void t.fail()
-  const viewers = new Viewers({ status, clock, log: { error: unsaid, warn: unsaid } })
+  const { viewers, clock } = atFakeTime(t)
   const one = viewers.join('')
   let told = ''
   one?.on('data', piece => {
