@@ -1,5 +1,6 @@
 import type { Backend } from './backend.ts'
 import type { Attempt } from './connection-record.ts'
+import { untold } from './early-close.ts'
 import type { EndpointPlaces } from './shared-places.ts'
 
 /** Who is told how an attempt has ended. */
@@ -22,6 +23,8 @@ export class DialAttempt<B extends Backend, Socket, Connection> {
   result = 'pending'
   /** Milliseconds from its start to its result. */
   ms = 0
+  /** Of one that was not served: how many bytes its client had said by then; see early-close.ts. */
+  unservedAfter = untold
 
   constructor(
     connection: Connection,

@@ -16,6 +16,10 @@ export class SaidBytes {
     return this.#said !== undefined && this.#said.length > 0
   }
 
+  get bytes(): Buffer | undefined {
+    return this.#said?.bytes
+  }
+
   /** A copy: a chunk may be a small part of a large buffer. */
   add(chunk: Buffer): void {
     if (this.#said === undefined) return

@@ -7,7 +7,7 @@ import type { Backend } from '../backend.ts'
 import type { Cause } from '../cause.ts'
 import { Dial } from '../dial.ts'
 import { attemptRecords } from '../dial-attempt.ts'
-import { takeEarlyClose, takeNoAnswer } from '../early-close.ts'
+import { noteUnserved, takeEarlyClose, takeNoAnswer } from '../early-close.ts'
 import type { Choice } from '../front.ts'
 import type { RelayLimits } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
@@ -172,7 +172,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   #copy(from: Socket, chunk: Buffer): void {
     const to = this.#opposite(from)
     if (to === undefined) return this.#hold(chunk)
-    if (from !== this.#client && !this.#hasLasted) this.lasts()
+    if (from !== this.#client && !this.#hasLasted) this.#answered()
     const room =
       from === this.#client
         ? this.#telling?.say(chunk, this.#context.state.retry?.answerMs)
@@ -242,17 +242,23 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   /** An endpoint that has not said anything, as far as there may be another one. */
   get #unserved() {
-    const { clock, state } = this.#context
+    const { state } = this.#context
     const [backend, socket] = [this.#backend, this.#backendSocket]
     // Its end has been passed on, or it has served.
     if (backend === undefined || socket === undefined || socket.bytesRead > 0)
       return undefined
     const { writableEnded, destroyed } = this.#client
     if (state.retry === undefined || writableEnded || destroyed) return undefined
-    const repeatable = this.#telling?.isRepeatable === true
-    const age = clock.now() - this.acceptedAt
-    const attempts = this.#attempts
-    return { service: state, backend, choice: this.#choice, attempts, age, repeatable }
+    return {
+      service: state,
+      backend,
+      choice: this.#choice,
+      attempts: this.#attempts,
+      repeatable: this.#telling?.isRepeatable === true,
+      told: this.bytesToBackend,
+      said: this.#telling?.said,
+      address: this.#address,
+    }
   }
 
   /** Another endpoint is dialled; `isKept`: this one may still be the client's in the end. */
@@ -298,6 +304,20 @@ export class TcpConnection implements Dialled, WatchedConnection {
   endIdle(): void {
     this.#idle(this.#openWay)
   }
+
+  /** The first has come from the endpoint. */
+  #answered(): void {
+    this.lasts()
+    if (this.#attempts.length > 1)
+      noteUnserved(
+        this.#context.state,
+        this.#attempts,
+        this.bytesToBackend,
+        this.#address,
+      )
+  }
+
+  readonly #address = (): string => this.record.arrival.source.address
 
   /** The endpoint does what it is there for; where an answer is awaited time alone does not say so. */
   lasts(): void {

@@ -58,6 +58,11 @@ export class Telling {
     return this.hasHeardNothing || this.#said.isRepeatable
   }
 
+  /** All that the client has said, where it is kept. */
+  get said(): Buffer | undefined {
+    return this.#said.bytes
+  }
+
   /** What the client has said, for another endpoint. */
   take(): GrowingBytes | undefined {
     return this.#said.take()

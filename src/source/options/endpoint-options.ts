@@ -44,7 +44,7 @@ export type Given<Schemas extends Readonly<Record<string, v.GenericSchema>>> = {
 
 /** Of TCP options without faults. `earlyClose`: what holds where retryEarlyClose is not given. */
 export const decodeTraffic = (
-  raw: Given<Omit<typeof endpointOptions, 'check'>>,
+  raw: Given<Omit<typeof endpointOptions, 'check'>> & { readonly check?: unknown },
   earlyClose: boolean,
 ): TrafficOptions => ({
   retry: decodeRetry(raw, earlyClose),

@@ -62,7 +62,7 @@ export const retryOptions = {
 type Raw = {
   readonly [Name in keyof typeof retryOptions]?:
     v.InferOutput<(typeof retryOptions)[Name]> | undefined
-}
+} & { readonly check?: unknown }
 
 /** Of options without faults. `earlyClose`: what holds where retryEarlyClose is not given. */
 export const decodeRetry = (raw: Raw, earlyClose: boolean): RetryOptions => ({
@@ -71,6 +71,7 @@ export const decodeRetry = (raw: Raw, earlyClose: boolean): RetryOptions => ({
   ...(raw.answerWithin !== undefined && { answerMs: msOf(raw.answerWithin) }),
   ...(raw.hold !== undefined && { holdMs: msOf(raw.hold) }),
   ...(raw.mostHeld !== undefined && { mostHeld: raw.mostHeld }),
+  ...(raw.check !== undefined && { isChecked: true }),
 })
 
 /** Whether `replay` is asked for where nothing is retried. Of any object. */

@@ -1,3 +1,4 @@
+import { type Doubts, noDoubts } from '../../../balance/doubts.ts'
 import { noReplies, type Replies } from '../../../balance/replies.ts'
 import { noRest, type Rest } from '../../../balance/resting.ts'
 import { noRecovery, type Recovery } from '../../../balance/slow-start.ts'
@@ -39,6 +40,26 @@ const replyBits: StateBits<Replies> = {
   }),
 }
 
+const markUnit = 1 << 6
+const sinceUnit = 128
+
+/** From the low end 2 bits of clients, 6 of each of two marks, 34 of the time in units of 128 ms. */
+const doubtBits: StateBits<Doubts> = {
+  none: noDoubts,
+  pack: ({ clients, since, marks: [first, second] }) =>
+    ((Math.floor(since / sinceUnit) * markUnit + second) * markUnit + first) * 4 +
+    clients,
+  unpack: bits => {
+    const rest = Math.floor(bits / 4)
+    const second = Math.floor(rest / markUnit)
+    return {
+      clients: bits % 4,
+      since: Math.floor(second / markUnit) * sinceUnit,
+      marks: [rest % markUnit, second % markUnit],
+    }
+  },
+}
+
 const recoveryTimeUnit = 1 << 1
 
 /** From the low end 1 bit whether it is up, and the time; never 0, as time is not. */
@@ -52,7 +73,8 @@ const recoveryBits: StateBits<Recovery> = {
   }),
 }
 
-const cells = { rest: 0, replies: 1, recovery: 2, count: 3 }
+/** Replies are of UDP, doubts of TCP. */
+const cells = { rest: 0, replies: 1, doubts: 1, recovery: 2, count: 3 }
 
 /** How the endpoints rest, answer and come back, by their slots: one state for all workers. */
 export class RestPages extends SlotPages<BigInt64Array> {
@@ -69,6 +91,15 @@ export class RestPages extends SlotPages<BigInt64Array> {
   repliesOf(slot: number): SharedCell<Replies> {
     const at = this.offsetOf(slot) + cells.replies
     return new SharedCell(replyBits, this.pageOf(slot), at)
+  }
+
+  /** Connections that the endpoint which has the slot now has not served. */
+  doubtsOf(slot: number): SharedCell<Doubts> {
+    return new SharedCell(
+      doubtBits,
+      this.pageOf(slot),
+      this.offsetOf(slot) + cells.doubts,
+    )
   }
 
   /** Whether the endpoint which has the slot now is down, or has just come back. */

@@ -12,6 +12,7 @@ import {
   SPLICE_F_NONBLOCK,
 } from '../../../ffi/constants.ts'
 import { errno } from '../../../ffi/errno.ts'
+import { noteUnserved } from '../../early-close.ts'
 import { keepAliveAfterMs } from '../keep-alive.ts'
 import type { TimerWheel } from '../timer-wheel.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
@@ -144,6 +145,9 @@ export class Copying {
     if (connection.awaitsAnswer) this.#keepAliveLater(connection)
     connection.awaitsAnswer = false
     this.lasts(connection)
+    const { service, attempts, client } = connection
+    if (attempts.length > 1)
+      noteUnserved(service, attempts, client.bytes, () => connection.peer.address)
   }
 
   #keepAliveLater(connection: Connection): void {
