@@ -3,6 +3,7 @@ import { type AddressPort, unmapped, withoutZone } from '../../util/ip.ts'
 import { proxyHeader, type ProxyVersion } from '../../util/proxy-header.ts'
 import { unixPeer } from '../../util/unix-address.ts'
 import type { Choice, Front } from '../front.ts'
+import { sslRequest } from '../postgres.ts'
 import type { Preface } from '../preface.ts'
 
 /** A client as it has come: its socket says who it is, or a proxy before Usher. */
@@ -11,7 +12,7 @@ export class Arrival {
   /** `Clock` time of its accept. */
   readonly at: number
   readonly #isUnix: boolean
-  #preface: Pick<Preface, 'headerBytes' | 'addresses'> | undefined
+  #preface: Pick<Preface, 'headerBytes' | 'addresses' | 'asksTls'> | undefined
 
   /** `isUnix`: it came by a unix socket. */
   constructor(socket: Socket, at: number, isUnix = false) {
@@ -21,7 +22,7 @@ export class Arrival {
   }
 
   /** What it has said first is known, and not in the socket any more. */
-  tell(preface: Pick<Preface, 'headerBytes' | 'addresses'>): void {
+  tell(preface: Pick<Preface, 'headerBytes' | 'addresses' | 'asksTls'>): void {
     this.#preface = preface
   }
 
@@ -42,9 +43,16 @@ export class Arrival {
     return this.socket.bytesRead - (this.#preface?.headerBytes ?? 0)
   }
 
-  /** By which an endpoint is told who the client is; undefined where it is not. */
+  /** Its endpoint is to be asked for TLS. */
+  get asksTls(): boolean {
+    return this.#preface?.asksTls === true
+  }
+
+  /** By which an endpoint is told who the client is, and asked for TLS; undefined where it is not. */
   header(version: ProxyVersion | undefined): Buffer | undefined {
-    return version && proxyHeader(version, this.source, this.dialled)
+    const header = version && proxyHeader(version, this.source, this.dialled)
+    if (!this.asksTls) return header
+    return header === undefined ? sslRequest : Buffer.concat([header, sslRequest])
   }
 
   /** Whether it may connect, as far as lists and source ranges go. */

@@ -10,6 +10,7 @@ export class Telling {
   readonly #answer: AnswerTimer
   /** Bytes of the header, which the client has not said. */
   #header: number
+  #swallowed = 0
 
   /**
    * What the client says is kept, up to `replay` bytes, for another endpoint. `heard`: so many
@@ -43,8 +44,18 @@ export class Telling {
   /** False when there is no room for more; an answer is awaited for `answerMs`. */
   say(chunk: Buffer, answerMs: number | undefined): boolean {
     this.#said.add(chunk)
-    if (this.#socket.bytesRead === 0) this.#answer.start(answerMs)
+    if (this.answerBytes === 0) this.#answer.start(answerMs)
     return this.#socket.write(chunk)
+  }
+
+  /** The endpoint has answered what only it was asked. */
+  swallow(): void {
+    this.#swallowed = 1
+  }
+
+  /** Bytes that have come from it for the client. */
+  get answerBytes(): number {
+    return this.#socket.bytesRead - this.#swallowed
   }
 
   /** Whether nothing that the client has said, an end included, was sent. */

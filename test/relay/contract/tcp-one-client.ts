@@ -7,14 +7,12 @@ import { type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'
 import { dial, tcpBackend } from '../../support/tcp-backend.ts'
 
 const cancelRequest = Buffer.from('0000001004d2162e0000126700000330', 'hex')
-/** Too long to be a close at once, and short for a test. */
-const loginMs = 350
 const runMs = 4000
 
 /** What some clients do is not booked on the endpoint: others go where they went. */
 export const tcpOneClientContract = (t: Test, make: MakeRelay): void => {
   /** Answers a line with its name; ends without a word on all else, and on who is silent for too long. */
-  const lineServer = (t: Test, name: string, heard: string[]) =>
+  const lineServer = (t: Test, name: string, loginMs: number, heard: string[]) =>
     tcpBackend(t, socket => {
       let text = ''
       const login = setTimeout(() => socket.end(), loginMs)
@@ -49,8 +47,8 @@ export const tcpOneClientContract = (t: Test, make: MakeRelay): void => {
 
   const all: Readonly<Record<string, Partial<RetryOptions>>> = {
     'replay and hold': { replay: 1024, holdMs: 30_000 },
-    'answers in time': { replay: 1024, answerMs: 200 },
-    'answers in time, and no replay': { answerMs: 200 },
+    'answers in time': { replay: 1024, answerMs: 1000 },
+    'answers in time, and no replay': { answerMs: 1000 },
     nothing: {},
   }
   for (const [kind, options] of Object.entries(all)) {
@@ -58,8 +56,10 @@ export const tcpOneClientContract = (t: Test, make: MakeRelay): void => {
       const { listen, stats } = relayFixture(t, make)
       const port = await freeTcpPort()
       const heard: string[][] = [[], []]
+      // Too long to be a close at once, and longer than an answer may take.
+      const loginMs = options.answerMs === undefined ? 350 : 1500
       const tiers = await Promise.all(
-        heard.map((mine, i) => lineServer(t, `tier ${i}`, mine)),
+        heard.map((mine, i) => lineServer(t, `tier ${i}`, loginMs, mine)),
       )
       await listen({
         binds: [{ address: testHost, port }],

@@ -27,7 +27,7 @@ export const describe = (
 
 const stateOf = (connection: Connection): OpenConnection['state'] => {
   const { state, dial, client, backend } = connection
-  if (state === 'dialling' || state === 'unserved')
+  if (state === 'dialling' || state === 'unserved' || state === 'asking')
     return dial?.isHeld === true ? 'waiting' : 'dialling'
   const over = flag.ended | flag.finished
   return state === 'open' && !client.has(over) && !backend.has(over) ? 'open' : 'ending'

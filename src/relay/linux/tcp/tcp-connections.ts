@@ -13,6 +13,7 @@ import {
   type ConnectionsPage,
   type ConnectionsQuery,
 } from '../../open-connections.ts'
+import { noTls } from '../../postgres.ts'
 import type { RelayListener } from '../../relay.ts'
 import { EPOLLERR, EPOLLIN } from '../../../ffi/constants.ts'
 import type { EventSource } from '../event-loop.ts'
@@ -40,6 +41,8 @@ export interface Before {
   readonly events: number
   /** By the header of a proxy. */
   readonly dialled: AddressPort | undefined
+  /** Its endpoint is to be asked for TLS, as it has asked. */
+  readonly asksTls: boolean
 }
 
 /** Connections that last so long have their endpoint's round-trip time looked at so often. */
@@ -75,7 +78,16 @@ export class TcpConnections implements EventSource<Side> {
     const idleLimits = new IdleLimits(env, sockets)
     const early = new EarlyCloses(env, timers, sending, this)
     const ending = new Ending(env, timers, sending, idleLimits, sockets, early, this.#all)
-    const copying = new Copying(env, timers, pipes, sending, idleLimits, ending, sockets)
+    const copying = new Copying(
+      env,
+      timers,
+      pipes,
+      sending,
+      idleLimits,
+      ending,
+      early,
+      sockets,
+    )
     this.#ids = new ConnectionIds(env.thread)
     this.#sockets = sockets
     this.#timers = timers
@@ -115,6 +127,7 @@ export class TcpConnections implements EventSource<Side> {
     const { acceptedAt: at = loop.now, dialled } = before ?? {}
     const connection = new Connection(service, choice, fd, peer, at, serial, dialled)
     connection.counted = counted
+    connection.asksTls = before?.asksTls === true
     this.#all.add(connection)
     service.begun()
     try {
@@ -150,6 +163,8 @@ export class TcpConnections implements EventSource<Side> {
       case 'unserved':
         this.#clientWhileDialling(side, events)
         return connection.isEnded ? undefined : this.#dialling.start(connection)
+      case 'asking':
+        return this.#copying.readyWhileAsking(side, events)
       case 'delivering':
         return this.#ending.readyWhileDelivering(side, events)
       case 'ended': // What was to be called again is over.
@@ -272,6 +287,7 @@ export class TcpConnections implements EventSource<Side> {
     try {
       if (connection.state === 'dialling') connection.dial?.timer()
       else if (connection.state === 'delivering') this.#ending.lookAgain(connection)
+      else if (connection.state === 'asking') this.#notAnsweredTls(connection)
       else if (connection.state !== 'open') return
       else if (connection.awaitsAnswer) this.#unanswered(connection)
       else this.#lasts(connection)
@@ -284,6 +300,11 @@ export class TcpConnections implements EventSource<Side> {
     connection.awaitsAnswer = false
     if (this.#earlyCloses.takeNoAnswer(connection)) return
     this.#timers.set(connection, keepAliveAfterMs, this.#env.loop.now)
+  }
+
+  #notAnsweredTls(connection: Connection): void {
+    if (this.#earlyCloses.takeNoAnswer(connection)) return
+    this.#ending.kill(connection, 'sD', noTls(''))
   }
 
   #lasts(connection: Connection): void {
