@@ -28,9 +28,6 @@ interface Attempt {
   unservedAfter: number
 }
 
-/** As `Attempt.result` of the contract. */
-type Unserved = 'closed early' | 'no answer'
-
 /** What is known of a connection whose endpoint has not served. */
 interface UnservedConnection<B extends Backend> {
   readonly service: ListenerEndpoints<B>
@@ -58,8 +55,9 @@ export const takeEarlyClose = <B extends Backend>(
   ms: number,
 ): boolean => {
   const { service, backend, told, repeatable, said } = ended
-  const mayBeEarly = service.retry?.earlyClose === true && repeatable && ms <= earlyMs
+  const mayBeEarly = service.retry?.earlyClose === true && ms <= earlyMs
   if (!mayBeEarly || isCancelRequest(said)) return false
+  if (!repeatable) return notReplayed(ended)
   // In a pause the client waits for what comes after it.
   if (!hasOther(ended) && !service.paused) {
     service.allFailed()
@@ -88,7 +86,8 @@ export const takeNoAnswer = <B extends Backend>(
   if (isLast) service.allFailed()
   else if (!repeatable && service.othersAnswer(backend))
     service.unserved(backend, address())
-  if (!repeatable || isLast) return false
+  if (isLast) return false
+  if (!repeatable) return notReplayed(unanswered)
   leave(unanswered, 'no answer', told)
   return true
 }
@@ -116,12 +115,30 @@ const hasOther = <B extends Backend>({
 
 const leave = <B extends Backend>(
   { backend, attempts }: UnservedConnection<B>,
-  result: Unserved,
+  result: 'closed early' | 'no answer',
+  unservedAfter: number,
+): void => {
+  note(attempts, result, unservedAfter)
+  backend.active -= 1
+}
+
+/** Where `replay` is too small for what the client has said, its record tells. */
+const notReplayed = <B extends Backend>({
+  service,
+  attempts,
+  told,
+}: UnservedConnection<B>): false => {
+  if (told > 0 && (service.retry?.replay ?? 0) > 0) note(attempts, 'not replayed', untold)
+  return false
+}
+
+const note = (
+  attempts: readonly Attempt[],
+  result: string,
   unservedAfter: number,
 ): void => {
   const last = attempts.findLast(one => one.result === 'connected')
   if (last !== undefined) Object.assign(last, { result, unservedAfter })
-  backend.active -= 1
 }
 
 /** Of an attempt that says nothing of its endpoint. */

@@ -4,7 +4,7 @@ import { errorCode } from '../../util/error-code.ts'
 import { GrowingBytes } from '../../util/growing-bytes.ts'
 import type { OpenNow } from '../access-log/access-entry.ts'
 import type { Backend } from '../backend.ts'
-import type { Cause } from '../cause.ts'
+import { brokenBy, type Cause } from '../cause.ts'
 import { Dial } from '../dial.ts'
 import { attemptRecords } from '../dial-attempt.ts'
 import { noteUnserved, takeEarlyClose, takeNoAnswer } from '../early-close.ts'
@@ -240,7 +240,8 @@ export class TcpConnection implements Dialled, WatchedConnection {
     if (this.keptEnd.has(socket)) return this.keptEnd.forget()
     if (!this.#isPart(socket) || this.#closedEarly(socket, true)) return
     const dialling = this.dial !== undefined
-    this.record.blame(socket === this.#client ? (dialling ? 'CC' : 'CD') : 'SD', detail)
+    const isClient = socket === this.#client
+    this.record.blame(dialling && isClient ? 'CC' : brokenBy(!isClient, detail), detail)
     socket.destroy()
     this.#cancelDial()
     const to = this.#opposite(socket)
@@ -363,6 +364,10 @@ export class TcpConnection implements Dialled, WatchedConnection {
   }
 
   readonly #address = (): string => this.record.arrival.source.address
+
+  get halfCloseMs(): number | undefined {
+    return this.#context.state.ages?.idleMs
+  }
 
   /** The endpoint does what it is there for; where an answer is awaited time alone does not say so. */
   lasts(): void {

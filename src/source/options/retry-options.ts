@@ -35,7 +35,7 @@ export const retryOptions = {
     v.check(given => readReplay(given) !== undefined, isNot(replayForm)),
     v.metadata({ pattern: String.raw`^\d+(k|Ki|KiB|B)?$` }),
     v.description(
-      'TCP only; 0 by default, at most 64KiB. A connection whose client has said no more than so many bytes is retried all the same, and the next endpoint is told them again: they may be heard twice.',
+      'TCP only; 0 by default, at most 64KiB. A connection whose client has said no more than so many bytes is retried all the same, and the next endpoint is told them again: they may be heard twice. Give `4k` where clients begin with TLS: a ClientHello with post-quantum keys has 1.5 KiB and more.',
     ),
     v.examples(['1k']),
   ),

@@ -28,10 +28,9 @@ export const tcpPostgresNamesContract = (t: Test, make: MakeRelay): void => {
         const at = heard.indexOf(sslRequest)
         if (at < 0 || before !== '') return
         before = heard.subarray(0, at).toString() || '-'
-        if (heard.length > at + sslRequest.length) return socket.end('too soon')
+        if (heard.length > at + sslRequest.length) return void socket.end('too soon')
         heard = Buffer.alloc(0)
         answer(socket)
-        return undefined
       })
       socket.on('end', () => socket.end(`${name} ${heard.length} ${before.trim()}`))
     })

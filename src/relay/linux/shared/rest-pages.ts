@@ -1,4 +1,4 @@
-import { type Doubts, noDoubts } from '../../../balance/doubts.ts'
+import { allClients, type Doubts, noDoubts } from '../../../balance/doubts.ts'
 import { noReplies, type Replies } from '../../../balance/replies.ts'
 import { noRest, type Rest } from '../../../balance/resting.ts'
 import { noRecovery, type Recovery } from '../../../balance/slow-start.ts'
@@ -40,24 +40,17 @@ const replyBits: StateBits<Replies> = {
   }),
 }
 
-const markUnit = 1 << 6
-const sinceUnit = 128
+const doubtTimeUnit = allClients + 1
+const doubtTimeMs = 128
 
-/** From the low end 2 bits of clients, 6 of each of two marks, 34 of the time in units of 128 ms. */
+/** From the low end 14 bits of clients, 34 of the time in units of 128 ms. */
 const doubtBits: StateBits<Doubts> = {
   none: noDoubts,
-  pack: ({ clients, since, marks: [first, second] }) =>
-    ((Math.floor(since / sinceUnit) * markUnit + second) * markUnit + first) * 4 +
-    clients,
-  unpack: bits => {
-    const rest = Math.floor(bits / 4)
-    const second = Math.floor(rest / markUnit)
-    return {
-      clients: bits % 4,
-      since: Math.floor(second / markUnit) * sinceUnit,
-      marks: [rest % markUnit, second % markUnit],
-    }
-  },
+  pack: ({ clients, since }) => Math.floor(since / doubtTimeMs) * doubtTimeUnit + clients,
+  unpack: bits => ({
+    clients: bits % doubtTimeUnit,
+    since: Math.floor(bits / doubtTimeUnit) * doubtTimeMs,
+  }),
 }
 
 const recoveryTimeUnit = 1 << 1

@@ -204,8 +204,9 @@ export class Copying {
   /** `events` of a side of an open connection. */
   ready(side: Side, events: number): void {
     if (!side.has(flag.ended)) side.note(events)
-    // Its end was read before: what comes now can only be a reset.
-    else if ((events & EPOLLERR) !== 0) this.#ending.broken(side, -errno.ECONNRESET)
+    // Its end was read before: what comes now is a reset, or that it was given up.
+    else if ((events & EPOLLERR) !== 0)
+      this.#ending.broken(side, -this.#sockets.error(side.fd) || -errno.ECONNRESET)
     if (events !== 0) this.#move(side)
     else if (!side.holds || this.#unblock(side)) this.#move(side)
     if ((events & EPOLLOUT) !== 0 && side.has(flag.full)) this.#roomAt(side)
