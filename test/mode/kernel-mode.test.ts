@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { hostLock } from '../../src/kernel/keeper/host-lock.ts'
-import type { UdpVip } from '../../src/kernel/conntrack-plan.ts'
+import type { FlowVip } from '../../src/kernel/conntrack-plan.ts'
 import { type KernelSettings, plainSettings } from '../../src/kernel/proxier.ts'
 import { StoppableTools } from '../../src/kernel/run-tool.ts'
 import { KernelMode, type KernelModeDeps } from '../../src/mode/kernel-mode.ts'
@@ -30,7 +30,7 @@ const settings: KernelSettings = { ...plainSettings, localhostNodePorts: true }
 const setUp = (t: Test, over: Partial<KernelModeDeps> = {}, lockName = freshLock()) => {
   const v4 = new FakeProxier()
   const told: string[] = []
-  const forgotten: (readonly UdpVip[])[] = []
+  const forgotten: (readonly FlowVip[])[] = []
   const guarded: boolean[] = []
   const lock = hostLock({
     clock: systemClock,
@@ -50,7 +50,8 @@ const setUp = (t: Test, over: Partial<KernelModeDeps> = {}, lockName = freshLock
     guard: async stands => void guarded.push(stands),
     refused: () => [],
     removeOthers: async () => void told.push('remove others'),
-    forgetUdp: async vips => forgotten.push(vips),
+    conntrack: { forgetFlows: async vips => forgotten.push(vips), problem: '' },
+    left: async () => [],
     resync: () => told.push('resync'),
     observers: [
       {
@@ -255,16 +256,29 @@ t.test('of changed UDP ServicePorts stale flows are ended', async t => {
   const web = servicePort('web')
   await mode.sync([snapshot('IPv4', dns, other, web)])
   const to = [endpoints[0]]
-  t.strictSame(forgotten, [
-    [
-      { family: 'IPv4', address: '10.0.0.53', port: 53, to },
-      { family: 'IPv4', address: undefined, port: 30_053, to },
-    ],
-  ])
+  const udp = { family: 'IPv4', protocol: 'UDP' } as const
+  const [vip, node] = [
+    { ...udp, address: '10.0.0.53', port: 53 },
+    { ...udp, address: undefined, port: 30_053 },
+  ]
+  t.strictSame(forgotten, [[vip, node].map(one => ({ ...one, to, clients: undefined }))])
   await mode.sync([snapshot('IPv4', { ...web }, dns, other)])
   t.equal(forgotten.length, 1, 'TCP, or a place in the list, is no change')
+  await mode.sync([snapshot('IPv4', { ...dns, endpoints: [] }, other)])
+  t.match(
+    forgotten[1],
+    [
+      { ...vip, to: [] },
+      { ...node, to: [] },
+    ],
+    'nobody serves',
+  )
+  const [first] = dns.vips
+  await mode.sync([snapshot('IPv4', { ...dns, vips: first ? [first] : [] }, other)])
+  t.match(forgotten[2], [node, vip], 'a VIP is gone')
+  t.equal(forgotten[2]?.[0]?.to, undefined)
   await mode.sync([snapshot('IPv4', other)])
-  t.equal(forgotten.length, 1, 'of a Service that is gone flows go on, as for TCP')
+  t.strictSame(forgotten[3], [vip])
 })
 
 t.test('flows stay at a lone endpoint that is not ready for a moment', async t => {
@@ -273,14 +287,14 @@ t.test('flows stay at a lone endpoint that is not ready for a moment', async t =
   const dns = (over: Partial<Endpoint>): ServicePort =>
     servicePort('dns', { protocol: 'UDP', endpoints: [{ ...ready, port: 53, ...over }] })
   await mode.sync([snapshot('IPv4', dns({}))])
-  await mode.sync([snapshot('IPv4', dns({ ready: false, serving: false }))])
-  t.equal(forgotten.length, 1)
-  await mode.sync([snapshot('IPv4', dns({ serving: false }))])
-  t.match(
-    forgotten[1],
-    [{ to: [{ address: '10.1.0.1' }] }],
-    'publishNotReadyAddresses: one that is wanted whether it serves or not is right',
-  )
+  const down = { ready: false, serving: false }
+  const publishNotReadyAddresses = { serving: false }
+  for (const over of [down, publishNotReadyAddresses]) {
+    await mode.sync([snapshot('IPv4', dns(over))])
+    t.match(forgotten.at(-1), [{ to: [{ address: '10.1.0.1' }] }])
+  }
+  await mode.sync([snapshot('IPv4', dns({ ...down, terminating: true }))])
+  t.match(forgotten.at(-1), [{ to: [] }])
 })
 
 t.test('flows wait for rules: a sync that failed ends none', async t => {
