@@ -178,10 +178,12 @@ class Cleaner implements ConntrackCleaner {
     vips: readonly FlowVip[],
   ): Promise<readonly EntryFilter[]> {
     const { clock } = this.#deps
-    const doomed = new DoomedEntries(kind.family, vips, this.#host(kind.family))
+    const { answered, host } = this.#host(kind.family)
+    const doomed = new DoomedEntries(kind.family, vips, host)
     const args = `--dump ${wordsOf(kind)}`.split(' ')
     const began = clock.now()
     await this.#stream('conntrack', args, line => doomed.see(line))
+    this.#answered.set(kind.family, answered)
     this.#walkMs = Math.max(1, clock.now() - began)
     // To read a large table takes seconds, in which endpoints come: a flow to one of those
     // is right, and the turn of its own knows the rest.
@@ -192,20 +194,20 @@ class Cleaner implements ConntrackCleaner {
   }
 
   /** An address that answers node ports no more does so with a change of all rules. */
-  #host(family: IpFamily): FlowHost {
+  #host(family: IpFamily): { answered: ReadonlySet<string>; host: FlowHost } {
     const { ownAddresses, nodePortCidrs, proxyAddress } = this.#deps
     const cidrs = nodePortCidrs(family)?.flatMap(text => parseCidr(text) ?? [])
     const answers = (address: string): boolean =>
       cidrs === undefined || cidrs.some(one => cidrContains(one, address))
-    const own = ownAddresses(family)
-    const [before, now] = [this.#answered.get(family), new Set(own.filter(answers))]
-    this.#answered.set(family, now)
+    const answered = new Set(ownAddresses(family).filter(answers))
+    const before = this.#answered.get(family)
+    const nodePorts = (address: string): ReturnType<FlowHost['nodePorts']> => {
+      if (answered.has(address) || isLoopback(address)) return 'answered'
+      return before?.has(address) ? 'gone' : undefined
+    }
     return {
-      proxyAddress: proxyAddress(family) ?? proxyAddressOf[family],
-      nodePorts: address => {
-        if (now.has(address) || isLoopback(address)) return 'answered'
-        return before?.has(address) ? 'gone' : undefined
-      },
+      answered,
+      host: { nodePorts, proxyAddress: proxyAddress(family) ?? proxyAddressOf[family] },
     }
   }
 

@@ -1,4 +1,5 @@
 import { readIfThere } from '../util/read-text.ts'
+import { errorOf } from '../util/usher-error.ts'
 import { familyOf, type IpFamily } from '../util/ip.ts'
 import type { FlowVip } from './conntrack-plan.ts'
 import { readLoads } from './ipvs/proc-ip-vs.ts'
@@ -23,14 +24,24 @@ export const udpVipsLeft = async (
   const add = (address: string | undefined, port: number): void =>
     void found.set(`${address} ${port}`, { family, protocol: 'UDP', address, port })
   let why = ''
-  for (const read of [ofIptables, ofNftables, ofIpvs])
-    await read(run, family, add).catch((error: unknown) => {
-      if (!(error instanceof ToolError)) throw error
-      // What is not there is refused, in other words by each version.
-      if (error.failure !== 'missing' && error.failure !== 'failed') why ||= error.message
-    })
+  await Promise.all(
+    [ofIptables, ofNftables, ofIpvs].map(read =>
+      read(run, family, add)
+        .catch(noneThere)
+        .catch((error: unknown) => void (why ||= errorOf(error).message)),
+    ),
+  )
   failed(why)
   return [...found.values()]
+}
+
+/** What is not there is refused, in other words by each version of the tools. */
+const noneThere = (error: unknown): string => {
+  const isThat =
+    error instanceof ToolError &&
+    (error.failure === 'missing' || error.failure === 'failed')
+  if (!isThat) throw error
+  return ''
 }
 
 type Add = (address: string | undefined, port: number) => void
@@ -38,7 +49,8 @@ type Add = (address: string | undefined, port: number) => void
 const ofIptables = async (run: RunTool, family: IpFamily, add: Add): Promise<void> => {
   for (const backend of await installedBackends(run, family)) {
     if (!(await mayHaveRules(run, backend, family))) continue
-    const text = await showChains(backend, 'nat', ['KUBE-SERVICES', 'KUBE-NODEPORTS'])
+    const chains = ['KUBE-SERVICES', 'KUBE-NODEPORTS']
+    const text = await showChains(backend, 'nat', chains).catch(noneThere)
     for (const [, chain, to, port] of text.matchAll(
       /^-A KUBE-(SERVICES|NODEPORTS)(?: -d ([\da-f.:]+)\/\d+)? -p udp .*--dport (\d+) -j/gm,
     ))
@@ -48,25 +60,27 @@ const ofIptables = async (run: RunTool, family: IpFamily, add: Add): Promise<voi
 }
 
 /** Maps of Usher's table, and those of kube-proxy's that have the same names. */
-const maps = {
-  [servicesTableName]: [
+const maps: readonly (readonly [table: string, map: string])[] = [
+  ...[
     'service-ips',
     'service-nodeports',
     'from-node-service-ips',
     'from-node-nodeports',
-  ],
-  'kube-proxy': ['service-ips', 'service-nodeports'],
-}
+  ].map(map => [servicesTableName, map] as const),
+  ...['service-ips', 'service-nodeports'].map(map => ['kube-proxy', map] as const),
+]
 
+/** nft 1.0.6 finds only the last one of several that are listed by one run. */
 const ofNftables = async (run: RunTool, family: IpFamily, add: Add): Promise<void> => {
-  for (const [name, each] of Object.entries(maps)) {
-    const input = each.map(map => `list map ${tableOf(family, name)} ${map}\n`).join('')
-    const text = await run('nft', ['-f', '-'], { input })
+  const texts = maps.map(([table, map]) => {
+    const args = ['list', 'map', ...tableOf(family, table).split(' '), map]
+    return run('nft', args).catch(noneThere)
+  })
+  for (const text of await Promise.all(texts))
     for (const [, to, port] of text.matchAll(
       /(?:([\da-f.:]+) \. )?(?:udp|17) \. (\d+) : goto/g,
     ))
       add(to, Number(port))
-  }
 }
 
 const ofIpvs = async (_run: RunTool, family: IpFamily, add: Add): Promise<void> => {

@@ -17,12 +17,15 @@ interface Destination {
 /** An entry: where it was sent, and the endpoint where it goes. */
 interface Entry extends Destination {
   readonly endpoint?: Destination
+  readonly client?: string
 }
 
 const usual: Destination = { address: '10.1.1.1', port: 9999 }
 
-const line = ({ address, port, endpoint = usual }: Entry): string =>
-  `udp      17 29 src=192.0.2.1 dst=${address} sport=40000 dport=${port} [UNREPLIED] ` +
+const family4 = { family: 'IPv4', protocol: 'UDP' } as const
+
+const line = ({ address, port, endpoint = usual, client = '192.0.2.1' }: Entry): string =>
+  `udp      17 29 src=${client} dst=${address} sport=40000 dport=${port} [UNREPLIED] ` +
   `src=${endpoint.address} dst=192.0.2.1 sport=${endpoint.port} dport=40000 mark=0 use=1`
 
 const filtersFor = async (
@@ -143,6 +146,73 @@ t.test('the plan for conntrack', async t => {
       '-d 10.96.0.10 --dport 53 -r 10.1.1.2 --reply-port-src 9999',
       '-d 192.0.2.7 --dport 30053 -r 10.1.1.2 --reply-port-src 9999',
     ])
+  })
+
+  t.test(
+    'of what nobody serves those end that were led there, and no others',
+    async t => {
+      const address = '10.96.0.10'
+      const gone: FlowVip = { family: 'IPv4', protocol: 'UDP', address, port: 53 }
+      const relay = { address: host.proxyAddress, port: 40_000 }
+      const filter = (to: Destination): string =>
+        `-d 10.96.0.10 --dport 53 -r ${to.address} --reply-port-src ${to.port}`
+      const entries = [usual, relay, { address, port: 53 }].map(endpoint => ({
+        address,
+        port: 53,
+        endpoint,
+      }))
+      t.same(await filtersFor('IPv4', [gone], entries), [filter(usual)])
+      t.same(await filtersFor('IPv4', [{ ...gone, to: [] }], entries), [filter(usual)])
+      t.same(await filtersFor('IPv4', [{ ...gone, relayed: true }], entries), [
+        filter(relay),
+      ])
+    },
+  )
+
+  t.test('clients that are let in no more end beside others that stay', async t => {
+    const address = '203.0.113.7'
+    const vip: FlowVip = {
+      family: 'IPv4',
+      protocol: 'UDP',
+      address,
+      port: 53,
+      to: [usual],
+      clients: ['192.0.2.8/32', '10.0.0.0/8'],
+    }
+    const entries = ['192.0.2.1', '192.0.2.8', '10.9.9.9', address].map(client => ({
+      address,
+      port: 53,
+      client,
+    }))
+    t.same(await filtersFor('IPv4', [vip], entries), [
+      '-d 203.0.113.7 --dport 53 -r 10.1.1.1 --reply-port-src 9999 -s 192.0.2.1',
+    ])
+  })
+
+  t.test('an address and a node port of the same port are told apart', async t => {
+    const nodePort: FlowVip = { ...family4, address: undefined, port: 30053 }
+    const address: FlowVip = { ...family4, address: '192.0.2.7', port: 30053 }
+    const entries = [{ address: '192.0.2.7', port: 30053 }]
+    const to = [usual]
+    const other = [{ address: '10.1.1.9', port: 1 }]
+    const count = async (...vips: FlowVip[]): Promise<number> =>
+      (await filtersFor('IPv4', vips, entries)).length
+    t.equal(await count(nodePort, { ...address, to }), 0)
+    t.equal(await count({ ...nodePort, to }, address), 0)
+    t.equal(await count({ ...nodePort, to }, { ...address, to: other }), 1)
+    t.equal(await count(nodePort, address), 1)
+  })
+
+  t.test('an address that answers node ports no more', async t => {
+    const vip: FlowVip = { ...family4, address: undefined, port: 30053, to: [usual] }
+    const entry = { address: '192.0.2.9', port: 30053 }
+    const at = async (is: 'gone' | undefined): Promise<number> => {
+      const doomed = new DoomedEntries('IPv4', [vip], { ...host, nodePorts: () => is })
+      doomed.see(line(entry))
+      return (await doomed.filters()).length
+    }
+    t.equal(await at('gone'), 1)
+    t.equal(await at(undefined), 0, 'what others lead from there is theirs')
   })
 
   t.test('a node port is on addresses of the host only', async t => {
