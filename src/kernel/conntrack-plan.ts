@@ -25,8 +25,8 @@ export interface FlowVip {
 
 /** Of a host, what it takes to know whose an entry is. */
 export interface FlowHost {
-  /** Whether node ports are answered on an address, or were until now; undefined: neither. */
-  readonly nodePorts: (address: string) => 'answered' | 'gone' | undefined
+  /** Whether node ports are answered on an address of the host's; undefined: it is none. */
+  readonly nodePorts: (address: string) => 'answered' | 'silent' | undefined
   readonly proxyAddress: string
 }
 

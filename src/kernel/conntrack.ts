@@ -87,8 +87,6 @@ class Cleaner implements ConntrackCleaner {
   #walkMs = 1
   readonly #backoff = new Backoff(retryMs)
   #retry: Timer | undefined
-  /** Where node ports were answered, as of the last look. */
-  readonly #answered = new Map<IpFamily, ReadonlySet<string>>()
 
   constructor(deps: ConntrackDeps) {
     this.#deps = deps
@@ -178,12 +176,10 @@ class Cleaner implements ConntrackCleaner {
     vips: readonly FlowVip[],
   ): Promise<readonly EntryFilter[]> {
     const { clock } = this.#deps
-    const { answered, host } = this.#host(kind.family)
-    const doomed = new DoomedEntries(kind.family, vips, host)
+    const doomed = new DoomedEntries(kind.family, vips, this.#host(kind.family))
     const args = `--dump ${wordsOf(kind)}`.split(' ')
     const began = clock.now()
     await this.#stream('conntrack', args, line => doomed.see(line))
-    this.#answered.set(kind.family, answered)
     this.#walkMs = Math.max(1, clock.now() - began)
     // To read a large table takes seconds, in which endpoints come: a flow to one of those
     // is right, and the turn of its own knows the rest.
@@ -193,21 +189,17 @@ class Cleaner implements ConntrackCleaner {
     return doomed.filters()
   }
 
-  /** An address that answers node ports no more does so with a change of all rules. */
-  #host(family: IpFamily): { answered: ReadonlySet<string>; host: FlowHost } {
+  #host(family: IpFamily): FlowHost {
     const { ownAddresses, nodePortCidrs, proxyAddress } = this.#deps
+    const own = new Set(ownAddresses(family))
     const cidrs = nodePortCidrs(family)?.flatMap(text => parseCidr(text) ?? [])
-    const answers = (address: string): boolean =>
-      cidrs === undefined || cidrs.some(one => cidrContains(one, address))
-    const answered = new Set(ownAddresses(family).filter(answers))
-    const before = this.#answered.get(family)
-    const nodePorts = (address: string): ReturnType<FlowHost['nodePorts']> => {
-      if (answered.has(address) || isLoopback(address)) return 'answered'
-      return before?.has(address) ? 'gone' : undefined
-    }
     return {
-      answered,
-      host: { nodePorts, proxyAddress: proxyAddress(family) ?? proxyAddressOf[family] },
+      proxyAddress: proxyAddress(family) ?? proxyAddressOf[family],
+      nodePorts: address => {
+        if (!own.has(address) && !isLoopback(address)) return undefined
+        const answers = cidrs?.some(one => cidrContains(one, address)) ?? true
+        return answers ? 'answered' : 'silent'
+      },
     }
   }
 

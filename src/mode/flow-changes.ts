@@ -6,8 +6,6 @@ import { isWildcard } from '../util/ip.ts'
 import { listDiff } from '../util/list-diff.ts'
 import { listOfServicePorts } from '../model/service-port-list.ts'
 
-type Vips = ReadonlyMap<string, FlowVip>
-
 /** Of Services in the kernel. */
 export class ServiceFlowChanges implements FlowChanges<Snapshot> {
   #applied: readonly ServicePort[] = []
@@ -30,51 +28,17 @@ export class ServiceFlowChanges implements FlowChanges<Snapshot> {
       ...left.map(one => [keyOf(one), one] as const),
       ...vipsOf(before),
     ])
-    const [have, come] = [
-      vipsOf(after),
-      vipsOf(all ? now : after.filter(one => !old.has(one))),
-    ]
-    const changed = [
-      ...[...had.values()]
-        .filter(vip => vip.protocol === 'UDP' && !have.has(keyOf(vip)))
-        .map(gone),
-      ...[...come].flatMap(([key, vip]) =>
-        vip.protocol === 'UDP' || all || !had.has(key) ? vip : [],
-      ),
-    ]
-    return [...changed, ...beside(changed, now)]
+    const have = vipsOf(after)
+    const vips = vipsOf(all ? now : after.filter(one => !old.has(one)))
+    for (const [key, { protocol }] of vips)
+      if (protocol === 'TCP' && !all && had.has(key)) vips.delete(key)
+    for (const [key, vip] of had)
+      if (vip.protocol === 'UDP' && !have.has(key)) vips.set(key, { ...vip, to: [] })
+    return [...vips.values()]
   }
 }
 
-const gone = ({ family, protocol, address, port }: FlowVip): FlowVip => ({
-  family,
-  protocol,
-  address,
-  port,
-})
-
-/** Node ports and other VIPs of the same port: which of the two a flow is of is seen with both only. */
-const beside = (
-  changed: readonly FlowVip[],
-  now: readonly ServicePort[],
-): readonly FlowVip[] => {
-  const udp = changed.filter(({ protocol }) => protocol === 'UDP')
-  if (udp.length === 0) return []
-  const keys = new Set(udp.map(keyOf))
-  const portsOf = (isNodePort: boolean): ReadonlySet<number> =>
-    new Set(
-      udp.flatMap(vip => (isNodePort === (vip.address === undefined) ? vip.port : [])),
-    )
-  const [others, nodePorts] = [portsOf(false), portsOf(true)]
-  const all = vipsOf(now.filter(({ protocol }) => protocol === 'UDP'))
-  return [...all].flatMap(([key, vip]) =>
-    (vip.address === undefined ? others : nodePorts).has(vip.port) && !keys.has(key)
-      ? vip
-      : [],
-  )
-}
-
-const vipsOf = (servicePorts: readonly ServicePort[]): Vips => {
+const vipsOf = (servicePorts: readonly ServicePort[]): Map<string, FlowVip> => {
   const found = new Map<string, FlowVip>()
   for (const { protocol, family, vips, endpoints, sourceRanges } of servicePorts) {
     if (protocol === 'SCTP') continue

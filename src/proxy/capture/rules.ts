@@ -5,7 +5,7 @@ import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { RuleCapture } from '../../capture/rule-capture.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
-import { readingLeft, udpVipsLeft } from '../../kernel/vips-left.ts'
+import { udpVipsLeft } from '../../kernel/vips-left.ts'
 import type { FamilyProbes } from '../../kernel/probe.ts'
 import { runTool } from '../../kernel/run-tool.ts'
 import { addressLog, captureLog } from '../../observe/rule-log.ts'
@@ -72,7 +72,7 @@ export const rulesCapture = (
     podCidrs: facts.podCidrs,
     forgetWaiting: family => forgetWaiting(runTool, family),
     conntrack,
-    left: family => udpVipsLeft(runTool, family, why => said.failed(readingLeft, why)),
+    left: family => udpVipsLeft(runTool, family),
     keepRules: options.keepRules ?? false,
     resync: deps.resync,
     observers: [deps.metrics, said],

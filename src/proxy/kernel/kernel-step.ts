@@ -3,7 +3,7 @@ import { hostLock } from '../../kernel/keeper/host-lock.ts'
 import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
-import { readingLeft, udpVipsLeft } from '../../kernel/vips-left.ts'
+import { udpVipsLeft } from '../../kernel/vips-left.ts'
 import type { ProxierKind, ProxierObserver } from '../../kernel/proxier.ts'
 import { StoppableTools } from '../../kernel/run-tool.ts'
 import { hostSysctls, type Sysctls } from '../../kernel/sysctls.ts'
@@ -115,8 +115,7 @@ export const kernelStep = (
             ),
           ),
         conntrack,
-        left: family =>
-          udpVipsLeft(tools.run, family, why => said.failed(readingLeft, why)),
+        left: family => udpVipsLeft(tools.run, family),
         resync: deps.resync,
         observers: [metrics, said],
       }),
