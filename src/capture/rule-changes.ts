@@ -54,6 +54,8 @@ const put = (vips: Map<string, FlowVip>, rule: VipRule): void => {
   // Which of the two is not to be forwarded is for the relay to say, flow by flow.
   const isLed = outside === 'forward' || fromNode === 'forward'
   if (protocol === 'SCTP' || (protocol === 'TCP' && !isLed)) return
+  // What an earlier kernel mode led there goes, too.
+  if (!isLed && vips.get(key)?.relayed === undefined && vips.has(key)) return
   const relayed = { to: isLed ? [to] : undefined, relayed: true } as const
   vips.set(key, { family, protocol, address, port, ...relayed })
 }

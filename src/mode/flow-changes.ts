@@ -28,8 +28,8 @@ export class ServiceFlowChanges implements FlowChanges<Snapshot> {
       ...left.map(one => [keyOf(one), one] as const),
       ...vipsOf(before),
     ])
-    const have = vipsOf(after)
     const vips = vipsOf(all ? now : after.filter(one => !old.has(one)))
+    const have = all ? vips : vipsOf(after)
     for (const [key, { protocol }] of vips)
       if (protocol === 'TCP' && !all && had.has(key)) vips.delete(key)
     for (const [key, vip] of had)

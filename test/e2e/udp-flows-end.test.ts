@@ -6,6 +6,8 @@ import { iptablesMode, nftablesCapture, nftablesMode } from './capture/ways.ts'
 
 const why = await whyNoNetns('iptables', 'nft', 'conntrack')
 t.setTimeout(180_000)
+// Each mostly waits for clients who are not answered.
+t.jobs = 3
 
 for (const way of [iptablesMode('nft'), nftablesMode, nftablesCapture])
   t.test(`UDP flows end with what goes, ${way.label}`, { skip: why !== '' && why }, t =>

@@ -56,7 +56,7 @@ export interface RuleKeeperDeps<Wanted, Settings> {
 interface Kept<Wanted, Settings> {
   readonly proxier: Proxier<Wanted, Settings>
   readonly flows: FlowChanges<Wanted>
-  /** Undefined until it was asked. */
+  /** Undefined until the first sync; empty after the second. */
   left: readonly FlowVip[] | undefined
   /** Why the last sync failed; '' when it did not. */
   error: string
@@ -135,9 +135,9 @@ export class RuleKeeper<Wanted, Settings> {
   }: FamilyWanted<Wanted, Settings>): Promise<void> {
     const family = this.#families.get(name)
     if (family === undefined) return
-    const { clock, conntrack, left } = this.#deps
+    const { clock, conntrack, resync } = this.#deps
     const { damage } = family
-    family.left ??= await left(name)
+    const left = family.left ?? (await this.#deps.left(name))
     const started = clock.now()
     const sync = await family.proxier
       .sync(wanted, settings)
@@ -150,8 +150,10 @@ export class RuleKeeper<Wanted, Settings> {
     if (damage !== '') this.#tell(observer => observer.repaired(name, damage, ''))
     // What was found meanwhile is left for the next time.
     if (family.damage === damage) family.damage = ''
-    const stale = family.flows.take(wanted, sync.work === 'full', family.left)
-    family.left = []
+    const stale = family.flows.take(wanted, sync.work === 'full' || left.length > 0, left)
+    // Rules of another mode, which go after the first sync, led clients until then: once more.
+    if (family.left === undefined && left.length > 0) resync()
+    family.left = family.left === undefined ? left : []
     // Not awaited: with a hundred thousand flows it takes seconds.
     if (stale.length > 0) void conntrack.forgetFlows(stale)
     if (!this.#isStopped) family.endWatch ??= this.#watch(name, family)

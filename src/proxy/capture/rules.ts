@@ -72,7 +72,8 @@ export const rulesCapture = (
     podCidrs: facts.podCidrs,
     forgetWaiting: family => forgetWaiting(runTool, family),
     conntrack,
-    left: family => udpVipsLeft(runTool, family),
+    // Beside a kernel mode it would be that one's own.
+    left: async family => (deps.isBesideKernelMode ? [] : udpVipsLeft(runTool, family)),
     keepRules: options.keepRules ?? false,
     resync: deps.resync,
     observers: [deps.metrics, said],

@@ -3,13 +3,14 @@ import type { Test } from 'tap'
 import type { IpFamily } from '../../../src/util/ip.ts'
 import type { HostName } from '../../support/net/addresses.ts'
 import type { Conversation } from '../../support/net/agent.ts'
+import type { NodeUsher } from '../../support/net/node-usher.ts'
 import { inParallel } from '../../support/net/in-parallel.ts'
 import { until } from '../../support/until.ts'
 import { families, objectsOf } from './objects.ts'
 import { serviceNamed, type TestService } from './services.ts'
 import { makeStage, type Stage } from './stage.ts'
 import { type VipName, vipOf } from './vips.ts'
-import { allNodePorts, isOfKernel, type Way } from './ways.ts'
+import { allNodePorts, iptablesMode, isOfKernel, nftablesMode, type Way } from './ways.ts'
 
 const clients: readonly HostName[] = ['node', 'pod-1', 'outside']
 const vips: readonly VipName[] = [
@@ -200,25 +201,38 @@ export const udpFlowsEnd = async (t: Test, way: Way): Promise<void> => {
     await areAnswered(isEnded)
     t.pass(what)
   }
-  if (way.manner === 'nftables') {
-    // To the relay, to the kernel, and again; then it goes with the relay's rules.
-    for (const change of [relayed, {}, relayed]) {
-      await serve(change)
-      await areAnswered(none)
-    }
-    await serve('deleted')
-    await areAnswered(all)
-    t.pass('a Service of the relay is deleted')
-  }
+  if (way.manner === 'nftables')
+    await t.test('Services change sides', async t => {
+      const stays = {
+        protocol: 'UDP' as const,
+        ...vipOf.ClusterIP(serviceNamed('plain'), 'IPv4'),
+      }
+      const listener = await stage.agents['pod-1'].open(stays)
+      const answerer = await listener.ask()
+      await listener.subscribe()
+      // To the relay, to the kernel, and again; then it goes with the relay's rules.
+      for (const change of [relayed, {}, relayed]) {
+        await serve(change)
+        await areAnswered(none)
+      }
+      await serve('deleted')
+      await areAnswered(all)
+      await listener.heard()
+      await sleep(600)
+      t.strictSame(await listener.heard(), [answerer], 'a flow of the kernel’s stays')
+    })
   await t.test('SYNs that came too early come again', t => synsComeAgain(t, stage))
   if (!isOfKernel(way)) return
-  for (const [what, change, isEnded] of waysToGoUnseen) {
+  const start = (by: Way): NodeUsher => stage.startBy(by, ...allNodePorts(by))
+  const other = way.manner === 'nftables' ? iptablesMode('nft') : nftablesMode
+  // The second one goes while another mode takes over.
+  for (const [i, [what, change, isEnded]] of waysToGoUnseen.entries()) {
     await serve({})
     await areAnswered(none)
     usher.send('SIGKILL')
     await usher.exit
     await serve(change)
-    usher = stage.start(...flags)
+    usher = start(i === 0 ? way : other)
     await areAnswered(isEnded)
     t.pass(`${what} while no Usher runs`)
   }
