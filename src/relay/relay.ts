@@ -191,7 +191,7 @@ export type DropReason =
   | 'send-failed'
   /** Usher is shutting down and takes no new flows. */
   | 'draining'
-  /** It claimed to come from a listener of Usher's own, or from port 0. */
+  /** It claimed to come from a listener of Usher's own, or from port 0; or see `endsRing`. */
   | 'loop'
   /** The client is outside of the source ranges, or its policy leaves it no endpoint. */
   | 'not-allowed'

@@ -13,6 +13,7 @@ import { noTls, takesTls } from '../postgres.ts'
 import { prefaceMs } from '../preface.ts'
 import type { RelayLimits } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
+import { noteAnswered, noteUnanswered } from '../ring-brake.ts'
 import { AnswerTimer } from './answer-timer.ts'
 import type { Dialled, Dialling, SocketDial } from './dialling.ts'
 import { EndRecord } from './end-record.ts'
@@ -231,6 +232,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     const to = this.#opposite(from)
     if (to === undefined) return this.dial?.clientEnded()
     this.#context.idleWatch.halfClosed(this)
+    this.#noteUnanswered()
     this.#openWay = to
     this.#bytesAtHalfClose = to.bytesRead
     endAfterData(to)
@@ -353,6 +355,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   /** The first has come from the endpoint. */
   #answered(): void {
+    if (this.#backend !== undefined) noteAnswered(this.#backend)
     this.lasts()
     if (this.#attempts.length > 1)
       noteUnserved(
@@ -361,6 +364,11 @@ export class TcpConnection implements Dialled, WatchedConnection {
         this.bytesToBackend,
         this.#address,
       )
+  }
+
+  #noteUnanswered(): void {
+    if (this.#backend !== undefined && this.bytesToClient === 0)
+      noteUnanswered(this.#backend)
   }
 
   readonly #address = (): string => this.record.arrival.source.address
@@ -448,6 +456,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     const { state } = this.#context
     const { counters } = state
     if (this.#backend !== undefined) this.#backend.active -= 1
+    this.#noteUnanswered()
     counters.add('bytesToBackend', this.bytesToBackend)
     counters.add('bytesToClient', this.bytesToClient)
     const { cause } = this.record

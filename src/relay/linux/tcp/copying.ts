@@ -15,6 +15,7 @@ import { errno } from '../../../ffi/errno.ts'
 import { noteUnserved } from '../../early-close.ts'
 import { noTls, sslRequest, takesTls } from '../../postgres.ts'
 import { prefaceMs } from '../../preface.ts'
+import { noteAnswered } from '../../ring-brake.ts'
 import { keepAliveAfterMs } from '../keep-alive.ts'
 import type { TimerWheel } from '../timer-wheel.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
@@ -192,7 +193,8 @@ export class Copying {
     if (connection.awaitsAnswer) this.#keepAliveLater(connection)
     connection.awaitsAnswer = false
     this.lasts(connection)
-    const { service, attempts, client } = connection
+    const { service, attempts, client, endpoint } = connection
+    if (endpoint !== undefined) noteAnswered(endpoint)
     if (attempts.length > 1)
       noteUnserved(service, attempts, client.bytes, () => connection.peer.address)
   }

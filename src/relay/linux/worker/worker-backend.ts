@@ -25,6 +25,7 @@ export class WorkerBackend implements Backend {
   replies: Cell<Replies> | undefined
   doubts: Cell<Doubts> | undefined
   servedAt: number | undefined
+  unanswered = 0
   recovery: Cell<Recovery> | undefined
   places: EndpointPlaces | undefined
   lastFailure: Backend['lastFailure']

@@ -1,0 +1,29 @@
+import type { Backend } from './backend.ts'
+
+/*
+ * Two proxies that name each other send a connection round for ever: when its client has left, the
+ * reset follows the newest hop as fast as that makes the next one. Nothing in TCP or UDP carries a
+ * mark from hop to hop, but an endpoint that leads into a ring answers nobody. So connections to an
+ * endpoint that has left many clients without an answer wait a little before they are dialled: the
+ * end of the first one overtakes them. A server that never answers by protocol serves as before.
+ */
+
+/** Milliseconds; some hundred times what the reset takes for a hop. */
+export const brakeMs = 100
+
+const enough = 64
+const most = 2 * enough
+
+type Braked = Pick<Backend, 'unanswered'>
+
+/** A connection or its client's side has ended, and nothing has come from its endpoint. */
+export const noteUnanswered = (backend: Braked): void => {
+  backend.unanswered = Math.min((backend.unanswered ?? 0) + 1, most)
+}
+
+/** The first has come from it for a client. */
+export const noteAnswered = (backend: Braked): void => {
+  if (backend.unanswered) backend.unanswered -= 1
+}
+
+export const isBraked = ({ unanswered = 0 }: Braked): boolean => unanswered >= enough
