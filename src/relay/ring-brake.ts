@@ -8,8 +8,8 @@ import type { Backend } from './backend.ts'
  * end of the first one overtakes them. A server that never answers by protocol serves as before.
  */
 
-/** Milliseconds; some hundred times what the reset takes for a hop. */
-export const brakeMs = 100
+/** Milliseconds; for a hop the reset takes 1, in the portable relay up to 200 (`IdleWatch`). */
+export const brakeMs = 500
 
 const enough = 64
 const most = 2 * enough

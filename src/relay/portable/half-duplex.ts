@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { isLoopback } from '../../util/ip.ts'
 import { reset } from './reset.ts'
 import type { Undelivered } from './undelivered.ts'
 
@@ -22,8 +23,12 @@ export const endAfterData = (to: Socket): void => {
  */
 export const passReset = (to: Socket, undelivered: Undelivered, ms: number): void => {
   to.pause()
-  if (to.bytesWritten === 0) reset(to)
+  if (to.bytesWritten === 0 || isTakenIn(to)) reset(to)
   else undelivered.wait(to, ms, () => reset(to))
 }
+
+/** Within a host what fits into a new connection's window is at its reader as soon as it is sent. */
+const isTakenIn = ({ remoteAddress, bytesWritten, writableLength }: Socket): boolean =>
+  isLoopback(remoteAddress ?? '') && bytesWritten <= 16_384 && writableLength === 0
 
 const nothing = Buffer.alloc(0)

@@ -12,6 +12,8 @@ export interface WatchedConnection {
   readonly sockets: readonly Socket[]
   /** Of its route, where that has one: how long it may be half-closed while nothing moves. */
   readonly halfCloseMs: number | undefined
+  /** Looks for a reset that no read tells of; false: there is nothing to look at any more. */
+  stillUnread(): boolean
   enableKeepAlive(): void
   endIdle(): void
   kill(cause: Cause, detail: string): void
@@ -28,7 +30,7 @@ interface Watched {
 }
 
 const keepAliveAfterMs = 5000
-const longestTickMs = 1000
+const longestTickMs = 200
 
 /**
  * Does for all connections together, by one timer, what would cost each of them system calls
@@ -46,6 +48,8 @@ export class IdleWatch {
   readonly #halfClosed = new Map<WatchedConnection, Watched>()
   /** To endpoints that are drained, and closed as they are idle. */
   readonly #drained = new Map<WatchedConnection, Watched>()
+  /** Only a socket that is read notices a reset. */
+  readonly #unread = new Set<WatchedConnection>()
   #timer: Timer | undefined
   /** Looks don't overlap: on a busy host one takes long. */
   #judging = false
@@ -90,7 +94,14 @@ export class IdleWatch {
       )
   }
 
+  /** One of its sockets is not read: it has ended, or the opposite one has yet to take what there is. */
+  unread(connection: WatchedConnection): void {
+    this.#unread.add(connection)
+    this.#start()
+  }
+
   ended(connection: WatchedConnection): void {
+    this.#unread.delete(connection)
     this.#young.delete(connection)
     this.#halfClosed.delete(connection)
     this.#drained.delete(connection)
@@ -122,8 +133,10 @@ export class IdleWatch {
       this.#young.delete(connection)
       connection.enableKeepAlive()
     }
+    for (const connection of this.#unread)
+      if (!connection.stillUnread()) this.#unread.delete(connection)
     this.#checkQuiet(now)
-    const { size } = this.#young
+    const size = this.#young.size + this.#unread.size
     if (size + this.#halfClosed.size + this.#drained.size > 0) this.#start()
   }
 

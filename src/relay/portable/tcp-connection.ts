@@ -45,6 +45,10 @@ export interface ConnectionContext {
  */
 const usualKeepAliveIdleMs = 15_000
 
+/** Only a socket that is read notices a reset; after our own FIN there is no telling. */
+const isUnread = (socket: Socket): boolean =>
+  !socket.writableEnded && (socket.isPaused() || socket.readableEnded)
+
 /** One relayed TCP connection: accepted, dialled, copied both ways, closed, recorded. */
 export class TcpConnection implements Dialled, WatchedConnection {
   readonly #context: ConnectionContext
@@ -120,8 +124,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   }
 
   get hasLeft(): boolean {
-    // One that is not read does not notice a reset.
-    if (this.#client.isPaused() && wasReset(this.#client)) return true
+    if (isUnread(this.#client) && wasReset(this.#client)) return true
     return this.#client.readableEnded && this.#held === undefined
   }
 
@@ -160,7 +163,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     const room = telling.begin(header, held, this.#context.state.retry?.answerMs)
     if (this.#client.readableEnded) this.#halfClosed(this.#client)
     else if (room) this.#client.resume()
-    else waitForDrain(this.#client, socket)
+    else this.#waitForDrain(this.#client, socket)
   }
 
   gaveUp(cause: GiveUpCause, detail: string): void {
@@ -197,7 +200,22 @@ export class TcpConnection implements Dialled, WatchedConnection {
       from === this.#client
         ? this.#telling?.say(chunk, this.#context.state.retry?.answerMs)
         : to.write(chunk)
-    if (!room) waitForDrain(from, to)
+    if (!room) this.#waitForDrain(from, to)
+  }
+
+  #waitForDrain(from: Socket, to: Socket): void {
+    waitForDrain(from, to)
+    this.#context.idleWatch.unread(this)
+  }
+
+  stillUnread(): boolean {
+    const unread = this.sockets.filter(isUnread)
+    const gone = unread.find(wasReset)
+    if (gone === undefined) return unread.length > 0
+    if (gone.readableEnded) this.#broken(gone, 'ECONNRESET')
+    // What it sent before may still be taken: the limit of half-closed ones is for this too.
+    else this.#context.idleWatch.halfClosed(this)
+    return false
   }
 
   /** The endpoint has been asked for TLS: its answer is one byte, and is not the client's. */
@@ -232,6 +250,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     const to = this.#opposite(from)
     if (to === undefined) return this.dial?.clientEnded()
     this.#context.idleWatch.halfClosed(this)
+    this.#context.idleWatch.unread(this)
     this.#noteUnanswered()
     this.#openWay = to
     this.#bytesAtHalfClose = to.bytesRead

@@ -66,7 +66,7 @@ export const ringsContract = (t: Test, ...makers: readonly MakeRelay[]): void =>
       await once(client, 'connect')
       await until('it goes round', () => count('accepted') > 50)
       leave(client)
-      await until('nothing goes round', () => count('active') === 0, 30_000)
+      await until('nothing goes round', () => count('active') === 0, 15_000)
       const accepted = count('accepted')
       await sleep(300)
       t.equal(count('accepted'), accepted)

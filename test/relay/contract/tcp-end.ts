@@ -102,6 +102,36 @@ export const tcpEndContract = (t: Test, make: MakeRelay): void => {
     t.strictSame(seen.events, ['ECONNRESET', 'close'])
   })
 
+  for (const isClient of [true, false]) {
+    const who = isClient ? 'client' : 'backend'
+    t.test(
+      `a ${who} that resets while the other side reads nothing is noticed`,
+      async t => {
+        const { client, opposite, records, stats } = await setUp(t, {
+          limits: { halfCloseTimeout: 300 },
+        })
+        const [resetting, reader] = isClient ? [client, opposite] : [opposite, client]
+        reader.pause()
+        watch(reader)
+        const counter = isClient ? 'bytesToBackend' : 'bytesToClient'
+        const chunk = randomBytes(1 << 20)
+        const more = (error?: Error | null): void => {
+          if (!error) resetting.write(chunk, more)
+        }
+        more()
+        let before = -1
+        await until('nothing moves', async () => {
+          const last = before
+          before = stats().counters[counter]
+          await new Promise(resolve => setTimeout(resolve, 200))
+          return before > 0 && before === last
+        })
+        reset(resetting)
+        await until('the connection is recorded', () => records.length === 1)
+      },
+    )
+  }
+
   t.test('a reset passes to a side that has already half-closed', async t => {
     const { client, opposite } = await setUp(t)
     const seen = watch(client)
