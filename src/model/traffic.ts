@@ -81,6 +81,8 @@ export interface ClientLists {
   readonly deny?: readonly AddressRanges[] | undefined
   /** Nobody but these; undefined: everybody. */
   readonly allow?: readonly AddressRanges[] | undefined
+  /** TCP connections of these are closed in order, and are no clients. */
+  readonly probers?: readonly AddressRanges[] | undefined
 }
 
 /** Endpoints for TLS clients of some servers. */

@@ -49,9 +49,10 @@ export const optionsInForce = (
 const duration = (ms: number | undefined, says0 = false): string | undefined =>
   ms === undefined || (ms === 0 && !says0) ? undefined : goNanoseconds(ms * 1e6)
 
-const listed = ({ allow, deny }: ClientLists = {}) => ({
+const listed = ({ allow, deny, probers }: ClientLists = {}) => ({
   allow: allow && rangesText(allow),
   deny: deny && rangesText(deny),
+  probers: probers && rangesText(probers),
 })
 
 const rangesText = (lists: readonly AddressRanges[]): string => {

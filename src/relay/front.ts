@@ -94,7 +94,7 @@ export class Front<B extends Backend = Backend> {
     // Also where it is the same: dials that began while it was not go by it.
     this.#fromNode.take(endpointsFromNode ?? endpoints)
     this.#holds = holds
-    this.#lists = lists
+    this.#lists = (lists?.deny ?? lists?.allow) && lists
     this.#ranges = allowedClients
   }
 

@@ -9,6 +9,7 @@ import { afterAnswer, afterUnserved, isInDoubt } from '../balance/doubts.ts'
 import { hashText } from '../balance/hash-text.ts'
 import { noRest } from '../balance/resting.ts'
 import type { ConnectionAges, RetryOptions } from '../model/traffic.ts'
+import type { AddressRanges } from '../util/address-ranges.ts'
 import type { ProxyVersion } from '../util/proxy-header.ts'
 import type { Clock } from '../util/clock.ts'
 import type { Backend } from './backend.ts'
@@ -59,6 +60,8 @@ export abstract class ListenerEndpoints<B extends Backend> {
   proxyProtocol: ProxyVersion | undefined
   /** Of what its clients say before an endpoint is chosen; undefined: nothing is. */
   preface: PrefaceRules | undefined
+  /** Whose connections are closed in order; undefined: nobody's. */
+  probers: readonly AddressRanges[] | undefined
   /** Rules of the kernel bring clients to it. */
   isSteered = false
   /** Undefined: any number of connections is taken. */
@@ -286,6 +289,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
     this.isSteered = (spec.steered?.length ?? 0) > 0
     this.balancer.replyMs = this.#replyMs()
     this.balancer.keepsTiers = spec.retry?.isChecked === true
+    this.probers = spec.clients?.probers
     this.paused = spec.paused === true
     this.ends = false
     const { acceptProxy, serverNames } = spec

@@ -1,5 +1,6 @@
 import { createServer, type Socket } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
+import { isAmongAny } from '../../util/address-ranges.ts'
 import { addressWords } from '../../util/cidr.ts'
 import { joinHostPort } from '../../util/ip.ts'
 import { isUnix } from '../../util/unix-address.ts'
@@ -183,9 +184,13 @@ export class TcpListener implements PortListener {
   }
 
   #accept(client: Socket, bind: string): void {
-    const { counters, fronts, preface } = this.#state
-    counters.add('accepted', 1)
+    const { counters, fronts, preface, probers } = this.#state
     const arrival = new Arrival(client, this.#env.clock.now(), isUnix(bind))
+    if (probers !== undefined) {
+      const words = addressWords(arrival.source.address)
+      if (words !== undefined && isAmongAny(probers, words)) return void client.destroy()
+    }
+    counters.add('accepted', 1)
     if (preface !== undefined && this.#listens(arrival, bind, preface)) return
     const choice = arrival.choiceOf(fronts.at(bind))
     if (choice === undefined) return this.#turnAway(arrival, 'PR')

@@ -13,7 +13,11 @@ export const withOwnRanges = (listener: RelayListener): RelayListener => {
     ...listener,
     fronts: fronts.map(withOwn),
     ...(clients && {
-      clients: { deny: allOwn(clients.deny), allow: allOwn(clients.allow) },
+      clients: {
+        deny: allOwn(clients.deny),
+        allow: allOwn(clients.allow),
+        probers: allOwn(clients.probers),
+      },
     }),
   }
 }

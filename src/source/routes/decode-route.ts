@@ -98,8 +98,8 @@ const allOf = (
   return [...seen.values()].toReversed()
 }
 
-const listsOf = ({ allow, deny }: RawRoute): Route['lists'] =>
-  allow === undefined && deny === undefined ? undefined : { deny, allow }
+const listsOf = ({ allow, deny, probers }: RawRoute): Route['lists'] =>
+  (allow ?? deny ?? probers) && { deny, allow, probers }
 
 /**
  * What no field shows by itself: fields that are at odds, an endpoint that is there twice or is
@@ -190,6 +190,7 @@ const poolFaults = (raw: object, listen: Listen | undefined): ShapeFault[] => {
 const tcpOptions = [
   ...Object.keys(retryOptions),
   'onGone',
+  'probers',
   'serverNames',
   ...Object.keys(ageOptions),
   ...Object.keys(proxyOptions),

@@ -85,10 +85,11 @@ export class ListFiles {
     if (lists === undefined) return undefined
     const known = this.#clients.get(route)
     if (known !== undefined) return known
-    const { deny, allow } = lists
+    const { deny, allow, probers } = lists
     const clients = {
       ...(deny && { deny: this.#rangesOf(deny) }),
       ...(allow && { allow: this.#rangesOf(allow) }),
+      ...(probers && { probers: this.#rangesOf(probers) }),
     }
     this.#clients.set(route, clients)
     return clients
@@ -173,7 +174,7 @@ const signOf = async (path: string): Promise<string> => {
 const pathsOf = (routes: readonly RouteLists[]): ReadonlySet<string> =>
   new Set(
     routes
-      .flatMap(({ lists }) => [...(lists?.deny ?? []), ...(lists?.allow ?? [])])
+      .flatMap(({ lists = {} }) => Object.values(lists).flatMap(list => list ?? []))
       .flatMap(given => {
         const entry = readEntry(given)
         return typeof entry === 'object' && 'path' in entry ? [entry.path] : []

@@ -87,6 +87,12 @@ export const routeOptions = {
     clients('192.0.2.0/24'),
     v.description('None of these clients; it is looked at before `allow`.'),
   ),
+  probers: v.pipe(
+    clients('10.0.0.2'),
+    v.description(
+      'TCP only. Connections of these, like load balancers that probe, are accepted and closed in order: nothing is dialled, counted or logged (HAProxy: `monitor-net`).',
+    ),
+  ),
   ...acceptOptions,
   onGone: v.pipe(
     v.picklist(['keep', 'reset'], isNot('keep or reset')),

@@ -54,6 +54,7 @@ export interface Route extends TrafficOptions {
     | {
         readonly deny?: readonly string[] | undefined
         readonly allow?: readonly string[] | undefined
+        readonly probers?: readonly string[] | undefined
       }
     | undefined
   /** What becomes of connections to an address that is no longer one of the route's. */

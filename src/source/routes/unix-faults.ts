@@ -11,6 +11,7 @@ const byAddress = [
   'affinity',
   'allow',
   'deny',
+  'probers',
   'acceptProxy',
   'maxClientConnections',
   'maxClientRate',

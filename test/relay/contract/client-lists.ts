@@ -4,7 +4,12 @@ import type { ClientLists } from '../../../src/model/traffic.ts'
 import { rangesOf } from '../../../src/util/address-ranges.ts'
 import { onLinux, withIpv6 } from '../../support/connection.ts'
 import { freeTcpPort, freeUdpPort, testHost } from '../../support/ports.ts'
-import { type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'
+import {
+  type ListenerSpec,
+  listenerSpec,
+  type MakeRelay,
+  relayFixture,
+} from '../../support/relay-fixture.ts'
 import { ask, dial, namedBackend } from '../../support/tcp-backend.ts'
 import { echoUdp } from '../../support/udp-backend.ts'
 import { udpClient } from '../../support/udp-client.ts'
@@ -39,6 +44,30 @@ export const clientListsContract = (t: Test, make: MakeRelay): void => {
     const from = async (local: string) => (await ask(port, host, local)).how
     return { ...fixture, listen, from, port }
   }
+
+  t.test('probers are closed in order, before everything else', onLinux, async t => {
+    const { listen, relay, from, records, stats, port } = await setUp(t)
+    await listen({ ...lists([near]), probers: [rangesOf([near])] })
+    t.equal((await ask(port, testHost, near)).how, 'end')
+    t.equal(await from(far), 'end')
+    const { counters, endpoints } = stats()
+    t.match(counters, { accepted: 1, dialAttempts: 1, failed: {} })
+    t.match(endpoints, [{ failures: 0 }])
+    await until('the other one is recorded', () => records.length === 1)
+    // Of a relay's own limits a prober takes nothing, and it says no header.
+    const { endpoint } = await namedBackend(t, 'b')
+    const other = await freeTcpPort()
+    const spec: ListenerSpec = {
+      binds: [{ address: testHost, port: other }],
+      endpoints: [endpoint],
+      limits: { routeConnections: 1, routeRate: 1 },
+      acceptProxy: rangesOf(['127.0.0.0/8']),
+      clients: { probers: [rangesOf([near])] },
+    }
+    await relay.apply([listenerSpec(spec)])
+    for (let i = 0; i < 5; i += 1) t.equal((await ask(other, testHost, near)).how, 'end')
+    t.match(stats().counters, { accepted: 1, failed: {} }, 'as before')
+  })
 
   t.test('deny goes before allow', onLinux, async t => {
     const { listen, from, records, stats } = await setUp(t)

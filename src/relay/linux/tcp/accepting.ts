@@ -1,4 +1,5 @@
 import { isOutOfResources } from '../../../util/error-code.ts'
+import { isAmongAny } from '../../../util/address-ranges.ts'
 import { joinHostPort } from '../../../util/ip.ts'
 import type { Cause } from '../../cause.ts'
 import { clientKey } from '../../client-table.ts'
@@ -9,6 +10,7 @@ import { EPOLLIN, SOCK_CLOEXEC, SOCK_NONBLOCK } from '../../../ffi/constants.ts'
 import { errno, errnoName } from '../../../ffi/errno.ts'
 import { notWaited } from '../../access-log/access-entry.ts'
 import type { EventSource } from '../event-loop.ts'
+import { Linger } from '../linger.ts'
 import type { NativeMemory } from '../../../ffi/native-memory.ts'
 import { readAddressWords, readSockaddr, writeSockaddr } from '../sockaddr.ts'
 import { sockaddrSize } from '../../../ffi/struct-layout.ts'
@@ -47,6 +49,7 @@ export class Accepting implements EventSource<ListeningSocket> {
   readonly #peer: NativeMemory
   readonly #socketCalls: SocketCalls
   readonly #prefaces: Prefaces
+  readonly #linger: Linger
   #isPaused = false
 
   constructor(env: WorkerEnv, connections: TcpConnections) {
@@ -54,6 +57,7 @@ export class Accepting implements EventSource<ListeningSocket> {
     this.#connections = connections
     this.#peer = env.calls.allocate(sockaddrSize + 8)
     this.#socketCalls = new SocketCalls(env.calls)
+    this.#linger = new Linger(env.calls)
     this.#prefaces = new Prefaces(env, {
       read: (client, preface) => this.#prefaced(client, preface),
       refused: (client, cause, detail) => {
@@ -144,8 +148,12 @@ export class Accepting implements EventSource<ListeningSocket> {
   }
 
   #accepted({ service, key }: ListeningSocket, fd: number): void {
+    const { preface, probers } = service
+    if (probers !== undefined && isAmongAny(probers, readAddressWords(this.#peer, 0))) {
+      this.#linger.finish(fd)
+      return this.#connections.turnAway(fd)
+    }
     service.counters.add('accepted', 1)
-    const { preface } = service
     // Who it is has yet to be said.
     if (preface?.expectsHeader(readAddressWords(this.#peer, 0)) === true)
       return this.#listen(service, key, fd, true)
