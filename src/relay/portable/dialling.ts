@@ -5,12 +5,11 @@ import { connectTo } from '../../util/connect-to.ts'
 import { isUnix } from '../../util/unix-address.ts'
 import type { Backend } from '../backend.ts'
 import type { Dial } from '../dial.ts'
-import type { DialAttempt } from '../dial-attempt.ts'
-import type { Dialler } from '../dialler.ts'
+import type { DialAttempt, Dialler } from '../attempts.ts'
 import type { FdBudget } from '../fd-budget.ts'
 import type { RelayLimits } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
-import { PlacedSockets } from './placed-sockets.ts'
+import type { EndpointPlaces } from '../shared-places.ts'
 
 /** A connection that is being dialled for. Exactly one of the two is called, unless it cancels. */
 export interface Dialled {
@@ -134,3 +133,24 @@ const isSelfConnected = (socket: Socket): boolean =>
 
 const selfConnected = (): NodeJS.ErrnoException =>
   Object.assign(new Error('connected to itself'), { code: 'ECONNREFUSED' })
+
+/** Sockets that have taken a place at their endpoint, which is given back when they are closed. */
+class PlacedSockets {
+  readonly #places = new WeakMap<Socket, EndpointPlaces>()
+
+  /** The place was taken for it. */
+  put(socket: Socket, places: EndpointPlaces): void {
+    const isNew = !this.#places.has(socket)
+    this.#places.set(socket, places)
+    if (isNew) socket.once('close', () => this.#places.get(socket)?.free())
+  }
+
+  /** It is open already, and counts all the same. */
+  take(socket: Socket, places: EndpointPlaces | undefined): void {
+    const before = this.#places.get(socket)
+    if (socket.destroyed || places === undefined || places.id === before?.id) return
+    before?.free()
+    places.take(Infinity)
+    this.put(socket, places)
+  }
+}

@@ -5,24 +5,23 @@ import { GrowingBytes } from '../../util/growing-bytes.ts'
 import type { OpenNow } from '../access-log/access-entry.ts'
 import type { Backend } from '../backend.ts'
 import { brokenBy, type Cause } from '../cause.ts'
+import type { Cut } from '../cut.ts'
 import { Dial } from '../dial.ts'
-import { attemptRecords } from '../dial-attempt.ts'
+import { attemptRecords } from '../attempts.ts'
 import { noteUnserved, takeEarlyClose, takeNoAnswer } from '../early-close.ts'
+import type { FdBudget } from '../fd-budget.ts'
 import type { Choice } from '../front.ts'
 import { noTls, takesTls } from '../postgres.ts'
 import { prefaceMs } from '../preface.ts'
 import type { RelayLimits } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
-import { AnswerTimer } from './answer-timer.ts'
 import type { Dialled, Dialling, SocketDial } from './dialling.ts'
 import { EndRecord } from './end-record.ts'
-import { endAfterData, passReset, waitForDrain } from './half-duplex.ts'
 import type { IdleWatch, WatchedConnection } from './idle-watch.ts'
 import type { ListenerState, Told } from './listener-state.ts'
 import { confirmEnd, mayBeReset, reset, wasReset } from './reset.ts'
-import { KeptEnd } from './kept-end.ts'
 import type { Arrival } from './arrival.ts'
-import { Telling } from './telling.ts'
+import { AnswerTimer, Telling } from './telling.ts'
 import type { Undelivered } from './undelivered.ts'
 
 /** What a connection needs of the listener that accepted it. */
@@ -466,5 +465,76 @@ export class TcpConnection implements Dialled, WatchedConnection {
     const at = this.#connectedAt
     const record = this.record.of(state.spec.name, this, attempts, at, clock.now())
     return { record, waited: this, open: this.#context.open(this.#backend) }
+  }
+}
+
+// One direction of a connection: what is written to a socket, from the one opposite.
+
+/** Back-pressure: nothing more is read until what is written has gone. */
+const waitForDrain = (from: Socket, to: Socket): void => {
+  from.pause()
+  to.once('drain', () => from.resume())
+}
+
+/** A FIN behind data that is stuck would be in the way of a reset later on. */
+const endAfterData = (to: Socket): void => {
+  if (to.writableLength === 0) to.end()
+  else to.write(nothing, () => to.end())
+}
+
+/**
+ * What was received before the reset is delivered first, within `ms`: the kernel drops what it has
+ * not sent when a socket is closed with a reset.
+ */
+const passReset = (to: Socket, undelivered: Undelivered, ms: number): void => {
+  to.pause()
+  if (to.bytesWritten === 0) reset(to)
+  else undelivered.wait(to, ms, () => reset(to))
+}
+
+const nothing = Buffer.alloc(0)
+
+/** An endpoint that has ended in order before its first byte, or is silent; it may still be reading. */
+interface UnservedEnd {
+  readonly socket: Socket
+  readonly backend: Backend
+  /** Bytes of the client that it has been sent. */
+  readonly heard: number
+}
+
+/** The last such end of a connection, kept for its client while other endpoints are dialled. */
+class KeptEnd {
+  readonly #fds: Pick<FdBudget, 'take' | 'release'>
+  #end: UnservedEnd | undefined
+
+  constructor(fds: Pick<FdBudget, 'take' | 'release'>) {
+    this.#fds = fds
+  }
+
+  has(socket: Socket): boolean {
+    return this.#end?.socket === socket
+  }
+
+  /** If its endpoint is to be cut: then it is not the client's to know any more. */
+  cut(endpoints: Pick<Cut, 'has'>): void {
+    if (this.#end !== undefined && endpoints.has(this.#end.backend.key)) this.forget()
+  }
+
+  /** In place of the one before. Costs a descriptor more; without one to spare it is closed. */
+  keep(end: UnservedEnd): void {
+    this.forget()
+    if (this.#fds.take(1)) this.#end = end
+    else end.socket.destroy()
+  }
+
+  take(): UnservedEnd | undefined {
+    const end = this.#end
+    if (end !== undefined) this.#fds.release(1)
+    this.#end = undefined
+    return end
+  }
+
+  forget(): void {
+    this.take()?.socket.destroy()
   }
 }

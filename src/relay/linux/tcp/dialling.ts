@@ -1,6 +1,6 @@
 import { isUnix } from '../../../util/unix-address.ts'
 import { Dial } from '../../dial.ts'
-import type { Dialler } from '../../dialler.ts'
+import type { Dialler } from '../../attempts.ts'
 import type { RelayLimits } from '../../relay.ts'
 import type { GiveUpCause } from '../../retry-plan.ts'
 import {
