@@ -42,6 +42,8 @@ export class DialAttempt<B extends Backend, Socket, Connection> {
   readonly backend: B
   readonly startedAt: number
   socket: Socket | undefined = undefined
+  /** It is connected, and has been asked for TLS. */
+  isAsked = false
   /** Where it has taken a place. */
   readonly places: EndpointPlaces | undefined
   /** As `Attempt.result` of the contract; `pending` while it is under way. */

@@ -7,6 +7,7 @@ import type { Backend } from '../backend.ts'
 import type { Dial } from '../dial.ts'
 import type { DialAttempt, Dialler } from '../attempts.ts'
 import type { FdBudget } from '../fd-budget.ts'
+import { noTls, takesTls } from '../postgres.ts'
 import type { RelayLimits } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
 import type { EndpointPlaces } from '../shared-places.ts'
@@ -22,6 +23,8 @@ export interface Dialled {
   /** Milliseconds that it has waited for an endpoint, and for a place at one. */
   heldMs: number
   queuedMs: number
+  /** What an endpoint is to be asked before it is connected to: for TLS. */
+  readonly opening: Buffer | undefined
   connected(socket: Socket, backend: Backend): void
   gaveUp(cause: GiveUpCause, detail: string): void
 }
@@ -108,12 +111,32 @@ export class Dialling implements Dialler<Backend, Socket, Dialled> {
   }
 
   #connected(attempt: SocketAttempt, socket: Socket): void {
-    const { connection, backend, dial, places } = attempt
+    const { connection, backend, dial } = attempt
     if (dial === undefined) return
     if (backend.failures > 0 && isSelfConnected(socket)) {
       return void socket.destroy(selfConnected())
     }
-    dial.won(attempt)
+    const { opening } = connection
+    if (opening === undefined) return this.#won(attempt, socket)
+    socket.write(opening)
+    const answered = (chunk = nothing): void => {
+      socket.off('data', answered).off('end', answered).pause()
+      const answer = chunk.toString('latin1', 0, 1)
+      if (attempt.dial === undefined) return
+      if (answer !== takesTls) {
+        socket.destroy()
+        return attempt.dial.lost(attempt, noTls(answer))
+      }
+      if (chunk.length > 1) socket.unshift(chunk.subarray(1))
+      this.#won(attempt, socket)
+      socket.resume()
+    }
+    socket.on('data', answered).on('end', answered)
+  }
+
+  #won(attempt: SocketAttempt, socket: Socket): void {
+    const { connection, backend, dial, places } = attempt
+    dial?.won(attempt)
     if (places === undefined) this.placed.take(socket, backend.places)
     else this.placed.put(socket, places)
     connection.connected(socket, backend)
@@ -154,3 +177,5 @@ class PlacedSockets {
     this.put(socket, places)
   }
 }
+
+const nothing = Buffer.alloc(0)

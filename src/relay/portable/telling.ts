@@ -12,7 +12,8 @@ export class Telling {
   readonly #answer: AnswerTimer
   /** Bytes of the header, which the client has not said. */
   #header: number
-  #swallowed = 0
+  /** What has come from it before is not for the client. */
+  readonly #before: number
 
   /**
    * What the client says is kept, up to `replay` bytes, for another endpoint. `heard`: so many
@@ -24,6 +25,7 @@ export class Telling {
     if (heard === 0 && replay > 0) this.#said = new GrowingBytes(replay)
     this.#answer = answer
     this.#header = socket.bytesWritten - heard
+    this.#before = socket.bytesRead - socket.readableLength
   }
 
   /**
@@ -54,14 +56,9 @@ export class Telling {
     return this.#socket.write(chunk)
   }
 
-  /** The endpoint has answered what only it was asked. */
-  swallow(): void {
-    this.#swallowed = 1
-  }
-
   /** Bytes that have come from it for the client. */
   get answerBytes(): number {
-    return this.#socket.bytesRead - this.#swallowed
+    return this.#socket.bytesRead - this.#before
   }
 
   /** Whether nothing that the client has said, an end included, was sent. */

@@ -14,7 +14,6 @@ import {
   type ConnectionsPage,
   type ConnectionsQuery,
 } from '../../open-connections.ts'
-import { noTls } from '../../postgres.ts'
 import type { RelayListener } from '../../relay.ts'
 import { EPOLLERR, EPOLLIN } from '../../../ffi/constants.ts'
 import type { EventSource } from '../event-loop.ts'
@@ -78,16 +77,7 @@ export class TcpConnections implements EventSource<Side> {
     const idleLimits = new IdleLimits(env, sockets)
     const early = new EarlyCloses(env, timers, sending, this)
     const ending = new Ending(env, timers, sending, idleLimits, sockets, early, this.#all)
-    const copying = new Copying(
-      env,
-      timers,
-      pipes,
-      sending,
-      idleLimits,
-      ending,
-      early,
-      sockets,
-    )
+    const copying = new Copying(env, timers, pipes, sending, idleLimits, ending, sockets)
     this.#ids = new ConnectionIds(env.thread)
     this.#sockets = sockets
     this.#timers = timers
@@ -163,8 +153,6 @@ export class TcpConnections implements EventSource<Side> {
       case 'unserved':
         this.#clientWhileDialling(side, events)
         return connection.isEnded ? undefined : this.#dialling.start(connection)
-      case 'asking':
-        return this.#copying.readyWhileAsking(side, events)
       case 'delivering':
         return this.#ending.readyWhileDelivering(side, events)
       case 'ended': // What was to be called again is over.
@@ -287,7 +275,6 @@ export class TcpConnections implements EventSource<Side> {
     try {
       if (connection.state === 'dialling') connection.dial?.timer()
       else if (connection.state === 'delivering') this.#ending.lookAgain(connection)
-      else if (connection.state === 'asking') this.#notAnsweredTls(connection)
       else if (connection.state !== 'open') return
       else if (connection.awaitsAnswer) this.#unanswered(connection)
       else this.#lasts(connection)
@@ -300,11 +287,6 @@ export class TcpConnections implements EventSource<Side> {
     connection.awaitsAnswer = false
     if (this.#earlyCloses.takeNoAnswer(connection)) return
     this.#timers.set(connection, keepAliveAfterMs, this.#env.loop.now)
-  }
-
-  #notAnsweredTls(connection: Connection): void {
-    if (this.#earlyCloses.takeNoAnswer(connection)) return
-    this.#ending.kill(connection, 'sD', noTls(''))
   }
 
   #lasts(connection: Connection): void {
@@ -364,7 +346,7 @@ const describe = (
 
 const stateOf = (connection: Connection): OpenConnection['state'] => {
   const { state, dial, client, backend } = connection
-  if (state === 'dialling' || state === 'unserved' || state === 'asking')
+  if (state === 'dialling' || state === 'unserved')
     return dial?.isHeld === true ? 'waiting' : 'dialling'
   const over = flag.ended | flag.finished
   return state === 'open' && !client.has(over) && !backend.has(over) ? 'open' : 'ending'
