@@ -91,8 +91,11 @@ export class SocketCalls {
     const { client, service, peer, dialled } = connection
     const { proxyProtocol, isSteered } = service
     if (proxyProtocol === undefined) return undefined
-    const destination = dialled ?? this.dialled(client.fd, isSteered)
-    return (connection.header ??= proxyHeader(proxyProtocol, peer, destination))
+    return (connection.header ??= proxyHeader(
+      proxyProtocol,
+      peer,
+      dialled ?? this.dialled(client.fd, isSteered),
+    ))
   }
 
   /**
