@@ -50,6 +50,10 @@ export class Assembler {
     return this.#add({ code: codes.orValue, to, value })
   }
 
+  andValue(to: number, value: number): this {
+    return this.#add({ code: codes.andValue, to, value })
+  }
+
   shiftRight(to: number, bits: number): this {
     return this.#add({ code: codes.shiftRightValue, to, value: bits })
   }

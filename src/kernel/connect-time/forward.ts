@@ -4,6 +4,8 @@ import {
   copy,
   type Family,
   helpers,
+  ifHasPeer,
+  ifOwnEndIsSpecial,
   ifOther,
   IPPROTO_TCP,
   lookUp,
@@ -61,6 +63,7 @@ const at = {
   counts: -256,
   service: -288,
   rounds: -296,
+  own: -312,
 } as const
 
 /** How long an endpoint that failed comes last. A client may fail by itself: so it is short. */
@@ -80,9 +83,16 @@ export const forward = (family: Family, hook: Hook, features: Features): Program
   const write = new Assembler()
   write.move(context, 1)
   clearStack(write)
-  if (features.onlyNode) onlyOnNode(write, features.node)
   readAddress(write, family, context, at.dialled)
+  if (features.onlyNode) onlyOnNode(write, features.node)
   findService(write, family, features)
+  ifOwnEndIsSpecial(write, family, hook === 'send', {
+    context,
+    socketAt: known,
+    at: at.own,
+    otherwise: 'leave',
+  })
+  write.load('u32', 1, found, service.count).ifEqual(1, 0, 'refuse')
   if (hook === 'send') sameFlow(write)
   sameClient(write)
   pick(write, features.avoidsFailed && hook === 'connect')
@@ -91,6 +101,8 @@ export const forward = (family: Family, hook: Hook, features: Features): Program
   rememberDialled(write, hook)
   write.stackAddress(endpoint, at.endpoint)
   writeAddress(write, family, context, endpoint)
+  write.jump('allow')
+  leave(write, hook)
   write.label('allow').set(0, 1).exit()
   refusals(write, features.errors)
   return write.program()
@@ -116,8 +128,8 @@ const onlyOnNode = (write: Assembler, node: Features['node']): void => {
   write.move(1, context).call(helpers.networkCookie)
   if (node === undefined)
     // Without a context it is the first namespace's.
-    write.move(known, 0).set(1, 0).call(helpers.networkCookie).ifDiffer(0, known, 'allow')
-  else write.setWide(1, node).ifDiffer(0, 1, 'allow')
+    write.move(known, 0).set(1, 0).call(helpers.networkCookie).ifDiffer(0, known, 'leave')
+  else write.setWide(1, node).ifDiffer(0, 1, 'leave')
 }
 
 /** By what was dialled, or by a node port where that is an address of the node's. */
@@ -127,19 +139,16 @@ const findService = (write: Assembler, family: Family, features: Features): void
   copy(write, stack, at.dialled, at.key, address.size)
   lookUp(write, 'services', at.key).ifNotEqual(0, 0, 'found')
   // The address is the first part of what was dialled.
-  lookUp(write, 'addresses', at.key).ifEqual(0, 0, 'allow')
+  lookUp(write, 'addresses', at.key).ifEqual(0, 0, 'leave')
   if (!onlyNode) {
     write.load('u32', 1, 0, nodeAddress.nodeOnly).ifEqual(1, 0, 'for all')
     onlyOnNode(write, node)
     write.label('for all')
   }
   toNodePort(write, family, at.key)
-  lookUp(write, 'services', at.key).ifEqual(0, 0, 'allow').label('found')
+  lookUp(write, 'services', at.key).ifEqual(0, 0, 'leave').label('found')
   copy(write, 0, 0, at.service, service.size)
-  write
-    .stackAddress(found, at.service)
-    .load('u32', 1, found, service.count)
-    .ifEqual(1, 0, 'refuse')
+  write.stackAddress(found, at.service)
 }
 
 /**
@@ -154,11 +163,7 @@ const ifReplaced = (write: Assembler): void => {
 
 /** A flow stays where it was led to, as long as that is an endpoint. */
 const sameFlow = (write: Assembler): void => {
-  write
-    .move(1, context)
-    .call(helpers.socketCookie)
-    .store('u64', stack, at.socketKey + socketKey.cookie, 0)
-  copy(write, stack, at.dialled, at.socketKey + socketKey.address, address.size)
+  socketAt(write, at.dialled)
   lookUp(write, 'flows', at.socketKey).ifEqual(0, 0, 'fresh flow')
   copy(write, 0, 0, at.endpoint, address.size)
   ifMember(write, 'fresh flow')
@@ -265,11 +270,7 @@ const countTry = (write: Assembler, tries: number, atMost: string): void => {
 
 /** Who asks for the peer's address, or where an answer came from, is told the VIP. */
 const rememberDialled = (write: Assembler, hook: Hook): void => {
-  write
-    .move(1, context)
-    .call(helpers.socketCookie)
-    .store('u64', stack, at.socketKey + socketKey.cookie, 0)
-  copy(write, stack, at.endpoint, at.socketKey + socketKey.address, address.size)
+  socketAt(write, at.endpoint)
   write
     .load('u8', 1, stack, at.dialled + address.protocol)
     .store('u8', stack, at.socketKey + socketKey.address + address.protocol, 1)
@@ -284,6 +285,39 @@ const rememberDialled = (write: Assembler, hook: Hook): void => {
   }
   put(write, 'reverse', at.socketKey, at.dialled)
   write.label('told')
+}
+
+/**
+ * What is not led has its true peer from now on: it may be where the socket was led to before, and is then neither shown
+ * as a VIP nor ended with the Service's endpoint. A socket with a peer keeps it, whatever it sends elsewhere.
+ */
+const leave = (write: Assembler, hook: Hook): void => {
+  write.label('leave')
+  if (hook === 'send') ifHasPeer(write, context, 'allow')
+  socketAt(write, at.dialled)
+  if (hook === 'connect') {
+    write
+      .load('u8', 1, stack, at.dialled + address.protocol)
+      .ifNotEqual(1, IPPROTO_TCP, 'of UDP')
+    forget(write, 'peers')
+    write.jump('allow').label('of UDP')
+  }
+  forget(write, 'reverse')
+}
+
+/** Looks first: that takes no lock, and most have nothing there. */
+const forget = (write: Assembler, table: 'peers' | 'reverse'): void => {
+  lookUp(write, table, at.socketKey).ifEqual(0, 0, 'allow')
+  write.map(1, table).stackAddress(2, at.socketKey).call(helpers.delete)
+}
+
+/** The key of this socket and an address. */
+const socketAt = (write: Assembler, from: number): void => {
+  write
+    .move(1, context)
+    .call(helpers.socketCookie)
+    .store('u64', stack, at.socketKey + socketKey.cookie, 0)
+  copy(write, stack, from, at.socketKey + socketKey.address, address.size)
 }
 
 const refusals = (write: Assembler, errors: boolean): void => {

@@ -141,7 +141,7 @@ const leads = async (bpf: Bpf, cgroup: string, features: Features): Promise<bool
   }
 }
 
-/** That address is loopback's, so that no packet leaves the host where nobody is led. */
+/** To that address no TCP connects (the broadcast), so that no packet leaves the host where nobody is led. */
 const probeService = (port: number): LedServicePort => {
   const endpoint = { ...readyEndpoint('127.0.0.1'), port }
   const target = { verdict: 'forward', endpoints: [endpoint] } as const
@@ -149,7 +149,7 @@ const probeService = (port: number): LedServicePort => {
     key: 'probe',
     family: 'IPv4',
     protocol: 'TCP',
-    vips: [{ kind: 'ClusterIP', address: '127.255.255.254', port: 1 }],
+    vips: [{ kind: 'ClusterIP', address: '255.255.255.255', port: 1 }],
     affinityMs: 0,
     sourceRanges: undefined,
     internal: target,
