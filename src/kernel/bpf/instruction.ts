@@ -35,7 +35,6 @@ export const codes = {
   subtract: 0x1f,
   multiplyValue: 0x27,
   orValue: 0x47,
-  andValue: 0x57,
   shiftRightValue: 0x77,
   negate: 0x87,
   modulo32: 0x9c,

@@ -1,21 +1,11 @@
 import { type Assembler, stack } from '../bpf/assembler.ts'
 import { address } from './tables.ts'
 
-/** Of struct bpf_sock_addr: what a socket dials, or what a datagram comes from; and its own end, of a datagram. */
-const dialled = {
-  ip4: 4,
-  ip6: 8,
-  port: 24,
-  protocol: 36,
-  own4: 40,
-  own6: 44,
-  socket: 64,
-} as const
-/** Of struct bpf_sock. */
-const socket = { device: 0, own4: 24, own6: 28, state: 72 } as const
-/** `lo` has it in each network namespace (LOOPBACK_IFINDEX). */
-const loopbackDevice = 1
-const TCP_ESTABLISHED = 1
+/** Of struct bpf_sock_addr: what a socket dials, or what a datagram comes from; `own`: a datagram's own end. */
+export const dialled = { ip4: 4, ip6: 8, port: 24, protocol: 36, socket: 64 } as const
+export const own = { ip4: 40, ip6: 44 } as const
+/** Of struct bpf_sock, with its own end. */
+export const socket = { device: 0, ip4: 24, ip6: 28, state: 72 } as const
 
 /** Functions of the kernel's (enum bpf_func_id, bpf-helpers(7)). */
 export const helpers = {
@@ -24,9 +14,13 @@ export const helpers = {
   delete: 3,
   nanoseconds: 5,
   random: 7,
+  processId: 14,
+  userId: 15,
   socketCookie: 46,
   setCallbacks: 59,
+  cgroupId: 80,
   networkCookie: 122,
+  ancestorId: 123,
   setReturn: 187,
 } as const
 
@@ -38,6 +32,25 @@ const words = [0, 4, 8, 12] as const
 /** The third word of an IPv4 address: ::ffff:0:0, in network order. */
 const mappedMark = 0xffff0000
 
+/** Copies an address, that is where `from` points to, to the stack. Changes r1. */
+export const readIp = (
+  write: Assembler,
+  family: Family,
+  from: number,
+  { ip4, ip6 }: { readonly ip4: number; readonly ip6: number },
+  at: number,
+): void => {
+  if (family === 6)
+    for (const word of words)
+      write.load('u32', 1, from, ip6 + word).store('u32', stack, at + word, 1)
+  else
+    write
+      .storeValue('u64', stack, at, 0)
+      .storeValue('u32', stack, at + 8, mappedMark)
+      .load('u32', 1, from, ip4)
+      .store('u32', stack, at + 12, 1)
+}
+
 /** Copies the address that `context` has, with its port and protocol, to the stack. Changes r1. */
 export const readAddress = (
   write: Assembler,
@@ -45,79 +58,13 @@ export const readAddress = (
   context: number,
   at: number,
 ): void => {
-  if (family === 6)
-    for (const word of words)
-      write.load('u32', 1, context, dialled.ip6 + word).store('u32', stack, at + word, 1)
-  else
-    write
-      .storeValue('u64', stack, at, 0)
-      .storeValue('u32', stack, at + 8, mappedMark)
-      .load('u32', 1, context, dialled.ip4)
-      .store('u32', stack, at + 12, 1)
+  readIp(write, family, context, dialled, at)
   write
     .storeValue('u64', stack, at + address.port, 0)
     .load('u32', 1, context, dialled.port)
     .store('u16', stack, at + address.port, 1)
     .load('u32', 1, context, dialled.protocol)
     .store('u8', stack, at + address.protocol, 1)
-}
-
-/**
- * Goes to `otherwise` where a socket's own end does not get to an endpoint: it is bound to `lo`, or to an address of loopback
- * or of a link (`specialRange`). Bytes of the stack from `at` on are used; changes r1 and `socketAt`.
- */
-export const ifOwnEndIsSpecial = (
-  write: Assembler,
-  family: Family,
-  isDatagram: boolean,
-  {
-    context,
-    socketAt,
-    at,
-    otherwise,
-  }: Readonly<Record<'context' | 'socketAt' | 'at', number>> & {
-    readonly otherwise: string
-  },
-): void => {
-  write
-    .load('u64', socketAt, context, dialled.socket)
-    .load('u32', 1, socketAt, socket.device)
-    .ifEqual(1, loopbackDevice, otherwise)
-  // A datagram may have another than its socket (IP_PKTINFO).
-  const [from, own] = isDatagram ? [context, dialled] : [socketAt, socket]
-  if (family === 6) {
-    for (const word of words)
-      write.load('u32', 1, from, own.own6 + word).store('u32', stack, at + word, 1)
-    write
-      .load('u64', 1, stack, at)
-      .ifNotEqual(1, 0, 'own IPv6')
-      .load('u16', 1, stack, at + 10)
-      .ifEqual(1, 0xffff, 'own IPv4')
-      // ::1, on a machine whose lower bytes come first.
-      .load('u32', 1, stack, at + 12)
-      .ifEqual(1, 0x01000000, otherwise)
-      .jump('own end fits')
-      .label('own IPv6')
-      .load('u16', 1, stack, at)
-      .andValue(1, 0xc0ff)
-      .ifEqual(1, 0x80fe, otherwise)
-      .jump('own end fits')
-  } else write.load('u32', 1, from, own.own4).store('u32', stack, at + 12, 1)
-  write
-    .label('own IPv4')
-    .load('u8', 1, stack, at + 12)
-    .ifEqual(1, 127, otherwise)
-    .load('u16', 1, stack, at + 12)
-    .ifEqual(1, 0xfea9, otherwise)
-    .label('own end fits')
-}
-
-/** Goes there where a socket has a peer. Changes r1. */
-export const ifHasPeer = (write: Assembler, context: number, label: string): void => {
-  write
-    .load('u64', 1, context, dialled.socket)
-    .load('u32', 1, 1, socket.state)
-    .ifEqual(1, TCP_ESTABLISHED, label)
 }
 
 /** Makes an address on the stack what node ports of its family go by. Changes r1. */

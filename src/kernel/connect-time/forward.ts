@@ -1,16 +1,19 @@
 import { Assembler, stack } from '../bpf/assembler.ts'
-import type { Program } from '../bpf/instruction.ts'
+import type { Program, Size } from '../bpf/instruction.ts'
+import { dataPlaneUser } from '../data-plane-user.ts'
 import {
   copy,
+  dialled,
   type Family,
   helpers,
-  ifHasPeer,
-  ifOwnEndIsSpecial,
   ifOther,
   IPPROTO_TCP,
   lookUp,
+  own,
   put,
   readAddress,
+  readIp,
+  socket,
   toNodePort,
   writeAddress,
 } from './context.ts'
@@ -19,6 +22,7 @@ import {
   affinity,
   affinityKey,
   counts,
+  exemptKey,
   memberKey,
   nodeAddress,
   service,
@@ -36,6 +40,10 @@ export interface Features {
   readonly node: bigint | undefined
   /** Pods are left to the proxy mode. */
   readonly onlyNode: boolean
+  /** Cgroups are left to it, too. */
+  readonly exemptsGroups?: boolean
+  /** Of a probe: who is led is noted as one that is exempt. */
+  readonly learns?: boolean
 }
 
 /** `connect`: also of UDP; `send`: a datagram of a socket that has no peer. */
@@ -64,6 +72,7 @@ const at = {
   service: -288,
   rounds: -296,
   own: -312,
+  exempt: -328,
 } as const
 
 /** How long an endpoint that failed comes last. A client may fail by itself: so it is short. */
@@ -74,6 +83,12 @@ const nsPerSecond = 1_000_000_000
 const EAGAIN = 11
 /** BPF_NOEXIST */
 const onlyNew = 1
+/** `lo` has it in each network namespace (LOOPBACK_IFINDEX). */
+const loopbackDevice = 1
+/** What is below it is as its group there is. */
+const mostLevels = 16
+/** Of UDP, too, where a socket has a peer. */
+const TCP_ESTABLISHED = 1
 
 /**
  * Leads a client of a VIP to one of its endpoints, before the kernel looks for a route. What is
@@ -86,12 +101,8 @@ export const forward = (family: Family, hook: Hook, features: Features): Program
   readAddress(write, family, context, at.dialled)
   if (features.onlyNode) onlyOnNode(write, features.node)
   findService(write, family, features)
-  ifOwnEndIsSpecial(write, family, hook === 'send', {
-    context,
-    socketAt: known,
-    at: at.own,
-    otherwise: 'leave',
-  })
+  leaveStrangers(write, family, hook)
+  leaveExempt(write, features)
   write.load('u32', 1, found, service.count).ifEqual(1, 0, 'refuse')
   if (hook === 'send') sameFlow(write)
   sameClient(write)
@@ -130,6 +141,55 @@ const onlyOnNode = (write: Assembler, node: Features['node']): void => {
     // Without a context it is the first namespace's.
     write.move(known, 0).set(1, 0).call(helpers.networkCookie).ifDiffer(0, known, 'leave')
   else write.setWide(1, node).ifDiffer(0, 1, 'leave')
+}
+
+/**
+ * Those whose own end does not get to an endpoint: bound to `lo`, or to an address of loopback or of a link
+ * (`specialRange`). Words as a machine has them whose lower bytes come first.
+ */
+const leaveStrangers = (write: Assembler, family: Family, hook: Hook): void => {
+  write
+    .load('u64', known, context, dialled.socket)
+    .load('u32', 1, known, socket.device)
+    .ifEqual(1, loopbackDevice, 'leave')
+  // A datagram may have another end than its socket (IP_PKTINFO).
+  if (hook === 'send') readIp(write, family, context, own, at.own)
+  else readIp(write, family, known, socket, at.own)
+  const leaveWhere = (size: Size, byte: number, value: number): Assembler =>
+    write.load(size, 1, stack, at.own + byte).ifEqual(1, value, 'leave')
+  leaveWhere('u16', 0, 0x80fe)
+  write.load('u64', 1, stack, at.own).ifNotEqual(1, 0, 'fits')
+  leaveWhere('u8', 12, 127)
+  leaveWhere('u16', 12, 0xfea9)
+  leaveWhere('u32', 12, 0x01000000).label('fits')
+}
+
+/** Usher's own processes, whatever VIPs there are; and cgroups with VIPs of their own. */
+const leaveExempt = (write: Assembler, { learns, exemptsGroups }: Features): void => {
+  write
+    .call(helpers.processId)
+    .shiftRight(0, 32)
+    .store('u64', stack, at.exempt + exemptKey.process, 0)
+    .call(helpers.cgroupId)
+    .store('u64', stack, at.exempt + exemptKey.cgroup, 0)
+  if (learns === true) put(write, 'exempt', at.exempt, at.exempt)
+  else lookUp(write, 'exempt', at.exempt).ifNotEqual(0, 0, 'leave')
+  write
+    .call(helpers.userId)
+    .store('u64', stack, at.exempt + exemptKey.process, 0)
+    .load('u32', 1, stack, at.exempt + exemptKey.process)
+    .ifEqual(1, dataPlaneUser, 'leave')
+  if (exemptsGroups !== true) return
+  write.storeValue('u64', stack, at.exempt + exemptKey.process, 0)
+  for (let level = 0; level < mostLevels; level += 1) {
+    write
+      .set(1, level)
+      .call(helpers.ancestorId)
+      .ifEqual(0, 0, 'not exempt')
+      .store('u64', stack, at.exempt + exemptKey.cgroup, 0)
+    lookUp(write, 'exempt', at.exempt).ifNotEqual(0, 0, 'leave')
+  }
+  write.label('not exempt')
 }
 
 /** By what was dialled, or by a node port where that is an address of the node's. */
@@ -293,22 +353,18 @@ const rememberDialled = (write: Assembler, hook: Hook): void => {
  */
 const leave = (write: Assembler, hook: Hook): void => {
   write.label('leave')
-  if (hook === 'send') ifHasPeer(write, context, 'allow')
-  socketAt(write, at.dialled)
-  if (hook === 'connect') {
+  if (hook === 'send')
     write
-      .load('u8', 1, stack, at.dialled + address.protocol)
-      .ifNotEqual(1, IPPROTO_TCP, 'of UDP')
-    forget(write, 'peers')
-    write.jump('allow').label('of UDP')
+      .load('u64', 1, context, dialled.socket)
+      .load('u32', 1, 1, socket.state)
+      .ifEqual(1, TCP_ESTABLISHED, 'allow')
+  socketAt(write, at.dialled)
+  for (const table of hook === 'connect' ? ['peers', 'reverse'] : ['reverse']) {
+    // Takes no lock, and most have nothing there.
+    lookUp(write, table, at.socketKey).ifEqual(0, 0, `not in ${table}`)
+    write.map(1, table).stackAddress(2, at.socketKey).call(helpers.delete)
+    write.label(`not in ${table}`)
   }
-  forget(write, 'reverse')
-}
-
-/** Looks first: that takes no lock, and most have nothing there. */
-const forget = (write: Assembler, table: 'peers' | 'reverse'): void => {
-  lookUp(write, table, at.socketKey).ifEqual(0, 0, 'allow')
-  write.map(1, table).stackAddress(2, at.socketKey).call(helpers.delete)
 }
 
 /** The key of this socket and an address. */

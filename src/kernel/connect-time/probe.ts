@@ -20,6 +20,8 @@ export interface ProbeOptions {
   readonly bpffs: string
   /** Pods are left to the proxy mode. */
   readonly onlyNode: boolean
+  /** Cgroups are left to it, too. */
+  readonly exemptsGroups?: boolean
 }
 
 /** What steering is done with here, found out by doing it; or why it can't be. */
@@ -30,6 +32,8 @@ export type ConnectTimeProbe =
       readonly bpf: Bpf
       readonly cgroup: string
       readonly features: Features
+      /** This process, as a key of the table `exempt`; undefined where programs don't see it. */
+      readonly self: string | undefined
     }
   | { readonly usable: false; readonly detail: string }
 
@@ -54,6 +58,7 @@ const tryAll = async ({
   cgroup: wanted,
   bpffs,
   onlyNode,
+  exemptsGroups = false,
 }: ProbeOptions): Promise<ConnectTimeProbe> => {
   const cgroup = await findCgroup(wanted)
   if ('why' in cgroup) return not(cgroup.why)
@@ -66,13 +71,13 @@ const tryAll = async ({
   let refused: unknown
   for (const { without, ...features } of variants) {
     try {
-      const all: Features = { ...features, node, onlyNode }
-      const led = await leads(bpf, cgroup.path, all)
+      const all: Features = { ...features, node, onlyNode, exemptsGroups }
+      const { led, self } = await leads(bpf, cgroup.path, { ...all, learns: true })
       if (cgroup.isMine && !led)
         return not(`programs at ${cgroup.path} do not see what this process connects to`)
       const hidden = seesAll(cgroup.path) ? [] : [noHostPid]
       const detail = [cgroup.path, ...without, ...hidden].join('; ')
-      return { usable: true, detail, bpf, cgroup: cgroup.path, features: all }
+      return { usable: true, detail, bpf, cgroup: cgroup.path, features: all, self }
     } catch (error) {
       if (!(error instanceof ProgramRefused)) throw error
       refused = error
@@ -118,8 +123,12 @@ const whyNoBpffs = (path: string): string => {
   return `no bpffs is mounted at ${path} (--connect-time-bpffs): mount -t bpf bpf ${path}`
 }
 
-/** Whether a connection of this process's own to an address of loopback, where nobody listens, is led. */
-const leads = async (bpf: Bpf, cgroup: string, features: Features): Promise<boolean> => {
+/** Whether a connection of this process's own is led, to where nothing else would; and who it was, then. */
+const leads = async (
+  bpf: Bpf,
+  cgroup: string,
+  features: Features,
+): Promise<{ led: boolean; self: string | undefined }> => {
   const server = await listening()
   try {
     const sizes = { services: 16, slots: 16, members: 16, sockets: 64 }
@@ -132,7 +141,8 @@ const leads = async (bpf: Bpf, cgroup: string, features: Features): Promise<bool
       await steering.writer.write(changes)
       steering.attach()
       const [vip] = service.vips
-      return vip !== undefined && (await connects(vip.address, vip.port))
+      const led = vip !== undefined && (await connects(vip.address, vip.port))
+      return { led, self: [...steering.entries('exempt')][0]?.[0] }
     } finally {
       steering.close()
     }

@@ -45,6 +45,7 @@ export class TableWriter {
       }
     }
     this.#tables = {
+      exempt: tableOf('exempt'),
       members: tableOf('members'),
       slots: tableOf('slots'),
       addresses: tableOf('addresses'),

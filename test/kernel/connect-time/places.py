@@ -1,7 +1,7 @@
 # Sockets as Node can't have them: bound to a device, connected twice. In a network namespace of its
 # own, where nothing but steering leads from a VIP to an endpoint; the VIPs themselves are on lo, with
 # servers that stand for the proxy mode. Prints a line of JSON for each test that its arguments name.
-import ctypes, json, socket, struct, subprocess, sys, threading
+import ctypes, json, os, socket, struct, subprocess, sys, threading
 
 VIP, VIP6, OTHER, MODE = '10.96.0.1', 'fd10:96::1', '10.96.0.2', 'the mode'
 ENDPOINT, ENDPOINT6 = '10.244.1.7', 'fd10:244::7'
@@ -183,6 +183,15 @@ def sent_from():
     IP_PKTINFO = 8
     of_datagram.sendmsg([b'?'], [(socket.IPPROTO_IP, IP_PKTINFO, info)], 0, (VIP, 80))
     return [asked(of_socket, (VIP, 80)), of_datagram.recv(99).decode(), asked(opened(UDP), (VIP, 80))]
+
+
+def led():
+    return [dialled(opened(kind), VIP)[0] for kind in (TCP, UDP)]
+
+
+def led_as_data_plane():
+    os.setuid(2071510256)
+    return led()
 
 
 # VIPs that mean something else to each client.

@@ -3,11 +3,18 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
+import { mkdirSync, rmdirSync } from 'node:fs'
+import {
+  compileExempt,
+  exemptGroups,
+} from '../../../src/kernel/connect-time/exempt-clients.ts'
+import type { Features } from '../../../src/kernel/connect-time/forward.ts'
+import { dataPlaneUser } from '../../../src/kernel/data-plane-user.ts'
 import type { ServicePort, Vip } from '../../../src/model/snapshot.ts'
 import { whyNotInstalled } from '../../support/installed.ts'
 import { clusterIp } from '../../support/service-ports.ts'
-import { type Group, skip as noPrograms } from './group.ts'
-import { makeStage, serviceTo } from './world.ts'
+import { type Group, makeGroup, skip as noPrograms } from './group.ts'
+import { changesTo, makeStage, makeSteering, serviceTo } from './world.ts'
 
 const skip = noPrograms || whyNotInstalled('python3', 'ip') || false
 const [endpoint, endpoint6, vip, vip6] = [
@@ -50,8 +57,8 @@ const web: readonly ServicePort[] = [
   ...both('web6', [clusterIp(vip6)], [endpoint6, 80]),
 ]
 
-const makeServed = async (t: Test, services = web) => {
-  const stage = await makeStage(t)
+const makeServed = async (t: Test, services = web, over: Partial<Features> = {}) => {
+  const stage = await makeStage(t, over)
   await stage.serve(...services)
   return { ...stage, ask: startPlaces(t, stage.group) }
 }
@@ -138,4 +145,69 @@ t.test("VIPs of loopback and of a link are each client's own", { skip }, async t
   const found = (await ask('dialled_places')) as Record<string, readonly string[]>
   for (const [where, who] of Object.entries(found)) t.same(who, [mode, mode], where)
   t.equal(Object.keys(found).length, 6)
+})
+
+/** Who answers a VIP by TCP and by UDP. */
+const [isLed, isLeft] = [
+  [endpoint, endpoint],
+  [mode, mode],
+]
+
+t.test(
+  'a process of another PID namespace is left, once it is known',
+  { skip },
+  async t => {
+    const group = await makeGroup()
+    const inside = startPlaces(t, group, 'unshare', '--pid', '--fork', '--kill-child')
+    const learning = makeSteering(group.path, { learns: true })
+    await learning.writer.write(changesTo(web))
+    learning.attach()
+    t.same(await inside('led'), isLed, 'it is led while a probe looks who it is')
+    const [self, ...others] = [...learning.entries('exempt')].map(([key]) => key)
+    learning.close()
+    if (self === undefined) throw new Error('nothing was learnt')
+    t.same(others, [])
+    const steering = makeSteering(group.path)
+    t.teardown(() => steering.close())
+    steering.attach()
+    const changes = changesTo(web)
+    changes.come(compileExempt(self))
+    await steering.writer.write(changes)
+    t.same(await inside('led'), isLeft)
+    t.same(await startPlaces(t, group)('led'), isLed, 'another process')
+  },
+)
+
+t.test('the data plane is left by its user', { skip }, async t => {
+  const { group, ask } = await makeServed(t)
+  t.equal(dataPlaneUser, 2_071_510_256)
+  t.same(await startPlaces(t, group)('led_as_data_plane'), isLeft)
+  t.same(await ask('led'), isLed)
+})
+
+t.test('cgroups that are exempt are left, with those below', { skip }, async t => {
+  const { group, steering, ask } = await makeServed(t, web, { exemptsGroups: true })
+  const [inner, deep] = [`${group.path}/inner.1(a)`, `${group.path}/inner.1(a)/x/y`]
+  mkdirSync(deep, { recursive: true })
+  t.teardown(() => [deep, `${inner}/x`, inner].forEach(each => rmdirSync(each)))
+  const into = (folder: string) =>
+    ['sh', '-c', 'echo $$ > "$0/cgroup.procs" && exec "$@"', folder] as const
+  const within = [inner, deep].map(each => startPlaces(t, group, ...into(each)))
+  const all = async () => Promise.all([...within, ask].map(each => each('led')))
+  const exempt = async (...patterns: string[]): Promise<void> => {
+    const changes = changesTo(web)
+    for (const pattern of patterns)
+      for (const key of exemptGroups(group.path, pattern))
+        changes.come(compileExempt(key))
+    await steering.writer.writeAll(changes)
+  }
+  t.same(await all(), [isLed, isLed, isLed])
+  await exempt('inner*')
+  t.same(await all(), [isLeft, isLeft, isLed])
+  await exempt('/inner.1(a)/*/y')
+  t.same(await all(), [isLed, isLeft, isLed])
+  await exempt('inner', 'inner.?(a)', 'cgroup.procs', 'none/*')
+  t.same(await all(), [isLed, isLed, isLed], 'no group has such a name')
+  await exempt('')
+  t.same(await all(), [isLeft, isLeft, isLeft], 'all')
 })
