@@ -61,7 +61,6 @@ const findingsOfNode = async ({
     cgroup: options.connectTimeCgroup,
     bpffs: options.connectTimeBpffs,
     onlyNode: options.connectTime === 'host',
-    exemptsGroups: options.connectTimeExempt.length > 0,
   })
   return { modes, captures, connectTime, relay: await relayHere(options) }
 }

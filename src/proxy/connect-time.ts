@@ -49,11 +49,7 @@ export const createConnectTime = async (
   if (connectTime === undefined) return nothing
   const { wanted } = connectTime
   if (wanted === 'off') return without(deps, connectTime, undefined)
-  const probe = await probeConnectTime({
-    ...connectTime,
-    onlyNode: wanted === 'host',
-    exemptsGroups: connectTime.exempt.length > 0,
-  })
+  const probe = await probeConnectTime({ ...connectTime, onlyNode: wanted === 'host' })
   if (probe.usable) return leading(deps, connectTime, probe)
   const { detail } = probe
   if (wanted === 'auto')
@@ -126,22 +122,19 @@ const leading = (
   { bpf, cgroup, features, detail, self }: Extract<ConnectTimeProbe, { usable: true }>,
 ): ConnectTimePart => {
   const { clock, log, facts, resync, options, orders } = deps
-  const { bpffs } = connectTime
+  const { bpffs, exempt } = connectTime
   const own = self === undefined ? [] : [self]
   const figures = new ConnectTimeFigures(log)
   const steering = new ConnectTime({
     clock,
     bpf,
     cgroup,
-    features,
+    features: { ...features, exemptsGroups: exempt.length > 0 },
     pins: filePins(bpf, pinsFolder(bpffs)),
     lock: lockOf(deps),
     tools: new StoppableTools(),
     nodeAddresses: snapshots => nodePortAddresses(facts, snapshots),
-    exempt: () => [
-      ...own,
-      ...connectTime.exempt.flatMap(each => exemptGroups(cgroup, each)),
-    ],
+    exempt: () => [...own, ...exempt.flatMap(each => exemptGroups(cgroup, each))],
     exemptSelf: () => own.forEach(key => exemptAtOnce(bpf, pinsFolder(bpffs), key)),
     resync,
     observer: figures,

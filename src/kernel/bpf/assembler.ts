@@ -39,10 +39,6 @@ export class Assembler {
     return this.#add({ code: codes.wide, to, value: low }).#add({ value: high })
   }
 
-  negate(to: number): this {
-    return this.#add({ code: codes.negate, to })
-  }
-
   load(size: Size, to: number, from: number, offset: number): this {
     return this.#add({ code: codes.load | sizes[size], to, from, offset })
   }

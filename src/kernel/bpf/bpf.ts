@@ -127,9 +127,11 @@ export class Bpf {
     let keys = this.allocate(keySize * most)
     let values = this.allocate(valueSize * most)
     for (let start = 0, isLast = false; !isLast; start = position.address) {
-      const next = position.address
-      const { result, count } = this.#lookupBatch(map, start, next, keys, values, most)
+      const places = [start, position.address, keys.address, values.address].map(BigInt)
+      const result = this.#do(commands.lookupBatch, [...places, most, map])
       isLast = result === -errno.ENOENT
+      // Not written where it fails for another reason than that it is at the end.
+      const count = result >= 0 || isLast ? this.#attributes.bytes.readUInt32LE(32) : 0
       // A bucket has more elements: it is the next one again.
       if (result === -errno.ENOSPC) {
         most *= 2
@@ -142,22 +144,6 @@ export class Bpf {
           values.bytes.toString('latin1', i * valueSize, (i + 1) * valueSize),
         ]
     }
-  }
-
-  /** `start`: where the position is that the last one gave, or 0. */
-  #lookupBatch(
-    map: number,
-    start: number,
-    next: number,
-    keys: NativeMemory,
-    values: NativeMemory,
-    most: number,
-  ): { readonly result: number; readonly count: number } {
-    const places = [start, next, keys.address, values.address].map(BigInt)
-    const result = this.#do(commands.lookupBatch, [...places, most, map])
-    // Not written where it fails for another reason than that it is at the end.
-    const isAnswer = result >= 0 || result === -errno.ENOENT
-    return { result, count: isAnswer ? this.#attributes.bytes.readUInt32LE(32) : 0 }
   }
 
   /** Keys one after the other, and their values in the same order. */

@@ -290,7 +290,6 @@ export class ConnectTime {
       clock,
       known: this.#known,
       look: async steering => {
-        // Groups come and go.
         if (exempt().join() !== this.#exempt.join()) resync()
         return damageOf(steering)
       },

@@ -385,7 +385,7 @@ const refusals = (write: Assembler, errors: boolean): void => {
     }
     if (errors) {
       error()
-      write.negate(1).call(helpers.setReturn)
+      write.multiplyValue(1, -1).call(helpers.setReturn)
     }
     write.set(0, 0).exit()
   }

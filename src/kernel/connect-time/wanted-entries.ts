@@ -4,12 +4,10 @@ import { listDiff } from '../../util/list-diff.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import { ElementChanges } from '../elements/element-changes.ts'
 import { compile, type Entry } from './compile.ts'
-import type { WrittenTable } from './tables.ts'
+import { type WrittenTable, writtenTables } from './tables.ts'
 
 /** How many elements of each table may be wanted at once. */
-export type Capacity = Readonly<
-  Record<Exclude<WrittenTable, 'addresses' | 'exempt'>, number>
->
+export type Capacity = Readonly<Record<'members' | 'slots' | 'services', number>>
 
 export interface EntryChanges {
   readonly changes: ElementChanges
@@ -20,13 +18,10 @@ export interface EntryChanges {
 /** What the tables should have, kept up from snapshot to snapshot. */
 export class WantedEntries {
   readonly #capacity: Capacity
-  readonly #sizes: Record<WrittenTable, number> = {
-    exempt: 0,
-    members: 0,
-    slots: 0,
-    addresses: 0,
-    services: 0,
-  }
+  readonly #sizes = Object.fromEntries(writtenTables.map(name => [name, 0])) as Record<
+    WrittenTable,
+    number
+  >
   #others: readonly Entry[] = []
   #entered: readonly ServicePort[] = []
 
