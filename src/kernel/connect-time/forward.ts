@@ -87,7 +87,6 @@ const onlyNew = 1
 const loopbackDevice = 1
 /** What is below it is as its group there is. */
 const mostLevels = 16
-/** Of UDP, too, where a socket has a peer. */
 const TCP_ESTABLISHED = 1
 
 /**
@@ -330,6 +329,7 @@ const countTry = (write: Assembler, tries: number, atMost: string): void => {
 
 /** Who asks for the peer's address, or where an answer came from, is told the VIP. */
 const rememberDialled = (write: Assembler, hook: Hook): void => {
+  if (hook === 'send') ifHasPeer(write, 'told')
   socketAt(write, at.endpoint)
   write
     .load('u8', 1, stack, at.dialled + address.protocol)
@@ -349,15 +349,11 @@ const rememberDialled = (write: Assembler, hook: Hook): void => {
 
 /**
  * What is not led has its true peer from now on: it may be where the socket was led to before, and is then neither shown
- * as a VIP nor ended with the Service's endpoint. A socket with a peer keeps it, whatever it sends elsewhere.
+ * as a VIP nor ended with the Service's endpoint.
  */
 const leave = (write: Assembler, hook: Hook): void => {
   write.label('leave')
-  if (hook === 'send')
-    write
-      .load('u64', 1, context, dialled.socket)
-      .load('u32', 1, 1, socket.state)
-      .ifEqual(1, TCP_ESTABLISHED, 'allow')
+  if (hook === 'send') ifHasPeer(write, 'allow')
   socketAt(write, at.dialled)
   for (const table of hook === 'connect' ? ['peers', 'reverse'] : ['reverse']) {
     // Takes no lock, and most have nothing there.
@@ -365,6 +361,12 @@ const leave = (write: Assembler, hook: Hook): void => {
     write.map(1, table).stackAddress(2, at.socketKey).call(helpers.delete)
     write.label(`not in ${table}`)
   }
+}
+
+/** Such a socket keeps it, and hears nobody else, whatever it sends elsewhere. */
+const ifHasPeer = (write: Assembler, label: string): void => {
+  write.load('u64', 1, context, dialled.socket).load('u32', 1, 1, socket.state)
+  write.ifEqual(1, TCP_ESTABLISHED, label)
 }
 
 /** The key of this socket and an address. */

@@ -129,6 +129,12 @@ def keeps_its_peer():
     return asked(s, (ENDPOINT, 80)), s.getpeername()[0]
 
 
+def sent_beside_its_peer():
+    s = opened(UDP)
+    dialled(s, ENDPOINT)
+    return asked(s, (VIP, 80)), s.getpeername()[0]
+
+
 # Whose own end does not get to an endpoint.
 
 
