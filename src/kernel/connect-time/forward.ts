@@ -83,8 +83,7 @@ const nsPerSecond = 1_000_000_000
 const EAGAIN = 11
 /** BPF_NOEXIST */
 const onlyNew = 1
-/** `lo` has it in each network namespace (LOOPBACK_IFINDEX). */
-const loopbackDevice = 1
+const LOOPBACK_IFINDEX = 1
 /** What is below it is as its group there is. */
 const mostLevels = 16
 const TCP_ESTABLISHED = 1
@@ -150,7 +149,7 @@ const leaveStrangers = (write: Assembler, family: Family, hook: Hook): void => {
   write
     .load('u64', known, context, dialled.socket)
     .load('u32', 1, known, socket.device)
-    .ifEqual(1, loopbackDevice, 'leave')
+    .ifEqual(1, LOOPBACK_IFINDEX, 'leave')
   // A datagram may have another end than its socket (IP_PKTINFO).
   if (hook === 'send') readIp(write, family, context, own, at.own)
   else readIp(write, family, known, socket, at.own)
