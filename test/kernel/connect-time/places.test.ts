@@ -97,9 +97,9 @@ t.test(
     ])
     t.same([...steering.entries('peers')], [])
     t.same([...steering.entries('reverse')], [])
-  t.same(await ask('sent_beside_its_peer'), [[endpoint, endpoint], endpoint])
-  t.same([...steering.entries('reverse')], [], 'nor by a datagram to a VIP')
-  t.same(await ask('keeps_its_peer'), [[endpoint, vip], vip])
+    t.same(await ask('sent_beside_its_peer'), [[endpoint, endpoint], endpoint])
+    t.same([...steering.entries('reverse')], [], 'nor by a datagram to a VIP')
+    t.same(await ask('keeps_its_peer'), [[endpoint, vip], vip])
   },
 )
 
