@@ -1,9 +1,10 @@
 import type { Backend } from '../../kernel/xtables/backend.ts'
 import { damageIn } from '../../kernel/xtables/damage.ts'
+import type { Unreadable } from '../../kernel/xtables/unreadable.ts'
 import { captureOwner } from '../../kernel/xtables/kube-chains.ts'
 import { type TableName, tableNames } from '../../kernel/xtables/wanted.ts'
 import type { Ledger } from './ledger.ts'
-import { jumps, named, own } from './names.ts'
+import { jumps, named, own } from '../../kernel/xtables/capture-names.ts'
 
 /**
  * What is wrong with Usher's jumps and first chains, or `whole`: whether all chains have as
@@ -12,6 +13,7 @@ import { jumps, named, own } from './names.ts'
 export const damageOf = (
   backend: Backend,
   ledger: Ledger,
+  unreadable: Unreadable,
   whole: boolean,
 ): Promise<string> => {
   const expected = tableNames.map(name => ({
@@ -22,7 +24,10 @@ export const damageOf = (
       rules: ledger.size(name, chain) ?? 0,
     })),
   }))
-  return damageIn(backend, captureOwner, expected, whole)
+  return damageIn(backend, captureOwner, expected, unreadable, {
+    ...(whole && { most: Infinity }),
+    lists: whole,
+  })
 }
 
 /** Those that packets come to first; the parts of long ones are behind them. */

@@ -11,9 +11,12 @@ import type { ChosenBackend } from '../../kernel/xtables/choose-backend.ts'
 import { holdLine } from './fixed-chains.ts'
 import { takes } from '../../kernel/xtables/try-lines.ts'
 import { Layout } from './layout.ts'
-import { own } from './names.ts'
-import { holdFound, removeBy, removeEverywhere } from './leftovers.ts'
-import { changeText, holdText, replaceText, savedBy } from './restore-text.ts'
+import { tableNames } from '../../kernel/xtables/wanted.ts'
+import { own } from '../../kernel/xtables/capture-names.ts'
+import { capturedIn, holdFound, removeBy, removeEverywhere } from './leftovers.ts'
+import { changeText, holdText, replaceText } from './restore-text.ts'
+import { Unreadable } from '../../kernel/xtables/unreadable.ts'
+import type { Problem } from '../../model/snapshot.ts'
 
 export interface IptablesTableDeps {
   readonly run: RunTool
@@ -39,6 +42,7 @@ export class IptablesTable implements RuleTable {
   readonly #deps: IptablesTableDeps
   #chosen: ChosenBackend | undefined
   readonly #installed = new Known<Installed>()
+  readonly #unreadable = new Unreadable()
   #isHeld = false
   /** Of the back end that was chosen. */
   #seesSockets: boolean | undefined
@@ -101,10 +105,15 @@ export class IptablesTable implements RuleTable {
     const canary = new Canary({
       clock: this.#deps.clock,
       known: this.#installed,
-      look: ({ backend, layout }, whole) => damageOf(backend, layout.ledger, whole),
+      look: ({ backend, layout }, whole) =>
+        damageOf(backend, layout.ledger, this.#unreadable, whole),
       damaged,
     })
     return () => canary.stop()
+  }
+
+  problems(): readonly Problem[] {
+    return this.#unreadable.problems()
   }
 
   async #replace(rules: readonly VipRule[], settings: TableSettings): Promise<Installed> {
@@ -112,10 +121,13 @@ export class IptablesTable implements RuleTable {
     const { chosen, others } = await this.#backends()
     this.#seesSockets ??= await takes(chosen, seesSockets)
     const all = { ...settings, seesSockets: this.#seesSockets, isHeld: this.#isHeld }
-    const [layout, saved] = await Promise.all([
+    const [layout, filter, nat] = await Promise.all([
       Layout.of(rules, all, this.#deps.family),
-      savedBy(chosen),
+      capturedIn(chosen, 'filter'),
+      capturedIn(chosen, 'nat'),
     ])
+    const saved = { filter, nat }
+    for (const table of tableNames) this.#unreadable.note(chosen, saved[table])
     await chosen.restore(await replaceText(layout.ledger, saved))
     // What a process before this one has left there would be in force beside these.
     if (isFirst)

@@ -4,24 +4,25 @@ import {
   type Backend,
   installedBackends,
   mayHaveRules,
-  saveIfThere,
 } from '../../kernel/xtables/backend.ts'
 import { captureOwner } from '../../kernel/xtables/kube-chains.ts'
-import { removeText } from '../../kernel/xtables/restore-text.ts'
-import { readTable, type SavedTable } from '../../kernel/xtables/saved.ts'
+import { takeOutAll } from '../../kernel/xtables/restore-text.ts'
+import type { SavedTable } from '../../kernel/xtables/saved.ts'
+import { tableNow } from '../../kernel/xtables/table-now.ts'
 import type { TableName } from '../../kernel/xtables/wanted.ts'
-import { own } from './names.ts'
+import { jumps, own } from '../../kernel/xtables/capture-names.ts'
 import { holdText } from './restore-text.ts'
 import { forgetWaiting } from '../../kernel/forget-proxy-flows.ts'
 
-const leftIn = async (backend: Backend, table: TableName): Promise<SavedTable> =>
-  readTable(await saveIfThere(backend, table), table, captureOwner)
+/** What a process before this one has left in one table, or this one has there. */
+export const capturedIn = (backend: Backend, table: TableName): Promise<SavedTable> =>
+  tableNow(backend, table, captureOwner, jumps[table])
 
 /** Clients who are led by rules that an earlier process has left wait, if there are any. */
 export const holdFound = async (run: RunTool, family: IpFamily): Promise<void> => {
   for (const backend of await backendsHere(run, family)) {
     if (!(await mayHaveRules(run, backend, family))) continue
-    const { chains } = await leftIn(backend, 'filter')
+    const { chains } = await capturedIn(backend, 'filter')
     if (chains.has(own.begin)) await backend.restore(await holdText(true))
   }
 }
@@ -46,18 +47,21 @@ export const removeBy = async (
   family: IpFamily,
 ): Promise<void> => {
   if (!(await mayHaveRules(run, backend, family))) return
-  const [nat, filter] = await Promise.all([
-    leftIn(backend, 'nat'),
-    leftIn(backend, 'filter'),
-  ])
+  const [nat, filter] = [
+    await capturedIn(backend, 'nat'),
+    await capturedIn(backend, 'filter'),
+  ]
   // What leads to the proxy address goes first, and what keeps the silence there when no
   // client is led there any more.
-  const leading = await removeText(nat, captureOwner)
-  const silence = await removeText(filter, captureOwner)
-  if (leading !== '') await backend.restore(leading)
-  if (silence === '') return
-  await forgetWaiting(run, family)
-  await backend.restore(silence)
+  const stayed = [...(await takeOutAll(backend, nat, captureOwner))]
+  if (filter.chains.size > 0) {
+    await forgetWaiting(run, family)
+    stayed.push(...(await takeOutAll(backend, filter, captureOwner)))
+  }
+  if (stayed.length > 0) {
+    const text = `chains ${stayed.join(', ')} are emptied, but stay: a rule leads there that ${backend.detail} can't read`
+    throw new ToolError(text, 'failed', '')
+  }
 }
 
 /** Where there is no iptables it has left nothing. */

@@ -11,15 +11,12 @@ import type {
   ProxierObserver,
 } from '../proxier.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
-import {
-  type Backend,
-  type BackendMode,
-  mayHaveRules,
-  saveIfThere,
-} from '../xtables/backend.ts'
+import { type Backend, type BackendMode, mayHaveRules } from '../xtables/backend.ts'
 import { damageIn } from '../xtables/damage.ts'
-import { removeText } from '../xtables/restore-text.ts'
-import type { TableName } from '../xtables/wanted.ts'
+import { takeOutAll } from '../xtables/restore-text.ts'
+import { tableNow } from '../xtables/table-now.ts'
+import { Unreadable } from '../xtables/unreadable.ts'
+import { type TableName, tableNames } from '../xtables/wanted.ts'
 import type { ChosenBackend } from '../xtables/choose-backend.ts'
 import { countRules } from './edits.ts'
 import { iptablesLooks } from './looks.ts'
@@ -27,7 +24,8 @@ import { iptablesOwner } from './names.ts'
 import { explained } from '../xtables/restore-error.ts'
 import { changesRestore, fullRestore } from './restore-text.ts'
 import { countWritten, RuleBook } from './rule-book.ts'
-import { readWhole, tablesThere } from './tables-there.ts'
+import { tablesThere } from './tables-there.ts'
+import { mayBeThere } from './jumps.ts'
 import { findFeatures } from './features.ts'
 
 export interface IptablesProxierDeps {
@@ -72,6 +70,7 @@ const together: Readonly<Record<BackendMode, number>> = { nft: 3000, legacy: Inf
 export class IptablesProxier implements Proxier {
   readonly #deps: IptablesProxierDeps
   readonly #installed = new Known<Installed>()
+  readonly #unreadable = new Unreadable()
   #isClosed = false
   readonly #failing = new Set<string>()
   #unserved: readonly ServicePort[] = []
@@ -94,18 +93,20 @@ export class IptablesProxier implements Proxier {
   }
 
   problems(): readonly Problem[] {
-    return this.#unserved.map(({ namespace, serviceName, vips }) => ({
+    const unserved = this.#unserved.map(({ namespace, serviceName, vips }) => ({
       object: `Service ${namespace}/${serviceName}`,
       field: 'spec.ports',
       message: `SCTP port ${vips[0]?.port ?? ''} (${this.#deps.family}) is not served: iptables can't match SCTP here; load the kernel module xt_sctp`,
     }))
+    return [...unserved, ...this.#unreadable.problems()]
   }
 
   watch(damaged: (what: string) => void): () => void {
     const canary = new Canary({
       clock: this.#deps.clock,
       known: this.#installed,
-      look: ({ backend, book }) => damageIn(backend, iptablesOwner, book.expected()),
+      look: ({ backend, book }, lists) =>
+        damageIn(backend, iptablesOwner, book.expected(), this.#unreadable, { lists }),
       damaged,
     })
     return () => canary.stop()
@@ -154,6 +155,7 @@ export class IptablesProxier implements Proxier {
       RuleBook.of(this.#served(snapshot, features.sctp), settings, features),
       tablesThere(backend, known),
     ])
+    for (const table of tableNames) this.#unreadable.note(backend, saved[table])
     const rules = book.everything()
     const text = await fullRestore(rules, saved, together[backend.mode])
     await this.#restore(backend, text, 'full')
@@ -208,11 +210,10 @@ export class IptablesProxier implements Proxier {
 }
 
 const removeBy = async (backend: Backend): Promise<void> => {
-  const options = { timeoutMs }
-  for (const table of ['nat', 'filter', 'mangle']) {
-    const saved = await readWhole(await saveIfThere(backend, table, options), table)
-    const text = await removeText(saved, iptablesOwner)
-    if (text !== '') await backend.restore(text, options)
+  for (const table of ['nat', 'filter', 'mangle'] as const) {
+    const jumps = table === 'mangle' ? [] : mayBeThere[table]
+    const saved = await tableNow(backend, table, iptablesOwner, jumps)
+    await takeOutAll(backend, saved, iptablesOwner)
   }
 }
 

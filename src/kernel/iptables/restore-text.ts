@@ -6,12 +6,13 @@ import { type Chain, type TableName, textOf } from '../xtables/wanted.ts'
 import { editLines } from './edits.ts'
 import { localnetRule } from './fixed-chains.ts'
 import type { FullRules } from './full-rules.ts'
-import { kubeletJumps } from './jumps.ts'
+import { kubeletJumps, mayBeThere } from './jumps.ts'
 import { named } from '../xtables/kube-chains.ts'
 import { iptablesOwner } from './names.ts'
 import type { BookChanges } from './rule-book.ts'
-import { readWhole, type Saved, staleChains } from './tables-there.ts'
+import { type Saved, staleChains } from './tables-there.ts'
 import type { Backend } from '../xtables/backend.ts'
+import { tableNow } from '../xtables/table-now.ts'
 
 /**
  * Input for `iptables-restore --noflush` that makes all of kube-proxy's chains what they
@@ -139,7 +140,7 @@ const localnetRestore = (saved: SavedTable): Promise<string> => {
  * the chain stays; one that has the rule is left as it is.
  */
 export const guardLocalnet = async (backend: Backend): Promise<void> => {
-  const saved = await readWhole(await backend.save('filter'), 'filter')
+  const saved = await tableNow(backend, 'filter', iptablesOwner, mayBeThere.filter)
   const text = await localnetRestore(saved)
   if (text !== '') await backend.restore(text)
 }

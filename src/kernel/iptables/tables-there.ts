@@ -1,28 +1,13 @@
 import { ToolError } from '../run-tool.ts'
-import { type Backend, showChains } from '../xtables/backend.ts'
-import {
-  isServiceChain,
-  kubeletDropChain,
-  kubeletFirewall,
-} from '../xtables/kube-chains.ts'
-import { readTable, type SavedTable } from '../xtables/saved.ts'
+import type { Backend } from '../xtables/backend.ts'
+import { isServiceChain, kubeletDropChain } from '../xtables/kube-chains.ts'
+import type { SavedTable } from '../xtables/saved.ts'
+import { chainsNow, outerChains, tableNow } from '../xtables/table-now.ts'
 import type { TableName } from '../xtables/wanted.ts'
+import { mayBeThere } from './jumps.ts'
 import { iptablesOwner } from './names.ts'
 
 export type Saved = Readonly<Record<TableName, SavedTable>>
-
-/** What `iptables-save -t TABLE` printed. Rejects with ToolError unless it is all of it. */
-export const readWhole = (text: string, table: string): Promise<SavedTable> => {
-  // Without them, rules would be put in that are there already.
-  if (/^# Table `.*' is incompatible/m.test(text.slice(0, 1000)))
-    throw new ToolError(`table ${table} has rules that iptables can't read`, 'failed', '')
-  if (text.trim() !== '' && !text.includes('\nCOMMIT\n'))
-    throw new ToolError(`table ${table} could not be read to its end`, 'failed', '')
-  return readTable(text, table, iptablesOwner)
-}
-
-/** Of reading 100 000 rules. */
-const timeoutMs = 300_000
 
 /**
  * What is there of both tables. With `known`, the chains of Services that this process has
@@ -33,40 +18,23 @@ export const tablesThere = async (
   backend: Backend,
   known: Iterable<string> | undefined,
 ): Promise<Saved> => {
+  const shown = (table: TableName, chains: Iterable<string>): Promise<SavedTable> =>
+    chainsNow(backend, table, iptablesOwner, {
+      chains: outerChains(table),
+      jumps: mayBeThere[table],
+      known: chains,
+    })
+  const saved = (table: TableName): Promise<SavedTable> =>
+    tableNow(backend, table, iptablesOwner, mayBeThere[table])
   if (known !== undefined) {
     try {
-      return {
-        filter: await shown(backend, 'filter', []),
-        nat: await shown(backend, 'nat', known),
-      }
+      return { filter: await shown('filter', []), nat: await shown('nat', known) }
     } catch (error) {
-      // A chain of these is gone.
       if (!(error instanceof ToolError)) throw error
     }
   }
-  const [filter, nat] = await Promise.all([
-    saved(backend, 'filter'),
-    saved(backend, 'nat'),
-  ])
+  const [filter, nat] = await Promise.all([saved('filter'), saved('nat')])
   return { filter, nat }
-}
-
-const saved = async (backend: Backend, table: TableName): Promise<SavedTable> =>
-  readWhole(await backend.save(table, { timeoutMs }), table)
-
-const others: Readonly<Record<TableName, readonly string[]>> = {
-  filter: ['INPUT', 'FORWARD', 'OUTPUT', kubeletFirewall],
-  nat: ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'],
-}
-
-const shown = async (
-  backend: Backend,
-  table: TableName,
-  known: Iterable<string>,
-): Promise<SavedTable> => {
-  const text = await showChains(backend, table, others[table])
-  const names = [...known].map(chain => `:${chain} - [0:0]`)
-  return readTable([...names, text].join('\n'), table, iptablesOwner)
 }
 
 /** Chains of nat that no ServicePort of now needs. */
@@ -81,7 +49,7 @@ export interface StaleChains {
  * KUBE-MARK-DROP where kube-proxy made it: without a rule. With one it is the kubelet's.
  */
 export const staleChains = (
-  { chains, rules }: SavedTable,
+  { chains, rules, partial }: SavedTable,
   isWanted: (chain: string) => boolean,
 ): StaleChains => {
   const led = new Set(rules.map(({ target }) => target))
@@ -92,8 +60,8 @@ export const staleChains = (
     !led.has(chain) && rules.every(rule => rule.chain !== chain)
   const drop =
     chains.has(kubeletDropChain) && mine(kubeletDropChain) ? [kubeletDropChain] : []
-  return {
-    emptied: [...stale, ...drop],
-    deleted: [...stale.filter(chain => !led.has(chain)), ...drop],
-  }
+  const emptied = [...stale, ...drop]
+  // A rule that can't be read may lead there, and one chain that stays would cost all others.
+  const deleted = partial === undefined ? emptied.filter(chain => !led.has(chain)) : []
+  return { emptied, deleted }
 }

@@ -2,6 +2,7 @@ import type { IpFamily } from '../../util/ip.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import type { Backend } from '../xtables/backend.ts'
 import { damageIn } from '../xtables/damage.ts'
+import type { Unreadable } from '../xtables/unreadable.ts'
 import { deviceName, readAddresses } from './device.ts'
 import type { IpvsDeps } from './ipvs-deps.ts'
 import type { KnownState } from './known-state.ts'
@@ -30,6 +31,7 @@ export const loadsNow = async ({ read }: Pick<IpvsDeps, 'read'>): Promise<Loads>
 export const damageOf = async (
   deps: IpvsDeps,
   installed: Installed,
+  unreadable: Unreadable,
   whole: boolean,
 ): Promise<string> => {
   const { known, family } = installed
@@ -37,7 +39,7 @@ export const damageOf = async (
     return `device ${deviceName} is gone, or another one`
   return (
     (await serverDamage(await loadsNow(deps), known)) ||
-    (await rulesDamage(installed)) ||
+    (await rulesDamage(installed, unreadable, whole)) ||
     setDamage(setSizes(await deps.run('ipset', ['list', '-t'])), known.sets, family) ||
     (whole ? await addressDamage(deps, installed) : '')
   )
@@ -55,13 +57,17 @@ const serverDamage = async (loads: Loads, { servers }: KnownState): Promise<stri
   return wrong
 }
 
-const rulesDamage = ({ backend, tables }: Installed): Promise<string> => {
+const rulesDamage = (
+  { backend, tables }: Installed,
+  unreadable: Unreadable,
+  lists: boolean,
+): Promise<string> => {
   const expected = tables.map(({ name, jumps, chains }) => ({
     name,
     jumps,
     chains: chains.map(chain => ({ name: chain.name, rules: chain.lines.length })),
   }))
-  return damageIn(backend, ipvsOwner, expected)
+  return damageIn(backend, ipvsOwner, expected, unreadable, { lists })
 }
 
 const addressDamage = async (

@@ -4,11 +4,13 @@ import { familyOf, type IpFamily, isLoopback } from '../../util/ip.ts'
 import { Turns } from '../../util/turns.ts'
 import type { KernelSettings, KernelSync, Look, Proxier, RuleCounts } from '../proxier.ts'
 import type { RunTool } from '../run-tool.ts'
-import { type Backend, randomFully, showChains } from '../xtables/backend.ts'
+import { type Backend, randomFully } from '../xtables/backend.ts'
 import type { ChosenBackend } from '../xtables/choose-backend.ts'
 import { jumpRepairs } from '../xtables/jumps.ts'
 import { chainLines, tableText } from '../xtables/restore-text.ts'
-import { readTable, type SavedTable } from '../xtables/saved.ts'
+import type { SavedTable } from '../xtables/saved.ts'
+import { chainsNow } from '../xtables/table-now.ts'
+import { Unreadable } from '../xtables/unreadable.ts'
 import type { CompileSettings, ServerClaim } from './compile.ts'
 import { damageOf, type Installed, loadsNow } from './damage.ts'
 import { addressChanges, changeAddresses } from './device.ts'
@@ -46,6 +48,7 @@ export class IpvsProxier implements Proxier {
   readonly #draining: DrainWatch
   /** Unknown: all has to be read and written. */
   readonly #state = new Known<State>()
+  readonly #unreadable = new Unreadable()
   #tooSmall: readonly SetKind[] = []
   #isClosed = false
 
@@ -69,11 +72,12 @@ export class IpvsProxier implements Proxier {
   }
 
   problems(): readonly Problem[] {
-    return this.#tooSmall.map(kind => ({
+    const tooSmall = this.#tooSmall.map(kind => ({
       object: `ipset ${setName(this.#family, kind)}`,
       field: '',
       message: `it has no room for more than ${maxEntries} entries; what is beyond is left out`,
     }))
+    return [...tooSmall, ...this.#unreadable.problems()]
   }
 
   watch(damaged: (what: string) => void): () => void {
@@ -138,7 +142,7 @@ export class IpvsProxier implements Proxier {
     this.#draining.clear()
     await this.#reporting('full', async () => {
       const isLed = await leadsAway(backend, tables)
-      const rules = { leadsAway: isLed, write: () => writeRules(backend, tables) }
+      const rules = { leadsAway: isLed, write: () => this.#writeRules(backend, tables) }
       await this.#write(touched, wanted, installed, rules)
     })
     const did = { work: 'full', rules: counts(tables, 1) } as const
@@ -210,7 +214,7 @@ export class IpvsProxier implements Proxier {
     const { observer } = this.#deps
     const what = `looking at the rules (${this.#family})`
     try {
-      const damage = await damageOf(this.#deps, installed, whole)
+      const damage = await damageOf(this.#deps, installed, this.#unreadable, whole)
       observer.failed(what, '')
       return damage
     } catch (error) {
@@ -218,6 +222,19 @@ export class IpvsProxier implements Proxier {
       observer.failed(what, (error as Error).message)
       return ''
     }
+  }
+
+  async #writeRules(backend: Backend, tables: readonly RuleTable[]): Promise<void> {
+    const texts: string[] = []
+    for (const table of tables) {
+      const { name, jumps, chains } = table
+      const saved = await builtInNow(backend, table)
+      this.#unreadable.note(backend, saved)
+      const repairs = jumpRepairs(jumps, saved, ipvsOwner)
+      const names = chains.map(chain => chain.name)
+      texts.push(await tableText(name, names, chainLines(chains, repairs)))
+    }
+    await backend.restore(texts.join(''))
   }
 
   #run(run: RunTool): RunTool {
@@ -276,25 +293,10 @@ const leadsAway = async (
 }
 
 /** The rules that lead from the built-in chains, and no chain that is long. */
-const builtInNow = async (
+const builtInNow = (
   backend: Backend,
-  { name, builtIn }: RuleTable,
-): Promise<SavedTable> =>
-  readTable(await showChains(backend, name, builtIn), name, ipvsOwner)
-
-const writeRules = async (
-  backend: Backend,
-  tables: readonly RuleTable[],
-): Promise<void> => {
-  const texts: string[] = []
-  for (const table of tables) {
-    const { name, jumps, chains } = table
-    const repairs = jumpRepairs(jumps, await builtInNow(backend, table), ipvsOwner)
-    const names = chains.map(chain => chain.name)
-    texts.push(await tableText(name, names, chainLines(chains, repairs)))
-  }
-  await backend.restore(texts.join(''))
-}
+  { name, builtIn: chains, jumps }: RuleTable,
+): Promise<SavedTable> => chainsNow(backend, name, ipvsOwner, { chains, jumps })
 
 /** `share`: of the rules, how many were written; all or none. */
 const counts = (tables: readonly RuleTable[], share: 0 | 1): RuleCounts => {

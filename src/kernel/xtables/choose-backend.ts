@@ -4,8 +4,11 @@ import {
   type Backend,
   type BackendMode,
   installedBackends,
+  isPassing,
   mayHaveRules,
 } from './backend.ts'
+import { captureOwner } from './kube-chains.ts'
+import { tableNow } from './table-now.ts'
 
 export type BackendChoice = BackendMode | 'auto'
 
@@ -50,9 +53,9 @@ const usedByOthers = async (
   return all[0]
 }
 
-const kubelet = { table: 'mangle', chain: /^:KUBE-(?:IPTABLES-HINT|KUBELET-CANARY) /m }
+const kubelet = { table: 'mangle', chain: /^KUBE-(?:IPTABLES-HINT|KUBELET-CANARY)$/ }
 /** Of kube-proxy or kubelet; chains of Usher don't count. */
-const ofKubernetes = { table: 'nat', chain: /^:KUBE-(?!USHER-|PORTALS-|NODEPORT-)/m }
+const ofKubernetes = { table: 'nat', chain: /^KUBE-(?!USHER-|PORTALS-|NODEPORT-)/ }
 
 const hasChain = async (
   run: RunTool,
@@ -61,12 +64,12 @@ const hasChain = async (
   { table, chain }: typeof kubelet,
 ): Promise<boolean> => {
   try {
-    return (
-      (await mayHaveRules(run, backend, family)) && chain.test(await backend.save(table))
-    )
+    if (!(await mayHaveRules(run, backend, family))) return false
+    const { chains } = await tableNow(backend, table, captureOwner, [])
+    return [...chains.keys()].some(name => chain.test(name))
   } catch (error) {
     // A kernel without it has no rules of it; that it can't be used is found by `probe`.
-    if (error instanceof ToolError) return false
+    if (error instanceof ToolError && !isPassing(error)) return false
     throw error
   }
 }

@@ -1,13 +1,12 @@
 import type { IpFamily } from '../../util/ip.ts'
 import type { Probe } from '../probe.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
-import type { Backend, BackendMode } from './backend.ts'
+import { type Backend, type BackendMode, isPassing } from './backend.ts'
 import {
   type BackendChoice,
   type ChosenBackend,
   chooseBackend,
 } from './choose-backend.ts'
-import { isBusy } from './try-lines.ts'
 
 export interface ProvenBackend {
   /** Whether one of the back ends that may be chosen works. Never rejects with ToolError. */
@@ -33,7 +32,7 @@ export const provenBackend = (
       return { usable: true, detail }
     } catch (error) {
       if (!(error instanceof ToolError)) throw error
-      if (!isBusy(error)) return { usable: false, detail: error.message }
+      if (!isPassing(error)) return { usable: false, detail: error.message }
       // That passes, and what is chosen in its stead would be for good.
       proven.set(family, mode)
       return { usable: true, detail: `${detail}, not tried: ${error.message}` }
@@ -54,7 +53,8 @@ export const provenBackend = (
     choose,
     probe: family =>
       probe(family).catch((error: unknown) => {
-        if (error instanceof ToolError) return { usable: false, detail: error.message }
+        if (error instanceof ToolError)
+          return { usable: isPassing(error), detail: error.message }
         throw error
       }),
   }

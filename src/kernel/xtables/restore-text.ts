@@ -1,6 +1,8 @@
 import { forEachYielding } from '../../util/yielding.ts'
+import { type Backend, isTaken } from './backend.ts'
 import type { Owner } from './kube-chains.ts'
 import { ownJumps } from './jumps.ts'
+import { deleteByNft } from './nft-rules.ts'
 import type { SavedRule, SavedTable } from './saved.ts'
 import type { Chain } from './wanted.ts'
 
@@ -34,11 +36,17 @@ export function* chainLines(
   yield* rest
 }
 
-/** Takes out rules of chains that stay, and whole chains. */
+/** What is to be taken out of one table. */
+export interface Removal {
+  /** Rules of chains that stay. */
+  readonly rules: readonly SavedRule[]
+  readonly chains: readonly string[]
+}
+
+/** In one transaction. Chains of `held` are emptied only. */
 export const removalText = (
   table: string,
-  rules: readonly SavedRule[],
-  chains: readonly string[],
+  { rules, chains }: Removal,
   held: ReadonlySet<string> = new Set(),
 ): Promise<string> =>
   // A chain with rules could not be deleted.
@@ -47,18 +55,58 @@ export const removalText = (
     ...chains.filter(chain => !held.has(chain)).map(chain => `-X ${chain}`),
   ])
 
+/** Milliseconds; iptables-nft takes 10 s for the chains of 10 000 Services. */
+const timeoutMs = 300_000
+
+/** Rules of one text that may be in one chain. */
+const mostEqual = 10_000
+
 /**
- * Takes out all of an owner's chains, and its jumps to them. A chain that a rule of another
- * program leads to is emptied only.
+ * Takes them out, and gives the chains that are emptied, but had to stay, as a rule leads there
+ * that can't be read. Rejects with ToolError.
  */
-export const removeText = (saved: SavedTable, owner: Owner): Promise<string> => {
+export const takeOut = async (
+  backend: Backend,
+  table: string,
+  { rules, chains }: Removal,
+  held?: ReadonlySet<string>,
+): Promise<readonly string[]> => {
+  const works = (text: string): Promise<boolean> =>
+    isTaken(async () => text === '' || backend.restore(text, { timeoutMs }))
+  const own = rules.filter(({ handle }) => handle === undefined)
+  await deleteByNft(
+    backend,
+    table,
+    rules.filter(rule => !own.includes(rule)),
+  )
+  if (await works(await removalText(table, { rules: own, chains }, held))) return []
+  // One by one, so that what stays leads nowhere.
+  await backend.restore(await tableText(table, chains, []), { timeoutMs })
+  for (const text of new Set(own.map(rule => rule.text))) {
+    const removal = await tableText(table, [], [`-D ${text}`])
+    for (let left = mostEqual; left > 0 && (await works(removal)); left--);
+  }
+  const stayed: string[] = []
+  for (const chain of chains)
+    if (
+      held?.has(chain) !== true &&
+      !(await works(await tableText(table, [], [`-X ${chain}`])))
+    )
+      stayed.push(chain)
+  return stayed
+}
+
+/** Takes out all of an owner's chains, and its jumps to them; as `takeOut`. */
+export const takeOutAll = (
+  backend: Backend,
+  saved: SavedTable,
+  owner: Owner,
+): Promise<readonly string[]> => {
   const chains = [...saved.chains.keys()].filter(chain =>
     owner.hasChain(saved.name, chain),
   )
   const jumps = new Set(ownJumps(saved, owner))
   const others = saved.rules.filter(rule => !jumps.has(rule))
   const held = new Set(others.map(({ target }) => target))
-  return chains.length === 0
-    ? Promise.resolve('')
-    : removalText(saved.name, [...jumps], chains, held)
+  return takeOut(backend, saved.name, { rules: [...jumps], chains }, held)
 }

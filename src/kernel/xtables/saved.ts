@@ -14,6 +14,8 @@ export interface SavedRule {
   readonly isBare: boolean
   /** The ipsets it looks at. */
   readonly sets: readonly string[]
+  /** nft's number of it; of a rule that only nft can read, whose `text` is not the whole of it. */
+  readonly handle?: number
 }
 
 export interface SavedTable {
@@ -23,12 +25,13 @@ export interface SavedTable {
   readonly chains: ReadonlyMap<string, number>
   /** In the kernel's order; those that the reader asked for. */
   readonly rules: readonly SavedRule[]
-}
-
-export interface Saved {
-  readonly tables: readonly SavedTable[]
-  /** Tables that iptables-nft can't read, because nft was used on them. */
-  readonly unreadable: readonly string[]
+  /** Set where iptables can't list it: what of it is not known, besides others' own chains. */
+  readonly partial?: {
+    /** Chains with rules that iptables can't read. */
+    readonly unreadable: readonly string[]
+    /** Those of them that may have more of the owner's jumps than `rules` says. */
+    readonly unsure: readonly string[]
+  }
 }
 
 interface Growing {
@@ -46,17 +49,14 @@ const growing = (name: string): Growing => ({
 })
 
 /** Reads all rules that `iptables-save` printed. */
-export const readTables = async (text: string): Promise<Saved> => {
+export const readTables = async (text: string): Promise<readonly SavedTable[]> => {
   const tables: Growing[] = []
-  const unreadable: string[] = []
   await forEachYielding(linesOf(text), line => {
     const table = tables.at(-1)
     if (line.startsWith('*')) tables.push(growing(line.slice(1)))
     else if (table !== undefined) readLine(table, line, () => true)
-    const name = /^# Table `(\w+)' is incompatible/.exec(line)?.[1]
-    if (name !== undefined) unreadable.push(name)
   })
-  return { tables, unreadable }
+  return tables
 }
 
 /**
@@ -98,7 +98,7 @@ const readLine = (
   else builtIn.add(chain)
 }
 
-const parseRule = (text: string): SavedRule => {
+export const parseRule = (text: string): SavedRule => {
   const words: readonly string[] = text.match(/"(?:[^"\\]|\\.)*"|\S+/g) ?? []
   const after = (flag: string): string => {
     const at = words.indexOf(flag)

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { ToolError } from '../run-tool.ts'
-import type { Backend } from './backend.ts'
+import { type Backend, isTaken } from './backend.ts'
 import { explained } from './restore-error.ts'
 import { tableText } from './restore-text.ts'
 
@@ -43,21 +43,5 @@ const oneLine = (error: unknown): unknown => {
 const withoutJump = (line: string): string => line.replace(/-j KUBE-\S+$/, '-j RETURN')
 
 /** Whether the kernel and the tool know these rules. Rejects with ToolError when that can't be found out. */
-export const takes = async (backend: Backend, samples: Samples): Promise<boolean> => {
-  try {
-    await tryLines(backend, samples)
-    return true
-  } catch (error) {
-    if (error instanceof ToolError && error.failure === 'failed' && !isBusy(error))
-      return false
-    throw error
-  }
-}
-
-/**
- * Says nothing of what the kernel has, and may be gone the next time: another program has held
- * the lock for all the time that was waited, or has changed the same table meanwhile (EAGAIN
- * of the legacy back end).
- */
-export const isBusy = ({ message, stderr }: ToolError): boolean =>
-  /can't lock|xtables lock|resource temporarily unavailable/i.test(`${message} ${stderr}`)
+export const takes = (backend: Backend, samples: Samples): Promise<boolean> =>
+  isTaken(() => tryLines(backend, samples))

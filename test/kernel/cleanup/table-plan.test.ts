@@ -23,7 +23,7 @@ const plan = async (
     'COMMIT',
     ...more,
   ]
-  const { tables } = await readTables(lines.join('\n'))
+  const tables = await readTables(lines.join('\n'))
   const [table] = tables
   if (table === undefined) throw new Error('no table')
   return planTable(table, tables, keeps)
@@ -118,7 +118,7 @@ t.test('a table is changed by one restore, jumps before chains', async t => {
   const rules = [`-A ${jump}`, '-A INPUT -p tcp -j ACCEPT', '-A KUBE-SERVICES -j RETURN']
   const planned = await plan('filter', ['KUBE-SERVICES', 'MINE'], rules)
   t.equal(
-    await removalText(planned.table, planned.rules, planned.chains),
+    await removalText(planned.table, planned),
     `*filter\n:KUBE-SERVICES - [0:0]\n-D ${jump}\n-X KUBE-SERVICES\nCOMMIT\n`,
   )
 })

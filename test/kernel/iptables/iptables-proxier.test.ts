@@ -274,10 +274,9 @@ t.test('the plan of a cleanup takes out all that a sync writes', { skip }, async
   const world = await makeWorld()
   await world.restore(foreign)
   await world.proxier.sync(snapshotOf([web, none, all]), settings)
-  const { tables } = await readTables(await world.run('iptables-nft-save', []))
+  const tables = await readTables(await world.run('iptables-nft-save', []))
   for (const each of tables) {
-    const { rules, chains } = planTable(each, tables)
-    await world.restore(await removalText(each.name, rules, chains))
+    await world.restore(await removalText(each.name, planTable(each, tables)))
   }
   const left = await world.run('iptables-nft-save', [])
   t.equal(left.match(/^:KUBE-.*$|-j KUBE-\S+$/gm), null)
