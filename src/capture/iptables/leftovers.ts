@@ -1,10 +1,6 @@
 import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import {
-  type Backend,
-  installedBackends,
-  mayHaveRules,
-} from '../../kernel/xtables/backend.ts'
+import { type Backend, installedBackends } from '../../kernel/xtables/backend.ts'
 import { captureOwner } from '../../kernel/xtables/kube-chains.ts'
 import { takeOutAll } from '../../kernel/xtables/restore-text.ts'
 import type { SavedTable } from '../../kernel/xtables/saved.ts'
@@ -21,7 +17,6 @@ export const capturedIn = (backend: Backend, table: TableName): Promise<SavedTab
 /** Clients who are led by rules that an earlier process has left wait, if there are any. */
 export const holdFound = async (run: RunTool, family: IpFamily): Promise<void> => {
   for (const backend of await backendsHere(run, family)) {
-    if (!(await mayHaveRules(run, backend, family))) continue
     const { chains } = await capturedIn(backend, 'filter')
     if (chains.has(own.begin)) await backend.restore(await holdText(true))
   }
@@ -46,7 +41,6 @@ export const removeBy = async (
   backend: Backend,
   family: IpFamily,
 ): Promise<void> => {
-  if (!(await mayHaveRules(run, backend, family))) return
   const [nat, filter] = [
     await capturedIn(backend, 'nat'),
     await capturedIn(backend, 'filter'),

@@ -1,20 +1,16 @@
 import type { IpFamily } from '../../util/ip.ts'
 import type { RunTool } from '../run-tool.ts'
-import { type Backend, type BackendMode, isVerdict } from '../xtables/backend.ts'
+import type { Backend, BackendMode } from '../xtables/backend.ts'
 import { chooseBackend } from '../xtables/choose-backend.ts'
 import { mayBeThere as ofIptables } from '../iptables/jumps.ts'
 import { jumps as ofIpvs } from '../ipvs/rules.ts'
 import { jumps as ofCaptures } from '../xtables/capture-names.ts'
-import { isOwnChain, modeOwner } from '../xtables/kube-chains.ts'
+import { modeOwner } from '../xtables/kube-chains.ts'
 import type { Found, Kind, Stay } from './leftover.ts'
 import { takeOut } from '../xtables/restore-text.ts'
-import { readTables, type SavedTable } from '../xtables/saved.ts'
-import { tableNow, unreadableIn } from '../xtables/table-now.ts'
+import { tableNow } from '../xtables/table-now.ts'
 import type { Jump } from '../xtables/wanted.ts'
 import { type HeldChain, planLines, planTable, type TablePlan } from './table-plan.ts'
-
-/** iptables-nft takes 10 s for the chains of 10 000 Services. */
-const timeoutMs = 300_000
 
 /** Which chains are no leftovers, because what runs has them. */
 export type Keeps = (table: string, chain: string) => boolean
@@ -34,7 +30,11 @@ export const iptablesKind = (
     name: `rules of ${name}`,
     find: async () => {
       const { chosen } = await chooseBackend(run, family, mode)
-      const tables = await tablesOf(chosen)
+      const tables = await Promise.all(
+        Object.entries(mayBeThere).map(([table, jumps]) =>
+          tableNow(chosen, table, nobody, jumps),
+        ),
+      )
       const found = tables.map(table =>
         foundBy(name, chosen, planTable(table, tables, keeps, byOther)),
       )
@@ -46,24 +46,8 @@ export const iptablesKind = (
   }
 }
 
-/** Those that there are; of a table that iptables can't list, what concerns Usher. */
-const tablesOf = async (backend: Backend): Promise<readonly SavedTable[]> => {
-  let text: string | undefined
-  try {
-    text = await backend.save(undefined, { timeoutMs })
-  } catch (error) {
-    if (backend.mode === 'legacy' || !isVerdict(error)) throw error
-  }
-  const tables = await readTables(text ?? '')
-  const mixed = text === undefined ? Object.keys(mayBeThere) : unreadableIn(text)
-  const read: SavedTable[] = []
-  for (const name of mixed)
-    read.push(await tableNow(backend, name, anyOwner, mayBeThere[name] ?? []))
-  return [...tables, ...read]
-}
-
-/** Of either proxy, and any mode. */
-const anyOwner = modeOwner(isOwnChain)
+/** Of no chain are the rules passed over. */
+const nobody = modeOwner(() => false)
 
 /** The jumps of all modes and captures as Usher writes them. */
 const mayBeThere: Readonly<Record<string, readonly Jump[]>> = {

@@ -11,7 +11,7 @@ import type {
   ProxierObserver,
 } from '../proxier.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
-import { type Backend, type BackendMode, mayHaveRules } from '../xtables/backend.ts'
+import type { Backend, BackendMode } from '../xtables/backend.ts'
 import { damageIn } from '../xtables/damage.ts'
 import { takeOutAll } from '../xtables/restore-text.ts'
 import { tableNow } from '../xtables/table-now.ts'
@@ -191,10 +191,10 @@ export class IptablesProxier implements Proxier {
   /** What a process before this one has left there would be in force beside these rules. */
   async #removeBy(other: Backend): Promise<void> {
     this.#refuseClosed()
-    const { run, family, observer } = this.#deps
+    const { observer } = this.#deps
     const what = `rules of ${other.detail}`
     try {
-      if (await mayHaveRules(run, other, family)) await removeBy(other)
+      await removeBy(other)
       if (this.#failing.delete(what)) observer.failed(what, '')
     } catch (error) {
       if (!(error instanceof ToolError)) throw error

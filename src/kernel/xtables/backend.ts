@@ -92,18 +92,18 @@ const makeBackend = (
 })
 
 /**
- * Whether the kernel may have rules of this back end. To ask iptables-legacy for a
- * table makes it, so that it is asked only where there is one.
+ * Whether the kernel has a table of this back end. To ask iptables-legacy for one makes it.
+ * Rejects where it is not permitted to look.
  */
-export const mayHaveRules = async (
-  run: RunTool,
-  { mode }: Backend,
-  family: IpFamily,
+export const hasTable = async (
+  { mode, run, family }: Backend,
+  table: string,
 ): Promise<boolean> => {
   if (mode === 'nft') return true
   const file = family === 'IPv4' ? 'ip_tables_names' : 'ip6_tables_names'
   try {
-    return (await run('cat', [`/proc/net/${file}`])) !== ''
+    const names = await run('cat', [`/proc/net/${file}`])
+    return names.split('\n').includes(table)
   } catch (error) {
     if (error instanceof ToolError && error.failure !== 'not permitted') return false
     throw error

@@ -5,7 +5,6 @@ import {
   type BackendMode,
   installedBackends,
   isPassing,
-  mayHaveRules,
 } from './backend.ts'
 import { captureOwner } from './kube-chains.ts'
 import { tableNow } from './table-now.ts'
@@ -29,9 +28,7 @@ export const chooseBackend = async (
 ): Promise<ChosenBackend> => {
   const all = await installedBackends(run, family)
   const chosen =
-    choice === 'auto'
-      ? await usedByOthers(run, family, all)
-      : all.find(({ mode }) => mode === choice)
+    choice === 'auto' ? await usedByOthers(all) : all.find(({ mode }) => mode === choice)
   if (chosen === undefined) {
     const have = all.map(({ detail }) => detail).join(', ')
     const text = `no iptables of the kind "${choice}" is installed, only: ${have}`
@@ -40,16 +37,11 @@ export const chooseBackend = async (
   return { chosen, others: all.filter(backend => backend !== chosen) }
 }
 
-const usedByOthers = async (
-  run: RunTool,
-  family: IpFamily,
-  all: readonly Backend[],
-): Promise<Backend | undefined> => {
+const usedByOthers = async (all: readonly Backend[]): Promise<Backend | undefined> => {
   if (all.length < 2) return all[0]
   // kubelet's own chains are made for this; it says which one the node uses.
   for (const sign of [kubelet, ofKubernetes])
-    for (const backend of all)
-      if (await hasChain(run, family, backend, sign)) return backend
+    for (const backend of all) if (await hasChain(backend, sign)) return backend
   return all[0]
 }
 
@@ -58,13 +50,10 @@ const kubelet = { table: 'mangle', chain: /^KUBE-(?:IPTABLES-HINT|KUBELET-CANARY
 const ofKubernetes = { table: 'nat', chain: /^KUBE-(?!USHER-|PORTALS-|NODEPORT-)/ }
 
 const hasChain = async (
-  run: RunTool,
-  family: IpFamily,
   backend: Backend,
   { table, chain }: typeof kubelet,
 ): Promise<boolean> => {
   try {
-    if (!(await mayHaveRules(run, backend, family))) return false
     const { chains } = await tableNow(backend, table, captureOwner, [])
     return [...chains.keys()].some(name => chain.test(name))
   } catch (error) {

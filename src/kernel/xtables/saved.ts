@@ -34,31 +34,6 @@ export interface SavedTable {
   }
 }
 
-interface Growing {
-  readonly name: string
-  readonly builtIn: Set<string>
-  readonly chains: Map<string, number>
-  readonly rules: SavedRule[]
-}
-
-const growing = (name: string): Growing => ({
-  name,
-  builtIn: new Set(),
-  chains: new Map(),
-  rules: [],
-})
-
-/** Reads all rules that `iptables-save` printed. */
-export const readTables = async (text: string): Promise<readonly SavedTable[]> => {
-  const tables: Growing[] = []
-  await forEachYielding(linesOf(text), line => {
-    const table = tables.at(-1)
-    if (line.startsWith('*')) tables.push(growing(line.slice(1)))
-    else if (table !== undefined) readLine(table, line, () => true)
-  })
-  return tables
-}
-
 /**
  * Reads one table, as `iptables-save -t TABLE` or `iptables -S CHAIN` prints it. Of the rules
  * only others' that may lead into chains of the owner: a table may have 100 000 lines.
@@ -68,34 +43,25 @@ export const readTable = async (
   name: string,
   owner: Owner,
 ): Promise<SavedTable> => {
-  const table = growing(name)
-  await forEachYielding(linesOf(text), line =>
-    readLine(
-      table,
-      line,
-      chain => line.includes(' KUBE-') && !owner.hasChain(name, chain),
-    ),
-  )
-  return table
-}
-
-const readLine = (
-  { builtIn, chains, rules }: Growing,
-  line: string,
-  isAsked: (chain: string) => boolean,
-): void => {
-  if (line.startsWith('-A ')) {
-    const end = line.indexOf(' ', 3)
-    const chain = end < 0 ? line.slice(3) : line.slice(3, end)
-    if (!builtIn.has(chain)) chains.set(chain, (chains.get(chain) ?? 0) + 1)
-    if (isAsked(chain)) rules.push(parseRule(line.slice(3)))
-    return
-  }
-  const [, chain, policy = ''] = /^(?::|-[NP] )(\S+) ?(\S*)/.exec(line) ?? []
-  // A policy is what only built-in chains have.
-  if (chain === undefined) return
-  if (policy === '' || policy === '-') chains.set(chain, 0)
-  else builtIn.add(chain)
+  const builtIn = new Set<string>()
+  const chains = new Map<string, number>()
+  const rules: SavedRule[] = []
+  await forEachYielding(linesOf(text), line => {
+    if (line.startsWith('-A ')) {
+      const end = line.indexOf(' ', 3)
+      const chain = end < 0 ? line.slice(3) : line.slice(3, end)
+      if (!builtIn.has(chain)) chains.set(chain, (chains.get(chain) ?? 0) + 1)
+      if (line.includes(' KUBE-') && !owner.hasChain(name, chain))
+        rules.push(parseRule(line.slice(3)))
+      return
+    }
+    const [, chain, policy = ''] = /^(?::|-[NP] )(\S+) ?(\S*)/.exec(line) ?? []
+    // A policy is what only built-in chains have.
+    if (chain === undefined) return
+    if (policy === '' || policy === '-') chains.set(chain, 0)
+    else builtIn.add(chain)
+  })
+  return { name, builtIn, chains, rules }
 }
 
 export const parseRule = (text: string): SavedRule => {

@@ -1,5 +1,5 @@
 import { isUnsupported, ToolError } from '../run-tool.ts'
-import { type Backend, isVerdict } from './backend.ts'
+import { type Backend, hasTable, isVerdict } from './backend.ts'
 import {
   fixedChains,
   kubeletDropChain,
@@ -46,28 +46,23 @@ export const tableNow = async (
 ): Promise<SavedTable> => {
   const text = await listed(backend, name)
   if (text !== undefined) return readTable(text, name, owner)
-  const own = (await chainNames(backend, name)) ?? (await reached(backend, name, jumps))
+  const own =
+    (await chainNames(backend, name)) ?? (await firstChains(backend, name, jumps))
   const known = own.filter(chain => !outerChains(name).includes(chain))
   const chains = outerChains(name)
   const table = await chainsNow(backend, name, owner, { chains, jumps, known, all: true })
   return { partial: unlisted, ...table }
 }
 
-/** Where there is no nft to list all: the own chains that packets may come to, from well-known ones on. */
-const reached = async (
+/** Where there is no nft to list all: the own chains that packets come to first. */
+const firstChains = async (
   backend: Backend,
   name: string,
   jumps: readonly Jump[],
 ): Promise<readonly string[]> => {
-  const found = new Set<string>()
-  let fresh: readonly string[] = [...fixedChains, ...jumps.map(({ target }) => target)]
-  while (fresh.length > 0) {
-    const text = await shown(backend, name, fresh)
-    for (const [, chain = ''] of text.matchAll(/^-N (\S+)/gm)) found.add(chain)
-    const targets = Array.from(text.matchAll(/ -[jg] (KUBE-\S+)/g), ([, to = '']) => to)
-    fresh = [...new Set(targets)].filter(chain => !found.has(chain))
-  }
-  return [...found]
+  const chains = [...fixedChains, ...jumps.map(({ target }) => target)]
+  const text = await shown(backend, name, chains)
+  return Array.from(text.matchAll(/^-N (\S+)/gm), ([, chain = '']) => chain)
 }
 
 /** Of a table in which iptables can read all that Usher's own are led to by. */
@@ -78,9 +73,10 @@ export const listed = async (
   backend: Backend,
   name: string,
 ): Promise<string | undefined> => {
+  if (!(await hasTable(backend, name))) return ''
   try {
     const text = await backend.save(name, { timeoutMs })
-    if (unreadableIn(text).includes(name)) return undefined
+    if (/^# Table `\w+' is incompatible/m.test(text)) return undefined
     if (text.trim() === '' || text.includes('\nCOMMIT\n')) return text
   } catch (error) {
     if (isUnsupported(error)) return ''
@@ -90,10 +86,6 @@ export const listed = async (
   }
   throw new ToolError(`table ${name} could not be read to its end`, 'failed', '')
 }
-
-/** Tables that `iptables-save` leaves out. */
-export const unreadableIn = (text: string): readonly string[] =>
-  Array.from(text.matchAll(/^# Table `(\w+)' is incompatible/gm), ([, name = '']) => name)
 
 export interface Asked {
   /** Of the owner (also as `NAME NUMBER`, for one rule of it) or of others. */

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { isCaptureChain } from '../../../src/kernel/xtables/kube-chains.ts'
 import { removalText } from '../../../src/kernel/xtables/restore-text.ts'
-import { readTables } from '../../../src/kernel/xtables/saved.ts'
+import { savedTables } from './saved-tables.ts'
 import { planTable } from '../../../src/kernel/cleanup/table-plan.ts'
 
 type Keeps = (table: string, chain: string) => boolean
@@ -23,7 +23,7 @@ const plan = async (
     'COMMIT',
     ...more,
   ]
-  const tables = await readTables(lines.join('\n'))
+  const tables = await savedTables(lines.join('\n'))
   const [table] = tables
   if (table === undefined) throw new Error('no table')
   return planTable(table, tables, keeps)

@@ -7,7 +7,7 @@ import {
 } from '../../../src/kernel/iptables/names.ts'
 import { planTable } from '../../../src/kernel/cleanup/table-plan.ts'
 import { removalText } from '../../../src/kernel/xtables/restore-text.ts'
-import { readTables } from '../../../src/kernel/xtables/saved.ts'
+import { savedTables } from '../cleanup/saved-tables.ts'
 import { clusterIp, nodePort } from '../../support/service-ports.ts'
 import { changedOf, crowd } from './crowd.ts'
 import { firstSync, linesOf } from './first-sync.ts'
@@ -274,7 +274,7 @@ t.test('the plan of a cleanup takes out all that a sync writes', { skip }, async
   const world = await makeWorld()
   await world.restore(foreign)
   await world.proxier.sync(snapshotOf([web, none, all]), settings)
-  const tables = await readTables(await world.run('iptables-nft-save', []))
+  const tables = await savedTables(await world.run('iptables-nft-save', []))
   for (const each of tables) {
     await world.restore(await removalText(each.name, planTable(each, tables)))
   }
