@@ -1,22 +1,26 @@
-import type { RunTool } from '../../kernel/run-tool.ts'
+import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import type { RuleTable, TableSettings } from '../rule-table.ts'
 import type { VipRule } from '../vip-rule.ts'
-import type { Backend } from '../../kernel/xtables/backend.ts'
+import { type Backend, installedBackends } from '../../kernel/xtables/backend.ts'
 import { Canary } from '../../kernel/keeper/canary.ts'
 import { Known } from '../../kernel/keeper/known.ts'
-import { damageOf } from './damage.ts'
 import type { ChosenBackend } from '../../kernel/xtables/choose-backend.ts'
 import { holdLine } from './fixed-chains.ts'
 import { takes } from '../../kernel/xtables/try-lines.ts'
 import { Layout } from './layout.ts'
-import { tableNames } from '../../kernel/xtables/wanted.ts'
-import { own } from '../../kernel/xtables/capture-names.ts'
-import { capturedIn, holdFound, removeBy, removeEverywhere } from './leftovers.ts'
+import { type TableName, tableNames } from '../../kernel/xtables/wanted.ts'
+import { jumps, named, own } from '../../kernel/xtables/capture-names.ts'
 import { changeText, holdText, replaceText } from './restore-text.ts'
-import { Unreadable } from '../../kernel/xtables/unreadable.ts'
+import { Unreadable, damageIn } from '../../kernel/xtables/damage.ts'
 import type { Problem } from '../../model/snapshot.ts'
+import { captureOwner } from '../../kernel/xtables/kube-chains.ts'
+import type { Ledger } from './ledger.ts'
+import { takeOutAll } from '../../kernel/xtables/restore-text.ts'
+import type { SavedTable } from '../../kernel/xtables/saved.ts'
+import { tableNow } from '../../kernel/xtables/table-now.ts'
+import { forgetWaiting } from '../../kernel/forget-proxy-flows.ts'
 
 export interface IptablesTableDeps {
   readonly run: RunTool
@@ -130,8 +134,7 @@ export class IptablesTable implements RuleTable {
     for (const table of tableNames) this.#unreadable.note(chosen, saved[table])
     await chosen.restore(await replaceText(layout.ledger, saved))
     // What a process before this one has left there would be in force beside these.
-    if (isFirst)
-      for (const other of others) await removeBy(this.#deps.run, other, this.#deps.family)
+    if (isFirst) for (const other of others) await removeBy(other)
     return { backend: chosen, layout, settings }
   }
 
@@ -139,5 +142,106 @@ export class IptablesTable implements RuleTable {
   async #backends(): Promise<ChosenBackend> {
     this.#chosen ??= await this.#deps.choose()
     return this.#chosen
+  }
+}
+
+/**
+ * What is wrong with Usher's jumps and first chains, or `whole`: whether all chains have as
+ * many rules as they should; '' for nothing. Rejects with ToolError when nothing can be read.
+ */
+const damageOf = (
+  backend: Backend,
+  ledger: Ledger,
+  unreadable: Unreadable,
+  whole: boolean,
+): Promise<string> => {
+  const expected = tableNames.map(name => ({
+    name,
+    jumps: jumps[name],
+    chains: Array.from(whole ? ledger.chains(name) : firstChains[name], chain => ({
+      name: chain,
+      rules: ledger.size(name, chain) ?? 0,
+    })),
+  }))
+  return damageIn(backend, captureOwner, expected, unreadable, {
+    ...(whole && { most: Infinity }),
+    lists: whole,
+  })
+}
+
+/** Those that packets come to first; the parts of long ones are behind them. */
+const firstChains: Readonly<Record<TableName, readonly string[]>> = {
+  filter: [
+    named.nonLocal,
+    own.input,
+    own.begin,
+    own.nodeOnly,
+    own.notNode,
+    own.output,
+    own.silence,
+    own.refused,
+    own.refusedNodePorts,
+    own.reject,
+  ],
+  nat: [
+    named.portalsContainer,
+    named.portalsHost,
+    named.nodePortContainer,
+    named.nodePortHost,
+    own.portals,
+    own.nodePorts,
+  ],
+}
+
+/** What a process before this one has left in one table, or this one has there. */
+const capturedIn = (backend: Backend, table: TableName): Promise<SavedTable> =>
+  tableNow(backend, table, captureOwner, jumps[table])
+
+/** Clients who are led by rules that an earlier process has left wait, if there are any. */
+const holdFound = async (run: RunTool, family: IpFamily): Promise<void> => {
+  for (const backend of await backendsHere(run, family)) {
+    const { chains } = await capturedIn(backend, 'filter')
+    if (chains.has(own.begin)) await backend.restore(await holdText(true))
+  }
+}
+
+/**
+ * Takes out all of Usher's chains and the jumps to them, by whichever back end they were
+ * made; silent when there are none. Rejects with ToolError, also where it is not
+ * permitted to look.
+ */
+const removeEverywhere = async (run: RunTool, family: IpFamily): Promise<void> => {
+  // What one back end can't do does not keep the rules of the other.
+  const failures: unknown[] = []
+  for (const backend of await backendsHere(run, family)) {
+    await removeBy(backend).catch((error: unknown) => failures.push(error))
+  }
+  if (failures.length > 0) throw failures[0]
+}
+
+const removeBy = async (backend: Backend): Promise<void> => {
+  const nat = await capturedIn(backend, 'nat')
+  const filter = await capturedIn(backend, 'filter')
+  // What leads to the proxy address goes first, and what keeps the silence there when no
+  // client is led there any more.
+  const led = await takeOutAll(backend, nat, captureOwner)
+  if ([...filter.chains.keys()].some(chain => captureOwner.hasChain('filter', chain)))
+    await forgetWaiting(backend.run, backend.family)
+  const stayed = [...led, ...(await takeOutAll(backend, filter, captureOwner))].join(', ')
+  if (stayed === '') return
+  const text = `chains ${stayed} are emptied, but stay: a rule leads there that ${backend.detail} can't read`
+  throw new ToolError(text, 'failed', '')
+}
+
+/** Where there is no iptables it has left nothing. */
+const backendsHere = async (
+  run: RunTool,
+  family: IpFamily,
+): Promise<readonly Backend[]> => {
+  try {
+    return await installedBackends(run, family)
+  } catch (error) {
+    if (error instanceof ToolError && error.failure === 'missing') return []
+    throw error
   }
 }

@@ -1,8 +1,15 @@
 import type { Problem, ServicePort, Snapshot, Vip } from '../../model/snapshot.ts'
 import { cidrContains, parseCidr } from '../../util/cidr.ts'
-import { familyOf, type IpFamily, isLoopback } from '../../util/ip.ts'
+import { type IpFamily, familyOf, isLoopback } from '../../util/ip.ts'
 import { Turns } from '../../util/turns.ts'
-import type { KernelSettings, KernelSync, Look, Proxier, RuleCounts } from '../proxier.ts'
+import type {
+  KernelSettings,
+  KernelSync,
+  Look,
+  Proxier,
+  ProxierKind,
+  RuleCounts,
+} from '../proxier.ts'
 import type { RunTool } from '../run-tool.ts'
 import { type Backend, randomFully } from '../xtables/backend.ts'
 import type { ChosenBackend } from '../xtables/choose-backend.ts'
@@ -10,10 +17,9 @@ import { jumpRepairs } from '../xtables/jumps.ts'
 import { chainLines, tableText } from '../xtables/restore-text.ts'
 import type { SavedTable } from '../xtables/saved.ts'
 import { chainsNow } from '../xtables/table-now.ts'
-import { Unreadable } from '../xtables/unreadable.ts'
+import { Unreadable, damageIn } from '../xtables/damage.ts'
 import type { CompileSettings, ServerClaim } from './compile.ts'
-import { damageOf, type Installed, loadsNow } from './damage.ts'
-import { addressChanges, changeAddresses } from './device.ts'
+import { addressChanges, changeAddresses, deviceName, readAddresses } from './device.ts'
 import { DrainWatch } from './drain-watch.ts'
 import { Canary } from '../keeper/canary.ts'
 import { Known } from '../keeper/known.ts'
@@ -22,13 +28,18 @@ import { restoreServers, restoreSets } from './ipvs-tools.ts'
 import { ipvsLooks } from './looks.ts'
 import { prepareKernel } from './prepare.ts'
 import { deviceIndex, knownState, readKernel } from './read-kernel.ts'
-import { ipvsOwner, type RuleTable, ruleTables } from './rules.ts'
+import { type RuleTable, ipvsOwner, isIpvsChain, ruleTables } from './rules.ts'
 import { type Draining, removal, serverChanges } from './server-changes.ts'
 import { setChanges } from './set-changes.ts'
-import { maxEntries, type SetKind, setName } from './set-names.ts'
+import { type SetKind, maxEntries, setName } from './set-names.ts'
 import type { ServerId } from './server-id.ts'
 import { WantedState } from './wanted-state.ts'
-import type { Touched } from './known-state.ts'
+import type { KnownState, Touched } from './known-state.ts'
+import { forEachYielding } from '../../util/yielding.ts'
+import { type Loads, readLoads } from './proc-ip-vs.ts'
+import { setDamage, setSizes } from './saved.ts'
+import { provenBackend } from '../xtables/choose-backend.ts'
+import { probeIpvs, trySetsAndRules } from './probe.ts'
 
 /** What the kernel has, and what it is made from. */
 interface State {
@@ -306,4 +317,86 @@ const counts = (tables: readonly RuleTable[], share: 0 | 1): RuleCounts => {
     return { total, written: total * share }
   }
   return { filter: count('filter'), nat: count('nat') }
+}
+
+/** What a sync has left in the kernel. */
+interface Installed {
+  readonly family: IpFamily
+  readonly backend: Backend
+  readonly tables: readonly RuleTable[]
+  readonly known: KnownState
+  readonly deviceIndex: string
+}
+
+/** Of all virtual servers of the network namespace. */
+const loadsNow = async ({ read }: Pick<IpvsDeps, 'read'>): Promise<Loads> =>
+  readLoads((await read('/proc/net/ip_vs')) ?? '')
+
+/**
+ * What is missing of it, in a few words; '' for nothing. `whole`: addresses too, which
+ * take 50 ms where there are 10 000.
+ */
+const damageOf = async (
+  deps: IpvsDeps,
+  installed: Installed,
+  unreadable: Unreadable,
+  whole: boolean,
+): Promise<string> => {
+  const { known, family } = installed
+  if ((await deviceIndex(deps)) !== installed.deviceIndex)
+    return `device ${deviceName} is gone, or another one`
+  return (
+    (await serverDamage(await loadsNow(deps), known)) ||
+    (await rulesDamage(installed, unreadable, whole)) ||
+    setDamage(setSizes(await deps.run('ipset', ['list', '-t'])), known.sets, family) ||
+    (whole ? await addressDamage(deps, installed) : '')
+  )
+}
+
+const serverDamage = async (loads: Loads, { servers }: KnownState): Promise<string> => {
+  let wrong = ''
+  await forEachYielding(servers, ([id, { destinations }]) => {
+    const there = loads.get(id)
+    if (there === undefined) wrong ||= `virtual server ${id} is gone`
+    for (const [destination, weight] of destinations)
+      if (there?.get(destination)?.weight !== weight)
+        wrong ||= `destination ${destination} of virtual server ${id} is gone or has another weight`
+  })
+  return wrong
+}
+
+const rulesDamage = (
+  { backend, tables }: Installed,
+  unreadable: Unreadable,
+  lists: boolean,
+): Promise<string> => {
+  const expected = tables.map(({ name, jumps, chains }) => ({
+    name,
+    jumps,
+    chains: chains.map(chain => ({ name: chain.name, rules: chain.lines.length })),
+  }))
+  return damageIn(backend, ipvsOwner, expected, unreadable, { lists })
+}
+
+const addressDamage = async (
+  { run }: IpvsDeps,
+  { family, known }: Installed,
+): Promise<string> => {
+  const { own } = await readAddresses(run, family)
+  const missing = [...known.addresses].find(address => !own.has(address))
+  return missing === undefined ? '' : `address ${missing} on ${deviceName} is gone`
+}
+
+/** Services by the kernel's own load balancer (ipvs), one virtual server for each VIP. */
+export const ipvsKind = (deps: IpvsDeps): ProxierKind => {
+  const { run, backend = 'auto' } = deps
+  const backends = provenBackend(run, backend, (one, family) =>
+    trySetsAndRules(run, one, family),
+  )
+  return {
+    name: 'ipvs',
+    probe: family => probeIpvs(deps, family, () => backends.probe(family)),
+    proxier: family => new IpvsProxier(deps, family, () => backends.choose(family)),
+    owns: { chain: isIpvsChain, nftablesTable: () => false, ipvs: true },
+  }
 }

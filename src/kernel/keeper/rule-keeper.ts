@@ -31,6 +31,8 @@ export interface FamilyWanted<Wanted, Settings> {
   readonly family: IpFamily
   readonly wanted: Wanted
   readonly settings: Settings
+  /** There is nothing to serve: that it can't be written is a problem, and no failure of the rest. */
+  readonly isEmpty: boolean
 }
 
 export interface RuleKeeperDeps<Wanted, Settings> {
@@ -52,6 +54,8 @@ export interface RuleKeeperDeps<Wanted, Settings> {
 interface Kept<Wanted, Settings> {
   readonly proxier: Proxier<Wanted, Settings>
   readonly udp: UdpChanges<Wanted>
+  /** Whether it ever had something to serve. */
+  hasServed: boolean
   /** Why the last sync failed; '' when it did not. */
   error: string
   /** What is to be repaired; '' for nothing. */
@@ -79,6 +83,7 @@ export class RuleKeeper<Wanted, Settings> {
         {
           proxier,
           udp: deps.udpChanges(),
+          hasServed: false,
           error: '',
           damage: '',
           isWhole: false,
@@ -91,7 +96,11 @@ export class RuleKeeper<Wanted, Settings> {
   /** One family that fails does not keep the other from its sync; then it rejects. */
   async sync(all: readonly FamilyWanted<Wanted, Settings>[]): Promise<void> {
     const results = await Promise.allSettled(all.map(one => this.#syncFamily(one)))
-    const failure = results.find(({ status }) => status === 'rejected')
+    const isServed = (each: FamilyWanted<Wanted, Settings> | undefined): boolean =>
+      each !== undefined && this.#families.get(each.family)?.hasServed === true
+    const failure = results.find(
+      ({ status }, at) => status === 'rejected' && isServed(all[at]),
+    )
     if (failure?.status === 'rejected') throw failure.reason
   }
 
@@ -121,9 +130,11 @@ export class RuleKeeper<Wanted, Settings> {
     family: name,
     wanted,
     settings,
+    isEmpty,
   }: FamilyWanted<Wanted, Settings>): Promise<void> {
     const family = this.#families.get(name)
     if (family === undefined) return
+    family.hasServed ||= !isEmpty
     const { clock, forgetUdp } = this.#deps
     const { damage } = family
     const started = clock.now()

@@ -128,10 +128,6 @@ export const randomFully = ({ detail }: Pick<Backend, 'detail'>): boolean => {
 export const isBusy = ({ message, stderr }: ToolError): boolean =>
   /can't lock|xtables lock|resource temporarily unavailable/i.test(`${message} ${stderr}`)
 
-/** Whether it may go well the next time. */
-export const isPassing = (error: ToolError): boolean =>
-  error.failure === 'timeout' || isBusy(error)
-
 /** Whether a tool failed because of what it was asked, and would do so again. */
 export const isVerdict = (error: unknown): error is ToolError =>
   error instanceof ToolError && error.failure === 'failed' && !isBusy(error)

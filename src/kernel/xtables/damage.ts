@@ -2,9 +2,11 @@ import type { Backend } from './backend.ts'
 import { jumpDamage } from './jumps.ts'
 import type { Owner } from './kube-chains.ts'
 import type { SavedTable } from './saved.ts'
-import { chainsNow } from './table-now.ts'
-import type { Unreadable } from './unreadable.ts'
+import { chainsNow, listed, unlisted } from './table-now.ts'
 import type { Jump } from './wanted.ts'
+import type { Problem } from '../../model/snapshot.ts'
+import { familyWords } from '../nft/tables.ts'
+import { ToolError } from '../run-tool.ts'
 
 /** What should be in one table. */
 export interface ExpectedTable {
@@ -58,9 +60,41 @@ const compared = (
     const there = saved.chains.get(chain.name)
     if (chain.rules > most) {
       if (there === undefined) return `${what} has fewer than ${chain.rules} rules`
-    } else if (there === undefined) return `${what} is gone`
+    } else if (there === undefined) return `${what} is gone, or can't be read`
     else if (there !== chain.rules)
       return `${what} has ${there} rules instead of ${chain.rules}`
   }
   return ''
+}
+
+/** Tables that iptables can't list, as of the last look at each. */
+export class Unreadable {
+  readonly #problems = new Map<string, Problem>()
+
+  /** Where it has been read well, `look` says so. */
+  note({ family }: Backend, { name, partial }: SavedTable): void {
+    if (partial === undefined) return
+    const table = `table ${familyWords(family).family} ${name}`
+    this.#problems.set(name, {
+      object: `iptables ${table}`,
+      field: partial.unreadable.join(', '),
+      message: `has rules that iptables can't read, as nft made them: Usher keeps up its own, but can't tell all that is there; move those rules to a table of their own (nft list ${table})`,
+    })
+  }
+
+  /** The same where no more is known than that what leads to Usher's own can be read. */
+  async look(backend: Backend, table: SavedTable): Promise<void> {
+    try {
+      const text = await listed(backend, table.name)
+      if (text === undefined) this.note(backend, { ...table, partial: unlisted })
+      else this.#problems.delete(table.name)
+    } catch (error) {
+      if (!(error instanceof ToolError)) throw error
+      // It is not known now, and looked at again.
+    }
+  }
+
+  problems(): readonly Problem[] {
+    return [...this.#problems.values()]
+  }
 }

@@ -4,67 +4,51 @@ import type { Backend } from './backend.ts'
 import type { SavedRule } from './saved.ts'
 import { type Jump, textOf } from './wanted.ts'
 
-/** What `work` gives; undefined where there is no nft, or one that does not understand the table. */
-const ifNft = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
-  try {
-    return await work()
-  } catch (error) {
-    if (error instanceof ToolError || error instanceof SyntaxError) return undefined
-    throw error
-  }
+/** Undefined where there is no nft, or one that does not understand the table. */
+const ifNft = (error: unknown): undefined => {
+  if (!(error instanceof ToolError)) throw error
 }
 
-/** Of one table of iptables-nft. */
+/** Of one table; undefined also of iptables-legacy, of which nft knows nothing. */
 export const chainNames = (
-  { run, family }: Backend,
+  { mode, run, family }: Backend,
   table: string,
 ): Promise<readonly string[] | undefined> =>
-  ifNft(async () => (await listTables(run, family)).get(tableOf(family, table)) ?? [])
+  mode === 'legacy'
+    ? Promise.resolve(undefined)
+    : listTables(run, family).then(all => all.get(tableOf(family, table)) ?? [], ifNft)
 
-/** As `nft -j` prints it. */
-interface NftRule {
-  readonly chain: string
-  readonly handle: number
-  readonly expr: readonly Readonly<Record<string, unknown>>[]
-}
+const rulePattern =
+  /^\t\t(.*?)(?:(?:jump|goto) ([\w-]+))?(?: comment ".*")? # handle (\d+)$/gm
+/** What nft makes of the matches of Usher's and kube-proxy's own jumps. */
+const plain =
+  /^(?:ct state new|fib daddr type local|xt match "?\w+"?|counter packets \d+ bytes \d+|\s)*$/
 
-/**
- * All rules of one chain, of which no more is told than where they lead. One that may be one of
- * `jumps` has its text.
- */
+/** All rules of a chain, of which only where they lead is read; each that may be one of `jumps` has its text. */
 export const rulesByNft = (
   { run, family }: Backend,
   table: string,
   chain: string,
   jumps: readonly Jump[],
-): Promise<readonly SavedRule[] | undefined> =>
-  ifNft(async () => {
-    const { family: word } = familyWords(family)
-    const text = await run('nft', ['-j', 'list', 'chain', word, table, chain])
-    const list = JSON.parse(text) as { nftables: readonly { rule?: NftRule }[] }
-    return list.nftables.flatMap(({ rule }) =>
-      rule === undefined ? [] : [savedRule(rule, jumps)],
-    )
-  })
-
-const savedRule = (
-  { chain, handle, expr }: NftRule,
-  jumps: readonly Jump[],
-): SavedRule => {
-  const leads = expr.find(each => 'jump' in each || 'goto' in each)
-  const { target = '' } = (leads?.['jump'] ?? leads?.['goto'] ?? {}) as Partial<Jump>
-  const isBare = expr.every(isOfJumps)
-  const jump = jumps.find(each => each.chain === chain && each.target === target)
-  const text =
-    isBare && jump !== undefined
-      ? textOf(jump)
-      : `${chain} (handle ${handle}) -j ${target}`
-  return { chain, target, text, comment: '', isBare, sets: [], handle }
+): Promise<readonly SavedRule[] | undefined> => {
+  const savedRule = ([
+    ,
+    words = '',
+    target = '',
+    number,
+  ]: readonly string[]): SavedRule => {
+    const jump = jumps.find(each => each.chain === chain && each.target === target)
+    const [isBare, handle] = [plain.test(words), Number(number)]
+    const shown = `${chain} (handle ${handle}) -j ${target}`
+    const text = isBare && jump !== undefined ? textOf(jump) : shown
+    return { chain, target, text, comment: '', isBare, sets: [], handle }
+  }
+  const args = ['-a', 'list', 'chain', familyWords(family).family, table, chain]
+  return run('nft', args).then(
+    text => Array.from(text.matchAll(rulePattern), savedRule),
+    ifNft,
+  )
 }
-
-/** Matches of iptables' own (`xt`: conntrack, addrtype, comment) have no other words in nft. */
-const isOfJumps = (expression: Readonly<Record<string, unknown>>): boolean =>
-  ['xt', 'counter', 'jump', 'goto'].some(word => word in expression)
 
 /** Takes out rules that `rulesByNft` has found. Rejects with ToolError. */
 export const deleteByNft = async (
@@ -72,9 +56,8 @@ export const deleteByNft = async (
   table: string,
   rules: readonly SavedRule[],
 ): Promise<void> => {
-  const lines = rules.map(
-    ({ chain, handle }) =>
-      `delete rule ${tableOf(family, table)} ${chain} handle ${handle}\n`,
-  )
-  if (lines.length > 0) await run('nft', ['-f', '-'], { input: lines.join('') })
+  if (rules.length === 0) return
+  const from = `delete rule ${tableOf(family, table)}`
+  const lines = rules.map(({ chain, handle }) => `${from} ${chain} handle ${handle}\n`)
+  await run('nft', ['-f', '-'], { input: lines.join('') })
 }

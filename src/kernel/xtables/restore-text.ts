@@ -43,23 +43,8 @@ export interface Removal {
   readonly chains: readonly string[]
 }
 
-/** In one transaction. Chains of `held` are emptied only. */
-export const removalText = (
-  table: string,
-  { rules, chains }: Removal,
-  held: ReadonlySet<string> = new Set(),
-): Promise<string> =>
-  // A chain with rules could not be deleted.
-  tableText(table, chains, [
-    ...rules.map(({ text }) => `-D ${text}`),
-    ...chains.filter(chain => !held.has(chain)).map(chain => `-X ${chain}`),
-  ])
-
 /** Milliseconds; iptables-nft takes 10 s for the chains of 10 000 Services. */
 const timeoutMs = 300_000
-
-/** Rules of one text that may be in one chain. */
-const mostEqual = 10_000
 
 /**
  * Takes them out, and gives the chains that are emptied, but had to stay, as a rule leads there
@@ -71,28 +56,30 @@ export const takeOut = async (
   { rules, chains }: Removal,
   held?: ReadonlySet<string>,
 ): Promise<readonly string[]> => {
-  const works = (text: string): Promise<boolean> =>
-    isTaken(async () => text === '' || backend.restore(text, { timeoutMs }))
-  const own = rules.filter(({ handle }) => handle === undefined)
+  const works = async (declared: readonly string[], lines: readonly string[]) => {
+    const text = await tableText(table, declared, lines)
+    return isTaken(async () => text === '' || backend.restore(text, { timeoutMs }))
+  }
   await deleteByNft(
     backend,
     table,
-    rules.filter(rule => !own.includes(rule)),
+    rules.filter(({ handle }) => handle !== undefined),
   )
-  if (await works(await removalText(table, { rules: own, chains }, held))) return []
-  // One by one, so that what stays leads nowhere.
-  await backend.restore(await tableText(table, chains, []), { timeoutMs })
-  for (const text of new Set(own.map(rule => rule.text))) {
-    const removal = await tableText(table, [], [`-D ${text}`])
-    for (let left = mostEqual; left > 0 && (await works(removal)); left--);
-  }
+  const own = rules.filter(({ handle }) => handle === undefined)
+  const lines = [
+    ...own.map(({ text }) => `-D ${text}`),
+    ...chains.filter(chain => held?.has(chain) !== true).map(chain => `-X ${chain}`),
+  ]
+  // A chain with rules could not be deleted.
+  if (await works(chains, lines)) return []
+  // One by one, so that what stays leads nowhere; of equal rules only the first may be known.
   const stayed: string[] = []
-  for (const chain of chains)
-    if (
-      held?.has(chain) !== true &&
-      !(await works(await tableText(table, [], [`-X ${chain}`])))
-    )
-      stayed.push(chain)
+  await works(chains, [])
+  for (const line of lines) {
+    let isGone = await works([], [line])
+    if (line.startsWith('-X') && !isGone) stayed.push(line.slice(3))
+    while (line.startsWith('-D') && isGone) isGone = await works([], [line])
+  }
   return stayed
 }
 

@@ -14,24 +14,14 @@ import { type Jump, textOf } from './wanted.ts'
 /** Milliseconds for reading a table of 100 000 rules. */
 const timeoutMs = 300_000
 
-/** The kernel's own chains. */
-const builtIn: Readonly<Record<string, readonly string[]>> = {
-  filter: ['INPUT', 'FORWARD', 'OUTPUT'],
+/** Chains from which others' rules may lead into an owner's: the kernel's, and the kubelet's. */
+export const outerChains: Readonly<Record<string, readonly string[]>> = {
+  filter: ['INPUT', 'FORWARD', 'OUTPUT', kubeletFirewall],
   mangle: ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'],
-  nat: ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'],
+  nat: ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING', kubeletDropChain],
 }
 
-/** The kubelet's, in which kube-proxy has rules too. */
-const shared: Readonly<Record<string, readonly string[]>> = {
-  filter: [kubeletFirewall],
-  nat: [kubeletDropChain],
-}
-
-/** Chains from which others' rules may lead into an owner's. */
-export const outerChains = (table: string): readonly string[] => [
-  ...(builtIn[table] ?? []),
-  ...(shared[table] ?? []),
-]
+const isBuiltIn = (chain: string): boolean => !chain.startsWith('KUBE-')
 
 /**
  * What is there of one table. Where nft was used on it `iptables-save` lists nothing, and
@@ -46,23 +36,28 @@ export const tableNow = async (
 ): Promise<SavedTable> => {
   const text = await listed(backend, name)
   if (text !== undefined) return readTable(text, name, owner)
-  const own =
-    (await chainNames(backend, name)) ?? (await firstChains(backend, name, jumps))
-  const known = own.filter(chain => !outerChains(name).includes(chain))
-  const chains = outerChains(name)
+  const own = (await chainNames(backend, name)) ?? (await reached(backend, name, jumps))
+  const chains = outerChains[name] ?? []
+  const known = own.filter(chain => !chains.includes(chain))
   const table = await chainsNow(backend, name, owner, { chains, jumps, known, all: true })
   return { partial: unlisted, ...table }
 }
 
-/** Where there is no nft to list all: the own chains that packets come to first. */
-const firstChains = async (
+/** Where there is no nft to list all: the own chains that packets may come to. */
+const reached = async (
   backend: Backend,
   name: string,
   jumps: readonly Jump[],
 ): Promise<readonly string[]> => {
-  const chains = [...fixedChains, ...jumps.map(({ target }) => target)]
-  const text = await shown(backend, name, chains)
-  return Array.from(text.matchAll(/^-N (\S+)/gm), ([, chain = '']) => chain)
+  const found = new Set<string>()
+  let fresh: readonly string[] = [...fixedChains, ...jumps.map(({ target }) => target)]
+  while (fresh.length > 0) {
+    const text = await shown(backend, name, fresh)
+    for (const [, chain = ''] of text.matchAll(/^-N (\S+)/gm)) found.add(chain)
+    const targets = Array.from(text.matchAll(/ -[jg] (KUBE-\S+)/g), ([, to = '']) => to)
+    fresh = [...new Set(targets)].filter(chain => !found.has(chain))
+  }
+  return [...found]
 }
 
 /** Of a table in which iptables can read all that Usher's own are led to by. */
@@ -111,43 +106,32 @@ export const chainsNow = async (
   const declared = Array.from(known, chain => `:${chain} - [0:0]`)
   const text = await shown(backend, name, chains)
   const table = await readTable([...declared, text].join('\n'), name, owner)
-  const isHidden = (chain: string): boolean =>
-    outerChains(name).includes(chain) &&
-    !table.builtIn.has(chain) &&
-    !table.chains.has(chain)
-  const hidden = await existing(backend, name, chains.filter(isHidden))
+  const hidden = chains.filter(
+    chain =>
+      outerChains[name]?.includes(chain) === true &&
+      !table.builtIn.has(chain) &&
+      !table.chains.has(chain),
+  )
+  // The kernel's own are there in any case.
+  const names = hidden.every(isBuiltIn) ? hidden : await chainNames(backend, name)
+  const there = hidden.filter(
+    chain => isBuiltIn(chain) || names?.includes(chain) === true,
+  )
   const looks: HiddenChain[] = []
-  for (const chain of hidden)
+  for (const chain of there)
     looks.push(await hiddenChain(backend, name, chain, jumps, all))
   if (looks.length === 0) return table
-  const made = hidden.filter(chain => !isBuiltIn(name, chain))
+  const made = there.filter(chain => !isBuiltIn(chain)).map(chain => [chain, 1] as const)
   return {
     name,
-    builtIn: new Set([...table.builtIn, ...hidden]),
-    chains: new Map([...table.chains, ...made.map(chain => [chain, 1] as const)]),
+    builtIn: new Set([...table.builtIn, ...there]),
+    chains: new Map([...table.chains, ...made]),
     rules: [...table.rules, ...looks.flatMap(({ rules }) => rules)],
     partial: {
-      unreadable: hidden,
+      unreadable: there,
       unsure: looks.filter(({ isSure }) => !isSure).map(({ chain }) => chain),
     },
   }
-}
-
-const isBuiltIn = (table: string, chain: string): boolean =>
-  builtIn[table]?.includes(chain) === true
-
-/** Of some that can't be shown; the kernel's own are there in any case. */
-const existing = async (
-  backend: Backend,
-  table: string,
-  chains: readonly string[],
-): Promise<readonly string[]> => {
-  const isAll = chains.every(chain => isBuiltIn(table, chain))
-  if (isAll || backend.mode === 'legacy') return isAll ? chains : []
-  const names = await chainNames(backend, table)
-  return chains.filter(
-    chain => isBuiltIn(table, chain) || names?.includes(chain) === true,
-  )
 }
 
 /**
@@ -159,21 +143,18 @@ const shown = async (
   table: string,
   chains: readonly string[],
 ): Promise<string> => {
-  if (chains.length === 0) return ''
+  const input = await tableText(
+    table,
+    [],
+    chains.map(chain => `-S ${chain}`),
+  )
   try {
-    return await backend.restore(
-      await tableText(
-        table,
-        [],
-        chains.map(chain => `-S ${chain}`),
-      ),
-      { timeoutMs },
-    )
+    return input === '' ? '' : await backend.restore(input, { timeoutMs })
   } catch (error) {
     if (!isVerdict(error)) throw error
     const [first = '', second] = chains
     if (second === undefined) {
-      if (backend.mode === 'legacy' && isBuiltIn(table, first)) throw error
+      if (backend.mode === 'legacy' && isBuiltIn(first)) throw error
       return ''
     }
     const middle = Math.ceil(chains.length / 2)

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { isCaptureChain } from '../../../src/kernel/xtables/kube-chains.ts'
-import { removalText } from '../../../src/kernel/xtables/restore-text.ts'
+import type { Backend } from '../../../src/kernel/xtables/backend.ts'
+import { takeOut } from '../../../src/kernel/xtables/restore-text.ts'
 import { savedTables } from './saved-tables.ts'
 import { planTable } from '../../../src/kernel/cleanup/table-plan.ts'
 
@@ -117,8 +118,11 @@ t.test('a table is changed by one restore, jumps before chains', async t => {
   const jump = 'INPUT -m comment --comment "kubernetes service portals" -j KUBE-SERVICES'
   const rules = [`-A ${jump}`, '-A INPUT -p tcp -j ACCEPT', '-A KUBE-SERVICES -j RETURN']
   const planned = await plan('filter', ['KUBE-SERVICES', 'MINE'], rules)
+  let written = ''
+  const backend = { restore: async (text: string) => (written += text) }
+  t.strictSame(await takeOut(backend as Backend, planned.table, planned), [])
   t.equal(
-    await removalText(planned.table, planned),
+    written,
     `*filter\n:KUBE-SERVICES - [0:0]\n-D ${jump}\n-X KUBE-SERVICES\nCOMMIT\n`,
   )
 })

@@ -6,7 +6,8 @@ import {
   serviceChainNames,
 } from '../../../src/kernel/iptables/names.ts'
 import { planTable } from '../../../src/kernel/cleanup/table-plan.ts'
-import { removalText } from '../../../src/kernel/xtables/restore-text.ts'
+import type { Backend } from '../../../src/kernel/xtables/backend.ts'
+import { takeOut } from '../../../src/kernel/xtables/restore-text.ts'
 import { savedTables } from '../cleanup/saved-tables.ts'
 import { clusterIp, nodePort } from '../../support/service-ports.ts'
 import { changedOf, crowd } from './crowd.ts'
@@ -276,7 +277,7 @@ t.test('the plan of a cleanup takes out all that a sync writes', { skip }, async
   await world.proxier.sync(snapshotOf([web, none, all]), settings)
   const tables = await savedTables(await world.run('iptables-nft-save', []))
   for (const each of tables) {
-    await world.restore(await removalText(each.name, planTable(each, tables)))
+    await takeOut(world as unknown as Backend, each.name, planTable(each, tables))
   }
   const left = await world.run('iptables-nft-save', [])
   t.equal(left.match(/^:KUBE-.*$|-j KUBE-\S+$/gm), null)
