@@ -17,17 +17,19 @@ import { Unreadable, damageIn } from '../xtables/damage.ts'
 import { takeOutAll } from '../xtables/restore-text.ts'
 import { tableNow } from '../xtables/table-now.ts'
 import { type TableName, tableNames } from '../xtables/wanted.ts'
-import type { BackendChoice, ChosenBackend } from '../xtables/choose-backend.ts'
+import {
+  type BackendChoice,
+  type ChosenBackend,
+  provenBackend,
+} from '../xtables/choose-backend.ts'
 import { countRules } from './edits.ts'
 import { iptablesLooks } from './looks.ts'
 import { iptablesOwner, isModeChain } from './names.ts'
-import { explained } from '../xtables/restore-error.ts'
-import { changesRestore, fullRestore } from './restore-text.ts'
+import { explained } from '../xtables/try-lines.ts'
+import { changesRestore, fullRestore, tablesThere } from './restore-text.ts'
 import { RuleBook, countWritten } from './rule-book.ts'
-import { tablesThere } from './restore-text.ts'
 import { mayBeThere } from './jumps.ts'
 import { findFeatures } from './features.ts'
-import { provenBackend } from '../xtables/choose-backend.ts'
 import { kubeletFirewall } from '../xtables/kube-chains.ts'
 import { tryBackend } from './probe.ts'
 
@@ -70,7 +72,7 @@ const timeoutMs = 300_000
 const together: Readonly<Record<BackendMode, number>> = { nft: 3000, legacy: Infinity }
 
 /** Services of a family by iptables; see `iptablesKind`. */
-export class IptablesProxier implements Proxier {
+class IptablesProxier implements Proxier {
   readonly #deps: IptablesProxierDeps
   readonly #installed = new Known<Installed>()
   readonly #unreadable = new Unreadable()

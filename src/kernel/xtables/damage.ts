@@ -28,7 +28,10 @@ export const damageIn = async (
   owner: Owner,
   tables: readonly ExpectedTable[],
   unreadable: Unreadable,
-  { most = mostRules, lists }: { readonly most?: number; readonly lists: boolean },
+  {
+    most = mostRules,
+    lists,
+  }: { readonly most?: number | undefined; readonly lists: boolean },
 ): Promise<string> => {
   let wrong = ''
   for (const table of tables) {

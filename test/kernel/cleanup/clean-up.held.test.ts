@@ -119,13 +119,13 @@ const natives = (family: 'ip' | 'ip6'): readonly string[] => [
   `add rule ${family} mangle PREROUTING ct state established accept`,
 ]
 
-for (const table of ['nat', 'raw', 'all'])
-  t.test(`rules that iptables can not read: ${table}`, options, async t => {
+for (const where of ['nat', 'raw', 'all'])
+  t.test(`rules that iptables can not read: ${where}`, options, async t => {
     const ns = await makeNetns('cl')
     await addForeign(ns)
     const rules = (['ip', 'ip6'] as const).flatMap(natives)
-    const mixed = rules.filter(each => table === 'all' || each.includes(` ${table} `))
-    if (table === 'raw') {
+    const mixed = rules.filter(each => where === 'all' || each.includes(` ${where} `))
+    if (where === 'raw') {
       await ns.run('iptables-nft', ['-t', 'raw', '-A', 'OUTPUT', '-j', 'ACCEPT'])
       mixed.push('insert rule ip raw OUTPUT meta mark set 1')
     }

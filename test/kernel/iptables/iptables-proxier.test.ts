@@ -70,8 +70,8 @@ for (const backend of backends) {
       const world = await makeWorld({ backend })
       await world.restore(foreign)
       const tables = ['mangle', 'filter', 'nat']
-      const savedTables = () => Promise.all(tables.map(table => world.save(table)))
-      const before = await savedTables()
+      const allSaved = () => Promise.all(tables.map(table => world.save(table)))
+      const before = await allSaved()
       const less = service('web', 1, ['10.1.0.2', '10.1.0.7'])
       const steps: readonly (readonly ServicePort[])[] = [
         [web, db],
@@ -83,14 +83,14 @@ for (const backend of backends) {
       const works: string[] = []
       for (const step of steps) {
         works.push((await world.proxier.sync(snapshotOf(step), settings)).work)
-        t.same(linesOf(await savedTables(), foreign), firstSync(step))
+        t.same(linesOf(await allSaved(), foreign), firstSync(step))
       }
       t.same(works, ['full', 'partial', 'partial', 'partial', 'partial'])
       // Another process, which knows nothing of what is there.
       const next = world.another()
-      t.same(linesOf(await savedTables(), foreign), firstSync([web, db, none, all]))
+      t.same(linesOf(await allSaved(), foreign), firstSync([web, db, none, all]))
       await next.sync(snapshotOf([web]), settings)
-      const after = await savedTables()
+      const after = await allSaved()
       t.same(linesOf(after, foreign), firstSync([web]))
       t.same(after.map(withoutKube), before.map(withoutKube), 'others stay as they are')
       t.same(world.told, [])
