@@ -235,7 +235,7 @@ t.test(
   async t => {
     const one = await namedEcho(t, 'one')
     const server = await dns.dnsServer(t, asked => {
-      if (asked.name !== 'good.example') return
+      if (asked.name !== 'good.example') return undefined
       return dns.reply(asked, asked.type === a ? [dns.a(asked.name, testHost)] : [])
     })
     const conf = `nameserver ${server.address}:${server.port}\noptions ndots:0\n`

@@ -26,8 +26,11 @@ export const environmentProxy = (
   const host = hostOf(server)
   const isOwn = host === 'localhost' || isLoopback(canonicalIp(host) ?? host)
   const exempt = of('no_proxy').toLowerCase().split(',')
-  if (isOwn || exempt.some(entry => isExempt(entry.trim(), host, portOf(server)))) return
-  return of(variable) === '' ? undefined : proxyUrl(of(variable), variable.toUpperCase())
+  const isNone =
+    of(variable) === '' ||
+    isOwn ||
+    exempt.some(entry => isExempt(entry.trim(), host, portOf(server)))
+  return isNone ? undefined : proxyUrl(of(variable), variable.toUpperCase())
 }
 
 /** By one entry of NO_PROXY: `*`, a block, an address, a domain with all below it; with a port or not. */

@@ -1,5 +1,5 @@
 import { lookup, Resolver } from 'node:dns/promises'
-import type { LookupFunction } from 'node:net'
+import { isIP, type LookupFunction } from 'node:net'
 import { readIfThere } from '../../util/read-text.ts'
 import { hasCode, messageOf, UsherError } from '../../util/usher-error.ts'
 import { orAborted } from '../../util/wait.ts'
@@ -105,22 +105,19 @@ const lookupMs = 10_000
 
 /** `resolveHost` for sockets of Node's, which else ask getaddrinfo(3). */
 export const lookupHost: LookupFunction = (host, { all = false }, callback) => {
-  const familyNumber = (address = '') => (address.includes(':') ? 6 : 4)
-  resolveHost(host, AbortSignal.timeout(lookupMs)).then(
-    ({ addresses: [first = '', ...others] }) =>
-      all
-        ? callback(
-            null,
-            [first, ...others].map(address => ({
-              address,
-              family: familyNumber(address),
-            })),
-          )
-        : callback(null, first, familyNumber(first)),
-    (error: unknown) => {
+  const answer = async (): Promise<void> => {
+    let found: readonly string[]
+    try {
+      found = (await resolveHost(host, AbortSignal.timeout(lookupMs))).addresses
+    } catch (error) {
       const code = hasCode(error, 'NOT_FOUND') ? 'ENOTFOUND' : 'EAI_AGAIN'
       const message = `cannot resolve ${host}: ${messageOf(error)}`
-      callback(Object.assign(new Error(message, { cause: error }), { code }), [])
-    },
-  )
+      return callback(Object.assign(new Error(message, { cause: error }), { code }), [])
+    }
+    const list = found.map(address => ({ address, family: isIP(address) }))
+    const [first = { address: '', family: 4 }] = list
+    if (all) callback(null, list)
+    else callback(null, first.address, first.family)
+  }
+  void answer()
 }

@@ -183,10 +183,10 @@ export class RouteSource implements Source {
    * there is one to go by: what can't be found out takes nothing away.
    */
   #inForce(route: Route): Route {
-    const states = route.backends.map(
-      one => this.#watches.get(watchName(one))?.state ?? 'known',
-    )
-    if (!states.includes('new') && states.includes('known')) return route
+    const stateOf = (one: RouteBackend) =>
+      this.#watches.get(watchName(one))?.state ?? 'known'
+    const states = new Set(route.backends.map(stateOf))
+    if (!states.has('new') && states.has('known')) return route
     const before = this.#routes.find(
       ({ protocol, listen }) =>
         protocol === route.protocol && isDeepStrictEqual(listen, route.listen),

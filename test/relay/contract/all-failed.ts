@@ -43,27 +43,24 @@ export const allFailedContract = (t: Test, make: MakeRelay): void => {
     for (const each of allFailed) t.equal(each, name)
   })
 
-  t.test(
-    'one that refuses counts at once, silence when the client gives up',
-    async t => {
-      const { listen, allFailed } = relayFixture(t, make, {
-        limits: { dialLadder: [50, 50] },
-      })
-      const port = await freeTcpPort()
-      const binds = [{ address: testHost, port }]
-      const dead = endpoint(testHost, await freeTcpPort())
-      const alive = await namedBackend(t, 'alive')
-      await listen({ binds, endpoints: [dead, alive.endpoint] })
-      for (let i = 0; i < 4; i += 1) t.equal((await ask(port)).text, 'alive')
-      await until('it is told of the dead one', () => allFailed.length > 0)
-      await sleep(1000)
-      const before = allFailed.length
-      const silent = await silentBackend(t)
-      await listen({ binds, endpoints: [silent] })
-      await ask(port)
-      await until('it is told', () => allFailed.length === before + 1)
-    },
-  )
+  t.test('one that refuses counts at once, silence when the client gives up', async t => {
+    const { listen, allFailed } = relayFixture(t, make, {
+      limits: { dialLadder: [50, 50] },
+    })
+    const port = await freeTcpPort()
+    const binds = [{ address: testHost, port }]
+    const dead = endpoint(testHost, await freeTcpPort())
+    const alive = await namedBackend(t, 'alive')
+    await listen({ binds, endpoints: [dead, alive.endpoint] })
+    for (let i = 0; i < 4; i += 1) t.equal((await ask(port)).text, 'alive')
+    await until('it is told of the dead one', () => allFailed.length > 0)
+    await sleep(1000)
+    const before = allFailed.length
+    const silent = await silentBackend(t)
+    await listen({ binds, endpoints: [silent] })
+    await ask(port)
+    await until('it is told', () => allFailed.length === before + 1)
+  })
 
   for (const holdMs of [0, 60_000]) {
     t.test(`all close early, clients wait ${holdMs} ms`, async t => {
