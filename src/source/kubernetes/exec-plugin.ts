@@ -1,6 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process'
+import type { RequestOptions } from 'node:https'
 import { isAbsolute, join, sep } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
+import type { KubeConfig, User } from '@kubernetes/client-node'
 import type { Clock } from '../../util/clock.ts'
 import { parseJson, peek } from '../../util/json.ts'
 import { printable } from '../../util/printable.ts'
@@ -20,10 +22,12 @@ const longestAgeMs = 60_000
 /** How long a plugin may take, in milliseconds. */
 const longestRunMs = 60_000
 
-/** Credentials of exec plugins. */
+/** Credentials of exec plugins and auth-providers. */
 export class PluginCredentials implements Credentials {
   readonly #options: PluginOptions
   #asked: Promise<Access> | undefined
+  /** Of an auth-provider: tokens that it has renewed are in there. */
+  #provider: KubeConfig | undefined
   /** Good until it expires, or the server says that it is not. */
   #credential: ExecCredential | undefined
   /** Ends the plugin that runs. */
@@ -65,7 +69,9 @@ export class PluginCredentials implements Credentials {
     const own = await this.#options.own.current()
     const known = this.#credential
     const isGood = known !== undefined && known.expiresAt > Date.now()
-    const { token, cert, key } = (this.#credential = isGood ? known : await this.#exec())
+    const { token, cert, key } = (this.#credential = isGood
+      ? known
+      : await this.#askPlugin())
     const access: Access = {
       tls: { ...own.tls, ...(cert !== '' && key !== '' && { cert, key }) },
       headers: {
@@ -78,24 +84,59 @@ export class PluginCredentials implements Credentials {
     return this.#last ?? access
   }
 
-  async #exec(): Promise<ExecCredential> {
+  async #askProvider(): Promise<ExecCredential> {
+    this.#provider ??= await providerConfig(this.#options.user)
+    const request: RequestOptions = {}
+    await this.#provider.applyToHTTPSOptions(request)
+    const headers = new Headers(request.headers as Record<string, string>)
+    const token = headers.get('authorization')?.replace(/^Bearer /, '') ?? ''
+    if (token === '') throw new Error('it gave no token')
+    return { token, cert: '', key: '', expiresAt: 0 }
+  }
+
+  async #askPlugin(): Promise<ExecCredential> {
     const { clock, user } = this.#options
     if (!this.#closed) this.#run = new AbortController()
     const run = this.#run
     const late = () => run.abort(new Error('no answer within 60 s'))
     const timer = clock.setTimeout(late, longestRunMs)
     try {
-      return await execCredential(user.raw('exec'), user.directory, run.signal)
+      return user.raw('exec') === undefined
+        ? await orAborted(this.#askProvider(), run.signal)
+        : await execCredential(user.raw('exec'), user.directory, run.signal)
     } catch (error) {
+      const kind = user.raw('exec') === undefined ? 'auth-provider' : 'exec'
       const why = printable(messageOf(error).trim(), 300)
-      throw new Error(`${user.title}.exec: ${why}`, { cause: error })
+      throw new Error(`${user.title}.${kind}: ${why}`, { cause: error })
     } finally {
       clock.clearTimeout(timer)
     }
   }
 }
 
-/** What an exec plugin answered. */
+/** The library, 75 MB in memory, is loaded only for this. */
+const providerConfig = async (user: Part): Promise<KubeConfig> => {
+  const { KubeConfig } = await import('@kubernetes/client-node')
+  const config = new KubeConfig()
+  const authProvider: unknown = user.raw('auth-provider')
+  config.loadFromOptions({
+    clusters: [{ name: 'c', server: 'https://127.0.0.1' }],
+    users: [{ name: 'u', authProvider } as User],
+    contexts: [{ name: 'x', cluster: 'c', user: 'u' }],
+    currentContext: 'x',
+  })
+  return config
+}
+
+const orAborted = <T>(work: Promise<T>, signal: AbortSignal): Promise<T> =>
+  new Promise((resolve, reject) => {
+    const aborted = (): void => reject(errorOf(signal.reason))
+    if (signal.aborted) aborted()
+    else signal.addEventListener('abort', aborted, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', aborted))
+  })
+
+/** What an exec plugin or an auth-provider answered. */
 interface ExecCredential {
   /** '' for none, as the other texts. */
   readonly token: string

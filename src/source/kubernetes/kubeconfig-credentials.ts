@@ -14,9 +14,8 @@ import { PluginCredentials } from './exec-plugin.ts'
 import { UsherError } from '../../util/usher-error.ts'
 
 /**
- * The credentials of a kubeconfig's user: tokens, certificates and exec plugins. As in kube-proxy,
- * which has none either, an auth-provider is refused. Rejects with BAD_SOURCE for that, and when a
- * file is missing, or is not what it should be.
+ * The credentials of a kubeconfig's user: tokens, certificates, exec plugins and auth-providers.
+ * Rejects with BAD_SOURCE when a file is missing, or is not what it should be.
  */
 export const kubeconfigCredentials = async (
   { cluster, user }: Kubeconfig,
@@ -44,12 +43,8 @@ export const kubeconfigCredentials = async (
     headers: headersOf(user),
   })
   await own.current()
-  if (user.raw('auth-provider') !== undefined)
-    throw new UsherError(
-      'BAD_SOURCE',
-      `${user.title}.auth-provider: is not supported; give exec, tokenFile or a client certificate`,
-    )
-  if (user.raw('exec') === undefined) return own
+  if (user.raw('exec') === undefined && user.raw('auth-provider') === undefined)
+    return own
   return new PluginCredentials({ own, user, clock })
 }
 

@@ -11,6 +11,10 @@ import {
   type ClusterAccess,
   type ClusterAccessDeps,
 } from '../../../src/source/kubernetes/cluster-access.ts'
+import { FileCredentials } from '../../../src/source/kubernetes/credentials.ts'
+import { PluginCredentials } from '../../../src/source/kubernetes/exec-plugin.ts'
+import type { Part } from '../../../src/source/kubernetes/kubeconfig.ts'
+import { systemClock } from '../../../src/util/clock.ts'
 import { certificate } from '../../support/api-server/certificates.ts'
 import { startApiServer } from '../../support/api-server/for-test.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
@@ -120,6 +124,32 @@ t.test('with insecure-skip-tls-verify any server is trusted', async t => {
   const cluster = { server: api.url, 'insecure-skip-tls-verify': true }
   const file = kubeconfig(t, cluster, { token: api.token })
   t.equal(await ask(await connected(t, { kubeconfig: file })), 200)
+})
+
+t.test("an auth-provider's token is sent, by Kubernetes' own client", async t => {
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const token = `${part({ alg: 'none' })}.${part({ exp: 4e9 })}.x`
+  const config = {
+    'id-token': token,
+    'client-id': 'c',
+    'idp-issuer-url': 'https://[::1]',
+  }
+  const providers = { good: config, empty: {} }
+  const headersBy = async (name: keyof typeof providers) => {
+    const provider = { name: 'oidc', config: providers[name] }
+    const user = {
+      title: 'users[0]',
+      raw: (field: string) => (field === 'auth-provider' ? provider : undefined),
+    } as unknown as Part
+    const own = new FileCredentials({ tls: {}, headers: { 'impersonate-user': 'me' } })
+    const credentials = new PluginCredentials({ own, user, clock: systemClock })
+    return (await credentials.current()).headers
+  }
+  t.strictSame(await headersBy('good'), {
+    'impersonate-user': 'me',
+    authorization: `Bearer ${token}`,
+  })
+  await t.rejects(headersBy('empty'), /^users\[0\]\.auth-provider: /)
 })
 
 t.test('tls-server-name may be an IP address', async t => {
@@ -462,12 +492,6 @@ const wrongParts: [string, Json, Json, RegExp][] = [
     { server: 'x' },
     { tokenFile: 'a' },
     /tokenFile: .*no such/,
-  ],
-  [
-    'an auth-provider',
-    { server: 'x' },
-    { 'auth-provider': { name: 'oidc' } },
-    /user\.auth-provider: is not supported; give exec, tokenFile or a client/,
   ],
   [
     'a token that is a number',
