@@ -21,7 +21,7 @@ import { noteUnanswered } from './ring-brake.ts'
 const earlyMs = 5000
 
 /** Sooner than this it is no time limit for a silent client. */
-const atOnceMs = 250
+const atOnceMs = 100
 
 interface Attempt {
   readonly backend: Backend

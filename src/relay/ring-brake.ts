@@ -12,18 +12,15 @@ import type { Backend } from './backend.ts'
 export const brakeMs = 500
 
 const enough = 64
-const most = 2 * enough
-
-type Braked = Pick<Backend, 'unanswered'>
 
 /** A connection or its client's side has ended, and nothing has come from its endpoint. */
-export const noteUnanswered = (backend: Braked): void => {
-  backend.unanswered = Math.min((backend.unanswered ?? 0) + 1, most)
+export const noteUnanswered = (backend: Backend): void => {
+  backend.unanswered = Math.min((backend.unanswered ?? 0) + 1, 2 * enough)
 }
 
 /** The first has come from it for a client. */
-export const noteAnswered = (backend: Braked): void => {
+export const noteAnswered = (backend: Backend): void => {
   if (backend.unanswered) backend.unanswered -= 1
 }
 
-export const isBraked = ({ unanswered = 0 }: Braked): boolean => unanswered >= enough
+export const isBraked = ({ unanswered = 0 }: Backend): boolean => unanswered >= enough

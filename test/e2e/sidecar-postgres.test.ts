@@ -120,16 +120,16 @@ t.test('PostgreSQL, its clients and its cancel requests', { skip }, async t => {
     })
 
   t.test('none of the others is moved', async t => {
-    const until = performance.now() + 5000
+    const end = performance.now() + 5000
     const texts = new Set<string>()
     const good = [1, 2, 3].map(async () => {
-      while (performance.now() < until) {
+      while (performance.now() < end) {
         const { text, errors } = await psql(to(primary, 'sslmode=disable'), which).ended
         texts.add(text + errors)
       }
     })
     const bad = [2, 3, 4, 5].map(async i => {
-      while (performance.now() < until) {
+      while (performance.now() < end) {
         const from = `127.0.0.${i}`
         await ask(primary ?? 0, '127.0.0.1', from)
         const scanner = dial(t, primary ?? 0, '127.0.0.1', from).on('error', () => {})

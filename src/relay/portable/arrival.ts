@@ -3,7 +3,6 @@ import { type AddressPort, unmapped, withoutZone } from '../../util/ip.ts'
 import { proxyHeader, type ProxyVersion } from '../../util/proxy-header.ts'
 import { unixPeer } from '../../util/unix-address.ts'
 import type { Choice, Front } from '../front.ts'
-import { sslRequest } from '../postgres.ts'
 import type { Preface } from '../preface.ts'
 
 /** A client as it has come: its socket says who it is, or a proxy before Usher. */
@@ -48,11 +47,9 @@ export class Arrival {
     return this.#preface?.asksTls === true
   }
 
-  /** By which an endpoint is told who the client is, and asked for TLS; undefined where it is not. */
+  /** By which an endpoint is told who the client is; undefined where it is not. */
   header(version: ProxyVersion | undefined): Buffer | undefined {
-    const header = version && proxyHeader(version, this.source, this.dialled)
-    if (!this.asksTls) return header
-    return header === undefined ? sslRequest : Buffer.concat([header, sslRequest])
+    return version && proxyHeader(version, this.source, this.dialled)
   }
 
   /** Whether it may connect, as far as lists and source ranges go. */

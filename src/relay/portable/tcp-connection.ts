@@ -2,28 +2,27 @@ import type { Socket } from 'node:net'
 import type { Clock, Timer } from '../../util/clock.ts'
 import { errorCode } from '../../util/error-code.ts'
 import { GrowingBytes } from '../../util/growing-bytes.ts'
+import { isLoopback } from '../../util/ip.ts'
 import type { OpenNow } from '../access-log/access-entry.ts'
 import type { Backend } from '../backend.ts'
 import { brokenBy, type Cause } from '../cause.ts'
+import type { Cut } from '../cut.ts'
 import { Dial } from '../dial.ts'
-import { attemptRecords } from '../dial-attempt.ts'
+import { attemptRecords } from '../attempts.ts'
 import { noteUnserved, takeEarlyClose, takeNoAnswer } from '../early-close.ts'
+import type { FdBudget } from '../fd-budget.ts'
 import type { Choice } from '../front.ts'
-import { noTls, takesTls } from '../postgres.ts'
-import { prefaceMs } from '../preface.ts'
+import { sslRequest } from '../postgres.ts'
 import type { RelayLimits } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
 import { noteAnswered, noteUnanswered } from '../ring-brake.ts'
-import { AnswerTimer } from './answer-timer.ts'
 import type { Dialled, Dialling, SocketDial } from './dialling.ts'
 import { EndRecord } from './end-record.ts'
-import { endAfterData, passReset, waitForDrain } from './half-duplex.ts'
 import type { IdleWatch, WatchedConnection } from './idle-watch.ts'
 import type { ListenerState, Told } from './listener-state.ts'
 import { confirmEnd, mayBeReset, reset, wasReset } from './reset.ts'
-import { KeptEnd } from './kept-end.ts'
 import type { Arrival } from './arrival.ts'
-import { Telling } from './telling.ts'
+import { AnswerTimer, Telling } from './telling.ts'
 import type { Undelivered } from './undelivered.ts'
 
 /** What a connection needs of the listener that accepted it. */
@@ -78,8 +77,6 @@ export class TcpConnection implements Dialled, WatchedConnection {
   /** It has answered, or lasted too long for an early close. */
   #hasLasted = false
   readonly #answer: AnswerTimer
-  /** The endpoint has yet to say whether it takes TLS. */
-  #asksTls = false
 
   /** `choice`: what this client may choose from. */
   constructor(context: ConnectionContext, arrival: Arrival, choice: Choice) {
@@ -128,12 +125,20 @@ export class TcpConnection implements Dialled, WatchedConnection {
     return this.#client.readableEnded && this.#held === undefined
   }
 
+  get opening(): Buffer | undefined {
+    if (!this.arrival.asksTls) return undefined
+    return Buffer.concat([this.#header ?? Buffer.alloc(0), sslRequest])
+  }
+
+  get #header(): Buffer | undefined {
+    return this.arrival.header(this.#context.state.proxyProtocol)
+  }
+
   connected(socket: Socket, backend: Backend): void {
     this.#endDial()
     this.keptEnd.forget()
     this.#attach(socket)
-    const { proxyProtocol } = this.#context.state
-    this.#serve(socket, backend, 0, this.record.arrival.header(proxyProtocol))
+    this.#serve(socket, backend, 0, this.arrival.asksTls ? undefined : this.#header)
   }
 
   /** `heard`: so many bytes of what is held were said to this endpoint before. */
@@ -143,24 +148,12 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#openSockets += 1
     backend.active += 1
     this.#begin()
-    this.#hasLasted = false
-    const { replay = 0 } = this.#context.state.retry ?? {}
-    this.#telling = new Telling(socket, replay, this.#answer, heard)
-    this.#asksTls = this.arrival.asksTls && heard === 0 && header !== undefined
-    if (this.#asksTls) {
-      this.#answer.start(prefaceMs)
-      this.#telling.begin(header, undefined, undefined)
-    } else {
-      if (this.arrival.asksTls) this.#telling.swallow()
-      this.#tell(socket, this.#telling, heard, header)
-    }
-  }
-
-  /** What is held, with a header before it, and then what comes. */
-  #tell(socket: Socket, telling: Telling, heard = 0, header?: Buffer): void {
     const held = this.#held?.bytes.subarray(heard)
     this.#held = undefined
-    const room = telling.begin(header, held, this.#context.state.retry?.answerMs)
+    this.#hasLasted = false
+    const { replay = 0, answerMs } = this.#context.state.retry ?? {}
+    this.#telling = new Telling(socket, replay, this.#answer, heard)
+    const room = this.#telling.begin(header, held, answerMs)
     if (this.#client.readableEnded) this.#halfClosed(this.#client)
     else if (room) this.#client.resume()
     else this.#waitForDrain(this.#client, socket)
@@ -191,9 +184,6 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   #copy(from: Socket, chunk: Buffer): void {
     const to = this.#opposite(from)
-    if (to !== undefined && to !== this.#client && this.#asksTls) return this.#hold(chunk)
-    if (from === this.#backendSocket && this.#asksTls)
-      return this.#answeredTls(from, chunk)
     if (to === undefined) return this.#hold(chunk)
     if (from !== this.#client && !this.#hasLasted) this.#answered()
     const room =
@@ -203,8 +193,10 @@ export class TcpConnection implements Dialled, WatchedConnection {
     if (!room) this.#waitForDrain(from, to)
   }
 
+  /** Back-pressure: nothing more is read until what is written has gone. */
   #waitForDrain(from: Socket, to: Socket): void {
-    waitForDrain(from, to)
+    from.pause()
+    to.once('drain', () => from.resume())
     this.#context.idleWatch.unread(this)
   }
 
@@ -218,27 +210,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     return false
   }
 
-  /** The endpoint has been asked for TLS: its answer is one byte, and is not the client's. */
-  #answeredTls(socket: Socket, chunk: Buffer): void {
-    const answer = chunk.toString('latin1', 0, 1)
-    if (answer !== takesTls || this.#telling === undefined)
-      return this.#noTls(socket, 'SD', answer)
-    this.#answer.stop()
-    this.#asksTls = false
-    this.#telling.swallow()
-    this.#tell(socket, this.#telling)
-    if (chunk.length > 1) this.#copy(socket, chunk.subarray(1))
-  }
-
-  #noTls(socket: Socket, cause: Cause, answer: string): void {
-    if (this.#closedEarly(socket, true)) return
-    this.record.blame(cause, noTls(answer))
-    this.#reset()
-  }
-
   #end(from: Socket): void {
-    if (this.#asksTls && from === this.#backendSocket) return this.#noTls(from, 'SD', '')
-    if (this.#asksTls) return
     const moved = from.bytesRead > this.#bytesAtHalfClose
     if (this.#closedEarly(from, wasReset(from))) return
     if (wasReset(from)) this.#broken(from, 'ECONNRESET')
@@ -285,7 +257,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     if (unserved === undefined || socket !== this.#backendSocket) return false
     const ms = this.#context.clock.now() - this.#connectedAt
     if (!takeEarlyClose(unserved, ms)) return false
-    const isKept = !byReset && !this.#asksTls && this.#telling?.hasHeardNothing === true
+    const isKept = !byReset && this.#telling?.hasHeardNothing === true
     this.#leave(socket, unserved.backend, isKept)
     return true
   }
@@ -295,14 +267,10 @@ export class TcpConnection implements Dialled, WatchedConnection {
     const unserved = this.#unserved
     const socket = this.#backendSocket
     if (unserved === undefined || socket === undefined) return
-    if (!takeNoAnswer(unserved)) {
-      if (!this.#asksTls) return
-      this.record.blame('sD', noTls(''))
-      return this.#reset()
-    }
+    if (!takeNoAnswer(unserved)) return
     // What comes after all has to wait: another endpoint's answer may be the client's.
     socket.pause()
-    this.#leave(socket, unserved.backend, !this.#asksTls && socket.writableLength === 0)
+    this.#leave(socket, unserved.backend, socket.writableLength === 0)
   }
 
   /** An endpoint that has not said anything, as far as there may be another one. */
@@ -310,8 +278,8 @@ export class TcpConnection implements Dialled, WatchedConnection {
     const { state } = this.#context
     const [backend, socket] = [this.#backend, this.#backendSocket]
     // Its end has been passed on, or it has served.
-    const hasAnswered = !this.#asksTls && this.bytesToClient > 0
-    if (backend === undefined || socket === undefined || hasAnswered) return undefined
+    if (backend === undefined || socket === undefined || this.bytesToClient > 0)
+      return undefined
     const { writableEnded, destroyed } = this.#client
     if (state.retry === undefined || writableEnded || destroyed) return undefined
     return {
@@ -320,7 +288,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
       choice: this.#choice,
       attempts: this.#attempts,
       repeatable: this.#telling?.isRepeatable === true,
-      told: this.#asksTls ? 0 : this.bytesToBackend,
+      told: this.bytesToBackend,
       said: this.#telling?.said,
       address: this.#address,
     }
@@ -333,9 +301,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#backendSocket = undefined
     this.#openSockets -= 1
     this.#begin()
-    // While it is asked for TLS it has been told nothing of what is held.
-    if (!this.#asksTls) this.#held = this.#telling?.take()
-    this.#asksTls = false
+    this.#held = this.#telling?.take()
     if (isKept) this.keptEnd.keep({ socket, backend, heard: this.#held?.length ?? 0 })
     else socket.destroy()
     this.start()
@@ -494,5 +460,74 @@ export class TcpConnection implements Dialled, WatchedConnection {
     const at = this.#connectedAt
     const record = this.record.of(state.spec.name, this, attempts, at, clock.now())
     return { record, waited: this, open: this.#context.open(this.#backend) }
+  }
+}
+
+// One direction of a connection: what is written to a socket, from the one opposite.
+
+/** A FIN behind data that is stuck would be in the way of a reset later on. */
+const endAfterData = (to: Socket): void => {
+  if (to.writableLength === 0) to.end()
+  else to.write(nothing, () => to.end())
+}
+
+/**
+ * What was received before the reset is delivered first, within `ms`: the kernel drops what it has
+ * not sent when a socket is closed with a reset.
+ */
+const passReset = (to: Socket, undelivered: Undelivered, ms: number): void => {
+  to.pause()
+  if (to.bytesWritten === 0 || isTakenIn(to)) reset(to)
+  else undelivered.wait(to, ms, () => reset(to))
+}
+
+/** Within a host what fits into a new connection's window is at its reader as soon as it is sent. */
+const isTakenIn = ({ remoteAddress, bytesWritten, writableLength }: Socket): boolean =>
+  isLoopback(remoteAddress ?? '') && bytesWritten <= 16_384 && writableLength === 0
+
+const nothing = Buffer.alloc(0)
+
+/** An endpoint that has ended in order before its first byte, or is silent; it may still be reading. */
+interface UnservedEnd {
+  readonly socket: Socket
+  readonly backend: Backend
+  /** Bytes of the client that it has been sent. */
+  readonly heard: number
+}
+
+/** The last such end of a connection, kept for its client while other endpoints are dialled. */
+class KeptEnd {
+  readonly #fds: Pick<FdBudget, 'take' | 'release'>
+  #end: UnservedEnd | undefined
+
+  constructor(fds: Pick<FdBudget, 'take' | 'release'>) {
+    this.#fds = fds
+  }
+
+  has(socket: Socket): boolean {
+    return this.#end?.socket === socket
+  }
+
+  /** If its endpoint is to be cut: then it is not the client's to know any more. */
+  cut(endpoints: Pick<Cut, 'has'>): void {
+    if (this.#end !== undefined && endpoints.has(this.#end.backend.key)) this.forget()
+  }
+
+  /** In place of the one before. Costs a descriptor more; without one to spare it is closed. */
+  keep(end: UnservedEnd): void {
+    this.forget()
+    if (this.#fds.take(1)) this.#end = end
+    else end.socket.destroy()
+  }
+
+  take(): UnservedEnd | undefined {
+    const end = this.#end
+    if (end !== undefined) this.#fds.release(1)
+    this.#end = undefined
+    return end
+  }
+
+  forget(): void {
+    this.take()?.socket.destroy()
   }
 }

@@ -2,7 +2,7 @@ import type { GrowingBytes } from '../../../util/growing-bytes.ts'
 import type { AddressPort } from '../../../util/ip.ts'
 import type { Cause } from '../../cause.ts'
 import type { Dial } from '../../dial.ts'
-import type { DialAttempt } from '../../dial-attempt.ts'
+import type { DialAttempt } from '../../attempts.ts'
 import type { Counted } from '../../connection-limiter.ts'
 import type { Choice } from '../../front.ts'
 import type { EndpointPlaces } from '../../shared-places.ts'
@@ -24,8 +24,7 @@ import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { Pipe } from './pipe-pool.ts'
 import type { TcpService } from './tcp-service.ts'
 
-export type ConnectionState =
-  'dialling' | 'asking' | 'open' | 'unserved' | 'delivering' | 'ended'
+export type ConnectionState = 'dialling' | 'open' | 'unserved' | 'delivering' | 'ended'
 
 /** Events of a side, edge-triggered: nothing has to be switched on and off. */
 export const quietEvents = EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLET
@@ -166,7 +165,7 @@ export class Connection extends Timed {
   endpoint: WorkerBackend | undefined = undefined
   /** While `dialling`. */
   dial: Dial<WorkerBackend, number, Connection> | undefined = undefined
-  /** Its endpoint is to be asked for TLS before anything else, while it is `asking`. */
+  /** Its endpoint is to be asked for TLS before anything else. */
   asksTls = false
   /** Where the client has dialled, if a proxy has said so. */
   readonly dialled: AddressPort | undefined

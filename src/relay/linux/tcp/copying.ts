@@ -1,5 +1,4 @@
 import { GrowingBytes } from '../../../util/growing-bytes.ts'
-import { proxyHeader } from '../../../util/proxy-header.ts'
 import {
   EPOLLERR,
   EPOLLHUP,
@@ -13,14 +12,11 @@ import {
 } from '../../../ffi/constants.ts'
 import { errno } from '../../../ffi/errno.ts'
 import { noteUnserved } from '../../early-close.ts'
-import { noTls, sslRequest, takesTls } from '../../postgres.ts'
-import { prefaceMs } from '../../preface.ts'
 import { noteAnswered } from '../../ring-brake.ts'
 import { keepAliveAfterMs } from '../keep-alive.ts'
 import type { TimerWheel } from '../timer-wheel.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { type Connection, flag, type Side } from './connection.ts'
-import type { EarlyCloses } from './early-closes.ts'
 import type { Ending } from './ending.ts'
 import type { IdleLimits } from './idle-limits.ts'
 import type { PipePool } from './pipe-pool.ts'
@@ -50,7 +46,6 @@ export class Copying {
   readonly #sending: Sending
   readonly #idleLimits: IdleLimits
   readonly #ending: Ending
-  readonly #earlyCloses: EarlyCloses
   readonly #size: number
   readonly #mostHeld: number
   readonly #sockets: SocketCalls
@@ -62,7 +57,6 @@ export class Copying {
     sending: Sending,
     idleLimits: IdleLimits,
     ending: Ending,
-    earlyCloses: EarlyCloses,
     sockets: SocketCalls,
   ) {
     this.#env = env
@@ -71,7 +65,6 @@ export class Copying {
     this.#sending = sending
     this.#idleLimits = idleLimits
     this.#ending = ending
-    this.#earlyCloses = earlyCloses
     this.#size = env.limits.connectionBuffer
     this.#mostHeld = env.limits.heldBytes ?? mostHeldBytes
     this.#sockets = sockets
@@ -79,19 +72,13 @@ export class Copying {
 
   /** The backend's side stands; `events` are what is known of it. */
   begin(connection: Connection, events: number): void {
-    const { backend } = connection
-    // It was dialled with all events.
-    backend.set(flag.watchesRoom)
-    backend.note(events)
-    if (connection.asksTls) this.#askForTls(connection)
-    else this.#open(connection, events)
-  }
-
-  #open(connection: Connection, events: number): void {
     const { client, backend } = connection
     connection.state = 'open'
     if (client.bytes > 0) this.#asked(connection)
     if (!connection.awaitsAnswer) this.#keepAliveLater(connection)
+    // It was dialled with all events.
+    backend.set(flag.watchesRoom)
+    backend.note(events)
     const { retry } = connection.service
     if (retry !== undefined && retry.replay > 0) {
       client.said ??= new GrowingBytes(retry.replay)
@@ -113,7 +100,8 @@ export class Copying {
   #greet(connection: Connection, isMore: boolean): void {
     const { client } = connection
     const isAlone = !client.holds
-    this.#sending.holdBefore(client, this.#headerOf(connection))
+    const header = this.#sockets.headerOf(connection)
+    if (header !== undefined) this.#sending.holdBefore(client, header)
     if (!isMore || !isAlone || !client.has(flag.readable) || this.#holdsEnough) return
     const count = this.#read(client, 0)
     if (count <= 0) return void this.#nothingRead(client, count)
@@ -121,46 +109,6 @@ export class Copying {
     this.#count(client, count)
     this.#noteDrained(client, count)
     this.#sending.holdMore(client, count)
-  }
-
-  #headerOf(connection: Connection): Buffer {
-    const { client, service, peer } = connection
-    return (connection.header ??= proxyHeader(
-      service.proxyProtocol ?? 'v1',
-      peer,
-      connection.dialled ?? this.#sockets.dialled(client.fd, service.isSteered),
-    ))
-  }
-
-  /** The client has been told that there is TLS: that is asked of the endpoint before it is told anything. */
-  #askForTls(connection: Connection): void {
-    const { service, backend } = connection
-    const header = service.proxyProtocol && this.#headerOf(connection)
-    const request = header ? Buffer.concat([header, sslRequest]) : sslRequest
-    connection.state = 'asking'
-    this.#timers.set(connection, prefaceMs, this.#env.loop.now)
-    request.copy(this.#sending.buffer.bytes)
-    const written = this.#sending.send(backend, request.length, 0)
-    if (written < 0) this.#ending.broken(backend, written)
-    else this.readyWhileAsking(backend, 0)
-  }
-
-  /** `events` of a side while the endpoint is asked for TLS: its answer is one byte, and not the client's. */
-  readyWhileAsking(side: Side, events: number): void {
-    const { connection } = side
-    side.note(events)
-    if (!side.isBackend) {
-      if (side.has(flag.reset)) this.#ending.kill(connection, 'CD', 'ECONNRESET')
-      return
-    }
-    if (!side.has(flag.readable)) return
-    const { address, bytes } = this.#sending.buffer
-    const count = this.#env.calls.recv(side.fd, address, 1, 0)
-    if (count === -errno.EAGAIN) return side.unset(flag.readable)
-    const answer = count > 0 ? bytes.toString('latin1', 0, 1) : ''
-    if (answer === takesTls) return this.#open(connection, 0)
-    if (this.#earlyCloses.take(side, true)) return
-    this.#ending.kill(connection, 'SD', noTls(answer))
   }
 
   /** What it holds is a header, or was said to another endpoint before. */

@@ -34,8 +34,7 @@ export class EarlyCloses {
     const { connection } = side
     // Most are told apart by this alone.
     if (!side.isBackend || side.bytes > 0 || side.has(flag.ended)) return false
-    const { state } = connection
-    if (state !== 'open' && state !== 'asking') return false
+    if (connection.state !== 'open') return false
     const unserved = this.#describe(connection)
     const ms = this.#env.loop.now - connection.connectedAt
     if (unserved === undefined || !takeEarlyClose(unserved, ms)) return false
@@ -43,7 +42,7 @@ export class EarlyCloses {
     const { client } = connection
     // A header was written as a whole, or it was not; else it does not know who the client is.
     const isWhole = !client.holds || !side.has(flag.wroteOnce)
-    this.#leave(side, !wasReset && state === 'open' && client.bytes === 0 && isWhole)
+    this.#leave(side, !wasReset && client.bytes === 0 && isWhole)
     side.set(flag.ended)
     return true
   }
@@ -53,10 +52,7 @@ export class EarlyCloses {
     const unserved = this.#describe(connection)
     if (unserved === undefined || !takeNoAnswer(unserved)) return false
     // Should no other serve it may answer yet, if it has heard all.
-    this.#leave(
-      connection.backend,
-      connection.state === 'open' && !connection.client.holds,
-    )
+    this.#leave(connection.backend, !connection.client.holds)
     return true
   }
 
@@ -85,7 +81,7 @@ export class EarlyCloses {
     this.#sending.forgetSaid(connection.client)
     this.#sending.drop(connection.client)
     const { header } = connection
-    if (header !== undefined && !lastEnd.has(flag.wroteOnce))
+    if (header !== undefined && !connection.asksTls && !lastEnd.has(flag.wroteOnce))
       this.#sending.holdBefore(connection.client, header)
     this.#timers.set(connection, keepAliveAfterMs, loop.now)
     connection.dial = undefined

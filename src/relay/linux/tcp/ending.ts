@@ -1,6 +1,6 @@
 import { joinHostPort } from '../../../util/ip.ts'
 import { brokenBy, type Cause } from '../../cause.ts'
-import { attemptRecords } from '../../dial-attempt.ts'
+import { attemptRecords } from '../../attempts.ts'
 import type { ConnectionRecord } from '../../connection-record.ts'
 import { EPOLLERR, EPOLLOUT, SHUT_WR } from '../../../ffi/constants.ts'
 import { noteUnanswered } from '../../ring-brake.ts'

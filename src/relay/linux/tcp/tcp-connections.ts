@@ -1,5 +1,5 @@
 import { addressWords } from '../../../util/cidr.ts'
-import type { AddressPort } from '../../../util/ip.ts'
+import { type AddressPort, joinHostPort } from '../../../util/ip.ts'
 import { clientKey } from '../../client-table.ts'
 import type { Counted } from '../../connection-limiter.ts'
 import { cutOf, drainedDetail } from '../../cut.ts'
@@ -9,11 +9,11 @@ import {
   closedDetail,
   ConnectionIds,
   connectionsPage,
+  type OpenConnection,
   serialsOf,
   type ConnectionsPage,
   type ConnectionsQuery,
 } from '../../open-connections.ts'
-import { noTls } from '../../postgres.ts'
 import type { RelayListener } from '../../relay.ts'
 import { EPOLLERR, EPOLLIN } from '../../../ffi/constants.ts'
 import type { EventSource } from '../event-loop.ts'
@@ -24,7 +24,6 @@ import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { Connection, flag, quietEvents, type Side } from './connection.ts'
 import { Copying } from './copying.ts'
-import { describe } from './describe.ts'
 import { Dialling } from './dialling.ts'
 import { EarlyCloses } from './early-closes.ts'
 import { Ending } from './ending.ts'
@@ -78,16 +77,7 @@ export class TcpConnections implements EventSource<Side> {
     const idleLimits = new IdleLimits(env, sockets)
     const early = new EarlyCloses(env, timers, sending, this)
     const ending = new Ending(env, timers, sending, idleLimits, sockets, early, this.#all)
-    const copying = new Copying(
-      env,
-      timers,
-      pipes,
-      sending,
-      idleLimits,
-      ending,
-      early,
-      sockets,
-    )
+    const copying = new Copying(env, timers, pipes, sending, idleLimits, ending, sockets)
     this.#ids = new ConnectionIds(env.thread)
     this.#sockets = sockets
     this.#timers = timers
@@ -163,8 +153,6 @@ export class TcpConnections implements EventSource<Side> {
       case 'unserved':
         this.#clientWhileDialling(side, events)
         return connection.isEnded ? undefined : this.#dialling.start(connection)
-      case 'asking':
-        return this.#copying.readyWhileAsking(side, events)
       case 'delivering':
         return this.#ending.readyWhileDelivering(side, events)
       case 'ended': // What was to be called again is over.
@@ -287,7 +275,6 @@ export class TcpConnections implements EventSource<Side> {
     try {
       if (connection.state === 'dialling') connection.dial?.timer()
       else if (connection.state === 'delivering') this.#ending.lookAgain(connection)
-      else if (connection.state === 'asking') this.#notAnsweredTls(connection)
       else if (connection.state !== 'open') return
       else if (connection.awaitsAnswer) this.#unanswered(connection)
       else this.#lasts(connection)
@@ -300,11 +287,6 @@ export class TcpConnections implements EventSource<Side> {
     connection.awaitsAnswer = false
     if (this.#earlyCloses.takeNoAnswer(connection)) return
     this.#timers.set(connection, keepAliveAfterMs, this.#env.loop.now)
-  }
-
-  #notAnsweredTls(connection: Connection): void {
-    if (this.#earlyCloses.takeNoAnswer(connection)) return
-    this.#ending.kill(connection, 'sD', noTls(''))
   }
 
   #lasts(connection: Connection): void {
@@ -338,4 +320,34 @@ export class TcpConnections implements EventSource<Side> {
       }
     }
   }
+}
+
+/** What there is to say of a connection that has not ended; asks the kernel of its two sockets. */
+const describe = (
+  connection: Connection,
+  sockets: SocketCalls,
+  now: number,
+): Omit<OpenConnection, 'id' | 'listener'> => {
+  const { client, backend, endpoint, acceptedAt } = connection
+  const { address, port } = connection.peer
+  const silences = [client, backend].flatMap(({ fd }) =>
+    fd < 0 ? [] : (sockets.sinceReceived(fd) ?? []),
+  )
+  return {
+    client: joinHostPort(address, port),
+    endpoint: endpoint?.key ?? '',
+    state: stateOf(connection),
+    ageMs: now - acceptedAt,
+    bytesToBackend: client.bytes,
+    bytesToClient: backend.bytes,
+    idleMs: silences.length === 0 ? undefined : Math.min(...silences),
+  }
+}
+
+const stateOf = (connection: Connection): OpenConnection['state'] => {
+  const { state, dial, client, backend } = connection
+  if (state === 'dialling' || state === 'unserved')
+    return dial?.isHeld === true ? 'waiting' : 'dialling'
+  const over = flag.ended | flag.finished
+  return state === 'open' && !client.has(over) && !backend.has(over) ? 'open' : 'ending'
 }
