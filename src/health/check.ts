@@ -33,6 +33,12 @@ export type Expected = { readonly prefix: string } | { readonly pattern: string 
 
 export type CheckOf<Type extends Check['type']> = Extract<Check, { type: Type }>
 
+/** Whether it asks for more than that a server is there, as for the one that takes writes. */
+export const asksForRole = (check: Check): boolean =>
+  check.type === 'http' ||
+  check.type === 'expect' ||
+  (check.type === 'redis' && check.role !== undefined)
+
 /** When checks are made, and how many of them turn an endpoint up or down. */
 export interface CheckRules {
   readonly intervalMs: number

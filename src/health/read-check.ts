@@ -1,6 +1,6 @@
 import { show } from '../util/printable.ts'
 import { suggest } from '../util/suggest.ts'
-import { type Check, type RedisRole, usualRules } from './check.ts'
+import { asksForRole, type Check, type RedisRole, usualRules } from './check.ts'
 
 export const checkForm =
   'tcp, http://:PORT/PATH, postgres, redis or mysql, like http://:8008/primary'
@@ -129,6 +129,4 @@ export const nameFault = (name: string): string =>
 
 /** A role that the server has not been shown to have is not to be taken for granted. */
 export const usualInit = (check: Check): 'up' | 'down' =>
-  check.type === 'http' || (check.type === 'redis' && check.role !== undefined)
-    ? 'down'
-    : usualRules.init
+  asksForRole(check) ? 'down' : usualRules.init

@@ -52,7 +52,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const checks = new ServiceChecks({
     clock,
     log,
-    turned: service => {
+    changed: service => {
       registry.hasTurned(service)
       control.reconciler.resync()
     },
@@ -60,7 +60,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const registry = new Registry({
     nodeName: node.nodeName,
     startedAt: Date.now(),
-    whoIsDown: checks.whoIsDown,
+    judge: checks.judge,
   })
   const emit = (event: ClusterEvent): void => node.emit?.(withUid(event, registry))
   const facts = clusterFacts(node, registry, options)

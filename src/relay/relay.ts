@@ -76,8 +76,14 @@ export interface RelayListener extends TrafficOptions {
    * there stay, as TCP connections do anyway. None by default.
    */
   readonly staying?: readonly string[]
-  /** Keys of others whose TCP connections are to be reset, or all connections. None by default. */
+  /**
+   * Keys of endpoints whose TCP connections are to be reset, or all connections. Those of `endpoints`
+   * among them get new ones, which stay: theirs are reset once, when the key is first here. None by
+   * default.
+   */
   readonly cut?: EndpointChoice
+  /** The same, as one of `endpoints` is up again that goes before them. */
+  readonly backups?: readonly string[]
   /**
    * By an operator's order. Those of `endpoints` among them have figures still; UDP flows that go
    * there stay, unless all are to be closed. None by default.

@@ -1,11 +1,12 @@
 import * as v from 'valibot'
-import type { Protocol, Service } from '../../model/service.ts'
+import type { CheckEffects, Protocol, Service } from '../../model/service.ts'
 import type { RetryOptions, TrafficOptions } from '../../model/traffic.ts'
 import { peek } from '../../util/json.ts'
 import { show } from '../../util/printable.ts'
 import { isNot } from '../../util/schema.ts'
 import { unknownName } from '../../util/suggest.ts'
 import {
+  decodeEffects,
   decodeTraffic,
   endpointOptions,
   idleOptions,
@@ -36,7 +37,7 @@ const optionOf = new Map(Object.keys(schemas).map(option => [flagName(option), o
 const longest = 100
 
 interface Annotated {
-  readonly options: TrafficOptions & Pick<Service, 'onDown' | 'relayed'>
+  readonly options: TrafficOptions & Pick<Service, keyof CheckEffects | 'relayed'>
   /** What is not in `options`. */
   readonly faults: readonly Fault[]
 }
@@ -124,7 +125,7 @@ const optionsOf = (raw: v.InferOutput<typeof shape>): Annotated['options'] => {
     ...(weights && {
       balance: { by: 'round-robin', ...others.balance, zoneWeights: weights },
     }),
-    ...(raw.check !== undefined && { onDown: raw.onDown ?? 'keep' }),
+    ...(raw.check !== undefined && decodeEffects(raw)),
     ...(raw.relay === true && { relayed: true }),
   }
 }

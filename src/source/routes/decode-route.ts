@@ -10,6 +10,7 @@ import { ageOptions } from '../options/age-options.ts'
 import { acceptOptions, proxyOptions } from '../options/proxy-options.ts'
 import { capacityOptions } from '../options/capacity-options.ts'
 import {
+  decodeEffects,
   decodeTraffic,
   decodeUdpTraffic,
   idleOptions,
@@ -72,7 +73,7 @@ export const decodeRoute = (raw: RawRoute, text?: string): Route => {
     }),
     affinityMs: msOf(raw.affinity) ?? 0,
     check: raw.check === undefined ? undefined : decodeCheck(raw.check),
-    onDown: raw.onDown ?? 'keep',
+    ...decodeEffects(raw),
     onGone: raw.onGone ?? 'keep',
     lists: listsOf(raw),
     ...(protocol === 'TCP' ? decodeTraffic(raw, true) : decodeUdpTraffic(raw)),
@@ -189,6 +190,7 @@ const poolFaults = (raw: object, listen: Listen | undefined): ShapeFault[] => {
 
 const tcpOptions = [
   ...Object.keys(retryOptions),
+  'onBack',
   'onGone',
   'serverNames',
   ...Object.keys(ageOptions),

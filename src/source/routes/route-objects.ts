@@ -1,10 +1,11 @@
 import {
-  downEndpoint,
+  judged,
   readyEndpoint,
   type Change,
   type EndpointSlice,
   type EndpointSpec,
   type Service,
+  type Verdict,
 } from '../../model/service.ts'
 import { servicePortName } from '../../model/snapshot.ts'
 import { type ClientLists, trafficOf, type ServerNameRules } from '../../model/traffic.ts'
@@ -27,22 +28,31 @@ export const servicePortOf = ({ name }: Route): string =>
 export const routeNameOf = (servicePort: string): string =>
   servicePort.slice(routeNamespace.length + 1)
 
-/**
- * A Service and a slice for each backend. `gone`: places whose connections are to be reset.
- * `clients`: what the route's lists come to.
- */
+interface RouteState {
+  readonly judge?: (place: Place) => Verdict
+  /** Places whose connections are to be reset. */
+  readonly gone?: readonly Place[]
+  /** Endpoints of before that serve until one of those in their place has been asked. */
+  readonly held?: readonly ServedEndpoint[]
+  /** What the route's lists come to. */
+  readonly clients?: ClientLists | undefined
+}
+
+/** A Service and a slice for each backend. */
 export const routeObject = (
   route: Route,
   placesOf: PlacesOf,
-  isDown: (place: Place) => boolean = () => false,
-  gone: readonly Place[] = [],
-  clients?: ClientLists,
+  { judge = () => ({ isDown: false }), gone = [], held = [], clients }: RouteState = {},
 ): SourceObject => {
   const namespace = routeNamespace
   const { name } = route
-  const service = routeService(route, clients, namesOf(route, placesOf))
-  const listed = [...routeSlices(route, placesOf, isDown), ...goneSlices(route, gone)]
-  const slices = listed.map((slice): Change => ({
+  const service = routeService(route, clients, namesOf(route, placesOf, held))
+  const all = [
+    ...routeSlices(route, placesOf, judge),
+    ...slicesByPort(route, 'held', held),
+    ...slicesByPort(route, 'gone', gone.map(goneEndpoint)),
+  ]
+  const slices = all.map((slice): Change => ({
     kind: 'EndpointSlice',
     namespace,
     name: slice.name,
@@ -55,22 +65,24 @@ export const routeObject = (
 }
 
 /** Whom its endpoints are for, by their keys in the relay. */
-const namesOf = (route: Route, placesOf: PlacesOf): ServerNameRules | undefined => {
+const namesOf = (
+  route: Route,
+  placesOf: PlacesOf,
+  held: readonly ServedEndpoint[],
+): ServerNameRules | undefined => {
   const { pools, others } = route
+  const heldOf = (pool: string): readonly string[] =>
+    held.flatMap(one => (one.pools.has(pool) ? [keyOf(one)] : []))
   const keysOf = (backends: readonly RouteBackend[]): readonly string[] =>
-    backends.flatMap(backend =>
-      ownPlaces(route, backend, placesOf).map(({ address, port }) =>
-        joinHostPort(address, port),
-      ),
-    )
+    backends.flatMap(backend => ownPlaces(route, backend, placesOf).map(keyOf))
   return (
     pools && {
       pools: pools.map(({ names, alpn, backends }) => ({
         names,
         alpn,
-        endpoints: keysOf(backends),
+        endpoints: [...keysOf(backends), ...heldOf(poolKey(names, alpn))],
       })),
-      others: others && keysOf(others),
+      others: others && [...keysOf(others), ...heldOf('')],
     }
   )
 }
@@ -107,7 +119,7 @@ const routeService = (
 const routeSlices = (
   route: Route,
   placesOf: PlacesOf,
-  isDown: (place: Place) => boolean,
+  judge: (place: Place) => Verdict,
 ): EndpointSlice[] => {
   const found = route.backends.map(backend => ({
     backend,
@@ -127,7 +139,7 @@ const routeSlices = (
         .map(place => {
           const tier = tiers.indexOf(rankOf(backend, place))
           const endpoint = endpointAt(weighed(place, backend), tier)
-          return isDown(place) ? downEndpoint(endpoint, route.onDown) : endpoint
+          return judged(endpoint, judge(place))
         })
       return routeSlice(route, name, port, endpoints)
     })
@@ -135,14 +147,65 @@ const routeSlices = (
 }
 
 /** Listed for the relay alone: connections there are reset. */
-const goneSlices = (route: Route, gone: readonly Place[]): EndpointSlice[] =>
-  Array.from(new Set(gone.map(({ port }) => port)), port => {
-    const there = gone.filter(place => place.port === port)
-    const endpoints = there.map(({ address }) =>
-      downEndpoint(readyEndpoint(address), 'reset'),
-    )
-    return routeSlice(route, `gone-${port}`, port, endpoints)
+const goneEndpoint = ({ address, port }: Place) => ({
+  port,
+  spec: judged(readyEndpoint(address), { isDown: true, cut: 'down' }),
+})
+
+const slicesByPort = (
+  route: Route,
+  what: string,
+  all: readonly Pick<ServedEndpoint, 'port' | 'spec'>[],
+): EndpointSlice[] =>
+  Array.from(new Set(all.map(({ port }) => port)), port => {
+    const there = all.filter(one => one.port === port)
+    const endpoints = there.map(({ spec }) => spec)
+    return routeSlice(route, `${what}-${port}`, port, endpoints)
   })
+
+/** One that gets connections. */
+export interface ServedEndpoint extends Pick<Place, 'address' | 'port'> {
+  readonly spec: EndpointSpec
+  /** Those that it was in, as `poolKey` has them; '' is for all other clients. */
+  readonly pools: ReadonlySet<string>
+}
+
+/** What an object has that gets connections. */
+export const servedEndpoints = ({ changes }: SourceObject): readonly ServedEndpoint[] => {
+  const objects = changes.map(({ object }) => object)
+  const names = objects.find(isService)?.serverNames
+  const poolsOf = (key: string): ReadonlySet<string> =>
+    new Set([
+      ...(names?.others?.includes(key) ? [''] : []),
+      ...(names?.pools ?? [])
+        .filter(({ endpoints }) => endpoints.includes(key))
+        .map(pool => poolKey(pool.names, pool.alpn)),
+    ])
+  return objects.filter(isSlice).flatMap(({ endpoints, ports: [{ port } = noPort] }) =>
+    endpoints
+      .filter(({ ready }) => ready)
+      .map(spec => {
+        const { address } = spec
+        return { address, port, spec, pools: poolsOf(keyOf({ address, port })) }
+      }),
+  )
+}
+
+const noPort = { port: 0 }
+
+type Known = Change['object']
+
+const isSlice = (object: Known): object is EndpointSlice =>
+  object !== undefined && 'endpoints' in object
+
+const isService = (object: Known): object is Service =>
+  object !== undefined && 'clusterIPs' in object
+
+const poolKey = (names: readonly string[] | undefined, alpn: typeof names): string =>
+  JSON.stringify([names, alpn])
+
+export const keyOf = ({ address, port }: Pick<Place, 'address' | 'port'>): string =>
+  joinHostPort(address, port)
 
 const routeSlice = (
   route: Route,
@@ -161,11 +224,11 @@ const routeSlice = (
 })
 
 /** All that a name gives comes before what the next tier of the route has. */
-const rankOf = (backend: RouteBackend, place: Place): number =>
+export const rankOf = (backend: RouteBackend, place: Place): number =>
   backend.tier * mostPlaces + place.tier
 
 /** Of records with weights of their own it is a multiple. */
-const weighed = (place: Place, { weight = 1 }: RouteBackend): Place => ({
+export const weighed = (place: Place, { weight = 1 }: RouteBackend): Place => ({
   ...place,
   weight: place.weight * weight,
 })

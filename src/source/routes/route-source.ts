@@ -17,9 +17,12 @@ import { ListFiles } from './list-files.ts'
 import { RouteHealth } from './route-health.ts'
 import {
   loopsOf,
+  keyOf,
   placesOfRoute,
   routeNameOf,
   routeObject,
+  servedEndpoints,
+  type ServedEndpoint,
   servicePortOf,
 } from './route-objects.ts'
 import { backendText, type Route, type RouteBackend } from './route.ts'
@@ -92,14 +95,12 @@ export class RouteSource implements Source {
     }
     this.#health = new RouteHealth(backend => this.#placesOf(backend), {
       clock,
-      turned: turn => {
-        options.onTurn?.(turn)
-        this.#turns.request()
-      },
+      turned: turn => options.onTurn?.(turn),
+      changed: () => this.#turns.request(),
     })
     this.#turns = new SyncRunner({
       clock,
-      sync: async () => this.#emit(),
+      sync: async () => this.#update(),
       failed: error => this.#onError(error as Error),
       minMs: turnsEveryMs,
       maxMs: Number.POSITIVE_INFINITY,
@@ -213,23 +214,26 @@ export class RouteSource implements Source {
     const wasGood = this.#isGood
     this.#isGood = this.#error() === ''
     if (this.#isGood || wasGood) this.#lastGoodAt = Date.now()
-    this.#health.watch(this.#routes)
-    this.#noteGone()
-    this.#emit()
-  }
-
-  #emit(): void {
-    if (this.#closed || !this.#synced || this.#sink === undefined) return
-    const wanted = this.#wanted()
+    const served = new Map(
+      Array.from(this.#applied, ([name, object]) => [name, servedEndpoints(object)]),
+    )
+    const used = Array.from(served, ([name, all]) =>
+      all.map(one => `${name} ${keyOf(one)}`),
+    )
+    this.#health.watch(this.#routes, new Set(used.flat()))
+    const wanted = this.#wanted(served)
     const changes = changesBetween(this.#applied, wanted)
     this.#applied = wanted
     if (changes.length > 0) this.#sink.apply(changes)
     this.#sink.problems(this.#problems())
   }
 
-  #noteGone(): void {
+  #noteGone(heldOf: (route: Route) => readonly Pick<Place, 'address' | 'port'>[]): void {
     const now = this.#clock.now()
-    const placesOf = (route: Route) => placesOfRoute(route, this.#placesOf)
+    const placesOf = (route: Route) => [
+      ...placesOfRoute(route, this.#placesOf),
+      ...heldOf(route).map(({ address, port }) => placeAt(address, port)),
+    ]
     this.#gone.update(this.#routes, placesOf, now)
     this.#clock.clearTimeout(this.#goneTimer)
     const { until } = this.#gone
@@ -237,13 +241,26 @@ export class RouteSource implements Source {
     this.#goneTimer = this.#clock.setTimeout(() => this.#update(), until - now)
   }
 
-  #wanted(): Applied {
-    const objects = this.#routes.map(route => {
-      const gone = this.#gone.of(route)
-      const isDown = this.#health.downOf(route)
-      const clients = this.#lists.clientsOf(route)
-      return routeObject(route, this.#placesOf, isDown, gone, clients)
-    })
+  /** `served`: what gets connections of each route until now. */
+  #wanted(served: ReadonlyMap<string, readonly ServedEndpoint[]>): Applied {
+    const held = new Map(
+      this.#routes
+        .filter(route => this.#health.awaits(route))
+        .map(route => {
+          const own = new Set(placesOfRoute(route, this.#placesOf).map(keyOf))
+          const before = served.get(route.name) ?? []
+          return [route, before.filter(one => !own.has(keyOf(one)))]
+        }),
+    )
+    this.#noteGone(route => held.get(route) ?? [])
+    const objects = this.#routes.map(route =>
+      routeObject(route, this.#placesOf, {
+        judge: this.#health.judge(route),
+        gone: this.#gone.of(route),
+        held: held.get(route) ?? [],
+        clients: this.#lists.clientsOf(route),
+      }),
+    )
     return new Map(objects.map(object => [object.key, object]))
   }
 
