@@ -11,7 +11,7 @@ import { servicePortName } from '../../model/snapshot.ts'
 import { type ClientLists, trafficOf, type ServerNameRules } from '../../model/traffic.ts'
 import { familyOf, joinHostPort } from '../../util/ip.ts'
 import type { SourceObject } from '../diff.ts'
-import { mostPlaces, type Place } from './place.ts'
+import { mostPlaces, type Place, placeAt } from './place.ts'
 import { isLoop, type Route, type RouteBackend } from './route.ts'
 
 /** Where sidecar routes live; no namespace of a cluster meets them. */
@@ -28,31 +28,22 @@ export const servicePortOf = ({ name }: Route): string =>
 export const routeNameOf = (servicePort: string): string =>
   servicePort.slice(routeNamespace.length + 1)
 
-interface RouteState {
-  readonly judge?: (place: Place) => Verdict
-  /** Places whose connections are to be reset. */
-  readonly gone?: readonly Place[]
-  /** Endpoints of before that serve until one of those in their place has been asked. */
-  readonly held?: readonly ServedEndpoint[]
-  /** What the route's lists come to. */
-  readonly clients?: ClientLists | undefined
-}
-
-/** A Service and a slice for each backend. */
+/**
+ * A Service and a slice for each backend. `gone`: places whose connections are to be reset.
+ * `clients`: what the route's lists come to.
+ */
 export const routeObject = (
   route: Route,
   placesOf: PlacesOf,
-  { judge = () => ({ isDown: false }), gone = [], held = [], clients }: RouteState = {},
+  judge: (place: Place) => Verdict = () => ({ isDown: false }),
+  gone: readonly Place[] = [],
+  clients?: ClientLists,
 ): SourceObject => {
   const namespace = routeNamespace
   const { name } = route
-  const service = routeService(route, clients, namesOf(route, placesOf, held))
-  const all = [
-    ...routeSlices(route, placesOf, judge),
-    ...slicesByPort(route, 'held', held),
-    ...slicesByPort(route, 'gone', gone.map(goneEndpoint)),
-  ]
-  const slices = all.map((slice): Change => ({
+  const service = routeService(route, clients, namesOf(route, placesOf))
+  const listed = [...routeSlices(route, placesOf, judge), ...goneSlices(route, gone)]
+  const slices = listed.map((slice): Change => ({
     kind: 'EndpointSlice',
     namespace,
     name: slice.name,
@@ -65,24 +56,22 @@ export const routeObject = (
 }
 
 /** Whom its endpoints are for, by their keys in the relay. */
-const namesOf = (
-  route: Route,
-  placesOf: PlacesOf,
-  held: readonly ServedEndpoint[],
-): ServerNameRules | undefined => {
+const namesOf = (route: Route, placesOf: PlacesOf): ServerNameRules | undefined => {
   const { pools, others } = route
-  const heldOf = (pool: string): readonly string[] =>
-    held.flatMap(one => (one.pools.has(pool) ? [keyOf(one)] : []))
   const keysOf = (backends: readonly RouteBackend[]): readonly string[] =>
-    backends.flatMap(backend => ownPlaces(route, backend, placesOf).map(keyOf))
+    backends.flatMap(backend =>
+      ownPlaces(route, backend, placesOf).map(({ address, port }) =>
+        joinHostPort(address, port),
+      ),
+    )
   return (
     pools && {
       pools: pools.map(({ names, alpn, backends }) => ({
         names,
         alpn,
-        endpoints: [...keysOf(backends), ...heldOf(poolKey(names, alpn))],
+        endpoints: keysOf(backends),
       })),
-      others: others && [...keysOf(others), ...heldOf('')],
+      others: others && keysOf(others),
     }
   )
 }
@@ -147,65 +136,14 @@ const routeSlices = (
 }
 
 /** Listed for the relay alone: connections there are reset. */
-const goneEndpoint = ({ address, port }: Place) => ({
-  port,
-  spec: judged(readyEndpoint(address), { isDown: true, cut: 'down' }),
-})
-
-const slicesByPort = (
-  route: Route,
-  what: string,
-  all: readonly Pick<ServedEndpoint, 'port' | 'spec'>[],
-): EndpointSlice[] =>
-  Array.from(new Set(all.map(({ port }) => port)), port => {
-    const there = all.filter(one => one.port === port)
-    const endpoints = there.map(({ spec }) => spec)
-    return routeSlice(route, `${what}-${port}`, port, endpoints)
+const goneSlices = (route: Route, gone: readonly Place[]): EndpointSlice[] =>
+  Array.from(new Set(gone.map(({ port }) => port)), port => {
+    const there = gone.filter(place => place.port === port)
+    const endpoints = there.map(({ address }) =>
+      judged(readyEndpoint(address), { isDown: true, cut: 'down' }),
+    )
+    return routeSlice(route, `gone-${port}`, port, endpoints)
   })
-
-/** One that gets connections. */
-export interface ServedEndpoint extends Pick<Place, 'address' | 'port'> {
-  readonly spec: EndpointSpec
-  /** Those that it was in, as `poolKey` has them; '' is for all other clients. */
-  readonly pools: ReadonlySet<string>
-}
-
-/** What an object has that gets connections. */
-export const servedEndpoints = ({ changes }: SourceObject): readonly ServedEndpoint[] => {
-  const objects = changes.map(({ object }) => object)
-  const names = objects.find(isService)?.serverNames
-  const poolsOf = (key: string): ReadonlySet<string> =>
-    new Set([
-      ...(names?.others?.includes(key) ? [''] : []),
-      ...(names?.pools ?? [])
-        .filter(({ endpoints }) => endpoints.includes(key))
-        .map(pool => poolKey(pool.names, pool.alpn)),
-    ])
-  return objects.filter(isSlice).flatMap(({ endpoints, ports: [{ port } = noPort] }) =>
-    endpoints
-      .filter(({ ready }) => ready)
-      .map(spec => {
-        const { address } = spec
-        return { address, port, spec, pools: poolsOf(keyOf({ address, port })) }
-      }),
-  )
-}
-
-const noPort = { port: 0 }
-
-type Known = Change['object']
-
-const isSlice = (object: Known): object is EndpointSlice =>
-  object !== undefined && 'endpoints' in object
-
-const isService = (object: Known): object is Service =>
-  object !== undefined && 'clusterIPs' in object
-
-const poolKey = (names: readonly string[] | undefined, alpn: typeof names): string =>
-  JSON.stringify([names, alpn])
-
-export const keyOf = ({ address, port }: Pick<Place, 'address' | 'port'>): string =>
-  joinHostPort(address, port)
 
 const routeSlice = (
   route: Route,
@@ -238,6 +176,16 @@ const endpointAt = ({ address, weight }: Place, tier: number): EndpointSpec => (
   ...(tier !== 0 && { tier }),
   ...(weight !== 1 && { weight }),
 })
+
+/** Where connections go by an object that was made of a route. */
+export const servedPlaces = ({ changes }: SourceObject): readonly Place[] =>
+  changes.flatMap(({ kind, object }) =>
+    kind === 'EndpointSlice' && object !== undefined
+      ? object.endpoints
+          .filter(({ ready }) => ready)
+          .map(({ address }) => placeAt(address, object.ports[0]?.port ?? 0))
+      : [],
+  )
 
 /** Where a backend's connections may go, without the route itself. */
 export const ownPlaces = (

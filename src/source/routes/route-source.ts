@@ -2,7 +2,7 @@ import type { GroupTurn } from '../../health/group-health.ts'
 import type { Health } from '../../health/health-checker.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
-import { canonicalIp } from '../../util/ip.ts'
+import { canonicalIp, joinHostPort } from '../../util/ip.ts'
 import { isUnix } from '../../util/unix-address.ts'
 import { SyncRunner } from '../../util/sync-runner.ts'
 import { changesBetween, type Applied } from '../diff.ts'
@@ -17,12 +17,10 @@ import { ListFiles } from './list-files.ts'
 import { RouteHealth } from './route-health.ts'
 import {
   loopsOf,
-  keyOf,
   placesOfRoute,
   routeNameOf,
   routeObject,
-  servedEndpoints,
-  type ServedEndpoint,
+  servedPlaces,
   servicePortOf,
 } from './route-objects.ts'
 import { backendText, type Route, type RouteBackend } from './route.ts'
@@ -67,6 +65,8 @@ export class RouteSource implements Source {
   readonly #health: RouteHealth
   readonly #turns: SyncRunner
   readonly #gone = new GonePlaces()
+  /** Routes, by name, that go where they went until one of their new endpoints has been asked. */
+  #waiting: ReadonlySet<string> = new Set()
   readonly #lists: ListFiles
   readonly #clock: Clock
   /** When a place that has gone is to be forgotten. */
@@ -215,25 +215,35 @@ export class RouteSource implements Source {
     this.#isGood = this.#error() === ''
     if (this.#isGood || wasGood) this.#lastGoodAt = Date.now()
     const served = new Map(
-      Array.from(this.#applied, ([name, object]) => [name, servedEndpoints(object)]),
+      Array.from(this.#applied, ([name, object]) => [name, servedPlaces(object)]),
     )
-    const used = Array.from(served, ([name, all]) =>
-      all.map(one => `${name} ${keyOf(one)}`),
-    )
-    this.#health.watch(this.#routes, new Set(used.flat()))
-    const wanted = this.#wanted(served)
+    this.#watchHealth(served)
+    this.#noteGone(served)
+    const wanted = this.#wanted()
     const changes = changesBetween(this.#applied, wanted)
     this.#applied = wanted
     if (changes.length > 0) this.#sink.apply(changes)
     this.#sink.problems(this.#problems())
   }
 
-  #noteGone(heldOf: (route: Route) => readonly Pick<Place, 'address' | 'port'>[]): void {
+  #watchHealth(served: ReadonlyMap<string, readonly Place[]>): void {
+    const used = Array.from(served, ([name, places]) =>
+      places.map(place => `${name} ${keyOf(place)}`),
+    )
+    this.#health.watch(this.#routes, new Set(used.flat()))
+    const waiting = this.#routes.filter(route => {
+      const own = new Set(placesOfRoute(route, this.#placesOf).map(keyOf))
+      const isAnyLeft = served.get(route.name)?.some(place => !own.has(keyOf(place)))
+      return isAnyLeft === true && this.#health.awaits(route)
+    })
+    this.#waiting = new Set(waiting.map(({ name }) => name))
+  }
+
+  #noteGone(served: ReadonlyMap<string, readonly Place[]>): void {
     const now = this.#clock.now()
-    const placesOf = (route: Route) => [
-      ...placesOfRoute(route, this.#placesOf),
-      ...heldOf(route).map(({ address, port }) => placeAt(address, port)),
-    ]
+    const placesOf = (route: Route) =>
+      (this.#waiting.has(route.name) ? served.get(route.name) : undefined) ??
+      placesOfRoute(route, this.#placesOf)
     this.#gone.update(this.#routes, placesOf, now)
     this.#clock.clearTimeout(this.#goneTimer)
     const { until } = this.#gone
@@ -241,26 +251,15 @@ export class RouteSource implements Source {
     this.#goneTimer = this.#clock.setTimeout(() => this.#update(), until - now)
   }
 
-  /** `served`: what gets connections of each route until now. */
-  #wanted(served: ReadonlyMap<string, readonly ServedEndpoint[]>): Applied {
-    const held = new Map(
-      this.#routes
-        .filter(route => this.#health.awaits(route))
-        .map(route => {
-          const own = new Set(placesOfRoute(route, this.#placesOf).map(keyOf))
-          const before = served.get(route.name) ?? []
-          return [route, before.filter(one => !own.has(keyOf(one)))]
-        }),
-    )
-    this.#noteGone(route => held.get(route) ?? [])
-    const objects = this.#routes.map(route =>
-      routeObject(route, this.#placesOf, {
-        judge: this.#health.judge(route),
-        gone: this.#gone.of(route),
-        held: held.get(route) ?? [],
-        clients: this.#lists.clientsOf(route),
-      }),
-    )
+  #wanted(): Applied {
+    const objects = this.#routes.map(route => {
+      const before = this.#applied.get(route.name)
+      if (before !== undefined && this.#waiting.has(route.name)) return before
+      const gone = this.#gone.of(route)
+      const judge = this.#health.judge(route)
+      const clients = this.#lists.clientsOf(route)
+      return routeObject(route, this.#placesOf, judge, gone, clients)
+    })
     return new Map(objects.map(object => [object.key, object]))
   }
 
@@ -289,6 +288,8 @@ export class RouteSource implements Source {
     return [...ofLists, ...ofRoutes]
   }
 }
+
+const keyOf = ({ address, port }: Place): string => joinHostPort(address, port)
 
 /** The names that have to be resolved, with a backend of each. */
 const namesOf = (routes: readonly Route[]): ReadonlyMap<string, RouteBackend> =>

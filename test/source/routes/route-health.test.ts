@@ -203,7 +203,7 @@ t.test('old endpoints serve until one of the new ones was asked', async t => {
     })
     await until('the old one is up', () => listed().join() === `${old} up`)
     await edit({ ...raw(next), check: 'http', onGone: 'reset' })
-    t.strictSame(listed(), [`${old} up`, `${next} down`].toSorted())
+    t.strictSame(listed(), [`${old} up`])
     await until('the new one was', () => listed().includes(`${next} up`))
     t.ok(listed().includes(`${old} down down`), 'and the old one is gone')
   }
@@ -231,6 +231,6 @@ t.test('answers that alternate leave no gap, and cut nothing', async t => {
       t.notOk(now().includes('down down'), now())
       return now() === `${next}:${port} up`
     })
-    t.notOk(now().includes(`${old}`))
+    t.notOk(now().includes(old ?? ''))
   }
 })
