@@ -1,6 +1,8 @@
+import type { Problem } from '../model/snapshot.ts'
 import type { BindState, Bind } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import { joinHostPort } from '../util/ip.ts'
+import { listenAdvice } from '../util/listen-advice.ts'
 import type { Log, LogFields } from './log.ts'
 import { RecordLimiter } from './record-limiter.ts'
 
@@ -93,7 +95,11 @@ export class BindLog {
   }
 }
 
-type Failed = Extract<BindState, { state: 'failed' }>
+interface FailedBind {
+  readonly listener: string
+  readonly state: Extract<BindState, { state: 'failed' }>
+  readonly at: number
+}
 
 /**
  * The relay tries again at least every 10 s and reports each time; a bind that it has given
@@ -108,7 +114,7 @@ const forgetAfterMs = 25_000
 export class FailingBinds {
   readonly #clock: Clock
   /** Those reported last are at the end. */
-  readonly #failed = new Map<string, { readonly state: Failed; readonly at: number }>()
+  readonly #failed = new Map<string, FailedBind>()
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -118,7 +124,8 @@ export class FailingBinds {
     const key = keyOf(listener, state.bind)
     this.#failed.delete(key)
     this.#forget()
-    if (state.state === 'failed') this.#failed.set(key, { state, at: this.#clock.now() })
+    if (state.state === 'failed')
+      this.#failed.set(key, { listener, state, at: this.#clock.now() })
   }
 
   has(listener: string, bind: Bind): boolean {
@@ -129,6 +136,16 @@ export class FailingBinds {
   states(): readonly BindState[] {
     this.#forget()
     return [...this.#failed.values()].map(({ state }) => state)
+  }
+
+  problems(): readonly Problem[] {
+    this.#forget()
+    return Array.from(this.#failed.values(), ({ listener, state: { bind, error } }) => {
+      const advice = listenAdvice(error, 'it is tried again')
+      const address = joinHostPort(bind.address, bind.port)
+      const message = `cannot be listened on: ${error}; ${advice}`
+      return { object: `Service ${listener}`, field: address, message }
+    })
   }
 
   #forget(): void {

@@ -298,6 +298,7 @@ const createControl = (deps: ControlDeps) => {
       ...reconciler.allProblems(),
       ...modeProblems(),
       ...(traffic.dataPath()?.accessLog.problems() ?? []),
+      ...(traffic.dataPath()?.connectionLog.failingBinds.problems() ?? []),
     ],
     close: async () => {
       reconciler.close()

@@ -152,6 +152,8 @@ export type BindState =
       readonly error: string
       /** Epoch milliseconds of the first failure in a row. */
       readonly since: number
+      /** No client is to get in there now: it is the port that can't be kept. */
+      readonly isIdle?: true
     }
 
 /** Totals of one listener since the process started. Plain numbers, bumped in place. */
