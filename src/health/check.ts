@@ -1,44 +1,5 @@
 import type { ProxyVersion } from '../util/proxy-header.ts'
 
-/** What is asked of an endpoint to know whether it is up. Plain data, comparable by value. */
-export type Check =
-  | { readonly type: 'tcp'; readonly port?: number }
-  | {
-      readonly type: 'http'
-      readonly port?: number
-      /** With its query, as it is sent. */
-      readonly path: string
-      readonly statuses: readonly number[]
-    }
-  | {
-      readonly type: 'postgres'
-      readonly port?: number
-      readonly user: string
-      readonly database: string
-    }
-  | { readonly type: 'redis'; readonly port?: number; readonly role?: RedisRole }
-  | { readonly type: 'mysql'; readonly port?: number; readonly user: string }
-  | {
-      readonly type: 'expect'
-      readonly port?: number
-      /** Each character is a byte; '' when the server speaks first. */
-      readonly send: string
-      readonly expect: Expected
-    }
-
-export type RedisRole = 'primary' | 'replica'
-
-/** The first bytes of an answer, or a regular expression for them; each character is a byte. */
-export type Expected = { readonly prefix: string } | { readonly pattern: string }
-
-export type CheckOf<Type extends Check['type']> = Extract<Check, { type: Type }>
-
-/** Whether it asks for more than that a server is there, as for the one that takes writes. */
-export const asksForRole = (check: Check): boolean =>
-  check.type === 'http' ||
-  check.type === 'expect' ||
-  (check.type === 'redis' && check.role !== undefined)
-
 /** When checks are made, and how many of them turn an endpoint up or down. */
 export interface CheckRules {
   readonly intervalMs: number

@@ -1,8 +1,8 @@
 import type { CheckEffects, Verdict } from '../model/service.ts'
 import type { Clock } from '../util/clock.ts'
 import { joinHostPort } from '../util/ip.ts'
-import { asksForRole, type CheckedEndpoint } from './check.ts'
-import type { CheckOption } from './check-option.ts'
+import type { CheckedEndpoint } from './check.ts'
+import { asksForRole, type CheckOption } from './check-option.ts'
 import { type CheckTarget, type Health, HealthChecker } from './health-checker.ts'
 
 /** Endpoints that stand in for each other: of a route, or of a Service. */

@@ -1,7 +1,8 @@
 import { setMaxListeners } from 'node:events'
 import { isDeepStrictEqual } from 'node:util'
 import { type Clock, systemClock, type Timer } from '../util/clock.ts'
-import type { Check, CheckedEndpoint, CheckRules } from './check.ts'
+import type { CheckedEndpoint, CheckRules } from './check.ts'
+import type { Check } from './check-option.ts'
 import { EndpointHealth, inUse, type KnownHealth } from './endpoint-health.ts'
 import { makeCheck, type RunCheck } from './make-check.ts'
 

@@ -1,14 +1,17 @@
 import { type AddressPort, joinHostPort } from '../util/ip.ts'
 import { ownHeader } from '../util/proxy-header.ts'
 import { isUnix } from '../util/unix-address.ts'
-import type { Check, CheckedEndpoint, CheckLimits, CheckOutcome } from './check.ts'
+import { messageOf } from '../util/usher-error.ts'
+import type { CheckedEndpoint, CheckLimits, CheckOutcome } from './check.ts'
+import type { Check } from './check-option.ts'
+import { secretOf, tlsOptions } from './check-files.ts'
 import { httpScript } from './checks/http.ts'
 import { mysqlScript } from './checks/mysql.ts'
 import { postgresScript } from './checks/postgres.ts'
 import { redisScript } from './checks/redis.ts'
 import { sendExpectScripts } from './checks/send-expect.ts'
-import { checkTcp } from './checks/tcp.ts'
 import { converse, type Script } from './conversation.ts'
+import { unchecked } from './failure-words.ts'
 
 /**
  * Checks an endpoint once. It never rejects, and everything that it opened is closed when it
@@ -23,21 +26,27 @@ export type RunCheck = (
 export const makeCheck = (check: Check): RunCheck => {
   switch (check.type) {
     case 'tcp':
-      return (endpoint, limits) => {
-        const at = whereTo(check, endpoint)
-        return checkTcp(at, limits, greetingOf(endpoint, at))
+      return talk(check, () => ({ isOver: true, mostBytes: 1, heard: () => undefined }))
+    case 'http': {
+      const { host: given, headers } = check
+      const optionsOf = check.tls === true ? tlsOptions(check) : undefined
+      const script: ScriptOf = async ({ host, address }, port) => {
+        const name = given ?? hostOf(host || address, port)
+        return httpScript(check, name, await optionsOf?.(withoutPort(name)))
       }
-    case 'http':
-      return talk(check, ({ host, address }, port) =>
-        httpScript(check, hostOf(host || address, port)),
-      )
+      return talk(check, script, headers !== undefined)
+    }
     case 'postgres':
       return talk(check, () => postgresScript(check))
-    case 'redis':
-      return talk(check, () => redisScript(check))
+    case 'redis': {
+      const { password } = check
+      const script: ScriptOf = async () =>
+        redisScript(check, password && (await secretOf(password)))
+      return talk(check, script, password !== undefined)
+    }
     case 'mysql':
       return talk(check, () => mysqlScript(check))
-    case 'expect':
+    case undefined:
       break
   }
   return talk(check, sendExpectScripts(check))
@@ -59,13 +68,25 @@ const greetingOf = (
 ): Buffer | undefined =>
   proxyProtocol !== undefined && at.port === port ? ownHeader(proxyProtocol) : undefined
 
+type ScriptOf = (endpoint: CheckedEndpoint, port: number) => Script | Promise<Script>
+
+/** `hasSecret`: an answer may repeat it. */
 const talk =
-  (check: Check, script: (endpoint: CheckedEndpoint, port: number) => Script): RunCheck =>
-  (endpoint, limits) => {
+  (check: Check, scriptOf: ScriptOf, hasSecret = false): RunCheck =>
+  async (endpoint, limits) => {
     const at = whereTo(check, endpoint)
-    const said = script(endpoint, at.port)
+    let script: Script
+    try {
+      script = await scriptOf(endpoint, at.port)
+    } catch (error) {
+      return unchecked(messageOf(error))
+    }
     const greeting = greetingOf(endpoint, at)
-    if (greeting === undefined) return converse(at, limits, said)
-    const opening = Buffer.concat([greeting, said.opening ?? Buffer.alloc(0)])
-    return converse(at, limits, { ...said, opening })
+    const outcome = await converse(at, limits, { ...script, greeting })
+    if (outcome.ok || !hasSecret) return outcome
+    return { ...outcome, why: outcome.why.replace(/"(-[A-Z]{2,20}\b)?.*"/s, '"$1..."') }
   }
+
+/** As a certificate has it. */
+const withoutPort = (name: string): string =>
+  name.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')

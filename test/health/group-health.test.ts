@@ -92,7 +92,7 @@ t.test('who is cut and who is picked are two questions', async t => {
 t.test('state goes with the endpoint, not with how it is asked', async t => {
   const { health, turns, states, refusing, serving, group } = setUp(t)
   const [here, gone] = [await serving(), await refusing()]
-  const role = { check: { type: 'expect', send: '', expect: { prefix: 'x' } }, rules }
+  const role = { check: { expect: 'x' }, rules }
   const asked = (over: object) =>
     ({ ...group({ onDown: 'reset' }, here, gone), ...over }) as CheckedGroup
   const withInit = asked({ option: { ...option, rules: { ...rules, init: 'down' } } })

@@ -1,4 +1,4 @@
-import { readCheck } from '../../health/read-check.ts'
+import { readCheck } from '../../health/check-option.ts'
 import { peek } from '../../util/json.ts'
 import { show } from '../../util/printable.ts'
 import { isUnix } from '../../util/unix-address.ts'
