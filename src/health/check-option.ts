@@ -6,7 +6,6 @@ import { show } from '../util/printable.ts'
 import { isNot, wholeNumber } from '../util/schema.ts'
 import { suggest } from '../util/suggest.ts'
 import { type CheckRules, usualRules } from './check.ts'
-import { readBytes } from './escapes.ts'
 
 // As in source/decode/fields.ts only checks, so that a refused check is told with all its faults.
 
@@ -72,6 +71,32 @@ const headers = v.pipe(
     headersFault,
   ),
 )
+
+const named: Readonly<Record<string, string>> = {
+  n: '\n',
+  r: '\r',
+  t: '\t',
+  0: '\0',
+  '\\': '\\',
+}
+
+/**
+ * Bytes as they are written in options: `\r`, `\n`, `\t`, `\0`, `\\` and `\x1f`, all else in
+ * UTF-8. Each character of the result is a byte. Undefined where a backslash stands before
+ * anything else.
+ */
+export const readBytes = (text: string): string | undefined => {
+  let isSound = true
+  const bytes = Buffer.from(text, 'utf8')
+    .toString('latin1')
+    .replaceAll(/\\(x[\da-f]{2}|.?)/gis, (_, escape: string) => {
+      if (escape.length === 3) return String.fromCharCode(Number(`0${escape}`))
+      const char = named[escape]
+      isSound &&= char !== undefined
+      return char ?? ''
+    })
+  return isSound ? bytes : undefined
+}
 
 const bytesForm = String.raw`text with no escapes but \r \n \t \0 \\ and \xHH`
 const bytesFault = (given: string): string =>

@@ -29,6 +29,9 @@ export interface CheckedEndpoint {
   readonly host: string
   /** It expects a header of the PROXY protocol, at its own port. */
   readonly proxyProtocol?: ProxyVersion | undefined
+  readonly tier?: number | undefined
+  /** One with 0 is for when the others of its tier fail. */
+  readonly weight?: number | undefined
 }
 
 export type CheckOutcome =

@@ -11,13 +11,7 @@ export interface CheckedGroup {
   readonly name: string
   readonly option: CheckOption
   readonly effects: CheckEffects
-  readonly endpoints: readonly GroupEndpoint[]
-}
-
-export interface GroupEndpoint extends CheckedEndpoint {
-  readonly tier?: number | undefined
-  /** One with 0 is for when the others of its tier fail. */
-  readonly weight?: number | undefined
+  readonly endpoints: readonly CheckedEndpoint[]
 }
 
 /** An endpoint has turned, or its first check has found it down. */
@@ -42,7 +36,7 @@ export interface GroupHealthOptions {
 
 type Place = Pick<CheckedEndpoint, 'address' | 'port'>
 
-const usable: Verdict = { isDown: false }
+const unasked = { up: true, isLost: false, rank: 0 }
 
 /** Which endpoints of groups are down. */
 export class GroupHealth {
@@ -67,9 +61,9 @@ export class GroupHealth {
   watch(groups: readonly CheckedGroup[], used?: ReadonlySet<string>): void {
     const targets = new Map<string, CheckTarget>()
     for (const { name, option, endpoints } of groups)
-      for (const { address, port, host, proxyProtocol } of endpoints) {
-        const key = keyAt(name, { address, port })
-        targets.set(key, { address, port, host, proxyProtocol, ...option, key })
+      for (const endpoint of endpoints) {
+        const key = keyAt(name, endpoint)
+        targets.set(key, { ...endpoint, ...option, key })
       }
     this.#checker.set([...targets.values()], used)
   }
@@ -78,40 +72,37 @@ export class GroupHealth {
    * What is said of a group's endpoints. `init` and one failure keep an endpoint from being picked,
    * and cut nothing.
    */
-  judge({ name, option, effects, endpoints }: CheckedGroup): (place: Place) => Verdict {
-    const { whenAllDown = asksForRole(option.check) ? 'refuse' : 'try' } = effects
-    const known = new Map(
-      endpoints.flatMap(endpoint => {
-        const key = keyAt(name, endpoint)
-        const health = this.#checker.healthOf(key)
-        return health === undefined ? [] : [[key, { health, endpoint }] as const]
-      }),
-    )
-    const all = [...known.values()]
+  judge(group: CheckedGroup): (place: Place) => Verdict {
+    const { name, option, effects } = group
+    const { onDown, onBack, whenAllDown = usualWhenAllDown(option) } = effects
+    const known = this.#known(group)
     const triesAll =
-      whenAllDown === 'try' && all.every(({ health }) => health.isKnown && !health.up)
-    const firstRank = Math.min(
-      ...all.filter(isKnownUp).map(({ endpoint }) => rankOf(endpoint)),
-    )
+      whenAllDown === 'try' && known.every(({ isKnown, up }) => isKnown && !up)
+    const ranks = known.map(({ isKnown, up, rank }) => (isKnown && up ? rank : Infinity))
+    const firstRank = Math.min(...ranks)
+    const byKey = new Map(known.map(one => [one.key, one]))
     return place => {
-      const one = known.get(keyAt(name, place))
-      if (one === undefined) return usable
-      const { up, isLost } = one.health
-      const isBackup = rankOf(one.endpoint) > firstRank
-      return {
-        isDown: !up && !triesAll,
-        ...(effects.onBack === 'reset' && isBackup && { cut: 'backup' }),
-        ...(effects.onDown === 'reset' && isLost && { cut: 'down' }),
-      }
+      const { up, isLost, rank } = byKey.get(keyAt(name, place)) ?? unasked
+      const isBackup = onBack === 'reset' && rank > firstRank
+      const isCut = onDown === 'reset' && isLost
+      const cut = isCut ? 'down' : isBackup ? 'backup' : undefined
+      return { isDown: !up && !triesAll, cut }
     }
   }
 
   /** Whether none of a group is up, and some have yet to be asked. */
-  awaits({ name, endpoints }: CheckedGroup): boolean {
-    const all = endpoints.flatMap(
-      endpoint => this.#checker.healthOf(keyAt(name, endpoint)) ?? [],
-    )
-    return !all.some(({ up }) => up) && all.some(({ isKnown }) => !isKnown)
+  awaits(group: CheckedGroup): boolean {
+    const known = this.#known(group)
+    return known.every(({ up }) => !up) && known.some(({ isKnown }) => !isKnown)
+  }
+
+  #known({ name, endpoints }: CheckedGroup) {
+    return endpoints.flatMap(({ tier = 0, weight, ...place }) => {
+      const key = keyAt(name, place)
+      const health = this.#checker.healthOf(key)
+      // Those with a higher rank are for when those with a lower one fail.
+      return health ? [{ ...health, key, rank: 2 * tier + (weight === 0 ? 1 : 0) }] : []
+    })
   }
 
   /** What checks say of an endpoint (`ip:port`) of a group; undefined when it is not checked. */
@@ -129,9 +120,5 @@ const keyOf = (name: string, endpoint: string): string => `${name} ${endpoint}`
 const keyAt = (name: string, { address, port }: Place): string =>
   keyOf(name, joinHostPort(address, port))
 
-const isKnownUp = ({ health: { isKnown, up } }: { readonly health: Health }): boolean =>
-  isKnown && up
-
-/** Those with a higher one are for when those with lower ones fail. */
-const rankOf = ({ tier = 0, weight }: GroupEndpoint): number =>
-  2 * tier + (weight === 0 ? 1 : 0)
+const usualWhenAllDown = ({ check }: CheckOption): 'try' | 'refuse' =>
+  asksForRole(check) ? 'refuse' : 'try'

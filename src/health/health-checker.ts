@@ -79,9 +79,6 @@ export class HealthChecker {
   set(targets: readonly CheckTarget[], used: ReadonlySet<string> = new Set()): void {
     if (this.#ended.signal.aborted) return
     const before = new Map(this.#watched)
-    const byPlace = new Map(
-      [...before.values()].map(watched => [placeOf(watched.target), watched]),
-    )
     const now = this.#options.clock.now()
     this.#watched.clear()
     let fresh = 0
@@ -91,7 +88,8 @@ export class HealthChecker {
         this.#watched.set(target.key, known)
         continue
       }
-      const twin = known ?? byPlace.get(placeOf(target))
+      // Under another name of its group it is the same endpoint.
+      const twin = known ?? [...before.values()].find(one => isTwin(one.target, target))
       const health = twin?.health ?? (used.has(target.key) ? inUse : undefined)
       this.#watched.set(target.key, this.#watch(target, now, fresh++, health))
     }
@@ -181,6 +179,5 @@ export class HealthChecker {
   }
 }
 
-/** Where the same is asked: under another name of its group it is the same endpoint. */
-const placeOf = ({ address, port, check }: CheckTarget): string =>
-  `${address} ${port} ${JSON.stringify(check)}`
+const isTwin = (a: CheckTarget, b: CheckTarget): boolean =>
+  a.address === b.address && a.port === b.port && isDeepStrictEqual(a.check, b.check)

@@ -1,10 +1,12 @@
-import { type AddressPort, joinHostPort } from '../util/ip.ts'
+import { readFile } from 'node:fs/promises'
+import { type ConnectionOptions, createSecureContext, type SecureContext } from 'node:tls'
+import { errorCode } from '../util/error-code.ts'
+import { type AddressPort, familyOf, joinHostPort } from '../util/ip.ts'
 import { ownHeader } from '../util/proxy-header.ts'
 import { isUnix } from '../util/unix-address.ts'
-import { messageOf } from '../util/usher-error.ts'
+import { errorOf, messageOf } from '../util/usher-error.ts'
 import type { CheckedEndpoint, CheckLimits, CheckOutcome } from './check.ts'
 import type { Check } from './check-option.ts'
-import { secretOf, tlsOptions } from './check-files.ts'
 import { httpScript } from './checks/http.ts'
 import { mysqlScript } from './checks/mysql.ts'
 import { postgresScript } from './checks/postgres.ts'
@@ -90,3 +92,44 @@ const talk =
 /** As a certificate has it. */
 const withoutPort = (name: string): string =>
   name.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')
+
+/** Throws with its name, and never with what it has. */
+const read = async (file: string): Promise<string> => {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (error) {
+    throw new Error(`${file} can't be read: ${errorCode(errorOf(error))}`, {
+      cause: error,
+    })
+  }
+}
+
+/** Of a file (`file:/PATH`) the first line, of a variable (`env:NAME`) the value; else what is given. */
+const secretOf = async (given: string): Promise<string> => {
+  if (given.startsWith('file:/')) {
+    const [line = ''] = (await read(given.slice('file:'.length))).split(/\r?\n/, 1)
+    return line
+  }
+  if (!given.startsWith('env:')) return given
+  const value = process.env[given.slice('env:'.length)]
+  if (value === undefined) throw new Error(`${given} is not set`)
+  return value
+}
+
+/** Files are read for each check, as certificates are renewed; and parsed when they are others. */
+const tlsOptions = ({ caFile, certFile, keyFile, verify }: Check) => {
+  let parsed: { readonly key: string; readonly context: SecureContext } | undefined
+  return async (name: string): Promise<ConnectionOptions> => {
+    const files = [caFile, certFile, keyFile]
+    const [ca, cert, key] = await Promise.all(files.map(async file => file && read(file)))
+    const now = JSON.stringify([ca, cert, key])
+    if (parsed?.key !== now)
+      parsed = { key: now, context: createSecureContext({ ca, cert, key }) }
+    return {
+      secureContext: parsed.context,
+      rejectUnauthorized: verify !== 'none',
+      host: name,
+      ...(familyOf(name) === undefined && { servername: name }),
+    }
+  }
+}

@@ -3,6 +3,7 @@ import type { BindState, Bind } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import { joinHostPort } from '../util/ip.ts'
 import { listenAdvice } from '../util/listen-advice.ts'
+import { isUnix } from '../util/unix-address.ts'
 import type { Log, LogFields } from './log.ts'
 import { RecordLimiter } from './record-limiter.ts'
 
@@ -141,10 +142,10 @@ export class FailingBinds {
   problems(): readonly Problem[] {
     this.#forget()
     return Array.from(this.#failed.values(), ({ listener, state: { bind, error } }) => {
-      const advice = listenAdvice(error, 'it is tried again')
-      const address = joinHostPort(bind.address, bind.port)
-      const message = `cannot be listened on: ${error}; ${advice}`
-      return { object: `Service ${listener}`, field: address, message }
+      const place = joinHostPort(bind.address, bind.port)
+      const advice = listenAdvice(error, 'give another address or port')
+      const message = `cannot listen on ${place}: ${error}${isUnix(place) ? '' : `: ${advice}`}`
+      return { object: `Service ${listener}`, field: '', message }
     })
   }
 

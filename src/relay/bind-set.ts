@@ -69,9 +69,9 @@ export class BindSet {
       const key = bindKey(bind)
       const before = this.#kept.get(key)
       const now = wanted.get(key)
-      if (before !== undefined && (before.idle === undefined) === (now === undefined))
-        continue
-      this.#kept.set(key, this.#turned(bind, before, now))
+      if (before === undefined || (before.idle === undefined) !== (now === undefined))
+        this.#kept.set(key, this.#turned(bind, before, now))
+      else if (now !== undefined && before.state.state === 'closed') before.state = now
     }
   }
 

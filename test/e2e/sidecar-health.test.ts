@@ -89,16 +89,16 @@ t.test('when the primary moves its sessions end, and no new one fails', async t 
 /** Connects again and again, as clients do; what each got. */
 const comers = (t: Test, port: number) => {
   const got = new Map<string, number>()
-  let isOver = false
+  const ended = new AbortController()
   const run = (async () => {
-    while (!isOver) {
+    while (!ended.signal.aborted) {
       const word = await firstWord(port)
       got.set(word, (got.get(word) ?? 0) + 1)
       await sleep(5)
     }
   })()
   const end = async () => {
-    isOver = true
+    ended.abort()
     await run
     return got
   }

@@ -1,9 +1,13 @@
 import * as fc from 'fast-check'
 import t from 'tap'
 import * as v from 'valibot'
-import { checkFaults, checkShape, decodeCheck } from '../../src/health/check-option.ts'
+import {
+  checkFaults,
+  checkShape,
+  decodeCheck,
+  readBytes,
+} from '../../src/health/check-option.ts'
 import type { Check } from '../../src/health/check-option.ts'
-import { readBytes } from '../../src/health/escapes.ts'
 
 t.test('texts', async t => {
   const table = [

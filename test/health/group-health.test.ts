@@ -104,7 +104,9 @@ t.test('state goes with the endpoint, not with how it is asked', async t => {
   for (const edited of [
     asked({ option: { ...option, rules: { ...rules, fall: 5, init: 'down' } } }),
     asked({ option: role }),
-    asked({ endpoints: [here, gone].map(one => ({ ...one, host: 'db.example' })) }),
+    asked({
+      endpoints: [here, gone].map(({ address, port }) => ({ address, port, host: 'db' })),
+    }),
     asked({ name: 'default/other' }),
   ]) {
     health.watch([edited])

@@ -1,7 +1,6 @@
 import { createContext, Script as Program } from 'node:vm'
 import { type CheckOutcome, denied, failed, passed } from '../check.ts'
-import { type Check, patternOf } from '../check-option.ts'
-import { readBytes } from '../escapes.ts'
+import { type Check, patternOf, readBytes } from '../check-option.ts'
 import type { Script } from '../conversation.ts'
 import { printable } from '../../util/printable.ts'
 import { quote } from '../failure-words.ts'

@@ -1,6 +1,5 @@
 import {
   type CheckedGroup,
-  type GroupEndpoint,
   GroupHealth,
   type GroupHealthOptions,
 } from '../../health/group-health.ts'
@@ -75,7 +74,7 @@ export class RouteHealth {
     }))
   }
 
-  #endpointsOf(route: Route, backend: RouteBackend): readonly GroupEndpoint[] {
+  #endpointsOf(route: Route, backend: RouteBackend): CheckedGroup['endpoints'] {
     return ownPlaces(route, backend, this.#placesOf).map(place => ({
       address: place.address,
       port: place.port,

@@ -66,7 +66,7 @@ t.test('HTTP over TLS', { skip }, async t => {
       { cert, key, ca, requestCert, rejectUnauthorized: requestCert },
       (request, response) => {
         const { method, headers } = request
-        heard.push(`${method} ${headers.host} ${headers['x-a'] ?? ''}`)
+        heard.push(`${method} ${headers.host} ${String(headers['x-a'])}`)
         response.writeHead(request.url === '/primary' ? 200 : 503).end('words')
       },
     ).listen(0, '127.0.0.1')

@@ -169,7 +169,7 @@ t.test('an edit of a check, or one that is added, resets nothing', async t => {
     { check: 'http:///added' },
     { proxyProtocol: 'v2' as const, check: 'http' },
   ])
-    await edit({ endpoints: [to], ...raw } as Partial<RawRoute>)
+    await edit({ endpoints: [to], ...raw })
   t.strictSame(new Set(seen.map(String)), new Set([`${to} up`]))
 })
 
