@@ -1,7 +1,8 @@
 import type { Problem } from '../model/snapshot.ts'
 import type { BindState, Bind } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
-import { joinHostPort } from '../util/ip.ts'
+import { isOnLoopback } from '../mode/split-services.ts'
+import { familyOf, joinHostPort } from '../util/ip.ts'
 import { listenAdvice } from '../util/listen-advice.ts'
 import { isUnix } from '../util/unix-address.ts'
 import type { Log, LogFields } from './log.ts'
@@ -114,6 +115,8 @@ const forgetAfterMs = 25_000
  */
 export class FailingBinds {
   readonly #clock: Clock
+  /** Attempts that failed, of node ports on loopback in nftables mode. */
+  readonly loopbackFailures = { IPv4: 0, IPv6: 0 }
   /** Those reported last are at the end. */
   readonly #failed = new Map<string, FailedBind>()
 
@@ -125,8 +128,10 @@ export class FailingBinds {
     const key = keyOf(listener, state.bind)
     this.#failed.delete(key)
     this.#forget()
-    if (state.state === 'failed')
-      this.#failed.set(key, { listener, state, at: this.#clock.now() })
+    if (state.state !== 'failed') return
+    this.#failed.set(key, { listener, state, at: this.#clock.now() })
+    if (isOnLoopback(listener))
+      this.loopbackFailures[familyOf(state.bind.address) ?? 'IPv4'] += 1
   }
 
   has(listener: string, bind: Bind): boolean {

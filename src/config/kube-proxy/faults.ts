@@ -1,3 +1,4 @@
+import { firstFew } from '../../util/printable.ts'
 import { goMilliseconds } from '../../util/duration.ts'
 
 /** Faults of a configuration are reported in the words and paths of kube-proxy. */
@@ -6,6 +7,10 @@ const at = (path: string): string => `KubeProxyConfiguration.${path}`
 /** `KubeProxyConfiguration.SyncPeriod: Invalid value: "-5s": must be greater than 0`. */
 export const invalid = (path: string, value: unknown, why: string): string =>
   `${at(path)}: Invalid value: ${JSON.stringify(value)}: ${why}`
+
+/** For an entry of a list that is there already. */
+export const duplicate = (path: string, value: string): string =>
+  `${at(path)}: Duplicate value: ${JSON.stringify(value)}`
 
 /** For a value that is not one of a few. */
 export const unsupported = (
@@ -19,7 +24,7 @@ export const unsupported = (
 
 /** All of them as one message, in brackets when there are several. */
 export const together = (faults: readonly string[]): string =>
-  faults.length === 1 ? (faults[0] ?? '') : `[${faults.join(', ')}]`
+  faults.length === 1 ? (faults[0] ?? '') : `[${firstFew(faults, ', ')}]`
 
 export const faultIf = (
   wrong: boolean,

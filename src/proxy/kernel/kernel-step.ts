@@ -1,8 +1,8 @@
-import { availableParallelism } from 'node:os'
 import { hostLock } from '../../kernel/keeper/host-lock.ts'
 import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
+import { udpVipsLeft } from '../../kernel/vips-left.ts'
 import type { ProxierKind, ProxierObserver } from '../../kernel/proxier.ts'
 import { StoppableTools } from '../../kernel/run-tool.ts'
 import { hostSysctls, type Sysctls } from '../../kernel/sysctls.ts'
@@ -18,7 +18,7 @@ import type { KernelOptions } from '../../mode/kernel-options.ts'
 import { type KernelFacts, kernelSettings } from './kernel-settings.ts'
 import type { KindDeps } from './kernel-kinds.ts'
 import { KernelSetup } from './kernel-setup.ts'
-import { wantedSysctls } from './wanted-sysctls.ts'
+import { onlineProcessors, wantedSysctls } from './wanted-sysctls.ts'
 
 export interface KernelStepDeps extends Pick<Shared, 'clock' | 'log' | 'resync'> {
   readonly version: string
@@ -39,12 +39,13 @@ export const kernelStep = (
 ): ModeStep => {
   const { clock, log, options, facts, metrics } = deps
   const said = kernelLog(log, name)
+  const cores = onlineProcessors()
   const setup = new KernelSetup({
     sysctls: deps.sysctls ?? hostSysctls(),
     wanted: () =>
       wantedSysctls(options, {
         mode: name,
-        cores: availableParallelism(),
+        cores,
         nodePortCidrs: facts.nodePortCidrsOfAnyNode,
       }),
     failed: (sysctl, value, why) =>
@@ -65,6 +66,7 @@ export const kernelStep = (
     // Flows go to endpoints: there is no one address by which they are all known.
     proxyAddress: () => undefined,
     ownAddresses: interfaceAddresses,
+    nodePortCidrs: facts.nodePortCidrs,
     failed: why => said.failed('ending stale UDP flows', why),
   })
   const lock = () =>
@@ -112,7 +114,8 @@ export const kernelStep = (
               tools.run,
             ),
           ),
-        forgetUdp: vips => conntrack.forgetUdp(vips),
+        conntrack,
+        left: family => udpVipsLeft(tools.run, family),
         resync: deps.resync,
         observers: [metrics, said],
       }),

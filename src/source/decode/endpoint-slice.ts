@@ -22,7 +22,7 @@ import { decoderOf } from './decode-object.ts'
 import { labels, type Metadata } from './metadata.ts'
 import { peek } from '../../util/json.ts'
 import { objectIp } from './object-ip.ts'
-import { specialRange } from './special-address.ts'
+import { specialRange } from '../../util/special-address.ts'
 import { show } from '../../util/printable.ts'
 import { fieldPath, type Fault } from './problem.ts'
 

@@ -1,7 +1,7 @@
 import { STATUS_CODES, type IncomingHttpHeaders } from 'node:http'
 import { printable } from '../../util/printable.ts'
 import { parseJson, peek } from '../../util/json.ts'
-import { UsherError } from '../../util/usher-error.ts'
+import { messageOf, UsherError } from '../../util/usher-error.ts'
 
 /** A longer Retry-After counts as this. */
 const longestRetryAfterMs = 300_000
@@ -70,8 +70,5 @@ export const wordsOf = (error: Error): string => {
   const { code, message } = error as NodeJS.ErrnoException
   // What IncomingMessage says when its connection ends before it does.
   if (code === 'ECONNRESET' && message === 'aborted') return 'the connection was cut'
-  const inner =
-    error instanceof AggregateError ? (error.errors as unknown[])[0] : undefined
-  if (message === '' && inner instanceof Error) return wordsOf(inner)
-  return printable(message || code || error.name, 400)
+  return printable(messageOf(error), 400)
 }

@@ -1,10 +1,102 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { isAbsolute, join, sep } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
+import type { Clock } from '../../util/clock.ts'
 import { parseJson, peek } from '../../util/json.ts'
-import { errorOf } from '../../util/usher-error.ts'
+import { printable } from '../../util/printable.ts'
+import { errorOf, messageOf } from '../../util/usher-error.ts'
+import type { Access, Credentials } from './credentials.ts'
+import type { Part } from './kubeconfig.ts'
+
+interface PluginOptions {
+  /** What the kubeconfig itself says: certificates, tokens, headers. */
+  readonly own: Credentials
+  readonly user: Part
+  readonly clock: Clock
+}
+
+/** How long a plugin's answer is used, in milliseconds, unless there is a 401. */
+const longestAgeMs = 60_000
+/** How long a plugin may take, in milliseconds. */
+const longestRunMs = 60_000
+
+/** Credentials of exec plugins. */
+export class PluginCredentials implements Credentials {
+  readonly #options: PluginOptions
+  #asked: Promise<Access> | undefined
+  /** Good until it expires, or the server says that it is not. */
+  #credential: ExecCredential | undefined
+  /** Ends the plugin that runs. */
+  #run = new AbortController()
+  #closed = false
+  #last: Access | undefined
+  #lastAt = -Infinity
+
+  constructor(options: PluginOptions) {
+    this.#options = options
+  }
+
+  async current(): Promise<Access> {
+    const { clock } = this.#options
+    if (this.#last !== undefined && clock.now() - this.#lastAt < longestAgeMs)
+      return this.#last
+    return this.#ask()
+  }
+
+  async refresh(): Promise<boolean> {
+    const before = this.#last
+    this.#credential = undefined
+    await this.#options.own.refresh()
+    return (await this.#ask()) !== before
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#run.abort(new Error('closed'))
+  }
+
+  /** Only one at a time: a plugin that hangs is not started again beside itself. */
+  #ask(): Promise<Access> {
+    this.#asked ??= this.#apply().finally(() => (this.#asked = undefined))
+    return this.#asked
+  }
+
+  async #apply(): Promise<Access> {
+    const own = await this.#options.own.current()
+    const known = this.#credential
+    const isGood = known !== undefined && known.expiresAt > Date.now()
+    const { token, cert, key } = (this.#credential = isGood ? known : await this.#exec())
+    const access: Access = {
+      tls: { ...own.tls, ...(cert !== '' && key !== '' && { cert, key }) },
+      headers: {
+        ...own.headers,
+        ...(token !== '' && { authorization: `Bearer ${token}` }),
+      },
+    }
+    this.#lastAt = this.#options.clock.now()
+    if (!isDeepStrictEqual(access, this.#last)) this.#last = access
+    return this.#last ?? access
+  }
+
+  async #exec(): Promise<ExecCredential> {
+    const { clock, user } = this.#options
+    if (!this.#closed) this.#run = new AbortController()
+    const run = this.#run
+    const late = () => run.abort(new Error('no answer within 60 s'))
+    const timer = clock.setTimeout(late, longestRunMs)
+    try {
+      return await execCredential(user.raw('exec'), user.directory, run.signal)
+    } catch (error) {
+      const why = printable(messageOf(error).trim(), 300)
+      throw new Error(`${user.title}.exec: ${why}`, { cause: error })
+    } finally {
+      clock.clearTimeout(timer)
+    }
+  }
+}
 
 /** What an exec plugin answered. */
-export interface ExecCredential {
+interface ExecCredential {
   /** '' for none, as the other texts. */
   readonly token: string
   readonly cert: string
@@ -18,12 +110,12 @@ const mostOutput = 1024 * 1024
 const mostErrors = 4096
 
 /**
- * Runs the plugin of a kubeconfig's `exec` once. Own code, because client-node's run has no
- * end and no bound, and quotes what was printed, which may be a token. The plugin gets a
+ * Runs the plugin of a kubeconfig's `exec` once. It has an end and a bound, and what was
+ * printed, which may be a token, is not quoted. The plugin gets a
  * process group of its own, so that its children end with it when `signal` aborts.
  * A relative path starts at `directory`, as in client-go.
  */
-export const execCredential = async (
+const execCredential = async (
   exec: unknown,
   directory: string,
   signal: AbortSignal,

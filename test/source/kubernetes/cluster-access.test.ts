@@ -122,6 +122,26 @@ t.test('with insecure-skip-tls-verify any server is trusted', async t => {
   t.equal(await ask(await connected(t, { kubeconfig: file })), 200)
 })
 
+t.test('tls-server-name may be an IP address', async t => {
+  const warnings: Error[] = []
+  const warned = (warning: Error) => void warnings.push(warning)
+  process.on('warning', warned)
+  t.teardown(() => process.off('warning', warned))
+  const api = await startApiServer(t)
+  const ca = Buffer.from(certificate('ca.crt')).toString('base64')
+  const cluster = { server: api.url, 'certificate-authority-data': ca }
+  const askAs = async (name: string): Promise<number> => {
+    const named = { ...cluster, 'tls-server-name': name }
+    const file = kubeconfig(t, named, { token: api.token })
+    return ask(await connected(t, { kubeconfig: file }))
+  }
+  t.equal(await askAs('127.0.0.1'), 200)
+  await t.rejects(askAs('10.9.9.9'), { code: 'ERR_TLS_CERT_ALTNAME_INVALID' })
+  await t.rejects(askAs('fd00::9'), { code: 'ERR_TLS_CERT_ALTNAME_INVALID' })
+  await new Promise(setImmediate)
+  t.strictSame(warnings, [])
+})
+
 t.test('with tls-server-name the certificate must carry that name', async t => {
   const api = await startApiServer(t)
   const ca = Buffer.from(certificate('ca.crt')).toString('base64')
@@ -442,6 +462,12 @@ const wrongParts: [string, Json, Json, RegExp][] = [
     { server: 'x' },
     { tokenFile: 'a' },
     /tokenFile: .*no such/,
+  ],
+  [
+    'an auth-provider',
+    { server: 'x' },
+    { 'auth-provider': { name: 'oidc' } },
+    /user\.auth-provider: is not supported; give exec, tokenFile or a client/,
   ],
   [
     'a token that is a number',
