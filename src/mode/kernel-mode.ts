@@ -157,7 +157,7 @@ const annotationProblems = (
 ): readonly Problem[] => {
   const services = servicePorts
     .filter(
-      port => port.relayed === true || hasTraffic(port) || port.onDown !== undefined,
+      port => port.relayed === true || hasTraffic(port) || port.checks !== undefined,
     )
     .map(({ namespace, serviceName }) => `Service ${namespace}/${serviceName}`)
   const message = `ask for retries, checks, limits or a choice of endpoints, which only the relay of userspace and nftables mode has (--proxy-mode); ${mode} mode serves this Service without`

@@ -3,7 +3,7 @@ import { ipFamilies, type IpFamily } from '../util/ip.ts'
 import {
   type CheckedEndpoint,
   checkedEndpoints,
-  type WhoIsDown,
+  type Judge,
 } from './checked-endpoints.ts'
 import { ChangeTracker, type CheckedOut, type PendingChanges } from './change-tracker.ts'
 import { EndpointStore } from './endpoint-store.ts'
@@ -28,10 +28,10 @@ export interface RegistryOptions {
    */
   readonly nodeName?: string
   /**
-   * Which endpoints of a Service (`namespace/name`) that wants them checked are down now.
-   * By default none is.
+   * What checks say now of the endpoints of a Service (`namespace/name`) that wants them checked.
+   * By default none is down.
    */
-  readonly whoIsDown?: (service: string) => WhoIsDown
+  readonly judge?: (service: string) => Judge
   /** Epoch milliseconds; what was triggered before is not measured. Default 0. */
   readonly startedAt?: number
 }
@@ -42,7 +42,7 @@ const builtAtOnce = 256
 
 const always = (): boolean => true
 
-const noneIsDown = () => () => () => false
+const noneIsDown = () => () => () => ({ isDown: false })
 
 /**
  * Merges Services and EndpointSlices into one snapshot per IP family. The same objects
@@ -60,7 +60,7 @@ export class Registry {
   readonly #problemsOf = new PublishedMap<readonly Problem[]>(isDeepStrictEqual)
   readonly #serviceCIDRs = new Map<string, ServiceCIDR>()
   readonly #changes: ChangeTracker
-  readonly #whoIsDown: (service: string) => WhoIsDown
+  readonly #judge: (service: string) => Judge
   readonly #checked = new Map<string, readonly CheckedEndpoint[]>()
   /** Services whose claims are to be decided, and then those to be built. */
   readonly #unclaimed = new Set<string>()
@@ -71,8 +71,8 @@ export class Registry {
   #problemsFrom: SortedMap<readonly Problem[]> | undefined
 
   constructor(options: RegistryOptions = {}) {
-    const { nodeName = '', startedAt = 0, whoIsDown = noneIsDown } = options
-    this.#whoIsDown = whoIsDown
+    const { nodeName = '', startedAt = 0, judge = noneIsDown } = options
+    this.#judge = judge
     this.#changes = new ChangeTracker(startedAt)
     this.#here = { nodeName, zone: '', addresses: [] }
   }
@@ -103,7 +103,7 @@ export class Registry {
     return this.#services.get(service)?.uid
   }
 
-  /** `whoIsDown` says something else of an endpoint of the Service. */
+  /** `judge` says something else of an endpoint of the Service. */
   hasTurned(service: string): void {
     this.#unbuilt.add(service)
   }
@@ -240,8 +240,8 @@ export class Registry {
     if (service === undefined) return { key, servicePorts: [], healthChecks: nothing }
     const won = this.#claims.wonBy(key)
     const slices = this.#endpoints.slicesOf(key)
-    const down = this.#whoIsDown(key)
-    const servicePorts = buildServicePorts(service, won, slices, this.#here, down)
+    const judge = this.#judge(key)
+    const servicePorts = buildServicePorts(service, won, slices, this.#here, judge)
     const checkIn = (family: IpFamily) =>
       healthCheckOf(service, servicePorts, family, this.#here.nodeName)
     const [IPv4, IPv6] = ipFamilies.map(checkIn)

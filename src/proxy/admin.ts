@@ -142,9 +142,9 @@ export const createAdmin = (deps: AdminDeps): Admin => {
 /** Those of routes are the source's, those of Services are made here. */
 const checkOf =
   ({ source, checks }: AdminDeps): CheckOf =>
-  ({ name, namespace, serviceName, onDown }, endpoint) => {
+  ({ name, namespace, serviceName, checks: effects }, endpoint) => {
     if (source.healthOf !== undefined) return source.healthOf(name, endpoint)
-    if (onDown === undefined) return undefined
+    if (effects === undefined) return undefined
     return checks.healthOf(`${namespace}/${serviceName}`, endpoint)
   }
 

@@ -23,8 +23,6 @@ import type { ClusterEvent } from '../source/kubernetes/event-body.ts'
 import type { Source } from '../source/source.ts'
 import { systemClock } from '../util/clock.ts'
 import { joinHostPort } from '../util/ip.ts'
-import { listenAdvice } from '../util/listen-advice.ts'
-import { isUnix } from '../util/unix-address.ts'
 import { within } from '../util/within.ts'
 import { createAdmin } from './admin.ts'
 import { askedRoutes, startControl } from './control.ts'
@@ -52,7 +50,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const checks = new ServiceChecks({
     clock,
     log,
-    turned: service => {
+    changed: service => {
       registry.hasTurned(service)
       control.reconciler.resync()
     },
@@ -60,7 +58,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const registry = new Registry({
     nodeName: node.nodeName,
     startedAt: Date.now(),
-    whoIsDown: checks.whoIsDown,
+    judge: checks.judge,
   })
   const emit = (event: ClusterEvent): void => node.emit?.(withUid(event, registry))
   const facts = clusterFacts(node, registry, options)
@@ -298,6 +296,7 @@ const createControl = (deps: ControlDeps) => {
       ...reconciler.allProblems(),
       ...modeProblems(),
       ...(traffic.dataPath()?.accessLog.problems() ?? []),
+      ...(traffic.dataPath()?.connectionLog.failingBinds.problems() ?? []),
     ],
     close: async () => {
       reconciler.close()
@@ -368,13 +367,6 @@ const notListening = ({ mode, dataPath }: Traffic): readonly string[] => {
         return `cannot listen on ${protocol} ${address}: ${reason}`
       }),
   )
-  const failing = dataPath()?.connectionLog.failingBinds.states() ?? []
-  const failed = failing.flatMap(state => {
-    if (state.state !== 'failed') return []
-    const { address, port } = state.bind
-    const why = listenAdvice(state.error, 'give another address or port')
-    const advice = isUnix(address) ? '' : `: ${why}`
-    return [`cannot listen on ${joinHostPort(address, port)}: ${state.error}${advice}`]
-  })
-  return [...foreign, ...failed]
+  const failing = dataPath()?.connectionLog.failingBinds.problems() ?? []
+  return [...foreign, ...failing.map(({ message }) => message)]
 }

@@ -121,7 +121,7 @@ t.test(
     const retry = { earlyClose: true, replay: 0 }
     const http = servicePort('web', { retry })
     const https = servicePort('web', { retry, key: 'default/web:s/TCP', portName: 's' })
-    const checked = servicePort('checked', { onDown: 'keep' })
+    const checked = servicePort('checked', { checks: { onDown: 'keep' } })
     const relayed = servicePort('relayed', { relayed: true })
     const plain = servicePort('plain')
     await mode.sync([snapshot('IPv4', http, https, checked, relayed, plain)])
