@@ -1,6 +1,6 @@
 import { optionsInForce } from './options-in-force.ts'
 import type { Placement, VipPlacement } from '../capture/capture.ts'
-import type { CaptureChoice } from '../capture/choose-capture.ts'
+import type { CaptureChoice } from '../capture/fallback-capture.ts'
 import type { ModeChoice } from '../mode/choose-mode.ts'
 import type { StandingOrder } from '../mode/operator-orders.ts'
 import { loopbackKey } from '../mode/split-services.ts'

@@ -46,7 +46,8 @@ const twoUshers = async (t: Test) => {
       settings: () => ({ ...plainSettings, localhostNodePorts: true }),
       prepare: async () => {},
       refused: () => [],
-      removeOthers: async () => {},
+      removeOthers: async () => [],
+      probe: async () => ({ usable: true, detail: '' }),
       guard: async () => {},
       forgetUdp: async () => 0,
       resync: () => {},
@@ -80,7 +81,8 @@ const twoUshers = async (t: Test) => {
         clock: systemClock,
         lock: lock('first'),
         tools: new StoppableTools(),
-        removeOthers: async () => {},
+        resync: () => {},
+        removeOthers: async () => [],
         keeps: false,
       })
       return {

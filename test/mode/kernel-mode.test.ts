@@ -43,13 +43,17 @@ const setUp = (t: Test, over: Partial<KernelModeDeps> = {}, lockName = freshLock
     clock: new FakeClock(),
     proxiers: new Map([['IPv4', v4]]),
     unusable: new Map([['IPv6', 'no IPv6 here']]),
+    probe: async () => ({ usable: false, detail: 'no IPv6 here' }),
     lock,
     tools: new StoppableTools(),
     settings: () => settings,
     prepare: async () => void told.push('prepare'),
     guard: async stands => void guarded.push(stands),
     refused: () => [],
-    removeOthers: async () => void told.push('remove others'),
+    removeOthers: async () => {
+      told.push('remove others')
+      return []
+    },
     forgetUdp: async vips => forgotten.push(vips),
     resync: () => told.push('resync'),
     observers: [

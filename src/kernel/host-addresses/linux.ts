@@ -56,8 +56,11 @@ class LinuxHostAddresses implements HostAddresses {
   }
 
   watch(damaged: (what: string) => void): () => void {
-    const missing = () => this.#turns.take(() => this.#missing())
-    return lookAgain(this.#deps.clock, missing, damaged)
+    return lookAgain(this.#deps.clock, () => this.missing(), damaged)
+  }
+
+  missing(): Promise<readonly string[]> {
+    return this.#turns.take(() => this.#missing())
   }
 
   remove(): Promise<void> {

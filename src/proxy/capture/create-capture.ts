@@ -1,22 +1,28 @@
 import type { Capture } from '../../capture/capture.ts'
-import {
-  type CaptureName,
-  type CaptureChoice,
-  chooseCapture,
-} from '../../capture/choose-capture.ts'
 import { ExclusiveCapture } from '../../capture/exclusive.ts'
+import {
+  type CaptureChoice,
+  type CaptureName,
+  type CaptureStep,
+  FallbackCapture,
+} from '../../capture/fallback-capture.ts'
 import { hostLock } from '../../kernel/keeper/host-lock.ts'
 import { boundProxyAddress, listenCapture } from '../../capture/listen.ts'
 import { localCapture } from '../../capture/local/local-capture.ts'
 import { addressLog } from '../../observe/rule-log.ts'
-import type { RuleTables } from '../../capture/rule-table.ts'
+import type { RuleTable, RuleTables } from '../../capture/rule-table.ts'
 import { permissionAdvice } from '../../kernel/permission-advice.ts'
-import { type FamilyProbes, joinProbes, type Probe } from '../../kernel/probe.ts'
+import {
+  anywhere,
+  type FamilyProbes,
+  joinProbes,
+  probeFamilies,
+} from '../../kernel/probe.ts'
 import { isProbeTable, tableName } from '../../kernel/nft/tables.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import type { InUse } from '../../kernel/cleanup/in-use.ts'
 import { isCaptureChain } from '../../kernel/xtables/kube-chains.ts'
-import { removeLeftovers } from '../remove-leftovers.ts'
+import { inForce, removeLeftovers } from '../remove-leftovers.ts'
 import {
   type CaptureDeps,
   probeAddresses,
@@ -27,50 +33,70 @@ import { rulesCapture } from './rules.ts'
 
 export interface CaptureParts {
   readonly capture: Capture
-  readonly choice: CaptureChoice
+  readonly choice: () => CaptureChoice
 }
 
-/** Finds out what works here, unless it is asked for one by name, and makes that. */
-export const createCapture = async (deps: CaptureDeps): Promise<CaptureParts> => {
+/**
+ * Finds out what works here, unless it is asked for one by name, and makes that. `before`: the
+ * mode that is given up for it; '' for none.
+ */
+export const createCapture = async (
+  deps: CaptureDeps,
+  before: string,
+): Promise<CaptureParts> => {
   const { capture: wanted } = deps.options
-  if (wanted === 'auto') return firstThatWorks(deps)
-  if (wanted === 'vips-only')
-    return { capture: listening(deps, wanted), choice: asked('listen') }
-  if (wanted === 'listen' || wanted === 'none')
-    return { capture: listening(deps, wanted), choice: asked(wanted) }
-  return asAsked(deps, wanted)
+  if (wanted === 'auto') return firstThatWorks(deps, before)
+  const capture = (name: 'listen' | 'none'): CaptureParts => ({
+    capture: lastResort(deps, wanted === 'vips-only' ? wanted : name, before),
+    choice: asked(name),
+  })
+  if (wanted === 'vips-only' || wanted === 'listen') return capture('listen')
+  return wanted === 'none' ? capture('none') : asAsked(deps, wanted, before)
 }
 
-const asked = (name: CaptureName, detail = ''): CaptureChoice => ({
-  name,
-  detail,
-  passedOver: [],
-})
+const asked =
+  (name: CaptureName, detail = '') =>
+  (): CaptureChoice => ({ name, detail, passedOver: [] })
 
-const firstThatWorks = async (deps: CaptureDeps): Promise<CaptureParts> => {
+/** What was given up may have left something, whatever comes after it. */
+const lastResort = (
+  deps: CaptureDeps,
+  mode: 'listen' | 'vips-only' | 'none',
+  before: string,
+): Capture =>
+  before === '' ? listening(deps, mode) : alone(deps, mode, listening(deps, mode), before)
+
+const firstThatWorks = async (
+  deps: CaptureDeps,
+  before: string,
+): Promise<CaptureParts> => {
+  const { log } = deps
   const kinds = kindsOf(deps)
-  const found = new Map<CaptureName, FamilyProbes>()
-  const probeOf = (name: KindName) => async (): Promise<Probe> => {
-    const probes = await kinds[name].probe()
-    found.set(name, probes)
-    return joinProbes(probes)
+  const steps = bestFirst.map((name): CaptureStep => ({
+    name,
+    probe: () => kinds[name].probe(),
+    start: async (probes, given = before) =>
+      alone(deps, name, kinds[name].make(probes), given),
+  }))
+  const listen: CaptureStep = {
+    name: 'listen',
+    probe: async () => anywhere,
+    start: async (_, given = before) => lastResort(deps, 'listen', given),
   }
-  const choice = await chooseCapture(
-    bestFirst.map(name => ({ name, probe: probeOf(name) })),
-  )
-  const taken = bestFirst.find(name => name === choice.name)
-  const probes = found.get(choice.name)
-  return {
-    capture:
-      taken && probes
-        ? alone(deps, taken, kinds[taken].make(probes))
-        : listening(deps, 'listen'),
-    choice,
-  }
+  const capture = await FallbackCapture.start([...steps, listen], {
+    fellBack: change =>
+      log.error({ ...change }, 'another capture is used: the one before no longer works'),
+    failed: err => log.warn({ err }, 'the capture before could not be ended in order'),
+  })
+  return { capture, choice: () => capture.choice }
 }
 
 /** Also where it does not work now: a lock may be held, or a tool come later. */
-const asAsked = async (deps: CaptureDeps, name: KindName): Promise<CaptureParts> => {
+const asAsked = async (
+  deps: CaptureDeps,
+  name: KindName,
+  before: string,
+): Promise<CaptureParts> => {
   const { probe, make } = kindsOf(deps)[name]
   const probes = await probe()
   const { usable, detail } = joinProbes(probes)
@@ -80,7 +106,7 @@ const asAsked = async (deps: CaptureDeps, name: KindName): Promise<CaptureParts>
       'this capture does not work here now',
     )
   return {
-    capture: alone(deps, name, make(probes)),
+    capture: alone(deps, name, make(probes), before),
     choice: asked(name, usable ? detail : `does not work here now: ${detail}`),
   }
 }
@@ -91,8 +117,13 @@ const adviceOn = (detail: string): string =>
     .join('; or ')
 
 /** Whatever changes the host is one process's business at a time. */
-const alone = (deps: CaptureDeps, name: KindName, capture: Capture): Capture => {
-  const { options, system, clock, log, isBesideKernelMode } = deps
+const alone = (
+  deps: CaptureDeps,
+  name: string,
+  capture: Capture,
+  before: string,
+): Capture => {
+  const { options, system, clock, log, resync, isBesideKernelMode } = deps
   if (isBesideKernelMode) return besideKernelMode(deps, capture)
   const lock = hostLock({
     clock,
@@ -102,24 +133,34 @@ const alone = (deps: CaptureDeps, name: KindName, capture: Capture): Capture => 
   })
   return new ExclusiveCapture(capture, {
     clock,
+    resync,
     lock,
     tools: system.tools,
     keeps: options.keepRules ?? false,
     removeOthers: async () => {
-      await withOtherTables(deps, name, table => table.remove())
-      await removeLeftovers(log, hostKinds(inUseByCaptures, system.tools.run))
+      const object = `capture ${name}`
+      const remove = (table: RuleTable) => table.remove()
+      const kinds = hostKinds(inUseByCaptures, system.tools.run)
+      return [
+        ...inForce(object, await withOtherTables(deps, name, remove, before)),
+        ...(await removeLeftovers(log, { object, kinds, before })),
+      ]
     },
   })
 }
 
 /** It is this process's turn by then, and others' things have gone. */
-const besideKernelMode = ({ clock, system }: CaptureDeps, capture: Capture): Capture =>
+const besideKernelMode = (
+  { clock, resync, system }: CaptureDeps,
+  capture: Capture,
+): Capture =>
   new ExclusiveCapture(capture, {
     clock,
+    resync,
     lock: { acquire: async () => true, release: async () => {} },
     tools: system.tools,
     keeps: false,
-    removeOthers: async () => {},
+    removeOthers: async () => [],
   })
 
 /** All that is left then is of the kernel modes, Usher's or kube-proxy's. */
@@ -142,7 +183,7 @@ interface Kind {
 const kindsOf = (deps: CaptureDeps): Readonly<Record<KindName, Kind>> => {
   const { system } = deps
   const rules = (tables: RuleTables): Kind => ({
-    probe: () => probeRules(system, tables),
+    probe: () => probeFamilies(family => probeRules(system, tables, family)),
     make: probes => rulesCapture(deps, tables, probes),
   })
   return {
@@ -174,5 +215,7 @@ const local = (deps: CaptureDeps): Capture => {
     serviceCidrs: facts.serviceCidrs,
     keepRules: options.keepRules ?? false,
     repaired: addressLog(log),
+    clock: deps.clock,
+    resync: deps.resync,
   })
 }

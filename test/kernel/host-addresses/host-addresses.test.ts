@@ -150,10 +150,10 @@ t.test('what others have', needsNetns, async t => {
     t.equal(await everything(), foreign)
   })
 
-  t.test("is made Usher's own some time after they gave it back", async t => {
+  t.test("is made Usher's own after they gave it back", async t => {
     await host.sync(['192.0.2.1/32'])
     await ip('addr', 'del', '192.0.2.1/24', 'dev', 'v0')
-    clock.advance(30_000)
+    t.strictSame(await host.missing(), ['192.0.2.1/32'])
     await host.sync(['192.0.2.1/32'])
     t.strictSame(await binds('192.0.2.1'), [true])
     await host.sync([])
