@@ -31,8 +31,6 @@ const firstChains: Readonly<Record<TableName, readonly string[]>> = {
     named.nonLocal,
     own.input,
     own.begin,
-    own.nodeOnly,
-    own.notNode,
     own.output,
     own.silence,
     own.refused,
@@ -46,5 +44,7 @@ const firstChains: Readonly<Record<TableName, readonly string[]>> = {
     named.nodePortHost,
     own.portals,
     own.nodePorts,
+    own.ofNode,
+    own.nodePortsOfNode,
   ],
 }
