@@ -226,7 +226,7 @@ const createControl = (deps: ControlDeps) => {
     clock,
     syncPeriodMs: syncPeriod,
     misled: () => connectTime.misled(),
-    binds: () => traffic.dataPath()?.connectionLog.failingBinds.states() ?? [],
+    binds: () => (takenVips(traffic).length > 0 ? [] : failingBinds(traffic)),
     sourceSynced: () => source.status().synced,
     hungWorkers: () => traffic.dataPath()?.connectionLog.hungWorkers ?? [],
     relayGone: () => traffic.dataPath()?.connectionLog.relayGone,
@@ -245,6 +245,7 @@ const createControl = (deps: ControlDeps) => {
   })
   const modeProblems = () => [
     ...mode.problems,
+    ...takenVips(traffic),
     ...connectTime.problems(),
     ...healthChecks.problems,
     ...deps.socketProblems(),
@@ -307,6 +308,27 @@ const createControl = (deps: ControlDeps) => {
   }
 }
 
+const failingBinds = ({ dataPath }: Traffic) =>
+  dataPath()?.connectionLog.failingBinds.states() ?? []
+
+/**
+ * With capture local another program may have the address and port of a VIP. Nobody with rights
+ * on Services alone may take a node off for it: it is a problem, unless nothing is listened on.
+ */
+const takenVips = (traffic: Traffic): readonly Problem[] => {
+  if (traffic.dataPath()?.captureChoice().name !== 'local') return []
+  const binds = traffic.mode.placements.flatMap(one => one.vips.flatMap(vip => vip.binds))
+  const failing = failingBinds(traffic).flatMap(one =>
+    one.state === 'failed' ? one : [],
+  )
+  if (failing.length >= binds.length) return []
+  return failing.map(({ bind: { address, port }, error }) => ({
+    object: 'capture local',
+    field: joinHostPort(address, port),
+    message: `a VIP that can't be listened on: ${error}: ${listenAdvice(error, 'give the Service another address or port')}`,
+  }))
+}
+
 /** Whether Services that ask for what a relay has get it. */
 const hasRelay = (mode: ModeName): boolean => mode === 'userspace' || mode === 'nftables'
 
@@ -359,8 +381,8 @@ const firstState = (
  * Addresses of Services that can't be dialled now, each with the reason: those that are
  * not this host's, and those that can't be bound.
  */
-const notListening = ({ mode, dataPath }: Traffic): readonly string[] => {
-  const foreign = mode.placements.flatMap(({ servicePort: { protocol }, vips }) =>
+const notListening = (traffic: Traffic): readonly string[] => {
+  const foreign = traffic.mode.placements.flatMap(({ servicePort: { protocol }, vips }) =>
     vips
       .filter(({ capture }) => capture === 'not captured')
       .map(({ vip, reason }) => {
@@ -368,8 +390,7 @@ const notListening = ({ mode, dataPath }: Traffic): readonly string[] => {
         return `cannot listen on ${protocol} ${address}: ${reason}`
       }),
   )
-  const failing = dataPath()?.connectionLog.failingBinds.states() ?? []
-  const failed = failing.flatMap(state => {
+  const failed = failingBinds(traffic).flatMap(state => {
     if (state.state !== 'failed') return []
     const { address, port } = state.bind
     const why = listenAdvice(state.error, 'give another address or port')

@@ -1,17 +1,18 @@
 // A process of its own: it mostly waits.
 import t from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
+import { until } from '../support/until.ts'
 import { dualService, makeOneNode } from './capture/one-node.ts'
 
 const why = await whyNoNetns('iptables', 'nft', 'conntrack')
-const options = { skip: why !== '' && why }
+const skip = why !== '' && why
 t.jobs = 3
 
 const web = ['10.96.0.40', 'fd00:96::40']
 const next = ['10.96.0.41', 'fd00:96::41']
 const rarely = '--sync-period=10m'
 
-t.test('local: addresses that another program flushes', options, async t => {
+t.test('local: addresses that another program flushes', { skip }, async t => {
   const { node, manifests, start, answers, dial } = await makeOneNode(t, 'flushed')
   await manifests.write(...dualService('web', web))
   const usher = start('--capture=local', rarely)
@@ -36,7 +37,7 @@ t.test('local: addresses that another program flushes', options, async t => {
 })
 
 for (const capture of ['nftables', 'iptables'])
-  t.test(`${capture}: the proxy addresses are taken away`, options, async t => {
+  t.test(`${capture}: the proxy addresses are taken away`, { skip }, async t => {
     const { node, manifests, start, answers } = await makeOneNode(
       t,
       `away-${capture.slice(0, 3)}`,
@@ -52,3 +53,20 @@ for (const capture of ['nftables', 'iptables'])
     t.strictSame(problems, [])
     t.notOk(JSON.stringify(servicePorts).includes('not captured'))
   })
+
+t.test(
+  'local: a VIP that another program has is a problem, not a red node',
+  { skip },
+  async t => {
+    const { agent, manifests, start, answers } = await makeOneNode(t, 'taken')
+    await agent.serve('theirs', ['127.0.0.1', '198.51.100.1'], 80)
+    const externalIPs = ['127.0.0.1', '198.51.100.1']
+    await manifests.write(...dualService('web', web, { externalIPs }))
+    const usher = start('--capture=local')
+    for (const each of web) await answers(each, 20_000)
+    await until('all is applied', async () => (await usher.status()).healthy)
+    const { problems } = await usher.status()
+    t.match(problems, [{ field: /:80$/, message: /EADDRINUSE/ }, { field: /:80$/ }])
+    t.equal(problems.length, 2)
+  },
+)

@@ -5,7 +5,7 @@ import { until } from '../support/until.ts'
 import { dualService, makeOneNode } from './capture/one-node.ts'
 
 const why = await whyNoNetns('iptables', 'nft', 'conntrack')
-const options = { skip: why !== '' && why }
+const skip = why !== '' && why
 t.jobs = 2
 
 const web = ['10.96.0.40', 'fd00:96::40']
@@ -17,7 +17,7 @@ const ways = [
 ]
 
 for (const way of ways)
-  t.test(`${way}: IPv6 that comes up after Usher, and not on lo`, options, async t => {
+  t.test(`${way}: IPv6 that comes up after Usher, and not on lo`, { skip }, async t => {
     const { node, manifests, start, answers } = await makeOneNode(t, 'later')
     const set = (value: number) =>
       node.run('sysctl', ['-qw', `net.ipv6.conf.all.disable_ipv6=${value}`])
@@ -44,7 +44,7 @@ for (const way of ways)
   })
 
 for (const way of ways.slice(0, 3))
-  t.test(`${way}: IPv4 without 127.0.0.1`, options, async t => {
+  t.test(`${way}: IPv4 without 127.0.0.1`, { skip }, async t => {
     const { node, manifests, start, answers } = await makeOneNode(t, 'bare')
     await node.run('ip', ['addr', 'del', '127.0.0.1/8', 'dev', 'lo'])
     await manifests.write(...dualService('web', web))

@@ -7,7 +7,7 @@ import { until } from '../support/until.ts'
 import { dualService, makeOneNode } from './capture/one-node.ts'
 
 const why = await whyNoNetns('iptables', 'nft', 'conntrack')
-const options = { skip: why !== '' && why }
+const skip = why !== '' && why
 t.jobs = 2
 
 /** In one step: a shell that reads it meanwhile would run what it finds. */
@@ -26,7 +26,7 @@ for (const [way, table, runs] of [
   ['--proxy-mode=nftables', 'usher-services', 'iptables'],
   ['--capture=auto', 'usher', 'iptables'],
 ] as const)
-  t.test(`${way}: nft crashes, and works again`, options, async t => {
+  t.test(`${way}: nft crashes, and works again`, { skip }, async t => {
     const { node, manifests, tools, start, answers, dial } = await makeOneNode(t, 'crash')
     await manifests.write(...dualService('web', web))
     const usher = start(way)
@@ -54,7 +54,7 @@ for (const [way, table, runs] of [
     t.match(await usher.exit, { code: 0 })
   })
 
-t.test('an end that can not remove its rules says what stays', options, async t => {
+t.test('an end that can not remove its rules says what stays', { skip }, async t => {
   const { node, manifests, tools, start } = await makeOneNode(t, 'stays')
   await manifests.write(...dualService('web', web))
   const usher = start('--capture=nftables')

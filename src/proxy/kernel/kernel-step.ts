@@ -3,6 +3,7 @@ import { hostLock } from '../../kernel/keeper/host-lock.ts'
 import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import type { InUse } from '../../kernel/cleanup/in-use.ts'
+import { bridgeWarning } from '../../kernel/bridges.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
 import { tableName } from '../../kernel/nft/tables.ts'
 import type { ProxierKind, ProxierObserver } from '../../kernel/proxier.ts'
@@ -99,8 +100,11 @@ export const kernelStep = (
         clock.clearTimeout(slow),
       )
     },
-    start: async (probes, before = '') =>
-      new KernelMode({
+    start: async (probes, before = '') => {
+      const warning = await bridgeWarning()
+      if (warning !== '')
+        log.warn({ mode: name, why: warning }, 'pods may not reach Services')
+      return new KernelMode({
         name,
         clock,
         proxiers: new Map(ipFamilies.map(family => [family, kind.proxier(family)])),
@@ -121,6 +125,7 @@ export const kernelStep = (
         forgetUdp: vips => conntrack.forgetUdp(vips),
         resync: deps.resync,
         observers: [metrics, said],
-      }),
+      })
+    },
   }
 }
