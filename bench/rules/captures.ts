@@ -21,7 +21,6 @@ export interface Measured {
 const onlyIpv4 = new Families({
   clock,
   object: '',
-  name: '',
   unusable: new Map([['IPv6', 'not measured']]),
   probe: async () => ({ usable: false, detail: 'not measured' }),
   resync: () => {},

@@ -60,8 +60,7 @@ export class KernelMode implements Mode {
     this.name = deps.name
     this.#deps = deps
     this.#turn = new HostTurn({ ...deps, of: 'mode' })
-    const [object, name] = [`mode ${deps.name}`, `${deps.name} mode`]
-    this.#families = new Families({ ...deps, object, name })
+    this.#families = new Families({ ...deps, object: `mode ${deps.name}` })
     this.#keeper = new RuleKeeper({
       ...deps,
       udpChanges: () => new ServiceUdpChanges(),

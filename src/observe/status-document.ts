@@ -1,7 +1,7 @@
 import { optionsInForce } from './options-in-force.ts'
 import type { Placement, VipPlacement } from '../capture/capture.ts'
 import type { CaptureChoice } from '../capture/fallback-capture.ts'
-import type { ModeChoice } from '../mode/choose-mode.ts'
+import type { ModeChoice } from '../mode/fallback-mode.ts'
 import type { StandingOrder } from '../mode/operator-orders.ts'
 import { loopbackKey } from '../mode/split-services.ts'
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'

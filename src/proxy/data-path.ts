@@ -89,7 +89,7 @@ export const createDataPath = async (
     proxyPorts,
     isBesideKernelMode,
   }
-  const { capture, choice } = await createCapture(captureDeps, before).catch(
+  const capture = await createCapture(captureDeps, before).catch(
     async (error: unknown) => {
       await relay.drain(0)
       throw error
@@ -136,7 +136,7 @@ export const createDataPath = async (
     mode,
     connectionLog,
     accessLog,
-    captureChoice: choice,
+    captureChoice: () => capture.choice,
     captureMetrics,
     relayChoice,
   }

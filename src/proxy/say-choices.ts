@@ -1,5 +1,5 @@
 import type { CaptureChoice } from '../capture/fallback-capture.ts'
-import type { ModeChoice } from '../mode/choose-mode.ts'
+import type { ModeChoice } from '../mode/fallback-mode.ts'
 import type { FallBack } from '../kernel/keeper/fallback.ts'
 import type { ModeName } from '../mode/mode.ts'
 import type { Log, LogFields } from '../observe/log.ts'

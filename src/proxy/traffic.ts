@@ -1,5 +1,5 @@
 import { anywhere } from '../kernel/probe.ts'
-import type { ModeChoice, ModeStep } from '../mode/choose-mode.ts'
+import type { ModeChoice, ModeStep } from '../mode/fallback-mode.ts'
 import { FallbackMode } from '../mode/fallback-mode.ts'
 import { HybridMode } from '../mode/hybrid-mode.ts'
 import { kernelModeNames, type Mode, type ModeName } from '../mode/mode.ts'

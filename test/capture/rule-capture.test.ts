@@ -100,7 +100,6 @@ const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
     families: new Families({
       clock,
       object: 'capture nftables',
-      name: 'nftables',
       unusable: new Map([['IPv6', 'it is off']]),
       probe: async () => ({ usable: false, detail: 'it is off' }),
       resync: () => void told.push('resync'),

@@ -161,7 +161,7 @@ t.test(
     const vips = [{ kind: 'ClusterIP', address: 'fd00::1', port: 80 }] as const
     const six = servicePort('six', { family: 'IPv6', vips })
     await mode.sync([snapshot('IPv4', servicePort('web')), snapshot('IPv6', six)])
-    const reason = 'iptables mode does not work for IPv6: no IPv6 here'
+    const reason = 'mode iptables does not work for IPv6: no IPv6 here'
     t.strictSame(mode.problems, [
       { object: 'mode iptables', field: 'IPv6', message: reason },
     ])

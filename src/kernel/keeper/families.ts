@@ -6,8 +6,6 @@ import { UntilDone, type UntilDoneDeps } from './until-done.ts'
 export interface FamiliesDeps extends UntilDoneDeps {
   /** As in `mode nftables`: the object of problems. */
   readonly object: string
-  /** As in `nftables mode`. */
-  readonly name: string
   /** Why the others don't work, as far as is known. */
   readonly unusable: ReadonlyMap<IpFamily, string>
   /** Never rejects. */
@@ -37,7 +35,7 @@ export class Families {
     const why = this.#unusable.get(family)
     return why === undefined
       ? ''
-      : `${this.#deps.name} does not work for ${family}: ${why}`
+      : `${this.#deps.object} does not work for ${family}: ${why}`
   }
 
   /** It worked until now. */

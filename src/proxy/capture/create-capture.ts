@@ -1,7 +1,6 @@
 import type { Capture } from '../../capture/capture.ts'
 import { ExclusiveCapture } from '../../capture/exclusive.ts'
 import {
-  type CaptureChoice,
   type CaptureName,
   type CaptureStep,
   FallbackCapture,
@@ -31,83 +30,49 @@ import {
 } from './host-system.ts'
 import { rulesCapture } from './rules.ts'
 
-export interface CaptureParts {
-  readonly capture: Capture
-  readonly choice: () => CaptureChoice
-}
-
 /**
  * Finds out what works here, unless it is asked for one by name, and makes that. `before`: the
  * mode that is given up for it; '' for none.
  */
-export const createCapture = async (
+export const createCapture = (
   deps: CaptureDeps,
   before: string,
-): Promise<CaptureParts> => {
-  const { capture: wanted } = deps.options
-  if (wanted === 'auto') return firstThatWorks(deps, before)
-  const capture = (name: 'listen' | 'none'): CaptureParts => ({
-    capture: lastResort(deps, wanted === 'vips-only' ? wanted : name, before),
-    choice: asked(name),
-  })
-  if (wanted === 'vips-only' || wanted === 'listen') return capture('listen')
-  return wanted === 'none' ? capture('none') : asAsked(deps, wanted, before)
+): Promise<FallbackCapture> => {
+  const { log, options } = deps
+  const names: readonly CaptureName[] =
+    options.capture === 'auto'
+      ? ['nftables', 'iptables', 'local', 'listen']
+      : [options.capture === 'vips-only' ? 'listen' : options.capture]
+  return FallbackCapture.start(
+    names.map(name => stepOf(deps, name, before)),
+    {
+      fellBack: change =>
+        log.error(
+          { ...change },
+          'another capture is used: the one before no longer works',
+        ),
+      failed: err => log.warn({ err }, 'the capture before could not be ended in order'),
+    },
+  )
 }
 
-const asked =
-  (name: CaptureName, detail = '') =>
-  (): CaptureChoice => ({ name, detail, passedOver: [] })
-
-/** What was given up may have left something, whatever comes after it. */
-const lastResort = (
-  deps: CaptureDeps,
-  mode: 'listen' | 'vips-only' | 'none',
-  before: string,
-): Capture =>
-  before === '' ? listening(deps, mode) : alone(deps, mode, listening(deps, mode), before)
-
-const firstThatWorks = async (
-  deps: CaptureDeps,
-  before: string,
-): Promise<CaptureParts> => {
-  const { log } = deps
-  const kinds = kindsOf(deps)
-  const steps = bestFirst.map((name): CaptureStep => ({
-    name,
-    probe: () => kinds[name].probe(),
-    start: async (probes, given = before) =>
-      alone(deps, name, kinds[name].make(probes), given),
-  }))
-  const listen: CaptureStep = {
-    name: 'listen',
-    probe: async () => anywhere,
-    start: async (_, given = before) => lastResort(deps, 'listen', given),
-  }
-  const capture = await FallbackCapture.start([...steps, listen], {
-    fellBack: change =>
-      log.error({ ...change }, 'another capture is used: the one before no longer works'),
-    failed: err => log.warn({ err }, 'the capture before could not be ended in order'),
-  })
-  return { capture, choice: () => capture.choice }
-}
-
-/** Also where it does not work now: a lock may be held, or a tool come later. */
-const asAsked = async (
-  deps: CaptureDeps,
-  name: KindName,
-  before: string,
-): Promise<CaptureParts> => {
-  const { probe, make } = kindsOf(deps)[name]
-  const probes = await probe()
-  const { usable, detail } = joinProbes(probes)
-  if (!usable)
-    deps.log.error(
-      { capture: name, why: detail, advice: adviceOn(detail) },
-      'this capture does not work here now',
-    )
+/** One that does not work now was asked for by name: a lock may be held, or a tool come later. */
+const stepOf = (deps: CaptureDeps, name: CaptureName, before: string): CaptureStep => {
+  const { probe, make, changesNothing = false } = kindsOf(deps)[name]
   return {
-    capture: alone(deps, name, make(probes), before),
-    choice: asked(name, usable ? detail : `does not work here now: ${detail}`),
+    name,
+    probe,
+    start: async (probes, given = before) => {
+      const { usable, detail } = joinProbes(probes)
+      if (!usable)
+        deps.log.error(
+          { capture: name, why: detail, advice: adviceOn(detail) },
+          'this capture does not work here now',
+        )
+      const capture = make(probes)
+      // What was given up may have left something, whatever comes after it.
+      return changesNothing && given === '' ? capture : alone(deps, name, capture, given)
+    },
   }
 }
 
@@ -170,26 +135,29 @@ const inUseByCaptures: Partial<InUse> = {
   captures: true,
 }
 
-type KindName = 'nftables' | 'iptables' | 'local'
-
-const bestFirst: readonly KindName[] = ['nftables', 'iptables', 'local']
-
-/** A capture that may not work everywhere. */
 interface Kind {
   readonly probe: () => Promise<FamilyProbes>
   readonly make: (probes: FamilyProbes) => Capture
+  readonly changesNothing?: boolean
 }
 
-const kindsOf = (deps: CaptureDeps): Readonly<Record<KindName, Kind>> => {
-  const { system } = deps
+const kindsOf = (deps: CaptureDeps): Readonly<Record<CaptureName, Kind>> => {
+  const { options, system } = deps
   const rules = (tables: RuleTables): Kind => ({
     probe: () => probeFamilies(family => probeRules(system, tables, family)),
     make: probes => rulesCapture(deps, tables, probes),
+  })
+  const sockets = (mode: Parameters<typeof listening>[1]): Kind => ({
+    probe: async () => anywhere,
+    make: () => listening(deps, mode),
+    changesNothing: true,
   })
   return {
     nftables: rules(system.nftables),
     iptables: rules(system.iptables),
     local: { probe: () => probeAddresses(system), make: () => local(deps) },
+    listen: sockets(options.capture === 'vips-only' ? 'vips-only' : 'listen'),
+    none: sockets('none'),
   }
 }
 

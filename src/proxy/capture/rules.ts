@@ -25,7 +25,6 @@ export const rulesCapture = (
     clock,
     resync: deps.resync,
     object: `capture ${tables.name}`,
-    name: tables.name,
     unusable: whyUnusable(probes),
     probe: family => probeRules(system, tables, family),
   })
