@@ -94,7 +94,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   }
   const traffic = await createTraffic({
     ...shared,
-    fellBack: message => failed('ProxyModeFallback', message),
+    event: failed,
   })
   const connectTime = await createConnectTime({
     ...shared,

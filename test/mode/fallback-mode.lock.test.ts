@@ -49,7 +49,8 @@ const twoUshers = async (t: Test) => {
       removeOthers: async () => [],
       probe: async () => ({ usable: true, detail: '' }),
       guard: async () => {},
-      forgetUdp: async () => 0,
+      conntrack: { forgetFlows: async () => 0, problem: '' },
+      left: async () => [],
       resync: () => {},
       observers: [
         {

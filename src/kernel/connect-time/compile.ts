@@ -68,7 +68,10 @@ const vipKey = ({ kind, address: ip, port }: Vip, protocol: Protocol): string =>
 }
 
 /** Also by an external IP that is the same address. */
-const isGuarded = (vip: Vip, { sourceRanges, vips }: LedServicePort): boolean =>
+export const isGuarded = (
+  vip: Vip,
+  { sourceRanges, vips }: Pick<LedServicePort, 'sourceRanges' | 'vips'>,
+): boolean =>
   guards(sourceRanges) &&
   vips.some(each => each.kind === 'LoadBalancerIP' && each.address === vip.address)
 

@@ -248,8 +248,9 @@ export class ConnectTime {
   #endUdp(snapshots: readonly Snapshot[]): void {
     const steering = this.#steering
     if (steering === undefined) return
-    const led = joinLists(snapshots.map(listOfServicePorts))
-    this.#udp.end(led, this.#nodeAddresses, () => steering.entries('reverse'))
+    const servicePorts = joinLists(snapshots.map(listOfServicePorts))
+    const led = { servicePorts, nodeAddresses: this.#nodeAddresses }
+    this.#udp.end(led, () => steering.entries('reverse'))
   }
 
   #letGo(): void {

@@ -7,6 +7,7 @@ import type { RuleTable, RuleTables } from '../../capture/rule-table.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
 import { Families } from '../../kernel/keeper/families.ts'
 import { type FamilyProbes, whyUnusable } from '../../kernel/probe.ts'
+import { udpVipsLeft } from '../../kernel/vips-left.ts'
 import { runTool } from '../../kernel/run-tool.ts'
 import { addressLog, captureLog } from '../../observe/rule-log.ts'
 import { type CaptureDeps, probeRules, withOtherTables } from './host-system.ts'
@@ -44,6 +45,7 @@ export const rulesCapture = (
     clock,
     proxyAddress: family => proxyAddressOf[family],
     ownAddresses: interfaceAddresses,
+    nodePortCidrs,
     failed: why =>
       why === ''
         ? log.info({}, 'stale UDP flows can be ended again')
@@ -74,7 +76,9 @@ export const rulesCapture = (
     nodePortCidrs,
     podCidrs: facts.podCidrs,
     forgetWaiting: family => forgetWaiting(runTool, family),
-    forgetUdp: vips => conntrack.forgetUdp(vips),
+    conntrack,
+    // Beside a kernel mode it would be that one's own.
+    left: async family => (deps.isBesideKernelMode ? [] : udpVipsLeft(runTool, family)),
     keepRules: options.keepRules ?? false,
     resync: deps.resync,
     observers: [deps.metrics, said],

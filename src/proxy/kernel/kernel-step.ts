@@ -1,4 +1,3 @@
-import { availableParallelism } from 'node:os'
 import { hostLock } from '../../kernel/keeper/host-lock.ts'
 import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
@@ -6,6 +5,7 @@ import type { InUse } from '../../kernel/cleanup/in-use.ts'
 import { bridgeWarning } from '../../kernel/bridges.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
 import { tableName } from '../../kernel/nft/tables.ts'
+import { udpVipsLeft } from '../../kernel/vips-left.ts'
 import type { ProxierKind, ProxierObserver } from '../../kernel/proxier.ts'
 import { StoppableTools } from '../../kernel/run-tool.ts'
 import { hostSysctls, type Sysctls } from '../../kernel/sysctls.ts'
@@ -21,7 +21,7 @@ import type { KernelOptions } from '../../mode/kernel-options.ts'
 import { type KernelFacts, kernelSettings } from './kernel-settings.ts'
 import type { KindDeps } from './kernel-kinds.ts'
 import { KernelSetup } from './kernel-setup.ts'
-import { wantedSysctls } from './wanted-sysctls.ts'
+import { onlineProcessors, wantedSysctls } from './wanted-sysctls.ts'
 
 export interface KernelStepDeps extends Pick<Shared, 'clock' | 'log' | 'resync'> {
   readonly version: string
@@ -44,12 +44,13 @@ export const kernelStep = (
 ): ModeStep => {
   const { clock, log, options, facts, metrics } = deps
   const said = kernelLog(log, name)
+  const cores = onlineProcessors()
   const setup = new KernelSetup({
     sysctls: deps.sysctls ?? hostSysctls(),
     wanted: () =>
       wantedSysctls(options, {
         mode: name,
-        cores: availableParallelism(),
+        cores,
         nodePortCidrs: facts.nodePortCidrsOfAnyNode,
       }),
     failed: (sysctl, value, why) =>
@@ -70,6 +71,7 @@ export const kernelStep = (
     // Flows go to endpoints: there is no one address by which they are all known.
     proxyAddress: () => undefined,
     ownAddresses: interfaceAddresses,
+    nodePortCidrs: facts.nodePortCidrs,
     failed: why => said.failed('ending stale UDP flows', why),
   })
   const lock = () =>
@@ -122,7 +124,8 @@ export const kernelStep = (
             kinds: hostKinds(inUse(), tools.run),
             before,
           }),
-        forgetUdp: vips => conntrack.forgetUdp(vips),
+        conntrack,
+        left: family => udpVipsLeft(tools.run, family),
         resync: deps.resync,
         observers: [metrics, said],
       })
