@@ -280,6 +280,7 @@ t.test('what was taken away and could not be put back is tried again', async t =
   let routes = new Set<string>()
   let failure = ''
   const run: RunTool = async (_command, args, { input = '' } = {}) => {
+    if (args.includes('rule')) return '0:\tfrom all lookup local\n'
     if (!args.includes('-batch')) return [...routes].map(one => `local ${one}`).join('\n')
     if (failure !== '') {
       const text = failure === 'missing' ? '' : `${failure}\nCommand failed -:1\n`
@@ -352,3 +353,22 @@ t.test('errors of a batch belong to lines', t => {
   t.equal(lineErrors('Cannot open netlink socket\n'), undefined)
   t.end()
 })
+
+t.test(
+  'without the rule for table local nothing is reached, and that is said',
+  needsNetns,
+  async t => {
+    const { host, ip } = await fixture()
+    t.strictSame(await host.sync(['192.0.2.1/32']), none)
+    await ip('rule', 'del', 'table', 'local')
+    t.strictSame(await host.missing(), ['the rule for table local, IPv4'])
+    t.match(
+      (await host.sync(['192.0.2.1/32'])).get('192.0.2.1/32'),
+      /no rule .* table local/,
+    )
+    t.strictSame(await host.missing(), [], 'once')
+    await ip('rule', 'add', 'pref', '0', 'table', 'local')
+    t.strictSame(await host.missing(), ['the rule for table local, IPv4'])
+    t.strictSame(await host.sync(['192.0.2.1/32']), none)
+  },
+)
