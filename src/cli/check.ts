@@ -62,7 +62,9 @@ const findingsOfNode = async ({
     bpffs: options.connectTimeBpffs,
     onlyNode: options.connectTime === 'host',
   })
-  return { modes, captures, connectTime, relay: await relayHere(options) }
+  const { bridgeWarning } = await import('../kernel/bridges.ts')
+  const bridges = await bridgeWarning()
+  return { modes, captures, connectTime, relay: await relayHere(options), bridges }
 }
 
 /** What is asked for and this node can't do: a warning, as the file may be for another node. */

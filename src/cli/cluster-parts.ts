@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import type { ClusterAccess } from '../config/run-settings.ts'
-import type { ModeRequest } from '../mode/choose-mode.ts'
+import type { ModeRequest } from '../mode/fallback-mode.ts'
 import { isModeName, modeNames } from '../mode/mode.ts'
 import type { Log } from '../observe/log.ts'
 import { noNode, type NodeParts } from '../proxy/options.ts'

@@ -106,7 +106,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
       checkOf: checked,
       health: health.report(),
       node: nodeStatus(node, registry),
-      capture: traffic.dataPath()?.captureChoice,
+      capture: traffic.dataPath()?.captureChoice(),
       relay: traffic.dataPath()?.relayChoice,
       connectTime: deps.connectTime.status(),
     }

@@ -1,6 +1,6 @@
-import type { CaptureName } from '../capture/choose-capture.ts'
+import type { CaptureName } from '../capture/fallback-capture.ts'
 import type { PortRange } from '../capture/proxy-ports.ts'
-import type { ModeRequest } from '../mode/choose-mode.ts'
+import type { ModeRequest } from '../mode/fallback-mode.ts'
 import type { ModeName, Periods } from '../mode/mode.ts'
 import type { OperatorOrders } from '../mode/operator-orders.ts'
 import type { HealthReport } from '../observe/health.ts'

@@ -19,6 +19,7 @@ import { PlacementLog, ProblemLog } from '../observe/state-log.ts'
 import { buildStatusDocument } from '../observe/status-document.ts'
 import { SyncMetrics } from '../observe/sync-metrics.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'
+import type { BindState } from '../relay/relay.ts'
 import type { ClusterEvent } from '../source/kubernetes/event-body.ts'
 import type { Source } from '../source/source.ts'
 import { systemClock } from '../util/clock.ts'
@@ -224,7 +225,7 @@ const createControl = (deps: ControlDeps) => {
     clock,
     syncPeriodMs: syncPeriod,
     misled: () => connectTime.misled(),
-    binds: () => traffic.dataPath()?.connectionLog.failingBinds.states() ?? [],
+    binds: () => redBinds(traffic),
     sourceSynced: () => source.status().synced,
     hungWorkers: () => traffic.dataPath()?.connectionLog.hungWorkers ?? [],
     relayGone: () => traffic.dataPath()?.connectionLog.relayGone,
@@ -304,6 +305,19 @@ const createControl = (deps: ControlDeps) => {
       changeLog.close()
     },
   }
+}
+
+/**
+ * What can't be listened on and turns `/healthz` red. With capture local another program may have the
+ * address and port of a VIP: nobody with rights on Services alone may take a node off for it, so
+ * that it is a problem only, unless nothing at all is listened on.
+ */
+const redBinds = ({ mode, dataPath }: Traffic): readonly BindState[] => {
+  const path = dataPath()
+  const failing = path?.connectionLog.failingBinds.states() ?? []
+  if (path?.captureChoice().name !== 'local') return failing
+  const binds = mode.placements.flatMap(one => one.vips.flatMap(vip => vip.binds))
+  return failing.length < binds.length ? [] : failing
 }
 
 /** Whether Services that ask for what a relay has get it. */

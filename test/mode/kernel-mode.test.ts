@@ -43,13 +43,17 @@ const setUp = (t: Test, over: Partial<KernelModeDeps> = {}, lockName = freshLock
     clock: new FakeClock(),
     proxiers: new Map([['IPv4', v4]]),
     unusable: new Map([['IPv6', 'no IPv6 here']]),
+    probe: async () => ({ usable: false, detail: 'no IPv6 here' }),
     lock,
     tools: new StoppableTools(),
     settings: () => settings,
     prepare: async () => void told.push('prepare'),
     guard: async stands => void guarded.push(stands),
     refused: () => [],
-    removeOthers: async () => void told.push('remove others'),
+    removeOthers: async () => {
+      told.push('remove others')
+      return []
+    },
     conntrack: { forgetFlows: async vips => forgotten.push(vips), problem: '' },
     left: async () => [],
     resync: () => told.push('resync'),
@@ -180,7 +184,7 @@ t.test(
     const vips = [{ kind: 'ClusterIP', address: 'fd00::1', port: 80 }] as const
     const six = servicePort('six', { family: 'IPv6', vips })
     await mode.sync([snapshot('IPv4', servicePort('web')), snapshot('IPv6', six)])
-    const reason = 'iptables mode does not work for IPv6: no IPv6 here'
+    const reason = 'mode iptables does not work for IPv6: no IPv6 here'
     t.strictSame(mode.problems, [
       { object: 'mode iptables', field: 'IPv6', message: reason },
     ])

@@ -1,16 +1,17 @@
 import type { HostAddresses } from '../../kernel/host-addresses/host-addresses.ts'
 import type { Problem, ServicePort, Vip } from '../../model/snapshot.ts'
-import { parseCidr } from '../../util/cidr.ts'
+import { type Cidr, cidrContains, parseCidr } from '../../util/cidr.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import { Turns } from '../../util/turns.ts'
+import { UntilDone, type UntilDoneDeps } from '../../kernel/keeper/until-done.ts'
 import type { Capture, Placement } from '../capture.ts'
 import { listenCapture } from '../listen.ts'
 import { type LocalAddresses, nodeAddresses } from '../local-addresses.ts'
-import { addressProblems, whyNotHeld } from './local-problems.ts'
+import { addressProblems, lostProblem, whyNotHeld } from './local-problems.ts'
 import { WantedAddresses } from './wanted-addresses.ts'
 import { vipGroups } from '../vip-group.ts'
 
-export interface LocalCaptureDeps {
+export interface LocalCaptureDeps extends UntilDoneDeps {
   readonly hostAddresses: HostAddresses
   readonly localAddresses: LocalAddresses
   /** Ranges of ClusterIPs, of either family, as far as they are known. */
@@ -55,12 +56,23 @@ class LocalCapture implements Capture {
   #errors: ReadonlyMap<string, string> = new Map()
   #endWatch: (() => void) | undefined
   #isUsed = false
-  /** Repairs come at any time. */
+  /** What was taken away since the last sync; '' for nothing. */
+  #damage = ''
+  /** VIPs that are no addresses of this host, though all was done for it. */
+  #lost: readonly string[] = []
   readonly #turns = new Turns()
+  /** For what could not be set: IPv6 may come up later. */
+  readonly #retry: UntilDone
 
   constructor(deps: LocalCaptureDeps) {
     const { localAddresses, nodePortCidrs } = deps
     this.#deps = deps
+    this.#retry = new UntilDone(deps, () =>
+      this.#turns.take(async () => {
+        await this.#ask(this.#asked)
+        return this.problems()
+      }),
+    )
     this.#listen = listenCapture({
       mode: 'local',
       proxyAddress: () => ({ reason: 'local has no proxy ports' }),
@@ -90,8 +102,18 @@ class LocalCapture implements Capture {
       const had = cidrs.filter(({ text }) => !this.#errors.has(text))
       const wanted = await this.#wanted.take(servicePorts, had)
       const singles = wanted === before ? wanted : new Set([...before, ...wanted])
-      await this.#ask({ ranges, singles })
-      return this.#listen.place(servicePorts)
+      const asked = { ranges, singles }
+      await this.#ask(asked)
+      const placements = await this.#listen.place(servicePorts)
+      this.#lost = this.#lostOf(placements, had)
+      if (this.#lost.length === 0) return placements
+      // Nobody has noticed yet. A listener that closes for it would cost its clients more.
+      this.#damage ||= (await this.#deps.hostAddresses.missing()).join(', ')
+      await this.#ask(asked)
+      this.#deps.localAddresses.forget(this.#lost)
+      const repaired = await this.#listen.place(servicePorts)
+      this.#lost = this.#lostOf(repaired, had)
+      return repaired
     })
   }
 
@@ -99,21 +121,30 @@ class LocalCapture implements Capture {
     return this.#turns.take(async () => {
       const singles = this.#wanted.addresses
       if (singles !== this.#asked.singles) await this.#ask({ ...this.#asked, singles })
-      this.#endWatch ??= this.#deps.hostAddresses.watch(what => void this.#repair(what))
+      const problems = this.problems()
+      if (problems.length > 0) this.#retry.later(problems)
+      this.#endWatch ??= this.#deps.hostAddresses.watch(what => {
+        this.#damage = what
+        // A sync may have come before, and have found them gone.
+        this.#deps.localAddresses.forget('all')
+        this.#deps.resync()
+      })
     })
   }
 
   problems(): readonly Problem[] {
-    return addressProblems(this.#errors, this.#wanted.addresses)
+    const problems = addressProblems(this.#errors, this.#wanted.addresses)
+    return this.#lost.length === 0 ? problems : [...problems, lostProblem(this.#lost)]
   }
 
   /** Nothing but rules can keep clients in silence; but nothing is put back any more. */
-  async hold(): Promise<void> {
+  hold(): Promise<void> {
     this.#endWatch?.()
+    return this.#retry.stop()
   }
 
-  close(): Promise<void> {
-    this.#endWatch?.()
+  async close(): Promise<void> {
+    await this.hold()
     return this.#turns.take(async () => {
       if (this.#isUsed && !this.#deps.keepRules) await this.#deps.hostAddresses.remove()
     })
@@ -121,26 +152,30 @@ class LocalCapture implements Capture {
 
   /** What failed, or did before, is asked about anew: VIPs are never asked about earlier. */
   async #ask(asked: Asked): Promise<void> {
-    const { hostAddresses, localAddresses } = this.#deps
-    const errors = this.#errors
+    const { hostAddresses, localAddresses, repaired } = this.#deps
+    const [errors, damage] = [this.#errors, this.#damage]
     this.#errors = await hostAddresses.sync([
       ...asked.ranges,
       ...Array.from(asked.singles, asCidr),
     ])
     this.#asked = asked
     localAddresses.forget(differences(errors, this.#errors).map(asAddress))
+    this.#damage = ''
+    if (damage === '') return
+    // What could not be set anyway, like a range of IPv6, was not taken away.
+    const failed = [...this.#errors].find(([cidr]) => !errors.has(cidr))
+    repaired(damage, failed === undefined ? '' : failed.join(': '))
   }
 
-  #repair(what: string): Promise<void> {
-    return this.#turns.take(async () => {
-      const before = this.#errors
-      await this.#ask(this.#asked)
-      // A sync may have come before, and have found them gone.
-      this.#deps.localAddresses.forget('all')
-      // What could not be set anyway, like a range of IPv6, was not taken away.
-      const failed = [...this.#errors].find(([cidr]) => !before.has(cidr))
-      this.#deps.repaired(what, failed === undefined ? '' : failed.join(': '))
-    })
+  /** Those that were asked for without an error. */
+  #lostOf(placements: readonly Placement[], ranges: readonly Cidr[]): readonly string[] {
+    const isAsked = (address: string): boolean =>
+      ranges.some(range => cidrContains(range, address)) ||
+      (this.#asked.singles.has(address) && !this.#errors.has(asCidr(address)))
+    const foreign = placements
+      .flatMap(({ vips }) => vips.filter(({ capture }) => capture === 'not captured'))
+      .map(({ vip }) => vip.address)
+    return [...new Set(foreign)].filter(isAsked)
   }
 }
 

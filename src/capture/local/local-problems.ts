@@ -46,6 +46,13 @@ export const addressProblems = (
   return problems
 }
 
+/** Of VIPs that were added to this host, which is said to have them, and has not. */
+export const lostProblem = (lost: readonly string[]): Problem => ({
+  object: 'capture local',
+  field: lost[0] ?? '',
+  message: `${lost.length} of the VIPs that were added to this host are not there, this one first: another program takes them away`,
+})
+
 const isSingleAddress = (cidr: string): boolean =>
   cidr.endsWith(cidr.includes(':') ? '/128' : '/32')
 

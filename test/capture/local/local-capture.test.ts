@@ -11,13 +11,13 @@ import { type Cidr, cidrContains, parseCidr } from '../../../src/util/cidr.ts'
 import { endpoint } from '../../support/objects.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { clusterIp, nodePort, servicePort } from '../../support/service-ports.ts'
-import { until } from '../../support/until.ts'
 
 /** A host to which addresses are given, all but those that `refuse` matches. */
 class FakeHost implements HostAddresses {
   readonly events: string[] = []
   has: readonly string[] = []
   #blocks: readonly Cidr[] = []
+  readonly #taken: string[] = []
   refuse = /^never$/
   #damaged: ((what: string) => void) | undefined
 
@@ -37,6 +37,10 @@ class FakeHost implements HostAddresses {
     return () => (this.#damaged = undefined)
   }
 
+  async missing() {
+    return this.#taken.splice(0)
+  }
+
   async remove(): Promise<void> {
     this.events.push('removed')
     this.#set([])
@@ -48,6 +52,7 @@ class FakeHost implements HostAddresses {
 
   /** Somebody takes an address away. */
   take(cidr: string): void {
+    this.#taken.push(cidr)
     this.#set(this.has.filter(one => one !== cidr))
   }
 
@@ -77,15 +82,18 @@ const fixture = (over: Partial<LocalCaptureDeps> = {}) => {
   const host = new FakeHost()
   const clock = new FakeClock()
   const repairs: string[][] = []
+  const resyncs = { count: 0 }
   const capture = localCapture({
     hostAddresses: host,
     localAddresses: new LocalAddresses(clock, host.canBind),
     serviceCidrs: () => ['10.96.0.0/12'],
     keepRules: false,
     repaired: (what, error) => repairs.push([what, error]),
+    clock,
+    resync: () => void (resyncs.count += 1),
     ...over,
   })
-  return { host, clock, capture, repairs, place: placer(capture) }
+  return { host, clock, capture, repairs, resyncs, place: placer(capture) }
 }
 
 /** How each VIP is served after a `place`, and what was given back in `steer`. */
@@ -211,18 +219,20 @@ t.test('a change of service CIDRs moves nothing that is in use', async t => {
   ])
 })
 
-t.test('what somebody takes away is put back, without a sync', async t => {
-  const { host, capture, place, repairs } = fixture()
-  await place(servicePort('web', { vips: [external('192.0.2.1')] }))
+t.test('what somebody takes away is put back by a sync that follows at once', async t => {
+  const { host, capture, place, repairs, resyncs } = fixture()
+  const web = servicePort('web', { vips: [external('192.0.2.1')] })
+  await place(web)
   host.take('192.0.2.1/32')
   host.see('192.0.2.1/32')
-  await until('it is repaired', () => repairs.length > 0)
+  t.equal(resyncs.count, 1)
+  t.strictSame(await place(web), ['local, 192.0.2.1 80'])
   t.strictSame(repairs, [['taken away: 192.0.2.1/32', '']])
   t.ok(host.has.includes('192.0.2.1/32'))
   host.refuse = /^10/
   host.take('10.96.0.0/12')
   host.see('10.96.0.0/12')
-  await until('it is told', () => repairs.length > 1)
+  await place(web)
   t.strictSame(repairs[1], [
     'taken away: 10.96.0.0/12',
     '10.96.0.0/12: Operation not permitted',
@@ -250,25 +260,30 @@ t.test('what could never be had is no part of what was taken away', async t => {
   const { host, repairs, place } = fixture()
   host.refuse = /203/
   const vips = [external('192.0.2.1'), external('203.0.113.1')]
-  await place(servicePort('web', { vips }))
+  const web = servicePort('web', { vips })
+  await place(web)
   host.take('192.0.2.1/32')
   host.see('192.0.2.1/32')
-  await until('it is back', () => repairs.length > 0)
+  await place(web)
   t.strictSame(repairs, [['taken away: 192.0.2.1/32', '']])
 })
 
-t.test('a sync that finds an address taken away is made good by the next', async t => {
-  const { host, clock, place, repairs } = fixture()
+t.test('a sync that finds an address taken away puts it back itself', async t => {
+  const { host, clock, capture, place, repairs } = fixture()
   const web = servicePort('web', { vips: [external('192.0.2.1')] })
   await place(web)
-  host.sync = () => Promise.resolve(new Map<string, string>())
   host.take('192.0.2.1/32')
   clock.advance(30_000)
-  t.match(await place(web), [/^not captured/])
-  host.sync = FakeHost.prototype.sync.bind(host)
-  host.see('192.0.2.1/32')
-  await until('it is repaired', () => repairs.length > 0)
   t.strictSame(await place(web), ['local, 192.0.2.1 80'])
+  host.take('192.0.2.1/32')
+  clock.advance(30_000)
+  host.sync = () => Promise.resolve(new Map<string, string>())
+  t.match(await place(web), [/^not captured/])
+  t.match(capture.problems(), [{ field: '192.0.2.1', message: /^1 of the VIPs/ }])
+  host.sync = FakeHost.prototype.sync.bind(host)
+  t.strictSame(await place(web), ['local, 192.0.2.1 80'])
+  t.strictSame(capture.problems(), [])
+  t.equal(repairs.length, 1)
 })
 
 t.test('an end gives all back, unless that is to stay', async t => {
