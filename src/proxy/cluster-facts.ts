@@ -2,30 +2,49 @@ import { nodeAddresses } from '../capture/local-addresses.ts'
 import { nodePortCidrs, nodePortCidrsOfAnyNode } from '../kernel/node-port-cidrs.ts'
 import type { Registry } from '../model/registry.ts'
 import type { Snapshot } from '../model/snapshot.ts'
+import { systemServers } from '../source/routes/resolve-host.ts'
+import type { Source } from '../source/source.ts'
 import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
 import { familyOf, type IpFamily, ipFamilies, isLoopback } from '../util/ip.ts'
 import type { ClusterFacts, NodeParts, ProxyOptions } from './options.ts'
 
 export const clusterFacts = (
-  { nodeName, clusterCidrs, nodeCidrs }: NodeParts,
+  { nodeName, clusterCidrs, nodeCidrs, whyNoNode }: NodeParts,
   registry: Registry,
   options: Pick<ProxyOptions, 'nodePortAddresses' | 'serviceCidr' | 'mode'>,
+  source: Pick<Source, 'dials'>,
 ): ClusterFacts => {
   const nodePorts = nodePortWords(options)
+  // Which the API will have: kube-proxy does not start without (NewNodeManager).
+  const untilKnown = nodePorts.map(word => (word === 'primary' ? 'localhost' : word))
   return {
     nodeName,
     podCidrs: () => [
       ...clusterCidrs,
-      ...(nodeCidrs ? (registry.node()?.podCIDRs ?? []) : []),
+      ...(nodeCidrs ? (registry.lastKnownNode()?.podCIDRs ?? []) : []),
     ],
     serviceCidrs: () => [...(options.serviceCidr ?? []), ...registry.serviceCIDRs()],
     nodePortCidrs: family => {
-      const own = primaryAddresses(registry.node()?.addresses ?? [])
-      return nodePortCidrs(nodePorts, own)(family)
+      const own = primaryAddresses(registry.lastKnownNode()?.addresses ?? [])
+      const waits = own.length === 0 && whyNoNode !== undefined
+      return nodePortCidrs(waits ? untilKnown : nodePorts, own)(family)
     },
     nodePortCidrsOfAnyNode: nodePortCidrsOfAnyNode(nodePorts),
+    elsewhere: () =>
+      new Map([
+        ...Array.from(registry.otherNodes(), ofNode),
+        ...systemServers().map(
+          ({ address }) => [address, 'a resolver of this host'] as const,
+        ),
+        ...(source.dials?.() ?? []).map(
+          ({ address }) => [address, 'where this node reaches the API server'] as const,
+        ),
+      ]),
   }
 }
+
+const ofNode = ([address, name]: readonly [string, string]) =>
+  [address, `an address of Node ${name}`] as const
 
 /** As kube-proxy, which opens less in nftables mode; it stays so when another takes its place. */
 const nodePortWords = ({

@@ -61,9 +61,10 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     nodeName: node.nodeName,
     startedAt: Date.now(),
     whoIsDown: checks.whoIsDown,
+    ...(source.dials && { dials: () => source.dials?.() ?? [] }),
   })
   const emit = (event: ClusterEvent): void => node.emit?.(withUid(event, registry))
-  const facts = clusterFacts(node, registry, options)
+  const facts = clusterFacts(node, registry, options, source)
   const nodeEvent = (type: ClusterEvent['type'], reason: string, message: string) =>
     emit({
       type,
@@ -123,7 +124,10 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const startAll = async (): Promise<ProxyServers> => {
     const { status, health } = admin.routes
     const around = {
-      place: () => ({ nodeName: node.nodeName, zone: registry.node()?.zone ?? '' }),
+      place: () => ({
+        nodeName: node.nodeName,
+        zone: registry.lastKnownNode()?.zone ?? '',
+      }),
       nodeClients: () => nodeClientsOf(ownAddresses(), facts.podCidrs()),
       checkOf: admin.checkOf,
       connectTime,

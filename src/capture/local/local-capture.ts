@@ -6,7 +6,12 @@ import { Turns } from '../../util/turns.ts'
 import type { Capture, Placement } from '../capture.ts'
 import { listenCapture } from '../listen.ts'
 import { type LocalAddresses, nodeAddresses } from '../local-addresses.ts'
-import { addressProblems, whyNotHeld } from './local-problems.ts'
+import {
+  addressProblems,
+  refusedProblems,
+  whyNotHeld,
+  whyRefused,
+} from './local-problems.ts'
 import { WantedAddresses } from './wanted-addresses.ts'
 import { vipGroups } from '../vip-group.ts'
 
@@ -15,6 +20,8 @@ export interface LocalCaptureDeps {
   readonly localAddresses: LocalAddresses
   /** Ranges of ClusterIPs, of either family, as far as they are known. */
   readonly serviceCidrs: () => readonly string[]
+  /** Addresses that must not become this host's own, by what they are; none by default. */
+  readonly elsewhere?: () => ReadonlyMap<string, string>
   /** See `ListenCaptureDeps`. */
   readonly nodePortCidrs?: (family: IpFamily) => readonly string[] | undefined
   /** Leave the addresses when Usher ends: clients are refused until the next one. */
@@ -43,9 +50,6 @@ interface Asked {
  */
 const everything: Readonly<Record<IpFamily, string>> = { IPv4: '0.0.0.0/0', IPv6: '::/0' }
 
-const endpointToo =
-  'it is the address of an endpoint too, which would be out of reach; give the Service another'
-
 class LocalCapture implements Capture {
   readonly #deps: LocalCaptureDeps
   readonly #listen: Capture
@@ -70,9 +74,8 @@ class LocalCapture implements Capture {
       nodePortCidrs: family => nodePortCidrs?.(family) ?? [everything[family]],
       ofInterfaces: family => nodeAddresses(family, this.#asked.singles),
       advice: address =>
-        this.#wanted.refused.has(address)
-          ? endpointToo
-          : whyNotHeld(this.#errors.get(asCidr(address))),
+        whyRefused(this.#wanted.refused.get(address)) ||
+        whyNotHeld(this.#errors.get(asCidr(address))),
       remark: localLimits,
     })
   }
@@ -82,14 +85,19 @@ class LocalCapture implements Capture {
     return this.#turns.take(async () => {
       this.#isUsed = true
       const before = this.#asked.singles
-      const cidrs = this.#deps.serviceCidrs().flatMap(text => parseCidr(text) ?? [])
+      const { serviceCidrs, elsewhere = () => new Map<string, string>() } = this.#deps
+      const cidrs = serviceCidrs().flatMap(text => parseCidr(text) ?? [])
       const ranges = cidrs.map(({ text }) => text)
       const isNew = ranges.join() !== this.#asked.ranges.join()
       // Of a range that can't be set as a whole each address is set by itself.
       if (isNew || this.#errors.size > 0) await this.#ask({ ranges, singles: before })
       const had = cidrs.filter(({ text }) => !this.#errors.has(text))
-      const wanted = await this.#wanted.take(servicePorts, had)
-      const singles = wanted === before ? wanted : new Set([...before, ...wanted])
+      const wanted = await this.#wanted.take(servicePorts, had, elsewhere())
+      const { refused } = this.#wanted
+      const singles =
+        wanted === before
+          ? wanted
+          : new Set([...before, ...wanted].filter(one => !refused.has(one)))
       await this.#ask({ ranges, singles })
       return this.#listen.place(servicePorts)
     })
@@ -104,7 +112,8 @@ class LocalCapture implements Capture {
   }
 
   problems(): readonly Problem[] {
-    return addressProblems(this.#errors, this.#wanted.addresses)
+    const { addresses, refused } = this.#wanted
+    return [...addressProblems(this.#errors, addresses), ...refusedProblems(refused)]
   }
 
   /** Nothing but rules can keep clients in silence; but nothing is put back any more. */

@@ -1,4 +1,5 @@
 import type { Problem } from '../../model/snapshot.ts'
+import { isOwnAddress } from '../local-addresses.ts'
 import { permissionAdvice } from '../../kernel/permission-advice.ts'
 
 /** So many single IPv6 addresses are felt: 0.1 ms at the start of each IPv6 connection. */
@@ -13,6 +14,24 @@ export const whyNotHeld = (error: string | undefined): string => {
   const advice = permissionAdvice(error)
   return `it can't be made one: ${error}${advice && `; ${advice}`}`
 }
+
+/** For a VIP that must not be taken; '' for another. */
+export const whyRefused = (what: string | undefined): string =>
+  what === undefined
+    ? ''
+    : `it is ${what}, which would be out of reach; give the Service another`
+
+/** But for what this host has anyway. */
+export const refusedProblems = (
+  refused: ReadonlyMap<string, string>,
+): readonly Problem[] =>
+  Array.from(refused)
+    .filter(([address]) => !isOwnAddress(address))
+    .map(([address, what]) => ({
+      object: 'capture local',
+      field: address,
+      message: `this VIP is not taken: ${whyRefused(what)}`,
+    }))
 
 /** What is wrong; of single VIPs that it is, for their placements say the rest. */
 export const addressProblems = (

@@ -5,6 +5,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../../util/clock.ts'
 import { apiErrorOf, type ApiError } from './api-error.ts'
 import type { Access, Credentials, TlsMaterial } from './credentials.ts'
+import { Dialled } from './dialled.ts'
 import { RateLimit } from './rate-limit.ts'
 import { readStart } from './read-body.ts'
 import { orAborted } from '../../util/wait.ts'
@@ -63,6 +64,8 @@ const longestStatus = 65_536
 export class ApiClient {
   /** `https://10.96.0.1:443`. */
   readonly server: string
+  /** Where it dials. */
+  readonly dialled = new Dialled()
   readonly #url: URL
   readonly #options: ApiClientOptions
   readonly #limit: RateLimit
@@ -73,6 +76,7 @@ export class ApiClient {
     this.#options = options
     this.#url = options.server
     this.server = originOf(options.server)
+    this.dialled.add(hostOf(this.#url), portOf(this.#url))
     this.#limit = new RateLimit(options.clock, options.qps, options.burst)
   }
 
@@ -146,8 +150,8 @@ export class ApiClient {
       const send = url.protocol === 'https:' ? httpsRequest : httpRequest
       const sent = send({
         agent: access.agent ?? this.#agentFor(access.tls),
-        host: url.hostname.replace(/^\[|\]$/g, ''),
-        port: url.port || (url.protocol === 'https:' ? 443 : 80),
+        host: hostOf(url),
+        port: portOf(url),
         method,
         path: `${url.pathname.replace(/\/$/, '')}${request.path}${queryOf(request.query)}`,
         headers: {
@@ -167,7 +171,10 @@ export class ApiClient {
         sent.destroy(error)
         reject(error)
       }, headMs)
-      sent.on('socket', socket => socket.setKeepAlive(true, tcpKeepAliveMs))
+      sent.on('socket', socket => {
+        socket.setKeepAlive(true, tcpKeepAliveMs)
+        this.dialled.watch(socket, portOf(url))
+      })
       let answered = false
       sent.on('response', body => {
         answered = true
@@ -227,10 +234,12 @@ const staleCodes = new Set(['ECONNRESET', 'EPIPE'])
 const staleConnection = (cause: Error): UsherError =>
   new UsherError('STALE_CONNECTION', 'the kept connection was closed', { cause })
 
-const originOf = (url: URL): string => {
-  const port = url.port || (url.protocol === 'https:' ? '443' : '80')
-  return `${url.protocol}//${url.hostname}:${port}`
-}
+const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[|\]$/g, '')
+
+const portOf = ({ port, protocol }: URL): number =>
+  Number(port || (protocol === 'https:' ? 443 : 80))
+
+const originOf = (url: URL): string => `${url.protocol}//${url.hostname}:${portOf(url)}`
 
 const queryOf = (query: Readonly<Record<string, string>> | undefined): string =>
   query === undefined ? '' : `?${new URLSearchParams(query).toString()}`

@@ -1,4 +1,5 @@
 import { STATUS_CODES, type IncomingHttpHeaders } from 'node:http'
+import { networkInterfaces } from 'node:os'
 import { printable } from '../../util/printable.ts'
 import { parseJson, peek } from '../../util/json.ts'
 import { UsherError } from '../../util/usher-error.ts'
@@ -73,5 +74,17 @@ export const wordsOf = (error: Error): string => {
   const inner =
     error instanceof AggregateError ? (error.errors as unknown[])[0] : undefined
   if (message === '' && inner instanceof Error) return wordsOf(inner)
-  return printable(message || code || error.name, 400)
+  return printable(message || code || error.name, 400) + ownAddressAdvice(error)
+}
+
+/** Who is refused at an address of this host dials itself, whoever gave the host that address. */
+const ownAddressAdvice = ({
+  code,
+  address,
+}: NodeJS.ErrnoException & { address?: string }): string => {
+  const all = Object.values(networkInterfaces()).flatMap(infos => infos ?? [])
+  return code === 'ECONNREFUSED' &&
+    all.some(one => !one.internal && one.address === address)
+    ? `; ${address} is an address of this host: if the API server is elsewhere, "ip address" and "ip route show table local" say who gave it to this host, and usher cleanup removes it where it was an Usher that has ended`
+    : ''
 }

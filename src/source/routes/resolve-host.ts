@@ -58,7 +58,7 @@ const system: HostLookup = {
 export const resolveHost: Resolve = resolverFrom(system)
 
 /** The system's own servers, which may be others the next time. */
-const systemServers = (): readonly AddressPort[] =>
+export const systemServers = (): readonly AddressPort[] =>
   new Resolver().getServers().map(text => {
     const split = splitHostPort(text)
     return split === undefined
