@@ -295,7 +295,7 @@ export class Registry {
     )
     const servicePorts = all.flatMap(one => this.#ways.without(one, this.#here) ?? [])
     const checkIn = (family: IpFamily) =>
-      healthCheckOf(service, servicePorts, family, this.#here.nodeName)
+      healthCheckOf(service, won, servicePorts, family, this.#here.nodeName)
     const [IPv4, IPv6] = ipFamilies.map(checkIn)
     return { key, servicePorts, healthChecks: { IPv4, IPv6 } }
   }

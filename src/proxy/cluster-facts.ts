@@ -1,7 +1,9 @@
 import { nodeAddresses } from '../capture/local-addresses.ts'
 import { nodePortCidrs, nodePortCidrsOfAnyNode } from '../kernel/node-port-cidrs.ts'
 import type { Registry } from '../model/registry.ts'
-import type { Snapshot } from '../model/snapshot.ts'
+import type { KernelOptions } from '../mode/kernel-options.ts'
+import type { ModeName } from '../mode/mode.ts'
+import type { Problem, Snapshot } from '../model/snapshot.ts'
 import { systemServers } from '../source/routes/resolve-host.ts'
 import type { Source } from '../source/source.ts'
 import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
@@ -78,6 +80,48 @@ export const nodePortAddresses = (
   '127.0.0.1',
   '::1',
 ]
+
+/** Whether a mode has node ports on loopback: userspace always does. */
+export const onLoopback =
+  (mode: ModeName, kernel: KernelOptions | undefined) =>
+  (family: IpFamily): boolean =>
+    mode === 'userspace' ||
+    (mode === 'nftables' && kernel?.nftables.localhostNodePorts === true) ||
+    (mode === 'iptables' && kernel?.localhostNodePorts === true && family === 'IPv4')
+
+/**
+ * Families in which --nodeport-addresses leaves no address of this host, so that node ports answer
+ * nowhere: where some are wanted, or in each when it leaves none in any.
+ */
+export const nodePortProblems = (
+  cidrsOf: ClusterFacts['nodePortCidrs'],
+  hasLoopback: ReturnType<typeof onLoopback>,
+  snapshots: readonly Snapshot[] = [],
+): readonly Problem[] => {
+  const limited = ipFamilies.filter(family => cidrsOf(family) !== undefined)
+  const barren = limited.filter(family => {
+    const cidrs = cidrsOf(family)?.flatMap(text => parseCidr(text) ?? [])
+    const all = addressesIn(cidrs, family, snapshots)
+    return all.every(address => isLoopback(address) && !hasLoopback(family))
+  })
+  return barren
+    .filter(family => barren.length === limited.length || hasNodePorts(family, snapshots))
+    .map(family => ({
+      object: '--nodeport-addresses',
+      field: family,
+      message: `${cidrsOf(family)?.join(', ')} holds no address of this host on which this mode has node ports: they answer nowhere. Give primary, or a CIDR of the node's; loopback needs --nftables-localhost-nodeports, or --iptables-localhost-nodeports for 127.0.0.1`,
+    }))
+}
+
+const hasNodePorts = (family: IpFamily, snapshots: readonly Snapshot[]): boolean =>
+  snapshots.some(
+    one =>
+      one.family === family &&
+      (one.healthChecks.size > 0 ||
+        [...one.servicePorts.values()].some(({ vips }) =>
+          vips.some(({ kind }) => kind === 'NodePort'),
+        )),
+  )
 
 const addressesIn = (
   cidrs: readonly Cidr[] | undefined,

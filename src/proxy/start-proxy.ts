@@ -28,7 +28,12 @@ import { isUnix } from '../util/unix-address.ts'
 import { within } from '../util/within.ts'
 import { createAdmin } from './admin.ts'
 import { askedRoutes, startControl } from './control.ts'
-import { clusterFacts, healthCheckAddresses } from './cluster-facts.ts'
+import {
+  clusterFacts,
+  healthCheckAddresses,
+  nodePortProblems,
+  onLoopback,
+} from './cluster-facts.ts'
 import { type ConnectTimePart, createConnectTime } from './connect-time.ts'
 import { noNode, type ProxyDeps, type RunningProxy, type Shared } from './options.ts'
 import { type ProxyServers, startServers } from './servers.ts'
@@ -252,6 +257,11 @@ const createControl = (deps: ControlDeps) => {
     ...connectTime.problems(),
     ...healthChecks.problems,
     ...deps.socketProblems(),
+    ...nodePortProblems(
+      facts.nodePortCidrs,
+      onLoopback(mode.name, options.kernel),
+      reconciler.snapshots(),
+    ),
   ]
   const modeProblemLog = new ProblemLog(log)
   const placementLog = new PlacementLog(
