@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type Child, startChild } from '../../bench/process/child.ts'
-import { serviceObject } from '../support/api-server/builders.ts'
+import { nodeObject, serviceObject } from '../support/api-server/builders.ts'
 import type { KubeObject } from '../support/api-server/kube-object.ts'
 import { makeNetns, type Netns, whyNoNetns } from '../support/netns.ts'
 import { until } from '../support/until.ts'
@@ -97,9 +97,11 @@ t.test(
   async t => {
     const { node, server, kubeconfig } = await twoHosts(t)
     const config = fromNode(t, kubeconfig)
+    const other = '198.51.100.20'
+    await apply(server, nodeObject('node-2', other))
     const spoilt = (port: number) =>
       serviceObject(`cut-${port}`, `10.96.1.${port % 250}`, {
-        spec: { externalIPs: [apiAddress], ports: [{ port, protocol: 'TCP' }] },
+        spec: { externalIPs: [apiAddress, other], ports: [{ port, protocol: 'TCP' }] },
       })
     const ways: readonly (readonly string[])[] = [
       ['--proxy-mode=userspace', '--capture=local'],
@@ -128,6 +130,11 @@ t.test(
         await isLeftOut(node)
         t.equal(await evaluated(node, dialling(apiPort)), 'connected')
         const { problems } = await status(node)
+        const ofOther = problems.find(({ field }) => field === other)?.message ?? ''
+        t.equal(
+          ofOther.includes('an address of Node node-2'),
+          way.includes('--capture=local'),
+        )
         t.match(
           problems.find(({ object }) => object.includes('cut-6443')) ?? problems[0],
           {

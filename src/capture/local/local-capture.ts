@@ -36,6 +36,8 @@ export interface LocalCaptureDeps {
  */
 export const localCapture = (deps: LocalCaptureDeps): Capture => new LocalCapture(deps)
 
+const noneElsewhere = (): ReadonlyMap<string, string> => new Map()
+
 /** What the host was asked to have. */
 interface Asked {
   /** Canonical CIDRs. */
@@ -85,7 +87,7 @@ class LocalCapture implements Capture {
     return this.#turns.take(async () => {
       this.#isUsed = true
       const before = this.#asked.singles
-      const { serviceCidrs, elsewhere = () => new Map<string, string>() } = this.#deps
+      const { serviceCidrs, localAddresses, elsewhere = noneElsewhere } = this.#deps
       const cidrs = serviceCidrs().flatMap(text => parseCidr(text) ?? [])
       const ranges = cidrs.map(({ text }) => text)
       const isNew = ranges.join() !== this.#asked.ranges.join()
@@ -94,11 +96,11 @@ class LocalCapture implements Capture {
       const had = cidrs.filter(({ text }) => !this.#errors.has(text))
       const wanted = await this.#wanted.take(servicePorts, had, elsewhere())
       const { refused } = this.#wanted
-      const singles =
-        wanted === before
-          ? wanted
-          : new Set([...before, ...wanted].filter(one => !refused.has(one)))
+      const lost = [...before].filter(address => refused.has(address))
+      const kept = lost.length > 0 ? [] : before
+      const singles = wanted === before ? wanted : new Set([...kept, ...wanted])
       await this.#ask({ ranges, singles })
+      localAddresses.forget(lost)
       return this.#listen.place(servicePorts)
     })
   }

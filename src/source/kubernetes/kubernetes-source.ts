@@ -15,6 +15,8 @@ export interface KubernetesSourceOptions {
   readonly client: ApiClient
   /** Of the Node this runs on; '' when it is none. */
   readonly nodeName: string
+  /** Other Nodes are read too, where there is one; by default they are not. */
+  readonly otherNodes?: boolean
   readonly observer: KubernetesObserver
   readonly clock?: Clock
   /** As Math.random. */
@@ -65,6 +67,9 @@ export class KubernetesSource implements Source {
       this.#services,
       this.#slices,
       ...(this.#node === undefined ? [] : [this.#node]),
+      ...(this.#node !== undefined && options.otherNodes === true
+        ? [this.#reader([api.otherNodes(options.nodeName)], true)]
+        : []),
       this.#reader(api.serviceCIDRs, true),
     ]
   }
