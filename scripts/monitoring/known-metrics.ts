@@ -17,7 +17,11 @@ import {
   relayInfoMetrics,
   relayMetrics,
 } from '../../src/observe/relay-metrics.ts'
-import { captureTable, kernelTables } from '../../src/observe/rule-metrics-table.ts'
+import {
+  captureTable,
+  kernelTables,
+  loopbackTable,
+} from '../../src/observe/rule-metrics-table.ts'
 
 type Row = Pick<Metric<unknown>, 'name' | 'type' | 'labels'>
 
@@ -42,6 +46,7 @@ const always: readonly Row[] = [
 /** Of other modes and sources, and of what is off unless asked for. */
 const sometimes: readonly Row[] = [
   ...Object.values(kernelTables).flat(),
+  ...loopbackTable,
   ...connectTimeTable,
   ...requestTable,
 ]

@@ -1,11 +1,10 @@
-import { availableParallelism } from 'node:os'
 import type { RunSettings } from '../config/run-settings.ts'
 import { nodePortCidrsOfAnyNode } from '../kernel/node-port-cidrs.ts'
 import { runTool } from '../kernel/run-tool.ts'
 import { hostSysctls } from '../kernel/sysctls.ts'
 import { chooseBackend } from '../kernel/xtables/choose-backend.ts'
 import { applySysctl } from '../proxy/kernel/kernel-setup.ts'
-import { wantedSysctls } from '../proxy/kernel/wanted-sysctls.ts'
+import { onlineProcessors, wantedSysctls } from '../proxy/kernel/wanted-sysctls.ts'
 import type { Io } from './io.ts'
 import { visible } from './words.ts'
 import { guardLocalnet } from '../kernel/iptables/restore-text.ts'
@@ -31,7 +30,7 @@ export const initOnly = async (
   const wanted = wantedSysctls(kernel, {
     // What an empty mode takes where it can.
     mode: mode.mode === '' ? 'iptables' : mode.mode,
-    cores: availableParallelism(),
+    cores: onlineProcessors(),
     nodePortCidrs: nodePortCidrsOfAnyNode(addresses),
   })
   let failures = 0
@@ -43,7 +42,7 @@ export const initOnly = async (
     try {
       if (guarded !== undefined) await writeGuard()
       const isSet = await applySysctl(sysctls, sysctl)
-      if (isSet) done.add(name)
+      done.add(name)
       io.out(
         isSet
           ? `${visible(name)} = ${value}\n`

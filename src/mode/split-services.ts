@@ -41,7 +41,14 @@ export class ServiceSplitter {
     if (known !== undefined) return [known]
     const vips = servicePort.vips.flatMap(vip => loopbackVip(vip, servicePort.family))
     if (vips.length === 0 || servicePort.protocol === 'SCTP') return []
-    const made = { ...servicePort, key: loopbackKey(servicePort), vips }
+    // As kube-proxy 1.37 (localnodeportproxy): with externalTrafficPolicy Local this node's endpoints.
+    const { external } = servicePort
+    const made = {
+      ...servicePort,
+      key: loopbackKey(servicePort),
+      vips,
+      externalFromNode: external,
+    }
     this.#onLoopback.set(servicePort, made)
     return [made]
   }
@@ -50,6 +57,9 @@ export class ServiceSplitter {
 /** `ServicePort.key` of what the relay serves of a ServicePort on loopback. */
 export const loopbackKey = ({ key }: Pick<ServicePort, 'key'>): string =>
   `${key} on loopback`
+
+/** Whether this is the key, or the listener's id, of what is served on loopback. */
+export const isOnLoopback = (key: string): boolean => key.endsWith(' on loopback')
 
 const loopback: Readonly<Record<IpFamily, string>> = { IPv4: '127.0.0.1', IPv6: '::1' }
 

@@ -1,6 +1,7 @@
 import type { BindState, Bind } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
-import { joinHostPort } from '../util/ip.ts'
+import { isOnLoopback } from '../mode/split-services.ts'
+import { familyOf, joinHostPort } from '../util/ip.ts'
 import type { Log, LogFields } from './log.ts'
 import { RecordLimiter } from './record-limiter.ts'
 
@@ -107,6 +108,8 @@ const forgetAfterMs = 25_000
  */
 export class FailingBinds {
   readonly #clock: Clock
+  /** Attempts that failed, of node ports on loopback in nftables mode. */
+  readonly loopbackFailures = { IPv4: 0, IPv6: 0 }
   /** Those reported last are at the end. */
   readonly #failed = new Map<string, { readonly state: Failed; readonly at: number }>()
 
@@ -118,7 +121,10 @@ export class FailingBinds {
     const key = keyOf(listener, state.bind)
     this.#failed.delete(key)
     this.#forget()
-    if (state.state === 'failed') this.#failed.set(key, { state, at: this.#clock.now() })
+    if (state.state !== 'failed') return
+    this.#failed.set(key, { state, at: this.#clock.now() })
+    if (isOnLoopback(listener))
+      this.loopbackFailures[familyOf(state.bind.address) ?? 'IPv4'] += 1
   }
 
   has(listener: string, bind: Bind): boolean {

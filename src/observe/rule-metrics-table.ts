@@ -1,6 +1,9 @@
+import type { Placement } from '../capture/capture.ts'
 import type { RuleCount } from '../kernel/proxier.ts'
 import type { ModeName } from '../mode/mode.ts'
+import { isOnLoopback } from '../mode/split-services.ts'
 import { ipFamilies } from '../util/ip.ts'
+import type { FailingBinds } from './bind-log.ts'
 import { counter, gauge, histogram, type Histogram, type Sample } from './exposition.ts'
 import { byFamily, ofFamily, type Table } from './metrics-table.ts'
 import type { RuleMetrics } from './rule-metrics.ts'
@@ -94,6 +97,46 @@ export const kernelTables = {
   ipvs: [...restoreTable, ...repairTable],
   userspace: [],
 } as const satisfies Readonly<Record<ModeName, Table<RuleMetrics>>>
+
+export interface LoopbackNodePorts {
+  readonly placements: readonly Placement[]
+  readonly failingBinds: FailingBinds | undefined
+}
+
+/** kube-proxy 1.37's, of nftables mode with node ports on loopback. */
+export const loopbackTable: Table<LoopbackNodePorts> = [
+  gauge(
+    'kubeproxy_nftables_localhost_nodeport_listeners',
+    'Node ports that the relay serves on loopback.',
+    ofFamily,
+    ({ placements, failingBinds }) =>
+      ipFamilies.map((family): Sample => {
+        const binds = placements
+          .filter(one => one.servicePort.family === family)
+          .filter(one => isOnLoopback(one.listenerId) && isServed(one))
+          .flatMap(({ listenerId, vips }) =>
+            vips.flatMap(vip => vip.binds).map(bind => ({ listenerId, bind })),
+          )
+        const { length } = binds.filter(
+          one => !failingBinds?.has(one.listenerId, one.bind),
+        )
+        return [[family], length]
+      }),
+  ),
+  counter(
+    'kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total',
+    'Times a node port could not be listened on on loopback.',
+    ofFamily,
+    ({ failingBinds }) =>
+      ipFamilies.map((family): Sample => [
+        [family],
+        failingBinds?.loopbackFailures[family] ?? 0,
+      ]),
+  ),
+]
+
+const isServed = ({ servicePort }: Placement): boolean =>
+  servicePort.external.endpoints.length > 0
 
 const countOf = ({ counts }: Histogram): number => counts.reduce((sum, n) => sum + n, 0)
 

@@ -31,6 +31,27 @@ export const sayMode = (log: Log, choice: ModeChoice): void => {
   )
 }
 
+/** Where kube-proxy warns of a mode (server_linux.go of 1.37): an Event's reason and text. */
+export const modeWarning = ({
+  mode,
+  by,
+  name,
+}: ModeChoice): { readonly reason: string; readonly message: string } | undefined => {
+  if (mode === '' && by === '' && name === 'iptables')
+    return {
+      reason: 'KubeProxyDefaultMode',
+      message:
+        'no proxy mode is configured: iptables is used, as by kube-proxy. From Kubernetes 1.40 on the default is nftables; to stay with iptables set --proxy-mode iptables, or mode: iptables in the configuration file',
+    }
+  if (name === 'ipvs')
+    return {
+      reason: 'IPVSDeprecation',
+      message:
+        'kube-proxy deprecates ipvs mode: disabled by default from Kubernetes 1.40 on, removed in 1.43. Usher keeps it; to be able to go back to kube-proxy, migrate to --proxy-mode nftables',
+    }
+  return undefined
+}
+
 /** For an Event. */
 export const choiceText = ({ mode, name, passedOver }: ModeChoice): string => {
   const why = passedOver.map(one => `${one.name}: ${one.detail}`).join('; ')

@@ -100,7 +100,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   }
   const traffic = await createTraffic({
     ...shared,
-    fellBack: message => failed('ProxyModeFallback', message),
+    event: failed,
   })
   const connectTime = await createConnectTime({
     ...shared,

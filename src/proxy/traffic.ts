@@ -6,7 +6,11 @@ import { kernelModeNames, type Mode, type ModeName } from '../mode/mode.ts'
 import { ServiceSplitter } from '../mode/split-services.ts'
 import { type BoundMetric, bindMetrics } from '../observe/exposition.ts'
 import { modeTable } from '../observe/metrics-table.ts'
-import { captureTable, kernelTables } from '../observe/rule-metrics-table.ts'
+import {
+  captureTable,
+  kernelTables,
+  loopbackTable,
+} from '../observe/rule-metrics-table.ts'
 import { RuleMetrics } from '../observe/rule-metrics.ts'
 import { accessLogMetrics, relayInfoMetrics } from '../observe/relay-metrics.ts'
 import { createDataPath, type DataPath } from './data-path.ts'
@@ -17,6 +21,7 @@ import {
   choiceText,
   fallBackText,
   isFallBack,
+  modeWarning,
   sayCapture,
   sayFallBack,
   sayMode,
@@ -24,8 +29,8 @@ import {
 } from './say-choices.ts'
 
 export interface TrafficDeps extends Shared {
-  /** Sends an Event that another mode runs than the one asked for. */
-  readonly fellBack: (message: string) => void
+  /** Sends an Event about the mode that runs. */
+  readonly event: (reason: string, message: string) => void
 }
 
 /** What carries the traffic. */
@@ -46,7 +51,8 @@ export interface Traffic {
  * taken, and a capture or relay that was asked for by name does not work.
  */
 export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
-  const { options, log, fellBack } = deps
+  const { options, log, event } = deps
+  const fellBack = (message: string) => event('ProxyModeFallback', message)
   const { mode: request = { mode: 'userspace', by: '' } } = options
   // Apart, so that after a fallback what failed is not told of the mode that runs.
   const metrics = metricsOfModes()
@@ -89,6 +95,11 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
   sayMode(log, mode.choice)
   const { choice } = mode
   if (isFallBack(choice)) fellBack(choiceText(choice))
+  const warning = modeWarning(choice)
+  if (warning !== undefined) {
+    log.warn({}, warning.message)
+    event(warning.reason, warning.message)
+  }
   return {
     mode,
     choice: () => mode.choice,
@@ -96,6 +107,12 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
     metrics: () => [
       ...bindMetrics(modeTable, { mode: mode.name, fallBacks }),
       ...bindMetrics(kernelTables[mode.name], metrics[mode.name]),
+      ...(mode.name === 'nftables' && options.kernel?.nftables.localhostNodePorts
+        ? bindMetrics(loopbackTable, {
+            placements: mode.placements,
+            failingBinds: dataPath?.connectionLog.failingBinds,
+          })
+        : []),
       ...(dataPath
         ? [
             ...bindMetrics(captureTable, dataPath.captureMetrics),

@@ -521,16 +521,32 @@ t.test('what is written reads back as the same configuration', async t => {
   )
 })
 
-t.test('primary beside CIDRs is refused as a flag, too', async t => {
-  const [primary, cidr] = [
-    '--nodeport-addresses=primary',
-    '--nodeport-addresses=10.0.0.0/8',
-  ]
-  t.match(
-    await refusal(withFlags(primary, cidr)),
-    /"primary": must not stand beside CIDRs/,
+t.test('keywords stand beside CIDRs, as with kube-proxy 1.37, and each once', async t => {
+  const taken = async (...values: readonly string[]) =>
+    refusal(withFlags(...values.map(value => `--nodeport-addresses=${value}`)))
+  t.equal(await taken('primary', '127.0.0.1/32', 'localhost'), 'taken')
+  t.match(await taken('all', '10.0.0.0/8', 'all'), /\[2\]: Duplicate value: "all"/)
+})
+
+t.test("the gate of kube-proxy 1.37 for loopback is Usher's own flag", async t => {
+  const gate = '--feature-gates=KubeProxyNFTablesLocalhostNodePorts=true,Other=true'
+  const at = async (...flags: readonly string[]) => {
+    const { kernel, warnings } = await withFlags('--proxy-mode=nftables', gate, ...flags)
+    t.match(warnings.join(), /no feature gates: Other changes nothing/)
+    return kernel.nftables.localhostNodePorts
+  }
+  t.equal(await at('--nodeport-addresses=primary,localhost'), true)
+  t.equal(await at('--nodeport-addresses=127.0.0.1/32'), true)
+  t.equal(await at('--nodeport-addresses=::1/128'), true)
+  t.equal(await at('--nodeport-addresses=0.0.0.0/0'), false, 'named by itself only')
+  t.equal(await at(), false, 'the default of nftables mode is primary')
+  t.equal(
+    await at('--nodeport-addresses=localhost', '--nftables-localhost-nodeports=false'),
+    false,
+    'the flag wins',
   )
-  t.equal(await refusal(withFlags(primary, '--nodeport-addresses=localhost')), 'taken')
+  const { warnings } = await withFlags('--proxy-mode=iptables', gate)
+  t.match(warnings.join(), /KubeProxyNFTablesLocalhostNodePorts and Other change nothing/)
 })
 
 t.test('fields are in alphabetical order, as kube-proxy writes them', async t => {

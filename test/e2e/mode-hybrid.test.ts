@@ -191,6 +191,22 @@ t.test(
         const { result } = await stage.agents.node.dial(at, 5000)
         t.equal(result, 'answer', `${family} ${protocol}`)
       }
+    // As kube-proxy 1.37: with externalTrafficPolicy Local this node's endpoints, where it has one.
+    const ends = async (name: string) => {
+      const dialled = serviceNamed(name)
+      const at = {
+        protocol: 'TCP',
+        ...vipOf['node port, loopback'](dialled, 'IPv4'),
+      } as const
+      const found = new Set<string>()
+      for (let i = 0; i < 4; i++) {
+        const { result, backend } = await stage.agents.node.dial(at, 5000)
+        found.add(backend || result)
+      }
+      return [...found]
+    }
+    t.strictSame(await ends('external-local'), ['backend-2'])
+    t.strictSame(await ends('external-local-none'), ['timeout'], 'dropped')
     const others = matrix.filter(
       ({ service, vip }) => isPlain(service) && vip === 'ClusterIP',
     )

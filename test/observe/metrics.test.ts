@@ -2,12 +2,16 @@ import { Gauge, Registry } from 'prom-client'
 import t from 'tap'
 import type { Test } from 'tap'
 import { bindMetrics, writeMetrics } from '../../src/observe/exposition.ts'
+import { FailingBinds } from '../../src/observe/bind-log.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
 import { modeTable, probeTable } from '../../src/observe/metrics-table.ts'
 import { ProbeCounts } from '../../src/observe/probe-counts.ts'
 import { relayInfoMetrics } from '../../src/observe/relay-metrics.ts'
+import { loopbackTable } from '../../src/observe/rule-metrics-table.ts'
 import { newCounters } from '../../src/relay/counters.ts'
 import { dialBuckets } from '../../src/relay/relay.ts'
+import { FakeClock } from '../support/fake-clock.ts'
+import { servicePort } from '../support/service-ports.ts'
 import { badNames, parse } from './parse-exposition.ts'
 import type {
   EndpointStats,
@@ -486,3 +490,40 @@ t.test('without a relay there are no metrics of one, until there is', async t =>
   t.match(after, 'usher_connections_accepted_total')
   t.match(after, 'usher_proxy_mode{mode="userspace"} 1')
 })
+
+t.test(
+  'node ports on loopback in nftables mode are counted as by kube-proxy 1.37',
+  async t => {
+    const failingBinds = new FailingBinds(new FakeClock())
+    const served = { verdict: 'forward', endpoints: [{}] } as never
+    const at = (key: string, port: number, external = served) => ({
+      servicePort: servicePort('web', { external }),
+      listenerId: `IPv4 ${key}`,
+      vips: [
+        {
+          vip: { kind: 'NodePort', address: '127.0.0.1', port } as const,
+          capture: 'listen' as const,
+          binds: [{ address: '127.0.0.1', port }],
+          reason: '',
+        },
+      ],
+    })
+    const nobody = { verdict: 'reject', endpoints: [] } as never
+    const placements = [
+      at('a on loopback', 30_001),
+      at('b on loopback', 30_002),
+      at('unserved on loopback', 30_003, nobody),
+      at('kernel', 30_004),
+    ]
+    const failed = { state: 'failed', error: 'EADDRINUSE', since: 0 } as const
+    const bind = { address: '127.0.0.1', port: 30_002 }
+    failingBinds.changed('IPv4 b on loopback', { ...failed, bind })
+    failingBinds.changed('IPv4 kernel', { ...failed, bind: { ...bind, port: 30_004 } })
+    const pages = await writeMetrics(loopbackTable, { placements, failingBinds })
+    const text = Buffer.concat(pages).toString()
+    const name = 'kubeproxy_nftables_localhost_nodeport_listener'
+    t.match(text, `${name}s{ip_family="IPv4"} 1\n`)
+    t.match(text, `${name}s{ip_family="IPv6"} 0\n`)
+    t.match(text, `${name}_creation_failures_total{ip_family="IPv4"} 1\n`)
+  },
+)

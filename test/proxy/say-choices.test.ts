@@ -5,6 +5,7 @@ import {
   choiceText,
   fallBackText,
   isFallBack,
+  modeWarning,
   sayFallBack,
   sayMode,
 } from '../../src/proxy/say-choices.ts'
@@ -79,3 +80,20 @@ t.test('a mode that is lost while it runs is an error, with the reason', async t
     'iptables mode no longer works, userspace mode runs: no iptables',
   )
 })
+
+t.test(
+  'a default that will change, and ipvs, are warned of as by kube-proxy 1.37',
+  async t => {
+    const given = (
+      mode: ModeChoice['mode'],
+      name: ModeChoice['name'],
+      by = '--proxy-mode',
+    ) =>
+      modeWarning({ ...choice, mode, by: mode === '' && by !== 'a flag' ? '' : by, name })
+    t.match(given('', 'iptables'), { reason: 'KubeProxyDefaultMode', message: /1\.40/ })
+    t.match(given('ipvs', 'ipvs'), { reason: 'IPVSDeprecation', message: /1\.43/ })
+    t.equal(given('iptables', 'iptables'), undefined)
+    t.equal(given('', 'userspace'), undefined)
+    t.equal(given('ipvs', 'iptables'), undefined, 'a fallback has a warning of its own')
+  },
+)

@@ -7,6 +7,10 @@ const at = (path: string): string => `KubeProxyConfiguration.${path}`
 export const invalid = (path: string, value: unknown, why: string): string =>
   `${at(path)}: Invalid value: ${JSON.stringify(value)}: ${why}`
 
+/** For an entry of a list that is there already. */
+export const duplicate = (path: string, value: string): string =>
+  `${at(path)}: Duplicate value: ${JSON.stringify(value)}`
+
 /** For a value that is not one of a few. */
 export const unsupported = (
   path: string,

@@ -1,14 +1,9 @@
 import { parseCidr } from '../../util/cidr.ts'
 import { canonicalIp } from '../../util/ip.ts'
-import {
-  portRange,
-  isDualStack,
-  isNodePortWord,
-  standsBesideCidrs,
-} from '../types/addresses.ts'
+import { portRange, isDualStack, isNodePortWord } from '../types/addresses.ts'
 import { BadValue, splitAtCommas } from '../types/basic.ts'
 import type { KubeProxyConfiguration } from './configuration.ts'
-import { faultIf, invalid } from './faults.ts'
+import { duplicate, faultIf, invalid } from './faults.ts'
 
 const bindAddress = (given: string): string[] =>
   faultIf(
@@ -56,14 +51,18 @@ const clusterCidr = (text: string): string[] => {
   ]
 }
 
-/** Words besides `primary` are kube-proxy 1.37's. */
+/** As of kube-proxy 1.37: words beside CIDRs, each word once. */
 const nodePorts = (given: readonly string[] | null): string[] =>
   (given ?? []).flatMap((each, index, all) => {
     const path = `NodePortAddresses[${index}]`
-    if (standsBesideCidrs(each, all))
-      return [invalid(path, each, 'must not stand beside CIDRs; give either')]
-    const isGood = isNodePortWord(each) || parseCidr(each) !== undefined
-    return faultIf(!isGood, path, each, 'must be a valid CIDR')
+    if (isNodePortWord(each))
+      return all.indexOf(each) < index ? [duplicate(path, each)] : []
+    return faultIf(
+      parseCidr(each) === undefined,
+      path,
+      each,
+      "must be a valid CIDR or one of the keywords 'primary', 'localhost', 'all'",
+    )
   })
 
 const ports = (given: string): string[] => {

@@ -1,4 +1,6 @@
 import type { ModeName, Periods } from '../../mode/mode.ts'
+import { parseCidr } from '../../util/cidr.ts'
+import { isLoopback } from '../../util/ip.ts'
 import { goMilliseconds } from '../../util/duration.ts'
 import {
   type FieldPath,
@@ -44,6 +46,23 @@ const udpTimeout = (decision: Decision): number => {
   return named('run', 'udpIdleTimeout', () => duration('above zero').read(text))
 }
 
+/** The gate of kube-proxy 1.37 (KEP-6032) for node ports on loopback in nftables mode. */
+export const loopbackGate = 'KubeProxyNFTablesLocalhostNodePorts'
+
+/** As kube-proxy, which serves them only where nodePortAddresses names loopback, besides `all`. */
+const nftablesLocalhostNodeports = ({
+  given,
+  options,
+  configuration,
+}: Decision): boolean =>
+  given.has('nftables-localhost-nodeports')
+    ? options.nftablesLocalhostNodeports
+    : configuration.featureGates?.[loopbackGate] === true &&
+      (configuration.nodePortAddresses ?? []).some(
+        text =>
+          text === 'localhost' || isLoopback(parseCidr(text)?.text.split('/')[0] ?? ''),
+      )
+
 const levelOf = (verbosity: number): 'info' | 'debug' | 'trace' =>
   verbosity >= 6 ? 'trace' : verbosity >= 4 ? 'debug' : 'info'
 
@@ -85,6 +104,7 @@ export const effectiveOptions = (decision: Decision): OptionsOf<'run'> => {
     ...periods(decision, fromFields).userspace,
     ...logging(decision),
     udpTimeout: udpTimeout(decision),
+    nftablesLocalhostNodeports: nftablesLocalhostNodeports(decision),
   }
 }
 

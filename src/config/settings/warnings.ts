@@ -7,7 +7,7 @@ import {
 } from '../kube-proxy/configuration.ts'
 import { acceptedBy } from '../options.ts'
 import { splitAtCommas } from '../types/basic.ts'
-import { type Decision, isOldUdpTimeout } from './effective.ts'
+import { type Decision, isOldUdpTimeout, loopbackGate } from './effective.ts'
 import type { Given } from '../tokens.ts'
 import { flagsWithField } from './from-flags.ts'
 import { isForFallBack, ofUserspace, whyNoEffect } from './modes.ts'
@@ -104,8 +104,13 @@ const connectTimeOff = ({ given, options }: Decision): string[] =>
     ? ['--connect-time-cgroup has no effect without --connect-time']
     : []
 
-const gates = ({ featureGates = {} }: Decision['configuration']): string[] => {
-  const names = Object.keys(featureGates)
+const gates = (
+  { featureGates = {} }: Decision['configuration'],
+  mode: string,
+): string[] => {
+  const names = Object.keys(featureGates).filter(
+    name => name !== loopbackGate || mode !== 'nftables',
+  )
   return names.length === 0
     ? []
     : [`Usher has no feature gates: ${listed(names, 'changes', 'change')} nothing`]
@@ -179,7 +184,7 @@ export const warningsOf = (decision: Decision, mode: string): string[] => {
       : deprecated(given)),
     ...localMode(configuration, mode),
     ...connectTimeOff(decision),
-    ...gates(configuration),
+    ...gates(configuration, mode),
     ...unusedSource(decision),
     ...legacy(decision, mode),
     ...incompleteWarnings(configuration),

@@ -168,13 +168,6 @@ const words: readonly string[] = ['primary', 'localhost', 'all']
 /** True for what stands for addresses of a node in place of a CIDR (kube-proxy 1.37). */
 export const isNodePortWord = (text: string): boolean => words.includes(text)
 
-/**
- * Whether this one, although good by itself, can't be taken together with the others: as
- * to kube-proxy 1.36, which has no other words, `primary` is not for lists of CIDRs.
- */
-export const standsBesideCidrs = (text: string, all: readonly string[]): boolean =>
-  text === 'primary' && !all.every(isNodePortWord)
-
 /** What NodePorts are answered on: CIDRs, or `primary`, `localhost` and `all`. */
 export const nodePortAddresses = commaList(
   textual('CIDR', part => {

@@ -17,8 +17,6 @@ export class KernelSetup {
   readonly #deps: KernelSetupDeps
   /** By name, the value that it has, or was larger than. */
   readonly #done = new Map<string, string>()
-  /** Those that were larger already. */
-  readonly #larger = new Set<string>()
   /** How often each failed. */
   readonly #failures = new Map<string, number>()
   /** Those not set because they could not be taken back later, with the reason. */
@@ -72,10 +70,9 @@ export class KernelSetup {
   async #setAll(all: readonly WantedSysctl[]): Promise<void> {
     for (const wanted of all) {
       if (this.#done.get(wanted.name) === wanted.value) continue
-      if (wanted.needs !== undefined && !this.#isAsWanted(wanted.needs)) continue
+      if (wanted.needs !== undefined && !this.#done.has(wanted.needs)) continue
       try {
-        const isSet = await applySysctl(this.#deps.sysctls, wanted)
-        if (!isSet) this.#larger.add(wanted.name)
+        await applySysctl(this.#deps.sysctls, wanted)
         this.#done.set(wanted.name, wanted.value)
         this.#refused.delete(wanted.name)
       } catch (error) {
@@ -95,10 +92,6 @@ export class KernelSetup {
   /** Whether this process wants it as it is: no leftover. */
   has(name: string): boolean {
     return this.#done.has(name)
-  }
-
-  #isAsWanted(name: string): boolean {
-    return this.#done.has(name) && !this.#larger.has(name)
   }
 
   /** Reported the second time: conntrack's come with the first rule that needs conntrack. */

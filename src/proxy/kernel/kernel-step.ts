@@ -1,4 +1,3 @@
-import { availableParallelism } from 'node:os'
 import { hostLock } from '../../kernel/keeper/host-lock.ts'
 import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
@@ -18,7 +17,7 @@ import type { KernelOptions } from '../../mode/kernel-options.ts'
 import { type KernelFacts, kernelSettings } from './kernel-settings.ts'
 import type { KindDeps } from './kernel-kinds.ts'
 import { KernelSetup } from './kernel-setup.ts'
-import { wantedSysctls } from './wanted-sysctls.ts'
+import { onlineProcessors, wantedSysctls } from './wanted-sysctls.ts'
 
 export interface KernelStepDeps extends Pick<Shared, 'clock' | 'log' | 'resync'> {
   readonly version: string
@@ -39,12 +38,13 @@ export const kernelStep = (
 ): ModeStep => {
   const { clock, log, options, facts, metrics } = deps
   const said = kernelLog(log, name)
+  const cores = onlineProcessors()
   const setup = new KernelSetup({
     sysctls: deps.sysctls ?? hostSysctls(),
     wanted: () =>
       wantedSysctls(options, {
         mode: name,
-        cores: availableParallelism(),
+        cores,
         nodePortCidrs: facts.nodePortCidrsOfAnyNode,
       }),
     failed: (sysctl, value, why) =>

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import type { ModeName } from '../../mode/mode.ts'
 import { cidrContains, parseCidr } from '../../util/cidr.ts'
 import type { ConntrackOptions, KernelOptions } from '../../mode/kernel-options.ts'
@@ -13,7 +15,7 @@ export interface WantedSysctl {
    * wanted, and goes back to what it was if an Usher has set it.
    */
   readonly guarded?: 'open' | 'shut'
-  /** Another one that this goes with: set only where that has just this value by now. */
+  /** Another one that this goes with: set only where that has its value, or a larger one, by now. */
   readonly needs?: string
 }
 
@@ -22,6 +24,29 @@ export interface SysctlFacts {
   readonly cores: number
   /** Of IPv4 on any node; see KernelSettings. */
   readonly nodePortCidrs: readonly string[] | undefined
+}
+
+/**
+ * Processors of the host that are online. Unlike `availableParallelism` not those of this process's cpuset:
+ * what is sized by them is the whole host's (kubernetes/kubernetes, conntrack/sysctls.go of 1.37).
+ */
+export const onlineProcessors = (path = '/sys/devices/system/cpu/online'): number => {
+  try {
+    return sizeOfCpuList(readFileSync(path, 'utf8').trim())
+  } catch {
+    // Not Linux, or no sysfs in this container.
+    return availableParallelism()
+  }
+}
+
+/** Of a list like `0-3,8-11` (Linux, cputopology.rst). Throws on any other text. */
+const sizeOfCpuList = (text: string): number => {
+  const sizes = text.split(',').map(part => {
+    const [, first, last = first] = /^(\d+)(?:-(\d+))?$/.exec(part) ?? []
+    return Number(last) - Number(first) + 1
+  })
+  if (sizes.every(size => size > 0)) return sizes.reduce((sum, size) => sum + size, 0)
+  throw new Error(`${text} is not a list of processors`)
 }
 
 /** As kube-proxy caps it. */
@@ -68,7 +93,7 @@ const conntrackSize = (
       name: '/sys/module/nf_conntrack/parameters/hashsize',
       value: String(Math.floor(size / 4)),
       atLeast: true,
-      // It is the whole host's: not of a network namespace where the other can't be set.
+      // It is the whole host's: left alone by a network namespace where the other can't be set.
       needs: name,
     },
   ]

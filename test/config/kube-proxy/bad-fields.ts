@@ -129,11 +129,11 @@ export const badFields: readonly (readonly [string, string])[] = [
   ],
   [
     'nodePortAddresses: [10.0.0.0/8, x]',
-    'NodePortAddresses[1]: Invalid value: "x": must be a valid CIDR',
+    `NodePortAddresses[1]: Invalid value: "x": must be a valid CIDR or one of the keywords 'primary', 'localhost', 'all'`,
   ],
   [
-    'nodePortAddresses: [10.0.0.0/8, primary]',
-    'NodePortAddresses[1]: Invalid value: "primary": must not stand beside CIDRs; give either',
+    'nodePortAddresses: [primary, 10.0.0.0/8, primary]',
+    'NodePortAddresses[2]: Duplicate value: "primary"',
   ],
   [
     'detectLocalMode: Guess',

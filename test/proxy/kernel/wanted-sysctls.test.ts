@@ -1,7 +1,13 @@
+import { writeFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
 import t from 'tap'
 import type { ConntrackOptions, KernelOptions } from '../../../src/mode/kernel-options.ts'
 import type { ModeName } from '../../../src/mode/mode.ts'
-import { wantedSysctls } from '../../../src/proxy/kernel/wanted-sysctls.ts'
+import {
+  onlineProcessors,
+  wantedSysctls,
+} from '../../../src/proxy/kernel/wanted-sysctls.ts'
 import { kernelOptions } from './kernel-options.ts'
 
 const wanted = (
@@ -68,4 +74,18 @@ t.test('times of conntrack are whole seconds, and zero leaves them alone', async
       'udp_timeout=1',
     ],
   )
+})
+
+t.test("processors are the host's, not those of this process's cpuset", async t => {
+  const path = join(t.testdir(), 'online')
+  const counts = { '0': 1, '0-3': 4, '0-3,8-11,15\n': 9 }
+  for (const [text, count] of Object.entries(counts)) {
+    writeFileSync(path, text)
+    t.equal(onlineProcessors(path), count, text)
+  }
+  for (const odd of ['', '3-1', 'all']) {
+    writeFileSync(path, odd)
+    t.equal(onlineProcessors(path), availableParallelism(), `'${odd}'`)
+  }
+  t.equal(onlineProcessors(join(path, 'none')), availableParallelism())
 })
