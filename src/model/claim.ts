@@ -45,10 +45,7 @@ export const claimsOf = (service: Service): readonly Claim[] => {
 const healthCheckClaims = (service: Service): readonly Claim[] => {
   const { healthCheckNodePort: nodePort, ports } = service
   const port = { name: '', protocol: 'TCP', port: 0, nodePort } as const
-  return portClaims(service, port, ports.length, []).map(claim => ({
-    ...claim,
-    field: 'spec.healthCheckNodePort',
-  }))
+  return portClaims(service, port, ports.length, [])
 }
 
 /** Whether a claim is that of the health check's port. */
@@ -95,7 +92,10 @@ const portClaims = (
   }
   for (const address of addresses) add(address, port)
   if (nodePort !== 0) {
-    const field = `spec.ports[${portIndex}].nodePort`
+    const isPort = portIndex < service.ports.length
+    const field = isPort
+      ? `spec.ports[${portIndex}].nodePort`
+      : 'spec.healthCheckNodePort'
     for (const family of familiesOf(service)) {
       add({ kind: 'NodePort', address: wildcardOf(family), family, field }, nodePort)
     }

@@ -34,24 +34,25 @@ export class OwnWays {
     )
   }
 
-  /** Without the VIPs that must not be taken; undefined where none is left. The same where all are. */
-  without(servicePort: ServicePort, here: Here): ServicePort | undefined {
-    const vips = servicePort.vips.filter(vip => !this.#isCut(servicePort, vip, here))
+  /**
+   * A ServicePort without the VIPs that must not be taken, or undefined where none is left; a problem
+   * for each is added. The same object where there is none.
+   */
+  without(
+    servicePort: ServicePort,
+    here: Here,
+    problems: Problem[],
+  ): ServicePort | undefined {
+    const { namespace, serviceName } = servicePort
+    const vips = servicePort.vips.filter(vip => {
+      if (!this.#isCut(servicePort, vip, here)) return true
+      const message = `${textOf(vip)}/TCP is left out, as this node reaches the API server there; give another address or port, or lead it to the endpoints of Service ${apiService} alone`
+      const object = `Service ${namespace}/${serviceName}`
+      problems.push({ object, field: fields[vip.kind], message })
+      return false
+    })
     if (vips.length === servicePort.vips.length) return servicePort
     return vips.length === 0 ? undefined : { ...servicePort, vips }
-  }
-
-  /** One problem for each VIP that `without` leaves out. */
-  problems(servicePort: ServicePort, here: Here): readonly Problem[] {
-    return servicePort.vips.flatMap(vip => {
-      if (!this.#isCut(servicePort, vip, here)) return []
-      const { namespace, serviceName } = servicePort
-      return {
-        object: `Service ${namespace}/${serviceName}`,
-        field: fields[vip.kind],
-        message: `${joinHostPort(vip.address, vip.port)}/TCP is left out, as this node reaches the API server there; give another address or port, or lead it to the endpoints of Service ${apiService} alone`,
-      }
-    })
   }
 
   #isCut(servicePort: ServicePort, { kind, address, port }: Vip, here: Here): boolean {

@@ -288,12 +288,14 @@ export class Registry {
     const won = this.#claims.wonBy(key)
     const slices = this.#endpoints.slicesOf(key)
     const down = this.#whoIsDown(key)
-    const all = buildServicePorts(service, won, slices, this.#here, down)
-    problems.push(
-      ...serviceProblems(service, this.#claims.lostBy(key)),
-      ...all.flatMap(one => this.#ways.problems(one, this.#here)),
-    )
-    const servicePorts = all.flatMap(one => this.#ways.without(one, this.#here) ?? [])
+    problems.push(...serviceProblems(service, this.#claims.lostBy(key)))
+    const servicePorts = buildServicePorts(
+      service,
+      won,
+      slices,
+      this.#here,
+      down,
+    ).flatMap(one => this.#ways.without(one, this.#here, problems) ?? [])
     const checkIn = (family: IpFamily) =>
       healthCheckOf(service, won, servicePorts, family, this.#here.nodeName)
     const [IPv4, IPv6] = ipFamilies.map(checkIn)

@@ -6,12 +6,7 @@ import { Turns } from '../../util/turns.ts'
 import type { Capture, Placement } from '../capture.ts'
 import { listenCapture } from '../listen.ts'
 import { type LocalAddresses, nodeAddresses } from '../local-addresses.ts'
-import {
-  addressProblems,
-  refusedProblems,
-  whyNotHeld,
-  whyRefused,
-} from './local-problems.ts'
+import { addressProblems, refusedProblems, whyNotHeld } from './local-problems.ts'
 import { WantedAddresses } from './wanted-addresses.ts'
 import { vipGroups } from '../vip-group.ts'
 
@@ -76,7 +71,7 @@ class LocalCapture implements Capture {
       nodePortCidrs: family => nodePortCidrs?.(family) ?? [everything[family]],
       ofInterfaces: family => nodeAddresses(family, this.#asked.singles),
       advice: address =>
-        whyRefused(this.#wanted.refused.get(address)) ||
+        this.#wanted.refused.get(address) ??
         whyNotHeld(this.#errors.get(asCidr(address))),
       remark: localLimits,
     })

@@ -15,23 +15,15 @@ export const whyNotHeld = (error: string | undefined): string => {
   return `it can't be made one: ${error}${advice && `; ${advice}`}`
 }
 
-/** For a VIP that must not be taken; '' for another. */
-export const whyRefused = (what: string | undefined): string =>
-  what === undefined
-    ? ''
-    : `it is ${what}, which would be out of reach; give the Service another`
-
-/** But for what this host has anyway. */
+/** VIPs that must not be taken, each with why, but for what this host has anyway. */
 export const refusedProblems = (
   refused: ReadonlyMap<string, string>,
 ): readonly Problem[] =>
-  Array.from(refused)
+  [...refused]
     .filter(([address]) => !isOwnAddress(address))
-    .map(([address, what]) => ({
-      object: 'capture local',
-      field: address,
-      message: `this VIP is not taken: ${whyRefused(what)}`,
-    }))
+    .map(([field, why]) => {
+      return { object: 'capture local', field, message: `this VIP is not taken: ${why}` }
+    })
 
 /** What is wrong; of single VIPs that it is, for their placements say the rest. */
 export const addressProblems = (

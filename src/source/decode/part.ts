@@ -50,22 +50,19 @@ const partAround = (schema: unknown, keys: Keys): Keys => {
   return keys.slice(0, length)
 }
 
-/** A copy in which nothing is at these places. Only what is around them is copied. */
-const without = (raw: unknown, places: readonly Keys[]): unknown => {
+/** Copies a value without what is at a place. What it has copied once is not copied again. */
+const cutter = () => {
   const copies = new Set<unknown>()
-  const root = { raw }
-  for (const place of places) {
-    let at: Record<string, unknown> = root
-    for (const key of ['raw', ...place.slice(0, -1)]) {
-      let inner = at[key]
-      if (typeof inner !== 'object' || inner === null) break
-      if (!copies.has(inner)) inner = Array.isArray(inner) ? [...inner] : { ...inner }
-      copies.add(inner)
-      at = (at[key] = inner) as Record<string, unknown>
-    }
-    at[place.at(-1) ?? ''] = undefined
+  const cut = (raw: unknown, [key, ...inner]: Keys): unknown => {
+    if (key === undefined) return undefined
+    if (typeof raw !== 'object' || raw === null) return raw
+    const fresh = () => (Array.isArray(raw) ? [...raw] : { ...raw })
+    const copy = (copies.has(raw) ? raw : fresh()) as Record<string, unknown>
+    copies.add(copy)
+    copy[key] = cut(copy[key], inner)
+    return copy
   }
-  return root.raw
+  return cut
 }
 
 interface Sound<S extends v.GenericSchema> {
@@ -84,21 +81,19 @@ export const soundParts = <S extends v.GenericSchema>(
   faultsOf: (body: v.InferOutput<S>) => readonly Fault[] = () => [],
 ): Sound<S> => {
   const faults = new Map<string, Fault>()
+  const cut = cutter()
   let value = raw
   const leaveOut = (found: readonly Fault[]): boolean => {
     const places = found.map(fault => partAround(schema, keysOf(fault)))
     for (const fault of found)
       if (!faults.has(fault.field)) faults.set(fault.field, fault)
-    if (places.some(({ length }) => length === 0)) return false
-    value = without(value, places)
-    return true
+    value = places.reduce(cut, value)
+    return value !== undefined
   }
   const sound = (): v.InferOutput<S> | undefined => {
-    const first = v.safeParse(schema, value)
-    if (first.success) return first.output
-    if (!leaveOut(first.issues.map(faultOf))) return undefined
-    const second = v.safeParse(schema, value)
-    return second.success ? second.output : undefined
+    const parsed = v.safeParse(schema, value)
+    if (parsed.success) return parsed.output
+    return leaveOut(parsed.issues.map(faultOf)) ? sound() : undefined
   }
   let body = sound()
   const more = body === undefined ? [] : faultsOf(body)

@@ -35,7 +35,8 @@ export class Dialled {
     const ofPeer = (): void =>
       this.add(socket.remoteAddress ?? '', socket.remotePort ?? port)
     if (!socket.connecting) return ofPeer()
-    socket.on('lookup', (_error, address) => this.add(String(address), port))
+    // Of a lookup that failed there is no address, whatever its type says.
+    socket.on('lookup', (_error, address?: string) => this.add(address ?? '', port))
     socket.once('connect', ofPeer)
   }
 }
