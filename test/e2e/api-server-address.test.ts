@@ -105,7 +105,6 @@ t.test(
       })
     const ways: readonly (readonly string[])[] = [
       ['--proxy-mode=userspace', '--capture=local'],
-      ['--proxy-mode=userspace', '--capture=nftables'],
       ['--proxy-mode=nftables'],
       ['--proxy-mode=iptables'],
     ]

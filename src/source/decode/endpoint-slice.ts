@@ -6,7 +6,7 @@ import type {
   Protocol,
   SlicePort,
 } from '../../model/service.ts'
-import { familyOf, type IpFamily, isLoopback } from '../../util/ip.ts'
+import { familyOf, type IpFamily } from '../../util/ip.ts'
 import {
   isDnsSubdomain,
   addressFault,
@@ -23,6 +23,7 @@ import { labels, type Metadata } from './metadata.ts'
 import { peek } from '../../util/json.ts'
 import { objectIp } from './object-ip.ts'
 import { allLeftOut, decisive, parts, present } from './part.ts'
+import { specialRange } from './special-address.ts'
 import { show } from '../../util/printable.ts'
 import { isNot } from '../../util/schema.ts'
 import { fieldPath, type Fault } from './problem.ts'
@@ -168,18 +169,6 @@ export const specialAddressFaults = (field: string, given: unknown): Fault[] => 
   if (range === '') return []
   const message = `${show(given)} is ${range}, which is another host on each node; give the address of a pod or a host`
   return [{ field, message }]
-}
-
-/**
- * Which range that means something else on every host an address is in; '' when in none.
- * The API server refuses these as endpoints (ValidateEndpointIP): who may write slices must
- * not reach what listens on each node for itself, or a cloud's metadata service.
- */
-const specialRange = (ip: string): string => {
-  if (isLoopback(ip)) return 'loopback (127.0.0.0/8, ::1)'
-  if (ip.startsWith('169.254.') || /^fe[89ab]/.test(ip))
-    return 'link-local (169.254.0.0/16, fe80::/10)'
-  return ''
 }
 
 // Only addresses[0] counts: the API calls the others fungible, and kube-proxy never
