@@ -6,14 +6,14 @@ import type { Clock } from '../util/clock.ts'
 import type { IpFamily } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
 import type { Capture, Placement } from './capture.ts'
-import { type RuleLists, RuleUdpChanges } from './rule-changes.ts'
+import { type RuleLists, RuleFlowChanges } from './rule-changes.ts'
 import { RuleProxier } from './rule-proxier.ts'
 import type { RuleTables, TableSettings } from './rule-table.ts'
 import { type VipRule, vipRules } from './vip-rule.ts'
 
 export interface RuleCaptureDeps extends Pick<
   RuleKeeperDeps<RuleLists, TableSettings>,
-  'forgetUdp' | 'resync' | 'observers'
+  'conntrack' | 'left' | 'resync' | 'observers'
 > {
   readonly clock: Clock
   readonly tables: RuleTables
@@ -72,7 +72,7 @@ export class RuleCapture implements Capture {
     this.#keeper = new RuleKeeper({
       ...deps,
       proxiers: this.#proxiers,
-      udpChanges: () => new RuleUdpChanges(),
+      flowChanges: () => new RuleFlowChanges(),
     })
   }
 

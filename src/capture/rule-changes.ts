@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { UdpVip } from '../kernel/conntrack-plan.ts'
-import type { UdpChanges } from '../kernel/keeper/rule-keeper.ts'
+import type { FlowVip } from '../kernel/conntrack-plan.ts'
+import type { FlowChanges } from '../kernel/keeper/rule-keeper.ts'
 import { listDiff } from '../util/list-diff.ts'
 import type { VipRule } from './vip-rule.ts'
 
@@ -29,26 +29,33 @@ const differing = (rule: VipRule, other: VipRule | undefined): readonly VipRule[
   other !== undefined && isDeepStrictEqual(rule, other) ? [] : [rule]
 
 /** Of VIPs that rules lead to proxy ports. */
-export class RuleUdpChanges implements UdpChanges<RuleLists> {
+export class RuleFlowChanges implements FlowChanges<RuleLists> {
   #applied: RuleLists = []
 
-  take(rules: RuleLists, all: boolean): readonly UdpVip[] {
+  take(
+    rules: RuleLists,
+    all: boolean,
+    left: readonly FlowVip[] = [],
+  ): readonly FlowVip[] {
     const { gone, come } = ruleChanges(this.#applied, rules)
     this.#applied = rules
-    const vips = new Map<string, UdpVip>()
-    for (const rule of gone.filter(isUdp)) vips.set(rule.key, { ...rule, to: undefined })
-    const now = all ? rules.flat() : come
-    for (const rule of now.filter(isUdp)) vips.set(rule.key, ledTo(rule))
+    const had = new Set(gone.map(({ key }) => key))
+    const vips = new Map(left.map(vip => [`${vip.address ?? '*'} UDP ${vip.port}`, vip]))
+    for (const rule of gone) put(vips, { ...rule, outside: 'reject', fromNode: 'reject' })
+    for (const rule of all ? rules.flat() : come)
+      // Of TCP only what has come may have led nowhere.
+      if (rule.protocol === 'UDP' || all || !had.has(rule.key)) put(vips, rule)
     return [...vips.values()]
   }
 }
 
-const isUdp = ({ protocol }: VipRule): boolean => protocol === 'UDP'
-
-const ledTo = ({ family, address, port, to, outside, fromNode }: VipRule): UdpVip => ({
-  family,
-  address,
-  port,
+const put = (vips: Map<string, FlowVip>, rule: VipRule): void => {
+  const { key, family, protocol, address, port, to, outside, fromNode } = rule
   // Which of the two is not to be forwarded is for the relay to say, flow by flow.
-  to: outside === 'forward' || fromNode === 'forward' ? [to] : undefined,
-})
+  const isLed = outside === 'forward' || fromNode === 'forward'
+  if (protocol === 'SCTP' || (protocol === 'TCP' && !isLed)) return
+  // What an earlier kernel mode led there goes, too.
+  if (!isLed && vips.get(key)?.relayed === undefined && vips.has(key)) return
+  const relayed = { to: isLed ? [to] : undefined, relayed: true } as const
+  vips.set(key, { family, protocol, address, port, ...relayed })
+}

@@ -93,6 +93,7 @@ const proxyDeps = (
     connectTime: {
       wanted: options.connectTime,
       cgroup: options.connectTimeCgroup,
+      exempt: options.connectTimeExempt,
       bpffs: options.connectTimeBpffs,
     },
     metricsBindAddress: options.metricsBindAddress,

@@ -1,18 +1,36 @@
-import { parseCidr } from '../util/cidr.ts'
+import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
 import type { IpFamily } from '../util/ip.ts'
 import { forEachYielding } from '../util/yielding.ts'
 
-/** Where clients of a UDP VIP send to; no address: a node port, on any of the host's. */
-export interface UdpVip {
+/**
+ * Where clients of a VIP send to; no address: a node port, on those of the host's addresses that
+ * answer node ports. Of TCP only handshakes that nobody has answered yet are flows.
+ */
+export interface FlowVip {
   readonly family: IpFamily
+  readonly protocol: 'UDP' | 'TCP'
   /** Canonical. */
   readonly address: string | undefined
   readonly port: number
-  /** Where its flows may go now: those that go there already stay. Undefined: nowhere. */
-  readonly to?: readonly UdpDestination[] | undefined
+  /**
+   * Where its flows may go now: those that go there already stay. None: nobody serves it, or it is
+   * gone; then those that were led elsewhere end, and what was led nowhere is not Usher's.
+   */
+  readonly to?: readonly FlowDestination[] | undefined
+  /** Canonical CIDRs: what was led for other clients ends, too. Undefined: all are let in. */
+  readonly clients?: readonly string[] | undefined
+  /** With nobody that serves: its flows were led to the proxy address. Otherwise all others were. */
+  readonly relayed?: true
 }
 
-export interface UdpDestination {
+/** Of a host, what it takes to know whose an entry is. */
+export interface FlowHost {
+  /** Whether node ports are answered on an address of the host's; undefined: it is none. */
+  readonly nodePorts: (address: string) => 'answered' | 'silent' | undefined
+  readonly proxyAddress: string
+}
+
+export interface FlowDestination {
   /** Canonical. */
   readonly address: string
   readonly port: number
@@ -31,8 +49,16 @@ const prefixLengths: Readonly<Record<IpFamily, readonly number[]>> = {
   IPv6: [64, 96, 104, 108, 112, 116, 120, 122, 124, 126, 128],
 }
 
-/** By address, the places (as `vipKey` has them) to which flows to it go. */
+/** By address, what picks out flows to it: by where they go. */
 type Doomed = Map<string, Set<string>>
+
+/** The rest is made for VIPs with entries: of thousands few have any. */
+interface Known {
+  readonly vip: FlowVip
+  /** As `vipKey` has them. */
+  right?: ReadonlySet<string>
+  clients?: readonly Cidr[]
+}
 
 /**
  * Which of the kernel's entries of one family belong to the wanted VIPs and go where they
@@ -41,13 +67,11 @@ type Doomed = Map<string, Set<string>>
  */
 export class DoomedEntries {
   readonly #family: IpFamily
-  readonly #isOwn: (address: string) => boolean
-  readonly #nodePorts = new Set<number>()
-  /** By port, the addresses. */
-  readonly #wanted = new Map<number, Set<string>>()
+  readonly #host: FlowHost
+  /** As `vipKey` has them. */
+  readonly #vips = new Map<string, Known>()
+  readonly #ports = new Set<number>()
   readonly #addresses = new Set<string>()
-  /** By VIP, as `vipKey` has it, where its flows go when they are right. */
-  readonly #right = new Map<string, ReadonlySet<string>>()
   /** By port. */
   readonly #doomed = new Map<number, Doomed>()
   /** At ports of VIPs: others that are to stay, maybe beside doomed ones of the same VIP. */
@@ -57,28 +81,14 @@ export class DoomedEntries {
   /** How many entries there are, doomed or not. */
   seen = 0
 
-  /**
-   * `isOwn`: whether an address is this host's. Only there are node ports: what a pod sends
-   * to such a port elsewhere is not Usher's.
-   */
-  constructor(
-    family: IpFamily,
-    vips: readonly UdpVip[],
-    isOwn: (address: string) => boolean,
-  ) {
+  /** `vips` are of one protocol. */
+  constructor(family: IpFamily, vips: readonly FlowVip[], host: FlowHost) {
     this.#family = family
-    this.#isOwn = isOwn
-    for (const { address, port, to } of vips.filter(vip => vip.family === family)) {
-      if (to !== undefined && to.length > 0)
-        this.#right.set(
-          vipKey(address, port),
-          new Set(to.map(one => vipKey(one.address, one.port))),
-        )
-      if (address === undefined) this.#nodePorts.add(port)
-      else {
-        addTo(this.#wanted, port, address)
-        this.#addresses.add(address)
-      }
+    this.#host = host
+    for (const vip of vips.filter(one => one.family === family)) {
+      this.#vips.set(vipKey(vip.address, vip.port), { vip })
+      this.#ports.add(vip.port)
+      if (vip.address !== undefined) this.#addresses.add(vip.address)
     }
   }
 
@@ -87,42 +97,67 @@ export class DoomedEntries {
     const entry = destinationOf(line)
     if (entry === undefined) return
     this.seen += 1
-    const { address, port } = entry
-    const isVip = this.#wanted.get(port)?.has(address) === true
-    if (isVip || (this.#nodePorts.has(port) && this.#isOwn(address))) {
-      const source = replySourceOf(line)
-      const right = this.#right.get(vipKey(isVip ? address : undefined, port))
-      if (right?.has(source) !== true) return this.#doom(entry, source)
+    const pick = this.#ports.has(entry.port) ? this.#pickOf(line, entry) : ''
+    if (pick === '') this.#keep(entry)
+    else this.#doom(entry, pick)
+  }
+
+  /** What picks the entry out among those of its destination; '' where it is to stay. */
+  #pickOf(line: string, { address, port }: FlowDestination): string {
+    const known = this.#vipAt(address, port)
+    if (known === undefined) return ''
+    const { vip } = known
+    const source = replySourceOf(line)
+    const isAnswered =
+      vip.address !== undefined || this.#host.nodePorts(address) === 'answered'
+    if (!isServed(vip) || !isAnswered) {
+      const isLed = source !== vipKey(address, port)
+      const isRelayed = source.startsWith(`${this.#host.proxyAddress} `)
+      return isLed && isRelayed === (vip.relayed === true) ? pickOf(source) : ''
     }
-    this.#keep(entry)
+    known.right ??= new Set(vip.to?.map(one => vipKey(one.address, one.port)))
+    if (!known.right.has(source)) return pickOf(source)
+    const client = clientOf(line)
+    // The load balancer's own address is this node, where it has that address.
+    if (vip.clients === undefined || client === address) return ''
+    known.clients ??= vip.clients.flatMap(text => parseCidr(text) ?? [])
+    const isLetIn = known.clients.some(each => cidrContains(each, client))
+    return isLetIn ? '' : `${pickOf(source)} -s ${client}`
+  }
+
+  /** An address goes before a node port, where it is served: as in the rules. */
+  #vipAt(address: string, port: number): Known | undefined {
+    const exact = this.#vips.get(vipKey(address, port))
+    if (exact !== undefined && isServed(exact.vip)) return exact
+    const nodePort =
+      this.#host.nodePorts(address) && this.#vips.get(vipKey(undefined, port))
+    return nodePort && (exact === undefined || isServed(nodePort.vip)) ? nodePort : exact
   }
 
   /** They may have come to be right since they were taken in: then they stay. */
-  spare(vips: readonly UdpVip[]): void {
+  spare(vips: readonly FlowVip[]): void {
     for (const { family, address, port, to = [] } of vips) {
       const doomed = this.#doomed.get(port)
       if (family !== this.#family || doomed === undefined) continue
-      const right = to.map(one => vipKey(one.address, one.port))
-      const isVip = (one: string): boolean => this.#wanted.get(port)?.has(one) === true
-      for (const [one, sources] of doomed) {
-        if (address === undefined ? isVip(one) : one !== address) continue
-        const spared = right.filter(source => sources.delete(source))
+      const right = to.map(one => pickOf(vipKey(one.address, one.port)))
+      for (const [one, picks] of doomed) {
+        if (this.#vipAt(one, port)?.vip.address !== address) continue
+        const spared = right.filter(pick => picks.delete(pick))
         if (spared.length > 0) this.#keep({ address: one, port })
-        if (sources.size === 0) doomed.delete(one)
+        if (picks.size === 0) doomed.delete(one)
       }
     }
   }
 
-  #keep({ address, port }: UdpDestination): void {
-    if (this.#wanted.has(port) || this.#nodePorts.has(port))
-      addTo(this.#kept, port, address)
+  #keep({ address, port }: FlowDestination): void {
+    if (this.#ports.has(port)) addTo(this.#kept, port, address)
     if (this.#addresses.has(address)) this.#keptAddresses.add(address)
   }
 
-  #doom({ address, port }: UdpDestination, source: string): void {
+  #doom({ address, port }: FlowDestination, pick: string): void {
     const doomed = this.#doomed.get(port) ?? new Map<string, Set<string>>()
-    const sources = doomed.get(address) ?? new Set()
-    this.#doomed.set(port, doomed.set(address, sources.add(source)))
+    const picks = doomed.get(address) ?? new Set()
+    this.#doomed.set(port, doomed.set(address, picks.add(pick)))
   }
 
   /**
@@ -169,12 +204,9 @@ export class DoomedEntries {
 
 const exactFilters = (
   port: number,
-  [address, sources]: readonly [string, ReadonlySet<string>],
+  [address, picks]: readonly [string, ReadonlySet<string>],
 ): readonly EntryFilter[] =>
-  Array.from(sources, source => {
-    const [from, sourcePort] = source.split(' ')
-    return `-d ${address} --dport ${port} -r ${from} --reply-port-src ${sourcePort}`
-  })
+  Array.from(picks, pick => `-d ${address} --dport ${port} ${pick}`)
 
 /** Blocks that hold all of `doomed` and nothing of `kept`, each as wide as it can be. */
 const blocksAround = async (
@@ -203,7 +235,7 @@ const blockOf = (address: string, length: number): string =>
   parseCidr(`${address}/${length}`)?.text ?? address
 
 /** Where the client sent to: the first `dst=` and `dport=`; the second are the reply's. */
-const destinationOf = (line: string): UdpDestination | undefined => {
+const destinationOf = (line: string): FlowDestination | undefined => {
   const dst = line.indexOf(' dst=')
   const dport = line.indexOf(' dport=', dst)
   if (dst < 0 || dport < 0) return undefined
@@ -220,6 +252,14 @@ const replySourceOf = (line: string): string => {
     Number.parseInt(line.slice(sport + 7, sport + 12), 10),
   )
 }
+
+export const isServed = ({ to }: FlowVip): boolean => to !== undefined && to.length > 0
+
+/** `source` is as `vipKey` has it. */
+const pickOf = (source: string): string =>
+  `-r ${source.replace(' ', ' --reply-port-src ')}`
+
+const clientOf = (line: string): string => / src=(\S+)/.exec(line)?.[1] ?? ''
 
 const vipKey = (address: string | undefined, port: number): string =>
   `${address ?? '*'} ${port}`

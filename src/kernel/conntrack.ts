@@ -2,17 +2,30 @@ import { Backoff } from '../util/backoff.ts'
 import type { Clock, Timer } from '../util/clock.ts'
 import { Turns } from '../util/turns.ts'
 import type { Probe } from './probe.ts'
+import { cidrContains, parseCidr } from '../util/cidr.ts'
 import { ipFamilies, type IpFamily, isLoopback } from '../util/ip.ts'
-import { DoomedEntries, type EntryFilter, type UdpVip } from './conntrack-plan.ts'
+import {
+  DoomedEntries,
+  type EntryFilter,
+  type FlowHost,
+  type FlowVip,
+  isServed,
+} from './conntrack-plan.ts'
+import { proxyAddressOf } from './proxy-address.ts'
 import { streamTool, type StreamTool, ToolError } from './run-tool.ts'
 
 export interface ConntrackDeps {
   readonly clock: Clock
   readonly stream?: StreamTool
-  /** Where DNAT leads the family's VIPs: by it Usher's flows are known from those of others. */
+  /**
+   * Where DNAT leads all of the family's VIPs: by it Usher's flows are known from those of others.
+   * Undefined where it leads to endpoints.
+   */
   readonly proxyAddress: (family: IpFamily) => string | undefined
-  /** Those of the host's interfaces, where node ports are; loopback's need not be named. */
+  /** Those of the host's interfaces; loopback's need not be named. */
   readonly ownAddresses: (family: IpFamily) => readonly string[]
+  /** Those of them that are in one answer node ports; undefined: all do. */
+  readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
   /**
    * Called with why entries could not be removed, once for as long as it stays the same; with
    * '' when it works again.
@@ -20,17 +33,19 @@ export interface ConntrackDeps {
   readonly failed: (problem: string) => void
 }
 
-/** Makes the kernel forget where datagrams of known flows go (conntrack(8)). */
+/** Makes the kernel forget where packets of known flows go (conntrack(8)). */
 export interface ConntrackCleaner {
   /** Whether entries can be removed here; never rejects. */
   probe(): Promise<Probe>
   /**
-   * Removes the entries of UDP flows that clients sent to one of these VIPs and that go
-   * elsewhere than it says, so that the next datagram is led by the rules of now. What a
+   * Removes the entries of flows that clients sent to one of these VIPs and that go
+   * elsewhere than it says, so that the next packet is led by the rules of now. What a
    * later call says of a VIP counts for the earlier ones too. What could not be removed is
    * tried again by itself. Gives how many entries this turn has removed. Never rejects.
    */
-  forgetUdp(vips: readonly UdpVip[]): Promise<number>
+  forgetFlows(vips: readonly FlowVip[]): Promise<number>
+  /** Why flows may go on that should have ended; '' when none does. */
+  readonly problem: string
 }
 
 export const conntrackCleaner = (deps: ConntrackDeps): ConntrackCleaner =>
@@ -59,10 +74,10 @@ interface Outcome {
 class Cleaner implements ConntrackCleaner {
   readonly #stream: StreamTool
   readonly #deps: ConntrackDeps
-  #problem = ''
+  problem = ''
   readonly #turns = new Turns()
   /** What is wanted of each VIP and not done yet: the last word counts. */
-  readonly #wanted = new Map<string, UdpVip>()
+  readonly #wanted = new Map<string, FlowVip>()
   /** Whether the tool takes many filters in one call; undefined until it was asked. */
   #loads: boolean | undefined
   /**
@@ -91,7 +106,7 @@ class Cleaner implements ConntrackCleaner {
     }
   }
 
-  forgetUdp(vips: readonly UdpVip[]): Promise<number> {
+  forgetFlows(vips: readonly FlowVip[]): Promise<number> {
     if (vips.length === 0) return Promise.resolve(0)
     for (const vip of vips) this.#wanted.set(nameOf(vip), vip)
     return this.#turns.take(() => this.#forgetAll())
@@ -106,13 +121,15 @@ class Cleaner implements ConntrackCleaner {
     let [removed, left] = [0, 0]
     try {
       for (const some of [served, gone]) {
-        for (const family of ipFamilies) {
-          const ofFamily = some.filter(vip => vip.family === family)
-          const outcome = await this.#forget(family, ofFamily)
+        for (const { family, protocol } of kinds) {
+          const ofKind = some.filter(
+            vip => vip.family === family && vip.protocol === protocol,
+          )
+          const outcome = await this.#forget({ family, protocol }, ofKind)
           removed += outcome.removed
           left += outcome.left
           // The call that overtakes has a turn of its own.
-          if (outcome.isOvertaken) this.#putBack(ofFamily)
+          if (outcome.isOvertaken) this.#putBack(ofKind)
         }
       }
       this.#backoff.reset()
@@ -125,7 +142,7 @@ class Cleaner implements ConntrackCleaner {
     return removed
   }
 
-  #putBack(vips: readonly UdpVip[]): void {
+  #putBack(vips: readonly FlowVip[]): void {
     for (const vip of vips)
       if (!this.#wanted.has(nameOf(vip))) this.#wanted.set(nameOf(vip), vip)
   }
@@ -139,37 +156,51 @@ class Cleaner implements ConntrackCleaner {
     this.#retry.unref?.()
   }
 
-  async #forget(family: IpFamily, vips: readonly UdpVip[]): Promise<Outcome> {
+  async #forget(kind: FlowKind, vips: readonly FlowVip[]): Promise<Outcome> {
     if (vips.length === 0) return { removed: 0, left: 0, isOvertaken: false }
     this.#loads ??= await this.#findOut()
-    const filters = await this.#filters(family, vips)
-    const proxyAddress = this.#deps.proxyAddress(family)
+    const filters = await this.#filters(kind, vips)
+    const proxyAddress = this.#deps.proxyAddress(kind.family)
     if (filters.length <= this.#most() || proxyAddress === undefined)
-      return this.#remove(family, filters)
+      return this.#remove(kind, filters)
     // Too many for one by one: all flows to Usher go at once. Those that should have
     // stayed are led the same way again by their next datagram.
-    const coarse = await this.#remove(family, [`-r ${proxyAddress}`])
-    const rest = await this.#remove(family, await this.#filters(family, vips))
+    const coarse = await this.#remove(kind, [`-r ${proxyAddress}`])
+    const rest = await this.#remove(kind, await this.#filters(kind, vips))
     return { ...rest, removed: coarse.removed + rest.removed }
   }
 
   /** What picks out the entries of these VIPs that go elsewhere than they should by now. */
   async #filters(
-    family: IpFamily,
-    vips: readonly UdpVip[],
+    kind: FlowKind,
+    vips: readonly FlowVip[],
   ): Promise<readonly EntryFilter[]> {
-    const { clock, ownAddresses } = this.#deps
-    const own = new Set(ownAddresses(family))
-    const isOwn = (address: string): boolean => own.has(address) || isLoopback(address)
-    const doomed = new DoomedEntries(family, vips, isOwn)
-    const args = ['--dump', '-p', 'udp', '-f', toolFamily(family)]
+    const { clock } = this.#deps
+    const doomed = new DoomedEntries(kind.family, vips, this.#host(kind.family))
+    const args = `--dump ${wordsOf(kind)}`.split(' ')
     const began = clock.now()
     await this.#stream('conntrack', args, line => doomed.see(line))
     this.#walkMs = Math.max(1, clock.now() - began)
     // To read a large table takes seconds, in which endpoints come: a flow to one of those
     // is right, and the turn of its own knows the rest.
-    doomed.spare([...this.#wanted.values()])
+    doomed.spare(
+      [...this.#wanted.values()].filter(({ protocol }) => protocol === kind.protocol),
+    )
     return doomed.filters()
+  }
+
+  #host(family: IpFamily): FlowHost {
+    const { ownAddresses, nodePortCidrs, proxyAddress } = this.#deps
+    const own = new Set(ownAddresses(family))
+    const cidrs = nodePortCidrs(family)?.flatMap(text => parseCidr(text) ?? [])
+    return {
+      proxyAddress: proxyAddress(family) ?? proxyAddressOf[family],
+      nodePorts: address => {
+        if (!own.has(address) && !isLoopback(address)) return undefined
+        const answers = cidrs?.some(one => cidrContains(one, address)) ?? true
+        return answers ? 'answered' : 'silent'
+      },
+    }
   }
 
   /** How many filters may be worked off. */
@@ -177,25 +208,25 @@ class Cleaner implements ConntrackCleaner {
     return this.#loads === true ? Math.floor(mostMs / this.#walkMs) : mostCalls
   }
 
-  async #remove(family: IpFamily, filters: readonly EntryFilter[]): Promise<Outcome> {
+  async #remove(kind: FlowKind, filters: readonly EntryFilter[]): Promise<Outcome> {
     const some = filters.slice(0, this.#most())
     const perCall = this.#loads === true ? Math.ceil(callMs / this.#walkMs) : 1
     let removed = 0
     for (let i = 0; i < some.length; i += perCall) {
       const isOvertaken = [...this.#wanted.values()].some(isServed)
       if (i > 0 && isOvertaken) return { removed, left: 0, isOvertaken }
-      removed += await this.#removeTogether(family, some.slice(i, i + perCall))
+      removed += await this.#removeTogether(kind, some.slice(i, i + perCall))
     }
     return { removed, left: filters.length - some.length, isOvertaken: false }
   }
 
   async #removeTogether(
-    family: IpFamily,
+    kind: FlowKind,
     filters: readonly EntryFilter[],
   ): Promise<number> {
     let removed = 0
     const count = (): void => void (removed += 1)
-    const calls = filters.map(filter => removal(family, filter))
+    const calls = filters.map(filter => `-D ${wordsOf(kind)} ${filter}`)
     const [only = ''] = calls
     const options = { input: `${calls.join('\n')}\n`, timeoutMs }
     await removeEntries(() =>
@@ -220,8 +251,8 @@ class Cleaner implements ConntrackCleaner {
   }
 
   #say(problem: string): void {
-    if (problem === this.#problem) return
-    this.#problem = problem
+    if (problem === this.problem) return
+    this.problem = problem
     this.#deps.failed(problem)
   }
 }
@@ -238,15 +269,22 @@ const loadInput = ['sh', ['-c', 'cat | conntrack --load-file -']] as const
 /** What getopt says. */
 const noSuchOption = /(invalid|unrecognized|unknown|ambiguous) option/i
 
-const nameOf = ({ family, address = '*', port }: UdpVip): string =>
-  `${family} ${address} ${port}`
+const nameOf = ({ family, protocol, address = '*', port }: FlowVip): string =>
+  `${family} ${protocol} ${address} ${port}`
 
-const isServed = ({ to }: UdpVip): boolean => to !== undefined && to.length > 0
+/** What the tool is asked for at once. */
+type FlowKind = Pick<FlowVip, 'family' | 'protocol'>
 
-const toolFamily = (family: IpFamily): string => family.toLowerCase()
+const kinds: readonly FlowKind[] = (['UDP', 'TCP'] as const).flatMap(protocol =>
+  ipFamilies.map(family => ({ family, protocol })),
+)
 
-const removal = (family: IpFamily, filter: EntryFilter): string =>
-  `-D -p udp -f ${toolFamily(family)} ${filter}`
+/**
+ * A SYN that met no rule for a moment has an entry by which it goes astray when it is sent again,
+ * for 120 s (nf_conntrack_tcp_timeout_syn_sent). What has been answered stays as it is.
+ */
+const wordsOf = ({ family, protocol }: FlowKind): string =>
+  `-p ${protocol.toLowerCase()} -f ${family.toLowerCase()}${protocol === 'TCP' ? ' --state SYN_SENT' : ''}`
 
 /** Each run removes what comes before the entry that has gone: of 100 000 that expire, few are hit. */
 const mostRuns = 50

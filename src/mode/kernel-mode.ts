@@ -1,7 +1,10 @@
 import { listenerId, type Placement } from '../capture/capture.ts'
-import type { UdpVip } from '../kernel/conntrack-plan.ts'
 import { HostTurn, type HostTurnDeps } from '../kernel/keeper/host-turn.ts'
-import { type KeeperObserver, RuleKeeper } from '../kernel/keeper/rule-keeper.ts'
+import {
+  type KeeperObserver,
+  RuleKeeper,
+  type RuleKeeperDeps,
+} from '../kernel/keeper/rule-keeper.ts'
 import type { KernelSettings, Look, Proxier } from '../kernel/proxier.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import { hasTraffic } from '../model/traffic.ts'
@@ -11,9 +14,12 @@ import { KeyedList } from '../util/keyed-list.ts'
 import { kernelPlacement, unservedPlacement } from './placements.ts'
 import { joinLists, listOfServicePorts } from '../model/service-port-list.ts'
 import type { Mode, ModeName } from './mode.ts'
-import { ServiceUdpChanges } from './udp-changes.ts'
+import { ServiceFlowChanges } from './flow-changes.ts'
 
-export interface KernelModeDeps extends Omit<HostTurnDeps, 'of'> {
+export interface KernelModeDeps
+  extends
+    Omit<HostTurnDeps, 'of'>,
+    Pick<RuleKeeperDeps<Snapshot, KernelSettings>, 'conntrack' | 'left'> {
   readonly name: Exclude<ModeName, 'userspace'>
   /** The families that work. */
   readonly proxiers: ReadonlyMap<IpFamily, Proxier>
@@ -29,8 +35,6 @@ export interface KernelModeDeps extends Omit<HostTurnDeps, 'of'> {
   readonly guard: (stands: boolean) => Promise<void>
   /** Settings that were not made, because that would be dangerous. */
   readonly refused: () => readonly Problem[]
-  /** Ends what the kernel remembers of UDP flows to these. Never rejects. */
-  readonly forgetUdp: (vips: readonly UdpVip[]) => Promise<unknown>
   /** Asks for a sync soon. */
   readonly resync: () => void
   readonly observers: readonly KeeperObserver[]
@@ -58,7 +62,7 @@ export class KernelMode implements Mode {
     this.#turn = new HostTurn({ ...deps, of: 'mode' })
     this.#keeper = new RuleKeeper({
       ...deps,
-      udpChanges: () => new ServiceUdpChanges(),
+      flowChanges: () => new ServiceFlowChanges(),
       stands: async (family, stands) => {
         if (family === 'IPv4') await deps.guard(stands)
       },

@@ -4,7 +4,7 @@ import {
   type Placement,
   type VipPlacement,
 } from '../capture/capture.ts'
-import { keepsFlows } from '../model/service.ts'
+import { flowKeepers } from '../model/service.ts'
 import type { Endpoint, Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import { trafficOf } from '../model/traffic.ts'
 import type {
@@ -142,7 +142,7 @@ const stayingOf = (servicePort: ServicePort): Pick<RelayListener, 'staying'> => 
   const { protocol, endpoints, reachable } = servicePort
   if (protocol !== 'UDP' || reachable.length === endpoints.length) return {}
   const listed = new Set(reachable)
-  const staying = endpoints.filter(each => keepsFlows(each) && !listed.has(each))
+  const staying = flowKeepers(endpoints).filter(each => !listed.has(each))
   if (staying.length === 0) return {}
   return { staying: staying.map(({ address, port }) => joinHostPort(address, port)) }
 }

@@ -107,11 +107,17 @@ export const downEndpoint = <Spec extends EndpointSpec>(
 })
 
 /**
- * Whether UDP flows that go to an endpoint may go on: it serves, maybe while it terminates,
- * or its Service publishes it whether it serves or not (publishNotReadyAddresses: ready
- * without serving). As for TCP neither policies nor hints nor its deletion count.
+ * The endpoints whose UDP flows go on: those that serve, maybe while they terminate, or that their
+ * Service publishes whether they serve or not (publishNotReadyAddresses: ready without serving). As
+ * for TCP neither policies nor hints nor a deletion count. Where none serves, those that are only
+ * not ready: a lone one that is so for a moment is not to lose the clients who only listen.
  */
-export const keepsFlows = ({ ready, serving }: EndpointSpec): boolean => ready || serving
+export const flowKeepers = <Spec extends EndpointSpec>(
+  endpoints: readonly Spec[],
+): readonly Spec[] => {
+  const serving = endpoints.filter(each => each.ready || each.serving)
+  return serving.length > 0 ? serving : endpoints.filter(each => !each.terminating)
+}
 
 /** One port of an EndpointSlice; `name` '' matches the unnamed Service port. */
 export interface SlicePort {

@@ -60,6 +60,8 @@ export interface ConnectTimeOptions {
   readonly wanted: 'off' | 'on' | 'auto' | 'host'
   /** '' to look for the one that has all processes of the node. */
   readonly cgroup: string
+  /** Groups below that one whose processes are not led, `*` for any text within a name. */
+  readonly exempt: readonly string[]
   /** Where a bpffs is mounted. */
   readonly bpffs: string
 }

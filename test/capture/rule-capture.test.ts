@@ -8,7 +8,7 @@ import type { HostLock } from '../../src/kernel/keeper/host-lock.ts'
 import { RuleCapture, type RuleCaptureDeps } from '../../src/capture/rule-capture.ts'
 import type { RuleTable, TableSettings } from '../../src/capture/rule-table.ts'
 import { type VipRule, vipRules } from '../../src/capture/vip-rule.ts'
-import type { UdpVip } from '../../src/kernel/conntrack-plan.ts'
+import type { FlowVip } from '../../src/kernel/conntrack-plan.ts'
 import { StoppableTools } from '../../src/kernel/run-tool.ts'
 import type { ServicePort, Target } from '../../src/model/snapshot.ts'
 import { FakeClock } from '../support/fake-clock.ts'
@@ -80,7 +80,7 @@ const placedBy = (servicePorts: readonly ServicePort[]): readonly Placement[] =>
     })),
   }))
 
-const flowText = ({ address = '*', port, to }: UdpVip): string =>
+const flowText = ({ address = '*', port, to }: FlowVip): string =>
   `${address} ${port}${to?.map(one => ` but those to ${one.port}`).join() ?? ''}`
 
 const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
@@ -104,7 +104,14 @@ const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
     nodePortCidrs: () => undefined,
     podCidrs: () => ['10.244.0.1/24', 'fd00::/64'],
     forgetWaiting: async () => undefined,
-    forgetUdp: async vips => void forgotten.push(...vips.map(flowText)),
+    conntrack: {
+      problem: '',
+      forgetFlows: async vips => {
+        forgotten.push(...vips.map(flowText))
+        return 0
+      },
+    },
+    left: async () => [],
     keepRules: false,
     resync: () => void told.push('resync'),
     observers: [

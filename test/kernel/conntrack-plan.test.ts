@@ -3,7 +3,8 @@ import t from 'tap'
 import {
   DoomedEntries,
   type EntryFilter,
-  type UdpVip,
+  type FlowHost,
+  type FlowVip,
 } from '../../src/kernel/conntrack-plan.ts'
 import { cidrContains, parseCidr } from '../../src/util/cidr.ts'
 import type { IpFamily } from '../../src/util/ip.ts'
@@ -16,21 +17,24 @@ interface Destination {
 /** An entry: where it was sent, and the endpoint where it goes. */
 interface Entry extends Destination {
   readonly endpoint?: Destination
+  readonly client?: string
 }
 
 const usual: Destination = { address: '10.1.1.1', port: 9999 }
 
-const line = ({ address, port, endpoint = usual }: Entry): string =>
-  `udp      17 29 src=192.0.2.1 dst=${address} sport=40000 dport=${port} [UNREPLIED] ` +
+const family4 = { family: 'IPv4', protocol: 'UDP' } as const
+
+const line = ({ address, port, endpoint = usual, client = '192.0.2.1' }: Entry): string =>
+  `udp      17 29 src=${client} dst=${address} sport=40000 dport=${port} [UNREPLIED] ` +
   `src=${endpoint.address} dst=192.0.2.1 sport=${endpoint.port} dport=40000 mark=0 use=1`
 
 const filtersFor = async (
   family: IpFamily,
-  vips: readonly UdpVip[],
+  vips: readonly FlowVip[],
   entries: readonly Entry[],
-  later: readonly UdpVip[] = [],
+  later: readonly FlowVip[] = [],
 ) => {
-  const doomed = new DoomedEntries(family, vips, isOwn)
+  const doomed = new DoomedEntries(family, vips, host)
   for (const entry of entries) doomed.see(line(entry))
   doomed.spare(later)
   return doomed.filters()
@@ -39,6 +43,11 @@ const filtersFor = async (
 /** The host of these tests has some of the addresses to which entries go. */
 const isOwn = (address: string): boolean =>
   address === '192.0.2.7' || /(\.96\.0\.|::)\w$/.test(address)
+
+const host: FlowHost = {
+  nodePorts: address => (isOwn(address) ? 'answered' : undefined),
+  proxyAddress: '169.254.77.88',
+}
 
 /** What `conntrack -D` makes of a filter. */
 const picks = (
@@ -64,7 +73,13 @@ t.test('the plan for conntrack', async t => {
   t.test('flows that go where they are to go stay', async t => {
     const address = '10.96.0.10'
     const right = { address: '10.1.1.1', port: 9999 }
-    const at = (to: UdpVip['to']): UdpVip => ({ family: 'IPv4', address, port: 53, to })
+    const at = (to: FlowVip['to']): FlowVip => ({
+      family: 'IPv4',
+      protocol: 'UDP',
+      address,
+      port: 53,
+      to,
+    })
     const entries = [{ address, port: 53 }]
     t.same(await filtersFor('IPv4', [at([right])], entries), [])
     const elsewhere = { ...right, port: 9998 }
@@ -87,8 +102,9 @@ t.test('the plan for conntrack', async t => {
 
   t.test('of a VIP those that are right stay beside those that are not', async t => {
     for (const count of [1, 100]) {
-      const vips: UdpVip[] = Array.from({ length: count }, (_, n) => ({
+      const vips: FlowVip[] = Array.from({ length: count }, (_, n) => ({
         family: 'IPv4',
+        protocol: 'UDP',
         address: addressOf('IPv4', n),
         port: 53,
         to: [usual],
@@ -110,13 +126,14 @@ t.test('the plan for conntrack', async t => {
   t.test('what became right while the table was read stays', async t => {
     const newer = { address: '10.1.1.3', port: 9999 }
     const gone = { address: '10.1.1.2', port: 9999 }
-    const cluster: UdpVip = {
+    const cluster: FlowVip = {
       family: 'IPv4',
+      protocol: 'UDP',
       address: '10.96.0.10',
       port: 53,
       to: [usual],
     }
-    const node: UdpVip = { ...cluster, address: undefined, port: 30053 }
+    const node: FlowVip = { ...cluster, address: undefined, port: 30053 }
     const entries = [
       ...[newer, gone].map(endpoint => ({ address: '10.96.0.10', port: 53, endpoint })),
       ...[newer, gone].map(endpoint => ({ address: '192.0.2.7', port: 30053, endpoint })),
@@ -131,19 +148,91 @@ t.test('the plan for conntrack', async t => {
     ])
   })
 
+  t.test(
+    'of what nobody serves those end that were led there, and no others',
+    async t => {
+      const address = '10.96.0.10'
+      const gone: FlowVip = { family: 'IPv4', protocol: 'UDP', address, port: 53 }
+      const relay = { address: host.proxyAddress, port: 40_000 }
+      const filter = (to: Destination): string =>
+        `-d 10.96.0.10 --dport 53 -r ${to.address} --reply-port-src ${to.port}`
+      const entries = [usual, relay, { address, port: 53 }].map(endpoint => ({
+        address,
+        port: 53,
+        endpoint,
+      }))
+      t.same(await filtersFor('IPv4', [gone], entries), [filter(usual)])
+      t.same(await filtersFor('IPv4', [{ ...gone, to: [] }], entries), [filter(usual)])
+      t.same(await filtersFor('IPv4', [{ ...gone, relayed: true }], entries), [
+        filter(relay),
+      ])
+    },
+  )
+
+  t.test('clients that are let in no more end beside others that stay', async t => {
+    const address = '203.0.113.7'
+    const vip: FlowVip = {
+      family: 'IPv4',
+      protocol: 'UDP',
+      address,
+      port: 53,
+      to: [usual],
+      clients: ['192.0.2.8/32', '10.0.0.0/8'],
+    }
+    const entries = ['192.0.2.1', '192.0.2.8', '10.9.9.9', address].map(client => ({
+      address,
+      port: 53,
+      client,
+    }))
+    t.same(await filtersFor('IPv4', [vip], entries), [
+      '-d 203.0.113.7 --dport 53 -r 10.1.1.1 --reply-port-src 9999 -s 192.0.2.1',
+    ])
+  })
+
+  t.test('an address and a node port of the same port are told apart', async t => {
+    const nodePort: FlowVip = { ...family4, address: undefined, port: 30053 }
+    const address: FlowVip = { ...family4, address: '192.0.2.7', port: 30053 }
+    const entries = [{ address: '192.0.2.7', port: 30053 }]
+    const to = [usual]
+    const other = [{ address: '10.1.1.9', port: 1 }]
+    const count = async (...vips: FlowVip[]): Promise<number> =>
+      (await filtersFor('IPv4', vips, entries)).length
+    t.equal(await count(nodePort, { ...address, to }), 0)
+    t.equal(await count({ ...nodePort, to }, address), 0)
+    t.equal(await count({ ...nodePort, to }, { ...address, to: other }), 1)
+    t.equal(await count(nodePort, address), 1)
+  })
+
+  t.test('an address that answers node ports no more', async t => {
+    const vip: FlowVip = { ...family4, address: undefined, port: 30053, to: [usual] }
+    const entry = { address: '192.0.2.9', port: 30053 }
+    const at = async (is: 'silent' | undefined): Promise<number> => {
+      const doomed = new DoomedEntries('IPv4', [vip], { ...host, nodePorts: () => is })
+      doomed.see(line(entry))
+      return (await doomed.filters()).length
+    }
+    t.equal(await at('silent'), 1)
+    t.equal(await at(undefined), 0, 'another host')
+  })
+
   t.test('a node port is on addresses of the host only', async t => {
-    const node: UdpVip = { family: 'IPv4', address: undefined, port: 30053 }
+    const node: FlowVip = {
+      family: 'IPv4',
+      protocol: 'UDP',
+      address: undefined,
+      port: 30053,
+    }
     const far = { address: '198.51.100.9', port: 30053 }
     t.same(await filtersFor('IPv4', [node], [far]), [])
     t.same(await filtersFor('IPv4', [node], [{ ...far, endpoint: far }]), [])
   })
 
   t.test('few VIPs are removed one by one, those without entries not at all', async t => {
-    const vips: UdpVip[] = [
-      { family: 'IPv4', address: '10.96.0.10', port: 53 },
-      { family: 'IPv4', address: '10.96.0.11', port: 53 },
-      { family: 'IPv4', address: undefined, port: 30053 },
-      { family: 'IPv6', address: 'fd00::a', port: 53 },
+    const vips: FlowVip[] = [
+      { family: 'IPv4', protocol: 'UDP', address: '10.96.0.10', port: 53 },
+      { family: 'IPv4', protocol: 'UDP', address: '10.96.0.11', port: 53 },
+      { family: 'IPv4', protocol: 'UDP', address: undefined, port: 30053 },
+      { family: 'IPv6', protocol: 'UDP', address: 'fd00::a', port: 53 },
     ]
     const entries = [
       { address: '10.96.0.10', port: 53 },
@@ -165,7 +254,7 @@ t.test('the plan for conntrack', async t => {
   t.test('an address all of whose ports go is removed as one', async t => {
     const ports = Array.from({ length: 900 }, (_, i) => 10_000 + i)
     const all = ports.map(port => ({ address: '203.0.113.9', port }))
-    const vips: UdpVip[] = all.map(one => ({ ...one, family: 'IPv4' }))
+    const vips: FlowVip[] = all.map(one => ({ ...one, family: 'IPv4', protocol: 'UDP' }))
     const other = { address: '203.0.113.8', port: 10_001 }
     t.same(await filtersFor('IPv4', vips, [...all, other]), ['-d 203.0.113.9'])
     const stays = [...all, { address: '203.0.113.9', port: 53 }]
@@ -175,7 +264,12 @@ t.test('the plan for conntrack', async t => {
   t.test('thousands of VIPs in a row are few filters', async t => {
     for (const family of ['IPv4', 'IPv6'] as const) {
       const addresses = Array.from({ length: 3000 }, (_, n) => addressOf(family, n))
-      const vips: UdpVip[] = addresses.map(address => ({ family, address, port: 53 }))
+      const vips: FlowVip[] = addresses.map(address => ({
+        family,
+        protocol: 'UDP',
+        address,
+        port: 53,
+      }))
       const entries = addresses.map(address => ({ address, port: 53 }))
       t.equal((await filtersFor(family, vips, entries)).length, 1)
       const one = { address: addressOf(family, 3005), port: 53 }
@@ -209,8 +303,9 @@ t.test('the plan for conntrack', async t => {
     const check = fc.asyncProperty(all, async given => {
       const named = [...given.vips, ...given.entries.slice(0, given.both)]
       const nodePorts = given.nodePorts.map(port => ({ address: undefined, port }))
-      const vips: UdpVip[] = [...named, ...nodePorts].map(({ address, port }) => ({
+      const vips: FlowVip[] = [...named, ...nodePorts].map(({ address, port }) => ({
         family: given.family,
+        protocol: 'UDP',
         address,
         port,
         to: given.to,

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { conntrackCleaner } from '../../src/kernel/conntrack.ts'
-import type { UdpVip } from '../../src/kernel/conntrack-plan.ts'
+import type { FlowVip } from '../../src/kernel/conntrack-plan.ts'
 import { streamTool, type StreamTool, ToolError } from '../../src/kernel/run-tool.ts'
 import { systemClock } from '../../src/util/clock.ts'
 import { FakeClock } from '../support/fake-clock.ts'
@@ -46,6 +46,7 @@ const prepare = async (label: string) => {
     stream,
     proxyAddress: family => proxyAddresses[family],
     ownAddresses: () => ['192.0.2.7'],
+    nodePortCidrs: () => undefined,
     failed: problem => problems.push(problem),
   })
   return { netns, calls, problems, cleaner }
@@ -70,10 +71,12 @@ const flows = async (netns: Netns): Promise<string[]> => {
   return found.toSorted()
 }
 
-const vip = (address: string | undefined, port: number): UdpVip => ({
+const vip = (address: string | undefined, port: number): FlowVip => ({
   family: address?.includes(':') === true ? 'IPv6' : 'IPv4',
+  protocol: 'UDP',
   address,
   port,
+  relayed: true,
 })
 
 t.test('flows to the named VIPs are forgotten, all others stay', inNetns, async t => {
@@ -92,7 +95,7 @@ t.test('flows to the named VIPs are forgotten, all others stay', inNetns, async 
   ])
   t.equal((await flows(netns)).length, 10)
   const named = [vip('127.0.0.5', 5300), vip(undefined, 30053), vip('::1', 5300)]
-  t.equal(await cleaner.forgetUdp(named), 5)
+  t.equal(await cleaner.forgetFlows(named), 5)
   t.same(await flows(netns), [
     '127.0.0.5 5301',
     '127.0.0.6 5300',
@@ -100,8 +103,8 @@ t.test('flows to the named VIPs are forgotten, all others stay', inNetns, async 
     '::1 30053',
     '::1 5301',
   ])
-  t.equal(await cleaner.forgetUdp(named), 0, 'nothing there is no error')
-  t.equal(await cleaner.forgetUdp([]), 0)
+  t.equal(await cleaner.forgetFlows(named), 0, 'nothing there is no error')
+  t.equal(await cleaner.forgetFlows([]), 0)
   t.match(await cleaner.probe(), { usable: true, detail: /^conntrack \d/ })
   t.same(problems, [])
 })
@@ -119,7 +122,7 @@ t.test('2000 VIPs are forgotten in a few calls', inNetns, async t => {
   await send(netns, [...named, ...others])
   t.equal((await flows(netns)).length, 2600)
   const vips = [...named.map(one => vip(...one)), vip('127.12.0.1', 53)]
-  t.equal(await cleaner.forgetUdp(vips), 2000)
+  t.equal(await cleaner.forgetFlows(vips), 2000)
   const left = others.map(one => one.join(' ')).toSorted()
   t.same(await flows(netns), left)
   t.ok(calls.length <= 5, calls.join('; '))
@@ -133,7 +136,7 @@ t.test('VIPs too many to tell apart cost all flows to Usher', inNetns, async t =
   // Nobody's rule changes where these go: they stay.
   const foreign = rowOf('127.11', 20, 4000)
   await send(netns, [...named, ...between, ...foreign])
-  t.equal(await cleaner.forgetUdp(named.map(one => vip(...one))), 3000)
+  t.equal(await cleaner.forgetFlows(named.map(one => vip(...one))), 3000)
   t.same(await flows(netns), foreign.map(one => one.join(' ')).toSorted())
   t.ok(calls.length <= 6, calls.join('; '))
   t.same(problems, [])
@@ -157,11 +160,12 @@ t.test(
         stream: inside(netns),
         proxyAddress: family => proxyAddresses[family],
         ownAddresses: () => [],
+        nodePortCidrs: () => undefined,
         failed: problem => problems.push(problem),
       }),
     )
     const removed = await Promise.all(
-      [cleaner, ...others].map(one => one.forgetUdp(vips)),
+      [cleaner, ...others].map(one => one.forgetFlows(vips)),
     )
     t.same(problems, [])
     t.same(await flows(netns), [])
@@ -186,6 +190,7 @@ const fake = (answer: (args: readonly string[]) => readonly string[]) => {
     },
     proxyAddress: () => '169.254.77.88',
     ownAddresses: () => [],
+    nodePortCidrs: () => undefined,
     failed: problem => problems.push(problem),
   })
   return { cleaner, calls, clock, problems }
@@ -214,25 +219,25 @@ t.test('an old tool is called for each, and nothing there is no error', async t 
     return ['udp ... deleted']
   })
   const flow = (to: string): string =>
-    `udp 17 src=c dst=${to} sport=9 dport=53 src=b dst=c sport=53 dport=9`
+    `udp 17 src=c dst=${to} sport=9 dport=53 src=169.254.77.88 dst=c sport=53 dport=9`
   const vips = [vip('10.96.0.1', 53), vip('10.96.0.2', 53), vip('fd00::1', 53)]
-  t.equal(await cleaner.forgetUdp(vips), 2)
+  t.equal(await cleaner.forgetFlows(vips), 2)
   t.same(calls, [
     '--version',
     '-c cat | conntrack --load-file -',
     '--dump -p udp -f ipv4',
-    '-D -p udp -f ipv4 -d 10.96.0.1 --dport 53 -r b --reply-port-src 53',
-    '-D -p udp -f ipv4 -d 10.96.0.2 --dport 53 -r b --reply-port-src 53',
+    '-D -p udp -f ipv4 -d 10.96.0.1 --dport 53 -r 169.254.77.88 --reply-port-src 53',
+    '-D -p udp -f ipv4 -d 10.96.0.2 --dport 53 -r 169.254.77.88 --reply-port-src 53',
     '--dump -p udp -f ipv6',
-    '-D -p udp -f ipv6 -d fd00::1 --dport 53 -r b --reply-port-src 53',
+    '-D -p udp -f ipv6 -d fd00::1 --dport 53 -r 169.254.77.88 --reply-port-src 53',
   ])
-  await cleaner.forgetUdp(vips)
+  await cleaner.forgetFlows(vips)
   t.equal(calls.length, 12, 'it is asked once whether it can more')
   t.same(problems, [])
 })
 
 const entry = (to: string): string =>
-  `udp 17 9 src=c dst=${to} sport=9 dport=53 src=b dst=c sport=53 dport=9`
+  `udp 17 9 src=c dst=${to} sport=9 dport=53 src=169.254.77.88 dst=c sport=53 dport=9`
 
 t.test('what could not be removed is tried again', async t => {
   const broken = new ToolError('conntrack: no', 'failed', 'Operation failed: busy')
@@ -241,8 +246,8 @@ t.test('what could not be removed is tried again', async t => {
     if (isBroken && args[0] === '--dump') throw broken
     return args[0] === '--dump' && args.includes('ipv4') ? [entry('10.96.0.1')] : []
   })
-  t.equal(await cleaner.forgetUdp([vip('10.96.0.1', 53)]), 0)
-  await cleaner.forgetUdp([vip('10.96.0.2', 53)])
+  t.equal(await cleaner.forgetFlows([vip('10.96.0.1', 53)]), 0)
+  await cleaner.forgetFlows([vip('10.96.0.2', 53)])
   t.same(problems, [broken.message], 'and told once')
   isBroken = false
   clock.advance(2000)
@@ -251,7 +256,7 @@ t.test('what could not be removed is tried again', async t => {
   t.same(problems, [broken.message, ''])
   const { length } = calls
   clock.advance(600_000)
-  await cleaner.forgetUdp([])
+  await cleaner.forgetFlows([])
   t.equal(calls.length, length, 'and that was all')
 })
 
@@ -271,11 +276,12 @@ t.test('who waits for an answer goes before VIPs that are gone', async t => {
             ...gone.slice(10).map(({ address = '' }) => entry(address)),
           ]
     }
-    late ??= args.includes('-c') && calls.length > 3 ? cleaner.forgetUdp([served]) : late
+    late ??=
+      args.includes('-c') && calls.length > 3 ? cleaner.forgetFlows([served]) : late
     return []
   })
   const served = { ...vip('10.96.0.1', 53), to: [{ address: '10.0.0.1', port: 53 }] }
-  await cleaner.forgetUdp(gone)
+  await cleaner.forgetFlows(gone)
   await late
   const removals = calls.filter(call => call.includes('-D ')).map(linesIn)
   t.match(removals, [{ length: 10 }, { length: 1 }, { length: 10 }, { length: 10 }])
@@ -293,9 +299,12 @@ t.test('an old tool is called a bounded number of times', async t => {
     if (args[0] === '-c') throw noOption
     if (args[0] !== '--dump') return []
     dumps += 1
-    return between.map(([dst, port]) => `udp 17 9 src=1.1.1.1 dst=${dst} dport=${port}`)
+    return between.map(
+      ([dst, port]) =>
+        `udp 17 9 src=1.1.1.1 dst=${dst} sport=9 dport=${port} src=169.254.77.88 dst=1.1.1.1 sport=53 dport=9`,
+    )
   })
-  await cleaner.forgetUdp(row)
+  await cleaner.forgetFlows(row)
   t.equal(dumps, 2)
   t.match(calls[3], /-r 169\.254\.77\.88$/)
   t.equal(calls.length, 2 + 2 + 1 + 32)
@@ -310,10 +319,10 @@ t.test('a tool that is missing is told once, and when it is back', async t => {
     return []
   })
   t.same(await cleaner.probe(), { usable: false, detail: gone.message })
-  t.equal(await cleaner.forgetUdp([vip('10.96.0.1', 53)]), 0)
-  t.equal(await cleaner.forgetUdp([vip('10.96.0.1', 53)]), 0)
+  t.equal(await cleaner.forgetFlows([vip('10.96.0.1', 53)]), 0)
+  t.equal(await cleaner.forgetFlows([vip('10.96.0.1', 53)]), 0)
   t.same(problems, [gone.message])
   missing = false
-  await cleaner.forgetUdp([vip('10.96.0.1', 53)])
+  await cleaner.forgetFlows([vip('10.96.0.1', 53)])
   t.same(problems, [gone.message, ''])
 })

@@ -48,7 +48,8 @@ const twoUshers = async (t: Test) => {
       refused: () => [],
       removeOthers: async () => {},
       guard: async () => {},
-      forgetUdp: async () => 0,
+      conntrack: { forgetFlows: async () => 0, problem: '' },
+      left: async () => [],
       resync: () => {},
       observers: [
         {

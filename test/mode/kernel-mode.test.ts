@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { hostLock } from '../../src/kernel/keeper/host-lock.ts'
-import type { UdpVip } from '../../src/kernel/conntrack-plan.ts'
+import type { FlowVip } from '../../src/kernel/conntrack-plan.ts'
 import { type KernelSettings, plainSettings } from '../../src/kernel/proxier.ts'
 import { StoppableTools } from '../../src/kernel/run-tool.ts'
 import { KernelMode, type KernelModeDeps } from '../../src/mode/kernel-mode.ts'
@@ -13,7 +13,7 @@ import { systemClock } from '../../src/util/clock.ts'
 import type { IpFamily } from '../../src/util/ip.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { FakeProxier } from '../support/fake-proxier.ts'
-import { servicePort } from '../support/service-ports.ts'
+import { clusterIp, servicePort } from '../support/service-ports.ts'
 import { until } from '../support/until.ts'
 
 const linuxOnly = { skip: process.platform !== 'linux' }
@@ -30,7 +30,7 @@ const settings: KernelSettings = { ...plainSettings, localhostNodePorts: true }
 const setUp = (t: Test, over: Partial<KernelModeDeps> = {}, lockName = freshLock()) => {
   const v4 = new FakeProxier()
   const told: string[] = []
-  const forgotten: (readonly UdpVip[])[] = []
+  const forgotten: (readonly FlowVip[])[] = []
   const guarded: boolean[] = []
   const lock = hostLock({
     clock: systemClock,
@@ -50,7 +50,8 @@ const setUp = (t: Test, over: Partial<KernelModeDeps> = {}, lockName = freshLock
     guard: async stands => void guarded.push(stands),
     refused: () => [],
     removeOthers: async () => void told.push('remove others'),
-    forgetUdp: async vips => forgotten.push(vips),
+    conntrack: { forgetFlows: async vips => forgotten.push(vips), problem: '' },
+    left: async () => [],
     resync: () => told.push('resync'),
     observers: [
       {
@@ -255,16 +256,83 @@ t.test('of changed UDP ServicePorts stale flows are ended', async t => {
   const web = servicePort('web')
   await mode.sync([snapshot('IPv4', dns, other, web)])
   const to = [endpoints[0]]
+  const udp = { family: 'IPv4', protocol: 'UDP' } as const
+  const [vip, node] = [
+    { ...udp, address: '10.0.0.53', port: 53 },
+    { ...udp, address: undefined, port: 30_053 },
+  ]
+  const served = { to, clients: undefined }
   t.strictSame(forgotten, [
     [
-      { family: 'IPv4', address: '10.0.0.53', port: 53, to },
-      { family: 'IPv4', address: undefined, port: 30_053, to },
+      { ...vip, ...served },
+      { ...node, ...served },
     ],
   ])
   await mode.sync([snapshot('IPv4', { ...web }, dns, other)])
   t.equal(forgotten.length, 1, 'TCP, or a place in the list, is no change')
+  await mode.sync([snapshot('IPv4', { ...dns, endpoints: [] }, other)])
+  t.match(
+    forgotten[1],
+    [
+      { ...vip, to: [] },
+      { ...node, to: [] },
+    ],
+    'nobody serves',
+  )
+  const [first] = dns.vips
+  await mode.sync([snapshot('IPv4', { ...dns, vips: first ? [first] : [] }, other)])
+  t.match(
+    forgotten[2],
+    [
+      { ...vip, to: [] },
+      { ...node, to: [] },
+    ],
+    'a VIP is gone',
+  )
   await mode.sync([snapshot('IPv4', other)])
-  t.equal(forgotten.length, 1, 'of a Service that is gone flows go on, as for TCP')
+  t.match(forgotten[3], [{ ...vip, to: [] }])
+})
+
+t.test(
+  'of TCP those that have come, of an earlier process those that are gone',
+  async t => {
+    const left = [
+      { family: 'IPv4', protocol: 'UDP', address: '10.0.0.1', port: 53 },
+      { family: 'IPv4', protocol: 'UDP', address: '10.0.0.9', port: 53 },
+    ] as const
+    const { mode, v4, told, forgotten } = setUp(t, { left: async () => left })
+    const endpoints = [{ ...readyEndpoint('10.1.0.1'), port: 80 }]
+    const web = servicePort('web', { endpoints })
+    const dns = servicePort('dns', { protocol: 'UDP', vips: [clusterIp('10.0.0.1', 53)] })
+    const names = (): string[] =>
+      (forgotten.splice(0).at(-1) ?? []).map(
+        ({ protocol, address, to }) => `${protocol} ${address} ${to?.length ?? 0}`,
+      )
+    v4.broken = 'not yet'
+    await t.rejects(mode.sync([snapshot('IPv4', web, dns)]))
+    v4.broken = ''
+    await mode.sync([snapshot('IPv4', web, dns)])
+    const all = ['TCP 10.0.0.1 1', 'UDP 10.0.0.1 0', 'UDP 10.0.0.9 0']
+    t.strictSame(names(), all)
+    t.equal(told.at(-2), 'resync', 'others may have led until now, whose rules go then')
+    await mode.sync([snapshot('IPv4', web, dns)])
+    t.strictSame(names(), all)
+    await mode.sync([snapshot('IPv4', { ...web, endpoints: [...endpoints] }, dns)])
+    t.strictSame(names(), [], 'other endpoints of TCP')
+    v4.damaged('chain KUBE-SERVICES is gone')
+    await mode.sync([snapshot('IPv4', web, dns)])
+    t.strictSame(names(), ['TCP 10.0.0.1 1', 'UDP 10.0.0.1 0'], 'after a repair')
+    await mode.sync([snapshot('IPv4')])
+    t.strictSame(names(), ['UDP 10.0.0.1 0'])
+  },
+)
+
+t.test('flows that could not be ended are a problem', async t => {
+  const conntrack = { forgetFlows: async () => 0, problem: 'conntrack: not found' }
+  const { mode } = setUp(t, { conntrack })
+  await mode.sync([snapshot('IPv4')])
+  const message = 'flows may go on to what is gone: conntrack: not found'
+  t.strictSame(mode.problems, [{ object: 'mode iptables', field: 'UDP', message }])
 })
 
 t.test('flows stay at a lone endpoint that is not ready for a moment', async t => {
@@ -273,14 +341,14 @@ t.test('flows stay at a lone endpoint that is not ready for a moment', async t =
   const dns = (over: Partial<Endpoint>): ServicePort =>
     servicePort('dns', { protocol: 'UDP', endpoints: [{ ...ready, port: 53, ...over }] })
   await mode.sync([snapshot('IPv4', dns({}))])
-  await mode.sync([snapshot('IPv4', dns({ ready: false, serving: false }))])
-  t.equal(forgotten.length, 1)
-  await mode.sync([snapshot('IPv4', dns({ serving: false }))])
-  t.match(
-    forgotten[1],
-    [{ to: [{ address: '10.1.0.1' }] }],
-    'publishNotReadyAddresses: one that is wanted whether it serves or not is right',
-  )
+  const down = { ready: false, serving: false }
+  const publishNotReadyAddresses = { serving: false }
+  for (const over of [down, publishNotReadyAddresses]) {
+    await mode.sync([snapshot('IPv4', dns(over))])
+    t.match(forgotten.at(-1), [{ to: [{ address: '10.1.0.1' }] }])
+  }
+  await mode.sync([snapshot('IPv4', dns({ ...down, terminating: true }))])
+  t.match(forgotten.at(-1), [{ to: [] }])
 })
 
 t.test('flows wait for rules: a sync that failed ends none', async t => {

@@ -23,9 +23,9 @@ export interface StaleUdpDeps {
 
 export interface StaleUdp {
   /**
-   * Ends connected sockets of UDP that were led from one of these VIPs to an endpoint that is none
-   * of its now: no hook sees what they send, so they would stay there for ever (cilium#12859). Call
-   * it when the tables are written. Never rejects; gives what could not be done.
+   * Ends connected sockets of UDP that were led to an endpoint that is none of their VIP's now, or by
+   * a VIP that is gone: no hook sees what they send, so they would stay there for ever (cilium#12859).
+   * Call it when the tables are written, with all VIPs. Never rejects; gives what could not be done.
    */
   readonly end: (served: ServedUdp) => Promise<readonly string[]>
 }
@@ -75,10 +75,9 @@ const findStale = async (
   reverse: ReturnType<StaleUdpDeps['reverse']>,
 ): Promise<Stale> => {
   const stale = new Map<string, Set<string>>()
-  if (served.size === 0) return stale
   await forEachYielding(reverse, ([key, vip]) => {
     const endpoint = key.slice(socketKey.address, socketKey.address + address.size)
-    if (served.get(vip)?.has(endpoint) !== false) return
+    if (served.get(vip)?.has(endpoint) === true) return
     const cookie = Buffer.from(key, 'latin1').readBigUInt64LE(socketKey.cookie)
     const cookies = stale.get(endpoint) ?? new Set()
     stale.set(endpoint, cookies.add(cookie.toString(16)))

@@ -1,6 +1,5 @@
-import type { ServicePort } from '../../model/snapshot.ts'
 import type { StoppableTools } from '../run-tool.ts'
-import { servedUdp } from './served-udp.ts'
+import { type Led, losesUdp, servedUdp } from './served-udp.ts'
 import { staleUdp, type StaleUdpDeps } from './stale-udp.ts'
 
 export interface UdpEndsDeps {
@@ -9,11 +8,13 @@ export interface UdpEndsDeps {
   readonly failed: (why: string) => void
 }
 
+const nothing: Led = { servicePorts: [], nodeAddresses: [] }
+
 /** Ends connected UDP sockets as their endpoints go, one look at the sockets of all namespaces after the other. */
 export class UdpEnds {
   readonly #deps: UdpEndsDeps
-  /** ServicePorts as they were led last; empty when that is not known. */
-  #led: readonly ServicePort[] = []
+  /** What was led by last; nothing when that is not known. */
+  #led = nothing
   #underWay: Promise<void> = Promise.resolve()
   #error = ''
   #isStopped = false
@@ -31,26 +32,23 @@ export class UdpEnds {
    * Ends those that are not to stay where they are, now that `led` is in the tables. Not awaited:
    * there may be hundreds of network namespaces to look at.
    */
-  end(
-    led: readonly ServicePort[],
-    nodeAddresses: readonly string[],
-    reverse: StaleUdpDeps['reverse'],
-  ): void {
+  end(led: Led, reverse: StaleUdpDeps['reverse']): void {
     const { tools, failed } = this.#deps
-    const served = servedUdp(this.#led, led, nodeAddresses)
+    const before = this.#led
     this.#led = led
-    if (served.size === 0) return
+    if (!losesUdp(before, led)) return
+    const served = servedUdp(led)
     const ends = staleUdp({
       run: tools.run,
       reverse: () => (this.#isStopped ? [] : reverse()),
     })
-    const before = this.#underWay
+    const earlier = this.#underWay
     const end = async (): Promise<void> => {
-      await before
+      await earlier
       const why = await ends.end(served)
       if (this.#isStopped) return
       // The next one tries all again.
-      if (why.length > 0) this.#led = []
+      if (why.length > 0) this.#led = nothing
       this.#error = why.join('; ')
       failed(this.#error)
     }
@@ -59,7 +57,7 @@ export class UdpEnds {
 
   /** What is led from now on was not led before. */
   forget(): void {
-    this.#led = []
+    this.#led = nothing
   }
 
   /** Its tools are ended. */

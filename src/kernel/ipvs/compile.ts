@@ -1,4 +1,4 @@
-import { keepsFlows } from '../../model/service.ts'
+import { flowKeepers } from '../../model/service.ts'
 import {
   type Endpoint,
   isInternal,
@@ -53,7 +53,7 @@ export const compile = (
     .map(({ address }) => address)
   const targets = vipTargets(servicePort, settings)
   const { protocol, endpoints } = servicePort
-  const staying = destinationsOf(protocol === 'UDP' ? endpoints.filter(keepsFlows) : [])
+  const staying = destinationsOf(protocol === 'UDP' ? flowKeepers(endpoints) : [])
   const servers = targets.map(({ vip, target, address }) => ({
     id: serverId(protocol, address, vip.port),
     how: optionsOf(settings.scheduler, servicePort.affinityMs),

@@ -1,7 +1,8 @@
 import type { Clock } from '../../util/clock.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import type { UdpVip } from '../conntrack-plan.ts'
+import type { FlowVip } from '../conntrack-plan.ts'
+import type { ConntrackCleaner } from '../conntrack.ts'
 import type { KernelSync, Proxier } from '../proxier.ts'
 
 /** Called with what was done to the kernel's rules. */
@@ -14,16 +15,17 @@ export interface KeeperObserver {
 }
 
 /**
- * Which UDP VIPs may have flows that go where they should not any more. The kernel remembers
+ * Which VIPs may have flows that go where they should not any more. The kernel remembers
  * by itself where a flow goes; rules count for new ones only, and a DNS client's flow never
  * ends.
  */
-export interface UdpChanges<Wanted> {
+export interface FlowChanges<Wanted> {
   /**
    * Called after `wanted` was applied; gives the VIPs for which that changed something.
-   * `all`: those that stay too, as rules were missing meanwhile.
+   * `all`: those that stay too, as rules were missing meanwhile. `left`: those of UDP that an
+   * earlier process had.
    */
-  take(wanted: Wanted, all: boolean): readonly UdpVip[]
+  take(wanted: Wanted, all: boolean, left: readonly FlowVip[]): readonly FlowVip[]
 }
 
 /** What one family is to have. */
@@ -36,9 +38,11 @@ export interface FamilyWanted<Wanted, Settings> {
 export interface RuleKeeperDeps<Wanted, Settings> {
   readonly clock: Clock
   readonly proxiers: ReadonlyMap<IpFamily, Proxier<Wanted, Settings>>
-  readonly udpChanges: () => UdpChanges<Wanted>
-  /** Ends what the kernel remembers of UDP flows to these. Never rejects. */
-  readonly forgetUdp: (vips: readonly UdpVip[]) => Promise<unknown>
+  readonly flowChanges: () => FlowChanges<Wanted>
+  /** Ends what the kernel remembers of flows to VIPs. */
+  readonly conntrack: Pick<ConntrackCleaner, 'forgetFlows' | 'problem'>
+  /** VIPs of UDP to which rules of an earlier process lead, before the first sync. Never rejects. */
+  readonly left: (family: IpFamily) => Promise<readonly FlowVip[]>
   /**
    * Called after each sync with whether the rules of a family stand; not when one failed that
    * changed nothing. Never rejects.
@@ -51,7 +55,9 @@ export interface RuleKeeperDeps<Wanted, Settings> {
 
 interface Kept<Wanted, Settings> {
   readonly proxier: Proxier<Wanted, Settings>
-  readonly udp: UdpChanges<Wanted>
+  readonly flows: FlowChanges<Wanted>
+  /** Undefined until the first sync; empty after the second. */
+  left: readonly FlowVip[] | undefined
   /** Why the last sync failed; '' when it did not. */
   error: string
   /** What is to be repaired; '' for nothing. */
@@ -78,7 +84,8 @@ export class RuleKeeper<Wanted, Settings> {
         family,
         {
           proxier,
-          udp: deps.udpChanges(),
+          flows: deps.flowChanges(),
+          left: undefined,
           error: '',
           damage: '',
           isWhole: false,
@@ -102,10 +109,14 @@ export class RuleKeeper<Wanted, Settings> {
 
   /** What of the last sync could not be honoured; failures are those of `object`. */
   problems(object: string): readonly Problem[] {
-    return Array.from(this.#families, ([family, { error, proxier }]) => [
+    const { problem } = this.#deps.conntrack
+    const families = Array.from(this.#families, ([family, { error, proxier }]) => [
       ...(error === '' ? [] : [{ object, field: family, message: error }]),
       ...proxier.problems(),
     ]).flat()
+    if (problem === '') return families
+    const message = `flows may go on to what is gone: ${problem}`
+    return [...families, { object, field: 'UDP', message }]
   }
 
   /** Nothing is watched any more; a sync that is under way comes to its end. */
@@ -124,8 +135,9 @@ export class RuleKeeper<Wanted, Settings> {
   }: FamilyWanted<Wanted, Settings>): Promise<void> {
     const family = this.#families.get(name)
     if (family === undefined) return
-    const { clock, forgetUdp } = this.#deps
+    const { clock, conntrack, resync } = this.#deps
     const { damage } = family
+    const left = family.left ?? (await this.#deps.left(name))
     const started = clock.now()
     const sync = await family.proxier
       .sync(wanted, settings)
@@ -138,9 +150,12 @@ export class RuleKeeper<Wanted, Settings> {
     if (damage !== '') this.#tell(observer => observer.repaired(name, damage, ''))
     // What was found meanwhile is left for the next time.
     if (family.damage === damage) family.damage = ''
-    const stale = family.udp.take(wanted, sync.work === 'full')
+    const stale = family.flows.take(wanted, sync.work === 'full' || left.length > 0, left)
+    // Rules of another mode, which go after the first sync, led clients until then: once more.
+    if (family.left === undefined && left.length > 0) resync()
+    family.left = family.left === undefined ? left : []
     // Not awaited: with a hundred thousand flows it takes seconds.
-    if (stale.length > 0) void forgetUdp(stale)
+    if (stale.length > 0) void conntrack.forgetFlows(stale)
     if (!this.#isStopped) family.endWatch ??= this.#watch(name, family)
   }
 

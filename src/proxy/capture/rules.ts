@@ -5,6 +5,7 @@ import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { RuleCapture } from '../../capture/rule-capture.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
+import { udpVipsLeft } from '../../kernel/vips-left.ts'
 import type { FamilyProbes } from '../../kernel/probe.ts'
 import { runTool } from '../../kernel/run-tool.ts'
 import { addressLog, captureLog } from '../../observe/rule-log.ts'
@@ -42,6 +43,7 @@ export const rulesCapture = (
     clock,
     proxyAddress: family => proxyAddressOf[family],
     ownAddresses: interfaceAddresses,
+    nodePortCidrs,
     failed: why =>
       why === ''
         ? log.info({}, 'stale UDP flows can be ended again')
@@ -69,7 +71,9 @@ export const rulesCapture = (
     nodePortCidrs,
     podCidrs: facts.podCidrs,
     forgetWaiting: family => forgetWaiting(runTool, family),
-    forgetUdp: vips => conntrack.forgetUdp(vips),
+    conntrack,
+    // Beside a kernel mode it would be that one's own.
+    left: async family => (deps.isBesideKernelMode ? [] : udpVipsLeft(runTool, family)),
     keepRules: options.keepRules ?? false,
     resync: deps.resync,
     observers: [deps.metrics, said],

@@ -2,6 +2,7 @@ import { hostLock } from '../../kernel/keeper/host-lock.ts'
 import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
+import { udpVipsLeft } from '../../kernel/vips-left.ts'
 import type { ProxierKind, ProxierObserver } from '../../kernel/proxier.ts'
 import { StoppableTools } from '../../kernel/run-tool.ts'
 import { hostSysctls, type Sysctls } from '../../kernel/sysctls.ts'
@@ -65,6 +66,7 @@ export const kernelStep = (
     // Flows go to endpoints: there is no one address by which they are all known.
     proxyAddress: () => undefined,
     ownAddresses: interfaceAddresses,
+    nodePortCidrs: facts.nodePortCidrs,
     failed: why => said.failed('ending stale UDP flows', why),
   })
   const lock = () =>
@@ -112,7 +114,8 @@ export const kernelStep = (
               tools.run,
             ),
           ),
-        forgetUdp: vips => conntrack.forgetUdp(vips),
+        conntrack,
+        left: family => udpVipsLeft(tools.run, family),
         resync: deps.resync,
         observers: [metrics, said],
       }),

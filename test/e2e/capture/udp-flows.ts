@@ -98,9 +98,7 @@ export const udpFlowsFollow = async (
   await withBackends('backend-2')
   await step('its endpoint moved, and they came along', 'backend-2')
   await withBackends()
-  if (manner === 'iptables' || manner === 'ipvs' || manner === 'nftables')
-    await step('no endpoint is left, and flows go on, as those of TCP', 'backend-2')
-  else await step('no endpoint is left', '')
+  await step('no endpoint is left', '')
   await withBackends('backend-3')
   await step('there is one again', 'backend-3')
 }

@@ -36,16 +36,15 @@ export const makeStaleStage = async (t: Test) => {
     sockets: 1000,
   }).reverse
   const reverse = () => bpf.entries(open.get('table-reverse') ?? -1, definition)
-  let [before, now]: (readonly ServicePort[])[] = [[], []]
+  let now: readonly ServicePort[] = []
   const serve = async (...services: ServicePort[]): Promise<void> => {
     await steering.writer.write(changesTo(services, now))
-    before = now ?? []
     now = services
   }
   /** What the last change of Services asks for. */
   const end = (run: RunTool = runTool): Promise<readonly string[]> => {
     const udp = staleUdp({ run, reverse })
-    return udp.end(servedUdp(before ?? [], now ?? [], nodeAddresses))
+    return udp.end(servedUdp({ servicePorts: now, nodeAddresses }))
   }
   return { group, serve, end }
 }

@@ -1,0 +1,15 @@
+// A process of its own: long, and it mostly waits.
+import t from 'tap'
+import { whyNoNetns } from '../support/netns.ts'
+import { udpFlowsEnd } from './capture/udp-flows-end.ts'
+import { iptablesMode, nftablesCapture, nftablesMode } from './capture/ways.ts'
+
+const why = await whyNoNetns('iptables', 'nft', 'conntrack')
+t.setTimeout(180_000)
+// Each mostly waits for clients who are not answered.
+t.jobs = 3
+
+for (const way of [iptablesMode('nft'), nftablesMode, nftablesCapture])
+  t.test(`UDP flows end with what goes, ${way.label}`, { skip: why !== '' && why }, t =>
+    udpFlowsEnd(t, way),
+  )
