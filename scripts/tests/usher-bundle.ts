@@ -64,7 +64,13 @@ export const bundleUsher = async (
     minifyWhitespace: true,
     minifySyntax: true,
     banner,
-    external: ['koffi', '@kubernetes/client-node', 'pino-pretty'],
+    external: [
+      'koffi',
+      '@kubernetes/client-node',
+      'https-proxy-agent',
+      'socks-proxy-agent',
+      'pino-pretty',
+    ],
     plugins: loopback ? [loopbackEndpoints] : [],
     logLevel: 'error',
   })

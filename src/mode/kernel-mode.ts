@@ -106,8 +106,9 @@ export class KernelMode implements Mode {
     try {
       await this.#keeper.sync(
         snapshots.map(wanted => {
-          const { family } = wanted
-          return { family, wanted, settings: settings(family) }
+          const { family, servicePorts } = wanted
+          const isEmpty = servicePorts.size === 0
+          return { family, wanted, settings: settings(family), isEmpty }
         }),
       )
     } finally {

@@ -1,10 +1,11 @@
+import { Resolver } from 'node:dns'
 import { nodeAddresses } from '../capture/local-addresses.ts'
 import { nodePortCidrs, nodePortCidrsOfAnyNode } from '../kernel/node-port-cidrs.ts'
 import type { Registry } from '../model/registry.ts'
 import type { KernelOptions } from '../mode/kernel-options.ts'
 import type { ModeName } from '../mode/mode.ts'
 import type { Problem, Snapshot } from '../model/snapshot.ts'
-import { systemServers } from '../source/routes/resolve-host.ts'
+import { serverAt } from '../source/routes/own-resolver.ts'
 import type { Source } from '../source/source.ts'
 import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
 import { familyOf, type IpFamily, ipFamilies, isLoopback } from '../util/ip.ts'
@@ -35,7 +36,7 @@ export const clusterFacts = (
     elsewhere: () =>
       new Map([
         ...Array.from(registry.otherNodes(), ofNode),
-        ...systemServers().map(
+        ...resolvers().map(
           ({ address }) => [address, 'a resolver of this host'] as const,
         ),
         ...(source.dials?.() ?? []).map(
@@ -44,6 +45,9 @@ export const clusterFacts = (
       ]),
   }
 }
+
+/** As they are now. */
+const resolvers = () => new Resolver().getServers().flatMap(serverAt)
 
 const ofNode = ([address, name]: readonly [string, string]) =>
   [address, `an address of Node ${name}`] as const

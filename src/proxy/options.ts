@@ -113,7 +113,7 @@ export interface Shared {
   readonly orders: OperatorOrders
   /** Asks for a sync soon. */
   readonly resync: () => void
-  /** To be told of ServicePorts, by name, all of whose endpoints have failed. */
+  /** To be told of ServicePorts, by name, of whose endpoints one or all have failed. */
   readonly allFailed: (servicePort: string) => void
 }
 

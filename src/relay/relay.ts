@@ -317,9 +317,9 @@ export interface RelayObserver {
   /** The process of the relay has ended, and why; '' when another serves in its place. */
   processGone?(why: string): void
   /**
-   * All endpoints that a client of this listener may get have failed, for as long as it waited: they
-   * refused, were silent or, where `RetryOptions` says so, closed early or had no answer. At most once
-   * a second for each listener of a worker.
+   * An endpoint of this listener has failed, or all that a client may get: they refused, were silent
+   * or, where `RetryOptions` says so, closed early or had no answer. At most once a second for each
+   * listener of a worker.
    */
   allFailed?(listener: string): void
   /** Of listeners that have an access log: connections have ended. */

@@ -34,7 +34,7 @@ export interface Source {
   /** What it reads of files at this moment; settles when it has, whatever came of it. */
   reading?(): Promise<void> | undefined
   /**
-   * All endpoints of a ServicePort (`namespace/name:port`) have failed a moment ago: for a source
+   * One or all endpoints of a ServicePort (`namespace/name:port`) have failed a moment ago: for a source
    * that can find out where they are now.
    */
   allFailed?(servicePort: string): void

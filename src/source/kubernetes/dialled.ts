@@ -30,13 +30,11 @@ export class Dialled {
     this.changed()
   }
 
-  /** The peer of a request's connection, and all that its name was resolved to. */
+  /** The peer of a request's connection, once there is one; before all that its name is resolved to. */
   watch(socket: Socket, port: number): void {
-    const ofPeer = (): void =>
+    if (!socket.connecting)
       this.add(socket.remoteAddress ?? '', socket.remotePort ?? port)
-    if (!socket.connecting) return ofPeer()
     // Of a lookup that failed there is no address, whatever its type says.
-    socket.on('lookup', (_error, address?: string) => this.add(address ?? '', port))
-    socket.once('connect', ofPeer)
+    else socket.on('lookup', (_error, address?: string) => this.add(address ?? '', port))
   }
 }

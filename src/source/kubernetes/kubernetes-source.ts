@@ -6,6 +6,7 @@ import type { Source, SourceSink, SourceStatus } from '../source.ts'
 import type { ApiClient } from './api-client.ts'
 import * as api from './collection.ts'
 import type { Collection } from './collection.ts'
+import { IdleLimit } from './idle-limit.ts'
 import { ObjectStore } from './object-store.ts'
 import type { KubernetesObserver } from './observer.ts'
 import { Reflector } from './reflector.ts'
@@ -46,6 +47,7 @@ export class KubernetesSource implements Source {
   readonly #slices: Reader
   readonly #node: Reader | undefined
   readonly #readers: readonly Reader[]
+  readonly #idleLimit: IdleLimit
   /** Ends the waiting of `start`. */
   #started: () => void = () => {}
   #closed = false
@@ -59,6 +61,7 @@ export class KubernetesSource implements Source {
   constructor(options: KubernetesSourceOptions) {
     this.#options = options
     this.#clock = options.clock ?? systemClock
+    this.#idleLimit = new IdleLimit(ms => options.observer.idleLimit(ms))
     this.#services = this.#reader([api.services])
     this.#slices = this.#reader(api.endpointSlices)
     this.#node =
@@ -141,6 +144,7 @@ export class KubernetesSource implements Source {
       observer,
       synced: () => this.#checkSynced(),
       served: () => this.#wakeAll(),
+      idleLimit: this.#idleLimit,
       timing,
     })
     return { reflector, store }

@@ -36,7 +36,7 @@ def echo(address, port=80, name=None):
 
 def opened(kind, family=socket.AF_INET):
     s = socket.socket(family, kind)
-    s.settimeout(2)
+    s.settimeout(10)
     return s
 
 
