@@ -125,6 +125,7 @@ const origin = async (settings: RunSettings, log: Log): Promise<Origin> => {
     const { source, node, modeAnnotation } = await clusterParts({
       access: cluster,
       hostname: options.hostnameOverride,
+      otherNodes: options.capture === 'local',
       log,
     })
     return { source, node, mode: await askedMode(mode, modeAnnotation, log) }

@@ -152,7 +152,7 @@ const nodeStatus = (node: NodeParts, registry: Registry): StatusInput['node'] =>
   const { nodeName } = node
   if (nodeName === '') return undefined
   const notEligible = whyNotEligible(node, registry)
-  return { name: nodeName, zone: registry.node()?.zone ?? '', notEligible }
+  return { name: nodeName, zone: registry.lastKnownNode()?.zone ?? '', notEligible }
 }
 
 /** Why load balancers should not send to this node; '' when they may (KEP-3836). */

@@ -95,6 +95,8 @@ export interface ClusterFacts {
   readonly serviceCidrs: () => readonly string[]
   /** Where node ports are; undefined: on all addresses of the family. */
   readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
+  /** Addresses that are somewhere else, by what they are: made this host's own they would be lost. */
+  readonly elsewhere: () => ReadonlyMap<string, string>
   /** Of IPv4 on any node, for what is settled before the Node is known. */
   readonly nodePortCidrsOfAnyNode: readonly string[] | undefined
 }

@@ -27,7 +27,12 @@ import { joinHostPort } from '../util/ip.ts'
 import { within } from '../util/within.ts'
 import { createAdmin } from './admin.ts'
 import { askedRoutes, startControl } from './control.ts'
-import { clusterFacts, healthCheckAddresses } from './cluster-facts.ts'
+import {
+  clusterFacts,
+  healthCheckAddresses,
+  nodePortProblems,
+  onLoopback,
+} from './cluster-facts.ts'
 import { type ConnectTimePart, createConnectTime } from './connect-time.ts'
 import { noNode, type ProxyDeps, type RunningProxy, type Shared } from './options.ts'
 import { type ProxyServers, startServers } from './servers.ts'
@@ -60,9 +65,10 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     nodeName: node.nodeName,
     startedAt: Date.now(),
     judge: checks.judge,
+    ...(source.dials && { dials: () => source.dials?.() ?? [] }),
   })
   const emit = (event: ClusterEvent): void => node.emit?.(withUid(event, registry))
-  const facts = clusterFacts(node, registry, options)
+  const facts = clusterFacts(node, registry, options, source)
   const nodeEvent = (type: ClusterEvent['type'], reason: string, message: string) =>
     emit({
       type,
@@ -122,7 +128,10 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const startAll = async (): Promise<ProxyServers> => {
     const { status, health } = admin.routes
     const around = {
-      place: () => ({ nodeName: node.nodeName, zone: registry.node()?.zone ?? '' }),
+      place: () => ({
+        nodeName: node.nodeName,
+        zone: registry.lastKnownNode()?.zone ?? '',
+      }),
       nodeClients: () => nodeClientsOf(ownAddresses(), facts.podCidrs()),
       checkOf: admin.checkOf,
       connectTime,
@@ -247,6 +256,11 @@ const createControl = (deps: ControlDeps) => {
     ...connectTime.problems(),
     ...healthChecks.problems,
     ...deps.socketProblems(),
+    ...nodePortProblems(
+      facts.nodePortCidrs,
+      onLoopback(mode.name, options.kernel),
+      reconciler.snapshots(),
+    ),
   ]
   const modeProblemLog = new ProblemLog(log)
   const placementLog = new PlacementLog(
