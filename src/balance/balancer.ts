@@ -1,6 +1,7 @@
 import type { Clock } from '../util/clock.ts'
 import { Affinity } from './affinity.ts'
 import type { Cell } from './cell.ts'
+import { afterAnswer, type Doubts, isInDoubt, noDoubts } from './doubts.ts'
 import {
   afterFailure,
   afterSuccess,
@@ -28,6 +29,8 @@ export interface Balanced extends Counted {
   readonly rest: Cell<Rest>
   /** Only where there is a slow start. */
   readonly recovery?: Cell<Recovery> | undefined
+  /** Only where connections that are not served count. */
+  readonly doubts?: Cell<Doubts> | undefined
 }
 
 /** How it is chosen among endpoints. */
@@ -62,6 +65,12 @@ export class Balancer<E extends Balanced> {
    * serves: it is tried for so long, and does not get clients of its own as long as it may fail.
    */
   replyMs: number | undefined
+
+  /**
+   * Endpoints are up by their checks: one that rests because it did not serve does not give way to
+   * those of later tiers.
+   */
+  keepsTiers = false
 
   /** How many connections an endpoint may have; one that has as many gets no more. */
   maxConnections = Infinity
@@ -170,7 +179,10 @@ export class Balancer<E extends Balanced> {
 
   /** As `pick`, without those that failed a moment ago. */
   pickGood(client: string, tried?: KeySet, among: Pool<E> = this.#pool): E | undefined {
-    return this.#remembered(client, tried, among) ?? this.#inTurn(client, tried, among)
+    const good =
+      this.#remembered(client, tried, among) ?? this.#inTurn(client, tried, among)
+    const passesOver = this.#passedBefore(good, among)
+    return (passesOver && among.next(tried, passesOver, client)) ?? good
   }
 
   /** As `pick`, whether they failed or not. */
@@ -188,7 +200,10 @@ export class Balancer<E extends Balanced> {
    */
   likelyGood(client: string, tried?: KeySet, among: Pool<E> = this.#pool): readonly E[] {
     const own = this.#remembered(client, tried, among)
-    return own ? [own] : among.candidates(tried, this.#passesOver, client)
+    const good = own ? [own] : among.candidates(tried, this.#passesOver, client)
+    const passesOver = this.#passedBefore(good[0], among)
+    const before = passesOver && among.candidates(tried, passesOver, client)
+    return before?.length ? before : good
   }
 
   /** The same of `pickResting`. */
@@ -255,7 +270,8 @@ export class Balancer<E extends Balanced> {
   }
 
   /** It does what it is there for: it is preferred no less than the others. */
-  served({ rest, recovery }: E): void {
+  served({ rest, recovery, doubts }: E): void {
+    if (doubts !== undefined && doubts.read() !== noDoubts) doubts.change(afterAnswer)
     if (rest.read() === noRest) return
     rest.change(afterSuccess)
     if (recovery === undefined) return
@@ -282,6 +298,21 @@ export class Balancer<E extends Balanced> {
   isResting({ rest }: E): boolean {
     const now = rest.read()
     return now !== noRest && isResting(now, this.#clock.now())
+  }
+
+  /** Who is passed over for the sake of those up by their checks, of earlier tiers than `good`. */
+  #passedBefore(
+    good: E | undefined,
+    { tiers }: Pool<E>,
+  ): ((one: E) => boolean) | undefined {
+    const before = good === undefined ? Infinity : tierOf(good)
+    if (!this.keepsTiers || tiers.length === 1 || before === tiers[0]) return undefined
+    return one => tierOf(one) >= before || !this.#staysUp(one) || this.isFull(one)
+  }
+
+  /** Whether it rests, if at all, only because it did not serve, and is up by its check. */
+  #staysUp({ doubts }: E): boolean {
+    return this.keepsTiers && doubts !== undefined && isInDoubt(doubts.read())
   }
 
   /** The next in turn that does not rest. */
@@ -322,7 +353,7 @@ export class Balancer<E extends Balanced> {
 
   /** The lowest tier with an endpoint that does not rest. */
   #bestTier(among: Pool<E>): number {
-    const serving = among.all.filter(endpoint => !this.isResting(endpoint))
+    const serving = among.all.filter(one => !this.isResting(one) || this.#staysUp(one))
     return Math.min(...serving.map(tierOf))
   }
 }

@@ -16,11 +16,13 @@ export interface RetryOptions {
   readonly answerMs?: number | undefined
   /**
    * Milliseconds that a client waits for an endpoint to come back, from its accept on, when none
-   * could be connected to, or each closed early; 0, which is the default: as long as the dial ladder.
+   * could be connected to; 0, which is the default: as long as the dial ladder.
    */
   readonly holdMs?: number | undefined
   /** How many wait at most (256); the newest is refused. */
   readonly mostHeld?: number | undefined
+  /** Endpoints are checked: those listed are up, as far as is known. False by default. */
+  readonly isChecked?: boolean | undefined
   /**
    * UDP, where all the others are for TCP: an endpoint that answers no flow has failed, as far as
    * other endpoints answer. False by default.

@@ -1,6 +1,80 @@
 import type { Backend } from './backend.ts'
-import { type AttemptOwner, DialAttempt } from './dial-attempt.ts'
-import type { Dialler } from './dialler.ts'
+import type { Attempt } from './connection-record.ts'
+import { untold } from './early-close.ts'
+import type { RelayLimits } from './relay.ts'
+import type { GiveUpCause } from './retry-plan.ts'
+import type { EndpointPlaces } from './shared-places.ts'
+
+/** Who dials for connections of a kind: its sockets, timers and descriptors. */
+export interface Dialler<B extends Backend, Socket, Connection> {
+  readonly limits: Pick<RelayLimits, 'dialLadder'>
+  readonly random: () => number
+  readonly fds: { take(count: number): boolean; release(count: number): void }
+  now(): number
+  /** The address of the client, where the balancer looks at it. */
+  clientOf(connection: Connection): string
+  acceptedAt(connection: Connection): number
+  /** It has waited since then for an endpoint to come back, or for a place at one. */
+  waited(connection: Connection, what: 'heldMs' | 'queuedMs', since: number): void
+  /** Calls `Dial.timer` after `ms`, in place of what was set before. */
+  setTimer(connection: Connection, ms: number): void
+  clearTimer(connection: Connection): void
+  /** Starts an attempt; what comes of it goes to `Dial.won` or `Dial.lost`. */
+  connect(attempt: DialAttempt<B, Socket, Connection>): void
+  close(socket: Socket): void
+  /** Whether the client has ended its side, and has said nothing. */
+  hasLeft(connection: Connection): boolean
+  /** No endpoint could be connected to, or (`CC`) the client did not wait for it. */
+  gaveUp(connection: Connection, cause: GiveUpCause, detail: string): void
+}
+
+/** Who is told how an attempt has ended. */
+export interface AttemptOwner<Own> {
+  won(attempt: Own): void
+  lost(attempt: Own, code: string): void
+}
+
+/** One dial attempt, for the record too. */
+export class DialAttempt<B extends Backend, Socket, Connection> {
+  readonly connection: Connection
+  /** Undefined when it is settled: what its socket says then is not for the dial. */
+  dial: AttemptOwner<DialAttempt<B, Socket, Connection>> | undefined
+  readonly backend: B
+  readonly startedAt: number
+  socket: Socket | undefined = undefined
+  /** It is connected, and has been asked for TLS. */
+  isAsked = false
+  /** Where it has taken a place. */
+  readonly places: EndpointPlaces | undefined
+  /** As `Attempt.result` of the contract; `pending` while it is under way. */
+  result = 'pending'
+  /** Milliseconds from its start to its result. */
+  ms = 0
+  /** Of one that was not served: how many bytes its client had said by then; see early-close.ts. */
+  unservedAfter = untold
+
+  constructor(
+    connection: Connection,
+    dial: AttemptOwner<DialAttempt<B, Socket, Connection>>,
+    backend: B,
+    now: number,
+  ) {
+    this.connection = connection
+    this.dial = dial
+    this.backend = backend
+    this.startedAt = now
+    this.places = backend.places
+  }
+}
+
+/** For the record of a connection: plain data. */
+export const attemptRecords = (
+  attempts: readonly Pick<
+    DialAttempt<Backend, unknown, unknown>,
+    'backend' | 'result' | 'ms'
+  >[],
+): readonly Attempt[] =>
+  attempts.map(({ backend, result, ms }) => ({ endpoint: backend.key, result, ms }))
 
 /**
  * The attempts of a dial, those that are over too, and what the ones under way have taken.

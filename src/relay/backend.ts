@@ -1,5 +1,6 @@
 import type { Balanced } from '../balance/balancer.ts'
 import type { Cell } from '../balance/cell.ts'
+import type { Doubts } from '../balance/doubts.ts'
 import type { Replies } from '../balance/replies.ts'
 import type { Recovery } from '../balance/slow-start.ts'
 import type { EndpointStats, RelayEndpoint } from './relay.ts'
@@ -17,6 +18,10 @@ export interface Backend extends RelayEndpoint, EndpointStats, Balanced {
   resting: boolean
   /** Only where they count: `retry.expectsReplies`. */
   replies: Cell<Replies> | undefined
+  /** Only where they count: `retry.earlyClose`, `retry.answerMs`. */
+  doubts?: Cell<Doubts> | undefined
+  /** In this worker: when it last had an answer for a client, where answers are waited for. */
+  servedAt?: number | undefined
   /** Only where there is a slow start. */
   recovery?: Cell<Recovery> | undefined
   /** In this worker: why, in words, and when by its clock. */

@@ -62,3 +62,12 @@ export const causeText: Readonly<Record<Cause, string>> = {
   LD: 'lasted as long as it may',
   KD: 'cut at the end of the drain time, or by an operator',
 }
+
+/** What the kernel says of a peer that it gave up (tcp(7): keep-alive, TCP_USER_TIMEOUT); ICMP may have said why. */
+const givenUp = new Set(['ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN'])
+
+/** Why a connection has ended whose socket has an error with this code. */
+export const brokenBy = (isBackend: boolean, code: string): Cause => {
+  if (givenUp.has(code)) return isBackend ? 'sD' : 'cD'
+  return isBackend ? 'SD' : 'CD'
+}

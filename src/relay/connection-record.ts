@@ -6,7 +6,8 @@ export interface Attempt {
   /**
    * `connected`, `refused`, `timeout`, `lost` (another was first), `closed early` (connected, and
    * ended before its first byte), `no answer` (connected, and silent for too long when its client
-   * had spoken) or an errno code.
+   * had spoken), `not replayed` (one of the two, and the client had said more than `replay`, so that no
+   * other was dialled) or an errno code.
    */
   result: string
   /** Milliseconds from the start of the attempt to its result. */

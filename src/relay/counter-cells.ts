@@ -16,23 +16,26 @@ import {
 const keysOf = <K extends string>(all: Readonly<Record<K, unknown>>): readonly K[] =>
   Object.keys(all) as K[]
 
-const plain = keysOf<PlainCounter>({
-  accepted: 0,
-  active: 0,
-  dialAttempts: 0,
-  dialRetries: 0,
-  held: 0,
-  holdRefused: 0,
-  queued: 0,
-  queueRefused: 0,
-  bytesToBackend: 0,
-  bytesToClient: 0,
-  accessLines: 0,
-  datagramsToBackend: 0,
-  datagramsToClient: 0,
-  dialSecondsSum: 0,
-  holdSecondsSum: 0,
-})
+/** A gauge is what there is now: of what went with its process nothing is left. */
+const kinds: Readonly<Record<PlainCounter, 'counter' | 'gauge'>> = {
+  accepted: 'counter',
+  active: 'gauge',
+  dialAttempts: 'counter',
+  dialRetries: 'counter',
+  held: 'gauge',
+  holdRefused: 'counter',
+  queued: 'gauge',
+  queueRefused: 'counter',
+  bytesToBackend: 'counter',
+  bytesToClient: 'counter',
+  accessLines: 'counter',
+  datagramsToBackend: 'counter',
+  datagramsToClient: 'counter',
+  dialSecondsSum: 'counter',
+  holdSecondsSum: 'counter',
+}
+
+const plain = keysOf(kinds)
 
 export const causes = keysOf<Cause>(causeText)
 
@@ -66,6 +69,11 @@ export const counterCell = {
   holdSeconds: firstHoldBucket,
   count: firstHoldBucket + holdBuckets.length + 1,
 } as const
+
+export const isGauge = (cell: number): boolean => {
+  const name = plain[cell]
+  return name !== undefined && kinds[name] === 'gauge'
+}
 
 /** `read` gives the number of a cell. */
 export const countersOf = (read: (cell: number) => number): ListenerCounters => {

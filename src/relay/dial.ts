@@ -1,10 +1,8 @@
 import type { KeySet } from '../balance/pool.ts'
 import { isOutOfResources } from '../util/error-code.ts'
 import type { Backend } from './backend.ts'
-import { Attempts } from './attempts.ts'
-import type { DialAttempt } from './dial-attempt.ts'
-import type { Dialler } from './dialler.ts'
-import { countUnserved, noKeys, unservedKeys } from './early-close.ts'
+import { Attempts, type DialAttempt, type Dialler } from './attempts.ts'
+import { noKeys, unservedKeys } from './early-close.ts'
 import type { Choice } from './front.ts'
 import { type ListenerEndpoints, restMs } from './listener-endpoints.ts'
 import { QueueWait } from './queue-wait.ts'
@@ -52,7 +50,7 @@ export class Dial<B extends Backend, Socket, Connection> {
   #startedAt: number
   /** Where the attempts of its plan begin. */
   #first: number
-  /** Endpoints that have not served: not dialled again, unless the client is held. */
+  /** Endpoints that have not served: not dialled again. */
   #left: ReadonlySet<string>
   /** Made when the first attempt has failed or takes long: most dials need none. */
   #planMade: RetryPlan<B> | undefined
@@ -94,12 +92,7 @@ export class Dial<B extends Backend, Socket, Connection> {
   }
 
   start(): void {
-    if (this.#service.paused) return this.#giveUp()
-    // None is left, but the client may wait: see early-close.ts.
-    if (this.#left.size > 0 && !this.#service.hasOther(this.choice, this.#left)) {
-      this.#lastError = 'each endpoint closed early or had no answer'
-      return this.#giveUp()
-    }
+    if (this.#service.paused || this.#hasHadRound) return this.#giveUp()
     // First come, first served.
     if (this.#service.capacity.hasQueued) return this.#enqueue()
     this.#begin(this.#pick())
@@ -214,7 +207,6 @@ export class Dial<B extends Backend, Socket, Connection> {
   #startRound(hold: Hold): void {
     const dialler = this.#dialler
     hold.isPausing = false
-    this.#left = noKeys
     // For the record the ladder's attempts and those of the last round are enough.
     this.attempts.length = hold.firstAttempt
     this.#first = hold.firstAttempt
@@ -232,7 +224,7 @@ export class Dial<B extends Backend, Socket, Connection> {
     const dialler = this.#dialler
     const until = dialler.acceptedAt(this.connection) + this.#service.holdMs
     const left = until - dialler.now()
-    if (left <= 0) return false
+    if (left <= 0 || this.#hasHadRound) return false
     if (this.#hold === undefined) {
       if (!this.#service.hold()) {
         this.#service.counters.add('holdRefused', 1)
@@ -240,15 +232,21 @@ export class Dial<B extends Backend, Socket, Connection> {
         return false
       }
       const firstAttempt = Math.min(this.attempts.length, mostRecorded)
-      // Endpoints that do not serve again and again are asked no more often than others.
-      const rounds = countUnserved(this.attempts) - unservedKeys(this.attempts).size
-      this.#hold = { since: dialler.now(), rounds, firstAttempt, isPausing: true }
+      this.#hold = { since: dialler.now(), rounds: 0, firstAttempt, isPausing: true }
     }
     const hold = this.#hold
     this.#endAttempts('timeout')
     hold.isPausing = true
     dialler.setTimer(this.connection, Math.min(left, this.#nextPause(hold)))
     return true
+  }
+
+  /** Each endpoint has accepted, and did not serve: there is none that could come back. */
+  get #hasHadRound(): boolean {
+    const left = this.#left
+    return (
+      left.size > 0 && !this.choice.isEmpty && !this.#service.hasOther(this.choice, left)
+    )
   }
 
   #nextPause(hold: Hold): number {
@@ -339,6 +337,8 @@ export class Dial<B extends Backend, Socket, Connection> {
   }
 
   #giveUp(): void {
+    // After a pause each may be another server.
+    if (this.#service.paused) this.#left = noKeys
     if (this.#isFull && !this.#service.paused) return this.#enqueue()
     const { cause } = this.#plan
     if (cause !== 'RC') this.#service.allFailed()
@@ -346,7 +346,7 @@ export class Dial<B extends Backend, Socket, Connection> {
     this.#finish('timeout')
     const why = this.#service.paused
       ? 'paused'
-      : this.#lastError || 'no endpoint answered'
+      : this.#lastError || unservedDetail(this.#left)
     const detail = this.#isOneTooMany ? `too many clients wait; ${why}` : why
     this.#dialler.gaveUp(this.connection, cause, detail)
   }
@@ -373,3 +373,6 @@ export class Dial<B extends Backend, Socket, Connection> {
     )
   }
 }
+
+const unservedDetail = ({ size }: ReadonlySet<string>): string =>
+  size === 0 ? 'no endpoint answered' : 'each endpoint closed early or had no answer'

@@ -1,25 +1,32 @@
 import type { Backend } from './backend.ts'
 import type { Choice } from './front.ts'
-import { type ListenerEndpoints, restMs } from './listener-endpoints.ts'
+import type { ListenerEndpoints } from './listener-endpoints.ts'
+import { isCancelRequest } from './postgres.ts'
 
 /*
  * An endpoint that accepts and ends before its first byte has not served: most often it is
  * another proxy that accepts before it knows whether there is a server. Nor has one that has no
  * answer in time: it hangs, and its kernel accepts for it. As nothing has come from it, and
  * nothing was sent to it that can't be sent again, the client need not hear of it: the next
- * endpoint is dialled, as if this one had refused.
+ * endpoint is dialled, once each, as if this one had refused.
+ *
+ * But servers end so, too, by what a client has said, or has not said for too long. So one
+ * connection alone is the endpoint's failure only when it ends at once on a client that was never
+ * mentioned to it. Any other counts when another endpoint has served the very same client, which
+ * has said no more, and then as one of several that it takes: see doubts.ts.
  */
 
 /** Later than this after it was connected to, such an end is the endpoint's idle limit. */
 const earlyMs = 5000
 
+/** Sooner than this it is no time limit for a silent client. */
+const atOnceMs = 100
+
 interface Attempt {
   readonly backend: Backend
   result: string
+  unservedAfter: number
 }
-
-/** As `Attempt.result` of the contract. */
-type Unserved = 'closed early' | 'no answer'
 
 /** What is known of a connection whose endpoint has not served. */
 interface UnservedConnection<B extends Backend> {
@@ -27,50 +34,74 @@ interface UnservedConnection<B extends Backend> {
   readonly backend: B
   readonly choice: Choice<B>
   readonly attempts: readonly Attempt[]
-  /** Milliseconds since its client was accepted. */
-  readonly age: number
   /** Whether all that the client has said, an end included, can be said again. */
   readonly repeatable: boolean
+  /** Bytes that the client has said. */
+  readonly told: number
+  /** These, where they are kept. */
+  readonly said: Buffer | undefined
+  /** The client's address; asking for it may be a system call. */
+  readonly address: () => string
 }
 
 /**
  * An endpoint has ended of which nothing has come, `ms` after it was connected to. True: that is
- * noted as an early close, and another endpoint is to be dialled: one that has not failed so, or
- * any when the client may wait for it. False: the end is passed on; where it was an early close all
- * the same, all endpoints have failed, and the listener's observer hears of it.
+ * noted as an early close, and another endpoint is to be dialled, which has not failed so. False:
+ * the end is passed on; where it was an early close all the same, all endpoints have failed, and the
+ * listener's observer hears of it.
  */
 export const takeEarlyClose = <B extends Backend>(
   ended: UnservedConnection<B>,
   ms: number,
 ): boolean => {
-  const { retry } = ended.service
-  if (!retry?.earlyClose || !ended.repeatable || ms > earlyMs) return false
-  const mayWait = ended.age < ended.service.holdMs
-  if (!mayWait && !hasOther(ended)) {
-    ended.service.allFailed()
+  const { service, backend, told, repeatable, said } = ended
+  const mayBeEarly = service.retry?.earlyClose === true && ms <= earlyMs
+  if (!mayBeEarly || isCancelRequest(said)) return false
+  if (!repeatable) return notReplayed(ended)
+  // In a pause the client waits for what comes after it.
+  if (!hasOther(ended) && !service.paused) {
+    service.allFailed()
     return false
   }
-  ended.service.failed(ended.backend, restMs.unserved, 'closed early')
-  leave(ended, 'closed early')
+  // A header names the client: it may be that it is not let in.
+  const isAtOnce = ms <= atOnceMs && told === 0 && service.proxyProtocol === undefined
+  service.noteFailure(backend, 'closed early')
+  if (isAtOnce) service.unserved(backend, undefined)
+  leave(ended, 'closed early', isAtOnce ? untold : told)
   return true
 }
 
 /**
- * The time for an answer is over: that is noted as the endpoint's failure. True: another endpoint
- * is to be dialled. False: the answer is waited for, as there is no other endpoint, this one was
- * left before and the client may wait no longer, or what was said can't be said again.
+ * The time for an answer is over. True: another endpoint is to be dialled. False: the answer is
+ * waited for, as there is no other endpoint, or what was said can't be said again: then it counts
+ * for the endpoint if others have had answers meanwhile.
  */
 export const takeNoAnswer = <B extends Backend>(
   unanswered: UnservedConnection<B>,
 ): boolean => {
-  const { service, backend, attempts, age, repeatable } = unanswered
-  service.failed(backend, restMs.unserved, 'no answer')
+  const { service, backend, told, repeatable, said, address } = unanswered
+  if (isCancelRequest(said)) return false
+  service.noteFailure(backend, 'no answer')
   const isLast = !hasOther(unanswered)
   if (isLast) service.allFailed()
-  const isBack = unservedKeys(attempts).has(backend.key) && age >= service.holdMs
-  if (!repeatable || isBack || isLast) return false
-  leave(unanswered, 'no answer')
+  else if (!repeatable && service.othersAnswer(backend))
+    service.unserved(backend, address())
+  if (isLast) return false
+  if (!repeatable) return notReplayed(unanswered)
+  leave(unanswered, 'no answer', told)
   return true
+}
+
+/** The first has come from an endpoint for a client that has said so many bytes: others have not served it. */
+export const noteUnserved = <B extends Backend>(
+  service: ListenerEndpoints<B>,
+  attempts: readonly { readonly backend: B; readonly unservedAfter: number }[],
+  told: number,
+  address: () => string,
+): void => {
+  for (const { backend, unservedAfter } of attempts) {
+    if (unservedAfter === told) service.unserved(backend, address())
+  }
 }
 
 /** Whether there is an endpoint that this connection has not left. */
@@ -84,12 +115,34 @@ const hasOther = <B extends Backend>({
 
 const leave = <B extends Backend>(
   { backend, attempts }: UnservedConnection<B>,
-  result: Unserved,
+  result: 'closed early' | 'no answer',
+  unservedAfter: number,
 ): void => {
-  const last = attempts.findLast(one => one.result === 'connected')
-  if (last !== undefined) last.result = result
+  note(attempts, result, unservedAfter)
   backend.active -= 1
 }
+
+/** Where `replay` is too small for what the client has said, its record tells. */
+const notReplayed = <B extends Backend>({
+  service,
+  attempts,
+  told,
+}: UnservedConnection<B>): false => {
+  if (told > 0 && (service.retry?.replay ?? 0) > 0) note(attempts, 'not replayed', untold)
+  return false
+}
+
+const note = (
+  attempts: readonly Attempt[],
+  result: string,
+  unservedAfter: number,
+): void => {
+  const last = attempts.findLast(one => one.result === 'connected')
+  if (last !== undefined) Object.assign(last, { result, unservedAfter })
+}
+
+/** Of an attempt that says nothing of its endpoint. */
+export const untold = -1
 
 const hasNotServed = ({ result }: Attempt): boolean =>
   result === 'closed early' || result === 'no answer'
@@ -99,9 +152,5 @@ export const unservedKeys = (attempts: readonly Attempt[]): ReadonlySet<string> 
   if (attempts.length === 0) return noKeys
   return new Set(attempts.filter(hasNotServed).map(({ backend }) => backend.key))
 }
-
-/** How often endpoints of a connection have not served. */
-export const countUnserved = (attempts: readonly Attempt[]): number =>
-  attempts.reduce((sum, attempt) => sum + (hasNotServed(attempt) ? 1 : 0), 0)
 
 export const noKeys: ReadonlySet<string> = new Set()

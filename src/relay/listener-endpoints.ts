@@ -5,6 +5,8 @@ import {
   enoughUnanswered,
   isAnswering,
 } from '../balance/replies.ts'
+import { afterAnswer, afterUnserved, isInDoubt } from '../balance/doubts.ts'
+import { hashText } from '../balance/hash-text.ts'
 import { noRest } from '../balance/resting.ts'
 import type { ConnectionAges, RetryOptions } from '../model/traffic.ts'
 import type { ProxyVersion } from '../util/proxy-header.ts'
@@ -40,6 +42,10 @@ const spokenWithinMs = 1000
 /** Most listeners have none: one for all of them. */
 const none: ReadonlyMap<string, never> = new Map<string, never>()
 const noKeys: ReadonlySet<string> = new Set()
+
+/** Whether connections count that endpoints accept and do not serve. */
+export const countsUnserved = ({ protocol, retry }: RelayListener): boolean =>
+  protocol === 'TCP' && (retry?.earlyClose === true || retry?.answerMs !== undefined)
 
 /** Where a listener's clients may go: its endpoints, whose turn it is, and who may connect. */
 export abstract class ListenerEndpoints<B extends Backend> {
@@ -106,12 +112,42 @@ export abstract class ListenerEndpoints<B extends Backend> {
   }
 
   /**
-   * An endpoint refused, was silent or closed early: for `rest` milliseconds, or longer, others
-   * are preferred. `why`: for people.
+   * An endpoint refused or was silent: for `rest` milliseconds, or longer, others are preferred.
+   * `why`: for people.
    */
   failed(backend: B, rest: number, why: string): void {
+    this.noteFailure(backend, why)
+    backend.doubts?.change(afterAnswer)
+    this.#rest(backend, rest)
+  }
+
+  /** To be seen; it changes nothing. */
+  noteFailure(backend: B, why: string): void {
     backend.failures += 1
     backend.lastFailure = { why, at: this.#clock.now() }
+  }
+
+  /**
+   * A connection was not served by an endpoint that has accepted it. `client`: its address;
+   * undefined where that is no client's doing. See early-close.ts.
+   */
+  unserved(backend: B, client: string | undefined): void {
+    const { doubts } = backend
+    if (doubts === undefined) return
+    const now = this.#clock.now()
+    const hash = client === undefined ? undefined : hashText(client)
+    doubts.change(before => afterUnserved(before, hash, now))
+    if (isInDoubt(doubts.read())) this.#rest(backend, restMs.unserved)
+  }
+
+  /** Whether other endpoints have had answers in the time that `backend` had for one. */
+  othersAnswer(backend: B): boolean {
+    const since = this.#clock.now() - (this.retry?.answerMs ?? 0)
+    const { endpoints } = this.balancer
+    return endpoints.some(one => one !== backend && (one.servedAt ?? -Infinity) >= since)
+  }
+
+  #rest(backend: B, rest: number): void {
     const { earlyClose, answerMs, expectsReplies } = this.retry ?? {}
     const doubles = earlyClose || answerMs !== undefined || expectsReplies
     this.balancer.failed(backend, rest, doubles ? longestRestMs : 0)
@@ -165,6 +201,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
 
   /** Where early closes, answers or replies count, a connection or flow has shown that it is served. */
   served(backend: B): void {
+    if (this.retry?.answerMs !== undefined) backend.servedAt = this.#clock.now()
     this.balancer.served(backend)
   }
 
@@ -250,6 +287,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
     this.proxyProtocol = spec.proxyProtocol
     this.isSteered = (spec.steered?.length ?? 0) > 0
     this.balancer.replyMs = this.#replyMs()
+    this.balancer.keepsTiers = spec.retry?.isChecked === true
     this.paused = spec.paused === true
     this.ends = false
     const { acceptProxy, serverNames } = spec

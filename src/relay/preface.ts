@@ -3,6 +3,7 @@ import { type AddressRanges, isAmong } from '../util/address-ranges.ts'
 import { type ProxiedClient, readProxyHeader } from '../util/read-proxy-header.ts'
 import { show } from '../util/printable.ts'
 import { type ClientHello, mostRecordBytes, readClientHello } from './client-hello.ts'
+import { answersTo, sslRequest, takesTls } from './postgres.ts'
 import { ServerNames } from './server-names.ts'
 
 /*
@@ -17,12 +18,14 @@ export const prefaceMs = 5000
 export const mostPrefaceBytes = 4096 + mostRecordBytes
 
 export interface Preface {
-  /** Bytes of the header, which are not for the endpoint. */
+  /** Bytes of the header, and of what was answered: they are not for the endpoint. */
   readonly headerBytes: number
   /** Who the client is, and where it has dialled; undefined: as its socket says. */
   readonly addresses: ProxiedClient['addresses']
   /** Of `ServerNameRules.pools`; undefined: none, or it was not asked for. */
   readonly pool: number | undefined
+  /** A client of PostgreSQL that was told that there is TLS: the endpoint has to be asked for it. */
+  readonly asksTls: boolean
   /** Why there are no endpoints for such a client, and will be none; else ''. */
   readonly refusal: string
 }
@@ -49,18 +52,32 @@ export class PrefaceRules {
     return this.#names !== undefined
   }
 
-  /** Undefined while more is needed; a text says what is wrong with it. */
-  read(bytes: Buffer, hasHeader: boolean): Preface | string | undefined {
+  /**
+   * Undefined while more is needed; a text says what is wrong with it. `answer` is called with all that
+   * the client is to be answered so far, a byte for each request.
+   */
+  read(
+    bytes: Buffer,
+    hasHeader: boolean,
+    answer: (answers: string) => void,
+  ): Preface | string | undefined {
     const header = hasHeader ? readProxyHeader(bytes) : noHeader
     if (header === undefined || typeof header === 'string') return header
-    const { length: headerBytes, addresses } = header
-    if (this.#names === undefined)
-      return { headerBytes, addresses, pool: undefined, refusal: '' }
+    const { length, addresses } = header
+    if (this.#names === undefined) {
+      const pool = undefined
+      return { headerBytes: length, addresses, pool, asksTls: false, refusal: '' }
+    }
+    const answers = answersTo(bytes.subarray(length))
+    if (answers === undefined) return undefined
+    if (answers !== '') answer(answers)
+    const headerBytes = length + answers.length * sslRequest.length
+    const asksTls = answers.endsWith(takesTls)
     const hello = readClientHello(bytes.subarray(headerBytes))
     if (hello === undefined || typeof hello === 'string') return hello
     const pool = this.#names.poolOf(hello)
     const refusal = pool === undefined && !this.#isForAll ? refusalOf(hello) : ''
-    return { headerBytes, addresses, pool, refusal }
+    return { headerBytes, addresses, pool, asksTls, refusal }
   }
 }
 

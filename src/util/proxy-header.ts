@@ -26,17 +26,19 @@ export const v2 = {
 } as const
 
 /**
- * The header for a client at `source` that has dialled `destination`. Where that is not known, or
- * they are of two families, it says that it is the proxy's own connection.
+ * The header for a client at `source` that has dialled `destination`. Where that is not known it says that
+ * it is the proxy's own connection; where they are of two families the IPv4 one is mapped (RFC 4291, 2.5.5.2).
  */
 export const proxyHeader = (
   version: ProxyVersion,
   source: AddressPort,
   destination: AddressPort,
 ): Buffer => {
-  const family = familyOf(source.address)
-  if (family === undefined || family !== familyOf(destination.address))
-    return ownHeader(version)
+  const from = familyOf(source.address)
+  const to = familyOf(destination.address)
+  if (from === undefined || to === undefined) return ownHeader(version)
+  if (from !== to) return proxyHeader(version, mapped(source), mapped(destination))
+  const family = from
   if (version === 'v1') {
     const name = family === 'IPv4' ? 'TCP4' : 'TCP6'
     const addresses = `${source.address} ${destination.address}`
@@ -53,6 +55,11 @@ export const proxyHeader = (
   header.writeUInt16BE(destination.port, v2.headBytes + 2 * length + 2)
   return header
 }
+
+const mapped = ({ address, port }: AddressPort): AddressPort =>
+  familyOf(address) === 'IPv4'
+    ? { address: `::ffff:${address}`, port }
+    : { address, port }
 
 /** Of a connection of the proxy's own, as for a check. */
 export const ownHeader = (version: ProxyVersion): Buffer =>

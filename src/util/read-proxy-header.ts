@@ -38,14 +38,17 @@ const readV1 = (bytes: Buffer): ProxiedClient | string | undefined => {
     /^PROXY TCP([46]) (\S+) (\S+) (\d{1,5}) (\d{1,5})$/.exec(line) ?? []
   const family = name === '4' ? 'IPv4' : 'IPv6'
   const [from = '', to = '', fromPort = '', toPort = ''] = parts
-  const source = endOf(from, fromPort, family)
-  const destination = endOf(to, toPort, family)
+  const source = endOf(from, fromPort)
+  const destination = endOf(to, toPort)
   if (source === undefined || destination === undefined) return 'a malformed PROXY header'
+  // nginx names the family of the client, and writes its own address as it is.
+  if (familyOf(from) !== family && familyOf(to) !== family)
+    return 'a malformed PROXY header'
   return { length, addresses: { source, destination } }
 }
 
-const endOf = (text: string, port: string, family: IpFamily): AddressPort | undefined => {
-  const address = familyOf(text) === family ? canonicalIp(text) : undefined
+const endOf = (text: string, port: string): AddressPort | undefined => {
+  const address = familyOf(text) === undefined ? undefined : canonicalIp(text)
   const isPort = /^(0|[1-9]\d*)$/.test(port) && Number(port) <= 65_535
   return address === undefined || !isPort ? undefined : { address, port: Number(port) }
 }

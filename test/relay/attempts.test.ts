@@ -1,10 +1,8 @@
 import t from 'tap'
 import { OwnCell } from '../../src/balance/cell.ts'
 import { noRest } from '../../src/balance/resting.ts'
-import { Attempts } from '../../src/relay/attempts.ts'
+import { Attempts, type DialAttempt, type Dialler } from '../../src/relay/attempts.ts'
 import type { Backend } from '../../src/relay/backend.ts'
-import type { DialAttempt } from '../../src/relay/dial-attempt.ts'
-import type { Dialler } from '../../src/relay/dialler.ts'
 import { EndpointPlaces } from '../../src/relay/shared-places.ts'
 
 const owner = { won: () => {}, lost: () => {} }

@@ -1,8 +1,16 @@
 import t from 'tap'
 import { OwnCell } from '../../src/balance/cell.ts'
+import { noDoubts } from '../../src/balance/doubts.ts'
 import { noRest } from '../../src/balance/resting.ts'
+import type { RetryOptions } from '../../src/model/traffic.ts'
+import type { ProxyVersion } from '../../src/util/proxy-header.ts'
 import type { Backend } from '../../src/relay/backend.ts'
-import { takeNoAnswer } from '../../src/relay/early-close.ts'
+import {
+  noteUnserved,
+  takeEarlyClose,
+  takeNoAnswer,
+  untold,
+} from '../../src/relay/early-close.ts'
 import { Choice } from '../../src/relay/front.ts'
 import { ownQueues } from '../../src/relay/endpoint-capacity.ts'
 import { ListenerEndpoints } from '../../src/relay/listener-endpoints.ts'
@@ -10,26 +18,28 @@ import { NodeClientSet } from '../../src/relay/node-clients.ts'
 import { endpoint, listenerSpec } from '../support/relay-fixture.ts'
 
 const answerMs = 2000
+const [a, b, c] = ['10.9.0.1', '10.9.0.2', '10.9.0.3'] as const
 
+interface Options extends Partial<RetryOptions> {
+  readonly tiers?: boolean
+  readonly proxyProtocol?: ProxyVersion
+}
+
+/** Two endpoints; the first is the one that does not serve. */
 class Endpoints extends ListenerEndpoints<Backend> {
   readonly clock: { time: number; now(): number }
 
-  constructor(holdMs = 0) {
+  constructor({ tiers = false, proxyProtocol, ...retry }: Options = {}) {
     const clock = { time: 1000, now: () => clock.time }
-    super(
-      clock,
-      () => 0,
-      new NodeClientSet(),
-      {
-        tcpIdleTimeout: 0,
-        udpReplyTimeout: 5000,
-      },
-      ownQueues,
-    )
+    const limits = { tcpIdleTimeout: 0, udpReplyTimeout: 5000 }
+    super(clock, () => 0, new NodeClientSet(), limits, ownQueues)
     this.clock = clock
     const spec = listenerSpec({
-      endpoints: [1, 2].map(port => endpoint('10.0.0.1', port)),
-      retry: { earlyClose: false, replay: 0, answerMs, holdMs },
+      endpoints: [1, 2].map((port, tier) =>
+        Object.assign(tiers ? { tier } : {}, endpoint('10.0.0.1', port)),
+      ),
+      proxyProtocol,
+      retry: { earlyClose: true, replay: 1000, answerMs, ...retry },
     })
     this.takeEndpoints(spec, of => ({
       ...of,
@@ -38,63 +48,212 @@ class Endpoints extends ListenerEndpoints<Backend> {
       resting: false,
       rest: new OwnCell(noRest),
       replies: undefined,
+      doubts: new OwnCell(noDoubts),
     }))
   }
 
   protected override tellAllFailed(): void {}
+
+  get first(): Backend {
+    const found = this.balancer.get('10.0.0.1:1')
+    if (found === undefined) throw new Error('there is no endpoint')
+    return found
+  }
+
+  get second(): Backend {
+    const found = this.balancer.get('10.0.0.1:2')
+    if (found === undefined) throw new Error('there is no endpoint')
+    return found
+  }
 
   /** Keys of those that so many clients are sent to. */
   picked(clients: number): string[] {
     const all = Array.from({ length: clients }, () => this.balancer.pick('')?.key ?? '')
     return [...new Set(all)].toSorted()
   }
+
+  get rests(): boolean {
+    return this.balancer.isResting(this.first)
+  }
 }
 
-const connected = (backend: Backend) => ({ backend, result: 'connected' })
+interface Told {
+  readonly said?: string | Buffer
+  readonly repeatable?: boolean
+  readonly from?: string
+  /** Results of attempts before. */
+  readonly before?: readonly string[]
+}
 
-/** The time for an answer of the first endpoint is over. */
-const unanswered = (service: Endpoints, age: number, before: readonly string[] = []) => {
-  const [backend] = service.balancer.endpoints
-  if (backend === undefined) throw new Error('there is no endpoint')
-  const attempts = [...before.map(result => ({ backend, result })), connected(backend)]
+/** A connection to the first endpoint, which has not served it. */
+const unserved = (
+  service: Endpoints,
+  { said = '', repeatable = true, from = a, before = [] }: Told,
+) => {
+  const backend = service.first
+  const attempts = [...before, 'connected'].map(result => ({
+    backend,
+    result,
+    unservedAfter: untold,
+  }))
   const choice = new Choice(service.balancer)
-  const taken = takeNoAnswer({
+  const kept = Buffer.from(said)
+  const connection = {
     service,
     backend,
     choice,
     attempts,
-    age,
-    repeatable: true,
-  })
-  return { backend, taken, results: attempts.map(({ result }) => result) }
+    repeatable,
+    told: kept.length,
+    said: kept,
+    address: () => from,
+  }
+  return connection
 }
 
-t.test('an endpoint without an answer is left once', async t => {
+/** It closed `ms` after it was connected to; then the other endpoint serves. */
+const closes = (service: Endpoints, ms: number, told: Told, more = 0): boolean => {
+  const connection = unserved(service, told)
+  const taken = takeEarlyClose(connection, ms)
+  if (taken)
+    noteUnserved(service, connection.attempts, connection.told + more, connection.address)
+  return taken
+}
+
+const late = 3000
+
+t.test('an end at once on a client that has said nothing is the endpoint’s', async t => {
   const service = new Endpoints()
-  const first = unanswered(service, 0)
-  t.match(first, { taken: true, results: ['no answer'], backend: { failures: 1 } })
-  t.equal(first.backend.active, 0)
-  const again = unanswered(service, 0, ['no answer'])
-  t.match(again, { taken: false, results: ['no answer', 'connected'] })
-  t.equal(again.backend.failures, 2, 'it has failed all the same')
+  t.equal(takeEarlyClose(unserved(service, {}), 20), true)
+  t.equal(service.rests, true)
 })
 
-t.test('while its client may wait it is left each time', async t => {
-  const service = new Endpoints(30_000)
-  t.match(unanswered(service, 29_999, ['no answer']), { taken: true })
-  t.match(unanswered(service, 30_000, ['no answer']), { taken: false })
+t.test('not where a header has named the client', async t => {
+  const service = new Endpoints({ proxyProtocol: 'v2' })
+  t.equal(takeEarlyClose(unserved(service, {}), 20), true)
+  t.equal(service.rests, false)
+})
+
+t.test('nor any other end of few clients, whatever they get elsewhere', async t => {
+  const service = new Endpoints()
+  for (let i = 0; i < 20; i += 1) {
+    service.clock.time += 100
+    t.equal(closes(service, late, { from: a }), true)
+    t.equal(closes(service, 5, { said: 'GET /', from: b }), true)
+  }
+  t.equal(service.rests, false)
+  t.equal(service.first.failures, 40, 'it is to be seen')
+})
+
+t.test('three clients are enough, unless one was served meanwhile', async t => {
+  const service = new Endpoints()
+  for (const from of [a, b]) closes(service, late, { from })
+  service.served(service.first)
+  for (const from of [c, a]) closes(service, late, { from })
+  t.equal(service.rests, false)
+  closes(service, late, { from: b })
+  t.equal(service.rests, true)
+})
+
+t.test('so are two that come long after one another', async t => {
+  const service = new Endpoints()
+  closes(service, 5, { said: 'hello' })
+  service.clock.time += 4999
+  closes(service, 5, { said: 'hello' })
+  t.equal(service.rests, false)
+  service.clock.time += 1
+  closes(service, 5, { said: 'hello' })
+  t.equal(service.rests, true)
+})
+
+t.test('who is served nowhere, or has said more, says nothing of it', async t => {
+  const service = new Endpoints()
+  for (let i = 0; i < 20; i += 1) {
+    service.clock.time += 1000
+    const from = `10.9.1.${i}`
+    takeEarlyClose(unserved(service, { said: 'GET /', from }), 5)
+    closes(service, late, { from }, 8)
+    takeNoAnswer(unserved(service, { said: 'SELECT', from }))
+  }
+  t.equal(service.rests, false)
+})
+
+t.test('one that rests does so again when the next was not served', async t => {
+  const service = new Endpoints()
+  for (const from of [a, b, c]) closes(service, 5, { said: 'x', from })
+  service.clock.time += 1000
+  t.ok(service.picked(2).includes(service.first.key), 'it is tried')
+  closes(service, 5, { said: 'x', from: a })
+  t.equal(service.rests, true)
+  service.clock.time += 1999
+  t.equal(service.rests, true, 'for twice as long')
+})
+
+t.test('one that is up by its check does not give way to a later tier', async t => {
+  for (const isChecked of [true, false]) {
+    const service = new Endpoints({ tiers: true, isChecked })
+    for (const from of [a, b, c]) closes(service, 5, { said: 'x', from })
+    t.equal(service.rests, true)
+    const { key } = isChecked ? service.first : service.second
+    t.strictSame(service.picked(4), [key])
+    t.equal(service.balancer.likelyGood('')[0]?.key, key, 'and that is explained')
+    service.failed(service.first, 1000, 'ECONNREFUSED')
+    t.strictSame(service.picked(4), [service.second.key], 'unless it refuses')
+  }
+})
+
+const request = (code: number, ...more: readonly number[]): Buffer => {
+  const bytes = Buffer.alloc(8 + 4 * more.length)
+  for (const [i, word] of [bytes.length, code, ...more].entries())
+    bytes.writeUInt32BE(word, 4 * i)
+  return bytes
+}
+
+t.test('a request to cancel is for one endpoint alone', async t => {
+  const service = new Endpoints()
+  const cancel = request(80_877_102, 4711, 815)
+  for (const before of ['', request(80_877_103), request(80_877_104)]) {
+    const said = Buffer.concat([Buffer.from(before), cancel])
+    t.equal(takeEarlyClose(unserved(service, { said }), 5), false)
+    t.equal(takeNoAnswer(unserved(service, { said })), false)
+  }
+  t.equal(service.first.failures, 0)
+  const startup = Buffer.concat([request(196_608), Buffer.from('user\0me\0\0')])
+  t.equal(takeEarlyClose(unserved(service, { said: startup }), 5), true)
+})
+
+t.test('an endpoint without an answer is left once', async t => {
+  const service = new Endpoints({ holdMs: 30_000 })
+  const first = unserved(service, { said: 'x' })
+  t.equal(takeNoAnswer(first), true)
+  t.match(first, { attempts: [{ result: 'no answer' }], backend: { failures: 1 } })
+  t.equal(service.first.active, 0)
+})
+
+t.test('what can’t be said again counts where others have had answers', async t => {
+  const service = new Endpoints()
+  const several = (): void => {
+    for (const from of [a, b, c])
+      takeNoAnswer(unserved(service, { said: 'x', repeatable: false, from }))
+  }
+  several()
+  t.equal(service.rests, false)
+  service.served(service.second)
+  service.clock.time += answerMs
+  several()
+  t.equal(service.rests, true)
 })
 
 t.test('the client that tries it is alone with it until its answer is due', async t => {
   const service = new Endpoints()
-  const { backend } = unanswered(service, 0)
-  const other = service.balancer.endpoints[1]?.key
-  t.strictSame(service.picked(4), [other])
+  const { first, second } = service
+  for (const from of [a, b, c]) closes(service, 5, { said: 'x', from })
+  t.strictSame(service.picked(4), [second.key])
   service.clock.time += 1000
-  t.ok(service.picked(2).includes(backend.key), 'its rest is over')
-  service.connected('', backend)
+  t.ok(service.picked(2).includes(first.key), 'its rest is over')
+  service.connected('', first)
   service.clock.time += answerMs
-  t.strictSame(service.picked(4), [other], 'that it accepts shows nothing')
-  service.served(backend)
+  t.strictSame(service.picked(4), [second.key], 'that it accepts shows nothing')
+  service.served(first)
   t.equal(service.picked(2).length, 2)
 })

@@ -22,12 +22,26 @@ t.test('as the specification has it', async t => {
   )
 })
 
-t.test('what is not known, and two families, is a connection of its own', async t => {
+t.test('of two families the IPv4 one is mapped', async t => {
+  const [one, other] = [at('192.0.2.1', 1), at('2001:db8::1', 2)]
+  const mapped = at('::ffff:192.0.2.1', 1)
+  t.equal(
+    String(proxyHeader('v1', one, other)),
+    'PROXY TCP6 ::ffff:192.0.2.1 2001:db8::1 1 2\r\n',
+  )
+  for (const version of ['v1', 'v2'] as const) {
+    t.same(proxyHeader(version, one, other), proxyHeader(version, mapped, other))
+    t.same(proxyHeader(version, other, one), proxyHeader(version, other, mapped))
+  }
+  const { length } = proxyHeader('v2', one, other)
+  t.equal(length, 52)
+})
+
+t.test('what is not known is a connection of its own', async t => {
   t.equal(String(ownHeader('v1')), 'PROXY UNKNOWN\r\n')
   t.equal(ownHeader('v2').toString('hex'), `${signature}20000000`)
-  const [one, other] = [at('192.0.2.1', 1), at('::1', 1)]
+  const one = at('192.0.2.1', 1)
   for (const version of ['v1', 'v2'] as const) {
-    t.same(proxyHeader(version, one, other), ownHeader(version))
     t.same(proxyHeader(version, at('', 0), one), ownHeader(version))
     t.same(proxyHeader(version, one, at('', 0)), ownHeader(version))
   }

@@ -57,6 +57,21 @@ t.test('what others send', async t => {
   })
 })
 
+t.test('nginx names the family of one of the two', async t => {
+  for (const [name, from, to] of [
+    ['TCP4', '192.0.2.1', '2001:db8::7'],
+    ['TCP6', '2001:db8::7', '192.0.2.1'],
+    ['TCP6', '192.0.2.1', '2001:db8::7'],
+  ] as const) {
+    t.match(readProxyHeader(latin1(`PROXY ${name} ${from} ${to} 1 2\r\n`)), {
+      addresses: {
+        source: { address: from, port: 1 },
+        destination: { address: to, port: 2 },
+      },
+    })
+  }
+})
+
 t.test('what is none, at the first byte that shows it', async t => {
   for (const text of [
     'GET / HTTP/1.0',

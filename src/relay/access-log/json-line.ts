@@ -118,7 +118,7 @@ const ofEach: readonly JsonField[] = [
   },
   {
     name: 'usher.attempts',
-    meaning: `each dial, in order, the first ${mostAttempts}: \`endpoint\`; \`result\`, which is \`connected\`, \`refused\`, \`timeout\`, \`lost\` (another was first), \`cancelled\`, \`closed early\`, \`no answer\` or the name of an error; \`ms\` from its start to its result`,
+    meaning: `each dial, in order, the first ${mostAttempts}: \`endpoint\`; \`result\`, which is \`connected\`, \`refused\`, \`timeout\`, \`lost\` (another was first), \`cancelled\`, \`closed early\`, \`no answer\`, \`not replayed\` (one of these two, and its client had said more than \`replay\`) or the name of an error; \`ms\` from its start to its result`,
     of: ({ record }) => attemptsText(record.attempts),
   },
   {

@@ -11,7 +11,7 @@ export class Arrival {
   /** `Clock` time of its accept. */
   readonly at: number
   readonly #isUnix: boolean
-  #preface: Pick<Preface, 'headerBytes' | 'addresses'> | undefined
+  #preface: Pick<Preface, 'headerBytes' | 'addresses' | 'asksTls'> | undefined
 
   /** `isUnix`: it came by a unix socket. */
   constructor(socket: Socket, at: number, isUnix = false) {
@@ -21,7 +21,7 @@ export class Arrival {
   }
 
   /** What it has said first is known, and not in the socket any more. */
-  tell(preface: Pick<Preface, 'headerBytes' | 'addresses'>): void {
+  tell(preface: Pick<Preface, 'headerBytes' | 'addresses' | 'asksTls'>): void {
     this.#preface = preface
   }
 
@@ -40,6 +40,11 @@ export class Arrival {
   /** Bytes of the client, without the header of a proxy. */
   get bytesRead(): number {
     return this.socket.bytesRead - (this.#preface?.headerBytes ?? 0)
+  }
+
+  /** Its endpoint is to be asked for TLS. */
+  get asksTls(): boolean {
+    return this.#preface?.asksTls === true
   }
 
   /** By which an endpoint is told who the client is; undefined where it is not. */

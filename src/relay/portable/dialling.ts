@@ -5,12 +5,12 @@ import { connectTo } from '../../util/connect-to.ts'
 import { isUnix } from '../../util/unix-address.ts'
 import type { Backend } from '../backend.ts'
 import type { Dial } from '../dial.ts'
-import type { DialAttempt } from '../dial-attempt.ts'
-import type { Dialler } from '../dialler.ts'
+import type { DialAttempt, Dialler } from '../attempts.ts'
 import type { FdBudget } from '../fd-budget.ts'
+import { noTls, takesTls } from '../postgres.ts'
 import type { RelayLimits } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
-import { PlacedSockets } from './placed-sockets.ts'
+import type { EndpointPlaces } from '../shared-places.ts'
 
 /** A connection that is being dialled for. Exactly one of the two is called, unless it cancels. */
 export interface Dialled {
@@ -23,6 +23,8 @@ export interface Dialled {
   /** Milliseconds that it has waited for an endpoint, and for a place at one. */
   heldMs: number
   queuedMs: number
+  /** What an endpoint is to be asked before it is connected to: for TLS. */
+  readonly opening: Buffer | undefined
   connected(socket: Socket, backend: Backend): void
   gaveUp(cause: GiveUpCause, detail: string): void
 }
@@ -109,12 +111,32 @@ export class Dialling implements Dialler<Backend, Socket, Dialled> {
   }
 
   #connected(attempt: SocketAttempt, socket: Socket): void {
-    const { connection, backend, dial, places } = attempt
+    const { connection, backend, dial } = attempt
     if (dial === undefined) return
     if (backend.failures > 0 && isSelfConnected(socket)) {
       return void socket.destroy(selfConnected())
     }
-    dial.won(attempt)
+    const { opening } = connection
+    if (opening === undefined) return this.#won(attempt, socket)
+    socket.write(opening)
+    const answered = (chunk = nothing): void => {
+      socket.off('data', answered).off('end', answered).pause()
+      const answer = chunk.toString('latin1', 0, 1)
+      if (attempt.dial === undefined) return
+      if (answer !== takesTls) {
+        socket.destroy()
+        return attempt.dial.lost(attempt, noTls(answer))
+      }
+      if (chunk.length > 1) socket.unshift(chunk.subarray(1))
+      this.#won(attempt, socket)
+      socket.resume()
+    }
+    socket.on('data', answered).on('end', answered)
+  }
+
+  #won(attempt: SocketAttempt, socket: Socket): void {
+    const { connection, backend, dial, places } = attempt
+    dial?.won(attempt)
     if (places === undefined) this.placed.take(socket, backend.places)
     else this.placed.put(socket, places)
     connection.connected(socket, backend)
@@ -134,3 +156,26 @@ const isSelfConnected = (socket: Socket): boolean =>
 
 const selfConnected = (): NodeJS.ErrnoException =>
   Object.assign(new Error('connected to itself'), { code: 'ECONNREFUSED' })
+
+/** Sockets that have taken a place at their endpoint, which is given back when they are closed. */
+class PlacedSockets {
+  readonly #places = new WeakMap<Socket, EndpointPlaces>()
+
+  /** The place was taken for it. */
+  put(socket: Socket, places: EndpointPlaces): void {
+    const isNew = !this.#places.has(socket)
+    this.#places.set(socket, places)
+    if (isNew) socket.once('close', () => this.#places.get(socket)?.free())
+  }
+
+  /** It is open already, and counts all the same. */
+  take(socket: Socket, places: EndpointPlaces | undefined): void {
+    const before = this.#places.get(socket)
+    if (socket.destroyed || places === undefined || places.id === before?.id) return
+    before?.free()
+    places.take(Infinity)
+    this.put(socket, places)
+  }
+}
+
+const nothing = Buffer.alloc(0)

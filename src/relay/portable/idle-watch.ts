@@ -10,6 +10,8 @@ export interface WatchedConnection {
   /** Bytes moved so far, both ways. */
   readonly bytesMoved: number
   readonly sockets: readonly Socket[]
+  /** Of its route, where that has one: how long it may be half-closed while nothing moves. */
+  readonly halfCloseMs: number | undefined
   enableKeepAlive(): void
   endIdle(): void
   kill(cause: Cause, detail: string): void
@@ -17,7 +19,7 @@ export interface WatchedConnection {
 
 /** One that is ended when nothing moves for long enough. */
 interface Watched {
-  readonly limitMs: number
+  readonly limitMs: () => number
   readonly end: () => void
   bytes: number
   movedAt: number
@@ -72,17 +74,19 @@ export class IdleWatch {
    */
   halfClosed(connection: WatchedConnection): void {
     if (this.#halfClosed.has(connection)) return
-    this.#watch(this.#halfClosed, connection, this.#halfCloseTimeout, () =>
-      connection.endIdle(),
-    )
+    const limitMs = (): number => connection.halfCloseMs ?? this.#halfCloseTimeout
+    this.#watch(this.#halfClosed, connection, limitMs, () => connection.endIdle())
   }
 
   /** Whether it is over as soon as nothing moves on it. */
   drained(connection: WatchedConnection, isDrained: boolean): void {
     if (!isDrained) this.#drained.delete(connection)
     else if (!this.#drained.has(connection))
-      this.#watch(this.#drained, connection, idleBeforeCloseMs, () =>
-        connection.kill('DD', drainedDetail),
+      this.#watch(
+        this.#drained,
+        connection,
+        () => idleBeforeCloseMs,
+        () => connection.kill('DD', drainedDetail),
       )
   }
 
@@ -95,7 +99,7 @@ export class IdleWatch {
   #watch(
     all: Map<WatchedConnection, Watched>,
     connection: WatchedConnection,
-    limitMs: number,
+    limitMs: () => number,
     end: () => void,
   ): void {
     const { bytesMoved: bytes } = connection
@@ -135,7 +139,7 @@ export class IdleWatch {
       }
       const idle = now - watched.movedAt
       const looked = watched.unsent !== undefined
-      const { limitMs } = watched
+      const limitMs = watched.limitMs()
       if (idle >= limitMs || (!looked && idle >= limitMs / 2))
         quiet.push([connection, watched])
     }
@@ -161,7 +165,7 @@ export class IdleWatch {
         this.#drained.get(connection) === watched
       if (!isWatched) continue
       if (before !== undefined && left < before) watched.movedAt = now
-      else if (now - watched.movedAt >= watched.limitMs) watched.end()
+      else if (now - watched.movedAt >= watched.limitMs()) watched.end()
     }
   }
 }

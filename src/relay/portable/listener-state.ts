@@ -1,6 +1,7 @@
 import { AccessLines } from '../access-log/access-lines.ts'
 import type { OpenNow, Waited } from '../access-log/access-entry.ts'
 import { OwnCell } from '../../balance/cell.ts'
+import { noDoubts } from '../../balance/doubts.ts'
 import { noReplies } from '../../balance/replies.ts'
 import { noRest } from '../../balance/resting.ts'
 import { noRecovery } from '../../balance/slow-start.ts'
@@ -13,7 +14,7 @@ import { Counters } from '../counters.ts'
 import { ownQueues } from '../endpoint-capacity.ts'
 import { explainPick, whyClosed } from '../explain-pick.ts'
 import type { Explanation, ExplainQuery } from '../explanation.ts'
-import { ListenerEndpoints } from '../listener-endpoints.ts'
+import { countsUnserved, ListenerEndpoints } from '../listener-endpoints.ts'
 import { closedState, holdsClients, openFronts } from '../open-fronts.ts'
 import type { ConnectionRecord } from '../connection-record.ts'
 import type {
@@ -73,6 +74,8 @@ export class ListenerState extends ListenerEndpoints<Backend> {
       const backend = known ?? newBackend(endpoint)
       const counts = spec.retry?.expectsReplies === true
       backend.replies = counts ? (backend.replies ?? new OwnCell(noReplies)) : undefined
+      const doubts = backend.doubts ?? new OwnCell(noDoubts)
+      backend.doubts = countsUnserved(spec) ? doubts : undefined
       const slowly = (spec.balance?.slowStartMs ?? 0) > 0
       backend.recovery = slowly
         ? (backend.recovery ?? new OwnCell(noRecovery))

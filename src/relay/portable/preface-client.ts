@@ -23,6 +23,8 @@ export class PrefaceClient {
   readonly #context: PrefaceContext
   readonly #said = new GrowingBytes(mostPrefaceBytes)
   readonly #timer: Timer
+  /** How many of its requests were answered. */
+  #answered = 0
 
   /** `hasHeader`: it begins with a header of the PROXY protocol. */
   constructor(arrival: Arrival, hasHeader: boolean, context: PrefaceContext) {
@@ -44,7 +46,10 @@ export class PrefaceClient {
     const { bytes } = this.#said
     // By what holds now, as the choice that follows is.
     const rules = this.#context.state.preface ?? noRules
-    const found = rules.read(bytes, this.#hasHeader)
+    const found = rules.read(bytes, this.#hasHeader, answers => {
+      this.#socket.write(answers.slice(this.#answered))
+      this.#answered = answers.length
+    })
     if (typeof found === 'string') this.#refuse('PH', found)
     else if (found !== undefined) this.#take(found, bytes.subarray(found.headerBytes))
   }

@@ -4,23 +4,23 @@ import { errorCode } from '../../util/error-code.ts'
 import { GrowingBytes } from '../../util/growing-bytes.ts'
 import type { OpenNow } from '../access-log/access-entry.ts'
 import type { Backend } from '../backend.ts'
-import type { Cause } from '../cause.ts'
+import { brokenBy, type Cause } from '../cause.ts'
+import type { Cut } from '../cut.ts'
 import { Dial } from '../dial.ts'
-import { attemptRecords } from '../dial-attempt.ts'
-import { takeEarlyClose, takeNoAnswer } from '../early-close.ts'
+import { attemptRecords } from '../attempts.ts'
+import { noteUnserved, takeEarlyClose, takeNoAnswer } from '../early-close.ts'
+import type { FdBudget } from '../fd-budget.ts'
 import type { Choice } from '../front.ts'
+import { sslRequest } from '../postgres.ts'
 import type { RelayLimits } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
-import { AnswerTimer } from './answer-timer.ts'
 import type { Dialled, Dialling, SocketDial } from './dialling.ts'
 import { EndRecord } from './end-record.ts'
-import { endAfterData, passReset, waitForDrain } from './half-duplex.ts'
 import type { IdleWatch, WatchedConnection } from './idle-watch.ts'
 import type { ListenerState, Told } from './listener-state.ts'
 import { confirmEnd, mayBeReset, reset, wasReset } from './reset.ts'
-import { KeptEnd } from './kept-end.ts'
 import type { Arrival } from './arrival.ts'
-import { Telling } from './telling.ts'
+import { AnswerTimer, Telling } from './telling.ts'
 import type { Undelivered } from './undelivered.ts'
 
 /** What a connection needs of the listener that accepted it. */
@@ -120,12 +120,20 @@ export class TcpConnection implements Dialled, WatchedConnection {
     return this.#client.readableEnded && this.#held === undefined
   }
 
+  get opening(): Buffer | undefined {
+    if (!this.arrival.asksTls) return undefined
+    return Buffer.concat([this.#header ?? Buffer.alloc(0), sslRequest])
+  }
+
+  get #header(): Buffer | undefined {
+    return this.arrival.header(this.#context.state.proxyProtocol)
+  }
+
   connected(socket: Socket, backend: Backend): void {
     this.#endDial()
     this.keptEnd.forget()
     this.#attach(socket)
-    const { proxyProtocol } = this.#context.state
-    this.#serve(socket, backend, 0, this.record.arrival.header(proxyProtocol))
+    this.#serve(socket, backend, 0, this.arrival.asksTls ? undefined : this.#header)
   }
 
   /** `heard`: so many bytes of what is held were said to this endpoint before. */
@@ -172,7 +180,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   #copy(from: Socket, chunk: Buffer): void {
     const to = this.#opposite(from)
     if (to === undefined) return this.#hold(chunk)
-    if (from !== this.#client && !this.#hasLasted) this.lasts()
+    if (from !== this.#client && !this.#hasLasted) this.#answered()
     const room =
       from === this.#client
         ? this.#telling?.say(chunk, this.#context.state.retry?.answerMs)
@@ -201,7 +209,8 @@ export class TcpConnection implements Dialled, WatchedConnection {
     if (this.keptEnd.has(socket)) return this.keptEnd.forget()
     if (!this.#isPart(socket) || this.#closedEarly(socket, true)) return
     const dialling = this.dial !== undefined
-    this.record.blame(socket === this.#client ? (dialling ? 'CC' : 'CD') : 'SD', detail)
+    const isClient = socket === this.#client
+    this.record.blame(dialling && isClient ? 'CC' : brokenBy(!isClient, detail), detail)
     socket.destroy()
     this.#cancelDial()
     const to = this.#opposite(socket)
@@ -242,17 +251,23 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   /** An endpoint that has not said anything, as far as there may be another one. */
   get #unserved() {
-    const { clock, state } = this.#context
+    const { state } = this.#context
     const [backend, socket] = [this.#backend, this.#backendSocket]
     // Its end has been passed on, or it has served.
-    if (backend === undefined || socket === undefined || socket.bytesRead > 0)
+    if (backend === undefined || socket === undefined || this.bytesToClient > 0)
       return undefined
     const { writableEnded, destroyed } = this.#client
     if (state.retry === undefined || writableEnded || destroyed) return undefined
-    const repeatable = this.#telling?.isRepeatable === true
-    const age = clock.now() - this.acceptedAt
-    const attempts = this.#attempts
-    return { service: state, backend, choice: this.#choice, attempts, age, repeatable }
+    return {
+      service: state,
+      backend,
+      choice: this.#choice,
+      attempts: this.#attempts,
+      repeatable: this.#telling?.isRepeatable === true,
+      told: this.bytesToBackend,
+      said: this.#telling?.said,
+      address: this.#address,
+    }
   }
 
   /** Another endpoint is dialled; `isKept`: this one may still be the client's in the end. */
@@ -299,6 +314,24 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#idle(this.#openWay)
   }
 
+  /** The first has come from the endpoint. */
+  #answered(): void {
+    this.lasts()
+    if (this.#attempts.length > 1)
+      noteUnserved(
+        this.#context.state,
+        this.#attempts,
+        this.bytesToBackend,
+        this.#address,
+      )
+  }
+
+  readonly #address = (): string => this.record.arrival.source.address
+
+  get halfCloseMs(): number | undefined {
+    return this.#context.state.ages?.idleMs
+  }
+
   /** The endpoint does what it is there for; where an answer is awaited time alone does not say so. */
   lasts(): void {
     const { state } = this.#context
@@ -342,7 +375,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   }
 
   get bytesToClient(): number {
-    return this.#backendSocket?.bytesRead ?? 0
+    return this.#backendSocket === undefined ? 0 : (this.#telling?.answerBytes ?? 0)
   }
 
   /** Key of where it is connected to, '' while it is not. */
@@ -396,5 +429,76 @@ export class TcpConnection implements Dialled, WatchedConnection {
     const at = this.#connectedAt
     const record = this.record.of(state.spec.name, this, attempts, at, clock.now())
     return { record, waited: this, open: this.#context.open(this.#backend) }
+  }
+}
+
+// One direction of a connection: what is written to a socket, from the one opposite.
+
+/** Back-pressure: nothing more is read until what is written has gone. */
+const waitForDrain = (from: Socket, to: Socket): void => {
+  from.pause()
+  to.once('drain', () => from.resume())
+}
+
+/** A FIN behind data that is stuck would be in the way of a reset later on. */
+const endAfterData = (to: Socket): void => {
+  if (to.writableLength === 0) to.end()
+  else to.write(nothing, () => to.end())
+}
+
+/**
+ * What was received before the reset is delivered first, within `ms`: the kernel drops what it has
+ * not sent when a socket is closed with a reset.
+ */
+const passReset = (to: Socket, undelivered: Undelivered, ms: number): void => {
+  to.pause()
+  if (to.bytesWritten === 0) reset(to)
+  else undelivered.wait(to, ms, () => reset(to))
+}
+
+const nothing = Buffer.alloc(0)
+
+/** An endpoint that has ended in order before its first byte, or is silent; it may still be reading. */
+interface UnservedEnd {
+  readonly socket: Socket
+  readonly backend: Backend
+  /** Bytes of the client that it has been sent. */
+  readonly heard: number
+}
+
+/** The last such end of a connection, kept for its client while other endpoints are dialled. */
+class KeptEnd {
+  readonly #fds: Pick<FdBudget, 'take' | 'release'>
+  #end: UnservedEnd | undefined
+
+  constructor(fds: Pick<FdBudget, 'take' | 'release'>) {
+    this.#fds = fds
+  }
+
+  has(socket: Socket): boolean {
+    return this.#end?.socket === socket
+  }
+
+  /** If its endpoint is to be cut: then it is not the client's to know any more. */
+  cut(endpoints: Pick<Cut, 'has'>): void {
+    if (this.#end !== undefined && endpoints.has(this.#end.backend.key)) this.forget()
+  }
+
+  /** In place of the one before. Costs a descriptor more; without one to spare it is closed. */
+  keep(end: UnservedEnd): void {
+    this.forget()
+    if (this.#fds.take(1)) this.#end = end
+    else end.socket.destroy()
+  }
+
+  take(): UnservedEnd | undefined {
+    const end = this.#end
+    if (end !== undefined) this.#fds.release(1)
+    this.#end = undefined
+    return end
+  }
+
+  forget(): void {
+    this.take()?.socket.destroy()
   }
 }

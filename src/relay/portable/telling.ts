@@ -1,15 +1,19 @@
 import type { Socket } from 'node:net'
-import type { GrowingBytes } from '../../util/growing-bytes.ts'
-import type { AnswerTimer } from './answer-timer.ts'
-import { SaidBytes } from './said-bytes.ts'
+import type { Clock, Timer } from '../../util/clock.ts'
+import { GrowingBytes } from '../../util/growing-bytes.ts'
 
 /** What an endpoint is told for its client. */
 export class Telling {
   readonly #socket: Socket
-  readonly #said: SaidBytes
+  /** All that the client has said, for as long as that may have to be said to another endpoint. */
+  #said: GrowingBytes | undefined
+  /** Beyond so many bytes nothing is kept any more. */
+  readonly #most: number
   readonly #answer: AnswerTimer
   /** Bytes of the header, which the client has not said. */
   #header: number
+  /** What has come from it before is not for the client. */
+  readonly #before: number
 
   /**
    * What the client says is kept, up to `replay` bytes, for another endpoint. `heard`: so many
@@ -17,9 +21,11 @@ export class Telling {
    */
   constructor(socket: Socket, replay: number, answer: AnswerTimer, heard = 0) {
     this.#socket = socket
-    this.#said = new SaidBytes(heard === 0 ? replay : 0)
+    this.#most = replay
+    if (heard === 0 && replay > 0) this.#said = new GrowingBytes(replay)
     this.#answer = answer
     this.#header = socket.bytesWritten - heard
+    this.#before = socket.bytesRead - socket.readableLength
   }
 
   /**
@@ -42,9 +48,17 @@ export class Telling {
 
   /** False when there is no room for more; an answer is awaited for `answerMs`. */
   say(chunk: Buffer, answerMs: number | undefined): boolean {
-    this.#said.add(chunk)
-    if (this.#socket.bytesRead === 0) this.#answer.start(answerMs)
+    const length = (this.#said?.length ?? 0) + chunk.length
+    // A copy: a chunk may be a small part of a large buffer.
+    if (length <= this.#most) this.#said?.add(chunk)
+    else this.forget()
+    if (this.answerBytes === 0) this.#answer.start(answerMs)
     return this.#socket.write(chunk)
+  }
+
+  /** Bytes that have come from it for the client. */
+  get answerBytes(): number {
+    return this.#socket.bytesRead - this.#before
   }
 
   /** Whether nothing that the client has said, an end included, was sent. */
@@ -55,16 +69,46 @@ export class Telling {
 
   /** Whether all that was sent for the client can be sent to another endpoint. */
   get isRepeatable(): boolean {
-    return this.hasHeardNothing || this.#said.isRepeatable
+    return this.hasHeardNothing || this.said !== undefined
   }
 
-  /** What the client has said, for another endpoint. */
+  /** All that the client has said, where it is kept, and something. */
+  get said(): Buffer | undefined {
+    return this.#said?.length ? this.#said.bytes : undefined
+  }
+
+  /** The same for another endpoint, and here no more. */
   take(): GrowingBytes | undefined {
-    return this.#said.take()
+    const said = this.#said?.length ? this.#said : undefined
+    this.forget()
+    return said
   }
 
   /** It is not going to be said again. */
   forget(): void {
-    this.#said.forget()
+    this.#said = undefined
+  }
+}
+
+/** How long an endpoint may take for its first byte after the client's first. */
+export class AnswerTimer {
+  readonly #clock: Clock
+  readonly #late: () => void
+  #timer: Timer | undefined
+
+  /** `late` is called when the time of `start` is over. */
+  constructor(clock: Clock, late: () => void) {
+    this.#clock = clock
+    this.#late = late
+  }
+
+  /** In milliseconds; undefined: it may take any time. Does nothing while it is running. */
+  start(ms: number | undefined): void {
+    if (ms !== undefined) this.#timer ??= this.#clock.setTimeout(this.#late, ms)
+  }
+
+  stop(): void {
+    this.#clock.clearTimeout(this.#timer)
+    this.#timer = undefined
   }
 }

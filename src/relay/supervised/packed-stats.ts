@@ -1,4 +1,4 @@
-import { cellsOf, counterCell, countersOf } from '../counter-cells.ts'
+import { cellsOf, countersOf, isGauge } from '../counter-cells.ts'
 import { newCounters } from '../counters.ts'
 import type { EndpointStats, ListenerStats } from '../relay.ts'
 
@@ -39,13 +39,11 @@ export const unpackListener = (packed: PackedListener): ListenerStats => {
 export const addCounters = (
   before: readonly number[],
   now: readonly number[],
-): readonly number[] => {
-  const { active, held } = counterCell.plain
-  return Array.from({ length: Math.max(before.length, now.length) }, (_, cell) => {
-    const counted = now[cell] ?? 0
-    return cell === active || cell === held ? counted : counted + (before[cell] ?? 0)
-  })
-}
+): readonly number[] =>
+  Array.from(
+    { length: Math.max(before.length, now.length) },
+    (_, cell) => (now[cell] ?? 0) + (isGauge(cell) ? 0 : (before[cell] ?? 0)),
+  )
 
 const isUsed = ({ active, failures, resting, rttMs = 0 }: EndpointStats): boolean =>
   active > 0 || failures > 0 || resting || rttMs > 0

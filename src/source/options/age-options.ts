@@ -11,7 +11,7 @@ export const ageOptions = {
   idleTimeout: v.pipe(
     durationText(...bounds, form, '1h'),
     v.description(
-      'TCP only; `--tcp-idle-timeout` by default. A connection in which no byte has moved for so long is ended.',
+      'TCP only; `--tcp-idle-timeout` by default. A connection in which no byte has moved for so long is ended, half-closed or not.',
     ),
   ),
   lifetime: v.pipe(

@@ -71,7 +71,7 @@ export const decodeEffects = ({
 
 /** Of TCP options without faults. `earlyClose`: what holds where retryEarlyClose is not given. */
 export const decodeTraffic = (
-  raw: Given<Omit<typeof endpointOptions, 'check'>>,
+  raw: Given<Omit<typeof endpointOptions, 'check'>> & { readonly check?: unknown },
   earlyClose: boolean,
 ): TrafficOptions => ({
   retry: decodeRetry(raw, earlyClose),

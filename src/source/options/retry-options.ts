@@ -35,7 +35,7 @@ export const retryOptions = {
     v.check(given => readReplay(given) !== undefined, isNot(replayForm)),
     v.metadata({ pattern: String.raw`^\d+(k|Ki|KiB|B)?$` }),
     v.description(
-      'TCP only; 0 by default, at most 64KiB. A connection whose client has said no more than so many bytes is retried all the same, and the next endpoint is told them again: they may be heard twice.',
+      'TCP only; 0 by default, at most 64KiB. A connection whose client has said no more than so many bytes is retried all the same, and the next endpoint is told them again: they may be heard twice. Give `4k` where clients begin with TLS: a ClientHello with post-quantum keys has 1.5 KiB and more.',
     ),
     v.examples(['1k']),
   ),
@@ -62,7 +62,7 @@ export const retryOptions = {
 type Raw = {
   readonly [Name in keyof typeof retryOptions]?:
     v.InferOutput<(typeof retryOptions)[Name]> | undefined
-}
+} & { readonly check?: unknown }
 
 /** Of options without faults. `earlyClose`: what holds where retryEarlyClose is not given. */
 export const decodeRetry = (raw: Raw, earlyClose: boolean): RetryOptions => ({
@@ -71,6 +71,7 @@ export const decodeRetry = (raw: Raw, earlyClose: boolean): RetryOptions => ({
   ...(raw.answerWithin !== undefined && { answerMs: msOf(raw.answerWithin) }),
   ...(raw.hold !== undefined && { holdMs: msOf(raw.hold) }),
   ...(raw.mostHeld !== undefined && { mostHeld: raw.mostHeld }),
+  ...(raw.check !== undefined && { isChecked: true }),
 })
 
 /** Whether `replay` is asked for where nothing is retried. Of any object. */

@@ -83,55 +83,45 @@ export const tcpEarlyCloseHoldContract = (t: Test, make: MakeRelay): void => {
     })
   }
 
-  for (const kind of ['one endpoint', 'two endpoints'] as const) {
-    t.test(
-      `${kind} that closed early: its client is served when one is back`,
-      async t => {
-        const { port, held, listen, binds, records, relay } = await setUp(t, 20_000)
-        const down = new Set<Socket>()
-        let isUp = false
-        const restarting = await Promise.all(
-          (kind === 'one endpoint' ? [1] : [1, 2]).map(() =>
-            tcpBackend(t, socket => {
-              if (isUp) return answersLate(20)(socket)
-              down.add(socket)
-              socket.once('data', () => socket.resume().end())
-            }),
-          ),
-        )
-        const endpoints = restarting.map(one => one.endpoint)
-        await listen({
-          binds,
-          endpoints,
-          retry: { earlyClose: true, replay: 1000, holdMs: 20_000 },
-        })
-        const client = dial(t, port)
-        const fate = fateOf(client)
-        client.end('a question')
-        await until('it waits', () => held() === 1)
-        t.ok(down.size >= endpoints.length, 'each was tried before')
-        await until('it was tried again', () => down.size > endpoints.length + 1)
-        isUp = true
-        t.equal(await fate, 'a question? end')
-        await until('it is recorded', () => records.length === 1)
-        t.match(records[0], { cause: '--' })
-        t.equal(held(), 0)
-        await until('no descriptor is kept', () => carryingFds(relay.stats()) === 0)
-      },
-    )
+  for (const [kind, question] of [
+    ['garbage', 'GET / HTTP/1.1'],
+    ['silence', ''],
+  ] as const) {
+    t.test(`${kind} is passed the end when each endpoint has had it once`, async t => {
+      const { port, listen, binds, records, relay, allFailed } = await setUp(t, 20_000)
+      const all = await Promise.all(
+        [1, 2].map(() =>
+          tcpBackend(t, socket => {
+            if (question === '') setTimeout(() => socket.resume().end(), 400)
+            else socket.once('data', () => socket.resume().end())
+          }),
+        ),
+      )
+      const endpoints = all.map((one, tier) => ({ ...one.endpoint, tier }))
+      const retry = { earlyClose: true, replay: 1000, holdMs: 20_000 }
+      await listen({ binds, endpoints, retry })
+      const client = dial(t, port)
+      if (question !== '') client.write(question)
+      t.equal(await fateOf(client), ' end')
+      client.end()
+      await until('it is recorded', () => records.length === 1)
+      t.strictSame(
+        all.map(({ accepted }) => accepted),
+        [1, 1],
+      )
+      t.equal(allFailed.length, 1)
+      await until('no descriptor is kept', () => carryingFds(relay.stats()) === 0)
+    })
   }
 
-  t.test('endpoints that close early all the time are asked ever less often', async t => {
-    const { port, held, early, listen, binds } = await setUp(t, 20_000)
-    const retry = { earlyClose: true, replay: 1000, holdMs: 20_000 }
-    await listen({ binds, endpoints: [early.endpoint], retry })
+  t.test('who waits for an endpoint does not ask again the one that closed', async t => {
+    const { port, held, early } = await setUp(t, 2500)
     const client = dial(t, port)
-    client.on('error', () => {})
+    const fate = fateOf(client)
     client.write('a question')
     await until('it waits', () => held() === 1)
-    await sleep(3500)
-    // After 250 ms, 500 ms and then every second, each a fifth less at most.
-    t.ok(early.accepted <= 7, `${early.accepted} times in 3.5 s`)
+    await fate
+    t.equal(early.accepted, 1)
   })
 
   t.test('an end that is kept is dropped when its endpoint goes down', async t => {

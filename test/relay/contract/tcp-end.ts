@@ -5,7 +5,11 @@ import type { Test } from 'tap'
 import { wasReset } from '../../../src/relay/portable/reset.ts'
 import { reset } from '../../support/reset.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
-import { type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'
+import {
+  type ListenerSpec,
+  type MakeRelay,
+  relayFixture,
+} from '../../support/relay-fixture.ts'
 import { dial, tcpBackend } from '../../support/tcp-backend.ts'
 import { until } from '../../support/until.ts'
 
@@ -41,13 +45,13 @@ const first = async <T>(list: readonly T[]): Promise<T> => {
 
 /** Resets, idle limits and how the end of a connection is told. */
 export const tcpEndContract = (t: Test, make: MakeRelay): void => {
-  const setUp = async (t: Test, request = {}) => {
+  const setUp = async (t: Test, request = {}, over: ListenerSpec = {}) => {
     const fixture = relayFixture(t, make, request)
     const port = await freeTcpPort()
     const sockets: Socket[] = []
     const backend = await tcpBackend(t, socket => void sockets.push(socket))
     const binds = [{ address: testHost, port }]
-    await fixture.listen({ binds, endpoints: [backend.endpoint] })
+    await fixture.listen({ binds, endpoints: [backend.endpoint], ...over })
     const client = dial(t, port)
     await once(client, 'connect')
     const opposite = await first(sockets)
@@ -136,6 +140,21 @@ export const tcpEndContract = (t: Test, make: MakeRelay): void => {
     opposite.end()
     await until('the connection is recorded', () => records.length === 1)
     t.match(records[0], { cause: '--', bytesToClient: 10 })
+  })
+
+  t.test('an idle limit of its route counts for a half-closed one, too', async t => {
+    const { client, opposite, records } = await setUp(
+      t,
+      { limits: { halfCloseTimeout: 200 } },
+      { ages: { idleMs: 1500 } },
+    )
+    watch(client)
+    watch(opposite)
+    client.end()
+    await new Promise(resolve => setTimeout(resolve, 1000))
+    t.equal(records.length, 0, 'it is open still')
+    await until('the connection is recorded', () => records.length === 1)
+    t.match(records[0], { detail: 'ETIMEDOUT' })
   })
 
   t.test('an idle limit ends a connection on which nothing moves', async t => {

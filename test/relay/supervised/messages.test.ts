@@ -207,6 +207,7 @@ t.test('what parent and data plane tell each other', async t => {
       dialSeconds: [2, 0, 4],
       dialSecondsSum: 0.5,
       held: 9,
+      queued: busy.counters.queued,
       holdRefused: 20,
       holdSecondsSum: 1400,
     })

@@ -1,8 +1,83 @@
+import { allClients, type Doubts, noDoubts } from '../../../balance/doubts.ts'
 import { noReplies, type Replies } from '../../../balance/replies.ts'
 import { noRest, type Rest } from '../../../balance/resting.ts'
 import { noRecovery, type Recovery } from '../../../balance/slow-start.ts'
-import { readState, renewState, SharedCell, type StateBits } from './shared-cell.ts'
+import type { Cell } from '../../../balance/cell.ts'
 import { SlotPages } from './slot-pages.ts'
+
+/** A state as a number of at most 48 bits, 0 for `none`. */
+interface StateBits<State> {
+  readonly none: State
+  pack(state: State): number
+  /** Not of 0. */
+  unpack(bits: number): State
+}
+
+/*
+ * A state in one 64-bit word, so that it is read and changed at once: from its low end 48 bits of
+ * its own, and 16 of the generation of its slot.
+ */
+const generationShift = 48n
+const ownBits = (1n << generationShift) - 1n
+
+const stateOf = <State>(bits: StateBits<State>, word: bigint): State => {
+  const own = Number(word & ownBits)
+  return own === 0 ? bits.none : bits.unpack(own)
+}
+
+/** The state in a word of shared memory, whatever endpoint it is of. */
+const readState = <State>(
+  bits: StateBits<State>,
+  words: BigInt64Array,
+  at: number,
+): State => stateOf(bits, Atomics.load(words, at))
+
+/** None, for the next endpoint of the slot; of those before it no one can change it any more. */
+const renewState = (words: BigInt64Array, at: number): void => {
+  const generation = Atomics.load(words, at) >> generationShift
+  Atomics.store(words, at, BigInt.asIntN(64, (generation + 1n) << generationShift))
+}
+
+/** A state of one endpoint, which all workers share. */
+class SharedCell<State> implements Cell<State> {
+  readonly #bits: StateBits<State>
+  readonly #words: BigInt64Array
+  readonly #at: number
+  /** The word of an endpoint without anything to tell: the generation of the slot alone. */
+  readonly #none: bigint
+
+  /** To be made when the slot has been given to the endpoint, and before it is another's. */
+  constructor(bits: StateBits<State>, words: BigInt64Array, at: number) {
+    this.#bits = bits
+    this.#words = words
+    this.#at = at
+    this.#none = Atomics.load(words, at) & ~ownBits
+  }
+
+  read(): State {
+    const word = Atomics.load(this.#words, this.#at)
+    // First what is so nearly always.
+    return word === this.#none || !this.#isOurs(word)
+      ? this.#bits.none
+      : stateOf(this.#bits, word)
+  }
+
+  change(change: (state: State) => State | undefined): boolean {
+    for (;;) {
+      const word = Atomics.load(this.#words, this.#at)
+      if (!this.#isOurs(word)) return false
+      const next = change(stateOf(this.#bits, word))
+      if (next === undefined) return false
+      const wanted = this.#none | BigInt(this.#bits.pack(next))
+      const found = Atomics.compareExchange(this.#words, this.#at, word, wanted)
+      if (found === word) return true
+    }
+  }
+
+  #isOurs(word: bigint): boolean {
+    return (word & ~ownBits) === this.#none
+  }
+}
 
 const probedBit = 1 << 6
 const restTimeUnit = 1 << 7
@@ -39,6 +114,19 @@ const replyBits: StateBits<Replies> = {
   }),
 }
 
+const doubtTimeUnit = allClients + 1
+const doubtTimeMs = 128
+
+/** From the low end 14 bits of clients, 34 of the time in units of 128 ms. */
+const doubtBits: StateBits<Doubts> = {
+  none: noDoubts,
+  pack: ({ clients, since }) => Math.floor(since / doubtTimeMs) * doubtTimeUnit + clients,
+  unpack: bits => ({
+    clients: bits % doubtTimeUnit,
+    since: Math.floor(bits / doubtTimeUnit) * doubtTimeMs,
+  }),
+}
+
 const recoveryTimeUnit = 1 << 1
 
 /** From the low end 1 bit whether it is up, and the time; never 0, as time is not. */
@@ -52,7 +140,8 @@ const recoveryBits: StateBits<Recovery> = {
   }),
 }
 
-const cells = { rest: 0, replies: 1, recovery: 2, count: 3 }
+/** Replies are of UDP, doubts of TCP. */
+const cells = { rest: 0, replies: 1, doubts: 1, recovery: 2, count: 3 }
 
 /** How the endpoints rest, answer and come back, by their slots: one state for all workers. */
 export class RestPages extends SlotPages<BigInt64Array> {
@@ -69,6 +158,15 @@ export class RestPages extends SlotPages<BigInt64Array> {
   repliesOf(slot: number): SharedCell<Replies> {
     const at = this.offsetOf(slot) + cells.replies
     return new SharedCell(replyBits, this.pageOf(slot), at)
+  }
+
+  /** Connections that the endpoint which has the slot now has not served. */
+  doubtsOf(slot: number): SharedCell<Doubts> {
+    return new SharedCell(
+      doubtBits,
+      this.pageOf(slot),
+      this.offsetOf(slot) + cells.doubts,
+    )
   }
 
   /** Whether the endpoint which has the slot now is down, or has just come back. */

@@ -209,7 +209,8 @@ export class Accepting implements EventSource<ListeningSocket> {
     if (choice === undefined) return this.#refuse(client, 'PR')
     const counted = client.counted ?? this.#count(service)
     if (typeof counted === 'string') return this.#refuse(client, 'PL', counted)
-    const before = { acceptedAt, events, dialled: addresses?.destination }
+    const { asksTls } = preface
+    const before = { acceptedAt, events, dialled: addresses?.destination, asksTls }
     this.#connections.begin(service, choice, fd, this.#peer, counted, before)
     return ''
   }

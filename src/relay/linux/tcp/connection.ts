@@ -2,7 +2,7 @@ import type { GrowingBytes } from '../../../util/growing-bytes.ts'
 import type { AddressPort } from '../../../util/ip.ts'
 import type { Cause } from '../../cause.ts'
 import type { Dial } from '../../dial.ts'
-import type { DialAttempt } from '../../dial-attempt.ts'
+import type { DialAttempt } from '../../attempts.ts'
 import type { Counted } from '../../connection-limiter.ts'
 import type { Choice } from '../../front.ts'
 import type { EndpointPlaces } from '../../shared-places.ts'
@@ -165,6 +165,8 @@ export class Connection extends Timed {
   endpoint: WorkerBackend | undefined = undefined
   /** While `dialling`. */
   dial: Dial<WorkerBackend, number, Connection> | undefined = undefined
+  /** Its endpoint is to be asked for TLS before anything else. */
+  asksTls = false
   /** Where the client has dialled, if a proxy has said so. */
   readonly dialled: AddressPort | undefined
   /** What each endpoint is told first, where there is something. */

@@ -1,5 +1,4 @@
 import { GrowingBytes } from '../../../util/growing-bytes.ts'
-import { proxyHeader } from '../../../util/proxy-header.ts'
 import {
   EPOLLERR,
   EPOLLHUP,
@@ -12,6 +11,7 @@ import {
   SPLICE_F_NONBLOCK,
 } from '../../../ffi/constants.ts'
 import { errno } from '../../../ffi/errno.ts'
+import { noteUnserved } from '../../early-close.ts'
 import { keepAliveAfterMs } from '../keep-alive.ts'
 import type { TimerWheel } from '../timer-wheel.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
@@ -84,7 +84,7 @@ export class Copying {
     }
     // To an endpoint that has hung up nothing is sent before that is known.
     const endedAtOnce = retry !== undefined && (events & hangUp) !== 0
-    if (connection.service.proxyProtocol !== undefined) {
+    if (connection.service.proxyProtocol !== undefined && !connection.asksTls) {
       this.#greet(connection, !endedAtOnce)
       if (connection.state !== 'open') return
     }
@@ -97,14 +97,10 @@ export class Copying {
    * has said. With `isMore` what has come from it goes in the same write.
    */
   #greet(connection: Connection, isMore: boolean): void {
-    const { client, service, peer } = connection
-    connection.header ??= proxyHeader(
-      service.proxyProtocol ?? 'v1',
-      peer,
-      connection.dialled ?? this.#sockets.dialled(client.fd, service.isSteered),
-    )
+    const { client } = connection
     const isAlone = !client.holds
-    this.#sending.holdBefore(client, connection.header)
+    const header = this.#sockets.headerOf(connection)
+    if (header !== undefined) this.#sending.holdBefore(client, header)
     if (!isMore || !isAlone || !client.has(flag.readable) || this.#holdsEnough) return
     const count = this.#read(client, 0)
     if (count <= 0) return void this.#nothingRead(client, count)
@@ -144,6 +140,9 @@ export class Copying {
     if (connection.awaitsAnswer) this.#keepAliveLater(connection)
     connection.awaitsAnswer = false
     this.lasts(connection)
+    const { service, attempts, client } = connection
+    if (attempts.length > 1)
+      noteUnserved(service, attempts, client.bytes, () => connection.peer.address)
   }
 
   #keepAliveLater(connection: Connection): void {
@@ -153,8 +152,9 @@ export class Copying {
   /** `events` of a side of an open connection. */
   ready(side: Side, events: number): void {
     if (!side.has(flag.ended)) side.note(events)
-    // Its end was read before: what comes now can only be a reset.
-    else if ((events & EPOLLERR) !== 0) this.#ending.broken(side, -errno.ECONNRESET)
+    // Its end was read before: what comes now is a reset, or that it was given up.
+    else if ((events & EPOLLERR) !== 0)
+      this.#ending.broken(side, -this.#sockets.error(side.fd) || -errno.ECONNRESET)
     if (events !== 0) this.#move(side)
     else if (!side.holds || this.#unblock(side)) this.#move(side)
     if ((events & EPOLLOUT) !== 0 && side.has(flag.full)) this.#roomAt(side)

@@ -1,12 +1,15 @@
+import { mostHeaderBytes } from '../../../util/proxy-header.ts'
 import { isUnix } from '../../../util/unix-address.ts'
 import { Dial } from '../../dial.ts'
-import type { Dialler } from '../../dialler.ts'
+import type { Dialler } from '../../attempts.ts'
+import { noTls, sslRequest, takesTls } from '../../postgres.ts'
 import type { RelayLimits } from '../../relay.ts'
 import type { GiveUpCause } from '../../retry-plan.ts'
 import {
   EPOLLERR,
   EPOLLHUP,
   EPOLLOUT,
+  MSG_NOSIGNAL,
   SOCK_CLOEXEC,
   SOCK_NONBLOCK,
   SOCK_STREAM,
@@ -52,6 +55,8 @@ export class Dialling
   readonly #earlyCloses: EarlyCloses
   readonly #address: NativeMemory
   readonly #linger: Linger
+  /** What is said to an endpoint that is asked for TLS. */
+  readonly #request: NativeMemory
 
   /** `sides` handles the events of connections that stand. */
   constructor(
@@ -75,6 +80,7 @@ export class Dialling
     this.#earlyCloses = earlyCloses
     this.#address = env.calls.allocate(mostSockaddrBytes)
     this.#linger = new Linger(env.calls)
+    this.#request = env.calls.allocate(mostHeaderBytes + sslRequest.length)
   }
 
   start(connection: Connection): void {
@@ -124,12 +130,13 @@ export class Dialling
     const { dial, socket } = attempt
     if (dial === undefined || socket === undefined) return
     if (socket < 0) return dial.lost(attempt, errnoName(socket))
-    if ((events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) === 0) return
+    if (!attempt.isAsked && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) === 0) return
     const error = this.#outcome(attempt, socket, events)
     if (error !== 0) {
       this.fds.close(socket)
       return dial.lost(attempt, errnoName(error))
     }
+    if (attempt.connection.asksTls && !this.#takesTls(attempt, dial, socket)) return
     dial.won(attempt)
     this.#connected(attempt, socket, events)
   }
@@ -146,6 +153,33 @@ export class Dialling
 
   gaveUp(connection: Connection, cause: GiveUpCause, detail: string): void {
     this.#ending.gaveUp(connection, cause, detail)
+  }
+
+  /**
+   * The client has been told that there is TLS: that is asked of the endpoint before it is told anything.
+   * False while there is no answer, and when it is no.
+   */
+  #takesTls(
+    attempt: SocketAttempt,
+    dial: NonNullable<SocketAttempt['dial']>,
+    fd: number,
+  ): boolean {
+    const { calls } = this.#env
+    const { address, bytes } = this.#request
+    if (!attempt.isAsked) {
+      attempt.isAsked = true
+      const header = this.#sockets.headerOf(attempt.connection)
+      const length = header?.copy(bytes) ?? 0
+      // Where it fails there is no answer either.
+      calls.send(fd, address, length + sslRequest.copy(bytes, length), MSG_NOSIGNAL)
+    }
+    const count = calls.recv(fd, address, 1, 0)
+    if (count === -errno.EAGAIN) return false
+    const answer = count > 0 ? bytes.toString('latin1', 0, 1) : ''
+    if (answer === takesTls) return true
+    this.fds.close(fd)
+    dial.lost(attempt, noTls(answer))
+    return false
   }
 
   #connected(attempt: SocketAttempt, fd: number, events: number): void {

@@ -81,7 +81,7 @@ export class EarlyCloses {
     this.#sending.forgetSaid(connection.client)
     this.#sending.drop(connection.client)
     const { header } = connection
-    if (header !== undefined && !lastEnd.has(flag.wroteOnce))
+    if (header !== undefined && !connection.asksTls && !lastEnd.has(flag.wroteOnce))
       this.#sending.holdBefore(connection.client, header)
     this.#timers.set(connection, keepAliveAfterMs, loop.now)
     connection.dial = undefined
@@ -96,9 +96,11 @@ export class EarlyCloses {
   #describe(connection: Connection) {
     const { service, choice, attempts, client, endpoint: backend } = connection
     if (backend === undefined) return undefined
-    const age = this.#env.loop.now - connection.acceptedAt
     const repeatable = isRepeatable(client)
-    return { service, backend, choice, attempts, age, repeatable }
+    const { bytes: told, said: kept } = client
+    const said = kept?.bytes
+    const address = (): string => connection.peer.address
+    return { service, backend, choice, attempts, repeatable, told, said, address }
   }
 
   /** The connection is to be dialled for once more, when its client's side has its turn. */

@@ -1,6 +1,6 @@
 import { joinHostPort } from '../../../util/ip.ts'
-import type { Cause } from '../../cause.ts'
-import { attemptRecords } from '../../dial-attempt.ts'
+import { brokenBy, type Cause } from '../../cause.ts'
+import { attemptRecords } from '../../attempts.ts'
 import type { ConnectionRecord } from '../../connection-record.ts'
 import { EPOLLERR, EPOLLOUT, SHUT_WR } from '../../../ffi/constants.ts'
 import { errno, errnoName } from '../../../ffi/errno.ts'
@@ -77,7 +77,8 @@ export class Ending {
     if (this.#earlyCloses.take(side, true)) return
     const { connection } = side
     const to = side.opposite
-    connection.blame(side.isBackend ? 'SD' : 'CD', errnoName(result))
+    const code = errnoName(result)
+    connection.blame(brokenBy(side.isBackend, code), code)
     this.#reset(side)
     if (to.fd === -1) return this.#finish(connection)
     // There is no peer to write it to.

@@ -104,8 +104,11 @@ export class IdleLimits {
     const { limits, signs } = this.#env
     for (const [connection, watched] of this.#halfClosed) {
       signs.beat()
-      if (this.#isIdle(connection, watched, limits.halfCloseTimeout)) {
-        const { client, backend } = connection
+      const { client, backend, service } = connection
+      // Of one that was reset, and is not read, only the time of the relay counts.
+      const isReset = client.has(flag.reset) || backend.has(flag.reset)
+      const ofRoute = isReset ? undefined : service.ages?.idleMs
+      if (this.#isIdle(connection, watched, ofRoute ?? limits.halfCloseTimeout)) {
         yield [client.has(flag.ended) ? backend : client, false]
       }
     }

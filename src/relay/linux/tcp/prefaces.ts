@@ -1,7 +1,13 @@
 import { mostPrefaceBytes, noRules, prefaceMs, type Preface } from '../../preface.ts'
 import type { Cause } from '../../cause.ts'
 import type { Counted } from '../../connection-limiter.ts'
-import { EPOLLERR, EPOLLHUP, EPOLLRDHUP, MSG_PEEK } from '../../../ffi/constants.ts'
+import {
+  EPOLLERR,
+  EPOLLHUP,
+  EPOLLRDHUP,
+  MSG_NOSIGNAL,
+  MSG_PEEK,
+} from '../../../ffi/constants.ts'
 import { errno, errnoName } from '../../../ffi/errno.ts'
 import type { EventSource } from '../event-loop.ts'
 import type { NativeMemory } from '../../../ffi/native-memory.ts'
@@ -24,6 +30,8 @@ export class PrefaceClient {
   /** All that was told of it. */
   events = 0
   hasSpoken = false
+  /** How many of its requests were answered. */
+  answered = 0
   /** Where it counts already, as it is known who it is. */
   counted: Counted | undefined = undefined
 
@@ -86,7 +94,9 @@ export class Prefaces implements EventSource<PrefaceClient> {
     client.hasSpoken ||= bytes.length > 0
     // By what holds now, as the choice that follows is.
     const rules = client.service.preface ?? noRules
-    const found = rules.read(bytes, client.hasHeader)
+    const found = rules.read(bytes, client.hasHeader, answers => {
+      while (client.answered < answers.length) this.#answer(client, answers)
+    })
     if (typeof found === 'string') this.#refuse(client, 'PH', found)
     else if (found !== undefined) this.#take(client, found)
     else if ((client.events & hangUp) !== 0) this.#left(client, 'closed')
@@ -118,10 +128,22 @@ export class Prefaces implements EventSource<PrefaceClient> {
     }
   }
 
+  /** One byte; when it can't be sent the client is gone, and an event follows. */
+  #answer(client: PrefaceClient, answers: string): void {
+    const { bytes, address } = this.#memory
+    bytes.write(answers.charAt(client.answered), mostPrefaceBytes, 'latin1')
+    client.answered += 1
+    this.#env.calls.send(client.fd, address + mostPrefaceBytes, 1, MSG_NOSIGNAL)
+  }
+
+  /** For what has come, and an answer of one byte. */
+  get #memory(): NativeMemory {
+    return (this.#buffer ??= this.#env.calls.allocate(mostPrefaceBytes + 1))
+  }
+
   /** What has come so far; undefined: it is not known now, or the client is gone. */
   #look(client: PrefaceClient): Buffer | undefined {
-    const buffer = (this.#buffer ??= this.#env.calls.allocate(mostPrefaceBytes))
-    const { address, bytes } = buffer
+    const { address, bytes } = this.#memory
     const count = this.#env.calls.recv(client.fd, address, mostPrefaceBytes, MSG_PEEK)
     if (count >= 0) return bytes.subarray(0, count)
     if (count === -errno.EINTR) this.#env.loop.again(this, client)
@@ -134,8 +156,7 @@ export class Prefaces implements EventSource<PrefaceClient> {
   #take(client: PrefaceClient, preface: Preface): void {
     const { headerBytes } = preface
     if (headerBytes > 0) {
-      const address = this.#buffer?.address ?? 0
-      const gone = this.#env.calls.recv(client.fd, address, headerBytes, 0)
+      const gone = this.#env.calls.recv(client.fd, this.#memory.address, headerBytes, 0)
       if (gone !== headerBytes) return this.#left(client, 'closed')
     }
     // Should it throw the client is still here, and `failed` ends it.

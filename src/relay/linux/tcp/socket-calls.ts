@@ -13,6 +13,8 @@ import {
   TCP_NODELAY,
 } from '../../../ffi/constants.ts'
 import type { NativeMemory } from '../../../ffi/native-memory.ts'
+import { proxyHeader } from '../../../util/proxy-header.ts'
+import type { Connection } from './connection.ts'
 import { readSockaddr } from '../sockaddr.ts'
 import { sockaddrSize, tcpInfo } from '../../../ffi/struct-layout.ts'
 import type { Syscalls } from '../../../ffi/syscalls.ts'
@@ -82,6 +84,18 @@ export class SocketCalls {
     const level = local.address.includes('.') ? IPPROTO_IP : IPPROTO_IPV6
     const isThere = this.#option(fd, level, SO_ORIGINAL_DST, sockaddrSize)
     return isThere ? readSockaddr(this.#answer, 0) : local
+  }
+
+  /** By which each endpoint is told who the client is, made once; undefined where it is not. */
+  headerOf(connection: Connection): Buffer | undefined {
+    const { client, service, peer, dialled } = connection
+    const { proxyProtocol, isSteered } = service
+    if (proxyProtocol === undefined) return undefined
+    return (connection.header ??= proxyHeader(
+      proxyProtocol,
+      peer,
+      dialled ?? this.dialled(client.fd, isSteered),
+    ))
   }
 
   /**

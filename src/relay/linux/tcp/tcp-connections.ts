@@ -1,5 +1,5 @@
 import { addressWords } from '../../../util/cidr.ts'
-import type { AddressPort } from '../../../util/ip.ts'
+import { type AddressPort, joinHostPort } from '../../../util/ip.ts'
 import { clientKey } from '../../client-table.ts'
 import type { Counted } from '../../connection-limiter.ts'
 import { cutOf, drainedDetail } from '../../cut.ts'
@@ -9,6 +9,7 @@ import {
   closedDetail,
   ConnectionIds,
   connectionsPage,
+  type OpenConnection,
   serialsOf,
   type ConnectionsPage,
   type ConnectionsQuery,
@@ -23,7 +24,6 @@ import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 import { Connection, flag, quietEvents, type Side } from './connection.ts'
 import { Copying } from './copying.ts'
-import { describe } from './describe.ts'
 import { Dialling } from './dialling.ts'
 import { EarlyCloses } from './early-closes.ts'
 import { Ending } from './ending.ts'
@@ -40,6 +40,8 @@ export interface Before {
   readonly events: number
   /** By the header of a proxy. */
   readonly dialled: AddressPort | undefined
+  /** Its endpoint is to be asked for TLS, as it has asked. */
+  readonly asksTls: boolean
 }
 
 /** Connections that last so long have their endpoint's round-trip time looked at so often. */
@@ -115,6 +117,7 @@ export class TcpConnections implements EventSource<Side> {
     const { acceptedAt: at = loop.now, dialled } = before ?? {}
     const connection = new Connection(service, choice, fd, peer, at, serial, dialled)
     connection.counted = counted
+    connection.asksTls = before?.asksTls === true
     this.#all.add(connection)
     service.begun()
     try {
@@ -317,4 +320,34 @@ export class TcpConnections implements EventSource<Side> {
       }
     }
   }
+}
+
+/** What there is to say of a connection that has not ended; asks the kernel of its two sockets. */
+const describe = (
+  connection: Connection,
+  sockets: SocketCalls,
+  now: number,
+): Omit<OpenConnection, 'id' | 'listener'> => {
+  const { client, backend, endpoint, acceptedAt } = connection
+  const { address, port } = connection.peer
+  const silences = [client, backend].flatMap(({ fd }) =>
+    fd < 0 ? [] : (sockets.sinceReceived(fd) ?? []),
+  )
+  return {
+    client: joinHostPort(address, port),
+    endpoint: endpoint?.key ?? '',
+    state: stateOf(connection),
+    ageMs: now - acceptedAt,
+    bytesToBackend: client.bytes,
+    bytesToClient: backend.bytes,
+    idleMs: silences.length === 0 ? undefined : Math.min(...silences),
+  }
+}
+
+const stateOf = (connection: Connection): OpenConnection['state'] => {
+  const { state, dial, client, backend } = connection
+  if (state === 'dialling' || state === 'unserved')
+    return dial?.isHeld === true ? 'waiting' : 'dialling'
+  const over = flag.ended | flag.finished
+  return state === 'open' && !client.has(over) && !backend.has(over) ? 'open' : 'ending'
 }

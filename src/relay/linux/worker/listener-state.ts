@@ -1,5 +1,5 @@
 import { ConnectionLimiter, limiterFor } from '../../connection-limiter.ts'
-import { ListenerEndpoints } from '../../listener-endpoints.ts'
+import { countsUnserved, ListenerEndpoints } from '../../listener-endpoints.ts'
 import { SharedPlaces } from '../../shared-places.ts'
 import type { ListenerOrder } from '../orders.ts'
 import { CounterWriter } from '../shared/listener-counters.ts'
@@ -47,6 +47,8 @@ export class ListenerState extends ListenerEndpoints<WorkerBackend> {
         const counts = spec.retry?.expectsReplies === true
         const replies = backend.replies ?? memory.restPages.repliesOf(slot)
         backend.replies = counts ? replies : undefined
+        const doubts = backend.doubts ?? memory.restPages.doubtsOf(slot)
+        backend.doubts = countsUnserved(spec) ? doubts : undefined
         const slowly = (spec.balance?.slowStartMs ?? 0) > 0
         const recovery = backend.recovery ?? memory.restPages.recoveryOf(slot)
         backend.recovery = slowly ? recovery : undefined

@@ -1,4 +1,5 @@
 import { type Cell, OwnCell } from '../../../balance/cell.ts'
+import type { Doubts } from '../../../balance/doubts.ts'
 import type { Replies } from '../../../balance/replies.ts'
 import { noRest, type Rest } from '../../../balance/resting.ts'
 import type { Recovery } from '../../../balance/slow-start.ts'
@@ -22,6 +23,8 @@ export class WorkerBackend implements Backend {
   tier: number | undefined
   weight: number | undefined
   replies: Cell<Replies> | undefined
+  doubts: Cell<Doubts> | undefined
+  servedAt: number | undefined
   recovery: Cell<Recovery> | undefined
   places: EndpointPlaces | undefined
   lastFailure: Backend['lastFailure']
@@ -99,6 +102,7 @@ export class WorkerBackend implements Backend {
     this.#start = 0
     this.#rest = new OwnCell(noRest)
     this.replies = undefined
+    this.doubts = undefined
     this.recovery = undefined
   }
 
