@@ -29,7 +29,7 @@ const require = requireOf(import.meta.url)`,
 const loopbackEndpoints: Plugin = {
   name: 'loopback endpoints',
   setup: plugin => {
-    plugin.onLoad({ filter: /\/source\/decode\/special-address\.js$/ }, () => ({
+    plugin.onLoad({ filter: /\/util\/special-address\.js$/ }, () => ({
       contents: "export const specialRange = () => ''",
     }))
   },
@@ -64,7 +64,13 @@ export const bundleUsher = async (
     minifyWhitespace: true,
     minifySyntax: true,
     banner,
-    external: ['koffi', '@kubernetes/client-node', 'pino-pretty'],
+    external: [
+      'koffi',
+      '@kubernetes/client-node',
+      'https-proxy-agent',
+      'socks-proxy-agent',
+      'pino-pretty',
+    ],
     plugins: loopback ? [loopbackEndpoints] : [],
     logLevel: 'error',
   })

@@ -102,11 +102,11 @@ export class RuleCapture implements Capture {
   ): Promise<void> {
     await this.#keeper.sync(
       await Promise.all(
-        Array.from(this.#mine, async family => ({
-          family,
-          wanted: await this.#wanted(family, placements),
-          settings: this.#settings(family, snapshots),
-        })),
+        Array.from(this.#mine, async family => {
+          const wanted = await this.#wanted(family, placements)
+          const settings = this.#settings(family, snapshots)
+          return { family, wanted, settings, isEmpty: wanted.flat().length === 0 }
+        }),
       ),
     )
   }

@@ -62,9 +62,8 @@ export class RuleProxier implements Proxier<RuleLists, TableSettings> {
     this.#written.forget()
   }
 
-  /** All rules there are can be written. */
   problems(): readonly Problem[] {
-    return []
+    return this.#table.problems?.() ?? []
   }
 
   watch(damaged: (what: string) => void): () => void {

@@ -1,5 +1,6 @@
 import type { Probe } from '../kernel/probe.ts'
 import type { IpFamily } from '../util/ip.ts'
+import type { Problem } from '../model/snapshot.ts'
 import type { VipRule } from './vip-rule.ts'
 
 /** What holds for all VIPs of a family. */
@@ -42,6 +43,8 @@ export interface RuleTable {
   release(): Promise<void>
   /** Takes out everything that is Usher's own, also of an earlier process. */
   remove(): Promise<void>
+  /** What of the host is in the way of knowing or writing them. */
+  problems?(): readonly Problem[]
   /**
    * Calls `damaged` soon (within 5 s) after another program has changed Usher's rules, with
    * what is wrong in a few words; until the returned function is called.

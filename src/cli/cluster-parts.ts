@@ -11,13 +11,17 @@ import { EventRecorder } from '../source/kubernetes/event-recorder.ts'
 import { KubernetesSource } from '../source/kubernetes/kubernetes-source.ts'
 import type { KubernetesObserver } from '../source/kubernetes/observer.ts'
 import { readStart } from '../source/kubernetes/read-body.ts'
+import { lookupHost } from '../source/routes/resolve-host.ts'
 import { systemClock } from '../util/clock.ts'
+import { messageOf } from '../util/usher-error.ts'
 import { version } from './version.ts'
 
 export interface ClusterPartsDeps {
   readonly access: ClusterAccess
   /** --hostname-override; '' for the system's own name. */
   readonly hostname: string
+  /** Whether other Nodes matter: they do to a capture that makes addresses this host's own. */
+  readonly otherNodes: boolean
   readonly log: Log
 }
 
@@ -28,6 +32,7 @@ export interface ClusterPartsDeps {
 export const clusterParts = async ({
   access,
   hostname: override,
+  otherNodes,
   log,
 }: ClusterPartsDeps): Promise<{
   readonly source: KubernetesSource
@@ -39,15 +44,20 @@ export const clusterParts = async ({
   readonly modeAnnotation: () => Promise<ModeAnnotation | undefined>
 }> => {
   const nodeName = override === '' ? hostname().trim().toLowerCase() : override
-  const client = await connectToCluster({ ...access, version: version() })
-  log.info({ server: client.server, node: nodeName }, 'Services come from Kubernetes')
+  const deps = { lookup: lookupHost }
+  const client = await connectToCluster({ ...access, version: version() }, deps)
+  const { server, proxy } = client
+  log.info(
+    { server, ...(proxy && { proxy }), node: nodeName },
+    'Services come from Kubernetes',
+  )
   const events = new EventRecorder({
     requests: client,
     instance: nodeName,
     onFailure: why => log.warn({ why }, 'an Event could not be sent'),
   })
   const observer = kubernetesLog(log, client.server, () => source.status().synced)
-  const source = new KubernetesSource({ client, nodeName, observer })
+  const source = new KubernetesSource({ client, nodeName, otherNodes, observer })
   return {
     source,
     modeAnnotation: async () => modeAnnotation(await listNode(client, nodeName)),
@@ -99,7 +109,7 @@ export const askedMode = async (
       `this annotation of the Node names no mode; give one of ${modeNames.join(', ')}`,
     )
   } catch (error) {
-    const why = (error as Error).message
+    const why = messageOf(error)
     log.info({ why }, 'the Node could not be asked for its proxy mode')
   }
   return request
@@ -135,5 +145,15 @@ const kubernetesLog = (
         : 'cannot read from the API server; trying again',
     ),
   relisted: (resource, why) => log.info({ resource, why }, 'read anew'),
+  idleLimit: limitMs =>
+    log.warn(
+      {
+        server,
+        afterMs: limitMs,
+        advice:
+          'raise the idle timeout of what is before the API server above 10 minutes (600 s)',
+      },
+      'something between here and the API server cuts watches; they end by themselves before that from now on',
+    ),
   fellBack: (resource, how) => log.info({ resource, how }, 'fell back'),
 })

@@ -1,6 +1,11 @@
 #!/usr/bin/env node
+import { setDefaultAutoSelectFamilyAttemptTimeout } from 'node:net'
 import { main } from './dispatch.ts'
 import { processIo } from './io.ts'
+
+// Of a name with several addresses each is tried for so long before the next: Node's own 250 ms are
+// less than a slow link takes, and all fail.
+setDefaultAutoSelectFamilyAttemptTimeout(3000)
 
 const code = await main(process.argv.slice(2), processIo())
 // Not process.exit: output that is still on its way to a pipe would be cut off.

@@ -93,6 +93,7 @@ const proxyDeps = (
     connectTime: {
       wanted: options.connectTime,
       cgroup: options.connectTimeCgroup,
+      exempt: options.connectTimeExempt,
       bpffs: options.connectTimeBpffs,
     },
     metricsBindAddress: options.metricsBindAddress,
@@ -124,6 +125,7 @@ const origin = async (settings: RunSettings, log: Log): Promise<Origin> => {
     const { source, node, modeAnnotation } = await clusterParts({
       access: cluster,
       hostname: options.hostnameOverride,
+      otherNodes: options.capture === 'local',
       log,
     })
     return { source, node, mode: await askedMode(mode, modeAnnotation, log) }

@@ -2,15 +2,17 @@ import type { OptionsOf } from '../config/options.ts'
 import { commands } from '../config/commands.ts'
 import { UsageError } from '../config/usage-error.ts'
 import { createLog, type Log } from '../observe/log.ts'
-import { turnLog } from '../proxy/turn-log.ts'
+import { turnLog } from '../proxy/service-checks.ts'
 import { clashText } from '../source/routes/decode-route.ts'
 import { faultText, readRoutes, readRoutesText } from '../source/routes/read-routes.ts'
 import { resolveBy, resolveSrvBy } from '../source/routes/own-resolver.ts'
+import { hostWatchTimes } from '../source/routes/host-watch.ts'
 import { ListFiles } from '../source/routes/list-files.ts'
 import { routeSource } from '../source/routes/route-source.ts'
 import { watchedRoutes } from '../source/routes/watched-routes.ts'
 import type { Source } from '../source/source.ts'
 import { isLoopback, joinHostPort } from '../util/ip.ts'
+import { firstFew } from '../util/printable.ts'
 import { messageOf } from '../util/usher-error.ts'
 import { exitWhenIdle } from './exit-when-idle.ts'
 import { relayLimits, relayOptions } from './relay-limits.ts'
@@ -70,15 +72,18 @@ const quitByHttp = (options: OptionsOf<'sidecar'>): boolean => {
 const wrongCall = (message: string): UsageError => new UsageError(message, 'sidecar')
 
 const routesOf = async (
-  { route, config, resolver }: OptionsOf<'sidecar'>,
+  { route, config, resolver, dnsTtlLimit }: OptionsOf<'sidecar'>,
   log: Log,
 ): Promise<Source> => {
   const onError = ({ message }: Error): void =>
     log.warn({ why: message }, 'a host name could not be resolved')
-  const own =
-    resolver.length === 0
-      ? {}
-      : { resolve: resolveBy(resolver), resolveSrv: resolveSrvBy(() => resolver) }
+  const own = {
+    times: { ...hostWatchTimes, longestTtlMs: Math.max(1000, dnsTtlLimit) },
+    ...(resolver.length > 0 && {
+      resolve: resolveBy(resolver),
+      resolveSrv: resolveSrvBy(async () => resolver),
+    }),
+  }
   const onTurn = turnLog(log, 'route')
   const lists = new ListFiles({
     onTaken: file => log.info({ file }, 'a file of clients has changed'),
@@ -123,7 +128,7 @@ const loadLists = async (
 ): Promise<void> => {
   const faults = await lists.load(routes)
   if (faults.length === 0) return
-  throw wrongCall(faults.map(({ file, message }) => `${file}: ${message}`).join('; '))
+  throw wrongCall(firstFew(faults.map(({ file, message }) => `${file}: ${message}`)))
 }
 
 /** The file as it is at the start, when there are no routes yet that could stand. */
@@ -136,6 +141,6 @@ const startFile = async (path: string, fixed: OptionsOf<'sidecar'>['route']) => 
     throw wrongCall(`${file}: ${messageOf(error)}`)
   }
   const { routes, faults } = await readRoutes(text, fixed)
-  if (faults.length > 0) throw wrongCall(`${file}: ${faults.map(faultText).join('; ')}`)
+  if (faults.length > 0) throw wrongCall(`${file}: ${firstFew(faults.map(faultText))}`)
   return { text, routes }
 }

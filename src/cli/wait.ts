@@ -5,6 +5,7 @@ import { Backoff } from '../util/backoff.ts'
 import type { Io } from './io.ts'
 import { joinHostPort } from '../util/ip.ts'
 import { connectTo } from '../util/connect-to.ts'
+import { lookupHost } from '../source/routes/resolve-host.ts'
 import { whoWaits } from './who-waits.ts'
 import { visible } from './words.ts'
 
@@ -109,8 +110,7 @@ const attempt = (
   leftMs: number,
 ): Promise<Outcome> =>
   new Promise(resolve => {
-    // Of several addresses each gets so long.
-    const socket = connectTo(host, port, { autoSelectFamilyAttemptTimeout: 1000 })
+    const socket = connectTo(host, port, { lookup: lookupHost })
     let progress = 'no answer'
     let timer: NodeJS.Timeout | undefined
     const ends = (accepts: boolean, why: string, wasCut = false): void => {
@@ -127,6 +127,8 @@ const attempt = (
     }
     const cut = setTimeout(() => ends(false, progress, true), leftMs)
     timer = setTimeout(() => ends(false, progress), connectMs)
+    // Of several addresses each has its own time.
+    socket.on('connectionAttempt', () => timer?.refresh())
     socket.on('connect', () => {
       clearTimeout(timer)
       progress = `it accepted, and has to stay for ${seconds(stayMs)} or say something`

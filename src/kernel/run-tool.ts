@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
+import { isOutOfResources } from '../util/error-code.ts'
 import { inputFile } from './tool-input.ts'
 
 export interface ToolOptions {
@@ -32,7 +33,7 @@ export type StreamTool = (
   options?: ToolOptions,
 ) => Promise<void>
 
-/** `timeout`: it took too long, or was killed. */
+/** `timeout`: it took too long, was killed, or there was nothing to start it with. */
 export type ToolFailure = 'missing' | 'not permitted' | 'timeout' | 'failed'
 
 /** Why a tool did not do its work; the message names tool, call and first line. */
@@ -75,7 +76,7 @@ export class StoppableTools {
   readonly run: RunTool = async (command, args, options) => {
     if (this.#isStopped) {
       const why = 'not started, because Usher is ending'
-      throw new ToolError(`${command}: ${why}`, 'failed', '')
+      throw new ToolError(`${command}: ${why}`, 'timeout', '')
     }
     const tool = startTool(command, args, options)
     this.#running.add(tool)
@@ -229,7 +230,11 @@ export const toolEnv = (): NodeJS.ProcessEnv => ({
 
 const notStarted = (command: string, error: NodeJS.ErrnoException): ToolError => {
   if (error.code !== 'ENOENT')
-    return new ToolError(`${command}: can't be started: ${error.message}`, 'failed', '')
+    return new ToolError(
+      `${command}: can't be started: ${error.message}`,
+      isOutOfResources(error.code) || error.code === 'EAGAIN' ? 'timeout' : 'failed',
+      '',
+    )
   const packageName =
     packages[command] ?? (/^ip6?tables/.test(command) ? 'iptables' : command)
   const text = `${command}: not found; install it (Debian package ${packageName})`

@@ -2,7 +2,8 @@ import type { IpFamily } from '../util/ip.ts'
 import type { FlowVip } from './conntrack-plan.ts'
 import { servicesTableName, tableOf } from './nft/tables.ts'
 import { type RunTool, ToolError } from './run-tool.ts'
-import { installedBackends, mayHaveRules, showChains } from './xtables/backend.ts'
+import { hasTable, installedBackends } from './xtables/backend.ts'
+import { shown } from './xtables/table-now.ts'
 
 /**
  * VIPs of UDP to which rules that are there lead: those of any mode's earlier process, kube-proxy's
@@ -40,9 +41,7 @@ const orNone = (text: Promise<string>): Promise<string> =>
 const ofIptables = async (run: RunTool, family: IpFamily): Promise<string> => {
   const chains = ['KUBE-SERVICES', 'KUBE-NODEPORTS']
   const texts = (await installedBackends(run, family)).map(async backend =>
-    (await mayHaveRules(run, backend, family))
-      ? orNone(showChains(backend, 'nat', chains))
-      : '',
+    (await hasTable(backend, 'nat')) ? orNone(shown(backend, 'nat', chains)) : '',
   )
   return (await Promise.all(texts)).join('\n')
 }

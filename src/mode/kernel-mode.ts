@@ -121,8 +121,9 @@ export class KernelMode implements Mode {
         snapshots
           .filter(({ family }) => whyNot[family] === '')
           .map(wanted => {
-            const { family } = wanted
-            return { family, wanted, settings: settings(family) }
+            const { family, servicePorts } = wanted
+            const isEmpty = servicePorts.size === 0
+            return { family, wanted, settings: settings(family), isEmpty }
           }),
       )
     } finally {
@@ -162,7 +163,7 @@ const annotationProblems = (
 ): readonly Problem[] => {
   const services = servicePorts
     .filter(
-      port => port.relayed === true || hasTraffic(port) || port.onDown !== undefined,
+      port => port.relayed === true || hasTraffic(port) || port.checks !== undefined,
     )
     .map(({ namespace, serviceName }) => `Service ${namespace}/${serviceName}`)
   const message = `ask for retries, checks, limits or a choice of endpoints, which only the relay of userspace and nftables mode has (--proxy-mode); ${mode} mode serves this Service without`

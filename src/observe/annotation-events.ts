@@ -1,5 +1,6 @@
 import type { Problem } from '../model/snapshot.ts'
 import type { ClusterEvent } from '../source/kubernetes/event-body.ts'
+import { firstFew } from '../util/printable.ts'
 import { ProblemNews } from './problem-news.ts'
 
 /** Services that get an Event at once; of more there are only problems in the status. */
@@ -38,7 +39,7 @@ const eventOf = (object: string, problems: readonly Problem[]): ClusterEvent => 
     type: 'Warning',
     reason: 'AnnotationWithoutEffect',
     action: 'Serve',
-    message: problems.map(({ field, message }) => `${field} ${message}`).join('; '),
+    message: firstFew(problems.map(({ field, message }) => `${field} ${message}`)),
     regarding: { kind: 'Service', namespace, name },
   }
 }

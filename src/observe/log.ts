@@ -84,5 +84,11 @@ export const createLog = async (options: LogOptions): Promise<Log> => {
     },
     destination,
   )
+  if (stream !== undefined) return log
+  // Node would write them as text beside the records.
+  process.removeAllListeners('warning')
+  process.on('warning', ({ name, stack }) =>
+    log.warn({ name, stack }, 'a warning of Node.js'),
+  )
   return log
 }

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { filePins, pinsFolder } from '../kernel/bpf/pins.ts'
 import { connectTimeKind } from '../kernel/cleanup/connect-time.ts'
+import { exemptAtOnce, exemptGroups } from '../kernel/connect-time/exempt-clients.ts'
 import { ConnectTime } from '../kernel/connect-time/connect-time.ts'
 import { type ConnectTimeProbe, probeConnectTime } from '../kernel/connect-time/probe.ts'
 import { connectTimeLock, type HostLock, hostLock } from '../kernel/keeper/host-lock.ts'
@@ -131,19 +132,23 @@ const without = (
 const leading = (
   deps: ConnectTimeDeps,
   connectTime: ConnectTimeOptions,
-  { bpf, cgroup, features, detail }: Extract<ConnectTimeProbe, { usable: true }>,
+  { bpf, cgroup, features, detail, self }: Extract<ConnectTimeProbe, { usable: true }>,
 ): ConnectTimePart => {
   const { clock, log, facts, resync, options, orders } = deps
+  const { bpffs, exempt } = connectTime
+  const own = self === undefined ? [] : [self]
   const figures = new ConnectTimeFigures(log)
   const steering = new ConnectTime({
     clock,
     bpf,
     cgroup,
-    features,
-    pins: filePins(bpf, pinsFolder(connectTime.bpffs)),
+    features: { ...features, exemptsGroups: exempt.length > 0 },
+    pins: filePins(bpf, pinsFolder(bpffs)),
     lock: lockOf(deps),
     tools: new StoppableTools(),
     nodeAddresses: snapshots => nodePortAddresses(facts, snapshots),
+    exempt: () => [...own, ...exempt.flatMap(each => exemptGroups(cgroup, each))],
+    exemptSelf: () => own.forEach(key => exemptAtOnce(bpf, pinsFolder(bpffs), key)),
     resync,
     observer: figures,
   })
@@ -154,7 +159,7 @@ const leading = (
   return {
     ...nothing,
     sync: snapshots => steering.sync(withOrdersToRelay(snapshots, orders)),
-    problems: () => steering.problems,
+    problems: () => [...steering.problems, ...withoutGroups(cgroup, connectTime)],
     misled: () => steering.misled,
     looks: (servicePort, vip) => {
       const isOrdered = orders.all().some(({ name }) => name === servicePort.name)
@@ -179,6 +184,19 @@ const leading = (
     close: mode => (stays(mode) ? steering.stop() : steering.remove()),
   }
 }
+
+/** A name without `*` is of a group that is there. */
+const withoutGroups = (
+  cgroup: string,
+  { exempt }: ConnectTimeOptions,
+): readonly Problem[] =>
+  exempt
+    .filter(one => !one.includes('*') && exemptGroups(cgroup, one).length === 0)
+    .map(one => ({
+      object: 'connect-time steering',
+      field: '--connect-time-exempt',
+      message: `there is no group ${one} in ${cgroup}: give one by its path there, or with * for what differs`,
+    }))
 
 /** What an operator has paused, drained or weighted is the relay's alone, which carries that out. */
 const withOrdersToRelay = (

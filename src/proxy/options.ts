@@ -60,6 +60,8 @@ export interface ConnectTimeOptions {
   readonly wanted: 'off' | 'on' | 'auto' | 'host'
   /** '' to look for the one that has all processes of the node. */
   readonly cgroup: string
+  /** Groups below that one whose processes are not led, `*` for any text within a name. */
+  readonly exempt: readonly string[]
   /** Where a bpffs is mounted. */
   readonly bpffs: string
 }
@@ -93,6 +95,8 @@ export interface ClusterFacts {
   readonly serviceCidrs: () => readonly string[]
   /** Where node ports are; undefined: on all addresses of the family. */
   readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
+  /** Addresses that are somewhere else, by what they are: made this host's own they would be lost. */
+  readonly elsewhere: () => ReadonlyMap<string, string>
   /** Of IPv4 on any node, for what is settled before the Node is known. */
   readonly nodePortCidrsOfAnyNode: readonly string[] | undefined
 }
@@ -109,7 +113,7 @@ export interface Shared {
   readonly orders: OperatorOrders
   /** Asks for a sync soon. */
   readonly resync: () => void
-  /** To be told of ServicePorts, by name, all of whose endpoints have failed. */
+  /** To be told of ServicePorts, by name, of whose endpoints one or all have failed. */
   readonly allFailed: (servicePort: string) => void
 }
 

@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url'
+import { dataPlaneUser } from '../kernel/data-plane-user.ts'
 import { type RunTool, ToolError, runTool } from '../kernel/run-tool.ts'
 import {
   hasCapability,
@@ -21,14 +22,6 @@ export const ownProcess = async (
   deps: Omit<SupervisedRelayDeps, 'program'>,
 ): Promise<MadeRelay> =>
   relayInOwnProcess(await launcherWithLess(ownPrivileges(), runTool), deps)
-
-/**
- * The data plane's user where it can have one of its own. No other program may have it: it could
- * join the listening sockets (SO_REUSEPORT, socket(7)) and would get a share of the clients. So
- * none of those that images run as (65532, 65534, ...), nor in the ranges that useradd(8), SSSD,
- * OpenShift (to 2 000 200 000) and systemd (UIDS-GIDS, to 1 879 048 191) hand out.
- */
-const ownUser = '2071510256'
 
 /**
  * How the data plane is started with what it needs and no more: by setpriv(1), as
@@ -62,7 +55,7 @@ const waysDown = (own: Privileges): readonly (readonly string[])[] => {
     `--ambient-caps=${kept}`,
     ...(hasCapability(own, setPcap) ? [`--bounding-set=${kept}`] : []),
   ]
-  const user = [`--reuid=${ownUser}`, `--regid=${ownUser}`, '--clear-groups']
+  const user = [`--reuid=${dataPlaneUser}`, `--regid=${dataPlaneUser}`, '--clear-groups']
   return mayChangeUser(own) ? [[...user, ...less], less] : [less]
 }
 
@@ -85,7 +78,7 @@ const tryOut = async (args: readonly string[], run: RunTool): Promise<string> =>
   } catch (error) {
     if (!(error instanceof ToolError)) throw error
     if (error.failure === 'failed' && error.stderr === '')
-      return `user ${ownUser} may not read ${code}, or not run ${process.execPath}`
+      return `user ${dataPlaneUser} may not read ${code}, or not run ${process.execPath}`
     return error.failure === 'missing'
       ? 'setpriv, which takes them away, is not installed (Debian package util-linux)'
       : error.message

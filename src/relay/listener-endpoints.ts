@@ -115,6 +115,8 @@ export abstract class ListenerEndpoints<B extends Backend> {
     const { earlyClose, answerMs, expectsReplies } = this.retry ?? {}
     const doubles = earlyClose || answerMs !== undefined || expectsReplies
     this.balancer.failed(backend, rest, doubles ? longestRestMs : 0)
+    // Its name may lead elsewhere by now, and strangers answer where it led.
+    this.allFailed()
   }
 
   /** A connection or flow now goes to `backend`. */
@@ -178,7 +180,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
     return this.ends ? 0 : holdMs || pausedHoldMs
   }
 
-  /** All that a client might get has failed; its listener's observer hears of it. */
+  /** An endpoint, or all that a client might get, has failed: reported to the observer. */
   allFailed(): void {
     // Then nothing was dialled.
     if (this.paused) return

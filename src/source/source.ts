@@ -1,6 +1,7 @@
 import type { Health } from '../health/health-checker.ts'
 import type { Change } from '../model/service.ts'
 import type { Problem } from '../model/snapshot.ts'
+import type { AddressPort } from '../util/ip.ts'
 
 /** Where a source's changes go. A batch is applied as one: half of it is never seen. */
 export interface SourceSink {
@@ -33,7 +34,7 @@ export interface Source {
   /** What it reads of files at this moment; settles when it has, whatever came of it. */
   reading?(): Promise<void> | undefined
   /**
-   * All endpoints of a ServicePort (`namespace/name:port`) have failed a moment ago: for a source
+   * One or all endpoints of a ServicePort (`namespace/name:port`) have failed a moment ago: for a source
    * that can find out where they are now.
    */
   allFailed?(servicePort: string): void
@@ -42,6 +43,11 @@ export interface Source {
    * (`namespace/name:port`); undefined when it is not checked.
    */
   healthOf?(servicePort: string, endpoint: string): Health | undefined
+  /**
+   * Where it reaches its server by connections of this host; the same list while nothing changed,
+   * and `apply`, be it of nothing, when something has.
+   */
+  dials?(): readonly AddressPort[]
   status(): SourceStatus
   close(): Promise<void>
 }

@@ -13,6 +13,20 @@ export const printable = (text: string, limit = longest): string => {
   )
 }
 
+const mostListed = 5
+const longestListed = 1000
+
+/** Texts on one line, for a message that a person reads: the first few, and how many there are besides. */
+export const firstFew = (texts: readonly string[], between = '; '): string => {
+  const listed = texts
+    .slice(0, mostListed)
+    .map(text =>
+      text.length > longestListed ? `${text.slice(0, longestListed)}...` : text,
+    )
+  const more = texts.length - listed.length
+  return [...listed, ...(more > 0 ? [`and ${more} more`] : [])].join(between)
+}
+
 /** Any value as its writer would know it again: strings in quotes, no more than a kind for collections. */
 export const show = (value: unknown): string => {
   if (typeof value === 'string') return `"${printable(value)}"`

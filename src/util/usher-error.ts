@@ -46,8 +46,13 @@ export class UsherError extends Error {
 export const errorOf = (thrown: unknown): Error =>
   thrown instanceof Error ? thrown : new Error(String(thrown))
 
-/** Its message. */
-export const messageOf = (thrown: unknown): string => errorOf(thrown).message
+/** Its message; of one that is a list, as of a name with several addresses, those in it. */
+export const messageOf = (thrown: unknown): string => {
+  const error: NodeJS.ErrnoException = errorOf(thrown)
+  const inner = error instanceof AggregateError ? (error.errors as unknown[]) : []
+  const messages = new Set(inner.map(messageOf))
+  return error.message || [...messages].join('; ') || error.code || error.name
+}
 
 export const hasCode = (
   error: unknown,

@@ -85,6 +85,7 @@ t.test('run with nothing but manifests has the documented defaults', async t => 
     keepRules: false,
     connectTime: 'off',
     connectTimeCgroup: '',
+    connectTimeExempt: [],
     connectTimeBpffs: '/sys/fs/bpf',
     metricsBindAddress: { address: '127.0.0.1', port: 10249 },
     healthzBindAddress: { address: '0.0.0.0', port: 10256 },

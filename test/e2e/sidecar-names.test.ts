@@ -2,14 +2,16 @@
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
 import t from 'tap'
 import * as dns from '../source/routes/dns/dns-server.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { dial, firstWord, namedEcho } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
-import { startUsher } from '../support/usher.ts'
+import { startUsher, startUsherBy } from '../support/usher.ts'
 
 const [a, srv] = [1, 33]
+const skip = process.getuid?.() !== 0 && 'mounting needs root'
 
 t.test('SRV records of a higher number are for when the others fail', async t => {
   const [first, second] = [await namedEcho(t, 'first'), await namedEcho(t, 'second')]
@@ -226,3 +228,47 @@ t.test('onGone: reset ends what is open to an address that has left', async t =>
   await usher.logged('connection closed', { cause: 'DD', endpoint })
   for (const port of [reset, kept, filed]) t.equal(await firstWord(port), 'two')
 })
+
+t.test(
+  "dead names keep no good one waiting, with the system's resolver",
+  { skip },
+  async t => {
+    const one = await namedEcho(t, 'one')
+    const server = await dns.dnsServer(t, asked => {
+      if (asked.name !== 'good.example') return undefined
+      return dns.reply(asked, asked.type === a ? [dns.a(asked.name, testHost)] : [])
+    })
+    const conf = `nameserver ${server.address}:${server.port}\noptions ndots:0\n`
+    const path = join(t.testdir({ conf }), 'conf')
+    const routes = await Promise.all(
+      ['dead1', 'dead2', 'dead3', 'good'].map(async name => ({
+        name,
+        port: await freeTcpPort(),
+      })),
+    )
+    const began = performance.now()
+    const usher = await startUsherBy(
+      t,
+      [
+        'unshare',
+        '--mount',
+        'sh',
+        '-c',
+        'mount --bind "$0" /etc/resolv.conf; exec "$@"',
+        path,
+      ],
+      'sidecar',
+      ...routes.map(
+        ({ name, port }) =>
+          `--route=tcp://${testHost}:${port}=${name}.example:${one.endpoint.port}?name=${name}`,
+      ),
+    )
+    t.equal(await firstWord(routes[3]?.port ?? 0), 'one')
+    t.ok(performance.now() - began < 8000)
+    await until('the dead ones are told', async () =>
+      /dead1.example: .*it gave no answer within 1.5 s/.test(
+        JSON.stringify((await usher.status()).problems),
+      ),
+    )
+  },
+)

@@ -10,6 +10,8 @@ import { order, socketPath } from '../support/control-socket.ts'
 import { keptIo } from '../support/kept-io.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { echoBackend, namedEcho, tcpBackend } from '../support/tcp-backend.ts'
+import { makeNetns, whyNoNetns } from '../support/netns.ts'
+import { runningIn, usherIn } from '../support/usher-in.ts'
 import { until } from '../support/until.ts'
 import { silentBackend } from '../support/silent-backend.ts'
 import { beginUsher, runUsher, startUsher } from '../support/usher.ts'
@@ -226,4 +228,37 @@ t.test('a wrong call is told what would be right', async t => {
     t.equal(code, 2, args.join(' '))
     t.match(err, said)
   }
+})
+
+const noNetns = await whyNoNetns('ip', 'nft')
+
+t.test('each address of a name has seconds to answer', { skip: noNetns }, async t => {
+  const ns = await makeNetns('slow')
+  const port = 7000
+  // The first SYN of a connection is lost, as on a link with a second of delay, or all are.
+  const rules = `table ip t {
+    set seen { type inet_service; flags dynamic,timeout; timeout 20s; }
+    chain in {
+      type filter hook input priority 0;
+      ip daddr 127.0.0.3 tcp dport ${port} drop
+      ip daddr 127.0.0.2 tcp dport ${port} tcp flags == syn tcp sport != @seen add @seen { tcp sport } drop
+    }
+  }`
+  await ns.run('nft', ['-f', '-'], { input: rules })
+  const program = `require('net').createServer(s => s.end('x')).listen(${port}, () => console.log('up'))`
+  const end = await runningIn(ns, ['-e', program])
+  t.teardown(end)
+  const hosts = `${t.testdir({ hosts: '127.0.0.2 slow.example\n127.0.0.3 slow.example\n' })}/hosts`
+  const mount = [
+    'unshare',
+    '--mount',
+    'sh',
+    '-c',
+    'mount --bind "$0" /etc/hosts; exec "$@"',
+    hosts,
+  ]
+  const args = ['wait', `slow.example:${port}`, '--timeout=20s']
+  const { code, err } = await usherIn(ns, args, mount)
+  t.equal(code, 0, err)
+  t.match(err, /accepts, after [12]\./)
 })

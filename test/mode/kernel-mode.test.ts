@@ -96,6 +96,28 @@ t.test('a kernel mode syncs its families, and then removes what others left', as
   t.equal(mode.placements[0], placement, 'what did not change is the same object')
 })
 
+t.test('a family without Services is a problem, and does not fail the other', async t => {
+  const v6 = new FakeProxier()
+  const v4 = new FakeProxier()
+  const { mode } = setUp(t, {
+    proxiers: new Map<IpFamily, FakeProxier>([
+      ['IPv4', v4],
+      ['IPv6', v6],
+    ]),
+  })
+  const web = servicePort('web')
+  v6.broken = 'no rules here'
+  await mode.sync([snapshot('IPv4', web), snapshot('IPv6')])
+  t.match(mode.problems, [{ field: 'IPv6', message: 'no rules here' }])
+  t.equal(mode.placements.length, 1)
+  const six = servicePort('six', { family: 'IPv6' })
+  await t.rejects(mode.sync([snapshot('IPv4', web), snapshot('IPv6', six)]), /no rules/)
+  await t.rejects(mode.sync([snapshot('IPv4', web), snapshot('IPv6')]), /no rules/)
+  v6.broken = ''
+  await mode.sync([snapshot('IPv4', web), snapshot('IPv6')])
+  t.strictSame(mode.problems, [])
+})
+
 t.test(
   'a Service that asks for what only a relay can do is served, and told so',
   async t => {
@@ -103,7 +125,7 @@ t.test(
     const retry = { earlyClose: true, replay: 0 }
     const http = servicePort('web', { retry })
     const https = servicePort('web', { retry, key: 'default/web:s/TCP', portName: 's' })
-    const checked = servicePort('checked', { onDown: 'keep' })
+    const checked = servicePort('checked', { checks: { onDown: 'keep' } })
     const relayed = servicePort('relayed', { relayed: true })
     const plain = servicePort('plain')
     await mode.sync([snapshot('IPv4', http, https, checked, relayed, plain)])
@@ -419,7 +441,10 @@ t.test(
       await tools.run('sh', args).catch(() => tools.run('sh', args))
       throw new Error('it is not to come to this')
     }
-    const failing = t.rejects(mode.sync([snapshot('IPv4')]), /Usher is ending/)
+    const failing = t.rejects(
+      mode.sync([snapshot('IPv4', servicePort('web'))]),
+      /Usher is ending/,
+    )
     const pid = () => (existsSync(pidFile) ? Number(readFileSync(pidFile, 'utf8')) : 0)
     await until('it writes', () => pid() > 0)
     const waiting = second.mode.sync([snapshot('IPv4')])

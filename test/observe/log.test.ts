@@ -2,6 +2,7 @@ import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, existsSync, openSync, readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
+import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { ConnectionLog } from '../../src/observe/connection-log.ts'
 import { createLog } from '../../src/observe/log.ts'
@@ -171,6 +172,23 @@ for (const format of ['json', 'pretty'] as const) {
     t.match(said, /records are being lost: ENOSPC/)
   })
 }
+
+t.test('warnings of Node.js are records', async t => {
+  const warn = `
+    import { createLog } from './src/observe/log.ts'
+    await createLog({ level: 'info', format: 'json' })
+    process.emitWarning('an old thing', 'DeprecationWarning', 'DEP9999')`
+  const args = [typescript, '--input-type=module', '-e', warn]
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)])
+  t.match(JSON.parse(out.trim()), {
+    level: 'warn',
+    msg: 'a warning of Node.js',
+    name: 'DeprecationWarning',
+    stack: /an old thing/,
+  })
+  t.notMatch(err, /an old thing/)
+})
 
 t.test('at info only failures are wanted', async t => {
   const { observer } = await connectionLog('info')

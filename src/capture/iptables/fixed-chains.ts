@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../util/ip.ts'
 import type { TableSettings } from '../rule-table.ts'
 import type { Chain, TableName } from '../../kernel/xtables/wanted.ts'
-import { named, own } from './names.ts'
+import { named, own } from '../../kernel/xtables/capture-names.ts'
 import { hostBlock } from './packet-key.ts'
 
 export interface FixedSettings extends TableSettings {

@@ -1,16 +1,30 @@
-import type { RunTool } from '../../kernel/run-tool.ts'
+import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
 import type { Clock } from '../../util/clock.ts'
-import type { RuleTables } from '../rule-table.ts'
-import type { BackendChoice } from '../../kernel/xtables/choose-backend.ts'
-import { provenBackend } from '../../kernel/xtables/proven-backend.ts'
-import { IptablesTable } from './iptables-table.ts'
+import type { RuleTable, RuleTables, TableSettings } from '../rule-table.ts'
+import {
+  type BackendChoice,
+  type ChosenBackend,
+  provenBackend,
+} from '../../kernel/xtables/choose-backend.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import type { Backend } from '../../kernel/xtables/backend.ts'
-import { fixedChains } from './fixed-chains.ts'
-import { tryLines } from '../../kernel/xtables/try-lines.ts'
-import type { TableName } from '../../kernel/xtables/wanted.ts'
+import { type Backend, installedBackends } from '../../kernel/xtables/backend.ts'
+import { fixedChains, holdLine } from './fixed-chains.ts'
+import { takes, tryLines } from '../../kernel/xtables/try-lines.ts'
+import { type TableName, tableNames } from '../../kernel/xtables/wanted.ts'
 import { entriesOf, groups } from './rule-entries.ts'
 import type { VipRule } from '../vip-rule.ts'
+import { Canary } from '../../kernel/keeper/canary.ts'
+import { Known } from '../../kernel/keeper/known.ts'
+import { Layout } from './layout.ts'
+import { jumps, named, own } from '../../kernel/xtables/capture-names.ts'
+import { changeText, holdText, replaceText } from './restore-text.ts'
+import { Unreadable, damageIn } from '../../kernel/xtables/damage.ts'
+import type { Problem } from '../../model/snapshot.ts'
+import { captureOwner } from '../../kernel/xtables/kube-chains.ts'
+import { takeOutAll } from '../../kernel/xtables/restore-text.ts'
+import type { SavedTable } from '../../kernel/xtables/saved.ts'
+import { tableNow } from '../../kernel/xtables/table-now.ts'
+import { forgetWaiting } from '../../kernel/forget-proxy-flows.ts'
 
 export interface IptablesDeps {
   readonly run: RunTool
@@ -71,4 +85,224 @@ const sampleLines = (table: TableName, family: IpFamily): readonly string[] => {
     .flatMap(entriesOf)
     .filter(({ group }) => groups[group].table === table)
   return [...fixed, ...entries.map(({ line }) => line)]
+}
+
+interface IptablesTableDeps {
+  readonly run: RunTool
+  readonly clock: Clock
+  readonly family: IpFamily
+  /** Which back end to write by, as of now. */
+  readonly choose: () => Promise<ChosenBackend>
+}
+
+interface Installed {
+  readonly backend: Backend
+  readonly layout: Layout
+  readonly settings: TableSettings
+}
+
+/** A match for the socket that a packet will come to (xt_socket), which not every kernel has. */
+const seesSockets = { filter: ['-m socket -j RETURN'] }
+
+const holdEdit = { table: 'filter', chain: own.begin, line: holdLine } as const
+
+/** Usher's rules of a family by iptables; see RuleTable. */
+class IptablesTable implements RuleTable {
+  readonly #deps: IptablesTableDeps
+  #chosen: ChosenBackend | undefined
+  readonly #installed = new Known<Installed>()
+  readonly #unreadable = new Unreadable()
+  #isHeld = false
+  /** Of the back end that was chosen. */
+  #seesSockets: boolean | undefined
+
+  constructor(deps: IptablesTableDeps) {
+    this.#deps = deps
+  }
+
+  async replace(rules: readonly VipRule[], settings: TableSettings): Promise<void> {
+    await this.#installed.write(() => this.#replace(rules, settings))
+  }
+
+  async change(gone: readonly VipRule[], come: readonly VipRule[]): Promise<void> {
+    await this.#installed.write(async before => {
+      if (before === undefined) throw new Error('iptables: change before replace')
+      const { backend, layout, settings } = before
+      const changes = await layout.change(gone, come)
+      if (layout.isOvergrown && !this.#isHeld)
+        return this.#replace([...layout.rules], settings)
+      const text = await changeText(changes)
+      if (text !== '') await backend.restore(text)
+      return before
+    })
+  }
+
+  async hold(): Promise<void> {
+    await this.#installed.write(async before => {
+      if (this.#isHeld) return before
+      if (before === undefined) await holdFound(this.#deps.run, this.#deps.family)
+      else {
+        await before.backend.restore(await holdText(true))
+        before.layout.ledger.add(holdEdit)
+      }
+      this.#isHeld = true
+      return before
+    })
+  }
+
+  async release(): Promise<void> {
+    await this.#installed.write(async before => {
+      if (before === undefined) throw new Error('iptables: release before replace')
+      await before.backend.restore(await holdText(false))
+      before.layout.ledger.remove(holdEdit)
+      this.#isHeld = false
+      return before
+    })
+  }
+
+  async remove(): Promise<void> {
+    await this.#installed.write(async () => {
+      await removeEverywhere(this.#deps.run, this.#deps.family)
+      this.#isHeld = false
+      this.#chosen = undefined
+      this.#seesSockets = undefined
+      return undefined
+    })
+  }
+
+  watch(damaged: (what: string) => void): () => void {
+    const canary = new Canary({
+      clock: this.#deps.clock,
+      known: this.#installed,
+      look: (installed, whole) => damageOf(installed, this.#unreadable, whole),
+      damaged,
+    })
+    return () => canary.stop()
+  }
+
+  problems(): readonly Problem[] {
+    return this.#unreadable.problems()
+  }
+
+  async #replace(rules: readonly VipRule[], settings: TableSettings): Promise<Installed> {
+    const isFirst = this.#chosen === undefined
+    const { chosen, others } = await this.#backends()
+    this.#seesSockets ??= await takes(chosen, seesSockets)
+    const all = { ...settings, seesSockets: this.#seesSockets, isHeld: this.#isHeld }
+    const [layout, filter, nat] = await Promise.all([
+      Layout.of(rules, all, this.#deps.family),
+      capturedIn(chosen, 'filter'),
+      capturedIn(chosen, 'nat'),
+    ])
+    const saved = { filter, nat }
+    for (const table of tableNames) this.#unreadable.note(chosen, saved[table])
+    await chosen.restore(await replaceText(layout.ledger, saved))
+    // What a process before this one has left there would be in force beside these.
+    if (isFirst) for (const other of others) await removeBy(other)
+    return { backend: chosen, layout, settings }
+  }
+
+  /** Asked for once: rules of two back ends would be in each other's way. */
+  async #backends(): Promise<ChosenBackend> {
+    this.#chosen ??= await this.#deps.choose()
+    return this.#chosen
+  }
+}
+
+/**
+ * What is wrong with Usher's jumps and first chains, or `whole`: whether all chains have as
+ * many rules as they should; '' for nothing. Rejects with ToolError when nothing can be read.
+ */
+const damageOf = (
+  { backend, layout: { ledger } }: Installed,
+  unreadable: Unreadable,
+  whole: boolean,
+): Promise<string> => {
+  const most = whole ? Infinity : undefined
+  const expected = tableNames.map(name => ({
+    name,
+    jumps: jumps[name],
+    chains: Array.from(whole ? ledger.chains(name) : firstChains[name], chain => ({
+      name: chain,
+      rules: ledger.size(name, chain) ?? 0,
+    })),
+  }))
+  return damageIn(backend, captureOwner, expected, unreadable, { most, lists: whole })
+}
+
+/** Those that packets come to first; the parts of long ones are behind them. */
+const firstChains: Readonly<Record<TableName, readonly string[]>> = {
+  filter: [
+    named.nonLocal,
+    own.input,
+    own.begin,
+    own.output,
+    own.silence,
+    own.refused,
+    own.refusedNodePorts,
+    own.reject,
+  ],
+  nat: [
+    named.portalsContainer,
+    named.portalsHost,
+    named.nodePortContainer,
+    named.nodePortHost,
+    own.portals,
+    own.nodePorts,
+    own.ofNode,
+    own.nodePortsOfNode,
+  ],
+}
+
+/** What a process before this one has left in one table, or this one has there. */
+const capturedIn = (backend: Backend, table: TableName): Promise<SavedTable> =>
+  tableNow(backend, table, captureOwner, jumps[table])
+
+/** Clients who are led by rules that an earlier process has left wait, if there are any. */
+const holdFound = async (run: RunTool, family: IpFamily): Promise<void> => {
+  for (const backend of await backendsHere(run, family)) {
+    const { chains } = await capturedIn(backend, 'filter')
+    if (chains.has(own.begin)) await backend.restore(await holdText(true))
+  }
+}
+
+/**
+ * Takes out all of Usher's chains and the jumps to them, by whichever back end they were
+ * made; silent when there are none. Rejects with ToolError, also where it is not
+ * permitted to look.
+ */
+const removeEverywhere = async (run: RunTool, family: IpFamily): Promise<void> => {
+  // What one back end can't do does not keep the rules of the other.
+  const failures: unknown[] = []
+  for (const backend of await backendsHere(run, family)) {
+    await removeBy(backend).catch((error: unknown) => failures.push(error))
+  }
+  if (failures.length > 0) throw failures[0]
+}
+
+const removeBy = async (backend: Backend): Promise<void> => {
+  const nat = await capturedIn(backend, 'nat')
+  const filter = await capturedIn(backend, 'filter')
+  // What leads to the proxy address goes first, and what keeps the silence there when no
+  // client is led there any more.
+  const led = await takeOutAll(backend, nat, captureOwner)
+  if ([...filter.chains.keys()].some(chain => captureOwner.hasChain('filter', chain)))
+    await forgetWaiting(backend.run, backend.family)
+  const stayed = [...led, ...(await takeOutAll(backend, filter, captureOwner))].join(', ')
+  if (stayed === '') return
+  const text = `chains ${stayed} are emptied, but stay: a rule leads there that ${backend.detail} can't read`
+  throw new ToolError(text, 'failed', '')
+}
+
+/** Where there is no iptables it has left nothing. */
+const backendsHere = async (
+  run: RunTool,
+  family: IpFamily,
+): Promise<readonly Backend[]> => {
+  try {
+    return await installedBackends(run, family)
+  } catch (error) {
+    if (error instanceof ToolError && error.failure === 'missing') return []
+    throw error
+  }
 }

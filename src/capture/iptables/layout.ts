@@ -4,7 +4,7 @@ import { forEachYielding } from '../../util/yielding.ts'
 import type { VipRule } from '../vip-rule.ts'
 import { type FixedSettings, fixedChains } from './fixed-chains.ts'
 import { type Edit, Ledger } from './ledger.ts'
-import { partName } from './names.ts'
+import { partName } from '../../kernel/xtables/capture-names.ts'
 import { prefixMatch } from './packet-key.ts'
 import { type ChainPlan, PrefixTree } from './prefix-tree.ts'
 import {

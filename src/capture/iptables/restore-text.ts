@@ -1,24 +1,14 @@
-import type { Backend } from '../../kernel/xtables/backend.ts'
 import { jumpRepairs } from '../../kernel/xtables/jumps.ts'
 import { captureOwner } from '../../kernel/xtables/kube-chains.ts'
 import { chainLines, tableText } from '../../kernel/xtables/restore-text.ts'
-import { readTable, type SavedTable } from '../../kernel/xtables/saved.ts'
+import type { SavedTable } from '../../kernel/xtables/saved.ts'
 import { type Chain, type TableName, tableNames } from '../../kernel/xtables/wanted.ts'
 import { holdLine } from './fixed-chains.ts'
 import type { LayoutChanges } from './layout.ts'
 import type { Edit, Ledger } from './ledger.ts'
-import { jumps, own } from './names.ts'
+import { jumps, own } from '../../kernel/xtables/capture-names.ts'
 
 export type Saved = Readonly<Record<TableName, SavedTable>>
-
-/** What Usher has there. */
-export const savedBy = async (backend: Backend): Promise<Saved> => {
-  const [filter, nat] = await Promise.all([backend.save('filter'), backend.save('nat')])
-  return {
-    filter: await readTable(filter, 'filter', captureOwner),
-    nat: await readTable(nat, 'nat', captureOwner),
-  }
-}
 
 /**
  * Input for `iptables-restore --noflush` that makes Usher's chains what the ledger says.

@@ -3,7 +3,7 @@ import type { Protocol } from '../../model/service.ts'
 import type { Chain } from '../../kernel/xtables/wanted.ts'
 import { joinHostPort } from '../../util/ip.ts'
 import type { VipRule } from '../vip-rule.ts'
-import { own, rangesName } from './names.ts'
+import { own, rangesName } from '../../kernel/xtables/capture-names.ts'
 import { hostBlock, packetKey } from './packet-key.ts'
 
 /** The groups of rules that are spread over several chains, and the chain each begins in. */

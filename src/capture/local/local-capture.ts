@@ -7,7 +7,12 @@ import { UntilDone, type UntilDoneDeps } from '../../kernel/keeper/until-done.ts
 import type { Capture, Placement } from '../capture.ts'
 import { listenCapture } from '../listen.ts'
 import { type LocalAddresses, nodeAddresses } from '../local-addresses.ts'
-import { addressProblems, lostProblem, whyNotHeld } from './local-problems.ts'
+import {
+  addressProblems,
+  lostProblem,
+  refusedProblems,
+  whyNotHeld,
+} from './local-problems.ts'
 import { WantedAddresses } from './wanted-addresses.ts'
 import { vipGroups } from '../vip-group.ts'
 
@@ -16,6 +21,8 @@ export interface LocalCaptureDeps extends UntilDoneDeps {
   readonly localAddresses: LocalAddresses
   /** Ranges of ClusterIPs, of either family, as far as they are known. */
   readonly serviceCidrs: () => readonly string[]
+  /** Addresses that must not become this host's own, by what they are; none by default. */
+  readonly elsewhere?: () => ReadonlyMap<string, string>
   /** See `ListenCaptureDeps`. */
   readonly nodePortCidrs?: (family: IpFamily) => readonly string[] | undefined
   /** Leave the addresses when Usher ends: clients are refused until the next one. */
@@ -30,6 +37,8 @@ export interface LocalCaptureDeps extends UntilDoneDeps {
  */
 export const localCapture = (deps: LocalCaptureDeps): Capture => new LocalCapture(deps)
 
+const noneElsewhere = (): ReadonlyMap<string, string> => new Map()
+
 /** What the host was asked to have. */
 interface Asked {
   /** Canonical CIDRs. */
@@ -43,9 +52,6 @@ interface Asked {
  * all VIPs too, and leave no room for a VIP with the same port.
  */
 const everything: Readonly<Record<IpFamily, string>> = { IPv4: '0.0.0.0/0', IPv6: '::/0' }
-
-const endpointToo =
-  'it is the address of an endpoint too, which would be out of reach; give the Service another'
 
 class LocalCapture implements Capture {
   readonly #deps: LocalCaptureDeps
@@ -82,9 +88,8 @@ class LocalCapture implements Capture {
       nodePortCidrs: family => nodePortCidrs?.(family) ?? [everything[family]],
       ofInterfaces: family => nodeAddresses(family, this.#asked.singles),
       advice: address =>
-        this.#wanted.refused.has(address)
-          ? endpointToo
-          : whyNotHeld(this.#errors.get(asCidr(address))),
+        this.#wanted.refused.get(address) ??
+        whyNotHeld(this.#errors.get(asCidr(address))),
       remark: localLimits,
     })
   }
@@ -94,23 +99,28 @@ class LocalCapture implements Capture {
     return this.#turns.take(async () => {
       this.#isUsed = true
       const before = this.#asked.singles
-      const cidrs = this.#deps.serviceCidrs().flatMap(text => parseCidr(text) ?? [])
+      const { serviceCidrs, localAddresses, elsewhere = noneElsewhere } = this.#deps
+      const cidrs = serviceCidrs().flatMap(text => parseCidr(text) ?? [])
       const ranges = cidrs.map(({ text }) => text)
       const isNew = ranges.join() !== this.#asked.ranges.join()
       // Of a range that can't be set as a whole each address is set by itself.
       if (isNew || this.#errors.size > 0) await this.#ask({ ranges, singles: before })
       const had = cidrs.filter(({ text }) => !this.#errors.has(text))
-      const wanted = await this.#wanted.take(servicePorts, had)
-      const singles = wanted === before ? wanted : new Set([...before, ...wanted])
+      const wanted = await this.#wanted.take(servicePorts, had, elsewhere())
+      const { refused } = this.#wanted
+      const given = [...before].filter(address => refused.has(address))
+      const kept = given.length > 0 ? [] : before
+      const singles = wanted === before ? wanted : new Set([...kept, ...wanted])
       const asked = { ranges, singles }
       await this.#ask(asked)
+      localAddresses.forget(given)
       const placements = await this.#listen.place(servicePorts)
       this.#lost = this.#lostOf(placements, had)
       if (this.#lost.length === 0) return placements
       // Nobody has noticed yet. A listener that closes for it would cost its clients more.
       this.#damage ||= (await this.#deps.hostAddresses.missing()).join(', ')
       await this.#ask(asked)
-      this.#deps.localAddresses.forget(this.#lost)
+      localAddresses.forget(this.#lost)
       const repaired = await this.#listen.place(servicePorts)
       this.#lost = this.#lostOf(repaired, had)
       return repaired
@@ -133,8 +143,12 @@ class LocalCapture implements Capture {
   }
 
   problems(): readonly Problem[] {
-    const problems = addressProblems(this.#errors, this.#wanted.addresses)
-    return this.#lost.length === 0 ? problems : [...problems, lostProblem(this.#lost)]
+    const { addresses, refused } = this.#wanted
+    return [
+      ...addressProblems(this.#errors, addresses),
+      ...refusedProblems(refused),
+      ...(this.#lost.length === 0 ? [] : [lostProblem(this.#lost)]),
+    ]
   }
 
   /** Nothing but rules can keep clients in silence; but nothing is put back any more. */

@@ -1,4 +1,5 @@
 import type { Problem } from '../../model/snapshot.ts'
+import { isOwnAddress } from '../local-addresses.ts'
 import { permissionAdvice } from '../../kernel/permission-advice.ts'
 
 /** So many single IPv6 addresses are felt: 0.1 ms at the start of each IPv6 connection. */
@@ -13,6 +14,16 @@ export const whyNotHeld = (error: string | undefined): string => {
   const advice = permissionAdvice(error)
   return `it can't be made one: ${error}${advice && `; ${advice}`}`
 }
+
+/** VIPs that must not be taken, each with why, but for what this host has anyway. */
+export const refusedProblems = (
+  refused: ReadonlyMap<string, string>,
+): readonly Problem[] =>
+  [...refused]
+    .filter(([address]) => !isOwnAddress(address))
+    .map(([field, why]) => {
+      return { object: 'capture local', field, message: `this VIP is not taken: ${why}` }
+    })
 
 /** What is wrong; of single VIPs that it is, for their placements say the rest. */
 export const addressProblems = (

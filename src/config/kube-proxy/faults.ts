@@ -1,3 +1,4 @@
+import { firstFew } from '../../util/printable.ts'
 import { goMilliseconds } from '../../util/duration.ts'
 
 /** Faults of a configuration are reported in the words and paths of kube-proxy. */
@@ -23,7 +24,7 @@ export const unsupported = (
 
 /** All of them as one message, in brackets when there are several. */
 export const together = (faults: readonly string[]): string =>
-  faults.length === 1 ? (faults[0] ?? '') : `[${faults.join(', ')}]`
+  faults.length === 1 ? (faults[0] ?? '') : `[${firstFew(faults, ', ')}]`
 
 export const faultIf = (
   wrong: boolean,

@@ -1,5 +1,5 @@
 import { group, node } from '../row.ts'
-import { anyText, oneOf } from '../types/basic.ts'
+import { anyText, commaList, oneOf } from '../types/basic.ts'
 
 /** How processes of this node are led to endpoints before any proxy has to do with them. */
 export const connectTime = group('Connect time', node, {
@@ -12,6 +12,10 @@ export const connectTime = group('Connect time', node, {
     type: anyText('DIR'),
     defaultText: 'the root of cgroup v2',
     help: "The cgroup whose processes are led, with all groups below it. In a container that is the host's /sys/fs/cgroup, mounted into it.",
+  },
+  'connect-time-exempt': {
+    type: commaList(anyText('CGROUP')),
+    help: 'Cgroups whose processes are not led, with all groups below: of clusters within this node (kind, k3d), which have VIPs of their own. Paths below --connect-time-cgroup, in which "*" stands for any text within a name: system.slice/docker-*.scope. The mode carries what they send out.',
   },
   'connect-time-bpffs': {
     commands: ['run', 'check', 'cleanup'],

@@ -58,6 +58,12 @@ export const what = group('What', node, {
     defaultText: "the system's",
     help: 'DNS servers for the names of endpoints, 10.0.0.2 or 10.0.0.3:5353, each asked when those before it do not know. /etc/hosts goes before them; search domains are not applied.',
   },
+  'dns-ttl-limit': {
+    commands: ['sidecar'],
+    type: duration('above zero'),
+    default: '30s',
+    help: 'Names of endpoints are looked up again after so long (1s at least), however long their records hold; sooner when their TTL is over or an endpoint of theirs fails.',
+  },
   once: {
     commands: ['demo'],
     type: onOff,

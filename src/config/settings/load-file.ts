@@ -1,4 +1,4 @@
-import { show } from '../../util/printable.ts'
+import { firstFew, show } from '../../util/printable.ts'
 import { fileFault, readBounded } from '../../util/read-text.ts'
 import { suggest } from '../../util/suggest.ts'
 import {
@@ -115,7 +115,7 @@ export const loadFile = async (
       strict.length === 0
         ? []
         : [
-            `Using lenient decoding as strict decoding failed: strict decoding error: ${strict.join(', ')}`,
+            `Using lenient decoding as strict decoding failed: strict decoding error: ${firstFew(strict, ', ')}`,
           ],
   }
 }

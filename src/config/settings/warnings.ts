@@ -100,9 +100,9 @@ const localMode = (
 
 /** The bpffs is needed without it, too: what was left there is removed. */
 const connectTimeOff = ({ given, options }: Decision): string[] =>
-  options.connectTime === 'off' && given.has('connect-time-cgroup')
-    ? ['--connect-time-cgroup has no effect without --connect-time']
-    : []
+  (['connect-time-cgroup', 'connect-time-exempt'] as const)
+    .filter(flag => options.connectTime === 'off' && given.has(flag))
+    .map(flag => `--${flag} has no effect without --connect-time`)
 
 const gates = (
   { featureGates = {} }: Decision['configuration'],

@@ -15,52 +15,28 @@ export class Assembler {
     return this
   }
 
-  move(to: number, from: number): this {
-    return this.#add({ code: codes.move, to, from })
-  }
-
+  readonly move = this.#ofRegisters(codes.move)
+  readonly add = this.#ofRegisters(codes.add)
+  readonly subtract = this.#ofRegisters(codes.subtract)
+  /** Of the lower 32 bits, without sign. */
+  readonly modulo32 = this.#ofRegisters(codes.modulo32)
   /** A number of 32 bits with its sign. */
-  set(to: number, value: number): this {
-    return this.#add({ code: codes.set, to, value })
-  }
+  readonly set = this.#ofValue(codes.set)
+  readonly addValue = this.#ofValue(codes.addValue)
+  readonly multiplyValue = this.#ofValue(codes.multiplyValue)
+  readonly orValue = this.#ofValue(codes.orValue)
+  readonly shiftRight = this.#ofValue(codes.shiftRightValue)
+  readonly ifEqual = this.#jumpByValue(codes.ifEqualValue)
+  readonly ifNotEqual = this.#jumpByValue(codes.ifNotEqualValue)
+  /** Without sign, as `ifAboveOther`. */
+  readonly ifAbove = this.#jumpByValue(codes.ifAboveValue)
+  readonly ifDiffer = this.#jumpByRegister(codes.ifNotEqual)
+  readonly ifAboveOther = this.#jumpByRegister(codes.ifAbove)
 
   setWide(to: number, value: bigint): this {
     const low = Number(BigInt.asIntN(32, value))
     const high = Number(BigInt.asIntN(32, value >> 32n))
     return this.#add({ code: codes.wide, to, value: low }).#add({ value: high })
-  }
-
-  addValue(to: number, value: number): this {
-    return this.#add({ code: codes.addValue, to, value })
-  }
-
-  add(to: number, from: number): this {
-    return this.#add({ code: codes.add, to, from })
-  }
-
-  subtract(to: number, from: number): this {
-    return this.#add({ code: codes.subtract, to, from })
-  }
-
-  multiplyValue(to: number, value: number): this {
-    return this.#add({ code: codes.multiplyValue, to, value })
-  }
-
-  orValue(to: number, value: number): this {
-    return this.#add({ code: codes.orValue, to, value })
-  }
-
-  shiftRight(to: number, bits: number): this {
-    return this.#add({ code: codes.shiftRightValue, to, value: bits })
-  }
-
-  negate(to: number): this {
-    return this.#add({ code: codes.negate, to })
-  }
-
-  /** Of the lower 32 bits, without sign. */
-  modulo32(to: number, from: number): this {
-    return this.#add({ code: codes.modulo32, to, from })
   }
 
   load(size: Size, to: number, from: number, offset: number): this {
@@ -87,27 +63,6 @@ export class Assembler {
 
   jump(label: string): this {
     return this.#jump({ code: codes.jump }, label)
-  }
-
-  ifEqual(to: number, value: number, label: string): this {
-    return this.#jump({ code: codes.ifEqualValue, to, value }, label)
-  }
-
-  ifNotEqual(to: number, value: number, label: string): this {
-    return this.#jump({ code: codes.ifNotEqualValue, to, value }, label)
-  }
-
-  ifDiffer(to: number, from: number, label: string): this {
-    return this.#jump({ code: codes.ifNotEqual, to, from }, label)
-  }
-
-  /** Without sign, as `ifAboveOther`. */
-  ifAbove(to: number, value: number, label: string): this {
-    return this.#jump({ code: codes.ifAboveValue, to, value }, label)
-  }
-
-  ifAboveOther(to: number, from: number, label: string): this {
-    return this.#jump({ code: codes.ifAbove, to, from }, label)
   }
 
   /** One of the kernel's functions (bpf-helpers(7)). Changes registers 0 to 5. */
@@ -137,6 +92,22 @@ export class Assembler {
       program[at] = { ...jump, offset: target - at - 1 }
     }
     return program
+  }
+
+  #ofValue(code: number): (to: number, value: number) => this {
+    return (to, value) => this.#add({ code, to, value })
+  }
+
+  #ofRegisters(code: number): (to: number, from: number) => this {
+    return (to, from) => this.#add({ code, to, from })
+  }
+
+  #jumpByValue(code: number): (to: number, value: number, label: string) => this {
+    return (to, value, label) => this.#jump({ code, to, value }, label)
+  }
+
+  #jumpByRegister(code: number): (to: number, from: number, label: string) => this {
+    return (to, from, label) => this.#jump({ code, to, from }, label)
   }
 
   #jump(instruction: Partial<Instruction>, label: string): this {

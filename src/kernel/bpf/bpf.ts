@@ -52,8 +52,6 @@ export class ProgramRefused extends Error {
 /** Commands of bpf(2), enum bpf_cmd. */
 const commands = {
   mapCreate: 0,
-  lookup: 1,
-  update: 2,
   delete: 3,
   programLoad: 5,
   pin: 6,
@@ -78,6 +76,10 @@ const loadTries = 10
 /** For paths and for programs, of which the kernel takes a million instructions; ours have hundreds. */
 const scratchBytes = 65_536
 
+/** Of union bpf_attr, in its order: of 32 bits, of 64, or a name. */
+type Field = number | bigint | string
+const nameBytes = 16
+
 /** Objects of the kernel's BPF, by descriptors. Methods throw with the errno's name as `code`. */
 export class Bpf {
   readonly #call: BpfCall
@@ -99,29 +101,13 @@ export class Bpf {
 
   createMap({ name, type, keySize, valueSize, entries }: MapDefinition): number {
     const flags = type === 'hash' ? noPrealloc : 0
-    const fields = [mapTypes[type], keySize, valueSize, entries, flags]
-    return this.#must(`map ${name}`, commands.mapCreate, 72, attributes => {
-      for (const [at, value] of fields.entries()) attributes.writeUInt32LE(value, at * 4)
-      attributes.write(name.slice(0, 15), 28)
-    })
-  }
-
-  /** False where there is none. Keys and values are held by who calls. */
-  lookup(map: number, key: NativeMemory, value: NativeMemory): boolean {
-    const result = this.#element(commands.lookup, map, key, value)
-    if (result === -errno.ENOENT) return false
-    if (result < 0) throw systemError('an element of a map', result)
-    return true
-  }
-
-  update(map: number, key: NativeMemory, value: NativeMemory): void {
-    const result = this.#element(commands.update, map, key, value)
-    if (result < 0) throw systemError('an element of a map', result)
+    const fields = [mapTypes[type], keySize, valueSize, entries, flags, 0, 0, name]
+    return this.#must(`map ${name}`, commands.mapCreate, fields)
   }
 
   /** False where there was none. */
   delete(map: number, key: NativeMemory): boolean {
-    const result = this.#element(commands.delete, map, key)
+    const result = this.#do(commands.delete, [map, 0, BigInt(key.address)])
     if (result === -errno.ENOENT) return false
     if (result < 0) throw systemError('an element of a map', result)
     return true
@@ -141,9 +127,11 @@ export class Bpf {
     let keys = this.allocate(keySize * most)
     let values = this.allocate(valueSize * most)
     for (let start = 0, isLast = false; !isLast; start = position.address) {
-      const next = position.address
-      const { result, count } = this.#lookupBatch(map, start, next, keys, values, most)
+      const places = [start, position.address, keys.address, values.address].map(BigInt)
+      const result = this.#do(commands.lookupBatch, [...places, most, map])
       isLast = result === -errno.ENOENT
+      // Not written where it fails for another reason than that it is at the end.
+      const count = result >= 0 || isLast ? this.#attributes.bytes.readUInt32LE(32) : 0
       // A bucket has more elements: it is the next one again.
       if (result === -errno.ENOSPC) {
         most *= 2
@@ -158,28 +146,6 @@ export class Bpf {
     }
   }
 
-  /** `start`: where the position is that the last one gave, or 0. */
-  #lookupBatch(
-    map: number,
-    start: number,
-    next: number,
-    keys: NativeMemory,
-    values: NativeMemory,
-    most: number,
-  ): { readonly result: number; readonly count: number } {
-    const result = this.#do(commands.lookupBatch, 56, attributes => {
-      attributes.writeBigUInt64LE(BigInt(start), 0)
-      attributes.writeBigUInt64LE(BigInt(next), 8)
-      attributes.writeBigUInt64LE(BigInt(keys.address), 16)
-      attributes.writeBigUInt64LE(BigInt(values.address), 24)
-      attributes.writeUInt32LE(most, 32)
-      attributes.writeUInt32LE(map, 36)
-    })
-    // Not written where it fails for another reason than that it is at the end.
-    const isAnswer = result >= 0 || result === -errno.ENOENT
-    return { result, count: isAnswer ? this.#attributes.bytes.readUInt32LE(32) : 0 }
-  }
-
   /** Keys one after the other, and their values in the same order. */
   updateBatch(
     map: number,
@@ -187,12 +153,8 @@ export class Bpf {
     values: NativeMemory,
     count: number,
   ): void {
-    this.#must('elements of a map', commands.updateBatch, 56, attributes => {
-      attributes.writeBigUInt64LE(BigInt(keys.address), 16)
-      attributes.writeBigUInt64LE(BigInt(values.address), 24)
-      attributes.writeUInt32LE(count, 32)
-      attributes.writeUInt32LE(map, 36)
-    })
+    const places = [0, 0, keys.address, values.address].map(BigInt)
+    this.#must('elements of a map', commands.updateBatch, [...places, count, map])
   }
 
   /** Throws ProgramRefused, with the verifier's words. */
@@ -203,18 +165,11 @@ export class Bpf {
     const license = Buffer.from('GPL\0'.padEnd(8, '\0'))
     const address = this.#given(Buffer.concat([license, encode(program, mapDescriptor)]))
     const log = this.#call.allocate(logBytes)
+    const what = [type, program.length, BigInt(address + license.length), BigInt(address)]
     const load = (level: 0 | 1): number => {
-      return this.#do(commands.programLoad, 72, attributes => {
-        attributes.writeUInt32LE(type, 0)
-        attributes.writeUInt32LE(program.length, 4)
-        attributes.writeBigUInt64LE(BigInt(address + license.length), 8)
-        attributes.writeBigUInt64LE(BigInt(address), 16)
-        attributes.writeUInt32LE(level, 24)
-        attributes.writeUInt32LE(level === 0 ? 0 : logBytes, 28)
-        attributes.writeBigUInt64LE(level === 0 ? 0n : BigInt(log.address), 32)
-        attributes.write(name.slice(0, 15), 48)
-        attributes.writeUInt32LE(attachType, 68)
-      })
+      const said = level === 0 ? [0, 0, 0n] : [level, logBytes, BigInt(log.address)]
+      const rest = [0, 0, name, 0, attachType]
+      return this.#do(commands.programLoad, [...what, ...said, ...rest])
     }
     let descriptor = load(0)
     for (let left = loadTries; descriptor === -errno.EAGAIN && left > 0; left -= 1)
@@ -229,36 +184,25 @@ export class Bpf {
 
   /** Attaches a program to a cgroup, beside others; until the link is closed and not pinned. */
   createLink(program: number, cgroup: number, attachType: number): number {
-    return this.#must('to attach a program', commands.linkCreate, 16, attributes => {
-      attributes.writeUInt32LE(program, 0)
-      attributes.writeUInt32LE(cgroup, 4)
-      attributes.writeUInt32LE(attachType, 8)
-    })
+    const fields = [program, cgroup, attachType]
+    return this.#must('to attach a program', commands.linkCreate, fields)
   }
 
   /** Puts another program in the place of a link's, in one step. */
   updateLink(link: number, program: number): void {
-    this.#must('to replace a program', commands.linkUpdate, 16, attributes => {
-      attributes.writeUInt32LE(link, 0)
-      attributes.writeUInt32LE(program, 4)
-    })
+    this.#must('to replace a program', commands.linkUpdate, [link, program])
   }
 
   /** Gives it a file in a bpffs, which keeps it. */
   pin(descriptor: number, path: string): void {
     const address = this.#given(Buffer.from(`${path}\0`))
-    this.#must(path, commands.pin, 16, attributes => {
-      attributes.writeBigUInt64LE(BigInt(address), 0)
-      attributes.writeUInt32LE(descriptor, 8)
-    })
+    this.#must(path, commands.pin, [BigInt(address), descriptor])
   }
 
   /** Undefined where there is no such file. */
   pinned(path: string): number | undefined {
     const address = this.#given(Buffer.from(`${path}\0`))
-    const result = this.#do(commands.get, 16, attributes => {
-      attributes.writeBigUInt64LE(BigInt(address), 0)
-    })
+    const result = this.#do(commands.get, [BigInt(address)])
     if (result === -errno.ENOENT) return undefined
     if (result < 0) throw systemError(path, result)
     return result
@@ -273,15 +217,10 @@ export class Bpf {
   programsAt(cgroup: number, attachType: number): readonly number[] {
     const most = 64
     const queryEffective = 1
-    const attributes = this.#attributes.bytes
-    this.#must('the programs of a cgroup', commands.programsAt, 64, () => {
-      attributes.writeUInt32LE(cgroup, 0)
-      attributes.writeUInt32LE(attachType, 4)
-      attributes.writeUInt32LE(queryEffective, 8)
-      attributes.writeBigUInt64LE(BigInt(this.#scratch.address), 16)
-      attributes.writeUInt32LE(most, 24)
-    })
-    const count = Math.min(attributes.readUInt32LE(24), most)
+    const query = [cgroup, attachType, queryEffective, 0]
+    const room = [BigInt(this.#scratch.address), most]
+    this.#must('the programs of a cgroup', commands.programsAt, [...query, ...room])
+    const count = Math.min(this.#attributes.bytes.readUInt32LE(24), most)
     return Array.from({ length: count }, (_, i) =>
       this.#scratch.view.getUint32(i * 4, true),
     )
@@ -289,9 +228,7 @@ export class Bpf {
 
   /** Its name, of at most 15 characters. Takes CAP_SYS_ADMIN. Undefined where it has gone. */
   programName(id: number): string | undefined {
-    const descriptor = this.#do(commands.programById, 16, attributes => {
-      attributes.writeUInt32LE(id, 0)
-    })
+    const descriptor = this.#do(commands.programById, [id])
     if (descriptor === -errno.ENOENT) return undefined
     if (descriptor < 0) throw systemError('the name of a program', descriptor)
     try {
@@ -305,29 +242,13 @@ export class Bpf {
   /** The first bytes of a struct bpf_link_info or bpf_prog_info, until the next call of this. */
   #info(descriptor: number, length: number): Buffer {
     const info = this.#scratch.bytes.subarray(0, length).fill(0)
-    this.#must('what an object is', commands.info, 16, attributes => {
-      attributes.writeUInt32LE(descriptor, 0)
-      attributes.writeUInt32LE(length, 4)
-      attributes.writeBigUInt64LE(BigInt(this.#scratch.address), 8)
-    })
+    const fields = [descriptor, length, BigInt(this.#scratch.address)]
+    this.#must('what an object is', commands.info, fields)
     return info
   }
 
   close(descriptor: number): void {
     closeSync(descriptor)
-  }
-
-  #element(
-    command: number,
-    map: number,
-    key: NativeMemory,
-    value?: NativeMemory,
-  ): number {
-    return this.#do(command, 32, attributes => {
-      attributes.writeUInt32LE(map, 0)
-      attributes.writeBigUInt64LE(BigInt(key.address), 8)
-      attributes.writeBigUInt64LE(BigInt(value?.address ?? 0), 16)
-    })
   }
 
   /** The address where the kernel finds these bytes, until the next call of this. */
@@ -337,20 +258,23 @@ export class Bpf {
     return this.#scratch.address
   }
 
-  #must(
-    what: string,
-    command: number,
-    length: number,
-    fill: (attributes: Buffer) => void,
-  ): number {
-    const result = this.#do(command, length, fill)
+  #must(what: string, command: number, fields: readonly Field[]): number {
+    const result = this.#do(command, fields)
     if (result < 0) throw systemError(what, result)
     return result
   }
 
-  #do(command: number, length: number, fill: (attributes: Buffer) => void): number {
-    this.#attributes.bytes.fill(0)
-    fill(this.#attributes.bytes)
-    return this.#call.call(command, this.#attributes.address, length)
+  #do(command: number, fields: readonly Field[]): number {
+    const { bytes, address } = this.#attributes
+    bytes.fill(0)
+    let at = 0
+    for (const field of fields)
+      if (typeof field === 'number') at = bytes.writeUInt32LE(field, at)
+      else if (typeof field === 'bigint') at = bytes.writeBigUInt64LE(field, at)
+      else {
+        bytes.write(field.slice(0, nameBytes - 1), at)
+        at += nameBytes
+      }
+    return this.#call.call(command, address, at)
   }
 }

@@ -35,7 +35,6 @@ const texts: Readonly<Record<number, Write>> = {
   [codes.multiplyValue]: ({ to, value }) => `r${to} *= ${value}`,
   [codes.orValue]: ({ to, value }) => `r${to} |= ${value}`,
   [codes.shiftRightValue]: ({ to, value }) => `r${to} >>= ${value}`,
-  [codes.negate]: ({ to }) => `r${to} = -r${to}`,
   [codes.modulo32]: ({ to, from }) => `w${to} %= w${from}`,
   [codes.addInMemory]: ({ to, offset, from }) =>
     `lock *(u64 *)(r${to} ${signed(offset)}) += r${from}`,

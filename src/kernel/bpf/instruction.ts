@@ -36,7 +36,6 @@ export const codes = {
   multiplyValue: 0x27,
   orValue: 0x47,
   shiftRightValue: 0x77,
-  negate: 0x87,
   modulo32: 0x9c,
   jump: 0x05,
   ifEqualValue: 0x15,

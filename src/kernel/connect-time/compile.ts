@@ -2,7 +2,7 @@ import { hash as digest } from 'node:crypto'
 import { constants } from 'node:os'
 import type { Protocol } from '../../model/service.ts'
 import type { ServicePort, Target, Vip } from '../../model/snapshot.ts'
-import { isLoopback } from '../../util/ip.ts'
+import { specialRange } from '../../util/special-address.ts'
 import type { Element } from '../elements/element-changes.ts'
 import { guards } from '../nft/clients.ts'
 import { addressOf } from './addresses.ts'
@@ -30,7 +30,7 @@ export type LedServicePort = Pick<
 /**
  * All that the tables have of one ServicePort; keys and values are bytes as latin1. Pure: the same
  * for the same. What the relay is asked for, source ranges (the source is not chosen yet at a
- * connect) and SCTP are left to the proxy mode.
+ * connect), VIPs that mean something else to each client (loopback, link-local) and SCTP are left to the proxy mode.
  */
 export const compile = (servicePort: LedServicePort): readonly Entry[] => {
   const { protocol, relayed, vips } = servicePort
@@ -38,7 +38,7 @@ export const compile = (servicePort: LedServicePort): readonly Entry[] => {
   const elements: Entry[] = []
   const leads = new Map<Target, string>()
   for (const vip of vips) {
-    if (isGuarded(vip, servicePort)) continue
+    if (isGuarded(vip, servicePort) || specialRange(vip.address) !== '') continue
     const isInside = vip.kind === 'ClusterIP'
     const target = isInside ? servicePort.internal : servicePort.externalFromNode
     let lead = leads.get(target)
@@ -49,10 +49,10 @@ export const compile = (servicePort: LedServicePort): readonly Entry[] => {
   return elements
 }
 
-/** That node ports answer on an address of the node's. Processes of pods have a loopback of their own. */
+/** That node ports answer on an address of the node's. Processes of pods have a loopback, and links, of their own. */
 export const compileNodeAddress = (ip: string): Entry => {
   const key = addressOf(ip, 0).slice(0, address.port)
-  return element('addresses', key, `${number(isLoopback(ip) ? 1 : 0)}${padding}`)
+  return element('addresses', key, `${number(specialRange(ip) === '' ? 0 : 1)}${padding}`)
 }
 
 /** The entry by which clients of a VIP are led; undefined: they are not. */

@@ -9,7 +9,8 @@ import { Known } from '../keeper/known.ts'
 import { joinLists, listOfServicePorts } from '../../model/service-port-list.ts'
 import { boundClients, type Look } from '../proxier.ts'
 import type { StoppableTools } from '../run-tool.ts'
-import { entryOf } from './compile.ts'
+import { compileNodeAddress, entryOf } from './compile.ts'
+import { compileExempt } from './exempt-clients.ts'
 import type { Features } from './forward.ts'
 import { type LedCount, LedCounts } from './led-counts.ts'
 import { Steering } from './steering.ts'
@@ -26,6 +27,10 @@ export interface ConnectTimeDeps {
   readonly lock: HostLock
   /** Where node ports answer, loopback's among them. */
   readonly nodeAddresses: (snapshots: readonly Snapshot[]) => readonly string[]
+  /** Keys of clients that are not led, as of now. */
+  readonly exempt?: () => readonly string[]
+  /** Programs that lead already, of another process too, lead this one no more. */
+  readonly exemptSelf?: () => void
   /** Asks for a sync soon. */
   readonly resync: () => void
   readonly observer: ConnectTimeObserver
@@ -67,6 +72,7 @@ export class ConnectTime {
   #misled = ''
   /** As of the last write; to ask the system takes a moment. */
   #nodeAddresses: readonly string[] = []
+  #exempt: readonly string[] = []
   readonly #udp: UdpEnds
   #isMine = false
   #isEnding = false
@@ -85,8 +91,9 @@ export class ConnectTime {
 
   /** Begins as soon as no other process leads; nobody waits for that. */
   start(): void {
-    const { lock, resync, observer } = this.#deps
+    const { lock, resync, observer, exemptSelf } = this.#deps
     const begin = async (): Promise<void> => {
+      exemptSelf?.()
       this.#isMine = await lock.acquire()
       if (this.#isMine) resync()
     }
@@ -216,11 +223,15 @@ export class ConnectTime {
   }
 
   async #write(snapshots: readonly Snapshot[]): Promise<void> {
-    const { nodeAddresses } = this.#deps
+    const { nodeAddresses, exempt = () => [] } = this.#deps
     await this.#known.write(async known => {
       if (known === undefined) this.#letGo()
       this.#nodeAddresses = nodeAddresses(snapshots)
-      const { changes, left } = await this.#wanted.take(snapshots, this.#nodeAddresses)
+      this.#exempt = exempt()
+      const { changes, left } = await this.#wanted.take(snapshots, [
+        ...this.#nodeAddresses.map(compileNodeAddress),
+        ...this.#exempt.map(compileExempt),
+      ])
       this.#left = left
       if (known !== undefined) {
         await known.writer.write(changes)
@@ -275,11 +286,14 @@ export class ConnectTime {
   }
 
   #watched(): Canary<Steering> {
-    const { clock, observer, resync } = this.#deps
+    const { clock, observer, resync, exempt = () => [] } = this.#deps
     return new Canary({
       clock,
       known: this.#known,
-      look: async steering => damageOf(steering),
+      look: async steering => {
+        if (exempt().join() !== this.#exempt.join()) resync()
+        return damageOf(steering)
+      },
       damaged: what => {
         observer.damaged(what)
         // Its descriptors are closed by the next sync, which may be under way.

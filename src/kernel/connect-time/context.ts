@@ -1,18 +1,26 @@
 import { type Assembler, stack } from '../bpf/assembler.ts'
 import { address } from './tables.ts'
 
-/** Of struct bpf_sock_addr: what a socket dials, or what a datagram comes from. */
-const dialled = { ip4: 4, ip6: 8, port: 24, protocol: 36 } as const
+/** Of struct bpf_sock_addr: what a socket dials, or what a datagram comes from; `own`: a datagram's own end. */
+export const dialled = { ip4: 4, ip6: 8, port: 24, protocol: 36, socket: 64 } as const
+export const own = { ip4: 40, ip6: 44 } as const
+/** Of struct bpf_sock, with its own end. */
+export const socket = { device: 0, ip4: 24, ip6: 28, state: 72 } as const
 
 /** Functions of the kernel's (enum bpf_func_id, bpf-helpers(7)). */
 export const helpers = {
   lookup: 1,
   update: 2,
+  delete: 3,
   nanoseconds: 5,
   random: 7,
+  processId: 14,
+  userId: 15,
   socketCookie: 46,
   setCallbacks: 59,
+  cgroupId: 80,
   networkCookie: 122,
+  ancestorId: 123,
   setReturn: 187,
 } as const
 
@@ -24,6 +32,25 @@ const words = [0, 4, 8, 12] as const
 /** The third word of an IPv4 address: ::ffff:0:0, in network order. */
 const mappedMark = 0xffff0000
 
+/** Copies an address, that is where `from` points to, to the stack. Changes r1. */
+export const readIp = (
+  write: Assembler,
+  family: Family,
+  from: number,
+  { ip4, ip6 }: { readonly ip4: number; readonly ip6: number },
+  at: number,
+): void => {
+  if (family === 6)
+    for (const word of words)
+      write.load('u32', 1, from, ip6 + word).store('u32', stack, at + word, 1)
+  else
+    write
+      .storeValue('u64', stack, at, 0)
+      .storeValue('u32', stack, at + 8, mappedMark)
+      .load('u32', 1, from, ip4)
+      .store('u32', stack, at + 12, 1)
+}
+
 /** Copies the address that `context` has, with its port and protocol, to the stack. Changes r1. */
 export const readAddress = (
   write: Assembler,
@@ -31,15 +58,7 @@ export const readAddress = (
   context: number,
   at: number,
 ): void => {
-  if (family === 6)
-    for (const word of words)
-      write.load('u32', 1, context, dialled.ip6 + word).store('u32', stack, at + word, 1)
-  else
-    write
-      .storeValue('u64', stack, at, 0)
-      .storeValue('u32', stack, at + 8, mappedMark)
-      .load('u32', 1, context, dialled.ip4)
-      .store('u32', stack, at + 12, 1)
+  readIp(write, family, context, dialled, at)
   write
     .storeValue('u64', stack, at + address.port, 0)
     .load('u32', 1, context, dialled.port)

@@ -1,6 +1,6 @@
 import { Assembler, stack } from '../bpf/assembler.ts'
 import type { Program } from '../bpf/instruction.ts'
-import { helpers, put } from './context.ts'
+import { helpers, put, readIp } from './context.ts'
 import { address } from './tables.ts'
 
 /** Of struct bpf_sock_ops. */
@@ -56,15 +56,9 @@ export const failures = (): Program => {
 
 const readPeer = (write: Assembler): void => {
   write.load('u32', 1, context, socket.family).ifNotEqual(1, AF_INET, 'IPv6')
-  write
-    .storeValue('u64', stack, key, 0)
-    .storeValue('u32', stack, key + 8, 0xffff0000)
-    .load('u32', 1, context, socket.ip4)
-    .store('u32', stack, key + 12, 1)
-    .jump('port')
-    .label('IPv6')
-  for (const word of [0, 4, 8, 12])
-    write.load('u32', 1, context, socket.ip6 + word).store('u32', stack, key + word, 1)
+  readIp(write, 4, context, socket, key)
+  write.jump('port').label('IPv6')
+  readIp(write, 6, context, socket, key)
   write
     .label('port')
     .storeValue('u64', stack, key + address.port, 0)

@@ -1,14 +1,19 @@
 import { Assembler, stack } from '../bpf/assembler.ts'
-import type { Program } from '../bpf/instruction.ts'
+import type { Program, Size } from '../bpf/instruction.ts'
+import { dataPlaneUser } from '../data-plane-user.ts'
 import {
   copy,
+  dialled,
   type Family,
   helpers,
   ifOther,
   IPPROTO_TCP,
   lookUp,
+  own,
   put,
   readAddress,
+  readIp,
+  socket,
   toNodePort,
   writeAddress,
 } from './context.ts'
@@ -17,6 +22,7 @@ import {
   affinity,
   affinityKey,
   counts,
+  exemptKey,
   memberKey,
   nodeAddress,
   service,
@@ -34,6 +40,10 @@ export interface Features {
   readonly node: bigint | undefined
   /** Pods are left to the proxy mode. */
   readonly onlyNode: boolean
+  /** Cgroups are left to it, too. */
+  readonly exemptsGroups?: boolean
+  /** Of a probe: who is led is noted as one that is exempt. */
+  readonly learns?: boolean
 }
 
 /** `connect`: also of UDP; `send`: a datagram of a socket that has no peer. */
@@ -61,6 +71,8 @@ const at = {
   counts: -256,
   service: -288,
   rounds: -296,
+  own: -312,
+  exempt: -328,
 } as const
 
 /** How long an endpoint that failed comes last. A client may fail by itself: so it is short. */
@@ -71,6 +83,10 @@ const nsPerSecond = 1_000_000_000
 const EAGAIN = 11
 /** BPF_NOEXIST */
 const onlyNew = 1
+const LOOPBACK_IFINDEX = 1
+/** What is below it is as its group there is. */
+const mostLevels = 16
+const TCP_ESTABLISHED = 1
 
 /**
  * Leads a client of a VIP to one of its endpoints, before the kernel looks for a route. What is
@@ -80,9 +96,12 @@ export const forward = (family: Family, hook: Hook, features: Features): Program
   const write = new Assembler()
   write.move(context, 1)
   clearStack(write)
-  if (features.onlyNode) onlyOnNode(write, features.node)
   readAddress(write, family, context, at.dialled)
+  if (features.onlyNode) onlyOnNode(write, features.node)
   findService(write, family, features)
+  leaveStrangers(write, family, hook)
+  leaveExempt(write, features)
+  write.load('u32', 1, found, service.count).ifEqual(1, 0, 'refuse')
   if (hook === 'send') sameFlow(write)
   sameClient(write)
   pick(write, features.avoidsFailed && hook === 'connect')
@@ -91,6 +110,8 @@ export const forward = (family: Family, hook: Hook, features: Features): Program
   rememberDialled(write, hook)
   write.stackAddress(endpoint, at.endpoint)
   writeAddress(write, family, context, endpoint)
+  write.jump('allow')
+  leave(write, hook)
   write.label('allow').set(0, 1).exit()
   refusals(write, features.errors)
   return write.program()
@@ -116,8 +137,57 @@ const onlyOnNode = (write: Assembler, node: Features['node']): void => {
   write.move(1, context).call(helpers.networkCookie)
   if (node === undefined)
     // Without a context it is the first namespace's.
-    write.move(known, 0).set(1, 0).call(helpers.networkCookie).ifDiffer(0, known, 'allow')
-  else write.setWide(1, node).ifDiffer(0, 1, 'allow')
+    write.move(known, 0).set(1, 0).call(helpers.networkCookie).ifDiffer(0, known, 'leave')
+  else write.setWide(1, node).ifDiffer(0, 1, 'leave')
+}
+
+/**
+ * Those whose own end does not get to an endpoint: bound to `lo`, or to an address of loopback or of a link
+ * (`specialRange`). Words as a machine has them whose lower bytes come first.
+ */
+const leaveStrangers = (write: Assembler, family: Family, hook: Hook): void => {
+  write
+    .load('u64', known, context, dialled.socket)
+    .load('u32', 1, known, socket.device)
+    .ifEqual(1, LOOPBACK_IFINDEX, 'leave')
+  // A datagram may have another end than its socket (IP_PKTINFO).
+  if (hook === 'send') readIp(write, family, context, own, at.own)
+  else readIp(write, family, known, socket, at.own)
+  const leaveWhere = (size: Size, byte: number, value: number): Assembler =>
+    write.load(size, 1, stack, at.own + byte).ifEqual(1, value, 'leave')
+  leaveWhere('u16', 0, 0x80fe)
+  write.load('u64', 1, stack, at.own).ifNotEqual(1, 0, 'fits')
+  leaveWhere('u8', 12, 127)
+  leaveWhere('u16', 12, 0xfea9)
+  leaveWhere('u32', 12, 0x01000000).label('fits')
+}
+
+/** Usher's own processes, whatever VIPs there are; and cgroups with VIPs of their own. */
+const leaveExempt = (write: Assembler, { learns, exemptsGroups }: Features): void => {
+  write
+    .call(helpers.processId)
+    .shiftRight(0, 32)
+    .store('u64', stack, at.exempt + exemptKey.process, 0)
+    .call(helpers.cgroupId)
+    .store('u64', stack, at.exempt + exemptKey.cgroup, 0)
+  if (learns === true) put(write, 'exempt', at.exempt, at.exempt)
+  else lookUp(write, 'exempt', at.exempt).ifNotEqual(0, 0, 'leave')
+  write
+    .call(helpers.userId)
+    .store('u64', stack, at.exempt + exemptKey.process, 0)
+    .load('u32', 1, stack, at.exempt + exemptKey.process)
+    .ifEqual(1, dataPlaneUser, 'leave')
+  if (exemptsGroups !== true) return
+  write.storeValue('u64', stack, at.exempt + exemptKey.process, 0)
+  for (let level = 0; level < mostLevels; level += 1) {
+    write
+      .set(1, level)
+      .call(helpers.ancestorId)
+      .ifEqual(0, 0, 'not exempt')
+      .store('u64', stack, at.exempt + exemptKey.cgroup, 0)
+    lookUp(write, 'exempt', at.exempt).ifNotEqual(0, 0, 'leave')
+  }
+  write.label('not exempt')
 }
 
 /** By what was dialled, or by a node port where that is an address of the node's. */
@@ -127,19 +197,16 @@ const findService = (write: Assembler, family: Family, features: Features): void
   copy(write, stack, at.dialled, at.key, address.size)
   lookUp(write, 'services', at.key).ifNotEqual(0, 0, 'found')
   // The address is the first part of what was dialled.
-  lookUp(write, 'addresses', at.key).ifEqual(0, 0, 'allow')
+  lookUp(write, 'addresses', at.key).ifEqual(0, 0, 'leave')
   if (!onlyNode) {
     write.load('u32', 1, 0, nodeAddress.nodeOnly).ifEqual(1, 0, 'for all')
     onlyOnNode(write, node)
     write.label('for all')
   }
   toNodePort(write, family, at.key)
-  lookUp(write, 'services', at.key).ifEqual(0, 0, 'allow').label('found')
+  lookUp(write, 'services', at.key).ifEqual(0, 0, 'leave').label('found')
   copy(write, 0, 0, at.service, service.size)
-  write
-    .stackAddress(found, at.service)
-    .load('u32', 1, found, service.count)
-    .ifEqual(1, 0, 'refuse')
+  write.stackAddress(found, at.service)
 }
 
 /**
@@ -154,11 +221,7 @@ const ifReplaced = (write: Assembler): void => {
 
 /** A flow stays where it was led to, as long as that is an endpoint. */
 const sameFlow = (write: Assembler): void => {
-  write
-    .move(1, context)
-    .call(helpers.socketCookie)
-    .store('u64', stack, at.socketKey + socketKey.cookie, 0)
-  copy(write, stack, at.dialled, at.socketKey + socketKey.address, address.size)
+  socketAt(write, at.dialled)
   lookUp(write, 'flows', at.socketKey).ifEqual(0, 0, 'fresh flow')
   copy(write, 0, 0, at.endpoint, address.size)
   ifMember(write, 'fresh flow')
@@ -265,11 +328,8 @@ const countTry = (write: Assembler, tries: number, atMost: string): void => {
 
 /** Who asks for the peer's address, or where an answer came from, is told the VIP. */
 const rememberDialled = (write: Assembler, hook: Hook): void => {
-  write
-    .move(1, context)
-    .call(helpers.socketCookie)
-    .store('u64', stack, at.socketKey + socketKey.cookie, 0)
-  copy(write, stack, at.endpoint, at.socketKey + socketKey.address, address.size)
+  if (hook === 'send') ifHasPeer(write, 'told')
+  socketAt(write, at.endpoint)
   write
     .load('u8', 1, stack, at.dialled + address.protocol)
     .store('u8', stack, at.socketKey + socketKey.address + address.protocol, 1)
@@ -286,6 +346,37 @@ const rememberDialled = (write: Assembler, hook: Hook): void => {
   write.label('told')
 }
 
+/**
+ * What is not led has its true peer from now on: it may be where the socket was led to before, and is then neither shown
+ * as a VIP nor ended with the Service's endpoint.
+ */
+const leave = (write: Assembler, hook: Hook): void => {
+  write.label('leave')
+  if (hook === 'send') ifHasPeer(write, 'allow')
+  socketAt(write, at.dialled)
+  for (const table of hook === 'connect' ? ['peers', 'reverse'] : ['reverse']) {
+    // Takes no lock, and most have nothing there.
+    lookUp(write, table, at.socketKey).ifEqual(0, 0, `not in ${table}`)
+    write.map(1, table).stackAddress(2, at.socketKey).call(helpers.delete)
+    write.label(`not in ${table}`)
+  }
+}
+
+/** Such a socket keeps it, and hears nobody else, whatever it sends elsewhere. */
+const ifHasPeer = (write: Assembler, label: string): void => {
+  write.load('u64', 1, context, dialled.socket).load('u32', 1, 1, socket.state)
+  write.ifEqual(1, TCP_ESTABLISHED, label)
+}
+
+/** The key of this socket and an address. */
+const socketAt = (write: Assembler, from: number): void => {
+  write
+    .move(1, context)
+    .call(helpers.socketCookie)
+    .store('u64', stack, at.socketKey + socketKey.cookie, 0)
+  copy(write, stack, from, at.socketKey + socketKey.address, address.size)
+}
+
 const refusals = (write: Assembler, errors: boolean): void => {
   const refuse = (label: string, error: () => void): void => {
     write.label(label)
@@ -295,7 +386,7 @@ const refusals = (write: Assembler, errors: boolean): void => {
     }
     if (errors) {
       error()
-      write.negate(1).call(helpers.setReturn)
+      write.multiplyValue(1, -1).call(helpers.setReturn)
     }
     write.set(0, 0).exit()
   }

@@ -1,5 +1,13 @@
-import { readFileSync, statfsSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  existsSync,
+  openSync,
+  readFileSync,
+  statfsSync,
+} from 'node:fs'
 import { connect, createServer, type Server } from 'node:net'
+import { release } from 'node:os'
 import { join } from 'node:path'
 import { networkCookie } from '../../ffi/network-cookie.ts'
 import { messageOf } from '../../util/usher-error.ts'
@@ -9,7 +17,6 @@ import { ElementChanges } from '../elements/element-changes.ts'
 import { compile, type LedServicePort } from './compile.ts'
 import { findCgroup } from './find-cgroup.ts'
 import type { Features } from './forward.ts'
-import { whoElseLeads } from './others.ts'
 import { Steering } from './steering.ts'
 import { readyEndpoint } from '../../model/service.ts'
 
@@ -30,6 +37,8 @@ export type ConnectTimeProbe =
       readonly bpf: Bpf
       readonly cgroup: string
       readonly features: Features
+      /** This process, as a key of the table `exempt`; undefined where programs don't see it. */
+      readonly self: string | undefined
     }
   | { readonly usable: false; readonly detail: string }
 
@@ -67,12 +76,13 @@ const tryAll = async ({
   for (const { without, ...features } of variants) {
     try {
       const all: Features = { ...features, node, onlyNode }
-      const led = await leads(bpf, cgroup.path, all)
+      const { led, self } = await leads(bpf, cgroup.path, { ...all, learns: true })
       if (cgroup.isMine && !led)
         return not(`programs at ${cgroup.path} do not see what this process connects to`)
       const hidden = seesAll(cgroup.path) ? [] : [noHostPid]
-      const detail = [cgroup.path, ...without, ...hidden].join('; ')
-      return { usable: true, detail, bpf, cgroup: cgroup.path, features: all }
+      const lacks = [...without, ...hidden, ...mountsText(release())]
+      const detail = [cgroup.path, ...lacks].join('; ')
+      return { usable: true, detail, bpf, cgroup: cgroup.path, features: all, self }
     } catch (error) {
       if (!(error instanceof ProgramRefused)) throw error
       refused = error
@@ -88,23 +98,21 @@ const seesAll = (cgroup: string): boolean =>
 const noHostPid =
   "without the host's PID namespace (hostPID) connected UDP sockets of pods stay at endpoints that are gone"
 
+const noErrors = 'before Linux 5.18: where nobody serves clients get EPERM'
+const noFailed = 'endpoints whose connect has failed are not passed over'
+
 /** From the best on; what a kernel lacks is said. */
 const variants = [
   { errors: true, avoidsFailed: true, without: [] },
-  {
-    errors: false,
-    avoidsFailed: true,
-    without: ['before Linux 5.18: where nobody serves clients get EPERM'],
-  },
-  {
-    errors: false,
-    avoidsFailed: false,
-    without: [
-      'before Linux 5.18: where nobody serves clients get EPERM',
-      'endpoints whose connect has failed are not passed over',
-    ],
-  },
+  { errors: false, avoidsFailed: true, without: [noErrors] },
+  { errors: false, avoidsFailed: false, without: [noErrors, noFailed] },
 ] as const
+
+const keptMounts =
+  'before Linux 6.6, where the distribution has not mended it, mounts by a VIP (NFS, CIFS, Ceph) stay at their first endpoint'
+/** An older kernel keeps the endpoint in place of what it was to connect to (cilium#21541). */
+export const mountsText = (version: string): readonly string[] =>
+  /^([1-5]|6\.[0-5])\./.test(version) ? [keptMounts] : []
 
 const not = (detail: string): ConnectTimeProbe => ({ usable: false, detail })
 
@@ -118,8 +126,12 @@ const whyNoBpffs = (path: string): string => {
   return `no bpffs is mounted at ${path} (--connect-time-bpffs): mount -t bpf bpf ${path}`
 }
 
-/** Whether a connection of this process's own to an address of loopback, where nobody listens, is led. */
-const leads = async (bpf: Bpf, cgroup: string, features: Features): Promise<boolean> => {
+/** Whether a connection of this process's own is led, to where nothing else would; and who it was, then. */
+const leads = async (
+  bpf: Bpf,
+  cgroup: string,
+  features: Features,
+): Promise<{ led: boolean; self: string | undefined }> => {
   const server = await listening()
   try {
     const sizes = { services: 16, slots: 16, members: 16, sockets: 64 }
@@ -132,7 +144,8 @@ const leads = async (bpf: Bpf, cgroup: string, features: Features): Promise<bool
       await steering.writer.write(changes)
       steering.attach()
       const [vip] = service.vips
-      return vip !== undefined && (await connects(vip.address, vip.port))
+      const led = vip !== undefined && (await connects(vip.address, vip.port))
+      return { led, self: [...steering.entries('exempt')][0]?.[0] }
     } finally {
       steering.close()
     }
@@ -141,7 +154,7 @@ const leads = async (bpf: Bpf, cgroup: string, features: Features): Promise<bool
   }
 }
 
-/** That address is loopback's, so that no packet leaves the host where nobody is led. */
+/** To that address no TCP connects (the broadcast), so that no packet leaves the host where nobody is led. */
 const probeService = (port: number): LedServicePort => {
   const endpoint = { ...readyEndpoint('127.0.0.1'), port }
   const target = { verdict: 'forward', endpoints: [endpoint] } as const
@@ -149,7 +162,7 @@ const probeService = (port: number): LedServicePort => {
     key: 'probe',
     family: 'IPv4',
     protocol: 'TCP',
-    vips: [{ kind: 'ClusterIP', address: '127.255.255.254', port: 1 }],
+    vips: [{ kind: 'ClusterIP', address: '255.255.255.255', port: 1 }],
     affinityMs: 0,
     sourceRanges: undefined,
     internal: target,
@@ -186,4 +199,39 @@ const reasonOf = (error: unknown): string => {
   if (code === 'EINVAL' && !(error instanceof ProgramRefused))
     return `${messageOf(error)}: the kernel lacks a part of what it takes (Linux 5.8 has all, with CONFIG_CGROUP_BPF)`
   return messageOf(error)
+}
+
+/** BPF_CGROUP_INET4_CONNECT */
+const connect4 = 10
+
+/** Cilium's programs before 1.12 and since then, as far as the kernel keeps their names. */
+const ciliumPrograms: ReadonlySet<string> = new Set(['sock4_connect', 'cil_sock4_conne'])
+/** Where it keeps the link of that one since 1.14. */
+const ciliumLink = 'cilium/socketlb/links/cgroup/cil_sock4_connect'
+
+/**
+ * Why another program that leads clients of Services is at the same hook, which would see endpoints
+ * where Usher was first, or the other way round; '' for none. Others (systemd's, firewalls') run beside.
+ */
+export const whoElseLeads = (bpf: Bpf, cgroup: string, bpffs: string): string => {
+  const said =
+    "Cilium's socket load balancing leads clients here (kubeProxyReplacement or socketLB of its Helm chart): only one of both can"
+  if (existsSync(join(bpffs, ciliumLink))) return said
+  const folder = openSync(cgroup, constants.O_RDONLY | constants.O_DIRECTORY)
+  try {
+    const programs = bpf.programsAt(folder, connect4)
+    return programs.some(id => ciliumPrograms.has(nameOf(bpf, id))) ? said : ''
+  } finally {
+    closeSync(folder)
+  }
+}
+
+/** Without CAP_SYS_ADMIN nothing has a name. */
+const nameOf = (bpf: Bpf, id: number): string => {
+  try {
+    return bpf.programName(id) ?? ''
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EPERM') return ''
+    throw error
+  }
 }

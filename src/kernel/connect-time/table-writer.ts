@@ -44,12 +44,9 @@ export class TableWriter {
         values: bpf.allocate(valueSize * lotSize),
       }
     }
-    this.#tables = {
-      members: tableOf('members'),
-      slots: tableOf('slots'),
-      addresses: tableOf('addresses'),
-      services: tableOf('services'),
-    }
+    this.#tables = Object.fromEntries(
+      writtenTables.map(name => [name, tableOf(name)]),
+    ) as Record<WrittenTable, Table>
   }
 
   /** Throws when the kernel refuses; what was written by then is not known. */

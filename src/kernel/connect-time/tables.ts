@@ -41,6 +41,9 @@ export const service = {
  */
 export const nodeAddress = { nodeOnly: 0, size: 8 } as const
 
+/** Of clients that are not led: a process as the first PID namespace has it, or, where that is 0, all of a cgroup and below. */
+export const exemptKey = { cgroup: 0, process: 8, size: 16 } as const
+
 /** Of a group: how many were led, and how many refused for want of an endpoint. */
 export const counts = { led: 0, refused: 8, size: 16 } as const
 
@@ -66,7 +69,13 @@ export interface TableSizes {
 }
 
 /** Those that are written from outside, in the order of what leads to what. */
-export const writtenTables = ['members', 'slots', 'addresses', 'services'] as const
+export const writtenTables = [
+  'exempt',
+  'members',
+  'slots',
+  'addresses',
+  'services',
+] as const
 export type WrittenTable = (typeof writtenTables)[number]
 
 /** Programs fill the others. */
@@ -94,6 +103,7 @@ export const tableDefinitions = (
   services: hash('services', address.size, service.size, sizes.services),
   slots: hash('slots', slotKey.size, address.size, sizes.slots),
   addresses: hash('addresses', address.port, nodeAddress.size, 4096),
+  exempt: hash('exempt', exemptKey.size, 8, 1024),
   // What is remembered of clients holds as long as the endpoint is one.
   members: hash('members', memberKey.size, 8, sizes.members),
   counts: lru('counts', 8, counts.size, sizes.sockets),

@@ -3,11 +3,11 @@ import type { ServicePort, Snapshot } from '../../model/snapshot.ts'
 import { listDiff } from '../../util/list-diff.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import { ElementChanges } from '../elements/element-changes.ts'
-import { compile, compileNodeAddress, type Entry } from './compile.ts'
-import type { WrittenTable } from './tables.ts'
+import { compile, type Entry } from './compile.ts'
+import { type WrittenTable, writtenTables } from './tables.ts'
 
 /** How many elements of each table may be wanted at once. */
-export type Capacity = Readonly<Record<Exclude<WrittenTable, 'addresses'>, number>>
+export type Capacity = Readonly<Record<'members' | 'slots' | 'services', number>>
 
 export interface EntryChanges {
   readonly changes: ElementChanges
@@ -18,13 +18,11 @@ export interface EntryChanges {
 /** What the tables should have, kept up from snapshot to snapshot. */
 export class WantedEntries {
   readonly #capacity: Capacity
-  readonly #sizes: Record<WrittenTable, number> = {
-    members: 0,
-    slots: 0,
-    addresses: 0,
-    services: 0,
-  }
-  #nodeAddresses: readonly string[] = []
+  readonly #sizes = Object.fromEntries(writtenTables.map(name => [name, 0])) as Record<
+    WrittenTable,
+    number
+  >
+  #others: readonly Entry[] = []
   #entered: readonly ServicePort[] = []
 
   constructor(capacity: Capacity) {
@@ -33,16 +31,16 @@ export class WantedEntries {
 
   /**
    * Gives what is different now; costs what changed, by `===` of ServicePorts.
-   * @param nodeAddresses - where node ports answer
+   * @param others - all that are of no ServicePort
    */
   async take(
     snapshots: readonly Snapshot[],
-    nodeAddresses: readonly string[],
+    others: readonly Entry[],
   ): Promise<EntryChanges> {
     const changes = new ElementChanges()
-    for (const one of this.#nodeAddresses) changes.gone(compileNodeAddress(one))
-    for (const one of nodeAddresses) changes.come(compileNodeAddress(one))
-    this.#nodeAddresses = nodeAddresses
+    for (const one of this.#others) changes.gone(one)
+    for (const one of others) changes.come(one)
+    this.#others = others
     const all = joinLists(snapshots.map(listOfServicePorts))
     const { before, after } = listDiff(this.#entered, all)
     await forEachYielding(before, one => {

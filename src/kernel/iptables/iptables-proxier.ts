@@ -8,27 +8,30 @@ import type {
   KernelSync,
   Look,
   Proxier,
+  ProxierKind,
   ProxierObserver,
 } from '../proxier.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
+import type { Backend, BackendMode } from '../xtables/backend.ts'
+import { Unreadable, damageIn } from '../xtables/damage.ts'
+import { takeOutAll } from '../xtables/restore-text.ts'
+import { tableNow } from '../xtables/table-now.ts'
+import { type TableName, tableNames } from '../xtables/wanted.ts'
 import {
-  type Backend,
-  type BackendMode,
-  mayHaveRules,
-  saveIfThere,
-} from '../xtables/backend.ts'
-import { damageIn } from '../xtables/damage.ts'
-import { removeText } from '../xtables/restore-text.ts'
-import type { TableName } from '../xtables/wanted.ts'
-import type { ChosenBackend } from '../xtables/choose-backend.ts'
+  type BackendChoice,
+  type ChosenBackend,
+  provenBackend,
+} from '../xtables/choose-backend.ts'
 import { countRules } from './edits.ts'
 import { iptablesLooks } from './looks.ts'
-import { iptablesOwner } from './names.ts'
-import { explained } from '../xtables/restore-error.ts'
-import { changesRestore, fullRestore } from './restore-text.ts'
-import { countWritten, RuleBook } from './rule-book.ts'
-import { readWhole, tablesThere } from './tables-there.ts'
+import { iptablesOwner, isModeChain } from './names.ts'
+import { explained } from '../xtables/try-lines.ts'
+import { changesRestore, fullRestore, tablesThere } from './restore-text.ts'
+import { RuleBook, countWritten } from './rule-book.ts'
+import { mayBeThere } from './jumps.ts'
 import { findFeatures } from './features.ts'
+import { kubeletFirewall } from '../xtables/kube-chains.ts'
+import { tryBackend } from './probe.ts'
 
 export interface IptablesProxierDeps {
   readonly run: RunTool
@@ -69,9 +72,10 @@ const timeoutMs = 300_000
 const together: Readonly<Record<BackendMode, number>> = { nft: 3000, legacy: Infinity }
 
 /** Services of a family by iptables; see `iptablesKind`. */
-export class IptablesProxier implements Proxier {
+class IptablesProxier implements Proxier {
   readonly #deps: IptablesProxierDeps
   readonly #installed = new Known<Installed>()
+  readonly #unreadable = new Unreadable()
   #isClosed = false
   readonly #failing = new Set<string>()
   #unserved: readonly ServicePort[] = []
@@ -94,18 +98,20 @@ export class IptablesProxier implements Proxier {
   }
 
   problems(): readonly Problem[] {
-    return this.#unserved.map(({ namespace, serviceName, vips }) => ({
+    const unserved = this.#unserved.map(({ namespace, serviceName, vips }) => ({
       object: `Service ${namespace}/${serviceName}`,
       field: 'spec.ports',
       message: `SCTP port ${vips[0]?.port ?? ''} (${this.#deps.family}) is not served: iptables can't match SCTP here; load the kernel module xt_sctp`,
     }))
+    return [...unserved, ...this.#unreadable.problems()]
   }
 
   watch(damaged: (what: string) => void): () => void {
     const canary = new Canary({
       clock: this.#deps.clock,
       known: this.#installed,
-      look: ({ backend, book }) => damageIn(backend, iptablesOwner, book.expected()),
+      look: ({ backend, book }, lists) =>
+        damageIn(backend, iptablesOwner, book.expected(), this.#unreadable, { lists }),
       damaged,
     })
     return () => canary.stop()
@@ -154,6 +160,7 @@ export class IptablesProxier implements Proxier {
       RuleBook.of(this.#served(snapshot, features.sctp), settings, features),
       tablesThere(backend, known),
     ])
+    for (const table of tableNames) this.#unreadable.note(backend, saved[table])
     const rules = book.everything()
     const text = await fullRestore(rules, saved, together[backend.mode])
     await this.#restore(backend, text, 'full')
@@ -189,10 +196,10 @@ export class IptablesProxier implements Proxier {
   /** What a process before this one has left there would be in force beside these rules. */
   async #removeBy(other: Backend): Promise<void> {
     this.#refuseClosed()
-    const { run, family, observer } = this.#deps
+    const { observer } = this.#deps
     const what = `rules of ${other.detail}`
     try {
-      if (await mayHaveRules(run, other, family)) await removeBy(other)
+      await removeBy(other)
       if (this.#failing.delete(what)) observer.failed(what, '')
     } catch (error) {
       if (!(error instanceof ToolError)) throw error
@@ -208,11 +215,10 @@ export class IptablesProxier implements Proxier {
 }
 
 const removeBy = async (backend: Backend): Promise<void> => {
-  const options = { timeoutMs }
-  for (const table of ['nat', 'filter', 'mangle']) {
-    const saved = await readWhole(await saveIfThere(backend, table, options), table)
-    const text = await removeText(saved, iptablesOwner)
-    if (text !== '') await backend.restore(text, options)
+  for (const table of ['nat', 'filter', 'mangle'] as const) {
+    const jumps = table === 'mangle' ? [] : mayBeThere[table]
+    const saved = await tableNow(backend, table, iptablesOwner, jumps)
+    await takeOutAll(backend, saved, iptablesOwner)
   }
 }
 
@@ -230,3 +236,37 @@ const syncOf = (
     },
   }
 }
+
+export interface IptablesKindDeps {
+  readonly run: RunTool
+  readonly clock: Clock
+  readonly observer: ProxierObserver
+  /** By default `auto`: as the system has it, or as others of Kubernetes do. */
+  readonly backend?: BackendChoice
+}
+
+/**
+ * Services by iptables and ip6tables (1.6.2 or newer: `iptables-restore -w`), in the
+ * layout of kube-proxy 1.25 to 1.36, by either back end.
+ *
+ * What an earlier process left, this or kube-proxy, holds until the first sync replaces it
+ * in one transaction of each table. Node ports on 127.0.0.1 need
+ * net.ipv4.conf.all.route_localnet = 1, which is not set here.
+ */
+export const iptablesKind = (deps: IptablesKindDeps): ProxierKind => {
+  const { run, backend = 'auto' } = deps
+  const backends = provenBackend(run, backend, (one, family) =>
+    tryBackend(run, one, family),
+  )
+  return {
+    name: 'iptables',
+    probe: backends.probe,
+    proxier: family =>
+      new IptablesProxier({ ...deps, family, choose: () => backends.choose(family) }),
+    owns: { chain: isOwned, nftablesTable: () => false, ipvs: false },
+  }
+}
+
+/** KUBE-FIREWALL is the kubelet's where there is one, but never a leftover while this runs. */
+const isOwned = (table: string, chain: string): boolean =>
+  isModeChain(table, chain) || (table === 'filter' && chain === kubeletFirewall)

@@ -1,3 +1,4 @@
+import { localnetRule } from './fixed-chains.ts'
 import { kubeletFirewall, named } from '../xtables/kube-chains.ts'
 import { type Jump, jumpComment, jumpTo, type TableName } from '../xtables/wanted.ts'
 
@@ -39,6 +40,16 @@ export const kubeletJumps: readonly Jump[] = [
   jumpTo('INPUT', kubeletFirewall, ''),
   jumpTo('OUTPUT', kubeletFirewall, ''),
 ]
+
+/** Of all that Usher writes into chains of others, what a table may have. */
+export const mayBeThere: typeof jumps = {
+  nat: jumps.nat,
+  filter: [
+    ...jumps.filter,
+    ...kubeletJumps,
+    { chain: kubeletFirewall, target: 'DROP', line: localnetRule, at: 'end' },
+  ],
+}
 
 /** `localnet`: with the rule against packets from elsewhere to 127.0.0.0/8. */
 export const wantedJumps = (localnet: boolean): typeof jumps =>

@@ -1,32 +1,43 @@
 import type { Problem, ServicePort, Snapshot, Vip } from '../../model/snapshot.ts'
 import { cidrContains, parseCidr } from '../../util/cidr.ts'
-import { familyOf, type IpFamily, isLoopback } from '../../util/ip.ts'
+import { type IpFamily, familyOf, isLoopback } from '../../util/ip.ts'
 import { Turns } from '../../util/turns.ts'
-import type { KernelSettings, KernelSync, Look, Proxier, RuleCounts } from '../proxier.ts'
-import type { RunTool } from '../run-tool.ts'
-import { type Backend, randomFully, showChains } from '../xtables/backend.ts'
-import type { ChosenBackend } from '../xtables/choose-backend.ts'
+import type {
+  KernelSettings,
+  KernelSync,
+  Look,
+  Proxier,
+  ProxierKind,
+  RuleCounts,
+} from '../proxier.ts'
+import { type RunTool, ToolError } from '../run-tool.ts'
+import { type Backend, randomFully } from '../xtables/backend.ts'
+import { type ChosenBackend, provenBackend } from '../xtables/choose-backend.ts'
 import { jumpRepairs } from '../xtables/jumps.ts'
 import { chainLines, tableText } from '../xtables/restore-text.ts'
-import { readTable, type SavedTable } from '../xtables/saved.ts'
+import type { SavedTable } from '../xtables/saved.ts'
+import { chainsNow } from '../xtables/table-now.ts'
+import { Unreadable, damageIn } from '../xtables/damage.ts'
 import type { CompileSettings, ServerClaim } from './compile.ts'
-import { damageOf, type Installed, loadsNow } from './damage.ts'
-import { addressChanges, changeAddresses } from './device.ts'
+import { addressChanges, changeAddresses, deviceName, readAddresses } from './device.ts'
 import { DrainWatch } from './drain-watch.ts'
 import { Canary } from '../keeper/canary.ts'
 import { Known } from '../keeper/known.ts'
 import { type IpvsDeps, schedulerOf } from './ipvs-deps.ts'
 import { restoreServers, restoreSets } from './ipvs-tools.ts'
 import { ipvsLooks } from './looks.ts'
-import { prepareKernel } from './prepare.ts'
 import { deviceIndex, knownState, readKernel } from './read-kernel.ts'
-import { ipvsOwner, type RuleTable, ruleTables } from './rules.ts'
+import { type RuleTable, ipvsOwner, isIpvsChain, ruleTables } from './rules.ts'
 import { type Draining, removal, serverChanges } from './server-changes.ts'
 import { setChanges } from './set-changes.ts'
-import { maxEntries, type SetKind, setName } from './set-names.ts'
+import { type SetKind, maxEntries, setName } from './set-names.ts'
 import type { ServerId } from './server-id.ts'
 import { WantedState } from './wanted-state.ts'
-import type { Touched } from './known-state.ts'
+import type { KnownState, Touched } from './known-state.ts'
+import { forEachYielding } from '../../util/yielding.ts'
+import { type Loads, readLoads } from './proc-ip-vs.ts'
+import { setDamage, setSizes } from './saved.ts'
+import { probeIpvs, trySetsAndRules } from './probe.ts'
 
 /** What the kernel has, and what it is made from. */
 interface State {
@@ -38,7 +49,7 @@ interface State {
 }
 
 /** Of one IP family. */
-export class IpvsProxier implements Proxier {
+class IpvsProxier implements Proxier {
   readonly #deps: IpvsDeps
   readonly #family: IpFamily
   readonly #choose: () => Promise<ChosenBackend>
@@ -46,6 +57,7 @@ export class IpvsProxier implements Proxier {
   readonly #draining: DrainWatch
   /** Unknown: all has to be read and written. */
   readonly #state = new Known<State>()
+  readonly #unreadable = new Unreadable()
   #tooSmall: readonly SetKind[] = []
   #isClosed = false
 
@@ -69,11 +81,12 @@ export class IpvsProxier implements Proxier {
   }
 
   problems(): readonly Problem[] {
-    return this.#tooSmall.map(kind => ({
+    const tooSmall = this.#tooSmall.map(kind => ({
       object: `ipset ${setName(this.#family, kind)}`,
       field: '',
       message: `it has no room for more than ${maxEntries} entries; what is beyond is left out`,
     }))
+    return [...tooSmall, ...this.#unreadable.problems()]
   }
 
   watch(damaged: (what: string) => void): () => void {
@@ -138,7 +151,7 @@ export class IpvsProxier implements Proxier {
     this.#draining.clear()
     await this.#reporting('full', async () => {
       const isLed = await leadsAway(backend, tables)
-      const rules = { leadsAway: isLed, write: () => writeRules(backend, tables) }
+      const rules = { leadsAway: isLed, write: () => this.#writeRules(backend, tables) }
       await this.#write(touched, wanted, installed, rules)
     })
     const did = { work: 'full', rules: counts(tables, 1) } as const
@@ -210,7 +223,7 @@ export class IpvsProxier implements Proxier {
     const { observer } = this.#deps
     const what = `looking at the rules (${this.#family})`
     try {
-      const damage = await damageOf(this.#deps, installed, whole)
+      const damage = await damageOf(this.#deps, installed, this.#unreadable, whole)
       observer.failed(what, '')
       return damage
     } catch (error) {
@@ -218,6 +231,19 @@ export class IpvsProxier implements Proxier {
       observer.failed(what, (error as Error).message)
       return ''
     }
+  }
+
+  async #writeRules(backend: Backend, tables: readonly RuleTable[]): Promise<void> {
+    const texts: string[] = []
+    for (const table of tables) {
+      const { name, jumps, chains } = table
+      const saved = await builtInNow(backend, table)
+      this.#unreadable.note(backend, saved)
+      const repairs = jumpRepairs(jumps, saved, ipvsOwner)
+      const names = chains.map(chain => chain.name)
+      texts.push(await tableText(name, names, chainLines(chains, repairs)))
+    }
+    await backend.restore(texts.join(''))
   }
 
   #run(run: RunTool): RunTool {
@@ -276,25 +302,10 @@ const leadsAway = async (
 }
 
 /** The rules that lead from the built-in chains, and no chain that is long. */
-const builtInNow = async (
+const builtInNow = (
   backend: Backend,
-  { name, builtIn }: RuleTable,
-): Promise<SavedTable> =>
-  readTable(await showChains(backend, name, builtIn), name, ipvsOwner)
-
-const writeRules = async (
-  backend: Backend,
-  tables: readonly RuleTable[],
-): Promise<void> => {
-  const texts: string[] = []
-  for (const table of tables) {
-    const { name, jumps, chains } = table
-    const repairs = jumpRepairs(jumps, await builtInNow(backend, table), ipvsOwner)
-    const names = chains.map(chain => chain.name)
-    texts.push(await tableText(name, names, chainLines(chains, repairs)))
-  }
-  await backend.restore(texts.join(''))
-}
+  { name, builtIn: chains, jumps }: RuleTable,
+): Promise<SavedTable> => chainsNow(backend, name, ipvsOwner, { chains, jumps })
 
 /** `share`: of the rules, how many were written; all or none. */
 const counts = (tables: readonly RuleTable[], share: 0 | 1): RuleCounts => {
@@ -304,4 +315,138 @@ const counts = (tables: readonly RuleTable[], share: 0 | 1): RuleCounts => {
     return { total, written: total * share }
   }
   return { filter: count('filter'), nat: count('nat') }
+}
+
+/** What a sync has left in the kernel. */
+interface Installed {
+  readonly family: IpFamily
+  readonly backend: Backend
+  readonly tables: readonly RuleTable[]
+  readonly known: KnownState
+  readonly deviceIndex: string
+}
+
+/** Of all virtual servers of the network namespace. */
+const loadsNow = async ({ read }: Pick<IpvsDeps, 'read'>): Promise<Loads> =>
+  readLoads((await read('/proc/net/ip_vs')) ?? '')
+
+/**
+ * What is missing of it, in a few words; '' for nothing. `whole`: addresses too, which
+ * take 50 ms where there are 10 000.
+ */
+const damageOf = async (
+  deps: IpvsDeps,
+  installed: Installed,
+  unreadable: Unreadable,
+  whole: boolean,
+): Promise<string> => {
+  const { known, family } = installed
+  if ((await deviceIndex(deps)) !== installed.deviceIndex)
+    return `device ${deviceName} is gone, or another one`
+  return (
+    (await serverDamage(await loadsNow(deps), known)) ||
+    (await rulesDamage(installed, unreadable, whole)) ||
+    setDamage(setSizes(await deps.run('ipset', ['list', '-t'])), known.sets, family) ||
+    (whole ? await addressDamage(deps, installed) : '')
+  )
+}
+
+const serverDamage = async (loads: Loads, { servers }: KnownState): Promise<string> => {
+  let wrong = ''
+  await forEachYielding(servers, ([id, { destinations }]) => {
+    const there = loads.get(id)
+    if (there === undefined) wrong ||= `virtual server ${id} is gone`
+    for (const [destination, weight] of destinations)
+      if (there?.get(destination)?.weight !== weight)
+        wrong ||= `destination ${destination} of virtual server ${id} is gone or has another weight`
+  })
+  return wrong
+}
+
+const rulesDamage = (
+  { backend, tables }: Installed,
+  unreadable: Unreadable,
+  lists: boolean,
+): Promise<string> => {
+  const expected = tables.map(({ name, jumps, chains }) => ({
+    name,
+    jumps,
+    chains: chains.map(chain => ({ name: chain.name, rules: chain.lines.length })),
+  }))
+  return damageIn(backend, ipvsOwner, expected, unreadable, { lists })
+}
+
+const addressDamage = async (
+  { run }: IpvsDeps,
+  { family, known }: Installed,
+): Promise<string> => {
+  const { own } = await readAddresses(run, family)
+  const missing = [...known.addresses].find(address => !own.has(address))
+  return missing === undefined ? '' : `address ${missing} on ${deviceName} is gone`
+}
+
+/** Services by the kernel's own load balancer (ipvs), one virtual server for each VIP. */
+export const ipvsKind = (deps: IpvsDeps): ProxierKind => {
+  const { run, backend = 'auto' } = deps
+  const backends = provenBackend(run, backend, (one, family) =>
+    trySetsAndRules(run, one, family),
+  )
+  return {
+    name: 'ipvs',
+    probe: family => probeIpvs(deps, family, () => backends.probe(family)),
+    proxier: family => new IpvsProxier(deps, family, () => backends.choose(family)),
+    owns: { chain: isIpvsChain, nftablesTable: () => false, ipvs: true },
+  }
+}
+
+/**
+ * Sets what ipvs needs of the kernel besides rules. Rejects with ToolError when something
+ * that it can't do without can't be set.
+ */
+const prepareKernel = async (deps: IpvsDeps, family: IpFamily): Promise<void> => {
+  const { setSysctl, observer, run, options } = deps
+  // Without it nothing that goes through ipvs is masqueraded.
+  await setSysctl('net/ipv4/vs/conntrack', '1').catch((error: unknown) => {
+    throw new ToolError(`setting net/ipv4/vs/conntrack=1: ${String(error)}`, 'failed', '')
+  })
+  const wished = [...(await ipvsSysctls(deps)), ...hostSysctls(deps, family)]
+  for (const [name, value] of wished) {
+    const why = await setSysctl(name, value).then(() => '', String)
+    observer.failed(`setting ${name}=${value}`, why)
+  }
+  const { tcpTimeoutMs, tcpFinTimeoutMs, udpTimeoutMs } = options
+  const timeouts = [tcpTimeoutMs, tcpFinTimeoutMs, udpTimeoutMs]
+  if (timeouts.some(ms => ms > 0))
+    await run('ipvsadm', ['--set', ...timeouts.map(ms => String(Math.ceil(ms / 1000)))])
+}
+
+type Setting = readonly [name: string, value: string]
+
+const ipvsSysctls = async ({ read }: IpvsDeps): Promise<readonly Setting[]> => {
+  const release = (await read('/proc/sys/kernel/osrelease')) ?? ''
+  return [
+    // A connection to a destination that is gone ends, and so does what keeps a client there.
+    ['net/ipv4/vs/expire_nodest_conn', '1'],
+    ['net/ipv4/vs/expire_quiescent_template', '1'],
+    ...(delaysReuse(release) ? [['net/ipv4/vs/conn_reuse_mode', '0'] as const] : []),
+  ]
+}
+
+/**
+ * Kernels in which a client's port that is used again within two minutes costs it a second
+ * (kubernetes/kubernetes#81775): 4.1 brought the switch, 5.9 made it harmless.
+ */
+export const delaysReuse = (release: string): boolean => {
+  const [, major, minor] = /^(\d+)\.(\d+)/.exec(release) ?? []
+  const version = Number(major) * 1000 + Number(minor)
+  return version >= 4001 && version <= 5008
+}
+
+const hostSysctls = ({ options }: IpvsDeps, family: IpFamily): readonly Setting[] => {
+  if (family === 'IPv6') return []
+  const strict: readonly Setting[] = [
+    ['net/ipv4/conf/all/arp_ignore', '1'],
+    ['net/ipv4/conf/all/arp_announce', '2'],
+  ]
+  return [['net/ipv4/ip_forward', '1'], ...(options.strictArp ? strict : [])]
 }

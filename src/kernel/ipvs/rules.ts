@@ -53,7 +53,7 @@ const portals = 'kubernetes service portals'
 const access = 'kubernetes ipvs access filter'
 
 /** With kube-proxy's comments, by which its --cleanup finds them. */
-const jumps: Readonly<Record<TableName, readonly Jump[]>> = {
+export const jumps: Readonly<Record<TableName, readonly Jump[]>> = {
   filter: [
     commented('INPUT', 'KUBE-NODE-PORT', 'kubernetes health check rules'),
     commented('INPUT', 'KUBE-IPVS-FILTER', access),

@@ -33,6 +33,8 @@ export interface FamilyWanted<Wanted, Settings> {
   readonly family: IpFamily
   readonly wanted: Wanted
   readonly settings: Settings
+  /** There is nothing to serve: that it can't be written is a problem, and no failure of the rest. */
+  readonly isEmpty: boolean
 }
 
 export interface RuleKeeperDeps<Wanted, Settings> {
@@ -58,6 +60,8 @@ interface Kept<Wanted, Settings> {
   readonly flows: FlowChanges<Wanted>
   /** Undefined until the first sync; empty after the second. */
   left: readonly FlowVip[] | undefined
+  /** Whether it ever had something to serve. */
+  hasServed: boolean
   /** Why the last sync failed; '' when it did not. */
   error: string
   /** What is to be repaired; '' for nothing. */
@@ -86,6 +90,7 @@ export class RuleKeeper<Wanted, Settings> {
           proxier,
           flows: deps.flowChanges(),
           left: undefined,
+          hasServed: false,
           error: '',
           damage: '',
           isWhole: false,
@@ -98,7 +103,11 @@ export class RuleKeeper<Wanted, Settings> {
   /** One family that fails does not keep the other from its sync; then it rejects. */
   async sync(all: readonly FamilyWanted<Wanted, Settings>[]): Promise<void> {
     const results = await Promise.allSettled(all.map(one => this.#syncFamily(one)))
-    const failure = results.find(({ status }) => status === 'rejected')
+    const isServed = (each: FamilyWanted<Wanted, Settings> | undefined): boolean =>
+      each !== undefined && this.#families.get(each.family)?.hasServed === true
+    const failure = results.find(
+      ({ status }, at) => status === 'rejected' && isServed(all[at]),
+    )
     if (failure?.status === 'rejected') throw failure.reason
   }
 
@@ -132,9 +141,11 @@ export class RuleKeeper<Wanted, Settings> {
     family: name,
     wanted,
     settings,
+    isEmpty,
   }: FamilyWanted<Wanted, Settings>): Promise<void> {
     const family = this.#families.get(name)
     if (family === undefined) return
+    family.hasServed ||= !isEmpty
     const { clock, conntrack, resync } = this.#deps
     const { damage } = family
     const left = family.left ?? (await this.#deps.left(name))

@@ -1,12 +1,12 @@
-import { isUnsupported, type RunTool, ToolError } from '../run-tool.ts'
+import { type RunTool, ToolError } from '../run-tool.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import { tableText } from './restore-text.ts'
 
 export type BackendMode = 'nft' | 'legacy'
 
 /** One of iptables' two ways to the kernel, for one family. */
 export interface Backend {
   readonly mode: BackendMode
+  readonly family: IpFamily
   /** `iptables 1.8.9 (nf_tables)`. */
   readonly detail: string
   /** Feeds `iptables-restore --noflush`; gives what it printed. */
@@ -16,6 +16,8 @@ export interface Backend {
     table: string | undefined,
     options?: Pick<RestoreOptions, 'timeoutMs'>,
   ): Promise<string>
+  /** For nft, which can read what iptables-nft can't. */
+  readonly run: RunTool
 }
 
 export interface RestoreOptions {
@@ -45,7 +47,7 @@ export const installedBackends = async (
   const found: Backend[] = []
   let first: ToolError | undefined
   for (const command of [tool, `${tool}-nft`, `${tool}-legacy`]) {
-    const backend = await backendOf(run, tool, command)
+    const backend = await backendOf(run, family, command)
     if (backend instanceof ToolError) first ??= backend
     else if (found.every(({ mode }) => mode !== backend.mode)) found.push(backend)
   }
@@ -55,18 +57,21 @@ export const installedBackends = async (
 
 const backendOf = async (
   run: RunTool,
-  tool: string,
+  family: IpFamily,
   command: string,
 ): Promise<Backend | ToolError> => {
+  const tool = tools[family]
   try {
     const text = await run(`${command}-restore`, ['--version'])
     // Before 1.8 there was one, without a name.
     const mode = text.includes('nf_tables') ? 'nft' : 'legacy'
     const version = /v(\d[\w.]*)/.exec(text)?.[1] ?? 'of unknown version'
     const kind = mode === 'nft' ? 'nf_tables' : 'legacy'
-    return makeBackend(run, command, { mode, detail: `${tool} ${version} (${kind})` })
+    const detail = `${tool} ${version} (${kind})`
+    return makeBackend(run, command, { mode, family, detail })
   } catch (error) {
-    if (error instanceof ToolError) return error
+    // One that does not answer in time is not known to be missing.
+    if (error instanceof ToolError && error.failure !== 'timeout') return error
     throw error
   }
 }
@@ -74,7 +79,7 @@ const backendOf = async (
 const makeBackend = (
   run: RunTool,
   command: string,
-  what: Pick<Backend, 'mode' | 'detail'>,
+  what: Pick<Backend, 'mode' | 'family' | 'detail'>,
 ): Backend => ({
   ...what,
   restore: (input, { counters = false, ...options } = {}) => {
@@ -83,53 +88,26 @@ const makeBackend = (
   },
   save: (table, options) =>
     run(`${command}-save`, table === undefined ? [] : ['-t', table], options),
+  run,
 })
 
 /**
- * Whether the kernel may have rules of this back end. To ask iptables-legacy for a
- * table makes it, so that it is asked only where there is one.
+ * Whether the kernel has a table of this back end. To ask iptables-legacy for one makes it.
+ * Rejects where it is not permitted to look.
  */
-export const mayHaveRules = async (
-  run: RunTool,
-  { mode }: Backend,
-  family: IpFamily,
+export const hasTable = async (
+  { mode, run, family }: Backend,
+  table: string,
 ): Promise<boolean> => {
   if (mode === 'nft') return true
   const file = family === 'IPv4' ? 'ip_tables_names' : 'ip6_tables_names'
   try {
-    return (await run('cat', [`/proc/net/${file}`])) !== ''
+    const names = await run('cat', [`/proc/net/${file}`])
+    return names.split('\n').includes(table)
   } catch (error) {
     if (error instanceof ToolError && error.failure !== 'not permitted') return false
     throw error
   }
-}
-
-/** One table as `iptables-save` prints it; '' from a kernel that knows no such table. */
-export const saveIfThere = async (
-  backend: Backend,
-  table: string,
-  options?: Pick<RestoreOptions, 'timeoutMs'>,
-): Promise<string> => {
-  try {
-    return await backend.save(table, options)
-  } catch (error) {
-    if (isUnsupported(error)) return ''
-    throw error
-  }
-}
-
-/**
- * What `iptables -S` prints of some chains of one table, by one process that reads no
- * other. A chain is its name, or `NAME NUMBER` for one rule of it. Rejects with ToolError,
- * also when one of them is not there.
- */
-export const showChains = async (
-  backend: Pick<Backend, 'restore'>,
-  table: string,
-  chains: readonly string[],
-): Promise<string> => {
-  const shows = chains.map(chain => `-S ${chain}`)
-  return backend.restore(await tableText(table, [], shows))
 }
 
 /** Whether MASQUERADE takes `--random-fully`: iptables from 1.6.2 on. */
@@ -140,4 +118,27 @@ export const randomFully = ({ detail }: Pick<Backend, 'detail'>): boolean => {
       ?.slice(1)
       .map(part => Number(part ?? 0)) ?? []
   return major * 1e6 + minor * 1e3 + patch >= 1_006_002
+}
+
+/**
+ * Says nothing of what the kernel has, and may be gone the next time: another program has held
+ * the lock for all the time that was waited, or has changed the same table meanwhile (EAGAIN
+ * of the legacy back end).
+ */
+export const isBusy = ({ message, stderr }: ToolError): boolean =>
+  /can't lock|xtables lock|resource temporarily unavailable/i.test(`${message} ${stderr}`)
+
+/** Whether a tool failed because of what it was asked, and would do so again. */
+export const isVerdict = (error: unknown): error is ToolError =>
+  error instanceof ToolError && error.failure === 'failed' && !isBusy(error)
+
+/** Whether it was done; false where a tool refused it. Rejects with ToolError when that is not known. */
+export const isTaken = async (work: () => Promise<unknown>): Promise<boolean> => {
+  try {
+    await work()
+    return true
+  } catch (error) {
+    if (isVerdict(error)) return false
+    throw error
+  }
 }

@@ -1,10 +1,12 @@
-import { ToolError } from '../run-tool.ts'
-import { type Backend, showChains } from './backend.ts'
+import type { Backend } from './backend.ts'
 import { jumpDamage } from './jumps.ts'
 import type { Owner } from './kube-chains.ts'
-import { readTable, type SavedTable } from './saved.ts'
-import { isBusy } from './try-lines.ts'
+import type { SavedTable } from './saved.ts'
+import { chainsNow, listed, unlisted } from './table-now.ts'
 import type { Jump } from './wanted.ts'
+import type { Problem } from '../../model/snapshot.ts'
+import { familyWords } from '../nft/tables.ts'
+import { ToolError } from '../run-tool.ts'
 
 /** What should be in one table. */
 export interface ExpectedTable {
@@ -13,63 +15,39 @@ export interface ExpectedTable {
   readonly chains: readonly { readonly name: string; readonly rules: number }[]
 }
 
-/** Milliseconds for reading a whole table. */
-const timeoutMs = 120_000
 /** Longer chains are not read whole: that their last rule is there is enough. */
 const mostRules = 100
 
 /**
  * What is wrong with some chains and the jumps to them, in a few words; '' for nothing.
- * `whole`: reads the tables to their ends, for expectations of all chains. Rejects with
- * ToolError when nothing can be read now.
+ * `most`: longer chains are not read whole. `lists`: also looks whether iptables can list the
+ * tables, which takes as long as they are. Rejects with ToolError when nothing can be read now.
  */
 export const damageIn = async (
   backend: Backend,
   owner: Owner,
   tables: readonly ExpectedTable[],
-  whole = false,
+  unreadable: Unreadable,
+  {
+    most = mostRules,
+    lists,
+  }: { readonly most?: number | undefined; readonly lists: boolean },
 ): Promise<string> => {
+  let wrong = ''
   for (const table of tables) {
-    const wrong = whole
-      ? await savedDamage(backend, owner, table)
-      : await shownDamage(backend, owner, table)
-    if (wrong !== '') return wrong
+    const { name, jumps, chains } = table
+    const asked = [
+      ...new Set(jumps.map(({ chain }) => chain)),
+      ...chains.map(each =>
+        each.rules > most ? `${each.name} ${each.rules}` : each.name,
+      ),
+    ]
+    const saved = await chainsNow(backend, name, owner, { chains: asked, jumps })
+    wrong ||= compared(table, saved, owner, most)
+    if (saved.partial !== undefined) unreadable.note(backend, saved)
+    else if (lists) await unreadable.look(backend, saved)
   }
-  return ''
-}
-
-const savedDamage = async (
-  backend: Backend,
-  owner: Owner,
-  table: ExpectedTable,
-): Promise<string> => {
-  const text = await backend.save(table.name, { timeoutMs })
-  return compared(table, await readTable(text, table.name, owner), owner, Infinity)
-}
-
-/** By one process that reads the chains it is about and no others. */
-const shownDamage = async (
-  backend: Backend,
-  owner: Owner,
-  table: ExpectedTable,
-): Promise<string> => {
-  const { name, jumps, chains } = table
-  const shows = [
-    ...new Set(jumps.map(({ chain }) => chain)),
-    ...chains.map(each =>
-      each.rules > mostRules ? `${each.name} ${each.rules}` : each.name,
-    ),
-  ]
-  try {
-    const text = await showChains(backend, name, shows)
-    return compared(table, await readTable(text, name, owner), owner, mostRules)
-  } catch (error) {
-    // It ends at the first chain that is missing, and does not name it.
-    const isGone =
-      error instanceof ToolError && error.failure === 'failed' && !isBusy(error)
-    if (!isGone) throw error
-    return savedDamage(backend, owner, table)
-  }
+  return wrong
 }
 
 const compared = (
@@ -85,9 +63,41 @@ const compared = (
     const there = saved.chains.get(chain.name)
     if (chain.rules > most) {
       if (there === undefined) return `${what} has fewer than ${chain.rules} rules`
-    } else if (there === undefined) return `${what} is gone`
+    } else if (there === undefined) return `${what} is gone, or can't be read`
     else if (there !== chain.rules)
       return `${what} has ${there} rules instead of ${chain.rules}`
   }
   return ''
+}
+
+/** Tables that iptables can't list, as of the last look at each. */
+export class Unreadable {
+  readonly #problems = new Map<string, Problem>()
+
+  /** Where it has been read well, `look` says so. */
+  note({ family }: Backend, { name, partial }: SavedTable): void {
+    if (partial === undefined) return
+    const table = `table ${familyWords(family).family} ${name}`
+    this.#problems.set(name, {
+      object: `iptables ${table}`,
+      field: partial.unreadable.join(', '),
+      message: `has rules that iptables can't read, as nft made them: Usher keeps up its own, but can't tell all that is there; move those rules to a table of their own (nft list ${table})`,
+    })
+  }
+
+  /** The same where no more is known than that what leads to Usher's own can be read. */
+  async look(backend: Backend, table: SavedTable): Promise<void> {
+    try {
+      const text = await listed(backend, table.name)
+      if (text === undefined) this.note(backend, { ...table, partial: unlisted })
+      else this.#problems.delete(table.name)
+    } catch (error) {
+      if (!(error instanceof ToolError)) throw error
+      // It is not known now, and looked at again.
+    }
+  }
+
+  problems(): readonly Problem[] {
+    return [...this.#problems.values()]
+  }
 }

@@ -30,13 +30,22 @@ export const jumpRepairs = (
   const own = ownJumps(saved, owner, wanted)
   const kept = new Map(wanted.map(jump => [jump, keptOf(jump, own, wanted)]))
   const stay = new Set(kept.values())
+  const isUnsure = (jump: Jump): boolean => unsureIn(saved).includes(jump.chain)
+  // Put in front of what iptables can't read they are sure to be there, and found next time.
+  const blind = wanted.filter(isUnsure).toSorted((a, b) => a.at.localeCompare(b.at))
   return [
-    ...own.filter(rule => !stay.has(rule)).map(({ text }) => `-D ${text}`),
+    ...own
+      .filter(rule => !stay.has(rule) && rule.handle === undefined)
+      .map(({ text }) => `-D ${text}`),
     ...wanted
-      .filter(jump => kept.get(jump) === undefined)
+      .filter(jump => !isUnsure(jump) && kept.get(jump) === undefined)
       .map(jump => `${jump.at === 'top' ? '-I' : '-A'} ${textOf(jump)}`),
+    ...blind.map(jump => `-I ${textOf(jump)}`),
   ]
 }
+
+/** Chains that may have jumps which can't be seen. */
+const unsureIn = ({ partial }: SavedTable): readonly string[] => partial?.unsure ?? []
 
 /** Of several equal rules -D takes the first, which would be the right one at the top. */
 const keptOf = (
@@ -47,9 +56,9 @@ const keptOf = (
   const same = own.filter(({ text }) => text === textOf(jump))
   if (jump.at === 'end') return same.at(-1)
   const [only, ...more] = same
-  return only !== undefined && more.length === 0 && !isLate(only, own, wanted)
-    ? only
-    : undefined
+  // Where iptables can't read, -D may not find one either; twice does no harm.
+  const isAlone = more.length === 0 || only?.handle !== undefined
+  return only !== undefined && isAlone && !isLate(only, own, wanted) ? only : undefined
 }
 
 /** What is wrong with the jumps of a table that was written; '' for nothing. */
@@ -63,6 +72,7 @@ export const jumpDamage = (
     const place = `the jump from ${jump.chain} to ${jump.target}`
     // By its whole text: with another condition it leads other packets.
     const there = own.find(({ text }) => text === textOf(jump))
+    if (there === undefined && unsureIn(saved).includes(jump.chain)) continue
     if (there === undefined) return `${place} is gone (table ${saved.name})`
     if (jump.at === 'top' && isLate(there, own, wanted))
       return `${place} comes too late (table ${saved.name})`

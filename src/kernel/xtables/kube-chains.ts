@@ -140,3 +140,6 @@ export const kubeletSigns: readonly string[] = [
   'KUBE-KUBELET-CANARY',
   'KUBE-IPTABLES-HINT',
 ]
+
+/** All but those of one Service or endpoint, and those that only Usher has. */
+export const fixedChains: readonly string[] = [...entries, ...inner, ...kubeletSigns]

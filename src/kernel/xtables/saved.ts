@@ -14,6 +14,8 @@ export interface SavedRule {
   readonly isBare: boolean
   /** The ipsets it looks at. */
   readonly sets: readonly string[]
+  /** nft's number of it; of a rule that only nft can read, whose `text` is not the whole of it. */
+  readonly handle?: number
 }
 
 export interface SavedTable {
@@ -23,40 +25,13 @@ export interface SavedTable {
   readonly chains: ReadonlyMap<string, number>
   /** In the kernel's order; those that the reader asked for. */
   readonly rules: readonly SavedRule[]
-}
-
-export interface Saved {
-  readonly tables: readonly SavedTable[]
-  /** Tables that iptables-nft can't read, because nft was used on them. */
-  readonly unreadable: readonly string[]
-}
-
-interface Growing {
-  readonly name: string
-  readonly builtIn: Set<string>
-  readonly chains: Map<string, number>
-  readonly rules: SavedRule[]
-}
-
-const growing = (name: string): Growing => ({
-  name,
-  builtIn: new Set(),
-  chains: new Map(),
-  rules: [],
-})
-
-/** Reads all rules that `iptables-save` printed. */
-export const readTables = async (text: string): Promise<Saved> => {
-  const tables: Growing[] = []
-  const unreadable: string[] = []
-  await forEachYielding(linesOf(text), line => {
-    const table = tables.at(-1)
-    if (line.startsWith('*')) tables.push(growing(line.slice(1)))
-    else if (table !== undefined) readLine(table, line, () => true)
-    const name = /^# Table `(\w+)' is incompatible/.exec(line)?.[1]
-    if (name !== undefined) unreadable.push(name)
-  })
-  return { tables, unreadable }
+  /** Set where iptables can't list it: what of it is not known, besides others' own chains. */
+  readonly partial?: {
+    /** Chains with rules that iptables can't read. */
+    readonly unreadable: readonly string[]
+    /** Those of them that may have more of the owner's jumps than `rules` says. */
+    readonly unsure: readonly string[]
+  }
 }
 
 /**
@@ -68,37 +43,28 @@ export const readTable = async (
   name: string,
   owner: Owner,
 ): Promise<SavedTable> => {
-  const table = growing(name)
-  await forEachYielding(linesOf(text), line =>
-    readLine(
-      table,
-      line,
-      chain => line.includes(' KUBE-') && !owner.hasChain(name, chain),
-    ),
-  )
-  return table
+  const builtIn = new Set<string>()
+  const chains = new Map<string, number>()
+  const rules: SavedRule[] = []
+  await forEachYielding(linesOf(text), line => {
+    if (line.startsWith('-A ')) {
+      const end = line.indexOf(' ', 3)
+      const chain = end < 0 ? line.slice(3) : line.slice(3, end)
+      if (!builtIn.has(chain)) chains.set(chain, (chains.get(chain) ?? 0) + 1)
+      if (line.includes(' KUBE-') && !owner.hasChain(name, chain))
+        rules.push(parseRule(line.slice(3)))
+      return
+    }
+    const [, chain, policy = ''] = /^(?::|-[NP] )(\S+) ?(\S*)/.exec(line) ?? []
+    // A policy is what only built-in chains have.
+    if (chain === undefined) return
+    if (policy === '' || policy === '-') chains.set(chain, 0)
+    else builtIn.add(chain)
+  })
+  return { name, builtIn, chains, rules }
 }
 
-const readLine = (
-  { builtIn, chains, rules }: Growing,
-  line: string,
-  isAsked: (chain: string) => boolean,
-): void => {
-  if (line.startsWith('-A ')) {
-    const end = line.indexOf(' ', 3)
-    const chain = end < 0 ? line.slice(3) : line.slice(3, end)
-    if (!builtIn.has(chain)) chains.set(chain, (chains.get(chain) ?? 0) + 1)
-    if (isAsked(chain)) rules.push(parseRule(line.slice(3)))
-    return
-  }
-  const [, chain, policy = ''] = /^(?::|-[NP] )(\S+) ?(\S*)/.exec(line) ?? []
-  // A policy is what only built-in chains have.
-  if (chain === undefined) return
-  if (policy === '' || policy === '-') chains.set(chain, 0)
-  else builtIn.add(chain)
-}
-
-const parseRule = (text: string): SavedRule => {
+export const parseRule = (text: string): SavedRule => {
   const words: readonly string[] = text.match(/"(?:[^"\\]|\\.)*"|\S+/g) ?? []
   const after = (flag: string): string => {
     const at = words.indexOf(flag)

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { ToolError } from '../run-tool.ts'
-import type { Backend } from './backend.ts'
-import { explained } from './restore-error.ts'
+import { type Backend, isTaken } from './backend.ts'
 import { tableText } from './restore-text.ts'
 
 export type Samples = Readonly<
@@ -43,21 +42,45 @@ const oneLine = (error: unknown): unknown => {
 const withoutJump = (line: string): string => line.replace(/-j KUBE-\S+$/, '-j RETURN')
 
 /** Whether the kernel and the tool know these rules. Rejects with ToolError when that can't be found out. */
-export const takes = async (backend: Backend, samples: Samples): Promise<boolean> => {
-  try {
-    await tryLines(backend, samples)
-    return true
-  } catch (error) {
-    if (error instanceof ToolError && error.failure === 'failed' && !isBusy(error))
-      return false
-    throw error
-  }
-}
+export const takes = (backend: Backend, samples: Samples): Promise<boolean> =>
+  isTaken(() => tryLines(backend, samples))
+
+/** Lines shown before and after the one that failed. */
+const around = 3
+/** Of one line. */
+const mostCharacters = 300
 
 /**
- * Says nothing of what the kernel has, and may be gone the next time: another program has held
- * the lock for all the time that was waited, or has changed the same table meanwhile (EAGAIN
- * of the legacy back end).
+ * Adds to an error of iptables-restore the lines of its input that it names. Any other
+ * error is returned as it is.
  */
-export const isBusy = ({ message, stderr }: ToolError): boolean =>
-  /can't lock|xtables lock|resource temporarily unavailable/i.test(`${message} ${stderr}`)
+export const explained = (error: unknown, input: string): unknown => {
+  if (!(error instanceof ToolError)) return error
+  const said = /(?:at line: |^line |: line )(\d+)/m.exec(error.stderr)
+  if (said === null) return error
+  const number = Number(said[1])
+  const what = error.stderr.slice(said.index).replace(/^: /, '').split('\n')[0] ?? ''
+  const shown = linesAround(input, number).map(
+    ([at, line]) =>
+      `${at === number ? '>' : ' '} ${at}: ${line.slice(0, mostCharacters)}`,
+  )
+  if (shown.length === 0) return error
+  const about = error.message.includes(what) ? '' : `: ${what}`
+  const text = `${error.message}${about}\n${shown.join('\n')}`
+  return new ToolError(text, error.failure, error.stderr)
+}
+
+const linesAround = (
+  input: string,
+  number: number,
+): readonly (readonly [at: number, line: string])[] => {
+  const shown: [number, string][] = []
+  let start = 0
+  for (let at = 1; at <= number + around && start < input.length; at++) {
+    const found = input.indexOf('\n', start)
+    const end = found < 0 ? input.length : found
+    if (at >= number - around) shown.push([at, input.slice(start, end)])
+    start = end + 1
+  }
+  return shown
+}

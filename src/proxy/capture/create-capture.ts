@@ -180,6 +180,7 @@ const local = (deps: CaptureDeps): Capture => {
     localAddresses,
     nodePortCidrs: facts.nodePortCidrs,
     serviceCidrs: facts.serviceCidrs,
+    elsewhere: facts.elsewhere,
     keepRules: options.keepRules ?? false,
     repaired: addressLog(log),
     clock: deps.clock,

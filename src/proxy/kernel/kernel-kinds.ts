@@ -1,5 +1,5 @@
-import { iptablesKind } from '../../kernel/iptables/iptables-kind.ts'
-import { ipvsKind } from '../../kernel/ipvs/ipvs-kind.ts'
+import { iptablesKind } from '../../kernel/iptables/iptables-proxier.ts'
+import { ipvsKind } from '../../kernel/ipvs/ipvs-proxier.ts'
 import { nftablesKind } from '../../kernel/nftables/nftables-kind.ts'
 import type { ProxierKind, ProxierObserver } from '../../kernel/proxier.ts'
 import type { KernelOptions } from '../../mode/kernel-options.ts'

@@ -1,14 +1,17 @@
-import { Agent as HttpAgent, type IncomingHttpHeaders } from 'node:http'
 import { request as httpRequest, type Agent, type IncomingMessage } from 'node:http'
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
-import { isDeepStrictEqual } from 'node:util'
+import type { IncomingHttpHeaders } from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import { isIP, type LookupFunction } from 'node:net'
+import { checkServerIdentity } from 'node:tls'
 import type { Clock } from '../../util/clock.ts'
 import { apiErrorOf, type ApiError } from './api-error.ts'
-import type { Access, Credentials, TlsMaterial } from './credentials.ts'
-import { RateLimit } from './rate-limit.ts'
+import type { Access, Credentials } from './credentials.ts'
+import { Dialled } from './dialled.ts'
+import { hostOf, portOf } from './proxy.ts'
 import { readStart } from './read-body.ts'
-import { orAborted } from '../../util/wait.ts'
-import { hasCode, UsherError } from '../../util/usher-error.ts'
+import { TokenBucket } from '../../util/token-bucket.ts'
+import { orAborted, wait } from '../../util/wait.ts'
+import { errorOf, hasCode, UsherError } from '../../util/usher-error.ts'
 
 export interface ApiRequest {
   readonly method?: 'GET' | 'POST' | 'PATCH'
@@ -42,6 +45,12 @@ export interface RequestCount {
 export interface ApiClientOptions {
   readonly server: URL
   readonly credentials: Credentials
+  /** What connections are made and kept by; ended with the client. */
+  readonly agent: Agent
+  /** That the agent connects through. */
+  readonly proxy?: URL | undefined
+  /** How host names are found; by default as Node does. */
+  readonly lookup?: LookupFunction | undefined
   readonly clock: Clock
   /** `usher/0.1.0`. */
   readonly userAgent: string
@@ -54,25 +63,30 @@ export interface ApiClientOptions {
 }
 
 const defaultHeadMs = 30_000
-/** An idle connection is closed before a load balancer does, usually after 60 s. */
-const idleMs = 50_000
-const tcpKeepAliveMs = 30_000
+/** Less than what balancers of layer 4 and NATs remember an idle connection for. */
+const tcpKeepAliveMs = 10_000
 const longestStatus = 65_536
 
 /** Requests to one API server, over connections that are kept. */
 export class ApiClient {
   /** `https://10.96.0.1:443`. */
   readonly server: string
+  /** `http://proxy.example:3128`; undefined when the server is dialled itself. */
+  readonly proxy: string | undefined
+  /** Where it dials. */
+  readonly dialled = new Dialled()
   readonly #url: URL
   readonly #options: ApiClientOptions
   readonly #limit: RateLimit
   readonly #counts = new Map<string, { method: string; code: string; count: number }>()
-  #agent: { readonly agent: Agent; readonly tls: TlsMaterial } | undefined
 
   constructor(options: ApiClientOptions) {
     this.#options = options
     this.#url = options.server
     this.server = originOf(options.server)
+    this.proxy = options.proxy && originOf(options.proxy)
+    for (const url of [options.server, options.proxy ?? options.server])
+      this.dialled.add(hostOf(url), portOf(url))
     this.#limit = new RateLimit(options.clock, options.qps, options.burst)
   }
 
@@ -118,8 +132,7 @@ export class ApiClient {
 
   /** Closes idle connections; those in use end with the signals of their requests. */
   close(): void {
-    this.#agent?.agent.destroy()
-    this.#agent = undefined
+    this.#options.agent.destroy()
     this.#options.credentials.close?.()
   }
 
@@ -138,16 +151,24 @@ export class ApiClient {
   }
 
   #send(request: ApiRequest, access: Access): Promise<ApiResponse> {
-    const { clock, headMs = defaultHeadMs, userAgent } = this.#options
+    const { agent, lookup, clock, headMs = defaultHeadMs, userAgent } = this.#options
     const { method = 'GET', signal } = request
     const json = request.body === undefined ? undefined : JSON.stringify(request.body)
     const url = this.#url
+    const { servername = hostOf(url), ...tls } = access.tls
     const answer = new Promise<ApiResponse>((resolve, reject) => {
       const send = url.protocol === 'https:' ? httpsRequest : httpRequest
       const sent = send({
-        agent: access.agent ?? this.#agentFor(access.tls),
-        host: url.hostname.replace(/^\[|\]$/g, ''),
-        port: url.port || (url.protocol === 'https:' ? 443 : 80),
+        // Each set of certificates has connections of its own.
+        ...tls,
+        // TLS does not ask for addresses (RFC 6066, section 3); a certificate may have them.
+        servername: isIP(servername) === 0 ? servername : '',
+        checkServerIdentity: (_, cert) => checkServerIdentity(servername, cert),
+        agent,
+        ...(lookup && { lookup }),
+        protocol: url.protocol,
+        host: hostOf(url),
+        port: portOf(url),
         method,
         path: `${url.pathname.replace(/\/$/, '')}${request.path}${queryOf(request.query)}`,
         headers: {
@@ -167,10 +188,14 @@ export class ApiClient {
         sent.destroy(error)
         reject(error)
       }, headMs)
-      sent.on('socket', socket => socket.setKeepAlive(true, tcpKeepAliveMs))
+      sent.on('socket', socket => {
+        socket.setKeepAlive(true, tcpKeepAliveMs)
+        this.dialled.watch(socket, portOf(url))
+      })
       let answered = false
       sent.on('response', body => {
         answered = true
+        this.dialled.watch(body.socket, portOf(url))
         clock.clearTimeout(timer)
         const status = body.statusCode ?? 0
         this.#count(method, String(status))
@@ -200,20 +225,6 @@ export class ApiClient {
     return apiErrorOf(status, headers, text)
   }
 
-  /** One agent for as long as the certificates are the same. */
-  #agentFor(tls: TlsMaterial): Agent {
-    const same =
-      this.#agent !== undefined &&
-      (this.#agent.tls === tls || isDeepStrictEqual(this.#agent.tls, tls))
-    if (this.#agent !== undefined && same) return this.#agent.agent
-    // What runs on the old agent goes on until it ends; idle connections go by themselves.
-    const options = { keepAlive: true, timeout: idleMs, ...tls }
-    const agent =
-      this.#url.protocol === 'https:' ? new HttpsAgent(options) : new HttpAgent(options)
-    this.#agent = { agent, tls }
-    return agent
-  }
-
   #count(method: string, code: string): void {
     const key = `${method} ${code}`
     const found = this.#counts.get(key)
@@ -227,10 +238,39 @@ const staleCodes = new Set(['ECONNRESET', 'EPIPE'])
 const staleConnection = (cause: Error): UsherError =>
   new UsherError('STALE_CONNECTION', 'the kept connection was closed', { cause })
 
-const originOf = (url: URL): string => {
-  const port = url.port || (url.protocol === 'https:' ? '443' : '80')
-  return `${url.protocol}//${url.hostname}:${port}`
-}
+const originOf = (url: URL): string => `${url.protocol}//${url.hostname}:${portOf(url)}`
 
 const queryOf = (query: Readonly<Record<string, string>> | undefined): string =>
   query === undefined ? '' : `?${new URLSearchParams(query).toString()}`
+
+const defaultQps = 5
+const defaultBurst = 10
+
+/**
+ * Limits requests, with client-go's reading of `clientConnection`: 0 stands for the
+ * default (5 a second, 10 in a row), a negative qps for no limit.
+ */
+export class RateLimit {
+  readonly #clock: Clock
+  readonly #bucket: TokenBucket
+
+  constructor(clock: Clock, qps = 0, burst = 0) {
+    this.#clock = clock
+    this.#bucket = new TokenBucket(
+      clock,
+      burst > 0 ? burst : defaultBurst,
+      qps < 0 ? 0 : 1000 / (qps || defaultQps),
+    )
+  }
+
+  /** Resolves when it is one's turn, first come first served; rejects when aborted. */
+  async take(signal: AbortSignal): Promise<void> {
+    // Each that waits has its token reserved.
+    this.#bucket.take()
+    const ms = this.#bucket.msUntil(0)
+    if (ms > 0) await wait(this.#clock, ms, signal)
+    if (!signal.aborted) return
+    this.#bucket.giveBack()
+    throw errorOf(signal.reason)
+  }
+}

@@ -1,3 +1,4 @@
+import type { LookupFunction } from 'node:net'
 import { join } from 'node:path'
 import { systemClock, type Clock } from '../../util/clock.ts'
 import { show } from '../../util/printable.ts'
@@ -6,6 +7,7 @@ import { type Credentials, FileCredentials } from './credentials.ts'
 import { FileText, type TextCheck, certificateFault } from './file-text.ts'
 import { kubeconfigCredentials } from './kubeconfig-credentials.ts'
 import { readKubeconfig } from './kubeconfig.ts'
+import { agentTo, environmentProxy, proxyUrl } from './proxy.ts'
 import { UsherError } from '../../util/usher-error.ts'
 
 export interface ClusterAccess {
@@ -25,6 +27,7 @@ export interface ClusterAccessDeps {
   readonly clock?: Clock
   /** Default: `process.env`. */
   readonly env?: NodeJS.ProcessEnv
+  readonly lookup?: LookupFunction
   /** Where a pod finds its token and CA. */
   readonly serviceAccountDir?: string
 }
@@ -40,16 +43,20 @@ export const connectToCluster = async (
   access: ClusterAccess,
   deps: ClusterAccessDeps = {},
 ): Promise<ApiClient> => {
-  const { clock = systemClock } = deps
-  const { server, credentials } = await find(access, { ...deps, clock })
+  const { clock = systemClock, env = process.env, lookup } = deps
+  const found = await find(access, { ...deps, clock })
+  const proxy = found.proxy ?? environmentProxy(found.server, env)
   const { qps, burst, version } = access
   const userAgent = `usher/${version}`
-  return new ApiClient({ server, credentials, clock, qps, burst, userAgent })
+  const agent = await agentTo(found.server, proxy)
+  return new ApiClient({ ...found, proxy, agent, lookup, clock, qps, burst, userAgent })
 }
 
 interface Found {
   readonly server: URL
   readonly credentials: Credentials
+  /** The kubeconfig's, which counts before the environment's. */
+  readonly proxy?: URL | undefined
 }
 
 /**
@@ -80,7 +87,13 @@ const fromKubeconfig = async (
     secured || cluster.raw('insecure-skip-tls-verify') === true ? 'https' : 'http'
   const where = master === '' ? `${cluster.title}.server` : '--master'
   const server = serverUrl(master || cluster.text('server'), scheme, where)
-  return { server, credentials: await kubeconfigCredentials(config, server, clock) }
+  const given = cluster.text('proxy-url')
+  const proxy = given === '' ? undefined : proxyUrl(given, `${cluster.title}.proxy-url`)
+  return {
+    server,
+    proxy,
+    credentials: await kubeconfigCredentials(config, clock),
+  }
 }
 
 const inCluster = async ({

@@ -45,12 +45,12 @@ export const readPage = async (request: PageRequest): Promise<Page> => {
   return { resourceVersion, continue: typeof token === 'string' ? token : '' }
 }
 
-/** Opens a watch that ends by itself after five to ten minutes. */
+/** Opens a watch that ends by itself after so many seconds. */
 export const openWatch = (
   requests: Requests,
   collection: Collection,
   query: Readonly<Record<string, string>>,
-  random: number,
+  timeoutSeconds: number,
   signal: AbortSignal,
 ): Promise<ApiResponse> =>
   requests.request({
@@ -58,7 +58,7 @@ export const openWatch = (
     query: {
       watch: '1',
       allowWatchBookmarks: 'true',
-      timeoutSeconds: String(300 + Math.floor(random * 301)),
+      timeoutSeconds: String(timeoutSeconds),
       ...selectors(collection),
       ...query,
     },

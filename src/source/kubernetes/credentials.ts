@@ -1,4 +1,4 @@
-import type { Agent, OutgoingHttpHeaders } from 'node:http'
+import type { OutgoingHttpHeaders } from 'node:http'
 import { isDeepStrictEqual } from 'node:util'
 import type { Text } from './file-text.ts'
 
@@ -16,8 +16,6 @@ export interface TlsMaterial {
 export interface Access {
   readonly headers: OutgoingHttpHeaders
   readonly tls: TlsMaterial
-  /** Takes the place of the client's own agent: connections through a proxy. */
-  readonly agent?: Agent
 }
 
 /** Who Usher is to the API server. */

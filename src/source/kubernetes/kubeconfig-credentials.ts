@@ -10,19 +10,15 @@ import {
   keyFault,
 } from './file-text.ts'
 import type { Kubeconfig, Part } from './kubeconfig.ts'
-import { PluginCredentials } from './plugin-credentials.ts'
+import { PluginCredentials } from './exec-plugin.ts'
 import { UsherError } from '../../util/usher-error.ts'
 
 /**
- * The credentials of a kubeconfig's user. Tokens and certificates are read here: that
- * keeps client-node (77 MB) out of most processes, and client-node 1.4.0 does not know
- * `tokenFile`, which is all that kubeadm's kubeconfig for kube-proxy has. Exec and
- * auth-provider plugins and proxies are client-node's. Rejects with BAD_SOURCE when a
- * file is missing, or is not what it should be.
+ * The credentials of a kubeconfig's user: tokens, certificates, exec plugins and auth-providers.
+ * Rejects with BAD_SOURCE when a file is missing, or is not what it should be.
  */
 export const kubeconfigCredentials = async (
   { cluster, user }: Kubeconfig,
-  server: URL,
   clock: Clock,
 ): Promise<Credentials> => {
   const insecure = cluster.raw('insecure-skip-tls-verify') === true
@@ -47,12 +43,9 @@ export const kubeconfigCredentials = async (
     headers: headersOf(user),
   })
   await own.current()
-  const exec = user.raw('exec')
-  const authProvider = user.raw('auth-provider')
-  const proxyUrl = cluster.text('proxy-url')
-  return exec === undefined && authProvider === undefined && proxyUrl === ''
-    ? own
-    : new PluginCredentials({ own, cluster, user, server, proxyUrl, clock })
+  if (user.raw('exec') === undefined && user.raw('auth-provider') === undefined)
+    return own
+  return new PluginCredentials({ own, user, clock })
 }
 
 /** `<field>-data`, in base64, goes before the file that `<field>` names, as in client-go. */

@@ -11,6 +11,8 @@ export interface KubernetesObserver {
   lost(resource: string, why: string, lastDataAt: number | undefined): void
   /** All was read anew; what had not changed was not sent on again. */
   relisted(resource: string, why: string): void
+  /** Something before the server closes watches after so many milliseconds. */
+  idleLimit(limitMs: number): void
   /** The server can't do something; how it is done from now on. */
   fellBack(resource: string, how: string): void
 }

@@ -3,6 +3,7 @@ import { ApiError, wordsOf } from './api-error.ts'
 import { Backoff } from '../../util/backoff.ts'
 import type { Collection } from './collection.ts'
 import { openWatch, readPage, type Page, type Requests } from './collection-requests.ts'
+import { type IdleLimit, steadyMs } from './idle-limit.ts'
 import { LossNotice, type KubernetesObserver } from './observer.ts'
 import { ObjectStore } from './object-store.ts'
 import { brokenHistory, type ReadPage } from './same-history.ts'
@@ -26,8 +27,13 @@ export interface ReflectorOptions {
   readonly synced: () => void
   /** Called whenever the server did what it was asked for. */
   readonly served: () => void
+  /** Shared by all that read from the server. */
+  readonly idleLimit: IdleLimit
   readonly timing?: Partial<Timing>
 }
+
+/** What is over sooner was nothing that served. */
+const shortMs = 1000
 
 /** A node asks at least every 30 s: jitter makes the longest wait twice as long. */
 export const reflectorBackoff = { firstMs: 800, mostMs: 15_000 }
@@ -66,6 +72,11 @@ export class Reflector {
   #byField = true
   #synced = false
   #standsSince: number | undefined
+  /** How long the watch was asked for. */
+  #askedMs = 0
+  /** Whether the watch has brought anything. */
+  #delivered = false
+  #waitedMs = 0
   #doing: 'list' | 'watch' = 'list'
   #error = ''
   #lastDataAt: number | undefined
@@ -137,6 +148,7 @@ export class Reflector {
       // `relist` or `close`: no fault, and nothing to wait for.
       if (signal.aborted) continue
       const ms = await this.#after(error, signal)
+      this.#waitedMs = ms
       if (ms > 0) await this.#wait(ms, error, signal)
     }
   }
@@ -189,14 +201,17 @@ export class Reflector {
   }
 
   async #watch(signal: AbortSignal): Promise<void> {
-    const { requests, clock, random, store } = this.#options
+    const { requests, clock, random, store, idleLimit } = this.#options
     const collection = this.#collection
     const initial = this.#resourceVersion === ''
     this.#doing = initial ? 'list' : 'watch'
     const query: Record<string, string> = initial
       ? { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' }
       : { resourceVersion: this.#resourceVersion }
-    const response = await openWatch(requests, collection, query, random(), signal)
+    const seconds = idleLimit.timeoutSeconds(random())
+    this.#askedMs = seconds * 1000
+    this.#delivered = false
+    const response = await openWatch(requests, collection, query, seconds, signal)
     if (!initial) this.#stands()
     const reader = new WatchReader({
       collection,
@@ -213,6 +228,7 @@ export class Reflector {
     try {
       await reader.read(response.body)
     } finally {
+      this.#delivered = reader.receivedAny
       if (this.#resourceVersion !== '') this.#resourceVersion = reader.resourceVersion
       if (reader.why !== '') this.#mustList(reader.why)
     }
@@ -245,14 +261,19 @@ export class Reflector {
     const { healthyMs, rarelyMs } = this.#timing
     const now = clock.now()
     const stood = this.#standsSince === undefined ? 0 : now - this.#standsSince
+    const isWatch = this.#standsSince !== undefined
     this.#standsSince = undefined
     if (!this.#served) this.#woken = false
     this.#served = false
-    if (stood >= healthyMs) {
+    // Not what the server itself refused, or got wrong.
+    const isCut = isWatch && (!(error instanceof UsherError) || hasCode(error, 'SILENCE'))
+    const hasServed = this.#delivered || stood >= Math.max(this.#waitedMs, shortMs)
+    if (stood >= healthyMs || (isCut && hasServed)) {
       this.#backoff.reset()
       this.#woken = false
       this.#relisted = false
-      if (error === undefined) return 0
+      if (isCut && stood >= Math.min(steadyMs, this.#askedMs))
+        return this.#cut(stood, error)
     }
     const fault =
       error ??
@@ -273,6 +294,19 @@ export class Reflector {
     const asked = fault instanceof ApiError ? fault.retryAfterMs : 0
     // The time that it stood counts as waited: attempts come no closer than `ms`.
     return Math.max(asked, ms - stood, this.#backoff.least())
+  }
+
+  /**
+   * Milliseconds to wait after a watch that served was ended by the server, in time or not, or by
+   * something on the way. That is no loss yet: the next one tells what has come meanwhile.
+   */
+  #cut(stood: number, error: Error | undefined): number {
+    this.#doubtful = error !== undefined
+    // The cluster may be quiet. Whether it is, is known when the server is asked.
+    if (hasCode(error, 'SILENCE')) return 0
+    if (stood < this.#askedMs - shortMs)
+      this.#options.idleLimit.cut(this.#collection.resource, stood)
+    return error === undefined ? 0 : this.#backoff.least()
   }
 
   #lost(error: Error, once: boolean): void {

@@ -1,22 +1,26 @@
 import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../../util/clock.ts'
+import { parseJson, peek } from '../../util/json.ts'
+import { ApiError } from './api-error.ts'
 import type { Collection } from './collection.ts'
 import { LineSplitter } from './json-stream.ts'
 import { ObjectStore } from './object-store.ts'
 import { readBody, Watchdog } from './read-body.ts'
 import { isOlder, fallsBehind } from './resource-version.ts'
-import { endsInitialEvents, watchEvent, type WatchEvent } from './watch-event.ts'
-import { hasCode, UsherError } from '../../util/usher-error.ts'
+import { UsherError } from '../../util/usher-error.ts'
 
 /** How long a reflector waits for what, in milliseconds. */
 export interface Timing {
-  /** A watch that sends nothing for so long is cut: bookmarks come about each minute. */
+  /**
+   * A watch that sends nothing for so long is opened anew: bookmarks come about each minute, but not
+   * where nothing in the whole cluster changes.
+   */
   readonly silenceMs: number
   /** The same for a streaming list that has not ended: a server that does not mark its end never ends it. */
   readonly markSilenceMs: number
   /** The longest for a streaming list, which changes may keep from being silent. */
   readonly markMs: number
-  /** A watch that stood for so long was healthy, and waits begin anew. */
+  /** A watch that stood for so long was healthy, whatever ended it, and waits begin anew. */
   readonly healthyMs: number
   /** Waits after 401 and 403, which people have to fix, begin here. */
   readonly refusedMs: number
@@ -72,6 +76,11 @@ export class WatchReader {
     return this.#resourceVersion
   }
 
+  /** Whether the server sent anything. */
+  get receivedAny(): boolean {
+    return this.#receivedAny
+  }
+
   /** Why the next watch must not go on from here; '' when it can. */
   get why(): string {
     return this.#why
@@ -93,11 +102,6 @@ export class WatchReader {
         throw new UsherError('MALFORMED', 'the watch ended in the middle of a line')
       if (this.#gathered !== undefined)
         throw new Error('the watch ended before the first state was complete')
-    } catch (error) {
-      // A server with an older state sends nothing until it gets to where the watch began.
-      if (hasCode(error, 'SILENCE') && !this.#receivedAny)
-        this.#why = 'the watch never said anything'
-      throw error
     } finally {
       this.#endMarkWatch()
       // What came before the fault holds.
@@ -162,3 +166,37 @@ export class WatchReader {
     else if (isNews) this.#disorder = true
   }
 }
+
+interface WatchEvent {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK'
+  readonly object: unknown
+  readonly resourceVersion: string
+}
+
+const types: ReadonlySet<unknown> = new Set(['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK'])
+
+/** Reads one line of a watch. Throws ApiError for an ERROR event, MALFORMED for nonsense. */
+const watchEvent = (line: string): WatchEvent => {
+  const event = parseJson(line)
+  if (event === undefined)
+    throw new UsherError('MALFORMED', 'the server sent a line that is not JSON')
+  const type = peek(event, 'type')
+  const object = peek(event, 'object')
+  if (type === 'ERROR') {
+    const code = peek(object, 'code')
+    const status = typeof code === 'number' ? code : 500
+    throw new ApiError(status, object, 0, 'API_WATCH_REFUSED')
+  }
+  const resourceVersion = peek(peek(object, 'metadata'), 'resourceVersion')
+  if (!isType(type) || typeof resourceVersion !== 'string')
+    throw new UsherError('MALFORMED', 'the server sent a line that is no event')
+  return { type, object, resourceVersion }
+}
+
+const isType = (type: unknown): type is WatchEvent['type'] => types.has(type)
+
+/** Whether a bookmark says that the state asked for with `sendInitialEvents` is complete. */
+const endsInitialEvents = ({ type, object }: WatchEvent): boolean =>
+  type === 'BOOKMARK' &&
+  peek(peek(peek(object, 'metadata'), 'annotations'), 'k8s.io/initial-events-end') ===
+    'true'

@@ -1,6 +1,6 @@
 import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
 import type { Problem } from '../../model/snapshot.ts'
-import { printable } from '../../util/printable.ts'
+import { firstFew, printable } from '../../util/printable.ts'
 import { type Source, type SourceSink, type SourceStatus } from '../source.ts'
 import { Debounce, DirectoryWatches } from './directory-watches.ts'
 import { changesBetweenMany, type Applied, type SourceObject } from '../diff.ts'
@@ -186,15 +186,10 @@ class ManifestSource implements Source {
   }
 }
 
-const mostListed = 5
-
 /** What is wrong, on one line; '' when nothing is. */
-const summary = (unreadable: readonly Problem[]): string => {
-  const listed = unreadable
-    .slice(0, mostListed)
-    .map(({ object, field, message }) =>
+const summary = (unreadable: readonly Problem[]): string =>
+  firstFew(
+    unreadable.map(({ object, field, message }) =>
       [object, field, message].filter(Boolean).join(': '),
-    )
-  const more = unreadable.length - listed.length
-  return [...listed, ...(more > 0 ? [`and ${more} more`] : [])].join('; ')
-}
+    ),
+  )

@@ -1,10 +1,17 @@
 import { Backoff } from '../../util/backoff.ts'
 import type { Clock } from '../../util/clock.ts'
-import { printable } from '../../util/printable.ts'
+import { canonicalIp, joinHostPort } from '../../util/ip.ts'
+import { firstFew, printable } from '../../util/printable.ts'
 import { orAborted, wait } from '../../util/wait.ts'
-import { messageOf } from '../../util/usher-error.ts'
-import { unknownTtlMs, type FoundPlaces, type Lookup, type Place } from './place.ts'
-import { usable } from './usable-places.ts'
+import { hasCode, messageOf } from '../../util/usher-error.ts'
+import { addressFault } from '../decode/fields.ts'
+import {
+  mostPlaces,
+  unknownTtlMs,
+  type FoundPlaces,
+  type Lookup,
+  type Place,
+} from './place.ts'
 
 export interface HostWatchEvents {
   /** After each success, whether or not the places are others than before. */
@@ -19,17 +26,19 @@ export interface HostWatchTimes {
   readonly longestRetryMs: number
   /** A resolver that does not answer for so long has failed. */
   readonly attemptMs: number
+  /** An answer is asked for anew after so long, whatever its TTL. */
+  readonly longestTtlMs: number
 }
 
 export const hostWatchTimes: HostWatchTimes = {
   retryMs: 1000,
   longestRetryMs: 30_000,
   attemptMs: 10_000,
+  longestTtlMs: 30_000,
 }
 
 /** No name is resolved more often, whatever its TTL and the failures of its endpoints. */
 const lowestTtlMs = 1000
-const highestTtlMs = 300_000
 
 /** Keeps the places of one name up to date; the last good ones stand through failures. */
 export class HostWatch {
@@ -47,6 +56,7 @@ export class HostWatch {
   /** The pause that `soon` has cut short already. */
   #hurried: AbortController | undefined
   #startedAt = 0
+  #state: 'new' | 'tried' | 'known' = 'new'
   #closed = false
 
   constructor(
@@ -77,6 +87,17 @@ export class HostWatch {
   /** What was wrong with the last attempt; '' when nothing was. */
   get error(): string {
     return this.#error
+  }
+
+  /** `tried`: an attempt has ended; `known`: with an answer, even if only that there is no such name. */
+  get state(): 'new' | 'tried' | 'known' {
+    return this.#state
+  }
+
+  /** The first attempt takes longer than others are to wait for it. */
+  late(): void {
+    if (this.#state === 'new' && !this.#closed)
+      this.#failed(`cannot resolve ${this.#name}`, 'no answer yet')
   }
 
   /** Goes on until `close`. `attempted` is called when an attempt has ended. */
@@ -122,14 +143,17 @@ export class HostWatch {
       const found = await this.#answer(signal)
       const { places, faults } = usable(found)
       this.#places = places
-      const ttlMs = clampedTtl(found.ttlMs)
+      this.#state = 'known'
+      const ttlMs = clampedTtl(found.ttlMs, this.#times.longestTtlMs)
       if (faults.length > 0)
-        this.#failed(`${this.#name} is resolved in part`, summary(faults))
+        this.#failed(`${this.#name} is resolved in part`, firstFew(faults))
       else this.#recovered()
       this.#events.resolved()
       return faults.length > 0 ? Math.min(ttlMs, this.#backoff.next()) : ttlMs
     } catch (error) {
       if (signal.aborted) return 0
+      if (hasCode(error, 'NOT_FOUND')) this.#state = 'known'
+      else if (this.#state === 'new') this.#state = 'tried'
       this.#failed(`cannot resolve ${this.#name}`, error)
       return this.#backoff.next()
     }
@@ -163,13 +187,37 @@ export class HostWatch {
   }
 }
 
-const clampedTtl = (ttlMs: number | undefined): number =>
+const clampedTtl = (ttlMs: number | undefined, longestMs: number): number =>
   ttlMs === undefined || Number.isNaN(ttlMs)
-    ? unknownTtlMs
-    : Math.min(highestTtlMs, Math.max(lowestTtlMs, ttlMs))
+    ? Math.min(unknownTtlMs, longestMs)
+    : Math.min(longestMs, Math.max(lowestTtlMs, ttlMs))
 
-const summary = (faults: readonly string[]): string => {
-  const [first, second] = faults
-  const more = faults.length > 2 ? `and ${faults.length - 2} more faults` : ''
-  return [first, second, more].filter(Boolean).join('; ')
+/**
+ * Each place that can be dialled once, those of the first tiers in front, and not too many; whatever
+ * their order in the answer.
+ */
+export const usable = (
+  found: FoundPlaces,
+): { places: readonly Place[]; faults: readonly string[] } => {
+  const byKey = new Map<string, Place>()
+  for (const place of found.places) {
+    if (addressFault(place.address) !== '') continue
+    const address = canonicalIp(place.address) ?? place.address
+    const key = joinHostPort(address, place.port)
+    const twin = byKey.get(key)
+    if (twin === undefined || comesBefore(place, twin))
+      byKey.set(key, { ...place, address })
+  }
+  if (byKey.size === 0) throw new Error('the answer has no usable address')
+  // Sorted, so that a server that rotates its answers changes nothing.
+  const sorted = [...byKey.keys()].toSorted().flatMap(key => byKey.get(key) ?? [])
+  const places = sorted.toSorted((a, b) => a.tier - b.tier).slice(0, mostPlaces)
+  const surplus = `the answer has ${byKey.size} addresses, of which ${mostPlaces} are taken`
+  return {
+    places,
+    faults: byKey.size > mostPlaces ? [...found.faults, surplus] : found.faults,
+  }
 }
+
+const comesBefore = (a: Place, b: Place): boolean =>
+  a.tier === b.tier ? a.weight > b.weight : a.tier < b.tier

@@ -6,6 +6,9 @@ import { messageOf } from '../../util/usher-error.ts'
 /** Lists of names to block have some MiB. */
 const mostBytes = 32 * 1024 * 1024
 
+/** How often a name that is in the hosts file is looked for there again. */
+export const hostsMs = 5000
+
 type Hosts = ReadonlyMap<string, readonly string[]>
 
 /** Where the system has it. */

@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises'
 import type { ClientLists } from '../../model/traffic.ts'
 import { addressRanges, type AddressRanges } from '../../util/address-ranges.ts'
 import { type Clock, systemClock, type Timer } from '../../util/clock.ts'
-import { printable } from '../../util/printable.ts'
+import { firstFew, printable } from '../../util/printable.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import { type ListFile, readEntry, readListFile } from './client-list.ts'
 import type { Route } from './route.ts'
@@ -136,7 +136,7 @@ export class ListFiles {
     this.#clients = new WeakMap()
     const file = printable(path, 300)
     if (isUsable) this.#options.onTaken?.(file)
-    else this.#options.onUnusable?.(file, faults.join('; '))
+    else this.#options.onUnusable?.(file, firstFew(faults))
     this.#changed?.()
   }
 

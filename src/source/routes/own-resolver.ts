@@ -1,11 +1,10 @@
-import type { AddressPort } from '../../util/ip.ts'
-import { errorOf } from '../../util/usher-error.ts'
+import { hostname } from 'node:os'
+import { familyOf, splitHostPort, type AddressPort } from '../../util/ip.ts'
+import { errorOf, hasCode, UsherError } from '../../util/usher-error.ts'
 import { askServers, type Records } from './dns/ask-servers.ts'
-import { HostsFile, systemHosts } from './hosts-file.ts'
-import type { Resolve, ResolveSrv } from './resolver.ts'
-
-/** How often a name that is in the hosts file is looked for there again. */
-const hostsMs = 5000
+import { HostsFile, hostsMs, systemHosts } from './hosts-file.ts'
+import type { Resolve, Resolved, ResolveSrv } from './resolver.ts'
+import { isHostName } from './route-address.ts'
 
 /** Finds hosts by the hosts file and then by these servers; names are taken as they are. */
 export const resolveBy = (
@@ -16,19 +15,48 @@ export const resolveBy = (
   return async (host, signal) => {
     const known = await hosts.addressesOf(host)
     if (known.length > 0) return { addresses: known, ttlMs: hostsMs, faults: [] }
-    return merged(
-      await Promise.allSettled([
-        askServers(servers, { name: host, type: 'A' }, signal),
-        askServers(servers, { name: host, type: 'AAAA' }, signal),
-      ]),
-    )
+    return resolveByDns({ servers, search: [], ndots: 0 }, host, signal)
   }
+}
+
+/**
+ * By DNS, with search domains as resolv.conf(5) has them. A domain whose servers refuse is passed
+ * over, as glibc does; servers that say nothing would not do so for another name. Rejects with
+ * NOT_FOUND when the host is known not to be there.
+ */
+export const resolveByDns = async (
+  conf: ResolvConf,
+  host: string,
+  signal: AbortSignal,
+): Promise<Resolved> => {
+  let fault: Error | undefined
+  for (const name of candidatesOf(host, conf)) {
+    try {
+      return merged(
+        await Promise.allSettled([
+          askServers(conf.servers, { name, type: 'A' }, signal),
+          askServers(conf.servers, { name, type: 'AAAA' }, signal),
+        ]),
+      )
+    } catch (error) {
+      if (signal.aborted || hasCode(error, 'SILENCE')) throw error
+      if (fault === undefined || hasCode(fault, 'NOT_FOUND')) fault = errorOf(error)
+    }
+  }
+  throw fault ?? new UsherError('NOT_FOUND', 'it is no host name')
+}
+
+const candidatesOf = (host: string, { search, ndots }: ResolvConf): readonly string[] => {
+  if (host.endsWith('.')) return [host]
+  const longer = search.map(domain => `${host}.${domain}`).filter(isHostName)
+  const isWhole = host.split('.').length > ndots
+  return isWhole ? [host, ...longer] : [...longer, host]
 }
 
 type Outcome = PromiseSettledResult<Records<'A'> | Records<'AAAA'>>
 
 /** Of A and AAAA. One is enough, as for the system's resolver; what failed of the other is told. */
-const merged = (outcomes: readonly Outcome[]): Awaited<ReturnType<Resolve>> => {
+const merged = (outcomes: readonly Outcome[]): Resolved => {
   const answers = outcomes.flatMap(each =>
     each.status === 'fulfilled' ? [each.value] : [],
   )
@@ -37,11 +65,15 @@ const merged = (outcomes: readonly Outcome[]): Awaited<ReturnType<Resolve>> => {
   )
   const rejected = outcomes.findIndex(({ status }) => status === 'rejected')
   const found = answers.filter(({ records }) => records.length > 0)
-  if (found.length === 0) throw failures[0] ?? new Error(noneOf(answers))
+  if (found.length === 0)
+    throw failures[0] ?? new UsherError('NOT_FOUND', noneOf(answers))
   return {
     addresses: found.flatMap(({ records }) => records.map(({ address }) => address)),
     ttlMs: Math.min(...found.map(({ ttl }) => ttl)) * 1000,
-    faults: failures.map(({ message }) => message),
+    faults: [
+      ...failures.map(({ message }) => message),
+      ...found.flatMap(({ cut }) => (cut === '' ? [] : [cut])),
+    ],
     ...(rejected >= 0 && { unknown: rejected === 0 ? 'IPv4' : 'IPv6' }),
   }
 }
@@ -51,13 +83,45 @@ const noneOf = (answers: readonly { readonly none: string }[]): string =>
 
 /** Finds services by SRV records; `servers` is asked each time, for the system's may change. */
 export const resolveSrvBy =
-  (servers: () => readonly AddressPort[]): ResolveSrv =>
+  (servers: () => Promise<readonly AddressPort[]>): ResolveSrv =>
   async (name, signal) => {
-    const { records, ttl, none } = await askServers(
-      servers(),
+    const { records, ttl, none, cut } = await askServers(
+      await servers(),
       { name, type: 'SRV' },
       signal,
     )
-    if (none !== '') throw new Error(none)
-    return { records, ttlMs: ttl * 1000 }
+    if (none !== '') throw new UsherError('NOT_FOUND', none)
+    return { records, ttlMs: ttl * 1000, ...(cut !== '' && { faults: [cut] }) }
   }
+
+/** What resolv.conf(5) says of how names are asked for. */
+export interface ResolvConf {
+  readonly servers: readonly AddressPort[]
+  readonly search: readonly string[]
+  /** A name with so many dots is asked for as it is before any domain is added to it. */
+  readonly ndots: number
+}
+
+/** As glibc reads it: the last of `search` and `domain` counts, and else the domain of the host. */
+export const parseResolvConf = (text: string, host = hostname()): ResolvConf => {
+  const lines = text.split('\n').map(line => line.replace(/^[#;].*/, '').trim())
+  const wordsOf = (...keys: readonly string[]): readonly (readonly string[])[] =>
+    lines
+      .map(line => line.split(/\s+/))
+      .flatMap(([key = '', ...words]) => (keys.includes(key) ? [words] : []))
+  const domain = /\.(.+)$/.exec(host)?.[1]
+  const search = wordsOf('search', 'domain').at(-1) ?? (domain ? [domain] : [])
+  const options = wordsOf('options').flat()
+  const ndots = options.findLast(option => /^ndots:\d+$/.test(option))?.slice(6)
+  return {
+    servers: wordsOf('nameserver').flatMap(([server = '']) => serverAt(server)),
+    search: search.map(name => name.replace(/\.$/, '')).filter(Boolean),
+    ndots: Math.min(15, Number(ndots ?? 1)),
+  }
+}
+
+/** `10.0.0.2`, or with a port as c-ares has it; none for what is no address. */
+export const serverAt = (text: string): readonly AddressPort[] => {
+  const { host: address, port } = splitHostPort(text) ?? { host: text, port: 53 }
+  return familyOf(address) === undefined ? [] : [{ address, port }]
+}

@@ -1,5 +1,5 @@
 import { familyOf, type IpFamily } from '../../util/ip.ts'
-import type { SrvData } from './dns/dns-record.ts'
+import type { SrvData } from './dns/dns-message.ts'
 
 export interface Resolved {
   readonly addresses: readonly string[]
@@ -26,6 +26,8 @@ export type Resolve = (host: string, signal: AbortSignal) => Promise<Resolved>
 export interface ResolvedSrv {
   readonly records: readonly SrvData[]
   readonly ttlMs: number
+  /** As of `Resolved`. */
+  readonly faults?: readonly string[]
 }
 
 /** Finds a service's SRV records; rejects as `Resolve` does. */

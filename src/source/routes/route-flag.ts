@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { printable, show } from '../../util/printable.ts'
+import { firstFew, printable, show } from '../../util/printable.ts'
 import { unknownName } from '../../util/suggest.ts'
 import { exampleOf, flagName, fromText } from '../options/option-text.ts'
 import { decodeRoute, routeFaults } from './decode-route.ts'
@@ -38,7 +38,7 @@ export const parseRoute = (text: string): Route => {
     ...[...shapeFaults(routeShape, raw), ...routeFaults(raw)].map(inWords),
     ...faults,
   ]
-  if (all.length > 0) throw new Error(`route ${show(text)}: ${all.join('; ')}`)
+  if (all.length > 0) throw new Error(`route ${show(text)}: ${firstFew(all)}`)
   return decodeRoute(raw, printable(text, 300))
 }
 

@@ -1,10 +1,13 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { GroupTurn } from '../../health/group-health.ts'
 import type { Health } from '../../health/health-checker.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
-import { canonicalIp } from '../../util/ip.ts'
+import { canonicalIp, joinHostPort } from '../../util/ip.ts'
+import { firstFew } from '../../util/printable.ts'
 import { isUnix } from '../../util/unix-address.ts'
 import { SyncRunner } from '../../util/sync-runner.ts'
+import { within } from '../../util/within.ts'
 import { changesBetween, type Applied } from '../diff.ts'
 import type { Source, SourceSink, SourceStatus } from '../source.ts'
 import { GonePlaces } from './gone-places.ts'
@@ -20,6 +23,7 @@ import {
   placesOfRoute,
   routeNameOf,
   routeObject,
+  servedPlaces,
   servicePortOf,
 } from './route-objects.ts'
 import { backendText, type Route, type RouteBackend } from './route.ts'
@@ -45,10 +49,13 @@ export interface RouteSourceOptions {
 /** Of a thousand endpoints that turn at once each would have all of them written anew. */
 const turnsEveryMs = 100
 
+/** Other routes don't wait longer for a name that is new. */
+const patienceMs = 1000
+
 /**
  * Services from a sidecar's routes. Host names are resolved again when their TTL is
  * over; what can't be resolved keeps its last addresses and is tried again with growing
- * pauses. `start` waits for the first attempt at every name and never rejects. Throws
+ * pauses. `start` waits a little for the first attempt at every name and never rejects. Throws
  * when two routes listen on the same address, or have the same name.
  */
 export const routeSource = (options: RouteSourceOptions): RouteSource => {
@@ -64,11 +71,17 @@ export class RouteSource implements Source {
   readonly #health: RouteHealth
   readonly #turns: SyncRunner
   readonly #gone = new GonePlaces()
+  /** Routes, by name, that go where they went until one of their new endpoints has been asked. */
+  #waiting: ReadonlySet<string> = new Set()
   readonly #lists: ListFiles
   readonly #clock: Clock
   /** When a place that has gone is to be forgotten. */
   #goneTimer: Timer | undefined
-  #routes: readonly Route[]
+  /** What is wanted, and what is in force of it. */
+  #given: readonly Route[]
+  #routes: readonly Route[] = []
+  /** What is about to be wanted. */
+  #coming: readonly Route[] = []
   #applied: Applied = new Map()
   #sink: SourceSink | undefined
   #synced = false
@@ -79,7 +92,7 @@ export class RouteSource implements Source {
 
   constructor(options: RouteSourceOptions) {
     const { routes, clock = systemClock, times = hostWatchTimes } = options
-    this.#routes = routes
+    this.#given = routes
     this.#clock = clock
     this.#lists = options.lists ?? new ListFiles({ clock })
     this.#onError = options.onError ?? (() => {})
@@ -92,14 +105,12 @@ export class RouteSource implements Source {
     }
     this.#health = new RouteHealth(backend => this.#placesOf(backend), {
       clock,
-      turned: turn => {
-        options.onTurn?.(turn)
-        this.#turns.request()
-      },
+      turned: turn => options.onTurn?.(turn),
+      changed: () => this.#turns.request(),
     })
     this.#turns = new SyncRunner({
       clock,
-      sync: async () => this.#emit(),
+      sync: async () => this.#update(),
       failed: error => this.#onError(error as Error),
       minMs: turnsEveryMs,
       maxMs: Number.POSITIVE_INFINITY,
@@ -116,7 +127,7 @@ export class RouteSource implements Source {
 
   async start(sink: SourceSink): Promise<void> {
     this.#sink = sink
-    await this.#watch(this.#routes)
+    await this.#watch(this.#given)
     if (this.#closed) return
     this.#synced = true
     this.#lists.watch(() => this.#update())
@@ -125,34 +136,65 @@ export class RouteSource implements Source {
   }
 
   /**
-   * Takes these routes in place of those it has, once each name that is new has been tried:
-   * what stays the same is never without endpoints. Not before `start` has resolved.
+   * Takes these routes in place of those it has, once each name that is new has been tried, or a
+   * second later: what was there and has got such a name goes where it went until it is tried. Not
+   * before `start` has resolved.
    */
   async replace(routes: readonly Route[]): Promise<void> {
+    this.#coming = routes
     await this.#watch(routes)
     if (this.#closed) return
-    this.#routes = routes
+    this.#coming = []
+    this.#given = routes
     this.#lists.keep(routes)
-    const wanted = namesOf(routes)
-    for (const [name, watch] of this.#watches) {
-      if (wanted.has(name)) continue
-      watch.close()
-      this.#watches.delete(name)
-    }
     this.#update()
   }
 
-  /** Resolves when there was an attempt at each name that was not watched yet. */
+  /** Resolves when there was an attempt at each name that was not watched yet, or that takes long. */
   async #watch(routes: readonly Route[]): Promise<void> {
     const attempts = [...namesOf(routes)].flatMap(([name, backend]) => {
       if (this.#closed || this.#watches.has(name)) return []
       const watch = this.#watchOf(backend)
       this.#watches.set(name, watch)
-      return new Promise<void>(attempted => {
-        watch.run(attempted).catch(this.#onError).finally(attempted)
+      return new Promise<HostWatch>(attempted => {
+        watch
+          .run(() => attempted(watch))
+          .catch(this.#onError)
+          .finally(() => attempted(watch))
       })
     })
-    await Promise.all(attempts)
+    if (attempts.length === 0) return
+    await within(this.#clock, patienceMs, Promise.all(attempts))
+    for (const name of namesOf(routes).keys()) this.#watches.get(name)?.late()
+  }
+
+  /** Takes up what is wanted as far as it can be, and forgets names that nothing needs. */
+  #settle(): void {
+    this.#routes = this.#given.map(route => this.#inForce(route))
+    const needed = namesOf([...this.#given, ...this.#routes, ...this.#coming])
+    for (const [name, watch] of this.#watches) {
+      if (needed.has(name)) continue
+      watch.close()
+      this.#watches.delete(name)
+    }
+  }
+
+  /**
+   * With the endpoints that a route of its address had, until each of its names has been tried and
+   * there is one to go by: what can't be found out takes nothing away.
+   */
+  #inForce(route: Route): Route {
+    const stateOf = (one: RouteBackend) =>
+      this.#watches.get(watchName(one))?.state ?? 'known'
+    const states = new Set(route.backends.map(stateOf))
+    if (!states.has('new') && states.has('known')) return route
+    const before = this.#routes.find(
+      ({ protocol, listen }) =>
+        protocol === route.protocol && isDeepStrictEqual(listen, route.listen),
+    )
+    if (before === undefined) return route
+    const { backends, pools, others } = before
+    return { ...route, backends, pools, others }
   }
 
   reload(): void {
@@ -190,14 +232,10 @@ export class RouteSource implements Source {
   }
 
   #error(): string {
-    return [
-      ...this.#failing().map(({ error }) => error),
+    return firstFew([
+      ...Array.from(this.#watches.values(), ({ error }) => error).filter(Boolean),
       ...this.#lists.faults.map(({ file, message }) => `${file}: ${message}`),
-    ].join('; ')
-  }
-
-  #failing(): HostWatch[] {
-    return [...this.#watches.values()].filter(({ error }) => error !== '')
+    ])
   }
 
   readonly #placesOf = (backend: RouteBackend): readonly Place[] => {
@@ -210,16 +248,15 @@ export class RouteSource implements Source {
   /** Hands on what is new. Before the first attempts have all ended nothing is. */
   #update(): void {
     if (this.#closed || !this.#synced || this.#sink === undefined) return
+    this.#settle()
     const wasGood = this.#isGood
     this.#isGood = this.#error() === ''
     if (this.#isGood || wasGood) this.#lastGoodAt = Date.now()
-    this.#health.watch(this.#routes)
-    this.#noteGone()
-    this.#emit()
-  }
-
-  #emit(): void {
-    if (this.#closed || !this.#synced || this.#sink === undefined) return
+    const served = new Map(
+      Array.from(this.#applied, ([name, object]) => [name, servedPlaces(object)]),
+    )
+    this.#watchHealth(served)
+    this.#noteGone(served)
     const wanted = this.#wanted()
     const changes = changesBetween(this.#applied, wanted)
     this.#applied = wanted
@@ -227,9 +264,24 @@ export class RouteSource implements Source {
     this.#sink.problems(this.#problems())
   }
 
-  #noteGone(): void {
+  #watchHealth(served: ReadonlyMap<string, readonly Place[]>): void {
+    const used = Array.from(served, ([name, places]) =>
+      places.map(place => `${name} ${keyOf(place)}`),
+    )
+    this.#health.watch(this.#routes, new Set(used.flat()))
+    const waiting = this.#routes.filter(route => {
+      const own = new Set(placesOfRoute(route, this.#placesOf).map(keyOf))
+      const isAnyLeft = served.get(route.name)?.some(place => !own.has(keyOf(place)))
+      return isAnyLeft === true && this.#health.awaits(route)
+    })
+    this.#waiting = new Set(waiting.map(({ name }) => name))
+  }
+
+  #noteGone(served: ReadonlyMap<string, readonly Place[]>): void {
     const now = this.#clock.now()
-    const placesOf = (route: Route) => placesOfRoute(route, this.#placesOf)
+    const placesOf = (route: Route) =>
+      (this.#waiting.has(route.name) ? served.get(route.name) : undefined) ??
+      placesOfRoute(route, this.#placesOf)
     this.#gone.update(this.#routes, placesOf, now)
     this.#clock.clearTimeout(this.#goneTimer)
     const { until } = this.#gone
@@ -239,10 +291,12 @@ export class RouteSource implements Source {
 
   #wanted(): Applied {
     const objects = this.#routes.map(route => {
+      const before = this.#applied.get(route.name)
+      if (before !== undefined && this.#waiting.has(route.name)) return before
       const gone = this.#gone.of(route)
-      const isDown = this.#health.downOf(route)
+      const judge = this.#health.judge(route)
       const clients = this.#lists.clientsOf(route)
-      return routeObject(route, this.#placesOf, isDown, gone, clients)
+      return routeObject(route, this.#placesOf, judge, gone, clients)
     })
     return new Map(objects.map(object => [object.key, object]))
   }
@@ -253,14 +307,16 @@ export class RouteSource implements Source {
       field: '',
       message: `${message}; the old one counts`,
     }))
-    const ofRoutes = this.#routes.flatMap(route =>
+    const ofRoutes = this.#given.flatMap((route, i) =>
       route.backends.flatMap((backend): Problem[] => {
         const object = `route "${route.text}"`
         const field = `endpoint "${backendText(backend)}"`
         const failure = this.#watches.get(watchName(backend))?.error ?? ''
+        const isOld = this.#routes[i]?.backends !== route.backends
+        const stands = isOld ? '; the endpoints from before are in use' : ''
         const loops = loopsOf(route, backend, this.#placesOf)
         return [
-          ...(failure === '' ? [] : [{ object, field, message: failure }]),
+          ...(failure === '' ? [] : [{ object, field, message: `${failure}${stands}` }]),
           ...loops.map(({ address }) => ({
             object,
             field,
@@ -272,6 +328,8 @@ export class RouteSource implements Source {
     return [...ofLists, ...ofRoutes]
   }
 }
+
+const keyOf = ({ address, port }: Place): string => joinHostPort(address, port)
 
 /** The names that have to be resolved, with a backend of each. */
 const namesOf = (routes: readonly Route[]): ReadonlyMap<string, RouteBackend> =>

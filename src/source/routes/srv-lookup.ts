@@ -1,9 +1,10 @@
 import { setMaxListeners } from 'node:events'
 import type { Clock } from '../../util/clock.ts'
 import { canonicalIp, joinHostPort } from '../../util/ip.ts'
+import { firstFew } from '../../util/printable.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import { within } from '../../util/within.ts'
-import type { SrvData } from './dns/dns-record.ts'
+import type { SrvData } from './dns/dns-message.ts'
 import {
   mostPlaces,
   unknownTtlMs,
@@ -53,7 +54,7 @@ export const srvLookup = (
     const targets = [...new Set(records.map(({ target }) => target))]
     const found = await Promise.all(targets.map(target => find(target, signal)))
     last = new Map(found.map(({ target, addresses }) => [target, addresses]))
-    return assembled(records, answer.ttlMs, found, faults)
+    return assembled(records, answer.ttlMs, found, [...(answer.faults ?? []), ...faults])
   }
 }
 
@@ -126,7 +127,7 @@ const assembled = (
     ...before,
     ...found.flatMap(each => each.faults.map(fault => `${each.target}: ${fault}`)),
   ]
-  if (places.length === 0) throw new Error(faults.join('; '))
+  if (places.length === 0) throw new Error(firstFew(faults))
   const ttls = found.map(each => each.ttlMs ?? unknownTtlMs)
   return { places: summed(places), ttlMs: Math.min(ttlMs, ...ttls), faults }
 }

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Health } from '../../health/health-checker.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { systemClock, type Timer } from '../../util/clock.ts'
-import { printable } from '../../util/printable.ts'
+import { firstFew, printable } from '../../util/printable.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import type { Source, SourceSink, SourceStatus } from '../source.ts'
 import { faultText, placeOf, readRoutes, readRoutesText } from './read-routes.ts'
@@ -107,7 +107,7 @@ class WatchedRoutes implements Source {
       name: `routes ${this.#name()}`,
       lastGoodAt: lastGoodAt && Math.min(lastGoodAt, this.#goodAt),
       ...(faults.length > 0 && {
-        error: [`${this.#name()}: ${faults.join('; ')}`, inner.error]
+        error: [`${this.#name()}: ${firstFew(faults)}`, inner.error]
           .filter(part => part !== '')
           .join('; '),
       }),
@@ -202,7 +202,7 @@ class WatchedRoutes implements Source {
     if (isDeepStrictEqual(faults, this.#faults)) return
     this.#faults = faults
     this.#tell()
-    this.#options.onUnusable?.(faults.map(faultText).join('; '))
+    this.#options.onUnusable?.(firstFew(faults.map(faultText)))
   }
 
   async #take(routes: readonly Route[]): Promise<void> {

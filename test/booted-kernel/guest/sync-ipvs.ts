@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { plainSettings } from '../../../src/kernel/proxier.ts'
-import { ipvsKind } from '../../../src/kernel/ipvs/ipvs-kind.ts'
+import { ipvsKind } from '../../../src/kernel/ipvs/ipvs-proxier.ts'
 import { runTool } from '../../../src/kernel/run-tool.ts'
 import { systemClock } from '../../../src/util/clock.ts'
 import { readIfThere } from '../../../src/util/read-text.ts'

@@ -114,6 +114,30 @@ const placer =
 const external = (address: string): Vip => ({ kind: 'ExternalIP', address, port: 80 })
 const balanced = (address: string): Vip => ({ kind: 'LoadBalancerIP', address, port: 80 })
 
+t.test('an address that means another host does not become one of this', async t => {
+  const elsewhere = new Map([['198.51.100.1', 'where this node reaches the API server']])
+  const { host, capture, place } = fixture({ elsewhere: () => elsewhere })
+  const vips = [
+    clusterIp('10.97.0.1'),
+    external('198.51.100.1'),
+    balanced('198.51.100.2'),
+  ]
+  const refused = 'not captured, not an address of this host; it is '
+  t.match(await place(servicePort('web', { vips })), [
+    /^local, /,
+    `${refused}where this node reaches the API server, which would be out of reach; give the Service another`,
+    /^local, /,
+  ])
+  t.match(capture.problems?.(), [{ object: 'capture local', field: '198.51.100.1' }])
+  elsewhere.set('198.51.100.2', 'an address of Node n2').set('10.97.0.1', 'a resolver')
+  t.match(await place(servicePort('web', { vips })), [
+    /^local, /,
+    /API server/,
+    `${refused}an address of Node n2, which would be out of reach; give the Service another`,
+  ])
+  t.equal(host.events.at(-1), '-198.51.100.2/32', 'also when that is learnt later')
+})
+
 t.test('VIPs become addresses of this host', async t => {
   const vips = [
     clusterIp('10.97.0.1'),

@@ -1,6 +1,14 @@
 import t from 'tap'
 import { makeNetns, type Netns } from '../../support/netns.ts'
-import { createSets, families, iptablesMode, ipvsMode, table } from './left-behind.ts'
+import { addForeign } from './foreign.ts'
+import {
+  createSets,
+  families,
+  iptablesMode,
+  ipvsMode,
+  leaveAll,
+  table,
+} from './left-behind.ts'
 import { options } from './options.ts'
 import { usherIn } from '../../support/usher-in.ts'
 
@@ -85,19 +93,54 @@ t.test('a set that a rule of others asks stays, the others go', options, async t
   t.match(await ns.run('iptables-nft-save', ['-t', 'filter']), `${rule}\n`)
 })
 
-t.test('a rule that iptables can not read keeps the table as it is', options, async t => {
+t.test('a verdict of nft’s holds a chain, which leads nowhere then', options, async t => {
   const ns = await makeNetns('cl')
   await restore(ns, iptablesMode(families.iptables))
-  await ns.run('nft', [
-    'add rule ip nat OUTPUT tcp dport vmap { 80 : jump KUBE-SERVICES }',
-  ])
-  const before = await ns.run('nft', ['-s', '-a', 'list', 'table', 'ip', 'nat'])
+  const verdict = 'tcp dport vmap { 80 : jump KUBE-SERVICES }'
+  await ns.run('nft', [`add rule ip nat OUTPUT ${verdict}`])
   const { code, out, err } = await usherIn(ns, ['cleanup'])
   t.equal(code, 1)
   t.match(
     err,
-    /-t nat: chain KUBE-SERVICES stays: iptables(?:-nft)?-restore .*\(exit code/,
+    /-t nat: chain KUBE-SERVICES stays: it is emptied, but a rule that iptables/,
   )
   t.match(out, 'removed iptables-nft -t filter: chain KUBE-SERVICES\n')
-  t.equal(await ns.run('nft', ['-s', '-a', 'list', 'table', 'ip', 'nat']), before)
+  const left = await ns.run('nft', ['list', 'table', 'ip', 'nat'])
+  t.match(left, verdict)
+  t.strictSame(left.match(/KUBE-\S+/g), ['KUBE-SERVICES', 'KUBE-SERVICES'])
 })
+
+/** As VPNs, firewalls and administrators put them into tables of iptables-nft. */
+const natives = (family: 'ip' | 'ip6'): readonly string[] => [
+  `insert rule ${family} filter INPUT ct state established accept`,
+  `add rule ${family} filter FORWARD log prefix "x"`,
+  `add rule ${family} nat OUTPUT fib daddr type local counter`,
+  `insert rule ${family} nat POSTROUTING meta mark set 0x00000001`,
+  `add rule ${family} mangle PREROUTING ct state established accept`,
+]
+
+for (const where of ['nat', 'raw', 'all'])
+  t.test(`rules that iptables can not read: ${where}`, options, async t => {
+    const ns = await makeNetns('cl')
+    await addForeign(ns)
+    const rules = (['ip', 'ip6'] as const).flatMap(natives)
+    const mixed = rules.filter(each => where === 'all' || each.includes(` ${where} `))
+    if (where === 'raw') {
+      await ns.run('iptables-nft', ['-t', 'raw', '-A', 'OUTPUT', '-j', 'ACCEPT'])
+      mixed.push('insert rule ip raw OUTPUT meta mark set 1')
+    }
+    const mix = () => ns.run('nft', ['-f', '-'], { input: mixed.join('\n') })
+    const rulesNow = () => ns.run('nft', ['-a', '-s', 'list', 'ruleset'])
+    await mix()
+    const before = await rulesNow()
+    await leaveAll(ns)
+    const { code, err } = await usherIn(ns, ['cleanup'])
+    t.strictSame({ code, err }, { code: 0, err: '' })
+    t.equal(await rulesNow(), before)
+    t.match(await usherIn(ns, ['cleanup']), { out: 'nothing to clean up\n', code: 0 })
+    await leaveAll(ns)
+    await mix()
+    t.strictSame((await usherIn(ns, ['cleanup'])).err, '', 'also where they come later')
+    const left = (await rulesNow()).split('\n').length
+    t.equal(left - before.split('\n').length, mixed.length)
+  })

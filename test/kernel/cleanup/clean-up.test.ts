@@ -1,7 +1,7 @@
 import t from 'tap'
 import { cleanUp } from '../../../src/kernel/cleanup/clean-up.ts'
 import { iptablesKind } from '../../../src/kernel/cleanup/iptables.ts'
-import { ipsetsKind } from '../../../src/kernel/cleanup/ipsets.ts'
+import { ipsetsKind } from '../../../src/kernel/cleanup/ipvs.ts'
 import type { Kind } from '../../../src/kernel/cleanup/leftover.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
 
@@ -118,14 +118,16 @@ t.test('a plain iptables is asked for the back end it has', async t => {
     async (command, args) => {
       calls.push([command, ...args].join(' '))
       if (command.includes('-nft') || command.includes('-legacy')) throw missing(command)
-      return command === 'iptables-restore' ? version : save
+      if (command === 'cat') return 'filter\nnat\n'
+      if (command === 'iptables-restore') return version
+      return args.includes('nat') ? save : ''
     }
   const backEnds = async (version: string) => {
     const calls: string[] = []
     const run = tools(version, calls)
     const kinds = (['nft', 'legacy'] as const).map(one => iptablesKind(run, 'IPv4', one))
     const { gone, unseen } = await cleanUp(kinds, { dryRun: true })
-    t.ok(calls.includes('iptables-save'))
+    t.ok(calls.includes('iptables-save -t nat'))
     return { gone, unseen: unseen.length }
   }
   const line = (backEnd: string) => `iptables-${backEnd} -t nat: chain KUBE-SERVICES`

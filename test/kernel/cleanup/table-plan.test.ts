@@ -1,7 +1,8 @@
 import t from 'tap'
 import { isCaptureChain } from '../../../src/kernel/xtables/kube-chains.ts'
-import { removalText } from '../../../src/kernel/xtables/restore-text.ts'
-import { readTables } from '../../../src/kernel/xtables/saved.ts'
+import type { Backend } from '../../../src/kernel/xtables/backend.ts'
+import { takeOut } from '../../../src/kernel/xtables/restore-text.ts'
+import { savedTables } from './saved-tables.ts'
 import { planTable } from '../../../src/kernel/cleanup/table-plan.ts'
 
 type Keeps = (table: string, chain: string) => boolean
@@ -23,7 +24,7 @@ const plan = async (
     'COMMIT',
     ...more,
   ]
-  const { tables } = await readTables(lines.join('\n'))
+  const tables = await savedTables(lines.join('\n'))
   const [table] = tables
   if (table === undefined) throw new Error('no table')
   return planTable(table, tables, keeps)
@@ -117,8 +118,11 @@ t.test('a table is changed by one restore, jumps before chains', async t => {
   const jump = 'INPUT -m comment --comment "kubernetes service portals" -j KUBE-SERVICES'
   const rules = [`-A ${jump}`, '-A INPUT -p tcp -j ACCEPT', '-A KUBE-SERVICES -j RETURN']
   const planned = await plan('filter', ['KUBE-SERVICES', 'MINE'], rules)
+  let written = ''
+  const backend = { restore: async (text: string) => (written += text) }
+  t.strictSame(await takeOut(backend as Backend, planned.table, planned), [])
   t.equal(
-    await removalText(planned.table, planned.rules, planned.chains),
+    written,
     `*filter\n:KUBE-SERVICES - [0:0]\n-D ${jump}\n-X KUBE-SERVICES\nCOMMIT\n`,
   )
 })

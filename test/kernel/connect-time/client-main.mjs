@@ -69,7 +69,7 @@ const openUdp = async ({ address, name, localPort }) => {
   socket.on('error', error => told.set(name, error.code))
   sockets.set(name, socket)
   if (localPort === undefined) return socket
-  socket.bind(localPort, '127.0.0.1')
+  socket.bind(localPort)
   await once(socket, 'listening')
   return socket
 }

@@ -5,14 +5,22 @@ import { tableDefinitions } from '../../../src/kernel/connect-time/tables.ts'
 
 export const sizes = { services: 10, slots: 10, members: 10, sockets: 100 }
 
-/** What programs are made for, in every combination. */
-export const variants: readonly Features[] = [true, false].flatMap(errors =>
+const base: readonly Features[] = [true, false].flatMap(errors =>
   [true, false].flatMap(avoidsFailed =>
     [undefined, 1n, 0x8000_0000_8000_0001n].flatMap(node =>
       [true, false].map(onlyNode => ({ errors, avoidsFailed, node, onlyNode })),
     ),
   ),
 )
+
+/** What programs are made for, in every combination; what stands by itself once. */
+export const variants: readonly Features[] = [
+  ...base,
+  ...base.slice(0, 1).flatMap(one => [
+    { ...one, exemptsGroups: true },
+    { ...one, learns: true },
+  ]),
+]
 
 /** Has the kernel's verifier look at every variant of every program; throws with its words. Gives how many. */
 export const loadVariants = (): number => {

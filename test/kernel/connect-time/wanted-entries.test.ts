@@ -1,4 +1,5 @@
 import t from 'tap'
+import { compileNodeAddress } from '../../../src/kernel/connect-time/compile.ts'
 import { WantedEntries } from '../../../src/kernel/connect-time/wanted-entries.ts'
 import { clusterIp } from '../../support/service-ports.ts'
 import { snapshotOf } from '../nftables/world.ts'
@@ -16,7 +17,8 @@ const countOf = async (
   services: readonly ReturnType<typeof web>[],
   nodeAddresses: readonly string[] = [],
 ) => {
-  const { changes, left } = await wanted.take([snapshotOf(services)], nodeAddresses)
+  const others = nodeAddresses.map(compileNodeAddress)
+  const { changes, left } = await wanted.take([snapshotOf(services)], others)
   const counts = [...changes.sets].flatMap(([set, each]) =>
     [...each.values()].flatMap(({ gone, come }) =>
       gone === come

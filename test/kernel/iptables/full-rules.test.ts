@@ -7,7 +7,7 @@ import {
   iptablesOwner,
   serviceChainNames,
 } from '../../../src/kernel/iptables/names.ts'
-import { explained } from '../../../src/kernel/xtables/restore-error.ts'
+import { explained } from '../../../src/kernel/xtables/try-lines.ts'
 import { changesRestore } from '../../../src/kernel/iptables/restore-text.ts'
 import { RuleBook } from '../../../src/kernel/iptables/rule-book.ts'
 import { jumpRepairs } from '../../../src/kernel/xtables/jumps.ts'

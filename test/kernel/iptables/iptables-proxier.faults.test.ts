@@ -1,7 +1,8 @@
 import t from 'tap'
 import { fullRules } from '../../../src/kernel/iptables/full-rules.ts'
 import { fullRestore } from '../../../src/kernel/iptables/restore-text.ts'
-import { readWhole } from '../../../src/kernel/iptables/tables-there.ts'
+import { iptablesOwner } from '../../../src/kernel/iptables/names.ts'
+import { readTable } from '../../../src/kernel/xtables/saved.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
 import { until } from '../../support/until.ts'
 import { firstSync, linesOf } from './first-sync.ts'
@@ -150,7 +151,8 @@ t.test(
   { skip },
   async t => {
     const world = await makeWorld()
-    const [filter, nat] = [await readWhole('', 'filter'), await readWhole('', 'nat')]
+    const read = (table: string) => readTable('', table, iptablesOwner)
+    const [filter, nat] = [await read('filter'), await read('nat')]
     const rules = fullRules(snapshotOf([web, db]), settings, features)
     const parts = (await fullRestore(rules, { filter, nat }, 2)).split(/(?<=COMMIT\n)/)
     t.ok(parts.length > 4)

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { iptablesKind } from '../../../src/kernel/iptables/iptables-kind.ts'
+import { iptablesKind } from '../../../src/kernel/iptables/iptables-proxier.ts'
 import type { Proxier } from '../../../src/kernel/proxier.ts'
 import type { RunTool } from '../../../src/kernel/run-tool.ts'
 import type { Change } from '../../../src/model/service.ts'

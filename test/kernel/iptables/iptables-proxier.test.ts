@@ -6,8 +6,9 @@ import {
   serviceChainNames,
 } from '../../../src/kernel/iptables/names.ts'
 import { planTable } from '../../../src/kernel/cleanup/table-plan.ts'
-import { removalText } from '../../../src/kernel/xtables/restore-text.ts'
-import { readTables } from '../../../src/kernel/xtables/saved.ts'
+import type { Backend } from '../../../src/kernel/xtables/backend.ts'
+import { takeOut } from '../../../src/kernel/xtables/restore-text.ts'
+import { savedTables } from '../cleanup/saved-tables.ts'
 import { clusterIp, nodePort } from '../../support/service-ports.ts'
 import { changedOf, crowd } from './crowd.ts'
 import { firstSync, linesOf } from './first-sync.ts'
@@ -69,8 +70,8 @@ for (const backend of backends) {
       const world = await makeWorld({ backend })
       await world.restore(foreign)
       const tables = ['mangle', 'filter', 'nat']
-      const savedTables = () => Promise.all(tables.map(table => world.save(table)))
-      const before = await savedTables()
+      const allSaved = () => Promise.all(tables.map(table => world.save(table)))
+      const before = await allSaved()
       const less = service('web', 1, ['10.1.0.2', '10.1.0.7'])
       const steps: readonly (readonly ServicePort[])[] = [
         [web, db],
@@ -82,14 +83,14 @@ for (const backend of backends) {
       const works: string[] = []
       for (const step of steps) {
         works.push((await world.proxier.sync(snapshotOf(step), settings)).work)
-        t.same(linesOf(await savedTables(), foreign), firstSync(step))
+        t.same(linesOf(await allSaved(), foreign), firstSync(step))
       }
       t.same(works, ['full', 'partial', 'partial', 'partial', 'partial'])
       // Another process, which knows nothing of what is there.
       const next = world.another()
-      t.same(linesOf(await savedTables(), foreign), firstSync([web, db, none, all]))
+      t.same(linesOf(await allSaved(), foreign), firstSync([web, db, none, all]))
       await next.sync(snapshotOf([web]), settings)
-      const after = await savedTables()
+      const after = await allSaved()
       t.same(linesOf(after, foreign), firstSync([web]))
       t.same(after.map(withoutKube), before.map(withoutKube), 'others stay as they are')
       t.same(world.told, [])
@@ -274,10 +275,9 @@ t.test('the plan of a cleanup takes out all that a sync writes', { skip }, async
   const world = await makeWorld()
   await world.restore(foreign)
   await world.proxier.sync(snapshotOf([web, none, all]), settings)
-  const { tables } = await readTables(await world.run('iptables-nft-save', []))
+  const tables = await savedTables(await world.run('iptables-nft-save', []))
   for (const each of tables) {
-    const { rules, chains } = planTable(each, tables)
-    await world.restore(await removalText(each.name, rules, chains))
+    await takeOut(world as unknown as Backend, each.name, planTable(each, tables))
   }
   const left = await world.run('iptables-nft-save', [])
   t.equal(left.match(/^:KUBE-.*$|-j KUBE-\S+$/gm), null)

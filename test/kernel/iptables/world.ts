@@ -1,4 +1,4 @@
-import { iptablesKind } from '../../../src/kernel/iptables/iptables-kind.ts'
+import { iptablesKind } from '../../../src/kernel/iptables/iptables-proxier.ts'
 import {
   plainSettings,
   type KernelSettings,

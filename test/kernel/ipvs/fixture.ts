@@ -1,4 +1,4 @@
-import { ipvsKind } from '../../../src/kernel/ipvs/ipvs-kind.ts'
+import { ipvsKind } from '../../../src/kernel/ipvs/ipvs-proxier.ts'
 import type { IpvsOptions } from '../../../src/kernel/ipvs/ipvs-deps.ts'
 import {
   type KernelSettings,

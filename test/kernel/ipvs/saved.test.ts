@@ -1,7 +1,7 @@
 import t from 'tap'
 import { creation } from '../../../src/kernel/ipvs/set-names.ts'
 import { readLoads } from '../../../src/kernel/ipvs/proc-ip-vs.ts'
-import { delaysReuse } from '../../../src/kernel/ipvs/prepare.ts'
+import { delaysReuse } from '../../../src/kernel/ipvs/ipvs-proxier.ts'
 import { savedServers, savedSets, setSizes } from '../../../src/kernel/ipvs/saved.ts'
 import { randomFully } from '../../../src/kernel/xtables/backend.ts'
 

@@ -11,6 +11,10 @@ import {
   type ClusterAccess,
   type ClusterAccessDeps,
 } from '../../../src/source/kubernetes/cluster-access.ts'
+import { FileCredentials } from '../../../src/source/kubernetes/credentials.ts'
+import { PluginCredentials } from '../../../src/source/kubernetes/exec-plugin.ts'
+import type { Part } from '../../../src/source/kubernetes/kubeconfig.ts'
+import { systemClock } from '../../../src/util/clock.ts'
 import { certificate } from '../../support/api-server/certificates.ts'
 import { startApiServer } from '../../support/api-server/for-test.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
@@ -120,6 +124,52 @@ t.test('with insecure-skip-tls-verify any server is trusted', async t => {
   const cluster = { server: api.url, 'insecure-skip-tls-verify': true }
   const file = kubeconfig(t, cluster, { token: api.token })
   t.equal(await ask(await connected(t, { kubeconfig: file })), 200)
+})
+
+t.test("an auth-provider's token is sent, by Kubernetes' own client", async t => {
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const token = `${part({ alg: 'none' })}.${part({ exp: 4e9 })}.x`
+  const config = {
+    'id-token': token,
+    'client-id': 'c',
+    'idp-issuer-url': 'https://[::1]',
+  }
+  const providers = { good: config, empty: {} }
+  const headersBy = async (name: keyof typeof providers) => {
+    const provider = { name: 'oidc', config: providers[name] }
+    const user = {
+      title: 'users[0]',
+      raw: (field: string) => (field === 'auth-provider' ? provider : undefined),
+    } as unknown as Part
+    const own = new FileCredentials({ tls: {}, headers: { 'impersonate-user': 'me' } })
+    const credentials = new PluginCredentials({ own, user, clock: systemClock })
+    return (await credentials.current()).headers
+  }
+  t.strictSame(await headersBy('good'), {
+    'impersonate-user': 'me',
+    authorization: `Bearer ${token}`,
+  })
+  await t.rejects(headersBy('empty'), /^users\[0\]\.auth-provider: /)
+})
+
+t.test('tls-server-name may be an IP address', async t => {
+  const warnings: Error[] = []
+  const warned = (warning: Error) => void warnings.push(warning)
+  process.on('warning', warned)
+  t.teardown(() => process.off('warning', warned))
+  const api = await startApiServer(t)
+  const ca = Buffer.from(certificate('ca.crt')).toString('base64')
+  const cluster = { server: api.url, 'certificate-authority-data': ca }
+  const askAs = async (name: string): Promise<number> => {
+    const named = { ...cluster, 'tls-server-name': name }
+    const file = kubeconfig(t, named, { token: api.token })
+    return ask(await connected(t, { kubeconfig: file }))
+  }
+  t.equal(await askAs('127.0.0.1'), 200)
+  await t.rejects(askAs('10.9.9.9'), { code: 'ERR_TLS_CERT_ALTNAME_INVALID' })
+  await t.rejects(askAs('fd00::9'), { code: 'ERR_TLS_CERT_ALTNAME_INVALID' })
+  await new Promise(setImmediate)
+  t.strictSame(warnings, [])
 })
 
 t.test('with tls-server-name the certificate must carry that name', async t => {

@@ -63,6 +63,7 @@ export class World {
       this.log.push(`lost ${resource}: ${why}`)
     },
     relisted: (resource, why) => void this.log.push(`relisted ${resource}: ${why}`),
+    idleLimit: ms => void this.log.push(`idle limit ${ms}`),
     fellBack: (resource, how) => void this.log.push(`fell back ${resource}: ${how}`),
   }
 

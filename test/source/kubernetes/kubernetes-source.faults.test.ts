@@ -1,9 +1,25 @@
 import t from 'tap'
-import { serviceObject } from '../../support/api-server/builders.ts'
+import {
+  endpoint,
+  serviceObject,
+  sliceObject,
+} from '../../support/api-server/builders.ts'
 import type { Fault } from '../../support/api-server/faults.ts'
+import type { ApiServer } from '../../support/api-server/server.ts'
 import type { Disturbance } from '../../support/api-server/watch.ts'
 import { until } from '../../support/until.ts'
 import { fixture } from './fixture.ts'
+
+/** Whether so many watches more have been asked for. */
+const asked = (api: ApiServer, more: number, resource?: string): (() => boolean) => {
+  const count = () =>
+    api.requests.all.filter(
+      one =>
+        one.verb === 'watch' && (resource === undefined || one.resource === resource),
+    ).length
+  const wanted = count() + more
+  return () => count() >= wanted
+}
 
 t.test('faults', async t => {
   const web = serviceObject('web', '10.96.0.10')
@@ -72,33 +88,102 @@ t.test('faults', async t => {
       t.equal(world.relists('services'), 0)
     })
 
-  t.test('a half-open connection is cut after 70 s of silence', async t => {
+  t.test('a half-open connection is given up after 70 s of silence', async t => {
     const { api, world, clock, sync } = await fixture(t)
     api.apply(web)
     await sync()
-    api.vanish()
+    api.disturb('half-open')
     api.apply(later)
     clock.advance(69_000)
-    t.notOk(world.logged(/^lost services/))
+    await new Promise(setImmediate)
+    t.equal(world.objects.size, 1)
     clock.advance(1000)
-    await until('the cut', () => world.logged(/^lost services: .*nothing came for 70 s/))
-    await api.reappear()
-    await clock.pump('the news', () => world.objects.size === 2)
+    await until('the news', () => world.objects.size === 2)
+    // Half-open ones never end by themselves.
+    api.shut()
+    t.notOk(world.logged(/^lost services/), 'the server answers: nothing is lost')
+    t.equal(world.relists('services'), 0)
   })
 
-  t.test('a server from which nothing is heard after a resume is read anew', async t => {
+  t.test('a server that is gone after silence is a loss', async t => {
+    const { api, world, clock, source, sync } = await fixture(t)
+    await sync()
+    api.disturb('half-open')
+    api.shut()
+    clock.advance(70_000)
+    await until('the loss', () => world.logged(/^lost services: .*ECONNREFUSED/))
+    t.match(source.status().error, /^cannot watch services: .*; serving services as of/)
+    await api.reappear()
+    await clock.pump('it is over', () => source.status().error === '')
+  })
+
+  t.test('a quiet watch is no loss, and nothing is read anew', async t => {
     const { api, world, clock, sync } = await fixture(t)
     await sync()
-    // As one that is behind without knowing: it takes the watch and says nothing.
-    api.faults.add(
-      { kind: 'silence' },
-      { resources: ['services'], verbs: ['watch'], times: 1 },
+    for (let times = 0; times < 5; times += 1) {
+      await clock.pump('they are opened anew', asked(api, 3), 1000)
+    }
+    api.apply(web)
+    await until('the news', () => world.objects.size === 1)
+    t.strictSame(
+      world.log.filter(line => !line.startsWith('connected')),
+      [],
     )
-    api.disturb('close', 'services')
-    await clock.pump('the silence', () => world.logged(/nothing came for 70 s/), 1000)
-    await clock.pump('a list', () => world.logged(/^relisted services: .*never said/))
-    t.pass()
   })
+
+  for (const [how, seconds] of [
+    ['fin', 20],
+    ['rst', 35],
+    ['close', 55],
+  ] as const)
+    t.test(`watches that are cut after ${seconds} s (${how})`, async t => {
+      const { api, world, clock, source, sync } = await fixture(t)
+      await sync()
+      const late: number[] = []
+      for (let cuts = 0; cuts < 6; cuts += 1) {
+        api.apply(sliceObject(`s${cuts}`, `s${cuts}-1`, [endpoint('10.244.0.1')]))
+        await until('the news', () => world.objects.size === cuts + 1)
+        const again = asked(api, 1, 'services')
+        clock.advance(seconds * 1000)
+        api.disturb(how, 'services')
+        late.push(await clock.pump('it is opened anew', again, 50))
+        await until(
+          'it stands',
+          () => source.status().error === '' && api.watching.includes('services'),
+        )
+      }
+      t.ok(Math.max(...late) < 1500, `changes are late by ${late.join()} ms`)
+      t.notOk(world.logged(/^lost services/), world.log.join('\n'))
+      const limits = world.log.filter(line => line.startsWith('idle limit'))
+      t.equal(limits.length, 1, limits.join())
+      t.match(limits[0], new RegExp(`^idle limit ${seconds}`))
+      const last = api.requests.all.findLast(
+        ({ verb, resource }) => verb === 'watch' && resource === 'services',
+      )
+      t.ok(Number(last?.query['timeoutSeconds']) < seconds - 1)
+    })
+
+  t.test(
+    'a watch that brings something and is cut at once is asked for slowly',
+    async t => {
+      const { api, world, clock, sync } = await fixture(t)
+      api.apply(web)
+      await sync()
+      const began = clock.now()
+      for (let i = 0; i < 10; i += 1) {
+        api.apply(
+          serviceObject('web', '10.96.0.10', { spec: { ports: [{ port: i + 1 }] } }),
+        )
+        await until('it is told', () => world.told > i + 1)
+        const again = asked(api, 1, 'services')
+        api.disturb('fin', 'services')
+        await clock.pump('it is opened anew', again, 20)
+      }
+      const ms = clock.now() - began
+      t.ok(ms > 5000, `10 times in ${ms} ms`)
+      t.ok(world.logged(/^lost services: .*cut/), 'that is no way to serve')
+    },
+  )
 
   const starts: [string, Fault][] = [
     ['is not there yet', { kind: 'status', code: 503 }],

@@ -5,7 +5,7 @@ import { ApiError } from '../../../src/source/kubernetes/api-error.ts'
 import { Backoff } from '../../../src/util/backoff.ts'
 import { reflectorBackoff } from '../../../src/source/kubernetes/reflector.ts'
 import { LineSplitter, ListParser } from '../../../src/source/kubernetes/json-stream.ts'
-import { RateLimit } from '../../../src/source/kubernetes/rate-limit.ts'
+import { RateLimit } from '../../../src/source/kubernetes/api-client.ts'
 import { isOlder } from '../../../src/source/kubernetes/resource-version.ts'
 import { statusOf } from '../../support/api-server/api-error.ts'
 import {

@@ -85,3 +85,12 @@ t.test('what can’t be read as a file of routes says why', async t => {
   t.equal((await readRoutesText(`${dir}/full`)).length, 64 * 1024)
   t.equal(await readRoutesText(`${dir}/bom`), 'routes: []')
 })
+
+t.test('of many faults a few are told', async t => {
+  const targets = Array.from({ length: 20_000 }, (_, i) => `bad-${i}`).join()
+  const error = t.throws(() =>
+    parseRoute(`tcp://127.0.0.1:1=${targets}`),
+  ) as unknown as Error
+  t.match(error.message, /^route "tcp:.*"bad-4" is not HOST:PORT .*; and 19995 more$/)
+  t.ok(error.message.length < 5000, `${error.message.length} characters`)
+})

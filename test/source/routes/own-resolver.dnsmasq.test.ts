@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { createSocket, type RemoteInfo } from 'node:dgram'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import { resolveBy, resolveSrvBy } from '../../../src/source/routes/own-resolver.ts'
@@ -40,8 +41,57 @@ const dnsmasq = async (t: Test, ...records: string[]) => {
       () => false,
     ),
   )
-  return { resolve, resolveSrv: resolveSrvBy(() => servers) }
+  return { resolve, resolveSrv: resolveSrvBy(async () => servers), port }
 }
+
+/** The same server at an address where TCP is closed. */
+const overUdpAlone = async (t: Test, port: number) => {
+  const socket = createSocket('udp4')
+  socket.bind(0, testHost)
+  await once(socket, 'listening')
+  const waiting = new Map<number, RemoteInfo>()
+  socket.on('message', (message, from) => {
+    const id = message.readUInt16BE(0)
+    if (from.port !== port) waiting.set(id, from)
+    const to = from.port === port ? waiting.get(id) : { address: testHost, port }
+    if (to !== undefined) socket.send(message, to.port, to.address)
+  })
+  t.teardown(() => socket.close())
+  return [{ address: testHost, port: socket.address().port }]
+}
+
+/** As many servers of one service. */
+const srvRecords = (count: number) =>
+  Array.from(
+    { length: count },
+    (_, i) => `srv-host=_pg._tcp.example,server-${i}.example,5432`,
+  )
+
+t.test('20 SRV records come over UDP', { skip }, async t => {
+  const { port } = await dnsmasq(t, there, ...srvRecords(20))
+  const servers = await overUdpAlone(t, port)
+  const found = await resolveSrvBy(async () => servers)('_pg._tcp.example', signal)
+  t.equal(found.records.length, 20)
+  t.equal(found.faults, undefined)
+})
+
+t.test('what is cut off is the last resort where TCP is closed', { skip }, async t => {
+  const many = Array.from(
+    { length: 150 },
+    (_, i) => `host-record=many.example,10.2.0.${i}`,
+  )
+  const { port } = await dnsmasq(t, there, ...srvRecords(100), ...many)
+  const servers = await overUdpAlone(t, port)
+  const { records, faults } = await resolveSrvBy(async () => servers)(
+    '_pg._tcp.example',
+    signal,
+  )
+  t.ok(records.length > 5 && records.length < 100, `${records.length} of 100`)
+  t.match(faults, [/^its answer is truncated, and over TCP: .*ECONNREFUSED/])
+  const host = await resolveBy(servers, '/nowhere/hosts')('many.example', signal)
+  t.ok(host.addresses.length > 20 && host.addresses.length < 150)
+  t.match(host.faults, [/truncated/])
+})
 
 const there = 'host-record=there.example,10.0.0.9'
 

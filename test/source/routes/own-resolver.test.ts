@@ -234,6 +234,17 @@ t.test('the next server is asked, and each is asked twice', async t => {
   t.equal(silent.asked.length, 4, 'for two types')
 })
 
+t.test('a server that does not know EDNS is asked without it', async t => {
+  for (const old of ['refuses', 'drops']) {
+    const { resolve } = await asking(t, asked => {
+      if (asked.additional > 0)
+        return old === 'drops' ? undefined : dns.reply(asked, [], { rcode: 1 })
+      return dns.reply(asked, asked.type === a ? [dns.a(asked.name, '10.0.0.1')] : [])
+    })
+    t.match(await resolve('db', signal), { addresses: ['10.0.0.1'], faults: [] }, old)
+  }
+})
+
 t.test('one family is enough, and what failed of the other is told', async t => {
   const { resolve, server } = await asking(t, asked =>
     asked.type === a
@@ -282,7 +293,7 @@ t.test('SRV records come as they are, or the reason why there are none', async t
         ])
       : dns.reply(asked, []),
   )
-  const resolveSrv = resolveSrvBy(() => [server])
+  const resolveSrv = resolveSrvBy(async () => [server])
   t.match(await resolveSrv(name, signal), {
     records: [
       { priority: 1, weight: 10, port: 5432, target: 'a.example' },

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { SrvData } from '../../../src/source/routes/dns/dns-record.ts'
+import type { SrvData } from '../../../src/source/routes/dns/dns-message.ts'
 import { srvLookup } from '../../../src/source/routes/srv-lookup.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { until } from '../../support/until.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { usable } from '../../../src/source/routes/usable-places.ts'
+import { usable } from '../../../src/source/routes/host-watch.ts'
 
 t.test('what a place is does not depend on the order of the answer', async t => {
   const places = [

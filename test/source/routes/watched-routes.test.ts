@@ -8,6 +8,7 @@ import { readRoutes } from '../../../src/source/routes/read-routes.ts'
 import type { Resolved } from '../../../src/source/routes/resolver.ts'
 import { parseRoute } from '../../../src/source/routes/route-flag.ts'
 import { watchedRoutes } from '../../../src/source/routes/watched-routes.ts'
+import { UsherError } from '../../../src/util/usher-error.ts'
 import { until } from '../../support/until.ts'
 
 const one = 'routes:\n  - {name: a, listen: tcp://127.0.0.1:1, endpoints: [10.0.0.1:1]}\n'
@@ -188,6 +189,64 @@ t.test('new names are looked up before the new routes are in force', async t => 
     () => asked.filter(host => host === 'new').length === 2,
   )
   t.equal(asked.filter(host => host === 'old').length, 1, 'the old name is not')
+})
+
+t.test('a new name that does not answer holds up nothing else', async t => {
+  const mute = () => new Promise<Resolved>(() => {})
+  const f = await fixture(t, one, mute)
+  const route = (name: string, port: number, endpoint: string) =>
+    `  - {name: ${name}, listen: tcp://127.0.0.1:${port}, endpoints: [${endpoint}], affinity: 1s}\n`
+  const began = performance.now()
+  await f.write(
+    `routes:\n${route('a', 1, 'mute-a:1')}${route('b', 2, 'mute-b:1')}${route('c', 3, '10.0.0.3:3')}`,
+  )
+  await until('it is taken', () => f.taken.length === 1)
+  t.ok(performance.now() - began < 5000, 'before the name has failed')
+  const endpoints = f.batches
+    .flat()
+    .flatMap(({ name, kind, object }) =>
+      kind === 'EndpointSlice'
+        ? [[name, object?.endpoints.map(({ address }) => address)]]
+        : [],
+    )
+  t.match(Object.fromEntries(endpoints), {
+    'a.0': ['10.0.0.1'],
+    'b.0': [],
+    'c.0': ['10.0.0.3'],
+  })
+  const a = f.batches
+    .flat()
+    .findLast(({ name, kind }) => kind === 'Service' && name === 'a')
+  t.match(a?.object, { affinityMs: 1000 }, 'all but its endpoints is in force')
+  t.match(f.problems(), [
+    {
+      field: 'endpoint "mute-a:1"',
+      message: /no answer yet; the endpoints from before are/,
+    },
+    { field: 'endpoint "mute-b:1"', message: /no answer yet$/ },
+  ])
+})
+
+t.test('a name that can not be found out takes no endpoints away', async t => {
+  const state: { answer: () => Promise<Resolved> } = {
+    answer: () => Promise.reject(new Error('SERVFAIL')),
+  }
+  const f = await fixture(t, one, () => state.answer())
+  await f.write(one.replace('10.0.0.1:1', 'db:1'))
+  await until('it is taken', () => f.taken.length === 1)
+  t.equal(f.batches.length, 1, 'nothing changed')
+  t.match(f.problems(), [
+    { message: /cannot resolve db: SERVFAIL; the endpoints from before/ },
+  ])
+  state.answer = async () => ({ addresses: ['10.0.0.7'], ttlMs: undefined })
+  f.source.reload()
+  await until('it is known', () => f.batches.length === 2)
+  t.match(f.batches[1], [{ object: { endpoints: [{ address: '10.0.0.7' }] } }])
+  t.strictSame(f.problems(), [])
+  state.answer = () => Promise.reject(new UsherError('NOT_FOUND', 'NXDOMAIN'))
+  await f.write(one.replace('10.0.0.1:1', 'none:1'))
+  await until('there is no such name', () => f.batches.length === 3)
+  t.match(f.batches[2], [{ object: { endpoints: [] } }])
 })
 
 t.test('a file of clients that is not there yet', async t => {

@@ -1,8 +1,17 @@
-import type { AddressPort } from '../../../util/ip.ts'
-import { messageOf } from '../../../util/usher-error.ts'
-import { askServer, serverText } from './ask-server.ts'
-import { plainName, type Answer } from './dns-message.ts'
-import type { DnsRecord, Question, QuestionType } from './dns-record.ts'
+import { randomInt } from 'node:crypto'
+import { createSocket } from 'node:dgram'
+import { createConnection } from 'node:net'
+import { joinHostPort, type AddressPort } from '../../../util/ip.ts'
+import { errorOf, hasCode, messageOf, UsherError } from '../../../util/usher-error.ts'
+import {
+  decodeAnswer,
+  type DnsRecord,
+  encodeQuestion,
+  plainName,
+  type Answer,
+  type Question,
+  type QuestionType,
+} from './dns-message.ts'
 
 export type RecordOf<T extends QuestionType> = Extract<DnsRecord, { type: T }>
 
@@ -13,10 +22,15 @@ export interface Records<T extends QuestionType> {
   readonly ttl: number
   /** Why there are none; '' when there are. */
   readonly none: string
+  /** Why there may be more; '' when these are all. */
+  readonly cut: string
 }
 
-/** How often each server is asked: a datagram may be lost. */
-const rounds = 2
+/**
+ * How each server is asked, one round after the other: a datagram may be lost. The second time
+ * without EDNS, which old servers refuse or drop.
+ */
+const rounds = [{ large: true }, { large: false }]
 
 /** As many as there can be for good reasons, and then some. */
 const mostAliases = 16
@@ -30,32 +44,42 @@ const codes: Readonly<Record<number, string>> = {
 const noSuchName = 3
 
 /**
- * Asks one server after the other until one knows. Rejects with what was wrong with each
- * when none does; that a name or type is not there is known.
+ * Asks one server after the other until one knows. An answer that was cut, where TCP does not work,
+ * is the last resort. Rejects with what was wrong with each when none does, with SILENCE when that
+ * is all there was; that a name or type is not there is known.
  */
 export const askServers = async <T extends QuestionType>(
   servers: readonly AddressPort[],
   question: Question & { readonly type: T },
   signal: AbortSignal,
 ): Promise<Records<T>> => {
-  const faults = new Map<string, string>()
-  for (let round = 0; round < rounds; round += 1)
+  const faults = new Map<string, Error>()
+  let part: Records<T> | undefined
+  for (const { large } of rounds) {
     for (const server of servers) {
       try {
-        return recordsIn(await askServer(server, question, signal), question)
+        const heard = await askServer(server, question, large, signal)
+        const found = recordsIn(heard, question)
+        if (heard.cut === '') return { ...found, cut: '' }
+        if (found.none === '') part ??= { ...found, cut: heard.cut }
+        throw new Error(heard.cut)
       } catch (error) {
         if (signal.aborted) throw error
-        faults.set(serverText(server), messageOf(error))
+        faults.set(serverText(server), errorOf(error))
       }
     }
-  const told = [...faults].map(([server, fault]) => `${server}: ${fault}`)
-  throw new Error(told.join('; '))
+    if (part !== undefined) return part
+  }
+  const told = [...faults].map(([server, { message }]) => `${server}: ${message}`)
+  const isSilent = [...faults.values()].every(fault => hasCode(fault, 'SILENCE'))
+  const words = told.join('; ') || 'there is no DNS server to ask'
+  throw isSilent ? new UsherError('SILENCE', words) : new Error(words)
 }
 
 const recordsIn = <T extends QuestionType>(
   { rcode, records }: Answer,
   { name, type }: Question & { readonly type: T },
-): Records<T> => {
+): Omit<Records<T>, 'cut'> => {
   if (rcode === noSuchName)
     return { records: [], ttl: 0, none: 'there is no such name (NXDOMAIN)' }
   if (rcode !== 0) throw new Error(codes[rcode] ?? `it says error ${rcode}`)
@@ -76,3 +100,128 @@ const recordsIn = <T extends QuestionType>(
     `its answer goes through more than ${mostAliases} CNAMEs, maybe in a circle`,
   )
 }
+
+/** How long a server may take to answer; over TCP it takes some ways more. */
+const udpMs = 1500
+const tcpMs = 2000
+
+/** `cut`: why there are no more records than these, though the server has more. */
+type Heard = Answer & { readonly cut: string }
+
+/**
+ * One server's answer to one question. `large`: it may be longer than servers without EDNS know.
+ * Rejects in words when there is none, with SILENCE when nothing came.
+ */
+const askServer = async (
+  server: AddressPort,
+  question: Question,
+  large: boolean,
+  signal: AbortSignal,
+): Promise<Heard> => {
+  const answer = await inTime(udpMs, signal, askByUdp(server, question, large))
+  if (!answer.truncated) return { ...answer, cut: '' }
+  try {
+    const whole = await inTime(tcpMs, signal, askByTcp(server, question))
+    return {
+      ...whole,
+      cut: whole.truncated ? 'its answer is truncated, over TCP too' : '',
+    }
+  } catch (error) {
+    if (signal.aborted) throw error
+    return {
+      ...answer,
+      cut: `its answer is truncated, and over TCP: ${messageOf(error)}`,
+    }
+  }
+}
+
+/** What a transport tells of its end. */
+interface Outcome {
+  readonly done: (answer: Answer) => void
+  readonly failed: (error: Error) => void
+}
+
+/** Begins to ask; what it returns ends that, and frees what it has. */
+type Exchange = (outcome: Outcome) => () => void
+
+const inTime = (ms: number, signal: AbortSignal, begin: Exchange): Promise<Answer> =>
+  new Promise((resolve, reject) => {
+    if (signal.aborted) return reject(errorOf(signal.reason))
+    let over = false
+    const once = (settle: () => void): void => {
+      if (over) return
+      over = true
+      clearTimeout(timer)
+      signal.removeEventListener('abort', aborted)
+      end()
+      settle()
+    }
+    const failed = (error: Error): void => once(() => reject(error))
+    const aborted = (): void => failed(errorOf(signal.reason))
+    const late = new UsherError('SILENCE', `it gave no answer within ${ms / 1000} s`)
+    const timer = setTimeout(() => failed(late), ms)
+    signal.addEventListener('abort', aborted)
+    const end = begin({ done: answer => once(() => resolve(answer)), failed })
+  })
+
+/** From a port that the kernel chooses, by an id that can't be guessed; only this server is heard. */
+const askByUdp =
+  ({ address, port }: AddressPort, question: Question, large: boolean): Exchange =>
+  ({ done, failed }) => {
+    const id = randomInt(0x10000)
+    const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4')
+    socket.on('error', error => failed(inWords(error, 'UDP')))
+    socket.on('message', message => {
+      try {
+        const answer = decodeAnswer(message, id, question)
+        // What answers another question is late or forged: the right one may still come.
+        if (answer !== undefined) done(answer)
+      } catch (error) {
+        failed(error as Error)
+      }
+    })
+    socket.on('connect', () => socket.send(encodeQuestion(id, question, large)))
+    socket.connect(port, address)
+    return () => socket.close()
+  }
+
+const askByTcp =
+  ({ address, port }: AddressPort, question: Question): Exchange =>
+  ({ done, failed }) => {
+    const id = randomInt(0x10000)
+    const socket = createConnection({ host: address, port })
+    socket.on('error', error => failed(inWords(error, 'TCP')))
+    socket.on('end', () => failed(new Error('it hung up before its answer was whole')))
+    socket.on('connect', () => {
+      const message = encodeQuestion(id, question)
+      const length = Buffer.of(message.length >> 8, message.length & 0xff)
+      socket.write(Buffer.concat([length, message]))
+    })
+    let received: Buffer = Buffer.alloc(0)
+    socket.on('data', chunk => {
+      received = Buffer.concat([received, chunk])
+      if (received.length < 2) return
+      const end = 2 + received.readUInt16BE(0)
+      if (received.length < end) return
+      try {
+        const answer = decodeAnswer(received.subarray(2, end), id, question)
+        if (answer === undefined) throw new Error('it answers another question')
+        done(answer)
+      } catch (error) {
+        failed(error as Error)
+      }
+    })
+    return () => socket.destroy()
+  }
+
+const inWords = (error: NodeJS.ErrnoException, by: string): Error =>
+  new Error(
+    error.code === 'ECONNREFUSED'
+      ? `nothing answers there over ${by} (ECONNREFUSED)`
+      : error.message,
+    { cause: error },
+  )
+
+/** `10.0.0.2`, with its port unless it is DNS's own. */
+const serverText = ({ address, port }: AddressPort): string =>
+  port === 53 ? address : joinHostPort(address, port)

@@ -1,15 +1,47 @@
 import { canonicalIp } from '../../../util/ip.ts'
 import { messageOf } from '../../../util/usher-error.ts'
-import {
-  questionTypes,
-  type DnsRecord,
-  type Question,
-  type RecordData,
-} from './dns-record.ts'
 import { WireReader } from './wire-reader.ts'
 
+/** Types of records that can be asked for, by their numbers on the wire (RFC 1035, 2782, 3596). */
+export const questionTypes = { A: 1, AAAA: 28, SRV: 33 } as const
+export type QuestionType = keyof typeof questionTypes
+
+export interface Question {
+  /** Labels of letters, digits, `-` and `_`; a dot at the end may be there. */
+  readonly name: string
+  readonly type: QuestionType
+}
+
+interface AddressData {
+  readonly type: 'A' | 'AAAA'
+  readonly address: string
+}
+
+interface CnameData {
+  readonly type: 'CNAME'
+  readonly target: string
+}
+
+export interface SrvData {
+  readonly type: 'SRV'
+  readonly priority: number
+  readonly weight: number
+  readonly port: number
+  /** '' for the root, by which a name says that the service is not there. */
+  readonly target: string
+}
+
+type RecordData = AddressData | CnameData | SrvData
+
+/** A record that Usher has use for. Names are in lower case, without a dot at the end. */
+export type DnsRecord = RecordData & {
+  readonly name: string
+  /** In seconds. */
+  readonly ttl: number
+}
+
 export interface Answer {
-  /** More than fits: the question is to be asked again over TCP. Has no records then. */
+  /** More than fits: the question is to be asked again over TCP; these records are some of them. */
   readonly truncated: boolean
   /** 0: no error. */
   readonly rcode: number
@@ -26,18 +58,26 @@ const words = (...values: number[]): Buffer => {
   return bytes
 }
 
-/** A question as it is sent: no EDNS, which some servers refuse; what is long comes over TCP. */
-export const encodeQuestion = (id: number, { name, type }: Question): Buffer => {
+/** What every path carries in one piece (DNS flag day 2020), in an OPT record (RFC 6891). */
+const edns = Buffer.concat([Buffer.of(0), words(41, 1232, 0, 0, 0)])
+
+/** A question as it is sent; `large`: its answer may have 1,232 bytes over UDP, and 512 else. */
+export const encodeQuestion = (
+  id: number,
+  { name, type }: Question,
+  large = false,
+): Buffer => {
   const labels = name
     .split('.')
     .filter(label => label !== '')
     .map(label => Buffer.from(`\0${label}`, 'latin1'))
   for (const label of labels) label[0] = label.length - 1
   return Buffer.concat([
-    words(id, flag.recursionDesired, 1, 0, 0, 0),
+    words(id, flag.recursionDesired, 1, 0, 0, large ? 1 : 0),
     ...labels,
     Buffer.of(0),
     words(questionTypes[type], internet),
+    large ? edns : Buffer.of(),
   ])
 }
 
@@ -61,7 +101,7 @@ export const decodeAnswer = (
     const rcode = flags & 0xf
     if (!repeats(reader, questions, question, rcode)) return undefined
     const truncated = (flags & flag.truncated) !== 0
-    return { truncated, rcode, records: truncated ? [] : readRecords(reader, answers) }
+    return { truncated, rcode, records: readRecords(reader, answers, truncated) }
   } catch (error) {
     throw new Error(`its answer is malformed: ${messageOf(error)}`, { cause: error })
   }
@@ -89,12 +129,17 @@ const repeats = (
 /** As names in answers are written. */
 export const plainName = (name: string): string => name.toLowerCase().replace(/\.$/, '')
 
-/** Each takes 11 bytes at least, so that there are at most 6000. */
-const readRecords = (reader: WireReader, count: number): DnsRecord[] => {
+/** Each takes 11 bytes at least, so that there are at most 6000; the last may be cut in two. */
+const readRecords = (reader: WireReader, count: number, isCut: boolean): DnsRecord[] => {
   const records: DnsRecord[] = []
   for (let i = 0; i < count; i += 1) {
-    const record = readRecord(reader)
-    if (record !== undefined) records.push(record)
+    try {
+      const record = readRecord(reader)
+      if (record !== undefined) records.push(record)
+    } catch (error) {
+      if (!isCut) throw error
+      break
+    }
   }
   return records
 }

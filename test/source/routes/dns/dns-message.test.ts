@@ -12,6 +12,7 @@ const asked: dns.Asked = {
   name: 'db.example',
   type: 33,
   over: 'UDP',
+  additional: 0,
   question: encodeQuestion(7, question).subarray(12),
 }
 const whole = dns.reply(asked, [

@@ -11,6 +11,8 @@ export interface Asked {
   readonly name: string
   readonly type: number
   readonly over: 'UDP' | 'TCP'
+  /** Records beside the question: that of EDNS. */
+  readonly additional: number
   /** The question's bytes in the message, to be said again. */
   readonly question: Buffer
 }
@@ -69,6 +71,7 @@ const parse = (message: Buffer, over: Asked['over']): Asked => {
     name: labels.join('.'),
     type: message.readUInt16BE(at + 1),
     over,
+    additional: message.readUInt16BE(10),
     question: message.subarray(12, at + 5),
   }
 }

@@ -1,9 +1,4 @@
-import {
-  type Jump,
-  jumpComment,
-  jumpTo,
-  type TableName,
-} from '../../kernel/xtables/wanted.ts'
+import { type Jump, jumpComment, jumpTo, type TableName } from './wanted.ts'
 
 /**
  * Chains that packets of the kernel's reach first: named as kube-proxy's userspace mode

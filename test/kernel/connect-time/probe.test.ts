@@ -2,7 +2,7 @@ import { closeSync, mkdirSync, openSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Bpf } from '../../../src/kernel/bpf/bpf.ts'
-import { whoElseLeads } from '../../../src/kernel/connect-time/others.ts'
+import { mountsText, whoElseLeads } from '../../../src/kernel/connect-time/probe.ts'
 import { makeBpffs } from '../../support/bpffs.ts'
 import { clusterIp } from '../../support/service-ports.ts'
 import { skip } from './group.ts'
@@ -49,4 +49,13 @@ t.test("Cilium's are found", { skip }, async t => {
   rmSync(join(bpffs, 'cilium'), { recursive: true })
   attach(t, bpf, group.path, 'cil_sock4_connect')
   t.match(whoElseLeads(bpf, group.path, bpffs), said, 'by its program')
+})
+
+t.test('kernels by which mounts stay at an endpoint', async t => {
+  const [before, since] = [
+    ['5.8.0', '5.15.0-91-generic', '6.1.0-13-amd64', '6.5.9'],
+    ['6.6.0', '6.10.3', '6.18.44-fc', '7.0.0-rc1', '10.1.0'],
+  ]
+  for (const each of before) t.match(mountsText(each), [/NFS, CIFS, Ceph/], each)
+  for (const each of since) t.same(mountsText(each), [], each)
 })

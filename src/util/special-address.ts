@@ -1,4 +1,4 @@
-import { isLoopback } from '../../util/ip.ts'
+import { isLoopback } from './ip.ts'
 
 /**
  * Which range that means something else on every host an address is in; '' when in none.
