@@ -25,7 +25,7 @@ export interface ModeChoice extends ModeRequest, Selection<ModeName> {}
  * Which modes are tried, in this order. Without a wish ipvs is never taken, as kube-proxy
  * never did: it makes every VIP an address of the host, which the operator should decide.
  */
-export const triedFor = (wanted: WantedMode): readonly ModeName[] => {
+const triedFor = (wanted: WantedMode): readonly ModeName[] => {
   if (wanted === 'userspace') return ['userspace']
   if (wanted === 'nftables' || wanted === 'ipvs') return [wanted, 'iptables', 'userspace']
   return ['iptables', 'userspace']
@@ -99,5 +99,5 @@ export class FallbackMode implements Mode {
 }
 
 /** The families that have any. */
-export const withServices = (snapshots: readonly Snapshot[]): ReadonlySet<IpFamily> =>
+const withServices = (snapshots: readonly Snapshot[]): ReadonlySet<IpFamily> =>
   new Set(snapshots.filter(one => one.servicePorts.size > 0).map(({ family }) => family))

@@ -177,11 +177,12 @@ const move = (edit: Edit, from: Map<string, Edit>, to: Map<string, Edit>): void 
   if (!from.delete(id)) to.set(id, edit)
 }
 
+const byGroup = <T>(make: (name: GroupName) => T): Readonly<Record<GroupName, T>> =>
+  Object.fromEntries(groupNames.map(name => [name, make(name)])) as Record<GroupName, T>
+
 const planned = async (
   rules: Iterable<VipRule>,
 ): Promise<Readonly<Record<GroupName, ChainPlan>>> => {
-  const byGroup = <T>(make: (name: GroupName) => T): Readonly<Record<GroupName, T>> =>
-    Object.fromEntries(groupNames.map(name => [name, make(name)])) as Record<GroupName, T>
   const trees = byGroup(() => new PrefixTree())
   await forEachYielding(rules, rule => {
     for (const { group, key } of entriesOf(rule)) trees[group].insert(key)

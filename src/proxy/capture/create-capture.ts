@@ -9,7 +9,7 @@ import { hostLock } from '../../kernel/keeper/host-lock.ts'
 import { boundProxyAddress, listenCapture } from '../../capture/listen.ts'
 import { localCapture } from '../../capture/local/local-capture.ts'
 import { addressLog } from '../../observe/rule-log.ts'
-import type { RuleTable, RuleTables } from '../../capture/rule-table.ts'
+import type { RuleTables } from '../../capture/rule-table.ts'
 import { permissionAdvice } from '../../kernel/permission-advice.ts'
 import {
   anywhere,
@@ -104,10 +104,9 @@ const alone = (
     keeps: options.keepRules ?? false,
     removeOthers: async () => {
       const object = `capture ${name}`
-      const remove = (table: RuleTable) => table.remove()
       const kinds = hostKinds(inUseByCaptures, system.tools.run)
       return [
-        ...inForce(object, await withOtherTables(deps, name, remove, before)),
+        ...inForce(object, await withOtherTables(deps, name, 'remove', before)),
         ...(await removeLeftovers(log, { object, kinds, before })),
       ]
     },

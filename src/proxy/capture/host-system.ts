@@ -2,7 +2,7 @@ import { afterIptables } from '../../kernel/nft/tables.ts'
 import { iptablesTables } from '../../capture/iptables/iptables.ts'
 import { nftablesTables } from '../../capture/nftables/nftables.ts'
 import type { CaptureName } from '../../capture/fallback-capture.ts'
-import type { RuleTables, RuleTable } from '../../capture/rule-table.ts'
+import type { RuleTables } from '../../capture/rule-table.ts'
 import type { LocalAddresses } from '../../capture/local-addresses.ts'
 import type { ProxyPorts } from '../../capture/proxy-ports.ts'
 import type { RuleMetrics } from '../../observe/rule-metrics.ts'
@@ -114,13 +114,13 @@ export const probeAll = async (system: HostSystem): Promise<readonly Probed[]> =
 export const withOtherTables = async (
   { system }: CaptureDeps,
   own: string,
-  work: (table: RuleTable) => Promise<void>,
+  work: 'hold' | 'remove',
   before: string,
 ): Promise<readonly Stay[]> => {
   const others = [system.nftables, system.iptables].filter(({ name }) => name !== own)
   const one = async (tables: RuleTables, family: IpFamily): Promise<readonly Stay[]> => {
     try {
-      await work(tables.table(family))
+      await tables.table(family)[work]()
       return []
     } catch (error) {
       const isMissing = error instanceof ToolError && error.failure === 'missing'

@@ -3,7 +3,7 @@ import { KeptAddresses } from '../../capture/kept-addresses.ts'
 import { listenCapture } from '../../capture/listen.ts'
 import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { RuleCapture } from '../../capture/rule-capture.ts'
-import type { RuleTable, RuleTables } from '../../capture/rule-table.ts'
+import type { RuleTables } from '../../capture/rule-table.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
 import { Families } from '../../kernel/keeper/families.ts'
 import { type FamilyProbes, whyUnusable } from '../../kernel/probe.ts'
@@ -68,8 +68,7 @@ export const rulesCapture = (
     listen,
     prepare: family => kept.take(proxyCidrOf[family]),
     holdOthers: async () => {
-      const hold = (table: RuleTable) => table.hold()
-      const left = await withOtherTables(deps, tables.name, hold, '')
+      const left = await withOtherTables(deps, tables.name, 'hold', '')
       for (const one of left) log.warn({ ...one }, 'old rules may still be there')
     },
     release: keep => kept.release(keep),

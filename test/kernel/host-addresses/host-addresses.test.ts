@@ -119,7 +119,7 @@ t.test('addresses of a host', needsNetns, async t => {
 })
 
 t.test('what others have', needsNetns, async t => {
-  const { host, clock, calls, ip, binds, everything } = await fixture()
+  const { host, calls, ip, binds, everything } = await fixture()
   await ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'v1')
   await ip('link', 'set', 'v0', 'up')
   await ip('link', 'set', 'v1', 'up')
