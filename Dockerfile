@@ -4,7 +4,8 @@
 #   usher  Node and nothing else, no shell either: a sidecar, and a node proxy that captures nothing
 #   tools  with what Usher writes rules with: the nodes of a cluster
 # `npm run image` builds both, on base images pinned by their digests, with labels, SBOM and provenance.
-ARG NODE_IMAGE=node:24-bookworm-slim
+# Debian 13 for nftables 1.1: older ones crash on tables that a newer one of the host's has written.
+ARG NODE_IMAGE=node:24-trixie-slim
 ARG RUNTIME_IMAGE=gcr.io/distroless/nodejs24-debian12
 
 # Build: TypeScript to JavaScript, with all dependencies.

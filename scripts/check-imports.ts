@@ -18,7 +18,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   relay: ['balance', 'ffi', 'model', 'util'],
   kernel: ['ffi', 'model', 'util'],
   capture: ['kernel', 'model', 'util'],
-  health: ['util'],
+  health: ['model', 'util'],
   source: ['health', 'model', 'util'],
   mode: ['capture', 'kernel', 'model', 'relay', 'source', 'util'],
   observe: [

@@ -5,6 +5,7 @@ import { nftablesTables } from '../../src/capture/nftables/nftables.ts'
 import type { Capture, Placement } from '../../src/capture/capture.ts'
 import { RuleCapture } from '../../src/capture/rule-capture.ts'
 import type { RuleTables } from '../../src/capture/rule-table.ts'
+import { Families } from '../../src/kernel/keeper/families.ts'
 import { linuxHostAddresses } from '../../src/kernel/host-addresses/linux.ts'
 import type { RunTool } from '../../src/kernel/run-tool.ts'
 import type { ServicePort } from '../../src/model/snapshot.ts'
@@ -17,14 +18,24 @@ export interface Measured {
   readonly make: (run: RunTool) => Capture
 }
 
+const onlyIpv4 = new Families({
+  clock,
+  object: '',
+  unusable: new Map([['IPv6', 'not measured']]),
+  probe: async () => ({ usable: false, detail: 'not measured' }),
+  resync: () => {},
+})
+
 const byRules = (tables: RuleTables): Capture => {
   const known = new WeakMap<ServicePort, Placement>()
   return new RuleCapture({
     clock,
     tables: { ...tables, table: family => unwatched(tables.table(family)) },
-    proxyAddresses: new Map([['IPv4', proxyAddressOf.IPv4]]),
+    families: onlyIpv4,
+    proxyAddress: () => proxyAddressOf.IPv4,
     listen: { place: async servicePorts => servicePorts.map(placedIn(known)) },
     prepare: async () => {},
+    holdOthers: async () => {},
     release: async () => {},
     nodePortCidrs: () => undefined,
     podCidrs: () => ['10.244.0.0/16'],
@@ -72,6 +83,8 @@ const local = (run: RunTool): Capture =>
     serviceCidrs: () => [],
     keepRules: false,
     repaired: () => {},
+    clock,
+    resync: () => {},
   })
 
 export const measuredCaptures: readonly Measured[] = [

@@ -29,7 +29,7 @@ const require = requireOf(import.meta.url)`,
 const loopbackEndpoints: Plugin = {
   name: 'loopback endpoints',
   setup: plugin => {
-    plugin.onLoad({ filter: /\/source\/decode\/special-address\.js$/ }, () => ({
+    plugin.onLoad({ filter: /\/util\/special-address\.js$/ }, () => ({
       contents: "export const specialRange = () => ''",
     }))
   },

@@ -33,7 +33,7 @@ export class ExclusiveCapture implements Capture {
   }
 
   problems(): readonly Problem[] {
-    return this.#capture.problems()
+    return [...this.#capture.problems(), ...this.#turn.problems]
   }
 
   async hold(): Promise<void> {
@@ -54,5 +54,6 @@ export class ExclusiveCapture implements Capture {
       this.#isClosed = true
       await this.#turn.giveUp()
     }
+    this.#turn.needAlone()
   }
 }

@@ -1,9 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
+import type { Families } from '../kernel/keeper/families.ts'
 import { RuleKeeper, type RuleKeeperDeps } from '../kernel/keeper/rule-keeper.ts'
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import { cidrsOfFamily } from '../util/cidr.ts'
 import type { Clock } from '../util/clock.ts'
-import type { IpFamily } from '../util/ip.ts'
+import { ToolError } from '../kernel/run-tool.ts'
+import { ipFamilies, type IpFamily } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
 import type { Capture, Placement } from './capture.ts'
 import { type RuleLists, RuleFlowChanges } from './rule-changes.ts'
@@ -17,16 +19,16 @@ export interface RuleCaptureDeps extends Pick<
 > {
   readonly clock: Clock
   readonly tables: RuleTables
-  /** The families that work, each with the address of its proxy ports. */
-  readonly proxyAddresses: ReadonlyMap<IpFamily, string>
+  readonly families: Families
+  /** On which proxy ports are. */
+  readonly proxyAddress: (family: IpFamily) => string
   /** Gives ServicePorts their proxy ports. */
   readonly listen: Pick<Capture, 'place'>
-  /**
-   * Before the first port is bound: makes the proxy addresses this host's own, and has those
-   * clients wait that another capture's rules lead there.
-   */
-  readonly prepare: () => Promise<void>
-  /** The opposite of it; `keep` leaves in place what the rules need. */
+  /** Before ports are bound: makes the proxy address this host's own. Rejects when it can't be. */
+  readonly prepare: (family: IpFamily) => Promise<void>
+  /** Before the first port is bound: has clients wait that another capture's rules lead there. */
+  readonly holdOthers: () => Promise<void>
+  /** The opposite of `prepare`; `keep` leaves in place what the rules need. */
   readonly release: (keep: boolean) => Promise<void>
   readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
   /** Of either family. */
@@ -56,15 +58,15 @@ export class RuleCapture implements Capture {
   /** By family: what is wanted of each placement. */
   readonly #rules = new Map<IpFamily, KeyedList<Placement, readonly VipRule[]>>()
   #isPrepared = false
-  /** No client gets to a proxy port by what an earlier process has left. */
-  #isMine = false
-  /** Why that is not so; '' when it is. */
-  #whyNotMine = ''
+  /** Those in which no client gets to a proxy port by what an earlier process has left. */
+  readonly #mine = new Set<IpFamily>()
+  /** Those that could not be prepared for the last placement. */
+  #unprepared = new Map<IpFamily, Error>()
 
   constructor(deps: RuleCaptureDeps) {
     this.#deps = deps
     this.#proxiers = new Map(
-      Array.from(deps.proxyAddresses.keys(), family => [
+      ipFamilies.map(family => [
         family,
         new RuleProxier(deps.tables.table(family), () => this.#forgetWaiting(family)),
       ]),
@@ -77,8 +79,21 @@ export class RuleCapture implements Capture {
   }
 
   async place(servicePorts: readonly ServicePort[]): Promise<readonly Placement[]> {
-    if (!this.#isMine) await this.#prepare()
-    return this.#deps.listen.place(servicePorts)
+    const { families, listen } = this.#deps
+    const wanted = new Set(servicePorts.map(({ family }) => family))
+    const usable = ipFamilies.filter(family => families.whyNot(family) === '')
+    this.#unprepared.clear()
+    for (const family of usable) await this.#prepare(family)
+    const [error] = [...this.#unprepared.values()]
+    const works = usable.filter(family => !this.#unprepared.has(family))
+    // None works: that is a failure, and not only a problem. It is tried again by the next sync.
+    if (error !== undefined && !works.some(family => wanted.has(family))) throw error
+    for (const [family, { message }] of this.#unprepared) families.lost(family, message)
+    const { IPv4, IPv6 } = families.want(wanted)
+    this.#unprepared.clear()
+    if (wanted.size > 0 && IPv4 !== '' && IPv6 !== '')
+      throw new ToolError(wanted.has('IPv4') ? IPv4 : IPv6, 'failed', '')
+    return listen.place(servicePorts)
   }
 
   async steer(
@@ -87,7 +102,7 @@ export class RuleCapture implements Capture {
   ): Promise<void> {
     await this.#keeper.sync(
       await Promise.all(
-        Array.from(this.#proxiers.keys(), async family => {
+        Array.from(this.#mine, async family => {
           const wanted = await this.#wanted(family, placements)
           const settings = this.#settings(family, snapshots)
           return { family, wanted, settings, isEmpty: wanted.flat().length === 0 }
@@ -98,12 +113,16 @@ export class RuleCapture implements Capture {
 
   problems(): readonly Problem[] {
     const object = `capture ${this.#deps.tables.name}`
-    if (this.#whyNotMine === '') return this.#keeper.problems(object)
-    const message = this.#whyNotMine
-    return Array.from(this.#proxiers.keys(), field => ({ object, field, message }))
+    const failed = Array.from(this.#unprepared, ([field, { message }]) => ({
+      object,
+      field,
+      message,
+    }))
+    return [...this.#deps.families.problems, ...failed, ...this.#keeper.problems(object)]
   }
 
   async hold(): Promise<void> {
+    this.#deps.families.stop()
     this.#keeper.stop()
     const installed = [...this.#proxiers.values()].filter(each => each.isInstalled)
     if (installed.length === 0) return
@@ -116,7 +135,8 @@ export class RuleCapture implements Capture {
   }
 
   async close(): Promise<void> {
-    const { keepRules, release } = this.#deps
+    const { families, keepRules, release } = this.#deps
+    families.stop()
     this.#keeper.stop()
     try {
       if (!keepRules)
@@ -127,16 +147,17 @@ export class RuleCapture implements Capture {
     }
   }
 
-  async #prepare(): Promise<void> {
+  async #prepare(family: IpFamily): Promise<void> {
+    const { holdOthers, prepare } = this.#deps
     try {
-      if (!this.#isPrepared) await this.#deps.prepare()
+      await prepare(family)
+      if (!this.#isPrepared) await holdOthers()
       this.#isPrepared = true
-      await Promise.all(Array.from(this.#proxiers.values(), each => each.takeOver()))
-      this.#isMine = true
-      this.#whyNotMine = ''
+      if (this.#mine.has(family)) return
+      await this.#proxiers.get(family)?.takeOver()
+      this.#mine.add(family)
     } catch (error) {
-      this.#whyNotMine = (error as Error).message
-      throw error
+      this.#unprepared.set(family, error as Error)
     }
   }
 
@@ -164,7 +185,7 @@ export class RuleCapture implements Capture {
   }
 
   #settings(family: IpFamily, snapshots: readonly Snapshot[]): TableSettings {
-    const { tables, proxyAddresses, nodePortCidrs, podCidrs } = this.#deps
+    const { tables, proxyAddress, nodePortCidrs, podCidrs } = this.#deps
     const checks = tables.admitsHealthChecks
       ? snapshots.filter(snapshot => snapshot.family === family)
       : []
@@ -172,7 +193,7 @@ export class RuleCapture implements Capture {
       [...healthChecks.values()].map(({ port }) => port),
     )
     return {
-      proxyAddress: proxyAddresses.get(family) ?? '',
+      proxyAddress: proxyAddress(family),
       nodePortCidrs: nodePortCidrs(family),
       podCidrs: cidrsOfFamily(podCidrs(), family),
       healthCheckPorts: [...new Set(ports)].toSorted((a, b) => a - b),

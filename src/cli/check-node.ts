@@ -1,4 +1,4 @@
-import type { Probed } from '../capture/choose-capture.ts'
+import type { Probed } from '../proxy/capture/host-system.ts'
 import type { RelayChoice } from '../relay/choose-relay.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import { permissionAdvice } from '../kernel/permission-advice.ts'
@@ -17,6 +17,8 @@ export interface NodeFindings {
   readonly connectTime: Omit<Finding, 'name'>
   /** What `--relay auto` chooses. */
   readonly relay: ChosenRelay
+  /** As in bridges.ts. */
+  readonly bridges: string
 }
 
 export interface Finding {
@@ -27,7 +29,7 @@ export interface Finding {
 
 /** The same for people. */
 export const nodeReport = (
-  { modes, captures: probed, connectTime, relay }: NodeFindings,
+  { modes, captures: probed, connectTime, relay, bridges }: NodeFindings,
   colour: boolean,
 ): string => {
   const captures = [
@@ -48,7 +50,8 @@ export const nodeReport = (
   const iptables = modes.find(({ name }) => name === 'iptables')?.usable === true
   const empty = `an empty --proxy-mode takes ${iptables ? 'iptables' : 'userspace'} here`
   const taken = `--capture auto takes ${first} here, --relay auto ${relay.name}`
-  return `${lines.join('\n')}\n\n${empty}\n${taken}\n${processText(relay)}`
+  const warning = bridges === '' ? '' : `warning: ${bridges}\n`
+  return `${lines.join('\n')}\n\n${empty}\n${taken}\n${processText(relay)}${warning}`
 }
 
 /** What the process of the relay would be allowed to do. */

@@ -1,6 +1,7 @@
 import { silentObserver } from '../relay/relay.ts'
 import { readConfigFile } from '../config/settings/load-file.ts'
 import { runSettings, type RunSettings } from '../config/run-settings.ts'
+import { nodePortCidrs } from '../kernel/node-port-cidrs.ts'
 import type { Problem } from '../model/snapshot.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
@@ -62,7 +63,9 @@ const findingsOfNode = async ({
     bpffs: options.connectTimeBpffs,
     onlyNode: options.connectTime === 'host',
   })
-  return { modes, captures, connectTime, relay: await relayHere(options) }
+  const { bridgeWarning } = await import('../kernel/bridges.ts')
+  const bridges = await bridgeWarning()
+  return { modes, captures, connectTime, relay: await relayHere(options), bridges }
 }
 
 /** What is asked for and this node can't do: a warning, as the file may be for another node. */
@@ -179,7 +182,15 @@ export const check = async (args: readonly string[], io: Io): Promise<number> =>
     const lacks = await lacksHere(settings)
     for (const { what, why } of lacks)
       say('warning', `${what} ${notUsable} here: ${whyNotUsable(why)}`)
-    const warned = count(warnings.length + lacks.length, 'warning')
+    const { nodePortProblems, onLoopback } = await import('../proxy/cluster-facts.ts')
+    const { mode, kernel } = settings
+    const barren = nodePortProblems(
+      nodePortCidrs(options.nodeportAddresses.flat(), []),
+      onLoopback(mode.mode === '' ? 'userspace' : mode.mode, kernel),
+    )
+    for (const problem of barren) say('warning', problemText(problem))
+    const found = warnings.length + lacks.length + barren.length
+    const warned = count(found, 'warning')
     io.out(`${options.config}: in order; ${warned}\n`)
     const next = nextOfRun(args, settings)
     return { isSound: true, next: [...lacks.map(({ advice }) => advice), ...next] }

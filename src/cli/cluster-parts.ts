@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import type { ClusterAccess } from '../config/run-settings.ts'
-import type { ModeRequest } from '../mode/choose-mode.ts'
+import type { ModeRequest } from '../mode/fallback-mode.ts'
 import { isModeName, modeNames } from '../mode/mode.ts'
 import type { Log } from '../observe/log.ts'
 import { noNode, type NodeParts } from '../proxy/options.ts'
@@ -20,6 +20,8 @@ export interface ClusterPartsDeps {
   readonly access: ClusterAccess
   /** --hostname-override; '' for the system's own name. */
   readonly hostname: string
+  /** Whether other Nodes matter: they do to a capture that makes addresses this host's own. */
+  readonly otherNodes: boolean
   readonly log: Log
 }
 
@@ -30,6 +32,7 @@ export interface ClusterPartsDeps {
 export const clusterParts = async ({
   access,
   hostname: override,
+  otherNodes,
   log,
 }: ClusterPartsDeps): Promise<{
   readonly source: KubernetesSource
@@ -54,7 +57,7 @@ export const clusterParts = async ({
     onFailure: why => log.warn({ why }, 'an Event could not be sent'),
   })
   const observer = kubernetesLog(log, client.server, () => source.status().synced)
-  const source = new KubernetesSource({ client, nodeName, observer })
+  const source = new KubernetesSource({ client, nodeName, otherNodes, observer })
   return {
     source,
     modeAnnotation: async () => modeAnnotation(await listNode(client, nodeName)),

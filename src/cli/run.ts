@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import { setFlagsFromString } from 'node:v8'
 import { readConfigFile } from '../config/settings/load-file.ts'
 import { runSettings, type RunSettings } from '../config/run-settings.ts'
-import type { ModeRequest } from '../mode/choose-mode.ts'
+import type { ModeRequest } from '../mode/fallback-mode.ts'
 import { createLog, type Log } from '../observe/log.ts'
 import { noNode, type NodeParts, type ProxyDeps } from '../proxy/options.ts'
 import { systemClock } from '../util/clock.ts'
@@ -125,6 +125,7 @@ const origin = async (settings: RunSettings, log: Log): Promise<Origin> => {
     const { source, node, modeAnnotation } = await clusterParts({
       access: cluster,
       hostname: options.hostnameOverride,
+      otherNodes: options.capture === 'local',
       log,
     })
     return { source, node, mode: await askedMode(mode, modeAnnotation, log) }

@@ -1,4 +1,4 @@
-import type { ModeRequest } from '../mode/choose-mode.ts'
+import type { ModeRequest } from '../mode/fallback-mode.ts'
 import type { KernelOptions } from '../mode/kernel-options.ts'
 import type { ModeName, Periods } from '../mode/mode.ts'
 import type { OptionsOf } from './options.ts'

@@ -1,38 +1,5 @@
 import type { ProxyVersion } from '../util/proxy-header.ts'
 
-/** What is asked of an endpoint to know whether it is up. Plain data, comparable by value. */
-export type Check =
-  | { readonly type: 'tcp'; readonly port?: number }
-  | {
-      readonly type: 'http'
-      readonly port?: number
-      /** With its query, as it is sent. */
-      readonly path: string
-      readonly statuses: readonly number[]
-    }
-  | {
-      readonly type: 'postgres'
-      readonly port?: number
-      readonly user: string
-      readonly database: string
-    }
-  | { readonly type: 'redis'; readonly port?: number; readonly role?: RedisRole }
-  | { readonly type: 'mysql'; readonly port?: number; readonly user: string }
-  | {
-      readonly type: 'expect'
-      readonly port?: number
-      /** Each character is a byte; '' when the server speaks first. */
-      readonly send: string
-      readonly expect: Expected
-    }
-
-export type RedisRole = 'primary' | 'replica'
-
-/** The first bytes of an answer, or a regular expression for them; each character is a byte. */
-export type Expected = { readonly prefix: string } | { readonly pattern: string }
-
-export type CheckOf<Type extends Check['type']> = Extract<Check, { type: Type }>
-
 /** When checks are made, and how many of them turn an endpoint up or down. */
 export interface CheckRules {
   readonly intervalMs: number
@@ -62,6 +29,9 @@ export interface CheckedEndpoint {
   readonly host: string
   /** It expects a header of the PROXY protocol, at its own port. */
   readonly proxyProtocol?: ProxyVersion | undefined
+  readonly tier?: number | undefined
+  /** One with 0 is for when the others of its tier fail. */
+  readonly weight?: number | undefined
 }
 
 export type CheckOutcome =

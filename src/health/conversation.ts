@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net'
-import { connect as secure } from 'node:tls'
+import { type ConnectionOptions, connect as secure, type TLSSocket } from 'node:tls'
 import type { AddressPort } from '../util/ip.ts'
 import { connectTo } from '../util/connect-to.ts'
-import { type CheckLimits, type CheckOutcome, failed } from './check.ts'
-import { givenUp, quote, socketFailure, tooLate } from './failure-words.ts'
+import { type CheckLimits, type CheckOutcome, failed, passed } from './check.ts'
+import { givenUp, quote, socketFailure, tlsFailure, tooLate } from './failure-words.ts'
 
 /** What follows from the bytes heard so far. */
 export interface Reply {
@@ -17,10 +17,18 @@ export interface Reply {
 }
 
 export interface Script {
-  /** Said when connected; nothing where the server speaks first. */
+  /** Said when connected, before TLS. */
+  readonly greeting?: Uint8Array | undefined
+  /** Where all else is said over TLS. */
+  readonly tls?: ConnectionOptions | undefined
+  /** It ends when it is connected, without a look at what comes: that costs half as much again. */
+  readonly isOver?: true
+  /** Said then; nothing where the server speaks first. */
   readonly opening?: Uint8Array
   /** Given the bytes not used yet; undefined as long as more are needed. */
   heard(bytes: Buffer): Reply | undefined
+  /** What follows from bytes after which nothing came any more. */
+  unmatched?(bytes: Buffer): CheckOutcome
   /** An answer that goes on beyond so many bytes is none. */
   readonly mostBytes: number
   /** It does so after its answer. It is not told that nothing more comes: it may still write. */
@@ -66,14 +74,21 @@ class Conversation {
     if (signal.aborted) return this.#resolve(givenUp)
     signal.addEventListener('abort', this.#giveUp)
     this.#timer = setTimeout(
-      () => this.#end(tooLate(this.#isConnected, this.#limits)),
+      () => this.#end(this.#unmatched() ?? tooLate(this.#isConnected, this.#limits)),
       timeoutMs,
     )
     const socket = connectTo(address, port, { noDelay: true })
     this.#listenTo(socket)
     socket.once('connect', () => {
       this.#isConnected = true
-      if (this.#script.opening !== undefined) socket.write(this.#script.opening)
+      const { greeting, tls, opening, isOver } = this.#script
+      const open = (over: Socket) => opening !== undefined && over.write(opening)
+      if (greeting !== undefined) socket.write(greeting)
+      if (isOver) return this.#end(passed)
+      if (tls === undefined) return open(socket)
+      // Not before it is known who that is.
+      const over = this.#secure(socket, tls)
+      return over.once('secureConnect', () => open(over))
     })
     socket.once('close', this.#closed)
     this.#plain = socket
@@ -82,7 +97,7 @@ class Conversation {
   #listenTo(socket: Socket): void {
     this.#socket = socket
     socket.on('data', this.#data)
-    socket.on('end', () => this.#end(failed(this.#endWords())))
+    socket.on('end', () => this.#end(this.#unmatched() ?? failed(this.#endWords())))
     socket.on('error', error => this.#end(socketFailure(error)))
   }
 
@@ -98,7 +113,9 @@ class Conversation {
       if (reply === undefined) break
       this.#bytes = this.#bytes.subarray(reply.used ?? 0)
       if (reply.outcome !== undefined) return this.#goodbye(reply.outcome, reply.say)
-      if (reply.secure) this.#secure()
+      if (reply.secure && this.#plain !== undefined)
+        // Certificates are not looked at: it learns whether a server is up, and tells it nothing.
+        this.#secure(this.#plain, { rejectUnauthorized: false })
       if (reply.say !== undefined) this.#socket?.write(reply.say)
       if (this.#bytes.length === 0) return
     }
@@ -106,18 +123,17 @@ class Conversation {
       this.#end(failed(`${this.#bytes.length} bytes without an end to them`))
   }
 
-  /** Certificates are not looked at: a check learns whether a server is up, and tells it nothing. */
-  #secure(): void {
-    const plain = this.#socket
-    if (plain === undefined) return
+  #secure(plain: Socket, options: ConnectionOptions): TLSSocket {
     // What came before TLS may be anyone's: it is not used.
     this.#bytes = Buffer.alloc(0)
     for (const event of ['data', 'end', 'error']) plain.removeAllListeners(event)
     plain.on('error', error => this.#end(socketFailure(error)))
-    const over = secure({ socket: plain, rejectUnauthorized: false })
+    const over = secure({ socket: plain, ...options })
+    over.on('error', error => this.#end(tlsFailure(error)))
     this.#listenTo(over)
     // Without its plain socket there is nothing to end.
     over.once('close', () => plain.destroy())
+    return over
   }
 
   /**
@@ -149,6 +165,10 @@ class Conversation {
     clearTimeout(this.#timer)
     this.#limits.signal.removeEventListener('abort', this.#giveUp)
     this.#resolve(this.#outcome ?? failed(this.#endWords()))
+  }
+
+  #unmatched(): CheckOutcome | undefined {
+    return this.#bytes.length === 0 ? undefined : this.#script.unmatched?.(this.#bytes)
   }
 
   #endWords(): string {

@@ -12,6 +12,12 @@ const afterAnswer = 1 / 10
 /** Intervals are up to a tenth shorter or longer, so that checks don't fall into step. */
 const jitter = 0.1
 
+/** What is known of an endpoint that was in use before it was asked, or is asked otherwise now. */
+export type KnownHealth = Pick<EndpointHealth, 'up' | 'isLost' | 'since' | 'why'>
+
+/** It was in use unchecked. */
+export const inUse: KnownHealth = { up: true, isLost: false, since: undefined, why: '' }
+
 /**
  * Whether one endpoint is up, by the outcomes of its checks. Pure: told the time, in
  * milliseconds, and what came of each check.
@@ -19,27 +25,48 @@ const jitter = 0.1
 export class EndpointHealth {
   readonly #rules: CheckRules
   readonly #random: () => number
+  readonly #wasUp: boolean
   #up: boolean
   /** When a check has first said what it is now; undefined before any has. */
   #since: number | undefined
+  #isAsked = false
   /** Outcomes in a row that speak against what it is taken for. */
   #against = 0
+  /** Failures in a row. */
+  #failures: number
   /** The last of those was its own answer. */
   #isDenied = false
   #startedAt = 0
   #dueAt: number
   #why = ''
 
-  /** `firstAt`: when its first check is due. `random` as Math.random. */
-  constructor(rules: CheckRules, firstAt: number, random: () => number) {
+  /**
+   * `firstAt`: when its first check is due. `random` as Math.random. `before`: state goes with the
+   * endpoint, not with how it is asked; `init` is for one that was not in use.
+   */
+  constructor(
+    rules: CheckRules,
+    firstAt: number,
+    random: () => number,
+    before?: KnownHealth,
+  ) {
     this.#rules = rules
     this.#random = random
-    this.#up = rules.init === 'up'
+    this.#wasUp = before?.up === true
+    this.#up = before === undefined ? rules.init === 'up' : before.up
+    this.#since = before?.since
+    this.#why = before?.why ?? ''
+    this.#failures = before?.isLost === true ? rules.fall : 0
     this.#dueAt = firstAt
   }
 
   get up(): boolean {
     return this.#up
+  }
+
+  /** As many checks as it takes have found it down, not only the first one or `init`. */
+  get isLost(): boolean {
+    return !this.#up && this.#failures >= this.#rules.fall
   }
 
   /** Whether a check has said so; else it is what it is taken for before its first. */
@@ -82,10 +109,13 @@ export class EndpointHealth {
 
   #count(ok: boolean, now: number): void {
     const { fall, rise } = this.#rules
+    // There is nothing that the first one could be a slip from, unless it was in use.
+    const decides = !this.#isAsked && (ok || !this.#wasUp)
+    this.#isAsked = true
+    this.#failures = ok ? 0 : this.#failures + 1
     this.#against = ok === this.#up ? 0 : this.#against + 1
-    // There is nothing that the first one could be a slip from.
-    if (this.isKnown && this.#against < (ok ? rise : fall)) return
-    this.#since = now
+    if (ok !== this.#up && !decides && this.#against < (ok ? rise : fall)) return
+    if (ok !== this.#up || !this.isKnown) this.#since = now
     this.#up = ok
     this.#against = 0
   }

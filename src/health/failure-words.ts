@@ -1,5 +1,5 @@
 import { errorCode, isOutOfResources } from '../util/error-code.ts'
-import { show } from '../util/printable.ts'
+import { printable, show } from '../util/printable.ts'
 import { type CheckLimits, type CheckOutcome, failed } from './check.ts'
 
 const words: Readonly<Record<string, string>> = {
@@ -19,10 +19,21 @@ const words: Readonly<Record<string, string>> = {
 export const socketFailure = (error: NodeJS.ErrnoException): CheckOutcome => {
   const code = errorCode(error)
   const why = words[code] ?? code
-  return isOutOfResources(code) || code === 'EADDRNOTAVAIL'
-    ? { ok: false, why: `not checked: ${why}`, here: true }
-    : failed(why)
+  return isOutOfResources(code) || code === 'EADDRNOTAVAIL' ? unchecked(why) : failed(why)
 }
+
+/** The same over TLS, where the certificate may be what is wrong. */
+export const tlsFailure = (error: NodeJS.ErrnoException): CheckOutcome =>
+  Object.hasOwn(words, errorCode(error))
+    ? socketFailure(error)
+    : failed(`TLS: ${printable(error.message, 200)}`)
+
+/** Something here keeps it from being asked. */
+export const unchecked = (why: string): CheckOutcome => ({
+  ok: false,
+  why: `not checked: ${why}`,
+  here: true,
+})
 
 export const tooLate = (
   isConnected: boolean,
@@ -30,7 +41,7 @@ export const tooLate = (
 ): CheckOutcome =>
   failed(`${isConnected ? 'no answer' : 'not connected'} within ${timeoutMs / 1000} s`)
 
-export const givenUp: CheckOutcome = { ok: false, why: 'not checked: ended', here: true }
+export const givenUp: CheckOutcome = unchecked('ended')
 
 /** The first of the bytes of an answer, as they are told to a person. */
 export const quote = (bytes: Uint8Array): string =>

@@ -1,8 +1,9 @@
 import { setMaxListeners } from 'node:events'
 import { isDeepStrictEqual } from 'node:util'
 import { type Clock, systemClock, type Timer } from '../util/clock.ts'
-import type { Check, CheckedEndpoint, CheckRules } from './check.ts'
-import { EndpointHealth } from './endpoint-health.ts'
+import type { CheckedEndpoint, CheckRules } from './check.ts'
+import type { Check } from './check-option.ts'
+import { EndpointHealth, inUse, type KnownHealth } from './endpoint-health.ts'
 import { makeCheck, type RunCheck } from './make-check.ts'
 
 /** An endpoint to be checked. */
@@ -17,6 +18,8 @@ export interface Health {
   readonly up: boolean
   /** Whether a check has said so, or only `init`. */
   readonly isKnown: boolean
+  /** As many checks as it takes have found it down, not only the first one or `init`. */
+  readonly isLost: boolean
   /** Milliseconds for which checks have said so; 0 while it is not known. */
   readonly forMs: number
   /** Why the last check failed, or what could be mended though it did not; '' for neither. */
@@ -32,8 +35,11 @@ interface Watched {
 }
 
 interface CheckerOptions {
-  /** A target has turned, or its first check has found it down. */
-  readonly changed: (target: CheckTarget, health: Health) => void
+  /**
+   * What is known of a target has changed. `hasTurned`: it is up or down now and was not before, or
+   * its first check has found it down.
+   */
+  readonly changed: (target: CheckTarget, health: Health, hasTurned: boolean) => void
   readonly clock?: Clock
   /** As Math.random. */
   readonly random?: () => number
@@ -65,8 +71,12 @@ export class HealthChecker {
     setMaxListeners(0, this.#ended.signal) // one for each check under way
   }
 
-  /** All that are to be checked from now on; what is known of those that stay, stays. */
-  set(targets: readonly CheckTarget[]): void {
+  /**
+   * All that are to be checked from now on; what is known of those that stay, stays, however they are
+   * asked and whatever they are called from now on. `used`: keys of those that get connections
+   * already.
+   */
+  set(targets: readonly CheckTarget[], used: ReadonlySet<string> = new Set()): void {
     if (this.#ended.signal.aborted) return
     const before = new Map(this.#watched)
     const now = this.#options.clock.now()
@@ -74,9 +84,14 @@ export class HealthChecker {
     let fresh = 0
     for (const target of targets) {
       const known = before.get(target.key)
-      if (known !== undefined && isDeepStrictEqual(known.target, target))
+      if (known !== undefined && isDeepStrictEqual(known.target, target)) {
         this.#watched.set(target.key, known)
-      else this.#watched.set(target.key, this.#watch(target, now, fresh++))
+        continue
+      }
+      // Under another name of its group it is the same endpoint.
+      const twin = known ?? [...before.values()].find(one => isTwin(one.target, target))
+      const health = twin?.health ?? (used.has(target.key) ? inUse : undefined)
+      this.#watched.set(target.key, this.#watch(target, now, fresh++, health))
     }
     if (this.#watched.size > 0) this.#wakeAt(now)
   }
@@ -95,7 +110,12 @@ export class HealthChecker {
     await Promise.all(this.#underWay)
   }
 
-  #watch(target: CheckTarget, now: number, place: number): Watched {
+  #watch(
+    target: CheckTarget,
+    now: number,
+    place: number,
+    before: KnownHealth | undefined,
+  ): Watched {
     const { rules, check } = target
     const firstAt = now + ((place * spreadMs) % rules.intervalMs)
     const run = this.#runs.get(check) ?? this.#options.makeCheck(check)
@@ -103,7 +123,7 @@ export class HealthChecker {
     return {
       target,
       run,
-      health: new EndpointHealth(rules, firstAt, this.#options.random),
+      health: new EndpointHealth(rules, firstAt, this.#options.random, before),
     }
   }
 
@@ -145,14 +165,19 @@ export class HealthChecker {
     const { timeoutMs } = target.rules
     const outcome = await run(target, { timeoutMs, signal: this.#ended.signal })
     if (this.#watched.get(target.key) !== watched) return
+    const { isKnown, isLost } = health
     const hasTurned = health.finished(outcome, this.#options.clock.now())
     this.#wakeAt(health.dueAt)
-    if (hasTurned) this.#options.changed(target, this.#healthOf(watched))
+    if (hasTurned || isKnown !== health.isKnown || isLost !== health.isLost)
+      this.#options.changed(target, this.#healthOf(watched), hasTurned)
   }
 
   #healthOf({ target: { host }, health }: Watched): Health {
-    const { up, isKnown, since, why } = health
+    const { up, isKnown, isLost, since, why } = health
     const forMs = since === undefined ? 0 : this.#options.clock.now() - since
-    return { up, isKnown, forMs, why, host }
+    return { up, isKnown, isLost, forMs, why, host }
   }
 }
+
+const isTwin = (a: CheckTarget, b: CheckTarget): boolean =>
+  a.address === b.address && a.port === b.port && isDeepStrictEqual(a.check, b.check)

@@ -1,14 +1,19 @@
-import { type AddressPort, joinHostPort } from '../util/ip.ts'
+import { readFile } from 'node:fs/promises'
+import { type ConnectionOptions, createSecureContext, type SecureContext } from 'node:tls'
+import { errorCode } from '../util/error-code.ts'
+import { type AddressPort, familyOf, joinHostPort } from '../util/ip.ts'
 import { ownHeader } from '../util/proxy-header.ts'
 import { isUnix } from '../util/unix-address.ts'
-import type { Check, CheckedEndpoint, CheckLimits, CheckOutcome } from './check.ts'
+import { errorOf, messageOf } from '../util/usher-error.ts'
+import type { CheckedEndpoint, CheckLimits, CheckOutcome } from './check.ts'
+import type { Check } from './check-option.ts'
 import { httpScript } from './checks/http.ts'
 import { mysqlScript } from './checks/mysql.ts'
 import { postgresScript } from './checks/postgres.ts'
 import { redisScript } from './checks/redis.ts'
 import { sendExpectScripts } from './checks/send-expect.ts'
-import { checkTcp } from './checks/tcp.ts'
 import { converse, type Script } from './conversation.ts'
+import { unchecked } from './failure-words.ts'
 
 /**
  * Checks an endpoint once. It never rejects, and everything that it opened is closed when it
@@ -23,21 +28,27 @@ export type RunCheck = (
 export const makeCheck = (check: Check): RunCheck => {
   switch (check.type) {
     case 'tcp':
-      return (endpoint, limits) => {
-        const at = whereTo(check, endpoint)
-        return checkTcp(at, limits, greetingOf(endpoint, at))
+      return talk(check, () => ({ isOver: true, mostBytes: 1, heard: () => undefined }))
+    case 'http': {
+      const { host: given, headers } = check
+      const optionsOf = check.tls === true ? tlsOptions(check) : undefined
+      const script: ScriptOf = async ({ host, address }, port) => {
+        const name = given ?? hostOf(host || address, port)
+        return httpScript(check, name, await optionsOf?.(withoutPort(name)))
       }
-    case 'http':
-      return talk(check, ({ host, address }, port) =>
-        httpScript(check, hostOf(host || address, port)),
-      )
+      return talk(check, script, headers !== undefined)
+    }
     case 'postgres':
       return talk(check, () => postgresScript(check))
-    case 'redis':
-      return talk(check, () => redisScript(check))
+    case 'redis': {
+      const { password } = check
+      const script: ScriptOf = async () =>
+        redisScript(check, password && (await secretOf(password)))
+      return talk(check, script, password !== undefined)
+    }
     case 'mysql':
       return talk(check, () => mysqlScript(check))
-    case 'expect':
+    case undefined:
       break
   }
   return talk(check, sendExpectScripts(check))
@@ -59,13 +70,66 @@ const greetingOf = (
 ): Buffer | undefined =>
   proxyProtocol !== undefined && at.port === port ? ownHeader(proxyProtocol) : undefined
 
+type ScriptOf = (endpoint: CheckedEndpoint, port: number) => Script | Promise<Script>
+
+/** `hasSecret`: an answer may repeat it. */
 const talk =
-  (check: Check, script: (endpoint: CheckedEndpoint, port: number) => Script): RunCheck =>
-  (endpoint, limits) => {
+  (check: Check, scriptOf: ScriptOf, hasSecret = false): RunCheck =>
+  async (endpoint, limits) => {
     const at = whereTo(check, endpoint)
-    const said = script(endpoint, at.port)
+    let script: Script
+    try {
+      script = await scriptOf(endpoint, at.port)
+    } catch (error) {
+      return unchecked(messageOf(error))
+    }
     const greeting = greetingOf(endpoint, at)
-    if (greeting === undefined) return converse(at, limits, said)
-    const opening = Buffer.concat([greeting, said.opening ?? Buffer.alloc(0)])
-    return converse(at, limits, { ...said, opening })
+    const outcome = await converse(at, limits, { ...script, greeting })
+    if (outcome.ok || !hasSecret) return outcome
+    return { ...outcome, why: outcome.why.replace(/"(-[A-Z]{2,20}\b)?.*"/s, '"$1..."') }
   }
+
+/** As a certificate has it. */
+const withoutPort = (name: string): string =>
+  name.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')
+
+/** Throws with its name, and never with what it has. */
+const read = async (file: string): Promise<string> => {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (error) {
+    throw new Error(`${file} can't be read: ${errorCode(errorOf(error))}`, {
+      cause: error,
+    })
+  }
+}
+
+/** Of a file (`file:/PATH`) the first line, of a variable (`env:NAME`) the value; else what is given. */
+const secretOf = async (given: string): Promise<string> => {
+  if (given.startsWith('file:/')) {
+    const [line = ''] = (await read(given.slice('file:'.length))).split(/\r?\n/, 1)
+    return line
+  }
+  if (!given.startsWith('env:')) return given
+  const value = process.env[given.slice('env:'.length)]
+  if (value === undefined) throw new Error(`${given} is not set`)
+  return value
+}
+
+/** Files are read for each check, as certificates are renewed; and parsed when they are others. */
+const tlsOptions = ({ caFile, certFile, keyFile, verify }: Check) => {
+  let parsed: { readonly key: string; readonly context: SecureContext } | undefined
+  return async (name: string): Promise<ConnectionOptions> => {
+    const files = [caFile, certFile, keyFile]
+    const [ca, cert, key] = await Promise.all(files.map(async file => file && read(file)))
+    const now = JSON.stringify([ca, cert, key])
+    if (parsed?.key !== now)
+      parsed = { key: now, context: createSecureContext({ ca, cert, key }) }
+    return {
+      secureContext: parsed.context,
+      rejectUnauthorized: verify !== 'none',
+      host: name,
+      ...(familyOf(name) === undefined && { servername: name }),
+    }
+  }
+}

@@ -1,4 +1,4 @@
-import type { IpFamily } from '../util/ip.ts'
+import { ipFamilies, type IpFamily } from '../util/ip.ts'
 
 /** Whether something works here, found out by really doing it. */
 export interface Probe {
@@ -13,6 +13,19 @@ export type FamilyProbes = Readonly<Record<IpFamily, Probe>>
 export const probeFamilies = async (
   probe: (family: IpFamily) => Promise<Probe>,
 ): Promise<FamilyProbes> => ({ IPv4: await probe('IPv4'), IPv6: await probe('IPv6') })
+
+/** Of what needs nothing that could be missing. */
+export const anywhere: FamilyProbes = {
+  IPv4: { usable: true, detail: '' },
+  IPv6: { usable: true, detail: '' },
+}
+
+export const whyUnusable = (probes: FamilyProbes): ReadonlyMap<IpFamily, string> =>
+  new Map(
+    ipFamilies
+      .filter(family => !probes[family].usable)
+      .map(family => [family, probes[family].detail]),
+  )
 
 /** One answer for both families: what works in one is worth having. */
 export const joinProbes = ({ IPv4, IPv6 }: FamilyProbes): Probe => {

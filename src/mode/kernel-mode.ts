@@ -1,10 +1,13 @@
+import { isDeepStrictEqual } from 'node:util'
 import { listenerId, type Placement } from '../capture/capture.ts'
+import { Families } from '../kernel/keeper/families.ts'
 import { HostTurn, type HostTurnDeps } from '../kernel/keeper/host-turn.ts'
 import {
   type KeeperObserver,
   RuleKeeper,
   type RuleKeeperDeps,
 } from '../kernel/keeper/rule-keeper.ts'
+import type { Probe } from '../kernel/probe.ts'
 import type { KernelSettings, Look, Proxier } from '../kernel/proxier.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import { hasTraffic } from '../model/traffic.ts'
@@ -21,10 +24,11 @@ export interface KernelModeDeps
     Omit<HostTurnDeps, 'of'>,
     Pick<RuleKeeperDeps<Snapshot, KernelSettings>, 'conntrack' | 'left'> {
   readonly name: Exclude<ModeName, 'userspace'>
-  /** The families that work. */
   readonly proxiers: ReadonlyMap<IpFamily, Proxier>
-  /** Why the others don't. */
+  /** Why those don't work that don't. */
   readonly unusable: ReadonlyMap<IpFamily, string>
+  /** Whether one does by now. Never rejects. */
+  readonly probe: (family: IpFamily) => Promise<Probe>
   readonly settings: (family: IpFamily) => KernelSettings
   /** Before each sync: settings of the kernel's that rules rely on. Never rejects. */
   readonly prepare: () => Promise<void>
@@ -35,8 +39,6 @@ export interface KernelModeDeps
   readonly guard: (stands: boolean) => Promise<void>
   /** Settings that were not made, because that would be dangerous. */
   readonly refused: () => readonly Problem[]
-  /** Asks for a sync soon. */
-  readonly resync: () => void
   readonly observers: readonly KeeperObserver[]
 }
 
@@ -48,18 +50,21 @@ export class KernelMode implements Mode {
   readonly name: ModeName
   readonly #deps: KernelModeDeps
   readonly #turn: HostTurn
+  readonly #families: Families
   readonly #keeper: RuleKeeper<Snapshot, KernelSettings>
   /** As of the last sync of each family that worked. */
   readonly #applied = new Map<IpFamily, readonly ServicePort[]>()
   readonly #placed = new KeyedList<ServicePort, Placement>(listenerId)
   #placements: readonly Placement[] = []
-  #unserved: readonly Problem[] = []
   #annotated: readonly Problem[] = []
+  /** What placements rest on. */
+  #whyNot = {}
 
   constructor(deps: KernelModeDeps) {
     this.name = deps.name
     this.#deps = deps
     this.#turn = new HostTurn({ ...deps, of: 'mode' })
+    this.#families = new Families({ ...deps, object: `mode ${deps.name}` })
     this.#keeper = new RuleKeeper({
       ...deps,
       flowChanges: () => new ServiceFlowChanges(),
@@ -74,8 +79,13 @@ export class KernelMode implements Mode {
   }
 
   get problems(): readonly Problem[] {
-    const failed = this.#keeper.problems(`mode ${this.name}`)
-    return [...this.#unserved, ...this.#annotated, ...failed, ...this.#deps.refused()]
+    return [
+      ...this.#families.problems,
+      ...this.#annotated,
+      ...this.#keeper.problems(`mode ${this.name}`),
+      ...this.#deps.refused(),
+      ...this.#turn.problems,
+    ]
   }
 
   sync(snapshots: readonly Snapshot[]): Promise<void> {
@@ -98,53 +108,49 @@ export class KernelMode implements Mode {
     await this.#end()
     for (const proxier of this.#deps.proxiers.values()) proxier.close()
     await this.#turn.giveUp()
+    this.#turn.needAlone()
   }
 
   async #sync(snapshots: readonly Snapshot[]): Promise<void> {
     const { prepare, settings } = this.#deps
+    const wanting = snapshots.filter(one => one.servicePorts.size > 0)
+    const whyNot = this.#families.want(new Set(wanting.map(({ family }) => family)))
     await prepare()
     try {
       await this.#keeper.sync(
-        snapshots.map(wanted => {
-          const { family, servicePorts } = wanted
-          const isEmpty = servicePorts.size === 0
-          return { family, wanted, settings: settings(family), isEmpty }
-        }),
+        snapshots
+          .filter(({ family }) => whyNot[family] === '')
+          .map(wanted => {
+            const { family, servicePorts } = wanted
+            const isEmpty = servicePorts.size === 0
+            return { family, wanted, settings: settings(family), isEmpty }
+          }),
       )
     } finally {
-      await this.#place(snapshots)
+      await this.#place(snapshots, whyNot)
     }
   }
 
-  async #place(snapshots: readonly Snapshot[]): Promise<void> {
-    const { proxiers } = this.#deps
+  async #place(
+    snapshots: readonly Snapshot[],
+    whyNot: Readonly<Record<IpFamily, string>>,
+  ): Promise<void> {
     for (const snapshot of snapshots)
       if (!this.#keeper.hasFailed(snapshot.family))
         this.#applied.set(snapshot.family, listOfServicePorts(snapshot))
     const all = joinLists([...this.#applied.values()])
-    this.#placements = await this.#placed.update(all, port =>
-      proxiers.has(port.family)
+    const place = (port: ServicePort): Placement =>
+      whyNot[port.family] === ''
         ? kernelPlacement(port)
-        : unservedPlacement(port, this.#whyNot(port.family)),
-    )
+        : unservedPlacement(port, whyNot[port.family])
+    const options = { all: !isDeepStrictEqual(whyNot, this.#whyNot) }
+    this.#placements = await this.#placed.update(all, place, options)
+    this.#whyNot = whyNot
     this.#annotated = annotationProblems(this.name, all)
-    this.#unserved = snapshots
-      .filter(
-        ({ family, servicePorts }) => servicePorts.size > 0 && !proxiers.has(family),
-      )
-      .map(({ family }) => ({
-        object: `mode ${this.name}`,
-        field: family,
-        message: this.#whyNot(family),
-      }))
-  }
-
-  #whyNot(family: IpFamily): string {
-    const why = this.#deps.unusable.get(family) ?? 'it is not known'
-    return `${this.name} mode does not work for ${family}: ${why}`
   }
 
   async #end(): Promise<void> {
+    this.#families.stop()
     this.#keeper.stop()
     await this.#turn.end()
   }
@@ -157,7 +163,7 @@ const annotationProblems = (
 ): readonly Problem[] => {
   const services = servicePorts
     .filter(
-      port => port.relayed === true || hasTraffic(port) || port.onDown !== undefined,
+      port => port.relayed === true || hasTraffic(port) || port.checks !== undefined,
     )
     .map(({ namespace, serviceName }) => `Service ${namespace}/${serviceName}`)
   const message = `ask for retries, checks, limits or a choice of endpoints, which only the relay of userspace and nftables mode has (--proxy-mode); ${mode} mode serves this Service without`

@@ -147,10 +147,13 @@ const stayingOf = (servicePort: ServicePort): Pick<RelayListener, 'staying'> => 
   return { staying: staying.map(({ address, port }) => joinHostPort(address, port)) }
 }
 
-const cutOf = ({ endpoints }: ServicePort): Pick<RelayListener, 'cut'> => {
-  const cut = endpoints.filter(endpoint => endpoint.cut)
-  if (cut.length === 0) return {}
-  return { cut: cut.map(({ address, port }) => joinHostPort(address, port)) }
+const cutOf = ({ endpoints }: ServicePort): Pick<RelayListener, 'cut' | 'backups'> => {
+  const keysOf = (why: Endpoint['cut']): readonly string[] =>
+    endpoints
+      .filter(({ cut }) => cut === why)
+      .map(({ address, port }) => joinHostPort(address, port))
+  const [cut, backups] = [keysOf('down'), keysOf('backup')]
+  return { ...(cut.length > 0 && { cut }), ...(backups.length > 0 && { backups }) }
 }
 
 const steeredVip = ({ vip, capture }: VipPlacement): Bind[] =>

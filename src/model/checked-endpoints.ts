@@ -1,11 +1,12 @@
 import type { ProxyVersion } from '../util/proxy-header.ts'
-import { downEndpoint, type OnDown } from './service.ts'
+import { type CheckEffects, judged, type Verdict } from './service.ts'
 import type { Endpoint, ServicePort } from './snapshot.ts'
 
-/** Tells which are down of endpoints that stand in for each other. */
-export type WhoIsDown = (
+/** Tells what checks say of endpoints that stand in for each other. */
+export type Judge = (
   endpoints: readonly Endpoint[],
-) => (endpoint: Endpoint) => boolean
+  effects: CheckEffects,
+) => (endpoint: Endpoint) => Verdict
 
 /** One that is to be checked. */
 export interface CheckedEndpoint extends Endpoint {
@@ -15,11 +16,11 @@ export interface CheckedEndpoint extends Endpoint {
 
 /** Those that a ServicePort wants to be checked: all that may get clients, by their slices. */
 export const checkedEndpoints = ({
-  onDown,
+  checks,
   endpoints,
   proxyProtocol,
 }: ServicePort): readonly CheckedEndpoint[] => {
-  if (onDown === undefined) return []
+  if (checks === undefined) return []
   const checked = endpoints.filter(isChecked)
   return proxyProtocol === undefined
     ? checked
@@ -32,16 +33,16 @@ const isChecked = ({ ready, serving, isDown }: Endpoint): boolean =>
   ready || serving || isDown === true
 
 /** One that is down is as one that is not ready: policies and hints go by that. */
-export const withoutDown = (
+export const judgedEndpoints = (
   listed: readonly Endpoint[],
-  onDown: OnDown,
-  whoIsDown: WhoIsDown,
+  effects: CheckEffects,
+  judge: Judge,
 ): readonly Endpoint[] => {
   const checked = new Set(listed.filter(isChecked))
-  const isDown = whoIsDown([...checked])
-  return listed.map(endpoint =>
-    checked.has(endpoint) && isDown(endpoint)
-      ? { ...downEndpoint(endpoint, onDown), isDown: true }
-      : endpoint,
-  )
+  const verdictOf = judge([...checked], effects)
+  return listed.map(endpoint => {
+    if (!checked.has(endpoint)) return endpoint
+    const verdict = verdictOf(endpoint)
+    return { ...judged(endpoint, verdict), ...(verdict.isDown && { isDown: true }) }
+  })
 }

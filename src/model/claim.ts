@@ -8,7 +8,7 @@ export interface Claim {
   /** `10.0.0.1:80/TCP`; two claims with the same one are rivals. */
   readonly key: string
   readonly service: Service
-  /** Index in `service.ports`. */
+  /** Index in `service.ports`; its length for the port of the health check, which no endpoint has. */
   readonly portIndex: number
   readonly family: IpFamily
   readonly vip: Vip
@@ -25,7 +25,7 @@ interface Address {
 
 /**
  * Every VIP a Service asks for, in the order of its ports and for each port ClusterIPs,
- * external IPs, load-balancer IPs, node ports. An address that it lists twice counts as
+ * external IPs, load-balancer IPs, node ports; then its health check's port. An address that it lists twice counts as
  * what it is first, but for an external IP that is a load-balancer IP with source ranges, too:
  * whom they keep out comes in by neither. Nothing is asked for in a family in which there is no
  * ClusterIP.
@@ -33,10 +33,24 @@ interface Address {
 export const claimsOf = (service: Service): readonly Claim[] => {
   const addresses = addressesOf(service)
   const unnamable = portsWithTakenName(service)
-  return service.ports.flatMap((port, portIndex) =>
-    unnamable.has(portIndex) ? [] : portClaims(service, port, portIndex, addresses),
-  )
+  return [
+    ...service.ports.flatMap((port, portIndex) =>
+      unnamable.has(portIndex) ? [] : portClaims(service, port, portIndex, addresses),
+    ),
+    ...healthCheckClaims(service),
+  ]
 }
+
+/** What a load balancer asks at is a node port like the others, and no two can have one number. */
+const healthCheckClaims = (service: Service): readonly Claim[] => {
+  const { healthCheckNodePort: nodePort, ports } = service
+  const port = { name: '', protocol: 'TCP', port: 0, nodePort } as const
+  return portClaims(service, port, ports.length, [])
+}
+
+/** Whether a claim is that of the health check's port. */
+export const isHealthCheck = ({ service, portIndex }: Claim): boolean =>
+  portIndex === service.ports.length
 
 /**
  * The indices of ports whose name and protocol, which together name a ServicePort, an
@@ -78,7 +92,10 @@ const portClaims = (
   }
   for (const address of addresses) add(address, port)
   if (nodePort !== 0) {
-    const field = `spec.ports[${portIndex}].nodePort`
+    const isPort = portIndex < service.ports.length
+    const field = isPort
+      ? `spec.ports[${portIndex}].nodePort`
+      : 'spec.healthCheckNodePort'
     for (const family of familiesOf(service)) {
       add({ kind: 'NodePort', address: wildcardOf(family), family, field }, nodePort)
     }

@@ -1,12 +1,14 @@
 import { isDeepStrictEqual } from 'node:util'
-import { ipFamilies, type IpFamily } from '../util/ip.ts'
+import { type AddressPort, ipFamilies, type IpFamily } from '../util/ip.ts'
 import {
   type CheckedEndpoint,
   checkedEndpoints,
-  type WhoIsDown,
+  type Judge,
 } from './checked-endpoints.ts'
 import { ChangeTracker, type CheckedOut, type PendingChanges } from './change-tracker.ts'
 import { EndpointStore } from './endpoint-store.ts'
+import { LastKnownNode } from './last-known-node.ts'
+import { apiService, OwnWays } from './own-ways.ts'
 import { PublishedMap } from './published-map.ts'
 import { sameSlice } from './same.ts'
 import type { Change, EndpointSlice, Node, Service, ServiceCIDR } from './service.ts'
@@ -15,7 +17,6 @@ import { buildServicePorts, type Here } from './service-ports.ts'
 import { serviceProblems } from './service-problems.ts'
 import type { Problem, Snapshot } from './snapshot.ts'
 import { SnapshotTable, type BuiltService } from './snapshot-table.ts'
-import type { SortedMap } from './sorted-map.ts'
 import { VipClaims } from './vip-claims.ts'
 
 export type { CheckedOut, PendingChanges } from './change-tracker.ts'
@@ -28,10 +29,12 @@ export interface RegistryOptions {
    */
   readonly nodeName?: string
   /**
-   * Which endpoints of a Service (`namespace/name`) that wants them checked are down now.
-   * By default none is.
+   * What checks say now of the endpoints of a Service (`namespace/name`) that wants them checked.
+   * By default none is down.
    */
-  readonly whoIsDown?: (service: string) => WhoIsDown
+  readonly judge?: (service: string) => Judge
+  /** Where the source dials its API server; the same list while nothing of it changed. None by default. */
+  readonly dials?: () => readonly AddressPort[]
   /** Epoch milliseconds; what was triggered before is not measured. Default 0. */
   readonly startedAt?: number
 }
@@ -42,7 +45,9 @@ const builtAtOnce = 256
 
 const always = (): boolean => true
 
-const noneIsDown = () => () => () => false
+const noneIsDown = () => () => () => ({ isDown: false })
+
+const noDials: readonly AddressPort[] = []
 
 /**
  * Merges Services and EndpointSlices into one snapshot per IP family. The same objects
@@ -59,20 +64,27 @@ export class Registry {
   readonly #table = new SnapshotTable()
   readonly #problemsOf = new PublishedMap<readonly Problem[]>(isDeepStrictEqual)
   readonly #serviceCIDRs = new Map<string, ServiceCIDR>()
+  readonly #otherNodes = new Map<string, string>()
   readonly #changes: ChangeTracker
-  readonly #whoIsDown: (service: string) => WhoIsDown
+  readonly #judge: (service: string) => Judge
+  readonly #dials: () => readonly AddressPort[]
+  readonly #lastKnown = new LastKnownNode()
   readonly #checked = new Map<string, readonly CheckedEndpoint[]>()
   /** Services whose claims are to be decided, and then those to be built. */
   readonly #unclaimed = new Set<string>()
   readonly #unbuilt = new Set<string>()
   #node: Node | undefined
   #here: Here
+  #ways = new OwnWays([], [])
+  /** From which they are; undefined when they are to be made anew. */
+  #waysFrom: readonly AddressPort[] | undefined = noDials
   #problems: readonly Problem[] = []
-  #problemsFrom: SortedMap<readonly Problem[]> | undefined
+  #problemsFrom: readonly unknown[] = []
 
   constructor(options: RegistryOptions = {}) {
-    const { nodeName = '', startedAt = 0, whoIsDown = noneIsDown } = options
-    this.#whoIsDown = whoIsDown
+    const { nodeName = '', startedAt = 0, judge = noneIsDown } = options
+    this.#judge = judge
+    this.#dials = options.dials ?? (() => noDials)
     this.#changes = new ChangeTracker(startedAt)
     this.#here = { nodeName, zone: '', addresses: [] }
   }
@@ -103,7 +115,7 @@ export class Registry {
     return this.#services.get(service)?.uid
   }
 
-  /** `whoIsDown` says something else of an endpoint of the Service. */
+  /** `judge` says something else of an endpoint of the Service. */
   hasTurned(service: string): void {
     this.#unbuilt.add(service)
   }
@@ -119,6 +131,7 @@ export class Registry {
    * on for as long as `mayGoOn` says. True when nothing is left.
    */
   rebuild(mayGoOn: () => boolean = always): boolean {
+    this.#lookForWays()
     while (this.#unclaimed.size > 0 || this.#unbuilt.size > 0) {
       if (this.#unclaimed.size > 0) this.#decideClaims()
       else this.#build(mayGoOn)
@@ -143,14 +156,26 @@ export class Registry {
   problems(): readonly Problem[] {
     this.rebuild()
     const current = this.#problemsOf.publish()
-    if (this.#problemsFrom !== current) this.#problems = [...current.values()].flat()
-    this.#problemsFrom = current
+    const ofNode = this.#lastKnown.problems
+    if (this.#problemsFrom[0] !== current || this.#problemsFrom[1] !== ofNode)
+      this.#problems = [...ofNode, ...[...current.values()].flat()]
+    this.#problemsFrom = [current, ofNode]
     return this.#problems
   }
 
   /** This Node, if the source has it. */
   node(): Node | undefined {
     return this.#node
+  }
+
+  /** The same with what the source had of it and has no more. */
+  lastKnownNode(): Node | undefined {
+    return this.#lastKnown.node
+  }
+
+  /** Addresses of Nodes that are not this one, as far as the source has them, with their names. */
+  otherNodes(): ReadonlyMap<string, string> {
+    return this.#otherNodes
   }
 
   /** Where the cluster takes ClusterIPs from: canonical, sorted, each once. */
@@ -182,14 +207,28 @@ export class Registry {
     const before = this.#endpoints.get(id)
     if (before === slice || (before && slice && sameSlice(before, slice))) return
     this.#changes.slice(id, slice)
-    for (const service of this.#endpoints.set(id, slice)) this.#unbuilt.add(service)
+    for (const service of this.#endpoints.set(id, slice)) {
+      this.#unbuilt.add(service)
+      if (service === apiService) this.#waysFrom = undefined
+    }
+  }
+
+  #lookForWays(): void {
+    const dials = this.#dials()
+    if (dials === this.#waysFrom) return
+    this.#waysFrom = dials
+    const before = this.#ways
+    this.#ways = new OwnWays(dials, this.#endpoints.slicesOf(apiService))
+    for (const [key, service] of this.#services)
+      if (before.concern(service) || this.#ways.concern(service)) this.#unbuilt.add(key)
   }
 
   #fileNode(name: string, node: Node | undefined): void {
     const { nodeName, ...before } = this.#here
-    if (nodeName === '' || name !== nodeName) return
+    if (name !== nodeName) return this.#fileOtherNode(name, node)
     this.#node = node
-    const { zone = '', addresses = [] } = node ?? {}
+    this.#lastKnown.take(node)
+    const { zone = '', addresses = [] } = this.#lastKnown.node ?? {}
     this.#here = { nodeName, zone, addresses }
     if (zone !== before.zone) {
       for (const service of this.#endpoints.servicesWith(hasZoneHints)) {
@@ -200,6 +239,12 @@ export class Registry {
     for (const [key, { sourceRanges }] of this.#services) {
       if (sourceRanges !== undefined) this.#unbuilt.add(key)
     }
+  }
+
+  #fileOtherNode(name: string, node: Node | undefined): void {
+    for (const [address, other] of this.#otherNodes)
+      if (other === name) this.#otherNodes.delete(address)
+    for (const address of node?.addresses ?? []) this.#otherNodes.set(address, name)
   }
 
   /** In any order: who has a VIP depends on all that claim it, not on who came first. */
@@ -218,10 +263,11 @@ export class Registry {
     const problems = new Map<string, readonly Problem[] | undefined>()
     for (const key of this.#unbuilt) {
       this.#unbuilt.delete(key)
-      const service = this.#builtOf(key)
+      const found: Problem[] = []
+      const service = this.#builtOf(key, found)
       built.push(service)
       this.#fileChecked(service)
-      problems.set(key, this.#findProblems(key))
+      problems.set(key, found.length > 0 ? found : undefined)
       if (built.length >= builtAtOnce || !mayGoOn()) break
     }
     this.#table.replace(built)
@@ -234,26 +280,26 @@ export class Registry {
     else this.#checked.delete(key)
   }
 
-  #builtOf(key: string): BuiltService {
+  /** What can't be had is added to `problems`. */
+  #builtOf(key: string, problems: Problem[]): BuiltService {
     const service = this.#services.get(key)
     const nothing = { IPv4: undefined, IPv6: undefined }
     if (service === undefined) return { key, servicePorts: [], healthChecks: nothing }
     const won = this.#claims.wonBy(key)
     const slices = this.#endpoints.slicesOf(key)
-    const down = this.#whoIsDown(key)
-    const servicePorts = buildServicePorts(service, won, slices, this.#here, down)
+    const judge = this.#judge(key)
+    problems.push(...serviceProblems(service, this.#claims.lostBy(key)))
+    const servicePorts = buildServicePorts(
+      service,
+      won,
+      slices,
+      this.#here,
+      judge,
+    ).flatMap(one => this.#ways.without(one, this.#here, problems) ?? [])
     const checkIn = (family: IpFamily) =>
-      healthCheckOf(service, servicePorts, family, this.#here.nodeName)
+      healthCheckOf(service, won, servicePorts, family, this.#here.nodeName)
     const [IPv4, IPv6] = ipFamilies.map(checkIn)
     return { key, servicePorts, healthChecks: { IPv4, IPv6 } }
-  }
-
-  /** Undefined when there are none. */
-  #findProblems(key: string): readonly Problem[] | undefined {
-    const service = this.#services.get(key)
-    if (service === undefined) return undefined
-    const problems = serviceProblems(service, this.#claims.lostBy(key))
-    return problems.length > 0 ? problems : undefined
   }
 }
 

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { EndpointSlice, EndpointSpec, SlicePort } from './service.ts'
 import type {
   Endpoint,
@@ -29,7 +30,7 @@ const sameTexts = (a: readonly string[], b: readonly string[]): boolean =>
 export const sameServicePort = (a: ServicePort, b: ServicePort): boolean =>
   a.affinityMs === b.affinityMs &&
   sameTraffic(a, b) &&
-  a.onDown === b.onDown &&
+  isDeepStrictEqual(a.checks, b.checks) &&
   a.relayed === b.relayed &&
   a.internalTrafficPolicy === b.internalTrafficPolicy &&
   a.externalTrafficPolicy === b.externalTrafficPolicy &&

@@ -1,4 +1,4 @@
-import { withoutDown, type WhoIsDown } from './checked-endpoints.ts'
+import { judgedEndpoints, type Judge } from './checked-endpoints.ts'
 import type { Claim } from './claim.ts'
 import type { EndpointSlice, Service } from './service.ts'
 import { mergeSlices } from './slice-merge.ts'
@@ -27,7 +27,7 @@ export const buildServicePorts = (
   won: readonly Claim[],
   slices: readonly EndpointSlice[],
   here: Here,
-  whoIsDown: WhoIsDown,
+  judge: Judge,
 ): readonly ServicePort[] => {
   const vipsOf = new Map<string, { first: Claim; vips: Vip[] }>()
   for (const claim of won) {
@@ -37,7 +37,7 @@ export const buildServicePorts = (
     else entry.vips.push(claim.vip)
   }
   return [...vipsOf.values()].flatMap(
-    ({ first, vips }) => servicePort(first, vips, slices, here, whoIsDown) ?? [],
+    ({ first, vips }) => servicePort(first, vips, slices, here, judge) ?? [],
   )
 }
 
@@ -46,17 +46,21 @@ const servicePort = (
   vips: readonly Vip[],
   slices: readonly EndpointSlice[],
   here: Here,
-  whoIsDown: WhoIsDown,
+  judge: Judge,
 ): ServicePort | undefined => {
   const port = service.ports[portIndex]
   if (port === undefined) return undefined
   const { namespace, name: serviceName, affinityMs } = service
   const { name: portName, protocol } = port
   const name = servicePortName(namespace, serviceName, portName)
-  const onDown = protocol === 'TCP' ? service.onDown : undefined
-  const listed = mergeSlices(slices, { family, portName, protocol })
-  const up = onDown === undefined ? listed : withoutDown(listed, onDown, whoIsDown)
-  const endpoints = weighed(up, service.balance?.zoneWeights)
+  const { onDown, whenAllDown, onBack } = service
+  const checks =
+    protocol === 'TCP' && onDown !== undefined
+      ? { onDown, whenAllDown, onBack }
+      : undefined
+  const merged = mergeSlices(slices, { family, portName, protocol })
+  const listed = weighed(merged, service.balance?.zoneWeights)
+  const endpoints = checks === undefined ? listed : judgedEndpoints(listed, checks, judge)
   const { internalTrafficPolicy, externalTrafficPolicy } = service
   const externallyAccessible = !vips.every(isInternal)
   const policies = { internalTrafficPolicy, externalTrafficPolicy }
@@ -76,7 +80,7 @@ const servicePort = (
     vips,
     affinityMs,
     ...trafficOf(service, protocol),
-    ...(onDown !== undefined && { onDown }),
+    ...(checks !== undefined && { checks }),
     ...(isRelayed(service) && protocol !== 'SCTP' && { relayed: true }),
     endpoints,
     ...policies,

@@ -1,5 +1,5 @@
 import { joinHostPort } from '../util/ip.ts'
-import { portsWithTakenName } from './claim.ts'
+import { type Claim, isHealthCheck, portsWithTakenName } from './claim.ts'
 import type { Service } from './service.ts'
 import type { Problem } from './snapshot.ts'
 import type { Loss } from './vip-claims.ts'
@@ -33,7 +33,7 @@ export const serviceProblems = (
 const describe = ({ claim, holder }: Loss): [field: string, message: string] => {
   const { service, portIndex, vip, field } = claim
   const winner = holder.service
-  const protocol = service.ports[portIndex]?.protocol ?? ''
+  const protocol = isHealthCheck(claim) ? 'TCP' : service.ports[portIndex]?.protocol
   const isNodePort = vip.kind === 'NodePort'
   const what = isNodePort
     ? `node port ${vip.port}/${protocol}`
@@ -42,11 +42,14 @@ const describe = ({ claim, holder }: Loss): [field: string, message: string] => 
     // The address is as it should be; the port repeats an earlier one.
     return [
       isNodePort ? field : `spec.ports[${portIndex}].port`,
-      `${what} is taken by spec.ports[${holder.portIndex}]; choose another port`,
+      `${what} is taken by ${fieldOf(holder)}; choose another port`,
     ]
   }
   return [
     field,
-    `${what} is held by Service ${winner.namespace}/${winner.name}, which goes first by age or name; choose another ${isNodePort ? 'node port' : 'address or port'}`,
+    `${what} is held by Service ${winner.namespace}/${winner.name}${isHealthCheck(holder) ? ' (its healthCheckNodePort)' : ''}, which goes first by age or name; choose another ${isNodePort ? 'node port' : 'address or port'}`,
   ]
 }
+
+const fieldOf = (claim: Claim): string =>
+  isHealthCheck(claim) ? claim.field : `spec.ports[${claim.portIndex}]`

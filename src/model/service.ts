@@ -20,11 +20,23 @@ export interface ServicePortSpec {
 /** What becomes of the connections to an endpoint that a check finds down. */
 export type OnDown = 'keep' | 'reset'
 
+/** What follows from what checks say. */
+export interface CheckEffects {
+  readonly onDown?: OnDown | undefined
+  /**
+   * Which endpoints get new connections when all are down: all, or none. Undefined: none where the
+   * check asks for a role, which it would be wrong to take from another.
+   */
+  readonly whenAllDown?: 'try' | 'refuse' | undefined
+  /** What becomes of the connections to a backup when one that goes before it is up again. */
+  readonly onBack?: 'keep' | 'reset' | undefined
+}
+
 /**
  * What Usher keeps of a v1 Service. Plain data, comparable by value.
  * A headless Service or one of type ExternalName has no VIPs and never reaches here.
  */
-export interface Service extends TrafficOptions {
+export interface Service extends TrafficOptions, CheckEffects {
   readonly namespace: string
   readonly name: string
   /** For Events about it; undefined where the object has none. */
@@ -45,7 +57,7 @@ export interface Service extends TrafficOptions {
   readonly ports: readonly ServicePortSpec[]
   /** Sliding ClientIP affinity in milliseconds; 0 for none. */
   readonly affinityMs: number
-  /** Endpoints of its TCP ports are checked, in userspace mode; undefined: they are not. */
+  /** Endpoints of its TCP ports are checked, by a relay; undefined: they are not. */
   readonly onDown?: OnDown | undefined
   /** Its clients are to be carried by the relay also where the kernel carries those of others. */
   readonly relayed?: boolean | undefined
@@ -79,8 +91,8 @@ export interface EndpointSpec {
   readonly tier?: number | undefined
   /** Its share of the connections, beside others of its tier; 1 when it is not said. */
   readonly weight?: number | undefined
-  /** Connections to it are to be reset; it gets none. */
-  readonly cut?: boolean | undefined
+  /** Why connections to it are to be reset; one that is ready gets new ones all the same. */
+  readonly cut?: 'down' | 'backup' | undefined
 }
 
 /** One that gets connections, of unknown node and zone. */
@@ -95,15 +107,20 @@ export const readyEndpoint = (address: string): EndpointSpec => ({
   nodeHints: [],
 })
 
-/** Listed, so that it is seen; it gets no clients, and may lose those that it has. */
-export const downEndpoint = <Spec extends EndpointSpec>(
+/** What checks say of an endpoint: who is picked and who is cut are two questions. */
+export interface Verdict {
+  readonly isDown: boolean
+  readonly cut?: EndpointSpec['cut']
+}
+
+/** One that is down is listed, so that it is seen. */
+export const judged = <Spec extends EndpointSpec>(
   endpoint: Spec,
-  then: OnDown,
+  { isDown, cut }: Verdict,
 ): Spec => ({
   ...endpoint,
-  ready: false,
-  serving: false,
-  ...(then === 'reset' && { cut: true }),
+  ...(isDown && { ready: false, serving: false }),
+  ...(cut !== undefined && { cut }),
 })
 
 /**

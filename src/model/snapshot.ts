@@ -1,5 +1,5 @@
 import type { IpFamily } from '../util/ip.ts'
-import type { EndpointSpec, OnDown, Protocol, TrafficPolicy } from './service.ts'
+import type { CheckEffects, EndpointSpec, Protocol, TrafficPolicy } from './service.ts'
 import type { TrafficOptions } from './traffic.ts'
 
 export type VipKind = 'ClusterIP' | 'ExternalIP' | 'LoadBalancerIP' | 'NodePort' | 'Route'
@@ -50,8 +50,8 @@ export interface ServicePort extends TrafficOptions {
   readonly family: IpFamily
   readonly vips: readonly Vip[]
   readonly affinityMs: number
-  /** Of its Service: its endpoints are to be checked. */
-  readonly onDown?: OnDown
+  /** Of its Service: its endpoints are to be checked, and what follows. */
+  readonly checks?: CheckEffects
   /**
    * Of its Service: it asks for the relay, or for what only that has. Never of SCTP, for which
    * there is no relay.

@@ -1,7 +1,10 @@
+import type { Problem } from '../model/snapshot.ts'
 import type { BindState, Bind } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import { isOnLoopback } from '../mode/split-services.ts'
 import { familyOf, joinHostPort } from '../util/ip.ts'
+import { listenAdvice } from '../util/listen-advice.ts'
+import { isUnix } from '../util/unix-address.ts'
 import type { Log, LogFields } from './log.ts'
 import { RecordLimiter } from './record-limiter.ts'
 
@@ -94,7 +97,11 @@ export class BindLog {
   }
 }
 
-type Failed = Extract<BindState, { state: 'failed' }>
+interface FailedBind {
+  readonly listener: string
+  readonly state: Extract<BindState, { state: 'failed' }>
+  readonly at: number
+}
 
 /**
  * The relay tries again at least every 10 s and reports each time; a bind that it has given
@@ -111,7 +118,7 @@ export class FailingBinds {
   /** Attempts that failed, of node ports on loopback in nftables mode. */
   readonly loopbackFailures = { IPv4: 0, IPv6: 0 }
   /** Those reported last are at the end. */
-  readonly #failed = new Map<string, { readonly state: Failed; readonly at: number }>()
+  readonly #failed = new Map<string, FailedBind>()
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -122,7 +129,7 @@ export class FailingBinds {
     this.#failed.delete(key)
     this.#forget()
     if (state.state !== 'failed') return
-    this.#failed.set(key, { state, at: this.#clock.now() })
+    this.#failed.set(key, { listener, state, at: this.#clock.now() })
     if (isOnLoopback(listener))
       this.loopbackFailures[familyOf(state.bind.address) ?? 'IPv4'] += 1
   }
@@ -135,6 +142,16 @@ export class FailingBinds {
   states(): readonly BindState[] {
     this.#forget()
     return [...this.#failed.values()].map(({ state }) => state)
+  }
+
+  problems(): readonly Problem[] {
+    this.#forget()
+    return Array.from(this.#failed.values(), ({ listener, state: { bind, error } }) => {
+      const place = joinHostPort(bind.address, bind.port)
+      const advice = listenAdvice(error, 'give another address or port')
+      const message = `cannot listen on ${place}: ${error}${isUnix(place) ? '' : `: ${advice}`}`
+      return { object: `Service ${listener}`, field: '', message }
+    })
   }
 
   #forget(): void {

@@ -168,7 +168,7 @@ export class Health {
   #failing(): Record<IpFamily, string[]> {
     const reasons: Record<IpFamily, string[]> = { IPv4: [], IPv6: [] }
     for (const state of this.#options.binds()) {
-      if (state.state !== 'failed') continue
+      if (state.state !== 'failed' || state.isIdle === true) continue
       const failed = this.#epoch() - state.since
       const { address, port } = state.bind
       reasons[familyOf(address) ?? 'IPv4'].push(

@@ -106,7 +106,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
       checkOf: checked,
       health: health.report(),
       node: nodeStatus(node, registry),
-      capture: traffic.dataPath()?.captureChoice,
+      capture: traffic.dataPath()?.captureChoice(),
       relay: traffic.dataPath()?.relayChoice,
       connectTime: deps.connectTime.status(),
     }
@@ -142,9 +142,9 @@ export const createAdmin = (deps: AdminDeps): Admin => {
 /** Those of routes are the source's, those of Services are made here. */
 const checkOf =
   ({ source, checks }: AdminDeps): CheckOf =>
-  ({ name, namespace, serviceName, onDown }, endpoint) => {
+  ({ name, namespace, serviceName, checks: effects }, endpoint) => {
     if (source.healthOf !== undefined) return source.healthOf(name, endpoint)
-    if (onDown === undefined) return undefined
+    if (effects === undefined) return undefined
     return checks.healthOf(`${namespace}/${serviceName}`, endpoint)
   }
 
@@ -152,7 +152,7 @@ const nodeStatus = (node: NodeParts, registry: Registry): StatusInput['node'] =>
   const { nodeName } = node
   if (nodeName === '') return undefined
   const notEligible = whyNotEligible(node, registry)
-  return { name: nodeName, zone: registry.node()?.zone ?? '', notEligible }
+  return { name: nodeName, zone: registry.lastKnownNode()?.zone ?? '', notEligible }
 }
 
 /** Why load balancers should not send to this node; '' when they may (KEP-3836). */

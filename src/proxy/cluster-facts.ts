@@ -1,31 +1,56 @@
+import { Resolver } from 'node:dns'
 import { nodeAddresses } from '../capture/local-addresses.ts'
 import { nodePortCidrs, nodePortCidrsOfAnyNode } from '../kernel/node-port-cidrs.ts'
 import type { Registry } from '../model/registry.ts'
-import type { Snapshot } from '../model/snapshot.ts'
+import type { KernelOptions } from '../mode/kernel-options.ts'
+import type { ModeName } from '../mode/mode.ts'
+import type { Problem, Snapshot } from '../model/snapshot.ts'
+import { serverAt } from '../source/routes/own-resolver.ts'
+import type { Source } from '../source/source.ts'
 import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
 import { familyOf, type IpFamily, ipFamilies, isLoopback } from '../util/ip.ts'
 import type { ClusterFacts, NodeParts, ProxyOptions } from './options.ts'
 
 export const clusterFacts = (
-  { nodeName, clusterCidrs, nodeCidrs }: NodeParts,
+  { nodeName, clusterCidrs, nodeCidrs, whyNoNode }: NodeParts,
   registry: Registry,
   options: Pick<ProxyOptions, 'nodePortAddresses' | 'serviceCidr' | 'mode'>,
+  source: Pick<Source, 'dials'>,
 ): ClusterFacts => {
   const nodePorts = nodePortWords(options)
+  // Which the API will have: kube-proxy does not start without (NewNodeManager).
+  const untilKnown = nodePorts.map(word => (word === 'primary' ? 'localhost' : word))
   return {
     nodeName,
     podCidrs: () => [
       ...clusterCidrs,
-      ...(nodeCidrs ? (registry.node()?.podCIDRs ?? []) : []),
+      ...(nodeCidrs ? (registry.lastKnownNode()?.podCIDRs ?? []) : []),
     ],
     serviceCidrs: () => [...(options.serviceCidr ?? []), ...registry.serviceCIDRs()],
     nodePortCidrs: family => {
-      const own = primaryAddresses(registry.node()?.addresses ?? [])
-      return nodePortCidrs(nodePorts, own)(family)
+      const own = primaryAddresses(registry.lastKnownNode()?.addresses ?? [])
+      const waits = own.length === 0 && whyNoNode !== undefined
+      return nodePortCidrs(waits ? untilKnown : nodePorts, own)(family)
     },
     nodePortCidrsOfAnyNode: nodePortCidrsOfAnyNode(nodePorts),
+    elsewhere: () =>
+      new Map([
+        ...Array.from(registry.otherNodes(), ofNode),
+        ...resolvers().map(
+          ({ address }) => [address, 'a resolver of this host'] as const,
+        ),
+        ...(source.dials?.() ?? []).map(
+          ({ address }) => [address, 'where this node reaches the API server'] as const,
+        ),
+      ]),
   }
 }
+
+/** As they are now. */
+const resolvers = () => new Resolver().getServers().flatMap(serverAt)
+
+const ofNode = ([address, name]: readonly [string, string]) =>
+  [address, `an address of Node ${name}`] as const
 
 /** As kube-proxy, which opens less in nftables mode; it stays so when another takes its place. */
 const nodePortWords = ({
@@ -59,6 +84,48 @@ export const nodePortAddresses = (
   '127.0.0.1',
   '::1',
 ]
+
+/** Whether a mode has node ports on loopback: userspace always does. */
+export const onLoopback =
+  (mode: ModeName, kernel: KernelOptions | undefined) =>
+  (family: IpFamily): boolean =>
+    mode === 'userspace' ||
+    (mode === 'nftables' && kernel?.nftables.localhostNodePorts === true) ||
+    (mode === 'iptables' && kernel?.localhostNodePorts === true && family === 'IPv4')
+
+/**
+ * Families in which --nodeport-addresses leaves no address of this host, so that node ports answer
+ * nowhere: where some are wanted, or in each when it leaves none in any.
+ */
+export const nodePortProblems = (
+  cidrsOf: ClusterFacts['nodePortCidrs'],
+  hasLoopback: ReturnType<typeof onLoopback>,
+  snapshots: readonly Snapshot[] = [],
+): readonly Problem[] => {
+  const limited = ipFamilies.filter(family => cidrsOf(family) !== undefined)
+  const barren = limited.filter(family => {
+    const cidrs = cidrsOf(family)?.flatMap(text => parseCidr(text) ?? [])
+    const all = addressesIn(cidrs, family, snapshots)
+    return all.every(address => isLoopback(address) && !hasLoopback(family))
+  })
+  return barren
+    .filter(family => barren.length === limited.length || hasNodePorts(family, snapshots))
+    .map(family => ({
+      object: '--nodeport-addresses',
+      field: family,
+      message: `${cidrsOf(family)?.join(', ')} holds no address of this host on which this mode has node ports: they answer nowhere. Give primary, or a CIDR of the node's; loopback needs --nftables-localhost-nodeports, or --iptables-localhost-nodeports for 127.0.0.1`,
+    }))
+}
+
+const hasNodePorts = (family: IpFamily, snapshots: readonly Snapshot[]): boolean =>
+  snapshots.some(
+    one =>
+      one.family === family &&
+      (one.healthChecks.size > 0 ||
+        [...one.servicePorts.values()].some(({ vips }) =>
+          vips.some(({ kind }) => kind === 'NodePort'),
+        )),
+  )
 
 const addressesIn = (
   cidrs: readonly Cidr[] | undefined,

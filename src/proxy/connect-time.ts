@@ -14,6 +14,7 @@ import { type BoundMetric, bindMetrics } from '../observe/exposition.ts'
 import type { ConnectTimeStatus } from '../observe/status.ts'
 import { nodePortAddresses } from './cluster-facts.ts'
 import type { ConnectTimeOptions, Shared } from './options.ts'
+import { UntilDone } from '../kernel/keeper/until-done.ts'
 import { removeLeftovers } from './remove-leftovers.ts'
 
 export interface ConnectTimeDeps extends Shared {
@@ -84,14 +85,19 @@ const without = (
 ): ConnectTimePart => {
   const { wanted, bpffs } = connectTime
   const isLeft = existsSync(pinsFolder(bpffs))
-  const lock = lockOf(deps)
+  let lock = lockOf(deps)
   let isSaid = !isLeft
-  const remove = async (): Promise<void> => {
-    if (await lock.acquire()) await removeLeftovers(deps.log, [connectTimeKind(bpffs)])
+  const object = 'connect-time steering'
+  const kinds = [connectTimeKind(bpffs)]
+  const removal = new UntilDone(deps, async () => {
+    lock = lockOf(deps)
+    const what = { object, kinds, before: '' }
+    const left = (await lock.acquire()) ? await removeLeftovers(deps.log, what) : []
     await lock.release()
-  }
+    return left
+  })
   const problem = {
-    object: 'connect-time steering',
+    object,
     field: '--connect-time',
     message: `it does not work here: ${why}; the proxy mode carries all clients`,
   }
@@ -100,9 +106,12 @@ const without = (
     served: () => {
       if (isSaid) return
       isSaid = true
-      void remove()
+      removal.later([])
     },
-    problems: () => (why === undefined || wanted === 'auto' ? [] : [problem]),
+    problems: () => [
+      ...removal.problems,
+      ...(why === undefined || wanted === 'auto' ? [] : [problem]),
+    ],
     status: () =>
       why === undefined
         ? undefined
@@ -112,7 +121,11 @@ const without = (
             clients: clientsOf(connectTime),
             left: 0,
           },
-    close: () => lock.release(),
+    close: async () => {
+      const ended = removal.stop()
+      await lock.release()
+      await ended
+    },
   }
 }
 

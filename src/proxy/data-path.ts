@@ -1,6 +1,11 @@
 import type { Placement } from '../capture/capture.ts'
-import type { CaptureChoice } from '../capture/choose-capture.ts'
-import { isOwnAddress, LocalAddresses, ownAddresses } from '../capture/local-addresses.ts'
+import type { CaptureChoice } from '../capture/fallback-capture.ts'
+import {
+  isOwnAddress,
+  LocalAddresses,
+  nodeAddresses,
+  ownAddresses,
+} from '../capture/local-addresses.ts'
 import { openPortMemory, type PortMemory } from '../capture/port-memory.ts'
 import { proxyPortId } from '../capture/place-service-port.ts'
 import { ProxyPorts } from '../capture/proxy-ports.ts'
@@ -15,7 +20,7 @@ import { openFileLimit } from '../relay/fd-limit.ts'
 import type { ChosenRelay, MadeRelay, RelayDeps } from '../relay/make-relay.ts'
 import type { Relay } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
-import { familyOf, type IpFamily } from '../util/ip.ts'
+import { familyOf, ipFamilies, type IpFamily } from '../util/ip.ts'
 import { createCapture } from './capture/create-capture.ts'
 import { hostSystem } from './capture/host-system.ts'
 import type { ProxyOptions, Shared } from './options.ts'
@@ -27,7 +32,7 @@ export interface DataPath {
   /** Of routes that have one. */
   readonly accessLog: AccessLog
   /** How traffic gets to the relay, and why so. */
-  readonly captureChoice: CaptureChoice
+  readonly captureChoice: () => CaptureChoice
   readonly captureMetrics: RuleMetrics
   /** What carries it, and why so. */
   readonly relayChoice: ChosenRelay
@@ -39,7 +44,7 @@ export interface DataPath {
  */
 export const createDataPath = async (
   deps: Shared,
-  { isBesideKernelMode = false } = {},
+  { isBesideKernelMode = false, before = '' } = {},
 ): Promise<DataPath> => {
   const { options, clock, random, log, facts, resync, allFailed } = deps
   const { podCidrs } = facts
@@ -67,7 +72,8 @@ export const createDataPath = async (
   const captureMetrics = new RuleMetrics()
   const memory = await portMemory(options, clock, log)
   const proxyPorts = new ProxyPorts(options.proxyPortRange, random, undefined, memory)
-  const { capture, choice } = await createCapture({
+  const localAddresses = new LocalAddresses(clock)
+  const captureDeps = {
     options,
     clock,
     log,
@@ -79,18 +85,33 @@ export const createDataPath = async (
       onBlind: why => sayBlind(log, why),
       isBesideKernelMode,
     }),
-    localAddresses: new LocalAddresses(clock),
+    localAddresses,
     proxyPorts,
     isBesideKernelMode,
-  }).catch(async (error: unknown) => {
-    await relay.drain(0)
-    throw error
-  })
+  }
+  const capture = await createCapture(captureDeps, before).catch(
+    async (error: unknown) => {
+      await relay.drain(0)
+      throw error
+    },
+  )
+  let hostHas = ''
   const nodeClients = new NodeClientsWatch({
     clock,
     ownAddresses,
     podCidrs,
-    changed: clients => relay.setNodeClients(clients),
+    changed: clients => {
+      relay.setNodeClients(clients)
+      // Without what captures put on lo. What was not local may be so by now.
+      const has = ipFamilies
+        .flatMap(one => nodeAddresses(one, { has: () => true }))
+        .join()
+      if (hostHas !== '' && hostHas !== has) {
+        localAddresses.forget('all')
+        resync()
+      }
+      hostHas = has
+    },
     failed: why => {
       if (why === '') log.info({}, 'the addresses of this host can be read again')
       else
@@ -115,7 +136,7 @@ export const createDataPath = async (
     mode,
     connectionLog,
     accessLog,
-    captureChoice: choice,
+    captureChoice: () => capture.choice,
     captureMetrics,
     relayChoice,
   }

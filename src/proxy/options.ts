@@ -1,6 +1,6 @@
-import type { CaptureName } from '../capture/choose-capture.ts'
+import type { CaptureName } from '../capture/fallback-capture.ts'
 import type { PortRange } from '../capture/proxy-ports.ts'
-import type { ModeRequest } from '../mode/choose-mode.ts'
+import type { ModeRequest } from '../mode/fallback-mode.ts'
 import type { ModeName, Periods } from '../mode/mode.ts'
 import type { OperatorOrders } from '../mode/operator-orders.ts'
 import type { HealthReport } from '../observe/health.ts'
@@ -95,6 +95,8 @@ export interface ClusterFacts {
   readonly serviceCidrs: () => readonly string[]
   /** Where node ports are; undefined: on all addresses of the family. */
   readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
+  /** Addresses that are somewhere else, by what they are: made this host's own they would be lost. */
+  readonly elsewhere: () => ReadonlyMap<string, string>
   /** Of IPv4 on any node, for what is settled before the Node is known. */
   readonly nodePortCidrsOfAnyNode: readonly string[] | undefined
 }

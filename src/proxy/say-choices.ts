@@ -1,6 +1,7 @@
-import type { CaptureChoice } from '../capture/choose-capture.ts'
-import type { ModeChoice } from '../mode/choose-mode.ts'
-import type { FallBack } from '../mode/fallback-mode.ts'
+import type { CaptureChoice } from '../capture/fallback-capture.ts'
+import type { ModeChoice } from '../mode/fallback-mode.ts'
+import type { FallBack } from '../kernel/keeper/fallback.ts'
+import type { ModeName } from '../mode/mode.ts'
 import type { Log, LogFields } from '../observe/log.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import { privilegesText } from '../relay/privileges.ts'
@@ -58,11 +59,11 @@ export const choiceText = ({ mode, name, passedOver }: ModeChoice): string => {
   return `${mode} mode was asked for, ${name} mode runs: ${why}`
 }
 
-export const sayFallBack = (log: Log, { from, to, why }: FallBack): void =>
+export const sayFallBack = (log: Log, { from, to, why }: FallBack<ModeName>): void =>
   log.error({ from, to, why }, `Using ${to} Proxier: the mode before no longer works`)
 
 /** For an Event. */
-export const fallBackText = ({ from, to, why }: FallBack): string =>
+export const fallBackText = ({ from, to, why }: FallBack<ModeName>): string =>
   `${from} mode no longer works, ${to} mode runs: ${why}`
 
 export const sayCapture = (log: Log, { name, detail, passedOver }: CaptureChoice): void =>

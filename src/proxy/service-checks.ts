@@ -1,37 +1,43 @@
 import { usualRules } from '../health/check.ts'
-import { type CheckedGroup, GroupHealth } from '../health/group-health.ts'
+import {
+  type CheckedGroup,
+  GroupHealth,
+  type GroupHealthOptions,
+  type GroupTurn,
+} from '../health/group-health.ts'
 import type { Health } from '../health/health-checker.ts'
-import type { CheckedEndpoint, WhoIsDown } from '../model/checked-endpoints.ts'
+import type { CheckedEndpoint, Judge } from '../model/checked-endpoints.ts'
+import type { CheckEffects } from '../model/service.ts'
 import type { Log } from '../observe/log.ts'
-import type { Clock } from '../util/clock.ts'
-import { turnLog } from './turn-log.ts'
 
-interface ServiceChecksDeps {
-  readonly clock: Clock
+/** Says in the log that an endpoint has turned; `kind` is what its group is. */
+export const turnLog =
+  (log: Log, kind: 'route' | 'service') =>
+  ({ group, endpoint, host, up, why }: GroupTurn): void => {
+    const where = { [kind]: group, endpoint, ...(host !== '' && { host }) }
+    if (up) log.info(where, 'an endpoint is up')
+    else log.warn({ ...where, why }, 'an endpoint is down')
+  }
+
+interface ServiceChecksDeps extends Pick<GroupHealthOptions, 'clock' | 'changed'> {
   readonly log: Log
-  /** Called when `whoIsDown` says something else of the Service (`namespace/name`). */
-  readonly turned: (service: string) => void
 }
 
-/** Checks of the endpoints of those Services that ask for it by annotation. */
+/**
+ * Checks of the endpoints of those Services that ask for it by annotation. `changed` is called with
+ * `namespace/name` of one of which `judge` says something else.
+ */
 export class ServiceChecks {
   readonly #health: GroupHealth
 
-  constructor({ clock, log, turned }: ServiceChecksDeps) {
-    const say = turnLog(log, 'service')
-    this.#health = new GroupHealth({
-      clock,
-      turned: turn => {
-        say(turn)
-        turned(turn.group)
-      },
-    })
+  constructor({ clock, log, changed }: ServiceChecksDeps) {
+    this.#health = new GroupHealth({ clock, changed, turned: turnLog(log, 'service') })
   }
 
-  readonly whoIsDown =
-    (service: string): WhoIsDown =>
-    endpoints =>
-      this.#health.downOf(groupOf(service, endpoints))
+  readonly judge =
+    (service: string): Judge =>
+    (endpoints, effects) =>
+      this.#health.judge(groupOf(service, endpoints, effects))
 
   /** Checks the endpoints of these Services, and no others. */
   watch(services: ReadonlyMap<string, readonly CheckedEndpoint[]>): void {
@@ -52,13 +58,20 @@ export class ServiceChecks {
 
 const option = { check: { type: 'tcp' }, rules: usualRules } as const
 
-const groupOf = (name: string, endpoints: readonly CheckedEndpoint[]): CheckedGroup => ({
+const groupOf = (
+  name: string,
+  endpoints: readonly CheckedEndpoint[],
+  effects: CheckEffects = {},
+): CheckedGroup => ({
   name,
   option,
-  endpoints: endpoints.map(({ address, port, proxyProtocol }) => ({
+  effects,
+  endpoints: endpoints.map(({ address, port, tier, weight, proxyProtocol }) => ({
     address,
     port,
     host: '',
+    tier,
+    weight,
     proxyProtocol,
   })),
 })

@@ -19,16 +19,20 @@ import { PlacementLog, ProblemLog } from '../observe/state-log.ts'
 import { buildStatusDocument } from '../observe/status-document.ts'
 import { SyncMetrics } from '../observe/sync-metrics.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'
+import type { BindState } from '../relay/relay.ts'
 import type { ClusterEvent } from '../source/kubernetes/event-body.ts'
 import type { Source } from '../source/source.ts'
 import { systemClock } from '../util/clock.ts'
 import { joinHostPort } from '../util/ip.ts'
-import { listenAdvice } from '../util/listen-advice.ts'
-import { isUnix } from '../util/unix-address.ts'
 import { within } from '../util/within.ts'
 import { createAdmin } from './admin.ts'
 import { askedRoutes, startControl } from './control.ts'
-import { clusterFacts, healthCheckAddresses } from './cluster-facts.ts'
+import {
+  clusterFacts,
+  healthCheckAddresses,
+  nodePortProblems,
+  onLoopback,
+} from './cluster-facts.ts'
 import { type ConnectTimePart, createConnectTime } from './connect-time.ts'
 import { noNode, type ProxyDeps, type RunningProxy, type Shared } from './options.ts'
 import { type ProxyServers, startServers } from './servers.ts'
@@ -52,7 +56,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const checks = new ServiceChecks({
     clock,
     log,
-    turned: service => {
+    changed: service => {
       registry.hasTurned(service)
       control.reconciler.resync()
     },
@@ -60,10 +64,11 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const registry = new Registry({
     nodeName: node.nodeName,
     startedAt: Date.now(),
-    whoIsDown: checks.whoIsDown,
+    judge: checks.judge,
+    ...(source.dials && { dials: () => source.dials?.() ?? [] }),
   })
   const emit = (event: ClusterEvent): void => node.emit?.(withUid(event, registry))
-  const facts = clusterFacts(node, registry, options)
+  const facts = clusterFacts(node, registry, options, source)
   const nodeEvent = (type: ClusterEvent['type'], reason: string, message: string) =>
     emit({
       type,
@@ -123,7 +128,10 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const startAll = async (): Promise<ProxyServers> => {
     const { status, health } = admin.routes
     const around = {
-      place: () => ({ nodeName: node.nodeName, zone: registry.node()?.zone ?? '' }),
+      place: () => ({
+        nodeName: node.nodeName,
+        zone: registry.lastKnownNode()?.zone ?? '',
+      }),
       nodeClients: () => nodeClientsOf(ownAddresses(), facts.podCidrs()),
       checkOf: admin.checkOf,
       connectTime,
@@ -226,7 +234,7 @@ const createControl = (deps: ControlDeps) => {
     clock,
     syncPeriodMs: syncPeriod,
     misled: () => connectTime.misled(),
-    binds: () => traffic.dataPath()?.connectionLog.failingBinds.states() ?? [],
+    binds: () => redBinds(traffic),
     sourceSynced: () => source.status().synced,
     hungWorkers: () => traffic.dataPath()?.connectionLog.hungWorkers ?? [],
     relayGone: () => traffic.dataPath()?.connectionLog.relayGone,
@@ -248,6 +256,11 @@ const createControl = (deps: ControlDeps) => {
     ...connectTime.problems(),
     ...healthChecks.problems,
     ...deps.socketProblems(),
+    ...nodePortProblems(
+      facts.nodePortCidrs,
+      onLoopback(mode.name, options.kernel),
+      reconciler.snapshots(),
+    ),
   ]
   const modeProblemLog = new ProblemLog(log)
   const placementLog = new PlacementLog(
@@ -298,6 +311,7 @@ const createControl = (deps: ControlDeps) => {
       ...reconciler.allProblems(),
       ...modeProblems(),
       ...(traffic.dataPath()?.accessLog.problems() ?? []),
+      ...(traffic.dataPath()?.connectionLog.failingBinds.problems() ?? []),
     ],
     close: async () => {
       reconciler.close()
@@ -305,6 +319,19 @@ const createControl = (deps: ControlDeps) => {
       changeLog.close()
     },
   }
+}
+
+/**
+ * What can't be listened on and turns `/healthz` red. With capture local another program may have the
+ * address and port of a VIP: nobody with rights on Services alone may take a node off for it, so
+ * that it is a problem only, unless nothing at all is listened on.
+ */
+const redBinds = ({ mode, dataPath }: Traffic): readonly BindState[] => {
+  const path = dataPath()
+  const failing = path?.connectionLog.failingBinds.states() ?? []
+  if (path?.captureChoice().name !== 'local') return failing
+  const binds = mode.placements.flatMap(one => one.vips.flatMap(vip => vip.binds))
+  return failing.length < binds.length ? [] : failing
 }
 
 /** Whether Services that ask for what a relay has get it. */
@@ -368,13 +395,6 @@ const notListening = ({ mode, dataPath }: Traffic): readonly string[] => {
         return `cannot listen on ${protocol} ${address}: ${reason}`
       }),
   )
-  const failing = dataPath()?.connectionLog.failingBinds.states() ?? []
-  const failed = failing.flatMap(state => {
-    if (state.state !== 'failed') return []
-    const { address, port } = state.bind
-    const why = listenAdvice(state.error, 'give another address or port')
-    const advice = isUnix(address) ? '' : `: ${why}`
-    return [`cannot listen on ${joinHostPort(address, port)}: ${state.error}${advice}`]
-  })
-  return [...foreign, ...failed]
+  const failing = dataPath()?.connectionLog.failingBinds.problems() ?? []
+  return [...foreign, ...failing.map(({ message }) => message)]
 }

@@ -1,5 +1,5 @@
-import type { FamilyProbes } from '../kernel/probe.ts'
-import type { ModeChoice, ModeStep } from '../mode/choose-mode.ts'
+import { anywhere } from '../kernel/probe.ts'
+import type { ModeChoice, ModeStep } from '../mode/fallback-mode.ts'
 import { FallbackMode } from '../mode/fallback-mode.ts'
 import { HybridMode } from '../mode/hybrid-mode.ts'
 import { kernelModeNames, type Mode, type ModeName } from '../mode/mode.ts'
@@ -62,12 +62,12 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
   const userspace: ModeStep = {
     name: 'userspace',
     probe: async () => anywhere,
-    start: async () => {
-      dataPath = await createDataPath({
-        ...deps,
-        options: isRunning ? withAnyRelay(options) : options,
-      })
-      sayCapture(log, dataPath.captureChoice)
+    start: async (_, before) => {
+      dataPath = await createDataPath(
+        { ...deps, options: isRunning ? withAnyRelay(options) : options },
+        { before },
+      )
+      sayCapture(log, dataPath.captureChoice())
       sayRelay(log, dataPath.relayChoice, options)
       return dataPath.mode
     },
@@ -75,7 +75,7 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
   const mode = await FallbackMode.start({
     request,
     steps: [
-      ...kernelSteps(deps, metrics).map(step =>
+      ...kernelSteps(deps, metrics, () => dataPath !== undefined).map(step =>
         step.name === 'nftables'
           ? withRelay(deps, step, path => (dataPath = path))
           : step,
@@ -132,11 +132,11 @@ const withRelay = (
   made: (dataPath: DataPath) => void,
 ): ModeStep => ({
   ...step,
-  start: async probes => {
+  start: async (probes, before) => {
     const { options, log } = deps
     const { localhostNodePorts = false } = options.kernel?.nftables ?? {}
     return new HybridMode({
-      kernel: await step.start(probes),
+      kernel: await step.start(probes, before),
       splitter: new ServiceSplitter(localhostNodePorts),
       startRelay: async () => {
         const path = await createDataPath(
@@ -164,12 +164,6 @@ const besideKernelMode = (options: ProxyOptions): ProxyOptions => ({
   keepRules: false,
 })
 
-/** Userspace mode works in every family. */
-const anywhere: FamilyProbes = {
-  IPv4: { usable: true, detail: '' },
-  IPv6: { usable: true, detail: '' },
-}
-
 /** After a fallback any relay is better than none, also where one was asked for by name. */
 const withAnyRelay = (options: ProxyOptions): ProxyOptions =>
   options.relay === 'linux' ? { ...options, relay: 'auto' } : options
@@ -186,10 +180,11 @@ const metricsOfModes = (): ModeMetrics => ({
 const kernelSteps = (
   { options, clock, log, facts, resync }: TrafficDeps,
   metrics: ModeMetrics,
+  hasRelay: () => boolean,
 ): readonly ModeStep[] => {
   const { version, kernel } = options
   if (kernel === undefined) return []
-  const common = { clock, log, version, options: kernel, facts, resync }
+  const common = { clock, log, version, options: kernel, facts, resync, hasRelay }
   const kinds = kernelKinds(clock, kernel)
   return kernelModeNames.map(name =>
     kernelStep(name, { ...common, metrics: metrics[name] }, kinds[name]),

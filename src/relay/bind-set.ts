@@ -4,15 +4,23 @@ import { errorOf, hasCode } from '../util/usher-error.ts'
 import type { FdBudget } from './fd-budget.ts'
 import { bindKey, type Bind, type BindState } from './relay.ts'
 
-/** A socket that listens. */
+/** A socket that has its address. */
 export interface Listening {
   close(): void
+  /** The kernel refuses clients from now on, and nobody else gets the port. */
+  pause?(): void
+  /** Listens after a pause; throws as opening does. */
+  resume?(): void
 }
 
 interface Kept {
   state: BindState
+  /** It is to be kept, and not to listen. */
+  readonly idle: BindState | undefined
   readonly abort: AbortController
   listening: Listening | undefined
+  /** `listen` has to do something for it. */
+  isDue: boolean
 }
 
 const firstRetryMs = 250
@@ -24,16 +32,15 @@ const longestRetryMs = 10_000
  */
 export class BindSet {
   readonly #budget: Pick<FdBudget, 'takeListening' | 'releaseListening'>
-  readonly #open: (bind: Bind) => Promise<Listening>
+  readonly #open: (bind: Bind, isIdle: boolean) => Promise<Listening>
   readonly #changed: (state: BindState) => void
   readonly #kept = new Map<string, Kept>()
-  #wanted: readonly Bind[] = []
   #closed: readonly BindState[] = []
 
   /** Each listening socket is paid for from `budget`. */
   constructor(
     budget: Pick<FdBudget, 'takeListening' | 'releaseListening'>,
-    open: (bind: Bind) => Promise<Listening>,
+    open: (bind: Bind, isIdle: boolean) => Promise<Listening>,
     changed: (state: BindState) => void,
   ) {
     this.#budget = budget
@@ -43,46 +50,80 @@ export class BindSet {
 
   /**
    * Lets go at once of all but `binds`, so that others may have them. `closed` are the
-   * addresses at which the kernel is to refuse clients, with the reason for the status.
+   * addresses at which the kernel is to refuse clients, with the reason for the status. Of
+   * those `idle` stay bound: an outgoing connection could take their ports otherwise, for as
+   * long as it lasts.
    */
-  want(binds: readonly Bind[], closed: readonly BindState[] = []): void {
-    this.#wanted = binds
+  want(
+    binds: readonly Bind[],
+    closed: readonly BindState[] = [],
+    idle: readonly BindState[] = [],
+  ): void {
     this.#closed = closed
-    this.#closeAllBut(new Set(binds.map(bindKey)))
+    const wanted = new Map<string, BindState | undefined>([
+      ...idle.map(state => [bindKey(state.bind), state] as const),
+      ...binds.map(bind => [bindKey(bind), undefined] as const),
+    ])
+    this.#closeAllBut(wanted)
+    for (const { bind } of [...binds.map(one => ({ bind: one })), ...idle]) {
+      const key = bindKey(bind)
+      const before = this.#kept.get(key)
+      const now = wanted.get(key)
+      if (before === undefined || (before.idle === undefined) !== (now === undefined))
+        this.#kept.set(key, this.#turned(bind, before, now))
+      else if (now !== undefined && before.state.state === 'closed') before.state = now
+    }
   }
 
   /** Listens on what is wanted; resolves when each new bind was tried once. */
   async listen(): Promise<void> {
-    const missing = this.#wanted.filter(bind => !this.#kept.has(bindKey(bind)))
-    await Promise.all(missing.map(bind => this.#keep(bind)))
+    const due = [...this.#kept.values()].filter(({ isDue }) => isDue)
+    await Promise.all(due.map(kept => this.#keep(kept)))
   }
 
   states(): readonly BindState[] {
-    return [...[...this.#kept.values()].map(kept => kept.state), ...this.#closed]
+    const kept = [...this.#kept.values()]
+    const closed = this.#closed.filter(({ bind }) => !this.#kept.has(bindKey(bind)))
+    return [...kept.map(({ state }) => state), ...closed]
   }
 
-  #keep(bind: Bind): Promise<void> {
-    const kept: Kept = {
-      state: { bind, state: 'binding' },
-      abort: new AbortController(),
-      listening: undefined,
+  /** One that is to listen from now on, or no longer. */
+  #turned(bind: Bind, before: Kept | undefined, idle: BindState | undefined): Kept {
+    before?.abort.abort(unwanted)
+    const { listening } = before ?? {}
+    const isPaused = idle !== undefined && listening !== undefined
+    if (isPaused) {
+      listening.pause?.()
+      this.#changed(idle)
     }
-    this.#kept.set(bindKey(bind), kept)
+    const state = idle ?? { bind, state: 'binding' }
+    return { state, idle, abort: new AbortController(), listening, isDue: !isPaused }
+  }
+
+  #keep(kept: Kept): Promise<void> {
+    kept.isDue = false
     return new Promise(triedOnce => {
-      void this.#bind(bind, kept, triedOnce).finally(triedOnce)
+      void this.#bind(kept.state.bind, kept, triedOnce).finally(triedOnce)
     })
   }
 
   async #bind(bind: Bind, kept: Kept, triedOnce: () => void): Promise<void> {
     const { signal } = kept.abort
+    const { idle } = kept
     let since = 0
     const enter = (state: BindState): void => {
       if (signal.aborted) return
       kept.state = state
       this.#changed(state)
     }
+    const fail = (error: Error): void => {
+      since ||= Date.now()
+      const state = { bind, state: 'failed', error: why(error), since } as const
+      enter(idle === undefined ? state : { ...state, isIdle: true })
+    }
     const open = async (): Promise<void> => {
-      const listening = await this.#openPaid(bind)
+      if (kept.listening !== undefined) return kept.listening.resume?.()
+      const listening = await this.#openPaid(bind, idle !== undefined)
       if (signal.aborted) listening.close()
       else kept.listening = listening
     }
@@ -94,29 +135,25 @@ export class BindSet {
         randomize: true,
         signal,
         onFailedAttempt: ({ error }) => {
-          since ||= Date.now()
-          enter({ bind, state: 'failed', error: why(error), since })
+          fail(error)
           triedOnce()
         },
       })
-      enter({ bind, state: 'listening' })
+      if (idle === undefined) enter({ bind, state: 'listening' })
+      else if (since > 0) enter(idle)
     } catch (error) {
       // An abort means that the bind is no longer wanted; anything else is news.
-      enter({
-        bind,
-        state: 'failed',
-        error: why(errorOf(error)),
-        since: Date.now(),
-      })
+      fail(errorOf(error))
     }
   }
 
   /** A listening socket that gives its descriptor back to the budget when it is closed. */
-  async #openPaid(bind: Bind): Promise<Listening> {
+  async #openPaid(bind: Bind, isIdle: boolean): Promise<Listening> {
     if (!this.#budget.takeListening()) throw noDescriptor()
     try {
-      const listening = await this.#open(bind)
+      const listening = await this.#open(bind, isIdle)
       return {
+        ...listening,
         close: () => {
           listening.close()
           this.#budget.releaseListening()
@@ -128,7 +165,7 @@ export class BindSet {
     }
   }
 
-  #closeAllBut(wanted: ReadonlySet<string>): void {
+  #closeAllBut(wanted: ReadonlyMap<string, unknown>): void {
     for (const [key, { abort, listening, state }] of this.#kept) {
       if (wanted.has(key)) continue
       this.#kept.delete(key)

@@ -33,8 +33,8 @@ export type Cause =
   /** The endpoint side was idle for too long. */
   | 'sD'
   /**
-   * The endpoint went down, left its name or was drained, or the listener was paused, and
-   * connections were to be reset then.
+   * The endpoint went down, left its name or was drained, one that goes before it is back, or the
+   * listener was paused, and connections were to be reset then.
    */
   | 'DD'
   /** It had lasted as long as its route lets connections last. */
@@ -58,7 +58,7 @@ export const causeText: Readonly<Record<Cause, string>> = {
   SD: 'reset by the endpoint',
   cD: 'client idle for too long',
   sD: 'endpoint idle for too long',
-  DD: 'reset as the endpoint went down, left or was drained, or for a pause',
+  DD: 'reset as the endpoint went down, left, was drained or no longer needed, or for a pause',
   LD: 'lasted as long as it may',
   KD: 'cut at the end of the drain time, or by an operator',
 }

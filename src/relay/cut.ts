@@ -22,24 +22,41 @@ export const drainedDetail = 'drained by an operator'
 
 const noKeys: ReadonlySet<string> = new Set()
 
-/** Undefined: there is nothing to be done. */
-export const cutOf = ({
-  cut = [],
-  paused = false,
-  drained = [],
-}: RelayListener): Cut | undefined => {
+/** `before`: as it was, if it was there. Undefined: there is nothing to be done. */
+export const cutOf = (spec: RelayListener, before?: RelayListener): Cut | undefined => {
+  const { cut = [], paused = false, drained = [] } = spec
   const closes = new Map<string, DrainClose>(drained.map(one => [one.key, one.close]))
   const isIdleCut = (key: string): boolean => closes.get(key) === 'idle'
   if (cut === 'all') {
     const detail = paused ? 'paused' : 'cut'
     return { has: () => true, isIdleCut, dials: noKeys, detailOf: () => detail }
   }
-  if (cut.length + closes.size === 0) return undefined
-  const gone = new Set(cut)
+  const gone = newlyCut(spec, before)
+  if (gone.size + closes.size === 0) return undefined
   return {
     has: key => gone.has(key) || closes.get(key) === 'all',
     isIdleCut,
     dials: { has: key => gone.has(key) || closes.has(key) },
-    detailOf: key => (gone.has(key) ? 'endpoint down or gone' : drainedDetail),
+    detailOf: key => gone.get(key) ?? drainedDetail,
   }
+}
+
+/**
+ * With what records say. Who is cut and who is picked are two questions: one that is picked all the
+ * same is cut once, not whenever anything else of its listener changes.
+ */
+const newlyCut = (
+  { endpoints, ...spec }: RelayListener,
+  before: RelayListener | undefined,
+): ReadonlyMap<string, string> => {
+  const picked = new Set(endpoints.map(({ key }) => key))
+  const isDue = (key: string, were: RelayListener['cut'] = []): boolean =>
+    !picked.has(key) || (were !== 'all' && !were.includes(key))
+  const { cut = [], backups = [] } = spec
+  const down = cut === 'all' ? [] : cut.filter(key => isDue(key, before?.cut))
+  const left = backups.filter(key => isDue(key, before?.backups))
+  return new Map([
+    ...left.map(key => [key, 'an endpoint that goes before it is back'] as const),
+    ...down.map(key => [key, 'endpoint down or gone'] as const),
+  ])
 }

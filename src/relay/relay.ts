@@ -76,8 +76,14 @@ export interface RelayListener extends TrafficOptions {
    * there stay, as TCP connections do anyway. None by default.
    */
   readonly staying?: readonly string[]
-  /** Keys of others whose TCP connections are to be reset, or all connections. None by default. */
+  /**
+   * Keys of endpoints whose TCP connections are to be reset, or all connections. Those of `endpoints`
+   * among them get new ones, which stay: theirs are reset once, when the key is first here. None by
+   * default.
+   */
   readonly cut?: EndpointChoice
+  /** The same, as one of `endpoints` is up again that goes before them. */
+  readonly backups?: readonly string[]
   /**
    * By an operator's order. Those of `endpoints` among them have figures still; UDP flows that go
    * there stay, unless all are to be closed. None by default.
@@ -146,6 +152,8 @@ export type BindState =
       readonly error: string
       /** Epoch milliseconds of the first failure in a row. */
       readonly since: number
+      /** No client is to get in there now: it is the port that can't be kept. */
+      readonly isIdle?: true
     }
 
 /** Totals of one listener since the process started. Plain numbers, bumped in place. */

@@ -1,6 +1,7 @@
 import type { Health } from '../health/health-checker.ts'
 import type { Change } from '../model/service.ts'
 import type { Problem } from '../model/snapshot.ts'
+import type { AddressPort } from '../util/ip.ts'
 
 /** Where a source's changes go. A batch is applied as one: half of it is never seen. */
 export interface SourceSink {
@@ -42,6 +43,11 @@ export interface Source {
    * (`namespace/name:port`); undefined when it is not checked.
    */
   healthOf?(servicePort: string, endpoint: string): Health | undefined
+  /**
+   * Where it reaches its server by connections of this host; the same list while nothing changed,
+   * and `apply`, be it of nothing, when something has.
+   */
+  dials?(): readonly AddressPort[]
   status(): SourceStatus
   close(): Promise<void>
 }

@@ -39,13 +39,14 @@ export const isWildcard = (address: string): boolean =>
   address === '0.0.0.0' || address === '::'
 
 /**
- * Whether a canonical address is that of no single host: multicast, broadcast or reserved
- * (224.0.0.0/3, ff00::/8). Linux lets a socket listen there, to which no client can connect.
+ * Whether a canonical address is that of no single host: multicast or broadcast (224.0.0.0/4,
+ * ff00::/8, 255.255.255.255). Linux lets a socket listen there, to which no client can connect.
+ * 240.0.0.0/4 is reserved, but Linux routes it, and clouds give it to pods, nodes and Services.
  */
 export const isGroup = (address: string): boolean =>
   address.includes(':')
     ? address.startsWith('ff')
-    : Number(address.split('.', 1)[0]) >= 224
+    : /^2(2[4-9]|3\d)\./.test(address) || address === '255.255.255.255'
 
 /** Of a canonical address: 127.0.0.0/8 or ::1. */
 export const isLoopback = (address: string): boolean =>

@@ -1,16 +1,16 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { Placement } from '../../src/capture/capture.ts'
-import { chooseCapture } from '../../src/capture/choose-capture.ts'
 import { joinProbes } from '../../src/kernel/probe.ts'
 import { ExclusiveCapture } from '../../src/capture/exclusive.ts'
+import { Families } from '../../src/kernel/keeper/families.ts'
 import type { HostLock } from '../../src/kernel/keeper/host-lock.ts'
 import { RuleCapture, type RuleCaptureDeps } from '../../src/capture/rule-capture.ts'
 import type { RuleTable, TableSettings } from '../../src/capture/rule-table.ts'
 import { type VipRule, vipRules } from '../../src/capture/vip-rule.ts'
 import type { FlowVip } from '../../src/kernel/conntrack-plan.ts'
 import { StoppableTools } from '../../src/kernel/run-tool.ts'
-import type { ServicePort, Target } from '../../src/model/snapshot.ts'
+import type { Problem, ServicePort, Target } from '../../src/model/snapshot.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { endpoint } from '../support/objects.ts'
 import { clusterIp, nodePort, servicePort } from '../support/service-ports.ts'
@@ -97,9 +97,17 @@ const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
       probe: async () => ({ usable: true, detail: '' }),
       table: () => kernel,
     },
-    proxyAddresses: new Map([['IPv4', '169.254.77.88']]),
+    families: new Families({
+      clock,
+      object: 'capture nftables',
+      unusable: new Map([['IPv6', 'it is off']]),
+      probe: async () => ({ usable: false, detail: 'it is off' }),
+      resync: () => void told.push('resync'),
+    }),
+    proxyAddress: () => '169.254.77.88',
+    holdOthers: async () => {},
     listen: { place: async servicePorts => placedBy(servicePorts) },
-    prepare: async () => void steps.push('prepare'),
+    prepare: async () => void (steps.includes('prepare') || steps.push('prepare')),
     release: async keep => void steps.push(keep ? 'release, keep' : 'release'),
     nodePortCidrs: () => undefined,
     podCidrs: () => ['10.244.0.1/24', 'fd00::/64'],
@@ -172,6 +180,7 @@ t.test('nobody gets to a port of an earlier process by what is left of it', asyn
   kernel.failure = ''
   await sync(web)
   t.strictSame(order.splice(0), [
+    'prepare',
     'hold',
     'forget IPv4',
     'place',
@@ -180,7 +189,7 @@ t.test('nobody gets to a port of an earlier process by what is left of it', asyn
   ])
   t.strictSame(kernel.calls.splice(0), ['release'])
   await sync(web, dns)
-  t.strictSame([order, kernel.calls], [['place'], ['change -0 +1']])
+  t.strictSame([order, kernel.calls], [['prepare', 'place'], ['change -0 +1']])
 })
 
 t.test('they wait until the rules can be written', async t => {
@@ -394,10 +403,11 @@ const until = async (done: () => boolean): Promise<void> => {
 const exclusiveOf = (
   capture: RuleCapture,
   lock: HostLock,
-  removeOthers = async (): Promise<void> => {},
+  removeOthers = async (): Promise<readonly Problem[]> => [],
 ): ExclusiveCapture =>
   new ExclusiveCapture(capture, {
     clock: new FakeClock(),
+    resync: () => {},
     lock,
     tools: new StoppableTools(),
     removeOthers,
@@ -408,7 +418,10 @@ t.test('what other captures have left goes once, when traffic is led', async t =
   const { kernel, capture } = setUp()
   const removals: string[] = []
   const lock = { acquire: async () => true, release: async () => {} }
-  const exclusive = exclusiveOf(capture, lock, async () => void removals.push('others'))
+  const exclusive = exclusiveOf(capture, lock, async () => {
+    removals.push('others')
+    return []
+  })
   const placements = await exclusive.place([web])
   kernel.failure = 'locked'
   await t.rejects(exclusive.steer(placements, []), { message: 'locked' })
@@ -426,7 +439,8 @@ t.test('with --keep-rules the next process need not wait for the drain', async t
     clock: new FakeClock(),
     lock,
     tools: new StoppableTools(),
-    removeOthers: async () => {},
+    resync: () => {},
+    removeOthers: async () => [],
     keeps: true,
   })
   await exclusive.steer(await exclusive.place([web]), [])
@@ -448,7 +462,8 @@ t.test('an end does not wait for a tool that hangs', async t => {
     clock,
     lock,
     tools: new StoppableTools(),
-    removeOthers: async () => {},
+    resync: () => {},
+    removeOthers: async () => [],
     keeps: false,
   })
   void exclusive.steer(await exclusive.place([web]), [])
@@ -573,21 +588,6 @@ t.test('what becomes of packets to each kind of VIP', t => {
     check(t, { ...all(here), sourceRanges: ['10.0.0.0/8'] }, [same, same, ranged, same])
   })
   t.end()
-})
-
-t.test('auto takes the first that works, and says why not the others', async t => {
-  const probe = (usable: boolean, detail: string) => async () => ({ usable, detail })
-  const candidates = [
-    { name: 'nftables', probe: probe(false, 'nft: not found') },
-    { name: 'iptables', probe: probe(true, 'iptables 1.8.9') },
-    { name: 'local', probe: () => Promise.reject(new Error('not to be tried')) },
-  ] as const
-  t.strictSame(await chooseCapture(candidates), {
-    name: 'iptables',
-    detail: 'iptables 1.8.9',
-    passedOver: [{ name: 'nftables', usable: false, detail: 'nft: not found' }],
-  })
-  t.match(await chooseCapture(candidates.slice(0, 1)), { name: 'listen' })
 })
 
 t.test('one family is enough for a capture, and the other is told', async t => {

@@ -16,6 +16,7 @@ const findings = (over: Partial<NodeFindings> = {}): NodeFindings => ({
   captures: each(['nftables', 'iptables', 'local'], works),
   connectTime: works,
   relay: { name: 'linux', detail: '', passedOver: [], workers: 1 },
+  bridges: '',
   ...over,
 })
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { askedMode } from '../../src/cli/cluster-parts.ts'
-import type { ModeRequest } from '../../src/mode/choose-mode.ts'
+import type { ModeRequest } from '../../src/mode/fallback-mode.ts'
 import { type ModeAnnotation, modeAnnotation } from '../../src/source/decode/node.ts'
 import { heardLog } from '../support/heard-log.ts'
 

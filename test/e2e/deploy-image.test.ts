@@ -147,7 +147,7 @@ t.test('a base image with a digest is taken as it is', async t => {
 t.test('without a digest nothing is built', async t => {
   const { status, stderr, asked } = buildImages(t, ['usher'], { DIGEST: '' })
   t.not(status, 0)
-  t.match(stderr, 'node:24-bookworm-slim has no digest')
+  t.match(stderr, 'node:24-trixie-slim has no digest')
   t.strictSame(asked, [])
   t.equal(buildImages(t, ['--push']).status, 2, 'and without a name')
 })

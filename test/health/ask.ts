@@ -1,12 +1,12 @@
 import type { CheckOutcome } from '../../src/health/check.ts'
 import { decodeCheck, checkFaults } from '../../src/health/check-option.ts'
-import type { RawCheck } from '../../src/health/check-fields.ts'
+import type { Check } from '../../src/health/check-option.ts'
 import { makeCheck } from '../../src/health/make-check.ts'
 import { until } from '../support/until.ts'
 
 /** What a check says of a server once, in words: `up`, `up: ...` or `down: ...`. */
 export const ask = async (
-  check: string | RawCheck,
+  check: string | Check,
   port: number,
   address = '127.0.0.1',
   timeoutMs = 5000,
@@ -26,7 +26,7 @@ const inWords = (outcome: CheckOutcome): string => {
 
 /** Until a server is found as it should be. */
 export const untilAsked = (
-  check: string | RawCheck,
+  check: string | Check,
   port: number,
   wanted: RegExp,
 ): Promise<void> => {

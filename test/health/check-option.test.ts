@@ -1,30 +1,32 @@
 import * as fc from 'fast-check'
 import t from 'tap'
 import * as v from 'valibot'
-import { checkFaults, checkShape, decodeCheck } from '../../src/health/check-option.ts'
-import type { RawCheck } from '../../src/health/check-fields.ts'
-import { readBytes } from '../../src/health/escapes.ts'
+import {
+  checkFaults,
+  checkShape,
+  decodeCheck,
+  readBytes,
+} from '../../src/health/check-option.ts'
+import type { Check } from '../../src/health/check-option.ts'
 
 t.test('texts', async t => {
   const table = [
     ['tcp', { type: 'tcp' }],
     ['tcp://:8080', { type: 'tcp', port: 8080 }],
-    ['http', { type: 'http', path: '/', statuses: [200] }],
-    [
-      'http://:8008/primary',
-      { type: 'http', port: 8008, path: '/primary', statuses: [200] },
-    ],
-    ['http:///replica?lag=1', { type: 'http', path: '/replica?lag=1', statuses: [200] }],
-    ['postgres', { type: 'postgres', user: 'postgres', database: 'postgres' }],
-    ['postgres://app@', { type: 'postgres', user: 'app', database: 'app' }],
+    ['http', { type: 'http' }],
+    ['http://:8008/primary', { type: 'http', port: 8008, path: '/primary' }],
+    ['http:///replica?lag=1', { type: 'http', path: '/replica?lag=1' }],
+    ['postgres', { type: 'postgres' }],
+    ['postgres://app@', { type: 'postgres', user: 'app' }],
     [
       'postgres://app@:5433/db',
       { type: 'postgres', port: 5433, user: 'app', database: 'db' },
     ],
     ['redis', { type: 'redis' }],
     ['redis://:6380/primary', { type: 'redis', port: 6380, role: 'primary' }],
-    ['mysql', { type: 'mysql', user: 'usher' }],
-    ['mysql://health@:3307', { type: 'mysql', port: 3307, user: 'health' }],
+    ['mysql', { type: 'mysql' }],
+    ['https://:8008/primary', { type: 'http', tls: true, port: 8008, path: '/primary' }],
+    ['mysql://health@:3307', { type: 'mysql', user: 'health', port: 3307 }],
   ] as const
   for (const [text, check] of table) {
     t.same(checkFaults(text), [], text)
@@ -32,41 +34,17 @@ t.test('texts', async t => {
   }
 })
 
-t.test('objects', async t => {
-  const table: readonly (readonly [RawCheck, object])[] = [
-    [
-      { type: 'http', port: 8008, path: '/x' },
-      { type: 'http', port: 8008, path: '/x', statuses: [200] },
-    ],
-    [
-      { type: 'http', expectStatus: 204 },
-      { type: 'http', path: '/', statuses: [204] },
-    ],
-    [
-      { type: 'postgres', user: 'a' },
-      { type: 'postgres', user: 'a', database: 'a' },
-    ],
-    [
-      { type: 'redis', role: 'replica' },
-      { type: 'redis', role: 'replica' },
-    ],
-    [
-      { type: 'mysql', user: 'a' },
-      { type: 'mysql', user: 'a' },
-    ],
-    [
-      { type: 'tcp', port: 1 },
-      { type: 'tcp', port: 1 },
-    ],
-    [
-      { send: String.raw`a\r\n`, expect: 'b' },
-      { type: 'expect', send: 'a\r\n', expect: { prefix: 'b' } },
-    ],
-    [{ expect: '/^2/' }, { type: 'expect', send: '', expect: { pattern: '^2' } }],
-  ]
-  for (const [given, check] of table) {
+t.test('objects are checks as they are', async t => {
+  for (const given of [
+    { type: 'http', port: 8008, path: '/x', expectStatus: [204], tls: true },
+    { type: 'http', headers: { 'X-A': 'b' }, method: 'HEAD', host: 'db.example:8008' },
+    { type: 'http', tls: true, caFile: '/ca', certFile: '/c', keyFile: '/k' },
+    { type: 'http', tls: true, verify: 'none' },
+    { type: 'redis', role: 'replica', user: 'a', password: 'b' },
+    { send: String.raw`a\r\n`, expect: '/^2/' },
+  ] as const) {
     t.same(checkFaults(given), [], JSON.stringify(given))
-    t.same(decodeCheck(given).check, check)
+    t.equal(decodeCheck(given).check, given)
   }
 })
 
@@ -76,6 +54,7 @@ t.test('when to check', async t => {
   t.same(decodeCheck('http').rules, { ...usual, init: 'down' })
   t.same(decodeCheck('redis').rules.init, 'up')
   t.same(decodeCheck('redis:///primary').rules.init, 'down')
+  t.same(decodeCheck({ expect: 'role:master' }).rules.init, 'down')
   t.same(
     decodeCheck({
       type: 'http',
@@ -93,11 +72,26 @@ t.test('faults are named with what would be right', async t => {
   const table = [
     ['', '', /^"" is not tcp, http:\/\/:PORT\/PATH, postgres, redis or mysql, like http/],
     ['tpc', '', /^"tpc" is unknown; did you mean tcp\?$/],
+    ['https://db:8008/', '', /asked itself, give https:\/\/:PORT$/],
+    ['https://a@:80/', '', /^names a user, which https has no use for/],
+    [{ type: 'http', caFile: '/ca' }, 'caFile', /^does nothing without tls; give that/],
+    [{ type: 'http', tls: true, certFile: '/c' }, 'certFile', /without keyFile; give/],
+    [{ type: 'http', tls: true, keyFile: '/c' }, 'keyFile', /without certFile; give/],
+    [{ type: 'http', tls: true, verify: false }, 'verify', /^false is not none; leave/],
+    [{ type: 'http', tls: true, caFile: 'ca' }, 'caFile', /is not the absolute path/],
+    [{ type: 'http', method: 'get' }, 'method', /is not GET, HEAD, OPTIONS or POST$/],
+    [{ type: 'http', host: 'a b' }, 'host', /is not a host name/],
+    [{ type: 'http', headers: { Host: 'a' } }, 'headers', /is not a header that/],
+    [{ type: 'http', headers: { X: 'a\r\nY: b' } }, 'headers', /more than printable/],
     [
-      'https://:8008/',
-      '',
-      /^"https" is not there: checks speak no TLS; give http, or tcp$/,
+      { type: 'http', headers: { X: 123_456 } },
+      'headers',
+      /^is not text; put it in quotes$/,
     ],
+    [{ type: 'http', headers: [] }, 'headers', /^a list is not a mapping of headers/],
+    [{ type: 'redis', password: 123_456 }, 'password', /^is not text; put it in quotes$/],
+    [{ type: 'redis', password: '' }, 'password', /^is empty, too long/],
+    [{ type: 'redis', user: 'a' }, 'user', /^does nothing without password; give that/],
     [
       'http://db:8008/',
       '',
@@ -191,8 +185,8 @@ t.test('anything at all is a check or has faults', async () => {
     fc.property(near, given => {
       const faults = checkFaults(given)
       if (faults.length > 0) return faults.every(({ message }) => message !== '')
-      const { check, rules } = decodeCheck(given as RawCheck)
-      return check.type.length > 0 && rules.intervalMs > 0
+      const { check, rules } = decodeCheck(given as Check)
+      return check !== undefined && rules.intervalMs > 0
     }),
   )
 })

@@ -5,7 +5,7 @@ import { ExclusiveCapture } from '../../src/capture/exclusive.ts'
 import { hostLock } from '../../src/kernel/keeper/host-lock.ts'
 import { StoppableTools } from '../../src/kernel/run-tool.ts'
 import { plainSettings } from '../../src/kernel/proxier.ts'
-import type { ModeStep } from '../../src/mode/choose-mode.ts'
+import type { ModeStep } from '../../src/mode/fallback-mode.ts'
 import { FallbackMode } from '../../src/mode/fallback-mode.ts'
 import { KernelMode } from '../../src/mode/kernel-mode.ts'
 import type { Snapshot } from '../../src/model/snapshot.ts'
@@ -46,7 +46,8 @@ const twoUshers = async (t: Test) => {
       settings: () => ({ ...plainSettings, localhostNodePorts: true }),
       prepare: async () => {},
       refused: () => [],
-      removeOthers: async () => {},
+      removeOthers: async () => [],
+      probe: async () => ({ usable: true, detail: '' }),
       guard: async () => {},
       conntrack: { forgetFlows: async () => 0, problem: '' },
       left: async () => [],
@@ -81,7 +82,8 @@ const twoUshers = async (t: Test) => {
         clock: systemClock,
         lock: lock('first'),
         tools: new StoppableTools(),
-        removeOthers: async () => {},
+        resync: () => {},
+        removeOthers: async () => [],
         keeps: false,
       })
       return {

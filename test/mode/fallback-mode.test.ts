@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import type { FamilyProbes } from '../../src/kernel/probe.ts'
-import type { ModeStep, WantedMode } from '../../src/mode/choose-mode.ts'
+import type { ModeStep, WantedMode } from '../../src/mode/fallback-mode.ts'
 import { FallbackMode } from '../../src/mode/fallback-mode.ts'
 import type { Mode, ModeName } from '../../src/mode/mode.ts'
 import { Reconciler } from '../../src/mode/reconciler.ts'

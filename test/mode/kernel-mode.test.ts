@@ -43,13 +43,17 @@ const setUp = (t: Test, over: Partial<KernelModeDeps> = {}, lockName = freshLock
     clock: new FakeClock(),
     proxiers: new Map([['IPv4', v4]]),
     unusable: new Map([['IPv6', 'no IPv6 here']]),
+    probe: async () => ({ usable: false, detail: 'no IPv6 here' }),
     lock,
     tools: new StoppableTools(),
     settings: () => settings,
     prepare: async () => void told.push('prepare'),
     guard: async stands => void guarded.push(stands),
     refused: () => [],
-    removeOthers: async () => void told.push('remove others'),
+    removeOthers: async () => {
+      told.push('remove others')
+      return []
+    },
     conntrack: { forgetFlows: async vips => forgotten.push(vips), problem: '' },
     left: async () => [],
     resync: () => told.push('resync'),
@@ -100,6 +104,7 @@ t.test('a family without Services is a problem, and does not fail the other', as
       ['IPv4', v4],
       ['IPv6', v6],
     ]),
+    unusable: new Map(),
   })
   const web = servicePort('web')
   v6.broken = 'no rules here'
@@ -121,7 +126,7 @@ t.test(
     const retry = { earlyClose: true, replay: 0 }
     const http = servicePort('web', { retry })
     const https = servicePort('web', { retry, key: 'default/web:s/TCP', portName: 's' })
-    const checked = servicePort('checked', { onDown: 'keep' })
+    const checked = servicePort('checked', { checks: { onDown: 'keep' } })
     const relayed = servicePort('relayed', { relayed: true })
     const plain = servicePort('plain')
     await mode.sync([snapshot('IPv4', http, https, checked, relayed, plain)])
@@ -180,7 +185,7 @@ t.test(
     const vips = [{ kind: 'ClusterIP', address: 'fd00::1', port: 80 }] as const
     const six = servicePort('six', { family: 'IPv6', vips })
     await mode.sync([snapshot('IPv4', servicePort('web')), snapshot('IPv6', six)])
-    const reason = 'iptables mode does not work for IPv6: no IPv6 here'
+    const reason = 'mode iptables does not work for IPv6: no IPv6 here'
     t.strictSame(mode.problems, [
       { object: 'mode iptables', field: 'IPv6', message: reason },
     ])

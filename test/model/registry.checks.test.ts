@@ -20,10 +20,15 @@ const setUp = (...changes: Change[]) => {
   const asked: string[] = []
   const registry = new Registry({
     nodeName: 'n1',
-    whoIsDown: name => endpoints => {
-      asked.push(`${name} ${endpoints.map(({ address }) => address).join()}`)
-      return ({ address, port }) => down.has(`${name} ${joinHostPort(address, port)}`)
-    },
+    judge:
+      name =>
+      (endpoints, { onDown }) => {
+        asked.push(`${name} ${endpoints.map(({ address }) => address).join()}`)
+        return ({ address, port }) => {
+          const isDown = down.has(`${name} ${joinHostPort(address, port)}`)
+          return { isDown, cut: isDown && onDown === 'reset' ? 'down' : undefined }
+        }
+      },
   })
   registry.apply(changes)
   const portOf = (key = 'default/web:http/TCP') =>
@@ -95,7 +100,7 @@ t.test('connections are cut only where it is asked for', async t => {
   const { turn, portOf } = setUp(checked({ onDown: 'reset' }), two)
   turn('default/web', '10.1.0.1:8080')
   t.strictSame(
-    portOf()?.endpoints.map(({ cut }) => cut === true),
+    portOf()?.endpoints.map(({ cut }) => cut === 'down'),
     [true, false],
   )
 })

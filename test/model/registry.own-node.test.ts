@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Registry } from '../../src/model/registry.ts'
-import type { Change } from '../../src/model/service.ts'
+import type { Change, Node } from '../../src/model/service.ts'
 import { ipFamilies } from '../../src/util/ip.ts'
 import {
   endpoint,
@@ -42,7 +42,51 @@ t.test('this node', async t => {
     registry.apply([put(node('n1', { zone: 'b' }))])
     t.same(reachableOf(registry), ['10.1.0.2'])
     registry.apply([gone('Node', 'n1')])
-    t.same(reachableOf(registry), ['10.1.0.1', '10.1.0.2'])
+    t.same(reachableOf(registry), ['10.1.0.2'], 'as last known')
+    t.match(registry.problems(), [
+      { object: 'Node n1', message: /is not there any more/ },
+    ])
+    registry.apply([put(node('n1', { zone: '' }))])
+    t.same(reachableOf(registry), ['10.1.0.1', '10.1.0.2'], 'it is known to have none')
+    t.same(registry.problems(), [])
+  })
+
+  t.test('addresses and CIDRs that go stay as last known, each by itself', async t => {
+    const v6 = { addresses: ['fd00::1'], podCIDRs: ['10.2.0.0/24'] }
+    const both = {
+      addresses: ['192.0.2.1', 'fd00::1'],
+      podCIDRs: ['10.1.0.0/24', 'fd01::/64'],
+    }
+    const steps: [now: Change, known: Partial<Node>, ...fields: string[]][] = [
+      [put(node('n1', both)), both],
+      [
+        put(node('n1', v6)),
+        { addresses: ['fd00::1', '192.0.2.1'], podCIDRs: ['10.2.0.0/24', 'fd01::/64'] },
+        'status.addresses',
+        'spec.podCIDRs',
+      ],
+      [gone('Node', 'n1'), { addresses: ['fd00::1', '192.0.2.1'] }, ''],
+      [
+        put(node('n1')),
+        { podCIDRs: ['10.2.0.0/24', 'fd01::/64'] },
+        'status.addresses',
+        'spec.podCIDRs',
+      ],
+      [
+        put(node('n1', { ...both, addresses: ['192.0.2.2', 'fd00::2'] })),
+        { addresses: ['192.0.2.2', 'fd00::2'] },
+      ],
+    ]
+    const registry = registryOf()
+    for (const [now, known, ...fields] of steps) {
+      registry.apply([now])
+      t.match(registry.lastKnownNode(), known)
+      t.same(
+        registry.problems().map(({ field }) => field),
+        fields,
+      )
+    }
+    t.match(registryOf(gone('Node', 'n1')).lastKnownNode(), undefined)
   })
 
   t.test('the external policy says nothing of a route, which is internal', async t => {

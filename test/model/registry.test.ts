@@ -288,7 +288,7 @@ t.test('each part of a ServicePort makes it a new object when it changes', async
     ['serving', put({ ...ends, endpoints: [{ ...only, serving: false }] })],
     ['terminating', put({ ...ends, endpoints: [{ ...only, terminating: true }] })],
     ['tier', put({ ...ends, endpoints: [{ ...only, tier: 1 }] })],
-    ['cut', put({ ...ends, endpoints: [{ ...only, cut: true }] })],
+    ['cut', put({ ...ends, endpoints: [{ ...only, cut: 'down' }] })],
     ['node', put({ ...ends, endpoints: [{ ...only, nodeName: 'n' }] })],
     ['zone', put({ ...ends, endpoints: [{ ...only, zone: 'z' }] })],
     ['zone hints', put({ ...ends, endpoints: [{ ...only, zoneHints: ['z'] }] })],

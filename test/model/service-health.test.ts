@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Registry } from '../../src/model/registry.ts'
-import type { Change, EndpointSpec } from '../../src/model/service.ts'
+import type { Change, EndpointSpec, Service } from '../../src/model/service.ts'
 import { ipFamilies } from '../../src/util/ip.ts'
 import {
   endpoint,
@@ -32,6 +32,72 @@ const countIn = (registry: Registry) =>
 
 /** What load balancers are told on a healthCheckNodePort. */
 t.test('health checks', async t => {
+  t.test('its port is a node port like others: the older Service has it', async t => {
+    const local = { externalTrafficPolicy: 'Local', healthCheckNodePort: 32000 } as const
+    const ports = [portSpec({ nodePort: 32000 })]
+    const v4 = { clusterIPs: ['10.0.0.2'] }
+    const cases: [
+      why: string,
+      other: Partial<Service>,
+      check: boolean,
+      port: boolean,
+      RegExp,
+    ][] = [
+      [
+        'the health check first',
+        { ...v4, ports, createdAt: 9 },
+        true,
+        false,
+        /^Service default\/other spec.ports\[0\].nodePort .*held by Service default\/web \(its healthCheckNodePort\)/,
+      ],
+      [
+        'the node port first',
+        { ...v4, ports, createdAt: 1 },
+        false,
+        true,
+        /^Service default\/web spec.healthCheckNodePort .*held by Service default\/other,/,
+      ],
+      [
+        'two health checks',
+        { ...v4, ...local, createdAt: 9 },
+        true,
+        false,
+        /^Service default\/other spec.healthCheckNodePort .*\(its healthCheckNodePort\)/,
+      ],
+      [
+        'UDP is another matter',
+        { ...v4, ports: [portSpec({ nodePort: 32000, protocol: 'UDP' })], createdAt: 1 },
+        true,
+        true,
+        /^$/,
+      ],
+    ]
+    for (const [why, over, check, port, problem] of cases) {
+      const registry = registryOf(
+        put(service('web', { ...balanced, clusterIPs: ['10.0.0.1'], createdAt: 5 })),
+        put(service('other', over)),
+      )
+      const { healthChecks, servicePorts } = registry.snapshot('IPv4')
+      t.equal(healthChecks.has('default/web'), check, why)
+      t.equal(
+        [...servicePorts.values()].some(({ vips }) =>
+          vips.some(({ kind }) => kind === 'NodePort'),
+        ),
+        port,
+        why,
+      )
+      const all = registry
+        .problems()
+        .map(({ object, field, message }) => `${object} ${field} ${message}`)
+      t.match(all.join('\n'), problem, why)
+      t.equal(all.length, problem.source === '^$' ? 0 : 1, why)
+    }
+    const own = registryOf(put(service('web', { ...balanced, ports })))
+    t.match(own.problems(), [
+      { field: 'spec.healthCheckNodePort', message: /taken by spec.ports\[0\]/ },
+    ])
+  })
+
   t.test('a health check counts ready endpoints on this node, by family', async t => {
     const registry = registryOf(
       put(balanced),

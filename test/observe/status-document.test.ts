@@ -12,6 +12,15 @@ import { newCounters } from '../../src/relay/counters.ts'
 import { endpoint as endpointSpec, notReady, terminating } from '../support/objects.ts'
 import { servicePort as plainServicePort } from '../support/service-ports.ts'
 
+const checkedDown = {
+  up: false,
+  isKnown: true,
+  isLost: true,
+  forMs: 60_000,
+  why: 'refused',
+  host: 'db',
+}
+
 const endpoint = (address: string, over: Partial<EndpointSpec> = {}): Endpoint => ({
   ...endpointSpec(address, over),
   port: 8080,
@@ -233,7 +242,6 @@ t.test('what operators have ordered for endpoints is in it', async t => {
 
 t.test('what checks say is in it, and how long clients wait', async t => {
   const endpoints = [endpoint('10.0.0.1'), endpoint('10.0.0.2')] as const
-  const found = { up: false, isKnown: true, forMs: 60_000, why: 'refused', host: 'db' }
   const retry = { earlyClose: false, replay: 0, holdMs: 30_000, mostHeld: 1 }
   const before = Date.now()
   const { servicePorts } = build({
@@ -242,8 +250,8 @@ t.test('what checks say is in it, and how long clients wait', async t => {
       name !== 'default/web:http'
         ? undefined
         : key === '10.0.0.1:8080'
-          ? found
-          : { ...found, up: true, isKnown: false, forMs: 0, why: '' },
+          ? checkedDown
+          : { ...checkedDown, up: true, isKnown: false, forMs: 0, why: '' },
   })
   const [first, second] = servicePorts[0]?.endpoints ?? []
   t.match(first?.check, { up: false, why: 'refused', host: 'db' })
@@ -343,7 +351,7 @@ t.test('what endpoints have in common is written once, and read of each', async 
         reachable: endpoints.filter((_, i) => internal[i] || external[i]),
       })
       const stats = { key: key(counted), active: 1, failures: 2, resting: true, rttMs: 3 }
-      const down = { up: false, isKnown: false, forMs: 0, why: 'refused', host: '' }
+      const down = { ...checkedDown, isKnown: false, forMs: 0, host: '' }
       const what = input({
         snapshots: [snapshot(port)],
         listeners: [listener({ endpoints: [stats] })],

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { ModeChoice } from '../../src/mode/choose-mode.ts'
+import type { ModeChoice } from '../../src/mode/fallback-mode.ts'
 import type { Log, LogFields } from '../../src/observe/log.ts'
 import {
   choiceText,

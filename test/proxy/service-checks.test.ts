@@ -13,7 +13,7 @@ t.test('two Services with the same endpoints, of which one asks for checks', asy
   const checks = new ServiceChecks({
     clock: systemClock,
     log: heardLog(said),
-    turned: service => void turned.push(service),
+    changed: service => void turned.push(service),
   })
   t.teardown(() => checks.close())
   const backend = await tcpBackend(t, socket => void socket.end())
@@ -21,10 +21,10 @@ t.test('two Services with the same endpoints, of which one asks for checks', asy
   const refusing = { ...readyEndpoint(testHost), port: await freeTcpPort() }
   const endpoints = [here, refusing]
   const downIn = (service: string) =>
-    endpoints.filter(checks.whoIsDown(service)(endpoints))
+    endpoints.filter(one => checks.judge(service)(endpoints, {})(one).isDown)
   checks.watch(new Map([['shop/web', endpoints]]))
-  await until('one is down', () => turned.length > 0)
-  t.strictSame(turned, ['shop/web'])
+  await until('both are known', () => turned.length === 2)
+  t.strictSame(turned, ['shop/web', 'shop/web'])
   t.strictSame(said, ['an endpoint is down'])
   t.strictSame(downIn('shop/web'), [refusing])
   t.strictSame(downIn('shop/other'), [])

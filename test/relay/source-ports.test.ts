@@ -1,10 +1,11 @@
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { linuxRelaySkip } from '../support/linux-only.ts'
-import { makeLinuxRelay } from '../support/linux-relay.ts'
+import { makeLinuxRelay, makeLinuxRelayOfTwo } from '../support/linux-relay.ts'
 import { whyNoNetns } from '../support/netns.ts'
 import { makePortableRelay } from '../support/portable-relay.ts'
 import { typescript } from '../support/typescript.ts'
+import { tcpKeptPortsContract } from './contract/tcp-kept-ports.ts'
 import { tcpSourcePortsContract } from './contract/tcp-source-ports.ts'
 
 /** Tells this file that it is in a network namespace with so few source ports. */
@@ -18,6 +19,10 @@ if (ports > 0) {
   t.test('the Linux relay', { skip: linuxRelaySkip() }, async t =>
     tcpSourcePortsContract(t, makeLinuxRelay, ports),
   )
+  for (const make of [makeLinuxRelay, makeLinuxRelayOfTwo])
+    t.test('a port without endpoints', { skip: linuxRelaySkip() }, async t =>
+      tcpKeptPortsContract(t, make, 61_000, 61_003),
+    )
 } else {
   const why = await whyNoNetns()
   t.test('with four source ports', { skip: why !== '' && why }, async t => {

@@ -3,7 +3,7 @@
 import { register } from 'node:module'
 
 const hooks = `export const load = (url, context, next) =>
-  url.endsWith('/source/decode/special-address.js')
+  url.endsWith('/util/special-address.js')
     ? { format: 'module', shortCircuit: true, source: "export const specialRange = () => ''" }
     : next(url, context)`
 

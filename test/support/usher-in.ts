@@ -53,8 +53,8 @@ export const runningIn = async (
       if (ready.test(out)) resolve()
     })
   })
+  const closed = once(child, 'close')
   return async () => {
-    const closed = once(child, 'close')
     child.kill('SIGKILL')
     await closed
   }

@@ -38,11 +38,21 @@ const natChains = (settings: TableSettings, family: IpFamily): readonly FixedCha
   // The proxy address is one of the host's, but no node port is on it.
   const proxy = `-d ${hostBlock(settings.proxyAddress, family)} -j RETURN`
   const nodePorts = [proxy, ...onNodePortAddresses(settings, `-j ${own.nodePorts}`)]
+  const ofNode = onNodePortAddresses(settings, `-j ${own.nodePortsOfNode}`)
+  const fromPods = (lines: readonly string[]): readonly string[] =>
+    settings.podCidrs.flatMap(cidr => lines.map(line => `-s ${cidr} ${line}`))
   return [
-    chain(named.portalsContainer, [`-j ${own.portals}`]),
-    chain(named.portalsHost, [`-j ${own.portals}`]),
-    chain(named.nodePortContainer, [...othersLoopback[family], ...nodePorts]),
-    chain(named.nodePortHost, nodePorts),
+    chain(named.portalsContainer, [
+      `-j ${own.portals}`,
+      ...fromPods([`-j ${own.ofNode}`]),
+    ]),
+    chain(named.portalsHost, [`-j ${own.portals}`, `-j ${own.ofNode}`]),
+    chain(named.nodePortContainer, [
+      ...othersLoopback[family],
+      ...nodePorts,
+      ...fromPods(ofNode),
+    ]),
+    chain(named.nodePortHost, [...nodePorts, ...ofNode]),
   ]
 }
 
@@ -62,8 +72,6 @@ const filterChains = (
   const chain = chainOf('filter')
   const proxy = hostBlock(settings.proxyAddress, family)
   const local = `-m addrtype --dst-type LOCAL -j ${own.refusedNodePorts}`
-  // What comes from the node itself comes in by lo, whatever its address is.
-  const fromNode = ['-i lo', ...settings.podCidrs.map(cidr => `-s ${cidr}`)]
   return [
     chain(named.nonLocal, [
       `-d ${proxy} -j ${own.input}`,
@@ -80,11 +88,6 @@ const filterChains = (
       '-j ACCEPT',
     ]),
     ...(settings.isHeld === true ? [chain(own.begin, [holdLine])] : []),
-    chain(own.nodeOnly, [...fromNode.map(from => `${from} -j RETURN`), '-j DROP']),
-    chain(
-      own.notNode,
-      fromNode.map(from => `${from} -j DROP`),
-    ),
     chain(own.output, [`-s ${proxy} -j ${own.silence}`, `${begins} -j ${own.refused}`]),
     chain(own.silence, silence[family]),
     chain(own.reject, [

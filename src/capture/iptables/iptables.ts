@@ -236,8 +236,6 @@ const firstChains: Readonly<Record<TableName, readonly string[]>> = {
     named.nonLocal,
     own.input,
     own.begin,
-    own.nodeOnly,
-    own.notNode,
     own.output,
     own.silence,
     own.refused,
@@ -251,6 +249,8 @@ const firstChains: Readonly<Record<TableName, readonly string[]>> = {
     named.nodePortHost,
     own.portals,
     own.nodePorts,
+    own.ofNode,
+    own.nodePortsOfNode,
   ],
 }
 

@@ -177,28 +177,18 @@ const move = (edit: Edit, from: Map<string, Edit>, to: Map<string, Edit>): void 
   if (!from.delete(id)) to.set(id, edit)
 }
 
+const byGroup = <T>(make: (name: GroupName) => T): Readonly<Record<GroupName, T>> =>
+  Object.fromEntries(groupNames.map(name => [name, make(name)])) as Record<GroupName, T>
+
 const planned = async (
   rules: Iterable<VipRule>,
 ): Promise<Readonly<Record<GroupName, ChainPlan>>> => {
-  const trees: Readonly<Record<GroupName, PrefixTree>> = {
-    portals: new PrefixTree(),
-    nodePorts: new PrefixTree(),
-    policies: new PrefixTree(),
-    refused: new PrefixTree(),
-    refusedNodePorts: new PrefixTree(),
-  }
+  const trees = byGroup(() => new PrefixTree())
   await forEachYielding(rules, rule => {
     for (const { group, key } of entriesOf(rule)) trees[group].insert(key)
   })
-  const plan = (name: GroupName): ChainPlan => {
+  return byGroup(name => {
     const { root, letter } = groups[name]
     return trees[name].plan(root, number => partName(letter, number))
-  }
-  return {
-    portals: plan('portals'),
-    nodePorts: plan('nodePorts'),
-    policies: plan('policies'),
-    refused: plan('refused'),
-    refusedNodePorts: plan('refusedNodePorts'),
-  }
+  })
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Protocol } from '../../model/service.ts'
 import type { Chain } from '../../kernel/xtables/wanted.ts'
 import { joinHostPort } from '../../util/ip.ts'
-import type { Verdict, VipRule } from '../vip-rule.ts'
+import type { VipRule } from '../vip-rule.ts'
 import { own, rangesName } from '../../kernel/xtables/capture-names.ts'
 import { hostBlock, packetKey } from './packet-key.ts'
 
@@ -10,6 +10,8 @@ import { hostBlock, packetKey } from './packet-key.ts'
 export const groups = {
   portals: { table: 'nat', root: own.portals, letter: 'P', keys: 'address' },
   nodePorts: { table: 'nat', root: own.nodePorts, letter: 'N', keys: 'port' },
+  ofNode: { table: 'nat', root: own.ofNode, letter: 'L', keys: 'address' },
+  nodePortsOfNode: { table: 'nat', root: own.nodePortsOfNode, letter: 'M', keys: 'port' },
   policies: { table: 'filter', root: own.begin, letter: 'F', keys: 'port' },
   refused: { table: 'filter', root: own.refused, letter: 'R', keys: 'address' },
   refusedNodePorts: {
@@ -32,33 +34,39 @@ export interface Entry {
 }
 
 /**
- * What one VIP needs. Packets to a VIP are led to its proxy port, and what may not come in
- * there is dropped behind it, however it is routed: only there does the filter see all of
- * them. What is refused keeps its address, because nothing that the proxy address itself
- * refuses leaves the host. A mixture of `reject` and others can't be told apart there, and
- * so drops; Kubernetes has none.
+ * What one VIP needs. Who is served is led to its proxy port. Others keep the address, which the
+ * filter refuses or drops after the host's own NAT: that may have a use for a node's address and
+ * port (k3s#7561), and nothing that the proxy address itself refuses leaves the host. Only of a
+ * ClusterIP what is dropped is led to the proxy port, and dropped there: its address is refused.
  */
 export const entriesOf = (rule: VipRule): readonly Entry[] => {
   const { kind, address, protocol, port, outside, fromNode } = rule
   const refused = outside === 'reject' && fromNode === 'reject'
-  const entries: Entry[] = refused ? [] : [led(rule), ...policies(rule)]
+  const isClusterIp = kind === 'ClusterIP' && address !== undefined
+  const isLed = outside === 'forward' || fromNode === 'forward' || isClusterIp
+  const entries: Entry[] = refused || !isLed ? [] : [led(rule), ...policies(rule)]
   // Also for the ports of a ClusterIP that no Service has.
-  if (kind === 'ClusterIP' && address !== undefined)
-    entries.push(refusedAddress(rule, address))
-  else if (refused) {
+  if (isClusterIp) entries.push(refusedAddress(rule, address))
+  else if (outside !== 'forward') {
     const group = address === undefined ? 'refusedNodePorts' : 'refused'
-    const { target, uses } = refusal(rule.allowedClients)
+    const dropped: Refusal = { target: 'DROP' }
+    const { target, uses } = refused ? refusal(rule.allowedClients) : dropped
     const line = `${destination(rule)}${portMatch(protocol, port, rule.name)} -j ${target}`
     entries.push({ group, key: packetKey(address, protocol, port), line, ...uses })
   }
   return entries
 }
 
+/** All clients, or those of the node alone. */
 const led = (rule: VipRule): Entry => {
-  const { address, protocol, port, name, to } = rule
+  const { address, protocol, port, name, to, outside, fromNode } = rule
   const target = `DNAT --to-destination ${joinHostPort(to.address, to.port)}`
+  const [vips, nodePorts] =
+    outside !== 'forward' && fromNode === 'forward'
+      ? (['ofNode', 'nodePortsOfNode'] as const)
+      : (['portals', 'nodePorts'] as const)
   return {
-    group: address === undefined ? 'nodePorts' : 'portals',
+    group: address === undefined ? nodePorts : vips,
     key: packetKey(address, protocol, port),
     line: `${destination(rule)}${portMatch(protocol, port, name)} -j ${target}`,
   }
@@ -77,15 +85,8 @@ const policies = (rule: VipRule): readonly Entry[] => {
     const uses = rangesChain('S', allowedClients, 'RETURN')
     entries.push({ ...entry(uses.name), uses })
   }
-  const target = verdictTarget(outside, fromNode)
-  if (target !== undefined) entries.push(entry(target))
+  if (outside !== 'forward' && fromNode !== 'forward') entries.push(entry('DROP'))
   return entries
-}
-
-const verdictTarget = (outside: Verdict, fromNode: Verdict): string | undefined => {
-  const [out, node] = [outside === 'forward', fromNode === 'forward']
-  if (out && node) return undefined
-  return out ? own.notNode : node ? own.nodeOnly : 'DROP'
 }
 
 const refusedAddress = ({ family }: VipRule, address: string): Entry => ({
@@ -94,10 +95,13 @@ const refusedAddress = ({ family }: VipRule, address: string): Entry => ({
   line: `-d ${hostBlock(address, family)} -j ${own.reject}`,
 })
 
+interface Refusal {
+  readonly target: string
+  readonly uses?: { readonly uses: Chain }
+}
+
 /** Clients outside of the ranges are not even refused. */
-const refusal = (
-  ranges: readonly string[] | undefined,
-): { target: string; uses?: { uses: Chain } } => {
+const refusal = (ranges: readonly string[] | undefined): Refusal => {
   if (ranges === undefined) return { target: own.reject }
   const chain = rangesChain('T', ranges, own.reject)
   return { target: chain.name, uses: { uses: chain } }

@@ -1,4 +1,5 @@
 import type { Problem } from '../../model/snapshot.ts'
+import { isOwnAddress } from '../local-addresses.ts'
 import { permissionAdvice } from '../../kernel/permission-advice.ts'
 
 /** So many single IPv6 addresses are felt: 0.1 ms at the start of each IPv6 connection. */
@@ -13,6 +14,16 @@ export const whyNotHeld = (error: string | undefined): string => {
   const advice = permissionAdvice(error)
   return `it can't be made one: ${error}${advice && `; ${advice}`}`
 }
+
+/** VIPs that must not be taken, each with why, but for what this host has anyway. */
+export const refusedProblems = (
+  refused: ReadonlyMap<string, string>,
+): readonly Problem[] =>
+  [...refused]
+    .filter(([address]) => !isOwnAddress(address))
+    .map(([field, why]) => {
+      return { object: 'capture local', field, message: `this VIP is not taken: ${why}` }
+    })
 
 /** What is wrong; of single VIPs that it is, for their placements say the rest. */
 export const addressProblems = (
@@ -45,6 +56,13 @@ export const addressProblems = (
   if (six >= manyAddresses) problems.push(tooManyAddresses(six))
   return problems
 }
+
+/** Of VIPs that were added to this host, which is said to have them, and has not. */
+export const lostProblem = (lost: readonly string[]): Problem => ({
+  object: 'capture local',
+  field: lost[0] ?? '',
+  message: `${lost.length} of the VIPs that were added to this host are not there, this one first: another program takes them away`,
+})
 
 const isSingleAddress = (cidr: string): boolean =>
   cidr.endsWith(cidr.includes(':') ? '/128' : '/32')

@@ -6,9 +6,11 @@ import { protocolNumber } from '../../kernel/nft/tables.ts'
 /** The sets and maps whose elements follow from the rules. */
 type SetName =
   | 'vips'
+  | 'vips-of-node'
   | 'vips-outside'
   | 'vips-from-node'
   | 'node-ports'
+  | 'node-ports-of-node'
   | 'node-ports-outside'
   | 'node-ports-from-node'
   | 'guarded'
@@ -37,9 +39,9 @@ export const elementsOf = (rule: VipRule): readonly CaptureElement[] => {
   if (address !== undefined && guards(allowedClients)) {
     elements.push({ set: 'guarded', key, value: `jump ${clientsChain(allowedClients)}` })
   }
-  if (outside === 'forward' || fromNode === 'forward') {
-    elements.push({ set: sets.forward, key, value: `${to.address} . ${to.port}` })
-  }
+  const value = `${to.address} . ${to.port}`
+  if (outside === 'forward') elements.push({ set: sets.forward, key, value })
+  else if (fromNode === 'forward') elements.push({ set: sets.ofNode, key, value })
   if (outside !== 'forward') {
     elements.push({ set: sets.outside, key, value: verdicts[outside] })
   }
@@ -51,12 +53,14 @@ export const elementsOf = (rule: VipRule): readonly CaptureElement[] => {
 
 const vipSets = {
   forward: 'vips',
+  ofNode: 'vips-of-node',
   outside: 'vips-outside',
   fromNode: 'vips-from-node',
 } as const
 
 const nodePortSets = {
   forward: 'node-ports',
+  ofNode: 'node-ports-of-node',
   outside: 'node-ports-outside',
   fromNode: 'node-ports-from-node',
 } as const

@@ -88,9 +88,9 @@ class NftTable implements RuleTable {
   }
 
   async remove(): Promise<void> {
-    this.#wanted = false
     this.#isHeld = false
-    await removeTables(this.#deps.run, this.#family)
+    await removeTables(this.#deps.run, this.#family, this.#wanted)
+    this.#wanted = false
   }
 
   watch(damaged: (what: string) => void): () => void {

@@ -34,7 +34,7 @@ export const probeNftables = async (
     nft = await nftVersion(run)
     await deleteAbandoned(run, await listTables(run, family))
     const arrived = await tryTable(family, probeTable(family), deps)
-    if (arrived) return { usable: true, detail: nft }
+    if (arrived !== false) return { usable: true, detail: nft }
     const detail = `${nft} took the rules, but no connection follows them`
     return { usable: false, detail }
   } catch (error) {
@@ -46,7 +46,7 @@ const tryTable = async (
   family: IpFamily,
   table: string,
   { run, clock, packetProbe }: ProbeDeps,
-): Promise<boolean> => {
+): Promise<boolean | undefined> => {
   const writer = new TableWriter(family, table, { run, clock })
   try {
     return await packetProbe(family, async (from, to) => {

@@ -40,8 +40,9 @@ ${proxyAddressChains(family, { proxyAddress, seesSockets: false, isHeld: true })
  * one is looked up in hash tables. Node ports' sets are asked last, because they need a
  * look at the routes (`fib`).
  *
- * Priorities: -110 is before dstnat (-100), so that refusing and dropping see the VIP
- * itself; -90 is after it, and sees what was not steered.
+ * Priorities: -110 is before dstnat (-100), so that source ranges see the VIP itself; -90 is
+ * after it, and refuses and drops what was not steered: neither here nor by rules of the host's
+ * own, which may have a use for a node's address and port (k3s#7561).
  */
 export const tableText = (
   family: IpFamily,
@@ -67,6 +68,10 @@ const setsText = (family: IpFamily, settings: ChainSettings): string => {
 		comment "address, protocol and port of Services : proxy port"
 		type ${vip} : ${proxyPort}
 	}
+	map vips-of-node {
+		comment "for processes and pods of this node only"
+		type ${vip} : ${proxyPort}
+	}
 	map vips-outside {
 		comment "refused or dropped when the client is elsewhere"
 		type ${vip} : verdict
@@ -76,6 +81,7 @@ const setsText = (family: IpFamily, settings: ChainSettings): string => {
 		type ${vip} : verdict
 	}
 	map node-ports { type ${nodePort} : ${proxyPort}; }
+	map node-ports-of-node { type ${nodePort} : ${proxyPort}; }
 	map node-ports-outside { type ${nodePort} : verdict; }
 	map node-ports-from-node { type ${nodePort} : verdict; }
 	map guarded {
@@ -104,7 +110,7 @@ const intervals = (name: string, type: string, cidrs: readonly string[]): string
   return `	set ${name} { type ${type}; flags interval;${elements} }\n`
 }
 
-/** What is refused or dropped: before the address is changed, and what is left after it. */
+/** What is refused or dropped: clients outside of source ranges, and what is left after NAT. */
 const judgingChains = (family: IpFamily, settings: ChainSettings): string => {
   const { family: ip } = familyWords(family)
   const vip = `${ip} daddr . meta l4proto . th dport`
@@ -113,40 +119,37 @@ const judgingChains = (family: IpFamily, settings: ChainSettings): string => {
 		meta l4proto 6 reject with tcp reset
 		reject
 	}
-	chain outside {
-		${vip} vmap @vips-outside
-		${nodePort} vmap @node-ports-outside
-	}
-	chain from-node {
-		${ip} daddr ${settings.proxyAddress} return comment "steered by the output hook"
-		${vip} vmap @guarded
-		${vip} vmap @vips-from-node
-		${nodePort} vmap @node-ports-from-node
-	}
-	chain from-elsewhere {
-		${ip} daddr ${settings.proxyAddress} return comment "steered by the output hook"
-		${ip} saddr @pods goto from-node
-		${vip} vmap @guarded
-		goto outside
-	}
-	chain before-nat-prerouting {
-		type filter hook prerouting priority -110; policy accept;
-		ct state new jump from-elsewhere
-	}
-	chain before-nat-output {
-		type filter hook output priority -110; policy accept;
-		ct state new jump from-node
-	}
 	chain not-steered {
 		meta l4proto { 6, 17 } ${ip} daddr @cluster-ips goto refuse
 	}
+	chain from-node {
+		${ip} daddr ${settings.proxyAddress} return comment "steered"
+		${vip} vmap @vips-from-node
+		${nodePort} vmap @node-ports-from-node
+		goto not-steered
+	}
+	chain from-elsewhere {
+		${ip} daddr ${settings.proxyAddress} return comment "steered"
+		${ip} saddr @pods goto from-node
+		${vip} vmap @vips-outside
+		${nodePort} vmap @node-ports-outside
+		goto not-steered
+	}
+	chain before-nat-prerouting {
+		type filter hook prerouting priority -110; policy accept;
+		ct state new ${vip} vmap @guarded
+	}
+	chain before-nat-output {
+		type filter hook output priority -110; policy accept;
+		ct state new ${vip} vmap @guarded
+	}
 	chain after-nat-prerouting {
 		type filter hook prerouting priority -90; policy accept;
-		ct state new jump not-steered
+		ct state new jump from-elsewhere
 	}
 	chain after-nat-output {
 		type filter hook output priority -90; policy accept;
-		ct state new jump not-steered
+		ct state new jump from-node
 	}`
 }
 
@@ -159,15 +162,18 @@ const toNodePortAddress = (family: IpFamily, settings: ChainSettings): string =>
 const natChains = (family: IpFamily, settings: ChainSettings): string => {
   const { family: ip } = familyWords(family)
   const { natPriority = -100 } = settings
-  const rules = `dnat ${ip} to ${ip} daddr . meta l4proto . th dport map @vips
-		${toNodePortAddress(family, settings)} dnat ${ip} to meta l4proto . th dport map @node-ports`
+  const rules = (from: string): string =>
+    `dnat ${ip} to ${ip} daddr . meta l4proto . th dport map @vips
+		${from}dnat ${ip} to ${ip} daddr . meta l4proto . th dport map @vips-of-node
+		${toNodePortAddress(family, settings)} dnat ${ip} to meta l4proto . th dport map @node-ports
+		${from}${toNodePortAddress(family, settings)} dnat ${ip} to meta l4proto . th dport map @node-ports-of-node`
   return `	chain nat-prerouting {
 		type nat hook prerouting priority ${natPriority}; policy accept;
-		${fromOutside(family)}${rules}
+		${fromOutside(family)}${rules(`${ip} saddr @pods `)}
 	}
 	chain nat-output {
 		type nat hook output priority ${natPriority}; policy accept;
-		${rules}
+		${rules('')}
 	}`
 }
 

@@ -1,4 +1,4 @@
-import type { ModeRequest } from '../../mode/choose-mode.ts'
+import type { ModeRequest } from '../../mode/fallback-mode.ts'
 import { isModeName } from '../../mode/mode.ts'
 import type { Row } from '../row.ts'
 import type { Given } from '../tokens.ts'

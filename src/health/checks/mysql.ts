@@ -1,5 +1,6 @@
 import { show } from '../../util/printable.ts'
-import { type CheckOf, type CheckOutcome, denied, failed, passed } from '../check.ts'
+import { type CheckOutcome, denied, failed, passed } from '../check.ts'
+import type { Check } from '../check-option.ts'
 import type { Reply, Script } from '../conversation.ts'
 import { quote } from '../failure-words.ts'
 
@@ -18,7 +19,7 @@ const errors = { tooManyConnections: 1040, shutdown: 1053 } as const
  * login, not even COM_QUIT, is taken for a good end. One that is refused blocks no client, yet is
  * counted: the account should exist.
  */
-export const mysqlScript = ({ user }: CheckOf<'mysql'>): Script => {
+export const mysqlScript = ({ user = 'usher' }: Check): Script => {
   let isGreeted = false
   let questions = 0
   return {

@@ -1,5 +1,6 @@
 import { show } from '../../util/printable.ts'
-import { type CheckOf, type CheckOutcome, denied, failed, passed } from '../check.ts'
+import { type CheckOutcome, denied, failed, passed } from '../check.ts'
+import type { Check } from '../check-option.ts'
 import type { Reply, Script } from '../conversation.ts'
 import { quote } from '../failure-words.ts'
 
@@ -15,7 +16,7 @@ const mostBytes = 16 * 1024
  * clients are served (57P03 while it starts up), and what pg_isready sends. An SSLRequest
  * goes before it, as a server may refuse, and log, any other way to begin.
  */
-export const postgresScript = (check: CheckOf<'postgres'>): Script => {
+export const postgresScript = (check: Check): Script => {
   let isTold = false
   return {
     opening: sslRequest,
@@ -32,7 +33,8 @@ export const postgresScript = (check: CheckOf<'postgres'>): Script => {
   }
 }
 
-const startupMessage = ({ user, database }: CheckOf<'postgres'>): Buffer => {
+/** PostgreSQL always has that role. */
+const startupMessage = ({ user = 'postgres', database = user }: Check): Buffer => {
   const fields = { user, database, application_name: 'usher-check' }
   const text = `${Object.entries(fields).flat().join('\0')}\0\0`
   const message = Buffer.alloc(8 + Buffer.byteLength(text))

@@ -1,9 +1,15 @@
-import { type CheckOf, type CheckOutcome, denied, failed, passed } from '../check.ts'
+import { type CheckOutcome, denied, failed, passed } from '../check.ts'
+import type { Check } from '../check-option.ts'
 import type { Script } from '../conversation.ts'
 import { quote } from '../failure-words.ts'
 
-const ping = '*1\r\n$4\r\nPING\r\n'
-const askRole = '*1\r\n$4\r\nROLE\r\n'
+/** As RESP has it. */
+const command = (...words: readonly string[]): string =>
+  [
+    `*${words.length}`,
+    ...words.flatMap(word => [`$${Buffer.byteLength(word)}`, word]),
+    '',
+  ].join('\r\n')
 
 /** Errors of a server that serves no client now; with any other it is there and answers. */
 const down = new Set(['LOADING', 'MASTERDOWN', 'BUSY', 'DENIED', 'CLUSTERDOWN'])
@@ -11,13 +17,19 @@ const down = new Set(['LOADING', 'MASTERDOWN', 'BUSY', 'DENIED', 'CLUSTERDOWN'])
 const roles = { master: 'primary', slave: 'replica' } as const
 
 /**
- * Up is what answers a PING, also with NOAUTH. A role is asked for as well, and only known
- * where no password is needed: a PING first, as ROLE is answered while data are loaded, too.
+ * Up is what answers a PING, also with NOAUTH. A role is asked for as well: a PING first, as ROLE is
+ * answered while data are loaded, too. `password`: said first, and no answer to it is repeated.
  */
-export const redisScript = ({ role }: CheckOf<'redis'>): Script => {
+export const redisScript = ({ role, user }: Check, password?: string): Script => {
+  const asksAuth = password !== undefined
+  const auth = asksAuth ? command('AUTH', ...(user ? [user] : []), password) : ''
+  let isLoggedIn = !asksAuth
+  let refusal = ''
   let isPinged = false
   return {
-    opening: Buffer.from(role === undefined ? ping : ping + askRole),
+    opening: Buffer.from(
+      auth + command('PING') + (role === undefined ? '' : command('ROLE')),
+    ),
     mostBytes: 4096,
     heard: bytes => {
       const end = bytes.indexOf('\r\n')
@@ -25,14 +37,26 @@ export const redisScript = ({ role }: CheckOf<'redis'>): Script => {
       const line = bytes.toString('latin1', 0, end)
       if (isPinged) {
         const outcome = roleOutcome(bytes, role)
-        return outcome && { outcome }
+        return outcome && { outcome: withRefusal(outcome, refusal) }
+      }
+      if (!isLoggedIn) {
+        isLoggedIn = true
+        refusal =
+          line === '+OK' ? '' : (/^-([A-Z]{2,20})\b/.exec(line)?.[1] ?? 'no answer')
+        return { used: end + 2 }
       }
       isPinged = true
-      const outcome = pingOutcome(line)
+      const outcome = withRefusal(pingOutcome(line), refusal)
       if (role === undefined) return { used: end + 2, outcome }
       return outcome.ok ? { used: end + 2 } : { outcome }
     },
   }
+}
+
+const withRefusal = (outcome: CheckOutcome, refusal: string): CheckOutcome => {
+  if (refusal === '') return outcome
+  const note = `the login is refused: ${refusal}`
+  return outcome.ok ? { ok: true, note } : { ...outcome, why: `${outcome.why}; ${note}` }
 }
 
 const pingOutcome = (line: string): CheckOutcome => {

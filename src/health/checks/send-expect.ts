@@ -1,13 +1,8 @@
 import { createContext, Script as Program } from 'node:vm'
-import {
-  type CheckOf,
-  type CheckOutcome,
-  denied,
-  type Expected,
-  failed,
-  passed,
-} from '../check.ts'
+import { type CheckOutcome, denied, failed, passed } from '../check.ts'
+import { type Check, patternOf, readBytes } from '../check-option.ts'
 import type { Script } from '../conversation.ts'
+import { printable } from '../../util/printable.ts'
 import { quote } from '../failure-words.ts'
 
 /** As much of an answer as is looked at. */
@@ -23,13 +18,13 @@ const mostMatchMs = 100
  * Up is what answers as expected; what it says after that does not matter. Makes a script for
  * each check.
  */
-export const sendExpectScripts = ({
-  send,
-  expect,
-}: CheckOf<'expect'>): (() => Script) => {
-  const judge = 'prefix' in expect ? prefixJudge(expect.prefix) : patternJudge(expect)
+export const sendExpectScripts = ({ send = '', expect = '' }: Check): (() => Script) => {
+  const [pattern, prefix] = [patternOf(expect), readBytes(expect) ?? '']
+  const judge = pattern === undefined ? prefixJudge(prefix) : patternJudge(pattern)
+  const wanted = pattern === undefined ? quoteText(prefix) : `/${printable(pattern)}/`
   const script: Script = {
-    ...(send !== '' && { opening: Buffer.from(send, 'latin1') }),
+    unmatched: bytes => answered(bytes.toString('latin1', 0, mostExpected), wanted),
+    ...(send !== '' && { opening: Buffer.from(readBytes(send) ?? '', 'latin1') }),
     mostBytes: mostExpected,
     heard: bytes => {
       const outcome = judge(bytes.toString('latin1', 0, mostExpected))
@@ -54,7 +49,7 @@ const prefixJudge =
   }
 
 /** In a program of its own, as that can be stopped: a server must not hold everything up. */
-const patternJudge = ({ pattern }: Extract<Expected, { pattern: string }>): Judge => {
+const patternJudge = (pattern: string): Judge => {
   const scope = createContext({ expression: new RegExp(pattern), heard: '' })
   const program = new Program('expression.test(heard)')
   return heard => {

@@ -52,11 +52,14 @@ export class FamilyAddresses {
   }
 
   /**
-   * Which of ours were taken away since; they count as missing from now on. Those
-   * that could not be put back are given again when it is time to try.
+   * Which of ours, or of the host's own, were taken away since; they count as missing from now on.
+   * Those that could not be put back are given again when it is time to try.
    */
   async missing(): Promise<readonly string[]> {
     const again = this.#clock.now() >= this.#retryAt ? [...this.#taken] : []
+    const held = this.#foreign.size === 0 ? undefined : await this.#held()
+    for (const cidr of held === undefined ? [] : this.#foreign)
+      if (held?.get(cidr) !== 'local' && this.#foreign.delete(cidr)) again.push(cidr)
     if (this.#ours === undefined || this.#ours.size === 0) return again
     const now = await this.#list()
     const missing = [...this.#ours].filter(cidr => !now.has(cidr))
@@ -129,7 +132,7 @@ export class FamilyAddresses {
     // A second route for an address is refused; a second interface with it is not.
     if (this.#kind.ranges || possible.length === 0) return possible
     const held = await this.#held()
-    for (const cidr of possible) if (held.has(cidr)) this.#keepForeign(cidr)
+    for (const cidr of possible) if (held.has(cidr)) this.#foreign.add(cidr)
     return possible.filter(cidr => !held.has(cidr))
   }
 
@@ -144,15 +147,9 @@ export class FamilyAddresses {
     const held = await this.#held()
     for (const cidr of cidrs) {
       const type = held.get(cidr) ?? 'local'
-      if (type === 'local') this.#keepForeign(cidr)
+      if (type === 'local') this.#foreign.add(cidr)
       else this.#fail(cidr, `this host has a ${type} route for it`)
     }
-  }
-
-  /** Looked at again later, in case its owner takes it away. */
-  #keepForeign(cidr: string): void {
-    this.#foreign.add(cidr)
-    if (this.#retryAt === Infinity) this.#retryAt = this.#clock.now() + retryMs
   }
 
   async #held(): Promise<ReadonlyMap<string, string>> {

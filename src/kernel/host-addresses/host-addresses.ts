@@ -14,6 +14,11 @@ export interface HostAddresses {
    */
   sync(wanted: readonly string[]): Promise<ReadonlyMap<string, string>>
   /**
+   * Which another program has taken away since; the next `sync` puts them back. Also those
+   * that the host had by itself, and has no more. Never rejects.
+   */
+  missing(): Promise<readonly string[]>
+  /**
    * Calls `damaged` within 5 s after another program has taken one of them away, with what is
    * missing in a few words; the next `sync` puts it back. Until the returned function is
    * called.

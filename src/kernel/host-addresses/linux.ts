@@ -38,6 +38,8 @@ class LinuxHostAddresses implements HostAddresses {
   readonly #families: readonly IpFamily[]
   readonly #known = new Map<IpFamily, FamilyAddresses>()
   readonly #turns = new Turns()
+  /** Those of whose addresses none is reached: another program took the rule away (ip-rule(8)). */
+  readonly #unruled = new Set<IpFamily>()
 
   constructor(deps: LinuxHostAddressesDeps) {
     this.#deps = deps
@@ -56,8 +58,11 @@ class LinuxHostAddresses implements HostAddresses {
   }
 
   watch(damaged: (what: string) => void): () => void {
-    const missing = () => this.#turns.take(() => this.#missing())
-    return lookAgain(this.#deps.clock, missing, damaged)
+    return lookAgain(this.#deps.clock, () => this.missing(), damaged)
+  }
+
+  missing(): Promise<readonly string[]> {
+    return this.#turns.take(() => this.#missing())
   }
 
   remove(): Promise<void> {
@@ -81,7 +86,10 @@ class LinuxHostAddresses implements HostAddresses {
     wanted: readonly string[],
   ): Promise<ReadonlyMap<string, string>> {
     try {
-      return await (await this.#of(family)).sync(new Set(wanted))
+      const errors = await (await this.#of(family)).sync(new Set(wanted))
+      const why =
+        'no rule of this host looks up table local (ip rule add pref 0 table local)'
+      return this.#unruled.has(family) ? new Map(wanted.map(cidr => [cidr, why])) : errors
     } catch (error) {
       return new Map(wanted.map(cidr => [cidr, (error as Error).message]))
     }
@@ -89,14 +97,25 @@ class LinuxHostAddresses implements HostAddresses {
 
   async #missing(): Promise<readonly string[]> {
     const missing: string[] = []
-    for (const addresses of this.#known.values()) {
+    for (const [family, addresses] of this.#known) {
       try {
+        missing.push(...(await this.#changedRule(family)))
         missing.push(...(await addresses.missing()))
       } catch {
         // Nothing is known then. A sync that finds `ip` broken reports it; this looks again.
       }
     }
     return missing
+  }
+
+  async #changedRule(family: IpFamily): Promise<readonly string[]> {
+    const version = family === 'IPv4' ? '-4' : '-6'
+    const args = [version, 'rule', 'show', 'table', 'local']
+    const isThere = (await listOf(this.#deps.run, args)).trim() !== ''
+    if (isThere !== this.#unruled.has(family)) return []
+    if (isThere) this.#unruled.delete(family)
+    else this.#unruled.add(family)
+    return [`the rule for table local, ${family}`]
   }
 
   /** Addresses of the other kind are from a time when the host was set up otherwise. */

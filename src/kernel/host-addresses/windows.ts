@@ -54,8 +54,11 @@ class WindowsHostAddresses implements HostAddresses {
   }
 
   watch(damaged: (what: string) => void): () => void {
-    const missing = () => this.#turns.take(() => this.#missing())
-    return lookAgain(this.#clock, missing, damaged)
+    return lookAgain(this.#clock, () => this.missing(), damaged)
+  }
+
+  missing(): Promise<readonly string[]> {
+    return this.#turns.take(() => this.#missing())
   }
 
   remove(): Promise<void> {

@@ -1,9 +1,10 @@
-import type { Clock, Timer } from '../../util/clock.ts'
+import type { Problem } from '../../model/snapshot.ts'
+import type { Timer } from '../../util/clock.ts'
 import type { StoppableTools } from '../run-tool.ts'
 import type { HostLock } from './host-lock.ts'
+import { UntilDone, type UntilDoneDeps } from './until-done.ts'
 
-export interface HostTurnDeps {
-  readonly clock: Clock
+export interface HostTurnDeps extends UntilDoneDeps {
   readonly lock: HostLock
   /** By which work changes the host. */
   readonly tools: Pick<StoppableTools, 'stop' | 'allow'>
@@ -11,9 +12,10 @@ export interface HostTurnDeps {
   readonly of: string
   /**
    * Once traffic is led by this process: takes out what an earlier Usher has left of other
-   * modes and captures, which would lead it elsewhere. Never rejects.
+   * modes and captures, which would lead it elsewhere; again until nothing is left. Gives what
+   * stays in force. Never rejects.
    */
-  readonly removeOthers: () => Promise<void>
+  readonly removeOthers: () => Promise<readonly Problem[]>
 }
 
 /** Milliseconds for which an end waits for what is under way, and then for its failure. */
@@ -27,7 +29,7 @@ export class HostTurn {
   readonly #deps: HostTurnDeps
   #hasBegun = false
   #isEnding = false
-  #isAlone = false
+  #others: UntilDone | undefined
   #underWay: Promise<unknown> = Promise.resolve()
   /** A tool can't be killed (it hangs in the kernel), and may write yet. */
   #isStuck = false
@@ -58,10 +60,15 @@ export class HostTurn {
   lead(work: () => Promise<void>): Promise<void> {
     return this.take(async () => {
       await work()
-      if (this.#isAlone || this.#isEnding) return
-      await this.#deps.removeOthers()
-      this.#isAlone = true
+      if (this.#others !== undefined || this.#isEnding) return
+      this.#others = new UntilDone(this.#deps, this.#deps.removeOthers)
+      await this.#others.now()
     })
+  }
+
+  /** What of others is in force yet. */
+  get problems(): readonly Problem[] {
+    return this.#others?.problems ?? []
   }
 
   /**
@@ -72,7 +79,13 @@ export class HostTurn {
     this.#isEnding = true
     // What waits for the lock waits no longer.
     if (!this.#hasBegun) await this.#deps.lock.release()
-    await this.patiently(this.#underWay)
+    await this.patiently(Promise.all([this.#underWay, this.#others?.stop()]))
+  }
+
+  /** Once it has ended: throws what of others stays in force. */
+  needAlone(): void {
+    const left = this.problems.map(({ field, message }) => `${field}: ${message}`)
+    if (left.length > 0) throw new Error(left.join('; '))
   }
 
   /** After `end`: the next process may; at this one's end, where a tool can't be killed. */

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import net from 'node:net'
+import { isOutOfResources } from '../../util/error-code.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { AddressPort, IpFamily } from '../../util/ip.ts'
 
@@ -8,37 +9,57 @@ export type Steer = (from: AddressPort, to: AddressPort) => Promise<void>
 
 /**
  * Listens on two ports of the loopback address, lets the first be steered to the second,
- * and says whether a connection to the first arrives at the second. Rejects when it
- * can't listen, and when steering does.
+ * and says whether a connection to the first arrives at the second; undefined where that says
+ * nothing of the rules: nobody can listen there, or is reached without them. Rejects when
+ * there is no descriptor or memory, and when steering does.
  */
-export type PacketProbe = (family: IpFamily, steer: Steer) => Promise<boolean>
+export type PacketProbe = (family: IpFamily, steer: Steer) => Promise<boolean | undefined>
 
 /** Milliseconds for a connection within the host. */
 const patienceMs = 2000
+
+const loopback = { IPv4: '127.0.0.1', IPv6: '::1' } as const
+/** Where nobody listens: of RFC 5737 and RFC 3849, beside those that probes write besides. */
+const nowhere = { IPv4: '192.0.2.2', IPv6: '2001:db8::2' } as const
 
 /** In the network namespace of this process. */
 export const localPacketProbe =
   (clock: Clock): PacketProbe =>
   async (family, steer) => {
-    const address = family === 'IPv4' ? '127.0.0.1' : '::1'
+    const address = loopback[family]
     // The first is held too: no connection of another program is to be led astray.
     const [first, second] = [net.createServer(), net.createServer()]
     try {
-      const from = { address, port: await listen(first, address) }
-      const to = { address, port: await listen(second, address) }
+      const ports = await listenOn([first, second], address)
+      const isReached = ports !== undefined && (await arrives(ports[0], first, clock))
+      const unused = { address: nowhere[family], port: 1 }
+      const [from, to] = ports ?? [unused, unused]
       await steer(from, to)
-      return await arrives(from, second, clock)
+      return isReached ? await arrives(from, second, clock) : undefined
     } finally {
       first.close()
       second.close()
     }
   }
 
-const listen = async (server: net.Server, address: string): Promise<number> => {
+/** Undefined where that can't be done: it has no such address, or no such family. */
+const listenOn = async (
+  [first, second]: readonly [net.Server, net.Server],
+  address: string,
+): Promise<readonly [AddressPort, AddressPort] | undefined> => {
+  try {
+    return [await listen(first, address), await listen(second, address)]
+  } catch (error) {
+    if (isOutOfResources((error as NodeJS.ErrnoException).code)) throw error
+    return undefined
+  }
+}
+
+const listen = async (server: net.Server, address: string): Promise<AddressPort> => {
   server.on('connection', socket => socket.destroy())
   server.listen(0, address)
   await once(server, 'listening')
-  return (server.address() as net.AddressInfo).port
+  return { address, port: (server.address() as net.AddressInfo).port }
 }
 
 const arrives = (from: AddressPort, at: net.Server, clock: Clock): Promise<boolean> =>

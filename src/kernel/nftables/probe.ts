@@ -55,7 +55,7 @@ export const probeForms = async (
       if (isOlder(nft, oldest))
         throw new Error(`${nft} is too old: 1.0.1 or newer is needed`)
       await deleteAbandoned(run, await listTables(run, family))
-      if (await tryForm(family, form, deps))
+      if ((await tryForm(family, form, deps)) !== false)
         return { usable: true, detail: `${nft}${described[form]}`, form }
       why = `${nft} took the rules, but no connection follows them`
     } catch (error) {
@@ -68,7 +68,7 @@ const tryForm = async (
   family: IpFamily,
   form: Form,
   { run, clock, monitor, packetProbe }: ProbeDeps,
-): Promise<boolean> => {
+): Promise<boolean | undefined> => {
   const table = probeTable(family)
   const observer = { restoreFailed: () => {}, failed: () => {} }
   const deps = { run, clock, monitor, observer, table, form: () => form }

@@ -20,14 +20,15 @@ export const own = {
   /** nat: VIPs, and node ports, to proxy ports. */
   portals: `${prefix}PORTALS`,
   nodePorts: `${prefix}NODEPORTS`,
+  /** nat: the same of those that only this node's clients are led by. */
+  ofNode: `${prefix}PORTALS-NODE`,
+  nodePortsOfNode: `${prefix}NODEPORTS-NODE`,
   /** filter: what was sent to the proxy address; of that, what begins a connection. */
   input: `${prefix}INPUT`,
   begin: `${prefix}NEW`,
-  nodeOnly: `${prefix}NODE-ONLY`,
-  notNode: `${prefix}NOT-NODE`,
   output: `${prefix}OUTPUT`,
   silence: `${prefix}SILENCE`,
-  /** filter: VIPs, and node ports, that are refused at once. */
+  /** filter: VIPs, and node ports, that are refused or dropped. */
   refused: `${prefix}REFUSED`,
   refusedNodePorts: `${prefix}REFUSED-NP`,
   reject: `${prefix}REJECT`,

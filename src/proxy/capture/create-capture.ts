@@ -1,22 +1,27 @@
 import type { Capture } from '../../capture/capture.ts'
+import { ExclusiveCapture } from '../../capture/exclusive.ts'
 import {
   type CaptureName,
-  type CaptureChoice,
-  chooseCapture,
-} from '../../capture/choose-capture.ts'
-import { ExclusiveCapture } from '../../capture/exclusive.ts'
+  type CaptureStep,
+  FallbackCapture,
+} from '../../capture/fallback-capture.ts'
 import { hostLock } from '../../kernel/keeper/host-lock.ts'
 import { boundProxyAddress, listenCapture } from '../../capture/listen.ts'
 import { localCapture } from '../../capture/local/local-capture.ts'
 import { addressLog } from '../../observe/rule-log.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
 import { permissionAdvice } from '../../kernel/permission-advice.ts'
-import { type FamilyProbes, joinProbes, type Probe } from '../../kernel/probe.ts'
+import {
+  anywhere,
+  type FamilyProbes,
+  joinProbes,
+  probeFamilies,
+} from '../../kernel/probe.ts'
 import { isProbeTable, tableName } from '../../kernel/nft/tables.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import type { InUse } from '../../kernel/cleanup/in-use.ts'
 import { isCaptureChain } from '../../kernel/xtables/kube-chains.ts'
-import { removeLeftovers } from '../remove-leftovers.ts'
+import { inForce, removeLeftovers } from '../remove-leftovers.ts'
 import {
   type CaptureDeps,
   probeAddresses,
@@ -25,63 +30,49 @@ import {
 } from './host-system.ts'
 import { rulesCapture } from './rules.ts'
 
-export interface CaptureParts {
-  readonly capture: Capture
-  readonly choice: CaptureChoice
-}
-
-/** Finds out what works here, unless it is asked for one by name, and makes that. */
-export const createCapture = async (deps: CaptureDeps): Promise<CaptureParts> => {
-  const { capture: wanted } = deps.options
-  if (wanted === 'auto') return firstThatWorks(deps)
-  if (wanted === 'vips-only')
-    return { capture: listening(deps, wanted), choice: asked('listen') }
-  if (wanted === 'listen' || wanted === 'none')
-    return { capture: listening(deps, wanted), choice: asked(wanted) }
-  return asAsked(deps, wanted)
-}
-
-const asked = (name: CaptureName, detail = ''): CaptureChoice => ({
-  name,
-  detail,
-  passedOver: [],
-})
-
-const firstThatWorks = async (deps: CaptureDeps): Promise<CaptureParts> => {
-  const kinds = kindsOf(deps)
-  const found = new Map<CaptureName, FamilyProbes>()
-  const probeOf = (name: KindName) => async (): Promise<Probe> => {
-    const probes = await kinds[name].probe()
-    found.set(name, probes)
-    return joinProbes(probes)
-  }
-  const choice = await chooseCapture(
-    bestFirst.map(name => ({ name, probe: probeOf(name) })),
+/**
+ * Finds out what works here, unless it is asked for one by name, and makes that. `before`: the
+ * mode that is given up for it; '' for none.
+ */
+export const createCapture = (
+  deps: CaptureDeps,
+  before: string,
+): Promise<FallbackCapture> => {
+  const { log, options } = deps
+  const names: readonly CaptureName[] =
+    options.capture === 'auto'
+      ? ['nftables', 'iptables', 'local', 'listen']
+      : [options.capture === 'vips-only' ? 'listen' : options.capture]
+  return FallbackCapture.start(
+    names.map(name => stepOf(deps, name, before)),
+    {
+      fellBack: change =>
+        log.error(
+          { ...change },
+          'another capture is used: the one before no longer works',
+        ),
+      failed: err => log.warn({ err }, 'the capture before could not be ended in order'),
+    },
   )
-  const taken = bestFirst.find(name => name === choice.name)
-  const probes = found.get(choice.name)
-  return {
-    capture:
-      taken && probes
-        ? alone(deps, taken, kinds[taken].make(probes))
-        : listening(deps, 'listen'),
-    choice,
-  }
 }
 
-/** Also where it does not work now: a lock may be held, or a tool come later. */
-const asAsked = async (deps: CaptureDeps, name: KindName): Promise<CaptureParts> => {
-  const { probe, make } = kindsOf(deps)[name]
-  const probes = await probe()
-  const { usable, detail } = joinProbes(probes)
-  if (!usable)
-    deps.log.error(
-      { capture: name, why: detail, advice: adviceOn(detail) },
-      'this capture does not work here now',
-    )
+/** One that does not work now was asked for by name: a lock may be held, or a tool come later. */
+const stepOf = (deps: CaptureDeps, name: CaptureName, before: string): CaptureStep => {
+  const { probe, make, changesNothing = false } = kindsOf(deps)[name]
   return {
-    capture: alone(deps, name, make(probes)),
-    choice: asked(name, usable ? detail : `does not work here now: ${detail}`),
+    name,
+    probe,
+    start: async (probes, given = before) => {
+      const { usable, detail } = joinProbes(probes)
+      if (!usable)
+        deps.log.error(
+          { capture: name, why: detail, advice: adviceOn(detail) },
+          'this capture does not work here now',
+        )
+      const capture = make(probes)
+      // What was given up may have left something, whatever comes after it.
+      return changesNothing && given === '' ? capture : alone(deps, name, capture, given)
+    },
   }
 }
 
@@ -91,8 +82,13 @@ const adviceOn = (detail: string): string =>
     .join('; or ')
 
 /** Whatever changes the host is one process's business at a time. */
-const alone = (deps: CaptureDeps, name: KindName, capture: Capture): Capture => {
-  const { options, system, clock, log, isBesideKernelMode } = deps
+const alone = (
+  deps: CaptureDeps,
+  name: string,
+  capture: Capture,
+  before: string,
+): Capture => {
+  const { options, system, clock, log, resync, isBesideKernelMode } = deps
   if (isBesideKernelMode) return besideKernelMode(deps, capture)
   const lock = hostLock({
     clock,
@@ -102,24 +98,33 @@ const alone = (deps: CaptureDeps, name: KindName, capture: Capture): Capture => 
   })
   return new ExclusiveCapture(capture, {
     clock,
+    resync,
     lock,
     tools: system.tools,
     keeps: options.keepRules ?? false,
     removeOthers: async () => {
-      await withOtherTables(deps, name, table => table.remove())
-      await removeLeftovers(log, hostKinds(inUseByCaptures, system.tools.run))
+      const object = `capture ${name}`
+      const kinds = hostKinds(inUseByCaptures, system.tools.run)
+      return [
+        ...inForce(object, await withOtherTables(deps, name, 'remove', before)),
+        ...(await removeLeftovers(log, { object, kinds, before })),
+      ]
     },
   })
 }
 
 /** It is this process's turn by then, and others' things have gone. */
-const besideKernelMode = ({ clock, system }: CaptureDeps, capture: Capture): Capture =>
+const besideKernelMode = (
+  { clock, resync, system }: CaptureDeps,
+  capture: Capture,
+): Capture =>
   new ExclusiveCapture(capture, {
     clock,
+    resync,
     lock: { acquire: async () => true, release: async () => {} },
     tools: system.tools,
     keeps: false,
-    removeOthers: async () => {},
+    removeOthers: async () => [],
   })
 
 /** All that is left then is of the kernel modes, Usher's or kube-proxy's. */
@@ -129,26 +134,29 @@ const inUseByCaptures: Partial<InUse> = {
   captures: true,
 }
 
-type KindName = 'nftables' | 'iptables' | 'local'
-
-const bestFirst: readonly KindName[] = ['nftables', 'iptables', 'local']
-
-/** A capture that may not work everywhere. */
 interface Kind {
   readonly probe: () => Promise<FamilyProbes>
   readonly make: (probes: FamilyProbes) => Capture
+  readonly changesNothing?: boolean
 }
 
-const kindsOf = (deps: CaptureDeps): Readonly<Record<KindName, Kind>> => {
-  const { system } = deps
+const kindsOf = (deps: CaptureDeps): Readonly<Record<CaptureName, Kind>> => {
+  const { options, system } = deps
   const rules = (tables: RuleTables): Kind => ({
-    probe: () => probeRules(system, tables),
+    probe: () => probeFamilies(family => probeRules(system, tables, family)),
     make: probes => rulesCapture(deps, tables, probes),
+  })
+  const sockets = (mode: Parameters<typeof listening>[1]): Kind => ({
+    probe: async () => anywhere,
+    make: () => listening(deps, mode),
+    changesNothing: true,
   })
   return {
     nftables: rules(system.nftables),
     iptables: rules(system.iptables),
     local: { probe: () => probeAddresses(system), make: () => local(deps) },
+    listen: sockets(options.capture === 'vips-only' ? 'vips-only' : 'listen'),
+    none: sockets('none'),
   }
 }
 
@@ -172,7 +180,10 @@ const local = (deps: CaptureDeps): Capture => {
     localAddresses,
     nodePortCidrs: facts.nodePortCidrs,
     serviceCidrs: facts.serviceCidrs,
+    elsewhere: facts.elsewhere,
     keepRules: options.keepRules ?? false,
     repaired: addressLog(log),
+    clock: deps.clock,
+    resync: deps.resync,
   })
 }

@@ -1,8 +1,8 @@
 import { afterIptables } from '../../kernel/nft/tables.ts'
 import { iptablesTables } from '../../capture/iptables/iptables.ts'
 import { nftablesTables } from '../../capture/nftables/nftables.ts'
-import type { Probed } from '../../capture/choose-capture.ts'
-import type { RuleTables, RuleTable } from '../../capture/rule-table.ts'
+import type { CaptureName } from '../../capture/fallback-capture.ts'
+import type { RuleTables } from '../../capture/rule-table.ts'
 import type { LocalAddresses } from '../../capture/local-addresses.ts'
 import type { ProxyPorts } from '../../capture/proxy-ports.ts'
 import type { RuleMetrics } from '../../observe/rule-metrics.ts'
@@ -12,6 +12,7 @@ import {
   type Probe,
   probeFamilies,
 } from '../../kernel/probe.ts'
+import type { Stay } from '../../kernel/cleanup/leftover.ts'
 import type { HostAddresses } from '../../kernel/host-addresses/host-addresses.ts'
 import { linuxHostAddresses } from '../../kernel/host-addresses/linux.ts'
 import { windowsHostAddresses } from '../../kernel/host-addresses/windows.ts'
@@ -74,26 +75,30 @@ export const hostSystem = ({
 }
 
 /** Whether rules work, and an address of Usher's own for them to lead to. */
-export const probeRules = (
+export const probeRules = async (
   { addresses }: HostSystem,
   tables: RuleTables,
-): Promise<FamilyProbes> =>
-  probeFamilies(async family => {
-    const rules = await tables.probe(family)
-    if (!rules.usable) return rules
-    const own = await addresses.probe(family)
-    return own.usable ? rules : own
-  })
+  family: IpFamily,
+): Promise<Probe> => {
+  const rules = await tables.probe(family)
+  if (!rules.usable) return rules
+  const own = await addresses.probe(family)
+  return own.usable ? rules : own
+}
 
 export const probeAddresses = ({ addresses }: HostSystem): Promise<FamilyProbes> =>
   probeFamilies(family => addresses.probe(family))
+
+export interface Probed extends Probe {
+  readonly name: CaptureName
+}
 
 /** Everything there is to say of what works here, for `usher check`. */
 export const probeAll = async (system: HostSystem): Promise<readonly Probed[]> => {
   const { nftables, iptables } = system
   const probes = {
-    nftables: await probeRules(system, nftables),
-    iptables: await probeRules(system, iptables),
+    nftables: await probeFamilies(family => probeRules(system, nftables, family)),
+    iptables: await probeFamilies(family => probeRules(system, iptables, family)),
     local: await probeAddresses(system),
   }
   return (['nftables', 'iptables', 'local'] as const).map(name => {
@@ -102,29 +107,29 @@ export const probeAll = async (system: HostSystem): Promise<readonly Probed[]> =
   })
 }
 
-export const familiesWhere = (
-  probes: FamilyProbes,
-  isWanted: (probe: Probe) => boolean,
-): readonly IpFamily[] => ipFamilies.filter(family => isWanted(probes[family]))
-
 /**
- * What an Usher before this one may have left, which took another capture than `own`. What
- * can't be done is logged; where a tool is missing nothing was left by it.
+ * What an Usher before this one may have left, or a capture or mode `before`, by tables other than
+ * `own`; gives what can't be done. Where a tool is missing nothing was left by it, but by `before`.
  */
 export const withOtherTables = async (
-  { system, log }: CaptureDeps,
+  { system }: CaptureDeps,
   own: string,
-  work: (table: RuleTable) => Promise<void>,
-): Promise<void> => {
+  work: 'hold' | 'remove',
+  before: string,
+): Promise<readonly Stay[]> => {
   const others = [system.nftables, system.iptables].filter(({ name }) => name !== own)
-  const one = async (tables: RuleTables, family: IpFamily): Promise<void> => {
-    await work(tables.table(family)).catch((error: unknown) => {
-      if (error instanceof ToolError && error.failure === 'missing') return
-      if (isUnsupported(error)) return
-      const why = (error as Error).message
-      log.warn({ capture: tables.name, family, why }, 'old rules may still be there')
-    })
+  const one = async (tables: RuleTables, family: IpFamily): Promise<readonly Stay[]> => {
+    try {
+      await tables.table(family)[work]()
+      return []
+    } catch (error) {
+      const isMissing = error instanceof ToolError && error.failure === 'missing'
+      if ((isMissing && tables.name !== before) || isUnsupported(error)) return []
+      const what = `rules of capture ${tables.name}, ${family}`
+      return [{ what, why: (error as Error).message }]
+    }
   }
   // Clients wait meanwhile.
-  await Promise.all(others.flatMap(tables => ipFamilies.map(each => one(tables, each))))
+  const left = others.flatMap(tables => ipFamilies.map(each => one(tables, each)))
+  return (await Promise.all(left)).flat()
 }

@@ -5,12 +5,12 @@ import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { RuleCapture } from '../../capture/rule-capture.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
+import { Families } from '../../kernel/keeper/families.ts'
+import { type FamilyProbes, whyUnusable } from '../../kernel/probe.ts'
 import { udpVipsLeft } from '../../kernel/vips-left.ts'
-import type { FamilyProbes } from '../../kernel/probe.ts'
 import { runTool } from '../../kernel/run-tool.ts'
 import { addressLog, captureLog } from '../../observe/rule-log.ts'
-import type { IpFamily } from '../../util/ip.ts'
-import { withOtherTables, type CaptureDeps, familiesWhere } from './host-system.ts'
+import { type CaptureDeps, probeRules, withOtherTables } from './host-system.ts'
 import { proxyAddressOf, proxyCidrOf } from '../../kernel/proxy-address.ts'
 import { forgetWaiting } from '../../kernel/forget-proxy-flows.ts'
 
@@ -21,19 +21,21 @@ export const rulesCapture = (
   probes: FamilyProbes,
 ): Capture => {
   const { options, clock, log, system, facts } = deps
-  const usable = familiesWhere(probes, ({ usable: is }) => is)
-  // With none it was asked for by name: it is tried again and again, and says why not.
-  const families: readonly IpFamily[] = usable.length > 0 ? usable : ['IPv4']
   const { nodePortCidrs } = facts
+  const families = new Families({
+    clock,
+    resync: deps.resync,
+    object: `capture ${tables.name}`,
+    unusable: whyUnusable(probes),
+    probe: family => probeRules(system, tables, family),
+  })
   const listen = listenCapture({
     mode: 'none',
     proxyKind: tables.name,
-    proxyAddress: family =>
-      families.includes(family)
-        ? { address: proxyAddressOf[family] }
-        : {
-            reason: `${tables.name} does not work for ${family}: ${probes[family].detail}`,
-          },
+    proxyAddress: family => {
+      const reason = families.whyNot(family)
+      return reason === '' ? { address: proxyAddressOf[family] } : { reason }
+    },
     proxyPortRange: options.proxyPortRange,
     localAddresses: deps.localAddresses,
     proxyPorts: deps.proxyPorts,
@@ -54,18 +56,20 @@ export const rulesCapture = (
   })
   const kept = new KeptAddresses({
     addresses: system.addresses,
-    wanted: families.map(family => proxyCidrOf[family]),
     repaired: addressLog(log),
+    resync: deps.resync,
   })
   const said = captureLog(log, tables.name)
   return new RuleCapture({
     clock,
     tables,
-    proxyAddresses: new Map(families.map(family => [family, proxyAddressOf[family]])),
+    families,
+    proxyAddress: family => proxyAddressOf[family],
     listen,
-    prepare: async () => {
-      await kept.take()
-      await withOtherTables(deps, tables.name, table => table.hold())
+    prepare: family => kept.take(proxyCidrOf[family]),
+    holdOthers: async () => {
+      const left = await withOtherTables(deps, tables.name, 'hold', '')
+      for (const one of left) log.warn({ ...one }, 'old rules may still be there')
     },
     release: keep => kept.release(keep),
     nodePortCidrs,

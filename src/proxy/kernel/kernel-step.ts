@@ -1,17 +1,20 @@
 import { hostLock } from '../../kernel/keeper/host-lock.ts'
 import { interfaceAddresses } from '../../capture/local-addresses.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
+import type { InUse } from '../../kernel/cleanup/in-use.ts'
+import { bridgeWarning } from '../../kernel/bridges.ts'
 import { conntrackCleaner } from '../../kernel/conntrack.ts'
+import { tableName } from '../../kernel/nft/tables.ts'
 import { udpVipsLeft } from '../../kernel/vips-left.ts'
 import type { ProxierKind, ProxierObserver } from '../../kernel/proxier.ts'
 import { StoppableTools } from '../../kernel/run-tool.ts'
 import { hostSysctls, type Sysctls } from '../../kernel/sysctls.ts'
-import { type FamilyProbes, probeFamilies } from '../../kernel/probe.ts'
-import type { ModeStep } from '../../mode/choose-mode.ts'
+import { probeFamilies, whyUnusable } from '../../kernel/probe.ts'
+import type { ModeStep } from '../../mode/fallback-mode.ts'
 import { KernelMode } from '../../mode/kernel-mode.ts'
 import { kernelLog } from '../../observe/rule-log.ts'
 import type { RuleMetrics } from '../../observe/rule-metrics.ts'
-import { ipFamilies, type IpFamily } from '../../util/ip.ts'
+import { ipFamilies } from '../../util/ip.ts'
 import type { Shared } from '../options.ts'
 import { removeLeftovers } from '../remove-leftovers.ts'
 import type { KernelOptions } from '../../mode/kernel-options.ts'
@@ -26,6 +29,8 @@ export interface KernelStepDeps extends Pick<Shared, 'clock' | 'log' | 'resync'>
   readonly facts: KernelFacts
   readonly metrics: RuleMetrics
   readonly sysctls?: Sysctls
+  /** Whether a relay is beside the mode: then what captures have put into the system is in use. */
+  readonly hasRelay?: () => boolean
 }
 
 /** A probe takes a second; a tool that hangs is given 30 s, and there are several. */
@@ -76,6 +81,16 @@ export const kernelStep = (
       waiting: holder =>
         log.warn({ holder }, 'an Usher that leads traffic is here; waiting for its end'),
     })
+  const inUse = (): Partial<InUse> => {
+    const captures = deps.hasRelay?.() ?? false
+    return {
+      ...kind.owns,
+      nftablesTable: one =>
+        kind.owns.nftablesTable(one) || (captures && one === tableName),
+      captures,
+      sysctl: each => setup.has(each),
+    }
+  }
   return {
     name,
     probe: async () => {
@@ -87,16 +102,16 @@ export const kernelStep = (
         clock.clearTimeout(slow),
       )
     },
-    start: async probes =>
-      new KernelMode({
+    start: async (probes, before = '') => {
+      const warning = await bridgeWarning()
+      if (warning !== '')
+        log.warn({ mode: name, why: warning }, 'pods may not reach Services')
+      return new KernelMode({
         name,
         clock,
-        proxiers: new Map(
-          usable(probes, true).map(family => [family, kind.proxier(family)]),
-        ),
-        unusable: new Map(
-          usable(probes, false).map(family => [family, probes[family].detail]),
-        ),
+        proxiers: new Map(ipFamilies.map(family => [family, kind.proxier(family)])),
+        unusable: whyUnusable(probes),
+        probe: family => kind.probe(family),
         lock: lock(),
         tools,
         settings: family => kernelSettings(name, options, facts, family),
@@ -104,23 +119,16 @@ export const kernelStep = (
         guard: stands => setup.guard(stands),
         refused: () => setup.refused(),
         removeOthers: () =>
-          removeLeftovers(
-            log,
-            hostKinds(
-              {
-                ...kind.owns,
-                sysctl: each => setup.has(each),
-              },
-              tools.run,
-            ),
-          ),
+          removeLeftovers(log, {
+            object: `mode ${name}`,
+            kinds: hostKinds(inUse(), tools.run),
+            before,
+          }),
         conntrack,
         left: family => udpVipsLeft(tools.run, family),
         resync: deps.resync,
         observers: [metrics, said],
-      }),
+      })
+    },
   }
 }
-
-const usable = (probes: FamilyProbes, is: boolean): readonly IpFamily[] =>
-  ipFamilies.filter(family => probes[family].usable === is)

@@ -54,12 +54,12 @@ export class TcpListener implements PortListener {
   }
 
   update(spec: RelayListener): void {
-    const { ages, limiter } = this.#state
+    const { ages, limiter, spec: before } = this.#state
     this.#state.take(spec)
     if (limiter === undefined) this.#limited()
     if (!isDeepStrictEqual(ages, this.#state.ages)) this.#agesChanged()
     if (this.#state.capacity.hasNewPlaces) this.#takePlaces()
-    const cut = cutOf(spec)
+    const cut = cutOf(spec, before)
     const { idleWatch } = this.#env
     const wasDrained = this.#isDrained
     this.#isDrained = spec.drained?.some(({ close }) => close === 'idle') ?? false

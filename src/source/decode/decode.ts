@@ -24,8 +24,8 @@ const decoders: ReadonlyMap<string, Decode> = new Map([
   ['networking.k8s.io/v1beta1 ServiceCIDR', decodeServiceCIDR],
 ])
 
-/** Decodes any raw object. */
-export const decode = (raw: unknown): DecodeResult => {
+/** Decodes any raw object; see `Decode`. */
+export const decode = (raw: unknown, strict = false): DecodeResult => {
   const apiVersion = peek(raw, 'apiVersion')
   const kind = peek(raw, 'kind')
   if (typeof raw !== 'object' || raw === null || Array.isArray(raw))
@@ -43,5 +43,9 @@ export const decode = (raw: unknown): DecodeResult => {
         'has no kind; give Service, EndpointSlice, Endpoints, Node, ServiceCIDR or List',
     }
   const decodeKind = decoders.get(`${apiVersion} ${kind}`)
-  return decodeKind?.(raw) ?? { skipped: `${printable(apiVersion)} ${printable(kind)}` }
+  return (
+    decodeKind?.(raw, strict) ?? {
+      skipped: `${printable(apiVersion)} ${printable(kind)}`,
+    }
+  )
 }

@@ -16,32 +16,37 @@ import {
   portName,
   protocol,
   slicePortNumber,
-  text,
+  zoneName,
 } from './fields.ts'
 import { decoderOf } from './decode-object.ts'
 import { labels, type Metadata } from './metadata.ts'
 import { peek } from '../../util/json.ts'
 import { objectIp } from './object-ip.ts'
+import { allLeftOut, decisive, parts, present } from './part.ts'
 import { specialRange } from '../../util/special-address.ts'
 import { show } from '../../util/printable.ts'
+import { isNot } from '../../util/schema.ts'
 import { fieldPath, type Fault } from './problem.ts'
 
 /** Shared: most endpoints have no hints, and there may be 100 000. */
 const none: readonly string[] = []
 
-const hintList = v.nullish(list(object({ name: text })))
+const hints = (name: v.GenericSchema<string>) => v.nullish(parts(object({ name })))
 
 const flag = v.boolean(issue => `${show(issue.input)} is not true or false`)
 
 const shape = object({
-  addressType: v.picklist(
-    ['IPv4', 'IPv6'],
-    issue => `${show(issue.input)} is not IPv4, IPv6 or FQDN`,
+  addressType: v.nullish(
+    v.picklist(
+      ['IPv4', 'IPv6'],
+      issue => `${show(issue.input)} is not IPv4, IPv6 or FQDN`,
+    ),
   ),
-  endpoints: v.nullish(
-    list(
+  endpoints: decisive(
+    parts(
       object({
-        addresses: list(text),
+        // Of which the first counts, and is looked at apart.
+        addresses: list(v.unknown()),
         conditions: v.nullish(
           object({
             ready: v.nullish(flag),
@@ -50,24 +55,28 @@ const shape = object({
           }),
         ),
         nodeName: v.nullish(nodeName),
-        zone: v.nullish(text),
-        hints: v.nullish(object({ forZones: hintList, forNodes: hintList })),
+        zone: v.nullish(zoneName),
+        hints: v.nullish(
+          object({ forZones: hints(zoneName), forNodes: hints(nodeName) }),
+        ),
       }),
     ),
+    [],
   ),
-  ports: v.nullish(
-    list(
+  ports: decisive(
+    parts(
       object({
-        name: v.nullish(portName),
-        protocol: v.nullish(protocol),
-        port: v.nullish(slicePortNumber),
+        name: decisive(portName, ''),
+        protocol: decisive(protocol, 'TCP'),
+        port: decisive(slicePortNumber, 0),
       }),
     ),
+    [],
   ),
 })
 
 type Body = v.InferOutput<typeof shape>
-type RawEndpoint = NonNullable<Body['endpoints']>[number]
+type RawEndpoint = NonNullable<Body['endpoints'][number]>
 
 /** A discovery.k8s.io/v1 EndpointSlice; one of type FQDN is ignored. */
 export const decodeEndpointSlice = decoderOf({
@@ -78,11 +87,16 @@ export const decodeEndpointSlice = decoderOf({
       ? 'its addresses are host names (FQDN)'
       : ignoredAsHeadless(metadata),
   shape,
-  faults: (body, metadata) => [...labelFaults(metadata), ...endpointFaults(body)],
+  faults: (body, metadata) => [
+    ...labelFaults(metadata),
+    ...(body.addressType ? [] : [{ field: 'addressType', message: 'is missing' }]),
+    ...endpointFaults(body),
+  ],
   invalid: ({ endpoints }) =>
-    (endpoints ?? []).flatMap(({ addresses }, i) =>
-      specialAddressFaults(`endpoints[${i}].addresses[0]`, addresses[0]),
+    endpoints.flatMap((one, i) =>
+      specialAddressFaults(`endpoints[${i}].addresses[0]`, one?.addresses[0]),
     ),
+  unread: ({ endpoints, ports }) => allLeftOut(endpoints) || allLeftOut(ports),
   changes: (body, metadata) => [sliceChange(sliceOf(body, metadata))],
 })
 
@@ -90,11 +104,22 @@ const sliceOf = (body: Body, metadata: Metadata): EndpointSlice => ({
   namespace: metadata.namespace,
   name: metadata.name,
   serviceName: metadata.label(labels.serviceName) ?? '',
-  family: body.addressType,
-  endpoints: (body.endpoints ?? []).map(endpointSpec),
-  ports: slicePorts(body.ports ?? []),
+  family: familyIn(body),
+  endpoints: present(body.endpoints).map(endpointSpec),
+  ports: slicePorts(body.ports),
   lastChangeTriggerTime: metadata.lastChangeTriggerTime,
 })
+
+/** That of the first address where the slice does not say, as a later Kubernetes may call it otherwise. */
+const familyIn = ({ addressType, endpoints }: Body): IpFamily =>
+  addressType ??
+  present(endpoints)
+    .map(({ addresses }) => familyOf(ipOf(addresses[0])))
+    .find(family => family !== undefined) ??
+  'IPv4'
+
+const ipOf = (given: unknown): string =>
+  (typeof given === 'string' && objectIp(given)) || ''
 
 export const sliceChange = (slice: EndpointSlice): Change => {
   const { namespace, name } = slice
@@ -116,31 +141,31 @@ const labelFaults = (metadata: Metadata): Fault[] => {
   return [{ field: fieldPath(['metadata', 'labels', labels.serviceName]), message }]
 }
 
-const endpointFaults = ({ endpoints, addressType }: Body): Fault[] => {
-  const faults: Fault[] = []
-  for (const [i, { addresses }] of (endpoints ?? []).entries()) {
-    const message = endpointAddressFault(addresses[0], addressType)
-    if (message !== '') faults.push({ field: `endpoints[${i}].addresses[0]`, message })
-  }
-  return faults
+const endpointFaults = (body: Body): Fault[] => {
+  const family = familyIn(body)
+  return body.endpoints.flatMap((one, i) => {
+    const message = one ? endpointAddressFault(one.addresses[0], family) : ''
+    return message === '' ? [] : { field: `endpoints[${i}].addresses[0]`, message }
+  })
 }
 
 /** Why an endpoint's address can't be used in a slice of this family; '' when it can. */
 export const endpointAddressFault = (
-  given: string | undefined,
+  given: unknown,
   family: IpFamily | undefined,
 ): string => {
   if (given === undefined) return 'is missing; an endpoint needs an address'
-  const fault = addressFault(given)
+  const fault =
+    typeof given === 'string' ? addressFault(given) : isNot('text')({ input: given })
   if (fault !== '' || family === undefined) return fault
-  return familyOf(objectIp(given) ?? '') === family
+  return familyOf(ipOf(given)) === family
     ? ''
     : `${show(given)} is not an ${family} address, as addressType says`
 }
 
 /** Of an endpoint's address that is sound. */
-export const specialAddressFaults = (field: string, given = ''): Fault[] => {
-  const range = specialRange(objectIp(given) ?? '')
+export const specialAddressFaults = (field: string, given: unknown): Fault[] => {
+  const range = specialRange(ipOf(given))
   if (range === '') return []
   const message = `${show(given)} is ${range}, which is another host on each node; give the address of a pod or a host`
   return [{ field, message }]
@@ -149,36 +174,28 @@ export const specialAddressFaults = (field: string, given = ''): Fault[] => {
 // Only addresses[0] counts: the API calls the others fungible, and kube-proxy never
 // looked at them. An absent condition reads as the API defines it.
 const endpointSpec = (given: RawEndpoint): EndpointSpec => ({
-  address: objectIp(given.addresses[0] ?? '') ?? '',
+  address: ipOf(given.addresses[0]),
   ready: given.conditions?.ready ?? true,
   serving: given.conditions?.serving ?? true,
   terminating: given.conditions?.terminating ?? false,
   nodeName: given.nodeName ?? '',
-  zone: zoneName(given.zone),
-  zoneHints: given.hints?.forZones ? hintNames(given.hints.forZones) : none,
-  nodeHints: given.hints?.forNodes ? hintNames(given.hints.forNodes) : none,
+  zone: given.zone ?? '',
+  zoneHints: hintNames(given.hints?.forZones),
+  nodeHints: hintNames(given.hints?.forNodes),
 })
 
-const hintNames = (hints: readonly { readonly name: string }[]): readonly string[] =>
-  hints.map(({ name }) => zoneName(name)).filter(name => name !== '')
-
-const labelValue = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/
-
-/**
- * A zone is compared with Nodes' labels and nothing else, so one that can't be a label's
- * value is as good as unknown. The same goes for hints.
- */
-export const zoneName = (given: string | null | undefined): string =>
-  given && labelValue.test(given) ? given : ''
+const hintNames = (
+  given: readonly ({ readonly name: string } | undefined)[] | null | undefined,
+): readonly string[] => (given ? present(given).flatMap(({ name }) => name || []) : none)
 
 interface RawPort {
-  readonly name?: string | null | undefined
-  readonly protocol?: Protocol | null | undefined
-  readonly port?: number | null | undefined
+  readonly name: string
+  readonly protocol: Protocol
+  readonly port: number
 }
 
 /** Without ports that have no number. */
-export const slicePorts = (given: readonly RawPort[]): SlicePort[] =>
-  given.flatMap(({ name, protocol: spoken, port }) =>
-    port ? [{ name: name ?? '', protocol: spoken ?? 'TCP', port }] : [],
-  )
+export const slicePorts = (given: readonly (RawPort | undefined)[]): SlicePort[] =>
+  present(given)
+    .filter(({ port }) => port !== 0)
+    .map(({ name, protocol: spoken, port }) => ({ name, protocol: spoken, port }))

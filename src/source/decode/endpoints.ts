@@ -9,35 +9,38 @@ import {
   slicePorts,
   specialAddressFaults,
 } from './endpoint-slice.ts'
-import { list, nodeName, object, port, portName, protocol, text } from './fields.ts'
+import { nodeName, object, port, portName, protocol, text } from './fields.ts'
 import type { Metadata } from './metadata.ts'
 import { objectIp } from './object-ip.ts'
+import { allLeftOut, decisive, parts, present } from './part.ts'
 import type { Fault } from './problem.ts'
 
-const addresses = v.nullish(list(object({ ip: text, nodeName: v.nullish(nodeName) })))
+const addresses = decisive(parts(object({ ip: text, nodeName: v.nullish(nodeName) })), [])
 
 const shape = object({
-  subsets: v.nullish(
-    list(
+  subsets: decisive(
+    parts(
       object({
         addresses,
         notReadyAddresses: addresses,
-        ports: v.nullish(
-          list(
+        ports: decisive(
+          parts(
             object({
-              name: v.nullish(portName),
-              protocol: v.nullish(protocol),
+              name: decisive(portName, ''),
+              protocol: decisive(protocol, 'TCP'),
               port,
             }),
           ),
+          [],
         ),
       }),
     ),
+    [],
   ),
 })
 
-type Subset = NonNullable<v.InferOutput<typeof shape>['subsets']>[number]
-type Address = NonNullable<Subset['addresses']>[number]
+type Subset = NonNullable<v.InferOutput<typeof shape>['subsets'][number]>
+type Address = NonNullable<Subset['addresses'][number]>
 
 const addressParts = ['addresses', 'notReadyAddresses'] as const
 
@@ -51,27 +54,36 @@ export const decodeEndpoints = decoderOf({
   namespaced: true,
   ignored: ignoredAsHeadless,
   shape,
-  faults: ({ subsets }) => (subsets ?? []).flatMap(subsetFaults),
-  invalid: ({ subsets }) =>
-    (subsets ?? []).flatMap((subset, i) =>
-      addressParts.flatMap(part =>
-        (subset[part] ?? []).flatMap(({ ip }, j) =>
-          specialAddressFaults(`subsets[${i}].${part}[${j}].ip`, ip),
-        ),
-      ),
-    ),
+  faults: ({ subsets }) =>
+    addressFaults(subsets, (field, ip) => {
+      const message = endpointAddressFault(ip, undefined)
+      return message === '' ? [] : [{ field, message }]
+    }),
+  invalid: ({ subsets }) => addressFaults(subsets, specialAddressFaults),
+  unread: ({ subsets }) =>
+    allLeftOut(subsets) ||
+    allLeftOut(present(subsets).flatMap(({ ports }) => ports)) ||
+    allLeftOut(present(subsets).flatMap(one => addressParts.flatMap(part => one[part]))),
   changes: ({ subsets }, metadata) =>
-    (subsets ?? []).flatMap((subset, i) =>
-      ipFamilies.flatMap(family => sliceOf(subset, i, family, metadata).map(sliceChange)),
+    subsets.flatMap((subset, i) =>
+      subset === undefined
+        ? []
+        : ipFamilies.flatMap(family =>
+            sliceOf(subset, i, family, metadata).map(sliceChange),
+          ),
     ),
 })
 
-const subsetFaults = (subset: Subset, i: number): Fault[] =>
-  addressParts.flatMap(part =>
-    (subset[part] ?? []).flatMap(({ ip }, j) => {
-      const message = endpointAddressFault(ip, undefined)
-      return message === '' ? [] : [{ field: `subsets[${i}].${part}[${j}].ip`, message }]
-    }),
+const addressFaults = (
+  subsets: readonly (Subset | undefined)[],
+  faultsOf: (field: string, ip: string) => readonly Fault[],
+): Fault[] =>
+  subsets.flatMap((subset, i) =>
+    addressParts.flatMap(part =>
+      (subset?.[part] ?? []).flatMap((one, j) =>
+        one ? faultsOf(`subsets[${i}].${part}[${j}].ip`, one.ip) : [],
+      ),
+    ),
   )
 
 const sliceOf = (
@@ -81,8 +93,8 @@ const sliceOf = (
   { namespace, name, lastChangeTriggerTime }: Metadata,
 ): EndpointSlice[] => {
   const endpoints = [
-    ...(subset.addresses ?? []).map(given => endpointSpec(given, true)),
-    ...(subset.notReadyAddresses ?? []).map(given => endpointSpec(given, false)),
+    ...present(subset.addresses).map(given => endpointSpec(given, true)),
+    ...present(subset.notReadyAddresses).map(given => endpointSpec(given, false)),
   ].filter(({ address }) => familyOf(address) === family)
   if (endpoints.length === 0) return []
   return [
@@ -92,7 +104,7 @@ const sliceOf = (
       serviceName: name,
       family,
       endpoints,
-      ports: slicePorts(subset.ports ?? []),
+      ports: slicePorts(subset.ports),
       lastChangeTriggerTime,
     },
   ]

@@ -18,7 +18,7 @@ export const isDnsSubdomain = (text: string): boolean =>
   text.length <= 253 && subdomainText.test(text)
 
 // Only checks, never transformations: valibot then goes on after the first fault, so that
-// a refused object is reported with all its faults.
+// all faults of an object are reported.
 
 export const object = <T extends v.ObjectEntries>(
   entries: T,
@@ -56,6 +56,12 @@ export const portName = checkedText(
 export const nodeName = checkedText(
   given => given === '' || isDnsSubdomain(given),
   'the name of a node',
+)
+const labelValue = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/
+/** It is compared with the values of Nodes' labels, and nothing else. */
+export const zoneName = checkedText(
+  given => labelValue.test(given),
+  'the name of a zone: letters, digits, "-", "_" and ".", at most 63',
 )
 
 export const port = wholeNumber(1, 65535, 'a port: 1 to 65535')

@@ -6,10 +6,12 @@ import {
   object,
   objectName,
   text,
+  zoneName,
 } from './fields.ts'
 import { peek } from '../../util/json.ts'
 import { printable, show } from '../../util/printable.ts'
-import { faultOf, type Fault } from './problem.ts'
+import { decisive, soundParts } from './part.ts'
+import type { Fault } from './problem.ts'
 
 export const labels = {
   /** Says that some other proxy serves this Service. */
@@ -27,29 +29,33 @@ const isTime = (given: unknown): given is string | Date =>
   (typeof given === 'string' || given instanceof Date) &&
   Number.isFinite(new Date(given).getTime())
 
-const shape = object({
-  metadata: object({
-    name: objectName,
-    namespace: v.nullish(namespaceName),
-    // The labels that mean something here; the rest of an object's labels are not walked.
-    labels: v.nullish(
-      object({
-        [labels.proxyName]: v.nullish(text),
-        [labels.headless]: v.nullish(text),
-        [labels.serviceName]: v.nullish(text),
-        [labels.zone]: v.nullish(text),
-      }),
-    ),
-    creationTimestamp: v.nullish(
-      v.custom<string | Date>(isTime, issue => `${show(issue.input)} is not a time`),
-    ),
-  }),
-})
+const shapeWith = <T extends v.GenericSchema>(namespace: T) =>
+  object({
+    metadata: object({
+      name: objectName,
+      namespace,
+      // The labels that mean something here; the rest of an object's labels are not walked.
+      labels: v.nullish(
+        object({
+          [labels.proxyName]: v.nullish(text),
+          [labels.headless]: v.nullish(text),
+          [labels.serviceName]: v.nullish(text),
+          [labels.zone]: v.nullish(zoneName),
+        }),
+      ),
+      creationTimestamp: v.nullish(
+        v.custom<string | Date>(isTime, issue => `${show(issue.input)} is not a time`),
+      ),
+    }),
+  })
+
+const namespacedShape = shapeWith(decisive(namespaceName, ''))
+const clusterShape = shapeWith(v.optional(v.unknown()))
 
 export interface Metadata {
   readonly namespace: string
   readonly name: string
-  /** The value of one of the labels that mean something here. */
+  /** The value of one of the labels that mean something here; '' where it is not sound. */
   readonly label: (key: Label) => string | undefined
   /** '' where there is none. */
   readonly uid: string
@@ -67,10 +73,11 @@ export interface Metadata {
 }
 
 export interface DecodedMetadata {
-  /** Undefined when there are faults. */
+  /** Undefined when it has no usable name. */
   readonly metadata: Metadata | undefined
   /** `Service default/web`: the object as messages name it, safe to print. */
   readonly title: string
+  /** What is left out of it, too. */
   readonly faults: readonly Fault[]
 }
 
@@ -81,24 +88,31 @@ export const decodeMetadata = (
   namespaced = true,
 ): DecodedMetadata => {
   const title = titleOf(kind, raw, namespaced)
-  const parsed = v.safeParse(shape, raw)
-  if (!parsed.success)
-    return { metadata: undefined, title, faults: parsed.issues.map(faultOf) }
-  const { name, namespace, labels: labelled, creationTimestamp } = parsed.output.metadata
+  const { body, faults } = namespaced
+    ? soundParts(namespacedShape, raw)
+    : soundParts(clusterShape, raw)
+  if (body === undefined) return { metadata: undefined, title, faults }
+  const { name, namespace, labels: labelled, creationTimestamp } = body.metadata
   const given = peek(raw, 'metadata')
   const annotations = peek(given, 'annotations')
   const metadata: Metadata = {
-    namespace: namespaced ? namespace || 'default' : '',
+    namespace: namespaced
+      ? (typeof namespace === 'string' && namespace) || 'default'
+      : '',
     name,
     uid: uidOf(peek(given, 'uid')),
-    label: key => labelled?.[key] ?? undefined,
+    // That a label is there may say all: whose value is unusable is there.
+    label: key =>
+      labelled?.[key] ?? (isThere(peek(peek(given, 'labels'), key)) ? '' : undefined),
     annotations,
     createdAt: creationTimestamp ? new Date(creationTimestamp).getTime() : undefined,
-    deleting: (peek(given, 'deletionTimestamp') ?? undefined) !== undefined,
+    deleting: isThere(peek(given, 'deletionTimestamp')),
     lastChangeTriggerTime: rfc3339(peek(annotations, triggerTime)),
   }
-  return { metadata, title, faults: [] }
+  return { metadata, title, faults }
 }
+
+const isThere = (given: unknown): boolean => given !== undefined && given !== null
 
 /** Of any form; the API server's have 36 characters. */
 const uidOf = (given: unknown): string =>

@@ -1,10 +1,10 @@
 import * as v from 'valibot'
 import type { Node } from '../../model/service.ts'
 import { decoderOf } from './decode-object.ts'
-import { zoneName } from './endpoint-slice.ts'
 import { canonicalCidrs, cidrFaults } from './object-ip.ts'
-import { addressFault, canonicalAll, list, object, text } from './fields.ts'
+import { addressFault, canonicalAll, object, text } from './fields.ts'
 import { labels, type Metadata } from './metadata.ts'
+import { parts, present } from './part.ts'
 
 /** Set by the cluster autoscaler before it takes the node away (KEP-3836). */
 const leavingTaint = 'ToBeDeletedByClusterAutoscaler'
@@ -12,13 +12,13 @@ const leavingTaint = 'ToBeDeletedByClusterAutoscaler'
 const shape = object({
   spec: v.nullish(
     object({
-      podCIDR: v.nullish(text),
-      podCIDRs: v.nullish(list(text)),
-      taints: v.nullish(list(object({ key: text }))),
+      podCIDR: v.nullish(v.unknown()),
+      podCIDRs: v.nullish(parts(v.unknown())),
+      taints: v.nullish(parts(object({ key: text }))),
     }),
   ),
   status: v.nullish(
-    object({ addresses: v.nullish(list(object({ type: text, address: text }))) }),
+    object({ addresses: v.nullish(parts(object({ type: text, address: text }))) }),
   ),
 })
 
@@ -33,8 +33,9 @@ export const decodeNode = decoderOf({
   namespaced: false,
   shape,
   faults: ({ status }) =>
-    (status?.addresses ?? []).flatMap(({ type, address }, i) => {
-      const message = wantedTypes.includes(type) ? addressFault(address) : ''
+    (status?.addresses ?? []).flatMap((one, i) => {
+      const isWanted = one !== undefined && wantedTypes.includes(one.type)
+      const message = isWanted ? addressFault(one.address) : ''
       return message === '' ? [] : [{ field: `status.addresses[${i}].address`, message }]
     }),
   leftOut: ({ spec }) => cidrFaults('spec.podCIDRs', podCIDRsOf(spec)),
@@ -45,13 +46,13 @@ export const decodeNode = decoderOf({
 
 const nodeOf = ({ spec, status }: Body, metadata: Metadata): Node => ({
   name: metadata.name,
-  zone: zoneName(metadata.label(labels.zone)),
+  zone: metadata.label(labels.zone) ?? '',
   addresses: canonicalAll(
-    wantedTypes.flatMap(wanted => ofType(status?.addresses ?? [], wanted)),
+    wantedTypes.flatMap(wanted => ofType(present(status?.addresses), wanted)),
   ),
   podCIDRs: canonicalCidrs(podCIDRsOf(spec)),
   leaving:
-    metadata.deleting || (spec?.taints ?? []).some(({ key }) => key === leavingTaint),
+    metadata.deleting || present(spec?.taints).some(({ key }) => key === leavingTaint),
 })
 
 /** What kube-proxy 1.1 to 1.5 read at its start, the first before the second. */
@@ -89,7 +90,7 @@ const annotated = v.object({
 })
 
 /** The older spec.podCIDR repeats the first of them. */
-const podCIDRsOf = (spec: Body['spec']): readonly string[] => {
+const podCIDRsOf = (spec: Body['spec']): readonly unknown[] => {
   const { podCIDR, podCIDRs } = spec ?? {}
   if (podCIDRs && podCIDRs.length > 0) return podCIDRs
   return podCIDR ? [podCIDR] : []

@@ -1,5 +1,5 @@
 import { parseCidr, type Cidr } from '../../util/cidr.ts'
-import { canonicalIp } from '../../util/ip.ts'
+import { canonicalIp, type IpFamily } from '../../util/ip.ts'
 import { show } from '../../util/printable.ts'
 import type { Fault } from './problem.ts'
 
@@ -23,14 +23,29 @@ const withoutZeros = (text: string): string =>
   text.replaceAll(/(^|[.:])0+(?=\d+(\.|$))/g, '$1')
 
 /** Canonical spelling, each once, without those that are none. Blanks around them are allowed. */
-export const canonicalCidrs = (given: readonly string[]): string[] => [
-  ...new Set(given.flatMap(text => objectCidr(text.trim())?.text ?? [])),
+export const canonicalCidrs = (given: readonly unknown[]): string[] => [
+  ...new Set(given.flatMap(one => (typeof one === 'string' && cidrIn(one)?.text) || [])),
 ]
 
-/** One for each that `canonicalCidrs` leaves out; `field` is that of the list. */
-export const cidrFaults = (field: string, given: readonly string[]): Fault[] =>
-  given.flatMap((text, i) => {
-    if (objectCidr(text.trim()) !== undefined) return []
-    const message = `${show(text)} is not a CIDR; give one like 192.0.2.0/24 or 2001:db8::/32`
+/** One for each that `canonicalCidrs` leaves out and that is there; `field` is that of the list. */
+export const cidrFaults = (field: string, given: readonly unknown[]): Fault[] =>
+  given.flatMap((one, i) => {
+    const isSound = one === undefined || (typeof one === 'string' && cidrIn(one))
+    if (isSound) return []
+    const message = `${show(one)} is not a CIDR; give one like 192.0.2.0/24 or 2001:db8::/32`
+    return [{ field: `${field}[${i}]`, message }]
+  })
+
+const cidrIn = (text: string): Cidr | undefined => objectCidr(text.trim())
+
+/** A second one of its family, where there may be one of each; undefined for what is none. */
+export const familyFaults = (
+  field: string,
+  families: readonly (IpFamily | undefined)[],
+  what: string,
+): Fault[] =>
+  families.flatMap((family, i) => {
+    if (family === undefined || families.indexOf(family) === i) return []
+    const message = `is a second ${family} ${what}; give one of each family at most`
     return [{ field: `${field}[${i}]`, message }]
   })

@@ -1,17 +1,18 @@
 import * as v from 'valibot'
-import type { Protocol, Service } from '../../model/service.ts'
+import type { CheckEffects, Protocol, Service } from '../../model/service.ts'
 import type { RetryOptions, TrafficOptions } from '../../model/traffic.ts'
 import { peek } from '../../util/json.ts'
 import { show } from '../../util/printable.ts'
 import { isNot } from '../../util/schema.ts'
 import { unknownName } from '../../util/suggest.ts'
 import {
+  decodeEffects,
   decodeTraffic,
   endpointOptions,
   idleOptions,
 } from '../options/endpoint-options.ts'
 import { flagName, fromText } from '../options/option-text.ts'
-import { readZoneWeights, zoneWeights } from '../options/zone-weights.ts'
+import { checkedText } from '../options/option-kinds.ts'
 import { type Fault, fieldPath, mostProblems } from './problem.ts'
 
 /** Of the annotations by which a Service asks for what routes of a sidecar have. */
@@ -19,6 +20,30 @@ export const annotationPrefix = 'usher-proxy.io/'
 
 /** What the others ask for depends on the server, a port or an account: they are for routes. */
 const check = v.literal('tcp', isNot('tcp, the only check that Services have'))
+
+const mostWeight = 256
+
+/** `a=3,b=1`; undefined where the text is none, or has a zone twice. */
+const readZoneWeights = (text: string): Readonly<Record<string, number>> | undefined => {
+  const weights = new Map<string, number>()
+  for (const part of text.split(',')) {
+    // A label's value (Kubernetes, "Labels and Selectors").
+    const [, zone = '', weight] = /^([\w.-]{1,63})=(\d{1,3})$/.exec(part.trim()) ?? []
+    if (zone === '' || Number(weight) > mostWeight || weights.has(zone)) return undefined
+    weights.set(zone, Number(weight))
+  }
+  return Object.fromEntries(weights)
+}
+
+/** Of Services alone: endpoints of routes have no zone. */
+const zoneWeights = v.pipe(
+  checkedText(
+    given => readZoneWeights(given) !== undefined,
+    'zones with weights from 0 to 256, each once, like eu-1a=3,eu-1b=1',
+    String.raw`^[\w.-]+=\d+(,[\w.-]+=\d+)*$`,
+    'eu-1a=3,eu-1b=1',
+  ),
+)
 
 const relay = v.boolean(isNot('true or false'))
 
@@ -36,7 +61,7 @@ const optionOf = new Map(Object.keys(schemas).map(option => [flagName(option), o
 const longest = 100
 
 interface Annotated {
-  readonly options: TrafficOptions & Pick<Service, 'onDown' | 'relayed'>
+  readonly options: TrafficOptions & Pick<Service, keyof CheckEffects | 'relayed'>
   /** What is not in `options`. */
   readonly faults: readonly Fault[]
 }
@@ -124,7 +149,7 @@ const optionsOf = (raw: v.InferOutput<typeof shape>): Annotated['options'] => {
     ...(weights && {
       balance: { by: 'round-robin', ...others.balance, zoneWeights: weights },
     }),
-    ...(raw.check !== undefined && { onDown: raw.onDown ?? 'keep' }),
+    ...(raw.check !== undefined && decodeEffects(raw)),
     ...(raw.relay === true && { relayed: true }),
   }
 }

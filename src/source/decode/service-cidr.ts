@@ -1,27 +1,27 @@
+import * as v from 'valibot'
 import { parseCidr } from '../../util/cidr.ts'
-import { canonicalCidrs, cidrFaults } from './object-ip.ts'
+import { canonicalCidrs, cidrFaults, familyFaults } from './object-ip.ts'
 import { decoderOf } from './decode-object.ts'
-import { list, object, text } from './fields.ts'
-import type { Fault } from './problem.ts'
+import { object } from './fields.ts'
+import { parts } from './part.ts'
 
 const field = 'spec.cidrs'
 
-const shape = object({ spec: object({ cidrs: list(text) }) })
+const shape = object({ spec: object({ cidrs: parts(v.unknown()) }) })
 
 /** A networking.k8s.io/v1 ServiceCIDR, or one of v1beta1, which looks the same (KEP-1880). */
 export const decodeServiceCIDR = decoderOf({
   kind: 'ServiceCIDR',
   namespaced: false,
   shape,
-  faults: ({ spec: { cidrs } }) => [...cidrFaults(field, cidrs), ...familyFaults(cidrs)],
+  faults: ({ spec: { cidrs } }) => [
+    ...cidrFaults(field, cidrs),
+    ...familyFaults(field, cidrs.map(familyIn), 'CIDR'),
+  ],
+  unread: ({ spec: { cidrs } }) => canonicalCidrs(cidrs).length === 0,
   changes: ({ spec: { cidrs } }, { name }) => [
     { kind: 'ServiceCIDR', name, object: { name, cidrs: canonicalCidrs(cidrs) } },
   ],
 })
 
-const familyFaults = (cidrs: readonly string[]): Fault[] => {
-  const families = canonicalCidrs(cidrs).map(cidr => parseCidr(cidr)?.family)
-  const twice = families.find((family, i) => family && families.indexOf(family) !== i)
-  if (twice === undefined) return []
-  return [{ field, message: `holds more than one ${twice} CIDR; give one at most` }]
-}
+const familyIn = (cidr: unknown) => parseCidr(canonicalCidrs([cidr])[0] ?? '')?.family

@@ -2,7 +2,6 @@ import * as v from 'valibot'
 import {
   address,
   affinitySeconds,
-  list,
   nodePort,
   object,
   port,
@@ -11,45 +10,51 @@ import {
   text,
 } from './fields.ts'
 import { show, printable } from '../../util/printable.ts'
+import { decisive, parts } from './part.ts'
 import type { Fault } from './problem.ts'
 
 const types = ['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName'] as const
 const policies = ['Cluster', 'Local'] as const
 const affinities = ['None', 'ClientIP'] as const
 
-const policy = v.nullish(
-  v.picklist(policies, issue => `${show(issue.input)} is not Cluster or Local`),
-  'Cluster',
+/** A value that a later Kubernetes may have is as good as none: the API's own default. */
+const oneOf = <const T extends readonly string[]>(values: T, otherwise: T[number]) =>
+  v.nullish(
+    v.picklist(
+      values,
+      ({ input }) =>
+        `${show(input)} is not one of ${values.join(', ')}; it is taken for ${otherwise}`,
+    ),
+  )
+
+const ipMode = v.picklist(
+  ['VIP', 'Proxy'],
+  ({ input }) =>
+    `${show(input)} is not VIP or Proxy; the address is left to the load balancer`,
 )
 
 /** What Usher reads of a v1 Service; all other fields may be anything. */
 export const shape = object({
   spec: object({
-    type: v.nullish(
-      v.picklist(
-        types,
-        issue => `${show(issue.input)} is not one of ${types.join(', ')}`,
-      ),
-    ),
+    type: oneOf(types, 'ClusterIP'),
     clusterIP: v.nullish(address),
-    clusterIPs: v.nullish(list(address)),
-    externalIPs: v.nullish(list(address)),
+    clusterIPs: v.nullish(parts(address)),
+    externalIPs: v.nullish(parts(address)),
     ports: v.nullish(
-      list(
+      parts(
         object({
-          name: v.nullish(portName, ''),
-          protocol: v.nullish(protocol, 'TCP'),
+          name: decisive(portName, ''),
+          protocol: decisive(protocol, 'TCP'),
           port,
           nodePort: v.nullish(nodePort, 0),
         }),
       ),
     ),
-    sessionAffinity: v.nullish(
-      v.picklist(affinities, issue => `${show(issue.input)} is not None or ClientIP`),
-    ),
-    internalTrafficPolicy: policy,
-    externalTrafficPolicy: policy,
-    loadBalancerSourceRanges: v.nullish(list(text)),
+    sessionAffinity: oneOf(affinities, 'None'),
+    internalTrafficPolicy: oneOf(policies, 'Cluster'),
+    externalTrafficPolicy: oneOf(policies, 'Cluster'),
+    /** Looked at apart: without them, or with none that is sound, the Service would be open to all. */
+    loadBalancerSourceRanges: v.optional(v.unknown()),
     healthCheckNodePort: v.nullish(nodePort, 0),
     sessionAffinityConfig: v.nullish(
       object({
@@ -62,7 +67,7 @@ export const shape = object({
       loadBalancer: v.nullish(
         object({
           ingress: v.nullish(
-            list(object({ ip: v.nullish(text), ipMode: v.nullish(text) })),
+            parts(object({ ip: v.nullish(text), ipMode: v.nullish(ipMode) })),
           ),
         }),
       ),
@@ -71,10 +76,13 @@ export const shape = object({
 })
 
 export type Body = v.InferOutput<typeof shape>
-export type RawPort = NonNullable<Body['spec']['ports']>[number]
+export type RawPort = NonNullable<NonNullable<Body['spec']['ports']>[number]>
 
-/** Ports with the same name, or the same number and protocol. */
-export const portFaults = (ports: readonly RawPort[]): Fault[] => {
+/**
+ * Ports with the same name, or the same number and protocol, as an earlier one. The first of
+ * several without a name is served; see `unnamedPorts`.
+ */
+export const portFaults = (ports: readonly (RawPort | undefined)[]): Fault[] => {
   if (ports.length === 0)
     return [{ field: 'spec.ports', message: 'is empty; a Service needs a port' }]
   const faults: Fault[] = []
@@ -84,20 +92,24 @@ export const portFaults = (ports: readonly RawPort[]): Fault[] => {
     if (holder === undefined) taken.set(what, field)
     else faults.push({ field, message: `${what} is taken by ${holder}` })
   }
-  for (const [
-    i,
-    { name, port: number, protocol: spoken, nodePort: onNode },
-  ] of ports.entries()) {
+  for (const [i, one] of ports.entries()) {
+    if (one === undefined) continue
     const field = `spec.ports[${i}]`
-    const carried = printable(spoken)
-    if (name !== '') claim(`${field}.name`, `the name ${show(name)}`)
-    else if (ports.length > 1)
-      faults.push({
-        field: `${field}.name`,
-        message: 'is missing; with several ports each needs a name',
-      })
-    claim(`${field}.port`, `${carried} port ${number}`)
-    if (onNode !== 0) claim(`${field}.nodePort`, `${carried} node port ${onNode}`)
+    const carried = printable(one.protocol)
+    if (one.name !== '') claim(`${field}.name`, `the name ${show(one.name)}`)
+    claim(`${field}.port`, `${carried} port ${one.port}`)
+    if (one.nodePort !== 0)
+      claim(`${field}.nodePort`, `${carried} node port ${one.nodePort}`)
   }
-  return faults
+  const [, ...unnamed] = unnamedPorts(ports)
+  return [...faults, ...unnamed]
 }
+
+/** Of several ports each needs a name. */
+export const unnamedPorts = (ports: readonly (RawPort | undefined)[]): Fault[] =>
+  ports.length < 2
+    ? []
+    : ports.flatMap((one, i) => {
+        const message = 'is missing; with several ports each needs a name'
+        return one?.name === '' ? { field: `spec.ports[${i}].name`, message } : []
+      })

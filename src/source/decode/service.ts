@@ -1,13 +1,15 @@
 import type { Service, ServicePortSpec, TrafficPolicy } from '../../model/service.ts'
 import { familyOf } from '../../util/ip.ts'
 import { decoderOf } from './decode-object.ts'
-import { canonicalCidrs, cidrFaults } from './object-ip.ts'
+import { canonicalCidrs, cidrFaults, familyFaults, objectIp } from './object-ip.ts'
 import { addressFault, canonicalAll } from './fields.ts'
+import { present } from './part.ts'
 import { labels, type Metadata } from './metadata.ts'
 import { peek } from '../../util/json.ts'
+import { show } from '../../util/printable.ts'
 import type { Fault } from './problem.ts'
 import { readAnnotations } from './service-annotations.ts'
-import { portFaults, shape, type Body } from './service-shape.ts'
+import { portFaults, shape, unnamedPorts, type Body } from './service-shape.ts'
 
 /** The API server's own default, three hours. */
 const defaultAffinitySeconds = 10_800
@@ -28,8 +30,11 @@ export const decodeService = decoderOf({
   ],
   leftOut: ({ spec }, { annotations }) => [
     ...readAnnotations(annotations, protocolsOf(spec)).faults,
-    ...cidrFaults('spec.loadBalancerSourceRanges', spec.loadBalancerSourceRanges ?? []),
+    ...rangeFaults(spec.loadBalancerSourceRanges),
+    ...unnamedPorts(spec.ports ?? []).slice(0, 1),
   ],
+  unread: ({ spec }) =>
+    clusterIPsOf(spec).length === 0 || present(spec.ports).length === 0,
   changes: (body, metadata) => {
     const { namespace, name } = metadata
     return [{ kind: 'Service', namespace, name, object: serviceOf(body, metadata) }]
@@ -50,25 +55,25 @@ const whyIgnored = (metadata: Metadata, spec: unknown): string => {
 const noClusterIP =
   'is missing; give the address that clients dial, or None for a headless Service'
 
-const clusterIPsOf = ({ clusterIPs, clusterIP }: Body['spec']): readonly string[] =>
-  clusterIPs && clusterIPs.length > 0 ? clusterIPs : clusterIP ? [clusterIP] : []
+const clusterIPsOf = ({ clusterIPs, clusterIP }: Body['spec']): readonly string[] => {
+  const all = present(clusterIPs)
+  return all.length > 0 || !clusterIP ? all : [clusterIP]
+}
 
 const clusterIPFaults = (spec: Body['spec']): Fault[] => {
-  const given = clusterIPsOf(spec)
-  if (given.length === 0) return [{ field: 'spec.clusterIP', message: noClusterIP }]
-  const families = canonicalAll(given).map(familyOf)
-  const twice = families.find((family, i) => family && families.indexOf(family) !== i)
-  if (twice === undefined) return []
-  const message = `holds more than one ${twice} address; give one of each family at most`
-  return [{ field: 'spec.clusterIPs', message }]
+  // Where what was given was left out that has been reported.
+  const isGiven = spec.clusterIP || (spec.clusterIPs ?? []).length > 0
+  if (!isGiven) return [{ field: 'spec.clusterIP', message: noClusterIP }]
+  const families = (spec.clusterIPs ?? []).map(one => familyOf(objectIp(one ?? '') ?? ''))
+  return familyFaults('spec.clusterIPs', families, 'address')
 }
 
 type Ingress = { readonly index: number; readonly ip: string }
 
 /** The ingress addresses traffic arrives for unchanged: ipMode VIP or absent (KEP-1860). */
 const vipIngress = (status: Body['status']): Ingress[] =>
-  (status?.loadBalancer?.ingress ?? []).flatMap(({ ip, ipMode }, index) =>
-    ip && (ipMode ?? 'VIP') === 'VIP' ? [{ index, ip }] : [],
+  (status?.loadBalancer?.ingress ?? []).flatMap((one, index) =>
+    one?.ip && (one.ipMode ?? 'VIP') === 'VIP' ? [{ index, ip: one.ip }] : [],
   )
 
 const ingressFaults = (status: Body['status']): Fault[] =>
@@ -79,50 +84,70 @@ const ingressFaults = (status: Body['status']): Fault[] =>
   })
 
 const serviceOf = (
-  { spec, status }: Body,
+  body: Body,
   { namespace, name, uid, createdAt = undated, annotations }: Metadata,
-): Service => ({
-  namespace,
-  name,
-  ...(uid !== '' && { uid }),
-  createdAt,
-  clusterIPs: canonicalAll(clusterIPsOf(spec)),
-  externalIPs: canonicalAll(spec.externalIPs ?? []),
-  loadBalancerIPs: canonicalAll(vipIngress(status).map(({ ip }) => ip)),
-  ports: portsOf(spec),
-  affinityMs: affinityMs(spec),
-  ...readAnnotations(annotations).options,
-  internalTrafficPolicy: spec.internalTrafficPolicy,
-  externalTrafficPolicy: externalPolicy(spec),
-  sourceRanges: sourceRanges(spec),
-  healthCheckNodePort:
-    spec.type === 'LoadBalancer' && externalPolicy(spec) === 'Local'
-      ? spec.healthCheckNodePort
-      : 0,
-})
+): Service => {
+  const { spec, status } = body
+  const externalTrafficPolicy = externalPolicy(body)
+  return {
+    namespace,
+    name,
+    ...(uid !== '' && { uid }),
+    createdAt,
+    clusterIPs: canonicalAll(clusterIPsOf(spec)),
+    externalIPs: canonicalAll(present(spec.externalIPs)),
+    loadBalancerIPs: canonicalAll(vipIngress(status).map(({ ip }) => ip)),
+    ports: portsOf(spec),
+    affinityMs: affinityMs(spec),
+    ...readAnnotations(annotations).options,
+    internalTrafficPolicy: spec.internalTrafficPolicy ?? 'Cluster',
+    externalTrafficPolicy,
+    sourceRanges: sourceRanges(spec),
+    healthCheckNodePort:
+      spec.type === 'LoadBalancer' && externalTrafficPolicy === 'Local'
+        ? spec.healthCheckNodePort
+        : 0,
+  }
+}
 
-const protocolsOf = ({ ports }: Body['spec']) => (ports ?? []).map(one => one.protocol)
+/** None where that of a port is not known. */
+const protocolsOf = ({ ports }: Body['spec']) =>
+  ports?.includes(undefined) ? [] : present(ports).map(one => one.protocol)
 
 const portsOf = ({ ports }: Body['spec']): readonly ServicePortSpec[] =>
-  (ports ?? []).map(({ name, protocol, port, nodePort }) => ({
+  present(ports).map(({ name, protocol, port, nodePort }) => ({
     name,
     protocol,
     port,
     nodePort,
   }))
 
-/** Only a Service that can be reached from outside has one. */
-const externalPolicy = (spec: Body['spec']): TrafficPolicy => {
-  const { type, externalIPs, externalTrafficPolicy } = spec
+/** Only a Service that can be reached from outside has one, whatever its type is called. */
+const externalPolicy = ({ spec, status }: Body): TrafficPolicy => {
+  const { type, externalIPs, externalTrafficPolicy, ports } = spec
   const accessible =
-    type === 'LoadBalancer' || type === 'NodePort' || (externalIPs ?? []).length > 0
-  return accessible ? externalTrafficPolicy : 'Cluster'
+    type === 'LoadBalancer' ||
+    type === 'NodePort' ||
+    present(externalIPs).length > 0 ||
+    vipIngress(status).length > 0 ||
+    present(ports).some(({ nodePort }) => nodePort !== 0)
+  return (accessible && externalTrafficPolicy) || 'Cluster'
 }
 
 /** Ranges of which none is sound let no client in, rather than all. */
-const sourceRanges = (spec: Body['spec']): readonly string[] | undefined => {
-  const given = spec.loadBalancerSourceRanges ?? []
+const sourceRanges = ({
+  loadBalancerSourceRanges: given,
+}: Body['spec']): readonly string[] | undefined => {
+  if (given === undefined || given === null) return undefined
+  if (!Array.isArray(given)) return []
   return given.length === 0 ? undefined : canonicalCidrs(given)
+}
+
+const rangeFaults = (given: unknown): Fault[] => {
+  const field = 'spec.loadBalancerSourceRanges'
+  if (Array.isArray(given)) return cidrFaults(field, given)
+  if (given === undefined || given === null) return []
+  return [{ field, message: `${show(given)} is not a list; no client is let in` }]
 }
 
 const affinityMs = ({ sessionAffinity, sessionAffinityConfig }: Body['spec']): number =>

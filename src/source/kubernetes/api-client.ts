@@ -6,6 +6,7 @@ import { checkServerIdentity } from 'node:tls'
 import type { Clock } from '../../util/clock.ts'
 import { apiErrorOf, type ApiError } from './api-error.ts'
 import type { Access, Credentials } from './credentials.ts'
+import { Dialled } from './dialled.ts'
 import { hostOf, portOf } from './proxy.ts'
 import { readStart } from './read-body.ts'
 import { TokenBucket } from '../../util/token-bucket.ts'
@@ -72,6 +73,8 @@ export class ApiClient {
   readonly server: string
   /** `http://proxy.example:3128`; undefined when the server is dialled itself. */
   readonly proxy: string | undefined
+  /** Where it dials. */
+  readonly dialled = new Dialled()
   readonly #url: URL
   readonly #options: ApiClientOptions
   readonly #limit: RateLimit
@@ -82,6 +85,8 @@ export class ApiClient {
     this.#url = options.server
     this.server = originOf(options.server)
     this.proxy = options.proxy && originOf(options.proxy)
+    for (const url of [options.server, options.proxy ?? options.server])
+      this.dialled.add(hostOf(url), portOf(url))
     this.#limit = new RateLimit(options.clock, options.qps, options.burst)
   }
 
@@ -183,10 +188,14 @@ export class ApiClient {
         sent.destroy(error)
         reject(error)
       }, headMs)
-      sent.on('socket', socket => socket.setKeepAlive(true, tcpKeepAliveMs))
+      sent.on('socket', socket => {
+        socket.setKeepAlive(true, tcpKeepAliveMs)
+        this.dialled.watch(socket, portOf(url))
+      })
       let answered = false
       sent.on('response', body => {
         answered = true
+        this.dialled.watch(body.socket, portOf(url))
         clock.clearTimeout(timer)
         const status = body.statusCode ?? 0
         this.#count(method, String(status))

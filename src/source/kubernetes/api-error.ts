@@ -1,4 +1,5 @@
 import { STATUS_CODES, type IncomingHttpHeaders } from 'node:http'
+import { networkInterfaces } from 'node:os'
 import { printable } from '../../util/printable.ts'
 import { parseJson, peek } from '../../util/json.ts'
 import { messageOf, UsherError } from '../../util/usher-error.ts'
@@ -70,5 +71,19 @@ export const wordsOf = (error: Error): string => {
   const { code, message } = error as NodeJS.ErrnoException
   // What IncomingMessage says when its connection ends before it does.
   if (code === 'ECONNRESET' && message === 'aborted') return 'the connection was cut'
-  return printable(messageOf(error), 400)
+  return printable(messageOf(error), 400) + ownAddressAdvice(error)
+}
+
+/** Who is refused at an address of this host dials itself, whoever gave the host that address. */
+const ownAddressAdvice = (error: Error): string => {
+  const all: unknown[] = error instanceof AggregateError ? error.errors : [error]
+  const refused = all.flatMap(one =>
+    peek(one, 'code') === 'ECONNREFUSED' ? [peek(one, 'address')] : [],
+  )
+  const own = Object.values(networkInterfaces())
+    .flatMap(infos => infos ?? [])
+    .find(({ internal, address }) => !internal && refused.includes(address))
+  return own === undefined
+    ? ''
+    : `; ${own.address} is an address of this host: if the API server is elsewhere, "ip address" and "ip route show table local" say who gave it to this host, and usher cleanup removes it where it was an Usher that has ended`
 }

@@ -50,6 +50,12 @@ export const node = (name: string): Collection => ({
   fieldSelector: `metadata.name=${name}`,
 })
 
+/** All but that one. */
+export const otherNodes = (name: string): Collection => ({
+  ...node(name),
+  fieldSelector: `metadata.name!=${name}`,
+})
+
 /** From 1.33, as beta from 1.31; both have the same shape. */
 export const serviceCIDRs: readonly Collection[] = ['v1', 'v1beta1'].map(version => ({
   resource: 'servicecidrs',

@@ -1,6 +1,7 @@
 import type { Change } from '../../model/service.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
+import type { AddressPort } from '../../util/ip.ts'
 import type { Source, SourceSink, SourceStatus } from '../source.ts'
 import type { ApiClient } from './api-client.ts'
 import * as api from './collection.ts'
@@ -15,6 +16,8 @@ export interface KubernetesSourceOptions {
   readonly client: ApiClient
   /** Of the Node this runs on; '' when it is none. */
   readonly nodeName: string
+  /** Other Nodes are read too, where there is one; by default they are not. */
+  readonly otherNodes?: boolean
   readonly observer: KubernetesObserver
   readonly clock?: Clock
   /** As Math.random. */
@@ -52,6 +55,8 @@ export class KubernetesSource implements Source {
   #nodeTimer: Timer | undefined
   #synced = false
   #nodeIsMissing = false
+  /** Of one that has gone the model reports what is kept. */
+  #nodeWasThere = false
 
   constructor(options: KubernetesSourceOptions) {
     this.#options = options
@@ -65,6 +70,9 @@ export class KubernetesSource implements Source {
       this.#services,
       this.#slices,
       ...(this.#node === undefined ? [] : [this.#node]),
+      ...(this.#node !== undefined && options.otherNodes === true
+        ? [this.#reader([api.otherNodes(options.nodeName)], true)]
+        : []),
       this.#reader(api.serviceCIDRs, true),
     ]
   }
@@ -72,6 +80,7 @@ export class KubernetesSource implements Source {
   async start(sink: SourceSink): Promise<void> {
     this.#sink = sink
     if (this.#closed) return
+    this.#options.client.dialled.changed = () => this.#call(one => one.apply([]))
     const started = new Promise<void>(resolve => (this.#started = resolve))
     for (const { reflector } of this.#readers) reflector.start()
     await started
@@ -79,6 +88,10 @@ export class KubernetesSource implements Source {
 
   reload(): void {
     for (const { reflector } of this.#readers) reflector.relist('asked to')
+  }
+
+  dials(): readonly AddressPort[] {
+    return this.#options.client.dialled.all
   }
 
   status(): SourceStatus {
@@ -156,7 +169,8 @@ export class KubernetesSource implements Source {
   #checkNode(): void {
     const { store, reflector } = this.#node ?? {}
     // One that was never read may be there, and be forbidden.
-    const isMissing = this.#synced && reflector?.synced === true && store?.size === 0
+    this.#nodeWasThere ||= store !== undefined && store.size > 0
+    const isMissing = this.#synced && reflector?.synced === true && !this.#nodeWasThere
     if (isMissing === this.#nodeIsMissing) return
     this.#nodeIsMissing = isMissing
     this.#reportProblems()

@@ -11,8 +11,10 @@ export interface StoredObject {
   readonly resourceVersion: string
   /** What it puts into the world; empty when it is not served. */
   readonly changes: readonly Change[]
-  /** Why it is refused; then `changes` are those of its last good version. */
+  /** What is wrong with it. */
   readonly problems: readonly Problem[]
+  /** Nothing of it could be read; then `changes` are those of its last good version, if any. */
+  readonly unread: boolean
 }
 
 /** `namespace/name resourceVersion` of a raw object. Throws when it can't be one of the API's. */
@@ -34,24 +36,21 @@ export const identityOf = (
 export const storedObject = (raw: unknown, collection: Collection): StoredObject => {
   const { key, resourceVersion } = identityOf(raw, collection)
   const { apiVersion, kind } = collection
-  const decoded = decode({ ...(raw as object), apiVersion, kind })
+  // What an API server would have refused was written past its validation.
+  const decoded = decode({ ...(raw as object), apiVersion, kind }, true)
   // A kind that the decoder skips is not served.
-  if (!('changes' in decoded)) return { key, resourceVersion, changes: [], problems: [] }
-  const { changes, problems, invalid } = decoded
-  // An API server would have refused it: it was written past its validation.
-  if (invalid.length > 0)
-    return { key, resourceVersion, changes: [], problems: [...problems, ...invalid] }
-  return { key, resourceVersion, changes, problems }
+  if (!('changes' in decoded))
+    return { key, resourceVersion, changes: [], problems: [], unread: false }
+  const { changes, problems, unread } = decoded
+  return { key, resourceVersion, changes, problems, unread }
 }
 
-/** A refused object with what its last good version put into the world. */
+/** One of which nothing can be read, with what its last good version put into the world. */
 export const withLastGood = (
   now: StoredObject,
   before: StoredObject | undefined,
 ): StoredObject =>
-  now.problems.length > 0 && now.changes.length === 0 && before !== undefined
-    ? { ...now, changes: before.changes }
-    : now
+  now.unread && before !== undefined ? { ...now, changes: before.changes } : now
 
 /**
  * What differs in the world, compared by value. The resourceVersion is no proof: it moves

@@ -7,7 +7,7 @@ import type { Change } from '../../model/service.ts'
 export interface ManifestSet {
   /** In the order of paths, files and documents. */
   readonly objects: readonly SourceObject[]
-  /** Keys of objects that are there and have bad values. */
+  /** Keys of objects that are there and of which nothing could be read: earlier versions stand. */
   readonly refused: ReadonlySet<string>
   /** Everything wrong, that of `unreadable` included. */
   readonly problems: readonly Problem[]

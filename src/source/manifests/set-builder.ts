@@ -90,7 +90,7 @@ export class SetBuilder {
   }
 
   #take(decoded: DecodedObject, place: Place): void {
-    const { key, title, changes, problems, invalid } = decoded
+    const { key, title, changes, problems, invalid, unread } = decoded
     const object = `${place.document} (${title})`
     const first = key === '' ? undefined : this.#places.get(key)
     if (first !== undefined) {
@@ -113,10 +113,9 @@ export class SetBuilder {
       this.#warnings.push(
         `${object}: ${place.prefix}${odd.field}: ${odd.message}; an API server would refuse it`,
       )
-    // One with problems may still be served in part (a Service with a bad source range).
-    if (problems.length === 0 || changes.length > 0)
-      this.#objects.set(key, { key, changes })
-    else if (key !== '') this.#refused.add(key)
+    if (key === '') return
+    if (unread) this.#refused.add(key)
+    else this.#objects.set(key, { key, changes })
   }
 
   #skip(what: string): void {

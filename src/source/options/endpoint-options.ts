@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import { checkShape } from '../../health/check-option.ts'
+import type { CheckEffects } from '../../model/service.ts'
 import type { TrafficOptions } from '../../model/traffic.ts'
 import { peek } from '../../util/json.ts'
 import { isNot } from '../../util/schema.ts'
@@ -35,12 +36,38 @@ export const endpointOptions = {
     ),
     v.examples(['reset']),
   ),
+  whenAllDown: v.pipe(
+    v.picklist(['try', 'refuse'], isNot('try or refuse')),
+    v.description(
+      'Which endpoints get new connections while a check finds all of them down: all, as one may serve all the same (`try`), or none (`refuse`: clients are refused, or wait with `hold`). `refuse` is the default where the check asks for a role: `http`, `send` and `expect`, a Redis role; `try` with the others.',
+    ),
+    v.examples(['refuse']),
+  ),
+  onBack: v.pipe(
+    v.picklist(['keep', 'reset'], isNot('keep or reset')),
+    v.description(
+      'TCP only. What becomes of the connections to a backup, an endpoint of a later tier or of weight 0, when a check finds one up again that goes before it: they are kept, which is the default, or reset.',
+    ),
+    v.examples(['reset']),
+  ),
 }
 
 /** Of options that are each there or not. */
 export type Given<Schemas extends Readonly<Record<string, v.GenericSchema>>> = {
   readonly [Name in keyof Schemas]?: v.InferOutput<Schemas[Name]> | undefined
 }
+
+export const decodeEffects = ({
+  onDown = 'keep',
+  whenAllDown,
+  onBack,
+}: Given<
+  Pick<typeof endpointOptions, 'onDown' | 'whenAllDown' | 'onBack'>
+>): CheckEffects => ({
+  onDown,
+  ...(whenAllDown !== undefined && { whenAllDown }),
+  ...(onBack !== undefined && { onBack }),
+})
 
 /** Of TCP options without faults. `earlyClose`: what holds where retryEarlyClose is not given. */
 export const decodeTraffic = (
@@ -84,11 +111,9 @@ export const idleOptions = (
       name: 'replay',
       message: `does nothing where ${nameOf('retryEarlyClose')} is off; leave it out, or switch that on`,
     })
-  if (Object.hasOwn(raw, 'onDown') && !Object.hasOwn(raw, 'check'))
-    idle.push({
-      name: 'onDown',
-      message: 'does nothing without check; give that, too',
-    })
+  for (const name of ['onDown', 'whenAllDown', 'onBack'] as const)
+    if (Object.hasOwn(raw, name) && !Object.hasOwn(raw, 'check'))
+      idle.push({ name, message: 'does nothing without check; give that, too' })
   if (Object.hasOwn(raw, 'slowStart') && peek(raw, 'balance') === 'maglev')
     idle.push({
       name: 'slowStart',

@@ -1,4 +1,4 @@
-import { decodeCheck } from '../../health/check-option.ts'
+import { decodeCheck, readCheck } from '../../health/check-option.ts'
 import { readLogDestination } from '../../model/access-log.ts'
 import type { Protocol } from '../../model/service.ts'
 import { rangesOf } from '../../util/address-ranges.ts'
@@ -10,6 +10,7 @@ import { ageOptions } from '../options/age-options.ts'
 import { acceptOptions, proxyOptions } from '../options/proxy-options.ts'
 import { capacityOptions } from '../options/capacity-options.ts'
 import {
+  decodeEffects,
   decodeTraffic,
   decodeUdpTraffic,
   idleOptions,
@@ -18,7 +19,7 @@ import { limitOptions } from '../options/limit-options.ts'
 import { accessLogOptions, decodeAccessLog } from '../options/access-log-options.ts'
 import { msOf } from '../options/option-kinds.ts'
 import { retryOptions } from '../options/retry-options.ts'
-import { socketAddress } from '../options/socket-options.ts'
+import { socketAddress, socketOptions } from '../options/socket-options.ts'
 import {
   backendText,
   isLoop,
@@ -30,7 +31,6 @@ import { plainName } from '../options/server-name-options.ts'
 import { type Listen, readListen, readTarget, type Target } from './route-address.ts'
 import type { RawRoute } from './route-fields.ts'
 import type { ShapeFault } from './shape-faults.ts'
-import { unixFaults } from './unix-faults.ts'
 
 /** `tcp-127-0-0-1-15432`, `unix-run-db-sock`: as good as one for each listen address and protocol. */
 const nameByListen = ({ protocol, address, port }: Listen): string =>
@@ -72,7 +72,7 @@ export const decodeRoute = (raw: RawRoute, text?: string): Route => {
     }),
     affinityMs: msOf(raw.affinity) ?? 0,
     check: raw.check === undefined ? undefined : decodeCheck(raw.check),
-    onDown: raw.onDown ?? 'keep',
+    ...decodeEffects(raw),
     onGone: raw.onGone ?? 'keep',
     lists: listsOf(raw),
     ...(protocol === 'TCP' ? decodeTraffic(raw, true) : decodeUdpTraffic(raw)),
@@ -187,8 +187,72 @@ const poolFaults = (raw: object, listen: Listen | undefined): ShapeFault[] => {
   })
 }
 
+/** Options that go by the address of a client. */
+const byAddress = [
+  'affinity',
+  'allow',
+  'deny',
+  'probers',
+  'acceptProxy',
+  'maxClientConnections',
+  'maxClientRate',
+]
+
+/** What a route can't have where it listens on, or goes to, a unix socket; and the other way round. */
+const unixFaults = (
+  raw: object,
+  listen: Listen | undefined,
+  targets: readonly (Target & { readonly path: ShapeFault['path'] })[],
+): readonly ShapeFault[] => {
+  const given = (name: string): boolean => Object.hasOwn(raw, name)
+  if (listen === undefined) return []
+  const sockets = targets.filter(({ host }) => isUnix(host))
+  return [
+    ...(isUnix(listen.address) ? addressFaults(raw, given) : []),
+    ...(listen.address.startsWith('unix:/')
+      ? []
+      : Object.keys(socketOptions).filter(given).map(notAPath)),
+    ...(listen.protocol === 'UDP'
+      ? sockets.map(({ host, path }) => ({
+          path,
+          message: `${show(host)} is for TCP; give an address and a port, or listen on tcp://`,
+        }))
+      : []),
+    ...(checkPort(peek(raw, 'check')) === undefined
+      ? []
+      : sockets.slice(0, 1).map(({ host }) => ({
+          path: ['check'],
+          message: `asks a port, which ${show(host)} has not; give a check without a port`,
+        }))),
+  ]
+}
+
+const addressFaults = (raw: object, given: (name: string) => boolean): ShapeFault[] => [
+  ...byAddress.filter(given).map(needsAddress),
+  ...(peek(raw, 'balance') === 'maglev' ? [needsAddress('balance')] : []),
+]
+
+const needsAddress = (name: string): ShapeFault => ({
+  path: [name],
+  message:
+    'goes by the address of a client, and clients of a unix socket have none; leave it out, or listen on tcp://',
+})
+
+const notAPath = (name: string): ShapeFault => ({
+  path: [name],
+  message: 'is for a route that listens at a path, like unix:/run/db.sock; leave it out',
+})
+
+/** What can't be read has its fault already. */
+const checkPort = (check: unknown): unknown => {
+  if (typeof check === 'object' && check !== null) return peek(check, 'port')
+  const read = typeof check === 'string' ? readCheck(check) : ''
+  return typeof read === 'string' ? undefined : read.port
+}
+
 const tcpOptions = [
   ...Object.keys(retryOptions),
+  'onBack',
   'onGone',
   'probers',
   'serverNames',

@@ -1,16 +1,17 @@
 import {
-  downEndpoint,
+  judged,
   readyEndpoint,
   type Change,
   type EndpointSlice,
   type EndpointSpec,
   type Service,
+  type Verdict,
 } from '../../model/service.ts'
 import { servicePortName } from '../../model/snapshot.ts'
 import { type ClientLists, trafficOf, type ServerNameRules } from '../../model/traffic.ts'
 import { familyOf, joinHostPort } from '../../util/ip.ts'
 import type { SourceObject } from '../diff.ts'
-import { mostPlaces, type Place } from './place.ts'
+import { mostPlaces, type Place, placeAt } from './place.ts'
 import { isLoop, type Route, type RouteBackend } from './route.ts'
 
 /** Where sidecar routes live; no namespace of a cluster meets them. */
@@ -34,14 +35,14 @@ export const routeNameOf = (servicePort: string): string =>
 export const routeObject = (
   route: Route,
   placesOf: PlacesOf,
-  isDown: (place: Place) => boolean = () => false,
+  judge: (place: Place) => Verdict = () => ({ isDown: false }),
   gone: readonly Place[] = [],
   clients?: ClientLists,
 ): SourceObject => {
   const namespace = routeNamespace
   const { name } = route
   const service = routeService(route, clients, namesOf(route, placesOf))
-  const listed = [...routeSlices(route, placesOf, isDown), ...goneSlices(route, gone)]
+  const listed = [...routeSlices(route, placesOf, judge), ...goneSlices(route, gone)]
   const slices = listed.map((slice): Change => ({
     kind: 'EndpointSlice',
     namespace,
@@ -107,7 +108,7 @@ const routeService = (
 const routeSlices = (
   route: Route,
   placesOf: PlacesOf,
-  isDown: (place: Place) => boolean,
+  judge: (place: Place) => Verdict,
 ): EndpointSlice[] => {
   const found = route.backends.map(backend => ({
     backend,
@@ -127,7 +128,7 @@ const routeSlices = (
         .map(place => {
           const tier = tiers.indexOf(rankOf(backend, place))
           const endpoint = endpointAt(weighed(place, backend), tier)
-          return isDown(place) ? downEndpoint(endpoint, route.onDown) : endpoint
+          return judged(endpoint, judge(place))
         })
       return routeSlice(route, name, port, endpoints)
     })
@@ -139,7 +140,7 @@ const goneSlices = (route: Route, gone: readonly Place[]): EndpointSlice[] =>
   Array.from(new Set(gone.map(({ port }) => port)), port => {
     const there = gone.filter(place => place.port === port)
     const endpoints = there.map(({ address }) =>
-      downEndpoint(readyEndpoint(address), 'reset'),
+      judged(readyEndpoint(address), { isDown: true, cut: 'down' }),
     )
     return routeSlice(route, `gone-${port}`, port, endpoints)
   })
@@ -161,11 +162,11 @@ const routeSlice = (
 })
 
 /** All that a name gives comes before what the next tier of the route has. */
-const rankOf = (backend: RouteBackend, place: Place): number =>
+export const rankOf = (backend: RouteBackend, place: Place): number =>
   backend.tier * mostPlaces + place.tier
 
 /** Of records with weights of their own it is a multiple. */
-const weighed = (place: Place, { weight = 1 }: RouteBackend): Place => ({
+export const weighed = (place: Place, { weight = 1 }: RouteBackend): Place => ({
   ...place,
   weight: place.weight * weight,
 })
@@ -175,6 +176,16 @@ const endpointAt = ({ address, weight }: Place, tier: number): EndpointSpec => (
   ...(tier !== 0 && { tier }),
   ...(weight !== 1 && { weight }),
 })
+
+/** Where connections go by an object that was made of a route. */
+export const servedPlaces = ({ changes }: SourceObject): readonly Place[] =>
+  changes.flatMap(({ kind, object }) =>
+    kind === 'EndpointSlice' && object !== undefined
+      ? object.endpoints
+          .filter(({ ready }) => ready)
+          .map(({ address }) => placeAt(address, object.ports[0]?.port ?? 0))
+      : [],
+  )
 
 /** Where a backend's connections may go, without the route itself. */
 export const ownPlaces = (

@@ -3,7 +3,7 @@ import type { GroupTurn } from '../../health/group-health.ts'
 import type { Health } from '../../health/health-checker.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
-import { canonicalIp } from '../../util/ip.ts'
+import { canonicalIp, joinHostPort } from '../../util/ip.ts'
 import { firstFew } from '../../util/printable.ts'
 import { isUnix } from '../../util/unix-address.ts'
 import { SyncRunner } from '../../util/sync-runner.ts'
@@ -23,6 +23,7 @@ import {
   placesOfRoute,
   routeNameOf,
   routeObject,
+  servedPlaces,
   servicePortOf,
 } from './route-objects.ts'
 import { backendText, type Route, type RouteBackend } from './route.ts'
@@ -70,6 +71,8 @@ export class RouteSource implements Source {
   readonly #health: RouteHealth
   readonly #turns: SyncRunner
   readonly #gone = new GonePlaces()
+  /** Routes, by name, that go where they went until one of their new endpoints has been asked. */
+  #waiting: ReadonlySet<string> = new Set()
   readonly #lists: ListFiles
   readonly #clock: Clock
   /** When a place that has gone is to be forgotten. */
@@ -102,14 +105,12 @@ export class RouteSource implements Source {
     }
     this.#health = new RouteHealth(backend => this.#placesOf(backend), {
       clock,
-      turned: turn => {
-        options.onTurn?.(turn)
-        this.#turns.request()
-      },
+      turned: turn => options.onTurn?.(turn),
+      changed: () => this.#turns.request(),
     })
     this.#turns = new SyncRunner({
       clock,
-      sync: async () => this.#emit(),
+      sync: async () => this.#update(),
       failed: error => this.#onError(error as Error),
       minMs: turnsEveryMs,
       maxMs: Number.POSITIVE_INFINITY,
@@ -251,13 +252,11 @@ export class RouteSource implements Source {
     const wasGood = this.#isGood
     this.#isGood = this.#error() === ''
     if (this.#isGood || wasGood) this.#lastGoodAt = Date.now()
-    this.#health.watch(this.#routes)
-    this.#noteGone()
-    this.#emit()
-  }
-
-  #emit(): void {
-    if (this.#closed || !this.#synced || this.#sink === undefined) return
+    const served = new Map(
+      Array.from(this.#applied, ([name, object]) => [name, servedPlaces(object)]),
+    )
+    this.#watchHealth(served)
+    this.#noteGone(served)
     const wanted = this.#wanted()
     const changes = changesBetween(this.#applied, wanted)
     this.#applied = wanted
@@ -265,9 +264,24 @@ export class RouteSource implements Source {
     this.#sink.problems(this.#problems())
   }
 
-  #noteGone(): void {
+  #watchHealth(served: ReadonlyMap<string, readonly Place[]>): void {
+    const used = Array.from(served, ([name, places]) =>
+      places.map(place => `${name} ${keyOf(place)}`),
+    )
+    this.#health.watch(this.#routes, new Set(used.flat()))
+    const waiting = this.#routes.filter(route => {
+      const own = new Set(placesOfRoute(route, this.#placesOf).map(keyOf))
+      const isAnyLeft = served.get(route.name)?.some(place => !own.has(keyOf(place)))
+      return isAnyLeft === true && this.#health.awaits(route)
+    })
+    this.#waiting = new Set(waiting.map(({ name }) => name))
+  }
+
+  #noteGone(served: ReadonlyMap<string, readonly Place[]>): void {
     const now = this.#clock.now()
-    const placesOf = (route: Route) => placesOfRoute(route, this.#placesOf)
+    const placesOf = (route: Route) =>
+      (this.#waiting.has(route.name) ? served.get(route.name) : undefined) ??
+      placesOfRoute(route, this.#placesOf)
     this.#gone.update(this.#routes, placesOf, now)
     this.#clock.clearTimeout(this.#goneTimer)
     const { until } = this.#gone
@@ -277,10 +291,12 @@ export class RouteSource implements Source {
 
   #wanted(): Applied {
     const objects = this.#routes.map(route => {
+      const before = this.#applied.get(route.name)
+      if (before !== undefined && this.#waiting.has(route.name)) return before
       const gone = this.#gone.of(route)
-      const isDown = this.#health.downOf(route)
+      const judge = this.#health.judge(route)
       const clients = this.#lists.clientsOf(route)
-      return routeObject(route, this.#placesOf, isDown, gone, clients)
+      return routeObject(route, this.#placesOf, judge, gone, clients)
     })
     return new Map(objects.map(object => [object.key, object]))
   }
@@ -312,6 +328,8 @@ export class RouteSource implements Source {
     return [...ofLists, ...ofRoutes]
   }
 }
+
+const keyOf = ({ address, port }: Place): string => joinHostPort(address, port)
 
 /** The names that have to be resolved, with a backend of each. */
 const namesOf = (routes: readonly Route[]): ReadonlyMap<string, RouteBackend> =>

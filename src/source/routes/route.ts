@@ -1,5 +1,5 @@
 import type { CheckOption } from '../../health/check-option.ts'
-import type { OnDown, Protocol } from '../../model/service.ts'
+import type { CheckEffects, Protocol } from '../../model/service.ts'
 import type { TrafficOptions } from '../../model/traffic.ts'
 import { familyOf, isLoopback, isWildcard, joinHostPort } from '../../util/ip.ts'
 import { unixPlace } from '../../util/unix-address.ts'
@@ -32,7 +32,7 @@ export interface RoutePool {
 }
 
 /** Where a sidecar listens and where it goes, from `--route` or from a file. */
-export interface Route extends TrafficOptions {
+export interface Route extends TrafficOptions, CheckEffects {
   /** The flag as it was given; of a file the route's name, or else where it listens. */
   readonly text: string
   /** A DNS label, unique among the routes. */
@@ -47,8 +47,6 @@ export interface Route extends TrafficOptions {
   readonly affinityMs: number
   /** How endpoints are checked; undefined: they are not. */
   readonly check: CheckOption | undefined
-  /** What becomes of connections to an endpoint that goes down. */
-  readonly onDown: OnDown
   /** Who may be a client and who not: blocks of addresses, and files of them. See `ListFiles`. */
   readonly lists?:
     | {

@@ -60,7 +60,6 @@ const rulesOf = (family: IpFamily): readonly VipRule[] => {
       ...refused,
       allowedClients: [outside],
     }),
-    ...both({ kind: 'ExternalIP', address: vip(6), fromNode: 'drop', toPort: 3005 }),
     ...both({ kind: 'NodePort', port: 30_080, toPort: 3004 }),
     ...both({ kind: 'NodePort', port: 30_081, ...refused }),
   ]
@@ -81,7 +80,6 @@ const rowsOf = (family: IpFamily, node: string): readonly Row[] =>
       ['dropped', protocol, vip(3), 80, ...all('silent')],
       ['refused', protocol, vip(4), 80, ...all('refused')],
       ['ranges, refused', protocol, vip(5), 80, 'refused', 'silent', 'refused'],
-      ['outside only', protocol, vip(6), 80, 'silent', 'silent', '3005'],
       ['node port', protocol, node, 30_080, ...all('3004')],
       ['node port refused', protocol, node, 30_081, ...all('refused')],
       ['loopback', protocol, loopback, 30_080, '3004', 'refused', notOwn],
@@ -131,6 +129,7 @@ for (const backend of ['nft', 'legacy'] as const) {
         )
         t.equal(await sentUntranslated(network, family), 'EPERM', 'no VIP, no way out')
         await changes(t, network, table, family)
+        await hostPorts(t, network, table, family, backend)
         await pauses(t, network, tables.table(family), family)
         await table.remove()
         t.not(await network.agents.node.ask('TCP', clusterIp[family], 80), '3000')
@@ -155,6 +154,34 @@ const sentUntranslated = async (
   return (await node.run(process.execPath, args)).trim()
 }
 
+/** A DNAT of the host's (CNI portmap, ServiceLB) at its address, for who is not served there. */
+const hostPorts = async (
+  t: Test,
+  { node, agents, addresses }: Network,
+  table: RuleTable,
+  family: IpFamily,
+  backend: 'nft' | 'legacy',
+): Promise<void> => {
+  const { node: address } = addresses[family]
+  await agents.node.serve(address, [3007])
+  const tool = `${family === 'IPv4' ? 'iptables' : 'ip6tables'}-${backend}`
+  const to = address.includes(':') ? `[${address}]:3007` : `${address}:3007`
+  const dnat = ['-p', 'tcp', '-d', address, '--dport', '8088', '-j', 'DNAT']
+  await node.run(tool, ['-I', 'INPUT', '-p', 'tcp', '--dport', '3007', '-j', 'ACCEPT'])
+  const append = ['-t', 'nat', '-A', 'PREROUTING', ...dnat, '--to-destination', to]
+  const ask = () => agents.outside.ask('TCP', address, 8088)
+  const balanced = { family, address, port: 8088, kind: 'LoadBalancerIP' } as const
+  const dropped = ruleOf({ ...balanced, outside: 'drop', toPort: 3001 })
+  const refused = ruleOf({ ...balanced, outside: 'reject', fromNode: 'reject' })
+  await table.change([], [dropped])
+  t.equal(await ask(), 'silent')
+  await node.run(tool, append)
+  t.equal(await ask(), '3007', 'the host has a use for what would be dropped')
+  await table.change([dropped], [refused])
+  t.equal(await ask(), '3007', 'and for what would be refused')
+  await table.change([refused], [])
+}
+
 const changes = async (
   t: Test,
   { agents }: Network,
@@ -166,7 +193,7 @@ const changes = async (
   const steps = [
     [rule({ toPort: 3006 }), '3006'],
     [rule({ outside: 'reject', fromNode: 'reject' }), 'refused'],
-    [rule({ toPort: 3000, outside: 'drop' }), 'silent'],
+    [rule({ toPort: 3000, outside: 'drop', fromNode: 'drop' }), 'silent'],
     [rule({ toPort: 3000 }), '3000'],
   ] as const
   let before: VipRule = rule({ toPort: 3000 })

@@ -11,13 +11,13 @@ import { type Cidr, cidrContains, parseCidr } from '../../../src/util/cidr.ts'
 import { endpoint } from '../../support/objects.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { clusterIp, nodePort, servicePort } from '../../support/service-ports.ts'
-import { until } from '../../support/until.ts'
 
 /** A host to which addresses are given, all but those that `refuse` matches. */
 class FakeHost implements HostAddresses {
   readonly events: string[] = []
   has: readonly string[] = []
   #blocks: readonly Cidr[] = []
+  readonly #taken: string[] = []
   refuse = /^never$/
   #damaged: ((what: string) => void) | undefined
 
@@ -37,6 +37,10 @@ class FakeHost implements HostAddresses {
     return () => (this.#damaged = undefined)
   }
 
+  async missing() {
+    return this.#taken.splice(0)
+  }
+
   async remove(): Promise<void> {
     this.events.push('removed')
     this.#set([])
@@ -48,6 +52,7 @@ class FakeHost implements HostAddresses {
 
   /** Somebody takes an address away. */
   take(cidr: string): void {
+    this.#taken.push(cidr)
     this.#set(this.has.filter(one => one !== cidr))
   }
 
@@ -77,15 +82,18 @@ const fixture = (over: Partial<LocalCaptureDeps> = {}) => {
   const host = new FakeHost()
   const clock = new FakeClock()
   const repairs: string[][] = []
+  const resyncs = { count: 0 }
   const capture = localCapture({
     hostAddresses: host,
     localAddresses: new LocalAddresses(clock, host.canBind),
     serviceCidrs: () => ['10.96.0.0/12'],
     keepRules: false,
     repaired: (what, error) => repairs.push([what, error]),
+    clock,
+    resync: () => void (resyncs.count += 1),
     ...over,
   })
-  return { host, clock, capture, repairs, place: placer(capture) }
+  return { host, clock, capture, repairs, resyncs, place: placer(capture) }
 }
 
 /** How each VIP is served after a `place`, and what was given back in `steer`. */
@@ -105,6 +113,30 @@ const placer =
 
 const external = (address: string): Vip => ({ kind: 'ExternalIP', address, port: 80 })
 const balanced = (address: string): Vip => ({ kind: 'LoadBalancerIP', address, port: 80 })
+
+t.test('an address that means another host does not become one of this', async t => {
+  const elsewhere = new Map([['198.51.100.1', 'where this node reaches the API server']])
+  const { host, capture, place } = fixture({ elsewhere: () => elsewhere })
+  const vips = [
+    clusterIp('10.97.0.1'),
+    external('198.51.100.1'),
+    balanced('198.51.100.2'),
+  ]
+  const refused = 'not captured, not an address of this host; it is '
+  t.match(await place(servicePort('web', { vips })), [
+    /^local, /,
+    `${refused}where this node reaches the API server, which would be out of reach; give the Service another`,
+    /^local, /,
+  ])
+  t.match(capture.problems?.(), [{ object: 'capture local', field: '198.51.100.1' }])
+  elsewhere.set('198.51.100.2', 'an address of Node n2').set('10.97.0.1', 'a resolver')
+  t.match(await place(servicePort('web', { vips })), [
+    /^local, /,
+    /API server/,
+    `${refused}an address of Node n2, which would be out of reach; give the Service another`,
+  ])
+  t.equal(host.events.at(-1), '-198.51.100.2/32', 'also when that is learnt later')
+})
 
 t.test('VIPs become addresses of this host', async t => {
   const vips = [
@@ -211,18 +243,20 @@ t.test('a change of service CIDRs moves nothing that is in use', async t => {
   ])
 })
 
-t.test('what somebody takes away is put back, without a sync', async t => {
-  const { host, capture, place, repairs } = fixture()
-  await place(servicePort('web', { vips: [external('192.0.2.1')] }))
+t.test('what somebody takes away is put back by a sync that follows at once', async t => {
+  const { host, capture, place, repairs, resyncs } = fixture()
+  const web = servicePort('web', { vips: [external('192.0.2.1')] })
+  await place(web)
   host.take('192.0.2.1/32')
   host.see('192.0.2.1/32')
-  await until('it is repaired', () => repairs.length > 0)
+  t.equal(resyncs.count, 1)
+  t.strictSame(await place(web), ['local, 192.0.2.1 80'])
   t.strictSame(repairs, [['taken away: 192.0.2.1/32', '']])
   t.ok(host.has.includes('192.0.2.1/32'))
   host.refuse = /^10/
   host.take('10.96.0.0/12')
   host.see('10.96.0.0/12')
-  await until('it is told', () => repairs.length > 1)
+  await place(web)
   t.strictSame(repairs[1], [
     'taken away: 10.96.0.0/12',
     '10.96.0.0/12: Operation not permitted',
@@ -250,25 +284,30 @@ t.test('what could never be had is no part of what was taken away', async t => {
   const { host, repairs, place } = fixture()
   host.refuse = /203/
   const vips = [external('192.0.2.1'), external('203.0.113.1')]
-  await place(servicePort('web', { vips }))
+  const web = servicePort('web', { vips })
+  await place(web)
   host.take('192.0.2.1/32')
   host.see('192.0.2.1/32')
-  await until('it is back', () => repairs.length > 0)
+  await place(web)
   t.strictSame(repairs, [['taken away: 192.0.2.1/32', '']])
 })
 
-t.test('a sync that finds an address taken away is made good by the next', async t => {
-  const { host, clock, place, repairs } = fixture()
+t.test('a sync that finds an address taken away puts it back itself', async t => {
+  const { host, clock, capture, place, repairs } = fixture()
   const web = servicePort('web', { vips: [external('192.0.2.1')] })
   await place(web)
-  host.sync = () => Promise.resolve(new Map<string, string>())
   host.take('192.0.2.1/32')
   clock.advance(30_000)
-  t.match(await place(web), [/^not captured/])
-  host.sync = FakeHost.prototype.sync.bind(host)
-  host.see('192.0.2.1/32')
-  await until('it is repaired', () => repairs.length > 0)
   t.strictSame(await place(web), ['local, 192.0.2.1 80'])
+  host.take('192.0.2.1/32')
+  clock.advance(30_000)
+  host.sync = () => Promise.resolve(new Map<string, string>())
+  t.match(await place(web), [/^not captured/])
+  t.match(capture.problems(), [{ field: '192.0.2.1', message: /^1 of the VIPs/ }])
+  host.sync = FakeHost.prototype.sync.bind(host)
+  t.strictSame(await place(web), ['local, 192.0.2.1 80'])
+  t.strictSame(capture.problems(), [])
+  t.equal(repairs.length, 1)
 })
 
 t.test('an end gives all back, unless that is to stay', async t => {

@@ -128,6 +128,38 @@ const whoGetsWhat = async (
   )
 }
 
+/** A DNAT of the host's (CNI portmap, ServiceLB) at its address, for who is not served there. */
+const hostPorts = async (
+  t: Test,
+  family: IpFamily,
+  { node, outside }: World,
+  table: RuleTable,
+): Promise<void> => {
+  const address = node.addresses[family]
+  await node.listen('TCP', address, 4007)
+  const ip = family === 'IPv4' ? 'ip' : 'ip6'
+  const input = `table ${ip} host {
+	chain prerouting {
+		type nat hook prerouting priority -100;
+		${ip} daddr ${address} tcp dport { 8088, 30082 } dnat to :4007
+	}
+}
+`
+  const ask = (port: number) => outside.dial('TCP', address, port, 500)
+  const dropped = rule(address, 8088, 4001, { kind: 'LoadBalancerIP', outside: 'drop' })
+  const refused = { ...dropped, outside: 'reject', fromNode: 'reject' } as const
+  await table.change([], [dropped])
+  t.equal(await ask(8088), 'silent')
+  await node.netns.run('nft', ['-f', '-'], { input })
+  const theirs = answered.replace('4001', '4007')
+  t.equal(await ask(8088), theirs, 'the host has a use for what would be dropped')
+  t.equal(await ask(30_082), theirs, 'at a node port, too')
+  await table.change([dropped], [refused])
+  t.equal(await ask(8088), theirs, 'and for what would be refused')
+  await table.change([refused], [])
+  await node.netns.run('nft', ['delete', 'table', ip, 'host'])
+}
+
 const afterAChange = async (
   t: Test,
   family: IpFamily,
@@ -226,6 +258,7 @@ t.test('where packets go', async t => {
       await world.node.listen('TCP', proxyAddresses[family], 4001)
       await world.node.listen('UDP', proxyAddresses[family], 4001)
       await whoGetsWhat(t, family, world, table)
+      await hostPorts(t, family, world, table)
       await afterAChange(t, family, world, table)
       await nodePortAddresses(t, family, world, table)
       await silence(t, family, world, [table, tables.table(family)])

@@ -107,7 +107,7 @@ t.test('the table', async t => {
       await setTimeout(500)
       const damages = [
         ['flush map ip usher vips', /: delete element ip usher vips/],
-        ['flush chain ip usher outside', /: delete rule ip usher outside/],
+        ['flush chain ip usher from-node', /: delete rule ip usher from-node/],
         ['delete table ip usher', /: delete \w+ ip usher/],
         ['flush ruleset', /: delete \w+ ip usher/],
       ] as const

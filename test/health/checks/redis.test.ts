@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import { freeTcpPort } from '../../support/ports.ts'
+import { tcpBackend } from '../../support/tcp-backend.ts'
 import { ask, untilAsked } from '../ask.ts'
 import { noRedis, startRedis } from '../redis-server.ts'
 import { talkTo } from '../talk-to.ts'
@@ -28,6 +29,58 @@ t.test('Redis', { skip: noRedis }, async t => {
     await untilAsked('redis', port, /^up$/)
     t.match(await ask('redis:///primary', port), /^down: answered "-NOAUTH .* to ROLE$/)
   })
+
+  t.test('by a password its role is known, and the password is not said', async t => {
+    const acl = '--user checker on >s3cret resetchannels -@all +ping +role'.split(' ')
+    const { port } = await redis(t, '--requirepass', 's3cret', ...acl)
+    await untilAsked('redis', port, /^up$/)
+    const file = `${t.testdir({ password: 's3cret\nmore' })}/password`
+    process.env['USHER_TEST_PASSWORD'] = 's3cret'
+    t.teardown(() => delete process.env['USHER_TEST_PASSWORD'])
+    const as = (over: object) => ask({ type: 'redis', role: 'primary', ...over }, port)
+    for (const password of ['s3cret', `file:${file}`, 'env:USHER_TEST_PASSWORD'])
+      t.equal(await as({ password }), 'up')
+    t.equal(await as({ user: 'checker', password: 's3cret' }), 'up')
+    t.equal(
+      await as({ password: 'wr0ng' }),
+      'down: answered "-NOAUTH..." to ROLE; the login is refused: WRONGPASS',
+    )
+    t.equal(
+      await ask({ type: 'redis', password: 'wr0ng' }, port),
+      'up: the login is refused: WRONGPASS',
+    )
+    t.match(
+      await as({ password: 'file:/nowhere' }),
+      /^down: not checked: \/nowhere .*ENOENT/,
+    )
+    t.equal(
+      await as({ password: 'env:NO_SUCH' }),
+      'down: not checked: env:NO_SUCH is not set',
+    )
+    const open = await redis(t)
+    await untilAsked(
+      { type: 'redis', password: 's3cret' },
+      open.port,
+      /^up: .*refused: ERR$/,
+    )
+  })
+
+  t.test(
+    'a server that repeats what it hears does not get the password told',
+    async t => {
+      const { endpoint } = await tcpBackend(t, socket =>
+        socket.on('data', data => {
+          socket.write(data)
+          socket.write('-s3cret')
+          socket.end()
+        }),
+      )
+      const check = { type: 'redis', password: 's3cret', role: 'primary' } as const
+      t.notMatch(await ask(check, endpoint.port, endpoint.address), /s3cret/)
+      const http = { type: 'http', headers: { A: 's3cret' } } as const
+      t.notMatch(await ask(http, endpoint.port, endpoint.address), /s3cret/)
+    },
+  )
 
   t.test(
     'a replica that has lost its primary and serves no old data is down',

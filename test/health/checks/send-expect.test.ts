@@ -30,6 +30,17 @@ t.test('an answer is as expected or not', async t => {
     [bytes, { send, expect: String.raw`\xff\0PONG` }, 'up'],
     [bytes, { send, expect: String.raw`/^\xff\x00PONG/` }, 'up'],
     [bytes, { send: 'PONG', expect: 'x' }, 'down: no answer within 0.3 s'],
+    [smtp, { expect: '/^250 /' }, 'down: answered "220 mail ready", /^250 / wanted'],
+    [
+      bytes,
+      { send, expect: '/x$/' },
+      String.raw`down: answered "\u00ff\u0000PONG", /x$/ wanted`,
+    ],
+    [
+      smtp,
+      { expect: '220 mail ready and more' },
+      'down: answered "220 mail ready", "220 mail ready and more" wanted',
+    ],
   ] as const
   for (const [port, check, wanted] of table)
     t.equal(await ask(check, port, '127.0.0.1', 300), wanted, JSON.stringify(check))

@@ -201,7 +201,7 @@ t.test(
     const { code, out, err } = await usherIn(ns, ['cleanup'], nobody)
     t.equal(code, 1)
     t.notMatch(out, /removed|nothing to clean up/)
-    t.match(err, /can't look for nftables tables: nft -j list tables: .*not permitted/i)
+    t.match(err, /can't look for nftables tables: nft list chains ip: .*not permitted/i)
     t.match(err, /can't look for rules of iptables-legacy: .*permission denied/i)
     t.match(err, /device usher0 .* stays: .*not permitted/i)
     t.equal(await photograph(ns), before)

@@ -64,4 +64,42 @@ export const tcpCutContract = (t: Test, make: MakeRelay): void => {
       t.equal(stats().counters.dialAttempts, 2)
     },
   )
+
+  t.test('one that is picked all the same is cut once', async t => {
+    const { listen, records } = relayFixture(t, make)
+    const port = await freeTcpPort()
+    const binds = [{ address: testHost, port }]
+    const [only, spare] = await Promise.all(['a', 'b'].map(name => namedEcho(t, name)))
+    if (only === undefined || spare === undefined) throw new Error('two')
+    const endpoints = [only.endpoint, { ...spare.endpoint, tier: 1 }]
+    const connected = async () => {
+      const socket = dial(t, port)
+      const ended = new Promise(resolve => socket.on('error', resolve))
+      await once(socket, 'data')
+      return { socket, ended }
+    }
+    const [key, backup] = [only.endpoint.key, spare.endpoint.key]
+    await listen({ binds, endpoints: [only.endpoint] })
+    const first = await connected()
+    await listen({ binds, endpoints: [only.endpoint], cut: [key] })
+    await first.ended
+    const second = await connected()
+    await listen({ binds, endpoints: [only.endpoint], cut: [key], affinityMs: 1000 })
+    second.socket.write('still there')
+    await once(second.socket, 'data')
+
+    await listen({ binds, endpoints: endpoints.slice(1) })
+    const third = await connected()
+    await listen({ binds, endpoints, backups: [backup] })
+    await third.ended
+    await until('both are recorded', () => records.length === 2)
+    t.match(records, [
+      { cause: 'DD', endpoint: key, detail: 'endpoint down or gone' },
+      {
+        cause: 'DD',
+        endpoint: backup,
+        detail: 'an endpoint that goes before it is back',
+      },
+    ])
+  })
 }

@@ -125,6 +125,43 @@ t.test('EndpointSlices', async t => {
     for (const [raw, ...faults] of cases) t.strictSame(faultsOf(raw), faults)
   })
 
+  t.test('a bad value costs its endpoint, its port or less', async t => {
+    const good = { addresses: ['10.0.0.2'] }
+    const table: [why: string, body: Fields, expected: Fields][] = [
+      [
+        'an address',
+        { endpoints: [{ addresses: ['224.0.0.1'] }, good] },
+        { endpoints: [{ address: '10.0.0.2' }] },
+      ],
+      [
+        'a condition',
+        { endpoints: [{ ...good, conditions: { ready: false, serving: 'yes' } }] },
+        { endpoints: [{ ready: false, serving: true }] },
+      ],
+      [
+        'a protocol',
+        {
+          ports: [
+            { port: 1, protocol: 'QUIC' },
+            { name: 'b', port: 2 },
+          ],
+        },
+        { ports: [{ name: 'b' }] },
+      ],
+      [
+        'what its addresses are called',
+        { addressType: 'Later', endpoints: [{ addresses: ['fd00::1'] }] },
+        { family: 'IPv6', endpoints: [{ address: 'fd00::1' }] },
+      ],
+    ]
+    for (const [why, body, expected] of table) {
+      const { changes, problems, unread } = decoded(slice(body))
+      t.match(changes, [{ object: expected }], why)
+      t.strictSame([problems.length, unread], [1, false], why)
+    }
+    t.ok(decoded(slice({ endpoints: [{ addresses: ['x'] }] })).unread, 'nothing is left')
+  })
+
   t.test('hints of an endpoint are kept by name', async t => {
     const raw = slice({
       endpoints: [

@@ -1,5 +1,12 @@
 import t from 'tap'
-import { decoded, faultsOf, objectOf, type Fields } from './raw-objects.ts'
+import {
+  decoded,
+  faultsOf,
+  objectOf,
+  service,
+  slice,
+  type Fields,
+} from './raw-objects.ts'
 
 /** What is kept of Nodes and ServiceCIDRs. */
 t.test('Nodes', async t => {
@@ -93,13 +100,46 @@ t.test('Nodes', async t => {
         },
       ])
     t.equal(decoded(raw([])).key, 'ServiceCIDR kubernetes')
-    t.strictSame(faultsOf(raw(['10.96.0.0', 5])), ['spec.cidrs[1]: 5 is not text'])
-    t.strictSame(faultsOf(raw(['10.96.0.0/12', '10.0.0.0/99'])), [
-      'spec.cidrs[1]: "10.0.0.0/99" is not a CIDR; give one like 192.0.2.0/24 or 2001:db8::/32',
-    ])
-    t.strictSame(faultsOf(raw(['10.96.0.0/12', '10.0.0.0/16'])), [
-      'spec.cidrs: holds more than one IPv4 CIDR; give one at most',
-    ])
-    t.strictSame(decoded(raw(['10.96.0.0'])).changes, [])
+    const right = 'is not a CIDR; give one like 192.0.2.0/24 or 2001:db8::/32'
+    const table: [cidrs: unknown[], served: string[], ...faults: string[]][] = [
+      [['10.96.0.0/12', 5], ['10.96.0.0/12'], `spec.cidrs[1]: 5 ${right}`],
+      [
+        ['10.0.0.0/99', 'fd00::/112'],
+        ['fd00::/112'],
+        `spec.cidrs[0]: "10.0.0.0/99" ${right}`,
+      ],
+      [
+        ['10.96.0.0/12', '10.0.0.0/16'],
+        ['10.96.0.0/12'],
+        'spec.cidrs[1]: is a second IPv4 CIDR; give one of each family at most',
+      ],
+      [['10.96.0.0'], [], `spec.cidrs[0]: "10.96.0.0" ${right}`],
+    ]
+    for (const [cidrs, served, ...faults] of table) {
+      t.strictSame(faultsOf(raw(cidrs)), faults)
+      t.match(objectOf(raw(cidrs)), { cidrs: served })
+      t.equal(decoded(raw(cidrs)).unread, served.length === 0)
+    }
   })
 })
+
+t.test(
+  '240.0.0.0/4 is of single hosts: clouds give it to Nodes, pods and Services',
+  async t => {
+    const [own, pod, vip] = ['240.1.2.3', '249.0.0.1', '255.255.255.254']
+    const node = {
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: { name: 'n1' },
+      status: { addresses: [{ type: 'InternalIP', address: own }] },
+    }
+    const web = service({ clusterIP: vip, externalIPs: [own, '239.255.255.255'] })
+    t.match(objectOf(node), { addresses: [own] })
+    t.match(objectOf(slice({ endpoints: [{ addresses: [pod] }] })), {
+      endpoints: [{ address: pod }],
+    })
+    t.match(objectOf(web), { clusterIPs: [vip], externalIPs: [own] })
+    t.equal(faultsOf(web).length, 1, 'multicast ends at 239')
+    t.equal(faultsOf(service({ externalIPs: ['255.255.255.255'] })).length, 1)
+  },
+)

@@ -35,6 +35,7 @@ t.test('Services', async t => {
       key: 'Service shop/web',
       title: 'Service shop/web',
       problems: [],
+      unread: false,
       invalid: [],
       ignored: '',
       changes: [
@@ -126,6 +127,47 @@ t.test('Services', async t => {
       t.match(objectOf(service(spec)), expected, why)
   })
 
+  t.test('a bad value costs its part; what limits who may come stays', async t => {
+    const web = { ports: [{ port: 80, nodePort: 30_080 }] }
+    const ingress = (...ips: unknown[]): Fields => ({
+      status: { loadBalancer: { ingress: ips } },
+    })
+    const table: [why: string, raw: Fields, expected: Fields][] = [
+      [
+        'load-balancer IPs',
+        service({}, {}, ingress({ ip: '0.0.0.0' }, { ip: '::' }, { ip: '203.0.113.7' })),
+        { clusterIPs: ['10.96.0.10'], loadBalancerIPs: ['203.0.113.7'] },
+      ],
+      [
+        'an unknown mode of one',
+        service({}, {}, ingress({ ip: '203.0.113.7', ipMode: 'Later' })),
+        { loadBalancerIPs: [] },
+      ],
+      [
+        'an unknown type with a policy',
+        service({ ...web, type: 'Gateway', externalTrafficPolicy: 'Local' }),
+        { externalTrafficPolicy: 'Local', ports: [{ nodePort: 30_080 }] },
+      ],
+      [
+        'a port of a protocol to come',
+        service({
+          ports: [
+            { name: 'a', port: 443, protocol: 'QUIC' },
+            { name: 'b', port: 443 },
+          ],
+        }),
+        { ports: [{ name: 'b', protocol: 'TCP', port: 443 }] },
+      ],
+      [
+        'an address of the cluster',
+        service({ clusterIP: undefined, clusterIPs: ['0.0.0.0', 'fd00::a'] }),
+        { clusterIPs: ['fd00::a'] },
+      ],
+      ['a label', service({}, { labels: 5 }), { name: 'web' }],
+    ]
+    for (const [why, raw, expected] of table) t.match(objectOf(raw), expected, why)
+  })
+
   t.test('source ranges are canonical, and bad ones let nobody in', async t => {
     const right = 'is not a CIDR; give one like 192.0.2.0/24 or 2001:db8::/32'
     const field = 'spec.loadBalancerSourceRanges'
@@ -150,6 +192,9 @@ t.test('Services', async t => {
         `${field}[4]: "192.0.2.0/" ${right}`,
       ],
       [['everybody'], [], `${field}[0]: "everybody" ${right}`],
+      [[5], [], `${field}[0]: 5 ${right}`],
+      [[null, '192.0.2.0/24'], ['192.0.2.0/24'], `${field}[0]: null ${right}`],
+      [{}, [], `${field}: an object is not a list; no client is let in`],
     ]
     for (const [given, ranges, ...faults] of table) {
       const raw = service({ type: 'LoadBalancer', loadBalancerSourceRanges: given })
@@ -306,7 +351,7 @@ t.test('Services', async t => {
       ],
       [
         service({ clusterIPs: ['10.96.0.10', '10.96.0.11'] }),
-        'spec.clusterIPs: holds more than one IPv4 address; give one of each family at most',
+        'spec.clusterIPs[1]: is a second IPv4 address; give one of each family at most',
       ],
       [
         service({ externalIPs: ['192.0.2.1', '0.0.0.0', '224.0.0.1', '::ffff:0.0.0.0'] }),
@@ -320,16 +365,16 @@ t.test('Services', async t => {
       ],
       [
         service({ type: 'Clusterip' }),
-        'spec.type: "Clusterip" is not one of ClusterIP, NodePort, LoadBalancer, ExternalName',
+        'spec.type: "Clusterip" is not one of ClusterIP, NodePort, LoadBalancer, ExternalName; it is taken for ClusterIP',
       ],
       [
         service({ internalTrafficPolicy: 'local', externalTrafficPolicy: 'Node' }),
-        'spec.internalTrafficPolicy: "local" is not Cluster or Local',
-        'spec.externalTrafficPolicy: "Node" is not Cluster or Local',
+        'spec.internalTrafficPolicy: "local" is not one of Cluster, Local; it is taken for Cluster',
+        'spec.externalTrafficPolicy: "Node" is not one of Cluster, Local; it is taken for Cluster',
       ],
       [
         service({ loadBalancerSourceRanges: '10.0.0.0/8' }),
-        'spec.loadBalancerSourceRanges: "10.0.0.0/8" is not a list',
+        'spec.loadBalancerSourceRanges: "10.0.0.0/8" is not a list; no client is let in',
       ],
       [
         service({ healthCheckNodePort: 70000 }),
@@ -337,7 +382,7 @@ t.test('Services', async t => {
       ],
       [
         service({ sessionAffinity: 'Cookie' }),
-        'spec.sessionAffinity: "Cookie" is not None or ClientIP',
+        'spec.sessionAffinity: "Cookie" is not one of None, ClientIP; it is taken for None',
       ],
       [
         service({ sessionAffinityConfig: { clientIP: { timeoutSeconds: 86401 } } }),
@@ -359,7 +404,10 @@ t.test('Services', async t => {
     ]
     for (const [raw, ...faults] of cases) {
       t.strictSame(faultsOf(raw), faults)
-      t.strictSame(decoded(raw).changes, [], 'the object is refused as a whole')
+      const isWhole = faults.some(fault =>
+        /^(metadata(\.name|\.namespace)?|spec): /.test(fault),
+      )
+      t.equal(decoded(raw).changes.length, isWhole ? 0 : 1, faults.join())
     }
   })
 })

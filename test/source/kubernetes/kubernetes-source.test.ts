@@ -1,4 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import t from 'tap'
 import {
   endpoint,
@@ -8,6 +10,7 @@ import {
   serviceObject,
   sliceObject,
 } from '../../support/api-server/builders.ts'
+import { Dialled } from '../../../src/source/kubernetes/dialled.ts'
 import { until } from '../../support/until.ts'
 import { fixture } from './fixture.ts'
 
@@ -146,6 +149,28 @@ t.test('what it holds', async t => {
     await until('its end', () => world.objects.size === 0)
   })
 
+  t.test(
+    'it says where it dials, by name too, and which of this host refuses',
+    async t => {
+      const { api, source, sync } = await fixture(t)
+      await sync()
+      const port = Number(new URL(api.url).port)
+      t.strictSame(source.dials(), [{ address: '127.0.0.1', port }])
+      const dialled = new Dialled()
+      let told = 0
+      dialled.changed = () => void (told += 1)
+      const socket = connect({ host: 'localhost', port })
+      dialled.watch(socket, port)
+      await once(socket, 'connect')
+      socket.destroy()
+      dialled.add('::ffff:127.0.0.1', port)
+      dialled.add('fe80::1%eth0', port)
+      t.ok(dialled.all.some(({ address }) => address === '127.0.0.1'))
+      t.ok(dialled.all.some(({ address }) => address === 'fe80::1'))
+      t.equal(told, dialled.all.length, 'each once')
+    },
+  )
+
   t.test('an object with bad values keeps its last good version', async t => {
     const { api, world, source, sync } = await fixture(t)
     api.apply(web)
@@ -193,7 +218,11 @@ t.test('what it holds', async t => {
     const { api, world, sync } = await fixture(t, { off })
     api.apply(endpointsObject('web', ['10.244.0.1', '169.254.169.254']))
     await sync()
-    t.strictSame(world.names, [])
+    t.match(Object.fromEntries(world.objects), {
+      'EndpointSlice default/endpoints/web/0/IPv4': {
+        endpoints: [{ address: '10.244.0.1' }],
+      },
+    })
     t.match(world.problems, [
       { object: 'Endpoints default/web', field: 'subsets[0].addresses[1].ip' },
     ])

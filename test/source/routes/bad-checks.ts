@@ -28,7 +28,10 @@ export const checkTexts: readonly (readonly [text: string, message: string])[] =
   ['grpc', `"grpc" is unknown; `],
   ['ping', `"ping" is unknown; `],
   ['tсp', String.raw`"t\u0441p" ${form.check}`], // Its с is Cyrillic.
-  ['https://:1/', '"https" is not there: checks speak no TLS; give http, or tcp'],
+  [
+    'https://db:1/',
+    'names the host "db"; each endpoint is asked itself, give https://:PORT',
+  ],
   ['http:8008', `"http:8008" ${form.check}`],
   ['http:/:8008/', `"http:/:8008/" ${form.check}`],
   [
@@ -48,7 +51,7 @@ export const checkTexts: readonly (readonly [text: string, message: string])[] =
   ['tcp://me@:1', 'names a user, which tcp has no use for; leave it out'],
   ['redis:///master', `role "master" ${form.role}`],
   ['redis:///', `role "" ${form.role}`],
-  ['redis://me@/primary', 'names a user, which redis has no use for; leave it out'],
+  ['redis://me@/primary', 'does nothing without password; give that, too'],
   ['mysql://@', `"" ${form.name}`],
   ['mysql://a b@', `"a b" ${form.name}`],
   ['mysql://:3306/db', 'has the path "/db", which it has no use for; leave it out'],
@@ -109,7 +112,7 @@ export const checkObjects: readonly (readonly [
   ['{type: redis, role: master}', 'role', `"master" ${form.role}`],
   ['{type: redis, role: [primary]}', 'role', `a list ${form.role}`],
   ['{type: redis, role: null}', 'role', `null ${form.role}`],
-  ['{type: redis, user: a}', 'user', stray('redis')],
+  ['{type: redis, user: a}', 'user', 'does nothing without password; give that, too'],
   ['{type: redis, expectStatus: 200}', 'expectStatus', stray('redis')],
   ['{type: mysql, user: ""}', 'user', `"" ${form.name}`],
   ['{type: mysql, user: true}', 'user', `true ${form.name}`],

@@ -4,6 +4,10 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { EndpointSlice } from '../../../src/model/service.ts'
+import { decodeRoute } from '../../../src/source/routes/decode-route.ts'
+import type { Resolve } from '../../../src/source/routes/resolver.ts'
+import type { RawRoute } from '../../../src/source/routes/route-fields.ts'
+import type { Route } from '../../../src/source/routes/route.ts'
 import { parseRoute } from '../../../src/source/routes/route-flag.ts'
 import type { GroupTurn } from '../../../src/health/group-health.ts'
 import { routeSource } from '../../../src/source/routes/route-source.ts'
@@ -28,12 +32,13 @@ const answering = async (t: Test, status: number, host = testHost) => {
 }
 
 /** The endpoints that a route's Service has, as they are now. */
-const served = async (t: Test, text: string) => {
+const served = async (t: Test, route: Route | string, resolve?: Resolve) => {
   const turns: GroupTurn[] = []
   let applied = 0
   const slices = new Map<string, EndpointSlice>()
   const source = routeSource({
-    routes: [parseRoute(text)],
+    routes: [typeof route === 'string' ? parseRoute(route) : route],
+    ...(resolve && { resolve }),
     onTurn: turn => void turns.push(turn),
   })
   t.teardown(() => source.close())
@@ -41,7 +46,9 @@ const served = async (t: Test, text: string) => {
     apply: changes => {
       applied += 1
       for (const { kind, name, object } of changes)
-        if (kind === 'EndpointSlice' && object !== undefined) slices.set(name, object)
+        if (kind !== 'EndpointSlice') continue
+        else if (object === undefined) slices.delete(name)
+        else slices.set(name, object)
     },
     synced: () => {},
     problems: () => {},
@@ -49,9 +56,18 @@ const served = async (t: Test, text: string) => {
   const states = (): string =>
     [...slices.values()]
       .flatMap(({ endpoints }) => endpoints)
-      .map(({ ready, cut }) => (ready ? 'up' : cut === true ? 'cut' : 'down'))
+      .map(({ ready, cut }) => (ready ? 'up' : cut === 'down' ? 'cut' : 'down'))
       .join()
-  return { states, turns, applied: () => applied }
+  /** `address:port state`, of each endpoint. */
+  const listed = (): readonly string[] =>
+    [...slices.values()]
+      .flatMap(({ endpoints, ports: [one] }) =>
+        endpoints.map(({ address, ready, cut = '' }) =>
+          `${address}:${one?.port} ${ready ? 'up' : 'down'} ${cut}`.trim(),
+        ),
+      )
+      .toSorted()
+  return { source, states, listed, turns, applied: () => applied }
 }
 
 t.test('one of a route is up by its role, and none is where none has it', async t => {
@@ -60,7 +76,7 @@ t.test('one of a route is up by its role, and none is where none has it', async 
   const listen = `tcp://${testHost}:${await freeTcpPort()}`
   const route = `${listen}=${to}?name=db&check=http:///primary&on-down=reset`
   const { states, turns } = await served(t, route)
-  t.equal(states(), 'cut,cut', 'before anybody has said so')
+  t.equal(states(), 'down,down', 'before anybody has said so: none is cut')
   await until('the primary is found', () => states() === 'up,cut')
   await until('the other has been asked, too', () => turns.length === 2)
   b.status = 200
@@ -119,3 +135,102 @@ t.test(
     t.ok(applied() <= most, `${applied()} times, ${most} at most`)
   },
 )
+
+const listen = `tcp://${testHost}:1`
+
+/** Of a route that is edited while it runs; `states` sees every state that is handed on. */
+const edited = async (t: Test, first: Partial<RawRoute>, resolve?: Resolve) => {
+  const routeOf = (raw: Partial<RawRoute>): Route =>
+    decodeRoute({ listen, name: 'db', onDown: 'reset', ...raw })
+  const { source, listed, ...more } = await served(t, routeOf(first), resolve)
+  const seen: (readonly string[])[] = []
+  const edit = async (raw: Partial<RawRoute>): Promise<void> => {
+    await source.replace([routeOf(raw)])
+    seen.push(listed())
+  }
+  return { ...more, source, listed, edit, seen }
+}
+
+t.test('an edit of a check, or one that is added, resets nothing', async t => {
+  const a = await answering(t, 200)
+  const to = `${testHost}:${a.port}`
+  const check = { type: 'http', path: '/' } as const
+  const resolve: Resolve = () => Promise.resolve({ addresses: [testHost], ttlMs: 9e4 })
+  const { listed, edit, seen } = await edited(t, { endpoints: [to], check }, resolve)
+  await until('it is up', () => listed().join() === `${to} up`)
+  for (const raw of [
+    { check: { ...check, interval: '3s' } },
+    { check: { ...check, path: '/x' } },
+    { check: { ...check, init: 'down' as const, fall: 9 } },
+    { endpoints: [`db.example:${a.port}`], check },
+    { listen: `tcp://${testHost}:2`, check },
+    { name: 'other', check },
+    { check: undefined },
+    { check: 'http:///added' },
+    { proxyProtocol: 'v2' as const, check: 'http' },
+  ])
+    await edit({ endpoints: [to], ...raw })
+  t.strictSame(new Set(seen.map(String)), new Set([`${to} up`]))
+})
+
+t.test(
+  'one that is found down by an edited check is cut by three, not by one',
+  async t => {
+    const a = await answering(t, 200)
+    const to = `${testHost}:${a.port}`
+    const { listed, edit } = await edited(t, { endpoints: [to], check: 'http' })
+    await until('it is up', () => listed().join() === `${to} up`)
+    a.status = 503
+    const { asked } = a
+    await edit({ endpoints: [to], check: 'http:///x' })
+    await until('it is cut', () => listed().join() === `${to} down down`)
+    t.ok(a.asked >= asked + 3)
+  },
+)
+
+t.test('old endpoints serve until one of the new ones was asked', async t => {
+  const [a, b] = [await answering(t, 200), await answering(t, 200)]
+  const [old, next] = [`${testHost}:${a.port}`, `${testHost}:${b.port}`]
+  const pool = (endpoint: string) => [{ names: ['db.example'], endpoints: [endpoint] }]
+  for (const raw of [
+    (endpoint: string) => ({ endpoints: [endpoint] }),
+    (endpoint: string) => ({ serverNames: pool(endpoint) }),
+  ]) {
+    const { listed, edit } = await edited(t, {
+      ...raw(old),
+      check: 'http',
+      onGone: 'reset',
+    })
+    await until('the old one is up', () => listed().join() === `${old} up`)
+    await edit({ ...raw(next), check: 'http', onGone: 'reset' })
+    t.strictSame(listed(), [`${old} up`])
+    await until('the new one was', () => listed().includes(`${next} up`))
+    t.ok(listed().includes(`${old} down down`), 'and the old one is gone')
+  }
+})
+
+t.test('answers that alternate leave no gap, and cut nothing', async t => {
+  const hosts = ['127.0.9.1', '127.0.9.2']
+  const { port } = await answering(t, 200, '0.0.0.0')
+  let answers = 0
+  const resolve: Resolve = () =>
+    Promise.resolve({ addresses: hosts.filter((_, i) => i === answers % 2), ttlMs: 1000 })
+  const check = { type: 'http', interval: '10s' } as const
+  const { listed, source } = await edited(
+    t,
+    { endpoints: [`db.example:${port}`], check },
+    resolve,
+  )
+  const now = () => listed().join()
+  await until('the first is up', () => now() === `${hosts[0]}:${port} up`)
+  for (answers of [1, 2, 3]) {
+    const [old, next] = [hosts[(answers + 1) % 2], hosts[answers % 2]]
+    source.reload()
+    await until('there is the other', () => {
+      t.ok(now().includes('up'), now())
+      t.notOk(now().includes('down down'), now())
+      return now() === `${next}:${port} up`
+    })
+    t.notOk(now().includes(old ?? ''))
+  }
+})

@@ -537,7 +537,7 @@ t.test('an address that has left is listed to be cut for 30 s', async t => {
   await until('the pause', () => f.clock.waiting === 1)
   f.clock.advance(20_000)
   await until('the change', () => f.batches.length === 2)
-  const gone = { address: '10.0.0.1', ready: false, serving: false, cut: true }
+  const gone = { address: '10.0.0.1', ready: false, serving: false, cut: 'down' }
   t.match(f.batches[1], [
     { object: { endpoints: [{ address: '10.0.0.2', ready: true, cut: undefined }] } },
     { name: 'tcp-127-0-0-1-1.gone-1', object: { endpoints: [gone] } },

@@ -38,14 +38,15 @@ export class ListeningSockets {
 
   /**
    * `count` sockets at one address among which the kernel shares clients out, in their
-   * order. Throws with the errno's name as `code`, and leaves none open.
+   * order. Throws with the errno's name as `code`, and leaves none open. `isIdle`: they are
+   * bound, and yet to listen.
    *
    * Only when the first has the address do they all become SO_REUSEPORT: it would join a
    * stranger's group otherwise, unnoticed, with two proxies on one port. (A later
    * program of the same user may still join this one, if it says SO_REUSEPORT at once: which is
    * why the process has a user of its own, where it can: least-privilege.ts.)
    */
-  open(protocol: RelayProtocol, bind: Bind, count: number): number[] {
+  open(protocol: RelayProtocol, bind: Bind, count: number, isIdle = false): number[] {
     const family = familyOf(bind.address)
     if (family === undefined) throw new Error(`${bind.address} is no IP address`)
     const fds: number[] = []
@@ -58,7 +59,7 @@ export class ListeningSockets {
         this.#bind(fd, bind)
         if (i === 0 && count > 1) this.#set(fd, c.SOL_SOCKET, c.SO_REUSEPORT, 1)
       }
-      if (protocol === 'TCP') for (const fd of fds) this.#listen(fd, bind)
+      if (protocol === 'TCP' && !isIdle) for (const fd of fds) this.listen(fd, bind)
       return fds
     } catch (error) {
       for (const fd of fds) this.#calls.close(fd)
@@ -86,7 +87,7 @@ export class ListeningSockets {
     try {
       const listen = (at: string): void => {
         this.#bind(fd, { address: `unix:${at}`, port: 0 })
-        this.#listen(fd, bind)
+        this.listen(fd, bind)
       }
       if (path.startsWith('\0')) listen(`@${path.slice(1)}`)
       else file = await placeSocket(path, accessOf(bind.address), listen)
@@ -137,7 +138,7 @@ export class ListeningSockets {
     this.#must(bind, this.#calls.bind(fd, this.#memory.address, length))
   }
 
-  #listen(fd: number, bind: Bind): void {
+  listen(fd: number, bind: Bind): void {
     this.#must(bind, this.#calls.listen(fd, backlog))
   }
 

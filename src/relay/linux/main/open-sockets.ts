@@ -116,9 +116,11 @@ export class OpenSockets {
     holder: Holder,
     bind: Bind,
     workers: readonly WorkerHandle[],
+    isIdle = false,
   ): Promise<Group> {
-    const taken = this.#taken(holder, bind, workers)
-    const group = taken ?? (await this.#opened(holder, bind, workers))
+    const taken = isIdle ? undefined : this.#taken(holder, bind, workers)
+    const group = taken ?? (await this.#opened(holder, bind, workers, isIdle))
+    if (isIdle) return group
     try {
       this.steer(group, holder.spread)
     } catch (error) {
@@ -154,6 +156,31 @@ export class OpenSockets {
         this.#closing ||= !isWanted
       } else if (!isWanted) this.#close(worker, fd)
     }
+  }
+
+  /** Sockets of TCP stay bound and refuse clients (inet_shutdown; HAProxy pauses so, too). */
+  pause(slot: number, group: Group): void {
+    this.#shut(group)
+    for (const { worker } of group.sockets)
+      if (worker.knows(slot)) worker.post({ kind: 'release', slot, bind: group.bind })
+  }
+
+  /** Serves them again. Throws what listen says. */
+  resume(holder: Holder, group: Group): void {
+    try {
+      for (const { fd } of group.sockets) this.#listening.listen(fd, group.bind)
+      group.spread = 'any' // They are another group of the kernel's now.
+      this.steer(group, holder.spread)
+    } catch (error) {
+      this.#shut(group)
+      throw error
+    }
+    for (const { worker } of group.sockets) this.tell(holder.slot, group, worker)
+  }
+
+  /** Lets go of those that are paused; workers have released them by the end of that `apply`. */
+  closePaused(group: Group): void {
+    if (!this.#drained) this.#closeAll(group)
   }
 
   /** Has the kernel spread clients over the sockets of a group. */
@@ -216,13 +243,14 @@ export class OpenSockets {
     { protocol }: Holder,
     bind: Bind,
     workers: readonly WorkerHandle[],
+    isIdle: boolean,
   ): Promise<Group> {
     const { length } = workers
     if (!this.#budget.take(length)) throw noDescriptor()
     try {
       const { fds, file } = isUnix(bind.address)
         ? await this.#listening.openUnix(bind, length)
-        : { fds: this.#listening.open(protocol, bind, length), file: undefined }
+        : { fds: this.#listening.open(protocol, bind, length, isIdle), file: undefined }
       const sockets = workers.map((worker, i) => ({ worker, fd: fds[i] ?? -1 }))
       const group: Group = { protocol, bind, sockets, file, spread: 'any' }
       this.#groups.add(group)

@@ -1,4 +1,5 @@
 import { joinHostPort } from '../../../util/ip.ts'
+import { isUnix } from '../../../util/unix-address.ts'
 import { BindSet, type Listening } from '../../bind-set.ts'
 import { CountedEndpoints } from '../../counted-endpoints.ts'
 import {
@@ -54,7 +55,10 @@ export class Port implements Holder {
   readonly retiring = new Set<WorkerHandle>()
   readonly #env: PortEnv
   readonly #binds: BindSet
+  /** Those that listen. */
   readonly #groups = new Map<string, Group>()
+  /** How many there are, with those that don't. */
+  #held = 0
   #spec: RelayListener
   #slots: ReadonlyMap<string, number> = new Map()
   #workers: readonly WorkerHandle[] = []
@@ -76,7 +80,7 @@ export class Port implements Holder {
     const free = { takeListening: () => true, releaseListening: () => {} }
     this.#binds = new BindSet(
       free,
-      bind => this.#open(bind),
+      (bind, isIdle) => this.#open(bind, isIdle),
       state => this.#bindChanged(state),
     )
   }
@@ -108,9 +112,11 @@ export class Port implements Holder {
     this.#counted.take(spec)
     if (spec.limits) this.#limiter ??= newLimiterMemory(this.#env.workers.length)
     const { open, closed } = openFronts(spec)
-    this.#count(open.length)
+    const isTcp = spec.protocol === 'TCP'
+    const idle = closed.filter(({ bind }) => isTcp && !isUnix(bind.address))
+    this.#count(open.length + idle.length)
     // First: a worker resets who comes to an address that has no front any more.
-    this.#binds.want(open, closed)
+    this.#binds.want(open, closed, idle)
     const { workers } = this.#env
     const newcomers = workers.filter(worker => !worker.knows(this.slot))
     for (const worker of workers) this.#tellOf(worker)
@@ -242,21 +248,32 @@ export class Port implements Holder {
     }
   }
 
-  async #open(bind: Bind): Promise<Listening> {
+  async #open(bind: Bind, isIdle: boolean): Promise<Listening> {
     const { sockets, workers, budget } = this.#env
     // All its addresses alike, so that affinity spans them.
-    if (this.#groups.size === 0) {
+    if (this.#held === 0) {
       const one = workers[this.slot % workers.length]
       this.#workers = budget.allowsSharing(workers.length) || !one ? workers : [one]
     }
-    const group = await sockets.open(this, bind, this.#workers)
+    const group = await sockets.open(this, bind, this.#workers, isIdle)
     const key = bindKey(bind)
-    this.#groups.set(key, group)
-    const close = (): void => {
-      this.#groups.delete(key)
-      sockets.letGo(this.slot, group)
+    this.#held += 1
+    if (!isIdle) this.#groups.set(key, group)
+    return {
+      close: () => {
+        this.#held -= 1
+        if (this.#groups.delete(key)) sockets.letGo(this.slot, group)
+        else sockets.closePaused(group)
+      },
+      pause: () => {
+        this.#groups.delete(key)
+        sockets.pause(this.slot, group)
+      },
+      resume: () => {
+        sockets.resume(this, group)
+        this.#groups.set(key, group)
+      },
     }
-    return { close }
   }
 
   #steer(): void {

@@ -178,9 +178,9 @@ export class TcpConnections implements EventSource<Side> {
    * Resets those of a ServicePort that are to be cut, and ends dials to such endpoints; when it is
    * paused, all dials.
    */
-  changed(service: TcpService, spec: RelayListener): void {
+  changed(service: TcpService, spec: RelayListener, before: RelayListener): void {
     if (service.capacity.hasNewPlaces) this.#takePlaces(service)
-    const cut = cutOf(spec)
+    const cut = cutOf(spec, before)
     this.#idleLimits.stillDrained(service, cut)
     if (cut === undefined && spec.paused !== true) return
     for (const connection of this.#all) {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { explainPick } from '../../explain-pick.ts'
 import type { Explanation, ExplainQuery } from '../../explanation.ts'
-import { bindKey, type Bind } from '../../relay.ts'
+import { bindKey, type Bind, type RelayListener } from '../../relay.ts'
 import type { ListenerOrder } from '../orders.ts'
 import type { ListenerOwner, PortListener } from '../worker/port-listener.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
@@ -17,6 +17,7 @@ export class TcpListener implements PortListener {
   readonly #all: TcpConnections
   readonly #owner: ListenerOwner
   readonly #service: TcpService
+  #spec: RelayListener
   /** By `bindKey`. */
   readonly #sockets = new Map<string, ListeningSocket>()
 
@@ -34,6 +35,7 @@ export class TcpListener implements PortListener {
     this.#all = all
     this.#service = new TcpService(env, order, () => this.#connectionEnded())
     this.#service.take(order)
+    this.#spec = order.spec
   }
 
   update(order: ListenerOrder): void {
@@ -41,7 +43,8 @@ export class TcpListener implements PortListener {
     this.#service.take(order)
     if (!isDeepStrictEqual(ages, this.#service.ages)) this.#all.agesChanged(this.#service)
     if (limiter === undefined) this.#all.limited(this.#service)
-    this.#all.changed(this.#service, order.spec)
+    this.#all.changed(this.#service, order.spec, this.#spec)
+    this.#spec = order.spec
   }
 
   open(bind: Bind, fd: number): void {

@@ -1,0 +1,85 @@
+import t from 'tap'
+import { Registry } from '../../src/model/registry.ts'
+import { nodePortCidrs } from '../../src/kernel/node-port-cidrs.ts'
+import {
+  clusterFacts,
+  nodePortProblems,
+  onLoopback,
+} from '../../src/proxy/cluster-facts.ts'
+import { noNode } from '../../src/proxy/options.ts'
+import { gone, node, portSpec, put, service } from '../support/objects.ts'
+
+t.test(
+  'node ports on the primary addresses wait for the Node, and stay there',
+  async t => {
+    const registry = new Registry({ nodeName: 'n1' })
+    const fromApi = {
+      ...noNode,
+      nodeName: 'n1',
+      whyNoNode: () => 'it is not there',
+      nodeCidrs: true,
+    }
+    const options = { nodePortAddresses: ['primary'] }
+    const facts = clusterFacts(fromApi, registry, options, {})
+    t.same(
+      facts.nodePortCidrs('IPv4'),
+      ['127.0.0.0/8'],
+      'not on all, as nothing is known',
+    )
+    registry.apply([put(node('n1', { addresses: [] }))])
+    t.same(facts.nodePortCidrs('IPv4'), ['127.0.0.0/8'], 'as without')
+    registry.apply([
+      put(node('n1', { addresses: ['192.0.2.1'], podCIDRs: ['10.1.0.0/24'] })),
+    ])
+    t.same(facts.nodePortCidrs('IPv4'), ['192.0.2.1/32'])
+    t.equal(facts.nodePortCidrs('IPv6'), undefined, 'a family that the Node has not')
+    for (const change of [put(node('n1')), gone('Node', 'n1')]) {
+      registry.apply([change])
+      t.same(facts.nodePortCidrs('IPv4'), ['192.0.2.1/32'])
+      t.same(facts.podCidrs(), ['10.1.0.0/24'])
+    }
+    const ofFiles = clusterFacts(noNode, new Registry(), options, {})
+    t.equal(ofFiles.nodePortCidrs('IPv4'), undefined, 'no Node will come')
+  },
+)
+
+t.test('addresses of node ports that match nothing are a problem', async t => {
+  const kernel = (localhostNodePorts: boolean) =>
+    ({ localhostNodePorts, nftables: { localhostNodePorts } }) as Parameters<
+      typeof onLoopback
+    >[1]
+  const registry = new Registry()
+  registry.apply([put(service('web', { ports: [portSpec({ nodePort: 30080 })] }))])
+  const wanted = [registry.snapshot('IPv4')]
+  const table: [
+    words: string[],
+    mode: Parameters<typeof onLoopback>[0],
+    flag: boolean,
+    IPv4: boolean,
+    IPv6: boolean,
+  ][] = [
+    [['localhost'], 'userspace', false, false, false],
+    [['localhost'], 'nftables', false, true, true],
+    [['localhost'], 'nftables', true, false, false],
+    [['localhost'], 'iptables', false, true, true],
+    [['localhost'], 'iptables', true, false, false],
+    [['localhost'], 'ipvs', true, true, true],
+    [['203.0.113.0/24'], 'userspace', false, true, false],
+    [['203.0.113.0/24', '::1/128'], 'userspace', false, true, false],
+    [['127.0.0.0/8', '2001:db8::/32'], 'userspace', false, false, false],
+    [['all'], 'nftables', false, false, false],
+    [[], 'ipvs', false, false, false],
+  ]
+  for (const [words, mode, flag, ...families] of table) {
+    const found = nodePortProblems(
+      nodePortCidrs(words, []),
+      onLoopback(mode, kernel(flag)),
+      wanted,
+    )
+    t.same(
+      found.map(({ field }) => field),
+      ['IPv4', 'IPv6'].filter((_, i) => families[i]),
+      `${words.join()} in ${mode} mode, ${flag}`,
+    )
+  }
+})
