@@ -56,16 +56,16 @@ export const clientListsContract = (t: Test, make: MakeRelay): void => {
     await until('the other one is recorded', () => records.length === 1)
     // Of a relay's own limits a prober takes nothing, and it says no header.
     const { endpoint } = await namedBackend(t, 'b')
-    const other = await freeTcpPort()
+    const another = await freeTcpPort()
     const spec: ListenerSpec = {
-      binds: [{ address: testHost, port: other }],
+      binds: [{ address: testHost, port: another }],
       endpoints: [endpoint],
       limits: { routeConnections: 1, routeRate: 1 },
       acceptProxy: rangesOf(['127.0.0.0/8']),
       clients: { probers: [rangesOf([near])] },
     }
     await relay.apply([listenerSpec(spec)])
-    for (let i = 0; i < 5; i += 1) t.equal((await ask(other, testHost, near)).how, 'end')
+    for (let i = 0; i < 5; i += 1) t.equal((await ask(another, testHost, near)).how, 'end')
     t.match(stats().counters, { accepted: 1, failed: {} }, 'as before')
   })
 
