@@ -65,7 +65,8 @@ export const clientListsContract = (t: Test, make: MakeRelay): void => {
       clients: { probers: [rangesOf([near])] },
     }
     await relay.apply([listenerSpec(spec)])
-    for (let i = 0; i < 5; i += 1) t.equal((await ask(another, testHost, near)).how, 'end')
+    for (let i = 0; i < 5; i += 1)
+      t.equal((await ask(another, testHost, near)).how, 'end')
     t.match(stats().counters, { accepted: 1, failed: {} }, 'as before')
   })
 
