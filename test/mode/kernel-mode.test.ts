@@ -104,6 +104,7 @@ t.test('a family without Services is a problem, and does not fail the other', as
       ['IPv4', v4],
       ['IPv6', v6],
     ]),
+    unusable: new Map(),
   })
   const web = servicePort('web')
   v6.broken = 'no rules here'
