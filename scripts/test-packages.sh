@@ -19,7 +19,7 @@ servers='real servers (test/health)'
 windows='a Node for Windows'
 installed=(iproute2 nftables iptables conntrack haproxy nginx-light libnginx-mod-stream wrk
   strace ipset ipvsadm bpftool postgresql redis-server mariadb-server-core dnsmasq-base bind9-dnsutils
-  prometheus chromium zsh fish mandoc man-db systemd python3-minimal)
+  openssl prometheus chromium zsh fish mandoc man-db systemd python3-minimal)
 [[ $(uname -m) == x86_64 ]] && installed+=(qemu-system-x86 busybox-static)
 [[ ${1-} == --wine ]] && installed=(wine wine64)
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/usher-tests

@@ -29,7 +29,13 @@ const require = requireOf(import.meta.url)`,
 const loopbackEndpoints: Plugin = {
   name: 'loopback endpoints',
   setup: plugin => {
-    plugin.onLoad({ filter: /\/util\/special-address\.js$/ }, () => ({
+    // Others ask it, too: what is steered goes by what loopback is.
+    plugin.onResolve({ filter: /\/special-address\.js$/ }, ({ importer, path }) =>
+      importer.endsWith('/source/decode/endpoint-slice.js')
+        ? { path, namespace: 'loopback' }
+        : undefined,
+    )
+    plugin.onLoad({ filter: /./, namespace: 'loopback' }, () => ({
       contents: "export const specialRange = () => ''",
     }))
   },

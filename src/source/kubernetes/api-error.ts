@@ -77,12 +77,12 @@ export const wordsOf = (error: Error): string => {
 /** Who is refused at an address of this host dials itself, whoever gave the host that address. */
 const ownAddressAdvice = (error: Error): string => {
   const all: unknown[] = error instanceof AggregateError ? error.errors : [error]
-  const refused = all.flatMap(one =>
-    peek(one, 'code') === 'ECONNREFUSED' ? [peek(one, 'address')] : [],
+  const refused = new Set(
+    all.map(one => peek(one, 'code') === 'ECONNREFUSED' && peek(one, 'address')),
   )
   const own = Object.values(networkInterfaces())
     .flatMap(infos => infos ?? [])
-    .find(({ internal, address }) => !internal && refused.includes(address))
+    .find(({ internal, address }) => !internal && refused.has(address))
   return own === undefined
     ? ''
     : `; ${own.address} is an address of this host: if the API server is elsewhere, "ip address" and "ip route show table local" say who gave it to this host, and usher cleanup removes it where it was an Usher that has ended`

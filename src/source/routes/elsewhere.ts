@@ -20,6 +20,7 @@ export const elsewhere: ReadonlyMap<string, string> = new Map([
   ['sendproxyv2', 'proxyProtocol'],
   ['expectproxy', 'acceptProxy'],
   ['onmarkeddown', 'onDown'],
+  ['onmarkedup', 'onBack'],
   ['sni', 'serverNames'],
   ['stick', 'affinity'],
   ['log', 'accessLog'],
