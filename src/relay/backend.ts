@@ -16,8 +16,6 @@ export interface Backend extends RelayEndpoint, EndpointStats, Balanced {
   active: number
   failures: number
   resting: boolean
-  /** In this worker: clients that it has not answered, see ring-brake.ts. */
-  unanswered?: number
   /** Only where they count: `retry.expectsReplies`. */
   replies: Cell<Replies> | undefined
   /** Only where they count: `retry.earlyClose`, `retry.answerMs`. */

@@ -7,7 +7,6 @@ import type { Choice } from './front.ts'
 import { type ListenerEndpoints, restMs } from './listener-endpoints.ts'
 import { QueueWait } from './queue-wait.ts'
 import { type NextStep, RetryPlan } from './retry-plan.ts'
-import { brakeMs, isBraked } from './ring-brake.ts'
 
 /** What a dial needs of its listener. */
 export type DialService<B extends Backend> = ListenerEndpoints<B> & {
@@ -61,8 +60,6 @@ export class Dial<B extends Backend, Socket, Connection> {
   #wait: QueueWait<B> | undefined
   /** The last look found endpoints that were full, and none to be tried before them. */
   #isFull = false
-  /** Set once it has waited before its first attempt, or does; see ring-brake.ts. */
-  #brake: 'on' | 'over' | undefined
   #lastError = ''
   /** It should have waited, and too many did. */
   #isOneTooMany = false
@@ -103,10 +100,6 @@ export class Dial<B extends Backend, Socket, Connection> {
 
   #begin(endpoint: B | undefined): void {
     const [ms] = this.#dialler.limits.dialLadder
-    if (endpoint !== undefined && this.#brake === undefined && isBraked(endpoint)) {
-      this.#brake = 'on'
-      return this.#dialler.setTimer(this.connection, brakeMs)
-    }
     if (endpoint === undefined || ms === undefined) {
       return this.#follow(this.#plan.start(this.#startedAt))
     }
@@ -119,12 +112,6 @@ export class Dial<B extends Backend, Socket, Connection> {
     if (this.#wait?.since !== undefined) {
       this.#wait.forgetFailed()
       return this.#waitInQueue(this.#wait)
-    }
-    if (hold === undefined && this.#brake === 'on') {
-      this.#brake = 'over'
-      if (this.#dialler.hasLeft(this.connection)) return this.#clientLeft()
-      this.#startedAt = this.#dialler.now()
-      return this.start()
     }
     if (hold === undefined) return this.#follow(this.#plan.timer(this.#dialler.now()))
     if (this.#dialler.hasLeft(this.connection)) return this.#clientLeft()

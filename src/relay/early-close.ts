@@ -2,7 +2,6 @@ import type { Backend } from './backend.ts'
 import type { Choice } from './front.ts'
 import type { ListenerEndpoints } from './listener-endpoints.ts'
 import { isCancelRequest } from './postgres.ts'
-import { noteUnanswered } from './ring-brake.ts'
 
 /*
  * An endpoint that accepts and ends before its first byte has not served: most often it is
@@ -120,7 +119,6 @@ const leave = <B extends Backend>(
   unservedAfter: number,
 ): void => {
   note(attempts, result, unservedAfter)
-  noteUnanswered(backend)
   backend.active -= 1
 }
 

@@ -8,8 +8,6 @@ export const latestEndMs = 3 * tickMs
 /** To end a flow costs a close(2): others have their turn between so many. */
 const mostInATurn = 2048
 const nextTurnMs = 1
-/** Flows without a reply that give way in a row; see `endsRing`. */
-const mostHops = 64
 
 /** A UDP flow, as far as its limits go. */
 export interface LimitedFlow<F> {
@@ -111,7 +109,6 @@ export class ListenerFlows<F extends LimitedFlow<F>> {
   readonly #all: FlowLimits<F>
   readonly #most: number
   readonly #ages = new FlowAges<F>(flow => flow.ownPlace)
-  #gaveWay = 0
 
   /** `most`: of this listener. */
   constructor(all: FlowLimits<F>, most: number) {
@@ -129,17 +126,6 @@ export class ListenerFlows<F extends LimitedFlow<F>> {
     return this.#all.isFull ? this.#all.mostDispensable : undefined
   }
 
-  /**
-   * Whether the datagram of a new flow is dropped: one of 64 that take the place of a flow without
-   * a reply. What goes round between two proxies makes a flow each time, and only that ends it.
-   */
-  endsRing(): boolean {
-    const flow = this.inTheWay
-    if (flow === undefined || flow.answered) return false
-    this.#gaveWay = (this.#gaveWay + 1) % mostHops
-    return this.#gaveWay === 0
-  }
-
   add(flow: F): void {
     this.#all.add(flow)
     this.#ages.push(flow)
@@ -154,7 +140,6 @@ export class ListenerFlows<F extends LimitedFlow<F>> {
   /** It has had its first reply. */
   answered(flow: F): void {
     this.remove(flow)
-    if (this.#gaveWay > 0) this.#gaveWay -= 1
     flow.answered = true
     this.#push(flow, this.#all.now)
   }

@@ -2,7 +2,6 @@ import type { Socket } from 'node:net'
 import type { Clock, Timer } from '../../util/clock.ts'
 import { errorCode } from '../../util/error-code.ts'
 import { GrowingBytes } from '../../util/growing-bytes.ts'
-import { isLoopback } from '../../util/ip.ts'
 import type { OpenNow } from '../access-log/access-entry.ts'
 import type { Backend } from '../backend.ts'
 import { brokenBy, type Cause } from '../cause.ts'
@@ -15,7 +14,6 @@ import type { Choice } from '../front.ts'
 import { sslRequest } from '../postgres.ts'
 import type { RelayLimits } from '../relay.ts'
 import type { GiveUpCause } from '../retry-plan.ts'
-import { noteAnswered, noteUnanswered } from '../ring-brake.ts'
 import type { Dialled, Dialling, SocketDial } from './dialling.ts'
 import { EndRecord } from './end-record.ts'
 import type { IdleWatch, WatchedConnection } from './idle-watch.ts'
@@ -223,7 +221,6 @@ export class TcpConnection implements Dialled, WatchedConnection {
     if (to === undefined) return this.dial?.clientEnded()
     this.#context.idleWatch.halfClosed(this)
     this.#context.idleWatch.unread(this)
-    this.#noteUnanswered()
     this.#openWay = to
     this.#bytesAtHalfClose = to.bytesRead
     endAfterData(to)
@@ -340,7 +337,6 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   /** The first has come from the endpoint. */
   #answered(): void {
-    if (this.#backend !== undefined) noteAnswered(this.#backend)
     this.lasts()
     if (this.#attempts.length > 1)
       noteUnserved(
@@ -349,11 +345,6 @@ export class TcpConnection implements Dialled, WatchedConnection {
         this.bytesToBackend,
         this.#address,
       )
-  }
-
-  #noteUnanswered(): void {
-    if (this.#backend !== undefined && this.bytesToClient === 0)
-      noteUnanswered(this.#backend)
   }
 
   readonly #address = (): string => this.record.arrival.source.address
@@ -441,7 +432,6 @@ export class TcpConnection implements Dialled, WatchedConnection {
     const { state } = this.#context
     const { counters } = state
     if (this.#backend !== undefined) this.#backend.active -= 1
-    this.#noteUnanswered()
     counters.add('bytesToBackend', this.bytesToBackend)
     counters.add('bytesToClient', this.bytesToClient)
     const { cause } = this.record
@@ -477,13 +467,9 @@ const endAfterData = (to: Socket): void => {
  */
 const passReset = (to: Socket, undelivered: Undelivered, ms: number): void => {
   to.pause()
-  if (to.bytesWritten === 0 || isTakenIn(to)) reset(to)
+  if (to.bytesWritten === 0) reset(to)
   else undelivered.wait(to, ms, () => reset(to))
 }
-
-/** Within a host what fits into a new connection's window is at its reader as soon as it is sent. */
-const isTakenIn = ({ remoteAddress, bytesWritten, writableLength }: Socket): boolean =>
-  isLoopback(remoteAddress ?? '') && bytesWritten <= 16_384 && writableLength === 0
 
 const nothing = Buffer.alloc(0)
 

@@ -184,8 +184,9 @@ export class UdpListener implements PortListener, FlowOwner {
     if (!this.#accepting) return this.#drop('draining')
     // Port 0 can't be answered (RFC 768), and a datagram "from" a listener of
     // ours is made up: answering it would go round for ever (CVE-2024-2169).
-    const isOwn = from.port === 0 || this.#env.isOwn(from.address, from.port)
-    if (isOwn || this.#flows.endsRing()) return this.#drop('loop')
+    if (from.port === 0 || this.#env.isOwn(from.address, from.port)) {
+      return this.#drop('loop')
+    }
     const choice = this.#admit(listening, from.address)
     if (choice === undefined) return this.#drop('not-allowed')
     if (!this.#takeDescriptor()) return this.#drop('no-fd')

@@ -12,7 +12,6 @@ import {
 } from '../../../ffi/constants.ts'
 import { errno } from '../../../ffi/errno.ts'
 import { noteUnserved } from '../../early-close.ts'
-import { noteAnswered } from '../../ring-brake.ts'
 import { keepAliveAfterMs } from '../keep-alive.ts'
 import type { TimerWheel } from '../timer-wheel.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
@@ -141,8 +140,7 @@ export class Copying {
     if (connection.awaitsAnswer) this.#keepAliveLater(connection)
     connection.awaitsAnswer = false
     this.lasts(connection)
-    const { service, attempts, client, endpoint } = connection
-    if (endpoint !== undefined) noteAnswered(endpoint)
+    const { service, attempts, client } = connection
     if (attempts.length > 1)
       noteUnserved(service, attempts, client.bytes, () => connection.peer.address)
   }

@@ -3,7 +3,6 @@ import { brokenBy, type Cause } from '../../cause.ts'
 import { attemptRecords } from '../../attempts.ts'
 import type { ConnectionRecord } from '../../connection-record.ts'
 import { EPOLLERR, EPOLLOUT, SHUT_WR } from '../../../ffi/constants.ts'
-import { noteUnanswered } from '../../ring-brake.ts'
 import { errno, errnoName } from '../../../ffi/errno.ts'
 import { Linger } from '../linger.ts'
 import type { TimerWheel } from '../timer-wheel.ts'
@@ -67,7 +66,6 @@ export class Ending {
     // The close that follows sends the FIN.
     if (to.has(flag.ended) && !to.holds) return this.#finish(side.connection)
     to.set(flag.finished)
-    this.#noteUnanswered(side.connection)
     const result = this.#env.calls.shutdown(to.fd, SHUT_WR)
     // ENOTCONN: it was reset a moment ago, and an event follows.
     if (result < 0 && result !== -errno.ENOTCONN) return this.broken(to, result)
@@ -220,7 +218,6 @@ export class Ending {
     const cause = end?.cause ?? '--'
     if (wasServed && endpoint !== undefined) {
       endpoint.active -= 1
-      this.#noteUnanswered(connection)
       if (backend.fd >= 0) this.sampleRoundTrip(connection, true)
     }
     if (cause !== '--') service.counters.countFailure(cause)
@@ -236,10 +233,6 @@ export class Ending {
       route: service.connections - 1,
       endpoint: endpoint?.active ?? 0,
     })
-  }
-
-  #noteUnanswered({ endpoint, backend }: Connection): void {
-    if (endpoint !== undefined && backend.bytes === 0) noteUnanswered(endpoint)
   }
 
   #letGo(connection: Connection): void {

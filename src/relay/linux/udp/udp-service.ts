@@ -50,7 +50,7 @@ export class UdpService extends ListenerState {
    * (CVE-2024-2169). Port 0 can't be answered (RFC 768).
    */
   isLoop(address: string, port: number): boolean {
-    return port === 0 || this.#env.isOwn(address, port) || this.flows.endsRing()
+    return port === 0 || this.#env.isOwn(address, port)
   }
 
   /**

@@ -25,7 +25,6 @@ export class WorkerBackend implements Backend {
   replies: Cell<Replies> | undefined
   doubts: Cell<Doubts> | undefined
   servedAt: number | undefined
-  unanswered = 0
   recovery: Cell<Recovery> | undefined
   places: EndpointPlaces | undefined
   lastFailure: Backend['lastFailure']
