@@ -115,8 +115,12 @@ const check = async (
   t.equal(wrong, '', `tables of ${entered.length} ServicePorts`)
   for (const one of left) t.ok(isFull({ left: one, room: entered }), 'there is no room')
   const [first] = left
+  // A look at sockets of UDP may have met a failure, too, and is done again with the next change.
+  const ofUdp = 'UDP sockets may stay connected to endpoints that are gone: '
   t.match(
-    steering.problems.map(({ message }) => message),
+    steering.problems
+      .map(({ message }) => message)
+      .filter(message => !message.startsWith(ofUdp)),
     first === undefined
       ? []
       : [
