@@ -27,9 +27,9 @@ export interface ChurnReport {
 }
 
 const mostWrongMs = 5000
-/** Between two dials of one cell, and for how long an answer is waited for. */
+/** Between two dials of one cell, and for how long an answer is waited for: TCP hears of an ICMPv6 refusal with its second SYN. */
 const pauseMs = 400
-const patienceMs = 500
+const patienceMs = 1500
 
 /** A Service's backends and policy change; the others are as in the matrix. */
 const churned = ['plain', 'external-local', 'for-outside', 'both-local'] as const
