@@ -54,12 +54,14 @@ export class ServiceSplitter {
   }
 }
 
+const onLoopback = ' on loopback'
+
 /** `ServicePort.key` of what the relay serves of a ServicePort on loopback. */
 export const loopbackKey = ({ key }: Pick<ServicePort, 'key'>): string =>
-  `${key} on loopback`
+  `${key}${onLoopback}`
 
 /** Whether this is the key, or the listener's id, of what is served on loopback. */
-export const isOnLoopback = (key: string): boolean => key.endsWith(' on loopback')
+export const isOnLoopback = (key: string): boolean => key.endsWith(onLoopback)
 
 const loopback: Readonly<Record<IpFamily, string>> = { IPv4: '127.0.0.1', IPv6: '::1' }
 

@@ -329,7 +329,8 @@ const createControl = (deps: ControlDeps) => {
 const redBinds = ({ mode, dataPath }: Traffic): readonly BindState[] => {
   const path = dataPath()
   const failing = path?.connectionLog.failingBinds.states() ?? []
-  if (path?.captureChoice().name !== 'local') return failing
+  // Health is asked often, and there may be many placements.
+  if (failing.length === 0 || path?.captureChoice().name !== 'local') return failing
   const binds = mode.placements.flatMap(one => one.vips.flatMap(vip => vip.binds))
   return failing.length < binds.length ? [] : failing
 }
