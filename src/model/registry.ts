@@ -236,9 +236,9 @@ export class Registry {
       }
     }
     if (isDeepStrictEqual(addresses, before.addresses)) return
-    for (const [key, { sourceRanges }] of this.#services) {
-      if (sourceRanges !== undefined) this.#unbuilt.add(key)
-    }
+    for (const [key, service] of this.#services)
+      if (service.sourceRanges !== undefined || this.#ways.concern(service))
+        this.#unbuilt.add(key)
   }
 
   #fileOtherNode(name: string, node: Node | undefined): void {
