@@ -240,7 +240,7 @@ t.test('Services', async t => {
       [false, ips.slice(0, -1)],
     ] as const) {
       const found = decode(raw, strict)
-      if (!('key' in found)) return t.fail('not decoded')
+      if (!('key' in found)) throw new Error('not decoded')
       const object = found.changes[0]?.object as Service
       t.strictSame([object.externalIPs, object.loadBalancerIPs], [left, left])
       t.equal((strict ? found.problems.slice(2) : found.invalid).length, special)
