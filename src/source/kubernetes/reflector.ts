@@ -68,6 +68,8 @@ export class Reflector {
   /** The server may be another one than before. */
   #doubtful = false
   #alternative = 0
+  /** That of what was read last. */
+  #readFrom: number | undefined
   #streaming = true
   #byField = true
   #synced = false
@@ -243,6 +245,7 @@ export class Reflector {
     await store.replace(gathered, signal)
     signal.throwIfAborted()
     this.#resourceVersion = resourceVersion
+    this.#readFrom = this.#alternative
     this.#doubtful = false
     this.#received()
     this.#served = true
@@ -339,7 +342,9 @@ export class Reflector {
     // The end is not marked; or an etcd that does not report its progress.
     const unable =
       hasCode(error, 'SILENCE') || (hasCode(error, 'API_WATCH_REFUSED') && status === 500)
-    if (status === 404 && this.#alternative + 1 < collections.length) {
+    // What was there once is: something on the way does not find the server.
+    const isKnown = this.#readFrom === this.#alternative && !optional
+    if (status === 404 && !isKnown && this.#alternative + 1 < collections.length) {
       this.#alternative += 1
       how(`${collection.path} is not served; reads ${this.#collection.path}`)
     } else if (this.#streaming && (status === 400 || status === 422 || unable)) {

@@ -213,6 +213,23 @@ t.test('faults', async t => {
         },
       )
 
+  t.test('slices that were there once are not looked for among Endpoints', async t => {
+    const { api, world, clock, source, sync } = await fixture(t)
+    api.apply(sliceObject('web', 'web-1', [endpoint('10.244.0.1')]))
+    await sync()
+    // As of a proxy before the API servers that knows none of them for the moment.
+    api.faults.add(
+      { kind: 'status', code: 404 },
+      { resources: ['endpointslices'], times: 3 },
+    )
+    source.reload()
+    await clock.pump('the slices', () => world.relists('endpointslices') === 1)
+    t.strictSame(world.names, ['EndpointSlice default/web-1'])
+    t.equal(world.batches.flat().length, 1)
+    t.ok(world.logged(/^lost endpointslices: .*404/))
+    t.notOk(world.logged(/^fell back/))
+  })
+
   t.test('an API server that is away at the start is waited for', async t => {
     const { api, world, clock, source } = await fixture(t)
     api.shut()
