@@ -283,7 +283,8 @@ export class Reflector {
       new Error(`the server ended the watch after ${(stood / 1000).toFixed(1)} s`)
     if (error !== undefined && this.#fallBack(error)) return 0
     const status = fault instanceof ApiError ? fault.status : 0
-    if (optional && status === 404) return this.#absent(signal)
+    if (optional && status === 404 && this.#options.store.size === 0)
+      return this.#absent(signal)
     const forbidden = optional && status === 403
     this.#lost(fault, forbidden)
     if (forbidden) return rarelyMs
@@ -356,9 +357,7 @@ export class Reflector {
 
   /** The server has no such thing, which is as good as having none of them. */
   async #absent(signal: AbortSignal): Promise<number> {
-    const synced = this.#synced
-    if (!synced || this.#options.store.size > 0)
-      await this.#replace(new ObjectStore(), '', signal).catch(() => {})
+    if (!this.#synced) await this.#replace(new ObjectStore(), '', signal).catch(() => {})
     this.#mustList('looks whether they are served now')
     this.#error = ''
     return this.#timing.rarelyMs
