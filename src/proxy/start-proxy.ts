@@ -63,6 +63,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   })
   const registry = new Registry({
     nodeName: node.nodeName,
+    externalIPs: options.externalIps ?? true,
     startedAt: Date.now(),
     judge: checks.judge,
     ...(source.dials && { dials: () => source.dials?.() ?? [] }),
