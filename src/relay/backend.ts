@@ -18,7 +18,7 @@ export interface Backend extends RelayEndpoint, EndpointStats, Balanced {
   resting: boolean
   /** Only where they count: `retry.expectsReplies`. */
   replies: Cell<Replies> | undefined
-  /** Only where they count: `retry.earlyClose`, `retry.answerMs`. */
+  /** Only where they count: see `countsUnserved`. */
   doubts?: Cell<Doubts> | undefined
   /** In this worker: when it last had an answer for a client, where answers are waited for. */
   servedAt?: number | undefined

@@ -2,8 +2,8 @@ import { Balancer } from '../balance/balancer.ts'
 import {
   afterReply,
   afterSilence,
-  enoughUnanswered,
   isAnswering,
+  replyClients,
 } from '../balance/replies.ts'
 import { afterAnswer, afterUnserved, isInDoubt } from '../balance/doubts.ts'
 import { hashText } from '../balance/hash-text.ts'
@@ -44,9 +44,11 @@ const spokenWithinMs = 1000
 const none: ReadonlyMap<string, never> = new Map<string, never>()
 const noKeys: ReadonlySet<string> = new Set()
 
-/** Whether connections count that endpoints accept and do not serve. */
+/** Whether connections count that endpoints accept and do not serve, or flows that have no reply. */
 export const countsUnserved = ({ protocol, retry }: RelayListener): boolean =>
-  protocol === 'TCP' && (retry?.earlyClose === true || retry?.answerMs !== undefined)
+  protocol === 'TCP'
+    ? retry?.earlyClose === true || retry?.answerMs !== undefined
+    : retry?.expectsReplies === true
 
 /** Where a listener's clients may go: its endpoints, whose turn it is, and who may connect. */
 export abstract class ListenerEndpoints<B extends Backend> {
@@ -136,10 +138,9 @@ export abstract class ListenerEndpoints<B extends Backend> {
    */
   unserved(backend: B, client: string | undefined): void {
     const { doubts } = backend
-    if (doubts === undefined) return
     const now = this.#clock.now()
     const hash = client === undefined ? undefined : hashText(client)
-    doubts.change(before => afterUnserved(before, hash, now))
+    if (!doubts?.change(before => afterUnserved(before, hash, now))) return
     if (isInDoubt(doubts.read())) this.#rest(backend, restMs.unserved)
   }
 
@@ -167,39 +168,51 @@ export abstract class ListenerEndpoints<B extends Backend> {
   }
 
   /**
-   * Whether only a reply shows that an endpoint serves which has failed: not where none of them ever
-   * replied.
+   * Whether only a reply shows that an endpoint serves: of one that has failed not where none of
+   * them ever replied.
    */
   #isToReply({ replies, rest }: B): boolean {
-    return (
-      replies !== undefined &&
-      rest.read() !== noRest &&
-      this.balancer.endpoints.some(other => other.replies?.read().hasAnswered)
-    )
+    if (replies === undefined) return false
+    const { endpoints } = this.balancer
+    return rest.read() === noRest || endpoints.some(one => one.replies?.read().at)
   }
 
-  /** A UDP flow has had its first reply from `backend`. */
-  answered(backend: B): void {
+  /** A UDP flow of `client` has had its first reply from `backend`. */
+  answered(backend: B, client: string): void {
     const { replies } = backend
     if (replies === undefined) return
     const now = this.#clock.now()
-    replies.change(before => afterReply(before, now))
+    const hash = hashText(client)
+    replies.change(before => afterReply(before, hash, now))
     this.served(backend)
   }
 
-  /** A UDP flow got no reply to what its client wrote last, at `sentAt`, and has ended of that. */
-  unanswered(backend: B, sentAt: number): void {
-    const { replies } = backend
-    if (!replies?.change(before => afterSilence(before, sentAt))) return
-    const own = replies.read()
-    if (own.unanswered < enoughUnanswered || sentAt < own.since) return
-    const isAlone = this.balancer.endpoints.some(
-      ({ replies: other = replies }) =>
-        other !== replies && isAnswering(other.read(), own),
-    )
+  /** A UDP flow got no reply to what `client` wrote last, at `sentAt`, and has ended of that. */
+  unanswered(backend: B, client: string, sentAt: number): void {
+    const { replies, doubts } = backend
+    if (replies === undefined || doubts === undefined) return
+    replies.change(afterSilence)
+    // It has answered another flow since.
+    if (sentAt < replies.read().at) return
+    const hash = hashText(client)
+    const isAnswered = (): boolean => this.#othersReply(backend, hash % replyClients)
+    doubts.change(before => afterUnserved(before, hash, sentAt, isAnswered))
+    if (!isInDoubt(doubts.read())) return
     // Where all are silent it is no worse than the others.
-    if (isAlone) this.failed(backend, restMs.silent, 'no reply')
-    else this.served(backend)
+    if (!this.#othersReply(backend)) return this.served(backend)
+    this.noteFailure(backend, 'no reply')
+    this.#rest(backend, restMs.silent)
+  }
+
+  /** Whether another endpoint has replied, last of all to `client` if given, since `backend` is silent. */
+  #othersReply(backend: B, client?: number): boolean {
+    const since = backend.doubts?.read().since ?? 0
+    return this.balancer.endpoints.some(other => {
+      const replies = other.replies?.read()
+      if (other === backend || replies === undefined) return false
+      if (other.doubts?.read().clients !== 0) return false
+      return isAnswering(replies, since) && replies.client === (client ?? replies.client)
+    })
   }
 
   /** Where early closes, answers or replies count, a connection or flow has shown that it is served. */

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { OwnCell } from '../../src/balance/cell.ts'
+import { noDoubts } from '../../src/balance/doubts.ts'
 import { noReplies } from '../../src/balance/replies.ts'
 import { noRest } from '../../src/balance/resting.ts'
 import type { Backend } from '../../src/relay/backend.ts'
@@ -9,6 +10,11 @@ import { NodeClientSet } from '../../src/relay/node-clients.ts'
 import { endpoint, listenerSpec } from '../support/relay-fixture.ts'
 
 const udpReplyTimeout = 5000
+
+/** Clients whose hashes differ, by 14 and by 64. */
+const someClients = ['10.9.0.1', '10.9.0.2', '10.9.0.3'] as const
+const [bad] = someClients
+const good = '10.9.0.9'
 
 class TestClock {
   time = 1000
@@ -46,6 +52,7 @@ class Endpoints extends ListenerEndpoints<Backend> {
       resting: false,
       rest: new OwnCell(noRest),
       replies: expectsReplies ? new OwnCell(noReplies) : undefined,
+      doubts: expectsReplies ? new OwnCell(noDoubts) : undefined,
     }))
   }
 
@@ -57,20 +64,21 @@ class Endpoints extends ListenerEndpoints<Backend> {
     return found
   }
 
-  /** So many flows go to an endpoint that does not answer them. */
-  silence(which: number, flows = 3): void {
+  /** A flow of each of so many clients, or of these, goes to an endpoint that does not answer them. */
+  silence(which: number, of: number | readonly string[] = 3): void {
+    const clients = typeof of === 'number' ? someClients.slice(0, of) : of
     const sentAt = this.clock.time
-    for (let i = 0; i < flows; i += 1) this.connected('', this.at(which))
+    for (const client of clients) this.connected(client, this.at(which))
     this.clock.time += udpReplyTimeout
-    for (let i = 0; i < flows; i += 1) this.unanswered(this.at(which), sentAt)
+    for (const client of clients) this.unanswered(this.at(which), client, sentAt)
   }
 
   /** Two flows: one reply may be chance. */
-  answer(which: number): void {
+  answer(which: number, client = good): void {
     for (let i = 0; i < 2; i += 1) {
-      this.connected('', this.at(which))
+      this.connected(client, this.at(which))
       this.clock.time += 1
-      this.answered(this.at(which))
+      this.answered(this.at(which), client)
     }
   }
 
@@ -80,22 +88,24 @@ class Endpoints extends ListenerEndpoints<Backend> {
    */
   run(everyMs: number, percents: readonly number[]): number[] {
     const turns = percents.map(() => 0)
-    const waiting: { which: number; sentAt: number }[] = []
+    const waiting: { which: number; client: string; sentAt: number }[] = []
+    let flows = 0
     // Not of chance: the test is the same each time.
     let seed = 1
     for (const end = this.clock.time + 300_000; this.clock.time < end;) {
       this.clock.time += everyMs
       while ((waiting[0]?.sentAt ?? Infinity) <= this.clock.time - udpReplyTimeout) {
-        const { which = 0, sentAt = 0 } = waiting.shift() ?? {}
-        this.unanswered(this.at(which), sentAt)
+        const { which = 0, client = '', sentAt = 0 } = waiting.shift() ?? {}
+        this.unanswered(this.at(which), client, sentAt)
       }
-      const backend = this.balancer.pick('')
+      const client = `10.9.1.${(flows += 1) % 200}`
+      const backend = this.balancer.pick(client)
       const which = this.balancer.endpoints.findIndex(one => one === backend)
-      this.connected('', this.at(which))
+      this.connected(client, this.at(which))
       turns[which] = (turns[which] ?? 0) + 1
       seed = (seed * 48_271) % 2_147_483_647
-      if (seed % 100 < (percents[which] ?? 0)) this.answered(this.at(which))
-      else waiting.push({ which, sentAt: this.clock.time })
+      if (seed % 100 < (percents[which] ?? 0)) this.answered(this.at(which), client)
+      else waiting.push({ which, client, sentAt: this.clock.time })
     }
     return turns
   }
@@ -115,7 +125,7 @@ t.test('an endpoint that answers no flow', async t => {
     all.answer(1)
     const rests: number[] = []
     for (let i = 0; i < 5; i += 1) {
-      all.silence(0, 1)
+      all.silence(0, [someClients[2]])
       rests.push(all.restOf(0))
       all.clock.time += all.restOf(0)
       while (all.balancer.pick('') !== all.at(0));
@@ -150,6 +160,46 @@ t.test('an endpoint that answers no flow', async t => {
     t.equal(all.restOf(1), 0, 'nothing was answered meanwhile')
     all.silence(0, 1)
     t.equal(all.at(0).rest.read(), noRest)
+  })
+})
+
+t.test('silence to one client alone', async t => {
+  const xs = [bad, bad, bad] as const
+  t.test('is not the endpoint’s while others are answered', async t => {
+    const all = new Endpoints([1, 2], true)
+    for (let i = 0; i < 20; i += 1) {
+      all.answer(1)
+      all.silence(0, xs)
+      t.equal(all.restOf(0), 0)
+    }
+    all.answer(1)
+    all.silence(0, [good])
+    t.equal(all.restOf(0), 0, 'and one datagram that is lost makes no difference')
+    all.answer(1)
+    all.silence(0, [good])
+    t.equal(all.restOf(0), restMs.silent, 'this client is answered elsewhere')
+  })
+
+  t.test('counts where another endpoint answers it, and 5 s later', async t => {
+    const all = new Endpoints([1, 2], true)
+    all.answer(1, bad)
+    all.silence(0, xs)
+    t.equal(all.restOf(0), 0, 'one moment is not enough')
+    all.answer(1, bad)
+    all.silence(0, [bad])
+    t.equal(all.restOf(0), restMs.silent)
+  })
+
+  t.test('counts no more once the endpoint has answered', async t => {
+    const all = new Endpoints([1, 2], true)
+    all.answer(1)
+    all.silence(0, 2)
+    const sentAt = all.clock.time
+    all.answer(0)
+    all.answer(1)
+    all.unanswered(all.at(0), someClients[2], sentAt)
+    all.silence(0, [someClients[2]])
+    t.equal(all.restOf(0), 0)
   })
 })
 

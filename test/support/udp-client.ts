@@ -1,6 +1,8 @@
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import type { Test } from 'tap'
+import { afterUnserved, noDoubts } from '../../src/balance/doubts.ts'
+import { hashText } from '../../src/balance/hash-text.ts'
 import { testHost } from './ports.ts'
 import { closeOnce } from './udp-backend.ts'
 import { until } from './until.ts'
@@ -16,6 +18,16 @@ export interface UdpClient {
   readonly ask: (message: Buffer | string) => Promise<string>
   readonly close: () => Promise<void>
 }
+
+/** 14 addresses of clients, which are all of those that an endpoint can tell apart (doubts.ts). */
+export const clientAddresses: readonly string[] = [
+  ...new Map(
+    Array.from({ length: 250 }, (_, i) => {
+      const address = `127.9.0.${i + 1}`
+      return [afterUnserved(noDoubts, hashText(address), 0).clients, address] as const
+    }),
+  ).values(),
+]
 
 /**
  * A client on a port of its own, closed when the test ends. Its socket is connected, so

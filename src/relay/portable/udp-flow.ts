@@ -36,9 +36,9 @@ export interface FlowOwner {
   answered(flow: UdpFlow): void
   closed(flow: UdpFlow): void
   /** `backend` has sent its first reply to a flow. */
-  heard(backend: Backend): void
+  heard(backend: Backend, client: string): void
   /** It has sent none to what the client wrote last, at `sentAt`, and the flow has ended of that. */
-  unheard(backend: Backend, sentAt: number): void
+  unheard(backend: Backend, client: string, sentAt: number): void
   /** There was no descriptor or port for a flow. */
   starved(): void
 }
@@ -130,7 +130,8 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
 
   unanswered(): void {
     const backend = this.#backend
-    if (backend !== undefined && this.#asked) this.#owner.unheard(backend, this.touchedAt)
+    if (backend !== undefined && this.#asked)
+      this.#owner.unheard(backend, this.client, this.touchedAt)
     this.close()
   }
 
@@ -188,7 +189,7 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
 
   #hear(): void {
     this.#heard = true
-    if (this.#backend !== undefined) this.#owner.heard(this.#backend)
+    if (this.#backend !== undefined) this.#owner.heard(this.#backend, this.client)
   }
 
   #unsent(socket: Socket, datagram: Buffer, error: NodeJS.ErrnoException): void {

@@ -94,12 +94,12 @@ export class UdpListener implements PortListener, FlowOwner {
     this.#state.failed(backend, restMs.refused, 'refused, or out of reach')
   }
 
-  heard(backend: Backend): void {
-    this.#state.answered(backend)
+  heard(backend: Backend, client: string): void {
+    this.#state.answered(backend, client)
   }
 
-  unheard(backend: Backend, sentAt: number): void {
-    this.#state.unanswered(backend, sentAt)
+  unheard(backend: Backend, client: string, sentAt: number): void {
+    this.#state.unanswered(backend, client, sentAt)
   }
 
   allFailed(): void {

@@ -10,7 +10,7 @@ import {
   type UdpBackend,
   udpBackend,
 } from '../../support/udp-backend.ts'
-import { udpClient } from '../../support/udp-client.ts'
+import { clientAddresses, udpClient } from '../../support/udp-client.ts'
 import { until } from '../../support/until.ts'
 
 const retry = { earlyClose: false, replay: 0, expectsReplies: true }
@@ -22,9 +22,11 @@ const setUp = async (t: Test, make: MakeRelay, udpReplyTimeout: number) => {
   const fixture = relayFixture(t, make, { limits: { udpReplyTimeout } })
   const port = await freeUdpPort()
   const binds = [{ address: testHost, port }]
+  let clients = 0
+  const clientAddress = () => clientAddresses[(clients += 1) % clientAddresses.length]
   const listen = (endpoints: readonly RelayEndpoint[], affinityMs = 0) =>
     fixture.listen({ protocol: 'UDP', binds, endpoints, affinityMs, retry })
-  /** So many flows, one after the other, by whose clients no answer is waited for. */
+  /** So many flows, one after the other, each of another client, by whose clients no answer is waited for. */
   const send = async (
     flows: number,
     ...servers: readonly UdpBackend[]
@@ -33,7 +35,7 @@ const setUp = async (t: Test, make: MakeRelay, udpReplyTimeout: number) => {
       servers.reduce((sum, server) => sum + server.received.length, 0)
     for (let i = 0; i < flows; i += 1) {
       const before = received()
-      const client = await udpClient(t, port)
+      const client = await udpClient(t, port, testHost, clientAddress())
       client.send('hello')
       await until('it has come to one of them', () => received() > before)
     }
@@ -45,7 +47,7 @@ const setUp = async (t: Test, make: MakeRelay, udpReplyTimeout: number) => {
   }
   const isResting = (which = 0): boolean =>
     fixture.stats().endpoints[which]?.resting ?? false
-  return { ...fixture, listen, send, ask, isResting }
+  return { ...fixture, port, clientAddress, listen, send, ask, isResting }
 }
 
 /** Endpoints that don't answer, where `retry` says that they are to. */
@@ -64,6 +66,31 @@ export const udpSilenceContract = (t: Test, make: MakeRelay): void => {
     t.equal((await ask(12)).toSorted().join(''), 'aaaaaabbbbbb', 'others take its turns')
     t.equal(silent.received.length, 3)
     t.match(stats().endpoints, [{ failures: 1 }, { failures: 0 }, { failures: 0 }])
+  })
+
+  t.test('one client that has no reply takes an endpoint from no others', async t => {
+    const all = await setUp(t, make, 300)
+    const { listen, isResting, ask, stats, port, clientAddress } = all
+    const deaf: Reply[] = []
+    const server = (name: string): Promise<UdpBackend> =>
+      udpBackend(t, (message, reply) =>
+        String(message) === 'garbage' ? void deaf.push(reply) : reply(name),
+      )
+    const [a, b] = [await server('a'), await server('b')]
+    await listen([a.endpoint, b.endpoint])
+    const good = await ask(1)
+    const bad = clientAddress()
+    for (let i = 0; i < 6; i += 1) {
+      const client = await udpClient(t, port, testHost, bad)
+      client.send('garbage')
+      await until('it has come', () => deaf.length > i)
+      good.push(...(await ask(1)))
+    }
+    t.equal(new Set(good).size, 1, 'the others’ turns are all at one')
+    await until('the flows have ended', () => stats().counters.active === good.length)
+    good.push(...(await ask(8)))
+    t.equal(good.slice(-8).toSorted().join(''), 'aaaabbbb')
+    t.notOk(isResting(0) || isResting(1))
   })
 
   t.test('traffic that no endpoint answers goes to all of them in turn', async t => {

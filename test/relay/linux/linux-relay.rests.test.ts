@@ -6,7 +6,7 @@ import { freeTcpPort, freeUdpPort, testHost } from '../../support/ports.ts'
 import { relayFixture } from '../../support/relay-fixture.ts'
 import { ask, namedBackend, tcpBackend } from '../../support/tcp-backend.ts'
 import { namedUdp, silentUdp } from '../../support/udp-backend.ts'
-import { udpClient } from '../../support/udp-client.ts'
+import { clientAddresses, udpClient } from '../../support/udp-client.ts'
 import { until } from '../../support/until.ts'
 
 const workers = 4
@@ -79,11 +79,12 @@ t.test('a UDP endpoint that is silent', { skip: linuxRelaySkip() }, async t => {
   const answers = { ...retry, expectsReplies: true }
   await listen({ protocol: 'UDP', binds, endpoints, retry: answers })
   const silence = (): unknown => stats().endpoints[0]?.resting
-  const comes = async (): Promise<void> => (await udpClient(t, port)).send('hello')
+  const comes = async (from?: string): Promise<void> =>
+    (await udpClient(t, port, testHost, from)).send('hello')
   // Clients are spread by chance, and each worker has turns of its own: of so many flows each
-  // endpoint gets four.
-  for (let i = 0; i < 18; i += 1) {
-    await comes()
+  // endpoint gets five, of three clients at least.
+  for (let i = 0; i < 21; i += 1) {
+    await comes(clientAddresses[i % clientAddresses.length])
     await sleep(20)
   }
   t.equal(silence(), false, 'no time for an answer is over')

@@ -203,14 +203,14 @@ export class UdpFlow
 
   unanswered(): void {
     if (this.#backend !== undefined && this.#asked) {
-      this.#service.unanswered(this.#backend, this.touchedAt)
+      this.#service.unanswered(this.#backend, this.client, this.touchedAt)
     }
     this.#end(false)
   }
 
   #hear(): void {
     this.#heard = true
-    if (this.#backend !== undefined) this.#service.answered(this.#backend)
+    if (this.#backend !== undefined) this.#service.answered(this.#backend, this.client)
   }
 
   #end(givesWay: boolean): void {
