@@ -1,5 +1,5 @@
 import { cidrContains, parseCidr } from '../util/cidr.ts'
-import { type AddressPort, joinHostPort } from '../util/ip.ts'
+import { type AddressPort, isLoopback, isWildcard, joinHostPort } from '../util/ip.ts'
 import type { EndpointSlice, Service } from './service.ts'
 import type { Here } from './service-ports.ts'
 import type { Problem, ServicePort, Vip } from './snapshot.ts'
@@ -7,24 +7,53 @@ import type { Problem, ServicePort, Vip } from './snapshot.ts'
 /** Whose endpoints are the API servers themselves, in every cluster. */
 export const apiService = 'default/kubernetes'
 
+/** A server of Usher's own, for metrics or health. */
+export interface OwnServer extends AddressPort {
+  readonly flag: string
+}
+
+/** What this host is, beside its Node. */
+export interface Host {
+  /** Servers of Usher's own; the same list while nothing of it changed. */
+  readonly servers: () => readonly OwnServer[]
+  /** Whether it has an address, but for those that it has for clients of Services. */
+  readonly has: (address: string) => boolean
+}
+
 /**
  * The ways to the API server, `address:port`: what the source dials, and the API servers' own
- * endpoints, which others of this node dial. A Service must not take one, lest whoever may write
- * Services takes nodes off the cluster: it keeps one only while it leads to the API servers alone.
+ * endpoints, which others of this node dial; and those to Usher's own servers. A Service must not
+ * take one, lest whoever may write Services takes nodes off the cluster: it keeps one to the API
+ * server only while it leads to the API servers alone.
  */
 export class OwnWays {
   readonly #servers: ReadonlySet<string>
-  readonly #all: ReadonlySet<string>
+  readonly #all: readonly AddressPort[]
   readonly #ports: ReadonlySet<number>
+  readonly #own: readonly OwnServer[]
+  readonly #host: Pick<Host, 'has'>
+  /** Addresses that were asked about, and whether the host had them. */
+  readonly #asked = new Map<string, boolean>()
 
-  constructor(dials: readonly AddressPort[], apiSlices: readonly EndpointSlice[]) {
+  constructor(
+    dials: readonly AddressPort[],
+    apiSlices: readonly EndpointSlice[],
+    own: readonly OwnServer[],
+    host: Pick<Host, 'has'>,
+  ) {
     const servers = apiSlices.flatMap(({ endpoints, ports }) =>
       endpoints.flatMap(({ address }) => ports.map(({ port }) => ({ address, port }))),
     )
-    const all = [...dials, ...servers]
     this.#servers = new Set(servers.map(textOf))
-    this.#all = new Set(all.map(textOf))
-    this.#ports = new Set(all.map(({ port }) => port))
+    this.#all = [...dials, ...servers]
+    this.#ports = new Set([...this.#all, ...own].map(({ port }) => port))
+    this.#own = own
+    this.#host = host
+  }
+
+  /** Whether the host has got or lost an address that counted. */
+  get isStale(): boolean {
+    return [...this.#asked].some(([address, had]) => this.#host.has(address) !== had)
   }
 
   /** Whether a Service may have a VIP that is one, by its ports. */
@@ -45,8 +74,9 @@ export class OwnWays {
   ): ServicePort | undefined {
     const { namespace, serviceName } = servicePort
     const vips = servicePort.vips.filter(vip => {
-      if (!this.#isCut(servicePort, vip, here)) return true
-      const message = `${textOf(vip)}/TCP is left out, as this node reaches the API server there; give another address or port, or lead it to the endpoints of Service ${apiService} alone`
+      const why = this.#whyNot(servicePort, vip, here)
+      if (why === undefined) return true
+      const message = `${textOf(vip)}/TCP is left out, as ${why}`
       const object = `Service ${namespace}/${serviceName}`
       problems.push({ object, field: fields[vip.kind], message })
       return false
@@ -55,15 +85,34 @@ export class OwnWays {
     return vips.length === 0 ? undefined : { ...servicePort, vips }
   }
 
-  #isCut(servicePort: ServicePort, { kind, address, port }: Vip, here: Here): boolean {
-    if (servicePort.protocol !== 'TCP' || kind === 'ClusterIP' || kind === 'Route')
-      return false
-    const at = kind === 'NodePort' ? [...here.addresses, '127.0.0.1', '::1'] : [address]
-    if (!at.some(one => this.#all.has(textOf({ address: one, port })))) return false
+  #whyNot(servicePort: ServicePort, vip: Vip, here: Here): string | undefined {
+    const { kind } = vip
+    if (servicePort.protocol !== 'TCP' || kind === 'Route') return undefined
+    const own = this.#own.find(way => this.#takes(vip, way, here))
+    if (own !== undefined)
+      return `Usher's own server of ${own.flag} listens there; give another port`
+    if (kind === 'ClusterIP' || !this.#all.some(way => this.#takes(vip, way, here)))
+      return undefined
     const { endpoints } = servicePort.externalFromNode
     const leadsThere =
       endpoints.length > 0 && endpoints.every(one => this.#servers.has(textOf(one)))
-    return !leadsThere || !letsIn(servicePort, here)
+    return leadsThere && letsIn(servicePort, here)
+      ? undefined
+      : `this node reaches the API server there; give another address or port, or lead it to the endpoints of Service ${apiService} alone`
+  }
+
+  #takes({ kind, address, port }: Vip, way: AddressPort, here: Here): boolean {
+    if (way.port !== port) return false
+    const isAny = isWildcard(way.address)
+    if (kind === 'NodePort') return isAny || this.#isHere(way.address, here)
+    return way.address === address || (isAny && this.#isHere(address, here))
+  }
+
+  #isHere(address: string, { addresses }: Here): boolean {
+    if (isLoopback(address) || addresses.includes(address)) return true
+    const has = this.#host.has(address)
+    this.#asked.set(address, has)
+    return has
   }
 }
 

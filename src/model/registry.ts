@@ -8,7 +8,7 @@ import {
 import { ChangeTracker, type CheckedOut, type PendingChanges } from './change-tracker.ts'
 import { EndpointStore } from './endpoint-store.ts'
 import { LastKnownNode } from './last-known-node.ts'
-import { apiService, OwnWays } from './own-ways.ts'
+import { apiService, type Host, OwnWays } from './own-ways.ts'
 import { PublishedMap } from './published-map.ts'
 import { sameSlice } from './same.ts'
 import type { Change, EndpointSlice, Node, Service, ServiceCIDR } from './service.ts'
@@ -37,6 +37,8 @@ export interface RegistryOptions {
   readonly judge?: (service: string) => Judge
   /** Where the source dials its API server; the same list while nothing of it changed. None by default. */
   readonly dials?: () => readonly AddressPort[]
+  /** By default without servers of Usher's own, and without an address. */
+  readonly host?: Host
   /** Epoch milliseconds; what was triggered before is not measured. Default 0. */
   readonly startedAt?: number
 }
@@ -49,7 +51,8 @@ const always = (): boolean => true
 
 const noneIsDown = () => () => () => ({ isDown: false })
 
-const noDials: readonly AddressPort[] = []
+const noDials: readonly never[] = []
+const noHost: Host = { servers: () => noDials, has: () => false }
 
 /**
  * Merges Services and EndpointSlices into one snapshot per IP family. The same objects
@@ -71,6 +74,7 @@ export class Registry {
   readonly #externalIPs: boolean
   readonly #judge: (service: string) => Judge
   readonly #dials: () => readonly AddressPort[]
+  readonly #host: Host
   readonly #lastKnown = new LastKnownNode()
   readonly #checked = new Map<string, readonly CheckedEndpoint[]>()
   /** Services whose claims are to be decided, and then those to be built. */
@@ -78,9 +82,9 @@ export class Registry {
   readonly #unbuilt = new Set<string>()
   #node: Node | undefined
   #here: Here
-  #ways = new OwnWays([], [])
-  /** From which they are; undefined when they are to be made anew. */
-  #waysFrom: readonly AddressPort[] | undefined = noDials
+  #ways = new OwnWays(noDials, [], noDials, noHost)
+  /** From which they are; none when they are to be made anew. */
+  #waysFrom: readonly unknown[] = [noDials, noDials]
   #problems: readonly Problem[] = []
   #problemsFrom: readonly unknown[] = []
 
@@ -89,6 +93,7 @@ export class Registry {
     this.#externalIPs = options.externalIPs ?? true
     this.#judge = judge
     this.#dials = options.dials ?? (() => noDials)
+    this.#host = options.host ?? noHost
     this.#changes = new ChangeTracker(startedAt)
     this.#here = { nodeName, zone: '', addresses: [] }
   }
@@ -215,16 +220,19 @@ export class Registry {
     this.#changes.slice(id, slice)
     for (const service of this.#endpoints.set(id, slice)) {
       this.#unbuilt.add(service)
-      if (service === apiService) this.#waysFrom = undefined
+      if (service === apiService) this.#waysFrom = []
     }
   }
 
   #lookForWays(): void {
     const dials = this.#dials()
-    if (dials === this.#waysFrom) return
-    this.#waysFrom = dials
+    const own = this.#host.servers()
+    const isSame = this.#waysFrom[0] === dials && this.#waysFrom[1] === own
+    if (isSame && !this.#ways.isStale) return
+    this.#waysFrom = [dials, own]
     const before = this.#ways
-    this.#ways = new OwnWays(dials, this.#endpoints.slicesOf(apiService))
+    const servers = this.#endpoints.slicesOf(apiService)
+    this.#ways = new OwnWays(dials, servers, own, this.#host)
     for (const [key, service] of this.#services)
       if (before.concern(service) || this.#ways.concern(service)) this.#unbuilt.add(key)
   }

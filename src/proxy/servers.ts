@@ -1,11 +1,12 @@
 import type { Routes } from '../observe/admin-routes.ts'
+import type { OwnServer } from '../model/own-ways.ts'
 import type { Problem } from '../model/snapshot.ts'
 import { startAdminServer, type AdminServer } from '../observe/admin-server.ts'
 import type { Log } from '../observe/log.ts'
 import type { ProxyOptions } from './options.ts'
 import type { Bind } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
-import { joinHostPort } from '../util/ip.ts'
+import { joinHostPort, splitHostPort } from '../util/ip.ts'
 import { UsherError } from '../util/usher-error.ts'
 
 type Server = AdminServer | undefined
@@ -14,6 +15,8 @@ export interface ProxyServers {
   /** Undefined where the address is `off`. */
   readonly metrics: Server
   readonly health: Server
+  /** Where they listen, or are to. */
+  readonly bound: readonly OwnServer[]
   /** Those that can't listen. */
   readonly problems: () => readonly Problem[]
 }
@@ -77,7 +80,11 @@ export const startServers = async (
       const message = `${failureText(listen)}: ${why}`
       return why === '' ? [] : [{ object: listen.flag, field: '', message }]
     })
-  return { metrics, health, problems }
+  const bound = listens.flatMap(({ flag, bind }, i) => {
+    const at = splitHostPort(servers[i]?.address() ?? '') ?? bind
+    return bind && at ? { ...bind, port: at.port, flag } : []
+  })
+  return { metrics, health, bound, problems }
 }
 
 const start = async (

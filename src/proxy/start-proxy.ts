@@ -30,6 +30,7 @@ import { askedRoutes, startControl } from './control.ts'
 import {
   clusterFacts,
   healthCheckAddresses,
+  hostHas,
   nodePortProblems,
   onLoopback,
 } from './cluster-facts.ts'
@@ -41,6 +42,7 @@ import { sayEnded } from './control/say-ended.ts'
 import { createTraffic, type Traffic } from './traffic.ts'
 
 const longestReloadMs = 10_000
+const noServers: ProxyServers['bound'] = []
 
 /**
  * Puts the parts together and starts them: source -> registry -> snapshots -> reconciler ->
@@ -67,6 +69,10 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     startedAt: Date.now(),
     judge: checks.judge,
     ...(source.dials && { dials: () => source.dials?.() ?? [] }),
+    host: {
+      servers: () => listening?.bound ?? noServers,
+      has: address => hostHas(address, source.dials?.() ?? []),
+    },
   })
   const emit = (event: ClusterEvent): void => node.emit?.(withUid(event, registry))
   const facts = clusterFacts(node, registry, options, source)

@@ -137,3 +137,68 @@ t.test('a node port, whether the Node came before or after the Service', async t
     t.equal(registry.problems().length, 1)
   }
 })
+
+t.test('no Service has the port of a server of Usher’s own on this host', async t => {
+  const server = { address: '0.0.0.0', port: 10_256, flag: '--healthz-bind-address' }
+  const onLoopback = { ...server, address: '127.0.0.1' }
+  const ports = [portSpec({ name: '', port: server.port })]
+  const nodePort = [portSpec({ name: '', nodePort: server.port })]
+  const table = [
+    ['a node port', { ports: nodePort }, server, ['ClusterIP']],
+    ['of a server on loopback', { ports: nodePort }, onLoopback, ['ClusterIP']],
+    ['the Node’s address', { ports, externalIPs: ['192.0.2.1'] }, server, ['ClusterIP']],
+    ['the host’s', { ports, loadBalancerIPs: ['192.0.2.2'] }, server, ['ClusterIP']],
+    ['a ClusterIP there', { ports, clusterIPs: ['192.0.2.2'] }, server, []],
+    [
+      'not on loopback',
+      { ports, externalIPs: ['192.0.2.1'] },
+      onLoopback,
+      ['ClusterIP', 'ExternalIP'],
+    ],
+    [
+      'not elsewhere',
+      { ports, externalIPs: ['192.0.2.3'] },
+      server,
+      ['ClusterIP', 'ExternalIP'],
+    ],
+    [
+      'nor over UDP',
+      { ports: nodePort.map(one => ({ ...one, protocol: 'UDP' as const })) },
+      server,
+      ['ClusterIP', 'NodePort'],
+    ],
+  ] as const
+  for (const [why, service, own, vips] of table) {
+    const servers = [own]
+    const registry = new Registry({
+      nodeName: 'n1',
+      host: { servers: () => servers, has: address => address === '192.0.2.2' },
+    })
+    registry.apply([put(node('n1', { addresses: ['192.0.2.1'] })), named(service)])
+    t.same(vipsOf(registry), vips, why)
+    const isCut = vips.length < 2
+    t.equal(registry.problems().length, isCut ? 1 : 0, why)
+    if (isCut) t.match(registry.problems()[0]?.message, /own server of --healthz/)
+  }
+})
+
+t.test(
+  'a node port, where this host has the API server’s address for a time',
+  async t => {
+    const dials = [api]
+    const none: never[] = []
+    const addresses = new Set<string>()
+    const registry = new Registry({
+      nodeName: 'n1',
+      dials: () => dials,
+      host: { servers: () => none, has: address => addresses.has(address) },
+    })
+    const own = put(node('n1', { addresses: ['192.0.2.1'] }))
+    registry.apply([own, named({ ports: [portSpec({ name: '', nodePort: api.port })] })])
+    t.same(vipsOf(registry), ['ClusterIP', 'NodePort'])
+    addresses.add(api.address)
+    t.same(vipsOf(registry), ['ClusterIP'])
+    addresses.clear()
+    t.same(vipsOf(registry), ['ClusterIP', 'NodePort'])
+  },
+)
