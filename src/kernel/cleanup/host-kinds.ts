@@ -1,3 +1,4 @@
+import { networkInterfaces } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type RunTool, ToolError, runTool } from '../run-tool.ts'
 import { type RememberedSysctl, type Sysctls, hostSysctls } from '../sysctls.ts'
@@ -7,8 +8,12 @@ import { iptablesKind } from './iptables.ts'
 import type { Kind, Leftover, Stay } from './leftover.ts'
 import { nftablesKind } from './nftables.ts'
 import { readIfThere } from '../../util/read-text.ts'
+import { systemClock } from '../../util/clock.ts'
 import { ipFamilies } from '../../util/ip.ts'
 import { forgetProxyFlows } from '../forget-proxy-flows.ts'
+import { conntrackCleaner } from '../conntrack.ts'
+import type { FlowVip } from '../conntrack-plan.ts'
+import { udpVipsLeft } from '../vips-left.ts'
 import type { InUse } from './in-use.ts'
 
 /**
@@ -32,6 +37,7 @@ export const hostKinds = (
       ),
     ),
     ...(captures ? [] : [proxyFlowsKind(run)]),
+    ...(Object.keys(inUse).length > 0 ? [] : [endpointFlowsKind(run)]),
     ...(ipvs
       ? []
       : [
@@ -85,6 +91,37 @@ const proxyFlowsKind = (run: RunTool): Kind => ({
     stays: [],
   }),
 })
+
+/**
+ * Flows of UDP to endpoints, by the rules of kernel modes, which tell whose they are until they go:
+ * what is sent on goes where it went as long as the host has any rule of NAT. They are another
+ * proxy's where one runs.
+ */
+const endpointFlowsKind = (run: RunTool): Kind => ({
+  name: 'flows of UDP Services',
+  find: async () => {
+    const vips = await Promise.all(ipFamilies.map(family => udpVipsLeft(run, family)))
+    const gone = vips.flat().map(vip => ({ ...vip, to: [] }))
+    const remove = () => removeFlowsOf(gone)
+    return { leftovers: [{ what: [], stage: 'flows', remove }], stays: [] }
+  },
+})
+
+const removeFlowsOf = async (vips: readonly FlowVip[]): Promise<readonly Stay[]> => {
+  const cleaner = conntrackCleaner({
+    clock: systemClock,
+    proxyAddress: () => undefined,
+    ownAddresses: family =>
+      Object.values(networkInterfaces()).flatMap((all = []) =>
+        all.filter(one => one.family === family).map(({ address }) => address),
+      ),
+    nodePortCidrs: () => undefined,
+    failed: () => {},
+  })
+  await cleaner.forgetFlows(vips)
+  const { problem } = cleaner
+  return problem === '' ? [] : [{ what: 'flows of UDP Services', why: problem }]
+}
 
 const removeFlows = async (run: RunTool): Promise<readonly Stay[]> => {
   for (const family of ipFamilies) await forgetProxyFlows(run, family)

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import { servicesTableName } from '../../../src/kernel/nft/tables.ts'
 import { makeNetns, type Netns } from '../../support/netns.ts'
 import { addForeign, photograph } from './foreign.ts'
 import {
@@ -9,6 +10,7 @@ import {
   ipvsMode,
   leaveAll,
   leaveSome,
+  table,
   usherRules,
 } from './left-behind.ts'
 import { options } from './options.ts'
@@ -89,6 +91,57 @@ t.test('what may be kube-proxy’s stays where only Usher’s is to go', options
     t.match(left, stays)
   t.notMatch(left, /KUBE-USHER-|table ip6? usher\b|usher0/)
   t.strictSame(await usherIn(ns, ['cleanup', '--only-usher']), done)
+})
+
+t.test('UDP flows to endpoints go with the rules that led them', options, async t => {
+  const ns = await makeNetns('cl')
+  const flow = async (vip: string, port: number): Promise<void> => {
+    const there = `--src 10.0.0.1 --dst ${vip} --sport 1000 --dport ${port}`
+    const back = `--reply-src 10.1.2.${vip.at(-1)} --reply-dst 10.0.0.1 --reply-port-src ${port} --reply-port-dst 1000`
+    await ns.run('conntrack', `-I -p udp -t 120 ${there} ${back}`.split(' '))
+  }
+  const setUp = async (): Promise<void> => {
+    const rules = [
+      '-A KUBE-SERVICES -d 10.96.0.10/32 -p udp -m udp --dport 53 -j KUBE-SVC-X',
+      '-A KUBE-NODEPORTS -p udp -m udp --dport 30053 -j KUBE-SVC-X',
+    ]
+    await ns.run('iptables-nft-restore', ['--noflush'], {
+      input: table('nat', ['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-SVC-X'], rules),
+    })
+    await ns.run('nft', ['-f', '-'], {
+      input: `table ip ${servicesTableName} {
+        chain x { accept; }
+        map service-ips {
+          type ipv4_addr . inet_proto . inet_service : verdict
+          elements = { 10.96.0.11 . udp . 53 : goto x }
+        }
+      }`,
+    })
+    await flow('10.96.0.10', 53)
+    await flow('127.0.0.1', 30_053)
+    await flow('10.96.0.11', 53)
+    await flow('10.96.0.12', 53)
+    await flow('10.96.0.11', 54)
+  }
+  const flows = async (): Promise<string[]> => {
+    const dump = await ns.run('conntrack', ['-L', '-p', 'udp'])
+    return Array.from(
+      dump.matchAll(/dst=(\S+) sport=1000 dport=(\d+)/g),
+      ([, vip, port]) => `${vip} ${port}`,
+    ).toSorted()
+  }
+  const foreign = ['10.96.0.11 54', '10.96.0.12 53']
+  await setUp()
+  t.match(await usherIn(ns, ['cleanup']), { code: 0, err: '' })
+  t.strictSame(await flows(), foreign)
+
+  await ns.run('conntrack', ['-F'])
+  await setUp()
+  t.equal((await flows()).length, 5)
+  const end = await pretendProxy(ns, { '/proxyMode': 'iptables' })
+  t.match(await usherIn(ns, ['cleanup']), { code: 0 })
+  t.equal((await flows()).length, 5, 'another proxy serves them')
+  await end()
 })
 
 /** Somebody who answers on the port where proxies say their mode. */
