@@ -41,26 +41,63 @@ export interface ConnectTimePart {
   readonly close: (mode: ModeName) => Promise<void>
 }
 
-/** Finds out whether it works here, where it is asked for. */
+/** Finds out whether it works here, where it is asked for; again and again until it does. */
 export const createConnectTime = async (
   deps: ConnectTimeDeps,
 ): Promise<ConnectTimePart> => {
-  const { options, log, notUsable } = deps
+  const { options, log } = deps
   const { connectTime } = options
   if (connectTime === undefined) return nothing
   const { wanted } = connectTime
-  if (wanted === 'off') return without(deps, connectTime, undefined)
-  const probe = await probeConnectTime({ ...connectTime, onlyNode: wanted === 'host' })
+  if (wanted === 'off') return without(deps, connectTime, () => undefined)
+  const look = () => probeConnectTime({ ...connectTime, onlyNode: wanted === 'host' })
+  const probe = await look()
   if (probe.usable) return leading(deps, connectTime, probe)
-  const { detail } = probe
+  let { detail } = probe
   if (wanted === 'auto')
     log.info({ why: detail }, 'connect-time steering does not work here')
   else {
     log.warn({ why: detail }, 'connect-time steering does not work here')
-    notUsable(`--connect-time ${wanted} does not work on this node: ${detail}`)
+    deps.notUsable(`--connect-time ${wanted} does not work on this node: ${detail}`)
   }
-  return without(deps, connectTime, detail)
+  let part = without(deps, connectTime, () => detail)
+  // The part says what is wrong itself: of `auto` nothing is.
+  const retry = new UntilDone(deps, async () => {
+    const now = await look()
+    detail = now.detail
+    if (!now.usable) return [notUsable(detail)]
+    log.info({ detail }, 'connect-time steering works here by now')
+    await part.close('userspace')
+    part = leading(deps, connectTime, now)
+    return []
+  })
+  retry.later([notUsable(detail)])
+  return {
+    sync: snapshots => part.sync(snapshots),
+    served: () => part.served(),
+    problems: () => part.problems(),
+    misled: () => part.misled(),
+    looks: (servicePort, vip) => part.looks(servicePort, vip),
+    status: () => part.status(),
+    metrics: snapshots => part.metrics(snapshots),
+    leave: async mode => {
+      await retry.stop()
+      await part.leave(mode)
+    },
+    close: async mode => {
+      await retry.stop()
+      await part.close(mode)
+    },
+  }
 }
+
+const object = 'connect-time steering'
+
+const notUsable = (why: string): Problem => ({
+  object,
+  field: '--connect-time',
+  message: `it does not work here: ${why}; the proxy mode carries all clients`,
+})
 
 const nothing: ConnectTimePart = {
   sync: async () => {},
@@ -77,17 +114,16 @@ const nothing: ConnectTimePart = {
 const clientsOf = ({ wanted }: ConnectTimeOptions): ConnectTimeStatus['clients'] =>
   wanted === 'host' ? 'host' : 'all'
 
-/** `why` it does not work; undefined where it is off. What an earlier Usher has left goes. */
+/** `whyNow`: why it does not work; undefined where it is off. What an earlier Usher has left goes. */
 const without = (
   deps: ConnectTimeDeps,
   connectTime: ConnectTimeOptions,
-  why: string | undefined,
+  whyNow: () => string | undefined,
 ): ConnectTimePart => {
   const { wanted, bpffs } = connectTime
   const isLeft = existsSync(pinsFolder(bpffs))
   let lock = lockOf(deps)
   let isSaid = !isLeft
-  const object = 'connect-time steering'
   const kinds = [connectTimeKind(bpffs)]
   const removal = new UntilDone(deps, async () => {
     lock = lockOf(deps)
@@ -96,11 +132,6 @@ const without = (
     await lock.release()
     return left
   })
-  const problem = {
-    object,
-    field: '--connect-time',
-    message: `it does not work here: ${why}; the proxy mode carries all clients`,
-  }
   return {
     ...nothing,
     served: () => {
@@ -108,19 +139,16 @@ const without = (
       isSaid = true
       removal.later([])
     },
-    problems: () => [
-      ...removal.problems,
-      ...(why === undefined || wanted === 'auto' ? [] : [problem]),
-    ],
-    status: () =>
-      why === undefined
+    problems: () => {
+      const why = wanted === 'auto' ? undefined : whyNow()
+      return [...removal.problems, ...(why === undefined ? [] : [notUsable(why)])]
+    },
+    status: () => {
+      const [detail, clients] = [whyNow(), clientsOf(connectTime)]
+      return detail === undefined
         ? undefined
-        : {
-            state: 'not usable',
-            detail: why,
-            clients: clientsOf(connectTime),
-            left: 0,
-          },
+        : { state: 'not usable', detail, clients, left: 0 }
+    },
     close: async () => {
       const ended = removal.stop()
       await lock.release()
@@ -193,7 +221,7 @@ const withoutGroups = (
   exempt
     .filter(one => !one.includes('*') && exemptGroups(cgroup, one).length === 0)
     .map(one => ({
-      object: 'connect-time steering',
+      object,
       field: '--connect-time-exempt',
       message: `there is no group ${one} in ${cgroup}: give one by its path there, or with * for what differs`,
     }))

@@ -1,5 +1,7 @@
 // A process of its own: long, and it mostly waits.
+import { mkdir, rmdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { whyNotInstalled } from '../support/installed.ts'
 import { service } from '../support/manifests.ts'
@@ -118,3 +120,20 @@ t.test(
         })
   },
 )
+
+t.test('it begins once it works here', { skip }, async t => {
+  const stage = await makeServed(t)
+  const late = join(stage.group.path, 'late')
+  const usher = await stage.start(t, `--connect-time-cgroup=${late}`)
+  await usher.logged('connect-time steering does not work here')
+  t.match((await stage.status(usher)).connectTime, { state: 'not usable' })
+  await mkdir(late)
+  t.teardown(() => rmdir(late))
+  await usher.logged(/^processes of this node are led/)
+  const { connectTime, problems } = await stage.status(usher)
+  t.match(connectTime, { state: 'leading' })
+  t.strictSame(problems, [])
+  usher.send('SIGTERM')
+  t.match(await usher.exit, { code: 0 })
+  t.equal(stage.isKept(), false)
+})
