@@ -1,5 +1,10 @@
-import { familyOf, joinHostPort, wildcardOf, type IpFamily } from '../util/ip.ts'
-import { isUnix } from '../util/unix-address.ts'
+import {
+  type AddressPort,
+  familyOf,
+  joinHostPort,
+  wildcardOf,
+  type IpFamily,
+} from '../util/ip.ts'
 import type { Service, ServicePortSpec } from './service.ts'
 import type { Vip, VipKind } from './snapshot.ts'
 
@@ -33,12 +38,27 @@ interface Address {
 export const claimsOf = (service: Service): readonly Claim[] => {
   const addresses = addressesOf(service)
   const unnamable = portsWithTakenName(service)
+  if (service.listens !== undefined) return routeClaims(service, service.listens)
   return [
     ...service.ports.flatMap((port, portIndex) =>
       unnamable.has(portIndex) ? [] : portClaims(service, port, portIndex, addresses),
     ),
     ...healthCheckClaims(service),
   ]
+}
+
+/** A route is one ServicePort, with one balancer and one set of limits: in the family of its first address. */
+const routeClaims = (service: Service, listens: readonly AddressPort[]): Claim[] => {
+  const [first, { protocol } = { protocol: 'TCP' }] = [listens[0], service.ports[0]]
+  const family = familyOf(first?.address ?? '') ?? 'IPv4'
+  return listens.map(({ address, port }) => ({
+    key: `${joinHostPort(address, port)}/${protocol}`,
+    service,
+    portIndex: 0,
+    family,
+    vip: { kind: 'Route', address, port },
+    field: 'listen',
+  }))
 }
 
 /** What a load balancer asks at is a node port like the others, and no two can have one number. */
@@ -105,23 +125,18 @@ const portClaims = (
 
 /** A Service lives in a family exactly when it has a ClusterIP of it. */
 const familiesOf = (service: Service): ReadonlySet<IpFamily> =>
-  new Set(service.clusterIPs.flatMap(address => familyFor(address) ?? []))
-
-/** A route's unix socket is of neither family, and has to be in one. */
-const familyFor = (address: string): IpFamily | undefined =>
-  isUnix(address) ? 'IPv4' : familyOf(address)
+  new Set(service.clusterIPs.flatMap(address => familyOf(address) ?? []))
 
 const addressesOf = (service: Service): readonly Address[] => {
   const families = familiesOf(service)
   const guarded = service.sourceRanges === undefined ? [] : service.loadBalancerIPs
   const found: Address[] = []
   const add = (kind: VipKind, address: string, field: string): void => {
-    const family = familyFor(address)
+    const family = familyOf(address)
     if (family === undefined || !families.has(family)) return
     found.push({ kind, address, family, field })
   }
-  const own = service.isRoute === true ? 'Route' : 'ClusterIP'
-  for (const address of service.clusterIPs) add(own, address, 'spec.clusterIPs')
+  for (const address of service.clusterIPs) add('ClusterIP', address, 'spec.clusterIPs')
   for (const [index, address] of service.externalIPs.entries()) {
     if (!guarded.includes(address))
       add('ExternalIP', address, `spec.externalIPs[${index}]`)

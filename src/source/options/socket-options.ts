@@ -35,5 +35,6 @@ type Raw = {
 /** Where to listen, with who may connect; of options without faults. */
 export const socketAddress = (address: string, raw: Raw): string => {
   const [, uid, gid] = owner.exec(raw.socketOwner ?? '') ?? []
+  if (!address.startsWith('unix:/')) return address
   return withAccess(address, { mode: raw.socketMode, uid, gid })
 }

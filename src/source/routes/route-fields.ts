@@ -120,6 +120,13 @@ const mapping = <const E extends v.ObjectEntries>(
     issue.expected === 'Object' ? isNot(form)(issue) : missing(issue, right),
   )
 
+const listenPlace = readable(
+  listenForm,
+  readListen,
+  String.raw`^(([tT][cC][pP]|[uU][dD][pP])://.+:\d{1,5}|unix:[/@][^?\s]+)$`,
+  'tcp://127.0.0.1:15432',
+)
+
 const serverNamesForm =
   'a list of pools, like [{names: [db.example], endpoints: [10.0.0.5:443]}]'
 
@@ -133,15 +140,20 @@ const serverNamePool = mapping(
 export const routeShape = mapping(
   {
     listen: v.pipe(
-      readable(
-        listenForm,
-        readListen,
-        String.raw`^(([tT][cC][pP]|[uU][dD][pP])://.+:\d{1,5}|unix:[/@][^?\s]+)$`,
-        'tcp://127.0.0.1:15432',
+      v.union(
+        [
+          listenPlace,
+          v.pipe(
+            list(listenPlace, listenForm),
+            v.minLength(1, 'is empty; give one address or more, like [tcp://[::]:15432]'),
+          ),
+        ],
+        isNot(`${listenForm}, or a list of them`),
       ),
       v.description(
-        'Where to listen: a protocol, an address of this host (`0.0.0.0` for all, IPv6 in brackets) and a port; or a unix socket, `unix:/run/db.sock`, or an abstract one, `unix:@db`.',
+        'Where to listen: a protocol, an address of this host and a port, IPv6 in brackets; or a unix socket, `unix:/run/db.sock`, or an abstract one, `unix:@db`. Or a list of those, of one protocol. `0.0.0.0` is every IPv4 address and `[::]` every IPv6 address, without IPv4: for both give `[tcp://0.0.0.0:15432, "tcp://[::]:15432"]`.',
       ),
+      v.examples(['tcp://127.0.0.1:15432']),
     ),
     endpoints: v.optional(
       v.pipe(

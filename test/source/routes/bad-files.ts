@@ -41,7 +41,9 @@ const ofKind = (name: string, right: string): BadFile[] =>
   plainKinds
     .filter(([yaml]) => !(name === 'retryEarlyClose' && yaml === 'true'))
     .filter(([yaml]) => !(name === 'replay' && yaml === '7'))
-    .filter(([yaml]) => !((name === 'endpoints' || name === 'tiers') && yaml === '[a]'))
+    .filter(
+      ([yaml]) => !(['listen', 'endpoints', 'tiers'].includes(name) && yaml === '[a]'),
+    )
     .map(([yaml, shown]) => [
       withField(name, yaml),
       [lineOf(name), at(name), `${shown} ${right}`],
@@ -297,6 +299,21 @@ const together: readonly BadFile[] = [
   [
     'routes:\n  - {listen: "udp://[::1]:53", endpoints: [a:1]}\n  - {listen: "udp://[0::1]:53", endpoints: [b:1]}\n',
     [3, 'routes[1].listen', taken('udp://[::1]:53', 'udp://[::1]:53')],
+  ],
+  [
+    'routes:\n  - listen:\n      - tcp://[::]:1\n      - udp://0.0.0.0:1\n      - a\n      - tcp://[0::0]:1\n    endpoints: [a:1]\n',
+    [4, 'routes[0].listen[1]', 'is UDP beside TCP; give a route for each protocol'],
+    [5, 'routes[0].listen[2]', `"a" ${form.listen}`],
+    [6, 'routes[0].listen[3]', 'tcp://[::]:1 is given twice; give it once'],
+  ],
+  [
+    'routes:\n  - {listen: tcp://127.0.0.1:1, endpoints: [a:1]}\n  - {listen: ["tcp://[::1]:1", tcp://127.0.0.1:1], endpoints: [b:1]}\n  - {listen: [], endpoints: [b:1]}\n',
+    [3, 'routes[1].listen', taken('tcp://127.0.0.1:1', 'tcp://127.0.0.1:1')],
+    [
+      4,
+      'routes[2].listen',
+      'is empty; give one address or more, like [tcp://[::]:15432]',
+    ],
   ],
   [
     'routes:\n  - {name: x, listen: tcp://127.0.0.1:1, endpoints: [a:1]}\n  - name: x\n    listen: tcp://127.0.0.1:2\n    endpoints: [a:1]\n',
